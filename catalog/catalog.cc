@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "proto/suggest.h"
+#include "proto/util/suggest.h"
 
 namespace weft {
 namespace {

@@ -3,9 +3,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "catalog/catalog.h"
-#include "proto/io.h"
-#include "proto/status.h"
-#include "proto/validate.h"
+#include "proto/io/io.h"
+#include "proto/util/status.h"
+#include "proto/validate/validate.h"
 
 namespace weft {
 

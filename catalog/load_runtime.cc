@@ -3,10 +3,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "catalog/catalog.h"
-#include "proto/io.h"
-#include "proto/status.h"
-#include "proto/suggest.h"
-#include "proto/validate_runtime.h"
+#include "proto/io/io.h"
+#include "proto/util/status.h"
+#include "proto/util/suggest.h"
+#include "proto/validate/validate_runtime.h"
 
 namespace weft {
 namespace {

@@ -10,8 +10,8 @@
 
 namespace weft {
 
-// `args` are what follows the subcommand's name. Exit status: 0 if ok, 2 for a UsageError (cli/flags.h), else 1; the
-// message goes to stderr as one line.
+// `args` are what follows the subcommand's name. Exit status: 0 if ok, 2 for a UsageError (cli/common/flags.h), else 1;
+// the message goes to stderr as one line.
 using CommandFn = absl::Status(absl::Span<const std::string> args);
 
 struct Command {

@@ -8,17 +8,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/command.h"
-#include "cli/cost_flags.h"
-#include "cli/costed_program.h"
-#include "cli/fit.h"
-#include "cli/flags.h"
-#include "cli/inputs.h"
-#include "cli/terminal.h"
-#include "proto/json.h"
-#include "proto/printable.h"
-#include "proto/status.h"
-#include "proto/suggest.h"
-#include "proto/utf8.h"
+#include "cli/common/flags.h"
+#include "cli/common/terminal.h"
+#include "cli/inputs/cost_flags.h"
+#include "cli/inputs/costed_program.h"
+#include "cli/inputs/inputs.h"
+#include "cli/results/fit.h"
+#include "proto/io/json.h"
+#include "proto/util/printable.h"
+#include "proto/util/status.h"
+#include "proto/util/suggest.h"
+#include "proto/util/utf8.h"
 #include "simulator/compare/programs.h"
 
 namespace weft {
@@ -48,23 +48,23 @@ absl::Status OfFile(const absl::Status& status, const std::string& file) {
   return Annotate(status, file);
 }
 
-absl::StatusOr<SimulatedProgram> SimulateOne(const std::string& file, CostRequest request, Progress* progress,
-                                             std::string* cluster, std::vector<NoteOfPrograms>* notes,
-                                             absl::Status* fits) {
+absl::StatusOr<sim::SimulatedProgram> SimulateOne(const std::string& file, CostRequest request, Progress* progress,
+                                                  std::string* cluster, std::vector<NoteOfPrograms>* notes,
+                                                  absl::Status* fits) {
   (request.input.model.empty() ? request.program : request.input.plan) = file;
   absl::StatusOr<CostedProgram> loaded = LoadOrCompile(request, progress);
   if (!loaded.ok()) return OfFile(loaded.status(), file);
-  SimulateOptions& options = request.options;
+  sim::SimulateOptions& options = request.options;
   WEFT_RETURN_IF_ERROR(OfFile(FinishOptions(*loaded, &options), file));
   progress->Step(absl::StrCat("simulating ", file, " on ", loaded->cluster.name()));
-  const absl::StatusOr<Simulation> simulation = SimulateCosted(*loaded, options, progress);
+  const absl::StatusOr<sim::Simulation> simulation = SimulateCosted(*loaded, options, progress);
   if (!simulation.ok()) return OfFile(simulation.status(), file);
-  WEFT_RETURN_IF_ERROR(OfFile(CheckRatios(loaded->program, simulation->report), file));
+  WEFT_RETURN_IF_ERROR(OfFile(sim::CheckRatios(loaded->program, simulation->report), file));
   for (const std::string& note : NotesOn(*loaded, options)) AddNote(note, file, notes);
   fits->Update(Annotate(CheckFit(*simulation, loaded->program, loaded->cluster), file));
   // What follows is on the same machine.
   if (cluster->empty()) *cluster = loaded->program.cluster_name();
-  return SimulatedProgram{IsValidUtf8(file) ? file : Printable(file), simulation->report};
+  return sim::SimulatedProgram{IsValidUtf8(file) ? file : Printable(file), simulation->report};
 }
 
 }  // namespace
@@ -108,12 +108,12 @@ absl::Status CompareCommand(absl::Span<const std::string> args) {
   WEFT_RETURN_IF_ERROR(cost_flags.Finish());
 
   Progress progress;
-  std::vector<SimulatedProgram> programs;
+  std::vector<sim::SimulatedProgram> programs;
   std::vector<NoteOfPrograms> notes;
   // Of the first that does not.
   absl::Status fits;
   for (const std::string& file : flags.positional()) {
-    WEFT_ASSIGN_OR_RETURN(SimulatedProgram program,
+    WEFT_ASSIGN_OR_RETURN(sim::SimulatedProgram program,
                           SimulateOne(file, request, &progress, &request.input.cluster, &notes, &fits));
     programs.push_back(std::move(program));
   }
@@ -122,8 +122,8 @@ absl::Status CompareCommand(absl::Span<const std::string> args) {
     const bool of_all = note.files.size() == programs.size();
     PrintNote(absl::StrCat(of_all ? "" : absl::StrCat(absl::StrJoin(note.files, ", "), ": "), note.text));
   }
-  const ProgramComparisonReport report = ComparePrograms(std::move(programs));
-  std::string text = PrintableLines(ProgramComparisonText(report));
+  const ProgramComparisonReport report = sim::ComparePrograms(std::move(programs));
+  std::string text = PrintableLines(sim::ProgramComparisonText(report));
   if (format == "json") {
     WEFT_ASSIGN_OR_RETURN(text, MessageToJson(report));
   }

@@ -1,21 +1,21 @@
 // weft compile: from model, recipe, plan and cluster to a proven program.
-#include "compiler/compile.h"
+#include "planner/compile.h"
 
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
-#include "cli/file_clash.h"
-#include "cli/flags.h"
-#include "cli/inputs.h"
-#include "cli/terminal.h"
-#include "proto/io.h"
-#include "proto/mesh.h"
-#include "proto/printable.h"
-#include "proto/program_file.h"
-#include "proto/status.h"
-#include "proto/units_text.h"
+#include "cli/common/file_clash.h"
+#include "cli/common/flags.h"
+#include "cli/common/terminal.h"
+#include "cli/inputs/inputs.h"
+#include "proto/io/io.h"
+#include "proto/io/program_file.h"
+#include "proto/util/mesh.h"
+#include "proto/util/printable.h"
+#include "proto/util/status.h"
+#include "proto/util/units_text.h"
 #include "simulator/cost/cost_model.h"
 
 namespace weft {
@@ -69,17 +69,17 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
   WEFT_ASSIGN_OR_RETURN(const Inputs inputs, LoadInputs(input, &progress));
   progress.Step(absl::StrCat("compiling ", inputs.model.name()));
   // As weft simulate does.
-  if (cost.empty()) cost = BestCostModel(inputs.cluster);
+  if (cost.empty()) cost = sim::BestCostModel(inputs.cluster);
   if (emit != "program") {
     const absl::StatusOr<std::string> emitted =
-        EmitIr(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, emit, cost);
+        planner::EmitIr(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, emit, cost);
     WEFT_RETURN_IF_ERROR(WithFile(emitted.status(), input, inputs));
     for (const std::string& note : inputs.notes) PrintNote(note);
     const std::string& ir = *emitted;
     return output.empty() ? Print(ir) : WriteFileAtomic(output, ir);
   }
   std::vector<std::string> notes = inputs.notes;
-  CompileOptions options;
+  planner::CompileOptions options;
   options.cost = cost;
   options.allow_oom = allow_oom;
   options.notes = &notes;
@@ -89,7 +89,8 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
   options.on_try = [&](absl::string_view change) {
     progress.Step(absl::StrCat("it does not fit; looking for what would: ", change));
   };
-  const absl::StatusOr<Program> compiled = Compile(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, options);
+  const absl::StatusOr<Program> compiled =
+      planner::CompilePlan(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, options);
   WEFT_RETURN_IF_ERROR(WithFile(compiled.status(), input, inputs));
   const Program& program = *compiled;
   progress.Step(absl::StrCat("writing ", output));

@@ -9,25 +9,25 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/command.h"
-#include "cli/file_clash.h"
-#include "cli/flags.h"
-#include "cli/terminal.h"
-#include "cli/trace_file.h"
+#include "cli/common/file_clash.h"
+#include "cli/common/flags.h"
+#include "cli/common/terminal.h"
+#include "cli/results/trace_file.h"
 #include "compiler/models/import_hf.h"
-#include "executor/image_format.h"
+#include "executor/data/image_format.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "proto/cluster.pb.h"
-#include "proto/io.h"
-#include "proto/json.h"
+#include "proto/io/io.h"
+#include "proto/io/json.h"
+#include "proto/io/program_file.h"
 #include "proto/model_graph.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/program.pb.h"
-#include "proto/program_file.h"
 #include "proto/recipe.pb.h"
 #include "proto/report.pb.h"
-#include "proto/status.h"
 #include "proto/trace.pb.h"
+#include "proto/util/status.h"
 
 namespace weft {
 namespace {
@@ -116,12 +116,14 @@ absl::StatusOr<std::string> Write(const Message& message, absl::string_view form
 // Raw pixels with the header of an image file in front.
 absl::StatusOr<std::string> ImageFile(const std::string& raw, const std::string& path, absl::string_view shape,
                                       absl::string_view dtype) {
-  if (LooksLikeImageFile(raw)) return absl::InvalidArgumentError(absl::StrCat(path, ": is an image file already"));
-  const absl::StatusOr<ImageLayout> layout = LayoutOfRawImages(shape, dtype, static_cast<int64_t>(raw.size()));
+  if (exec::LooksLikeImageFile(raw))
+    return absl::InvalidArgumentError(absl::StrCat(path, ": is an image file already"));
+  const absl::StatusOr<exec::ImageLayout> layout =
+      exec::LayoutOfRawImages(shape, dtype, static_cast<int64_t>(raw.size()));
   if (!layout.ok()) {
     return absl::Status(layout.status().code(), absl::StrCat("--image: ", path, ": ", layout.status().message()));
   }
-  return ImageFileHeader(*layout) + raw;
+  return exec::ImageFileHeader(*layout) + raw;
 }
 
 }  // namespace

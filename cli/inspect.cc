@@ -4,17 +4,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
-#include "cli/flags.h"
-#include "cli/program_text.h"
-#include "cli/terminal.h"
+#include "cli/common/flags.h"
+#include "cli/common/terminal.h"
+#include "cli/inputs/program_text.h"
 #include "proto/cluster.pb.h"
-#include "proto/mesh.h"
-#include "proto/printable.h"
-#include "proto/program_file.h"
-#include "proto/status.h"
-#include "proto/verify/verify.h"
+#include "proto/io/program_file.h"
+#include "proto/util/mesh.h"
+#include "proto/util/printable.h"
+#include "proto/util/status.h"
 #include "schedules/collective/plan.h"
 #include "simulator/simulate.h"
+#include "verifier/verify.h"
 
 namespace weft {
 namespace {
@@ -25,11 +25,11 @@ absl::StatusOr<std::string> UnitTimeline(const Program& program) {
   cluster.set_name("unit");
   cluster.set_nodes(1);
   cluster.set_devices_per_node(MeshRanks(program.mesh()));
-  SimulateOptions options;
+  sim::SimulateOptions options;
   options.cost = "unit";
   options.network = "none";
   options.trace = true;
-  WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, cluster, options));
+  WEFT_ASSIGN_OR_RETURN(const sim::Simulation simulation, sim::Simulate(program, cluster, options));
   return TraceTimeline(program, *simulation.trace, OutputWidth(), ColourOutput());
 }
 

@@ -11,14 +11,14 @@
 #include "catalog/catalog.h"
 #include "catalog/load_runtime.h"
 #include "cli/command.h"
-#include "cli/flags.h"
-#include "cli/schedule_notes.h"
-#include "cli/terminal.h"
+#include "cli/common/flags.h"
+#include "cli/common/terminal.h"
+#include "cli/schedule/schedule_notes.h"
 #include "proto/cluster.pb.h"
-#include "proto/io.h"
-#include "proto/json.h"
-#include "proto/status.h"
-#include "proto/suggest.h"
+#include "proto/io/io.h"
+#include "proto/io/json.h"
+#include "proto/util/status.h"
+#include "proto/util/suggest.h"
 #include "schedules/collective/plan.h"
 #include "schedules/pipeline/params.h"
 #include "schedules/pipeline/schedule.h"
@@ -93,14 +93,14 @@ Rows CollectiveAlgorithms() {
 
 Rows Networks() {
   Rows rows;
-  for (const NetworkModelEntry& entry : NetworkModels())
+  for (const sim::NetworkModelEntry& entry : sim::NetworkModels())
     rows.push_back({std::string(entry.name), std::string(entry.description)});
   return rows;
 }
 
 Rows Costs() {
   Rows rows;
-  for (const CostModelEntry& entry : CostModels())
+  for (const sim::CostModelEntry& entry : sim::CostModels())
     rows.push_back({std::string(entry.name), std::string(entry.description)});
   return rows;
 }

@@ -7,11 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
-#include "cli/flags.h"
-#include "cli/large_pages.h"
-#include "cli/terminal.h"
-#include "proto/printable.h"
-#include "proto/suggest.h"
+#include "cli/common/flags.h"
+#include "cli/common/terminal.h"
+#include "cli/process/large_pages.h"
+#include "proto/util/printable.h"
+#include "proto/util/suggest.h"
 #include "proto/version.h"
 
 namespace weft {

@@ -360,7 +360,7 @@ expect 1 "which is not in the catalog; give its file with --cluster" simulate oo
 "$WEFT" simulate "${small[@]}" 2>&1 >/dev/null | grep -q 'note: the plan does not fit small: ' ||
   fail "it is not said what takes the memory"
 "$WEFT" simulate "${small[@]}" --runtime=torchtitan 2>&1 >/dev/null | grep -q \
-  "note: for weft's own executor, not for runtime 'torchtitan', of which the report tells, the plan does not fit" ||
+  "note: the fit check assumes weft's own executor, the report is for runtime 'torchtitan': the plan does not fit" ||
   fail "it is not said that another runtime may fit"
 
 # Simulate: from the file and from the specs alike.

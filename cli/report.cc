@@ -8,14 +8,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
-#include "cli/flags.h"
-#include "cli/inputs.h"
-#include "cli/terminal.h"
-#include "cli/trace_file.h"
-#include "proto/json.h"
-#include "proto/printable.h"
-#include "proto/status.h"
-#include "proto/units_text.h"
+#include "cli/common/flags.h"
+#include "cli/common/terminal.h"
+#include "cli/inputs/inputs.h"
+#include "cli/results/trace_file.h"
+#include "proto/io/json.h"
+#include "proto/util/printable.h"
+#include "proto/util/status.h"
+#include "proto/util/units_text.h"
 #include "simulator/compare/compare.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/simulate.h"
@@ -141,13 +141,13 @@ std::string TwoTraces(const ComparisonReport& report, int top) {
 // What the simulator says of the same program.
 absl::StatusOr<ComparisonReport> CompareWithPrediction(const Trace& measured, const Program& program,
                                                        const Cluster& cluster) {
-  SimulateOptions options;
+  sim::SimulateOptions options;
   // As weft simulate does.
-  options.cost = BestCostModel(cluster);
+  options.cost = sim::BestCostModel(cluster);
   options.trace = true;
   options.trace_repetitions = kSimulatedRepetitions;
-  WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, cluster, options));
-  WEFT_ASSIGN_OR_RETURN(ComparisonReport report, CompareTraces(*simulation.trace, measured, &program));
+  WEFT_ASSIGN_OR_RETURN(const sim::Simulation simulation, sim::Simulate(program, cluster, options));
+  WEFT_ASSIGN_OR_RETURN(ComparisonReport report, sim::CompareTraces(*simulation.trace, measured, &program));
   // The steady period itself, instead of its estimate from a few repetitions.
   report.mutable_first()->set_iteration_seconds(simulation.report.iteration_seconds());
   // What the sources, which are of one repetition, do not add up to.
@@ -209,13 +209,13 @@ absl::Status ReportCommand(absl::Span<const std::string> args) {
   if (!program_path.empty()) {
     WEFT_ASSIGN_OR_RETURN(program, LoadProgram(program_path));
     for (size_t i = 0; i < traces.size(); ++i) {
-      WEFT_RETURN_IF_ERROR(Annotate(ValidateTogether(traces[i], program), paths[i]));
+      WEFT_RETURN_IF_ERROR(Annotate(sim::ValidateTogether(traces[i], program), paths[i]));
     }
   }
 
   std::string text;
   if (!two && program_path.empty()) {
-    const TraceReport report = SummarizeTrace(traces[0]);
+    const TraceReport report = sim::SummarizeTrace(traces[0]);
     text = PrintableLines(OneTrace(report));
     if (format == "json") {
       WEFT_ASSIGN_OR_RETURN(text, MessageToJson(report));
@@ -223,7 +223,8 @@ absl::Status ReportCommand(absl::Span<const std::string> args) {
   } else {
     ComparisonReport report;
     if (two) {
-      WEFT_ASSIGN_OR_RETURN(report, CompareTraces(traces[0], traces[1], program_path.empty() ? nullptr : &program));
+      WEFT_ASSIGN_OR_RETURN(report,
+                            sim::CompareTraces(traces[0], traces[1], program_path.empty() ? nullptr : &program));
     } else {
       progress.Step("simulating");
       WEFT_ASSIGN_OR_RETURN(const Cluster cluster, ClusterFor(program, cluster_name));

@@ -7,16 +7,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
-#include "cli/costed_program.h"
-#include "cli/fit.h"
-#include "cli/simulate_flags.h"
-#include "cli/terminal.h"
-#include "cli/trace_file.h"
-#include "proto/json.h"
-#include "proto/printable.h"
-#include "proto/status.h"
-#include "proto/units_text.h"
-#include "simulator/report_text.h"
+#include "cli/common/terminal.h"
+#include "cli/inputs/costed_program.h"
+#include "cli/inputs/simulate_flags.h"
+#include "cli/results/fit.h"
+#include "cli/results/trace_file.h"
+#include "proto/io/json.h"
+#include "proto/util/printable.h"
+#include "proto/util/status.h"
+#include "proto/util/units_text.h"
+#include "simulator/report/report_text.h"
 #include "simulator/what_if.h"
 
 namespace weft {
@@ -34,7 +34,7 @@ absl::Status PrintReport(const SimulateRequest& request, const SimulationReport&
     WEFT_ASSIGN_OR_RETURN(const std::string text, MessageToJson(report));
     return Print(text);
   }
-  return Print(absl::StrCat(PrintableLines(ReportToText(report, request.verbose)),
+  return Print(absl::StrCat(PrintableLines(sim::ReportToText(report, request.verbose)),
                             request.tokens ? TrainingTime(*request.tokens, report) : ""));
 }
 
@@ -54,17 +54,17 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
   const CostedProgram& loaded = *kept;
   const Program& program = loaded.program;
   const Cluster& cluster = loaded.cluster;
-  SimulateOptions& options = request.options;
+  sim::SimulateOptions& options = request.options;
   WEFT_RETURN_IF_ERROR(FinishOptions(loaded, &options));
   progress.Step(absl::StrCat("simulating on ", cluster.name()));
-  WEFT_ASSIGN_OR_RETURN(Simulation simulation, SimulateCosted(loaded, options, &progress));
-  WEFT_RETURN_IF_ERROR(CheckRatios(program, simulation.report));
+  WEFT_ASSIGN_OR_RETURN(sim::Simulation simulation, SimulateCosted(loaded, options, &progress));
+  WEFT_RETURN_IF_ERROR(sim::CheckRatios(program, simulation.report));
   if (simulation.trace) {
     progress.Step(absl::StrCat("writing ", request.trace));
     WEFT_RETURN_IF_ERROR(WriteTrace(*simulation.trace, simulation.as_run.value_or(program), request.trace));
   }
   if (!request.what_if.empty()) progress.Step("simulating changes of the machine");
-  WEFT_RETURN_IF_ERROR(AddWhatIfs(program, cluster, options, request.what_if, &simulation.report));
+  WEFT_RETURN_IF_ERROR(sim::AddWhatIfs(program, cluster, options, request.what_if, &simulation.report));
   progress.Done();
   for (const std::string& note : NotesOn(loaded, options)) PrintNote(note);
   const SimulationReport& report = simulation.report;

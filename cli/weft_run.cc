@@ -17,40 +17,40 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
-#include "cli/calibrate.h"
-#include "cli/file_clash.h"
-#include "cli/flags.h"
-#include "cli/launch.h"
-#include "cli/predict.h"
-#include "cli/run_files.h"
-#include "cli/run_flags.h"
-#include "cli/run_lines.h"
-#include "cli/stop_signals.h"
-#include "cli/terminal.h"
-#include "cli/trace_file.h"
-#include "executor/announce_failure.h"
-#include "executor/backend.h"
-#include "executor/bootstrap.h"
-#include "executor/data.h"
-#include "executor/fault_guard.h"
-#include "executor/fault_report.h"
-#include "executor/learning_rate.h"
-#include "executor/run.h"
-#include "executor/shared_library.h"
-#include "executor/transport.h"
+#include "cli/common/file_clash.h"
+#include "cli/common/flags.h"
+#include "cli/common/terminal.h"
+#include "cli/results/trace_file.h"
+#include "cli/run/calibrate.h"
+#include "cli/run/launch.h"
+#include "cli/run/predict.h"
+#include "cli/run/run_files.h"
+#include "cli/run/run_flags.h"
+#include "cli/run/run_lines.h"
+#include "cli/run/stop_signals.h"
+#include "executor/data/data.h"
+#include "executor/faults/fault_guard.h"
+#include "executor/faults/fault_report.h"
+#include "executor/interface/backend.h"
+#include "executor/interface/transport.h"
+#include "executor/interface/tuning_options.h"
+#include "executor/job/announce_failure.h"
+#include "executor/job/bootstrap.h"
+#include "executor/numerics/learning_rate.h"
+#include "executor/platform/shared_library.h"
+#include "executor/run/run.h"
 #include "executor/transports/mpi.h"
-#include "executor/tuning_options.h"
-#include "proto/io.h"
-#include "proto/json.h"
-#include "proto/mesh.h"
-#include "proto/printable.h"
-#include "proto/program_file.h"
-#include "proto/status.h"
-#include "proto/suggest.h"
-#include "proto/validate.h"
-#include "proto/verify/verify.h"
+#include "proto/io/io.h"
+#include "proto/io/json.h"
+#include "proto/io/program_file.h"
+#include "proto/util/mesh.h"
+#include "proto/util/printable.h"
+#include "proto/util/status.h"
+#include "proto/util/suggest.h"
+#include "proto/validate/validate.h"
 #include "proto/version.h"
 #include "schedules/collective/plan.h"
+#include "verifier/verify.h"
 
 namespace weft {
 namespace {
@@ -69,9 +69,10 @@ absl::StatusOr<Program> LoadProgram(const std::string& path) {
   return program;
 }
 
-absl::StatusOr<std::unique_ptr<DataSource>> Open(const std::string& path, const Program& program,
-                                                 const std::string& token_type, absl::string_view flag) {
-  absl::StatusOr<std::unique_ptr<DataSource>> source = OpenData(DataOptionsOf(program, path, token_type));
+absl::StatusOr<std::unique_ptr<exec::DataSource>> Open(const std::string& path, const Program& program,
+                                                       const std::string& token_type, absl::string_view flag) {
+  absl::StatusOr<std::unique_ptr<exec::DataSource>> source =
+      exec::OpenData(exec::DataOptionsOf(program, path, token_type));
   if (source.ok()) return source;
   return absl::Status(source.status().code(), absl::StrCat(flag, ": ", source.status().message()));
 }
@@ -97,44 +98,44 @@ absl::Status RunMain(absl::Span<const std::string> args) {
                                         {{"--trace", f.trace},
                                          {"--report", f.report},
                                          {"--save-weights", f.save_weights},
-                                         {"--tuning", ParseTuningOptions(f.tuning)->written()}}));
+                                         {"--tuning", exec::ParseTuningOptions(f.tuning)->written()}}));
   WEFT_RETURN_IF_ERROR(CheckFileClashes({{"--weights", f.weights}}, {{"--trace", f.trace}, {"--report", f.report}}));
-  WEFT_ASSIGN_OR_RETURN(const Launch launch, ChooseLaunch(f.bootstrap, f.transport, ProcessEnvironment()));
+  WEFT_ASSIGN_OR_RETURN(const Launch launch, ChooseLaunch(f.bootstrap, f.transport, exec::ProcessEnvironment()));
   has_store = f.transport == "tcp";
   WEFT_RETURN_IF_ERROR(CheckLibraryPath(f.lib_path));
-  SetLibraryPath(f.lib_path);
+  exec::SetLibraryPath(f.lib_path);
   if (!launch.starts_ranks) {
-    SetStopFlag(&stop_requested);
+    exec::SetStopFlag(&stop_requested);
     CatchStopSignals();
   }
   WEFT_RETURN_IF_ERROR(CheckRead("the program", flags.positional()[0]));
   WEFT_RETURN_IF_ERROR(CheckRead("--predicted", f.predicted));
   WEFT_RETURN_IF_ERROR(CheckRead("--cluster", f.cluster));
   // CheckRunFlags has read it.
-  const TuningOptions tuning = *ParseTuningOptions(f.tuning);
+  const exec::TuningOptions tuning = *exec::ParseTuningOptions(f.tuning);
   WEFT_RETURN_IF_ERROR(CheckRead("--tuning", tuning.read()));
   WEFT_ASSIGN_OR_RETURN(const Program program, LoadProgram(flags.positional()[0]));
   if (launch.starts_ranks) return RunLocally(static_cast<int>(MeshRanks(program.mesh())), args);
-  WEFT_ASSIGN_OR_RETURN(const BackendEntry* backend, FindBackend(f.backend));
+  WEFT_ASSIGN_OR_RETURN(const exec::BackendEntry* backend, exec::FindBackend(f.backend));
   // Cores need no number of their node's.
-  if (backend->name != "cpu") WEFT_RETURN_IF_ERROR(CheckLocalRank(launch.bootstrap, ProcessEnvironment()));
-  WEFT_ASSIGN_OR_RETURN(const TransportEntry* transport,
-                        FindTransport(ChooseTransport(f.transport, backend->name, launch.bootstrap)));
-  const bool first = RankFromLauncher().rank == 0;
+  if (backend->name != "cpu") WEFT_RETURN_IF_ERROR(exec::CheckLocalRank(launch.bootstrap, exec::ProcessEnvironment()));
+  WEFT_ASSIGN_OR_RETURN(const exec::TransportEntry* transport,
+                        exec::FindTransport(ChooseTransport(f.transport, backend->name, launch.bootstrap)));
+  const bool first = exec::RankFromLauncher().rank == 0;
   const bool text = first && f.format == "text";
 
-  WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<DataSource> data, Open(f.data, program, f.token_type, "--data"));
-  std::unique_ptr<DataSource> eval_data;
+  WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<exec::DataSource> data, Open(f.data, program, f.token_type, "--data"));
+  std::unique_ptr<exec::DataSource> eval_data;
   if (!f.eval_data.empty()) {
     // Without an evaluation program RunProgram refuses.
     const Program& evaluation = program.has_evaluation() ? program.evaluation() : program;
     WEFT_ASSIGN_OR_RETURN(eval_data, Open(f.eval_data, evaluation, f.token_type, "--eval-data"));
   }
   if (first) WEFT_RETURN_IF_ERROR(CheckOutputs(f));
-  WEFT_RETURN_IF_ERROR(CheckFaultReport(f.fault_report, RankFromLauncher().rank));
-  RunOptions options;
+  WEFT_RETURN_IF_ERROR(CheckFaultReport(f.fault_report, exec::RankFromLauncher().rank));
+  exec::RunOptions options;
   options.backend = backend;
-  if (tuning.mode != TuningOptions::Mode::kOff && backend->name != "cuda") {
+  if (tuning.mode != exec::TuningOptions::Mode::kOff && backend->name != "cuda") {
     return absl::InvalidArgumentError(absl::StrCat("--tuning is '", f.tuning, "', but backend ",
                                                    std::string(backend->name), " has nothing to tune; allowed: off"));
   }
@@ -156,7 +157,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   options.stop = &stop_requested;
   options.check_replicas = f.check_replicas;
   if (f.fault_report.empty()) {
-    options.fault_report = DefaultFaultFile(f.checkpoint, f.trace);
+    options.fault_report = exec::DefaultFaultFile(f.checkpoint, f.trace);
   } else if (f.fault_report != "none") {
     options.fault_report = f.fault_report;
   }
@@ -170,9 +171,9 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   } else {
     WEFT_ASSIGN_OR_RETURN(prediction, PredictRun(program, f.cluster));
   }
-  PredictedTimes predicted;
+  exec::PredictedTimes predicted;
   if (prediction.trace.has_value()) {
-    absl::StatusOr<PredictedTimes> times = PredictedTimes::Make(program, *prediction.trace);
+    absl::StatusOr<exec::PredictedTimes> times = exec::PredictedTimes::Make(program, *prediction.trace);
     if (!times.ok()) {
       return absl::Status(times.status().code(),
                           absl::StrCat("--predicted=", f.predicted, ": ", times.status().message()));
@@ -185,7 +186,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   // Nothing else can be done: the rank's thread will not come back.
   options.on_stuck = [](const absl::Status& reason, bool told) {
     if (told) std::fprintf(stderr, "weft run: %s\n", MessageLine(reason.message()).c_str());
-    _exit(ExitStatusOf(reason));
+    _exit(exec::ExitStatusOf(reason));
   };
   if (!f.fail_at.empty()) {
     WEFT_ASSIGN_OR_RETURN(options.failure, ParseFailure(f.fail_at));
@@ -215,7 +216,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
     print(absl::StrCat(program.name(), ": ", ranks, ranks == 1 ? " rank" : " ranks", ", backend ",
                        std::string(backend->name), f.backend == "auto" ? " (auto)" : "", ", transport ",
                        std::string(transport->name), f.transport == "auto" ? " (auto)" : "", ", bootstrap ",
-                       BootstrapName(launch.bootstrap), f.bootstrap == "auto" ? " (auto)" : "", ", ", f.threads,
+                       exec::BootstrapName(launch.bootstrap), f.bootstrap == "auto" ? " (auto)" : "", ", ", f.threads,
                        f.threads == 1 ? " thread per rank\n" : " threads per rank\n"));
   }
   options.on_meeting = [&](bool met) {
@@ -223,20 +224,21 @@ absl::Status RunMain(absl::Span<const std::string> args) {
     announces_stop = first && met;
     accepted = true;
     have_met = met;
-    const std::string note = first && !met ? NoteOnSteps(program.recipe(), f.steps) : "";
+    const std::string note = first && !met ? exec::NoteOnSteps(program.recipe(), f.steps) : "";
     if (!note.empty()) options.on_warning(note);
     print("");
   };
-  absl::StatusOr<RunResult> ran = RunProgram(program, *data, transport->name, options);
-  if (!ran.ok() && FailedInStep(ran.status()) && HasFaultReport(options.fault_report, MeshRanks(program.mesh()))) {
+  absl::StatusOr<exec::RunResult> ran = exec::RunProgram(program, *data, transport->name, options);
+  if (!ran.ok() && exec::FailedInStep(ran.status()) &&
+      HasFaultReport(options.fault_report, MeshRanks(program.mesh()))) {
     // The payloads say who reports it.
     absl::Status failed(ran.status().code(), absl::StrCat(ran.status().message(), "; what the ranks did last is in ",
-                                                          FaultFileOfRank(options.fault_report, -1)));
+                                                          exec::FaultFileOfRank(options.fault_report, -1)));
     ran.status().ForEachPayload(
         [&](absl::string_view type, const absl::Cord& payload) { failed.SetPayload(type, payload); });
     return failed;
   }
-  WEFT_ASSIGN_OR_RETURN(const RunResult result, std::move(ran));
+  WEFT_ASSIGN_OR_RETURN(const exec::RunResult result, std::move(ran));
   accepted = true;
   if (!first) return absl::OkStatus();
   // One file that cannot be written is no reason to lose the others.
@@ -275,28 +277,29 @@ int Main(std::vector<std::string> args) {
   const absl::Status status = calibrate ? CalibrateCommand(args) : RunMain(args);
   if (status.ok()) return 0;
   if (const std::optional<int> launched = LaunchedExitStatus(status); launched.has_value()) return *launched;
-  const int exit_status = IsUsageError(status) ? 2 : FailedInRun(status) ? ExitStatusOf(status) : 1;
-  if (ReportedElsewhere(status)) return exit_status;
+  const int exit_status = IsUsageError(status) ? 2 : exec::FailedInRun(status) ? exec::ExitStatusOf(status) : 1;
+  if (exec::ReportedElsewhere(status)) return exit_status;
   const auto say = [&](const std::string& message) {
     // It may hold the name of a file as it is.
     std::fprintf(stderr, "weft %s: %s\n", calibrate ? "calibrate" : "run", MessageLine(message).c_str());
   };
   // What has failed in the run says so itself.
-  const LauncherRank process = RankFromLauncher();
+  const exec::LauncherRank process = exec::RankFromLauncher();
   const bool named = process.rank == 0 || meets || absl::StrContains(status.message().substr(0, 8), "rank ");
   const std::string of_rank = named ? "" : absl::StrCat("rank ", process.rank, ": ");
   if (!calibrate && !meets) {
     // The others wait for this process, or will.
-    const absl::StatusOr<Rendezvous> rendezvous = FindRendezvous(WantedBootstrap(), ProcessEnvironment());
+    const absl::StatusOr<exec::Rendezvous> rendezvous =
+        exec::FindRendezvous(exec::WantedBootstrap(), exec::ProcessEnvironment());
     if (rendezvous.ok() && rendezvous->process.size > 1 &&
-        (has_store || rendezvous->process.bootstrap != Bootstrap::kMpi)) {
-      AnnounceFailure(*rendezvous, status, [&] { say(absl::StrCat(of_rank, status.message())); });
+        (has_store || rendezvous->process.bootstrap != exec::Bootstrap::kMpi)) {
+      exec::AnnounceFailure(*rendezvous, status, [&] { say(absl::StrCat(of_rank, status.message())); });
       return exit_status;
     }
   }
   // What is wrong before ranks run (a missing file) is wrong for all: rank 0 says so, and the others are ended before
   // they repeat it. If it is wrong on some only, the lowest of them says it.
-  const bool waits_its_turn = process.rank > 0 && !FailedInRun(status) && !absl::IsCancelled(status);
+  const bool waits_its_turn = process.rank > 0 && !exec::FailedInRun(status) && !absl::IsCancelled(status);
   const auto say_in_turn = [&] {
     if (waits_its_turn) {
       const int64_t pause_ms = 2500 + 50 * std::min(process.rank, 40);
@@ -308,15 +311,16 @@ int Main(std::vector<std::string> args) {
     say(absl::StrCat(of_rank, status.message()));
   };
   // mpirun ends the others when this process ends, srun leaves them waiting in MPI's start.
-  const absl::StatusOr<LaunchedAs> launcher = FindLauncher(WantedBootstrap(), ProcessEnvironment());
-  const bool srun = launcher.ok() && launcher->bootstrap == Bootstrap::kMpi && launcher->size > 1 &&
-                    !ProcessEnvironment()("OMPI_COMM_WORLD_RANK").has_value();
+  const absl::StatusOr<exec::LaunchedAs> launcher =
+      exec::FindLauncher(exec::WantedBootstrap(), exec::ProcessEnvironment());
+  const bool srun = launcher.ok() && launcher->bootstrap == exec::Bootstrap::kMpi && launcher->size > 1 &&
+                    !exec::ProcessEnvironment()("OMPI_COMM_WORLD_RANK").has_value();
   if (calibrate || meets || has_store || !srun) {
     say_in_turn();
     return stop_requested && waits_its_turn ? 1 : exit_status;
   }
   std::thread saying(say_in_turn);
-  EndMpiJob(exit_status, /*patience_seconds=*/20, [&] { saying.join(); });
+  exec::EndMpiJob(exit_status, /*patience_seconds=*/20, [&] { saying.join(); });
   if (saying.joinable()) saying.join();
   return exit_status;
 }

@@ -6,7 +6,7 @@
 #include "catalog/catalog.h"
 #include "compiler/models/load_model.h"
 #include "gtest/gtest.h"
-#include "proto/units.h"
+#include "proto/util/units.h"
 
 namespace weft {
 namespace {

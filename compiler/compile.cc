@@ -5,21 +5,18 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/import_graph.h"
+#include "compiler/graph/import_graph.h"
+#include "compiler/inputs/plan_check.h"
+#include "compiler/inputs/plan_inputs.h"
+#include "compiler/inputs/plan_notes.h"
+#include "compiler/inputs/switch_collectives.h"
 #include "compiler/lower_program.h"
 #include "compiler/memory_fit.h"
-#include "compiler/plan_check.h"
-#include "compiler/plan_choices.h"
-#include "compiler/plan_inputs.h"
-#include "compiler/plan_notes.h"
-#include "compiler/plan_reshard.h"
 #include "compiler/rewrite/post_validation.h"
-#include "compiler/switch_collectives.h"
-#include "compiler/ways_out_tries.h"
-#include "proto/io.h"
-#include "proto/status.h"
-#include "proto/verify/verify.h"
+#include "proto/io/io.h"
+#include "proto/util/status.h"
 #include "schedules/collective/plan.h"
+#include "verifier/verify.h"
 
 namespace weft {
 int64_t PlannedDeviceBytes(const Program& program) {
@@ -29,15 +26,31 @@ int64_t PlannedDeviceBytes(const Program& program) {
   return most;
 }
 
-absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, const Plan& plan, const Cluster& cluster,
-                                const CompileOptions& options) {
-  WEFT_ASSIGN_OR_RETURN(PlanInputs inputs, ResolveInputs(model, recipe, plan, cluster, options.notes));
+absl::Status CheckNoChoiceIsOpen(const PlanInputs& inputs) {
+  const Plan& plan = inputs.plan;
+  const auto open = [](absl::string_view field) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, " leaves a choice open, which the compiler does not make; planner::Resolve makes it"));
+  };
+  if (plan.recompute().mode() == Recompute::FIT) return open("plan.recompute.mode = FIT");
+  if (plan.recompute().mode() == Recompute::INTERVAL && plan.recompute().interval() == 0) {
+    return open("plan.recompute.interval = 0");
+  }
+  // A schedule without a flush has neither transfers to place nor layers to reshard.
+  if (inputs.asynchronous) return absl::OkStatus();
+  if (plan.schedule().freeze() && inputs.schedule.message_driven) return open("plan.schedule.freeze = true");
+  if (plan.transfer_placement() == FASTEST) return open("plan.transfer_placement = FASTEST");
+  if (plan.zero().reshard() == Zero::BY_BENEFIT) return open("plan.zero.reshard = BY_BENEFIT");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Program> Compile(const PlanInputs& resolved, const CompileOptions& options) {
+  WEFT_RETURN_IF_ERROR(CheckNoChoiceIsOpen(resolved));
+  PlanInputs inputs = resolved;
   inputs.cost = options.cost;
   if (options.on_phase != nullptr) inputs.on_phase = options.on_phase;
   WEFT_ASSIGN_OR_RETURN(StepCost cost, CostsOf(inputs));
-  WEFT_RETURN_IF_ERROR(ResolveRecompute(inputs, cost, options.notes));
   Program program;
-  std::optional<FrozenSchedule> frozen;
   std::vector<int32_t> layers_per_stage;
   if (inputs.asynchronous) {
     WEFT_ASSIGN_OR_RETURN(program, CompileAsynchronous(inputs, cost, nullptr));
@@ -46,22 +59,17 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
                                             "' updates the weights without a flush: no evaluation program is made"));
     }
   } else {
-    WEFT_ASSIGN_OR_RETURN(frozen, Freeze(inputs, cost));
-    WEFT_RETURN_IF_ERROR(ChooseTransfers(inputs, cost, options.notes));
-    WEFT_RETURN_IF_ERROR(ResolveReshard(inputs, cost, options.evaluation, options.notes));
     WEFT_ASSIGN_OR_RETURN(program, CompileSynchronous(inputs, cost, options.evaluation, &layers_per_stage));
   }
   WEFT_RETURN_IF_ERROR(CheckSwitchCollectives(program, inputs.cluster));
   WEFT_RETURN_IF_ERROR(ApplyOffload(inputs, &program, options.notes));
   if (options.notes != nullptr) {
-    AddPlanNotes(recipe, plan, program, inputs.cluster.device(), layers_per_stage, options.notes);
+    AddPlanNotes(inputs.asked_recipe, inputs.asked_plan, program, inputs.cluster.device(), layers_per_stage,
+                 options.notes);
   }
   if (inputs.plan.post_validation()) WEFT_RETURN_IF_ERROR(PostValidate(&program));
   if (absl::Status fits = CheckMemoryFit(program, inputs.cluster); !fits.ok()) {
-    if (!options.allow_oom) {
-      if (!options.ways_out) return fits;
-      return WithWaysOut(fits, program, recipe, plan, inputs, options.on_try);
-    }
+    if (!options.allow_oom) return options.on_unfit == nullptr ? fits : options.on_unfit(fits, program);
     if (options.unfit != nullptr) {
       *options.unfit = std::string(fits.message());
     } else if (options.notes != nullptr) {
@@ -75,29 +83,16 @@ absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, c
   verify.allow_unfit = options.allow_oom;
   verify.algorithms = KnownCollectives();
   WEFT_RETURN_IF_ERROR(WithTransferOrder(inputs.plan, VerifyProgram(program, verify)));
-  if (frozen && options.notes != nullptr) {
-    WEFT_ASSIGN_OR_RETURN(std::string note, NoteOfFreezing(*frozen, program, inputs));
-    options.notes->push_back(std::move(note));
-  }
   return program;
 }
 
-absl::StatusOr<std::string> EmitIr(const ModelGraph& model, const Recipe& recipe, const Plan& plan,
-                                   const Cluster& cluster, absl::string_view level, const std::string& cost_model) {
-  if (level == "program") {
-    CompileOptions options;
-    options.allow_oom = true;
-    options.cost = cost_model;
-    WEFT_ASSIGN_OR_RETURN(Program program, Compile(model, recipe, plan, cluster, options));
-    return MessageToText(program);
-  }
-  WEFT_ASSIGN_OR_RETURN(PlanInputs inputs, ResolveInputs(model, recipe, plan, cluster, nullptr));
-  inputs.cost = cost_model;
-  if (inputs.asynchronous && level == "rank") {
-    return absl::InvalidArgumentError(absl::StrCat("schedule '", inputs.plan.schedule().name(),
-                                                   "' updates the weights without a flush; its programs have no rank "
-                                                   "level; allowed: graph, program"));
-  }
+absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, const Plan& plan, const Cluster& cluster,
+                                const CompileOptions& options) {
+  WEFT_ASSIGN_OR_RETURN(const PlanInputs inputs, ResolveInputs(model, recipe, plan, cluster, options.notes));
+  return Compile(inputs, options);
+}
+
+absl::StatusOr<std::string> EmitIr(const PlanInputs& inputs, absl::string_view level) {
   CompileContext context;
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -111,11 +106,8 @@ absl::StatusOr<std::string> EmitIr(const ModelGraph& model, const Recipe& recipe
     return stream.str();
   }
   if (level == "rank") {
+    WEFT_RETURN_IF_ERROR(CheckNoChoiceIsOpen(inputs));
     WEFT_ASSIGN_OR_RETURN(StepCost cost, CostsOf(inputs));
-    WEFT_RETURN_IF_ERROR(ResolveRecompute(inputs, cost, nullptr));
-    WEFT_RETURN_IF_ERROR(Freeze(inputs, cost).status());
-    WEFT_RETURN_IF_ERROR(ChooseTransfers(inputs, cost, nullptr));
-    WEFT_RETURN_IF_ERROR(ResolveReshard(inputs, cost, false, nullptr));
     WEFT_ASSIGN_OR_RETURN(RankLevel training, LowerTraining(context, inputs, cost));
     training.module->print(stream);
     return stream.str();

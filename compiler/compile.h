@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "compiler/inputs/plan_inputs.h"
 #include "proto/cluster.pb.h"
 #include "proto/model_graph.pb.h"
 #include "proto/plan.pb.h"
@@ -31,11 +32,9 @@ struct CompileOptions {
   std::string cost = "roofline";
   // Also compile the evaluation program.
   bool evaluation = true;
-  // A refusal of a program that does not fit names changes with which it does (ways_out.h); costs some compilations
-  // (try_budget.h).
-  bool ways_out = true;
-  // If set, told what is tried for that, e.g. "--set mbs=2, 3 of at most 40".
-  std::function<void(absl::string_view)> on_try = nullptr;
+  // If set, gets what a refusal of a program that does not fit is told with: the refusal, and the program. The status
+  // that it returns is returned instead.
+  std::function<absl::Status(const absl::Status& refusal, const Program& program)> on_unfit = nullptr;
   // If set, told what is done from then on, again for each candidate of a choice: "building stages", passes of the rank
   // level by name ("plan-memory", those of the evaluation program too), "exporting", "proving".
   std::function<void(absl::string_view)> on_phase = nullptr;
@@ -45,17 +44,22 @@ struct CompileOptions {
   std::string* unfit = nullptr;
 };
 
-// All messages may be as the user wrote them: they are validated here and defaults are filled in. InvalidArgument names
-// the field; NotFound an unknown schedule or collective; FailedPrecondition a collective that is left to switches of
-// the network which do not sum; ResourceExhausted a plan that does not fit, with what takes the memory and what to
-// change.
+// Compiles a plan that leaves nothing open. InvalidArgument names the field of a plan that leaves a choice to be made
+// by simulated times or arenas (planner/compile.h makes it first), or what the passes refuse; FailedPrecondition a
+// collective that is left to switches of the network which do not sum; ResourceExhausted a plan that does not fit, with
+// what takes the memory.
+absl::StatusOr<Program> Compile(const PlanInputs& inputs, const CompileOptions& options);
+
+// Resolves the inputs (plan_inputs.h) and compiles them. All messages may be as the user wrote them.
 absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, const Plan& plan, const Cluster& cluster,
                                 const CompileOptions& options);
 
-// The IR as text: `level` is "graph" (the model), "rank" (the planned lists of actions) or "program" (the message).
-absl::StatusOr<std::string> EmitIr(const ModelGraph& model, const Recipe& recipe, const Plan& plan,
-                                   const Cluster& cluster, absl::string_view level,
-                                   const std::string& cost = "roofline");
+// InvalidArgument names the field of `plan` that leaves a choice open.
+absl::Status CheckNoChoiceIsOpen(const PlanInputs& inputs);
+
+// The IR as text: `level` is "graph" (the model) or "rank" (the planned lists of actions, for which no choice may be
+// open).
+absl::StatusOr<std::string> EmitIr(const PlanInputs& inputs, absl::string_view level);
 
 // Bytes that a rank needs on its device: the highest arena of program and evaluation, without the device's reserve.
 int64_t PlannedDeviceBytes(const Program& program);

@@ -1,13 +1,13 @@
-// How long Compile() takes, evaluation program and verification included: GPT-2 124M at pipe 8 with 64 microbatches,
-// and Llama-3.1 405B for 16,384 devices.
+// How long planner::CompilePlan() takes, evaluation program and verification included: GPT-2 124M at pipe 8 with 64
+// microbatches, and Llama-3.1 405B for 16,384 devices.
 //
 //   bazel run -c opt //compiler:compile_benchmark
 #include <string>
 
 #include "benchmark/benchmark.h"
-#include "compiler/compile.h"
 #include "compiler/models/load_model.h"
 #include "google/protobuf/text_format.h"
+#include "planner/compile.h"
 
 namespace weft {
 namespace {
@@ -32,7 +32,7 @@ void BM_CompileGpt2(benchmark::State& state) {
     inter_node { bytes_per_second: 1e10 latency_seconds: 1e-5 }
     nics_per_node: 8 host { bytes_per_second: 1e10 } host_memory_bytes: 1000000000000)");
   for (auto _ : state) {
-    auto program = Compile(*model, recipe, plan, cluster, {});
+    auto program = planner::CompilePlan(*model, recipe, plan, cluster, {});
     if (!program.ok()) state.SkipWithError(program.status().ToString().c_str());
     benchmark::DoNotOptimize(program);
   }
@@ -58,7 +58,7 @@ void BM_CompileLlama405b(benchmark::State& state) {
                                 nodes);
   int64_t bytes = 0;
   for (auto _ : state) {
-    auto program = Compile(*model, recipe, plan, cluster, {});
+    auto program = planner::CompilePlan(*model, recipe, plan, cluster, {});
     if (!program.ok()) {
       state.SkipWithError(program.status().ToString().c_str());
       return;

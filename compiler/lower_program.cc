@@ -4,23 +4,25 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/collective_cost.h"
 #include "compiler/compile.h"
-#include "compiler/diagnostic_status.h"
-#include "compiler/export_program.h"
-#include "compiler/plan_schedule.h"
-#include "compiler/rank_passes.h"
-#include "compiler/rank_program.h"
+#include "compiler/export/export_asynchronous.h"
+#include "compiler/export/export_program.h"
+#include "compiler/inputs/plan_schedule.h"
+#include "compiler/lower_segments.h"
+#include "compiler/rank/rank_passes.h"
+#include "compiler/rank/rank_program.h"
 #include "compiler/rewrite/offload_activations.h"
 #include "compiler/rewrite/offload_optimizer.h"
-#include "compiler/schedule_segments.h"
-#include "compiler/slot_costs.h"
+#include "compiler/segments/collective_cost.h"
+#include "compiler/segments/diagnostic_status.h"
+#include "compiler/segments/schedule_segments.h"
+#include "compiler/segments/slot_costs.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Pass/PassManager.h"
-#include "proto/cluster_digest.h"
-#include "proto/mesh.h"
-#include "proto/status.h"
+#include "proto/io/cluster_digest.h"
+#include "proto/util/mesh.h"
+#include "proto/util/status.h"
 #include "proto/version.h"
 #include "schedules/pipeline/check.h"
 #include "simulator/cost/cost_model.h"
@@ -133,14 +135,15 @@ absl::StatusOr<RankLevel> LowerEvaluation(CompileContext& context, const PlanInp
 }  // namespace
 
 absl::StatusOr<StepCost> CostsOf(const PlanInputs& inputs) {
-  WEFT_ASSIGN_OR_RETURN(const CostModelEntry* model, FindCostModel(inputs.cost));
-  if (model->name == "unit") {
+  WEFT_ASSIGN_OR_RETURN(const sim::CostModelEntry* model, sim::FindCostModel(inputs.cost));
+  if (model->basis == sim::CostBasis::kSchedule) {
     return absl::InvalidArgumentError(
-        "cost model 'unit' is of schedules, not of machines: a compiler cannot choose by it; allowed: roofline, tiles");
+        absl::StrCat("cost model '", model->name,
+                     "' is of schedules, not of machines: a compiler cannot choose by it; allowed: roofline, tiles"));
   }
   auto compute = [model, &cluster = inputs.cluster](const Segment& segment, const Step& step,
                                                     ActionKind kind) -> absl::StatusOr<int64_t> {
-    WEFT_ASSIGN_OR_RETURN(Time time, model->cost(step, ShapesOf(segment, step), kind, 0, cluster, {}));
+    WEFT_ASSIGN_OR_RETURN(Time time, model->cost(step, sim::ShapesOf(segment, step), kind, 0, cluster, {}));
     return time.ps;
   };
   return WithCollectives(compute, inputs.plan.mesh(), inputs.cluster);

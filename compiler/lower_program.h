@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/plan_inputs.h"
-#include "compiler/segments.h"
+#include "compiler/inputs/plan_inputs.h"
+#include "compiler/segments/segment_set.h"
 #include "ir/rank_ops.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"

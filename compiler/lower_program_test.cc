@@ -9,7 +9,7 @@
 #include "compiler/compile_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/verify/verify.h"
+#include "verifier/verify.h"
 
 namespace weft {
 namespace {

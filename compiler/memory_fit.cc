@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "proto/mesh.h"
-#include "proto/units_text.h"
+#include "proto/util/mesh.h"
+#include "proto/util/units_text.h"
 #include "simulator/network/placement.h"
 
 namespace weft {
@@ -67,7 +67,7 @@ struct NodeBytes {
 NodeBytes FullestNode(const Program& program, const Cluster& cluster) {
   NodeBytes fullest;
   // A cluster with too few devices was refused before (ValidateTogether).
-  const absl::StatusOr<RankPlacement> placement = RankPlacement::Make(MeshRanks(program.mesh()), cluster);
+  const absl::StatusOr<sim::RankPlacement> placement = sim::RankPlacement::Make(MeshRanks(program.mesh()), cluster);
   if (!placement.ok()) return fullest;
   // More than int64 holds is as good as the most it holds.
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
@@ -113,7 +113,7 @@ int64_t RoomOf(const Template& t, const Device& device) {
 
 Tightest TightestDevice(const Program& program, const Cluster& cluster) {
   Tightest tightest = {FullestTemplate(program), &cluster.device()};
-  const absl::StatusOr<RankPlacement> placement = RankPlacement::Make(MeshRanks(program.mesh()), cluster);
+  const absl::StatusOr<sim::RankPlacement> placement = sim::RankPlacement::Make(MeshRanks(program.mesh()), cluster);
   if (tightest.of == nullptr || !placement.ok() || placement->all_alike()) return tightest;
   tightest = {};
   int64_t least = std::numeric_limits<int64_t>::max();

@@ -3,9 +3,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/compile.h"
 #include "compiler/models/load_model.h"
 #include "gtest/gtest.h"
+#include "planner/compile.h"
 #include "tests/parse_text.h"
 
 namespace weft {
@@ -28,9 +28,9 @@ Program ForReplicas(int data) {
     intra_node { bytes_per_second: 370e9 latency_seconds: 3.4e-6 }
     inter_node { bytes_per_second: 45e9 latency_seconds: 14e-6 }
     nics_per_node: 8 host { bytes_per_second: 63e9 } host_memory_bytes: 2000000000000)");
-  CompileOptions options;
+  planner::CompileOptions options;
   options.evaluation = false;
-  const auto program = Compile(*model, recipe, plan, cluster, options);
+  const auto program = planner::CompilePlan(*model, recipe, plan, cluster, options);
   EXPECT_TRUE(program.ok()) << program.status();
   return program.ok() ? *program : Program();
 }

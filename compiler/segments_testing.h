@@ -5,10 +5,11 @@
 #include <set>
 #include <string>
 
+#include "compiler/lower_segments.h"
 #include "compiler/models/import_hf.h"
-#include "compiler/segments.h"
+#include "compiler/segments/segment_set.h"
 #include "gtest/gtest.h"
-#include "proto/units.h"
+#include "proto/util/units.h"
 
 namespace weft {
 

@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/segments.h"
+#include "compiler/lower_segments.h"
+#include "compiler/segments/segment_set.h"
 #include "compiler/segments_testing.h"
 #include "gtest/gtest.h"
 

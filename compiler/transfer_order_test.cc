@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/compile.h"
 #include "compiler/models/import_hf.h"
 #include "gtest/gtest.h"
+#include "planner/compile.h"
 #include "schedules/pipeline/check.h"
 #include "schedules/pipeline/schedule_text.h"
 #include "tests/parse_text.h"
@@ -33,7 +33,7 @@ absl::Status CompileWith(const std::string& definition, int ranks, int microbatc
   auto plan =
       Parse<Plan>(absl::StrCat("mesh { axes { name: 'pipe' size: ", ranks, " } } accumulation: EXACT ", fields));
   plan.mutable_schedule()->set_definition(definition);
-  return Compile(*model, recipe, plan, *cluster, {}).status();
+  return planner::CompilePlan(*model, recipe, plan, *cluster, {}).status();
 }
 
 // All that a plan may ask for, but early receives on shared streams, which may block.

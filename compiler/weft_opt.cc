@@ -1,8 +1,8 @@
 // For tests of passes: reads IR, runs passes, prints IR.
 //
 //   weft-opt --weft-partition-stages=stages=2 --weft-build-segments model.mlir
-#include "compiler/passes.h"
-#include "compiler/rank_passes.h"
+#include "compiler/passes/passes.h"
+#include "compiler/rank/rank_passes.h"
 #include "ir/rank_ops.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 

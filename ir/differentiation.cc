@@ -62,7 +62,7 @@ Gradients MatmulOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir:
   unsigned next = 2;
   if (getBias()) {
     const GradientRequest& bias = requests[next];
-    // First: behind what makes dy, so that a device can sum up columns as it makes them (proto/step_runs.h).
+    // First: behind what makes dy, so that a device can sum up columns as it makes them (proto/util/step_runs.h).
     if (bias.type) gradients[next] = builder.create<BiasGradientOp>(getLoc(), bias.type, dy, bias.init);
     ++next;
   }

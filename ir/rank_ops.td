@@ -77,7 +77,7 @@ def Weft_SignatureOp : Weft_Op<"signature", [Symbol, HasParent<"ProgramOp">]> {
     to a boundary tensor, to saved activations or gradients, or to the workspace) are results of the actions that run
     the segment; all others are their inputs.
 
-    `width`, `part`, `rank` and `backward_stage` are those of StageSegment (compiler/segments.h).
+    `width`, `part`, `rank` and `backward_stage` are those of StageSegment (compiler/segments/segment_set.h).
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Weft_SegmentKindAttr:$kind, I32Attr:$stage,
                        TypedArrayAttrBase<Weft_OperandAttr, "operands">:$operands_,

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "proto/mesh.h"
-#include "proto/units.h"
-#include "simulator/cluster_oracle.h"
+#include "proto/util/mesh.h"
+#include "proto/util/units.h"
 #include "simulator/naive/naive_simulator.h"
 #include "simulator/network/network_model.h"
-#include "simulator/random_cluster.h"
 #include "simulator/simulate.h"
+#include "simulator/testing/cluster_oracle.h"
+#include "simulator/testing/random_cluster.h"
 #include "tests/random_program.h"
 
 // The exhaustive variant takes more.
@@ -23,7 +23,7 @@
 #define WEFT_SEEDS 120
 #endif
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 constexpr uint64_t kSeeds = WEFT_SEEDS;
@@ -125,4 +125,4 @@ INSTANTIATE_TEST_SUITE_P(Wears, ClusterAgreement, testing::Values(Wear::kSymmetr
                          });
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

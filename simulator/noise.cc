@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 #include "simulator/network/placement.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // What is drawn, as the first counter below the run.
@@ -160,4 +160,4 @@ NoiseReport SummarizeRuns(std::vector<double> seconds, int64_t seed) {
   return report;
 }
 
-}  // namespace weft
+}  // namespace weft::sim

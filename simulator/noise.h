@@ -9,9 +9,9 @@
 #include "absl/status/statusor.h"
 #include "proto/cluster.pb.h"
 #include "proto/report.pb.h"
-#include "simulator/jitter.h"
+#include "simulator/engine/jitter.h"
 
-namespace weft {
+namespace weft::sim {
 
 inline constexpr int kMostRuns = 1'000'000;
 
@@ -29,6 +29,6 @@ Jitter DrawJitter(const Noise& noise, int64_t seed, int64_t run);
 // exceed, so one that a run has taken.
 NoiseReport SummarizeRuns(std::vector<double> seconds, int64_t seed);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_NOISE_H_

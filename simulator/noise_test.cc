@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "simulator/network/placement.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::HasSubstr;
@@ -207,4 +207,4 @@ TEST(SummarizeRuns, PercentilesAreOfRunsThatWere) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

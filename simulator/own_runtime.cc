@@ -1,9 +1,9 @@
 #include "simulator/own_runtime.h"
 
-#include "proto/io.h"
-#include "proto/status.h"
+#include "proto/io/io.h"
+#include "proto/util/status.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 constexpr char kText[] =
@@ -18,4 +18,4 @@ absl::StatusOr<Runtime> OwnRuntime() {
   return runtime;
 }
 
-}  // namespace weft
+}  // namespace weft::sim

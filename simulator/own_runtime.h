@@ -5,11 +5,11 @@
 #include "absl/status/statusor.h"
 #include "proto/runtime.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 // catalog/runtimes/weft.textproto, which is compiled in.
 absl::StatusOr<Runtime> OwnRuntime();
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_OWN_RUNTIME_H_

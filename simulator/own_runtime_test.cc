@@ -1,9 +1,9 @@
 #include "simulator/own_runtime.h"
 
 #include "gtest/gtest.h"
-#include "proto/validate_runtime.h"
+#include "proto/validate/validate_runtime.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 TEST(OwnRuntime, IsThatOfTheCatalog) {
@@ -17,4 +17,4 @@ TEST(OwnRuntime, IsThatOfTheCatalog) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

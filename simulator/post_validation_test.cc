@@ -3,10 +3,10 @@
 #include <set>
 
 #include "gtest/gtest.h"
-#include "simulator/engine_oracle.h"
+#include "simulator/testing/engine_oracle.h"
 #include "tests/random_program.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using Actions = google::protobuf::RepeatedPtrField<Action>;
@@ -84,4 +84,4 @@ TEST(PostValidation, EngineIsTheOracleWithAndWithoutWhatIsLeftOut) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

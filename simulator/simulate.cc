@@ -8,23 +8,23 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "proto/mesh.h"
-#include "proto/program_file.h"
-#include "proto/status.h"
-#include "simulator/bounds.h"
+#include "proto/io/program_file.h"
+#include "proto/util/mesh.h"
+#include "proto/util/status.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/cost/device_load.h"
-#include "simulator/critical_path.h"
-#include "simulator/device_classes.h"
-#include "simulator/engine.h"
-#include "simulator/fold.h"
-#include "simulator/least_room.h"
-#include "simulator/metrics.h"
+#include "simulator/engine/engine.h"
+#include "simulator/engine/fold.h"
+#include "simulator/metrics/bounds.h"
+#include "simulator/metrics/critical_path.h"
+#include "simulator/metrics/least_room.h"
+#include "simulator/metrics/metrics.h"
 #include "simulator/network/network_model.h"
 #include "simulator/network/placement.h"
 #include "simulator/own_runtime.h"
-#include "simulator/program_view.h"
-#include "simulator/rank_links.h"
+#include "simulator/program/device_classes.h"
+#include "simulator/program/program_view.h"
+#include "simulator/program/rank_links.h"
 #include "simulator/runtime/as_run_by.h"
 #include "simulator/runtime/host_transport.h"
 #include "simulator/runtime/kernel_form.h"
@@ -33,7 +33,7 @@
 #include "simulator/runtime/runtime_steps.h"
 #include "simulator/simulate_runs.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // By segment, microbatches that a forward on it is for: its shapes are those of so many.
@@ -95,7 +95,7 @@ std::vector<int64_t> NodesOf(const RankPlacement& placement) {
 // The cost "unit" is of schedules, without launches.
 std::vector<bool> JoinsOnDevices(const RuntimeSteps& steps, const DeviceClasses& devices, const std::string& cost) {
   std::vector<bool> joins;
-  for (const Device* device : devices.kinds) joins.push_back(cost != "unit" && steps.Joins(*device));
+  for (const Device* device : devices.kinds) joins.push_back(KnowsDevice(cost) && steps.Joins(*device));
   return joins;
 }
 
@@ -211,7 +211,7 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Program&
   simulation.report.set_network(options.network);
   simulation.report.set_cost(options.cost);
   // Its times are not the devices', so no part of their peaks.
-  if (options.cost == "unit") {
+  if (!KnowsDevice(options.cost)) {
     simulation.report.clear_mfu();
     simulation.report.clear_mfu_causal();
     simulation.report.clear_hfu();
@@ -233,8 +233,9 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Program&
 absl::StatusOr<Simulation> SimulateByRuntime(const Program& program, const Cluster& cluster,
                                              const SimulateOptions& options) {
   if (options.runtime == nullptr) return SimulateAsItIs(program, program, cluster, options);
-  if (options.cost == "unit") {
-    return absl::InvalidArgumentError(absl::StrCat("cost 'unit' knows no kernels, so nothing of runtime '",
+  if (!KnowsDevice(options.cost)) {
+    return absl::InvalidArgumentError(absl::StrCat("cost '", options.cost,
+                                                   "' knows no kernels, so nothing of runtime '",
                                                    options.runtime->name(), "'; nearest: 'roofline', 'tiles'"));
   }
   std::vector<int> capabilities = {cluster.device().compute_capability()};
@@ -264,12 +265,12 @@ absl::Status CheckRatios(const Program& program, const SimulationReport& report)
     return absl::FailedPreconditionError(
         absl::StrCat("no step of program '", program.name(), "' takes any time on cluster '", report.cluster(),
                      "' with cost ", report.cost(), " and network ", report.network(),
-                     ", so there are no rates to tell: state cluster.device.launch_seconds or the work of steps"));
+                     ", so no rates are available: state cluster.device.launch_seconds or the work of steps"));
   }
-  if (program.model_flops() == 0 || report.mfu() > 0 || report.cost() == "unit") return absl::OkStatus();
+  if (program.model_flops() == 0 || report.mfu() > 0 || !KnowsDevice(report.cost())) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "cluster '", report.cluster(), "' states no peak of its devices for ", DType_Name(program.precision().compute()),
       ", the compute type of program '", program.name(), "', which MFU is relative to: cluster.device.peaks"));
 }
 
-}  // namespace weft
+}  // namespace weft::sim

@@ -13,9 +13,9 @@
 #include "proto/runtime.pb.h"
 #include "proto/trace.pb.h"
 #include "simulator/cost/cost_model.h"
-#include "simulator/jitter.h"
+#include "simulator/engine/jitter.h"
 
-namespace weft {
+namespace weft::sim {
 
 struct SimulateOptions {
   // Names from the registries; an unknown one is NotFound, listing those known.
@@ -61,6 +61,6 @@ absl::StatusOr<Simulation> Simulate(const Program& program, const Cluster& clust
 // times are not the devices', there may be no MFU.
 absl::Status CheckRatios(const Program& program, const SimulationReport& report);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_SIMULATE_H_

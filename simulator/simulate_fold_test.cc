@@ -10,9 +10,9 @@
 #include "gtest/gtest.h"
 #include "simulator/network/network_model.h"
 #include "simulator/simulate.h"
-#include "simulator/test_programs.h"
+#include "simulator/testing/test_programs.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 Cluster BaseCluster() {
@@ -294,4 +294,4 @@ TEST(SimulateFolded, SlowedByCollectives) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

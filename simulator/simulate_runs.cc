@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proto/mesh.h"
-#include "proto/status.h"
+#include "proto/util/mesh.h"
+#include "proto/util/status.h"
 #include "simulator/noise.h"
 
-namespace weft {
+namespace weft::sim {
 
 absl::StatusOr<NoiseReport> SimulateRuns(const Program& program, const Cluster& cluster, const SimulateOptions& options,
                                          const std::function<void(int64_t)>& on_run) {
@@ -36,4 +36,4 @@ absl::StatusOr<NoiseReport> SimulateRuns(const Program& program, const Cluster& 
   return SummarizeRuns(std::move(seconds), options.seed);
 }
 
-}  // namespace weft
+}  // namespace weft::sim

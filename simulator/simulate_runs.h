@@ -11,13 +11,13 @@
 #include "proto/report.pb.h"
 #include "simulator/simulate.h"
 
-namespace weft {
+namespace weft::sim {
 
 // `options.runs` of them, at least 1. InvalidArgument, naming the field, if there are too many or the cluster does not
 // say how runs differ. `on_run`, if set, is called with the number of each run, from 1, before it.
 absl::StatusOr<NoiseReport> SimulateRuns(const Program& program, const Cluster& cluster, const SimulateOptions& options,
                                          const std::function<void(int64_t)>& on_run = nullptr);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_SIMULATE_RUNS_H_

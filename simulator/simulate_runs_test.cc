@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "simulator/simulate.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::HasSubstr;
@@ -220,4 +220,4 @@ TEST(SimulateRuns, WhatCannotBeDrawnIsRefused) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

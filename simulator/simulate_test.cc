@@ -4,13 +4,13 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/json.h"
-#include "proto/program_file.h"
-#include "simulator/metrics.h"
-#include "simulator/report_text.h"
-#include "simulator/test_programs.h"
+#include "proto/io/json.h"
+#include "proto/io/program_file.h"
+#include "simulator/metrics/metrics.h"
+#include "simulator/report/report_text.h"
+#include "simulator/testing/test_programs.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::HasSubstr;
@@ -430,4 +430,4 @@ TEST(ReportText, LongReportsAreCut) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

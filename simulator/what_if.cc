@@ -9,11 +9,13 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "proto/decimal.h"
-#include "proto/status.h"
-#include "proto/suggest.h"
+#include "proto/io/decimal.h"
+#include "proto/util/status.h"
+#include "proto/util/suggest.h"
+#include "simulator/cost/cost_model.h"
+#include "simulator/network/network_model.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 constexpr double kLeastFactor = 0.01;
@@ -196,13 +198,13 @@ absl::Status CheckWhatIf(const WhatIfChanges& changes, const SimulateOptions& op
       return absl::InvalidArgumentError(
           absl::StrCat("unknown what-if ", Quoted(change.name), NameHelp(change.name, WhatIfNames())));
     }
-    if (change.name == "latency" && options.network == "nccl") {
-      return absl::InvalidArgumentError(
-          absl::StrCat(change.text, ": the network nccl takes the latencies of links between devices from NCCL's own ",
-                       "table, not from the cluster; nearest valid: --network=analytic"));
+    if (change.name == "latency" && HasTrait(options.network, kChoosesAlgorithms)) {
+      return absl::InvalidArgumentError(absl::StrCat(change.text, ": the network ", options.network,
+                                                     " takes the latencies of links between devices from NCCL's own ",
+                                                     "table, not from the cluster; nearest valid: --network=analytic"));
     }
-    const bool network = entry->network && options.network != "none";
-    const bool device = entry->device && options.cost != "unit";
+    const bool network = entry->network && !HasTrait(options.network, kTakesNoTime);
+    const bool device = entry->device && KnowsDevice(options.cost);
     if (network || device) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         change.text, " changes nothing: ",
@@ -286,4 +288,4 @@ absl::Status AddWhatIfs(const Program& program, const Cluster& cluster, const Si
   return absl::OkStatus();
 }
 
-}  // namespace weft
+}  // namespace weft::sim

@@ -29,7 +29,7 @@
 #include "proto/report.pb.h"
 #include "simulator/simulate.h"
 
-namespace weft {
+namespace weft::sim {
 
 // One figure times a factor.
 struct WhatIfChange {
@@ -61,6 +61,6 @@ absl::StatusOr<Cluster> ChangedCluster(const Cluster& cluster, const WhatIfChang
 absl::Status AddWhatIfs(const Program& program, const Cluster& cluster, const SimulateOptions& options,
                         absl::Span<const WhatIfChanges> what_if, SimulationReport* report);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_WHAT_IF_H_

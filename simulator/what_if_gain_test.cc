@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "proto/mesh.h"
+#include "proto/util/mesh.h"
 #include "simulator/network/network_model.h"
-#include "simulator/random_cluster.h"
+#include "simulator/testing/random_cluster.h"
 #include "simulator/what_if.h"
 #include "tests/random_program.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 struct Case {
@@ -89,4 +89,4 @@ TEST(WhatIfGain, WhatIsFasterIsNotSlower) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

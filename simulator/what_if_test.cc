@@ -5,9 +5,9 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "simulator/test_programs.h"
+#include "simulator/testing/test_programs.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::ElementsAre;
@@ -177,4 +177,4 @@ TEST(AddWhatIfs, RefusesWhatTheModelsDoNotAskFor) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "proto/mesh.h"
+#include "proto/util/mesh.h"
 #include "tests/random_generator.h"
 
 namespace weft {

@@ -49,7 +49,7 @@ def check_portable(binary):
         version = re.search(r"\(GLIBC_(\d+)\.(\d+)\)\s+(\S+)", line)
         if version and (int(version[1]), int(version[2])) > NEWEST_GLIBC:
             raise Failure(f"{binary.name} needs {version[3]} of glibc {version[1]}.{version[2]}; the machine with the "
-                          f"GPU may have {NEWEST_GLIBC[0]}.{NEWEST_GLIBC[1]} (cli/glibc_compat.cc)")
+                          f"GPU may have {NEWEST_GLIBC[0]}.{NEWEST_GLIBC[1]} (cli/process/glibc_compat.cc)")
 
 
 def check_size(directory):

@@ -6,8 +6,8 @@
 
 #include "gtest/gtest.h"
 #include "proto/cluster.pb.h"
-#include "proto/io.h"
-#include "proto/validate.h"
+#include "proto/io/io.h"
+#include "proto/validate/validate.h"
 
 namespace weft {
 namespace {

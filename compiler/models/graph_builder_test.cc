@@ -4,7 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/validate.h"
+#include "proto/validate/validate.h"
 
 namespace weft {
 namespace {

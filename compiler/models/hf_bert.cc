@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/models/bert_graph.h"
 #include "compiler/models/hf_families.h"
-#include "proto/status.h"
-#include "proto/suggest.h"
+#include "proto/util/status.h"
+#include "proto/util/suggest.h"
 
 namespace weft {
 namespace {

@@ -8,11 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "proto/decimal.h"
-#include "proto/json_value.h"
-#include "proto/printable.h"
-#include "proto/status.h"
-#include "proto/suggest.h"
+#include "proto/io/decimal.h"
+#include "proto/io/json_value.h"
+#include "proto/util/printable.h"
+#include "proto/util/status.h"
+#include "proto/util/suggest.h"
 
 namespace weft {
 namespace {

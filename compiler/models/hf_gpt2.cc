@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/models/gpt2_graph.h"
 #include "compiler/models/hf_families.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
 namespace weft {
 namespace {

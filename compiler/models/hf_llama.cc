@@ -7,8 +7,8 @@
 #include "compiler/models/hf_families.h"
 #include "compiler/models/hf_rope.h"
 #include "compiler/models/llama_graph.h"
-#include "proto/status.h"
-#include "proto/suggest.h"
+#include "proto/util/status.h"
+#include "proto/util/suggest.h"
 
 namespace weft {
 namespace {

@@ -12,8 +12,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "proto/status.h"
-#include "proto/suggest.h"
+#include "proto/util/status.h"
+#include "proto/util/suggest.h"
 
 namespace weft {
 namespace {

@@ -9,7 +9,7 @@
 #include "compiler/models/import_hf.h"
 #include "gtest/gtest.h"
 #include "proto/model_graph.pb.h"
-#include "proto/validate.h"
+#include "proto/validate/validate.h"
 
 namespace weft {
 

@@ -17,8 +17,8 @@
 #include "compiler/models/hf_config.h"
 #include "compiler/models/hf_families.h"
 #include "compiler/models/unet_graph.h"
-#include "proto/status.h"
-#include "proto/suggest.h"
+#include "proto/util/status.h"
+#include "proto/util/suggest.h"
 
 namespace weft {
 namespace {

@@ -9,9 +9,9 @@
 #include "absl/strings/str_join.h"
 #include "compiler/models/hf_config.h"
 #include "compiler/models/hf_families.h"
-#include "proto/json_value.h"
-#include "proto/status.h"
-#include "proto/suggest.h"
+#include "proto/io/json_value.h"
+#include "proto/util/status.h"
+#include "proto/util/suggest.h"
 
 namespace weft {
 namespace {

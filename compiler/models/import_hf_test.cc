@@ -9,7 +9,7 @@
 #include "compiler/models/hf_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/validate.h"
+#include "proto/validate/validate.h"
 
 namespace weft {
 namespace {

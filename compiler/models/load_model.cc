@@ -9,10 +9,10 @@
 #include "absl/strings/str_split.h"
 #include "catalog/catalog.h"
 #include "compiler/models/import_hf.h"
-#include "proto/io.h"
-#include "proto/printable.h"
-#include "proto/status.h"
-#include "proto/validate.h"
+#include "proto/io/io.h"
+#include "proto/util/printable.h"
+#include "proto/util/status.h"
+#include "proto/validate/validate.h"
 
 namespace weft {
 namespace {

@@ -1,5 +1,5 @@
-// Finds a model by catalog name or file: a Hugging Face config.json, or the folder that it is in, or a ModelGraph as text
-// proto, JSON or binary.
+// Finds a model by catalog name or file: a Hugging Face config.json, or the folder that it is in, or a ModelGraph as
+// text proto, JSON or binary.
 #ifndef WEFT_COMPILER_MODELS_LOAD_MODEL_H_
 #define WEFT_COMPILER_MODELS_LOAD_MODEL_H_
 

@@ -6,7 +6,7 @@
 #include "compiler/models/hf_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 
 namespace weft {
 namespace {

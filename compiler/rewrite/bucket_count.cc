@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/rewrite/buckets.h"
-#include "proto/units.h"
+#include "proto/util/units.h"
 
 namespace weft {
 namespace {

@@ -21,8 +21,8 @@
 #include "compiler/rewrite/replan_memory.h"
 #include "compiler/rewrite/saved_split.h"
 #include "compiler/rewrite/segment_part.h"
-#include "proto/status.h"
-#include "proto/units.h"
+#include "proto/util/status.h"
+#include "proto/util/units.h"
 
 namespace weft {
 namespace {

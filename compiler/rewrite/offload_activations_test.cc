@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/compile.h"
 #include "compiler/models/import_hf.h"
 #include "compiler/rewrite/replan_memory.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/verify/verify.h"
+#include "planner/compile.h"
 #include "simulator/simulate.h"
 #include "tests/parse_text.h"
+#include "verifier/verify.h"
 
 namespace weft {
 namespace {
@@ -39,13 +39,15 @@ absl::StatusOr<Program> CompileCase(const std::string& schedule, int pipe, const
       R"({"model_type": "gpt2", "vocab_size": 96, "n_positions": 16, "n_embd": 32, "n_head": 2, "n_layer": 6})",
       "tiny");
   if (!model.ok()) return model.status();
-  return Compile(
+  planner::CompileOptions options;
+  options.notes = notes;
+  return planner::CompilePlan(
       *model,
       Parse<Recipe>(
           absl::StrCat("sequence_length: 16 steps: 4 microbatch_sequences: 1 global_batch_sequences: ", microbatches)),
       Parse<Plan>(absl::StrCat("mesh { ", axes, " axes { name: 'pipe' size: ", pipe, " } } schedule { name: '",
                                schedule, "' } offload { ", offload, " } ", fields)),
-      TestCluster(host), {.notes = notes});
+      TestCluster(host), options);
 }
 
 int64_t Copied(const Program& program, int t, ActionKind kind) {
@@ -75,14 +77,14 @@ TEST(OffloadActivations, CopiesRunBesideCompute) {
   const auto plain = CompileCase("gpipe", 2, "");
   ASSERT_TRUE(plain.ok()) << plain.status();
   const Cluster cluster = TestCluster("host { bytes_per_second: 1e12 }");
-  const auto with = Simulate(*program, cluster, {}), without = Simulate(*plain, cluster, {});
+  const auto with = sim::Simulate(*program, cluster, {}), without = sim::Simulate(*plain, cluster, {});
   ASSERT_TRUE(with.ok()) << with.status();
   ASSERT_TRUE(without.ok()) << without.status();
   EXPECT_EQ(with->report.makespan_seconds(), without->report.makespan_seconds());
   EXPECT_LT(with->report.live_peak_bytes(), without->report.live_peak_bytes());
   EXPECT_GT(with->report.planned_host_bytes(), 0);
   // Over a slow link they are waited for, and the report says so.
-  const auto slow = Simulate(*program, TestCluster("host { bytes_per_second: 1e8 }"), {});
+  const auto slow = sim::Simulate(*program, TestCluster("host { bytes_per_second: 1e8 }"), {});
   ASSERT_TRUE(slow.ok()) << slow.status();
   EXPECT_GT(slow->report.makespan_seconds(), without->report.makespan_seconds());
   double waited = 0;
@@ -187,7 +189,7 @@ TEST(OffloadActivations, PairsAndWideForwards) {
     EXPECT_GT(gone, 0) << c.schedule;
     EXPECT_GT(as_asked, 0) << c.schedule;
     const Cluster cluster = TestCluster("host { bytes_per_second: 1e12 }");
-    const auto simulation = Simulate(*program, cluster, {});
+    const auto simulation = sim::Simulate(*program, cluster, {});
     ASSERT_TRUE(simulation.ok()) << c.schedule << ": " << simulation.status();
     EXPECT_GT(simulation->report.planned_host_bytes(), 0) << c.schedule;
   }

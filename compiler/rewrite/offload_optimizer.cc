@@ -25,7 +25,7 @@
 #include "compiler/rewrite/gradient_sums.h"
 #include "compiler/rewrite/host_states.h"
 #include "compiler/rewrite/segment_part.h"
-#include "proto/units.h"
+#include "proto/util/units.h"
 
 namespace weft {
 namespace {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/compile.h"
 #include "compiler/models/import_hf.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "planner/compile.h"
 #include "simulator/simulate.h"
 #include "tests/parse_text.h"
 
@@ -53,13 +53,14 @@ absl::StatusOr<Program> CompileCase(const Case& c) {
                    c.vocabulary, R"(, "n_embd": )", c.columns, "}"),
       "tiny");
   if (!model.ok()) return model.status();
-  return Compile(*model,
-                 Parse<Recipe>(absl::StrCat("sequence_length: 32 steps: 4 microbatch_sequences: 1 clip_norm: ", c.clip,
-                                            " global_batch_sequences: ", 4 * c.data)),
-                 Parse<Plan>(absl::StrCat("mesh { axes { name: 'data' size: ", c.data, " } axes { name: 'pipe' size: ",
-                                          c.pipe, " } } ", c.plan_fields, " schedule { name: '", c.schedule,
-                                          "' } offload { ", c.offload, " } precision { ", c.precision, " }")),
-                 ClusterOf(c), {});
+  return planner::CompilePlan(
+      *model,
+      Parse<Recipe>(absl::StrCat("sequence_length: 32 steps: 4 microbatch_sequences: 1 clip_norm: ", c.clip,
+                                 " global_batch_sequences: ", 4 * c.data)),
+      Parse<Plan>(absl::StrCat("mesh { axes { name: 'data' size: ", c.data, " } axes { name: 'pipe' size: ", c.pipe,
+                               " } } ", c.plan_fields, " schedule { name: '", c.schedule, "' } offload { ", c.offload,
+                               " } precision { ", c.precision, " }")),
+      ClusterOf(c), {});
 }
 
 Program CompileOrDie(const Case& c) {
@@ -122,9 +123,9 @@ struct Busy {
 // When the actions run whose names begin so, in a simulated step of rank 0.
 std::map<std::string, std::vector<Busy>> TimesOf(const Program& program, const Case& c,
                                                  const std::vector<std::string>& beginnings) {
-  SimulateOptions options;
+  sim::SimulateOptions options;
   options.trace = true;
-  const absl::StatusOr<Simulation> simulation = Simulate(program, ClusterOf(c), options);
+  const absl::StatusOr<sim::Simulation> simulation = sim::Simulate(program, ClusterOf(c), options);
   EXPECT_TRUE(simulation.ok()) << simulation.status();
   std::map<std::string, std::vector<Busy>> times;
   std::map<int, std::string> names;

@@ -8,7 +8,7 @@
 #include "compiler/rewrite/post_validation_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/verify/verify.h"
+#include "verifier/verify.h"
 
 namespace weft {
 namespace {

@@ -12,9 +12,9 @@
 #include "compiler/rewrite/post_validation_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/verify/verify.h"
 #include "simulator/naive/naive_simulator.h"
 #include "simulator/simulate.h"
+#include "verifier/verify.h"
 
 namespace weft {
 namespace {
@@ -27,14 +27,14 @@ using post_validation::TestCluster;
 using testing::HasSubstr;
 
 SimulationReport UnitReport(const Program& program, bool exceeded) {
-  SimulateOptions options;
+  sim::SimulateOptions options;
   options.cost = "unit";
   options.network = "none";
   options.cost_options.unit_forward = {1000};
   options.cost_options.unit_backward = {2000};
   options.cost_options.unit_weight = {1000};
   options.exceeded = exceeded;
-  const absl::StatusOr<Simulation> simulation = Simulate(program, TestCluster(), options);
+  const absl::StatusOr<sim::Simulation> simulation = sim::Simulate(program, TestCluster(), options);
   EXPECT_TRUE(simulation.ok()) << simulation.status();
   return simulation->report;
 }
@@ -135,20 +135,20 @@ TEST(PostValidation, EngineIsTheNaiveSimulator) {
       const Program program = CompileOrDie(
           {.schedule = schedule, .pipe = 2, .microbatches = 3 * data, .layers = 4, .data = data, .plan_fields = zero});
       for (const bool exceeded : {false, true}) {
-        SimulateOptions options;
+        sim::SimulateOptions options;
         options.cost = "unit";
         options.network = "none";
         options.exceeded = exceeded;
         options.cost_options.unit_forward = {1000 + 137 * seed};
         options.cost_options.unit_backward = {2000 + 311 * seed % 700};
         options.cost_options.unit_weight = {700 + 50 * seed};
-        const absl::StatusOr<Simulation> simulation = Simulate(program, TestCluster(), options);
+        const absl::StatusOr<sim::Simulation> simulation = sim::Simulate(program, TestCluster(), options);
         ASSERT_TRUE(simulation.ok()) << simulation.status();
         // A unit cost is that of a whole rank.
         const int64_t stages = program.stages(), ranks = 2;
         const auto of_stage = [&](int64_t cost) { return (cost * ranks + stages - 1) / stages; };
-        NaiveDurations durations;
-        durations.step = [&](const NaiveStepCall& call) -> int64_t {
+        sim::NaiveDurations durations;
+        durations.step = [&](const sim::NaiveStepCall& call) -> int64_t {
           const int64_t f = of_stage(options.cost_options.unit_forward.ps);
           const int64_t b = of_stage(options.cost_options.unit_backward.ps);
           const int64_t w = of_stage(options.cost_options.unit_weight.ps);
@@ -159,9 +159,9 @@ TEST(PostValidation, EngineIsTheNaiveSimulator) {
                  : call.kind == BACKWARD_WEIGHT ? w
                                                 : 0;
         };
-        durations.transfer = [](int64_t, int64_t, int64_t) { return NaiveTime{}; };
-        durations.collective = [](const NaiveCollective&) { return NaiveTime{}; };
-        const NaiveResult one = SimulateNaively(program, durations, {.exceeded = exceeded});
+        durations.transfer = [](int64_t, int64_t, int64_t) { return sim::NaiveTime{}; };
+        durations.collective = [](const sim::NaiveCollective&) { return sim::NaiveTime{}; };
+        const sim::NaiveResult one = sim::SimulateNaively(program, durations, {.exceeded = exceeded});
         ASSERT_TRUE(one.complete);
         EXPECT_EQ(one.makespan, std::llround(simulation->report.makespan_seconds() * 1e12))
             << schedule << " seed " << seed << " exceeded " << exceeded;
@@ -232,7 +232,7 @@ TEST(PostValidation, TransfersAreChosenByTheProgramThatRuns) {
   const auto early = [](bool post_validation) {
     const Program program =
         CompileOrDie({.post_validation = post_validation, .plan_fields = "transfer_placement: EARLY"});
-    const absl::StatusOr<Simulation> simulation = Simulate(program, TestCluster(), {});
+    const absl::StatusOr<sim::Simulation> simulation = sim::Simulate(program, TestCluster(), {});
     EXPECT_TRUE(simulation.ok()) << simulation.status();
     return absl::StrFormat("early %.6g s", simulation->report.iteration_seconds());
   };

@@ -8,10 +8,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "compiler/compile.h"
 #include "compiler/models/import_hf.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "planner/compile.h"
 
 namespace weft::post_validation {
 
@@ -57,10 +57,10 @@ inline absl::StatusOr<Program> CompileCase(const Case& c, std::vector<std::strin
                    c.layers, "}"),
       "tiny");
   if (!model.ok()) return model.status();
-  CompileOptions options;
+  planner::CompileOptions options;
   options.evaluation = c.evaluation;
   options.notes = notes;
-  return Compile(
+  return planner::CompilePlan(
       *model,
       Parse<Recipe>(absl::StrCat("sequence_length: 16 steps: 4 microbatch_sequences: 1 clip_norm: ", c.clip,
                                  " global_batch_sequences: ", c.microbatches)),

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/arena.h"
-#include "compiler/repetition_order.h"
-#include "proto/status.h"
+#include "compiler/memory/arena.h"
+#include "compiler/memory/repetition_order.h"
+#include "proto/util/status.h"
 
 namespace weft {
 namespace {

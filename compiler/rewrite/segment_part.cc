@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/value_bytes.h"
+#include "proto/util/value_bytes.h"
 
 namespace weft {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/rewrite/segment_part.h"
-#include "proto/units.h"
+#include "proto/util/units.h"
 
 namespace weft {
 namespace {

@@ -1,7 +1,7 @@
 #include "absl/strings/str_cat.h"
-#include "executor/backend.h"
+#include "executor/interface/backend.h"
 
-namespace weft {
+namespace weft::exec {
 
 using DeviceOpenFn = absl::StatusOr<std::unique_ptr<ComputeDevice>>(const DeviceOptions& options);
 using BackendMakeFn = absl::StatusOr<std::unique_ptr<Backend>>(ComputeDevice* device, const BackendOptions& options);
@@ -50,4 +50,4 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpu(ComputeDevice* device, const Ba
   return MakeCpuBackend(options.threads);
 }
 
-}  // namespace weft
+}  // namespace weft::exec

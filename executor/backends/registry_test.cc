@@ -1,8 +1,8 @@
-#include "executor/backend.h"
+#include "executor/interface/backend.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 TEST(Backends, AreSortedAndFoundByName) {
@@ -47,4 +47,4 @@ TEST(Backends, CudaOpensOrSaysWhyNot) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

@@ -15,19 +15,19 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/backend.h"
 #include "executor/calibrate/calibrate_buffers.h"
 #include "executor/calibrate/calibrate_kernels.h"
 #include "executor/calibrate/calibrate_program.h"
 #include "executor/calibrate/calibrate_rates.h"
-#include "executor/collective.h"
-#include "executor/compute_slots.h"
-#include "executor/transport.h"
-#include "proto/status.h"
-#include "proto/units.h"
+#include "executor/collective/collective.h"
+#include "executor/interface/backend.h"
+#include "executor/interface/compute_slots.h"
+#include "executor/interface/transport.h"
+#include "proto/util/status.h"
+#include "proto/util/units.h"
 #include "schedules/collective/plan.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 // A rank has one collective per group and purpose and bucket of gradients.
@@ -279,4 +279,4 @@ absl::StatusOr<Cluster> Calibrate(const CalibrateOptions& options) {
   return cluster;
 }
 
-}  // namespace weft
+}  // namespace weft::exec

@@ -10,7 +10,7 @@
 #include "proto/cluster.pb.h"
 #include "proto/program.pb.h"
 
-namespace weft {
+namespace weft::exec {
 
 struct CalibrateOptions {
   // Devices of the cluster: ranks that share this machine.
@@ -29,6 +29,6 @@ struct CalibrateOptions {
 // this machine's memory divided by the ranks.
 absl::StatusOr<Cluster> Calibrate(const CalibrateOptions& options);
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_CALIBRATE_CALIBRATE_H_

@@ -4,10 +4,10 @@
 #include <string>
 #include <utility>
 
-#include "proto/status.h"
-#include "proto/units.h"
+#include "proto/util/status.h"
+#include "proto/util/units.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 // Tokens and targets without a file behind them.
@@ -184,4 +184,4 @@ absl::StatusOr<std::unique_ptr<KernelBuffers>> KernelBuffers::Create(const Calib
   return result;
 }
 
-}  // namespace weft
+}  // namespace weft::exec

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "executor/backend.h"
 #include "executor/calibrate/calibrate_kernels.h"
-#include "executor/data.h"
-#include "executor/device.h"
+#include "executor/data/data.h"
+#include "executor/interface/backend.h"
+#include "executor/interface/device.h"
 
-namespace weft {
+namespace weft::exec {
 
 // Memory of a device, taken by one case after another: devices give none back.
 class CalibrationMemory {
@@ -81,6 +81,6 @@ class KernelBuffers {
   std::unique_ptr<DataSource> data_;
 };
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_CALIBRATE_CALIBRATE_BUFFERS_H_

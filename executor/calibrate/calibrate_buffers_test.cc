@@ -4,10 +4,10 @@
 #include <set>
 #include <vector>
 
-#include "executor/device.h"
+#include "executor/interface/device.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 constexpr int64_t kVocabulary = 1000;
@@ -89,4 +89,4 @@ TEST(CalibrationMemory, PatternsCountAsTaken) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

@@ -11,9 +11,9 @@
 #include "executor/calibrate/calibrate_buffers.h"
 #include "executor/calibrate/calibrate_program.h"
 #include "executor/calibrate/calibrate_rates.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 // Batches of calls between two events.
@@ -200,4 +200,4 @@ absl::StatusOr<Cluster> CalibrateDevice(ComputeDevice* device, Backend* backend,
   return cluster;
 }
 
-}  // namespace weft
+}  // namespace weft::exec

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "executor/backend.h"
 #include "executor/calibrate/calibrate_kernels.h"
-#include "executor/device.h"
+#include "executor/interface/backend.h"
+#include "executor/interface/device.h"
 #include "proto/cluster.pb.h"
 
-namespace weft {
+namespace weft::exec {
 
 struct CalibrateDeviceOptions {
   const CalibrationShapes* shapes = &LargeShapes();
@@ -34,6 +34,6 @@ struct CalibrateDeviceOptions {
 // and compiles in those. Errors name the kernel.
 absl::StatusOr<Cluster> CalibrateDevice(ComputeDevice* device, Backend* backend, const CalibrateDeviceOptions& options);
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_CALIBRATE_CALIBRATE_DEVICE_H_

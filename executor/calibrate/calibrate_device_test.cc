@@ -3,12 +3,12 @@
 #include <set>
 #include <string>
 
-#include "executor/deferred_device.h"
+#include "executor/testing/deferred_device.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/validate.h"
+#include "proto/validate/validate.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 CalibrateDeviceOptions Options() {
@@ -80,4 +80,4 @@ TEST(CalibrateDevice, ErrorsNameTheKernel) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "proto/units.h"
+#include "proto/util/units.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 using Shapes = CalibrationShapes;
@@ -344,4 +344,4 @@ std::vector<KernelFamily> KernelFamilies(const CalibrationShapes& shapes) {
 
 KernelCase SmallestStep() { return Case(FILL, {}, {{FP32, {1}}}); }
 
-}  // namespace weft
+}  // namespace weft::exec

@@ -8,7 +8,7 @@
 
 #include "proto/program.pb.h"
 
-namespace weft {
+namespace weft::exec {
 
 struct CaseTensor {
   DType dtype = FP32;
@@ -80,6 +80,6 @@ std::vector<KernelFamily> KernelFamilies(const CalibrationShapes& shapes);
 // The smallest step there is: what is left is the cost of starting one.
 KernelCase SmallestStep();
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_CALIBRATE_CALIBRATE_KERNELS_H_

@@ -5,9 +5,9 @@
 
 #include "gtest/gtest.h"
 #include "proto/program.pb.h"
-#include "proto/units.h"
+#include "proto/util/units.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 class KernelFamiliesTest : public testing::TestWithParam<const CalibrationShapes*> {};
@@ -108,4 +108,4 @@ TEST(KernelFamilies, ProductsInTf32AreOfFactorsInFp32) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

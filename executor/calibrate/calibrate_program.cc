@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/kernel_key.h"
-#include "proto/status.h"
-#include "proto/units.h"
+#include "proto/util/kernel_key.h"
+#include "proto/util/status.h"
+#include "proto/util/units.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 bool ReadsImages(Kernel kernel) {
@@ -110,4 +110,4 @@ absl::Status MeasureCases(const std::vector<ProgramCase>& cases, const MeasureKe
   return absl::OkStatus();
 }
 
-}  // namespace weft
+}  // namespace weft::exec

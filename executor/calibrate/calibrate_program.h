@@ -13,10 +13,10 @@
 #include "proto/cluster.pb.h"
 #include "proto/program.pb.h"
 
-namespace weft {
+namespace weft::exec {
 
 struct ProgramCase {
-  // proto/kernel_key.h
+  // proto/util/kernel_key.h
   std::string key;
   KernelCase kernel;
 };
@@ -30,6 +30,6 @@ std::vector<ProgramCase> CasesOf(absl::Span<const Program* const> programs);
 absl::Status MeasureCases(const std::vector<ProgramCase>& cases, const MeasureKernels& measure, Device* device,
                           std::vector<std::string>* left_out);
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_CALIBRATE_CALIBRATE_PROGRAM_H_

@@ -7,7 +7,7 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 using ::testing::ElementsAre;
@@ -106,4 +106,4 @@ TEST(CalibrateProgram, ARowForEachAndANoteForWhatCannotBeMeasured) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

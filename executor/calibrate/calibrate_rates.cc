@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 struct Point {
@@ -102,4 +102,4 @@ int64_t CountCases(const CalibrationShapes& shapes) {
   return cases;
 }
 
-}  // namespace weft
+}  // namespace weft::exec

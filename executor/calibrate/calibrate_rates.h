@@ -11,7 +11,7 @@
 #include "executor/calibrate/calibrate_kernels.h"
 #include "proto/cluster.pb.h"
 
-namespace weft {
+namespace weft::exec {
 
 // Lower quartile: what the time is when nothing else runs on the machine for once. `values` is not empty.
 double Typical(std::vector<double> values);
@@ -31,6 +31,6 @@ absl::Status MeasureRates(const CalibrationShapes& shapes, const MeasureKernels&
 // Cases that MeasureRates measures.
 int64_t CountCases(const CalibrationShapes& shapes);
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_CALIBRATE_CALIBRATE_RATES_H_

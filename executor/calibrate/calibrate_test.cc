@@ -4,12 +4,12 @@
 #include <string>
 
 #include "executor/calibrate/calibrate_kernels.h"
-#include "executor/collective.h"
+#include "executor/collective/collective.h"
 #include "gtest/gtest.h"
 #include "proto/program.pb.h"
-#include "proto/validate.h"
+#include "proto/validate/validate.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 TEST(CalibrateTest, TheClusterIsValidAndKnowsEveryKernel) {
@@ -52,4 +52,4 @@ TEST(CalibrateTest, RefusesNoRanks) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

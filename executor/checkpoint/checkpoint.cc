@@ -23,14 +23,14 @@
 #include "executor/checkpoint/checkpoint_folder.h"
 #include "executor/checkpoint/checkpoint_manifest.h"
 #include "executor/checkpoint/checkpoint_pieces.h"
-#include "executor/control.h"
-#include "executor/safetensors.h"
-#include "proto/crc32c.h"
-#include "proto/io.h"
-#include "proto/status.h"
-#include "proto/suggest.h"
+#include "executor/interpreter/control.h"
+#include "executor/state/safetensors.h"
+#include "proto/io/crc32c.h"
+#include "proto/io/io.h"
+#include "proto/util/status.h"
+#include "proto/util/suggest.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 namespace fs = std::filesystem;
@@ -347,4 +347,4 @@ absl::Status LoadCheckpoint(const std::string& checkpoint, const CheckpointManif
   return absl::OkStatus();
 }
 
-}  // namespace weft
+}  // namespace weft::exec

@@ -20,12 +20,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "executor/checkpoint/checkpoint.pb.h"
-#include "executor/data.h"
-#include "executor/state.h"
-#include "executor/transport.h"
+#include "executor/data/data.h"
+#include "executor/interface/transport.h"
+#include "executor/state/state.h"
 #include "proto/program.pb.h"
 
-namespace weft {
+namespace weft::exec {
 
 struct CheckpointOptions {
   std::string directory;
@@ -73,6 +73,6 @@ std::vector<std::string> NotesOnContinuing(const CheckpointManifest& manifest, c
 absl::Status LoadCheckpoint(const std::string& checkpoint, const CheckpointManifest& manifest, const Program& program,
                             RankState* state);
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_H_

@@ -15,10 +15,10 @@
 #include "absl/strings/string_view.h"
 #include "executor/checkpoint/checkpoint_folder.h"
 #include "executor/checkpoint/checkpoint_manifest.h"
-#include "proto/io.h"
-#include "proto/status.h"
+#include "proto/io/io.h"
+#include "proto/util/status.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 constexpr absl::string_view kAbandoned = "abandoned-";
@@ -79,4 +79,4 @@ absl::StatusOr<std::string> NoteOnBranch(const std::string& directory, int64_t s
                       " steps are of the run that is left here: they go to ", aside, " when this one saves");
 }
 
-}  // namespace weft
+}  // namespace weft::exec

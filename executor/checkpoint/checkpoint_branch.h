@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace weft {
+namespace weft::exec {
 
 // Steps of the whole checkpoints of `directory` beyond `step`, ascending.
 absl::StatusOr<std::vector<int64_t>> StepsBeyond(const std::string& directory, int64_t step);
@@ -23,6 +23,6 @@ absl::Status SetAsideBeyond(const std::string& directory, int64_t step);
 // What is said when a run goes on from `step`; empty if there is nothing beyond it.
 absl::StatusOr<std::string> NoteOnBranch(const std::string& directory, int64_t step);
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_BRANCH_H_

@@ -7,10 +7,10 @@
 #include "executor/checkpoint/checkpoint_manifest.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 #include "tests/fresh_directory.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 using ::testing::ElementsAre;
@@ -79,4 +79,4 @@ TEST(CheckpointBranch, AnEmptyDirectoryHasNone) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

@@ -8,9 +8,9 @@
 #include "executor/checkpoint/checkpoint_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 using ::testing::HasSubstr;
@@ -137,4 +137,4 @@ TEST(CheckpointDamageTest, OfDamagedOnesTheNewestUndamagedIsNamed) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

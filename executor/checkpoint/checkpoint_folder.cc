@@ -18,12 +18,12 @@
 #include "absl/strings/str_join.h"
 #include "executor/checkpoint/checkpoint.h"
 #include "executor/checkpoint/checkpoint_manifest.h"
-#include "proto/crc32c.h"
-#include "proto/io.h"
-#include "proto/status.h"
-#include "proto/suggest.h"
+#include "proto/io/crc32c.h"
+#include "proto/io/io.h"
+#include "proto/util/status.h"
+#include "proto/util/suggest.h"
 
-namespace weft {
+namespace weft::exec {
 
 namespace fs = std::filesystem;
 
@@ -193,4 +193,4 @@ absl::Status WithUndamaged(const absl::Status& damage, const std::string& direct
                       absl::StrCat(damage.message(), "; ", directory, " has no other checkpoint that is undamaged"));
 }
 
-}  // namespace weft
+}  // namespace weft::exec

@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "executor/checkpoint/checkpoint.pb.h"
 
-namespace weft {
+namespace weft::exec {
 
 // Names in a directory that begin so, sorted; none if there is no directory.
 absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& directory, absl::string_view prefix);
@@ -32,6 +32,6 @@ absl::Status CheckFile(const std::string& path, const CheckpointFile& file);
 inline constexpr int64_t kMostBytesChecked = int64_t{16} << 30;
 absl::Status CheckCheckpoint(const std::string& folder);
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_FOLDER_H_

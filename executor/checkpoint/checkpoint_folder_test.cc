@@ -11,11 +11,11 @@
 #include "executor/checkpoint/checkpoint_manifest.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/crc32c.h"
-#include "proto/io.h"
+#include "proto/io/crc32c.h"
+#include "proto/io/io.h"
 #include "tests/fresh_directory.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 using ::testing::ElementsAre;
@@ -167,4 +167,4 @@ TEST(CheckpointFolder, AStepThatThereIsNotNamesTheNearest) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "executor/checkpoint/checkpoint.h"
-#include "executor/tensor_piece.h"
+#include "executor/program/tensor_piece.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "proto/mesh.h"
-#include "proto/units.h"
+#include "proto/util/mesh.h"
+#include "proto/util/units.h"
 
-namespace weft {
+namespace weft::exec {
 
 Program CheckpointProgram(int data, int pipe, bool bf16, bool tied) {
   Program program;
@@ -188,4 +188,4 @@ std::vector<std::byte> CheckpointJob::PieceOf(const RankState* state, int tensor
   return bytes;
 }
 
-}  // namespace weft
+}  // namespace weft::exec

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "executor/arena.h"
-#include "executor/state.h"
-#include "executor/transport.h"
+#include "executor/interface/transport.h"
+#include "executor/program/arena.h"
+#include "executor/state/state.h"
 #include "proto/program.pb.h"
 #include "tests/fresh_directory.h"
 
-namespace weft {
+namespace weft::exec {
 
 // Two tensors, the first padded from 3 to 4 rows. With pipe = 2 each stage holds one of them, and `tied` puts a copy of
 // the first on both. Weights in bf16 have an fp32 master.
@@ -46,6 +46,6 @@ struct CheckpointJob {
   std::vector<std::unique_ptr<RankState>> states;
 };
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_JOB_H_

@@ -14,9 +14,9 @@
 #include "executor/checkpoint/checkpoint.h"
 #include "executor/checkpoint/checkpoint_job.h"
 #include "gtest/gtest.h"
-#include "proto/units.h"
+#include "proto/util/units.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 namespace fs = std::filesystem;
@@ -128,4 +128,4 @@ TEST(CheckpointKillTest, AKillAtAnyMomentOfReplacingLeavesALoadableCheckpoint) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

@@ -19,11 +19,11 @@
 #include "executor/checkpoint/checkpoint.h"
 #include "executor/checkpoint/checkpoint_pieces.h"
 #include "google/protobuf/util/message_differencer.h"
-#include "proto/io.h"
-#include "proto/status.h"
-#include "proto/suggest.h"
+#include "proto/io/io.h"
+#include "proto/util/status.h"
+#include "proto/util/suggest.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 constexpr int kFormatVersion = 3;
@@ -179,4 +179,4 @@ std::vector<std::string> NotesOnContinuing(const CheckpointManifest& manifest, c
   return notes;
 }
 
-}  // namespace weft
+}  // namespace weft::exec

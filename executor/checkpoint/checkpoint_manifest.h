@@ -8,7 +8,7 @@
 
 #include "executor/checkpoint/checkpoint.pb.h"
 
-namespace weft {
+namespace weft::exec {
 
 inline constexpr char kManifestName[] = "manifest.textproto";
 
@@ -22,6 +22,6 @@ std::optional<int64_t> StepOfFolder(const std::string& name);
 // state of a loss scale.
 int FormatVersionOf(const CheckpointManifest& manifest);
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_MANIFEST_H_

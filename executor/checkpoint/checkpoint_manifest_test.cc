@@ -8,11 +8,11 @@
 #include "executor/checkpoint/checkpoint.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 #include "tests/fresh_directory.h"
 #include "tests/parse_text.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 using ::testing::ElementsAre;
@@ -160,4 +160,4 @@ TEST(CheckpointManifest, WhatChangesWithoutARefusalIsSaid) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

@@ -5,10 +5,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "executor/safetensors.h"
-#include "proto/units.h"
+#include "executor/state/safetensors.h"
+#include "proto/util/units.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 // How the program stores moments: all of them alike.
@@ -49,4 +49,4 @@ std::string NoteOnMoments(const std::string& checkpoint, const CheckpointManifes
   return note;
 }
 
-}  // namespace weft
+}  // namespace weft::exec

@@ -8,9 +8,9 @@
 #include "executor/checkpoint/checkpoint_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/units.h"
+#include "proto/util/units.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 using ::testing::EndsWith;
@@ -70,4 +70,4 @@ TEST(CheckpointMomentsTest, NothingIsSaidOfWhatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/status.h"
-#include "proto/suggest.h"
-#include "proto/units.h"
+#include "proto/util/status.h"
+#include "proto/util/suggest.h"
+#include "proto/util/units.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 bool IsPart(const std::string& suffix) {
@@ -135,4 +135,4 @@ absl::StatusOr<TensorData> JoinPieces(const CheckpointManifest& manifest,
   return whole;
 }
 
-}  // namespace weft
+}  // namespace weft::exec

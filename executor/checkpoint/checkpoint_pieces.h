@@ -9,10 +9,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "executor/checkpoint/checkpoint.pb.h"
-#include "executor/state.h"
-#include "executor/tensor_piece.h"
+#include "executor/program/tensor_piece.h"
+#include "executor/state/state.h"
 
-namespace weft {
+namespace weft::exec {
 
 // Name of the entry that holds a piece of a tensor and part.
 std::string PieceEntryName(const std::string& tensor, absl::string_view part);
@@ -30,6 +30,6 @@ absl::StatusOr<TensorData> JoinPieces(const CheckpointManifest& manifest,
                                       absl::Span<const CheckpointPiece* const> pieces,
                                       const std::function<absl::StatusOr<TensorData>(const CheckpointPiece&)>& read);
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_PIECES_H_

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "tests/parse_text.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 using ::testing::ElementsAre;
@@ -133,4 +133,4 @@ TEST(CheckpointPieces, APieceIsOfWhatTheManifestHas) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

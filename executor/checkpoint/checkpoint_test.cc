@@ -13,9 +13,9 @@
 #include "executor/checkpoint/checkpoint_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 using ::testing::ElementsAre;
@@ -246,4 +246,4 @@ TEST(CheckpointTest, AnotherModelOrRecipeIsNamedByField) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

@@ -5,11 +5,11 @@
 #include "absl/strings/str_cat.h"
 #include "executor/transports/rendezvous.h"
 
-namespace weft {
+namespace weft::exec {
 
 absl::StatusOr<std::vector<std::unique_ptr<Endpoint>>> OpenInproc(int ranks) {
   if (ranks < 1) return absl::InvalidArgumentError(absl::StrCat("inproc: ", ranks, " ranks"));
   return ThreadEndpoints(ranks, std::make_shared<MemoryMover>());
 }
 
-}  // namespace weft
+}  // namespace weft::exec

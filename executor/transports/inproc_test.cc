@@ -2,13 +2,13 @@
 #include <random>
 #include <thread>
 
-#include "executor/control.h"
-#include "executor/transport.h"
-#include "executor/transports/conformance_job.h"
+#include "executor/interface/transport.h"
+#include "executor/interpreter/control.h"
+#include "executor/transports/testing/conformance_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 using ::testing::HasSubstr;
@@ -116,4 +116,4 @@ TEST(RegistryTest, UnknownNamesListTheKnown) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft {
+namespace weft::exec {
 
 absl::Status LoopbackMover::UseDevice(ComputeDevice* device) {
   std::lock_guard<std::mutex> lock(mutex_);
@@ -86,4 +86,4 @@ absl::StatusOr<std::vector<std::unique_ptr<Endpoint>>> OpenLoopback(int ranks) {
   return ThreadEndpoints(ranks, std::make_shared<LoopbackMover>());
 }
 
-}  // namespace weft
+}  // namespace weft::exec

@@ -13,7 +13,7 @@
 
 #include "executor/transports/rendezvous.h"
 
-namespace weft {
+namespace weft::exec {
 
 class LoopbackMover : public Mover {
  public:
@@ -38,6 +38,6 @@ class LoopbackMover : public Mover {
   size_t most_enqueued_ = 0;
 };
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_TRANSPORTS_LOOPBACK_H_

@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "executor/deferred_device.h"
-#include "executor/device.h"
-#include "executor/transport.h"
-#include "executor/transports/conformance_job.h"
-#include "executor/transports/device_conformance.h"
+#include "executor/interface/device.h"
+#include "executor/interface/transport.h"
+#include "executor/testing/deferred_device.h"
+#include "executor/transports/testing/conformance_job.h"
+#include "executor/transports/testing/device_conformance.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 using ::testing::HasSubstr;
@@ -104,4 +104,4 @@ TEST(LoopbackTest, RefusesWhatDoesNotFitTogether) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/transport.h"
+#include "executor/interface/transport.h"
 #include "executor/transports/mpi_table.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 // MPI counts are ints; a longer message travels in parts of this size.
@@ -29,7 +29,7 @@ constexpr int64_t kPartBytes = int64_t{1} << 30;
 constexpr int kMessageBytes = 1024;
 
 // After an abort: how long the process that says why waits for the others to write their reports, and they for it. The
-// second is longer than a watchdog gives a rank that is stuck (executor/watchdog.h).
+// second is longer than a watchdog gives a rank that is stuck (executor/faults/watchdog.h).
 constexpr auto kWaitForOthers = std::chrono::milliseconds(2500);
 constexpr auto kWaitForWinner = std::chrono::milliseconds(8000);
 
@@ -388,4 +388,4 @@ absl::StatusOr<std::vector<std::unique_ptr<Endpoint>>> OpenMpi(int ranks) {
   return endpoints;
 }
 
-}  // namespace weft
+}  // namespace weft::exec

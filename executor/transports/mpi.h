@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "executor/transport.h"
+#include "executor/interface/transport.h"
 
-namespace weft {
+namespace weft::exec {
 
 // What says whether MPI is given memory of devices. Where it is not, UseDevice of an asynchronous device is
 // Unimplemented, and executor/transports/staged.h goes between.
@@ -27,6 +27,6 @@ absl::StatusOr<std::unique_ptr<Endpoint>> OpenMpiEndpoint(int ranks, MpiDeviceMe
 // come, this process ends by SIGALRM after `patience_seconds`.
 void EndMpiJob(int exit_status, unsigned patience_seconds, const std::function<void()>& joined);
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_TRANSPORTS_MPI_H_

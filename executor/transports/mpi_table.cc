@@ -4,10 +4,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "executor/shared_library.h"
-#include "proto/status.h"
+#include "executor/platform/shared_library.h"
+#include "proto/util/status.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 // Longer than what any library says (MPI_MAX_LIBRARY_VERSION_STRING is 256 there).
@@ -87,4 +87,4 @@ absl::StatusOr<const MpiTable*> OpenMpiTable() {
   return &**table;
 }
 
-}  // namespace weft
+}  // namespace weft::exec

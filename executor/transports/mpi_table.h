@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace weft {
+namespace weft::exec {
 
 // MPI_Comm, MPI_Request and the others.
 using MpiHandle = void*;
@@ -74,6 +74,6 @@ absl::StatusOr<std::string> CheckedMpiVersion(const std::string& said);
 // The library, opened once for the process. FailedPrecondition, in one line, where it is missing or another MPI.
 absl::StatusOr<const MpiTable*> OpenMpiTable();
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_TRANSPORTS_MPI_TABLE_H_

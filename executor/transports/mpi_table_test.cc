@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 using ::testing::HasSubstr;
@@ -47,4 +47,4 @@ TEST(MpiTableTest, TwoVersionsAreKnown) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

@@ -12,10 +12,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "executor/transports/nccl_communicators.h"
-#include "proto/status.h"
-#include "proto/units.h"
+#include "proto/util/status.h"
+#include "proto/util/units.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 // Errors that come up on their own are looked for this often.
@@ -487,4 +487,4 @@ absl::StatusOr<std::vector<std::unique_ptr<Endpoint>>> OpenNccl(int ranks) {
   return endpoints;
 }
 
-}  // namespace weft
+}  // namespace weft::exec

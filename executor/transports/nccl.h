@@ -6,14 +6,14 @@
 
 #include <memory>
 
-#include "executor/transport.h"
+#include "executor/interface/transport.h"
 #include "executor/transports/nccl_table.h"
 
-namespace weft {
+namespace weft::exec {
 
 // `table` outlives the endpoint. `host` moves memory of the host.
 std::unique_ptr<Endpoint> MakeNcclEndpoint(const NcclTable& table, std::unique_ptr<Endpoint> host);
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_TRANSPORTS_NCCL_H_

@@ -5,13 +5,13 @@
 #include <thread>
 #include <vector>
 
-#include "executor/transport.h"
-#include "executor/transports/fake_nccl.h"
+#include "executor/interface/transport.h"
 #include "executor/transports/nccl_communicators.h"
+#include "executor/transports/testing/fake_nccl.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 using ::testing::Contains;
@@ -67,4 +67,4 @@ TEST(NcclAbortTest, OneAfterTheOtherWaitsForEver) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

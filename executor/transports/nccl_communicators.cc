@@ -7,12 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
-// Of the host's transfers, apart from the program's and executor/control.h's.
+// Of the host's transfers, apart from the program's and executor/interpreter/control.h's.
 constexpr int kIdChannel = kProgramChannels + 100;
 constexpr auto kPause = std::chrono::microseconds(50);
 constexpr auto kAwake = std::chrono::microseconds(200);
@@ -271,4 +271,4 @@ void NcclCommunicators::AbortTogether(const std::vector<NcclComm>& comms) {
   nccl_.group_end();
 }
 
-}  // namespace weft
+}  // namespace weft::exec

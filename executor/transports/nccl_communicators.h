@@ -16,10 +16,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "executor/transport.h"
+#include "executor/interface/transport.h"
 #include "executor/transports/nccl_table.h"
 
-namespace weft {
+namespace weft::exec {
 
 struct NcclGroup {
   // Ranks of the job in member order, the caller's among them; one or more.
@@ -96,6 +96,6 @@ class NcclCommunicators {
 // "'weft data' of ranks 0, 4": a group in messages.
 std::string DescribeNcclGroup(const NcclGroup& group);
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_TRANSPORTS_NCCL_COMMUNICATORS_H_

@@ -6,13 +6,13 @@
 #include <tuple>
 #include <vector>
 
-#include "executor/transports/nccl_job.h"
-#include "executor/transports/transport_conformance.h"
+#include "executor/transports/testing/nccl_job.h"
+#include "executor/transports/testing/transport_conformance.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 using ::testing::IsEmpty;
@@ -147,4 +147,4 @@ TEST(NcclConformanceTest, OneOfRacingAbortsWins) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "executor/backend.h"
-#include "executor/shared_library.h"
+#include "executor/interface/backend.h"
+#include "executor/platform/shared_library.h"
 #include "executor/transports/nccl.h"
 #include "executor/transports/nccl_communicators.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 class NcclGpuTest : public testing::Test {
@@ -159,4 +159,4 @@ TEST_F(NcclGpuTest, AnAbortEndsARunUnderWay) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

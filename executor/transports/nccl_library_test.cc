@@ -5,12 +5,12 @@
 #include <string>
 
 #include "absl/strings/str_split.h"
-#include "executor/shared_library.h"
+#include "executor/platform/shared_library.h"
 #include "executor/transports/nccl_communicators.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 using ::testing::HasSubstr;
@@ -39,4 +39,4 @@ TEST(NcclLibraryTest, WithoutAGpuOneLineSaysSo) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

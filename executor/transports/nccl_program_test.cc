@@ -13,21 +13,21 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/arena.h"
-#include "executor/backends/cpu.h"
-#include "executor/interpreter.h"
-#include "executor/stream_demand.h"
-#include "executor/stream_fold.h"
-#include "executor/test_pipeline.h"
-#include "executor/transports/fake_nccl.h"
+#include "executor/backends/cpu/cpu.h"
+#include "executor/interpreter/interpreter.h"
+#include "executor/program/arena.h"
+#include "executor/program/stream_demand.h"
+#include "executor/program/stream_fold.h"
+#include "executor/testing/test_pipeline.h"
 #include "executor/transports/nccl.h"
+#include "executor/transports/testing/fake_nccl.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/mesh.h"
-#include "proto/status.h"
+#include "proto/util/mesh.h"
+#include "proto/util/status.h"
 #include "tests/random_program.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 using ::testing::IsEmpty;
@@ -206,4 +206,4 @@ TEST(NcclProgramTest, StreamsFitTheHardwareQueues) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

@@ -3,10 +3,10 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
-#include "executor/shared_library.h"
-#include "proto/status.h"
+#include "executor/platform/shared_library.h"
+#include "proto/util/status.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 // Before NCCL reads them, which it does once.
@@ -74,4 +74,4 @@ absl::StatusOr<const NcclTable*> OpenNcclTable() {
   return &**table;
 }
 
-}  // namespace weft
+}  // namespace weft::exec

@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace weft {
+namespace weft::exec {
 
 // ncclComm_t and cudaStream_t.
 using NcclComm = void*;
@@ -108,6 +108,6 @@ absl::Status CheckNcclVersion(int version);
 // (docs/transports.md). FailedPrecondition, in one line, where it is missing or too old.
 absl::StatusOr<const NcclTable*> OpenNcclTable();
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_TRANSPORTS_NCCL_TABLE_H_

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "absl/strings/str_split.h"
-#include "executor/shared_library.h"
+#include "executor/platform/shared_library.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -11,7 +11,7 @@
 #include <nccl.h>
 #endif
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 using ::testing::HasSubstr;
@@ -74,4 +74,4 @@ TEST(NcclTableTest, TheLibraryOpensOrIsMissedInOneLine) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/transports/nccl_job.h"
+#include "executor/transports/testing/nccl_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 using ::testing::ElementsAre;
@@ -290,4 +290,4 @@ TEST(NcclTest, AnErrorOfNcclEndsTheJob) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

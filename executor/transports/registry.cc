@@ -1,8 +1,8 @@
 #include "absl/strings/str_cat.h"
-#include "executor/bootstrap.h"
-#include "executor/transport.h"
+#include "executor/interface/transport.h"
+#include "executor/job/bootstrap.h"
 
-namespace weft {
+namespace weft::exec {
 
 using TransportOpenFn = absl::StatusOr<std::vector<std::unique_ptr<Endpoint>>>(int ranks);
 
@@ -43,4 +43,4 @@ LauncherRank RankFromLauncher() {
   return {.rank = process->rank, .size = process->size, .local_rank = process->local_rank.value_or(0)};
 }
 
-}  // namespace weft
+}  // namespace weft::exec

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 // Posted transfers of one side of a channel that wait for the other side.
@@ -206,4 +206,4 @@ std::vector<std::unique_ptr<Endpoint>> ThreadEndpoints(int ranks, std::shared_pt
   return endpoints;
 }
 
-}  // namespace weft
+}  // namespace weft::exec

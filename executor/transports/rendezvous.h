@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "executor/device.h"
-#include "executor/transport.h"
+#include "executor/interface/device.h"
+#include "executor/interface/transport.h"
 
-namespace weft {
+namespace weft::exec {
 
 // Called by the ranks' threads, several at once.
 class Mover {
@@ -36,6 +36,6 @@ class MemoryMover : public Mover {
 // Endpoints of `ranks` >= 1 ranks. The mover outlives the last of them.
 std::vector<std::unique_ptr<Endpoint>> ThreadEndpoints(int ranks, std::shared_ptr<Mover> mover);
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_TRANSPORTS_RENDEZVOUS_H_

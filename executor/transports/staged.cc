@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 // Pinned memory of one piece on its way.
@@ -318,4 +318,4 @@ absl::StatusOr<bool> UseDeviceOrStage(std::unique_ptr<Endpoint>& endpoint, Compu
   return true;
 }
 
-}  // namespace weft
+}  // namespace weft::exec

@@ -9,10 +9,10 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "executor/device.h"
-#include "executor/transport.h"
+#include "executor/interface/device.h"
+#include "executor/interface/transport.h"
 
-namespace weft {
+namespace weft::exec {
 
 // Of one (peer, channel, direction): a message longer than this goes in pieces of it, and so many of them may be on the
 // way. Both ends must agree on the size. Sizes of a pair are compared piece by piece.
@@ -27,6 +27,6 @@ std::unique_ptr<Endpoint> MakeStagedEndpoint(std::unique_ptr<Endpoint> inner);
 // Gives the endpoint the device; staged if it moves memory of the host only. True if so.
 absl::StatusOr<bool> UseDeviceOrStage(std::unique_ptr<Endpoint>& endpoint, ComputeDevice* device);
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_TRANSPORTS_STAGED_H_

@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "executor/device.h"
-#include "executor/transport.h"
-#include "executor/transports/device_conformance.h"
+#include "executor/interface/device.h"
+#include "executor/interface/transport.h"
+#include "executor/transports/testing/device_conformance.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 using ::testing::HasSubstr;
@@ -94,4 +94,4 @@ TEST(StagedTest, DifferentSizesAbortTheJob) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

@@ -19,9 +19,9 @@
 #include "absl/strings/str_cat.h"
 #include "executor/transports/tcp_mesh.h"
 #include "executor/transports/tcp_peer.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 constexpr std::chrono::milliseconds kNotePeriod(100);
@@ -72,7 +72,7 @@ class TcpEndpoint : public Endpoint {
                         [&] { return all([](const auto& peer) { return !peer->open() || peer->left(); }); });
       } else if (own_process_ && by_ != rank_) {
         // The launcher ends all when one exits with an error, so the one that says why goes first. Longer than a
-        // watchdog gives a rank that is stuck (executor/watchdog.h).
+        // watchdog gives a rank that is stuck (executor/faults/watchdog.h).
         moved_.wait_for(lock, std::chrono::seconds(8), [&] { return !peers_[by_]->open(); });
       }
       stopping_ = true;
@@ -393,4 +393,4 @@ absl::StatusOr<std::vector<std::unique_ptr<Endpoint>>> OpenTcp(int ranks) {
   return endpoints;
 }
 
-}  // namespace weft
+}  // namespace weft::exec

@@ -1,10 +1,10 @@
 #include "executor/transports/tcp_frame.h"
 
 #include "absl/strings/str_cat.h"
-#include "executor/transport.h"
-#include "executor/wire.h"
+#include "executor/interface/transport.h"
+#include "executor/platform/wire.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 constexpr uint32_t kMagic = 0x31464557;  // "WEF1"
@@ -82,4 +82,4 @@ absl::Status DecodeStatus(absl::string_view payload) {
   return absl::Status(static_cast<absl::StatusCode>(code), payload);
 }
 
-}  // namespace weft
+}  // namespace weft::exec

@@ -1,5 +1,5 @@
-// The messages between two ranks of the transport `tcp`, after their connection has been proven (executor/handshake.h).
-// A frame is a header of 40 bytes, little-endian, and its payload:
+// The messages between two ranks of the transport `tcp`, after their connection has been proven
+// (executor/job/handshake.h). A frame is a header of 40 bytes, little-endian, and its payload:
 //
 //   u32 magic "WEF1", u16 kind, u16 0, i32 channel, i32 action, i64 step, u64 bytes, u32 payload bytes, u32 0
 //
@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace weft {
+namespace weft::exec {
 
 enum class FrameKind : uint16_t {
   kReady = 1,    // a receive of `bytes` has been posted on the channel
@@ -48,6 +48,6 @@ std::string EncodeStatus(const absl::Status& status);
 // InvalidArgument, saying so, if it is none; never ok.
 absl::Status DecodeStatus(absl::string_view payload);
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_TRANSPORTS_TCP_FRAME_H_

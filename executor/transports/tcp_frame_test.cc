@@ -1,10 +1,10 @@
 #include "executor/transports/tcp_frame.h"
 
-#include "executor/transport.h"
+#include "executor/interface/transport.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 std::string Bytes(const Frame& frame) {
@@ -64,4 +64,4 @@ TEST(TcpFrameTest, StatusesComeBack) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

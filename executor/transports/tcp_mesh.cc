@@ -12,14 +12,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "executor/announce_failure.h"
-#include "executor/handshake.h"
-#include "executor/monotonic_clock.h"
-#include "executor/store_state.h"
-#include "executor/told_elsewhere.h"
-#include "proto/status.h"
+#include "executor/job/announce_failure.h"
+#include "executor/job/handshake.h"
+#include "executor/job/store_state.h"
+#include "executor/job/told_elsewhere.h"
+#include "executor/platform/monotonic_clock.h"
+#include "proto/util/status.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 // How often the store is asked whether the job has failed meanwhile.
@@ -225,4 +225,4 @@ absl::StatusOr<std::vector<TcpConnection>> ConnectMesh(const Rendezvous& rendezv
   return failure;
 }
 
-}  // namespace weft
+}  // namespace weft::exec

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "executor/bootstrap.h"
-#include "executor/store.h"
-#include "executor/tcp_socket.h"
+#include "executor/job/bootstrap.h"
+#include "executor/job/store.h"
+#include "executor/job/tcp_socket.h"
 
-namespace weft {
+namespace weft::exec {
 
 struct TcpConnection {
   // Not open for the rank itself.
@@ -26,6 +26,6 @@ struct TcpConnection {
 // which it reaches the store, on a port that the system chooses, and only until then.
 absl::StatusOr<std::vector<TcpConnection>> ConnectMesh(const Rendezvous& rendezvous);
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_TRANSPORTS_TCP_MESH_H_

@@ -7,13 +7,13 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "executor/job_testing.h"
-#include "executor/monotonic_clock.h"
-#include "executor/told_elsewhere.h"
+#include "executor/job/told_elsewhere.h"
+#include "executor/platform/monotonic_clock.h"
+#include "executor/testing/job_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 using ::testing::HasSubstr;
@@ -95,4 +95,4 @@ TEST(ConnectMeshTest, ARankThatCannotBeReachedIsNamed) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

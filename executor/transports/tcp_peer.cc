@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "executor/monotonic_clock.h"
+#include "executor/platform/monotonic_clock.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 constexpr size_t kInputBytes = 64 << 10;
@@ -289,4 +289,4 @@ void TcpPeer::OnPayload() {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::exec

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "executor/transport.h"
+#include "executor/interface/transport.h"
 #include "executor/transports/tcp_frame.h"
 #include "executor/transports/tcp_mesh.h"
 #include "executor/transports/transfer_queue.h"
 
-namespace weft {
+namespace weft::exec {
 
 class TcpPeer {
  public:
@@ -117,6 +117,6 @@ class TcpPeer {
   std::string text_;
 };
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_TRANSPORTS_TCP_PEER_H_

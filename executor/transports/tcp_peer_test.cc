@@ -13,7 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 using ::testing::HasSubstr;
@@ -199,4 +199,4 @@ TEST(TcpPeerTest, WrongPartsAreRefused) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

@@ -6,16 +6,16 @@
 #include <random>
 #include <thread>
 
-#include "executor/control.h"
-#include "executor/job_testing.h"
-#include "executor/transport.h"
-#include "executor/transports/conformance_job.h"
+#include "executor/interface/transport.h"
+#include "executor/interpreter/control.h"
+#include "executor/testing/job_testing.h"
 #include "executor/transports/tcp_frame.h"
 #include "executor/transports/tcp_mesh.h"
+#include "executor/transports/testing/conformance_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 using ::testing::HasSubstr;
@@ -205,4 +205,4 @@ TEST(TcpTest, AWrongSecretIsRefused) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::exec

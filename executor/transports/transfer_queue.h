@@ -1,9 +1,9 @@
 #ifndef WEFT_EXECUTOR_TRANSPORTS_TRANSFER_QUEUE_H_
 #define WEFT_EXECUTOR_TRANSPORTS_TRANSFER_QUEUE_H_
 
-#include "executor/transport.h"
+#include "executor/interface/transport.h"
 
-namespace weft {
+namespace weft::exec {
 
 // Posted transfers in order, linked through their own `next`: nothing is allocated.
 class TransferQueue {
@@ -27,6 +27,6 @@ class TransferQueue {
   Transfer* tail_ = nullptr;
 };
 
-}  // namespace weft
+}  // namespace weft::exec
 
 #endif  // WEFT_EXECUTOR_TRANSPORTS_TRANSFER_QUEUE_H_

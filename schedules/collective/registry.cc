@@ -3,7 +3,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "proto/suggest.h"
+#include "proto/util/suggest.h"
 #include "schedules/collective/plan.h"
 
 namespace weft {

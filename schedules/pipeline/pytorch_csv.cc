@@ -16,7 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "proto/suggest.h"
+#include "proto/util/suggest.h"
 #include "schedules/pipeline/check.h"
 #include "schedules/pipeline/named_slot.h"
 #include "schedules/pipeline/params.h"

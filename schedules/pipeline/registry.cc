@@ -4,7 +4,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "proto/suggest.h"
+#include "proto/util/suggest.h"
 #include "schedules/pipeline/closed_form.h"
 #include "schedules/pipeline/schedule.h"
 

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "proto/suggest.h"
+#include "proto/util/suggest.h"
 #include "schedules/pipeline/params.h"
 #include "schedules/pipeline/schedule_text_reader.h"
 

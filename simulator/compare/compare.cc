@@ -11,14 +11,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "proto/mesh.h"
-#include "proto/program_file.h"
-#include "proto/status.h"
-#include "proto/units.h"
+#include "proto/io/program_file.h"
+#include "proto/util/mesh.h"
+#include "proto/util/status.h"
+#include "proto/util/units.h"
 #include "simulator/compare/sources.h"
-#include "simulator/view_actions.h"
+#include "simulator/program/view_actions.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // Sums of times stay below 2^63: 26 days, as in the simulator.
@@ -367,4 +367,4 @@ absl::StatusOr<ComparisonReport> CompareTraces(const Trace& first, const Trace& 
   return report;
 }
 
-}  // namespace weft
+}  // namespace weft::sim

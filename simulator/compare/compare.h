@@ -8,13 +8,13 @@
 #include "proto/report.pb.h"
 #include "proto/trace.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 // Whether the trace makes sense by itself: ranks ascending, stream numbers in range, ready <= start <= end <= finish,
 // repetitions in [0, repetitions). InvalidArgument names the rank and event.
 absl::Status ValidateTrace(const Trace& trace);
 
-// Whether `trace` is of `program`, which is proven (proto/verify): every action and step exists in the template of its
+// Whether `trace` is of `program`, which is proven (verifier): every action and step exists in the template of its
 // rank, and if the trace has a CRC, it is the program's.
 absl::Status ValidateTogether(const Trace& trace, const Program& program);
 
@@ -25,6 +25,6 @@ TraceReport SummarizeTrace(const Trace& trace);
 // different programs (their CRCs differ) or of different ranks, or one has an action or a step that the other lacks.
 absl::StatusOr<ComparisonReport> CompareTraces(const Trace& first, const Trace& second, const Program* program);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_COMPARE_COMPARE_H_

@@ -5,9 +5,9 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "proto/program_file.h"
+#include "proto/io/program_file.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::HasSubstr;
@@ -160,4 +160,4 @@ TEST(ValidateTrace, RefusesNonsense) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <utility>
 
-#include "simulator/idle_reason.h"
+#include "simulator/program/idle_reason.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // Of one program, mean over ranks, in seconds of the isolated repetition.
@@ -80,4 +80,4 @@ ProgramComparisonReport ComparePrograms(std::vector<SimulatedProgram> programs) 
   return comparison;
 }
 
-}  // namespace weft
+}  // namespace weft::sim

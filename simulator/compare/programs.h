@@ -8,7 +8,7 @@
 #include "proto/program_comparison.pb.h"
 #include "proto/report.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 // What a program is called, in UTF-8, and what was simulated of it.
 struct SimulatedProgram {
@@ -24,6 +24,6 @@ ProgramComparisonReport ComparePrograms(std::vector<SimulatedProgram> programs);
 // that differs from the first program's; what is sent and what memory holds, by purpose and class.
 std::string ProgramComparisonText(const ProgramComparisonReport& report);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_COMPARE_PROGRAMS_H_

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "tests/parse_text.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // Two ranks; a step of 10 s takes 9 s by itself: 6 and 7 s of compute, of which collectives add 1 s on rank 0.
@@ -174,4 +174,4 @@ TEST(ProgramsTest, RunsThatDifferAreShownWhereTheyWereAskedFor) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

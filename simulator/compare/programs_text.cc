@@ -6,9 +6,9 @@
 #include "absl/strings/str_format.h"
 #include "simulator/compare/programs.h"
 #include "simulator/compare/short_names.h"
-#include "simulator/figure_text.h"
+#include "simulator/report/figure_text.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // Programs beside the first in one table of differences.
@@ -62,7 +62,7 @@ std::string Runs(const ProgramComparisonReport& report, const Names& programs) {
     rows.push_back({programs[rows.size() - 1], Seconds(noise.p10()), Seconds(noise.p50()), Seconds(noise.p90()),
                     Seconds(noise.mean())});
   }
-  return "\n" + Table(rows);
+  return absl::StrCat("\n", Table(rows));
 }
 
 // `title`, then a column for the first program and two for each of the others, so many at a time; rows by `names`.
@@ -174,4 +174,4 @@ std::string ProgramComparisonText(const ProgramComparisonReport& report) {
                       Sent(report, names), Memory(report, names));
 }
 
-}  // namespace weft
+}  // namespace weft::sim

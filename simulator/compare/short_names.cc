@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "proto/printable.h"
+#include "proto/util/printable.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // Where the last `count` characters of `text` begin; 0 if it has no more than that.
@@ -46,4 +46,4 @@ std::vector<std::string> ShortNames(const std::vector<std::string>& names, size_
   return shown;
 }
 
-}  // namespace weft
+}  // namespace weft::sim

@@ -3,7 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::ElementsAre;
@@ -42,4 +42,4 @@ TEST(ShortNamesTest, WhatATerminalObeysIsSpeltOut) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "proto/mesh.h"
-#include "simulator/view_actions.h"
+#include "proto/util/mesh.h"
+#include "simulator/program/view_actions.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 constexpr int kRunning = 3;
@@ -253,4 +253,4 @@ void AddSources(const Trace& first, const Trace& second, const Program* program,
   }
 }
 
-}  // namespace weft
+}  // namespace weft::sim

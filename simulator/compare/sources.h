@@ -12,7 +12,7 @@
 #include "proto/report.pb.h"
 #include "proto/trace.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 // The repetition that TraceReport.iteration_seconds is of: from the finish of the one before to its own, or from first
 // start to last finish if the trace has one repetition only.
@@ -50,6 +50,6 @@ TimeBySource SourcesOf(const Trace& trace, const Program* program);
 // Fills report.sources and report.kernels, both with shares.
 void AddSources(const Trace& first, const Trace& second, const Program* program, ComparisonReport* report);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_COMPARE_SOURCES_H_

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "simulator/compare/compare.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 template <typename Message>
@@ -180,4 +180,4 @@ TEST(Sources, KernelsOfAProgramAndTheirShares) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

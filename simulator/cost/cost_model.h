@@ -9,10 +9,10 @@
 #include "absl/types/span.h"
 #include "proto/cluster.pb.h"
 #include "proto/program.pb.h"
-#include "proto/units.h"
+#include "proto/util/units.h"
 #include "simulator/cost/step_shapes.h"
 
-namespace weft {
+namespace weft::sim {
 
 // What cost models can be told besides the cluster.
 struct CostOptions {
@@ -34,9 +34,18 @@ struct CostOptions {
 using StepCostFn = absl::StatusOr<Time>(const Step& step, const StepShapes& shapes, ActionKind kind, int index,
                                         const Cluster& cluster, const CostOptions& options);
 
+// What the durations of a cost model are made of.
+enum class CostBasis {
+  // The figures of the device that runs the step.
+  kDevice,
+  // The kind of the action alone: a schedule without a machine, which has neither kernels nor utilization.
+  kSchedule,
+};
+
 struct CostModelEntry {
   absl::string_view name;
   StepCostFn* cost;
+  CostBasis basis;
   absl::string_view description;
 };
 
@@ -50,6 +59,9 @@ std::string BestCostModel(const Cluster& cluster);
 // By name; NotFound lists the known names and the nearest.
 absl::StatusOr<const CostModelEntry*> FindCostModel(absl::string_view name);
 
-}  // namespace weft
+// True if the named cost model goes by the figures of devices, and for names that no cost model has.
+bool KnowsDevice(absl::string_view name);
+
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_COST_COST_MODEL_H_

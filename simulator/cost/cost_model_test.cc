@@ -4,7 +4,7 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::HasSubstr;
@@ -166,4 +166,4 @@ TEST(BestCostModel, IsTilesWhereAllKindsOfDevicesHaveTheFigures) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace weft {
+namespace weft::sim {
 
 DeviceLeft LeftBeside(const Device& device, int collectives) {
   const CommunicationLoad& load = device.communication_load();
@@ -25,4 +25,4 @@ bool CollectivesTakePart(const Device& device) {
   return left.compute < 1 || left.memory < 1;
 }
 
-}  // namespace weft
+}  // namespace weft::sim

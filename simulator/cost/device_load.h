@@ -6,7 +6,7 @@
 
 #include "proto/cluster.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 // Each collective takes what `communication_load` of the device says; a quarter of everything is always left.
 struct DeviceLeft {
@@ -22,6 +22,6 @@ DeviceLeft LeftBeside(const Device& device, int collectives);
 // Whether collectives take anything.
 bool CollectivesTakePart(const Device& device);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_COST_DEVICE_LOAD_H_

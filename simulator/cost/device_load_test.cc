@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "simulator/cost/cost_model.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 Cluster TestCluster(const std::string& load) {
@@ -105,4 +105,4 @@ TEST(DeviceLoad, RooflineAndStatedRatesByProportion) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

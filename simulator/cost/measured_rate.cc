@@ -8,9 +8,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "proto/kernel_key.h"
+#include "proto/util/kernel_key.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 MeasuredRate Of(const KernelRate& row, RateSource source) {
@@ -158,4 +158,4 @@ std::vector<std::string> NotesOnRates(const Program& program, const Device& devi
   return notes;
 }
 
-}  // namespace weft
+}  // namespace weft::sim

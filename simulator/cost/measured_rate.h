@@ -1,5 +1,5 @@
 // Which measured rate of a device a step takes. A cluster file of `weft calibrate` has rates of two kinds: of single
-// steps, with all that their time depends on (proto/kernel_key.h), and of kernels by the amount of their work.
+// steps, with all that their time depends on (proto/util/kernel_key.h), and of kernels by the amount of their work.
 #ifndef WEFT_SIMULATOR_COST_MEASURED_RATE_H_
 #define WEFT_SIMULATOR_COST_MEASURED_RATE_H_
 
@@ -9,7 +9,7 @@
 #include "proto/cluster.pb.h"
 #include "proto/program.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 enum class RateSource {
   // Of this very step: same types, options and shapes.
@@ -52,6 +52,6 @@ std::vector<StepRate> RatesOfSteps(const Program& program, const Device& device)
 // the latter.
 std::vector<std::string> NotesOnRates(const Program& program, const Device& device);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_COST_MEASURED_RATE_H_

@@ -5,10 +5,10 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "proto/kernel_key.h"
+#include "proto/util/kernel_key.h"
 #include "simulator/cost/cost_model.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::ElementsAre;
@@ -134,4 +134,4 @@ TEST(NotesOnRates, SayWhatIsNotMeasured) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -2,19 +2,19 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proto/suggest.h"
+#include "proto/util/suggest.h"
 #include "simulator/cost/cost_model.h"
 
-namespace weft {
+namespace weft::sim {
 
-#define COST_MODEL(name, function, description) StepCostFn function;
+#define COST_MODEL(name, function, basis, description) StepCostFn function;
 #include "simulator/cost/registry.def"
 #undef COST_MODEL
 
 namespace {
 
 constexpr CostModelEntry kCostModels[] = {
-#define COST_MODEL(name, function, description) {name, &function, description},
+#define COST_MODEL(name, function, basis, description) {name, &function, basis, description},
 #include "simulator/cost/registry.def"
 #undef COST_MODEL
 };
@@ -41,4 +41,9 @@ absl::StatusOr<const CostModelEntry*> FindCostModel(absl::string_view name) {
   return absl::NotFoundError(absl::StrCat("unknown cost model ", Quoted(name), NameHelp(name, known)));
 }
 
-}  // namespace weft
+bool KnowsDevice(absl::string_view name) {
+  const auto entry = FindCostModel(name);
+  return !entry.ok() || (*entry)->basis == CostBasis::kDevice;
+}
+
+}  // namespace weft::sim

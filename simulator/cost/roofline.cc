@@ -9,12 +9,12 @@
 // Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009.
 #include <algorithm>
 
-#include "proto/status.h"
+#include "proto/util/status.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/cost/device_load.h"
 #include "simulator/cost/stated_cost.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 double Fraction(const google::protobuf::RepeatedPtrField<Efficiency>& rows, double work) {
@@ -50,4 +50,4 @@ absl::StatusOr<Time> RooflineCost(const Step& step, const StepShapes& shapes, Ac
   return FromSeconds(device.launch_seconds() + std::max(compute, memory));
 }
 
-}  // namespace weft
+}  // namespace weft::sim

@@ -6,11 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 #include "simulator/cost/device_load.h"
 #include "simulator/cost/measured_rate.h"
 
-namespace weft {
+namespace weft::sim {
 absl::Status MissingFigure(const Step& step, absl::string_view field, absl::string_view why) {
   return absl::FailedPreconditionError(
       absl::StrCat("cluster.", field, " must be positive to cost step '", step.name(), "' (", why, ")"));
@@ -51,4 +51,4 @@ absl::StatusOr<std::optional<Time>> StatedCost(const Step& step, const StepShape
   return FromSeconds(rate.overhead_seconds + std::max(compute, memory));
 }
 
-}  // namespace weft
+}  // namespace weft::sim

@@ -9,10 +9,10 @@
 #include "absl/strings/string_view.h"
 #include "proto/cluster.pb.h"
 #include "proto/program.pb.h"
-#include "proto/units.h"
+#include "proto/util/units.h"
 #include "simulator/cost/step_shapes.h"
 
-namespace weft {
+namespace weft::sim {
 
 // Nothing, if a model has to tell.
 //   d2h, h2d:        host.overhead + bytes / host.bytes_per_second + host.latency
@@ -30,6 +30,6 @@ absl::StatusOr<double> PeakOf(const Step& step, const Device& device);
 // FailedPrecondition naming `field`, which must be positive to cost the step.
 absl::Status MissingFigure(const Step& step, absl::string_view field, absl::string_view why);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_COST_STATED_COST_H_

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 int64_t Extent(const Segment& segment, int value, int dimension) {
@@ -69,4 +69,4 @@ StepShapes ShapesOf(const Segment& segment, const Step& step) {
   return shapes;
 }
 
-}  // namespace weft
+}  // namespace weft::sim

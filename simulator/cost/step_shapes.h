@@ -6,7 +6,7 @@
 
 #include "proto/program.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 // `batch` products [rows x depth] [depth x columns], each as often as the step's flops say; rows = 0: none.
 struct StepShapes {
@@ -22,6 +22,6 @@ struct StepShapes {
 // `segment`, to which the result refers, has been verified.
 StepShapes ShapesOf(const Segment& segment, const Step& step);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_COST_STEP_SHAPES_H_

@@ -5,7 +5,7 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // Shapes of the one step of `text` on values of these shapes.
@@ -64,4 +64,4 @@ TEST(StepShapes, ConvolutionsByTheirFlops) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -22,12 +22,12 @@
 #include <cmath>
 #include <optional>
 
-#include "proto/status.h"
+#include "proto/util/status.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/cost/device_load.h"
 #include "simulator/cost/stated_cost.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 double Blocks(int64_t extent, int32_t size) { return std::ceil(static_cast<double>(extent) / size); }
@@ -103,4 +103,4 @@ absl::StatusOr<Time> TilesCost(const Step& step, const StepShapes& shapes, Actio
   return FromSeconds(device.launch_seconds() + std::max(compute, memory));
 }
 
-}  // namespace weft
+}  // namespace weft::sim

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "simulator/cost/cost_model.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::HasSubstr;
@@ -177,4 +177,4 @@ TEST(Tiles, HugeWorkSaturates) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

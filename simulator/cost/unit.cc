@@ -6,7 +6,7 @@
 
 #include "simulator/cost/cost_model.h"
 
-namespace weft {
+namespace weft::sim {
 
 absl::StatusOr<Time> UnitCost(const Step& step, const StepShapes& shapes, ActionKind kind, int index,
                               const Cluster& cluster, const CostOptions& options) {
@@ -27,4 +27,4 @@ absl::StatusOr<Time> UnitCost(const Step& step, const StepShapes& shapes, Action
   }
 }
 
-}  // namespace weft
+}  // namespace weft::sim

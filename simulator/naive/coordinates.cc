@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace weft::naive {
+namespace weft::sim::naive {
 
 int64_t Ranks(const Program& program) {
   int64_t ranks = 1;
@@ -73,4 +73,4 @@ std::vector<int64_t> MembersOf(const Program& program, int64_t rank, const Group
   return members;
 }
 
-}  // namespace weft::naive
+}  // namespace weft::sim::naive

@@ -9,7 +9,7 @@
 
 #include "proto/program.pb.h"
 
-namespace weft::naive {
+namespace weft::sim::naive {
 
 using Coordinates = std::map<std::string, int64_t>;
 
@@ -24,6 +24,6 @@ int64_t PeerOf(const Program& program, int64_t rank, const Action& action);
 // The members of the group of `rank`, ascending.
 std::vector<int64_t> MembersOf(const Program& program, int64_t rank, const Group& group);
 
-}  // namespace weft::naive
+}  // namespace weft::sim::naive
 
 #endif  // WEFT_SIMULATOR_NAIVE_COORDINATES_H_

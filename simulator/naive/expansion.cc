@@ -2,7 +2,7 @@
 
 #include "simulator/naive/coordinates.h"
 
-namespace weft::naive {
+namespace weft::sim::naive {
 namespace {
 
 int64_t BytesOf(const Value& value) {
@@ -182,4 +182,4 @@ Expansion Expand(const Program& program, const NaiveDurations& durations, int re
   return expansion;
 }
 
-}  // namespace weft::naive
+}  // namespace weft::sim::naive

@@ -11,7 +11,7 @@
 #include "proto/program.pb.h"
 #include "simulator/naive/naive_simulator.h"
 
-namespace weft::naive {
+namespace weft::sim::naive {
 
 constexpr int kPrologue = 0;
 constexpr int kBody = 1;
@@ -78,6 +78,6 @@ void MatchPartners(Expansion& expansion, const NaiveDurations& durations);
 // Whether rule P15 leaves an action out.
 bool IsLeftOut(const Action& action, bool exceeded);
 
-}  // namespace weft::naive
+}  // namespace weft::sim::naive
 
 #endif  // WEFT_SIMULATOR_NAIVE_EXPANSION_H_

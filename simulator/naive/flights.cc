@@ -5,7 +5,7 @@
 
 #include "simulator/naive/max_min.h"
 
-namespace weft::naive {
+namespace weft::sim::naive {
 
 void Flights::Flight::BeginPhase(int64_t now) {
   moves_at = now + phases[phase].fixed;
@@ -67,4 +67,4 @@ int64_t Flights::NextInstant() const {
   return next;
 }
 
-}  // namespace weft::naive
+}  // namespace weft::sim::naive

@@ -9,7 +9,7 @@
 
 #include "simulator/naive/naive_simulator.h"
 
-namespace weft::naive {
+namespace weft::sim::naive {
 
 class Flights {
  public:
@@ -50,6 +50,6 @@ class Flights {
   std::vector<Flight> flights_;
 };
 
-}  // namespace weft::naive
+}  // namespace weft::sim::naive
 
 #endif  // WEFT_SIMULATOR_NAIVE_FLIGHTS_H_

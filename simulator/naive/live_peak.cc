@@ -7,7 +7,7 @@
 
 #include "simulator/naive/coordinates.h"
 
-namespace weft::naive {
+namespace weft::sim::naive {
 namespace {
 
 bool Writes(const Program& program, const Action& action, int buffer) {
@@ -66,4 +66,4 @@ int64_t LivePeak(const Expansion& expansion, int64_t rank) {
   return peak;
 }
 
-}  // namespace weft::naive
+}  // namespace weft::sim::naive

@@ -6,11 +6,11 @@
 
 #include "simulator/naive/expansion.h"
 
-namespace weft::naive {
+namespace weft::sim::naive {
 
 // Of device memory, once all steps have their times.
 int64_t LivePeak(const Expansion& expansion, int64_t rank);
 
-}  // namespace weft::naive
+}  // namespace weft::sim::naive
 
 #endif  // WEFT_SIMULATOR_NAIVE_LIVE_PEAK_H_

@@ -4,7 +4,7 @@
 #include "simulator/naive/coordinates.h"
 #include "simulator/naive/expansion.h"
 
-namespace weft::naive {
+namespace weft::sim::naive {
 
 void MatchPartners(Expansion& expansion, const NaiveDurations& durations) {
   // The i-th of each kind: key -> steps in order, per rank.
@@ -52,4 +52,4 @@ void MatchPartners(Expansion& expansion, const NaiveDurations& durations) {
   }
 }
 
-}  // namespace weft::naive
+}  // namespace weft::sim::naive

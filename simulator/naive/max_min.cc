@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace weft::naive {
+namespace weft::sim::naive {
 
 std::vector<int64_t> MaxMinRates(const std::vector<int64_t>& capacities,
                                  const std::vector<std::map<int, int64_t>>& flows) {
@@ -36,4 +36,4 @@ std::vector<int64_t> MaxMinRates(const std::vector<int64_t>& capacities,
   }
 }
 
-}  // namespace weft::naive
+}  // namespace weft::sim::naive

@@ -6,12 +6,12 @@
 #include <map>
 #include <vector>
 
-namespace weft::naive {
+namespace weft::sim::naive {
 
 // `flows` are their loads by link, `capacities` are by link. Returns bytes per second by flow, at least 1.
 std::vector<int64_t> MaxMinRates(const std::vector<int64_t>& capacities,
                                  const std::vector<std::map<int, int64_t>>& flows);
 
-}  // namespace weft::naive
+}  // namespace weft::sim::naive
 
 #endif  // WEFT_SIMULATOR_NAIVE_MAX_MIN_H_

@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace weft::naive {
+namespace weft::sim::naive {
 namespace {
 
 using ::testing::ElementsAre;
@@ -74,4 +74,4 @@ TEST(MaxMin, EveryFlowHasABottleneck) {
 }
 
 }  // namespace
-}  // namespace weft::naive
+}  // namespace weft::sim::naive

@@ -8,7 +8,7 @@
 #include "simulator/naive/live_peak.h"
 #include "simulator/naive/run.h"
 
-namespace weft {
+namespace weft::sim {
 
 NaiveResult SimulateNaively(const Program& program, const NaiveDurations& durations, const NaiveOptions& options) {
   naive::Expansion expansion = naive::Expand(program, durations, options.repetitions, options.exceeded);
@@ -34,4 +34,4 @@ NaiveResult SimulateNaively(const Program& program, const NaiveDurations& durati
   return result;
 }
 
-}  // namespace weft
+}  // namespace weft::sim

@@ -13,7 +13,7 @@
 
 #include "proto/program.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 // A step of a segment that is no collective, and the load of its rank (P3) that its cost is asked for: 0, 1 or 2.
 struct NaiveStepCall {
@@ -101,6 +101,6 @@ struct NaiveResult {
 
 NaiveResult SimulateNaively(const Program& program, const NaiveDurations& durations, const NaiveOptions& options = {});
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_NAIVE_NAIVE_SIMULATOR_H_

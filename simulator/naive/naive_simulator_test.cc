@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::ElementsAre;
@@ -212,4 +212,4 @@ TEST(NaiveSlots, NodesOfRanksMayBeGiven) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -9,7 +9,7 @@
 #include "simulator/naive/coordinates.h"
 #include "simulator/naive/flights.h"
 
-namespace weft::naive {
+namespace weft::sim::naive {
 namespace {
 
 class Runner {
@@ -258,4 +258,4 @@ void RunSteps(Expansion& expansion, const std::vector<int64_t>& capacities, cons
   Runner(expansion, capacities, options).Run();
 }
 
-}  // namespace weft::naive
+}  // namespace weft::sim::naive

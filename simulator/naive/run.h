@@ -8,11 +8,11 @@
 #include "simulator/naive/expansion.h"
 #include "simulator/naive/naive_simulator.h"
 
-namespace weft::naive {
+namespace weft::sim::naive {
 
 // Fills the times of all steps; those of steps that never start stay -1.
 void RunSteps(Expansion& expansion, const std::vector<int64_t>& capacities, const NaiveOptions& options);
 
-}  // namespace weft::naive
+}  // namespace weft::sim::naive
 
 #endif  // WEFT_SIMULATOR_NAIVE_RUN_H_

@@ -1,7 +1,7 @@
 // What every step waits for: rules P1, P2 and, of what is left out, P15.
 #include "simulator/naive/expansion.h"
 
-namespace weft::naive {
+namespace weft::sim::naive {
 namespace {
 
 // P15: whoever depends on what is left out depends on the VALIDATE of its list.
@@ -76,4 +76,4 @@ void ResolveWaits(Expansion& expansion) {
   for (size_t i = 0; i < expansion.nodes.size(); ++i) ResolveStep(expansion, static_cast<int>(i));
 }
 
-}  // namespace weft::naive
+}  // namespace weft::sim::naive

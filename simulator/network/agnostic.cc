@@ -7,12 +7,12 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 #include "simulator/network/collective_cost.h"
 #include "simulator/network/network_model.h"
 #include "simulator/network/switch_reduces.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // Members that are all alike, as if each were on a node of its own.
@@ -84,4 +84,4 @@ std::unique_ptr<NetworkModel> MakeAgnosticNetwork(const Mesh& mesh, const Cluste
   return std::make_unique<AgnosticNetwork>(mesh, cluster);
 }
 
-}  // namespace weft
+}  // namespace weft::sim

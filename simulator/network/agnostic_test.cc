@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "simulator/network/network_model.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::HasSubstr;
@@ -82,4 +82,4 @@ TEST_F(AgnosticTest, MissingFiguresAreNamed) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 #include "simulator/network/collective_cost.h"
 #include "simulator/network/network_model.h"
 #include "simulator/network/placed_links.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 class AnalyticNetwork : public NetworkModel {
@@ -62,4 +62,4 @@ std::unique_ptr<NetworkModel> MakeAnalyticNetwork(const Mesh& mesh, const Cluste
   return std::make_unique<AnalyticNetwork>(mesh, cluster);
 }
 
-}  // namespace weft
+}  // namespace weft::sim

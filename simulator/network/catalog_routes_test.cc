@@ -7,11 +7,11 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 #include "simulator/network/placement.h"
 #include "simulator/network/topology.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 std::map<std::string, Cluster> Catalog() {
@@ -95,4 +95,4 @@ TEST(CatalogRoutes, LinksOfADeviceAddUp) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 constexpr __int128 kMostBytes = INT64_MAX;
@@ -53,4 +53,4 @@ int64_t CollectiveBytesSent(const CollectiveCall& call, int64_t members) {
   return static_cast<int64_t>(sent);
 }
 
-}  // namespace weft
+}  // namespace weft::sim

@@ -7,7 +7,7 @@
 
 #include "schedules/collective/plan.h"
 
-namespace weft {
+namespace weft::sim {
 
 // One of its buffers, whole: what a reduce-scatter starts from, what an all-gather ends with.
 struct CollectivePart {
@@ -40,6 +40,6 @@ std::vector<CollectivePhase> CollectivePhases(const CollectiveCall& call, int64_
 // What a member sends, on average and rounded up, each message counted as the longest of its round. Saturates.
 int64_t CollectiveBytesSent(const CollectiveCall& call, int64_t members);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_NETWORK_COLLECTIVE_CALL_H_

@@ -4,7 +4,7 @@
 
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // Elements that `member` sends according to the plan.
@@ -82,4 +82,4 @@ TEST(CollectiveBytesSent, PartsAddUpAndHugeOnesSaturate) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -4,10 +4,10 @@
 #include <iterator>
 #include <limits>
 
-#include "proto/status.h"
+#include "proto/util/status.h"
 #include "simulator/network/flow_rings.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // What one member sends inside its node, or receives.
@@ -258,4 +258,4 @@ absl::StatusOr<TransferTime> RoundsTime(absl::Span<const CollectivePhase> phases
   return TransferTime{FromSeconds(std::max(time + (latencies - latency), 0.0)), FromSeconds(latency)};
 }
 
-}  // namespace weft
+}  // namespace weft::sim

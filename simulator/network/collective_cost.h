@@ -12,7 +12,7 @@
 #include "simulator/network/network_model.h"
 #include "simulator/network/switch_reduces.h"
 
-namespace weft {
+namespace weft::sim {
 
 // What a message takes from one member to another.
 struct MessagePath {
@@ -68,6 +68,6 @@ absl::StatusOr<RoundTime> StageRoundTime(const CollectivePhase& phase, const Gro
 // All rounds of all phases: finished `latency`, that of the group, after the occupancy.
 absl::StatusOr<TransferTime> RoundsTime(absl::Span<const CollectivePhase> phases, const GroupPaths& paths);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_NETWORK_COLLECTIVE_COST_H_

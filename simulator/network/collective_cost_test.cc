@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 constexpr double kLatency = 3e-6;
@@ -285,4 +285,4 @@ TEST(RoundsTime, NoneBeatsTheBandwidthAndMoreBytesTakeLonger) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -21,8 +21,8 @@
 #include <utility>
 #include <vector>
 
-#include "proto/mesh.h"
-#include "proto/status.h"
+#include "proto/util/mesh.h"
+#include "proto/util/status.h"
 #include "simulator/network/flow_rings.h"
 #include "simulator/network/link_loads.h"
 #include "simulator/network/network_model.h"
@@ -30,7 +30,7 @@
 #include "simulator/network/switch_reduces.h"
 #include "simulator/network/topology.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // Groups of more members that send from each to every other are told by so many of the distances between members, each
@@ -365,4 +365,4 @@ std::unique_ptr<NetworkModel> MakeFlowNetwork(const Mesh& mesh, const Cluster& c
   return std::make_unique<FlowNetwork>(mesh, cluster);
 }
 
-}  // namespace weft
+}  // namespace weft::sim

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using Rings = std::vector<std::vector<int32_t>>;
@@ -129,4 +129,4 @@ std::vector<std::vector<int32_t>> BalancedRings(int32_t n) {
   return balanced;
 }
 
-}  // namespace weft
+}  // namespace weft::sim

@@ -7,7 +7,7 @@
 
 #include "absl/types/span.h"
 
-namespace weft {
+namespace weft::sim {
 
 // Orders of the members 0..n-1 that are on the nodes `nodes`, a message going from each to the one behind it and from
 // the last to the first. Members of a node follow each other; nodes come in the order of their first members.
@@ -43,6 +43,6 @@ int64_t BalancedLinks(int64_t n);
 // Groups of more members on one node are not looked at for a link between every two.
 inline constexpr int64_t kMostLinkedMembers = 64;
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_NETWORK_FLOW_RINGS_H_

@@ -9,7 +9,7 @@
 
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using Rings = std::vector<std::vector<int32_t>>;
@@ -151,4 +151,4 @@ TEST(BalancedRings, AllLinksAreInAsManyRings) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "simulator/network/flow_testing.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::ElementsAre;
@@ -159,4 +159,4 @@ TEST_F(FlowTest, LoadsOfSwitchesAreThoseOfSumsThatAreFollowed) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "simulator/network/flow_testing.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::HasSubstr;
@@ -195,4 +195,4 @@ TEST_F(FlowTest, WhatTheClusterLacksIsNamed) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "simulator/network/network_model.h"
 
-namespace weft {
+namespace weft::sim {
 
 inline constexpr double kInside = 1e11, kInsideLatency = 1e-6, kInsideOverhead = 2e-6;
 inline constexpr double kNic = 1e10, kNicLatency = 5e-6, kNicOverhead = 3e-6;
@@ -71,6 +71,6 @@ inline void ExpectSeconds(Time time, double expected, int64_t phases = 1) {
   EXPECT_NEAR(static_cast<double>(time.ps), expected * 1e12, 1 + 2.0 * static_cast<double>(phases) + expected * 1e3);
 }
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_NETWORK_FLOW_TESTING_H_

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "proto/mesh.h"
+#include "proto/util/mesh.h"
 
-namespace weft {
+namespace weft::sim {
 
 std::vector<int64_t> LowestCoordinates(const GroupForm& form, std::vector<int64_t> own) {
   for (size_t i = 0; i < form.size(); ++i) {
@@ -98,4 +98,4 @@ std::vector<int64_t> FormMembers(const Mesh& mesh, int64_t rank, const GroupForm
   return GroupMembers(mesh, rank, spelled);
 }
 
-}  // namespace weft
+}  // namespace weft::sim

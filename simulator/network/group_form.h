@@ -8,7 +8,7 @@
 
 #include "proto/program.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 // The coordinates on one axis of the mesh that take part.
 struct AxisPart {
@@ -39,6 +39,6 @@ int64_t FormSize(const Mesh& mesh, const GroupForm& form);
 // The members of the group of `rank`, ascending.
 std::vector<int64_t> FormMembers(const Mesh& mesh, int64_t rank, const GroupForm& form);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_NETWORK_GROUP_FORM_H_

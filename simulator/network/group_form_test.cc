@@ -4,9 +4,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/mesh.h"
+#include "proto/util/mesh.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 TEST(GroupForm, LowestAndHighestAreThoseOfTheMembers) {
@@ -38,4 +38,4 @@ TEST(GroupForm, LowestAndHighestAreThoseOfTheMembers) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "simulator/network/network_model.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 const GroupForm kAll = {{.kind = AxisPart::kAll, .size = 0, .listed = {}}};
@@ -172,4 +172,4 @@ TEST(IdleAgreement, AnEightToOneTreeTakesEightTimesAsLongForGroupsThatAllGoUp) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace weft {
+namespace weft::sim {
 
 class LinkLoads {
  public:
@@ -44,6 +44,6 @@ class LinkLoads {
   std::vector<int32_t> used_;
 };
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_NETWORK_LINK_LOADS_H_

@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using Loads = std::vector<std::pair<int32_t, int32_t>>;
@@ -29,4 +29,4 @@ TEST(LinkLoads, Saturate) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 #include "simulator/network/nccl_node.h"
 #include "simulator/network/nccl_tuning.h"
 #include "simulator/network/network_model.h"
 #include "simulator/network/placed_links.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 constexpr int kLeastCapability = 60;
@@ -166,4 +166,4 @@ std::unique_ptr<NetworkModel> MakeNcclNetwork(const Mesh& mesh, const Cluster& c
   return std::make_unique<NcclNetwork>(mesh, cluster);
 }
 
-}  // namespace weft
+}  // namespace weft::sim

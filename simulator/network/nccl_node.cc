@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace weft {
+namespace weft::sim {
 
 const Link* PairLink(const Cluster& cluster, int64_t first, int64_t second) {
   const NodeLinks& links = cluster.node_links();
@@ -41,4 +41,4 @@ std::optional<PairRings> FindPairRings(const Cluster& cluster, absl::Span<const 
   return rings;
 }
 
-}  // namespace weft
+}  // namespace weft::sim

@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "proto/cluster.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 // The link between two devices of a node that does not take its switch; null = none.
 const Link* PairLink(const Cluster& cluster, int64_t first, int64_t second);
@@ -26,6 +26,6 @@ struct PairRings {
 // all, or some device has only one of several.
 std::optional<PairRings> FindPairRings(const Cluster& cluster, absl::Span<const int64_t> devices);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_NETWORK_NCCL_NODE_H_

@@ -6,7 +6,7 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 Cluster Parse(const std::string& text) {
@@ -74,4 +74,4 @@ TEST(PairRings, ASwitchHasNone) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -10,7 +10,7 @@
 #include "simulator/network/nccl_tuning.h"
 #include "simulator/network/network_model.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::HasSubstr;
@@ -173,4 +173,4 @@ TEST_F(NcclNetworkTest, NeedsToKnowTheDevicesAndTheirLinks) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 constexpr double kMicrosecond = 1e-6;
@@ -250,4 +250,4 @@ NcclMessage NcclSend(double bytes, double bytes_per_second, bool crosses, bool n
   return {kRingBase[p] * kMicrosecond + bytes / (share * bytes_per_second), kRingHop[hop][p] * kMicrosecond};
 }
 
-}  // namespace weft
+}  // namespace weft::sim

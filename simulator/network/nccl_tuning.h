@@ -32,7 +32,7 @@
 #include "absl/strings/string_view.h"
 #include "schedules/collective/plan.h"
 
-namespace weft {
+namespace weft::sim {
 
 enum class NcclAlgorithm { kTree, kRing, kCollNetDirect, kCollNetChain, kNvls, kNvlsTree };
 enum class NcclProtocol { kLL, kLL128, kSimple };
@@ -74,6 +74,6 @@ struct NcclMessage {
 };
 NcclMessage NcclSend(double bytes, double bytes_per_second, bool crosses, bool nvlink);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_NETWORK_NCCL_TUNING_H_

@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 constexpr CollectiveKind kAllReduce = CollectiveKind::kAllReduce;
@@ -169,4 +169,4 @@ TEST(Nccl, SendsTakeBaseAndHop) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

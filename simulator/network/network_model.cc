@@ -1,6 +1,6 @@
 #include "simulator/network/network_model.h"
 
-namespace weft {
+namespace weft::sim {
 
 absl::StatusOr<Flow> NetworkModel::TransferFlow(int64_t, int64_t, int64_t) const {
   return absl::UnimplementedError("this network shares no links");
@@ -11,4 +11,4 @@ absl::StatusOr<Flow> NetworkModel::CollectiveFlow(const CollectiveCall&, const G
   return absl::UnimplementedError("this network shares no links");
 }
 
-}  // namespace weft
+}  // namespace weft::sim

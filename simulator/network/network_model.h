@@ -13,11 +13,11 @@
 #include "absl/types/span.h"
 #include "proto/cluster.pb.h"
 #include "proto/types.pb.h"
-#include "proto/units.h"
+#include "proto/util/units.h"
 #include "simulator/network/collective_call.h"
 #include "simulator/network/group_form.h"
 
-namespace weft {
+namespace weft::sim {
 
 // Streams are busy for `occupancy`; the data is visible `latency` after that.
 struct TransferTime {
@@ -70,9 +70,25 @@ class NetworkModel {
 // A model of `cluster` with the ranks of `mesh` placed on it (placement.h). Both must outlive the model.
 using NetworkModelFn = std::unique_ptr<NetworkModel>(const Mesh& mesh, const Cluster& cluster);
 
+// What sets a network model apart; a model has any of these.
+enum NetworkTrait : uint32_t {
+  // Everything arrives at once.
+  kTakesNoTime = 1,
+  // Every pair of ranks has the same bandwidth, wherever the ranks are placed.
+  kIgnoresPlacement = 2,
+  // Collectives run in rings in order of ranks, whatever nodes the ranks are on.
+  kRingsByRank = 4,
+  // Collectives take the algorithms and latencies of the library, not those of the program and the cluster.
+  kChoosesAlgorithms = 8,
+  // Everything in flight shares the links that it crosses.
+  kSharesLinks = 16,
+};
+
 struct NetworkModelEntry {
   absl::string_view name;
   NetworkModelFn* make;
+  // Sum of NetworkTrait.
+  uint32_t traits;
   absl::string_view description;
 };
 
@@ -82,6 +98,9 @@ absl::Span<const NetworkModelEntry> NetworkModels();
 // By name; NotFound lists the known names and the nearest.
 absl::StatusOr<const NetworkModelEntry*> FindNetworkModel(absl::string_view name);
 
-}  // namespace weft
+// True if there is a network model of that name and it has the trait.
+bool HasTrait(absl::string_view name, NetworkTrait trait);
+
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_NETWORK_NETWORK_MODEL_H_

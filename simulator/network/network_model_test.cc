@@ -6,9 +6,9 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "proto/mesh.h"
+#include "proto/util/mesh.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::HasSubstr;
@@ -270,4 +270,4 @@ TEST(NetworkModels, RegistryIsSortedAndUnknownNamesAreRefused) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

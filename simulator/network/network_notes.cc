@@ -7,10 +7,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/mesh.h"
+#include "proto/util/mesh.h"
+#include "simulator/network/network_model.h"
 #include "simulator/network/placement.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 bool BridgesMeet(const Cluster& cluster, const RankPlacement& placement) {
@@ -118,14 +119,14 @@ std::vector<std::string> NotesOnNetwork(const Program& program, const Cluster& c
     notes.push_back(absl::StrCat("cluster.placement.devices_of_ranks has ", devices, " devices, the program ", ranks,
                                  ranks == 1 ? " rank" : " ranks", ": the first ", ranks, " are taken"));
   }
-  if (network != "analytic" && network != "nccl" && network != "flow") return notes;
+  if (HasTrait(network, kTakesNoTime) || HasTrait(network, kIgnoresPlacement)) return notes;
   const absl::StatusOr<RankPlacement> placement = RankPlacement::Make(ranks, cluster);
   if (!placement.ok()) return notes;
-  if (network != "nccl" && devices == 0) {
+  if (!HasTrait(network, kChoosesAlgorithms) && devices == 0) {
     std::string uneven = NoteOnLastNode(program, *placement);
     if (!uneven.empty()) notes.push_back(std::move(uneven));
   }
-  if (network == "flow") return notes;
+  if (HasTrait(network, kSharesLinks)) return notes;
   const auto leaves_out = [&](absl::string_view what) {
     notes.push_back(absl::StrCat("network '", network, "' does not share ", what,
                                  ": what meets there is predicted too fast; --network=flow has it"));
@@ -135,7 +136,7 @@ std::vector<std::string> NotesOnNetwork(const Program& program, const Cluster& c
     leaves_out("the links of the torus between nodes (fabric.kind)");
   }
   // Only ranks that are placed one by one can come back to a node.
-  if (network == "analytic" && cluster.placement().devices_of_ranks_size() > 0) {
+  if (HasTrait(network, kRingsByRank) && cluster.placement().devices_of_ranks_size() > 0) {
     const auto [crossing, least] = MostScattered(program, *placement);
     if (crossing > least) {
       notes.push_back(
@@ -148,4 +149,4 @@ std::vector<std::string> NotesOnNetwork(const Program& program, const Cluster& c
   return notes;
 }
 
-}  // namespace weft
+}  // namespace weft::sim

@@ -9,7 +9,7 @@
 #include "proto/cluster.pb.h"
 #include "proto/program.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 // One line each, naming the network that has it; none if nothing is left out. Of all networks:
 //   a placement  that names devices of more ranks than the program has
@@ -24,6 +24,6 @@ namespace weft {
 // None of a program that does not fit the cluster.
 std::vector<std::string> NotesOnNetwork(const Program& program, const Cluster& cluster, absl::string_view network);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_NETWORK_NETWORK_NOTES_H_

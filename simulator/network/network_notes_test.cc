@@ -5,7 +5,7 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::AllOf;
@@ -121,4 +121,4 @@ TEST(NotesOnNetwork, RingsThatComeBackToANode) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

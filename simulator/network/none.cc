@@ -1,7 +1,7 @@
 // The "none" network: every transfer and collective takes no time. What remains is the schedule and its compute.
 #include "simulator/network/network_model.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 class NoNetwork : public NetworkModel {
@@ -21,4 +21,4 @@ std::unique_ptr<NetworkModel> MakeNoNetwork(const Mesh& mesh, const Cluster& clu
   return std::make_unique<NoNetwork>();
 }
 
-}  // namespace weft
+}  // namespace weft::sim

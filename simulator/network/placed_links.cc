@@ -6,10 +6,10 @@
 #include "absl/algorithm/container.h"
 #include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
-#include "proto/mesh.h"
-#include "proto/status.h"
+#include "proto/util/mesh.h"
+#include "proto/util/status.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 absl::Status Missing(absl::string_view field) {
@@ -355,4 +355,4 @@ absl::StatusOr<double> PlacedGroup::Latency() const {
   return latency;
 }
 
-}  // namespace weft
+}  // namespace weft::sim

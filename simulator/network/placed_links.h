@@ -32,7 +32,7 @@
 #include "simulator/network/placement.h"
 #include "simulator/network/topology.h"
 
-namespace weft {
+namespace weft::sim {
 
 // Errors are FailedPrecondition and name the figure that the cluster lacks, or say that it has too few devices.
 // Remembers what it has counted: not for several threads at a time.
@@ -144,6 +144,6 @@ class PlacedGroup : public GroupPaths {
   std::vector<std::vector<int64_t>> in_place_;
 };
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_NETWORK_PLACED_LINKS_H_

@@ -9,10 +9,10 @@
 
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "proto/mesh.h"
+#include "proto/util/mesh.h"
 #include "simulator/network/placed_links.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 constexpr int64_t kRanks = 24, kNodes = 8, kDevices = 3;
@@ -198,4 +198,4 @@ TEST(PlacedLinksSharing, RandomPlacementsAndGroups) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -9,10 +9,10 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "proto/mesh.h"
+#include "proto/util/mesh.h"
 #include "simulator/network/network_model.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::HasSubstr;
@@ -268,4 +268,4 @@ TEST_F(PlacedLinksTest, SixteenThousandRanksAreQuick) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // Sorts the rows of a list by what nodes they name.
@@ -228,4 +228,4 @@ int64_t InterfacePorts::PortOf(int64_t node, int64_t device_in_node) const {
   return -1;
 }
 
-}  // namespace weft
+}  // namespace weft::sim

@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "proto/cluster.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 // Work per second of a device that is like its kind, in millionths of the kind's (rule P12).
 inline constexpr int64_t kFullSpeed = 1'000'000;
@@ -94,6 +94,6 @@ class InterfacePorts {
   absl::flat_hash_map<int64_t, std::vector<int32_t>> rows_of_node_;
 };
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_NETWORK_PLACEMENT_H_

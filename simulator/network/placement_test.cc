@@ -8,7 +8,7 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::ElementsAre;
@@ -207,4 +207,4 @@ TEST(InterfacePorts, PartsOfAnInterfaceThatIsDown) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

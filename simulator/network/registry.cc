@@ -2,19 +2,19 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proto/suggest.h"
+#include "proto/util/suggest.h"
 #include "simulator/network/network_model.h"
 
-namespace weft {
+namespace weft::sim {
 
-#define NETWORK_MODEL(name, function, description) NetworkModelFn function;
+#define NETWORK_MODEL(name, function, traits, description) NetworkModelFn function;
 #include "simulator/network/registry.def"
 #undef NETWORK_MODEL
 
 namespace {
 
 constexpr NetworkModelEntry kNetworkModels[] = {
-#define NETWORK_MODEL(name, function, description) {name, &function, description},
+#define NETWORK_MODEL(name, function, traits, description) {name, &function, traits, description},
 #include "simulator/network/registry.def"
 #undef NETWORK_MODEL
 };
@@ -32,4 +32,9 @@ absl::StatusOr<const NetworkModelEntry*> FindNetworkModel(absl::string_view name
   return absl::NotFoundError(absl::StrCat("unknown network model ", Quoted(name), NameHelp(name, known)));
 }
 
-}  // namespace weft
+bool HasTrait(absl::string_view name, NetworkTrait trait) {
+  const auto entry = FindNetworkModel(name);
+  return entry.ok() && ((*entry)->traits & trait) != 0;
+}
+
+}  // namespace weft::sim

@@ -4,9 +4,9 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft {
+namespace weft::sim {
 
 absl::Status CheckNodeSwitchReduces(const Cluster& cluster) {
   const NodeLinks& links = cluster.node_links();
@@ -61,4 +61,4 @@ SwitchMessages MessagesPast(const CollectiveStage& stage, int64_t members, int64
   return {below, members - below};
 }
 
-}  // namespace weft
+}  // namespace weft::sim

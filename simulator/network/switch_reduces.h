@@ -18,7 +18,7 @@
 #include "proto/cluster.pb.h"
 #include "schedules/collective/plan.h"
 
-namespace weft {
+namespace weft::sim {
 
 struct SwitchWay {
   int64_t nodes = 1;
@@ -42,6 +42,6 @@ struct SwitchMessages {
 };
 SwitchMessages MessagesPast(const CollectiveStage& stage, int64_t members, int64_t below);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_NETWORK_SWITCH_REDUCES_H_

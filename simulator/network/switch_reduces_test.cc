@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::HasSubstr;
@@ -78,4 +78,4 @@ TEST(SwitchReduces, MessagesOfAPartOfTheMembers) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 constexpr double kMostLinks = 1 << 24;
@@ -422,4 +422,4 @@ void Topology::AddTorus(int64_t from, int64_t to, LinkRoute& route) const {
   if (hops > 1) route.latency_seconds += static_cast<double>(hops - 1) * cluster_->fabric().hop_latency_seconds();
 }
 
-}  // namespace weft
+}  // namespace weft::sim

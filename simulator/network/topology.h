@@ -13,7 +13,7 @@
 #include "proto/cluster.pb.h"
 #include "simulator/network/placement.h"
 
-namespace weft {
+namespace weft::sim {
 
 // What a link is part of. "Out" and "up" lead away from the device.
 enum class LinkRole : uint8_t {
@@ -139,6 +139,6 @@ class Topology {
   int32_t torus_ = -1;
 };
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_NETWORK_TOPOLOGY_H_

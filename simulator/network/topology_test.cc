@@ -11,7 +11,7 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::ElementsAre;
@@ -337,4 +337,4 @@ TEST_F(TopologyTest, SixteenThousandDevicesAreQuick) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

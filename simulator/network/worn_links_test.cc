@@ -8,10 +8,10 @@
 
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "proto/mesh.h"
+#include "proto/util/mesh.h"
 #include "simulator/network/network_model.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 const AxisPart kOwn;
@@ -227,4 +227,4 @@ INSTANTIATE_TEST_SUITE_P(Networks, EachNetwork, testing::Values("analytic", "ncc
                          [](const testing::TestParamInfo<const char*>& info) { return std::string(info.param); });
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

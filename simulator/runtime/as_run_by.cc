@@ -12,7 +12,7 @@
 #include "simulator/runtime/weight_casts.h"
 #include "simulator/runtime/whole_layers.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // Copies to and from the host wait for each other.
@@ -63,4 +63,4 @@ std::optional<Program> AsRunBy(const Runtime& runtime, absl::Span<const int> cap
   return as_run;
 }
 
-}  // namespace weft
+}  // namespace weft::sim

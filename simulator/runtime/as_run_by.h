@@ -8,13 +8,13 @@
 #include "proto/program.pb.h"
 #include "proto/runtime.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 // On devices of these compute capabilities, the first that of the cluster's own device, which decides how activations
 // are gathered; each of the others, like the first, may be one on which weights are cast once (weight_casts.h). Nothing
 // if the framework's order is the program's. For costing alone: it is not proven again, and never run.
 std::optional<Program> AsRunBy(const Runtime& runtime, absl::Span<const int> capabilities, const Program& program);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_RUNTIME_AS_RUN_BY_H_

@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "tests/parse_text.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // A gathered activation times a weight.
@@ -79,4 +79,4 @@ TEST(AsRunBy, PiecesAreSmallerToo) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // Where a value is, whatever its index: operand and offset.
@@ -91,4 +91,4 @@ void SumBiasesLast(Program* program) {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::sim

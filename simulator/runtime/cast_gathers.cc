@@ -9,7 +9,7 @@
 #include "simulator/runtime/kernel_form.h"
 #include "simulator/runtime/loss_products.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // Where a value is, whatever its index: operand and offset.
@@ -112,4 +112,4 @@ std::set<std::tuple<int, int, int>> GatheredFactors(const Program& program) {
   return factors;
 }
 
-}  // namespace weft
+}  // namespace weft::sim

@@ -12,7 +12,7 @@
 #include "proto/program.pb.h"
 #include "proto/runtime.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 // On devices of this compute capability; 1 if the runtime gathers what the program does.
 double GatheredBytes(const Runtime& runtime, int capability);
@@ -28,6 +28,6 @@ void ScaleGathers(double bytes, bool casts_at_loss, Program* program);
 // Segment, step and factor (0 or 1) of products that read what such a gather has put together.
 std::set<std::tuple<int, int, int>> GatheredFactors(const Program& program);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_RUNTIME_CAST_GATHERS_H_

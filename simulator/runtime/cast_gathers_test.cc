@@ -2,9 +2,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::ElementsAre;
@@ -116,4 +116,4 @@ TEST(CastGathers, ATimeAtTheLossKeepsItsFactorsWide) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

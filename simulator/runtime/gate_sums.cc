@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // The last step before `before` that makes the value; -1 = it is made elsewhere.
@@ -65,4 +65,4 @@ void TakeGateSumsApart(Program* program) {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::sim

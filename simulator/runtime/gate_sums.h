@@ -4,13 +4,13 @@
 
 #include "proto/program.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 // The gradient of a gated unit's input is the sum of what two products make of the gradients of its halves, and is
 // summed over the ranks of the layer. Every such sum is made twice, one behind the other: what each product makes is as
 // large.
 void TakeGateSumsApart(Program* program);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_RUNTIME_GATE_SUMS_H_

@@ -3,9 +3,9 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 Program Read(const std::string& text) {
@@ -65,4 +65,4 @@ TEST(GateSums, OthersStayAsTheyAre) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "proto/units.h"
+#include "proto/util/units.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 class HeldActivations {
@@ -168,4 +168,4 @@ double HeldBeside(const Program& program, const Template& t, const Runtime& runt
   return held.ChangesAnything() ? held.Beside() : 0;
 }
 
-}  // namespace weft
+}  // namespace weft::sim

@@ -6,7 +6,7 @@
 #include "simulator/runtime/runtime_memory.h"
 #include "tests/parse_text.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // A stage that keeps x and a norm of it, 80 elements of 2 bytes each, and two microbatches of which the second's
@@ -96,4 +96,4 @@ TEST(HeldActivations, ProgramsThatAreNotProvenYet) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -9,7 +9,7 @@
 
 #include "simulator/runtime/program_edit.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 bool IsCollectiveAction(const Action& action) {
@@ -264,4 +264,4 @@ void HideWeightGathers(Program* program) {
   for (Template& t : *program->mutable_templates()) Mover(program, &t).HideGathers();
 }
 
-}  // namespace weft
+}  // namespace weft::sim

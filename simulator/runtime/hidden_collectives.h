@@ -15,11 +15,11 @@
 
 #include "proto/program.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 void HideGradientSums(Program* program);
 void HideWeightGathers(Program* program);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_RUNTIME_HIDDEN_COLLECTIVES_H_

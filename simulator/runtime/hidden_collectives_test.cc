@@ -3,9 +3,9 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // Two layers, two microbatches, ZeRO 1: backwards make g1 before g0, two buckets are scattered, an optimizer step makes
@@ -159,4 +159,4 @@ TEST(HiddenCollectives, ASumInTwoStepsIsAChain) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

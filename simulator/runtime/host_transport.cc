@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // Stages whose gradients a rank sums, of the rank with most.
@@ -149,4 +149,4 @@ std::map<int32_t, int64_t> MessageBytesOfSegments(const Program& program) {
   return most;
 }
 
-}  // namespace weft
+}  // namespace weft::sim

@@ -23,7 +23,7 @@
 #include "proto/runtime.pb.h"
 #include "simulator/network/network_model.h"
 
-namespace weft {
+namespace weft::sim {
 
 // `network` itself if the runtime has neither. `runtime` must outlive the model.
 std::unique_ptr<NetworkModel> ThroughHosts(const Runtime& runtime, const Program& program,
@@ -33,6 +33,6 @@ std::unique_ptr<NetworkModel> ThroughHosts(const Runtime& runtime, const Program
 // most.
 std::map<int32_t, int64_t> MessageBytesOfSegments(const Program& program);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_RUNTIME_HOST_TRANSPORT_H_

@@ -1,9 +1,9 @@
 #include "simulator/runtime/host_transport.h"
 
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // A transfer takes a ns for each byte, a collective 10 us.
@@ -96,4 +96,4 @@ TEST(HostTransport, IsTheNetworkIfNothingIsAsked) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "proto/suggest.h"
+#include "proto/util/suggest.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 bool IsFor(const KernelForm& form, int capability) {
@@ -112,4 +112,4 @@ std::vector<std::string> NotesOnForms(const Runtime& runtime, const Device& devi
   return notes;
 }
 
-}  // namespace weft
+}  // namespace weft::sim

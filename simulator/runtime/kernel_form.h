@@ -10,7 +10,7 @@
 #include "proto/program.pb.h"
 #include "proto/runtime.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 // The last form of the kernel that is for devices of this compute capability, or null.
 const KernelForm* FormOf(const Runtime& runtime, Kernel kernel, int capability);
@@ -25,6 +25,6 @@ absl::Status CheckForms(const Runtime& runtime, const Device& device, const Prog
 // device's, and none for this one: that it is costed without.
 std::vector<std::string> NotesOnForms(const Runtime& runtime, const Device& device, const Program& program);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_RUNTIME_KERNEL_FORM_H_

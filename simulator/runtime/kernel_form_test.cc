@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::Contains;
@@ -166,4 +166,4 @@ TEST(KernelForm, OnlyKernelsOfTheProgramAreAskedFor) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 bool IsGather(const Step& step) {
@@ -75,4 +75,4 @@ void DelayGathers(Program* program) {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::sim

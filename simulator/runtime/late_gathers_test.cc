@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 Program Read(const std::string& text) {
@@ -76,4 +76,4 @@ TEST(DelayGathers, ForwardsAndOtherGathersStay) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

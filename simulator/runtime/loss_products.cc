@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // Where a value is, whatever its name: operand and offset.
@@ -48,4 +48,4 @@ std::set<std::pair<int, int>> LossProducts(const Program& program) {
   return products;
 }
 
-}  // namespace weft
+}  // namespace weft::sim

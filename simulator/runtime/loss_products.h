@@ -11,11 +11,11 @@
 
 #include "proto/program.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 // Segment and step of each.
 std::set<std::pair<int, int>> LossProducts(const Program& program);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_RUNTIME_LOSS_PRODUCTS_H_

@@ -2,9 +2,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::ElementsAre;
@@ -50,4 +50,4 @@ TEST(LossProducts, LogitsThatNoProductMadeAreNone) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -4,9 +4,9 @@
 #include <numeric>
 #include <utility>
 
-#include "proto/units.h"
+#include "proto/util/units.h"
 
-namespace weft {
+namespace weft::sim {
 
 void Join(const std::vector<JoiningStep>& joining, Segment* segment) {
   std::vector<int> order(joining.size());
@@ -91,4 +91,4 @@ void AddDependency(int32_t id, int32_t distance, bool detached, Action* action) 
   dep.set_detached(detached);
 }
 
-}  // namespace weft
+}  // namespace weft::sim

@@ -7,7 +7,7 @@
 
 #include "proto/program.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 // A step that joins a segment.
 struct JoiningStep {
@@ -32,6 +32,6 @@ Step StepOf(const Template& t, const Action& collective, Action* action, Segment
 // Adds a dependency unless there is one that says as much.
 void AddDependency(int32_t id, int32_t distance, bool detached, Action* action);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_RUNTIME_PROGRAM_EDIT_H_

@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/parse_text.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::ElementsAre;
@@ -122,4 +122,4 @@ TEST(ProgramEdit, ADependencyIsAddedOnce) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

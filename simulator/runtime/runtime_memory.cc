@@ -4,10 +4,10 @@
 #include <map>
 #include <set>
 
-#include "proto/units.h"
+#include "proto/util/units.h"
 #include "simulator/runtime/held_activations.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 constexpr int64_t kMost = int64_t{1} << 62;
@@ -174,4 +174,4 @@ std::vector<int64_t> BytesOfTemplatesUnder(const Program& program, const Runtime
   return BytesOfTemplates(program, runtime, false);
 }
 
-}  // namespace weft
+}  // namespace weft::sim

@@ -8,7 +8,7 @@
 #include "proto/program.pb.h"
 #include "proto/runtime.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 // Of the rank that needs most, beside the largest arena: tensors of the framework's own, held_activations.h among them,
 // + fragmentation x all of them + what persistent buffers are rounded up to + reserved_bytes.
@@ -20,6 +20,6 @@ int64_t RuntimeTensorBytes(const Program& program, const Runtime& runtime);
 // By template, its device arena and all that a rank of it takes besides, at most 2^62.
 std::vector<int64_t> BytesOfTemplatesUnder(const Program& program, const Runtime& runtime);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_RUNTIME_RUNTIME_MEMORY_H_

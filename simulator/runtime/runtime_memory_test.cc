@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "tests/parse_text.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 TEST(RuntimeMemory, CountsTheLargestArena) {
@@ -120,4 +120,4 @@ TEST(RuntimeMemory, OfEachTemplateIsBesideItsOwnArena) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 class RuntimeNetwork : public NetworkModel {
@@ -161,4 +161,4 @@ std::unique_ptr<NetworkModel> NetworkUnder(const Runtime& runtime, const Program
   return std::make_unique<RuntimeNetwork>(runtime, program, std::move(network));
 }
 
-}  // namespace weft
+}  // namespace weft::sim

@@ -9,12 +9,12 @@
 #include "proto/runtime.pb.h"
 #include "simulator/network/network_model.h"
 
-namespace weft {
+namespace weft::sim {
 
 // `network` itself if the runtime does as programs say. `runtime` and `program` must outlive the model.
 std::unique_ptr<NetworkModel> NetworkUnder(const Runtime& runtime, const Program& program,
                                            std::unique_ptr<NetworkModel> network);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_RUNTIME_RUNTIME_NETWORK_H_

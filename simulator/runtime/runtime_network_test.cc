@@ -1,9 +1,9 @@
 #include "simulator/runtime/runtime_network.h"
 
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // A collective takes 1 us and a ns for each byte.
@@ -144,4 +144,4 @@ TEST(RuntimeNetwork, IsTheNetworkWhereARuntimeAddsNothing) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -5,12 +5,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 #include "simulator/cost/device_load.h"
 #include "simulator/cost/step_shapes.h"
 #include "simulator/runtime/kernel_form.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 constexpr int64_t kLongest = int64_t{1} << 62;
@@ -199,4 +199,4 @@ absl::StatusOr<Time> RuntimeSteps::Cost(const Use& use, const Cluster& cluster, 
   return Time{time.ps + FromSeconds(wait).ps};
 }
 
-}  // namespace weft
+}  // namespace weft::sim

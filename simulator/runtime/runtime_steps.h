@@ -6,7 +6,8 @@
 //             where gathers have a form (cast_gathers.h), of a part of what was gathered; weights that are kept
 //             (weight_casts.h) are cast by steps of their own;
 //             those that make logits or read their gradient have their loss_time instead, and no casts
-//   launches  steps of one launch (proto/step_runs.h) cost what the largest of them would with the work of all, at the
+//   launches  steps of one launch (proto/util/step_runs.h) cost what the largest of them would with the work of all, at
+//   the
 //             turn of the first of them and of all that take turns with them
 //   host      a segment of steps that together take D of the device and L launches of the host takes at least
 //             L x launch_seconds: each of its steps max(cost, cost x L x launch_seconds / D). The host runs ahead, so a
@@ -28,15 +29,15 @@
 #include "proto/cluster.pb.h"
 #include "proto/program.pb.h"
 #include "proto/runtime.pb.h"
-#include "proto/step_runs.h"
-#include "proto/units.h"
+#include "proto/util/step_runs.h"
+#include "proto/util/units.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/runtime/cast_gathers.h"
 #include "simulator/runtime/host_transport.h"
 #include "simulator/runtime/loss_products.h"
 #include "simulator/runtime/weight_casts.h"
 
-namespace weft {
+namespace weft::sim {
 
 class RuntimeSteps {
  public:
@@ -109,6 +110,6 @@ class RuntimeSteps {
   std::map<std::tuple<int, ActionKind, const std::vector<StepRange>*, const Cluster*>, double> host_shares_;
 };
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_RUNTIME_RUNTIME_STEPS_H_

@@ -1,10 +1,10 @@
 #include "simulator/runtime/runtime_steps.h"
 
 #include "gtest/gtest.h"
-#include "proto/kernel_key.h"
+#include "proto/util/kernel_key.h"
 #include "tests/parse_text.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // Two kernels of 1 MB each: a millisecond each at 1 GB/s.
@@ -306,4 +306,4 @@ TEST(RuntimeSteps, MessagesThroughTheHostAreCopiedOnTheStreamOfTheComputation) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

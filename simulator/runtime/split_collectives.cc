@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 bool Splits(const Step& step) {
@@ -42,4 +42,4 @@ void SplitCollectives(Program* program) {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::sim

@@ -9,10 +9,10 @@
 
 #include "proto/program.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 void SplitCollectives(Program* program);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_RUNTIME_SPLIT_COLLECTIVES_H_

@@ -1,9 +1,9 @@
 #include "simulator/runtime/split_collectives.h"
 
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 Program Read(const std::string& text) {
@@ -47,4 +47,4 @@ TEST(SplitCollectives, NothingToSplit) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 bool IsSum(const Action& action) {
@@ -110,4 +110,4 @@ void StageGradientSums(Program* program) {
   for (Template& t : *program->mutable_templates()) Stager(program, &t).Stage();
 }
 
-}  // namespace weft
+}  // namespace weft::sim

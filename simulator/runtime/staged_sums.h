@@ -8,11 +8,11 @@
 
 #include "proto/program.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 // Of each template's body. For costing alone.
 void StageGradientSums(Program* program);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_RUNTIME_STAGED_SUMS_H_

@@ -1,9 +1,9 @@
 #include "simulator/runtime/staged_sums.h"
 
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 TEST(StagedSums, CopiesStandBeforeAndBehindASumAndTheNextComputationWaits) {
@@ -45,4 +45,4 @@ TEST(StagedSums, CopiesStandBeforeAndBehindASumAndTheNextComputationWaits) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 class Cutter {
@@ -171,4 +171,4 @@ void CutTensorCollectives(int pieces, Program* program) {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::sim

@@ -13,11 +13,11 @@
 
 #include "proto/program.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 // Nothing for `pieces` below 2.
 void CutTensorCollectives(int pieces, Program* program);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_RUNTIME_TENSOR_PIECES_H_

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 Program Read(const std::string& text) {
@@ -111,4 +111,4 @@ TEST(TensorPieces, OnlyCollectivesBesideAProductAreCut) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

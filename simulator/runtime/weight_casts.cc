@@ -9,7 +9,7 @@
 #include "simulator/runtime/loss_products.h"
 #include "simulator/runtime/program_edit.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // That of the forward, and that of the backward for the gradient of its input.
@@ -109,4 +109,4 @@ void CastWeightsOnce(double bytes, bool casts_at_loss, Program* program) {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::sim

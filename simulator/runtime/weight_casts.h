@@ -14,7 +14,7 @@
 
 #include "proto/program.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 // Segment, step and factor (0 or 1) of products that read a weight that is kept so. Not of those at the loss, whose
 // factors are not cast where `casts_at_loss` is false.
@@ -30,6 +30,6 @@ int64_t WeightCastBytes(const Segment& segment, const Step& cast, double bytes);
 // elements, for the product of the forward and again for that of the backward. For costing alone.
 void CastWeightsOnce(double bytes, bool casts_at_loss, Program* program);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_RUNTIME_WEIGHT_CASTS_H_

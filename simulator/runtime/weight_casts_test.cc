@@ -2,9 +2,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 using ::testing::ElementsAre;
@@ -84,4 +84,4 @@ TEST(WeightCasts, SeveralVersionsAreNotKept) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

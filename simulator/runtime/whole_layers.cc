@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "simulator/runtime/program_edit.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 // "model.layers.3" of "model.layers.3.mlp.down_proj"; empty if there is no number.
@@ -135,4 +135,4 @@ void RecomputeWholeLayers(Program* program) {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::sim

@@ -11,12 +11,12 @@
 
 #include "proto/program.pb.h"
 
-namespace weft {
+namespace weft::sim {
 
 // Of layers whose first steps are computed again, all but gathers of weights, without a gap. A layer is what steps of a
 // forward have in common up to the first number in their names, e.g. "h.3".
 void RecomputeWholeLayers(Program* program);
 
-}  // namespace weft
+}  // namespace weft::sim
 
 #endif  // WEFT_SIMULATOR_RUNTIME_WHOLE_LAYERS_H_

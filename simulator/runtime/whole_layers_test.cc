@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 
-namespace weft {
+namespace weft::sim {
 namespace {
 
 constexpr char kForward[] = R"(segments {
@@ -124,4 +124,4 @@ TEST(RecomputeWholeLayers, PartsOfLayersAndWholeOnesStay) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::sim

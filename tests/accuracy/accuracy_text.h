@@ -1,4 +1,4 @@
-// An AccuracyReport for people: plain text, or Markdown for docs/accuracy.md.
+// An AccuracyReport for people: plain text, or Markdown for results.md.
 #ifndef WEFT_TESTS_ACCURACY_ACCURACY_TEXT_H_
 #define WEFT_TESTS_ACCURACY_ACCURACY_TEXT_H_
 

@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "proto/json_value.h"
+#include "proto/io/json_value.h"
 
 namespace weft {
 

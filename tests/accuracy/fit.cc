@@ -9,9 +9,9 @@
 #include "absl/strings/str_split.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
-#include "proto/set_field.h"
-#include "proto/status.h"
-#include "proto/validate.h"
+#include "proto/io/set_field.h"
+#include "proto/util/status.h"
+#include "proto/validate/validate.h"
 
 namespace weft {
 namespace {

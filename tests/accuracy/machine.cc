@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "proto/suggest.h"
+#include "proto/util/suggest.h"
 
 namespace weft {
 namespace {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/json_value.h"
-#include "proto/status.h"
+#include "proto/io/json_value.h"
+#include "proto/util/status.h"
 #include "tests/accuracy/fields.h"
 
 namespace weft {

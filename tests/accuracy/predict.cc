@@ -10,12 +10,13 @@
 #include "absl/strings/str_replace.h"
 #include "catalog/catalog.h"
 #include "catalog/load_runtime.h"
-#include "compiler/compile.h"
+#include "compiler/inputs/stage_cut.h"
 #include "compiler/memory_fit.h"
-#include "compiler/stage_cut.h"
-#include "proto/io.h"
-#include "proto/status.h"
-#include "proto/validate.h"
+#include "planner/compile.h"
+#include "proto/io/io.h"
+#include "proto/util/status.h"
+#include "proto/validate/validate.h"
+#include "simulator/network/network_model.h"
 #include "simulator/simulate.h"
 #include "tests/accuracy/family.h"
 #include "tests/accuracy/machine.h"
@@ -112,21 +113,21 @@ absl::StatusOr<CompiledRun> CompileAll(const Measurement& stated, const Machines
   const auto base = machines.find(made.machine);
   if (base == machines.end()) return absl::NotFoundError(absl::StrCat("the catalog has no '", made.machine, "'"));
   WEFT_ASSIGN_OR_RETURN(made.cluster, MachineOf(run, base->second, &made.assumptions));
-  CompileOptions options;
+  planner::CompileOptions options;
   options.cost = cost;
   // Whether it fits is a figure of its own.
   options.allow_oom = true;
   options.evaluation = false;
-  options.ways_out = false;
+  options.remedies = false;
   const int64_t longer = whole ? 0 : Shorten(&plan, &made);
   CutStages(made.runtime, model, &plan, &made.assumptions);
-  WEFT_ASSIGN_OR_RETURN(made.program, Compile(model, plan.recipe, plan.plan, made.cluster, options));
+  WEFT_ASSIGN_OR_RETURN(made.program, planner::CompilePlan(model, plan.recipe, plan.plan, made.cluster, options));
   if (plan.recompute_unknown) {
     const bool fits = CheckMemoryFit(made.program, made.cluster).ok();
     const bool held = !fits && stated.plan.offload.empty() && HostHolds(made.program, made.cluster);
     if (!fits && !held) {
       plan.plan.mutable_recompute()->set_mode(Recompute::FIT);
-      WEFT_ASSIGN_OR_RETURN(made.program, Compile(model, plan.recipe, plan.plan, made.cluster, options));
+      WEFT_ASSIGN_OR_RETURN(made.program, planner::CompilePlan(model, plan.recipe, plan.plan, made.cluster, options));
     }
     made.assumptions.push_back(fits   ? "no recompute, which fits"
                                : held ? "activations that do not fit in the host's memory"
@@ -134,7 +135,7 @@ absl::StatusOr<CompiledRun> CompileAll(const Measurement& stated, const Machines
   }
   if (longer > 0) {
     plan.recipe.set_global_batch_sequences(longer);
-    WEFT_ASSIGN_OR_RETURN(made.longer, Compile(model, plan.recipe, plan.plan, made.cluster, options));
+    WEFT_ASSIGN_OR_RETURN(made.longer, planner::CompilePlan(model, plan.recipe, plan.plan, made.cluster, options));
   }
   return made;
 }
@@ -186,17 +187,17 @@ absl::StatusOr<Cluster> MachineOfRun(const Measurement& run, const Cluster& mach
 
 absl::StatusOr<SimulationReport> SimulateRun(const CompiledRun& run, const Cluster& cluster, const Runtime& runtime,
                                              const std::string& cost, const std::string& network) {
-  SimulateOptions options;
+  sim::SimulateOptions options;
   options.cost = cost;
   // NCCL's choice is known for NVIDIA's devices.
-  const bool unknown = network == "nccl" && cluster.device().compute_capability() == 0;
+  const bool unknown = sim::HasTrait(network, sim::kChoosesAlgorithms) && cluster.device().compute_capability() == 0;
   options.network = unknown ? "analytic" : network;
   options.runtime = &runtime;
-  absl::StatusOr<Simulation> simulation = Simulate(run.program, cluster, options);
+  absl::StatusOr<sim::Simulation> simulation = sim::Simulate(run.program, cluster, options);
   if (!simulation.ok()) return InOneLine(simulation.status());
   SimulationReport report = std::move(simulation->report);
   if (!run.longer) return report;
-  const absl::StatusOr<Simulation> longer = Simulate(*run.longer, cluster, options);
+  const absl::StatusOr<sim::Simulation> longer = sim::Simulate(*run.longer, cluster, options);
   if (!longer.ok()) return InOneLine(longer.status());
   const auto extended = [&](double first, double second) { return first + run.lengths * (second - first); };
   report.set_iteration_seconds(extended(report.iteration_seconds(), longer->report.iteration_seconds()));

@@ -13,8 +13,8 @@
 #include "absl/strings/str_split.h"
 #include "compiler/models/graph_builder.h"
 #include "compiler/models/import_hf.h"
-#include "proto/json.h"
-#include "proto/status.h"
+#include "proto/io/json.h"
+#include "proto/util/status.h"
 
 namespace weft {
 namespace {

@@ -16,16 +16,16 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "cli/flags.h"
-#include "cli/terminal.h"
-#include "proto/io.h"
-#include "proto/json.h"
-#include "proto/printable.h"
-#include "proto/set_field.h"
-#include "proto/status.h"
-#include "proto/suggest.h"
-#include "proto/validate.h"
-#include "proto/validate_runtime.h"
+#include "cli/common/flags.h"
+#include "cli/common/terminal.h"
+#include "proto/io/io.h"
+#include "proto/io/json.h"
+#include "proto/io/set_field.h"
+#include "proto/util/printable.h"
+#include "proto/util/status.h"
+#include "proto/util/suggest.h"
+#include "proto/validate/validate.h"
+#include "proto/validate/validate_runtime.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/network/network_model.h"
 #include "simulator/runtime/runtime_memory.h"
@@ -85,9 +85,9 @@ absl::StatusOr<RunPrediction> PredictRun(const Measurement& run, const Machines&
                         SimulateRun(compiled, compiled.cluster, compiled.runtime, settings.cost, settings.network));
   RunPrediction prediction;
   prediction.seconds = report.iteration_seconds();
-  const int64_t bytes =
-      report.planned_bytes() + (FamilyOf(run.family).reserved ? RuntimeBytes(compiled.program, compiled.runtime)
-                                                              : RuntimeTensorBytes(compiled.program, compiled.runtime));
+  const int64_t bytes = report.planned_bytes() + (FamilyOf(run.family).reserved
+                                                      ? sim::RuntimeBytes(compiled.program, compiled.runtime)
+                                                      : sim::RuntimeTensorBytes(compiled.program, compiled.runtime));
   prediction.bytes = static_cast<double>(bytes);
   prediction.fits = report.fits();
   for (const RankReport& rank : report.per_rank()) {
@@ -236,8 +236,8 @@ absl::Status Main(const std::vector<std::string>& args) {
   flags.String("data", "FILE", "measured runs", &settings.data);
   flags.String("ranking", "FILE", "sets of runs whose order was measured", &settings.ranking);
   flags.Choice("format", {"text", "json", "markdown"}, "output format", &settings.format);
-  flags.Choice("cost", NamesOf(CostModels()), "how kernels are costed", &settings.cost);
-  flags.Choice("network", NamesOf(NetworkModels()), "how transfers are costed", &settings.network);
+  flags.Choice("cost", NamesOf(sim::CostModels()), "how kernels are costed", &settings.cost);
+  flags.Choice("network", NamesOf(sim::NetworkModels()), "how transfers are costed", &settings.network);
   flags.String("only", "TEXT", "runs with this in their id or family; without the sets", &settings.only);
   flags.Bool("core", "only the runs that are marked as core; without the sets", &settings.core);
   flags.Bool("whole", "all microbatches of every run, instead of as many as show what one more takes", &settings.whole);

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/compile.h"
 #include "compiler/models/load_model.h"
-#include "executor/data.h"
-#include "executor/run.h"
-#include "proto/status.h"
+#include "executor/data/data.h"
+#include "executor/run/run.h"
+#include "planner/compile.h"
+#include "proto/util/status.h"
 
 namespace weft {
 namespace {
@@ -47,7 +47,7 @@ Cluster HostCluster() {
 }
 
 // Tokens that cost nothing to read, the same in every run.
-class RampData : public DataSource {
+class RampData : public exec::DataSource {
  public:
   explicit RampData(int64_t vocabulary) : vocabulary_(vocabulary) {}
   int64_t windows() const override { return int64_t{1} << 40; }
@@ -104,21 +104,22 @@ absl::StatusOr<std::string> Measure(const Shape& shape) {
   recipe.set_microbatch_sequences(shape.sequences);
   recipe.set_steps(shape.steps);
   recipe.mutable_adamw();
-  CompileOptions compile_options;
+  planner::CompileOptions compile_options;
   compile_options.evaluation = false;
   Plan plan;
   MeshAxis& axis = *plan.mutable_mesh()->add_axes();
   axis.set_name("pipe");
   axis.set_size(1);
-  WEFT_ASSIGN_OR_RETURN(const Program program, Compile(model, recipe, plan, HostCluster(), compile_options));
+  WEFT_ASSIGN_OR_RETURN(const Program program,
+                        planner::CompilePlan(model, recipe, plan, HostCluster(), compile_options));
 
   const RampData data(shape.vocabulary);
-  RunOptions options;
+  exec::RunOptions options;
   options.threads_per_rank = static_cast<int>(shape.threads);
   options.trace_repetitions = shape.steps;
   std::vector<double> processor;
   options.on_step = [&](const RunStep&) { processor.push_back(ProcessSeconds()); };
-  WEFT_ASSIGN_OR_RETURN(const RunResult result, RunInProcess(program, data, options));
+  WEFT_ASSIGN_OR_RETURN(const exec::RunResult result, exec::RunInProcess(program, data, options));
 
   // The first steps touch memory for the first time.
   const int warm = 3;

@@ -13,10 +13,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/compile.h"
 #include "compiler/models/import_hf.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "planner/compile.h"
 
 namespace weft {
 namespace {
@@ -52,7 +52,7 @@ absl::StatusOr<Program> CompileLayers(const Shape& shape, int layers, int64_t t,
       "peaks { dtype: BF16 flops_per_second: 1e14 } } "
       "intra_node { bytes_per_second: 1e11 latency_seconds: 1e-6 }",
       &cluster));
-  return Compile(*model, recipe, plan, cluster, {});
+  return planner::CompilePlan(*model, recipe, plan, cluster, {});
 }
 
 // Bytes of the operand `saved` of the only stage's forward.

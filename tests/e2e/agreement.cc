@@ -8,7 +8,7 @@
 
 namespace weft {
 
-Outcome Must(const absl::StatusOr<RunResult>& result, const std::string& what) {
+Outcome Must(const absl::StatusOr<exec::RunResult>& result, const std::string& what) {
   EXPECT_TRUE(result.ok()) << what << ": " << result.status();
   return result.ok() ? OutcomeOf(*result) : Outcome();
 }
@@ -71,7 +71,7 @@ void ExpectCheckpointsGoRound(const std::string& name, const std::vector<TinyPla
   ASSERT_TRUE(expected.ok()) << expected.status();
   const size_t half = plans[0].steps / 2;
   for (size_t i = 0; i < plans.size(); ++i) {
-    RunOptions options;
+    exec::RunOptions options;
     options.checkpoint.directory = absl::StrCat(::testing::TempDir(), "/round_", name, i);
     std::filesystem::remove_all(options.checkpoint.directory);
     for (const size_t which : {i, (i + 1) % plans.size()}) {

@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "executor/run.h"
+#include "executor/run/run.h"
 #include "tests/e2e/outcome.h"
 #include "tests/e2e/tiny_gpt.h"
 
 namespace weft {
 
 // The test fails, and nothing is compared, if it is an error.
-Outcome Must(const absl::StatusOr<RunResult>& result, const std::string& what);
+Outcome Must(const absl::StatusOr<exec::RunResult>& result, const std::string& what);
 
 // The same plan on one rank of data and pipe, nothing cut; the shape of x, y and z stays.
 TinyPlan OneCopy(TinyPlan plan);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "proto/mesh.h"
+#include "proto/util/mesh.h"
 #include "tests/e2e/outcome.h"
 #include "tests/e2e/tiny_gpt.h"
 
@@ -91,7 +91,7 @@ TEST(ArenaBytesTest, PlannedIsAllocated) {
       planned += (t.device_arena_bytes() + t.host_arena_bytes()) * (MeshRanks(program->mesh()) / pinned);
     }
     allocated_bytes = 0;
-    const absl::StatusOr<RunResult> result = Train(*program);
+    const absl::StatusOr<exec::RunResult> result = Train(*program);
     ASSERT_TRUE(result.ok()) << plan.Name() << ": " << result.status();
     EXPECT_EQ(allocated_bytes, planned) << plan.Name();
     EXPECT_EQ(result->report.planned_bytes(), highest) << plan.Name();

@@ -1,6 +1,6 @@
 // No simulation is faster than its lower bounds: random programs on every cluster of the catalog, with every network
 // and cost model.
-#include "simulator/bounds.h"
+#include "simulator/metrics/bounds.h"
 
 #include <algorithm>
 #include <string>
@@ -8,8 +8,8 @@
 
 #include "catalog/catalog.h"
 #include "gtest/gtest.h"
-#include "proto/io.h"
-#include "proto/mesh.h"
+#include "proto/io/io.h"
+#include "proto/util/mesh.h"
 #include "simulator/network/network_model.h"
 #include "simulator/simulate.h"
 #include "tests/random_program.h"
@@ -43,7 +43,7 @@ TEST(Bounds, NoSimulationBeatsThem) {
   int simulated = 0, bound_by_compute = 0, sending = 0;
   uint64_t seed = 0;
   for (const std::string& name : CatalogNames("clusters")) {
-    for (const NetworkModelEntry& network : NetworkModels()) {
+    for (const sim::NetworkModelEntry& network : sim::NetworkModels()) {
       for (const char* cost : {"roofline", "tiles", "unit"}) {
         for (int i = 0; i < 4; ++i) {
           SCOPED_TRACE(testing::Message() << "seed " << seed << " on " << name << ", " << network.name << ", " << cost);
@@ -62,10 +62,10 @@ TEST(Bounds, NoSimulationBeatsThem) {
               if (step.has_work()) step.mutable_work()->set_dtype(cluster.device().peaks(0).dtype());
             }
           }
-          SimulateOptions simulate;
+          sim::SimulateOptions simulate;
           simulate.cost = cost;
           simulate.network = std::string(network.name);
-          const auto simulation = Simulate(program, cluster, simulate);
+          const auto simulation = sim::Simulate(program, cluster, simulate);
           ++seed;
           // A peak or a rate that the machine does not state, or no work at all: refused by name.
           if (!simulation.ok()) {

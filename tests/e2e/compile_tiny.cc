@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "proto/program_file.h"
+#include "proto/io/program_file.h"
 #include "tests/e2e/tiny_gpt.h"
 
 int main(int argc, char** argv) {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/run.h"
+#include "executor/run/run.h"
 #include "gtest/gtest.h"
 #include "schedules/pipeline/schedule.h"
 #include "schedules/pipeline/schedule_text.h"

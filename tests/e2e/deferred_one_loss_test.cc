@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/deferred_device.h"
-#include "executor/run.h"
+#include "executor/run/run.h"
+#include "executor/testing/deferred_device.h"
 #include "gtest/gtest.h"
 #include "tests/e2e/outcome.h"
 #include "tests/e2e/tiny_gpt.h"
@@ -21,31 +21,33 @@ namespace {
 // Of the next device that is opened.
 std::atomic<uint64_t> next_seed{1};
 
-absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenDeferred(const DeviceOptions&) {
-  return std::make_unique<DeferredDevice>(next_seed++);
+absl::StatusOr<std::unique_ptr<exec::ComputeDevice>> OpenDeferred(const exec::DeviceOptions&) {
+  return std::make_unique<exec::DeferredDevice>(next_seed++);
 }
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeDeferred(ComputeDevice* device, const BackendOptions& options) {
-  return MakeDeferredBackend(static_cast<DeferredDevice*>(device), MakeCpuBackend(options.threads));
+absl::StatusOr<std::unique_ptr<exec::Backend>> MakeDeferred(exec::ComputeDevice* device,
+                                                            const exec::BackendOptions& options) {
+  return exec::MakeDeferredBackend(static_cast<exec::DeferredDevice*>(device), exec::MakeCpuBackend(options.threads));
 }
 
 // As many queues as a GPU has: eight ranks' streams have to share them.
-absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCrowded(const DeviceOptions&) {
-  return std::make_unique<DeferredDevice>(next_seed++, 32);
+absl::StatusOr<std::unique_ptr<exec::ComputeDevice>> OpenCrowded(const exec::DeviceOptions&) {
+  return std::make_unique<exec::DeferredDevice>(next_seed++, 32);
 }
-constexpr BackendEntry kCrowded = {"deferred", &OpenCrowded, &MakeDeferred, "kernels of the CPU, late"};
+constexpr exec::BackendEntry kCrowded = {"deferred", &OpenCrowded, &MakeDeferred, "kernels of the CPU, late"};
 
-constexpr BackendEntry kDeferred = {"deferred", &OpenDeferred, &MakeDeferred, "kernels of the CPU, late"};
+constexpr exec::BackendEntry kDeferred = {"deferred", &OpenDeferred, &MakeDeferred, "kernels of the CPU, late"};
 
 // Over loopback, or through pinned memory and inproc.
-absl::StatusOr<RunResult> TrainDeferred(const Program& program, const std::string& transport, RunOptions options = {},
-                                        const BackendEntry& backend = kDeferred) {
+absl::StatusOr<exec::RunResult> TrainDeferred(const Program& program, const std::string& transport,
+                                              exec::RunOptions options = {},
+                                              const exec::BackendEntry& backend = kDeferred) {
   const auto data = OpenTinyText(TinyTextPath(), program);
   if (!data.ok()) return data.status();
   options.backend = &backend;
   options.collect_weights = true;
   options.timeout = std::chrono::seconds(120);
-  return RunProgram(program, **data, transport, options);
+  return exec::RunProgram(program, **data, transport, options);
 }
 
 struct Case {
@@ -200,7 +202,7 @@ TEST(DeferredRunTest, CheckpointsResumeAndEvaluate) {
     ASSERT_TRUE(program.ok()) << program.status();
     const auto data = OpenTinyText(TinyTextPath(), *program);
     ASSERT_TRUE(data.ok()) << data.status();
-    RunOptions options;
+    exec::RunOptions options;
     options.eval_data = data->get();
     options.eval_every = 2;
     options.eval_batches = 2;
@@ -231,7 +233,7 @@ TEST(DeferredRunTest, CheckpointsResumeAndEvaluate) {
 TEST(DeferredRunTest, TracesAreWhole) {
   const auto program = CompileTiny(Plan("chimera", 2));
   ASSERT_TRUE(program.ok()) << program.status();
-  RunOptions options;
+  exec::RunOptions options;
   options.trace_repetitions = 2;
   const auto expected = Train(*program, options);
   ASSERT_TRUE(expected.ok()) << expected.status();

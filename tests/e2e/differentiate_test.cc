@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/passes.h"
-#include "compiler/segments.h"
-#include "executor/backend.h"
+#include "compiler/export/export_segments.h"
+#include "compiler/passes/passes.h"
+#include "compiler/segments/segment_set.h"
+#include "executor/interface/backend.h"
 #include "gtest/gtest.h"
 #include "ir/graph_ops.h"
 #include "mlir/IR/MLIRContext.h"
@@ -29,7 +30,7 @@ constexpr double kStep = 1e-5;
 constexpr double kTolerance = 1e-7;
 
 // Tokens and targets of a sample are a function of its number; one target does not count.
-class FixedData : public DataSource {
+class FixedData : public exec::DataSource {
  public:
   int64_t windows() const override { return 16; }
   absl::Status Sample(int64_t sample, absl::Span<int32_t> tokens, absl::Span<int32_t> targets) const override {
@@ -52,7 +53,7 @@ struct Variant {
 // A compiled model with its buffers, on one thread.
 class Model {
  public:
-  Model(const DifferentiateCase& c, const Variant& variant) : backend_(MakeCpuBackend(1)) {
+  Model(const DifferentiateCase& c, const Variant& variant) : backend_(exec::MakeCpuBackend(1)) {
     mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
     context.loadDialect<ir::WeftDialect>();
     auto module = mlir::parseSourceString<mlir::ModuleOp>(ModelText(c, variant.accumulation), &context);
@@ -134,7 +135,7 @@ class Model {
     const StageSegment& s = set_.segments[index];
     std::vector<char*> operands;
     for (const SegmentOperand& operand : s.operands) operands.push_back(Buffer(s.stage, operand).data());
-    StepContext context;
+    exec::StepContext context;
     context.seed = 3;
     context.microbatch_sequences = kSequences;
     context.data = &data_;
@@ -142,7 +143,7 @@ class Model {
   }
 
   FixedData data_;
-  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<exec::Backend> backend_;
   SegmentSet set_;
   std::map<std::string, Bytes> buffers_;
 };

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "executor/backends/cuda/emulated_backend.h"
-#include "executor/deferred_device.h"
-#include "executor/run.h"
+#include "executor/run/run.h"
+#include "executor/testing/deferred_device.h"
 #include "gtest/gtest.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 #include "tests/e2e/outcome.h"
 #include "tests/e2e/tiny_gpt.h"
 #include "tests/e2e/tiny_unet.h"
@@ -18,47 +18,49 @@ namespace weft {
 namespace {
 
 // A backend and the device that it takes for its own.
-class WithDevice : public Backend {
+class WithDevice : public exec::Backend {
  public:
-  WithDevice(std::unique_ptr<ComputeDevice> device, std::unique_ptr<Backend> backend)
+  WithDevice(std::unique_ptr<exec::ComputeDevice> device, std::unique_ptr<exec::Backend> backend)
       : device_(std::move(device)), backend_(std::move(backend)) {}
-  absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
-                   const StepContext& context) override {
+  absl::Status Run(const Step& step, absl::Span<const exec::TensorView> inputs,
+                   absl::Span<const exec::TensorView> outputs, const exec::StepContext& context) override {
     return backend_->Run(step, inputs, outputs, context);
   }
-  absl::StatusOr<std::unique_ptr<StepRun>> PrepareRun(absl::Span<const StepOfRun> steps) override {
+  absl::StatusOr<std::unique_ptr<exec::StepRun>> PrepareRun(absl::Span<const exec::StepOfRun> steps) override {
     return backend_->PrepareRun(steps);
   }
 
  private:
-  std::unique_ptr<ComputeDevice> device_;
-  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<exec::ComputeDevice> device_;
+  std::unique_ptr<exec::Backend> backend_;
 };
 
 // The same kernels as work on streams that runs later, in some legal order.
-const BackendEntry& Deferred() {
-  static const BackendEntry entry = {
+const exec::BackendEntry& Deferred() {
+  static const exec::BackendEntry entry = {
       "deferred",
-      [](const DeviceOptions& options) -> absl::StatusOr<std::unique_ptr<ComputeDevice>> {
-        return std::make_unique<DeferredDevice>(static_cast<uint64_t>(options.ordinal));
+      [](const exec::DeviceOptions& options) -> absl::StatusOr<std::unique_ptr<exec::ComputeDevice>> {
+        return std::make_unique<exec::DeferredDevice>(static_cast<uint64_t>(options.ordinal));
       },
-      [](ComputeDevice* device, const BackendOptions& options) -> absl::StatusOr<std::unique_ptr<Backend>> {
+      [](exec::ComputeDevice* device,
+         const exec::BackendOptions& options) -> absl::StatusOr<std::unique_ptr<exec::Backend>> {
         // What libraries are to run is run once in the arena, before anything else is there.
         if (options.idle_memory == nullptr || options.idle_bytes <= 0) return absl::InternalError("no idle memory");
-        WEFT_ASSIGN_OR_RETURN(auto host, cuda::EmulatedBackend().open({}));
+        WEFT_ASSIGN_OR_RETURN(auto host, exec::cuda::EmulatedBackend().open({}));
         // Streams by the numbers of the other device's, which ranks may share.
-        for (int i = 0; i < 64; ++i) WEFT_RETURN_IF_ERROR(host->NewStream(ComputeDevice::Priority::kNormal).status());
-        WEFT_ASSIGN_OR_RETURN(auto backend, cuda::EmulatedBackend().make(host.get(), options));
-        return MakeDeferredBackend(static_cast<DeferredDevice*>(device),
-                                   std::make_unique<WithDevice>(std::move(host), std::move(backend)));
+        for (int i = 0; i < 64; ++i)
+          WEFT_RETURN_IF_ERROR(host->NewStream(exec::ComputeDevice::Priority::kNormal).status());
+        WEFT_ASSIGN_OR_RETURN(auto backend, exec::cuda::EmulatedBackend().make(host.get(), options));
+        return exec::MakeDeferredBackend(static_cast<exec::DeferredDevice*>(device),
+                                         std::make_unique<WithDevice>(std::move(host), std::move(backend)));
       },
       "kernels of the CUDA backend as work that runs later"};
   return entry;
 }
 
-RunOptions OnEmulation() {
-  RunOptions options;
-  options.backend = &cuda::EmulatedBackend();
+exec::RunOptions OnEmulation() {
+  exec::RunOptions options;
+  options.backend = &exec::cuda::EmulatedBackend();
   return options;
 }
 
@@ -195,11 +197,11 @@ TEST(EmulatedCudaTest, StreamsHaveOneLoss) {
       ASSERT_TRUE(program.ok()) << program.status();
       const auto data = OpenTinyText(TinyTextPath(), *program);
       ASSERT_TRUE(data.ok()) << data.status();
-      RunOptions options;
+      exec::RunOptions options;
       options.backend = &Deferred();
       options.device.ordinal = 17;
       options.collect_weights = true;
-      const absl::StatusOr<RunResult> result = RunProgram(*program, **data, transport, options);
+      const absl::StatusOr<exec::RunResult> result = exec::RunProgram(*program, **data, transport, options);
       ASSERT_TRUE(result.ok()) << plan.Name() << " over " << transport << ": " << result.status();
       ExpectSame(OutcomeOf(*result), reference, plan.Name() + " over " + transport);
     }

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/action_slots.h"
-#include "executor/run.h"
+#include "executor/run/run.h"
 #include "gtest/gtest.h"
+#include "planner/action_slots.h"
 #include "schedules/pipeline/check.h"
 #include "schedules/pipeline/schedule.h"
 #include "schedules/pipeline/timing.h"
@@ -21,7 +21,7 @@ namespace weft {
 namespace {
 
 void AppendSlots(const Action& action, std::vector<Slot>* slots) {
-  for (const Slot& slot : SlotsOf(action)) slots->push_back(slot);
+  for (const Slot& slot : planner::SlotsOf(action)) slots->push_back(slot);
 }
 
 // Per pipe rank, the slots of the first repetition in the order in which they began.
@@ -113,9 +113,9 @@ TEST(ExecutionOrderTest, IsTheSchedules) {
     ASSERT_TRUE(program.ok()) << program.status();
     const auto data = OpenTinyText(path, *program);
     ASSERT_TRUE(data.ok()) << data.status();
-    RunOptions options;
+    exec::RunOptions options;
     options.trace_repetitions = 1;
-    const absl::StatusOr<RunResult> result = RunInProcess(*program, **data, options);
+    const absl::StatusOr<exec::RunResult> result = exec::RunInProcess(*program, **data, options);
     ASSERT_TRUE(result.ok()) << result.status();
     PipelineSchedule executed = schedule;
     executed.order = Executed(*program, *result->trace);

@@ -1,4 +1,4 @@
-// Predictions of weft's own runs on GPUs count launches as the executor has them (proto/step_runs.h): steps of one
+// Predictions of weft's own runs on GPUs count launches as the executor has them (proto/util/step_runs.h): steps of one
 // launch take its time together, once, on every network, folded and not; nobody else's predictions do.
 #include <algorithm>
 #include <cstdint>
@@ -14,13 +14,13 @@
 #include "compiler/models/import_hf.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
-#include "proto/mesh.h"
-#include "proto/step_runs.h"
-#include "proto/units.h"
-#include "simulator/cluster_oracle.h"
+#include "proto/util/mesh.h"
+#include "proto/util/step_runs.h"
+#include "proto/util/units.h"
 #include "simulator/naive/naive_simulator.h"
 #include "simulator/network/network_model.h"
 #include "simulator/simulate.h"
+#include "simulator/testing/cluster_oracle.h"
 #include "tests/e2e/published_run.h"
 #include "tests/e2e/tiny_gpt.h"
 
@@ -83,10 +83,10 @@ Program Wide() {
   return run.ok() ? run->program : Program();
 }
 
-Simulation Simulated(const Program& program, const Cluster& cluster, const SimulateOptions& options = {}) {
-  absl::StatusOr<Simulation> simulation = Simulate(program, cluster, options);
+sim::Simulation Simulated(const Program& program, const Cluster& cluster, const sim::SimulateOptions& options = {}) {
+  absl::StatusOr<sim::Simulation> simulation = sim::Simulate(program, cluster, options);
   EXPECT_TRUE(simulation.ok()) << simulation.status();
-  return simulation.ok() ? *std::move(simulation) : Simulation();
+  return simulation.ok() ? *std::move(simulation) : sim::Simulation();
 }
 
 // By (rank, action id, step).
@@ -122,21 +122,22 @@ TEST(JoinedLaunches, TheOracleSaysTheSameOnEveryNetworkFoldedOrNot) {
     const Cluster cluster = Gpus(90);
     for (const char* name : {"analytic", "flow"}) {
       SCOPED_TRACE(of + ", " + name);
-      const absl::StatusOr<const NetworkModelEntry*> entry = FindNetworkModel(name);
+      const absl::StatusOr<const sim::NetworkModelEntry*> entry = sim::FindNetworkModel(name);
       ASSERT_TRUE(entry.ok()) << entry.status();
-      const std::unique_ptr<NetworkModel> network = (*entry)->make(program.mesh(), cluster);
-      const NaiveResult naive = SimulateNaively(program, ClusterDurations(program, cluster, "roofline", *network),
-                                                ClusterOptions(program, cluster, 1));
+      const std::unique_ptr<sim::NetworkModel> network = (*entry)->make(program.mesh(), cluster);
+      const sim::NaiveResult naive =
+          sim::SimulateNaively(program, sim::ClusterDurations(program, cluster, "roofline", *network),
+                               sim::ClusterOptions(program, cluster, 1));
       ASSERT_TRUE(naive.complete);
       Times expected;
-      for (const NaiveStep& step : naive.steps)
+      for (const sim::NaiveStep& step : naive.steps)
         expected[{step.rank, step.action_id, step.step}] = {step.start, step.end};
       for (const bool fold : {true, false}) {
-        SimulateOptions options;
+        sim::SimulateOptions options;
         options.network = name;
         options.fold = fold;
         options.trace = true;
-        const Simulation simulation = Simulated(program, cluster, options);
+        const sim::Simulation simulation = Simulated(program, cluster, options);
         ASSERT_TRUE(simulation.trace.has_value());
         EXPECT_EQ(TimesOf(*simulation.trace), expected) << "folding " << fold;
         EXPECT_EQ(simulation.report.makespan_seconds(), ToSeconds(Time{naive.makespan}));
@@ -184,7 +185,7 @@ TEST(JoinedLaunches, OnlyWhereTheExecutorJoins) {
   ASSERT_TRUE(weft.ok()) << weft.status();
   Runtime other;
   other.set_name("other");
-  SimulateOptions by_name, by_other, by_unit, by_unit_elsewhere;
+  sim::SimulateOptions by_name, by_other, by_unit, by_unit_elsewhere;
   by_name.runtime = &*weft;
   by_other.runtime = &other;
   by_unit.cost = "unit";
@@ -202,9 +203,9 @@ TEST(JoinedLaunches, OnlyWhereTheExecutorJoins) {
 // The first of them has all the time, as in a measured trace; the bounds are of the bytes that are moved.
 TEST(JoinedLaunches, TheFirstStepHasTheTimeOfAll) {
   const Program program = Compiled(Small());
-  SimulateOptions options;
+  sim::SimulateOptions options;
   options.trace = true;
-  const Simulation simulation = Simulated(program, Gpus(90), options);
+  const sim::Simulation simulation = Simulated(program, Gpus(90), options);
   ASSERT_TRUE(simulation.trace.has_value());
   const Times times = TimesOf(*simulation.trace);
   int joined = 0;

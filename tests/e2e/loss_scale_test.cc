@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 #include "tests/e2e/agreement.h"
 #include "tests/e2e/tiny_gpt.h"
 
@@ -94,7 +94,7 @@ TEST(LossScaleTest, SmallGradientsSurviveOnlyScaled) {
 }
 
 // One window of text, so that all steps see the same sample; the learning rate is constant.
-absl::StatusOr<RunResult> TrainOnOneWindow(const TinyPlan& plan, RunOptions options = {}) {
+absl::StatusOr<exec::RunResult> TrainOnOneWindow(const TinyPlan& plan, exec::RunOptions options = {}) {
   const std::string path = ::testing::TempDir() + "/window.txt";
   EXPECT_TRUE(WriteFileAtomic(path, "a rank sends and the other waits ").ok());
   const absl::StatusOr<Program> program = CompileTiny(plan);
@@ -102,7 +102,7 @@ absl::StatusOr<RunResult> TrainOnOneWindow(const TinyPlan& plan, RunOptions opti
   const auto data = OpenTinyText(path, *program);
   if (!data.ok()) return data.status();
   options.collect_weights = true;
-  return RunInProcess(*program, **data, options);
+  return exec::RunInProcess(*program, **data, options);
 }
 
 TinyPlan OneWindow(int steps, const std::string& scale) {
@@ -119,7 +119,7 @@ struct Scales {
   std::vector<double> scale;
   std::vector<bool> skipped;
 };
-Scales ScalesOf(const RunResult& result) {
+Scales ScalesOf(const exec::RunResult& result) {
   Scales scales;
   for (const RunStep& step : result.report.steps()) {
     scales.scale.push_back(step.loss_scale());
@@ -229,7 +229,7 @@ TEST(LossScaleTest, AResumeContinuesTheScaleBitForBit) {
   const std::string directory = ::testing::TempDir() + "/loss_scale_resume";
   for (int cut : {2, 7}) {
     std::filesystem::remove_all(directory);
-    RunOptions options;
+    exec::RunOptions options;
     options.checkpoint.directory = directory;
     options.steps = cut;
     const auto first = Train(plan, options);
@@ -261,7 +261,7 @@ TEST(LossScaleTest, CheckpointsCrossOverToPlansWithoutScaling) {
   const std::string directory = ::testing::TempDir() + "/loss_scale_cross";
   for (const bool from_half : {true, false}) {
     std::filesystem::remove_all(directory);
-    RunOptions options;
+    exec::RunOptions options;
     options.checkpoint.directory = directory;
     options.steps = 3;
     ASSERT_TRUE(Train(from_half ? half : single, options).ok());

@@ -7,15 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "cli/trace_file.h"
+#include "cli/results/trace_file.h"
 #include "executor/calibrate/calibrate_device.h"
-#include "executor/clocked_device.h"
-#include "executor/run.h"
+#include "executor/run/run.h"
+#include "executor/testing/clocked_device.h"
 #include "gtest/gtest.h"
-#include "proto/io.h"
-#include "proto/status.h"
-#include "proto/units.h"
-#include "proto/validate.h"
+#include "proto/io/io.h"
+#include "proto/util/status.h"
+#include "proto/util/units.h"
+#include "proto/validate/validate.h"
 #include "simulator/compare/compare.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/cost/measured_rate.h"
@@ -26,15 +26,16 @@
 namespace weft {
 namespace {
 
-constexpr CopySpeed kInside = {.start_ns = 700, .bytes_per_ns = 8};
-constexpr CopySpeed kHost = {.start_ns = 900, .bytes_per_ns = 2};
+constexpr exec::CopySpeed kInside = {.start_ns = 700, .bytes_per_ns = 8};
+constexpr exec::CopySpeed kHost = {.start_ns = 900, .bytes_per_ns = 2};
 
 // Kernels of this kind take so many percent of what they take otherwise.
 Kernel slow_kernel = KERNEL_UNSPECIFIED;
 int64_t slow_percent = 100;
 
 // Of all that a kernel's time may depend on, in no smooth way: 0.5 to 2.5 us for each KiB.
-int64_t KernelNs(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs) {
+int64_t KernelNs(const Step& step, absl::Span<const exec::TensorView> inputs,
+                 absl::Span<const exec::TensorView> outputs) {
   uint64_t hash = 1469598103934665603u;
   const auto mix = [&](uint64_t value) { hash = (hash ^ value) * 1099511628211u; };
   mix(step.kernel());
@@ -42,7 +43,7 @@ int64_t KernelNs(const Step& step, absl::Span<const TensorView> inputs, absl::Sp
   mix(step.attributes().dropout() > 0);
   int64_t bytes = 0;
   for (const auto* views : {&inputs, &outputs}) {
-    for (const TensorView& view : *views) {
+    for (const exec::TensorView& view : *views) {
       int64_t size = DTypeBytes(view.dtype);
       for (const int64_t extent : view.shape) {
         size *= extent;
@@ -63,22 +64,23 @@ bool joins = false;
 
 // Launches of several steps, at the rate of the largest of them; of a norm and the sum beside it, what one has made is
 // not read again.
-class JoiningBackend : public ClockedBackend {
+class JoiningBackend : public exec::ClockedBackend {
  public:
-  JoiningBackend(ClockedDevice* device) : ClockedBackend(device, MakeCpuBackend(1), KernelNs), device_(*device) {}
+  JoiningBackend(exec::ClockedDevice* device)
+      : exec::ClockedBackend(device, exec::MakeCpuBackend(1), KernelNs), device_(*device) {}
 
-  absl::StatusOr<std::unique_ptr<StepRun>> PrepareRun(absl::Span<const StepOfRun> steps) override {
-    if (!joins) return std::unique_ptr<StepRun>();
+  absl::StatusOr<std::unique_ptr<exec::StepRun>> PrepareRun(absl::Span<const exec::StepOfRun> steps) override {
+    if (!joins) return std::unique_ptr<exec::StepRun>();
     auto launch = std::make_unique<Launch>(device_, cpu_.get());
-    const StepOfRun* largest = &steps[0];
+    const exec::StepOfRun* largest = &steps[0];
     double bytes = 0;
-    for (const StepOfRun& step : steps) {
+    for (const exec::StepOfRun& step : steps) {
       launch->steps.push_back(step);
       bytes += static_cast<double>(step.step->work().bytes());
       if (step.step->work().bytes() > largest->step->work().bytes()) largest = &step;
     }
-    const TensorView& made = steps[0].outputs[0];
-    for (const TensorView& read : steps.back().inputs) {
+    const exec::TensorView& made = steps[0].outputs[0];
+    for (const exec::TensorView& read : steps.back().inputs) {
       if (steps.size() > 2 || read.data != made.data) continue;
       int64_t size = DTypeBytes(read.dtype);
       for (const int64_t extent : read.shape) size *= extent;
@@ -91,13 +93,13 @@ class JoiningBackend : public ClockedBackend {
   }
 
  private:
-  struct Launch : StepRun {
-    Launch(ClockedDevice& device, Backend* cpu) : device(device), cpu(cpu) {}
+  struct Launch : exec::StepRun {
+    Launch(exec::ClockedDevice& device, exec::Backend* cpu) : device(device), cpu(cpu) {}
 
-    absl::Status Run(const StepContext& context) override {
+    absl::Status Run(const exec::StepContext& context) override {
       device.Spend(context.stream, ns);
-      StepContext own = context;
-      for (const StepOfRun& step : steps) {
+      exec::StepContext own = context;
+      for (const exec::StepOfRun& step : steps) {
         own.first_element = step.first_element;
         own.writes_norm = step.writes_norm;
         WEFT_RETURN_IF_ERROR(cpu->Run(*step.step, step.inputs, step.outputs, own));
@@ -105,24 +107,24 @@ class JoiningBackend : public ClockedBackend {
       return absl::OkStatus();
     }
 
-    ClockedDevice& device;
-    Backend* const cpu;
-    std::vector<StepOfRun> steps;
+    exec::ClockedDevice& device;
+    exec::Backend* const cpu;
+    std::vector<exec::StepOfRun> steps;
     int64_t ns = 0;
   };
 
-  ClockedDevice& device_;
-  const std::unique_ptr<Backend> cpu_ = MakeCpuBackend(1);
+  exec::ClockedDevice& device_;
+  const std::unique_ptr<exec::Backend> cpu_ = exec::MakeCpuBackend(1);
 };
 
-const BackendEntry& Clocked() {
-  static const BackendEntry entry = {
+const exec::BackendEntry& Clocked() {
+  static const exec::BackendEntry entry = {
       "clocked",
-      [](const DeviceOptions&) -> absl::StatusOr<std::unique_ptr<ComputeDevice>> {
-        return std::make_unique<ClockedDevice>(kInside, kHost);
+      [](const exec::DeviceOptions&) -> absl::StatusOr<std::unique_ptr<exec::ComputeDevice>> {
+        return std::make_unique<exec::ClockedDevice>(kInside, kHost);
       },
-      [](ComputeDevice* device, const BackendOptions&) -> absl::StatusOr<std::unique_ptr<Backend>> {
-        return std::make_unique<JoiningBackend>(static_cast<ClockedDevice*>(device));
+      [](exec::ComputeDevice* device, const exec::BackendOptions&) -> absl::StatusOr<std::unique_ptr<exec::Backend>> {
+        return std::make_unique<JoiningBackend>(static_cast<exec::ClockedDevice*>(device));
       },
       "the CPU's kernels with times of their own"};
   return entry;
@@ -132,14 +134,14 @@ const BackendEntry& Clocked() {
 absl::StatusOr<Cluster> CalibratedFor(const Program& program, int devices) {
   const auto device = *Clocked().open({});
   const auto backend = *Clocked().make(device.get(), {});
-  CalibrateDeviceOptions options;
-  options.shapes = &SmallShapes();
+  exec::CalibrateDeviceOptions options;
+  options.shapes = &exec::SmallShapes();
   options.seconds = 0.001;
   options.copy_bytes = 1 << 20;
   options.programs = {&program};
   std::string notes;
   options.on_note = [&](const std::string& note) { notes += note + "\n"; };
-  WEFT_ASSIGN_OR_RETURN(Cluster cluster, CalibrateDevice(device.get(), backend.get(), options));
+  WEFT_ASSIGN_OR_RETURN(Cluster cluster, exec::CalibrateDevice(device.get(), backend.get(), options));
   EXPECT_EQ(notes, "");
   cluster.set_devices_per_node(devices);
   // What is not known of this device.
@@ -156,12 +158,12 @@ absl::StatusOr<Cluster> CalibratedFor(const Program& program, int devices) {
   return read;
 }
 
-absl::StatusOr<RunResult> Run(const Program& program, const char* transport) {
+absl::StatusOr<exec::RunResult> Run(const Program& program, const char* transport) {
   WEFT_ASSIGN_OR_RETURN(const auto data, OpenTinyText(TinyTextPath(), program));
-  RunOptions options;
+  exec::RunOptions options;
   options.backend = &Clocked();
   options.trace_repetitions = 4;
-  return RunProgram(program, *data, transport, options);
+  return exec::RunProgram(program, *data, transport, options);
 }
 
 // Through a file, as commands hand them on.
@@ -187,20 +189,20 @@ Loop RunLoop(const TinyPlan& plan, const char* transport, const Cluster* known =
   absl::StatusOr<Cluster> cluster = known != nullptr ? *known : CalibratedFor(*program, plan.pipe * plan.data);
   EXPECT_TRUE(cluster.ok()) << cluster.status();
   if (!cluster.ok()) return loop;
-  SimulateOptions options;
-  options.cost = BestCostModel(*cluster);
+  sim::SimulateOptions options;
+  options.cost = sim::BestCostModel(*cluster);
   options.trace = true;
   options.trace_repetitions = 4;
-  const absl::StatusOr<Simulation> simulation = Simulate(*program, *cluster, options);
+  const absl::StatusOr<sim::Simulation> simulation = sim::Simulate(*program, *cluster, options);
   EXPECT_TRUE(simulation.ok()) << simulation.status();
-  const absl::StatusOr<RunResult> result = Run(*program, transport);
+  const absl::StatusOr<exec::RunResult> result = Run(*program, transport);
   EXPECT_TRUE(result.ok()) << result.status();
   if (!simulation.ok() || !result.ok()) return loop;
   loop.run = result->report;
   loop.predicted = Kept(*simulation->trace, *program);
   loop.measured = Kept(*result->trace, *program);
-  EXPECT_TRUE(ValidateTogether(loop.measured, *program).ok());
-  const absl::StatusOr<ComparisonReport> report = CompareTraces(loop.predicted, loop.measured, &*program);
+  EXPECT_TRUE(sim::ValidateTogether(loop.measured, *program).ok());
+  const absl::StatusOr<ComparisonReport> report = sim::CompareTraces(loop.predicted, loop.measured, &*program);
   EXPECT_TRUE(report.ok()) << report.status();
   if (report.ok()) loop.report = *report;
   return loop;
@@ -248,8 +250,8 @@ TEST(MeasuredLoop, EveryStepTakesWhatWasMeasuredOfIt) {
   ASSERT_TRUE(program.ok()) << program.status();
   const absl::StatusOr<Cluster> cluster = CalibratedFor(*program, 1);
   ASSERT_TRUE(cluster.ok()) << cluster.status();
-  for (const StepRate& step : RatesOfSteps(*program, cluster->device())) {
-    EXPECT_EQ(step.rate.source, RateSource::kSame) << step.key;
+  for (const sim::StepRate& step : sim::RatesOfSteps(*program, cluster->device())) {
+    EXPECT_EQ(step.rate.source, sim::RateSource::kSame) << step.key;
     EXPECT_EQ(step.rate.entry, step.key);
   }
   // Without its own steps nothing has the right shape: the kernels' rates by work are what is left.
@@ -258,8 +260,8 @@ TEST(MeasuredLoop, EveryStepTakesWhatWasMeasuredOfIt) {
   for (const KernelRate& rate : cluster->device().kernel_rates()) {
     if (rate.kernel().find(' ') == std::string::npos) *other.mutable_device()->add_kernel_rates() = rate;
   }
-  for (const StepRate& step : RatesOfSteps(*program, other.device())) {
-    EXPECT_EQ(step.rate.source, RateSource::kByWork) << step.key;
+  for (const sim::StepRate& step : sim::RatesOfSteps(*program, other.device())) {
+    EXPECT_EQ(step.rate.source, sim::RateSource::kByWork) << step.key;
   }
 }
 

@@ -232,7 +232,7 @@ TEST(OffloadTest, ResumesWhatAnotherPlanHasSaved) {
     plan.steps = 6;
     const auto plain = TrainTiny(plan);
     ASSERT_TRUE(plain.ok()) << plain.status();
-    RunOptions options;
+    exec::RunOptions options;
     options.checkpoint.directory = absl::StrCat(::testing::TempDir(), "/offload", first_offloads);
     std::filesystem::remove_all(options.checkpoint.directory);
     options.checkpoint_every = 3;

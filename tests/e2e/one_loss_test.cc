@@ -7,9 +7,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "executor/run.h"
+#include "executor/run/run.h"
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 #include "tests/e2e/outcome.h"
 #include "tests/e2e/tiny_gpt.h"
 #include "tests/full.h"
@@ -40,7 +40,7 @@ TEST(OneLossTest, PipelineScheduleRecomputeAndThreadsDoNotMatter) {
             // The sample has every plan in order, half of them under exact accumulation, with changing threads.
             ++count;
             if (!full && (threads != 1 + (count / 3) % 3 || (exact && recompute))) continue;
-            RunOptions options;
+            exec::RunOptions options;
             options.threads_per_rank = threads;
             const auto result = Train(plan, options);
             ASSERT_TRUE(result.ok()) << plan.Name() << ": " << result.status();
@@ -113,7 +113,7 @@ TEST(OneLossTest, TwentyStepsAreTenAndAResumeAndTen) {
       if (!full && (from + 1) % plans.size() != to && from + to != 2) continue;
       SCOPED_TRACE(plans[from].Name() + " -> " + plans[to].Name());
       std::filesystem::remove_all(directory);
-      RunOptions options;
+      exec::RunOptions options;
       options.checkpoint.directory = directory;
       options.checkpoint_every = 5;
       options.steps = 10;
@@ -143,11 +143,11 @@ absl::StatusOr<Outcome> TrainInParts(const std::vector<TinyPlan>& plans, int64_t
   std::filesystem::remove_all(directory);
   Outcome joined;
   for (size_t i = 0; i < plans.size(); ++i) {
-    RunOptions options;
+    exec::RunOptions options;
     options.checkpoint.directory = directory;
     options.resume = i > 0;
     options.steps = steps * static_cast<int64_t>(i + 1) / static_cast<int64_t>(plans.size());
-    const absl::StatusOr<RunResult> result = Train(plans[i], options);
+    const absl::StatusOr<exec::RunResult> result = Train(plans[i], options);
     if (!result.ok()) return result.status();
     if (result->first_step != steps * static_cast<int64_t>(i) / static_cast<int64_t>(plans.size())) {
       return absl::InternalError(absl::StrCat(plans[i].Name(), " began at step ", result->first_step));
@@ -204,7 +204,7 @@ TEST(OneLossTest, TheStepInProgressIsTheLastWhenAskedToStop) {
     const std::string directory = ::testing::TempDir() + "/stop";
     std::filesystem::remove_all(directory);
     std::atomic<bool> stop{false};
-    RunOptions options;
+    exec::RunOptions options;
     options.stop = &stop;
     options.checkpoint.directory = directory;
     options.on_step = [&](const RunStep& step) { stop = stop || step.step() == 6; };
@@ -213,7 +213,7 @@ TEST(OneLossTest, TheStepInProgressIsTheLastWhenAskedToStop) {
     EXPECT_TRUE(result->stopped);
     EXPECT_EQ(result->last_step, 7);
     EXPECT_EQ(result->report.steps_size(), 7);
-    EXPECT_EQ(**FindCheckpoint(directory), directory + "/step-00000007");
+    EXPECT_EQ(**exec::FindCheckpoint(directory), directory + "/step-00000007");
   }
 }
 
@@ -228,13 +228,13 @@ TEST(OneLossTest, AResumeNotesOtherDataAndAnotherNumberOfSteps) {
     std::vector<std::string> notes;
     const auto program = CompileTiny({.steps = recipe_steps});
     const auto data = OpenTinyText(path, *program);
-    RunOptions options;
+    exec::RunOptions options;
     options.checkpoint.directory = directory;
     options.resume = true;
     options.steps = steps;
     options.on_note = [&](const std::string& note) { notes.push_back(note); };
     options.on_warning = options.on_note;
-    const auto result = RunInProcess(*program, **data, options);
+    const auto result = exec::RunInProcess(*program, **data, options);
     EXPECT_TRUE(result.ok()) << result.status();
     return notes;
   };
@@ -251,16 +251,16 @@ TEST(OneLossTest, EvaluationChangesNothing) {
   const auto program = CompileTiny(plan);
   ASSERT_TRUE(program.ok()) << program.status();
   const auto data = *OpenTinyText(TinyTextPath(), *program);
-  RunOptions options;
+  exec::RunOptions options;
   options.collect_weights = true;
-  const auto plain = RunInProcess(*program, *data, options);
+  const auto plain = exec::RunInProcess(*program, *data, options);
   ASSERT_TRUE(plain.ok()) << plain.status();
   options.eval_data = data.get();
   options.eval_every = 5;
   options.eval_batches = 3;
   int evaluations = 0;
   options.on_step = [&](const RunStep& step) { evaluations += step.has_eval_loss(); };
-  const auto evaluated = RunInProcess(*program, *data, options);
+  const auto evaluated = exec::RunInProcess(*program, *data, options);
   ASSERT_TRUE(evaluated.ok()) << evaluated.status();
   ExpectSame(OutcomeOf(*evaluated), OutcomeOf(*plain), "with evaluation");
   EXPECT_EQ(evaluations, 4);

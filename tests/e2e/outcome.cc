@@ -4,9 +4,9 @@
 #include <cstring>
 #include <utility>
 
-#include "executor/data.h"
+#include "executor/data/data.h"
 #include "gtest/gtest.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
 namespace weft {
 namespace {
@@ -26,29 +26,29 @@ std::string TinyTextPath() {
   return path;
 }
 
-absl::StatusOr<RunResult> Train(const Program& program, RunOptions options) {
+absl::StatusOr<exec::RunResult> Train(const Program& program, exec::RunOptions options) {
   WEFT_ASSIGN_OR_RETURN(const auto data, OpenTinyText(TinyTextPath(), program));
   options.collect_weights = true;
-  return RunInProcess(program, *data, options);
+  return exec::RunInProcess(program, *data, options);
 }
 
-absl::StatusOr<RunResult> Train(const TinyPlan& plan, RunOptions options) {
+absl::StatusOr<exec::RunResult> Train(const TinyPlan& plan, exec::RunOptions options) {
   WEFT_ASSIGN_OR_RETURN(const Program program, CompileTiny(plan));
   return Train(program, std::move(options));
 }
 
-Outcome OutcomeOf(const RunResult& result) {
+Outcome OutcomeOf(const exec::RunResult& result) {
   Outcome outcome;
   for (const RunStep& step : result.report.steps()) {
     outcome.losses.push_back(step.loss());
     outcome.norms.push_back(step.grad_norm());
   }
-  for (const TensorData& tensor : result.weights) outcome.weights.push_back(tensor.bytes);
+  for (const exec::TensorData& tensor : result.weights) outcome.weights.push_back(tensor.bytes);
   return outcome;
 }
 
-absl::StatusOr<Outcome> TrainTiny(const TinyPlan& plan, RunOptions options) {
-  WEFT_ASSIGN_OR_RETURN(const RunResult result, Train(plan, std::move(options)));
+absl::StatusOr<Outcome> TrainTiny(const TinyPlan& plan, exec::RunOptions options) {
+  WEFT_ASSIGN_OR_RETURN(const exec::RunResult result, Train(plan, std::move(options)));
   return OutcomeOf(result);
 }
 
@@ -61,11 +61,11 @@ std::string TinyImagePath() {
   return path;
 }
 
-absl::StatusOr<Outcome> TrainUnet(const UnetPlan& plan, RunOptions options) {
+absl::StatusOr<Outcome> TrainUnet(const UnetPlan& plan, exec::RunOptions options) {
   WEFT_ASSIGN_OR_RETURN(const Program program, CompileUnet(plan));
-  WEFT_ASSIGN_OR_RETURN(const auto data, OpenData(DataOptionsOf(program, TinyImagePath())));
+  WEFT_ASSIGN_OR_RETURN(const auto data, exec::OpenData(exec::DataOptionsOf(program, TinyImagePath())));
   options.collect_weights = true;
-  WEFT_ASSIGN_OR_RETURN(const RunResult result, RunInProcess(program, *data, options));
+  WEFT_ASSIGN_OR_RETURN(const exec::RunResult result, exec::RunInProcess(program, *data, options));
   return OutcomeOf(result);
 }
 

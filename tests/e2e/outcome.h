@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "executor/run.h"
+#include "executor/run/run.h"
 #include "proto/program.pb.h"
 #include "tests/e2e/tiny_gpt.h"
 #include "tests/e2e/tiny_unet.h"
@@ -18,8 +18,8 @@ namespace weft {
 std::string TinyTextPath();
 
 // In this process, all weights collected.
-absl::StatusOr<RunResult> Train(const Program& program, RunOptions options = {});
-absl::StatusOr<RunResult> Train(const TinyPlan& plan, RunOptions options = {});
+absl::StatusOr<exec::RunResult> Train(const Program& program, exec::RunOptions options = {});
+absl::StatusOr<exec::RunResult> Train(const TinyPlan& plan, exec::RunOptions options = {});
 
 // Weights by tensor, as bytes.
 struct Outcome {
@@ -27,14 +27,14 @@ struct Outcome {
   std::vector<std::vector<std::byte>> weights;
 };
 
-Outcome OutcomeOf(const RunResult& result);
+Outcome OutcomeOf(const exec::RunResult& result);
 
 // Of Train.
-absl::StatusOr<Outcome> TrainTiny(const TinyPlan& plan, RunOptions options = {});
+absl::StatusOr<Outcome> TrainTiny(const TinyPlan& plan, exec::RunOptions options = {});
 
 // The same for a U-Net, on images that are written at the first call.
 std::string TinyImagePath();
-absl::StatusOr<Outcome> TrainUnet(const UnetPlan& plan, RunOptions options = {});
+absl::StatusOr<Outcome> TrainUnet(const UnetPlan& plan, exec::RunOptions options = {});
 
 // Bit for bit.
 void ExpectSame(const Outcome& a, const Outcome& b, const std::string& what);

@@ -2,10 +2,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/compile.h"
 #include "compiler/models/load_model.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "planner/compile.h"
 #include "simulator/simulate.h"
 
 namespace weft {
@@ -31,10 +31,10 @@ double IterationSeconds(const std::string& overlap) {
     intra_node { bytes_per_second: 1e11 latency_seconds: 1e-6 }
     inter_node { bytes_per_second: 1e10 latency_seconds: 1e-5 }
     nics_per_node: 8 host { bytes_per_second: 1e10 } host_memory_bytes: 1000000000000)");
-  const auto program = Compile(*model, recipe, plan, cluster, {});
+  const auto program = planner::CompilePlan(*model, recipe, plan, cluster, {});
   EXPECT_TRUE(program.ok()) << overlap << ": " << program.status();
   if (!program.ok()) return 0;
-  const auto simulation = Simulate(*program, cluster, {});
+  const auto simulation = sim::Simulate(*program, cluster, {});
   EXPECT_TRUE(simulation.ok()) << overlap << ": " << simulation.status();
   return simulation.ok() ? simulation->report.iteration_seconds() : 0;
 }

@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "executor/run.h"
+#include "executor/run/run.h"
 #include "gtest/gtest.h"
 #include "tests/e2e/outcome.h"
 #include "tests/e2e/tiny_gpt.h"

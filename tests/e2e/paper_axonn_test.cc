@@ -2,7 +2,7 @@
 // I) on 48 V100 of Summit, batch 2048, sequences of 512, microbatches of one, fp16 with Adam. With all states
 // on the device it needs G_inter x G_data = 24 x 2, with the optimizer's in host memory 6 x 8. Figure 6: the pipeline
 // phase goes from 46.08 to 34.05 s, the data-parallel phase from 0.62 to 4.32 s, a batch gets 13 % faster.
-// docs/seed_papers.md has our figures and why they differ.
+// tests/papers/history.md has our figures and why they differ.
 #include <algorithm>
 #include <cstdio>
 #include <string>

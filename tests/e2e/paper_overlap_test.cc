@@ -1,7 +1,7 @@
 // The four overlap passes on the example of Singh et al. 2023 (arXiv:2305.13525), sec. IV: a GPT of 20B parameters
 // (Table I) on 16 A100 of Perlmutter with Gx = 2, Gy = 2, Gz = 4, Gdata = 1, a batch of 32k tokens in sequences of 2k,
 // activation checkpointing, bf16. The paper: passes added one after the other shorten a batch by 5, 8, 19 and 9 %, by
-// 34 % in all. docs/seed_papers.md has our figures and why they differ.
+// 34 % in all. tests/papers/history.md has our figures and why they differ.
 #include <algorithm>
 #include <cstdio>
 #include <string>

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/compile.h"
 #include "compiler/models/import_hf.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "planner/compile.h"
 #include "simulator/simulate.h"
 
 namespace weft {
@@ -55,9 +55,9 @@ absl::StatusOr<SimulationReport> SimulationOf(const Case& c) {
                    "params: BF16 grads: FP32 reduce: FP32 master: FP32 moments: FP32 } ", c.fields),
       &plan))
       << c.fields;
-  const absl::StatusOr<Program> program = Compile(*model, recipe, plan, Node(), {});
+  const absl::StatusOr<Program> program = planner::CompilePlan(*model, recipe, plan, Node(), {});
   if (!program.ok()) return program.status();
-  const absl::StatusOr<Simulation> simulation = Simulate(*program, Node(), {});
+  const absl::StatusOr<sim::Simulation> simulation = sim::Simulate(*program, Node(), {});
   if (!simulation.ok()) return simulation.status();
   return simulation->report;
 }

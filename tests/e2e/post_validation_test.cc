@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "executor/run.h"
+#include "executor/run/run.h"
 #include "gtest/gtest.h"
 #include "tests/e2e/outcome.h"
 #include "tests/e2e/tiny_gpt.h"
@@ -183,7 +183,7 @@ std::string Figures(const RunStep& step) {
 }
 
 // All that a run with a loss scale says of its steps, and the weights that it ends with.
-void ExpectSameSteps(const TinyPlan& plan, RunOptions options, int* skipped) {
+void ExpectSameSteps(const TinyPlan& plan, exec::RunOptions options, int* skipped) {
   const auto plain = Train(plan, options), validated = Train(Validated(plan), options);
   ASSERT_TRUE(plain.ok()) << plan.Name() << ": " << plain.status();
   ASSERT_TRUE(validated.ok()) << plan.Name() << ": " << validated.status();
@@ -233,7 +233,7 @@ TEST(PostValidationTest, LossScalesAreSaved) {
   plan.half = "fp16 grads";
   plan.plan_fields = "loss_scale { initial: 1e9 growth_interval: 1 }";
   int skipped = 0;
-  RunOptions saving;
+  exec::RunOptions saving;
   saving.checkpoint_every = 3;
   saving.steps = 5;
   for (const bool resume : {false, true}) {
@@ -290,14 +290,14 @@ TEST(PostValidationTest, ActsBetweenStepsOnValidatedWeights) {
   ASSERT_TRUE(program.ok()) << program.status();
   // The ranks vote after every step, but nobody wants to stop.
   std::atomic<bool> stop = false;
-  RunOptions options;
+  exec::RunOptions options;
   options.stop = &stop;
   const auto voted = Train(*program, options);
   ASSERT_TRUE(voted.ok()) << voted.status();
   ExpectSame(OutcomeOf(*voted), plain, "with votes");
 
   // Checkpoints, and a run that goes on from one.
-  RunOptions saving;
+  exec::RunOptions saving;
   saving.checkpoint.directory = ::testing::TempDir() + "/post_validation";
   std::filesystem::remove_all(saving.checkpoint.directory);
   saving.checkpoint_every = 2;
@@ -320,7 +320,7 @@ TEST(PostValidationTest, StopsWithAValidatedStep) {
   TinyPlan plan = PlanOf("zb-h2", 2, 1);
   plan.clip = 1e-3;
   std::atomic<bool> stop = false;
-  RunOptions options;
+  exec::RunOptions options;
   options.stop = &stop;
   options.on_step = [&](const RunStep& step) { stop = stop || step.step() == 2; };
   const auto stopped = Train(Validated(plan), options);
@@ -329,7 +329,7 @@ TEST(PostValidationTest, StopsWithAValidatedStep) {
   const int steps = stopped->report.steps_size();
   ASSERT_GT(steps, 2);
   ASSERT_LT(steps, kSteps);
-  RunOptions same;
+  exec::RunOptions same;
   same.steps = steps;
   const auto plain = TrainTiny(plan, same);
   ASSERT_TRUE(plain.ok()) << plain.status();

@@ -7,10 +7,10 @@
 
 #include "catalog/catalog.h"
 #include "catalog/load_runtime.h"
-#include "compiler/compile.h"
 #include "compiler/models/load_model.h"
-#include "proto/io.h"
-#include "proto/status.h"
+#include "planner/compile.h"
+#include "proto/io/io.h"
+#include "proto/util/status.h"
 
 namespace weft {
 namespace {
@@ -57,13 +57,13 @@ absl::StatusOr<SimulatedRun> RunOn(const ModelGraph& model, const PublishedRun& 
   WEFT_RETURN_IF_ERROR(ParseMessage(run.recipe, "recipe", &recipe));
   Plan plan;
   WEFT_RETURN_IF_ERROR(ParseMessage(run.plan, "plan", &plan));
-  CompileOptions options;
+  planner::CompileOptions options;
   options.allow_oom = run.allow_oom;
   options.evaluation = false;
-  options.ways_out = !run.allow_oom;
+  options.remedies = !run.allow_oom;
   options.notes = run.notes;
-  WEFT_ASSIGN_OR_RETURN(made.program, Compile(model, recipe, plan, cluster, options));
-  SimulateOptions simulate;
+  WEFT_ASSIGN_OR_RETURN(made.program, planner::CompilePlan(model, recipe, plan, cluster, options));
+  sim::SimulateOptions simulate;
   simulate.trace = run.trace;
   simulate.cost = run.cost;
   simulate.network = run.network;
@@ -72,7 +72,7 @@ absl::StatusOr<SimulatedRun> RunOn(const ModelGraph& model, const PublishedRun& 
     WEFT_ASSIGN_OR_RETURN(runtime, LoadRuntime(run.runtime));
     simulate.runtime = &runtime;
   }
-  WEFT_ASSIGN_OR_RETURN(made.simulation, Simulate(made.program, cluster, simulate));
+  WEFT_ASSIGN_OR_RETURN(made.simulation, sim::Simulate(made.program, cluster, simulate));
   return made;
 }
 

@@ -35,7 +35,7 @@ struct PublishedRun {
 struct SimulatedRun {
   Cluster cluster;
   Program program;
-  Simulation simulation;
+  sim::Simulation simulation;
 };
 
 absl::StatusOr<Cluster> CatalogCluster(const std::string& name);

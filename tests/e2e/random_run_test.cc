@@ -8,18 +8,18 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/backend.h"
-#include "executor/interpreter.h"
-#include "executor/run.h"
+#include "executor/interface/backend.h"
+#include "executor/interpreter/interpreter.h"
+#include "executor/run/run.h"
 #include "gtest/gtest.h"
-#include "proto/mesh.h"
-#include "proto/verify/verify.h"
+#include "proto/util/mesh.h"
 #include "tests/random_program.h"
+#include "verifier/verify.h"
 
 namespace weft {
 namespace {
 
-class AnyTokens : public DataSource {
+class AnyTokens : public exec::DataSource {
  public:
   int64_t windows() const override { return 1000; }
   absl::Status Sample(int64_t sample, absl::Span<int32_t> tokens, absl::Span<int32_t> targets) const override {
@@ -40,13 +40,13 @@ bool Small(const Program& program) {
 
 absl::Status Execute(const Program& program, int slots, int64_t repetitions) {
   AnyTokens data;
-  RunOptions options;
+  exec::RunOptions options;
   options.steps = repetitions;
   options.slots = slots;
   options.verify_completeness = false;
   options.timeout = std::chrono::seconds(30);
   options.trace_repetitions = 2;
-  const absl::StatusOr<RunResult> result = RunInProcess(program, data, options);
+  const absl::StatusOr<exec::RunResult> result = exec::RunInProcess(program, data, options);
   if (!result.ok()) return result.status();
   int64_t events = 0;
   for (const RankTrace& rank : result->trace->ranks()) events += rank.events_size();
@@ -56,25 +56,25 @@ absl::Status Execute(const Program& program, int slots, int64_t repetitions) {
 // The bytes of all persistent buffers after a run, rank after rank; empty if it failed.
 std::string FinalBytes(const Program& program, int slots, int64_t repetitions) {
   const int ranks = static_cast<int>(MeshRanks(program.mesh()));
-  const auto endpoints = *(*FindTransport("inproc"))->open(ranks);
-  std::vector<Endpoint*> raw;
+  const auto endpoints = *(*exec::FindTransport("inproc"))->open(ranks);
+  std::vector<exec::Endpoint*> raw;
   for (const auto& endpoint : endpoints) raw.push_back(endpoint.get());
-  ComputeSlots turns(slots, raw);
+  exec::ComputeSlots turns(slots, raw);
   AnyTokens data;
-  InterpreterOptions options;
+  exec::InterpreterOptions options;
   options.data = &data;
   options.slots = &turns;
   options.timeout = std::chrono::seconds(30);
   options.check_finite = false;
-  std::vector<std::unique_ptr<Arena>> arenas;
-  std::vector<std::unique_ptr<Backend>> backends;
-  std::vector<std::unique_ptr<Interpreter>> interpreters;
+  std::vector<std::unique_ptr<exec::Arena>> arenas;
+  std::vector<std::unique_ptr<exec::Backend>> backends;
+  std::vector<std::unique_ptr<exec::Interpreter>> interpreters;
   for (int rank = 0; rank < ranks; ++rank) {
     const Template& t = program.templates(TemplateOfRank(program, rank));
-    arenas.push_back(*Arena::Allocate(t.device_arena_bytes(), t.host_arena_bytes()));
-    backends.push_back(MakeCpuBackend(1));
+    arenas.push_back(*exec::Arena::Allocate(t.device_arena_bytes(), t.host_arena_bytes()));
+    backends.push_back(exec::MakeCpuBackend(1));
     interpreters.push_back(
-        *Interpreter::Create(program, raw[rank], backends.back().get(), arenas.back().get(), options));
+        *exec::Interpreter::Create(program, raw[rank], backends.back().get(), arenas.back().get(), options));
   }
   std::vector<absl::Status> results(ranks);
   std::vector<std::thread> threads;

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/run.h"
+#include "executor/run/run.h"
 #include "gtest/gtest.h"
 #include "proto/cluster.pb.h"
 #include "schedules/pipeline/check.h"
@@ -209,8 +209,8 @@ TinyPlan PlanOf(int pipe, int microbatches) {
 }
 
 // One rank's results, by microbatches.
-const RunResult& Reference(int microbatches) {
-  static std::map<int, RunResult>* results = new std::map<int, RunResult>();
+const exec::RunResult& Reference(int microbatches) {
+  static std::map<int, exec::RunResult>* results = new std::map<int, exec::RunResult>();
   auto [found, added] = results->try_emplace(microbatches);
   if (added) {
     const auto program = CompileTiny(PlanOf(1, microbatches));
@@ -222,7 +222,7 @@ const RunResult& Reference(int microbatches) {
   return found->second;
 }
 
-void ExpectTrainsAlike(const Program& program, const RunResult& reference) {
+void ExpectTrainsAlike(const Program& program, const exec::RunResult& reference) {
   const auto result = Train(program);
   ASSERT_TRUE(result.ok()) << result.status();
   ExpectSame(OutcomeOf(*result), OutcomeOf(reference), program.schedule());
@@ -250,14 +250,14 @@ Cluster UnitCluster() {
 void ExpectUnitTime(const Program& program, const NamedSchedule& named, const SlotCosts& costs, bool ample) {
   const auto timing = TimeSchedule(named.schedule, named.microbatches, costs);
   ASSERT_TRUE(timing.ok()) << timing.status();
-  SimulateOptions options;
+  sim::SimulateOptions options;
   options.cost = "unit";
   options.network = "none";
   // A unit is 60 microseconds: every stage's share of it is whole, so that what happens at one moment does.
   options.cost_options.unit_forward = {costs.forward * 60'000'000};
   options.cost_options.unit_backward = {costs.backward * 60'000'000};
   options.cost_options.unit_weight = {costs.weight * 60'000'000};
-  const auto simulation = Simulate(program, UnitCluster(), options);
+  const auto simulation = sim::Simulate(program, UnitCluster(), options);
   ASSERT_TRUE(simulation.ok()) << simulation.status();
   const double simulated = simulation->report.makespan_seconds() * 1e6 / 60;
   const double alone = static_cast<double>(timing->makespan) / static_cast<double>(timing->unit);

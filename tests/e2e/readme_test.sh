@@ -1,26 +1,48 @@
 #!/bin/bash
-# Runs every command of the README's "Real work" section as it stands there, in an empty folder.
-# Arguments: README.md weft weft-run
+# Runs every command of README.md and docs/using.md as it stands there, each document in an empty folder, and checks that
+# what the documents show is what weft prints.
+# Arguments: weft weft-run README.md using.md
 set -uo pipefail
-readme=$(readlink -f "$1")
-mkdir "$TEST_TMPDIR/bin" "$TEST_TMPDIR/work"
+readme=$(readlink -f "$3") using=$(readlink -f "$4")
+mkdir "$TEST_TMPDIR/bin"
 # Side by side, as the build leaves them: weft starts the weft-run beside itself.
-cp -L "$2" "$3" "$TEST_TMPDIR/bin/"
+cp -L "$1" "$2" "$TEST_TMPDIR/bin/"
 export PATH="$TEST_TMPDIR/bin:$PATH"
-cd "$TEST_TMPDIR/work" || exit 1
+fail() { cat out.txt err.txt 2>/dev/null; echo "FAILED: $*"; exit 1; }
 
-awk '/^## Real work/ { on = 1; next } /^## / { on = 0 } on && /^```sh/ { block = 1; next } /^```/ { block = 0 } block' \
-  "$readme" > commands.sh
-count=$(grep -c '^weft ' commands.sh)
-[ "$count" -ge 10 ] || { echo "FAILED: only $count commands were found in $readme"; exit 1; }
-bash -exuo pipefail commands.sh > out.txt 2> err.txt || { cat out.txt err.txt; echo "FAILED: a command of the README"; exit 1; }
+# run DOCUMENT AT_LEAST: the ```sh blocks in order, those marked `sh no-run` left out; then the ```console blocks.
+run() {
+  local folder=$TEST_TMPDIR/$(basename "$1" .md) count
+  mkdir "$folder" && cd "$folder" || exit 1
+  awk '/^```sh$/ { block = 1; next } /^```/ { block = 0 } block' "$1" > commands.sh
+  count=$(grep -c '^weft ' commands.sh)
+  [ "$count" -ge "$2" ] || { echo "FAILED: only $count commands were found in $1"; exit 1; }
+  bash -exuo pipefail commands.sh > out.txt 2> err.txt || fail "a command of $1"
+  python3 - "$1" <<'PY' || fail "a console block of $1"
+import re, subprocess, sys
+for block in re.findall(r"^```console\n(.*?)^```", open(sys.argv[1]).read(), re.M | re.S):
+    command, shown = re.match(r"\$ ((?:[^\n]*\\\n)*[^\n]*\n)(.*)", block, re.S).groups()
+    run = subprocess.run(["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    at = 0
+    # "…" and a line of "..." stand for what is left out; the rest comes in this order.
+    for piece in re.split(r"…|\n", shown):
+        if piece.strip() in ("", "...", ";", ","):
+            continue
+        found = run.stdout.find(piece.rstrip(" ,;").lstrip(" ,;"), at)
+        if found < 0:
+            sys.exit(f"not printed, or not in this order: {piece!r}\n{run.stdout}")
+        at = found
+PY
+  echo "$1: $count commands ran"
+}
 
-fail() { cat out.txt; echo "FAILED: $*"; exit 1; }
+run "$readme" 8
+grep -q 'by source' out.txt || fail "no comparison of predicted and measured time"
+run "$using" 20
 python3 -m json.tool trace.json > /dev/null || fail "trace.json is no JSON"
 # Ten steps, five more after the resume, the recipe's last five under another plan; the loss falls. Two from the beginning,
 # as processes: the same bits.
-[ "$(grep -c '^step ' out.txt)" -eq 22 ] || fail "expected 22 steps"
-awk '/^step / { loss[n++] = $4 } END { exit !(loss[19] < loss[0] && loss[20] == loss[0] && loss[21] == loss[1]) }' out.txt \
+[ "$(grep -c '^step [0-9]' out.txt)" -eq 22 ] || fail "expected 22 steps"
+awk '/^step [0-9]/ { loss[n++] = $4 } END { exit !(loss[19] < loss[0] && loss[20] == loss[0] && loss[21] == loss[1]) }' out.txt \
   || fail "the loss does not fall, or processes train otherwise than threads"
 grep -q 'time per step simulated' out.txt || fail "no comparison of predicted and measured time"
-echo "$count commands ran"

@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/lower_segments.h"
 #include "compiler/models/import_hf.h"
-#include "compiler/pair_segments.h"
-#include "compiler/segments.h"
-#include "compiler/widen_segment.h"
-#include "executor/backend.h"
+#include "compiler/segments/pair_segments.h"
+#include "compiler/segments/segment_set.h"
+#include "compiler/segments/widen_segment.h"
+#include "executor/interface/backend.h"
 #include "gtest/gtest.h"
 #include "tests/e2e/segment_run.h"
 
@@ -27,7 +28,7 @@ constexpr int kMicrobatches = 4;
 constexpr char kConfig[] = R"({"model_type": "gpt2", "vocab_size": 61, "n_positions": 16, "n_embd": 8, "n_layer": 2,
     "n_head": 2, "resid_pdrop": 0.2, "embd_pdrop": 0.1, "attn_pdrop": 0.2})";
 
-class FixedData : public DataSource {
+class FixedData : public exec::DataSource {
  public:
   int64_t windows() const override { return 64; }
   absl::Status Sample(int64_t sample, absl::Span<int32_t> tokens, absl::Span<int32_t> targets) const override {
@@ -113,7 +114,7 @@ SegmentSet Compile(const Variant& variant) {
 // Buffers of one rank that holds all stages.
 class Machine {
  public:
-  explicit Machine(DType params) : params_(params), backend_(MakeCpuBackend(1)) {}
+  explicit Machine(DType params) : params_(params), backend_(exec::MakeCpuBackend(1)) {}
 
   // A segment of one microbatch, or a wide one that starts with it.
   void Run(const StageSegment& s, int microbatch) { Run(s, microbatch, microbatch); }
@@ -126,8 +127,8 @@ class Machine {
       operands.push_back(Buffer(s, s.operands[i], s.operands[i].half == 0 ? microbatch : backward).data());
     }
     // As docs/kernels.md has it.
-    RunSegment(*backend_, s.segment, operands, [&](const Step& step, absl::Span<const TensorView> outputs) {
-      StepContext context;
+    RunSegment(*backend_, s.segment, operands, [&](const Step& step, absl::Span<const exec::TensorView> outputs) {
+      exec::StepContext context;
       context.seed = 5;
       context.global_microbatch =
           (step.attributes().of_backward() ? backward : microbatch) + step.attributes().microbatch_offset();
@@ -211,7 +212,7 @@ class Machine {
 
   DType params_;
   FixedData data_;
-  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<exec::Backend> backend_;
   std::map<std::string, Bytes> buffers_;
 };
 

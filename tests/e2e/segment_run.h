@@ -8,7 +8,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
-#include "executor/backend.h"
+#include "executor/interface/backend.h"
 #include "gtest/gtest.h"
 #include "proto/program.pb.h"
 
@@ -26,14 +26,15 @@ struct Bytes {
 };
 
 // All steps of a segment, on the memory of its operands; `context_of` says what a step with these outputs is told.
-inline void RunSegment(Backend& backend, const Segment& segment, const std::vector<char*>& operands,
-                       absl::FunctionRef<StepContext(const Step&, absl::Span<const TensorView>)> context_of) {
-  std::vector<TensorView> values;
+inline void RunSegment(
+    exec::Backend& backend, const Segment& segment, const std::vector<char*>& operands,
+    absl::FunctionRef<exec::StepContext(const Step&, absl::Span<const exec::TensorView>)> context_of) {
+  std::vector<exec::TensorView> values;
   for (const Value& value : segment.values()) {
     values.push_back({operands[value.operand()] + value.offset(), value.dtype(), absl::MakeConstSpan(value.shape())});
   }
   for (const Step& step : segment.steps()) {
-    std::vector<TensorView> inputs, outputs;
+    std::vector<exec::TensorView> inputs, outputs;
     for (const int input : step.inputs()) inputs.push_back(values[input]);
     for (const int output : step.outputs()) outputs.push_back(values[output]);
     const absl::Status status = backend.Run(step, inputs, outputs, context_of(step, outputs));

@@ -8,14 +8,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "catalog/load_cluster.h"
-#include "compiler/compile.h"
 #include "compiler/models/load_model.h"
 #include "executor/calibrate/calibrate_program.h"
 #include "executor/calibrate/calibrate_rates.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "proto/kernel_key.h"
-#include "proto/step_runs.h"
+#include "planner/compile.h"
+#include "proto/util/kernel_key.h"
+#include "proto/util/step_runs.h"
 #include "simulator/cost/measured_rate.h"
 #include "simulator/simulate.h"
 
@@ -50,13 +50,13 @@ T Parse(const std::string& text) {
 }
 
 // Of this case and no other; microseconds to milliseconds.
-double Seconds(const KernelCase& kernel) {
+double Seconds(const exec::KernelCase& kernel) {
   uint64_t hash = 1469598103934665603u;
   const auto mix = [&](uint64_t value) { hash = (hash ^ value) * 1099511628211u; };
   mix(kernel.step.kernel());
   mix(kernel.step.attributes().transpose_a() + 2 * kernel.step.attributes().transpose_b());
   for (const auto* tensors : {&kernel.inputs, &kernel.outputs}) {
-    for (const CaseTensor& tensor : *tensors) {
+    for (const exec::CaseTensor& tensor : *tensors) {
       mix(tensor.dtype);
       for (const int64_t extent : tensor.shape) mix(static_cast<uint64_t>(extent));
     }
@@ -77,27 +77,27 @@ TEST_P(SpeedRowRates, EveryStepTakesItsOwn) {
   const auto recipe =
       Parse<Recipe>(absl::StrCat("sequence_length: ", row.sequence, " global_batch_sequences: ", 65536 / row.sequence,
                                  " microbatch_sequences: ", row.microbatch, " dropout: 0"));
-  const absl::StatusOr<Program> program = Compile(*model, recipe, Parse<Plan>(row.plan), *cluster, {});
+  const absl::StatusOr<Program> program = planner::CompilePlan(*model, recipe, Parse<Plan>(row.plan), *cluster, {});
   ASSERT_TRUE(program.ok()) << program.status();
 
   // As weft calibrate measures a device, with times that are made up.
-  MeasureKernels measure;
+  exec::MeasureKernels measure;
   std::map<std::string, double> seconds;
-  measure.seconds = [](const KernelCase& kernel) -> absl::StatusOr<double> { return Seconds(kernel); };
-  const std::vector<ProgramCase> cases = CasesOf({&*program});
-  for (const ProgramCase& one : cases) seconds[one.key] = Seconds(one.kernel);
+  measure.seconds = [](const exec::KernelCase& kernel) -> absl::StatusOr<double> { return Seconds(kernel); };
+  const std::vector<exec::ProgramCase> cases = exec::CasesOf({&*program});
+  for (const exec::ProgramCase& one : cases) seconds[one.key] = Seconds(one.kernel);
   std::vector<std::string> left_out;
   Device& device = *cluster->mutable_device();
   device.clear_kernel_rates();
   device.clear_peaks();
-  ASSERT_TRUE(MeasureRates(LargeShapes(), measure, &device).ok());
+  ASSERT_TRUE(exec::MeasureRates(exec::LargeShapes(), measure, &device).ok());
   const Device by_work = device;
-  ASSERT_TRUE(MeasureCases(cases, measure, &device, &left_out).ok());
+  ASSERT_TRUE(exec::MeasureCases(cases, measure, &device, &left_out).ok());
   EXPECT_TRUE(left_out.empty());
 
   std::set<Kernel> kernels;
-  for (const StepRate& step : RatesOfSteps(*program, device)) {
-    EXPECT_EQ(step.rate.source, RateSource::kSame) << step.key;
+  for (const sim::StepRate& step : sim::RatesOfSteps(*program, device)) {
+    EXPECT_EQ(step.rate.source, sim::RateSource::kSame) << step.key;
     EXPECT_EQ(step.rate.entry, step.key);
     kernels.insert(step.kernel);
   }
@@ -106,10 +106,10 @@ TEST_P(SpeedRowRates, EveryStepTakesItsOwn) {
   for (const Kernel kernel : {MATMUL, ATTENTION, ATTENTION_BACKWARD, CROSS_ENTROPY, ADAMW}) {
     EXPECT_EQ(kernels.count(kernel), 1u) << Kernel_Name(kernel);
   }
-  EXPECT_TRUE(NotesOnRates(*program, device).empty());
+  EXPECT_TRUE(sim::NotesOnRates(*program, device).empty());
   // Another program on that cluster: no kernel of these is without a rate.
-  for (const StepRate& step : RatesOfSteps(*program, by_work)) {
-    EXPECT_EQ(step.rate.source, RateSource::kByWork) << step.key;
+  for (const sim::StepRate& step : sim::RatesOfSteps(*program, by_work)) {
+    EXPECT_EQ(step.rate.source, sim::RateSource::kByWork) << step.key;
   }
 
   // So a repetition computes for as long as its steps were measured to take, one after the other; those of one launch
@@ -140,9 +140,9 @@ TEST_P(SpeedRowRates, EveryStepTakesItsOwn) {
   }
   // Four steps of every tensor's, and two of every norm's in each microbatch.
   EXPECT_GT(joined, 1000);
-  SimulateOptions options;
-  options.cost = BestCostModel(*cluster);
-  const absl::StatusOr<Simulation> simulation = Simulate(*program, *cluster, options);
+  sim::SimulateOptions options;
+  options.cost = sim::BestCostModel(*cluster);
+  const absl::StatusOr<sim::Simulation> simulation = sim::Simulate(*program, *cluster, options);
   ASSERT_TRUE(simulation.ok()) << simulation.status();
   EXPECT_NEAR(simulation->report.per_rank(0).busy_seconds(), busy, 1e-6 * busy);
 }

@@ -1,5 +1,5 @@
 // Launches of compiled plans: what a prediction counts (PlacedStepsOf of the program) is what a backend is asked for.
-#include "proto/step_runs.h"
+#include "proto/util/step_runs.h"
 
 #include <algorithm>
 #include <memory>
@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/deferred_device.h"
-#include "executor/run.h"
+#include "executor/run/run.h"
+#include "executor/testing/deferred_device.h"
 #include "gtest/gtest.h"
-#include "proto/mesh.h"
-#include "proto/status.h"
+#include "proto/util/mesh.h"
+#include "proto/util/status.h"
 #include "tests/e2e/outcome.h"
 #include "tests/e2e/tiny_gpt.h"
 
@@ -27,41 +27,44 @@ std::mutex mutex;
 Launches asked_for;
 
 // The CPU's kernels; prepares nothing, but notes what it is asked to.
-class NotingBackend : public Backend {
+class NotingBackend : public exec::Backend {
  public:
-  absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
-                   const StepContext& context) override {
+  absl::Status Run(const Step& step, absl::Span<const exec::TensorView> inputs,
+                   absl::Span<const exec::TensorView> outputs, const exec::StepContext& context) override {
     return cpu_->Run(step, inputs, outputs, context);
   }
-  absl::StatusOr<std::unique_ptr<StepRun>> PrepareRun(absl::Span<const StepOfRun> steps) override {
+  absl::StatusOr<std::unique_ptr<exec::StepRun>> PrepareRun(absl::Span<const exec::StepOfRun> steps) override {
     std::string names;
-    for (const StepOfRun& step : steps) absl::StrAppend(&names, step.step->name(), " ");
+    for (const exec::StepOfRun& step : steps) absl::StrAppend(&names, step.step->name(), " ");
     const std::lock_guard<std::mutex> lock(mutex);
     asked_for.push_back(std::move(names));
-    return std::unique_ptr<StepRun>();
+    return std::unique_ptr<exec::StepRun>();
   }
 
  private:
-  const std::unique_ptr<Backend> cpu_ = MakeCpuBackend(1);
+  const std::unique_ptr<exec::Backend> cpu_ = exec::MakeCpuBackend(1);
 };
 
-RunOptions Noting(bool deferred) {
-  static const BackendEntry on_host = {
-      "noting", [](const DeviceOptions&) -> absl::StatusOr<std::unique_ptr<ComputeDevice>> { return MakeHostDevice(); },
-      [](ComputeDevice*, const BackendOptions&) -> absl::StatusOr<std::unique_ptr<Backend>> {
+exec::RunOptions Noting(bool deferred) {
+  static const exec::BackendEntry on_host = {
+      "noting",
+      [](const exec::DeviceOptions&) -> absl::StatusOr<std::unique_ptr<exec::ComputeDevice>> {
+        return exec::MakeHostDevice();
+      },
+      [](exec::ComputeDevice*, const exec::BackendOptions&) -> absl::StatusOr<std::unique_ptr<exec::Backend>> {
         return std::make_unique<NotingBackend>();
       },
       "notes runs"};
-  static const BackendEntry on_device = {
+  static const exec::BackendEntry on_device = {
       "noting deferred",
-      [](const DeviceOptions& options) -> absl::StatusOr<std::unique_ptr<ComputeDevice>> {
-        return std::make_unique<DeferredDevice>(static_cast<uint64_t>(options.ordinal));
+      [](const exec::DeviceOptions& options) -> absl::StatusOr<std::unique_ptr<exec::ComputeDevice>> {
+        return std::make_unique<exec::DeferredDevice>(static_cast<uint64_t>(options.ordinal));
       },
-      [](ComputeDevice* device, const BackendOptions&) -> absl::StatusOr<std::unique_ptr<Backend>> {
-        return MakeDeferredBackend(static_cast<DeferredDevice*>(device), std::make_unique<NotingBackend>());
+      [](exec::ComputeDevice* device, const exec::BackendOptions&) -> absl::StatusOr<std::unique_ptr<exec::Backend>> {
+        return exec::MakeDeferredBackend(static_cast<exec::DeferredDevice*>(device), std::make_unique<NotingBackend>());
       },
       "notes runs"};
-  RunOptions options;
+  exec::RunOptions options;
   options.backend = deferred ? &on_device : &on_host;
   return options;
 }

@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/verify/verify.h"
 #include "schedules/collective/plan.h"
 #include "tests/e2e/outcome.h"
 #include "tests/e2e/tiny_gpt.h"
+#include "verifier/verify.h"
 
 namespace weft {
 namespace {
@@ -26,7 +26,7 @@ TinyPlan PlanOf(const std::string& mesh, const std::string& fields = "", const s
   return plan;
 }
 
-Outcome Must(const TinyPlan& plan, RunOptions options = {}) {
+Outcome Must(const TinyPlan& plan, exec::RunOptions options = {}) {
   const auto outcome = TrainTiny(plan, std::move(options));
   EXPECT_TRUE(outcome.ok()) << plan.Name() << ": " << outcome.status();
   return outcome.ok() ? *outcome : Outcome();
@@ -131,7 +131,7 @@ TEST(StochasticRoundingTest, AResumeChangesNoBit) {
        {PlanOf("pipe1"), PlanOf("pipe2 data2", "zero { stage: 3 }"),
         PlanOf("data2", "zero { stage: 1 } offload { optimizer: true bucket_elements: 3000 }")}) {
     std::filesystem::remove_all(directory);
-    RunOptions options;
+    exec::RunOptions options;
     options.checkpoint.directory = directory;
     options.steps = 2;
     Outcome joined = Must(PlanOf("data2", "zero { stage: 2 }"), options);
@@ -193,13 +193,13 @@ TEST(StochasticRoundingTest, AResumeChangesNoMoment) {
   const std::string directory = ::testing::TempDir() + "/moments_resume";
   const auto half_of = [&](const TinyPlan& first) {
     std::filesystem::remove_all(directory);
-    RunOptions options;
+    exec::RunOptions options;
     options.checkpoint.directory = directory;
     options.steps = 2;
     return Must(first, options);
   };
   std::vector<std::string> notes;
-  RunOptions rest;
+  exec::RunOptions rest;
   rest.checkpoint.directory = directory;
   rest.resume = true;
   rest.on_note = [&](const std::string& note) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/run.h"
+#include "executor/run/run.h"
 #include "gtest/gtest.h"
 #include "tests/e2e/agreement.h"
 #include "tests/e2e/tiny_gpt.h"
@@ -37,7 +37,7 @@ TEST(Tf32, PlansAgree) {
     for (const TinyPlan& other : others) {
       for (const int threads : {1, 3}) {
         if (threads > 1 && other.pipe > 1 && other.schedule != "zb-v") continue;
-        RunOptions options;
+        exec::RunOptions options;
         options.threads_per_rank = threads;
         ExpectSame(Must(Train(other, options), other.Name()), one, absl::StrCat(other.Name(), ", ", threads));
       }
@@ -90,7 +90,7 @@ TEST(Tf32, CheckpointsAreThoseOfSinglePrecision) {
   TinyPlan plan = Small(), single = Small();
   single.precision = "";
   const std::string directory = ::testing::TempDir() + "/tf32_cross";
-  RunOptions options;
+  exec::RunOptions options;
   options.checkpoint.directory = directory;
   options.steps = 3;
   const Outcome first = Must(Train(single, options), "fp32");

@@ -3,10 +3,10 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/compile.h"
 #include "compiler/models/import_hf.h"
-#include "proto/io.h"
-#include "proto/status.h"
+#include "planner/compile.h"
+#include "proto/io/io.h"
+#include "proto/util/status.h"
 #include "tests/e2e/tiny_mesh.h"
 
 namespace weft {
@@ -89,7 +89,7 @@ absl::StatusOr<Program> CompileTiny(const TinyPlan& plan) {
           "peaks { dtype: BF16 flops_per_second: 1e11 } peaks { dtype: FP64 flops_per_second: 1e11 } "
           "peaks { dtype: FP16 flops_per_second: 1e11 } peaks { dtype: TF32 flops_per_second: 1e11 } } "
           "intra_node { bytes_per_second: 1e10 latency_seconds: 1e-6 } host { bytes_per_second: 1e10 }"));
-  return Compile(model, recipe, message, cluster, {});
+  return planner::CompilePlan(model, recipe, message, cluster, {});
 }
 
 absl::Status WriteTinyText(const std::string& path) {
@@ -101,12 +101,12 @@ absl::Status WriteTinyText(const std::string& path) {
   return WriteFileAtomic(path, text);
 }
 
-absl::StatusOr<std::unique_ptr<DataSource>> OpenTinyText(const std::string& path, const Program& program) {
-  return OpenData({.path = path,
-                   .sequence_length = program.recipe().sequence_length(),
-                   .vocabulary = program.vocabulary(),
-                   .seed = program.recipe().seed(),
-                   .token_type = ""});
+absl::StatusOr<std::unique_ptr<exec::DataSource>> OpenTinyText(const std::string& path, const Program& program) {
+  return exec::OpenData({.path = path,
+                         .sequence_length = program.recipe().sequence_length(),
+                         .vocabulary = program.vocabulary(),
+                         .seed = program.recipe().seed(),
+                         .token_type = ""});
 }
 
 }  // namespace weft

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "executor/data.h"
+#include "executor/data/data.h"
 #include "proto/program.pb.h"
 
 namespace weft {
@@ -56,7 +56,7 @@ absl::StatusOr<Program> CompileTiny(const TinyPlan& plan);
 
 // Writes deterministic text to `path` and opens it for the program.
 absl::Status WriteTinyText(const std::string& path);
-absl::StatusOr<std::unique_ptr<DataSource>> OpenTinyText(const std::string& path, const Program& program);
+absl::StatusOr<std::unique_ptr<exec::DataSource>> OpenTinyText(const std::string& path, const Program& program);
 
 }  // namespace weft
 

@@ -3,11 +3,11 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/compile.h"
 #include "compiler/models/unet_graph.h"
-#include "executor/image_format.h"
-#include "proto/io.h"
-#include "proto/status.h"
+#include "executor/data/image_format.h"
+#include "planner/compile.h"
+#include "proto/io/io.h"
+#include "proto/util/status.h"
 #include "tests/e2e/tiny_mesh.h"
 
 namespace weft {
@@ -67,12 +67,12 @@ absl::StatusOr<Program> CompileUnet(const UnetPlan& plan, int sequence_length) {
       ParseTiny<Plan>(absl::StrCat("mesh { ", MeshOf(plan), " } schedule { name: '", plan.schedule, "' ",
                                    plan.schedule_fields, " } ", plan.plan_fields, " recompute { mode: ", plan.recompute,
                                    " } accumulation: ", plan.exact ? "EXACT" : "IN_ORDER", " ", precision)));
-  return Compile(TinyUnet(plan.scale_shift), recipe, message, TinyCluster(), {});
+  return planner::CompilePlan(TinyUnet(plan.scale_shift), recipe, message, TinyCluster(), {});
 }
 
 absl::Status WriteTinyImages(const std::string& path) {
-  const ImageLayout layout = {.count = 20, .channels = 3, .height = 8, .width = 8, .bytes_per_element = 1};
-  std::string bytes = ImageFileHeader(layout);
+  const exec::ImageLayout layout = {.count = 20, .channels = 3, .height = 8, .width = 8, .bytes_per_element = 1};
+  std::string bytes = exec::ImageFileHeader(layout);
   for (int image = 0; image < 20; ++image) {
     for (int i = 0; i < 8 * 8 * 3; ++i) {
       bytes += static_cast<char>(static_cast<int>(127.5 + 120 * std::sin(0.3 * image + 0.05 * (image % 3 + 1) * i)));

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "executor/data.h"
-#include "executor/run.h"
+#include "executor/data/data.h"
+#include "executor/run/run.h"
 #include "gtest/gtest.h"
 #include "simulator/simulate.h"
 #include "tests/e2e/tiny_unet.h"
@@ -32,19 +32,19 @@ struct Outcome {
 absl::StatusOr<Outcome> Train(const UnetPlan& plan) {
   const absl::StatusOr<Program> program = CompileUnet(plan);
   if (!program.ok()) return program.status();
-  const auto data = OpenData(DataOptionsOf(*program, ImagePath()));
+  const auto data = exec::OpenData(exec::DataOptionsOf(*program, ImagePath()));
   if (!data.ok()) return data.status();
-  RunOptions options;
+  exec::RunOptions options;
   options.collect_weights = true;
   options.threads_per_rank = plan.threads;
-  const absl::StatusOr<RunResult> result = RunInProcess(*program, **data, options);
+  const absl::StatusOr<exec::RunResult> result = exec::RunInProcess(*program, **data, options);
   if (!result.ok()) return result.status();
   Outcome outcome;
   for (const RunStep& step : result->report.steps()) {
     outcome.losses.push_back(step.loss());
     outcome.norms.push_back(step.grad_norm());
   }
-  for (const TensorData& tensor : result->weights) outcome.weights.push_back(tensor.bytes);
+  for (const exec::TensorData& tensor : result->weights) outcome.weights.push_back(tensor.bytes);
   return outcome;
 }
 
@@ -124,7 +124,7 @@ TEST(UnetOneLossTest, SkipConnectionsLeadToTheNextStage) {
     EXPECT_EQ(skip.from_stage(), 0);
     EXPECT_EQ(skip.to_stage(), 1);
   }
-  const auto simulated = Simulate(*program, TinyCluster(), {});
+  const auto simulated = sim::Simulate(*program, TinyCluster(), {});
   ASSERT_TRUE(simulated.ok()) << simulated.status();
   EXPECT_GT(simulated->report.mfu(), 0);
 }

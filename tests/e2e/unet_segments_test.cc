@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/lower_segments.h"
 #include "compiler/models/import_hf.h"
-#include "compiler/segments.h"
-#include "executor/backend.h"
-#include "executor/data.h"
+#include "compiler/segments/segment_set.h"
+#include "executor/data/data.h"
+#include "executor/interface/backend.h"
 #include "gtest/gtest.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 #include "tests/e2e/segment_run.h"
 #include "tests/golden/golden.h"
 
@@ -38,8 +39,8 @@ struct Variant {
 // Buffers of one rank that holds all stages.
 class Machine {
  public:
-  Machine(const SegmentSet& set, const Golden& golden, const DataSource* data, const Variant& variant)
-      : set_(set), golden_(golden), data_(data), variant_(variant), backend_(MakeCpuBackend(1)) {}
+  Machine(const SegmentSet& set, const Golden& golden, const exec::DataSource* data, const Variant& variant)
+      : set_(set), golden_(golden), data_(data), variant_(variant), backend_(exec::MakeCpuBackend(1)) {}
 
   void Train() {
     const int stages = static_cast<int>(set_.stages.size());
@@ -71,7 +72,7 @@ class Machine {
   void Run(const StageSegment& s, int microbatch) {
     std::vector<char*> operands;
     for (const SegmentOperand& operand : s.operands) operands.push_back(Buffer(s, operand, microbatch).data());
-    StepContext context;
+    exec::StepContext context;
     context.seed = static_cast<uint64_t>(golden_.numbers.at("seed"));
     context.global_microbatch = microbatch;
     context.first_sample = microbatch * variant_.microbatch;
@@ -133,9 +134,9 @@ class Machine {
 
   const SegmentSet& set_;
   const Golden& golden_;
-  const DataSource* data_;
+  const exec::DataSource* data_;
   const Variant variant_;
-  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<exec::Backend> backend_;
   std::map<std::string, Bytes> buffers_;
 };
 
@@ -151,12 +152,12 @@ class UnetSegmentsTest : public testing::TestWithParam<const char*> {
     const auto graph = ImportHuggingFaceConfig(*config, "unet");
     ASSERT_TRUE(graph.ok()) << graph.status();
     graph_ = *graph;
-    auto data = OpenData({.path = folder + "/images.img",
-                          .sequence_length = 64,
-                          .seed = static_cast<uint64_t>(golden_.numbers.at("seed")),
-                          .token_type = "",
-                          .image_size = 8,
-                          .image_channels = 3});
+    auto data = exec::OpenData({.path = folder + "/images.img",
+                                .sequence_length = 64,
+                                .seed = static_cast<uint64_t>(golden_.numbers.at("seed")),
+                                .token_type = "",
+                                .image_size = 8,
+                                .image_channels = 3});
     ASSERT_TRUE(data.ok()) << data.status();
     data_ = *std::move(data);
   }
@@ -191,7 +192,7 @@ class UnetSegmentsTest : public testing::TestWithParam<const char*> {
 
   Golden golden_;
   ModelGraph graph_;
-  std::unique_ptr<DataSource> data_;
+  std::unique_ptr<exec::DataSource> data_;
 };
 
 TEST_P(UnetSegmentsTest, GradientsArePyTorchs) {

@@ -4,8 +4,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/verify/verify.h"
 #include "tests/e2e/tiny_unet.h"
+#include "verifier/verify.h"
 
 namespace weft {
 namespace {

@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/compile.h"
 #include "compiler/models/import_hf.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "proto/status.h"
+#include "planner/compile.h"
+#include "proto/util/status.h"
 #include "simulator/simulate.h"
 #include "tests/e2e/outcome.h"
 #include "tests/e2e/tiny_gpt.h"
@@ -125,11 +125,11 @@ absl::StatusOr<Simulated> SimulateGpt2(const Setting& setting, const std::string
          intra_node { latency_seconds: 1e-6 bytes_per_second: )",
       setting.bytes_per_second, " } inter_node { bytes_per_second: 1e10 latency_seconds: 1e-5 }"));
   Simulated simulated;
-  CompileOptions options;
-  options.ways_out = false;
+  planner::CompileOptions options;
+  options.remedies = false;
   options.notes = &simulated.notes;
-  WEFT_ASSIGN_OR_RETURN(const Program program, Compile(model, recipe, plan, cluster, options));
-  WEFT_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(program, cluster, {}));
+  WEFT_ASSIGN_OR_RETURN(const Program program, planner::CompilePlan(model, recipe, plan, cluster, options));
+  WEFT_ASSIGN_OR_RETURN(const sim::Simulation simulation, sim::Simulate(program, cluster, {}));
   simulated.seconds = simulation.report.iteration_seconds();
   simulated.bytes = PlannedDeviceBytes(program);
   return simulated;

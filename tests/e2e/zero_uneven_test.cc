@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "proto/units.h"
+#include "proto/util/units.h"
 #include "tests/e2e/agreement.h"
 #include "tests/e2e/tiny_gpt.h"
 

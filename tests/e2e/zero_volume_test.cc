@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "proto/mesh.h"
-#include "proto/units.h"
+#include "proto/util/mesh.h"
+#include "proto/util/units.h"
 #include "tests/e2e/tiny_gpt.h"
 
 namespace weft {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/data.h"
-#include "executor/token_format.h"
+#include "executor/data/data.h"
+#include "executor/data/token_format.h"
 #include "tests/fuzz/require.h"
 
 using weft::Require;
@@ -22,13 +22,13 @@ namespace {
 void OpenAndRead(absl::string_view bytes, const char* type) {
   const int fd = memfd_create("data_fuzz", MFD_CLOEXEC);
   Require(fd >= 0 && write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
-  weft::DataOptions options;
+  weft::exec::DataOptions options;
   options.path = absl::StrCat("/proc/self/fd/", fd);
   options.sequence_length = 5;
   options.vocabulary = 300;
   options.seed = 1;
   options.token_type = type;
-  const auto data = weft::OpenData(options);
+  const auto data = weft::exec::OpenData(options);
   Require(data.ok() || !data.status().message().empty());
   if (data.ok()) {
     Require((*data)->windows() >= 1);
@@ -47,13 +47,13 @@ void OpenAndRead(absl::string_view bytes, const char* type) {
 void OpenAndReadImages(absl::string_view bytes) {
   const int fd = memfd_create("data_fuzz", MFD_CLOEXEC);
   Require(fd >= 0 && write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
-  weft::DataOptions options;
+  weft::exec::DataOptions options;
   options.path = absl::StrCat("/proc/self/fd/", fd);
   options.sequence_length = 4;
   options.seed = 1;
   options.image_size = 2;
   options.image_channels = 1;
-  const auto data = weft::OpenData(options);
+  const auto data = weft::exec::OpenData(options);
   Require(data.ok() || !data.status().message().empty());
   if (data.ok()) {
     Require((*data)->windows() >= 1);
@@ -79,7 +79,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     OpenAndRead(bytes, kTypes[data[0] % 5]);
   } else {
     constexpr int64_t kBinBytes = 48;
-    const auto layout = weft::ParseMegatronIndex(bytes, kBinBytes, "fuzz");
+    const auto layout = weft::exec::ParseMegatronIndex(bytes, kBinBytes, "fuzz");
     if (layout.ok()) Require(layout->offset + layout->count * layout->bytes_per_token == kBinBytes);
   }
   return 0;

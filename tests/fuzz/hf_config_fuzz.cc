@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "compiler/models/import_hf.h"
-#include "proto/validate.h"
+#include "proto/validate/validate.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view json(reinterpret_cast<const char*>(data), size);

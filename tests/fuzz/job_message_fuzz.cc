@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "executor/handshake.h"
-#include "executor/store_message.h"
+#include "executor/job/handshake.h"
+#include "executor/job/store_message.h"
 #include "executor/transports/tcp_frame.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -16,46 +16,46 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   switch (data[0] % 5) {
     case 0: {
       // Whatever is read is written as it was, and messages are within their bounds.
-      weft::StoreMessageReader reader;
+      weft::exec::StoreMessageReader reader;
       std::string message;
       const size_t step = 1 + data[1];
       for (size_t at = 0; at < bytes.size(); at += step) {
         if (!reader.Append(bytes.substr(at, step)).ok()) return 0;
         while (reader.Next(&message)) {
-          if (message.empty() || message.size() > weft::kMostStoreMessageBytes) std::abort();
-          const auto request = weft::DecodeStoreRequest(message);
-          if (request.ok() && weft::EncodeStoreRequest(*request) != message) std::abort();
+          if (message.empty() || message.size() > weft::exec::kMostStoreMessageBytes) std::abort();
+          const auto request = weft::exec::DecodeStoreRequest(message);
+          if (request.ok() && weft::exec::EncodeStoreRequest(*request) != message) std::abort();
         }
       }
       return 0;
     }
     case 1: {
-      const auto request = weft::DecodeStoreRequest(bytes);
-      if (request.ok() && weft::EncodeStoreRequest(*request) != bytes) std::abort();
+      const auto request = weft::exec::DecodeStoreRequest(bytes);
+      if (request.ok() && weft::exec::EncodeStoreRequest(*request) != bytes) std::abort();
       return 0;
     }
     case 2: {
-      const auto reply = weft::DecodeStoreReply(bytes);
-      const std::string again = weft::EncodeStoreReply(reply.status(), reply.ok() ? *reply : "");
+      const auto reply = weft::exec::DecodeStoreReply(bytes);
+      const std::string again = weft::exec::EncodeStoreReply(reply.status(), reply.ok() ? *reply : "");
       // What is no reply has a message of its own.
       if (!absl::IsInvalidArgument(reply.status()) && again != bytes) std::abort();
-      if (weft::DecodeFailure(bytes).ok()) std::abort();
+      if (weft::exec::DecodeFailure(bytes).ok()) std::abort();
       return 0;
     }
     case 3: {
-      const auto hello = weft::DecodeHello(bytes);
-      if (hello.ok() && weft::EncodeHello(*hello) != bytes) std::abort();
+      const auto hello = weft::exec::DecodeHello(bytes);
+      if (hello.ok() && weft::exec::EncodeHello(*hello) != bytes) std::abort();
       return 0;
     }
     default: {
-      const auto frame = weft::ParseFrame(bytes.substr(0, weft::kFrameBytes), 1 + data[1]);
+      const auto frame = weft::exec::ParseFrame(bytes.substr(0, weft::exec::kFrameBytes), 1 + data[1]);
       if (frame.ok()) {
-        if (frame->payload > weft::kMostPartBytes || frame->channel < 0 || frame->bytes < 0) std::abort();
+        if (frame->payload > weft::exec::kMostPartBytes || frame->channel < 0 || frame->bytes < 0) std::abort();
         std::string again;
-        weft::AppendFrame(&again, *frame);
-        if (again != bytes.substr(0, weft::kFrameBytes)) std::abort();
+        weft::exec::AppendFrame(&again, *frame);
+        if (again != bytes.substr(0, weft::exec::kFrameBytes)) std::abort();
       }
-      if (weft::DecodeStatus(bytes).ok()) std::abort();
+      if (weft::exec::DecodeStatus(bytes).ok()) std::abort();
       return 0;
     }
   }

@@ -5,7 +5,7 @@
 
 #include "executor/checkpoint/checkpoint.h"
 #include "executor/checkpoint/checkpoint_pieces.h"
-#include "proto/io.h"
+#include "proto/io/io.h"
 #include "tests/fuzz/require.h"
 
 using weft::Require;
@@ -28,7 +28,7 @@ weft::Program SmallProgram() {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
-  const auto manifest = weft::ParseManifest(bytes, "fuzz");
+  const auto manifest = weft::exec::ParseManifest(bytes, "fuzz");
   if (!manifest.ok()) {
     Require(manifest.status().message().substr(0, 5) == "fuzz:");
     return 0;
@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     // Names stay within the folder of the checkpoint.
     Require(!file.name().empty() && file.name().find('/') == std::string::npos);
   }
-  Require(weft::ParseManifest(manifest->SerializeAsString(), "again").ok());
+  Require(weft::exec::ParseManifest(manifest->SerializeAsString(), "again").ok());
   for (const weft::CheckpointPiece& piece : manifest->pieces()) {
     const auto& shape = manifest->tensors(piece.tensor()).shape();
     int64_t elements = 1;
@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (elements > 100000) continue;
     // Every run lies within the tensor, and they are the piece.
     int64_t next = 0;
-    for (const weft::TensorRun& run : weft::RunsOf(weft::GetPiece(piece), shape)) {
+    for (const weft::exec::TensorRun& run : weft::exec::RunsOf(weft::exec::GetPiece(piece), shape)) {
       Require(run.position == next && run.count > 0 && run.logical >= 0 && run.logical + run.count <= elements);
       next += run.count;
     }
@@ -62,13 +62,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const int64_t extent : manifest->tensors(all[0]->tensor()).shape()) elements *= extent;
   }
   if (!all.empty() && elements <= 100000) {
-    const auto joined = weft::JoinPieces(*manifest, all, [](const weft::CheckpointPiece& piece) {
-      return absl::StatusOr<weft::TensorData>(
-          weft::TensorData{weft::FP32, {piece.count()}, std::vector<std::byte>(piece.count() * 4)});
+    const auto joined = weft::exec::JoinPieces(*manifest, all, [](const weft::CheckpointPiece& piece) {
+      return absl::StatusOr<weft::exec::TensorData>(
+          weft::exec::TensorData{weft::FP32, {piece.count()}, std::vector<std::byte>(piece.count() * 4)});
     });
     if (joined.ok()) Require(static_cast<int64_t>(joined->bytes.size()) == elements * 4);
   }
-  const absl::Status continues = weft::CheckContinues(*manifest, "fuzz", SmallProgram());
+  const absl::Status continues = weft::exec::CheckContinues(*manifest, "fuzz", SmallProgram());
   if (continues.ok()) Require(manifest->tensors_size() == 1 && manifest->tensors(0).name() == "wte");
   return 0;
 }

@@ -5,16 +5,16 @@
 #include <string>
 #include <type_traits>
 
-#include "proto/io.h"
-#include "proto/json.h"
+#include "proto/io/io.h"
+#include "proto/io/json.h"
 #include "proto/program.pb.h"
 #include "proto/trace.pb.h"
-#include "proto/validate.h"
-#include "proto/verify/verify.h"
+#include "proto/validate/validate.h"
 #include "simulator/compare/compare.h"
 #include "simulator/network/placement.h"
 #include "simulator/network/topology.h"
 #include "tests/fuzz/require.h"
+#include "verifier/verify.h"
 
 namespace weft {
 namespace {
@@ -30,14 +30,14 @@ Fuzzed ReadBack(const std::string& bytes) {
 // What is valid can be placed on, and a message gets from any device to any other or is refused.
 [[maybe_unused]] void RunTopology(const Cluster& cluster) {
   if (cluster.nodes() > 1024) return;
-  const absl::StatusOr<RankPlacement> placement = RankPlacement::Make(5, cluster);
+  const absl::StatusOr<sim::RankPlacement> placement = sim::RankPlacement::Make(5, cluster);
   if (!placement.ok()) return;
-  const absl::StatusOr<Topology> topology = Topology::Make(cluster, *placement);
+  const absl::StatusOr<sim::Topology> topology = sim::Topology::Make(cluster, *placement);
   if (!topology.ok()) return;
   for (int64_t from = 0; from < placement->ranks(); ++from) {
     Require(placement->SpeedOf(from) > 0);
     for (int64_t to = 0; to < placement->ranks(); ++to) {
-      const absl::StatusOr<LinkRoute> route = topology->RouteOfRanks(from, to);
+      const absl::StatusOr<sim::LinkRoute> route = topology->RouteOfRanks(from, to);
       if (!route.ok()) continue;
       Require(route->links.empty() == (from == to));
       for (const int32_t link : route->links) Require(!topology->LinkName(link).empty());
@@ -63,7 +63,7 @@ void RunValidator(T message) {
   } else if constexpr (std::is_same_v<T, ModelGraph>) {
     Validate(message).IgnoreError();
   } else if constexpr (std::is_same_v<T, Trace>) {
-    if (ValidateTrace(message).ok()) SummarizeTrace(message);
+    if (sim::ValidateTrace(message).ok()) sim::SummarizeTrace(message);
   } else if constexpr (std::is_same_v<T, Program>) {
     for (const Finding& finding : FindViolations(message, {.allow_unfit = true, .max_findings = 3})) {
       Require(!finding.rule.empty() && !finding.message.empty());

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "proto/crc32c.h"
-#include "proto/program_file.h"
+#include "proto/io/crc32c.h"
+#include "proto/io/program_file.h"
 
 namespace {
 

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/strings/str_split.h"
-#include "proto/io.h"
-#include "proto/set_field.h"
+#include "proto/io/io.h"
+#include "proto/io/set_field.h"
 #include "tests/fuzz/require.h"
 
 using weft::Require;

@@ -14,10 +14,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 1) return 0;
   int fds[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) != 0) return 0;
-  const weft::Socket other(fds[1]);
+  const weft::exec::Socket other(fds[1]);
   int done = 0;
-  weft::TcpPeer::Events events;
-  events.on_done = [&](weft::Transfer* transfer) {
+  weft::exec::TcpPeer::Events events;
+  events.on_done = [&](weft::exec::Transfer* transfer) {
     transfer->done = true;
     ++done;
   };
@@ -30,11 +30,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   events.on_error = [](const absl::Status& status) {
     if (status.ok()) std::abort();
   };
-  weft::TcpPeer peer(0, 1, 3, {weft::Socket(fds[0]), 1, "host"}, &events);
-  std::deque<weft::Transfer> transfers;
+  weft::exec::TcpPeer peer(0, 1, 3, {weft::exec::Socket(fds[0]), 1, "host"}, &events);
+  std::deque<weft::exec::Transfer> transfers;
   char memory[16][64];
   for (int i = 0; i < 16; ++i) {
-    weft::Transfer& transfer = transfers.emplace_back();
+    weft::exec::Transfer& transfer = transfers.emplace_back();
     transfer.data = memory[i];
     transfer.bytes = i * 4;
     transfer.channel = i % 4;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "cli/trace_file.h"
+#include "cli/results/trace_file.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "proto/trace.pb.h"
 #include "simulator/compare/compare.h"
@@ -16,8 +16,8 @@ namespace {
 void Check(absl::string_view bytes) {
   const absl::StatusOr<weft::Trace> trace = weft::ParseTrace(bytes, "fuzz");
   if (!trace.ok()) return;
-  if (weft::SummarizeTrace(*trace).per_rank_size() != trace->ranks_size()) std::abort();
-  if (!weft::CompareTraces(*trace, *trace, nullptr).ok()) std::abort();
+  if (weft::sim::SummarizeTrace(*trace).per_rank_size() != trace->ranks_size()) std::abort();
+  if (!weft::sim::CompareTraces(*trace, *trace, nullptr).ok()) std::abort();
   weft::Trace again = *weft::ParseTrace(weft::WithTrace("{}", *trace), "again");
   again.set_crc(trace->crc());
   if (!google::protobuf::util::MessageDifferencer::Equals(again, *trace)) std::abort();

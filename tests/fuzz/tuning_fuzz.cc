@@ -7,9 +7,9 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto table = weft::cuda::TuningTable::Parse(text, "fuzz");
+  const auto table = weft::exec::cuda::TuningTable::Parse(text, "fuzz");
   if (!table.ok()) return 0;
-  const auto again = weft::cuda::TuningTable::Parse(table->Text(), "again");
+  const auto again = weft::exec::cuda::TuningTable::Parse(table->Text(), "again");
   if (!again.ok() || again->Text() != table->Text() || again->Digest() != table->Digest()) std::abort();
   return 0;
 }

@@ -11,16 +11,16 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "executor/safetensors.h"
-#include "proto/status.h"
+#include "executor/state/safetensors.h"
+#include "proto/util/status.h"
 
 namespace weft {
 namespace {
 
 absl::StatusOr<GoldenTensors> ReadTensors(const std::string& path) {
-  WEFT_ASSIGN_OR_RETURN(std::unique_ptr<SafetensorsReader> reader, SafetensorsReader::Open(path));
+  WEFT_ASSIGN_OR_RETURN(std::unique_ptr<exec::SafetensorsReader> reader, exec::SafetensorsReader::Open(path));
   GoldenTensors tensors;
-  for (const SafetensorsEntry& entry : reader->entries()) {
+  for (const exec::SafetensorsEntry& entry : reader->entries()) {
     std::vector<std::byte> bytes;
     WEFT_RETURN_IF_ERROR(reader->Read(entry, &bytes));
     int64_t elements = 1;
@@ -28,7 +28,7 @@ absl::StatusOr<GoldenTensors> ReadTensors(const std::string& path) {
     std::vector<double>& values = tensors[entry.name];
     values.resize(elements);
     const auto target = absl::MakeSpan(reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(double));
-    WEFT_RETURN_IF_ERROR(ConvertFloats(entry.dtype, bytes, FP64, target));
+    WEFT_RETURN_IF_ERROR(exec::ConvertFloats(entry.dtype, bytes, FP64, target));
   }
   return tensors;
 }

@@ -4,10 +4,10 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/compile.h"
 #include "compiler/models/load_model.h"
 #include "gtest/gtest.h"
-#include "proto/status.h"
+#include "planner/compile.h"
+#include "proto/util/status.h"
 
 namespace weft {
 
@@ -75,12 +75,12 @@ absl::StatusOr<Program> CompileGolden(const std::string& folder, const Recipe& r
   axis->set_size(golden.pipe);
   plan.set_accumulation(golden.accumulation);
   *plan.mutable_precision() = AllIn(golden.dtype);
-  CompileOptions options;
+  planner::CompileOptions options;
   options.evaluation = false;
-  return Compile(model, recipe, plan, OneNode(golden.pipe), options);
+  return planner::CompilePlan(model, recipe, plan, OneNode(golden.pipe), options);
 }
 
-std::vector<double> Doubles(const TensorData& tensor) {
+std::vector<double> Doubles(const exec::TensorData& tensor) {
   const size_t size = tensor.dtype == FP64 ? 8 : 4;
   std::vector<double> values(tensor.bytes.size() / size);
   for (size_t i = 0; i < values.size(); ++i) {
@@ -95,7 +95,7 @@ std::vector<double> Doubles(const TensorData& tensor) {
   return values;
 }
 
-void ExpectGradients(const Golden& golden, const Program& program, const RunResult& result) {
+void ExpectGradients(const Golden& golden, const Program& program, const exec::RunResult& result) {
   ASSERT_EQ(result.report.steps_size(), 1);
   EXPECT_NEAR(result.report.steps(0).loss(), golden.numbers.at("loss_fp64"), 1e-12);
   EXPECT_NEAR(result.report.steps(0).grad_norm(), golden.grad_norms_fp64[0], 1e-10);
@@ -112,7 +112,7 @@ void ExpectGradients(const Golden& golden, const Program& program, const RunResu
 }
 
 void ExpectTraining(const Golden& golden, DType dtype, const LossDistance& distance, const Program& program,
-                    const RunResult& result) {
+                    const exec::RunResult& result) {
   const bool double_precision = dtype == FP64;
   const std::vector<double>& losses = double_precision ? golden.losses_fp64 : golden.losses_fp32;
   const std::vector<double>& norms = double_precision ? golden.grad_norms_fp64 : golden.grad_norms_fp32;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "executor/data.h"
-#include "executor/run.h"
+#include "executor/data/data.h"
+#include "executor/run/run.h"
 #include "proto/cluster.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/program.pb.h"
@@ -40,17 +40,17 @@ Cluster OneNode(int64_t devices);
 absl::StatusOr<Program> CompileGolden(const std::string& folder, const Recipe& recipe, const GoldenPlan& plan);
 
 // Elements of FP32 or FP64.
-std::vector<double> Doubles(const TensorData& tensor);
+std::vector<double> Doubles(const exec::TensorData& tensor);
 
 // Of a run of GoldenRecipe(gradients). Its one step of plain SGD with learning rate 1 takes the gradient off the
 // weights, so that the difference of weights before and after is the gradient, to the precision of the weights: 1e-16
 // of 0.02 against gradients of 1e-3.
-void ExpectGradients(const Golden& golden, const Program& program, const RunResult& result);
+void ExpectGradients(const Golden& golden, const Program& program, const exec::RunResult& result);
 
 // Losses, norms and final weights of a run of GoldenRecipe without `gradients`; `distance` is that of two losses.
 using LossDistance = std::function<double(double, double)>;
 void ExpectTraining(const Golden& golden, DType dtype, const LossDistance& distance, const Program& program,
-                    const RunResult& result);
+                    const exec::RunResult& result);
 
 }  // namespace weft
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/data.h"
-#include "executor/init.h"
-#include "executor/run.h"
+#include "executor/data/data.h"
+#include "executor/run/run.h"
+#include "executor/state/init.h"
 #include "gtest/gtest.h"
 #include "tests/golden/golden_run.h"
 
@@ -29,12 +29,12 @@ class GoldenTest : public testing::TestWithParam<Setting> {
     absl::StatusOr<Golden> golden = LoadGolden(folder_);
     ASSERT_TRUE(golden.ok()) << golden.status();
     golden_ = *std::move(golden);
-    DataOptions data;
+    exec::DataOptions data;
     data.path = "tests/golden/gpt2_tiny/text.txt";
     data.sequence_length = static_cast<int64_t>(golden_.numbers.at("sequence_length"));
     data.vocabulary = 256;
     data.seed = static_cast<uint64_t>(golden_.numbers.at("seed"));
-    auto opened = OpenData(data);
+    auto opened = exec::OpenData(data);
     ASSERT_TRUE(opened.ok()) << opened.status();
     data_ = *std::move(opened);
   }
@@ -45,18 +45,18 @@ class GoldenTest : public testing::TestWithParam<Setting> {
     return program.ok() ? *std::move(program) : Program();
   }
 
-  RunResult Train(const Program& program, const std::string& weights) const {
-    RunOptions options;
+  exec::RunResult Train(const Program& program, const std::string& weights) const {
+    exec::RunOptions options;
     options.weights = weights;
     options.collect_weights = true;
-    absl::StatusOr<RunResult> result = RunInProcess(program, *data_, options);
+    absl::StatusOr<exec::RunResult> result = exec::RunInProcess(program, *data_, options);
     EXPECT_TRUE(result.ok()) << result.status();
-    return result.ok() ? *std::move(result) : RunResult();
+    return result.ok() ? *std::move(result) : exec::RunResult();
   }
 
   std::string folder_;
   Golden golden_;
-  std::unique_ptr<DataSource> data_;
+  std::unique_ptr<exec::DataSource> data_;
 };
 
 using GoldenFp64Test = GoldenTest;
@@ -99,7 +99,7 @@ TEST(Golden, InitialValues) {
   wte.add_shape(32);
   wte.set_init_normal(0.02);
   std::vector<float> values(256 * 32);
-  InitialValues(static_cast<uint64_t>(golden->numbers.at("seed")), 0, wte, 0, absl::MakeSpan(values));
+  exec::InitialValues(static_cast<uint64_t>(golden->numbers.at("seed")), 0, wte, 0, absl::MakeSpan(values));
   const std::vector<double>& expected = golden->initial.at("transformer.wte.weight");
   int different = 0;
   for (size_t i = 0; i < values.size(); ++i) {

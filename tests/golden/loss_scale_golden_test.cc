@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "executor/backend.h"
-#include "executor/backends/cpu.h"
+#include "executor/backends/cpu/cpu.h"
+#include "executor/interface/backend.h"
 #include "gtest/gtest.h"
-#include "proto/io.h"
-#include "proto/json_value.h"
+#include "proto/io/io.h"
+#include "proto/io/json_value.h"
 
 namespace weft {
 namespace {
@@ -49,8 +49,9 @@ TEST(LossScaleGoldenTest, TheScaleAndTheWeightsOfGradScaler) {
   alignas(64) double norms[1], norm[2], scale[3] = {number("initial_scale"), 0, 0};
   const std::vector<float> initial = Floats(*json->Find("initial_weight"));
   std::copy(initial.begin(), initial.end(), weight);
-  const TensorView g{gradient, FP32, width}, w{weight, FP32, width}, m{moment1, FP32, width}, v{moment2, FP32, width};
-  const TensorView squares{norms, FP64, one}, total{norm, FP64, two}, state{scale, FP64, three};
+  const exec::TensorView g{gradient, FP32, width}, w{weight, FP32, width}, m{moment1, FP32, width},
+      v{moment2, FP32, width};
+  const exec::TensorView squares{norms, FP64, one}, total{norm, FP64, two}, state{scale, FP64, three};
 
   Step adamw = MakeStep(ADAMW), update = MakeStep(UPDATE_LOSS_SCALE);
   adamw.mutable_attributes()->set_beta1(number("beta1"));
@@ -58,8 +59,8 @@ TEST(LossScaleGoldenTest, TheScaleAndTheWeightsOfGradScaler) {
   adamw.mutable_attributes()->set_epsilon(number("epsilon"));
   adamw.mutable_attributes()->set_weight_decay(number("weight_decay"));
   update.mutable_attributes()->set_growth_interval(static_cast<int>(number("growth_interval")));
-  const std::unique_ptr<Backend> backend = MakeCpuBackend(1);
-  StepContext context;
+  const std::unique_ptr<exec::Backend> backend = exec::MakeCpuBackend(1);
+  exec::StepContext context;
   context.learning_rate = number("learning_rate");
   double skips = 0;
   ASSERT_EQ(scales.size(), 24u);

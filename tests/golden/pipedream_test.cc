@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/compile.h"
 #include "compiler/models/load_model.h"
-#include "executor/data.h"
-#include "executor/run.h"
+#include "executor/data/data.h"
+#include "executor/run/run.h"
 #include "gtest/gtest.h"
+#include "planner/compile.h"
 #include "tests/golden/golden.h"
 #include "tests/golden/golden_run.h"
 
@@ -35,12 +35,12 @@ class PipeDreamGoldenTest : public testing::TestWithParam<Setting> {
     absl::StatusOr<DelayedGolden> golden = LoadDelayedGolden(kFolder, absl::StrCat(method, "_", GetParam().stages));
     ASSERT_TRUE(golden.ok()) << golden.status();
     golden_ = *std::move(golden);
-    DataOptions data;
+    exec::DataOptions data;
     data.path = "tests/golden/gpt2_tiny/text.txt";
     data.sequence_length = Integer("sequence_length");
     data.vocabulary = 256;
     data.seed = Integer("seed");
-    auto opened = OpenData(data);
+    auto opened = exec::OpenData(data);
     ASSERT_TRUE(opened.ok()) << opened.status();
     data_ = *std::move(opened);
   }
@@ -83,11 +83,11 @@ class PipeDreamGoldenTest : public testing::TestWithParam<Setting> {
       plan.mutable_partition()->add_layers_per_stage(4 / GetParam().stages);
     }
     *plan.mutable_precision() = AllIn(GetParam().dtype);
-    return Compile(*model, RecipeOfGolden(), plan, OneNode(GetParam().stages * GetParam().data), {});
+    return planner::CompilePlan(*model, RecipeOfGolden(), plan, OneNode(GetParam().stages * GetParam().data), {});
   }
 
   DelayedGolden golden_;
-  std::unique_ptr<DataSource> data_;
+  std::unique_ptr<exec::DataSource> data_;
 };
 
 TEST_P(PipeDreamGoldenTest, LossesAndWeights) {
@@ -95,10 +95,10 @@ TEST_P(PipeDreamGoldenTest, LossesAndWeights) {
   ASSERT_TRUE(program.ok()) << program.status();
   const bool two_buffered = std::string(GetParam().schedule) == "pipedream-2bw";
   EXPECT_EQ(program->steps_per_repetition(), two_buffered ? 2 : GetParam().stages);
-  RunOptions options;
+  exec::RunOptions options;
   options.weights = absl::StrCat(kFolder, "/initial.safetensors");
   options.collect_weights = true;
-  absl::StatusOr<RunResult> result = RunProgram(*program, *data_, GetParam().transport, options);
+  absl::StatusOr<exec::RunResult> result = exec::RunProgram(*program, *data_, GetParam().transport, options);
   ASSERT_TRUE(result.ok()) << result.status();
   const bool double_precision = GetParam().dtype == FP64;
   ASSERT_EQ(result->report.steps_size(), static_cast<int>(golden_.losses.size()));

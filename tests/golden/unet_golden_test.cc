@@ -24,20 +24,20 @@ class UnetGoldenTest : public testing::TestWithParam<std::tuple<const char*, Gol
   static const GoldenPlan& Plan() { return std::get<1>(GetParam()); }
 
   // From the golden file's initial weights.
-  RunResult Train(const Recipe& recipe, Program* program) const {
+  exec::RunResult Train(const Recipe& recipe, Program* program) const {
     absl::StatusOr<Program> compiled = CompileGolden(Folder(), recipe, Plan());
     EXPECT_TRUE(compiled.ok()) << compiled.status();
     if (!compiled.ok()) return {};
     *program = *std::move(compiled);
-    const auto data = OpenData(DataOptionsOf(*program, absl::StrCat(Folder(), "/images.img")));
+    const auto data = exec::OpenData(exec::DataOptionsOf(*program, absl::StrCat(Folder(), "/images.img")));
     EXPECT_TRUE(data.ok()) << data.status();
     if (!data.ok()) return {};
-    RunOptions options;
+    exec::RunOptions options;
     options.weights = absl::StrCat(Folder(), "/initial.safetensors");
     options.collect_weights = true;
-    absl::StatusOr<RunResult> result = RunInProcess(*program, **data, options);
+    absl::StatusOr<exec::RunResult> result = exec::RunInProcess(*program, **data, options);
     EXPECT_TRUE(result.ok()) << result.status();
-    return result.ok() ? *std::move(result) : RunResult();
+    return result.ok() ? *std::move(result) : exec::RunResult();
   }
 
   Golden golden_;
@@ -48,13 +48,13 @@ using UnetTrainingTest = UnetGoldenTest;
 
 TEST_P(UnetGradientTest, Gradients) {
   Program program;
-  const RunResult result = Train(GoldenRecipe(golden_, Plan(), true), &program);
+  const exec::RunResult result = Train(GoldenRecipe(golden_, Plan(), true), &program);
   ExpectGradients(golden_, program, result);
 }
 
 TEST_P(UnetTrainingTest, LossesAndWeights) {
   Program program;
-  const RunResult result = Train(GoldenRecipe(golden_, Plan(), false), &program);
+  const exec::RunResult result = Train(GoldenRecipe(golden_, Plan(), false), &program);
   const auto distance = [](double got, double expected) { return std::abs(got / expected - 1); };
   ExpectTraining(golden_, Plan().dtype, distance, program, result);
 }

@@ -1,7 +1,7 @@
 // Li and Hoefler 2021 (Chimera, arXiv:2107.06925), sec. 4: Bert-48 and GPT-2 on Piz Daint, Bert-48 on 32 V100; Chimera
-// beside GPipe, DAPPLE (1f1b), GEMS, PipeDream and PipeDream-2BW. docs/seed_papers.md has the tables and says what is
-// fitted. By default the configurations that the paper names for Bert-48; with --full each schedule at the best of all
-// its configurations, and GPT-2.
+// beside GPipe, DAPPLE (1f1b), GEMS, PipeDream and PipeDream-2BW. tests/papers/history.md has the tables and says what
+// is fitted. By default the configurations that the paper names for Bert-48; with --full each schedule at the best of
+// all its configurations, and GPT-2.
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -51,7 +51,7 @@ PipelineJob BertJob(int64_t ranks, int64_t batch) {
           .batch = batch,
           .cluster = PizDaint(),
           .plan = kPlan,
-          // Fitted to BertBaselines() and Gpt2Baselines() (docs/seed_papers.md).
+          // Fitted to BertBaselines() and Gpt2Baselines() (tests/papers/history.md).
           .runtime = "pytorch-gloo",
           .activation_factor = kActivationFactor,
           // The authors pack gradients into one buffer to sum them (github.com/Shigangli/Chimera, pipeline.py).

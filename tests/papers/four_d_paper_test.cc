@@ -1,8 +1,8 @@
 // Singh et al. 2023 (arXiv:2305.13525), sec. V-C and figure 7: all grids of GPT-20B on 32 A100 of Perlmutter, ranked by
-// the paper's communication model, as it is printed and as its authors' program counts (simulator/four_d_model.h), and
-// by time, here simulated with compute, overlap passes and shared links; and table III, hardware flop/s utilisation of
-// 5B to 80B parameters on 64 to 1024 GPUs. docs/seed_papers.md has the tables. By default the first grids of both
-// rankings; with --full all.
+// the paper's communication model, as it is printed and as its authors' program counts (tests/papers/four_d_model.h),
+// and by time, here simulated with compute, overlap passes and shared links; and table III, hardware flop/s utilisation
+// of 5B to 80B parameters on 64 to 1024 GPUs. tests/papers/history.md has the tables. By default the first grids of
+// both rankings; with --full all.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/models/load_model.h"
 #include "gtest/gtest.h"
-#include "simulator/four_d_model.h"
 #include "tests/e2e/published_run.h"
 #include "tests/full.h"
+#include "tests/papers/four_d_model.h"
 
 namespace weft {
 namespace {

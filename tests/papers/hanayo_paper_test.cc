@@ -1,7 +1,7 @@
 // Liu et al. 2023 (Hanayo, SC 2023), sec. 5: a BERT of 64 layers on 8 GPUs of four machines, schedules GPipe, DAPPLE
 // (1f1b), Chimera in its wave form and Hanayo with as many waves as there can be; and 8 to 32 GPUs of Lonestar6
-// (figures 8 to 12). docs/seed_papers.md has the tables, says what of the paper's runs is a reading of ours, and which
-// one figure is fitted. By default figure 9 with one pipeline and weak scaling to 16 GPUs; with --full all.
+// (figures 8 to 12). tests/papers/history.md has the tables, says what of the paper's runs is a reading of ours, and
+// which one figure is fitted. By default figure 9 with one pipeline and weak scaling to 16 GPUs; with --full all.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -12,8 +12,8 @@
 #include "catalog/load_runtime.h"
 #include "compiler/models/load_model.h"
 #include "gtest/gtest.h"
-#include "proto/io.h"
-#include "proto/validate_runtime.h"
+#include "proto/io/io.h"
+#include "proto/validate/validate_runtime.h"
 #include "tests/e2e/published_run.h"
 #include "tests/full.h"
 

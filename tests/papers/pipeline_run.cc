@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 #include "tests/e2e/published_run.h"
 #include "tests/papers/rank_memory.h"
 

@@ -10,7 +10,7 @@
 #include "executor/backends/cuda/kernels/types.h"
 #include "executor/backends/cuda/matmul.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Where heads lie in a matrix whose rows are positions of sequences, one sequence after the other: column c of head h
 // at position s of sequence b is data[(b * sequence + s) * row_stride + h * head_stride + c].
@@ -73,6 +73,6 @@ class FusedAttention {
                                 const StreamRef& stream) = 0;
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_ATTENTION_H_

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 using Operands = std::vector<BandwidthOperand>;
@@ -274,4 +274,4 @@ std::vector<BandwidthCase> BandwidthCases(int64_t rows, int64_t columns, int64_t
   return std::move(make.cases);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

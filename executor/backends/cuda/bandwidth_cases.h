@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "executor/backend.h"
+#include "executor/interface/backend.h"
 #include "proto/program.pb.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 struct BandwidthOperand {
   DType dtype = DTYPE_UNSPECIFIED;
@@ -50,6 +50,6 @@ struct BandwidthCase {
 // are any of so many columns (kernels/norm.h).
 std::vector<BandwidthCase> BandwidthCases(int64_t rows, int64_t columns, int64_t vocabulary);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_BANDWIDTH_CASES_H_

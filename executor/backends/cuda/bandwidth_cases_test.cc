@@ -3,11 +3,11 @@
 #include <list>
 #include <set>
 
-#include "executor/backends/cpu_test_util.h"
+#include "executor/backends/cpu/cpu_test_util.h"
 #include "executor/backends/cuda/emulated_backend.h"
 #include "gtest/gtest.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // They are steps that the backend takes.
@@ -116,4 +116,4 @@ TEST(BandwidthCases, CountEachOperandOnce) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

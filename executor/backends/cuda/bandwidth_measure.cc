@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "proto/json.h"
-#include "proto/status.h"
+#include "proto/io/json.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int64_t kAlignment = 256;
@@ -193,4 +193,4 @@ std::string BandwidthLine(const BandwidthRow& row) {
                          row.name, row.bytes, 1e6 * seconds, 1e-12 * static_cast<double>(row.bytes) / seconds);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

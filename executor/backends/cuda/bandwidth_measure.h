@@ -9,10 +9,10 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "executor/backend.h"
 #include "executor/backends/cuda/bandwidth_cases.h"
+#include "executor/interface/backend.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Of one case: the bytes that it must move, and the median of its times; or why it has none.
 struct BandwidthRow {
@@ -44,6 +44,6 @@ absl::Status MeasureBandwidth(const BackendEntry& backend, absl::Span<const Band
 // {"kernel": "ADD bf16", "error": "is no launch"}
 std::string BandwidthLine(const BandwidthRow& row);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_BANDWIDTH_MEASURE_H_

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "executor/backends/cuda/emulated_backend.h"
-#include "executor/clocked_device.h"
+#include "executor/testing/clocked_device.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 using ::testing::ElementsAre;
@@ -206,4 +206,4 @@ TEST(BandwidthContent, OthersAreOnes) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -9,7 +9,7 @@
 #include "executor/backends/cuda/kernels/types.h"
 #include "executor/backends/cuda/matmul.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // x: [samples * height * width, channels], y: [samples * out_height * out_width, outputs], channels last; weight:
 // [outputs, channels, kernel_size, kernel_size] row-major. kernel_size is odd, the padding half of it on every side;
@@ -49,6 +49,6 @@ class FusedConvolution {
                               void* dweight, const StreamRef& stream) = 0;
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CONVOLUTION_H_

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "executor/device.h"
+#include "executor/interface/device.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 class CountingDevice : public ComputeDevice {
  public:
@@ -46,6 +46,6 @@ class CountingDevice : public ComputeDevice {
   int allocations_ = 0;
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_COUNTING_DEVICE_H_

@@ -3,10 +3,10 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "executor/shared_library.h"
-#include "proto/status.h"
+#include "executor/platform/shared_library.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 absl::StatusOr<const CublasLt*> Open() {
@@ -59,4 +59,4 @@ absl::StatusOr<const CublasLt*> OpenCublasLt() {
   return *opened;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // The functions that we use, under their own names without the prefix. Tests make one of plain loops.
 struct CublasLt {
@@ -40,13 +40,13 @@ struct CublasLt {
   absl::Status Error(absl::string_view doing, cublasStatus_t status) const;
 };
 
-// Opens it once for the process, from wherever it is (executor/shared_library.h). NotFound or FailedPrecondition in one
-// line: not installed, or of another version than 13.
+// Opens it once for the process, from wherever it is (executor/platform/shared_library.h). NotFound or
+// FailedPrecondition in one line: not installed, or of another version than 13.
 absl::StatusOr<const CublasLt*> OpenCublasLt();
 
 // FailedPrecondition unless the version is one that we can use.
 absl::Status CheckCublasLtVersion(int64_t version, absl::string_view path);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUBLASLT_LIBRARY_H_

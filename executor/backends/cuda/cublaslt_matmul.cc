@@ -12,9 +12,9 @@
 #include "executor/backends/cuda/kernels/sum_parts.h"
 #include "executor/backends/cuda/library_bytes.h"
 #include "executor/backends/cuda/library_workspace.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // What kernels for Hopper need to reach their speed; less elsewhere, where it does no harm.
@@ -263,4 +263,4 @@ absl::StatusOr<std::unique_ptr<Matmul>> MakeCublasLtMatmul(const CublasLt* lt, C
   return matmul;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

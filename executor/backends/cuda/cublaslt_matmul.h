@@ -9,16 +9,16 @@
 #include "executor/backends/cuda/cublaslt_library.h"
 #include "executor/backends/cuda/matmul.h"
 #include "executor/backends/cuda/tuning_table.h"
-#include "executor/device.h"
-#include "executor/tuning_options.h"
+#include "executor/interface/device.h"
+#include "executor/interface/tuning_options.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // On a device that CUDA uses on this thread, and that outlives it; `lt` may be the loops of a test. Errors: those of a
 // tuning file; Internal if cuBLASLt does not start.
 absl::StatusOr<std::unique_ptr<Matmul>> MakeCublasLtMatmul(const CublasLt* lt, ComputeDevice* device,
                                                            const TuningDevice& described, const TuningOptions& tuning);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUBLASLT_MATMUL_H_

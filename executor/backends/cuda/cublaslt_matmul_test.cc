@@ -16,10 +16,10 @@
 #include "executor/backends/cuda/emulated_libraries.h"
 #include "executor/backends/cuda/fake_cublaslt.h"
 #include "executor/backends/cuda/library_bytes.h"
-#include "executor/shared_library.h"
-#include "proto/io.h"
+#include "executor/platform/shared_library.h"
+#include "proto/io/io.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 const TuningDevice kDevice = {90, 132, 130100, "NVIDIA H200"};
@@ -346,4 +346,4 @@ TEST(OpenCublasLt, FindsTheLibrary) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

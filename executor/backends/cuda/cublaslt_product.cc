@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/backends/cuda/library_bytes.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 cudaDataType_t DataType(Type type) {
@@ -220,4 +220,4 @@ absl::Status CublasLtProduct::Run(cublasLtHandle_t handle, const MatmulPointers&
   return status == CUBLAS_STATUS_INVALID_VALUE ? absl::InvalidArgumentError(error.message()) : error;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -13,7 +13,7 @@
 #include "executor/backends/cuda/matmul.h"
 #include "executor/backends/cuda/tuning_table.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Whether cuBLASLt multiplies a and b of this type into a y of that one.
 bool IsDirectProduct(Type a, Type y);
@@ -63,6 +63,6 @@ class CublasLtProduct {
   cublasLtMatmulAlgo_t algorithm_ = {};
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUBLASLT_PRODUCT_H_

@@ -13,7 +13,7 @@
 #include "executor/backends/cuda/fake_cublaslt.h"
 #include "executor/backends/cuda/library_bytes.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // Functions of the table have no state of their own.
@@ -200,4 +200,4 @@ TEST(CublasLtProductTest, MorePairsThanTheLibraryCounts) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

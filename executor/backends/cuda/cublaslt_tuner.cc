@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "executor/backends/cuda/library_bytes.h"
-#include "executor/float_bits.h"
-#include "proto/status.h"
+#include "executor/numerics/float_bits.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int64_t kBlock = int64_t{1} << 20;
@@ -142,4 +142,4 @@ absl::StatusOr<CublasLtTuner::Best> CublasLtTuner::Fastest(const MatmulShape& sh
   return best;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

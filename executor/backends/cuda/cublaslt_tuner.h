@@ -13,9 +13,9 @@
 #include "executor/backends/cuda/idle_memory.h"
 #include "executor/backends/cuda/library_workspace.h"
 #include "executor/backends/cuda/matmul.h"
-#include "executor/device.h"
+#include "executor/interface/device.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // How many of what heuristics names are measured.
 inline constexpr int kTunedCandidates = 16;
@@ -56,6 +56,6 @@ class CublasLtTuner {
   int64_t warm_nanoseconds_ = 0;
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUBLASLT_TUNER_H_

@@ -14,9 +14,9 @@
 
 #include "executor/backends/cuda/fake_cublaslt.h"
 #include "executor/backends/cuda/library_bytes.h"
-#include "executor/clocked_device.h"
+#include "executor/testing/clocked_device.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // What the library does when an algorithm is run for the n-th time: its nanoseconds, or what it refuses with.
@@ -254,4 +254,4 @@ TEST_F(CublasLtTunerTest, WithoutMemoryTheFirstIsTaken) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -1,9 +1,9 @@
 // The backend `cuda` of a program that was built where there is no CUDA toolkit: it is listed, and refuses.
 #include <memory>
 
-#include "executor/backend.h"
+#include "executor/interface/backend.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 absl::Status Absent() {
@@ -20,4 +20,4 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCuda(ComputeDevice* device, const B
   return Absent();
 }
 
-}  // namespace weft
+}  // namespace weft::exec

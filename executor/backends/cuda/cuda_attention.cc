@@ -5,9 +5,9 @@
 #include "executor/backends/cuda/cuda_dropout.h"
 #include "executor/backends/cuda/cuda_heads.h"
 #include "executor/backends/cuda/kernels/flash_attention.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // Everything but dropout, which is checked here too.
@@ -179,4 +179,4 @@ absl::Status AttentionBackward(const Call& call) {
   return library->Backward(shape, pointers, call.stream());
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

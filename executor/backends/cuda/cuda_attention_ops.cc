@@ -6,9 +6,9 @@
 #include "executor/backends/cuda/cuda_heads.h"
 #include "executor/backends/cuda/kernels/attention_ops.h"
 #include "executor/backends/cuda/kernels/pairs_softmax.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 absl::Status BadShapes(const Call& call) {
@@ -229,4 +229,4 @@ absl::Status AttentionValuesBackward(const Call& call) {
   return absl::OkStatus();
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

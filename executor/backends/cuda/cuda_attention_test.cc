@@ -5,14 +5,14 @@
 #include <utility>
 #include <vector>
 
-#include "executor/backends/cpu_test_util.h"
+#include "executor/backends/cpu/cpu_test_util.h"
 #include "executor/backends/cuda/counting_device.h"
 #include "executor/backends/cuda/cuda_backend.h"
 #include "executor/backends/cuda/emulated_libraries.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 using cpu::Tensor;
@@ -172,4 +172,4 @@ TEST(CudaAttention, RefusesWhatDoesNotDivide) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -7,10 +7,10 @@
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/cuda_runs.h"
 #include "executor/backends/cuda/kernels/elementwise.h"
-#include "proto/mesh.h"
-#include "proto/status.h"
+#include "proto/util/mesh.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 absl::Status Call::LaunchError(Outcome outcome) const {
   return absl::InternalError(
@@ -147,4 +147,4 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(ComputeDevice* device, Libr
   return backend;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

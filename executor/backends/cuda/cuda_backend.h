@@ -6,12 +6,12 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "executor/backend.h"
 #include "executor/backends/cuda/attention.h"
 #include "executor/backends/cuda/convolution.h"
 #include "executor/backends/cuda/matmul.h"
+#include "executor/interface/backend.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // What the backend takes from libraries of the device. Only `matmul` must be there: for the others, and for what they
 // do not have, there are kernels of our own.
@@ -28,6 +28,6 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(ComputeDevice* device, Libr
 // Whether the backend has a kernel; GROUP_* are collectives, which no backend runs.
 bool HasKernel(Kernel kernel);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_BACKEND_H_

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/backends/cpu_test_util.h"
+#include "executor/backends/cpu/cpu_test_util.h"
 #include "executor/backends/cuda/counting_device.h"
 #include "executor/backends/cuda/emulated_libraries.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 using cpu::Tensor;
@@ -342,4 +342,4 @@ TEST(CudaBackend, TokensWithoutARowGiveNaN) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -18,14 +18,14 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "executor/backend.h"
 #include "executor/backends/cuda/cuda_backend.h"
 #include "executor/backends/cuda/cuda_resources.h"
 #include "executor/backends/cuda/kernels/types.h"
-#include "executor/backends/step_tensors.h"
+#include "executor/interface/backend.h"
+#include "executor/interface/step_tensors.h"
 #include "proto/program.pb.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Lives as long as the backend.
 struct Resources {
@@ -152,6 +152,6 @@ KernelFunction FillExact;
 // Null: this backend has no such kernel. GROUP_* are collectives, which no backend runs.
 KernelFunction* FindKernel(Kernel kernel);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_CALL_H_

@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // 12080 as "12.8".
@@ -76,4 +76,4 @@ absl::Status CheckMemory(absl::string_view device, int64_t planned, int64_t free
       free, " (", Gibibytes(free), ") of ", total, " (", Gibibytes(total), ") are free"));
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

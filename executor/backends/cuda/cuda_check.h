@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // What the driver says: cudaDriverGetVersion, and how cudaGetDeviceCount ended.
 struct DriverFacts {
@@ -39,6 +39,6 @@ absl::StatusOr<int> ChooseDevice(int wanted, int devices, const char* (*variable
 // ResourceExhausted, with what is planned, what is free and what the device has in all.
 absl::Status CheckMemory(absl::string_view device, int64_t planned, int64_t free, int64_t total);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_CHECK_H_

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int kRuntime = 13000;
@@ -98,4 +98,4 @@ TEST(CheckMemory, SaysWhatIsPlannedAndFree) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

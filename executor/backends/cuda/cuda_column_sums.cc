@@ -1,9 +1,9 @@
 // Gradients that are sums over rows: of biases, of the weights of norms, of what was added to all rows of a sample.
 #include "executor/backends/cuda/cuda_column_sums.h"
 
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // Sums over all rows of input 0.
@@ -99,4 +99,4 @@ absl::Status ScaleShiftBackwardSample(const Call& call) {
   return Sum(call, sums);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

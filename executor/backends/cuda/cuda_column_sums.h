@@ -6,13 +6,13 @@
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/column_sums.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Without scratch.
 absl::StatusOr<ColumnSums> BiasGradientArguments(const Call& call);
 // Of LAYER_NORM_BACKWARD_WEIGHT and RMS_NORM_BACKWARD_WEIGHT.
 absl::StatusOr<ColumnSums> NormWeightArguments(const Call& call);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_COLUMN_SUMS_H_

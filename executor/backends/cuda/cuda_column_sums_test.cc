@@ -4,14 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "executor/backends/cpu_test_util.h"
+#include "executor/backends/cpu/cpu_test_util.h"
 #include "executor/backends/cuda/counting_device.h"
 #include "executor/backends/cuda/cuda_backend.h"
 #include "executor/backends/cuda/emulated_libraries.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 using cpu::Tensor;
@@ -94,4 +94,4 @@ TEST(CudaColumnSums, ShapesThatDoNotGoTogetherAreRefused) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -1,9 +1,9 @@
 // Columns side by side, upsampling.
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/columns.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 absl::Status RunUpsample(const Call& call, bool sum) {
@@ -78,4 +78,4 @@ absl::Status SliceColumns(const Call& call) {
 absl::Status UpsampleStep(const Call& call) { return RunUpsample(call, false); }
 absl::Status UpsampleBackward(const Call& call) { return RunUpsample(call, true); }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

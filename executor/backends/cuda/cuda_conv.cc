@@ -1,9 +1,9 @@
 // CONV2D and its derivatives: by cuDNN where it has them, else by kernels of our own.
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/conv.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 absl::StatusOr<ConvShape> ShapeOf(const Call& call, const TensorView& x, const TensorView& y,
@@ -112,4 +112,4 @@ absl::Status Conv2dBackwardWeight(const Call& call) {
   return library->Weight(shape, args.dy.data, args.x.data, args.shape.accumulate, args.dweight.data, call.stream());
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

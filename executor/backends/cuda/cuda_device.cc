@@ -12,13 +12,13 @@
 #include "executor/backends/cuda/cuda_check.h"
 #include "executor/backends/cuda/cuda_status.h"
 #include "executor/backends/cuda/kernels/sum_parts.h"
-#include "executor/host_pages.h"
-#include "executor/parallel_ranges.h"
-#include "executor/sum_parts.h"
-#include "executor/transport.h"
-#include "proto/status.h"
+#include "executor/interface/transport.h"
+#include "executor/numerics/sum_parts.h"
+#include "executor/platform/host_pages.h"
+#include "executor/platform/parallel_ranges.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int64_t kAlignment = 4096;
@@ -395,4 +395,4 @@ absl::Status CudaDevice::CopyNow(void* to, const void* from, int64_t bytes) {
   return absl::OkStatus();
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -1,4 +1,4 @@
-// An NVIDIA GPU as executor/device.h: memory, streams, events and copies of CUDA's runtime.
+// An NVIDIA GPU as executor/interface/device.h: memory, streams, events and copies of CUDA's runtime.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_DEVICE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_DEVICE_H_
 
@@ -16,10 +16,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "executor/backend.h"
-#include "executor/device.h"
+#include "executor/interface/backend.h"
+#include "executor/interface/device.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 class CudaDevice : public ComputeDevice {
  public:
@@ -111,6 +111,6 @@ inline CudaDevice* AsCudaDevice(ComputeDevice* device) {
   return device->name() == "cuda" ? static_cast<CudaDevice*>(device) : nullptr;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_DEVICE_H_

@@ -7,7 +7,7 @@
 
 #include "executor/backends/cuda/cuda_status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 TEST(CudaDevice, RefusesInOneLineWhereThereIsNone) {
@@ -37,4 +37,4 @@ TEST(CudaStatus, NamesCallAndError) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -1,9 +1,9 @@
 // TIMESTEP_EMBEDDING and SQUARED_ERROR.
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/diffusion.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 absl::Status TimestepEmbeddingStep(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b10, 0b1));
@@ -41,4 +41,4 @@ absl::Status SquaredErrorStep(const Call& call) {
   return call.Launch(e);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

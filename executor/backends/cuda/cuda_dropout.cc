@@ -1,9 +1,9 @@
 // DROPOUT, and the same with a mask that is kept.
 #include "executor/backends/cuda/cuda_dropout.h"
 
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // `mask` may be null.
@@ -94,4 +94,4 @@ absl::Status DropoutByMaskStep(const Call& call) {
   return call.Launch(d);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

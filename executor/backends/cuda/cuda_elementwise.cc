@@ -2,9 +2,9 @@
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/broadcast.h"
 #include "executor/backends/cuda/kernels/elementwise.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // Of all inputs, which have as many elements as the outputs.
@@ -169,4 +169,4 @@ absl::Status AddPerSample(const Call& call) { return RunPerSample(call, Broadcas
 absl::Status ScaleShift(const Call& call) { return RunPerSample(call, BroadcastOp::kScaleShift, 2); }
 absl::Status ScaleShiftBackward(const Call& call) { return RunPerSample(call, BroadcastOp::kScale, 2); }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -1,9 +1,9 @@
 // Token and position embeddings.
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/embedding.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // Rows and tokens are counted with 32 bits on the device.
@@ -93,4 +93,4 @@ absl::Status PositionEmbeddingBackwardStep(const Call& call) {
   return call.Launch(e);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "executor/backend.h"
 #include "executor/backends/cuda/cublaslt_library.h"
 #include "executor/backends/cuda/cublaslt_matmul.h"
 #include "executor/backends/cuda/cuda_backend.h"
@@ -11,10 +10,11 @@
 #include "executor/backends/cuda/cudnn_attention.h"
 #include "executor/backends/cuda/cudnn_convolution.h"
 #include "executor/backends/cuda/cudnn_session.h"
-#include "executor/tuning_options.h"
-#include "proto/status.h"
+#include "executor/interface/backend.h"
+#include "executor/interface/tuning_options.h"
+#include "proto/util/status.h"
 
-namespace weft {
+namespace weft::exec {
 namespace {
 
 absl::StatusOr<cuda::Libraries> OpenLibraries(cuda::CudaDevice* device, const BackendOptions& options) {
@@ -46,4 +46,4 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCuda(ComputeDevice* device, const B
   return cuda::MakeBackend(device, std::move(libraries), options);
 }
 
-}  // namespace weft
+}  // namespace weft::exec

@@ -2,9 +2,9 @@
 #include "executor/backends/cuda/cuda_exact.h"
 
 #include "executor/backends/cuda/kernels/sum_parts.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 absl::Status CheckAccumulator(const Call& call, const TensorView& view, int64_t elements, const char* what) {
@@ -70,4 +70,4 @@ absl::Status FillExact(const Call& call) {
   return call.Launch(ExactConstant{one.value, one.tensor.elements, one.tensor.accumulators});
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -6,7 +6,7 @@
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/exact.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 struct ExactCall {
   ExactOp op = ExactOp::kConstant;
@@ -16,6 +16,6 @@ struct ExactCall {
 };
 absl::StatusOr<ExactCall> ExactArguments(const Call& call);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_EXACT_H_

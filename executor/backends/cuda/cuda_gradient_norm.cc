@@ -1,9 +1,9 @@
 // SQUARED_NORM, NORM_TOTAL: norms of gradients.
 #include "executor/backends/cuda/cuda_gradient_norm.h"
 
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 absl::Status CheckNorms(const Call& call, const TensorView& view, const char* what) {
@@ -68,4 +68,4 @@ absl::Status NormTotal(const Call& call) {
   return call.Launch(args);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

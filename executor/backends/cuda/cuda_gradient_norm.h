@@ -6,11 +6,11 @@
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/gradient_norm.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Checks a SQUARED_NORM. Without its scratch memory.
 absl::StatusOr<SumOfSquares> NormArguments(const Call& call);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_GRADIENT_NORM_H_

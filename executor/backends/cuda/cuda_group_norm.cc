@@ -2,9 +2,9 @@
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/column_sums.h"
 #include "executor/backends/cuda/kernels/group_norm.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 absl::StatusOr<GroupNormShape> ShapeOf(const Call& call, const TensorView& x) {
@@ -72,4 +72,4 @@ absl::Status GroupNormBackwardWeight(const Call& call) {
   return call.Launch(sums);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

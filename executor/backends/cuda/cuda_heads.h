@@ -7,7 +7,7 @@
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/heads.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Heads of `head_step` columns each, one after the other.
 inline HeadPart PartOf(const TensorView& view, int64_t head_step) {
@@ -21,6 +21,6 @@ inline HeadPart PartOfQkv(const Call& call, const TensorView& qkv, int index) {
   return {ArrayOf(qkv), Columns(qkv), index * width, head};
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_HEADS_H_

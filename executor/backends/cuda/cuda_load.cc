@@ -2,7 +2,7 @@
 // in pinned memory, and the stream copies it.
 #include "executor/backends/cuda/cuda_call.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 absl::Status LoadByHost(const Call& call) {
@@ -28,4 +28,4 @@ absl::Status LoadTimesteps(const Call& call) { return LoadByHost(call); }
 absl::Status LoadNoisyImage(const Call& call) { return LoadByHost(call); }
 absl::Status LoadNoise(const Call& call) { return LoadByHost(call); }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

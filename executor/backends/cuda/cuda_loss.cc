@@ -3,9 +3,9 @@
 
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/cross_entropy.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // The element of losses that the step writes.
@@ -101,4 +101,4 @@ absl::Status CrossEntropyBackward(const Call& call) {
   return call.Launch(args);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

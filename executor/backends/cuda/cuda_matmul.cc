@@ -1,9 +1,9 @@
 // MATMUL.
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/elementwise.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 absl::Status MatMul(const Call& call) {
   const bool has_bias = call.in.size() == 3;
@@ -39,4 +39,4 @@ absl::Status MatMul(const Call& call) {
                                               call.stream());
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -1,9 +1,9 @@
 // LAYER_NORM, RMS_NORM and their backwards. The root mean square norm is the other without beta and mean.
 #include "executor/backends/cuda/cuda_norm.h"
 
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 absl::StatusOr<Norm> RowNormArguments(const Call& call) {
   const bool centred = call.step.kernel() == LAYER_NORM;
@@ -53,4 +53,4 @@ absl::Status RowNormBackward(const Call& call) {
   return call.Launch(norm);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -6,11 +6,11 @@
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/norm.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 absl::StatusOr<Norm> RowNormArguments(const Call& call);
 absl::StatusOr<NormBackward> RowNormBackwardArguments(const Call& call);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_NORM_H_

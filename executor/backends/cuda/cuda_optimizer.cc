@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "executor/philox.h"
-#include "proto/status.h"
+#include "executor/numerics/philox.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // A vector of doubles.
@@ -127,4 +127,4 @@ absl::Status UpdateLossScale(const Call& call) {
   return call.Launch(args);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

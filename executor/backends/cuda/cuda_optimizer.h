@@ -6,7 +6,7 @@
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/optimizer.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Checks the step.
 absl::StatusOr<AdamWUpdate> AdamWArguments(const Call& call);
@@ -16,6 +16,6 @@ absl::StatusOr<SgdUpdate> SgdArguments(const Call& call);
 void SetStep(const StepContext& context, const StepAttributes& attributes, AdamWUpdate& args);
 void SetStep(const StepContext& context, const StepAttributes& attributes, SgdUpdate& args);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_OPTIMIZER_H_

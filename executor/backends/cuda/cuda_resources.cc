@@ -5,9 +5,9 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // Of a table that no stream has; -1 is what a device without streams calls its one.
@@ -177,4 +177,4 @@ absl::Status Staging::Upload(int stream, void* to, int64_t bytes, absl::Function
   return device_->Record(event, stream);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -13,9 +13,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "executor/device.h"
+#include "executor/interface/device.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Device memory for one kernel's use, per stream: what is on it when the next kernel of the stream runs is its own.
 class ScratchMemory {
@@ -132,6 +132,6 @@ class Staging {
   std::vector<int> events_;
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_RESOURCES_H_

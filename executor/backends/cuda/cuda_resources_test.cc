@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "executor/backends/cuda/counting_device.h"
-#include "executor/deferred_device.h"
+#include "executor/testing/deferred_device.h"
 #include "gtest/gtest.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 TEST(ScratchMemory, IsEachStreamsOwnAndGrows) {
@@ -227,4 +227,4 @@ TEST(Staging, PassesOnWhatGoesWrong) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -1,9 +1,9 @@
 // ROPE.
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/rope.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 absl::Status RopeStep(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
@@ -50,4 +50,4 @@ absl::Status RopeStep(const Call& call) {
   return call.Launch(rope);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

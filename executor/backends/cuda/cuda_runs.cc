@@ -14,9 +14,9 @@
 #include "executor/backends/cuda/kernels/exact.h"
 #include "executor/backends/cuda/kernels/gradient_norm.h"
 #include "executor/backends/cuda/kernels/tensor_list.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 template <typename T>
@@ -361,4 +361,4 @@ absl::StatusOr<std::unique_ptr<StepRun>> PrepareRun(Resources& resources, absl::
   }
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -6,14 +6,14 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "executor/backend.h"
 #include "executor/backends/cuda/cuda_call.h"
+#include "executor/interface/backend.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Null where there is no such launch for these steps. `resources` outlives the result.
 absl::StatusOr<std::unique_ptr<StepRun>> PrepareRun(Resources& resources, absl::Span<const StepOfRun> steps);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_RUNS_H_

@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/backends/cpu_test_util.h"
+#include "executor/backends/cpu/cpu_test_util.h"
 #include "executor/backends/cuda/conformance/machine.h"
 #include "executor/backends/cuda/conformance/placed_tensors.h"
 #include "gtest/gtest.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 using cpu::Tensor;
@@ -311,4 +311,4 @@ TEST(CudaRunsTest, StepsThatAreNotAlikeAreRunOneByOne) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

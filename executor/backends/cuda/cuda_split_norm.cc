@@ -1,9 +1,9 @@
 // Norms of rows whose columns are split over ranks.
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/split_norm.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 absl::Status CheckParts(const Call& call, const TensorView& parts, int64_t rows, int64_t columns) {
@@ -105,4 +105,4 @@ absl::Status NormBackwardApplyStep(const Call& call) {
   return call.Launch(norm);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

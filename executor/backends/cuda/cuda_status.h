@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // "cudaMemcpyAsync: an illegal memory access was encountered (cudaErrorIllegalAddress)". ResourceExhausted if memory is
 // short, else Internal.
@@ -18,13 +18,13 @@ inline absl::Status CudaStatus(absl::string_view call, cudaError_t error) {
   return error == cudaErrorMemoryAllocation ? absl::ResourceExhaustedError(text) : absl::InternalError(text);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 // Returns the error of `function(arguments...)`, naming it.
 #define WEFT_RETURN_IF_CUDA_ERROR(function, ...)                                             \
   do {                                                                                       \
     if (const cudaError_t weft_error_ = function(__VA_ARGS__); weft_error_ != cudaSuccess) { \
-      return ::weft::cuda::CudaStatus(#function, weft_error_);                               \
+      return ::weft::exec::cuda::CudaStatus(#function, weft_error_);                         \
     }                                                                                        \
   } while (false)
 

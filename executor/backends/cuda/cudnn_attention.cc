@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "executor/backends/cuda/cudnn_attention_choice.h"
 #include "executor/backends/cuda/library_bytes.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // Bytes `elements` further, for elements of two bytes.
@@ -254,4 +254,4 @@ std::unique_ptr<FusedAttention> MakeCudnnAttention(std::shared_ptr<CudnnSession>
   return std::make_unique<CudnnAttention>(std::move(session));
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -10,12 +10,12 @@
 #include "executor/backends/cuda/attention.h"
 #include "executor/backends/cuda/cudnn_session.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Its answer to Has is that of ChooseAttention*, for the session's device. Shapes that it does not have are for kernels
 // of our own, and cost more time: UnsupportedAttention says why.
 std::unique_ptr<FusedAttention> MakeCudnnAttention(std::shared_ptr<CudnnSession> session);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_ATTENTION_H_

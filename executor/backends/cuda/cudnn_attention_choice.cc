@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // What vector loads of cuDNN's kernels need: 16 bytes of two-byte elements.
@@ -113,4 +113,4 @@ absl::StatusOr<std::unique_ptr<AttentionBackwardChoice>> ChooseAttentionBackward
   });
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -13,7 +13,7 @@
 #include "executor/backends/cuda/cudnn_attention_graph.h"
 #include "executor/backends/cuda/cudnn_graph.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Of workspace for one call.
 inline constexpr int64_t kAttentionWorkspaceLimit = int64_t{2} << 30;
@@ -53,6 +53,6 @@ absl::StatusOr<std::unique_ptr<AttentionBackwardChoice>> ChooseAttentionBackward
     const Cudnn* cudnn, const AttentionShape& shape, const CudnnTarget& target,
     int64_t workspace_limit = kAttentionWorkspaceLimit);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_ATTENTION_CHOICE_H_

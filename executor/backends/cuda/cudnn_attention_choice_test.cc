@@ -9,7 +9,7 @@
 
 #include "executor/backends/cuda/cudnn_described_device.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // q, k and v in one matrix, or in three.
@@ -322,4 +322,4 @@ TEST(AttentionSlices, FallEvenly) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

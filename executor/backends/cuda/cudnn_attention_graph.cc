@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr cudnnDataType_t kFloat = CUDNN_DATA_FLOAT;
@@ -209,4 +209,4 @@ AttentionBackwardGraph MakeAttentionBackwardGraph(const Cudnn* cudnn, const Atte
   return made;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -8,7 +8,7 @@
 #include "executor/backends/cuda/attention.h"
 #include "executor/backends/cuda/cudnn_graph.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // CUDNN_DATA_BFLOAT16 of kBf16; only for bf16 and fp16.
 cudnnDataType_t CudnnType(Type type);
@@ -41,6 +41,6 @@ struct AttentionBackwardGraph {
 AttentionBackwardGraph MakeAttentionBackwardGraph(const Cudnn* cudnn, const AttentionShape& shape,
                                                   const AttentionSlice& slice);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_ATTENTION_GRAPH_H_

@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 using ::testing::HasSubstr;
@@ -127,4 +127,4 @@ TEST_F(CudnnAttentionTest, APlanThatCannotBeMadeIsRefusedFromThenOn) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

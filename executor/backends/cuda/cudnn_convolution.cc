@@ -10,9 +10,9 @@
 #include "executor/backends/cuda/kernels/broadcast.h"
 #include "executor/backends/cuda/kernels/swap_axes.h"
 #include "executor/backends/cuda/library_bytes.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 class CudnnConvolution : public FusedConvolution {
@@ -167,4 +167,4 @@ std::unique_ptr<FusedConvolution> MakeCudnnConvolution(std::shared_ptr<CudnnSess
   return std::make_unique<CudnnConvolution>(std::move(session));
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -7,11 +7,11 @@
 #include "executor/backends/cuda/convolution.h"
 #include "executor/backends/cuda/cudnn_session.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Its answer to Has is that of ChooseConvolution, for the session's device.
 std::unique_ptr<FusedConvolution> MakeCudnnConvolution(std::shared_ptr<CudnnSession> session);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_CONVOLUTION_H_

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int64_t kMostExtent = int64_t{1} << 15;
@@ -93,4 +93,4 @@ absl::StatusOr<std::unique_ptr<ConvolutionChoice>> ChooseConvolution(const Cudnn
   return choice;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -11,7 +11,7 @@
 #include "executor/backends/cuda/convolution.h"
 #include "executor/backends/cuda/cudnn_graph.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Of workspace for one call.
 inline constexpr int64_t kConvolutionWorkspaceLimit = int64_t{256} << 20;
@@ -46,6 +46,6 @@ absl::StatusOr<std::unique_ptr<ConvolutionChoice>> ChooseConvolution(const Cudnn
                                                                      ConvolutionPart part, bool accumulate,
                                                                      const CudnnTarget& target);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_CONVOLUTION_CHOICE_H_

@@ -7,7 +7,7 @@
 
 #include "executor/backends/cuda/cudnn_described_device.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 ConvolutionShape Shape(int64_t samples, int64_t side, int64_t channels, int64_t outputs, int64_t kernel_size,
@@ -101,4 +101,4 @@ TEST(UnsupportedConvolution, SaysWhy) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -13,10 +13,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "executor/backends/cuda/cudnn_library.h"
-#include "executor/shared_library.h"
-#include "proto/status.h"
+#include "executor/platform/shared_library.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // What engines look at. Figures: the CUDA programming guide's table of technical specifications per compute capability,
 // and the data sheets of A100, H200 and B200.
@@ -66,6 +66,6 @@ inline absl::StatusOr<const Cudnn*> OpenCudnnWithoutDriver() {
   return OpenCudnn();
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_DESCRIBED_DEVICE_H_

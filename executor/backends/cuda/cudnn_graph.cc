@@ -3,9 +3,9 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // CUDNN_ATTR_OPERATIONGRAPH_HANDLE and CUDNN_ATTR_EXECUTION_PLAN_HANDLE: deprecated in name, what tells the device all
@@ -379,4 +379,4 @@ absl::Status RunCudnnPlan(CudnnPlan& plan, cudnnHandle_t handle, absl::Span<cons
   return cudnn->Error(absl::StrCat("running ", plan.plan.what()), status);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -15,7 +15,7 @@
 #include "absl/types/span.h"
 #include "executor/backends/cuda/cudnn_library.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Extents and distances in elements, outermost dimension first: batch, head, row, column of attention; image, channel,
 // height, width of convolutions.
@@ -149,6 +149,6 @@ struct CudnnArgument {
 absl::Status RunCudnnPlan(CudnnPlan& plan, cudnnHandle_t handle, absl::Span<const CudnnArgument> arguments,
                           void* workspace);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_GRAPH_H_

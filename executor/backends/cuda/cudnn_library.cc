@@ -6,10 +6,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "executor/shared_library.h"
-#include "proto/status.h"
+#include "executor/platform/shared_library.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // 91900 as "9.19.0".
@@ -136,4 +136,4 @@ absl::Status CudnnDescriptor::Finalise() {
   return cudnn_->Error(absl::StrCat("finalising ", what_), status);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

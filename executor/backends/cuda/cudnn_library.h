@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // The functions that we use, under their own names without the prefix.
 struct Cudnn {
@@ -39,8 +39,8 @@ struct Cudnn {
 };
 
 // Opens it once for the process, with the libraries that it opens itself (cuBLASLt, NVRTC) before it, from wherever
-// they are (executor/shared_library.h). NotFound or FailedPrecondition in one line: not installed, or older than 9.8,
-// the first that can be asked without a device.
+// they are (executor/platform/shared_library.h). NotFound or FailedPrecondition in one line: not installed, or older
+// than 9.8, the first that can be asked without a device.
 absl::StatusOr<const Cudnn*> OpenCudnn();
 
 // FailedPrecondition unless the version is one that we can use.
@@ -82,6 +82,6 @@ class CudnnDescriptor {
   std::string what_;
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_LIBRARY_H_

@@ -2,9 +2,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/backends/cuda/cuda_device.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 absl::StatusOr<std::shared_ptr<CudnnSession>> CudnnSession::Open(ComputeDevice* device) {
   CudaDevice* cuda = AsCudaDevice(device);
@@ -38,4 +38,4 @@ absl::Status CudnnSession::Run(CudnnPlan& plan, absl::Span<const CudnnArgument> 
   return RunCudnnPlan(plan, handle_, arguments, workspace);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -12,9 +12,9 @@
 #include "executor/backends/cuda/cudnn_graph.h"
 #include "executor/backends/cuda/library_workspace.h"
 #include "executor/backends/cuda/matmul.h"
-#include "executor/device.h"
+#include "executor/interface/device.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 class CudnnSession {
  public:
@@ -48,6 +48,6 @@ class CudnnSession {
   LibraryWorkspace workspace_;
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_SESSION_H_

@@ -3,7 +3,7 @@
 #include "executor/backends/cuda/cuda_backend.h"
 #include "executor/backends/cuda/emulated_libraries.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 absl::StatusOr<std::unique_ptr<ComputeDevice>> Open(const DeviceOptions& options) { return MakeHostDevice(); }
@@ -19,4 +19,4 @@ const BackendEntry& EmulatedBackend() {
   return kEntry;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -2,13 +2,13 @@
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_EMULATED_BACKEND_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_EMULATED_BACKEND_H_
 
-#include "executor/backend.h"
+#include "executor/interface/backend.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // As in the registry of backends, where it is not.
 const BackendEntry& EmulatedBackend();
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_EMULATED_BACKEND_H_

@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/backends/cuda/kernels/access.h"
-#include "executor/tf32_bits.h"
+#include "executor/numerics/tf32_bits.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // A factor's element. Where the shape says so it is rounded to TF32; a device may cut it off instead.
@@ -69,4 +69,4 @@ Libraries EmulatedLibraries() {
   return libraries;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

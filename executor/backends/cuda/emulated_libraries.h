@@ -4,11 +4,11 @@
 
 #include "executor/backends/cuda/cuda_backend.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Products only: attention and convolutions are left to the backend's own kernels.
 Libraries EmulatedLibraries();
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_EMULATED_LIBRARIES_H_

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "executor/backends/cuda/cublaslt_library.h"
-#include "executor/float_bits.h"
-#include "executor/tf32_bits.h"
+#include "executor/numerics/float_bits.h"
+#include "executor/numerics/tf32_bits.h"
 
-namespace weft::cuda::fake {
+namespace weft::exec::cuda::fake {
 
 struct Operation {
   cublasComputeType_t compute;
@@ -280,6 +280,6 @@ inline CublasLt Table() {
   return lt;
 }
 
-}  // namespace weft::cuda::fake
+}  // namespace weft::exec::cuda::fake
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_FAKE_CUBLASLT_H_

@@ -10,10 +10,10 @@
 #include "executor/backends/cuda/emulated_libraries.h"
 #include "executor/backends/cuda/kernels/conv.h"
 #include "executor/backends/cuda/kernels/flash_attention.h"
-#include "executor/device.h"
+#include "executor/interface/device.h"
 #include "gtest/gtest.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 absl::Status StatusOf(Outcome outcome) { return outcome == nullptr ? absl::OkStatus() : absl::InternalError(outcome); }
@@ -195,4 +195,4 @@ INSTANTIATE_TEST_SUITE_P(Kernels, FusedStepsTest,
                          [](const auto& info) { return Kernel_Name(info.param); });
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 class IdleMemory {
  public:
@@ -50,6 +50,6 @@ class IdleMemory {
   int64_t touched_ = 0;
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_IDLE_MEMORY_H_

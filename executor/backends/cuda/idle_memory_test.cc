@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 TEST(IdleMemory, IsHandedOutInTurnAndFromTheBeginningAgain) {
@@ -31,4 +31,4 @@ TEST(IdleMemory, None) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -3,24 +3,24 @@
 #include <cstdio>
 #include <string>
 
-#include "executor/backend.h"
 #include "executor/backends/cuda/bandwidth_cases.h"
 #include "executor/backends/cuda/bandwidth_measure.h"
+#include "executor/interface/backend.h"
 
 namespace {
 
 constexpr int64_t kRows = 32768, kColumns = 4096, kVocabulary = 50304;
 // Longer than clocks take to rise.
-constexpr weft::cuda::BandwidthRuns kRuns = {.warm_nanoseconds = 50'000'000, .timed = 21};
+constexpr weft::exec::cuda::BandwidthRuns kRuns = {.warm_nanoseconds = 50'000'000, .timed = 21};
 
 absl::Status Measure() {
-  const auto entry = weft::FindBackend("cuda");
+  const auto entry = weft::exec::FindBackend("cuda");
   if (!entry.ok()) return entry.status();
-  return weft::cuda::MeasureBandwidth(**entry, weft::cuda::BandwidthCases(kRows, kColumns, kVocabulary), kRuns,
-                                      [](const weft::cuda::BandwidthRow& row) {
-                                        std::printf("%s\n", weft::cuda::BandwidthLine(row).c_str());
-                                        std::fflush(stdout);
-                                      });
+  return weft::exec::cuda::MeasureBandwidth(**entry, weft::exec::cuda::BandwidthCases(kRows, kColumns, kVocabulary),
+                                            kRuns, [](const weft::exec::cuda::BandwidthRow& row) {
+                                              std::printf("%s\n", weft::exec::cuda::BandwidthLine(row).c_str());
+                                              std::fflush(stdout);
+                                            });
 }
 
 }  // namespace

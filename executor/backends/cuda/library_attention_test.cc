@@ -6,13 +6,13 @@
 #include <random>
 #include <vector>
 
-#include "executor/backends/cpu_test_util.h"
+#include "executor/backends/cpu/cpu_test_util.h"
 #include "executor/backends/cuda/conformance/machine.h"
 #include "executor/backends/cuda/conformance/placed_tensors.h"
 #include "executor/backends/cuda/kernels/flash_attention.h"
 #include "gtest/gtest.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 using cpu::Tensor;
@@ -192,4 +192,4 @@ TEST(LibraryAttentionTest, IsThatOfOurOwnKernels) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -6,7 +6,7 @@
 
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Of an element of a floating-point type.
 inline int64_t BytesOf(Type type) { return type == Type::kFp64 ? 8 : type == Type::kFp32 ? 4 : 2; }
@@ -14,6 +14,6 @@ inline int64_t BytesOf(Type type) { return type == Type::kFp64 ? 8 : type == Typ
 // Up to the next multiple of 256, as the libraries' workspaces are aligned.
 inline int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_LIBRARY_BYTES_H_

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 absl::StatusOr<LibraryWorkspace::Block> LibraryWorkspace::Allocate(int64_t bytes) {
   Block block;
@@ -30,4 +30,4 @@ absl::StatusOr<void*> LibraryWorkspace::Get(int stream, int64_t bytes) {
   return block.data;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

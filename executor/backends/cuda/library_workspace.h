@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "executor/device.h"
+#include "executor/interface/device.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 class LibraryWorkspace {
  public:
@@ -43,6 +43,6 @@ class LibraryWorkspace {
   std::map<int, Block> blocks_;
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_LIBRARY_WORKSPACE_H_

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 TEST(LibraryWorkspace, TheFirstStreamGetsWhatWasReserved) {
@@ -45,4 +45,4 @@ TEST(LibraryWorkspace, GrowsWhenItMust) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -9,10 +9,10 @@
 #include "executor/backends/cuda/idle_memory.h"
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
-// A stream of the device (executor/device.h): its number, and itself as CUDA's libraries take it (cudaStream_t). Only
-// the number tells streams apart where there is no GPU.
+// A stream of the device (executor/interface/device.h): its number, and itself as CUDA's libraries take it
+// (cudaStream_t). Only the number tells streams apart where there is no GPU.
 struct StreamRef {
   int number = 0;
   void* native = nullptr;
@@ -72,6 +72,6 @@ class Matmul {
   virtual std::string Digest() const { return ""; }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_MATMUL_H_

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/backends/cpu_test_util.h"
+#include "executor/backends/cpu/cpu_test_util.h"
 #include "executor/backends/cuda/kernels/norm.h"
 #include "executor/backends/cuda/numbered_steps.h"
 #include "gtest/gtest.h"
-#include "proto/step_runs.h"
+#include "proto/util/step_runs.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 using cpu::Tensor;
@@ -161,7 +161,7 @@ TEST_P(WithSumsTest, AnActivationAndTheBiasBeforeItAreTheTwo) {
 INSTANTIATE_TEST_SUITE_P(Types, WithSumsTest, testing::Values(BF16, FP16, FP32),
                          [](const auto& info) { return DType_Name(info.param); });
 
-// Which norms have sums is a rule of programs (proto/step_runs.h), and here it is what the kernels have room for.
+// Which norms have sums is a rule of programs (proto/util/step_runs.h), and here it is what the kernels have room for.
 TEST(NormRunsTest, NormsThatHaveSums) {
   Step backward, weights, add;
   backward.set_kernel(RMS_NORM_BACKWARD);
@@ -218,4 +218,4 @@ TEST(NormRunsTest, NormsThatAreNotWithTheirSum) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

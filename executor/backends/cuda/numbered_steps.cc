@@ -6,7 +6,7 @@
 #include "executor/backends/cuda/conformance/placed_tensors.h"
 #include "gtest/gtest.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 using cpu::Tensor;
@@ -78,4 +78,4 @@ void ExpectSameBehind(const std::vector<NumberedStep>& steps, const std::vector<
   EXPECT_TRUE(Behind(steps, tensors, false) == Behind(steps, tensors, true));
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

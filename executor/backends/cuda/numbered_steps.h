@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "executor/backends/cpu_test_util.h"
+#include "executor/backends/cpu/cpu_test_util.h"
 #include "proto/program.pb.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Numbers from 0 to 2, others for another seed.
 cpu::Tensor Matrix(DType dtype, int64_t rows, int64_t columns, int64_t seed);
@@ -29,6 +29,6 @@ std::vector<std::vector<unsigned char>> Behind(const std::vector<NumberedStep>& 
 // Expects the same bytes of both.
 void ExpectSameBehind(const std::vector<NumberedStep>& steps, const std::vector<cpu::Tensor>& tensors);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_NUMBERED_STEPS_H_

@@ -3,7 +3,7 @@
 #include "gtest/gtest-spi.h"
 #include "gtest/gtest.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 using cpu::Tensor;
@@ -64,4 +64,4 @@ TEST(NumberedSteps, SomeAreARun) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -20,11 +20,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "proto/crc32c.h"
-#include "proto/io.h"
-#include "proto/status.h"
+#include "proto/io/crc32c.h"
+#include "proto/io/io.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
@@ -318,4 +318,4 @@ std::string TuningTable::Digest() const {
   return absl::StrFormat("%016x", hash);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -23,7 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "executor/backends/cuda/matmul.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // What an entry is for.
 struct TuningKey {
@@ -84,6 +84,6 @@ class TuningTable {
   std::map<std::string, TunedAlgorithm> entries_;
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_TUNING_TABLE_H_

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proto/crc32c.h"
-#include "proto/io.h"
+#include "proto/io/crc32c.h"
+#include "proto/io/io.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 const TuningDevice kDevice = {90, 132, 130100, "NVIDIA H200"};
@@ -205,4 +205,4 @@ TEST(TuningTable, AFileThatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

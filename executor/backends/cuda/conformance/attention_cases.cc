@@ -3,7 +3,7 @@
 
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 struct Sizes {
@@ -179,4 +179,4 @@ ConformanceCase AttentionValuesBackwardCase(CaseMaker& make) {
   return c;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

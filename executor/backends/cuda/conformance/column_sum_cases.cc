@@ -1,7 +1,7 @@
 // Gradients that are sums over rows.
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // More rows than a chunk has, now and then.
@@ -63,4 +63,4 @@ ConformanceCase ScaleShiftBackwardSampleCase(CaseMaker& make) {
   return c;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -1,6 +1,6 @@
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 #define CASE(kernel, function) CaseFunction function;
 #include "executor/backends/cuda/conformance/cases.def"
@@ -18,4 +18,4 @@ CaseFunction* FindCase(Kernel kernel) {
   }
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "executor/backend.h"
-#include "executor/backends/cpu_test_util.h"
+#include "executor/backends/cpu/cpu_test_util.h"
+#include "executor/interface/backend.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 using cpu::Tensor;
 
@@ -98,6 +98,6 @@ using CaseFunction = ConformanceCase(CaseMaker& make);
 // Null: the kernel has no case.
 CaseFunction* FindCase(Kernel kernel);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CONFORMANCE_CONFORMANCE_CASE_H_

@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/backends/cpu.h"
+#include "executor/backends/cpu/cpu.h"
 #include "executor/backends/cuda/conformance/conformance_case.h"
 #include "executor/backends/cuda/conformance/machine.h"
 #include "executor/backends/cuda/conformance/placed_tensors.h"
 #include "executor/backends/cuda/cuda_backend.h"
 #include "gtest/gtest.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int kRounds = 16;
@@ -202,4 +202,4 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Conformance, testing::ValuesIn(AllKernels()),
                          [](const auto& info) { return Kernel_Name(info.param); });
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -1,7 +1,7 @@
 // Convolutions and group norms.
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 struct Images {
@@ -114,4 +114,4 @@ ConformanceCase GroupNormBackwardWeightCase(CaseMaker& make) {
   return c;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -1,7 +1,7 @@
 // Dropout, with whole samples and with parts of them.
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 ConformanceCase Dropping(CaseMaker& make, Kernel kernel) {
@@ -64,4 +64,4 @@ ConformanceCase DropoutByMaskCase(CaseMaker& make) {
   return c;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -1,7 +1,7 @@
 // Kernels without a relation between elements, and with rows for many rows.
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // Of `inputs` tensors of one shape as many others.
@@ -104,4 +104,4 @@ ConformanceCase AddPerSampleCase(CaseMaker& make) { return PerSample(make, ADD_P
 ConformanceCase ScaleShiftCase(CaseMaker& make) { return PerSample(make, SCALE_SHIFT, 2); }
 ConformanceCase ScaleShiftBackwardCase(CaseMaker& make) { return PerSample(make, SCALE_SHIFT_BACKWARD, 2); }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -1,9 +1,9 @@
 #include "executor/backends/cuda/conformance/machine.h"
 #include "executor/backends/cuda/emulated_backend.h"
 #include "executor/backends/cuda/kernels/emulation.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 absl::StatusOr<Machine> OpenMachine() {
   Machine machine;
@@ -13,4 +13,4 @@ absl::StatusOr<Machine> OpenMachine() {
   return machine;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

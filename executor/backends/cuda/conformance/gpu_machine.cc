@@ -1,7 +1,7 @@
 #include "executor/backends/cuda/conformance/machine.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 absl::StatusOr<Machine> OpenMachine() {
   Machine machine;
@@ -11,4 +11,4 @@ absl::StatusOr<Machine> OpenMachine() {
   return machine;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

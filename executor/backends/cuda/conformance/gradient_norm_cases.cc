@@ -1,8 +1,8 @@
 // Norms of gradients, in fp64 and exact, and sums that have one value in any order.
 #include "executor/backends/cuda/conformance/conformance_case.h"
-#include "executor/exact192.h"
+#include "executor/numerics/exact192.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // Sums of a few numbers of all magnitudes, now and then one that has overflowed.
@@ -86,4 +86,4 @@ ConformanceCase ExactRoundCase(CaseMaker& make) {
   return c;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -3,7 +3,7 @@
 
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 class Numbered : public DataSource {
@@ -83,4 +83,4 @@ ConformanceCase LoadTimestepsCase(CaseMaker& make) {
   return c;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -3,7 +3,7 @@
 
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 Tensor Targets(CaseMaker& make, int64_t rows, int64_t vocabulary) {
@@ -84,4 +84,4 @@ ConformanceCase CrossEntropyCombineCase(CaseMaker& make) {
   return c;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -5,10 +5,10 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "executor/backend.h"
-#include "executor/device.h"
+#include "executor/interface/backend.h"
+#include "executor/interface/device.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 struct Machine {
   std::unique_ptr<ComputeDevice> device;
@@ -25,6 +25,6 @@ Machine& TheMachine();
 // A stream of its device, for all tests.
 int TheStream();
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CONFORMANCE_MACHINE_H_

@@ -2,7 +2,7 @@
 
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // A device may round factors to TF32, which is 2^-11 of them at most, or cut their lower bits off, 2^-10: a product of
@@ -49,4 +49,4 @@ ConformanceCase MatMulCase(CaseMaker& make) {
   return c;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

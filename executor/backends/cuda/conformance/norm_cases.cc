@@ -1,7 +1,7 @@
 // Norms of whole rows.
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // Now and then rows that fill a warp's registers, or a block's, or do not fit into them.
@@ -44,4 +44,4 @@ ConformanceCase LayerNormBackwardCase(CaseMaker& make) { return Backward(make, L
 ConformanceCase RmsNormCase(CaseMaker& make) { return Forward(make, RMS_NORM, false); }
 ConformanceCase RmsNormBackwardCase(CaseMaker& make) { return Backward(make, RMS_NORM_BACKWARD, false); }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -4,7 +4,7 @@
 
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // Norm and scale behind the states, or nothing.
@@ -120,4 +120,4 @@ ConformanceCase UpdateLossScaleCase(CaseMaker& make) {
   return c;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

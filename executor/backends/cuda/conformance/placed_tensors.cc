@@ -4,9 +4,9 @@
 #include <cstdint>
 
 #include "executor/backends/cuda/conformance/machine.h"
-#include "proto/status.h"
+#include "proto/util/status.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // Devices give no memory back: what one test had is the next one's.
@@ -60,4 +60,4 @@ absl::Status PlacedTensors::Fetch() {
   return absl::OkStatus();
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

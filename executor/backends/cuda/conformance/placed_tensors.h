@@ -7,9 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "executor/backends/cpu_test_util.h"
+#include "executor/backends/cpu/cpu_test_util.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // On TheMachine(), one at a time: what is placed by the next one takes the memory of this one.
 class PlacedTensors {
@@ -26,6 +26,6 @@ class PlacedTensors {
   std::vector<std::pair<cpu::Tensor*, void*>> copies_;
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CONFORMANCE_PLACED_TENSORS_H_

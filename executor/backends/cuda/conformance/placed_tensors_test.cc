@@ -4,10 +4,10 @@
 #include <cstring>
 
 #include "executor/backends/cuda/conformance/machine.h"
-#include "executor/clocked_device.h"
+#include "executor/testing/clocked_device.h"
 #include "gtest/gtest.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 absl::StatusOr<Machine> OpenMachine() {
   Machine machine;
@@ -68,4 +68,4 @@ TEST(PlacedTensors, OfAnySize) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

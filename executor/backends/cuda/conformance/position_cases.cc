@@ -1,7 +1,7 @@
 // Embeddings, rotary positions, columns side by side, images.
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 ConformanceCase RopeCase(CaseMaker& make) {
   static constexpr int64_t kHeadSizes[] = {2, 8, 16, 64, 128, 6, 36, 32};
@@ -165,4 +165,4 @@ ConformanceCase SquaredErrorCase(CaseMaker& make) {
   return c;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

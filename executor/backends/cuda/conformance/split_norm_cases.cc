@@ -1,7 +1,7 @@
 // Norms of rows whose columns are split over ranks.
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // What all of them begin with.
@@ -84,4 +84,4 @@ ConformanceCase NormBackwardApplyCase(CaseMaker& make) {
   return c;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

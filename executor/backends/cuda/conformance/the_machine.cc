@@ -4,7 +4,7 @@
 #include "executor/backends/cuda/conformance/machine.h"
 #include "gtest/gtest.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 Machine& TheMachine() {
   static auto* machine = [] {
@@ -23,4 +23,4 @@ int TheStream() {
   return stream;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -9,7 +9,7 @@
 
 #include "executor/backends/cuda/kernels/portable.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Elements that a thread handles at a time: 16 bytes of the narrowest floating-point types.
 inline constexpr int kBlock = 8;
@@ -208,6 +208,6 @@ Outcome WithTypes(bool in_double, std::initializer_list<Array> arrays, F f) {
   return f.template operator()<float, Type::kNone>();
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ACCESS_H_

@@ -3,7 +3,7 @@
 #include "executor/backends/cuda/kernels/attention_ops.h"
 #include "executor/backends/cuda/kernels/tile_product.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // One product per sequence and head of q.
@@ -125,4 +125,4 @@ Outcome Launch(const ClearHeads& args, void* stream) {
   return LaunchKernel(Clear{args}, args.shape.sequences * args.shape.sequence, 256, 0, stream);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -5,7 +5,7 @@
 #include "executor/backends/cuda/kernels/heads.h"
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // `pairs` are [rows, heads * sequence]: for each query and head a number for each key.
 //
@@ -47,6 +47,6 @@ struct ClearHeads {
 };
 Outcome Launch(const ClearHeads& args, void* stream);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ATTENTION_OPS_H_

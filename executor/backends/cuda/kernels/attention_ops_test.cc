@@ -5,7 +5,7 @@
 
 #include "executor/backends/cuda/kernels/block_of_grid.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // 2^15 sequences of 512 positions with 16 heads: 1.4 * 10^11 scores.
@@ -29,4 +29,4 @@ TEST(AttentionOpsTest, MoreElementsThan32BitsCount) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -10,7 +10,7 @@
 #include "executor/backends/cuda/kernels/flash_attention.h"
 #include "executor/backends/cuda/kernels/mma.h"
 
-namespace weft::cuda::tiles {
+namespace weft::exec::cuda::tiles {
 
 inline constexpr int kThreads = 128;
 inline constexpr int kTile = 64;
@@ -226,6 +226,6 @@ WEFT_DEVICE uint32_t KeptOfKeys(Thread& thread, const P& place, int64_t head, in
   return kept;
 }
 
-}  // namespace weft::cuda::tiles
+}  // namespace weft::exec::cuda::tiles
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ATTENTION_TILES_H_

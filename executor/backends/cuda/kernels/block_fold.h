@@ -4,7 +4,7 @@
 
 #include "executor/backends/cuda/kernels/portable.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // merge(..., merge(values of threads)): a tree over the block's threads, which are a power of two. Takes
 // count * sizeof(V) bytes of shared memory from `first_byte` on. All threads come here and get the result.
@@ -26,6 +26,6 @@ WEFT_DEVICE V BlockFold(Thread& thread, int64_t first_byte, V value, Merge merge
   return value;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_BLOCK_FOLD_H_

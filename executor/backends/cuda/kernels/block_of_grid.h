@@ -9,7 +9,7 @@
 #include "executor/backends/cuda/kernels/portable.h"
 #include "gtest/gtest.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Block `block` of `blocks` as the only one that runs.
 template <typename Kernel>
@@ -61,6 +61,6 @@ class SparseMemory {
   int64_t bytes_;
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_BLOCK_OF_GRID_H_

@@ -1,7 +1,7 @@
 #include "executor/backends/cuda/kernels/broadcast.h"
 #include "executor/backends/cuda/kernels/pieces.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int kEach = 2;
@@ -70,4 +70,4 @@ Outcome Launch(const Broadcast& broadcast, void* stream) {
   return "no such operation with rows";
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -4,7 +4,7 @@
 
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 enum class BroadcastOp {
   // y = x + e
@@ -26,6 +26,6 @@ struct Broadcast {
 };
 Outcome Launch(const Broadcast& broadcast, void* stream);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_BROADCAST_H_

@@ -5,7 +5,7 @@
 #include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/elementwise_ops.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 namespace {
 
@@ -228,4 +228,4 @@ Outcome Launch(const ColumnSums& sums, void* stream) {
   return first != nullptr ? first : AddColumnChunks(sums, stream);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

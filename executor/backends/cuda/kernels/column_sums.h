@@ -5,7 +5,7 @@
 #include "executor/backends/cuda/kernels/elementwise.h"
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Sums of a chunk lie one behind the other in scratch: plain, products, beside.
 inline constexpr int kColumnResults = 3;
@@ -44,6 +44,6 @@ struct ColumnSums {
 };
 Outcome Launch(const ColumnSums& sums, void* stream);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_COLUMN_SUMS_H_

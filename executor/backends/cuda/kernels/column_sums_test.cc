@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 struct Case {
@@ -88,4 +88,4 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ColumnSumsTest,
                                          Case{1, 30, 9, 3, 15, true}));
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

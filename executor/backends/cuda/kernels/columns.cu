@@ -1,7 +1,7 @@
 #include "executor/backends/cuda/kernels/columns.h"
 #include "executor/backends/cuda/kernels/pieces.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int kEach = 2;
@@ -99,4 +99,4 @@ Outcome Launch(const Upsample& upsample, void* stream) {
   });
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -4,7 +4,7 @@
 
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // y[:, to : to + columns] = x[:, from : from + columns] of matrices with x_columns and y_columns columns, where the
 // columns of x are those of blocks of `rows` rows side by side: x is [groups * rows, x_columns].
@@ -31,6 +31,6 @@ struct Upsample {
 };
 Outcome Launch(const Upsample& upsample, void* stream);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_COLUMNS_H_

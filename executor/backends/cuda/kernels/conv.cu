@@ -4,7 +4,7 @@
 #include "executor/backends/cuda/kernels/conv.h"
 #include "executor/backends/cuda/kernels/tile_product.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 template <typename C>
@@ -103,4 +103,4 @@ Outcome Launch(const ConvWeight& args, void* stream) {
   return LaunchTileProduct(BackwardWeight<float>{shape, args}, stream);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

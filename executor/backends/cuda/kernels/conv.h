@@ -5,7 +5,7 @@
 #include "executor/backends/cuda/kernels/conv_places.h"
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 struct ConvShape {
   ConvPlaces places;
@@ -39,6 +39,6 @@ struct ConvWeight {
 };
 Outcome Launch(const ConvWeight& args, void* stream);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_CONV_H_

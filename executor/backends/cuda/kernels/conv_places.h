@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-#include "executor/device_code.h"
+#include "executor/numerics/device_code.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // From images of height x width positions to images of fewer, by a kernel of side x side places (odd).
 struct ConvPlaces {
@@ -47,6 +47,6 @@ struct ConvPlaces {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_CONV_PLACES_H_

@@ -5,7 +5,7 @@
 
 #include "executor/backends/cuda/kernels/block_of_grid.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // Each way is the other's inverse.
@@ -75,4 +75,4 @@ TEST(ConvTest, MoreElementsThan32BitsCount) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -6,7 +6,7 @@
 #include "executor/backends/cuda/kernels/cross_entropy.h"
 #include "executor/backends/cuda/kernels/eights.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int kThreads = 512;
@@ -241,4 +241,4 @@ Outcome Launch(const LogitsGradient& args, void* stream) {
   });
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -4,7 +4,7 @@
 
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Logits of `rows` rows, of whose `columns` columns the first `vocabulary` count, from 0 to all. The first column is
 // number `column_shift` of the whole vocabulary. Rows with a target below 0 do not count.
@@ -58,6 +58,6 @@ struct LogitsGradient {
 };
 Outcome Launch(const LogitsGradient& args, void* stream);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_CROSS_ENTROPY_H_

@@ -8,7 +8,7 @@
 
 #include "executor/backends/cuda/kernels/block_of_grid.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -144,4 +144,4 @@ TEST_F(CrossEntropyTest, MoreElementsThan32BitsCount) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

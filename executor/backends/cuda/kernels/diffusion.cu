@@ -2,7 +2,7 @@
 #include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/rows.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int kThreads = 256;
@@ -89,4 +89,4 @@ Outcome Launch(const SquaredError& error, void* stream) {
   return LaunchKernel(SumAll{error, error.Parts()}, 1, kThreads, kBlockSumBytes, stream);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -4,7 +4,7 @@
 
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Half of the columns are cosines of the time times frequencies, then come as many sines; in double.
 struct TimestepEmbedding {
@@ -33,6 +33,6 @@ struct SquaredError {
 };
 Outcome Launch(const SquaredError& error, void* stream);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_DIFFUSION_H_

@@ -2,7 +2,7 @@
 #include "executor/backends/cuda/kernels/dropout_words.h"
 #include "executor/backends/cuda/kernels/eights.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int kThreads = 256;
@@ -141,4 +141,4 @@ Outcome Launch(const DropoutByMask& dropout, void* stream) {
   });
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -4,7 +4,7 @@
 
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Which global samples of the run the sequences of a step are, as StepContext has it.
 struct Samples {
@@ -53,6 +53,6 @@ struct DropoutByMask {
 };
 Outcome Launch(const DropoutByMask& dropout, void* stream);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_DROPOUT_H_

@@ -6,7 +6,7 @@
 #include "executor/backends/cuda/kernels/dropout.h"
 #include "executor/backends/cuda/kernels/random.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Global sample of the run of the i-th sequence of the step.
 WEFT_DEVICE uint64_t SampleOf(const Samples& samples, int64_t i) {
@@ -45,6 +45,6 @@ class DropoutWords {
   bool any_ = false;
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_DROPOUT_WORDS_H_

@@ -11,7 +11,7 @@
 
 #include "executor/backends/cuda/kernels/access.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // As they lie in memory.
 template <typename C, Type S>
@@ -123,6 +123,6 @@ Outcome WithEights(bool in_double, bool whole, std::initializer_list<Array> arra
   return f.template operator()<float, Type::kNone>();
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EIGHTS_H_

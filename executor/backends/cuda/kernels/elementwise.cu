@@ -2,7 +2,7 @@
 #include "executor/backends/cuda/kernels/elementwise.h"
 #include "executor/backends/cuda/kernels/elementwise_ops.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int kThreads = 256;
@@ -117,4 +117,4 @@ Outcome Launch(const Elementwise& elementwise, void* stream) {
   return "no such elementwise operation";
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

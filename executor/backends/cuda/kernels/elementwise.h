@@ -4,7 +4,7 @@
 
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 enum class ElementwiseOp {
   // y = a + b
@@ -46,6 +46,6 @@ struct Elementwise {
 };
 Outcome Launch(const Elementwise& elementwise, void* stream);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ELEMENTWISE_H_

@@ -5,7 +5,7 @@
 #include "executor/backends/cuda/kernels/elementwise.h"
 #include "executor/backends/cuda/kernels/portable.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 template <typename C>
 WEFT_DEVICE C Sigmoid(C x) {
@@ -76,6 +76,6 @@ WEFT_OP(kSwigluBackward, 3, 2, {
 })
 #undef WEFT_OP
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ELEMENTWISE_OPS_H_

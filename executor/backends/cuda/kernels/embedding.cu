@@ -5,7 +5,7 @@
 #include "executor/backends/cuda/kernels/pieces.h"
 #include "executor/backends/cuda/kernels/rows.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int kThreads = kPieceThreads;
@@ -391,4 +391,4 @@ Outcome Launch(const PositionEmbeddingBackward& a, void* stream) {
   });
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

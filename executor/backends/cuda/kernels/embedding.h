@@ -4,7 +4,7 @@
 
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // y[r] = table[tokens[r] - shift]. A token of another rank's part of the table (`split`) gives zeros; one that no table
 // has gives NaN, which the check of losses finds.
@@ -62,6 +62,6 @@ struct PositionEmbeddingBackward {
 };
 Outcome Launch(const PositionEmbeddingBackward& embedding, void* stream);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EMBEDDING_H_

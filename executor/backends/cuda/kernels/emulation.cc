@@ -9,7 +9,7 @@
 
 #include "executor/backends/cuda/kernels/fiber.h"
 
-namespace weft::emulation {
+namespace weft::exec::emulation {
 namespace {
 
 constexpr int kWarp = 32;
@@ -301,4 +301,4 @@ cuda::Outcome Run(int64_t blocks, int threads, int64_t shared_bytes, void (*body
 
 void SetReversed(bool reversed) { ThisThread().reversed = reversed; }
 
-}  // namespace weft::emulation
+}  // namespace weft::exec::emulation

@@ -16,7 +16,7 @@
 
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::emulation {
+namespace weft::exec::emulation {
 
 // Ends the launch of the running thread with this as its outcome; does not return.
 [[noreturn]] void Fail(const char* what, int64_t value, int64_t limit);
@@ -196,6 +196,6 @@ cuda::Outcome Run(int64_t blocks, int threads, int64_t shared_bytes, void (*body
 // first.
 void SetReversed(bool reversed);
 
-}  // namespace weft::emulation
+}  // namespace weft::exec::emulation
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EMULATION_H_

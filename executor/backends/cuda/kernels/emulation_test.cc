@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 using testing::HasSubstr;
@@ -297,4 +297,4 @@ TEST(Numbers, DoublesAreRoundedOnce) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -4,7 +4,7 @@
 #include "executor/backends/cuda/kernels/exact_tile.h"
 #include "executor/backends/cuda/kernels/tile_walk.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int kThreads = ExactTile::kThreads, kEach = ExactTile::kEach, kElements = ExactTile::kElements;
@@ -153,4 +153,4 @@ Outcome Launch(const ExactTensors& args, void* stream) {
   return "no such operation on a list of exact accumulators";
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

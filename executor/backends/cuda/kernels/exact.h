@@ -1,12 +1,12 @@
-// EXACT_ACCUMULATE, EXACT_ROUND (executor/exact192_limbs.h).
+// EXACT_ACCUMULATE, EXACT_ROUND (executor/numerics/exact192_limbs.h).
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EXACT_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EXACT_H_
 
 #include "executor/backends/cuda/kernels/tensor_table.h"
 #include "executor/backends/cuda/kernels/types.h"
-#include "executor/exact192_limbs.h"
+#include "executor/numerics/exact192_limbs.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // accumulators[i] += x[i] of a floating-point type; with `fresh` they are 0 before.
 struct ExactTerms {
@@ -49,6 +49,6 @@ struct ExactTensors {
 };
 Outcome Launch(const ExactTensors& args, void* stream);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EXACT_H_

@@ -4,9 +4,9 @@
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EXACT_TILE_H_
 
 #include "executor/backends/cuda/kernels/portable.h"
-#include "executor/exact192_limbs.h"
+#include "executor/numerics/exact192_limbs.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // A block of kThreads has up to kElements neighbouring accumulators; thread t takes those at t and t + kThreads.
 struct ExactTile {
@@ -72,6 +72,6 @@ WEFT_DEVICE void SetExact(const Limbs& limbs, int element, const Exact192& value
   for (int i = 0; i < 3; ++i) limbs.Put(3 * element + i, value.limb[i]);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EXACT_TILE_H_

@@ -73,7 +73,7 @@ weft_switch_stack:
 )");
 #endif
 
-namespace weft::emulation {
+namespace weft::exec::emulation {
 namespace {
 
 #if defined(WEFT_FIBER_ASAN) || defined(WEFT_FIBER_TSAN)
@@ -201,4 +201,4 @@ void Fiber::Yield() {
 #endif
 }
 
-}  // namespace weft::emulation
+}  // namespace weft::exec::emulation

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <memory>
 
-namespace weft::emulation {
+namespace weft::exec::emulation {
 
 class Fiber {
  public:
@@ -25,6 +25,6 @@ class Fiber {
   std::unique_ptr<Context> context_;
 };
 
-}  // namespace weft::emulation
+}  // namespace weft::exec::emulation
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_FIBER_H_

@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 
-namespace weft::emulation {
+namespace weft::exec::emulation {
 namespace {
 
 // Counts up as often as it is resumed, with locals that must survive.
@@ -84,4 +84,4 @@ TEST(Fiber, Nests) {
 }
 
 }  // namespace
-}  // namespace weft::emulation
+}  // namespace weft::exec::emulation

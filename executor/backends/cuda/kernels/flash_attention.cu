@@ -9,7 +9,7 @@
 #include "executor/backends/cuda/kernels/flash_attention.h"
 #include "executor/backends/cuda/kernels/rows.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int kThreads = 256;
@@ -380,4 +380,4 @@ Outcome LaunchPlain(const AttentionGradient& args, void* stream) {
   return args.problem.in_double ? LaunchGradients<double>(args, stream) : LaunchGradients<float>(args, stream);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -6,7 +6,7 @@
 #include "executor/backends/cuda/kernels/heads.h"
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 struct AttentionProblem {
   HeadShape shape;
@@ -42,6 +42,6 @@ Outcome Launch(const AttentionGradient& args, void* stream);
 Outcome LaunchPlain(const AttentionGradient& args, void* stream);
 bool OnTensorCores(const AttentionGradient& args);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_FLASH_ATTENTION_H_

@@ -5,7 +5,7 @@
 
 #include "executor/backends/cuda/kernels/block_of_grid.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 TEST(HeadPartTest, MoreElementsThan32BitsCount) {
@@ -43,4 +43,4 @@ TEST(FlashAttentionTest, MoreElementsThan32BitsCount) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

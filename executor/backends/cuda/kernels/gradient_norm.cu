@@ -5,7 +5,7 @@
 #include "executor/backends/cuda/kernels/gradient_norm.h"
 #include "executor/backends/cuda/kernels/tile_walk.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int kThreads = 256;
@@ -216,4 +216,4 @@ Outcome Launch(const NormOfAll& args, void* stream) {
   return LaunchKernel(Total{args}, 1, kThreads, int64_t{kThreads} * int64_t{sizeof(double)}, stream);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -4,9 +4,9 @@
 
 #include "executor/backends/cuda/kernels/tensor_table.h"
 #include "executor/backends/cuda/kernels/types.h"
-#include "executor/exact192_limbs.h"
+#include "executor/numerics/exact192_limbs.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Pieces of a tensor, at most, whose squares are summed apart; how many there are depends on its elements alone. Below
 // so many elements another one does not pay.
@@ -61,6 +61,6 @@ struct NormOfAll {
 };
 Outcome Launch(const NormOfAll& args, void* stream);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_GRADIENT_NORM_H_

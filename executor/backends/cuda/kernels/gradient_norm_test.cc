@@ -6,7 +6,7 @@
 
 #include "executor/backends/cuda/kernels/block_of_grid.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 std::vector<double> Scratch() { return std::vector<double>(kNormScratchBytes / 8, NAN); }
@@ -127,4 +127,4 @@ TEST(GradientNormTest, MoreElementsThan32BitsCount) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -4,7 +4,7 @@
 #include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/group_norm.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int kThreads = 512;
@@ -217,4 +217,4 @@ Outcome Launch(const GroupNormInput& args, void* stream) {
   return LaunchGroups<Backward>(args, {args.dy, args.x, args.gamma, args.dx}, {args.mean, args.rstd}, stream);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

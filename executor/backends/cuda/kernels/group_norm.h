@@ -4,7 +4,7 @@
 
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Each sample is `rows` rows of `columns` columns, whose groups are equal runs of columns.
 struct GroupNormShape {
@@ -27,6 +27,6 @@ struct GroupNormInput {
 };
 Outcome Launch(const GroupNormInput& args, void* stream);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_GROUP_NORM_H_

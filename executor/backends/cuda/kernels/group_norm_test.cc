@@ -5,7 +5,7 @@
 
 #include "executor/backends/cuda/kernels/block_of_grid.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // The last group of 2^17 samples of 16 positions and 4,096 channels ends at element 8 * 10^9.
@@ -34,4 +34,4 @@ TEST(GroupNormTest, MoreElementsThan32BitsCount) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

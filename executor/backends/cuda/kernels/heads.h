@@ -3,9 +3,9 @@
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_HEADS_H_
 
 #include "executor/backends/cuda/kernels/types.h"
-#include "executor/device_code.h"
+#include "executor/numerics/device_code.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Columns of an array: those of head h in row r begin at r * stride + first_column + h * head_step.
 struct HeadPart {
@@ -28,6 +28,6 @@ struct HeadShape {
   WEFT_HOST_DEVICE int64_t group() const { return heads / kv_heads; }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_HEADS_H_

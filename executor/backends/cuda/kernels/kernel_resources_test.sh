@@ -8,12 +8,12 @@ set -euo pipefail
 allowed='
 FillTable 40
 Embed 40
-KeyGradientILNS0_4TypeE3ELi128E 32
-KeyGradientILNS0_4TypeE4ELi128E 32
-BackwardIfLNS0_4TypeE3ELi4E 16
-BackwardIfLNS0_4TypeE4ELi4E 16
-BackwardIfLNS0_4TypeE2ELi2ELb1E 8
-ForwardIfLNS0_4TypeE4ELi4ELb1E 8
+KeyGradientILNS1_4TypeE3ELi128E 32
+KeyGradientILNS1_4TypeE4ELi128E 32
+BackwardIfLNS1_4TypeE3ELi4E 16
+BackwardIfLNS1_4TypeE4ELi4E 16
+BackwardIfLNS1_4TypeE2ELi2ELb1E 8
+ForwardIfLNS1_4TypeE4ELi4ELb1E 8
 BackwardPartialId 8
 BackwardWithSumsIf 88
 StagedBackwardWithSumsI 8

@@ -11,7 +11,7 @@
 
 #include "executor/backends/cuda/kernels/access.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 struct MmaLeft {
   uint32_t word[4];
@@ -67,6 +67,6 @@ void Multiply(Thread& thread, const MmaLeft& a, const MmaRight& b, MmaSums& c) {
 
 #endif
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_MMA_H_

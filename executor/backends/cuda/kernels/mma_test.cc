@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // sums [16, 8] += left [16, 16] x right [16, 8], of small whole numbers.
@@ -48,4 +48,4 @@ TEST(Mma, IsAProductOfBf16) { Check<Type::kBf16>(); }
 TEST(Mma, IsAProductOfFp16) { Check<Type::kFp16>(); }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

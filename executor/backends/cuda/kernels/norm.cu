@@ -4,7 +4,7 @@
 #include "executor/backends/cuda/kernels/norm_rows.h"
 #include "executor/backends/cuda/kernels/rows.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // kHeld: eights of a row that a thread keeps; 0: it reads them again for every pass. kSums: x is made, too.
@@ -164,4 +164,4 @@ Outcome Launch(const NormBackward& norm, void* stream) {
   return LaunchRows<RowBackward, false>(norm, {norm.dy, norm.x, norm.gamma, norm.dx}, {norm.mean, norm.rstd}, stream);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -6,7 +6,7 @@
 #include "executor/backends/cuda/kernels/column_sums.h"
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // y = (x - mean) rstd gamma + beta; without `mean` and `beta` the root mean square norm.
 struct Norm {
@@ -45,6 +45,6 @@ struct NormBackwardSums {
 bool HasSums(const NormBackward& norm);
 Outcome Launch(const NormBackwardSums& args, void* stream);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NORM_H_

@@ -6,7 +6,7 @@
 #include "executor/backends/cuda/kernels/norm.h"
 #include "executor/backends/cuda/kernels/rows.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 inline constexpr int kMostRowThreads = 512;
 
@@ -128,6 +128,6 @@ struct Backward {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NORM_ROWS_H_

@@ -5,7 +5,7 @@
 #include "executor/backends/cuda/kernels/norm.h"
 #include "executor/backends/cuda/kernels/norm_rows.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int kHeld = 2;
@@ -333,4 +333,4 @@ Outcome Launch(const NormBackwardSums& args, void* stream) {
   return first != nullptr ? first : AddColumnChunks(sums, stream);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

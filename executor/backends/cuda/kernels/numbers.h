@@ -1,11 +1,11 @@
 // bf16 and fp16 as bits, and their conversions: to nearest, ties to even, once, from float and from double. Those of
-// executor/float_bits.h, by the device's own instructions where it has them.
+// executor/numerics/float_bits.h, by the device's own instructions where it has them.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NUMBERS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NUMBERS_H_
 
 #include <stdint.h>
 
-#include "executor/float_bits.h"
+#include "executor/numerics/float_bits.h"
 
 #ifdef __CUDACC__
 #include <cuda_bf16.h>
@@ -15,7 +15,7 @@
 #define WEFT_DEVICE inline
 #endif
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 struct Bf16 {
   uint16_t bits;
@@ -40,6 +40,6 @@ inline Fp16 ToFp16(float x) { return {Fp16FromFloat(x)}; }
 WEFT_DEVICE Bf16 ToBf16(double x) { return ToBf16(OddFromDouble(x)); }
 WEFT_DEVICE Fp16 ToFp16(double x) { return ToFp16(OddFromDouble(x)); }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NUMBERS_H_

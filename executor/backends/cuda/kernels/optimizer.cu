@@ -7,7 +7,7 @@
 #include "executor/backends/cuda/kernels/rounding.h"
 #include "executor/backends/cuda/kernels/tile_walk.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 template <typename C>
@@ -234,4 +234,4 @@ Outcome Launch(const LossScaleUpdate& args, void* stream) {
   return LaunchKernel(LossScaleKernel{args}, 1, kWarp, 0, stream);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

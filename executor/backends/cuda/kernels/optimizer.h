@@ -5,7 +5,7 @@
 #include "executor/backends/cuda/kernels/tensor_table.h"
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // What device memory says of loss scaling (rule P11); either may be null.
 struct LossScaling {
@@ -68,6 +68,6 @@ struct LossScaleUpdate {
 };
 Outcome Launch(const LossScaleUpdate& args, void* stream);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_OPTIMIZER_H_

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "executor/backends/cuda/kernels/block_of_grid.h"
-#include "executor/philox.h"
-#include "executor/stochastic_rounding.h"
+#include "executor/numerics/philox.h"
+#include "executor/numerics/stochastic_rounding.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 struct State {
@@ -235,4 +235,4 @@ TEST(OptimizerTest, MoreElementsThan32BitsCount) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -3,7 +3,7 @@
 #include "executor/backends/cuda/kernels/pairs_softmax.h"
 #include "executor/backends/cuda/kernels/rows.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // The thread's eights of a row: `ask(i, first)` fetches one to the i-th place, of kHeld that are kept, or, with kHeld
@@ -167,4 +167,4 @@ Outcome Launch(const PairsSoftmaxGradient& args, void* stream) {
   return LaunchRows<SoftmaxGradient>(args, {args.dp, args.p, args.ds}, stream);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

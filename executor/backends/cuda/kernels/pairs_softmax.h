@@ -5,7 +5,7 @@
 #include "executor/backends/cuda/kernels/heads.h"
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // p (may be s) = softmax over the keys that query i sees: with `causal` those up to i, at most the last `window` of
 // them if it is not 0; 0 at the others.
@@ -25,6 +25,6 @@ struct PairsSoftmaxGradient {
 };
 Outcome Launch(const PairsSoftmaxGradient& args, void* stream);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PAIRS_SOFTMAX_H_

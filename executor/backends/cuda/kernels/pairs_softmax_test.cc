@@ -7,7 +7,7 @@
 
 #include "executor/backends/cuda/kernels/block_of_grid.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // Large scores do not overflow; a score of -infinity is no probability.
@@ -90,4 +90,4 @@ TEST(PairsSoftmaxTest, MoreElementsThan32BitsCount) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

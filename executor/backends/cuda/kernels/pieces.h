@@ -4,7 +4,7 @@
 
 #include "executor/backends/cuda/kernels/eights.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 inline constexpr int kPieceThreads = 256;
 
@@ -31,6 +31,6 @@ struct Pieces {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PIECES_H_

@@ -33,7 +33,7 @@
 #include "executor/backends/cuda/kernels/emulation.h"
 #endif
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 inline constexpr int kWarp = 32;
 
@@ -285,6 +285,6 @@ WEFT_DEVICE int64_t Modulo(int64_t a, int64_t b) { return a - Divide(a, b) * b; 
 
 inline int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PORTABLE_H_

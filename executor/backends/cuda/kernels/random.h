@@ -1,10 +1,10 @@
-// Philox-4x32-10 in kernels: the same words as executor/philox.h.
+// Philox-4x32-10 in kernels: the same words as executor/numerics/philox.h.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_RANDOM_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_RANDOM_H_
 
 #include "executor/backends/cuda/kernels/portable.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 struct PhiloxWords {
   uint32_t word[4];
@@ -26,6 +26,6 @@ WEFT_DEVICE PhiloxWords Philox(uint32_t key_low, uint32_t key_high, uint32_t c0,
   return {{c0, c1, c2, c3}};
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_RANDOM_H_

@@ -1,7 +1,7 @@
 #include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/rope.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int kThreads = 256;
@@ -103,4 +103,4 @@ Outcome Launch(const Rope& rope, void* stream) {
   });
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -4,7 +4,7 @@
 
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // For every position of a sequence the cosines, then the sines, of the angles of the pairs of a head, times the
 // magnitude: head_size numbers of the compute type. Angles are in double (docs/kernels.md, "Rotary frequencies").
@@ -30,6 +30,6 @@ struct Rope {
 };
 Outcome Launch(const Rope& rope, void* stream);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ROPE_H_

@@ -1,5 +1,5 @@
 // Weights and moments of fp32 to half precision, to nearest or stochastically: the bits of
-// executor/stochastic_rounding.h.
+// executor/numerics/stochastic_rounding.h.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ROUNDING_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ROUNDING_H_
 
@@ -8,7 +8,7 @@
 #include "executor/backends/cuda/kernels/optimizer.h"
 #include "executor/backends/cuda/kernels/random.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // The 16-bit numbers of eight elements from `element` on; those of eight from a multiple of eight on are one block of
 // the generator.
@@ -88,6 +88,6 @@ WEFT_DEVICE void StoreMoment(int moment, const TensorUpdate& tensor, const Stoch
   StoreEight<C, Of>(array, first, count, true, values);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ROUNDING_H_

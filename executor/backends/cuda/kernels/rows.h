@@ -5,7 +5,7 @@
 
 #include "executor/backends/cuda/kernels/access.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Every lane gets the sum, the same bits.
 template <typename C, typename Thread>
@@ -117,6 +117,6 @@ struct RowShare {
   WEFT_DEVICE int64_t First(int i) const { return (static_cast<int64_t>(i) * team + place) * kBlock; }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ROWS_H_

@@ -2,7 +2,7 @@
 #include "executor/backends/cuda/kernels/rows.h"
 #include "executor/backends/cuda/kernels/split_norm.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int kThreads = 256;
@@ -262,4 +262,4 @@ Outcome Launch(const NormBackwardApply& norm, void* stream) {
                     });
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -5,7 +5,7 @@
 
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Mean and sum of squared differences from it, [rows, 2]; with squares_only the sum of squares, [rows].
 struct NormPartial {
@@ -55,6 +55,6 @@ struct NormBackwardApply {
 };
 Outcome Launch(const NormBackwardApply& norm, void* stream);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SPLIT_NORM_H_

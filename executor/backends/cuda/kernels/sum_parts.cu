@@ -4,7 +4,7 @@
 #include "executor/backends/cuda/kernels/exact_tile.h"
 #include "executor/backends/cuda/kernels/sum_parts.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int kThreads = 256;
@@ -185,4 +185,4 @@ Outcome Launch(const AddValues& args, void* stream) {
   return LaunchKernel(Add<float>{args, aligned}, blocks, kThreads, 0, stream);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -1,10 +1,10 @@
-// Sums of collectives in device memory, with the bits of executor/sum_parts.h.
+// Sums of collectives in device memory, with the bits of executor/numerics/sum_parts.h.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SUM_PARTS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SUM_PARTS_H_
 
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Parts that one sum takes at most: their addresses are arguments of the kernel.
 inline constexpr int kMostParts = 256;
@@ -31,6 +31,6 @@ struct AddValues {
 };
 Outcome Launch(const AddValues& args, void* stream);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SUM_PARTS_H_

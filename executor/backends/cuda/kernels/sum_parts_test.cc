@@ -1,4 +1,4 @@
-// The bits of executor/sum_parts.h, for every type, number of parts and place in memory.
+// The bits of executor/numerics/sum_parts.h, for every type, number of parts and place in memory.
 #include "executor/backends/cuda/kernels/sum_parts.h"
 
 #include <cmath>
@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "executor/backends/cuda/kernels/block_of_grid.h"
-#include "executor/exact192.h"
-#include "executor/sum_parts.h"
+#include "executor/numerics/exact192.h"
+#include "executor/numerics/sum_parts.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr Type kFloats[] = {Type::kFp64, Type::kFp32, Type::kBf16, Type::kFp16};
@@ -30,7 +30,7 @@ void Fill(Type type, std::mt19937_64& random, int64_t n, char* to) {
       ExactAccumulate(absl::MakeConstSpan(&x, 1), absl::MakeSpan(&sum, 1));
       std::memcpy(to + i * 24, &sum, 24);
     } else {
-      weft::AddTo(FP64, &x, 1, false, static_cast<DType>(type), to + i * BytesOf(type));
+      weft::exec::AddTo(FP64, &x, 1, false, static_cast<DType>(type), to + i * BytesOf(type));
     }
   }
 }
@@ -42,8 +42,8 @@ void ExpectSame(Type type, int64_t n, const char* expected, const char* got, con
     if (std::memcmp(expected + i * bytes, got + i * bytes, bytes) == 0) continue;
     double a = 0, b = 0;
     if (type != Type::kExact192) {
-      weft::AddTo(static_cast<DType>(type), expected + i * bytes, 1, false, FP64, &a);
-      weft::AddTo(static_cast<DType>(type), got + i * bytes, 1, false, FP64, &b);
+      weft::exec::AddTo(static_cast<DType>(type), expected + i * bytes, 1, false, FP64, &a);
+      weft::exec::AddTo(static_cast<DType>(type), got + i * bytes, 1, false, FP64, &b);
       if (std::isnan(a) && std::isnan(b)) continue;
     }
     FAIL() << what << ": element " << i << " is " << b << ", on the host " << a;
@@ -67,7 +67,7 @@ TEST(SumPartsTest, BitsOfTheHost) {
           parts.push_back(data);
         }
         std::vector<double> expected(bytes / 8 + 2);
-        weft::SumParts(static_cast<DType>(type), n, parts, expected.data());
+        weft::exec::SumParts(static_cast<DType>(type), n, parts, expected.data());
         char* to = in_place >= 0 ? static_cast<char*>(const_cast<void*>(parts[in_place]))
                                  : reinterpret_cast<char*>(memory[count].data()) + shift * BytesOf(type);
         ASSERT_EQ(Launch(SumParts{type, n, parts.data(), count, to}, nullptr), nullptr);
@@ -112,7 +112,7 @@ void CheckAddTo(Type from, Type to, std::mt19937_64& random) {
       Fill(to, random, n, y);
       std::vector<double> expected(n * 3 + 4);
       std::memcpy(expected.data(), y, n * BytesOf(to));
-      weft::AddTo(static_cast<DType>(from), x, n, accumulate, static_cast<DType>(to), expected.data());
+      weft::exec::AddTo(static_cast<DType>(from), x, n, accumulate, static_cast<DType>(to), expected.data());
       ASSERT_EQ(Launch(AddValues{{x, from}, n, accumulate, {y, to}}, nullptr), nullptr);
       ExpectSame(to, n, reinterpret_cast<const char*>(expected.data()), y,
                  "from " + std::to_string(static_cast<int>(from)) + " to " + std::to_string(static_cast<int>(to)) +
@@ -131,4 +131,4 @@ TEST(AddToTest, BitsOfTheHost) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

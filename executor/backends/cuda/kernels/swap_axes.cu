@@ -1,7 +1,7 @@
 #include "executor/backends/cuda/kernels/access.h"
 #include "executor/backends/cuda/kernels/swap_axes.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 constexpr int kThreads = 256;
@@ -31,4 +31,4 @@ Outcome Launch(const SwapAxes& swap, void* stream) {
   });
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

@@ -4,7 +4,7 @@
 
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // y[o, j, i] = x[o, i, j] for x [outer, rows, columns]. x and y are stored alike and do not overlap.
 struct SwapAxes {
@@ -13,6 +13,6 @@ struct SwapAxes {
 };
 Outcome Launch(const SwapAxes& swap, void* stream);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SWAP_AXES_H_

@@ -6,7 +6,7 @@
 
 #include "executor/backends/cuda/kernels/block_of_grid.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 TEST(SwapAxesTest, ThereAndBackAgain) {
@@ -35,4 +35,4 @@ TEST(SwapAxesTest, KeepsTheBitsOfHalves) {
 }
 
 }  // namespace
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

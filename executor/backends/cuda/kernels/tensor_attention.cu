@@ -4,7 +4,7 @@
 #include "executor/backends/cuda/kernels/attention_tiles.h"
 #include "executor/backends/cuda/kernels/flash_attention.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 using namespace tiles;
@@ -330,4 +330,4 @@ Outcome Launch(const AttentionGradient& args, void* stream) {
   });
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

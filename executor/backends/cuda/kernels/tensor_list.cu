@@ -2,7 +2,7 @@
 #include "executor/backends/cuda/kernels/tensor_list.h"
 #include "executor/backends/cuda/kernels/tile_walk.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 namespace {
 
 // Of elements of `Bits`, eight at a time.
@@ -93,4 +93,4 @@ Outcome Launch(const TensorList& args, void* stream) {
   return "no such operation on a list of tensors";
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda

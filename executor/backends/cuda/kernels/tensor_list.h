@@ -5,7 +5,7 @@
 #include "executor/backends/cuda/kernels/tensor_table.h"
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 struct ListedTensor {
   int64_t elements = 0;
@@ -37,6 +37,6 @@ struct TensorList {
 };
 Outcome Launch(const TensorList& args, void* stream);
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_TENSOR_LIST_H_

@@ -4,7 +4,7 @@
 
 #include "executor/backends/cuda/kernels/types.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // Elements of one tensor that a block takes at a time. A tensor's last tile may be shorter.
 inline constexpr int64_t kTileElements = 2048;
@@ -21,6 +21,6 @@ struct TensorTable {
   int64_t tiles = 0;
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_TENSOR_TABLE_H_

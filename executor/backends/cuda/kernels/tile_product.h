@@ -5,7 +5,7 @@
 
 #include "executor/backends/cuda/kernels/portable.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // A block makes a tile of kTile x kTile elements of one product, each thread 4 x 4 of them, kTileDepth terms at a time.
 inline constexpr int kTile = 64;
@@ -130,6 +130,6 @@ Outcome LaunchTileProduct(const Factors& factors, void* stream) {
                       TileProduct<Factors>::kSharedBytes, stream);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_TILE_PRODUCT_H_

@@ -5,7 +5,7 @@
 #include "executor/backends/cuda/kernels/access.h"
 #include "executor/backends/cuda/kernels/tensor_table.h"
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 inline constexpr int kTileThreads = 256;
 static_assert(kTileThreads * kBlock == kTileElements);
@@ -53,6 +53,6 @@ WEFT_DEVICE void ForTiles(Thread& thread, const TensorTable<T>& table, const T& 
   }
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_TILE_WALK_H_

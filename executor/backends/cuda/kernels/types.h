@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-namespace weft::cuda {
+namespace weft::exec::cuda {
 
 // How elements are stored; values as in proto DType.
 enum class Type : int32_t {
@@ -38,6 +38,6 @@ inline void* LoadOnly() { return &load_only; }
 // Of a launch: null if it was enqueued, else why not. The text lives until the thread's next launch.
 using Outcome = const char*;
 
-}  // namespace weft::cuda
+}  // namespace weft::exec::cuda
 
 #endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_TYPES_H_

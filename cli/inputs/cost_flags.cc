@@ -1,0 +1,87 @@
+#include "cli/inputs/cost_flags.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "proto/util/status.h"
+#include "proto/util/suggest.h"
+#include "simulator/cost/cost_model.h"
+#include "simulator/network/network_model.h"
+
+namespace weft {
+namespace {
+
+// 10 seconds.
+constexpr int64_t kLargestUnitNs = 10'000'000'000;
+
+template <typename Entry>
+std::vector<std::string> NamesOf(absl::Span<const Entry> entries) {
+  std::vector<std::string> names;
+  for (const Entry& entry : entries) names.emplace_back(entry.name);
+  return names;
+}
+
+}  // namespace
+
+CostFlags::CostFlags(Flags* flags, CostRequest* request) : flags_(flags), request_(request) {
+  request->options.cost.clear();
+  const sim::CostOptions unit;
+  forward_ns_ = unit.unit_forward.ps / 1000;
+  backward_ns_ = unit.unit_backward.ps / 1000;
+  weight_ns_ = unit.unit_weight.ps / 1000;
+  pair_ns_ = unit.unit_pair.ps / 1000;
+  sim::SimulateOptions& options = request->options;
+  flags->Choice("network", NamesOf(sim::NetworkModels()), "how transfers are costed", &options.network);
+  flags->Choice("cost", NamesOf(sim::CostModels()),
+                "how kernels are costed [tiles if the cluster has figures for it, else roofline]", &options.cost);
+  flags->Thousandths("forward", "US", "with --cost=unit: microseconds of a forward", &forward_ns_, 1, kLargestUnitNs);
+  flags->Thousandths("backward", "US", "with --cost=unit: microseconds of a backward", &backward_ns_, 1,
+                     kLargestUnitNs);
+  flags->Thousandths("weight", "US",
+                     "with --cost=unit: of a backward, the weight gradients'; half of it if only --backward is given",
+                     &weight_ns_, 0, kLargestUnitNs);
+  flags->Thousandths("pair", "US", "with --cost=unit: a forward and a backward that overlap; 0 = the sum", &pair_ns_, 0,
+                     kLargestUnitNs);
+  flags->String("runtime", "NAME|FILE", "the framework whose run is predicted; see weft list runtimes",
+                &request->runtime);
+  flags->Int("runs", "N", "also the iteration's time in N runs that differ as the cluster's `noise` says: percentiles",
+             &options.runs, 0, 1'000'000);
+  flags->Int("seed", "S", "with --runs: another seed, other runs", &options.seed, 0, INT64_MAX);
+  flags->Choice("fold", {"auto", "off"}, "simulate one rank for all that behave like it; off: every rank", &fold_);
+  flags->Bool("exceeded", "of a program with post_validation: every gradient norm is too large, instead of none",
+              &options.exceeded);
+}
+
+absl::Status CostFlags::Finish() {
+  WEFT_RETURN_IF_ERROR(SetUnitCosts());
+  request_->options.fold = fold_ == "auto";
+  if (flags_->Given("seed") && request_->options.runs == 0) return UsageError("--seed is for --runs=N");
+  if (request_->runtime != "weft" && !sim::KnowsDevice(request_->options.cost)) {
+    return UsageError(absl::StrCat("--cost=", request_->options.cost,
+                                   " knows no kernels, so nothing of --runtime=", Quoted(request_->runtime)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CostFlags::SetUnitCosts() {
+  const sim::SimulateOptions& options = request_->options;
+  for (const char* flag : {"forward", "backward", "weight", "pair"}) {
+    if (sim::KnowsDevice(options.cost) && flags_->Given(flag)) {
+      return UsageError(absl::StrCat("--", flag, " is for --cost=unit",
+                                     options.cost.empty() ? "" : absl::StrCat(", the cost is ", options.cost)));
+    }
+  }
+  if (flags_->Given("backward") && !flags_->Given("weight")) weight_ns_ = backward_ns_ / 2;
+  if (weight_ns_ > backward_ns_) {
+    return UsageError(
+        absl::StrCat("--weight=", weight_ns_ / 1000.0, ": allowed: at most --backward=", backward_ns_ / 1000.0));
+  }
+  request_->options.cost_options = {.unit_forward = {forward_ns_ * 1000},
+                                    .unit_backward = {backward_ns_ * 1000},
+                                    .unit_weight = {weight_ns_ * 1000},
+                                    .unit_pair = {pair_ns_ * 1000}};
+  return absl::OkStatus();
+}
+
+}  // namespace weft

@@ -1,0 +1,31 @@
+#include "cli/process/large_pages.h"
+
+#include <malloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+
+namespace weft {
+
+void UseLargePages() {
+#ifdef __GLIBC__
+  // Address space; what is not touched takes no memory.
+  constexpr int kStep = 64 << 20;
+  constexpr uintptr_t kPage = 2 << 20;
+  mallopt(M_TOP_PAD, kStep);
+  mallopt(M_TRIM_THRESHOLD, 4 * kStep);
+  // As high as glibc itself would let it rise: what is larger goes back to the system when it is freed.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  const uintptr_t before = reinterpret_cast<uintptr_t>(sbrk(0));
+  // More than is left of the heap, so that it grows.
+  void* volatile probe = std::malloc(1 << 20);
+  std::free(probe);
+  const uintptr_t begin = (before + kPage - 1) & ~(kPage - 1), end = reinterpret_cast<uintptr_t>(sbrk(0));
+  // A kernel without large pages refuses, and nothing is lost.
+  if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+#endif
+}
+
+}  // namespace weft

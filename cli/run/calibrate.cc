@@ -1,0 +1,136 @@
+#include "cli/run/calibrate.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "catalog/load_cluster.h"
+#include "cli/common/file_clash.h"
+#include "cli/common/flags.h"
+#include "cli/common/terminal.h"
+#include "cli/run/run_flags.h"
+#include "executor/calibrate/calibrate.h"
+#include "executor/calibrate/calibrate_device.h"
+#include "executor/interface/backend.h"
+#include "executor/interface/tuning_options.h"
+#include "executor/platform/shared_library.h"
+#include "proto/io/io.h"
+#include "proto/io/program_file.h"
+#include "proto/util/status.h"
+#include "proto/validate/validate.h"
+#include "schedules/collective/plan.h"
+#include "verifier/verify.h"
+
+namespace weft {
+namespace {
+
+absl::StatusOr<std::vector<Program>> ReadPrograms(const std::vector<std::string>& paths) {
+  std::vector<Program> programs;
+  for (const std::string& path : paths) {
+    WEFT_ASSIGN_OR_RETURN(programs.emplace_back(), ReadProgram(path));
+    // Steps are measured alone: whether the whole fits is nothing to them.
+    const absl::Status status = VerifyProgram(programs.back(), {.allow_unfit = true, .algorithms = KnownCollectives()});
+    if (!status.ok()) return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+  }
+  return programs;
+}
+
+}  // namespace
+
+absl::Status CalibrateCommand(absl::Span<const std::string> args) {
+  Flags flags(
+      "weft calibrate", "-o CLUSTER.textproto [flags]",
+      "Measures this machine into a cluster file for compile and simulate: memory, rates of kernels and, on cpu, "
+      "links\n"
+      "between ranks and how ranks share the cores. It takes --seconds and a few more, and longer where a kernel or a\n"
+      "step of a --program is so slow that five calls of it take longer than its part. Nothing but the file is\n"
+      "written; what it is at is shown on a terminal.");
+  std::string output, base, backend = "auto", tuning = "off";
+  std::vector<std::string> lib_path, program_paths;
+  int64_t ranks = 4, threads = 1, seconds = 0;
+  flags.String("output", "FILE", "the cluster file to write; - is standard output", &output);
+  flags.Short('o', "output");
+  std::vector<std::string> backends = {"auto"};
+  for (const exec::BackendEntry& entry : exec::Backends()) backends.emplace_back(entry.name);
+  flags.Choice("backend", backends, "what runs the kernels; auto = cuda where there is a GPU, else cpu", &backend,
+               kBackendWords);
+  flags.String("base", "CLUSTER",
+               "of a GPU: the catalog's cluster or file to take from what one device cannot tell, as nodes and links",
+               &base);
+  flags.Repeated(
+      "program", "FILE",
+      "a compiled program whose steps are measured one by one, so that predictions of it rest on nothing else",
+      &program_paths);
+  flags.String("tuning", "off|write FILE|read FILE", "of a GPU: algorithms of matrix products, as in weft run",
+               &tuning);
+  flags.Repeated("lib-path", "DIR", "where the libraries of CUDA are looked for first", &lib_path);
+  flags.Int("ranks", "R", "cpu: devices, that is ranks that share this machine", &ranks, 1, 256);
+  flags.Int("threads", "N", "cpu: threads per rank", &threads, 1, 256);
+  flags.Int("seconds", "S", "about how long kernels are measured; 0 = 25 on cpu, 60 on GPUs", &seconds, 0, 3600);
+  flags.Example("weft calibrate --backend=cpu -o this-machine.textproto");
+  flags.Example("weft calibrate --backend=cuda --program gpt.weft --tuning='read gpt.tuning' -o h200.textproto");
+  WEFT_RETURN_IF_ERROR(flags.Parse(args, 0, 0));
+  if (flags.help_wanted()) return Print(flags.Help());
+  if (output.empty()) return UsageError("-o FILE is required");
+  if (output == "-") output.clear();
+  if (const absl::Status status = exec::ParseTuningOptions(tuning).status(); !status.ok()) {
+    return UsageError(status.message());
+  }
+  const exec::TuningOptions tuned = *exec::ParseTuningOptions(tuning);
+  std::vector<NamedFile> read = {{"--base", base}, {"--tuning", tuned.read()}};
+  for (const std::string& path : program_paths) read.push_back({"--program", path});
+  WEFT_RETURN_IF_ERROR(CheckFileClashes(read, {{"-o", output}, {"--tuning", tuned.written()}}));
+  for (const std::string& path : {output, tuned.written()}) {
+    if (!path.empty()) WEFT_RETURN_IF_ERROR(CheckWritable(path));
+  }
+  WEFT_RETURN_IF_ERROR(CheckLibraryPath(lib_path));
+  exec::SetLibraryPath(lib_path);
+  WEFT_ASSIGN_OR_RETURN(const std::vector<Program> programs, ReadPrograms(program_paths));
+  std::vector<const Program*> measured;
+  for (const Program& program : programs) measured.push_back(&program);
+  WEFT_ASSIGN_OR_RETURN(const exec::BackendEntry* entry, exec::FindBackend(backend));
+  Progress progress;
+  std::vector<std::string> notes;
+  const auto on_note = [&](const std::string& note) { notes.push_back(note); };
+  auto on_progress = [&](const std::string& text) { progress.Step(text); };
+  Cluster cluster;
+  if (entry->name == "cpu") {
+    if (!base.empty()) return UsageError("--base is for GPUs: of cores everything is measured; leave it out");
+    if (tuning != "off") {
+      return UsageError(absl::StrCat("--tuning=", tuning, ": backend cpu has nothing to tune; leave it out"));
+    }
+    exec::CalibrateOptions options;
+    options.programs = measured;
+    options.on_note = on_note;
+    options.ranks = static_cast<int>(ranks);
+    options.threads_per_rank = static_cast<int>(threads);
+    if (seconds > 0) options.seconds = static_cast<double>(seconds);
+    options.on_progress = on_progress;
+    WEFT_ASSIGN_OR_RETURN(cluster, exec::Calibrate(options));
+  } else {
+    if (flags.Given("ranks") || flags.Given("threads")) {
+      return UsageError(
+          absl::StrCat("--ranks and --threads are for --backend=cpu; the backend is ", std::string(entry->name)));
+    }
+    exec::CalibrateDeviceOptions options;
+    options.programs = measured;
+    options.on_note = on_note;
+    Cluster of_base;
+    if (!base.empty()) {
+      WEFT_ASSIGN_OR_RETURN(of_base, LoadCluster(base));
+      options.base = &of_base;
+    }
+    if (seconds > 0) options.seconds = static_cast<double>(seconds);
+    options.on_progress = on_progress;
+    WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<exec::ComputeDevice> device, entry->open({}));
+    WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<exec::Backend> kernels, entry->make(device.get(), {.tuning = tuning}));
+    WEFT_ASSIGN_OR_RETURN(cluster, exec::CalibrateDevice(device.get(), kernels.get(), options));
+  }
+  WEFT_RETURN_IF_ERROR(Validate(cluster));
+  progress.Done();
+  for (const std::string& note : notes) PrintNote(note);
+  return output.empty() ? Print(MessageToText(cluster)) : WriteFileAtomic(output, MessageToText(cluster));
+}
+
+}  // namespace weft

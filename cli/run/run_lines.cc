@@ -1,0 +1,30 @@
+#include "cli/run/run_lines.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace weft {
+
+std::string StepLine(const RunStep& step) {
+  return absl::StrFormat("step %d  loss %.17g  lr %.6g  norm %.6g%s%s  %.0f tokens/s\n", step.step(), step.loss(),
+                         step.learning_rate(), step.grad_norm(),
+                         step.has_loss_scale() ? absl::StrFormat("  scale %.6g", step.loss_scale()) : "",
+                         step.skipped() ? "  skipped: gradients overflowed" : "",
+                         step.seconds() > 0 ? step.tokens() / step.seconds() : 0.0);
+}
+
+std::string EvaluationLine(const RunStep& step) {
+  return absl::StrFormat("step %d  eval loss %.17g\n", step.step(), step.eval_loss());
+}
+
+std::string SkippedLine(const RunReport& report) {
+  int skipped = 0;
+  for (const RunStep& step : report.steps()) skipped += step.skipped() ? 1 : 0;
+  if (skipped == 0 || skipped < report.steps_size()) return "";
+  return absl::StrCat(skipped, " of ", skipped, skipped == 1 ? " step" : " steps",
+                      " skipped: gradients overflowed in each, so no weight has changed; ",
+                      "run more steps, as the loss scale falls with each, or compile with a lower "
+                      "plan.loss_scale.initial\n");
+}
+
+}  // namespace weft

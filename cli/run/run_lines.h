@@ -1,0 +1,23 @@
+// The lines that `weft run` prints of its steps.
+#ifndef WEFT_CLI_RUN_RUN_LINES_H_
+#define WEFT_CLI_RUN_RUN_LINES_H_
+
+#include <string>
+
+#include "proto/report.pb.h"
+
+namespace weft {
+
+// "step 3  loss 4.8741096602752805  lr 0.0003  norm 2.60959  14993 tokens/s\n": the loss with all of its digits, the
+// loss scale if there is one, and whether gradients overflowed.
+std::string StepLine(const RunStep& step);
+
+// The line of an evaluation after a step.
+std::string EvaluationLine(const RunStep& step);
+
+// Of a run that has skipped each of its steps, and so learned nothing; else "".
+std::string SkippedLine(const RunReport& report);
+
+}  // namespace weft
+
+#endif  // WEFT_CLI_RUN_RUN_LINES_H_

@@ -1,0 +1,50 @@
+#include "cli/run/stop_signals.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "executor/platform/folder_lock.h"
+
+namespace weft {
+
+std::atomic<bool> stop_requested{false};
+std::atomic<bool> announces_stop{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+namespace {
+
+std::atomic<bool> was_caught[NSIG];
+
+void OnSignal(int number) {
+  if (was_caught[number].exchange(true, std::memory_order_relaxed)) {
+    exec::RemoveUnusedFolders();
+    // It comes again when this has returned, to whom it ends.
+    ::signal(number, SIG_DFL);
+    raise(number);
+    return;
+  }
+  const bool again = stop_requested.exchange(true, std::memory_order_relaxed);
+  if (again || !announces_stop.load(std::memory_order_relaxed)) return;
+  constexpr char kText[] = "weft run: stopping after the step in progress; the same signal again stops at once\n";
+  // Nothing can be done if nobody reads it.
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof kText - 1);
+}
+
+}  // namespace
+
+void CatchStopSignals() {
+  struct sigaction action = {};
+  action.sa_handler = OnSignal;
+  action.sa_flags = SA_RESTART;
+  for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) {
+    struct sigaction before = {};
+    sigaction(number, nullptr, &before);
+    // Whoever started this does not want it to end by that.
+    if (number != SIGHUP || before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
+  }
+  // What cannot be written is an error that is told.
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);
+}
+
+}  // namespace weft

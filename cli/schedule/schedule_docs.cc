@@ -1,0 +1,200 @@
+// Writes docs/schedules.md: every registered schedule with its formulas, what was measured, and a drawing.
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "cli/schedule/schedule_load.h"
+#include "cli/schedule/schedule_notes.h"
+#include "cli/schedule/schedule_view.h"
+#include "proto/io/json.h"
+#include "schedules/pipeline/schedule.h"
+
+namespace weft {
+namespace {
+
+constexpr int kDrawingWidth = 240;
+constexpr int kRanks = 4, kMicrobatches = 8;
+constexpr int64_t kScale = 1000;
+
+// The sizes that are measured, as ranks and microbatches.
+constexpr std::pair<int, int> kSizes[] = {{2, 4}, {4, 4}, {4, 8}, {4, 16}, {8, 8}, {8, 16}, {8, 32}};
+// Thousandths.
+constexpr int64_t kLatencies[] = {0, 250, 500, 1000};
+
+// F = 1, B = 2, I = W = 1 of a microbatch on a rank.
+absl::StatusOr<LoadedSchedule> Measure(const ScheduleEntry& entry, int ranks, int microbatches, int64_t p2p = 0) {
+  ScheduleRequest request;
+  request.name = std::string(entry.name);
+  request.scale = kScale;
+  request.params = {.ranks = ranks,
+                    .microbatches = microbatches,
+                    .costs = {.forward = kScale, .backward = 2 * kScale, .weight = kScale, .p2p = p2p}};
+  return LoadSchedule(request);
+}
+
+double Peak(const ScheduleReport& report) {
+  double peak = 0;
+  for (const ScheduleRank& rank : report.per_rank()) peak = std::max(peak, rank.peak_activations());
+  return peak;
+}
+
+std::string Cell(absl::string_view text) { return absl::StrReplaceAll(text, {{"|", "\\|"}}); }
+
+std::string Link(absl::string_view name) { return absl::StrCat("[", name, "](#", name, ")"); }
+
+std::string Overview() {
+  std::string text =
+      "| schedule | exists for | bubble | activations | takes | in PyTorch's CSV |\n|---|---|---|---|---|---|\n";
+  for (const ScheduleEntry& entry : Schedules()) {
+    const ScheduleNotes* notes = FindScheduleNotes(entry.name);
+    const absl::StatusOr<LoadedSchedule> loaded = Measure(entry, kRanks, kMicrobatches);
+    std::string csv = "?";
+    if (loaded.ok()) {
+      const TimedSchedule& timed = loaded->timed;
+      csv = ToActionLists(timed.schedule, timed.microbatches).ok() ? "yes"
+            : timed.schedule.message_driven                        ? "with `--freeze`"
+            : timed.schedule.asynchrony                            ? "no: asynchronous"
+                                                                   : "no: a stage on several ranks";
+    }
+    const std::string flags = absl::StrReplaceAll(TakenFlags(entry), {{" ", "` `"}});
+    absl::StrAppend(&text, "| ", Link(entry.name), " | ", notes ? Cell(notes->constraints) : "", " | ",
+                    notes ? Cell(notes->bubble) : "", " | ", notes ? Cell(notes->activations) : "", " | ",
+                    flags.empty() ? "" : absl::StrCat("`", flags, "`"), " | ", csv, " |\n");
+  }
+  return text;
+}
+
+std::string Measured() {
+  std::vector<std::string> sizes;
+  for (const auto& [ranks, microbatches] : kSizes) sizes.push_back(absl::StrCat("P=", ranks, " N=", microbatches));
+  std::string text = absl::StrCat("| schedule | ", absl::StrJoin(sizes, " | "), " | weights |\n|---|",
+                                  absl::StrReplaceAll(std::string(sizes.size() + 1, '-'), {{"-", "---|"}}), "\n");
+  for (const ScheduleEntry& entry : Schedules()) {
+    absl::StrAppend(&text, "| ", Link(entry.name));
+    double weights = 0;
+    for (const auto& [ranks, microbatches] : kSizes) {
+      const absl::StatusOr<LoadedSchedule> loaded = Measure(entry, ranks, microbatches);
+      if (!loaded.ok()) {
+        absl::StrAppend(&text, " | -");
+        continue;
+      }
+      const ScheduleReport& report = loaded->report;
+      if (ranks == kRanks && microbatches == kMicrobatches) weights = report.weight_copies();
+      absl::StrAppend(&text, " | ", JsonNumber(report.makespan()));
+      if (report.span() != report.makespan()) absl::StrAppend(&text, " (s ", JsonNumber(report.span()), ")");
+      if (report.period() != report.makespan()) absl::StrAppend(&text, " (p ", JsonNumber(report.period()), ")");
+      absl::StrAppend(&text, " / ", JsonNumber(Peak(report)));
+    }
+    absl::StrAppend(&text, " | ", JsonNumber(weights), " |\n");
+  }
+  return text;
+}
+
+std::string Latency() {
+  struct Row {
+    const ScheduleEntry* entry;
+    std::vector<double> makespans;
+  };
+  std::vector<Row> rows;
+  for (const ScheduleEntry& entry : Schedules()) {
+    Row row = {&entry, {}};
+    for (int64_t latency : kLatencies) {
+      const absl::StatusOr<LoadedSchedule> loaded = Measure(entry, kRanks, kMicrobatches, latency);
+      if (loaded.ok()) row.makespans.push_back(loaded->report.makespan());
+    }
+    if (row.makespans.size() == std::size(kLatencies)) rows.push_back(row);
+  }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row& a, const Row& b) { return a.makespans[0] < b.makespans[0]; });
+  // 1 + how many are faster.
+  auto place = [&](const Row& row, size_t latency) {
+    return 1 + std::count_if(rows.begin(), rows.end(),
+                             [&](const Row& other) { return other.makespans[latency] < row.makespans[latency]; });
+  };
+  std::string text = "| schedule |";
+  for (int64_t latency : kLatencies) absl::StrAppend(&text, " ", JsonNumber(latency / double{kScale}), " |");
+  absl::StrAppend(&text, " place at 0 | place at 1 |\n|---|---|---|---|---|---|---|\n");
+  for (const Row& row : rows) {
+    absl::StrAppend(&text, "| ", Link(row.entry->name), " |");
+    for (double makespan : row.makespans) absl::StrAppend(&text, " ", JsonNumber(makespan), " |");
+    absl::StrAppend(&text, " ", place(row, 0), " | ", place(row, std::size(kLatencies) - 1), " |\n");
+  }
+  return text;
+}
+
+std::string Section(const ScheduleEntry& entry) {
+  std::string text = absl::StrCat("### ", entry.name, "\n");
+  const ScheduleNotes* notes = FindScheduleNotes(entry.name);
+  if (notes != nullptr) absl::StrAppend(&text, notes->use, "\n\n");
+  const int microbatches = kRanks * (notes != nullptr ? notes->drawn : 1);
+  if (const absl::StatusOr<LoadedSchedule> loaded = Measure(entry, kRanks, microbatches); loaded.ok()) {
+    absl::StrAppend(&text, "```\n", ScheduleTimeline(loaded->timed, kDrawingWidth, /*colour=*/false), "```\n");
+    const ScheduleReport& report = loaded->report;
+    absl::StrAppendFormat(&text, "P = %d, N = %d: makespan %s", kRanks, microbatches, JsonNumber(report.makespan()));
+    if (report.has_closed_form_makespan()) {
+      absl::StrAppend(&text, " (formula: ", report.closed_form_is_bound() ? "at most " : "",
+                      JsonNumber(report.closed_form_makespan()), ")");
+    }
+    if (report.span() != report.makespan()) absl::StrAppend(&text, ", span ", JsonNumber(report.span()));
+    if (report.period() != report.makespan()) {
+      absl::StrAppend(&text, ", a further step adds ", JsonNumber(report.period()));
+    }
+    std::vector<std::string> peaks;
+    for (const ScheduleRank& rank : report.per_rank()) peaks.push_back(JsonNumber(rank.peak_activations()));
+    absl::StrAppend(&text, "; activations ", absl::StrJoin(peaks, ", "), ".\n\n");
+  }
+  absl::StrAppend(&text, "Source: ", entry.source, ".\n");
+  return text;
+}
+
+std::string Document() {
+  std::string text =
+      "<!-- Generated by //cli/schedule:schedule_docs from schedules/pipeline and cli/schedule/schedule_notes.def; do "
+      "not edit. "
+      "-->\n"
+      "# Pipeline schedules\n\n"
+      "P ranks, N microbatches of a step. Times are of one microbatch on one rank: F its forward, B its backward, of "
+      "which "
+      "I is the input's gradient and W the weights'; with v stages per rank a slot takes 1/v of that. F&B is a forward "
+      "and "
+      "a backward that overlap. Everything here is computed exactly, without a model; `weft schedule NAME` shows the "
+      "same "
+      "for any sizes and times, `weft schedule NAME --compare=all` ranks all that exist for them, and a schedule of "
+      "your "
+      "own is as good as these (`schedule_files.md`).\n\n"
+      "## All\n"
+      "Bubble: makespan - N(F+B), with equal stages, free transfers and B = 2F unless said otherwise. Activations: "
+      "microbatches that a rank holds at most. In brackets: what a parameter is if it is not given.\n\n";
+  absl::StrAppend(
+      &text, Overview(),
+      "\n## Measured\n"
+      "Makespan / activations of the rank that holds most, at F = 1, B = 2, I = W = 1 and free transfers; ideal is "
+      "3N. s: span, the longest time from a rank's own first start to its own last end, where that is less; "
+      "papers on halved backwards quote it, and it counts where ranks do not wait for each other between steps. p: "
+      "what a further step adds to an asynchronous schedule. -: does not exist. Weights: copies of the model that "
+      "all ranks together keep, at P = 4 and N = 8. A schedule with two copies on P ranks compares with others on "
+      "P/2 ranks with twice the stages each.\n\n",
+      Measured(),
+      "\n## Latency\n"
+      "Makespan at P = ",
+      kRanks, ", N = ", kMicrobatches,
+      ", F = 1, B = 2, where a result takes this long from its rank to the next. What wins on fast links loses on "
+      "slow ones.\n\n",
+      Latency(), "\n## One by one\n");
+  for (const ScheduleEntry& entry : Schedules()) absl::StrAppend(&text, "\n", Section(entry));
+  return text;
+}
+
+}  // namespace
+}  // namespace weft
+
+int main() {
+  const std::string text = weft::Document();
+  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() ? 0 : 1;
+}

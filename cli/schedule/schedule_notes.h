@@ -1,0 +1,31 @@
+// What people want to know of a schedule before they choose it, besides what can be measured.
+#ifndef WEFT_CLI_SCHEDULE_SCHEDULE_NOTES_H_
+#define WEFT_CLI_SCHEDULE_SCHEDULE_NOTES_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "schedules/pipeline/schedule.h"
+
+namespace weft {
+
+// A row of schedule_notes.def.
+struct ScheduleNotes {
+  absl::string_view name;
+  absl::string_view constraints;
+  absl::string_view bubble;
+  absl::string_view activations;
+  absl::string_view use;
+  // Microbatches per rank that show it well.
+  int drawn;
+};
+
+// Null if the file has no row for it.
+const ScheduleNotes* FindScheduleNotes(absl::string_view name);
+
+// The optional parameters that it takes, as flags of `weft schedule`: "--virtual --group"; empty if none.
+std::string TakenFlags(const ScheduleEntry& entry);
+
+}  // namespace weft
+
+#endif  // WEFT_CLI_SCHEDULE_SCHEDULE_NOTES_H_

@@ -1,0 +1,19 @@
+// From the planned rank level to the message that simulator and executor read.
+#ifndef WEFT_COMPILER_EXPORT_EXPORT_PROGRAM_H_
+#define WEFT_COMPILER_EXPORT_EXPORT_PROGRAM_H_
+
+#include "absl/status/statusor.h"
+#include "compiler/segments/segment_set.h"
+#include "ir/rank_ops.h"
+#include "proto/program.pb.h"
+
+namespace weft {
+
+// Writes templates, actions, buffers, segments, tensors, mesh, schedule, stages and microbatches of a program on which
+// plan-memory has run; the rest (recipe, cluster, names) is the caller's. FailedPrecondition names the op that a pass
+// should have replaced or planned.
+absl::StatusOr<Program> ExportProgram(ir::ProgramOp program, const SegmentSet& segments);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_EXPORT_EXPORT_PROGRAM_H_

@@ -1,0 +1,18 @@
+// The weft.segment ops of a module as messages: the last step from a model graph to segments.
+#ifndef WEFT_COMPILER_EXPORT_EXPORT_SEGMENTS_H_
+#define WEFT_COMPILER_EXPORT_EXPORT_SEGMENTS_H_
+
+#include "absl/status/statusor.h"
+#include "compiler/segments/segment_set.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace weft {
+
+// Fills in everything but `tensors`, `shards` and flops. Errors are emitted at the ops.
+mlir::LogicalResult ExportSegmentOps(mlir::ModuleOp module, SegmentSet* set);
+// The same, with errors as a status.
+absl::StatusOr<SegmentSet> ExportSegments(mlir::ModuleOp module);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_EXPORT_EXPORT_SEGMENTS_H_

@@ -1,0 +1,95 @@
+// How import_graph.h does it. Internal to the import.
+#ifndef WEFT_COMPILER_GRAPH_GRAPH_IMPORTER_H_
+#define WEFT_COMPILER_GRAPH_GRAPH_IMPORTER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/graph/import_graph.h"
+#include "mlir/IR/Builders.h"
+
+namespace weft {
+
+// One import; functions are in import_graph.cc (settings, tensors, the whole), import_ops.cc (one op) and
+// import_image_ops.cc (one of a model of images).
+class GraphImporter {
+ public:
+  GraphImporter(mlir::MLIRContext* context, const ModelGraph& graph, const Recipe& recipe, const ImportOptions& options)
+      : context_(context), graph_(graph), recipe_(recipe), options_(options), builder_(context) {}
+
+  absl::StatusOr<ImportedGraph> Run();
+
+ private:
+  absl::Status CheckSettings();
+  absl::Status AddTensors();
+  // import_ops.cc
+  absl::Status AddOp(const GraphOp& op);
+  absl::StatusOr<mlir::Value> Load(const GraphOp& op);
+  absl::StatusOr<mlir::Value> Attention(const GraphOp& op);
+  absl::StatusOr<mlir::Value> Rope(const GraphOp& op);
+  absl::StatusOr<mlir::Value> CrossEntropy(const GraphOp& op);
+  // import_image_ops.cc. Null if `op` is none of a model of images.
+  absl::StatusOr<mlir::Value> ImageOp(const GraphOp& op);
+  // Side of the square of positions that a sample has.
+  absl::StatusOr<mlir::IntegerAttr> Side(mlir::Value value);
+
+  template <typename... Parts>
+  absl::Status Bad(const Parts&... parts) const {
+    return absl::InvalidArgumentError(absl::StrCat("model graph: ", where_, parts...));
+  }
+
+  // Input `index` of `op`: an earlier op's output, or one more use of a parameter. `rank` is what it must have.
+  absl::StatusOr<mlir::Value> Input(const GraphOp& op, int index, int rank);
+  absl::Status CheckArity(const GraphOp& op, int least, int most);
+
+  const GraphParameter* FindParameter(const std::string& name) const {
+    auto found = parameters_.find(name);
+    return found == parameters_.end() ? nullptr : &graph_.parameters(found->second);
+  }
+
+  mlir::RankedTensorType Activation(int64_t columns) { return Activation(rows_, columns); }
+  mlir::RankedTensorType Activation(int64_t rows, int64_t columns) {
+    return mlir::RankedTensorType::get({rows, columns}, compute_);
+  }
+  // Rows of one sample in an activation: of tokens those of a sequence, of images the positions of its level.
+  int64_t RowsOfSample(mlir::Value value) const { return Dim(value, 0) / sequences_; }
+  static int64_t Dim(mlir::Value value, unsigned index) {
+    return mlir::cast<mlir::RankedTensorType>(value.getType()).getDimSize(index);
+  }
+  mlir::IntegerAttr I64(int64_t value) { return builder_.getI64IntegerAttr(value); }
+  mlir::FloatAttr F64(double value) { return builder_.getF64FloatAttr(value); }
+  double DropoutProbability() const { return !options_.evaluation && recipe_.has_dropout() ? recipe_.dropout() : 0.0; }
+
+  mlir::MLIRContext* context_;
+  const ModelGraph& graph_;
+  const Recipe& recipe_;
+  const ImportOptions& options_;
+  mlir::OpBuilder builder_;
+  // "op 'h.0.mlp': ", for messages.
+  std::string where_;
+  // Samples of a microbatch, and its rows at full resolution.
+  int64_t sequences_ = 0;
+  int64_t rows_ = 0;
+  int64_t batches_ = 0;
+  mlir::Type compute_;
+  mlir::Type params_;
+  mlir::Type statistics_;
+  // Losses of the microbatches, threaded through the ops that write them.
+  mlir::Value losses_;
+  std::map<std::string, mlir::Value> values_;
+  std::map<std::string, int> parameters_;
+  std::vector<LogicalTensor> tensors_;
+  int32_t sites_ = 0;
+  // Trace name and layer of ops, by op.
+  std::string name_;
+  int32_t layer_ = 0;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_GRAPH_GRAPH_IMPORTER_H_

@@ -1,0 +1,53 @@
+// A model graph as a module: one weft.tensor per parameter and one weft.graph with the forward of one microbatch.
+//
+// Activations and logits have the type precision.compute, parameters precision.params; the loss is fp64. A dropout
+// probability is the recipe's for every dropout and attention op (0 = the op is left out); sites are numbered in model
+// order whether they are left out or not. Dimension 0 of a parameter with `vocabulary_rows` is padded to a multiple
+// of 128 times the ranks that it is cut over.
+//
+// Weight decay applies to tensors with two or more dimensions, under SGD as under AdamW; the first override of AdamW
+// whose pattern matches decides for the others. A standard deviation in the recipe stands for the largest one of the
+// graph, and the other normal tensors keep their ratio to it (GPT-2's residual projections are initialised smaller).
+#ifndef WEFT_COMPILER_GRAPH_IMPORT_GRAPH_H_
+#define WEFT_COMPILER_GRAPH_IMPORT_GRAPH_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "proto/model_graph.pb.h"
+#include "proto/plan.pb.h"
+#include "proto/program.pb.h"
+#include "proto/recipe.pb.h"
+
+namespace weft {
+
+inline constexpr int64_t kVocabularyAlignment = 128;
+
+struct ImportOptions {
+  Precision precision;
+  AccumulationMode accumulation = IN_ORDER;
+  // Without dropout.
+  bool evaluation = false;
+  // Ranks that the vocabulary is cut over.
+  int64_t vocabulary_shards = 1;
+  // Of an asynchronous program (rule P14); 0 = it is synchronous.
+  int32_t steps_per_repetition = 0;
+  // Resolved: without a growth interval fixed, if that is not 0.
+  LossScale loss_scale;
+};
+
+struct ImportedGraph {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  // In model order.
+  std::vector<LogicalTensor> tensors;
+};
+
+// InvalidArgument names the op or parameter. `context` must have the dialect weft loaded.
+absl::StatusOr<ImportedGraph> ImportGraph(mlir::MLIRContext* context, const ModelGraph& graph, const Recipe& recipe,
+                                          const ImportOptions& options);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_GRAPH_IMPORT_GRAPH_H_

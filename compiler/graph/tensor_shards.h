@@ -1,0 +1,28 @@
+// Which part of every logical tensor the ranks have: what weft-shard and weft-shard-states are asked, and what
+// they have said.
+#ifndef WEFT_COMPILER_GRAPH_TENSOR_SHARDS_H_
+#define WEFT_COMPILER_GRAPH_TENSOR_SHARDS_H_
+
+#include "compiler/passes/passes.h"
+#include "compiler/segments/segment_set.h"
+#include "compiler/segments/state_shards.h"
+#include "ir/tensor_parallel.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace weft {
+
+// Whether the ranks have parts at all.
+bool IsSharded(const ir::TensorParallel& sizes);
+
+// `sequence_length`: rows of a sequence.
+ShardOptions OptionsOfShard(const ir::TensorParallel& sizes, int64_t sequence_length);
+
+// The options point into `zero`.
+ShardStatesOptions OptionsOfShardStates(const StateShards& zero, const std::string& algorithm);
+
+// Fills in `shards` and `norm_axes` from the weft.tensor ops of a module.
+void DescribeShards(mlir::ModuleOp module, SegmentSet* set);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_GRAPH_TENSOR_SHARDS_H_

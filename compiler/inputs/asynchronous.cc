@@ -1,0 +1,161 @@
+#include "compiler/inputs/asynchronous.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "proto/util/mesh.h"
+#include "schedules/pipeline/check.h"
+#include "schedules/pipeline/schedule_text.h"
+
+namespace weft {
+namespace {
+
+// As many microbatches as one list needs, which may be more than a step has: PipeDream updates after each.
+absl::StatusOr<PipelineSchedule> BuildList(const ScheduleChoice& choice, int microbatches) {
+  ScheduleParams params = choice.params;
+  params.microbatches = microbatches;
+  if (!choice.definition.empty()) return ScheduleFromDefinition(choice.definition, params);
+  absl::StatusOr<const ScheduleEntry*> entry = FindSchedule(choice.name);
+  if (!entry.ok()) return entry.status();
+  return BuildSchedule(**entry, params);
+}
+
+// Schedules that flush can be costly to build; the smallest of its name tells.
+bool MayBeAsynchronous(const ScheduleChoice& choice) {
+  if (!choice.definition.empty()) return true;
+  ScheduleChoice smallest = choice;
+  smallest.params.ranks = 1;
+  const absl::StatusOr<PipelineSchedule> schedule = BuildList(smallest, 1);
+  return schedule.ok() && schedule->asynchrony;
+}
+
+// What ExportAsynchronous relies on: rank i holds stage i; a rank's list is forwards and backwards in turn, each kind
+// in ascending order of microbatches, the forwards some microbatches before the backwards.
+absl::Status CheckForm(const AsynchronousPlan& made, const std::string& name) {
+  const PipelineSchedule& schedule = made.schedule;
+  const int microbatches = made.microbatches_per_order;
+  const auto refuse = [&](const std::string& why) {
+    return absl::InvalidArgumentError(absl::StrCat("schedule ", name, ": asynchronous programs ", why));
+  };
+  const int ranks = static_cast<int>(schedule.order.size());
+  if (schedule.stages != ranks || schedule.lanes != 1) return refuse("have one stage on each rank and one lane");
+  if (schedule.message_driven) return refuse("have a static order");
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (schedule.placement[0][rank] != rank) return refuse("have stage i on rank i");
+    int ahead = 0, forwards = 0, backwards = 0;
+    for (const Slot& slot : schedule.order[rank]) ahead += slot.kind == SlotKind::kForward && slot.ahead > 0;
+    for (const Slot& slot : schedule.order[rank]) {
+      if (slot.width != 1 || slot.paired || (slot.kind != SlotKind::kForward && slot.kind != SlotKind::kBackward)) {
+        return refuse("have single forwards and whole backwards only");
+      }
+      const bool forward = slot.kind == SlotKind::kForward;
+      const int next = forward ? ahead + forwards++ : backwards++;
+      if (slot.microbatch + (slot.ahead > 0 ? microbatches : 0) != next || (!forward && slot.ahead > 0) ||
+          forwards - backwards > 1 || backwards > forwards) {
+        return refuse(absl::StrCat("take forwards and backwards in turn, in ascending order; rank ", rank,
+                                   " does not at microbatch ", slot.microbatch));
+      }
+    }
+    if (schedule.asynchrony->uses == Asynchrony::Uses::kNewest && schedule.asynchrony->versions[rank] <= ahead) {
+      return refuse(absl::StrCat("keep a version for each microbatch under way; rank ", rank, " has ",
+                                 schedule.asynchrony->versions[rank], " for ", ahead + 1));
+    }
+    const int limit = rank + 1 == ranks ? 0 : microbatches - 1;
+    if (ahead > limit)
+      return refuse(absl::StrCat("are at most ", limit, " microbatches ahead; rank ", rank, " is ", ahead));
+    const bool previous = schedule.asynchrony->uses == Asynchrony::Uses::kPrevious;
+    if (previous && ahead > made.microbatches_per_step) {
+      return refuse(absl::StrCat("with two versions are at most one update ahead; rank ", rank, " is ", ahead,
+                                 " microbatches ahead"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAsked(const Recipe& recipe, const Plan& plan, const std::string& name, const AsynchronousPlan& made) {
+  const auto refuse = [&](const std::string& what) {
+    return absl::InvalidArgumentError(absl::StrCat("schedule ", name, " updates the weights without a flush: ", what));
+  };
+  if (!recipe.has_clip_norm() || recipe.clip_norm() > 0) {
+    return refuse(absl::StrCat("no gradient norm over all ranks is taken, so recipe.clip_norm = ",
+                               recipe.has_clip_norm() ? recipe.clip_norm() : 1.0,
+                               " cannot be done; set recipe.clip_norm=0"));
+  }
+  if (plan.loss_scale().growth_interval() > 0) {
+    return refuse(
+        "no norm is taken that would tell a dynamic loss scale of an overflow; set plan.loss_scale.fixed (1024, say), "
+        "or "
+        "compute in BF16 or FP32");
+  }
+  if (plan.accumulation() == EXACT) {
+    return refuse("plan.accumulation = EXACT is not made for it; allowed: IN_ORDER");
+  }
+  if (plan.transfer_order() != BY_EDGE || plan.transfer_placement() != EARLY || plan.group_transfers()) {
+    return refuse(
+        "plan.transfer_order, plan.transfer_placement and plan.group_transfers can only be BY_EDGE, EARLY and false");
+  }
+  const int64_t steps = made.steps_per_repetition;
+  if (recipe.steps() % steps != 0) {
+    const int64_t below = recipe.steps() / steps * steps;
+    return refuse(absl::StrCat("recipe.steps = ", recipe.steps(), "; allowed: multiples of the ", steps,
+                               " steps of a repetition, nearest valid: ",
+                               below > 0 && recipe.steps() - below <= steps / 2 ? below : below + steps));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<AsynchronousPlan>> AsynchronousOf(const ScheduleChoice& choice, const Recipe& recipe,
+                                                               const Plan& plan) {
+  AsynchronousPlan made;
+  made.microbatches_per_step = choice.params.microbatches;
+  made.microbatches_per_order = std::max(choice.params.microbatches, choice.params.ranks);
+  // What is wrong with it is told where schedules that flush are checked.
+  if (!MayBeAsynchronous(choice)) return std::optional<AsynchronousPlan>();
+  // A program has an action or more per stage and microbatch of a repetition, which may be two lists.
+  constexpr int64_t kMostPairs = int64_t{1} << 18;
+  const int64_t pairs = 2 * int64_t{made.microbatches_per_order} * choice.params.ranks;
+  if (choice.definition.empty() && pairs > kMostPairs) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule '", choice.name, "' on ", choice.params.ranks, " pipe ranks repeats after up to ",
+                     2 * int64_t{made.microbatches_per_order}, " microbatches; at most ",
+                     kMostPairs / choice.params.ranks, " can be compiled on so many ranks"));
+  }
+  absl::StatusOr<PipelineSchedule> schedule = BuildList(choice, made.microbatches_per_order);
+  if (!schedule.ok() || !schedule->asynchrony) return std::optional<AsynchronousPlan>();
+  made.schedule = *std::move(schedule);
+  const std::string name =
+      choice.definition.empty() ? absl::StrCat("'", choice.name, "'") : "of plan.schedule.definition";
+  const Asynchrony& asynchrony = *made.schedule.asynchrony;
+  const int64_t sequences = std::max<int64_t>(1, recipe.microbatch_sequences()) * AxisSize(plan.mesh(), "data");
+  const auto refuse_batch = [&](const std::string& what, int64_t microbatches) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schedule ", name, " ", what, ": recipe.global_batch_sequences = ", recipe.global_batch_sequences(), " makes ",
+        made.microbatches_per_step, " per step and data replica; nearest valid: ", microbatches * sequences));
+  };
+  if (asynchrony.microbatches_per_update != made.microbatches_per_step) {
+    if (asynchrony.microbatches_per_update == 1) return refuse_batch("updates after every microbatch", 1);
+    return refuse_batch(absl::StrCat("needs at least ", asynchrony.microbatches_per_update, " microbatches per update"),
+                        asynchrony.microbatches_per_update);
+  }
+  if (asynchrony.uses == Asynchrony::Uses::kNewest && made.microbatches_per_step != 1) {
+    return refuse_batch("uses the newest weights of each rank, which is made for one microbatch per update", 1);
+  }
+  if (static_cast<int>(made.schedule.order.size()) != choice.params.ranks) {
+    return absl::InvalidArgumentError(absl::StrCat("schedule ", name, " is for ", made.schedule.order.size(),
+                                                   " ranks; the pipe axis of plan.mesh has ", choice.params.ranks));
+  }
+  if (absl::Status status = CheckSchedule(made.schedule, made.microbatches_per_order); !status.ok()) return status;
+  if (absl::Status status = CheckForm(made, name); !status.ok()) return status;
+  // Two copies take turns: then a repetition has an even number of updates.
+  const int updates = made.microbatches_per_order / made.microbatches_per_step;
+  const int times = asynchrony.uses == Asynchrony::Uses::kPrevious && updates % 2 != 0 ? 2 : 1;
+  made.microbatches = times * made.microbatches_per_order;
+  made.steps_per_repetition = times * updates;
+  if (absl::Status status = CheckAsked(recipe, plan, name, made); !status.ok()) return status;
+  return std::optional<AsynchronousPlan>(std::move(made));
+}
+
+}  // namespace weft

@@ -1,0 +1,26 @@
+// What a recipe or a plan asks for that changes nothing: legal, but hardly meant; and what was taken in place of what
+// it does not say.
+#ifndef WEFT_COMPILER_INPUTS_PLAN_NOTES_H_
+#define WEFT_COMPILER_INPUTS_PLAN_NOTES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/cluster.pb.h"
+#include "proto/plan.pb.h"
+#include "proto/program.pb.h"
+#include "proto/recipe.pb.h"
+
+namespace weft {
+
+// Adds a note for each: products in fp32 by default on a device that is faster in fp16, a warm-up longer than the
+// training, ZeRO over one replica, recompute in steps longer than every stage, buckets of offload that hold all states
+// of a rank, more layers to offload than any stage has. `recipe` and `plan` are as the user gave them, `program` what
+// became of them, with its states in host memory; `layers_per_stage` is its partition, or empty if that is not known.
+void AddPlanNotes(const Recipe& recipe, const Plan& plan, const Program& program, const Device& device,
+                  const std::vector<int32_t>& layers_per_stage, std::vector<std::string>* notes);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_INPUTS_PLAN_NOTES_H_

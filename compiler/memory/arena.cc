@@ -1,0 +1,202 @@
+#include "compiler/memory/arena.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/memory/arena_search.h"
+#include "proto/util/status.h"
+#include "proto/util/units.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kExactItems = 3000;
+// A search stops within this part of the lower bound, or when it has compared so many pairs of items.
+constexpr int64_t kCloseEnough = 100;
+constexpr int64_t kSearchedPairs = 4'000'000;
+constexpr int64_t kSearchRounds = 80;
+// What may be lost without a longer search; it is tried from the first to the last of these parts, twice as many each
+// time, with so many seeds.
+constexpr int64_t kLeastLoss = int64_t{1} << 20;
+constexpr int64_t kFirstLostPart = 32;
+constexpr int64_t kLastLostPart = 1024;
+constexpr int kMostFailed = 2;
+constexpr uint32_t kSeeds = 24;
+constexpr int64_t kMaximumBytes = int64_t{1} << 62;
+
+bool Overlap(const ArenaItem& a, const ArenaItem& b) { return a.first <= b.last && b.first <= a.last; }
+
+// The lowest gap of at least `bytes` between `occupied` ranges, which are sorted by offset and may overlap.
+template <typename Ranges>
+int64_t FirstFit(const Ranges& occupied, int64_t bytes) {
+  int64_t offset = 0;
+  for (const auto& [begin, end, item] : occupied) {
+    if (begin - offset >= bytes) break;
+    offset = std::max(offset, end);
+  }
+  return offset;
+}
+
+using Range = std::tuple<int64_t, int64_t, int>;  // begin, end, item
+
+Arena Measure(std::vector<int64_t> offsets, absl::Span<const ArenaItem> items) {
+  Arena arena;
+  arena.offsets = std::move(offsets);
+  for (size_t i = 0; i < items.size(); ++i) {
+    arena.height = std::max(arena.height, arena.offsets[i] + RoundUp(items[i].bytes, kArenaAlignment));
+  }
+  return arena;
+}
+
+// Places items one after another, each at the lowest offset that is free during all its life.
+Arena PlaceInOrder(absl::Span<const ArenaItem> items, absl::Span<const int> order) {
+  std::vector<int64_t> offsets(items.size(), 0);
+  std::vector<Range> placed;  // sorted by offset
+  std::vector<Range> occupied;
+  for (int i : order) {
+    const ArenaItem& item = items[i];
+    const int64_t bytes = RoundUp(item.bytes, kArenaAlignment);
+    if (bytes == 0) continue;
+    occupied.clear();
+    for (const Range& range : placed) {
+      if (Overlap(items[std::get<2>(range)], item)) occupied.push_back(range);
+    }
+    offsets[i] = FirstFit(occupied, bytes);
+    Range range{offsets[i], offsets[i] + bytes, i};
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), range), range);
+  }
+  return Measure(std::move(offsets), items);
+}
+
+// First fit by start of life, keeping only what is live: for programs with very many buffers.
+Arena PlaceByStart(absl::Span<const ArenaItem> items, absl::Span<const int> order) {
+  std::vector<int64_t> offsets(items.size(), 0);
+  std::set<Range> live;
+  std::set<std::pair<int64_t, int>> ends;
+  for (int i : order) {
+    const ArenaItem& item = items[i];
+    const int64_t bytes = RoundUp(item.bytes, kArenaAlignment);
+    if (bytes == 0) continue;
+    while (!ends.empty() && ends.begin()->first < item.first) {
+      int ended = ends.begin()->second;
+      live.erase({offsets[ended], offsets[ended] + RoundUp(items[ended].bytes, kArenaAlignment), ended});
+      ends.erase(ends.begin());
+    }
+    offsets[i] = FirstFit(live, bytes);
+    live.insert({offsets[i], offsets[i] + bytes, i});
+    ends.insert({item.last, i});
+  }
+  return Measure(std::move(offsets), items);
+}
+
+int64_t LowerBound(absl::Span<const ArenaItem> items) {
+  // At one moment lives begin before others end: intervals are inclusive.
+  std::vector<std::tuple<int64_t, int, int64_t>> changes;
+  for (const ArenaItem& item : items) {
+    int64_t bytes = RoundUp(item.bytes, kArenaAlignment);
+    changes.emplace_back(item.first, 0, bytes);
+    changes.emplace_back(item.last, 1, -bytes);
+  }
+  std::sort(changes.begin(), changes.end());
+  int64_t live = 0, most = 0;
+  for (const auto& [position, kind, bytes] : changes) most = std::max(most, live += bytes);
+  return most;
+}
+
+absl::Status Check(absl::Span<const ArenaItem> items) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (items[i].bytes < 0 || items[i].last < items[i].first) {
+      return absl::InvalidArgumentError(absl::StrCat("arena item ", i, " has ", items[i].bytes,
+                                                     " bytes and lives from ", items[i].first, " to ", items[i].last));
+    }
+    if (items[i].bytes > kMaximumBytes - kArenaAlignment ||
+        (sum += RoundUp(items[i].bytes, kArenaAlignment)) > kMaximumBytes) {
+      return absl::ResourceExhaustedError("buffers of one rank exceed 2^62 bytes");
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool CloseEnough(const Arena& arena, int64_t lower_bound) {
+  return arena.height - lower_bound <= lower_bound / kCloseEnough;
+}
+
+// Places items in order; again and again with one that ends highest half way nearer to the front.
+void Search(absl::Span<const ArenaItem> items, std::vector<int> order, int64_t lower_bound, Arena* best) {
+  const int64_t n = static_cast<int64_t>(items.size());
+  const int64_t rounds = std::min(kSearchRounds, kSearchedPairs / std::max<int64_t>(1, n * n));
+  for (int64_t round = 0; round < rounds && !CloseEnough(*best, lower_bound); ++round) {
+    Arena arena = PlaceInOrder(items, order);
+    const auto top = std::find_if(order.begin(), order.end(), [&](int i) {
+      return arena.offsets[i] + RoundUp(items[i].bytes, kArenaAlignment) == arena.height;
+    });
+    if (arena.height < best->height) *best = std::move(arena);
+    if (top == order.begin()) return;
+    std::rotate(order.begin() + (top - order.begin()) / 2, top, top + 1);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Arena> PlanArena(absl::Span<const ArenaItem> items) {
+  if (absl::Status status = Check(items); !status.ok()) return status;
+  const int64_t lower_bound = LowerBound(items);
+  std::vector<int> order(items.size());
+  std::iota(order.begin(), order.end(), 0);
+  auto sort_by = [&](auto key) {
+    std::sort(order.begin(), order.end(),
+              [&](int a, int b) { return std::make_pair(key(items[a]), a) < std::make_pair(key(items[b]), b); });
+  };
+
+  sort_by([](const ArenaItem& item) { return std::make_tuple(item.first, -item.bytes, -item.last); });
+  Arena best = PlaceByStart(items, order);
+  std::vector<std::vector<int>> tried = {order};
+  const auto try_order = [&] {
+    tried.push_back(order);
+    Arena arena = PlaceInOrder(items, order);
+    if (arena.height < best.height) best = std::move(arena);
+  };
+  if (best.height > lower_bound && items.size() <= kExactItems) {
+    sort_by([](const ArenaItem& item) { return std::make_tuple(-item.bytes, item.first, item.last); });
+    try_order();
+  }
+  if (best.height > lower_bound && items.size() <= kExactItems) {
+    sort_by([](const ArenaItem& item) { return std::make_tuple(item.first - item.last, -item.bytes, item.first); });
+    try_order();
+  }
+  if (items.size() <= kExactItems) {
+    for (const std::vector<int>& start : tried) Search(items, start, lower_bound, &best);
+  }
+  best.lower_bound = lower_bound;
+  return best;
+}
+
+absl::StatusOr<Arena> PlanArenaOfRank(absl::Span<const ArenaItem> items, int64_t beside) {
+  WEFT_ASSIGN_OR_RETURN(Arena best, PlanArena(items));
+  const int64_t all = best.lower_bound > kMaximumBytes - beside ? kMaximumBytes : best.lower_bound + beside;
+  const std::vector<int64_t> greedy = best.offsets, nowhere(items.size(), kMaximumBytes);
+  int failed = 0;
+  for (int64_t part = kFirstLostPart; part <= kLastLostPart; part *= 2) {
+    const int64_t enough = best.lower_bound + std::max(kLeastLoss, all / part);
+    std::optional<std::vector<int64_t>> offsets;
+    for (uint32_t seed = 1; seed <= kSeeds && best.height > enough && !offsets; ++seed) {
+      offsets = FitArena(items, enough, seed % 3 == 0 ? best.offsets : seed % 3 == 1 ? greedy : nowhere, seed);
+    }
+    if (offsets) {
+      const int64_t lower_bound = best.lower_bound;
+      best = Measure(*std::move(offsets), items);
+      best.lower_bound = lower_bound;
+    } else if (best.height > enough && ++failed == kMostFailed) {
+      break;
+    }
+  }
+  return best;
+}
+
+}  // namespace weft

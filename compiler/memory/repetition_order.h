@@ -1,0 +1,88 @@
+// What happens before what on one rank, for any timing (docs/program.md, P7), and which waits make it so.
+//
+// Actions of one repetition are listed in order, each on a stream. Known order comes from streams (an action starts
+// after the end of the one before it on its stream, around the repetition) and from waits. Requirements state an order
+// that must hold; Resolve() adds a wait for each that does not follow from what is known already.
+//
+//   stream c:  F0 F1 F2 ...      Require(S0, F2): the send of F0's output has finished before F2 starts.
+//   stream s:  S0 S1 ...         Require(S1, F2) alone would imply it: S0 ended before S1 started.
+//
+// Knowledge is kept per action as one number per stream: how many of its actions, in order over two repetitions, are
+// known to have finished. Two repetitions suffice: what holds from one to the next holds for all.
+//
+// Time: O(actions * streams + requirements).
+#ifndef WEFT_COMPILER_MEMORY_REPETITION_ORDER_H_
+#define WEFT_COMPILER_MEMORY_REPETITION_ORDER_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace weft {
+
+class RepetitionOrder {
+ public:
+  // The action `on`, `distance` repetitions earlier.
+  struct Wait {
+    int on = 0;
+    int distance = 0;
+
+    friend bool operator==(const Wait&, const Wait&) = default;
+    friend auto operator<=>(const Wait&, const Wait&) = default;
+  };
+
+  // `finish_is_end`: actions of this stream are finished when they end (compute, sends); false where the effect comes
+  // later (receives, collectives).
+  int AddStream(bool finish_is_end);
+  // Appends to the list.
+  int AddAction(int stream);
+
+  // `before` must be finished when `after` starts: in the same repetition (distance 0, before < after in the list), or
+  // from one repetition to the next (distance 1).
+  void Require(int before, int after, int distance = 0);
+
+  // The same, but it holds already: no wait is added for it.
+  void Given(int before, int after, int distance = 0);
+
+  // Adds waits until all requirements hold. Call once, after all of the above.
+  void Resolve();
+
+  // Waits that were added for `action`, sorted by (distance, on).
+  const std::vector<Wait>& waits(int action) const { return actions_[action].waits; }
+
+  // After Resolve(): how many actions of `stream` in this repetition are known to be finished when `action` starts, in
+  // a repetition that is not the first; negative: so many actions of the one before are not.
+  int Finished(int action, int stream) const;
+  // Position of `action` among the actions of its stream.
+  int Index(int action) const { return actions_[action].index; }
+  int Stream(int action) const { return actions_[action].stream; }
+  int size() const { return static_cast<int>(actions_.size()); }
+
+ private:
+  struct Stream_ {
+    bool finish_is_end = true;
+    int actions = 0;
+    int last = -1;
+  };
+  struct Action {
+    int stream = 0;
+    int index = 0;
+    // The action before it on its stream, or -1.
+    int previous = -1;
+    std::vector<Wait> given;
+    std::vector<Wait> required;
+    std::vector<Wait> waits;
+    // known[s]: actions of stream s known to be finished, counted from the first repetition of two.
+    std::vector<int> known;
+  };
+
+  // Joins what is known when `action` of the same or another repetition is finished.
+  void Learn(std::vector<int>& known, const std::vector<int>& other, int action, int repetition, bool finished) const;
+  bool Knows(const std::vector<int>& known, int action, int repetition) const;
+
+  std::vector<Stream_> streams_;
+  std::vector<Action> actions_;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_MEMORY_REPETITION_ORDER_H_

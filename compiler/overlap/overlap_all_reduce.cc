@@ -1,0 +1,58 @@
+// The pass overlap-all-reduce: sums of input gradients run beside the product that makes the weight's.
+#include "compiler/overlap/overlap_util.h"
+#include "compiler/passes/passes.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace weft {
+
+#define GEN_PASS_DEF_OVERLAPALLREDUCE
+#include "compiler/passes/passes.h.inc"
+
+namespace {
+
+struct OverlapAllReducePass : impl::OverlapAllReduceBase<OverlapAllReducePass> {
+  void runOnOperation() override {
+    for (ir::SegmentOp segment : getOperation().getOps<ir::SegmentOp>()) {
+      if (segment.getKind() != ir::SegmentKind::Backward && segment.getKind() != ir::SegmentKind::BackwardInput) {
+        continue;
+      }
+      for (mlir::Operation& op : llvm::make_early_inc_range(segment.getBody().front())) {
+        if (mlir::isa<ir::GroupAllReduceOp, ir::GroupReduceScatterOp>(op)) Hoist(&op);
+        if (auto gather = mlir::dyn_cast<ir::GroupAllGatherOp>(op)) Advance(gather);
+      }
+    }
+  }
+
+  // Moves a blocking collective of activations right behind what makes its operands, if there is then something to
+  // compute beside it.
+  static void Hoist(mlir::Operation* op) {
+    if (!op->hasAttr(kBlockingAttr)) return;
+    if (op->getAttrOfType<ir::PurposeAttr>("purpose").getValue() != ir::Purpose::Tensor) return;
+    mlir::Operation* last = nullptr;
+    for (mlir::Value operand : op->getOperands()) {
+      mlir::Operation* maker = operand.getDefiningOp();
+      if (!maker) return;
+      if (last == nullptr || last->isBeforeInBlock(maker)) last = maker;
+    }
+    if (last == nullptr || !ComputesBetween(last, op)) return;
+    op->moveAfter(last);
+    op->removeAttr(kBlockingAttr);
+  }
+
+  // Rows that are gathered again for the weight's gradient come in beside the product before it, which makes the
+  // input's: they were saved, so nothing that is computed here is waited for.
+  static void Advance(ir::GroupAllGatherOp gather) {
+    if (!gather.getBlocking() || gather.getPurpose() != ir::Purpose::Tensor) return;
+    if (!llvm::all_of(gather.getInputs(), [](mlir::Value input) { return mlir::isa<mlir::BlockArgument>(input); })) {
+      return;
+    }
+    mlir::Operation* before = gather->getPrevNode();
+    while (before && IsCollectiveOp(before)) before = before->getPrevNode();
+    if (!before) return;
+    gather->moveBefore(before);
+    gather.setBlocking(false);
+  }
+};
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,375 @@
+// When messages go: how far receives run ahead, how many sends may wait, and in which order a rank's transfers stand.
+//
+//   receive_buffers = 1    list:  R0 R1 | C0 R2 | C1 R3 | C2 ...     R2 waits for C0, the reader of R0's buffer.
+//
+// Nothing here may block a schedule that runs by itself. So each decision is held to the reference times of the program
+// (reference_times.h), in which a message takes no time:
+//   - Receives of an edge stand in the order of its sends, whatever order they are read in. A receive with k others not
+//     read yet waits until one of them is, but never for something behind what it, or a later receive, is read by.
+//   - The maker of a send waits for the send `send_buffers` before it on the edge; but where the schedule has more
+//     messages under way than that, only for the latest that has gone by then. (Looped schedules with many microbatches
+//     keep most of them under way between the last rank and the first.)
+//   - Where edges share a stream and receives are deferred, transfers stand in one order on all ranks: that in which
+//     they could go first.
+//   - Neighbours form a group only if all of it can go before anything starts that needs one of it, or a message behind
+//     one of it on a stream; whether by reading it or by waiting until it is sent.
+// All of this together can be put in one order in time, so no rank waits for another in a circle. Early receives on
+// shared streams are the exception: they stand where they would on streams of their own, and may block.
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "compiler/rank/message_moments.h"
+#include "compiler/rank/rank_passes.h"
+#include "compiler/rank/rank_util.h"
+#include "compiler/rank/reference_times.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace weft {
+
+#define GEN_PASS_DEF_PLACERECEIVES
+#include "compiler/rank/rank_passes.h.inc"
+
+namespace {
+
+constexpr int kNever = std::numeric_limits<int>::max();
+
+// (peer, direction, lane, skip)
+using Edge = std::tuple<const void*, ir::Direction, uint32_t, uint32_t>;
+
+template <typename Op>
+Edge EdgeOf(Op op) {
+  return {op.getPeer().getAsOpaquePointer(), op.getDirection(), op.getLane(), op.getSkip()};
+}
+
+// When a message could go first, made unique: the same order on both its ranks.
+using Moment = std::tuple<int64_t, int64_t, int>;
+
+// Compute actions of a list are numbered; gap g is behind number g - 1.
+struct Transfer {
+  mlir::Operation* op = nullptr;
+  Moment moment;
+  int gap = 0;
+  // Of receives: the first compute action that reads it (kNever = none), and whether it waits for the one before its
+  // gap.
+  int reader = kNever;
+  bool waits = false;
+  // Receives of one gap stand in this order.
+  int sequence = 0;
+};
+
+class ListPlacer {
+ public:
+  ListPlacer(ir::ProgramOp program, ir::TemplateOp t, const ReferenceTimes& times,
+             const llvm::DenseMap<mlir::Operation*, int>& positions)
+      : program_(program), template_(t), times_(times), positions_(positions) {
+    llvm::DenseMap<mlir::Operation*, int> number;
+    for (mlir::Operation& op : t.getBody().front()) {
+      if (mlir::isa<ir::PersistentOp>(op)) head_ = &op;
+      if (!ir::IsCompute(&op)) continue;
+      number[&op] = static_cast<int>(computes_.size());
+      computes_.push_back(&op);
+    }
+    std::vector<Edge> sequence;
+    for (mlir::Operation& op : t.getBody().front()) {
+      if (auto send = mlir::dyn_cast<ir::SendOp>(op)) {
+        auto maker = number.find(send.getSource().getDefiningOp());
+        sends_.push_back({&op, MomentOf(&op), maker != number.end() ? maker->second + 1 : 0});
+      } else if (auto recv = mlir::dyn_cast<ir::RecvOp>(op)) {
+        Transfer transfer{&op, MomentOf(&op)};
+        for (mlir::Operation* user : recv.getDestination().getUsers()) {
+          auto reader = number.find(user);
+          if (reader != number.end()) transfer.reader = std::min(transfer.reader, reader->second);
+        }
+        sequence.push_back(EdgeOf(recv));
+        edges_[EdgeOf(recv)].push_back(transfer);
+      }
+    }
+    for (auto& [key, edge] : edges_) {
+      std::stable_sort(edge.begin(), edge.end(),
+                       [&](const Transfer& a, const Transfer& b) { return SentAt(a.op) < SentAt(b.op); });
+    }
+    std::map<Edge, size_t> next;
+    for (size_t i = 0; i < sequence.size(); ++i) {
+      edges_[sequence[i]][next[sequence[i]]++].sequence = static_cast<int>(i);
+    }
+  }
+
+  void Place() {
+    const bool deferred = program_.getTransferPlacement() == ir::TransferPlacement::Deferred;
+    const bool shared = program_.getTransferStreams() != ir::TransferStreams::PerEdge;
+    for (auto& [key, edge] : edges_) deferred ? Defer(edge, shared) : RunAhead(edge);
+    if (deferred && shared) OrderStreams();
+    Write(/*by_moment=*/deferred && shared, /*sends_first=*/deferred);
+  }
+
+  // In a program that chooses its order while running: a receive has a buffer once its microbatch is within the limit.
+  void PlaceByLimit() {
+    // By stage; microbatches are in one order everywhere, and an edge has those of one stage.
+    std::map<int, std::vector<int>> ends;
+    for (size_t i = 0; i < computes_.size(); ++i) {
+      const int stage = StageOfWeightGradients(computes_[i]);
+      if (stage >= 0) ends[stage].push_back(static_cast<int>(i));
+    }
+    for (auto& [key, edge] : edges_) {
+      for (size_t i = program_.getLimit(); i < edge.size(); ++i) {
+        const std::vector<int>& of_stage = ends[static_cast<int>(mlir::cast<ir::RecvOp>(edge[i].op).getStage())];
+        const size_t end = i - program_.getLimit();
+        if (end >= of_stage.size()) continue;
+        edge[i].gap = of_stage[end] + 1;
+        edge[i].waits = true;
+      }
+    }
+    Write(false, false);
+  }
+
+ private:
+  int SentAt(mlir::Operation* recv) const {
+    mlir::Operation* send = times_.Partner(recv);
+    return send != nullptr ? positions_.lookup(send) : -1;
+  }
+
+  // Of the action that makes what a transfer carries.
+  const ReferenceTime* Made(mlir::Operation* transfer) const {
+    mlir::Operation* send = mlir::isa<ir::SendOp>(transfer) ? transfer : times_.Partner(transfer);
+    mlir::Operation* maker = send != nullptr ? mlir::cast<ir::SendOp>(send).getSource().getDefiningOp() : nullptr;
+    return maker != nullptr ? times_.Find(maker) : nullptr;
+  }
+
+  Moment MomentOf(mlir::Operation* transfer) const {
+    mlir::Operation* send = mlir::isa<ir::SendOp>(transfer) ? transfer : times_.Partner(transfer);
+    const ReferenceTime* made = Made(transfer);
+    if (send == nullptr || made == nullptr) return {};
+    return {made->end, PinnedCoordinate(send->getParentOfType<ir::TemplateOp>(), "pipe"), positions_.lookup(send)};
+  }
+
+  // The compute action before which receive i of an edge must stand: the first that reads it or one behind it.
+  std::vector<int> Deadlines(const std::vector<Transfer>& edge) const {
+    std::vector<int> deadlines(edge.size());
+    int earliest = static_cast<int>(computes_.size());
+    for (size_t i = edge.size(); i-- > 0;) deadlines[i] = earliest = std::min(earliest, edge[i].reader);
+    return deadlines;
+  }
+
+  void RunAhead(std::vector<Transfer>& edge) {
+    const size_t ahead = program_.getReceiveBuffers();
+    const std::vector<int> deadlines = Deadlines(edge);
+    // Readers of the receives so far: the lowest `i - ahead` are taken out, `read` is the highest of those.
+    std::multiset<int> readers;
+    std::set<int> all;
+    int read = -1;
+    for (size_t i = 0; i < edge.size(); ++i) {
+      if (i > ahead) {
+        read = std::max(read, *readers.begin());
+        readers.erase(readers.begin());
+      }
+      int wait = read;
+      if (wait >= deadlines[i]) {
+        auto late = all.lower_bound(deadlines[i]);
+        wait = late == all.begin() ? -1 : *std::prev(late);
+      }
+      edge[i].gap = wait + 1;
+      edge[i].waits = wait >= 0;
+      readers.insert(edge[i].reader);
+      all.insert(edge[i].reader);
+    }
+  }
+
+  // Right before the compute action that reads it, so behind the one before that.
+  void Defer(std::vector<Transfer>& edge, bool shared) const {
+    const std::vector<int> deadlines = Deadlines(edge);
+    for (size_t i = 0; i < edge.size(); ++i) {
+      int gap = deadlines[i];
+      // On a shared stream it must not hold up what goes later: it waits for nothing that ends after it could go.
+      const ReferenceTime* made = shared ? Made(edge[i].op) : nullptr;
+      while (made != nullptr && gap > 0) {
+        const ReferenceTime* before = times_.Find(computes_[gap - 1]);
+        if (before != nullptr && before->end <= made->end) break;
+        --gap;
+      }
+      edge[i].gap = gap;
+      edge[i].waits = gap > 0;
+    }
+  }
+
+  // Moves receives forward until the transfers of each stream stand by their moments.
+  void OrderStreams() {
+    const bool one = program_.getTransferStreams() == ir::TransferStreams::Shared;
+    std::map<int, std::vector<Transfer*>> streams;
+    auto stream_of = [&](ir::Direction direction) -> std::vector<Transfer*>& {
+      return streams[one ? 0 : static_cast<int>(direction)];
+    };
+    for (Transfer& send : sends_) stream_of(mlir::cast<ir::SendOp>(send.op).getDirection()).push_back(&send);
+    for (auto& [key, edge] : edges_) {
+      for (Transfer& receive : edge) stream_of(std::get<1>(key)).push_back(&receive);
+    }
+    for (auto& [stream, transfers] : streams) {
+      std::stable_sort(transfers.begin(), transfers.end(),
+                       [](const Transfer* a, const Transfer* b) { return a->moment < b->moment; });
+      int limit = static_cast<int>(computes_.size());
+      for (size_t i = transfers.size(); i-- > 0;) {
+        if (mlir::isa<ir::RecvOp>(transfers[i]->op) && transfers[i]->gap > limit) {
+          transfers[i]->gap = limit;
+          transfers[i]->waits = limit > 0;
+        }
+        limit = std::min(limit, transfers[i]->gap);
+      }
+    }
+  }
+
+  void Write(bool by_moment, bool sends_first) {
+    std::vector<std::vector<Transfer*>> gaps(computes_.size() + 1);
+    for (Transfer& send : sends_) gaps[send.gap].push_back(&send);
+    for (auto& [key, edge] : edges_) {
+      for (Transfer& receive : edge) gaps[receive.gap].push_back(&receive);
+    }
+    auto key = [&](const Transfer* t) {
+      const bool send = mlir::isa<ir::SendOp>(t->op);
+      const int order = send ? positions_.lookup(t->op) : t->sequence;
+      return std::make_tuple(by_moment ? t->moment : Moment(), send == sends_first ? 0 : 1, order);
+    };
+    for (size_t g = 0; g < gaps.size(); ++g) {
+      std::stable_sort(gaps[g].begin(), gaps[g].end(),
+                       [&](const Transfer* a, const Transfer* b) { return key(a) < key(b); });
+      mlir::Operation* last = g == 0 ? head_ : computes_[g - 1];
+      for (Transfer* transfer : gaps[g]) {
+        // A send whose maker is not in the list stays where it is.
+        if (g == 0 && mlir::isa<ir::SendOp>(transfer->op)) continue;
+        if (last != nullptr) {
+          transfer->op->moveAfter(last);
+        } else {
+          transfer->op->moveBefore(&template_.getBody().front(), template_.getBody().front().begin());
+        }
+        last = transfer->op;
+        if (!transfer->waits) continue;
+        mlir::cast<ir::RecvOp>(transfer->op).getAfterMutable().append(ir::DoneToken(computes_[g - 1]));
+      }
+    }
+  }
+
+  ir::ProgramOp program_;
+  ir::TemplateOp template_;
+  const ReferenceTimes& times_;
+  const llvm::DenseMap<mlir::Operation*, int>& positions_;
+  std::vector<mlir::Operation*> computes_;
+  // The last persistent buffer; null if there is none.
+  mlir::Operation* head_ = nullptr;
+  std::vector<Transfer> sends_;
+  std::map<Edge, std::vector<Transfer>> edges_;
+};
+
+// Makes neighbouring transfers with the same peer groups, on all ranks.
+class Grouper {
+ public:
+  Grouper(ir::ProgramOp program, const ReferenceTimes& times)
+      : program_(program), times_(times), shared_(program.getTransferStreams() != ir::TransferStreams::PerEdge) {
+    for (ir::TemplateOp t : Templates(program)) FindRuns(t);
+  }
+
+  // Those that cannot go together are left alone; as that may part others, until nothing changes.
+  void Write() {
+    for (bool changed = true; changed;) {
+      llvm::DenseMap<mlir::Operation*, int> group_of;
+      for (size_t i = 0; i < runs_.size(); ++i) {
+        for (mlir::Operation* op : runs_[i]) group_of[op] = static_cast<int>(i);
+      }
+      const MessageMoments moments(program_, times_, group_of);
+      const size_t before = runs_.size();
+      std::erase_if(runs_, [&](const std::vector<mlir::Operation*>& run) {
+        return !moments.InTime(run.front()) || (shared_ && moments.Waits(run.front()));
+      });
+      changed = runs_.size() != before;
+    }
+    llvm::DenseMap<mlir::Operation*, int> groups;
+    for (const std::vector<mlir::Operation*>& run : runs_) {
+      const int group = ++groups[run.front()->getParentOp()];
+      for (mlir::Operation* op : run) {
+        op->setAttr("group", mlir::Builder(op->getContext()).getI32IntegerAttr(group));
+      }
+    }
+  }
+
+ private:
+  void FindRuns(ir::TemplateOp t) {
+    std::vector<mlir::Operation*> run;
+    // What a run may hold once: a second message of an edge would wait for the next one there.
+    std::set<std::pair<bool, Edge>> held;
+    mlir::Attribute peer;
+    auto close = [&] {
+      if (run.size() > 1) runs_.push_back(run);
+      run.clear();
+      held.clear();
+    };
+    for (mlir::Operation& op : t.getBody().front()) {
+      auto send = mlir::dyn_cast<ir::SendOp>(op);
+      auto recv = mlir::dyn_cast<ir::RecvOp>(op);
+      if (!send && !recv) {
+        close();
+        continue;
+      }
+      mlir::Attribute own_peer = send ? send.getPeer() : recv.getPeer();
+      const std::pair<bool, Edge> edge = {static_cast<bool>(send), send ? EdgeOf(send) : EdgeOf(recv)};
+      if (own_peer != peer || held.contains(edge)) close();
+      peer = own_peer;
+      held.insert(edge);
+      run.push_back(&op);
+    }
+    close();
+  }
+
+  ir::ProgramOp program_;
+  const ReferenceTimes& times_;
+  // Edges share streams: the first of a group that could go holds up others until all of it goes.
+  const bool shared_;
+  std::vector<std::vector<mlir::Operation*>> runs_;
+};
+
+class PlaceReceivesPass : public impl::PlaceReceivesBase<PlaceReceivesPass> {
+  void runOnOperation() override {
+    ir::ProgramOp program = getOperation();
+    const ReferenceTimes times(program);
+    // Before anything moves.
+    llvm::DenseMap<mlir::Operation*, int> positions;
+    std::vector<ListPlacer> placers;
+    for (ir::TemplateOp t : Templates(program)) {
+      for (mlir::Operation& op : t.getBody().front()) positions.try_emplace(&op, positions.size());
+    }
+    for (ir::TemplateOp t : Templates(program)) placers.emplace_back(program, t, times, positions);
+    for (ListPlacer& placer : placers) {
+      if (program.getLimit() > 0) {
+        placer.PlaceByLimit();
+      } else {
+        placer.Place();
+      }
+    }
+    // With a limit, the buffers of microbatches under way are the window (weft-plan-memory).
+    if (program.getLimit() == 0) {
+      const MessageMoments moments(program, times, llvm::DenseMap<mlir::Operation*, int>());
+      for (ir::TemplateOp t : Templates(program)) LimitSends(t, times, moments);
+    }
+    if (program.getGroupTransfers()) Grouper(program, times).Write();
+  }
+
+  // Compute waits for the oldest of `send_buffers` outstanding sends of an edge.
+  void LimitSends(ir::TemplateOp t, const ReferenceTimes& times, const MessageMoments& moments) {
+    const size_t window = getOperation().getSendBuffers();
+    std::map<Edge, std::vector<ir::SendOp>> edges;
+    for (ir::SendOp send : t.getOps<ir::SendOp>()) edges[EdgeOf(send)].push_back(send);
+    for (auto& [key, sends] : edges) {
+      for (size_t k = window; k < sends.size(); ++k) {
+        mlir::Operation* maker = sends[k].getSource().getDefiningOp();
+        if (maker == nullptr || !ir::IsCompute(maker)) continue;
+        const ReferenceTime* time = times.Find(maker);
+        size_t on = k - window + 1;
+        while (time != nullptr && on > 0 && moments.Of(sends[on - 1]) > time->start) --on;
+        if (on == 0 || !sends[on - 1]->isBeforeInBlock(maker)) continue;
+        ir::AfterTokens(maker).append(sends[on - 1].getDone());
+      }
+    }
+  }
+};
+
+}  // namespace
+}  // namespace weft

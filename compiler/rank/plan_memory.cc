@@ -1,0 +1,414 @@
+// Where every buffer lies, when it dies, and which waits make the reuse of its bytes safe for any timing (rule P7).
+//
+// Lifetimes are read off def-use chains: from the action that defines a buffer to the last compute action that reads
+// it, or to its send if nothing computes with it afterwards. compiler/rank/buffer_offsets.h counts time in compute
+// actions, so that two buffers whose intervals do not meet may share bytes with no further wait. What makes intervals
+// end at all:
+//   - compute waits for sends of the buffers that it needs again (weft-place-receives);
+//   - sends that nothing waits for are waited for by the last compute action, or by the next repetition if other ranks
+//     may need that action for the send to finish (message_moments.h has an order of all ranks' actions that says so);
+//   - the first recv of an edge waits for the last compute action of the repetition before;
+//   - so does it, and the first compute action, for a collective behind that whose finish ends the life of a buffer.
+//
+// A program that chooses its order while running (rule P6) has no such time: its forwards and its backwards are two
+// lists that nothing orders but their waits. There each kind of buffer has as many places as microbatches may be under
+// way, `limit`, and whatever writes the i-th of a kind waits for the release of the (i - limit)-th. Workspaces need one
+// place, as each list runs one action at a time.
+//
+// Collectives in segments run on streams of their own, so that an action's end is not that of its compute: an action
+// with some waits for the compute action before it, and the one behind it for it. Detached steps may run on beyond
+// that. They count as an action of their own behind the one that they are of (its *tail*), finished when both are; to
+// wait for it is to wait with `detached` (rule P2). Tails of one segment add to gradients in the order of their stream,
+// without waits.
+//
+// Persistent buffers never share; conflicting accesses to them are ordered by waits where streams do not do it.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/memory/repetition_order.h"
+#include "compiler/rank/buffer_offsets.h"
+#include "compiler/rank/message_moments.h"
+#include "compiler/rank/persistent_order.h"
+#include "compiler/rank/rank_passes.h"
+#include "compiler/rank/rank_util.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace weft {
+
+#define GEN_PASS_DEF_PLANMEMORY
+#include "compiler/rank/rank_passes.h.inc"
+
+namespace {
+
+class TemplatePlanner {
+ public:
+  // `times` and `moments` may be null where no compute action of microbatches waits for a send.
+  TemplatePlanner(ir::ProgramOp program, ir::TemplateOp t, const ReferenceTimes* times, const MessageMoments* moments)
+      : program_(program),
+        times_(times),
+        moments_(moments),
+        template_(t),
+        dynamic_(program.getComputeOrder() != ir::ComputeOrder::StaticOrder),
+        builder_(t.getContext()) {
+    for (mlir::Operation* op : Actions(t)) {
+      actions_.push_back(op);
+      is_tail_.push_back(false);
+      if (!ir::IsCompute(op)) continue;
+      collectives_ |= SignatureOf(op).getCollectives();
+      if (!SignatureOf(op).hasDetached()) continue;
+      actions_.push_back(op);
+      is_tail_.push_back(true);
+    }
+  }
+
+  mlir::LogicalResult Plan() {
+    if (dynamic_ && collectives_) {
+      return template_.emitOpError(
+          "[memory_c3] runs forwards and backwards in an order chosen while running (rule P6), but they hold "
+          "collectives; "
+          "use a schedule with a static order");
+    }
+    AddActions();
+    OrderComputeActions();
+    FindTransients();
+    RequireDataOrder();
+    RequirePersistentOrder(actions_, is_tail_, &order_);
+    if (dynamic_) ShareByLimit();
+    RequireRepetitionOrder();
+    order_.Resolve();
+    const TemplateOrder known{actions_, computes_, dynamic_, order_};
+    if (mlir::failed(AssignOffsets(template_, known, transients_))) return mlir::failure();
+    WriteWaits();
+    WriteReleases();
+    return mlir::success();
+  }
+
+ private:
+  void AddActions() {
+    order_.AddStream(!collectives_);
+    if (dynamic_) {
+      order_.AddStream(true);
+      order_.AddStream(true);
+      by_stream_.resize(kStepStream + 1);
+    }
+    std::map<std::string, int> streams;
+    int tails = -1;
+    for (size_t i = 0; i < actions_.size(); ++i) {
+      mlir::Operation* op = actions_[i];
+      if (is_tail_[i]) {
+        if (tails < 0) {
+          tails = order_.AddStream(false);
+          by_stream_.resize(tails + 1);
+        }
+        order_.AddAction(tails);
+        order_.Given(static_cast<int>(i) - 1, static_cast<int>(i));
+        continue;
+      }
+      index_[op] = static_cast<int>(i);
+      if (ir::IsCompute(op)) {
+        order_.AddAction(ComputeStreamOf(op));
+        computes_.push_back(static_cast<int>(i));
+        continue;
+      }
+      // Transfers: (peer, direction, lane, skip, send or recv), also where those share a stream, which orders them only
+      // more; collectives: (group, purpose).
+      std::string key;
+      llvm::raw_string_ostream text(key);
+      llvm::TypeSwitch<mlir::Operation*>(op)
+          .Case<ir::SendOp, ir::RecvOp>([&](auto transfer) {
+            text << op->getName() << transfer.getPeer() << stringifyDirection(transfer.getDirection())
+                 << transfer.getLane() << " " << transfer.getSkip();
+          })
+          .Default([&](mlir::Operation* collective) {
+            const ir::CollectiveView view = ir::ViewOf(collective);
+            text << view.over << stringifyPurpose(view.purpose);
+          });
+      auto [stream, added] = streams.try_emplace(text.str(), 0);
+      if (added) {
+        stream->second = order_.AddStream(mlir::isa<ir::SendOp>(op));
+        by_stream_.resize(stream->second + 1);
+      }
+      order_.AddAction(stream->second);
+      by_stream_[stream->second].push_back(static_cast<int>(i));
+    }
+  }
+
+  // With collectives in segments the compute stream does not say what is finished.
+  void OrderComputeActions() {
+    if (!collectives_ || computes_.empty()) return;
+    auto has_collectives = [&](int compute) { return SignatureOf(actions_[compute]).getCollectives(); };
+    for (size_t i = 0; i < computes_.size(); ++i) {
+      const int before = computes_[i == 0 ? computes_.size() - 1 : i - 1], after = computes_[i];
+      if (has_collectives(before) || has_collectives(after)) {
+        order_.Require(before, after, i == 0 ? 1 : 0);
+      } else {
+        order_.Given(before, after, i == 0 ? 1 : 0);
+      }
+    }
+  }
+
+  int ComputeStreamOf(mlir::Operation* op) const {
+    if (!dynamic_ || mlir::isa<ir::ForwardOp>(op)) return kComputeStream;
+    return ir::IsMicrobatch(op) ? kBackwardStream : kStepStream;
+  }
+
+  // Whether a wait of a compute action for a send behind which it stands blocks nobody. Nothing else on any rank waits
+  // for the steps at the end of a list.
+  bool MayWaitFor(int compute, int send) const {
+    if (!ir::IsMicrobatch(actions_[compute])) return true;
+    if (times_ == nullptr) return true;
+    const ReferenceTime* time = times_->Find(actions_[compute]);
+    return time == nullptr || moments_->Of(actions_[send]) <= time->start;
+  }
+
+  // Which action releases a buffer: the last of the list that uses it, or one behind that which may wait for all sends
+  // of the buffer.
+  int ReleaserOf(mlir::Value buffer, int last_user) const {
+    auto may_release = [&](int action) {
+      return llvm::all_of(buffer.getUsers(), [&](mlir::Operation* user) {
+        auto found = index_.find(user);
+        if (found == index_.end() || found->second == action || !mlir::isa<ir::SendOp>(user)) return true;
+        if (ir::IsCompute(actions_[action])) return MayWaitFor(action, found->second);
+        return moments_ == nullptr || moments_->Of(user) <= moments_->Of(actions_[action]);
+      });
+    };
+    if (may_release(last_user)) return last_user;
+    for (int action : computes_) {
+      if (action > last_user && may_release(action)) return action;
+    }
+    return last_user;
+  }
+
+  // Non-persistent buffers in the order of their writers.
+  void FindTransients() {
+    for (int i = 0; i < static_cast<int>(actions_.size()); ++i) {
+      if (is_tail_[i]) continue;
+      for (mlir::Value result : actions_[i]->getResults()) {
+        if (!mlir::isa<ir::BufferType>(result.getType())) continue;
+        Transient transient{result, i, i};
+        for (mlir::Operation* user : result.getUsers()) {
+          auto found = index_.find(user);
+          if (found != index_.end()) transient.last = std::max(transient.last, found->second);
+        }
+        transient.last = ReleaserOf(result, transient.last);
+        // It releases; all others are finished before it.
+        for (mlir::Operation* user : result.getUsers()) {
+          auto found = index_.find(user);
+          if (found != index_.end() && found->second < transient.last) order_.Require(found->second, transient.last);
+        }
+        transients_.push_back(transient);
+      }
+    }
+  }
+
+  // Users of buffers after their writers, and what earlier passes asked for.
+  void RequireDataOrder() {
+    for (int i = 0; i < static_cast<int>(actions_.size()); ++i) {
+      if (is_tail_[i]) continue;
+      for (mlir::Value operand : actions_[i]->getOperands()) {
+        auto detached = operand.getDefiningOp<ir::DetachedOp>();
+        auto found = index_.find(detached ? detached.getAction().getDefiningOp() : operand.getDefiningOp());
+        if (found == index_.end()) continue;
+        const bool tail = detached && is_tail_[found->second + 1];
+        order_.Require(found->second + (tail ? 1 : 0), i);
+      }
+    }
+  }
+
+  // Without a static order: places for as many microbatches as may be under way.
+  void ShareByLimit() {
+    // By what writes them and as which of its results.
+    std::map<std::string, std::vector<int>> kinds;
+    const int limit = std::max(1, static_cast<int>(program_.getLimit()));
+    for (int i = 0; i < static_cast<int>(transients_.size()); ++i) {
+      Transient& transient = transients_[i];
+      mlir::Operation* writer = actions_[transient.writer];
+      auto type = mlir::cast<ir::BufferType>(transient.buffer.getType());
+      std::string key;
+      llvm::raw_string_ostream text(key);
+      text << writer->getName() << " " << mlir::cast<mlir::OpResult>(transient.buffer).getResultNumber() << " " << type;
+      if (auto recv = mlir::dyn_cast<ir::RecvOp>(writer)) {
+        text << recv.getPeer() << stringifyDirection(recv.getDirection()) << recv.getLane() << " " << recv.getStage()
+             << " " << recv.getSkip();
+      } else if (ir::IsMicrobatch(writer)) {
+        text << writer->getAttr("segment");
+      } else {
+        continue;
+      }
+      const size_t places = type.getBufferClass() == ir::BufferClass::Workspace ? 1 : limit;
+      std::vector<int>& kind = kinds[text.str()];
+      if (kind.size() >= places) {
+        const int before = kind[kind.size() - places];
+        if (transients_[before].last < transient.writer) {
+          transient.before = before;
+          order_.Require(transients_[before].last, transient.writer);
+        }
+      }
+      kind.push_back(i);
+    }
+    if (computes_.empty()) return;
+    // What the two queues have in common.
+    int step = -1;
+    const int last = computes_.back();
+    bool seen[2] = {false, false};
+    int latest[2] = {-1, -1};
+    for (int i : computes_) {
+      const int stream = order_.Stream(i);
+      if (stream != kStepStream) {
+        if (!seen[stream] && order_.Stream(last) == kStepStream) order_.Given(last, i, 1);
+        seen[stream] = true;
+        latest[stream] = i;
+        if (step >= 0) order_.Given(step, i);
+        continue;
+      }
+      for (int before : latest) {
+        if (before >= 0) order_.Given(before, i);
+      }
+      step = i;
+    }
+  }
+
+  // Keeps the buffers of one repetition apart from those of the next.
+  void RequireRepetitionOrder() {
+    if (computes_.empty()) return;
+    const int last = computes_.back();
+    // With two queues, the first of each.
+    std::vector<int> firsts;
+    for (int i : computes_) {
+      bool known = llvm::any_of(firsts, [&](int first) { return order_.Stream(first) == order_.Stream(i); });
+      if (!known) firsts.push_back(i);
+    }
+    for (const std::vector<int>& stream : by_stream_) {
+      if (stream.empty()) continue;
+      if (mlir::isa<ir::SendOp>(actions_[stream.front()])) {
+        const int send = stream.back();
+        if (send < last && MayWaitFor(last, send)) {
+          order_.Require(send, last);
+          continue;
+        }
+        for (int first : firsts) order_.Require(send, first, 1);
+        BeforeReceives(send);
+      } else if (mlir::isa<ir::RecvOp>(actions_[stream.front()])) {
+        order_.Require(last, stream.front(), 1);
+      }
+    }
+    // Of parameters that are gathered behind the last compute action.
+    for (const Transient& transient : transients_) {
+      if (!ir::IsCollective(actions_[transient.last])) continue;
+      for (int first : firsts) order_.Require(transient.last, first, 1);
+      BeforeReceives(transient.last);
+    }
+  }
+
+  // In the next repetition.
+  void BeforeReceives(int action) {
+    for (const std::vector<int>& stream : by_stream_) {
+      if (!stream.empty() && mlir::isa<ir::RecvOp>(actions_[stream.front()])) order_.Require(action, stream.front(), 1);
+    }
+  }
+
+  // Between compute actions the flow of buffers counts as ordered anyway.
+  bool ImpliedByOperand(int before, int after) {
+    if (is_tail_[before]) return false;
+    if (collectives_ && ir::IsCompute(actions_[before]) && ir::IsCompute(actions_[after])) return false;
+    return llvm::any_of(actions_[after]->getOperands(), [&](mlir::Value operand) {
+      return mlir::isa<ir::BufferType>(operand.getType()) && operand.getDefiningOp() == actions_[before];
+    });
+  }
+
+  // Waits that do not follow from the flow of buffers become tokens.
+  void WriteWaits() {
+    builder_.setInsertionPointToEnd(&template_.getBody().front());
+    for (int i = 0; i < static_cast<int>(actions_.size()); ++i) {
+      llvm::SmallVector<mlir::Value> after;
+      if (is_tail_[i]) continue;
+      for (const RepetitionOrder::Wait& wait : order_.waits(i)) {
+        mlir::Value token = is_tail_[wait.on] ? DetachedToken(wait.on) : ir::DoneToken(actions_[wait.on]);
+        if (wait.distance == 1) {
+          builder_.create<ir::RepeatAfterOp>(template_.getLoc(), ir::DoneToken(actions_[i]), token);
+        } else if (!ImpliedByOperand(wait.on, i)) {
+          after.push_back(token);
+        }
+      }
+      ir::AfterTokens(actions_[i]).assign(after);
+    }
+  }
+
+  // The token of a tail.
+  mlir::Value DetachedToken(int tail) {
+    mlir::Value& token = detached_tokens_[tail];
+    if (token) return token;
+    mlir::OpBuilder builder(builder_.getContext());
+    builder.setInsertionPointAfter(actions_[tail]);
+    return token = builder.create<ir::DetachedOp>(template_.getLoc(), ir::TokenType::get(builder.getContext()),
+                                                  ir::DoneToken(actions_[tail]));
+  }
+
+  void WriteReleases() {
+    std::vector<std::vector<mlir::Value>> released(actions_.size());
+    for (const Transient& transient : transients_) released[transient.last].push_back(transient.buffer);
+    for (size_t i = 0; i < actions_.size(); ++i) {
+      builder_.setInsertionPointAfter(actions_[i]);
+      for (mlir::Value buffer : released[i]) {
+        builder_.create<ir::ReleaseOp>(template_.getLoc(), buffer, ir::DoneToken(actions_[i]));
+      }
+    }
+  }
+
+  ir::ProgramOp program_;
+  const ReferenceTimes* times_;
+  const MessageMoments* moments_;
+  ir::TemplateOp template_;
+  // The order of compute is chosen while running.
+  const bool dynamic_;
+  // Some have collectives in their segments.
+  bool collectives_ = false;
+  // An action with detached steps is there twice; the second stands for its tail.
+  std::vector<mlir::Operation*> actions_;
+  std::vector<bool> is_tail_;
+  std::map<int, mlir::Value> detached_tokens_;
+  mlir::OpBuilder builder_;
+  RepetitionOrder order_;
+  llvm::DenseMap<mlir::Operation*, int> index_;
+  std::vector<int> computes_;
+  // Actions of every stream but compute.
+  std::vector<std::vector<int>> by_stream_;
+  std::vector<Transient> transients_;
+};
+
+class PlanMemoryPass : public impl::PlanMemoryBase<PlanMemoryPass> {
+  void runOnOperation() override {
+    ir::ProgramOp program = getOperation();
+    // Before any template has waits of this pass.
+    std::optional<ReferenceTimes> times;
+    std::optional<MessageMoments> moments;
+    if (program.getComputeOrder() == ir::ComputeOrder::StaticOrder && MayWaitInside(program)) {
+      times.emplace(program);
+      moments = MessageMoments::OfProgram(program, *times);
+    }
+    for (ir::TemplateOp t : Templates(program)) {
+      if (mlir::failed(TemplatePlanner(program, t, times ? &*times : nullptr, moments ? &*moments : nullptr).Plan())) {
+        return signalPassFailure();
+      }
+    }
+  }
+
+  // Whether compute actions of microbatches may have to wait for sends: lists that end with one, and buffers that are
+  // sent and used elsewhere too, as only skip edges make them.
+  static bool MayWaitInside(ir::ProgramOp program) {
+    if (program.getSkips() && !program.getSkips()->empty()) return true;
+    return llvm::any_of(Templates(program), [](ir::TemplateOp t) {
+      for (mlir::Operation& op : llvm::reverse(t.getBody().front())) {
+        if (ir::IsCompute(&op)) return ir::IsMicrobatch(&op);
+      }
+      return false;
+    });
+  }
+};
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,13 @@
+#include "compiler/rank/rank_passes.h"
+
+namespace weft {
+
+void AddRankPasses(mlir::OpPassManager& programs) {
+  programs.addPass(createApplySchedule());
+  programs.addPass(createInsertTransfers());
+  programs.addPass(createSynchronizeGradients());
+  programs.addPass(createPlaceReceives());
+  programs.addPass(createPlanMemory());
+}
+
+}  // namespace weft

@@ -1,0 +1,25 @@
+// Passes of the rank level: from signatures of segments to ordered actions on planned buffers. rank_passes.td says what
+// each does; each has a test in tests/lit/compiler.
+#ifndef WEFT_COMPILER_RANK_RANK_PASSES_H_
+#define WEFT_COMPILER_RANK_RANK_PASSES_H_
+
+#include <memory>
+
+#include "ir/rank_ops.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace weft {
+
+#define GEN_PASS_DECL
+#include "compiler/rank/rank_passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "compiler/rank/rank_passes.h.inc"
+
+// All of them, in order.
+void AddRankPasses(mlir::OpPassManager& programs);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_RANK_RANK_PASSES_H_

@@ -1,0 +1,38 @@
+// The start of the rank level: a weft.program that holds the signatures of exported segments and no action yet.
+#ifndef WEFT_COMPILER_RANK_RANK_PROGRAM_H_
+#define WEFT_COMPILER_RANK_RANK_PROGRAM_H_
+
+#include <cstdint>
+#include <string>
+
+#include "compiler/segments/segment_set.h"
+#include "ir/rank_ops.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "proto/plan.pb.h"
+#include "schedules/pipeline/schedule.h"
+
+namespace weft {
+
+struct RankProgramOptions {
+  std::string name;
+  // Resolved (proto/validate/validate.h).
+  Plan plan;
+  int32_t microbatches = 1;
+  bool clip = false;
+  bool evaluation = false;
+  // Of one microbatch, in any unit, for schedules that order by time.
+  SlotCosts costs;
+};
+
+// `context` must have the dialect loaded.
+mlir::OwningOpRef<mlir::ModuleOp> BuildRankProgram(mlir::MLIRContext* context, const SegmentSet& segments,
+                                                   const RankProgramOptions& options);
+
+// Declares in the evaluation program `program`, which has no template yet, the templates of `planned` with its
+// parameters and losses at the same offsets, and keeps the bytes of all its persistent buffers free of others.
+void SharePersistentBuffers(ir::ProgramOp planned, ir::ProgramOp program);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_RANK_RANK_PROGRAM_H_

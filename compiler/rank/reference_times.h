@@ -1,0 +1,46 @@
+// When the actions of a program would run if messages took no time: a topological order of all ranks' lists to which
+// passes can hold what they decide, so that it can block nobody.
+//
+// The cost of an action is that of the program's attributes (forward_cost and so on), alike for all stages. Of things
+// that happen at one time, ends of actions come first, then messages, then starts.
+#ifndef WEFT_COMPILER_RANK_REFERENCE_TIMES_H_
+#define WEFT_COMPILER_RANK_REFERENCE_TIMES_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "ir/rank_ops.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace weft {
+
+struct ReferenceTime {
+  int64_t start = 0;
+  int64_t end = 0;
+};
+
+class ReferenceTimes {
+ public:
+  // Transfers are inserted, receives need not be placed. A receive whose send is not in the program waits for nothing.
+  explicit ReferenceTimes(ir::ProgramOp program);
+
+  // Of a compute action; null if it never runs, because the lists block each other.
+  const ReferenceTime* Find(mlir::Operation* compute) const {
+    auto found = times_.find(compute);
+    return found == times_.end() ? nullptr : &found->second;
+  }
+  // The send of a receive and the other way round; null if there is none.
+  mlir::Operation* Partner(mlir::Operation* transfer) const { return partners_.lookup(transfer); }
+
+ private:
+  void MatchTransfers(ir::ProgramOp program);
+  int64_t Cost(ir::ProgramOp program, mlir::Operation* compute) const;
+
+  llvm::DenseMap<mlir::Operation*, ReferenceTime> times_;
+  llvm::DenseMap<mlir::Operation*, mlir::Operation*> partners_;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_RANK_REFERENCE_TIMES_H_

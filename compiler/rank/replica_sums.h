@@ -1,0 +1,22 @@
+// Sums of gradients over the replicas of a stage, in buckets, while backwards of other stages still run. Where the
+// optimizer has a part of the gradient only (ZeRO stage 1), a bucket is reduce-scattered over the data replicas that
+// share one copy of the optimizer's states, and the parts are summed over all others.
+#ifndef WEFT_COMPILER_RANK_REPLICA_SUMS_H_
+#define WEFT_COMPILER_RANK_REPLICA_SUMS_H_
+
+#include <map>
+
+#include "compiler/rank/gradient_holders.h"
+#include "ir/rank_ops.h"
+
+namespace weft {
+
+// What a template has of gradients that it has scattered.
+using GradientParts = std::map<GradientUse, mlir::Value>;
+
+// Adds the collectives of purpose gradient_sync to all templates.
+std::map<mlir::Operation*, GradientParts> SumOverReplicas(ir::ProgramOp program, const GradientHolders& gradients);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_RANK_REPLICA_SUMS_H_

@@ -1,0 +1,159 @@
+// The end of a step: gradients of replicas and of shared tensors are summed, the norm and the loss are made global, and
+// the optimizer runs (rules P9, P11).
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "compiler/rank/gradient_holders.h"
+#include "compiler/rank/rank_collectives.h"
+#include "compiler/rank/rank_passes.h"
+#include "compiler/rank/rank_util.h"
+#include "compiler/rank/replica_sums.h"
+#include "compiler/rank/weight_gathers.h"
+
+namespace weft {
+
+#define GEN_PASS_DEF_SYNCHRONIZEGRADIENTS
+#include "compiler/rank/rank_passes.h.inc"
+
+namespace {
+
+using ir::Role;
+using ir::SegmentKind;
+
+class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<SynchronizeGradientsPass> {
+  void runOnOperation() override {
+    program_ = getOperation();
+    ReadSignatures();
+    const GradientHolders gradients(program_);
+    std::map<mlir::Operation*, GradientParts> parts;
+    if (!program_.getEvaluation()) parts = SumOverReplicas(program_, gradients);
+    for (ir::TemplateOp t : Templates(program_)) EndOfStep(gradients, parts[t], t);
+  }
+
+  void ReadSignatures() {
+    for (ir::SignatureOp signature : program_.getOps<ir::SignatureOp>()) {
+      if (signature.getRank() >= 0) step_signatures_[{signature.getKind(), signature.getRank()}] = signature;
+      for (unsigned i = 0; i < signature.size(); ++i) {
+        ir::OperandAttr operand = signature.getOperand(i);
+        const Role role = operand.getRole().getRole();
+        if (role == Role::LocalLosses) losses_type_ = operand.getType();
+        if (role == Role::LocalNorms) norms_type_ = operand.getType();
+      }
+    }
+  }
+
+  void EndOfStep(const GradientHolders& gradients, const GradientParts& parts, ir::TemplateOp t) {
+    PersistentBuffers persistent(t);
+    for (const auto& [use, part] : parts) persistent.Bind(gradients.parts.at(use).getRole(), part);
+    mlir::OpBuilder builder = mlir::OpBuilder::atBlockEnd(&t.getBody().front());
+    SumShared(gradients, t, builder, persistent);
+    RunSegment<ir::GradNormOp>(t, SegmentKind::GradNorm, builder, persistent);
+    if (!program_.getEvaluation() && norms_type_) {
+      mlir::Value norms = persistent.Get(RoleOf(Role::Norms), norms_type_);
+      AllReduce(builder, persistent.Get(RoleOf(Role::LocalNorms), norms_type_), norms, Over({"pipe"}),
+                ir::Purpose::NormSync, kDirectSum, 0);
+      for (mlir::StringAttr axis : program_.getNormAxes().getAsRange<mlir::StringAttr>()) {
+        if (program_.getMesh().getSize(axis) == 1) continue;
+        mlir::DictionaryAttr over = GroupOver(program_, {axis.getValue()}, DataRanks::kSharing);
+        AllReduce(builder, norms, norms, over, ir::Purpose::NormSync, kDirectSum, 0);
+      }
+    }
+    if (losses_type_) {
+      // Axis by axis, because a round of messages or a ring over the whole mesh would grow with its size. Each element
+      // has one contributor, so every algorithm gives the same bits.
+      mlir::Value losses = persistent.Get(RoleOf(Role::Losses), losses_type_);
+      AllReduce(builder, persistent.Get(RoleOf(Role::LocalLosses), losses_type_), losses, Over({"pipe"}),
+                ir::Purpose::LossSync, kDirectSum, 0);
+      // Its ranks have other samples of each microbatch, so here an element has several contributors.
+      if (program_.getMesh().getSize("z") > 1) {
+        AllReduce(builder, losses, losses, Over({"z"}), ir::Purpose::LossSync, kDirectSum, 0);
+      }
+      if (program_.getMesh().getSize("data") > 1) {
+        AllReduce(builder, losses, losses, Over({"data"}), ir::Purpose::LossSync, program_.getCollective(), 0);
+      }
+    }
+    if (program_.getClip()) {
+      RunSegment<ir::ScaleGradientsOp>(t, SegmentKind::ScaleGradients, builder, persistent);
+    }
+    RunSegment<ir::OptimizerStepOp>(t, SegmentKind::OptimizerStep, builder, persistent);
+    if (auto optimizer = SignatureAt(t, SegmentKind::OptimizerStep)) {
+      GatherWeights(program_, t, optimizer, builder, persistent);
+    }
+  }
+
+  // Tensors whose uses are on several ranks.
+  void SumShared(const GradientHolders& gradients, ir::TemplateOp t, mlir::OpBuilder& builder,
+                 PersistentBuffers& persistent) {
+    const int64_t own = PinnedCoordinate(t, "pipe");
+    for (const auto& [tensor, sum] : gradients.shared) {
+      if (!std::binary_search(sum.ranks.begin(), sum.ranks.end(), own)) continue;
+      for (const GradientUse& use : sum.uses) {
+        auto stage = gradients.stage_of.find(use);
+        if (stage == gradients.stage_of.end() || (sum.over_ranks && !llvm::is_contained(gradients.HoldersOf(use), own)))
+          continue;
+        ir::OperandAttr gradient = gradients.Gradient(stage->second, use);
+        const llvm::StringRef algorithm = sum.over_ranks ? llvm::StringRef(kDirectSum) : program_.getCollective();
+        const auto part = gradients.parts.find(use);
+        const bool scatters = part != gradients.parts.end();
+        // Of one use per rank they are scattered already.
+        if (scatters && !sum.over_ranks) {
+          mlir::Value whole = persistent.Get(gradient.getRole(), gradient.getType());
+          auto scatter =
+              ReduceScatter(builder, whole, part->second.getType(), GroupOver(program_, {"data"}, DataRanks::kSharing),
+                            ir::Purpose::TiedSync, algorithm, stage->second);
+          persistent.Bind(part->second.getRole(), scatter.getOutputs()[0]);
+        }
+        if (scatters) gradient = part->second;
+        mlir::Value buffer = persistent.Get(gradient.getRole(), gradient.getType());
+        // One use per rank, ascending: then the sum over the group is in model order.
+        mlir::DictionaryAttr over = builder.getDictionaryAttr({});
+        if (!sum.over_ranks) {
+          over = GroupOver(program_, SyncAxes(program_, tensor), scatters ? DataRanks::kSamePart : DataRanks::kAll);
+        }
+        AllReduce(builder, buffer, buffer, WithIndices(over, "pipe", sum.ranks), ir::Purpose::TiedSync, algorithm,
+                  stage->second);
+      }
+    }
+  }
+
+  ir::RoleAttr RoleOf(Role role) { return ir::RoleAttr::get(&getContext(), role, -1, 0); }
+  mlir::DictionaryAttr Over(llvm::ArrayRef<llvm::StringRef> axes) { return GroupOver(program_, axes); }
+
+  // Null if the rank has no such step.
+  ir::SignatureOp SignatureAt(ir::TemplateOp t, SegmentKind kind) {
+    auto found = step_signatures_.find({kind, static_cast<int>(PinnedCoordinate(t, "pipe"))});
+    return found == step_signatures_.end() ? ir::SignatureOp() : found->second;
+  }
+
+  template <typename Op>
+  void RunSegment(ir::TemplateOp t, SegmentKind kind, mlir::OpBuilder& builder, PersistentBuffers& persistent) {
+    ir::SignatureOp signature = SignatureAt(t, kind);
+    if (!signature) return;
+    llvm::SmallVector<mlir::Value> inputs;
+    llvm::SmallVector<mlir::Type> outputs;
+    llvm::SmallVector<ir::RoleAttr> made;
+    for (unsigned i = 0; i < signature.size(); ++i) {
+      ir::OperandAttr operand = signature.getOperand(i);
+      if (ir::IsDefinedByAction(operand)) {
+        outputs.push_back(operand.getType());
+        made.push_back(operand.getRole());
+      } else {
+        inputs.push_back(persistent.Get(operand.getRole(), operand.getType()));
+      }
+    }
+    auto op = builder.create<Op>(program_.getLoc(), outputs, ir::TokenType::get(&getContext()), signature.getSymName(),
+                                 static_cast<int>(signature.getStage()), inputs, mlir::ValueRange(),
+                                 mlir::DenseI64ArrayAttr());
+    // What it makes for the actions behind it.
+    for (auto [role, buffer] : llvm::zip(made, op.getOutputs())) persistent.Bind(role, buffer);
+  }
+
+  ir::ProgramOp program_;
+  // By kind and pipe rank.
+  std::map<std::pair<SegmentKind, int>, ir::SignatureOp> step_signatures_;
+  ir::BufferType losses_type_, norms_type_;
+};
+
+}  // namespace
+}  // namespace weft

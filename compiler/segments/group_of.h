@@ -1,0 +1,18 @@
+// `over` of ops as the message Group.
+#ifndef WEFT_COMPILER_SEGMENTS_GROUP_OF_H_
+#define WEFT_COMPILER_SEGMENTS_GROUP_OF_H_
+
+#include "llvm/ADT/ArrayRef.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "proto/program.pb.h"
+
+namespace weft {
+
+// Axes in the order of `over`.
+Group GroupOf(mlir::DictionaryAttr over);
+// Axes in the order of `axes`; others are left out.
+Group GroupOf(mlir::DictionaryAttr over, llvm::ArrayRef<mlir::StringAttr> axes);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_SEGMENTS_GROUP_OF_H_

@@ -1,0 +1,21 @@
+// What the roles of segments' operands are in programs.
+#ifndef WEFT_COMPILER_SEGMENTS_ROLE_KINDS_H_
+#define WEFT_COMPILER_SEGMENTS_ROLE_KINDS_H_
+
+#include "compiler/segments/segment_set.h"
+#include "ir/rank_ops.h"
+#include "proto/program.pb.h"
+
+namespace weft {
+
+ir::BufferClass BufferClassOf(ir::Role role);
+
+// NO_ROLE where the rules need not know what a buffer holds.
+BufferRole BufferRoleOf(ir::Role role);
+
+// How the buffer of a tensor in this role is cut.
+const Shard& ShardOf(const TensorShards& shards, ir::Role role);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_SEGMENTS_ROLE_KINDS_H_

@@ -1,0 +1,77 @@
+#include "compiler/segments/role_kinds.h"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace weft {
+namespace {
+
+std::vector<ir::Role> AllRoles() {
+  std::vector<ir::Role> roles;
+  for (uint32_t i = 0; i <= ir::getMaxEnumValForRole(); ++i) {
+    if (const std::optional<ir::Role> role = ir::symbolizeRole(i)) roles.push_back(*role);
+  }
+  return roles;
+}
+
+// Names are the same on both sides, and what one side cannot tell apart the other does not either.
+TEST(RoleKindsTest, BufferRolesAreRolesOfTheSameName) {
+  std::set<BufferRole> met;
+  for (const ir::Role role : AllRoles()) {
+    const BufferRole buffer = BufferRoleOf(role);
+    if (buffer == NO_ROLE) continue;
+    std::string name = ir::stringifyRole(role).upper();
+    EXPECT_EQ(BufferRole_Name(buffer), name);
+    EXPECT_TRUE(met.insert(buffer).second) << name << " is two roles";
+  }
+  for (int value = BufferRole_MIN; value <= BufferRole_MAX; ++value) {
+    if (!BufferRole_IsValid(value) || value == NO_ROLE) continue;
+    // Copies of what an update changes are made behind segments (post_validation.h).
+    const bool kept = value == KEPT_WEIGHT || value == KEPT_MOMENT1 || value == KEPT_MOMENT2;
+    EXPECT_EQ(met.count(static_cast<BufferRole>(value)), kept ? 0u : 1u) << BufferRole_Name(value);
+  }
+}
+
+// What a role is, says its name to the verifier: the two agree on what is a weight, a gradient or a state.
+TEST(RoleKindsTest, ClassesAgreeWithBufferRoles) {
+  for (const ir::Role role : AllRoles()) {
+    const ir::BufferClass kind = BufferClassOf(role);
+    const BufferRole buffer = BufferRoleOf(role);
+    SCOPED_TRACE(ir::stringifyRole(role).str());
+    EXPECT_EQ(kind == ir::BufferClass::Parameter, buffer == PARAM);
+    EXPECT_EQ(kind == ir::BufferClass::Gradient, buffer == GRAD || buffer == GRAD_ACCUMULATOR);
+    EXPECT_EQ(kind == ir::BufferClass::Optimizer,
+              buffer == MASTER || buffer == MOMENT1 || buffer == MOMENT2 || buffer == LOSS_SCALE);
+    const bool summed =
+        buffer == LOCAL_LOSSES || buffer == LOSSES || buffer == LOCAL_NORMS || buffer == NORMS || buffer == NORM;
+    const bool part =
+        role == ir::Role::GradPart || role == ir::Role::GradAccumulatorPart || role == ir::Role::ParamPart;
+    EXPECT_EQ(kind == ir::BufferClass::Communication, summed || part);
+    // Boundaries are in flight, what a backward needs is kept, the rest is gone with its segment.
+    const bool boundary = role == ir::Role::Input || role == ir::Role::Output || role == ir::Role::InputGrad ||
+                          role == ir::Role::OutputGrad;
+    EXPECT_EQ(kind == ir::BufferClass::InFlightActivation, boundary);
+    EXPECT_EQ(kind == ir::BufferClass::SavedActivation, role == ir::Role::Saved);
+    EXPECT_EQ(kind == ir::BufferClass::SavedGradient, role == ir::Role::SavedGrad);
+    EXPECT_EQ(kind == ir::BufferClass::Workspace, role == ir::Role::Workspace || role == ir::Role::Deferred);
+  }
+}
+
+TEST(RoleKindsTest, ShardsOfWeightsGradientsAndStates) {
+  TensorShards shards;
+  for (const ir::Role role : AllRoles()) {
+    const BufferRole buffer = BufferRoleOf(role);
+    const Shard& shard = ShardOf(shards, role);
+    SCOPED_TRACE(ir::stringifyRole(role).str());
+    EXPECT_EQ(&shard == &shards.param, buffer == PARAM);
+    EXPECT_EQ(&shard == &shards.grad, buffer == GRAD || buffer == GRAD_ACCUMULATOR);
+    EXPECT_EQ(&shard == &shards.state, buffer != PARAM && buffer != GRAD && buffer != GRAD_ACCUMULATOR);
+  }
+}
+
+}  // namespace
+}  // namespace weft

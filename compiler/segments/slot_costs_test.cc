@@ -1,0 +1,205 @@
+#include "compiler/segments/slot_costs.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "gtest/gtest.h"
+#include "tests/parse_text.h"
+
+namespace weft {
+namespace {
+
+using ir::Role;
+using ir::SegmentKind;
+
+// The step's name is its time.
+absl::StatusOr<int64_t> TimeByName(const Segment&, const Step& step, ActionKind) {
+  int64_t ps = 0;
+  if (!absl::SimpleAtoi(step.name(), &ps)) return absl::InternalError("no time: " + step.name());
+  return ps;
+}
+
+// Of one compute step.
+StageSegment Of(SegmentKind kind, int stage, int64_t ps) {
+  StageSegment segment;
+  segment.kind = kind;
+  segment.stage = stage;
+  segment.segment.add_steps()->set_name(std::to_string(ps));
+  return segment;
+}
+
+void AddOperand(Role role, int use, int64_t bytes, StageSegment* segment) {
+  SegmentOperand operand;
+  operand.role = role;
+  operand.use = use;
+  operand.bytes = bytes;
+  segment->operands.push_back(operand);
+}
+
+// Messages take 10 us, and 1 us per kB: on a node each, eight nodes.
+Cluster SlowLinks() {
+  return Parse<Cluster>(R"pb(
+    name: "test"
+    nodes: 8
+    devices_per_node: 1
+    device { name: "d" memory_bytes: 1000000000 memory_bytes_per_second: 1e12 }
+    intra_node { bytes_per_second: 1e9 latency_seconds: 1e-5 }
+    inter_node { bytes_per_second: 1e9 latency_seconds: 1e-5 }
+    nics_per_node: 1
+    host { bytes_per_second: 1e10 })pb");
+}
+
+Mesh Pipe(int size) {
+  Mesh mesh;
+  MeshAxis& axis = *mesh.add_axes();
+  axis.set_name("pipe");
+  axis.set_size(size);
+  return mesh;
+}
+
+// Stage s on rank placement[s], one lane.
+PipelineSchedule Placed(std::vector<int> placement, int ranks) {
+  PipelineSchedule schedule;
+  schedule.stages = static_cast<int>(placement.size());
+  schedule.placement = {std::move(placement)};
+  schedule.order.resize(ranks);
+  return schedule;
+}
+
+SlotCosts CostsOf(const SegmentSet& set, const PipelineSchedule& schedule) {
+  const int ranks = static_cast<int>(schedule.order.size());
+  const auto costs = SlotCostsOf(set, schedule, TimeByName, Pipe(ranks), SlowLinks());
+  EXPECT_TRUE(costs.ok()) << costs.status();
+  return costs.ok() ? *costs : SlotCosts();
+}
+
+// For all ratios of small numbers: the two are a million, in the ratio of the sums over stages, and neither is nothing.
+TEST(SlotCostsTest, ForwardAndBackwardAreAMillion) {
+  for (int64_t forward = 0; forward <= 4; ++forward) {
+    for (int64_t backward = 0; backward <= 4; ++backward) {
+      if (forward + backward == 0) continue;
+      SegmentSet set;
+      for (int stage = 0; stage < 3; ++stage) {
+        set.segments.push_back(Of(SegmentKind::Forward, stage, (stage == 0 ? 3 : 0) * forward));
+        set.segments.push_back(Of(SegmentKind::Backward, stage, backward));
+        // Neither forward nor backward.
+        set.segments.push_back(Of(SegmentKind::OptimizerStep, stage, 1000));
+        set.segments.push_back(Of(SegmentKind::GradNorm, stage, 1000));
+      }
+      const SlotCosts costs = CostsOf(set, Placed({0, 1, 2}, 3));
+      EXPECT_EQ(costs.forward + costs.backward, 1'000'000);
+      EXPECT_GE(costs.forward, 1);
+      EXPECT_GE(costs.backward, 2);
+      EXPECT_NEAR(static_cast<double>(costs.forward * (forward + backward)), 1e6 * static_cast<double>(forward),
+                  static_cast<double>(2 * (forward + backward)))
+          << forward << " and " << backward;
+      // No backward is halved here.
+      EXPECT_NEAR(static_cast<double>(costs.weight), static_cast<double>(costs.backward) / 2, 1);
+    }
+  }
+}
+
+TEST(SlotCostsTest, HalvesGoBeforeWholeBackwards) {
+  SegmentSet set;
+  set.segments = {Of(SegmentKind::Forward, 0, 40), Of(SegmentKind::Backward, 0, 5000),
+                  Of(SegmentKind::BackwardInput, 0, 45), Of(SegmentKind::BackwardWeight, 0, 15)};
+  const SlotCosts costs = CostsOf(set, Placed({0}, 1));
+  EXPECT_EQ(costs.forward, 400'000);
+  EXPECT_EQ(costs.backward, 600'000);
+  EXPECT_EQ(costs.weight, 150'000);
+  EXPECT_EQ(costs.p2p, 0);
+  // A half that is all of it leaves the other a unit.
+  set.segments[2].segment.mutable_steps(0)->set_name("0");
+  const SlotCosts all = CostsOf(set, Placed({0}, 1));
+  EXPECT_EQ(all.weight, all.backward - 1);
+}
+
+// 100 of computation, 60 of a collective; whether that counts is whether computation waits for it.
+TEST(SlotCostsTest, CollectivesCountWhereComputationWaits) {
+  const auto forward = [](bool detached, int waits_for, bool compute_behind) {
+    StageSegment forward = Of(SegmentKind::Forward, 0, 40);
+    Step& collective = *forward.segment.add_steps();
+    collective.set_name("60");
+    collective.set_stream(COLLECTIVE);
+    collective.set_detached(detached);
+    if (compute_behind) {
+      Step& behind = *forward.segment.add_steps();
+      behind.set_name("60");
+      if (waits_for >= 0) behind.add_deps(waits_for);
+    }
+    SegmentSet set;
+    set.segments = {std::move(forward), Of(SegmentKind::Backward, 0, 1000)};
+    return CostsOf(set, Placed({0}, 1)).forward;
+  };
+  const auto of = [](double ps) { return static_cast<double>(1e6 * ps / (ps + 1000)); };
+  EXPECT_NEAR(static_cast<double>(forward(false, 1, true)), of(160), 1);
+  EXPECT_NEAR(static_cast<double>(forward(false, 0, true)), of(100), 1) << "the next step waits for another";
+  EXPECT_NEAR(static_cast<double>(forward(false, -1, true)), of(100), 1);
+  EXPECT_NEAR(static_cast<double>(forward(false, -1, false)), of(100), 1) << "whoever comes next waits";
+  EXPECT_NEAR(static_cast<double>(forward(true, -1, false)), of(40), 1);
+  EXPECT_NEAR(static_cast<double>(forward(true, 1, true)), of(100), 1);
+}
+
+// Stages of 10 us forward and 20 us backward hand on `activation` and `gradient` bytes.
+SegmentSet Handing(int stages, int64_t activation, int64_t gradient) {
+  SegmentSet set;
+  for (int stage = 0; stage < stages; ++stage) {
+    StageSegment forward = Of(SegmentKind::Forward, stage, 10'000'000);
+    StageSegment backward = Of(SegmentKind::Backward, stage, 20'000'000);
+    if (stage + 1 < stages) AddOperand(Role::Output, 0, activation, &forward);
+    if (stage > 0) AddOperand(Role::InputGrad, 0, gradient, &backward);
+    // What skips stages is not looked at, nor what a wide forward hands on.
+    AddOperand(Role::Output, 1, 1'000'000'000, &forward);
+    StageSegment wide = forward;
+    wide.width = 2;
+    wide.segment.clear_steps();
+    AddOperand(Role::Output, 0, 1'000'000'000, &wide);
+    set.segments.push_back(std::move(forward));
+    set.segments.push_back(std::move(backward));
+    set.segments.push_back(std::move(wide));
+  }
+  return set;
+}
+
+// A rank computes 30 us per stage that it has: a message of 20 kB takes 10 + 20 us, as long as one stage.
+TEST(SlotCostsTest, TheSlowestMessageInTheUnitOfARank) {
+  EXPECT_EQ(CostsOf(Handing(4, 20'000, 5'000), Placed({0, 1, 2, 3}, 4)).p2p, 1'000'000);
+  EXPECT_EQ(CostsOf(Handing(4, 5'000, 20'000), Placed({0, 1, 2, 3}, 4)).p2p, 1'000'000) << "the gradient's";
+  EXPECT_EQ(CostsOf(Handing(4, 50'000, 5'000), Placed({0, 1, 2, 3}, 4)).p2p, 2'000'000);
+  // Two stages to a rank: twice the time, the same message.
+  EXPECT_EQ(CostsOf(Handing(4, 20'000, 5'000), Placed({0, 1, 0, 1}, 2)).p2p, 500'000);
+  // In a V the middle is no boundary of ranks; on one rank there is none.
+  EXPECT_EQ(CostsOf(Handing(2, 20'000, 5'000), Placed({0, 0}, 1)).p2p, 0);
+  // Lanes whose stages are elsewhere.
+  PipelineSchedule both = Placed({0, 0}, 2);
+  both.placement.push_back({1, 0});
+  EXPECT_GT(CostsOf(Handing(2, 20'000, 5'000), both).p2p, 0);
+}
+
+TEST(SlotCostsTest, BeyondAThousandTimesNoOrderChanges) {
+  EXPECT_EQ(CostsOf(Handing(2, int64_t{1} << 40, 1), Placed({0, 1}, 2)).p2p, 1'000'000'000);
+}
+
+TEST(SlotCostsTest, NothingToOrderBy) {
+  const SlotCosts defaults;
+  SegmentSet set;
+  set.segments = {Of(SegmentKind::Forward, 0, 0), Of(SegmentKind::Backward, 0, 0)};
+  const SlotCosts costs = CostsOf(set, Placed({0}, 1));
+  EXPECT_EQ(costs.forward, defaults.forward);
+  EXPECT_EQ(costs.backward, defaults.backward);
+  EXPECT_EQ(costs.weight, defaults.weight);
+  EXPECT_EQ(costs.p2p, defaults.p2p);
+}
+
+TEST(SlotCostsTest, ErrorsOfTheCostArePassedOn) {
+  SegmentSet set;
+  set.segments = {Of(SegmentKind::Forward, 0, 1)};
+  set.segments[0].segment.mutable_steps(0)->set_name("unknown");
+  const auto costs = SlotCostsOf(set, Placed({0}, 1), TimeByName, Pipe(1), SlowLinks());
+  EXPECT_EQ(costs.status().message(), "no time: unknown");
+}
+
+}  // namespace
+}  // namespace weft

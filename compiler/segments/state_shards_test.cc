@@ -1,0 +1,40 @@
+#include "compiler/segments/state_shards.h"
+
+#include <gtest/gtest.h>
+
+namespace weft {
+namespace {
+
+Plan PlanOf(int64_t data, int32_t stage, int64_t group) {
+  Plan plan;
+  MeshAxis& axis = *plan.mutable_mesh()->add_axes();
+  axis.set_name("data");
+  axis.set_size(data);
+  plan.mutable_zero()->set_stage(stage);
+  plan.mutable_zero()->set_group(group);
+  return plan;
+}
+
+TEST(StateShards, AllReplicasShareACopyUnlessAGroupIsGiven) {
+  for (int64_t group : {0, 8}) {
+    const StateShards shards = StateShardsOf(PlanOf(8, 2, group));
+    EXPECT_EQ(shards.stage, 2);
+    EXPECT_EQ(shards.members, 8);
+    EXPECT_EQ(shards.block, 0);
+  }
+  const StateShards shards = StateShardsOf(PlanOf(8, 3, 4));
+  EXPECT_EQ(shards.members, 4);
+  EXPECT_EQ(shards.block, 4);
+}
+
+TEST(StateShards, GroupsOfOneAreNone) {
+  for (const Plan& plan : {PlanOf(1, 3, 0), PlanOf(8, 1, 1), PlanOf(8, 0, 0), Plan()}) {
+    const StateShards shards = StateShardsOf(plan);
+    EXPECT_EQ(shards.stage, 0);
+    EXPECT_EQ(shards.members, 1);
+    EXPECT_EQ(shards.block, 0);
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,57 @@
+// What the passes need to know of recipe and precision, kept as the attribute `weft.training` of a module:
+//
+//   module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 : f64, grads = f32, master = f32,
+//       moments = f32, optimizer = "adamw", beta1 = 0.9 : f64, beta2 = 0.95 : f64, epsilon = 1.0e-8 : f64}}
+//
+// or `optimizer = "sgd", momentum = 0.9 : f64`; the unit `asynchronous` for an asynchronous program; with loss scaling
+// `loss_scale = 1024.0 : f64`, and if it is dynamic `growth_interval = 2000 : i32`; the unit `stochastic_rounding`
+// where recipe.weight_rounding asks for it. Weight decay is per tensor, on weft.tensor.
+#ifndef WEFT_COMPILER_SEGMENTS_TRAINING_H_
+#define WEFT_COMPILER_SEGMENTS_TRAINING_H_
+
+#include <cstdint>
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "proto/types.pb.h"
+
+namespace weft {
+
+struct Training {
+  AccumulationMode accumulation = IN_ORDER;
+  // 0 = no clipping.
+  double clip_norm = 0;
+  // Element types.
+  mlir::Type grads;
+  mlir::Type master;
+  mlir::Type moments;
+  bool adamw = true;
+  double beta1 = 0;
+  double beta2 = 0;
+  double epsilon = 0;
+  // SGD; 0 = no momentum buffer.
+  double momentum = 0;
+  // Loss scaling (rule P11): the fixed factor, or with a growth interval the first of a dynamic one; 0 = none.
+  double loss_scale = 0;
+  int32_t growth_interval = 0;
+  bool scaled() const { return loss_scale > 0; }
+  bool dynamic() const { return growth_interval > 0; }
+  // Rule P14: weights always have a copy of the optimizer's own, and there are no norms.
+  bool asynchronous = false;
+  // Weights become those of half precision at random (docs/kernels.md).
+  bool stochastic_rounding = false;
+};
+
+void SetTraining(mlir::ModuleOp module, const Training& training);
+
+// Emits an error at the module if the attribute is missing or a field of it is wrong.
+mlir::FailureOr<Training> GetTraining(mlir::ModuleOp module);
+
+// Element types as the contracts name them. Null for DTYPE_UNSPECIFIED and for TF32, in which nothing is stored;
+// DTYPE_UNSPECIFIED for a type without a name.
+mlir::Type TypeOfDType(mlir::MLIRContext* context, DType dtype);
+DType DTypeOfType(mlir::Type type);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_SEGMENTS_TRAINING_H_

@@ -1,0 +1,25 @@
+// Which values of a forward have rows in proportion to the microbatch's tokens (or images) in dimension 0, so that two
+// microbatches can be in one value, one behind the other.
+#ifndef WEFT_COMPILER_SEGMENTS_VALUE_ROWS_H_
+#define WEFT_COMPILER_SEGMENTS_VALUE_ROWS_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/segments/segment_set.h"
+
+namespace weft {
+
+// kNone: something else, as parameters have; kUnknown: no step makes it, or it is of losses.
+enum class Rows { kUnknown, kPerToken, kNone };
+
+// By value of the segment, from what each kernel does to rows. InvalidArgument, naming segment and step, if one mixes
+// rows of several tokens (a product over tokens), or no rule says what it does.
+absl::StatusOr<std::vector<Rows>> RowsOfForward(const StageSegment& forward);
+
+// Whether a step of this kernel ends with losses, of which there is one per microbatch.
+bool IsLoss(Kernel kernel);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_SEGMENTS_VALUE_ROWS_H_

@@ -1,0 +1,90 @@
+#include "compiler/segments/value_rows.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/parse_text.h"
+
+namespace weft {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Operands: 0 what comes in, 1 a parameter, 2 the workspace. Values: 0 of the first, 1 of the second, the rest of the
+// third.
+StageSegment Forward(const std::string& steps, int values = 4) {
+  StageSegment forward;
+  for (const ir::Role role : {ir::Role::Input, ir::Role::Param, ir::Role::Workspace}) {
+    forward.operands.emplace_back().role = role;
+  }
+  std::string text = "name: 'f' ";
+  for (int v = 0; v < values; ++v) {
+    absl::StrAppend(&text, "values { name: 'v", v, "' operand: ", v < 2 ? v : 2, " } ");
+  }
+  forward.segment = Parse<Segment>(text + steps);
+  return forward;
+}
+
+std::string Refusal(const std::string& steps) {
+  const auto rows = RowsOfForward(Forward(steps));
+  EXPECT_TRUE(absl::IsInvalidArgument(rows.status())) << rows.status();
+  return std::string(rows.status().message());
+}
+
+TEST(ValueRowsTest, FollowFromKernelsAndRoles) {
+  const auto rows =
+      RowsOfForward(Forward("steps { kernel: MATMUL inputs: 0 inputs: 1 outputs: 2 } "
+                            "steps { kernel: CAST inputs: 1 outputs: 3 }",
+                            5));
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_THAT(*rows, ElementsAre(Rows::kPerToken, Rows::kNone, Rows::kPerToken, Rows::kNone, Rows::kUnknown));
+  // What is loaded has rows without any input; a parameter times a parameter has none.
+  const auto loaded =
+      RowsOfForward(Forward("steps { kernel: LOAD_TOKENS outputs: 2 } "
+                            "steps { kernel: MATMUL inputs: 1 inputs: 1 outputs: 3 }"));
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_THAT(*loaded, ElementsAre(Rows::kPerToken, Rows::kNone, Rows::kPerToken, Rows::kNone));
+}
+
+// Value 3 lies where 2 is gathered, without the room behind it, and 4 is made there later.
+TEST(ValueRowsTest, WhatIsGatheredWithRoomIsReadAsAnotherValue) {
+  const auto rows =
+      RowsOfForward(Forward("steps { kernel: GROUP_ALL_GATHER inputs: 1 outputs: 2 } "
+                            "steps { kernel: MATMUL inputs: 0 inputs: 3 outputs: 4 }",
+                            5));
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_THAT(*rows, ElementsAre(Rows::kPerToken, Rows::kNone, Rows::kNone, Rows::kNone, Rows::kPerToken));
+}
+
+TEST(ValueRowsTest, LossesAreNoRows) {
+  const auto rows = RowsOfForward(Forward(
+      "steps { kernel: LOAD_TARGETS outputs: 2 } steps { kernel: CROSS_ENTROPY inputs: 0 inputs: 2 outputs: 3 }"));
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(rows->back(), Rows::kUnknown);
+  EXPECT_TRUE(IsLoss(CROSS_ENTROPY));
+  EXPECT_TRUE(IsLoss(SQUARED_ERROR));
+  EXPECT_FALSE(IsLoss(CROSS_ENTROPY_PARTIAL));
+}
+
+TEST(ValueRowsTest, WhatMixesTokensIsRefusedByName) {
+  EXPECT_THAT(
+      Refusal("steps { name: 'p' kernel: MATMUL inputs: 0 inputs: 0 outputs: 2 }"),
+      HasSubstr("segment 'f', step 'p': mixes tokens of different rows, so two microbatches cannot run at once"));
+  EXPECT_THAT(Refusal("steps { kernel: MATMUL inputs: 0 inputs: 1 outputs: 2 attributes { transpose_a: true } }"),
+              HasSubstr("mixes tokens"));
+  EXPECT_THAT(Refusal("steps { kernel: MATMUL inputs: 1 inputs: 0 outputs: 2 }"), HasSubstr("mixes tokens"));
+  EXPECT_THAT(Refusal("steps { kernel: ADD inputs: 0 inputs: 1 outputs: 2 }"), HasSubstr("adds a parameter to tokens"));
+  EXPECT_THAT(Refusal("steps { kernel: ROPE inputs: 1 outputs: 2 }"), HasSubstr("is not applied to tokens"));
+  EXPECT_THAT(Refusal("steps { kernel: ADAMW inputs: 1 outputs: 2 }"), HasSubstr("no rule says what kernel ADAMW"));
+}
+
+TEST(ValueRowsTest, OneValueIsOneOrTheOther) {
+  EXPECT_THAT(Refusal("steps { kernel: CAST inputs: 0 outputs: 2 } steps { kernel: CAST inputs: 1 outputs: 2 }"),
+              HasSubstr("value 'v2' has a row per token at one time and none at another"));
+}
+
+}  // namespace
+}  // namespace weft

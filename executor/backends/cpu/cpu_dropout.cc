@@ -1,0 +1,121 @@
+// DROPOUT, and the same with a mask that is kept.
+#include "executor/backends/cpu/cpu_kernel.h"
+#include "executor/backends/cpu/cpu_random.h"
+#include "proto/util/status.h"
+
+namespace weft::exec::cpu {
+namespace {
+
+// Where elements of a tensor lie in the whole of a sample, which the counters count (rule P8).
+class Counted {
+ public:
+  explicit Counted(const Call& call)
+      : heads_(call.attributes().heads()),
+        columns_(Columns(call.in[0])),
+        whole_(std::max(heads_ > 0 ? heads_ : columns_, call.attributes().whole_columns())),
+        sequence_(call.attributes().sequence() > 0 ? call.attributes().sequence()
+                                                   : Rows(call.in[0]) / call.context.microbatch_sequences),
+        column_shift_(call.context.column_shift),
+        begin_(call.context.row_shift * columns_),
+        // With heads those of a query's scores of one; else of whole samples, or of a row where columns are split.
+        run_(heads_ > 0           ? sequence_
+             : columns_ == whole_ ? sequence_ * columns_
+                                  : columns_) {}
+
+  int64_t in_sample() const { return sequence_ * whole_ * (heads_ > 0 ? sequence_ : 1); }
+  bool good() const { return sequence_ >= 1 && (heads_ == 0 || columns_ == heads_ * sequence_); }
+  // How many from `first` on, at most n, follow one another in the whole too.
+  int64_t Run(int64_t first, int64_t n) const { return std::min(n, run_ - (begin_ + first) % run_); }
+  // Sample of the microbatch, and element in it.
+  int64_t Sample(int64_t first) const { return (begin_ + first) / columns_ / sequence_; }
+  int64_t Logical(int64_t first) const {
+    const int64_t row = (begin_ + first) / columns_ % sequence_, column = (begin_ + first) % columns_;
+    if (heads_ == 0) return row * whole_ + column_shift_ + column;
+    return ((column_shift_ + column / sequence_) * sequence_ + row) * sequence_ + column % sequence_;
+  }
+
+ private:
+  int64_t heads_, columns_, whole_, sequence_, column_shift_, begin_, run_;
+};
+
+// `mask` may be null.
+absl::Status Drop(const Call& call, const TensorView* mask) {
+  const double p = call.attributes().dropout();
+  const TensorView &input = call.in[0], &output = call.out[0];
+  const Counted elements(call);
+  if (!elements.good()) {
+    return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "': ", Columns(input),
+                                                   " columns are not those of ", call.attributes().heads(),
+                                                   " heads and sequences of ", call.attributes().sequence()));
+  }
+  WEFT_RETURN_IF_ERROR(CheckDropout(call, elements.in_sample()));
+  const uint32_t threshold = DropoutThreshold(p);
+  WithComputeType(call.in, [&]<typename T>() {
+    const T factor = static_cast<T>(1 / (1 - p));
+    ForChunks(call, Rows(input) * Columns(input), [&](int64_t begin, int64_t chunk) {
+      // A chunk may hold parts of several runs.
+      for (int64_t first = begin; first < begin + chunk;) {
+        const int64_t count = elements.Run(first, begin + chunk - first);
+        T buffer[2][kChunk];
+        uint32_t scratch[kChunk + 8];
+        const uint32_t* words = DropoutWords(call, call.context.SampleOf(elements.Sample(first)))
+                                    .Get(elements.Logical(first), count, scratch);
+        const T* x = Read(call, input, first, count, buffer[0]);
+        T* y = Target(output, first, false, buffer[1]);
+        GetLoops<T>(call).mask(x, words, threshold, factor, count, y);
+        Write(call, output, first, count, false, y);
+        if (mask != nullptr) {
+          uint8_t* kept = reinterpret_cast<uint8_t*>(At(*mask, first));
+          for (int64_t i = 0; i < count; ++i) kept[i] = words[i] >= threshold ? 1 : 0;
+        }
+        first += count;
+      }
+    });
+  });
+  return absl::OkStatus();
+}
+
+// InvalidArgument unless `mask` has a byte for each element of input 0.
+absl::Status CheckMask(const Call& call, const TensorView& mask) {
+  if (mask.dtype == UINT8 && Columns(mask) == Columns(call.in[0]) && Rows(mask) == Rows(call.in[0])) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("step '", call.step.name(), "': its mask must be UINT8, of the shape of its input"));
+}
+
+}  // namespace
+
+absl::Status Dropout(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
+  return Drop(call, nullptr);
+}
+
+absl::Status DropoutMask(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 2, 0b11));
+  WEFT_RETURN_IF_ERROR(CheckMask(call, call.out[1]));
+  return Drop(call, &call.out[1]);
+}
+
+absl::Status DropoutByMask(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b101));
+  WEFT_RETURN_IF_ERROR(CheckMask(call, call.in[1]));
+  WEFT_RETURN_IF_ERROR(CheckDropout(call, 0));
+  const TensorView &input = call.in[0], &mask = call.in[1], &output = call.out[0];
+  WithComputeType(call.in, [&]<typename T>() {
+    const T factor = static_cast<T>(1 / (1 - call.attributes().dropout()));
+    ForChunks(call, Rows(input) * Columns(input), [&](int64_t first, int64_t count) {
+      T buffer[2][kChunk];
+      uint32_t words[kChunk];
+      const uint8_t* kept = reinterpret_cast<const uint8_t*>(At(mask, first));
+      for (int64_t i = 0; i < count; ++i) words[i] = kept[i];
+      const T* x = Read(call, input, first, count, buffer[0]);
+      T* y = Target(output, first, false, buffer[1]);
+      GetLoops<T>(call).mask(x, words, 1, factor, count, y);
+      Write(call, output, first, count, false, y);
+    });
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace weft::exec::cpu

@@ -1,0 +1,128 @@
+// ADD, CAST, FILL, SCALE, GELU: kernels without any relation between elements.
+#include "absl/strings/str_cat.h"
+#include "executor/backends/cpu/cpu_kernel.h"
+#include "executor/numerics/exact192.h"
+#include "proto/util/status.h"
+
+namespace weft::exec::cpu {
+namespace {
+
+// EXACT192: y = a + b, exactly.
+absl::Status MergeExact(const Call& call) {
+  if (call.in.size() != 2 || call.out.size() != 1 || call.in[1].dtype != EXACT192 || call.out[0].dtype != EXACT192) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "step '", call.step.name(), "': ADD of EXACT192 takes two inputs and ", "one output, all EXACT192"));
+  }
+  const auto* a = static_cast<const Exact192*>(call.in[0].data);
+  const auto* b = static_cast<const Exact192*>(call.in[1].data);
+  auto* y = static_cast<Exact192*>(call.out[0].data);
+  ForChunks(call, Elements(call.out[0]), [&](int64_t first, int64_t count) {
+    Exact192 sum[kChunk];
+    std::copy(a + first, a + first + count, sum);
+    ExactMerge(absl::MakeSpan(b + first, count), absl::MakeSpan(sum, count));
+    if (call.step.accumulate()) ExactMerge(absl::MakeSpan(y + first, count), absl::MakeSpan(sum, count));
+    std::copy(sum, sum + count, y + first);
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status AddTensors(const Call& call) {
+  if (!call.in.empty() && call.in[0].dtype == EXACT192) return MergeExact(call);
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
+  const bool accumulate = call.step.accumulate();
+  WithComputeType(call.in, [&]<typename T>() {
+    ForChunks(call, Elements(call.out[0]), [&](int64_t first, int64_t count) {
+      T buffer[3][kChunk];
+      const T* a = Read(call, call.in[0], first, count, buffer[0]);
+      const T* b = Read(call, call.in[1], first, count, buffer[1]);
+      T* y = Target(call.out[0], first, accumulate, buffer[2]);
+      GetLoops<T>(call).add(a, b, count, y);
+      Write(call, call.out[0], first, count, accumulate, y);
+    });
+  });
+  return absl::OkStatus();
+}
+
+absl::Status Cast(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
+  WithComputeType(call.in, [&]<typename T>() {
+    ForChunks(call, Elements(call.out[0]), [&](int64_t first, int64_t count) {
+      T buffer[kChunk];
+      const T* x = Read(call, call.in[0], first, count, buffer);
+      GetLoops<T>(call).store(x, StorageOf(call.out[0]), count, At(call.out[0], first));
+    });
+  });
+  return absl::OkStatus();
+}
+
+absl::Status Fill(const Call& call) {
+  if (call.out.size() == 1 && call.out[0].dtype == EXACT192) {
+    Exact192 value = {};
+    const double number = call.attributes().value();
+    ExactAccumulate(absl::MakeSpan(&number, 1), absl::MakeSpan(&value, 1));
+    auto* y = static_cast<Exact192*>(call.out[0].data);
+    ForChunks(call, Elements(call.out[0]),
+              [&](int64_t first, int64_t count) { std::fill(y + first, y + first + count, value); });
+    return absl::OkStatus();
+  }
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 0, 1, 0b1));
+  const TensorView& y = call.out[0];
+  ForChunks(call, Elements(y), [&](int64_t first, int64_t count) {
+    double buffer[kChunk];
+    std::fill(buffer, buffer + count, call.attributes().value());
+    GetLoops<double>(call).store(buffer, StorageOf(y), count, At(y, first));
+  });
+  return absl::OkStatus();
+}
+
+absl::Status ScaleTensor(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
+  if (call.in[0].dtype != FP64) {
+    return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "': input 0 of SCALE is ",
+                                                   DType_Name(call.in[0].dtype), "; it must be FP64"));
+  }
+  const double factor = static_cast<const double*>(call.in[0].data)[1];
+  WithComputeType(call.in.subspan(1), [&]<typename T>() {
+    ForChunks(call, Elements(call.out[0]), [&](int64_t first, int64_t count) {
+      T buffer[2][kChunk];
+      const T* x = Read(call, call.in[1], first, count, buffer[0]);
+      T* y = Target(call.out[0], first, false, buffer[1]);
+      GetLoops<T>(call).scale(x, static_cast<T>(factor), count, y);
+      Write(call, call.out[0], first, count, false, y);
+    });
+  });
+  return absl::OkStatus();
+}
+
+absl::Status Gelu(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
+  WithComputeType(call.in, [&]<typename T>() {
+    ForChunks(call, Elements(call.out[0]), [&](int64_t first, int64_t count) {
+      T buffer[2][kChunk];
+      const T* x = Read(call, call.in[0], first, count, buffer[0]);
+      T* y = Target(call.out[0], first, false, buffer[1]);
+      GetLoops<T>(call).gelu(x, count, call.attributes().tanh_approximation(), y);
+      Write(call, call.out[0], first, count, false, y);
+    });
+  });
+  return absl::OkStatus();
+}
+
+absl::Status GeluBackward(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
+  WithComputeType(call.in, [&]<typename T>() {
+    ForChunks(call, Elements(call.out[0]), [&](int64_t first, int64_t count) {
+      T buffer[3][kChunk];
+      const T* dy = Read(call, call.in[0], first, count, buffer[0]);
+      const T* x = Read(call, call.in[1], first, count, buffer[1]);
+      T* dx = Target(call.out[0], first, false, buffer[2]);
+      GetLoops<T>(call).gelu_backward(dy, x, count, call.attributes().tanh_approximation(), dx);
+      Write(call, call.out[0], first, count, false, dx);
+    });
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace weft::exec::cpu

@@ -1,0 +1,146 @@
+// LOAD_TOKENS, LOAD_TARGETS, token and position embeddings.
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "executor/backends/cpu/cpu_kernel.h"
+#include "executor/backends/cpu/cpu_masking.h"
+#include "proto/util/status.h"
+
+namespace weft::exec::cpu {
+namespace {
+
+absl::Status LoadSamples(const Call& call, bool targets) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 0, 1, 0, 0b1));
+  const StepContext& context = call.context;
+  if (context.data == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat("step '", call.step.name(), "': no data source is open"));
+  }
+  const int64_t sequence = Elements(call.out[0]) / context.microbatch_sequences;
+  auto* out = static_cast<int32_t*>(call.out[0].data);
+  const bool masked = call.attributes().masked() != 0;
+  if (masked) WEFT_RETURN_IF_ERROR(CheckMasking(call, sequence));
+  for (int64_t i = 0; i < context.microbatch_sequences; ++i) {
+    const absl::Span<int32_t> wanted = absl::MakeSpan(out + i * sequence, sequence);
+    const absl::Span<int32_t> none;
+    const int64_t sample = context.SampleOf(i);
+    if (masked) {
+      WEFT_RETURN_IF_ERROR(context.data->Sample(sample, wanted, none));
+      targets ? MaskTargets(call, sample, wanted) : MaskTokens(call, sample, wanted);
+    } else {
+      WEFT_RETURN_IF_ERROR(context.data->Sample(sample, targets ? none : wanted, targets ? wanted : none));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The tokens of input 0, all of them rows of a table of `vocabulary` rows.
+absl::Status CheckTokens(const Call& call, int64_t vocabulary) {
+  // Of a table that is split over ranks the others have the other rows.
+  if (call.attributes().has_column_shift()) vocabulary = std::numeric_limits<int32_t>::max();
+  const auto* tokens = static_cast<const int32_t*>(call.in[0].data);
+  for (int64_t i = 0; i < Elements(call.in[0]); ++i) {
+    if (tokens[i] < 0 || tokens[i] >= vocabulary) {
+      return absl::OutOfRangeError(absl::StrCat("step '", call.step.name(), "': token ", i, " is ", tokens[i],
+                                                "; the table has ", vocabulary, " rows"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The row of the table for a token; negative if another rank has it.
+int64_t TableRow(const Call& call, int32_t token, int64_t table_rows) {
+  const int64_t row = token - call.context.column_shift;
+  return row < table_rows ? row : -1;
+}
+
+// Adds rows of dy to rows of a table, those with a row that is not negative. Threads take columns, so that each element
+// adds up in ascending row. A table that is stored as T adds up in place; others in memory of the kernel's own, so that
+// there is one rounding.
+template <typename T, typename RowOf>
+void ScatterRows(const Call& call, const TensorView& dy, RowOf row_of) {
+  const Loops<T>& loops = GetLoops<T>(call);
+  const TensorView& table = call.out[0];
+  const int64_t d = Columns(dy), rows = Rows(dy), table_rows = Rows(table);
+  const bool accumulate = call.step.accumulate();
+  const bool in_place = table.dtype == (sizeof(T) == 8 ? FP64 : FP32);
+  T* sums = in_place ? static_cast<T*>(table.data) : call.workspace.shared.Get<T>(table_rows * d);
+  constexpr int64_t kColumns = 64;
+  call.pool().Run((d + kColumns - 1) / kColumns, [&](int64_t task, int) {
+    const int64_t first = task * kColumns, count = std::min(kColumns, d - first);
+    if (!in_place || !accumulate) {
+      for (int64_t row = 0; row < table_rows; ++row) std::fill_n(sums + row * d + first, count, T(0));
+    }
+    T buffer[kColumns];
+    for (int64_t row = 0; row < rows; ++row) {
+      const int64_t to = row_of(row);
+      if (to < 0) continue;
+      loops.accumulate(Read(call, dy, row * d + first, count, buffer), count, sums + to * d + first);
+    }
+  });
+  if (in_place) return;
+  ForChunks(call, table_rows * d,
+            [&](int64_t first, int64_t count) { Write(call, table, first, count, accumulate, sums + first); });
+}
+
+}  // namespace
+
+absl::Status LoadTokens(const Call& call) { return LoadSamples(call, false); }
+
+absl::Status LoadTargets(const Call& call) { return LoadSamples(call, true); }
+
+absl::Status Embedding(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b110, 0b1));
+  const TensorView& table = call.in[1];
+  WEFT_RETURN_IF_ERROR(CheckTokens(call, Rows(table)));
+  const auto* tokens = static_cast<const int32_t*>(call.in[0].data);
+  const int64_t d = Columns(table);
+  WithComputeType(call.in, [&]<typename T>() {
+    ForRows(call, Rows(call.out[0]), d, [&](int64_t row, int thread) {
+      T* buffer = call.workspace.thread[thread].Get<T>(d);
+      const int64_t from = TableRow(call, tokens[row], Rows(table));
+      const T* x = buffer;
+      if (from < 0) {
+        std::fill_n(buffer, d, T(0));
+      } else {
+        x = Read(call, table, from * d, d, buffer);
+      }
+      GetLoops<T>(call).store(x, StorageOf(call.out[0]), d, At(call.out[0], row * d));
+    });
+  });
+  return absl::OkStatus();
+}
+
+absl::Status EmbeddingBackward(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b110, 0b1));
+  WEFT_RETURN_IF_ERROR(CheckTokens(call, Rows(call.out[0])));
+  const auto* tokens = static_cast<const int32_t*>(call.in[0].data);
+  WithComputeType(call.in, [&]<typename T>() {
+    ScatterRows<T>(call, call.in[1], [&](int64_t row) { return TableRow(call, tokens[row], Rows(call.out[0])); });
+  });
+  return absl::OkStatus();
+}
+
+absl::Status PositionEmbedding(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
+  const int64_t sequence = call.attributes().sequence(), d = Columns(call.in[0]);
+  WithComputeType(call.in, [&]<typename T>() {
+    ForRows(call, Rows(call.out[0]), d, [&](int64_t row, int thread) {
+      const T* x = Read(call, call.in[0], (call.context.row_shift + row) % sequence * d, d,
+                        call.workspace.thread[thread].Get<T>(d));
+      GetLoops<T>(call).store(x, StorageOf(call.out[0]), d, At(call.out[0], row * d));
+    });
+  });
+  return absl::OkStatus();
+}
+
+absl::Status PositionEmbeddingBackward(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
+  const int64_t sequence = call.attributes().sequence();
+  WithComputeType(call.in, [&]<typename T>() {
+    ScatterRows<T>(call, call.in[0], [&](int64_t row) { return (call.context.row_shift + row) % sequence; });
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace weft::exec::cpu

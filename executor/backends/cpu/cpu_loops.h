@@ -1,0 +1,156 @@
+// The inner loops of the CPU backend: plain arrays in, plain arrays out. They are compiled once per instruction set and
+// chosen at run time. T is float or double, the type that a kernel computes in; storage types are converted on the way
+// in and out.
+//
+// Meaning of bits: every loop fixes its order of operations. Products use one fused multiply-add chain over k per
+// element, reductions use fixed lanes, everything else is elementwise, so results depend neither on tiling, nor on
+// threads, nor on vector width. AVX2 and AVX-512 give the same bits; the baseline has no fused multiply-add, so its
+// products differ in the last bits.
+//
+// Files compiled per instruction set include this header and C headers only: an inline function of the standard
+// library compiled for AVX-512 could otherwise be the copy that the linker keeps for everyone.
+#ifndef WEFT_EXECUTOR_BACKENDS_CPU_CPU_LOOPS_H_
+#define WEFT_EXECUTOR_BACKENDS_CPU_CPU_LOOPS_H_
+
+#include <stdint.h>
+
+namespace weft::exec::cpu {
+
+// How floating-point elements are stored; values as in proto DType.
+enum class Storage : int32_t { kFp64 = 1, kFp32 = 2, kBf16 = 3, kFp16 = 4 };
+
+// Element (i, j) is data[i * stride + j], or data[j * stride + i] if transposed.
+struct Matrix {
+  const void* data = nullptr;
+  Storage storage = Storage::kFp32;
+  int64_t stride = 0;
+  bool transposed = false;
+  // Elements stored in fp32 are read rounded to TF32: ten bits of fraction, to nearest even.
+  bool tf32 = false;
+};
+
+// Rows of C = old (if accumulate) + (op(A) * op(B) + bias), B given as panels by Loops::pack.
+template <typename T>
+struct Product {
+  Matrix a;
+  int64_t first_row = 0;
+  // At most kRowBlock.
+  int64_t rows = 0;
+  int64_t k = 0;
+  // Panels for columns [0, columns) of C; panel p starts at panels + p * panel_stride.
+  const T* panels = nullptr;
+  int64_t panel_stride = 0;
+  int64_t columns = 0;
+  // For `columns` columns, or null.
+  const T* bias = nullptr;
+  bool accumulate = false;
+  // Element (first_row, 0) of C.
+  void* c = nullptr;
+  Storage c_storage = Storage::kFp32;
+  int64_t c_stride = 0;
+};
+
+struct AdamParameters {
+  double learning_rate, beta1, beta2, epsilon, weight_decay;
+  // 1 - beta1^t, sqrt(1 - beta2^t).
+  double correction1, sqrt_correction2;
+};
+
+// Rows of A that one call of Loops::multiply takes, and depth of the block of k that it works on at a time.
+inline constexpr int64_t kRowBlock = 96;
+inline constexpr int64_t kDepthBlock = 256;
+// Elements between rows of a packed block of A: not a power of two, so that rows fall into different cache sets.
+inline constexpr int64_t kDepthStride = kDepthBlock + 16;
+// The widest panel of any instruction set.
+inline constexpr int64_t kMaxPanelWidth = 32;
+
+// Elements of scratch that Loops::multiply needs for products with this k and this number of columns.
+inline int64_t MultiplyScratch(int64_t k, int64_t columns) {
+  const int64_t partial = (columns + kMaxPanelWidth - 1) / kMaxPanelWidth * kMaxPanelWidth * kRowBlock;
+  return kRowBlock * kDepthStride + (k > kDepthBlock ? partial : 0);
+}
+
+// Elements of all panels of a matrix with k rows and this number of columns.
+inline int64_t PanelElements(int64_t k, int64_t columns) {
+  return (columns + kMaxPanelWidth - 1) / kMaxPanelWidth * kMaxPanelWidth * k;
+}
+
+template <typename T>
+struct Loops {
+  // Columns of one panel of B; a panel holds panel_width * k elements.
+  int64_t panel_width;
+
+  // dst[i] = src[i] in the other type; store rounds once, to nearest even.
+  void (*load)(const void* src, Storage storage, int64_t n, T* dst);
+  void (*store)(const T* src, Storage storage, int64_t n, void* dst);
+
+  // Packs columns [first, first + columns) of op(B), k rows, as panels of panel_width columns; absent columns are zero.
+  void (*pack)(const Matrix& b, int64_t k, int64_t first, int64_t columns, T* panels);
+  void (*multiply)(const Product<T>& product, T* scratch);
+
+  // y = a + b.
+  void (*add)(const T* a, const T* b, int64_t n, T* y);
+  // y += a.
+  void (*accumulate)(const T* a, int64_t n, T* y);
+  // y = x * factor.
+  void (*scale)(const T* x, T factor, int64_t n, T* y);
+  // sums[i] += dy[i] * (x[i] - mean) * rstd.
+  void (*accumulate_normalised)(const T* dy, const T* x, T mean, T rstd, int64_t n, T* sums);
+
+  void (*gelu)(const T* x, int64_t n, bool tanh_approximation, T* y);
+  void (*gelu_backward)(const T* dy, const T* x, int64_t n, bool tanh_approximation, T* dx);
+
+  void (*layer_norm)(const T* x, const T* gamma, const T* beta, int64_t n, T epsilon, T* y, T* mean, T* rstd);
+  void (*layer_norm_backward)(const T* dy, const T* x, const T* gamma, T mean, T rstd, int64_t n, T* dx);
+
+  // rstd = 1 / sqrt(mean(x * x) + epsilon), y = x * rstd * gamma.
+  void (*rms_norm)(const T* x, const T* gamma, int64_t n, T epsilon, T* y, T* rstd);
+  void (*rms_norm_backward)(const T* dy, const T* x, const T* gamma, T rstd, int64_t n, T* dx);
+
+  // y = gate * sigmoid(gate) * up.
+  void (*swiglu)(const T* gate, const T* up, int64_t n, T* y);
+  void (*swiglu_backward)(const T* dy, const T* gate, const T* up, int64_t n, T* dgate, T* dup);
+
+  // Rotates the pairs (x[i], x[i + half]) of one head by angles of these cosines and sines; backwards for sign = -1.
+  void (*rotate)(const T* x, const T* cosines, const T* sines, T sign, int64_t half, T* y);
+
+  // log(sum(exp(x))).
+  T (*log_sum_exp)(const T* x, int64_t n);
+  // y = factor * exp(scale * x - shift).
+  void (*exp)(const T* x, T scale, T shift, T factor, int64_t n, T* y);
+  // Softmax of scale * x in place; returns the log-sum-exp of scale * x.
+  T (*softmax)(T* x, T scale, int64_t n);
+  // dp[i] = p[i] * (dp[i] - shift) * scale: gradient of a softmax row with respect to its unscaled scores.
+  void (*softmax_backward)(const T* p, T shift, T scale, int64_t n, T* dp);
+  T (*dot)(const T* a, const T* b, int64_t n);
+  // y = x * factor where words[i] >= threshold, else 0.
+  void (*mask)(const T* x, const uint32_t* words, uint32_t threshold, T factor, int64_t n, T* y);
+
+  // sum of x * x in double.
+  double (*squared_norm)(const T* x, int64_t n);
+
+  void (*adamw)(const AdamParameters& parameters, const T* gradient, int64_t n, T* w, T* m, T* v);
+  // momentum may be null.
+  void (*sgd)(T learning_rate, T momentum_factor, T weight_decay, const T* gradient, int64_t n, T* w, T* momentum);
+};
+
+struct LoopTable {
+  const char* name;
+  Loops<float> fp32;
+  Loops<double> fp64;
+  // Philox words of elements [4 * first, 4 * (first + blocks)): counter = (first + i, c1, c2, c3).
+  void (*philox)(uint32_t key_low, uint32_t key_high, uint32_t first, uint32_t c1, uint32_t c2, uint32_t c3,
+                 int64_t blocks, uint32_t* words);
+  // Stochastic rounding to kBf16 or kFp16 by n 16-bit numbers (docs/kernels.md).
+  void (*store_at_random)(const float* src, Storage storage, const void* random, int64_t n, void* dst);
+};
+
+// The best loops that this processor runs. They are looked up once; the environment variable WEFT_CPU_LOOPS (avx512,
+// avx2, baseline) asks for lesser ones.
+const LoopTable& BestLoops();
+// By name; null if there are none of that name or this processor cannot run them.
+const LoopTable* FindLoops(const char* name);
+
+}  // namespace weft::exec::cpu
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CPU_CPU_LOOPS_H_

@@ -1,0 +1,192 @@
+// ADAMW, SGD_STEP, and the loss scale that they undo.
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "executor/backends/cpu/cpu_kernel.h"
+#include "executor/backends/cpu/cpu_random.h"
+#include "proto/util/status.h"
+
+namespace weft::exec::cpu {
+namespace {
+
+// Whether the step rounds what it makes of this output stochastically.
+bool AtRandom(const Call& call, const TensorView& output) {
+  return call.attributes().rounding_site() > 0 && (output.dtype == BF16 || output.dtype == FP16);
+}
+
+void StoreAtRandom(const Call& call, size_t output, PhiloxPurpose purpose, int64_t first, int64_t count,
+                   const float* x) {
+  alignas(64) uint32_t scratch[RoundingBits::Scratch(kChunk)];
+  const void* random = RoundingBits(call, purpose).Get(first, count, scratch);
+  call.workspace.loops.store_at_random(x, StorageOf(call.out[output]), random, count, At(call.out[output], first));
+}
+
+// Rounds updated weights to the copy that compute reads, if there is one.
+template <typename T>
+void WriteParam(const Call& call, size_t output, int64_t first, int64_t count, const T* w) {
+  if (call.out.size() <= output) return;
+  if constexpr (std::is_same_v<T, float>) {
+    if (AtRandom(call, call.out[output])) {
+      return StoreAtRandom(call, output, PhiloxPurpose::kWeightRounding, first, count, w);
+    }
+  }
+  GetLoops<T>(call).store(w, StorageOf(call.out[output]), count, At(call.out[output], first));
+}
+
+// Weights (output 0) and moments behind them; what is there already (Target) needs no storing. A moment that a skipped
+// step leaves alone is one of half precision, which no rounding changes.
+template <typename T>
+void WriteStates(const Call& call, size_t states, int64_t first, int64_t count, T* const* state) {
+  constexpr PhiloxPurpose kPurposes[] = {PhiloxPurpose::kFirstMomentRounding, PhiloxPurpose::kSecondMomentRounding};
+  for (size_t i = 0; i < states; ++i) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (i > 0 && AtRandom(call, call.out[i])) {
+        StoreAtRandom(call, i, kPurposes[i - 1], first, count, state[i]);
+        continue;
+      }
+    }
+    Write(call, call.out[i], first, count, false, state[i]);
+  }
+}
+
+// FP64 vectors of 2 and 3 elements.
+absl::Status CheckScalar(const Call& call, const TensorView& view, int64_t elements, const char* what) {
+  if (view.dtype == FP64 && Elements(view) == elements) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("step '", call.step.name(), "', kernel ", Kernel_Name(call.step.kernel()), ": ", what, " is ",
+                   Elements(view), " elements of ", DType_Name(view.dtype), "; it must be ", elements, " of FP64"));
+}
+
+// What the inputs behind gradient and state say of loss scaling (rule P11).
+struct Scaling {
+  bool given = false;
+  double factor = 1;
+  // The state stays as it is; the copy that compute reads is written all the same.
+  bool skips = false;
+  // Optimizer steps that were skipped so far.
+  double skipped = 0;
+};
+
+// Checks the call, whose kernel keeps `states` tensors from step to step.
+absl::StatusOr<Scaling> CheckUpdate(const Call& call, size_t states) {
+  const size_t inputs = std::clamp<size_t>(call.in.size(), states + 1, states + 3);
+  const size_t outputs = call.out.size() == states + 1 ? states + 1 : states;
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, inputs, outputs, (1u << (inputs + outputs)) - 1));
+  if (call.attributes().rounding_site() > 0) {
+    const bool half = outputs > states && (call.out[states].dtype == BF16 || call.out[states].dtype == FP16);
+    if (!half || ComputesInDouble(call.in.subspan(0, states + 1))) {
+      return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(),
+                                                     "': stochastic rounding is of weights ",
+                                                     "in FP32, to a last output of BF16 or FP16"));
+    }
+  }
+  Scaling scaling;
+  if (inputs > states + 1) {
+    const TensorView& norm = call.in[states + 1];
+    WEFT_RETURN_IF_ERROR(CheckScalar(call, norm, 2, "norm"));
+    scaling.given = true;
+    scaling.factor = static_cast<const double*>(norm.data)[1];
+  }
+  if (inputs > states + 2) {
+    const TensorView& scale = call.in[states + 2];
+    WEFT_RETURN_IF_ERROR(CheckScalar(call, scale, 3, "scale"));
+    scaling.skips = scaling.factor == 0;
+    scaling.skipped = static_cast<const double*>(scale.data)[2];
+  }
+  return scaling;
+}
+
+// The gradient as SCALE would leave it.
+template <typename T>
+const T* ReadGradient(const Call& call, const Scaling& scaling, int64_t first, int64_t count, T* buffer) {
+  const T* gradient = Read(call, call.in[0], first, count, buffer);
+  if (!scaling.given) return gradient;
+  const T factor = static_cast<T>(scaling.factor);
+  for (int64_t i = 0; i < count; ++i) buffer[i] = gradient[i] * factor;
+  return buffer;
+}
+
+}  // namespace
+
+absl::Status UpdateLossScale(const Call& call) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
+  WEFT_RETURN_IF_ERROR(CheckScalar(call, call.in[0], 2, "norm"));
+  WEFT_RETURN_IF_ERROR(CheckScalar(call, call.in[1], 3, "scale"));
+  WEFT_RETURN_IF_ERROR(CheckScalar(call, call.out[0], 3, "output 0"));
+  const auto* norm = static_cast<const double*>(call.in[0].data);
+  const auto* old = static_cast<const double*>(call.in[1].data);
+  auto* scale = static_cast<double*>(call.out[0].data);
+  std::copy(old, old + 3, scale);
+  if (norm[1] == 0) {
+    scale[0] = std::max(1.0, scale[0] / 2);
+    scale[1] = 0;
+    scale[2] += 1;
+    return absl::OkStatus();
+  }
+  scale[1] += 1;
+  if (scale[1] >= call.attributes().growth_interval()) {
+    scale[0] = std::min(0x1p60, scale[0] * 2);
+    scale[1] = 0;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AdamW(const Call& call) {
+  WEFT_ASSIGN_OR_RETURN(const Scaling scaling, CheckUpdate(call, 3));
+  const StepAttributes& attributes = call.attributes();
+  const double t = static_cast<double>(call.context.step + 1) - scaling.skipped;
+  const AdamParameters parameters = {call.context.learning_rate,
+                                     attributes.beta1(),
+                                     attributes.beta2(),
+                                     attributes.epsilon(),
+                                     attributes.weight_decay(),
+                                     1 - std::pow(attributes.beta1(), t),
+                                     std::sqrt(1 - std::pow(attributes.beta2(), t))};
+  WithComputeType(call.in.subspan(0, 4), [&]<typename T>() {
+    ForChunks(call, Elements(call.in[0]), [&](int64_t first, int64_t count) {
+      // Inputs 1 to 3 are outputs 0 to 2, in place or copied.
+      T buffer[4][kChunk];
+      T* state[3];
+      const T* gradient = ReadGradient(call, scaling, first, count, buffer[3]);
+      for (int i = 0; i < 3; ++i) {
+        state[i] = Target(call.out[i], first, false, buffer[i]);
+        const T* old = Read(call, call.in[i + 1], first, count, state[i]);
+        if (old != state[i]) std::copy(old, old + count, state[i]);
+      }
+      if (!scaling.skips) GetLoops<T>(call).adamw(parameters, gradient, count, state[0], state[1], state[2]);
+      WriteStates<T>(call, 3, first, count, state);
+      WriteParam(call, 3, first, count, state[0]);
+    });
+  });
+  return absl::OkStatus();
+}
+
+absl::Status SgdStep(const Call& call) {
+  // grad, w, [momentum], [norm, [scale]] -> w, [momentum], [param].
+  const size_t fixed = call.attributes().momentum() != 0 ? 2 : 1;
+  WEFT_ASSIGN_OR_RETURN(const Scaling scaling, CheckUpdate(call, fixed));
+  WithComputeType(call.in.subspan(0, fixed + 1), [&]<typename T>() {
+    ForChunks(call, Elements(call.in[0]), [&](int64_t first, int64_t count) {
+      T buffer[3][kChunk];
+      T* state[2] = {nullptr, nullptr};
+      const T* gradient = ReadGradient(call, scaling, first, count, buffer[2]);
+      for (size_t i = 0; i < fixed; ++i) {
+        state[i] = Target(call.out[i], first, false, buffer[i]);
+        const T* old = Read(call, call.in[i + 1], first, count, state[i]);
+        if (old != state[i]) std::copy(old, old + count, state[i]);
+      }
+      if (!scaling.skips) {
+        GetLoops<T>(call).sgd(static_cast<T>(call.context.learning_rate), static_cast<T>(call.attributes().momentum()),
+                              static_cast<T>(call.attributes().weight_decay()), gradient, count, state[0], state[1]);
+      }
+      WriteStates<T>(call, fixed, first, count, state);
+      WriteParam(call, fixed, first, count, state[0]);
+    });
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace weft::exec::cpu

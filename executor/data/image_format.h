@@ -1,0 +1,46 @@
+// The header of weft's image files (docs/data.md).
+#ifndef WEFT_EXECUTOR_DATA_IMAGE_FORMAT_H_
+#define WEFT_EXECUTOR_DATA_IMAGE_FORMAT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace weft::exec {
+
+// What an image file holds: images one after the other, each its rows of positions, the channels of a position
+// together.
+struct ImageLayout {
+  // Byte of the first image.
+  int64_t offset = 0;
+  int64_t count = 0;
+  int64_t channels = 0;
+  int64_t height = 0;
+  int64_t width = 0;
+  // 1 = uint8 (0 is -1, 255 is 1), 4 = float32.
+  int bytes_per_element = 1;
+
+  int64_t elements() const { return channels * height * width; }
+};
+
+inline constexpr int64_t kImageHeaderBytes = 40;
+// Channels, height and width are at most this, so that their product fits everywhere.
+inline constexpr int64_t kLargestImageExtent = int64_t{1} << 15;
+
+bool LooksLikeImageFile(absl::string_view head);
+
+// The header of a file with this layout; `offset` is not looked at.
+std::string ImageFileHeader(const ImageLayout& layout);
+
+// Reads the header at the beginning of a file of `file_bytes` bytes. Errors begin with `source`.
+absl::StatusOr<ImageLayout> ParseImageHeader(absl::string_view head, int64_t file_bytes, absl::string_view source);
+
+// The layout of `bytes` bytes of raw images; `shape` is "HEIGHTxWIDTHxCHANNELS", `dtype` "uint8" or "float32". Errors
+// name what is wrong.
+absl::StatusOr<ImageLayout> LayoutOfRawImages(absl::string_view shape, absl::string_view dtype, int64_t bytes);
+
+}  // namespace weft::exec
+
+#endif  // WEFT_EXECUTOR_DATA_IMAGE_FORMAT_H_

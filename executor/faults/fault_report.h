@@ -1,0 +1,40 @@
+// What is written of a rank when a run fails: the reason, and what it did last.
+#ifndef WEFT_EXECUTOR_FAULTS_FAULT_REPORT_H_
+#define WEFT_EXECUTOR_FAULTS_FAULT_REPORT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "executor/interpreter/flight_recorder.h"
+#include "proto/program.pb.h"
+
+namespace weft::exec {
+
+// The action at an index of PreparedProgram.actions: prologue, body, epilogue. Null if the rank has none there.
+const Action* ActionAt(const Program& program, int rank, int64_t index);
+// All of the rank's.
+int64_t ActionCount(const Program& program, int rank);
+
+// "step 3, action 7 'F s1 m3'".
+std::string DescribeEntry(const Program& program, int rank, const FlightRecorder::Entry& entry);
+
+// JSON (docs/faults.md). `first`: the rank was the first to fail.
+std::string FaultReportJson(const Program& program, int rank, const absl::Status& reason, bool first,
+                            const FlightRecorder& flight);
+
+// The file of a rank: "run/weft-fault.json" and rank 3 give "run/weft-fault-3.json"; -1 stands for all of them, with a
+// '*'.
+std::string FaultFileOfRank(const std::string& path, int rank);
+
+// Where the files go if it is not said: with the checkpoints, else beside the trace, else into the working folder.
+std::string DefaultFaultFile(const std::string& checkpoint_directory, const std::string& trace_file);
+
+// Writes FaultReportJson to the rank's file, as a whole or not at all.
+absl::Status WriteFaultReport(const std::string& path, const Program& program, int rank, const absl::Status& reason,
+                              bool first, const FlightRecorder& flight);
+
+}  // namespace weft::exec
+
+#endif  // WEFT_EXECUTOR_FAULTS_FAULT_REPORT_H_

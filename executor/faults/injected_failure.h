@@ -1,0 +1,21 @@
+// Whether a failure that a test wants can come about: one that does not would look like a run that survives it.
+#ifndef WEFT_EXECUTOR_FAULTS_INJECTED_FAILURE_H_
+#define WEFT_EXECUTOR_FAULTS_INJECTED_FAILURE_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "executor/interpreter/interpreter.h"
+#include "proto/program.pb.h"
+
+namespace weft::exec {
+
+// InvalidArgument, naming what is allowed, unless the rank has the action and one of the run's `repetitions` is the
+// failure's; of a flipped bit, unless replicas are compared at its step or later, every `check_replicas` steps (0 =
+// never) up to `last_step`, which counts those of earlier runs.
+absl::Status CheckInjectedFailure(const Program& program, const InjectedFailure& failure, int64_t repetitions,
+                                  int64_t last_step, int64_t check_replicas);
+
+}  // namespace weft::exec
+
+#endif  // WEFT_EXECUTOR_FAULTS_INJECTED_FAILURE_H_

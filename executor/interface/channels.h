@@ -1,0 +1,52 @@
+// What tells the messages of a program apart: channels between two ranks, and the streams that communication is on
+// (rule P3).
+#ifndef WEFT_EXECUTOR_INTERFACE_CHANNELS_H_
+#define WEFT_EXECUTOR_INTERFACE_CHANNELS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/program.pb.h"
+
+namespace weft::exec {
+
+// (0, lane, direction, {skip}) of a transfer, or (1, 0, purpose, members) of a communicator.
+using ChannelKey = std::tuple<int, int, int, std::vector<int64_t>>;
+
+inline bool IsTransfer(const Action& action) { return action.kind() == SEND || action.kind() == RECV; }
+// A collective that is an action; those of segments are steps.
+inline bool IsCollective(const Action& action) {
+  return action.kind() == ALL_REDUCE || action.kind() == ALL_GATHER || action.kind() == REDUCE_SCATTER;
+}
+inline bool IsCompute(const Action& action) { return !IsTransfer(action) && !IsCollective(action); }
+inline bool IsCollective(const Step& step) { return step.stream() == COLLECTIVE; }
+
+ChannelKey TransferKey(const Action& action);
+ChannelKey CommunicatorKey(const Mesh& mesh, int rank, const Group& group, Purpose purpose);
+
+// Numbers the channels between `rank` and each peer: both ends see the same set of keys, so sorting it gives the same
+// numbers on both.
+class ChannelMap {
+ public:
+  ChannelMap(const Program& program, int rank, const Template& t);
+
+  // -1 if no action of the rank uses such a channel.
+  int Channel(int64_t peer, const ChannelKey& key) const;
+
+ private:
+  std::map<std::pair<int64_t, ChannelKey>, int> channels_;
+};
+
+// E.g. "send pipe=1 towards_loss lane 0", "p2p".
+std::string TransferStreamName(TransferStreams sharing, const Action& action);
+// E.g. "GRADIENT_SYNC over data,pipe=0+3".
+std::string CommunicatorName(const Group& group, Purpose purpose);
+
+}  // namespace weft::exec
+
+#endif  // WEFT_EXECUTOR_INTERFACE_CHANNELS_H_

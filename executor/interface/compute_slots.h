@@ -1,0 +1,92 @@
+// Compute slots (rule P3): ranks that share the cores of one host take turns, first ready first served.
+//
+// Passing a slot on costs a sleep and a wake of a thread, easily as much as a small step. So turns are not too short.
+#ifndef WEFT_EXECUTOR_INTERFACE_COMPUTE_SLOTS_H_
+#define WEFT_EXECUTOR_INTERFACE_COMPUTE_SLOTS_H_
+
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "executor/interface/transport.h"
+
+namespace weft::exec {
+
+// Shared by the rank threads of one process.
+class ComputeSlots {
+ public:
+  // `endpoints[i]` belongs to the rank with index i in this process; it is woken when a slot is granted.
+  ComputeSlots(int slots, std::vector<Endpoint*> endpoints)
+      : free_(slots),
+        endpoints_(std::move(endpoints)),
+        held_(endpoints_.size(), false),
+        since_ns_(endpoints_.size(), 0) {}
+
+  // Asks for a slot for a step that became ready at `ready_ns`; true if the rank has it now. Asking again while
+  // waiting is allowed and changes nothing.
+  bool Acquire(int rank, int64_t ready_ns) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (held_[rank]) return true;
+    if (free_ > 0 && waiting_.empty()) {
+      --free_;
+      held_[rank] = true;
+      since_ns_[rank] = MonotonicNanoseconds();
+      return true;
+    }
+    for (const auto& [ready, waiter] : waiting_) {
+      if (waiter == rank) return false;
+    }
+    waiting_.insert({ready_ns, rank});
+    return false;
+  }
+
+  // Whether the rank, which holds a slot and has a step ready, goes on with it: its turn is not over, or nobody waits
+  // and it begins another turn at once.
+  bool Keep(int rank) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const int64_t now = MonotonicNanoseconds();
+    if (now - since_ns_[rank] < kTurnNs) return true;
+    if (!waiting_.empty()) return false;
+    since_ns_[rank] = now;
+    return true;
+  }
+
+  // Gives the slot to the rank whose step has been ready for longest.
+  void Release(int rank) {
+    Endpoint* next = nullptr;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (!held_[rank]) return;
+      held_[rank] = false;
+      if (waiting_.empty()) {
+        ++free_;
+      } else {
+        const int waiter = waiting_.begin()->second;
+        waiting_.erase(waiting_.begin());
+        held_[waiter] = true;
+        since_ns_[waiter] = MonotonicNanoseconds();
+        next = endpoints_[waiter];
+      }
+    }
+    if (next != nullptr) next->Wake();
+  }
+
+  // How long a rank may go on while others wait: Cluster.compute_turn_seconds of this machine.
+  static constexpr int64_t kTurnNs = 500 * 1000;
+
+ private:
+  std::mutex mutex_;
+  int free_;
+  std::vector<Endpoint*> endpoints_;
+  std::vector<bool> held_;
+  // When the rank got the slot that it holds.
+  std::vector<int64_t> since_ns_;
+  // (ready time, rank).
+  std::set<std::pair<int64_t, int>> waiting_;
+};
+
+}  // namespace weft::exec
+
+#endif  // WEFT_EXECUTOR_INTERFACE_COMPUTE_SLOTS_H_

@@ -1,0 +1,211 @@
+// The interpreter of one rank's program. Internal to interpreter*.cc.
+#ifndef WEFT_EXECUTOR_INTERPRETER_INTERPRETER_IMPL_H_
+#define WEFT_EXECUTOR_INTERPRETER_INTERPRETER_IMPL_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "executor/interface/backend.h"
+#include "executor/interface/transport.h"
+#include "executor/interpreter/device_run.h"
+#include "executor/interpreter/event_recorder.h"
+#include "executor/interpreter/interpreter.h"
+#include "executor/interpreter/posted_transfers.h"
+#include "executor/interpreter/repetition_votes.h"
+#include "executor/interpreter/step_results.h"
+#include "executor/interpreter/stream_heads.h"
+#include "executor/program/prepared_program.h"
+#include "proto/program.pb.h"
+#include "proto/trace.pb.h"
+
+namespace weft::exec {
+
+class Interpreter::Impl {
+ public:
+  Impl(const Program& program, Endpoint* endpoint, Backend* backend, const InterpreterOptions& options,
+       std::unique_ptr<PreparedProgram> prepared)
+      : program_(program),
+        endpoint_(*endpoint),
+        backend_(*backend),
+        options_(options),
+        prepared_(std::move(prepared)),
+        votes_(*endpoint, options.stop, program.post_validation() ? 2 : 1),
+        results_(program, *prepared_, endpoint->rank(), options.check_finite, options.on_step),
+        streams_(*prepared_),
+        transfers_(*prepared_, *endpoint) {}
+
+  // Before anything is run.
+  absl::Status Prepare(ComputeDevice& device);
+
+  // Runs `count` more repetitions of a list, to their end.
+  absl::StatusOr<int64_t> RunList(ActionList list, int64_t first_step, int64_t count);
+
+  // Asks all ranks whether to stop, and waits for the answer.
+  absl::StatusOr<bool> VoteNow();
+
+  const Program& program() const { return program_; }
+  Endpoint& endpoint() { return endpoint_; }
+  const InterpreterOptions& options() const { return options_; }
+  const std::vector<StepResult>& results() const { return results_.all(); }
+  int64_t steps_executed() const { return steps_executed_; }
+
+  RankTrace TakeTrace() const { return events_.Trace(*prepared_, endpoint_.rank(), options_.trace_epoch_ns); }
+
+ private:
+  int64_t ActionsOfBody() const {
+    int64_t count = 0;
+    for (const PreparedAction& action : prepared_->actions) count += action.list == kBodyList;
+    return count;
+  }
+
+  // A dynamic loss scale as it is now.
+  absl::StatusOr<double> LossScale() const {
+    if (device_ != nullptr) return device_->LossScaleNow();
+    const double* scale = prepared_->figures.loss_scale;
+    return scale != nullptr ? *scale : 0;
+  }
+
+  // How far the streams may go.
+  void Allow() {
+    streams_.Allow(device_ != nullptr ? std::min(votes_.allowed(), device_->allowed()) : votes_.allowed());
+  }
+
+  // Whether the times of a repetition's steps are wanted.
+  bool Traces(int64_t repetition) const {
+    return tracing_ && (streams_.list() != kBodyList || repetition < options_.trace_repetitions);
+  }
+
+  bool Busy() const { return steps_left_ > 0 || votes_.open() || (device_ != nullptr && !device_->all_over()); }
+
+  // Sleeps until something may have happened; whether this rank's transfers have got on.
+  absl::StatusOr<bool> Sleep(int64_t quiet_since);
+
+  // What has ended on the device; whether anything has.
+  absl::StatusOr<bool> LookAtDevice();
+
+  absl::Status Drive();
+
+  // Moves all that can be moved without waiting on a transfer or copy stream; whether anything moved.
+  absl::StatusOr<bool> AdvanceStream(size_t index);
+
+  // Posts the members of a group that is ready, all at once, and looks for those that have ended. A member is not held
+  // up by its partner's group: that changes times, never results.
+  absl::StatusOr<bool> AdvanceGroup(int index);
+
+  // On an asynchronous device: all members start behind all that any of them waits for.
+  absl::Status JoinGroup(const PreparedGroup& group);
+
+  absl::Status BeginStep(PreparedStep& step, int64_t repetition) {
+    return device_ != nullptr ? device_->BeginStep(step, Traces(repetition)) : absl::OkStatus();
+  }
+
+  // Runs at most one compute step, so that transfers are looked at between two.
+  absl::StatusOr<bool> AdvanceCompute();
+
+  // Whether a compute step could run now.
+  bool ComputeReady() const {
+    if (queue_ >= 0) return streams_.Ready(queue_);
+    return streams_.HeadOf(0).ready || streams_.HeadOf(prepared_->backward_queue).ready;
+  }
+
+  // Rule P6: by what is really over, so on an asynchronous device when the action before has ended there.
+  absl::StatusOr<int> ChooseQueue();
+
+  absl::Status RunKernel(const PreparedStream& stream, StreamState& state, const StreamStep& head,
+                         PreparedAction& action);
+
+  // Goes over steps at the head of the stream that rule P15 leaves out of the run; whether there were any.
+  absl::StatusOr<bool> SkipLeftOut(size_t stream_index);
+
+  // Whether it is not known yet if the stream's head is left out: on an asynchronous device the VALIDATE that says so
+  // may have been enqueued and not be over.
+  bool AwaitsVerdict(size_t stream_index) const;
+
+  absl::Status Next(size_t stream_index) {
+    const int64_t repetition = streams_[stream_index].repetition;
+    streams_.Next(stream_index);
+    if (device_ == nullptr || streams_[stream_index].repetition == repetition) return absl::OkStatus();
+    return device_->EndRepetition(stream_index, repetition);
+  }
+
+  absl::Status EndStep(size_t stream_index, const StreamStep& head, int64_t start_ns, int64_t end_ns);
+
+  absl::Status RecordStep(size_t stream_index, int64_t repetition, const StreamStep& step, int64_t start_ns,
+                          int64_t end_ns);
+
+  absl::Status StepDone(size_t stream_index, int64_t repetition, const StreamStep& step, int64_t end_ns);
+
+  // The action is finished in `repetition`.
+  void Finish(PreparedAction& action, int64_t repetition);
+
+  // A step of the action begins, the first on its stream.
+  absl::Status Begin(const PreparedAction& action, int64_t repetition);
+
+  // Whether the vote went on: this rank begins it when it has finished a repetition after which it does not know yet.
+  // One without actions still takes part.
+  absl::StatusOr<bool> AdvanceVote();
+
+  int32_t IndexOf(const PreparedAction& action) const {
+    return static_cast<int32_t>(&action - prepared_->actions.data());
+  }
+
+  // Whether a transfer or collective of this rank is under way.
+  bool AnyActive() const {
+    for (size_t i = 0; i < streams_.size(); ++i) {
+      if (streams_[i].active) return true;
+    }
+    return false;
+  }
+
+  // Nothing has happened on this rank since `since_ns`; moved on where an asynchronous device has got on nevertheless.
+  absl::Status CheckQuiet(int64_t& since_ns);
+
+  const Program& program_;
+  Endpoint& endpoint_;
+  Backend& backend_;
+  const InterpreterOptions options_;
+  std::unique_ptr<PreparedProgram> prepared_;
+  // What PreparedStep.run points to.
+  std::vector<std::unique_ptr<StepRun>> runs_;
+  RepetitionVotes votes_;
+  StepResults results_;
+  StreamHeads streams_;
+  PostedTransfers transfers_;
+  // The stream that the action being computed is on: 0, or in a message-driven program one of the queues, -1 = none.
+  int queue_ = 0;
+  bool holds_slot_ = false;
+  EventRecorder events_;
+  // Null on a synchronous device: there a step that is done is over.
+  std::unique_ptr<DeviceRun> device_;
+  uint32_t since_look_ = 0;
+  // Repetitions of the body below this are known to Deadlines to be over.
+  int64_t told_over_ = 0;
+  // When the quiet time began in which the device was asked how far it is.
+  int64_t asked_in_ = 0;
+  // Runs of the epilogue so far.
+  int64_t epilogues_ = 0;
+  // Actions of each repetition of this RunList that are not finished.
+  std::vector<int64_t> left_;
+
+  // The first of the list that is run.
+  int64_t first_repetition_ = 0;
+  bool tracing_ = false;
+  // Repetitions of this list.
+  int64_t traced_ = 0;
+  // Of the body, over all RunList calls that are over.
+  int64_t body_repetitions_ = 0;
+  int64_t steps_left_ = 0;
+  int64_t steps_executed_ = 0;
+  // Something finished that a step on another stream may have waited for.
+  bool unblocked_ = false;
+};
+
+}  // namespace weft::exec
+
+#endif  // WEFT_EXECUTOR_INTERPRETER_INTERPRETER_IMPL_H_

@@ -1,0 +1,86 @@
+// What started this process and what it is in its job: --bootstrap. docs/launch.md says how to start jobs.
+#ifndef WEFT_EXECUTOR_JOB_BOOTSTRAP_H_
+#define WEFT_EXECUTOR_JOB_BOOTSTRAP_H_
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace weft::exec {
+
+enum class Bootstrap {
+  kAuto,   // of a process: not decided yet
+  kNone,   // one process runs the whole job
+  kLocal,  // a process per rank on this node, started by weft-run itself (launch_local.h)
+  kEnv,    // RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, with GPUs LOCAL_RANK: torchrun, Kubernetes
+  kMpi,    // mpirun, or srun --mpi=pmix
+};
+absl::string_view BootstrapName(Bootstrap bootstrap);
+
+// The value of an environment variable; nullopt if it is not set.
+using Environment = std::function<std::optional<std::string>(const char*)>;
+Environment ProcessEnvironment();
+
+// What launchers set. An MPI launcher's variables are those of Open MPI's mpirun, or of PMIx with Slurm's.
+struct LaunchedAs {
+  Bootstrap bootstrap = Bootstrap::kNone;
+  int rank = 0;
+  int size = 0;  // 0: no launcher
+  // Its number among the processes of its node, which only GPUs need (CheckLocalRank).
+  std::optional<int> local_rank;
+};
+
+// What the environment says of this process: kLocal where weft-run's own launcher started it, else kMpi, else kEnv
+// where RANK and WORLD_SIZE are both set, else kNone. `wanted` other than kAuto asks for that launcher only;
+// InvalidArgument names every variable that is missing or wrong. kLocal is what a process is that has been started so;
+// where it is still to start the others, the answer is kNone.
+absl::StatusOr<LaunchedAs> FindLauncher(Bootstrap wanted, const Environment& environment);
+
+// InvalidArgument, naming the variable, if the launcher has not told this process its number among those of its node:
+// each of them takes the GPU of that number.
+absl::Status CheckLocalRank(Bootstrap bootstrap, const Environment& environment);
+
+// What --bootstrap said, for RankFromLauncher() (transport.h). Set by main, before any transport is opened.
+void SetBootstrap(Bootstrap wanted);
+Bootstrap WantedBootstrap();
+
+// Becomes true when this process is asked to stop; while it waits for the others at the start it gives up then. Set by
+// main, before any transport is opened; null = nobody asks.
+void SetStopFlag(const std::atomic<bool>* stop);
+const std::atomic<bool>* StopFlag();
+
+// Where the processes of a job meet.
+struct Rendezvous {
+  LaunchedAs process;
+  std::string host;  // MASTER_ADDR
+  // Of the store. MASTER_PORT; one above it where torchrun's own store has that (TORCHELASTIC_USE_AGENT_STORE=True);
+  // WEFT_STORE_PORT goes before both.
+  int port = 0;
+  std::string secret;  // WEFT_JOB_SECRET, at least 16 characters
+  // WEFT_RENDEZVOUS_TIMEOUT in seconds: how long to wait for the others at the start.
+  std::chrono::nanoseconds timeout = std::chrono::seconds(300);
+  // Given by the local launcher: the store's listening socket (rank 0) and shared memory for notes; -1 = none.
+  int listener_fd = -1;
+  int notes_fd = -1;
+  // StopFlag().
+  const std::atomic<bool>* stop = nullptr;
+};
+
+// InvalidArgument names every variable that is missing or wrong, those of FindLauncher among them.
+absl::StatusOr<Rendezvous> FindRendezvous(Bootstrap wanted, const Environment& environment);
+
+// Set for its processes by the local launcher, beside those of kEnv: its process id, and the two descriptors.
+inline constexpr char kLocalLauncherVariable[] = "WEFT_LOCAL_LAUNCHER";
+inline constexpr char kListenerVariable[] = "WEFT_STORE_LISTENER";
+inline constexpr char kNotesVariable[] = "WEFT_NOTES";
+inline constexpr char kSecretVariable[] = "WEFT_JOB_SECRET";
+
+}  // namespace weft::exec
+
+#endif  // WEFT_EXECUTOR_JOB_BOOTSTRAP_H_

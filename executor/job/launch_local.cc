@@ -1,0 +1,292 @@
+#include "executor/job/launch_local.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "executor/job/bootstrap.h"
+#include "executor/job/handshake.h"
+#include "executor/job/store.h"
+#include "executor/job/tcp_socket.h"
+#include "executor/platform/monotonic_clock.h"
+#include "proto/util/status.h"
+
+namespace weft::exec {
+namespace {
+
+constexpr int64_t kSecond = int64_t{1000} * 1000 * 1000;
+// The others' time to notice that a rank has died and to say so, or that one has failed and said so itself; and to end
+// when they are asked to.
+constexpr int64_t kAfterDeath = 5 * kSecond;
+constexpr int64_t kAfterFailure = 3 * kSecond;
+constexpr int64_t kAfterRequest = 5 * kSecond / 2;
+// After the same signal again, which ends whoever can take it at once.
+constexpr int64_t kAfterAgain = kSecond;
+// One attempt to tell the others that a rank has died before it met them.
+constexpr std::chrono::milliseconds kAttempt(300);
+constexpr int kPassedOn[] = {SIGUSR1, SIGTERM, SIGINT, SIGHUP};
+constexpr int kMostRanks = 1024;
+// Exit status of a rank that has noticed the death of another (docs/faults.md).
+constexpr int kAnotherDied = 4;
+// Of notes (transports/tcp.cc), per rank.
+constexpr size_t kNoteBytes = 16;
+
+// In messages.
+constexpr size_t kMostNamed = 8;
+
+// Whether a process takes no signal but SIGKILL: the state in its /proc/PID/stat, behind the name in parentheses.
+bool IsStopped(pid_t process) {
+  std::ifstream file(absl::StrCat("/proc/", process, "/stat"));
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const size_t name_end = text.rfind(") ");
+  return name_end != std::string::npos && name_end + 2 < text.size() &&
+         (text[name_end + 2] == 'T' || text[name_end + 2] == 't');
+}
+
+struct Child {
+  pid_t process = -1;
+  bool ended = false;
+};
+
+class Launcher {
+ public:
+  explicit Launcher(const LocalLaunch& launch) : launch_(launch), children_(launch.ranks) {
+    sigemptyset(&waited_);
+    sigaddset(&waited_, SIGCHLD);
+    for (int signal : kPassedOn) sigaddset(&waited_, signal);
+    sigprocmask(SIG_BLOCK, &waited_, &before_);
+  }
+  ~Launcher() {
+    Tell(SIGKILL);
+    for (Child& child : children_) {
+      if (child.process > 0 && !child.ended) waitpid(child.process, nullptr, 0);
+    }
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+  absl::Status Start() {
+    WEFT_ASSIGN_OR_RETURN(const std::vector<SocketAddress> loopback, ResolveHost("127.0.0.1", 0));
+    WEFT_ASSIGN_OR_RETURN(const Socket listener, ListenOn(loopback[0]));
+    WEFT_ASSIGN_OR_RETURN(const SocketAddress address, LocalAddress(listener));
+    const Socket notes(memfd_create("weft notes", MFD_CLOEXEC));
+    if (!notes.open() || ftruncate(notes.fd(), static_cast<off_t>(kNoteBytes) * launch_.ranks) != 0) {
+      return absl::ResourceExhaustedError(absl::StrCat("--bootstrap=local: no memory: ", std::strerror(errno)));
+    }
+    WEFT_ASSIGN_OR_RETURN(const Nonce secret, RandomNonce());
+    port_ = address.port();
+    secret_ = absl::BytesToHexString(absl::string_view(secret.data(), secret.size()));
+    const std::pair<const char*, std::string> common[] = {
+        {"WORLD_SIZE", absl::StrCat(launch_.ranks)},
+        {"MASTER_ADDR", "127.0.0.1"},
+        {"MASTER_PORT", absl::StrCat(address.port())},
+        {"WEFT_STORE_PORT", absl::StrCat(address.port())},
+        {kSecretVariable, secret_},
+        {kLocalLauncherVariable, absl::StrCat(getpid())},
+        {kNotesVariable, absl::StrCat(notes.fd())},
+    };
+    for (int rank = 0; rank < launch_.ranks; ++rank) {
+      const pid_t self = getpid();
+      const pid_t process = fork();
+      if (process < 0) {
+        return absl::ResourceExhaustedError(absl::StrCat("--bootstrap=local: cannot start a process for rank ", rank,
+                                                         " of ", launch_.ranks, ": ", std::strerror(errno)));
+      }
+      if (process > 0) {
+        children_[rank].process = process;
+        continue;
+      }
+      // In the child. If the launcher has died before the kernel was told, it is another's child by now.
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != self) _exit(1);
+      // A terminal's Ctrl-C comes through the launcher, once.
+      setpgid(0, 0);
+      for (const auto& [name, value] : common) setenv(name, value.c_str(), 1);
+      setenv("RANK", absl::StrCat(rank).c_str(), 1);
+      setenv("LOCAL_RANK", absl::StrCat(rank).c_str(), 1);
+      unsetenv(kListenerVariable);
+      fcntl(notes.fd(), F_SETFD, 0);
+      if (rank == 0) {
+        fcntl(listener.fd(), F_SETFD, 0);
+        setenv(kListenerVariable, absl::StrCat(listener.fd()).c_str(), 1);
+      }
+      sigprocmask(SIG_SETMASK, &before_, nullptr);
+      std::vector<std::string> words = launch_.arguments;
+      std::vector<char*> argv;
+      for (std::string& word : words) argv.push_back(word.data());
+      argv.push_back(nullptr);
+      execv("/proc/self/exe", argv.data());
+      const std::string text =
+          absl::StrCat("weft run: --bootstrap=local: cannot start rank ", rank, ": ", std::strerror(errno), "\n");
+      [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+      _exit(127);
+    }
+    return absl::OkStatus();
+  }
+
+  int Watch() {
+    while (alive() > 0) {
+      timespec timeout = {.tv_sec = 1, .tv_nsec = 0};
+      if (next_ns_.has_value()) {
+        const int64_t left = std::clamp<int64_t>(*next_ns_ - MonotonicNanoseconds(), 0, kSecond);
+        timeout = {.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
+      }
+      const int signal = sigtimedwait(&waited_, nullptr, &timeout);
+      if (signal > 0 && signal != SIGCHLD) PassOn(signal);
+      Reap();
+      if (unmet_rank_ >= 0 && !said_ && !asked_) TellTheOthers();
+      if (next_ns_.has_value() && MonotonicNanoseconds() >= *next_ns_) Escalate();
+    }
+    // A rank that a signal has ended says nothing, so another does; if there is none, it is said here.
+    if (killed_rank_ >= 0 && !said_ && launch_.on_message) launch_.on_message(HowItDied());
+    return first_;
+  }
+
+ private:
+  int alive() const {
+    return static_cast<int>(std::count_if(children_.begin(), children_.end(),
+                                          [](const Child& child) { return child.process > 0 && !child.ended; }));
+  }
+
+  void Tell(int signal, int first = 0) {
+    for (int rank = first; rank < launch_.ranks; ++rank) {
+      const Child& child = children_[rank];
+      if (child.process > 0 && !child.ended) kill(child.process, signal);
+    }
+  }
+
+  void PassOn(int signal) {
+    // Of whoever did not ask for more than a stop.
+    again_ = again_ || (signal == passed_on_ && signal != SIGUSR1);
+    passed_on_ = signal;
+    Tell(signal);
+    if (again_) next_ns_ = std::min(next_ns_.value_or(INT64_MAX), MonotonicNanoseconds() + kAfterAgain);
+  }
+
+  void Reap() {
+    for (int rank = 0; rank < launch_.ranks; ++rank) {
+      Child& child = children_[rank];
+      int status = 0;
+      if (child.ended || waitpid(child.process, &status, WNOHANG) != child.process) continue;
+      child.ended = true;
+      const bool killed = WIFSIGNALED(status);
+      const int code = killed ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      if (code == 0) continue;
+      if (again_ && killed) {
+        if (first_ == 0) first_ = 128 + passed_on_;
+        continue;
+      }
+      // What ends with a status of its own has said why, or knows that another does.
+      if (!killed && !asked_) said_ = true;
+      if (first_ != 0) {
+        // Who has noticed a death may be seen to end before the one that died.
+        if (first_ == kAnotherDied && killed && !asked_ && WTERMSIG(status) != SIGTERM &&
+            WTERMSIG(status) != passed_on_) {
+          first_ = code;
+        }
+        continue;
+      }
+      first_ = code;
+      // That of a signal which was passed on surprises nobody.
+      if (killed && WTERMSIG(status) != passed_on_) killed_rank_ = unmet_rank_ = rank;
+      next_ns_ = MonotonicNanoseconds() + (killed ? kAfterDeath : kAfterFailure);
+      // What has been said is not to be said again by others that have found the same. Rank 0 would answer.
+      if (!killed) Tell(SIGTERM, /*first=*/1);
+    }
+  }
+
+  std::string HowItDied() const {
+    return absl::StrCat("rank ", killed_rank_, " (process ", children_[killed_rank_].process, ") was killed by signal ",
+                        first_ - 128, " (", strsignal(first_ - 128), ")");
+  }
+
+  // If the ranks have not met yet, the others wait for the one that has died. It is told in its name: the store refuses
+  // that where the rank has been there, and has noticed its death then.
+  void TellTheOthers() {
+    const StoreOptions options = {.size = launch_.ranks, .secret = secret_};
+    absl::StatusOr<std::unique_ptr<StoreClient>> store = absl::UnavailableError("rank 0 serves it");
+    if (unmet_rank_ > 0) store = StoreClient::Connect("127.0.0.1", port_, unmet_rank_, options, kAttempt);
+    if (store.ok()) {
+      said_ = true;
+      if ((*store)->Fail(absl::AbortedError(HowItDied())).ok() && launch_.on_message) launch_.on_message(HowItDied());
+    }
+    // Until rank 0 serves.
+    if (!absl::IsDeadlineExceeded(store.status())) unmet_rank_ = -1;
+  }
+
+  // The job is over, and some processes are not.
+  void Escalate() {
+    if (again_ && !asked_) SayWhoDidNotAnswer();
+    Tell(asked_ || again_ ? SIGKILL : SIGTERM);
+    asked_ = true;
+    next_ns_ = MonotonicNanoseconds() + kAfterRequest;
+  }
+
+  void SayWhoDidNotAnswer() const {
+    std::vector<std::string> names;
+    for (int rank = 0; rank < launch_.ranks; ++rank) {
+      const Child& child = children_[rank];
+      if (child.process <= 0 || child.ended) continue;
+      names.push_back(absl::StrCat("rank ", rank, " (process ", child.process,
+                                   IsStopped(child.process) ? ", stopped by a signal)" : ")"));
+    }
+    if (names.empty() || !launch_.on_message) return;
+    const size_t more = names.size() - std::min(names.size(), kMostNamed);
+    names.resize(names.size() - more);
+    launch_.on_message(absl::StrCat(absl::StrJoin(names, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "",
+                                    names.size() + more == 1 ? " does" : " do", " not answer ", strsignal(passed_on_),
+                                    " (signal ", passed_on_, ") the second time; killed"));
+  }
+
+  const LocalLaunch& launch_;
+  std::vector<Child> children_;
+  sigset_t waited_, before_;
+  // Exit status of the first that failed, and its rank if a signal of others ended it.
+  int first_ = 0;
+  int killed_rank_ = -1;
+  // The same, as long as the others may not know.
+  int unmet_rank_ = -1;
+  std::string secret_;
+  int port_ = 0;
+  bool said_ = false;
+  int passed_on_ = 0;
+  // It came twice: nothing is waited for any more.
+  bool again_ = false;
+  // When more is done about those that have not ended.
+  std::optional<int64_t> next_ns_;
+  bool asked_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<int> LaunchLocal(const LocalLaunch& launch) {
+  if (access("/proc/self/exe", X_OK) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--bootstrap=local: cannot find this program itself: /proc/self/exe: ", std::strerror(errno)));
+  }
+  if (launch.ranks < 1 || launch.ranks > kMostRanks || launch.arguments.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("--bootstrap=local starts one process per rank on this node: ",
+                                                   launch.ranks, " ranks; allowed: 1 to ", kMostRanks));
+  }
+  Launcher launcher(launch);
+  WEFT_RETURN_IF_ERROR(launcher.Start());
+  return launcher.Watch();
+}
+
+}  // namespace weft::exec

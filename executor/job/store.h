@@ -1,0 +1,104 @@
+// The rendezvous store: where the processes of a job find each other. Rank 0 serves it on MASTER_ADDR:MASTER_PORT, on
+// that address alone; every rank, rank 0 too, is a client. Connections prove themselves first (handshake.h); messages
+// are bounded (store_message.h).
+//
+// A job that cannot start ends for all at once: what the first rank fails for (StoreClient::Fail, a connection that is
+// lost) answers whatever the others ask for, now and later. One rank is to say it: the one that failed, or rank 0 for
+// one that is gone. The others' errors are marked (told_elsewhere.h).
+#ifndef WEFT_EXECUTOR_JOB_STORE_H_
+#define WEFT_EXECUTOR_JOB_STORE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "executor/job/store_message.h"
+#include "executor/job/tcp_socket.h"
+
+namespace weft::exec {
+
+struct StoreOptions {
+  int size = 1;
+  std::string secret;
+  // Time for a connection to prove itself, and for a message that has begun to be whole.
+  std::chrono::nanoseconds patience = std::chrono::seconds(10);
+  // Of the server: what rank 0 has failed for before it served.
+  absl::Status failure = {};
+};
+
+class StoreServer {
+ public:
+  // Serves until it is destroyed, in a thread of its own.
+  static absl::StatusOr<std::unique_ptr<StoreServer>> Start(Socket listener, const StoreOptions& options);
+  // On `host` alone, which is an address of this machine.
+  static absl::StatusOr<std::unique_ptr<StoreServer>> Listen(const std::string& host, int port,
+                                                             const StoreOptions& options);
+  ~StoreServer();
+
+  const SocketAddress& address() const;
+
+  // Until all ranks but rank 0, whose thread this is, have said goodbye. DeadlineExceeded names those that have not.
+  absl::Status WaitForAll(std::chrono::nanoseconds timeout);
+  // After a failure: until those that are here know it.
+  void WaitForThoseHere(std::chrono::nanoseconds timeout);
+  // Ranks that have not come.
+  std::vector<int> Absent() const;
+
+ private:
+  class Serving;
+  explicit StoreServer(std::unique_ptr<Serving> serving);
+  std::unique_ptr<Serving> serving_;
+};
+
+// One rank's connection. Used by one thread. Errors say which ranks are missing, where that is why.
+class StoreClient {
+ public:
+  // Tries until `timeout` is over: the server may start later. `go_on` is asked in this and all later calls; its error
+  // ends them.
+  static absl::StatusOr<std::unique_ptr<StoreClient>> Connect(const std::string& host, int port, int rank,
+                                                              const StoreOptions& options,
+                                                              std::chrono::nanoseconds timeout,
+                                                              std::function<absl::Status()> go_on = {});
+  // Tells the server that this rank needs it no more.
+  ~StoreClient();
+
+  absl::Status Set(absl::string_view key, absl::string_view value);
+  // NotFound if it is not set.
+  absl::StatusOr<std::string> Get(absl::string_view key);
+  // Waits until it is set. DeadlineExceeded names ranks that never came.
+  absl::StatusOr<std::string> Wait(absl::string_view key, std::chrono::nanoseconds timeout);
+  // Waits until all ranks have called it with this name, each once. DeadlineExceeded names those that did not.
+  absl::Status Barrier(absl::string_view name, std::chrono::nanoseconds timeout);
+  // Tells the others that this rank cannot go on; `status` is not Ok. Ok if it is for this rank to say so, else what
+  // the job has failed for before, or that the store is lost.
+  absl::Status Fail(const absl::Status& status);
+  // What the job has failed for so far.
+  absl::Status Check();
+
+  // This machine's address as the store sees it.
+  absl::StatusOr<SocketAddress> local_address() const { return LocalAddress(socket_); }
+  int fd() const { return socket_.fd(); }
+
+ private:
+  StoreClient(Socket socket, std::string server, std::function<absl::Status()> go_on)
+      : socket_(std::move(socket)), server_(std::move(server)), go_on_(std::move(go_on)) {}
+  absl::StatusOr<std::string> Ask(const StoreRequest& request);
+  absl::Status Send(const StoreRequest& request, const Until& until);
+  absl::StatusOr<std::string> Receive(const Until& until);
+  absl::Status Lost(const absl::Status& status, const Until& until) const;
+
+  Socket socket_;
+  const std::string server_;
+  const std::function<absl::Status()> go_on_;
+  StoreMessageReader reader_;
+};
+
+}  // namespace weft::exec
+
+#endif  // WEFT_EXECUTOR_JOB_STORE_H_

@@ -1,0 +1,147 @@
+// The store as a rank sees it.
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "executor/job/handshake.h"
+#include "executor/job/store.h"
+#include "executor/job/told_elsewhere.h"
+#include "executor/platform/monotonic_clock.h"
+#include "proto/util/status.h"
+
+namespace weft::exec {
+namespace {
+
+constexpr int64_t kMillisecond = 1000000;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Connect(const std::string& host, int port, int rank,
+                                                                  const StoreOptions& options,
+                                                                  std::chrono::nanoseconds timeout,
+                                                                  std::function<absl::Status()> go_on) {
+  const int64_t deadline = MonotonicNanoseconds() + timeout.count();
+  auto pause = std::chrono::milliseconds(10);
+  absl::Status last = absl::UnavailableError("nobody answers");
+  std::string tried;
+  do {
+    const absl::StatusOr<std::vector<SocketAddress>> addresses = ResolveHost(host, port);
+    last = addresses.status();
+    if (addresses.ok()) {
+      tried = absl::StrCat(
+          "; tried ", absl::StrJoin(*addresses, " and ",
+                                    [](std::string* out, const SocketAddress& each) { out->append(each.ToString()); }));
+    }
+    for (size_t i = 0; addresses.ok() && i < addresses->size(); ++i) {
+      const SocketAddress& address = (*addresses)[i];
+      const std::string server = absl::StrCat("the store at ", address.ToString());
+      // Not all of the time for one attempt: who does not answer now may be started again.
+      const Until attempt(std::min(deadline, MonotonicNanoseconds() + options.patience.count()), go_on);
+      absl::StatusOr<Socket> socket = ConnectTo(address, attempt);
+      last = socket.status();
+      WEFT_RETURN_IF_ERROR(attempt.GoesOn());
+      if (!last.ok()) continue;
+      SetForMessages(*socket);
+      last = ProveToServer(*socket, server, options.secret, Purpose::kStore, rank, options.size, attempt);
+      if (last.ok()) return std::unique_ptr<StoreClient>(new StoreClient(*std::move(socket), server, go_on));
+      WEFT_RETURN_IF_ERROR(attempt.GoesOn());
+      // Trying again changes nothing.
+      if (absl::IsPermissionDenied(last) || absl::IsFailedPrecondition(last)) return last;
+    }
+    WEFT_RETURN_IF_ERROR(SleepWithin(pause, {deadline, go_on}));
+    pause = std::min(pause * 2, std::chrono::milliseconds(500));
+  } while (MonotonicNanoseconds() < deadline);
+  return absl::DeadlineExceededError(absl::StrCat("rank ", rank, ": no store at MASTER_ADDR=", host, ", port ", port,
+                                                  " within ", std::chrono::duration<double>(timeout).count(), " s (",
+                                                  std::string(last.message()), tried,
+                                                  "); rank 0 serves it: was it started, and on that machine?"));
+}
+
+StoreClient::~StoreClient() {
+  (void)SendAll(socket_, WithLength(EncodeStoreRequest({.operation = StoreOperation::kLeave})),
+                MonotonicNanoseconds() + int64_t{1000} * kMillisecond);
+}
+
+absl::Status StoreClient::Send(const StoreRequest& request, const Until& until) {
+  const std::string message = EncodeStoreRequest(request);
+  if (message.size() > kMostStoreMessageBytes || request.key.size() > kMostStoreKeyBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("a message of ", message.size(), " bytes with a key of ",
+                                                   request.key.size(), "; allowed: ", kMostStoreMessageBytes, " and ",
+                                                   kMostStoreKeyBytes));
+  }
+  return Lost(SendAll(socket_, WithLength(message), until), until);
+}
+
+absl::Status StoreClient::Lost(const absl::Status& status, const Until& until) const {
+  if (status.ok()) return status;
+  WEFT_RETURN_IF_ERROR(until.GoesOn());
+  return absl::Status(status.code(),
+                      absl::StrCat(server_, ", which rank 0 serves, is lost: ", std::string(status.message())));
+}
+
+absl::StatusOr<std::string> StoreClient::Receive(const Until& until) {
+  std::string reply;
+  while (!reader_.Next(&reply)) {
+    // As much as is missing at least: byte for byte would be slow, and no more follows than is read here.
+    char bytes[4096];
+    WEFT_RETURN_IF_ERROR(Lost(RecvAll(socket_, bytes, 1, until), until));
+    const ssize_t more = recv(socket_.fd(), bytes + 1, sizeof bytes - 1, 0);
+    WEFT_RETURN_IF_ERROR(Lost(reader_.Append(absl::string_view(bytes, 1 + std::max<ssize_t>(more, 0))), until));
+  }
+  return DecodeStoreReply(reply);
+}
+
+absl::StatusOr<std::string> StoreClient::Ask(const StoreRequest& request) {
+  // The server says why it is late, unless it is gone itself.
+  const Until until(MonotonicNanoseconds() + (static_cast<int64_t>(request.timeout_ms) + 10000) * kMillisecond, go_on_);
+  WEFT_RETURN_IF_ERROR(Send(request, until));
+  return Receive(until);
+}
+
+absl::Status StoreClient::Fail(const absl::Status& status) {
+  // Whatever the caller was waiting for: this is still to be told.
+  const Until until(MonotonicNanoseconds() + int64_t{5000} * kMillisecond);
+  WEFT_RETURN_IF_ERROR(Send({.operation = StoreOperation::kFail, .value = EncodeFailure(status)}, until));
+  absl::StatusOr<std::string> reply = Receive(until);
+  // The reply to what was under way has crossed this on its way: one, as requests are made one after the other. Of a
+  // connection that is lost there are no more.
+  const bool crossed = reply.ok() ? *reply != kSayIt : !ReportedElsewhere(reply.status());
+  if (crossed && MonotonicNanoseconds() < until.deadline_ns) reply = Receive(until);
+  if (reply.ok() && *reply != kSayIt) {
+    return absl::InternalError(absl::StrCat(server_, " does not answer a failure as it should"));
+  }
+  return reply.status();
+}
+
+absl::Status StoreClient::Check() {
+  const absl::Status status = Get("weft").status();
+  return absl::IsNotFound(status) && !ReportedElsewhere(status) ? absl::OkStatus() : status;
+}
+
+absl::Status StoreClient::Set(absl::string_view key, absl::string_view value) {
+  return Ask({.operation = StoreOperation::kSet, .key = std::string(key), .value = std::string(value)}).status();
+}
+
+absl::StatusOr<std::string> StoreClient::Get(absl::string_view key) {
+  return Ask({.operation = StoreOperation::kGet, .key = std::string(key)});
+}
+
+absl::StatusOr<std::string> StoreClient::Wait(absl::string_view key, std::chrono::nanoseconds timeout) {
+  return Ask({.operation = StoreOperation::kWait,
+              .timeout_ms = static_cast<uint64_t>(timeout.count() / kMillisecond),
+              .key = std::string(key)});
+}
+
+absl::Status StoreClient::Barrier(absl::string_view name, std::chrono::nanoseconds timeout) {
+  return Ask({.operation = StoreOperation::kBarrier,
+              .timeout_ms = static_cast<uint64_t>(timeout.count() / kMillisecond),
+              .key = std::string(name)})
+      .status();
+}
+
+}  // namespace weft::exec

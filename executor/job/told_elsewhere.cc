@@ -1,0 +1,17 @@
+#include "executor/job/told_elsewhere.h"
+
+#include "absl/strings/cord.h"
+
+namespace weft::exec {
+namespace {
+constexpr char kElsewhere[] = "weft/reported_elsewhere";
+}  // namespace
+
+absl::Status ToldElsewhere(absl::Status status) {
+  if (!status.ok()) status.SetPayload(kElsewhere, absl::Cord("1"));
+  return status;
+}
+
+bool ReportedElsewhere(const absl::Status& status) { return status.GetPayload(kElsewhere).has_value(); }
+
+}  // namespace weft::exec

@@ -1,0 +1,36 @@
+// EXACT192: an accumulator of one real number whose result does not depend on the order or grouping of its terms.
+// It is a fixed-point number of 192 bits, two's complement, whose least bit is 2^-126 (docs/kernels.md).
+//
+// Each term is rounded to the grid on its own, so the sum of n terms is at most n * 2^-127 away from the true sum, plus
+// one rounding to the result's type at the end. While the magnitudes of all terms add up to less than 2^65 no order
+// overflows; beyond that the accumulator may turn into the overflow value, which absorbs everything and rounds to NaN.
+#ifndef WEFT_EXECUTOR_NUMERICS_EXACT192_H_
+#define WEFT_EXECUTOR_NUMERICS_EXACT192_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "executor/numerics/exact192_limbs.h"
+
+namespace weft::exec {
+
+// accumulators[i] += x[i]. Floats convert to double exactly; so do bf16 values, given as their upper 16 bits of a
+// float.
+void ExactAccumulate(absl::Span<const double> x, absl::Span<Exact192> accumulators);
+void ExactAccumulate(absl::Span<const float> x, absl::Span<Exact192> accumulators);
+void ExactAccumulateBf16(absl::Span<const uint16_t> x, absl::Span<Exact192> accumulators);
+
+// accumulators[i] += terms[i], exactly. The spans may be the same.
+void ExactMerge(absl::Span<const Exact192> terms, absl::Span<Exact192> accumulators);
+
+// Nearest number with `precision` significant bits (53 double, 24 float, 8 bf16), ties to even: exact as a double. No
+// result is subnormal or infinite in any of these types. NaN if overflowed.
+double ExactRound(const Exact192& accumulator, int precision);
+
+// With 53 bits, towards zero and the last bit set if that lost anything: rounding it to nearest with 51 bits or fewer
+// gives what the accumulator itself would.
+double ExactRoundToOdd(const Exact192& accumulator);
+
+}  // namespace weft::exec
+
+#endif  // WEFT_EXECUTOR_NUMERICS_EXACT192_H_

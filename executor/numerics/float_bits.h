@@ -1,0 +1,93 @@
+// Conversions of storage types, for host and device alike: to nearest, ties to even; a NaN stays one. Where sums of
+// collectives must have the same bits wherever they are made, both sides convert by this.
+#ifndef WEFT_EXECUTOR_NUMERICS_FLOAT_BITS_H_
+#define WEFT_EXECUTOR_NUMERICS_FLOAT_BITS_H_
+
+#include <stdint.h>
+#include <string.h>
+
+#include "executor/numerics/device_code.h"
+
+namespace weft::exec {
+
+WEFT_HOST_DEVICE inline uint32_t BitsOfFloat(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof(bits));
+  return bits;
+}
+WEFT_HOST_DEVICE inline float FloatOfBits(uint32_t bits) {
+  float x;
+  memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+
+WEFT_HOST_DEVICE inline float FloatFromBf16(uint16_t bits) { return FloatOfBits(static_cast<uint32_t>(bits) << 16); }
+
+WEFT_HOST_DEVICE inline uint16_t Bf16FromFloat(float x) {
+  const uint32_t bits = BitsOfFloat(x);
+  if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((bits >> 16) | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+// To float towards the odd neighbour, which keeps what decides a tie when it is rounded again (Boldo and Melquiond
+// 2008, doi:10.1109/TC.2007.70819).
+WEFT_HOST_DEVICE inline float OddFromDouble(double x) {
+  const float nearest = static_cast<float>(x);
+  const double difference = x - static_cast<double>(nearest);
+  const uint32_t bits = BitsOfFloat(nearest);
+  // A NaN's difference, and that of an infinity, is NaN: nothing to decide.
+  if (difference == difference && difference != 0 && (bits & 1) == 0) {
+    const bool away = (difference > 0) == ((bits >> 31) == 0);
+    return FloatOfBits(away ? bits + 1 : bits - 1);
+  }
+  return nearest;
+}
+
+WEFT_HOST_DEVICE inline float FloatFromFp16(uint16_t x) {
+  const uint32_t sign = (x & uint32_t{0x8000}) << 16, exponent = x >> 10 & 31, fraction = x & 0x3ff;
+  if (exponent == 0) {
+    // Zero or subnormal: a multiple of 2^-24.
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  return FloatOfBits(sign | (exponent == 31 ? uint32_t{255} : exponent + 112) << 23 | fraction << 13);
+}
+
+// 65520 and above become infinite.
+WEFT_HOST_DEVICE inline uint16_t Fp16FromFloat(float x) {
+  const uint32_t bits = BitsOfFloat(x), magnitude = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;
+  if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);
+  if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);
+  if (magnitude < 0x38800000) {
+    // Below 2^-14: the sum with 0.5 rounds to multiples of 2^-24.
+    const float sum = FloatOfBits(magnitude) + 0.5f;
+    return static_cast<uint16_t>(sign | (BitsOfFloat(sum) - BitsOfFloat(0.5f)));
+  }
+  const uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
+  return static_cast<uint16_t>(sign | ((rounded - (uint32_t{112} << 23)) >> 13));
+}
+
+// Stochastic rounding by 16 random bits (docs/kernels.md): away from zero with the probability that the magnitude has
+// got so far between its neighbours. Beyond the largest finite value, of infinities and NaN: to nearest.
+WEFT_HOST_DEVICE inline uint16_t Bf16FromFloatAtRandom(float x, uint32_t random) {
+  const uint32_t bits = BitsOfFloat(x);
+  if ((bits & 0x7fffffff) >= 0x7f7f0000) return Bf16FromFloat(x);
+  return static_cast<uint16_t>((bits + random) >> 16);
+}
+
+WEFT_HOST_DEVICE inline uint16_t Fp16FromFloatAtRandom(float x, uint32_t random) {
+  const uint32_t bits = BitsOfFloat(x), magnitude = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;
+  if (magnitude >= 0x477fe000) return Fp16FromFloat(x);
+  if (magnitude < 0x38800000) {
+    // Below 2^-14: multiples of 2^-24, in units of 2^-40, of which what is less is left out.
+    const uint32_t units = static_cast<uint32_t>(static_cast<int32_t>(FloatOfBits(magnitude) * 0x1p40f));
+    return static_cast<uint16_t>(sign | (units + random) >> 16);
+  }
+  // Thirteen bits fall away.
+  const uint32_t rounded = magnitude + (random >> 3);
+  return static_cast<uint16_t>(sign | ((rounded - (uint32_t{112} << 23)) >> 13));
+}
+
+}  // namespace weft::exec
+
+#endif  // WEFT_EXECUTOR_NUMERICS_FLOAT_BITS_H_

@@ -1,0 +1,34 @@
+#include "executor/numerics/learning_rate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "absl/strings/str_format.h"
+
+namespace weft::exec {
+
+double LearningRateAt(const Recipe& recipe, int64_t step) {
+  const LearningRate& lr = recipe.lr();
+  const double peak = lr.has_peak() ? lr.peak() : 3e-4;
+  const int64_t warmup = std::max<int64_t>(0, lr.warmup_steps());
+  if (step < warmup) return peak * static_cast<double>(step + 1) / static_cast<double>(warmup);
+  if (lr.decay().empty() || lr.decay() == "constant") return peak;
+  const int64_t length = std::max<int64_t>(1, recipe.steps()) - 1 - warmup;
+  const double f = length <= 0 ? (step > warmup ? 1.0 : 0.0)
+                               : std::min(1.0, static_cast<double>(step - warmup) / static_cast<double>(length));
+  if (lr.decay() == "linear") return peak + (lr.min() - peak) * f;
+  return lr.min() + (peak - lr.min()) * (1 + std::cos(std::numbers::pi * f)) / 2;
+}
+
+std::string NoteOnSteps(const Recipe& recipe, int64_t steps) {
+  const std::string& decay = recipe.lr().decay();
+  const int64_t recipes = std::max<int64_t>(1, recipe.steps());
+  if (steps <= recipes || decay.empty() || decay == "constant") return "";
+  return absl::StrFormat(
+      "note: --steps %d is beyond the recipe's %d: the learning rate's %s decay ends there, and it stays at its "
+      "minimum, %g; a program compiled with recipe.steps: %d decays over all of them",
+      steps, recipes, decay, recipe.lr().min(), steps);
+}
+
+}  // namespace weft::exec

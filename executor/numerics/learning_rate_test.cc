@@ -1,0 +1,60 @@
+#include "executor/numerics/learning_rate.h"
+
+#include "gtest/gtest.h"
+
+namespace weft::exec {
+namespace {
+
+Recipe MakeRecipe(int64_t steps, int64_t warmup, const char* decay) {
+  Recipe recipe;
+  recipe.set_steps(steps);
+  recipe.mutable_lr()->set_peak(1.0);
+  recipe.mutable_lr()->set_min(0.1);
+  recipe.mutable_lr()->set_warmup_steps(warmup);
+  recipe.mutable_lr()->set_decay(decay);
+  return recipe;
+}
+
+TEST(LearningRateTest, DefaultsToAConstant) {
+  Recipe recipe;
+  EXPECT_EQ(LearningRateAt(recipe, 0), 3e-4);
+  EXPECT_EQ(LearningRateAt(recipe, 1000), 3e-4);
+}
+
+TEST(LearningRateTest, WarmsUpLinearly) {
+  const Recipe recipe = MakeRecipe(100, 4, "constant");
+  EXPECT_EQ(LearningRateAt(recipe, 0), 0.25);
+  EXPECT_EQ(LearningRateAt(recipe, 3), 1.0);
+  EXPECT_EQ(LearningRateAt(recipe, 99), 1.0);
+}
+
+TEST(LearningRateTest, LinearAndCosineEndAtTheMinimum) {
+  for (const char* decay : {"linear", "cosine"}) {
+    const Recipe recipe = MakeRecipe(15, 4, decay);
+    EXPECT_EQ(LearningRateAt(recipe, 4), 1.0) << decay;
+    EXPECT_NEAR(LearningRateAt(recipe, 9), 0.55, 1e-12) << decay;
+    EXPECT_NEAR(LearningRateAt(recipe, 14), 0.1, 1e-12) << decay;
+    EXPECT_EQ(LearningRateAt(recipe, 50), LearningRateAt(recipe, 14)) << decay;
+  }
+  EXPECT_GT(LearningRateAt(MakeRecipe(15, 4, "cosine"), 6), LearningRateAt(MakeRecipe(15, 4, "linear"), 6));
+}
+
+TEST(LearningRateTest, AWarmupAsLongAsTheRunHasNoDecay) {
+  EXPECT_EQ(LearningRateAt(MakeRecipe(4, 4, "linear"), 3), 1.0);
+  EXPECT_EQ(LearningRateAt(MakeRecipe(5, 4, "linear"), 4), 1.0);
+  EXPECT_EQ(LearningRateAt(MakeRecipe(1, 0, "cosine"), 0), 1.0);
+}
+
+TEST(LearningRateTest, StepsBeyondADecayAreNoted) {
+  EXPECT_EQ(NoteOnSteps(MakeRecipe(10, 2, "cosine"), 15),
+            "note: --steps 15 is beyond the recipe's 10: the learning rate's cosine decay ends there, and it stays at "
+            "its minimum, 0.1; a program compiled with recipe.steps: 15 decays over all of them");
+  EXPECT_NE(NoteOnSteps(MakeRecipe(10, 2, "linear"), 11), "");
+  EXPECT_EQ(NoteOnSteps(MakeRecipe(10, 2, "cosine"), 10), "");
+  EXPECT_EQ(NoteOnSteps(MakeRecipe(10, 2, "cosine"), 0), "");
+  EXPECT_EQ(NoteOnSteps(MakeRecipe(10, 2, "constant"), 15), "");
+  EXPECT_EQ(NoteOnSteps(Recipe(), 15), "");
+}
+
+}  // namespace
+}  // namespace weft::exec

@@ -1,0 +1,66 @@
+// The memory of one rank: allocated once, zeroed, planned by the compiler.
+#ifndef WEFT_EXECUTOR_PROGRAM_ARENA_H_
+#define WEFT_EXECUTOR_PROGRAM_ARENA_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "executor/interface/device.h"
+#include "proto/program.pb.h"
+
+namespace weft::exec {
+
+class Arena {
+ public:
+  // On `device`, which outlives it and frees the memory. ResourceExhausted if that is not to be had.
+  static absl::StatusOr<std::unique_ptr<Arena>> Allocate(ComputeDevice* device, int64_t device_bytes,
+                                                         int64_t host_bytes) {
+    std::unique_ptr<Arena> arena(new Arena(device));
+    const std::pair<Place, int64_t> sizes[2] = {{DEVICE, device_bytes}, {HOST, host_bytes}};
+    for (const auto& [place, bytes] : sizes) {
+      // To the byte what was planned.
+      if (bytes <= 0) continue;
+      const absl::StatusOr<void*> memory = device->Allocate(place, bytes);
+      if (!memory.ok()) {
+        return absl::Status(memory.status().code(),
+                            absl::StrCat("no arena of ", bytes, " bytes", place == HOST ? " of host memory: " : ": ",
+                                         memory.status().message()));
+      }
+      arena->memory_[place == HOST] = static_cast<std::byte*>(*memory);
+      arena->bytes_[place == HOST] = bytes;
+    }
+    return arena;
+  }
+  // On a host device of its own.
+  static absl::StatusOr<std::unique_ptr<Arena>> Allocate(int64_t device_bytes, int64_t host_bytes) {
+    std::unique_ptr<ComputeDevice> host = MakeHostDevice();
+    absl::StatusOr<std::unique_ptr<Arena>> arena = Allocate(host.get(), device_bytes, host_bytes);
+    if (arena.ok()) (*arena)->own_device_ = std::move(host);
+    return arena;
+  }
+
+  ComputeDevice& device() const { return *device_; }
+  // What the device has given.
+  int64_t bytes(Place place) const { return bytes_[place == HOST]; }
+  // All that it has of the device's memory; null if it has none.
+  std::byte* device_memory() const { return memory_[0]; }
+  // In the device's memory: the host reads and writes it by copies (ComputeDevice::CopyNow) only.
+  std::byte* Data(const Buffer& buffer) const { return memory_[buffer.place() == HOST] + buffer.offset(); }
+
+ private:
+  explicit Arena(ComputeDevice* device) : device_(device) {}
+
+  ComputeDevice* device_;
+  std::unique_ptr<ComputeDevice> own_device_;
+  std::byte* memory_[2] = {nullptr, nullptr};
+  int64_t bytes_[2] = {0, 0};
+};
+
+}  // namespace weft::exec
+
+#endif  // WEFT_EXECUTOR_PROGRAM_ARENA_H_

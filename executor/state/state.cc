@@ -1,0 +1,311 @@
+#include "executor/state/state.h"
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/span.h"
+#include "executor/numerics/stochastic_rounding.h"
+#include "executor/platform/background_task.h"
+#include "executor/platform/parallel_ranges.h"
+#include "executor/state/init.h"
+#include "executor/state/safetensors.h"
+#include "proto/util/mesh.h"
+#include "proto/util/status.h"
+#include "proto/util/units.h"
+
+namespace weft::exec {
+namespace {
+
+// What is copied to or from the device at once where a buffer is made up on the host.
+constexpr int64_t kStagingBytes = int64_t{32} << 20;
+// Of initial values: a thread costs as much as a few thousand of them.
+constexpr int64_t kLeastPerThread = 1 << 15;
+
+// Roles that hold the part, the leading copy first: the others are roundings of it.
+std::vector<BufferRole> RolesOf(StatePart part) {
+  switch (part) {
+    case StatePart::kWeight:
+      return {MASTER, PARAM};
+    case StatePart::kMoment1:
+      return {MOMENT1};
+    case StatePart::kMoment2:
+      return {MOMENT2};
+  }
+  return {};
+}
+
+const Buffer* FindBuffer(const Template& t, int tensor, StatePart part) {
+  for (BufferRole role : RolesOf(part)) {
+    for (const Buffer& buffer : t.buffers()) {
+      if (buffer.role() == role && buffer.tensor() == tensor) return &buffer;
+    }
+  }
+  return nullptr;
+}
+
+bool IsWeight(const Buffer& buffer) { return buffer.role() == PARAM || buffer.role() == MASTER; }
+
+int64_t Elements(const google::protobuf::RepeatedField<int64_t>& shape) {
+  int64_t elements = 1;
+  for (int64_t extent : shape) elements *= extent;
+  return elements;
+}
+
+// What the kernel that updates the scale says of it; 0 if none does.
+double FirstLossScale(const Program& program) {
+  for (const Segment& segment : program.segments()) {
+    for (const Step& step : segment.steps()) {
+      if (step.kernel() == UPDATE_LOSS_SCALE) return step.attributes().loss_scale();
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool HasDynamicLossScale(const Program& program) { return FirstLossScale(program) > 0; }
+
+absl::string_view StatePartSuffix(StatePart part) {
+  return part == StatePart::kWeight ? "" : part == StatePart::kMoment1 ? "#moment1" : "#moment2";
+}
+
+absl::StatusOr<std::vector<TensorHolder>> Holders(const Program& program, int tensor, StatePart part) {
+  const Mesh& mesh = program.mesh();
+  const auto buffer_of = [&](int64_t rank) -> const Buffer* {
+    const int index = TemplateOfRank(program, rank);
+    return index < 0 ? nullptr : FindBuffer(program.templates(index), tensor, part);
+  };
+  std::vector<TensorHolder> holders;
+  int64_t first = 0;
+  const int64_t ranks = MeshRanks(mesh);
+  while (first < ranks && buffer_of(first) == nullptr) ++first;
+  if (first == ranks) return holders;
+  // The others differ from the first in their coordinates on the axes of its shard alone.
+  const Shard& shard = buffer_of(first)->shard();
+  std::set<std::string> axes;
+  for (const DimensionCut& cut : shard.dimensions()) axes.insert(cut.axis());
+  for (const RangeCut& cut : shard.ranges()) axes.insert(cut.axis());
+  std::vector<int64_t> members = {first};
+  for (const std::string& axis : axes) {
+    Group group;
+    group.add_axes()->set_axis(axis);
+    std::vector<int64_t> more;
+    for (const int64_t member : members) {
+      for (const int64_t other : GroupMembers(mesh, member, group)) more.push_back(other);
+    }
+    members = std::move(more);
+  }
+  std::sort(members.begin(), members.end());
+  for (const int64_t member : members) {
+    const Buffer* buffer = buffer_of(member);
+    if (buffer == nullptr || buffer->shard().SerializeAsString() != shard.SerializeAsString()) {
+      return absl::InvalidArgumentError(absl::StrCat("ranks ", first, " and ", member, " cut tensor '",
+                                                     program.tensors(tensor).name(), "' in different ways"));
+    }
+    WEFT_ASSIGN_OR_RETURN(TensorPiece piece, PieceOfBuffer(program, member, *buffer));
+    // Shard groups smaller than an axis hold each piece several times.
+    const bool known =
+        std::any_of(holders.begin(), holders.end(), [&](const TensorHolder& holder) { return holder.piece == piece; });
+    if (piece.count > 0 && !known) holders.push_back({static_cast<int>(member), buffer, std::move(piece)});
+  }
+  return holders;
+}
+
+DType StateDType(const Program& program, int tensor, StatePart part) {
+  for (const Template& t : program.templates()) {
+    if (const Buffer* buffer = FindBuffer(t, tensor, part)) return buffer->dtype();
+  }
+  return DTYPE_UNSPECIFIED;
+}
+
+RankState::RankState(const Program& program, int rank, const Arena* arena)
+    : program_(program), rank_(rank), template_(&program.templates(TemplateOfRank(program, rank))), arena_(arena) {}
+
+const Buffer* RankState::Find(int tensor, StatePart part) const { return FindBuffer(*template_, tensor, part); }
+
+std::byte* RankState::LossScaleData() const {
+  for (const Buffer& buffer : template_->buffers()) {
+    if (buffer.role() == LOSS_SCALE && buffer.version() == 0) return arena_->Data(buffer);
+  }
+  return nullptr;
+}
+
+absl::StatusOr<std::optional<LossScaleState>> RankState::LossScale() const {
+  const std::byte* from = LossScaleData();
+  if (from == nullptr) return std::optional<LossScaleState>();
+  double data[3];
+  WEFT_RETURN_IF_ERROR(arena_->device().CopyNow(data, from, sizeof(data)));
+  return LossScaleState{data[0], static_cast<int64_t>(data[1]), static_cast<int64_t>(data[2])};
+}
+
+absl::Status RankState::SetLossScale(const LossScaleState& state) {
+  const double data[3] = {state.scale, static_cast<double>(state.steady), static_cast<double>(state.skipped)};
+  // Also the one that is kept (rule P15).
+  for (const Buffer& buffer : template_->buffers()) {
+    if (buffer.role() != LOSS_SCALE) continue;
+    WEFT_RETURN_IF_ERROR(arena_->device().CopyNow(arena_->Data(buffer), data, sizeof(data)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RankState::ResetLossScale() { return SetLossScale({.scale = FirstLossScale(program_)}); }
+
+absl::Status RankState::Clear(const Buffer& buffer, int64_t from) {
+  ComputeDevice& device = arena_->device();
+  std::byte* const begin = arena_->Data(buffer) + from;
+  const std::vector<std::byte> zeros(std::min(buffer.bytes() - from, kStagingBytes));
+  WEFT_RETURN_IF_ERROR(device.CopyNow(begin, zeros.data(), zeros.size()));
+  // The rest from what is there: a device copies its own memory many times faster than the host's.
+  for (int64_t done = zeros.size(); done < buffer.bytes() - from; done += zeros.size()) {
+    const int64_t bytes = std::min<int64_t>(buffer.bytes() - from - done, zeros.size());
+    WEFT_RETURN_IF_ERROR(device.CopyNow(begin + done, begin, bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RankState::Initialize() {
+  WEFT_RETURN_IF_ERROR(ResetLossScale());
+  // What a tensor begins with is made once for all buffers that hold the same of it: the optimizer's copy and its
+  // rounding.
+  std::vector<bool> begun(template_->buffers_size());
+  for (int i = 0; i < template_->buffers_size(); ++i) {
+    const Buffer& buffer = template_->buffers(i);
+    if (buffer.role() == MOMENT1 || buffer.role() == MOMENT2) WEFT_RETURN_IF_ERROR(Clear(buffer, 0));
+    if (!IsWeight(buffer) || begun[i]) continue;
+    WEFT_ASSIGN_OR_RETURN(const TensorPiece piece, PieceOfBuffer(program_, rank_, buffer));
+    std::vector<const Buffer*> copies;
+    for (int other = i; other < template_->buffers_size(); ++other) {
+      const Buffer& copy = template_->buffers(other);
+      if (!IsWeight(copy) || copy.tensor() != buffer.tensor() || begun[other]) continue;
+      WEFT_ASSIGN_OR_RETURN(const TensorPiece of_copy, PieceOfBuffer(program_, rank_, copy));
+      if (of_copy != piece) continue;
+      begun[other] = true;
+      copies.push_back(&copy);
+    }
+    WEFT_RETURN_IF_ERROR(Begin(piece, copies));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RankState::Begin(const TensorPiece& piece, absl::Span<const Buffer* const> copies) {
+  const LogicalTensor& tensor = program_.tensors(copies[0]->tensor());
+  int64_t widest = 1;
+  for (const Buffer* copy : copies) widest = std::max(widest, DTypeBytes(copy->dtype()));
+  // In pieces, so that a large embedding needs no second copy on the host. Runs follow one another in the buffers:
+  // `made` elements come behind the `copied` ones.
+  const int64_t most = std::clamp<int64_t>(piece.count, 1, kStagingBytes / widest);
+  std::vector<float> values(most);
+  // Two of them: while one is on its way to the device values are made in the other. Of a tensor of one piece there is
+  // nothing else to make.
+  const int slots = most < piece.count ? 2 : 1;
+  std::vector<std::vector<std::byte>> staged[2];
+  for (int slot = 0; slot < slots; ++slot) {
+    for (const Buffer* copy : copies) staged[slot].emplace_back(most * DTypeBytes(copy->dtype()));
+  }
+  BackgroundTask copying;
+  int slot = 0;
+  int64_t copied = 0, made = 0;
+  const auto flush = [&]() -> absl::Status {
+    const int64_t elements = std::exchange(made, 0), to = std::exchange(copied, copied + elements);
+    const auto copy = [this, copies, &from = staged[slot], elements, to]() -> absl::Status {
+      for (size_t c = 0; c < copies.size(); ++c) {
+        const int64_t size = DTypeBytes(copies[c]->dtype());
+        WEFT_RETURN_IF_ERROR(
+            arena_->device().CopyNow(arena_->Data(*copies[c]) + to * size, from[c].data(), elements * size));
+      }
+      return absl::OkStatus();
+    };
+    if (slots == 1) return copy();
+    slot = 1 - slot;
+    return copying.Start(copy);
+  };
+  for (const TensorRun& run : RunsOf(piece, tensor.shape())) {
+    for (int64_t done = 0; done < run.count;) {
+      const int64_t count = std::min(run.count - done, most - made);
+      // A model of billions of parameters takes minutes on one core.
+      std::atomic<bool> good{true};
+      ParallelRanges(count, kLeastPerThread, [&](int64_t first, int64_t last) {
+        const absl::Span<float> part = absl::MakeSpan(values).subspan(first, last - first);
+        InitialValues(program_.recipe().seed(), copies[0]->tensor(), tensor, run.logical + done + first, part);
+        const auto bytes =
+            absl::MakeConstSpan(reinterpret_cast<const std::byte*>(part.data()), part.size() * sizeof(float));
+        for (size_t c = 0; c < copies.size(); ++c) {
+          const int64_t size = DTypeBytes(copies[c]->dtype());
+          const auto to = absl::MakeSpan(staged[slot][c]).subspan((made + first) * size, part.size() * size);
+          if (!ConvertFloats(FP32, bytes, copies[c]->dtype(), to).ok()) good = false;
+        }
+      });
+      if (!good) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(tensor.name(), " cannot begin as values of ", DType_Name(copies[0]->dtype())));
+      }
+      made += count;
+      done += count;
+      if (made == most) WEFT_RETURN_IF_ERROR(flush());
+    }
+  }
+  WEFT_RETURN_IF_ERROR(flush());
+  WEFT_RETURN_IF_ERROR(copying.Await());
+  for (const Buffer* copy : copies) WEFT_RETURN_IF_ERROR(Clear(*copy, copied * DTypeBytes(copy->dtype())));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TensorData> RankState::Read(int tensor, StatePart part) const {
+  const Buffer* buffer = Find(tensor, part);
+  const LogicalTensor& logical = program_.tensors(tensor);
+  if (buffer == nullptr) return absl::NotFoundError(absl::StrCat("this rank does not hold ", logical.name()));
+  WEFT_ASSIGN_OR_RETURN(const TensorPiece piece, PieceOfBuffer(program_, rank_, *buffer));
+  TensorData data;
+  data.dtype = buffer->dtype();
+  data.shape.assign(logical.shape().begin(), logical.shape().end());
+  if (piece != WholePiece(logical.shape())) data.shape = {piece.count};
+  // The piece, then padding.
+  data.bytes.resize(piece.count * DTypeBytes(data.dtype));
+  WEFT_RETURN_IF_ERROR(arena_->device().CopyNow(data.bytes.data(), arena_->Data(*buffer), data.bytes.size()));
+  return data;
+}
+
+absl::Status RankState::Write(int tensor, StatePart part, const TensorData& data, int64_t steps) {
+  const LogicalTensor& logical = program_.tensors(tensor);
+  const Buffer* leading = Find(tensor, part);
+  if (leading == nullptr) return absl::NotFoundError(absl::StrCat("this rank does not hold ", logical.name()));
+  if (!std::equal(data.shape.begin(), data.shape.end(), logical.shape().begin(), logical.shape().end())) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor '", logical.name(), "' has shape [",
+                                                   absl::StrJoin(data.shape, ", "), "], the program expects [",
+                                                   absl::StrJoin(logical.shape(), ", "), "]"));
+  }
+  // What the leading copy holds; the other copies are roundings of that, as the optimizer makes them.
+  const int64_t leading_size = DTypeBytes(leading->dtype());
+  std::vector<std::byte> leading_bytes(Elements(logical.shape()) * leading_size);
+  WEFT_RETURN_IF_ERROR(ConvertFloats(data.dtype, data.bytes, leading->dtype(), absl::MakeSpan(leading_bytes)));
+  const std::vector<BufferRole> roles = RolesOf(part);
+  for (const Buffer& buffer : template_->buffers()) {
+    if (buffer.tensor() != tensor || std::find(roles.begin(), roles.end(), buffer.role()) == roles.end()) continue;
+    WEFT_ASSIGN_OR_RETURN(const TensorPiece piece, PieceOfBuffer(program_, rank_, buffer));
+    const int64_t size = DTypeBytes(buffer.dtype());
+    const bool half = buffer.dtype() == BF16 || buffer.dtype() == FP16;
+    const bool at_random = program_.recipe().weight_rounding() == STOCHASTIC && steps > 0 && half;
+    // With the padding behind it.
+    std::vector<std::byte> staging(buffer.bytes());
+    for (const TensorRun& run : RunsOf(piece, logical.shape())) {
+      const auto from =
+          absl::MakeConstSpan(leading_bytes).subspan(run.logical * leading_size, run.count * leading_size);
+      const auto to = absl::MakeSpan(staging).subspan(run.position * size, run.count * size);
+      if (at_random && leading->dtype() == FP32) {
+        const RoundingNumbers numbers = {program_.recipe().seed(), steps - 1, tensor};
+        RoundAtRandom(reinterpret_cast<const float*>(from.data()), run.count, numbers,
+                      FirstElementOf(program_, rank_, buffer) + run.position, buffer.dtype(), to.data());
+      } else {
+        WEFT_RETURN_IF_ERROR(ConvertFloats(leading->dtype(), from, buffer.dtype(), to));
+      }
+    }
+    WEFT_RETURN_IF_ERROR(arena_->device().CopyNow(arena_->Data(buffer), staging.data(), staging.size()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace weft::exec

@@ -1,0 +1,50 @@
+// Ranks of a pipeline of two stages, as threads, for tests of the interpreter: each with a memory and a backend that
+// can be interfered with.
+#ifndef WEFT_EXECUTOR_TESTING_TWO_STAGES_TESTING_H_
+#define WEFT_EXECUTOR_TESTING_TWO_STAGES_TESTING_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "executor/interpreter/interpreter.h"
+#include "proto/program.pb.h"
+
+namespace weft::exec {
+
+// FILL writes value + 1000 * optimizer step + global microbatch; ADD adds; doubles only.
+class TinyBackend : public Backend {
+ public:
+  absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
+                   const StepContext& context) override;
+  // Called first; its error is that of the step.
+  std::function<absl::Status(const Step&, const StepContext&)> before;
+};
+
+// Two stages, two microbatches, any number of replicas. Stage 0 fills x with 1 + 1000 step + g and sends it; stage 1
+// sends 2x back; stage 0 adds both answers to `sum`, which the replicas reduce into LOSSES on stage 0.
+Program TwoStages(int replicas);
+
+struct Ranks {
+  std::vector<std::unique_ptr<Endpoint>> endpoints;
+  std::unique_ptr<ComputeSlots> slots;
+  std::vector<std::unique_ptr<Arena>> arenas;
+  std::deque<TinyBackend> backends;
+  std::vector<std::unique_ptr<Interpreter>> interpreters;
+  std::vector<absl::StatusOr<int64_t>> ran;
+};
+
+// Runs `repetitions` on a thread per rank; a rank that fails takes the others down.
+std::unique_ptr<Ranks> RunRanks(const Program& program, int64_t repetitions, const InterpreterOptions& options,
+                                const std::function<void(int, TinyBackend&)>& prepare = {}, int slots = 0);
+
+// sum over 2 elements, replicas and microbatches of what stage 0 accumulates: B0 writes 2 * (2 x0), B1 adds 2 x1.
+double ExpectedLoss(int replicas, int64_t step);
+
+}  // namespace weft::exec
+
+#endif  // WEFT_EXECUTOR_TESTING_TWO_STAGES_TESTING_H_

@@ -1,0 +1,18 @@
+// From a program's actions back to the slots of a schedule.
+#ifndef WEFT_PLANNER_ACTION_SLOTS_H_
+#define WEFT_PLANNER_ACTION_SLOTS_H_
+
+#include <vector>
+
+#include "proto/program.pb.h"
+#include "schedules/pipeline/schedule.h"
+
+namespace weft::planner {
+
+// What the action computes: one slot, two for an overlapped pair (the first one `paired`), none for an action that is
+// not of a microbatch.
+std::vector<Slot> SlotsOf(const Action& action);
+
+}  // namespace weft::planner
+
+#endif  // WEFT_PLANNER_ACTION_SLOTS_H_

@@ -1,0 +1,98 @@
+#include "planner/choose_recompute.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/util/status.h"
+
+namespace weft::planner {
+namespace {
+
+int64_t Highest(const PlannedArenas& arenas) {
+  return arenas.bytes.empty() ? 0 : *std::max_element(arenas.bytes.begin(), arenas.bytes.end());
+}
+
+// The first `counts[rank]` layers of every rank.
+Recompute FirstLayers(const PlannedArenas& arenas, const std::vector<int>& counts) {
+  std::vector<int32_t> layers;
+  for (size_t rank = 0; rank < counts.size(); ++rank) {
+    layers.insert(layers.end(), arenas.layers[rank].begin(), arenas.layers[rank].begin() + counts[rank]);
+  }
+  std::sort(layers.begin(), layers.end());
+  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
+  Recompute recompute;
+  if (layers.empty()) return recompute;
+  recompute.set_mode(Recompute::LAYERS);
+  for (int32_t layer : layers) recompute.add_layers(layer);
+  return recompute;
+}
+
+}  // namespace
+
+absl::StatusOr<RecomputeDecision> ChooseInterval(const PlanArenas& plan) {
+  Recompute tried;
+  tried.set_mode(Recompute::INTERVAL);
+  RecomputeDecision best;
+  int64_t lowest = 0;
+  size_t longest = 1;
+  for (size_t interval = 1; interval <= longest; ++interval) {
+    tried.set_interval(static_cast<int32_t>(interval));
+    WEFT_ASSIGN_OR_RETURN(const PlannedArenas arenas, plan(tried));
+    for (const std::vector<int32_t>& layers : arenas.layers) longest = std::max(longest, layers.size());
+    const int64_t bytes = Highest(arenas);
+    if (interval > 1 && bytes >= lowest) continue;
+    lowest = bytes;
+    best.recompute = tried;
+  }
+  best.note = absl::StrCat("plan.recompute.interval: ", best.recompute.interval(), ", of 1 to ", longest,
+                           " that with the fewest planned bytes, ", lowest, " on the fullest rank");
+  return best;
+}
+
+absl::StatusOr<RecomputeDecision> ChooseFit(const PlanArenas& plan, int64_t capacity) {
+  WEFT_ASSIGN_OR_RETURN(const PlannedArenas none, plan(Recompute()));
+  const size_t ranks = none.bytes.size();
+  // A rank whose layers do not fit though all are recomputed needs no search. All but one may take less than all, by
+  // what a layer has at a time, so it must be clear.
+  std::vector<bool> hopeless(ranks);
+  if (Highest(none) > capacity) {
+    std::vector<int> all;
+    for (const std::vector<int32_t>& layers : none.layers) all.push_back(static_cast<int>(layers.size()));
+    WEFT_ASSIGN_OR_RETURN(const PlannedArenas least, plan(FirstLayers(none, all)));
+    for (size_t rank = 0; rank < ranks; ++rank) hopeless[rank] = least.bytes[rank] - capacity > capacity / 8;
+  }
+  // On every rank `low` layers are too few (-1: nothing is known to be too few), and `high` are enough or all there
+  // are.
+  std::vector<int> low(ranks), high(ranks);
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    const bool fits = none.bytes[rank] <= capacity;
+    low[rank] = fits ? -1 : 0;
+    high[rank] = fits ? 0 : static_cast<int>(none.layers[rank].size());
+    if (hopeless[rank]) low[rank] = high[rank];
+  }
+  while (true) {
+    bool searching = false;
+    std::vector<int> middle = high;
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      if (high[rank] - low[rank] <= 1) continue;
+      middle[rank] = low[rank] + (high[rank] - low[rank]) / 2;
+      searching = true;
+    }
+    if (!searching) break;
+    WEFT_ASSIGN_OR_RETURN(const PlannedArenas arenas, plan(FirstLayers(none, middle)));
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      if (high[rank] - low[rank] <= 1) continue;
+      (arenas.bytes[rank] <= capacity ? high : low)[rank] = middle[rank];
+    }
+  }
+  RecomputeDecision decision;
+  decision.recompute = FirstLayers(none, high);
+  std::vector<std::string> counts;
+  for (size_t rank = 0; rank < ranks; ++rank) counts.push_back(absl::StrCat(high[rank], "/", none.layers[rank].size()));
+  decision.note = absl::StrCat("plan.recompute = FIT: layers recomputed on the ranks of the pipeline: ",
+                               absl::StrJoin(counts, ", "));
+  return decision;
+}
+
+}  // namespace weft::planner

@@ -1,0 +1,102 @@
+#include "planner/choose_recompute.h"
+
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace weft::planner {
+namespace {
+
+// Ranks with so many layers of so many bytes each, of which a recomputed layer keeps one.
+struct Model {
+  std::vector<int> layers;
+  int64_t bytes = 10;
+  int64_t fixed = 100;
+  int calls = 0;
+
+  PlanArenas Plan() {
+    return [this](const Recompute& recompute) -> absl::StatusOr<PlannedArenas> {
+      ++calls;
+      const std::set<int32_t> listed(recompute.layers().begin(), recompute.layers().end());
+      PlannedArenas arenas;
+      int32_t next = 0;
+      for (int count : layers) {
+        arenas.layers.emplace_back();
+        int64_t sum = fixed;
+        for (int i = 0; i < count; ++i, ++next) {
+          arenas.layers.back().push_back(next);
+          if (recompute.mode() == Recompute::INTERVAL) {
+            sum += i % recompute.interval() == 0;
+          } else {
+            sum += listed.count(next) > 0 ? 1 : bytes;
+          }
+        }
+        // What is computed again together is there at one time.
+        if (recompute.mode() == Recompute::INTERVAL) sum += bytes * std::min(count, recompute.interval());
+        arenas.bytes.push_back(sum);
+      }
+      return arenas;
+    };
+  }
+};
+
+TEST(ChooseFit, RecomputesNoMoreThanMustBe) {
+  for (int64_t capacity = 90; capacity <= 200; ++capacity) {
+    Model model{{8, 5, 3, 0}};
+    const auto decision = ChooseFit(model.Plan(), capacity);
+    ASSERT_TRUE(decision.ok());
+    // By hand: rank r needs the fewest c with fixed + 10 (n - c) + c <= capacity.
+    std::vector<int32_t> expected;
+    int32_t first = 0;
+    for (int count : model.layers) {
+      int c = 0;
+      while (c < count && 100 + 10 * (count - c) + c > capacity) ++c;
+      for (int i = 0; i < c; ++i) expected.push_back(first + i);
+      first += count;
+    }
+    EXPECT_EQ(std::vector<int32_t>(decision->recompute.layers().begin(), decision->recompute.layers().end()), expected)
+        << capacity;
+    EXPECT_EQ(decision->recompute.mode(), expected.empty() ? Recompute::NONE : Recompute::LAYERS);
+    EXPECT_LE(model.calls, 7);
+  }
+}
+
+// 64 layers take 164 at least: what has less by more than an eighth is told by two compilations.
+TEST(ChooseFit, DoesNotSearchWhereNothingFits) {
+  const auto calls = [](int64_t capacity, std::vector<int> layers) {
+    Model model{std::move(layers)};
+    const auto decision = ChooseFit(model.Plan(), capacity);
+    EXPECT_TRUE(decision.ok()) << decision.status();
+    EXPECT_EQ(decision->recompute.layers_size(), 64) << capacity;
+    return model.calls;
+  };
+  EXPECT_EQ(calls(100, {64}), 2);
+  EXPECT_EQ(calls(145, {64}), 2);
+  EXPECT_GT(calls(146, {64}), 6);
+  // Other ranks are searched all the same.
+  Model model{{64, 20}};
+  const auto decision = ChooseFit(model.Plan(), 140);
+  ASSERT_TRUE(decision.ok()) << decision.status();
+  EXPECT_NE(decision->note.find("64/64, 18/20"), std::string::npos) << decision->note;
+}
+
+TEST(ChooseInterval, FindsTheLowest) {
+  // 1 per kept input and 10 per layer of a group: of 64 layers, groups of 2 (32 + 20) and 3 (22 + 30) tie, 2 is less.
+  Model model{{64, 10}};
+  const auto decision = ChooseInterval(model.Plan());
+  ASSERT_TRUE(decision.ok());
+  EXPECT_EQ(decision->recompute.interval(), 2);
+  EXPECT_EQ(model.calls, 64);
+  EXPECT_NE(decision->note.find("152"), std::string::npos) << decision->note;
+}
+
+TEST(ChooseFit, PassesErrorsOn) {
+  const PlanArenas broken = [](const Recompute&) { return absl::InvalidArgumentError("no such plan"); };
+  EXPECT_EQ(ChooseFit(broken, 1).status().message(), "no such plan");
+  EXPECT_EQ(ChooseInterval(broken).status().message(), "no such plan");
+}
+
+}  // namespace
+}  // namespace weft::planner

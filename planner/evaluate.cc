@@ -1,0 +1,74 @@
+#include "planner/evaluate.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "compiler/lower_program.h"
+#include "compiler/memory_fit.h"
+#include "compiler/rewrite/post_validation.h"
+#include "proto/util/mesh.h"
+#include "proto/util/status.h"
+#include "schedules/collective/plan.h"
+#include "simulator/simulate.h"
+#include "verifier/verify.h"
+
+namespace weft::planner {
+namespace {
+
+int64_t PipeRankOf(const Template& t) {
+  for (const Coordinate& pin : t.pins()) {
+    if (pin.axis() == "pipe") return pin.index();
+  }
+  return 0;
+}
+
+}  // namespace
+
+absl::StatusOr<Evaluation> Evaluate(const Candidate& candidate) {
+  const PlanInputs& inputs = candidate.inputs;
+  Evaluation made;
+  if (inputs.asynchronous) {
+    WEFT_ASSIGN_OR_RETURN(made.program, CompileAsynchronous(inputs, candidate.cost, &made.layers_per_stage));
+  } else {
+    WEFT_ASSIGN_OR_RETURN(made.program,
+                          CompileSynchronous(inputs, candidate.cost, candidate.evaluation, &made.layers_per_stage));
+  }
+  WEFT_RETURN_IF_ERROR(ApplyOffload(inputs, &made.program, nullptr));
+  if (candidate.post_validate && inputs.plan.post_validation()) {
+    // A schedule that is to be frozen has its order later; what is kept does not depend on the order.
+    if (inputs.plan.schedule().freeze()) made.program.set_compute_order(STATIC_ORDER);
+    WEFT_RETURN_IF_ERROR(PostValidate(&made.program));
+  }
+  made.arena_bytes.resize(AxisSize(made.program.mesh(), "pipe"));
+  const Program& program = made.program;
+  for (const Program* part : {&program, &program.evaluation()}) {
+    for (const Template& t : part->templates()) {
+      int64_t& bytes = made.arena_bytes[PipeRankOf(t)];
+      bytes = std::max(bytes, t.device_arena_bytes());
+    }
+  }
+  made.fits = DeviceMemoryFits(made.program, inputs.cluster);
+  if (!candidate.simulate) return made;
+  WEFT_RETURN_IF_ERROR(ProveForSimulation(made.program));
+  sim::SimulateOptions options;
+  options.cost = inputs.cost;
+  options.network = candidate.network;
+  options.runtime = candidate.runtime;
+  WEFT_ASSIGN_OR_RETURN(const sim::Simulation timed, sim::Simulate(made.program, inputs.cluster, options));
+  made.iteration_seconds = timed.report.iteration_seconds();
+  return made;
+}
+
+absl::Status ProveForSimulation(const Program& program) {
+  VerifyOptions verify;
+  verify.allow_unfit = true;
+  verify.algorithms = KnownCollectives();
+  return VerifyProgram(program, verify);
+}
+
+int64_t UsableBytes(const Device& device) {
+  return device.memory_bytes() > 0 ? device.memory_bytes() - device.reserved_bytes()
+                                   : std::numeric_limits<int64_t>::max();
+}
+
+}  // namespace weft::planner

@@ -1,0 +1,58 @@
+// What a candidate comes to: its program, what it needs of each rank's memory, and how long an iteration takes.
+#ifndef WEFT_PLANNER_EVALUATE_H_
+#define WEFT_PLANNER_EVALUATE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "compiler/inputs/plan_inputs.h"
+#include "compiler/segments/segment_set.h"
+#include "proto/program.pb.h"
+#include "proto/runtime.pb.h"
+
+namespace weft::planner {
+
+// A plan to be judged. The inputs and the costs are borrowed.
+struct Candidate {
+  // Leaves no choice open for the compiler (compiler/compile.h).
+  const PlanInputs& inputs;
+  // Durations of steps, of CostsOf(inputs).
+  const StepCost& cost;
+  // Also compile the evaluation program, whose arenas count too.
+  bool evaluation = false;
+  // Apply plan.post_validation.
+  bool post_validate = true;
+  // Prove and simulate the program. Without it only the program and its arenas are known.
+  bool simulate = true;
+  // The network and the runtime that the time is for; null = weft's own executor.
+  std::string network = "analytic";
+  const Runtime* runtime = nullptr;
+};
+
+struct Evaluation {
+  // Proven if the candidate was simulated. A program that does not fit is not marked.
+  Program program;
+  std::vector<int32_t> layers_per_stage;
+  // Bytes of the highest device arena, by pipe rank.
+  std::vector<int64_t> arena_bytes;
+  // Whether every rank fits the device that it is placed on.
+  bool fits = true;
+  // 0 if the candidate was not simulated.
+  double iteration_seconds = 0;
+};
+
+// Compiles, proves and simulates a candidate. Fails as the compiler, the verifier and the simulator do.
+absl::StatusOr<Evaluation> Evaluate(const Candidate& candidate);
+
+// Proves a program that may not fit, which is all that a simulation asks for.
+absl::Status ProveForSimulation(const Program& program);
+
+// Bytes that a rank may use on the device of the cluster; the largest number for a device without a figure.
+int64_t UsableBytes(const Device& device);
+
+}  // namespace weft::planner
+
+#endif  // WEFT_PLANNER_EVALUATE_H_

@@ -1,0 +1,67 @@
+#include "planner/freeze_schedule.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "planner/action_slots.h"
+#include "proto/util/mesh.h"
+#include "proto/util/status.h"
+#include "schedules/pipeline/check.h"
+#include "simulator/simulate.h"
+
+namespace weft::planner {
+namespace {
+
+// The slots of a template, by Action.id. A message-driven program has no pairs (rule P6).
+std::unordered_map<int32_t, Slot> SlotsById(const Template& t) {
+  std::unordered_map<int32_t, Slot> slots;
+  for (const Action& action : t.body()) {
+    for (const Slot& slot : SlotsOf(action)) slots.emplace(action.id(), slot);
+  }
+  return slots;
+}
+
+}  // namespace
+
+absl::StatusOr<FrozenSchedule> FreezeRun(const PipelineSchedule& schedule, const Program& program,
+                                         const Cluster& cluster, const std::string& cost) {
+  WEFT_ASSIGN_OR_RETURN(const sim::Simulation simulation,
+                        sim::Simulate(program, cluster, {.cost = cost, .trace = true}));
+  FrozenSchedule frozen;
+  frozen.message_driven_seconds = simulation.report.makespan_seconds();
+  frozen.schedule = {.stages = schedule.stages,
+                     .lanes = schedule.lanes,
+                     .placement = schedule.placement,
+                     .order = std::vector<std::vector<Slot>>(schedule.order.size())};
+  // By template.
+  std::vector<std::unordered_map<int32_t, Slot>> slots;
+  for (const Template& t : program.templates()) slots.push_back(SlotsById(t));
+  // Ranks ascend, so the first at a place of the pipeline is in the first replica.
+  for (const RankTrace& rank : simulation.trace->ranks()) {
+    const auto& known = slots[TemplateOfRank(program, rank.rank())];
+    std::vector<Slot> order;
+    // An action is several events, which are in order of start.
+    std::vector<bool> started;
+    for (const TraceEvent& event : rank.events()) {
+      auto slot = known.find(event.action());
+      if (slot == known.end()) continue;
+      if (static_cast<size_t>(event.action()) >= started.size()) started.resize(event.action() + 1);
+      if (started[event.action()]) continue;
+      started[event.action()] = true;
+      order.push_back(slot->second);
+    }
+    std::vector<Slot>& first = frozen.schedule.order[AxisCoordinate(program.mesh(), rank.rank(), "pipe")];
+    if (first.empty()) {
+      first = std::move(order);
+    } else {
+      frozen.replicas_differ |= first != order;
+    }
+  }
+  WEFT_RETURN_IF_ERROR(CheckSchedule(frozen.schedule, program.microbatches()));
+  return frozen;
+}
+
+}  // namespace weft::planner

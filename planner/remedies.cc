@@ -1,0 +1,417 @@
+#include "planner/remedies.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "planner/least_that_fits.h"
+#include "proto/io/set_field.h"
+#include "proto/util/mesh.h"
+#include "proto/util/units_text.h"
+
+namespace weft::planner {
+namespace {
+
+// What plan.offload.bucket_elements = 0 stands for.
+constexpr int64_t kDefaultBucketElements = int64_t{1} << 24;
+
+// A recipe and a plan with something changed.
+struct Variant {
+  Recipe recipe;
+  Plan plan;
+  std::string change;
+};
+using Change = std::function<std::optional<Variant>(Variant variant)>;
+
+// With a setting as the command line takes it; nothing if that is not possible.
+std::optional<Variant> With(Variant variant, absl::string_view setting) {
+  if (!ApplySetting(setting, &variant.recipe, &variant.plan).ok()) return std::nullopt;
+  absl::StrAppend(&variant.change, variant.change.empty() ? "--set " : " --set ", setting);
+  return variant;
+}
+
+// A flag changes one field: others that go with another mode would stay.
+Change RecomputeMode(Recompute::Mode mode) {
+  return [mode](Variant variant) -> std::optional<Variant> {
+    const Recompute::Mode now = variant.plan.recompute().mode();
+    const bool alone = now == Recompute::NONE || now == Recompute::SELECTIVE || now == Recompute::FIT;
+    if (!alone || now == mode) return std::nullopt;
+    return With(std::move(variant), absl::StrCat("recompute.mode=", Recompute::Mode_Name(mode)));
+  };
+}
+
+// Fewer microbatches in flight.
+std::optional<Variant> OneForwardOneBackward(Variant variant) {
+  const PlanSchedule& schedule = variant.plan.schedule();
+  PlanSchedule bare;
+  bare.set_name(schedule.name());
+  if (schedule.SerializeAsString() != bare.SerializeAsString()) return std::nullopt;
+  if (schedule.name() == "1f1b" || schedule.name().empty()) return std::nullopt;
+  if (variant.plan.partition().layers_per_stage_size() > 0) return std::nullopt;
+  return With(std::move(variant), "schedule=1f1b");
+}
+
+// Microbatches of 1/`part`, at least `part` sequences.
+Change SmallerMicrobatches(int64_t part) {
+  return [part](Variant variant) -> std::optional<Variant> {
+    const int64_t now = std::max<int64_t>(1, variant.recipe.microbatch_sequences());
+    if (now < part || now % part != 0) return std::nullopt;
+    return With(std::move(variant), absl::StrCat("mbs=", now / part));
+  };
+}
+
+Change ZeroStage(int32_t stage) {
+  return [stage](Variant variant) -> std::optional<Variant> {
+    if (AxisSize(variant.plan.mesh(), "data") < 2 || variant.plan.zero().stage() >= stage) return std::nullopt;
+    return With(std::move(variant), absl::StrCat("zero.stage=", stage));
+  };
+}
+
+// Parameters that are gathered and kept are kept as far as there is room.
+std::optional<Variant> KeepWhatFits(Variant variant) {
+  const Zero::Reshard now = variant.plan.zero().reshard();
+  if (now != Zero::NEVER && now != Zero::AFTER_BACKWARD) return std::nullopt;
+  return With(std::move(variant), "zero.reshard=BY_BENEFIT");
+}
+
+// Master weights and moments in host memory.
+Change OffloadStates(const Cluster& cluster) {
+  return [&cluster](Variant variant) -> std::optional<Variant> {
+    if (variant.plan.offload().optimizer() || variant.plan.post_validation() ||
+        !(cluster.host().bytes_per_second() > 0)) {
+      return std::nullopt;
+    }
+    variant.plan.mutable_offload()->set_optimizer(true);
+    return With(std::move(variant), "offload.optimizer=true");
+  };
+}
+
+// Less in host memory.
+std::optional<Variant> KeepStates(Variant variant) {
+  const Offload offload = variant.plan.offload();
+  if (!offload.optimizer()) return std::nullopt;
+  std::optional<Variant> with = With(std::move(variant), "offload.optimizer=false");
+  // These are refused without it.
+  if (with && offload.bucket_elements() != 0) with = With(*std::move(with), "offload.bucket_elements=default");
+  if (with && offload.buckets_per_reduce() != 0) with = With(*std::move(with), "offload.buckets_per_reduce=default");
+  return with;
+}
+
+std::optional<Variant> KeepActivations(Variant variant) {
+  if (variant.plan.offload().activation_layers() == 0) return std::nullopt;
+  return With(std::move(variant), "offload.activation_layers=0");
+}
+
+std::optional<Variant> KeepAll(Variant variant) {
+  std::optional<Variant> with = KeepStates(std::move(variant));
+  return with ? KeepActivations(*std::move(with)) : std::nullopt;
+}
+
+// Fewer states on the device at a time: a part of what a rank has if that is cut over all ranks but those of `data`.
+Change SmallerBuckets(int64_t parameters, int64_t part) {
+  return [parameters, part](Variant variant) -> std::optional<Variant> {
+    const Mesh& mesh = variant.plan.mesh();
+    if (!variant.plan.offload().optimizer()) return std::nullopt;
+    const int64_t ranks = std::max<int64_t>(1, MeshRanks(mesh) / AxisSize(mesh, "data"));
+    const int64_t given = variant.plan.offload().bucket_elements();
+    const int64_t elements = std::min(parameters / ranks, given > 0 ? given : kDefaultBucketElements) / part;
+    if (elements < 1) return std::nullopt;
+    return With(std::move(variant), absl::StrCat("offload.bucket_elements=", elements));
+  };
+}
+
+// `factor` times the ranks on `axis` for a replica: those of as many replicas, or else more ranks if the cluster has
+// them.
+Change MoreRanks(std::string axis, int64_t factor, const Cluster& cluster, int layers) {
+  return [axis, factor, &cluster, layers](Variant variant) -> std::optional<Variant> {
+    const Mesh& mesh = variant.plan.mesh();
+    const int64_t now = AxisSize(mesh, axis), replicas = AxisSize(mesh, "data");
+    if (axis == "pipe" && (now * factor > layers || variant.plan.partition().layers_per_stage_size() > 0)) {
+      return std::nullopt;
+    }
+    // tp is x alone: it would take y and z away.
+    const bool alone = AxisSize(mesh, "y") == 1 && AxisSize(mesh, "z") == 1;
+    const std::string more = absl::StrCat(axis != "x" ? "pp" : alone ? "tp" : "x", "=", now * factor);
+    if (replicas % factor != 0) {
+      const int64_t devices = int64_t{cluster.nodes()} * cluster.devices_per_node();
+      if (devices < factor || MeshRanks(mesh) > devices / factor) return std::nullopt;
+      return With(std::move(variant), more);
+    }
+    std::optional<Variant> with = With(std::move(variant), more);
+    return with ? With(*std::move(with), absl::StrCat("dp=", replicas / factor)) : std::nullopt;
+  };
+}
+
+// Changes of one thing, each stronger than the one before.
+using Ladder = std::vector<Change>;
+
+// One change and then another, which the first may be what allows.
+Change Both(Change first, Change second) {
+  return [first = std::move(first), second = std::move(second)](Variant variant) -> std::optional<Variant> {
+    std::optional<Variant> with = first(std::move(variant));
+    return with ? second(*std::move(with)) : std::nullopt;
+  };
+}
+
+// Every microbatch that is a divisor of what it is now, larger ones first.
+Ladder Microbatches(const Recipe& recipe) {
+  const int64_t now = std::max<int64_t>(1, recipe.microbatch_sequences());
+  std::set<int64_t> parts;
+  for (int64_t part = 1; part <= now / part; ++part) {
+    if (now % part == 0) parts.insert({part, now / part});
+  }
+  Ladder ladder;
+  for (const int64_t part : parts) {
+    if (part > 1) ladder.push_back(SmallerMicrobatches(part));
+  }
+  return ladder;
+}
+
+// What may be changed at once, what costs more time first: in this order it is spared.
+enum LadderIndex { kPipe, kTensor, kOffload, kRecomputeAll, kZero, kMicrobatch, kSchedule, kReshard, kLadders };
+
+std::vector<Ladder> AllLadders(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers,
+                               int64_t parameters, bool host) {
+  std::vector<Ladder> ladders(kLadders);
+  for (int64_t factor : {2, 4, 8}) {
+    ladders[kPipe].push_back(MoreRanks("pipe", factor, cluster, layers));
+    ladders[kTensor].push_back(MoreRanks("x", factor, cluster, layers));
+  }
+  if (host) {
+    ladders[kOffload] = {KeepActivations, KeepStates, KeepAll};
+  } else {
+    const Change offload = OffloadStates(cluster), quarter = SmallerBuckets(parameters, 4),
+                 sixteenth = SmallerBuckets(parameters, 16);
+    ladders[kOffload] = {offload, quarter, Both(offload, quarter), sixteenth, Both(offload, sixteenth)};
+    ladders[kReshard] = {KeepWhatFits};
+  }
+  ladders[kRecomputeAll] = {RecomputeMode(Recompute::FULL)};
+  for (int32_t stage : {1, 2, 3}) ladders[kZero].push_back(ZeroStage(stage));
+  ladders[kMicrobatch] = Microbatches(recipe);
+  ladders[kSchedule] = {OneForwardOneBackward};
+  // What does not change this plan is no step.
+  for (Ladder& ladder : ladders) {
+    const auto none = [&](const Change& change) { return !change({recipe, plan, ""}).has_value(); };
+    ladder.erase(std::remove_if(ladder.begin(), ladder.end(), none), ladder.end());
+  }
+  return ladders;
+}
+
+class Search {
+ public:
+  Search(const Recipe& recipe, const Plan& plan, const Shortage& shortage, int wanted,
+         const PlannedBytesOf& planned_bytes, const OnTry& on_try)
+      : recipe_(recipe),
+        plan_(plan),
+        shortage_(shortage),
+        wanted_(wanted),
+        planned_bytes_(planned_bytes),
+        on_try_(on_try) {}
+
+  Variant AsItIs() const { return {recipe_, plan_, ""}; }
+  bool NoneFound() const { return ways_.found.empty(); }
+
+  // Whether it is one more way; `gentler` is what is better if it fits too, but is less likely to or takes more
+  // compilations.
+  bool Attempt(const std::optional<Variant>& first, std::optional<Variant> gentler) {
+    if (AllFound()) return false;
+    std::optional<Remedy> way = WayOf(first);
+    if (!way) return false;
+    ways_.found.push_back(*std::move(way));
+    gentler_.push_back(std::move(gentler));
+    return true;
+  }
+
+  // As many changes as go together, each up to the strength here, then no more of them than are needed.
+  void AttemptAtOnce(std::vector<Ladder> ladders, const Strengths& strongest) {
+    if (ways_.stopped) return;
+    ways_.at_once = true;
+    const auto outcome = [&](const Strengths& strengths) {
+      const TryOutcome of = OutcomeOf(AtOnce(ladders, strengths));
+      ways_.left_out = ways_.left_out || of == TryOutcome::kTooLong || of == TryOutcome::kStopped;
+      return of;
+    };
+    const std::optional<Strengths> least = LeastThatFits(strongest, kMicrobatch, outcome);
+    if (!least) return;
+    const std::string change = AtOnce(ladders, *least).change;
+    ways_.found.push_back({change, *known_.at(change)});
+    std::optional<Variant> gentler;
+    if ((*least)[kRecomputeAll] > 0 && plan_.recompute().mode() != Recompute::FIT) {
+      ladders[kRecomputeAll] = {RecomputeMode(Recompute::FIT)};
+      gentler = AtOnce(ladders, *least);
+    }
+    gentler_.push_back(std::move(gentler));
+  }
+
+  Remedies Finish() {
+    // With what is left of the tries: to know more ways is worth more.
+    const bool stopped = ways_.stopped && !AllFound();
+    for (size_t i = 0; i < ways_.found.size(); ++i) {
+      if (std::optional<Remedy> gentler = WayOf(gentler_[i])) ways_.found[i] = *std::move(gentler);
+    }
+    ways_.stopped = stopped;
+    return std::move(ways_);
+  }
+
+ private:
+  bool AllFound() const { return static_cast<int>(ways_.found.size()) >= wanted_; }
+
+  absl::StatusOr<int64_t> BytesOf(const Variant& variant) {
+    if (const auto known = known_.find(variant.change); known != known_.end()) return known->second;
+    if (ways_.stopped || ways_.tried.size() >= kMostTries) return absl::CancelledError("no more is tried");
+    if (on_try_) on_try_(absl::StrCat(variant.change, ", ", ways_.tried.size() + 1, " of at most ", kMostTries));
+    absl::StatusOr<int64_t> bytes = planned_bytes_(variant.recipe, variant.plan);
+    ways_.stopped = absl::IsCancelled(bytes.status());
+    if (!ways_.stopped && !absl::IsUnavailable(bytes.status())) ways_.tried.push_back(variant.change);
+    known_.emplace(variant.change, bytes);
+    return bytes;
+  }
+
+  // The way that the variant is, if it exists and fits.
+  std::optional<Remedy> WayOf(const std::optional<Variant>& variant) {
+    if (!variant) return std::nullopt;
+    const absl::StatusOr<int64_t> bytes = BytesOf(*variant);
+    if (!bytes.ok() || *bytes > shortage_.capacity) return std::nullopt;
+    return Remedy{variant->change, *bytes};
+  }
+
+  // The changes of these strengths, but those that others have taken the reason away.
+  Variant AtOnce(const std::vector<Ladder>& ladders, const Strengths& strengths) const {
+    Variant variant = AsItIs();
+    for (size_t i = 0; i < ladders.size(); ++i) {
+      if (strengths[i] == 0) continue;
+      if (std::optional<Variant> with = ladders[i][strengths[i] - 1](variant)) variant = *std::move(with);
+    }
+    return variant;
+  }
+
+  TryOutcome OutcomeOf(const Variant& variant) {
+    // The plan as it is does not fit.
+    if (variant.change.empty()) return TryOutcome::kDoesNotFit;
+    const absl::StatusOr<int64_t> bytes = BytesOf(variant);
+    if (bytes.ok()) return *bytes <= shortage_.capacity ? TryOutcome::kFits : TryOutcome::kDoesNotFit;
+    if (absl::IsCancelled(bytes.status())) return TryOutcome::kStopped;
+    if (absl::IsUnavailable(bytes.status())) return TryOutcome::kTooLong;
+    return absl::IsResourceExhausted(bytes.status()) ? TryOutcome::kDoesNotFit : TryOutcome::kRefused;
+  }
+
+  const Recipe& recipe_;
+  const Plan& plan_;
+  const Shortage shortage_;
+  const int wanted_;
+  const PlannedBytesOf& planned_bytes_;
+  const OnTry& on_try_;
+  Remedies ways_;
+  // As many as ways were found.
+  std::vector<std::optional<Variant>> gentler_;
+  // What was found of each change.
+  std::map<std::string, absl::StatusOr<int64_t>> known_;
+};
+
+}  // namespace
+
+Remedies FindRemedies(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers, int64_t parameters,
+                      const Shortage& shortage, int wanted, const PlannedBytesOf& planned_bytes, const OnTry& on_try) {
+  // Of a kind above 0 one way is enough.
+  constexpr int kAny = 0, kRecompute = 1, kKeep = 2, kBuckets = 3;
+  struct Numbered {
+    int kind;
+    Change change;
+  };
+  const Change full = RecomputeMode(Recompute::FULL);
+  std::vector<Numbered> changes = {{kRecompute, full}};
+  if (shortage.host) {
+    // In front: nothing else is as sure to help.
+    changes.insert(changes.begin(), {{kKeep, KeepActivations}, {kKeep, KeepStates}, {kKeep, KeepAll}});
+  } else {
+    changes.insert(changes.begin(), {kAny, KeepWhatFits});
+    for (int64_t part : {4, 16}) changes.push_back({kBuckets, SmallerBuckets(parameters, part)});
+  }
+  const auto any = [&](Change change) { changes.push_back({kAny, std::move(change)}); };
+  any(OneForwardOneBackward);
+  for (int64_t part : {2, 4, 8}) any(SmallerMicrobatches(part));
+  for (int32_t stage : {1, 2, 3}) any(ZeroStage(stage));
+  if (!shortage.host) any(OffloadStates(cluster));
+  for (int64_t factor : {2, 4, 8}) {
+    any(MoreRanks("pipe", factor, cluster, layers));
+    any(MoreRanks("x", factor, cluster, layers));
+  }
+  Search search(recipe, plan, shortage, wanted, planned_bytes, on_try);
+  // What does not help enough by itself may with everything recomputed.
+  std::vector<size_t> failed;
+  std::set<int> fitting_kinds;
+  // With this a change is tried first where to recompute all is not enough (without, it saves less), and where the plan
+  // has FIT, which takes several compilations.
+  std::optional<Variant> recomputed;
+  if (plan.recompute().mode() == Recompute::FIT) recomputed = full(search.AsItIs());
+  for (size_t i = 0; i < changes.size(); ++i) {
+    const auto& [kind, change] = changes[i];
+    // One way of a kind is enough.
+    if (fitting_kinds.count(kind) > 0) continue;
+    const std::optional<Variant> variant = change(search.AsItIs());
+    bool fits = false;
+    if (kind == kRecompute) {
+      fits = search.Attempt(variant, RecomputeMode(Recompute::FIT)(search.AsItIs()));
+      recomputed = fits ? std::nullopt : variant;
+    } else if (recomputed) {
+      fits = search.Attempt(change(*recomputed), variant);
+    } else {
+      fits = search.Attempt(variant, std::nullopt);
+      if (!fits) failed.push_back(i);
+    }
+    if (fits && kind > 0) fitting_kinds.insert(kind);
+  }
+  for (const size_t i : failed) {
+    if (std::optional<Variant> variant = full(search.AsItIs())) {
+      search.Attempt(changes[i].change(*std::move(variant)), std::nullopt);
+    }
+  }
+  // Nor two at once. More ranks only where all else is not enough.
+  const std::vector<Ladder> ladders = AllLadders(recipe, plan, cluster, layers, parameters, shortage.host);
+  for (const std::vector<int>& axes : {std::vector<int>{}, {kTensor}, {kPipe}, {kPipe, kTensor}}) {
+    Strengths strongest;
+    for (const Ladder& ladder : ladders) strongest.push_back(static_cast<int>(ladder.size()));
+    const auto none = [&](int axis) { return strongest[axis] == 0; };
+    if (!search.NoneFound() || std::any_of(axes.begin(), axes.end(), none)) continue;
+    for (const int axis : {kPipe, kTensor}) {
+      if (std::find(axes.begin(), axes.end(), axis) == axes.end()) strongest[axis] = 0;
+    }
+    search.AttemptAtOnce(ladders, strongest);
+  }
+  return search.Finish();
+}
+
+std::string DescribeRemedies(const Remedies& ways) {
+  constexpr absl::string_view kLeftOut =
+      "; some of several changes at once were not tried, as they take long to compile";
+  if (ways.found.empty() && !ways.stopped) {
+    return absl::StrCat("no change of recompute, microbatches, ZeRO, offload or mesh that was tried makes it fit",
+                        !ways.at_once   ? ""
+                        : ways.left_out ? kLeftOut
+                                        : ", nor do all that go together");
+  }
+  // Those that were tried first: what else was is more than a line can say.
+  constexpr size_t kShown = 4;
+  const size_t shown = std::min(kShown, ways.tried.size());
+  const std::string named =
+      absl::StrCat(absl::StrJoin(ways.tried.begin(), ways.tried.begin() + shown, ", "),
+                   shown < ways.tried.size() ? absl::StrCat(" and ", ways.tried.size() - shown, " more") : "");
+  const std::string tried =
+      absl::StrCat("to compile so large a program takes long, so ",
+                   ways.tried.empty() ? "none was tried" : absl::StrCat("no more was tried than ", named));
+  if (ways.found.empty()) return absl::StrCat("no change is known to make it fit: ", tried);
+  return absl::StrCat("it fits with ",
+                      absl::StrJoin(ways.found, ", or with ",
+                                    [](std::string* out, const Remedy& way) {
+                                      absl::StrAppend(out, way.change, " (", BytesText(way.planned_bytes), ")");
+                                    }),
+                      ways.stopped    ? "; " + tried
+                      : ways.left_out ? kLeftOut
+                                      : "");
+}
+
+}  // namespace weft::planner

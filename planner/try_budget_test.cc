@@ -1,0 +1,101 @@
+#include "planner/try_budget.h"
+
+#include "gtest/gtest.h"
+
+namespace weft::planner {
+namespace {
+
+// Half of it actions, half steps.
+Program ProgramOf(int work) {
+  Program program;
+  Template& t = *program.add_templates();
+  t.add_prologue();
+  t.add_epilogue();
+  for (int i = 2; i < work / 2; ++i) t.add_body();
+  program.add_segments();
+  for (int i = 0; i < work / 2; ++i) program.add_segments()->add_steps();
+  return program;
+}
+
+Recompute Mode(Recompute::Mode mode, int interval = 0) {
+  Recompute recompute;
+  recompute.set_mode(mode);
+  recompute.set_interval(interval);
+  return recompute;
+}
+
+int TriesOf(TryBudget budget, const Recompute& recompute) {
+  int tries = 0;
+  for (; budget.Has(recompute); ++tries) budget.Spend(recompute);
+  return tries;
+}
+
+TEST(TryBudget, BoundsTheWorkOfAllTries) {
+  for (const Recompute& once : {Mode(Recompute::NONE), Mode(Recompute::FULL), Mode(Recompute::INTERVAL, 2)}) {
+    EXPECT_EQ(TriesOf(TryBudget(ProgramOf(1000), 8), once), 40);
+    EXPECT_EQ(TriesOf(TryBudget(ProgramOf(1002), 8), once), 39);
+    EXPECT_EQ(TriesOf(TryBudget(ProgramOf(20000), 8), once), 2);
+    // One is always tried, and a second if none of them is too large by itself.
+    EXPECT_EQ(TriesOf(TryBudget(ProgramOf(20002), 8), once), 2);
+    EXPECT_EQ(TriesOf(TryBudget(ProgramOf(40000), 8), once), 2);
+    EXPECT_EQ(TriesOf(TryBudget(ProgramOf(40002), 8), once), 1);
+    EXPECT_EQ(TriesOf(TryBudget(ProgramOf(100000), 8), once), 1);
+  }
+}
+
+TEST(TryBudget, ChoicesTakeManyCompilations) {
+  // As many as layers and one; with nothing, all, by halves, and what is chosen.
+  EXPECT_EQ(TriesOf(TryBudget(ProgramOf(1000), 39), Mode(Recompute::INTERVAL)), 1);
+  EXPECT_EQ(TriesOf(TryBudget(ProgramOf(1000), 40), Mode(Recompute::INTERVAL)), 0);
+  EXPECT_EQ(TriesOf(TryBudget(ProgramOf(1000), 64), Mode(Recompute::FIT)), 4);
+  EXPECT_EQ(TriesOf(TryBudget(ProgramOf(4002), 64), Mode(Recompute::FIT)), 0);
+}
+
+TEST(TryBudget, WhatWasSpentIsGone) {
+  TryBudget budget(ProgramOf(30000), 8);
+  EXPECT_TRUE(budget.Has(Mode(Recompute::FULL)));
+  EXPECT_FALSE(budget.Has(Mode(Recompute::FIT)));
+  budget.Spend(Mode(Recompute::FULL));
+  EXPECT_TRUE(budget.Has(Mode(Recompute::FULL)));
+  EXPECT_FALSE(budget.Has(Mode(Recompute::FIT)));
+  budget.Spend(Mode(Recompute::FULL));
+  EXPECT_FALSE(budget.Has(Mode(Recompute::FULL)));
+}
+
+// Replicas that are traded for other ranks leave theirs to those that stay.
+TEST(TryBudget, MicrobatchesAreThoseOfAReplica) {
+  Recipe recipe;
+  Plan plan;
+  EXPECT_EQ(MicrobatchesOfAReplica(recipe, plan), 1);
+  recipe.set_global_batch_sequences(4096);
+  EXPECT_EQ(MicrobatchesOfAReplica(recipe, plan), 4096);
+  recipe.set_microbatch_sequences(8);
+  MeshAxis& data = *plan.mutable_mesh()->add_axes();
+  data.set_name("data");
+  data.set_size(64);
+  EXPECT_EQ(MicrobatchesOfAReplica(recipe, plan), 8);
+  data.set_size(8);
+  recipe.set_microbatch_sequences(1);
+  EXPECT_EQ(MicrobatchesOfAReplica(recipe, plan), 512);
+  data.set_size(1 << 20);
+  EXPECT_EQ(MicrobatchesOfAReplica(recipe, plan), 1);
+}
+
+// Few microbatches more are no more work, many are.
+TEST(TryBudget, ManyMicrobatchesAreManyActions) {
+  const auto tries_of = [](int work, int64_t times) {
+    TryBudget budget(ProgramOf(work), 8);
+    int tries = 0;
+    for (; budget.Has(Mode(Recompute::FULL), times); ++tries) budget.Spend(Mode(Recompute::FULL), times);
+    return tries;
+  };
+  EXPECT_EQ(tries_of(1000, TryBudget::kFewTimes), 40);
+  // 500 actions more for each.
+  EXPECT_EQ(tries_of(1000, TryBudget::kFewTimes + 2), 20);
+  EXPECT_EQ(tries_of(1000, TryBudget::kFewTimes + 3), TryBudget::kFewTries);
+  EXPECT_EQ(tries_of(1000, TryBudget::kFewTimes + 4), 0);
+  EXPECT_EQ(tries_of(1000, int64_t{1} << 62), 0);
+}
+
+}  // namespace
+}  // namespace weft::planner

@@ -1,0 +1,144 @@
+#include "planner/try_remedies.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/memory_fit.h"
+#include "planner/choices.h"
+#include "planner/compile.h"
+#include "planner/least_state_bytes.h"
+#include "planner/try_budget.h"
+#include "proto/util/mesh.h"
+#include "proto/util/status.h"
+
+namespace weft::planner {
+namespace {
+
+int LayersOf(const ModelGraph& model) {
+  return model.ops_size() == 0 ? 1 : model.ops(model.ops_size() - 1).layer() + 1;
+}
+
+int64_t ParametersOf(const ModelGraph& model) {
+  double elements = 0;
+  for (const GraphParameter& parameter : model.parameters()) {
+    elements += std::accumulate(parameter.shape().begin(), parameter.shape().end(), 1.0, std::multiplies<>());
+  }
+  return static_cast<int64_t>(std::min(elements, 0x1p60));
+}
+
+Shortage ShortageOf(const Program& refused, const Cluster& cluster) {
+  const Device& device = cluster.device();
+  const bool host = DeviceMemoryFits(refused, cluster);
+  return {host, host ? cluster.host_memory_bytes() : device.memory_bytes() - device.reserved_bytes()};
+}
+
+// Whether these differ in what is recomputed alone.
+bool SameButRecompute(const Recipe& recipe, Plan plan, const Recipe& other_recipe, Plan other_plan) {
+  plan.clear_recompute();
+  other_plan.clear_recompute();
+  return recipe.SerializeAsString() == other_recipe.SerializeAsString() &&
+         plan.SerializeAsString() == other_plan.SerializeAsString();
+}
+
+// Whether every pipe rank has the same layers whatever these cost.
+bool PartitionIsFixed(const Plan& plan, const PlanInputs& inputs) {
+  if (AxisSize(plan.mesh(), "pipe") == 1 || plan.partition().layers_per_stage_size() > 0) return true;
+  // As many stages as layers.
+  const auto& placement = inputs.schedule.placement;
+  return !placement.empty() && static_cast<int>(placement[0].size()) >= LayersOf(inputs.model);
+}
+
+// Whether the interval that is chosen needs no more than interval 1: the choice is by the arenas of all that needs
+// memory, as it is planned in the end.
+bool FirstIntervalNeedsMost(const Plan& plan, const Cluster& cluster) {
+  return plan.recompute().mode() == Recompute::INTERVAL && plan.recompute().interval() == 0 &&
+         plan.transfer_placement() != FASTEST && !plan.schedule().freeze() && plan.offload().activation_layers() == 0 &&
+         cluster.other_devices_size() == 0;
+}
+
+// Instead of one plan that was refused.
+class Tries {
+ public:
+  Tries(const Program& refused, const Recipe& recipe, const Plan& plan, const PlanInputs& inputs)
+      : recipe_(recipe),
+        plan_(plan),
+        inputs_(inputs),
+        shortage_(ShortageOf(refused, inputs.cluster)),
+        parameters_(ParametersOf(inputs.model)),
+        budget_(refused, LayersOf(inputs.model)) {
+    // By more than an order of transfers for other durations changes.
+    recomputing_all_is_vain_ = !shortage_.host && PartitionIsFixed(plan, inputs) &&
+                               BytesWithoutSaved(refused) - shortage_.capacity > shortage_.capacity / 16;
+  }
+
+  const Shortage& shortage() const { return shortage_; }
+  int64_t parameters() const { return parameters_; }
+
+  // As PlannedBytesOf.
+  absl::StatusOr<int64_t> PlannedBytes(const Recipe& recipe, const Plan& plan) {
+    WEFT_RETURN_IF_ERROR(MayFit(recipe, plan));
+    const Plan most = NeedingMost(plan);
+    const int64_t times = MicrobatchesOfAReplica(recipe, plan) / MicrobatchesOfAReplica(recipe_, plan_);
+    if (!budget_.Has(most.recompute(), times)) {
+      // Without it there is still what recomputes all, and what has fewer microbatches.
+      const bool slow = most.recompute().mode() == Recompute::FIT || times > TryBudget::kFewTimes;
+      if (slow) return absl::UnavailableError("it takes long to tell");
+      return absl::CancelledError("no more is tried");
+    }
+    CompileOptions options;
+    options.cost = inputs_.cost;
+    options.remedies = false;
+    const absl::StatusOr<Program> program = CompilePlan(inputs_.model, recipe, most, inputs_.cluster, options);
+    if (program.ok() || absl::IsResourceExhausted(program.status())) budget_.Spend(most.recompute(), times);
+    WEFT_RETURN_IF_ERROR(program.status());
+    return shortage_.host ? PlannedNodeBytes(*program, inputs_.cluster) : PlannedDeviceBytes(*program);
+  }
+
+ private:
+  // Refuses what needs no compilation to tell.
+  absl::Status MayFit(const Recipe& recipe, const Plan& plan) const {
+    WEFT_ASSIGN_OR_RETURN(const PlanInputs resolved, ResolveInputs(inputs_.model, recipe, plan, inputs_.cluster, {}));
+    WEFT_RETURN_IF_ERROR(CheckChosenRecompute(resolved));
+    if (!shortage_.host && LeastStateBytes(resolved.recipe, resolved.plan, parameters_) > shortage_.capacity) {
+      return absl::ResourceExhaustedError("its states alone do not fit");
+    }
+    if (recomputing_all_is_vain_ && SameButRecompute(recipe_, plan_, recipe, plan)) {
+      return absl::ResourceExhaustedError("what is not saved for the backward does not fit");
+    }
+    return absl::OkStatus();
+  }
+
+  // Of what the compiler may choose for the plan, that which needs the most of what is short, in one compilation.
+  Plan NeedingMost(Plan plan) const {
+    // What is chosen where nothing else fits.
+    if (plan.zero().reshard() == Zero::BY_BENEFIT) plan.mutable_zero()->set_reshard(Zero::AFTER_FORWARD);
+    if (FirstIntervalNeedsMost(plan, inputs_.cluster)) plan.mutable_recompute()->set_interval(1);
+    return plan;
+  }
+
+  const Recipe& recipe_;
+  const Plan& plan_;
+  const PlanInputs& inputs_;
+  const Shortage shortage_;
+  const int64_t parameters_;
+  TryBudget budget_;
+  bool recomputing_all_is_vain_ = false;
+};
+
+}  // namespace
+
+absl::Status WithRemedies(const absl::Status& refusal, const Program& refused, const Recipe& recipe, const Plan& plan,
+                          const PlanInputs& inputs, const OnTry& on_try) {
+  constexpr int kWanted = 3;
+  Tries tries(refused, recipe, plan, inputs);
+  const auto planned_bytes = [&](const Recipe& r, const Plan& p) { return tries.PlannedBytes(r, p); };
+  const Remedies ways = FindRemedies(recipe, plan, inputs.cluster, LayersOf(inputs.model), tries.parameters(),
+                                     tries.shortage(), kWanted, planned_bytes, on_try);
+  return absl::Status(refusal.code(), absl::StrCat(refusal.message(), "; ", DescribeRemedies(ways)));
+}
+
+}  // namespace weft::planner

@@ -1,0 +1,51 @@
+// JSON as a tree that remembers where each value stood, for readers that must name line and column and must not lose
+// digits of integers: specs, Hugging Face's config.json, safetensors headers.
+#ifndef WEFT_PROTO_IO_JSON_VALUE_H_
+#define WEFT_PROTO_IO_JSON_VALUE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace weft {
+
+struct JsonValue {
+  enum class Kind { kNull, kBool, kNumber, kString, kArray, kObject };
+
+  Kind kind = Kind::kNull;
+  bool boolean = false;
+  // kString: decoded, valid UTF-8. kNumber: as written.
+  std::string text;
+  // kArray: the elements. kObject: the values, in file order; names[i] belongs to elements[i]. Names are distinct.
+  std::vector<JsonValue> elements;
+  std::vector<std::string> names;
+  // Position of the first character, both from 1; columns count bytes.
+  int line = 0;
+  int column = 0;
+
+  bool is_object() const { return kind == Kind::kObject; }
+  bool is_array() const { return kind == Kind::kArray; }
+
+  // Member of an object, or null.
+  const JsonValue* Find(absl::string_view name) const;
+  // A number that is a whole number within the type ("3", "3.0", "3e2"); nothing otherwise.
+  std::optional<int64_t> Int64() const;
+  std::optional<uint64_t> Uint64() const;
+  // A number, rounded to double; nothing if this is no number or none that a double holds (decimal.h).
+  std::optional<double> Double() const;
+};
+
+// "an object", "a number", ...
+absl::string_view JsonKindName(JsonValue::Kind kind);
+
+// Reads one JSON document (RFC 8259) and nothing after it. Refused with "SOURCE:LINE:COLUMN: ...": any deviation from
+// the grammar, a member named twice, invalid UTF-8, more than 100 levels, more than 64 MiB.
+absl::StatusOr<JsonValue> ParseJson(absl::string_view text, absl::string_view source);
+
+}  // namespace weft
+
+#endif  // WEFT_PROTO_IO_JSON_VALUE_H_

@@ -1,0 +1,40 @@
+// Overrides of single fields from the command line: --set pp=4 --set recipe.lr.peak=1e-3.
+#ifndef WEFT_PROTO_IO_SET_FIELD_H_
+#define WEFT_PROTO_IO_SET_FIELD_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "google/protobuf/message.h"
+#include "proto/plan.pb.h"
+#include "proto/recipe.pb.h"
+
+namespace weft {
+
+// Instead of a value: as if the field had not been given.
+inline constexpr absl::string_view kFieldDefault = "default";
+
+// Sets the field that `path` ("lr.peak", "mesh.axes[0].size") names to `value`. Integers, doubles, bools (true, false),
+// enums by name in any case, strings as they are; a repeated field takes a comma-separated list that replaces it, in
+// brackets or without, and an empty list clears it. kFieldDefault leaves any field out, which a zero does not
+// everywhere (written_zero.h). InvalidArgument names the nearest field or value. `message` is unchanged after an error.
+absl::Status SetField(google::protobuf::Message* message, absl::string_view path, absl::string_view value);
+
+// The field that a NAME of ApplySetting is of, by one name: "recipe.microbatch_sequences" for mbs, "plan.zero.stage"
+// for zero.stage. Sizes of axes (pp, x, ...) and what is unknown as they are.
+std::string FullSettingName(absl::string_view name);
+
+// Applies "NAME=VALUE" to the recipe or the plan. NAME is
+//   recipe.FIELD or plan.FIELD,
+//   pp, dp, tp   sizes of the axes pipe, data, x (appended in the order data, pipe if the mesh lacks them; with
+//                kFieldDefault the mesh has no such axis, with tp neither y and z),
+//   mbs, gbs, seq   recipe.microbatch_sequences, global_batch_sequences, sequence_length,
+//   schedule   plan.schedule.name,
+//   vpp or virtual, waves, lanes, limit, group, scaling, freeze   the schedule's parameters (plan.schedule),
+//   or any field of the plan by itself.
+absl::Status ApplySetting(absl::string_view setting, Recipe* recipe, Plan* plan);
+
+}  // namespace weft
+
+#endif  // WEFT_PROTO_IO_SET_FIELD_H_

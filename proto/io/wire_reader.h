@@ -1,0 +1,18 @@
+// Strict reading of binary messages.
+#ifndef WEFT_PROTO_IO_WIRE_READER_H_
+#define WEFT_PROTO_IO_WIRE_READER_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "google/protobuf/message.h"
+
+namespace weft {
+
+// Parses `bytes` into `message`. Refused with "SOURCE: byte N: recipe.lr: ...": whatever protobuf would skip, truncate
+// or overwrite without a word (unknown fields and enum values at any depth, integers too large for their field, a
+// singular field given twice, two members of a oneof), invalid UTF-8, and damage.
+absl::Status ReadWire(absl::string_view bytes, absl::string_view source, google::protobuf::Message* message);
+
+}  // namespace weft
+
+#endif  // WEFT_PROTO_IO_WIRE_READER_H_

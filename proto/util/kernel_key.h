@@ -1,0 +1,37 @@
+// A text that says all of a step that its duration on a device depends on: kernel, types, options and shapes. Measured
+// durations are kept under it (KernelRate.kernel), and looked up by it.
+//
+//   KERNEL types[ option]... extents
+//   MATMUL bf16*3>bf16 tb 16384x4800x1600          rows, columns and depth
+//   ATTENTION bf16>bf16,fp32 causal 16x1024x25x25x64   sequences, their length, heads, heads of k and v, head size
+//   LAYER_NORM bf16*3>bf16,fp32*2 16384x1600,1600,16384   the shapes of its tensors, each as it first occurs
+//   ADAMW fp32*4>fp32*3,bf16 1600x6400
+#ifndef WEFT_PROTO_UTIL_KERNEL_KEY_H_
+#define WEFT_PROTO_UTIL_KERNEL_KEY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "proto/program.pb.h"
+
+namespace weft {
+
+// `segment` is verified. Two steps of one key compute as much on tensors of the same shapes and types; seeds, sites,
+// scales and the like do not count.
+std::string KernelKey(const Segment& segment, const Step& step);
+
+// What a key says. `form` is all but the extents.
+struct KernelKeyParts {
+  absl::string_view kernel;
+  absl::string_view form;
+  std::vector<int64_t> extents;
+};
+
+// False if it is no key: not in three parts or more, or its extents are no positive numbers.
+bool ParseKernelKey(absl::string_view key, KernelKeyParts* parts);
+
+}  // namespace weft
+
+#endif  // WEFT_PROTO_UTIL_KERNEL_KEY_H_

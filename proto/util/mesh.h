@@ -1,0 +1,56 @@
+// Ranks and coordinates of a mesh (rule P8). All functions expect a mesh and a program that passed validation: axis
+// names exist and coordinates are in range.
+#ifndef WEFT_PROTO_UTIL_MESH_H_
+#define WEFT_PROTO_UTIL_MESH_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "proto/program.pb.h"
+
+namespace weft {
+
+// Number of ranks; 1 for a mesh without axes.
+int64_t MeshRanks(const Mesh& mesh);
+
+// Size of an axis; 1 if the mesh does not list it.
+int64_t AxisSize(const Mesh& mesh, absl::string_view axis);
+
+// One coordinate per axis of the mesh, in mesh order (innermost first).
+std::vector<int64_t> RankCoordinates(const Mesh& mesh, int64_t rank);
+int64_t CoordinatesRank(const Mesh& mesh, const std::vector<int64_t>& coordinates);
+
+// Coordinate of `rank` on `axis`; 0 if the mesh does not list it.
+int64_t AxisCoordinate(const Mesh& mesh, int64_t rank, absl::string_view axis);
+
+// The rank that `peer` names as seen from `rank`.
+int64_t PeerRank(const Mesh& mesh, int64_t rank, const Peer& peer);
+
+// The coordinates of an axis of `size` that take part, ascending, as seen from coordinate `own`; and how many they are.
+std::vector<int64_t> SubsetCoordinates(const AxisSubset& subset, int64_t size, int64_t own);
+int64_t SubsetSize(const AxisSubset& subset, int64_t size);
+
+// The members of `group` as seen from `rank`, ascending. `rank` itself may be absent if the group lists coordinates
+// that are not its own.
+std::vector<int64_t> GroupMembers(const Mesh& mesh, int64_t rank, const Group& group);
+
+// How many they are, for any rank.
+int64_t GroupSize(const Mesh& mesh, const Group& group);
+
+// The value of `shift` at the coordinates of `rank`.
+int64_t ShiftAt(const Mesh& mesh, int64_t rank, const Shift& shift);
+
+// Whether `rank` has coordinate 0 on all of these axes.
+bool IsFirstOn(const Mesh& mesh, int64_t rank, const google::protobuf::RepeatedPtrField<std::string>& axes);
+
+// Whether `rank` has all pinned coordinates of `t`.
+bool TemplateMatches(const Mesh& mesh, const Template& t, int64_t rank);
+
+// Index of the first template that `rank` runs, or -1.
+int TemplateOfRank(const Program& program, int64_t rank);
+
+}  // namespace weft
+
+#endif  // WEFT_PROTO_UTIL_MESH_H_

@@ -1,0 +1,46 @@
+// Checks of single fields for the validators of specs. All errors read "recipe.lr.warmup_steps = -3 must be at least
+// 0".
+#ifndef WEFT_PROTO_VALIDATE_FIELD_CHECK_H_
+#define WEFT_PROTO_VALIDATE_FIELD_CHECK_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace weft {
+
+// "PATH = VALUE must be EXPECTED".
+template <typename T>
+absl::Status BadField(absl::string_view path, const T& value, absl::string_view expected) {
+  return absl::InvalidArgumentError(absl::StrCat(path, " = ", value, " must be ", expected));
+}
+
+absl::Status CheckAtLeast(absl::string_view path, int64_t value, int64_t low);
+absl::Status CheckWithin(absl::string_view path, int64_t value, int64_t low, int64_t high);
+
+// Finite and at least 0.
+absl::Status CheckNotNegative(absl::string_view path, double value);
+// From 0 to 1e30: of a normal distribution in FP32, none of whose values then overflows.
+absl::Status CheckDeviation(absl::string_view path, double value);
+// Finite and greater than 0.
+absl::Status CheckPositive(absl::string_view path, double value);
+// In [0, 1).
+absl::Status CheckProbability(absl::string_view path, double value);
+absl::Status CheckFinite(absl::string_view path, double value);
+
+absl::Status CheckNotEmpty(absl::string_view path, absl::string_view value);
+// A name that lines of text hold: not empty, and nothing that a terminal would obey (printable.h).
+absl::Status CheckName(absl::string_view path, absl::string_view value);
+// One of `known`; the error names the nearest.
+absl::Status CheckOneOf(absl::string_view path, absl::string_view value, absl::Span<const std::string> known);
+
+// a * b for a, b >= 0; an error naming `path` if it exceeds 2^62.
+absl::Status CheckProduct(absl::string_view path, int64_t a, int64_t b, int64_t* product);
+
+}  // namespace weft
+
+#endif  // WEFT_PROTO_VALIDATE_FIELD_CHECK_H_

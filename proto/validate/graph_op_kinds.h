@@ -1,0 +1,44 @@
+// Kinds of the ops of a model graph, as docs/model_graph.md lists them, and what their attributes may be.
+#ifndef WEFT_PROTO_VALIDATE_GRAPH_OP_KINDS_H_
+#define WEFT_PROTO_VALIDATE_GRAPH_OP_KINDS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "proto/model_graph.pb.h"
+
+namespace weft {
+
+// Of images, kernels of convolutions and strides.
+inline constexpr int64_t kLargestSide = int64_t{1} << 12;
+
+// What a name stands for. Activations are matrices [rows, columns].
+enum class Kind { kTokens, kTargets, kTimes, kMatrix, kLoss, kParameter };
+
+absl::string_view KindName(Kind kind);
+
+// What samples have to be for an op to make sense.
+enum class Samples { kAny, kTokens, kImages };
+
+// One row of docs/model_graph.md.
+struct OpKind {
+  absl::string_view name;
+  // Kinds of the inputs; the last `optional` of them may be left out.
+  std::vector<Kind> inputs;
+  int optional;
+  Kind output;
+  std::vector<absl::string_view> attributes;
+  Samples samples = Samples::kAny;
+};
+
+const std::vector<OpKind>& OpKinds();
+
+// Attributes of `op` that its kind does not have must be unset; those that it has must make sense. `path` is the op's.
+absl::Status CheckOpAttributes(const std::string& path, const ModelGraph& graph, const GraphOp& op, const OpKind& kind);
+
+}  // namespace weft
+
+#endif  // WEFT_PROTO_VALIDATE_GRAPH_OP_KINDS_H_

@@ -1,0 +1,21 @@
+// Loss scaling of a plan: its ranges, its defaults, and what it does not go with (rule P11).
+#ifndef WEFT_PROTO_VALIDATE_VALIDATE_LOSS_SCALE_H_
+#define WEFT_PROTO_VALIDATE_VALIDATE_LOSS_SCALE_H_
+
+#include "absl/status/status.h"
+#include "proto/plan.pb.h"
+
+namespace weft {
+
+inline constexpr double kFirstLossScale = 65536;
+inline constexpr int kGrowthInterval = 2000;
+// A dynamic scale grows no further.
+inline constexpr double kLargestLossScale = 0x1p60;
+
+// Of a plan whose precision is resolved. Afterwards `loss_scale` has `fixed`; or `initial` and `growth_interval`, which
+// is a dynamic scale; or is absent: there is none.
+absl::Status ResolveLossScale(Plan* plan);
+
+}  // namespace weft
+
+#endif  // WEFT_PROTO_VALIDATE_VALIDATE_LOSS_SCALE_H_

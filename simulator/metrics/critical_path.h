@@ -1,0 +1,46 @@
+// The critical path of a run: the chain of steps that its end was waiting for, back to time 0. Each hop of the chain
+// begins where the one before it ends, because it really waited for that: for the stream's earlier step, for what a
+// dependency names, for the partner or member that was ready last, for whoever left the compute slot, or for the end of
+// the repetition before (step barrier). So the hops add up to the makespan exactly.
+//
+// Where several things happened at the instant that a step waited for, one of them is on the path: the earlier step of
+// its own stream if that is among them, else the first by list order. Making anything that is not on the path faster
+// does not help; making a step on it faster helps by at most what it takes, and by less where another chain is nearly
+// as long.
+#ifndef WEFT_SIMULATOR_METRICS_CRITICAL_PATH_H_
+#define WEFT_SIMULATOR_METRICS_CRITICAL_PATH_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/report.pb.h"
+#include "proto/util/units.h"
+#include "simulator/engine/engine.h"
+#include "simulator/metrics/trace_index.h"
+#include "simulator/program/program_view.h"
+
+namespace weft::sim {
+
+struct CriticalHop {
+  // Of a transfer its SEND.
+  TracedStep step;
+  // The data was on its way: from the step's end to its finish. Else from its start to its end.
+  bool latency = false;
+  Time from;
+  Time to;
+};
+
+// In order of time; empty if nothing was run. `result` is of a run with EngineOptions::trace in which every rank was
+// simulated. Internal, naming the step, if its events contradict the program.
+absl::StatusOr<std::vector<CriticalHop>> FindCriticalPath(const ProgramView& view, const EngineResult& result,
+                                                          const EngineOptions& options);
+
+// Sets critical_kinds and critical_actions of `report`. A step counts as its action's kind, a collective among the
+// steps of a segment as its kernel, a transfer as SEND.
+void ReportCriticalPath(const ProgramView& view, const EngineResult& result, const std::vector<CriticalHop>& path,
+                        SimulationReport* report);
+
+}  // namespace weft::sim
+
+#endif  // WEFT_SIMULATOR_METRICS_CRITICAL_PATH_H_

@@ -1,0 +1,35 @@
+#include "simulator/metrics/least_room.h"
+
+#include <algorithm>
+
+namespace weft::sim {
+
+LeastRoom FindLeastRoom(absl::Span<const int64_t> bytes_of_template, absl::Span<const int32_t> template_of_rank,
+                        const RankPlacement& placement) {
+  // Of hostile sizes, so that no sum is more than int64 holds.
+  constexpr int64_t kMost = (int64_t{1} << 62) - 1;
+  LeastRoom least;
+  int64_t least_room = 0;
+  for (size_t rank = 0; rank < template_of_rank.size(); ++rank) {
+    const int kind = placement.all_alike() ? 0 : placement.KindOf(static_cast<int64_t>(rank));
+    const Device& device = *placement.kinds()[kind];
+    const int t = template_of_rank[rank];
+    const int64_t own = t < 0 ? 0 : std::min(kMost, bytes_of_template[t]);
+    const int64_t bytes = own + std::min(kMost, device.reserved_bytes());
+    const int64_t room = device.memory_bytes() - bytes;
+    if (rank > 0 && room >= least_room) continue;
+    least_room = room;
+    least = {static_cast<int64_t>(rank), bytes, device.memory_bytes()};
+  }
+  return least;
+}
+
+void ReportFit(const LeastRoom& least, SimulationReport* report) {
+  report->set_device_bytes(least.device_bytes);
+  report->set_capacity_bytes(least.capacity_bytes);
+  const bool host_fits =
+      report->host_capacity_bytes() <= 0 || report->planned_host_bytes() <= report->host_capacity_bytes();
+  report->set_fits(least.device_bytes <= least.capacity_bytes && host_fits);
+}
+
+}  // namespace weft::sim

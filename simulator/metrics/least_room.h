@@ -1,0 +1,31 @@
+// Which rank decides whether a program fits its devices.
+#ifndef WEFT_SIMULATOR_METRICS_LEAST_ROOM_H_
+#define WEFT_SIMULATOR_METRICS_LEAST_ROOM_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "proto/report.pb.h"
+#include "simulator/network/placement.h"
+
+namespace weft::sim {
+
+struct LeastRoom {
+  int64_t rank = 0;
+  // What it takes of its device, with what the device reserves; and what the device has.
+  int64_t device_bytes = 0;
+  int64_t capacity_bytes = 0;
+};
+
+// The rank whose device has the least room left, or lacks most; the first of several. A rank of template t takes
+// bytes_of_template[t]; `template_of_rank` has every rank of the placement, -1 for one that runs none and takes
+// nothing.
+LeastRoom FindLeastRoom(absl::Span<const int64_t> bytes_of_template, absl::Span<const int32_t> template_of_rank,
+                        const RankPlacement& placement);
+
+// Sets device_bytes, capacity_bytes and, with the planned_host_bytes and host_capacity_bytes of the report, `fits`.
+void ReportFit(const LeastRoom& least, SimulationReport* report);
+
+}  // namespace weft::sim
+
+#endif  // WEFT_SIMULATOR_METRICS_LEAST_ROOM_H_

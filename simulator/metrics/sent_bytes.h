@@ -1,0 +1,24 @@
+// What ranks send in one repetition of the body, by purpose: from the messages of transfers and of the algorithms of
+// collectives, whatever the network.
+#ifndef WEFT_SIMULATOR_METRICS_SENT_BYTES_H_
+#define WEFT_SIMULATOR_METRICS_SENT_BYTES_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "proto/program.pb.h"
+#include "simulator/program/program_view.h"
+
+namespace weft::sim {
+
+// Bytes by purpose: "transfer" or that of a collective, in lower case. All ranks of a template send the same. Sums
+// saturate; a purpose that sends nothing is left out.
+std::map<std::string, int64_t> BytesSent(const Mesh& mesh, const TemplateView& t);
+
+// a + b, at most INT64_MAX; both >= 0.
+int64_t AddBytes(int64_t a, int64_t b);
+
+}  // namespace weft::sim
+
+#endif  // WEFT_SIMULATOR_METRICS_SENT_BYTES_H_

@@ -1,0 +1,30 @@
+// Which ranks are on devices of which kind and speed.
+#ifndef WEFT_SIMULATOR_PROGRAM_DEVICE_CLASSES_H_
+#define WEFT_SIMULATOR_PROGRAM_DEVICE_CLASSES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "proto/cluster.pb.h"
+#include "simulator/network/placement.h"
+
+namespace weft::sim {
+
+struct DeviceClasses {
+  // The cluster's device and those of its other_devices that some rank is on, in the order of first ranks; at least
+  // one.
+  std::vector<const Device*> kinds;
+  // In `kinds`; empty: all ranks are on kind 0.
+  std::vector<int32_t> kind_of_rank;
+  // In millionths of what the kind does (rule P12); empty: all at full speed.
+  std::vector<int64_t> speed_of_rank;
+
+  int32_t KindOf(int64_t rank) const { return kind_of_rank.empty() ? 0 : kind_of_rank[rank]; }
+  const Device& DeviceOf(int64_t rank) const { return *kinds[KindOf(rank)]; }
+};
+
+DeviceClasses FindDeviceClasses(const RankPlacement& placement);
+
+}  // namespace weft::sim
+
+#endif  // WEFT_SIMULATOR_PROGRAM_DEVICE_CLASSES_H_

@@ -1,0 +1,37 @@
+#ifndef WEFT_SIMULATOR_PROGRAM_IDLE_REASON_H_
+#define WEFT_SIMULATOR_PROGRAM_IDLE_REASON_H_
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "proto/program.pb.h"
+
+namespace weft::sim {
+
+// What the compute stream of a rank waited for while it was idle.
+enum class IdleReason : uint8_t {
+  kForwardInput,
+  kGradientInput,
+  kGradientSync,
+  kOtherSync,
+  kTensorCollective,
+  kGatheredWeights,
+  kScatteredGradients,
+  kBufferReuse,
+  kHostCopy,
+  kInFlightLimit,
+  kComputeSlot,
+  kStepBarrier,
+  kEndOfRun,
+};
+inline constexpr int kIdleReasons = 13;
+
+// E.g. "waiting for forward input".
+absl::string_view IdleReasonName(IdleReason reason);
+
+// Of one who waits for a collective.
+IdleReason CollectiveReason(Purpose purpose);
+
+}  // namespace weft::sim
+
+#endif  // WEFT_SIMULATOR_PROGRAM_IDLE_REASON_H_

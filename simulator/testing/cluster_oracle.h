@@ -1,0 +1,30 @@
+// What docs/program.md and proto/cluster.proto say of a machine, read a second time: which device each rank is on, how
+// fast that is, and so how long everything takes. Figures of single steps and messages come from the cost and network
+// models, which have tests of their own.
+#ifndef WEFT_SIMULATOR_TESTING_CLUSTER_ORACLE_H_
+#define WEFT_SIMULATOR_TESTING_CLUSTER_ORACLE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/cluster.pb.h"
+#include "proto/program.pb.h"
+#include "simulator/naive/naive_simulator.h"
+#include "simulator/network/network_model.h"
+
+namespace weft::sim {
+
+// node * devices_per_node + device of every rank, by Cluster.placement.
+std::vector<int64_t> DevicesOfRanks(const Cluster& cluster, int64_t ranks);
+
+// Of programs that the cluster has all figures for. All arguments must outlive the durations.
+NaiveDurations ClusterDurations(const Program& program, const Cluster& cluster, const std::string& cost,
+                                const NetworkModel& network);
+
+// Nodes and slots of the cluster.
+NaiveOptions ClusterOptions(const Program& program, const Cluster& cluster, int repetitions);
+
+}  // namespace weft::sim
+
+#endif  // WEFT_SIMULATOR_TESTING_CLUSTER_ORACLE_H_

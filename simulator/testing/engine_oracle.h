@@ -1,0 +1,49 @@
+// Engine against oracle: the same durations in both, and everything that they say of a program compared.
+#ifndef WEFT_SIMULATOR_TESTING_ENGINE_ORACLE_H_
+#define WEFT_SIMULATOR_TESTING_ENGINE_ORACLE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/program.pb.h"
+#include "simulator/engine/engine.h"
+#include "simulator/engine/jitter.h"
+#include "simulator/naive/naive_simulator.h"
+
+namespace weft::sim {
+
+struct DurationOptions {
+  // Steps cost more beside collectives.
+  bool load = false;
+  // Transfers and collectives are flows over shared links.
+  bool flows = false;
+  // Class of each rank's device, whose steps cost the same; empty = one class.
+  std::vector<int32_t> device_of_rank = {};
+};
+
+// Small pseudo-random durations, zero among them, so that ties are frequent.
+NaiveDurations RandomDurations(uint64_t seed, const DurationOptions& options = {});
+
+// The engine with these durations. `exceeded` is that of ProgramViewOptions, `device_of_rank` that of DurationOptions.
+absl::StatusOr<EngineResult> Simulate(const Program& program, const NaiveDurations& durations,
+                                      const EngineOptions& options, bool join_steps, bool exceeded = false,
+                                      const std::vector<int32_t>& device_of_rank = {});
+
+struct Agreement {
+  int repetitions = 1;
+  int devices_per_node = 1;
+  int slots = 0;
+  int64_t turn = 0;
+  bool join_steps = true;
+  bool exceeded = false;
+  std::vector<int32_t> device_of_rank = {};
+  Jitter jitter = {};
+};
+
+// Expects the same times of every step, the same finish of every repetition and the same live peaks.
+void ExpectAgreement(const Program& program, const NaiveDurations& durations, const Agreement& how);
+
+}  // namespace weft::sim
+
+#endif  // WEFT_SIMULATOR_TESTING_ENGINE_ORACLE_H_

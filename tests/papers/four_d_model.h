@@ -1,0 +1,94 @@
+// The communication model of Singh et al., "A 4D hybrid algorithm to scale parallel training to thousands of GPUs"
+// (arXiv:2305.13525), sec. V: how long the collectives of Algorithm 1 take on axes x, y, z and data, from sizes alone.
+// It knows neither computation nor overlap nor latency, so its seconds are for ranking grids, not for predicting steps.
+//
+// Of a layer with weights [k x n] whose replica has m rows, with element size e and rings at rates B (equations 4 to
+// 8):
+//   all-gather of W over z         e (Z-1) kn / (XYZ) / B_z
+//   reduce-scatter of dW over z    the same
+//   all-reduce of O over y         2 e (Y-1)/Y mn / (ZX) / B_y
+//   all-reduce of dI over x        2 e (X-1)/X mk / (ZY) / B_x
+//   all-reduce of dW over data     2 e (D-1)/D kn / (XYZ) / B_data
+// A transposed layer swaps x and y; a model is the sum of its layers (equation 9).
+//
+// The authors' own program (github.com/axonn-ai/Megatron-AxoNN, examples/comm_model.py) ranks by another count, which
+// is FourDCountsOfProgram() of FourDLayersOfProgram(): tests/papers/history.md has both.
+#ifndef WEFT_TESTS_PAPERS_FOUR_D_MODEL_H_
+#define WEFT_TESTS_PAPERS_FOUR_D_MODEL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/cluster.pb.h"
+#include "proto/model_graph.pb.h"
+
+namespace weft {
+
+// Sizes of the axes, at least 1; x is the innermost in placement, then y, z and data.
+struct FourDGrid {
+  int64_t x = 1;
+  int64_t y = 1;
+  int64_t z = 1;
+  int64_t data = 1;
+
+  friend bool operator==(const FourDGrid&, const FourDGrid&) = default;
+};
+
+// Bytes per second that each group of an axis has between its members.
+struct FourDBandwidths {
+  double x = 0;
+  double y = 0;
+  double z = 0;
+  double data = 0;
+};
+
+// A product with weights. Which axis cuts its inputs alternates (docs/tensor_parallelism.md, "Products").
+struct FourDLayer {
+  int64_t inputs = 0;
+  int64_t outputs = 0;
+  bool transposed = false;
+
+  friend bool operator==(const FourDLayer&, const FourDLayer&) = default;
+};
+
+// How often a layer has each of the collectives in a step. By default as equation 9 has them.
+struct FourDCounts {
+  double gathers = 1;
+  double scatters = 1;
+  double outputs = 1;
+  double inputs = 1;
+  double gradients = 1;
+};
+
+// With layers that are computed again: their gathers and sums of outputs come twice. Gradients of replicas are summed
+// in fp32, twice the bytes of an element.
+FourDCounts FourDCountsOfProgram();
+
+// Equation 10: `inside` between the devices of a node as long as an axis stays within it; else what a node has towards
+// another, `between`, divided by the groups of the axis that cross its border at the same time.
+FourDBandwidths PlacementAwareBandwidths(const FourDGrid& grid, int64_t devices_per_node, double inside,
+                                         double between);
+// Of a cluster: `intra_node`, and all interfaces of a node together. FailedPrecondition names the figure that is
+// absent.
+absl::StatusOr<FourDBandwidths> PlacementAwareBandwidths(const FourDGrid& grid, const Cluster& cluster);
+// The same for all axes.
+FourDBandwidths PlacementAgnosticBandwidths(double bytes_per_second);
+
+// Products with weights in the order of the graph. InvalidArgument for models of images, whose layers have rows of
+// different numbers.
+absl::StatusOr<std::vector<FourDLayer>> FourDLayers(const ModelGraph& model);
+
+// As the authors' program counts them: of a transposed layer it takes the inputs for outputs, so of the last product of
+// a block h x 4h instead of 4h x h, and it leaves out the last layer, the head.
+std::vector<FourDLayer> FourDLayersOfProgram(std::vector<FourDLayer> layers);
+
+// Equation 9. `rows` are those of one replica, so of the batch divided by `data`.
+double FourDLayerSeconds(const FourDLayer& layer, const FourDGrid& grid, double rows, double element_bytes,
+                         const FourDBandwidths& bandwidths, const FourDCounts& counts = {});
+double FourDSeconds(const std::vector<FourDLayer>& layers, const FourDGrid& grid, double rows, double element_bytes,
+                    const FourDBandwidths& bandwidths, const FourDCounts& counts = {});
+
+}  // namespace weft
+
+#endif  // WEFT_TESTS_PAPERS_FOUR_D_MODEL_H_

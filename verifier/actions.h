@@ -1,0 +1,91 @@
+// What the checks of single actions share. Internal to the verifier.
+#ifndef WEFT_VERIFIER_ACTIONS_H_
+#define WEFT_VERIFIER_ACTIONS_H_
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "proto/program.pb.h"
+#include "verifier/index.h"
+#include "verifier/room.h"
+
+namespace weft::verify {
+
+// Of the actions of one template, which outlives it.
+class ActionCheck {
+ public:
+  ActionCheck(const Program& program, const Template& t, Findings* findings)
+      : program_(program), t_(t), findings_(findings) {}
+
+ protected:
+  template <typename... Parts>
+  void Bad(const char* rule, const Action& action, const Parts&... parts) {
+    findings_->Add(rule, Describe(t_, action), ": ", parts...);
+  }
+
+  bool BufferOk(const Action& action, const char* field, int b) {
+    if (b >= 0 && b < t_.buffers_size()) return true;
+    Bad("P2.buffer", action, field, " names buffer ", b, ", the template has ", t_.buffers_size());
+    return false;
+  }
+
+  // Of the mesh, by name; -1 if it has none.
+  int Axis(const std::string& name) const {
+    const auto& axes = program_.mesh().axes();
+    const auto it = std::find_if(axes.begin(), axes.end(), [&](const MeshAxis& axis) { return axis.name() == name; });
+    return it == axes.end() ? -1 : static_cast<int>(it - axes.begin());
+  }
+
+  // `where` in the action the group is.
+  void CheckGroup(const Action& action, const std::string& where, const Group& group) {
+    std::string fault = GroupFault(program_, group);
+    if (fault.empty()) fault = GroupFaultIn(program_, t_, group);
+    if (!fault.empty()) Bad("P8.group", action, where, fault);
+  }
+
+  const Program& program_;
+  const Template& t_;
+  Findings* findings_;
+};
+
+// action_segments.cc: what actions run, on which operands.
+class ActionSegments : public ActionCheck {
+ public:
+  ActionSegments(const Program& program, const Template& t, Findings* findings)
+      : ActionCheck(program, t, findings), room_(t) {}
+
+  void CheckCompute(const Action& action);
+  // Whether some of its steps are detached.
+  bool HasDetached(const Action& action) const;
+
+ private:
+  void CheckOperands(const Action& action, const Segment& segment);
+  void CheckCopies(const Action& action, const Segment& segment);
+  bool CheckMicrobatches(const Action& action, const Segment& segment, const Step& step);
+
+  absl::flat_hash_set<int> segments_;  // Whose groups were checked.
+  RoomOfSteps room_;
+  std::vector<int> operand_of_;  // Of the action that is looked at, by buffer: its first operand, or -1.
+};
+
+// action_messages.cc: what actions exchange, with whom.
+class ActionMessages : public ActionCheck {
+ public:
+  ActionMessages(const Program& program, const VerifyOptions& options, const Template& t, Findings* findings)
+      : ActionCheck(program, t, findings), options_(options) {}
+
+  void CheckTransfer(const Action& action);
+  void CheckCollective(const Action& action);
+
+ private:
+  bool Pinned(const std::string& axis) const;
+  bool MessageOk(const Action& action, const char* field, int b);
+
+  const VerifyOptions& options_;
+};
+
+}  // namespace weft::verify
+
+#endif  // WEFT_VERIFIER_ACTIONS_H_

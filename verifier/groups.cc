@@ -1,0 +1,100 @@
+// Groups of ranks (rule P8.group), of collective actions and steps alike.
+#include <algorithm>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_join.h"
+#include "proto/util/mesh.h"
+#include "verifier/index.h"
+
+namespace weft::verify {
+namespace {
+
+std::string SubsetFault(const AxisSubset& subset, int64_t size) {
+  int64_t last = -1;
+  for (int64_t i : subset.indices()) {
+    if (i <= last || i >= size) {
+      return absl::StrCat("indices of axis ", subset.axis(), " must be ascending and below ", size);
+    }
+    last = i;
+  }
+  const int ways = (subset.indices_size() > 0) + (subset.block() != 0) + (subset.stride() != 0);
+  if (ways > 1) {
+    return absl::StrCat("group cuts axis ", subset.axis(), " in ", ways,
+                        " ways; indices, block and stride exclude one ", "another");
+  }
+  for (const auto& [name, value] : {std::pair("block", subset.block()), std::pair("stride", subset.stride())}) {
+    if (value < 0 || value > size || (value > 0 && size % value != 0)) {
+      return absl::StrCat(name, " ", value, " of axis ", subset.axis(), " is no divisor of its size, ", size);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string GroupFault(const Program& program, const Group& group) {
+  absl::flat_hash_set<std::string> seen;
+  for (const AxisSubset& subset : group.axes()) {
+    const auto axis = std::find_if(program.mesh().axes().begin(), program.mesh().axes().end(),
+                                   [&](const MeshAxis& a) { return a.name() == subset.axis(); });
+    if (axis == program.mesh().axes().end()) {
+      return absl::StrCat("group names axis '", subset.axis(), "', which the mesh does not have");
+    }
+    const std::string fault = SubsetFault(subset, axis->size());
+    if (!fault.empty()) return fault;
+    if (!seen.insert(subset.axis()).second) return absl::StrCat("group names axis ", subset.axis(), " twice");
+  }
+  return "";
+}
+
+std::string GroupFaultIn(const Program& program, const Template& t, const Group& group) {
+  for (const AxisSubset& subset : group.axes()) {
+    if (subset.indices_size() == 0 || subset.indices_size() == AxisSize(program.mesh(), subset.axis())) continue;
+    const auto pin =
+        std::find_if(t.pins().begin(), t.pins().end(), [&](const Coordinate& c) { return c.axis() == subset.axis(); });
+    if (pin == t.pins().end()) {
+      return absl::StrCat("group picks coordinates of axis ", subset.axis(), ", which the template does not pin");
+    }
+    if (std::find(subset.indices().begin(), subset.indices().end(), pin->index()) == subset.indices().end()) {
+      return absl::StrCat("the rank itself, at ", pin->axis(), "=", pin->index(), ", is not in its group");
+    }
+  }
+  return "";
+}
+
+std::string CommunicatorKey(const Program& program, const Group& group, Purpose purpose) {
+  std::string key;
+  for (const MeshAxis& axis : program.mesh().axes()) {
+    for (const AxisSubset& subset : group.axes()) {
+      const int64_t size = axis.size(), members = SubsetSize(subset, size);
+      if (subset.axis() != axis.name() || members == 1) continue;
+      absl::StrAppend(&key, axis.name());
+      int64_t block = subset.block(), stride = subset.stride();
+      // Indices may name a block or a stride.
+      if (subset.indices_size() > 1 && size % members == 0) {
+        const auto steps_by = [&](int64_t step) {
+          for (int i = 1; i < subset.indices_size(); ++i) {
+            if (subset.indices(i) - subset.indices(i - 1) != step) return false;
+          }
+          return true;
+        };
+        if (steps_by(1) && subset.indices(0) % members == 0) block = members;
+        if (steps_by(size / members) && subset.indices(0) < size / members) stride = size / members;
+      }
+      if (members == size) {
+        absl::StrAppend(&key, "=* ");
+      } else if (block > 0) {
+        absl::StrAppend(&key, "/", block, " ");
+      } else if (stride > 0) {
+        absl::StrAppend(&key, "%", stride, " ");
+      } else {
+        absl::StrAppend(&key, "=", absl::StrJoin(subset.indices(), ","), " ");
+      }
+    }
+  }
+  return absl::StrCat(key, Purpose_Name(purpose));
+}
+
+int64_t GroupSize(const Program& program, const Group& group) { return weft::GroupSize(program.mesh(), group); }
+
+}  // namespace weft::verify

@@ -1,0 +1,96 @@
+// The local happens-before relation of rule P7 over an expansion of one template: prologue, a number of repetitions of
+// the body, epilogue. Queries cost O(1) for compute and sends, O(dependents) for receives and collectives.
+#ifndef WEFT_VERIFIER_ORDER_H_
+#define WEFT_VERIFIER_ORDER_H_
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "verifier/index.h"
+
+namespace weft::verify {
+
+class Order {
+ public:
+  // One action of one repetition.
+  struct Instance {
+    int action = 0;      // Index into TemplateIndex::actions.
+    int copy = 0;        // 0 = prologue, 1.. = body repetitions, then epilogue.
+    int first_node = 0;  // Its steps (parts) are nodes first_node .. first_node + nodes - 1.
+    int nodes = 0;
+    int finish_node = 0;                   // Reached when all non-detached nodes are finished.
+    int all_node = 0;                      // Reached when detached ones are too.
+    std::vector<int> dependents;           // Instances that wait for this one's finish.
+    std::vector<int> detached_dependents;  // Of those: with detached steps.
+    const SegmentUse* segment = nullptr;   // Of a compute action.
+    // Of a transfer group the members, which all wait for what any of them waits for; else the instance alone.
+    int first_member = 0, members = 1;
+  };
+
+  // How nodes are ranked: as they become ready, or as they are in the list where none waits for a later one, which is
+  // found in half the time.
+  enum Ranks { kOfReadiness, kOfList };
+
+  // False if the local order has a cycle (Index must have passed the deadlock check, then it has none).
+  bool Build(const Index& index, const TemplateIndex& t, int repetitions, Ranks ranks);
+
+  const std::vector<Instance>& instances() const { return instances_; }
+  int copies() const { return copies_; }
+  // The instance of an action in a copy of its list.
+  int InstanceOf(int action, int copy) const { return copy_begin_[copy] + action - action_base_[copy]; }
+
+  // Whether node `a` of instance `i` is finished before node `b` starts, for any timing.
+  bool Before(int i, int a, int b) const;
+  // The same as far as memory goes: two collectives of one stream are ordered, though the first may end before it is
+  // finished (P7).
+  bool Visible(int i, int a, int b) const {
+    const Node &x = nodes_[a], &y = nodes_[b];
+    return Before(i, a, b) || (x.latent && x.collective && y.clock == x.clock && y.position > x.position);
+  }
+  // Whether all non-detached nodes of instance `i` are finished before node `b` starts.
+  bool FinishedBefore(int i, int b) const;
+  // Whether the whole of `i` (detached steps aside) is finished before any node of `j` starts.
+  bool InstanceBefore(int i, int j) const;
+
+  bool Detached(int node) const { return nodes_[node].detached; }
+  // Position in a topological order of all nodes.
+  int Rank(int node) const { return nodes_[node].rank; }
+
+ private:
+  struct Node {
+    int clock = -1;  // -1 = the finish of an action with several parts, the start or end of a transfer group.
+    int position = 0;
+    int instance = 0, rank = -1;
+    // Latent: its end is not yet its finish.
+    bool detached = false, latent = false, collective = false;
+  };
+
+  template <typename Edge>
+  void AddSteps(const TemplateIndex& t, const Instance& instance, StreamOrder* streams, Edge edge) const;
+  template <typename Edge>
+  void AddDependencies(const TemplateIndex& t, int id, Edge edge);
+  void StartAfter(int a, int b);
+  // False if somebody waits for a later node; then it is as if nothing was done.
+  bool FollowList(const Index& index, const TemplateIndex& t);
+  // False if there is a cycle.
+  bool FollowReadiness(const Index& index, const TemplateIndex& t);
+
+  bool Ended(int a, int b) const { return clock_[int64_t{b} * clocks_ + nodes_[a].clock] >= nodes_[a].position; }
+  bool DependentStarted(const std::vector<int>& dependents, int b) const;
+
+  int clocks_ = 0;
+  int copies_ = 0;
+  std::vector<Instance> instances_;
+  std::vector<int> copy_begin_, action_base_;
+  // (transfer group, copy) -> the node at which its members may start; the next one is where all have ended.
+  std::map<std::pair<int, int>, int> group_node_;
+  std::vector<Node> nodes_;
+  // clock_[node * clocks + c]: last position of clock c that has ended before the node starts, -1 = none.
+  std::vector<int32_t> clock_;
+};
+
+}  // namespace weft::verify
+
+#endif  // WEFT_VERIFIER_ORDER_H_

@@ -1,0 +1,162 @@
+// What a range of bytes means in the symbolic run of dataflow.cc.
+#ifndef WEFT_VERIFIER_SYMBOLS_H_
+#define WEFT_VERIFIER_SYMBOLS_H_
+
+#include <algorithm>
+#include <compare>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "verifier/cuts.h"
+
+namespace weft::verify {
+
+// The gradient of one use of one tensor.
+struct Part_ {
+  int tensor = 0;
+  int use = 0;
+  int stage = 0;
+  int microbatches = 0;    // How many backwards have added to it.
+  int last = -1;           // The last of them.
+  std::vector<int> pipes;  // Pipe coordinates whose backwards they are, ascending; empty = the rank's own.
+  Cuts sums;               // Over which ranks it is summed, ascending; without pipe.
+  Cuts ranges;             // Which ranges of its tensor it is of, outermost first.
+  int step = 0;            // Of an asynchronous program: the optimizer step of its microbatches.
+
+  friend auto operator<=>(const Part_&, const Part_&) = default;
+};
+
+// The squared norm of one tensor's gradient.
+struct NormPart {
+  int tensor = 0;
+  Cuts cuts;                 // Each rank has that of its part.
+  std::vector<int> counted;  // Axes on which only coordinate 0 has it, ascending.
+
+  friend auto operator<=>(const NormPart&, const NormPart&) = default;
+};
+
+struct Symbol {
+  enum Kind { kUnknown, kZero, kActivation, kGradient, kNorms, kNormTotal, kLosses, kWeights, kState };
+  Kind kind = kUnknown;
+  // kActivation: made by (backward?, stage, microbatch). With a width it is of any or all of so many microbatches.
+  bool backward = false;
+  int stage = 0, microbatch = 0, width = 1;
+  // kGradient.
+  std::vector<Part_> parts;  // Sorted.
+  bool scaled = false;
+  // kNorms: of which tensors, ascending, and over which ranks they are summed.
+  std::vector<NormPart> norms;
+  Cuts sums;
+  // kLosses: microbatches. Sorted.
+  std::vector<int> elements;
+  // kLosses: the axes of more than one rank over which they are summed.
+  bool over_pipe = false, over_data = false, over_z = false;
+  // kWeights: the new ones of a tensor, and which ranges of it.
+  int tensor = 0;
+  Cuts ranges;
+  int version = 0;  // Of an asynchronous program: how many updates they have seen.
+  // kGradient, kWeights: which elements of the tensor, or of the rank's part of it, these are. In a buffer: byte b is
+  // of element (b + shift) / item. Of a step's value: it begins with this element.
+  int64_t element = 0;
+  int item = 0;
+  // kState: what was fetched of a buffer in host memory, `shift` bytes further on there; with the update of the step?
+  int buffer = 0;
+  int64_t shift = 0;
+  bool updated = false;
+
+  bool IsOf(int m) const { return m >= microbatch && m - microbatch < width; }
+  bool HasElements() const { return kind == kGradient || kind == kWeights; }
+  // From the form that buffers hold to that of a value at `offset` with items of so many bytes, and back. It is nothing
+  // if the value's items are not those that were written.
+  Symbol InValue(int64_t offset, int bytes) && {
+    if (!HasElements()) return std::move(*this);
+    if (item != bytes || (offset + shift) % bytes != 0) return {};
+    Symbol value = std::move(*this);
+    value.element = (offset + value.shift) / bytes;
+    value.shift = value.item = 0;
+    return value;
+  }
+  Symbol InBuffer(int64_t offset, int bytes) && {
+    if (!HasElements()) return std::move(*this);
+    Symbol held = std::move(*this);
+    held.shift = held.element * bytes - offset;
+    held.item = bytes;
+    held.element = 0;
+    return held;
+  }
+  // The element of the value's, or the buffer's, first byte.
+  int64_t FirstElement() const { return item > 0 ? shift / item : element; }
+  bool SameElements(const Symbol& other) const {
+    return element == other.element && shift == other.shift && item == other.item;
+  }
+
+  friend bool operator==(const Symbol&, const Symbol&) = default;
+};
+
+inline Symbol Of(Symbol::Kind kind) {
+  Symbol symbol;
+  symbol.kind = kind;
+  return symbol;
+}
+
+// What the bytes of a buffer hold; T{} where nothing is known.
+template <typename T>
+struct RangeMap {
+  std::map<int64_t, std::pair<int64_t, T>> ranges;  // begin -> (end, value), disjoint
+
+  // Calls fn(begin, end, value) for all bytes of the range in ascending order, until it returns false.
+  template <typename Fn>
+  void ForEach(int64_t begin, int64_t end, Fn fn) const {
+    auto it = ranges.upper_bound(begin);
+    if (it != ranges.begin() && std::prev(it)->second.first > begin) --it;
+    while (begin < end) {
+      const bool gap = it == ranges.end() || it->first > begin;
+      const int64_t stop = std::min(end, !gap ? it->second.first : it == ranges.end() ? end : it->first);
+      if (!(gap ? fn(begin, stop, T{}) : fn(begin, stop, it->second.second))) return;
+      if (!gap) ++it;
+      begin = stop;
+    }
+  }
+  // The value of the range if it was set for just these bytes, to be changed where it is; else null.
+  T* Find(int64_t begin, int64_t end) {
+    const auto it = ranges.find(begin);
+    return it != ranges.end() && it->second.first == end ? &it->second.second : nullptr;
+  }
+  // Of all bytes of the range, or T{} if they differ.
+  T Get(int64_t begin, int64_t end) const {
+    auto it = ranges.upper_bound(begin);
+    if (it == ranges.begin() || std::prev(it)->second.first <= begin) return {};
+    --it;
+    const T& value = it->second.second;
+    for (int64_t known = it->second.first; known < end; known = it->second.first) {
+      ++it;
+      if (it == ranges.end() || it->first != known || !(it->second.second == value)) return {};
+    }
+    return value;
+  }
+  void Set(int64_t begin, int64_t end, T value) {
+    if (T* const same = Find(begin, end)) {
+      *same = std::move(value);
+      return;
+    }
+    auto it = ranges.upper_bound(begin);
+    if (it != ranges.begin() && std::prev(it)->second.first > begin) --it;
+    while (it != ranges.end() && it->first < end) {
+      const int64_t first = it->first;
+      auto [stop, old] = std::move(it->second);
+      it = ranges.erase(it);
+      if (first < begin) ranges[first] = {begin, old};
+      if (stop > end) it = ranges.emplace(end, std::pair(stop, std::move(old))).first;
+    }
+    ranges[begin] = {end, std::move(value)};
+  }
+};
+
+using Content = RangeMap<Symbol>;
+
+}  // namespace weft::verify
+
+#endif  // WEFT_VERIFIER_SYMBOLS_H_

@@ -1,0 +1,246 @@
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "verifier/testing/broken_corpus.h"
+#include "verifier/testing/broken_edits.h"
+#include "verifier/testing/tiny_program.h"
+
+namespace weft {
+std::vector<Broken> BrokenActions() {
+  return {
+      // P1: actions and their dependencies.
+      {"P1.ids", "repeated_id", [](Program* p) { FindAction(p, 0, "F1")->set_id(1); }, {"'pipe0'", "action 1 'F1'"}},
+      {"P1.deps",
+       "missing_action",
+       [](Program* p) { FindAction(p, 0, "B0")->add_deps()->set_action(99); },
+       {"'B0'", "action 99"}},
+      {"P1.deps", "negative_distance", [](Program* p) { AddDep(p, 0, "B0", "F0", -1); }, {"'B0'", "distance -1"}},
+      {"P1.deps",
+       "distance_out_of_the_prologue",
+       [](Program* p) {
+         Template& t = *p->mutable_templates(0);
+         *t.add_prologue() = t.body(1);
+         t.mutable_prologue(0)->clear_deps();
+         for (Action& a : *t.mutable_body()) a.set_id(a.id() + 100);
+         for (Action& a : *t.mutable_body()) {
+           for (Dependency& d : *a.mutable_deps()) d.set_action(d.action() + 100);
+         }
+         Dependency& d = *FindAction(p, 0, "F1")->add_deps();
+         d.set_action(1);
+         d.set_distance(1);
+       },
+       {"'F1'", "prologue"}},
+      {"P1.deps", "on_itself", [](Program* p) { AddDep(p, 0, "F1", "F1"); }, {"'F1'", "itself"}},
+
+      // P2: segments and steps.
+      {"P2.kind", "no_kind", [](Program* p) { FindAction(p, 0, "F0")->set_kind(ACTION_UNSPECIFIED); }, {"'F0'"}},
+      {"P2.fields",
+       "forward_with_sources",
+       [](Program* p) { FindAction(p, 0, "F0")->add_sources(0); },
+       {"'F0'", "FORWARD has no sources"}},
+      {"P2.buffer",
+       "operand_out_of_range",
+       [](Program* p) { FindAction(p, 0, "F0")->set_operands(0, 999); },
+       {"'F0'", "buffer 999"}},
+      {"P2.segment",
+       "segment_out_of_range",
+       [](Program* p) { FindAction(p, 0, "F0")->set_segment(99); },
+       {"'F0'", "segment 99"}},
+      {"P2.operand",
+       "too_few_operands",
+       [](Program* p) { FindAction(p, 0, "F0")->mutable_operands()->RemoveLast(); },
+       {"'F0'", "binds 2 operands"}},
+      {"P2.operand",
+       "wrong_size",
+       [](Program* p) { FindAction(p, 0, "F0")->set_operands(2, FindBuffer(*p, 0, "wte")); },
+       {"'F0'", "'wte'", "'y'"}},
+      {"P2.operand",
+       "same_buffer_read_and_written",
+       [](Program* p) { FindAction(p, 1, "B0")->set_operands(8, FindBuffer(*p, 1, "x0")); },
+       {"'B0'", "'x0'", "'dx'"}},
+      {"P2.value",
+       "leaves_operand",
+       [](Program* p) { FindSegment(p, "F0")->mutable_values(2)->set_offset(64); },
+       {"'F0'", "'y'"}},
+      {"P2.value",
+       "overflowing_shape",
+       [](Program* p) {
+         Value& v = *FindSegment(p, "F0")->mutable_values(2);
+         v.set_shape(0, int64_t{1} << 30);
+         v.set_shape(1, int64_t{1} << 30);
+         v.add_shape(int64_t{1} << 30);
+       },
+       {"'F0'", "'y'"}},
+      {"P2.value", "unaligned", [](Program* p) { FindSegment(p, "F0")->mutable_values(2)->set_offset(4); }, {"'y'"}},
+      {"P2.step",
+       "waits_for_later_step",
+       [](Program* p) { FindStep(p, "F0", "tokens")->add_deps(1); },
+       {"'F0'", "'tokens'"}},
+      {"P2.step",
+       "all_detached",
+       [](Program* p) {
+         for (Step& s : *FindSegment(p, "F0")->mutable_steps()) s.set_detached(true);
+       },
+       {"'F0'", "detached"}},
+      {"P2.kernel",
+       "matmul_shape",
+       [](Program* p) { FindStep(p, "F1", "head")->mutable_attributes()->set_transpose_b(false); },
+       {"'F1'", "'head' (MATMUL)", "'wte'"}},
+      {"P2.attribute",
+       "matmul_tf32",
+       [](Program* p) { FindStep(p, "F1", "head")->mutable_attributes()->set_tf32(true); },
+       {"'F1'", "'head' (MATMUL)", "rounds to TF32"}},
+      {"P2.attribute",
+       "precision_tf32",
+       [](Program* p) { p->mutable_precision()->set_compute(TF32); },
+       {"'head' (MATMUL)", "does not round to TF32", "precision.compute is tf32"}},
+      {"P2.kernel",
+       "matmul_dtype",
+       [](Program* p) {
+         FindSegment(p, "B1")->mutable_values(FindStep(p, "B1", "head input")->outputs(0))->set_dtype(INT32);
+       },
+       {"'B1'", "'dh'", "int32"}},
+      {"P2.kernel",
+       "too_few_inputs",
+       [](Program* p) { FindStep(p, "F1", "norm")->mutable_inputs()->RemoveLast(); },
+       {"'norm' (LAYER_NORM)", "2 inputs"}},
+      {"P2.kernel",
+       "table_smaller_than_vocabulary",
+       [](Program* p) {
+         p->set_vocabulary(17);
+         for (const char* s : {"F1", "B1"}) {
+           for (Step& step : *FindSegment(p, s)->mutable_steps()) {
+             if (step.attributes().vocabulary() > 0) step.mutable_attributes()->set_vocabulary(16);
+           }
+         }
+       },
+       {"'F0'", "EMBEDDING", "vocabulary of 17"}},
+      {"P2.kernel",
+       "microbatch_kernel_in_optimizer",
+       [](Program* p) { FindAction(p, 0, "F0")->set_kind(GRAD_NORM); },
+       {"'F0'", "LOAD_TOKENS"}},
+      {"P2.attribute",
+       "attribute_of_another_kernel",
+       [](Program* p) { FindStep(p, "F0", "embed")->mutable_attributes()->set_heads(2); },
+       {"'embed' (EMBEDDING)", "heads"}},
+      {"P2.attribute",
+       "accumulate_not_honoured",
+       [](Program* p) { FindStep(p, "F0", "embed")->set_accumulate(true); },
+       {"'embed' (EMBEDDING)", "accumulate"}},
+      {"P2.alias",
+       "output_over_input",
+       [](Program* p) { FindStep(p, "B1", "norm input")->set_outputs(0, FindStep(p, "B1", "norm input")->inputs(0)); },
+       {"'norm input'", "'dh'"}},
+      {"P2.access",
+       "writes_read_operand",
+       [](Program* p) { FindSegment(p, "F0")->mutable_operands(2)->set_access(READ); },
+       {"'F0'", "'y'", "'embed'"}},
+      {"P2.access",
+       "reads_write_operand",
+       [](Program* p) { FindSegment(p, "B0")->mutable_operands(2)->set_access(WRITE); },
+       {"'B0'", "'dwte'", "'embed backward'"}},
+      {"P2.race",
+       "steps_on_two_streams",
+       [](Program* p) { FindStep(p, "B1", "head weight")->set_stream(D2H); },
+       {"'B1'", "'head weight'", "'loss backward'"}},
+      {"P2.indices",
+       "targets_as_tokens",
+       [](Program* p) { FindStep(p, "F0", "tokens")->set_kernel(LOAD_TARGETS); },
+       {"'F0'", "'tokens'"}},
+      {"P2.indices",
+       "tokens_of_a_float_buffer",
+       [](Program* p) {
+         // B0 reads as tokens what F0 wrote as activations.
+         Action& b = *FindAction(p, 0, "B0");
+         FindSegment(p, "B0")->mutable_operands(0)->set_bytes(64);
+         for (const char* n : {"tokens0", "tokens1"}) {
+           Buffer& buffer = *MutableBuffer(p, 0, n);
+           buffer.set_bytes(64);
+           buffer.set_shape(0, 16);
+         }
+         FindSegment(p, "F0")->mutable_operands(0)->set_bytes(64);
+         b.set_operands(0, FindBuffer(*p, 0, "y0"));
+         FindAction(p, 0, "send F0")->clear_releases();
+         AddDep(p, 0, "B0", "send F0");
+         b.clear_releases();
+         Release(p, 0, "B0", "y0");
+         Release(p, 0, "B0", "dy0");
+         Release(p, 0, "F0", "tokens0");
+       },
+       {"'B0'", "'y0'", "tokens"}},
+
+      // P4: transfers and collectives.
+      {"P4.matching",
+       "missing_recv",
+       [](Program* p) { RemoveAction(p, 1, "recv F1"); },
+       {"'send F1'", "no RECV", "'pipe1'"}},
+      {"P4.matching", "missing_send", [](Program* p) { RemoveAction(p, 1, "send B1"); }, {"'recv B1'", "no SEND"}},
+      {"P4.microbatch",
+       "crossed_receives",
+       [](Program* p) {
+         FindAction(p, 1, "recv F0")->set_microbatch(1);
+         FindAction(p, 1, "recv F1")->set_microbatch(0);
+       },
+       {"'send F0'", "'recv F0'", "0 and 1"}},
+      {"P4.stage",
+       "stages_not_neighbours",
+       [](Program* p) { FindAction(p, 1, "recv F0")->set_stage(0); },
+       {"'send F0'", "'recv F0'"}},
+      {"P4.dtype",
+       "transfer_dtype",
+       [](Program* p) {
+         Buffer& x = *MutableBuffer(p, 1, "x0");
+         x.set_dtype(BF16);
+         x.set_shape(1, 8);
+       },
+       {"'send F0'", "'recv F0'", "fp32 and bf16"}},
+      {"P4.dtype",
+       "sum_of_integers",
+       [](Program* p) {
+         for (int t : {0, 1}) {
+           for (const char* name : {"local losses", "losses"}) {
+             MutableBuffer(p, t, name)->set_role(NO_ROLE);
+             MutableBuffer(p, t, name)->set_dtype(INT32);
+             MutableBuffer(p, t, name)->set_shape(0, 8);
+           }
+         }
+       },
+       {"'loss sync'", "int32", "fp16 or exact192"}},
+      {"P4.shape",
+       "transfer_shape",
+       [](Program* p) {
+         Buffer& x = *MutableBuffer(p, 1, "x0");
+         x.set_shape(0, 2);
+         x.set_shape(1, 8);
+       },
+       {"'send F0'", "'recv F0'", "[4,4] and [2,8]"}},
+      {"P4.buffers", "send_of_two", [](Program* p) { FindAction(p, 0, "send F0")->add_sources(0); }, {"'send F0'"}},
+      {"P4.buffers",
+       "reduction_without_destination",
+       [](Program* p) { FindAction(p, 0, "loss sync")->clear_destinations(); },
+       {"'loss sync'"}},
+      {"P4.direction",
+       "no_direction",
+       [](Program* p) { FindAction(p, 0, "send F0")->set_direction(DIRECTION_UNSPECIFIED); },
+       {"'send F0'"}},
+      {"P4.collective",
+       "missing_member",
+       [](Program* p) { RemoveAction(p, 0, "loss sync"); },
+       {"'pipe1'", "'loss sync'", "'pipe0'"}},
+      {"P4.collective",
+       "other_algorithm",
+       [](Program* p) { FindAction(p, 0, "tied sync")->set_algorithm("tree"); },
+       {"'pipe0'", "'tied sync'", "'pipe1'", "tree"}},
+      {"P4.collective",
+       "other_sources",
+       [](Program* p) {
+         FindAction(p, 0, "tied sync")->add_sources(FindBuffer(*p, 0, "norms"));
+         FindAction(p, 0, "tied sync")->add_destinations(FindBuffer(*p, 0, "norms"));
+       },
+       {"'tied sync'", "numbers of sources"}},
+
+  };
+}
+
+}  // namespace weft

@@ -1,0 +1,48 @@
+// Broken programs: each breaks one rule of TinyProgram().
+#ifndef WEFT_VERIFIER_TESTING_BROKEN_CORPUS_H_
+#define WEFT_VERIFIER_TESTING_BROKEN_CORPUS_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "proto/program.pb.h"
+
+namespace weft {
+
+struct Broken {
+  const char* rule;
+  const char* name;
+  std::function<void(Program*)> edit;
+  // All must be in one message of that rule.
+  std::vector<std::string> says;
+  // What is broken; TinyProgram() if there is none.
+  std::function<Program()> base = nullptr;
+};
+
+// P1, P2, P4: actions, segments, transfers.
+std::vector<Broken> BrokenActions();
+// P7, P8: memory, ranks.
+std::vector<Broken> BrokenMemory();
+// P9 to P13: gradients, the end of a step, the whole.
+std::vector<Broken> BrokenTraining();
+// P13: the evaluation program.
+std::vector<Broken> BrokenEvaluation();
+// What schedules bring: halves, pairs, width, dynamic order, transfer streams and groups, skip edges.
+std::vector<Broken> BrokenSchedules();
+// Several replicas of the stages on one pipeline.
+std::vector<Broken> BrokenReplicas();
+// What tensor parallelism and ZeRO bring: collectives in segments; parts of tensors; sums over several axes.
+std::vector<Broken> BrokenCollectives();
+std::vector<Broken> BrokenShards();
+std::vector<Broken> BrokenSums();
+// Steps on parts of tensors.
+std::vector<Broken> BrokenElements();
+// What offload brings: copies between host and device.
+std::vector<Broken> BrokenHost();
+// Loss scaling.
+std::vector<Broken> BrokenLossScale();
+
+}  // namespace weft
+
+#endif  // WEFT_VERIFIER_TESTING_BROKEN_CORPUS_H_
