@@ -17,7 +17,8 @@ constexpr CatalogFile kFiles[] = {
 #include "catalog/files.inc"
 };
 
-// The name of a file of this kind, or nothing if it is of another: KIND/NAME.textproto or KIND/NAME/config.json.
+// The catalog name of the file at `path` (KIND/NAME.textproto or KIND/NAME/config.json); empty if the file is of
+// another kind.
 absl::string_view NameOf(absl::string_view kind, absl::string_view path) {
   if (!absl::ConsumePrefix(&path, kind) || !absl::ConsumePrefix(&path, "/")) return {};
   if (absl::ConsumeSuffix(&path, ".textproto") || absl::ConsumeSuffix(&path, "/config.json")) return path;

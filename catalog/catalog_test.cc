@@ -59,10 +59,10 @@ TEST(Catalog, AWordThatIsNoFileIsASlipOfAName) {
   EXPECT_THAT(
       std::string(slip.message()),
       HasSubstr("model 'llama3.1-405b' is neither a file nor in the catalog; nearest: 'llama-3.1-405b'; known: "));
-  // What only a file can be is for whoever reads it to miss.
+  // A text that can only be a file passes, even if the file is missing: its reader reports that.
   EXPECT_TRUE(CheckMeansFile("models", "model", "llama3.1.json").ok());
   EXPECT_TRUE(CheckMeansFile("models", "model", "./llama3.1-405b").ok());
-  // It is there: the folder of the temporary files.
+  // The folder of the temporary files exists, so it passes.
   EXPECT_TRUE(CheckMeansFile("models", "model", testing::TempDir()).ok());
   EXPECT_TRUE(CheckMeansFile("models", "model", ".").ok());
 }

@@ -1,4 +1,4 @@
-// Clusters by name or file.
+// Loads clusters by catalog name or from a file.
 #ifndef WEFT_CATALOG_LOAD_CLUSTER_H_
 #define WEFT_CATALOG_LOAD_CLUSTER_H_
 
@@ -9,7 +9,8 @@
 
 namespace weft {
 
-// A name without '/' that the catalog has is taken from there, anything else is a path. The cluster is valid.
+// Loads a cluster from the catalog if the text is one of its names and has no '/'; otherwise reads it as a path. The
+// cluster is valid.
 absl::StatusOr<Cluster> LoadCluster(const std::string& name_or_path);
 
 }  // namespace weft

@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-// A chain of bases that is longer goes round in a circle.
+// A longer chain of bases is taken for a cycle.
 constexpr int kLongestChain = 8;
 
 absl::Status Annotated(const absl::Status& status, absl::string_view source) {

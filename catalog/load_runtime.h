@@ -1,4 +1,4 @@
-// Runtimes by name or file, complete.
+// Loads complete runtimes by catalog name or from a file.
 #ifndef WEFT_CATALOG_LOAD_RUNTIME_H_
 #define WEFT_CATALOG_LOAD_RUNTIME_H_
 
@@ -9,8 +9,9 @@
 
 namespace weft {
 
-// From the catalog, or from a file if it has a '/' in it or is none of the catalog's names; read by content. What its
-// `base` says is in it, and it is valid. Errors name the file and the field.
+// Loads a runtime from the catalog, or from a file if the text has a '/' or is not a catalog name. A file's format is
+// recognized by its content. The runtime contains the fields of its `base` and is valid. Errors name the file and the
+// field.
 absl::StatusOr<Runtime> LoadRuntime(const std::string& name_or_path);
 
 }  // namespace weft

@@ -10,8 +10,8 @@
 
 namespace weft {
 
-// `args` are what follows the subcommand's name. Exit status: 0 if ok, 2 for a UsageError (cli/common/flags.h), else 1;
-// the message goes to stderr as one line.
+// `args` are the arguments after the subcommand's name. The exit status is 0 for OK, 2 for a UsageError
+// (cli/common/flags.h), and 1 for other errors. The message goes to stderr as one line.
 using CommandFn = absl::Status(absl::Span<const std::string> args);
 
 struct Command {
@@ -20,7 +20,7 @@ struct Command {
   CommandFn* run;
 };
 
-// In the order of `weft --help`.
+// All subcommands, in the order of `weft --help`.
 absl::Span<const Command> Commands();
 
 CommandFn CompileCommand, SimulateCommand, CompareCommand, ScheduleCommand, RunCommand, InspectCommand, ConvertCommand,

@@ -24,10 +24,10 @@
 namespace weft {
 namespace {
 
-// More would not be one table any more.
+// More programs would not be readable as one table.
 constexpr size_t kMostPrograms = 64;
 
-// A note, and the programs that it is of.
+// A note, and the programs that it applies to.
 struct NoteOfPrograms {
   std::string text;
   std::vector<std::string> files;
@@ -42,7 +42,8 @@ void AddNote(const std::string& text, const std::string& file, std::vector<NoteO
   notes->push_back({text, {file}});
 }
 
-// Which of several files it is of; messages that say so by themselves are left alone, and so is wrong usage.
+// Adds to `status` which of several files it is about. Leaves alone messages that begin with the file, and usage
+// errors.
 absl::Status OfFile(const absl::Status& status, const std::string& file) {
   if (status.ok() || IsUsageError(status) || absl::StartsWith(status.message(), file)) return status;
   return Annotate(status, file);
@@ -62,7 +63,7 @@ absl::StatusOr<sim::SimulatedProgram> SimulateOne(const std::string& file, CostR
   WEFT_RETURN_IF_ERROR(OfFile(sim::CheckRatios(loaded->program, simulation->report), file));
   for (const std::string& note : NotesOn(*loaded, options)) AddNote(note, file, notes);
   fits->Update(Annotate(CheckFit(*simulation, loaded->program, loaded->cluster), file));
-  // What follows is on the same machine.
+  // The following programs run on the same cluster.
   if (cluster->empty()) *cluster = loaded->program.cluster_name();
   return sim::SimulatedProgram{IsValidUtf8(file) ? file : Printable(file), simulation->report};
 }
@@ -110,7 +111,7 @@ absl::Status CompareCommand(absl::Span<const std::string> args) {
   Progress progress;
   std::vector<sim::SimulatedProgram> programs;
   std::vector<NoteOfPrograms> notes;
-  // Of the first that does not.
+  // The error of the first program that does not fit.
   absl::Status fits;
   for (const std::string& file : flags.positional()) {
     WEFT_ASSIGN_OR_RETURN(sim::SimulatedProgram program,

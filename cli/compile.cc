@@ -1,4 +1,4 @@
-// weft compile: from model, recipe, plan and cluster to a proven program.
+// weft compile: compiles a model, a recipe, a plan and a cluster into a proven program.
 #include "planner/compile.h"
 
 #include <string>
@@ -62,13 +62,13 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
   if (flags.help_wanted()) return Print(flags.Help());
   if (emit == "program" && output.empty()) return UsageError("-o FILE is needed; see weft compile --help");
 
-  // A program is binary, and a line about it goes to standard output.
+  // Only IR may go to standard output: a program is binary, and a line about it is printed there.
   if (emit != "program" && output == "-") output.clear();
   WEFT_RETURN_IF_ERROR(CheckFileClashes(InputFiles(input), {{"-o", output}}));
   Progress progress;
   WEFT_ASSIGN_OR_RETURN(const Inputs inputs, LoadInputs(input, &progress));
   progress.Step(absl::StrCat("compiling ", inputs.model.name()));
-  // As weft simulate does.
+  // The same default as weft simulate.
   if (cost.empty()) cost = sim::BestCostModel(inputs.cluster);
   if (emit != "program") {
     const absl::StatusOr<std::string> emitted =
@@ -98,7 +98,7 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
   progress.Done();
   for (const std::string& note : notes) PrintNote(note);
   const absl::Status printed = Print(Printable(Written(program, output)) + "\n");
-  // The program is there all the same.
+  // The program is written even if the line about it cannot be printed.
   return printed.ok() ? printed
                       : absl::Status(printed.code(), absl::StrCat(printed.message(), "; ", output, " is written"));
 }

@@ -1,4 +1,4 @@
-// weft convert: one message, another form.
+// weft convert: rewrites a message in another form.
 #include <unistd.h>
 
 #include <memory>
@@ -57,8 +57,8 @@ constexpr Type kTypes[] = {
     {"trace", Prototype<Trace>},
 };
 
-// The message in `bytes`. Without a type it must say by itself what it is: a program file by its magic, a Hugging Face
-// config by its fields, a trace for viewers by theirs, anything else by being readable as one type only.
+// Returns the message in `bytes`. Without a `type`, the content decides: a program file has its magic, a Hugging Face
+// config and a trace for viewers have their fields, and anything else must be readable as exactly one type.
 absl::StatusOr<std::unique_ptr<Message>> Read(const std::string& bytes, const std::string& path,
                                               absl::string_view type) {
   std::unique_ptr<Message> message;
@@ -113,7 +113,7 @@ absl::StatusOr<std::string> Write(const Message& message, absl::string_view form
   return bytes;
 }
 
-// Raw pixels with the header of an image file in front.
+// Returns raw pixels with the header of an image file in front.
 absl::StatusOr<std::string> ImageFile(const std::string& raw, const std::string& path, absl::string_view shape,
                                       absl::string_view dtype) {
   if (exec::LooksLikeImageFile(raw))

@@ -1,4 +1,4 @@
-// weft inspect: what a program holds.
+// weft inspect: shows what a program contains.
 #include <cstdint>
 #include <string>
 
@@ -19,7 +19,7 @@
 namespace weft {
 namespace {
 
-// The program's own order, with a forward of 1 us, a backward of 2 us and free transfers.
+// Draws the program's own order, with a forward of 1 us, a backward of 2 us and free transfers.
 absl::StatusOr<std::string> UnitTimeline(const Program& program) {
   Cluster cluster;
   cluster.set_name("unit");
@@ -50,7 +50,7 @@ absl::Status InspectCommand(absl::Span<const std::string> args) {
   if (flags.help_wanted()) return Print(flags.Help());
 
   WEFT_ASSIGN_OR_RETURN(const Program program, ReadProgram(flags.positional()[0]));
-  // What is shown must be safe to follow; what it trains is looked at last.
+  // Only a program that is safe to follow can be shown. Whether it trains completely is checked last.
   const auto in_file = [&](const absl::Status& status) {
     return absl::Status(status.code(), absl::StrCat(flags.positional()[0], ": ", status.message()));
   };

@@ -1,4 +1,4 @@
-// weft list: the names that flags and plans take.
+// weft list: lists the names that flags and plans accept.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -30,7 +30,7 @@ namespace {
 
 struct Row {
   std::string name;
-  // Source or description, and what is below that, where there is more to say.
+  // `about` is the source or a description. `details` is shown below it, if there is more to say.
   std::string about = {};
   std::string details = {};
 };
@@ -44,7 +44,7 @@ Rows FromCatalog(absl::string_view kind) {
 
 Rows Models() { return FromCatalog("models"); }
 
-// "128 nodes of 8 x H100-SXM5-80GB, rail-optimised".
+// Returns "128 nodes of 8 x H100-SXM5-80GB, rail-optimised".
 std::string AboutCluster(const Cluster& cluster) {
   std::string about = cluster.nodes() == 1 ? "one node of " : absl::StrCat(cluster.nodes(), " nodes of ");
   absl::StrAppend(&about, cluster.devices_per_node(), " x ", cluster.device().name());
@@ -63,9 +63,9 @@ Rows Clusters() {
   return rows;
 }
 
-// With how far they go, where that is the same for all schedules that let one choose.
+// Adds the limits of flags to TakenFlags, if all schedules with a choice share the limit.
 std::string TakenFlagsAndLimits(const ScheduleEntry& entry) {
-  // Some take --virtual only to be told what they have anyway.
+  // Some schedules accept --virtual only with the value that they have anyway.
   const bool chooses = BuildSchedule(entry, {.ranks = 4, .microbatches = 8, .virtual_stages = 3}).ok();
   return absl::StrReplaceAll(
       TakenFlags(entry),
@@ -155,7 +155,7 @@ std::string Json(const Rows& rows) {
   return absl::StrCat(text, rows.empty() ? "]\n" : "\n]\n");
 }
 
-// What the catalog has under that name, as a file that the flags take back: with its comments, or as JSON.
+// Returns the catalog's entry in a form that the flags accept as a file: with its comments, or as JSON.
 absl::StatusOr<std::string> Show(absl::string_view kind, const std::string& name, bool json) {
   WEFT_ASSIGN_OR_RETURN(const CatalogFile file, FindInCatalog(kind, name));
   if (kind == "models" || !json) return std::string(file.content);

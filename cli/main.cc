@@ -1,4 +1,4 @@
-// weft: compiles, costs and runs parallel training plans. Everything is in the libraries; this picks the subcommand.
+// weft: compiles, costs and runs parallel training plans. The libraries do the work; this file picks the subcommand.
 #include <csignal>
 #include <cstdio>
 #include <string>
@@ -58,10 +58,10 @@ example:
   return help;
 }
 
-// Exit status, after the message went to stderr.
+// Prints an error to stderr and returns the exit status.
 int Finish(absl::string_view command, const absl::Status& status) {
   if (status.ok()) return 0;
-  // One line, though it may hold the name of a file as it is.
+  // The message may contain a raw file name, so MessageLine makes it one line.
   std::fprintf(stderr, "%s: %s\n", std::string(command).c_str(), MessageLine(status.message()).c_str());
   return IsUsageError(status) ? 2 : 1;
 }
@@ -92,7 +92,7 @@ absl::Span<const Command> Commands() { return kCommands; }
 
 int main(int argc, char** argv) {
   weft::HoldStandardStreams();
-  // A file that may grow no further (ulimit -f) is an error that is told, and leaves nothing behind.
+  // A write beyond the file size limit (ulimit -f) then fails with an error and leaves nothing behind.
   std::signal(SIGXFSZ, SIG_IGN);
   weft::UseLargePages();
   return weft::Main(std::vector<std::string>(argv + (argc > 0), argv + argc));

@@ -1,4 +1,4 @@
-// weft report: what a trace says, and how far a prediction was off, action by action.
+// weft report: shows what a trace says, and how far a prediction was off, action by action.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -23,9 +23,9 @@
 namespace weft {
 namespace {
 
-// More ranks than this are left to the JSON report.
+// The text shows at most this many ranks; the JSON report has all.
 constexpr int kShownRanks = 32;
-// Enough repetitions for a pipeline to be steady in the last of them.
+// Enough repetitions for a pipeline to reach its steady state in the last of them.
 constexpr int kSimulatedRepetitions = 4;
 
 double RelativeDifference(double first, double second) { return second == 0 ? 0 : (first - second) / second; }
@@ -47,7 +47,7 @@ std::string OneTrace(const TraceReport& report) {
                       RankTable(report));
 }
 
-// A row of a comparison, both sides and what the first is off by.
+// A row of a comparison: both sides, and how far the first one is off.
 std::string Sides(double first, double second) {
   return absl::StrFormat("%12s %12s %12s %9s", SecondsText(first), SecondsText(second), SecondsText(first - second),
                          second == 0 ? "" : SignedPercentText(RelativeDifference(first, second)));
@@ -55,7 +55,8 @@ std::string Sides(double first, double second) {
 
 std::string ShareText(double share) { return absl::StrFormat("%5.1f %%", 100 * share); }
 
-// Where the difference comes from: by source, by kernel, by step. Both sides of the first add up to the time per step.
+// Shows where the difference comes from: by source, by kernel, by step. On both sides, the sources add up to the time
+// per step.
 std::string Sources(const ComparisonReport& report, const std::string& heads, int top) {
   std::string text =
       absl::StrFormat("\nby source, mean over ranks, per step; with host and waiting, so it adds up\n  %-27s %s %7s\n",
@@ -87,7 +88,7 @@ std::string Sources(const ComparisonReport& report, const std::string& heads, in
   return text;
 }
 
-// Planned and allocated bytes, where both traces know theirs.
+// Planned and allocated bytes; empty unless both traces know theirs.
 std::string Memory(const ComparisonReport& report) {
   const int64_t first = report.first().buffer_bytes(), second = report.second().buffer_bytes();
   if (first == 0 || second == 0) return "";
@@ -99,7 +100,7 @@ std::string Memory(const ComparisonReport& report) {
 }
 
 std::string TwoTraces(const ComparisonReport& report, int top) {
-  // Two traces of one kind are told apart by their order.
+  // Two traces of the same kind are named by their order.
   const bool same = report.first().origin() == report.second().origin();
   const std::string first = same ? "first" : report.first().origin();
   const std::string second = same ? "second" : report.second().origin();
@@ -138,22 +139,22 @@ std::string TwoTraces(const ComparisonReport& report, int top) {
   return text;
 }
 
-// What the simulator says of the same program.
+// Compares a measured trace with the simulator's prediction for the same program.
 absl::StatusOr<ComparisonReport> CompareWithPrediction(const Trace& measured, const Program& program,
                                                        const Cluster& cluster) {
   sim::SimulateOptions options;
-  // As weft simulate does.
+  // The same default as weft simulate.
   options.cost = sim::BestCostModel(cluster);
   options.trace = true;
   options.trace_repetitions = kSimulatedRepetitions;
   WEFT_ASSIGN_OR_RETURN(const sim::Simulation simulation, sim::Simulate(program, cluster, options));
   WEFT_ASSIGN_OR_RETURN(ComparisonReport report, sim::CompareTraces(*simulation.trace, measured, &program));
-  // The steady period itself, instead of its estimate from a few repetitions.
+  // Use the steady period itself, instead of its estimate from a few repetitions.
   report.mutable_first()->set_iteration_seconds(simulation.report.iteration_seconds());
-  // What the sources, which are of one repetition, do not add up to.
+  // The rest of the period: the sources cover one repetition and do not add up to it.
   double apart = simulation.report.iteration_seconds();
   for (const SourceComparison& row : report.sources()) apart -= row.first_seconds();
-  // Times are whole picoseconds (rule P12): less is what sums of doubles are off by.
+  // Times are whole picoseconds (rule P12). A smaller rest is a rounding error of sums of doubles.
   if (std::abs(apart) < 0.5e-12) apart = 0;
   SourceComparison* steady = report.add_sources();
   steady->set_source("steady state");
@@ -199,7 +200,7 @@ absl::Status ReportCommand(absl::Span<const std::string> args) {
     traces.push_back(std::move(trace));
   }
   std::vector<std::string> paths(flags.positional().begin(), flags.positional().end());
-  // What is predicted is off, whichever is named first.
+  // The prediction comes first whatever the order of the files, because the error is the prediction's.
   if (two && traces[0].origin() == "measured" && traces[1].origin() == "simulated") {
     std::swap(traces[0], traces[1]);
     std::swap(paths[0], paths[1]);

@@ -1,4 +1,4 @@
-// weft schedule: a pipeline schedule without a model.
+// weft schedule: shows a pipeline schedule without a model.
 #include "schedules/pipeline/schedule.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ std::vector<std::string> Strings(const absl::string_view (&names)[n]) {
   return std::vector<std::string>(std::begin(names), std::end(names));
 }
 
-// Lanes without a slot, which a file can have by a slip.
+// Reports lanes without a slot, which a file can have by mistake.
 std::string UnusedLanes(const PipelineSchedule& schedule) {
   std::vector<bool> used(schedule.lanes);
   for (const std::vector<Slot>& order : schedule.order) {
@@ -68,7 +68,7 @@ std::string LastLine(const LoadedSchedule& loaded) {
 
 namespace {
 
-// Schedules call their parameter as plans do.
+// Errors of schedules name the parameter as plans do; this replaces it by the flag.
 absl::Status InFlags(const absl::Status& status, bool given) {
   if (!given) return status;
   return absl::Status(status.code(), absl::StrReplaceAll(status.message(), {{"virtual_stages", "--virtual"}}));

@@ -1,4 +1,4 @@
-// weft simulate: what a program costs on a cluster.
+// weft simulate: shows what a program costs on a cluster.
 #include "simulator/simulate.h"
 
 #include <string>
@@ -48,7 +48,7 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
 
   Progress progress;
   WEFT_ASSIGN_OR_RETURN(CostedProgram read, LoadOrCompile(request, &progress));
-  // Never freed: to take a large program apart would take a twentieth of the time of a folded run, for nothing.
+  // Never freed: freeing a large program would take a twentieth of the time of a folded run, for nothing.
   static const CostedProgram* kept = nullptr;
   kept = new CostedProgram(std::move(read));
   const CostedProgram& loaded = *kept;
@@ -69,7 +69,7 @@ absl::Status SimulateCommand(absl::Span<const std::string> args) {
   for (const std::string& note : NotesOn(loaded, options)) PrintNote(note);
   const SimulationReport& report = simulation.report;
   if (absl::Status printed = PrintReport(request, report); !printed.ok()) {
-    // The trace is there all the same.
+    // The trace is written even if the report cannot be printed.
     if (request.trace.empty()) return printed;
     return absl::Status(printed.code(), absl::StrCat(printed.message(), "; ", request.trace, " is written"));
   }

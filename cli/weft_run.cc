@@ -55,15 +55,15 @@
 namespace weft {
 namespace {
 
-// What this process fails for is the transport's to tell the others, now that they meet.
+// True once the ranks meet. From then on the transport tells the other ranks why this process failed.
 bool meets = false;
-// Before: by the rendezvous store. Not where the transport is MPI's own.
+// True for --transport=tcp: before the ranks meet, the rendezvous store tells them, even under an MPI launcher.
 bool has_store = false;
 
-// The program file, proven: what is in it may be used without a check.
+// Reads a program file and proves it: its content may then be used without checks.
 absl::StatusOr<Program> LoadProgram(const std::string& path) {
   WEFT_ASSIGN_OR_RETURN(Program program, ReadProgram(path));
-  // Whether it fits is for RunProgram to say.
+  // RunProgram checks whether the program fits.
   absl::Status status = VerifyProgram(program, {.allow_unfit = true, .algorithms = KnownCollectives()});
   if (!status.ok()) return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
   return program;
@@ -89,7 +89,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 1));
   if (flags.help_wanted()) return Print(flags.Help());
   WEFT_RETURN_IF_ERROR(CheckRunFlags(flags, f));
-  // New weights may take the place of those that a run starts from.
+  // --save-weights may overwrite the --weights that a run starts from, so these are not compared.
   WEFT_RETURN_IF_ERROR(CheckFileClashes({{"the program", flags.positional()[0]},
                                          {"--data", f.data},
                                          {"--eval-data", f.eval_data},
@@ -111,13 +111,13 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   WEFT_RETURN_IF_ERROR(CheckRead("the program", flags.positional()[0]));
   WEFT_RETURN_IF_ERROR(CheckRead("--predicted", f.predicted));
   WEFT_RETURN_IF_ERROR(CheckRead("--cluster", f.cluster));
-  // CheckRunFlags has read it.
+  // This cannot fail: CheckRunFlags has parsed the value before.
   const exec::TuningOptions tuning = *exec::ParseTuningOptions(f.tuning);
   WEFT_RETURN_IF_ERROR(CheckRead("--tuning", tuning.read()));
   WEFT_ASSIGN_OR_RETURN(const Program program, LoadProgram(flags.positional()[0]));
   if (launch.starts_ranks) return RunLocally(static_cast<int>(MeshRanks(program.mesh())), args);
   WEFT_ASSIGN_OR_RETURN(const exec::BackendEntry* backend, exec::FindBackend(f.backend));
-  // Cores need no number of their node's.
+  // CPU ranks need no LOCAL_RANK: any rank may run on any core.
   if (backend->name != "cpu") WEFT_RETURN_IF_ERROR(exec::CheckLocalRank(launch.bootstrap, exec::ProcessEnvironment()));
   WEFT_ASSIGN_OR_RETURN(const exec::TransportEntry* transport,
                         exec::FindTransport(ChooseTransport(f.transport, backend->name, launch.bootstrap)));
@@ -127,7 +127,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<exec::DataSource> data, Open(f.data, program, f.token_type, "--data"));
   std::unique_ptr<exec::DataSource> eval_data;
   if (!f.eval_data.empty()) {
-    // Without an evaluation program RunProgram refuses.
+    // If there is no evaluation program, RunProgram refuses.
     const Program& evaluation = program.has_evaluation() ? program.evaluation() : program;
     WEFT_ASSIGN_OR_RETURN(eval_data, Open(f.eval_data, evaluation, f.token_type, "--eval-data"));
   }
@@ -179,11 +179,11 @@ absl::Status RunMain(absl::Span<const std::string> args) {
                           absl::StrCat("--predicted=", f.predicted, ": ", times.status().message()));
     }
     predicted = *std::move(times);
-    // It may be large.
+    // Free the trace, which may be large.
     prediction.trace.reset();
   }
   options.predicted = &predicted;
-  // Nothing else can be done: the rank's thread will not come back.
+  // Nothing else can be done: the rank's thread will not return.
   options.on_stuck = [](const absl::Status& reason, bool told) {
     if (told) std::fprintf(stderr, "weft run: %s\n", MessageLine(reason.message()).c_str());
     _exit(exec::ExitStatusOf(reason));
@@ -195,18 +195,19 @@ absl::Status RunMain(absl::Span<const std::string> args) {
     options.on_warning = [](const std::string& warning) {
       std::fprintf(stderr, "weft run: %s\n", Printable(warning).c_str());
     };
-    // Standard output is for the report alone, or for the lines of steps with their notes.
+    // Standard output holds either the report alone, or the lines of steps with their notes.
     options.on_note = options.on_warning;
   }
   absl::Status printed;
-  // What is refused prints nothing: lines wait until nothing is left to refuse.
+  // A run that is refused prints nothing: lines wait until nothing can be refused any more.
   std::string waiting;
   bool accepted = false, have_met = false;
   auto print = [&](const std::string& line) {
     waiting += line;
     if (!accepted) return;
     if (printed.ok()) printed = Print(std::exchange(waiting, ""));
-    // Nobody reads any more: end as if asked to. Ranks that have not met would end without having done anything.
+    // If nobody reads the output any more, stop as a signal would. If the ranks have not met, a stop would end the run
+    // before it has done anything.
     if (!printed.ok() && have_met) stop_requested = true;
   };
   if (text) {
@@ -231,7 +232,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   absl::StatusOr<exec::RunResult> ran = exec::RunProgram(program, *data, transport->name, options);
   if (!ran.ok() && exec::FailedInStep(ran.status()) &&
       HasFaultReport(options.fault_report, MeshRanks(program.mesh()))) {
-    // The payloads say who reports it.
+    // Keep the payloads, which say who reports the error.
     absl::Status failed(ran.status().code(), absl::StrCat(ran.status().message(), "; what the ranks did last is in ",
                                                           exec::FaultFileOfRank(options.fault_report, -1)));
     ran.status().ForEachPayload(
@@ -241,7 +242,7 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   WEFT_ASSIGN_OR_RETURN(const exec::RunResult result, std::move(ran));
   accepted = true;
   if (!first) return absl::OkStatus();
-  // One file that cannot be written is no reason to lose the others.
+  // If one file cannot be written, still write the others.
   absl::Status written = result.save_status;
   if (result.trace.has_value()) written.Update(WriteTrace(*result.trace, program, f.trace));
   WEFT_ASSIGN_OR_RETURN(const std::string json, MessageToJson(result.report));
@@ -280,15 +281,15 @@ int Main(std::vector<std::string> args) {
   const int exit_status = IsUsageError(status) ? 2 : exec::FailedInRun(status) ? exec::ExitStatusOf(status) : 1;
   if (exec::ReportedElsewhere(status)) return exit_status;
   const auto say = [&](const std::string& message) {
-    // It may hold the name of a file as it is.
+    // The message may contain a raw file name, so MessageLine makes it one line.
     std::fprintf(stderr, "weft %s: %s\n", calibrate ? "calibrate" : "run", MessageLine(message).c_str());
   };
-  // What has failed in the run says so itself.
+  // An error of the run itself names its rank already.
   const exec::LauncherRank process = exec::RankFromLauncher();
   const bool named = process.rank == 0 || meets || absl::StrContains(status.message().substr(0, 8), "rank ");
   const std::string of_rank = named ? "" : absl::StrCat("rank ", process.rank, ": ");
   if (!calibrate && !meets) {
-    // The others wait for this process, or will.
+    // The other processes wait for this one, now or later.
     const absl::StatusOr<exec::Rendezvous> rendezvous =
         exec::FindRendezvous(exec::WantedBootstrap(), exec::ProcessEnvironment());
     if (rendezvous.ok() && rendezvous->process.size > 1 &&
@@ -297,8 +298,8 @@ int Main(std::vector<std::string> args) {
       return exit_status;
     }
   }
-  // What is wrong before ranks run (a missing file) is wrong for all: rank 0 says so, and the others are ended before
-  // they repeat it. If it is wrong on some only, the lowest of them says it.
+  // An error before the ranks run (a missing file) usually concerns all ranks. Rank 0 reports it, and the others are
+  // ended before they repeat it. If only some ranks have the error, the lowest of them reports it.
   const bool waits_its_turn = process.rank > 0 && !exec::FailedInRun(status) && !absl::IsCancelled(status);
   const auto say_in_turn = [&] {
     if (waits_its_turn) {
@@ -310,7 +311,7 @@ int Main(std::vector<std::string> args) {
     }
     say(absl::StrCat(of_rank, status.message()));
   };
-  // mpirun ends the others when this process ends, srun leaves them waiting in MPI's start.
+  // When this process ends, mpirun ends the others, but srun leaves them waiting in MPI's start.
   const absl::StatusOr<exec::LaunchedAs> launcher =
       exec::FindLauncher(exec::WantedBootstrap(), exec::ProcessEnvironment());
   const bool srun = launcher.ok() && launcher->bootstrap == exec::Bootstrap::kMpi && launcher->size > 1 &&

@@ -1,4 +1,4 @@
-// Registration, verifiers and costs of attention as ops of its own, and of dropout with a mask.
+// Registration, verifiers and costs of attention as separate ops, and of dropout with a mask.
 #include "ir/checks.h"
 #include "ir/graph_ops.h"
 #include "mlir/IR/Builders.h"
@@ -23,7 +23,7 @@ bool MakesProbabilities(mlir::Operation* op) {
 
 namespace {
 
-// `matrix` holds scores or something like them: [rows, heads * sequence], rows in whole sequences.
+// Checks that `matrix` has the shape of scores: [rows, heads * sequence], where the rows are whole sequences.
 mlir::LogicalResult CheckScores(mlir::Operation* op, llvm::StringRef id, llvm::StringRef what, mlir::Value matrix,
                                 int64_t rows, int64_t heads, int64_t sequence) {
   if (heads < 1 || sequence < 1 || rows % sequence != 0) {
@@ -33,7 +33,8 @@ mlir::LogicalResult CheckScores(mlir::Operation* op, llvm::StringRef id, llvm::S
   return ExpectShape(op, id, what, matrix, {rows, SaturatingMultiply(heads, sequence)});
 }
 
-// `heads` must be columns of `matrix`: q, k and v (`kv_heads` 0), or v (or k) alone. Gives the columns of q.
+// Checks that the columns of `matrix` divide into heads: of q, k and v side by side (`kv_heads` = 0), or of k or v
+// alone. Returns the number of columns of q.
 mlir::FailureOr<int64_t> QueryColumns(mlir::Operation* op, llvm::StringRef id, mlir::Value matrix, int64_t heads,
                                       int64_t kv_heads, bool by_head) {
   const int64_t parts = kv_heads == 0 ? 3 : 1, own = kv_heads == 0 ? heads : kv_heads;
@@ -47,7 +48,7 @@ mlir::FailureOr<int64_t> QueryColumns(mlir::Operation* op, llvm::StringRef id, m
   return SaturatingMultiply(Dim(matrix, 1) / parts / own, heads);
 }
 
-// 2 * rows * sequence * columns, so many times.
+// Flops of `products` matrix products of 2 * rows * sequence * columns flops each.
 int64_t ProductFlops(int64_t products, mlir::Value probabilities, int64_t heads, int64_t columns) {
   const int64_t pairs = SaturatingMultiply(Dim(probabilities, 0), Dim(probabilities, 1) / heads);
   return SaturatingMultiply(2 * products, SaturatingMultiply(pairs, columns));

@@ -1,4 +1,4 @@
-// How attention, in one op or in several, and dropout are split over x, y and z (docs/tensor_parallelism.md).
+// Splits attention, as one op or several, and dropout over x, y and z (docs/tensor_parallelism.md).
 #include "ir/checks.h"
 #include "ir/sharder.h"
 #include "mlir/IR/IRMapping.h"
@@ -7,17 +7,17 @@ namespace weft::ir {
 
 namespace {
 
-// The rank's heads of an op whose operands are cut over heads; it has clones of them in place of the whole ones.
+// An op cut over heads: `made` is a clone of the op on the rank's parts of the operands, and computes the rank's heads.
 struct HeadParts {
   PartLayout in;
-  // Of a result with one run of columns per op, whatever q, k and v are.
+  // The layout of the result, which has one run of columns, however many q, k and v have.
   PartLayout out;
   int64_t heads = 0;
   int64_t kv_heads = 0;
   mlir::Operation* made = nullptr;
 };
 
-// `runs[i]`: of how many runs the columns of operand i must be.
+// `runs[i]` is the number of runs that the columns of operand i must have.
 mlir::FailureOr<HeadParts> CutHeads(Sharder& sharder, mlir::Operation* op, llvm::ArrayRef<int64_t> runs, int64_t heads,
                                     int64_t kv_heads) {
   HeadParts parts;
@@ -37,7 +37,7 @@ mlir::FailureOr<HeadParts> CutHeads(Sharder& sharder, mlir::Operation* op, llvm:
   if (parts.in.rows_over_x) {
     return sharder.Error("shard_c11") << "attention needs whole sequences, but its rows are split over x";
   }
-  // One after the other: an error is said once.
+  // Divide one after the other, so that only the first error is reported.
   auto own = sharder.Divide(heads, parts.in.columns, "heads");
   if (mlir::failed(own)) return mlir::failure();
   auto own_kv = sharder.Divide(kv_heads, parts.in.columns, "heads of k and v");
@@ -54,7 +54,7 @@ mlir::FailureOr<HeadParts> CutHeads(Sharder& sharder, mlir::Operation* op, llvm:
   return parts;
 }
 
-// Of one matrix with q, k and v side by side (`kv_heads` 0), or of one each.
+// Runs of columns: 3 in a matrix with q, k and v side by side (`kv_heads` = 0), 1 if each has its own matrix.
 int64_t RunsOf(int64_t kv_heads) { return kv_heads == 0 ? 3 : 1; }
 
 template <typename Op>

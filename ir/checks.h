@@ -1,4 +1,4 @@
-// What verifiers of ops share. Every message begins with the id of the rule that is broken.
+// Helpers that verifiers of ops share. Every message begins with the id of the broken rule.
 #ifndef WEFT_IR_CHECKS_H_
 #define WEFT_IR_CHECKS_H_
 
@@ -10,30 +10,31 @@
 
 namespace weft::ir {
 
-// "4x8"
+// Returns "4x8".
 std::string ShapeText(llvm::ArrayRef<int64_t> shape);
 
 // The divisors of `extent` next to `size`: "2 or 4".
 std::string NearestDivisors(int64_t extent, int64_t size);
 
-// "[id] what must be 4x8, got 4x9".
+// Checks the shape of `value`. The error is "[id] what must be 4x8, got 4x9".
 mlir::LogicalResult ExpectShape(mlir::Operation* op, llvm::StringRef id, llvm::StringRef what, mlir::Value value,
                                 llvm::ArrayRef<int64_t> shape);
 
-// "[id] what must be of type tensor<4xf32>, got tensor<4xbf16>"; nothing to check if `value` is null.
+// Checks the type of `value`, if it is not null. The error is "[id] what must be of type tensor<4xf32>, got
+// tensor<4xbf16>".
 mlir::LogicalResult ExpectType(mlir::Operation* op, llvm::StringRef id, llvm::StringRef what, mlir::Value value,
                                mlir::Type type);
 
 // The type of statistics (mean, rstd, log-sum-exp) of `value`: f64 if it is f64, else f32.
 mlir::Type StatisticsType(mlir::Value value);
-// "[id] what must hold f32, got bf16": `statistics` must have StatisticsType(value).
+// Checks that `statistics` has StatisticsType(value). The error is "[id] what must hold f32, got bf16".
 mlir::LogicalResult ExpectStatistics(mlir::Operation* op, llvm::StringRef id, llvm::StringRef what,
                                      mlir::Value statistics, mlir::Value value);
 
-// "[id] what must be positive and finite, got -1" if `allowed` does not hold.
+// Returns the error "[id] what must be positive and finite, got -1" if `allowed` is false.
 mlir::LogicalResult Expect(mlir::Operation* op, bool allowed, llvm::StringRef id, const llvm::Twine& message);
 
-// "[id] what must map axes x, y, z or data to positive strides": nothing to check if `shift` is null.
+// Checks `shift`, if it is not null. The error is "[id] what must map axes to positive strides, as in {x = 24 : i64}".
 mlir::LogicalResult CheckShift(mlir::Operation* op, llvm::StringRef id, llvm::StringRef what,
                                mlir::DictionaryAttr shift);
 
@@ -43,13 +44,13 @@ inline llvm::ArrayRef<int64_t> ShapeOf(mlir::Value value) {
 }
 inline int64_t Dim(mlir::Value value, unsigned index) { return ShapeOf(value)[index]; }
 
-// rows * sequence * d of attention's output, the unit of its flops: 4 of it forward, 10 backward.
+// rows * sequence * d of attention's output. Attention has 4 times as many flops forward and 10 times backward.
 int64_t AttentionVolume(mlir::Value out, int64_t sequence);
-// Twice the part of it that a causal mask hides, and a window of `window` > 0 keys.
+// Twice the part of AttentionVolume that a causal mask hides, with a window of `window` keys if `window` > 0.
 int64_t HiddenAttentionVolume(mlir::Value out, int64_t sequence, int64_t window);
 
-// With `kv` = k and v: `q` has `heads` heads, k and v `kv_heads` of the same size, a divisor of `heads`. Without:
-// `kv_heads` is 0.
+// If `kv` holds k and v, `q` must have `heads` heads, and k and v `kv_heads` heads of the same size; `kv_heads` must
+// divide `heads`. If `kv` is empty, `kv_heads` must be 0.
 mlir::LogicalResult VerifyHeads(mlir::Operation* op, llvm::StringRef id, mlir::Value q, mlir::ValueRange kv,
                                 int64_t heads, int64_t kv_heads);
 

@@ -22,7 +22,7 @@ namespace {
 
 mlir::RankedTensorType TypeOf(mlir::Value value) { return mlir::cast<mlir::RankedTensorType>(value.getType()); }
 
-// Elements of a tensor; saturates.
+// Number of elements of a tensor; saturates.
 int64_t Elements(mlir::Value value) {
   int64_t elements = 1;
   for (int64_t extent : ShapeOf(value)) elements = SaturatingMultiply(elements, extent);
@@ -42,7 +42,7 @@ mlir::LogicalResult CheckCounts(mlir::Operation* op, llvm::StringRef id, size_t 
   return op->emitOpError() << "[" << id << "] needs inputs and as many results, got " << inputs << " and " << outputs;
 }
 
-// `whole` has the elements of `members` parts; `of_tensor`: the last parts may be filled up.
+// Checks that `whole` has the elements of `members` parts. If `of_tensor`, the last parts may be padded.
 mlir::LogicalResult CheckParts(mlir::Operation* op, llvm::StringRef id, llvm::StringRef what, size_t index,
                                mlir::Value whole, mlir::Value part, int64_t members, bool of_tensor) {
   const int64_t expected = SaturatingMultiply(Elements(part), members);
@@ -63,7 +63,7 @@ mlir::LogicalResult CheckSameElement(mlir::Operation* op, llvm::StringRef id, si
                            << " like its input, got " << TypeOf(output).getElementType();
 }
 
-// Of `parts`, and of `wholes`, which have room for `members` of these.
+// Bytes of `parts`, plus bytes of `wholes`, each large enough for `members` parts.
 int64_t BytesOf(mlir::ValueRange parts, mlir::ValueRange wholes, int64_t members) {
   int64_t bytes = 0;
   for (auto [part, whole] : llvm::zip(parts, wholes)) {
@@ -153,8 +153,9 @@ mlir::LogicalResult CutGradientsOp::verify() {
 }
 
 // --- Derivatives ----------------------------------------------------------------------------------------------------
-// Gradients of all operands that want one come from one op, in one message, but where some are added to an init and
-// others are not.
+//
+// One op, in one message, gives the gradients of all operands that request one. Operands that add their gradient to an
+// init and operands that do not need two ops.
 
 Gradients GroupAllReduceOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
                                           Requests requests) {
@@ -176,7 +177,7 @@ Gradients FanOutOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir:
 
 namespace {
 
-// The operands' gradients are the rank's ranges of the sums of `resultGrads`.
+// The gradients of the operands are this rank's ranges of the sums of `resultGrads`.
 template <typename Op>
 Gradients ScatterGradientsOf(Op op, Purpose purpose, mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
                              Requests requests) {
@@ -235,7 +236,7 @@ Gradients GroupReduceScatterOp::buildBackward(mlir::OpBuilder& builder, llvm::Ar
       gradients[i] = Deliver(builder, getLoc(), output, requests[i]);
     }
   }
-  // An init is added as it is.
+  // An init is added unchanged, so its gradient is the gradient of the result.
   for (size_t i = 0; i < getInits().size(); ++i) {
     const size_t operand = getInputs().size() + i;
     if (resultGrads[i] && requests[operand].type) {

@@ -4,7 +4,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 
-// Generated; these need the above.
+// Generated code that needs the includes above.
 #include "ir/dialect.cc.inc"
 #include "ir/enums.cc.inc"
 

@@ -6,7 +6,7 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
 
-// Generated; these need the above.
+// Generated code that needs the includes above.
 #include "ir/dialect.h.inc"
 #include "ir/enums.h.inc"
 
@@ -24,10 +24,10 @@ inline constexpr llvm::StringLiteral kLayerAttr = "layer";
 inline constexpr llvm::StringLiteral kStageAttr = "stage";
 // Values of `part`: "input", "weight", "recompute".
 inline constexpr llvm::StringLiteral kPartAttr = "part";
-// Of a module with segments: names of the model's skip connections (rule P4), in order.
+// Attribute of a module with segments: the names of the model's skip connections (rule P4), in order.
 inline constexpr llvm::StringLiteral kSkipsAttr = "weft.skips";
 
-// Whether segments of this kind are of a rank of the pipeline rather than of a stage.
+// True if segments of this kind belong to a rank of the pipeline rather than to a stage.
 inline bool IsOfRank(SegmentKind kind) {
   return kind == SegmentKind::GradNorm || kind == SegmentKind::ScaleGradients || kind == SegmentKind::OptimizerStep;
 }

@@ -1,4 +1,4 @@
-// Derivatives: for every differentiable op the kernels of its reverse pass.
+// Derivatives: the kernels of the reverse pass for every differentiable op.
 #include "ir/checks.h"
 #include "ir/gradients.h"
 #include "ir/graph_ops.h"
@@ -48,7 +48,8 @@ Gradients AddOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Va
   return gradients;
 }
 
-// With A = op(a) [m,k], B = op(b) [k,n]: dA = dy B^T, dB = A^T dy. A transposed operand wants the transpose of that.
+// With A = op(a) [m,k], B = op(b) [k,n]: dA = dy B^T, dB = A^T dy. The gradient of a transposed operand is the
+// transpose of that.
 Gradients MatmulOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
                                   Requests requests) {
   Gradients gradients(requests.size());
@@ -62,7 +63,8 @@ Gradients MatmulOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir:
   unsigned next = 2;
   if (getBias()) {
     const GradientRequest& bias = requests[next];
-    // First: behind what makes dy, so that a device can sum up columns as it makes them (proto/util/step_runs.h).
+    // Comes first, right after the op that makes dy, so that a device can sum columns as it makes them
+    // (proto/util/step_runs.h).
     if (bias.type) gradients[next] = builder.create<BiasGradientOp>(getLoc(), bias.type, dy, bias.init);
     ++next;
   }
@@ -82,7 +84,7 @@ void BuildNormWeightGradients(mlir::OpBuilder& builder, mlir::Location loc, mlir
                               mlir::Value mean, mlir::Value rstd, const GradientRequest& gamma,
                               const GradientRequest& beta, mlir::Value* dgamma, mlir::Value* dbeta) {
   if (!gamma.type && !beta.type) return;
-  // One kernel makes both. It accumulates into both or into none, so a lone init is added afterwards.
+  // One kernel makes both gradients. It accumulates into both or into none, so a lone init is added afterwards.
   auto columns =
       mlir::RankedTensorType::get({ShapeOf(x)[1]}, mlir::cast<mlir::RankedTensorType>(x.getType()).getElementType());
   mlir::Type gamma_type = gamma.type ? gamma.type : columns;
@@ -126,7 +128,7 @@ Gradients AttentionOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<ml
   if (!resultGrads[0] || llvm::none_of(requests, [](const GradientRequest& request) { return request.type; })) {
     return gradients;
   }
-  // One kernel makes the gradients of q, k and v, wanted or not.
+  // One kernel makes the gradients of q, k and v, requested or not.
   llvm::SmallVector<mlir::Type> types;
   for (auto [operand, request] : llvm::zip((*this)->getOperands(), requests)) {
     types.push_back(PlainGradientType(operand, request));

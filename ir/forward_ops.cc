@@ -19,14 +19,14 @@ void WeftDialect::registerForwardOps() {
 
 namespace {
 
-// Whether `sequence` rows make up whole sequences of `value`'s rows.
+// True if the rows of `value` are whole sequences of `sequence` rows.
 bool DividesRows(int64_t sequence, mlir::Value value) { return sequence > 0 && Dim(value, 0) % sequence == 0; }
 
 bool IsProbability(const llvm::APFloat& p) { return p.convertToDouble() >= 0 && p.convertToDouble() < 1; }
 
 }  // namespace
 
-// Attributes of masked loading; `id` names the rule.
+// Checks the attributes of masked loading. `id` names the rule.
 static mlir::LogicalResult VerifyMasking(mlir::Operation* op, llvm::StringRef id, int64_t rows, int64_t masked,
                                          int64_t mask_token, int64_t vocabulary) {
   if (masked == 0 && mask_token == 0 && vocabulary == 0) return mlir::success();
@@ -58,7 +58,7 @@ int64_t EmbeddingOp::bytes() {
 
 mlir::LogicalResult PositionEmbeddingOp::verify() {
   if (mlir::failed(CheckShift(*this, "position_embedding_c4", "row_shift", getRowShiftAttr()))) return mlir::failure();
-  // A part of the rows may hold a part of a sequence.
+  // A rank's part of the rows may be part of a sequence.
   if (getRowShift().empty() && !DividesRows(getSequence(), getResult())) {
     return emitOpError() << "[position_embedding_c1] sequence = " << getSequence() << " must divide the result's rows, "
                          << Dim(getResult(), 0);

@@ -1,4 +1,4 @@
-// What derivatives and sharding rules of ops share.
+// Helpers that derivatives and sharding rules of ops share.
 #ifndef WEFT_IR_GRADIENTS_H_
 #define WEFT_IR_GRADIENTS_H_
 
@@ -10,14 +10,14 @@ namespace weft::ir {
 using Gradients = llvm::SmallVector<mlir::Value>;
 using Requests = llvm::ArrayRef<GradientRequest>;
 
-// `gradient` as `request` wants it: of its type, added to its init.
+// Returns `gradient` in the form that `request` asks for: in its type, added to its init.
 mlir::Value Deliver(mlir::OpBuilder& builder, mlir::Location loc, mlir::Value gradient, const GradientRequest& request);
 
-// The type that an op which does not accumulate gives the gradient of `operand`; Deliver does the rest.
+// The type in which an op that does not accumulate makes the gradient of `operand`. Deliver does the rest.
 mlir::Type PlainGradientType(mlir::Value operand, const GradientRequest& request);
 
-// Gradients of gamma and beta of a norm over rows of x, of which it may be a part of the columns; null where none is
-// asked for.
+// Builds the gradients of gamma and beta of a norm over rows of x. x may have only a part of the columns. A gradient
+// that is not requested is null.
 void BuildNormWeightGradients(mlir::OpBuilder& builder, mlir::Location loc, mlir::Value dy, mlir::Value x,
                               mlir::Value mean, mlir::Value rstd, const GradientRequest& gamma,
                               const GradientRequest& beta, mlir::Value* dgamma, mlir::Value* dbeta);

@@ -1,4 +1,4 @@
-// Ops of the graph level: what holds ops (structure_ops.td) and kernels (forward_ops, backward_ops,
+// Ops of the graph level: ops that hold other ops (structure_ops.td), and kernels (forward_ops, backward_ops,
 // transformer_ops, attention_ops, image_ops, optimizer_ops, collective_ops, split_ops).
 #ifndef WEFT_IR_GRAPH_OPS_H_
 #define WEFT_IR_GRAPH_OPS_H_
@@ -32,23 +32,24 @@
 
 namespace weft::ir {
 
-// Whether it writes the loss of a microbatch: where the reverse pass begins.
+// True if the op writes the loss of a microbatch, where the reverse pass begins.
 inline bool IsLoss(mlir::Operation* op) {
   return mlir::isa_and_nonnull<CrossEntropyOp, CrossEntropyCombineOp, SquaredErrorOp>(op);
 }
 
-// Whether it makes the scores or the probabilities of attention, dropped out or not: what lies between q k^T and p v.
+// True if the op makes the scores or the probabilities of attention, with dropout or without: values between q k^T and
+// p v.
 bool MakesProbabilities(mlir::Operation* op);
 
-// Whether it is the rank's part of a weight, brought together from ranges, or one whose gradient is cut into ranges.
+// True if `value` is the rank's part of a weight and is gathered from ranges, or its gradient is cut into ranges.
 inline bool IsGatheredWeight(mlir::Value value) {
   if (value.getDefiningOp<CutGradientsOp>()) return true;
   auto gather = value.getDefiningOp<GroupAllGatherOp>();
   return gather && gather.getPurpose() == Purpose::GatherWeights;
 }
 
-// Whether it brings together what ranks hold parts of, without adding anything: a weight, or with sequence parallelism
-// the rows of an activation.
+// True if `value` is gathered from parts on several ranks, without a sum: a weight, or, with sequence parallelism, the
+// rows of an activation.
 inline bool IsGathered(mlir::Value value) { return static_cast<bool>(value.getDefiningOp<GroupAllGatherOp>()); }
 
 }  // namespace weft::ir

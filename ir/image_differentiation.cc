@@ -10,7 +10,7 @@ namespace {
 using Gradients = llvm::SmallVector<mlir::Value>;
 using Requests = llvm::ArrayRef<GradientRequest>;
 
-// For kernels that cannot add to what is there: the type that they make, before Deliver.
+// The type that a kernel makes if it cannot add to an init; Deliver then adds.
 mlir::RankedTensorType Plain(const GradientRequest& request, mlir::Value operand) {
   return request.init ? mlir::cast<mlir::RankedTensorType>(operand.getType()) : request.type;
 }
@@ -50,7 +50,7 @@ Gradients GroupNormOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<ml
   const GradientRequest& gamma = requests[1];
   const GradientRequest& beta = requests[2];
   if (!gamma.type && !beta.type) return gradients;
-  // One kernel makes both. It accumulates into both or into none, so a lone init is added afterwards.
+  // One kernel makes both gradients. It accumulates into both or into none, so a lone init is added afterwards.
   mlir::Type gamma_type = gamma.type ? gamma.type : getGamma().getType();
   mlir::Type beta_type = beta.type ? beta.type : getBeta().getType();
   bool in_place = gamma.init && beta.init;
@@ -116,7 +116,7 @@ Gradients SliceColumnsOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef
     gradients[0] = Deliver(builder, getLoc(), columns, requests[0]);
     return gradients;
   }
-  // Zeros on either side.
+  // Add columns of zeros on both sides.
   const int64_t before = getFirstColumn(), after = Dim(getX(), 1) - before - Dim(dy, 1);
   mlir::Value columns = dy;
   for (const bool behind : {false, true}) {

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kLargestSide = int64_t{1} << 15;
 
-// Rows per sample must divide the rows.
+// Checks that the rows per sample divide the rows of `value`.
 mlir::LogicalResult ExpectSamples(mlir::Operation* op, llvm::StringRef id, mlir::Value value, int64_t rows) {
   return Expect(op, rows > 0 && Dim(value, 0) % rows == 0, id,
                 "sequence = " + llvm::Twine(rows) + " must divide the " + llvm::Twine(Dim(value, 0)) + " rows");
@@ -32,12 +32,12 @@ mlir::LogicalResult ExpectDiffusionSteps(mlir::Operation* op, llvm::StringRef id
                 "diffusion_steps must be between 1 and 2^20, got " + llvm::Twine(steps));
 }
 
-// The sides of an image that are small enough for their product.
+// True if the sides of an image are positive and small enough for their product.
 bool SidesOk(int64_t height, int64_t width) {
   return height > 0 && width > 0 && height <= kLargestSide && width <= kLargestSide;
 }
 
-// A convolution of `x` ([rows, inputs], where it is of shape `in`) with a filter of shape `weight` to `y`.
+// A convolution with a square filter: height and width of its input, side of the filter, and stride.
 struct Convolution {
   int64_t height, width, side, stride;
 
@@ -76,7 +76,7 @@ int64_t ConvolutionFlops(mlir::Value y, mlir::Value x, int64_t side) {
   return SaturatingMultiply(terms, SaturatingMultiply(Dim(y, 0), Dim(y, 1)));
 }
 
-// What group_norm and its derivatives agree on.
+// Checks that group_norm and its derivatives share.
 mlir::LogicalResult CheckGroups(mlir::Operation* op, mlir::Value x, mlir::Value mean, mlir::Value rstd, int64_t groups,
                                 int64_t rows) {
   if (groups < 1 || Dim(x, 1) % groups != 0) {
@@ -93,7 +93,7 @@ mlir::LogicalResult CheckGroups(mlir::Operation* op, mlir::Value x, mlir::Value 
   return mlir::success();
 }
 
-// `e` has a row of `columns` for each sample of x.
+// Checks that `e` has a row of `columns` elements for each sample of x.
 mlir::LogicalResult CheckPerSample(mlir::Operation* op, mlir::Value x, mlir::Value e, int64_t columns, int64_t rows) {
   if (mlir::failed(ExpectSamples(op, "per_sample_c1", x, rows))) return mlir::failure();
   return ExpectShape(op, "per_sample_c2", "the rows per sample", e, {Dim(x, 0) / rows, columns});

@@ -1,4 +1,4 @@
-// How the ops of models of images are split over x, y and z (docs/tensor_parallelism.md, "Images").
+// Splits the ops of image models over x, y and z (docs/tensor_parallelism.md, "Images").
 #include <optional>
 
 #include "ir/checks.h"
@@ -10,10 +10,10 @@ namespace weft::ir {
 
 namespace {
 
-// Each group of a norm must be whole on a rank: so many groups of each of the layout's runs are.
+// True if each rank gets whole groups of a norm from each of the layout's runs.
 bool GroupsDivide(int64_t groups, int64_t runs, int64_t size) { return groups % (runs * size) == 0; }
 
-// Whether what reads a concatenation can do so where its two halves are runs of their own.
+// True if all readers of a concatenation accept its two halves as separate runs.
 bool ReadersTakeTwoRuns(mlir::Value concatenation, int64_t size) {
   return llvm::all_of(concatenation.getUsers(), [&](mlir::Operation* user) {
     auto norm = mlir::dyn_cast<GroupNormOp>(user);
@@ -41,7 +41,7 @@ std::optional<ShardAxis> ColumnsOfPartner(Sharder& sharder, mlir::Value rows_of_
 
 int64_t Conv2dOp::runsOfOperand(unsigned, int64_t) { return 0; }
 
-// A product like that of MatmulOp::shard, with the weight's input channels in dimension 1.
+// Shards a product as MatmulOp::shard does; the weight's input channels are its dimension 1.
 mlir::LogicalResult Conv2dOp::shard(Sharder& sharder) {
   if (Sharder::IsParameter(getX()) || !Sharder::IsParameter(getWeight())) {
     return sharder.Error("shard_c16") << "only a convolution of an activation with a parameter can be cut over x and y";
@@ -52,7 +52,7 @@ mlir::LogicalResult Conv2dOp::shard(Sharder& sharder) {
   PartLayout out;
   out.columns = OtherAxis(in.columns);
   out.runs = sharder.WantedRuns(getResult());
-  // The channels of images are few: what the loss compares is whole.
+  // Images have few channels, so the values that the loss compares are whole.
   out.whole_columns = llvm::any_of(getResult().getUsers(), llvm::IsaPred<SquaredErrorOp>);
   llvm::SmallVector<TensorCut> of_weight, of_bias;
   if (!out.whole_columns) {
@@ -118,8 +118,8 @@ mlir::LogicalResult GroupNormOp::shard(Sharder& sharder) {
 
 int64_t ConcatColumnsOp::runsOfOperand(unsigned, int64_t) { return 1; }
 
-// Two values of as many columns lie side by side as two runs, if the readers can do with that. Others are gathered, so
-// that a rank gets columns that follow one another in the whole.
+// Two values with equally many columns lie side by side as two runs, if all readers accept that. Otherwise both are
+// gathered, so that a rank gets consecutive columns of the whole.
 mlir::LogicalResult ConcatColumnsOp::shard(Sharder& sharder) {
   const PartLayout first = sharder.LayoutOf(getA());
   if (!sharder.IsCut(first) && sharder.IsCut(sharder.LayoutOf(getB()))) {
@@ -159,7 +159,7 @@ mlir::LogicalResult AddPerSampleOp::shard(Sharder& sharder) {
   return ShardElementByElement(*this, sharder);
 }
 
-// Scales and shifts are runs of their own.
+// Operand 1 has two runs: scales and shifts.
 int64_t ScaleShiftOp::runsOfOperand(unsigned index, int64_t) { return index == 1 ? 2 : 1; }
 
 mlir::LogicalResult ScaleShiftOp::shard(Sharder& sharder) {

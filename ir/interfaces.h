@@ -1,4 +1,4 @@
-// Data that the interfaces of graph-level ops exchange, and the interfaces.
+// The interfaces of graph-level ops, and the data that they exchange.
 #ifndef WEFT_IR_INTERFACES_H_
 #define WEFT_IR_INTERFACES_H_
 
@@ -12,28 +12,28 @@
 
 namespace weft::ir {
 
-// What is wanted of one operand's gradient.
+// A request for the gradient of one operand.
 struct GradientRequest {
-  // Type of the gradient; null = it is not wanted.
+  // Type of the gradient; null = no gradient is requested.
   mlir::RankedTensorType type;
-  // Where given, of type `type`: the gradient is added to it.
+  // If set, a value of type `type` to which the gradient is added.
   mlir::Value init;
 };
 
-// Of ir/sharder.h.
+// Defined in ir/sharder.h.
 class Sharder;
 mlir::LogicalResult ShardElementByElement(mlir::Operation* op, Sharder& sharder);
 
-// Figures of costs saturate here, so that sums of a few of them do not overflow.
+// Costs saturate here, so that sums of a few of them do not overflow.
 inline constexpr int64_t kCostLimit = int64_t{1} << 62;
 
-// a * b and a + b of non-negative numbers, at most kCostLimit.
+// a * b and a + b for non-negative numbers, capped at kCostLimit.
 int64_t SaturatingMultiply(int64_t a, int64_t b);
 int64_t SaturatingAdd(int64_t a, int64_t b);
 
-// Of one element of a tensor of the dialect; 0 for a type that the dialect does not store.
+// Bytes of one element of a tensor of the dialect; 0 for a type that the dialect does not store.
 int64_t BytesOfElement(mlir::Type element);
-// Of a statically shaped tensor; saturates.
+// Bytes of a statically shaped tensor; saturates.
 int64_t BytesOfTensor(mlir::RankedTensorType type);
 int64_t BytesOfOperandsAndResults(mlir::Operation* op);
 

@@ -88,7 +88,7 @@ mlir::LogicalResult ScaleOp::verify() {
 
 namespace {
 
-// With loss scaling norm, and behind it scale.
+// Checks the operands of loss scaling: norm, and after it scale.
 mlir::LogicalResult VerifyScaling(mlir::Operation* op, llvm::StringRef id, mlir::ValueRange scaling) {
   if (scaling.size() > 2) {
     return op->emitOpError() << "[" << id << "] takes norm and scale besides, got " << scaling.size() << " vectors";
@@ -102,7 +102,7 @@ mlir::LogicalResult VerifyScaling(mlir::Operation* op, llvm::StringRef id, mlir:
   return mlir::success();
 }
 
-// Weights of f32 become halves.
+// Checks the rounding of f32 weights to bf16 or f16 parameters.
 mlir::LogicalResult VerifyRounding(mlir::Operation* op, llvm::StringRef id, int64_t site, mlir::Value weight,
                                    mlir::Value param) {
   if (site == 0) return mlir::success();

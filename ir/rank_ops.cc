@@ -71,7 +71,7 @@ namespace {
 
 ProgramOp ProgramOf(mlir::Operation* op) { return op->getParentOfType<ProgramOp>(); }
 
-// Coordinates {axis = index} within the mesh.
+// Checks that coordinates {axis = index} lie within the mesh.
 mlir::LogicalResult CheckCoordinates(mlir::Operation* op, llvm::StringRef id, mlir::DictionaryAttr coordinates) {
   MeshAttr mesh = ProgramOf(op).getMesh();
   for (mlir::NamedAttribute entry : coordinates) {
@@ -101,7 +101,7 @@ mlir::LogicalResult CheckStageAndMicrobatch(mlir::Operation* op, llvm::StringRef
   return mlir::success();
 }
 
-// The action of `kind` must bind buffers of the right types to every operand of its segment.
+// Checks that the action runs a segment of one of `kinds` and binds buffers of the right types to all its operands.
 mlir::LogicalResult CheckCompute(mlir::Operation* op, mlir::FlatSymbolRefAttr segment, int32_t stage,
                                  llvm::ArrayRef<SegmentKind> kinds, mlir::ValueRange inputs, mlir::ResultRange outputs,
                                  std::optional<llvm::ArrayRef<int64_t>> offsets) {
@@ -227,7 +227,7 @@ mlir::LogicalResult RecvOp::verify() {
 
 namespace {
 
-// `over` of a collective against the mesh; the ids of the op's checks are `prefix`_c2 and `prefix`_c3.
+// Checks `over` of a collective against the mesh. The ids of the checks are `prefix`_c2, `prefix`_c3 and `prefix`_c4.
 mlir::LogicalResult CheckGroup(mlir::Operation* op, llvm::StringRef prefix, mlir::DictionaryAttr over) {
   mlir::DictionaryAttr pins = op->getParentOfType<TemplateOp>().getPins();
   MeshAttr mesh = ProgramOf(op).getMesh();

@@ -1,4 +1,4 @@
-// Ops of the rank level (rank_ops.td), and how passes see any action without knowing its kind.
+// Ops of the rank level (rank_ops.td), and functions with which passes handle any kind of action.
 #ifndef WEFT_IR_RANK_OPS_H_
 #define WEFT_IR_RANK_OPS_H_
 
@@ -13,29 +13,29 @@
 
 namespace weft::ir {
 
-// Whether actions that run a segment define the buffer for this operand, instead of taking it: boundary tensors, saved
-// activations and workspace are results of the action that writes them.
+// True if an action that runs a segment defines the buffer for this operand, instead of taking it. Boundary tensors,
+// saved activations and workspace are results of the action that writes them.
 bool IsDefinedByAction(OperandAttr operand);
 
-// An op of a template that becomes an Action: it has a token as its last result.
+// True for an op of a template that becomes an Action. Its last result is a token.
 bool IsAction(mlir::Operation* op);
-// Whether it runs a segment.
+// True if the op runs a segment.
 bool IsCompute(mlir::Operation* op);
-// Whether it is a compute action of a microbatch: all but the end of the step.
+// True for a compute action of a microbatch: every compute action except those at the end of the step.
 bool IsMicrobatch(mlir::Operation* op);
-// Whether it is an all_reduce, all_gather or reduce_scatter.
+// True for all_reduce, all_gather and reduce_scatter.
 bool IsCollective(mlir::Operation* op);
 struct CollectiveView {
   mlir::OperandRange sources;
-  // Given ones, or those that it makes.
+  // The destinations that the op is given, or those that it makes.
   mlir::ValueRange destinations;
   mlir::DictionaryAttr over;
   Purpose purpose;
   llvm::StringRef algorithm;
 };
-// What all collectives have.
+// The properties that all collectives have.
 CollectiveView ViewOf(mlir::Operation* collective);
-// The token of an action's finish.
+// The token that says that the action has finished.
 mlir::Value DoneToken(mlir::Operation* action);
 // The tokens that an action waits for.
 mlir::MutableOperandRange AfterTokens(mlir::Operation* action);

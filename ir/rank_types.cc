@@ -1,4 +1,4 @@
-// Types and attributes of the rank level that check or print themselves.
+// Types and attributes of the rank level that have their own checks or their own text form.
 #include <set>
 
 #include "ir/dialect.h"
@@ -38,7 +38,7 @@ int64_t MeshAttr::getSize(llvm::StringRef axis) const {
   return 1;
 }
 
-// <data = 2, pipe = 4>
+// The form is <data = 2, pipe = 4>.
 mlir::Attribute MeshAttr::parse(mlir::AsmParser& parser, mlir::Type) {
   llvm::SmallVector<mlir::StringAttr> names;
   llvm::SmallVector<int64_t> sizes;

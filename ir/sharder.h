@@ -1,5 +1,5 @@
-// What the ops of a whole graph use to become ops on a rank's parts (docs/tensor_parallelism.md): where the parts of
-// their operands are, how weights are cut, and the collectives in between. The pass weft-shard drives it.
+// Turns the ops of a whole graph into ops on a rank's parts (docs/tensor_parallelism.md): where the parts of their
+// operands are, how weights are cut, and the collectives in between. The pass weft-shard drives it.
 #ifndef WEFT_IR_SHARDER_H_
 #define WEFT_IR_SHARDER_H_
 
@@ -17,15 +17,15 @@
 
 namespace weft::ir {
 
-// Which part of a value a rank has. Rows are those of its coordinate on z.
+// The part of a value that a rank has. The rank has the rows of its coordinate on z.
 struct PartLayout {
-  // Layout A: columns are cut over y. Layout B: over x. Also where that axis has size 1.
+  // The axis that cuts the columns, even if its size is 1: y in layout A, x in layout B.
   ShardAxis columns = ShardAxis::kY;
-  // Columns are so many equal runs, each of which is cut.
+  // The number of equal runs of columns, each of which is cut.
   int64_t runs = 1;
-  // Sequence parallelism: of these rows the part of the coordinate on x.
+  // Sequence parallelism: the rank has only the part of these rows for its coordinate on x.
   bool rows_over_x = false;
-  // Token ids and statistics of rows: all columns, whatever `columns` says.
+  // For token ids and statistics of rows: the rank has all columns, whatever `columns` says.
   bool whole_columns = false;
 };
 
@@ -39,34 +39,35 @@ struct TensorCut {
   }
 };
 
-// How a parameter lies on the ranks.
+// How a parameter is distributed over the ranks.
 struct TensorParts {
   mlir::RankedTensorType whole;
-  // By dimension; axes of size 1 are left out.
+  // Sorted by dimension, without axes of size 1.
   std::vector<TensorCut> cuts;
-  // What the cuts leave.
+  // The type after the cuts.
   mlir::RankedTensorType block;
-  // The block is further cut over z: the rank has a range of its elements.
+  // The block is cut again, over z: the rank has a range of its elements.
   bool range_over_z = false;
-  // Ranks on x compute gradients of different rows.
+  // True if ranks on x compute gradients of different rows.
   bool partial_over_x = false;
   bool seen = false;
 
-  // Of which rank, cut so many times.
+  // The type of a rank's range if the block is cut into `parts` ranges.
   mlir::RankedTensorType range(int64_t parts) const;
 };
 
 class Sharder {
  public:
-  // `tensors` are the whole types of the logical tensors, by index.
+  // `tensors` are the uncut types of the logical tensors, by index.
   Sharder(const TensorParallel& sizes, const std::vector<mlir::RankedTensorType>& tensors, mlir::MLIRContext* context);
 
   // --- For the pass ---
-  // Begins with an op: what is built stands in front of it and gets its layer and, where it has none, its name.
+  //
+  // Begins with an op. Ops that are built are inserted before it and get its layer and, if they have none, its name.
   void Begin(mlir::Operation* op);
   void End();
   const std::vector<TensorParts>& tensors() const { return tensors_; }
-  // Says of how many runs the columns of a value are to be.
+  // Requests that the columns of a value come in `runs` runs.
   void WantRuns(mlir::Value whole, int64_t runs);
 
   // --- For ops ---
@@ -74,69 +75,70 @@ class Sharder {
   int64_t size(ShardAxis axis) const { return sizes_.size(axis); }
   const std::string& algorithm() const { return sizes_.algorithm; }
   int64_t sequence() const { return sizes_.sequence; }
-  // Whether the values of layout A are split by rows over x instead of by columns.
+  // True if values of layout A are split by rows over x instead of by columns.
   bool splits_rows() const { return sizes_.sequence_parallel && sizes_.x > 1; }
-  // Layout A.
+  // Returns layout A.
   PartLayout residual() const;
   int64_t WantedRuns(mlir::Value whole) const;
 
-  // Whether `whole` is a parameter.
+  // True if `whole` is a parameter.
   static bool IsParameter(mlir::Value whole) { return static_cast<bool>(whole.getDefiningOp<ParameterOp>()); }
-  // The part of a value that an earlier op has made, and where it is.
+  // The part of a value that an earlier op has made, and its layout.
   mlir::Value Part(mlir::Value whole) const { return parts_.lookup(whole).first; }
   PartLayout LayoutOf(mlir::Value whole) const { return parts_.lookup(whole).second; }
   void SetPart(mlir::Value whole, mlir::Value part, PartLayout layout) { parts_[whole] = {part, layout}; }
 
-  // Type of the part of a value of this type; the last dimension are columns, the first rows. Emits an error at the op
-  // if something does not divide.
+  // The type of a rank's part of a value of this type. The first dimension is rows, the last one columns. Emits an
+  // error at the op if something does not divide.
   mlir::FailureOr<mlir::RankedTensorType> PartType(mlir::RankedTensorType whole, const PartLayout& layout);
-  // `extent` / size of the axis. `what` is what is counted, as in "heads".
+  // Returns `extent` / size of the axis. `what` says what `extent` counts, as in "heads".
   mlir::FailureOr<int64_t> Divide(int64_t extent, ShardAxis axis, llvm::StringRef what);
 
-  // The part of an operand that is read by ranks of `axis` that each make a part of its gradient, with all rows of the
-  // rank's z: products that read the same value share what that takes.
+  // The part of an operand for ranks of `axis` that each make a part of its gradient, with all rows of the rank's z
+  // coordinate. Products of a layer that read the same value share the collective.
   mlir::Value FanOut(mlir::Value whole, ShardAxis axis);
-  // Completes `partial`, a sum over `axis`, into a value of layout `to`, which may take a part of its rows.
+  // Completes `partial`, a sum over `axis`, into a value of layout `to`, which may have only a part of its rows.
   mlir::Value Sum(mlir::Value partial, ShardAxis axis, const PartLayout& to);
-  // Whether an axis of more than one rank cuts the columns.
+  // True if an axis of more than one rank cuts the columns.
   bool IsCut(const PartLayout& layout) const { return !layout.whole_columns && size(layout.columns) > 1; }
-  // Whether parts in these layouts are the same part.
+  // True if parts in these layouts are the same part.
   bool SameLayout(const PartLayout& a, const PartLayout& b) const;
-  // Where the columns are cut, they must be so of this many runs.
+  // Checks that the columns, if they are cut, come in `runs` runs.
   mlir::LogicalResult ExpectRuns(const PartLayout& layout, int64_t runs, llvm::StringRef what);
 
-  // sharder_columns.cc. All columns of a value, from the parts of all ranks that cut them; its own part is as it was.
+  // These are in sharder_columns.cc. Gathers all columns of a value from the ranks that cut them. The rank's own part
+  // is taken as it is.
   mlir::FailureOr<mlir::Value> WholeColumns(mlir::Value whole);
-  // The part of columns that are whole which a coordinate on `axis` has.
+  // The part of whole columns that belongs to the rank's coordinate on `axis`.
   mlir::FailureOr<mlir::Value> TakeColumns(mlir::Value columns, ShardAxis axis);
-  // From now on the columns of the value's part are those of a coordinate on `axis`.
+  // Replaces the value's part: its columns are then cut over `axis`.
   mlir::LogicalResult MoveColumns(mlir::Value whole, ShardAxis axis);
 
-  // All members' inputs one after the other, in their own dimension 0.
+  // Gathers the parts of all members, one after the other in dimension 0.
   mlir::Value Gather(mlir::Value part, ShardAxis axis, llvm::StringRef name);
 
-  // The block of a parameter that the rank computes with; `cuts` are of this use, and must be those of all others.
-  // `of_split_rows`: what is computed with it are rows that are split over x.
+  // The block of a parameter that the rank computes with. `cuts` are the cuts of this use, and must equal those of all
+  // other uses. `of_split_rows`: the rows that are computed with the block are split over x.
   mlir::FailureOr<mlir::Value> Parameter(mlir::Value whole, llvm::ArrayRef<TensorCut> cuts, bool of_split_rows = false);
 
-  // Over which axis an earlier use of a parameter had this dimension cut.
+  // The axis over which an earlier use of a parameter cut this dimension.
   std::optional<ShardAxis> AxisOfEarlierUse(mlir::Value parameter, int32_t dimension) const;
 
-  // What the rank has of a tensor.
+  // The type of the rank's part of a tensor.
   mlir::RankedTensorType PartOf(const TensorParts& tensor) const;
 
-  // {x = stride}; null if the axis has size 1.
+  // Returns {x = stride}; null if the axis has size 1.
   mlir::DictionaryAttr Shift(ShardAxis axis, int64_t stride);
-  // {x = array<i64>}
+  // Returns {x = array<i64>}.
   mlir::DictionaryAttr Over(ShardAxis axis);
-  // Names an op after the current one.
+  // Names an op after the current one, with `suffix`.
   template <typename Op>
   Op Named(Op made, const llvm::Twine& suffix) {
     made->setAttr(kNameAttr, builder_.getStringAttr(name_ + suffix));
     return made;
   }
   mlir::Location loc() const { return op_->getLoc(); }
-  // Emits at the current op: "[shard_c1] 'h.0.attn': ".
+  // Emits an error at the current op: "[shard_c1] 'h.0.attn': ".
   mlir::InFlightDiagnostic Error(llvm::StringRef id);
 
  private:
@@ -144,21 +146,21 @@ class Sharder {
   std::vector<TensorParts> tensors_;
   mlir::OpBuilder builder_;
   mlir::Operation* op_ = nullptr;
-  // What stood in front of it.
+  // The op before the current one, from before ops were built.
   mlir::Operation* before_ = nullptr;
   std::string name_;
   llvm::DenseMap<mlir::Value, std::pair<mlir::Value, PartLayout>> parts_;
   llvm::DenseMap<mlir::Value, int64_t> wanted_runs_;
-  // By value, axis and layer.
+  // Keyed by value, axis and layer.
   std::map<std::tuple<void*, ShardAxis, int64_t>, mlir::Value> fans_;
 };
 
-// A norm of rows: layer_norm, or with no beta and no mean a root mean square norm. `statistics` are the results.
+// Shards a norm over rows: layer_norm, or, if `beta` is null, a root mean square norm.
 mlir::LogicalResult ShardNorm(Sharder& sharder, mlir::Operation* op, mlir::Value x, mlir::Value gamma, mlir::Value beta,
                               mlir::FloatAttr epsilon);
 
-// image_sharding.cc. Over which axis the columns are cut of what a row for each sample is to be added to or to scale;
-// none if it is not, or not yet, known.
+// In image_sharding.cc. `rows_of_samples` has a row per sample, which is added to another value or scales it. Returns
+// the axis that cuts the columns of the other value; none if this is not, or not yet, known.
 std::optional<ShardAxis> ColumnsOfPartner(Sharder& sharder, mlir::Value rows_of_samples);
 
 }  // namespace weft::ir

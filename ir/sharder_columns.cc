@@ -1,4 +1,4 @@
-// Columns that are cut over one axis, brought together and cut over another. The rank's part is its own, so gradients
+// Gathers columns that are cut over one axis and cuts them over another. A rank takes only its own part, so gradients
 // are complete on either side: the derivative of gathering is to take the rank's columns, and the other way round.
 #include "ir/checks.h"
 #include "ir/sharder.h"
@@ -20,7 +20,7 @@ mlir::FailureOr<mlir::Value> Sharder::WholeColumns(mlir::Value whole) {
   if (!IsCut(layout)) return part;
   if (mlir::failed(ExpectRuns(layout, 1, "what is gathered"))) return mlir::failure();
   const int64_t members = size(layout.columns);
-  // One part behind the other, then side by side.
+  // The gather puts the parts one after the other; the slice puts them side by side.
   mlir::Value gathered = Gather(part, layout.columns, "gather_columns");
   auto columns = builder_.create<SliceColumnsOp>(
       loc(), WithColumns(part, Dim(part, 0), members * Dim(part, 1)), gathered, part, builder_.getI64IntegerAttr(0),

@@ -1,4 +1,4 @@
-// How each op of a model is split over x, y and z (docs/tensor_parallelism.md).
+// Splits each op of a model over x, y and z (docs/tensor_parallelism.md).
 #include "ir/checks.h"
 #include "ir/sharder.h"
 #include "llvm/ADT/STLExtras.h"
@@ -16,7 +16,7 @@ mlir::RankedTensorType WithShape(mlir::RankedTensorType type, llvm::ArrayRef<int
 
 }  // namespace
 
-// A clone on parts; all matrices must be cut alike.
+// Clones the op on the parts of its operands, which must all be cut alike.
 mlir::LogicalResult ShardElementByElement(mlir::Operation* op, Sharder& sharder) {
   PartLayout layout;
   layout.whole_columns = true;
@@ -44,7 +44,8 @@ mlir::LogicalResult ShardElementByElement(mlir::Operation* op, Sharder& sharder)
   return mlir::success();
 }
 
-// The second operand ends a residual branch and stays: what is cut over another axis than it is moved there.
+// The second operand ends a residual branch and stays as it is, unless its columns are whole. If the two are cut over
+// different axes, the first operand moves to the axis of the second.
 mlir::LogicalResult AddOp::shard(Sharder& sharder) {
   const PartLayout a = sharder.LayoutOf(getA()), b = sharder.LayoutOf(getB());
   if (sharder.Part(getA()) && sharder.Part(getB()) && !sharder.SameLayout(a, b) && !a.rows_over_x && !b.rows_over_x) {
@@ -63,7 +64,7 @@ mlir::LogicalResult EmbeddingOp::shard(Sharder& sharder) {
   mlir::DictionaryAttr shift = sharder.Shift(ShardAxis::kX, Dim(*table, 0));
   mlir::Value rows = sharder.builder().create<EmbeddingOp>(
       getLoc(), WithShape(getType(), {Dim(tokens, 0), Dim(*table, 1)}), tokens, *table, shift);
-  // Tokens of other ranks gave zeros.
+  // Tokens whose rows of the table are on other ranks gave zeros, so the sum over x is the embedding.
   const PartLayout layout = sharder.residual();
   if (layout.rows_over_x && mlir::failed(sharder.Divide(Dim(tokens, 0), ShardAxis::kX, "rows"))) {
     return mlir::failure();
@@ -86,8 +87,8 @@ mlir::LogicalResult PositionEmbeddingOp::shard(Sharder& sharder) {
 
 int64_t MatmulOp::runsOfOperand(unsigned, int64_t) { return 0; }
 
-// Over which axis the columns of a product lie: where those of the input do not. But what is read there already, or
-// cut already, decides.
+// The axis that cuts the columns of a product: the other axis than the one that cuts the input's columns. But a partner
+// or an earlier use of the weight that is cut already decides first.
 static ShardAxis ColumnsOfProduct(Sharder& sharder, MatmulOp op) {
   if (std::optional<ShardAxis> partner = ColumnsOfPartner(sharder, op.getResult())) return *partner;
   const int32_t rows = op.getTransposeB() ? 1 : 0;
@@ -96,7 +97,7 @@ static ShardAxis ColumnsOfProduct(Sharder& sharder, MatmulOp op) {
   return OtherAxis(sharder.LayoutOf(op.getA()).columns);
 }
 
-// The layout of the input decides: its columns, and so the rows of the weight, are cut over c, the others over d.
+// The columns of the product are cut over d. The columns of the input, and so the rows of the weight, are cut over c.
 mlir::LogicalResult MatmulOp::shard(Sharder& sharder) {
   if (getTransposeA() || getInit() || Sharder::IsParameter(getA()) || !Sharder::IsParameter(getB())) {
     return sharder.Error("shard_c9") << "only products of an activation and a parameter can be cut over x, y and z";
@@ -156,7 +157,7 @@ mlir::LogicalResult ShardNorm(Sharder& sharder, mlir::Operation* op, mlir::Value
   PartLayout of_rows = layout;
   of_rows.whole_columns = true;
   if (sharder.size(layout.columns) == 1) {
-    // Rows are whole.
+    // The rank has whole rows, so the op needs only its parts.
     mlir::IRMapping map;
     map.map(x, part);
     map.map(gamma, *gamma_part);
@@ -203,7 +204,7 @@ mlir::LogicalResult RmsNormOp::shard(Sharder& sharder) {
   return ShardNorm(sharder, *this, getX(), getGamma(), mlir::Value(), getEpsilonAttr());
 }
 
-// Columns are cut between heads.
+// Columns may be cut only between heads.
 mlir::LogicalResult RopeOp::shard(Sharder& sharder) {
   const PartLayout layout = sharder.LayoutOf(getX());
   if (mlir::failed(sharder.ExpectRuns(layout, 1, "what is rotated")) ||

@@ -20,7 +20,7 @@ void WeftDialect::registerSplitOps() {
 
 namespace {
 
-// What norm_apply and its backwards have in common.
+// Checks that norm_apply and its backwards share.
 template <typename Op>
 mlir::LogicalResult CheckNorm(Op op, llvm::StringRef id, bool root_mean_square) {
   const int64_t rows = Dim(op.getX(), 0);

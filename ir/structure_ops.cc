@@ -207,7 +207,7 @@ void SegmentOp::print(mlir::OpAsmPrinter& printer) {
   printer << " (";
   llvm::interleaveComma(llvm::enumerate(getBody().getArguments()), printer, [&](auto pair) {
     printer.printRegionArgument(pair.value());
-    // A segment that is not valid yet is printed too.
+    // The printer must also print a segment that is not valid yet.
     if (pair.index() >= getArgRoles().size()) return;
     printer << " as ";
     getArgRole(pair.index()).print(printer);

@@ -1,4 +1,4 @@
-// Over which axes of the mesh the ops of a model are split (docs/tensor_parallelism.md).
+// The axes of the mesh over which the ops of a model are split (docs/tensor_parallelism.md).
 #ifndef WEFT_IR_TENSOR_PARALLEL_H_
 #define WEFT_IR_TENSOR_PARALLEL_H_
 
@@ -11,10 +11,10 @@ namespace weft::ir {
 
 enum class ShardAxis : int8_t { kX, kY, kZ };
 llvm::StringRef NameOf(ShardAxis axis);
-// Of x and y.
+// Returns the other one of x and y.
 inline ShardAxis OtherAxis(ShardAxis axis) { return axis == ShardAxis::kX ? ShardAxis::kY : ShardAxis::kX; }
 
-// Sizes of the axes, and what the collectives in segments are told.
+// Sizes of the axes, and settings for the collectives in segments.
 struct TensorParallel {
   int64_t x = 1;
   int64_t y = 1;

@@ -1,4 +1,4 @@
-// From a program's actions back to the slots of a schedule.
+// Converts a program's actions back to the slots of a schedule.
 #ifndef WEFT_PLANNER_ACTION_SLOTS_H_
 #define WEFT_PLANNER_ACTION_SLOTS_H_
 
@@ -9,8 +9,8 @@
 
 namespace weft::planner {
 
-// What the action computes: one slot, two for an overlapped pair (the first one `paired`), none for an action that is
-// not of a microbatch.
+// The slots that the action computes: one, two for an overlapped pair (the first one is `paired`), none for an action
+// that belongs to no microbatch.
 std::vector<Slot> SlotsOf(const Action& action);
 
 }  // namespace weft::planner

@@ -18,13 +18,13 @@
 namespace weft::planner {
 namespace {
 
-// Whether stages have collectives, which ranks that choose while running cannot have (rule P6).
+// True if stages have collectives. Ranks that choose while running cannot have them (rule P6).
 bool HasCollectives(const Plan& plan) {
   const Mesh& mesh = plan.mesh();
   return AxisSize(mesh, "x") > 1 || AxisSize(mesh, "y") > 1 || AxisSize(mesh, "z") > 1 || StateShardsOf(plan).stage > 1;
 }
 
-// The plan without them: every rank computes its stages by itself.
+// Removes the collectives from the plan: every rank computes its stages alone.
 void LeaveOutCollectives(Plan& plan) {
   for (MeshAxis& axis : *plan.mutable_mesh()->mutable_axes()) {
     if (axis.name() == "x" || axis.name() == "y" || axis.name() == "z") axis.set_size(1);

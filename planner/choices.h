@@ -1,5 +1,5 @@
-// What a plan leaves to the compiler, chosen by arenas and simulated times: recompute, the order of a frozen schedule,
-// the place of transfers. Each rewrites the plan into one that says it.
+// Makes choices that a plan leaves to the compiler, by arenas and simulated times: recompute, the order of a frozen
+// schedule, the placement of transfers. Each function rewrites the plan so that it states the choice.
 #ifndef WEFT_PLANNER_CHOICES_H_
 #define WEFT_PLANNER_CHOICES_H_
 
@@ -16,25 +16,25 @@
 
 namespace weft::planner {
 
-// InvalidArgument if recompute, in a mode that asks for a choice, cannot be chosen for this schedule.
+// Returns InvalidArgument if the mode of recompute asks for a choice that cannot be made for this schedule.
 absl::Status CheckChosenRecompute(const PlanInputs& inputs);
 
-// Replaces modes of recompute that ask for a choice (choose_recompute.h). The partition stays that of the first
+// Replaces modes of recompute that ask for a choice (choose_recompute.h). The partition becomes that of the first
 // candidate.
 absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, std::vector<std::string>* notes);
 
-// With plan.schedule.freeze, replaces a message-driven schedule by the order of a simulated step of it, as a
-// definition. A message-driven step cannot have collectives in its stages: with mesh axes x, y, z and ZeRO 2 or 3 it is
-// simulated without these. Ranks that choose while running cannot promise an order of all their messages; where the
-// plan asks for one, the step is simulated without it. Returns nothing if there is nothing to freeze.
+// With plan.schedule.freeze, replaces a message-driven schedule by a definition: the order of one simulated step. A
+// message-driven step cannot have collectives in its stages, so a plan with mesh axes x, y, z or ZeRO 2 or 3 is
+// simulated without them. Ranks that choose while running cannot promise an order of all their messages. If the plan
+// asks for such an order, the step is simulated without it. Returns nothing if there is nothing to freeze.
 absl::StatusOr<std::optional<FrozenSchedule>> Freeze(PlanInputs& inputs, const StepCost& cost);
 
-// What `program`, proven, gained or lost by having been frozen.
+// Says what `program`, which is proven, gained or lost by freezing.
 absl::StatusOr<std::string> NoteOfFreezing(const FrozenSchedule& frozen, const Program& program,
                                            const PlanInputs& inputs);
 
-// Replaces FASTEST by whichever placement and grouping of transfers simulates fastest; those that the verifier refuses
-// do not count. Ties go to the first: early, then without groups.
+// Replaces FASTEST by the placement and grouping of transfers that simulates fastest. Choices that the verifier refuses
+// do not count. Ties go to a choice without groups, then to an early one.
 absl::Status ChooseTransfers(PlanInputs& inputs, const StepCost& cost, std::vector<std::string>* notes);
 
 }  // namespace weft::planner

@@ -22,7 +22,7 @@ using ::testing::IsEmpty;
 
 constexpr char kPipe[] = "mesh { axes { name: 'data' size: 2 } axes { name: 'pipe' size: 4 } } ";
 
-// Messages take long, so that their places matter.
+// Messages take long here, so that the placement of transfers matters.
 Cluster SlowCluster() {
   Cluster cluster = TinyCluster();
   cluster.mutable_intra_node()->set_latency_seconds(1e-4);
@@ -62,7 +62,7 @@ TEST(PlanChoices, WhatIsSaidIsNotChosen) {
   }
 }
 
-// No interval has a lower highest arena, and a smaller one not even as low a one.
+// No other interval has a lower highest arena, and all smaller intervals have a higher one.
 TEST(ResolveRecompute, TheIntervalWithTheLowestArena) {
   PlanInputs inputs = Inputs("recompute { mode: INTERVAL }", 20);
   std::vector<std::string> notes;
@@ -81,7 +81,7 @@ TEST(ResolveRecompute, TheIntervalWithTheLowestArena) {
 }
 
 TEST(ResolveRecompute, AsFewLayersAsFit) {
-  // With room for everything none.
+  // If everything fits, no layer is recomputed.
   PlanInputs inputs = Inputs("recompute { mode: FIT }", 20);
   std::vector<std::string> notes;
   const PlanInputs asked = inputs;
@@ -89,27 +89,27 @@ TEST(ResolveRecompute, AsFewLayersAsFit) {
   EXPECT_EQ(inputs.plan.recompute().layers_size(), 0);
   EXPECT_EQ(notes.size(), 1u);
   const int64_t most = HighestArena(ProgramOf(inputs));
-  // A device without a figure has room for everything too.
+  // Everything fits a device without a memory size too.
   PlanInputs unknown = asked;
   unknown.cluster.mutable_device()->clear_memory_bytes();
   unknown.cluster.mutable_device()->clear_reserved_bytes();
   ASSERT_TRUE(ResolveRecompute(unknown, Costs(unknown), nullptr).ok());
   EXPECT_EQ(unknown.plan.recompute().DebugString(), inputs.plan.recompute().DebugString());
-  // With a little less some, and then it fits.
+  // With a little less memory some layers are recomputed, and the program fits.
   PlanInputs tight = asked;
   tight.cluster.mutable_device()->set_memory_bytes(most - 1 + tight.cluster.device().reserved_bytes());
   ASSERT_TRUE(ResolveRecompute(tight, Costs(tight), nullptr).ok());
   EXPECT_EQ(tight.plan.recompute().mode(), Recompute::LAYERS);
   ASSERT_GT(tight.plan.recompute().layers_size(), 0);
   EXPECT_LT(HighestArena(ProgramOf(tight)), most);
-  // Without the last of them it would not.
+  // If one layer less were recomputed, it would not fit.
   PlanInputs fewer = tight;
   fewer.plan.mutable_recompute()->mutable_layers()->RemoveLast();
   EXPECT_GE(HighestArena(ProgramOf(fewer)), most);
 }
 
-// Without a flush the arena is that of the program too: with the versions of the weights, and with what is saved for
-// backwards of later steps.
+// Without a flush, the arena that counts is the program's too: it has the versions of the weights, and the activations
+// saved for backwards of later steps.
 TEST(ResolveRecompute, OfSchedulesWithoutAFlush) {
   const auto bytes = [](const PlanInputs& inputs) {
     const auto program = CompileAsynchronous(inputs, Costs(inputs), nullptr);
@@ -135,7 +135,7 @@ TEST(ResolveRecompute, OfSchedulesWithoutAFlush) {
   for (const char* schedule : {"pipedream", "pipedream-2bw"}) {
     SCOPED_TRACE(schedule);
     const PlanInputs fit = asked(schedule, "recompute { mode: FIT }");
-    // With room for everything none; then one byte less than the fullest rank has.
+    // If everything fits, no layer is recomputed. Then take one byte less than the fullest rank needs.
     PlanInputs roomy = fit;
     std::vector<std::string> notes;
     ASSERT_EQ(ResolveRecompute(roomy, Costs(roomy), &notes), absl::OkStatus());
@@ -149,13 +149,13 @@ TEST(ResolveRecompute, OfSchedulesWithoutAFlush) {
     EXPECT_EQ(tight.plan.recompute().mode(), Recompute::LAYERS);
     ASSERT_GT(tight.plan.recompute().layers_size(), 0);
     for (int64_t rank : bytes(tight)) EXPECT_LE(rank, capacity);
-    // Without the last of them it would not.
+    // If one layer less were recomputed, it would not fit.
     PlanInputs fewer = tight;
     fewer.plan.mutable_recompute()->mutable_layers()->RemoveLast();
     if (fewer.plan.recompute().layers().empty()) fewer.plan.clear_recompute();
     const std::vector<int64_t> more = bytes(fewer);
     EXPECT_GT(*std::max_element(more.begin(), more.end()), capacity);
-    // The interval with the fewest bytes.
+    // The interval with the fewest bytes is chosen.
     PlanInputs interval = asked(schedule, "recompute { mode: INTERVAL }");
     ASSERT_EQ(ResolveRecompute(interval, Costs(interval), nullptr), absl::OkStatus());
     ASSERT_GE(interval.plan.recompute().interval(), 1);
@@ -178,7 +178,7 @@ TEST(ResolveRecompute, WhereThereIsNoChoice) {
   }
 }
 
-// The plan says the order then, and resolves to what was frozen.
+// After Freeze, the plan states the order and resolves to what was frozen.
 TEST(Freeze, BecomesADefinition) {
   for (const char* plan : {"", "zero { stage: 3 }", "transfer_order: TOGETHER transfer_placement: DEFERRED",
                            "transfer_placement: FASTEST"}) {
@@ -197,7 +197,7 @@ TEST(Freeze, BecomesADefinition) {
     PlanInputs restored = inputs;
     *restored.plan.mutable_schedule() = asked.plan.schedule();
     EXPECT_EQ(restored.plan.DebugString(), asked.plan.DebugString());
-    // The same slots on every rank, in some order.
+    // Every rank has the same slots, in some order.
     ASSERT_EQ(inputs.schedule.order.size(), asked.schedule.order.size());
     for (size_t rank = 0; rank < inputs.schedule.order.size(); ++rank) {
       EXPECT_THAT(inputs.schedule.order[rank], ::testing::UnorderedElementsAreArray(asked.schedule.order[rank]));
@@ -216,7 +216,7 @@ TEST(Freeze, BecomesADefinition) {
   }
 }
 
-// None of the four simulates faster, and the note has the time of each.
+// None of the four choices simulates faster, and the note gives the time of each.
 TEST(ChooseTransfers, TheFastestPlacement) {
   for (const char* plan : {"schedule { name: '1f1b' } ", "schedule { name: 'gpipe' } ",
                            "schedule { name: 'interleaved' virtual_stages: 2 } transfer_order: TOGETHER "}) {

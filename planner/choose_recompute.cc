@@ -13,7 +13,7 @@ int64_t Highest(const PlannedArenas& arenas) {
   return arenas.bytes.empty() ? 0 : *std::max_element(arenas.bytes.begin(), arenas.bytes.end());
 }
 
-// The first `counts[rank]` layers of every rank.
+// Recomputes the first `counts[rank]` layers of every rank.
 Recompute FirstLayers(const PlannedArenas& arenas, const std::vector<int>& counts) {
   std::vector<int32_t> layers;
   for (size_t rank = 0; rank < counts.size(); ++rank) {
@@ -53,8 +53,8 @@ absl::StatusOr<RecomputeDecision> ChooseInterval(const PlanArenas& plan) {
 absl::StatusOr<RecomputeDecision> ChooseFit(const PlanArenas& plan, int64_t capacity) {
   WEFT_ASSIGN_OR_RETURN(const PlannedArenas none, plan(Recompute()));
   const size_t ranks = none.bytes.size();
-  // A rank whose layers do not fit though all are recomputed needs no search. All but one may take less than all, by
-  // what a layer has at a time, so it must be clear.
+  // A rank that does not fit even if it recomputes all layers needs no search. Recomputing all layers but one may take
+  // less memory, by what one layer needs at a time, so only a clear shortage counts.
   std::vector<bool> hopeless(ranks);
   if (Highest(none) > capacity) {
     std::vector<int> all;
@@ -62,8 +62,8 @@ absl::StatusOr<RecomputeDecision> ChooseFit(const PlanArenas& plan, int64_t capa
     WEFT_ASSIGN_OR_RETURN(const PlannedArenas least, plan(FirstLayers(none, all)));
     for (size_t rank = 0; rank < ranks; ++rank) hopeless[rank] = least.bytes[rank] - capacity > capacity / 8;
   }
-  // On every rank `low` layers are too few (-1: nothing is known to be too few), and `high` are enough or all there
-  // are.
+  // On every rank, `low` layers are too few (-1: no number is known to be too few), and `high` layers are enough, or
+  // all that there are.
   std::vector<int> low(ranks), high(ranks);
   for (size_t rank = 0; rank < ranks; ++rank) {
     const bool fits = none.bytes[rank] <= capacity;

@@ -1,5 +1,5 @@
-// Turns the modes of Recompute that ask for a choice into ones that say what is recomputed: INTERVAL without a number
-// and FIT. Candidates are judged by the arenas that they really get.
+// Replaces the modes of Recompute that ask for a choice, INTERVAL without a number and FIT, by modes that say what is
+// recomputed. Candidates are judged by the arenas that they really get.
 #ifndef WEFT_PLANNER_CHOOSE_RECOMPUTE_H_
 #define WEFT_PLANNER_CHOOSE_RECOMPUTE_H_
 
@@ -13,29 +13,30 @@
 
 namespace weft::planner {
 
-// What a plan comes to with some recompute.
+// The arenas of a plan with some recompute.
 struct PlannedArenas {
-  // By pipe rank.
+  // Indexed by pipe rank.
   std::vector<int64_t> bytes;
-  // Layers that may be recomputed (all but that of the loss) on each pipe rank, ascending.
+  // The layers on each pipe rank that may be recomputed (all except the one of the loss), ascending.
   std::vector<std::vector<int32_t>> layers;
 };
 using PlanArenas = std::function<absl::StatusOr<PlannedArenas>(const Recompute& recompute)>;
 
 struct RecomputeDecision {
   Recompute recompute;
-  // What to tell the user.
+  // The message for the user.
   std::string note;
 };
 
-// INTERVAL with interval 0: the interval with the lowest highest arena, of equal ones the smallest. All are tried.
+// For INTERVAL with interval 0: tries all intervals and takes the one whose highest arena is lowest; of equal ones the
+// smallest.
 absl::StatusOr<RecomputeDecision> ChooseInterval(const PlanArenas& plan);
 
-// FIT: on each pipe rank the fewest layers, from its first on, with which its arena is at most `capacity`; all of them
-// where that is not enough. Arenas of ranks do not depend on each other, so one search by halves serves all ranks:
-// about log2(layers of a rank) + 3 compilations, of which a rank that lacks more than an eighth of `capacity` with all
-// its layers recomputed takes part in two. Where more recomputed layers ever made an arena larger, the answer is
-// one from which a layer less does not fit.
+// For FIT: on each pipe rank, recomputes the fewest layers, from its first on, with which its arena is at most
+// `capacity`; all layers if that is not enough. The arenas of ranks do not depend on each other, so one binary search
+// serves all ranks with about log2(layers of a rank) + 3 compilations. A rank that lacks more than an eighth of
+// `capacity` with all its layers recomputed takes part in only two of them. If recomputing more layers ever made an
+// arena larger, the answer would still be a number of layers such that one layer less does not fit.
 absl::StatusOr<RecomputeDecision> ChooseFit(const PlanArenas& plan, int64_t capacity);
 
 }  // namespace weft::planner

@@ -9,7 +9,7 @@
 namespace weft::planner {
 namespace {
 
-// Ranks with so many layers of so many bytes each, of which a recomputed layer keeps one.
+// Ranks with `layers` layers of `bytes` bytes each. A recomputed layer keeps one byte.
 struct Model {
   std::vector<int> layers;
   int64_t bytes = 10;
@@ -33,7 +33,7 @@ struct Model {
             sum += listed.count(next) > 0 ? 1 : bytes;
           }
         }
-        // What is computed again together is there at one time.
+        // The layers of an interval are recomputed together, so they take memory at the same time.
         if (recompute.mode() == Recompute::INTERVAL) sum += bytes * std::min(count, recompute.interval());
         arenas.bytes.push_back(sum);
       }
@@ -63,7 +63,7 @@ TEST(ChooseFit, RecomputesNoMoreThanMustBe) {
   }
 }
 
-// 64 layers take 164 at least: what has less by more than an eighth is told by two compilations.
+// 64 layers take at least 164. If the capacity is smaller by more than an eighth, two compilations show it.
 TEST(ChooseFit, DoesNotSearchWhereNothingFits) {
   const auto calls = [](int64_t capacity, std::vector<int> layers) {
     Model model{std::move(layers)};
@@ -75,7 +75,7 @@ TEST(ChooseFit, DoesNotSearchWhereNothingFits) {
   EXPECT_EQ(calls(100, {64}), 2);
   EXPECT_EQ(calls(145, {64}), 2);
   EXPECT_GT(calls(146, {64}), 6);
-  // Other ranks are searched all the same.
+  // The search goes on for the other ranks.
   Model model{{64, 20}};
   const auto decision = ChooseFit(model.Plan(), 140);
   ASSERT_TRUE(decision.ok()) << decision.status();
@@ -83,7 +83,8 @@ TEST(ChooseFit, DoesNotSearchWhereNothingFits) {
 }
 
 TEST(ChooseInterval, FindsTheLowest) {
-  // 1 per kept input and 10 per layer of a group: of 64 layers, groups of 2 (32 + 20) and 3 (22 + 30) tie, 2 is less.
+  // 1 per kept input and 10 per layer of a group: of 64 layers, groups of 2 (32 + 20) and 3 (22 + 30) tie, and 2 is
+  // smaller.
   Model model{{64, 10}};
   const auto decision = ChooseInterval(model.Plan());
   ASSERT_TRUE(decision.ok());

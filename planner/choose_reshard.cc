@@ -85,7 +85,7 @@ class Choice {
     return absl::OkStatus();
   }
 
-  // Of the layers that `trial` gathers, those to keep besides; what is on several ranks, if all of them would.
+  // Picks more layers to keep, of those that `trial` gathers. A layer on several ranks is kept if all of them pick it.
   std::set<int32_t> Pick(const ReshardTrial& trial, const std::vector<int64_t>& room) const {
     std::map<int32_t, size_t> chosen;
     for (size_t rank = 0; rank < trial.bytes.size(); ++rank) {
@@ -109,7 +109,7 @@ class Choice {
   absl::Status Grow(int32_t ahead, const ReshardTrial& none) {
     ReshardTrial trial = none;
     std::set<int32_t> kept;
-    // What an arena took more than the layers that were added to it.
+    // Bytes by which sets that did not fit exceeded the capacity; later sets get less memory.
     std::vector<int64_t> margin(none.bytes.size(), 0);
     for (int round = 0; round < kMostRounds; ++round) {
       std::vector<int64_t> room;

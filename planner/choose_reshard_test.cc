@@ -9,9 +9,9 @@
 namespace weft::planner {
 namespace {
 
-// A pipeline whose ranks each have so many layers. A layer's gather takes `gather`; what `hidden` of it lies under the
-// computation of the layer before, twice that with two gathers ahead, costs nothing, but the first gather of a rank is
-// in the open.
+// A pipeline with `layers` layers on each rank. A layer's gather takes `gather`. Of this, `hidden` lies under the
+// computation of the layer before and costs nothing, and twice that with two gathers ahead. The first gather of a rank
+// is exposed.
 struct Model {
   std::vector<int> layers;
   int64_t bytes = 10;
@@ -20,7 +20,7 @@ struct Model {
   int64_t hidden = 4;
   int64_t compute = 100;
   int64_t capacity = 0;
-  // Of the arena beside what layers take: more than the sum says.
+  // Bytes that the arena takes for each kept layer beyond the layer's own bytes.
   int64_t surprise = 0;
   std::vector<std::pair<Zero, ReshardTrial>> tried = {};
 
@@ -103,7 +103,7 @@ TEST(ChooseReshard, IsNeverSlowerThanAForcedChoiceThatFits) {
   }
 }
 
-// With few layers all sets are tried.
+// With few layers, all sets are tried.
 TEST(ChooseReshard, IsExactForFewLayers) {
   for (const std::vector<int>& layers : {std::vector<int>{4}, {2, 2}, {1, 3}}) {
     for (int64_t capacity = 100; capacity <= 150; capacity += 5) {
@@ -137,14 +137,14 @@ TEST(ChooseReshard, KeepsWhatFitsOnEachRank) {
   const auto decision = ChooseReshard(asked, model.capacity, model.Attempt());
   ASSERT_TRUE(decision.ok());
   EXPECT_EQ(decision->zero.reshard(), Zero::LAYERS);
-  // Four of ten bytes on each.
+  // Each rank keeps four layers of ten bytes.
   EXPECT_EQ(decision->zero.kept_layers_size(), 8);
   EXPECT_TRUE(model.Of(decision->zero).fits);
   EXPECT_NE(decision->note.find("parameters of 8 of 13 layers are kept"), std::string::npos) << decision->note;
   EXPECT_NE(decision->note.find("all kept 100 s (does not fit)"), std::string::npos) << decision->note;
 }
 
-// An arena that takes more than its layers say is planned again with less.
+// If an arena takes more than its layers say, the next set gets less memory.
 TEST(ChooseReshard, LearnsFromAnArenaThatDoesNotFit) {
   Model model{{10}};
   model.capacity = 145;
@@ -163,7 +163,7 @@ TEST(ChooseReshard, GathersFurtherAheadWhileThatPays) {
   model.capacity = 105;
   const auto decision = ChooseReshard(ByBenefit(), model.capacity, model.Attempt());
   ASSERT_TRUE(decision.ok());
-  // Two hide eight of fourteen, four all.
+  // Two gathers ahead hide 8 of 14, four hide all.
   EXPECT_EQ(decision->zero.prefetch(), 4);
   EXPECT_EQ(decision->zero.reshard(), Zero::AFTER_FORWARD);
   for (const auto& [zero, trial] : model.tried) EXPECT_LE(zero.prefetch(), 8);
@@ -178,7 +178,7 @@ TEST(ChooseReshard, WhereNothingFitsTakesTheFewestBytes) {
   EXPECT_EQ(decision->zero.prefetch(), 1);
 }
 
-// Where computation waits for no gather there is nothing to keep.
+// If computation waits for no gather, keeping parameters gains nothing.
 TEST(ChooseReshard, KeepsNothingInVain) {
   Model model{{7}};
   model.gather = 0;

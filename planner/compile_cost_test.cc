@@ -1,4 +1,4 @@
-// By which durations a compiler chooses: the cost model that is asked for, with the shapes of steps.
+// Tests by which durations the compiler chooses: those of the requested cost model, for the shapes of the steps.
 #include <string>
 #include <vector>
 
@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 constexpr int kStages = 2;
 
-// A head so large that nothing else is of nearly its shape.
+// The head is so large that no other step has nearly its shape.
 ModelGraph Model() {
   auto graph = ImportHuggingFaceConfig(
       R"({"model_type": "gpt2", "vocab_size": 5000, "n_positions": 16, "n_embd": 16, "n_head": 2, "n_layer": 8})",
@@ -52,7 +52,7 @@ absl::StatusOr<Program> Compiled(const Cluster& cluster, const std::string& cost
                      options);
 }
 
-// Layers with attention that each stage computes.
+// The number of layers with attention that each stage computes.
 std::vector<int> Layers(const Program& program) {
   std::vector<int> layers;
   for (const Template& t : program.templates()) {
@@ -78,7 +78,7 @@ std::string KeyOfLayers(const Program& program) {
   return "";
 }
 
-// The note of FASTEST has what each choice takes when it is simulated; that of the one taken is the program's own time.
+// The note of FASTEST gives the simulated time of each choice. The time of the chosen one is the program's own time.
 TEST(CompileCost, PlansAreSimulatedWithTheModelThatIsAskedFor) {
   const Cluster cluster = MakeCluster(kTiles);
   std::vector<std::string> seconds;
@@ -95,8 +95,9 @@ TEST(CompileCost, PlansAreSimulatedWithTheModelThatIsAskedFor) {
   EXPECT_NE(seconds[0], seconds[1]);
 }
 
-// What `weft calibrate` has measured of one shape counts when stages are balanced: the head is as long as all layers by
-// the device's figures, and nothing beside layers whose first product was found to take a second.
+// A measurement of one shape by `weft calibrate` counts when stages are balanced. By the device's figures, the head
+// takes as long as all layers. If the first product of a layer takes a second, the head takes next to nothing beside
+// them.
 TEST(CompileCost, StagesAreBalancedByWhatWasMeasuredOfAShape) {
   const auto plain = Compiled(MakeCluster(""), "roofline");
   ASSERT_TRUE(plain.ok()) << plain.status();
@@ -106,7 +107,7 @@ TEST(CompileCost, StagesAreBalancedByWhatWasMeasuredOfAShape) {
       MakeCluster(absl::StrCat("kernel_rates { kernel: '", key, "' dtype: BF16 overhead_seconds: 1 }")), "roofline");
   ASSERT_TRUE(slow.ok()) << slow.status();
   EXPECT_EQ(Layers(*slow), (std::vector<int>{4, 4})) << key;
-  // Of a shape that the model does not have, and is not near: nothing.
+  // A measurement of a shape that is not near any shape of the model changes nothing.
   const auto other = Compiled(
       MakeCluster("kernel_rates { kernel: 'MATMUL bf16*2>bf16 tb 16384x16384x16384' dtype: BF16 overhead_seconds: 1 }"),
       "roofline");
@@ -114,14 +115,14 @@ TEST(CompileCost, StagesAreBalancedByWhatWasMeasuredOfAShape) {
   EXPECT_EQ(Layers(*other), (std::vector<int>{8, 0}));
 }
 
-// Under tiles a product that fills a fraction of one wave costs a whole one: layers of few columns are dearer beside
-// the head than their flops say.
+// With tiles, a product that fills a fraction of one wave costs a whole wave. Layers with few columns then cost more,
+// relative to the head, than their flops say.
 TEST(CompileCost, StagesAreBalancedByShapes) {
   const Cluster cluster = MakeCluster(kTiles);
   const auto roofline = Compiled(cluster, "roofline"), tiles = Compiled(cluster, "tiles");
   ASSERT_TRUE(roofline.ok() && tiles.ok()) << roofline.status() << tiles.status();
   EXPECT_NE(Layers(*roofline), Layers(*tiles));
-  // The same again gives the same bytes.
+  // Compiling again gives the same bytes.
   EXPECT_EQ(Compiled(cluster, "tiles")->SerializeAsString(), tiles->SerializeAsString());
 }
 

@@ -1,4 +1,4 @@
-// What Compile refuses, by itself or for what does not fit, and in which words.
+// Tests what Compile refuses, and with which messages: errors of its own, and programs that do not fit.
 #include <string>
 
 #include "absl/strings/match.h"
@@ -34,7 +34,7 @@ TEST(CompileRefusalsTest, AProgramThatDoesNotFitIsRefusedOrMarked) {
   Cluster cluster = TinyCluster();
   auto fits = CompilePlan(TinyGpt2(2), TinyRecipe(), Case{}.MakePlan(), cluster, {});
   ASSERT_TRUE(fits.ok());
-  // To the byte: arena and reserve are what is needed.
+  // Exact to the byte: the program needs its arena and the reserve.
   cluster.mutable_device()->set_memory_bytes(PlannedDeviceBytes(*fits) + 1000);
   EXPECT_TRUE(CompilePlan(TinyGpt2(2), TinyRecipe(), Case{}.MakePlan(), cluster, {}).ok());
   cluster.mutable_device()->set_memory_bytes(PlannedDeviceBytes(*fits) + 999);
@@ -62,10 +62,10 @@ TEST(CompileRefusalsTest, EveryRankFitsTheDeviceThatItIsOn) {
   other->add_nodes(0);
   other->add_devices(0);
   EXPECT_THAT(std::string(compile().message()), HasSubstr("does not fit smaller"));
-  // Where no rank is, it does not matter.
+  // A device that is too small does not matter if no rank runs on it.
   other->set_devices(0, cluster.devices_per_node() - 1);
   EXPECT_TRUE(compile().ok()) << compile();
-  // The cluster's own device is too small, but the one that the rank is on is not.
+  // The cluster's own device is too small, but the rank's device is not.
   other->set_devices(0, 0);
   other->mutable_device()->set_memory_bytes(PlannedDeviceBytes(*fits) + 1000);
   cluster.mutable_device()->set_memory_bytes(1001);

@@ -1,5 +1,5 @@
-// Programs of every schedule: proven, and as fast as the schedule alone. By default a sample of the plans; with --full
-// all of them.
+// Compiles programs for every schedule: they are proven, and as fast as the schedule alone. By default tests a sample
+// of the plans; with --full all of them.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -39,7 +39,7 @@ Plan MakePlan(int pipe, int data, const std::string& schedule, const std::string
                                   " } } schedule { ", schedule, " } accumulation: EXACT ", fields));
 }
 
-// The schedule's parameters as fields of the plan, one per choice that it offers.
+// The schedule's parameters as fields of the plan, one variant per choice that it offers.
 std::vector<std::string> Variants(const ScheduleEntry& entry) {
   std::vector<std::string> variants = {""};
   if (entry.takes & kTakesVirtualStages) variants.push_back("virtual_stages: 2");
@@ -83,7 +83,7 @@ void ExpectSound(const Program& program) {
   for (const Finding& finding : FindViolations(program)) ADD_FAILURE() << finding.rule << ": " << finding.message;
 }
 
-// Simulated with unit costs and free transfers, a program takes what its slots alone take.
+// Simulated with unit costs and free transfers, a program takes as long as its slots alone.
 void ExpectUnitCosts(const Program& program, int limit) {
   PipelineSchedule schedule = ScheduleOfProgram(program);
   if (schedule.message_driven) schedule.message_driven->limit = limit;
@@ -130,7 +130,7 @@ TEST_P(EveryScheduleTest, GivesAProvenProgramAsFastAsItself) {
       const Recipe recipe = MakeRecipe(batch, halves ? "microbatch_sequences: 2" : "");
       auto program = CompilePlan(Model(), recipe, MakePlan(pipe, 1, variant), TinyCluster(), {});
       if (!program.ok()) {
-        // A size that the schedule itself does not take.
+        // The schedule itself does not take this size.
         EXPECT_EQ(program.status().code(), absl::StatusCode::kInvalidArgument) << program.status();
         const std::string message(program.status().message());
         EXPECT_TRUE(absl::StrContains(message, "ranks") || absl::StrContains(message, "microbatches") ||
@@ -177,7 +177,7 @@ TEST_P(EveryScheduleTest, WorksWithReplicasInOrderWhereItKeepsIt) {
   }
 }
 
-// Whatever the user asks of transfers, the program is proven, or the refusal shows who waits for whom.
+// For all settings of transfers, the program is proven, or the refusal shows who waits for whom.
 TEST_P(EveryScheduleTest, TransfersGoInAnyOrder) {
   const ScheduleEntry& entry = *GetParam();
   if (absl::StartsWith(entry.name, "pipedream")) return;
@@ -185,7 +185,7 @@ TEST_P(EveryScheduleTest, TransfersGoInAnyOrder) {
     for (const char* placement : {"EARLY", "DEFERRED"}) {
       for (const char* grouped : {"false", "true"}) {
         SCOPED_TRACE(absl::StrCat(order, " ", placement, " ", grouped));
-        // The default, and what is refused for every schedule, are left to --full.
+        // Only --full tests the default, and settings that are refused for every schedule.
         if (!full && std::string(placement) == "EARLY" && std::string(grouped) == "false") continue;
         const Plan plan = MakePlan(
             4, 1, absl::StrCat("name: '", std::string(entry.name), "'"),
@@ -195,8 +195,8 @@ TEST_P(EveryScheduleTest, TransfersGoInAnyOrder) {
           ExpectSound(*program);
           continue;
         }
-        // Early receives on a shared stream may stand before what they wait for; and a rank that chooses its order
-        // while running cannot promise the order of its messages.
+        // An early receive on a shared stream may stand before what it waits for. A rank that chooses its order while
+        // running cannot promise the order of its messages.
         const bool naive =
             std::string(order) != "BY_EDGE" && (std::string(placement) == "EARLY" || entry.name == "axonn");
         EXPECT_TRUE(naive) << program.status();

@@ -64,7 +64,7 @@ absl::StatusOr<Program> CompileCase(const Case& c, const ModelGraph& model, cons
 
 int64_t Round(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// Height that a list needs when its actions run one after the other.
+// The arena height that a list needs if its actions run one after the other.
 int64_t ListPeak(const Template& t) {
   int64_t live = 0;
   for (const Buffer& buffer : t.buffers()) live += buffer.persistent() ? Round(buffer.bytes()) : 0;
@@ -82,7 +82,7 @@ int64_t ListPeak(const Template& t) {
   return most;
 }
 
-// (pipe, data); tests of their own, so that they can be spread over shards.
+// The parameters are (pipe, data). These are separate tests, so that they can be spread over shards.
 class EveryPlanTest : public testing::TestWithParam<std::tuple<int, int>> {};
 INSTANTIATE_TEST_SUITE_P(Meshes, EveryPlanTest, testing::Combine(testing::Values(1, 2, 4, 8), testing::Values(1, 2)));
 
@@ -102,7 +102,7 @@ TEST_P(EveryPlanTest, GivesAProvenAndTightProgram) {
       EXPECT_GE(t.device_arena_bytes(), ListPeak(t)) << t.name();
     }
     if (c.clip == "1" && c.pipe % 4 == 0) {
-      // Not only the compiler says so.
+      // The verifier finds nothing either.
       for (const Finding& finding : FindViolations(*program)) ADD_FAILURE() << finding.rule << ": " << finding.message;
     }
   }
@@ -187,7 +187,7 @@ TEST(CompileTest, SameInputsGiveSameBytes) {
   EXPECT_EQ(SerializeProgram(*a), SerializeProgram(*b));
 }
 
-// Forwards without their backward at the fullest moment of a list.
+// The largest number of forwards in flight, without their backward, at any point of a list.
 int PeakInFlight(const Template& t) {
   int live = 0, most = 0;
   for (const Action& action : t.body()) {
@@ -237,14 +237,15 @@ TEST(CompileTest, MemoryOfOneRankIsWhatTheSizesSay) {
   // then vectors of 16 (ln_1, ln_2, ln_f: weight and bias; c_proj bias twice), 48 and 64.
   const int64_t matrices = 4 * (128 * 16 + 16 * 16 + 16 * 48 + 16 * 16 + 2 * 16 * 64);
   const int64_t vectors = (6 + 2 + 1 + 1) * 256;
-  // Parameter, gradient and two moments of each; a second gradient of the shared embedding.
+  // Each tensor has a parameter, a gradient and two moments; the shared embedding has a second gradient.
   int64_t persistent = 4 * (matrices + vectors) + 4 * 128 * 16;
-  // 16 losses of 8 bytes fill 128 bytes, twice; norms of 16 tensors as many, twice; the norm.
+  // 16 losses of 8 bytes fill 128 bytes, twice; the norms of 16 tensors take as much, twice; then the norm.
   persistent += (2 + 2 + 1) * 256;
   int64_t found = 0;
   for (const Buffer& buffer : t.buffers()) found += buffer.persistent() ? Round(buffer.bytes()) : 0;
   EXPECT_EQ(found, persistent);
-  // Forward holds saved activations and its workspace, backward the same saved ones and its own.
+  // A forward holds its saved activations and its workspace; a backward holds the same activations and its own
+  // workspace.
   std::map<std::string, int64_t> bytes;
   for (const Segment& segment : program->segments()) {
     for (const Operand& operand : segment.operands()) bytes[segment.name() + " " + operand.name()] = operand.bytes();
@@ -318,7 +319,7 @@ TEST(CompileTest, PrecisionFollowsTheDevice) {
   EXPECT_EQ(single->precision().compute(), FP32);
 }
 
-// Every product, forwards and backwards and cut over ranks, and nothing else; all that is stored is fp32.
+// Every product uses TF32, forward, backward and cut over ranks, and no other step does. Everything stored is fp32.
 TEST(CompileTest, ProductsInTf32) {
   Cluster cluster = TinyCluster();
   *cluster.mutable_device()->add_peaks() = Parse<Peak>("dtype: TF32 flops_per_second: 5e13");
@@ -368,7 +369,7 @@ TEST(CompileTest, SaysWhatItIsAt) {
   ASSERT_FALSE(phases.empty());
   EXPECT_EQ(phases.front(), "building stages");
   EXPECT_EQ(phases.back(), "proving");
-  // In this order, once in training and once in evaluation.
+  // The passes run in this order, once for training and once for evaluation.
   for (const char* pass : {"apply-schedule", "plan-memory"}) {
     EXPECT_EQ(std::count(phases.begin(), phases.end(), pass), 2) << absl::StrJoin(phases, ", ");
   }

@@ -36,14 +36,14 @@ absl::StatusOr<FrozenSchedule> FreezeRun(const PipelineSchedule& schedule, const
                      .lanes = schedule.lanes,
                      .placement = schedule.placement,
                      .order = std::vector<std::vector<Slot>>(schedule.order.size())};
-  // By template.
+  // Indexed by template.
   std::vector<std::unordered_map<int32_t, Slot>> slots;
   for (const Template& t : program.templates()) slots.push_back(SlotsById(t));
-  // Ranks ascend, so the first at a place of the pipeline is in the first replica.
+  // Ranks ascend, so the first rank at a place of the pipeline is in the first replica.
   for (const RankTrace& rank : simulation.trace->ranks()) {
     const auto& known = slots[TemplateOfRank(program, rank.rank())];
     std::vector<Slot> order;
-    // An action is several events, which are in order of start.
+    // An action has several events, in order of their start. The first one gives its place in the order.
     std::vector<bool> started;
     for (const TraceEvent& event : rank.events()) {
       auto slot = known.find(event.action());

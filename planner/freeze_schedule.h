@@ -1,4 +1,4 @@
-// A message-driven schedule as the static one that a simulated step of its program is.
+// Turns a message-driven schedule into a static one: the order of a simulated step of its program.
 #ifndef WEFT_PLANNER_FREEZE_SCHEDULE_H_
 #define WEFT_PLANNER_FREEZE_SCHEDULE_H_
 
@@ -13,18 +13,19 @@ namespace weft::planner {
 
 struct FrozenSchedule {
   PipelineSchedule schedule;
-  // What the simulated step took.
+  // Seconds of the simulated step.
   double message_driven_seconds = 0;
-  // Ranks at the same place of the pipeline computed in another order in another data replica, so that their part of
-  // that step is not what `schedule` says.
+  // True if ranks at the same place of the pipeline computed in another order in another data replica. `schedule` does
+  // then not describe their part of the step.
   bool replicas_differ = false;
-  // The step was of a plan without the collectives that its stages have.
+  // True if the simulated plan lacked the collectives that the plan's stages have.
   bool without_collectives = false;
 };
 
-// Each rank's slots in the order in which the ranks of the first data replica start them when one step of `program` is
-// simulated on `cluster` with cost model `cost`; ranks of all replicas have one list, so the others get it too.
-// `program` is `schedule`'s, message-driven, and has passed VerifyProgram. The result has passed CheckSchedule.
+// Simulates one step of `program` on `cluster` with cost model `cost`, and returns each rank's slots in the order in
+// which the ranks of the first data replica start them. Ranks of all replicas share one list, so the others get it too.
+// `program` belongs to `schedule`, is message-driven, and has passed VerifyProgram. The result has passed
+// CheckSchedule.
 absl::StatusOr<FrozenSchedule> FreezeRun(const PipelineSchedule& schedule, const Program& program,
                                          const Cluster& cluster, const std::string& cost = "roofline");
 

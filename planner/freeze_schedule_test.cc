@@ -1,5 +1,5 @@
-// Frozen programs: the order of a simulated step, not of equal stages and free links; and what schedules are told of
-// the links.
+// Tests frozen programs: they have the order of a simulated step, not of equal stages and free links. Also tests what
+// schedules know of the links.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -37,7 +37,7 @@ Cluster MakeCluster(double latency) {
                                      latency, " } "));
 }
 
-// Some figures: with free links and equal stages, with slow links, with one stage far slower than the others.
+// Cases: free links and equal stages, slow links, and one stage far slower than the others.
 struct Case {
   const char* name;
   double latency;
@@ -61,7 +61,7 @@ absl::StatusOr<Program> CompileCase(const Case& c, const Plan& plan, std::vector
   return CompilePlan(Model(), recipe, plan, MakeCluster(c.latency), options);
 }
 
-// "F0 F1 B0 ..." of a rank.
+// The order of a rank's list, as "F0 F1 B0 ...".
 std::string OrderOf(const Program& program, int rank) {
   std::string order;
   for (const Action& action : program.templates(rank).body()) {
@@ -79,7 +79,7 @@ std::string OrderOf(const PipelineSchedule& schedule, int rank) {
   return order;
 }
 
-// The order that a run really took.
+// The order that a run took.
 std::string OrderOf(const Trace& trace, const Program& program, int rank) {
   std::string order;
   std::vector<bool> started;
@@ -100,8 +100,8 @@ TEST(FreezeScheduleTest, IsTheOrderOfASimulatedStep) {
   int differ = 0;
   for (const Case& c : {kEqual, kSlowLinks, kUnequal}) {
     SCOPED_TRACE(c.name);
-    // With room for all messages: else a static list's receives wait for the consumer of the one before, which over
-    // slow links costs more than the order does.
+    // Give buffers for all messages. Otherwise a static list's receives wait for the consumer of the message before,
+    // which over slow links costs more than the order does.
     const std::string room = " receive_buffers: 12 send_buffers: 12";
     auto dynamic = CompileCase(c, MakePlan(c, "name: 'axonn'", room));
     ASSERT_TRUE(dynamic.ok()) << dynamic.status();
@@ -137,7 +137,7 @@ TEST(FreezeScheduleTest, SaysWhatItDid) {
                                                       HasSubstr(" s message-driven, "), HasSubstr(" s static"))));
 }
 
-// Ranks that choose while running cannot share an order of transfers; frozen they can.
+// Ranks that choose while running cannot share an order of transfers; ranks with a frozen order can.
 TEST(FreezeScheduleTest, TransfersMayThenShareAnOrder) {
   const std::string ask = " transfer_order: BY_DIRECTION transfer_placement: DEFERRED group_transfers: true";
   auto dynamic = CompileCase(kSlowLinks, MakePlan(kSlowLinks, "name: 'axonn'", ask));
@@ -155,7 +155,7 @@ TEST(FreezeScheduleTest, TheIrShowsTheOrder) {
   EXPECT_THAT(*ir, HasSubstr("definition = \"weft schedule 1"));
 }
 
-// Hanayo orders by time: where a transfer takes long, another order is made, the one of such links.
+// Hanayo orders its slots by time: if transfers take long, it makes another order, for such links.
 TEST(FreezeScheduleTest, SchedulesThatOrderByTimeKnowTheLinks) {
   const std::string hanayo = "name: 'hanayo' waves: 1";
   auto fast = CompileCase(kEqual, MakePlan(kEqual, hanayo, " accumulation: EXACT"));
@@ -169,15 +169,15 @@ TEST(FreezeScheduleTest, SchedulesThatOrderByTimeKnowTheLinks) {
     return sim::Simulate(p, MakeCluster(kSlowLinks.latency), {})->report.makespan_seconds();
   };
   EXPECT_LE(seconds(*slow), seconds(*fast));
-  // Others have one order, whatever the links.
+  // Other schedules have one order, whatever the links.
   auto plain_fast = CompileCase(kEqual, MakePlan(kEqual, "name: '1f1b'"));
   auto plain_slow = CompileCase(kSlowLinks, MakePlan(kSlowLinks, "name: '1f1b'"));
   ASSERT_TRUE(plain_fast.ok() && plain_slow.ok());
   for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(OrderOf(*plain_fast, rank), OrderOf(*plain_slow, rank));
 }
 
-// From the end of a rank's action to where another can use it: overhead and bytes over bandwidth, then latency; in
-// millionths of a rank's forward and backward of a microbatch.
+// A transfer costs the time from the end of a rank's action until another rank can use the result: overhead, bytes over
+// bandwidth, and latency. The unit is a millionth of a rank's forward and backward of a microbatch.
 TEST(FreezeScheduleTest, TheCostOfATransferIsOfTheClusterInUnitsOfCompute) {
   auto p2p = [](double latency) {
     const Recipe recipe = Parse<Recipe>("sequence_length: 16 global_batch_sequences: 4");
@@ -190,7 +190,7 @@ TEST(FreezeScheduleTest, TheCostOfATransferIsOfTheClusterInUnitsOfCompute) {
   EXPECT_NEAR(two - one, one - bytes, 2);
   // 16 x 16 floats at 1e10 bytes per second are 1.024e-7 s.
   EXPECT_NEAR((one - bytes) / bytes, 1e-3 / 1.024e-7, 1e-3 / 1.024e-7 / bytes);
-  // Beyond a thousand microbatches' compute, it is that.
+  // The cost is capped at the compute of a thousand microbatches.
   EXPECT_EQ(p2p(1e6), 1e9);
 }
 

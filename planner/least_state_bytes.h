@@ -1,5 +1,5 @@
-// How many bytes the states of a model take on a device at least, told from the plan alone: what is hopeless need not
-// be compiled.
+// A lower bound of the bytes that a model's states take on a device, from the plan alone. A plan that cannot fit need
+// not be compiled.
 #ifndef WEFT_PLANNER_LEAST_STATE_BYTES_H_
 #define WEFT_PLANNER_LEAST_STATE_BYTES_H_
 
@@ -10,9 +10,10 @@
 
 namespace weft::planner {
 
-// Parameters, the copy that the optimizer updates, and its moments, cut over all ranks that may hold parts of them: no
-// program of this plan has a smaller arena on its fullest rank. Gradients are left out: how long they live is decided
-// later. `plan.precision` has its defaults filled in; `parameters` are the model's. Saturates.
+// Bytes of the parameters, of the copy that the optimizer updates, and of its moments, cut over all ranks that may hold
+// parts of them. No program of this plan has a smaller arena on its fullest rank. Gradients are left out, because their
+// lifetime is decided later. `plan.precision` has its defaults filled in; `parameters` is the model's number of
+// parameters. Saturates.
 int64_t LeastStateBytes(const Recipe& recipe, const Plan& plan, int64_t parameters);
 
 }  // namespace weft::planner

@@ -6,7 +6,7 @@ namespace weft::planner {
 
 std::optional<Strengths> LeastThatFits(const Strengths& strongest, int slow,
                                        const std::function<TryOutcome(const Strengths&)>& attempt) {
-  // With the slow change as strong as there is time for.
+  // Tries with the slow change as strong as the time allows.
   const auto in_time = [&](Strengths* strengths) {
     TryOutcome outcome = attempt(*strengths);
     while (outcome == TryOutcome::kTooLong && (*strengths)[slow] > 0) {
@@ -19,7 +19,7 @@ std::optional<Strengths> LeastThatFits(const Strengths& strongest, int slow,
   TryOutcome outcome = in_time(&now);
   const auto is_out = [](TryOutcome of) { return of == TryOutcome::kRefused || of == TryOutcome::kTooLong; };
   if (is_out(outcome)) {
-    // Those that go with the ones before, as strong as they do.
+    // Collect the changes that go together with the earlier ones, each as strong as that allows.
     Strengths together(strongest.size(), 0);
     for (size_t i = 0; i < strongest.size() && outcome != TryOutcome::kFits; ++i) {
       if (strongest[i] == 0) continue;

@@ -1,4 +1,4 @@
-// What of several changes is needed, where none of them is enough by itself.
+// Finds which of several changes are needed if none of them is enough alone.
 #ifndef WEFT_PLANNER_LEAST_THAT_FITS_H_
 #define WEFT_PLANNER_LEAST_THAT_FITS_H_
 
@@ -11,22 +11,23 @@ namespace weft::planner {
 enum class TryOutcome {
   kFits,
   kDoesNotFit,
-  // What is tried cannot be at once.
+  // These changes do not go together.
   kRefused,
-  // Not tried: it takes longer than a weaker one.
+  // Not tried: it would take longer than a weaker one.
   kTooLong,
-  // Neither this nor another is tried any more.
+  // Not tried, and nothing else will be tried.
   kStopped,
 };
 
-// Of every change how strong it is: 0 leaves all as it is.
+// The strength of every change: 0 = not made.
 using Strengths = std::vector<int>;
 
-// Weaker in turn from `strongest` on, first as many changes as go together, and of these no more and no stronger ones
-// than are needed: the first change is spared first, each to the weakest that does with the others (found by halves, as
-// stronger is taken to need less). Nothing where even the strongest do not fit. `slow` is the change that is made
-// weaker first where a try would take too long; what is told was tried and fits. The tries: one, and where they do not
-// go together one for every change and each half of its strength, and log2 of the strengths of each.
+// Returns changes that together fit and are no more and no stronger than needed; nothing if even the strongest do not
+// fit. The search begins with all of `strongest`. If these do not go together, it first collects as many changes as do.
+// Then it weakens one change after the other, the first one first, each to the weakest that fits with the others. It
+// does so by binary search, which assumes that a stronger change needs less memory. If a try would take too long, the
+// change `slow` is made weaker first. The result was tried and fits. Number of tries: one; if the changes do not go
+// together, one for every change and each half of its strength; and log2 of the strength of each change.
 std::optional<Strengths> LeastThatFits(const Strengths& strongest, int slow,
                                        const std::function<TryOutcome(const Strengths&)>& attempt);
 

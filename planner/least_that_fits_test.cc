@@ -10,7 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// Fits where every change is as strong as `least`.
+// Fits if every change is at least as strong as in `least`.
 std::function<TryOutcome(const Strengths&)> AtLeast(const Strengths& least, int* tries) {
   return [least, tries](const Strengths& tried) {
     ++*tries;
@@ -38,7 +38,7 @@ TEST(LeastThatFits, IsTheLeast) {
   EXPECT_EQ(tries, 1);
 }
 
-// Either of the two does: the first is spared.
+// Either of the two changes is enough: the first one is spared.
 TEST(LeastThatFits, SparesTheFirstFirst) {
   const auto attempt = [](const Strengths& s) { return s[0] + s[1] > 0 ? TryOutcome::kFits : TryOutcome::kDoesNotFit; };
   EXPECT_THAT(*LeastThatFits({1, 1}, 1, attempt), ElementsAre(0, 1));
@@ -68,7 +68,7 @@ TEST(LeastThatFits, TakesWhatIsSlowNoFurtherThanThereIsTime) {
   EXPECT_FALSE(LeastThatFits({1}, 0, [](const Strengths&) { return TryOutcome::kTooLong; }).has_value());
 }
 
-// Then others are made weaker too: so much of both as there is time for.
+// Other changes are made weaker too, so that the result has as much of both as the time allows.
 TEST(LeastThatFits, WhatTakesTooLongWithoutTheSlowOneIsMadeWeaker) {
   const auto attempt = [](const Strengths& s) {
     if (s[0] > 2 || s[0] * s[1] > 4) return TryOutcome::kTooLong;
@@ -77,7 +77,7 @@ TEST(LeastThatFits, WhatTakesTooLongWithoutTheSlowOneIsMadeWeaker) {
   EXPECT_THAT(*LeastThatFits({8, 9}, 1, attempt), ElementsAre(2, 2));
 }
 
-// What was found before is told, though not the least.
+// The result is what was found before the stop, though it is not the least.
 TEST(LeastThatFits, StopsWhereNothingMoreIsTried) {
   int left = 2, tries = 0;
   const auto limited = [&](const Strengths& s) {

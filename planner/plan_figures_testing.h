@@ -1,4 +1,4 @@
-// What tests compare plans by: the time and the memory of their programs.
+// Figures by which tests compare plans: the time and the memory of their programs.
 #ifndef WEFT_PLANNER_PLAN_FIGURES_TESTING_H_
 #define WEFT_PLANNER_PLAN_FIGURES_TESTING_H_
 
@@ -9,7 +9,7 @@
 
 namespace weft::planner {
 
-// One iteration, simulated; the test fails if it cannot be.
+// Simulated seconds of one iteration. The test fails if the simulation does.
 double SecondsOf(const Program& program, const Cluster& cluster);
 
 // Bytes of the highest device arena of any role, in training and in evaluation.

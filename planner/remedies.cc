@@ -16,10 +16,10 @@
 namespace weft::planner {
 namespace {
 
-// What plan.offload.bucket_elements = 0 stands for.
+// The meaning of plan.offload.bucket_elements = 0.
 constexpr int64_t kDefaultBucketElements = int64_t{1} << 24;
 
-// A recipe and a plan with something changed.
+// A recipe and a plan with a change. `change` is its command line; empty = unchanged.
 struct Variant {
   Recipe recipe;
   Plan plan;
@@ -27,14 +27,14 @@ struct Variant {
 };
 using Change = std::function<std::optional<Variant>(Variant variant)>;
 
-// With a setting as the command line takes it; nothing if that is not possible.
+// Applies a setting as the command line takes it. Returns nothing if that is not possible.
 std::optional<Variant> With(Variant variant, absl::string_view setting) {
   if (!ApplySetting(setting, &variant.recipe, &variant.plan).ok()) return std::nullopt;
   absl::StrAppend(&variant.change, variant.change.empty() ? "--set " : " --set ", setting);
   return variant;
 }
 
-// A flag changes one field: others that go with another mode would stay.
+// The flag changes one field, and fields that belong to another mode would stay. Such plans are left alone.
 Change RecomputeMode(Recompute::Mode mode) {
   return [mode](Variant variant) -> std::optional<Variant> {
     const Recompute::Mode now = variant.plan.recompute().mode();
@@ -44,7 +44,7 @@ Change RecomputeMode(Recompute::Mode mode) {
   };
 }
 
-// Fewer microbatches in flight.
+// 1F1B has fewer microbatches in flight.
 std::optional<Variant> OneForwardOneBackward(Variant variant) {
   const PlanSchedule& schedule = variant.plan.schedule();
   PlanSchedule bare;
@@ -55,7 +55,7 @@ std::optional<Variant> OneForwardOneBackward(Variant variant) {
   return With(std::move(variant), "schedule=1f1b");
 }
 
-// Microbatches of 1/`part`, at least `part` sequences.
+// Makes microbatches 1/`part` as large, if `part` divides their sequences.
 Change SmallerMicrobatches(int64_t part) {
   return [part](Variant variant) -> std::optional<Variant> {
     const int64_t now = std::max<int64_t>(1, variant.recipe.microbatch_sequences());
@@ -71,14 +71,14 @@ Change ZeroStage(int32_t stage) {
   };
 }
 
-// Parameters that are gathered and kept are kept as far as there is room.
+// Keeps gathered parameters only as far as memory allows.
 std::optional<Variant> KeepWhatFits(Variant variant) {
   const Zero::Reshard now = variant.plan.zero().reshard();
   if (now != Zero::NEVER && now != Zero::AFTER_BACKWARD) return std::nullopt;
   return With(std::move(variant), "zero.reshard=BY_BENEFIT");
 }
 
-// Master weights and moments in host memory.
+// Moves master weights and moments to host memory.
 Change OffloadStates(const Cluster& cluster) {
   return [&cluster](Variant variant) -> std::optional<Variant> {
     if (variant.plan.offload().optimizer() || variant.plan.post_validation() ||
@@ -90,12 +90,12 @@ Change OffloadStates(const Cluster& cluster) {
   };
 }
 
-// Less in host memory.
+// Keeps the optimizer's states on the device, to need less host memory.
 std::optional<Variant> KeepStates(Variant variant) {
   const Offload offload = variant.plan.offload();
   if (!offload.optimizer()) return std::nullopt;
   std::optional<Variant> with = With(std::move(variant), "offload.optimizer=false");
-  // These are refused without it.
+  // The compiler refuses these settings without offload.optimizer.
   if (with && offload.bucket_elements() != 0) with = With(*std::move(with), "offload.bucket_elements=default");
   if (with && offload.buckets_per_reduce() != 0) with = With(*std::move(with), "offload.buckets_per_reduce=default");
   return with;
@@ -111,7 +111,8 @@ std::optional<Variant> KeepAll(Variant variant) {
   return with ? KeepActivations(*std::move(with)) : std::nullopt;
 }
 
-// Fewer states on the device at a time: a part of what a rank has if that is cut over all ranks but those of `data`.
+// Makes offload buckets smaller, so that fewer states are on the device at a time: 1/`part` of the present bucket, or
+// of a rank's elements if these are cut over all ranks except those of `data`, whichever is less.
 Change SmallerBuckets(int64_t parameters, int64_t part) {
   return [parameters, part](Variant variant) -> std::optional<Variant> {
     const Mesh& mesh = variant.plan.mesh();
@@ -124,8 +125,8 @@ Change SmallerBuckets(int64_t parameters, int64_t part) {
   };
 }
 
-// `factor` times the ranks on `axis` for a replica: those of as many replicas, or else more ranks if the cluster has
-// them.
+// Gives a replica `factor` times the ranks on `axis`: from fewer replicas, or, if their number does not divide, from
+// further ranks of the cluster.
 Change MoreRanks(std::string axis, int64_t factor, const Cluster& cluster, int layers) {
   return [axis, factor, &cluster, layers](Variant variant) -> std::optional<Variant> {
     const Mesh& mesh = variant.plan.mesh();
@@ -133,7 +134,7 @@ Change MoreRanks(std::string axis, int64_t factor, const Cluster& cluster, int l
     if (axis == "pipe" && (now * factor > layers || variant.plan.partition().layers_per_stage_size() > 0)) {
       return std::nullopt;
     }
-    // tp is x alone: it would take y and z away.
+    // tp sets x alone and would remove y and z.
     const bool alone = AxisSize(mesh, "y") == 1 && AxisSize(mesh, "z") == 1;
     const std::string more = absl::StrCat(axis != "x" ? "pp" : alone ? "tp" : "x", "=", now * factor);
     if (replicas % factor != 0) {
@@ -146,10 +147,10 @@ Change MoreRanks(std::string axis, int64_t factor, const Cluster& cluster, int l
   };
 }
 
-// Changes of one thing, each stronger than the one before.
+// Changes of one kind, each stronger than the one before.
 using Ladder = std::vector<Change>;
 
-// One change and then another, which the first may be what allows.
+// Makes one change and then another, which may be possible only after the first.
 Change Both(Change first, Change second) {
   return [first = std::move(first), second = std::move(second)](Variant variant) -> std::optional<Variant> {
     std::optional<Variant> with = first(std::move(variant));
@@ -157,7 +158,7 @@ Change Both(Change first, Change second) {
   };
 }
 
-// Every microbatch that is a divisor of what it is now, larger ones first.
+// All microbatch sizes that divide the present one, larger ones first.
 Ladder Microbatches(const Recipe& recipe) {
   const int64_t now = std::max<int64_t>(1, recipe.microbatch_sequences());
   std::set<int64_t> parts;
@@ -171,7 +172,7 @@ Ladder Microbatches(const Recipe& recipe) {
   return ladder;
 }
 
-// What may be changed at once, what costs more time first: in this order it is spared.
+// The kinds of changes that may be made at once. Kinds that cost more time come first, and are spared first.
 enum LadderIndex { kPipe, kTensor, kOffload, kRecomputeAll, kZero, kMicrobatch, kSchedule, kReshard, kLadders };
 
 std::vector<Ladder> AllLadders(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers,
@@ -193,7 +194,7 @@ std::vector<Ladder> AllLadders(const Recipe& recipe, const Plan& plan, const Clu
   for (int32_t stage : {1, 2, 3}) ladders[kZero].push_back(ZeroStage(stage));
   ladders[kMicrobatch] = Microbatches(recipe);
   ladders[kSchedule] = {OneForwardOneBackward};
-  // What does not change this plan is no step.
+  // Drop changes that do nothing to this plan.
   for (Ladder& ladder : ladders) {
     const auto none = [&](const Change& change) { return !change({recipe, plan, ""}).has_value(); };
     ladder.erase(std::remove_if(ladder.begin(), ladder.end(), none), ladder.end());
@@ -215,8 +216,8 @@ class Search {
   Variant AsItIs() const { return {recipe_, plan_, ""}; }
   bool NoneFound() const { return ways_.found.empty(); }
 
-  // Whether it is one more way; `gentler` is what is better if it fits too, but is less likely to or takes more
-  // compilations.
+  // Returns true if `first` is one more remedy. `gentler` is better if it fits too, but is less likely to fit or takes
+  // more compilations.
   bool Attempt(const std::optional<Variant>& first, std::optional<Variant> gentler) {
     if (AllFound()) return false;
     std::optional<Remedy> way = WayOf(first);
@@ -226,7 +227,7 @@ class Search {
     return true;
   }
 
-  // As many changes as go together, each up to the strength here, then no more of them than are needed.
+  // Tries as many changes as go together, each up to its strength in `strongest`, and then no more of them than needed.
   void AttemptAtOnce(std::vector<Ladder> ladders, const Strengths& strongest) {
     if (ways_.stopped) return;
     ways_.at_once = true;
@@ -248,7 +249,7 @@ class Search {
   }
 
   Remedies Finish() {
-    // With what is left of the tries: to know more ways is worth more.
+    // Spend only the remaining tries on gentler variants: finding more remedies is worth more.
     const bool stopped = ways_.stopped && !AllFound();
     for (size_t i = 0; i < ways_.found.size(); ++i) {
       if (std::optional<Remedy> gentler = WayOf(gentler_[i])) ways_.found[i] = *std::move(gentler);
@@ -271,7 +272,7 @@ class Search {
     return bytes;
   }
 
-  // The way that the variant is, if it exists and fits.
+  // Returns the variant as a remedy, if the variant exists and fits.
   std::optional<Remedy> WayOf(const std::optional<Variant>& variant) {
     if (!variant) return std::nullopt;
     const absl::StatusOr<int64_t> bytes = BytesOf(*variant);
@@ -279,7 +280,7 @@ class Search {
     return Remedy{variant->change, *bytes};
   }
 
-  // The changes of these strengths, but those that others have taken the reason away.
+  // Makes the changes with these strengths, except those that no longer apply after the earlier ones.
   Variant AtOnce(const std::vector<Ladder>& ladders, const Strengths& strengths) const {
     Variant variant = AsItIs();
     for (size_t i = 0; i < ladders.size(); ++i) {
@@ -290,7 +291,7 @@ class Search {
   }
 
   TryOutcome OutcomeOf(const Variant& variant) {
-    // The plan as it is does not fit.
+    // Without a change this is the plan itself, which does not fit.
     if (variant.change.empty()) return TryOutcome::kDoesNotFit;
     const absl::StatusOr<int64_t> bytes = BytesOf(variant);
     if (bytes.ok()) return *bytes <= shortage_.capacity ? TryOutcome::kFits : TryOutcome::kDoesNotFit;
@@ -306,9 +307,9 @@ class Search {
   const PlannedBytesOf& planned_bytes_;
   const OnTry& on_try_;
   Remedies ways_;
-  // As many as ways were found.
+  // One entry for each remedy found.
   std::vector<std::optional<Variant>> gentler_;
-  // What was found of each change.
+  // The bytes, or the error, of each change that was tried.
   std::map<std::string, absl::StatusOr<int64_t>> known_;
 };
 
@@ -316,7 +317,7 @@ class Search {
 
 Remedies FindRemedies(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers, int64_t parameters,
                       const Shortage& shortage, int wanted, const PlannedBytesOf& planned_bytes, const OnTry& on_try) {
-  // Of a kind above 0 one way is enough.
+  // For a kind above 0, one remedy is enough.
   constexpr int kAny = 0, kRecompute = 1, kKeep = 2, kBuckets = 3;
   struct Numbered {
     int kind;
@@ -325,7 +326,7 @@ Remedies FindRemedies(const Recipe& recipe, const Plan& plan, const Cluster& clu
   const Change full = RecomputeMode(Recompute::FULL);
   std::vector<Numbered> changes = {{kRecompute, full}};
   if (shortage.host) {
-    // In front: nothing else is as sure to help.
+    // These come first: nothing else is as sure to help.
     changes.insert(changes.begin(), {{kKeep, KeepActivations}, {kKeep, KeepStates}, {kKeep, KeepAll}});
   } else {
     changes.insert(changes.begin(), {kAny, KeepWhatFits});
@@ -341,16 +342,16 @@ Remedies FindRemedies(const Recipe& recipe, const Plan& plan, const Cluster& clu
     any(MoreRanks("x", factor, cluster, layers));
   }
   Search search(recipe, plan, shortage, wanted, planned_bytes, on_try);
-  // What does not help enough by itself may with everything recomputed.
+  // Changes that are not enough alone. They may be with all layers recomputed.
   std::vector<size_t> failed;
   std::set<int> fitting_kinds;
-  // With this a change is tried first where to recompute all is not enough (without, it saves less), and where the plan
-  // has FIT, which takes several compilations.
+  // If set, each change is first tried with all layers recomputed. It is set if recomputing all layers is not enough
+  // (without that, a change saves less), or if the plan has FIT, whose choice takes several compilations.
   std::optional<Variant> recomputed;
   if (plan.recompute().mode() == Recompute::FIT) recomputed = full(search.AsItIs());
   for (size_t i = 0; i < changes.size(); ++i) {
     const auto& [kind, change] = changes[i];
-    // One way of a kind is enough.
+    // One remedy of a kind is enough.
     if (fitting_kinds.count(kind) > 0) continue;
     const std::optional<Variant> variant = change(search.AsItIs());
     bool fits = false;
@@ -370,7 +371,7 @@ Remedies FindRemedies(const Recipe& recipe, const Plan& plan, const Cluster& clu
       search.Attempt(changes[i].change(*std::move(variant)), std::nullopt);
     }
   }
-  // Nor two at once. More ranks only where all else is not enough.
+  // Two changes at once are not enough either. More ranks are used only if everything else is not enough.
   const std::vector<Ladder> ladders = AllLadders(recipe, plan, cluster, layers, parameters, shortage.host);
   for (const std::vector<int>& axes : {std::vector<int>{}, {kTensor}, {kPipe}, {kPipe, kTensor}}) {
     Strengths strongest;
@@ -394,7 +395,7 @@ std::string DescribeRemedies(const Remedies& ways) {
                         : ways.left_out ? kLeftOut
                                         : ", nor do all that go together");
   }
-  // Those that were tried first: what else was is more than a line can say.
+  // Name only the first changes that were tried: all of them would be too long for a line.
   constexpr size_t kShown = 4;
   const size_t shown = std::min(kShown, ways.tried.size());
   const std::string named =

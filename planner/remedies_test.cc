@@ -37,7 +37,7 @@ Cluster ClusterOf(int64_t devices) {
   return cluster;
 }
 
-// 600 of states and 400 of activations of a microbatch, both over the ranks of a replica.
+// 600 bytes of states, and 400 bytes of activations for 4 sequences, both divided by the ranks of a replica.
 absl::StatusOr<int64_t> Bytes(const Recipe& recipe, const Plan& plan) {
   const int64_t ranks = AxisSize(plan.mesh(), "pipe") * AxisSize(plan.mesh(), "x");
   const int64_t kept = plan.schedule().name() == "gpipe" ? 2 : 1;
@@ -46,7 +46,7 @@ absl::StatusOr<int64_t> Bytes(const Recipe& recipe, const Plan& plan) {
   return (600 + kept * activations * std::max<int64_t>(1, recipe.microbatch_sequences()) / 4) / ranks;
 }
 
-// Every way is what it says, applied by the flags that it prints, and fits.
+// Checks that the flags of every remedy give the bytes that it states, and that it fits.
 void ExpectTrue(const Remedies& ways, const Recipe& recipe, const Plan& plan, int64_t capacity,
                 const PlannedBytesOf& bytes = Bytes) {
   for (const Remedy& way : ways.found) {
@@ -63,7 +63,7 @@ void ExpectTrue(const Remedies& ways, const Recipe& recipe, const Plan& plan, in
 TEST(FindRemedies, GivesWhatFits) {
   const Recipe recipe = RecipeOf(4);
   const Plan plan = PlanOf(1, 2, "gpipe");
-  // 1400 as it is.
+  // The plan needs 1400 as it is.
   const auto ways = FindRemedies(recipe, plan, ClusterOf(2), 8, 1000, {false, 1000}, 3, Bytes);
   ASSERT_EQ(ways.found.size(), 3u);
   EXPECT_EQ(ways.found[0].change, "--set recompute.mode=FIT");
@@ -85,7 +85,7 @@ TEST(FindRemedies, GivesUpWhatZeroKeeps) {
   auto ways = FindRemedies(RecipeOf(4), plan, ClusterOf(2), 8, 1000, {false, 500}, 1, bytes);
   ASSERT_EQ(ways.found.size(), 1u);
   EXPECT_EQ(ways.found[0].change, "--set zero.reshard=BY_BENEFIT");
-  // Named layers would stay with it.
+  // The flag would leave the named layers in the plan.
   plan.mutable_zero()->set_reshard(Zero::LAYERS);
   EXPECT_TRUE(FindRemedies(RecipeOf(4), plan, ClusterOf(2), 8, 1000, {false, 500}, 1, bytes).found.empty());
 }
@@ -93,7 +93,7 @@ TEST(FindRemedies, GivesUpWhatZeroKeeps) {
 TEST(FindRemedies, TradesReplicasAndJoinsChanges) {
   const Recipe recipe = RecipeOf(4);
   const Plan plan = PlanOf(1, 2, "1f1b");
-  // Less than the states of one rank: two ranks a replica, or with recompute more.
+  // The capacity is below the states of one rank: a replica needs two ranks, and for the second capacity recompute too.
   auto ways = FindRemedies(recipe, plan, ClusterOf(2), 8, 1000, {false, 500}, 2, Bytes);
   ASSERT_EQ(ways.found.size(), 2u);
   EXPECT_EQ(ways.found[0].change, "--set pp=2 --set dp=1");
@@ -105,7 +105,7 @@ TEST(FindRemedies, TradesReplicasAndJoinsChanges) {
   ExpectTrue(ways, recipe, plan, 350);
 }
 
-// 1600 of states and 800 of activations of a sequence.
+// The plan has 1600 bytes of states, and 800 of activations per sequence.
 TEST(FindRemedies, JoinsAsManyChangesAsItTakes) {
   Cluster cluster = ClusterOf(8);
   cluster.mutable_host()->set_bytes_per_second(1e10);
@@ -125,18 +125,18 @@ TEST(FindRemedies, JoinsAsManyChangesAsItTakes) {
     EXPECT_LE(ways.tried.size(), static_cast<size_t>(kMostTries));
     return DescribeRemedies(ways);
   };
-  // With stage 2, 150; gentler, 160.
+  // With stage 2 the plan needs 150; with the gentler recompute, 160.
   EXPECT_EQ(first(155),
             "it fits with --set offload.optimizer=true --set recompute.mode=FULL --set zero.stage=2 (150 B)");
   EXPECT_EQ(first(160),
             "it fits with --set offload.optimizer=true --set recompute.mode=FIT --set zero.stage=2 (160 B)");
-  // All of them.
+  // All changes are needed.
   EXPECT_EQ(first(125),
             "it fits with --set offload.optimizer=true --set recompute.mode=FULL --set zero.stage=3 (125 B)");
   EXPECT_EQ(first(124),
             "no change of recompute, microbatches, ZeRO, offload or mesh that was tried makes it fit, nor do all that "
             "go together");
-  // What costs most is spared first.
+  // The change that costs most is spared first.
   recipe = RecipeOf(60);
   EXPECT_EQ(first(750), "it fits with --set recompute.mode=FIT --set zero.stage=1 --set mbs=3 (730 B)");
 }
@@ -155,7 +155,7 @@ TEST(FindRemedies, TakesTheLargestMicrobatchThatFits) {
   EXPECT_THAT(described(9), testing::HasSubstr("nor do all that go together"));
 }
 
-// `--set tp=N` would take the axes y and z away.
+// `--set tp=N` would remove the axes y and z.
 TEST(FindRemedies, KeepsOtherTensorAxes) {
   Plan plan = PlanOf(1, 2, "1f1b");
   MeshAxis& z = *plan.mutable_mesh()->add_axes();
@@ -168,7 +168,7 @@ TEST(FindRemedies, KeepsOtherTensorAxes) {
   ExpectTrue(ways, recipe, plan, 500);
 }
 
-// What is kept on the host: 600 of states, 400 of activations.
+// Bytes on the host: 600 of states, 400 of activations.
 absl::StatusOr<int64_t> HostBytes(const Recipe&, const Plan& plan) {
   const Offload& offload = plan.offload();
   if (!offload.optimizer() && offload.bucket_elements() + offload.buckets_per_reduce() > 0) {
@@ -205,7 +205,7 @@ TEST(FindRemedies, MakesBucketsSmaller) {
   const auto described = [&](int64_t capacity) {
     return DescribeRemedies(FindRemedies(RecipeOf(1), plan, ClusterOf(4), 8, 80000, {false, capacity}, 3, bytes));
   };
-  // 40000 parameters of a pipe rank.
+  // A pipe rank has 40000 parameters.
   EXPECT_EQ(described(20000), "it fits with --set offload.bucket_elements=10000 (9.766 KiB)");
   EXPECT_EQ(described(9999), "it fits with --set offload.bucket_elements=2500 (2.441 KiB)");
 }
@@ -228,7 +228,7 @@ TEST(FindRemedies, TellsEveryTryBeforeItIsMade) {
   EXPECT_EQ(told.back(), "--set recompute.mode=FIT, 4 of at most 40");
 }
 
-// What fits is looked for only where something may: to find out takes several compilations.
+// FIT is tried only if recomputing all layers fits, because FIT takes several compilations.
 TEST(FindRemedies, WhatFitsIsTriedWhereAllRecomputedDoes) {
   const auto with = [](int64_t full, int64_t fit) {
     int fits_tried = 0;
@@ -246,7 +246,8 @@ TEST(FindRemedies, WhatFitsIsTriedWhereAllRecomputedDoes) {
   EXPECT_EQ(with(501, 400), "nothing, 0");
 }
 
-// To choose takes several compilations, so every change is tried with all recomputed first. 700 in all, 400 if so.
+// The choice of FIT takes several compilations, so every change is tried with all layers recomputed first. The plan
+// needs 700 then.
 TEST(FindRemedies, AllThatIsToldOfFitIsTriedAsItIsTold) {
   Plan plan = PlanOf(1, 2, "1f1b");
   plan.mutable_recompute()->set_mode(Recompute::FIT);
@@ -270,7 +271,7 @@ TEST(FindRemedies, AllThatIsToldOfFitIsTriedAsItIsTold) {
   EXPECT_EQ(described(500, -1), "it fits with --set recompute.mode=FULL --set pp=2 --set dp=1 (350 B)");
   EXPECT_THAT(described(299, 300), testing::HasSubstr("no change"));
   EXPECT_THAT(told, testing::Each(testing::HasSubstr("FULL")));
-  // Its stages may be cut where they do not fit, and those with all recomputed elsewhere.
+  // FIT may cut the stages so that they do not fit, and FULL may cut them elsewhere.
   EXPECT_EQ(described(700, 701), "it fits with --set recompute.mode=FULL (700 B)");
 }
 
@@ -286,7 +287,7 @@ TEST(FindRemedies, WhatTakesLongerThanOthersIsNeitherTriedNorTheEnd) {
   EXPECT_THAT(ways.tried, testing::ElementsAre("--set recompute.mode=FULL", "--set schedule=1f1b"));
 }
 
-// Where the host lacks memory, FIT may have left activations to it that need not be.
+// If the host lacks memory, FIT may have left activations on the host that could be recomputed.
 TEST(FindRemedies, TheHostMayNeedMoreRecomputedThanFitDoes) {
   Plan plan = PlanOf(1, 2, "1f1b");
   plan.mutable_recompute()->set_mode(Recompute::FIT);
@@ -297,11 +298,11 @@ TEST(FindRemedies, TheHostMayNeedMoreRecomputedThanFitDoes) {
   EXPECT_EQ(DescribeRemedies(ways), "it fits with --set recompute.mode=FULL (100 B)");
 }
 
-// What does not help with all recomputed is not tried without.
+// A change that does not help with all layers recomputed is not tried without.
 TEST(FindRemedies, WhereToRecomputeAllIsNotEnoughItIsTriedWithEveryChangeFirst) {
   std::vector<std::string> told;
   const auto on_try = [&](absl::string_view change) { told.emplace_back(change.substr(0, change.find(','))); };
-  // 1400 as it is, 800 with all recomputed.
+  // The plan needs 1400 as it is, 800 with all layers recomputed.
   const Remedies ways =
       FindRemedies(RecipeOf(4), PlanOf(1, 2, "gpipe"), ClusterOf(2), 8, 1000, {false, 700}, 2, Bytes, on_try);
   EXPECT_EQ(DescribeRemedies(ways),
@@ -348,7 +349,7 @@ TEST(DescribeRemedies, NamesTheFirstOfManyThatWereTried) {
 
 TEST(FindRemedies, NothingIsSaidOfMoreToTryWhereAllThatIsWantedIsFound) {
   int tries = 0;
-  // 700 with all recomputed and 1f1b; whether 1f1b alone would do is not tried any more.
+  // The plan needs 700 with all layers recomputed and 1f1b. Whether 1f1b alone is enough is not tried any more.
   const auto bytes = [&](const Recipe& recipe, const Plan& plan) -> absl::StatusOr<int64_t> {
     if (++tries > 2) return absl::CancelledError("no more");
     return Bytes(recipe, plan);
@@ -358,7 +359,7 @@ TEST(FindRemedies, NothingIsSaidOfMoreToTryWhereAllThatIsWantedIsFound) {
   EXPECT_EQ(tries, 3);
 }
 
-// It is not said of all changes at once that they do not do, if some of that was not tried.
+// If some tries were left out, the message does not say that all changes at once are not enough.
 TEST(FindRemedies, WhatIsLeftOutOfAllAtOnceIsSaid) {
   int64_t least = 8;
   const auto bytes = [&](const Recipe& recipe, const Plan&) -> absl::StatusOr<int64_t> {
@@ -389,7 +390,7 @@ TEST(FindRemedies, StopsTrying) {
   EXPECT_GT(tries, 10);
   EXPECT_LE(tries, kMostTries);
   EXPECT_THAT(DescribeRemedies({}), testing::HasSubstr("no change"));
-  // No stage without a layer, no more ranks than devices, no part of a sequence.
+  // No remedy has a stage without a layer, more ranks than devices, or a part of a sequence.
   for (const Remedy& way :
        FindRemedies(RecipeOf(1), PlanOf(2, 1, "1f1b"), ClusterOf(2), 3, 1000, {false, 999}, 3, Bytes).found) {
     EXPECT_THAT(way.change, testing::Not(testing::AnyOf(testing::HasSubstr("pp"), testing::HasSubstr("tp"),

@@ -51,7 +51,7 @@ int PipeRankOf(const Template& t) {
   return 0;
 }
 
-// Picoseconds of each layer's gathers in which nothing is computed on a traced rank.
+// Adds, for each layer, the picoseconds of its gathers in which the traced rank computes nothing.
 void AddExposed(const Program& program, const RankTrace& trace, std::map<int32_t, GatheredLayer>& layers) {
   const Template& t = program.templates(TemplateOfRank(program, trace.rank()));
   std::map<int32_t, const Action*> actions;
@@ -66,7 +66,7 @@ void AddExposed(const Program& program, const RankTrace& trace, std::map<int32_t
     if (action == actions.end() || action->second->operands().empty()) continue;
     const std::optional<int32_t> layer = LayerOf(program.segments(action->second->segment()).steps(event.step()));
     if (!layer) continue;
-    // Behind the last compute that begins before it.
+    // Start at the end of the last compute that begins before the gather.
     auto next = std::upper_bound(computed.begin(), computed.end(),
                                  std::make_pair(event.start_ps(), std::numeric_limits<int64_t>::max()));
     int64_t from = event.start_ps();
@@ -80,7 +80,7 @@ void AddExposed(const Program& program, const RankTrace& trace, std::map<int32_t
   }
 }
 
-// Where a trace would be too large: all of their time, as if nothing ran beside them.
+// Used if a trace would be too large: adds the gathers' whole time, as if nothing ran beside them.
 absl::Status AddAlone(const Program& program, const StepCost& cost, std::map<int32_t, GatheredLayer>& layers) {
   for (const Template& t : program.templates()) {
     for (const Action& action : t.body()) {
@@ -147,7 +147,7 @@ absl::Status ResolveReshard(PlanInputs& inputs, const StepCost& cost, bool evalu
     return absl::OkStatus();
   }
   PlanInputs tried = inputs;
-  // Every candidate is of the partition of the first.
+  // Every candidate uses the partition of the first one.
   const TryReshard attempt = [&](const Zero& candidate) -> absl::StatusOr<ReshardTrial> {
     *tried.plan.mutable_zero() = candidate;
     WEFT_ASSIGN_OR_RETURN(const Evaluation made,

@@ -1,4 +1,4 @@
-// Resolves plan.zero.reshard = BY_BENEFIT: compiles and simulates what choose_reshard.h asks for.
+// Resolves plan.zero.reshard = BY_BENEFIT: compiles and simulates the candidates of choose_reshard.h.
 #ifndef WEFT_PLANNER_RESOLVE_RESHARD_H_
 #define WEFT_PLANNER_RESOLVE_RESHARD_H_
 
@@ -11,8 +11,8 @@
 
 namespace weft::planner {
 
-// Replaces BY_BENEFIT in the plan. All else that is chosen (recompute, partition, transfers) must be resolved before
-// it. `evaluation`: whether the program will have one, which counts for its memory.
+// Replaces BY_BENEFIT in the plan. All other choices (recompute, partition, transfers) must be resolved before.
+// `evaluation`: the program will have an evaluation, which counts for its memory.
 absl::Status ResolveReshard(PlanInputs& inputs, const StepCost& cost, bool evaluation, std::vector<std::string>* notes);
 
 }  // namespace weft::planner

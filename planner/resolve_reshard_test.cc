@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 PlanInputs Inputs(const std::string& zero, int data = 4) {
-  // Gathers that take about as long as what is computed beside them.
+  // Gathers take about as long as the computation beside them.
   Cluster cluster = TinyCluster();
   cluster.mutable_intra_node()->set_bytes_per_second(1e9);
   auto inputs = ResolveInputs(TinyGpt2(3), Parse<Recipe>("sequence_length: 16 global_batch_sequences: 16"),
@@ -65,7 +65,7 @@ TEST(ResolveReshard, OverOneReplicaThereIsNothingToGather) {
   EXPECT_THAT(notes, IsEmpty());
 }
 
-// With room for everything the choice is as fast as any other; without any room it takes no more than any other.
+// If everything fits, the choice is as fast as any other. If nothing fits, it takes no more memory than any other.
 TEST(ResolveReshard, AsFastAsMemoryAllows) {
   const PlanInputs asked = Inputs("stage: 3 reshard: BY_BENEFIT");
   PlanInputs inputs = asked;
@@ -73,7 +73,7 @@ TEST(ResolveReshard, AsFastAsMemoryAllows) {
   ASSERT_TRUE(ResolveReshard(inputs, *CostsOf(inputs), true, &notes).ok());
   EXPECT_NE(inputs.plan.zero().reshard(), Zero::BY_BENEFIT);
   EXPECT_THAT(notes, ElementsAre(HasSubstr("plan.zero.reshard")));
-  // Candidates differ in nothing else.
+  // The partition is fixed, so that candidates differ in nothing else.
   EXPECT_EQ(inputs.plan.partition().layers_per_stage_size(), 2);
   const double chosen = SecondsOf(ProgramOf(inputs), inputs.cluster);
   const std::string others[] = {"stage: 3 reshard: AFTER_FORWARD", "stage: 3 reshard: AFTER_BACKWARD",
@@ -91,7 +91,7 @@ TEST(ResolveReshard, AsFastAsMemoryAllows) {
   EXPECT_LE(HighestArena(ProgramOf(tight)), lowest);
 }
 
-// The memory of the evaluation counts where there is one.
+// If the program has an evaluation, the memory of the evaluation counts.
 TEST(ResolveReshard, HoldsForTheProgramThatIsAskedFor) {
   for (const bool evaluation : {false, true}) {
     PlanInputs inputs = Inputs("stage: 3 reshard: BY_BENEFIT prefetch: 0");

@@ -19,7 +19,7 @@ int64_t WorkOf(const Program& program) {
   return work;
 }
 
-// How many compilations it takes to choose a recompute, at most (choose_recompute.h), and one with what is chosen.
+// An upper bound of the compilations that choosing a recompute takes (choose_recompute.h), plus one with the choice.
 int64_t CompilationsOf(const Recompute& recompute, int64_t layers) {
   if (recompute.mode() == Recompute::INTERVAL && recompute.interval() == 0) return layers + 1;
   if (recompute.mode() != Recompute::FIT) return 1;

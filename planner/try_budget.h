@@ -1,4 +1,4 @@
-// How much is tried to find a way out of a plan that does not fit.
+// Bounds the search for remedies of a plan that does not fit.
 #ifndef WEFT_PLANNER_TRY_BUDGET_H_
 #define WEFT_PLANNER_TRY_BUDGET_H_
 
@@ -10,29 +10,30 @@
 
 namespace weft::planner {
 
-// Of a step, before anything is resolved: at least 1.
+// Microbatches of a replica in one step, before anything is resolved: at least 1.
 int64_t MicrobatchesOfAReplica(const Recipe& recipe, const Plan& plan);
 
-// Bounds compilations by their work instead of their time, so that the same plan is told the same on every machine.
-// Every try is taken to be as much work as the program that was refused.
+// Bounds compilations by their work instead of their time, so that a plan gets the same message on every machine. Every
+// try is assumed to be as much work as the program that was refused.
 class TryBudget {
  public:
-  // Actions and steps of programs, each about 0.2 ms of a core in a build without -c opt: 8 s.
+  // Actions and steps of all programs tried. Each takes about 0.2 ms of a core in a build without -c opt: 8 s in all.
   static constexpr int64_t kMostWork = 40000;
 
-  // `layers` are the model's.
+  // `layers` is the model's number of layers.
   TryBudget(const Program& refused, int layers);
 
-  // Whether one more plan with this recompute, and with `times` the microbatches, may be tried. The first one always
-  // may, and a second where each is within kMostWork (to recompute all, and that with something else), if it is one
-  // compilation of no more than kFewTimes the microbatches: where the recompute is chosen, one for each candidate is
-  // meant.
+  // True if one more plan with this recompute, and with `times` the microbatches, may be tried. If such a plan takes
+  // one compilation and has at most kFewTimes the microbatches, it may always be the first. It may also be the second
+  // if one try is within kMostWork (to recompute all, and that with something else). If the recompute is chosen, a try
+  // takes one compilation for each candidate.
   bool Has(const Recompute& recompute, int64_t times = 1) const;
-  // One with these was tried.
+  // Counts one such try.
   void Spend(const Recompute& recompute, int64_t times = 1);
 
-  // So many times the microbatches are no more work; with more, each further time adds the actions of the program. They
-  // are tried where kFewTries of them would be within kMostWork: one that fits is compared with others.
+  // Up to kFewTimes the microbatches count as no more work. Beyond that, each further time adds the actions of the
+  // program. Such plans are tried only if kFewTries of them would be within kMostWork: one that fits is compared with
+  // others.
   static constexpr int64_t kFewTimes = 8;
   static constexpr int64_t kFewTries = 16;
 

@@ -5,7 +5,7 @@
 namespace weft::planner {
 namespace {
 
-// Half of it actions, half steps.
+// Half of the work is actions, half steps.
 Program ProgramOf(int work) {
   Program program;
   Template& t = *program.add_templates();
@@ -35,7 +35,7 @@ TEST(TryBudget, BoundsTheWorkOfAllTries) {
     EXPECT_EQ(TriesOf(TryBudget(ProgramOf(1000), 8), once), 40);
     EXPECT_EQ(TriesOf(TryBudget(ProgramOf(1002), 8), once), 39);
     EXPECT_EQ(TriesOf(TryBudget(ProgramOf(20000), 8), once), 2);
-    // One is always tried, and a second if none of them is too large by itself.
+    // One try is always allowed, and a second if one program is not too large by itself.
     EXPECT_EQ(TriesOf(TryBudget(ProgramOf(20002), 8), once), 2);
     EXPECT_EQ(TriesOf(TryBudget(ProgramOf(40000), 8), once), 2);
     EXPECT_EQ(TriesOf(TryBudget(ProgramOf(40002), 8), once), 1);
@@ -44,7 +44,8 @@ TEST(TryBudget, BoundsTheWorkOfAllTries) {
 }
 
 TEST(TryBudget, ChoicesTakeManyCompilations) {
-  // As many as layers and one; with nothing, all, by halves, and what is chosen.
+  // INTERVAL takes one compilation per layer plus one. FIT takes one with nothing recomputed, one with all, a binary
+  // search, and one with the choice.
   EXPECT_EQ(TriesOf(TryBudget(ProgramOf(1000), 39), Mode(Recompute::INTERVAL)), 1);
   EXPECT_EQ(TriesOf(TryBudget(ProgramOf(1000), 40), Mode(Recompute::INTERVAL)), 0);
   EXPECT_EQ(TriesOf(TryBudget(ProgramOf(1000), 64), Mode(Recompute::FIT)), 4);
@@ -62,7 +63,7 @@ TEST(TryBudget, WhatWasSpentIsGone) {
   EXPECT_FALSE(budget.Has(Mode(Recompute::FULL)));
 }
 
-// Replicas that are traded for other ranks leave theirs to those that stay.
+// If replicas are traded for other ranks, their microbatches go to the replicas that stay.
 TEST(TryBudget, MicrobatchesAreThoseOfAReplica) {
   Recipe recipe;
   Plan plan;
@@ -81,7 +82,7 @@ TEST(TryBudget, MicrobatchesAreThoseOfAReplica) {
   EXPECT_EQ(MicrobatchesOfAReplica(recipe, plan), 1);
 }
 
-// Few microbatches more are no more work, many are.
+// Up to kFewTimes the microbatches are no more work; more are.
 TEST(TryBudget, ManyMicrobatchesAreManyActions) {
   const auto tries_of = [](int work, int64_t times) {
     TryBudget budget(ProgramOf(work), 8);
@@ -90,7 +91,7 @@ TEST(TryBudget, ManyMicrobatchesAreManyActions) {
     return tries;
   };
   EXPECT_EQ(tries_of(1000, TryBudget::kFewTimes), 40);
-  // 500 actions more for each.
+  // Each further time adds 500 actions.
   EXPECT_EQ(tries_of(1000, TryBudget::kFewTimes + 2), 20);
   EXPECT_EQ(tries_of(1000, TryBudget::kFewTimes + 3), TryBudget::kFewTries);
   EXPECT_EQ(tries_of(1000, TryBudget::kFewTimes + 4), 0);

@@ -36,7 +36,7 @@ Shortage ShortageOf(const Program& refused, const Cluster& cluster) {
   return {host, host ? cluster.host_memory_bytes() : device.memory_bytes() - device.reserved_bytes()};
 }
 
-// Whether these differ in what is recomputed alone.
+// True if the two differ only in what is recomputed.
 bool SameButRecompute(const Recipe& recipe, Plan plan, const Recipe& other_recipe, Plan other_plan) {
   plan.clear_recompute();
   other_plan.clear_recompute();
@@ -44,23 +44,23 @@ bool SameButRecompute(const Recipe& recipe, Plan plan, const Recipe& other_recip
          plan.SerializeAsString() == other_plan.SerializeAsString();
 }
 
-// Whether every pipe rank has the same layers whatever these cost.
+// True if every pipe rank has the same layers, whatever the layers cost.
 bool PartitionIsFixed(const Plan& plan, const PlanInputs& inputs) {
   if (AxisSize(plan.mesh(), "pipe") == 1 || plan.partition().layers_per_stage_size() > 0) return true;
-  // As many stages as layers.
+  // There are as many stages as layers.
   const auto& placement = inputs.schedule.placement;
   return !placement.empty() && static_cast<int>(placement[0].size()) >= LayersOf(inputs.model);
 }
 
-// Whether the interval that is chosen needs no more than interval 1: the choice is by the arenas of all that needs
-// memory, as it is planned in the end.
+// True if the chosen interval needs no more memory than interval 1. This holds if the choice compares the arenas of
+// everything that needs memory, as it is planned in the end.
 bool FirstIntervalNeedsMost(const Plan& plan, const Cluster& cluster) {
   return plan.recompute().mode() == Recompute::INTERVAL && plan.recompute().interval() == 0 &&
          plan.transfer_placement() != FASTEST && !plan.schedule().freeze() && plan.offload().activation_layers() == 0 &&
          cluster.other_devices_size() == 0;
 }
 
-// Instead of one plan that was refused.
+// Tries other plans in place of one plan that was refused.
 class Tries {
  public:
   Tries(const Program& refused, const Recipe& recipe, const Plan& plan, const PlanInputs& inputs)
@@ -70,7 +70,7 @@ class Tries {
         shortage_(ShortageOf(refused, inputs.cluster)),
         parameters_(ParametersOf(inputs.model)),
         budget_(refused, LayersOf(inputs.model)) {
-    // By more than an order of transfers for other durations changes.
+    // The shortage is larger than what an order of transfers for other durations changes.
     recomputing_all_is_vain_ = !shortage_.host && PartitionIsFixed(plan, inputs) &&
                                BytesWithoutSaved(refused) - shortage_.capacity > shortage_.capacity / 16;
   }
@@ -78,13 +78,13 @@ class Tries {
   const Shortage& shortage() const { return shortage_; }
   int64_t parameters() const { return parameters_; }
 
-  // As PlannedBytesOf.
+  // Implements PlannedBytesOf.
   absl::StatusOr<int64_t> PlannedBytes(const Recipe& recipe, const Plan& plan) {
     WEFT_RETURN_IF_ERROR(MayFit(recipe, plan));
     const Plan most = NeedingMost(plan);
     const int64_t times = MicrobatchesOfAReplica(recipe, plan) / MicrobatchesOfAReplica(recipe_, plan_);
     if (!budget_.Has(most.recompute(), times)) {
-      // Without it there is still what recomputes all, and what has fewer microbatches.
+      // The search goes on without it: recomputing all, and fewer microbatches, can still be tried.
       const bool slow = most.recompute().mode() == Recompute::FIT || times > TryBudget::kFewTimes;
       if (slow) return absl::UnavailableError("it takes long to tell");
       return absl::CancelledError("no more is tried");
@@ -99,7 +99,7 @@ class Tries {
   }
 
  private:
-  // Refuses what needs no compilation to tell.
+  // Refuses plans for which no compilation is needed to know the answer.
   absl::Status MayFit(const Recipe& recipe, const Plan& plan) const {
     WEFT_ASSIGN_OR_RETURN(const PlanInputs resolved, ResolveInputs(inputs_.model, recipe, plan, inputs_.cluster, {}));
     WEFT_RETURN_IF_ERROR(CheckChosenRecompute(resolved));
@@ -112,9 +112,10 @@ class Tries {
     return absl::OkStatus();
   }
 
-  // Of what the compiler may choose for the plan, that which needs the most of what is short, in one compilation.
+  // Replaces the plan's open choices by those that need the most of the memory that is short. One compilation is then
+  // enough.
   Plan NeedingMost(Plan plan) const {
-    // What is chosen where nothing else fits.
+    // This is chosen if nothing else fits.
     if (plan.zero().reshard() == Zero::BY_BENEFIT) plan.mutable_zero()->set_reshard(Zero::AFTER_FORWARD);
     if (FirstIntervalNeedsMost(plan, inputs_.cluster)) plan.mutable_recompute()->set_interval(1);
     return plan;

@@ -1,4 +1,4 @@
-// The compilations by which ways out of a plan that does not fit are found (remedies.h).
+// Runs the compilations by which remedies for a plan that does not fit are found (remedies.h).
 #ifndef WEFT_PLANNER_TRY_REMEDIES_H_
 #define WEFT_PLANNER_TRY_REMEDIES_H_
 
@@ -11,8 +11,8 @@
 
 namespace weft::planner {
 
-// `refusal` and what to change: `refused` is the program that does not fit, of `recipe` and `plan` as the user gave
-// them, which came to `inputs`. Every change that is named was compiled and fits.
+// Returns `refusal` with remedies added. `refused` is the program that does not fit; it was compiled from `recipe` and
+// `plan` as the user gave them, which resolved to `inputs`. Every change that is named was compiled and fits.
 absl::Status WithRemedies(const absl::Status& refusal, const Program& refused, const Recipe& recipe, const Plan& plan,
                           const PlanInputs& inputs, const OnTry& on_try);
 

@@ -1,4 +1,4 @@
-// Every change that a refusal names makes the plan fit, when it is compiled as the user would.
+// Every change that a refusal names makes the plan fit, if it is compiled as the user would compile it.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,7 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// The head is as much as more than one layer: with all recomputed, 7 stages are cut elsewhere than with nothing.
+// The head costs more than one layer: with all layers recomputed, 7 stages are cut elsewhere than with none.
 const ModelGraph& Model() {
   static const auto* const model = new absl::StatusOr<ModelGraph>(ImportHuggingFaceConfig(
       R"({"model_type": "gpt2", "vocab_size": 300, "n_positions": 16, "n_embd": 16, "n_head": 2, "n_layer": 12})",
@@ -46,7 +46,7 @@ Cluster ClusterOf(int64_t capacity) {
   return cluster;
 }
 
-// What the plan needs where nothing fits.
+// The bytes that the plan needs if nothing fits.
 int64_t BytesOf(const Plan& plan, int microbatch = 4) {
   CompileOptions options;
   options.allow_oom = true;
@@ -55,7 +55,7 @@ int64_t BytesOf(const Plan& plan, int microbatch = 4) {
   return program.ok() ? PlannedDeviceBytes(*program) : 0;
 }
 
-// The changes that the refusal names, each as flags; nothing if the plan fits.
+// The changes that the refusal names, each as flags; empty if the plan fits.
 std::vector<std::string> NamedWays(const Plan& plan, const Cluster& cluster, std::string* message) {
   const absl::Status status = CompilePlan(Model(), MakeRecipe(), plan, cluster, {}).status();
   *message = std::string(status.message());
@@ -105,7 +105,7 @@ TEST(WaysOutTriesTest, WhatFitDoesNotMakeFitIsNamedWithAllRecomputed) {
   ExpectThatNamedWaysFit("FIT", BytesOf(MakePlan("FULL"), 2), 3, "--set recompute.mode=FULL --set mbs=2");
 }
 
-// The less memory there is, the more is changed, up to all that goes together.
+// The less memory there is, the more changes are needed, up to all that go together.
 TEST(WaysOutTriesTest, AllThatIsNamedFitsHoweverMuchItTakes) {
   const Plan plan = Parse<Plan>("mesh { axes { name: 'data' size: 4 } } schedule { name: '1f1b' }");
   bool any_of_several = false;
@@ -123,7 +123,7 @@ TEST(WaysOutTriesTest, AllThatIsNamedFitsHoweverMuchItTakes) {
   EXPECT_THAT(message, HasSubstr("nor do all that go together"));
 }
 
-// Half, a quarter and an eighth of it are not enough.
+// Half, a quarter and an eighth of the microbatch are not small enough.
 TEST(WaysOutTriesTest, AMicrobatchMayHaveToBeMuchSmaller) {
   const Plan plan = Parse<Plan>("schedule { name: '1f1b' } recompute { mode: FULL }");
   Recipe recipe = MakeRecipe(96);

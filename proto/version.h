@@ -1,4 +1,4 @@
-// The version of weft: `weft --version`, Program.compiler_version.
+// The version of weft, for `weft --version` and Program.compiler_version.
 #ifndef WEFT_PROTO_VERSION_H_
 #define WEFT_PROTO_VERSION_H_
 

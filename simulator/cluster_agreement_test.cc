@@ -1,5 +1,5 @@
-// What `weft simulate` says and what the oracle says, to the picosecond: random programs on random machines, alike
-// everywhere, nearly so, or worn; on every network; with and without load, folding, compute slots.
+// `weft simulate` and the oracle agree to the picosecond: random programs on machines that are symmetric, nearly
+// symmetric or degraded; on every network; with and without load, folding and compute slots.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,7 +18,7 @@
 #include "simulator/testing/random_cluster.h"
 #include "tests/random_program.h"
 
-// The exhaustive variant takes more.
+// The exhaustive test variant uses more seeds.
 #ifndef WEFT_SEEDS
 #define WEFT_SEEDS 120
 #endif
@@ -28,7 +28,7 @@ namespace {
 
 constexpr uint64_t kSeeds = WEFT_SEEDS;
 
-// (rank, repetition, action id, step) -> (ready, start, end, finish). Ids are of one list each.
+// (rank, repetition, action id, step) -> (ready, start, end, finish). Each id is in one list only.
 using Times = std::map<std::tuple<int64_t, int, int, int>, std::tuple<int64_t, int64_t, int64_t, int64_t>>;
 
 Times TracedTimes(const Trace& trace) {
@@ -70,7 +70,7 @@ Program ProgramOf(uint64_t seed) {
 class ClusterAgreement : public testing::TestWithParam<Wear> {};
 
 TEST_P(ClusterAgreement, SimulateIsTheOracle) {
-  // By network, those in which some rank was simulated for another.
+  // Per network, the number of programs in which some rank was not simulated itself.
   std::map<std::string, int> folded;
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     const Program program = ProgramOf(seed);
@@ -110,7 +110,7 @@ TEST_P(ClusterAgreement, SimulateIsTheOracle) {
       }
     }
   }
-  // What is compared is folded often enough.
+  // Folding happens often enough to be tested.
   if (GetParam() == Wear::kSymmetric) {
     EXPECT_GT(folded["analytic"], static_cast<int>(kSeeds / 8));
     EXPECT_GT(folded["flow"], static_cast<int>(kSeeds / 12));

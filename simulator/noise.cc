@@ -12,7 +12,7 @@
 namespace weft::sim {
 namespace {
 
-// What is drawn, as the first counter below the run.
+// Kind of a draw: the first counter below the run.
 enum DrawKind : uint64_t { kDeviceSpeed = 1, kStraggler = 2, kSlowInterfaces = 3, kStepJitter = 4 };
 
 Draw OfRun(int64_t seed, int64_t run, DrawKind kind) {
@@ -20,14 +20,14 @@ Draw OfRun(int64_t seed, int64_t run, DrawKind kind) {
 }
 
 absl::Status CheckRange(const char* field, double given, double least, double most) {
-  // Not a number is in no range.
+  // NaN is in no range.
   if (given >= least && given <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("cluster.noise.", field, " = ", given, " must be from ", least, " to ",
                                                  most, "; nearest valid: ", given > most ? most : least));
 }
 
-// Speeds come in quarters of the standard deviation: a large job then has a few tens of classes of devices, not one for
-// each rank, and the deviation is larger by 1 / 384 of itself.
+// Speeds are rounded to quarters of the standard deviation. A large job then has a few tens of classes of devices, not
+// one for each rank, and the deviation grows by 1 / 384 of itself.
 int64_t SpeedFactor(const Noise& noise, Draw draw) {
   const int64_t quarter =
       std::max<int64_t>(1, static_cast<int64_t>(noise.device_speed_deviation() * (FactorDraw::kOne / 4)));
@@ -38,7 +38,8 @@ int64_t SpeedFactor(const Noise& noise, Draw draw) {
 
 void AddDeviceRows(const Cluster& cluster, const RankPlacement& placement, int64_t seed, int64_t run, Cluster& drawn) {
   const Noise& noise = cluster.noise();
-  // Kind and speed, 1 = as fast as the kind. By those and the number of a device in its node, the nodes.
+  // Figures: kind and speed, 1 = as fast as the kind. `nodes_of` has the nodes by figures and number of the device in
+  // its node.
   using Figures = std::pair<int32_t, double>;
   std::map<std::pair<Figures, int64_t>, std::vector<int64_t>> nodes_of;
   for (const int64_t node : placement.nodes()) {
@@ -55,7 +56,7 @@ void AddDeviceRows(const Cluster& cluster, const RankPlacement& placement, int64
       nodes_of[{{kind, speed}, device % placement.devices_per_node()}].push_back(node);
     }
   }
-  // Devices that are so on the same nodes share a row.
+  // Devices with the same figures on the same nodes share a row.
   std::map<std::pair<Figures, std::vector<int64_t>>, std::vector<int64_t>> devices_of;
   for (const auto& [what, nodes] : nodes_of) devices_of[{what.first, nodes}].push_back(what.second);
   for (const auto& [what, devices] : devices_of) {
@@ -68,7 +69,7 @@ void AddDeviceRows(const Cluster& cluster, const RankPlacement& placement, int64
   }
 }
 
-// The last row that names an interface of a node, or null.
+// Returns the last row that names an interface of a node, or null.
 const OtherInterfaces* RowOf(const Cluster& cluster, int64_t node, int64_t interface) {
   const auto names = [](const google::protobuf::RepeatedField<int64_t>& list, int64_t number) {
     return list.empty() || std::find(list.begin(), list.end(), number) != list.end();
@@ -83,7 +84,7 @@ const OtherInterfaces* RowOf(const Cluster& cluster, int64_t node, int64_t inter
 void AddInterfaceRows(const Cluster& cluster, const RankPlacement& placement, int64_t seed, int64_t run,
                       Cluster& drawn) {
   const Noise& noise = cluster.noise();
-  // By (fraction that is left, interface), the nodes.
+  // Nodes by (fraction that is left, interface); interface -1 = all.
   std::map<std::pair<double, int64_t>, std::vector<int64_t>> nodes_of;
   for (const int64_t node : placement.nodes()) {
     const Draw draw = OfRun(seed, run, kSlowInterfaces).At(static_cast<uint64_t>(node));
@@ -145,7 +146,7 @@ Jitter DrawJitter(const Noise& noise, int64_t seed, int64_t run) {
 NoiseReport SummarizeRuns(std::vector<double> seconds, int64_t seed) {
   std::sort(seconds.begin(), seconds.end());
   const size_t n = seconds.size();
-  // ceil(percent / 100 x n)-th of them.
+  // The ceil(percent / 100 x n)-th shortest time.
   const auto percentile = [&](size_t percent) { return seconds[(percent * n + 99) / 100 - 1]; };
   NoiseReport report;
   report.set_runs(static_cast<int32_t>(n));
@@ -155,7 +156,7 @@ NoiseReport SummarizeRuns(std::vector<double> seconds, int64_t seed) {
   report.set_p90(percentile(90));
   double sum = 0;
   for (const double time : seconds) sum += time;
-  // Rounding of the sum must not lead out of the runs' own range.
+  // The rounded mean must stay within the range of the runs.
   report.set_mean(std::clamp(sum / static_cast<double>(n), seconds.front(), seconds.back()));
   return report;
 }

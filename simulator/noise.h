@@ -1,4 +1,4 @@
-// How runs differ (Cluster.noise): the machine that one run finds, and what many runs say together.
+// How runs differ (Cluster.noise): draws the machine that one run finds, and summarizes many runs.
 #ifndef WEFT_SIMULATOR_NOISE_H_
 #define WEFT_SIMULATOR_NOISE_H_
 
@@ -15,18 +15,19 @@ namespace weft::sim {
 
 inline constexpr int kMostRuns = 1'000'000;
 
-// InvalidArgument, naming the field and what it may be, if Cluster.noise is absent or not a noise.
+// Returns InvalidArgument, naming the field and its range, if Cluster.noise is absent or out of range.
 absl::Status CheckNoise(const Cluster& cluster);
 
-// The cluster as the ranks 0..ranks-1 find it in run `run` (0, 1, ...): what is slow has become rows of other_devices
-// and other_interfaces, so nothing else needs to know. InvalidArgument if it has fewer devices.
+// Returns the cluster as the ranks 0..ranks-1 find it in run `run` (0, 1, ...). Whatever is slow becomes a row of
+// other_devices or other_interfaces, so no other code needs to know about noise. InvalidArgument if the cluster has
+// fewer devices.
 absl::StatusOr<Cluster> DrawCluster(const Cluster& cluster, int64_t ranks, int64_t seed, int64_t run);
 
-// The jitter of the same run.
+// Returns the jitter of the same run.
 Jitter DrawJitter(const Noise& noise, int64_t seed, int64_t run);
 
-// `seconds` of at least one run. The q-th percentile is the shortest time that at least q per cent of the runs do not
-// exceed, so one that a run has taken.
+// Summarizes `seconds` of at least one run. The q-th percentile is the shortest time of a run that at least q percent
+// of the runs do not exceed.
 NoiseReport SummarizeRuns(std::vector<double> seconds, int64_t seed);
 
 }  // namespace weft::sim

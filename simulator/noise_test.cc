@@ -27,7 +27,7 @@ Cluster FourByTwo() {
   return cluster;
 }
 
-// Speeds of ranks 0..7 in millionths, in one run.
+// Returns the speeds of ranks 0..7 in one run, in millionths.
 std::vector<int64_t> Speeds(const Cluster& cluster, int64_t seed, int64_t run) {
   const absl::StatusOr<Cluster> drawn = DrawCluster(cluster, 8, seed, run);
   EXPECT_TRUE(drawn.ok()) << drawn.status();
@@ -64,7 +64,7 @@ TEST(DrawCluster, AStragglerIsAWholeNode) {
   EXPECT_EQ(Speeds(cluster, 1, 0), std::vector<int64_t>(8, 500000));
 }
 
-// What is slow or of another kind already stays that, and becomes slower.
+// Devices that are already slow or of another kind stay so, and become slower.
 TEST(DrawCluster, RowsThatAreThereAreKept) {
   Cluster cluster = FourByTwo();
   cluster.mutable_noise()->set_straggler_probability(1);
@@ -99,7 +99,7 @@ TEST(DrawCluster, DeviceSpeedsDeviateAsStated) {
   EXPECT_NEAR(std::sqrt(squares / 8000), 0.05, 0.05 * 0.05);
 }
 
-// However many devices there are, they are of few classes, in few rows.
+// However many devices there are, they fall into few classes and few rows.
 TEST(DrawCluster, SpeedsAreFew) {
   Cluster cluster = FourByTwo();
   cluster.set_nodes(2000);
@@ -115,7 +115,7 @@ TEST(DrawCluster, SpeedsAreFew) {
   EXPECT_GT(speeds.size(), 20u);
 }
 
-// What a device is in a run depends on nothing but seed, run and device: a larger job finds the same ones.
+// The speed of a device in a run depends only on seed, run and device, not on which rank runs on it.
 TEST(DrawCluster, DrawsAreOfDevicesNotOfRanks) {
   Cluster cluster = FourByTwo();
   cluster.mutable_noise()->set_device_speed_deviation(0.05);
@@ -162,7 +162,7 @@ TEST(DrawCluster, TooFewDevicesAreRefused) { EXPECT_FALSE(DrawCluster(FourByTwo(
 
 TEST(CheckNoise, NamesTheField) {
   Cluster cluster = FourByTwo();
-  // Runs that differ in nothing are not worth simulating.
+  // Runs that do not differ are not worth simulating.
   EXPECT_THAT(std::string(CheckNoise(cluster).message()), HasSubstr("does not say how runs differ"));
   cluster.mutable_noise()->set_straggler_slowdown(2);
   EXPECT_FALSE(CheckNoise(cluster).ok());

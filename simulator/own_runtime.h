@@ -1,4 +1,4 @@
-// weft's own executor as a runtime: what is predicted where no other framework is named.
+// weft's own executor as a runtime: the runtime of predictions that name no other framework.
 #ifndef WEFT_SIMULATOR_OWN_RUNTIME_H_
 #define WEFT_SIMULATOR_OWN_RUNTIME_H_
 
@@ -7,7 +7,7 @@
 
 namespace weft::sim {
 
-// catalog/runtimes/weft.textproto, which is compiled in.
+// Returns catalog/runtimes/weft.textproto, which is compiled in.
 absl::StatusOr<Runtime> OwnRuntime();
 
 }  // namespace weft::sim

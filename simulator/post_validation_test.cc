@@ -1,4 +1,4 @@
-// Actions that rule P15 leaves out of the run, in random programs: engine and oracle agree with and without them.
+// Actions that rule P15 leaves out, in random programs: engine and oracle agree with and without them.
 #include <cstdint>
 #include <set>
 
@@ -18,15 +18,15 @@ bool Marked(uint64_t seed, uint64_t what) {
   return (hash >> 40) % 3 == 0;
 }
 
-// The two ends of a message agree in it.
+// Returns a number of the message that is the same at both ends.
 uint64_t MessageOf(const Action& action) {
   const int end = (action.kind() == RECV) == (action.direction() == TOWARDS_LOSS) ? 1 : 0;
   const int low = action.skip() > 0 ? 0 : action.stage() - end;
   return ((((low * 8191u + action.microbatch()) * 3 + action.direction()) * 67 + action.lane()) * 101) + action.skip();
 }
 
-// A VALIDATE at the beginning of body and epilogue, and a random part of what is behind them left out where it is
-// right. Returns how many actions that are.
+// Puts a VALIDATE at the beginning of body and epilogue, and marks a random part of the actions behind it to be left
+// out unless the norm was too large. Returns the number of marked actions.
 int LeaveOut(uint64_t seed, Program* program) {
   Segment& segment = *program->add_segments();
   segment.set_name("validate");

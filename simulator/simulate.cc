@@ -36,7 +36,7 @@
 namespace weft::sim {
 namespace {
 
-// By segment, microbatches that a forward on it is for: its shapes are those of so many.
+// For each segment, the number of microbatches that a forward on it computes at once; its shapes are for that many.
 std::vector<int32_t> SegmentWidths(const Program& program) {
   std::vector<int32_t> widths(program.segments_size(), 1);
   for (const Template& t : program.templates()) {
@@ -50,7 +50,7 @@ std::vector<int32_t> SegmentWidths(const Program& program) {
   return widths;
 }
 
-// By segment, its first step on the compute stream.
+// For each segment, its first step on the compute stream.
 std::vector<int> FirstComputeSteps(const Program& program) {
   std::vector<int> first(program.segments_size(), 0);
   for (int i = 0; i < program.segments_size(); ++i) {
@@ -60,7 +60,7 @@ std::vector<int> FirstComputeSteps(const Program& program) {
   return first;
 }
 
-// A unit cost is of one microbatch on one whole rank; a stage is a part of that.
+// A unit cost is for one microbatch on one whole rank; a stage costs a part of that.
 Time OfOneStage(Time cost, int64_t ranks, int64_t stages) {
   if (stages <= 0 || ranks == stages) return cost;
   const __int128 scaled = (static_cast<__int128>(cost.ps) * ranks + stages - 1) / stages;
@@ -79,7 +79,7 @@ CostOptions OfOneStage(CostOptions options, const Program& program) {
   return options;
 }
 
-// By kind of devices, the cluster as if it had only those.
+// For each kind of devices, the cluster as if it had only that kind.
 std::vector<Cluster> ClustersOf(const DeviceClasses& devices, const Cluster& cluster) {
   std::vector<Cluster> clusters(devices.kinds.size(), cluster);
   for (size_t kind = 0; kind < clusters.size(); ++kind) *clusters[kind].mutable_device() = *devices.kinds[kind];
@@ -92,7 +92,7 @@ std::vector<int64_t> NodesOf(const RankPlacement& placement) {
   return nodes;
 }
 
-// The cost "unit" is of schedules, without launches.
+// The cost "unit" is for schedules and has no launches.
 std::vector<bool> JoinsOnDevices(const RuntimeSteps& steps, const DeviceClasses& devices, const std::string& cost) {
   std::vector<bool> joins;
   for (const Device* device : devices.kinds) joins.push_back(KnowsDevice(cost) && steps.Joins(*device));
@@ -105,7 +105,8 @@ std::vector<int64_t> ArenasOf(const Program& program) {
   return arenas;
 }
 
-// By template of the view, what is known of the program's; one of these may have several views, of several devices.
+// Returns the values of the program's templates for each template of the view. A template of the program may have
+// several views, for several devices.
 std::vector<int64_t> OfView(const ProgramView& view, const std::vector<int64_t>& of_templates) {
   absl::flat_hash_map<const Template*, int64_t> of;
   for (int t = 0; t < view.program->templates_size(); ++t) of[&view.program->templates(t)] = of_templates[t];
@@ -114,7 +115,7 @@ std::vector<int64_t> OfView(const ProgramView& view, const std::vector<int64_t>&
   return all;
 }
 
-// `program` is `planned`, or that as a framework runs it.
+// `program` is `planned`, or `planned` as a framework runs it.
 absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Program& planned, const Cluster& cluster,
                                           const SimulateOptions& options) {
   WEFT_ASSIGN_OR_RETURN(const CostModelEntry* cost, FindCostModel(options.cost));
@@ -174,7 +175,7 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Program&
   if (options.fold && !slots_limit && !options.jitter.any()) folded = FoldRanks(view, *network, all);
   const auto run = [&](const EngineOptions& engine_options) {
     absl::StatusOr<EngineResult> result = RunEngine(view, folded ? *folded : all, *network, engine_options);
-    // An error names ranks as it would without folding.
+    // Run again without folding, so that the error names ranks as if there were no folding.
     if (!result.ok() && folded) result = RunEngine(view, all, *network, engine_options);
     return result;
   };
@@ -199,7 +200,7 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Program&
   WEFT_ASSIGN_OR_RETURN(const EngineResult steady, run(engine_options));
 
   Simulation simulation;
-  // What costs vary from run to run is not bounded by what they are otherwise.
+  // Costs that vary from run to run are not bounded by the costs without jitter.
   const LowerBounds bounds = options.jitter.any() ? LowerBounds() : BoundsOf(view, cluster, placement, options.network);
   simulation.report = MakeReport(view, cluster, placement, devices, isolated, steady, bounds);
   const LeastRoom least = FindLeastRoom(
@@ -210,7 +211,7 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Program&
   simulation.report.set_simulated_ranks(static_cast<int64_t>(folded ? folded->ranks.size() : all.ranks.size()));
   simulation.report.set_network(options.network);
   simulation.report.set_cost(options.cost);
-  // Its times are not the devices', so no part of their peaks.
+  // The times of such a cost are not the devices' times, so no fraction of the devices' peaks follows from them.
   if (!KnowsDevice(options.cost)) {
     simulation.report.clear_mfu();
     simulation.report.clear_mfu_causal();

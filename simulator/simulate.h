@@ -18,47 +18,48 @@
 namespace weft::sim {
 
 struct SimulateOptions {
-  // Names from the registries; an unknown one is NotFound, listing those known.
+  // Names from the registries. An unknown name is NotFound; the error lists the known names.
   std::string cost = "roofline";
   std::string network = "analytic";
   CostOptions cost_options = {};
-  // Keep the trace of `trace_repetitions` repetitions.
+  // Return the trace of `trace_repetitions` repetitions.
   bool trace = false;
   int trace_repetitions = 1;
-  // Find the critical path of the isolated repetition: critical_kinds and critical_actions of the report. It keeps
-  // every step, so ResourceExhausted as for a trace of one repetition.
+  // Find the critical path of the isolated repetition: critical_kinds and critical_actions of the report. This keeps
+  // every step, so it is ResourceExhausted if a trace of one repetition would be.
   bool explain = false;
-  // Of a post-validated program (rule P15): cost the run in which every verdict is that the norm was too large, instead
-  // of the one in which none is.
+  // For a post-validated program (rule P15): cost the run in which every verdict is that the norm was too large,
+  // instead of the run in which none is.
   bool exceeded = false;
-  // Predicts the run of a framework (docs/runtimes.md); null: that of weft's own executor. Valid, and complete: what
-  // its `base` says is in it. Not with the cost "unit", which knows no kernels.
+  // Predict the run of this framework (docs/runtimes.md); null = of weft's own executor. It must be valid, and
+  // complete: it must include what its `base` says. Not with the cost "unit", which knows no kernels.
   const Runtime* runtime = nullptr;
-  // Simulate one rank for all that behave like it, where there are such (fold.h). Changes nothing but the time it
-  // takes, and the report's simulated_ranks.
+  // Simulate one rank for all ranks that behave like it, if there are any (fold.h). This changes only the time that the
+  // simulation takes, and the report's simulated_ranks.
   bool fold = true;
-  // Of more than 0 runs, drawn from `seed`, the cluster's noise is told too (docs/simulator.md, "Noise").
+  // If not 0, also simulate this many runs with the cluster's noise, drawn from `seed` (docs/simulator.md, "Noise").
   int64_t runs = 0;
   int64_t seed = 1;
-  // Of one run of many: what its compute steps cost more or less. No two ranks are alike then.
+  // Jitter of the compute steps in one run of many. With jitter no two ranks are alike.
   Jitter jitter = {};
 };
 
 struct Simulation {
   SimulationReport report;
-  // The rank that the report's device_bytes and capacity_bytes are of.
+  // The rank that device_bytes and capacity_bytes of the report belong to.
   int64_t tightest_rank = 0;
-  // What was costed, where that is not the program as it is: the one that the trace is of.
+  // The program that was costed and traced, if it is not the given one.
   std::optional<Program> as_run;
   std::optional<Trace> trace;
 };
 
-// `program` must have passed VerifyProgram. InvalidArgument if the cluster has fewer devices than the program ranks.
+// `program` must have passed VerifyProgram. InvalidArgument if the cluster has fewer devices than the program has
+// ranks.
 absl::StatusOr<Simulation> Simulate(const Program& program, const Cluster& cluster, const SimulateOptions& options);
 
-// FailedPrecondition, naming what is missing, if a ratio of the report has no denominator, and so is 0 without being
-// that: no step takes any time, or no device has a peak for the program's compute type. With the cost "unit", whose
-// times are not the devices', there may be no MFU.
+// Returns FailedPrecondition, naming what is missing, if a ratio of the report is 0 only because it has no denominator:
+// no step takes any time, or no device has a peak for the program's compute type. With the cost "unit", whose times are
+// not the devices' times, MFU may be missing.
 absl::Status CheckRatios(const Program& program, const SimulationReport& report);
 
 }  // namespace weft::sim

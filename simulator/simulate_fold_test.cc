@@ -1,5 +1,5 @@
-// Simulations with and without folding print the same report and the same trace, on clusters as they are described:
-// alike, with slow and other devices, with slow interfaces, placed in several ways, under load.
+// Simulations with and without folding give the same report and the same trace. Clusters are alike, or have slow or
+// other devices, slow interfaces, several placements, or load.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -81,7 +81,7 @@ Program TestProgram(uint64_t seed) {
   return program;
 }
 
-// The simulation with folding, which without it is the same but for how many ranks are simulated.
+// Simulates with folding. Expects the same result without folding, except for the number of simulated ranks.
 absl::StatusOr<Simulation> ExpectSameUnfolded(const Program& program, const Cluster& cluster,
                                               const std::string& network) {
   SimulateOptions options = {.network = network, .trace = true};
@@ -100,7 +100,7 @@ absl::StatusOr<Simulation> ExpectSameUnfolded(const Program& program, const Clus
 }
 
 TEST(SimulateFolded, ReportsAndTracesAreTheSame) {
-  // By variant: simulations of which some ranks were left out.
+  // Number of simulations in which some ranks were left out, by variant.
   std::map<std::string, int> folded;
   for (const auto& [name, text] : Variants()) {
     Cluster cluster = BaseCluster();
@@ -123,7 +123,7 @@ TEST(SimulateFolded, ReportsAndTracesAreTheSame) {
   }
 }
 
-// A sum of elements over x behind the steps of a segment that has no values yet.
+// Appends a sum of elements over x to a segment that has no values yet.
 void AddSumOverX(Segment& segment, int64_t elements) {
   segment.add_values()->set_dtype(BF16);
   segment.mutable_values(0)->add_shape(elements);
@@ -137,8 +137,8 @@ void AddSumOverX(Segment& segment, int64_t elements) {
   sum.mutable_collective()->set_algorithm("ring");
 }
 
-// 4 stages x 8 replicas x 4, with the two innermost axes in the order given: transfers between stages, gradients summed
-// over replicas, and a sum over x in every step.
+// 4 stages x 8 replicas x 4 ranks on x; `axes` has the axes innermost first. It has transfers between stages, sums of
+// gradients over replicas, and a sum over x in every segment.
 Program TrainingProgram(const std::vector<std::string>& axes) {
   Program program = GPipeProgram(/*ranks=*/4, /*microbatches=*/3, /*bytes=*/5'000'000);
   program.mutable_precision()->set_compute(BF16);
@@ -158,8 +158,8 @@ Program TrainingProgram(const std::vector<std::string>& axes) {
   return program;
 }
 
-// Folding of flows on every fabric, with everything in flight on it: exact where links are shared by many and by unlike
-// things, and worth it where the machine is regular. Nodes hold 4 ranks, 32 nodes in all.
+// Folding of flows on every fabric, with everything in flight on it. It is exact if many unlike flows share links, and
+// leaves out at least half of the ranks if the machine is regular. Nodes hold 4 ranks; there are 32 nodes.
 TEST(SimulateFolded, FlowsOnEveryFabric) {
   const std::map<std::string, std::string> fabrics = {
       {"non blocking", ""},
@@ -198,7 +198,7 @@ TEST(SimulateFolded, FlowsOnEveryFabric) {
   }
 }
 
-// One slow device of many makes its step slower by what its own steps take longer.
+// One slow device of many makes the repetition longer by the extra time of its own steps.
 TEST(SimulateFolded, ASlowDeviceHoldsItsPipelineUp) {
   const Program program = GPipeProgram(/*ranks=*/1, /*microbatches=*/2, /*bytes=*/100);
   Program replicated = program;
@@ -218,7 +218,7 @@ TEST(SimulateFolded, ASlowDeviceHoldsItsPipelineUp) {
   EXPECT_DOUBLE_EQ(simulation->report.makespan_seconds(), 12e-6);
 }
 
-// The device with the least room decides.
+// The device with the least memory left decides.
 TEST(SimulateFolded, EveryDeviceMustHaveRoom) {
   Program program = GPipeProgram(/*ranks=*/2, /*microbatches=*/2, /*bytes=*/100);
   program.mutable_templates(0)->set_device_arena_bytes(60000);
@@ -242,7 +242,8 @@ TEST(SimulateFolded, EveryDeviceMustHaveRoom) {
   EXPECT_TRUE(simulation->report.fits());
 }
 
-// What a framework takes besides counts for the rank that it is of: without it, the smaller device is the tightest.
+// Memory that a framework takes in addition counts for the rank that it belongs to. Without it, the smaller device is
+// the tightest.
 TEST(SimulateFolded, WhatARuntimeTakesBesidesCountsWhereItIs) {
   Program program = GPipeProgram(/*ranks=*/2, /*microbatches=*/2, /*bytes=*/100);
   program.mutable_templates(0)->set_device_arena_bytes(30000);
@@ -253,7 +254,7 @@ TEST(SimulateFolded, WhatARuntimeTakesBesidesCountsWhereItIs) {
   old->add_devices(1);
   *old->mutable_device() = cluster.device();
   old->mutable_device()->set_memory_bytes(105000);
-  // A persistent buffer of the first stage is rounded up.
+  // The first stage has one more persistent buffer, which is rounded up.
   Buffer* buffer = program.mutable_templates(0)->add_buffers();
   buffer->set_persistent(true);
   buffer->set_place(DEVICE);
@@ -270,12 +271,12 @@ TEST(SimulateFolded, WhatARuntimeTakesBesidesCountsWhereItIs) {
   simulation = Simulate(program, cluster, {.runtime = &runtime});
   ASSERT_TRUE(simulation.ok()) << simulation.status();
   EXPECT_EQ(simulation->tightest_rank, 0);
-  // The program has buffers of 1000, 100 and 100 bytes of its own.
+  // The program's own buffers are of 1000, 100 and 100 bytes.
   EXPECT_EQ(simulation->report.device_bytes(), 30000 + 59999 + 59000 + 2 * 59900 + 10);
   EXPECT_EQ(simulation->report.capacity_bytes(), 100000);
 }
 
-// What collectives take is told: 100 multiprocessors, 20 for each.
+// The cluster states what collectives take: 20 of 100 multiprocessors each.
 TEST(SimulateFolded, SlowedByCollectives) {
   Program program = GPipeProgram(/*ranks=*/1, /*microbatches=*/1, /*bytes=*/100);
   program.mutable_mesh()->mutable_axes(0)->set_name("x");
@@ -288,7 +289,7 @@ TEST(SimulateFolded, SlowedByCollectives) {
   work.mutable_work()->set_flops(100'000'000'000'000);
   const auto simulation = Simulate(program, BaseCluster(), {.network = "analytic"});
   ASSERT_TRUE(simulation.ok()) << simulation.status();
-  // 1 s alone, 1.25 s beside the sum, which takes longer.
+  // 1 s alone, 1.25 s beside the sum, which takes longer than that.
   EXPECT_NEAR(simulation->report.per_rank(0).slowed_seconds(), 0.25, 1e-6);
   EXPECT_EQ(simulation->report.simulated_ranks(), 1);
 }

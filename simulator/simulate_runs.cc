@@ -17,7 +17,7 @@ absl::StatusOr<NoiseReport> SimulateRuns(const Program& program, const Cluster& 
                                                    "; nearest valid: ", options.runs < 1 ? 1 : kMostRuns));
   }
   WEFT_RETURN_IF_ERROR(CheckNoise(cluster));
-  // What is printed of a single run is of no use here.
+  // Trace, critical path and other output of a single run are not needed here.
   SimulateOptions own;
   own.cost = options.cost;
   own.network = options.network;

@@ -1,4 +1,4 @@
-// Many runs of a program on a machine whose runs differ (Cluster.noise).
+// Simulates many runs of a program on a machine whose runs differ (Cluster.noise).
 #ifndef WEFT_SIMULATOR_SIMULATE_RUNS_H_
 #define WEFT_SIMULATOR_SIMULATE_RUNS_H_
 
@@ -13,8 +13,8 @@
 
 namespace weft::sim {
 
-// `options.runs` of them, at least 1. InvalidArgument, naming the field, if there are too many or the cluster does not
-// say how runs differ. `on_run`, if set, is called with the number of each run, from 1, before it.
+// Simulates `options.runs` runs, at least 1. InvalidArgument, naming the field, if there are too many or the cluster
+// does not say how runs differ. If `on_run` is set, it is called before each run with the number of the run, from 1.
 absl::StatusOr<NoiseReport> SimulateRuns(const Program& program, const Cluster& cluster, const SimulateOptions& options,
                                          const std::function<void(int64_t)>& on_run = nullptr);
 

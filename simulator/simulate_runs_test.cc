@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Every repetition `ranks` ranks compute for a millisecond each, then sum 1 MB, and only then go on.
+// In every repetition each of `ranks` ranks computes for a millisecond. Then they sum 1 MB, and only then continue.
 Program ComputeAndSum(int ranks) {
   Program program;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
@@ -55,7 +55,7 @@ Program ComputeAndSum(int ranks) {
   return program;
 }
 
-// A node for each rank.
+// A cluster with one device per node.
 Cluster Nodes(int nodes) {
   Cluster cluster;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
@@ -90,7 +90,7 @@ SimulationReport Report(const Program& program, const Cluster& cluster, int64_t 
 constexpr double kCompute = 1e-3;
 
 TEST(SimulateRuns, WithoutDeviationsAllRunsAreThePlainOne) {
-  // All nodes are slow in every run, but none by anything.
+  // All nodes are stragglers in every run, but with a slowdown of 1.
   Cluster cluster = Nodes(4);
   cluster.mutable_noise()->set_straggler_probability(1);
   cluster.mutable_noise()->set_straggler_slowdown(1);
@@ -115,7 +115,7 @@ TEST(SimulateRuns, IfAllNodesStraggleComputationTakesThatMuchLonger) {
   EXPECT_EQ(report.noise().p10(), report.noise().p90());
 }
 
-// The slowest of n nodes is slow in 1 - (1 - p)^n of the runs, and all wait for it.
+// At least one of n nodes is slow in 1 - (1 - p)^n of the runs, and all others wait for it.
 TEST(SimulateRuns, OneStragglerHoldsUpAll) {
   Cluster cluster = Nodes(4);
   cluster.mutable_noise()->set_straggler_probability(0.1);
@@ -139,11 +139,11 @@ TEST(SimulateRuns, SlowInterfacesSlowWhatPassesThem) {
   EXPECT_NEAR(report.noise().p50(), kCompute + 4 * sum, 1e-11);
 }
 
-// The mean of the greatest of n normal deviates.
-// Source: Harter, "Expected values of normal order statistics", Biometrika 48, 1961, table 1.
+// (n, mean of the greatest of n normal deviates). Source: Harter, "Expected values of normal order statistics",
+// Biometrika 48, 1961, table 1.
 constexpr double kGreatest[][2] = {{2, 0.56419}, {4, 1.02938}, {8, 1.42360}, {16, 1.76599}};
 
-// Steps vary by s, and an iteration takes as long as the greatest of its ranks: the more ranks, the longer.
+// Steps vary, and an iteration takes as long as the slowest rank: the more ranks, the longer.
 TEST(SimulateRuns, TheSlowestOfManyRanksIsSlower) {
   constexpr double kDeviation = 0.05;
   for (const auto& [ranks, expected] : kGreatest) {
@@ -151,14 +151,14 @@ TEST(SimulateRuns, TheSlowestOfManyRanksIsSlower) {
     cluster.mutable_noise()->set_step_deviation(kDeviation);
     const SimulationReport report = Report(ComputeAndSum(static_cast<int>(ranks)), cluster, 100);
     const double greatest = (report.noise().mean() - report.iteration_seconds()) / kCompute / kDeviation;
-    // Means of 8 iterations in 100 runs, each with a deviation of at most 0.83.
+    // Each run is the mean of 8 iterations, and there are 100 runs. Each iteration has a deviation of at most 0.83.
     EXPECT_NEAR(greatest, expected, 5 * 0.83 / std::sqrt(800.0)) << ranks;
     EXPECT_LT(report.noise().p10(), report.noise().p50());
     EXPECT_LT(report.noise().p50(), report.noise().p90());
   }
 }
 
-// The same with devices that are faster or slower for a whole run. Time is 1 / speed, so a little longer still.
+// The same with devices that are faster or slower for a whole run. Time is 1 / speed, so the mean is a little longer.
 TEST(SimulateRuns, TheSlowestOfManyDevicesIsSlower) {
   constexpr double kDeviation = 0.02;
   for (const auto& [ranks, expected] : kGreatest) {
@@ -181,7 +181,7 @@ TEST(SimulateRuns, TheSameSeedGivesTheSameBytes) {
   const std::string bytes = Report(ComputeAndSum(4), cluster, 10, 7).SerializeAsString();
   EXPECT_EQ(bytes, Report(ComputeAndSum(4), cluster, 10, 7).SerializeAsString());
   EXPECT_NE(bytes, Report(ComputeAndSum(4), cluster, 10, 8).SerializeAsString());
-  // All but the noise is the plain machine's.
+  // Apart from the noise, the report is the same as without runs.
   SimulationReport report = Report(ComputeAndSum(4), cluster, 10, 7);
   report.clear_noise();
   EXPECT_EQ(report.SerializeAsString(), Report(ComputeAndSum(4), cluster, 0).SerializeAsString());
@@ -197,7 +197,7 @@ TEST(SimulateRuns, EveryRunIsTold) {
   const absl::StatusOr<NoiseReport> told_of = SimulateRuns(ComputeAndSum(2), cluster, options, on_run);
   ASSERT_TRUE(told_of.ok()) << told_of.status();
   EXPECT_THAT(told, testing::ElementsAre(1, 2, 3));
-  // It changes nothing.
+  // The callback does not change the result.
   EXPECT_EQ(told_of->SerializeAsString(), SimulateRuns(ComputeAndSum(2), cluster, options)->SerializeAsString());
 }
 

@@ -34,7 +34,7 @@ Cluster TestCluster() {
   return cluster;
 }
 
-// Adds what figures are made of besides time.
+// A GPipe program with everything, besides times, that the report's figures need.
 Program TestProgram(int ranks, int microbatches) {
   Program program = GPipeProgram(ranks, microbatches, 100);
   program.set_runtime("weft");
@@ -96,8 +96,8 @@ TEST(Simulate, FiguresFollowTheirEquations) {
   EXPECT_EQ(report.tokens_per_step(), 40);
   EXPECT_DOUBLE_EQ(report.tokens_per_second(), 40 / seconds);
   EXPECT_DOUBLE_EQ(report.tokens_per_second_per_device(), 20 / seconds);
-  // Per rank 4 forwards, 4 backwards and 8 ends of transfers; one repetition alone, then as many as it takes to see
-  // two equal differences, of which the fourth may have begun.
+  // A rank has 4 forwards, 4 backwards and 8 ends of transfers. First comes one repetition alone, then as many as it
+  // takes to see two equal differences; a further repetition may have begun by then.
   EXPECT_GE(report.simulated_steps(), 4 * 2 * 16);
   const SimulationReport costed = Report(program, TestCluster(), {.cost = "roofline", .network = "none"});
   const double peak_flops = 2 * 1e12 * costed.iteration_seconds();
@@ -106,7 +106,7 @@ TEST(Simulate, FiguresFollowTheirEquations) {
   EXPECT_DOUBLE_EQ(costed.hfu(), 4e6 / peak_flops);
 }
 
-// What is done again where the norm was too large (P15) is work only where it is done.
+// Actions that are done again if the norm was too large (P15) count as work only if they are run.
 TEST(Simulate, FlopsAreThoseThatAreRun) {
   Program program = TestProgram(2, 4);
   for (Segment& segment : *program.mutable_segments()) SetFlops(segment, 250'000);
@@ -134,7 +134,7 @@ TEST(Simulate, FlopsAreThoseThatAreRun) {
 TEST(Simulate, Memory) {
   const Program program = TestProgram(2, 4);
   const SimulationReport report = Report(program, TestCluster(), {.cost = "unit", .network = "none"});
-  // Rank 0: parameters 1000, 4 saved, 4 sent (persistent here), 4 received.
+  // Rank 0: parameters of 1000 bytes; 4 saved, 4 sent (persistent here) and 4 received buffers of 100 bytes.
   EXPECT_EQ(report.planned_bytes(), 1000 + 12 * 100);
   EXPECT_EQ(report.device_bytes(), report.planned_bytes() + 500);
   EXPECT_EQ(report.capacity_bytes(), 10000);
@@ -186,7 +186,7 @@ TEST(Simulate, RefusesToDivideByNothing) {
   const absl::Status no_peak = CheckRatios(program, Report(program, cluster, options));
   EXPECT_EQ(no_peak.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(no_peak.message()), HasSubstr("'test' states no peak of its devices for FP16"));
-  // Times that are not the devices' have no MFU, whatever their peak.
+  // The times of the cost "unit" are not the devices' times, so there is no MFU, whatever the peak.
   program.mutable_precision()->set_compute(BF16);
   EXPECT_GT(Report(program, cluster, options).mfu(), 0);
   const SimulationReport unit = Report(program, cluster, {.cost = "unit", .network = "none"});
@@ -287,7 +287,7 @@ TEST(Simulate, RefusesTracesThatNobodyCouldKeep) {
   options.trace_repetitions = 1'000'000;
   const auto simulation = Simulate(TestProgram(2, 4), TestCluster(), options);
   EXPECT_EQ(simulation.status().code(), absl::StatusCode::kResourceExhausted);
-  // 4 forwards, 4 backwards and 8 transfers on either side.
+  // Each side has 4 forwards, 4 backwards and 8 transfers.
   EXPECT_THAT(std::string(simulation.status().message()),
               AllOf(HasSubstr("a trace of 1000000 repetitions over 2 ranks has more than 16777216 steps"),
                     HasSubstr("nearest valid: 524288")));
@@ -337,13 +337,13 @@ TEST(Simulate, UnitTimesAndPeakActivations) {
   SimulateOptions options = {.cost = "unit", .network = "none"};
   options.cost_options = {.unit_forward = {2'000'000}, .unit_backward = {3'000'000}};
   const SimulationReport report = Report(TestProgram(2, 4), TestCluster(), options);
-  // GPipe: (4 + 2 - 1) * (2 + 3), all microbatches are kept.
+  // GPipe takes (4 + 2 - 1) * (2 + 3) and keeps all microbatches.
   EXPECT_DOUBLE_EQ(report.makespan_seconds(), 25e-6);
   for (const RankReport& rank : report.per_rank()) EXPECT_EQ(rank.peak_activations(), 4);
 }
 
 TEST(Simulate, UnitTimesAreOfAWholeRank) {
-  // Two stages on each of two ranks: an action is half of a rank's work, what it holds half of a rank's activations.
+  // Two stages on each of two ranks: an action is half of a rank's work and holds half of a rank's activations.
   Program program = TestProgram(2, 4);
   program.set_stages(4);
   SimulateOptions options = {.cost = "unit", .network = "none"};
@@ -359,7 +359,7 @@ TEST(Simulate, UnitTimesAreOfAWholeRank) {
   EXPECT_DOUBLE_EQ(Report(program, TestCluster(), options).makespan_seconds(), 10e-6);
 }
 
-// The weights of every forward are gathered over z, its output is summed over x.
+// In every forward the weights are gathered over z, and the output is summed over x.
 Program TensorProgram() {
   Program program = TestProgram(2, 4);
   for (const char* axis : {"x", "z"}) {
@@ -395,12 +395,12 @@ TEST(Simulate, CollectivesOfSegments) {
   Cluster cluster = TestCluster();
   cluster.set_devices_per_node(8);
   const SimulationReport free = Report(TensorProgram(), cluster, {.cost = "unit", .network = "none"});
-  // The first compute step has the unit cost, whatever stands before it.
+  // The first compute step has the unit cost, whatever steps come before it.
   EXPECT_DOUBLE_EQ(free.makespan_seconds(), 15e-6);
   const SimulationReport report = Report(TensorProgram(), cluster, {.cost = "unit"});
   EXPECT_EQ(report.ranks(), 8);
-  // Rank 0 begins with a gather, 200 bytes at 1 GB/s; each of its sums, 2 messages of 200 bytes, comes behind the
-  // forward, and the next gather with it.
+  // Rank 0 begins with a gather of 200 bytes at 1 GB/s. Each of its sums, 2 messages of 200 bytes, follows a forward
+  // and runs beside the next gather.
   double gathered = 0, tensor = 0;
   for (const IdleCause& cause : report.per_rank(0).idle_causes()) {
     if (cause.cause() == "waiting for gathered weights") gathered += cause.seconds();
@@ -408,7 +408,8 @@ TEST(Simulate, CollectivesOfSegments) {
   }
   EXPECT_GT(gathered, 0.2e-6 - 1e-12);
   EXPECT_LT(tensor, 4 * 0.4e-6);
-  // In one repetition: four microbatches, of a gather half of 400 bytes, of a sum all; messages between stages.
+  // Bytes of one repetition with four microbatches: half of the 400 bytes of each gather, all 400 of each sum, and the
+  // messages between stages.
   ASSERT_EQ(report.per_rank(0).sent_size(), 3);
   EXPECT_EQ(report.per_rank(0).sent(0).purpose(), "gather_weights");
   EXPECT_EQ(report.per_rank(0).sent(0).bytes(), 4 * 200);
@@ -419,7 +420,7 @@ TEST(Simulate, CollectivesOfSegments) {
   ASSERT_EQ(report.sent_size(), 3);
   EXPECT_EQ(report.sent(1).bytes(), 8 * 4 * 400);
   EXPECT_THAT(ReportToText(report), HasSubstr("gather_weights         800 B\n"));
-  // The first run is of 8 ranks with 4 x (3 + 1) steps of segments and 4 x 2 transfers.
+  // The first run has 8 ranks with 4 x (3 + 1) steps of segments and 4 x 2 transfers each.
   EXPECT_GT(report.simulated_steps(), 3 * 8 * (4 * 4 + 4 * 2));
 }
 

@@ -21,7 +21,7 @@ namespace {
 constexpr double kLeastFactor = 0.01;
 constexpr double kMostFactor = 100;
 
-// Figures of one change, as far as the cluster states them.
+// Figures that one change multiplies, with their setters; only figures that the cluster states.
 using Figures = std::vector<std::pair<double, std::function<void(double)>>>;
 
 template <typename Message>
@@ -39,7 +39,7 @@ void AddLatency(Link* link, Figures& figures) {
   AddFigure(link, &Link::overhead_seconds, &Link::set_overhead_seconds, figures);
 }
 
-// Parts that are not there are left so.
+// Parts that the cluster does not have stay absent.
 void NicFigures(Cluster& cluster, Figures& figures) {
   if (cluster.has_inter_node()) AddBandwidth(cluster.mutable_inter_node(), figures);
 }
@@ -116,9 +116,9 @@ void LaunchFigures(Cluster& cluster, Figures& figures) {
 struct Entry {
   absl::string_view name;
   void (*figures)(Cluster&, Figures&);
-  // What has to be stated.
+  // The figure that the cluster must state.
   absl::string_view field;
-  // Whether links between devices ask for it, and whether what a device does by itself asks for it.
+  // True if times of links between devices depend on the figure; true if times of a device by itself do.
   bool network;
   bool device;
 };
@@ -215,8 +215,8 @@ absl::Status CheckWhatIf(const WhatIfChanges& changes, const SimulateOptions& op
 
 namespace {
 
-// Of figures that one kind of clusters has to tell: "agnostic" gives all ranks one link, that of one node or that
-// between several.
+// Checks changes that only one kind of cluster uses: "agnostic" gives all ranks one link, the one inside a node if
+// there is one node, else the one between nodes.
 absl::Status CheckAsked(const WhatIfChanges& changes, const Cluster& cluster, absl::string_view network) {
   if (network != "agnostic") return absl::OkStatus();
   const absl::string_view unasked = cluster.nodes() > 1 ? "intra" : "nic";

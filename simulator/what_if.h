@@ -1,4 +1,4 @@
-// What would a run gain if a part of the machine were faster: the same program, simulated again on a changed cluster.
+// Simulates the same program again on a cluster with a faster part, to find the gain of a faster part.
 //
 //   change     multiplies                                                           faster with
 //   nic        inter_node.bytes_per_second                                          more
@@ -9,11 +9,11 @@
 //   compute    peaks of devices                                                     more
 //   launch     launch_seconds of devices                                            less
 //
-// All kinds of devices change (OtherDevices too; their speeds are relative, so they follow). What is stated as a
-// fraction (efficiencies, tiles, oversubscription, slow interfaces) stays one, so it follows. Measured rates of kernels
-// follow term by term: flops_per_second with compute, bytes_per_second with memory, overhead_seconds with launch. The
-// lower edges of tables stay, and so does what a collective takes from computation beside it. The program stays: a plan
-// that was chosen for the machine is not chosen again.
+// All kinds of devices change, OtherDevices too; their speeds are relative, so they follow. Figures that are stated as
+// fractions (efficiencies, tiles, oversubscription, slow interfaces) stay, so what they apply to follows. Measured
+// rates of kernels follow term by term: flops_per_second with compute, bytes_per_second with memory, overhead_seconds
+// with launch. The lower edges of tables stay, and so does what a collective takes from computation beside it. The
+// program stays too: a plan that was chosen for the machine is not chosen again.
 #ifndef WEFT_SIMULATOR_WHAT_IF_H_
 #define WEFT_SIMULATOR_WHAT_IF_H_
 
@@ -36,28 +36,30 @@ struct WhatIfChange {
   // One of WhatIfNames().
   std::string name;
   double factor = 1;
-  // As given, e.g. "nic=2x".
+  // The change as it was given, e.g. "nic=2x".
   std::string text;
 };
 
-// Changes at the same time.
+// Changes that apply at the same time.
 using WhatIfChanges = std::vector<WhatIfChange>;
 
 std::vector<std::string> WhatIfNames();
 
-// "nic=2x,compute=1.2x": names, each once, with factors from 0.01 to 100; the x may be left out.
+// Parses changes such as "nic=2x,compute=1.2x". Each name may occur once, factors are from 0.01 to 100, and the x may
+// be left out.
 absl::StatusOr<WhatIfChanges> ParseWhatIf(absl::string_view text);
 
-// InvalidArgument, naming the change, if the models do not ask for what it changes: computation with cost "unit", links
-// with network "none", latencies with network "nccl", which has its own.
+// Returns InvalidArgument, naming the change, if the models do not use what it changes: computation with cost "unit",
+// links with network "none", latencies with network "nccl", which has its own.
 absl::Status CheckWhatIf(const WhatIfChanges& changes, const SimulateOptions& options);
 
-// The cluster with all of `changes`. FailedPrecondition, naming the figure, if it states none that a change is of.
+// Returns the cluster with all of `changes`. FailedPrecondition, naming the figure, if the cluster states no figure
+// that a change multiplies.
 absl::StatusOr<Cluster> ChangedCluster(const Cluster& cluster, const WhatIfChanges& changes);
 
-// Adds a row to report->what_if for each of `what_if`; before one of several changes a row for each of these alone.
-// What has a row gets no second one. InvalidArgument as CheckWhatIf, and if network "agnostic" does not ask for a
-// figure of such a cluster. `report` is that of the program on the cluster, with the same options.
+// Adds a row to report->what_if for each element of `what_if`. If an element has several changes, a row for each of
+// them alone comes first. No row is added twice. InvalidArgument as in CheckWhatIf, and if network "agnostic" does not
+// use a figure on such a cluster. `report` must be the report of the program on the cluster, with the same options.
 absl::Status AddWhatIfs(const Program& program, const Cluster& cluster, const SimulateOptions& options,
                         absl::Span<const WhatIfChanges> what_if, SimulationReport* report);
 

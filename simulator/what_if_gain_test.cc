@@ -1,12 +1,13 @@
-// No part of a machine that becomes faster makes a run slower, where the order of work does not depend on time: random
-// programs of fixed order on random machines, every change on every network. Each step then takes at most as long as
-// before, and what starts after what it waits for starts no later.
+// If a part of a machine becomes faster, no run becomes slower, provided that the order of work does not depend on
+// time: random programs of fixed order on random machines, every change on every network. Each step then takes at most
+// as long as before, and a step that starts once its waits are over starts no later.
 //
-// Not so, and not tested to be: compute that is chosen at run time (P6) or waits for shared slots (P3), where less time
-// for one may bring another order; collectives that slow computation beside them down (load), where another one may now
-// be beside. Flows share links: if one is faster, another may meet traffic that it would have missed; with "nccl",
-// whose library chooses by what links would carry alone, a faster link may bring a choice that is worse where links are
-// shared. There nothing forbids a loss; of these programs none has one.
+// The tests leave out cases where a run may become slower:
+//   - compute that is chosen at run time (P6) or waits for shared slots (P3): less time may bring another order;
+//   - collectives that slow down computation beside them (load): another collective may now run beside it.
+// Two networks may lose too, so only the size of their losses is tested. Flows share links: if one is faster, another
+// may meet traffic that it would have missed. "nccl" chooses by what links would carry alone, so a faster link may
+// bring a choice that is worse where links are shared.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -44,7 +45,7 @@ Case CaseOf(uint64_t seed) {
 }
 
 TEST(WhatIfGain, WhatIsFasterIsNotSlower) {
-  // By network: changes simulated, those that gained, and those that lost, with the most that was lost.
+  // For each network: changes simulated, changes that gained, changes that lost, and the largest loss.
   struct Count {
     int all = 0, gained = 0, lost = 0;
     double most = 0;
@@ -81,7 +82,7 @@ TEST(WhatIfGain, WhatIsFasterIsNotSlower) {
     EXPECT_GT(count.all, 200) << network;
     EXPECT_GT(count.gained * 5, count.all) << network;
   }
-  // What may lose does so rarely, and little.
+  // Networks that may lose do so rarely and little.
   EXPECT_LT(counts["flow"].lost * 50, counts["flow"].all);
   EXPECT_GT(counts["flow"].most, -0.1);
   EXPECT_LT(counts["nccl"].lost * 50, counts["nccl"].all);

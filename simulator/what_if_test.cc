@@ -50,7 +50,7 @@ TEST(ParseWhatIf, ReadsNamesAndFactors) {
 TEST(ParseWhatIf, RefusesByName) {
   EXPECT_THAT(Refusal("nik=2x"), HasSubstr("unknown what-if 'nik'; nearest: 'nic'; known: compute, host, intra"));
   EXPECT_THAT(Refusal(""), HasSubstr("'' is no change NAME=FACTOR"));
-  // What is known already has no nearest.
+  // A known name has no nearest one.
   EXPECT_EQ(Refusal("nic"), "'nic' is no change NAME=FACTOR, e.g. nic=2x");
   EXPECT_EQ(Refusal("memory"), "'memory' is no change NAME=FACTOR, e.g. memory=2x");
   EXPECT_THAT(Refusal("nik"), HasSubstr("e.g. nic=2x; nearest: 'nic'"));
@@ -147,13 +147,13 @@ TEST(AddWhatIfs, AddsChangesOneByOneAndTogether) {
     EXPECT_GT(row.iteration_seconds(), 0);
     EXPECT_GT(row.gain(), 0) << row.change();
     EXPECT_DOUBLE_EQ(row.gain(), report.iteration_seconds() / row.iteration_seconds() - 1);
-    // What is simulated is the changed cluster.
+    // The row is for the changed cluster.
     const auto alone = Simulate(program, *ChangedCluster(TestCluster(), *ParseWhatIf(row.change())), options);
     ASSERT_TRUE(alone.ok()) << alone.status();
     EXPECT_EQ(alone->report.iteration_seconds(), row.iteration_seconds());
   }
   EXPECT_THAT(changes, ElementsAre("nic=2x", "compute=2x", "nic=2x,compute=2x", "latency=0.5x"));
-  // Everything twice as fast takes half of the time.
+  // Both changes together gain more than each alone, and at most a factor of two.
   EXPECT_GT(report.what_if(2).gain(), report.what_if(0).gain());
   EXPECT_GT(report.what_if(2).gain(), report.what_if(1).gain());
   EXPECT_LE(report.what_if(2).gain(), 1);

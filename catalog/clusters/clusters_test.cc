@@ -1,4 +1,4 @@
-// Every cluster of the catalog parses, is valid, and has all that the simulator asks for.
+// Checks that every cluster of the catalog parses, is valid, and has all fields that the simulator needs.
 #include <cstdlib>
 #include <filesystem>
 #include <set>
@@ -27,7 +27,7 @@ TEST(Clusters, ParseAndValidate) {
     EXPECT_FALSE(cluster->source().empty());
     std::set<DType> peaks;
     for (const Peak& peak : cluster->device().peaks()) peaks.insert(peak.dtype());
-    // NVIDIA's have TF32 since Ampere, as they have bf16; AMD's later.
+    // NVIDIA devices have TF32 since Ampere, as they have bf16; AMD devices have it later.
     const int capability = cluster->device().compute_capability();
     if (capability > 0) {
       EXPECT_EQ(peaks.count(TF32), capability >= 80 ? 1u : 0u);
@@ -36,7 +36,7 @@ TEST(Clusters, ParseAndValidate) {
     // Older devices have no bf16.
     peaks.insert(BF16);
     EXPECT_EQ(peaks, (std::set<DType>{FP64, FP32, BF16, FP16}));
-    // The first row of a table is where sizes begin.
+    // The first row of an efficiency table starts at size 0.
     EXPECT_EQ(cluster->device().matmul_efficiency(0).from(), 0);
     EXPECT_EQ(cluster->device().memory_efficiency(0).from(), 0);
     EXPECT_GT(cluster->host().bytes_per_second(), 0);
@@ -53,19 +53,19 @@ TEST(Clusters, ParseAndValidate) {
     for (const DirectLink& direct : cluster->node_links().direct()) {
       EXPECT_GE(direct.link().bytes_per_second(), cluster->intra_node().bytes_per_second());
     }
-    // Devices of NVIDIA have a compute capability; their switches reduce from that of Hopper on.
+    // NVIDIA devices have a compute capability. NVIDIA switches reduce in the network from Hopper on.
     const bool amd = cluster->device().name().rfind("MI", 0) == 0;
     EXPECT_EQ(cluster->device().compute_capability() > 0, !amd);
     if (cluster->node_links().switch_reduces()) {
       EXPECT_GE(cluster->device().compute_capability(), 90);
     }
-    // A collective takes something, and leaves most to others.
+    // A collective takes some multiprocessors and memory bandwidth, and leaves most of both to other kernels.
     const CommunicationLoad& load = cluster->device().communication_load();
     EXPECT_GT(load.multiprocessors(), 0);
     EXPECT_LE(4 * load.multiprocessors(), cluster->device().tiles().multiprocessors());
     EXPECT_GT(load.memory_bytes_per_second(), 0);
     EXPECT_LE(3 * load.memory_bytes_per_second(), cluster->device().memory_bytes_per_second());
-    // No catalog file is about a job.
+    // A catalog file describes a machine, not a job on it.
     EXPECT_FALSE(cluster->has_placement());
     EXPECT_EQ(cluster->other_devices_size() + cluster->other_interfaces_size(), 0);
   }

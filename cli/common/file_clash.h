@@ -1,4 +1,4 @@
-// Files that a command line names more than once, to be read and to be written.
+// Finds files that a command line names more than once, to be read or to be written.
 #ifndef WEFT_CLI_COMMON_FILE_CLASH_H_
 #define WEFT_CLI_COMMON_FILE_CLASH_H_
 
@@ -10,15 +10,16 @@
 namespace weft {
 
 struct NamedFile {
-  // As in messages: "--trace", "the program".
+  // The name in messages: "--trace", "the program".
   std::string flag;
-  // Empty: not given.
+  // Empty if the flag is not given.
   std::string path;
 };
 
-// UsageError if what is to be written is the same file as what is read, or as another that is written, by whatever
-// names: it would be lost without a word. Pipes and devices hold nothing that could be. Neither is "-" a file, which
-// stands for standard output to many: whoever can write there takes it as that before.
+// Returns a UsageError if a file to be written is also read or is written twice, under whatever names: its content
+// would be lost silently. Pipes and devices may be shared, because they hold nothing that could be lost. A written path
+// "-" is an error too, because many tools take it for standard output; a command that can write there handles "-"
+// before it calls this.
 absl::Status CheckFileClashes(absl::Span<const NamedFile> read, absl::Span<const NamedFile> written);
 
 }  // namespace weft

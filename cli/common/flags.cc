@@ -34,7 +34,7 @@ std::optional<int64_t> ParseThousandths(absl::string_view text) {
   return whole * 1000 + thousandths;
 }
 
-// "1.5" for 1500.
+// Returns "1.5" for 1500.
 std::string ThousandthsText(int64_t value) {
   if (value % 1000 == 0) return absl::StrCat(value / 1000);
   std::string fraction = absl::StrCat(1000 + value % 1000).substr(1);
@@ -42,7 +42,7 @@ std::string ThousandthsText(int64_t value) {
   return absl::StrCat(value / 1000, ".", fraction);
 }
 
-// Of a choice, so that FORWARD_DOUBLING is the one that the proto calls so and the flag forward-doubling.
+// Returns the form in which choices are compared, so that FORWARD_DOUBLING (proto) equals forward-doubling (flag).
 std::string Plain(absl::string_view text) { return absl::AsciiStrToLower(absl::StrReplaceAll(text, {{"_", "-"}})); }
 
 }  // namespace
@@ -250,7 +250,7 @@ std::string Flags::Help() const {
   constexpr size_t kColumn = 34;
   absl::StrAppend(&help, "\nflags:\n");
   for (const auto& [left, right] : rows) {
-    // A wide flag gets a line of its own.
+    // A wide flag gets its own line.
     const bool fits = left.size() + 4 <= kColumn;
     absl::StrAppend(&help, "  ", left, fits ? std::string(kColumn - left.size() - 2, ' ') : "\n",
                     fits ? "" : std::string(kColumn, ' '), right, "\n");

@@ -6,8 +6,8 @@
 //   WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 1));
 //
 // Values are given as --flag=value or --flag value; switches as --flag, --flag=true or --flag=false. Everything after
-// "--" is positional. An unknown flag, a value that does not parse or is out of range and a flag given twice are wrong
-// usage. Numbers are written as in files: 10, neither 010 nor +10.
+// "--" is positional. An unknown flag, a value that does not parse or is out of range, and a flag given twice are usage
+// errors. Numbers are written as in files: 10, neither 010 nor +10.
 #ifndef WEFT_CLI_COMMON_FLAGS_H_
 #define WEFT_CLI_COMMON_FLAGS_H_
 
@@ -23,52 +23,54 @@
 
 namespace weft {
 
-// A command line that could not be understood: exit status 2 instead of 1.
+// The error for a command line that cannot be understood. The exit status is then 2 instead of 1.
 absl::Status UsageError(absl::string_view message);
 bool IsUsageError(const absl::Status& status);
 
-// A whole number from 0 to 2^63-1 as a flag of one's own takes it (Flags::Custom); else `expected` is said to be, as of
-// a flag that is declared by Int.
+// Reads a whole number from 0 to 2^63-1 for a flag with its own parser (Flags::Custom). Otherwise returns an error that
+// says `expected`, as the error of an Int flag does.
 absl::Status ReadCount(absl::string_view text, absl::string_view expected, int64_t* number);
 
-// For Flags::Choice: what a backend is called elsewhere.
+// Other names of the backends, each with weft's name, for Flags::Choice.
 inline constexpr std::pair<absl::string_view, absl::string_view> kBackendWords[] = {
     {"gpu", "cuda"}, {"nvidia", "cuda"}, {"device", "cuda"}, {"host", "cpu"}};
 
 class Flags {
  public:
-  // `command` as typed, `arguments` as --help shows them after it, `summary` one or more sentences.
+  // `command` is the command as typed, `arguments` what --help shows after it, `summary` one or more sentences.
   Flags(std::string command, std::string arguments, std::string summary);
 
-  // Targets keep their value where the flag is not given; --help shows it as the default.
+  // A target keeps its value if its flag is not given; --help shows that value as the default.
   void Bool(std::string name, std::string help, bool* target);
   void String(std::string name, std::string value, std::string help, std::string* target);
-  // A target that is not in low..high stands for what `help` says, and can only be had by leaving the flag out.
+  // If `*target` starts outside low..high, `help` says what that default means. Only leaving the flag out gives it.
   void Int(std::string name, std::string value, std::string help, int64_t* target, int64_t low, int64_t high);
-  // A decimal number with at most three digits after the point; target, low and high count thousandths.
+  // A decimal number with at most three digits after the point. `target`, `low` and `high` count thousandths.
   void Thousandths(std::string name, std::string value, std::string help, int64_t* target, int64_t low, int64_t high);
   // May be given more than once.
   void Repeated(std::string name, std::string value, std::string help, std::vector<std::string>* target);
-  // `meant`: words that are no choice, each with the one that is meant by it and told of as the nearest; not copied.
+  // `meant`: words that are not choices, each with the choice that it means, which the error suggests as the nearest
+  // valid one. Not copied.
   void Choice(std::string name, std::vector<std::string> choices, std::string help, std::string* target,
               absl::Span<const std::pair<absl::string_view, absl::string_view>> meant = {});
-  // For values with a syntax of their own: `parse` returns why it refuses, which is put behind "--NAME=VALUE: ".
-  // `shown` is the default in --help. `repeated`: may be given more than once.
+  // For values with their own syntax. `parse` returns why it refuses a value; the error puts that after "--NAME=VALUE:
+  // ". `shown` is the default in --help. `repeated`: the flag may be given more than once.
   void Custom(std::string name, std::string value, std::string help, std::string shown,
               std::function<absl::Status(const std::string&)> parse, bool repeated = false);
-  // -o for --output.
+  // Makes -`letter` a short form of --`name`: -o for --output.
   void Short(char letter, std::string name);
-  // Shown at the end of --help: a command that works as it stands.
+  // Adds a command that works as it stands to the end of --help.
   void Example(std::string line) { examples_.push_back(std::move(line)); }
 
-  // `args` are what follows the command. With --help or -h among them (before "--"), sets help_wanted() and stops.
+  // `args` are the arguments after the command. If they contain --help or -h before "--", Parse sets help_wanted() and
+  // stops.
   absl::Status Parse(absl::Span<const std::string> args, int min_positional, int max_positional);
 
   bool help_wanted() const { return help_wanted_; }
   const std::vector<std::string>& positional() const { return positional_; }
-  // Whether the flag was on the command line.
+  // True if the flag was on the command line.
   bool Given(absl::string_view name) const;
-  // What --help prints.
+  // The text that --help prints.
   std::string Help() const;
 
  private:

@@ -106,7 +106,7 @@ TEST(Flags, WrongUsage) {
   EXPECT_THAT(Error({"--time=0.0005"}), HasSubstr("with at most 3 digits after the point"));
   EXPECT_THAT(Error({"--format=jsn"}), HasSubstr("--format='jsn': allowed: text, json, nearest valid: json"));
   EXPECT_THAT(Error({"--verbose=yes"}), HasSubstr("allowed: true, false"));
-  // A word that others have for it.
+  // A word that other tools use for this choice.
   EXPECT_EQ(Error({"--format=Table"}),
             "--format='Table': allowed: text, json, nearest valid: text; see weft test --help");
   EXPECT_THAT(Error({"--ranks=1", "--ranks=1"}), HasSubstr("--ranks is given twice"));
@@ -121,7 +121,7 @@ TEST(Flags, Help) {
   const std::string text = Parse({}).text;
   EXPECT_THAT(text, HasSubstr("usage: weft test [FILE]\n\nTests.\n"));
   EXPECT_THAT(text, HasSubstr("  --ranks=P                       pipeline ranks [4]\n"));
-  // A default that cannot be asked for is for the help to say.
+  // The help text describes a default that is outside the allowed range.
   EXPECT_THAT(text, HasSubstr("  --steps=N                       by default the recipe's\n"));
   EXPECT_THAT(Error({"--steps=0"}), HasSubstr("--steps='0': allowed: 1 to 9, nearest valid: 1"));
   EXPECT_THAT(text, HasSubstr("  -o, --output=FILE               where to [-]\n"));

@@ -17,7 +17,7 @@ namespace weft {
 void HoldStandardStreams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
-    // The lowest free number is this one. Reading from what is open for writing fails, and the other way round.
+    // open() returns the lowest free descriptor, which is `fd`. It has the wrong direction on purpose: using it fails.
     [[maybe_unused]] const int opened = open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }

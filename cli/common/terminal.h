@@ -1,4 +1,4 @@
-// What the command line needs to know about, and write to, the terminal.
+// The command line's view of the terminal: its standard streams, colors, width and progress line.
 #ifndef WEFT_CLI_COMMON_TERMINAL_H_
 #define WEFT_CLI_COMMON_TERMINAL_H_
 
@@ -9,24 +9,24 @@
 
 namespace weft {
 
-// To be called first in main. Where one of the three standard streams is closed, what is opened next would get its
-// number, and be written to by whoever prints: a socket, or the file of a checkpoint. Such a number is taken by
-// something that fails as a closed stream does.
+// Call this first in main. If one of the three standard streams is closed, the next file that is opened gets its
+// number, and prints would go there: to a socket, or to the file of a checkpoint. This call fills each such number with
+// a descriptor that fails as a closed stream does.
 void HoldStandardStreams();
 
-// Writes to standard output at once; an error (a full disk, a closed pipe) is a status.
+// Writes to standard output at once. Returns write errors (a full disk, a closed pipe).
 absl::Status Print(absl::string_view text);
 
-// "note: TEXT" on stderr, printable.
+// Prints "note: TEXT" on stderr, with unprintable characters escaped.
 void PrintNote(absl::string_view text);
 
-// Whether standard output shows colours: a terminal, and NO_COLOR is not set.
+// True if standard output shows colors: it is a terminal, and NO_COLOR is not set.
 bool ColourOutput();
-// Columns of the terminal on standard output; 120 if it is not one.
+// Columns of the terminal on standard output; 120 if standard output is not a terminal.
 int OutputWidth();
 
-// One line on stderr that says what long work is at, wiped when the next step begins and at the end. Silent unless
-// stderr is a terminal.
+// One line on stderr that says what a long command is doing. The line is wiped when the next step begins and at the
+// end. Silent unless stderr is a terminal.
 class Progress {
  public:
   Progress();
@@ -35,9 +35,9 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void Step(absl::string_view text);
-  // Of steps that may follow each other faster than a terminal can show: some are left out.
+  // For steps that may follow each other faster than a terminal can show: some are not shown.
   void StepOften(absl::string_view text);
-  // Wipes the line before anything else is printed.
+  // Wipes the line. Call it before anything else is printed.
   void Done();
 
  private:

@@ -33,7 +33,7 @@ absl::string_view ColourOf(char letter) {
   }
 }
 
-// A line that changes colour only where the letter changes.
+// A line of text that changes color only where the letter changes.
 class Line {
  public:
   explicit Line(bool colour) : colour_(colour) {}
@@ -63,7 +63,7 @@ class Line {
 Timeline DrawTimeline(const std::vector<TimelineRow>& rows, int width, bool colour, TimelineWhole whole) {
   whole.rows = std::max(whole.rows, rows.size());
   Timeline timeline;
-  // The largest step of which all starts and ends are multiples.
+  // The largest step that divides all starts and ends.
   int64_t step = whole.end, end = whole.end, most = 0;
   size_t margin = 0, suffix = 0;
   for (const TimelineRow& row : rows) {
@@ -77,7 +77,7 @@ Timeline DrawTimeline(const std::vector<TimelineRow>& rows, int width, bool colo
   }
   step = std::max<int64_t>(step, 1);
   const int64_t columns = std::max<int64_t>(width - static_cast<int64_t>(margin) - 3, 20);
-  // A letter, the number, the suffix, a space.
+  // A cell holds a letter, the number, the suffix and a space.
   const int64_t cell = static_cast<int64_t>(absl::StrCat(most).size() + suffix) + 2;
   timeline.exact = end / step <= columns / cell;
   if (!timeline.exact) step = (end - 1) / columns + 1;

@@ -1,4 +1,4 @@
-// Drawings of who is busy when, in characters.
+// Draws in characters which row is busy when.
 #ifndef WEFT_CLI_COMMON_TIMELINE_H_
 #define WEFT_CLI_COMMON_TIMELINE_H_
 
@@ -9,45 +9,47 @@
 
 namespace weft {
 
-// Something that a row does from `start` to `end` > start; shorter ones cannot be seen.
+// Work of a row from `start` to `end` > start. Work of no duration cannot be drawn.
 struct Bar {
   int64_t start = 0;
   int64_t end = 0;
-  // 'f' forward, 'B' backward, 'I' and 'W' its halves, 'p' and 'P' forward and backward of an overlapped pair; anything
-  // else for other work.
+  // 'f' forward, 'B' backward, 'I' and 'W' the halves of a backward, 'p' and 'P' forward and backward of an overlapped
+  // pair; any other letter for other work.
   char letter = 'f';
-  // -1 for none.
+  // -1 = none.
   int64_t number = -1;
-  // Behind the number, where there is room for that.
+  // Drawn after the number if there is space.
   std::string suffix = {};
 };
 
 struct TimelineRow {
   std::string name;
-  // Ascending, without overlap.
+  // Sorted by time, without overlap.
   std::vector<Bar> bars;
 };
 
 struct Timeline {
-  // The first character, and how many of them, drawn: exactly one column per largest common step of time ("f3 B3 B3"),
-  // or, where that is too wide, one letter per column that shows the state in the middle of its time.
+  // If `exact`, `text` has one cell per largest common step of time ("f3 B3 B3"). If that is too wide, `text` has one
+  // letter per column, which shows the state in the middle of the column's time. `column` is the time of a cell or
+  // column.
   bool exact = true;
   int64_t column = 1;
   std::string text;
 };
 
-// Rows beyond this say nothing that the first do not.
+// DrawTimeline draws at most this many rows: further rows tell the reader nothing new.
 inline constexpr size_t kTimelineRows = 64;
 
-// What there is besides the rows that DrawTimeline is given.
+// The size of a timeline of which DrawTimeline gets only some rows.
 struct TimelineWhole {
-  // How many rows, and when the last of all bars ends; no less than the given ones have.
+  // The number of all rows, and the time when the last of all bars ends. DrawTimeline raises both to cover the rows it
+  // gets.
   size_t rows = 0;
   int64_t end = 0;
 };
 
-// One line per row, the names in front; time starts at 0. Rows beyond kTimelineRows are left out, with a line that says
-// so.
+// Draws one line per row, with the row's name in front; time starts at 0. Draws at most kTimelineRows rows; if there
+// are more, a last line says so.
 Timeline DrawTimeline(const std::vector<TimelineRow>& rows, int width, bool colour, TimelineWhole whole = {});
 
 }  // namespace weft

@@ -8,7 +8,7 @@
 namespace weft {
 namespace {
 
-// Bars of 3 and 6, so one column per 3.
+// The common step of all starts and ends is 3, so one column stands for 3.
 std::vector<TimelineRow> TwoRanks() {
   return {{"rank 0", {{0, 3, 'f', 0}, {3, 6, 'f', 1}, {9, 15, 'B', 0}}},
           {"rank 1", {{3, 6, 'f', 0}, {6, 9, 'B', 0, "'"}}}};
@@ -23,15 +23,15 @@ TEST(TimelineTest, OneColumnPerCommonStep) {
             "  rank 1 ..  f0  B0' ..  ..\n");
 }
 
-// Fifteen bars of 1 in a hundred: no cell of three characters each has room for them.
+// The common step is 1, and a hundred cells of three characters each do not fit.
 TEST(TimelineTest, WhatIsTooWideIsSampledInTheMiddleOfColumns) {
   std::vector<TimelineRow> rows = {{"r", {{0, 40, 'f', 0}, {41, 100, 'W', 0}}}};
   const Timeline timeline = DrawTimeline(rows, 24, /*colour=*/false);
   EXPECT_FALSE(timeline.exact);
-  // 24 less the name and three: 20 columns of 5.
+  // 24 minus the name and three more would be exactly 20 columns, of 5 each.
   EXPECT_EQ(timeline.column, 5);
   EXPECT_EQ(timeline.text, "  r ffffffffWWWWWWWWWWWW\n");
-  // The gap is seen where it is in the middle of a column.
+  // A gap is drawn if it covers the middle of a column.
   rows[0].bars[0].end = 37;
   rows[0].bars[1].start = 38;
   EXPECT_EQ(DrawTimeline(rows, 24, false).text, "  r fffffff.WWWWWWWWWWWW\n");
@@ -50,7 +50,7 @@ TEST(TimelineTest, RowsBeyondTheLimitAreSaid) {
   rows.pop_back();
   text = DrawTimeline(rows, 80, false).text;
   EXPECT_EQ(text.find("first"), std::string::npos);
-  // Of rows that are not given.
+  // The last line also counts rows that are not passed in.
   text = DrawTimeline({rows[0]}, 80, false, {.rows = 100, .end = 3}).text;
   EXPECT_EQ(text, "  r f0 .. ..\n  (the first 64 of 100 ranks)\n");
 }

@@ -1,4 +1,4 @@
-// Flags that say how a program is costed, of every command that simulates.
+// The flags that choose how a program is costed, shared by all commands that simulate.
 #ifndef WEFT_CLI_INPUTS_COST_FLAGS_H_
 #define WEFT_CLI_INPUTS_COST_FLAGS_H_
 
@@ -13,13 +13,13 @@ namespace weft {
 
 class CostFlags {
  public:
-  // Adds --network, --cost and its times, --runtime, --runs, --seed, --fold and --exceeded; values go to `request`.
-  // Both must outlive this.
+  // Adds --network, --cost and its times, --runtime, --runs, --seed, --fold and --exceeded. Their values go to
+  // `request`. `flags` and `request` must outlive this object.
   CostFlags(Flags* flags, CostRequest* request);
   CostFlags(const CostFlags&) = delete;
   CostFlags& operator=(const CostFlags&) = delete;
 
-  // Once the flags are parsed. UsageError if they contradict each other.
+  // Call this after the flags are parsed. Returns a UsageError if they contradict each other.
   absl::Status Finish();
 
  private:
@@ -28,7 +28,7 @@ class CostFlags {
   Flags* flags_;
   CostRequest* request_;
   std::string fold_ = "auto";
-  // Nanoseconds: thousandths of a microsecond.
+  // Nanoseconds, which are thousandths of the flags' microseconds.
   int64_t forward_ns_, backward_ns_, weight_ns_, pair_ns_;
 };
 

@@ -31,7 +31,7 @@
 namespace weft {
 namespace {
 
-// A program is as it was compiled.
+// Says which plan fields the runtime would decide, but cannot: a compiled program keeps its own.
 std::string NoteOnPlan(const Runtime& runtime) {
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   runtime.plan().GetReflection()->ListFields(runtime.plan(), &fields);
@@ -42,7 +42,7 @@ std::string NoteOnPlan(const Runtime& runtime) {
                       "compiled already and keeps its own: with --model instead of the program the runtime decides");
 }
 
-// "4, 2"; "5, 6 (14 stages), 5"; "3" where all are alike.
+// Returns "4, 2"; "5, 6 (14 stages), 5"; or "3" if all stages are alike.
 std::string LayersText(const std::vector<int32_t>& layers) {
   std::string text;
   size_t end = 0;
@@ -57,7 +57,7 @@ std::string LayersText(const std::vector<int32_t>& layers) {
   return text;
 }
 
-// Of a precision that is refused, which fields the runtime filled in.
+// If `status` refuses the plan's precision, adds which of its fields the runtime filled in.
 absl::Status WithPrecisionOf(const Runtime& runtime, const absl::Status& status) {
   if (!runtime.plan().has_precision() || !absl::StrContains(status.message(), "plan.precision = (")) return status;
   const Precision& precision = runtime.plan().precision();
@@ -71,7 +71,7 @@ absl::Status WithPrecisionOf(const Runtime& runtime, const absl::Status& status)
                                                   fields.front()->name(), "=... decides otherwise"));
 }
 
-// What the framework decides by the model's sizes and the mesh, where recipe and plan are silent.
+// Fills fields on which recipe and plan are silent as the framework does, by the model's sizes and the mesh.
 void ChooseAs(const Runtime& runtime, Inputs* inputs, std::vector<std::string>* notes) {
   Recipe& recipe = inputs->recipe;
   const std::optional<int64_t> usual =
@@ -95,7 +95,7 @@ absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress
   CostedProgram loaded;
   WEFT_ASSIGN_OR_RETURN(loaded.runtime, LoadRuntime(request.runtime));
   loaded.joins_from = loaded.runtime ? loaded.runtime->joins_from_compute_capability() : 0;
-  // That of weft itself changes nothing else.
+  // Weft's own runtime changes nothing else.
   if (loaded.runtime->name() == "weft") loaded.runtime.reset();
   if (!request.program.empty()) {
     progress->Step(absl::StrCat("reading and proving ", request.program));
@@ -107,23 +107,23 @@ absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress
     return loaded;
   }
   WEFT_ASSIGN_OR_RETURN(Inputs inputs, LoadInputs(request.input, progress));
-  // To compile takes longest.
+  // Check this before compiling, which takes longest.
   if (request.options.runs > 0) WEFT_RETURN_IF_ERROR(sim::CheckNoise(inputs.cluster));
   loaded.notes = std::move(inputs.notes);
   progress->Step(absl::StrCat("compiling ", inputs.model.name()));
   if (loaded.runtime) {
     const Plan own = inputs.plan;
     inputs.plan = PlanUnder(*loaded.runtime, own);
-    // A mode that is a default is one of the user's too.
+    // A mode that the user sets counts even if it is the default.
     if (IsSet(request.input, "plan.recompute.mode")) *inputs.plan.mutable_recompute() = own.recompute();
     WEFT_RETURN_IF_ERROR(ApplySettingsOver(request.input, &inputs.plan));
     ChooseAs(*loaded.runtime, &inputs, &loaded.notes);
   }
   planner::CompileOptions compile;
-  // `unit` is of a schedule alone; the compiler goes by the machine then too.
+  // The cost model `unit` is for a schedule alone. The compiler then uses the best model of the cluster.
   const std::string& cost = request.options.cost;
   compile.cost = cost.empty() || !sim::KnowsDevice(cost) ? sim::BestCostModel(inputs.cluster) : cost;
-  // What does not fit is part of the report.
+  // Continue if the program does not fit: the report says so.
   compile.allow_oom = true;
   compile.notes = &loaded.notes;
   std::string unfit;
@@ -137,10 +137,10 @@ absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress
   if (loaded.runtime) status = WithPrecisionOf(*loaded.runtime, status);
   WEFT_RETURN_IF_ERROR(WithFile(status, request.input, inputs));
   loaded.program = *std::move(compiled);
-  // Under another runtime it may.
+  // A program that does not fit weft's own executor may still fit under this runtime.
   if (!unfit.empty()) {
-    loaded.notes.push_back(absl::StrCat("the fit check assumes weft's own executor, the report is for runtime ", Quoted(loaded.runtime->name()),
-                                        ": ", unfit));
+    loaded.notes.push_back(absl::StrCat("the fit check assumes weft's own executor, the report is for runtime ",
+                                        Quoted(loaded.runtime->name()), ": ", unfit));
   }
   WEFT_RETURN_IF_ERROR(VerifyProgram(loaded.program, {.allow_unfit = true, .algorithms = KnownCollectives()}));
   loaded.cluster = std::move(inputs.cluster);
@@ -177,7 +177,7 @@ std::vector<std::string> NotesOn(const CostedProgram& loaded, const sim::Simulat
   for (std::string& note : sim::NotesOnNetwork(loaded.program, loaded.cluster, options.network)) {
     notes.push_back(std::move(note));
   }
-  // What a prediction of weft's own kernels rests on; others have kernels of their own (docs/runtimes.md).
+  // Notes on the kernels that the prediction assumes. Other runtimes have their own kernels (docs/runtimes.md).
   if (!sim::KnowsDevice(options.cost)) return notes;
   std::string launches = sim::NoteOnLaunches(loaded.program, loaded.cluster.device(), loaded.joins_from);
   if (!launches.empty()) notes.push_back(std::move(launches));

@@ -1,4 +1,4 @@
-// What weft simulate and weft compare cost: a program that is read, or compiled on the way, on its cluster.
+// Loads the program that weft simulate and weft compare cost: reads it, or compiles it on the way, with its cluster.
 #ifndef WEFT_CLI_INPUTS_COSTED_PROGRAM_H_
 #define WEFT_CLI_INPUTS_COSTED_PROGRAM_H_
 
@@ -17,23 +17,24 @@
 
 namespace weft {
 
-// What is costed, and how.
+// The program to cost, and how to cost it.
 struct CostRequest {
-  // A program file; empty: one that is compiled from `input`.
+  // A program file. If empty, the program is compiled from `input`.
   std::string program;
   InputFlags input;
-  // Its `cost` is empty unless it was given: what is best is known once the cluster is.
+  // `options.cost` is empty unless the user gave it: the best model is known only once the cluster is.
   sim::SimulateOptions options;
-  // Name or file.
+  // A catalog name or a file.
   std::string runtime = "weft";
 };
 
 struct CostedProgram {
   Program program;
   Cluster cluster;
-  // None of weft's own executor.
+  // Unset for weft's own executor.
   std::optional<Runtime> runtime;
-  // Of the runtime, weft's own too: from which compute capability on steps are joined to launches; 0 = nowhere.
+  // The compute capability from which on the runtime (weft's own included) joins steps into launches; 0 = it never
+  // does.
   int joins_from = 0;
   std::vector<std::string> notes;
 };
@@ -41,15 +42,15 @@ struct CostedProgram {
 // Reads the program, or compiles it.
 absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress* progress);
 
-// Fills what of `options` is known with the program: its cost model, and its runtime, which is borrowed. UsageError if
-// they ask for what the program has not.
+// Fills the fields of `options` that depend on the program: its cost model, and its runtime, which is borrowed. Returns
+// a UsageError if the options need something that the program does not have.
 absl::Status FinishOptions(const CostedProgram& loaded, sim::SimulateOptions* options);
 
-// Simulates it, and then the runs that differ, if any are asked for.
+// Simulates the program once, and then the noisy runs, if any are asked for.
 absl::StatusOr<sim::Simulation> SimulateCosted(const CostedProgram& loaded, const sim::SimulateOptions& options,
                                                Progress* progress);
 
-// Notes of the program and on what the prediction rests on, after a simulation with `options`.
+// Notes of the program, and notes on what the prediction rests on, after a simulation with `options`.
 std::vector<std::string> NotesOn(const CostedProgram& loaded, const sim::SimulateOptions& options);
 
 }  // namespace weft

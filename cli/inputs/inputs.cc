@@ -34,30 +34,30 @@ absl::string_view NameOf(const std::string& setting) {
   return absl::StripAsciiWhitespace(absl::string_view(setting).substr(0, setting.find('=')));
 }
 
-// FIELD=default.
+// True for FIELD=default.
 bool IsDefault(const std::string& setting) {
   return absl::StripAsciiWhitespace(absl::string_view(setting).substr(setting.find('=') + 1)) == kFieldDefault;
 }
 
-// Those of its fields that are given.
+// The fields of `message` that are set.
 std::vector<const google::protobuf::FieldDescriptor*> FieldsOf(const google::protobuf::Message& message) {
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   message.GetReflection()->ListFields(message, &fields);
   return fields;
 }
 
-// A size of an axis of the mesh by its name.
+// True if `name` is a setting for the size of a mesh axis.
 bool IsAxis(absl::string_view name) {
   return name == "tp" || name == "x" || name == "y" || name == "z" || name == "dp" || name == "pp";
 }
 
-// The last of two would silently win.
+// Refuses two settings for the same thing: the last one would silently win.
 absl::Status CheckTogether(const std::vector<std::string>& settings) {
   std::map<std::string, const std::string*> seen;
   const auto both = [](const std::string& a, const std::string& b, absl::string_view why) {
     return UsageError(absl::StrCat("--set ", Quoted(a), " and --set ", Quoted(b), " are both given", why));
   };
-  // Of axes: tp; x, y or z; any; the mesh itself.
+  // Settings of tp; of x, y or z; of any axis; of the mesh's own fields.
   const std::string *tp = nullptr, *tensor = nullptr, *axis = nullptr, *mesh = nullptr;
   for (const std::string& setting : settings) {
     if (setting.find('=') == std::string::npos || setting.front() == '=') {
@@ -71,7 +71,7 @@ absl::Status CheckTogether(const std::vector<std::string>& settings) {
     if (IsAxis(name)) axis = &setting;
     if (absl::StartsWith(first->first, "plan.mesh")) mesh = &setting;
   }
-  // tp is x alone, with y and z of 1.
+  // tp sets axis x, and y and z to 1.
   if (tp != nullptr && tensor != nullptr) {
     return both(*tp, *tensor, ", but tp is axis x with y and z of 1; give tp, or x, y and z");
   }
@@ -119,7 +119,7 @@ std::vector<NamedFile> InputFiles(const InputFlags& input) {
           {"--schedule", input.schedule}};
 }
 
-// A name as it is; of a file the content, which docs/schedule_files.md describes.
+// Sets the schedule by name, or from the content of a file, whose form docs/schedule_files.md describes.
 absl::Status SetSchedule(const std::string& name_or_path, PlanSchedule* schedule) {
   const std::string shown = Printable(name_or_path);
   schedule->set_name(shown);
@@ -135,7 +135,8 @@ absl::Status SetSchedule(const std::string& name_or_path, PlanSchedule* schedule
   return absl::OkStatus();
 }
 
-// Axes that settings put in front would be counted with those of the file, where whoever wrote it looks for them.
+// Validates the file's mesh alone if settings added axes. They would come first and shift the axis numbers in errors,
+// so that the author of the file would look in the wrong place.
 absl::Status CheckAxes(const Mesh& of_file, const Inputs& inputs, const std::string& path) {
   if (of_file.axes_size() == 0 || of_file.axes_size() == inputs.plan.mesh().axes_size()) return absl::OkStatus();
   Plan plan;
@@ -143,14 +144,14 @@ absl::Status CheckAxes(const Mesh& of_file, const Inputs& inputs, const std::str
   return Annotate(ValidateAndResolve(&plan, inputs.cluster.device()), path);
 }
 
-// Names that are not fields' values as validation knows them: whoever looks one up does not know where it is from.
+// Checks the file's names that a registry looks up later. Its error could not say that the name comes from the file.
 absl::Status CheckNames(const Plan& of_file, const Plan& plan, const std::string& path) {
   const std::string& collective = of_file.collective();
   if (!collective.empty() && collective == plan.collective()) {
     WEFT_RETURN_IF_ERROR(Annotate(FindCollective(collective).status(), path));
   }
   const std::string& schedule = of_file.schedule().name();
-  // What is defined is called as its definition says.
+  // A schedule with a definition takes its name from the definition and is not looked up.
   if (schedule.empty() || schedule != plan.schedule().name() || !plan.schedule().definition().empty()) {
     return absl::OkStatus();
   }
@@ -170,7 +171,7 @@ absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
   }
   const Plan of_file = inputs.plan;
   for (const auto* field : FieldsOf(of_file)) inputs.plan_file_fields.insert(absl::StrCat("plan.", field->name()));
-  // Which of the two is meant?
+  // Refuse two schedules: it is not clear which one is meant.
   for (const std::string& setting : input.settings) {
     const absl::string_view name = absl::StripAsciiWhitespace(absl::string_view(setting).substr(0, setting.find('=')));
     if (input.schedule.empty() || (name != "schedule" && !absl::EndsWith(name, "schedule.name") &&
@@ -210,13 +211,13 @@ absl::Status WithFile(const absl::Status& status, const InputFlags& input, const
                             : absl::StartsWith(field, "plan.") ? &input.plan
                                                                : nullptr;
   if (status.ok() || file == nullptr || file->empty()) return status;
-  // A runtime has a plan of its own, where the file says nothing.
+  // If the plan's file does not set the field, the value may come from the runtime's plan.
   const std::string top(field.substr(0, field.find('.', field.find('.') + 1)));
   if (file == &input.plan && inputs.plan_file_fields.count(top) == 0) return status;
   for (const std::string& setting : input.settings) {
     const absl::string_view name = NameOf(setting);
     const std::string set = IsAxis(name) ? "plan.mesh" : FullSettingName(name);
-    // Of a setting that names the whole, or one of its parts.
+    // The setting gives the field, a message that contains it, or a part of it.
     if (absl::StartsWith(field, set) || absl::StartsWith(set, field)) return status;
   }
   return Annotate(status, *file);
@@ -231,9 +232,9 @@ bool IsSet(const InputFlags& input, absl::string_view field) {
 absl::Status ApplySettingsOver(const InputFlags& input, Plan* plan) {
   Recipe recipe;
   for (const std::string& setting : input.settings) {
-    // No runtime states a recipe; and one setting of a list may need the list that its file has.
+    // A runtime has no recipe. Besides, a setting for a list element may need the list in the recipe's file.
     if (absl::StartsWith(FullSettingName(NameOf(setting)), "recipe.")) continue;
-    // As if it had not been given: the runtime's.
+    // FIELD=default counts as not given, so the runtime's value stays.
     if (IsDefault(setting)) continue;
     WEFT_RETURN_IF_ERROR(Annotate(ApplySetting(setting, &recipe, plan), absl::StrCat("--set ", setting)));
   }

@@ -1,4 +1,4 @@
-// What compile and simulate read: model, recipe, plan, cluster, and settings that override single fields.
+// Reads the inputs of compile and simulate: model, recipe, plan, cluster, and settings that override single fields.
 #ifndef WEFT_CLI_INPUTS_INPUTS_H_
 #define WEFT_CLI_INPUTS_INPUTS_H_
 
@@ -28,7 +28,7 @@ struct InputFlags {
 
 void AddInputFlags(Flags* flags, InputFlags* input);
 
-// What of it may be files, for CheckFileClashes.
+// The inputs that may be files, for CheckFileClashes.
 std::vector<NamedFile> InputFiles(const InputFlags& input);
 
 struct Inputs {
@@ -36,41 +36,41 @@ struct Inputs {
   Recipe recipe;
   Plan plan;
   Cluster cluster;
-  // What the plan's file gives: "plan.zero".
+  // The plan fields that the plan's file sets: "plan.zero".
   std::set<std::string> plan_file_fields;
-  // What a file says and a setting sets aside.
+  // Notes on parts of a file that a setting discards.
   std::vector<std::string> notes;
 };
 
-// Reads all of them; a recipe or plan that is not given is empty but for the settings. UsageError if --model or
-// --cluster is missing, or settings are not FIELD=VALUE or contradict each other; a field or a value that there is not
-// is refused as it is in a file.
+// Reads all inputs. A recipe or plan that is not given holds only the settings. Returns a UsageError if --model or
+// --cluster is missing, or if settings are not FIELD=VALUE or contradict each other. An unknown field or value in a
+// setting is refused as it is in a file.
 absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress);
 
-// Applies --set again to a plan that has got what a runtime does by default: zeros and falses that were asked for too,
-// which a plan cannot tell from what is left out.
+// Applies --set again to a plan into which a runtime's defaults were merged. This restores zeros and falses that the
+// user asked for: in a plan they look like fields that are not set.
 absl::Status ApplySettingsOver(const InputFlags& input, Plan* plan);
 
-// Whether a --set gives this field, e.g. "plan.recompute.mode", a value.
+// True if a --set gives this field, e.g. "plan.recompute.mode", a value.
 bool IsSet(const InputFlags& input, absl::string_view field);
 
-// A refusal that begins with a field of the recipe or plan (Compile's), with the file before it that the field is from.
-// What a --set gives is left as it is.
+// If `status` begins with a recipe or plan field, as Compile's errors do, puts the file that sets the field in front.
+// An error about a field that a --set gives stays as it is.
 absl::Status WithFile(const absl::Status& status, const InputFlags& input, const Inputs& inputs);
 
-// The cluster to cost `program` on: `name_or_path`, or if that is empty the catalog's one that it was compiled for.
+// The cluster to cost `program` on: `name_or_path`, or, if that is empty, the catalog's cluster that the program was
+// compiled for.
 absl::StatusOr<Cluster> ClusterFor(const Program& program, const std::string& name_or_path);
 
-// What there is to say of a prediction on another cluster than the program was compiled for; empty if it is that one.
-// `done` is what is done there, like "simulated".
-// `name_or_path` is where it is from, if that was given.
+// Returns a note if the program was compiled for another cluster than `cluster`; empty if it is the same one. `done`
+// says what is done on `cluster`, like "simulated". `name_or_path` is the --cluster that was given, if any.
 std::string NoteOnCluster(const Program& program, const Cluster& cluster, const std::string& name_or_path,
                           absl::string_view done);
 
-// The file's program after VerifyProgram; errors begin with the path. One that does not fit is accepted.
+// Reads a program and checks it with VerifyProgram. Accepts a program that does not fit. Errors begin with the path.
 absl::StatusOr<Program> LoadProgram(const std::string& path);
 
-// `status` with "SOURCE: " in front.
+// Returns `status` with "SOURCE: " in front.
 absl::Status Annotate(const absl::Status& status, absl::string_view source);
 
 }  // namespace weft

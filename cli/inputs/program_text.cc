@@ -18,7 +18,7 @@
 namespace weft {
 namespace {
 
-// Every class of buffer that takes device memory, by the enum's order.
+// Device bytes of each class of buffers, in the order of the enum.
 std::map<BufferClass, int64_t> BytesByClass(const Template& t) {
   std::map<BufferClass, int64_t> bytes;
   for (const Buffer& buffer : t.buffers()) {
@@ -87,7 +87,7 @@ std::string Names(const Template& t, const google::protobuf::RepeatedField<int32
   return absl::StrJoin(buffers, " ", [&](std::string* out, int b) { absl::StrAppend(out, t.buffers(b).name()); });
 }
 
-// What tells a transfer apart from the plain one between neighbouring stages.
+// Describes how a transfer differs from a plain one between neighboring stages.
 std::string TransferDetails(const Program& program, const Action& action) {
   std::string text;
   if (action.skip() > 0 && action.skip() <= program.skips_size()) {
@@ -97,7 +97,7 @@ std::string TransferDetails(const Program& program, const Action& action) {
   return text;
 }
 
-// What an action works with: its segment, or its partners and buffers.
+// Describes what an action works with: its segment, or its partners and buffers.
 std::string Doing(const Program& program, const Template& t, const Action& action, int64_t rank) {
   switch (action.kind()) {
     case SEND:
@@ -220,7 +220,7 @@ std::string TraceTimeline(const Program& program, const Trace& trace, int width,
     int32_t last_action = -1, last_repetition = -1;
     for (const TraceEvent* event : events) {
       const Action& action = *actions.at(event->action());
-      // Steps of one action that follow each other at once are one bar; a compute stream runs one step at a time.
+      // Draw consecutive steps of one action as one bar. A compute stream runs one step at a time.
       if (!row.bars.empty() && event->action() == last_action && event->repetition() == last_repetition &&
           row.bars.back().end == event->start_ps()) {
         row.bars.back().end = event->end_ps();

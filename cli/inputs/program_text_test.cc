@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Whatever a safe program holds, it can be shown, and every action of a rank is.
+// Any safe program can be shown, with every action of every rank.
 TEST(ProgramText, ShowsEverySafeProgram) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

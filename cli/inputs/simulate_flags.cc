@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-// "15T", "300e9", "1.5B": a number with an optional k, M, B (or G), T.
+// Parses "15T", "300e9" or "1.5B": a number with an optional k, M, B (or G) or T.
 std::optional<double> ParseCount(absl::string_view text) {
   double scale = 1;
   if (!text.empty()) {

@@ -16,7 +16,7 @@
 
 namespace weft {
 
-// What a command line asks for.
+// The values of weft simulate's command line.
 struct SimulateRequest : CostRequest {
   std::vector<sim::WhatIfChanges> what_if;
   std::string format = "text";
@@ -26,15 +26,15 @@ struct SimulateRequest : CostRequest {
   bool require_fit = false;
 };
 
-// Flags whose values go to a SimulateRequest, and what is checked of them together.
+// Declares the flags of a SimulateRequest, and checks them together.
 class SimulateFlags {
  public:
-  // Values go to `request`, which must outlive the flags.
+  // The values go to `request`, which must outlive this object.
   explicit SimulateFlags(SimulateRequest* request);
   SimulateFlags(const SimulateFlags&) = delete;
   SimulateFlags& operator=(const SimulateFlags&) = delete;
 
-  // UsageError if the command line cannot be understood or contradicts itself. Nothing is checked with --help.
+  // Returns a UsageError if the command line cannot be understood or contradicts itself. With --help, checks nothing.
   absl::Status Parse(absl::Span<const std::string> args);
 
   bool help_wanted() const { return flags_.help_wanted(); }

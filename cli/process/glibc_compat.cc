@@ -1,6 +1,6 @@
-// Two functions of glibc that Debian 12's libstdc++.a and libgcc_eh.a call and older systems lack, so that weft-run
-// and the programs of tools/gpu-check need GLIBC_2.34 and no more. They are hidden: the libraries that these open go on
-// using those of their own system.
+// Two functions of glibc that Debian 12's libstdc++.a and libgcc_eh.a call and older systems lack. With them, weft-run
+// and the programs of tools/gpu-check need only GLIBC_2.34. They are hidden: libraries that these programs open still
+// use the functions of their own system.
 #include <dlfcn.h>
 #include <link.h>
 #include <stdlib.h>
@@ -14,10 +14,10 @@
 extern "C" {
 
 #if __GLIBC_PREREQ(2, 36)
-// What std::random_device asks for its numbers.
+// std::random_device gets its numbers here.
 WEFT_HIDDEN uint32_t arc4random() noexcept {
   uint32_t number = 0;
-  // Up to 256 bytes come whole, but for a signal that arrives while the kernel has no entropy yet.
+  // Up to 256 bytes arrive whole, unless a signal arrives while the kernel has no entropy yet.
   while (getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) {
     if (errno != EINTR) abort();
   }
@@ -33,9 +33,9 @@ struct Search {
   dl_find_object* result;
 };
 
-// One of the loaded objects; 1 if it is the one that holds the address.
+// Called for each loaded object. If the object holds the address, fills the result and returns 1.
 int Inspect(dl_phdr_info* object, size_t, void* argument) {
-  // Of what dlfo_link_map points to, libgcc reads l_addr alone.
+  // libgcc reads only l_addr of the object that dlfo_link_map points to.
   static thread_local link_map map;
   const Search& search = *static_cast<const Search*>(argument);
   bool holds = false;
@@ -60,8 +60,8 @@ int Inspect(dl_phdr_info* object, size_t, void* argument) {
 
 }  // namespace
 
-// Where the unwinder finds the tables of the code at `address`; -1 if no loaded object holds it. libgcc has no way of
-// its own beside this function, so it does here what libgcc did before glibc had it: it asks dl_iterate_phdr.
+// Finds the unwinder's tables for the code at `address`; returns -1 if no loaded object holds it. libgcc has no other
+// way than this function, so the function does what libgcc did before glibc had it: it asks dl_iterate_phdr.
 WEFT_HIDDEN int _dl_find_object(void* address, dl_find_object* result) noexcept {
   Search search = {reinterpret_cast<uintptr_t>(address), result};
   return dl_iterate_phdr(Inspect, &search) == 1 ? 0 : -1;

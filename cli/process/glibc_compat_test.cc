@@ -16,7 +16,7 @@ namespace {
 
 [[gnu::noinline]] void ThrowAt(int depth) {
   if (depth == 0) throw std::runtime_error("from below");
-  // An object to destroy in every frame.
+  // Every frame has an object to destroy.
   const std::string kept(100, static_cast<char>('a' + depth % 26));
   ThrowAt(depth - 1);
   ASSERT_EQ(kept.size(), 100);
@@ -58,12 +58,12 @@ TEST(GlibcCompatTest, ObjectsAreFound) {
     EXPECT_LE(found.dlfo_map_start, address);
     EXPECT_GT(found.dlfo_map_end, address);
     ASSERT_NE(found.dlfo_eh_frame, nullptr);
-    // Version of the table that .eh_frame_hdr begins with.
+    // .eh_frame_hdr begins with the version of its table.
     EXPECT_EQ(*static_cast<const unsigned char*>(found.dlfo_eh_frame), 1);
     Dl_info info;
     ASSERT_NE(dladdr(address, &info), 0);
     EXPECT_EQ(reinterpret_cast<void*>(found.dlfo_link_map->l_addr), info.dli_fbase);
-    // glibc's own would have the loader's record here, with a name: this test is linked with the function of weft-run.
+    // glibc's own function would give the loader's record, with a name. This test is linked with weft-run's function.
     EXPECT_EQ(found.dlfo_link_map->l_name, nullptr);
   }
   dl_find_object found = {};

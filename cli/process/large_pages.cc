@@ -11,19 +11,19 @@ namespace weft {
 
 void UseLargePages() {
 #ifdef __GLIBC__
-  // Address space; what is not touched takes no memory.
+  // Address space only: pages that are not touched take no memory.
   constexpr int kStep = 64 << 20;
   constexpr uintptr_t kPage = 2 << 20;
   mallopt(M_TOP_PAD, kStep);
   mallopt(M_TRIM_THRESHOLD, 4 * kStep);
-  // As high as glibc itself would let it rise: what is larger goes back to the system when it is freed.
+  // As high as glibc itself would let it rise. Larger blocks go back to the system when they are freed.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   const uintptr_t before = reinterpret_cast<uintptr_t>(sbrk(0));
-  // More than is left of the heap, so that it grows.
+  // Larger than the rest of the heap, so that the heap grows.
   void* volatile probe = std::malloc(1 << 20);
   std::free(probe);
   const uintptr_t begin = (before + kPage - 1) & ~(kPage - 1), end = reinterpret_cast<uintptr_t>(sbrk(0));
-  // A kernel without large pages refuses, and nothing is lost.
+  // A kernel without large pages refuses, which does no harm.
   if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 #endif
 }

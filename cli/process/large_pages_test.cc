@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-// The kernel's word for what was asked: "VmFlags: ... hg ..." of a part of the heap.
+// True if the kernel reports the request for large pages: "VmFlags: ... hg ..." for a part of the heap.
 bool HeapIsOfLargePages() {
   std::ifstream maps("/proc/self/smaps");
   bool heap = false;
@@ -31,7 +31,7 @@ TEST(LargePagesTest, TheHeapAsksForThem) {
   UseLargePages();
   if (sbrk(0) == before) GTEST_SKIP() << "the allocator is not glibc's";
   EXPECT_TRUE(HeapIsOfLargePages());
-  // The heap works as before, beyond a step too.
+  // The heap works as before, also for blocks larger than a step.
   for (const size_t bytes : {size_t{1}, size_t{4} << 20, size_t{48} << 20, size_t{200} << 20}) {
     const auto block = std::make_unique<char[]>(bytes);
     block[bytes - 1] = 1;

@@ -34,46 +34,46 @@ constexpr size_t kGrain = 16;
 constexpr size_t kLargest = 512;
 constexpr size_t kSizes = kLargest / kGrain + 1;
 constexpr size_t kLargePage = size_t{2} << 20;
-// What short commands take is in pages of the usual size.
+// Short commands use only this much, in pages of the usual size.
 constexpr size_t kSmallPages = size_t{512} << 10;
-// Of the region so much is asked for at a time: what is asked for may count as used, where memory is not overcommitted.
+// The region becomes usable in steps of this size: if memory is not overcommitted, usable memory may count as used.
 constexpr size_t kStep = size_t{64} << 20;
 
 struct FreeBlock {
   FreeBlock* next;
 };
 
-// Of one size, in multiples of kGrain.
+// A thread's blocks of one size. Sizes are multiples of kGrain.
 struct Blocks {
   FreeBlock* free;
-  // Of the span that was begun last: what was never used.
+  // The part of the latest span that was never used.
   char* fresh;
   char* end;
 };
 
-// Null: there is none. Threads that have no block of it need not have seen it yet.
+// Null if there is no region. A thread that has no block of the region may still see null.
 std::atomic<char*> region{nullptr};
 std::atomic<size_t> spans{0};
 uint8_t size_of_span[kRegion / kSpan];
 thread_local Blocks blocks[kSizes];
 
-// Null where address space is limited: others need it more.
+// Reserves the region. Returns null if address space is limited: other code needs it more.
 char* Reserve() {
   rlimit limit;
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY) return nullptr;
   void* all = mmap(nullptr, kLargePage + kRegion, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (all == MAP_FAILED) return nullptr;
-  // The first large page begins behind the small ones.
+  // The first large page begins right after the small pages.
   const uintptr_t begin = reinterpret_cast<uintptr_t>(all);
   const uintptr_t large = (begin + kSmallPages + kLargePage - 1) & ~(kLargePage - 1);
   char* const reserved = static_cast<char*>(all) + (large - kSmallPages - begin);
-  // A kernel without large pages refuses, and nothing is lost.
+  // A kernel without large pages refuses, which does no harm.
   madvise(reserved + kSmallPages, kRegion - kSmallPages, MADV_HUGEPAGE);
   region.store(reserved, std::memory_order_relaxed);
   return reserved;
 }
 
-// Whether the first `bytes` of the region can be used.
+// Makes the first `bytes` of the region usable. Returns false if the system refuses.
 bool Usable(char* reserved, size_t bytes) {
   static std::atomic<size_t> usable{0};
   if (bytes <= usable.load(std::memory_order_acquire)) return true;
@@ -81,7 +81,7 @@ bool Usable(char* reserved, size_t bytes) {
   const std::lock_guard<std::mutex> lock(growing);
   size_t end = usable.load(std::memory_order_relaxed);
   while (end < bytes) {
-    // A large page belongs to one step.
+    // No large page spans two steps.
     const size_t step = end == 0 ? kSmallPages + kStep : kStep;
     const size_t next = end + step < kRegion ? end + step : kRegion;
     if (mprotect(reserved + end, next - end, PROT_READ | PROT_WRITE) != 0) return false;
@@ -91,7 +91,7 @@ bool Usable(char* reserved, size_t bytes) {
   return true;
 }
 
-// Out of the way of New.
+// Not inlined, to keep New small.
 __attribute__((noinline)) void* FromMalloc(size_t bytes) {
   while (true) {
     if (void* block = std::malloc(bytes)) return block;
@@ -101,7 +101,7 @@ __attribute__((noinline)) void* FromMalloc(size_t bytes) {
   }
 }
 
-// Begins a span.
+// Begins a span for blocks of `size` and returns its first block. Uses malloc if no span is left.
 __attribute__((noinline)) void* FromSpan(size_t size) {
   Blocks& own = blocks[size];
   const size_t bytes = size * kGrain;
@@ -112,7 +112,7 @@ __attribute__((noinline)) void* FromSpan(size_t size) {
     spans.fetch_sub(1, std::memory_order_relaxed);
     return FromMalloc(bytes);
   }
-  // The span is given up: another thread may have begun the next.
+  // Give the span up. It cannot be given back, because another thread may have begun the next one.
   if (!Usable(reserved, (span + 1) * kSpan)) return FromMalloc(bytes);
   size_of_span[span] = static_cast<uint8_t>(size);
   char* const begin = reserved + span * kSpan;
@@ -136,7 +136,7 @@ inline void* New(size_t bytes) {
 }
 
 inline void Delete(void* pointer) {
-  // Of null it is far outside.
+  // The offset of a null pointer is far outside the region.
   char* const reserved = region.load(std::memory_order_relaxed);
   const uintptr_t offset = reinterpret_cast<uintptr_t>(pointer) - reinterpret_cast<uintptr_t>(reserved);
   if (reserved == nullptr || offset >= kRegion) return std::free(pointer);

@@ -14,7 +14,7 @@
 namespace weft {
 namespace {
 
-// Sanitizers have their own.
+// Builds with sanitizers keep the sanitizer's own allocator.
 bool Replaced() { return SmallBlockBytes() > 0; }
 
 struct Block {
@@ -39,7 +39,7 @@ TEST(SmallBlocks, BlocksDoNotMeet) {
   std::vector<Block> blocks;
   for (int round = 0; round < 200000; ++round) {
     if (blocks.size() < 3000 || random() % 2 == 0) {
-      // Sizes around the largest small one too.
+      // Includes sizes around the largest small block.
       blocks.push_back(Make(random() % (random() % 8 == 0 ? 1500 : 600), static_cast<unsigned char>(random())));
       continue;
     }
@@ -83,7 +83,7 @@ TEST(SmallBlocks, ThreadsGiveEachOtherBlocks) {
   threads.clear();
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&made, t] {
-      // Those of another one.
+      // Free the strings that another thread made.
       for (size_t i = (t + 1) % 4; i < made.size(); i += 4) {
         EXPECT_EQ(*made[i], std::string(i % 300, 'a' + (t + 1) % 4));
         made[i].reset();

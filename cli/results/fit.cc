@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-// "rank 3 on device 1 of node 0, 'smaller', which has"; empty where all are alike.
+// Returns "rank 3 on device 1 of node 0, 'smaller', which has"; empty if all devices are alike.
 std::string PlaceOf(int64_t rank, const sim::RankPlacement& placement) {
   if (placement.all_alike()) return "";
   return absl::StrCat("rank ", rank, " on device ", placement.DeviceInNode(rank), " of node ", placement.NodeOf(rank),

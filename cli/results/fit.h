@@ -1,4 +1,4 @@
-// What --require-fit says of a prediction.
+// The check of --require-fit.
 #ifndef WEFT_CLI_RESULTS_FIT_H_
 #define WEFT_CLI_RESULTS_FIT_H_
 
@@ -9,9 +9,9 @@
 
 namespace weft {
 
-// ResourceExhausted if the report of `simulation`, of `program` on `cluster`, says that it does not fit: what is needed
-// and what there is, of a device or of the memory of a node. Where devices differ, also which rank has the least room,
-// and where it is.
+// Returns ResourceExhausted if the report of `simulation` (of `program` on `cluster`) says that the program does not
+// fit. The error gives the bytes needed and the bytes available, on a device or in the memory of a node. If devices
+// differ, it also names the rank with the least headroom and where the rank is.
 absl::Status CheckFit(const sim::Simulation& simulation, const Program& program, const Cluster& cluster);
 
 }  // namespace weft

@@ -22,7 +22,7 @@ namespace {
 
 // Quotes within JSON strings are escaped, so this text cannot be part of one.
 constexpr char kMarker[] = "\"weft_trace\":\"";
-// In front of it, of all bytes before, as eight hexadecimal digits.
+// Stands before kMarker. Its value is the CRC of all bytes before it, as eight hexadecimal digits.
 constexpr char kEventsCrc[] = "\"weft_events_crc\":\"";
 
 std::string Bytes(const Trace& trace) {
@@ -37,7 +37,7 @@ std::string Bytes(const Trace& trace) {
 
 uint32_t CrcOf(Trace trace) {
   trace.clear_crc();
-  // 0 stands for none.
+  // 0 means "no checksum".
   return std::max(uint32_t{1}, Crc32c(Bytes(trace)));
 }
 
@@ -46,7 +46,8 @@ std::string Serialize(Trace trace) {
   return Bytes(trace);
 }
 
-// A text can be written by hand, without a checksum; what weft writes has one.
+// Checks the trace's checksum. `may_lack`: the file is text, which people may write by hand, without a checksum. Files
+// that weft writes have one.
 absl::Status CheckCrc(const Trace& trace, bool may_lack, absl::string_view source) {
   if (trace.crc() == 0) {
     if (may_lack) return absl::OkStatus();
@@ -66,8 +67,8 @@ std::string EventsCrc(absl::string_view events) {
   return absl::StrCat(kEventsCrc, absl::Hex(Crc32c(events), absl::kZeroPad8), "\",\n");
 }
 
-// What a viewer shows must be what is read. `front` and `behind` are the file without its weft_trace; early versions of
-// weft wrote no checksum of the rest.
+// Checks that viewers show the events of the trace that weft reads. `front` and `behind` are the file before and after
+// its weft_trace. Early versions of weft wrote no checksum of the events.
 absl::Status CheckEvents(absl::string_view front, absl::string_view behind, absl::string_view source) {
   const size_t crc = front.rfind(kEventsCrc);
   const bool unchanged = crc == absl::string_view::npos || front.substr(crc) == EventsCrc(front.substr(0, crc));
@@ -114,14 +115,14 @@ absl::StatusOr<Trace> ParseTrace(absl::string_view bytes, const std::string& sou
     WEFT_RETURN_IF_ERROR(CheckEvents(bytes.substr(0, marker), bytes.substr(end + 1), source));
     WEFT_RETURN_IF_ERROR(ParseMessage(message, source, &trace));
   } else if (IsForViewers(bytes)) {
-    // It is the last of the file.
+    // weft_trace comes last in the file, so a file that is cut off lacks it.
     const bool whole = absl::EndsWith(absl::StripTrailingAsciiWhitespace(bytes), "}");
     return absl::InvalidArgumentError(
         absl::StrCat(source, whole ? ": a trace for viewers that weft did not write: it has no weft_trace"
                                    : ": a trace for viewers that is cut off: it does not end with a '}'"));
   } else {
     WEFT_RETURN_IF_ERROR(ParseMessage(bytes, source, &trace));
-    // The wire format has bytes that no text has: at least the times'.
+    // A binary message contains bytes that no text has: at least those of the times.
     text = std::all_of(bytes.begin(), bytes.end(), [](char c) {
       const unsigned char byte = static_cast<unsigned char>(c);
       return byte >= 0x20 || byte == '\n' || byte == '\t' || byte == '\r';

@@ -1,4 +1,4 @@
-// Trace files: for trace viewers and for weft itself.
+// Reads and writes trace files, which serve trace viewers and weft itself.
 #ifndef WEFT_CLI_RESULTS_TRACE_FILE_H_
 #define WEFT_CLI_RESULTS_TRACE_FILE_H_
 
@@ -12,22 +12,22 @@
 
 namespace weft {
 
-// `chrome`, a JSON object in Chrome's trace event format, with the trace itself beside its events where viewers ignore
-// it: one file that opens in a viewer and that ReadTrace gives back exactly. It has a checksum of the events too:
-// ReadTrace refuses a file whose events are not those of its trace any more.
+// Returns `chrome`, a JSON object in Chrome's trace event format, with the trace itself added beside its events, where
+// viewers ignore it. A viewer opens the file, and ReadTrace returns the trace exactly. The file also has a checksum of
+// the events: ReadTrace refuses a file whose events were changed.
 std::string WithTrace(absl::string_view chrome, const Trace& trace);
 
-// PATH.json is for viewers and for weft, with the names of `program`; any other name gets the message in binary. Both
-// hold Trace.crc.
+// Writes a trace. A file PATH.json is for viewers and for weft, with the names of `program`. Any other path gets the
+// binary message. Both contain Trace.crc.
 absl::Status WriteTrace(const Trace& trace, const Program& program, const std::string& path);
 
-// The trace in a file that WithTrace made or that holds the message as text, JSON or binary. Its CRC is right; only
-// text and JSON of the message alone, which people and other programs write, may lack one. It is valid by itself
-// (ValidateTrace); errors begin with the path.
+// Reads the trace from a file that WithTrace made, or from one that holds the message as text, JSON or binary. A wrong
+// CRC is an error. Only text or JSON of the message alone, which people and other programs write, may lack the CRC. The
+// trace is valid by itself (ValidateTrace). Errors begin with the path.
 absl::StatusOr<Trace> ReadTrace(const std::string& path);
 absl::StatusOr<Trace> ParseTrace(absl::string_view bytes, const std::string& source);
 
-// Whether it is JSON for trace viewers: its events have their name there.
+// True if `bytes` are JSON for trace viewers, which contains "traceEvents".
 bool IsForViewers(absl::string_view bytes);
 
 }  // namespace weft

@@ -48,7 +48,7 @@ TEST(TraceFile, ComesBackFromMessages) {
   const absl::StatusOr<Trace> back = ReadTrace(path);
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->tuning_digest(), 0xfedcba9876543210u);
-  // Texts that people write have no checksum; one that is there is looked at.
+  // A text that people write may lack a checksum; if it has one, it is checked.
   EXPECT_TRUE(ReadTrace(Write(MessageToText(TestTrace()))).ok());
   EXPECT_TRUE(ReadTrace(Write(*MessageToJson(TestTrace()))).ok());
   EXPECT_TRUE(ReadTrace(Write(MessageToText(*back))).ok());
@@ -58,7 +58,7 @@ TEST(TraceFile, ComesBackFromMessages) {
               HasSubstr("damaged: trace.crc"));
 }
 
-// Whichever bit is wrong, no other trace is read.
+// A file with any one bit wrong is refused, never read as another trace.
 TEST(TraceFile, DamagedFilesAreRefused) {
   const std::string path = testing::TempDir() + "/whole";
   ASSERT_TRUE(WriteTrace(TestTrace(), Program(), path).ok());
@@ -88,7 +88,7 @@ TEST(TraceFile, ATraceForViewersThatIsCutOff) {
               HasSubstr("that weft did not write"));
 }
 
-// What a viewer would show of the file is not what would be read.
+// Files whose events for viewers differ from the trace that weft would read.
 TEST(TraceFile, ChangedEventsAreRefused) {
   const std::string chrome = WithTrace("{\"traceEvents\": [{\"ts\": 1}]}", TestTrace());
   ASSERT_TRUE(ParseTrace(chrome, "t").ok()) << ParseTrace(chrome, "t").status();
@@ -102,7 +102,7 @@ TEST(TraceFile, ChangedEventsAreRefused) {
   EXPECT_THAT(message(other), HasSubstr(changed));
   EXPECT_THAT(message(chrome.substr(0, chrome.rfind('}')) + ", \"traceEvents\": []}"), HasSubstr(changed));
   EXPECT_THAT(message(chrome.substr(0, chrome.rfind('"'))), HasSubstr("t: weft_trace is damaged"));
-  // As early versions wrote it.
+  // The form that early versions wrote, without a checksum of the events.
   const size_t crc = chrome.find("\"weft_events_crc");
   EXPECT_EQ(message(chrome.substr(0, crc) + chrome.substr(chrome.find("\"weft_trace"))), "");
 }

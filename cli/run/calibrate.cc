@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<Program>> ReadPrograms(const std::vector<std::string>
   std::vector<Program> programs;
   for (const std::string& path : paths) {
     WEFT_ASSIGN_OR_RETURN(programs.emplace_back(), ReadProgram(path));
-    // Steps are measured alone: whether the whole fits is nothing to them.
+    // Calibration measures single steps, so the whole program need not fit.
     const absl::Status status = VerifyProgram(programs.back(), {.allow_unfit = true, .algorithms = KnownCollectives()});
     if (!status.ok()) return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
   }

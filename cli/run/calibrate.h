@@ -1,4 +1,4 @@
-// `weft calibrate`, which weft-run does.
+// `weft calibrate`, which runs inside weft-run.
 #ifndef WEFT_CLI_RUN_CALIBRATE_H_
 #define WEFT_CLI_RUN_CALIBRATE_H_
 

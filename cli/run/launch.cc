@@ -48,11 +48,11 @@ absl::StatusOr<Launch> ChooseLaunch(absl::string_view bootstrap, absl::string_vi
                                    "are started by its launcher; allowed: --bootstrap=mpi, auto"));
   }
   const absl::StatusOr<exec::LaunchedAs> found = exec::FindLauncher(wanted, environment);
-  // One message names all that is missing: what a process is, and where the others are.
+  // One message names everything that is missing: this process's place in the job, and where the others are.
   const bool over_tcp = transport == "tcp" || !found.ok() || found->bootstrap == exec::Bootstrap::kEnv;
   if (over_tcp && (!found.ok() || found->size > 0)) {
     const absl::Status status = exec::FindRendezvous(wanted, environment).status();
-    // Whoever did not think of launchers, but has a variable of theirs.
+    // The user asked for no launcher, but a launcher's variable is set.
     const bool unasked = wanted == exec::Bootstrap::kAuto && transport == "auto";
     if (!status.ok()) {
       return absl::Status(

@@ -1,4 +1,4 @@
-// --bootstrap and --transport of weft run: what this process is in its job, or what it is to start.
+// Interprets --bootstrap and --transport of weft run: whether this process runs ranks of a job or starts its processes.
 #ifndef WEFT_CLI_RUN_LAUNCH_H_
 #define WEFT_CLI_RUN_LAUNCH_H_
 
@@ -16,22 +16,24 @@ namespace weft {
 struct Launch {
   // kNone: this process runs the whole job.
   exec::Bootstrap bootstrap = exec::Bootstrap::kNone;
-  // kLocal: whether this process is to start the ranks (RunLocally) and runs none itself.
+  // kLocal: true if this process starts the ranks (RunLocally) and runs none itself.
   bool starts_ranks = false;
 };
 
-// From the values of the flags, "auto" among them, and the environment; where it is well, SetBootstrap has been called.
-// Wrong usage (UsageError) where the two flags contradict each other.
+// Chooses from the flags' values, which may be "auto", and the environment. On success SetBootstrap has been called.
+// Returns a UsageError if the two flags contradict each other.
 absl::StatusOr<Launch> ChooseLaunch(absl::string_view bootstrap, absl::string_view transport,
                                     const exec::Environment& environment);
 
-// What --transport=auto is for a backend: memory of a GPU goes through nccl between processes and through loopback
-// within one; that of the host as FindTransport says. Any other name is itself.
+// Resolves --transport=auto for a backend. GPU memory goes through nccl between processes and through loopback within
+// one process. For the CPU the result is "auto", which FindTransport resolves. Any other transport is returned as it
+// is.
 std::string ChooseTransport(absl::string_view transport, absl::string_view backend, exec::Bootstrap bootstrap);
 
-// Runs `weft-run run ARGS` once per rank. A status that LaunchedExitStatus knows, unless no process could be started.
+// Runs `weft-run run ARGS` once per rank. Unless no process could be started, LaunchedExitStatus reads the status of a
+// job that failed.
 absl::Status RunLocally(int ranks, absl::Span<const std::string> args);
-// The exit status that a job run by others has ended with, if that is what the status says; no message goes with it.
+// The exit status of a job that RunLocally ran, if `status` holds it. The caller prints no message for such a status.
 std::optional<int> LaunchedExitStatus(const absl::Status& status);
 
 }  // namespace weft

@@ -49,7 +49,7 @@ TEST(ChooseLaunchTest, Choices) {
       {"auto", "auto", kTorchrun, exec::Bootstrap::kEnv, false},
       {"env", "tcp", kTorchrun, exec::Bootstrap::kEnv, false},
       {"local", "tcp", kTorchrun, exec::Bootstrap::kLocal, true},
-      // All in this process, whoever started it.
+      // All ranks run in this process, whoever started it.
       {"auto", "inproc", kTorchrun, exec::Bootstrap::kNone, false},
       {"auto", "loopback", kMpirun, exec::Bootstrap::kNone, false},
       {"auto", "auto", kMpirun, exec::Bootstrap::kMpi, false},
@@ -90,7 +90,7 @@ TEST(ChooseLaunchTest, Contradictions) {
               HasSubstr("--transport=mpi: no MPI launcher has started this process"));
   EXPECT_THAT(std::string(ChooseLaunch("auto", "mpi", exec::EnvironmentOf(kTorchrun)).status().message()),
               HasSubstr("start it as `mpirun -n RANKS weft run ...`"));
-  // All that is missing, at once.
+  // The message names everything that is missing at once.
   EXPECT_EQ(
       ChooseLaunch("env", "auto", exec::EnvironmentOf({})).status().message(),
       "WORLD_SIZE, RANK, MASTER_ADDR, MASTER_PORT, WEFT_JOB_SECRET are not set (--bootstrap=env; "

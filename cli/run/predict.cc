@@ -17,10 +17,10 @@
 namespace weft {
 namespace {
 
-// In the first repetition a pipeline fills, in the second ranks wait for those that are behind.
+// In the first repetition the pipeline fills; in the second, ranks wait for ranks that are behind.
 constexpr int kRepetitions = 2;
 
-// Of the trace.
+// Steps of the trace. Stops counting beyond kMostStepsUnasked.
 int64_t Steps(const Program& program) {
   std::vector<int64_t> of_template;
   for (const Template& t : program.templates()) {
@@ -54,7 +54,7 @@ absl::StatusOr<Prediction> PredictOn(const Program& program, const Cluster& clus
 absl::StatusOr<Prediction> PredictRun(const Program& program, const std::string& cluster) {
   if (cluster == "none") return Prediction{};
   if (cluster.empty()) {
-    // A file of that name has nothing to do with the program.
+    // Only the catalog counts: a file of the same name has nothing to do with the program.
     if (!FindInCatalog("clusters", program.cluster_name()).ok()) return Prediction{};
     const absl::StatusOr<Cluster> known = LoadCluster(program.cluster_name());
     if (!known.ok() || ClusterDigest(*known) != program.cluster_digest()) return Prediction{};

@@ -1,4 +1,4 @@
-// What the deadlines of a run are from: how long each action of its program takes, by simulation.
+// Predicts by simulation how long each action of a program takes. The deadlines of a run are derived from this.
 #ifndef WEFT_CLI_RUN_PREDICT_H_
 #define WEFT_CLI_RUN_PREDICT_H_
 
@@ -13,19 +13,19 @@
 namespace weft {
 
 struct Prediction {
-  // Nullopt: nothing is predicted.
+  // Unset if nothing is predicted.
   std::optional<Trace> trace;
-  // Of the cluster that it is on, where there is a trace.
+  // The name of the cluster that the prediction is for; empty without a trace.
   std::string cluster;
 };
 
-// A process that is to run predicts for itself, before it starts: traces of more steps than these are not made unasked.
+// Each process predicts its run before it starts. Unless asked to, it makes no trace of more steps than this.
 inline constexpr int64_t kMostStepsUnasked = int64_t{1} << 21;
 
-// Two repetitions of `program`, which is proven (verifier), on a cluster. `cluster`: a name of the catalog or a
-// file; "none" = nothing is predicted; empty = the catalog's cluster that the program was compiled for, with the
-// figures that it was compiled for. Then nothing is predicted where there is no such cluster, or where it cannot be
-// done within kMostStepsUnasked; otherwise that is an error.
+// Predicts two repetitions of `program`, which the verifier has proven, on a cluster. `cluster` is a name of the
+// catalog or a file; "none" = predict nothing; empty = the catalog's cluster that the program was compiled for, if it
+// still has the figures of that time. If `cluster` is empty, nothing is predicted if there is no such cluster, if the
+// trace would exceed kMostStepsUnasked, or if the simulation fails. If `cluster` is given, a failure is an error.
 absl::StatusOr<Prediction> PredictRun(const Program& program, const std::string& cluster);
 
 }  // namespace weft

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Of the catalog's cluster.
+// A program that was compiled for a cluster of the catalog.
 Program OfTheCatalog() {
   Program program = RandomProgram(7);
   program.set_cluster_name("dgx-a100-80g");
@@ -30,7 +30,7 @@ TEST(PredictRun, OnTheClusterOfTheProgram) {
   ASSERT_TRUE(prediction.ok()) << prediction.status();
   ASSERT_TRUE(prediction->trace.has_value());
   EXPECT_EQ(prediction->cluster, "dgx-a100-80g");
-  // Deadlines can be made of it, for every template.
+  // The prediction gives deadlines for every template.
   const auto times = exec::PredictedTimes::Make(program, *prediction->trace);
   ASSERT_TRUE(times.ok()) << times.status();
   for (int t = 0; t < program.templates_size(); ++t) {
@@ -49,7 +49,7 @@ TEST(PredictRun, NothingWhereTheClusterIsNotKnown) {
   EXPECT_FALSE(PredictRun(OfTheCatalog(), "none")->trace.has_value());
 }
 
-// One that is asked for is known, or it is an error.
+// A cluster that the user asks for must be known and must serve, or it is an error.
 TEST(PredictRun, OnTheClusterThatIsAskedFor) {
   Program program = OfTheCatalog();
   program.set_cluster_name("this-machine");

@@ -23,7 +23,7 @@ absl::Status OfFlag(absl::string_view flag, const absl::Status& status) {
   return status.ok() ? status : absl::Status(status.code(), absl::StrCat(flag, ": ", status.message()));
 }
 
-// Of a descriptor of this process: whatever pipe it is of, with a name or without, nobody is waited for.
+// True if the path names an open descriptor of this process. Opening it never waits, even if it is a pipe.
 bool IsOpenAlready(absl::string_view path) {
   if (path == "/dev/stdout" || path == "/dev/stderr") return true;
   int descriptor = 0;
@@ -42,7 +42,7 @@ absl::Status CheckWritten(const std::string& path) {
 }
 
 absl::Status CheckCheckpointFolder(const std::string& folder) {
-  // The run makes it when nothing is left to refuse.
+  // Check the nearest folder that exists: the run creates `folder` only when nothing can be refused any more.
   std::error_code error;
   fs::path there = folder;
   while (!there.empty() && !fs::exists(there, error)) there = there.parent_path();
@@ -54,12 +54,12 @@ absl::Status CheckCheckpointFolder(const std::string& folder) {
         absl::StrCat(latest.string(),
                      ": is a folder, but a file of this name is to say which checkpoint is the newest; move it away"));
   }
-  // In a folder of others a name that nobody has.
+  // In another folder, try a name that no file has.
   const bool is_there = there == fs::path(folder);
   const absl::Status status = CheckWritable((there / (is_there ? "latest" : ".weft-checkpoint")).string());
   if (status.ok()) return status;
   const absl::string_view message = status.message();
-  // The reason alone: nobody has asked for the file that was tried.
+  // Keep only the reason: the user did not ask for the file that was tried.
   return absl::Status(status.code(), absl::StrCat(folder, ": cannot write in ", there.empty() ? "." : there.string(),
                                                   message.substr(message.rfind(": "))));
 }
@@ -78,7 +78,7 @@ absl::Status CheckOutputs(const RunFlags& f) {
   if (!f.checkpoint.empty()) WEFT_RETURN_IF_ERROR(OfFlag("--checkpoint", CheckCheckpointFolder(f.checkpoint)));
   std::vector<std::pair<const char*, std::string>> outputs = {
       {"--trace", f.trace}, {"--save-weights", f.save_weights}, {"--report", f.report}};
-  // What cannot be read was refused when the flags were.
+  // A value that cannot be parsed was refused with the flags.
   if (const auto tuning = exec::ParseTuningOptions(f.tuning); tuning.ok())
     outputs.push_back({"--tuning", tuning->written()});
   for (const auto& [flag, path] : outputs) {

@@ -1,4 +1,4 @@
-// The files that `weft run` names: what is wrong with one is better known before the training.
+// Checks the files that `weft run` names, so that errors appear before the training.
 #ifndef WEFT_CLI_RUN_RUN_FILES_H_
 #define WEFT_CLI_RUN_RUN_FILES_H_
 
@@ -11,21 +11,21 @@
 
 namespace weft {
 
-// Of what is read whole before the run: "" is a file that is not given, and one that is not there is for its reader to
-// say. InvalidArgument, naming `flag`, for pipes and devices: each process of a job reads the file, and the first one
-// would leave nothing to the others; and where nobody writes it would be waited for.
+// Checks a file that is read whole before the run. Accepts "" (not given) and a missing file, which its reader reports.
+// Returns InvalidArgument, naming `flag`, for pipes and devices: each process of a job reads the file, so the first one
+// would leave nothing to the others, and a pipe without a writer would block.
 absl::Status CheckRead(absl::string_view flag, const std::string& path);
 
-// That what a run writes can be written: --trace, --report, --save-weights, --tuning='write FILE' and the folder of
-// --checkpoint. Named pipes are refused, as opening them waits for who reads them; /dev/stdout, /dev/stderr,
-// /dev/fd/N and /proc/self/fd/N are open already, whatever they are.
+// Checks that the run can write its outputs: --trace, --report, --save-weights, --tuning='write FILE' and the folder of
+// --checkpoint. Named pipes are refused, because opening one waits for its reader. /dev/stdout, /dev/stderr, /dev/fd/N
+// and /proc/self/fd/N are open already, whatever they are.
 absl::Status CheckOutputs(const RunFlags& flags);
 
-// --fault-report of the rank, each on its own machine. The default is for whoever has not thought of faults: a working
-// folder that cannot be written to is no reason not to run.
+// Checks --fault-report for `rank`, each on its own machine. The default (an empty path) is not checked: the user did
+// not ask for it, so a working folder that cannot be written to must not stop the run.
 absl::Status CheckFaultReport(const std::string& path, int rank);
 
-// Whether a rank on this machine could write it.
+// True if a fault report of one of the ranks exists on this machine.
 bool HasFaultReport(const std::string& path, int64_t ranks);
 
 }  // namespace weft

@@ -26,7 +26,7 @@ std::string Pipe(const std::string& folder) {
   return path;
 }
 
-// "/dev/fd/N" of a pipe without a name, which is what /dev/stdout is in a pipeline.
+// An unnamed pipe as "/dev/fd/N", which is what /dev/stdout is in a pipeline.
 struct OpenPipe {
   OpenPipe() { EXPECT_EQ(pipe(ends), 0); }
   ~OpenPipe() {
@@ -77,7 +77,7 @@ TEST(RunFiles, NobodyIsWaitedForToReadWhatIsWritten) {
   EXPECT_THAT(Message(CheckOutputs(flags)), HasSubstr("--tuning: "));
 }
 
-// `weft run --trace=/dev/stdout >pipe`: the descriptor is of a pipe with a name.
+// `weft run --trace=/dev/stdout >pipe`: the descriptor belongs to a named pipe.
 TEST(RunFiles, ANamedPipeThatIsOpenAlreadyIsWritten) {
   const std::string pipe = Pipe(FreshDirectory("run_files_open"));
   const int file = open(pipe.c_str(), O_RDWR);
@@ -130,7 +130,7 @@ TEST(RunFiles, AFaultReportIsAFileOfEachRank) {
   EXPECT_TRUE(HasFaultReport(folder + "/fault.json", 4));
   EXPECT_FALSE(HasFaultReport(folder + "/fault.json", 3));
   EXPECT_FALSE(HasFaultReport("", 4));
-  // Opened when a run has failed: then nobody should have to be waited for.
+  // The report is opened when a run has failed, and must not wait for a reader then.
   ASSERT_EQ(mkfifo((folder + "/pipe-3.json").c_str(), 0600), 0);
   EXPECT_THAT(Message(CheckFaultReport(folder + "/pipe.json", 3)), HasSubstr("is a named pipe"));
 }

@@ -19,7 +19,7 @@
 namespace weft {
 namespace {
 
-// "auto" and the names of a registry.
+// Returns "auto" and the names of a registry.
 template <typename Entries>
 std::vector<std::string> Choices(const Entries& entries) {
   std::vector<std::string> names = {"auto"};

@@ -30,14 +30,15 @@ struct RunFlags {
 
 void DeclareRunFlags(Flags& flags, RunFlags& f);
 
-// After Parse: UsageError where flags need or contradict each other. Sets what one of them implies.
+// Call this after Parse. Returns a UsageError if flags contradict each other or one lacks another that it needs. Sets
+// what one flag implies for others.
 absl::Status CheckRunFlags(const Flags& flags, RunFlags& f);
 
-// NotFound if one of --lib-path is no folder of this machine.
+// Returns NotFound if one of --lib-path is not a folder of this machine.
 absl::Status CheckLibraryPath(const std::vector<std::string>& folders);
 
-// --inject-failure. UsageError if it cannot be read; whether there is such a rank, and whether it has the action, is
-// for the run to say.
+// Parses --inject-failure. Returns a UsageError if it cannot be parsed. The run checks whether the rank exists and has
+// the action.
 absl::StatusOr<exec::InjectedFailure> ParseFailure(const std::string& text);
 
 }  // namespace weft

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What the command line is refused for; empty if it is not.
+// The error for this command line; empty if it is accepted.
 std::string Error(std::vector<std::string> args, RunFlags* f) {
   Flags flags("weft run", "PROGRAM [flags]", "Trains.");
   DeclareRunFlags(flags, *f);
@@ -53,7 +53,7 @@ TEST(RunFlags, ANumberOfStepsIsAskedForByName) {
     EXPECT_THAT(Error({"--data=d", "--checkpoint=c", std::string("--resume-step=") + wrong}),
                 HasSubstr("expected the number of steps of a checkpoint, from 0"));
   }
-  // Not given is the newest, not that of step 0.
+  // Without --resume-step the newest checkpoint is used, not the one of step 0.
   Flags flags("weft run", "PROGRAM [flags]", "Trains.");
   DeclareRunFlags(flags, f);
   EXPECT_THAT(flags.Help(), HasSubstr("after N steps instead of the newest\n"));
@@ -79,7 +79,7 @@ TEST(RunFlags, FoldersOfLibrariesAreThere) {
   EXPECT_TRUE(CheckLibraryPath({folder, "/"}).ok());
   const absl::Status missing = CheckLibraryPath({folder, folder + "/nodir"});
   EXPECT_EQ(missing.message(), "--lib-path: " + folder + "/nodir: there is no such folder");
-  // As a file that is missing; the command line itself is well.
+  // Like a missing file: the command line itself is correct.
   EXPECT_FALSE(IsUsageError(missing));
   EXPECT_EQ(CheckLibraryPath({file}).message(), "--lib-path: " + file + ": is not a folder");
 }
@@ -98,7 +98,7 @@ TEST(RunFlags, Failures) {
                 HasSubstr("expected RANK:STEP:ACTION[:kill|:stall|:flip]"))
         << wrong;
   }
-  // Before anything is read.
+  // The form of the value is checked before anything is read.
   EXPECT_THAT(Error({"--data=d", "--inject-failure=1:2"}), HasSubstr("expected RANK:STEP:ACTION"));
   EXPECT_THAT(Error({"--data=d", "--inject-failure=1:02:+3"}), HasSubstr("expected RANK:STEP:ACTION"));
   EXPECT_EQ(Error({"--data=d", "--inject-failure=1000:0:0"}), "");

@@ -1,4 +1,4 @@
-// The lines that `weft run` prints of its steps.
+// Formats the lines that `weft run` prints about its steps.
 #ifndef WEFT_CLI_RUN_RUN_LINES_H_
 #define WEFT_CLI_RUN_RUN_LINES_H_
 
@@ -15,7 +15,7 @@ std::string StepLine(const RunStep& step);
 // The line of an evaluation after a step.
 std::string EvaluationLine(const RunStep& step);
 
-// Of a run that has skipped each of its steps, and so learned nothing; else "".
+// A line for a run that skipped every one of its steps and so learned nothing; "" for any other run.
 std::string SkippedLine(const RunReport& report);
 
 }  // namespace weft

@@ -9,7 +9,7 @@ namespace {
 TEST(RunLines, AStepHasAllDigitsOfItsLoss) {
   EXPECT_EQ(StepLine(Parse<RunStep>("step: 3 loss: 0.1 learning_rate: 0.0003 grad_norm: 2.5 tokens: 3000 seconds: 2")),
             "step 3  loss 0.10000000000000001  lr 0.0003  norm 2.5  1500 tokens/s\n");
-  // Steps that end together with the one before take no time.
+  // A step that ends at the same time as the one before takes no time.
   EXPECT_EQ(StepLine(Parse<RunStep>("tokens: 3000 loss_scale: 65536 skipped: true")),
             "step 0  loss 0  lr 0  norm 0  scale 65536  skipped: gradients overflowed  0 tokens/s\n");
 }

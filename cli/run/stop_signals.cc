@@ -18,7 +18,7 @@ std::atomic<bool> was_caught[NSIG];
 void OnSignal(int number) {
   if (was_caught[number].exchange(true, std::memory_order_relaxed)) {
     exec::RemoveUnusedFolders();
-    // It comes again when this has returned, to whom it ends.
+    // The raised signal arrives when this handler has returned, and then ends the process.
     ::signal(number, SIG_DFL);
     raise(number);
     return;
@@ -26,7 +26,7 @@ void OnSignal(int number) {
   const bool again = stop_requested.exchange(true, std::memory_order_relaxed);
   if (again || !announces_stop.load(std::memory_order_relaxed)) return;
   constexpr char kText[] = "weft run: stopping after the step in progress; the same signal again stops at once\n";
-  // Nothing can be done if nobody reads it.
+  // Ignore errors: nothing can be done if nobody reads stderr.
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof kText - 1);
 }
 
@@ -39,10 +39,10 @@ void CatchStopSignals() {
   for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) {
     struct sigaction before = {};
     sigaction(number, nullptr, &before);
-    // Whoever started this does not want it to end by that.
+    // If SIGHUP was ignored before (nohup), leave it so: it must not end this process.
     if (number != SIGHUP || before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
   }
-  // What cannot be written is an error that is told.
+  // A write that fails is then an error that is reported.
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);
 }

@@ -1,5 +1,5 @@
-// Signals that ask a run to stop: the first one lets the step in progress end and the state be saved, the same again
-// ends the process.
+// Signals that ask a run to stop. The first signal lets the step in progress end and the state be saved; the same
+// signal again ends the process.
 #ifndef WEFT_CLI_RUN_STOP_SIGNALS_H_
 #define WEFT_CLI_RUN_STOP_SIGNALS_H_
 
@@ -7,16 +7,15 @@
 
 namespace weft {
 
-// Set by SIGTERM, SIGINT, SIGHUP and SIGUSR1 (for launchers that pass on only that), each of them caught once: a second
-// one of the same number ends the process by it at once, and folders that were made for checkpoints and hold nothing
-// go.
+// Set by SIGTERM, SIGINT, SIGHUP and SIGUSR1 (some launchers pass on only SIGUSR1). Each is caught once: a second
+// signal of the same number ends the process at once and removes empty folders that were made for checkpoints.
 extern std::atomic<bool> stop_requested;
 
-// Of a job whose ranks have met one process says on standard error that it stops.
+// Set in one process of a job whose ranks have met: it reports on standard error that the job stops.
 extern std::atomic<bool> announces_stop;
 
-// From now on. SIGHUP stays ignored where it was (nohup, say), and SIGPIPE is ignored: where nobody reads the steps any
-// more writing fails, and the run saves and ends.
+// Catches these signals from now on. SIGHUP stays ignored if it was (nohup, say). SIGPIPE is ignored: if nobody reads
+// the steps any more, writing fails, and the run saves and ends.
 void CatchStopSignals();
 
 }  // namespace weft

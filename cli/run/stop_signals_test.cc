@@ -14,7 +14,7 @@
 namespace weft {
 namespace {
 
-// What a process of its own ends with that runs `body`, as waitpid says.
+// Runs `body` in a child process and returns how the child ended, as waitpid reports it.
 int Ended(const std::function<int()>& body) {
   const pid_t child = fork();
   if (child == 0) _exit(body());
@@ -67,9 +67,9 @@ TEST(StopSignals, WhoStartsItMayIgnoreTheHangup) {
     ::signal(SIGHUP, SIG_IGN);
     CatchStopSignals();
     raise(SIGHUP);
-    // Nobody reads.
+    // Nobody reads the output.
     raise(SIGPIPE);
-    // ulimit -f.
+    // A file reaches the limit of ulimit -f.
     raise(SIGXFSZ);
     return stop_requested ? 1 : 0;
   });

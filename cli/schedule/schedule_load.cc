@@ -30,7 +30,7 @@ namespace {
 constexpr int64_t kMaximumScheduleBytes = int64_t{1} << 28;
 constexpr int kDefaultRanks = 4, kDefaultMicrobatches = 8;
 
-// The optional parameters, as the command line calls them.
+// The optional parameters, as flags of the command line.
 struct OptionalFlag {
   const char* flag;
   uint32_t bit;
@@ -70,7 +70,7 @@ absl::Status RefuseFreeze(absl::string_view what) {
                    absl::StrJoin(MessageDrivenSchedules(), ", "), ", and files that say so"));
 }
 
-// "FILE: what is wrong", on one line.
+// Returns "FILE: what is wrong", on one line.
 absl::Status AtFile(const std::string& path, const absl::Status& status) {
   absl::string_view message = status.message();
   if (absl::ConsumePrefix(&message, path)) absl::ConsumePrefix(&message, ": ");
@@ -91,7 +91,7 @@ absl::Status LoadFile(const ScheduleRequest& request, LoadedSchedule* loaded) {
     return AtFile(request.name, absl::InvalidArgumentError(
                                     absl::StrCat("a schedule that is given by its lists takes no ", optional.flag)));
   }
-  // As a plan that brings the file would be checked.
+  // The same check that a plan with this file gets.
   if (absl::Status status = CheckDefinition(*named, params); !status.ok()) return AtFile(request.name, status);
   loaded->timed.name = named->name.empty() ? Printable(request.name) : named->name;
   loaded->own_name = std::move(named->name);
@@ -142,7 +142,7 @@ absl::StatusOr<LoadedSchedule> LoadSchedule(const ScheduleRequest& request) {
     WEFT_RETURN_IF_ERROR(CheckTakes((*entry)->name, (*entry)->takes, params));
     WEFT_RETURN_IF_ERROR(BuildRegistered(request, **entry, params, &loaded));
   } else {
-    // No file has a longer name.
+    // A file name cannot be this long.
     if (request.name.size() >= PATH_MAX) return entry.status();
     const absl::Status status = LoadFile(request, &loaded);
     if (absl::IsNotFound(status) && !LooksLikeFile(request.name)) {
@@ -177,7 +177,7 @@ absl::StatusOr<ScheduleComparisonReport> CompareSchedules(const ScheduleRequest&
   ScheduleRequest each = request;
   each.ignore_foreign = true;
   each.activation_cap.reset();
-  // The first, which a plan would name, says how many ranks and microbatches.
+  // The first schedule, which a plan would name, decides the numbers of ranks and microbatches.
   std::vector<std::string> wanted = {request.name};
   const bool all = std::find(names.begin(), names.end(), "all") != names.end();
   for (const std::string& name : names) {
@@ -187,7 +187,7 @@ absl::StatusOr<ScheduleComparisonReport> CompareSchedules(const ScheduleRequest&
   if (all) {
     for (const ScheduleEntry& entry : Schedules()) wanted.emplace_back(entry.name);
   }
-  // What none of them takes is a slip.
+  // A parameter that no compared schedule takes is a mistake.
   uint32_t taken = 0;
   for (const std::string& name : wanted) {
     if (const absl::StatusOr<const ScheduleEntry*> entry = FindSchedule(name); entry.ok()) taken |= (*entry)->takes;
@@ -213,7 +213,7 @@ absl::StatusOr<ScheduleComparisonReport> CompareSchedules(const ScheduleRequest&
     absl::StatusOr<LoadedSchedule> loaded = LoadSchedule(each);
     each.csv = request.csv;
     if (!loaded.ok()) {
-      // The first may be of "all" too, but it was asked for.
+      // A schedule that was asked for by name must exist, even if it is one of "all" too.
       if (i < named) return loaded.status();
       skip(wanted[i], loaded.status());
       continue;

@@ -1,4 +1,4 @@
-// What `weft schedule` and its like are asked to show: a schedule of the list, or one from a file.
+// Loads the schedules that `weft schedule` and similar commands show: a registered schedule, or one from a file.
 #ifndef WEFT_CLI_SCHEDULE_SCHEDULE_LOAD_H_
 #define WEFT_CLI_SCHEDULE_SCHEDULE_LOAD_H_
 
@@ -16,48 +16,50 @@
 namespace weft {
 
 struct ScheduleRequest {
-  // A registered name, or else a file (docs/schedule_files.md).
+  // A registered name, or a file (docs/schedule_files.md).
   std::string name;
-  // Costs are in 1 / scale. 0 ranks or microbatches: 4 and 8 of a registered schedule, of a file its own.
+  // Costs are in 1 / scale. If ranks or microbatches are 0, a registered schedule gets 4 and 8, and a file its own
+  // numbers.
   ScheduleParams params;
   int64_t scale = 1;
   CsvOptions csv;
-  // Message-driven orders become the static ones that they take with these costs.
+  // Replaces a message-driven order by the static order that it takes with these costs.
   bool freeze = false;
-  // Schedules that hold more (CheckActivations) are refused, or left out of a comparison.
+  // A schedule that holds more activations (CheckActivations) is refused, or left out of a comparison.
   std::optional<Ratio> activation_cap = {};
-  // Of the parameters that the schedule does not take, forget them instead of refusing.
+  // Ignores parameters that the schedule does not take, instead of refusing them.
   bool ignore_foreign = false;
 };
 
 struct LoadedSchedule {
-  // With the name to show; of a file without one its path.
+  // Its name is the one to show: for a file without a name, the path.
   TimedSchedule timed;
-  // What a file calls itself, or a registered name.
+  // The name in the file, empty if it has none; or the registered name.
   std::string own_name;
-  // With the closed form, where there is one.
+  // Includes the closed form, if there is one.
   ScheduleReport report;
-  // It was message-driven.
+  // True if a message-driven order was frozen.
   bool frozen = false;
   // Null for a file.
   const ScheduleEntry* entry = nullptr;
-  // All actions of a file that has transfers.
+  // All actions of the file, if it has transfers.
   std::optional<ActionLists> lists;
 };
 
-// NotFound if there is neither such a schedule nor such a file.
+// Returns NotFound if there is neither such a schedule nor such a file.
 absl::StatusOr<LoadedSchedule> LoadSchedule(const ScheduleRequest& request);
 
-// `params` with those optional parameters cleared that `entry` does not take.
+// Returns `params` without the optional parameters that `entry` does not take.
 ScheduleParams OnlyTaken(const ScheduleEntry& entry, ScheduleParams params);
 
-// The schedules with all their names or, if `names` is {"all"}, all registered ones, by makespan. Those of "all" that
-// do not exist for these parameters are skipped, with the reason; a named one is an error.
+// Compares the schedule of `request` with the schedules in `names`, sorted by makespan. "all" in `names` stands for all
+// registered schedules. A schedule of "all" that does not exist for these parameters is skipped, with the reason. For a
+// schedule asked for by name, that is an error.
 absl::StatusOr<ScheduleComparisonReport> CompareSchedules(const ScheduleRequest& request,
                                                           const std::vector<std::string>& names);
 
-// The actions of a schedule in PyTorch's words: as its file has them, or else lowered (lowering.h) if the form is
-// compute_comms. InvalidArgument if lists of actions cannot say it.
+// The actions of a schedule in PyTorch's notation: as its file has them, or lowered (lowering.h) if the form is
+// compute_comms. Returns InvalidArgument if lists of actions cannot express the schedule.
 absl::StatusOr<ActionLists> ActionsOf(const LoadedSchedule& loaded, CsvForm form);
 
 }  // namespace weft

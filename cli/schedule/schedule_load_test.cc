@@ -82,7 +82,7 @@ TEST(CompareSchedules, FastestFirst) {
   EXPECT_EQ(report.skipped_size(), 0);
 }
 
-// With transfers that take a microbatch's forward, the order is another.
+// If a transfer takes as long as a microbatch's forward, the ranking of schedules changes.
 TEST(CompareSchedules, LatencyFlipsTheOrder) {
   ScheduleRequest request = Request("gpipe", 4, 8);
   const std::vector<std::string> others = {"1f1b",  "eager-1f1b", "interleaved", "looped-bfs",    "zb-h1",
@@ -100,7 +100,8 @@ TEST(CompareSchedules, LatencyFlipsTheOrder) {
   EXPECT_EQ(makespans().back(), (std::pair<std::string, double>{"interleaved-zb", 51}));
 }
 
-// Of "all", what does not exist for these sizes is named with the reason; what was asked for by name is an error.
+// A schedule of "all" that does not exist for these sizes is reported with the reason. For a schedule asked for by
+// name, that is an error.
 TEST(CompareSchedules, SkipsWithReason) {
   const ScheduleComparisonReport report = *CompareSchedules(Request("1f1b", 3, 5), {"all"});
   EXPECT_EQ(report.schedules_size() + report.skipped_size(), Schedules().size());
@@ -122,7 +123,7 @@ TEST(CompareSchedules, EachGetsTheParametersThatItTakes) {
   EXPECT_THAT(Names(report), ElementsAre("interleaved", "1f1b"));
   EXPECT_EQ(report.schedules(0).stages(), 16);
   EXPECT_THAT(Error(request), HasSubstr("schedule '1f1b' does not take --virtual; those that do: dualpipev, "));
-  // A parameter that none of them takes is a slip.
+  // A parameter that none of the schedules takes is an error.
   EXPECT_THAT(std::string(CompareSchedules(request, {"gpipe"}).status().message()),
               HasSubstr("none of the compared schedules takes --virtual; those that do: "));
 }
@@ -133,7 +134,7 @@ TEST(LoadSchedule, NamesOfFiles) {
   const LoadedSchedule own = *LoadSchedule(Request(mine));
   EXPECT_EQ(own.own_name, "own");
   EXPECT_EQ(own.report.schedule(), "own");
-  // Control characters and bytes that are not UTF-8 go nowhere.
+  // Control characters and bytes that are not UTF-8 are escaped.
   const LoadedSchedule odd = *LoadSchedule(Request(WriteFile("a\x1b[31m\xff.csv", "0F0,0B0\n")));
   EXPECT_THAT(odd.report.schedule(), HasSubstr("a\\x1b[31m\\xff.csv"));
   EXPECT_EQ(odd.own_name, "");

@@ -1,4 +1,4 @@
-// What people want to know of a schedule before they choose it, besides what can be measured.
+// Notes that help to choose a schedule, besides figures that can be measured.
 #ifndef WEFT_CLI_SCHEDULE_SCHEDULE_NOTES_H_
 #define WEFT_CLI_SCHEDULE_SCHEDULE_NOTES_H_
 
@@ -16,14 +16,14 @@ struct ScheduleNotes {
   absl::string_view bubble;
   absl::string_view activations;
   absl::string_view use;
-  // Microbatches per rank that show it well.
+  // Microbatches per rank in the drawing: a number that shows the schedule well.
   int drawn;
 };
 
-// Null if the file has no row for it.
+// Returns null if schedule_notes.def has no row for the schedule.
 const ScheduleNotes* FindScheduleNotes(absl::string_view name);
 
-// The optional parameters that it takes, as flags of `weft schedule`: "--virtual --group"; empty if none.
+// The optional parameters that a schedule takes, as flags of `weft schedule`: "--virtual --group"; empty if none.
 std::string TakenFlags(const ScheduleEntry& entry);
 
 }  // namespace weft

@@ -9,7 +9,7 @@
 namespace weft {
 namespace {
 
-// A schedule without a row would be in the documentation with its source only.
+// Without a row, the documentation would give only a schedule's source.
 TEST(ScheduleNotes, EveryScheduleAndNoOther) {
   for (const ScheduleEntry& entry : Schedules()) {
     const ScheduleNotes* notes = FindScheduleNotes(entry.name);

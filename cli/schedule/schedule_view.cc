@@ -14,14 +14,14 @@
 namespace weft {
 namespace {
 
-// Of a table; more ranks are left to the JSON report.
+// The table shows at most this many ranks; the JSON report has all.
 constexpr int kShownRanks = 256;
-// More than this is no picture any more.
+// A drawing of more slots would be unreadable.
 constexpr int64_t kDrawnSlots = int64_t{1} << 17;
 
 std::string Percent(double ratio) { return absl::StrFormat("%.2f %%", 100 * ratio); }
 
-// What a rank is seen to do, in time order: slots, and the two sides of pairs one after the other.
+// A piece of a rank's drawing, in time order: a slot. The two sides of a pair are drawn one after the other.
 struct Part {
   Slot slot;
   int64_t start = 0;
@@ -35,7 +35,7 @@ std::vector<Part> PartsOf(const TimedSchedule& timed, size_t rank) {
   for (size_t i = 0; i < order.size(); ++i) {
     Part part = {.slot = order[i], .start = timed.timing.start[rank][i], .end = timed.timing.end[rank][i]};
     if (order[i].paired || (i > 0 && order[i - 1].paired)) {
-      // About what a forward takes of both; a half where thirds would make the drawing's step small.
+      // A forward takes about a third of a pair. Take half if a third would make the drawing's step small.
       const int64_t length = part.end - part.start;
       const int64_t forward = length % 3 != 0 && length % 2 == 0 ? length / 2 : length / 3;
       part.in_pair = true;
@@ -43,7 +43,7 @@ std::vector<Part> PartsOf(const TimedSchedule& timed, size_t rank) {
     }
     parts.push_back(part);
   }
-  // A message-driven order is no order in time.
+  // The list of a message-driven schedule is not in time order.
   std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.start < b.start; });
   return parts;
 }
@@ -62,13 +62,13 @@ char LetterOf(const Part& part) {
   return 'W';
 }
 
-// "b" for the second lane, where there are several.
+// Returns "b" for the second lane if there are several lanes.
 std::string LaneSuffix(const PipelineSchedule& schedule, const Slot& slot) {
   if (schedule.lanes == 1) return "";
   return schedule.lanes <= 26 ? std::string(1, static_cast<char>('a' + slot.lane)) : absl::StrCat("/", slot.lane);
 }
 
-// For each stage of each lane, how many stages of the lane its rank has below it.
+// For each stage of each lane, the number of earlier stages of the lane on the same rank.
 class Chunks {
  public:
   explicit Chunks(const PipelineSchedule& schedule) {
@@ -84,9 +84,10 @@ class Chunks {
   }
 
   int Of(const Slot& slot) const { return of_[slot.lane][slot.stage]; }
-  // Most stages that a rank has in one lane.
+  // The largest number of stages that a rank has in one lane.
   int most() const { return most_; }
-  // "'" for the second stage of a rank; ".2" where there are more than two.
+  // "" for the first stage of a rank. "'" for the second if no rank has more than two; otherwise ".1" for the second,
+  // ".2" for the third, and so on.
   std::string Suffix(const Slot& slot) const {
     const int chunk = Of(slot);
     if (chunk == 0) return "";
@@ -104,7 +105,7 @@ int64_t SlotsOf(const PipelineSchedule& schedule, size_t ranks) {
   return slots;
 }
 
-// For text of SVG: what XML has a meaning for.
+// Escapes characters with a meaning in XML, for the text of an SVG.
 std::string XmlEscaped(absl::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -156,7 +157,7 @@ std::string Legend(const TimedSchedule& timed, int chunks) {
 }  // namespace
 
 double WeightCopies(const PipelineSchedule& schedule) {
-  // (rank, stage) that are held, each once.
+  // All (rank, stage) pairs that hold weights, each once.
   std::vector<std::pair<int, int>> held;
   for (const std::vector<int>& lane : schedule.placement) {
     for (int stage = 0; stage < schedule.stages; ++stage) held.emplace_back(lane[stage], stage);
@@ -170,7 +171,7 @@ double WeightCopies(const PipelineSchedule& schedule) {
 
 ScheduleReport MakeScheduleReport(const TimedSchedule& timed) {
   const ScheduleTiming& timing = timed.timing;
-  // One division per figure: the double nearest to the exact rational.
+  // Divide once per figure: the result is the double nearest to the exact rational.
   const double unit = static_cast<double>(timing.unit * timed.scale);
   ScheduleReport report;
   report.set_schema_version(1);
@@ -184,7 +185,7 @@ ScheduleReport MakeScheduleReport(const TimedSchedule& timed) {
   report.set_ideal(timing.ideal / unit);
   report.set_period(timing.period / (unit * static_cast<double>(timing.period_repetitions)));
   report.set_weight_copies(WeightCopies(timed.schedule));
-  // Sums over ranks can pass 2^63; as doubles they are exact up to 2^53 and good to 1e-16 beyond.
+  // Sums over ranks can exceed 2^63. As doubles they are exact up to 2^53 and accurate to 1e-16 beyond.
   double busy = 0, idle = 0;
   for (const RankTiming& rank : timing.ranks) {
     busy += static_cast<double>(rank.busy);
@@ -210,7 +211,7 @@ std::string ScheduleTable(const ScheduleReport& report) {
       JsonNumber(report.span()), JsonNumber(report.ideal()), Percent(report.bubble_ratio()),
       Percent(report.bubble_over_ideal()));
   if (report.period() != report.makespan()) {
-    // Per step, against what a rank computes in it.
+    // The bubble is per step: the part of the period in which a rank does not compute.
     absl::StrAppend(&text, "asynchronous: ",
                     report.period() > 0 ? absl::StrCat("steady period of a step ", JsonNumber(report.period()),
                                                        ", bubble ", Percent(1 - report.ideal() / report.period()))
@@ -301,7 +302,7 @@ absl::StatusOr<std::string> ScheduleSvg(const TimedSchedule& timed, const Schedu
                                : slot.kind == SlotKind::kBackward      ? "#54a24b"
                                : slot.kind == SlotKind::kBackwardInput ? "#439894"
                                                                        : "#b279a2";
-      // Lanes differ in their outline, a rank's stages in their strength, and pairs have a dark one around both sides.
+      // Lanes differ in outline, a rank's stages in opacity. A dark outline surrounds both sides of a pair.
       static constexpr const char* kStrokes[] = {"white", "#e45756", "#f58518", "#72b7b2"};
       const double opacity = 1 - 0.5 * std::min(chunks.Of(slot), 3) / 3.0;
       absl::StrAppendFormat(&svg,

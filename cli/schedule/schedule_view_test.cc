@@ -25,7 +25,7 @@ TimedSchedule Build(const char* name, int ranks, int microbatches, SlotCosts cos
   return Build(name, {.ranks = ranks, .microbatches = microbatches, .costs = costs}, scale);
 }
 
-// The drawing of schedules/pipeline/one_f_one_b.cc.
+// The same drawing as in schedules/pipeline/one_f_one_b.cc.
 TEST(ScheduleTimeline, OneFOneB) {
   const TimedSchedule t = Build("1f1b", 3, 4, {.forward = 1, .backward = 2});
   EXPECT_EQ(ScheduleTimeline(t, 100, false),
@@ -77,7 +77,7 @@ TEST(ScheduleSvg, OneRectanglePerSlotInItsPlace) {
   for (size_t at = 0; (at = svg.find("fill=\"#54a24b\"", at)) != std::string::npos; ++at) ++backwards;
   EXPECT_EQ(forwards, 4);
   EXPECT_EQ(backwards, 4);
-  // 12 units on 1000 pixels from 70 on; the last backward of rank 0 is from 9 to 12.
+  // 12 units are drawn on 1000 pixels, from x = 70 on. The last backward of rank 0 runs from 9 to 12.
   EXPECT_THAT(svg, HasSubstr("<rect x=\"820.00\" y=\"34\" width=\"250.00\""));
   EXPECT_THAT(svg, HasSubstr("gpipe, 2 ranks, 2 microbatches: makespan 12, bubble 33.33 %"));
 }
@@ -88,7 +88,7 @@ TEST(ScheduleSvg, NamesAreEscaped) {
   EXPECT_THAT(*ScheduleSvg(t, MakeScheduleReport(t)), HasSubstr(">&lt;b&gt;&amp;, 2 ranks"));
 }
 
-// A minute or more if anything is done for each pair of stages, or of a rank and a slot.
+// This takes a minute or more if some code works on each pair of stages, or on each pair of a rank and a slot.
 TEST(ScheduleView, ManyRanksAndSlotsAreQuick) {
   const TimedSchedule ranks = Build("1f1b", 300'000, 1, {});
   const ScheduleReport report = MakeScheduleReport(ranks);
@@ -102,7 +102,7 @@ TEST(ScheduleView, ManyRanksAndSlotsAreQuick) {
               HasSubstr("a drawing of 2000000 slots; allowed: at most 131072"));
 }
 
-// Halves, pairs and lanes can be told apart, and the legend names what is there.
+// Halves, pairs and lanes look different, and the legend names the symbols that occur.
 TEST(ScheduleTimeline, EveryKind) {
   const TimedSchedule halves = Build("zb-h1", 2, 2, {});
   EXPECT_EQ(ScheduleTimeline(halves, 100, false),
@@ -135,7 +135,7 @@ TEST(ScheduleReport, CausesOfIdleTimeAddUp) {
 
 TEST(ScheduleReport, WeightsAndPeriods) {
   EXPECT_EQ(MakeScheduleReport(Build("chimera", 4, 4, {})).weight_copies(), 2);
-  // An odd number of ranks: both directions have the middle stage on one.
+  // With an odd number of ranks, both directions have the middle stage on the same rank.
   EXPECT_EQ(WeightCopies(Build("gems", 3, 2, {}).schedule), 5.0 / 3);
   const ScheduleReport async = MakeScheduleReport(Build("pipedream", 4, 8, {}));
   EXPECT_EQ(async.period(), 24);

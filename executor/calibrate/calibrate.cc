@@ -30,12 +30,12 @@
 namespace weft::exec {
 namespace {
 
-// A rank has one collective per group and purpose and bucket of gradients.
+// A rank has one collective per group, purpose and bucket of gradients.
 constexpr int64_t kReservedCollectives = 16;
 
 double Seconds(int64_t ns) { return 1e-9 * static_cast<double>(ns); }
 
-// Runs `body(thread)` on `count` threads that start together; the first error.
+// Runs `body(thread)` on `count` threads that start together. Returns the first error.
 absl::Status OnThreads(int count, const std::function<absl::Status(int)>& body) {
   std::vector<absl::Status> results(count);
   std::vector<std::thread> threads;
@@ -69,7 +69,7 @@ struct Machine {
   std::vector<CalibrationMemory> memory;
 };
 
-// Seconds of one call with all slots busy: the lower quartile of its calls, averaged over the slots.
+// Seconds of one call while all slots are busy: the lower quartile of a slot's calls, averaged over the slots.
 absl::StatusOr<double> Measure(const KernelCase& kernel, Machine& machine, double seconds) {
   std::vector<double> typical(machine.slots);
   WEFT_RETURN_IF_ERROR(OnThreads(machine.slots, [&](int slot) -> absl::Status {
@@ -82,7 +82,7 @@ absl::StatusOr<double> Measure(const KernelCase& kernel, Machine& machine, doubl
       WEFT_RETURN_IF_ERROR(machine.backends[slot]->Run(kernel.step, copy.inputs, copy.outputs, buffers->context()));
       now = MonotonicNanoseconds();
       times.push_back(Seconds(now - start));
-      // A slow kernel needs no long series.
+      // A slow kernel does not need a long series.
       if (times.size() >= 3 && Seconds(now - begin) > 3 * seconds) break;
     }
     typical[slot] = Typical(times);
@@ -93,7 +93,7 @@ absl::StatusOr<double> Measure(const KernelCase& kernel, Machine& machine, doubl
   return sum / machine.slots;
 }
 
-// Seconds from when one rank gives up a slot to when the next one runs on it: a thread has to wake up.
+// Seconds from when one rank gives up a slot until the next rank runs on it. A thread has to wake up in between.
 absl::StatusOr<double> SlotHandover() {
   constexpr int kTurns = 200;
   WEFT_ASSIGN_OR_RETURN(const auto endpoints, (*FindTransport("inproc"))->open(2));
@@ -108,7 +108,7 @@ absl::StatusOr<double> SlotHandover() {
         slept = true;
       }
       if (slept) times[rank].push_back(Seconds(MonotonicNanoseconds() - released_ns.load()));
-      // Long enough for the other one to have fallen asleep.
+      // Long enough for the other rank to fall asleep.
       for (const int64_t begin = MonotonicNanoseconds(); MonotonicNanoseconds() - begin < 100000;) {
       }
       released_ns.store(MonotonicNanoseconds());
@@ -120,7 +120,7 @@ absl::StatusOr<double> SlotHandover() {
   return times[0].empty() ? 0.0 : std::max(0.0, Typical(times[0]));
 }
 
-// Ping-pong of pairs of ranks, all at once.
+// Seconds of a ping-pong between two ranks, with all pairs running at once.
 absl::StatusOr<double> RoundTrip(int64_t bytes, int rounds, int pairs) {
   WEFT_ASSIGN_OR_RETURN(const auto endpoints, (*FindTransport("inproc"))->open(2 * pairs));
   std::vector<double> times;
@@ -149,7 +149,7 @@ absl::StatusOr<double> RoundTrip(int64_t bytes, int rounds, int pairs) {
 }
 
 // Seconds of a tiny all-reduce of all ranks by the algorithm "direct". The ranks have more threads than the machine has
-// cores, so most messages meet a sleeping thread: that is what collectives of a run pay.
+// cores, so most messages meet a sleeping thread. The collectives of a run pay for that too.
 absl::StatusOr<double> SmallAllReduce(int ranks) {
   constexpr int kUses = 200;
   WEFT_ASSIGN_OR_RETURN(const auto endpoints, (*FindTransport("inproc"))->open(ranks));
@@ -178,17 +178,17 @@ absl::StatusOr<double> SmallAllReduce(int ranks) {
   return Typical(times);
 }
 
-// Overhead and latency such that a small message takes what a ping-pong says, overhead + latency, and a small
-// all-reduce of n ranks what it takes, (n - 1) overhead + latency (docs/simulator.md).
+// Finds the overhead and latency that reproduce two measurements (docs/simulator.md): a small message takes overhead +
+// latency in a ping-pong, and a small all-reduce of n ranks takes (n - 1) overhead + latency.
 absl::StatusOr<Link> MeasureLink(int ranks) {
   constexpr int64_t kBytes = 8 << 20;
-  // Ranks beyond a few say nothing new.
+  // More ranks would show nothing new.
   const int members = std::min(ranks, 16);
-  // As in a run: with more ranks than cores a message meets a thread that has to get a core first.
+  // As in a run: with more ranks than cores, a message meets a thread that must first get a core.
   WEFT_ASSIGN_OR_RETURN(const double small, RoundTrip(8, 400, std::max(1, members / 2)));
   WEFT_ASSIGN_OR_RETURN(const double alone, RoundTrip(8, 400, 1));
   WEFT_ASSIGN_OR_RETURN(const double large, RoundTrip(kBytes, 15, 1));
-  // Posting without a partner in sight: what both ends are busy with besides the copy.
+  // Posts without a waiting partner show what both ends spend besides the copy.
   WEFT_ASSIGN_OR_RETURN(const auto endpoints, (*FindTransport("inproc"))->open(1));
   constexpr int kPosts = 2000;
   const int64_t start = MonotonicNanoseconds();
@@ -241,7 +241,7 @@ absl::StatusOr<Cluster> Calibrate(const CalibrateOptions& options) {
   Device& device = *cluster.mutable_device();
   device.set_name(absl::StrCat("cpu, ", options.threads_per_rank, " threads"));
   device.set_memory_bytes(memory / options.ranks);
-  // Beside the arena (rule P7): messages of collectives, and the workspaces of kernels.
+  // Memory besides the arena (rule P7): messages of collectives, and workspaces of kernels.
   device.set_reserved_bytes(std::min(kReservedCollectives * Communicator::kScratchBytes, device.memory_bytes() / 4));
 
   progress("compute slots");
@@ -257,7 +257,7 @@ absl::StatusOr<Cluster> Calibrate(const CalibrateOptions& options) {
       options.seconds / static_cast<double>(CountCases(SmallShapes()) + static_cast<int64_t>(own.size()));
   MeasureKernels measure;
   measure.seconds = [&](const KernelCase& kernel) { return Measure(kernel, machine, each); };
-  // A slot changes hands after a step or, of short steps, after a turn.
+  // A slot changes hands after a step or, if steps are short, after a turn.
   measure.besides = [&](double seconds) { return handover * std::min(1.0, seconds / Seconds(ComputeSlots::kTurnNs)); };
   measure.on_progress = progress;
   WEFT_RETURN_IF_ERROR(MeasureRates(SmallShapes(), measure, &device));

@@ -1,4 +1,5 @@
-// Measures this machine with the real backend and the inproc transport, as a cluster that programs can be costed for.
+// Measures this machine with the real backend and the inproc transport. The result is a cluster that programs can be
+// costed for.
 #ifndef WEFT_EXECUTOR_CALIBRATE_CALIBRATE_H_
 #define WEFT_EXECUTOR_CALIBRATE_CALIBRATE_H_
 
@@ -13,10 +14,10 @@
 namespace weft::exec {
 
 struct CalibrateOptions {
-  // Devices of the cluster: ranks that share this machine.
+  // Number of devices in the cluster: the ranks that share this machine.
   int ranks = 4;
   int threads_per_rank = 1;
-  // About how long the measurements of all kernels may take.
+  // Approximate time limit for the measurements of all kernels.
   double seconds = 25;
   // As CalibrateDeviceOptions.programs.
   std::vector<const Program*> programs = {};
@@ -24,9 +25,9 @@ struct CalibrateOptions {
   std::function<void(const std::string&)> on_note = {};
 };
 
-// A node with `ranks` devices and as many compute slots as `cores / threads_per_rank`. Kernels are measured with all
-// slots busy at once, for they share caches and memory. Every figure is measured here but for memory_bytes, which is
-// this machine's memory divided by the ranks.
+// Returns a node with `ranks` devices and `cores / threads_per_rank` compute slots. Kernels are measured with all slots
+// busy at once, because they share caches and memory. All times and rates are measured here. memory_bytes is this
+// machine's memory divided by the ranks.
 absl::StatusOr<Cluster> Calibrate(const CalibrateOptions& options);
 
 }  // namespace weft::exec

@@ -10,7 +10,7 @@
 namespace weft::exec {
 namespace {
 
-// Tokens and targets without a file behind them.
+// Tokens and targets that count up, without a file behind them.
 class CountingData : public DataSource {
  public:
   explicit CountingData(int64_t vocabulary) : vocabulary_(vocabulary) {}
@@ -25,7 +25,7 @@ class CountingData : public DataSource {
   const int64_t vocabulary_;
 };
 
-// In [0.1, 1): no denormals, and fit for whatever must be positive. Integers are tokens.
+// Random values in [0.1, 1): no denormals, and valid where a kernel needs positive values. Integers are tokens.
 void FillRandom(const CaseTensor& tensor, int64_t elements, int64_t vocabulary, uint32_t* random, std::string* bytes) {
   void* memory = bytes->data();
   for (int64_t i = 0; i < elements; ++i) {
@@ -61,16 +61,16 @@ absl::StatusOr<TensorView> Allocate(const CaseTensor& tensor, int64_t vocabulary
   const int64_t elements = ElementCount(tensor.shape).value_or(0);
   const int64_t bytes = RoundUp(std::max<int64_t>(1, elements * DTypeBytes(tensor.dtype)), 256);
   WEFT_ASSIGN_OR_RETURN(std::byte* const data, memory->Take(bytes));
-  // Beyond that it is what cases before have left there: it would only take time.
+  // Filling more would only take time. The rest is what earlier cases have left there.
   constexpr int64_t kMostFilled = int64_t{1} << 28;
   WEFT_RETURN_IF_ERROR(memory->Fill(tensor, vocabulary, data, std::min(bytes, kMostFilled)));
   return TensorView{data, tensor.dtype, tensor.shape};
 }
 
-// The input that output k replaces; -1: none.
+// The input that output k replaces; -1 = none.
 int InPlace(const KernelCase& kernel, size_t k) {
   if (k < kernel.in_place.size() && kernel.in_place[k] >= 0) return kernel.in_place[k];
-  // Outputs of optimizers are their inputs behind the gradient, then a copy of another type.
+  // The outputs of optimizers are their inputs after the gradient, then a copy of another type.
   if (kernel.step.kernel() != ADAMW && kernel.step.kernel() != SGD_STEP) return -1;
   if (k + 1 >= kernel.inputs.size()) return -1;
   const CaseTensor& in = kernel.inputs[k + 1];
@@ -91,12 +91,12 @@ int64_t CalibrationMemory::bytes() const {
 
 absl::StatusOr<CalibrationMemory::Pattern> CalibrationMemory::PatternOf(const CaseTensor& tensor, int64_t vocabulary,
                                                                         int64_t bytes) {
-  // Large tensors repeat themselves: random enough for caches and for the power that a device draws.
+  // Large tensors repeat a pattern. It is random enough for caches and for the power that a device draws.
   constexpr int64_t kLeast = int64_t{1} << 16, kMost = int64_t{1} << 24;
   const int64_t wanted = std::clamp(bytes, kLeast, kMost);
   Pattern& pattern = patterns_[{tensor.dtype, tensor.dtype == INT32 ? vocabulary : 0}];
   if (pattern.bytes >= wanted) return pattern;
-  // Whole elements of 24 bytes too.
+  // A multiple of the size of every element, including those of 24 bytes.
   std::string content(RoundUp(wanted, 768), '\0');
   FillRandom(tensor, static_cast<int64_t>(content.size()) / DTypeBytes(tensor.dtype), vocabulary, &random_, &content);
   const auto size = static_cast<int64_t>(content.size());
@@ -113,7 +113,7 @@ absl::Status CalibrationMemory::Fill(const CaseTensor& tensor, int64_t vocabular
     WEFT_ASSIGN_OR_RETURN(event_, device_.NewEvent(/*timed=*/false));
   }
   WEFT_ASSIGN_OR_RETURN(const Pattern pattern, PatternOf(tensor, vocabulary, bytes));
-  // An odd number of whole elements on, of 24 bytes too: tensors of one type are not alike.
+  // Moves on by an odd number of whole elements, including those of 24 bytes, so that tensors of one type differ.
   begin_ += 3 * 1237;
   int64_t from = begin_ * 256 % pattern.bytes;
   for (int64_t at = 0; at < bytes;) {
@@ -137,7 +137,7 @@ absl::StatusOr<std::byte*> CalibrationMemory::Take(int64_t bytes) {
     block.used += bytes;
     return block.data + block.used - bytes;
   }
-  // Few large blocks, as nothing is given back.
+  // A few large blocks, because devices give no memory back.
   constexpr int64_t kLeast = int64_t{1} << 26;
   const int64_t size = std::max(bytes, kLeast);
   WEFT_ASSIGN_OR_RETURN(void* const data, device_.Allocate(DEVICE, size));
@@ -153,7 +153,7 @@ absl::StatusOr<std::unique_ptr<KernelBuffers>> KernelBuffers::Create(const Calib
   const int64_t vocabulary = kernel.vocabulary > 0 ? kernel.vocabulary : shapes.vocabulary;
   const int64_t sequence = kernel.sequence > 0 ? kernel.sequence : shapes.sequence;
   result->data_ = std::make_unique<CountingData>(vocabulary);
-  // A case of many times a cache leaves nothing there that the next call could use.
+  // A case many times as large as a cache leaves nothing there that the next call could use.
   const double least = kernel.bytes > 4 * shapes.turn_bytes ? 1.0 : 2.0;
   const int count = static_cast<int>(std::clamp(shapes.turn_bytes / std::max(1.0, kernel.bytes), least, 32.0));
   for (int i = 0; i < count; ++i) {
@@ -175,7 +175,7 @@ absl::StatusOr<std::unique_ptr<KernelBuffers>> KernelBuffers::Create(const Calib
   context.learning_rate = 1e-3;
   context.seed = 1;
   context.data = result->data_.get();
-  // Rows are positions: of what a kernel reads, or of what it makes from nothing.
+  // Rows are positions, either of what a kernel reads or of what it makes without inputs.
   const std::vector<CaseTensor>& rows =
       kernel.inputs.empty() || kernel.in_place.empty() ? kernel.outputs : kernel.inputs;
   if (!rows.empty() && !rows[0].shape.empty() && rows[0].shape[0] % sequence == 0) {

@@ -17,21 +17,21 @@
 
 namespace weft::exec {
 
-// Memory of a device, taken by one case after another: devices give none back.
+// Device memory that the cases use one after another, because devices give no memory back.
 class CalibrationMemory {
  public:
   explicit CalibrationMemory(ComputeDevice* device) : device_(*device) {}
 
   ComputeDevice& device() { return device_; }
-  // Everything may be taken anew.
+  // Makes all memory available again.
   void Reset();
   absl::StatusOr<std::byte*> Take(int64_t bytes);
-  // Enqueues that `bytes` at `to`, a multiple of 256, become random values of the tensor's type; tokens below
-  // `vocabulary`. They come from one pattern on the device for each type, each time from another place in it.
+  // Enqueues filling `bytes` bytes at `to`, a multiple of 256, with random values of the tensor's type; tokens are
+  // below `vocabulary`. The values come from one pattern per type on the device, each time from another place in it.
   absl::Status Fill(const CaseTensor& tensor, int64_t vocabulary, std::byte* to, int64_t bytes);
-  // Waits for what was enqueued.
+  // Waits for everything that was enqueued.
   absl::Status Await();
-  // That the device has given.
+  // Bytes that the device has given.
   int64_t bytes() const;
 
  private:
@@ -44,12 +44,12 @@ class CalibrationMemory {
     int64_t bytes = 0;
     int64_t used = 0;
   };
-  // Of at least so many bytes, or the most that a pattern has.
+  // Returns a pattern of at least `bytes` bytes, or of the largest size that a pattern has.
   absl::StatusOr<Pattern> PatternOf(const CaseTensor& tensor, int64_t vocabulary, int64_t bytes);
 
   ComputeDevice& device_;
   std::vector<Block> blocks_;
-  // By type and, of tokens, the vocabulary.
+  // By type and, for tokens, by vocabulary.
   std::map<std::pair<DType, int64_t>, Pattern> patterns_;
   int64_t pattern_bytes_ = 0;
   // Where in its pattern the next tensor begins, in units of 256 bytes.
@@ -58,14 +58,15 @@ class CalibrationMemory {
   int stream_ = -1, event_ = -1;
 };
 
-// Several copies of a case's tensors, so that what one call leaves in the caches is not the next one's.
+// Several copies of a case's tensors, so that a call does not find its data in the caches from the previous call.
 class KernelBuffers {
  public:
   struct Copy {
     std::vector<TensorView> inputs;
     std::vector<TensorView> outputs;
   };
-  // Resets `memory`. `kernel` and `shapes` outlive the result. ResourceExhausted if a case does not fit twice.
+  // Resets `memory`. `kernel` and `shapes` must outlive the result. ResourceExhausted if the copies of a case do not
+  // fit.
   static absl::StatusOr<std::unique_ptr<KernelBuffers>> Create(const CalibrationShapes& shapes,
                                                                const KernelCase& kernel, CalibrationMemory* memory);
 

@@ -23,7 +23,7 @@ std::vector<T> Filled(CalibrationMemory& memory, DType dtype, int64_t bytes, int
   return values;
 }
 
-// The pattern is 16 MiB at most: more than that repeats it, to the end.
+// The pattern has at most 16 MiB. Larger tensors repeat it to the end.
 constexpr int64_t kSizes[] = {256, 1 << 16, (40 << 20) + 256};
 
 TEST(CalibrationMemory, NumbersArePositiveAndDiffer) {
@@ -40,7 +40,7 @@ TEST(CalibrationMemory, NumbersArePositiveAndDiffer) {
     }
     EXPECT_EQ(outside, 0);
     EXPECT_NEAR(sum / static_cast<double>(singles.size()), 0.55, bytes > 1000 ? 0.02 : 0.2);
-    // 0.125 to below 0.25.
+    // These values are from 0.125 to below 0.25.
     for (const uint16_t x : Filled<uint16_t>(memory, BF16, bytes)) outside += !(x >= 0x3e00 && x < 0x3e80);
     for (const uint16_t x : Filled<uint16_t>(memory, FP16, bytes)) outside += !(x >= 0x3800 && x < 0x3c00);
     for (const double x : Filled<double>(memory, FP64, bytes)) outside += !(x >= 0.1 && x < 1);
@@ -81,7 +81,7 @@ TEST(CalibrationMemory, PatternsCountAsTaken) {
   Filled<float>(memory, FP32, 1 << 20);
   const int64_t one = memory.bytes();
   EXPECT_GE(one, 1 << 20);
-  // It is there.
+  // The memory is there already.
   Filled<float>(memory, FP32, 1 << 19);
   EXPECT_EQ(memory.bytes(), one);
   ASSERT_TRUE(memory.Take(512).ok());

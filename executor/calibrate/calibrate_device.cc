@@ -16,7 +16,7 @@
 namespace weft::exec {
 namespace {
 
-// Batches of calls between two events.
+// Number of batches of calls. Each batch lies between two events.
 constexpr int kBatches = 5;
 
 class Stopwatch {
@@ -46,7 +46,7 @@ class Stopwatch {
     WEFT_RETURN_IF_ERROR(device_->Synchronize(last_));
     WEFT_ASSIGN_OR_RETURN(const int64_t begin, device_->TimeOf(first_));
     WEFT_ASSIGN_OR_RETURN(const int64_t end, device_->TimeOf(last_));
-    // No device's clock tells less than a nanosecond.
+    // Times below a nanosecond count as one.
     return 1e-9 * static_cast<double>(std::max<int64_t>(1, end - begin));
   }
 
@@ -57,9 +57,9 @@ class Stopwatch {
   int stream_ = 0, first_ = 0, last_ = 0;
 };
 
-// Seconds of one of several calls in a row.
+// Seconds of one call among several in a row.
 absl::StatusOr<double> TypicalOf(Stopwatch& watch, double seconds, const std::function<absl::Status()>& call) {
-  // A library chooses, compiles and allocates in its first call.
+  // In its first call a library chooses, compiles and allocates.
   WEFT_RETURN_IF_ERROR(watch.Time(call).status());
   WEFT_ASSIGN_OR_RETURN(const double once, watch.Time(call));
   const int calls = static_cast<int>(std::clamp(seconds / kBatches / once, 1.0, 200.0));
@@ -80,7 +80,8 @@ absl::StatusOr<double> CopyRate(Stopwatch& watch, ComputeDevice* device, void* t
   return static_cast<double>(bytes) / seconds;
 }
 
-// Seconds of one copy in each direction at the same time: the slower direction, of several in a row.
+// Seconds of one copy while copies run in both directions at the same time, several in a row. The slower direction
+// counts.
 absl::StatusOr<double> BothWays(Stopwatch& one, Stopwatch& other, ComputeDevice* device, std::byte* on_device,
                                 std::byte* on_host, int64_t bytes) {
   constexpr int kCopies = 4;
@@ -130,7 +131,7 @@ absl::StatusOr<Cluster> CalibrateDevice(ComputeDevice* device, Backend* backend,
   Cluster cluster;
   if (options.base != nullptr) {
     cluster = *options.base;
-    // Rates of another device of that name are not this one's.
+    // Another device of the same name may have other rates.
     cluster.mutable_device()->clear_kernel_rates();
     cluster.mutable_device()->clear_peaks();
     cluster.mutable_device()->clear_matmul_efficiency();
@@ -148,7 +149,7 @@ absl::StatusOr<Cluster> CalibrateDevice(ComputeDevice* device, Backend* backend,
                    options.base == nullptr ? std::string() : absl::StrCat(", else as ", options.base->name()),
                    absl::StrFormat("; copies to the device %.3g, to the host %.3g, both at a time %.3g bytes/s each",
                                    to_device, to_host, static_cast<double>(bytes) / both)));
-  // Offloading copies both ways at a time, and the cost model knows one rate (docs/simulator.md).
+  // Offloading copies in both directions at the same time, and the cost model has only one rate (docs/simulator.md).
   Link& host_link = *cluster.mutable_host();
   host_link.set_bytes_per_second(std::min({to_device, to_host, static_cast<double>(bytes) / both}));
   host_link.set_overhead_seconds(std::max(0.0, smallest_to_device - 4 / host_link.bytes_per_second()));
@@ -180,7 +181,7 @@ absl::StatusOr<Cluster> CalibrateDevice(ComputeDevice* device, Backend* backend,
     return absl::Status(seconds.status().code(),
                         absl::StrCat("kernel ", Kernel_Name(kernel.step.kernel()), ": ", seconds.status().message()));
   };
-  // The largest first, into memory that is still whole.
+  // The largest cases come first, while the memory is still in one piece.
   std::vector<std::string> left_out;
   Device of_steps;
   WEFT_RETURN_IF_ERROR(MeasureCases(own, measure, &of_steps, &left_out));
@@ -190,7 +191,7 @@ absl::StatusOr<Cluster> CalibrateDevice(ComputeDevice* device, Backend* backend,
   WEFT_RETURN_IF_ERROR(MeasureRates(*options.shapes, measure, &result));
   for (const KernelRate& rate : of_steps.kernel_rates()) *result.add_kernel_rates() = rate;
 
-  // Rule P7: what the context and the libraries, all of them loaded by now, keep of the device.
+  // Rule P7: device memory that the context and the libraries keep. All of them are loaded by now.
   WEFT_ASSIGN_OR_RETURN(const ComputeDevice::Properties after, device->properties());
   if (after.memory_bytes > 0 && properties.free_bytes > 0) {
     const int64_t before = properties.memory_bytes - properties.free_bytes;

@@ -1,4 +1,4 @@
-// Measures a device that runs work on streams (a GPU) into a cluster that programs can be costed for.
+// Measures a device that runs work on streams (a GPU). The result is a cluster that programs can be costed for.
 #ifndef WEFT_EXECUTOR_CALIBRATE_CALIBRATE_DEVICE_H_
 #define WEFT_EXECUTOR_CALIBRATE_CALIBRATE_DEVICE_H_
 
@@ -16,22 +16,22 @@ namespace weft::exec {
 
 struct CalibrateDeviceOptions {
   const CalibrationShapes* shapes = &LargeShapes();
-  // What one device cannot tell: nodes, links between devices and nodes, interfaces, tiles. Null: a node with this one
-  // device, whose link to itself is a copy in its memory (transport `loopback`).
+  // Supplies what one device cannot show: nodes, links between devices and nodes, interfaces, tiles. Null: a node with
+  // this one device, whose link to itself is a copy in its memory (transport `loopback`).
   const Cluster* base = nullptr;
-  // About how long the measurements of all kernels may take.
+  // Approximate time limit for the measurements of all kernels.
   double seconds = 60;
-  // Their steps are measured one by one besides (executor/calibrate_program.h).
+  // Programs whose steps are also measured one by one (executor/calibrate/calibrate_program.h).
   std::vector<const Program*> programs;
-  // Bytes of the copies to and from the host.
+  // Bytes of each copy to and from the host.
   int64_t copy_bytes = int64_t{256} << 20;
   std::function<void(const std::string&)> on_progress;
-  // One line on what could not be measured.
+  // Receives one line for each thing that could not be measured.
   std::function<void(const std::string&)> on_note;
 };
 
-// Kernels are timed by events around several calls on one stream, after calls that are not counted: a library chooses
-// and compiles in those. Errors name the kernel.
+// Kernels are timed by events around several calls on one stream. The first calls do not count, because a library
+// chooses and compiles in them. Errors name the kernel.
 absl::StatusOr<Cluster> CalibrateDevice(ComputeDevice* device, Backend* backend, const CalibrateDeviceOptions& options);
 
 }  // namespace weft::exec

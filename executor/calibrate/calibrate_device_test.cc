@@ -63,7 +63,7 @@ TEST(CalibrateDevice, WhatOneDeviceCannotTellIsThatOfTheBase) {
   EXPECT_THAT(cluster->source(), testing::HasSubstr("else as two-nodes"));
 }
 
-// Fails in whatever kernel it is asked for.
+// Fails in every kernel.
 class BrokenBackend : public Backend {
  public:
   absl::Status Run(const Step&, absl::Span<const TensorView>, absl::Span<const TensorView>,

@@ -25,15 +25,15 @@ KernelCase Case(Kernel kernel, std::vector<CaseTensor> inputs, std::vector<CaseT
   return result;
 }
 
-// Adds to what the outputs hold: they are read as well.
+// The kernel adds to its outputs, so it also reads them.
 KernelCase Accumulating(KernelCase kernel) {
   kernel.step.set_accumulate(true);
   for (const CaseTensor& tensor : kernel.outputs) kernel.bytes += Bytes(tensor);
   return kernel;
 }
 
-// C[m,n] = op(A) op(B), as forward, input gradient and weight gradient of a linear layer with rows x in -> out. TF32 is
-// that of factors in fp32.
+// C[m,n] = op(A) op(B): the forward, input gradient and weight gradient of a linear layer with rows x in -> out. TF32
+// uses factors in fp32.
 std::vector<KernelCase> LinearLayer(DType of_products, int64_t rows, int64_t in, int64_t out) {
   const double flops = 2.0 * rows * in * out;
   const DType dtype = of_products == TF32 ? FP32 : of_products;
@@ -63,7 +63,8 @@ KernelCase Attention(const Shapes& shapes, bool backward, int64_t rows, int64_t 
   return kernel;
 }
 
-// Of attention as ops of its own: a product of q and k, or of probabilities and v, or the gradients of one.
+// One op of attention that is split into ops: a product of q and k, or of probabilities and v, or the gradients of one
+// of these.
 KernelCase AttentionProduct(const Shapes& shapes, Kernel kernel, int64_t rows, int64_t d) {
   const int64_t heads = std::max<int64_t>(1, d / shapes.head_size);
   const DType dtype = shapes.dtype;
@@ -89,7 +90,7 @@ bool IsAttentionProduct(Kernel kernel) {
 KernelCase Elementwise(const Shapes& shapes, Kernel kernel, Shapes::Extent e) {
   const DType dtype = shapes.dtype;
   const CaseTensor x{dtype, {e.rows, e.d}}, row{dtype, {e.d}}, column{FP32, {e.rows}};
-  // Gradients of weights, and what the optimizer keeps.
+  // Types of weight gradients, and of the optimizer's state.
   const CaseTensor sum{FP32, {e.d}}, state{FP32, {e.rows, e.d}};
   const CaseTensor tokens{INT32, {e.rows}}, table{dtype, {shapes.vocabulary, e.d}};
   const CaseTensor positions{dtype, {shapes.sequence, e.d}}, logits{dtype, {e.rows, shapes.vocabulary}};
@@ -99,7 +100,7 @@ KernelCase Elementwise(const Shapes& shapes, Kernel kernel, Shapes::Extent e) {
       return Case(kernel, {}, {tokens});
     case EMBEDDING: {
       KernelCase result = Case(kernel, {tokens, table}, {x});
-      // Only the rows of the tokens are read.
+      // The kernel reads only the rows of the tokens.
       result.bytes = Bytes(tokens) + 2 * Bytes(x);
       return result;
     }
@@ -221,7 +222,7 @@ KernelCase Elementwise(const Shapes& shapes, Kernel kernel, Shapes::Extent e) {
   }
 }
 
-// As the compiler has it: of the first floating-point input, else of the first output.
+// As the compiler defines it: the type of the first floating-point input, else of the first output.
 DType DTypeOfWork(const KernelCase& kernel) {
   for (const CaseTensor& tensor : kernel.inputs) {
     if (tensor.dtype == FP64 || tensor.dtype == FP32 || tensor.dtype == BF16 || tensor.dtype == FP16) {
@@ -236,7 +237,7 @@ DType DTypeOfWork(const KernelCase& kernel) {
 const CalibrationShapes& SmallShapes() {
   static const CalibrationShapes shapes = {
       .dtype = FP32,
-      // Of bytes, padded.
+      // The vocabulary of bytes, padded.
       .vocabulary = 256,
       .sequence = 128,
       .head_size = 32,
@@ -258,7 +259,7 @@ const CalibrationShapes& LargeShapes() {
       .vocabulary = 50304,
       .sequence = 1024,
       .head_size = 128,
-      // Of GPT-2 124M, 1.5B, Qwen2.5 3B, Llama 8B (attention and feed-forward).
+      // Layers of GPT-2 124M, 1.5B, Qwen2.5 3B, Llama 8B (attention and feed-forward).
       .products = {{1024, 768, 768}, {4096, 768, 3072}, {8192, 1600, 6400}, {8192, 2048, 11008}, {8192, 4096, 14336}},
       .product_dtypes = {TF32},
       .peak_product = {8192, 4096, 4096},
@@ -314,7 +315,7 @@ std::vector<KernelFamily> KernelFamilies(const CalibrationShapes& shapes) {
         family.sizes.push_back({Elementwise(shapes, kernel, extent)});
       }
       family.dtype = DTypeOfWork(family.sizes[0][0]);
-      // Gradients are cleared and added in fp32 whatever the activations are.
+      // Gradients are cleared and added in fp32, whatever type the activations have.
       if ((kernel == FILL || kernel == ADD) && shapes.dtype != FP32) {
         Shapes of_sums = shapes;
         of_sums.dtype = FP32;
@@ -325,7 +326,7 @@ std::vector<KernelFamily> KernelFamilies(const CalibrationShapes& shapes) {
           family.sizes.push_back({Elementwise(of_sums, kernel, extent)});
         }
       }
-      // Gradients in bf16 are read as they are.
+      // These kernels read gradients in bf16 directly.
       if ((kernel == ADAMW || kernel == SQUARED_NORM) && shapes.dtype == BF16) {
         families.push_back(family);
         family.dtype = BF16;

@@ -28,7 +28,7 @@ TEST_P(KernelFamiliesTest, SizesAscendInTheirWork) {
   }
 }
 
-// What a step moves is its tensors once; those that it adds to once more. Of a table only the rows of the tokens are
+// A step moves each of its tensors once, and those that it adds to twice. Of a table, only the rows of the tokens are
 // read.
 TEST_P(KernelFamiliesTest, BytesAreThoseOfTheTensors) {
   const auto bytes_of = [](const CaseTensor& tensor) {
@@ -47,7 +47,7 @@ TEST_P(KernelFamiliesTest, BytesAreThoseOfTheTensors) {
   }
 }
 
-// C[m,n] = op(A) op(B) is 2 m n k, however the factors lie, and their shapes go together.
+// C[m,n] = op(A) op(B) takes 2 m n k flops, whichever factor is transposed, and the shapes match.
 TEST_P(KernelFamiliesTest, ProductsAreOfTheirShapes) {
   int products = 0;
   for (const KernelFamily& family : KernelFamilies(*GetParam())) {
@@ -69,7 +69,7 @@ TEST_P(KernelFamiliesTest, ProductsAreOfTheirShapes) {
   EXPECT_GE(products, 3 * 6);
 }
 
-// A rate is told by kernel and dtype, and by whether it is of the peak alone.
+// A rate is identified by kernel and dtype, so each pair occurs once.
 TEST_P(KernelFamiliesTest, EachIsThereOnce) {
   std::set<std::pair<Kernel, DType>> seen;
   for (const KernelFamily& family : KernelFamilies(*GetParam())) {
@@ -81,7 +81,7 @@ TEST_P(KernelFamiliesTest, EachIsThereOnce) {
   }
 }
 
-// On a GPU they are measured as those of half precision are; on cores the peak is all that is.
+// On GPUs, TF32 products are measured like those in half precision. On CPU cores, only their peak is measured.
 TEST(KernelFamilies, ProductsInTf32AreOfFactorsInFp32) {
   for (const CalibrationShapes* shapes : {&SmallShapes(), &LargeShapes()}) {
     int families = 0;

@@ -20,7 +20,7 @@ CaseTensor TensorOf(const Value& value) {
   return {value.dtype(), std::vector<int64_t>(value.shape().begin(), value.shape().end())};
 }
 
-// The input that is where an output is; -1: none.
+// The input that is at the same place as an output; -1 = none.
 int InPlaceOf(const Segment& segment, const Step& step, int output) {
   const Value& out = segment.values(step.outputs(output));
   for (int i = 0; i < step.inputs_size(); ++i) {
@@ -35,7 +35,7 @@ int InPlaceOf(const Segment& segment, const Step& step, int output) {
   return -1;
 }
 
-// Rows of the table that tokens point into; 0: the step has none.
+// Rows of the table that tokens point into; 0 = the step has no table.
 int64_t VocabularyOf(const Segment& segment, const Step& step) {
   if (step.attributes().vocabulary() > 0) return step.attributes().vocabulary();
   int table = -1;

@@ -1,5 +1,5 @@
-// The steps of programs as cases of calibration: each different one is measured with its own tensors, so that a
-// prediction of these programs rests on nothing else. Internal to calibration.
+// The steps of programs as cases of calibration. Each distinct step is measured with its own tensors, so that a
+// prediction for these programs uses no other measurement. Internal to calibration.
 #ifndef WEFT_EXECUTOR_CALIBRATE_CALIBRATE_PROGRAM_H_
 #define WEFT_EXECUTOR_CALIBRATE_CALIBRATE_PROGRAM_H_
 
@@ -16,17 +16,18 @@
 namespace weft::exec {
 
 struct ProgramCase {
-  // proto/util/kernel_key.h
+  // See proto/util/kernel_key.h.
   std::string key;
   KernelCase kernel;
 };
 
-// Those on the compute stream, each key and dtype once, by their bytes from the most on: what one case leaves, others
-// fit in. Without those that read images, for which calibration has no data. The programs are verified.
+// The steps on the compute stream, one per key and dtype, in descending order of their bytes, so that later cases fit
+// into the memory that earlier ones leave. Steps that read images are left out, because calibration has no data for
+// them. The programs must have been verified.
 std::vector<ProgramCase> CasesOf(absl::Span<const Program* const> programs);
 
-// Adds a row of kernel_rates for every case. One that does not fit into the device's memory, or that the backend does
-// not take, is left out with a sentence in `left_out`.
+// Adds a row of kernel_rates for every case. A case that does not fit into the device's memory, or that the backend
+// does not support, is left out, with a sentence in `left_out`.
 absl::Status MeasureCases(const std::vector<ProgramCase>& cases, const MeasureKernels& measure, Device* device,
                           std::vector<std::string>* left_out);
 

@@ -13,7 +13,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A product whose result is added to, the same once more, one transposed, an ADD in place, a copy to the host.
+// A product, a transposed product that is added to its output, an ADD in place, a FILL, a copy to the host, a step that
+// reads images, and the first product again.
 Program TestProgram() {
   Program program;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
@@ -97,9 +98,9 @@ TEST(CalibrateProgram, ARowForEachAndANoteForWhatCannotBeMeasured) {
   EXPECT_EQ(device.kernel_rates(0).bytes_per_second(), 1536);
   EXPECT_EQ(device.kernel_rates(1).flops_per_second(), 1024);
   EXPECT_EQ(device.kernel_rates(1).kernel(), "MATMUL fp32*2>fp32 16x8x4");
-  // Neither flops nor bytes.
+  // This step has neither flops nor bytes.
   EXPECT_EQ(device.kernel_rates(2).overhead_seconds(), 1);
-  // What is no lack of the case ends it.
+  // An error that does not come from the case ends the measurement.
   measure.seconds = [](const KernelCase&) -> absl::StatusOr<double> { return absl::InternalError("launch failed"); };
   EXPECT_THAT(std::string(MeasureCases(CasesOf({&program}), measure, &device, &notes).message()),
               HasSubstr("ADD fp32*2>fp32 16x8: launch failed"));

@@ -1,4 +1,4 @@
-// From measured kernels to the rates of a device in a cluster file. Internal to calibration.
+// Turns measured kernels into the rates of a device in a cluster file. Internal to calibration.
 #ifndef WEFT_EXECUTOR_CALIBRATE_CALIBRATE_RATES_H_
 #define WEFT_EXECUTOR_CALIBRATE_CALIBRATE_RATES_H_
 
@@ -13,22 +13,22 @@
 
 namespace weft::exec {
 
-// Lower quartile: what the time is when nothing else runs on the machine for once. `values` is not empty.
+// The lower quartile: the time while nothing else happens to run on the machine. `values` is not empty.
 double Typical(std::vector<double> values);
 
 struct MeasureKernels {
   // Seconds of one call.
   std::function<absl::StatusOr<double>(const KernelCase& kernel)> seconds;
-  // What a call costs besides, in a run, given its seconds; null = nothing.
+  // The additional cost of a call in a run, given its seconds; null = nothing.
   std::function<double(double seconds)> besides;
   std::function<void(const std::string&)> on_progress;
 };
 
-// Measures every case of the shapes: rates by kernel and dtype, peaks of products, bandwidth of memory (that of ADD),
-// and the time of the smallest step.
+// Measures every case of the shapes: rates by kernel and dtype, peaks of products, memory bandwidth (from ADD), and the
+// time of the smallest step.
 absl::Status MeasureRates(const CalibrationShapes& shapes, const MeasureKernels& measure, Device* device);
 
-// Cases that MeasureRates measures.
+// Number of cases that MeasureRates measures.
 int64_t CountCases(const CalibrationShapes& shapes);
 
 }  // namespace weft::exec

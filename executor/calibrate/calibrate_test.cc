@@ -25,7 +25,7 @@ TEST(CalibrateTest, TheClusterIsValidAndKnowsEveryKernel) {
   EXPECT_GE(cluster->compute_slots_per_node(), 1);
   EXPECT_LE(cluster->compute_slots_per_node(), 3);
   EXPECT_EQ(cluster->compute_turn_seconds() > 0, cluster->compute_slots_per_node() < 3);
-  // Rule P7: at least one collective's messages.
+  // Rule P7: the reserve holds at least one collective's messages.
   EXPECT_GE(cluster->device().reserved_bytes(), Communicator::kScratchBytes);
   EXPECT_GT(cluster->intra_node().overhead_seconds(), 0);
   EXPECT_GE(cluster->intra_node().latency_seconds(), 0);

@@ -35,7 +35,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where a checkpoint is put that another one of the same step replaces.
+// Folder of a checkpoint while another one of the same step replaces it.
 std::string OldFolderName(int64_t step) { return ".old-" + FolderName(step); }
 
 absl::Status Failed(const std::string& path, absl::string_view what) {
@@ -49,7 +49,7 @@ absl::Status RemoveAll(const std::string& path) {
   return absl::OkStatus();
 }
 
-// The manifest first: what is left of a removal that is cut short is no checkpoint.
+// Removes the manifest first, so that the rest of a removal that is cut short is no checkpoint.
 absl::Status RemoveCheckpoint(const std::string& folder) {
   unlink((folder + "/" + kManifestName).c_str());
   return RemoveAll(folder);
@@ -70,7 +70,7 @@ bool IsWhole(const TensorHolder& holder, const LogicalTensor& tensor) {
 
 std::string RankFileName(int rank) { return absl::StrFormat("rank-%04d.safetensors", rank); }
 
-// What this rank is the first holder of; no file and zero bytes if that is nothing.
+// Writes everything of which this rank is the first holder; no file and zero bytes if there is nothing.
 absl::StatusOr<WrittenFile> WriteRankFile(const std::string& path, const Program& program, const RankState& state,
                                           int rank) {
   std::vector<SafetensorsWriter::Declaration> declarations;
@@ -105,7 +105,7 @@ absl::StatusOr<WrittenFile> WriteRankFile(const std::string& path, const Program
   return result;
 }
 
-// Every rank tells rank 0 what it wrote; rank 0 gets all of it, in rank order.
+// Every rank reports to rank 0 what it wrote. Rank 0 returns all of it, in rank order.
 absl::StatusOr<std::vector<WrittenFile>> GatherWritten(const WrittenFile& mine, Endpoint& endpoint,
                                                        std::chrono::nanoseconds timeout) {
   std::string bytes(sizeof(mine), '\0');
@@ -116,8 +116,8 @@ absl::StatusOr<std::vector<WrittenFile>> GatherWritten(const WrittenFile& mine, 
   return files;
 }
 
-// Removes all but `keep` checkpoints, never that of `current`, which `latest` names. Those of higher steps go first:
-// they are of a run that was rolled back. Then the oldest go.
+// Removes all but `keep` checkpoints, never the one of `current`, which `latest` names. Checkpoints of higher steps go
+// first, because they are of a run that was rolled back. Then the oldest go.
 absl::Status Prune(const std::string& directory, int64_t current, int64_t keep) {
   WEFT_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, StepsIn(directory));
   std::vector<int64_t> removable;
@@ -140,8 +140,8 @@ absl::Status Prune(const std::string& directory, int64_t current, int64_t keep) 
   return absl::OkStatus();
 }
 
-// What saves that were cut short have left: parts of new checkpoints go, and what was to be replaced comes back unless
-// the new one is there.
+// Cleans up after saves that were cut short: removes parts of new checkpoints, and brings back a checkpoint that was
+// being replaced unless the new one is there.
 absl::Status CleanUp(const std::string& directory) {
   WEFT_ASSIGN_OR_RETURN(const std::vector<std::string> temporaries, NamesIn(directory, ".tmp-"));
   for (const std::string& name : temporaries) WEFT_RETURN_IF_ERROR(RemoveAll(directory + "/" + name));
@@ -159,7 +159,7 @@ absl::Status CleanUp(const std::string& directory) {
   return absl::OkStatus();
 }
 
-// Where the pieces of cut tensors are: what WriteRankFile does on each rank.
+// Lists where the pieces of cut tensors are, as WriteRankFile writes them on each rank.
 absl::Status AddPieces(const Program& program, CheckpointManifest* manifest) {
   for (int i = 0; i < program.tensors_size(); ++i) {
     for (const StatePart part : kStateParts) {
@@ -214,8 +214,8 @@ absl::Status Commit(const CheckpointOptions& options, const Program& program, in
   WEFT_RETURN_IF_ERROR(SyncFolder(temporary));
   if (options.follows >= 0) WEFT_RETURN_IF_ERROR(SetAsideBeyond(options.directory, options.follows));
   const std::string folder = options.directory + "/" + FolderName(step);
-  // The same step may be there: from a run that ended before it updated `latest`, or that was rolled back. `latest` may
-  // name it, so it goes only when the new one is in its place.
+  // A folder of the same step may exist, from a run that ended before it updated `latest` or from one that was rolled
+  // back. `latest` may name it, so it is removed only when the new one is in its place.
   const std::string aside = options.directory + "/" + OldFolderName(step);
   std::error_code error;
   if (fs::exists(folder, error)) WEFT_RETURN_IF_ERROR(Rename(folder, aside));
@@ -231,8 +231,8 @@ absl::Status Commit(const CheckpointOptions& options, const Program& program, in
 
 namespace {
 
-// Keeps the folder of a save while a rank is in it. Without it who fails first would take an empty folder away, and who
-// comes last would fail for want of it: a second error, that hides the first.
+// A file that keeps the folder of a save while a rank is in it. Without it, the rank that fails first would remove an
+// empty folder, and the last rank would fail because the folder is missing: a second error that hides the first.
 std::string MarkName(int rank) { return "." + RankFileName(rank); }
 
 absl::Status Mark(const std::string& path) {
@@ -259,7 +259,7 @@ absl::Status SaveInto(const std::string& temporary, const CheckpointOptions& opt
                                                               state, endpoint.rank()));
   unlink(mark.c_str());
   WEFT_ASSIGN_OR_RETURN(const std::vector<WrittenFile> files, GatherWritten(mine, endpoint, options.timeout));
-  // All ranks' scales are equal.
+  // The loss scales of all ranks are equal.
   if (endpoint.rank() != 0) return absl::OkStatus();
   WEFT_ASSIGN_OR_RETURN(const std::optional<LossScaleState> scale, state.LossScale());
   return Commit(options, program, step, scale, files, temporary);
@@ -272,8 +272,8 @@ absl::Status SaveCheckpoint(const CheckpointOptions& options, const Program& pro
   const std::string temporary = absl::StrCat(options.directory, "/.tmp-", FolderName(step));
   const absl::Status saved = SaveInto(temporary, options, program, step, state, endpoint);
   if (saved.ok()) return saved;
-  // What is there of it is worth nothing, and a full disk has better use for the room. Each takes its own away, and who
-  // is the last the folder.
+  // An incomplete save is worth nothing, and the disk may be full. Each rank removes its own files, and the last rank
+  // removes the folder.
   unlink((temporary + "/" + RankFileName(endpoint.rank())).c_str());
   unlink((temporary + "/" + MarkName(endpoint.rank())).c_str());
   if (endpoint.rank() == 0) unlink((temporary + "/" + kManifestName).c_str());
@@ -303,7 +303,7 @@ absl::Status LoadCheckpoint(const std::string& checkpoint, const CheckpointManif
       return absl::DataLossError(absl::StrCat(path, ": has ", bytes, " bytes, the manifest says ", file.bytes()));
     }
     absl::StatusOr<std::unique_ptr<SafetensorsReader>> opened = SafetensorsReader::Open(path);
-    // It was written whole: a header that cannot be read is damage.
+    // The file was written whole, so a header that cannot be read is damage.
     if (!opened.ok()) return absl::DataLossError(opened.status().message());
     std::unique_ptr<SafetensorsReader> reader = *std::move(opened);
     for (const SafetensorsEntry& entry : reader->entries()) {

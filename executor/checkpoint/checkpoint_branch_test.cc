@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 namespace fs = std::filesystem;
 
-// A whole checkpoint that says whose it is.
+// Writes a whole checkpoint that says which run it belongs to.
 void Put(const std::string& directory, int64_t step, const std::string& run) {
   const std::string folder = directory + "/" + FolderName(step);
   fs::create_directories(folder);
@@ -49,18 +49,18 @@ TEST(CheckpointBranch, WhatIsBeyondGoesAndIsADirectoryOfItsOwn) {
   EXPECT_EQ(**FindCheckpoint(directory), directory + "/step-00000010");
   EXPECT_EQ(**FindCheckpoint(directory + "/abandoned-1"), directory + "/abandoned-1/step-00000030");
   EXPECT_EQ(RunOf(directory + "/abandoned-1", 20), "old");
-  // Nothing is left to do, or to say.
+  // Nothing is left to move or to report.
   ASSERT_TRUE(SetAsideBeyond(directory, 10).ok());
   EXPECT_EQ(*NoteOnBranch(directory, 10), "");
   EXPECT_FALSE(fs::exists(directory + "/abandoned-2"));
-  // The next one that is left does not meet the first.
+  // The next run that is left goes to another folder than the first.
   Put(directory, 20, "new");
   ASSERT_TRUE(SetAsideBeyond(directory, 10).ok());
   EXPECT_EQ(RunOf(directory + "/abandoned-1", 20), "old");
   EXPECT_EQ(RunOf(directory + "/abandoned-2", 20), "new");
 }
 
-// As a move that ended between two renames leaves it.
+// The state that a move leaves behind if it ends between two renames.
 TEST(CheckpointBranch, ACutShortMoveIsNoMixture) {
   const std::string directory = FreshDirectory("branch_cut");
   for (int64_t step : {10, 20}) Put(directory, step, "old");

@@ -1,4 +1,4 @@
-// Checkpoints that are damaged are refused with what is wrong and where.
+// Tests that damaged checkpoints are refused, with what is wrong and where.
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -52,7 +52,7 @@ TEST(CheckpointDamageTest, DamagedPieces) {
   changed = manifest;
   changed.mutable_pieces(0)->mutable_dimensions(0)->add_begin(4);
   EXPECT_THAT(load(changed), HasSubstr("2 begins and 1 ends"));
-  // Another rank's file has an entry of that name, but not of that length.
+  // Another rank's file has an entry of that name, but of another length.
   changed = manifest;
   for (CheckpointPiece& piece : *changed.mutable_pieces()) {
     if (piece.tensor() == 1 && piece.part().empty())
@@ -96,7 +96,8 @@ TEST(CheckpointDamageTest, DamageIsNamed) {
   EXPECT_THAT(load_with(path, elsewhere), HasSubstr("no file name"));
   std::ofstream(directory + "/latest", std::ios::trunc) << "../../etc";
   EXPECT_THAT(std::string(FindCheckpoint(directory).status().message()), HasSubstr("latest: holds '../../etc'"));
-  // What it names is gone: another whole one, or none, which is not the same as never any.
+  // The checkpoint that `latest` names is gone. Another whole one is used. If there is none, that is an error, unlike a
+  // directory that never had any.
   std::ofstream(directory + "/latest", std::ios::trunc) << "step-00000099\n";
   EXPECT_TRUE(FindCheckpoint(directory)->has_value());
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
@@ -120,7 +121,7 @@ TEST(CheckpointDamageTest, OfDamagedOnesTheNewestUndamagedIsNamed) {
   const auto advice = [&] { return std::string(WithUndamaged(damage, directory, newest).message()); };
   EXPECT_EQ(advice(), absl::StrCat("it is damaged; the newest undamaged checkpoint is ", directory,
                                    "/step-00000002: --resume-step 2 takes it"));
-  // Neither a file with a flipped bit nor one that is cut short.
+  // A checkpoint with a flipped bit in a file is not advised.
   const std::string file = directory + "/step-00000002/rank-0000.safetensors";
   std::string bytes = *ReadFile(file);
   bytes.back() ^= 1;

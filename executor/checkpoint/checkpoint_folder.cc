@@ -134,7 +134,7 @@ absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& dir
   const std::string pointer = directory + "/latest";
   std::error_code error;
   std::string named;
-  // A pipe would be waited for.
+  // Reading a pipe would block.
   if (fs::exists(pointer, error) && !fs::is_regular_file(pointer, error)) {
     return absl::FailedPreconditionError(
         absl::StrCat(pointer, ": is ", fs::is_directory(pointer, error) ? "a folder" : "no regular file",
@@ -161,7 +161,7 @@ absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& dir
     const std::string folder = directory + "/" + FolderName(step);
     if (IsWholeFolder(folder)) return folder;
   }
-  // It has been trained, then: to begin at step 0 would be to lose that without a word.
+  // `latest` shows that a run has trained here. To begin at step 0 would lose that without a message.
   if (!named.empty()) {
     return absl::DataLossError(absl::StrCat(pointer, ": names ", named, ", which is not there, and ", directory,
                                             " has no other checkpoint; remove the file to start at step 0"));

@@ -1,4 +1,4 @@
-// The folders of checkpoints in a directory: which there are, and whether they are damaged. Internal to checkpoint.h.
+// Finds the folders of checkpoints in a directory, and checks whether they are damaged. Internal to checkpoint.h.
 #ifndef WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_FOLDER_H_
 #define WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_FOLDER_H_
 
@@ -13,22 +13,22 @@
 
 namespace weft::exec {
 
-// Names in a directory that begin so, sorted; none if there is no directory.
+// Names in a directory that begin with `prefix`, sorted; none if the directory does not exist.
 absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& directory, absl::string_view prefix);
 
-// Steps of folders of checkpoints, newest first, whole or not.
+// Steps of the checkpoint folders, newest first, whole or not.
 absl::StatusOr<std::vector<int64_t>> StepsIn(const std::string& directory);
 
-// Whether it was written to its end.
+// True if the checkpoint was written to its end.
 bool IsWholeFolder(const std::string& folder);
 
-// Makes names in it durable.
+// Makes the names in a folder durable.
 absl::Status SyncFolder(const std::string& path);
 
-// A whole file against what the manifest says of it.
+// Checks a whole file against its entry in the manifest.
 absl::Status CheckFile(const std::string& path, const CheckpointFile& file);
 
-// All of a checkpoint. Beyond this the checksums would take minutes, and sizes alone are compared.
+// Checks a whole checkpoint. Above this size, checksums would take minutes, so only file sizes are compared.
 inline constexpr int64_t kMostBytesChecked = int64_t{16} << 30;
 absl::Status CheckCheckpoint(const std::string& folder);
 

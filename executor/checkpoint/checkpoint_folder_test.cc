@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 namespace fs = std::filesystem;
 
-// A checkpoint of one file with `content`, as its manifest says; returns its folder.
+// Writes a checkpoint of one file with `content`, as its manifest says; returns its folder.
 std::string Put(const std::string& directory, int64_t step, const std::string& content) {
   std::string folder = directory + "/" + FolderName(step);
   fs::create_directories(folder);
@@ -53,7 +53,7 @@ TEST(CheckpointFolder, NamesAreThoseThatBeginSo) {
 TEST(CheckpointFolder, StepsAreThoseOfFoldersNewestFirst) {
   const std::string directory = FreshDirectory("folder_steps");
   for (int64_t step : {9, 100, 20}) Put(directory, step, "a");
-  // Not whole, and what no folder of a step is called.
+  // A folder that is not whole, and names that no folder of a step has.
   fs::create_directory(directory + "/" + FolderName(30));
   for (const char* name : {"step-30", "step-0000003x", "step-", ".old-step-00000040"}) {
     fs::create_directory(directory + "/" + name);
@@ -68,7 +68,7 @@ TEST(CheckpointFolder, StepsAreThoseOfFoldersNewestFirst) {
 
 TEST(CheckpointFolder, AFileIsWhatTheManifestSays) {
   const std::string directory = FreshDirectory("folder_file");
-  // More than is read at once.
+  // More than one read takes.
   const std::string content(3'000'001, 'w');
   const std::string path = Put(directory, 1, content) + "/weights.safetensors";
   CheckpointFile file;
@@ -100,7 +100,7 @@ TEST(CheckpointFolder, DamageNamesTheNewestCheckpointWithoutIt) {
   fs::remove_all(folders[0]);
   EXPECT_THAT(Message(WithUndamaged(damage, directory, folders[2])),
               HasSubstr(directory + " has no other checkpoint that is undamaged"));
-  // What is wrong with one may be none of its files': it is not named instead of itself.
+  // The damage of a checkpoint may be in none of its files. It is never advised instead of itself.
   const std::string whole = Put(directory, 40, "weights");
   EXPECT_THAT(Message(WithUndamaged(absl::DataLossError("x"), directory, whole)),
               HasSubstr(directory + " has no other checkpoint that is undamaged"));
@@ -111,13 +111,13 @@ TEST(CheckpointFolder, LatestNamesTheOneThatIsFound) {
   EXPECT_FALSE(FindCheckpoint(directory)->has_value());
   for (int64_t step : {10, 20}) Put(directory, step, "a");
   fs::create_directory(directory + "/" + FolderName(30));
-  // Of no `latest`: the newest that is whole.
+  // Without `latest`: the newest whole checkpoint.
   EXPECT_EQ(**FindCheckpoint(directory), directory + "/step-00000020");
   EXPECT_EQ(NoteOnLatest(directory, directory + "/step-00000020"), "");
   ASSERT_TRUE(WriteFileAtomic(directory + "/latest", "step-00000010\n").ok());
   EXPECT_EQ(**FindCheckpoint(directory), directory + "/step-00000010");
   EXPECT_EQ(NoteOnLatest(directory, directory + "/step-00000010"), "");
-  // Set aside by a save that was cut short.
+  // A save that was cut short has set the checkpoint aside.
   fs::rename(directory + "/step-00000010", directory + "/.old-step-00000010");
   EXPECT_EQ(**FindCheckpoint(directory), directory + "/.old-step-00000010");
   EXPECT_EQ(NoteOnLatest(directory, directory + "/.old-step-00000010"), "");

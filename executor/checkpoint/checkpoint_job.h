@@ -21,23 +21,23 @@ namespace weft::exec {
 // the first on both. Weights in bf16 have an fp32 master.
 Program CheckpointProgram(int data, int pipe, bool bf16 = false, bool tied = false);
 
-// The same tensors cut over x, z and data: blocks of rows, ranges of those, and an optimizer that is shared by
-// replicas; or by pairs of neighbouring ones.
+// The same tensors cut over x, z and data: blocks of rows, ranges of these blocks, and an optimizer that replicas
+// share. With `shard_group`, groups of that many neighboring replicas share it.
 Program CutCheckpointProgram(int64_t x, int64_t z, int64_t data, int64_t shard_group = 0);
 
-// The ranks of a program, with memory each.
+// The ranks of a program, each with its own memory.
 struct CheckpointJob {
   explicit CheckpointJob(Program p);
 
   absl::Status Save(const std::string& directory, int64_t step, int64_t keep = 2);
   absl::Status Load(const std::string& checkpoint);
 
-  // Element e of part p of tensor t becomes a number that bf16 cannot hold.
+  // Sets element e of part p of tensor t to a number that bf16 cannot hold.
   void Fill(int64_t seed);
   static TensorData Expected(int tensor, StatePart part, int64_t seed);
   void ExpectFilled(int64_t seed);
 
-  // What the state's rank holds of a whole FP32 tensor.
+  // The part of a whole FP32 tensor that the state's rank holds.
   std::vector<std::byte> PieceOf(const RankState* state, int tensor, StatePart part, const TensorData& whole) const;
 
   Program program;

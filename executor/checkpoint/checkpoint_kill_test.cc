@@ -1,4 +1,4 @@
-// A job that is killed while it saves leaves a checkpoint that can be loaded.
+// Tests that a job that is killed while it saves leaves a checkpoint that can be loaded.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,8 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A child that saves without end is killed within three times what one save takes here, so that kills hit every part of
-// it.
+// Starts a child that saves without end, and kills it within three times the time of one save, so that kills hit every
+// part of a save.
 void KillAtAnyMoment(int64_t save_us, std::mt19937& random, absl::FunctionRef<void()> save) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
@@ -37,7 +37,7 @@ void KillAtAnyMoment(int64_t save_us, std::mt19937& random, absl::FunctionRef<vo
   ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself: " << status;
 }
 
-// Of a save of `fill` as `step`, by the clock.
+// Wall time of saving `fill` as `step`.
 int64_t MicrosecondsOfASave(const std::string& directory, int64_t fill, int64_t step, int64_t keep) {
   CheckpointJob job(CheckpointProgram(1, 2));
   job.Fill(fill);
@@ -46,8 +46,8 @@ int64_t MicrosecondsOfASave(const std::string& directory, int64_t fill, int64_t 
   return (MonotonicNanoseconds() - start) / 1000 + 1;
 }
 
-// Kills as many children that `save` without end into `directory` as there are `moments`. After each, a checkpoint that
-// is found loads; `check` is told its path, if there is one, and what a job then holds.
+// Kills `moments` children, one after another, that `save` into `directory` without end. After each kill, a checkpoint
+// that is found loads. `check` receives its path, if there is one, and what a job then holds.
 void KillAtManyMoments(const std::string& directory, int moments, uint32_t seed, int64_t save_us,
                        absl::FunctionRef<void()> save,
                        absl::FunctionRef<void(const std::optional<std::string>&, CheckpointJob&)> check) {
@@ -95,18 +95,18 @@ TEST(CheckpointKillTest, AKillAtAnyMomentOfSavingLeavesALoadableCheckpoint) {
   };
   KillAtManyMoments(directory, /*moments=*/50, /*seed=*/20241, save_us, save, check);
   EXPECT_GT(last, 0);
-  // The test means something only if some of the kills hit a save.
+  // The test is meaningful only if some of the kills hit a save.
   EXPECT_GT(interrupted, 0);
 }
 
-// The same when saves go over an existing step and, in between, `latest` is set back.
+// The same, but saves replace an existing step and, in between, `latest` is set back.
 TEST(CheckpointKillTest, AKillAtAnyMomentOfReplacingLeavesALoadableCheckpoint) {
   const std::string directory = FreshDirectory("kill_replace");
   int64_t last = 1, progress = 0;
   const int64_t save_us = MicrosecondsOfASave(directory, last, 7, /*keep=*/1);
   const auto save = [&] {
     CheckpointJob job(CheckpointProgram(1, 2));
-    // Steps 7, 7, 6, 7, 7, 6...: over what is there, with --keep 1; 6 after 7 is a run that was rolled back.
+    // Saves steps 7, 7, 6, 7, 7, 6... over existing ones, with --keep 1. A 6 after a 7 is a run that was rolled back.
     for (int64_t fill = last + 1;; ++fill) {
       job.Fill(fill);
       if (!job.Save(directory, fill % 3 == 0 ? 6 : 7, 1).ok()) _exit(3);

@@ -28,7 +28,7 @@ namespace {
 
 constexpr int kFormatVersion = 3;
 
-// What dynamic scaling keeps to (docs/kernels.md).
+// The upper bound of dynamic loss scaling (docs/kernels.md).
 constexpr double kLargestLossScale = 0x1p60;
 
 }  // namespace
@@ -51,7 +51,7 @@ int FormatVersionOf(const CheckpointManifest& manifest) {
 
 absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& checkpoint) {
   const std::string path = checkpoint + "/" + kManifestName;
-  // A pipe would be waited for.
+  // Reading a pipe would block.
   std::error_code error;
   if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
     return absl::DataLossError(absl::StrCat(path, ": is no regular file"));
@@ -59,7 +59,7 @@ absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& checkpoint) {
   WEFT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
   WEFT_ASSIGN_OR_RETURN(CheckpointManifest manifest, ParseManifest(bytes, path));
   std::string folder = checkpoint.substr(checkpoint.rfind('/') + 1);
-  // One that is being replaced is aside.
+  // A checkpoint that is being replaced has this prefix.
   if (absl::StartsWith(folder, ".old-")) folder.erase(0, 5);
   if (const std::optional<int64_t> step = StepOfFolder(folder); step.has_value() && *step != manifest.step()) {
     return absl::DataLossError(absl::StrCat(path, ": step = ", manifest.step(), ", but its folder is that of step ",
@@ -123,7 +123,7 @@ absl::Status CheckContinues(const CheckpointManifest& manifest, const std::strin
   if (!differencer.Compare(manifest.recipe(), wanted)) {
     std::vector<std::string> fields;
     for (absl::string_view line : absl::StrSplit(differences, '\n', absl::SkipEmpty())) {
-      // "FIELD: VALUE" of what only one of them sets; the other has the default.
+      // "FIELD: VALUE" of a field that only one recipe sets; the other has the default.
       if (absl::ConsumePrefix(&line, "deleted: ")) {
         fields.push_back(absl::StrCat("recipe.", line, " -> default"));
       } else if (absl::ConsumePrefix(&line, "added: ")) {
@@ -137,7 +137,8 @@ absl::Status CheckContinues(const CheckpointManifest& manifest, const std::strin
     return absl::FailedPreconditionError(absl::StrCat(
         checkpoint, ": its recipe is not the program's (checkpoint -> program): ", absl::StrJoin(fields, "; ")));
   }
-  // Both follow from what was compared; else somebody has changed the file, or it was written by another rule.
+  // Both follow from what was compared. If they differ, somebody has changed the file, or it was written by another
+  // rule.
   if (manifest.seed() != program.recipe().seed()) {
     return absl::DataLossError(absl::StrCat(checkpoint, "/", kManifestName, ": seed = ", manifest.seed(),
                                             ", but its recipe's is ", program.recipe().seed(),

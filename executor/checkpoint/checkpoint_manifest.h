@@ -1,4 +1,4 @@
-// The manifest of a checkpoint: its name and version, and its folder's name. Internal to checkpoint.h.
+// The manifest of a checkpoint: its file name and version, and the name of its folder. Internal to checkpoint.h.
 #ifndef WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_MANIFEST_H_
 #define WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_MANIFEST_H_
 
@@ -12,14 +12,14 @@ namespace weft::exec {
 
 inline constexpr char kManifestName[] = "manifest.textproto";
 
-// The folder of a step's checkpoint.
+// The folder name of a step's checkpoint.
 std::string FolderName(int64_t step);
 
-// The step of a folder name as FolderName makes it.
+// The step of a folder name that FolderName makes; nothing for other names.
 std::optional<int64_t> StepOfFolder(const std::string& name);
 
-// The least that has what the manifest has, so that earlier versions of weft read what they can: 2 has pieces, 3 the
-// state of a loss scale.
+// The lowest version that has everything in the manifest, so that earlier versions of weft read what they can: 2 has
+// pieces, 3 the state of a loss scale.
 int FormatVersionOf(const CheckpointManifest& manifest);
 
 }  // namespace weft::exec

@@ -19,7 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Why the manifest is refused; "" if it is not.
+// Returns why the manifest is refused; "" if it is accepted.
 std::string Refused(const std::string& manifest) {
   return std::string(ParseManifest(manifest, "m").status().message());
 }
@@ -49,7 +49,7 @@ TEST(CheckpointManifest, WhatNoCheckpointHasIsRefused) {
   EXPECT_THAT(Refused("format_version: 4"), HasSubstr("format_version = 4, this weft reads 1 to 3"));
   EXPECT_THAT(Refused("format_version: 1 step: -1"), HasSubstr("step = -1 must be at least 0"));
   EXPECT_THAT(Refused("format_version: 1 stp: 1"), HasSubstr("stp"));
-  // Nothing outside its folder is read.
+  // Nothing outside the checkpoint's folder is read.
   for (const char* name : {"", "../a", "/etc/passwd", "b/a"}) {
     EXPECT_THAT(Refused(std::string("format_version: 1 files { name: '") + name + "' }"), HasSubstr("is no file name"))
         << name;
@@ -79,7 +79,7 @@ TEST(CheckpointManifest, AFolderIsOfTheStepThatItNames) {
   };
   EXPECT_EQ(read("step-00000020"), "");
   EXPECT_EQ(read(".old-step-00000020"), "");
-  // Copied elsewhere by hand.
+  // A folder that was copied elsewhere by hand.
   EXPECT_EQ(read("mine"), "");
   EXPECT_THAT(read("step-00000021"),
               HasSubstr("step = 20, but its folder is that of step 21: the manifest is damaged"));
@@ -95,7 +95,7 @@ TEST(CheckpointManifest, ARunGoesOnWithItsOwnModelAndRecipe) {
   const auto refused = [&](const Program& changed) {
     return std::string(CheckContinues(manifest, "c", changed).message());
   };
-  // More steps are the same run, fewer are not.
+  // More steps continue the same run, fewer do not.
   EXPECT_EQ(refused(program), "");
   Program other = program;
   other.mutable_recipe()->set_steps(5);
@@ -151,7 +151,7 @@ TEST(CheckpointManifest, WhatChangesWithoutARefusalIsSaid) {
   data.tokens = 99;
   EXPECT_THAT(NotesOnContinuing(manifest, program, data),
               ElementsAre(HasSubstr("the data has 99 tokens, that of the checkpoint had 100")));
-  // Images and streams have nothing to tell.
+  // Data of unknown identity gives no notes.
   data.tokens = 0;
   EXPECT_THAT(NotesOnContinuing(manifest, program, data), IsEmpty());
   manifest.mutable_loss_scale()->set_skipped(2);

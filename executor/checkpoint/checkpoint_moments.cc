@@ -11,7 +11,7 @@
 namespace weft::exec {
 namespace {
 
-// How the program stores moments: all of them alike.
+// The type in which the program stores moments; it is the same for all of them.
 DType StoredMoments(const Program& program) {
   for (const Template& t : program.templates()) {
     for (const Buffer& buffer : t.buffers()) {
@@ -21,7 +21,7 @@ DType StoredMoments(const Program& program) {
   return DTYPE_UNSPECIFIED;
 }
 
-// Headers alone are read, and those of the first files, mostly: rank 0 has moments unless others are before it.
+// Reads only headers, and mostly only those of the first files: rank 0 has moments unless other ranks come before it.
 DType SavedMoments(const std::string& checkpoint, const CheckpointManifest& manifest) {
   for (const CheckpointFile& file : manifest.files()) {
     const auto reader = SafetensorsReader::Open(absl::StrCat(checkpoint, "/", file.name()));

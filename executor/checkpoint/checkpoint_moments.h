@@ -1,4 +1,4 @@
-// Moments of the optimizer that a program keeps in fewer bits than the checkpoint that it goes on from.
+// Notes on optimizer moments that a program keeps in fewer bits than the checkpoint that it continues from.
 #ifndef WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_MOMENTS_H_
 #define WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_MOMENTS_H_
 
@@ -9,8 +9,8 @@
 
 namespace weft::exec {
 
-// A note where loading rounds the checkpoint's moments; empty where it does not, or where no file can be read that has
-// one (whoever loads them says why).
+// Returns a note if loading rounds the checkpoint's moments. Empty if it does not, or if no file that has moments can
+// be read; the code that loads them then reports why.
 std::string NoteOnMoments(const std::string& checkpoint, const CheckpointManifest& manifest, const Program& program);
 
 }  // namespace weft::exec

@@ -1,4 +1,4 @@
-// Which checkpoints are noted: those whose moments lose bits.
+// Tests which checkpoints get a note: those whose moments lose bits.
 #include "executor/checkpoint/checkpoint_moments.h"
 
 #include <filesystem>
@@ -48,14 +48,14 @@ TEST(CheckpointMomentsTest, WhatIsRoundedIsNoted) {
     Program at_random = half;
     at_random.mutable_recipe()->set_weight_rounding(STOCHASTIC);
     EXPECT_THAT(NoteOnMoments(fp32, manifest, at_random), EndsWith("rounded to the nearest now"));
-    // The way back loses nothing.
+    // The other direction loses nothing.
     const std::string bf16 = Saved(half, "moments_bf16");
     EXPECT_EQ(NoteOnMoments(bf16, *ReadManifest(bf16), program), "");
     EXPECT_EQ(NoteOnMoments(bf16, *ReadManifest(bf16), half), "");
   }
 }
 
-// Without moments, and where a file is damaged, which loading will say.
+// No note without moments, and none if a file is damaged, which loading reports.
 TEST(CheckpointMomentsTest, NothingIsSaidOfWhatIsNotThere) {
   Program program = CheckpointProgram(1, 1, /*bf16=*/true);
   const std::string checkpoint = Saved(program, "moments_absent");

@@ -18,7 +18,7 @@ bool IsPart(const std::string& suffix) {
                      [&](StatePart part) { return StatePartSuffix(part) == suffix; });
 }
 
-// Extents whose product fits an int64.
+// True if the product of the extents fits an int64.
 bool IsShape(const google::protobuf::RepeatedField<int64_t>& shape) {
   int64_t elements = 1;
   for (const int64_t extent : shape) {
@@ -97,7 +97,7 @@ absl::StatusOr<TensorData> JoinPieces(const CheckpointManifest& manifest,
   const auto lost = [&](const auto&... what) {
     return absl::DataLossError(absl::StrCat("tensor ", Quoted(tensor.name() + pieces[0]->part()), ": ", what...));
   };
-  // First whether they are the tensor, then their bytes.
+  // First checks that the pieces make up the tensor, then reads their bytes.
   std::vector<std::vector<TensorRun>> runs;
   std::vector<std::pair<int64_t, int64_t>> covered;
   int64_t elements = 1;

@@ -1,4 +1,4 @@
-// Pieces of cut tensors in checkpoints: what the manifest says of them, and putting tensors together again.
+// Pieces of cut tensors in checkpoints: their entries in the manifest, and how they are joined to tensors again.
 #ifndef WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_PIECES_H_
 #define WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_PIECES_H_
 
@@ -20,12 +20,12 @@ std::string PieceEntryName(const std::string& tensor, absl::string_view part);
 void SetPiece(const TensorPiece& piece, CheckpointPiece* out);
 TensorPiece GetPiece(const CheckpointPiece& piece);
 
-// InvalidArgument, naming the field, for a piece of a tensor, part or file that the manifest does not have, or that is
-// no piece of the tensor's shape.
+// InvalidArgument, naming the field, for a piece whose tensor, part or file does not exist, or that is not a piece of
+// the tensor's shape.
 absl::Status CheckPieces(const CheckpointManifest& manifest);
 
-// A whole tensor from its pieces; `read` gives the content of one. The manifest has passed CheckPieces. DataLoss if
-// they are not the tensor, each element once, or differ in dtype.
+// Joins a whole tensor from its pieces; `read` returns the content of one. The manifest has passed CheckPieces.
+// DataLoss if the pieces do not have each element of the tensor once, or differ in dtype.
 absl::StatusOr<TensorData> JoinPieces(const CheckpointManifest& manifest,
                                       absl::Span<const CheckpointPiece* const> pieces,
                                       const std::function<absl::StatusOr<TensorData>(const CheckpointPiece&)>& read);

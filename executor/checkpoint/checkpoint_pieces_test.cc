@@ -41,7 +41,7 @@ absl::StatusOr<TensorData> Join(const CheckpointManifest& manifest, const std::m
                     [&](const CheckpointPiece& piece) -> absl::StatusOr<TensorData> { return files.at(piece.file()); });
 }
 
-// Why a manifest with this changed is refused.
+// Returns why a manifest with this change is refused.
 std::string Refused(const std::function<void(CheckpointManifest*)>& change) {
   CheckpointManifest manifest = TwoPieces();
   change(&manifest);
@@ -127,7 +127,7 @@ TEST(CheckpointPieces, APieceIsOfWhatTheManifestHas) {
               HasSubstr("tensors[0].shape is none"));
   EXPECT_THAT(Refused([](CheckpointManifest* m) { m->mutable_tensors(0)->set_shape(0, -2); }),
               HasSubstr("tensors[0].shape is none"));
-  // What is no piece of such a tensor, CheckPiece says.
+  // CheckPiece reports what is not a piece of such a tensor.
   EXPECT_THAT(Refused([](CheckpointManifest* m) { m->mutable_pieces(1)->mutable_dimensions(1)->set_end(0, 5); }),
               HasSubstr("pieces[1]: "));
 }

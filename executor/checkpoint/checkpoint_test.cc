@@ -48,20 +48,21 @@ TEST(CheckpointTest, AnyPlanLoadsAnyOthers) {
 }
 
 TEST(CheckpointTest, PiecesAreWrittenOnce) {
-  // 8 ranks; tensor 0 has 6 elements in a padded block of 4 by x, 2 by z, and for the optimizer one by data.
+  // 8 ranks. Tensor 0 has 6 elements. A rank's padded part has 4 elements after the cut by x, 2 after z and, for the
+  // optimizer, 1 after data.
   CheckpointJob job(CutCheckpointProgram(2, 2, 2));
   job.Fill(3);
   const std::string directory = FreshDirectory("pieces");
   ASSERT_TRUE(job.Save(directory, 1).ok());
   const CheckpointManifest manifest = *ReadManifest(**FindCheckpoint(directory));
   EXPECT_EQ(manifest.format_version(), 2);
-  // Weight (of the master copy), and two moments: 6 pieces of tensor 0 and 2 of tensor 1 each. Those that are nothing
-  // but padding are in no file.
+  // The weight (of the master copy) and two moments have 6 pieces of tensor 0 and 2 pieces of tensor 1 each. Pieces
+  // that are only padding are in no file.
   EXPECT_EQ(manifest.pieces_size(), 3 * (6 + 2));
   int64_t elements = 0;
   for (const CheckpointPiece& piece : manifest.pieces()) elements += piece.count();
   EXPECT_EQ(elements, 3 * (6 + 5));
-  // A plan that cuts nothing writes what earlier versions read.
+  // A plan that cuts nothing writes a format that earlier versions read.
   CheckpointJob whole(CheckpointProgram(1, 1));
   whole.Fill(3);
   ASSERT_TRUE(whole.Save(directory, 2).ok());
@@ -116,12 +117,12 @@ TEST(CheckpointTest, TheNewestAreKept) {
   EXPECT_FALSE(fs::exists(directory + "/step-00000020"));
   EXPECT_TRUE(fs::exists(directory + "/step-00000030"));
   EXPECT_EQ(*ReadFile(directory + "/latest"), "step-00000040\n");
-  // Without the pointer, the newest whole one counts; what has no manifest does not.
+  // Without `latest`, the newest whole checkpoint counts; a folder without a manifest does not.
   fs::remove(directory + "/latest");
   fs::create_directory(directory + "/step-00000050");
   fs::create_directory(directory + "/.tmp-step-00000060");
   EXPECT_EQ(**FindCheckpoint(directory), directory + "/step-00000040");
-  // A step that is there already is replaced, leftovers go.
+  // A step that exists already is replaced, and leftovers are removed.
   job.Fill(41);
   ASSERT_TRUE(job.Save(directory, 40).ok());
   ASSERT_TRUE(job.Load(**FindCheckpoint(directory)).ok());
@@ -145,13 +146,13 @@ TEST(CheckpointTest, ARollBackLosesNeitherTheNewNorWhatLatestNames) {
   auto save = [&](int64_t step, int64_t keep, int64_t fill) {
     job.Fill(fill);
     ASSERT_TRUE(job.Save(directory, step, keep).ok());
-    // Whatever is removed, what was just saved is what the next resume finds.
+    // Whatever is removed, the next resume finds what was just saved.
     EXPECT_EQ(**FindCheckpoint(directory), absl::StrFormat("%s/step-%08d", directory, step));
     ASSERT_TRUE(job.Load(**FindCheckpoint(directory)).ok());
     job.ExpectFilled(fill);
   };
   for (int64_t step : {10, 20, 30, 40}) save(step, 4, step);
-  // Back to 10, then on with other steps: the abandoned future goes first, then the oldest.
+  // Back to step 10, then on with other steps: the checkpoints of the abandoned run go first, then the oldest.
   PointTo(directory, "step-00000010");
   EXPECT_EQ(**FindCheckpoint(directory), directory + "/step-00000010");
   save(15, 3, 115);
@@ -160,7 +161,7 @@ TEST(CheckpointTest, ARollBackLosesNeitherTheNewNorWhatLatestNames) {
   EXPECT_EQ(NamesIn(directory), std::set<std::string>({"latest", "step-00000010", "step-00000015", "step-00000017"}));
   save(19, 3, 119);
   EXPECT_EQ(NamesIn(directory), std::set<std::string>({"latest", "step-00000015", "step-00000017", "step-00000019"}));
-  // With one kept, and over a step that exists.
+  // With one checkpoint kept, and over a step that exists.
   PointTo(directory, "step-00000015");
   save(17, 1, 217);
   EXPECT_EQ(NamesIn(directory), std::set<std::string>({"latest", "step-00000017"}));
@@ -179,17 +180,17 @@ TEST(CheckpointTest, WhatACutShortReplacementLeavesIsLoaded) {
     ASSERT_TRUE(job.Load(directory + "/" + name).ok());
     job.ExpectFilled(fill);
   };
-  // Cut short when the old one was aside and the new one not there.
+  // Cut short when the old checkpoint was set aside and the new one was not there yet.
   fs::rename(directory + "/step-00000030", directory + "/.old-step-00000030");
   fs::create_directory(directory + "/.tmp-step-00000030");
   expect_found(".old-step-00000030", 5);
-  // Another step's save puts it back into its place.
+  // A save of another step puts it back into its place.
   job.Fill(6);
   ASSERT_TRUE(job.Save(directory, 40, 2).ok());
   EXPECT_EQ(NamesIn(directory), std::set<std::string>({"latest", "step-00000030", "step-00000040"}));
   PointTo(directory, "step-00000030");
   expect_found("step-00000030", 5);
-  // Cut short when both were there: the new one counts.
+  // Cut short when both were there: the new checkpoint counts.
   fs::copy(directory + "/step-00000040", directory + "/.old-step-00000040", fs::copy_options::recursive);
   PointTo(directory, "step-00000040");
   expect_found("step-00000040", 6);
@@ -214,7 +215,7 @@ TEST(CheckpointTest, OtherDataAndStepsAreNoted) {
               ElementsAre(HasSubstr("00000008, was 00000007")));
   Program longer = job.program;
   longer.mutable_recipe()->set_steps(200);
-  // A constant rate does not care.
+  // A constant rate is not affected.
   EXPECT_THAT(NotesOnContinuing(manifest, longer, data), ElementsAre());
   longer.mutable_recipe()->mutable_lr()->set_decay("cosine");
   EXPECT_THAT(NotesOnContinuing(manifest, longer, data),

@@ -61,8 +61,8 @@ ActionKind KindOfAction(CollectiveKind kind) {
   return ACTION_UNSPECIFIED;
 }
 
-// Of the result of `length` elements of a reduce-scatter by the transport, and of their contributions where they are
-// not all of the buffer.
+// Scratch bytes of a reduce-scatter by the transport whose result has `length` elements: for the result, and for the
+// members' contributions unless they are the whole buffer.
 int64_t NativeScratch(const CollectiveBuffer& buffer, int64_t length, int64_t members) {
   const int64_t bytes = RoundUp(length * DTypeBytes(buffer.dtype), kAlignment);
   return length * members == buffer.elements ? bytes : bytes * (members + 1);
@@ -130,7 +130,8 @@ absl::StatusOr<std::unique_ptr<PreparedCollective>> Communicator::Prepare(const 
 
 void Communicator::Cut(PreparedCollective& collective, const CollectiveRoute& route,
                        absl::Span<const size_t> buffers) const {
-  // All members must cut alike, for messages match in order: by the one that needs most. What needs no slot goes whole.
+  // All members must cut alike, because messages match in order. The member that needs the most slots decides. A route
+  // without slots takes every buffer whole.
   int64_t room = INT64_MAX;
   if (route.most_slots > 0) {
     room = std::max((kScratchBytes - kAlignment) / route.most_slots / kAlignment * kAlignment, kAlignment);
@@ -140,7 +141,7 @@ void Communicator::Cut(PreparedCollective& collective, const CollectiveRoute& ro
   for (const size_t b : buffers) {
     const CollectiveBuffer& buffer = collective.buffers_[b];
     const int64_t element = DTypeBytes(buffer.dtype);
-    // Chunks differ by at most one element; the first is of the longest.
+    // Chunk lengths differ by at most one element; the first chunk has the greatest length.
     const int64_t whole = collective.WholeElements(buffer, members());
     const int64_t longest = whole / route.chunks + (whole % route.chunks != 0);
     for (int64_t from = 0; from < longest;) {
@@ -191,7 +192,7 @@ bool Communicator::PlanNative(PreparedCollective& collective, size_t index, absl
     collective.native_calls_.push_back(call);
     return true;
   }
-  // All of the member's share at once if there is room for it.
+  // One piece holds the member's whole share if the scratch memory is large enough.
   const int64_t share = buffer.elements / members();
   int64_t length = share;
   if (NativeScratch(buffer, length, members()) > kScratchBytes) {
@@ -208,7 +209,7 @@ NativeCollectives::Call Communicator::PieceCall(const PreparedCollective& collec
   const CollectiveBuffer& buffer = collective.buffers_[piece.buffer];
   const bool whole = piece.length * members() == buffer.elements;
   const int64_t bytes = RoundUp(piece.length * DTypeBytes(buffer.dtype), kAlignment);
-  // The result, then the contributions.
+  // Scratch memory holds the result first, then the contributions.
   return {REDUCE_SCATTER, buffer.dtype, piece.length * members(), whole ? buffer.source : scratch_ + bytes, scratch_};
 }
 
@@ -236,7 +237,7 @@ absl::Status Communicator::RunNative(const PreparedCollective& collective) {
 absl::Status Communicator::AllocateScratch() {
   if (scratch_bytes_ <= allocated_bytes_) return absl::OkStatus();
   if (host_ != nullptr) {
-    // What grows is given back; devices give nothing back before their end.
+    // Growing the vector frees the old memory; a device frees memory only at its own end.
     host_scratch_.resize(static_cast<size_t>(scratch_bytes_));
     scratch_ = host_scratch_.data();
   } else {
@@ -291,7 +292,7 @@ std::byte* Communicator::Data(const Piece& piece, int chunk, int slot) const {
   const CollectiveBuffer& buffer = current_->buffers_[piece.buffer];
   const int64_t all = current_->WholeElements(buffer, members());
   const int64_t first = ChunkBegin(all, current_->batches_[batch_].route->chunks, chunk) + piece.from;
-  // The source of a reduce-scatter is sent from, never written.
+  // A reduce-scatter sends from its source and never writes to it.
   void* home =
       current_->kind_ == CollectiveKind::kReduceScatter ? const_cast<void*>(buffer.source) : buffer.destination;
   return static_cast<std::byte*>(home) + first * DTypeBytes(buffer.dtype);
@@ -367,7 +368,7 @@ absl::Status Communicator::FinishResult(const Piece& piece, const RouteRound& ro
   const CollectiveBuffer& buffer = current_->buffers_[piece.buffer];
   const auto received = [&](size_t i) { return Data(piece, chunk, round.receives[i].slot); };
   if (!result.reduces && result.completes) {
-    // The member's range of a reduce-scatter, summed by another.
+    // The member's own range of a reduce-scatter, summed by another member.
     return device_->AddTo(
         stream_, buffer.dtype, received(result.first), elements, buffer.accumulate, buffer.destination_dtype,
         static_cast<std::byte*>(buffer.destination) + piece.from * DTypeBytes(buffer.destination_dtype));
@@ -377,7 +378,7 @@ absl::Status Communicator::FinishResult(const Piece& piece, const RouteRound& ro
     if (received(result.first) == to) return absl::OkStatus();
     return device_->Copy(stream_, to, received(result.first), elements * DTypeBytes(buffer.dtype));
   }
-  // In member order, its own term at its own place.
+  // The parts are summed in member order, with the member's own term at its own place.
   parts_.clear();
   const std::byte* own = Data(piece, chunk, result.own_slot);
   bool own_added = false;

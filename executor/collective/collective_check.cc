@@ -12,10 +12,10 @@
 namespace weft::exec {
 namespace {
 
-// Of the messages that a collective of so many members needs, without the plan of those that have one.
+// Checks that a collective of this many members has messages. Builds the plan only to get the error.
 absl::Status HasMessages(const std::string& algorithm, int64_t members) {
   WEFT_ASSIGN_OR_RETURN(const CollectiveEntry* entry, FindCollective(algorithm));
-  // Refused before anything is built.
+  // Build refuses both cases before it builds anything.
   return entry->in_switch() || members > kMaximumPlanMembers ? entry->Build(members).status() : absl::OkStatus();
 }
 
@@ -57,7 +57,7 @@ class Checker {
     return absl::OkStatus();
   }
 
-  // Whether it is messages of ours on any transport.
+  // True if the collective runs as weft's own messages on any transport.
   static bool IsOurs(bool reduces, DType dtype) { return reduces && dtype == EXACT192; }
 
   absl::Status Check(const Action& action, absl::string_view step, const Group& group, const std::string& algorithm,

@@ -1,4 +1,4 @@
-// That a transport can run all collectives of a program: known before ranks meet.
+// Checks, before ranks meet, that a transport can run all collectives of a program.
 #ifndef WEFT_EXECUTOR_COLLECTIVE_COLLECTIVE_CHECK_H_
 #define WEFT_EXECUTOR_COLLECTIVE_COLLECTIVE_CHECK_H_
 
@@ -8,9 +8,10 @@
 
 namespace weft::exec {
 
-// InvalidArgument, naming an action, if a collective has no messages between its members: it is summed by switches of
-// the network, which only a transport with collectives of its own (`native`) asks for, or has more members than a plan
-// can have. No such transport adds EXACT192. Those of the evaluation program count too. The program is proven.
+// InvalidArgument, naming an action, if a collective has no messages between its members. That is so if switches of the
+// network sum it, or if it has more members than a plan can have. Only a transport with collectives of its own
+// (`native`) asks the switches, and no such transport adds EXACT192. The collectives of the evaluation program are
+// checked too. The program must have been verified.
 absl::Status CheckCollectives(const Program& program, absl::string_view transport, bool native);
 
 }  // namespace weft::exec

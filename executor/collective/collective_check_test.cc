@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Collectives between actions, and within segments.
+// SplitProgram with these algorithms for its collectives between actions and within segments.
 Program WithAlgorithm(const std::string& of_actions, const std::string& of_steps) {
   Program program = SplitProgram();
   for (Template& t : *program.mutable_templates()) {
@@ -58,7 +58,7 @@ TEST(CollectiveCheck, APlanHasAtMostSoManyMembers) {
   EXPECT_EQ(Refused(program, /*native=*/true), "");
 }
 
-// NCCL has no sum of them: the messages are a plan's.
+// NCCL has no sum of EXACT192, so these collectives use a plan's messages.
 TEST(CollectiveCheck, ExactSumsAreMessagesOnAnyTransport) {
   Program program = WithAlgorithm("switch", "ring");
   bool is_set = false;

@@ -11,7 +11,7 @@
 namespace weft::exec {
 namespace {
 
-// The lowest numbers that are free.
+// Hands out the lowest free slot numbers.
 class Slots {
  public:
   int Take() {
@@ -30,7 +30,7 @@ class Slots {
   int count_ = 0;
 };
 
-// `rounds` holds the member's messages; finds a place for each.
+// Finds a place for each of the member's messages, which `rounds` holds.
 absl::Status Place(CollectiveRoute& route) {
   const bool scatters = route.kind == CollectiveKind::kReduceScatter;
   // The last round in which a chunk is sent or received.
@@ -40,7 +40,7 @@ absl::Status Place(CollectiveRoute& route) {
     for (const RouteMessage& message : route.rounds[r].receives) last_use[message.chunk] = r;
   }
   Slots slots;
-  // Partial sums of a reduce-scatter, by chunk; the others are at home.
+  // Slots of the partial sums of a reduce-scatter, by chunk. All other chunks are in their own places (kHome).
   std::map<int, int> at;
   const auto place_of = [&](int chunk) {
     const auto found = at.find(chunk);
@@ -55,7 +55,7 @@ absl::Status Place(CollectiveRoute& route) {
     }
     for (RouteResult& result : round.results) {
       const int chunk = round.receives[result.first].chunk;
-      // A copy goes to its place at once, unless that is on its way out in the same round.
+      // A copy is received directly into its place, unless that place is being sent in the same round.
       const bool direct = !result.reduces && !scatters && sent.count(chunk) == 0;
       for (size_t i = result.first; i < result.last; ++i) round.receives[i].slot = direct ? kHome : slots.Take();
     }
@@ -77,7 +77,7 @@ absl::Status Place(CollectiveRoute& route) {
       at.erase(chunk);
       if (result.result_slot != kHome) at[chunk] = result.result_slot;
     }
-    // What is not needed any more.
+    // Frees the slots of chunks that are not needed any more.
     for (auto it = at.begin(); it != at.end();) {
       if (last_use[it->first] <= r) {
         slots.Give(it->second);

@@ -1,4 +1,4 @@
-// What one member does in a collective: its messages round by round, and where what it receives lies until it is used.
+// The part of one member in a collective: its messages round by round, and where received data lies until it is used.
 #ifndef WEFT_EXECUTOR_COLLECTIVE_COLLECTIVE_ROUTE_H_
 #define WEFT_EXECUTOR_COLLECTIVE_COLLECTIVE_ROUTE_H_
 
@@ -9,26 +9,26 @@
 
 namespace weft::exec {
 
-// A place that is not one of the scratch slots: the chunk's own place. That is in the destination, or in the source of
-// a reduce-scatter, which must not be written.
+// The place of a chunk that is in no scratch slot: its own place in the destination or, for a reduce-scatter, in the
+// source, which must not be written.
 inline constexpr int kHome = -1;
 
 struct RouteMessage {
   int chunk = 0;
   int peer = 0;
-  // Where it is sent from, or received to: a slot or kHome.
+  // Where the chunk is sent from or received to: a slot or kHome.
   int slot = kHome;
 };
 
-// Messages that one chunk receives in one round: receives [first, last) of the round.
+// The messages of one chunk that arrive in one round: receives [first, last) of the round.
 struct RouteResult {
   size_t first = 0;
   size_t last = 0;
   bool reduces = false;
-  // Where the member's own term is (of `reduces`), and where the result goes.
+  // Where the member's own term is (if `reduces`), and where the result goes.
   int own_slot = kHome;
   int result_slot = kHome;
-  // Of a reduce-scatter: the result is the member's range of the sum, which goes to the destination.
+  // Reduce-scatter only: the result is the member's range of the sum, and goes to the destination.
   bool completes = false;
 };
 
@@ -45,13 +45,13 @@ struct CollectiveRoute {
   int self = 0;
   int chunks = 1;
   std::vector<RouteRound> rounds;
-  // Slots that are in use at one time, of this member and the most of any: all members cut alike what goes through in
-  // pieces.
+  // Slots that are in use at one time: by this member, and the maximum over all members. All members cut buffers into
+  // pieces by the maximum, so their pieces agree.
   int slots = 0;
   int most_slots = 0;
 };
 
-// InvalidArgument if `self` is no member, or the plan passes on the sum that is the member's own.
+// InvalidArgument if `self` is not a member, or if the plan sends a member's own range on after its sum is complete.
 absl::StatusOr<CollectiveRoute> RouteOfMember(const CollectivePlan& plan, int self);
 
 }  // namespace weft::exec

@@ -7,7 +7,7 @@
 namespace weft::exec {
 namespace {
 
-// What is received never lands on what is still needed: run with numbers for slots, for every algorithm.
+// A receive never overwrites a slot that is still needed. The test follows the slot numbers of every algorithm.
 TEST(CollectiveRouteTest, SlotsAreFreeWhenTheyAreReceivedInto) {
   for (const CollectiveEntry& entry : Collectives()) {
     if (entry.in_switch()) continue;
@@ -21,7 +21,7 @@ TEST(CollectiveRouteTest, SlotsAreFreeWhenTheyAreReceivedInto) {
           int completed = 0;
           for (size_t r = 0; r < route.rounds.size(); ++r) {
             const RouteRound& round = route.rounds[r];
-            // Slots that are read in this round or hold what a later round sends.
+            // Slots that are read in this round or that hold what a later round sends.
             std::set<int> busy;
             for (const RouteMessage& message : round.sends) busy.insert(message.slot);
             for (const RouteMessage& message : round.receives) {
@@ -53,7 +53,7 @@ TEST(CollectiveRouteTest, Refusals) {
   const CollectivePlan plan = *(*FindCollective("ring"))->Build(3);
   EXPECT_FALSE(RouteOfMember(plan, 3).ok());
   EXPECT_FALSE(RouteOfMember(plan, -1).ok());
-  // The own range is passed on after its sum is complete.
+  // The plan passes the member's own range on after its sum is complete.
   CollectivePlan late = *(*FindCollective("direct"))->Build(2, CollectiveKind::kReduceScatter);
   late.rounds.push_back({{0, 1, 0, CollectiveOp::kReduce}});
   EXPECT_FALSE(RouteOfMember(late, 0).ok());

@@ -19,7 +19,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Runs `buffers(member)` through a collective on a thread per member, `uses` times.
+// Runs a collective over `buffers(member)` `uses` times, with one thread per member.
 template <typename F>
 void RunMembers(absl::string_view algorithm, CollectiveKind kind, int members, F buffers, int uses = 1) {
   auto endpoints = *(*FindTransport("inproc"))->open(members);
@@ -82,7 +82,7 @@ std::vector<std::vector<std::vector<T>>> Reduce(absl::string_view algorithm, DTy
   return results;
 }
 
-// The plan as its header describes it, on one thread: the oracle for the order of sums.
+// Runs the plan as its header describes it, on one thread. This is the oracle for the order of sums.
 template <typename T>
 void RunPlan(const CollectivePlan& plan, std::vector<std::vector<T>>& data) {
   struct Update {
@@ -116,7 +116,7 @@ void RunPlan(const CollectivePlan& plan, std::vector<std::vector<T>>& data) {
   }
 }
 
-// The algorithms, without those that are another one for so many members.
+// The algorithms that are messages, without those that have the rounds of an earlier one for this many members.
 std::vector<CollectiveEntry> Different(int members, CollectiveKind kind) {
   std::vector<CollectiveEntry> different;
   for (const CollectiveEntry& entry : Collectives()) {
@@ -137,7 +137,7 @@ std::vector<std::vector<std::vector<T>>> RandomContributions(int members, const 
   for (auto& member : result) {
     for (int size : sizes) {
       auto& buffer = member.emplace_back(size);
-      // Magnitudes far apart, so that the order of a sum shows in its bits.
+      // Magnitudes differ widely, so that the order of a sum shows in its bits.
       for (T& x : buffer) {
         x = static_cast<T>(std::ldexp(std::uniform_real_distribution<double>(-1, 1)(random), random() % 20));
       }
@@ -184,8 +184,8 @@ TEST(AllReduceTest, AnElementsSumDoesNotDependOnItsNeighbours) {
 }
 
 TEST(AllReduceTest, PiecesChangeNoBit) {
-  // Buffers of several pieces, with chunks of unequal length, between small ones: the bits of the plan on the whole.
-  // The pieces of a chunk depend on how many are received at a time.
+  // Buffers of several pieces, with chunks of unequal length, lie between small ones. The bits are those of the plan
+  // run on the whole buffer. How a chunk is cut into pieces depends on how many messages a member receives at a time.
   for (const auto& [members, size] : {std::pair(2, (1 << 20) + 131075), std::pair(5, 300003)}) {
     for (const CollectiveEntry& entry : Different(members, CollectiveKind::kAllReduce)) {
       const auto contributions = RandomContributions<double>(members, {7, size, 100}, members);
@@ -203,7 +203,8 @@ TEST(AllReduceTest, PiecesChangeNoBit) {
 }
 
 TEST(AllReduceTest, ScratchIsBounded) {
-  // 927 MB of a tied table's accumulators would be; nothing is touched before Start.
+  // The accumulators of one tied table would take 926 MB, and this buffer is 600 times as large. Nothing is touched
+  // before Start.
   float x = 0;
   for (const CollectiveEntry& entry : Collectives()) {
     if (entry.in_switch()) continue;
@@ -220,7 +221,7 @@ TEST(AllReduceTest, ScratchIsBounded) {
                                                        {&x, FP64, 1200, &y, FP64, false}});
         ASSERT_TRUE(collective.ok()) << collective.status();
         EXPECT_LE(communicator->scratch_bytes(), Communicator::kScratchBytes) << entry.name << " " << members;
-        // What is gathered goes to its place at once.
+        // Gathered data goes directly to its place.
         EXPECT_EQ(communicator->scratch_bytes() > 0, kind != CollectiveKind::kAllGather);
       }
     }
@@ -228,7 +229,8 @@ TEST(AllReduceTest, ScratchIsBounded) {
 }
 
 TEST(AllReduceTest, RunsAgainAndOverSeveralBatches) {
-  // Several times the scratch in all; in place, so a second use sums the sums.
+  // All buffers together are several times the scratch memory. They are reduced in place, so a second use sums the
+  // sums.
   const int size = 3 << 20;
   std::vector<std::vector<std::vector<double>>> contributions(3);
   for (int m = 0; m < 3; ++m) {
@@ -262,7 +264,7 @@ TEST(AllReduceTest, ExactSumsDoNotDependOnTheOrder) {
   }
 }
 
-// What a reduce-scatter leaves on each member, with some type of destination.
+// Runs a reduce-scatter with any type of destination and returns what it leaves on the members.
 template <typename S, typename D>
 std::vector<std::vector<D>> Scatter(absl::string_view algorithm, DType from, DType to, bool accumulate,
                                     const std::vector<std::vector<std::vector<S>>>& contributions, D old) {
@@ -304,7 +306,7 @@ TEST(ReduceScatterTest, IsTheRangeOfTheAllReduce) {
       for (size_t b = 0; b < ranges.size(); ++b) {
         EXPECT_EQ(ranges[b], sums[0][b]) << std::string(entry.name) << " members " << members << " buffer " << b;
       }
-      // Added to what is there, in another type.
+      // The sum is added to the destination's values, which have another type.
       const auto added = Scatter<float, double>(entry.name, FP32, FP64, true, contributions, 0.125);
       for (size_t i = 0; i < added[2].size(); ++i) ASSERT_EQ(added[2][i], 0.125 + static_cast<double>(sums[0][2][i]));
     }
@@ -376,7 +378,7 @@ TEST(AllGatherTest, MembersOneAfterTheOther) {
                   std::copy(sources[member][b].begin(), sources[member][b].end(), whole + sizes[b] * member);
                   source = whole + sizes[b] * member;
                 }
-                // Any type of four bytes: nothing is computed.
+                // Any four-byte type will do, because nothing is computed.
                 buffers.push_back({source, INT32, sizes[b], whole, INT32, false});
               }
               return buffers;

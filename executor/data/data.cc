@@ -60,7 +60,7 @@ class TokenSource : public DataSource {
     return absl::OkStatus();
   }
 
-  // What is wrong shows at once, not after hours, as far as reading it takes no more than a moment.
+  // Reports bad data at once, not after hours, as far as reading it takes no more than a moment.
   absl::Status CheckBeginning(bool text) const {
     constexpr int64_t kChecked = int64_t{1} << 26;
     const int64_t count = std::min(layout_.count, kChecked);
@@ -82,7 +82,7 @@ class TokenSource : public DataSource {
  private:
   absl::Status Tokens(int64_t first, absl::Span<int32_t> out) const {
     const int64_t width = layout_.bytes_per_token;
-    // Piece by piece through the stack.
+    // Reads piece by piece through a buffer on the stack.
     char bytes[1 << 13];
     const size_t room = sizeof(bytes) / static_cast<size_t>(width);
     for (size_t done = 0; done < out.size();) {
@@ -96,7 +96,7 @@ class TokenSource : public DataSource {
     return absl::OkStatus();
   }
 
-  // `bytes` are the tokens from index `first` on.
+  // `bytes` holds the tokens from index `first` on.
   absl::Status Decode(const char* bytes, int64_t first, absl::Span<int32_t> out) const {
     const int64_t width = layout_.bytes_per_token;
     const auto* p = reinterpret_cast<const unsigned char*>(bytes);
@@ -126,7 +126,7 @@ class TokenSource : public DataSource {
   DataIdentity identity_;
 };
 
-// Token files, raw tokens and text: one file.
+// The layout of a token file, of raw tokens or of text, each in one file.
 absl::StatusOr<TokenLayout> LayoutOf(const InputFile& file, const DataOptions& options) {
   std::vector<char> head(static_cast<size_t>(std::min(file.size(), kTokenHeaderBytes)));
   WEFT_RETURN_IF_ERROR(file.Read(0, absl::MakeSpan(head)));
@@ -134,7 +134,7 @@ absl::StatusOr<TokenLayout> LayoutOf(const InputFile& file, const DataOptions& o
   TokenLayout layout;
   if (options.token_type == "uint16" || options.token_type == "uint32") {
     layout.bytes_per_token = options.token_type == "uint16" ? 2 : 4;
-    // The header of a token file would be read as tokens.
+    // Otherwise the header of a token file would be read as tokens.
     if (LooksLikeTokenFile(start)) {
       return absl::InvalidArgumentError(absl::StrCat(file.path(), ": is a token file with a header; token type '",
                                                      options.token_type, "' is for raw tokens, leave it out"));

@@ -1,4 +1,4 @@
-// Where training samples come from.
+// The sources of training samples.
 #ifndef WEFT_EXECUTOR_DATA_DATA_H_
 #define WEFT_EXECUTOR_DATA_DATA_H_
 
@@ -13,11 +13,11 @@
 
 namespace weft::exec {
 
-// Tells one set of training data from another without reading all of it.
+// Tells sets of training data apart without reading all of them.
 struct DataIdentity {
-  // Or images; 0 = not known.
+  // Number of tokens or images; 0 = not known.
   int64_t tokens = 0;
-  // CRC32C of the number of bytes, little-endian in 8 bytes, and the first and the last MiB of the tokens or pixels.
+  // CRC32C of the number of bytes (little-endian in 8 bytes) and of the first and the last MiB of the tokens or pixels.
   uint32_t crc32c = 0;
 };
 
@@ -30,12 +30,12 @@ class DataSource {
   // Number of distinct windows of sequence_length tokens, or of images; at least 1.
   virtual int64_t windows() const = 0;
 
-  // Fills tokens and targets (each sequence_length long; targets are tokens shifted by one) of global sample `sample`.
-  // One of them may be empty if it is not wanted. Nothing is allocated.
+  // Fills tokens and targets of global sample `sample`. Each has sequence_length elements; targets are the tokens
+  // shifted by one. Either may be empty if it is not wanted. Nothing is allocated.
   virtual absl::Status Sample(int64_t sample, absl::Span<int32_t> tokens, absl::Span<int32_t> targets) const = 0;
 
-  // The image of global sample `sample`: rows of positions, the channels of a position together, in [-1, 1] where the
-  // file has bytes. Nothing is allocated.
+  // Fills the image of global sample `sample`: rows of positions, with the channels of a position together. Values are
+  // in [-1, 1] if the file has bytes. Nothing is allocated.
   virtual absl::Status Image(int64_t sample, absl::Span<float> pixels) const {
     return absl::FailedPreconditionError("the data holds tokens, the program is trained on images");
   }
@@ -48,19 +48,20 @@ struct DataOptions {
   int64_t sequence_length = 0;
   int64_t vocabulary = 0;
   uint64_t seed = 0;
-  // "" = by content; "uint16" or "uint32" = raw tokens without a header; "bytes" = every byte is a token, text or not.
+  // "" = chosen by content; "uint16" or "uint32" = raw tokens without a header; "bytes" = every byte is a token, text
+  // or not.
   std::string token_type;
-  // Side and channels of the images that the program is trained on; 0 = it is trained on tokens.
+  // Side length and channels of the images that the program is trained on; 0 = it is trained on tokens.
   int64_t image_size = 0;
   int64_t image_channels = 0;
 };
 
-// What a program reads.
+// The options for the data that a program reads.
 DataOptions DataOptionsOf(const Program& program, std::string path, std::string token_type = "");
 
-// Opens an image file for a program of images, else a token file, Megatron .bin/.idx pair, or text as bytes
-// (docs/data.md). Errors name the file and, for a token beyond the vocabulary, its offset; the first 2^26 tokens are
-// checked here, later ones when a sample has them.
+// Opens an image file for a program of images; otherwise a token file, a Megatron .bin/.idx pair, or text as bytes
+// (docs/data.md). Errors name the file and, for a token outside the vocabulary, its offset. The first 2^26 tokens are
+// checked here, later tokens when a sample has them.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenData(const DataOptions& options);
 
 }  // namespace weft::exec

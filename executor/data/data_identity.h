@@ -1,4 +1,4 @@
-// What a file of training data is known by.
+// The identity of a file of training data.
 #ifndef WEFT_EXECUTOR_DATA_DATA_IDENTITY_H_
 #define WEFT_EXECUTOR_DATA_DATA_IDENTITY_H_
 
@@ -10,7 +10,8 @@
 
 namespace weft::exec {
 
-// Of `count` tokens or images, which are the `bytes` bytes of the file from `offset` on. Reads at most 2 MiB.
+// Returns the identity of `count` tokens or images: the `bytes` bytes of the file from `offset` on. Reads at most 2
+// MiB.
 absl::StatusOr<DataIdentity> IdentityOf(const InputFile& file, int64_t offset, int64_t bytes, int64_t count);
 
 }  // namespace weft::exec

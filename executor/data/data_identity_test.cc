@@ -31,7 +31,8 @@ std::string Content(int64_t bytes) {
   return content;
 }
 
-// Those who wrote a checkpoint did so with the definition: size in eight bytes, the first MiB, the last.
+// Checkpoints that were written hold identities of this definition: the size in eight bytes, the first MiB, the last
+// MiB.
 TEST(DataIdentityTest, OfTheDefinition) {
   const std::string small = Content(300);
   const DataIdentity all = Identity(small, 0, 300);

@@ -5,9 +5,9 @@
 namespace weft::exec {
 
 // A Feistel network is a permutation of the numbers of 2h bits whatever its round function is (Luby and Rackoff, SIAM
-// J. Comput. 17(2), 1988). Values beyond the range are sent through it again until one is inside ("cycle walking":
-// Black and Rogaway, CT-RSA 2002), which makes it a permutation of [0, windows). The network has fewer than 4 * windows
-// values, so that takes 4 passes on average at most.
+// J. Comput. 17(2), 1988). Values beyond the range pass through it again until one is inside ("cycle walking": Black
+// and Rogaway, CT-RSA 2002). That makes it a permutation of [0, windows). The network has fewer than 4 * windows
+// values, so this takes at most 4 passes on average.
 int64_t WindowOfSample(uint64_t seed, int64_t windows, int64_t sample) {
   if (windows <= 1) return 0;
   const uint64_t epoch = static_cast<uint64_t>(sample / windows);

@@ -1,4 +1,4 @@
-// Which window of the data a sample of the run is (docs/kernels.md, data order).
+// Maps a sample of the run to a window of the data (docs/kernels.md, data order).
 #ifndef WEFT_EXECUTOR_DATA_DATA_ORDER_H_
 #define WEFT_EXECUTOR_DATA_DATA_ORDER_H_
 

@@ -106,7 +106,7 @@ TEST(DataOrder, DependsOnSeedAndEpoch) {
   EXPECT_NE(order(1, 0), Ascending(100));
 }
 
-// The definition of docs/kernels.md, for two bits: written out round by round.
+// The definition of docs/kernels.md for two bits, written out round by round.
 TEST(DataOrder, FollowsTheDefinition) {
   constexpr uint64_t kSeed = 0x123456789abcdef0;
   for (int64_t epoch : {0, 1, 5}) {
@@ -178,7 +178,7 @@ TEST(Data, MegatronPairs) {
   for (const auto& [code, bytes] : codes) {
     const std::string bin = Write("pair.bin", Integers(Ascending(41), bytes));
     const std::string idx = Write("pair.idx", MegatronIndex(code, {20, 0, 21}, bytes));
-    // By either file and by the common name.
+    // Opened by either file and by the common name.
     for (const std::string& path : {bin, idx, bin.substr(0, bin.size() - 4)}) {
       ExpectAscendingEpoch(Options(path, 8, 41), 5);
     }

@@ -44,7 +44,7 @@ class ImageSource : public DataSource {
     return absl::OkStatus();
   }
 
-  // What is wrong shows at once, not after hours, as far as reading it takes no more than a moment.
+  // Reports bad data at once, not after hours, as far as reading it takes no more than a moment.
   absl::Status CheckBeginning() const {
     if (layout_.bytes_per_element == 1) return absl::OkStatus();
     constexpr int64_t kChecked = int64_t{1} << 26;
@@ -58,7 +58,7 @@ class ImageSource : public DataSource {
   absl::Status Read(int64_t image, absl::Span<float> pixels) const {
     const int64_t width = layout_.bytes_per_element;
     int64_t at = layout_.offset + image * layout_.elements() * width;
-    // Piece by piece through the stack.
+    // Reads piece by piece through a buffer on the stack.
     char bytes[1 << 13];
     const size_t room = sizeof(bytes) / static_cast<size_t>(width);
     for (size_t done = 0; done < pixels.size();) {

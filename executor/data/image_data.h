@@ -9,8 +9,8 @@
 
 namespace weft::exec {
 
-// The file's images must have the size and channels that the options state. Pixels that are not finite are refused by
-// image and element, the first 2^26 of them here, later ones when a sample has them.
+// The file's images must have the size and channels that the options state. Pixels that are not finite are refused, and
+// the error names image and element. The first 2^26 pixels are checked here, later ones when a sample has them.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenImages(const DataOptions& options);
 
 }  // namespace weft::exec

@@ -26,7 +26,7 @@ DataOptions Options(const std::string& path) {
   return {.path = path, .sequence_length = 16, .seed = 5, .token_type = "", .image_size = 4, .image_channels = 2};
 }
 
-// Images of 4 x 4 x 2; image i is all bytes i.
+// Images of 4 x 4 x 2. All bytes of image i are i.
 std::string Images(int count) {
   const ImageLayout layout = {.count = count, .channels = 2, .height = 4, .width = 4, .bytes_per_element = 1};
   std::string bytes = ImageFileHeader(layout);
@@ -96,7 +96,7 @@ TEST(ImageData, RefusesFilesThatAreNot) {
   other = Options(WriteTemporary("good.img", good));
   other.token_type = "uint16";
   EXPECT_THAT(Refusal(other), HasSubstr("is for tokens"));
-  // And a model of tokens refuses images.
+  // A model of tokens refuses images.
   other = {.path = WriteTemporary("good.img", good), .sequence_length = 4, .vocabulary = 256, .token_type = ""};
   EXPECT_THAT(Refusal(other), HasSubstr("is an image file; the model is trained on tokens"));
 }

@@ -10,10 +10,10 @@
 
 namespace weft::exec {
 
-// What an image file holds: images one after the other, each its rows of positions, the channels of a position
+// The content of an image file: images one after another, each as rows of positions, with the channels of a position
 // together.
 struct ImageLayout {
-  // Byte of the first image.
+  // Byte offset of the first image.
   int64_t offset = 0;
   int64_t count = 0;
   int64_t channels = 0;
@@ -26,19 +26,19 @@ struct ImageLayout {
 };
 
 inline constexpr int64_t kImageHeaderBytes = 40;
-// Channels, height and width are at most this, so that their product fits everywhere.
+// The most channels, and the largest height and width, so that their product fits everywhere.
 inline constexpr int64_t kLargestImageExtent = int64_t{1} << 15;
 
 bool LooksLikeImageFile(absl::string_view head);
 
-// The header of a file with this layout; `offset` is not looked at.
+// Returns the header of a file with this layout; `offset` is ignored.
 std::string ImageFileHeader(const ImageLayout& layout);
 
 // Reads the header at the beginning of a file of `file_bytes` bytes. Errors begin with `source`.
 absl::StatusOr<ImageLayout> ParseImageHeader(absl::string_view head, int64_t file_bytes, absl::string_view source);
 
-// The layout of `bytes` bytes of raw images; `shape` is "HEIGHTxWIDTHxCHANNELS", `dtype` "uint8" or "float32". Errors
-// name what is wrong.
+// Returns the layout of `bytes` bytes of raw images. `shape` is "HEIGHTxWIDTHxCHANNELS", `dtype` "uint8" or "float32".
+// Errors name what is wrong.
 absl::StatusOr<ImageLayout> LayoutOfRawImages(absl::string_view shape, absl::string_view dtype, int64_t bytes);
 
 }  // namespace weft::exec

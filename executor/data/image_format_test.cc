@@ -19,7 +19,7 @@ std::string Refusal(const std::string& header, int64_t file_bytes) {
   return std::string(layout.status().message());
 }
 
-// The bytes of docs/data.md.
+// The bytes that docs/data.md states.
 TEST(ImageFormat, TheHeaderIsFortyBytesLittleEndian) {
   const ImageLayout layout = {.count = 0x102, .channels = 3, .height = 5, .width = 0x201, .bytes_per_element = 4};
   const std::string header = ImageFileHeader(layout);
@@ -48,7 +48,7 @@ TEST(ImageFormat, WhatIsWrittenIsRead) {
   }
 }
 
-// No product of what a header says wraps around.
+// No product of the header's numbers wraps around.
 TEST(ImageFormat, TheLargestExtentsAreAddedUpExactly) {
   const ImageLayout huge = {.count = 2, .channels = kSide, .height = kSide, .width = kSide, .bytes_per_element = 4};
   const int64_t each = int64_t{1} << 47;
@@ -58,7 +58,7 @@ TEST(ImageFormat, TheLargestExtentsAreAddedUpExactly) {
   larger.width = kSide + 1;
   EXPECT_EQ(Refusal(ImageFileHeader(larger), kImageHeaderBytes + 2 * each),
             "a.img: image file: width 32769; it must be from 1 to 32768");
-  // 2^64 bytes would be none.
+  // 2^64 bytes would wrap around to 0.
   ImageLayout many = {.count = int64_t{1} << 62, .channels = 1, .height = 1, .width = 1, .bytes_per_element = 4};
   EXPECT_THAT(Refusal(ImageFileHeader(many), kImageHeaderBytes), HasSubstr("4 bytes; 0 bytes follow it"));
 }

@@ -56,7 +56,7 @@ absl::StatusOr<TokenLayout> ParseTokenHeader(absl::string_view head, int64_t fil
   layout.vocabulary = static_cast<int64_t>(vocabulary);
   const uint64_t count = LittleEndian(head.substr(24, 8));
   const uint64_t held = static_cast<uint64_t>(file_bytes - kTokenHeaderBytes);
-  // Not count * bytes: that may overflow.
+  // Divides instead of computing count * bytes, which may overflow.
   if (held % layout.bytes_per_token != 0 || count != held / layout.bytes_per_token) {
     return refuse("the header says ", count, " tokens of ", layout.bytes_per_token, " bytes; ", held,
                   " bytes follow it");
@@ -107,7 +107,7 @@ absl::StatusOr<TokenLayout> ParseMegatronIndex(absl::string_view index, int64_t 
   const uint64_t sequences = LittleEndian(index.substr(18, 8));
   const uint64_t documents = LittleEndian(index.substr(26, 8));
   const uint64_t held = index.size() - kMegatronHeaderBytes;
-  // Per sequence a length (int32) and a pointer (int64), per document an int64.
+  // Each sequence has a length (int32) and a pointer (int64), each document an int64.
   const bool fits = sequences <= held / 12 && documents <= held / 8;
   const uint64_t expected = fits ? 12 * sequences + 8 * documents : 0;
   if (fits && expected + sequences == held && sequences > 0) {

@@ -10,15 +10,15 @@
 
 namespace weft::exec {
 
-// Where the tokens of a file lie. Integers are little-endian.
+// Where the tokens of a file are. Integers are little-endian.
 struct TokenLayout {
-  // Byte of the first token.
+  // Byte offset of the first token.
   int64_t offset = 0;
   int64_t count = 0;
   // 1, 2, 4 or 8.
   int bytes_per_token = 1;
   bool is_signed = false;
-  // Tokens are below it, as the file says; 0 if it does not say.
+  // Tokens are below this number, according to the file; 0 if the file does not say.
   int64_t vocabulary = 0;
 };
 
@@ -27,7 +27,8 @@ inline constexpr int64_t kTokenHeaderBytes = 32;
 bool LooksLikeTokenFile(absl::string_view head);
 bool LooksLikeMegatronIndex(absl::string_view head);
 
-// The header of a token file of `count` tokens in [0, vocabulary) of 2 or 4 bytes; the tokens follow it.
+// Returns the header of a token file with `count` tokens in [0, vocabulary) of 2 or 4 bytes; the tokens follow the
+// header.
 std::string TokenFileHeader(int bytes_per_token, int64_t vocabulary, int64_t count);
 
 // Reads the header at the beginning of a file of `file_bytes` bytes. Errors begin with `source`.

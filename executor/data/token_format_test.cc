@@ -1,4 +1,4 @@
-// Headers of token files and Megatron's indices, byte by byte. Reading the tokens behind them is in data_test.cc.
+// Tests headers of token files and Megatron indices, byte by byte. data_test.cc tests reading the tokens behind them.
 #include "executor/data/token_format.h"
 
 #include <string>
@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The bytes of docs/data.md.
+// The bytes that docs/data.md states.
 TEST(TokenFormat, TheHeaderIsThirtyTwoBytesLittleEndian) {
   const std::string header = TokenFileHeader(2, 0x10203, 0x405);
   const std::vector<int> expected = {'W', 'E', 'F', 'T', 'T', 'O', 'K', 'N', 1, 0, 0, 0, 1, 0, 0, 0,
@@ -56,11 +56,11 @@ TEST(TokenFormat, RefusesHeadersThatAreNot) {
   EXPECT_THAT(with(12, 3), HasSubstr("dtype 3; known: 1 (uint16), 2 (uint32)"));
   EXPECT_THAT(with(16, 0), HasSubstr("vocabulary 0; it must be from 1"));
   EXPECT_THAT(with(20, 1), HasSubstr("vocabulary 4294967396"));
-  // 2^63 + 3 tokens of 2 bytes are 6 bytes to who multiplies.
+  // 2^63 + 3 tokens of 2 bytes would be 6 bytes if the product wrapped around.
   EXPECT_THAT(with(31, '\x80'), HasSubstr("the header says 9223372036854775811 tokens"));
 }
 
-// An index of sequences of these lengths, `documents` numbers behind them.
+// An index of sequences with these lengths, followed by `documents` numbers.
 std::string Index(int code, const std::vector<int32_t>& lengths, int documents, int64_t bytes_per_token) {
   std::string index("MMIDIDX\0\0", 9);
   AppendLittleEndian(1, 8, &index);
@@ -105,16 +105,16 @@ TEST(MegatronIndex, TheSequencesFillTheDataInOrder) {
   EXPECT_EQ(refusal(good, 14), "");
   EXPECT_THAT(refusal(good, 16), HasSubstr("its sequences take 14 bytes; the .bin has 16"));
   EXPECT_THAT(refusal(good, 12), HasSubstr("its sequences take more than 12 bytes; the .bin has 12"));
-  // Second pointer: 34 of the header, two lengths, one pointer.
+  // The second pointer: after 34 bytes of header, two lengths and one pointer.
   std::string gap = good;
   gap[34 + 8 + 8] = 8;
   EXPECT_THAT(refusal(gap, 14), HasSubstr("sequence 1 begins at byte 8 instead of 6"));
   EXPECT_THAT(refusal(Index(8, {3, -1}, 1, 2), 14), HasSubstr("sequence 1 has a length of -1"));
-  // A mode for each sequence behind it all.
+  // A mode for each sequence follows at the end.
   EXPECT_THAT(refusal(good + "\1\1", 14), HasSubstr("multimodal data is not supported"));
   EXPECT_THAT(refusal(good + "\1", 14), HasSubstr("33 bytes follow it, which do not hold them"));
   EXPECT_THAT(refusal(good.substr(0, 33), 14), HasSubstr("cut off: 33 bytes"));
-  // Counts whose bytes would wrap around.
+  // The bytes of these counts would wrap around.
   std::string many = good;
   many[25] = '\x40';
   EXPECT_THAT(refusal(many, 14), HasSubstr("which do not hold them"));

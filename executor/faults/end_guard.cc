@@ -15,7 +15,8 @@ void EndGuard::Failed(const absl::Status& reason, bool told) {
   if (!give_up_ || thread_.joinable()) return;
   thread_ = std::thread([this, reason, told] {
     std::unique_lock<std::mutex> lock(mutex_);
-    // A process that is not to say why leaves the one that is the time to do so: launchers end all when one has ended.
+    // A process that does not report the reason leaves time to the one that does, because launchers end all processes
+    // when one has ended.
     if (changed_.wait_for(lock, told ? patience_ : 2 * patience_, [this] { return down_; })) return;
     lock.unlock();
     give_up_(reason, told);

@@ -1,5 +1,5 @@
-// Whatever is stuck in taking a failed run down, the process ends: a device is waited for when what runs on it is given
-// back, and one whose kernel never ends would be waited for for ever, before anybody is told why.
+// Ends the process if it gets stuck while a failed run is taken down. Releasing what runs on a device waits for the
+// device. A kernel that never ends would block the process for ever, before anybody learns the reason.
 #ifndef WEFT_EXECUTOR_FAULTS_END_GUARD_H_
 #define WEFT_EXECUTOR_FAULTS_END_GUARD_H_
 
@@ -15,15 +15,15 @@ namespace weft::exec {
 
 class EndGuard {
  public:
-  // `give_up` as FaultOptions.give_up; null: it is waited for for ever.
+  // `give_up` is that of FaultOptions; null = wait for ever.
   EndGuard(std::function<void(const absl::Status& reason, bool told)> give_up, std::chrono::nanoseconds patience)
       : give_up_(std::move(give_up)), patience_(patience) {}
   EndGuard(const EndGuard&) = delete;
-  // All has been taken down.
+  // Called when everything has been taken down.
   ~EndGuard();
 
-  // The run has failed, all its ranks are back; what it ran on is taken down from here on. `told`: this process is to
-  // say why; one that is not has twice the patience. At most once.
+  // Called at most once, when the run has failed and all its ranks are back; what it ran on is taken down from here on.
+  // `told`: this process reports the reason. A process that does not report it has twice the patience.
   void Failed(const absl::Status& reason, bool told);
 
  private:

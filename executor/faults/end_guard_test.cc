@@ -47,7 +47,7 @@ TEST(EndGuard, WhatIsStuckIsGivenUpAndNothingElse) {
 
 std::atomic<bool> kernel_is_over{false};
 
-// As a GPU with a kernel that never ends: what is given back waits for it.
+// Like a GPU with a kernel that never ends: releasing anything waits for it.
 class StuckDevice : public DeferredDevice {
  public:
   StuckDevice() : DeferredDevice(3) {}

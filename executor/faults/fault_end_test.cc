@@ -1,5 +1,5 @@
-// However a rank fails on an asynchronous device - an error of its device, one of the transport, a device that hangs -
-// all ranks end within ten seconds, with one reason and one report that says whose it is.
+// However a rank fails on an asynchronous device (an error of its device, an error of the transport, a device that
+// hangs), all ranks end within ten seconds, with one reason. One report says whose reason it is.
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -50,7 +50,7 @@ std::vector<std::unique_ptr<Endpoint>> Open(Way way) {
   return endpoints;
 }
 
-// One whose link breaks after so many sends.
+// An endpoint whose link breaks after a number of sends.
 class BreakingEndpoint : public Endpoint {
  public:
   BreakingEndpoint(std::unique_ptr<Endpoint> inner, int sends) : inner_(std::move(inner)), left_(sends) {}
@@ -85,7 +85,7 @@ class BreakingEndpoint : public Endpoint {
   int left_;
 };
 
-// Kernels of which one fails on the device, after it was enqueued.
+// One of its kernels fails on the device, after it was enqueued.
 class FailingBackend : public AddingBackend {
  public:
   absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
@@ -95,7 +95,7 @@ class FailingBackend : public AddingBackend {
   }
 };
 
-// Events are never over.
+// A device whose events are never over.
 class HangingDevice : public DeferredDevice {
  public:
   HangingDevice() : DeferredDevice(1) {}

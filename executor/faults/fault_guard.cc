@@ -28,8 +28,9 @@ FaultGuard::FaultGuard(const Program& program, const std::vector<std::unique_ptr
   if (options_.give_up) {
     watchdog.give_up = [this](int /*rank*/, const absl::Status& reason) {
       bool told = false;
-      // What they are asked again: whether the abort was one of this process's ranks. Not only of the stuck one: the
-      // process waits for that, and does not come to say what the others have found.
+      // Aborting again returns whether the abort came from one of this process's ranks. All ranks are asked, not only
+      // the stuck one, because the process waits for the stuck one and does not come to report what the others have
+      // found.
       for (Rank& own : ranks_) told |= own.endpoint->Abort(reason);
       options_.give_up(reason, told);
     };
@@ -63,7 +64,7 @@ void FaultGuard::Write(int rank, const absl::Status& reason, bool first) {
   if (options_.report_file.empty()) return;
   std::lock_guard<std::mutex> lock(mutex_);
   for (Rank& own : ranks_) {
-    // What was refused before the first step is no fault, and nothing was done.
+    // A refusal before the first step is not a fault, and nothing was done.
     if (own.endpoint->rank() != rank || own.deadlines.phase() == RunPhase::kStarting) continue;
     if (std::exchange(own.written, true)) continue;
     report_status_.Update(WriteFaultReport(options_.report_file, program_, rank, reason, first, own.flight));

@@ -1,5 +1,5 @@
-// What watches over the ranks of this process in a run, and writes what they did when it fails: a flight recorder and
-// deadlines per rank, one watchdog.
+// Watches over the ranks of this process during a run, and writes what they did when the run fails. It has a flight
+// recorder and deadlines per rank, and one watchdog.
 #ifndef WEFT_EXECUTOR_FAULTS_FAULT_GUARD_H_
 #define WEFT_EXECUTOR_FAULTS_FAULT_GUARD_H_
 
@@ -25,33 +25,34 @@ struct FaultOptions {
   std::chrono::nanoseconds timeout = std::chrono::seconds(300);
   // Null: only the timeout counts.
   const PredictedTimes* predicted = nullptr;
-  // Deadlines::Deadlines.
+  // `generous` of Deadlines.
   bool generous_first = false;
-  // WatchdogOptions.stop.
+  // `stop` of WatchdogOptions.
   const std::atomic<bool>* stop = nullptr;
-  // Written per rank when the run fails after the rank's first step has begun (FaultFileOfRank); empty = nothing is.
+  // The report, written per rank (FaultFileOfRank) when the run fails after the rank's first step has begun; empty =
+  // none.
   std::string report_file = {};
-  // The run has failed, and a rank of this process does not come back: the process cannot end in order. On another
-  // thread; `told` if it is for this process to say why. Null: it goes on waiting.
+  // Called on another thread if the run has failed and a rank of this process does not come back, so that the process
+  // cannot end in order. `told` is true if this process should report the reason. Null: the process goes on waiting.
   std::function<void(const absl::Status& reason, bool told)> give_up = {};
 };
 
 class FaultGuard {
  public:
-  // All outlive it.
+  // `program` and `endpoints` must outlive it.
   FaultGuard(const Program& program, const std::vector<std::unique_ptr<Endpoint>>& endpoints, FaultOptions options);
   ~FaultGuard();
 
-  // Of the i-th endpoint's rank.
+  // For the rank of the i-th endpoint.
   FlightRecorder* flight(size_t index) { return &ranks_[index].flight; }
   Deadlines* deadlines(size_t index) { return &ranks_[index].deadlines; }
 
-  // A failure of the rank, before it is told to the others: where it does not say in which action, with the last that
-  // the rank began. What another rank has failed for, and what is not about an action, stays as it is.
+  // Completes a failure of the rank before it is passed on to the others: if the error names no action, adds the last
+  // action that the rank began. A failure of another rank, and a failure that is not about an action, stays as it is.
   absl::Status Located(size_t index, const absl::Status& status);
-  // The rank is back. `first`: it was the first to fail.
+  // Called when the rank is back. `first`: it was the first to fail.
   void Returned(size_t index, const absl::Status& status, bool first);
-  // Ok, or why a report could not be written.
+  // Ok, or the reason why a report could not be written.
   absl::Status report_status() const;
 
  private:
@@ -72,11 +73,11 @@ class FaultGuard {
   std::deque<Rank> ranks_;
   mutable std::mutex mutex_;
   absl::Status report_status_;
-  // Last: it reads all of the above.
+  // The last member, because it reads all of the above.
   std::unique_ptr<Watchdog> watchdog_;
 };
 
-// What a process ends with, by cause (docs/faults.md).
+// The exit status of a process, by cause (docs/faults.md).
 int ExitStatusOf(const absl::Status& failed_in_run);
 
 }  // namespace weft::exec

@@ -58,7 +58,7 @@ TEST(FaultGuardTest, GoodRunsAndThoseWithoutAFileWriteNothing) {
   EXPECT_TRUE(guard.report_status().ok());
 }
 
-// What is refused before anything was done leaves nothing behind.
+// A refusal before anything was done leaves nothing behind.
 TEST(FaultGuardTest, BeforeTheFirstStepNothingIsWritten) {
   const Program program = ForwardAndBackward();
   const auto endpoints = *(*FindTransport("inproc"))->open(2);
@@ -82,7 +82,7 @@ TEST(FaultGuardTest, AFileThatCannotBeWrittenIsSaid) {
   EXPECT_THAT(std::string(guard.report_status().message()), HasSubstr("/nowhere/fault-0.json"));
 }
 
-// The rank's thread never comes back: its report is written for it, and the process is told to end.
+// The rank's thread never comes back: its report is written for it, and the process is asked to end.
 TEST(FaultGuardTest, ARankThatIsStuckIsGivenUp) {
   const Program program = ForwardAndBackward();
   const auto endpoints = *(*FindTransport("inproc"))->open(2);
@@ -114,7 +114,7 @@ TEST(FaultGuardTest, ARankThatIsStuckIsGivenUp) {
   EXPECT_THAT(*ReadFile(FaultFileOfRank(file, 1)), HasSubstr("\"end_ns\": null"));
 }
 
-// Another rank of the process has found it, and has returned: its process still has to say so.
+// Another rank of the process has found the failure and has returned. The process must still report it.
 TEST(FaultGuardTest, AStuckRankDoesNotSilenceTheOthers) {
   const Program program = ForwardAndBackward();
   const auto endpoints = *(*FindTransport("inproc"))->open(2);
@@ -133,7 +133,7 @@ TEST(FaultGuardTest, AnErrorWithoutAPlaceGetsOne) {
   const auto endpoints = *(*FindTransport("inproc"))->open(2);
   FaultGuard guard(program, endpoints, {});
   const absl::Status cuda = absl::InternalError("cudaEventQuery: an illegal memory access was encountered");
-  // Before the first action there is no place.
+  // Before the first action there is no place to name.
   EXPECT_EQ(guard.Located(1, cuda), cuda);
   guard.flight(1)->Begin(1, 3);
   EXPECT_EQ(
@@ -146,7 +146,7 @@ TEST(FaultGuardTest, AnErrorWithoutAPlaceGetsOne) {
        {absl::OkStatus(), absl::InternalError("rank 1, step 3, action 0 'F': why"), absl::DataLossError("replicas")}) {
     EXPECT_EQ(guard.Located(1, status), status);
   }
-  // That of another rank.
+  // A failure of another rank stays as it is.
   endpoints[0]->Abort(cuda);
   EXPECT_EQ(guard.Located(1, cuda), cuda);
 }

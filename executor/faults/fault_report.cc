@@ -16,7 +16,7 @@
 namespace weft::exec {
 namespace {
 
-// Messages may quote names of files: what is not printable ASCII does not belong into JSON.
+// Messages may quote file names. Characters that are not printable ASCII do not belong in JSON.
 std::string Quoted(absl::string_view text) {
   std::string plain(text);
   for (char& c : plain) {

@@ -31,7 +31,7 @@ absl::Status CheckInjectedFailure(const Program& program, const InjectedFailure&
     return refused("step ", failure.repetition, ": replicas are compared for the last time after step ", last_look,
                    "; nearest valid: ", last_look);
   }
-  // The lists before and behind the steps are run once.
+  // The lists before and after the steps run once.
   const Template& t = program.templates(index);
   std::vector<int32_t> known;
   for (const auto* list : {&t.prologue(), &t.body(), &t.epilogue()}) {

@@ -1,4 +1,4 @@
-// Whether a failure that a test wants can come about: one that does not would look like a run that survives it.
+// Checks that a failure that a test injects can happen. One that cannot would look like a run that survives it.
 #ifndef WEFT_EXECUTOR_FAULTS_INJECTED_FAILURE_H_
 #define WEFT_EXECUTOR_FAULTS_INJECTED_FAILURE_H_
 
@@ -10,9 +10,9 @@
 
 namespace weft::exec {
 
-// InvalidArgument, naming what is allowed, unless the rank has the action and one of the run's `repetitions` is the
-// failure's; of a flipped bit, unless replicas are compared at its step or later, every `check_replicas` steps (0 =
-// never) up to `last_step`, which counts those of earlier runs.
+// InvalidArgument, naming what is allowed, unless the rank has the action and the failure's repetition is one of the
+// run's `repetitions`. For a flipped bit: unless replicas are compared at its step or later. They are compared every
+// `check_replicas` steps (0 = never) up to `last_step`, which counts the steps of earlier runs too.
 absl::Status CheckInjectedFailure(const Program& program, const InjectedFailure& failure, int64_t repetitions,
                                   int64_t last_step, int64_t check_replicas);
 

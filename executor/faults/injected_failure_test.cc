@@ -35,11 +35,11 @@ TEST(InjectedFailure, IsOfAnActionOfTheRank) {
   EXPECT_EQ(Refusal({.rank = 0, .repetition = 3, .action = 4}), "");
   EXPECT_EQ(Refusal({.rank = 1, .repetition = 0, .action = 7}), "");
   EXPECT_EQ(Refusal({.rank = 0, .repetition = 0, .action = 9}), "");
-  // That of another rank.
+  // This action belongs to another rank.
   EXPECT_EQ(Refusal({.rank = 0, .repetition = 1, .action = 7}),
             "--inject-failure: action 7: rank 0 has none of that number (weft inspect PROGRAM --rank 0 lists them); "
             "nearest valid: 4");
-  // One that is run once, before the first step.
+  // This action runs once, before the first step.
   EXPECT_THAT(Refusal({.rank = 0, .repetition = 1, .action = 9}), HasSubstr("nearest valid: 4"));
   EXPECT_THAT(Refusal({.rank = 0, .repetition = 0, .action = 2}), HasSubstr("nearest valid: 0"));
   EXPECT_THAT(Refusal({.rank = 1, .repetition = 0, .action = INT32_MAX}), HasSubstr("nearest valid: 7"));
@@ -54,7 +54,7 @@ TEST(InjectedFailure, IsOfAStepOfTheRun) {
 TEST(InjectedFailure, AFlippedBitHasToBeLookedFor) {
   EXPECT_EQ(Refusal({.rank = 0, .repetition = 3, .action = 0, .flip = true}, 4, 2), "");
   EXPECT_THAT(Refusal({.rank = 0, .repetition = 3, .action = 0, .flip = true}), HasSubstr("--check-replicas N only"));
-  // In the last comparison at the latest.
+  // The last comparison can still find it.
   EXPECT_EQ(Refusal({.rank = 0, .repetition = 4, .action = 0, .flip = true}, 5, 2), "");
   EXPECT_EQ(Refusal({.rank = 0, .repetition = 5, .action = 0, .flip = true}, 5, 2),
             "--inject-failure: step 5: replicas are compared for the last time after step 4; nearest valid: 4");

@@ -35,8 +35,7 @@ void Watchdog::Returned(size_t index) {
   states_[index].returned = true;
 }
 
-// The lock is held while a rank is looked at: a rank that returns waits until it has been, so it is not written about
-// by two threads.
+// The lock is held while a rank is examined. A rank that returns waits for that, so two threads never write its report.
 void Watchdog::Run() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!changed_.wait_for(lock, options_.period, [this] { return stop_; })) {
@@ -83,12 +82,12 @@ void Watchdog::Follow(size_t index, int64_t now) {
     state.begun = begun;
     state.begun_ns = now;
   }
-  // A save may take as long as it takes.
+  // A save may take as long as it needs.
   if (phase == RunPhase::kEnding) state.begun_ns = now;
   if (options_.stop == nullptr || !options_.stop->load(std::memory_order_relaxed)) return;
   const int64_t over = watched.deadlines->repetitions_over();
   const int64_t longest = watched.deadlines->longest_repetition_ns();
-  // A device's first says nothing, and the next has not ended.
+  // The first repetition of a device says nothing, and the next one has not ended.
   if (phase == RunPhase::kStepping && longest == 0 && (over > 0 || watched.deadlines->in_first())) return;
   const int64_t of_first = std::max(options_.first_patience, watched.deadlines->LongestPredicted()).count();
   const int64_t patience = over == 0 ? of_first : std::max(options_.least_patience.count(), Threefold(longest));
@@ -101,7 +100,7 @@ void Watchdog::Follow(size_t index, int64_t now) {
     watched.endpoint->Abort(absl::CancelledError(absl::StrCat(who, " was stopped by a signal before the first step")));
     return;
   }
-  // A second more than what it does in an action, which says more.
+  // The watchdog waits two seconds longer than a rank does in an action, because that rank's error says more.
   const int64_t quiet = now - std::max(state.stop_ns, state.begun_ns);
   if (quiet < patience + std::chrono::nanoseconds(std::chrono::seconds(2)).count()) return;
   watched.endpoint->Abort(

@@ -1,13 +1,17 @@
-// A thread beside the ranks of a process. It ends a run whose kernel takes longer than its deadline (its own rank is in
-// no state to notice), and sees to it that a run that has failed is over soon, whatever its ranks are stuck in.
+// A thread beside the ranks of a process. It ends a run whose kernel takes longer than its deadline, because that
+// kernel's rank cannot notice it. It also makes sure that a run that has failed is over soon, whatever its ranks are
+// stuck in.
 //
-// A run that is asked to stop does so after the step in progress. One in which nothing moves any more has no end of it:
-// a rank that waits for others gives up after three times its longest repetition so far, at least least_patience; where
-// none has ended, after first_patience or, if that is longer, Deadlines::kFactor times what is predicted of its longest
-// action. Its action's deadline says which (Deadlines::Hurry). That a rank has begun a later step says nothing: in a
-// pipeline that is never drained forwards are steps ahead of backwards, and a device has steps enqueued before it ends
-// any. What waits outside of actions, and before the first step, the watchdog ends.
-// On a device the first repetition is left out, and until the second has ended ranks keep their own deadlines.
+// A run that is asked to stop does so after the step in progress. If nothing moves any more, that step never ends. A
+// rank that waits for others therefore gives up after three times its longest repetition so far, but not before
+// least_patience. If no repetition has ended, the rank gives up after first_patience or, if that is longer,
+// Deadlines::kFactor times the predicted time of its longest action. The deadline of its action applies this limit and
+// names the action (Deadlines::Hurry).
+//
+// A later step that has begun on a rank proves nothing: in a pipeline that is never drained, forwards are steps ahead
+// of backwards, and a device has steps enqueued before it ends any. The watchdog itself ends waits outside of actions
+// and before the first step. On a device the first repetition does not count, and ranks keep their own deadlines until
+// the second has ended.
 #ifndef WEFT_EXECUTOR_FAULTS_WATCHDOG_H_
 #define WEFT_EXECUTOR_FAULTS_WATCHDOG_H_
 
@@ -36,27 +40,27 @@ struct WatchedRank {
 
 struct WatchdogOptions {
   std::chrono::nanoseconds period = std::chrono::milliseconds(100);
-  // After a failure: a rank that has not returned is reported by the watchdog, and then given up.
+  // After a failure, the watchdog first reports a rank that has not returned, and then gives it up.
   std::chrono::nanoseconds report_after = std::chrono::seconds(1);
   std::chrono::nanoseconds give_up_after = std::chrono::seconds(5);
-  // Becomes true when the run is asked to stop; null: it never is.
+  // Becomes true when the run is asked to stop; null = it is never asked.
   const std::atomic<bool>* stop = nullptr;
   std::chrono::nanoseconds least_patience = std::chrono::seconds(5);
-  // A first forward on a CPU takes a while, and what ranks of other processes do is not seen.
+  // A first forward on a CPU takes a while, and the progress of ranks in other processes is not visible.
   std::chrono::nanoseconds first_patience = std::chrono::seconds(60);
-  // Each called at most once per rank, on the watchdog's thread, while the rank's own is stuck.
+  // Each is called at most once per rank, on the watchdog's thread, while the rank's own thread is stuck.
   std::function<void(int rank, const absl::Status& reason)> report;
-  // The process cannot end in order any more. Null: nothing is given up.
+  // Called when the process cannot end in order any more. Null: no rank is given up.
   std::function<void(int rank, const absl::Status& reason)> give_up;
 };
 
 class Watchdog {
  public:
-  // All that is watched outlives it.
+  // Everything that is watched must outlive it.
   Watchdog(const Program& program, std::vector<WatchedRank> ranks, WatchdogOptions options);
   ~Watchdog();
 
-  // The rank (by its place in `ranks`) has returned, well or not.
+  // Called when the rank at `index` in `ranks` has returned, with or without an error.
   void Returned(size_t index);
 
  private:
@@ -64,17 +68,17 @@ class Watchdog {
     bool returned = false;
     bool reported = false;
     bool given_up = false;
-    // When the failure was seen, 0 = it was not.
+    // When the failure was seen; 0 = not yet.
     int64_t failed_ns = 0;
-    // The last that the rank began: since when, as seen here.
+    // Number of actions that the rank has begun, and when the watchdog first saw that number.
     int64_t begun = -1, begun_ns = 0;
-    // When the stop was seen, 0 = it was not.
+    // When the stop was seen; 0 = not yet.
     int64_t stop_ns = 0;
   };
 
   void Run();
   void Look(size_t index);
-  // What the rank does is kept in mind, and a stop is seen to.
+  // Keeps track of what the rank does, and handles a stop.
   void Follow(size_t index, int64_t now);
 
   const Program& program_;

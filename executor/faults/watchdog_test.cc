@@ -54,14 +54,14 @@ TEST(WatchdogTest, AKernelBeyondItsDeadlineEndsTheRun) {
   ranks.flights[1].Enter(1);
   {
     Watchdog watchdog(ranks.program, ranks.watched, ranks.options);
-    // Rank 0 has learned of it at once.
+    // Rank 0 learns of the failure at once.
     while (ranks.endpoints[0]->Poll().ok()) std::this_thread::sleep_for(milliseconds(1));
     watchdog.Returned(0);
     while (!ranks.given_up) std::this_thread::sleep_for(milliseconds(1));
   }
   const absl::Status reason = ranks.endpoints[0]->Poll().status();
   EXPECT_EQ(reason, absl::DeadlineExceededError("rank 1, step 3, action 4 'B' has run for more than 0.1 s"));
-  // It is rank 1's to tell.
+  // The abort came from rank 1, which must report it.
   EXPECT_TRUE(ranks.endpoints[1]->Abort(absl::OkStatus()));
   ASSERT_EQ(ranks.seen.size(), 2u);
   EXPECT_EQ(ranks.seen[0].what, 'r');
@@ -86,7 +86,7 @@ TEST(WatchdogTest, WaitingForOthersIsNotItsBusiness) {
   EXPECT_TRUE(ranks.seen.empty());
 }
 
-// A run that is asked to stop and in which nothing moves does not wait for the timeout.
+// A run that is asked to stop while nothing moves does not wait for the timeout.
 TEST(WatchdogTest, AStopInVain) {
   const struct {
     RunPhase phase;
@@ -104,7 +104,7 @@ TEST(WatchdogTest, AStopInVain) {
     ranks.options.stop = &stop;
     ranks.options.least_patience = ranks.options.first_patience = milliseconds(100);
     ranks.deadlines[0]->Enter(phase);
-    // A save takes as long as it takes.
+    // A save may take as long as it needs.
     ranks.deadlines[1]->Enter(RunPhase::kEnding);
     if (begun) ranks.flights[0].Begin(1, 5);
     Watchdog watchdog(ranks.program, ranks.watched, ranks.options);
@@ -116,7 +116,7 @@ TEST(WatchdogTest, AStopInVain) {
     while (ranks.endpoints[1]->Poll().ok()) std::this_thread::sleep_for(milliseconds(1));
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
     EXPECT_EQ(ranks.endpoints[1]->Poll().status().message(), message);
-    // In an action the rank itself gives up first, and says for whom it waited.
+    // In an action the rank itself gives up first, and names the rank that it waited for.
     EXPECT_TRUE(ranks.deadlines[0]->hurried());
     EXPECT_EQ(ranks.deadlines[0]->OfWaitIn(1), milliseconds(100));
     EXPECT_EQ(ranks.deadlines[0]->Of(1), std::chrono::seconds(300));
@@ -125,7 +125,8 @@ TEST(WatchdogTest, AStopInVain) {
   }
 }
 
-// Repetitions that were over before anybody looked count: the patience of the first is not theirs.
+// Repetitions that were over before the watchdog looked count, so the patience of the first does not apply to the
+// others.
 TEST(WatchdogTest, AStopAfterShortSteps) {
   Ranks ranks(std::chrono::seconds(300));
   std::atomic<bool> stop{true};
@@ -141,7 +142,7 @@ TEST(WatchdogTest, AStopAfterShortSteps) {
   watchdog.Returned(1);
 }
 
-// A first step that is predicted to be slow is waited for longer than one of which nothing is known.
+// A first step that is predicted to be slow is waited for longer than a first step without a prediction.
 TEST(WatchdogTest, AStopInASlowFirstStep) {
   Ranks ranks(std::chrono::seconds(300));
   Trace trace;
@@ -175,7 +176,7 @@ TEST(WatchdogTest, AStopInASlowFirstStep) {
   watchdog.Returned(1);
 }
 
-// In a pipeline that is never drained forwards of later steps begin before the first has ended.
+// In a pipeline that is never drained, forwards of later steps begin before the first step has ended.
 TEST(WatchdogTest, AStepThatHasBegunLaterIsNoneThatHasEnded) {
   Ranks ranks(std::chrono::seconds(300));
   std::atomic<bool> stop{false};
@@ -193,7 +194,7 @@ TEST(WatchdogTest, AStepThatHasBegunLaterIsNoneThatHasEnded) {
   stop = true;
   while (!ranks.deadlines[0]->hurried()) std::this_thread::sleep_for(milliseconds(1));
   EXPECT_EQ(ranks.deadlines[0]->OfWaitIn(1), std::chrono::seconds(60));
-  // When it has ended at last, so has the time that nobody knows the length of.
+  // When the first step has ended at last, its time of unknown length is over too.
   ranks.deadlines[0]->RepetitionIsOver(MonotonicNanoseconds());
   while (ranks.deadlines[0]->OfWaitIn(1) >= std::chrono::seconds(10)) std::this_thread::sleep_for(milliseconds(1));
   EXPECT_GE(ranks.deadlines[0]->OfWaitIn(1), milliseconds(3 * 100));
@@ -201,7 +202,7 @@ TEST(WatchdogTest, AStepThatHasBegunLaterIsNoneThatHasEnded) {
   watchdog.Returned(1);
 }
 
-// As long as repetitions end, a stop waits for the end of this one: three times the longest.
+// As long as repetitions end, a stop waits for the end of the current one, up to three times the longest.
 TEST(WatchdogTest, AStopWaitsForASlowStep) {
   Ranks ranks(std::chrono::seconds(300));
   std::atomic<bool> stop{false};
@@ -222,7 +223,8 @@ TEST(WatchdogTest, AStopWaitsForASlowStep) {
   watchdog.Returned(1);
 }
 
-// The host has enqueued two steps when the device is in the first: what begins says nothing of how long they take.
+// The host has enqueued two steps while the device is in the first. The steps that begin say nothing about how long
+// they take.
 TEST(WatchdogTest, AStopWaitsForADeviceThatIsBehind) {
   Ranks ranks(std::chrono::seconds(300));
   std::atomic<bool> stop{false};
@@ -242,7 +244,7 @@ TEST(WatchdogTest, AStopWaitsForADeviceThatIsBehind) {
   std::this_thread::sleep_for(milliseconds(2500));
   EXPECT_TRUE(ranks.endpoints[0]->Poll().ok());
   EXPECT_FALSE(ranks.deadlines[0]->hurried());
-  // The first, in which kernels are loaded, says nothing of the others.
+  // The first repetition, in which kernels are loaded, says nothing about the others.
   ranks.deadlines[0]->RepetitionIsOver(MonotonicNanoseconds());
   std::this_thread::sleep_for(milliseconds(250));
   EXPECT_FALSE(ranks.deadlines[0]->hurried());

@@ -1,4 +1,4 @@
-// What runs kernels. A backend knows nothing of models, stages, gradients or schedules.
+// The interface of backends, which run kernels. A backend knows nothing of models, stages, gradients or schedules.
 #ifndef WEFT_EXECUTOR_INTERFACE_BACKEND_H_
 #define WEFT_EXECUTOR_INTERFACE_BACKEND_H_
 
@@ -24,41 +24,43 @@ struct TensorView {
   absl::Span<const int64_t> shape;
 };
 
-// What a step may depend on besides its values.
+// Everything besides its values that a step may depend on.
 struct StepContext {
-  // Optimizer step, from 0.
+  // Number of the optimizer step, from 0.
   int64_t step = 0;
   double learning_rate = 0;
   uint64_t seed = 0;
-  // Global index in the repetition of the first microbatch that the step is for (rule P9).
+  // Global index, within the repetition, of the first microbatch that the step works on (rule P9).
   int64_t global_microbatch = 0;
-  // Global sample of the run of its first sequence.
+  // Global sample number, counted over the run, of the step's first sequence.
   int64_t first_sample = 0;
-  // Sequences that the rank computes of all microbatches that the step is for: its own samples on the axis z (rule P9).
+  // Sequences that the rank computes, over all microbatches that the step works on: its own samples on the axis z (rule
+  // P9).
   int64_t microbatch_sequences = 1;
-  // Where the sequences of one microbatch are shared by the coordinates of z: how many of it are this rank's, and how
-  // far behind them the next microbatch's begin. 0 = all sequences of the step are neighbours.
+  // Set if the coordinates of z share the sequences of one microbatch: the number of them that belong to this rank, and
+  // the distance in samples from the first of them to the rank's first sequence of the next microbatch. 0 = all
+  // sequences of the step are consecutive.
   int64_t own_sequences = 0;
   int64_t sample_stride = 0;
-  // StepAttributes.column_shift and row_shift at the rank's coordinates (rule P8).
+  // The values of StepAttributes.column_shift and row_shift at the rank's coordinates (rule P8).
   int64_t column_shift = 0;
   int64_t row_shift = 0;
-  // ADAMW, SGD_STEP with rounding_site: number of the first element that the step updates, of those of the whole tensor
-  // counted part after part (docs/kernels.md, "Stochastic rounding").
+  // ADAMW, SGD_STEP with rounding_site: number of the first element that the step updates. The elements of the whole
+  // tensor are counted part after part (docs/kernels.md, "Stochastic rounding").
   int64_t first_element = 0;
-  // SQUARED_NORM: the rank's coordinate is 0 on every axis of counted_once.
+  // SQUARED_NORM: true if the rank's coordinate is 0 on every axis of counted_once.
   bool writes_norm = true;
   const DataSource* data = nullptr;
-  // Of the device (executor/interface/device.h): where an asynchronous backend enqueues the step.
+  // The device stream (executor/interface/device.h) on which an asynchronous backend enqueues the step.
   int stream = 0;
 
-  // Global sample of the run of the i-th sequence of the step.
+  // Global sample number, counted over the run, of the step's i-th sequence.
   int64_t SampleOf(int64_t i) const {
     return own_sequences == 0 ? first_sample + i : first_sample + i / own_sequences * sample_stride + i % own_sequences;
   }
 };
 
-// One step of a run, with what its context has of its own.
+// One step of a run, with the context fields that differ from step to step.
 struct StepOfRun {
   const Step* step = nullptr;
   absl::Span<const TensorView> inputs;
@@ -67,11 +69,11 @@ struct StepOfRun {
   bool writes_norm = true;
 };
 
-// Several steps as one piece of work, prepared once.
+// Several steps that run as one piece of work, prepared once.
 class StepRun {
  public:
   virtual ~StepRun() = default;
-  // As Backend::Run of each step in turn, bit for bit.
+  // Does the same as Backend::Run of each step in turn, bit for bit.
   virtual absl::Status Run(const StepContext& context) = 0;
 };
 
@@ -79,53 +81,54 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // Runs one kernel to its end, or enqueues it on context.stream of an asynchronous device (docs/kernels.md); what the
-  // arguments refer to outlives the device's work but for `context`, which is read before the call returns. The program
-  // has been verified: shapes and dtypes agree. InvalidArgument if the kernel does not take these dtypes.
+  // Runs one kernel to its end, or enqueues it on context.stream of an asynchronous device (docs/kernels.md). The data
+  // that the arguments refer to must outlive the device's work, except `context`, which is read before the call
+  // returns. The program has been verified, so shapes and dtypes agree. InvalidArgument if the kernel does not take
+  // these dtypes.
   virtual absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
                            const StepContext& context) = 0;
 
-  // Steps of one action that may be one launch (proto/util/step_runs.h): alike, and touching nothing of each other but
-  // for reading the same; or a norm and the ADD beside it, in their order. Null: they are run one by one. What they
-  // refer to outlives the result. Called before the first step.
+  // Prepares steps of one action that may be one launch (proto/util/step_runs.h): either similar steps that share
+  // nothing except inputs, or a norm and the ADD beside it, in their order. Returns null if the steps are to run one by
+  // one. The data that the steps refer to outlives the result. Called before the first step.
   virtual absl::StatusOr<std::unique_ptr<StepRun>> PrepareRun([[maybe_unused]] absl::Span<const StepOfRun> steps) {
     return std::unique_ptr<StepRun>();
   }
 
-  // 16 hexadecimal digits of what it chose between ways that may differ in bits (algorithms of libraries): runs of
-  // equal digests choose alike. Empty: there was nothing to choose.
+  // 16 hexadecimal digits that stand for the backend's choices between methods that may differ in bits, such as library
+  // algorithms. Runs with equal digests made the same choices. Empty if there was nothing to choose.
   virtual std::string Digest() const { return ""; }
 
-  // What of the program it was made for takes longer than one would think, and why: a line each, for people, known when
-  // the backend has been made.
+  // Notes for the user on parts of the program that take longer than expected, and why: one line each. They are known
+  // once the backend has been made.
   virtual std::vector<std::string> Notes() const { return {}; }
 };
 
 struct DeviceOptions {
-  // Which of this machine's devices; -1 = the one of this process (its local rank).
+  // Index of the device on this machine; -1 = the device of this process (its local rank).
   int ordinal = -1;
 };
 
 struct BackendOptions {
   // >= 1. CPU only.
   int threads = 1;
-  // Steps that a backend may prepare for before the first of them runs, so that nothing is allocated or chosen later;
-  // null = it prepares as it goes.
+  // The program whose steps the backend may prepare before the first of them runs, so that nothing is allocated or
+  // chosen later. null = the backend prepares as it goes.
   const Program* program = nullptr;
   int rank = 0;
-  // Memory of the device that nobody uses before the backend has been made, all zero, as it is again then; null = none.
-  // What libraries are to run for the program is run in it once, so that nothing is left for the first step to load.
+  // Zeroed device memory that nobody else uses until the backend has been made; it is then zero again. null = none. The
+  // backend runs the program's library calls in it once, so that the first step has nothing left to load.
   void* idle_memory = nullptr;
   int64_t idle_bytes = 0;
-  // CUDA: how algorithms of matrix products are chosen: "off", "write FILE" or "read FILE".
+  // CUDA: how the algorithms of matrix products are chosen: "off", "write FILE" or "read FILE".
   std::string tuning = "off";
 };
 
 struct BackendEntry {
   absl::string_view name;
-  // FailedPrecondition, in one line, where this machine or this build has no such device.
+  // FailedPrecondition, in one line, if this machine or this build has no such device.
   absl::StatusOr<std::unique_ptr<ComputeDevice>> (*open)(const DeviceOptions& options);
-  // A backend for one rank on an open device, which outlives it. Ranks may share a device.
+  // Makes a backend for one rank on an open device, which must outlive the backend. Ranks may share a device.
   absl::StatusOr<std::unique_ptr<Backend>> (*make)(ComputeDevice* device, const BackendOptions& options);
   absl::string_view description;
 };
@@ -133,7 +136,7 @@ struct BackendEntry {
 // All known backends, sorted by name (executor/backends/registry.def).
 absl::Span<const BackendEntry> Backends();
 
-// By name; "auto" is cuda where it can be opened, else cpu. NotFound lists the known names.
+// Finds a backend by name; "auto" is cuda if it can be opened, else cpu. The NotFound error lists the known names.
 absl::StatusOr<const BackendEntry*> FindBackend(absl::string_view name);
 
 // CPU backend that splits each kernel over `threads` threads (>= 1, the caller's own among them). Results do not

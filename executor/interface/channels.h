@@ -1,4 +1,4 @@
-// What tells the messages of a program apart: channels between two ranks, and the streams that communication is on
+// How the messages of a program are told apart: channels between two ranks, and the streams that carry communication
 // (rule P3).
 #ifndef WEFT_EXECUTOR_INTERFACE_CHANNELS_H_
 #define WEFT_EXECUTOR_INTERFACE_CHANNELS_H_
@@ -19,7 +19,7 @@ namespace weft::exec {
 using ChannelKey = std::tuple<int, int, int, std::vector<int64_t>>;
 
 inline bool IsTransfer(const Action& action) { return action.kind() == SEND || action.kind() == RECV; }
-// A collective that is an action; those of segments are steps.
+// True for collectives that are actions. Collectives within segments are steps.
 inline bool IsCollective(const Action& action) {
   return action.kind() == ALL_REDUCE || action.kind() == ALL_GATHER || action.kind() == REDUCE_SCATTER;
 }
@@ -29,13 +29,13 @@ inline bool IsCollective(const Step& step) { return step.stream() == COLLECTIVE;
 ChannelKey TransferKey(const Action& action);
 ChannelKey CommunicatorKey(const Mesh& mesh, int rank, const Group& group, Purpose purpose);
 
-// Numbers the channels between `rank` and each peer: both ends see the same set of keys, so sorting it gives the same
-// numbers on both.
+// Numbers the channels between `rank` and each peer. Both ends see the same set of keys, so sorting the keys gives the
+// same numbers on both.
 class ChannelMap {
  public:
   ChannelMap(const Program& program, int rank, const Template& t);
 
-  // -1 if no action of the rank uses such a channel.
+  // Returns the number of the channel to `peer`, or -1 if no action of the rank uses it.
   int Channel(int64_t peer, const ChannelKey& key) const;
 
  private:

@@ -46,7 +46,7 @@ TEST(ChannelsTest, BothEndsGiveAChannelTheSameNumber) {
   const Group all = program.templates(0).body(4).group();
   expect_same(CommunicatorKey(program.mesh(), 0, all, NORM_SYNC));
   expect_same(CommunicatorKey(program.mesh(), 0, all, TENSOR));
-  // Each has one of its own, counted from 0.
+  // Each key has its own number, counted from 0.
   std::sort(numbers.begin(), numbers.end());
   EXPECT_EQ(numbers, std::vector<int>({0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(first.Channel(1, CommunicatorKey(program.mesh(), 0, all, LOSS_SYNC)), -1);

@@ -1,6 +1,8 @@
-// Compute slots (rule P3): ranks that share the cores of one host take turns, first ready first served.
+// Compute slots (rule P3): ranks that share the cores of one host take turns. The rank that was ready first is served
+// first.
 //
-// Passing a slot on costs a sleep and a wake of a thread, easily as much as a small step. So turns are not too short.
+// Passing a slot on puts one thread to sleep and wakes another, which easily takes as long as a small step. A turn is
+// therefore not too short.
 #ifndef WEFT_EXECUTOR_INTERFACE_COMPUTE_SLOTS_H_
 #define WEFT_EXECUTOR_INTERFACE_COMPUTE_SLOTS_H_
 
@@ -24,8 +26,8 @@ class ComputeSlots {
         held_(endpoints_.size(), false),
         since_ns_(endpoints_.size(), 0) {}
 
-  // Asks for a slot for a step that became ready at `ready_ns`; true if the rank has it now. Asking again while
-  // waiting is allowed and changes nothing.
+  // Requests a slot for a step that became ready at `ready_ns`. Returns true if the rank has a slot now. Asking again
+  // while waiting is allowed and changes nothing.
   bool Acquire(int rank, int64_t ready_ns) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (held_[rank]) return true;
@@ -42,8 +44,8 @@ class ComputeSlots {
     return false;
   }
 
-  // Whether the rank, which holds a slot and has a step ready, goes on with it: its turn is not over, or nobody waits
-  // and it begins another turn at once.
+  // For a rank that holds a slot and has a step ready: true if the rank may go on. Either its turn is not over, or no
+  // rank waits and it begins another turn at once.
   bool Keep(int rank) {
     std::lock_guard<std::mutex> lock(mutex_);
     const int64_t now = MonotonicNanoseconds();
@@ -53,7 +55,7 @@ class ComputeSlots {
     return true;
   }
 
-  // Gives the slot to the rank whose step has been ready for longest.
+  // Passes the slot to the rank whose step has been ready for longest.
   void Release(int rank) {
     Endpoint* next = nullptr;
     {

@@ -30,7 +30,7 @@ class HostDevice : public ComputeDevice {
       std::lock_guard<std::mutex> lock(mutex_);
       memory_.emplace_back(memory);
     }
-    // Every page is touched here, none for the first time in a step.
+    // Every page is touched here, so that no step touches one for the first time.
     std::memset(memory, 0, static_cast<size_t>(bytes));
     return memory;
   }

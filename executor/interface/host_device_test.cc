@@ -29,7 +29,7 @@ TEST(HostDevice, SumsInOrderAndRefusesWhatHasNoSum) {
   float sum[2];
   const void* parts[] = {a, b, c};
   ASSERT_TRUE(device->Sum(0, FP32, 2, parts, sum).ok());
-  // (1e8 + 1) - 1e8 in fp32.
+  // (1e8 + 1) - 1e8 is 0 in fp32.
   EXPECT_EQ(sum[0], 0);
   EXPECT_EQ(sum[1], 6);
   EXPECT_FALSE(device->Sum(0, INT32, 2, parts, sum).ok());

@@ -1,4 +1,5 @@
-// The tensors of a step as every backend looks at them: as matrices, and what it refuses. Internal to the backends.
+// The tensors of a step as every backend sees them, as matrices, and the checks that refuse wrong ones. Internal to the
+// backends.
 #ifndef WEFT_EXECUTOR_INTERFACE_STEP_TENSORS_H_
 #define WEFT_EXECUTOR_INTERFACE_STEP_TENSORS_H_
 
@@ -24,29 +25,29 @@ inline int64_t Rows(const TensorView& view) {
   const int64_t columns = Columns(view);
   return columns == 0 ? 0 : Elements(view) / columns;
 }
-// As matrices.
+// Compares both views as matrices.
 inline bool SameShape(const TensorView& a, const TensorView& b) {
   return Rows(a) == Rows(b) && Columns(a) == Columns(b);
 }
 
 inline bool IsFloating(DType dtype) { return dtype == FP64 || dtype == FP32 || dtype == BF16 || dtype == FP16; }
 
-// InvalidArgument, naming step, kernel and `backend`, unless there are as many inputs and outputs as stated, all
-// tensors named by `floating` (bit i = input i, then outputs) are FP64, FP32, BF16 or FP16, and those named by
-// `integer` INT32.
+// InvalidArgument, naming step, kernel and `backend`, unless all of this holds: there are as many inputs and outputs as
+// stated; all tensors named by `floating` (bit i = input i, then outputs) are FP64, FP32, BF16 or FP16; all tensors
+// named by `integer` are INT32.
 absl::Status CheckStepTensors(absl::string_view backend, const Step& step, absl::Span<const TensorView> in,
                               absl::Span<const TensorView> out, size_t inputs, size_t outputs, uint32_t floating,
                               uint32_t integer);
 
-// Of MATMUL, given its two factors at least: InvalidArgument, naming step and kernel, if it is a product in TF32 of
-// what is not stored in FP32.
+// Checks a MATMUL, given at least its two factors. InvalidArgument, naming step and kernel, for a product in TF32 of
+// factors that are not stored in FP32.
 absl::Status CheckTf32Factors(const Step& step, absl::Span<const TensorView> in);
 
-// Of attention: whether `pairs` is [rows, heads * sequence] with rows in whole sequences.
+// Attention: true if `pairs` is [rows, heads * sequence] and its rows form whole sequences.
 bool GoodPairs(const StepAttributes& attributes, const TensorView& pairs);
 
-// Of attention: q's columns if `matrix` has `rows` rows and is qkv, or k or v alone, of heads that q's are as wide as;
-// else 0.
+// Attention: returns the columns of q if `matrix` has `rows` rows and is qkv, or is k or v alone with heads as wide as
+// q's; else 0.
 int64_t QueryColumns(const StepAttributes& attributes, const TensorView& matrix, int64_t rows);
 
 }  // namespace weft::exec

@@ -43,7 +43,7 @@ TEST(StepTensors, RefusesCountsAndTypesByPlace) {
             "step 'h.0.mlp', kernel MATMUL: output 0 is UINT8; the CPU backend takes FP64, FP32, BF16 or FP16");
   EXPECT_EQ(Refusal({real, real}, {real}, 0, 0b010),
             "step 'h.0.mlp', kernel MATMUL: input 1 is BF16; it must be INT32");
-  // Bits that name nothing leave tensors as they are.
+  // Tensors that no bit names are not checked.
   EXPECT_EQ(Refusal({bytes, bytes}, {bytes}, 0), "");
 }
 
@@ -55,7 +55,7 @@ TEST(StepTensors, FactorsOfAProductInTf32AreStoredInFp32) {
   step.set_kernel(MATMUL);
   EXPECT_TRUE(CheckTf32Factors(step, {single, half}).ok());
   step.mutable_attributes()->set_tf32(true);
-  // Whatever a bias is.
+  // The bias may have any dtype.
   EXPECT_TRUE(CheckTf32Factors(step, {single, single, half}).ok());
   EXPECT_EQ(CheckTf32Factors(step, {single, half}).message(),
             "step 'h.0.mlp', kernel MATMUL: input 1 is BF16; factors of a product in TF32 are stored in FP32");
@@ -82,7 +82,7 @@ TEST(StepTensors, PairsAreRowsOfWholeSequencesByHeadsTimesSequence) {
 
 TEST(StepTensors, QueriesAreAsWideAsTheHeadsOfWhatTheyMeet) {
   const std::vector<int64_t> qkv = {12, 96}, keys = {12, 16}, odd = {12, 18};
-  // Of qkv a third; of k or v alone, whose heads are fewer, as many times wider.
+  // For qkv, a third of its columns. For k or v alone, which have fewer heads, as many times more columns.
   EXPECT_EQ(QueryColumns(Heads(4, 0, 6), View(FP32, qkv), 12), 32);
   EXPECT_EQ(QueryColumns(Heads(4, 2, 6), View(FP32, keys), 12), 32);
   EXPECT_EQ(QueryColumns(Heads(4, 0, 6), View(FP32, qkv), 6), 0);

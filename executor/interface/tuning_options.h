@@ -1,4 +1,4 @@
-// --tuning: how algorithms of matrix products are chosen where a library has several.
+// --tuning: how the algorithms of matrix products are chosen where a library has several.
 #ifndef WEFT_EXECUTOR_INTERFACE_TUNING_OPTIONS_H_
 #define WEFT_EXECUTOR_INTERFACE_TUNING_OPTIONS_H_
 
@@ -9,20 +9,21 @@
 
 namespace weft::exec {
 
-// `off` takes what the library's heuristics name first, which is the same on every run; `write` measures the best of
-// what they name, once for each shape, and keeps the fastest in a file; `read` takes them from there, and what the file
-// does not hold as `off`.
+// `off` takes the algorithm that the library's heuristics name first, which is the same on every run. `write` measures
+// the best of the named algorithms, once for each shape, and keeps the fastest in a file. `read` takes the algorithms
+// from that file; for shapes that the file does not hold it does as `off`.
 struct TuningOptions {
   enum class Mode { kOff, kWrite, kRead };
   Mode mode = Mode::kOff;
   std::string path;
 
-  // The file that is written, and the one that is read; empty if none is.
+  // The file that is written, and the file that is read; empty if there is none.
   std::string written() const { return mode == Mode::kWrite ? path : ""; }
   std::string read() const { return mode == Mode::kRead ? path : ""; }
 };
 
-// "off", "write FILE" or "read FILE"; a colon may stand for the space. InvalidArgument names what is allowed.
+// Parses "off", "write FILE" or "read FILE"; a colon may replace the space. The InvalidArgument error names what is
+// allowed.
 absl::StatusOr<TuningOptions> ParseTuningOptions(absl::string_view text);
 
 }  // namespace weft::exec

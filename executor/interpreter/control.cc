@@ -26,9 +26,9 @@ bool AllDone(const Transfer* transfers, int count) {
   return true;
 }
 
-// Waits for `count` posted transfers, whose memory the caller will free. So where it fails, it aborts the job: after
-// that no partner copies from or to it, and no MPI receive is progressed. `late` makes the message of a timeout from
-// the transfer that is missing.
+// Waits for `count` posted transfers, whose memory the caller will free. If it fails, it aborts the job: after that no
+// partner copies from or to the memory, and no MPI receive makes progress. `late` makes the message of a timeout from
+// the missing transfer.
 template <typename Late>
 absl::Status WaitForAll(Endpoint& endpoint, const Transfer* transfers, int count, int64_t deadline_ns,
                         const Late& late) {
@@ -49,7 +49,7 @@ absl::Status WaitForAll(Endpoint& endpoint, const Transfer* transfers, int count
   return absl::OkStatus();
 }
 
-// Ends the job if a transfer cannot be posted: others of the same call may be already.
+// Aborts the job if a transfer cannot be posted, because others of the same call may have been posted already.
 absl::Status PostOrAbort(Endpoint& endpoint, Transfer* transfer, bool send) {
   const absl::Status status = send ? endpoint.PostSend(transfer) : endpoint.PostRecv(transfer);
   if (!status.ok()) endpoint.Abort(status);
@@ -70,7 +70,8 @@ absl::Status Barrier(Endpoint& endpoint, std::chrono::nanoseconds timeout) {
   auto transfers = std::make_unique<Transfer[]>(count);
   std::vector<uint8_t> bytes(count);
   const int64_t deadline = MonotonicNanoseconds() + timeout.count();
-  // All report to rank 0, then rank 0 lets all go. A later barrier's messages cannot overtake: channels are in order.
+  // All ranks report to rank 0, then rank 0 releases them. Messages of a later barrier cannot overtake these, because
+  // channels keep their order.
   for (int phase = 0; phase < 2; ++phase) {
     for (int i = 0; i < count; ++i) {
       Prepare(transfers[i], &bytes[i], root ? i + 1 : 0, kBarrierChannel);

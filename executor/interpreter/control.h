@@ -1,4 +1,4 @@
-// What ranks tell each other besides the program's messages: barriers, and whether to stop early.
+// Messages that ranks exchange besides the program's: barriers, small data, and votes on whether to stop early.
 #ifndef WEFT_EXECUTOR_INTERPRETER_CONTROL_H_
 #define WEFT_EXECUTOR_INTERPRETER_CONTROL_H_
 
@@ -15,8 +15,8 @@
 
 namespace weft::exec {
 
-// Where one of the following functions fails after it has posted a transfer, it has aborted the job: nothing touches
-// its memory any more when it returns.
+// If one of the following functions fails after it has posted a transfer, it has aborted the job: when it returns,
+// nothing touches its memory any more.
 
 // Returns when all ranks have called it. DeadlineExceeded, naming a rank that is missing, after `timeout`.
 absl::Status Barrier(Endpoint& endpoint, std::chrono::nanoseconds timeout);
@@ -25,25 +25,25 @@ absl::Status Barrier(Endpoint& endpoint, std::chrono::nanoseconds timeout);
 absl::StatusOr<std::vector<std::string>> GatherBytes(Endpoint& endpoint, const std::string& mine,
                                                      std::chrono::nanoseconds timeout);
 
-// One message of `bytes` bytes to or from `peer`, waited for.
+// Sends or receives one message of `bytes` bytes and waits for it.
 absl::Status SendNow(Endpoint& endpoint, int peer, const void* data, int64_t bytes, std::chrono::nanoseconds timeout);
 absl::Status RecvNow(Endpoint& endpoint, int peer, void* data, int64_t bytes, std::chrono::nanoseconds timeout);
 
-// Ranks may be in different repetitions when one of them is asked to stop, so they agree: each tells rank 0 when it has
-// finished repetition k and whether it was asked, and rank 0, having heard all, tells each whether repetition k+1 will
-// take place.
+// Ranks may be in different repetitions when one of them is asked to stop, so they vote. When a rank has finished
+// repetition k, it reports to rank 0 whether it was asked to stop. When rank 0 has heard from all ranks, it answers
+// each whether repetition k+1 will take place.
 class StopVote {
  public:
-  // `asked` is set when this rank is asked to stop; null: it never is.
+  // `asked` is set when this rank is asked to stop; null = it is never asked.
   StopVote(Endpoint& endpoint, const std::atomic<bool>* asked);
 
-  // Begins a vote; the one before must be over.
+  // Begins a vote; the previous vote must be over.
   absl::Status Start();
   bool active() const { return active_; }
-  // True when the answer is there and nothing is in flight; then `stop()` holds for all ranks alike.
+  // True when the answer has arrived and nothing is in flight; `stop()` is then the same on all ranks.
   absl::StatusOr<bool> Advance();
   bool stop() const { return stop_; }
-  // The first rank that a vote under way has not heard of, or has not told; -1: there is none.
+  // The first rank whose message the vote under way is waiting for, or that has not received this rank's; -1 = none.
   int waiting_for() const;
 
  private:

@@ -1,5 +1,5 @@
-// What ranks tell each other besides the program's messages, in process. That a missing rank ends the job is in
-// transports/inproc_test.cc.
+// Tests the messages that ranks exchange besides the program's, in process. transports/inproc_test.cc tests that a
+// missing rank ends the job.
 #include "executor/interpreter/control.h"
 
 #include <functional>
@@ -22,7 +22,7 @@ std::vector<std::unique_ptr<Endpoint>> Open(int ranks) {
   return *std::move(endpoints);
 }
 
-// Runs `rank` on a thread for each.
+// Runs `rank` on one thread per rank.
 void OnAll(int ranks, const std::function<void(int)>& rank) {
   std::vector<std::thread> threads;
   for (int r = 0; r < ranks; ++r) threads.emplace_back([&, r] { rank(r); });
@@ -35,12 +35,12 @@ TEST(Barrier, NobodyPassesBeforeTheLastHasCome) {
   std::atomic<int> come(0), too_early(0);
   OnAll(kRanks, [&](int rank) {
     for (int round = 1; round <= kRounds; ++round) {
-      // Another one is late each time.
+      // A different rank is late each time.
       if (rank == round % kRanks) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       ++come;
       EXPECT_EQ(Barrier(*endpoints[rank], kLong), absl::OkStatus());
       too_early += come < round * kRanks;
-      // Nobody goes on to the next round before all have looked.
+      // No rank goes on to the next round before all have checked the count.
       EXPECT_EQ(Barrier(*endpoints[rank], kLong), absl::OkStatus());
     }
   });
@@ -70,9 +70,9 @@ TEST(GatherBytes, NamesTheRankThatSendsNothing) {
     results[rank] = GatherBytes(*endpoints[rank], "mine", std::chrono::milliseconds(rank == 0 ? 50 : 60'000)).status();
   });
   EXPECT_EQ(results[0], absl::DeadlineExceededError("rank 0: waited for rank 2 for 0.05 s"));
-  // Its own part has arrived.
+  // The part of rank 1 has arrived.
   EXPECT_EQ(results[1], absl::OkStatus());
-  // Whoever comes late is told.
+  // A rank that comes late gets the error of the abort.
   EXPECT_EQ(GatherBytes(*endpoints[2], "mine", kLong).status(), results[0]);
 }
 
@@ -89,7 +89,7 @@ TEST(SendNow, MessagesOfOnePairStayInOrder) {
   for (int64_t i = 0; i < 100; ++i) EXPECT_EQ(got[i], i);
 }
 
-// One vote of all ranks; what each was told.
+// Runs one vote of all ranks; returns the answer that each of them received.
 std::vector<bool> Vote(const std::vector<std::unique_ptr<Endpoint>>& endpoints,
                        const std::vector<std::unique_ptr<StopVote>>& votes) {
   std::vector<char> stop(endpoints.size(), 2);
@@ -116,7 +116,7 @@ TEST(StopVote, AllStopWhereOneIsAskedTo) {
     for (int rank = 0; rank < 3; ++rank) {
       votes.push_back(std::make_unique<StopVote>(*endpoints[rank], rank == asked_rank ? &asked : nullptr));
     }
-    // The same votes serve repetition after repetition.
+    // The same StopVotes serve repetition after repetition.
     EXPECT_THAT(Vote(endpoints, votes), ElementsAre(false, false, false)) << asked_rank;
     EXPECT_THAT(Vote(endpoints, votes), ElementsAre(false, false, false)) << asked_rank;
     asked = true;
@@ -133,7 +133,7 @@ TEST(StopVote, NamesWhomItWaitsFor) {
   ASSERT_EQ(root.Start(), absl::OkStatus());
   EXPECT_EQ(root.waiting_for(), 1);
   ASSERT_EQ(first.Start(), absl::OkStatus());
-  // The first has said its word and waits for the answer; rank 0 still has to hear of the second.
+  // Rank 1 has sent its part and waits for the answer; rank 0 is still waiting for rank 2.
   const auto progress = [&] {
     for (const auto& endpoint : endpoints) ASSERT_TRUE(endpoint->Poll().ok());
   };

@@ -12,7 +12,7 @@
 namespace weft::exec {
 namespace {
 
-// Deadlines end here: about 30 years.
+// The longest deadline: about 30 years.
 constexpr int64_t kMostNanoseconds = int64_t{1000000000} * 1000000000;
 
 int64_t Times(int64_t value, int64_t factor) {
@@ -39,7 +39,7 @@ absl::StatusOr<PredictedTimes> PredictedTimes::Make(const Program& program, cons
   for (const RankTrace& rank : trace.ranks()) {
     const auto found = index.find(rank.template_name());
     if (found == index.end()) continue;
-    // By repetition and action: from the first step that was ready to the last that was finished.
+    // By repetition and action: when its first step was ready, and when its last step was finished.
     std::map<std::pair<int32_t, int32_t>, std::pair<int64_t, int64_t>> spans;
     for (const TraceEvent& event : rank.events()) {
       const auto [span, is_new] =
@@ -54,7 +54,7 @@ absl::StatusOr<PredictedTimes> PredictedTimes::Make(const Program& program, cons
       result.longest_ = std::max(result.longest_, ns);
     }
     auto& times = result.times_[found->second];
-    // Ranks of one template may differ.
+    // Ranks of one template may differ; the longest time counts.
     for (const auto& [action, ns] : times) longest[action] = std::max(longest[action], ns);
     times.assign(longest.begin(), longest.end());
   }

@@ -17,19 +17,19 @@
 
 namespace weft::exec {
 
-// Longest time of each action in a simulated trace of the program, from when it was ready to when it was finished,
-// waits for its partners among it; nanoseconds, by (template, Action.id). InvalidArgument for a measured trace, whose
-// stalls and first steps are no prediction, and, naming both, for a trace of another program.
+// The longest time of each action in a simulated trace of the program, from ready to finished, including the waits for
+// its partners. In nanoseconds, by (template, Action.id). InvalidArgument for a measured trace, whose stalls and first
+// steps are no prediction. InvalidArgument, naming both programs, for a trace of another program.
 class PredictedTimes {
  public:
   PredictedTimes() = default;
   static absl::StatusOr<PredictedTimes> Make(const Program& program, const Trace& trace);
 
-  // 0 if it is not in the trace.
+  // The longest time of the action; 0 if the trace does not have it.
   int64_t Of(int template_index, int32_t action) const;
-  // Equal digests, equal times; "nothing" if none is there.
+  // Equal digests mean equal times; "nothing" if there are no times.
   std::string Digest() const;
-  // Of all actions.
+  // The longest time of all actions.
   int64_t Longest() const { return longest_; }
 
  private:
@@ -42,38 +42,40 @@ class PredictedTimes {
 enum class RunPhase {
   kStarting,  // the ranks have met; no step has begun
   kStepping,
-  kEnding,  // between and after steps: evaluation, checkpoints, what is written at the end
+  kEnding,  // between and after steps: evaluation, checkpoints, final output
 };
 
 class Deadlines {
  public:
-  // Of actions that take longer than predicted.
+  // How many times its predicted time an action may take.
   static constexpr int64_t kFactor = 20;
-  // Of the first repetition: connections are used, kernels loaded and memory touched for the first time.
+  // Factor for the first repetition, which uses connections, loads kernels and touches memory for the first time.
   static constexpr int64_t kFirstFactor = 10;
   static constexpr std::chrono::seconds kWaitGrace{1};
 
   Deadlines() = default;
-  // max(timeout, kFactor x predicted) by action; without a prediction the timeout. `generous`: kFirstFactor times that
-  // in the first repetition.
+  // The deadline of an action is max(timeout, kFactor x predicted), or the timeout if there is no prediction.
+  // `generous`: the deadlines of the first repetition are kFirstFactor times as long.
   Deadlines(const Program& program, int rank, std::chrono::nanoseconds timeout, const PredictedTimes& predicted,
             bool generous);
 
-  // By index in PreparedProgram.actions. Until RepetitionIsOver is called the first is under way.
+  // The deadline of an action, by index in PreparedProgram.actions. The first repetition is under way until
+  // RepetitionIsOver is called.
   std::chrono::nanoseconds Of(int32_t action) const;
-  // Of waiting for other ranks in the action: a little more, so that a rank that is stuck is named by its own process.
+  // The deadline for waiting for other ranks in the action. It is a little longer, so that a stuck rank is named by its
+  // own process.
   std::chrono::nanoseconds OfWaitIn(int32_t action) const { return AtMostPatience(Of(action) + kWaitGrace); }
-  // kFactor x predicted, of the action with the longest prediction; 0 without one.
+  // kFactor x predicted for the action with the longest prediction; 0 without predictions.
   std::chrono::nanoseconds LongestPredicted() const { return std::chrono::nanoseconds(longest_predicted_ns_); }
-  // Of what is no action.
+  // The deadline for waiting outside of actions.
   std::chrono::nanoseconds OfWaiting() const {
     return AtMostPatience(std::chrono::nanoseconds(timeout_ns_ * Now()) + kWaitGrace);
   }
-  // All of the rank's actions of a repetition are over, of its first too. Whose repetitions overlap ends them later
-  // than it begins the next.
+  // Called when all of the rank's actions of a repetition are over, for its first repetition too. Where repetitions
+  // overlap, one ends after the next has begun.
   void RepetitionIsOver(int64_t now_ns) {
     const bool first = generous_.load(std::memory_order_relaxed);
-    // A first one that may take many times as long says nothing of the others.
+    // A first repetition that may take many times as long says nothing about the others.
     if (!first) {
       const int64_t longest = longest_repetition_ns_.load(std::memory_order_relaxed);
       longest_repetition_ns_.store(std::max({int64_t{1}, longest, now_ns - since_ns_}), std::memory_order_relaxed);
@@ -82,20 +84,21 @@ class Deadlines {
     generous_.store(false, std::memory_order_relaxed);
     repetitions_over_.fetch_add(1, std::memory_order_release);
   }
-  // Of a rank with a generous first repetition: it is not over.
+  // True until the first repetition is over, if it is generous.
   bool in_first() const { return generous_.load(std::memory_order_relaxed); }
   int64_t repetitions_over() const { return repetitions_over_.load(std::memory_order_acquire); }
-  // 0: none is over that says how long the others take.
+  // 0 if no repetition is over that shows how long the others take.
   int64_t longest_repetition_ns() const { return longest_repetition_ns_.load(std::memory_order_relaxed); }
 
-  // The run was asked to stop: it waits for others no longer than this for the end of the step.
+  // Called when the run was asked to stop: from now on it waits no longer than `patience` for other ranks to end the
+  // step.
   void Hurry(std::chrono::nanoseconds patience) {
     patience_ns_.store(std::clamp<int64_t>(patience.count(), 1, INT64_MAX - 1), std::memory_order_relaxed);
   }
   bool hurried() const { return patience_ns_.load(std::memory_order_relaxed) != INT64_MAX; }
 
   void Enter(RunPhase phase) {
-    // What comes between steps is none of their time.
+    // Time between steps does not count for any repetition.
     if (phase == RunPhase::kStepping) since_ns_ = MonotonicNanoseconds();
     phase_.store(phase, std::memory_order_release);
   }
@@ -110,7 +113,7 @@ class Deadlines {
   int64_t timeout_ns_ = int64_t{300} * 1000 * 1000 * 1000;
   std::vector<int64_t> of_action_;
   int64_t longest_predicted_ns_ = 0;
-  // Since when the repetition that ends next has been under way, by the rank's own thread.
+  // When the repetition that ends next began. Only the rank's own thread uses it.
   int64_t since_ns_ = 0;
   // The watchdog reads these.
   std::atomic<bool> generous_{false};

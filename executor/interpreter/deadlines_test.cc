@@ -104,7 +104,7 @@ TEST(DeadlinesTest, TheLongestRepetition) {
     const int64_t start = MonotonicNanoseconds();
     const int64_t first = start + 3'000'000'000, second = first + 2'000'000'000, third = second + 1;
     deadlines.RepetitionIsOver(first);
-    // Of a device, which loads kernels in it, the first says nothing.
+    // If the first repetition is generous, as on a device that loads kernels in it, it says nothing about the others.
     if (generous) {
       EXPECT_EQ(deadlines.longest_repetition_ns(), 0);
     }
@@ -117,7 +117,7 @@ TEST(DeadlinesTest, TheLongestRepetition) {
     if (generous) {
       EXPECT_EQ(deadlines.longest_repetition_ns(), 2'000'000'000);
     }
-    // What lies between steps is none of theirs.
+    // Time between steps counts for no repetition.
     const int64_t longest = deadlines.longest_repetition_ns();
     deadlines.Enter(RunPhase::kEnding);
     deadlines.Enter(RunPhase::kStepping);
@@ -136,7 +136,7 @@ TEST(DeadlinesTest, LongTimesDoNotOverflow) {
   EXPECT_GT(deadlines.Of(2), std::chrono::hours(24 * 365));
 }
 
-// What a run took, its stalls among it, is not what it should take.
+// The time that a run took, including its stalls, is no prediction.
 TEST(DeadlinesTest, AMeasuredTraceIsRefused) {
   const Program program = TwoTemplates();
   Trace trace = Predicted(program);

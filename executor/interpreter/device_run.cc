@@ -41,7 +41,7 @@ absl::Status DeviceRun::EndStep(int action, int step, int64_t repetition, bool t
                                  .stream = prepared.stream};
     WEFT_RETURN_IF_ERROR(times_.End(prepared.begun, stream, event));
   }
-  // Before others go on behind the step, and overwrite them.
+  // The figures are copied before work that runs after the step can overwrite them.
   if (prepared.figures != 0) {
     WEFT_RETURN_IF_ERROR(figures_->Enqueue(prepared.figures, action, repetition, stream));
   }
@@ -50,7 +50,7 @@ absl::Status DeviceRun::EndStep(int action, int step, int64_t repetition, bool t
 
 absl::Status DeviceRun::EndRepetition(size_t stream, int64_t repetition) {
   WEFT_RETURN_IF_ERROR(streams_->EndRepetition(stream, repetition));
-  // Every stream goes through every repetition in turn, so the last one is through with them in turn.
+  // Every stream goes through the repetitions in turn, so the last stream completes them in turn.
   int& through = through_[repetition % DeviceStreams::kSlots];
   if (++through == streams_of_list_) {
     through = 0;
@@ -70,7 +70,7 @@ absl::StatusOr<bool> DeviceRun::Look() {
   while (over_ < enqueued_) {
     WEFT_ASSIGN_OR_RETURN(const std::optional<int64_t> end_ns, streams_->Over(list_, over_));
     if (!end_ns.has_value()) break;
-    // Its figures are over too.
+    // The figures of that repetition are over too.
     WEFT_RETURN_IF_ERROR(TakeFigures().status());
     WEFT_RETURN_IF_ERROR(times_.Read(over_, recorder_));
     if (list_ == kBodyList) results_.Over(over_, *end_ns);

@@ -1,6 +1,6 @@
-// What an asynchronous device has been given of a rank's program and has not ended. The interpreter goes on as soon as
-// a step is enqueued; here is what it must do to enqueue it, and what it learns when the device has got there: figures,
-// times, repetitions that are over. Internal to the interpreter.
+// The part of a rank's program that an asynchronous device has been given and has not ended. The interpreter goes on as
+// soon as a step is enqueued. This class does what is needed to enqueue a step, and collects results when the device
+// gets there: figures, times, and repetitions that are over. Internal to the interpreter.
 #ifndef WEFT_EXECUTOR_INTERPRETER_DEVICE_RUN_H_
 #define WEFT_EXECUTOR_INTERPRETER_DEVICE_RUN_H_
 
@@ -24,22 +24,22 @@ namespace weft::exec {
 
 class DeviceRun {
  public:
-  // All outlive this.
+  // All arguments must outlive the result.
   static absl::StatusOr<std::unique_ptr<DeviceRun>> Create(const PreparedProgram& program, ComputeDevice& device,
                                                            StepResults& results, EventRecorder& recorder);
 
-  // Repetitions of a list from `first` on are to be enqueued; `traced` of them are timed. Nothing is under way.
+  // Begins to run repetitions of a list from `first` on; `traced` of them are timed. Nothing may be under way.
   absl::Status Begin(ActionList list, int64_t first, int64_t traced);
 
-  // Before a step is enqueued, and after. `timed`: its times are wanted.
+  // Called before and after a step is enqueued. `timed`: the times of the step are recorded.
   absl::Status BeginStep(PreparedStep& step, bool timed);
   absl::Status EndStep(int action, int step, int64_t repetition, bool timed);
-  // The same for what is common to a group of transfers (rule P4).
+  // Makes each stream of a group of transfers wait for the others (rule P4).
   absl::Status Join(absl::Span<const int> streams) { return streams_->Join(streams); }
-  // The last step of a program stream in a repetition has been enqueued, or left out.
+  // Called when the last step of a program stream in a repetition has been enqueued, or left out.
   absl::Status EndRepetition(size_t stream, int64_t repetition);
 
-  // Looks what is over: figures go to the results, times to the recorder. Whether anything was.
+  // Collects what is over: figures go to the results, times to the recorder. Returns whether anything was over.
   absl::StatusOr<bool> Look();
   // Repetitions below this are over.
   int64_t over() const { return over_; }
@@ -50,8 +50,8 @@ class DeviceRun {
   DeviceStreams& streams() { return *streams_; }
   absl::StatusOr<double> LossScaleNow() const { return figures_->LossScaleNow(); }
 
-  // Of a wait that has been quiet: `Pause` half way through, then whether the device has got on since. Asks it about
-  // everything.
+  // For a wait without progress: call `Pause` half way through; `GotOn` then returns whether the device has made
+  // progress since. Both ask the device about every event.
   absl::Status Pause();
   absl::StatusOr<bool> GotOn();
   absl::StatusOr<std::optional<DeviceStreams::Unfinished>> FindUnfinished() {
@@ -70,10 +70,10 @@ class DeviceRun {
   std::unique_ptr<FigureCopies> figures_;
   StepTimes times_;
   ActionList list_ = kBodyList;
-  // Program streams with steps in the list; and how many of them are through, by repetition's slot.
+  // Program streams that have steps in the list, and how many of them are through with a repetition, by its slot.
   int streams_of_list_ = 0;
   int through_[DeviceStreams::kSlots] = {};
-  // Repetitions below these have been enqueued by all streams, and are over.
+  // All streams have enqueued the repetitions below `enqueued_`; the repetitions below `over_` are over.
   int64_t enqueued_ = 0;
   int64_t over_ = 0;
   int64_t paused_at_ = 0;

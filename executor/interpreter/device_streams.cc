@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<DeviceStreams>> DeviceStreams::Create(const Prepa
 
 absl::Status DeviceStreams::Await(const PreparedStep& step) {
   if (step.waits.empty()) return absl::OkStatus();
-  // Of each stream the latest.
+  // Finds the latest record of each stream.
   for (size_t i = 0; i < step.waits.size(); ++i) {
     const StepRecord* record = Find(step.waits[i], step.done - step.wait_distances[i]);
     if (record == nullptr) continue;
@@ -152,7 +152,7 @@ absl::StatusOr<std::optional<DeviceStreams::Unfinished>> DeviceStreams::FindUnfi
     }
   }
   if (first.has_value()) return first;
-  // One that no other stream waits for: known by what ends its stream's repetition.
+  // A step that no other stream waits for has no event. It shows in the event at the end of its stream's repetition.
   for (size_t i = 0; i < program_.streams.size(); ++i) {
     const std::vector<StreamStep>& steps = program_.streams[i].steps[list];
     if (steps.empty()) continue;

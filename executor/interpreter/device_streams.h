@@ -1,7 +1,7 @@
-// A rank's program on the streams of an asynchronous device: one for each of its own, with events where a step waits
-// for another stream. Nothing here waits on the host. Internal to the interpreter.
+// A rank's program on the streams of an asynchronous device, with events where a step waits for another stream. Nothing
+// here waits on the host. Internal to the interpreter.
 //
-//   compute  F0 ─ record a ─ F1 ─ wait b ─ B0         Work waits for work that was enqueued before it only, so the
+//   compute  F0 ─ record a ─ F1 ─ wait b ─ B0         Work waits only for work that was enqueued before it, so the
 //   recv     ─ R1 ─ record b ─ wait a ─ R2            device may pick its streams in any order.
 #ifndef WEFT_EXECUTOR_INTERPRETER_DEVICE_STREAMS_H_
 #define WEFT_EXECUTOR_INTERPRETER_DEVICE_STREAMS_H_
@@ -22,9 +22,9 @@ namespace weft::exec {
 
 class DeviceStreams {
  public:
-  // So many repetitions may be enqueued and not over, and one more begun when the oldest is.
+  // At most this many repetitions may be enqueued and not over. The next one may begin when the oldest is over.
   static constexpr int64_t kRunAhead = 2;
-  // What is kept by repetition: no two under way share a slot.
+  // Slots for what is kept by repetition. No two repetitions under way share a slot.
   static constexpr int64_t kSlots = kRunAhead + 1;
 
   static absl::StatusOr<std::unique_ptr<DeviceStreams>> Create(const PreparedProgram& program, ComputeDevice& device);
@@ -33,48 +33,49 @@ class DeviceStreams {
   // The device's number for a program stream.
   int operator[](size_t stream) const { return program_.streams[stream].device_stream; }
 
-  // Holds the step's stream back for what the step waits for, in the repetitions that it waits for: a later one that is
-  // enqueued already may wait for another rank that waits for this step. Nothing is enqueued for waits that an earlier
-  // one of the same stream on the same stream covers.
+  // Makes the step's stream wait for what the step waits for, in the repetitions that it waits for: a later repetition
+  // that is already enqueued may wait for another rank that waits for this step. Nothing is enqueued for waits that an
+  // earlier wait of the same stream on the same stream covers.
   absl::Status Await(const PreparedStep& step);
-  // The step is enqueued. Where others may wait for it, they do from here.
+  // Called when the step is enqueued. Steps that wait for this one wait for the event that is recorded here.
   absl::Status Ended(const PreparedStep& step, int64_t repetition);
-  // Where `done` counts it already.
+  // For a step that `done` already counts.
   absl::Status Ended(const PreparedStep& step) { return Ended(step, step.done - 1); }
-  // Rule P4: each of the group's streams is held back for what is enqueued on the others.
+  // Rule P4: makes each of the group's streams wait for everything enqueued on the others.
   absl::Status Join(absl::Span<const int> streams);
-  // The last step that the program stream has in a repetition is enqueued.
+  // Called when the last step of the program stream in a repetition is enqueued.
   absl::Status EndRepetition(size_t stream, int64_t repetition);
-  // When all that a list has in a repetition, whose last steps are enqueued, was over; nothing if it is not.
+  // Time at which all of a list was over in a repetition; nothing if it is not over yet. The last steps of the
+  // repetition must have been enqueued.
   absl::StatusOr<std::optional<int64_t>> Over(ActionList list, int64_t repetition);
 
-  // Rule P6. Marks where the chosen action ends on the compute stream.
+  // Rule P6: marks the end of the chosen action on the compute stream.
   absl::Status EndChosen();
-  // Whether the compute stream has come to the mark.
+  // True if the compute stream has reached the mark.
   absl::StatusOr<bool> Idle() { return device_.Finished(chosen_); }
-  // When the last of what an action in `repetition` depends on was over, -1 if it depends on nothing; nothing if some
-  // of it is not over.
+  // Time at which the last dependency of an action in `repetition` was over, -1 if it depends on nothing; nothing if
+  // some dependency is not over yet.
   absl::StatusOr<std::optional<int64_t>> Arrival(const PreparedAction& action, int64_t repetition);
 
-  // An action that is enqueued and not over; `repetition` of the list is the earliest that is not. Asks the device
-  // about every event: for when nothing goes on any more.
+  // An action that is enqueued and not over. `repetition` is the earliest of the list that is not over. Finding it asks
+  // the device about every event, so it is only for a run without progress.
   struct Unfinished {
     int action = -1;
     int64_t repetition = 0;
   };
   absl::StatusOr<std::optional<Unfinished>> FindUnfinished(ActionList list, int64_t repetition);
-  // Grows as the device gets on; costs as much.
+  // Grows as the device makes progress. As expensive as FindUnfinished.
   absl::StatusOr<int64_t> Progress();
 
  private:
   struct StepRecord {
     int event = -1;
-    // Of the list; -1 = never recorded.
+    // Repetition of the list; -1 = never recorded.
     int64_t repetition = -1;
-    // Of the stream's records, the one it stands for.
+    // Number of the record among its stream's records.
     int64_t sequence = 0;
   };
-  // By slot: one of each repetition under way.
+  // The event of a step, with one record by slot for each repetition under way.
   struct StepEvent {
     int stream = 0;
     StepRecord records[kSlots];
@@ -82,9 +83,10 @@ class DeviceStreams {
 
   DeviceStreams(const PreparedProgram& program, ComputeDevice& device) : program_(program), device_(device) {}
   int64_t& Covered(int waiting, int awaited) { return covered_[waiting * program_.streams.size() + awaited]; }
-  // One of the step's dependencies on streams in general.
+  // True if the step is over in `repetition` or has no record of it. Raises `latest` to the time at which the step was
+  // over.
   absl::StatusOr<bool> StepOver(const PreparedStep& step, int64_t repetition, int64_t* latest);
-  // Null if there is none, or it is over: its slot has been taken since.
+  // Null if there is no record, or if the step is over and its slot has been reused since.
   const StepRecord* Find(int event, int64_t repetition) const {
     if (repetition < 0) return nullptr;
     const StepRecord& record = events_[event].records[repetition % kSlots];
@@ -95,15 +97,15 @@ class DeviceStreams {
   ComputeDevice& device_;
   // By PreparedStep.event.
   std::vector<StepEvent> events_;
-  // Records of each program stream.
+  // By program stream: the number of its records so far.
   std::vector<int64_t> sequence_;
-  // By waiting and awaited program stream: the latest of its records that is waited for already.
+  // By waiting and awaited program stream: the latest record of the awaited stream that is already waited for.
   std::vector<int64_t> covered_;
-  // By program stream, within Await: what to wait for.
+  // By program stream, within Await: the record to wait for.
   std::vector<const StepRecord*> newest_;
   // By program stream and slot: events at the end of a repetition.
   std::vector<int> ends_;
-  // By program stream, for groups.
+  // By program stream: the event for groups.
   std::vector<int> joins_;
   int chosen_ = -1;
 };

@@ -26,7 +26,7 @@ class CountingDevice : public DeferredDevice {
   int waits = 0;
 };
 
-// Stream 0 runs A and C, stream 1 runs B; B waits for A, C for A and B, A for the B of the repetition before.
+// Stream 0 runs A and C, stream 1 runs B. B waits for A, C waits for A and B, A waits for B of the previous repetition.
 class DeviceStreamsTest : public testing::Test {
  protected:
   DeviceStreamsTest() {
@@ -73,13 +73,13 @@ TEST_F(DeviceStreamsTest, WaitsAreForOtherStreamsOnly) {
   const int a = program_.actions[0].steps[0].event, b = program_.actions[1].steps[0].event;
   EXPECT_THAT(waits(0), testing::ElementsAre(b));
   EXPECT_THAT(waits(1), testing::ElementsAre(a));
-  // A is before C on its own stream.
+  // A precedes C on the same stream.
   EXPECT_THAT(waits(2), testing::ElementsAre(b));
   EXPECT_EQ(program_.actions[2].steps[0].event, -1);
 }
 
 TEST_F(DeviceStreamsTest, WaitsThatAreCoveredAreLeftOut) {
-  // No B before the first A; then C's wait for B is the next A's too.
+  // There is no B before the first A. Later, C's wait for B also covers the next A's wait.
   for (int repetition = 0; repetition < 4; ++repetition) {
     const int before = device_.waits;
     for (const int action : {0, 1, 2}) Enqueue(action);
@@ -104,7 +104,8 @@ TEST_F(DeviceStreamsTest, RepetitionsAreOverWhenAllStreamsAre) {
   EXPECT_EQ(*streams_->Progress(), 2);
 }
 
-// Rule P4: what a group's streams have from then on is behind all that they had before, whatever the device picks.
+// Rule P4: after a join, work on the group's streams runs after everything that they had before, whatever order the
+// device picks.
 TEST(DeviceStreamsJoinTest, NothingBehindAJoinIsBeforeIt) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     DeferredDevice device(seed);
@@ -139,7 +140,7 @@ TEST(FigureCopiesTest, FiguresAreThoseOfTheirRepetition) {
   program.figures.loss_scale = scale;
   const auto copies = *FigureCopies::Create(program, device, 3);
   for (int i = 0; i < 3; ++i) from[i] = 10 + i;
-  // Each repetition overwrites what the one before has left.
+  // Each repetition overwrites the values of the previous one.
   for (int repetition = 0; repetition < 2; ++repetition) {
     ASSERT_TRUE(device.Copy(stream, losses, from + repetition, 2 * sizeof(double)).ok());
     ASSERT_TRUE(device.Copy(stream, scale, from + repetition, sizeof(double)).ok());

@@ -1,4 +1,5 @@
-// The measured events of one rank: kept as they happen, without allocation, and turned into a trace in the end.
+// The measured events of one rank. They are kept as they happen, without allocation, and turned into a trace at the
+// end.
 #ifndef WEFT_EXECUTOR_INTERPRETER_EVENT_RECORDER_H_
 #define WEFT_EXECUTOR_INTERPRETER_EVENT_RECORDER_H_
 
@@ -20,7 +21,7 @@ struct RecordedEvent {
 
 class EventRecorder {
  public:
-  // Makes room for so many more events.
+  // Reserves memory for this many more events.
   void Reserve(int64_t events) { events_.reserve(events_.size() + events); }
   void Record(const RecordedEvent& event) { events_.push_back(event); }
 

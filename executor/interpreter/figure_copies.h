@@ -1,5 +1,5 @@
-// The figures of steps on an asynchronous device: copied to pinned memory of the host behind the steps that complete
-// them, read when the copies are over. Internal to the interpreter.
+// The figures of steps on an asynchronous device. They are copied to pinned host memory after the steps that complete
+// them, and read when the copies are over. Internal to the interpreter.
 #ifndef WEFT_EXECUTOR_INTERPRETER_FIGURE_COPIES_H_
 #define WEFT_EXECUTOR_INTERPRETER_FIGURE_COPIES_H_
 
@@ -20,18 +20,18 @@ namespace weft::exec {
 
 class FigureCopies {
  public:
-  // Of so many repetitions at once. `program` and `device` outlive this.
+  // `slots` is the number of repetitions that are kept at once. `program` and `device` must outlive the result.
   static absl::StatusOr<std::unique_ptr<FigureCopies>> Create(const PreparedProgram& program, ComputeDevice& device,
                                                               int64_t slots);
 
-  // The step of `action` that completes `which` (bits of Figure) has been enqueued on this stream of the device. What
-  // waits for the step must wait for the copies too: the next step may overwrite them.
+  // Called when the step of `action` that completes `which` (bits of Figure) has been enqueued on this device stream.
+  // Work that waits for the step must wait for the copies too, because the next step may overwrite the figures.
   absl::Status Enqueue(uint8_t which, int action, int64_t repetition, int stream);
 
-  // Takes what is over, each figure in the order in which it was enqueued. Whether there was any.
+  // Takes the copies that are over, each figure in the order in which it was enqueued. Returns whether there were any.
   using Take = absl::FunctionRef<absl::Status(uint8_t which, int action, int64_t repetition, const Figures& figures)>;
   absl::StatusOr<bool> TakeOver(Take take);
-  // A dynamic loss scale as it is now, 0 = none. After all that was enqueued.
+  // The current dynamic loss scale, after everything that was enqueued; 0 = none.
   absl::StatusOr<double> LossScaleNow() const;
 
  private:

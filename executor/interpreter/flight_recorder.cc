@@ -44,7 +44,7 @@ bool FlightRecorder::Read(int64_t number, Entry* entry) const {
   entry->step = slot.step.load(std::memory_order_acquire);
   const int64_t begin = slot.begin.load(std::memory_order_acquire);
   const int64_t end = slot.end.load(std::memory_order_acquire);
-  // It was written anew meanwhile.
+  // The writer has reused the slot meanwhile.
   if (slot.number.load(std::memory_order_relaxed) != number) return false;
   entry->begin_ns = begin;
   entry->end_ns = end;
@@ -67,7 +67,7 @@ bool FlightRecorder::Inside(Entry* entry) const {
   const int64_t number = entered_.load(std::memory_order_acquire);
   if (!Read(number, entry)) return false;
   const int64_t ticks = entered_ticks_.load(std::memory_order_relaxed);
-  // It has left meanwhile, and maybe entered another.
+  // The thread has left that action meanwhile, and may have entered another.
   if (entered_.load(std::memory_order_acquire) != number) return false;
   entry->begin_ns = ticks;
   entry->end_ns = 0;

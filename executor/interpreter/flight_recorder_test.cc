@@ -26,7 +26,7 @@ TEST(FlightRecorderTest, KeepsWhatIsUnderWayAndWhen) {
   EXPECT_EQ(entries[0].step, 7);
   EXPECT_EQ(entries[0].end_ns, 0);
   EXPECT_EQ(entries[1].number, 1);
-  // The cheap clock is converted to within a millisecond.
+  // Converting the cheap clock's ticks is accurate to a millisecond.
   constexpr int64_t kMillisecond = 1000 * 1000;
   EXPECT_GE(entries[1].begin_ns, start - kMillisecond);
   EXPECT_LE(entries[1].end_ns, end + kMillisecond);
@@ -66,7 +66,8 @@ TEST(FlightRecorderTest, KeepsTheLastThousand) {
   }
 }
 
-// An action that was begun so long ago that its entry is gone can still end; one that never began is let pass.
+// An action that began so long ago that its entry is gone can still end. The end of an action that never began is
+// ignored.
 TEST(FlightRecorderTest, LateEndsDoNoHarm) {
   FlightRecorder recorder(2);
   recorder.End(1);

@@ -17,7 +17,7 @@ namespace weft::exec {
 namespace {
 
 constexpr auto kLongestSleep = std::chrono::milliseconds(200);
-// While an asynchronous device works: an eighth of what has been waited already, within these.
+// Time between two looks at a busy asynchronous device: an eighth of the time waited so far, within these bounds.
 constexpr auto kShortestLook = std::chrono::microseconds(10);
 constexpr auto kLongestLook = std::chrono::milliseconds(1);
 constexpr uint32_t kStepsBetweenLooks = 64;
@@ -42,7 +42,7 @@ absl::StatusOr<int64_t> Interpreter::Impl::RunList(ActionList list, int64_t firs
   results_.Begin(list, first_step, first_repetition_, count, loss_scale);
   told_over_ = first_repetition_;
   if (list == kBodyList) left_.assign(count, ActionsOfBody());
-  // Of several epilogues (rule P15) the first.
+  // Only the first of several epilogues (rule P15) is traced.
   tracing_ = options_.trace_repetitions > 0 && (list != kEpilogueList || first_repetition_ == 0);
   if (tracing_) {
     const int64_t traced = list == kBodyList ? options_.trace_repetitions - first_repetition_ : 1;
@@ -80,7 +80,7 @@ absl::StatusOr<bool> Interpreter::Impl::VoteNow() {
 absl::StatusOr<bool> Interpreter::Impl::Sleep(int64_t quiet_since) {
   std::chrono::nanoseconds longest = kLongestSleep;
   if (device_ != nullptr) {
-    // The device does not call: it is looked at again and again.
+    // The device does not wake the interpreter, so it is polled again and again.
     const std::chrono::nanoseconds waited(MonotonicNanoseconds() - quiet_since);
     longest = std::clamp<std::chrono::nanoseconds>(waited / 8, kShortestLook, kLongestLook);
   }
@@ -91,7 +91,7 @@ absl::StatusOr<bool> Interpreter::Impl::LookAtDevice() {
   if (device_ == nullptr) return false;
   WEFT_ASSIGN_OR_RETURN(const bool any, device_->Look());
   if (any) {
-    // Repetitions may begin, verdicts may be known.
+    // More repetitions may begin now, and verdicts may be known.
     unblocked_ = true;
     Allow();
     if (streams_.list() == kBodyList && options_.deadlines != nullptr) {
@@ -120,7 +120,7 @@ absl::Status Interpreter::Impl::Drive() {
     }
     WEFT_ASSIGN_OR_RETURN(const bool computed, AdvanceCompute());
     progress |= computed;
-    // A device that is fed without a pause is looked at now and then.
+    // A device that is fed without a pause is polled now and then.
     if (!progress || ++since_look_ % kStepsBetweenLooks == 0) {
       WEFT_ASSIGN_OR_RETURN(const bool looked, LookAtDevice());
       progress |= looked;
@@ -200,7 +200,7 @@ absl::Status Interpreter::Impl::CheckQuiet(int64_t& since_ns) {
                      stream.name, "' for more than ", seconds(deadline), " s",
                      hurried ? "; it was asked to stop meanwhile, and the step is lost" : ""));
   }
-  // A prediction may allow what is under way more than that.
+  // A prediction may give transfers and collectives that are under way more time than that.
   if (AnyActive() || quiet_ns < of_waiting.count()) return absl::OkStatus();
   if (const int peer = votes_.vote().waiting_for(); peer >= 0) {
     return absl::DeadlineExceededError(absl::StrCat("rank ", endpoint_.rank(), " has waited for rank ", peer,
@@ -234,8 +234,8 @@ absl::Status Interpreter::RunEpilogue(int64_t next_step) {
 absl::StatusOr<int64_t> Interpreter::RunBody(int64_t first_step, int64_t repetitions) {
   if (!impl_->program().step_barrier()) return impl_->RunList(kBodyList, first_step, repetitions);
   int64_t ran = 0;
-  // Rule P1: with a barrier, no rank begins a repetition before all have finished the one before. Nothing overlaps, so
-  // the vote is asked before each repetition.
+  // Rule P1: with a barrier, no rank begins a repetition before all have finished the previous one. Nothing overlaps,
+  // so the ranks vote before each repetition.
   const int64_t steps = std::max(1, impl_->program().steps_per_repetition());
   for (; ran < repetitions; ++ran) {
     WEFT_ASSIGN_OR_RETURN(const int64_t one, impl_->RunList(kBodyList, first_step + ran * steps, 1));

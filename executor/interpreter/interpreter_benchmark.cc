@@ -1,4 +1,5 @@
-// What the interpreter costs beyond the kernels: the same tiny FILL steps called directly and run as a program.
+// Measures what the interpreter costs beyond the kernels: the same tiny FILL steps are called directly and run as a
+// program.
 #include <memory>
 #include <vector>
 
@@ -11,7 +12,7 @@ namespace {
 constexpr int kActions = 20;
 constexpr int kSteps = 50;
 
-// One rank; every repetition runs kActions * kSteps steps. Each action depends on the one before.
+// One rank; every repetition runs kActions * kSteps steps. Each action depends on the previous one.
 Program FillProgram() {
   Program program;
   program.set_microbatches(1);
@@ -67,7 +68,7 @@ void BM_KernelsAlone(benchmark::State& state) {
 }
 BENCHMARK(BM_KernelsAlone);
 
-// Items are steps: the difference of the two items/s figures' inverses is the overhead per step.
+// Items are steps. The overhead per step is the difference between the inverses of the two items/s figures.
 void BM_Interpreter(benchmark::State& state) {
   const Program program = FillProgram();
   const auto endpoints = *(*FindTransport("inproc"))->open(1);

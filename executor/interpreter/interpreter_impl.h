@@ -40,7 +40,7 @@ class Interpreter::Impl {
         streams_(*prepared_),
         transfers_(*prepared_, *endpoint) {}
 
-  // Before anything is run.
+  // Called before anything runs.
   absl::Status Prepare(ComputeDevice& device);
 
   // Runs `count` more repetitions of a list, to their end.
@@ -64,48 +64,48 @@ class Interpreter::Impl {
     return count;
   }
 
-  // A dynamic loss scale as it is now.
+  // The current dynamic loss scale.
   absl::StatusOr<double> LossScale() const {
     if (device_ != nullptr) return device_->LossScaleNow();
     const double* scale = prepared_->figures.loss_scale;
     return scale != nullptr ? *scale : 0;
   }
 
-  // How far the streams may go.
+  // Sets how far the streams may go.
   void Allow() {
     streams_.Allow(device_ != nullptr ? std::min(votes_.allowed(), device_->allowed()) : votes_.allowed());
   }
 
-  // Whether the times of a repetition's steps are wanted.
+  // True if the times of a repetition's steps are recorded.
   bool Traces(int64_t repetition) const {
     return tracing_ && (streams_.list() != kBodyList || repetition < options_.trace_repetitions);
   }
 
   bool Busy() const { return steps_left_ > 0 || votes_.open() || (device_ != nullptr && !device_->all_over()); }
 
-  // Sleeps until something may have happened; whether this rank's transfers have got on.
+  // Sleeps until something may have happened. Returns whether this rank's transfers have made progress.
   absl::StatusOr<bool> Sleep(int64_t quiet_since);
 
-  // What has ended on the device; whether anything has.
+  // Collects what has ended on the device. Returns whether anything has.
   absl::StatusOr<bool> LookAtDevice();
 
   absl::Status Drive();
 
-  // Moves all that can be moved without waiting on a transfer or copy stream; whether anything moved.
+  // Moves a stream of communication or copies as far as it can without waiting. Returns whether anything moved.
   absl::StatusOr<bool> AdvanceStream(size_t index);
 
-  // Posts the members of a group that is ready, all at once, and looks for those that have ended. A member is not held
-  // up by its partner's group: that changes times, never results.
+  // Posts the members of a ready group, all at once, and looks for members that have ended. A member does not wait for
+  // its partner's group; that changes times, never results.
   absl::StatusOr<bool> AdvanceGroup(int index);
 
-  // On an asynchronous device: all members start behind all that any of them waits for.
+  // On an asynchronous device: makes all members start after everything that any of them waits for.
   absl::Status JoinGroup(const PreparedGroup& group);
 
   absl::Status BeginStep(PreparedStep& step, int64_t repetition) {
     return device_ != nullptr ? device_->BeginStep(step, Traces(repetition)) : absl::OkStatus();
   }
 
-  // Runs at most one compute step, so that transfers are looked at between two.
+  // Runs at most one compute step, so that transfers are checked between two steps.
   absl::StatusOr<bool> AdvanceCompute();
 
   // Whether a compute step could run now.
@@ -114,17 +114,18 @@ class Interpreter::Impl {
     return streams_.HeadOf(0).ready || streams_.HeadOf(prepared_->backward_queue).ready;
   }
 
-  // Rule P6: by what is really over, so on an asynchronous device when the action before has ended there.
+  // Rule P6: chooses by what is really over. On an asynchronous device it therefore chooses only when the previous
+  // action has ended there.
   absl::StatusOr<int> ChooseQueue();
 
   absl::Status RunKernel(const PreparedStream& stream, StreamState& state, const StreamStep& head,
                          PreparedAction& action);
 
-  // Goes over steps at the head of the stream that rule P15 leaves out of the run; whether there were any.
+  // Passes over steps at the head of the stream that rule P15 leaves out of the run. Returns whether there were any.
   absl::StatusOr<bool> SkipLeftOut(size_t stream_index);
 
-  // Whether it is not known yet if the stream's head is left out: on an asynchronous device the VALIDATE that says so
-  // may have been enqueued and not be over.
+  // True if it is not known yet whether the stream's head is left out: on an asynchronous device, the VALIDATE that
+  // decides may be enqueued and not over.
   bool AwaitsVerdict(size_t stream_index) const;
 
   absl::Status Next(size_t stream_index) {
@@ -141,10 +142,10 @@ class Interpreter::Impl {
 
   absl::Status StepDone(size_t stream_index, int64_t repetition, const StreamStep& step, int64_t end_ns);
 
-  // The action is finished in `repetition`.
+  // Called when the action is finished in `repetition`.
   void Finish(PreparedAction& action, int64_t repetition);
 
-  // A step of the action begins, the first on its stream.
+  // Called when a step of the action begins that is the first on its stream.
   absl::Status Begin(const PreparedAction& action, int64_t repetition);
 
   // Whether the vote went on: this rank begins it when it has finished a repetition after which it does not know yet.
@@ -163,7 +164,8 @@ class Interpreter::Impl {
     return false;
   }
 
-  // Nothing has happened on this rank since `since_ns`; moved on where an asynchronous device has got on nevertheless.
+  // Called when nothing has happened on this rank since `since_ns`. Moves `since_ns` forward if an asynchronous device
+  // has made progress nevertheless.
   absl::Status CheckQuiet(int64_t& since_ns);
 
   const Program& program_;
@@ -171,38 +173,38 @@ class Interpreter::Impl {
   Backend& backend_;
   const InterpreterOptions options_;
   std::unique_ptr<PreparedProgram> prepared_;
-  // What PreparedStep.run points to.
+  // Owns what PreparedStep.run points to.
   std::vector<std::unique_ptr<StepRun>> runs_;
   RepetitionVotes votes_;
   StepResults results_;
   StreamHeads streams_;
   PostedTransfers transfers_;
-  // The stream that the action being computed is on: 0, or in a message-driven program one of the queues, -1 = none.
+  // The stream of the action that is being computed: 0, or one of the queues in a message-driven program; -1 = none.
   int queue_ = 0;
   bool holds_slot_ = false;
   EventRecorder events_;
-  // Null on a synchronous device: there a step that is done is over.
+  // Null on a synchronous device, where a step that is done is over.
   std::unique_ptr<DeviceRun> device_;
   uint32_t since_look_ = 0;
-  // Repetitions of the body below this are known to Deadlines to be over.
+  // Repetitions of the body below this have been reported to Deadlines as over.
   int64_t told_over_ = 0;
-  // When the quiet time began in which the device was asked how far it is.
+  // Start of the time without progress in which the device was last asked how far it is.
   int64_t asked_in_ = 0;
   // Runs of the epilogue so far.
   int64_t epilogues_ = 0;
-  // Actions of each repetition of this RunList that are not finished.
+  // By repetition of this RunList: number of its actions that are not finished.
   std::vector<int64_t> left_;
 
-  // The first of the list that is run.
+  // The first repetition of the list that this RunList runs.
   int64_t first_repetition_ = 0;
   bool tracing_ = false;
-  // Repetitions of this list.
+  // Number of repetitions of this list that are traced.
   int64_t traced_ = 0;
-  // Of the body, over all RunList calls that are over.
+  // Repetitions of the body, over all RunList calls that are over.
   int64_t body_repetitions_ = 0;
   int64_t steps_left_ = 0;
   int64_t steps_executed_ = 0;
-  // Something finished that a step on another stream may have waited for.
+  // True if something finished that a step on another stream may have waited for.
   bool unblocked_ = false;
 };
 

@@ -1,4 +1,4 @@
-// What moves a rank's streams: steps begin, run or are enqueued, and end.
+// Moves a rank's streams: steps begin, run or are enqueued, and end.
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ absl::StatusOr<bool> Interpreter::Impl::AdvanceStream(size_t index) {
     if (const int group = streams_.GroupAtHead(index); group >= 0) {
       WEFT_ASSIGN_OR_RETURN(const bool group_moved, AdvanceGroup(group));
       moved |= group_moved;
-      // It goes on behind the group.
+      // The stream goes on after the group.
       if (!group_moved || streams_.GroupAtHead(index) == group) return moved;
       continue;
     }
@@ -105,7 +105,7 @@ absl::StatusOr<bool> Interpreter::Impl::AdvanceGroup(int index) {
                                     std::max(start, transfer.end_ns)));
   }
   if (!transfers_.EndGroup(index)) return moved;
-  // Its streams were held until now.
+  // The group's streams were held until now.
   if (device_ != nullptr) WEFT_RETURN_IF_ERROR(device_->Join(group.streams));
   for (const int s : group.streams) streams_[s].active = false;
   for (const int s : group.stream_of) WEFT_RETURN_IF_ERROR(Next(s));
@@ -147,7 +147,7 @@ absl::StatusOr<bool> Interpreter::Impl::AdvanceCompute() {
   state.ready = false;
   const absl::Status status = RunKernel(stream, state, head, prepared_->actions[head.action]);
   if (status.ok()) WEFT_RETURN_IF_ERROR(SkipLeftOut(index).status());
-  // Which action comes next is seen when this one's last step has ended.
+  // The next action is chosen when the last step of this one has ended.
   if (prepared_->backward_queue >= 0 && streams_.Head(index).first) {
     queue_ = -1;
     if (device_ != nullptr && status.ok()) WEFT_RETURN_IF_ERROR(device_->streams().EndChosen());
@@ -184,7 +184,7 @@ absl::Status Interpreter::Impl::RunKernel(const PreparedStream& stream, StreamSt
   if (head.first) {
     StepContext& context = action.context;
     context.step = results_.StepOf(state.repetition) + action.action->step();
-    // Rule P15: the step that was taken back.
+    // Rule P15: this is the step that was taken back.
     if (action.action->if_exceeded() && action.action->kind() == OPTIMIZER_STEP) --context.step;
     context.learning_rate = LearningRateAt(program_.recipe(), context.step);
     context.data = options_.data;
@@ -254,7 +254,7 @@ absl::Status Interpreter::Impl::RecordStep(size_t stream_index, int64_t repetiti
   if (device_ != nullptr) {
     WEFT_RETURN_IF_ERROR(device_->EndStep(step.action, step.step, repetition, Traces(repetition)));
   } else if (Traces(repetition)) {
-    // The two queues of compute are one stream to the reader.
+    // A trace shows the two compute queues as one stream.
     const bool backwards = static_cast<int>(stream_index) == prepared_->backward_queue;
     events_.Record({repetition, prepared_->actions[step.action].action->id(), step.step,
                     backwards ? 0 : static_cast<int32_t>(stream_index), streams_[stream_index].ready_ns, start_ns,
@@ -272,7 +272,7 @@ absl::Status Interpreter::Impl::StepDone(size_t stream_index, int64_t repetition
   unblocked_ |= prepared.awaited;
   if (prepared.figures != 0 && device_ == nullptr) {
     WEFT_RETURN_IF_ERROR(results_.Take(prepared.figures, action, repetition, prepared_->figures));
-    // What was left out or not (rule P15).
+    // It may be known now which actions are left out (rule P15).
     unblocked_ = true;
   }
   if (step.last) {
@@ -297,7 +297,7 @@ void Interpreter::Impl::Finish(PreparedAction& action, int64_t repetition) {
   if (options_.flight != nullptr) options_.flight->End(IndexOf(action));
   unblocked_ |= action.awaited;
   if (streams_.list() != kBodyList || --left_[repetition - first_repetition_] > 0) return;
-  // On an asynchronous device it is over later.
+  // On an asynchronous device the repetition is over later.
   if (device_ != nullptr) return;
   const int64_t now_ns = MonotonicNanoseconds();
   if (options_.deadlines != nullptr) options_.deadlines->RepetitionIsOver(now_ns);

@@ -74,7 +74,7 @@ TEST(InterpreterTest, TheTraceObeysTheOrderRules) {
       EXPECT_LE(event.ready_ps(), event.start_ps());
       EXPECT_LE(event.start_ps(), event.end_ps());
       EXPECT_LE(event.end_ps(), event.finish_ps());
-      // One at a time and in order on each stream.
+      // The steps of a stream run one at a time and in order.
       if (const TraceEvent* last = std::exchange(before[event.stream()], &event)) {
         EXPECT_LE(last->end_ps(), event.start_ps()) << trace.streams(event.stream());
         EXPECT_LT(std::pair(last->repetition(), last->action()), std::pair(event.repetition(), event.action()));

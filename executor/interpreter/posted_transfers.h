@@ -23,7 +23,7 @@ class PostedTransfers {
         transfers_(std::make_unique<Transfer[]>(program.actions.size())),
         groups_(program.groups.size()) {}
 
-  // The SEND or RECV with this index.
+  // Posts the SEND or RECV with this index.
   absl::Status Post(int action) {
     const PreparedAction& prepared = program_.actions[action];
     Transfer& transfer = transfers_[action];
@@ -33,7 +33,7 @@ class PostedTransfers {
   const Transfer& operator[](int action) const { return transfers_[action]; }
   bool Done(int action) const { return transfers_[action].done.load(std::memory_order_acquire); }
 
-  // All groups are to be posted.
+  // Marks all groups as not posted.
   void Begin() {
     for (Group& group : groups_) group.posted = false;
   }
@@ -48,7 +48,7 @@ class PostedTransfers {
     for (const int member : members) WEFT_RETURN_IF_ERROR(Post(member));
     return endpoint_.EndGroup();
   }
-  // The place in the group of a member that has ended since, or -1.
+  // Index in the group of a member that has ended and has not been returned yet, or -1.
   int NextEnded(int group) {
     Group& state = groups_[group];
     for (size_t i = 0; i < state.ended.size(); ++i) {
@@ -59,7 +59,7 @@ class PostedTransfers {
     }
     return -1;
   }
-  // Whether all members have ended; then the group may be posted again.
+  // True if all members have ended; the group may then be posted again.
   bool EndGroup(int group) {
     if (groups_[group].left > 0) return false;
     groups_[group].posted = false;
@@ -74,7 +74,7 @@ class PostedTransfers {
  private:
   struct Group {
     bool posted = false;
-    // By member: whether it has ended; and how many have not.
+    // By member: whether it has ended. `left` counts the members that have not.
     std::vector<bool> ended;
     size_t left = 0;
   };

@@ -1,4 +1,4 @@
-// What a rank that died noted last (Endpoint::Note), in words.
+// Describes the last note (Endpoint::Note) of a rank that died.
 #ifndef WEFT_EXECUTOR_INTERPRETER_RANK_NOTE_H_
 #define WEFT_EXECUTOR_INTERPRETER_RANK_NOTE_H_
 

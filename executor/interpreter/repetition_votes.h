@@ -17,11 +17,11 @@ namespace weft::exec {
 
 class RepetitionVotes {
  public:
-  // A vote after a repetition is on the one that comes `lead` later.
+  // The vote after a repetition decides on the repetition that comes `lead` later.
   RepetitionVotes(Endpoint& endpoint, const std::atomic<bool>* asked, int64_t lead)
       : vote_(endpoint, asked), lead_(lead) {}
 
-  // Repetitions [first, end) are to be run; with `voting` they end earlier if the ranks agree to.
+  // Repetitions [first, end) will run; with `voting` they end earlier if the ranks agree to.
   void Begin(bool voting, int64_t first, int64_t end) {
     voting_ = voting;
     end_ = end;
@@ -31,15 +31,16 @@ class RepetitionVotes {
   // Repetitions below this may begin.
   int64_t allowed() const { return voting_ ? std::min(end_, next_ + lead_) : end_; }
   bool voting() const { return voting_; }
-  // Whether there is a vote under way or to come.
+  // True if a vote is under way or still to come.
   bool open() const { return Left() || vote_.active(); }
-  // The repetition after which the next vote begins; -1: none is to begin.
+  // The repetition after which the next vote begins; -1 = no vote will begin.
   int64_t next() const { return !vote_.active() && Left() ? next_ : -1; }
-  // This rank has finished that one. Votes begin as late as can be, so that the step during which the run is asked to
-  // stop is the last. It costs little: the next step's first action waits for the weights, and with clipping these wait
-  // for all ranks' norms anyway; where they do not (rule P15), the ranks run one repetition further.
+  // Called when this rank has finished repetition next(). Votes begin as late as possible, so that the step during
+  // which the run is asked to stop is the last one. This costs little: the first action of the next step waits for the
+  // weights, and with clipping the weights wait for all ranks' norms anyway. Where they do not (rule P15), the ranks
+  // run one repetition further.
   absl::Status Start() { return vote_.Start(); }
-  // Whether a vote ended; then end() and allowed() may be other ones.
+  // Returns whether a vote ended; end() and allowed() may then have changed.
   absl::StatusOr<bool> Advance() {
     if (!vote_.active()) return false;
     WEFT_ASSIGN_OR_RETURN(const bool over, vote_.Advance());
@@ -48,7 +49,7 @@ class RepetitionVotes {
     if (vote_.stop()) end_ = next_ + lead_ - 1;
     return true;
   }
-  // A vote by itself.
+  // For a vote outside a list of repetitions.
   StopVote& vote() { return vote_; }
 
  private:

@@ -53,7 +53,7 @@ absl::Status StepResults::Take(uint8_t which, const PreparedAction& action, int6
   }
   if (which & kNormFigure) {
     results->norm = GradientNorm(figures);
-    // Rule P11: a dynamic loss scale was too large, and the optimizer has left everything as it was.
+    // Rule P11: a dynamic loss scale was too large, so the optimizer has changed nothing.
     results->skipped = figures.loss_scale != nullptr && !std::isfinite(results->norm);
     if (results->skipped) results->norm = 0;
     WEFT_RETURN_IF_ERROR(CheckFinite(action, repetition, "the gradient norm", results->norm));
@@ -77,7 +77,7 @@ void StepResults::Over(int64_t repetition, int64_t end_ns) {
 
 absl::Status StepResults::Judge(int64_t repetition, const Figures& figures) {
   const double norm = figures.norm[0];
-  // A dynamic loss scale was too large: nothing may be updated.
+  // A dynamic loss scale was too large, so nothing may be updated.
   const bool skipped = figures.loss_scale != nullptr && !std::isfinite(norm);
   // The repetition before this one may have been judged by an epilogue.
   const int64_t judged = list_ == kBodyList ? repetition : static_cast<int64_t>(results_.size());
@@ -93,7 +93,7 @@ absl::Status StepResults::Judge(int64_t repetition, const Figures& figures) {
     }
   }
   const double scale = figures.loss_scale != nullptr ? *figures.loss_scale : prepared_.fixed_loss_scale;
-  // What the update should have multiplied gradients with is NORM[1]; what it took is 1 / S.
+  // The update should have multiplied gradients by NORM[1]; it used 1 / S.
   const bool wrong = skipped || figures.norm[1] < (scale > 0 ? 1 / scale : 1);
   verdicts_[repetition - first_repetition_] = wrong ? Verdict::kWrong : Verdict::kRight;
   ReportValidated();

@@ -1,5 +1,5 @@
-// What the optimizer steps of a rank came to (rules P11, P14, P15): figures are taken when what writes them is over,
-// checked, and reported in the order of steps. Internal to the interpreter.
+// The results of a rank's optimizer steps (rules P11, P14, P15). Figures are taken when the steps that write them are
+// over, checked, and reported in the order of optimizer steps. Internal to the interpreter.
 #ifndef WEFT_EXECUTOR_INTERPRETER_STEP_RESULTS_H_
 #define WEFT_EXECUTOR_INTERPRETER_STEP_RESULTS_H_
 
@@ -17,7 +17,7 @@
 
 namespace weft::exec {
 
-// Of the update before a VALIDATE (rule P15).
+// The verdict on the update before a VALIDATE (rule P15).
 enum class Verdict : char { kUnknown, kRight, kWrong };
 
 class StepResults {
@@ -25,10 +25,10 @@ class StepResults {
   StepResults(const Program& program, const PreparedProgram& prepared, int rank, bool check_finite,
               std::function<void(const StepResult&)> on_step);
 
-  // Repetitions [first, first + count) of a list are to be run, the first being optimizer step `first_step`.
-  // `loss_scale` is a dynamic one as it is before that.
+  // Repetitions [first, first + count) of a list will run; the first is optimizer step `first_step`. `loss_scale` is
+  // the dynamic loss scale before that.
   void Begin(ActionList list, int64_t first_step, int64_t first, int64_t count, double loss_scale);
-  // Of the body so many repetitions have been run in all.
+  // `repetitions` repetitions of the body have run in all.
   void End(int64_t repetitions) { results_.resize(repetitions * steps_per_repetition_); }
 
   // The optimizer step with which a repetition of the list begins.
@@ -36,19 +36,20 @@ class StepResults {
   // "rank 1, step 3, action 7 'F0'".
   std::string Where(const PreparedAction& action, int64_t repetition) const;
 
-  // The figures (bits of Figure) that a step of `action` has completed. OutOfRange for one that is not finite.
+  // Takes the figures (bits of Figure) that a step of `action` has completed. OutOfRange for a figure that is not
+  // finite.
   absl::Status Take(uint8_t which, const PreparedAction& action, int64_t repetition, const Figures& figures);
-  // All of a repetition of the body is over.
+  // Called when all of a repetition of the body is over.
   void Over(int64_t repetition, int64_t end_ns);
 
   bool post_validated() const { return post_validated_; }
-  // Of a post-validated program.
+  // For a post-validated program.
   Verdict verdict(int64_t repetition) const { return verdicts_[repetition - first_repetition_]; }
   const std::vector<StepResult>& all() const { return results_; }
 
  private:
   absl::Status Judge(int64_t repetition, const Figures& figures);
-  // Steps are reported in order, when they are over and validated.
+  // Reports steps in order, once they are over and validated.
   void ReportValidated();
   absl::Status CheckFinite(const PreparedAction& action, int64_t repetition, absl::string_view what,
                            double value) const;
@@ -59,19 +60,19 @@ class StepResults {
   const bool check_finite_;
   const bool post_validated_;
   const std::function<void(const StepResult&)> on_step_;
-  // Optimizer steps, at least 1.
+  // Optimizer steps of a repetition, at least 1.
   const int64_t steps_per_repetition_;
 
   ActionList list_ = kBodyList;
   int64_t first_step_ = 0;
   int64_t first_repetition_ = 0;
-  // One per optimizer step of the body.
+  // One result per optimizer step of the body.
   std::vector<StepResult> results_;
-  // A dynamic loss scale as it is for the repetition to come.
+  // The dynamic loss scale that the next repetition uses.
   double loss_scale_ = 0;
   // By repetition of the list.
   std::vector<Verdict> verdicts_;
-  // Repetitions of the body whose norm is known; and that have been reported.
+  // Repetitions of the body whose norm is known, and repetitions that have been reported.
   int64_t validated_ = 0;
   int64_t reported_ = 0;
 };

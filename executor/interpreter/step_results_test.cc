@@ -26,7 +26,7 @@ class StepResultsTest : public ::testing::Test {
                        [this](const StepResult& result) { reported_.push_back(result); });
   }
 
-  // Of `losses`, and a norm with the factor of its update.
+  // Figures with these losses, and with a norm and the factor of its update.
   Figures Of(std::vector<double> losses, double norm, double factor = 1) {
     losses_ = std::move(losses);
     norm_ = {norm, factor};
@@ -60,7 +60,7 @@ TEST_F(StepResultsTest, AStepIsReportedWhenItIsOver) {
   EXPECT_EQ(reported_[0].end_ns, 99);
   EXPECT_EQ(reported_[0].loss_scale, 0);
   EXPECT_FALSE(reported_[0].skipped);
-  // A run that goes on counts on; what was not run is cut off.
+  // A run that continues keeps counting. Results of repetitions that did not run are cut off.
   results.Begin(kBodyList, 12, 2, 3, 0);
   EXPECT_EQ(results.StepOf(3), 13);
   EXPECT_EQ(results.all().size(), 5u);
@@ -82,7 +82,7 @@ TEST_F(StepResultsTest, WhatIsNotFiniteEndsTheRunAndIsNamed) {
   EXPECT_TRUE(unchecked.Take(kNormFigure, action_, 0, Of({}, kInfinity)).ok());
 }
 
-// Rule P11: a norm that is not finite says that the scale was too large, not that the training is.
+// Rule P11: a norm that is not finite means that the loss scale was too large, not that the training has diverged.
 TEST_F(StepResultsTest, ADynamicLossScaleSkips) {
   StepResults results = Results();
   results.Begin(kBodyList, 0, 0, 2, /*loss_scale=*/1024);
@@ -94,7 +94,7 @@ TEST_F(StepResultsTest, ADynamicLossScaleSkips) {
   ASSERT_EQ(reported_.size(), 1u);
   EXPECT_TRUE(reported_[0].skipped);
   EXPECT_EQ(reported_[0].norm, 0);
-  // The one that its gradients were computed with, not what comes of it.
+  // The reported scale is the one that the gradients were computed with, not the new one.
   EXPECT_EQ(reported_[0].loss_scale, 1024);
   figures = Of({1}, 2);
   scale = 256;
@@ -126,12 +126,12 @@ TEST_F(StepResultsTest, ARepetitionOfSeveralStepsHasTheLossOfEach) {
   EXPECT_EQ(reported_[1].step, 9);
   EXPECT_EQ(reported_[1].loss, 132);
   EXPECT_EQ(reported_[1].steps_of_repetition, 2);
-  // The prologue is the repetition before.
+  // The prologue counts as the repetition before the first.
   results.Begin(kPrologueList, 6, 0, 1, 0);
   EXPECT_EQ(results.StepOf(0), 4);
 }
 
-// Rule P15: the verdict of a repetition is on the step before, which is reported when both are known.
+// Rule P15: the verdict of a repetition is on the step before it. That step is reported when it is over and judged.
 TEST_F(StepResultsTest, APostValidatedStepIsReportedOnceItIsJudged) {
   program_.set_post_validation(true);
   StepResults results = Results();
@@ -141,13 +141,13 @@ TEST_F(StepResultsTest, APostValidatedStepIsReportedOnceItIsJudged) {
   EXPECT_EQ(results.verdict(1), Verdict::kUnknown);
   results.Over(0, 1);
   EXPECT_TRUE(reported_.empty());
-  // The update should have multiplied by a half.
+  // The update should have multiplied the gradients by a half.
   ASSERT_TRUE(results.Take(kVerdictFigure, action_, 1, Of({}, 2, 0.5)).ok());
   EXPECT_EQ(results.verdict(1), Verdict::kWrong);
   ASSERT_EQ(reported_.size(), 1u);
   EXPECT_EQ(reported_[0].step, 0);
   EXPECT_EQ(reported_[0].norm, 2);
-  // Judged before it is over.
+  // The step is judged before it is over.
   ASSERT_TRUE(results.Take(kVerdictFigure, action_, 2, Of({}, 3)).ok());
   EXPECT_EQ(reported_.size(), 1u);
   results.Over(1, 2);
@@ -155,7 +155,7 @@ TEST_F(StepResultsTest, APostValidatedStepIsReportedOnceItIsJudged) {
   EXPECT_EQ(reported_[1].norm, 3);
   results.Over(2, 3);
   EXPECT_EQ(reported_.size(), 2u);
-  // The last is judged by the epilogue.
+  // The epilogue judges the last step.
   results.Begin(kEpilogueList, 3, 0, 1, 0);
   ASSERT_TRUE(results.Take(kVerdictFigure, action_, 0, Of({}, 7)).ok());
   ASSERT_EQ(reported_.size(), 3u);

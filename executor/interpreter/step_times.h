@@ -1,5 +1,5 @@
-// When the steps of an asynchronous device began and ended, for the trace: timed events around each step, read when its
-// repetition is over. Internal to the interpreter.
+// Begin and end times of the steps on an asynchronous device, for the trace. Timed events surround each step and are
+// read when its repetition is over. Internal to the interpreter.
 #ifndef WEFT_EXECUTOR_INTERPRETER_STEP_TIMES_H_
 #define WEFT_EXECUTOR_INTERPRETER_STEP_TIMES_H_
 
@@ -20,7 +20,7 @@ class StepTimes {
  public:
   explicit StepTimes(ComputeDevice& device) : device_(device) {}
 
-  // Makes room for so many steps that are not read.
+  // Makes events for this many steps whose times have not been read.
   absl::Status Reserve(int64_t steps) {
     while (static_cast<int64_t>(free_.size()) < 2 * steps) {
       WEFT_ASSIGN_OR_RETURN(const int event, device_.NewEvent(/*timed=*/true));
@@ -28,7 +28,7 @@ class StepTimes {
     }
     return absl::OkStatus();
   }
-  // What is enqueued on the stream next is a step. A number for End.
+  // The work enqueued on the stream next is a step. Returns a number for End.
   absl::StatusOr<int> Begin(int stream) {
     if (free_.empty()) WEFT_RETURN_IF_ERROR(Reserve(1));
     const int event = free_.back();
@@ -36,13 +36,13 @@ class StepTimes {
     free_.pop_back();
     return event;
   }
-  // The step, of which the times are not known yet, is enqueued.
+  // Called when the step is enqueued; its times are not known yet.
   absl::Status End(int begin, int stream, const RecordedEvent& step) {
     WEFT_ASSIGN_OR_RETURN(const int end, Begin(stream));
     open_.push_back({step, begin, end});
     return absl::OkStatus();
   }
-  // Everything up to this repetition is over: puts it into `recorder`, in the order of enqueuing.
+  // Called when everything up to this repetition is over. Puts its steps into `recorder`, in the order of enqueuing.
   absl::Status Read(int64_t repetition, EventRecorder& recorder) {
     size_t kept = 0;
     for (Open& open : open_) {

@@ -40,7 +40,7 @@ bool StreamHeads::Satisfied(const PreparedAction& action, const PreparedDependen
   const PreparedAction& target = program_.actions[dep.action];
   int64_t wanted = repetition - dep.distance;
   if (target.list != action.list) {
-    // Prologue and epilogue are repetition 0 of their own lists; of the body, the last repetition counts.
+    // The prologue and the epilogue are repetition 0 of their own lists. For the body, the last repetition counts.
     wanted = target.list == kBodyList ? body_repetitions_ - 1 - dep.distance : 0;
   }
   if (target.finished <= wanted) return false;

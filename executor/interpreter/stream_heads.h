@@ -1,4 +1,5 @@
-// Where each stream of a rank's program stands, and what may run next (rules P2, P4, P6). Internal to the interpreter.
+// The position of each stream of a rank's program, and which steps may run next (rules P2, P4, P6). Internal to the
+// interpreter.
 #ifndef WEFT_EXECUTOR_INTERPRETER_STREAM_HEADS_H_
 #define WEFT_EXECUTOR_INTERPRETER_STREAM_HEADS_H_
 
@@ -11,13 +12,13 @@
 
 namespace weft::exec {
 
-// The step at `position` of `repetition` is the stream's head.
+// The stream's head is the step at `position` of `repetition`.
 struct StreamState {
   int64_t repetition = 0;
   size_t position = 0;
   // The head's waits are over; for a transfer, it has been posted.
   bool active = false;
-  // The head waits for nothing but a compute slot.
+  // The head waits only for a compute slot.
   bool ready = false;
   int64_t ready_ns = 0;
 };
@@ -26,7 +27,8 @@ class StreamHeads {
  public:
   explicit StreamHeads(const PreparedProgram& program) : program_(program), states_(program.streams.size()) {}
 
-  // All streams at the beginning of a list, in its repetition `first`; `body_repetitions` of the body are over.
+  // Puts all streams at the beginning of a list, in its repetition `first`. `body_repetitions` repetitions of the body
+  // are over.
   void Begin(ActionList list, int64_t first, int64_t body_repetitions);
   // Repetitions below this may begin.
   void Allow(int64_t end) { allowed_ = end; }
@@ -36,24 +38,24 @@ class StreamHeads {
   size_t size() const { return states_.size(); }
   StreamState& operator[](size_t stream) { return states_[stream]; }
   const StreamState& operator[](size_t stream) const { return states_[stream]; }
-  // Of a stream that has steps in this list.
+  // Only for a stream that has steps in this list.
   const StreamStep& Head(size_t stream) const { return Steps(stream)[states_[stream].position]; }
   void Next(size_t stream);
 
-  // Whether the head waits for nothing any more (rule P2); false if there is none.
+  // True if the head waits for nothing any more (rule P2); false if there is no head.
   bool Ready(size_t stream) const;
   bool DependenciesSatisfied(const PreparedAction& action, int64_t repetition) const;
   // The group of transfers that heads the stream, or -1.
   int GroupAtHead(size_t stream) const;
 
-  // Rule P6, of a message-driven program: whether the head of a queue waits for nothing, and when what it waited for
-  // was finished (a head that waited for a RECV goes behind one that did not).
+  // Rule P6, for message-driven programs: whether the head of a queue is ready, and when its dependencies were
+  // finished. A head that waited for a RECV comes after one that did not.
   struct QueueHead {
     bool ready = false;
     std::pair<bool, int64_t> arrival = {false, -1};
   };
   QueueHead HeadOf(int queue) const;
-  // Which of the two queues runs next, as a stream; -1 if no head is ready.
+  // Chooses the queue that runs next and returns its stream; -1 if no head is ready.
   int ChooseQueue(ComputeOrder order, const QueueHead& forward, const QueueHead& backward) const;
 
  private:

@@ -37,7 +37,7 @@ TEST_F(StreamHeadsTest, AHeadWaitsForItsAction) {
   EXPECT_FALSE(heads_.Ready(1));
   Finish(0);
   EXPECT_TRUE(heads_.Ready(1));
-  // The next repetition's waits for the next of what it waits for.
+  // The next repetition of action 1 waits for the next repetition of action 0.
   heads_.Next(1);
   EXPECT_EQ(heads_[1].repetition, 1);
   EXPECT_EQ(heads_[1].position, 0u);
@@ -67,7 +67,7 @@ TEST_F(StreamHeadsTest, OnlyTheFirstStepOfAnActionAsksForItsDependencies) {
   heads_.Next(1);
   EXPECT_EQ(heads_[1].position, 1u);
   EXPECT_TRUE(heads_.Ready(1));
-  // Steps of the segment on other streams.
+  // The head also waits for steps of its segment on other streams.
   program_.actions[1].steps[1].deps = {0};
   EXPECT_FALSE(heads_.Ready(1));
   program_.actions[1].steps[0].done = 1;
@@ -104,7 +104,7 @@ TEST_F(StreamHeadsTest, OtherListsAreOtherRepetitions) {
   Finish(0);
   EXPECT_TRUE(heads_.Ready(1));
   EXPECT_FALSE(heads_.Ready(0)) << "it has no step in this list";
-  // Of a prologue there is one.
+  // A prologue has only one repetition.
   program_.actions[0].list = kPrologueList;
   program_.actions[0].finished = 0;
   EXPECT_FALSE(heads_.Ready(1));
@@ -145,7 +145,7 @@ TEST_F(StreamHeadsTest, OfTwoQueuesTheEarliestArrivalRuns) {
   program_.actions[2].finished_ns = 20;
   EXPECT_EQ(chosen(ARRIVAL), 0) << "of two that arrive together, the forward";
   EXPECT_EQ(chosen(BACKWARD_FIRST), 1);
-  // What waited for no message goes first.
+  // An action that waited for no message goes first.
   program_.actions[2].finished_ns = 99;
   program_.actions[0].awaits_recv = false;
   EXPECT_EQ(chosen(ARRIVAL), 0);
@@ -160,7 +160,7 @@ TEST_F(StreamHeadsTest, AQueueWaitsForThePlaceOfTheOther) {
   heads_.Begin(kBodyList, 0, 0);
   heads_.Allow(3);
   heads_.Next(0);
-  // The backwards are a repetition behind.
+  // The backward queue is a repetition behind.
   EXPECT_FALSE(heads_.HeadOf(0).ready);
   head.other_repetition = -1;
   EXPECT_TRUE(heads_.HeadOf(0).ready);

@@ -15,18 +15,18 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-// The processes of a job start at about the same time; what has not come by then is itself ended by its launcher.
+// The processes of a job start at about the same time. A process that has not come by then is ended by its launcher.
 constexpr seconds kForLatecomers(8);
-// Before this rank says itself what has happened: rank 0 may have begun a little later.
+// Time before this rank reports the failure itself, because rank 0 may have begun a little later.
 constexpr seconds kBeforeSaying(3);
-// Rank 0 may be reading a large program.
+// A longer time, because rank 0 may be reading a large program.
 constexpr seconds kForTheStore(120);
 
 bool Stopped(const Rendezvous& rendezvous) {
   return rendezvous.stop != nullptr && rendezvous.stop->load(std::memory_order_relaxed);
 }
 
-// True when there is no more to do; `*elsewhere` if another says it.
+// Passes the failure on to the store. True when there is no more to do; `*elsewhere` is set if another rank reports it.
 bool Tell(const Rendezvous& rendezvous, const StoreOptions& options, nanoseconds timeout, const absl::Status& status,
           bool* elsewhere) {
   const auto go_on = [&]() -> absl::Status {
@@ -34,7 +34,7 @@ bool Tell(const Rendezvous& rendezvous, const StoreOptions& options, nanoseconds
   };
   const auto store =
       StoreClient::Connect(rendezvous.host, rendezvous.port, rendezvous.process.rank, options, timeout, go_on);
-  // Trying again changes nothing where the store refuses this process.
+  // If the store refuses this process, trying again changes nothing.
   if (!store.ok()) return !absl::IsDeadlineExceeded(store.status());
   *elsewhere = ReportedElsewhere((*store)->Fail(status));
   return true;
@@ -68,7 +68,7 @@ void AnnounceFailure(const Rendezvous& rendezvous, const absl::Status& status, c
   bool elsewhere = false;
   const bool over =
       Tell(rendezvous, options, std::min<nanoseconds>(kBeforeSaying, rendezvous.timeout), status, &elsewhere);
-  // A launcher that ends this process does so because another has failed.
+  // A launcher ends this process because another process has failed.
   if (!elsewhere && !Stopped(rendezvous)) say();
   // The local launcher ends the others.
   if (over || process.bootstrap == Bootstrap::kLocal) return;

@@ -19,7 +19,7 @@ namespace {
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-// Whichever rank fails before the others have met it: they end at once with its reason, which it alone says.
+// Whichever rank fails before the others have met it: they end at once with its reason, which it alone reports.
 TEST(AnnounceFailureTest, TheOthersDoNotWait) {
   for (int failed = 0; failed < 3; ++failed) {
     SCOPED_TRACE(failed);
@@ -44,7 +44,7 @@ TEST(AnnounceFailureTest, TheOthersDoNotWait) {
   }
 }
 
-// One that comes when the failure is known already is told too.
+// A rank that comes when the failure is known already is informed too.
 TEST(AnnounceFailureTest, ALatecomerDoesNotWait) {
   const std::vector<Rendezvous> job = LocalJob(3, seconds(60));
   const auto start = steady_clock::now();
@@ -61,7 +61,7 @@ TEST(AnnounceFailureTest, ALatecomerDoesNotWait) {
   EXPECT_LT(steady_clock::now() - start, seconds(10));
 }
 
-// What is wrong on all is said by one.
+// A failure of all ranks is reported by one.
 TEST(AnnounceFailureTest, OneOfManySaysIt) {
   const std::vector<Rendezvous> job = LocalJob(4, seconds(60));
   std::atomic<int> said{0};
@@ -74,7 +74,7 @@ TEST(AnnounceFailureTest, OneOfManySaysIt) {
   EXPECT_EQ(said, 1);
 }
 
-// Nobody is there to be told: it is said soon, and a rank that is asked to stop does not go on trying.
+// If there is no store, a rank reports its failure soon, and a rank that is asked to stop does not go on trying.
 TEST(AnnounceFailureTest, WithoutAStore) {
   std::vector<Rendezvous> job = LocalJob(2, seconds(60));
   {
@@ -91,7 +91,7 @@ TEST(AnnounceFailureTest, WithoutAStore) {
   EXPECT_LT(steady_clock::now() - start, seconds(10));
 }
 
-// A rank that is asked to stop while it waits for others ends them all.
+// A rank that is asked to stop while it waits for others ends the wait of all.
 TEST(AnnounceFailureTest, AStopEndsTheWaitOfAll) {
   for (int stopped = 0; stopped < 2; ++stopped) {
     SCOPED_TRACE(stopped);

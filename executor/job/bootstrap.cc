@@ -22,7 +22,7 @@ constexpr int kMostProcesses = 1 << 20;
 Bootstrap wanted_bootstrap = Bootstrap::kAuto;
 const std::atomic<bool>* stop_flag = nullptr;
 
-// Reads variables and gathers what is wrong with them, so that one message names all.
+// Reads variables and collects what is wrong with them, so that one message names all errors.
 class Variables {
  public:
   explicit Variables(const Environment& environment) : environment_(environment) {}
@@ -57,7 +57,7 @@ class Variables {
     return false;
   }
 
-  // `advice` is added if there is anything to say.
+  // `advice` is added if there is an error.
   absl::Status Verdict(absl::string_view advice) const {
     std::vector<std::string> all = wrong_;
     if (!missing_.empty()) {
@@ -93,10 +93,11 @@ LaunchedAs Read(const Names& names, Variables& variables) {
 constexpr Names kEnvironmentNames = {Bootstrap::kEnv, "RANK", "WORLD_SIZE", "LOCAL_RANK"};
 constexpr Names kOpenMpiNames = {Bootstrap::kMpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                                  "OMPI_COMM_WORLD_LOCAL_RANK"};
-// PMIx tells a process its rank; Slurm tells the rest.
+// PMIx gives a process its rank; Slurm gives the rest.
 constexpr Names kSlurmNames = {Bootstrap::kMpi, "PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"};
 
-// Whether the local launcher has started this process. Its variables are inherited by what a rank might start itself.
+// True if the local launcher has started this process. A process that a rank starts itself inherits the variables, so
+// the launcher must also be the parent.
 bool StartedHere(const Environment& environment) {
   int launcher = 0;
   return absl::SimpleAtoi(environment(kLocalLauncherVariable).value_or(""), &launcher) && launcher == getppid();
@@ -140,7 +141,7 @@ bool HasOpenMpi(const Variables& variables) {
   return variables.Has(kOpenMpiNames.rank) || variables.Has(kOpenMpiNames.size);
 }
 
-// What kAuto is here.
+// The launcher that kAuto stands for here.
 Bootstrap Decide(Bootstrap wanted, const Variables& variables, const Environment& environment) {
   if (wanted != Bootstrap::kAuto) return wanted;
   if (StartedHere(environment)) return Bootstrap::kLocal;
@@ -150,7 +151,8 @@ Bootstrap Decide(Bootstrap wanted, const Variables& variables, const Environment
   return named ? Bootstrap::kEnv : Bootstrap::kNone;
 }
 
-// What is wrong is left in `variables`. FailedPrecondition without the launcher.
+// Errors in variables are collected in `variables`. InvalidArgument if kMpi is wanted and no MPI launcher has started
+// this process.
 absl::StatusOr<LaunchedAs> ReadLauncher(Bootstrap wanted, const Environment& environment, Variables& variables) {
   switch (wanted) {
     case Bootstrap::kAuto:
@@ -183,16 +185,16 @@ std::string Advice(Bootstrap wanted) {
                                      : "";
 }
 
-// An address that stands for all of a machine's is none that others can connect to.
+// An address that stands for all addresses of a machine is not one that others can connect to.
 bool StandsForAll(absl::string_view host) {
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   return host == "0.0.0.0" || host == "0" || host == "::" || host == "*";
 }
 
-// Of a name in the DNS: RFC 1035, sec. 2.3.4, as text.
+// Longest name in the DNS, as text: RFC 1035, sec. 2.3.4.
 constexpr size_t kMostHost = 253;
 
-// What makes it no address or name at all; empty if nothing does.
+// Returns why the text is no address or name at all; empty if it may be one.
 std::string NoAddress(absl::string_view host) {
   if (host.size() > kMostHost) {
     return absl::StrCat("MASTER_ADDR=", Quoted(host), " has ", host.size(), " characters; allowed: at most ",
@@ -204,7 +206,8 @@ std::string NoAddress(absl::string_view host) {
                           "10.0.0.1, ::1 or node-1");
     }
   }
-  // "10.0.0.1:29500", "[::1]:29500": with more colons and no brackets it is an IPv6 address.
+  // Finds an address with a port: "10.0.0.1:29500", "[::1]:29500". With more colons and no brackets it is an IPv6
+  // address.
   const size_t colon = host.rfind(':');
   if (colon == absl::string_view::npos) return "";
   const absl::string_view before = host.substr(0, colon), port = host.substr(colon + 1);

@@ -1,4 +1,4 @@
-// What started this process and what it is in its job: --bootstrap. docs/launch.md says how to start jobs.
+// What started this process, and its place in its job: --bootstrap. docs/launch.md explains how to start jobs.
 #ifndef WEFT_EXECUTOR_JOB_BOOTSTRAP_H_
 #define WEFT_EXECUTOR_JOB_BOOTSTRAP_H_
 
@@ -15,7 +15,7 @@
 namespace weft::exec {
 
 enum class Bootstrap {
-  kAuto,   // of a process: not decided yet
+  kAuto,   // not decided yet
   kNone,   // one process runs the whole job
   kLocal,  // a process per rank on this node, started by weft-run itself (launch_local.h)
   kEnv,    // RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, with GPUs LOCAL_RANK: torchrun, Kubernetes
@@ -27,31 +27,32 @@ absl::string_view BootstrapName(Bootstrap bootstrap);
 using Environment = std::function<std::optional<std::string>(const char*)>;
 Environment ProcessEnvironment();
 
-// What launchers set. An MPI launcher's variables are those of Open MPI's mpirun, or of PMIx with Slurm's.
+// What a launcher sets for this process. An MPI launcher's variables are those of Open MPI's mpirun, or of PMIx with
+// Slurm's.
 struct LaunchedAs {
   Bootstrap bootstrap = Bootstrap::kNone;
   int rank = 0;
   int size = 0;  // 0: no launcher
-  // Its number among the processes of its node, which only GPUs need (CheckLocalRank).
+  // Its number among the processes of its node. Only GPUs need it (CheckLocalRank).
   std::optional<int> local_rank;
 };
 
-// What the environment says of this process: kLocal where weft-run's own launcher started it, else kMpi, else kEnv
-// where RANK and WORLD_SIZE are both set, else kNone. `wanted` other than kAuto asks for that launcher only;
-// InvalidArgument names every variable that is missing or wrong. kLocal is what a process is that has been started so;
-// where it is still to start the others, the answer is kNone.
+// Finds out from the environment what started this process: kLocal if weft-run's own launcher did, else kMpi, else kEnv
+// if RANK or WORLD_SIZE is set, else kNone. `wanted` other than kAuto asks for that launcher only. InvalidArgument
+// names every variable that is missing or wrong. A process that the local launcher has started is kLocal; a process
+// that is still to start the others gets kNone.
 absl::StatusOr<LaunchedAs> FindLauncher(Bootstrap wanted, const Environment& environment);
 
-// InvalidArgument, naming the variable, if the launcher has not told this process its number among those of its node:
-// each of them takes the GPU of that number.
+// InvalidArgument, naming the variable, if the launcher has not given this process its number among the processes of
+// its node. Each process takes the GPU of that number.
 absl::Status CheckLocalRank(Bootstrap bootstrap, const Environment& environment);
 
-// What --bootstrap said, for RankFromLauncher() (transport.h). Set by main, before any transport is opened.
+// The value of --bootstrap, for RankFromLauncher() (transport.h). main sets it before any transport is opened.
 void SetBootstrap(Bootstrap wanted);
 Bootstrap WantedBootstrap();
 
-// Becomes true when this process is asked to stop; while it waits for the others at the start it gives up then. Set by
-// main, before any transport is opened; null = nobody asks.
+// Becomes true when this process is asked to stop. A process that waits for the others at the start then gives up. main
+// sets the flag before any transport is opened; null = there is no flag.
 void SetStopFlag(const std::atomic<bool>* stop);
 const std::atomic<bool>* StopFlag();
 
@@ -59,8 +60,8 @@ const std::atomic<bool>* StopFlag();
 struct Rendezvous {
   LaunchedAs process;
   std::string host;  // MASTER_ADDR
-  // Of the store. MASTER_PORT; one above it where torchrun's own store has that (TORCHELASTIC_USE_AGENT_STORE=True);
-  // WEFT_STORE_PORT goes before both.
+  // Port of the store: WEFT_STORE_PORT if it is set, else MASTER_PORT, or one above it where torchrun's own store has
+  // MASTER_PORT (TORCHELASTIC_USE_AGENT_STORE=True).
   int port = 0;
   std::string secret;  // WEFT_JOB_SECRET, at least 16 characters
   // WEFT_RENDEZVOUS_TIMEOUT in seconds: how long to wait for the others at the start.
@@ -72,10 +73,11 @@ struct Rendezvous {
   const std::atomic<bool>* stop = nullptr;
 };
 
-// InvalidArgument names every variable that is missing or wrong, those of FindLauncher among them.
+// InvalidArgument names every variable that is missing or wrong, including those of FindLauncher.
 absl::StatusOr<Rendezvous> FindRendezvous(Bootstrap wanted, const Environment& environment);
 
-// Set for its processes by the local launcher, beside those of kEnv: its process id, and the two descriptors.
+// The local launcher sets these for its processes, besides the variables of kEnv: its process id, and the two
+// descriptors.
 inline constexpr char kLocalLauncherVariable[] = "WEFT_LOCAL_LAUNCHER";
 inline constexpr char kListenerVariable[] = "WEFT_STORE_LISTENER";
 inline constexpr char kNotesVariable[] = "WEFT_NOTES";

@@ -30,7 +30,6 @@ Map Torchrun() {
 TEST(FindLauncherTest, AutoTakesWhatIsThere) {
   EXPECT_EQ(FindLauncher(Bootstrap::kAuto, EnvironmentOf({}))->bootstrap, Bootstrap::kNone);
   EXPECT_EQ(FindLauncher(Bootstrap::kAuto, EnvironmentOf({}))->size, 0);
-  // One alone is somebody else's.
   // Half of a launcher's variables are a mistake: each process would train the whole job by itself.
   EXPECT_EQ(FindLauncher(Bootstrap::kAuto, EnvironmentOf({{"RANK", "3"}})).status().message(),
             "WORLD_SIZE is not set (--bootstrap=env; torchrun sets them)");
@@ -39,7 +38,7 @@ TEST(FindLauncherTest, AutoTakesWhatIsThere) {
   EXPECT_EQ(env.rank, 3);
   EXPECT_EQ(env.size, 8);
   EXPECT_EQ(env.local_rank, 1);
-  // MPI goes first: its launcher started the process, while the others may be left over.
+  // MPI comes first: its launcher started the process, while the other variables may be left over.
   Map both = Torchrun();
   both.insert({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}});
   EXPECT_EQ(FindLauncher(Bootstrap::kAuto, EnvironmentOf(both))->bootstrap, Bootstrap::kMpi);
@@ -85,7 +84,7 @@ TEST(FindLauncherTest, EachMissingOrWrongVariableIsNamed) {
               HasSubstr("no MPI launcher has started this process"));
 }
 
-// Cores need no number of their node's: any rank runs on any of them.
+// CPU ranks need no LOCAL_RANK: any rank may run on any core.
 TEST(FindLauncherTest, OnlyGpusNeedALocalRank) {
   const auto check = [](Bootstrap bootstrap, Map variables) {
     return std::string(CheckLocalRank(bootstrap, EnvironmentOf(std::move(variables))).message());
@@ -109,7 +108,7 @@ TEST(FindLauncherTest, LocalIsWhoseParentSaysSo) {
   variables[kLocalLauncherVariable] = absl::StrCat(getppid());
   EXPECT_EQ(FindLauncher(Bootstrap::kAuto, EnvironmentOf(variables))->bootstrap, Bootstrap::kLocal);
   EXPECT_EQ(FindLauncher(Bootstrap::kLocal, EnvironmentOf(variables))->rank, 3);
-  // Left over from another process: it is to start the ranks itself.
+  // The variable is left over from another process, so this process is to start the ranks itself.
   variables[kLocalLauncherVariable] = absl::StrCat(getppid() + 1);
   EXPECT_EQ(FindLauncher(Bootstrap::kLocal, EnvironmentOf(variables))->size, 0);
 }
@@ -124,14 +123,14 @@ TEST(FindRendezvousTest, ReadsEverything) {
   EXPECT_EQ(rendezvous->listener_fd, -1);
 
   Map variables = Torchrun();
-  // torchrun's own store has the port.
+  // torchrun's own store uses the port.
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   variables["WEFT_RENDEZVOUS_TIMEOUT"] = "20";
   EXPECT_EQ(FindRendezvous(Bootstrap::kEnv, EnvironmentOf(variables))->port, 29501);
   EXPECT_EQ(FindRendezvous(Bootstrap::kEnv, EnvironmentOf(variables))->timeout, std::chrono::seconds(20));
   variables["WEFT_STORE_PORT"] = "4000";
   EXPECT_EQ(FindRendezvous(Bootstrap::kEnv, EnvironmentOf(variables))->port, 4000);
-  // Of the local launcher's processes only.
+  // Only processes of the local launcher have a listener.
   variables[kListenerVariable] = "7";
   EXPECT_EQ(FindRendezvous(Bootstrap::kEnv, EnvironmentOf(variables))->listener_fd, -1);
   variables[kLocalLauncherVariable] = absl::StrCat(getppid());
@@ -179,7 +178,7 @@ TEST(FindRendezvousTest, EachMissingOrWrongVariableIsNamed) {
     variables["MASTER_ADDR"] = one;
     EXPECT_EQ(FindRendezvous(Bootstrap::kEnv, EnvironmentOf(variables))->host, one);
   }
-  // Those of the launcher and those of the meeting in one message.
+  // One message names the errors in the launcher's variables and in those of the rendezvous.
   EXPECT_EQ(
       FindRendezvous(Bootstrap::kEnv, EnvironmentOf({{"RANK", "one"}, {"MASTER_PORT", "29500"}})).status().message(),
       "RANK='one' is no rank from 0 to 1048575; WORLD_SIZE, MASTER_ADDR, WEFT_JOB_SECRET are not set "

@@ -48,7 +48,7 @@ std::string EncodeVerdict(Verdict verdict, const std::array<char, 32>& proof, ab
   return bytes;
 }
 
-// Whether all of it went out at once, as it does on a new connection.
+// True if everything was sent at once, as it is on a new connection.
 bool SendNowOrNever(const Socket& socket, absl::string_view bytes) {
   return send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
 }
@@ -173,7 +173,8 @@ void ProvingListener::AcceptAll() {
     absl::StatusOr<Socket> socket = AcceptFrom(listener_);
     if (absl::IsInvalidArgument(socket.status())) return;
     if (!socket.ok()) {
-      // No descriptors are left, say: those that take longest make room. Without any, the next attempt is not at once.
+      // For example, no descriptors are left. The connection that has been pending longest is dropped. If there is
+      // none, the next attempt comes a little later.
       if (pending_.empty()) {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
         return;

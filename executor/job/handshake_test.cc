@@ -39,7 +39,7 @@ class Listening {
     stop_ = true;
     if (thread_.joinable()) thread_.join();
   }
-  // After Stop.
+  // Valid after Stop.
   std::vector<ProvingListener::Accepted>& accepted() { return accepted_; }
   int64_t dropped() const { return listener_->dropped(); }
 
@@ -73,7 +73,7 @@ TEST(HandshakeTest, AWrongSecretIsRefused) {
   const absl::Status status = server.Prove("another secret", 1);
   EXPECT_TRUE(absl::IsPermissionDenied(status));
   EXPECT_EQ(status.message(), "the server refuses the secret of rank 1 (WEFT_JOB_SECRET): it is not that of the job");
-  // A proof for one purpose is none for another.
+  // A proof for one purpose does not count for another.
   EXPECT_TRUE(absl::IsPermissionDenied(server.Prove(kSecret, 1, 4, Purpose::kTransport)));
   server.Stop();
   EXPECT_TRUE(server.accepted().empty());
@@ -92,7 +92,7 @@ TEST(HandshakeTest, WrongRanksAndSizesAreNamed) {
   EXPECT_EQ(server.Prove(kSecret, 2).message(), "the server refuses rank 2: rank 2 is here already");
 }
 
-// A recorded greeting is worth nothing on another connection: the challenge is another one.
+// A recorded greeting is worth nothing on another connection, because the challenge differs.
 TEST(HandshakeTest, AGreetingCannotBeReplayed) {
   Listening server;
   std::string recorded;
@@ -114,7 +114,7 @@ TEST(HandshakeTest, AGreetingCannotBeReplayed) {
   }
 }
 
-// Who only pretends to be the server cannot prove it.
+// A process that only pretends to be the server cannot prove it.
 TEST(HandshakeTest, AServerMustKnowTheSecret) {
   const Socket listener = *ListenOn((*ResolveHost("127.0.0.1", 0))[0]);
   const SocketAddress address = *LocalAddress(listener);

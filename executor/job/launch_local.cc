@@ -32,26 +32,26 @@ namespace weft::exec {
 namespace {
 
 constexpr int64_t kSecond = int64_t{1000} * 1000 * 1000;
-// The others' time to notice that a rank has died and to say so, or that one has failed and said so itself; and to end
-// when they are asked to.
+// Time for the other ranks to notice that a rank has died and to report it, or to react when a rank has failed and has
+// reported it itself; and time to end when they are asked to.
 constexpr int64_t kAfterDeath = 5 * kSecond;
 constexpr int64_t kAfterFailure = 3 * kSecond;
 constexpr int64_t kAfterRequest = 5 * kSecond / 2;
-// After the same signal again, which ends whoever can take it at once.
+// Time after the same signal again, which ends every rank that can take it at once.
 constexpr int64_t kAfterAgain = kSecond;
-// One attempt to tell the others that a rank has died before it met them.
+// Time for one attempt to inform the others that a rank has died before it met them.
 constexpr std::chrono::milliseconds kAttempt(300);
 constexpr int kPassedOn[] = {SIGUSR1, SIGTERM, SIGINT, SIGHUP};
 constexpr int kMostRanks = 1024;
-// Exit status of a rank that has noticed the death of another (docs/faults.md).
+// Exit status of a rank that has noticed the death of another rank (docs/faults.md).
 constexpr int kAnotherDied = 4;
-// Of notes (transports/tcp.cc), per rank.
+// Bytes of notes (transports/tcp.cc) per rank.
 constexpr size_t kNoteBytes = 16;
 
-// In messages.
+// Maximum number of ranks that a message names.
 constexpr size_t kMostNamed = 8;
 
-// Whether a process takes no signal but SIGKILL: the state in its /proc/PID/stat, behind the name in parentheses.
+// True if a process takes no signal but SIGKILL. Its state is in /proc/PID/stat, after the name in parentheses.
 bool IsStopped(pid_t process) {
   std::ifstream file(absl::StrCat("/proc/", process, "/stat"));
   const std::string text(std::istreambuf_iterator<char>(file), {});
@@ -112,10 +112,10 @@ class Launcher {
         children_[rank].process = process;
         continue;
       }
-      // In the child. If the launcher has died before the kernel was told, it is another's child by now.
+      // In the child. If the launcher died before the kernel knew of this, the child has another parent by now.
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != self) _exit(1);
-      // A terminal's Ctrl-C comes through the launcher, once.
+      // A terminal's Ctrl-C reaches the child through the launcher only, once.
       setpgid(0, 0);
       for (const auto& [name, value] : common) setenv(name, value.c_str(), 1);
       setenv("RANK", absl::StrCat(rank).c_str(), 1);
@@ -153,7 +153,8 @@ class Launcher {
       if (unmet_rank_ >= 0 && !said_ && !asked_) TellTheOthers();
       if (next_ns_.has_value() && MonotonicNanoseconds() >= *next_ns_) Escalate();
     }
-    // A rank that a signal has ended says nothing, so another does; if there is none, it is said here.
+    // A rank that a signal has ended reports nothing, so another rank does. If there is none, the launcher reports it
+    // here.
     if (killed_rank_ >= 0 && !said_ && launch_.on_message) launch_.on_message(HowItDied());
     return first_;
   }
@@ -172,7 +173,7 @@ class Launcher {
   }
 
   void PassOn(int signal) {
-    // Of whoever did not ask for more than a stop.
+    // SIGUSR1 only asks for a stop, so a second one changes nothing.
     again_ = again_ || (signal == passed_on_ && signal != SIGUSR1);
     passed_on_ = signal;
     Tell(signal);
@@ -192,10 +193,10 @@ class Launcher {
         if (first_ == 0) first_ = 128 + passed_on_;
         continue;
       }
-      // What ends with a status of its own has said why, or knows that another does.
+      // A rank that ends with a status of its own has reported why, or knows that another rank does.
       if (!killed && !asked_) said_ = true;
       if (first_ != 0) {
-        // Who has noticed a death may be seen to end before the one that died.
+        // A rank that has noticed a death may be seen to end before the rank that died.
         if (first_ == kAnotherDied && killed && !asked_ && WTERMSIG(status) != SIGTERM &&
             WTERMSIG(status) != passed_on_) {
           first_ = code;
@@ -203,10 +204,10 @@ class Launcher {
         continue;
       }
       first_ = code;
-      // That of a signal which was passed on surprises nobody.
+      // Death by a signal that was passed on surprises nobody.
       if (killed && WTERMSIG(status) != passed_on_) killed_rank_ = unmet_rank_ = rank;
       next_ns_ = MonotonicNanoseconds() + (killed ? kAfterDeath : kAfterFailure);
-      // What has been said is not to be said again by others that have found the same. Rank 0 would answer.
+      // What has been reported must not be reported again by others that have found the same. Rank 0 would answer.
       if (!killed) Tell(SIGTERM, /*first=*/1);
     }
   }
@@ -216,8 +217,8 @@ class Launcher {
                         first_ - 128, " (", strsignal(first_ - 128), ")");
   }
 
-  // If the ranks have not met yet, the others wait for the one that has died. It is told in its name: the store refuses
-  // that where the rank has been there, and has noticed its death then.
+  // If the ranks have not met yet, the others wait for the rank that has died. The launcher reports the death in that
+  // rank's name. The store refuses this if the rank has been there; it has then noticed the death itself.
   void TellTheOthers() {
     const StoreOptions options = {.size = launch_.ranks, .secret = secret_};
     absl::StatusOr<std::unique_ptr<StoreClient>> store = absl::UnavailableError("rank 0 serves it");
@@ -226,11 +227,11 @@ class Launcher {
       said_ = true;
       if ((*store)->Fail(absl::AbortedError(HowItDied())).ok() && launch_.on_message) launch_.on_message(HowItDied());
     }
-    // Until rank 0 serves.
+    // Tries again until rank 0 serves.
     if (!absl::IsDeadlineExceeded(store.status())) unmet_rank_ = -1;
   }
 
-  // The job is over, and some processes are not.
+  // Called when the job is over and some processes are not.
   void Escalate() {
     if (again_ && !asked_) SayWhoDidNotAnswer();
     Tell(asked_ || again_ ? SIGKILL : SIGTERM);
@@ -257,18 +258,19 @@ class Launcher {
   const LocalLaunch& launch_;
   std::vector<Child> children_;
   sigset_t waited_, before_;
-  // Exit status of the first that failed, and its rank if a signal of others ended it.
+  // Exit status of the first rank that failed. `killed_rank_` is that rank if a signal that the launcher did not pass
+  // on ended it.
   int first_ = 0;
   int killed_rank_ = -1;
-  // The same, as long as the others may not know.
+  // `killed_rank_` while the other ranks may not know of its death, else -1.
   int unmet_rank_ = -1;
   std::string secret_;
   int port_ = 0;
   bool said_ = false;
   int passed_on_ = 0;
-  // It came twice: nothing is waited for any more.
+  // The same signal came twice: nothing is waited for any more.
   bool again_ = false;
-  // When more is done about those that have not ended.
+  // When to do more about the processes that have not ended.
   std::optional<int64_t> next_ns_;
   bool asked_ = false;
 };

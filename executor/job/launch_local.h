@@ -1,4 +1,4 @@
-// --bootstrap=local: this process starts one process per rank on this node, watches over them and ends with them.
+// --bootstrap=local: this process starts one process per rank on this node, watches over them, and ends with them.
 #ifndef WEFT_EXECUTOR_JOB_LAUNCH_LOCAL_H_
 #define WEFT_EXECUTOR_JOB_LAUNCH_LOCAL_H_
 
@@ -12,22 +12,24 @@ namespace weft::exec {
 
 struct LocalLaunch {
   int ranks = 1;
-  // The command line of each process: of this executable, name first.
+  // The command line of each process: for this executable, with its name first.
   std::vector<std::string> arguments;
-  // Says in one line what no rank could say itself.
+  // Receives one line about something that no rank could report itself.
   std::function<void(const std::string&)> on_message;
 };
 
 // Returns the exit status of the job when all of its processes have ended: 0, or that of the process that failed first
-// (128 + the signal where one ended it). Signals that this process gets are passed on to all: SIGUSR1, SIGTERM, SIGINT,
-// SIGHUP. The same again (but SIGUSR1) ends the job within two seconds: who has not ended by it is named and killed.
-// When a process fails the others have a moment to say why, and are ended then. None outlives this process: the
-// kernel ends them with it, however it ends.
+// (128 + the signal if a signal ended it).
 //
-// The processes find what they are in the environment (executor/job/bootstrap.h), a secret of their own among it, and
-// meet on a port of 127.0.0.1 that is open already, so that nobody can take it between.
+// Signals that this process gets are passed on to all: SIGUSR1, SIGTERM, SIGINT, SIGHUP. The same signal again (except
+// SIGUSR1) ends the job within two seconds: processes that have not ended by then are named and killed. When a process
+// fails, the others have a moment to report why, and are then ended. No process outlives this one: the kernel ends them
+// with it, however it ends.
 //
-// Called by a process without other threads. Errors: a process could not be started; the others are ended then.
+// The processes find their place in the job in the environment (executor/job/bootstrap.h), with a secret of their own.
+// They meet on a port of 127.0.0.1 that is open already, so that nobody can take it in between.
+//
+// Called by a process without other threads. Errors: a process could not be started; the others are then ended.
 absl::StatusOr<int> LaunchLocal(const LocalLaunch& launch);
 
 }  // namespace weft::exec

@@ -1,4 +1,4 @@
-// The processes of the jobs are this test itself, started again with a word that says how to behave.
+// The processes of the jobs are this test itself, started again with a word that selects their behavior.
 #include "executor/job/launch_local.h"
 
 #include <signal.h>
@@ -27,12 +27,12 @@ volatile sig_atomic_t seen_signal = 0;
 
 void Wait(int seconds) { std::this_thread::sleep_for(std::chrono::seconds(seconds)); }
 
-// Until another rank has made the file.
+// Waits until another rank has made the file.
 void WaitFor(const std::string& path) {
   while (!std::ifstream(path).good()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 
-// What rank `rank` of a job does.
+// The behavior of rank `rank` in a job.
 int Behave(const std::string& how, const std::string& argument, int rank) {
   if (how == "describe") {
     const auto rendezvous = FindRendezvous(Bootstrap::kAuto, ProcessEnvironment());
@@ -92,7 +92,7 @@ int Behave(const std::string& how, const std::string& argument, int rank) {
     return 0;
   }
   if (how == "rank 1 is stopped" || how == "all are stopped") {
-    // As weft-run does: the second is deadly.
+    // As in weft-run, the second signal is deadly.
     struct sigaction action = {};
     action.sa_handler = [](int) {};
     action.sa_flags = static_cast<int>(SA_RESETHAND);
@@ -149,12 +149,12 @@ TEST(LaunchLocalTest, RanksAreToldWhatTheyAre) {
 TEST(LaunchLocalTest, AFailureEndsTheOthersAndGivesTheStatus) {
   const Outcome outcome = Launch("rank 1 exits with 7");
   EXPECT_EQ(outcome.status, 7);
-  // It has said why itself.
+  // The rank has reported why itself.
   EXPECT_TRUE(outcome.messages.empty());
   EXPECT_LT(outcome.seconds, 10);
 }
 
-// What is wrong on several ranks is said by one: the others are told at once that it has been. Rank 0 is left alone.
+// A failure of several ranks is reported by one: the others learn at once that it has been. Rank 0 is left alone.
 TEST(LaunchLocalTest, AFailureIsToldToTheOthers) {
   const std::string folder = Folder();
   EXPECT_EQ(Launch("rank 1 of two that would fail", folder).status, 7);
@@ -193,7 +193,8 @@ TEST(LaunchLocalTest, WhoDoesNotEndIsKilled) {
 
 TEST(LaunchLocalTest, SignalsArePassedOn) {
   const std::string folder = Folder();
-  // Another process tells this one, when all ranks are there; a thread's signals would be another's.
+  // Another process sends the signal to this one when all ranks are there. With a second thread in this process, that
+  // thread could get the signal.
   const pid_t self = getpid();
   const pid_t teller = fork();
   if (teller == 0) {
@@ -207,7 +208,7 @@ TEST(LaunchLocalTest, SignalsArePassedOn) {
   waitpid(teller, nullptr, 0);
 }
 
-// The second signal ends at once whoever can take it; who cannot is named and killed.
+// The second signal ends every rank that can take it at once. A rank that cannot is named and killed.
 TEST(LaunchLocalTest, ASecondSignalWaitsForNobody) {
   for (const std::string how : {"rank 1 is stopped", "all are stopped"}) {
     const std::string folder = Folder();

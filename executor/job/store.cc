@@ -21,18 +21,18 @@
 namespace weft::exec {
 namespace {
 
-// Replies that a client has not taken.
+// Maximum size of replies that a client has not taken.
 constexpr size_t kMostOutputBytes = 4 * kMostStoreMessageBytes;
 constexpr int64_t kMillisecond = 1000000;
 
 std::string Seconds(int64_t milliseconds) { return absl::StrCat(static_cast<double>(milliseconds) / 1000, " s"); }
 
-// Of two deadlines, of which -1 is none.
+// The earlier of two deadlines; -1 = none.
 int64_t Sooner(int64_t a, int64_t b) { return a < 0 || (b >= 0 && b < a) ? b : a; }
 
 }  // namespace
 
-// The server's thread and all that it alone touches.
+// The server's thread and its data.
 class StoreServer::Serving {
  public:
   Serving(Socket listener, SocketAddress address, const StoreOptions& options)
@@ -98,7 +98,7 @@ class StoreServer::Serving {
     Socket socket;
     StoreMessageReader reader;
     std::string output;
-    // Until when the message that has begun must be whole, and the output be taken.
+    // Deadline for the message that has begun to be whole; -1 = none.
     int64_t patience_ns = -1;
   };
 
@@ -112,7 +112,7 @@ class StoreServer::Serving {
   void Run() {
     std::vector<pollfd> entries;
     std::vector<int> listening;
-    // Of the entries of clients, which are the last.
+    // Ranks of the clients' entries, which are the last ones.
     std::vector<int> ranks;
     while (!stop_.load(std::memory_order_acquire)) {
       entries.clear();
@@ -136,7 +136,7 @@ class StoreServer::Serving {
       }
       poll(entries.data(), entries.size(), timeout_ms);
       for (ProvingListener::Accepted& accepted : listener_.Advance()) {
-        // Two of the same rank may have proven themselves at once.
+        // Two connections of the same rank may have proven themselves at once.
         if (state_.came(accepted.rank)) continue;
         clients_[accepted.rank].socket = std::move(accepted.socket);
         std::lock_guard<std::mutex> lock(mutex_);
@@ -156,7 +156,7 @@ class StoreServer::Serving {
   void Read(int rank) {
     Client& client = clients_[rank];
     char bytes[16384];
-    // What one client sends at a time is bounded, so that the others have their turn.
+    // The amount that one client sends at a time is bounded, so that the others have their turn.
     for (int i = 0; i < 16 && client.socket.open(); ++i) {
       const ssize_t got = recv(client.socket.fd(), bytes, sizeof bytes, 0);
       if (got < 0 && errno == EINTR) continue;
@@ -204,7 +204,7 @@ class StoreServer::Serving {
     Send(answers);
   }
 
-  // Its connection is over, in order or not.
+  // The rank's connection is over, in order or not.
   void SetGone(int rank) {
     std::lock_guard<std::mutex> lock(mutex_);
     gone_[rank] = true;
@@ -234,7 +234,7 @@ class StoreServer::Serving {
     while (!client.output.empty()) {
       const ssize_t sent = send(client.socket.fd(), client.output.data(), client.output.size(), MSG_NOSIGNAL);
       if (sent < 0 && errno == EINTR) continue;
-      // A lost connection is noticed when it is read from.
+      // A lost connection is noticed when it is read.
       if (sent < 0) return;
       client.output.erase(0, sent);
     }
@@ -245,7 +245,7 @@ class StoreServer::Serving {
   std::vector<Client> clients_;
   StoreState state_;
   ProvingListener listener_;
-  // Who has come, and gone_, are read by other threads: changed under the mutex.
+  // Other threads read gone_ and which ranks have come, so both change under the mutex.
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<bool> gone_;

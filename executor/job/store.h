@@ -1,10 +1,10 @@
-// The rendezvous store: where the processes of a job find each other. Rank 0 serves it on MASTER_ADDR:MASTER_PORT, on
-// that address alone; every rank, rank 0 too, is a client. Connections prove themselves first (handshake.h); messages
-// are bounded (store_message.h).
+// The rendezvous store, where the processes of a job find each other. Rank 0 serves it on MASTER_ADDR:MASTER_PORT, on
+// that address alone. Every rank, including rank 0, is a client. Connections prove themselves first (handshake.h), and
+// messages are bounded (store_message.h).
 //
-// A job that cannot start ends for all at once: what the first rank fails for (StoreClient::Fail, a connection that is
-// lost) answers whatever the others ask for, now and later. One rank is to say it: the one that failed, or rank 0 for
-// one that is gone. The others' errors are marked (told_elsewhere.h).
+// A job that cannot start ends for all ranks at once. The failure of the first rank (StoreClient::Fail, or a connection
+// that is lost) answers every request of the others, now and later. One rank reports it: the rank that failed, or rank
+// 0 for a rank that is gone. The errors of the others are marked (told_elsewhere.h).
 #ifndef WEFT_EXECUTOR_JOB_STORE_H_
 #define WEFT_EXECUTOR_JOB_STORE_H_
 
@@ -26,26 +26,26 @@ namespace weft::exec {
 struct StoreOptions {
   int size = 1;
   std::string secret;
-  // Time for a connection to prove itself, and for a message that has begun to be whole.
+  // Time for a connection to prove itself, and for a message that has begun to become whole.
   std::chrono::nanoseconds patience = std::chrono::seconds(10);
-  // Of the server: what rank 0 has failed for before it served.
+  // For the server: the failure of rank 0 before it served, or Ok.
   absl::Status failure = {};
 };
 
 class StoreServer {
  public:
-  // Serves until it is destroyed, in a thread of its own.
+  // Serves in a thread of its own until it is destroyed.
   static absl::StatusOr<std::unique_ptr<StoreServer>> Start(Socket listener, const StoreOptions& options);
-  // On `host` alone, which is an address of this machine.
+  // Listens on `host` alone, which is an address of this machine.
   static absl::StatusOr<std::unique_ptr<StoreServer>> Listen(const std::string& host, int port,
                                                              const StoreOptions& options);
   ~StoreServer();
 
   const SocketAddress& address() const;
 
-  // Until all ranks but rank 0, whose thread this is, have said goodbye. DeadlineExceeded names those that have not.
+  // Waits until all ranks except rank 0, whose thread this is, have left. DeadlineExceeded names those that have not.
   absl::Status WaitForAll(std::chrono::nanoseconds timeout);
-  // After a failure: until those that are here know it.
+  // After a failure: waits until the ranks that are here know of it.
   void WaitForThoseHere(std::chrono::nanoseconds timeout);
   // Ranks that have not come.
   std::vector<int> Absent() const;
@@ -56,29 +56,29 @@ class StoreServer {
   std::unique_ptr<Serving> serving_;
 };
 
-// One rank's connection. Used by one thread. Errors say which ranks are missing, where that is why.
+// One rank's connection, used by one thread. If missing ranks are the reason for an error, the error names them.
 class StoreClient {
  public:
-  // Tries until `timeout` is over: the server may start later. `go_on` is asked in this and all later calls; its error
-  // ends them.
+  // Tries until `timeout` is over, because the server may start later. This call and later requests ask `go_on`; its
+  // error ends them.
   static absl::StatusOr<std::unique_ptr<StoreClient>> Connect(const std::string& host, int port, int rank,
                                                               const StoreOptions& options,
                                                               std::chrono::nanoseconds timeout,
                                                               std::function<absl::Status()> go_on = {});
-  // Tells the server that this rank needs it no more.
+  // Tells the server that this rank does not need it any more.
   ~StoreClient();
 
   absl::Status Set(absl::string_view key, absl::string_view value);
-  // NotFound if it is not set.
+  // NotFound if the key is not set.
   absl::StatusOr<std::string> Get(absl::string_view key);
-  // Waits until it is set. DeadlineExceeded names ranks that never came.
+  // Waits until the key is set. DeadlineExceeded names ranks that never came.
   absl::StatusOr<std::string> Wait(absl::string_view key, std::chrono::nanoseconds timeout);
-  // Waits until all ranks have called it with this name, each once. DeadlineExceeded names those that did not.
+  // Waits until all ranks have called it with this name, each once. DeadlineExceeded names the ranks that did not.
   absl::Status Barrier(absl::string_view name, std::chrono::nanoseconds timeout);
-  // Tells the others that this rank cannot go on; `status` is not Ok. Ok if it is for this rank to say so, else what
-  // the job has failed for before, or that the store is lost.
+  // Informs the others that this rank cannot go on; `status` is not Ok. Returns Ok if this rank must report the
+  // failure. Otherwise returns the failure that came before, or that the store is lost.
   absl::Status Fail(const absl::Status& status);
-  // What the job has failed for so far.
+  // The failure of the job so far, or Ok.
   absl::Status Check();
 
   // This machine's address as the store sees it.

@@ -1,4 +1,4 @@
-// The store as a rank sees it.
+// The client of the store.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Connect(const std::str
     for (size_t i = 0; addresses.ok() && i < addresses->size(); ++i) {
       const SocketAddress& address = (*addresses)[i];
       const std::string server = absl::StrCat("the store at ", address.ToString());
-      // Not all of the time for one attempt: who does not answer now may be started again.
+      // One attempt does not get all of the time: a server that does not answer now may be started again.
       const Until attempt(std::min(deadline, MonotonicNanoseconds() + options.patience.count()), go_on);
       absl::StatusOr<Socket> socket = ConnectTo(address, attempt);
       last = socket.status();
@@ -87,7 +87,7 @@ absl::Status StoreClient::Lost(const absl::Status& status, const Until& until) c
 absl::StatusOr<std::string> StoreClient::Receive(const Until& until) {
   std::string reply;
   while (!reader_.Next(&reply)) {
-    // As much as is missing at least: byte for byte would be slow, and no more follows than is read here.
+    // Reads everything that has arrived, because reading byte by byte would be slow. No more follows than is read here.
     char bytes[4096];
     WEFT_RETURN_IF_ERROR(Lost(RecvAll(socket_, bytes, 1, until), until));
     const ssize_t more = recv(socket_.fd(), bytes + 1, sizeof bytes - 1, 0);
@@ -97,19 +97,19 @@ absl::StatusOr<std::string> StoreClient::Receive(const Until& until) {
 }
 
 absl::StatusOr<std::string> StoreClient::Ask(const StoreRequest& request) {
-  // The server says why it is late, unless it is gone itself.
+  // The server reports why it is late, unless it is gone itself.
   const Until until(MonotonicNanoseconds() + (static_cast<int64_t>(request.timeout_ms) + 10000) * kMillisecond, go_on_);
   WEFT_RETURN_IF_ERROR(Send(request, until));
   return Receive(until);
 }
 
 absl::Status StoreClient::Fail(const absl::Status& status) {
-  // Whatever the caller was waiting for: this is still to be told.
+  // Whatever the caller was waiting for, the failure is still sent.
   const Until until(MonotonicNanoseconds() + int64_t{5000} * kMillisecond);
   WEFT_RETURN_IF_ERROR(Send({.operation = StoreOperation::kFail, .value = EncodeFailure(status)}, until));
   absl::StatusOr<std::string> reply = Receive(until);
-  // The reply to what was under way has crossed this on its way: one, as requests are made one after the other. Of a
-  // connection that is lost there are no more.
+  // The reply to a request under way may have crossed this message. There is at most one, because requests are made one
+  // after another. A lost connection gives no further reply.
   const bool crossed = reply.ok() ? *reply != kSayIt : !ReportedElsewhere(reply.status());
   if (crossed && MonotonicNanoseconds() < until.deadline_ns) reply = Receive(until);
   if (reply.ok() && *reply != kSayIt) {

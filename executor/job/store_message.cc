@@ -7,7 +7,7 @@
 namespace weft::exec {
 namespace {
 
-// Of a reply: another rank says it.
+// In a reply: another rank reports the error.
 constexpr uint8_t kElsewhereBit = 128;
 
 uint32_t LengthOf(absl::string_view buffer) {

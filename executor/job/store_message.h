@@ -1,8 +1,8 @@
 // The messages of the rendezvous store (store.h), after a connection has been proven (handshake.h). Each is a u32
-// length and so many bytes:
+// length and that many bytes:
 //
 //   request  u8 operation, u64 timeout in milliseconds, u32 length of the key, the key, the value (the rest)
-//   reply    u8 absl::StatusCode, the value or the error's message (the rest); the code + 128: another rank says it
+//   reply    u8 absl::StatusCode, the value or the error's message (the rest); the code + 128: another rank reports it
 //            (told_elsewhere.h)
 //
 // A client has one request under way at a time.
@@ -37,12 +37,13 @@ struct StoreRequest {
   std::string key = {}, value = {};
 };
 
-// Without the length in front.
+// Without the leading length.
 std::string EncodeStoreRequest(const StoreRequest& request);
 absl::StatusOr<StoreRequest> DecodeStoreRequest(absl::string_view bytes);
-// Of kFail. Never Ok; texts are cut at kMostFailureText.
+// For kFail. Never Ok; texts are cut at kMostFailureText.
 inline constexpr size_t kMostFailureText = 4096;
-// The value of the reply where its own rank is to say it; else the reply is the failure that came before.
+// The value of the reply if the failed rank itself must report the failure. Otherwise the reply is the failure that
+// came before.
 inline constexpr char kSayIt[] = "say it";
 std::string EncodeFailure(const absl::Status& status);
 absl::Status DecodeFailure(absl::string_view value);
@@ -50,14 +51,14 @@ std::string EncodeStoreReply(const absl::Status& status, absl::string_view value
 // The value, or the error that was sent.
 absl::StatusOr<std::string> DecodeStoreReply(absl::string_view bytes);
 
-// Cuts a stream of bytes, as they arrive, into messages. Holds no more than one message and the bytes of one call.
+// Cuts an incoming stream of bytes into messages. Holds no more than one message and the bytes of one call.
 class StoreMessageReader {
  public:
-  // InvalidArgument if what has come is no message; nothing is to be read from the stream any more then.
+  // InvalidArgument if the bytes are no message; nothing more may then be read from the stream.
   absl::Status Append(absl::string_view bytes);
-  // The next whole message into `*message`; false if there is none yet.
+  // Stores the next whole message in `*message`; false if there is none yet.
   bool Next(std::string* message);
-  // Whether a message has begun and is not whole.
+  // True if a message has begun and is not whole.
   bool partial() const { return !buffer_.empty(); }
 
  private:

@@ -46,7 +46,7 @@ TEST(StoreMessageTest, RepliesComeBack) {
   EXPECT_EQ(*DecodeStoreReply(EncodeStoreReply(absl::OkStatus(), "the value")), "the value");
   EXPECT_EQ(DecodeStoreReply(EncodeStoreReply(absl::NotFoundError("not there"), "")).status(),
             absl::NotFoundError("not there"));
-  // Whether another rank says it goes with it.
+  // The mark that another rank reports the error travels with it.
   const absl::Status elsewhere = ToldElsewhere(absl::AbortedError("rank 1 died"));
   EXPECT_EQ(DecodeStoreReply(EncodeStoreReply(elsewhere, "")).status(), elsewhere);
   EXPECT_FALSE(ReportedElsewhere(DecodeStoreReply(EncodeStoreReply(absl::AbortedError("x"), "")).status()));

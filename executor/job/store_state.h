@@ -1,5 +1,5 @@
-// What the rendezvous store knows, and whom it answers when: keys and values, who waits for what, and why the job
-// cannot start. It touches no connection (store.cc has them) and no clock.
+// The state of the rendezvous store, which decides who is answered when: keys and values, who waits for what, and why
+// the job cannot start. It touches no connection (those are in store.cc) and no clock.
 #ifndef WEFT_EXECUTOR_JOB_STORE_STATE_H_
 #define WEFT_EXECUTOR_JOB_STORE_STATE_H_
 
@@ -16,7 +16,7 @@
 
 namespace weft::exec {
 
-// All keys and values together.
+// Limit on all keys and values together.
 inline constexpr size_t kMostStoredBytes = 64 << 20;
 
 struct StoreAnswer {
@@ -27,30 +27,30 @@ struct StoreAnswer {
 
 class StoreState {
  public:
-  // Of a job of so many ranks. `address` is what late ranks did not come to. `failure`: what rank 0 has failed for
-  // before.
+  // For a job of `size` ranks. Errors name `address` as the place to which late ranks did not come. `failure`: the
+  // failure of rank 0 before the store served, or Ok.
   StoreState(int size, std::string address, absl::Status failure);
 
-  // It has a connection now. Once.
+  // The rank has a connection now. Called once per rank.
   void Come(int rank) { clients_[rank].came = true; }
   bool came(int rank) const { return clients_[rank].came; }
-  // Whether a request of the rank has no answer yet: it may send kFail alone then.
+  // True if a request of the rank has no answer yet. The rank may then send kFail only.
   bool waits(int rank) const { return clients_[rank].waits; }
 
-  // Appends the answers that a request brings about, to this rank and others. Not kLeave, which has none. Once the job
-  // has failed, that is what every request is answered with: the first failure counts, and one rank is to say it.
+  // Appends the answers that a request causes, to this rank and others. Not for kLeave, which has no answer. Once the
+  // job has failed, every request is answered with the first failure, which one rank reports.
   void Handle(int rank, StoreRequest request, int64_t now_ns, std::vector<StoreAnswer>* answers);
-  // The rank is gone before it said goodbye: it will not do what others wait for.
+  // The rank is gone before it left the store, so it will not do what others wait for.
   void Lose(int rank, absl::string_view why, std::vector<StoreAnswer>* answers);
-  // Those whose time is over. The error names the ranks that did not come.
+  // Answers the requests whose time is over. The error names the ranks that did not come.
   void Expire(int64_t now_ns, std::vector<StoreAnswer>* answers);
-  // When Expire is to be called next; -1: nobody waits.
+  // When to call Expire next; -1 = nobody waits.
   int64_t NextDeadline() const;
 
  private:
   struct Client {
     bool came = false;
-    // The request that waits for others.
+    // True if `request` waits for others.
     bool waits = false;
     StoreRequest request = {};
     int64_t deadline_ns = 0;
@@ -59,7 +59,7 @@ class StoreState {
   void Set(int rank, StoreRequest request, std::vector<StoreAnswer>* answers);
   void Barrier(int rank, StoreRequest request, int64_t now_ns, std::vector<StoreAnswer>* answers);
   void BeginWait(int rank, StoreRequest request, int64_t now_ns);
-  // Answers all that wait with this operation for this key.
+  // Answers all ranks that wait with this operation for this key.
   void EndWaits(StoreOperation operation, const std::string& key, absl::string_view value,
                 std::vector<StoreAnswer>* answers);
   void Fail(const absl::Status& status, int said_by, std::vector<StoreAnswer>* answers);
@@ -71,7 +71,7 @@ class StoreState {
   std::map<std::string, std::string> values_;
   std::map<std::string, std::set<int>> barriers_;
   size_t stored_ = 0;
-  // Why nothing can succeed any more, and the rank that says it.
+  // Why nothing can succeed any more, and the rank that reports it.
   absl::Status failure_;
   int said_by_ = 0;
 };

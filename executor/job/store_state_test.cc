@@ -17,8 +17,8 @@ using ::testing::IsEmpty;
 
 constexpr int64_t kSecond = 1000000000;
 
-// A state of so many ranks, all of which have come, and what it answers: "1: value", "2! why", or "2!! why" where
-// another one says it.
+// A state of `size` ranks, all of which have come. Its answers read "1: value", "2! why", or "2!! why" if another rank
+// reports it.
 struct Desk {
   explicit Desk(int size, absl::Status failure = absl::OkStatus()) : state(size, "10.0.0.1:29500", std::move(failure)) {
     for (int rank = 0; rank < size; ++rank) state.Come(rank);
@@ -68,7 +68,7 @@ TEST(StoreState, WhoWaitsIsAnsweredWhenTheValueIsThere) {
   EXPECT_FALSE(desk.state.waits(1));
   EXPECT_TRUE(desk.state.waits(2));
   EXPECT_THAT(desk.Ask(1, Wait("k")), ElementsAre("1: v"));
-  // The last one counts.
+  // The last value counts.
   EXPECT_THAT(desk.Ask(0, Set("k", "w")), ElementsAre("0: "));
   EXPECT_THAT(desk.Ask(0, Get("k")), ElementsAre("0: w"));
 }
@@ -77,7 +77,7 @@ TEST(StoreState, ABarrierIsPassedByAllTogetherAndOnce) {
   Desk desk(3);
   EXPECT_THAT(desk.Ask(2, Barrier("b")), IsEmpty());
   EXPECT_THAT(desk.Ask(0, Barrier("b")), IsEmpty());
-  // Of another name, or a value of the same one, is no part of it.
+  // A barrier of another name, or a value of the same name, is no part of it.
   EXPECT_THAT(desk.Ask(1, Set("b", "v")), ElementsAre("1: "));
   EXPECT_THAT(desk.Ask(1, Barrier("b")), ElementsAre("1: ", "0: ", "2: "));
   EXPECT_THAT(desk.Ask(1, Barrier("b")), ElementsAre("1! rank 1 is at barrier 'b' for the second time"));
@@ -87,7 +87,7 @@ TEST(StoreState, TheFirstFailureAnswersEverythingFromThenOn) {
   Desk desk(3);
   EXPECT_THAT(desk.Ask(0, Wait("k")), IsEmpty());
   EXPECT_THAT(desk.Ask(1, Wait("k")), IsEmpty());
-  // The one that failed says it, also where it waits itself.
+  // The rank that failed reports it, even if it is waiting itself.
   EXPECT_THAT(desk.Ask(1, Fail("no file")), ElementsAre("0!! no file", "1: say it"));
   EXPECT_FALSE(desk.state.waits(1));
   EXPECT_THAT(desk.Ask(2, Fail("no disk")), ElementsAre("2!! no file"));
@@ -145,7 +145,7 @@ TEST(StoreState, WhatItHoldsIsBounded) {
   EXPECT_EQ(stored, static_cast<int>(kMostStoredBytes / (large.size() + 6)));
   EXPECT_THAT(desk.Ask(0, Get(absl::StrCat("key ", stored))),
               ElementsAre(absl::StrCat("0! the store has no 'key ", stored, "'")));
-  // What takes the place of another value needs no more room.
+  // A value that replaces another needs no additional memory.
   EXPECT_THAT(desk.Ask(1, Set("key 0", large)), ElementsAre("1: "));
   EXPECT_THAT(desk.Ask(1, Set("key 0", "")), ElementsAre("1: "));
   EXPECT_THAT(desk.Ask(1, Set("key new", large)), ElementsAre("1: "));

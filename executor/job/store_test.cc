@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<StoreClient>> Join(const StoreServer& server, int
   return StoreClient::Connect("127.0.0.1", server.address().port(), rank, options, timeout);
 }
 
-// A connection that has proven itself and then says what it likes.
+// A connection that has proven itself and can then send anything.
 Socket RawClient(const StoreServer& server, int rank, const StoreOptions& options) {
   const int64_t deadline = MonotonicNanoseconds() + int64_t{10} * 1000 * 1000 * 1000;
   Socket socket = *ConnectTo(server.address(), deadline);
@@ -70,7 +70,7 @@ TEST(StoreTest, SetGetWaitAndBarrier) {
   for (std::thread& thread : ranks) thread.join();
 }
 
-// On the address that it was given, and no other of this machine.
+// The server listens on the address that it was given, and on no other address of this machine.
 TEST(StoreTest, ServesOneAddressOnly) {
   const auto server = StoreServer::Listen("127.0.0.2", 0, Options(1));
   ASSERT_TRUE(server.ok()) << server.status();
@@ -79,7 +79,7 @@ TEST(StoreTest, ServesOneAddressOnly) {
   EXPECT_EQ(own.Host(), "127.0.0.2");
   EXPECT_TRUE(ConnectTo(own, deadline).ok());
   EXPECT_TRUE(absl::IsUnavailable(ConnectTo((*ResolveHost("127.0.0.1", own.port()))[0], deadline).status()));
-  // And where it cannot, it says so.
+  // If it cannot listen there, it says so.
   EXPECT_THAT(
       std::string(StoreServer::Listen("192.0.2.1", 29500, Options(1)).status().message()),
       HasSubstr("MASTER_ADDR=192.0.2.1, MASTER_PORT=29500: cannot listen on 192.0.2.1:29500: it is no address"));
@@ -147,7 +147,7 @@ TEST(StoreTest, ASecondProcessOfARankIsRefused) {
   ASSERT_TRUE(first.ok());
   EXPECT_THAT(std::string(Join(*server, 1, options).status().message()),
               HasSubstr("refuses rank 1: rank 1 is here already: two processes of the job have the same RANK"));
-  // The first is not disturbed.
+  // The first client is not disturbed.
   EXPECT_TRUE((*first)->Set("key", "value").ok());
 }
 
@@ -168,8 +168,8 @@ TEST(StoreTest, ALostRankEndsTheWaits) {
   EXPECT_LT(MonotonicNanoseconds() - start, int64_t{10} * 1000 * 1000 * 1000);
 }
 
-// One rank says what the job has failed for, all others know it: those that wait, those that ask, those that come
-// later.
+// One rank reports why the job has failed, and all others learn of it: those that wait, those that ask, and those that
+// come later.
 TEST(StoreTest, AFailureEndsTheJobForAll) {
   const StoreOptions options = Options(5);
   const auto server = Serve(options);
@@ -187,7 +187,7 @@ TEST(StoreTest, AFailureEndsTheJobForAll) {
   std::this_thread::sleep_for(milliseconds(50));
   EXPECT_TRUE((*two)->Fail(why).ok());
   waits.join();
-  // The second to fail does not say it.
+  // The second rank to fail does not report it.
   const absl::Status second = (*one)->Fail(absl::InternalError("another"));
   EXPECT_EQ(second.message(), why.message());
   EXPECT_TRUE(ReportedElsewhere(second));
@@ -200,7 +200,7 @@ TEST(StoreTest, AFailureEndsTheJobForAll) {
   EXPECT_LT(MonotonicNanoseconds() - start, int64_t{10} * 1000 * 1000 * 1000);
 }
 
-// Rank 0 says what has happened to one that cannot say it any more.
+// Rank 0 reports what has happened to a rank that cannot report it any more.
 TEST(StoreTest, OfALostRankRankZeroTells) {
   const StoreOptions options = Options(3);
   const auto server = Serve(options);
@@ -216,7 +216,7 @@ TEST(StoreTest, OfALostRankRankZeroTells) {
   EXPECT_EQ(of_zero.message(), of_one.message());
 }
 
-// Whatever a rank waits for: that it cannot go on is told all the same.
+// Whatever a rank waits for, it can still report that it cannot go on.
 TEST(StoreTest, AWaitThatIsGivenUpCanBeTold) {
   const StoreOptions options = Options(2);
   const auto server = Serve(options);
@@ -237,7 +237,7 @@ TEST(StoreTest, AWaitThatIsGivenUpCanBeTold) {
   EXPECT_TRUE((*zero)->Fail(status).ok());
   const absl::Status told = (*one)->Barrier("start", seconds(60));
   EXPECT_TRUE(absl::IsCancelled(told) && ReportedElsewhere(told)) << told;
-  // Nor does a connection that is not answered hold up one that is asked to stop.
+  // A connection that is not answered does not hold up a rank that is asked to stop either.
   const Socket silent = *ListenOn((*ResolveHost("127.0.0.1", 0))[0]);
   const auto never = StoreClient::Connect("127.0.0.1", LocalAddress(silent)->port(), 1, options, seconds(60),
                                           [] { return absl::CancelledError("stopped"); });
@@ -285,7 +285,7 @@ TEST(StoreTest, OversizeValuesAreRefusedByTheClient) {
   EXPECT_TRUE(absl::IsInvalidArgument((*client)->Set("key", std::string(kMostStoreMessageBytes, 'v'))));
   EXPECT_TRUE(absl::IsInvalidArgument((*client)->Set(std::string(300, 'k'), "value")));
   EXPECT_TRUE((*client)->Set("key", "value").ok());
-  // The store does not grow without end.
+  // The store does not grow without limit.
   absl::Status status;
   for (int i = 0; i < 100 && status.ok(); ++i) {
     status = (*client)->Set(absl::StrCat("key ", i), std::string(1000000, 'v'));
@@ -305,13 +305,13 @@ TEST(StoreTest, ASlowClientIsDropped) {
             "rank 1 was lost while the job was starting: a message was not whole within 0.2 s");
 }
 
-// As launchers write it, with brackets and without.
+// Addresses as launchers write them, with brackets and without.
 TEST(StoreTest, VersionSixAddresses) {
   const StoreOptions options = Options(1);
   for (const char* host : {"::1", "[::1]", "localhost"}) {
     const auto server = StoreServer::Listen(host, 0, options);
     if (!server.ok() && !absl::StrContains(server.status().message(), "cannot listen on 127.0.0.1")) {
-      // A machine without it.
+      // This machine has no IPv6.
       EXPECT_THAT(std::string(server.status().message()), HasSubstr("cannot listen on [::1]:0"));
       continue;
     }

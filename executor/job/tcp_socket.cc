@@ -159,7 +159,7 @@ absl::StatusOr<Socket> ConnectTo(const SocketAddress& address, const Until& unti
     getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &length);
     if (error != 0) return absl::UnavailableError(std::strerror(error));
   }
-  // A port of the range from which the system takes a caller's own may have been connected to itself.
+  // If the port is in the range that the system uses for callers, the socket may have been connected to itself.
   const auto local = LocalAddress(socket);
   if (local.ok() && local->ToString() == address.ToString()) return absl::UnavailableError("nobody listens");
   return socket;
@@ -192,7 +192,7 @@ void SetForMessages(const Socket& socket) {
   set(IPPROTO_TCP, TCP_KEEPIDLE, 3);
   set(IPPROTO_TCP, TCP_KEEPINTVL, 1);
   set(IPPROTO_TCP, TCP_KEEPCNT, 5);
-  // Of bytes that are not acknowledged, in milliseconds.
+  // Milliseconds that bytes may stay unacknowledged.
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, 8000);
 }
 

@@ -1,4 +1,5 @@
-// TCP sockets with deadlines. All are non-blocking and closed on exec. Deadlines are of MonotonicNanoseconds().
+// TCP sockets with deadlines. All are non-blocking and closed on exec. Deadlines use the clock of
+// MonotonicNanoseconds().
 #ifndef WEFT_EXECUTOR_JOB_TCP_SOCKET_H_
 #define WEFT_EXECUTOR_JOB_TCP_SOCKET_H_
 
@@ -17,7 +18,7 @@
 
 namespace weft::exec {
 
-// Until when a call waits: a time and, asked every tenth of a second, whether there is a reason not to wait any more.
+// How long a call waits: until a deadline, or until `go_on` returns an error. `go_on` is asked every tenth of a second.
 struct Until {
   // NOLINTNEXTLINE: a deadline alone is one.
   Until(int64_t deadline_ns) : deadline_ns(deadline_ns) {}
@@ -26,10 +27,10 @@ struct Until {
   absl::Status GoesOn() const { return go_on ? go_on() : absl::OkStatus(); }
 
   int64_t deadline_ns;
-  // Its error ends the wait.
+  // An error from it ends the wait.
   std::function<absl::Status()> go_on;
 };
-// Sleeps for `pause`, or until then. DeadlineExceeded never.
+// Sleeps for `pause`, or until `until` ends. Never returns DeadlineExceeded.
 absl::Status SleepWithin(std::chrono::nanoseconds pause, const Until& until);
 
 // A file descriptor that is closed with its owner.
@@ -63,16 +64,16 @@ struct SocketAddress {
   void set_port(int port);
 };
 
-// The addresses of a host name or of an address as text, "[::1]" among them. NotFound if the name is not known, at
-// least not now.
+// Returns the addresses of a host name or of an address as text, including "[::1]". NotFound if the name is not known,
+// at least not now.
 absl::StatusOr<std::vector<SocketAddress>> ResolveHost(const std::string& host, int port);
 
-// Listens on that address alone; port 0 takes a free one. FailedPrecondition if the address is not this machine's or
-// the port is taken.
+// Listens on this address alone; port 0 takes a free port. FailedPrecondition if the address is not this machine's or
+// if the port is taken.
 absl::StatusOr<Socket> ListenOn(const SocketAddress& address);
-// A socket that the process was given, already listening.
+// Takes over a socket that the process was given and that is already listening.
 absl::StatusOr<Socket> AdoptListener(int fd);
-// InvalidArgument if there is nobody to accept; Unavailable for other reasons of no consequence.
+// InvalidArgument if there is no connection to accept; Unavailable for other reasons, which do not matter.
 absl::StatusOr<Socket> AcceptFrom(const Socket& listener);
 // Unavailable if nobody answers in time.
 absl::StatusOr<Socket> ConnectTo(const SocketAddress& address, const Until& until);
@@ -80,10 +81,10 @@ absl::StatusOr<Socket> ConnectTo(const SocketAddress& address, const Until& unti
 absl::StatusOr<SocketAddress> LocalAddress(const Socket& socket);
 absl::StatusOr<SocketAddress> PeerAddress(const Socket& socket);
 
-// Small messages leave at once; a machine that vanished is noticed within ten seconds.
+// Makes small messages leave at once, and notices within ten seconds that a machine has vanished.
 void SetForMessages(const Socket& socket);
 
-// All of it, or an error: DeadlineExceeded, or Unavailable if the connection has ended.
+// Transfers all bytes, or returns an error: DeadlineExceeded, or Unavailable if the connection has ended.
 absl::Status SendAll(const Socket& socket, absl::string_view bytes, const Until& until);
 absl::Status RecvAll(const Socket& socket, char* bytes, size_t count, const Until& until);
 

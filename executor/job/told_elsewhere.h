@@ -1,4 +1,4 @@
-// Errors that end several processes of a job and are said by one of them.
+// Errors that end several processes of a job and are reported by one of them.
 #ifndef WEFT_EXECUTOR_JOB_TOLD_ELSEWHERE_H_
 #define WEFT_EXECUTOR_JOB_TOLD_ELSEWHERE_H_
 
@@ -6,7 +6,7 @@
 
 namespace weft::exec {
 
-// The error, marked: another process of the job says it to the user. Ok stays as it is.
+// Marks an error: another process of the job reports it to the user. Ok stays as it is.
 absl::Status ToldElsewhere(absl::Status status);
 bool ReportedElsewhere(const absl::Status& status);
 

@@ -1,5 +1,5 @@
-// Marks functions that a CUDA compiler makes for the device too, so that host and device share one source of arithmetic
-// that must agree bit for bit.
+// Marks functions that a CUDA compiler also compiles for the device. Host and device then share one source for
+// arithmetic that must agree bit for bit.
 #ifndef WEFT_EXECUTOR_NUMERICS_DEVICE_CODE_H_
 #define WEFT_EXECUTOR_NUMERICS_DEVICE_CODE_H_
 

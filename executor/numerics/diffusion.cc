@@ -16,7 +16,7 @@ double Uniform(uint32_t high, uint32_t low) {
   return (static_cast<double>(uint64_t{high} << 32 | low) + 0.5) * 0x1p-64;
 }
 
-// What is left at the beginning of a level of the cosine schedule.
+// The part of the signal that is left at the beginning of a level of the cosine schedule.
 double Cosine(double part) {
   const double cosine = std::cos((part + 0.008) / 1.008 * kPi / 2);
   return cosine * cosine;

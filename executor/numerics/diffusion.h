@@ -1,4 +1,4 @@
-// What a diffusion model is trained on besides images: noise levels, noise, and how much of each image is left
+// Training inputs of a diffusion model besides its images: noise levels, noise, and how much of each image is left
 // (docs/kernels.md). Everything is a function of the seed and the global sample.
 #ifndef WEFT_EXECUTOR_NUMERICS_DIFFUSION_H_
 #define WEFT_EXECUTOR_NUMERICS_DIFFUSION_H_

@@ -14,8 +14,8 @@
 
 namespace weft::exec {
 
-// accumulators[i] += x[i]. Floats convert to double exactly; so do bf16 values, given as their upper 16 bits of a
-// float.
+// accumulators[i] += x[i]. Floats convert to double exactly, and so do bf16 values. A bf16 value is given as the upper
+// 16 bits of a float.
 void ExactAccumulate(absl::Span<const double> x, absl::Span<Exact192> accumulators);
 void ExactAccumulate(absl::Span<const float> x, absl::Span<Exact192> accumulators);
 void ExactAccumulateBf16(absl::Span<const uint16_t> x, absl::Span<Exact192> accumulators);
@@ -27,8 +27,8 @@ void ExactMerge(absl::Span<const Exact192> terms, absl::Span<Exact192> accumulat
 // result is subnormal or infinite in any of these types. NaN if overflowed.
 double ExactRound(const Exact192& accumulator, int precision);
 
-// With 53 bits, towards zero and the last bit set if that lost anything: rounding it to nearest with 51 bits or fewer
-// gives what the accumulator itself would.
+// Rounds to 53 bits towards zero, and sets the last bit if anything was lost. Rounding the result to nearest with 51
+// bits or fewer gives the same as rounding the accumulator itself.
 double ExactRoundToOdd(const Exact192& accumulator);
 
 }  // namespace weft::exec

@@ -1,5 +1,5 @@
-// The arithmetic of one EXACT192 accumulator (exact192.h says what it is), for host and device alike: plain C++ without
-// a library, so that both give the same bits.
+// The arithmetic of one EXACT192 accumulator (defined in exact192.h), for host and device alike. It is plain C++
+// without a library, so that both give the same bits.
 #ifndef WEFT_EXECUTOR_NUMERICS_EXACT192_LIMBS_H_
 #define WEFT_EXECUTOR_NUMERICS_EXACT192_LIMBS_H_
 
@@ -36,7 +36,7 @@ WEFT_HOST_DEVICE inline void AddLimbs(Exact192& a, uint64_t b0, uint64_t b1, uin
   const uint64_t r1 = t1 + carry0;
   const uint64_t carry1 = (t1 < b1) | (r1 < carry0);
   const uint64_t r2 = a.limb[2] + b2 + carry1;
-  // Two terms of one sign whose sum has the other. The sum -2^191 is the overflow value itself.
+  // Overflow: two terms of one sign have a sum of the other sign. The sum -2^191 is the overflow value itself.
   overflow |= (((a.limb[2] ^ r2) & (b2 ^ r2)) >> 63) != 0;
   a.limb[0] = overflow ? 0 : r0;
   a.limb[1] = overflow ? 0 : r1;
@@ -73,7 +73,7 @@ WEFT_HOST_DEVICE inline void AddNumber(Exact192& accumulator, double x) {
   const int offset = static_cast<int>(shift & 63);
   const uint64_t low = mantissa << offset;
   const uint64_t high = (mantissa >> 1) >> (63 - offset);
-  // All ones if negative: then limbs are complemented and 1 is added.
+  // All ones if x is negative: the limbs are then complemented and 1 is added.
   const uint64_t negative = ~((bits >> 63) - 1);
   uint64_t b0 = (index == 0 ? low : 0) ^ negative;
   uint64_t b1 = (index == 0 ? high : index == 1 ? low : 0) ^ negative;
@@ -93,8 +93,8 @@ WEFT_HOST_DEVICE inline int LeadingZeros(uint64_t x) {
 #endif
 }
 
-// The nearest number with `precision` significant bits, ties to even; or, with `to_odd`, towards zero and the last bit
-// set if that lost anything.
+// The nearest number with `precision` significant bits, ties to even. With `to_odd`: the number towards zero, with the
+// last bit set if anything was lost.
 WEFT_HOST_DEVICE inline double Rounded(const Exact192& accumulator, int precision, bool to_odd) {
   if (accumulator.overflowed()) {
     const uint64_t quiet_nan = uint64_t{0x7ff8} << 48;

@@ -25,7 +25,7 @@ Exact192 Sum(const std::vector<double>& terms) {
   return accumulator;
 }
 
-// Terms with exponents from -60 to 60, a part of them as cancelling pairs.
+// Terms with exponents from -60 to 60; some of them are cancelling pairs.
 std::vector<double> WildTerms(int count, std::mt19937_64& random) {
   std::uniform_real_distribution<double> mantissa(1, 2);
   std::uniform_int_distribution<int> exponent(-60, 60);
@@ -38,7 +38,8 @@ std::vector<double> WildTerms(int count, std::mt19937_64& random) {
   return terms;
 }
 
-// Oracle: schoolbook big integers in base 2^16 with a sign, least digit 2^-1200; nothing in common with the code.
+// Oracle: schoolbook big integers in base 2^16 with a sign, least digit 2^-1200. It shares nothing with the code under
+// test.
 class BigNumber {
  public:
   static constexpr int kDigits = 160;
@@ -126,7 +127,7 @@ TEST(Exact192, RandomPermutationsAndSplitsOfSixtyFour) {
     std::shuffle(terms.begin(), terms.end(), random);
     ASSERT_EQ(Sum(terms), expected);
     plain_differs |= std::accumulate(terms.begin(), terms.end(), 0.0) != plain;
-    // Any split over ranks, merged in any order.
+    // The terms are split over ranks and merged in any order.
     const int ranks = 1 + static_cast<int>(random() % 8);
     std::vector<Exact192> parts(ranks, Exact192{});
     for (double x : terms) AddTo(parts[random() % ranks], x);
@@ -154,7 +155,7 @@ TEST(Exact192, RoundsLikeBigIntegers) {
   }
 }
 
-// Sums of few bits around the rounding point: ties are common here.
+// Sums that have few bits around the rounding point, where ties are common.
 TEST(Exact192, TiesGoToEven) {
   std::mt19937_64 random(4);
   int ties = 0;

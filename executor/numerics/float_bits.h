@@ -1,5 +1,5 @@
-// Conversions of storage types, for host and device alike: to nearest, ties to even; a NaN stays one. Where sums of
-// collectives must have the same bits wherever they are made, both sides convert by this.
+// Conversions of storage types, for host and device alike: to nearest, ties to even; a NaN stays a NaN. Host and device
+// use the same code, so that sums of collectives have the same bits wherever they are computed.
 #ifndef WEFT_EXECUTOR_NUMERICS_FLOAT_BITS_H_
 #define WEFT_EXECUTOR_NUMERICS_FLOAT_BITS_H_
 
@@ -29,13 +29,13 @@ WEFT_HOST_DEVICE inline uint16_t Bf16FromFloat(float x) {
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-// To float towards the odd neighbour, which keeps what decides a tie when it is rounded again (Boldo and Melquiond
-// 2008, doi:10.1109/TC.2007.70819).
+// Converts to float towards the odd neighbor, which keeps the information that decides a tie when the result is rounded
+// again (Boldo and Melquiond 2008, doi:10.1109/TC.2007.70819).
 WEFT_HOST_DEVICE inline float OddFromDouble(double x) {
   const float nearest = static_cast<float>(x);
   const double difference = x - static_cast<double>(nearest);
   const uint32_t bits = BitsOfFloat(nearest);
-  // A NaN's difference, and that of an infinity, is NaN: nothing to decide.
+  // The difference is NaN for a NaN or an infinity; there is then nothing to decide.
   if (difference == difference && difference != 0 && (bits & 1) == 0) {
     const bool away = (difference > 0) == ((bits >> 31) == 0);
     return FloatOfBits(away ? bits + 1 : bits - 1);
@@ -67,8 +67,9 @@ WEFT_HOST_DEVICE inline uint16_t Fp16FromFloat(float x) {
   return static_cast<uint16_t>(sign | ((rounded - (uint32_t{112} << 23)) >> 13));
 }
 
-// Stochastic rounding by 16 random bits (docs/kernels.md): away from zero with the probability that the magnitude has
-// got so far between its neighbours. Beyond the largest finite value, of infinities and NaN: to nearest.
+// Stochastic rounding by 16 random bits (docs/kernels.md). Rounds away from zero with the probability (|x| - low) /
+// (high - low), where low and high are the neighbors by magnitude. Values beyond the largest finite value, infinities
+// and NaN are rounded to nearest.
 WEFT_HOST_DEVICE inline uint16_t Bf16FromFloatAtRandom(float x, uint32_t random) {
   const uint32_t bits = BitsOfFloat(x);
   if ((bits & 0x7fffffff) >= 0x7f7f0000) return Bf16FromFloat(x);
@@ -79,11 +80,11 @@ WEFT_HOST_DEVICE inline uint16_t Fp16FromFloatAtRandom(float x, uint32_t random)
   const uint32_t bits = BitsOfFloat(x), magnitude = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;
   if (magnitude >= 0x477fe000) return Fp16FromFloat(x);
   if (magnitude < 0x38800000) {
-    // Below 2^-14: multiples of 2^-24, in units of 2^-40, of which what is less is left out.
+    // Below 2^-14 the results are multiples of 2^-24. `units` counts multiples of 2^-40; smaller parts are dropped.
     const uint32_t units = static_cast<uint32_t>(static_cast<int32_t>(FloatOfBits(magnitude) * 0x1p40f));
     return static_cast<uint16_t>(sign | (units + random) >> 16);
   }
-  // Thirteen bits fall away.
+  // Rounding drops thirteen bits.
   const uint32_t rounded = magnitude + (random >> 3);
   return static_cast<uint16_t>(sign | ((rounded - (uint32_t{112} << 23)) >> 13));
 }

@@ -9,7 +9,7 @@
 
 namespace weft::exec {
 
-// What a stream of random numbers is for; part of the key, so that purposes never share numbers.
+// The purpose of a stream of random numbers. It is part of the key, so that purposes never share numbers.
 enum class PhiloxPurpose : uint32_t {
   kInitialisation = 1,
   kDropout = 2,

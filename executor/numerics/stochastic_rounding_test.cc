@@ -1,4 +1,4 @@
-// Stochastic rounding: its probabilities, and what it leaves alone.
+// Tests stochastic rounding: its probabilities, and the values that it leaves unchanged.
 #include "executor/numerics/stochastic_rounding.h"
 
 #include <algorithm>
@@ -22,8 +22,8 @@ uint16_t Round(DType to, float x, uint32_t random) {
 uint16_t Nearest(DType to, float x) { return to == BF16 ? Bf16FromFloat(x) : Fp16FromFloat(x); }
 float Value(DType type, uint16_t bits) { return type == BF16 ? FloatFromBf16(bits) : FloatFromFp16(bits); }
 
-// Over all 2^16 numbers: how many times a value becomes the neighbour away from zero, and that it becomes one of the
-// two. `exact` is the closed form 2^16 (|x| - low) / (high - low).
+// Rounds x with all 2^16 random numbers. Checks that x always becomes one of its two neighbors, and how often it
+// becomes the neighbor away from zero. `exact` is the closed form 2^16 (|x| - low) / (high - low).
 void CheckAllNumbers(DType to, float x, double exact) {
   const uint16_t low = Round(to, x, 0);
   int64_t away = 0;
@@ -39,7 +39,7 @@ TEST(StochasticRoundingTest, ProbabilityIsTheDistanceFromTheLowerNeighbour) {
   for (const DType to : {BF16, FP16}) {
     std::mt19937 random(7);
     for (int i = 0; i < 40; ++i) {
-      // Of all sizes of fp16, subnormal ones among them: for bf16 the same numbers.
+      // Values of all magnitudes of fp16, including subnormal ones; bf16 uses the same values.
       const float x = std::ldexp(1 + std::generate_canonical<float, 24>(random), static_cast<int>(random() % 40) - 25) *
                       (i % 2 == 0 ? 1 : -1);
       const double low = std::fabs(Value(to, Round(to, x, 0)));
@@ -70,7 +70,7 @@ TEST(StochasticRoundingTest, BeyondTheLargestItIsToTheNearest) {
         EXPECT_EQ(Round(to, -x, random), Nearest(to, -x)) << x;
       }
     }
-    // Never from below.
+    // A value below the largest finite value never exceeds it.
     EXPECT_EQ(Value(to, Round(to, std::nextafter(largest, 0.0f), 65535)), largest);
   }
 }
@@ -100,7 +100,7 @@ TEST(StochasticRoundingTest, MeansAreTheValues) {
   }
 }
 
-// What an element becomes is known by its number, whoever rounds it and beside what.
+// An element's number alone decides what the element becomes, whoever rounds it and whatever is rounded with it.
 TEST(StochasticRoundingTest, PartsAreThoseOfTheWhole) {
   std::mt19937 random(3);
   std::vector<float> values(1000);

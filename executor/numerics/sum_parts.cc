@@ -26,7 +26,7 @@ void SumAs(int64_t elements, absl::Span<const void* const> parts, void* destinat
   }
 }
 
-// Of types of 16 bits, in float.
+// For 16-bit types; the sum is computed in float.
 template <float (*Load)(uint16_t), uint16_t (*Store)(float)>
 void SumHalves(int64_t elements, absl::Span<const void* const> parts, void* destination) {
   uint16_t* out = static_cast<uint16_t*>(destination);
@@ -39,7 +39,7 @@ void SumHalves(int64_t elements, absl::Span<const void* const> parts, void* dest
 
 void SumExact(int64_t elements, absl::Span<const void* const> parts, void* destination) {
   const auto sum = absl::MakeSpan(static_cast<Exact192*>(destination), elements);
-  // Exact: the order is free, so the destination's own part is the start if it is there.
+  // The sum is exact, so its order is free. If the destination is one of the parts, the sum starts from it.
   const bool in_place = std::find(parts.begin(), parts.end(), destination) != parts.end();
   bool started = in_place;
   for (const void* part : parts) {
@@ -55,7 +55,7 @@ void SumExact(int64_t elements, absl::Span<const void* const> parts, void* desti
 
 bool IsFloat(DType dtype) { return dtype == FP64 || dtype == FP32 || dtype == BF16 || dtype == FP16; }
 
-// How a storage type is read into and written from the compute type T.
+// Converts a storage type to and from the compute type T.
 template <DType dtype>
 struct Storage;
 template <>

@@ -27,7 +27,7 @@ TEST(SumPartsTest, Bf16RoundsToNearestEven) {
   EXPECT_TRUE(std::isnan(std::bit_cast<float>(static_cast<uint32_t>(sum[3]) << 16)));
 }
 
-// All numbers of fp16 there and back, and what lies between two of them.
+// Every fp16 number survives the round trip, and values between two of them round correctly.
 TEST(SumPartsTest, Fp16RoundsToNearestEven) {
   const auto round = [](double x) {
     uint16_t half = 0;
@@ -55,7 +55,7 @@ TEST(SumPartsTest, Fp16RoundsToNearestEven) {
   uint16_t sum = 0;
   const void* parts[] = {&a, &b, &c};
   ASSERT_TRUE(SumParts(FP16, 1, parts, &sum));
-  // The sum is in float: the tie is not decided before the third term, but that is lost in float too.
+  // The sum is computed in float. The tie is not decided before the third term, but float loses that term too.
   EXPECT_EQ(sum, round(2048));
   Exact192 exact = {};
   AddTo(FP16, &c, 1, false, EXACT192, &exact);
@@ -81,7 +81,7 @@ TEST(AddToTest, ConvertsAndAdds) {
   EXPECT_EQ(y, (std::vector<double>{1.5, -2, 0.25}));
   AddTo(FP32, x.data(), 3, true, FP64, y.data());
   EXPECT_EQ(y, (std::vector<double>{3, -4, 0.5}));
-  // bf16 gradients into an fp32 sum: nothing is lost.
+  // bf16 gradients are added to an fp32 sum without loss.
   const std::vector<uint16_t> half = {Bf16(1), Bf16(256)};
   std::vector<float> sum = {0x1p-20f, 1};
   AddTo(BF16, half.data(), 2, true, FP32, sum.data());
@@ -89,7 +89,8 @@ TEST(AddToTest, ConvertsAndAdds) {
 }
 
 TEST(AddToTest, RoundsOnce) {
-  // Just above the middle of 1 and the next bf16: by way of fp32 it would be the middle, and go to even.
+  // Just above the middle between 1 and the next bf16. Rounding by way of fp32 would give the middle, and then go to
+  // even.
   const std::vector<double> x = {
       1 + 0x1p-8 + 0x1p-40, 1 + 0x1p-8, -(1 + 0x1p-8 + 0x1p-40), 1e300, -1e-300, NAN, INFINITY, 0};
   std::vector<uint16_t> y(x.size());

@@ -1,4 +1,4 @@
-// TF32: fp32 with ten explicit bits of fraction, which the factors of a product are rounded to.
+// TF32 is fp32 with ten explicit bits of fraction. The factors of a product are rounded to it.
 #ifndef WEFT_EXECUTOR_NUMERICS_TF32_BITS_H_
 #define WEFT_EXECUTOR_NUMERICS_TF32_BITS_H_
 
@@ -8,8 +8,8 @@
 
 namespace weft::exec {
 
-// To nearest, ties to even: the lower thirteen bits are 0 then. As with fp32, what is too large becomes infinite, and
-// there are subnormal numbers, as many fewer as bits; a NaN stays one.
+// Rounds to nearest, ties to even; the lower thirteen bits are then 0. As in fp32, values that are too large become
+// infinite. Subnormal numbers also lose thirteen bits. A NaN stays a NaN.
 inline float Tf32FromFloat(float x) {
   const uint32_t bits = BitsOfFloat(x);
   if ((bits & 0x7fffffff) > 0x7f800000) return FloatOfBits((bits | 0x400000) & ~uint32_t{0x1fff});

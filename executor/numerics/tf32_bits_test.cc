@@ -10,7 +10,7 @@
 namespace weft::exec {
 namespace {
 
-// Multiples of the unit of the last place, by scaling.
+// Computes multiples of the unit of the last place by scaling.
 TEST(Tf32Bits, IsTheNearestNumberOfElevenBits) {
   std::mt19937 random(1);
   for (int i = 0; i < 200000; ++i) {
@@ -34,7 +34,7 @@ TEST(Tf32Bits, TiesGoToEvenAndWhatIsTooLargeIsInfinite) {
   EXPECT_EQ(Tf32FromFloat(-kInfinity), -kInfinity);
   EXPECT_EQ(Tf32FromFloat(0x1p-149f), 0.0f);
   EXPECT_TRUE(std::signbit(Tf32FromFloat(-0x1p-149f)));
-  // A number that only the bits that fall away tell from an infinity.
+  // Some NaNs differ from an infinity only in the bits that are dropped.
   for (const uint32_t nan : {0x7f800001u, 0xff801fffu, 0x7fffffffu}) {
     EXPECT_TRUE(std::isnan(Tf32FromFloat(FloatOfBits(nan))));
     EXPECT_EQ(BitsOfFloat(Tf32FromFloat(FloatOfBits(nan))) >> 31, nan >> 31);

@@ -1,4 +1,4 @@
-// One thing that is done while something else goes on: a copy to a device while the next content is made.
+// One task that runs while something else goes on, such as a copy to a device while the next content is made.
 #ifndef WEFT_EXECUTOR_PLATFORM_BACKGROUND_TASK_H_
 #define WEFT_EXECUTOR_PLATFORM_BACKGROUND_TASK_H_
 
@@ -15,19 +15,20 @@ class BackgroundTask {
   BackgroundTask() = default;
   BackgroundTask(const BackgroundTask&) = delete;
   BackgroundTask& operator=(const BackgroundTask&) = delete;
-  // What has been started ends first: what it uses outlives this.
+  // Waits for the work that has been started. What the work uses must outlive this.
   ~BackgroundTask() {
     if (thread_.joinable()) thread_.join();
   }
 
-  // Waits for the one before. If that has failed, its error; `work` is not done then.
+  // Waits for the previous work. If that failed, returns its error and does not run `work`.
   absl::Status Start(std::function<absl::Status()> work) {
     if (absl::Status before = Await(); !before.ok()) return before;
     thread_ = std::thread([this, work = std::move(work)] { status_ = work(); });
     return absl::OkStatus();
   }
 
-  // Until nothing is going on: how it ended, each time the same until the next Start.
+  // Waits until no work is running. Returns the status of the last work; the result stays the same until the next
+  // Start.
   absl::Status Await() {
     if (thread_.joinable()) thread_.join();
     return status_;

@@ -15,7 +15,7 @@ TEST(BackgroundTask, GoesOnWhileTheCallerDoes) {
   std::promise<void> done;
   std::atomic<bool> finished{false};
   ASSERT_TRUE(task.Start([&] {
-                    // If Start waited for its own work this would never come.
+                    // If Start waited for its own work, this would never return.
                     done.get_future().wait();
                     finished = true;
                     return absl::OkStatus();
@@ -39,7 +39,7 @@ TEST(BackgroundTask, OneAfterTheOther) {
                       .ok());
     }
   }
-  // The last one too, whom nobody has waited for.
+  // All work has run, including the last, for which nobody has waited.
   ASSERT_EQ(order.size(), 100u);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(order[i], i);
 }

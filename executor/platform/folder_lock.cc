@@ -23,13 +23,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What RemoveUnusedFolders removes, outermost first; null: a place that is free. One run has one folder, and a path is
-// seldom deeper: what finds no place stays behind after such a signal.
+// The folders that RemoveUnusedFolders removes, outermost first; null = a free entry. One run has one folder, and a
+// path is seldom deeper than this array. A folder that finds no free entry stays behind after such a signal.
 std::atomic<const char*> unused_folders[64];
 static_assert(std::atomic<const char*>::is_always_lock_free);
 
-// The name where it stays for as long as the process runs: RemoveUnusedFolders may have begun to read one that is
-// forgotten at that moment. Once for each name, so a process that takes a folder again and again keeps no more.
+// Returns a copy of the name that stays as long as the process runs: RemoveUnusedFolders may have begun to read a name
+// at the moment when it is forgotten. There is one copy per name, so a process that takes a folder again and again
+// keeps no more.
 const char* Kept(const std::string& folder) {
   static std::mutex one_at_a_time;
   static auto* const names = new std::set<std::string>;
@@ -51,7 +52,7 @@ void Forget(const char* folder) {
   }
 }
 
-// Adds to `made` what it has made, also after an error.
+// Adds the folders that it has made to `made`, also after an error.
 absl::Status MakeFolders(const std::string& folder, std::vector<const char*>* made) {
   std::error_code error;
   std::vector<fs::path> missing;
@@ -59,14 +60,14 @@ absl::Status MakeFolders(const std::string& folder, std::vector<const char*>* ma
     missing.push_back(path);
   }
   for (auto path = missing.rbegin(); path != missing.rend(); ++path) {
-    // False without an error: somebody else has been faster, or the path ends in a slash.
+    // False without an error: somebody else was faster, or the path ends in a slash.
     if (fs::create_directory(*path, error)) Remember(made->emplace_back(Kept(path->string())));
     if (error) return absl::UnavailableError(absl::StrCat(folder, ": cannot create: ", error.message()));
   }
   return absl::OkStatus();
 }
 
-// Whether it is still the folder of that name, and not one that its last user has removed meanwhile.
+// True if `file` is still the folder of that name, and not one that its last user has removed meanwhile.
 bool IsStill(int file, const std::string& folder) {
   struct stat opened, named;
   return fstat(file, &opened) == 0 && stat(folder.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
@@ -108,7 +109,7 @@ FolderLock& FolderLock::operator=(FolderLock&& other) noexcept {
 FolderLock::~FolderLock() { Drop(); }
 
 void FolderLock::Drop() {
-  // Those with something in them stay.
+  // rmdir leaves folders that contain something.
   for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) {
     Forget(*folder);
     rmdir(*folder);

@@ -1,4 +1,4 @@
-// That one run at a time saves its checkpoints into a folder.
+// A lock that lets only one run at a time save its checkpoints into a folder.
 #ifndef WEFT_EXECUTOR_PLATFORM_FOLDER_LOCK_H_
 #define WEFT_EXECUTOR_PLATFORM_FOLDER_LOCK_H_
 
@@ -9,13 +9,13 @@
 
 namespace weft::exec {
 
-// Held until it goes, or the process ends, however it ends; nothing is left in the folder. Folders that were made for
-// it and into which nobody has put anything go with it: a run that is refused leaves nothing behind. Where the file
-// system knows no such locks, nothing is locked.
+// The lock is held until the object is destroyed or the process ends, however it ends. It leaves nothing in the folder.
+// Folders that were made for the lock and are still empty are removed with it, so a run that is refused leaves nothing
+// behind. If the file system does not support such locks, nothing is locked.
 class FolderLock {
  public:
-  // Makes the folder, and those around it, if there is none. FailedPrecondition, naming it, while another one is held,
-  // in this process too.
+  // Makes the folder and the folders above it if they do not exist. FailedPrecondition, naming the folder, while
+  // another lock on it is held, in this process too.
   static absl::StatusOr<FolderLock> Take(const std::string& folder);
 
   FolderLock() = default;
@@ -24,17 +24,18 @@ class FolderLock {
   ~FolderLock();
 
  private:
-  // Gives up what is held.
+  // Releases what is held.
   void Drop();
 
-  // Of the folder; -1: not locked.
+  // File descriptor of the folder; -1 = not locked.
   int file_ = -1;
-  // Outermost first. The names are never freed, as RemoveUnusedFolders may be reading one.
+  // The folders that were made, outermost first. The names are never freed, because RemoveUnusedFolders may be reading
+  // one.
   std::vector<const char*> made_;
 };
 
-// For the handler of a signal that ends the process at once: what locks of this process have made and nobody has put
-// anything into goes. Safe at any moment, in any thread.
+// For the handler of a signal that ends the process at once. Removes the folders that locks of this process have made
+// and that are still empty. Safe at any moment, in any thread.
 void RemoveUnusedFolders();
 
 }  // namespace weft::exec

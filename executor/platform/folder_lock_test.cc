@@ -16,12 +16,12 @@
 
 namespace {
 
-// What the next removal of a folder does before it reads the name.
+// Called by the next removal of a folder before it reads the name.
 std::function<void()> before_removal;
 
 }  // namespace
 
-// In the place of the system's, for this program.
+// Replaces the system's rmdir in this program.
 extern "C" int rmdir(const char* path) noexcept {
   if (const auto first = std::exchange(before_removal, nullptr)) first();
   return unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
@@ -42,7 +42,7 @@ TEST(FolderLock, IsForOneAtATime) {
               AllOf(HasSubstr(folder), HasSubstr("another run")));
   EXPECT_TRUE(FolderLock::Take(folder + "-other").ok());
   {
-    // Who has moved from it holds it.
+    // The object that was moved to holds the lock.
     std::optional<FolderLock> second = *std::move(first);
     EXPECT_FALSE(FolderLock::Take(folder).ok());
   }
@@ -65,12 +65,12 @@ TEST(FolderLock, TakesAwayWhatItHasMadeAndNobodyHasUsed) {
   }
   EXPECT_TRUE(fs::exists(there + "/a/b/step-1"));
   EXPECT_FALSE(fs::exists(there + "/a/b/c"));
-  // What cannot be made to its end is not left half made. (Root may write anywhere, but not below a file.)
+  // If a folder cannot be made, no folder above it is left behind. (Root may write anywhere, but not below a file.)
   ASSERT_TRUE(fs::remove_all(there + "/a") > 0);
   ASSERT_TRUE(FolderLock::Take(there + "/" + std::string(300, 'n')).status().code() != absl::StatusCode::kOk);
   ASSERT_TRUE(FolderLock::Take(there + "/a/" + std::string(300, 'n')).status().code() != absl::StatusCode::kOk);
   EXPECT_TRUE(fs::is_empty(there));
-  // A lock that another takes the place of is given up.
+  // A lock that is replaced by another is released.
   absl::StatusOr<FolderLock> first = FolderLock::Take(there + "/first");
   ASSERT_TRUE(first.ok());
   *first = *FolderLock::Take(there + "/second");
@@ -115,22 +115,22 @@ TEST(FolderLock, ASignalThatEndsTheProcessLeavesNoEmptyFolder) {
     EXPECT_FALSE(fs::exists(there + "/a/b"));
     EXPECT_TRUE(fs::exists(there + "/a/step-1"));
   }
-  // A lock that has gone has no say any more.
+  // A lock that is gone removes nothing any more.
   ASSERT_TRUE(fs::create_directory(there + "/a/b"));
   RemoveUnusedFolders();
   EXPECT_TRUE(fs::exists(there + "/a/b"));
-  // A lock takes nothing away that was there.
+  // A lock does not remove a folder that was there before.
   const absl::StatusOr<FolderLock> lock = FolderLock::Take(there + "/a/b");
   RemoveUnusedFolders();
   EXPECT_TRUE(fs::exists(there + "/a/b"));
 }
 
-// Another thread lets its lock go, and uses the memory again, when a name has been found and is not yet read.
+// Another thread releases its lock and reuses the memory after a name has been found and before it is read.
 TEST(FolderLock, ASignalReadsNoNameThatIsGone) {
   const std::string there = testing::TempDir() + "/a folder whose name is longer than what a string holds in itself";
   ASSERT_TRUE(fs::create_directory(there));
   std::optional<FolderLock> lock = *FolderLock::Take(there + "/made");
-  // As long as the name that goes.
+  // This name is as long as the one that is released.
   const std::string kept = there + "/kept";
   ASSERT_TRUE(fs::create_directory(kept));
   std::vector<std::string> others;

@@ -10,7 +10,8 @@ namespace weft::exec {
 namespace {
 
 constexpr int64_t kLarge = int64_t{1} << 21, kSmall = 4096;
-// What is touched between two looks at what is left: ranks that allocate at once see each other.
+// Bytes that are touched between two checks of the memory that is left, so that ranks that allocate at once see each
+// other.
 constexpr int64_t kBetweenLooks = int64_t{256} << 20;
 
 int64_t Whole(int64_t bytes) { return (bytes + kLarge - 1) / kLarge * kLarge; }
@@ -19,7 +20,7 @@ int64_t Whole(int64_t bytes) { return (bytes + kLarge - 1) / kLarge * kLarge; }
 
 void* MapHostPages(int64_t bytes, const std::function<int64_t()>& left) {
   const int64_t size = Whole(bytes);
-  // Mappings begin at any small page: one large page more, and what is too much of it goes back.
+  // Mappings begin at any small page. One more large page is mapped, and the excess is given back.
   void* const mapped =
       mmap(nullptr, static_cast<size_t>(size + kLarge), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
@@ -29,16 +30,17 @@ void* MapHostPages(int64_t bytes, const std::function<int64_t()>& left) {
   char* const memory = begin + before;
   if (before > 0) munmap(begin, static_cast<size_t>(before));
   munmap(memory + size, static_cast<size_t>(kLarge - before));
-  // Advice: without it pages are small.
+  // Asks for large pages; without this advice pages are small.
   madvise(memory, static_cast<size_t>(size), MADV_HUGEPAGE);
   for (int64_t done = 0; done < size; done += kBetweenLooks) {
-    // A mapping is granted whether there is memory for it or not; who touches too much of it is killed, or another is.
+    // The system grants a mapping whether there is memory for it or not. A process that touches too much of it is
+    // killed, or another process is.
     if (size - done > left()) {
       munmap(memory, static_cast<size_t>(size));
       return nullptr;
     }
     char* const part = memory + done;
-    // A part of the range per core, in whole large pages.
+    // Each core touches a part of the range, in whole large pages.
     ParallelRanges(std::min(kBetweenLooks, size - done) / kLarge, 4, [part](int64_t first, int64_t last) {
       for (int64_t at = first * kLarge; at < last * kLarge; at += kSmall) *static_cast<volatile char*>(part + at) = 0;
     });

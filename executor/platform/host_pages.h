@@ -1,4 +1,4 @@
-// Memory of the host in large pages that all cores bring in: some tens of GiB that a device is to read and write.
+// Host memory in large pages that all cores bring in: some tens of GiB that a device is to read and write.
 #ifndef WEFT_EXECUTOR_PLATFORM_HOST_PAGES_H_
 #define WEFT_EXECUTOR_PLATFORM_HOST_PAGES_H_
 
@@ -9,13 +9,15 @@
 
 namespace weft::exec {
 
-// Zeros, at a multiple of 2 MiB, each page there already: in large pages where the system has them, of 4 KiB else.
-// `bytes` >= 1. Null where the system refuses so much, and where it is more than `left()`, bytes, asked before the
-// first page is touched and again on the way: nothing of it is held then. The system brings in a page when it is first
-// written to, which for 90 GiB takes a core most of a minute, and whoever pins memory page by page does it on one.
+// Returns zeroed memory at a multiple of 2 MiB, with every page present: large pages where the system has them, else
+// pages of 4 KiB. `bytes` >= 1. Null if the system refuses the size, or if it is more than `left()` bytes; no memory is
+// held then. `left` is called before the first page is touched and again on the way.
+//
+// The system brings in a page when it is first written to. For 90 GiB that takes one core most of a minute, and code
+// that pins memory page by page does it on one core.
 void* MapHostPages(int64_t bytes, const std::function<int64_t()>& left = [] { return MemoryLeft(); });
 
-// What MapHostPages(bytes) has given.
+// Frees memory that MapHostPages(bytes) returned.
 void UnmapHostPages(void* memory, int64_t bytes);
 
 }  // namespace weft::exec

@@ -32,7 +32,7 @@ TEST(HostPages, AreZeroAndThere) {
     std::memset(memory, 7, static_cast<size_t>(bytes));
     EXPECT_EQ(memory[bytes - 1], 7);
     UnmapHostPages(memory, bytes);
-    // There is nothing any more.
+    // Nothing is mapped there any more.
     EXPECT_EQ(Resident(memory, 4096), -1);
   }
 }
@@ -67,7 +67,7 @@ TEST(HostPages, NothingIsTouchedOfWhatIsMoreThanIsLeft) {
   EXPECT_LT(OfThisProcess() - before, 1000);
 }
 
-// Another process takes it meanwhile: what was touched goes back.
+// Another process takes memory meanwhile: the pages that were touched are given back.
 TEST(HostPages, WhatIsLeftMayShrinkOnTheWay) {
   constexpr int64_t kBytes = int64_t{264} << 20;
   const int64_t before = OfThisProcess();
@@ -82,7 +82,7 @@ TEST(HostPages, WhatIsLeftMayShrinkOnTheWay) {
   EXPECT_LT(there[0], 1000);
   EXPECT_GT(there[1], (int64_t{256} << 20) / 4096 - 1000);
   EXPECT_LT(OfThisProcess() - before, 1000);
-  // What remains is compared, not the whole.
+  // Only the bytes still to be touched are compared with what is left, not the whole.
   std::vector<int64_t> rest = {int64_t{8} << 20, kBytes};
   void* const memory = MapHostPages(kBytes, [&] {
     if (rest.empty()) return int64_t{0};

@@ -24,7 +24,7 @@ absl::Status Error(absl::string_view what, const std::string& path) {
 
 absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
   if (path.empty()) return absl::InvalidArgumentError("data: a file name is empty");
-  // Opening a pipe would else wait for its writer.
+  // Without O_NONBLOCK, opening a pipe would wait for its writer.
   const int fd = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return Error("open", path);
   InputFile file(fd, path);

@@ -1,4 +1,4 @@
-// A file that is read at any place.
+// A file that is read at any offset.
 #ifndef WEFT_EXECUTOR_PLATFORM_INPUT_FILE_H_
 #define WEFT_EXECUTOR_PLATFORM_INPUT_FILE_H_
 
@@ -12,11 +12,11 @@
 
 namespace weft::exec {
 
-// A file opened for reading at any place. Read, not mapped: a file that shrinks during a run is then an error, not a
-// signal.
+// A file opened for reading at any offset. It is read, not mapped, so a file that shrinks during a run gives an error,
+// not a signal.
 class InputFile {
  public:
-  // Regular files that are not empty; errors name the path.
+  // Opens a regular file that is not empty. Errors name the path.
   static absl::StatusOr<InputFile> Open(const std::string& path);
 
   InputFile(InputFile&& other) noexcept

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-// The files of a version, where it is mounted below /sys/fs/cgroup.
+// The files of a version of control groups, and where it is mounted below /sys/fs/cgroup.
 struct Version {
   const char *mount, *limit, *used, *unused_files;
 };
@@ -39,7 +39,7 @@ std::optional<int64_t> Count(absl::string_view text) {
   return value;
 }
 
-// Of a file that holds a number. "max", no limit, is none.
+// The number that a file holds. "max" (no limit) counts as no number.
 std::optional<int64_t> NumberIn(const std::string& path) {
   const std::vector<std::string> lines = Lines(path);
   return lines.empty() ? std::nullopt : Count(lines[0]);
@@ -66,8 +66,8 @@ int64_t LeftOfGroup(const std::string& folder, const Version& version) {
   return std::max<int64_t>(0, *limit - std::max<int64_t>(0, *used - unused));
 }
 
-// Of the group `path` and of all that it is in. A container's group has its path outside of the container: then only
-// the mount itself, which is the container's own group, has the files.
+// Returns what the group `path`, and all groups that contain it, leave. A container's group has its path outside the
+// container. Then only the mount itself, which is the container's own group, has the files.
 int64_t LeftOfGroups(const std::string& mount, std::string path, const Version& version) {
   int64_t left = kNoLimit;
   for (;;) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
 
-// What is left on a machine with these files.
+// The memory left on a machine with these files.
 int64_t LeftWith(const std::map<std::string, std::string>& files) {
   const std::filesystem::path root = std::filesystem::path(testing::TempDir()) / "memory_left";
   std::filesystem::remove_all(root);
@@ -49,7 +49,7 @@ TEST(MemoryLeft, NothingReadableIsNoLimit) {
               kUnknown)
         << limit;
   }
-  // A limit of which nobody says how much is used.
+  // A limit without the file that says how much is used.
   EXPECT_EQ(LeftWith({{"proc/self/cgroup", "0::/"}, {"sys/fs/cgroup/memory.max", "5000"}}), kUnknown);
 }
 
@@ -76,7 +76,7 @@ TEST(MemoryLeft, PagesOfFilesThatNobodyUsesAreLeft) {
       {"sys/fs/cgroup/memory.current", "4000"},
       {"sys/fs/cgroup/memory.stat", "anon 900\ninactive_file 2500\nactive_file 600\n"}};
   EXPECT_EQ(LeftWith(files), 3500);
-  // Read a moment later: never more than the limit.
+  // This file may be read a moment later than the use. The result is never more than the limit.
   files["sys/fs/cgroup/memory.stat"] = "inactive_file 4100\n";
   EXPECT_EQ(LeftWith(files), 5000);
   files["sys/fs/cgroup/memory.stat"] = "inactive_file few\n";
@@ -93,19 +93,19 @@ TEST(MemoryLeft, OfTheFirstVersion) {
       {"sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"},
       {"sys/fs/cgroup/memory/memory.usage_in_bytes", "9000000\n"}};
   EXPECT_EQ(LeftWith(files), 1500);
-  // Within the container its group is the mount.
+  // Inside the container, its group is the mount itself.
   files = {{"proc/self/cgroup", "4:memory:/docker/ab\n"},
            {"sys/fs/cgroup/memory/memory.limit_in_bytes", "8000\n"},
            {"sys/fs/cgroup/memory/memory.usage_in_bytes", "7000\n"}};
   EXPECT_EQ(LeftWith(files), 1000);
-  // Version 2 beside the first, with the memory.
+  // Version 2 is mounted beside version 1 and controls the memory.
   files = {{"proc/self/cgroup", "1:cpu:/\n0::/job\n"},
            {"sys/fs/cgroup/unified/job/memory.max", "800\n"},
            {"sys/fs/cgroup/unified/job/memory.current", "700\n"}};
   EXPECT_EQ(LeftWith(files), 100);
 }
 
-// On whatever machine this runs there is some, and less than everything.
+// Whatever machine runs this has some memory left, and less than the largest number.
 TEST(MemoryLeft, OfThisMachine) {
   EXPECT_GT(MemoryLeft(), 0);
   EXPECT_LT(MemoryLeft(), kUnknown);

@@ -1,4 +1,4 @@
-// A loop over independent elements on all cores of the machine, for what is done once before a run.
+// A loop over independent elements on all cores of the machine, for work that is done once before a run.
 #ifndef WEFT_EXECUTOR_PLATFORM_PARALLEL_RANGES_H_
 #define WEFT_EXECUTOR_PLATFORM_PARALLEL_RANGES_H_
 
@@ -10,8 +10,9 @@
 
 namespace weft::exec {
 
-// Calls `body(first, last)` for ranges that are [0, count) together, on at most `most` threads (0 = a thread per core),
-// none with fewer than `least` elements while others have some. `body` does not depend on how the range is cut.
+// Calls `body(first, last)` for ranges that together are [0, count), on at most `most` threads (0 = one thread per
+// core). No range has fewer than `least` elements unless it is the only one. `body` does not depend on how the range is
+// cut.
 inline void ParallelRanges(int64_t count, int64_t least, const std::function<void(int64_t, int64_t)>& body,
                            int64_t most = 0) {
   const int64_t cores = most > 0 ? most : std::max<int64_t>(1, std::thread::hardware_concurrency());

@@ -21,7 +21,7 @@ constexpr uint32_t kRound[64] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-// One block into the hash value (6.2.2).
+// Adds one block to the hash value (6.2.2).
 void Compress(const uint8_t* block, uint32_t (&hash)[8]) {
   uint32_t w[64];
   for (int t = 0; t < 16; ++t) {
@@ -55,7 +55,7 @@ void Compress(const uint8_t* block, uint32_t (&hash)[8]) {
 }  // namespace
 
 Sha256Digest Sha256(absl::string_view data) {
-  // 5.3.3: of the square roots of the first eight primes.
+  // 5.3.3: from the square roots of the first eight primes.
   uint32_t hash[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   const uint8_t* bytes = reinterpret_cast<const uint8_t*>(data.data());
   size_t left = data.size();
@@ -94,7 +94,7 @@ Sha256Digest HmacSha256(absl::string_view key, absl::string_view message) {
 
 bool EqualInConstantTime(absl::string_view a, absl::string_view b) {
   if (a.size() != b.size()) return false;
-  // Volatile: the compiler may not leave the loop early.
+  // `difference` is volatile so that the compiler may not leave the loop early.
   volatile uint8_t difference = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     difference = static_cast<uint8_t>(difference | (static_cast<uint8_t>(a[i]) ^ static_cast<uint8_t>(b[i])));

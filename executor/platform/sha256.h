@@ -1,5 +1,5 @@
-// SHA-256 (FIPS 180-4) and HMAC-SHA-256 (RFC 2104), for the proof that a process belongs to a job (handshake.h): a few
-// hundred bytes per process of a job, so that no cryptographic library has to be linked for it.
+// SHA-256 (FIPS 180-4) and HMAC-SHA-256 (RFC 2104), for the proof that a process belongs to a job (handshake.h). They
+// hash a few hundred bytes per process of a job, so no cryptographic library has to be linked for it.
 #ifndef WEFT_EXECUTOR_PLATFORM_SHA256_H_
 #define WEFT_EXECUTOR_PLATFORM_SHA256_H_
 
@@ -16,7 +16,7 @@ Sha256Digest Sha256(absl::string_view data);
 
 Sha256Digest HmacSha256(absl::string_view key, absl::string_view message);
 
-// Whether they are equal, in a time that depends on the lengths alone. False for different lengths.
+// True if both are equal. The time depends on the lengths alone. False for different lengths.
 bool EqualInConstantTime(absl::string_view a, absl::string_view b);
 
 }  // namespace weft::exec

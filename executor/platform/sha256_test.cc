@@ -21,7 +21,7 @@ TEST(Sha256Test, ExamplesOfTheStandard) {
   EXPECT_EQ(Hex(Sha256(std::string(1000000, 'a'))), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-// Around the borders of padding no two lengths give the same digest, and the digest is that of the bytes alone.
+// Around block boundaries, no two lengths give the same digest, and the digest depends on the bytes alone.
 TEST(Sha256Test, LengthsAroundBlocks) {
   std::string before;
   for (size_t length : {54, 55, 56, 63, 64, 65, 118, 119, 120, 127, 128, 129}) {

@@ -55,11 +55,11 @@ class FolderList {
     const std::string text = folder.lexically_normal().string();
     if (IsFolder(folder) && std::find(found_.begin(), found_.end(), text) == found_.end()) found_.push_back(text);
   }
-  // nvidia/*/lib among Python packages.
+  // Adds nvidia/*/lib among Python packages.
   void AddPackages(const fs::path& packages) {
     for (const fs::path& package : FoldersIn(packages / "nvidia", "")) Add(package / "lib");
   }
-  // Of a Python that is installed in `prefix`.
+  // Adds the packages of a Python that is installed in `prefix`.
   void AddPython(const fs::path& prefix) {
     for (const fs::path& python : FoldersIn(prefix / "lib", "python3")) {
       AddPackages(python / "site-packages");
@@ -73,7 +73,7 @@ class FolderList {
   std::vector<std::string> found_;
 };
 
-// The first python3 of PATH, as PATH spells it.
+// The first python3 in PATH, as PATH spells it.
 std::optional<fs::path> PythonOf(const std::string& path) {
   for (const std::string& folder : std::vector<std::string>(absl::StrSplit(path, ':', absl::SkipEmpty()))) {
     const fs::path python = fs::path(folder) / "python3";
@@ -116,11 +116,11 @@ std::vector<std::string> LibraryFolders(const LibraryEnvironment& environment) {
   if (!environment.virtual_env.empty()) list.AddPython(environment.virtual_env);
   if (!environment.conda_prefix.empty()) list.AddPython(environment.conda_prefix);
   if (const std::optional<fs::path> python = PythonOf(environment.path)) {
-    // bin/python3 of a virtual environment is a link: the packages beside the link come first, those of what it leads
-    // to afterwards.
+    // bin/python3 of a virtual environment is a link. The packages beside the link come first, then those beside its
+    // target.
     const fs::path prefix = python->parent_path().parent_path();
     list.AddPython(prefix);
-    // Debian's own Python installs for all users here.
+    // Debian's own Python installs packages for all users here.
     if (prefix == "/usr" || prefix == "/") list.AddPython("/usr/local");
     std::error_code error;
     const fs::path real = fs::canonical(*python, error);
@@ -146,7 +146,7 @@ absl::StatusOr<SharedLibrary> SharedLibrary::OpenFrom(absl::string_view what, ab
   const int flags = RTLD_NOW | (scope == Scope::kGlobal ? RTLD_GLOBAL : RTLD_LOCAL);
   const std::string wanted = absl::StrCat(std::string(what), " (", absl::StrJoin(names, " or "), ")");
   std::string refused;
-  // Null: no such file there, or one that cannot be loaded, which `refused` then says.
+  // Null if the folder has no such file, or if the file cannot be loaded; `refused` then holds the reason.
   const auto open_in = [&](const std::string& folder, const std::string& name) -> void* {
     const std::string path = (fs::path(folder) / name).string();
     if (access(path.c_str(), F_OK) != 0) return nullptr;
@@ -160,7 +160,7 @@ absl::StatusOr<SharedLibrary> SharedLibrary::OpenFrom(absl::string_view what, ab
   for (const std::string& folder : first_folders) {
     for (const std::string& name : names) {
       if (void* handle = open_in(folder, name)) return opened(handle, name);
-      // The user named this folder: another library of the name elsewhere is not what was asked for.
+      // The user named this folder, so a library of that name elsewhere is not what was asked for.
       if (!refused.empty()) {
         return absl::FailedPreconditionError(absl::StrCat("cannot load ", wanted, " from --lib-path: ", refused));
       }
@@ -169,7 +169,8 @@ absl::StatusOr<SharedLibrary> SharedLibrary::OpenFrom(absl::string_view what, ab
   for (const std::string& name : names) {
     if (void* handle = dlopen(name.c_str(), flags)) return opened(handle, name);
     const std::string message = LoaderMessage();
-    // What the loader says of the file itself when there is none; a missing file that the library needs is named first.
+    // The loader's message begins with this name if the file itself is missing. If a file that the library needs is
+    // missing, the message begins with the name of that file.
     if (refused.empty() && !(absl::StartsWith(message, absl::StrCat(name, ":")) &&
                              absl::StrContains(message, "No such file or directory"))) {
       refused = message;

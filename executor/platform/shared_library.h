@@ -1,5 +1,5 @@
-// Libraries that are opened at run time: cuBLASLt, cuDNN, NCCL, MPI. weft-run starts where there is none of them, and
-// finds those of a CUDA toolkit, of the system, or of a Python environment (what PyTorch's packages bring).
+// Libraries that are opened at run time: cuBLASLt, cuDNN, NCCL, MPI. weft-run starts where none of them is installed.
+// It finds the libraries of a CUDA toolkit, of the system, or of a Python environment (which PyTorch's packages bring).
 #ifndef WEFT_EXECUTOR_PLATFORM_SHARED_LIBRARY_H_
 #define WEFT_EXECUTOR_PLATFORM_SHARED_LIBRARY_H_
 
@@ -14,7 +14,7 @@
 
 namespace weft::exec {
 
-// The folders of --lib-path, asked before all others. Set by main, before anything is opened.
+// The folders of --lib-path, which are searched before all others. main sets them before anything is opened.
 void SetLibraryPath(std::vector<std::string> folders);
 const std::vector<std::string>& LibraryPath();
 
@@ -30,9 +30,9 @@ struct LibraryEnvironment {
   static LibraryEnvironment OfProcess();
 };
 
-// Folders that are there, each once, in the order in which they are asked after the loader's own path: lib64 of the
+// The folders that exist, each once, in the order in which they are searched after the loader's own path: lib64 of the
 // toolkit, then nvidia/*/lib among the packages of the virtual environment, of the conda environment, of PATH's
-// python3, of the user (~/.local), and of tools/setup. Entries of one folder in alphabetical order.
+// python3, of the user (~/.local), and of tools/setup. Entries of one folder are in alphabetical order.
 std::vector<std::string> LibraryFolders(const LibraryEnvironment& environment);
 
 // An open library, which stays open until the process ends: CUDA's libraries cannot be closed safely.
@@ -40,23 +40,24 @@ class SharedLibrary {
  public:
   enum class Scope {
     kLocal,
-    // What is opened later finds this one's symbols: the modules of Open MPI need that.
+    // Libraries that are opened later find this library's symbols. The modules of Open MPI need that.
     kGlobal,
   };
 
-  // The first of `names` ("libcudnn.so.9", the most wanted first) that a place has: LibraryPath, the loader's path,
-  // then LibraryFolders of the process. `what` is what errors call it ("cuDNN 9"). NotFound lists where it was looked
-  // for; FailedPrecondition if a file is there and cannot be loaded, with the loader's reason.
+  // Opens the first of `names` ("libcudnn.so.9", the most wanted first) that a place has. The places are LibraryPath,
+  // the loader's path, then LibraryFolders of the process. Errors call the library `what` ("cuDNN 9"). NotFound lists
+  // the places that were searched. FailedPrecondition, with the loader's reason, if a file is there and cannot be
+  // loaded.
   static absl::StatusOr<SharedLibrary> Open(absl::string_view what, absl::Span<const std::string> names,
                                             Scope scope = Scope::kLocal);
   static absl::StatusOr<SharedLibrary> OpenFrom(absl::string_view what, absl::Span<const std::string> names,
                                                 Scope scope, absl::Span<const std::string> first_folders,
                                                 absl::Span<const std::string> last_folders);
 
-  // The file that it was loaded from.
+  // The file that the library was loaded from.
   const std::string& path() const { return path_; }
 
-  // `*symbol` = the function or variable of that name. FailedPrecondition if the library has none.
+  // Sets `*symbol` to the function or variable of that name. FailedPrecondition if the library has none.
   template <typename T>
   absl::Status Load(const char* name, T** symbol) const {
     void* found = Find(name);
@@ -64,7 +65,7 @@ class SharedLibrary {
     *symbol = reinterpret_cast<T*>(found);
     return absl::OkStatus();
   }
-  // Null if the library has none.
+  // Null if the library has no such symbol.
   void* Find(const char* name) const;
 
  private:

@@ -1,4 +1,4 @@
-// What shared_library_test opens.
+// The library that shared_library_test opens.
 extern "C" {
 extern const int weft_example_version;
 const int weft_example_version = 41;

@@ -77,7 +77,8 @@ TEST(SharedLibrary, AFileThatIsNoLibraryIsNamed) {
   const std::string broken = Folder("broken"), good = Folder("good");
   Write(broken + "/libbroken.so", "text\n");
   fs::copy_file(kExample, good + "/libbroken.so");
-  // Where the user said so, it is an error; elsewhere the search goes on, and says so if it finds nothing.
+  // A broken file is an error in a folder that the user named. Elsewhere the search goes on, and reports the broken
+  // file if it finds nothing.
   const auto asked =
       SharedLibrary::OpenFrom("an example", {"libbroken.so"}, SharedLibrary::Scope::kLocal, {broken}, {good});
   EXPECT_EQ(asked.status().code(), absl::StatusCode::kFailedPrecondition);
@@ -134,7 +135,7 @@ TEST(LibraryFolders, OfAToolkitAndOfPythonEnvironments) {
   environment.path = "/nowhere:" + root + "/python/bin";
   environment.home = root + "/home";
   EXPECT_EQ(LibraryFolders(environment), expected);
-  // The virtual environment is usually first in PATH as well: no folder twice.
+  // The virtual environment is usually first in PATH as well; no folder is listed twice.
   environment.path = root + "/venv/bin:" + environment.path;
   make("/venv/bin");
   fs::create_symlink(root + "/real/bin/python3.9", root + "/venv/bin/python3");

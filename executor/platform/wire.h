@@ -16,7 +16,7 @@ void AppendNumber(std::string* out, T number) {
   for (size_t i = 0; i < sizeof(T); ++i) out->push_back(static_cast<char>(bits >> (8 * i)));
 }
 
-// Reads from the front of `data`; false, with nothing read, where it is too short.
+// Reads a number from the front of `data`. False, with nothing read, if `data` is too short.
 template <typename T>
 bool ReadNumber(absl::string_view* data, T* number) {
   if (data->size() < sizeof(T)) return false;

@@ -17,13 +17,14 @@ namespace weft::exec {
 
 class Arena {
  public:
-  // On `device`, which outlives it and frees the memory. ResourceExhausted if that is not to be had.
+  // Allocates on `device`, which must outlive the arena and which frees the memory. ResourceExhausted if the memory is
+  // not available.
   static absl::StatusOr<std::unique_ptr<Arena>> Allocate(ComputeDevice* device, int64_t device_bytes,
                                                          int64_t host_bytes) {
     std::unique_ptr<Arena> arena(new Arena(device));
     const std::pair<Place, int64_t> sizes[2] = {{DEVICE, device_bytes}, {HOST, host_bytes}};
     for (const auto& [place, bytes] : sizes) {
-      // To the byte what was planned.
+      // Allocates exactly the planned bytes.
       if (bytes <= 0) continue;
       const absl::StatusOr<void*> memory = device->Allocate(place, bytes);
       if (!memory.ok()) {
@@ -36,7 +37,7 @@ class Arena {
     }
     return arena;
   }
-  // On a host device of its own.
+  // Allocates on a host device of its own.
   static absl::StatusOr<std::unique_ptr<Arena>> Allocate(int64_t device_bytes, int64_t host_bytes) {
     std::unique_ptr<ComputeDevice> host = MakeHostDevice();
     absl::StatusOr<std::unique_ptr<Arena>> arena = Allocate(host.get(), device_bytes, host_bytes);
@@ -45,11 +46,12 @@ class Arena {
   }
 
   ComputeDevice& device() const { return *device_; }
-  // What the device has given.
+  // Bytes that the device has given.
   int64_t bytes(Place place) const { return bytes_[place == HOST]; }
-  // All that it has of the device's memory; null if it has none.
+  // All of the arena's device memory; null if it has none.
   std::byte* device_memory() const { return memory_[0]; }
-  // In the device's memory: the host reads and writes it by copies (ComputeDevice::CopyNow) only.
+  // Address of a buffer. If it is in the device's memory, the host reads and writes it only by copies
+  // (ComputeDevice::CopyNow).
   std::byte* Data(const Buffer& buffer) const { return memory_[buffer.place() == HOST] + buffer.offset(); }
 
  private:

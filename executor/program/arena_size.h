@@ -1,4 +1,4 @@
-// How much memory ranks need, and whether this machine has it.
+// How much memory ranks need, and whether this machine has enough.
 #ifndef WEFT_EXECUTOR_PROGRAM_ARENA_SIZE_H_
 #define WEFT_EXECUTOR_PROGRAM_ARENA_SIZE_H_
 
@@ -14,14 +14,14 @@ struct ArenaSize {
   int64_t device = 0, host = 0;
 };
 
-// Evaluation works on the memory of training. A program that evaluates has an evaluation program.
+// Evaluation uses the memory of training. A program that evaluates has an evaluation program.
 ArenaSize ArenaOf(const Program& program, int64_t rank, bool evaluates);
 
-// Ranks that are on this machine must fit it, or the system would end the run without a word. `on_host`: what a program
-// calls memory of the device is this machine's; else it is a device's of its own, which is asked when it is taken. Then
-// the host's part is pinned by the device's driver, and whether it can be is the driver's to say: nothing of it is
-// touched before that where it is more than the system has left (host_pages.h). So what seems too much is told in
-// `note` alone.
+// Checks that the ranks on this machine fit its memory; otherwise the system would end the run without a message.
+// `on_host`: the device memory of the program is this machine's memory. Then ResourceExhausted if the ranks do not fit.
+// Otherwise a device has its own memory, which is checked when it is allocated, and its driver pins the host's part.
+// Only the driver knows whether it can. No page of the host's part is touched before that if it is more than the system
+// has left (host_pages.h). A host's part that seems too large is therefore only reported in `note`.
 absl::Status CheckMachineMemory(const Program& program, bool evaluates, bool on_host, int64_t first_rank, int64_t ranks,
                                 std::string* note);
 

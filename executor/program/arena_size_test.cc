@@ -44,7 +44,7 @@ TEST(ArenaSize, ArenasOfTrainingMustFit) {
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("the arenas of 4 ranks take"));
 }
 
-// A device has memory of its own, which is not counted as the machine's.
+// A device has its own memory, which does not count as the machine's.
 TEST(ArenaSize, MemoryOfADeviceIsNotTheMachines) {
   Program program = TinyProgram();
   program.mutable_templates(0)->set_device_arena_bytes(kTooMuch);
@@ -52,14 +52,14 @@ TEST(ArenaSize, MemoryOfADeviceIsNotTheMachines) {
   EXPECT_TRUE(absl::IsResourceExhausted(CheckMachineMemory(program, false, /*on_host=*/true, 0, 4, &note)));
   EXPECT_TRUE(CheckMachineMemory(program, false, /*on_host=*/false, 0, 4, &note).ok());
   EXPECT_EQ(note, "");
-  // Whether the host's memory can be pinned is its driver's to say.
+  // Only the driver knows whether the host's memory can be pinned.
   program.mutable_templates(0)->set_host_arena_bytes(kTooMuch);
   EXPECT_TRUE(CheckMachineMemory(program, false, /*on_host=*/false, 0, 4, &note).ok());
   EXPECT_THAT(note, testing::HasSubstr("the arenas of 4 ranks take"));
   EXPECT_THAT(note, testing::HasSubstr("the driver may refuse to pin that"));
 }
 
-// Evaluation works on the same memory, which is as large as the larger of the two.
+// Evaluation uses the same memory, which is as large as the larger of the two arenas.
 TEST(ArenaSize, ArenasOfEvaluationMustFitWhereThereIsOne) {
   Program program = TinyProgram();
   *program.mutable_evaluation() = TinyEvaluation();

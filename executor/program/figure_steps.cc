@@ -47,7 +47,7 @@ class Marker {
     return absl::MakeConstSpan(reinterpret_cast<const double*>(arena_.Data(buffer)), Elements(buffer));
   }
 
-  // The last step of the action that writes the buffer, -1 if none does.
+  // Index of the last step of the action that writes the buffer, -1 if none does.
   int LastWriter(const PreparedAction& prepared, const Buffer& buffer) const {
     const auto is_it = [&](int index) { return &out_.rank_template->buffers(index) == &buffer; };
     const Action& action = *prepared.action;
@@ -61,7 +61,7 @@ class Marker {
     return -1;
   }
 
-  // Marks the step of the body that writes the buffer of this role last; the buffer, or null if no step does.
+  // Marks the last step of the body that writes the buffer of this role. Returns the buffer, or null if no step does.
   const Buffer* MarkLast(BufferRole role, Figure figure) {
     for (size_t i = out_.actions.size(); i-- > 0;) {
       PreparedAction& prepared = out_.actions[i];
@@ -77,7 +77,7 @@ class Marker {
     return nullptr;
   }
 
-  // Rule P15: body and epilogue have one VALIDATE each, with the same NORM.
+  // Rule P15: the body and the epilogue have one VALIDATE each, with the same NORM.
   absl::Status MarkVerdicts() {
     for (PreparedAction& prepared : out_.actions) {
       if (prepared.action->kind() != VALIDATE) continue;
@@ -89,7 +89,7 @@ class Marker {
         out_.figures.norm = Doubles(buffer);
         marked = true;
       }
-      // That of the step that is judged.
+      // The loss scale of the step that is judged.
       for (const int b : prepared.action->operands()) {
         const Buffer& buffer = out_.rank_template->buffers(b);
         if (buffer.role() == LOSS_SCALE) out_.figures.loss_scale = Doubles(buffer).data();

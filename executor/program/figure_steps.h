@@ -1,4 +1,4 @@
-// Which steps of a rank's program complete the figures that are printed (rules P11, P15). Internal to the interpreter.
+// Finds the steps of a rank's program that complete the printed figures (rules P11, P15). Internal to the interpreter.
 #ifndef WEFT_EXECUTOR_PROGRAM_FIGURE_STEPS_H_
 #define WEFT_EXECUTOR_PROGRAM_FIGURE_STEPS_H_
 
@@ -9,7 +9,7 @@
 
 namespace weft::exec {
 
-// Sets `figures` of the program and of its steps, and fixed_loss_scale; the actions have their steps.
+// Sets `figures` of the program and of its steps, and fixed_loss_scale. The actions must already have their steps.
 absl::Status MarkFigures(const Program& program, int rank, const Arena& arena, PreparedProgram& prepared);
 
 }  // namespace weft::exec

@@ -11,7 +11,7 @@
 namespace weft::exec {
 namespace {
 
-// Segment 0 makes a loss in two steps; 1 makes the norm; actions are in the list order of their ids.
+// Segment 0 makes a loss in two steps, segment 1 makes the norm. Actions are in the list order of their ids.
 constexpr char kProgram[] = R"(
   segments { steps { name: "product" outputs: 0 } steps { name: "loss" outputs: 1 } steps { name: "other" outputs: 0 }
     values { operand: 0 } values { operand: 1 } }
@@ -30,7 +30,7 @@ class FigureStepsTest : public ::testing::Test {
  protected:
   FigureStepsTest() : program_(Parse<Program>(kProgram)), arena_(*Arena::Allocate(256, 0)) {}
 
-  // Of the body, unless `list` says otherwise. In the order of their calls.
+  // Adds an action to the body, unless `list` says otherwise, in the order of the calls.
   void Add(const std::string& action, ActionList list = kBodyList) {
     protos_.push_back(std::make_unique<Action>(Parse<Action>(action)));
     PreparedAction& prepared = prepared_.actions.emplace_back();
@@ -44,7 +44,7 @@ class FigureStepsTest : public ::testing::Test {
     return MarkFigures(program_, /*rank=*/3, *arena_, prepared_);
   }
 
-  // "1.0:2": step 0 of action 1 completes figure 2; all of them.
+  // All marks. "1.0:2" means that step 0 of action 1 completes figure 2.
   std::string Marked() const {
     std::string text;
     for (size_t a = 0; a < prepared_.actions.size(); ++a) {
@@ -69,7 +69,7 @@ TEST_F(FigureStepsTest, TheLastStepThatWritesThemCompletesLosses) {
   Add("id: 0 kind: FORWARD segment: 0 operands: [0, 1]");
   Add("id: 1 kind: FORWARD segment: 0 operands: [0, 1]");
   ASSERT_TRUE(Mark().ok());
-  // Of the second forward, and not the step behind it, which writes another buffer.
+  // Step 1 of the second forward completes the losses, not the step after it, which writes another buffer.
   EXPECT_EQ(Marked(), "1.1:1 ");
   EXPECT_EQ(OffsetOf(prepared_.figures.losses.data()), 64);
   EXPECT_EQ(prepared_.figures.losses.size(), 4u);
@@ -81,7 +81,7 @@ TEST_F(FigureStepsTest, TheLastStepThatWritesThemCompletesLosses) {
 TEST_F(FigureStepsTest, SummedLossesCountInsteadOfLocalOnes) {
   Add("id: 0 kind: FORWARD segment: 0 operands: [0, 1]");
   Add("id: 1 kind: ALL_REDUCE sources: 1 destinations: 2");
-  // Of an epilogue nothing is printed.
+  // Figures of an epilogue are not printed.
   Add("id: 2 kind: ALL_REDUCE sources: 1 destinations: 2", kEpilogueList);
   ASSERT_TRUE(Mark().ok());
   EXPECT_EQ(Marked(), "1.0:1 ");

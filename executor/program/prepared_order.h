@@ -1,5 +1,5 @@
-// Which steps of a prepared program start together or after one another beyond what the lists say. Internal to the
-// interpreter.
+// Finds the steps of a prepared program that start together, or one after another, beyond what the lists say. Internal
+// to the interpreter.
 #ifndef WEFT_EXECUTOR_PROGRAM_PREPARED_ORDER_H_
 #define WEFT_EXECUTOR_PROGRAM_PREPARED_ORDER_H_
 
@@ -7,11 +7,11 @@
 
 namespace weft::exec {
 
-// Rule P4: neighbouring transfers of a list that have the same transfer_group (not 0) become a PreparedGroup.
+// Rule P4: neighboring transfers of a list that have the same transfer_group (not 0) become a PreparedGroup.
 void GroupTransfers(PreparedProgram& program);
 
-// Rule P6, of a message-driven program: what is in both queues starts when all backwards before it have ended, and
-// backwards after it when it has. Such steps stand in the queue of the forwards.
+// Rule P6, for message-driven programs: an action in both queues starts when all backwards before it have ended, and
+// the backwards after it start when it has ended. The steps of such actions are in the queue of the forwards.
 void OrderQueues(PreparedProgram& program);
 
 }  // namespace weft::exec

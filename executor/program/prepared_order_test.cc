@@ -19,7 +19,7 @@ class Prepared {
  public:
   Prepared() { program.streams.resize(2); }
 
-  // Its index.
+  // Returns the action's index.
   int Add(ActionKind kind, int stream, int transfer_group = 0, ActionList list = kBodyList) {
     Action& action = actions_.emplace_back();
     action.set_kind(kind);
@@ -30,14 +30,14 @@ class Prepared {
     prepared.steps.emplace_back().stream = stream;
     return static_cast<int>(program.actions.size()) - 1;
   }
-  // The same, as steps of a stream's list.
+  // The same, and adds the action's steps to the stream's list.
   void Queue(ActionKind kind, int stream, int steps = 1, ActionList list = kBodyList) {
     const int action = Add(kind, stream, 0, list);
     for (int step = 0; step < steps; ++step) {
       program.streams[stream].steps[list].push_back({.action = action, .step = step, .first = step == 0});
     }
   }
-  // (position, repetition) of the first steps of a queue.
+  // (other_position, other_repetition) of the first steps of a queue.
   std::vector<std::pair<int, int>> Waits(int stream, ActionList list = kBodyList) const {
     std::vector<std::pair<int, int>> waits;
     for (const StreamStep& step : program.streams[stream].steps[list]) {
@@ -73,16 +73,16 @@ TEST(GroupTransfers, NeighboursWithTheSameNumberAreOneGroup) {
 
 TEST(GroupTransfers, WhatIsApartOrAloneOrWithoutANumberIsNoGroup) {
   Prepared p;
-  // Of two lists.
+  // These transfers are in two lists.
   p.Add(SEND, 5, 1, kPrologueList);
   p.Add(SEND, 5, 1);
-  // With something between them.
+  // These have another action between them.
   p.Add(FORWARD, 0);
   p.Add(SEND, 5, 1);
-  // The number of a compute action means nothing.
+  // The group number of a compute action means nothing.
   p.Add(BACKWARD, 0, 2);
   p.Add(RECV, 6, 2);
-  // No number.
+  // These have no group number.
   p.Add(SEND, 5);
   p.Add(RECV, 6);
   GroupTransfers(p.program);
@@ -99,8 +99,8 @@ TEST(GroupTransfers, GroupsKeepTheirList) {
   EXPECT_EQ(p.program.groups[0].list, kEpilogueList);
 }
 
-// F F B B O F B: the optimizer O waits for both backwards before it; those of the next repetition wait for O in this
-// one, the last one for O in its own.
+// F F B B O F B: the optimizer step O waits for both backwards before it. In the next repetition, these two backwards
+// wait for O of this one. The last backward waits for O of its own repetition.
 TEST(OrderQueues, WhatIsInBothQueuesHoldsUpBackwardsAndWaitsForThem) {
   Prepared p;
   p.program.backward_queue = 1;
@@ -112,7 +112,7 @@ TEST(OrderQueues, WhatIsInBothQueuesHoldsUpBackwardsAndWaitsForThem) {
   p.Queue(FORWARD, 0, 2);
   p.Queue(BACKWARD, 1, 3);
   OrderQueues(p.program);
-  // Positions in steps: six of backwards, then of forwards 2 + 2 + 2.
+  // Positions count steps: six of backwards, and 2 + 2 + 2 of forwards and O.
   EXPECT_THAT(p.Waits(0), ElementsAre(std::pair(-1, 0), std::pair(-1, 0), std::pair(6, 0), std::pair(-1, 0)));
   EXPECT_THAT(p.Waits(1), ElementsAre(std::pair(6, -1), std::pair(6, -1), std::pair(6, 0)));
 }
@@ -122,7 +122,7 @@ TEST(OrderQueues, ForwardsAloneHoldNothingUp) {
   p.program.backward_queue = 1;
   p.Queue(FORWARD, 0);
   p.Queue(BACKWARD, 1);
-  // A list with one queue only.
+  // This list has one queue only.
   p.Queue(OPTIMIZER_STEP, 0, 1, kEpilogueList);
   OrderQueues(p.program);
   EXPECT_THAT(p.Waits(0), ElementsAre(std::pair(-1, 0)));

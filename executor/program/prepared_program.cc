@@ -33,7 +33,7 @@ bool IsBackward(const Action& action) {
   return action.kind() == BACKWARD || action.kind() == BACKWARD_INPUT || action.kind() == BACKWARD_WEIGHT;
 }
 
-// With the room behind a tensor for parts that are rounded up (rule P8).
+// Elements of the buffer, including the padding behind a tensor whose parts are rounded up (rule P8).
 int64_t ElementsOf(const Buffer& buffer) { return buffer.bytes() / std::max<int64_t>(1, DTypeBytes(buffer.dtype())); }
 
 CollectiveKind KindOf(const Action& action) {
@@ -48,7 +48,7 @@ CollectiveKind KindOf(const Step& step) {
                                                  : CollectiveKind::kAllReduce;
 }
 
-// What the name of a communicator's stream ends with.
+// Suffix of the name of a communicator's stream.
 constexpr char kOtherOrder[] = ", sums in the transport's order";
 
 class Preparer {
@@ -91,7 +91,7 @@ class Preparer {
         views += step.inputs_size() + step.outputs_size();
       }
     });
-    // Steps point into it: it must not move.
+    // Steps point into `views`, so its elements must not move.
     out_.views.reserve(views);
     for (int i = 0; i < static_cast<int>(out_.actions.size()); ++i) {
       PreparedAction& action = out_.actions[i];
@@ -131,7 +131,8 @@ class Preparer {
     return absl::StrCat("rank ", rank_, ": action ", action.id(), " '", action.name(), "'");
   }
 
-  // Of a step that rounds stochastically: the part that the optimizer has of the tensor says which elements they are.
+  // For a step that rounds stochastically: the number of its first element, which depends on the optimizer's part of
+  // the tensor. 0 for other steps.
   absl::StatusOr<int64_t> FirstElement(const Action& action, const StepAttributes& attributes) const {
     if (attributes.rounding_site() == 0) return 0;
     const int tensor = static_cast<int>(attributes.rounding_site()) - 1;
@@ -151,7 +152,8 @@ class Preparer {
             absl::MakeConstSpan(value.shape().data(), value.shape_size())};
   }
 
-  // Sequences of the microbatches that a step is for: those of one, or in a wide action what its rows hold.
+  // Sequences of the microbatches that a step works on: those of one microbatch or, in a wide action, as many as its
+  // rows hold.
   int64_t Sequences(const Action& action, const Segment& segment, const Step& step) const {
     const int64_t one = out_.own_sequences;
     const int64_t length = RowsOfSample(program_, step);
@@ -172,8 +174,8 @@ class Preparer {
       prepared.context.own_sequences = out_.own_sequences;
       prepared.context.sample_stride = out_.microbatch_sequences;
     }
-    // Of each stream that its steps are on: the last step that is not detached, where that stands in the stream's list,
-    // and the last detached one.
+    // For each stream that its steps use: the last step that is not detached, that step's position in the stream's
+    // list, and the last detached step.
     struct Used {
       int stream;
       int last = -1;
@@ -181,7 +183,7 @@ class Preparer {
       int last_detached = -1;
     };
     std::vector<Used> streams;
-    // Not moved while they are filled.
+    // Reserved, because steps must not move while they are filled.
     prepared.steps.reserve(segment.steps_size());
     for (int s = 0; s < segment.steps_size(); ++s) {
       const Step& step = segment.steps(s);
@@ -242,7 +244,8 @@ class Preparer {
     return absl::OkStatus();
   }
 
-  // `own` elements in the source and `whole` in the destination, or the other way round.
+  // Checks the numbers of elements. The destination of an all-gather has the sources of all members, and the source of
+  // a reduce-scatter has the destinations of all members.
   absl::Status CheckSizes(const Action& action, CollectiveKind kind, int64_t source, int64_t destination,
                           int64_t members) const {
     const int64_t expected = kind == CollectiveKind::kAllGather ? source * members : destination * members;
@@ -262,7 +265,7 @@ class Preparer {
     PreparedStream& on = out_.streams[stream];
     auto collective = on.communicator->Prepare(*entry, kind, std::move(buffers));
     if (collective.ok()) {
-      // Rule P10: the trace says so.
+      // Rule P10: the stream's name in the trace says so.
       if (!(*collective)->keeps_order() && !absl::StrContains(on.name, kOtherOrder)) on.name += kOtherOrder;
       return collective;
     }
@@ -350,7 +353,7 @@ class Preparer {
   const Template* t_ = nullptr;
   std::unique_ptr<PreparedStreams> streams_;
   absl::flat_hash_map<int32_t, int> index_of_id_;
-  // By action: whether one waits for its detached steps.
+  // By action: true if another action waits for its detached steps.
   std::vector<bool> detached_awaited_;
 };
 

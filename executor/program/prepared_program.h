@@ -1,4 +1,4 @@
-// A rank's template with everything looked up: streams, views, partners, dependencies as indices. Internal to the
+// A rank's template with everything looked up: streams, views, partners, and dependencies as indices. Internal to the
 // interpreter.
 #ifndef WEFT_EXECUTOR_PROGRAM_PREPARED_PROGRAM_H_
 #define WEFT_EXECUTOR_PROGRAM_PREPARED_PROGRAM_H_
@@ -25,37 +25,39 @@ struct PreparedStep {
   const Step* step = nullptr;
   // Index into PreparedProgram.streams.
   int stream = 0;
-  // On a communicator's stream.
+  // Set for a step on a communicator's stream.
   std::unique_ptr<PreparedCollective> collective;
-  // Whether a step on another stream may wait for it.
+  // True if a step on another stream may wait for this one.
   bool awaited = false;
-  // What it completes: bits of Figure.
+  // The figures that the step completes: bits of Figure.
   uint8_t figures = 0;
   absl::Span<const TensorView> inputs;
   absl::Span<const TensorView> outputs;
-  // Earlier steps of the segment on other streams; those on its own stream are over anyway.
+  // Earlier steps of the segment on other streams. Earlier steps on its own stream are over anyway.
   std::vector<int> deps;
-  // Of the first microbatch that it is for, and sequences of all of them (docs/kernels.md).
+  // Number of the first microbatch that the step works on; `sequences` counts the sequences of all its microbatches
+  // (docs/kernels.md).
   int64_t global_microbatch = 0;
-  // The same within its optimizer step: not the same number in an asynchronous program (rule P14).
+  // The same microbatch, counted within its optimizer step. The numbers differ in an asynchronous program (rule P14).
   int64_t microbatch_of_step = 0;
   int64_t sequences = 1;
-  // At the rank's coordinates (rule P8).
+  // Values at the rank's coordinates (rule P8).
   int64_t column_shift = 0;
   int64_t row_shift = 0;
   int64_t first_element = 0;
   bool writes_norm = true;
-  // On an asynchronous device (step_waits.h): the number of its event, -1 if no step of another stream waits for it;
-  // and the events that it waits for.
+  // On an asynchronous device (step_waits.h): the number of the step's event, -1 if no step of another stream waits for
+  // it; and the events that the step waits for.
   int event = -1;
   std::vector<int> waits;
-  // By wait: so many repetitions ago. Of several for one step the least, as its stream is in order.
+  // By wait: how many repetitions ago. If there are several for one step, the least counts, as its stream is in order.
   std::vector<int64_t> wait_distances;
-  // Times that it has ended; on an asynchronous device: that it has been enqueued.
+  // How often the step has ended; on an asynchronous device, how often it has been enqueued.
   int64_t done = 0;
-  // The timed event at its beginning (step_times.h).
+  // The timed event at the step's beginning (step_times.h).
   int begun = -1;
-  // The first of a run (step_runs.h): what runs all of it, at its turn. The others of the run have nothing left to do.
+  // Set for the first step of a run (step_runs.h): it runs all of the run, at this step's turn. The other steps of the
+  // run have `in_run` set and nothing left to do.
   StepRun* run = nullptr;
   bool in_run = false;
 };
@@ -63,7 +65,7 @@ struct PreparedStep {
 struct PreparedDependency {
   int action = 0;
   int64_t distance = 0;
-  // The action's detached steps too.
+  // True if the dependency includes the action's detached steps.
   bool detached = false;
 };
 
@@ -72,19 +74,19 @@ struct PreparedAction {
   ActionList list = kBodyList;
   std::vector<PreparedDependency> deps;
   std::vector<PreparedStep> steps;
-  // The last step on each of its streams that is not detached; the action is finished when all of them are done.
+  // The last step on each of its streams that is not detached. The action is finished when all of them are done.
   std::vector<int> last_steps;
   // The last detached step on each of its streams.
   std::vector<int> last_detached;
-  // Repetitions in which it is finished.
+  // Number of repetitions in which the action is finished.
   int64_t finished = 0;
-  // Whether an action on another stream may wait for it.
+  // True if an action on another stream may wait for this one.
   bool awaited = false;
-  // One of its dependencies is a RECV.
+  // True if one of its dependencies is a RECV.
   bool awaits_recv = false;
-  // In a message-driven program: when it was finished last.
+  // Message-driven programs only: when the action was last finished.
   int64_t finished_ns = 0;
-  // SEND, RECV: the buffer, the partner, and the group that it starts with, -1 = by itself.
+  // SEND, RECV: the buffer, the partner, and the group that the transfer starts with, -1 = it starts by itself.
   bool sends = false;
   void* data = nullptr;
   int64_t bytes = 0;
@@ -97,13 +99,13 @@ struct PreparedAction {
 struct StreamStep {
   int action = 0;
   int step = 0;
-  // First step of its action on this stream: the action's dependencies are asked for here.
+  // True for the first step of its action on this stream, where the action's dependencies are checked.
   bool first = false;
-  // The step is one of the action's last_steps.
+  // True if the step is one of the action's last_steps.
   bool last = false;
-  // First steps in a queue of a message-driven program (rule P6): what stands before it in both queues has ended when
-  // the other queue is at this position, in this repetition (0) or at least in the one before (-1). Position -1: at any
-  // time.
+  // For first steps in a queue of a message-driven program (rule P6): everything before the step in both queues has
+  // ended when the other queue is at this position, in this repetition (0) or at least in the previous one (-1).
+  // Position -1 = at any time.
   int other_position = -1;
   int other_repetition = 0;
 };
@@ -113,19 +115,20 @@ enum class StreamType { kCompute, kCopy, kTransfers, kCollective };
 struct PreparedStream {
   StreamType type = StreamType::kCompute;
   std::string name;
-  // Of an asynchronous device. The two queues of a message-driven program share one, as others may (stream_fold.h).
+  // Stream of an asynchronous device. The two queues of a message-driven program share one; other streams may share one
+  // too (stream_fold.h).
   int device_stream = -1;
-  // Of kCollective.
+  // Set for kCollective.
   std::unique_ptr<Communicator> communicator;
   // By ActionList.
   std::vector<StreamStep> steps[3];
 };
 
-// Transfers that start together: neighbours in the list, so neighbours on each of their streams.
+// Transfers that start together. They are neighbors in the list, and therefore on each of their streams.
 struct PreparedGroup {
   ActionList list = kBodyList;
   std::vector<int> actions;
-  // By action: its stream. And each of them once.
+  // `stream_of` has the stream of each action, `streams` has each stream once.
   std::vector<int> stream_of;
   std::vector<int> streams;
 };
@@ -133,29 +136,31 @@ struct PreparedGroup {
 struct PreparedProgram {
   const Template* rank_template = nullptr;
   int64_t data_coordinate = 0;
-  // Rule P9: sequences of a microbatch, how many of them are this rank's, and which is the first.
+  // Rule P9: the sequences of a microbatch, how many of them this rank computes, and the first of those.
   int64_t microbatch_sequences = 1;
   int64_t own_sequences = 1;
   int64_t first_own_sequence = 0;
-  // Prologue, body, epilogue.
+  // The actions of prologue, body and epilogue, in this order.
   std::vector<PreparedAction> actions;
-  // compute, d2h, h2d, then the others in order of first use. In a message-driven program `compute` is the queue of the
-  // forwards and of what is in both queues, and backward_queue that of the backwards; otherwise that is -1.
+  // compute, d2h, h2d, then the others in order of first use. In a message-driven program, `compute` is the queue of
+  // the forwards and of the actions in both queues, and `backward_queue` is the queue of the backwards; otherwise
+  // `backward_queue` is -1.
   std::vector<PreparedStream> streams;
   int backward_queue = -1;
   std::vector<PreparedGroup> groups;
   int64_t steps_of_list[3] = {0, 0, 0};
-  // Events of PreparedStep.event.
+  // Number of events that PreparedStep.event counts.
   int step_events = 0;
-  // Where the steps with `figures` leave them.
+  // Where the steps with `figures` leave their figures.
   Figures figures;
-  // Loss scaling (rule P11): a fixed scale, 0 = none.
+  // A fixed loss scale (rule P11); 0 = none.
   double fixed_loss_scale = 0;
-  // What PreparedStep's spans point into.
+  // Holds the views that the spans of PreparedStep point into.
   std::vector<TensorView> views;
 };
 
-// Of the endpoint's rank. `program` and the arena's device must outlive the result. Errors name the action.
+// Prepares the program for the endpoint's rank. `program` and the arena's device must outlive the result. Errors name
+// the action.
 absl::StatusOr<std::unique_ptr<PreparedProgram>> PrepareProgram(const Program& program, Endpoint& endpoint,
                                                                 const Arena& arena);
 

@@ -1,4 +1,4 @@
-// What is looked up for a rank is what its template says: places, order, partners.
+// Tests that everything looked up for a rank is as its template says: places, order, partners.
 #include "executor/program/prepared_program.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A rank's part of a program, and what it needs.
+// A rank's part of a program, and what preparing it needs.
 struct Prepared {
   Prepared(const Program& of_program, int rank) : program(of_program) {
     endpoints = *(*FindTransport("inproc"))->open(static_cast<int>(MeshRanks(program.mesh())));
@@ -35,7 +35,7 @@ struct Prepared {
   absl::StatusOr<std::unique_ptr<PreparedProgram>> made;
 };
 
-// Rounded up parts, several axes, steps that are collectives; a pipeline with transfers.
+// Programs with rounded-up parts, with several axes, with steps that are collectives, and a pipeline with transfers.
 std::vector<Program> Programs() {
   return {TinyProgram(), SplitProgram(), SplitProgram(true), SplitProgram(true, 3, 2, 0, 16, 3)};
 }
@@ -58,7 +58,7 @@ TEST(PreparedProgram, ActionsAndWhatTheyWaitForAreTheTemplates) {
           EXPECT_TRUE(made.actions[action.deps[d].action].awaited);
         }
         for (const PreparedStep& step : action.steps) {
-          // On its own stream whatever is before it is over.
+          // Everything before a step on its own stream is over.
           for (const int dep : step.deps) EXPECT_NE(action.steps[dep].stream, step.stream);
         }
         steps += static_cast<int64_t>(action.steps.size());
@@ -98,7 +98,8 @@ TEST(PreparedProgram, StreamsHaveEveryStepOnceInOrder) {
   }
 }
 
-// A value lies at its offset in the buffer that the action binds to its operand, which lies at its in the arena.
+// A value lies at its offset in the buffer that the action binds to its operand. The buffer lies at its own offset in
+// the arena.
 TEST(PreparedProgram, ValuesLieWhereTheirBuffersDo) {
   for (const Program& program : Programs()) {
     const Prepared prepared(program, 0);
@@ -129,7 +130,7 @@ TEST(PreparedProgram, ValuesLieWhereTheirBuffersDo) {
   }
 }
 
-// Who sends to a rank is who it receives from, as many bytes on the same channel.
+// Every send has a receive on the partner, with as many bytes on the same channel.
 TEST(PreparedProgram, TransfersMeet) {
   const Program program = TinyProgram();
   const int ranks = static_cast<int>(MeshRanks(program.mesh()));
@@ -148,8 +149,8 @@ TEST(PreparedProgram, TransfersMeet) {
   EXPECT_EQ(sent, received);
 }
 
-// Messages of collective actions are whole buffers, with the room behind what is rounded up: one element less is not
-// what the members have together.
+// Messages of collective actions are whole buffers, including the padding behind rounded-up parts. With one element
+// less, the buffer does not have what the members have together.
 TEST(PreparedProgram, CollectiveActionsAreOfWholeBuffers) {
   Program program = SplitProgram(true, 3, 2, 0, 16, 3);
   ASSERT_TRUE(Prepared(program, 0).made.ok());

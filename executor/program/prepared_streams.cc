@@ -56,7 +56,7 @@ absl::Status PreparedStreams::Take(StreamUse use, PreparedStream& stream) {
   if (!device_.asynchronous()) return absl::OkStatus();
   WEFT_ASSIGN_OR_RETURN(const StreamFold::Stream taken, fold_.Take(use));
   stream.device_stream = taken.number;
-  // For the trace; "compute" is a name that is looked for.
+  // The trace shows this name. "compute" stays as it is, because code looks for that name.
   if (taken.shared && use != StreamUse::kCompute) absl::StrAppend(&stream.name, " (device stream ", taken.number, ")");
   return absl::OkStatus();
 }

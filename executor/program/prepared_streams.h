@@ -1,4 +1,4 @@
-// The streams that a rank's program runs on (rule P3), each made where it is met for the first time. Internal to the
+// The streams that a rank's program runs on (rule P3). Each is made when it is first needed. Internal to the
 // interpreter.
 #ifndef WEFT_EXECUTOR_PROGRAM_PREPARED_STREAMS_H_
 #define WEFT_EXECUTOR_PROGRAM_PREPARED_STREAMS_H_
@@ -24,35 +24,38 @@ namespace weft::exec {
 
 class PreparedStreams {
  public:
-  // Appends to `streams`: compute, d2h, h2d, later the others in order of first use. All that it is given outlives it.
+  // Appends to `streams`: compute, d2h and h2d, later the others in order of first use. All arguments must outlive
+  // this.
   PreparedStreams(const Program& program, int rank, const Template& t, ComputeDevice& device, NativeCollectives* native,
                   const StreamPlan& plan, std::vector<PreparedStream>& streams);
 
-  // The three that every rank has; those of copies get a stream of an asynchronous device by UseCopies only.
+  // Makes the three streams that every rank has. The streams of copies get a stream of an asynchronous device only by
+  // UseCopies.
   absl::Status Begin();
-  // Of a message-driven program: the queue of its backwards, on the stream of the device that compute has.
+  // For a message-driven program: adds the queue of its backwards, on the device stream of compute.
   int AddBackwardQueue();
-  // Gives those of copies that have steps a stream of the device.
+  // Gives a device stream to each stream of copies that has steps.
   absl::Status UseCopies();
 
-  // Indices into `streams`; errors name the action. Of a SEND or RECV to `peer`:
+  // The stream of a SEND or RECV to `peer`. This function and the next two return indices into `streams`; errors name
+  // the action.
   absl::StatusOr<int> OfTransfer(const Action& action, int64_t peer);
-  // Of a collective step; looked up once for all actions that run its segment.
+  // The stream of a collective step. It is looked up once for all actions that run its segment.
   absl::StatusOr<int> OfStep(const Step& step, const Action& action);
-  // That of the (group, purpose).
+  // The stream of the communicator of (group, purpose).
   absl::StatusOr<int> OfCommunicator(const Group& group, Purpose purpose, const Action& action);
 
-  // Of a SEND or RECV to `peer`.
+  // The channel of a SEND or RECV to `peer`.
   absl::StatusOr<int> Channel(const Action& action, int64_t peer) const;
 
  private:
   std::string Name(const Action& action) const;
-  // A stream of the device for it, if that works on its own.
+  // If the device is asynchronous, takes one of its streams for `stream`.
   absl::Status Take(StreamUse use, PreparedStream& stream);
   absl::Status Add(StreamType type, std::string name, StreamUse use);
   absl::StatusOr<int> Checked(int channel, const Action& action) const;
 
-  // Sort of stream, peer or direction, whether it sends, what it is of.
+  // Kind of stream, peer or direction, whether it sends, and the key of the transfer or communicator.
   using StreamKey = std::tuple<int, int64_t, bool, ChannelKey>;
 
   const Program& program_;
@@ -64,7 +67,7 @@ class PreparedStreams {
   const ChannelMap channels_;
   std::vector<PreparedStream>& streams_;
   std::map<StreamKey, int> known_;
-  // Of collective steps.
+  // The streams of collective steps.
   absl::flat_hash_map<const Step*, int> of_step_;
 };
 

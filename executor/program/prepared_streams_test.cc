@@ -16,8 +16,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// The middle of a pipeline of three: activations one way, gradients the other, two sums over all, one of which is in a
-// segment, and a sum over the two others.
+// The middle of a pipeline of three: activations one way, gradients the other, two sums over all ranks, one of them in
+// a segment, and a sum over the two other ranks.
 Program Pipeline() {
   return Parse<Program>(R"(
     mesh { axes { name: "pipe" size: 3 } }
@@ -34,7 +34,7 @@ Program Pipeline() {
         group { axes { axis: "pipe" indices: [0, 2] } } } })");
 }
 
-// Of the middle rank.
+// The streams of the middle rank.
 struct Middle {
   explicit Middle(const StreamPlan& plan = {}, ComputeDevice* device = nullptr)
       : host(MakeHostDevice()),
@@ -71,7 +71,7 @@ TEST(PreparedStreams, TransfersShareThemAsThePlanSays) {
   EXPECT_THAT(of_edges, ElementsAre(3, 4, 5, 6));
   EXPECT_THAT(of_directions, ElementsAre(3, 3, 4, 4));
   EXPECT_THAT(of_all, ElementsAre(3, 3, 3, 3));
-  // Nothing is made twice.
+  // A stream that exists is not made again.
   EXPECT_EQ(edges.Transfer(2), 5);
   EXPECT_EQ(edges.streams.size(), 7u);
   EXPECT_EQ(edges.streams[5].type, StreamType::kTransfers);
@@ -114,13 +114,13 @@ TEST(PreparedStreams, OnlyCopiesThatAreMadeGetAStreamOfTheDevice) {
 
 TEST(PreparedStreams, OneThatIsSharedSaysSo) {
   DeferredDevice device(1);
-  // Fewer than there are uses.
+  // The budget has fewer streams than there are uses.
   Middle middle({.fold_budget = 2}, &device);
   for (int i = 0; i < 4; ++i) middle.Transfer(i);
   EXPECT_EQ(middle.Names()[0], "compute");
   EXPECT_THAT(middle.Names()[3], HasSubstr(" (device stream "));
   EXPECT_EQ(middle.streams[3].device_stream, middle.streams[5].device_stream);
-  // The host has none.
+  // The host has no device streams.
   Middle host;
   EXPECT_EQ(host.streams[0].device_stream, -1);
 }

@@ -1,4 +1,4 @@
-// The figures of an optimizer step: where they are, and what they say (rule P11).
+// The figures of an optimizer step: where they are, and how the loss and the norm follow from them (rule P11).
 #ifndef WEFT_EXECUTOR_PROGRAM_PRINTED_FIGURES_H_
 #define WEFT_EXECUTOR_PROGRAM_PRINTED_FIGURES_H_
 
@@ -11,7 +11,7 @@
 
 namespace weft::exec {
 
-// Bits: what a step completes.
+// Bits that say which figures a step completes.
 enum Figure : uint8_t {
   kLossFigure = 1,
   kNormFigure = 2,
@@ -20,9 +20,9 @@ enum Figure : uint8_t {
   kVerdictFigure = 8,
 };
 
-// Empty and null where the rank has none.
+// A figure that the rank does not have is empty or null.
 struct Figures {
-  // Those of all data coordinates in turn.
+  // The losses of all data coordinates, one coordinate after another.
   absl::Span<const double> losses;
   // NORM: the norm, and the factor of the update. A rank that updates nothing has NORMS instead: the squares by tensor.
   absl::Span<const double> norm;
@@ -31,7 +31,8 @@ struct Figures {
   const double* loss_scale = nullptr;
 };
 
-// Of step `step` of a repetition that takes `steps`: its microbatches follow one another on every data coordinate.
+// The loss of step `step` in a repetition of `steps` steps. The microbatches of a step follow one another on every data
+// coordinate.
 inline double LossOfStep(const Figures& figures, int64_t microbatches, int64_t steps, int64_t step) {
   double sum = 0;
   if (steps == 1) {
@@ -45,7 +46,7 @@ inline double LossOfStep(const Figures& figures, int64_t microbatches, int64_t s
   return sum;
 }
 
-// Of a rank that updates nothing: from the squares by tensor, in ascending order.
+// The norm of the gradients. A rank that updates nothing computes it from the squares by tensor, in ascending order.
 inline double GradientNorm(const Figures& figures) {
   if (!figures.norm.empty()) return figures.norm[0];
   const TensorView& norms = figures.norms;

@@ -1,5 +1,5 @@
-// What a transport must know of a rank's program before the first step on an asynchronous device: every edge that
-// messages go over, so that it connects and allocates then. Internal to the interpreter.
+// Gives a transport every edge that the messages of a rank's program use, before the first step on an asynchronous
+// device. The transport connects and allocates then. Internal to the interpreter.
 #ifndef WEFT_EXECUTOR_PROGRAM_PROGRAM_EDGES_H_
 #define WEFT_EXECUTOR_PROGRAM_PROGRAM_EDGES_H_
 
@@ -9,10 +9,10 @@
 
 namespace weft::exec {
 
-// Allocates what collectives need, and tells the endpoint of all transfers, in list order. All ranks call it.
+// Allocates what collectives need, and passes all transfers to the endpoint, in list order. All ranks call it.
 absl::Status ConnectEdges(const PreparedProgram& program, Endpoint& endpoint);
 
-// A transfer of the action, which is a SEND or RECV, without its state.
+// Describes the transfer of the action, which is a SEND or RECV, without its state.
 void DescribeTransfer(const PreparedProgram& program, const PreparedAction& action, Transfer* transfer);
 
 }  // namespace weft::exec

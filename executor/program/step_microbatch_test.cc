@@ -1,4 +1,4 @@
-// Which microbatches a step is for: wide forwards, and both halves of a pair.
+// Tests which microbatches a step works on: wide forwards, and both halves of a pair.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -20,12 +20,12 @@ constexpr int64_t kVocabulary = 4;
 
 struct Field {
   std::string name;
-  // Bytes of one row, for values with a row per token; else of the whole.
+  // Bytes of one row for values with a row per token, else of the whole value.
   int64_t bytes;
   bool rows;
 };
 
-// What a microbatch needs, in the order of buffers and operands.
+// The values that a microbatch needs, in the order of buffers and operands.
 const std::vector<Field>& Fields() {
   static const auto* fields = new std::vector<Field>{{"table", kVocabulary * 12 * 4, false},
                                                      {"losses", 8 * 8, false},
@@ -60,8 +60,8 @@ std::string Shape(int field, int64_t rows) {
   }
 }
 
-// A segment for `width` microbatches of 2 sequences, whose kernels run once for `at_once` of them; the loss is always
-// of one.
+// A segment for `width` microbatches of 2 sequences. Its kernels run once for `at_once` of them; the loss always runs
+// once for each.
 std::string SegmentText(int width, int at_once) {
   const int64_t rows = 2 * kSequence;
   std::string operands, values, steps;
@@ -69,7 +69,7 @@ std::string SegmentText(int width, int at_once) {
     absl::StrAppend(&operands, "operands { name: '", field.name,
                     "' access: READ_WRITE bytes: ", field.rows ? field.bytes * rows * width : field.bytes, " }\n");
   }
-  // Values of part p of size `parts`: 9 p ..
+  // The values of part p, which is of `parts` microbatches, begin at 9 p.
   const auto add_values = [&](int parts) {
     for (int part = 0; part < width / parts; ++part) {
       for (int f = 0; f < 9; ++f) {
@@ -102,8 +102,8 @@ std::string SegmentText(int width, int at_once) {
   return absl::StrCat("segments { ", operands, values, steps, " }\n");
 }
 
-// Microbatches of forwards, `width` at once, on one rank or on `depth` that share the samples of each: two sequences of
-// a microbatch on a rank in any case.
+// A program of forwards, `width` microbatches at once, on one rank or on `depth` ranks that share the samples of each.
+// In either case a rank has two sequences of a microbatch.
 Program ForwardProgram(int width, int at_once, int depth = 1, int microbatches = 4) {
   std::string buffers, actions;
   int64_t offset = 0;
@@ -134,7 +134,7 @@ Program ForwardProgram(int width, int at_once, int depth = 1, int microbatches =
   return program;
 }
 
-// Contents of a buffer, over all microbatches in order, after three steps.
+// Contents of the buffers, over all microbatches in order, after three steps.
 struct Outcome {
   std::vector<double> losses;
   std::string o;
@@ -181,8 +181,8 @@ TEST(StepMicrobatchTest, AWideForwardIsSeveralNarrowOnes) {
   }
 }
 
-// Rule P9: the coordinates of z compute the samples of a microbatch one after the other, so what two ranks make of four
-// microbatches is what one makes of eight half as large: tokens, targets and both kinds of dropout.
+// Rule P9: the coordinates of z take the samples of a microbatch in order. Two ranks therefore make of four
+// microbatches what one rank makes of eight half as large: the same tokens, targets and both kinds of dropout.
 TEST(StepMicrobatchTest, CoordinatesOfZShareTheSamples) {
   const Outcome one = RunForwards(ForwardProgram(1, 1, 1, 8));
   const size_t size = one.o.size() / 8;
@@ -198,7 +198,7 @@ TEST(StepMicrobatchTest, CoordinatesOfZShareTheSamples) {
   }
 }
 
-// A pair whose forward is of microbatch 3 and whose backward is of microbatch 1.
+// A pair of the forward of microbatch 3 and the backward of microbatch 1.
 TEST(StepMicrobatchTest, StepsOfAPairNameTheirHalf) {
   Program program;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(

@@ -17,18 +17,18 @@ StepTouch TouchOf(const TensorView& view) {
   return {begin, begin + static_cast<uint64_t>(bytes), view.dtype};
 }
 
-// Launches one behind the other.
+// Runs launches one after another.
 class LaunchesRun : public StepRun {
  public:
   explicit LaunchesRun(Backend& backend) : backend_(backend) {}
 
-  // A step by itself, or several as the backend has prepared them.
+  // Adds a single step, or several steps as the backend has prepared them.
   void Add(const StepOfRun& step) { pieces_.push_back({nullptr, step}); }
   void Add(std::unique_ptr<StepRun> run) {
     ++runs_;
     pieces_.push_back({std::move(run), {}});
   }
-  // Launches that are of several steps.
+  // Number of launches of several steps.
   int runs() const { return runs_; }
 
   absl::Status Run(const StepContext& context) override {
@@ -56,7 +56,7 @@ class LaunchesRun : public StepRun {
   int runs_ = 0;
 };
 
-// Null: the backend has nothing for any of the launches.
+// Null if the backend prepares none of the launches.
 absl::StatusOr<std::unique_ptr<StepRun>> PrepareRange(const PreparedAction& action, const StepRange& range,
                                                       Backend& backend) {
   auto run = std::make_unique<LaunchesRun>(backend);

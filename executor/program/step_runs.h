@@ -1,4 +1,4 @@
-// Steps that a backend may run as one (Backend::PrepareRun), as proto/util/step_runs.h finds them. Internal to the
+// Steps that a backend may run as one (Backend::PrepareRun), found by proto/util/step_runs.h. Internal to the
 // interpreter.
 #ifndef WEFT_EXECUTOR_PROGRAM_STEP_RUNS_H_
 #define WEFT_EXECUTOR_PROGRAM_STEP_RUNS_H_
@@ -13,10 +13,10 @@
 
 namespace weft::exec {
 
-// The action's steps as they are on this rank.
+// The action's steps as they are placed on this rank.
 std::vector<PlacedStep> PlacedStepsOf(const PreparedAction& action);
 
-// Has the backend prepare the runs of all actions, and marks their steps.
+// Makes the backend prepare the runs of all actions, and marks their steps.
 absl::StatusOr<std::vector<std::unique_ptr<StepRun>>> PrepareStepRuns(PreparedProgram& program, Backend& backend);
 
 }  // namespace weft::exec

@@ -1,5 +1,5 @@
-// What the interpreter makes of runs: launches in their order, steps that the backend does not take together one by one
-// with what is theirs, and all of it at the turn of the first.
+// Tests what the interpreter makes of runs. Launches keep their order. Steps that the backend does not take together
+// run one by one, each with its own context. All of a run happens at the turn of its first step.
 #include "executor/program/step_runs.h"
 
 #include <memory>
@@ -12,7 +12,7 @@
 namespace weft::exec {
 namespace {
 
-// Writes down what it is asked for; takes no launches of SCALE.
+// Records what it is asked to run; prepares no launches of SCALE.
 class WritingBackend : public Backend {
  public:
   absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
@@ -61,7 +61,7 @@ class StepRunsTest : public testing::Test {
     prepared.outputs = absl::MakeConstSpan(views_.back().get(), 1);
     return prepared;
   }
-  // What runs at the turn of each step.
+  // Returns what runs at the turn of each step.
   std::vector<std::string> Turns() {
     const auto runs = PrepareStepRuns(program_, backend_);
     EXPECT_TRUE(runs.ok()) << runs.status();
@@ -123,7 +123,7 @@ TEST_F(StepRunsTest, WhatTheHostOrAStreamWaitsForEndsARun) {
   EXPECT_EQ(Turns(), (Turns_{"0+1 ", "in run", "2+3 ", "in run", "", ""}));
 }
 
-// Updates are one launch at the end of an optimizer step alone.
+// Only updates at the end of an optimizer step are one launch.
 TEST_F(StepRunsTest, NotOfAMicrobatch) {
   action_.set_kind(BACKWARD);
   Add(FILL, 0, 10);

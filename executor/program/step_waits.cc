@@ -12,7 +12,7 @@ class Waits {
 
   void Run() {
     for (const PreparedStream& stream : program_.streams) {
-      // Rule P6: which queue goes on depends on when what its head waited for was over, on whatever stream.
+      // Rule P6: which queue goes on depends on when the dependencies of its head were over, on any stream.
       const bool chosen = program_.backward_queue >= 0 && stream.type == StreamType::kCompute;
       for (const std::vector<StreamStep>& steps : stream.steps) {
         for (const StreamStep& step : steps) Add(step, chosen);
@@ -24,7 +24,7 @@ class Waits {
   void Add(const StreamStep& at, bool chosen) {
     PreparedAction& action = program_.actions[at.action];
     PreparedStep& step = action.steps[at.step];
-    // The least distance by event.
+    // By event: the least distance.
     std::map<int, int64_t> waits;
     const auto wait_for = [&](PreparedStep& other, int64_t distance) {
       if (other.stream == step.stream && !chosen) return;

@@ -1,4 +1,5 @@
-// Which steps an asynchronous device must hold back for steps of other streams (rule P2). Internal to the interpreter.
+// Finds the steps that an asynchronous device must hold back for steps of other streams (rule P2). Internal to the
+// interpreter.
 #ifndef WEFT_EXECUTOR_PROGRAM_STEP_WAITS_H_
 #define WEFT_EXECUTOR_PROGRAM_STEP_WAITS_H_
 
@@ -6,8 +7,9 @@
 
 namespace weft::exec {
 
-// Sets `event` and `waits` of all steps, and step_events of the program. Steps on one stream need none: a device runs
-// its stream in order. Nor do those of different lists: a list is run when the one before is over.
+// Sets `event` and `waits` of all steps, and step_events of the program. Steps on one stream need no events, because a
+// device runs its stream in order. Steps of different lists need none either, because a list runs when the previous one
+// is over.
 void PrepareWaits(PreparedProgram& program);
 
 }  // namespace weft::exec

@@ -70,7 +70,7 @@ absl::StatusOr<TransferStreams> FitTransferStreams(const Program& program, int r
     if (sharing == program.transfer_streams() || DemandOf(program, rank, sharing).total() > budget) continue;
     Program shared = program;
     shared.set_transfer_streams(sharing);
-    // What else is to be proven has been.
+    // Everything else has been proven before.
     if (VerifyProgram(shared, {.allow_unfit = true, .completeness = false}).ok()) return sharing;
   }
   return absl::FailedPreconditionError(absl::StrCat(
@@ -86,11 +86,11 @@ absl::StatusOr<StreamPlan> PlanStreams(const Program& program, const Endpoint& e
   const int budget = StreamFold::Budget(device, endpoint.ranks_on_device(), endpoint.own_streams());
   if (budget == 0) return plan;
   if (!endpoint.holds_streams() || endpoint.size() == 1) {
-    // A rank alone gains nothing by sharing more than the uses of streams do.
+    // A rank alone on its device gains nothing from fewer streams than there are uses.
     plan.fold_budget = endpoint.ranks_on_device() > 1 ? budget : std::max(budget, kStreamUses);
     return plan;
   }
-  // A stream that waits for a partner would hold up others of the program on it: each is one of the device.
+  // A stream that waits for a partner would hold up other program streams on it, so each gets its own device stream.
   WEFT_ASSIGN_OR_RETURN(plan.transfer_streams,
                         FitTransferStreams(program, endpoint.rank(), budget, device.hardware_queues()));
   return plan;

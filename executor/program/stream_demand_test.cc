@@ -17,14 +17,14 @@ using ::testing::HasSubstr;
 
 TEST(StreamDemandTest, CountsEdgesDirectionsAndForks) {
   const Program program = TestPipelineProgram({.ranks = 4});
-  // The second of four: from and to both neighbours.
+  // The second of four ranks sends to both neighbors and receives from both.
   EXPECT_EQ(DemandOf(program, 1, PER_EDGE).transfers, 4);
   EXPECT_EQ(DemandOf(program, 1, PER_DIRECTION).transfers, 2);
   EXPECT_EQ(DemandOf(program, 1, SHARED).transfers, 1);
   EXPECT_EQ(DemandOf(program, 1, SHARED).forks, 0);
   EXPECT_EQ(DemandOf(program, 0, PER_EDGE).transfers, 2);
   EXPECT_EQ(DemandOf(program, 1, PER_EDGE).total(), 5);
-  // Members of a group that share a stream are apart all the same.
+  // Members of a group that share a stream are kept apart all the same.
   const Program grouped = TestPipelineProgram({.ranks = 4, .streams = SHARED, .groups = true});
   EXPECT_EQ(DemandOf(grouped, 1, PER_EDGE).forks, 0);
   EXPECT_EQ(DemandOf(grouped, 1, SHARED).transfers, 1);
@@ -48,7 +48,7 @@ TEST(StreamDemandTest, SharesOnlyWhereItMustAndIsProven) {
   EXPECT_EQ(*FitTransferStreams(program, 1, all, 32), PER_EDGE);
   EXPECT_EQ(*FitTransferStreams(program, 1, all - 1, 32), PER_DIRECTION);
   EXPECT_EQ(*FitTransferStreams(program, 1, all - 2, 32), PER_DIRECTION);
-  // On one stream the sends of neighbours to each other would wait for each other.
+  // On one stream, the sends of two neighbors to each other would wait for each other.
   EXPECT_EQ(DemandOf(program, 1, SHARED).total(), all - 3);
   const auto none = FitTransferStreams(program, 1, all - 3, 6);
   EXPECT_EQ(none.status().code(), absl::StatusCode::kFailedPrecondition);
@@ -57,7 +57,7 @@ TEST(StreamDemandTest, SharesOnlyWhereItMustAndIsProven) {
                     HasSubstr("4 of transfers) streams of the device, and of its 6 hardware queues "
                               "(CUDA_DEVICE_MAX_CONNECTIONS, at most 32)"),
                     HasSubstr(absl::StrCat(all - 3, " are free for them"))));
-  // The ends of the pipeline have fewer.
+  // The ends of the pipeline need fewer streams.
   EXPECT_EQ(*FitTransferStreams(program, 0, all - 2, 32), PER_EDGE);
 }
 

@@ -7,8 +7,8 @@
 namespace weft::exec {
 namespace {
 
-// With so many streams less one, where each use goes: compute stays alone as long as there are two. Copies to the host
-// go with sends, copies from it with receives, as their data does.
+// kSlots[n - 1] is the slot of each use with n streams. Compute stays alone as long as there are two streams. Copies to
+// the host share with sends, and copies from the host share with receives, as their data does.
 constexpr std::array<int, kStreamUses> kSlots[kStreamUses] = {
     {0, 0, 0, 0, 0, 0}, {0, 1, 1, 1, 1, 1}, {0, 1, 2, 2, 2, 1},
     {0, 1, 2, 3, 2, 1}, {0, 1, 2, 3, 4, 4}, {0, 1, 2, 3, 4, 5},
@@ -27,12 +27,12 @@ StreamFold::StreamFold(ComputeDevice* device, int budget)
 int StreamFold::Budget(const ComputeDevice& device, int ranks, int taken) {
   const int queues = device.hardware_queues();
   if (queues <= 0) return 0;
-  // Ranks that share a device have few as it is.
+  // Ranks that share a device have few streams as it is.
   return std::max(1, ranks > 1 ? queues / ranks : queues - taken - kReservedQueues);
 }
 
 absl::StatusOr<int> StreamFold::New(StreamUse use) {
-  // What others wait for goes first.
+  // Work that others wait for goes first.
   const bool urgent = use == StreamUse::kReceives || use == StreamUse::kSends || use == StreamUse::kCollectives;
   return device_.NewStream(urgent ? ComputeDevice::Priority::kHigh : ComputeDevice::Priority::kNormal);
 }

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// The device's streams of one program stream of each use, in order.
+// The device streams of one program stream of each use, in order.
 std::vector<int> OneOfEach(int budget) {
   DeferredDevice device(1);
   StreamFold fold(&device, budget);
@@ -22,7 +22,7 @@ std::vector<int> OneOfEach(int budget) {
 }
 
 TEST(StreamFoldTest, UsesShareWhatThereIs) {
-  // compute, receives, sends, collectives, to the host, from it
+  // Order: compute, receives, sends, collectives, copies to the host, copies from it.
   EXPECT_THAT(OneOfEach(0), ElementsAre(0, 1, 2, 3, 4, 5));
   EXPECT_THAT(OneOfEach(1), ElementsAre(0, 0, 0, 0, 0, 0));
   EXPECT_THAT(OneOfEach(2), ElementsAre(0, 1, 1, 1, 1, 1));
@@ -55,7 +55,7 @@ TEST(StreamFoldTest, RanksShareTheQueues) {
   const DeferredDevice any(1), some(1, 32);
   EXPECT_EQ(StreamFold::Budget(any, 8, 0), 0);
   EXPECT_EQ(StreamFold::Budget(any, 1, 3), 0);
-  // A rank alone leaves some to the transport and to the device.
+  // A rank alone leaves some queues to the transport and to the device.
   EXPECT_EQ(StreamFold::Budget(some, 1, 0), 30);
   EXPECT_EQ(StreamFold::Budget(some, 1, 3), 27);
   EXPECT_EQ(StreamFold::Budget(some, 1, 40), 1);

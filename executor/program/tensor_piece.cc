@@ -29,7 +29,7 @@ void Append(Intervals& to, IndexInterval interval) {
   }
 }
 
-// Appends the indices number [first, first + count) of `from`.
+// Appends the indices at positions [first, first + count) of `from`.
 void Take(const Intervals& from, int64_t first, int64_t count, Intervals& to) {
   for (const IndexInterval& interval : from) {
     const int64_t length = interval.end - interval.begin;
@@ -52,7 +52,8 @@ int64_t BlockElements(const TensorPiece& piece) {
   return product;
 }
 
-// The dimension's part of one coordinate: the same part of each of `runs` equal runs.
+// Cuts a dimension to the part of one coordinate: the same part of each of `runs` equal runs. False if it does not
+// divide.
 bool CutDimension(int64_t runs, int64_t parts, int64_t part, Intervals& intervals) {
   const int64_t length = Length(intervals);
   if (length % runs != 0 || length / runs % parts != 0) return false;
@@ -63,15 +64,16 @@ bool CutDimension(int64_t runs, int64_t parts, int64_t part, Intervals& interval
   return true;
 }
 
-// What the ranges of a shard leave of a block.
+// The part of a block that the ranges of a shard leave.
 struct RangeOfBlock {
-  // Elements that each rank has room for, and those that this one has: fewer where a cut is not even, at the end.
+  // `part` is the number of elements that each rank has space for. `count` is the number that this rank has: fewer, at
+  // the end, where a cut is not even.
   int64_t part = 0;
   int64_t count = 0;
   int64_t first = 0;
 };
 
-// Each cut is of what the one before left, as long as all ranks have of that.
+// Each cut divides the part that the previous cut left, which has the same length on all ranks.
 RangeOfBlock CutRanges(const Program& program, int64_t rank, const Buffer& buffer, int64_t block) {
   RangeOfBlock range = {block, block, 0};
   for (const RangeCut& cut : buffer.shard().ranges()) {
@@ -113,7 +115,7 @@ absl::StatusOr<TensorPiece> PieceOfBuffer(const Program& program, int64_t rank, 
     return refuse("it has ", elements, " elements; the rank's part of a block of ", block, " has ", range.part);
   }
   piece.first = range.first;
-  // Padding is in the last rows, so at the block's end.
+  // Padding is in the last rows, so it is at the end of the block.
   if (!padded.empty()) {
     Intervals rows;
     for (const IndexInterval& interval : piece.dimensions[0]) {
@@ -176,7 +178,7 @@ absl::Status CheckPiece(const TensorPiece& piece, absl::Span<const int64_t> shap
 std::vector<TensorRun> RunsOf(const TensorPiece& piece, absl::Span<const int64_t> shape) {
   std::vector<TensorRun> runs;
   if (piece.count == 0) return runs;
-  // What lies behind the last dimension that is cut is whole.
+  // The dimensions after the last one that is cut are whole.
   int last = static_cast<int>(shape.size()) - 1;
   int64_t inner = 1;
   while (last >= 0 && Length(piece.dimensions[last]) == shape[last]) inner *= shape[last--];
@@ -184,7 +186,7 @@ std::vector<TensorRun> RunsOf(const TensorPiece& piece, absl::Span<const int64_t
   const Intervals& own = piece.dimensions[last];
   const int64_t row = Length(own) * inner;
   for (int64_t r = piece.first / row; r * row < piece.first + piece.count; ++r) {
-    // The row's indices in the dimensions before, and so where it begins in the tensor.
+    // Finds the row's indices in the earlier dimensions, and so where it begins in the tensor.
     int64_t base = 0, stride = inner * shape[last], rest = r;
     for (int d = last - 1; d >= 0; --d) {
       const int64_t length = Length(piece.dimensions[d]);

@@ -42,7 +42,7 @@ void Range(Buffer& buffer, const std::string& axis, int64_t block = 0) {
   cut->set_block(block);
 }
 
-// The logical elements of a piece in order of position, after checks of the runs.
+// Checks the runs of a piece and returns its logical elements in order of position.
 std::vector<int64_t> ElementsOf(const TensorPiece& piece, const std::vector<int64_t>& shape) {
   EXPECT_TRUE(CheckPiece(piece, shape).ok()) << CheckPiece(piece, shape);
   std::vector<int64_t> elements;
@@ -56,7 +56,7 @@ std::vector<int64_t> ElementsOf(const TensorPiece& piece, const std::vector<int6
 }
 
 TEST(TensorPieceTest, ThirdsOfColumns) {
-  // q, k and v side by side, two columns of four each, over x = 2: rank 1 has the second half of each.
+  // q, k and v side by side, four columns each, over x = 2: rank 1 has the second half of each.
   const Program program = OneTensor({2, 12}, 2, {{"x", 2}});
   Buffer buffer;
   Cut(buffer, 1, "x", 3);
@@ -66,7 +66,7 @@ TEST(TensorPieceTest, ThirdsOfColumns) {
             (std::vector<int64_t>{2, 3, 6, 7, 10, 11, 14, 15, 18, 19, 22, 23}));
 }
 
-// Part after part; within one it does not matter how many share it.
+// Elements are counted part after part. Within a part, it does not matter how many ranks share it.
 TEST(TensorPieceTest, NumberOfTheFirstElement) {
   const Program program = OneTensor({6, 8}, 8, {{"x", 2}, {"y", 2}, {"data", 4}});
   const auto first = [&](int64_t x, int64_t y, int64_t data, std::vector<std::pair<std::string, int64_t>> ranges) {
@@ -91,7 +91,7 @@ TEST(TensorPieceTest, NumberOfTheFirstElement) {
 }
 
 TEST(TensorPieceTest, RangesOfABlockWithPadding) {
-  // Columns over y = 2, then the 3 x 2 block in 4 ranges of 2 over z: the last one is padding.
+  // Columns over y = 2, then the 3 x 2 block in 4 ranges of 2 over z. The last range is padding.
   const Program program = OneTensor({3, 4}, 3, {{"y", 2}, {"z", 4}});
   Buffer buffer;
   Cut(buffer, 1, "y");
@@ -113,8 +113,9 @@ TEST(TensorPieceTest, PaddedRows) {
   EXPECT_EQ(PieceOfBuffer(program, 0, buffer)->count, 12);
 }
 
-// Over any number of ranks every element has one owner, and where it is does not depend on them: also where they do not
-// divide the elements, or are more than these; in blocks; and behind a cut over z that does not divide either.
+// Over any number of ranks, every element has one owner, and its place does not depend on the ranks. This also holds
+// where the ranks do not divide the elements or outnumber them, in blocks, and after a cut over z that does not divide
+// either.
 TEST(TensorPieceTest, RangesThatAreRoundedUpAreTheTensor) {
   for (const int64_t parts : {2, 3, 5, 6, 7, 12}) {
     for (const std::vector<int64_t>& shape : {std::vector<int64_t>{1, 1}, {3, 5}, {4, 4}, {1, 11}, {7, 13}}) {
@@ -147,7 +148,7 @@ TEST(TensorPieceTest, RangesThatAreRoundedUpAreTheTensor) {
   }
 }
 
-// Any shards of any mesh: the pieces of all coordinates are the tensor, each element once.
+// For random shards of random meshes, the pieces of all coordinates make up the tensor, each element once.
 TEST(TensorPieceTest, PiecesOfRandomShardsAreTheTensor) {
   std::mt19937 random(4);
   for (int seed = 0; seed < 300; ++seed) {
@@ -173,7 +174,7 @@ TEST(TensorPieceTest, PiecesOfRandomShardsAreTheTensor) {
     }
     std::multiset<int64_t> seen;
     for (int64_t rank = 0; rank < data * x * y; ++rank) {
-      // One of the ranks that hold the same.
+      // Takes one of the ranks that hold the same piece.
       if ((!cut_rows && AxisCoordinate(program.mesh(), rank, "x") > 0) ||
           (!cut_columns && AxisCoordinate(program.mesh(), rank, "y") > 0) ||
           (!range && AxisCoordinate(program.mesh(), rank, "data") > 0)) {

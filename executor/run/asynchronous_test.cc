@@ -1,5 +1,5 @@
-// The same programs on the host and on deferred devices: the same figures and the same memory, whatever legal order
-// the device picks. So the interpreter's waits are enough.
+// Runs the same programs on the host and on deferred devices. Figures and memory are the same in every legal order that
+// the device picks, so the interpreter's waits are enough.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -40,7 +40,7 @@ TEST(AsynchronousTest, RandomProgramsEndAsOnTheHost) {
     const std::vector<std::string> expected = OutcomeOn(program, run);
     for (const RanksOn on : kDevices) {
       run.on = on;
-      // On a shared device the streams of a program share streams too: all of them, some, or none.
+      // On a shared device, the streams of a program share device streams too: all of them, some, or none.
       run.hardware_queues = std::vector<int>{0, 1, 8, 24}[seed % 4];
       EXPECT_TRUE(OutcomeOn(program, run) == expected) << (on == RanksOn::kSharedDevice ? "one device" : "devices");
     }
@@ -147,7 +147,7 @@ TEST(AsynchronousTest, ErrorsOfKernelsEndTheRun) {
   }
 }
 
-// A device whose events are never over, as one whose kernel hangs.
+// A device whose events are never over, like one whose kernel hangs.
 class HangingDevice : public DeferredDevice {
  public:
   HangingDevice() : DeferredDevice(1) {}
@@ -166,7 +166,7 @@ TEST(AsynchronousTest, ADeviceThatHangsIsNamedWithItsAction) {
               HasSubstr("has not ended on the device for more than 0.05 s"));
 }
 
-// The host is at most two repetitions ahead: it does not enqueue a third while the first is not over.
+// The host is at most two repetitions ahead: it does not enqueue the third before the first is over.
 TEST(AsynchronousTest, TheHostRunsTwoRepetitionsAhead) {
   class Counting : public DeferredDevice {
    public:
@@ -188,7 +188,7 @@ TEST(AsynchronousTest, TheHostRunsTwoRepetitionsAhead) {
     ASSERT_TRUE(results[0].ok()) << results[0].status();
   }
   EXPECT_GT(most_of_two, 0);
-  // Of the second repetition some of the work may be queued when the third begins.
+  // Some work of the second repetition may be queued when the third begins.
   EXPECT_LE(most_of_ten, most_of_two + most_of_two / 4);
 }
 

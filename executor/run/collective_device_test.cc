@@ -1,4 +1,4 @@
-// Collectives in memory of an asynchronous device: the bits of those in memory of the host, and the transport's own
+// Collectives in the memory of an asynchronous device give the same bits as in host memory, and use the transport's own
 // collectives where it has them.
 #include <algorithm>
 #include <condition_variable>
@@ -27,11 +27,11 @@ namespace {
 
 struct BufferSpec {
   DType dtype;
-  // Of the source.
+  // Elements of the source.
   int64_t elements;
   DType destination_dtype;
   bool accumulate = false;
-  // All-reduce: the destination is the source. All-gather: it is its range of it.
+  // All-reduce: the destination is the source. All-gather: the source is the member's range of the destination.
   bool in_place = false;
 };
 
@@ -62,8 +62,9 @@ std::vector<std::byte> Values(DType dtype, int64_t elements, bool whole_numbers,
   return bytes;
 }
 
-// The transport's own collectives of ranks that share a device. Members meet on the host; the last one's stream does
-// the work of all, in descending member order, between the others' streams before and after.
+// The transport's own collectives, for ranks that share a device. Members meet on the host. The stream of the last
+// member does the work of all, in descending member order, after the earlier and before the later work of the others'
+// streams.
 class FakeCollectives {
  public:
   explicit FakeCollectives(ComputeDevice* device, DType without) : device_(*device), without_(without) {}
@@ -162,7 +163,7 @@ using Bytes = std::vector<std::byte>;
 // By member and buffer.
 using Results = std::vector<std::vector<Bytes>>;
 
-// One member's part, twice in a row, the second time from the same sources.
+// Runs one member's part twice in a row, the second time from the same sources.
 absl::Status RunMember(const Spec& spec, ConformanceRank& rank, NativeCollectives* native, int seed,
                        std::vector<Bytes>* results, bool* keeps_order) {
   Endpoint& endpoint = rank.endpoint();
@@ -228,7 +229,7 @@ struct Outcome {
   int64_t most_native_bytes = 0;
 };
 
-// In memory of the host over inproc with `device_seed` 0, else on a deferred device over loopback.
+// Runs in host memory over inproc if `device_seed` is 0, else on a deferred device over loopback.
 Outcome RunOver(const Spec& spec, int seed, uint64_t device_seed, bool native, DType without = DTYPE_UNSPECIFIED) {
   auto endpoints = *(*FindTransport(device_seed == 0 ? "inproc" : "loopback"))->open(spec.members);
   DeferredDevice device(device_seed);
@@ -312,7 +313,8 @@ TEST(CollectiveDeviceTest, TheTransportsOwnDoWhatTheyCan) {
         const Results expected = RunOver(spec, members, 0, false).results;
         const Outcome outcome = RunOver(spec, members, 11, /*native=*/true, without);
         EXPECT_TRUE(outcome.results == expected) << std::string(CollectiveKindName(kind)) << " " << members;
-        // Twice what is not of a type that it lacks; contributions to an EXACT192 buffer are added one by one.
+        // Two calls for each buffer, except for types that the transport lacks. Contributions to an EXACT192 buffer are
+        // added one by one.
         int64_t calls = 0;
         for (const BufferSpec& buffer : spec.buffers) {
           calls += 2 * (members > 1 && buffer.dtype != EXACT192 && buffer.dtype != without &&
@@ -325,7 +327,8 @@ TEST(CollectiveDeviceTest, TheTransportsOwnDoWhatTheyCan) {
 }
 
 TEST(CollectiveDeviceTest, LongSumsOfTheTransportGoInPieces) {
-  // A share of 2.4 MB: whole where it is copied to its place, in pieces where it is added to what is there.
+  // A share of 2.4 MB fits the scratch memory. A share three times as long goes whole where it is copied to its place,
+  // and in pieces where it is added to what is there.
   const int64_t share = 600001;
   for (const bool accumulate : {false, true}) {
     const Spec spec = {CollectiveKind::kReduceScatter, "ring", 3, {{FP32, 3 * share, FP32, accumulate}}, true};

@@ -1,4 +1,5 @@
-// Collectives of segments and of actions, by hand: what they compute, what they send, and on which streams.
+// Collectives of segments and of actions in hand-written programs: what they compute, what they send, and on which
+// streams.
 #include <chrono>
 #include <map>
 #include <string>
@@ -15,8 +16,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Ranks x + 2 z. Buffer 0 is summed over x (1), those sums are gathered over z (2), and that is summed and scattered
-// over z into 3, added to what is there; that one is detached, and read by the second action (4).
+// Rank = x + 2 z. Buffer 1 is the sum of buffer 0 over x, and buffer 2 gathers these sums over z. A detached step sums
+// buffer 2 over z and scatters it into buffer 3, where it is added to what is there. The second action waits for the
+// detached step and copies buffer 3 into buffer 5.
 constexpr char kChain[] = R"pb(
   microbatches: 1
   recipe { microbatch_sequences: 2 }
@@ -128,7 +130,7 @@ TEST(CollectiveStepTest, ResultsMessagesAndStreams) {
     for (int i = 0; i < 8; ++i) {
       summed.push_back(sum(z, i));
       used.push_back(sum(z, i) + 100.0f * rank + i);
-      // The whole is the same on both members: its own half, twice, in each repetition.
+      // Both members have the same whole, so a member's own half counts twice in each repetition.
       scattered.push_back(2 * kRepetitions * sum(z, i));
     }
     for (int i = 0; i < 16; ++i) gathered.push_back(sum(i / 8, i % 8));
@@ -137,7 +139,8 @@ TEST(CollectiveStepTest, ResultsMessagesAndStreams) {
     EXPECT_EQ(Content(outcome, program, rank, 3), scattered);
     EXPECT_EQ(Content(outcome, program, rank, 4), used);
     EXPECT_EQ(Content(outcome, program, rank, 5), scattered);
-    // Rings over two: the all-reduce two halves of 32 bytes, the all-gather its 32, the reduce-scatter half of 64.
+    // Rings over two: the all-reduce sends two halves of 32 bytes, the all-gather its 32 bytes, the reduce-scatter half
+    // of 64 bytes.
     EXPECT_EQ(outcome.messages[rank], kRepetitions * (2 + 1 + 1));
     EXPECT_EQ(outcome.bytes[rank], kRepetitions * (32 + 32 + 32));
     // Compute and three communicators; every step is an event.
@@ -153,7 +156,7 @@ TEST(CollectiveStepTest, ResultsMessagesAndStreams) {
 }
 
 TEST(CollectiveStepTest, StepsAndActionsOfOneCommunicatorShareItsStream) {
-  // The action's all-reduce is over the same (group, purpose) as the step's: they match in list order.
+  // The action's all-reduce has the same (group, purpose) as the step's, so they match in list order.
   Program program = Parse<Program>(kChain);
   Template& t = *program.mutable_templates(0);
   for (Buffer& buffer : *t.mutable_buffers()) {
@@ -169,7 +172,7 @@ TEST(CollectiveStepTest, StepsAndActionsOfOneCommunicatorShareItsStream) {
   action.add_sources(4);
   action.add_destinations(4);
   action.add_deps()->set_action(1);
-  // The next repetition overwrites what it sums.
+  // The next repetition overwrites what the action sums.
   Dependency& next = *t.mutable_body(0)->add_deps();
   next.set_action(3);
   next.set_distance(1);
@@ -177,7 +180,7 @@ TEST(CollectiveStepTest, StepsAndActionsOfOneCommunicatorShareItsStream) {
   for (int rank = 0; rank < 4; ++rank) {
     ASSERT_TRUE(outcome.statuses[rank].ok()) << outcome.statuses[rank];
     EXPECT_EQ(outcome.traces[rank].streams_size(), 4);
-    // (sum + own) over both: 3 sums.
+    // (sum + own) over both members makes 3 sums.
     EXPECT_EQ(Content(outcome, program, rank, 4)[1], 3 * (100.0f * (4 * (rank / 2) + 1) + 2));
   }
 }
@@ -219,7 +222,7 @@ TEST(CollectiveStepTest, GathersAndScattersOfActions) {
     for (int i = 0; i < 8; ++i) {
       EXPECT_EQ(Content(outcome, program, rank, 1)[i], 100.0f * (2 * block + i / 4) + i % 4);
     }
-    // Ranks r and r + 2 sum: 100 * (0 + 2) or 100 * (1 + 3), the first gets the first half.
+    // Ranks r and r + 2 sum: 100 * (0 + 2) or 100 * (1 + 3). The first rank gets the first half.
     for (int i = 0; i < 4; ++i) EXPECT_EQ(Content(outcome, program, rank, 2)[i], 200.0f + 200 * block + 2 * i);
   }
 }

@@ -1,4 +1,4 @@
-// Collectives of segments that are detached: what runs meanwhile, and who waits for them.
+// Tests detached collectives of segments: what runs meanwhile, and which steps wait for them.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -14,7 +14,7 @@
 namespace weft::exec {
 namespace {
 
-// A flag that one rank raises and another waits for; false after a while.
+// A flag that one rank raises and another waits for. Wait returns false after a while.
 class Flag {
  public:
   void Raise() {
@@ -37,8 +37,8 @@ class Flag {
   bool raised_ = false;
 };
 
-// Two ranks: "make", a detached reduce-scatter of it and an all-reduce of it in one action, "free" in the next one,
-// "wait" in the last, which waits for the detached step.
+// Two ranks. The first action runs "make" and starts a detached reduce-scatter and a detached all-reduce of its result.
+// The next action runs "free". The last action runs "wait"; if `waits`, it waits for the detached steps.
 Program Overlap(bool waits) {
   Program program = Parse<Program>(R"pb(
     microbatches: 1
@@ -139,7 +139,7 @@ TEST(DetachedStepTest, ComputeGoesOnWhileCollectivesWait) {
   const Outcome outcome = RunSteps(program, 1, [&](int rank, const std::string& step) {
     if (rank == 0 && step == "free") free_ran.Raise();
     if (rank == 1 && step == "make") {
-      // Both collectives of rank 0 are under way, and its next action runs all the same.
+      // Both collectives of rank 0 are under way, and its next action runs nevertheless.
       in_time = free_ran.Wait();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       made.Raise();

@@ -11,7 +11,7 @@
 namespace weft::exec {
 namespace {
 
-// Names and values are short texts of ours; a path in them may have any byte but these.
+// Names and values are short texts of weft's own; a path in them may have any byte but this one.
 constexpr char kField = '\0';
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Whether the ranks of a job, which may be processes on several nodes, were started to do the same.
+// Checks that the ranks of a job, which may be processes on several nodes, were started to do the same.
 #ifndef WEFT_EXECUTOR_RUN_JOB_AGREEMENT_H_
 #define WEFT_EXECUTOR_RUN_JOB_AGREEMENT_H_
 
@@ -12,11 +12,11 @@
 
 namespace weft::exec {
 
-// What all ranks must have alike, as (what it is called, value), in the same order on all.
+// Facts that must be equal on all ranks, as (name, value), in the same order on all.
 using JobFacts = std::vector<std::pair<std::string, std::string>>;
 
-// All ranks call it. On rank 0 FailedPrecondition, naming a rank that differs, what it has and what rank 0 has; the
-// caller aborts the job, so that the others fail with that too.
+// All ranks call it. FailedPrecondition on rank 0, naming a rank that differs, its value and rank 0's value. The caller
+// aborts the job, so that the other ranks fail with the same error.
 absl::Status AgreeOnJob(Endpoint& endpoint, const JobFacts& mine, std::chrono::nanoseconds timeout);
 
 }  // namespace weft::exec

@@ -1,4 +1,4 @@
-// Orders of compute that are chosen at run time, shared transfer streams and transfer groups in the interpreter.
+// Tests orders of compute that are chosen at run time, shared transfer streams, and transfer groups in the interpreter.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -118,7 +118,7 @@ TEST(MessageDrivenTest, EveryOrderAndSharingGivesTheSameResults) {
   }
 }
 
-// Each queue keeps its order, nothing passes what is in both, and one action runs at a time.
+// Each queue keeps its order, no action passes one that is in both queues, and one action runs at a time.
 TEST(MessageDrivenTest, QueuesKeepTheirOrder) {
   const TestPipeline pipeline = {.ranks = 3, .microbatches = 8, .order = ARRIVAL, .limit = 3};
   const Program program = TestPipelineProgram(pipeline);
@@ -151,8 +151,8 @@ TEST(MessageDrivenTest, QueuesKeepTheirOrder) {
   }
 }
 
-// The middle rank of three is busy with its second forward until the third forward's message has arrived, then the
-// first gradient's.
+// The middle one of three ranks is busy with its second forward until the message of the third forward and then the
+// first gradient have arrived.
 TEST(MessageDrivenTest, TheRuleDecidesWhenBothAreReady) {
   constexpr auto kArrives = std::chrono::milliseconds(200);
   const auto order_of = [&](ComputeOrder order) {
@@ -183,7 +183,7 @@ TEST(MessageDrivenTest, TheRuleDecidesWhenBothAreReady) {
   std::vector<std::string> order = order_of(ARRIVAL);
   order.resize(4);
   EXPECT_THAT(order, ElementsAre("F s1 m0", "F s1 m1", "F s1 m2", "B s1 m0"));
-  // Behind the first backward the second may be there too.
+  // After the first backward, the second may be ready too.
   order = order_of(BACKWARD_FIRST);
   order.resize(3);
   EXPECT_THAT(order, ElementsAre("F s1 m0", "F s1 m1", "B s1 m0"));

@@ -1,4 +1,4 @@
-// Verified random programs, with everything that pipeline schedules bring, run to the same memory for any timing: as
+// Verified random programs, with everything that pipeline schedules use, end with the same memory for any timing: as
 // fast as they can, with ranks that take turns on one slot, and with ranks that dawdle.
 #include "tests/random_program.h"
 

@@ -26,7 +26,7 @@ int64_t NextMultiple(int64_t step, int64_t every) {
   return every <= 0 || step > INT64_MAX - every ? INT64_MAX : (step / every + 1) * every;
 }
 
-// Backend::Digest as a number; 0 where there was nothing to choose.
+// Backend::Digest as a number; 0 if there was nothing to choose.
 uint64_t NumberOf(const std::string& digest) {
   uint64_t number = 0;
   std::from_chars(digest.data(), digest.data() + digest.size(), number, 16);
@@ -44,7 +44,7 @@ absl::Status RankRun::Prepare() {
   WEFT_ASSIGN_OR_RETURN(backend_, shared_.backend->make(shared_.device, {.threads = shared_.options.threads_per_rank,
                                                                          .program = &program,
                                                                          .rank = endpoint_.rank(),
-                                                                         // Nothing is in it yet.
+                                                                         // The arena is still empty.
                                                                          .idle_memory = arena_->device_memory(),
                                                                          .idle_bytes = size.device,
                                                                          .tuning = shared_.options.tuning}));
@@ -71,7 +71,7 @@ absl::Status RankRun::Prepare() {
       if (!loaded.ok()) return absl::Status(loaded.code(), absl::StrCat("--weights: ", loaded.message()));
     }
   }
-  // Where it can be minutes.
+  // On such a device this can take minutes.
   if (shared_.device->asynchronous() && endpoint_.rank() == 0 && shared_.options.on_note) {
     shared_.options.on_note(absl::StrFormat(
         "rank 0 is ready: %.1f s for memory, %.1f s for kernels and libraries, %.1f s for what the weights begin with",
@@ -123,7 +123,7 @@ absl::Status RankRun::Run(int64_t epoch_ns) {
   interpreter.trace_repetitions = options.trace_repetitions;
   interpreter.failure = options.failure;
   if (endpoint_.rank() == 0) interpreter.on_step = [this](const StepResult& r) { RecordStep(r); };
-  // A clock of another host says nothing here: then the run starts when this rank does.
+  // The clock of another host means nothing here. The trace then starts when this rank does.
   WEFT_RETURN_IF_ERROR(Barrier(endpoint_, options.timeout));
   const int64_t now = MonotonicNanoseconds();
   WEFT_RETURN_IF_ERROR(ShareEpoch(&epoch_ns));
@@ -136,7 +136,7 @@ absl::Status RankRun::Run(int64_t epoch_ns) {
     evaluation.stop = nullptr;
     evaluation.trace_repetitions = 0;
     evaluation.failure.reset();
-    // Of another program.
+    // These belong to the training program.
     evaluation.flight = nullptr;
     evaluation.deadlines = nullptr;
     evaluation.on_step = nullptr;
@@ -167,7 +167,8 @@ absl::Status RankRun::Train() {
   WEFT_RETURN_IF_ERROR(interpreter_->RunPrologue(step));
   last_end_ns_ = MonotonicNanoseconds();
   while (step < shared_.last_step && !result_.stopped) {
-    // What is kept per step is set aside at once: not for more steps than a run takes in an hour or so.
+    // Memory for the results of steps is reserved in advance, so one call takes no more steps than a run does in an
+    // hour or so.
     int64_t next = std::min(shared_.last_step, step + kMostStepsAtOnce * steps_per_repetition);
     if (options.eval_data != nullptr) next = std::min(next, NextMultiple(step, options.eval_every));
     if (saves) next = std::min(next, NextMultiple(step, options.checkpoint_every));
@@ -175,7 +176,7 @@ absl::Status RankRun::Train() {
     deadlines_->Enter(RunPhase::kStepping);
     WEFT_ASSIGN_OR_RETURN(const int64_t ran, interpreter_->RunBody(step, (next - step) / steps_per_repetition));
     step += ran * steps_per_repetition;
-    // Rule P15: what follows reads the weights.
+    // Rule P15: the code below reads the weights.
     if (shared_.program.post_validation()) WEFT_RETURN_IF_ERROR(interpreter_->RunEpilogue(step));
     deadlines_->Enter(RunPhase::kEnding);
     if (options.check_replicas > 0 && step % options.check_replicas == 0) {
@@ -202,7 +203,7 @@ absl::Status RankRun::Train() {
       saved = step;
       result_.checkpoint_seconds += 1e-9 * (MonotonicNanoseconds() - start);
     }
-    // Steps are timed from here: what happened since the last one was none of theirs.
+    // Steps are timed from here: the time since the last step belongs to no step.
     last_end_ns_ = MonotonicNanoseconds();
   }
   result_.last_step = step;
@@ -318,7 +319,7 @@ absl::Status RankRun::CollectWeights() {
     });
     WEFT_RETURN_IF_ERROR(moved);
   }
-  // Where the file could not be written, the others still send the rest.
+  // If the file could not be written, the other ranks still send the rest.
   for (; next < program.tensors_size(); ++next) {
     WEFT_ASSIGN_OR_RETURN(TensorData data, tensor(next));
     if (collects) result_.weights.push_back(std::move(data));

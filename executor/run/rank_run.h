@@ -1,5 +1,5 @@
-// One rank of a training run: its memory, its steps, evaluation, checkpoints, and what leaves it at the end. Internal
-// to run.cc.
+// One rank of a training run: its memory, its steps, evaluation, checkpoints, and its output at the end. Internal to
+// run.cc.
 #ifndef WEFT_EXECUTOR_RUN_RANK_RUN_H_
 #define WEFT_EXECUTOR_RUN_RANK_RUN_H_
 
@@ -29,7 +29,7 @@ namespace weft::exec {
 
 inline int64_t StepsPerRepetition(const Program& program) { return std::max(1, program.steps_per_repetition()); }
 
-// What the ranks of this process share.
+// The objects that the ranks of this process share.
 struct SharedByRanks {
   SharedByRanks(const Program& program, const DataSource& data, const RunOptions& options)
       : program(program), data(data), options(options) {}
@@ -51,7 +51,7 @@ class RankRun {
   RankRun(const SharedByRanks& shared, Endpoint* endpoint, FlightRecorder* flight, Deadlines* deadlines)
       : shared_(shared), endpoint_(*endpoint), flight_(flight), deadlines_(deadlines) {}
 
-  // Everything that may be refused or run out of memory, before any step runs.
+  // Does everything that may be refused or run out of memory, before any step runs.
   absl::Status Prepare();
 
   absl::Status Run(int64_t epoch_ns);
@@ -60,23 +60,23 @@ class RankRun {
   absl::Status& status() { return status_; }
 
  private:
-  // What must be alike on all ranks.
+  // Facts that must be equal on all ranks.
   JobFacts Facts() const;
 
-  // All ranks of a host take the clock of rank 0's process.
+  // Gives the epoch of rank 0's process to all ranks.
   absl::Status ShareEpoch(int64_t* epoch_ns);
 
   absl::Status Train();
 
-  // On rank 0.
+  // Called on rank 0.
   void RecordStep(const StepResult& result);
 
   absl::Status Evaluate();
 
-  // What leaves the ranks at the end: trace and weights.
+  // Collects the output of the ranks at the end: trace and weights.
   absl::Status Finish();
 
-  // Rank 0 gets every logical tensor from its holders, piece by piece.
+  // Rank 0 receives every logical tensor from its holders, piece by piece.
   absl::Status CollectWeights();
 
   const SharedByRanks& shared_;
@@ -87,7 +87,7 @@ class RankRun {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<RankState> state_;
   std::unique_ptr<Interpreter> interpreter_;
-  // Of the evaluation program, on the same memory; null without evaluation.
+  // Runs the evaluation program, on the same memory; null without evaluation.
   std::unique_ptr<Interpreter> evaluator_;
   int64_t last_end_ns_ = 0;
   double step_seconds_ = 0;

@@ -18,7 +18,7 @@
 namespace weft::exec {
 namespace {
 
-// What is read from the device at a time.
+// Bytes that are read from the device at a time.
 constexpr int64_t kChunkBytes = int64_t{16} << 20;
 constexpr size_t kMostRanksNamed = 8;
 
@@ -67,7 +67,7 @@ absl::StatusOr<std::vector<WeightChecksum>> WeightChecksums(const Program& progr
 
 absl::Status CompareReplicas(const Program& program, int64_t step,
                              const std::vector<std::vector<WeightChecksum>>& ranks) {
-  // By what makes copies replicas: the ranks by checksum.
+  // By the fields that make copies replicas: the ranks that hold each checksum.
   std::map<std::tuple<int32_t, int32_t, uint32_t, int32_t>, std::map<uint32_t, std::vector<int>>> replicas;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     for (const WeightChecksum& sum : ranks[rank]) {
@@ -81,7 +81,7 @@ absl::Status CompareReplicas(const Program& program, int64_t step,
     if (sums.size() < 2) continue;
     if (differing++ > 0) continue;
     const auto [tensor, role, piece, dtype] = what;
-    // The fewest are the likeliest to be wrong.
+    // The smallest group is the most likely to be wrong.
     std::vector<std::pair<uint32_t, std::vector<int>>> parties(sums.begin(), sums.end());
     std::stable_sort(parties.begin(), parties.end(),
                      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });

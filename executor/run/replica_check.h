@@ -1,5 +1,5 @@
-// Ranks that hold the same piece of a weight hold the same bits of it. A check finds the one that does not: after a
-// fault of memory or of a link, or a rank that missed a message.
+// Ranks that hold the same piece of a weight must hold the same bits of it. The check finds a rank that does not: after
+// a fault of memory or of a link, or because the rank missed a message.
 #ifndef WEFT_EXECUTOR_RUN_REPLICA_CHECK_H_
 #define WEFT_EXECUTOR_RUN_REPLICA_CHECK_H_
 
@@ -15,36 +15,37 @@
 
 namespace weft::exec {
 
-// One copy of a weight on a rank.
+// Checksums of one copy of a weight on a rank.
 struct WeightChecksum {
   int32_t tensor = 0;
   // PARAM or MASTER.
   int32_t role = 0;
-  // Of which elements of the tensor it holds, and in which dtype: copies where both are equal are replicas.
+  // Checksum of which elements of the tensor the copy holds, and the dtype. Copies in which both are equal are
+  // replicas.
   uint32_t piece = 0;
   int32_t dtype = 0;
-  // CRC32C of them, padding left out.
+  // CRC32C of the elements, without padding.
   uint32_t bytes = 0;
 };
 
-// Of all that the rank holds, in buffer order.
+// Checksums of all weights that the rank holds, in buffer order.
 absl::StatusOr<std::vector<WeightChecksum>> WeightChecksums(const Program& program, int rank, const Arena& arena);
 
-// DataLoss, naming the tensor and the ranks, if replicas differ; `ranks[r]` are those of rank r. `step` is how many
-// optimizer steps are done.
+// DataLoss, naming the tensor and the ranks, if replicas differ. `ranks[r]` holds the checksums of rank r. `step` is
+// the number of optimizer steps done.
 absl::Status CompareReplicas(const Program& program, int64_t step,
                              const std::vector<std::vector<WeightChecksum>>& ranks);
 
-// Compares those of all ranks. Called by all, between two repetitions. Rank 0 finds the difference; the error that it
-// returns aborts the job.
+// Compares the weights of all ranks. All ranks call it, between two repetitions. Rank 0 finds the difference; the error
+// that it returns aborts the job.
 absl::Status CheckReplicas(const Program& program, int64_t step, const Arena& arena, Endpoint& endpoint,
                            std::chrono::nanoseconds timeout);
 
-// For tests: one bit of the rank's first weight is another from now on.
+// For tests: flips one bit of the rank's first weight.
 absl::Status FlipWeightBit(const Program& program, int rank, const Arena& arena);
 
-// Ok, or why the program has nothing that could be checked so: an asynchronous one (rule P14) has replicas at different
-// steps.
+// Ok, or the reason why the program cannot be checked like this: an asynchronous program (rule P14) has replicas at
+// different steps.
 absl::Status CanCheckReplicas(const Program& program);
 
 }  // namespace weft::exec

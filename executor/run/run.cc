@@ -38,10 +38,10 @@ namespace {
 constexpr char kInRun[] = "weft/failed_in_run";
 constexpr char kInStep[] = "weft/failed_in_step";
 constexpr int kMostThreads = 256;
-// After a failure, until the device has given up what it runs: with the five seconds that the watchdog gives ranks, all
-// is over within ten.
+// Time that the device has after a failure to give up its work. With the five seconds that the watchdog gives ranks,
+// everything is over within ten.
 constexpr std::chrono::seconds kForTakingDown(4);
-// About 1 GiB.
+// About 1 GiB of events.
 constexpr int64_t kMostTraceSteps = int64_t{1} << 24;
 
 absl::Status CheckOptions(const Program& program, const RunOptions& options) {
@@ -69,7 +69,7 @@ absl::Status OfFlag(absl::string_view flag, const absl::Status& status) {
   return status.ok() ? status : absl::Status(status.code(), absl::StrCat(flag, ": ", status.message()));
 }
 
-// Rule P14: what a pipeline that is never drained cannot do between two repetitions.
+// Rule P14: refuses what a pipeline that is never drained cannot do between two repetitions.
 absl::Status CheckAsynchronous(const Program& program, int64_t last_step, const RunOptions& options) {
   const int64_t steps = program.steps_per_repetition();
   if (steps == 0) return absl::OkStatus();
@@ -95,7 +95,7 @@ absl::Status CheckAsynchronous(const Program& program, int64_t last_step, const 
   return absl::OkStatus();
 }
 
-// All ranks send their events to rank 0, in one message in the end.
+// All ranks send their events to rank 0, in one message at the end, so their number is limited.
 absl::Status CheckTraceSize(const Program& program, int64_t ranks, int64_t repetitions) {
   std::vector<double> steps_of_template;
   for (const Template& t : program.templates()) {
@@ -120,7 +120,7 @@ absl::StatusOr<RunResult> RunRanks(SharedByRanks& shared, const std::vector<std:
   const RunOptions& options = shared.options;
   const int64_t epoch_ns = MonotonicNanoseconds();
   std::unique_ptr<ComputeSlots> slots;
-  // A device that works on its own shares itself out.
+  // A device that works on its own needs no compute slots.
   if (endpoints.size() > 1 && !shared.device->asynchronous()) {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     const int count = options.slots > 0 ? options.slots : std::max(1, cores / options.threads_per_rank);
@@ -129,7 +129,7 @@ absl::StatusOr<RunResult> RunRanks(SharedByRanks& shared, const std::vector<std:
     slots = std::make_unique<ComputeSlots>(count, std::move(all));
     if (count < static_cast<int>(endpoints.size())) shared.slots = slots.get();
   }
-  // Runs outlive all threads: a rank that failed may still be read from by its partners.
+  // Runs outlive all threads, because the partners of a rank that failed may still read from it.
   std::vector<std::unique_ptr<RankRun>> runs;
   FaultGuard guard(shared.program, endpoints,
                    {.timeout = options.timeout,
@@ -148,7 +148,7 @@ absl::StatusOr<RunResult> RunRanks(SharedByRanks& shared, const std::vector<std:
       RankRun& run = *runs[i];
       run.status() = run.Prepare();
       if (!run.status().ok()) {
-        // A damaged file: replicas that differ have a code of their own.
+        // DataLoss is a damaged file here. Its code changes, because DataLoss also stands for replicas that differ.
         const bool damaged = run.status().code() == absl::StatusCode::kDataLoss;
         run.status() = absl::Status(damaged ? absl::StatusCode::kFailedPrecondition : run.status().code(),
                                     absl::StrCat("rank ", endpoints[i]->rank(), ": ", run.status().message()));
@@ -166,7 +166,7 @@ absl::StatusOr<RunResult> RunRanks(SharedByRanks& shared, const std::vector<std:
         guard.Returned(i, run.status(), false);
       }
     };
-    // MPI may be called by the thread that initialized it only: a single rank runs on the caller's.
+    // Only the thread that initialized MPI may call it, so a single rank runs on the caller's thread.
     if (endpoints.size() == 1) {
       run_rank();
     } else {
@@ -174,15 +174,16 @@ absl::StatusOr<RunResult> RunRanks(SharedByRanks& shared, const std::vector<std:
     }
   }
   for (std::thread& thread : threads) thread.join();
-  // One file that cannot be written is no reason to lose what the run failed for.
+  // A report that cannot be written must not hide why the run failed.
   if (const absl::Status status = guard.report_status(); !status.ok() && options.on_warning) {
     options.on_warning(absl::StrCat("no fault report: ", status.message()));
   }
-  // The failure that came first, if it was in this process.
+  // Returns the failure that came first, if it was in this process.
   for (const bool elsewhere : {false, true}) {
     for (const auto& run : runs) {
       if (run->status().ok() || ReportedElsewhere(run->status()) != elsewhere) continue;
-      // A host gives nothing back that could be stuck; what lingers is the transport, until the others know.
+      // A host has nothing to give back that could be stuck. What lingers is the transport, until the other ranks know
+      // of the failure.
       if (shared.device->asynchronous()) end.Failed(run->status(), /*told=*/!elsewhere);
       return run->status();
     }
@@ -230,12 +231,12 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
     WEFT_ASSIGN_OR_RETURN(shared.backend, FindBackend("cpu"));
   }
   EndGuard end(options.on_stuck, kForTakingDown);
-  // It outlives all that is in its memory.
+  // The device outlives everything that is in its memory.
   WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<ComputeDevice> device, shared.backend->open(options.device));
   shared.device = device.get();
   shared.last_step = options.steps > 0 ? options.steps : std::max<int64_t>(1, program.recipe().steps());
   WEFT_RETURN_IF_ERROR(CheckAsynchronous(program, shared.last_step, options));
-  // The transport says so too, but only when the ranks have met.
+  // The transport refuses this too, but only when the ranks have met.
   if (entry->name == "nccl" && !device->asynchronous()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "transport 'nccl' moves memory of GPUs, and the backend's device is '", std::string(device->name()),
@@ -259,7 +260,7 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   CheckpointManifest manifest;
   FolderLock lock;
   if (!options.checkpoint.directory.empty()) {
-    // Who saves decides what is removed and what is newest: rank 0 for all.
+    // The rank that saves decides what is removed and what is newest. Rank 0 does so for all.
     if (one_process || RankFromLauncher().rank == 0) {
       WEFT_ASSIGN_OR_RETURN(lock, FolderLock::Take(options.checkpoint.directory));
     }
@@ -312,7 +313,7 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
     shared.weights = weights.get();
   }
 
-  // Before the ranks meet, so that they can be told.
+  // Checked before the ranks meet, so that they can be told.
   if (const int launched = RankFromLauncher().size; !one_process && launched > 0 && launched != ranks) {
     return absl::InvalidArgumentError(absl::StrCat(std::string(entry->name), ": the launcher started ", launched,
                                                    " processes, the program has ", ranks, " ranks"));
@@ -323,7 +324,7 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   for (auto& endpoint : endpoints) {
     absl::Status status = UseDeviceOrStage(endpoint, device.get()).status();
     if (status.ok()) continue;
-    // The others have met this rank and would wait for it.
+    // The other ranks have met this rank and would wait for it.
     const bool first = endpoint->Abort(status);
     if (!first) status = ToldElsewhere(status);
     status.SetPayload(kInRun, absl::Cord("1"));

@@ -27,64 +27,68 @@
 namespace weft::exec {
 
 struct RunOptions {
-  // The run ends when so many optimizer steps have been done, those before a resume among them; 0 = the recipe's. The
+  // Number of optimizer steps after which the run ends, including those before a resume; 0 = the recipe's number. The
   // learning rate follows the recipe's number of steps in any case.
   int64_t steps = 0;
-  // What runs the kernels; null = cpu. The ranks of this process share the device that is opened with `device`.
+  // The backend that runs the kernels; null = cpu. The ranks of this process share the device that is opened with
+  // `device`.
   const BackendEntry* backend = nullptr;
   DeviceOptions device;
   // BackendOptions.tuning.
   std::string tuning = "off";
   int threads_per_rank = 1;
-  // Compute slots of this process; 0 = cores / threads_per_rank, at least 1. Ranks in processes of their own (mpi) take
+  // Compute slots of this process; 0 = cores / threads_per_rank, at least 1. Ranks in processes of their own (mpi) use
   // none.
   int slots = 0;
-  // Of an action: it may take so long, or Deadlines::kFactor times what was predicted where that is longer.
+  // How long an action may take, or Deadlines::kFactor times its predicted time if that is longer.
   std::chrono::nanoseconds timeout = std::chrono::seconds(300);
-  // Of this program; null: none.
+  // Predicted times of this program; null = none.
   const PredictedTimes* predicted = nullptr;
-  // Where a run that fails writes what each rank did last (docs/faults.md), the rank's number before the extension;
-  // empty = nowhere.
+  // The file into which a failed run writes what each rank did last (docs/faults.md), with the rank's number before the
+  // extension; empty = none.
   std::string fault_report;
-  // A run has failed and a rank of this process is stuck: on another thread, `told` if this process is to say why.
+  // Called on another thread if a run has failed and a rank of this process is stuck. `told` is true if this process
+  // should report the reason.
   std::function<void(const absl::Status& reason, bool told)> on_stuck;
-  // After every so many steps compare the replicas of all weights; 0 = never.
+  // Compare the replicas of all weights every `check_replicas` steps; 0 = never.
   int64_t check_replicas = 0;
 
-  // Null: no evaluation. Otherwise after every `eval_every` steps, over at most `eval_batches` global batches.
+  // Null: no evaluation. Otherwise the run evaluates after every `eval_every` steps, over at most `eval_batches` global
+  // batches.
   const DataSource* eval_data = nullptr;
   int64_t eval_every = 0;
   int64_t eval_batches = 16;
 
-  // Empty directory: no checkpoints. With one, the state is saved every `checkpoint_every` steps (0 = only at the end)
-  // and when the run ends, early or not.
+  // Empty directory: no checkpoints. Otherwise the run saves the state every `checkpoint_every` steps (0 = only at the
+  // end) and when it ends, early or not.
   CheckpointOptions checkpoint;
   int64_t checkpoint_every = 0;
-  // Continue from the directory's checkpoint; from the beginning if it has none. Without it a directory that has one is
-  // refused.
+  // Continue from the directory's checkpoint, or from the beginning if it has none. Without `resume`, a directory that
+  // has a checkpoint is refused.
   bool resume = false;
-  // Not from the newest, but from that after so many steps; -1 = the newest.
+  // Continue from the checkpoint after this many steps; -1 = the newest checkpoint.
   int64_t resume_step = -1;
 
   // Safetensors file with the initial weights; empty = random by the recipe's seed. Not with `resume`.
   std::string weights;
   // Where to write the final weights; empty = nowhere.
   std::string save_weights;
-  // Also return them (RunResult::weights).
+  // Also return the final weights (RunResult::weights).
   bool collect_weights = false;
 
   // Repetitions to trace; 0 = none.
   int64_t trace_repetitions = 0;
-  // When it becomes true the ranks finish the step that they are in, save, and end; one that waits in vain gives up
+  // When it becomes true, the ranks finish the step that they are in, save, and end. A rank that waits in vain gives up
   // (watchdog.h).
   const std::atomic<bool>* stop = nullptr;
-  // The ranks are about to meet (false), and have met (true): from then on `stop` means that.
+  // Called when the ranks are about to meet (false) and when they have met (true). From then on `stop` has the meaning
+  // above.
   std::function<void(bool met)> on_meeting;
-  // Called on rank 0 as steps end; after an evaluation once more for the same step, with eval_loss set.
+  // Called on rank 0 as steps end. After an evaluation it is called once more for the same step, with eval_loss set.
   std::function<void(const RunStep&)> on_step;
-  // One line that says what was done without being asked for in detail, e.g. where the run was resumed.
+  // Receives one line about something that was done without being asked for in detail, e.g. where the run was resumed.
   std::function<void(const std::string&)> on_note;
-  // One line that says what is not as asked for: nothing to resume.
+  // Receives one line about something that is not as asked for, e.g. nothing to resume.
   std::function<void(const std::string&)> on_warning;
 
   // For tests.
@@ -92,35 +96,34 @@ struct RunOptions {
   bool verify_completeness = true;
 };
 
-// On rank 0 (in process: always) all of it; on other ranks only the report's fixed part.
+// Complete on rank 0 (and so always in process). Other ranks get only the fixed part of the report.
 struct RunResult {
   RunReport report;
   std::optional<Trace> trace;
   // By logical tensor, if asked for.
   std::vector<TensorData> weights;
-  // Of writing RunOptions::save_weights: the run itself is good without that file.
+  // Status of writing RunOptions::save_weights. The run itself is good without that file.
   absl::Status save_status;
-  // Steps done at the start (a resume) and at the end.
+  // Number of steps done at the start (after a resume) and at the end.
   int64_t first_step = 0;
   int64_t last_step = 0;
-  // Ended early, because it was asked to.
+  // True if the run ended early because it was asked to.
   bool stopped = false;
   // Seconds that saving checkpoints took.
   double checkpoint_seconds = 0;
 };
 
-// Runs all ranks of this process over a transport ("inproc" and "loopback": all of the program's, one thread each;
-// "mpi": one). Where the backend's device works on its own and the transport moves memory of the host only, messages go
-// by pinned memory (executor/transports/staged.h).
-// `program` is verified first. The error names the rank and the action that failed first; where another process reports
-// that, ReportedElsewhere(status) holds.
+// Runs all ranks of this process over a transport: with "inproc" and "loopback" all ranks of the program, one thread
+// each; with "mpi" one. If the backend's device works on its own and the transport moves host memory only, messages go
+// through pinned memory (executor/transports/staged.h). `program` is verified first. The error names the rank and the
+// action that failed first. If another process reports that error, ReportedElsewhere(status) is true.
 absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& data, absl::string_view transport,
                                      const RunOptions& options);
 absl::StatusOr<RunResult> RunInProcess(const Program& program, const DataSource& data, const RunOptions& options);
 
-// Whether the ranks had met when the error came, so that all of them know it.
+// True if the ranks had met when the error came, so that all of them know it.
 bool FailedInRun(const absl::Status& status);
-// Whether it came after the first step had begun: then RunOptions::fault_report has been written.
+// True if the error came after the first step had begun; RunOptions::fault_report has then been written.
 bool FailedInStep(const absl::Status& status);
 
 }  // namespace weft::exec

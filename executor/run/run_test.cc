@@ -1,5 +1,5 @@
-// A whole run, on a small program of two stages on two ranks: what it refuses before ranks meet, what it reports, that
-// it goes on from a checkpoint as if it had never ended, and what it leaves behind.
+// Tests a whole run of a small program of two stages on two ranks: what it refuses before ranks meet, what it reports,
+// that it continues from a checkpoint as if it had never ended, and what it leaves behind.
 #include "executor/run/run.h"
 
 #include <atomic>
@@ -55,7 +55,7 @@ std::string Refusal(const RunOptions& options, const Program& program = TwoRanks
   return std::string(result.status().message());
 }
 
-// A folder of its own that is not there yet.
+// A folder of its own that does not exist yet.
 std::string Folder(const std::string& name) {
   const std::string path = testing::TempDir() + "/run_test_" + name;
   std::filesystem::remove_all(path);
@@ -91,14 +91,14 @@ TEST(Run, RefusesBeforeRanksMeet) {
   EXPECT_THAT(Refusal(Options(), TwoRanks(), "pigeons"), HasSubstr("no transport 'pigeons'"));
 }
 
-// Known before the ranks meet, so that nothing is printed first.
+// This is known before the ranks meet, so nothing is printed first.
 TEST(Run, NcclNeedsGpus) {
   EXPECT_EQ(Refusal(Options(), TwoRanks(), "nccl"),
             "transport 'nccl' moves memory of GPUs, and the backend's device is 'host'; allowed with it: inproc, "
             "loopback, mpi, tcp; or use --backend=cuda");
 }
 
-// No rank has been made yet, and no line has been printed.
+// Refused before any rank is made and before any line is printed.
 TEST(Run, SwitchesNeedATransportThatAsksThem) {
   Program program = TwoRanks();
   for (Template& t : *program.mutable_templates()) {
@@ -123,7 +123,7 @@ TEST(Run, ALatestThatIsGoneIsSaid) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->first_step, 2);
   EXPECT_THAT(notes, ::testing::Contains(HasSubstr("latest names step-00000003, which is not there")));
-  // By its number it is what was asked for.
+  // A checkpoint given by its number is exactly the one that was asked for.
   std::filesystem::remove_all(options.checkpoint.directory + "/step-00000003");
   options.resume_step = 2;
   notes.clear();
@@ -136,7 +136,7 @@ TEST(Run, ATraceHasALimit) {
   options.steps = options.trace_repetitions = INT64_MAX / 2;
   const std::string refusal = Refusal(options);
   EXPECT_THAT(refusal, HasSubstr("are too many for a trace, which holds 16777216; nearest valid: "));
-  // The number that it names is taken; fewer steps than are traced count as they are.
+  // Takes the number that the refusal names. A run with fewer steps than are to be traced counts only its own steps.
   const int64_t most = std::stoll(refusal.substr(refusal.rfind(' ') + 1));
   EXPECT_GT(most, 1000);
   options.steps = 2;
@@ -154,7 +154,7 @@ TEST(Run, ReportsItsStepsInOrder) {
   const absl::StatusOr<RunResult> result = Train(options, program);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_THAT(meetings, ElementsAre(false, true));
-  // As many as the recipe says.
+  // As many steps as the recipe says.
   ASSERT_EQ(steps.size(), 3u);
   EXPECT_THAT(steps, ElementsAre(steps[0], steps[0] + 1, steps[0] + 2));
   ASSERT_EQ(result->report.steps_size(), 3);
@@ -196,7 +196,7 @@ TEST(Run, GoesOnFromACheckpointAsIfItHadNotEnded) {
   EXPECT_THAT(Refusal(options), HasSubstr("is a checkpoint of an earlier run; add --resume to continue it"));
   options.resume = true;
   for (const int64_t from : {int64_t{-1}, int64_t{2}}) {
-    // From the one in the middle the newest are done again.
+    // A run that resumes from the middle checkpoint does the newest steps again.
     options.resume_step = from;
     std::vector<std::string> notes;
     options.on_note = [&](const std::string& note) { notes.push_back(note); };
@@ -240,7 +240,7 @@ TEST(Run, StopsAfterTheStepThatItIsIn) {
   EXPECT_TRUE(result->stopped);
   EXPECT_GE(result->last_step, 2);
   EXPECT_LT(result->last_step, 1'000'000);
-  // All that was done is saved.
+  // Everything that was done is saved.
   options.resume = true;
   options.steps = result->last_step;
   options.stop = nullptr;
@@ -263,14 +263,14 @@ TEST(Run, SavedWeightsAreThoseOfTheRun) {
   ASSERT_TRUE(reader.ok()) << reader.status();
   const Program program = TwoRanks();
   ASSERT_EQ(static_cast<int>((*reader)->entries().size()), program.tensors_size());
-  // They begin a run that gives the same first loss as going on would.
+  // A run that begins with these weights has another first loss than the run that saved them.
   RunOptions from = Options();
   from.weights = path;
   from.steps = 1;
   const absl::StatusOr<RunResult> next = Train(from);
   ASSERT_TRUE(next.ok()) << next.status();
   EXPECT_NE(next->report.steps(0).loss(), result->report.steps(0).loss());
-  // A file that cannot be written is no reason to lose the run.
+  // The run is not lost if the file cannot be written.
   options.save_weights = testing::TempDir() + "/no such folder/w.safetensors";
   const absl::StatusOr<RunResult> unsaved = Train(options);
   ASSERT_TRUE(unsaved.ok()) << unsaved.status();

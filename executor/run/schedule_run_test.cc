@@ -1,5 +1,6 @@
 // Every way to run a schedule trains the same model: replicas, several stages per rank, halved, wide and paired slots,
-// orders chosen at run time, shared streams, groups and skip edges. The programs are verify's hand-made ones.
+// orders chosen at run time, shared streams, groups and skip edges. The programs are the hand-made ones of
+// verifier/testing.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -23,7 +24,7 @@
 namespace weft::exec {
 namespace {
 
-// What must be the same bits.
+// Results that must have the same bits.
 struct Outcome {
   std::vector<double> losses, norms;
   std::vector<std::vector<std::byte>> weights;
@@ -57,10 +58,10 @@ Outcome Train(const ScheduleSpec& spec) {
   return outcome;
 }
 
-// Which slots a microbatch runs, beside plain forwards.
+// The slots that a microbatch runs besides plain forwards.
 enum class Style { kWhole, kHalves, kWide };
 
-// All microbatches, one after the other: as many forwards at a time as `flight`, then their backwards.
+// Runs all microbatches in turn: `flight` forwards at a time, then their backwards.
 ScheduleSpec Spec(std::vector<std::vector<int>> placement, std::vector<int> lane, int flight, Style style) {
   ScheduleSpec spec{{}, std::move(placement), std::move(lane)};
   const int stages = static_cast<int>(spec.placement[0].size());
@@ -108,7 +109,7 @@ std::vector<std::pair<std::string, ScheduleSpec>> OneReplica() {
     ScheduleSpec spec = Spec(kChain, kOneLane, 4, Style::kWhole);
     spec.compute_order = order;
     specs.push_back({absl::StrCat("message-driven ", order), spec});
-    // The last stage's backwards in halves.
+    // The last stage runs its backwards in halves.
     spec.order[3] = "F3.0 F3.1 F3.2 F3.3 I3.0 I3.1 W3.0 I3.2 W3.1 W3.2 I3.3 W3.3";
     specs.push_back({absl::StrCat("message-driven ", order, ", halves"), spec});
   }
@@ -157,7 +158,7 @@ TEST(ScheduleRun, ReplicasAreTheSameBitsIfExact) {
       specs[i].accumulation = EXACT;
       specs[i].tied = tied;
       EXPECT_TRUE(Train(specs[i]) == expected);
-      // In order of each replica, rounding differs a little.
+      // If each replica accumulates in order, rounding differs a little.
       specs[i].accumulation = IN_ORDER;
       const Outcome near = Train(specs[i]);
       ASSERT_EQ(near.losses.size(), 3u);

@@ -1,4 +1,5 @@
-// Program streams that share a device's streams end as on the host, whatever legal order the device picks.
+// Program streams that share a device's streams give the same results as on the host, whatever legal order the device
+// picks.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -60,7 +61,7 @@ TEST(SharedStreamsTest, TheTraceSaysWhichAreShared) {
     }
   }
   EXPECT_EQ(results[0]->steps.back().loss, TestPipelineLoss(pipeline, 0, results[0]->steps.back().step));
-  // Sends and receives of each rank.
+  // The sends and the receives of each rank.
   EXPECT_EQ(shared.size(), 8u);
 }
 

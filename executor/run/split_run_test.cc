@@ -1,5 +1,5 @@
-// Runs of a program whose tensors are cut over x, z and, with ZeRO, data: weights collected from their pieces, and
-// checkpoints that continue bit for bit, on the same plan and on the other one.
+// Runs of a program whose tensors are cut over x, z and, with ZeRO, data. Weights are collected from their pieces.
+// Checkpoints continue bit for bit, on the same plan and on the other one.
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -89,7 +89,7 @@ TEST(SplitRunTest, AResumeContinuesBitForBit) {
 TEST(SplitRunTest, ACheckpointOfTheOnePlanIsTheOthers) {
   const std::string directory = FreshDirectory("split_other");
   const RunResult first = Train(Trainable(true), 2, directory, false);
-  // Nothing is left to do: what it loads is what it has.
+  // No step is left to do, so the run's weights are the weights that it loads.
   const RunResult other = Train(Trainable(false), 2, directory, true);
   EXPECT_EQ(Weights(other), Weights(first));
   EXPECT_EQ(other.first_step, 2);

@@ -13,8 +13,8 @@
 namespace weft::exec {
 namespace {
 
-// Whom a communication action exchanges with: (kind, lane or purpose, direction, ranks). The i-th events of one key on
-// all of its ranks belong together (rule P4). Of a transfer: sender, receiver and skip edge.
+// Identifies the partners of a communication action: (kind, lane or purpose, direction, ranks). The i-th events of one
+// key on all of its ranks belong together (rule P4). For a transfer, `ranks` is sender, receiver and skip edge.
 using Key = std::tuple<int, int, int, std::vector<int64_t>>;
 
 Key KeyOf(const Mesh& mesh, int64_t rank, const Action& action) {
@@ -31,7 +31,7 @@ Key KeyOf(const Mesh& mesh, int64_t rank, const Action& action) {
 }  // namespace
 
 void AlignStarts(const Program& program, Trace* trace) {
-  // Key -> the events of each rank in order.
+  // By key and rank: the events in order.
   std::map<Key, std::map<int64_t, std::vector<TraceEvent*>>> events;
   for (RankTrace& rank : *trace->mutable_ranks()) {
     const int index = TemplateOfRank(program, rank.rank());
@@ -55,8 +55,8 @@ void AlignStarts(const Program& program, Trace* trace) {
     size_t count = SIZE_MAX;
     for (auto& [rank, list] : by_rank) {
       count = std::min(count, list.size());
-      // Members of a transfer group end in any order. Ids ascend in list order, and what belongs together is in the
-      // same list.
+      // Members of a transfer group end in any order. Ids ascend in list order, and events that belong together are in
+      // the same list.
       std::stable_sort(list.begin(), list.end(), [](const TraceEvent* a, const TraceEvent* b) {
         return std::make_pair(a->repetition(), a->action()) < std::make_pair(b->repetition(), b->action());
       });

@@ -1,4 +1,4 @@
-// Puts the traces of all ranks into the terms of rule P4.
+// Brings the traces of all ranks into the terms of rule P4.
 #ifndef WEFT_EXECUTOR_RUN_TRACE_ALIGN_H_
 #define WEFT_EXECUTOR_RUN_TRACE_ALIGN_H_
 
@@ -7,7 +7,7 @@
 
 namespace weft::exec {
 
-// A rank sees when it was ready for a transfer or a collective itself, and when that was over; but by rule P4 it starts
+// A rank itself sees when it was ready for a transfer or an all-reduce, and when that was over. By rule P4 the start is
 // when all partners are ready. Sets the start of every such event to the latest `ready_ps` of the events that belong
 // together, kept within the event's own ready and end (clocks of different hosts differ).
 void AlignStarts(const Program& program, Trace* trace);

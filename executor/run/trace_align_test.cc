@@ -69,7 +69,7 @@ TEST(TraceAlignTest, PartnersStartTogetherWhenTheLastIsReady) {
   EXPECT_EQ(trace.ranks(1).events(0).start_ps(), 70);
   EXPECT_EQ(trace.ranks(0).events(2).start_ps(), 390);
   EXPECT_EQ(trace.ranks(1).events(1).start_ps(), 390);
-  // Clocks that do not agree: never after the end.
+  // The clocks do not agree: a start is never after the end.
   EXPECT_EQ(trace.ranks(0).events(3).start_ps(), 550);
   EXPECT_EQ(trace.ranks(1).events(2).start_ps(), 9000);
 }
@@ -83,7 +83,7 @@ TEST(TraceAlignTest, PartnersAreOfOneEdgeInListOrder) {
     Template* t = program.add_templates();
     t->add_pins()->set_axis("pipe");
     t->mutable_pins(0)->set_index(rank);
-    // Skip edge, then two of the plain edge; the receiver has the skip edge last.
+    // The skip edge, then two messages of the plain edge; the receiver has the skip edge last.
     for (const int skip : rank == 0 ? std::vector<int>{1, 0, 0} : std::vector<int>{0, 0, 1}) {
       Action* action = t->add_body();
       action->set_id(t->body_size() - 1);

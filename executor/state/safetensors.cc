@@ -27,7 +27,7 @@ namespace {
 
 // The format's own limit.
 constexpr int64_t kMaxHeaderBytes = 100'000'000;
-// Of one read or write call.
+// Maximum size of one read or write call.
 constexpr int64_t kPieceBytes = int64_t{1} << 30;
 
 struct TypeRow {
@@ -158,7 +158,7 @@ absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensorsHeader(absl::strin
 absl::StatusOr<std::unique_ptr<SafetensorsReader>> SafetensorsReader::Open(const std::string& path) {
   std::unique_ptr<SafetensorsReader> reader(new SafetensorsReader);
   reader->path_ = path;
-  // Opening a pipe would else wait for its writer.
+  // Without O_NONBLOCK, opening a pipe would wait for its writer.
   reader->file_ = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (reader->file_ < 0) return absl::NotFoundError(Errno(path, "cannot open"));
   struct stat info;
@@ -305,7 +305,8 @@ double FromFp16(uint16_t bits) {
   return bits >> 15 ? -value : value;
 }
 
-// To `fraction_bits` of a format whose smallest normal exponent is `min_exponent`; exact as a double.
+// Rounds x to `fraction_bits` of a format whose smallest normal exponent is `min_exponent`. The result is exact as a
+// double.
 double RoundToPrecision(double x, int fraction_bits, int min_exponent) {
   if (!std::isfinite(x) || x == 0) return x;
   const int exponent = std::max(std::ilogb(x), min_exponent);

@@ -26,14 +26,14 @@ struct SafetensorsEntry {
   std::string type_name;
   DType dtype = DTYPE_UNSPECIFIED;
   std::vector<int64_t> shape;
-  // Bytes [begin, end) of the part behind the header.
+  // Bytes [begin, end) of the part after the header.
   int64_t begin = 0;
   int64_t end = 0;
 };
 
-// Checks a header against the number of bytes that follow it: every entry well-formed, its bytes as many as its dtype
-// and shape say, all of the data covered, without overlap. Returns the entries in order of their bytes. `source` begins
-// every error.
+// Checks a header against the number of bytes that follow it: every entry is well-formed and has as many bytes as its
+// dtype and shape say, and the entries cover all of the data without overlap. Returns the entries in order of their
+// bytes. Every error begins with `source`.
 absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensorsHeader(absl::string_view json, int64_t data_bytes,
                                                                      const std::string& source,
                                                                      std::map<std::string, std::string>* metadata);
@@ -47,7 +47,7 @@ class SafetensorsReader {
   const std::string& path() const { return path_; }
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  // Null if there is none.
+  // Null if there is no such tensor.
   const SafetensorsEntry* Find(absl::string_view name) const;
   absl::Status Read(const SafetensorsEntry& entry, std::vector<std::byte>* bytes) const;
 
@@ -60,7 +60,7 @@ class SafetensorsReader {
   std::map<std::string, std::string> metadata_;
 };
 
-// Writes a file piece by piece: what is declared first is written first. `path` must not exist.
+// Writes a file piece by piece, in the order of the declarations. `path` must not exist.
 class SafetensorsWriter {
  public:
   struct Declaration {
@@ -68,15 +68,16 @@ class SafetensorsWriter {
     DType dtype = FP32;
     std::vector<int64_t> shape;
   };
-  // Names are distinct; dtypes FP64, FP32, FP16, BF16 or INT32.
+  // Names must be distinct. Allowed dtypes: FP64, FP32, FP16, BF16 and INT32.
   static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(const std::string& path,
                                                                    const std::vector<Declaration>& tensors,
                                                                    const std::map<std::string, std::string>& metadata);
   ~SafetensorsWriter();
 
-  // The next tensor's bytes.
+  // Writes the next tensor's bytes.
   absl::Status Append(absl::Span<const std::byte> bytes);
-  // Syncs and closes; an error if not all bytes were written. `crc32c` receives that of the whole file.
+  // Syncs and closes the file; an error if not all bytes were written. `crc32c` receives the checksum of the whole
+  // file.
   absl::Status Finish(int64_t* file_bytes, uint32_t* crc32c);
 
  private:

@@ -65,7 +65,7 @@ TEST(SafetensorsTest, WhatIsWrittenIsRead) {
   ASSERT_TRUE(reader->Read(*entry, &read).ok());
   EXPECT_EQ(std::memcmp(read.data(), a.data(), 24), 0);
   EXPECT_EQ(reader->Find("nothing"), nullptr);
-  // Never over an existing file.
+  // An existing file is never overwritten.
   EXPECT_FALSE(SafetensorsWriter::Create(path, tensors, {}).ok());
 }
 
@@ -115,7 +115,7 @@ TEST(SafetensorsTest, RefusesWhatIsNotWellFormed) {
   EXPECT_EQ(SafetensorsReader::Open(Path("missing")).status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(SafetensorsReader::Open(::testing::TempDir()).status().message()),
               HasSubstr("is a directory"));
-  // Not even opening a pipe that nobody writes may wait.
+  // Opening a pipe that nobody writes must not wait either.
   const std::string pipe = Path("pipe");
   std::remove(pipe.c_str());
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -152,7 +152,7 @@ TEST(ConvertFloatsTest, EveryHalfPrecisionNumberSurvives) {
 }
 
 TEST(ConvertFloatsTest, RoundsOnceToNearestEven) {
-  // 1 + 2^-8 is half way in bf16; a little more than half way must go up, even if fp32 cannot tell.
+  // 1 + 2^-8 is half way in bf16. A little more than half way must round up, even if fp32 cannot show the difference.
   const std::vector<double> x = {1 + std::ldexp(1, -8),
                                  1 + 3 * std::ldexp(1, -8),
                                  1 + std::ldexp(1, -8) + std::ldexp(1, -40),

@@ -20,12 +20,12 @@
 namespace weft::exec {
 namespace {
 
-// What is copied to or from the device at once where a buffer is made up on the host.
+// Bytes that are copied to or from the device at once when a buffer is built on the host.
 constexpr int64_t kStagingBytes = int64_t{32} << 20;
-// Of initial values: a thread costs as much as a few thousand of them.
+// Minimum number of initial values per thread: a thread costs as much as a few thousand of them.
 constexpr int64_t kLeastPerThread = 1 << 15;
 
-// Roles that hold the part, the leading copy first: the others are roundings of it.
+// Roles of the buffers that hold the part. The leading copy comes first; the others are roundings of it.
 std::vector<BufferRole> RolesOf(StatePart part) {
   switch (part) {
     case StatePart::kWeight:
@@ -55,7 +55,7 @@ int64_t Elements(const google::protobuf::RepeatedField<int64_t>& shape) {
   return elements;
 }
 
-// What the kernel that updates the scale says of it; 0 if none does.
+// The first value of a dynamic loss scale, which the kernel that updates it states; 0 if there is no such kernel.
 double FirstLossScale(const Program& program) {
   for (const Segment& segment : program.segments()) {
     for (const Step& step : segment.steps()) {
@@ -84,7 +84,7 @@ absl::StatusOr<std::vector<TensorHolder>> Holders(const Program& program, int te
   const int64_t ranks = MeshRanks(mesh);
   while (first < ranks && buffer_of(first) == nullptr) ++first;
   if (first == ranks) return holders;
-  // The others differ from the first in their coordinates on the axes of its shard alone.
+  // The other holders differ from the first only in their coordinates on the axes of its shard.
   const Shard& shard = buffer_of(first)->shard();
   std::set<std::string> axes;
   for (const DimensionCut& cut : shard.dimensions()) axes.insert(cut.axis());
@@ -107,7 +107,7 @@ absl::StatusOr<std::vector<TensorHolder>> Holders(const Program& program, int te
                                                      program.tensors(tensor).name(), "' in different ways"));
     }
     WEFT_ASSIGN_OR_RETURN(TensorPiece piece, PieceOfBuffer(program, member, *buffer));
-    // Shard groups smaller than an axis hold each piece several times.
+    // With shard groups smaller than an axis, several ranks hold each piece.
     const bool known =
         std::any_of(holders.begin(), holders.end(), [&](const TensorHolder& holder) { return holder.piece == piece; });
     if (piece.count > 0 && !known) holders.push_back({static_cast<int>(member), buffer, std::move(piece)});
@@ -144,7 +144,7 @@ absl::StatusOr<std::optional<LossScaleState>> RankState::LossScale() const {
 
 absl::Status RankState::SetLossScale(const LossScaleState& state) {
   const double data[3] = {state.scale, static_cast<double>(state.steady), static_cast<double>(state.skipped)};
-  // Also the one that is kept (rule P15).
+  // Also sets the copy that is kept (rule P15).
   for (const Buffer& buffer : template_->buffers()) {
     if (buffer.role() != LOSS_SCALE) continue;
     WEFT_RETURN_IF_ERROR(arena_->device().CopyNow(arena_->Data(buffer), data, sizeof(data)));
@@ -159,7 +159,7 @@ absl::Status RankState::Clear(const Buffer& buffer, int64_t from) {
   std::byte* const begin = arena_->Data(buffer) + from;
   const std::vector<std::byte> zeros(std::min(buffer.bytes() - from, kStagingBytes));
   WEFT_RETURN_IF_ERROR(device.CopyNow(begin, zeros.data(), zeros.size()));
-  // The rest from what is there: a device copies its own memory many times faster than the host's.
+  // Copies the rest from the zeros that are there: a device copies its own memory many times faster than the host's.
   for (int64_t done = zeros.size(); done < buffer.bytes() - from; done += zeros.size()) {
     const int64_t bytes = std::min<int64_t>(buffer.bytes() - from - done, zeros.size());
     WEFT_RETURN_IF_ERROR(device.CopyNow(begin + done, begin, bytes));
@@ -169,8 +169,8 @@ absl::Status RankState::Clear(const Buffer& buffer, int64_t from) {
 
 absl::Status RankState::Initialize() {
   WEFT_RETURN_IF_ERROR(ResetLossScale());
-  // What a tensor begins with is made once for all buffers that hold the same of it: the optimizer's copy and its
-  // rounding.
+  // The initial values of a tensor are made once for all buffers that hold the same part of it: the optimizer's copy
+  // and its rounding.
   std::vector<bool> begun(template_->buffers_size());
   for (int i = 0; i < template_->buffers_size(); ++i) {
     const Buffer& buffer = template_->buffers(i);
@@ -195,12 +195,12 @@ absl::Status RankState::Begin(const TensorPiece& piece, absl::Span<const Buffer*
   const LogicalTensor& tensor = program_.tensors(copies[0]->tensor());
   int64_t widest = 1;
   for (const Buffer* copy : copies) widest = std::max(widest, DTypeBytes(copy->dtype()));
-  // In pieces, so that a large embedding needs no second copy on the host. Runs follow one another in the buffers:
-  // `made` elements come behind the `copied` ones.
+  // Works in pieces, so that a large embedding needs no second copy on the host. Runs follow one another in the
+  // buffers: the `made` elements come after the `copied` ones.
   const int64_t most = std::clamp<int64_t>(piece.count, 1, kStagingBytes / widest);
   std::vector<float> values(most);
-  // Two of them: while one is on its way to the device values are made in the other. Of a tensor of one piece there is
-  // nothing else to make.
+  // Two staging buffers: values are made in one while the other is on its way to the device. A tensor of one piece
+  // needs only one.
   const int slots = most < piece.count ? 2 : 1;
   std::vector<std::vector<std::byte>> staged[2];
   for (int slot = 0; slot < slots; ++slot) {
@@ -226,7 +226,7 @@ absl::Status RankState::Begin(const TensorPiece& piece, absl::Span<const Buffer*
   for (const TensorRun& run : RunsOf(piece, tensor.shape())) {
     for (int64_t done = 0; done < run.count;) {
       const int64_t count = std::min(run.count - done, most - made);
-      // A model of billions of parameters takes minutes on one core.
+      // On all cores: a model of billions of parameters would take minutes on one.
       std::atomic<bool> good{true};
       ParallelRanges(count, kLeastPerThread, [&](int64_t first, int64_t last) {
         const absl::Span<float> part = absl::MakeSpan(values).subspan(first, last - first);
@@ -263,7 +263,7 @@ absl::StatusOr<TensorData> RankState::Read(int tensor, StatePart part) const {
   data.dtype = buffer->dtype();
   data.shape.assign(logical.shape().begin(), logical.shape().end());
   if (piece != WholePiece(logical.shape())) data.shape = {piece.count};
-  // The piece, then padding.
+  // The buffer holds the piece, then padding.
   data.bytes.resize(piece.count * DTypeBytes(data.dtype));
   WEFT_RETURN_IF_ERROR(arena_->device().CopyNow(data.bytes.data(), arena_->Data(*buffer), data.bytes.size()));
   return data;
@@ -278,7 +278,7 @@ absl::Status RankState::Write(int tensor, StatePart part, const TensorData& data
                                                    absl::StrJoin(data.shape, ", "), "], the program expects [",
                                                    absl::StrJoin(logical.shape(), ", "), "]"));
   }
-  // What the leading copy holds; the other copies are roundings of that, as the optimizer makes them.
+  // The values of the leading copy. The other copies are roundings of these, as the optimizer makes them.
   const int64_t leading_size = DTypeBytes(leading->dtype());
   std::vector<std::byte> leading_bytes(Elements(logical.shape()) * leading_size);
   WEFT_RETURN_IF_ERROR(ConvertFloats(data.dtype, data.bytes, leading->dtype(), absl::MakeSpan(leading_bytes)));
@@ -289,7 +289,7 @@ absl::Status RankState::Write(int tensor, StatePart part, const TensorData& data
     const int64_t size = DTypeBytes(buffer.dtype());
     const bool half = buffer.dtype() == BF16 || buffer.dtype() == FP16;
     const bool at_random = program_.recipe().weight_rounding() == STOCHASTIC && steps > 0 && half;
-    // With the padding behind it.
+    // Includes the padding behind the piece.
     std::vector<std::byte> staging(buffer.bytes());
     for (const TensorRun& run : RunsOf(piece, logical.shape())) {
       const auto from =

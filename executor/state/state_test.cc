@@ -1,4 +1,4 @@
-// What a rank's memory begins with. Reading and writing: checkpoint tests.
+// Tests the initial content of a rank's memory. The checkpoint tests cover reading and writing.
 #include "executor/state/state.h"
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kColumns = 3001;
 
-// A tensor with a copy of the optimizer's and the rounding that steps read; two rows of padding.
+// A tensor with the optimizer's copy and the rounding that steps read, and with two rows of padding.
 Program OneTensor(int64_t rows) {
   Program program;
   program.mutable_recipe()->set_seed(77);
@@ -42,7 +42,7 @@ Program OneTensor(int64_t rows) {
   return program;
 }
 
-// Of a tensor that is copied at once, and of one that goes in three pieces, of which two are on their way by turns.
+// One tensor is copied at once. Another goes in three pieces, through two staging buffers in turn.
 TEST(RankState, BeginsWithTheSameValuesInAnyNumberOfPieces) {
   for (const int64_t rows : {3, 6000}) {
     SCOPED_TRACE(rows);

@@ -9,15 +9,16 @@
 
 namespace weft::exec {
 
-// The name without what files of one model may have or lack: the prefix of the model without its head ("transformer.",
-// "model.", "bert."); and with today's name of a norm's parameters, which BERT's oldest files call gamma and beta.
+// Returns the name in one form for all files of a model: without the prefix of the model without its head
+// ("transformer.", "model.", "bert."), and with today's name of a norm's parameters, which BERT's oldest files call
+// gamma and beta.
 std::string CanonicalWeightName(absl::string_view name);
 
-// Whether a file's tensor of this canonical name is no parameter of a language model: masks and frequencies that
-// old files hold, and heads that it does not have (BERT's pooler and next-sentence head).
+// True if a file's tensor of this canonical name is no parameter of a language model: masks and frequencies that old
+// files hold, and heads that a language model does not have (BERT's pooler and next-sentence head).
 bool IsNoParameter(absl::string_view canonical);
 
-// The canonical names of which one is used in the place of this tensor where a model ties the two; none if it is not
+// The canonical names of tensors, one of which replaces this tensor in a model that ties the two; empty if it is not
 // such a tensor.
 std::vector<std::string> TiedTo(absl::string_view canonical);
 

@@ -14,7 +14,7 @@ TEST(WeightNamesTest, Canonical) {
   EXPECT_EQ(CanonicalWeightName("cls.predictions.transform.LayerNorm.beta"),
             "cls.predictions.transform.LayerNorm.bias");
   EXPECT_EQ(CanonicalWeightName("lm_head.weight"), "lm_head.weight");
-  // One prefix only.
+  // Only one prefix is removed.
   EXPECT_EQ(CanonicalWeightName("model.model.x"), "model.x");
   EXPECT_EQ(CanonicalWeightName(""), "");
 }

@@ -17,7 +17,7 @@
 namespace weft::exec {
 namespace {
 
-// A file may hold a tensor beside the one that the program uses for both; then it must be the same.
+// A file may hold a tensor besides the one that the program uses for both. The two must then be equal.
 absl::Status CheckTied(const SafetensorsReader& reader, const SafetensorsEntry& head, const SafetensorsEntry* table) {
   const std::string refusal = absl::StrCat(reader.path(), ": tensor ", Quoted(head.name));
   if (table == nullptr) return absl::InvalidArgumentError(refusal + " does not belong to the program");
@@ -41,7 +41,7 @@ absl::Status CheckTied(const SafetensorsReader& reader, const SafetensorsEntry& 
   return values[0] == values[1] ? absl::OkStatus() : absl::InvalidArgumentError(refusal + tied);
 }
 
-// MatchWeights; `copies` receives tensors that the program uses another in place of.
+// As MatchWeights. `copies` receives the tensors that the program replaces by others.
 absl::StatusOr<std::vector<const SafetensorsEntry*>> Match(const SafetensorsReader& reader, const Program& program,
                                                            std::vector<const SafetensorsEntry*>* copies) {
   std::map<std::string, const SafetensorsEntry*> entries;
@@ -154,7 +154,7 @@ absl::Status SaveWeights(const std::string& path, const Program& program,
     return writer->Finish(&file_bytes, &crc);
   });
   if (written.ok() || temporary.empty()) return written;
-  // Nobody knows that name, and nothing is there any more.
+  // The user does not know the temporary name, and that file does not exist any more.
   return absl::Status(written.code(), absl::StrReplaceAll(written.message(), {{temporary, path}}));
 }
 

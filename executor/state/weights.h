@@ -14,21 +14,21 @@
 
 namespace weft::exec {
 
-// For each logical tensor of the program the entry of the file that holds it. Names match with or without the prefix of
-// their model; what published files hold besides parameters is ignored (weight_names.h), and so is a tensor that the
-// program uses another in place of (a tied head), if the two are equal. Anything else that is missing, unknown, of
-// another shape or not of a floating-point type is an error that names it; so is a head that is not equal to the
-// embedding, for it would be lost.
+// Returns, for each logical tensor of the program, the entry of the file that holds it. Names match with or without the
+// prefix of their model. Tensors of published files that are no parameters are ignored (weight_names.h). So is a tensor
+// that the program replaces by another (a tied head), if the two are equal; if they are not, it is an error, because
+// the tensor would be lost. Anything else that is missing, unknown, of another shape or not of a floating-point type is
+// an error that names it.
 absl::StatusOr<std::vector<const SafetensorsEntry*>> MatchWeights(const SafetensorsReader& reader,
                                                                   const Program& program);
 
-// Sets the weights that this rank holds. MatchWeights has accepted the file.
+// Sets the weights that this rank holds. MatchWeights must have accepted the file.
 absl::Status LoadWeights(const SafetensorsReader& reader, const Program& program, RankState* state);
 
-// Ok if SaveWeights may write there: nothing is at `path`, or a regular file.
+// InvalidArgument if `path` exists and is neither a regular file nor a folder, but a pipe or a device, for example.
 absl::Status CheckWeightsTarget(const std::string& path);
 
-// Writes all logical tensors as F32 in model order to `path`, atomically. `tensor(i)` gives the i-th.
+// Writes all logical tensors as F32 in model order to `path`, atomically. `tensor(i)` returns the i-th tensor.
 absl::Status SaveWeights(const std::string& path, const Program& program,
                          const std::function<absl::StatusOr<TensorData>(int)>& tensor);
 

@@ -1,6 +1,7 @@
-// For tests of what is measured: an asynchronous device whose clock is arithmetic. Work runs at once, which is a legal
-// order, and each stream has a time that goes on by what its work is said to take; events carry times between streams,
-// as CUDA's do. So a run has the times of a machine with exactly the stated speeds and no host that it could wait for.
+// For tests of measurements: an asynchronous device whose clock is computed. Work runs at once, which is a legal order.
+// Each stream has a time that advances by the stated duration of its work, and events carry times between streams, as
+// CUDA's do. A run therefore has the times of a machine with exactly the stated speeds, and no host that it could wait
+// for.
 #ifndef WEFT_EXECUTOR_TESTING_CLOCKED_DEVICE_H_
 #define WEFT_EXECUTOR_TESTING_CLOCKED_DEVICE_H_
 
@@ -21,7 +22,7 @@
 
 namespace weft::exec {
 
-// Nanoseconds of a copy: some for its start, and so many bytes in each of those that follow.
+// Speed of a copy: `start_ns` for its start, then `bytes_per_ns` bytes in each nanosecond.
 struct CopySpeed {
   int64_t start_ns = 1000;
   int64_t bytes_per_ns = 1;
@@ -86,7 +87,7 @@ class ClockedDevice : public ComputeDevice {
   }
   absl::Status CopyNow(void* to, const void* from, int64_t bytes) override { return memory_->CopyNow(to, from, bytes); }
 
-  // The stream's work goes on so much later.
+  // Advances the stream's time by `ns`.
   void Spend(int stream, int64_t ns) {
     std::lock_guard<std::mutex> lock(mutex_);
     streams_[stream] += ns;
@@ -102,7 +103,7 @@ class ClockedDevice : public ComputeDevice {
   }
 
   const CopySpeed inside_, to_host_;
-  // No run starts later than its own device's first event.
+  // In the future, so that no run starts later than its own device's first event.
   const int64_t start_ns_ = MonotonicNanoseconds() + int64_t{3600} * 1'000'000'000;
   const std::unique_ptr<ComputeDevice> memory_ = MakeHostDevice();
   std::mutex mutex_;
@@ -110,7 +111,7 @@ class ClockedDevice : public ComputeDevice {
   std::vector<int64_t> streams_, events_;
 };
 
-// Runs kernels by `backend`; each takes what `cost` says, in nanoseconds.
+// The duration of a kernel in nanoseconds. ClockedBackend runs kernels by `backend` and lets each take `cost`.
 using KernelClock =
     std::function<int64_t(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs)>;
 

@@ -1,4 +1,4 @@
-// Runs programs of a few ranks that tests write by hand, and keeps what they did.
+// Runs hand-written programs of a few ranks for tests, and keeps what they did.
 #ifndef WEFT_EXECUTOR_TESTING_COLLECTIVE_RUN_TESTING_H_
 #define WEFT_EXECUTOR_TESTING_COLLECTIVE_RUN_TESTING_H_
 
@@ -23,8 +23,8 @@ struct Outcome {
   std::vector<absl::Status> statuses;
 };
 
-// A thread per rank, inproc. Element i of buffer 0 is 100 * rank + i at first; `before` is called before every kernel
-// with the rank and the step's name.
+// Runs one thread per rank, inproc. Element i of buffer 0 is 100 * rank + i at first. `before` is called before every
+// kernel with the rank and the step's name.
 Outcome RunSteps(const Program& program, int64_t repetitions,
                  const std::function<void(int, const std::string&)>& before = nullptr);
 

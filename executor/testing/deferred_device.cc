@@ -15,9 +15,9 @@
 namespace weft::exec {
 namespace {
 
-// A stream goes on being preferred for 1, 2, 4, ... items on average: with long turns some get far ahead.
+// A stream stays preferred for 1, 2, 4, ... items on average. With long turns some streams get far ahead.
 constexpr uint64_t kTurns = 7;
-// One query runs at most so many.
+// Maximum number of items that one query runs.
 constexpr uint64_t kMostAtOnce = 64;
 
 void* Map(int64_t bytes, int protection) {
@@ -41,7 +41,7 @@ class DeferredBackend : public Backend {
   }
 
   absl::StatusOr<std::unique_ptr<StepRun>> PrepareRun(absl::Span<const StepOfRun> steps) override {
-    // Not moved: the steps point into them.
+    // The inner vectors must stay in place, because the steps point into them.
     std::vector<std::vector<TensorView>> views;
     views.reserve(2 * steps.size());
     std::vector<StepOfRun> on_host(steps.begin(), steps.end());
@@ -167,7 +167,7 @@ absl::Status DeferredDevice::Record(int event, int stream) {
 absl::Status DeferredDevice::Wait(int stream, int event) {
   std::lock_guard<std::mutex> lock(mutex_);
   WEFT_RETURN_IF_ERROR(CheckEvent(event));
-  // What the event stands for now, whatever it will stand for when the wait is met.
+  // The wait is for what the event stands for now, whatever it stands for when the wait is met.
   const int64_t record = events_[event].record;
   return record == 0 ? CheckStream(stream) : Push(stream, {.record = record});
 }
@@ -190,7 +190,8 @@ absl::StatusOr<bool> DeferredDevice::RunOne() {
     if (Runnable(stream) && (chosen == nullptr || stream.priority > chosen->priority)) chosen = &stream;
   }
   if (chosen == nullptr) {
-    // Waits are for what was enqueued earlier, so the earliest of all heads can always run, unless it is not ready.
+    // Waits are for work that was enqueued earlier, so the earliest of all heads can always run, unless it is not
+    // ready.
     for (const Stream& stream : streams_) {
       if (!stream.items.empty() && stream.items.front().ready != nullptr) return false;
     }

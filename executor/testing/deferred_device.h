@@ -1,8 +1,8 @@
-// An emulation of CUDA's streams on the host, for tests that need no GPU. What is enqueued runs later, when the host
-// asks about an event or wants memory, and then in a random legal order: FIFO within a stream, nothing but events
-// between streams. So work that lacks a wait gives wrong results for some seed.
+// An emulation of CUDA's streams on the host, for tests that need no GPU. Enqueued work runs later, when the host asks
+// about an event or wants memory, and then in a random legal order: FIFO within a stream, and ordered between streams
+// by events only. Work that lacks a wait therefore gives wrong results for some seed.
 //
-// Memory of the device is where the host faults when it touches it, as memory of a GPU is.
+// The host faults when it touches device memory, as it does with a GPU's memory.
 #ifndef WEFT_EXECUTOR_TESTING_DEFERRED_DEVICE_H_
 #define WEFT_EXECUTOR_TESTING_DEFERRED_DEVICE_H_
 
@@ -26,7 +26,7 @@ namespace weft::exec {
 // Thread-safe: ranks may share it.
 class DeferredDevice : public ComputeDevice {
  public:
-  // Of one thread, the order is the same for the same seed.
+  // With one thread, the order is the same for the same seed.
   explicit DeferredDevice(uint64_t seed, int hardware_queues = 0);
   ~DeferredDevice() override;
 
@@ -38,7 +38,7 @@ class DeferredDevice : public ComputeDevice {
   absl::StatusOr<int> NewEvent(bool timed) override;
   absl::Status Record(int event, int stream) override;
   absl::Status Wait(int stream, int event) override;
-  // Runs some of the work, more than none if there is any, unless the event is over.
+  // Unless the event is over, runs some of the work: at least one item if there is any.
   absl::StatusOr<bool> Finished(int event) override;
   absl::Status Synchronize(int event) override;
   absl::StatusOr<int64_t> TimeOf(int event) override;
@@ -50,31 +50,32 @@ class DeferredDevice : public ComputeDevice {
                      void* destination) override;
   absl::Status CopyNow(void* to, const void* from, int64_t bytes) override;
 
-  // Any work. An error of it is that of the next call that returns one.
+  // Enqueues any work. The next call that returns errors returns an error of the work.
   absl::Status Enqueue(int stream, std::function<absl::Status()> work);
-  // Work that holds up its stream until `ready`, which is asked whenever the stream has come to it and the device runs
-  // something: a kernel that waits for another device. It must not call this device.
+  // Enqueues work that holds up its stream until `ready` returns true, like a kernel that waits for another device.
+  // `ready` is called whenever the stream has come to this work and the device runs something. It must not call this
+  // device.
   absl::Status EnqueueWhen(int stream, std::function<bool()> ready, std::function<absl::Status()> work);
-  // Where the host finds the bytes of an address of the device, within work that is enqueued; any other address is
-  // itself.
+  // Returns where the host finds the bytes of a device address, within enqueued work. Any other address is returned as
+  // it is.
   absl::StatusOr<std::byte*> OnHost(const void* address, int64_t bytes) const;
   int streams() const;
-  // Work that has not run, records and waits among it.
+  // Number of items that have not run, including records and waits.
   int64_t pending() const;
 
  private:
   struct Memory {
     int64_t bytes = 0;
-    // Of device memory: where the bytes are. Null for memory of the host.
+    // Where the bytes of device memory are. Null for host memory.
     std::byte* real = nullptr;
   };
-  // Exactly one of the three.
+  // Exactly one of three: work, a record, or a wait.
   struct Item {
     std::function<absl::Status()> work = {};
-    // Null: as soon as it heads its stream.
+    // Null: the work can run as soon as it heads its stream.
     std::function<bool()> ready = {};
     int event = -1;
-    // Of a record: its own number. Of a wait: the record that must be over.
+    // For a record: its own number. For a wait: the record that must be over.
     int64_t record = 0;
   };
   struct Stream {
@@ -88,19 +89,19 @@ class DeferredDevice : public ComputeDevice {
     int64_t time_ns = 0;
   };
 
-  // The lock is held in all of these.
+  // The lock is held when these are called.
   absl::Status CheckStream(int stream) const;
   absl::Status CheckEvent(int event) const;
   bool Over(int64_t record) const { return unfinished_.count(record) == 0; }
   bool Runnable(const Stream& stream) const;
-  // Runs one item of a stream whose head can run; false if there is none, which is so only if all streams are empty or
-  // one has come to work that is not ready.
+  // Runs one item of a stream whose head can run. False if there is none: all streams are empty, or one has come to
+  // work that is not ready.
   absl::StatusOr<bool> RunOne();
-  // Where another device may have to go on first.
+  // Called where another device may have to go on first.
   void LetOthersRun(std::unique_lock<std::mutex>& lock);
   absl::Status Push(int stream, Item item);
   absl::StatusOr<std::byte*> Find(const void* address, int64_t bytes, bool any) const;
-  // Of memory that Allocate has given.
+  // For memory that Allocate has given.
   absl::StatusOr<std::byte*> Own(const void* address, int64_t bytes) const { return Find(address, bytes, false); }
 
   const int hardware_queues_;
@@ -118,7 +119,7 @@ class DeferredDevice : public ComputeDevice {
   absl::Status status_;
 };
 
-// Runs kernels by `backend`, which runs them at once, as work of the device.
+// Returns a backend that enqueues kernels as work of the device. `backend` runs them at once.
 std::unique_ptr<Backend> MakeDeferredBackend(DeferredDevice* device, std::unique_ptr<Backend> backend);
 
 }  // namespace weft::exec

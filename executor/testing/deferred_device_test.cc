@@ -49,13 +49,13 @@ TEST(DeferredDevice, AnEventThatWasNeverRecordedHoldsNothingUp) {
   const int stream = Stream(device), event = Event(device), end = Event(device);
   EXPECT_TRUE(device.Finished(event).value());
   ASSERT_TRUE(device.Wait(stream, event).ok());
-  // Recorded after the wait, behind it: the wait does not mean this one.
+  // This record comes after the wait, so the wait does not include it.
   ASSERT_TRUE(device.Record(event, stream).ok());
   ASSERT_TRUE(device.Record(end, stream).ok());
   EXPECT_TRUE(device.Synchronize(end).ok());
 }
 
-// Two streams of many items each, with no event between them: every order of the two is met.
+// Two streams of two items each, with no event between them: every order of the two occurs.
 TEST(DeferredDevice, OrdersBetweenStreamsAreRandomAndOnlySeeded) {
   std::set<std::string> orders;
   for (uint64_t seed = 0; seed < 300; ++seed) {
@@ -78,7 +78,7 @@ TEST(DeferredDevice, OrdersBetweenStreamsAreRandomAndOnlySeeded) {
   EXPECT_EQ(orders.size(), 6u);
 }
 
-// One stream writes x = 1, then x = 2; another takes what is there. With the waits it is always 1.
+// One stream writes x = 1, then x = 2; another reads x. With both waits it always reads 1.
 double Taken(uint64_t seed, bool first_wait, bool second_wait) {
   DeferredDevice device(seed);
   const int writer = Stream(device), reader = Stream(device);
@@ -126,7 +126,7 @@ TEST(DeferredDevice, AWaitIsForTheLastRecordAtItsTime) {
     ASSERT_TRUE(device.Record(event, a).ok());
     ASSERT_TRUE(device.Wait(b, event).ok());
     put(b, '2');
-    // The event now stands for more; the wait above does not. If it did, this would never end.
+    // The event will stand for later work, but the wait above does not. If it did, this would never end.
     ASSERT_TRUE(device.Record(end, b).ok());
     ASSERT_TRUE(device.Wait(a, end).ok());
     put(a, '3');

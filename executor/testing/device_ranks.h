@@ -1,4 +1,4 @@
-// For tests: the ranks of a program as threads of this process, on the host or on deferred devices.
+// For tests: runs the ranks of a program as threads of this process, on the host or on deferred devices.
 #ifndef WEFT_EXECUTOR_TESTING_DEVICE_RANKS_H_
 #define WEFT_EXECUTOR_TESTING_DEVICE_RANKS_H_
 
@@ -25,34 +25,34 @@
 namespace weft::exec {
 
 enum class RanksOn {
-  // Synchronous, messages by inproc.
+  // Synchronous; messages go by inproc.
   kHost,
-  // One deferred device for all, messages by loopback.
+  // One deferred device for all ranks; messages go by loopback.
   kSharedDevice,
-  // A deferred device each, messages staged through inproc.
+  // One deferred device per rank; messages are staged through inproc.
   kOwnDevices,
 };
 
 struct RankResult {
   std::vector<StepResult> steps;
   RankTrace trace;
-  // Of all persistent buffers in turn.
+  // The contents of all persistent buffers in turn.
   std::string memory;
 };
 
 struct RanksOptions {
   RanksOn on = RanksOn::kHost;
-  // Of the deferred devices.
+  // Seed of the deferred devices.
   uint64_t seed = 1;
   int64_t first_step = 0;
-  // How many repetitions each call of RunBody is for, one after the other.
+  // Number of repetitions of each call of RunBody, in order.
   std::vector<int64_t> bodies = {4};
   InterpreterOptions interpreter;
   // The kernels of a rank, on the host.
   std::function<std::unique_ptr<Backend>(int rank)> backend = [](int) { return MakeCpuBackend(1); };
-  // Of a shared device (ComputeDevice::hardware_queues).
+  // ComputeDevice::hardware_queues of a shared device.
   int hardware_queues = 0;
-  // Instead of what `on` says.
+  // If set, makes the devices instead of those that `on` says.
   std::function<std::unique_ptr<ComputeDevice>(int rank)> device;
 };
 
@@ -84,11 +84,11 @@ inline absl::StatusOr<RankResult> RunRank(const Program& program, const RanksOpt
 
 }  // namespace device_ranks_internal
 
-// By rank. A rank that fails takes the others down.
+// Returns the results by rank. If a rank fails, the others fail too.
 inline std::vector<absl::StatusOr<RankResult>> RunRanksOn(const Program& program, const RanksOptions& options) {
   const int count = static_cast<int>(MeshRanks(program.mesh()));
   const bool shared = options.on == RanksOn::kSharedDevice;
-  // They outlive all that uses them.
+  // The devices outlive everything that uses them.
   std::vector<std::unique_ptr<ComputeDevice>> devices;
   for (int rank = 0; rank < (shared ? 1 : count); ++rank) {
     if (options.device) {
@@ -100,7 +100,7 @@ inline std::vector<absl::StatusOr<RankResult>> RunRanksOn(const Program& program
     }
   }
   std::vector<std::unique_ptr<Endpoint>> endpoints = *(*FindTransport(shared ? "loopback" : "inproc"))->open(count);
-  // What a rank has enqueued may run when it has failed.
+  // Work that a rank has enqueued may still run when the rank has failed, so the backends outlive the threads.
   std::vector<std::unique_ptr<Backend>> backends;
   std::vector<absl::StatusOr<RankResult>> results(count);
   std::vector<std::thread> threads;
@@ -121,7 +121,7 @@ inline std::vector<absl::StatusOr<RankResult>> RunRanksOn(const Program& program
   return results;
 }
 
-// Memory and losses of all ranks, to compare bit for bit. A rank that failed fails the test; then it is empty.
+// Memory and losses of all ranks, to compare bit for bit. A rank that failed fails the test; the result is then empty.
 inline std::vector<std::string> OutcomeOn(const Program& program, const RanksOptions& options) {
   std::vector<std::string> outcome;
   for (const auto& rank : RunRanksOn(program, options)) {

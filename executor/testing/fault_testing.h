@@ -1,4 +1,4 @@
-// A program for tests of faults, which name its actions and run none of them.
+// A program for tests of faults. The tests name its actions and run none of them.
 #ifndef WEFT_EXECUTOR_TESTING_FAULT_TESTING_H_
 #define WEFT_EXECUTOR_TESTING_FAULT_TESTING_H_
 

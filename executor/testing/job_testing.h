@@ -1,4 +1,4 @@
-// Jobs of processes as tests make them: what a launcher would have said.
+// Jobs of processes for tests, with what a launcher would tell them.
 #ifndef WEFT_EXECUTOR_TESTING_JOB_TESTING_H_
 #define WEFT_EXECUTOR_TESTING_JOB_TESTING_H_
 
@@ -11,11 +11,11 @@
 
 namespace weft::exec {
 
-// An environment of these variables alone.
+// An environment with only these variables.
 Environment EnvironmentOf(std::map<std::string, std::string> variables);
 
-// What the processes of a job of `ranks` on this node are told. Rank 0 is given a listener that is open already, as the
-// local launcher makes it, so that no port is taken by chance.
+// Returns the rendezvous data of each process in a job of `ranks` on this node. Rank 0 gets a listener that is already
+// open, as the local launcher makes it, so that nobody else can take its port.
 std::vector<Rendezvous> LocalJob(int ranks, std::chrono::seconds timeout = std::chrono::seconds(20));
 
 }  // namespace weft::exec

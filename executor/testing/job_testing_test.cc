@@ -1,4 +1,5 @@
-// What tests of jobs rest on: environments are closed, and the processes of a job really find each other.
+// Tests what tests of jobs rely on: environments hold only their own variables, and the processes of a job really find
+// each other.
 #include "executor/testing/job_testing.h"
 
 #include <set>
@@ -12,10 +13,10 @@ namespace {
 TEST(JobTesting, AnEnvironmentHasItsVariablesAlone) {
   const Environment environment = EnvironmentOf({{"RANK", "3"}, {"EMPTY", ""}});
   EXPECT_EQ(environment("RANK"), "3");
-  // Set to nothing is not unset.
+  // A variable that is set to nothing is not unset.
   EXPECT_EQ(environment("EMPTY"), "");
   EXPECT_EQ(environment("WORLD_SIZE"), std::nullopt);
-  // Nothing of the process that runs the test.
+  // Variables of the process that runs the test are not seen.
   EXPECT_NE(ProcessEnvironment()("PATH"), std::nullopt);
   EXPECT_EQ(environment("PATH"), std::nullopt);
 }
@@ -35,7 +36,7 @@ TEST(JobTesting, RanksAreToldOfOneStoreThatListens) {
     EXPECT_EQ(job[rank].timeout, std::chrono::seconds(5));
     EXPECT_EQ(job[rank].listener_fd >= 0, rank == 0);
   }
-  // The listener is that of the port.
+  // The listener listens on the job's port.
   Socket listener(job[0].listener_fd);
   const absl::StatusOr<SocketAddress> address = LocalAddress(listener);
   ASSERT_TRUE(address.ok()) << address.status();

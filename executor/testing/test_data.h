@@ -1,4 +1,4 @@
-// Tokens of training for tests, by a formula.
+// Training tokens for tests, computed by a formula.
 #ifndef WEFT_EXECUTOR_TESTING_TEST_DATA_H_
 #define WEFT_EXECUTOR_TESTING_TEST_DATA_H_
 
@@ -8,7 +8,7 @@
 
 namespace weft::exec {
 
-// Token i of sample s is (7 s + i^2) mod `vocabulary`, and the target of each token is the next.
+// Token i of sample s is (7 s + i^2) mod `vocabulary`. The target of each token is the next token.
 class TestData : public DataSource {
  public:
   explicit TestData(int64_t vocabulary) : vocabulary_(vocabulary) {}

@@ -16,7 +16,7 @@ constexpr int64_t kBytes = kElements * 8;
 // Segments of the program, by index.
 enum { kFill, kDouble, kAnswer, kHandDown, kTake, kEnd };
 
-// Steps are {kernel, inputs..., output} on whole operands.
+// Each step is {inputs..., output} on whole operands: FILL if it has no inputs, else ADD.
 void AddSegment(Program& program, const std::string& name, std::initializer_list<Access> operands,
                 std::initializer_list<std::vector<int>> steps) {
   Segment& segment = *program.add_segments();
@@ -60,7 +60,7 @@ class RankBuilder {
     const int ahead = std::min(n, pipeline_.ranks - 1 - rank_);
     for (int m = 0; m < ahead; ++m) Forward(m);
     for (int m = 0; m < n; ++m) {
-      // What it sends is followed by a receive from the same neighbour, and there it is the other way round.
+      // A send is followed by a receive from the same neighbor; on the neighbor it is the other way round.
       if (ahead + m < n) Forward(ahead + m, 2 * m, 2 * m + 1);
       Backward(m, 2 * m + 1, 2 * m + 2);
     }
@@ -111,7 +111,7 @@ class RankBuilder {
     action.mutable_deps(action.deps_size() - 1)->set_distance(distance);
   }
 
-  // Returns the buffer of a RECV, and in `id` the action.
+  // Returns the buffer of a RECV, and in `id` the action's id.
   int Receive(int peer, Direction direction, int m, int group, int* id) {
     Action& action = Add(RECV, "R", m);
     const int buffer = Buffer(absl::StrCat("in", m), false);
@@ -136,7 +136,7 @@ class RankBuilder {
     if (pipeline_.groups) action.set_transfer_group(group);
   }
 
-  // `before` and `after`: groups of what it receives and sends, 0 = none.
+  // `before` and `after` are the groups of the receive and of the send; 0 = none.
   void Forward(int m, int before = 0, int after = 0) {
     int received = -1, in = -1;
     if (!First()) in = Receive(rank_ - 1, TOWARDS_LOSS, m, before, &received);
@@ -184,7 +184,7 @@ class RankBuilder {
   int sum_ = -1, result_ = -1;
   // By microbatch.
   std::vector<int> forward_, backward_, x_;
-  // By buffer: who writes what is sent, who reads what is received.
+  // By buffer: the action that writes what is sent, and the action that reads what is received.
   std::vector<int> writer_, consumer_;
 };
 
@@ -201,7 +201,7 @@ Program TestPipelineProgram(const TestPipeline& pipeline) {
   program.mutable_recipe()->set_global_batch_sequences(pipeline.microbatches);
   AddSegment(program, "fill", {WRITE}, {{0}});
   AddSegment(program, "double", {READ, WRITE}, {{0, 0, 1}});
-  // in, sum, out
+  // Operands: in, sum, out.
   AddSegment(program, "answer", {READ, READ_WRITE, WRITE}, {{0, 0, 2}, {2, 1, 1}});
   AddSegment(program, "hand down", {READ, READ_WRITE, WRITE}, {{0, 1, 1}, {0, 0, 2}});
   AddSegment(program, "take", {READ, READ_WRITE}, {{0, 1, 1}});

@@ -1,9 +1,9 @@
 // A pipeline in doubles for tests of the interpreter, in any order of compute and with any sharing of transfer streams.
 //
-// Stage 0 makes x = 1 + 1000 step + g of microbatch g, every later stage doubles it; the last stage answers with twice
-// what it has, every stage adds the answer to its own sum and hands twice that down. After the last microbatch a stage
-// puts twice its sum into `result` and starts again from 1 + 1000 step. All values are whole numbers, so the order of
-// sums does not matter.
+// Stage 0 makes x = 1 + 1000 step + g of microbatch g, and every later stage doubles it. The last stage answers with
+// twice its value. Every stage adds the answer to its own sum and hands twice the answer down. After the last
+// microbatch a stage puts twice its sum into `result` and starts again from 1 + 1000 step. All values are whole
+// numbers, so the order of sums does not matter.
 #ifndef WEFT_EXECUTOR_TESTING_TEST_PIPELINE_H_
 #define WEFT_EXECUTOR_TESTING_TEST_PIPELINE_H_
 
@@ -21,11 +21,11 @@ struct TestPipeline {
   TransferStreams streams = PER_EDGE;
   // Microbatches in flight on every rank, at least `ranks`.
   int limit = 4;
-  // Transfers of both directions that a rank does after each other are one group.
+  // If true, the transfers of both directions that a rank does one after the other are one group.
   bool groups = false;
 };
 
-// A 1F1B order in the lists. Rank 0's result is its LOSSES.
+// A program with a 1F1B order in its lists. Rank 0's result is its LOSSES.
 Program TestPipelineProgram(const TestPipeline& pipeline);
 
 // FILL writes its value + 1000 x optimizer step + global microbatch, ADD adds; FP64 only.

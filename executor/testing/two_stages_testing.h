@@ -1,5 +1,5 @@
-// Ranks of a pipeline of two stages, as threads, for tests of the interpreter: each with a memory and a backend that
-// can be interfered with.
+// The ranks of a pipeline of two stages, as threads, for tests of the interpreter. Each rank has its own memory and a
+// backend that tests can interfere with.
 #ifndef WEFT_EXECUTOR_TESTING_TWO_STAGES_TESTING_H_
 #define WEFT_EXECUTOR_TESTING_TWO_STAGES_TESTING_H_
 
@@ -21,7 +21,7 @@ class TinyBackend : public Backend {
  public:
   absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
                    const StepContext& context) override;
-  // Called first; its error is that of the step.
+  // Called before each step. Its error becomes the step's error.
   std::function<absl::Status(const Step&, const StepContext&)> before;
 };
 
@@ -38,7 +38,7 @@ struct Ranks {
   std::vector<absl::StatusOr<int64_t>> ran;
 };
 
-// Runs `repetitions` on a thread per rank; a rank that fails takes the others down.
+// Runs `repetitions` with one thread per rank. If a rank fails, the others fail too.
 std::unique_ptr<Ranks> RunRanks(const Program& program, int64_t repetitions, const InterpreterOptions& options,
                                 const std::function<void(int, TinyBackend&)>& prepare = {}, int slots = 0);
 

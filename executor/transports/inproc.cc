@@ -1,4 +1,5 @@
-// Ranks are threads of one process. A message is copied once, by whichever side completes the match.
+// The transport between ranks that are threads of one process. A message is copied once, by the side that completes the
+// match.
 #include <memory>
 #include <vector>
 

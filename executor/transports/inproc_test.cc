@@ -29,8 +29,8 @@ TEST(InprocTest, OneOfRacingAbortsWins) {
   for (int round = 0; round < 50; ++round) ExpectOneOfRacingAbortsWins(Open(4));
 }
 
-// Buffers are freed as soon as a rank learns of an abort, while its partner may be in the middle of a copy. Large ones
-// go back to the system then, so a copy that went on would crash, and tsan sees it in any case.
+// Buffers are freed as soon as a rank learns of an abort, while its partner may be in the middle of a copy. Large
+// buffers then go back to the system, so a copy that went on would crash. tsan sees it in any case.
 TEST(InprocTest, NothingTouchesBuffersAfterAnAbort) {
   constexpr int64_t kBytes = 16 << 20;
   const uint32_t seed = 77;
@@ -73,10 +73,10 @@ TEST(ControlTest, AMissingRankAtABarrierEndsTheJob) {
   for (const absl::Status& status : results) {
     EXPECT_EQ(status.message(), "rank 0: waited for rank 2 at a barrier for 0.05 s");
   }
-  // Rank 0 is to report it, though the barrier has told the others already.
+  // Rank 0 must report it, though the others already know of it from the barrier.
   EXPECT_FALSE(endpoints[1]->Abort(results[1]));
   EXPECT_TRUE(endpoints[0]->Abort(results[0]));
-  // One that comes late posts nothing any more.
+  // A rank that comes late posts nothing any more.
   EXPECT_EQ(Barrier(*endpoints[2], std::chrono::seconds(60)), results[0]);
 }
 
@@ -93,7 +93,7 @@ TEST(InprocTest, DifferentSizesAbortTheJob) {
   const absl::Status status = endpoints[1]->PostRecv(&transfers[1]);
   EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 expects 4 bytes, rank 0 sends 8"));
   EXPECT_EQ(endpoints[0]->Poll().status(), status);
-  // It is rank 1's to report.
+  // Rank 1 must report it.
   EXPECT_TRUE(endpoints[1]->Abort(status));
   EXPECT_FALSE(endpoints[0]->Abort(status));
 }

@@ -24,7 +24,7 @@ std::vector<std::unique_ptr<Endpoint>> Open(int ranks) {
   return *std::move(endpoints);
 }
 
-// One stream for everything, four for each rank, and more streams than edges.
+// One device stream for everything, four for each rank, and more streams than edges.
 TEST(LoopbackTest, ConformsHoweverManyStreamsThereAre) {
   for (const uint64_t seed : {0, 1, 2, 3, 4, 5}) {
     for (const int ranks : {2, 3}) {
@@ -46,11 +46,11 @@ TEST(LoopbackTest, HostMemoryAndRacingAborts) {
   for (const absl::Status& status : OnAllRanks(3, [&](int rank) { return SizesConform(under_test[rank]); })) {
     EXPECT_TRUE(status.ok()) << status;
   }
-  // When all have done with their messages, which an abort would end.
+  // This comes when all ranks are done with their messages, because an abort would end them.
   ExpectOneOfRacingAbortsWins(endpoints);
 }
 
-// Nobody asks the device about anything: the transport itself sees to it that not too much is enqueued.
+// Nobody asks the device about anything, so the transport itself must bound what is enqueued.
 TEST(LoopbackTest, RunAheadIsBounded) {
   DeferredDevice device(9);
   const auto endpoints = Open(2);
@@ -75,7 +75,7 @@ TEST(LoopbackTest, RunAheadIsBounded) {
     ASSERT_TRUE(transfers[0].done && transfers[1].done);
     most = std::max(most, device.pending());
   }
-  // A record, a wait, a copy, a record and a wait for each.
+  // Each message enqueues a record, a wait, a copy, a record and a wait.
   EXPECT_GT(most, 5 * static_cast<int64_t>(LoopbackMover::kInFlight));
   EXPECT_LE(most, 5 * 2 * static_cast<int64_t>(LoopbackMover::kInFlight) + 5);
 }

@@ -1,8 +1,8 @@
-// Ranks are processes under an MPI launcher.
+// The transport between ranks that are processes under an MPI launcher.
 //
 // A table in memory shared by the processes of a node carries what messages cannot: that a rank has failed, and what a
-// rank that died was doing. Ranks on other nodes do not see it: there the launcher ends the job when the first process
-// of the failed node exits.
+// rank that died was doing. Ranks on other nodes do not see it. For them, the launcher ends the job when the first
+// process of the failed node exits.
 #include "executor/transports/mpi.h"
 
 #include <signal.h>
@@ -24,12 +24,12 @@
 namespace weft::exec {
 namespace {
 
-// MPI counts are ints; a longer message travels in parts of this size.
+// MPI counts are ints, so a longer message travels in parts of this size.
 constexpr int64_t kPartBytes = int64_t{1} << 30;
 constexpr int kMessageBytes = 1024;
 
-// After an abort: how long the process that says why waits for the others to write their reports, and they for it. The
-// second is longer than a watchdog gives a rank that is stuck (executor/faults/watchdog.h).
+// After an abort: how long the process that reports the reason waits for the others to write their reports, and how
+// long they wait for it. The second time is longer than a watchdog gives a stuck rank (executor/faults/watchdog.h).
 constexpr auto kWaitForOthers = std::chrono::milliseconds(2500);
 constexpr auto kWaitForWinner = std::chrono::milliseconds(8000);
 
@@ -38,11 +38,11 @@ struct SharedSlot {
   std::atomic<int32_t> action;
   int32_t world_rank;
   std::atomic<int64_t> process;
-  // 1 + the number, on this node, of the rank whose abort won; 0 while there is none. Only that of the node's first
-  // process is used. It is set when that rank's message is whole, so a process that dies earlier holds up nobody.
+  // 1 + the number, on this node, of the rank whose abort won; 0 = none yet. Only the slot of the node's first process
+  // uses it. It is set when that rank's message is whole, so a process that dies earlier holds up nobody.
   std::atomic<int32_t> aborted_by;
   int32_t abort_code;
-  // After an abort: the process has nothing more to write.
+  // After an abort: set when the process has nothing more to write.
   std::atomic<int32_t> left;
   char message[kMessageBytes];
 };
@@ -52,8 +52,7 @@ class MpiEndpoint : public Endpoint {
   MpiEndpoint(const MpiTable& mpi, MpiDeviceMemory device_memory) : mpi_(mpi), device_memory_(device_memory) {}
 
   ~MpiEndpoint() override {
-    // Leaving in order is for jobs that ended in order; after a failure the launcher is told by MPI_Abort or by the
-    // exit status.
+    // Only jobs that ended in order leave in order. After a failure, MPI_Abort or the exit status informs the launcher.
     if (mine_ == nullptr) return;
     if (Aborted()) {
       WaitForReport();
@@ -74,7 +73,7 @@ class MpiEndpoint : public Endpoint {
     } else if (mpi_.init_thread(nullptr, nullptr, kMpiThreadFunneled, &level) != kMpiSuccess) {
       return absl::UnavailableError("mpi: MPI_Init_thread failed");
     }
-    // Kernels have threads of their own, MPI is called by this one alone.
+    // Kernels have threads of their own. Only this thread calls MPI.
     int main_thread = 0;
     mpi_.is_thread_main(&main_thread);
     if (level < kMpiThreadFunneled || !main_thread) {
@@ -178,7 +177,7 @@ class MpiEndpoint : public Endpoint {
     return any;
   }
 
-  // MPI has no wait with a timeout that sleeps: ask, and sleep a little longer each time.
+  // MPI has no wait that sleeps and has a timeout, so this polls and sleeps a little longer each time.
   absl::StatusOr<bool> WaitForProgress(std::chrono::nanoseconds timeout) override {
     const auto end = std::chrono::steady_clock::now() + timeout;
     std::chrono::microseconds pause(20);
@@ -244,8 +243,8 @@ class MpiEndpoint : public Endpoint {
     return absl::Status(static_cast<absl::StatusCode>(slot.abort_code), slot.message);
   }
 
-  // The launcher ends all processes when one exits with an error, so the one that says why goes first; and that one
-  // waits until the others have written what they did.
+  // The launcher ends all processes when one exits with an error. So the process that reports the reason exits first,
+  // but waits until the others have written what they did.
   void WaitForReport() {
     mine_->left.store(1, std::memory_order_release);
     const int winner = Master().aborted_by.load(std::memory_order_acquire) - 1;
@@ -277,7 +276,7 @@ class MpiEndpoint : public Endpoint {
     transfer->start_ns = MonotonicNanoseconds();
     transfer->parts_left = std::max<int64_t>(1, (transfer->bytes + kPartBytes - 1) / kPartBytes);
     if (transfer->stream < 0 || device_ == nullptr) return Issue(transfer, send);
-    // MPI knows nothing of streams: it is called when the stream has come here.
+    // MPI knows nothing of streams, so it is called when the stream has reached this point.
     if (free_events_.empty()) {
       WEFT_ASSIGN_OR_RETURN(const int event, device_->NewEvent(/*timed=*/false));
       free_events_.push_back(event);
@@ -289,7 +288,7 @@ class MpiEndpoint : public Endpoint {
     return IssueWaiting();
   }
 
-  // Those that their streams have come to, each edge in order.
+  // Issues the transfers that their streams have reached, each edge in order.
   absl::Status IssueWaiting() {
     size_t kept = 0;
     for (size_t i = 0; i < waiting_.size(); ++i) {
@@ -333,7 +332,7 @@ class MpiEndpoint : public Endpoint {
     return absl::OkStatus();
   }
 
-  // On a stream of the device that has not come to it.
+  // A transfer on a device stream that has not reached it yet.
   struct Waiting {
     Transfer* transfer;
     bool send;

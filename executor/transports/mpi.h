@@ -1,4 +1,4 @@
-// Ranks are processes under an MPI launcher.
+// The transport between ranks that are processes under an MPI launcher.
 #ifndef WEFT_EXECUTOR_TRANSPORTS_MPI_H_
 #define WEFT_EXECUTOR_TRANSPORTS_MPI_H_
 
@@ -10,8 +10,8 @@
 
 namespace weft::exec {
 
-// What says whether MPI is given memory of devices. Where it is not, UseDevice of an asynchronous device is
-// Unimplemented, and executor/transports/staged.h goes between.
+// Decides whether MPI is given device memory. If not, UseDevice of an asynchronous device is Unimplemented, and
+// executor/transports/staged.h copies in between.
 enum class MpiDeviceMemory {
   // As the library says (MPIX_Query_cuda_support).
   kAsTheLibrarySays,
@@ -19,12 +19,12 @@ enum class MpiDeviceMemory {
   kTaken,
 };
 
-// InvalidArgument if the launcher has not started so many ranks; FailedPrecondition without an MPI library.
+// InvalidArgument if the launcher has not started `ranks` ranks; FailedPrecondition without an MPI library.
 absl::StatusOr<std::unique_ptr<Endpoint>> OpenMpiEndpoint(int ranks, MpiDeviceMemory device_memory);
 
-// Of a process that fails before it opens an endpoint, under a launcher that does not end the others then (srun): joins
-// them, who wait in MPI's start, calls `joined`, and ends the job. Returns if there is no MPI; where the others do not
-// come, this process ends by SIGALRM after `patience_seconds`.
+// For a process that fails before it opens an endpoint, under a launcher that does not end the other processes then
+// (srun). Joins the others, which wait in MPI's start, calls `joined`, and ends the job. Returns if there is no MPI. If
+// the others do not come, SIGALRM ends this process after `patience_seconds`.
 void EndMpiJob(int exit_status, unsigned patience_seconds, const std::function<void()>& joined);
 
 }  // namespace weft::exec

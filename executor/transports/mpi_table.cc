@@ -10,11 +10,11 @@
 namespace weft::exec {
 namespace {
 
-// Longer than what any library says (MPI_MAX_LIBRARY_VERSION_STRING is 256 there).
+// Longer than the text of any library (MPI_MAX_LIBRARY_VERSION_STRING is 256 there).
 constexpr int kMostVersionBytes = 8192;
 
 absl::StatusOr<MpiTable> Load() {
-  // Its modules look for its symbols among those of the process.
+  // Global, because the library's modules look for its symbols among those of the process.
   WEFT_ASSIGN_OR_RETURN(const SharedLibrary library,
                         SharedLibrary::Open("Open MPI", {"libmpi.so.40"}, SharedLibrary::Scope::kGlobal));
   MpiTable table;

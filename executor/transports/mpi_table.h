@@ -1,6 +1,7 @@
-// Open MPI as a table of functions that is filled at run time, so that what uses it starts where there is no MPI. The
-// declarations are those of the binary interface that Open MPI 4 and 5 share (libmpi.so.40): handles are addresses,
-// the predefined ones addresses of the library's own data. mpi_table_test.cc compares them with an installed mpi.h.
+// Open MPI as a table of functions that is filled at run time, so that programs that use it start where there is no
+// MPI. The declarations are those of the binary interface that Open MPI 4 and 5 share (libmpi.so.40): handles are
+// addresses, and the predefined handles are addresses of the library's own data. mpi_table_test.cc compares them with
+// an installed mpi.h.
 #ifndef WEFT_EXECUTOR_TRANSPORTS_MPI_TABLE_H_
 #define WEFT_EXECUTOR_TRANSPORTS_MPI_TABLE_H_
 
@@ -64,14 +65,14 @@ struct MpiTable {
 
   // "Open MPI v4.1.4".
   std::string version;
-  // Null where the library does not say whether it takes memory of CUDA devices. To be asked after init_thread.
+  // Null if the library cannot say whether it takes memory of CUDA devices. Call it only after init_thread.
   int (*query_cuda_support)() = nullptr;
 };
 
-// "Open MPI v4.1.4" of what MPI_Get_library_version said. FailedPrecondition if that is not Open MPI 4 or 5.
+// Extracts "Open MPI v4.1.4" from the text of MPI_Get_library_version. FailedPrecondition if it is not Open MPI 4 or 5.
 absl::StatusOr<std::string> CheckedMpiVersion(const std::string& said);
 
-// The library, opened once for the process. FailedPrecondition, in one line, where it is missing or another MPI.
+// The library, opened once for the process. FailedPrecondition, in one line, if it is missing or is another MPI.
 absl::StatusOr<const MpiTable*> OpenMpiTable();
 
 }  // namespace weft::exec

@@ -1,6 +1,6 @@
 #include "executor/transports/mpi_table.h"
 
-// Of the machine that builds this: what the table is to agree with.
+// The header on the machine that builds this, with which the table must agree.
 #include <mpi.h>
 
 #include <cstddef>

@@ -18,12 +18,12 @@
 namespace weft::exec {
 namespace {
 
-// Errors that come up on their own are looked for this often.
+// Time between two checks for errors that come up on their own.
 constexpr int64_t kCheckNanoseconds = 100 * 1000 * 1000;
 // How long ending communicators in order may take.
 constexpr auto kFinishLimit = std::chrono::seconds(10);
 
-// -1: NCCL has no sum of it.
+// -1 if NCCL has no sum of the dtype.
 int SumType(DType dtype) {
   switch (dtype) {
     case FP64:
@@ -56,13 +56,13 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     host_->SetTimeout(timeout);
   }
 
-  // Kernels wait for their partners.
+  // NCCL's kernels wait for their partners.
   bool holds_streams() const override { return true; }
-  // The one of first messages.
+  // The stream of the first messages.
   int own_streams() const override { return 1; }
 
   absl::Status UseDevice(ComputeDevice* device) override {
-    // Stream 0 of a CUDA device may be CUDA's own default stream, which has no handle: a new one has.
+    // Stream 0 of a CUDA device may be CUDA's own default stream, which has no handle. A new stream has one.
     WEFT_ASSIGN_OR_RETURN(warm_up_stream_, device->NewStream(ComputeDevice::Priority::kHigh));
     if (device->NativeStream(warm_up_stream_) == nullptr) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -81,7 +81,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     if (device_ == nullptr) return absl::FailedPreconditionError("transport 'nccl' has no device yet");
     std::vector<NcclGroup> groups;
     std::vector<std::pair<EdgeKey, NcclGroup>> edges;
-    // By stream: the edges on it that groups have.
+    // By stream: its edges that are in groups.
     std::map<int, std::set<EdgeKey>> grouped;
     for (const bool send : {true, false}) {
       for (const Transfer* transfer : send ? sends : receives) {
@@ -103,7 +103,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
       Edge& edge = edges_[key];
       edge.communicator = communicators_.Find(group);
     }
-    // The first of a stream stays on it, whichever that is.
+    // The first edge of a group on a stream stays on that stream. Any edge may be the first.
     for (const auto& [stream, keys] : grouped) {
       for (const EdgeKey& key : keys) {
         Edge& edge = edges_[key];
@@ -127,7 +127,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     if (pending_.empty()) return absl::OkStatus();
     WEFT_RETURN_IF_ERROR(Fork());
     WEFT_RETURN_IF_ERROR(Issue());
-    // What comes after the group on a stream waits for all of its members.
+    // What comes after the group on a stream waits for all members of the group on that stream.
     for (Pending& pending : pending_) {
       if (pending.on == pending.transfer->stream) continue;
       WEFT_RETURN_IF_ERROR(device_->Record(pending.edge->event, pending.on));
@@ -154,7 +154,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
 
   bool Abort(const absl::Status& status) override {
     const bool won = host_->Abort(status);
-    // Only the rank's own thread may end communicators: it may be in a call on one of them.
+    // Only the rank's own thread may end communicators, because it may be in a call on one of them.
     if (std::this_thread::get_id() == thread_) AbortCommunicators();
     return won;
   }
@@ -175,7 +175,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     }
     const auto known = std::find(collective_groups_.begin(), collective_groups_.end(), group);
     if (known != collective_groups_.end()) return static_cast<int>(known - collective_groups_.begin());
-    // Made by the next Connect, with all others, so that the order is that of all.
+    // The next Connect makes it together with all others, in the order that all ranks use.
     collective_groups_.push_back(group);
     return static_cast<int>(collective_groups_.size()) - 1;
   }
@@ -186,8 +186,8 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
                : (call.kind == ALL_REDUCE || call.kind == REDUCE_SCATTER) && SumType(call.dtype) >= 0;
   }
 
-  // NCCL chooses algorithm and order by the machines' topology. Nothing is summed in an all-gather; a sum of two has
-  // one order and is rounded once.
+  // NCCL chooses algorithm and order by the machines' topology. An all-gather sums nothing, and a sum of two has one
+  // order and is rounded once.
   bool KeepsOrder(const Call& call, absl::string_view, int members) const override {
     return call.kind == ALL_GATHER || members <= 2;
   }
@@ -219,7 +219,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
         result = nccl_.all_gather(call.source, call.destination, count * DTypeBytes(call.dtype), kNcclUint8, comm, on);
       }
     }
-    // A group that was begun is ended in any case.
+    // A group that was begun must be ended in any case.
     const int ended = nccl_.group_end();
     if (result == kNcclSuccess || result == kNcclInProgress) result = ended;
     return communicators_.Settle(index, result, "a collective is not taken");
@@ -240,11 +240,11 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
       return H::combine(std::move(state), key.peer, key.channel, key.send);
     }
   };
-  // Messages from one rank to another on one channel: a communicator of the two, so that NCCL matches them in order,
-  // and with nothing else.
+  // The messages from one rank to another on one channel. They have a communicator of these two ranks, so that NCCL
+  // matches them in order, and with nothing else.
   struct Edge {
     int communicator = -1;
-    // Of this edge alone: for members of a group that share a stream.
+    // For this edge alone, used by members of a group that share a stream.
     int stream = -1;
     int event = -1;
   };
@@ -252,7 +252,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     Transfer* transfer;
     Edge* edge;
     bool send;
-    // The stream that it is issued on.
+    // The stream on which the transfer is issued.
     int on;
   };
 
@@ -273,8 +273,8 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     return group;
   }
 
-  // Makes the communicators and their connections: of each, what it is for is done once. Order as in OrderOf, as a
-  // message of a communicator waits for its members too.
+  // Makes the communicators and their connections, and uses each communicator once for its purpose. The order is that
+  // of OrderOf, because a message of a communicator waits for its members too.
   absl::Status Make(std::vector<NcclGroup> groups) {
     std::sort(groups.begin(), groups.end(),
               [](const NcclGroup& a, const NcclGroup& b) { return OrderOf(a) < OrderOf(b); });
@@ -341,8 +341,8 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     return absl::OkStatus();
   }
 
-  // Members of a group run at the same time. Communicators that share a stream get one each, which waits for what the
-  // shared one waits for; a communicator stays on one.
+  // Members of a group run at the same time. Communicators that share a stream get a stream each, which waits for what
+  // the shared stream waits for. A communicator stays on one stream.
   absl::Status Fork() {
     for (size_t i = 0; i < pending_.size(); ++i) {
       Pending& own = pending_[i];
@@ -365,7 +365,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     return absl::OkStatus();
   }
 
-  // Enqueues what is pending, together.
+  // Enqueues all pending transfers together.
   absl::Status Issue() {
     int result = pending_.size() > 1 ? nccl_.group_start() : kNcclSuccess;
     const Pending* failed = nullptr;
@@ -382,7 +382,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
       if (result != kNcclSuccess && result != kNcclInProgress) break;
     }
     if (pending_.size() > 1) {
-      // A group that was begun is ended in any case.
+      // A group that was begun must be ended in any case.
       const int ended = nccl_.group_end();
       if (result == kNcclSuccess || result == kNcclInProgress) result = ended;
     }
@@ -397,7 +397,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     return absl::OkStatus();
   }
 
-  // Issued is done: what the stream does next finds it over.
+  // A transfer that is issued is done: what the stream does next runs after it.
   void FinishPending() {
     const int64_t now = MonotonicNanoseconds();
     for (Pending& pending : pending_) {
@@ -408,7 +408,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     news_ = true;
   }
 
-  // A group of one.
+  // For a group of one.
   absl::Status CopyOwn(absl::Span<const Call> calls, int stream) {
     for (const Call& call : calls) {
       if (call.source == call.destination) continue;
@@ -429,7 +429,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
         checked_ns_ = now;
         if (const absl::Status status = communicators_.Check(); !status.ok()) {
           Abort(status);
-          // Another rank may have been first.
+          // Another rank may have aborted first.
           const absl::Status reason = host_->Poll().status();
           return reason.ok() ? status : reason;
         }
@@ -455,12 +455,12 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
   void* warm_up_memory_ = nullptr;
   int fork_event_ = -1;
 
-  // Values keep their place once Connect has returned.
+  // Values do not move once Connect has returned.
   absl::flat_hash_map<EdgeKey, Edge> edges_;
   std::vector<NcclGroup> collective_groups_;
 
   bool grouping_ = false;
-  // Posted since BeginGroup, or the one that is being posted.
+  // The transfers posted since BeginGroup, or the one that is being posted.
   std::vector<Pending> pending_;
   bool aborted_ = false;
   bool news_ = false;
@@ -475,7 +475,7 @@ std::unique_ptr<Endpoint> MakeNcclEndpoint(const NcclTable& table, std::unique_p
 
 absl::StatusOr<std::vector<std::unique_ptr<Endpoint>>> OpenNccl(int ranks) {
   WEFT_ASSIGN_OR_RETURN(const NcclTable* table, OpenNcclTable());
-  // What the launcher has made the processes able to talk through.
+  // The transport that the launcher has made available to the processes.
   WEFT_ASSIGN_OR_RETURN(const TransportEntry* inner, FindTransport("auto"));
   if (inner->name == "inproc" && ranks > 1) {
     return absl::FailedPreconditionError(

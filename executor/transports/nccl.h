@@ -1,6 +1,6 @@
-// Memory of CUDA devices over NCCL: a rank is a process with a device of its own. Messages in memory of the host
-// (control messages) go over an inner endpoint. How edges become communicators, and why no order of them can deadlock:
-// docs/transports.md.
+// Memory of CUDA devices over NCCL: a rank is a process with a device of its own. Messages in host memory (control
+// messages) go over an inner endpoint. docs/transports.md explains how edges become communicators, and why no order of
+// them can deadlock.
 #ifndef WEFT_EXECUTOR_TRANSPORTS_NCCL_H_
 #define WEFT_EXECUTOR_TRANSPORTS_NCCL_H_
 
@@ -11,7 +11,7 @@
 
 namespace weft::exec {
 
-// `table` outlives the endpoint. `host` moves memory of the host.
+// `table` must outlive the endpoint. `host` moves host memory.
 std::unique_ptr<Endpoint> MakeNcclEndpoint(const NcclTable& table, std::unique_ptr<Endpoint> host);
 
 }  // namespace weft::exec

@@ -1,4 +1,4 @@
-// Communicators whose kernels wait for a partner end together.
+// Tests that communicators whose kernels wait for a partner end together.
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -18,8 +18,8 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Two ranks, each on its thread, with two communicators of both; rank 0 receives on both what rank 1 does not send,
-// then `end` is called on each rank.
+// Two ranks, each on its own thread, share two communicators. Rank 0 receives on both what rank 1 does not send. Then
+// `end` is called on each rank.
 void WaitInVain(const std::function<void(NcclCommunicators& communicators)>& end) {
   FakeNccl::Reset(7);
   auto hosts = *(*FindTransport("inproc"))->open(2);
@@ -57,7 +57,7 @@ TEST(NcclAbortTest, SoAreThoseThatDoNotEndInOrder) {
   EXPECT_EQ(FakeNccl::Alive(), 0);
 }
 
-// What the two above would find.
+// The error that the two tests above would find.
 TEST(NcclAbortTest, OneAfterTheOtherWaitsForEver) {
   WaitInVain([](NcclCommunicators& communicators) {
     for (int i = 0; i < 2; ++i) FakeNccl::Table().comm_abort(communicators.comm(i));

@@ -12,19 +12,20 @@
 namespace weft::exec {
 namespace {
 
-// Of the host's transfers, apart from the program's and executor/interpreter/control.h's.
+// Channel of the host's transfers of ids, apart from the channels of the program and of executor/interpreter/control.h.
 constexpr int kIdChannel = kProgramChannels + 100;
 constexpr auto kPause = std::chrono::microseconds(50);
 constexpr auto kAwake = std::chrono::microseconds(200);
-// Blocks of a kernel, each of which takes a multiprocessor.
+// Maximum number of blocks of a kernel. Each block takes a multiprocessor.
 constexpr int kMostPairCtas = 2;
 constexpr int kMostGroupCtas = 16;
-// What all communicators of a rank may hold together: kernels that wait for a partner must all find room, or one that
-// none waits for keeps out one that is waited for. An A100 has 108, others have more.
+// Maximum number of blocks of all communicators of a rank together. Kernels that wait for a partner must all fit at
+// once; otherwise one that nobody waits for keeps out one that is waited for. An A100 has 108 multiprocessors, others
+// have more.
 constexpr int64_t kMostCtas = 104;
 
-// What the first member tells the others. They know the rest: if they expect another communicator now, the ranks do
-// not run the same program.
+// The message of the first member to the others. They know all of it except the id: if they expect another communicator
+// now, the ranks do not run the same program.
 struct Invitation {
   NcclId id;
   int32_t members;
@@ -46,7 +47,7 @@ NcclOrder OrderOf(const NcclGroup& group) {
     const int64_t parity = distance == 0 ? 0 : std::min(first, last) / distance % 2;
     return {false, distance, parity, group.ranks, group.name};
   }
-  // Groups of as many members at the same distance are mostly those along one axis of the mesh, which share no rank.
+  // Groups of one size and one distance mostly lie along one axis of the mesh and share no rank.
   const int64_t stride = group.ranks.size() < 2 ? 0 : group.ranks[1] - group.ranks[0];
   return {true, static_cast<int64_t>(group.ranks.size()), stride, group.ranks, group.name};
 }
@@ -99,10 +100,10 @@ absl::Status NcclCommunicators::MakeOne(const NcclGroup& group) {
   const int member = static_cast<int>(self - group.ranks.begin());
   WEFT_ASSIGN_OR_RETURN(const NcclId id, ShareId(group, member));
   const int index = static_cast<int>(made_.size());
-  // It keeps its place: NCCL may hold on to the name.
+  // The element does not move: NCCL may hold on to the name.
   Made& made = made_.emplace_back(Made{group, member, nullptr});
   NcclConfig config;
-  // So that nothing that waits for another rank does it inside of NCCL: that could not be aborted.
+  // No wait for another rank may happen inside NCCL, because it could not be aborted there.
   config.blocking = 0;
   config.comm_name = made.group.name.c_str();
   config.min_ctas = 1;
@@ -146,7 +147,7 @@ absl::StatusOr<NcclId> NcclCommunicators::ShareId(const NcclGroup& group, int se
   if (const int result = nccl_.get_unique_id(&mine.id); result != kNcclSuccess) {
     return Error({group, self, nullptr}, "no id", result);
   }
-  // All at once: the members may come in any order.
+  // Sends all at once, because the members may come in any order.
   auto transfers = std::make_unique<Transfer[]>(members);
   std::vector<Invitation> invitations(members, mine);
   for (int member = 1; member < members; ++member) {
@@ -166,7 +167,7 @@ absl::StatusOr<NcclId> NcclCommunicators::ShareId(const NcclGroup& group, int se
   return mine.id;
 }
 
-// Where it fails it has aborted the job: nothing touches the transfers any more.
+// If it fails, it has aborted the job, so nothing touches the transfers any more.
 absl::Status NcclCommunicators::WaitFor(const Transfer& transfer, const NcclGroup& group, int64_t deadline_ns) {
   while (!transfer.done.load(std::memory_order_acquire)) {
     absl::StatusOr<bool> news = host_.WaitForProgress(std::chrono::milliseconds(100));
@@ -205,7 +206,7 @@ absl::Status NcclCommunicators::Settle(int index, int result, absl::string_view 
                                                       DescribeNcclGroup(made.group), ": ", what, " for ",
                                                       std::chrono::duration<double>(timeout_).count(), " s"));
     }
-    // A message is mostly taken sooner than a thread that sleeps wakes up again.
+    // A message is usually taken sooner than a sleeping thread wakes up.
     if (MonotonicNanoseconds() < awake_until) {
       std::this_thread::yield();
     } else {
@@ -227,7 +228,7 @@ absl::Status NcclCommunicators::Check() {
 
 void NcclCommunicators::Finish(std::chrono::nanoseconds limit) {
   const int64_t deadline = MonotonicNanoseconds() + limit.count();
-  // All at once, then waited for: ranks need not have made them in the same order.
+  // Starts all at once and then waits, because ranks need not have made them in the same order.
   std::vector<bool> failed(made_.size());
   for (size_t i = 0; i < made_.size(); ++i) {
     const int result = nccl_.comm_finalize(made_[i].comm);
@@ -244,7 +245,7 @@ void NcclCommunicators::Finish(std::chrono::nanoseconds limit) {
     failed[i] = failed[i] || state != kNcclSuccess;
     if (failed[i]) late.push_back(made_[i].comm);
   }
-  // Those that run still, before the memory of any is given back.
+  // Aborts those that still run before the memory of any is freed.
   AbortTogether(late);
   for (size_t i = 0; i < made_.size(); ++i) {
     if (!failed[i]) nccl_.comm_destroy(made_[i].comm);
@@ -261,9 +262,9 @@ void NcclCommunicators::Abort() {
   index_.clear();
 }
 
-// One after the other would wait for ever: each gives its memory back, which waits for all that the device runs, and
-// kernels of the next are still waiting for their partners. In a group (NCCL 2.22 and later) all are told first, and
-// the group's end waits, whether they block or not.
+// Aborting one after another would wait for ever: each frees its memory, which waits for everything that the device
+// runs, while kernels of the next still wait for their partners. In a group (NCCL 2.22 and later) all are asked to
+// abort first, and the end of the group waits, whether they block or not.
 void NcclCommunicators::AbortTogether(const std::vector<NcclComm>& comms) {
   if (comms.empty()) return;
   nccl_.group_start();

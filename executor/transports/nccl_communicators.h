@@ -1,5 +1,5 @@
 // The communicators of one rank: made in an order that cannot deadlock, named, watched for errors, and ended or aborted
-// together. All calls but those of the table's own threads are made by the rank's thread (NCCL allows one thread that
+// together. The rank's thread makes all calls except those of the table's own threads (NCCL allows one thread that
 // issues per device).
 #ifndef WEFT_EXECUTOR_TRANSPORTS_NCCL_COMMUNICATORS_H_
 #define WEFT_EXECUTOR_TRANSPORTS_NCCL_COMMUNICATORS_H_
@@ -22,53 +22,55 @@
 namespace weft::exec {
 
 struct NcclGroup {
-  // Ranks of the job in member order, the caller's among them; one or more.
+  // Ranks of the job in member order, including the caller's; one or more.
   std::vector<int> ranks;
-  // The same on all members. Together with the ranks it says which communicator this is; NCCL's own messages and tools
-  // show it.
+  // The same on all members. Together with the ranks it identifies the communicator; NCCL's own messages and tools show
+  // it.
   std::string name;
-  // For messages between two ranks: few multiprocessors, so that products keep theirs.
+  // True for messages between two ranks, which take few multiprocessors so that products keep theirs.
   bool pair = false;
 
   friend bool operator==(const NcclGroup&, const NcclGroup&) = default;
 };
 
-// Order in which communicators are made: the same on all ranks, so the first one in it that is not made yet always has
-// all its members ready. Pairs come first, by distance, and by whether the lower rank is in an even or odd block of so
-// many ranks: the pairs of one distance and parity that differ in their ranks share none, so they are made at the same
-// time, and a pipeline of any depth takes two turns, not one per rank.
+// The order in which communicators are made. It is the same on all ranks, so all members of the first communicator that
+// is not made yet are always ready. Pairs come first, by distance, and by whether the lower rank is in an even or odd
+// block of `distance` ranks. Pairs of one distance and parity that differ in their ranks share none, so they are made
+// at the same time. A pipeline of any depth therefore takes two turns, not one per rank.
 using NcclOrder = std::tuple<bool, int64_t, int64_t, std::vector<int>, std::string>;
 NcclOrder OrderOf(const NcclGroup& group);
 
 class NcclCommunicators {
  public:
-  // `host` carries the ids by which members find each other; both outlive this.
+  // `host` carries the ids by which members find each other. Both must outlive this.
   NcclCommunicators(const NcclTable& nccl, Endpoint& host) : nccl_(nccl), host_(host) {}
   ~NcclCommunicators() { Abort(); }
 
   std::chrono::nanoseconds timeout() const { return timeout_; }
   void set_timeout(std::chrono::nanoseconds timeout) { timeout_ = timeout; }
 
-  // Makes those that are not there yet. All members call it with the same groups of theirs that are new.
+  // Makes the communicators that do not exist yet. All members of a new group call it with that group.
   absl::Status Make(const std::vector<NcclGroup>& groups);
-  // A number for the group, -1 if it has not been made.
+  // The number of the group; -1 = it has not been made.
   int Find(const NcclGroup& group) const;
   size_t size() const { return made_.size(); }
   NcclComm comm(int index) const { return made_[index].comm; }
   const NcclGroup& group(int index) const { return made_[index].group; }
-  // Within the group.
+  // The rank's member number within the group.
   int self(int index) const { return made_[index].self; }
 
-  // `result` of a call on the communicator: waits until NCCL has taken it, at most the timeout. `what` is for errors.
+  // Completes a call on the communicator that returned `result`: waits until NCCL has taken the call, at most the
+  // timeout. `what` is for errors.
   absl::Status Settle(int index, int result, absl::string_view what);
-  // Looks for errors that came up on their own, in this rank's kernels or connections.
+  // Checks for errors that came up on their own, in this rank's kernels or connections.
   absl::Status Check();
-  // True if a wait has seen that a host transfer may be done: what Endpoint::Poll says of it.
+  // True if a wait has seen that a host transfer may be done, as Endpoint::Poll reports it.
   bool TakeNews() { return std::exchange(news_, false); }
 
-  // Ends them in order when all work is over: all members do. What does not end within `limit` is aborted.
+  // Ends the communicators in order when all work is over. All members call it. Communicators that do not end within
+  // `limit` are aborted.
   void Finish(std::chrono::nanoseconds limit);
-  // Ends them at once, with the kernels that wait in them. Afterwards there are none.
+  // Ends the communicators at once, with the kernels that wait in them. Afterwards there are none.
   void Abort();
 
  private:
@@ -79,7 +81,7 @@ class NcclCommunicators {
   };
 
   absl::Status MakeOne(const NcclGroup& group);
-  // The first member makes an id and gives it to the others.
+  // The first member makes an id and sends it to the others.
   absl::StatusOr<NcclId> ShareId(const NcclGroup& group, int self);
   absl::Status WaitFor(const Transfer& transfer, const NcclGroup& group, int64_t deadline_ns);
   void AbortTogether(const std::vector<NcclComm>& comms);
@@ -93,7 +95,7 @@ class NcclCommunicators {
   bool news_ = false;
 };
 
-// "'weft data' of ranks 0, 4": a group in messages.
+// Describes a group in messages: "'weft data' of ranks 0, 4".
 std::string DescribeNcclGroup(const NcclGroup& group);
 
 }  // namespace weft::exec

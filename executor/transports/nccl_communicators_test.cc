@@ -76,7 +76,7 @@ TEST(NcclCommunicatorsTest, RanksThatDoNotRunTheSameProgramAreFound) {
   }
 }
 
-// Kernels that wait hold their multiprocessors, so there may not be more of them than fit.
+// Kernels that wait hold their multiprocessors, so there may not be more communicators than fit.
 TEST(NcclCommunicatorsTest, MoreCommunicatorsThanHaveRoomAreRefused) {
   NcclJob job(2, 1);
   for (const absl::Status& status : job.Run([&](int rank) -> absl::Status {
@@ -97,8 +97,8 @@ TEST(NcclCommunicatorsTest, MoreCommunicatorsThanHaveRoomAreRefused) {
 
 NcclGroup Pair(int from, int to) { return {{from, to}, absl::StrCat(from, ">", to), true}; }
 
-// Ranks make their communicators one after another in the order of OrderOf: how many turns until all are made, if a
-// turn makes every communicator that is the next of all its members.
+// Ranks make their communicators one after another in the order of OrderOf. Returns the number of turns until all are
+// made, if a turn makes every communicator that is the next of all its members.
 int Turns(std::vector<NcclGroup> groups, int ranks) {
   std::sort(groups.begin(), groups.end(),
             [](const NcclGroup& a, const NcclGroup& b) { return OrderOf(a) < OrderOf(b); });

@@ -19,7 +19,7 @@ using ::testing::IsEmpty;
 
 constexpr int kChannels[] = {0, 1, 2, 5, 6, 9, 21, 22, 23};
 
-// Posts every transfer on a stream of the device, one per edge, and calls it done when the stream is past it.
+// Posts every transfer on a device stream, one per edge, and calls it done when the stream has passed it.
 class OnDevice : public Endpoint {
  public:
   OnDevice(std::unique_ptr<Endpoint> endpoint, FakeGpu* gpu) : endpoint_(std::move(endpoint)), gpu_(*gpu) {}

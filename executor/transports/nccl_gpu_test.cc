@@ -1,4 +1,5 @@
-// NCCL itself, in a world of one on one GPU: not part of any automatic run (tag manual), for it needs the GPU.
+// Tests NCCL itself, with one rank on one GPU. It is not part of any automatic run (tag manual), because it needs the
+// GPU.
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -36,7 +37,7 @@ class NcclGpuTest : public testing::Test {
     event = *device->NewEvent(false);
   }
 
-  // Whether all of the stream is over within the time.
+  // True if all work of the stream is over within the limit.
   bool Over(std::chrono::milliseconds limit) {
     EXPECT_TRUE(device->Record(event, stream).ok());
     const auto end = std::chrono::steady_clock::now() + limit;
@@ -120,7 +121,7 @@ TEST_F(NcclGpuTest, CollectivesOfACommunicatorOfOne) {
   EXPECT_EQ(communicators.size(), 0u);
 }
 
-// Ending in order and making anew.
+// Communicators end in order and are made anew.
 TEST_F(NcclGpuTest, CommunicatorsEndInOrder) {
   for (int round = 0; round < 3; ++round) {
     auto hosts = *(*FindTransport("inproc"))->open(1);
@@ -133,7 +134,7 @@ TEST_F(NcclGpuTest, CommunicatorsEndInOrder) {
   }
 }
 
-// A watchdog on another thread gives up while the GPU is busy: the rank's thread learns of it and aborts.
+// A watchdog on another thread gives up while the GPU is busy. The rank's thread learns of it and aborts.
 TEST_F(NcclGpuTest, AnAbortEndsARunUnderWay) {
   Transfer transfers[2];
   Connect(transfers, int64_t{256} << 20);

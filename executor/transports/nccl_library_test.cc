@@ -1,4 +1,4 @@
-// NCCL itself where there is no GPU: it takes our configuration, fails, says why, and nothing hangs.
+// Tests NCCL itself where there is no GPU: it takes our configuration, fails, and says why, and nothing hangs.
 #include <chrono>
 #include <cstdlib>
 #include <memory>
@@ -32,7 +32,7 @@ TEST(NcclLibraryTest, WithoutAGpuOneLineSaysSo) {
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("rank 0: NCCL communicator 'weft test' of rank 0: cannot be made: "));
   EXPECT_EQ(std::string(status.message()).find('\n'), std::string::npos);
-  // Not a word of what we gave it: the configuration is one that it knows.
+  // The message does not complain about our arguments, so NCCL knows the configuration.
   EXPECT_THAT(std::string(status.message()), Not(HasSubstr("invalid argument")));
   communicators.Abort();
   EXPECT_EQ(communicators.size(), 0u);

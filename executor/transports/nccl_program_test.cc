@@ -36,16 +36,15 @@ struct Outcome {
   absl::Status status;
   // Of all ranks: the persistent buffers in turn.
   std::vector<std::string> memory;
-  // Of rank 0.
+  // Results of rank 0.
   std::vector<StepResult> steps;
-  // By rank: of its device.
+  // By rank: number of streams of its device.
   std::vector<int> streams;
 };
 
 using BackendMaker = std::function<std::unique_ptr<Backend>()>;
 
-// `memory_of_rank` is the caller's to give up: a rank that fails has to abort first, as others may be about to write
-// there.
+// The caller frees `memory_of_rank`: a rank that fails must abort first, because others may be about to write there.
 absl::Status RunRank(const Program &program, Endpoint *endpoint, ComputeDevice *device, Backend *backend,
                      int64_t repetitions, std::unique_ptr<Arena> *memory_of_rank, std::string *memory,
                      std::vector<StepResult> *steps) {
@@ -69,8 +68,8 @@ absl::Status RunRank(const Program &program, Endpoint *endpoint, ComputeDevice *
   return absl::OkStatus();
 }
 
-// Over NCCL with this seed, on devices with so many hardware queues (0 = any number); 0: over inproc in memory of the
-// host.
+// Runs over NCCL with this seed, on devices with `queues` hardware queues (0 = any number). Seed 0: over inproc in host
+// memory.
 Outcome RunProgramOver(const Program &program, const BackendMaker &make_backend, int64_t repetitions, uint64_t seed,
                        int queues = 0) {
   const int ranks = static_cast<int>(MeshRanks(program.mesh()));
@@ -136,7 +135,7 @@ TEST(NcclProgramTest, Pipelines) {
   }
 }
 
-// NCCL's order of a sum of more than two is its own (rule P10).
+// NCCL sums more than two parts in an order of its own (rule P10).
 bool SumsInOurOrder(const Program &program) {
   for (const Template &t : program.templates()) {
     for (const auto *list : {&t.prologue(), &t.body(), &t.epilogue()}) {
@@ -170,8 +169,8 @@ TEST(NcclProgramTest, RandomPrograms) {
   EXPECT_GT(compared, 40);
 }
 
-// No two streams in one hardware queue, where they could wait for each other for ever: with one queue too few edges
-// share streams where that is proven, and the results are the same; else the program is refused.
+// No two streams may be in one hardware queue, where they could wait for each other for ever. With one queue too few,
+// edges share streams if that is proven, and the results are the same; else the program is refused.
 TEST(NcclProgramTest, StreamsFitTheHardwareQueues) {
   const BackendMaker cpu = [] { return MakeCpuBackend(1); };
   int shared = 0, refused = 0;
@@ -184,7 +183,7 @@ TEST(NcclProgramTest, StreamsFitTheHardwareQueues) {
       least = std::max(least, DemandOf(program, rank, PER_DIRECTION).total());
     }
     if (program.transfer_streams() != PER_EDGE || most <= least) continue;
-    // Besides those of the program: that of first messages, and two to spare.
+    // Besides the program's streams: the one of first messages, and two to spare.
     const int queues = most - 1 + 1 + kReservedQueues;
     const Outcome outcome = RunProgramOver(program, cpu, 4, seed, queues);
     if (absl::IsResourceExhausted(outcome.status)) continue;

@@ -9,15 +9,15 @@
 namespace weft::exec {
 namespace {
 
-// Before NCCL reads them, which it does once.
+// Sets the variables before NCCL reads them, which it does once.
 void SetEnvironment() {
-  // With 1 no kernel begins before those that were issued earlier have begun, so a receive that is issued ahead, behind
-  // another on its stream, holds up what its partner waits for (docs/transports.md). So the user's value does not
+  // With 1, no kernel begins before those that were issued earlier have begun. A receive that is issued ahead, behind
+  // another on its stream, then holds up what its partner waits for (docs/transports.md). So the user's value does not
   // count.
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "0", 1);
-  // Two threads that issue at once are an error, not a race.
+  // Two threads that issue at once give an error, not a race.
   setenv("NCCL_LAUNCH_RACE_FATAL", "1", 1);
-  // All that a collective may choose between is connected when its communicator is made, nothing in a step.
+  // Everything that a collective may choose between is connected when its communicator is made, nothing in a step.
   setenv("NCCL_RUNTIME_CONNECT", "0", 0);
 }
 
@@ -59,7 +59,7 @@ std::string NcclVersionText(int version) {
 
 absl::Status CheckNcclVersion(int version) {
   if (version >= kNcclOldestVersion && version < 30000) return absl::OkStatus();
-  // Before 2.9 it counted in another way.
+  // Before 2.9 NCCL counted its versions differently.
   const std::string found =
       version < 10000 ? absl::StrCat(version / 1000, ".", version / 100 % 10) : NcclVersionText(version);
   return absl::FailedPreconditionError(

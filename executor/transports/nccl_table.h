@@ -1,6 +1,6 @@
-// NCCL as a table of functions that is filled at run time, so that what uses it builds and starts where there is no
-// CUDA. The declarations are those of NCCL 2.28's binary interface, to which later versions keep: a communicator is an
-// address, a stream is CUDA's handle, the configuration says which version it was written for. nccl_table_test.cc
+// NCCL as a table of functions that is filled at run time, so that code that uses it builds and starts where there is
+// no CUDA. The declarations are those of NCCL 2.28's binary interface, which later versions keep: a communicator is an
+// address, a stream is CUDA's handle, and the configuration says which version it was written for. nccl_table_test.cc
 // compares them with an installed nccl.h.
 //
 // Tests fill the table with an NCCL of their own (fake_nccl.h).
@@ -44,7 +44,8 @@ inline constexpr int kNcclSum = 0;
 inline constexpr int kNcclUndefined = INT_MIN;
 inline constexpr unsigned kNcclConfigMagic = 0xcafebeef;
 
-// What this table is written for, and the oldest that it takes: the configuration has had this form since 2.28.
+// The version that this table is written for, and the oldest that it takes. The configuration has had this form since
+// 2.28.
 inline constexpr int kNcclVersion = 22809;
 inline constexpr int kNcclOldestVersion = 22800;
 
@@ -78,7 +79,7 @@ struct NcclTable {
   int (*comm_abort)(NcclComm comm) = nullptr;
   int (*comm_get_async_error)(NcclComm comm, int* error) = nullptr;
   const char* (*get_error_string)(int result) = nullptr;
-  // Of the calling thread's last failed call.
+  // The message of the calling thread's last failed call.
   const char* (*get_last_error)(NcclComm comm) = nullptr;
   int (*group_start)() = nullptr;
   int (*group_end)() = nullptr;
@@ -86,26 +87,26 @@ struct NcclTable {
   int (*recv)(void* data, size_t count, int type, int peer, NcclComm comm, NcclStream stream) = nullptr;
   int (*all_reduce)(const void* from, void* to, size_t count, int type, int op, NcclComm comm,
                     NcclStream stream) = nullptr;
-  // `count` of what a member gives.
+  // `count` counts what one member gives.
   int (*all_gather)(const void* from, void* to, size_t count, int type, NcclComm comm, NcclStream stream) = nullptr;
-  // `count` of what a member receives.
+  // `count` counts what one member receives.
   int (*reduce_scatter)(const void* from, void* to, size_t count, int type, int op, NcclComm comm,
                         NcclStream stream) = nullptr;
 
   // As NCCL counts: 10000 x major + 100 x minor + patch.
   int version = 0;
-  // The file it was loaded from.
+  // The file that the library was loaded from.
   std::string path;
 };
 
 // "2.28.9".
 std::string NcclVersionText(int version);
 
-// FailedPrecondition for what is older than kNcclOldestVersion.
+// FailedPrecondition for versions before kNcclOldestVersion, and from 3.0 on.
 absl::Status CheckNcclVersion(int version);
 
-// The library, opened once for the process; sets the variables of the environment that the transport relies on before
-// (docs/transports.md). FailedPrecondition, in one line, where it is missing or too old.
+// The library, opened once for the process. Sets the environment variables that the transport relies on
+// (docs/transports.md). FailedPrecondition, in one line, if the library is missing or too old.
 absl::StatusOr<const NcclTable*> OpenNcclTable();
 
 }  // namespace weft::exec

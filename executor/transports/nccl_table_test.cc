@@ -24,7 +24,7 @@ static_assert(kNcclUint8 == ncclUint8 && kNcclFloat16 == ncclFloat16 && kNcclFlo
               kNcclFloat64 == ncclFloat64 && kNcclBfloat16 == ncclBfloat16 && kNcclSum == ncclSum);
 static_assert(sizeof(NcclId) == sizeof(ncclUniqueId) && kNcclUndefined == NCCL_CONFIG_UNDEF_INT);
 
-// What is set by field is where NCCL looks for it, and the rest is what its own initializer says.
+// Fields that are set by name are where NCCL looks for them, and the rest is as its own initializer sets it.
 TEST(NcclTableTest, TheConfigurationIsThatOfTheHeader) {
   ASSERT_LE(sizeof(NcclConfig), sizeof(ncclConfig_t));
   ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;
@@ -49,7 +49,7 @@ TEST(NcclTableTest, OldVersionsAreRefused) {
   EXPECT_FALSE(CheckNcclVersion(0).ok());
 }
 
-// The library starts, says its version and makes ids where there is no GPU; or is missed in one line.
+// The library starts, reports its version and makes ids where there is no GPU, or its absence is reported in one line.
 TEST(NcclTableTest, TheLibraryOpensOrIsMissedInOneLine) {
   SetLibraryPath(absl::StrSplit(WEFT_CUDA_LIBRARY_PATH, ':', absl::SkipEmpty()));
   const absl::StatusOr<const NcclTable*> table = OpenNcclTable();

@@ -27,7 +27,7 @@ struct Message {
   bool send;
 };
 
-// Posts the messages of each rank as one group, on one stream; values say who sent them.
+// Posts the messages of each rank as one group, on one stream. Values show who sent them.
 absl::Status RunGroup(NcclJob& job, int rank, const std::vector<Message>& messages, int rounds) {
   Endpoint& endpoint = *job.endpoints[rank];
   FakeGpu& gpu = *job.gpus[rank];
@@ -59,7 +59,7 @@ absl::Status RunGroup(NcclJob& job, int rank, const std::vector<Message>& messag
       WEFT_RETURN_IF_ERROR(messages[i].send ? endpoint.PostSend(&transfers[i]) : endpoint.PostRecv(&transfers[i]));
     }
     WEFT_RETURN_IF_ERROR(endpoint.EndGroup());
-    // On the same stream: it finds what was received.
+    // On the same stream, so it finds what was received.
     for (size_t i = 0; i < messages.size(); ++i) {
       if (messages[i].send) continue;
       if (!transfers[i].done) return absl::InternalError("a group's member is not done");
@@ -77,7 +77,7 @@ absl::Status RunGroup(NcclJob& job, int rank, const std::vector<Message>& messag
   return absl::OkStatus();
 }
 
-// Both ranks send before they receive, on one stream: only as a group can that end.
+// Both ranks send before they receive, on one stream. That can end only as a group.
 TEST(NcclTest, MembersOfAGroupThatShareAStreamRunTogether) {
   for (const uint64_t seed : {1, 2, 3}) {
     NcclJob job(3, seed);
@@ -117,7 +117,7 @@ TEST(NcclTest, CollectivesOfItsOwn) {
       for (int i = 0; i < members; ++i) ranks[i] = i;
       WEFT_ASSIGN_OR_RETURN(const int group, native.NewGroup(ranks, "data"));
       WEFT_RETURN_IF_ERROR(endpoint.Connect({}, {}));
-      // Known already; and one that comes later.
+      // The first is known already; the second comes later.
       WEFT_ASSIGN_OR_RETURN(const int again, native.NewGroup(ranks, "data"));
       WEFT_ASSIGN_OR_RETURN(const int later, native.NewGroup(ranks, "tensor"));
       if (again != group || later == group) return absl::InternalError("groups are mixed up");
@@ -190,12 +190,13 @@ TEST(NcclTest, ADeviceThatIsNotCudaIsRefused) {
   job.endpoints.clear();
 }
 
-// A receive is issued ahead behind another on its stream; what the partner of the first waits for is issued after it.
+// A receive is issued ahead, behind another on its stream. What the partner of the first receive waits for is issued
+// after it.
 absl::Status ReceiveAhead(NcclJob& job, int rank, std::chrono::milliseconds limit) {
   Endpoint& endpoint = *job.endpoints[rank];
   FakeGpu& gpu = *job.gpus[rank];
   WEFT_RETURN_IF_ERROR(endpoint.UseDevice(&gpu));
-  // The first two on one edge; the third the other way.
+  // The first two are on one edge; the third goes the other way.
   Transfer transfers[3];
   int streams[2];
   for (int& stream : streams) {
@@ -235,7 +236,7 @@ absl::Status ReceiveAhead(NcclJob& job, int rank, std::chrono::milliseconds limi
   }
 }
 
-// Why NCCL_LAUNCH_ORDER_IMPLICIT stays off.
+// Shows why NCCL_LAUNCH_ORDER_IMPLICIT stays off.
 TEST(NcclTest, ReceivesMayBeIssuedAheadAsLongAsKernelsBeginWhenTheyCan) {
   {
     NcclJob job(2, 3);
@@ -249,7 +250,8 @@ TEST(NcclTest, ReceivesMayBeIssuedAheadAsLongAsKernelsBeginWhenTheyCan) {
   }
 }
 
-// An error of NCCL names rank, communicator and its members, and ends all ranks, those that wait in a kernel too.
+// An error of NCCL names the rank, the communicator and its members. It ends all ranks, including those that wait in a
+// kernel.
 TEST(NcclTest, AnErrorOfNcclEndsTheJob) {
   NcclJob job(2, 1);
   std::atomic<int> ready{0};

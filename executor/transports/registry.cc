@@ -17,7 +17,7 @@ constexpr TransportEntry kTransports[] = {
 #undef TRANSPORT
 };
 
-// Through which processes that were started so can talk.
+// The transport through which processes that were started like this can talk.
 absl::string_view TransportOfLauncher() {
   const absl::StatusOr<LaunchedAs> process = FindLauncher(WantedBootstrap(), ProcessEnvironment());
   if (!process.ok() || process->size == 0) return "inproc";

@@ -40,13 +40,13 @@ struct Waiter {
   std::atomic<uint64_t> events{0};
 };
 
-// What the ranks share. One lock: it is held for the matching, not for the copies.
+// The state that the ranks share. Its one lock is held for the matching, not for the copies.
 struct World {
   explicit World(int ranks) : waiters(ranks) {}
 
   std::mutex mutex;
   std::vector<Waiter> waiters;
-  // Matched messages whose bytes are being moved, without the lock.
+  // Number of matched messages whose bytes are being moved, without the lock.
   int copies = 0;
   std::condition_variable copied;
   // Key: sender, receiver, channel.
@@ -110,7 +110,7 @@ class ThreadEndpoint : public Endpoint {
   }
 
   absl::Status AbortReason() override {
-    // It is not written any more once this is set.
+    // `reason` is not written any more once `aborted` is set.
     return world_->aborted.load(std::memory_order_acquire) ? world_->reason : absl::OkStatus();
   }
 
@@ -118,14 +118,14 @@ class ThreadEndpoint : public Endpoint {
   absl::Status CheckPeers(LastNote*) override { return absl::OkStatus(); }
 
  private:
-  // The reason of the abort, when nobody moves bytes any more: the caller may free its transfers then. No match is made
-  // after an abort, so this takes no longer than a copy.
+  // Returns the reason of the abort once nobody moves bytes any more; the caller may then free its transfers. No match
+  // is made after an abort, so this takes no longer than a copy.
   absl::Status AfterCopies(std::unique_lock<std::mutex>& lock) {
     world_->copied.wait(lock, [&] { return world_->copies == 0; });
     return world_->reason;
   }
 
-  // The lock is held.
+  // Called with the lock held.
   void Signal(int rank) {
     world_->waiters[rank].events.fetch_add(1, std::memory_order_release);
     world_->waiters[rank].changed.notify_one();
@@ -168,7 +168,7 @@ class ThreadEndpoint : public Endpoint {
       if (!moved.ok()) break;
       side->start_ns = start;
       side->end_ns = end;
-      // From here on the owner may reuse it.
+      // From here on the owner may reuse the transfer.
       side->done.store(true, std::memory_order_release);
     }
     {

@@ -1,5 +1,5 @@
-// Transports between ranks that are threads of one process: who meets whom, and what ends them all. How the bytes of a
-// matched pair move is the transport's own. Internal to the transports.
+// Transports between ranks that are threads of one process: matches their transfers, and ends all ranks on an abort.
+// Each transport moves the bytes of a matched pair itself. Internal to the transports.
 #ifndef WEFT_EXECUTOR_TRANSPORTS_RENDEZVOUS_H_
 #define WEFT_EXECUTOR_TRANSPORTS_RENDEZVOUS_H_
 
@@ -17,12 +17,12 @@ class Mover {
  public:
   virtual ~Mover() = default;
 
-  // Endpoint::UseDevice of a rank.
+  // Called for Endpoint::UseDevice of a rank.
   virtual absl::Status UseDevice(ComputeDevice* device) = 0;
-  // The transfer is about to be posted; no partner knows it yet.
+  // Called when the transfer is about to be posted; no partner knows it yet.
   virtual absl::Status Prepare(Transfer* /*transfer*/, bool /*send*/) { return absl::OkStatus(); }
-  // Both sides are posted and agree in bytes; called on the thread of the one that came later. When it returns both are
-  // done.
+  // Moves the bytes of a pair. Both sides are posted and agree in bytes. Called on the thread of the rank that came
+  // later. When it returns, both are done.
   virtual absl::Status Move(Transfer* send, Transfer* receive) = 0;
 };
 
@@ -33,7 +33,7 @@ class MemoryMover : public Mover {
   absl::Status Move(Transfer* send, Transfer* receive) override;
 };
 
-// Endpoints of `ranks` >= 1 ranks. The mover outlives the last of them.
+// Returns the endpoints of `ranks` >= 1 ranks. The mover outlives the last of them.
 std::vector<std::unique_ptr<Endpoint>> ThreadEndpoints(int ranks, std::shared_ptr<Mover> mover);
 
 }  // namespace weft::exec

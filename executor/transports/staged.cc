@@ -12,11 +12,11 @@
 namespace weft::exec {
 namespace {
 
-// Pinned memory of one piece on its way.
+// Pinned memory of one piece that is on its way.
 struct Slot {
   void* data = nullptr;
   int64_t bytes = 0;
-  // Of the copy between the slot and the device.
+  // The event of the copy between the slot and the device.
   int event = -1;
   Transfer message;
 };
@@ -25,10 +25,10 @@ int64_t Pieces(int64_t bytes) {
   return std::max<int64_t>(1, bytes / kStagedPieceBytes + (bytes % kStagedPieceBytes != 0));
 }
 
-// Messages to or from one peer on one channel. Pieces go through the slots in turn: piece i of all that were ever
-// posted is in slot i mod kStagedPieces. They are counted as they begin (a send's copy to the slot, a receive's
-// message), as they turn (the send's message is posted, the receive's copy is enqueued) and as they end (the slot is
-// free again).
+// Messages to or from one peer on one channel. Pieces use the slots in turn: of all pieces that were ever posted, piece
+// i is in slot i mod kStagedPieces. A piece is counted three times. It begins with the copy to the slot (send) or with
+// its message (receive). It turns when the message is posted (send) or the copy is enqueued (receive). It ends when the
+// slot is free again.
 struct Edge {
   bool send = false;
   int peer = 0;
@@ -38,12 +38,12 @@ struct Edge {
   int64_t begun = 0;
   int64_t turned = 0;
   int64_t ended = 0;
-  // Posted transfers that are not done, oldest first, and the one with pieces that have not begun.
+  // Posted transfers that are not done, oldest first. `beginning` is the first one with pieces that have not begun.
   Transfer* oldest = nullptr;
   Transfer* newest = nullptr;
   Transfer* beginning = nullptr;
   int64_t begun_of_it = 0;
-  // In the list of those that have something to do.
+  // True if the edge is in the list of those that have something to do.
   bool listed = false;
 
   Slot& Of(int64_t piece) { return slots[piece % kStagedPieces]; }
@@ -86,7 +86,7 @@ class StagedEndpoint : public Endpoint {
     return any || done;
   }
 
-  // What the device does wakes nobody: while a copy is awaited, look at it again soon.
+  // Device work wakes nobody, so the device is polled again soon while a copy is awaited.
   absl::StatusOr<bool> WaitForProgress(std::chrono::nanoseconds timeout) override {
     const auto end = std::chrono::steady_clock::now() + timeout;
     std::chrono::nanoseconds pause = std::chrono::microseconds(10);
@@ -176,11 +176,11 @@ class StagedEndpoint : public Endpoint {
     return Advance(edge).status();
   }
 
-  // Whether a transfer became done.
+  // Returns whether a transfer became done.
   absl::StatusOr<bool> AdvanceAll() {
     bool any = std::exchange(done_since_, false);
     awaits_copy_ = false;
-    // Those that are idle from now on go.
+    // Edges that are idle now leave the list.
     size_t kept = 0;
     for (size_t i = 0; i < active_.size(); ++i) {
       Edge& edge = *active_[i];
@@ -200,7 +200,7 @@ class StagedEndpoint : public Endpoint {
     }
   }
 
-  // Bytes of the piece that begins next, and where it is on the device.
+  // Bytes of the piece that begins next, and the place of a piece on the device.
   static int64_t NextBytes(const Edge& edge) {
     return std::min(kStagedPieceBytes, edge.beginning->bytes - edge.begun_of_it * kStagedPieceBytes);
   }
@@ -263,7 +263,7 @@ class StagedEndpoint : public Endpoint {
     }
     if (edge.turned < edge.begun && edge.Of(edge.turned).message.done.load(std::memory_order_acquire)) {
       Slot& slot = edge.Of(edge.turned);
-      // The oldest transfer's pieces are the next to turn.
+      // The next pieces to turn are those of the oldest transfer.
       const Transfer& transfer = *edge.oldest;
       if (slot.message.bytes > 0) {
         WEFT_RETURN_IF_ERROR(device_->Copy(transfer.stream,
@@ -278,7 +278,7 @@ class StagedEndpoint : public Endpoint {
     return moved;
   }
 
-  // A piece of the oldest transfer.
+  // Called when a piece of the oldest transfer is done.
   void PieceDone(Edge& edge, const Transfer& message) {
     Transfer* transfer = edge.oldest;
     if (transfer->start_ns == 0) transfer->start_ns = message.start_ns;
@@ -286,18 +286,18 @@ class StagedEndpoint : public Endpoint {
     transfer->end_ns = std::max(message.end_ns, transfer->start_ns);
     edge.oldest = transfer->next;
     done_since_ = true;
-    // From here on the owner may reuse it.
+    // From here on the owner may reuse the transfer.
     transfer->done.store(true, std::memory_order_release);
   }
 
   std::unique_ptr<Endpoint> inner_;
   ComputeDevice* device_ = nullptr;
   std::map<Key, Edge> edges_;
-  // Those with transfers that are not done, and maybe some that just became idle.
+  // Edges with transfers that are not done, and maybe some that just became idle.
   std::vector<Edge*> active_;
-  // A transfer became done since AdvanceAll said so last.
+  // True if a transfer became done since AdvanceAll last reported it.
   bool done_since_ = false;
-  // A piece waits for a copy of the device, as AdvanceAll found.
+  // True if a piece waits for a copy of the device, as AdvanceAll found.
   bool awaits_copy_ = false;
 };
 

@@ -1,7 +1,7 @@
-// Device memory over a transport that moves memory of the host: a message is copied to pinned memory of the host
-// on the sender's stream, sent from there, received into pinned memory, and copied to the device on the receiver's
-// stream (Singh and Bhatele 2022, "AxoNN", arXiv:2110.13005, does so with asynchronous MPI). Long messages go in
-// pieces, so that copies and messages overlap and the pinned memory is bounded.
+// Device memory over a transport that moves host memory. A message is copied to pinned host memory on the sender's
+// stream, sent from there, received into pinned memory, and copied to the device on the receiver's stream. Singh and
+// Bhatele 2022, "AxoNN", arXiv:2110.13005, do so with asynchronous MPI. Long messages go in pieces, so that copies and
+// messages overlap and the pinned memory is bounded.
 #ifndef WEFT_EXECUTOR_TRANSPORTS_STAGED_H_
 #define WEFT_EXECUTOR_TRANSPORTS_STAGED_H_
 
@@ -14,17 +14,17 @@
 
 namespace weft::exec {
 
-// Of one (peer, channel, direction): a message longer than this goes in pieces of it, and so many of them may be on the
-// way. Both ends must agree on the size. Sizes of a pair are compared piece by piece.
+// For each (peer, channel, direction): a longer message goes in pieces of kStagedPieceBytes, and at most kStagedPieces
+// of them are on the way. Both ends must agree on the size. The sizes of a pair are compared piece by piece.
 inline constexpr int64_t kStagedPieceBytes = int64_t{4} << 20;
 inline constexpr int kStagedPieces = 2;
 
-// Transfers with a stream are staged through `inner`, the others are its own. UseDevice must be called on the result,
-// and Connect with every edge that messages will go over: their pinned memory is allocated there. A send is done when
-// all its pieces have been received, a receive when its last copy is enqueued.
+// Stages transfers with a stream through `inner`; other transfers go to `inner` directly. UseDevice must be called on
+// the result, and Connect with every edge that messages will use: their pinned memory is allocated there. A send is
+// done when all its pieces have been received, a receive when its last copy is enqueued.
 std::unique_ptr<Endpoint> MakeStagedEndpoint(std::unique_ptr<Endpoint> inner);
 
-// Gives the endpoint the device; staged if it moves memory of the host only. True if so.
+// Gives the endpoint the device, or stages the endpoint if it moves host memory only. Returns true if it is staged.
 absl::StatusOr<bool> UseDeviceOrStage(std::unique_ptr<Endpoint>& endpoint, ComputeDevice* device);
 
 }  // namespace weft::exec

@@ -25,17 +25,17 @@ namespace weft::exec {
 namespace {
 
 constexpr std::chrono::milliseconds kNotePeriod(100);
-// How long the lowest living rank has to report a death before another does.
+// How long the lowest living rank has to report a death before another rank does.
 constexpr int64_t kReportNs = int64_t{2} * 1000 * 1000 * 1000;
 
-// What a rank is doing, in memory that the local launcher shares among the processes.
+// The step and action that a rank works on, in memory that the local launcher shares among the processes.
 struct SharedNote {
   std::atomic<int64_t> step;
   std::atomic<int32_t> action;
 };
 
-// A thread of its own moves things on while the rank computes. Everything is under one lock, which is never held while
-// waiting for anything but itself, so that after an abort no memory of a transfer is touched any more.
+// A thread of the endpoint moves messages while the rank computes. Everything is under one lock, which is never held
+// while waiting for anything but itself. After an abort, no memory of a transfer is therefore touched any more.
 class TcpEndpoint : public Endpoint {
  public:
   TcpEndpoint(const Rendezvous& rendezvous, std::vector<TcpConnection> connections, bool own_process)
@@ -71,8 +71,8 @@ class TcpEndpoint : public Endpoint {
         moved_.wait_for(lock, std::chrono::seconds(2),
                         [&] { return all([](const auto& peer) { return !peer->open() || peer->left(); }); });
       } else if (own_process_ && by_ != rank_) {
-        // The launcher ends all when one exits with an error, so the one that says why goes first. Longer than a
-        // watchdog gives a rank that is stuck (executor/faults/watchdog.h).
+        // The launcher ends all processes when one exits with an error, so the process that reports the reason exits
+        // first. This wait is longer than a watchdog gives a stuck rank (executor/faults/watchdog.h).
         moved_.wait_for(lock, std::chrono::seconds(8), [&] { return !peers_[by_]->open(); });
       }
       stopping_ = true;
@@ -116,7 +116,7 @@ class TcpEndpoint : public Endpoint {
   bool Abort(const absl::Status& status) override {
     std::unique_lock<std::mutex> lock(mutex_);
     const auto over = [this] { return aborted_.load(std::memory_order_relaxed); };
-    // The lowest living rank decides whose abort is the first. Should it die meanwhile, the next one is asked.
+    // The lowest living rank decides whose abort is the first. If it dies meanwhile, the next one is asked.
     const int64_t give_up = MonotonicNanoseconds() + kReportNs;
     int asked = -1;
     while (!over() && MonotonicNanoseconds() < give_up) {
@@ -154,7 +154,7 @@ class TcpEndpoint : public Endpoint {
       const TcpPeer& peer = *peers_[rank];
       if (rank == rank_ || peer.open()) continue;
       if (peer.left()) {
-        // It has told all that it will ever tell.
+        // The peer has sent everything that it will ever send.
         if (!peer.HasTransfers()) continue;
         *last = NoteOf(rank);
         return absl::AbortedError(absl::StrCat("rank ", rank, ", for which rank ", rank_, " still waits, has ended"));
@@ -195,7 +195,7 @@ class TcpEndpoint : public Endpoint {
   }
 
   void Complete(Transfer* transfer) {
-    // From here on the owner may reuse it.
+    // From here on the owner may reuse the transfer.
     transfer->done.store(true, std::memory_order_release);
     Signal();
   }
@@ -245,7 +245,7 @@ class TcpEndpoint : public Endpoint {
     return absl::OkStatus();
   }
 
-  // The job is over for this rank, and `tell`: it is the one that tells the others.
+  // Ends the job for this rank. If `tell`, this rank informs the others.
   void Decide(int by, const absl::Status& status, bool tell) {
     if (aborted_.load(std::memory_order_relaxed)) return;
     reason_ = status;
@@ -260,7 +260,7 @@ class TcpEndpoint : public Endpoint {
     changed_.notify_all();
   }
 
-  // What reading and writing has brought up, which may itself write.
+  // Handles what reading and writing has brought up. This may itself write.
   void HandleEvents() {
     if (verdict_.first >= 0) Decide(verdict_.first, verdict_.second, /*tell=*/false);
     if (abort_asked_.first >= 0) Decide(abort_asked_.first, abort_asked_.second, /*tell=*/true);
@@ -307,7 +307,7 @@ class TcpEndpoint : public Endpoint {
     watched_[rank] = wanted;
   }
 
-  // Rank 0 is the one that would tell of this rank's death.
+  // Sends this rank's note to rank 0, which would report this rank's death.
   void TellNote() {
     if (rank_ == 0 || notes_ != nullptr || !peers_[0]->open() || aborted_.load(std::memory_order_relaxed)) return;
     const std::pair<int64_t, int32_t> note(note_step_.load(std::memory_order_relaxed),
@@ -318,7 +318,7 @@ class TcpEndpoint : public Endpoint {
     Write(0);
   }
 
-  // The thread. It takes the lock itself.
+  // The body of the thread. It takes the lock itself.
   void Run() {
     epoll_event events[64];
     const int period = rank_ == 0 || notes_ != nullptr ? -1 : static_cast<int>(kNotePeriod.count());
@@ -354,7 +354,7 @@ class TcpEndpoint : public Endpoint {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  // The thread has moved something on.
+  // Notified when the thread has moved something on.
   std::condition_variable moved_;
   std::atomic<uint64_t> progress_{0};
   uint64_t seen_ = 0;
@@ -362,14 +362,14 @@ class TcpEndpoint : public Endpoint {
   // Written once, before `aborted_` is set.
   absl::Status reason_;
   int by_ = -1;
-  // What the peer `current_` brought up while it was read or written.
+  // Events of the peer `current_`, found while it was read or written.
   int current_ = -1;
   std::pair<int, absl::Status> verdict_{-1, absl::OkStatus()}, abort_asked_{-1, absl::OkStatus()};
   absl::Status error_;
   bool error_sent_ = false;
 
   Socket poll_, wake_;
-  // What each connection is watched for.
+  // The events that each connection is watched for.
   std::vector<uint32_t> watched_;
   bool stopping_ = false;
   std::thread thread_;

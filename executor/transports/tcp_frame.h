@@ -3,7 +3,7 @@
 //
 //   u32 magic "WEF1", u16 kind, u16 0, i32 channel, i32 action, i64 step, u64 bytes, u32 payload bytes, u32 0
 //
-// `step` and `action` are what the sender noted last (Endpoint::Note), so that it can be named should it die.
+// `step` and `action` are the sender's last note (Endpoint::Note), so that others can name them if the sender dies.
 #ifndef WEFT_EXECUTOR_TRANSPORTS_TCP_FRAME_H_
 #define WEFT_EXECUTOR_TRANSPORTS_TCP_FRAME_H_
 
@@ -20,7 +20,7 @@ enum class FrameKind : uint16_t {
   kReady = 1,    // a receive of `bytes` has been posted on the channel
   kData = 2,     // the next part of a message of `bytes`, whose receive is ready: the payload
   kNote = 3,     // nothing but the note
-  kAbort = 4,    // to rank 0: this rank gives up. Payload: u32 absl::StatusCode, the message
+  kAbort = 4,    // to the lowest living rank: this rank gives up. Payload: u32 absl::StatusCode, the message
   kVerdict = 5,  // the job is over because rank `channel` has given up. Payload as of kAbort
   kBye = 6,      // the sender has ended in order
 };
@@ -35,17 +35,18 @@ struct Frame {
 };
 
 inline constexpr size_t kFrameBytes = 40;
-// A message travels in parts of at most this, so that what is urgent is never far behind.
+// Maximum size of a part of a message, so that urgent frames never wait long.
 inline constexpr uint32_t kMostPartBytes = 1 << 20;
 inline constexpr uint32_t kMostStatusBytes = 4096;
 
 void AppendFrame(std::string* out, const Frame& frame);
-// `bytes` has kFrameBytes. InvalidArgument if it is no frame, or one that no rank of a job of `ranks` sends.
+// `bytes` has kFrameBytes. InvalidArgument if the bytes are no frame, or a frame that no rank of a job of `ranks`
+// sends.
 absl::StatusOr<Frame> ParseFrame(absl::string_view bytes, int ranks);
 
-// The payload of kAbort and kVerdict, cut to what is allowed.
+// The payload of kAbort and kVerdict, cut to the allowed length.
 std::string EncodeStatus(const absl::Status& status);
-// InvalidArgument, saying so, if it is none; never ok.
+// Returns InvalidArgument, saying so, if the payload is no status; never Ok.
 absl::Status DecodeStatus(absl::string_view payload);
 
 }  // namespace weft::exec

@@ -24,10 +24,10 @@ namespace {
 
 // How often the store is asked whether the job has failed meanwhile.
 constexpr int64_t kCheckNs = int64_t{500} * 1000 * 1000;
-// After a stop, so that those that are here know it.
+// Time after a stop in which the ranks that are here learn of it.
 constexpr std::chrono::seconds kLinger(3);
 
-// The error when this process has been asked to stop.
+// Returns an error if this process has been asked to stop.
 absl::Status NotStopped(const Rendezvous& rendezvous) {
   if (rendezvous.stop == nullptr || !rendezvous.stop->load(std::memory_order_relaxed)) return absl::OkStatus();
   return absl::CancelledError(
@@ -36,7 +36,7 @@ absl::Status NotStopped(const Rendezvous& rendezvous) {
 
 std::string AddressKey(int rank) { return absl::StrCat("tcp address of rank ", rank); }
 
-// Accepts the higher ranks, in a thread of its own, while this rank connects to the lower ones.
+// Accepts the connections of the higher ranks, in a thread of its own, while this rank connects to the lower ones.
 class Accepting {
  public:
   Accepting(Socket listener, const Rendezvous& rendezvous)
@@ -52,7 +52,8 @@ class Accepting {
   }
   ~Accepting() { Stop(); }
 
-  // When all have proven themselves, which is so once all ranks say that they have connected.
+  // Returns the connections when all higher ranks have proven themselves. That is so once all ranks report that they
+  // have connected.
   std::vector<TcpConnection> Finish() {
     thread_.join();
     return std::move(connections_);
@@ -97,7 +98,7 @@ class Accepting {
   std::thread thread_;
 };
 
-// "127.0.0.1 40321 5123": host, port, process.
+// Parses "127.0.0.1 40321 5123": host, port, process.
 absl::Status ParseAddress(const std::string& text, std::string* host, int* port, int64_t* process) {
   const std::vector<std::string> words = absl::StrSplit(text, ' ');
   if (words.size() != 3 || !absl::SimpleAtoi(words[1], port) || *port < 1 || *port > 65535 ||
@@ -147,7 +148,7 @@ void AllowDescriptors(int count) {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// By rank, through a store that all ranks use so.
+// Returns the connections by rank, made through a store that all ranks use like this.
 absl::StatusOr<std::vector<TcpConnection>> ConnectAll(const Rendezvous& rendezvous, StoreClient& store,
                                                       int64_t deadline) {
   const int rank = rendezvous.process.rank;
@@ -182,7 +183,7 @@ absl::StatusOr<std::vector<TcpConnection>> ConnectAll(const Rendezvous& rendezvo
 absl::StatusOr<std::vector<TcpConnection>> ConnectMesh(const Rendezvous& rendezvous) {
   const auto [bootstrap, rank, size, local_rank] = rendezvous.process;
   const int64_t deadline = MonotonicNanoseconds() + rendezvous.timeout.count();
-  // Rank 0 has two per rank, and others that knock.
+  // Rank 0 has two connections per rank, and maybe some of other programs.
   AllowDescriptors(2 * size + 600);
   const StoreOptions options = {.size = size, .secret = rendezvous.secret};
   std::unique_ptr<StoreServer> server;
@@ -193,13 +194,13 @@ absl::StatusOr<std::vector<TcpConnection>> ConnectMesh(const Rendezvous& rendezv
       StoreClient::Connect(rendezvous.host, rendezvous.port, rank, options, rendezvous.timeout,
                            [&rendezvous] { return NotStopped(rendezvous); });
   if (!store.ok()) {
-    // Of several ranks of one launcher that never reached the store rank 0 says so, or the launcher.
+    // If several ranks of the local launcher never reached the store, rank 0 or the launcher reports it.
     const bool quiet = absl::IsCancelled(store.status()) && bootstrap == Bootstrap::kLocal && rank > 0;
     return quiet ? ToldElsewhere(store.status()) : store.status();
   }
   absl::StatusOr<std::vector<TcpConnection>> connections = ConnectAll(rendezvous, **store, deadline);
   if (connections.ok()) {
-    // The store goes on until all have been told that the barrier is over: they say goodbye then.
+    // The store runs until all ranks know that the barrier is over. They leave it then.
     store->reset();
     if (server != nullptr) WEFT_RETURN_IF_ERROR(server->WaitForAll(std::chrono::seconds(10)));
     return connections;
@@ -215,8 +216,8 @@ absl::StatusOr<std::vector<TcpConnection>> ConnectMesh(const Rendezvous& rendezv
   }
   store->reset();
   if (server == nullptr) return failure;
-  // One that comes a little later would wait for a store that is gone. Of a job that is stopped, or for which the time
-  // is over, nobody else is expected.
+  // A rank that comes a little later would wait for a store that is gone. If the job is stopped or its time is over,
+  // nobody else is expected.
   if (absl::IsCancelled(failure) || absl::IsDeadlineExceeded(failure)) {
     server->WaitForThoseHere(kLinger);
   } else {

@@ -1,5 +1,5 @@
-// The connections of the transport `tcp`: one between each two ranks of a job, made at its start through the rendezvous
-// store and proven by the job's secret.
+// The connections of the transport `tcp`: one between every two ranks of a job, made at its start through the
+// rendezvous store and proven by the job's secret.
 #ifndef WEFT_EXECUTOR_TRANSPORTS_TCP_MESH_H_
 #define WEFT_EXECUTOR_TRANSPORTS_TCP_MESH_H_
 
@@ -22,8 +22,8 @@ struct TcpConnection {
   std::string host;
 };
 
-// By rank. When it returns, all ranks have all their connections. Each rank listens for the others on the address by
-// which it reaches the store, on a port that the system chooses, and only until then.
+// Returns the connections by rank. When it returns, all ranks have all their connections. Each rank listens for the
+// others on the address by which it reaches the store, on a port that the system chooses, and only until then.
 absl::StatusOr<std::vector<TcpConnection>> ConnectMesh(const Rendezvous& rendezvous);
 
 }  // namespace weft::exec

@@ -26,7 +26,7 @@ TEST(ConnectMeshTest, EachTwoRanksHaveOneConnection) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back([&, rank] {
-      // They come in any order.
+      // The ranks come in any order.
       std::this_thread::sleep_for(std::chrono::milliseconds(rank * 17 % 50));
       const auto connections = ConnectMesh(job[rank]);
       ASSERT_TRUE(connections.ok()) << connections.status();
@@ -50,7 +50,7 @@ TEST(ConnectMeshTest, EachTwoRanksHaveOneConnection) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// A rank that is lost on the way ends the waits of the others at once, with its name.
+// A rank that is lost on the way ends the waits of the others at once, and the error names it.
 TEST(ConnectMeshTest, ALostRankIsNamed) {
   const std::vector<Rendezvous> job = LocalJob(3);
   const int64_t start = MonotonicNanoseconds();
@@ -58,7 +58,7 @@ TEST(ConnectMeshTest, ALostRankIsNamed) {
     const auto store = StoreClient::Connect("127.0.0.1", job[2].port, 2, {.size = 3, .secret = job[2].secret},
                                             std::chrono::seconds(20));
     ASSERT_TRUE(store.ok()) << store.status();
-    // Where it says it is, nobody listens; and then it is gone.
+    // Nobody listens at the address that the rank gives, and then the rank is gone.
     EXPECT_TRUE((*store)->Set("tcp address of rank 2", "127.0.0.1 1 77").ok());
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     shutdown((*store)->fd(), SHUT_RDWR);
@@ -75,7 +75,7 @@ TEST(ConnectMeshTest, ALostRankIsNamed) {
   EXPECT_LT(MonotonicNanoseconds() - start, int64_t{10} * 1000 * 1000 * 1000);
 }
 
-// A firewall, say.
+// For example, because of a firewall.
 TEST(ConnectMeshTest, ARankThatCannotBeReachedIsNamed) {
   std::vector<Rendezvous> job = LocalJob(2);
   job[1].timeout = std::chrono::milliseconds(500);
@@ -88,7 +88,7 @@ TEST(ConnectMeshTest, ARankThatCannotBeReachedIsNamed) {
   EXPECT_THAT(std::string(ConnectMesh(job[1]).status().message()),
               HasSubstr("rank 1 cannot reach rank 0 at 127.0.0.1:1: Connection refused; ranks connect to each other on "
                         "ports that the system chooses"));
-  // Rank 0 does not wait for it.
+  // Rank 0 does not wait for rank 1.
   const absl::Status told = (*zero)->Barrier("tcp connections", std::chrono::seconds(60));
   EXPECT_THAT(std::string(told.message()), HasSubstr("rank 1 cannot reach rank 0"));
   EXPECT_TRUE(ReportedElsewhere(told));

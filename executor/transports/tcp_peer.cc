@@ -15,7 +15,7 @@ namespace weft::exec {
 namespace {
 
 constexpr size_t kInputBytes = 64 << 10;
-// One peer's input or output at a time, so that the others have their turn.
+// Maximum input or output of one peer at a time, so that the others have their turn.
 constexpr int64_t kMoveAtOnce = 8 << 20;
 constexpr char kZeros[64 << 10] = {};
 
@@ -129,7 +129,7 @@ void TcpPeer::Write() {
     } else {
       return;
     }
-    // The rest is for when the connection says, which it does at once, that it takes more.
+    // The rest follows when the connection reports that it takes more, which it does at once.
     if (moved >= kMoveAtOnce) {
       blocked_ = true;
       return;
@@ -144,7 +144,7 @@ void TcpPeer::Write() {
         blocked_ = true;
         return;
       }
-      // What it has sent before it ended is still to be read.
+      // What the peer sent before it ended must still be read.
       return Read();
     }
     moved += written;
@@ -173,7 +173,7 @@ void TcpPeer::Lose() {
 
 void TcpPeer::Read() {
   for (int64_t read = 0; open() && read < kMoveAtOnce;) {
-    // Long payloads go where they belong at once.
+    // Long payloads are read directly into their place.
     if (payload_left_ > 0 && payload_to_ != nullptr && input_begin_ == input_end_) {
       const ssize_t got = recv(fd(), payload_to_, payload_left_, 0);
       if (got < 0 && errno == EINTR) continue;
@@ -235,9 +235,9 @@ void TcpPeer::OnFrame(absl::string_view header) {
   if (payload_left_ == 0) OnPayload();
 }
 
-// The receive of which this is a part.
+// Finds the receive that this part belongs to.
 void TcpPeer::OnData() {
-  // Nothing is posted any more after an abort: the payload is dropped.
+  // After an abort nothing is posted any more, so the payload is dropped.
   const auto found = channels_.find(frame_.channel);
   Transfer* receive = found == channels_.end() ? nullptr : found->second.receives.head();
   if (receive == nullptr) {

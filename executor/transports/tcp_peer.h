@@ -1,4 +1,4 @@
-// One rank's connection to another: frames in and out, without waiting. Used under the endpoint's lock.
+// One rank's connection to another: reads and writes frames without waiting. Used under the endpoint's lock.
 #ifndef WEFT_EXECUTOR_TRANSPORTS_TCP_PEER_H_
 #define WEFT_EXECUTOR_TRANSPORTS_TCP_PEER_H_
 
@@ -20,40 +20,40 @@ namespace weft::exec {
 
 class TcpPeer {
  public:
-  // What the endpoint does about what a peer sends. Called from Read and Write.
+  // The endpoint's handlers for what a peer sends. They are called from Read and Write.
   struct Events {
     std::function<void(Transfer*)> on_done;
     std::function<void(const absl::Status&)> on_abort;
     std::function<void(int by, const absl::Status&)> on_verdict;
-    // What must not be: sizes that differ, bytes that are no frames.
+    // Called for errors of the peer: sizes that differ, bytes that are no frames.
     std::function<void(const absl::Status&)> on_error;
   };
 
   TcpPeer(int self, int rank, int ranks, TcpConnection connection, const Events* events);
 
-  // ---- Of the endpoint's rank.
+  // ---- For the endpoint's rank.
   void PostSend(Transfer* transfer);
   void PostRecv(Transfer* transfer);
   void Queue(const Frame& frame, absl::string_view payload);
   // Forgets all transfers; their memory is not touched any more. Frames in progress are completed with zeros.
   void DropTransfers();
 
-  // ---- Of the connection. Both go on until they would have to wait.
+  // ---- For the connection. Read and Write go on until they would have to wait.
   void Read();
   void Write();
   bool open() const { return connection_.socket.open(); }
   int fd() const { return connection_.socket.fd(); }
-  // Whether Write has to go on when the connection takes more.
+  // True if Write must go on when the connection takes more.
   bool blocked() const { return blocked_; }
-  // Whether nothing is left to be written.
+  // True if nothing is left to be written.
   bool flushed() const { return !open() || (!blocked_ && control_.empty() && !InPart() && sending_.head() == nullptr); }
-  // The process ends without closing it.
+  // Leaves the connection open until the process ends.
   void KeepOpen() { connection_.socket.Release(); }
 
   // ---- What is known of the peer.
   // It has ended in order.
   bool left() const { return left_; }
-  // When its connection broke without that; 0 = it did not.
+  // When its connection broke before it had ended in order; 0 = it did not break.
   int64_t lost_ns() const { return lost_ns_; }
   bool HasTransfers() const;
   int64_t step() const { return step_; }
@@ -61,7 +61,7 @@ class TcpPeer {
   // "process 1234 at 10.0.0.2".
   std::string Description() const;
 
-  // The note that goes with every frame.
+  // Sets the note that goes with every frame.
   void SetNote(int64_t step, int32_t action) {
     own_step_ = step;
     own_action_ = action;
@@ -70,9 +70,9 @@ class TcpPeer {
  private:
   struct Channel {
     TransferQueue sends, receives;
-    // Sizes of the peer's posted receives for which there is no send yet.
+    // Sizes of the peer's posted receives that have no send yet.
     std::deque<int64_t> ready;
-    // Of the first receive, so far.
+    // Bytes of the first receive that have arrived so far.
     int64_t received = 0;
   };
 
@@ -81,7 +81,7 @@ class TcpPeer {
   void BeginPart();
   void EndPart();
   void Lose();
-  // A whole header has come.
+  // Called when a whole header has arrived.
   void OnFrame(absl::string_view header);
   void OnPayload();
   void OnData();
@@ -95,23 +95,24 @@ class TcpPeer {
   int64_t step_ = 0, own_step_ = 0;
   int32_t action_ = 0, own_action_ = 0;
 
-  // Whole frames without a message's bytes; they go first.
+  // Whole frames that carry no bytes of a message. They are written first.
   std::string control_;
-  // Sends whose receives are ready, in order, and of the first: bytes that were put into parts.
+  // Sends whose receives are ready, in order. `sent_` counts the bytes of the first send that were put into parts.
   TransferQueue sending_;
   int64_t sent_ = 0;
-  // The part under way. Null data: zeros.
+  // The part that is being written. Null data stands for zeros.
   std::string header_;
   size_t header_sent_ = 0;
   const char* part_data_ = nullptr;
   uint32_t part_left_ = 0;
   bool blocked_ = false;
 
-  // What has come and is not looked at yet.
+  // Bytes that have arrived and have not been examined yet.
   std::vector<char> input_;
   size_t input_begin_ = 0, input_end_ = 0;
   Frame frame_;
-  // Of the frame under way. Null target: of an abort or verdict (`text_`), or dropped.
+  // The payload of the frame that is being read. Null target: the payload belongs to an abort or verdict (`text_`), or
+  // is dropped.
   uint32_t payload_left_ = 0;
   char* payload_to_ = nullptr;
   std::string text_;

@@ -1,4 +1,4 @@
-// Two ends of one connection in one thread: what is written when, and what is made of what is read.
+// Two ends of one connection in one thread: tests what is written when, and how the input is interpreted.
 #include "executor/transports/tcp_peer.h"
 
 #include <sys/socket.h>
@@ -26,7 +26,7 @@ struct End {
   int verdict_by = -1;
 };
 
-// Rank 0's and rank 1's view of their connection, with buffers of the system that hold few bytes.
+// The views of rank 0 and rank 1 on their connection. The system's buffers hold few bytes.
 struct Pair {
   Pair() {
     int fds[2];
@@ -100,7 +100,7 @@ TEST(TcpPeerTest, LongMessagesInBothDirectionsAndOnSeveralChannels) {
     std::string& from = data.emplace_back(Pattern(bytes, i));
     std::string& to = data.emplace_back(bytes, '\xEE');
     expected.emplace_back(&from, &to);
-    // Whichever comes first, order within a channel is that of the posts.
+    // Whichever comes first, messages of a channel keep the order of the posts.
     if (i % 3 == 0) {
       pair.ends[1 - sender].peer->PostRecv(Add(transfers, to, channel));
       pair.Move(3);
@@ -117,7 +117,7 @@ TEST(TcpPeerTest, LongMessagesInBothDirectionsAndOnSeveralChannels) {
   EXPECT_TRUE(pair.ends[0].peer->flushed() && pair.ends[1].peer->flushed());
 }
 
-// In the middle of a message both sides forget it; what follows is understood all the same.
+// Both sides forget a message in the middle of it. What follows is understood nevertheless.
 TEST(TcpPeerTest, AnAbortLeavesTheConnectionInStep) {
   Pair pair;
   std::deque<Transfer> transfers;
@@ -130,7 +130,7 @@ TEST(TcpPeerTest, AnAbortLeavesTheConnectionInStep) {
   pair.ends[0].peer->DropTransfers();
   pair.ends[1].peer->DropTransfers();
   const std::string before = to;
-  // Nothing of it is read any more: it may be freed.
+  // Nothing of the message is read any more, so it may be freed.
   from.assign(from.size(), 'x');
   pair.ends[0].peer->Queue({.kind = FrameKind::kVerdict, .channel = 1}, EncodeStatus(absl::DataLossError("why")));
   pair.Move();
@@ -164,7 +164,7 @@ TEST(TcpPeerTest, NotesAndEnds) {
   pair.ends[0].peer.reset();
   pair.ends[1].peer->Read();
   EXPECT_FALSE(pair.ends[1].peer->open());
-  // It had said goodbye.
+  // The peer had ended in order.
   EXPECT_EQ(pair.ends[1].peer->lost_ns(), 0);
   Pair other;
   other.ends[0].peer.reset();
@@ -172,7 +172,7 @@ TEST(TcpPeerTest, NotesAndEnds) {
   EXPECT_GT(other.ends[1].peer->lost_ns(), 0);
 }
 
-// Parts that nobody asked for, of a message of another size, or beyond its end.
+// Parts that nobody asked for, parts of a message of another size, and parts beyond its end.
 TEST(TcpPeerTest, WrongPartsAreRefused) {
   const struct {
     Frame frame;

@@ -1,4 +1,4 @@
-// Ranks are threads of the test here, each with an endpoint of its own; tests/e2e/launch_test.sh runs processes.
+// Ranks are threads of the test here, each with its own endpoint. tests/e2e/launch_test.sh runs processes.
 #include "executor/transports/tcp.h"
 
 #include <unistd.h>
@@ -49,7 +49,7 @@ TEST(TcpTest, OneOfRacingAbortsWins) {
   for (int round = 0; round < 30; ++round) ExpectOneOfRacingAbortsWins(Open(4));
 }
 
-// As inproc_test: buffers are freed as soon as a rank learns of an abort.
+// As in inproc_test: buffers are freed as soon as a rank learns of an abort.
 TEST(TcpTest, NothingTouchesBuffersAfterAnAbort) {
   constexpr int64_t kBytes = 16 << 20;
   const uint32_t seed = 77;
@@ -89,7 +89,7 @@ TEST(TcpTest, DifferentSizesAreNamed) {
     if (status.ok()) status = WaitUntilDone(*endpoints[rank], transfers);
     EXPECT_EQ(status.message(), "channel 12: rank 0 sends 8 bytes, rank 1 expects 4");
   });
-  // It is rank 0's to report.
+  // Rank 0 must report it.
   EXPECT_TRUE(endpoints[0]->Abort(absl::AbortedError("later")));
   EXPECT_FALSE(endpoints[1]->Abort(absl::AbortedError("later")));
 }
@@ -108,7 +108,7 @@ TEST(TcpTest, MessagesToOneself) {
   EXPECT_STREQ(to, "word");
 }
 
-// A rank whose connection breaks is dead; one that has ended in order is not, until somebody waits for it.
+// A rank whose connection breaks is dead. A rank that has ended in order is not, until somebody waits for it.
 TEST(TcpTest, EndedRanksAreNamedIfTheyAreMissed) {
   auto endpoints = Open(3);
   endpoints[2].reset();
@@ -132,7 +132,7 @@ TEST(TcpTest, ADeadRankIsNoticedWithItsLastNote) {
   std::vector<TcpConnection> dead;
   InThreads(3, [&](int rank) {
     if (rank == 2) {
-      // Not an endpoint: it says what it is told to and breaks off.
+      // Not an endpoint: it sends what the test wants and breaks off.
       auto connections = ConnectMesh(job[2]);
       ASSERT_TRUE(connections.ok()) << connections.status();
       dead = *std::move(connections);
@@ -158,7 +158,7 @@ TEST(TcpTest, ADeadRankIsNoticedWithItsLastNote) {
   EXPECT_EQ(note.rank, 2);
   EXPECT_EQ(note.step, 3);
   EXPECT_EQ(note.action, 5);
-  // It is rank 0's to report: rank 1 leaves it the time.
+  // Rank 0 must report it; rank 1 leaves it the time.
   EXPECT_TRUE(endpoints[1]->CheckPeers(&note).ok());
 }
 

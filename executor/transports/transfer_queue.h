@@ -5,7 +5,7 @@
 
 namespace weft::exec {
 
-// Posted transfers in order, linked through their own `next`: nothing is allocated.
+// Posted transfers in order, linked through their own `next`, so nothing is allocated.
 class TransferQueue {
  public:
   Transfer* head() const { return head_; }
@@ -14,7 +14,7 @@ class TransferQueue {
     (tail_ == nullptr ? head_ : tail_->next) = transfer;
     tail_ = transfer;
   }
-  // Null if it is empty.
+  // Null if the queue is empty.
   Transfer* Pop() {
     Transfer* transfer = head_;
     if (transfer != nullptr && (head_ = transfer->next) == nullptr) tail_ = nullptr;

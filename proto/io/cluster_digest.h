@@ -1,4 +1,4 @@
-// What tells the figures of one cluster from another's: programs carry it.
+// A digest that distinguishes the figures of clusters. Programs carry it.
 #ifndef WEFT_PROTO_IO_CLUSTER_DIGEST_H_
 #define WEFT_PROTO_IO_CLUSTER_DIGEST_H_
 

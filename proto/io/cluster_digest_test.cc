@@ -7,7 +7,7 @@ namespace {
 
 TEST(ClusterDigest, IsOfTheFiguresAndTheName) {
   Cluster cluster;
-  // FNV-1a of nothing: its offset basis.
+  // FNV-1a of no bytes is its offset basis.
   EXPECT_EQ(ClusterDigest(cluster), 0xcbf29ce484222325u);
   cluster.set_name("a");
   const uint64_t a = ClusterDigest(cluster);

@@ -54,14 +54,14 @@ std::vector<std::string> FieldNames(const Descriptor& type) {
 std::vector<std::string> ValueNames(const EnumDescriptor& type) {
   std::vector<std::string> names;
   for (int i = 0; i < type.value_count(); ++i) {
-    // "..._UNSPECIFIED" stands for a field that is not given.
+    // "..._UNSPECIFIED" means that the field is not given.
     if (!absl::EndsWith(type.value(i)->name(), "_UNSPECIFIED")) names.push_back(type.value(i)->name());
   }
   return names;
 }
 
 std::vector<std::string> KnownValues(const FieldDescriptor& field) {
-  // Not every type of a buffer is one that a plan may ask for.
+  // A plan may not ask for every type that a buffer may have.
   if (field.full_name() == "weft.Precision.compute") return {"FP16", "BF16", "TF32", "FP32", "FP64"};
   if (field.containing_type()->full_name() == "weft.Precision") return {"FP16", "BF16", "FP32", "FP64"};
   return ValueNames(*field.enum_type());

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The quick way for ASCII and the slow one say the same: NUL bytes and bytes that are not UTF-8 at every place.
+// The fast path for ASCII and the slow path agree on NUL bytes and bytes that are not UTF-8, at every place.
 TEST(Content, StringProblemAtEveryPlace) {
   for (size_t size = 0; size < 20; ++size) {
     for (const std::string& start : {std::string(), std::string("é")}) {

@@ -8,7 +8,7 @@ namespace {
 
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
-// tables[k][b] = CRC of byte b followed by k zero bytes, so that eight bytes are folded in at once ("slicing by 8":
+// tables[k][b] = CRC of byte b followed by k zero bytes, so that eight bytes are processed at once ("slicing by 8":
 // Kounavis and Berry, ISCC 2005).
 constexpr Tables MakeTables() {
   constexpr uint32_t kReversedPolynomial = 0x82f63b78;
@@ -27,8 +27,8 @@ constexpr Tables MakeTables() {
 constexpr Tables kTables = MakeTables();
 
 #if defined(__x86_64__)
-// By the instruction that x86-64 processors since 2008 have for just this polynomial. Of fewer bytes than kLong it
-// gains nothing.
+// Uses the instruction that x86-64 processors since 2008 have for this polynomial. For fewer bytes than kLong it gains
+// nothing.
 constexpr size_t kLong = 64;
 
 __attribute__((target("sse4.2"))) uint32_t ExtendByInstruction(uint32_t crc, absl::string_view bytes) {

@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-// Bit by bit, as the polynomial says.
+// Computes the CRC bit by bit, as the polynomial defines it.
 uint32_t Slow(absl::string_view bytes) {
   uint32_t crc = 0xffffffff;
   for (const char byte : bytes) {
@@ -35,7 +35,7 @@ TEST(Crc32c, IsThatOfTheStandard) {
   EXPECT_EQ(Crc32c("123456789"), 0xe3069283u);
 }
 
-// Long texts go through the processor's instruction where it has one, short ones through tables; from any address.
+// Long texts use the processor's instruction if it has one, and short ones use tables. Texts start at any address.
 TEST(Crc32c, IsTheSameOfEveryLengthAndPlace) {
   std::mt19937_64 random(1);
   std::string bytes(400, '\0');

@@ -15,7 +15,7 @@ Decimal ReadDecimal(absl::string_view text, double* value) {
     text.remove_prefix(1);
     if (!text.empty() && text[0] == '-') return Decimal::kNoNumber;
   }
-  // Of base 16.
+  // Refuse numbers of base 16.
   if (text.find_first_of("xX") != absl::string_view::npos) return Decimal::kNoNumber;
   double read = 0;
   const auto [rest, error] = absl::from_chars(text.data(), text.data() + text.size(), read);

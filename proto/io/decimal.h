@@ -1,4 +1,4 @@
-// Numbers as people write them.
+// Reads numbers as people write them.
 #ifndef WEFT_PROTO_IO_DECIMAL_H_
 #define WEFT_PROTO_IO_DECIMAL_H_
 
@@ -8,20 +8,20 @@ namespace weft {
 
 enum class Decimal {
   kRight,
-  // Also "inf" and "nan".
+  // Not a number; "inf" and "nan" are not numbers either.
   kNoNumber,
-  // A number, but no double: its nearest would be infinity, or 0 although it is not 0.
+  // A number that no double holds: the nearest double would be infinity, or 0 although the number is not 0.
   kOutOfRange,
 };
 
-// What kOutOfRange is to be told with.
+// The allowed range, for errors about kOutOfRange.
 inline constexpr absl::string_view kDecimalRange = "0, or from 5e-324 to 1.79e+308 in size";
 
-// The double nearest to `text`, with blanks around it and a sign; `value` is left as it is unless that is right.
+// Reads the double nearest to `text`, which may have blanks around it and a sign. Sets `value` only for kRight.
 Decimal ReadDecimal(absl::string_view text, double* value);
 
-// How nobody may begin a number, here as in JSON and text protos: what to append to what was expected, " without a 0 in
-// front" for 010 (octal to some, decimal to others) and " without a + in front" for +5; nothing for other texts.
+// The text to append to an error about a number with a bad beginning: " without a 0 in front" for 010 (octal to some,
+// decimal to others) and " without a + in front" for +5; empty for other texts. JSON and text protos refuse both too.
 absl::string_view BadBeginning(absl::string_view text);
 
 }  // namespace weft

@@ -54,7 +54,7 @@ class FileDescriptor {
     if (fd_ >= 0) close(fd_);
   }
   int get() const { return fd_; }
-  // Errors of delayed writing show up here.
+  // Errors of delayed writes are reported here.
   int Close() {
     const int fd = fd_;
     fd_ = -1;
@@ -85,14 +85,14 @@ absl::Status WriteAll(int fd, absl::string_view content, const std::string& path
   return absl::OkStatus();
 }
 
-// A name beside `target` that nobody has: of this process by the counter, of others by the process id. It is no longer
-// than a name may be, which `target` may be to the last byte.
+// A name beside `target` that no other file has: the counter makes it unique in this process, the process id among
+// processes. The name is not too long for a file system, even if `target` has the full length.
 std::string TemporaryName(const std::string& target) {
   static std::atomic<int> counter{0};
   const std::string own = absl::StrCat(".tmp-", getpid(), "-", counter.fetch_add(1));
-  const size_t begin = target.rfind('/') + 1;  // 0 where there is none.
+  const size_t begin = target.rfind('/') + 1;  // 0 if there is no slash.
   size_t end = std::min(target.size(), begin + NAME_MAX - own.size());
-  // Some file systems take whole characters alone.
+  // Cut before a whole character: some file systems accept nothing else.
   while (end > begin && end < target.size() && (target[end] & 0xc0) == 0x80) --end;
   return absl::StrCat(target.substr(0, end), own);
 }
@@ -108,7 +108,7 @@ absl::Status CreateAndWrite(const std::string& name, const std::string& path, ab
   return absl::OkStatus();
 }
 
-// Whether what is no regular file can be written to.
+// Checks that a path that is not a regular file can be written to.
 absl::Status CheckInPlace(const std::string& path) {
   struct stat info;
   if (access(path.c_str(), W_OK) != 0 || stat(path.c_str(), &info) != 0) return SystemError("write", path, errno);
@@ -116,13 +116,13 @@ absl::Status CheckInPlace(const std::string& path) {
   if (!S_ISCHR(info.st_mode)) return absl::OkStatus();
   FileDescriptor device(OpenRetrying(path, O_WRONLY | O_NONBLOCK | O_NOCTTY));
   if (device.get() < 0) return SystemError("open", path, errno);
-  // Nothing is written; a device that is full (/dev/full) says so all the same.
+  // This writes nothing, but a device that is full (/dev/full) still reports it.
   return write(device.get(), "", 0) == 0 ? absl::OkStatus() : SystemError("write", path, errno);
 }
 
 enum class Format { kText, kJson, kBinary };
 
-// Offset of the first byte that no text file has; size() if there is none.
+// Offset of the first byte that no text file contains; size() if there is none.
 size_t FirstNonText(absl::string_view bytes) {
   const size_t utf8_end = FirstInvalidUtf8(bytes);
   for (size_t i = 0; i < utf8_end; ++i) {
@@ -135,7 +135,7 @@ size_t FirstNonText(absl::string_view bytes) {
 Format FormatOf(absl::string_view bytes) {
   const size_t start = bytes.find_first_not_of(" \t\r\n");
   const bool bracket = start != absl::string_view::npos && (bytes[start] == '{' || bytes[start] == '[');
-  // A message may begin with '\n{' as binary too (field 1 with 123 bytes); then control characters follow.
+  // A binary message may also begin with '\n{' (field 1 with 123 bytes), but control characters follow then.
   if (bracket && (start == 0 || FirstNonText(bytes) == bytes.size())) return Format::kJson;
   return FirstNonText(bytes) == bytes.size() ? Format::kText : Format::kBinary;
 }
@@ -157,7 +157,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
   if (S_ISREG(info.st_mode) && info.st_size > max_bytes) return too_long(absl::StrCat(info.st_size));
   std::string content;
   size_t size = 0;
-  // One byte more than expected shows the end of the file without growing.
+  // Asking for one byte more than expected finds the end of the file without growing.
   size_t chunk = S_ISREG(info.st_mode) ? static_cast<size_t>(info.st_size) + 1 : size_t{1} << 16;
   while (true) {
     if (size == content.size()) {
@@ -182,7 +182,7 @@ absl::Status ReplaceFile(const std::string& path, const std::function<absl::Stat
   if (path.find('\0') != std::string::npos) return absl::InvalidArgumentError("a file name holds a NUL byte");
   struct stat info;
   const bool exists = stat(path.c_str(), &info) == 0;
-  // The temporary name would do.
+  // Refuse a path that is too long, though the temporary name would not be.
   if (!exists && errno == ENAMETOOLONG) return SystemError("write", path, errno);
   if (exists && S_ISDIR(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": is a directory, not a file"));
@@ -201,7 +201,7 @@ absl::Status ReplaceFile(const std::string& path, const std::function<absl::Stat
     unlink(temporary.c_str());
     return status;
   }
-  // The rename itself lives in the folder. Some file systems cannot sync a folder; the content is safe either way.
+  // The rename is stored in the folder, so sync the folder. Some file systems cannot; the content is safe either way.
   const size_t slash = target.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : target.substr(0, slash + 1);
   FileDescriptor directory(OpenRetrying(folder, O_RDONLY | O_DIRECTORY));
@@ -236,7 +236,7 @@ absl::Status ParseMessage(absl::string_view bytes, absl::string_view source, goo
   if (bytes.substr(0, 8) == "WEFTPROG") {
     return absl::InvalidArgumentError(absl::StrCat(source, ": is a compiled program; expected a ", type));
   }
-  // Neither the text parser nor the formats take a byte order mark; no binary message begins with one.
+  // Neither the text parser nor the formats accept a byte order mark. No binary message begins with one.
   const absl::string_view content = bytes.substr(0, 3) == "\xef\xbb\xbf" ? bytes.substr(3) : bytes;
   const Format format = FormatOf(content);
   switch (format) {
@@ -244,7 +244,8 @@ absl::Status ParseMessage(absl::string_view bytes, absl::string_view source, goo
     case Format::kText: {
       const absl::Status status =
           format == Format::kJson ? ReadJson(content, source, message) : ReadText(content, source, message);
-      // A small binary message can look like text: by its first bytes, or as a comment and nothing else.
+      // A small binary message can look like text, by its first bytes or because it looks like a comment and nothing
+      // else.
       if (status.ok() && message->ByteSizeLong() > 0) return status;
       const std::unique_ptr<google::protobuf::Message> binary(message->New());
       if (ReadWire(bytes, source, binary.get()).ok()) {

@@ -1,4 +1,4 @@
-// Files, and the messages in them.
+// Reads and writes files, and the messages in them.
 #ifndef WEFT_PROTO_IO_IO_H_
 #define WEFT_PROTO_IO_IO_H_
 
@@ -16,27 +16,28 @@ namespace weft {
 
 inline constexpr int64_t kMaxFileBytes = int64_t{1} << 30;
 
-// The whole content of a file or pipe. NotFound, PermissionDenied, InvalidArgument (a directory) or ResourceExhausted
-// (longer than `max_bytes`), each naming the path.
+// Returns the whole content of a file or pipe. Errors name the path: NotFound, PermissionDenied, InvalidArgument (a
+// directory) or ResourceExhausted (longer than `max_bytes`).
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes = kMaxFileBytes);
 
-// Calls `write` with a temporary name in the folder of `path`, then renames what it wrote (and synced), so that `path`
-// holds the old or the new content whatever happens; a failure removes the temporary file. Where `path` is a symbolic
-// link, its target is replaced. Pipes and devices (/dev/stdout) keep their place: `write` gets their own name.
+// Calls `write` with a temporary name in the folder of `path`, then renames the file that it wrote (and synced). So
+// `path` holds the old or the new content, whatever happens. A failure removes the temporary file. If `path` is a
+// symbolic link, its target is replaced. Pipes and devices (/dev/stdout) are written in place: `write` gets their own
+// name.
 absl::Status ReplaceFile(const std::string& path, const std::function<absl::Status(const std::string& name)>& write);
 
-// ReplaceFile with `content`.
+// Calls ReplaceFile to write `content`.
 absl::Status WriteFileAtomic(const std::string& path, absl::string_view content);
 
-// Whether WriteFileAtomic(path) could begin: Ok, or what hinders it. Leaves nothing behind.
+// Returns OK if WriteFileAtomic(path) could begin, otherwise what prevents it. Leaves nothing behind.
 absl::Status CheckWritable(const std::string& path);
 
-// Reads a contract message from text proto, JSON or binary, told apart by content: JSON begins with '{' (or '['), text
-// has no control characters, all else is binary. All three refuse unknown fields and enum values, fields given twice
-// and invalid UTF-8. Errors begin with `source` and the position.
+// Reads a contract message from text proto, JSON or binary. The content decides: JSON begins with '{' (or '['), text
+// has no control characters, everything else is binary. All three refuse unknown fields and enum values, fields given
+// twice and invalid UTF-8. Errors begin with `source` and the position.
 absl::Status ParseMessage(absl::string_view bytes, absl::string_view source, google::protobuf::Message* message);
 
-// ReadFile and ParseMessage.
+// Calls ReadFile and ParseMessage.
 absl::Status ReadMessageInto(const std::string& path, google::protobuf::Message* message);
 
 template <typename T>

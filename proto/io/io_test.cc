@@ -128,7 +128,7 @@ std::string Repeat(const std::string& text, int count) {
 TEST(Files, ANameMayBeAsLongAsTheSystemTakes) {
   const std::string folder = TempPath("long_names");
   std::filesystem::create_directory(folder);
-  // Also of characters of several bytes, at which a shortened name must not end.
+  // Includes a name with characters of several bytes, which a shortened name must not split.
   for (const std::string& name : {std::string(255, 'n'), std::string(238, 'n'), "n" + Repeat("\u00e9", 127)}) {
     const std::string path = folder + "/" + name;
     EXPECT_TRUE(CheckWritable(path).ok()) << CheckWritable(path);
@@ -206,7 +206,7 @@ TEST(ParseMessage, PrintableBinaryIsNotTakenForText) {
   trace.set_program_name("p");
   ASSERT_TRUE(ParseMessage(trace.SerializeAsString(), "t", &read).ok());
   EXPECT_EQ(read.origin().size(), 123u);
-  // One of 35 looks like a comment.
+  // A string of 35 bytes looks like a comment.
   trace.Clear();
   trace.set_origin(std::string(35, 'a'));
   ASSERT_TRUE(ParseMessage(trace.SerializeAsString(), "t", &read).ok());
@@ -329,7 +329,7 @@ TEST(ParseMessage, EveryPrefixOfABinaryIsReadOrRefused) {
   cluster.mutable_device()->mutable_peaks(0)->set_flops_per_second(1e12);
   cluster.mutable_host()->set_latency_seconds(1);
   const std::string bytes = cluster.SerializeAsString();
-  // From 2: a lone line feed is an empty text proto.
+  // Starts at 2, because a lone line feed is an empty text proto.
   for (size_t size = 2; size <= bytes.size(); ++size) {
     Cluster read;
     if (ParseMessage(bytes.substr(0, size), "c", &read).ok()) {

@@ -25,11 +25,11 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Where a value is, link by link from the root: a path as text is for errors only.
+// The place of a value, link by link from the root. Only errors need the path as text.
 struct Place {
   const Place* outer = nullptr;
   absl::string_view name;
-  // In a list, or -1.
+  // The index in a list, or -1.
   int index = -1;
 
   std::string Path() const {
@@ -44,7 +44,7 @@ void AppendNumber(double value, std::string& out) {
   out.append(buffer, end);
 }
 
-// Of text, mostly all.
+// True if JSON writes `c` unescaped.
 bool IsPlain(char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f && c != '"' && c != '\\'; }
 
 void AppendQuoted(absl::string_view text, std::string& out) {
@@ -122,7 +122,7 @@ class JsonPrinter {
   }
 
  private:
-  // What is asked of a field again and again: a report has the same ones for thousands of ranks.
+  // Properties of a field, kept because a report prints the same fields for thousands of ranks.
   struct PrintedField {
     const FieldDescriptor* field = nullptr;
     // "\"name\": ".
@@ -130,7 +130,7 @@ class JsonPrinter {
     bool repeated = false, presence = false, zero_rule = false;
   };
 
-  // In the order in which the type declares them.
+  // The fields of a type, in the order of their declaration.
   const std::vector<PrintedField>& FieldsOf(const Descriptor& type) {
     const auto [found, is_new] = fields_.try_emplace(&type);
     for (int i = 0; is_new && i < type.field_count(); ++i) {
@@ -142,7 +142,7 @@ class JsonPrinter {
   }
 
   void NewLine(bool comma, int indent) {
-    // As deep as most; one piece is faster than three.
+    // Deep enough for most lines: appending one piece is faster than three.
     constexpr absl::string_view kLine = ",\n                ";
     const size_t spaces = static_cast<size_t>(2 * indent);
     const size_t written = std::min(spaces, kLine.size() - 2);
@@ -150,7 +150,7 @@ class JsonPrinter {
     if (written < spaces) out_.append(spaces - written, ' ');
   }
 
-  // Element `place.index` of the field, or the field itself if that is -1.
+  // Prints element `place.index` of the field, or the field itself if the index is -1.
   absl::Status PrintValue(const Message& message, const FieldDescriptor& field, const Place& place, int indent) {
     const Reflection& reflection = *message.GetReflection();
     const int index = place.index;
@@ -213,7 +213,7 @@ class JsonPrinter {
   }
 
   std::string out_;
-  // References into a map stay.
+  // A map, because references into it stay valid.
   std::map<const Descriptor*, std::vector<PrintedField>> fields_;
 };
 

@@ -76,7 +76,7 @@ class MessageFiller {
         absl::StrCat(source_, ":", value.line, ":", value.column, ": ", path, ": ", message));
   }
 
-  // Appends what was found instead.
+  // Returns an error. If `expected` begins with "expected", adds what was found instead.
   absl::Status Error(const JsonValue& value, absl::string_view path, absl::string_view expected) const {
     const bool names_it = expected.substr(0, 8) != "expected";
     std::string got;
@@ -88,7 +88,7 @@ class MessageFiller {
 
   absl::Status IntegerError(const JsonValue& value, absl::string_view path, const FieldDescriptor& field) const {
     const std::string nearest = NearestInteger(field, value.text);
-    // What is allowed besides stands before what is given, the nearest behind it.
+    // The part before the ';' says what is allowed, so it goes before the given value; the nearest value goes after it.
     const size_t end = std::min(nearest.find(';'), nearest.size());
     const absl::Status error =
         Error(value, path, absl::StrCat("expected ", AllowedIntegers(field), nearest.substr(0, end)));
@@ -106,7 +106,7 @@ class MessageFiller {
   static std::optional<T> Integer(const JsonValue& value) {
     T result = 0;
     if (value.kind == JsonValue::Kind::kString) {
-      // Written as JSON's own numbers are: without blanks, a plus or a 0 in front.
+      // An integer in a string is written as JSON's own numbers are: without blanks, a plus or a leading 0.
       const bool plain = value.text.find_first_not_of("-0123456789") == std::string::npos;
       const bool right = plain && !HasLeadingZero(value.text) && absl::SimpleAtoi(value.text, &result);
       return right ? std::optional<T>(result) : std::nullopt;

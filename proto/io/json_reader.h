@@ -1,4 +1,4 @@
-// Messages from JSON.
+// Reads messages from JSON.
 #ifndef WEFT_PROTO_IO_JSON_READER_H_
 #define WEFT_PROTO_IO_JSON_READER_H_
 

@@ -25,7 +25,8 @@ absl::Status Read(const std::string& text, T* message) {
 
 std::string ErrorOf(const absl::Status& status) { return std::string(status.message()); }
 
-// Both ends of the field's type, as numbers and as strings; one more is told with the nearest that may be.
+// Both ends of the field's range are accepted, as numbers and as strings. One beyond is refused, with the nearest valid
+// number.
 template <typename Wrapper, typename Integer>
 void ExpectEnds() {
   using Limits = std::numeric_limits<Integer>;
@@ -40,7 +41,7 @@ void ExpectEnds() {
   }
   Wrapper message;
   const std::string least = absl::StrCat(Limits::min()), most = absl::StrCat(Limits::max());
-  // None of these numbers ends in 9, so that the next further away is written in its last digit.
+  // None of these numbers ends in 9, so a larger last digit gives the next number beyond.
   const auto beyond = [](std::string number) {
     ++number.back();
     return number;
@@ -58,7 +59,7 @@ TEST(JsonReader, IntegersFitTheirFields) {
   ExpectEnds<google::protobuf::UInt64Value, uint64_t>();
 }
 
-// In strings as JSON's own numbers are: no blanks, no plus, no 0 in front.
+// Integers in strings are written as JSON's own numbers are: no blanks, no plus, no leading 0.
 TEST(JsonReader, IntegersInStringsAreWrittenAsNumbers) {
   Plan plan;
   const auto said = [&](const std::string& value) {
@@ -97,7 +98,7 @@ TEST(JsonReader, EveryKindOfField) {
   EXPECT_THAT(plan.recompute().layers(), testing::ElementsAre(2, 1));
 }
 
-// As in settings.
+// The same holds for settings.
 TEST(JsonReader, EnumsAreReadInAnyCase) {
   Plan plan;
   ASSERT_TRUE(
@@ -114,7 +115,7 @@ TEST(JsonReader, WhatWasThereIsGone) {
   EXPECT_EQ(recipe.ByteSizeLong(), 0u);
 }
 
-// Null is absent, but a field that is given twice is a mistake even so.
+// Null counts as absent, but a field that is given twice is still a mistake.
 TEST(JsonReader, NothingIsGivenTwice) {
   Recipe recipe;
   EXPECT_THAT(ErrorOf(Read("{\"clip_norm\": null, \"clipNorm\": 1}", &recipe)),
@@ -140,7 +141,7 @@ TEST(JsonReader, APartOfAFileIsRefused) {
   }
 }
 
-// A byte that is another makes another plan or an error that says where; it never goes unseen, but for blanks.
+// Another byte gives another plan, or an error that says where. It is never ignored, except in place of a blank.
 TEST(JsonReader, AnotherByteIsSeen) {
   const std::string whole = kPlan;
   Plan plan;

@@ -131,7 +131,7 @@ class JsonParser {
 
     std::vector<int> order(value->names.size());
     std::iota(order.begin(), order.end(), 0);
-    // By name, then by place: of two equal names the later is the duplicate.
+    // Sort by name, then by place: of two equal names the later one is the duplicate.
     std::sort(order.begin(), order.end(), [&](int a, int b) {
       const int by_name = value->names[a].compare(value->names[b]);
       return by_name != 0 ? by_name < 0 : a < b;
@@ -252,7 +252,7 @@ class JsonParser {
   int column_ = 1;
 };
 
-// "3.0" and "3e2" are whole numbers too, as far as double holds them exactly.
+// "3.0" and "3e2" are whole numbers too, as far as a double holds them exactly.
 template <typename T>
 std::optional<T> WholeNumber(const JsonValue& value) {
   if (value.kind != JsonValue::Kind::kNumber) return std::nullopt;

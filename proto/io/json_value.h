@@ -30,19 +30,19 @@ struct JsonValue {
   bool is_object() const { return kind == Kind::kObject; }
   bool is_array() const { return kind == Kind::kArray; }
 
-  // Member of an object, or null.
+  // The member of an object with this name; null if there is none.
   const JsonValue* Find(absl::string_view name) const;
-  // A number that is a whole number within the type ("3", "3.0", "3e2"); nothing otherwise.
+  // The number, if it is a whole number within the type ("3", "3.0", "3e2"); otherwise nothing.
   std::optional<int64_t> Int64() const;
   std::optional<uint64_t> Uint64() const;
-  // A number, rounded to double; nothing if this is no number or none that a double holds (decimal.h).
+  // The number, rounded to double; nothing if this is not a number, or one that no double holds (decimal.h).
   std::optional<double> Double() const;
 };
 
-// "an object", "a number", ...
+// Returns "an object", "a number", ...
 absl::string_view JsonKindName(JsonValue::Kind kind);
 
-// Reads one JSON document (RFC 8259) and nothing after it. Refused with "SOURCE:LINE:COLUMN: ...": any deviation from
+// Reads one JSON document (RFC 8259) and nothing after it. Refuses with "SOURCE:LINE:COLUMN: ...": any deviation from
 // the grammar, a member named twice, invalid UTF-8, more than 100 levels, more than 64 MiB.
 absl::StatusOr<JsonValue> ParseJson(absl::string_view text, absl::string_view source);
 

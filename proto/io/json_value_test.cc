@@ -1,5 +1,5 @@
-// The grammar of RFC 8259, where errors are said to be, and which numbers are whole. What MessageToJson writes and
-// specs as JSON are in json_test.cc and io_test.cc.
+// Tests the grammar of RFC 8259, the places of errors, and which numbers are whole. Tests of MessageToJson and of specs
+// as JSON are in json_test.cc and io_test.cc.
 #include "proto/io/json_value.h"
 
 #include <random>
@@ -43,7 +43,7 @@ TEST(JsonValue, KindsAndPlaces) {
   EXPECT_EQ(list[3].text, "x");
   EXPECT_TRUE(all.Find("b")->is_object());
   EXPECT_EQ(JsonKindName(list[3].kind), "a string");
-  // A byte order mark is not a column.
+  // A byte order mark does not count as a column.
   EXPECT_EQ(Value("\xef\xbb\xbf[]").column, 1);
 }
 
@@ -59,7 +59,7 @@ TEST(JsonValue, WhatIsNoJson) {
   EXPECT_THAT(Refusal("nul"), HasSubstr("true, false or null"));
   EXPECT_THAT(Refusal("True"), HasSubstr("expected a value, got 'T'"));
   EXPECT_THAT(Refusal("NaN"), HasSubstr("expected a value, got 'N'"));
-  // The second of two is the one too many.
+  // The error is at the second of the two members.
   EXPECT_EQ(Refusal("{\"a\": 1, \"b\": 2,\n \"a\": 3}"), "f:2:2: member 'a' is given twice");
   EXPECT_EQ(Refusal("[\"\xff\"]"), "f:1:3: invalid UTF-8");
 }
@@ -76,7 +76,7 @@ TEST(JsonValue, Numbers) {
   EXPECT_EQ(Value("18446744073709551615").Uint64(), UINT64_MAX);
   EXPECT_EQ(Value("18446744073709551616").Uint64(), std::nullopt);
   EXPECT_EQ(Value("-1").Uint64(), std::nullopt);
-  // Whole numbers in other words, as far as a double is exact.
+  // Other forms of whole numbers are accepted as far as a double is exact.
   EXPECT_EQ(Value("3.0").Int64(), 3);
   EXPECT_EQ(Value("-3e2").Int64(), -300);
   EXPECT_EQ(Value("12.5e1").Uint64(), 125u);
@@ -85,7 +85,7 @@ TEST(JsonValue, Numbers) {
   EXPECT_EQ(Value("9007199254740994.0").Int64(), std::nullopt);
   EXPECT_EQ(Value("\"3\"").Int64(), std::nullopt);
   EXPECT_EQ(Value("1e308").Double(), 1e308);
-  // What overflows is no number, nor is what underflows: it is not 0.
+  // A number that overflows is refused, and so is one that underflows, because it is not 0.
   EXPECT_EQ(Value("1e309").Double(), std::nullopt);
   EXPECT_EQ(Value("-1e309").Double(), std::nullopt);
   EXPECT_EQ(Value("1e-400").Double(), std::nullopt);
@@ -104,7 +104,7 @@ TEST(JsonValue, Strings) {
   EXPECT_THAT(Refusal(R"("\u12g4")"), HasSubstr("expected four hexadecimal digits after \\u, got 'g'"));
   EXPECT_THAT(Refusal(R"("\x41")"), HasSubstr("unknown escape: backslash and 'x'"));
   EXPECT_THAT(Refusal("\"a\nb\""), HasSubstr("f:1:3: control character in a string"));
-  // Where it began, not where the file ends.
+  // The error is where the string began, not where the file ends.
   EXPECT_EQ(Refusal("[1,\n  \"abc"), "f:2:3: this string has no closing quote");
   EXPECT_EQ(Refusal("\"\\"), "f:1:3: unknown escape: backslash and end of file");
 }
@@ -116,7 +116,7 @@ TEST(JsonValue, DepthHasALimit) {
   EXPECT_THAT(Refusal(std::string(1'000'000, '[')), HasSubstr("more than 100 levels of nesting"));
 }
 
-// No prefix of a document is one (its end is a brace), and damage is refused or read, never worse.
+// A document ends with a brace, so no prefix of it is a document. Damaged text is refused or read, never worse.
 TEST(JsonValue, PrefixesAndDamage) {
   const std::string text = R"({"a": [1, -2.5e3, "x\u00e9\n"], "b": {"c": null, "d": [true, false]}})";
   for (size_t i = 0; i < text.size(); ++i) EXPECT_FALSE(ParseJson(text.substr(0, i), "f").ok()) << i;
@@ -127,7 +127,7 @@ TEST(JsonValue, PrefixesAndDamage) {
     damaged[random() % damaged.size()] = static_cast<char>(random() % 256);
     read += ParseJson(damaged, "f").ok();
   }
-  // Other digits and letters are other documents; most bytes are none.
+  // Other digits and letters give other documents; most other bytes give none.
   EXPECT_GT(read, 0);
   EXPECT_LT(read, 1500);
 }

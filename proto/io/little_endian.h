@@ -10,14 +10,14 @@
 
 namespace weft {
 
-// The integer that all of `bytes`, at most 8 of them, are.
+// The integer that `bytes` (at most 8) encode.
 inline uint64_t LittleEndian(absl::string_view bytes) {
   uint64_t value = 0;
   for (size_t i = 0; i < bytes.size(); ++i) value |= uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
   return value;
 }
 
-// The lowest `bytes` bytes of it.
+// Appends the lowest `bytes` bytes of `value`.
 inline void AppendLittleEndian(uint64_t value, int bytes, std::string* out) {
   for (int i = 0; i < bytes; ++i) *out += static_cast<char>(value >> (8 * i));
 }

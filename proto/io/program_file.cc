@@ -22,14 +22,14 @@ constexpr absl::string_view kMagic = "WEFTPROG";
 constexpr size_t kHeaderBytes = 24;
 constexpr size_t kMaxPayload = std::numeric_limits<int32_t>::max();
 
-// Empty if it would be longer than protobuf can read.
+// The serialized program; empty if it would be longer than protobuf can read.
 std::string Payload(const Program& program) {
   std::string payload;
   const size_t size = program.ByteSizeLong();
   if (size > kMaxPayload) return payload;
   payload.reserve(size);
   {
-    // Leaving the block trims the string to what was written.
+    // The end of this block trims the string to what was written.
     google::protobuf::io::StringOutputStream stream(&payload);
     google::protobuf::io::CodedOutputStream coded(&stream);
     coded.SetSerializationDeterministic(true);
@@ -86,7 +86,7 @@ absl::StatusOr<Program> ParseProgram(absl::string_view bytes, absl::string_view 
 }
 
 absl::StatusOr<Program> ReadProgram(const std::string& path) {
-  // What has no size, a pipe or a device, may never end: it is given up long before memory is.
+  // A pipe or a device has no size and may never end. Reading stops long before memory runs out.
   constexpr int64_t kMostWithoutSize = int64_t{256} << 20;
   std::error_code error;
   const bool has_size = std::filesystem::is_regular_file(path, error);
@@ -96,7 +96,7 @@ absl::StatusOr<Program> ReadProgram(const std::string& path) {
 }
 
 absl::Status WriteProgram(const Program& program, const std::string& path) {
-  // What cannot be read back is not written.
+  // Do not write a program that could not be read back.
   WEFT_RETURN_IF_ERROR(CheckContent(program, "program"));
   const std::string bytes = SerializeProgram(program);
   if (bytes.empty()) {

@@ -4,9 +4,9 @@
 //          8  format version, u32
 //         12  length of the payload, u64
 //         20  CRC32C of the payload, u32
-//         24  payload: the serialised Program, deterministic        all integers little-endian
+//         24  payload: the serialized Program, deterministic        all integers little-endian
 //
-// These functions guard the bytes; whether the program means anything is for weft::VerifyProgram to say.
+// These functions guard the bytes; weft::VerifyProgram checks what the program means.
 #ifndef WEFT_PROTO_IO_PROGRAM_FILE_H_
 #define WEFT_PROTO_IO_PROGRAM_FILE_H_
 
@@ -22,14 +22,15 @@ namespace weft {
 
 inline constexpr uint32_t kProgramFormatVersion = 1;
 
-// Whether a file with this beginning is meant to be a program file.
+// True if a file with this beginning is meant to be a program file.
 bool LooksLikeProgram(absl::string_view bytes);
 
-// The whole file; equal programs give equal bytes. Empty for a program beyond 2 GiB, which WriteProgram reports.
+// Returns the whole file; equal programs give equal bytes. Empty for a program beyond 2 GiB, which WriteProgram
+// reports.
 std::string SerializeProgram(const Program& program);
 
-// Refused with "SOURCE: ...": wrong magic, a newer version, wrong length or CRC, unknown fields and enum values at any
-// depth.
+// Reads a program file. Refuses with "SOURCE: ...": wrong magic, a newer version, wrong length or CRC, unknown fields
+// and enum values at any depth.
 absl::StatusOr<Program> ParseProgram(absl::string_view bytes, absl::string_view source);
 
 absl::StatusOr<Program> ReadProgram(const std::string& path);

@@ -14,7 +14,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// RFC 3720, appendix B.4, and the check value of the CRC catalogue.
+// RFC 3720, appendix B.4, and the check value of the CRC catalog.
 TEST(Crc32c, KnownVectors) {
   EXPECT_EQ(Crc32c(""), 0u);
   EXPECT_EQ(Crc32c("123456789"), 0xe3069283u);
@@ -29,7 +29,7 @@ TEST(Crc32c, KnownVectors) {
   EXPECT_EQ(Crc32c(down), 0x113fdb5cu);
 }
 
-// Of any length and from any start, as bit by bit.
+// The CRC equals the one computed bit by bit, for any length and any start.
 TEST(Crc32c, AsBitByBit) {
   std::string text;
   for (int i = 0; i < 3000; ++i) text += static_cast<char>(i * i / 7);
@@ -78,7 +78,7 @@ std::string ErrorOf(absl::string_view bytes) {
   return program.ok() ? "ok" : std::string(program.status().message());
 }
 
-// Puts another payload under a valid header.
+// Returns a file with `payload` under a valid header.
 std::string FileOf(const std::string& payload, uint32_t version = 1) {
   std::string file = "WEFTPROG";
   const auto append = [&](uint64_t value, int bytes) {
@@ -159,7 +159,7 @@ TEST(ProgramFile, RefusesDeepNesting) {
   std::string payload;
   for (int i = 0; i < 200; ++i) {
     Program program;
-    // Field 21, evaluation, written by hand: tag, length, content.
+    // Write field 21, evaluation, by hand: tag, length, content.
     std::string outer = "\xaa\x01";
     size_t length = payload.size();
     for (; length >= 0x80; length >>= 7) outer += static_cast<char>(length | 0x80);
@@ -178,7 +178,7 @@ TEST(ProgramFile, SurvivesRandomPayloads) {
     std::string payload = good;
     for (int k = 0; k < 3; ++k) payload[random() % payload.size()] = static_cast<char>(random());
     const auto program = ParseProgram(FileOf(payload), "p.weft");
-    // What is accepted is understood in full: writing it again loses nothing.
+    // An accepted program is understood in full: writing it again loses nothing.
     if (program.ok()) {
       const auto again = ParseProgram(SerializeProgram(*program), "p.weft");
       ASSERT_TRUE(again.ok()) << again.status();

@@ -10,11 +10,11 @@
 namespace weft {
 namespace {
 
-// All of these return what is behind what they have looked at, and null where it is not right.
+// Each of these functions returns the position after the bytes that it has checked, or null if the bytes are not right.
 
 const char* LongVarint(const char* at, const char* end, uint64_t* value) {
   *value = 0;
-  // Nine bytes; the tenth is for negative numbers.
+  // Read nine bytes; only negative numbers have a tenth.
   for (int shift = 0; shift < 63; shift += 7) {
     if (at >= end) return nullptr;
     const uint64_t byte = static_cast<unsigned char>(*at++);
@@ -27,7 +27,7 @@ const char* LongVarint(const char* at, const char* end, uint64_t* value) {
 }
 
 inline const char* Varint(const char* at, const char* end, uint64_t* value) {
-  // Of one byte, as most are, or of two.
+  // Most numbers have one byte, many of the others two.
   if (at < end && static_cast<unsigned char>(*at) < 0x80) {
     *value = static_cast<unsigned char>(*at);
     return at + 1;
@@ -91,7 +91,7 @@ const char* Packed(const WireTag& tag, const char* at, const char* end) {
   const bool fixed = tag.content == Content::kFixed64 || tag.content == Content::kFixed32;
   const bool small = TakesSmallNumbers(tag.content);
   while (at != nullptr && at < value_end) {
-    // Eight small numbers at a time.
+    // Check eight small numbers at a time.
     uint64_t word = 0;
     if (small && value_end - at >= static_cast<std::ptrdiff_t>(sizeof(word))) {
       std::memcpy(&word, at, sizeof(word));
@@ -153,7 +153,7 @@ const char* Message(const WireMessage& type, const char* at, const char* end, si
 }  // namespace
 
 bool LooksRight(absl::string_view bytes, const WireMessage& type) {
-  // Nothing at all may have no address.
+  // An empty message may have a null address.
   return bytes.empty() || Message(type, bytes.data(), bytes.data() + bytes.size(), 0) != nullptr;
 }
 

@@ -1,4 +1,4 @@
-// A first look at the bytes of a message, of which most are right.
+// A fast first check of the bytes of messages, most of which are right.
 #ifndef WEFT_PROTO_IO_QUICK_LOOK_H_
 #define WEFT_PROTO_IO_QUICK_LOOK_H_
 
@@ -7,8 +7,8 @@
 
 namespace weft {
 
-// Whether `bytes` are a message of this type of which ReadWire (wire_reader.h) refuses nothing. False does not say that
-// they are not: what is wrong, and what is written in an uncommon way, is left to a reader that can say where.
+// True if `bytes` are a message of this type in which ReadWire (wire_reader.h) refuses nothing. False does not mean
+// that the bytes are wrong: errors, and uncommon encodings, are left to a reader that can say where they are.
 bool LooksRight(absl::string_view bytes, const WireMessage& type);
 
 }  // namespace weft

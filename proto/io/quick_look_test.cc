@@ -1,5 +1,5 @@
-// What a quick look says yes to is right, by an oracle that reads the bytes as fields of no known type; and it says yes
-// to what is written.
+// Bytes that LooksRight accepts are right, as an oracle confirms that reads them as fields of no known type. LooksRight
+// also accepts what protobuf writes.
 #include "proto/io/quick_look.h"
 
 #include <algorithm>
@@ -30,12 +30,12 @@ using google::protobuf::UnknownFieldSet;
 using Random = std::mt19937_64;
 
 int64_t AnyInteger(Random& random) {
-  // Of all lengths, and negative ones.
+  // Numbers of all lengths, some of them negative.
   const auto number = static_cast<int64_t>(random() >> (random() % 64));
   return random() % 8 == 0 ? -number : number;
 }
 
-// Sets some fields of `message`, to values that they may have.
+// Sets some fields of `message` to values that they may have.
 void Fill(Random& random, int depth, Message* message) {
   const Reflection& reflection = *message->GetReflection();
   for (int i = 0; i < message->GetDescriptor()->field_count(); ++i) {
@@ -110,8 +110,8 @@ bool IsNumberOf(const FieldDescriptor& field, uint64_t value) {
   }
 }
 
-// What protobuf's own reading of a message of the type does not refuse: fields and members of oneofs that are given
-// twice, numbers that are too large. Elements of packed lists are not looked into.
+// True if the bytes have a problem that protobuf's own reader of the type does not refuse: fields or members of oneofs
+// that are given twice, or numbers that are too large. Does not look into packed lists.
 bool Repeats(const std::string& bytes, const Descriptor& type) {
   UnknownFieldSet fields;
   if (!fields.ParseFromString(bytes)) return true;
@@ -131,7 +131,7 @@ bool Repeats(const std::string& bytes, const Descriptor& type) {
   return false;
 }
 
-// Whether `bytes` are a message that says what they say.
+// True if `bytes` are a message of the type without any problem.
 template <typename Type>
 bool IsRight(const std::string& bytes) {
   Type message;
@@ -190,12 +190,12 @@ TYPED_TEST(QuickLookTest, WhatLooksRightIs) {
       EXPECT_TRUE(!looks_right || IsRight<TypeParam>(damaged)) << seed << " " << mutation;
     }
   }
-  // Both were seen.
+  // Both outcomes occurred.
   EXPECT_GT(right, 100);
   EXPECT_GT(wrong, 100);
 }
 
-// Numbers of a list are looked at eight at a time: what is wrong is seen at every place.
+// The numbers of a list are checked eight at a time. A wrong number is found at every place.
 TEST(QuickLook, SeesEveryNumberOfAList) {
   WireMessages messages;
   const WireMessage& type = messages.Of(*Partition::descriptor());
@@ -210,7 +210,7 @@ TEST(QuickLook, SeesEveryNumberOfAList) {
       // 2^31 - 1 and 2^31.
       EXPECT_TRUE(LooksRight(list(std::string(numbers).insert(i, "\xff\xff\xff\xff\x07")), type)) << size << " " << i;
       EXPECT_FALSE(LooksRight(list(std::string(numbers).insert(i, "\x80\x80\x80\x80\x08")), type)) << size << " " << i;
-      // Of two bytes, or without its second.
+      // A number of two bytes; at the end of the list its second byte is missing.
       numbers[i] = '\x80';
       EXPECT_EQ(LooksRight(list(numbers), type), i + 1 < size) << size << " " << i;
     }

@@ -30,12 +30,12 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// "lr.peak = 'fast' must be a finite number".
+// Returns "lr.peak = 'fast' must be a finite number".
 absl::Status BadValue(absl::string_view path, absl::string_view value, absl::string_view expected) {
   return absl::InvalidArgumentError(absl::StrCat(path, " = ", Quoted(value), " must be ", expected));
 }
 
-// As in text protos: also hexadecimal, 0x40.
+// Reads an integer as text protos do, also a hexadecimal one, 0x40.
 template <typename Integer>
 bool ReadInteger(absl::string_view text, Integer* number) {
   if (!BadBeginning(text).empty()) return false;
@@ -54,7 +54,7 @@ absl::Status SetScalar(const FieldDescriptor& field, absl::string_view path, abs
     return absl::OkStatus();
   };
   const auto bad_integer = [&] {
-    // Of a 0 in front it also says what is meant.
+    // For a leading 0, this also says which number is meant.
     const std::string nearest = NearestInteger(field, value);
     return BadValue(path, value, absl::StrCat(AllowedIntegers(field), nearest.empty() ? BadBeginning(value) : nearest));
   };
@@ -125,7 +125,7 @@ absl::Status SetLeaf(const FieldDescriptor& field, absl::string_view path, absl:
   }
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) return SetScalar(field, path, value, message);
   message->GetReflection()->ClearField(message, &field);
-  // As files have it too: [1, 2].
+  // Files write lists in brackets, [1, 2], so accept that too.
   if (absl::StartsWith(value, "[") && absl::EndsWith(value, "]") && value.size() > 1) {
     value = absl::StripAsciiWhitespace(value.substr(1, value.size() - 2));
   }
@@ -136,7 +136,7 @@ absl::Status SetLeaf(const FieldDescriptor& field, absl::string_view path, absl:
   return absl::OkStatus();
 }
 
-// `done` is the part of the path before `rest`, with its dot.
+// Sets the field at `rest`. `done` is the part of the path before `rest`, with its dot.
 absl::Status SetPath(absl::string_view done, absl::string_view rest, absl::string_view value, Message* message) {
   const Descriptor& type = *message->GetDescriptor();
   const Reflection& reflection = *message->GetReflection();
@@ -171,7 +171,7 @@ absl::Status SetPath(absl::string_view done, absl::string_view rest, absl::strin
   }
   if (last && !index) return SetLeaf(*field, path, value, message);
   if (!is_message) return absl::InvalidArgumentError(absl::StrCat(path, " has no fields"));
-  if (last) return SetScalar(*field, path, value, message);  // Says which fields there are.
+  if (last) return SetScalar(*field, path, value, message);  // The error lists the fields.
   Message* next = nullptr;
   if (field->is_repeated()) {
     const int size = reflection.FieldSize(*message, field);
@@ -188,7 +188,7 @@ absl::Status SetPath(absl::string_view done, absl::string_view rest, absl::strin
 }
 
 absl::Status SetRooted(absl::string_view root, absl::string_view path, absl::string_view value, Message* message) {
-  // A copy, so that an error half way leaves nothing behind.
+  // Change a copy, so that an error halfway leaves nothing behind.
   const std::unique_ptr<Message> copy(message->New());
   copy->CopyFrom(*message);
   WEFT_RETURN_IF_ERROR(SetPath(root, path, value, copy.get()));
@@ -196,7 +196,7 @@ absl::Status SetRooted(absl::string_view root, absl::string_view path, absl::str
   return absl::OkStatus();
 }
 
-// As if nobody had sized `axis`.
+// Removes `axis`, as if nobody had given its size.
 void RemoveAxis(absl::string_view axis, Plan* plan) {
   auto* axes = plan->mutable_mesh()->mutable_axes();
   axes->erase(std::remove_if(axes->begin(), axes->end(), [&](const MeshAxis& a) { return a.name() == axis; }),
@@ -204,8 +204,8 @@ void RemoveAxis(absl::string_view axis, Plan* plan) {
   if (axes->empty()) plan->clear_mesh();
 }
 
-// Sizes `axis`, or removes it for kFieldDefault. A new axis goes before the first of `before`, otherwise to the end
-// (innermost first: x, data, pipe).
+// Sets the size of `axis`, or removes it for kFieldDefault. A new axis goes before the first of `before`, otherwise to
+// the end (innermost first: x, data, pipe).
 absl::Status SetAxis(absl::string_view alias, absl::string_view axis, absl::string_view value,
                      const std::vector<std::string>& before, Plan* plan) {
   if (value == kFieldDefault) {
@@ -234,7 +234,7 @@ absl::Status SetAxis(absl::string_view alias, absl::string_view axis, absl::stri
   return absl::OkStatus();
 }
 
-// Axes that others have. One part is the whole.
+// Refuses axes that other frameworks have. A size of 1 cuts nothing, so it is allowed.
 absl::Status NotThere(absl::string_view alias, absl::string_view value) {
   if (value == "1") return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -243,7 +243,7 @@ absl::Status NotThere(absl::string_view alias, absl::string_view value) {
                    alias == "cp" ? "and sequences are cut over x with sequence_parallel" : "models are dense"));
 }
 
-// Short names of fields. "schedule" is one of a whole message besides.
+// Short names of fields. "schedule" is not among them: it is also the name of a message.
 constexpr std::pair<absl::string_view, absl::string_view> kAliases[] = {
     {"vpp", "plan.schedule.virtual_stages"}, {"virtual", "plan.schedule.virtual_stages"},
     {"mbs", "recipe.microbatch_sequences"},  {"gbs", "recipe.global_batch_sequences"},
@@ -279,7 +279,7 @@ absl::Status ApplySetting(absl::string_view setting, Recipe* recipe, Plan* plan)
   const absl::string_view name = absl::StripAsciiWhitespace(setting.substr(0, equals));
   const absl::string_view value = absl::StripAsciiWhitespace(setting.substr(equals + 1));
   if (name == "tp") {
-    // Tensor parallelism as Megatron's: on x alone.
+    // As in Megatron, tensor parallelism is on x alone.
     WEFT_RETURN_IF_ERROR(SetAxis(name, "x", value, {"y", "z", "data", "pipe"}, plan));
     if (value == kFieldDefault) {
       RemoveAxis("y", plan);
@@ -302,7 +302,7 @@ absl::Status ApplySetting(absl::string_view setting, Recipe* recipe, Plan* plan)
     if (value.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(name, " has no value; expected a schedule's name"));
     }
-    // A definition would be used in place of the name.
+    // Clear the definition, which would be used in place of the name.
     WEFT_RETURN_IF_ERROR(SetRooted("plan.", "schedule.name", value, plan));
     plan->mutable_schedule()->clear_definition();
     return absl::OkStatus();

@@ -12,23 +12,25 @@
 
 namespace weft {
 
-// Instead of a value: as if the field had not been given.
+// A value that leaves the field out, as if it had not been given.
 inline constexpr absl::string_view kFieldDefault = "default";
 
-// Sets the field that `path` ("lr.peak", "mesh.axes[0].size") names to `value`. Integers, doubles, bools (true, false),
-// enums by name in any case, strings as they are; a repeated field takes a comma-separated list that replaces it, in
-// brackets or without, and an empty list clears it. kFieldDefault leaves any field out, which a zero does not
-// everywhere (written_zero.h). InvalidArgument names the nearest field or value. `message` is unchanged after an error.
+// Sets the field that `path` ("lr.peak", "mesh.axes[0].size") names to `value`. Accepts integers, doubles, bools (true,
+// false), enums by name in any case, and strings as they are. A repeated field takes a comma-separated list that
+// replaces it, in brackets or without; an empty list clears it. kFieldDefault leaves any field out; a zero does not do
+// so everywhere (written_zero.h). InvalidArgument names the nearest field or value. An error leaves `message`
+// unchanged.
 absl::Status SetField(google::protobuf::Message* message, absl::string_view path, absl::string_view value);
 
-// The field that a NAME of ApplySetting is of, by one name: "recipe.microbatch_sequences" for mbs, "plan.zero.stage"
-// for zero.stage. Sizes of axes (pp, x, ...) and what is unknown as they are.
+// The full name of the field that a NAME of ApplySetting means: "recipe.microbatch_sequences" for mbs,
+// "plan.zero.stage" for zero.stage. Sizes of axes (pp, x, ...) and unknown names are returned as they are.
 std::string FullSettingName(absl::string_view name);
 
 // Applies "NAME=VALUE" to the recipe or the plan. NAME is
 //   recipe.FIELD or plan.FIELD,
-//   pp, dp, tp   sizes of the axes pipe, data, x (appended in the order data, pipe if the mesh lacks them; with
-//                kFieldDefault the mesh has no such axis, with tp neither y and z),
+//   pp, dp, tp   sizes of the axes pipe, data, x (appended in the order data, pipe if the mesh lacks them).
+//                kFieldDefault removes the axis. tp also sets y and z to 1, or removes them with kFieldDefault,
+//   x, y, z   sizes of these axes,
 //   mbs, gbs, seq   recipe.microbatch_sequences, global_batch_sequences, sequence_length,
 //   schedule   plan.schedule.name,
 //   vpp or virtual, waves, lanes, limit, group, scaling, freeze   the schedule's parameters (plan.schedule),

@@ -39,7 +39,7 @@ TEST(ApplySetting, AliasesOfMeshAxesKeepTheOrder) {
   EXPECT_EQ(a.Set("y=3"), "");
   EXPECT_EQ(a.Set("x=4"), "");
   EXPECT_EQ(a.Axes(), "x=4 y=3 z=2 data=8 pipe=4 ");
-  // tp is x alone.
+  // tp sets x, and y and z to 1.
   EXPECT_EQ(a.Set("tp=2"), "");
   EXPECT_EQ(a.Axes(), "x=2 y=1 z=1 data=8 pipe=4 ");
   // A mesh that puts pipe innermost keeps its own order.
@@ -55,11 +55,11 @@ TEST(ApplySetting, DefaultTakesAnAxisOutOfTheMesh) {
   for (const char* setting : {"x=2", "y=3", "z=5", "dp=8", "pp=4"}) ASSERT_EQ(s.Set(setting), "");
   EXPECT_EQ(s.Set("pp=default"), "");
   EXPECT_EQ(s.Axes(), "x=2 y=3 z=5 data=8 ");
-  // What is not there can be left out too.
+  // A field or axis that is not there can be left out too.
   EXPECT_EQ(s.Set("pp=default"), "");
   EXPECT_EQ(s.Set("y=default"), "");
   EXPECT_EQ(s.Axes(), "x=2 z=5 data=8 ");
-  // tp is all of x, y and z.
+  // tp=default removes all of x, y and z.
   EXPECT_EQ(s.Set("tp=default"), "");
   EXPECT_EQ(s.Axes(), "data=8 ");
   EXPECT_EQ(s.Set("dp=default"), "");
@@ -96,7 +96,7 @@ TEST(ApplySetting, EveryTypeOfField) {
   EXPECT_EQ(s.plan.transfer_order(), TOGETHER);
   EXPECT_EQ(s.plan.transfer_placement(), FASTEST);
   EXPECT_TRUE(s.plan.group_transfers());
-  // A name takes the place of a definition.
+  // A name replaces a definition.
   s.plan.mutable_schedule()->set_definition("0F0,0B0");
   EXPECT_EQ(s.Set("schedule=hanayo"), "");
   EXPECT_EQ(s.plan.schedule().definition(), "");
@@ -131,7 +131,7 @@ TEST(ApplySetting, EveryTypeOfField) {
   EXPECT_TRUE(s.recipe.has_sgd());
 }
 
-// A schedule that is set by name is that one, whichever way the name is set.
+// Setting a schedule by name replaces a definition, however the name is set.
 TEST(ApplySetting, AScheduleByNameReplacesADefinition) {
   for (const char* setting : {"schedule=gpipe", "schedule.name=gpipe", "plan.schedule.name=gpipe"}) {
     Specs s;
@@ -163,7 +163,7 @@ TEST(ApplySetting, DefaultIsAsIfTheFieldHadNotBeenGiven) {
   EXPECT_EQ(s.plan.offload().bucket_elements(), 0);
   EXPECT_EQ(s.plan.precision().compute(), DTYPE_UNSPECIFIED);
   EXPECT_EQ(s.plan.recompute().layers_size(), 0);
-  // A message with all that it holds.
+  // Leaves out a message with all its fields.
   EXPECT_EQ(s.Set("plan.offload=default"), "");
   EXPECT_FALSE(s.plan.has_offload());
 }
@@ -220,7 +220,7 @@ TEST(ApplySetting, ListsMayStandInBrackets) {
   }
 }
 
-// As in text protos.
+// The same holds in text protos.
 TEST(ApplySetting, IntegersMayBeHexadecimalButNotOctal) {
   Specs s;
   EXPECT_EQ(s.Set("gbs=0x40"), "");
@@ -237,7 +237,7 @@ TEST(ApplySetting, IntegersMayBeHexadecimalButNotOctal) {
   EXPECT_EQ(s.recipe.global_batch_sequences(), 64);
 }
 
-// Neither text protos nor JSON know one.
+// Neither text protos nor JSON accept a leading plus.
 TEST(ApplySetting, NumbersHaveNoPlusInFront) {
   Specs s;
   EXPECT_EQ(s.Set("gbs=+010"),
@@ -250,7 +250,7 @@ TEST(ApplySetting, NumbersHaveNoPlusInFront) {
   EXPECT_EQ(s.Set("recipe.lr.peak=+0.1"), "recipe.lr.peak = '+0.1' must be a finite number without a + in front");
   EXPECT_EQ(s.recipe.ByteSizeLong(), 0u);
   EXPECT_EQ(s.Axes(), "");
-  // Of exponents it is.
+  // An exponent may have a plus.
   EXPECT_EQ(s.Set("recipe.lr.peak=1e+2"), "");
   EXPECT_EQ(s.recipe.lr().peak(), 100);
 }
@@ -278,13 +278,13 @@ TEST(ApplySetting, RefusesByName) {
   EXPECT_THAT(s.Set("plan.receive_buffers=3000000000"), HasSubstr("32 bits; nearest: 2147483647"));
   EXPECT_THAT(s.Set("plan.step_barrier=yes"), HasSubstr("true or false"));
   EXPECT_THAT(s.Set("precision.compute=fp31"), HasSubstr("nearest: 'FP32'"));
-  // Of what a plan may use.
+  // The error names only types that a plan may use.
   EXPECT_THAT(s.Set("precision.compute=FP8"),
               AllOf(HasSubstr("known: FP16, BF16, TF32, FP32, FP64; "), HasSubstr("--runtime=NAME-fp8")));
   EXPECT_THAT(s.Set("precision.params=FP8"), HasSubstr("known: FP16, BF16, FP32, FP64; "));
   EXPECT_THAT(s.Set("gradient_sync=eager_op"), HasSubstr("nearest: 'EAGER_OPT'"));
   EXPECT_THAT(s.Set("schedule.wave=2"), AllOf(HasSubstr("'plan.schedule.wave'"), HasSubstr("nearest: 'waves'")));
-  // What no one may give is not offered.
+  // The error does not offer values that nobody may give.
   EXPECT_THAT(s.Set("accumulation=sorted"), testing::Not(HasSubstr("UNSPECIFIED")));
   EXPECT_THAT(s.Set("partition.layers_per_stage=3,x"), HasSubstr("'x'"));
   EXPECT_THAT(s.Set("partition.layers_per_stage=3,"), HasSubstr("''"));
@@ -297,7 +297,7 @@ TEST(ApplySetting, RefusesByName) {
   EXPECT_THAT(s.Set("mesh.axes[+0].size=3"), HasSubstr("NAME[INDEX]"));
   EXPECT_THAT(s.Set("mesh.axes[00].size=3"), HasSubstr("NAME[INDEX]"));
   EXPECT_THAT(s.Set("recipe.=3"), HasSubstr("unknown field"));
-  // Nothing of that left a trace.
+  // None of these settings changed anything.
   EXPECT_EQ(s.recipe.ByteSizeLong(), 0u);
   EXPECT_EQ(s.plan.SerializeAsString(), Plan().SerializeAsString());
 }

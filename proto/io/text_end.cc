@@ -23,7 +23,7 @@ class AnyError : public google::protobuf::io::ErrorCollector {
   bool heard_ = false;
 };
 
-// What closes this bracket; 0 where it is none that opens.
+// The bracket that closes `token`; 0 if `token` is not an opening bracket.
 char ClosingOf(absl::string_view token) {
   constexpr std::pair<char, char> kPairs[] = {{'{', '}'}, {'[', ']'}, {'<', '>'}};
   for (const auto& [open, close] : kPairs) {
@@ -38,7 +38,7 @@ std::string ProblemAtEnd(absl::string_view text, int line, int column) {
   AnyError error;
   ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
   Tokenizer tokens(&stream, &error);
-  // As the parser's.
+  // The parser has the same settings.
   tokens.set_comment_style(Tokenizer::SH_COMMENT_STYLE);
   tokens.set_allow_f_after_float(true);
   tokens.set_require_space_after_number(false);
@@ -55,7 +55,7 @@ std::string ProblemAtEnd(absl::string_view text, int line, int column) {
       open.pop_back();
     }
   }
-  // A string without an end, say: what is wrong is that, which the parser's own tokenizer has said.
+  // Another problem, such as a string without an end, is reported by the parser's own tokenizer.
   if (error.heard()) return "";
   if (tokens.current().line != line || tokens.current().column != column) return "";
   if (open.empty()) return absl::StrCat("the file ends behind '", last, "', where a value is expected");

@@ -1,4 +1,4 @@
-// What a text proto that ends too early lacks.
+// Says what is missing in a text proto that ends too early.
 #ifndef WEFT_PROTO_IO_TEXT_END_H_
 #define WEFT_PROTO_IO_TEXT_END_H_
 
@@ -8,8 +8,8 @@
 
 namespace weft {
 
-// "the file ends inside the '{' of 1:6, which has no '}'", where line and column (from 0, as protobuf counts) are the
-// end of `text` and a bracket is open; that it ends before the value of a field, where none is; empty elsewhere.
+// If line and column (from 0, as protobuf counts) are the end of `text`, says what is missing there: if a bracket is
+// open, "the file ends inside the '{' of 1:6, which has no '}'"; otherwise the value of a field. Empty elsewhere.
 std::string ProblemAtEnd(absl::string_view text, int line, int column);
 
 }  // namespace weft

@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-// What is said of a plan that cannot be read.
+// The error for a plan that cannot be read.
 std::string Said(const std::string& text) {
   Plan plan;
   return std::string(ReadText(text, "f", &plan).message());
@@ -22,7 +22,7 @@ TEST(ProblemAtEnd, NamesTheLastBracketThatIsOpen) {
   EXPECT_EQ(Said("mesh { axes < size: 2"), "f:1:22: the file ends inside the '<' of 1:13, which has no '>'");
   EXPECT_EQ(Said("recompute { layers: [1, 2"), "f:1:26: the file ends inside the '[' of 1:21, which has no ']'");
   EXPECT_EQ(Said("mesh { axes [ { size: 2 } "), "f:1:27: the file ends inside the '[' of 1:13, which has no ']'");
-  // Not those of texts and comments.
+  // Brackets in strings and comments do not count.
   EXPECT_EQ(Said("schedule { name: '}' # }\n"), "f:2:1: the file ends inside the '{' of 1:10, which has no '}'");
   EXPECT_EQ(Said("mesh { axes { size:"), "f:1:20: the file ends inside the '{' of 1:13, which has no '}'");
 }
@@ -32,7 +32,7 @@ TEST(ProblemAtEnd, OrTheFieldThatHasNoValue) {
   EXPECT_EQ(Said("send_buffers"), "f:1:13: the file ends behind 'send_buffers', where a value is expected");
 }
 
-// What the parser's tokenizer says of it is what is wrong: neither a value nor a bracket is missing before it.
+// If the last token itself is wrong, the tokenizer's error is reported: neither a value nor a bracket is missing.
 TEST(ProblemAtEnd, IsTheParsersWhereATokenIsNoneItself) {
   EXPECT_EQ(Said("collective: \"abc"), "f:1:17: Unexpected end of string.");
   EXPECT_EQ(Said("schedule { name: \"1f1b }\n"), "f:1:25: String literals cannot cross line boundaries.");

@@ -26,7 +26,7 @@ using google::protobuf::OneofDescriptor;
 using google::protobuf::io::ArrayInputStream;
 using google::protobuf::io::Tokenizer;
 
-// What the tokenizer itself objects to is told by the parser, whose tokenizer does so too.
+// Ignores errors of the tokenizer, because the parser's own tokenizer reports them.
 class Unheard : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int, google::protobuf::io::ColumnNumber, const std::string&) override {}
@@ -36,7 +36,7 @@ class TextWalk {
  public:
   TextWalk(absl::string_view text, bool accepted)
       : accepted_(accepted), stream_(text.data(), static_cast<int>(text.size())), tokens_(&stream_, &unheard_) {
-    // As the parser's.
+    // The parser has the same settings.
     tokens_.set_comment_style(Tokenizer::SH_COMMENT_STYLE);
     tokens_.set_allow_f_after_float(true);
     tokens_.set_require_space_after_number(false);
@@ -50,7 +50,7 @@ class TextWalk {
     return std::move(problem_);
   }
 
-  // A name that the contract writes in another case.
+  // A name in the text that the contract writes in another case, with the contract's spelling.
   struct Respelt {
     int line;
     int column;
@@ -72,14 +72,15 @@ class TextWalk {
     return path;
   }
 
-  // These two end the walk.
+  // These two functions end the walk.
   bool Problem(const Tokenizer::Token& at, std::string message) {
     problem_ = TextProblem{at.line, at.column, std::move(message)};
     return false;
   }
   bool NoTextProto() { return false; }
 
-  // All of these return whether to go on. Fields go up to `close`, which is taken; up to the end if it is empty.
+  // These functions return whether to go on. Fields reads up to and including `close`, or to the end if `close` is
+  // empty.
   bool Fields(const Descriptor& type, absl::string_view close) {
     if (path_.size() > kMaxMessageDepth) return NoTextProto();
     std::map<const FieldDescriptor*, int> seen;
@@ -121,7 +122,7 @@ class TextWalk {
     return true;
   }
 
-  // One value, or a list of them, whose elements are counted.
+  // Reads one value, or a list of values, whose elements are counted.
   bool Value(const FieldDescriptor& field) {
     if (!At("[") || !field.is_repeated()) return One(field);
     tokens_.Next();
@@ -130,7 +131,7 @@ class TextWalk {
       ++path_.back().second;
       if (At(",")) tokens_.Next();
     }
-    // What follows counts on from the last.
+    // Further values of this field count on from the last element.
     --path_.back().second;
     tokens_.Next();
     return true;
@@ -146,7 +147,7 @@ class TextWalk {
       return Problem(tokens_.current(), absl::StrCat(Path(), " has fields of its own: ", field.name(), " { ... } with ",
                                                      absl::StrJoin(FieldNames(*field.message_type()), ", ")));
     }
-    // Where nothing is given, there is nothing to say of it.
+    // If no value is given, there is nothing to say about it.
     if (AtEnd()) return NoTextProto();
     const Tokenizer::Token first = tokens_.current();
     const bool negative = At("-");
@@ -182,12 +183,12 @@ class TextWalk {
     }
     if (!expected.empty()) return Problem(first, absl::StrCat(Path(), " = ", Quoted(given), " must be ", expected));
     tokens_.Next();
-    // Neighbouring strings are one value.
+    // Adjacent strings are one value.
     while (token.type == Tokenizer::TYPE_STRING && tokens_.current().type == Tokenizer::TYPE_STRING) tokens_.Next();
     return true;
   }
 
-  // What `token` must be to be a double; empty if it is right.
+  // Says what `token` must be if it is not a double; empty if it is.
   std::string NumberProblem(const Tokenizer::Token& token) const {
     if (token.type == Tokenizer::TYPE_FLOAT || token.type == Tokenizer::TYPE_INTEGER) {
       absl::string_view digits = token.text;
@@ -203,7 +204,7 @@ class TextWalk {
       }
     }
     const std::string word = absl::AsciiStrToLower(token.text);
-    // What infinity and NaN may not be is for validation to say.
+    // Validation decides where infinity and NaN are not allowed.
     return accepted_ || word == "inf" || word == "infinity" || word == "nan" ? "" : "a finite number";
   }
 
@@ -230,7 +231,7 @@ class TextWalk {
   const bool accepted_;
   std::vector<Respelt> respelt_;
   std::string root_;
-  // The fields that lead to the current token; the index is -1 for those that are not repeated.
+  // The fields that lead to the current token. The index is -1 for fields that are not repeated.
   std::vector<std::pair<const FieldDescriptor*, int>> path_;
   std::optional<TextProblem> problem_;
   Unheard unheard_;
@@ -252,7 +253,7 @@ std::string EnumsAsTheContractHasThem(absl::string_view text, const Descriptor& 
         ++line;
         column = 0;
       } else {
-        // As the tokenizer counts.
+        // The tokenizer counts columns in the same way.
         column += text[at] == '\t' ? 8 - column % 8 : 1;
       }
     }

@@ -78,7 +78,7 @@ TEST(FirstTextProblem, IntegersHaveNoZeroInFront) {
   }
 }
 
-// Numbers that stand for values of enums and for true and false too.
+// Also tests numbers that stand for enum values, and for true and false.
 TEST(FirstTextProblem, NumbersOfValuesHaveNoZeroInFront) {
   for (const bool accepted : {false, true}) {
     const auto plan = [&](const std::string& text) { return Found(text, Plan::descriptor(), accepted); };

@@ -51,13 +51,14 @@ absl::Status ErrorAt(absl::string_view source, int line, int column, absl::strin
   return absl::InvalidArgumentError(absl::StrCat(source, ":", line + 1, ":", column + 1, ": ", message));
 }
 
-// Whether people write it: a program or a trace has as many fields as actions, and no tree of them is made for those.
+// True for messages that people write. A program or a trace has as many fields as actions, so no tree of their places
+// is made for those.
 bool IsSpec(const Descriptor& type) {
   const std::string& name = type.full_name();
   return name == "weft.Recipe" || name == "weft.Plan" || name == "weft.Cluster" || name == "weft.Runtime";
 }
 
-// Refuses zeros that somebody wrote and that would be taken for another value. `tree` has the place of every field.
+// Refuses zeros that were written and would be taken for another value. `tree` has the place of every field.
 absl::Status CheckZeros(const Message& message, const TextFormat::ParseInfoTree& tree, absl::string_view source,
                         const std::string& path) {
   const Descriptor& type = *message.GetDescriptor();
@@ -87,10 +88,10 @@ absl::Status CheckZeros(const Message& message, const TextFormat::ParseInfoTree&
   return absl::OkStatus();
 }
 
-// What protobuf's own parser says of a text.
+// The result of protobuf's own parser.
 struct Attempt {
   FirstError errors;
-  // Of a spec alone.
+  // Filled for specs only.
   TextFormat::ParseInfoTree places;
   bool accepted = false;
 };
@@ -124,7 +125,7 @@ absl::Status ReadText(absl::string_view text, absl::string_view source, Message*
   const bool accepted = attempt->accepted;
   const FirstError& errors = attempt->errors;
   const std::optional<TextProblem> problem = FirstTextProblem(text, type, accepted);
-  // The parser tells of a value when it has read on.
+  // The parser reports an error in a value only after it has read on.
   const auto before_parser = [&] {
     return errors.line() < 0 ||
            std::make_pair(problem->line, problem->column) <= std::make_pair(errors.line(), errors.column());

@@ -1,4 +1,4 @@
-// Strict reading of text protos.
+// Reads text protos strictly.
 #ifndef WEFT_PROTO_IO_TEXT_READER_H_
 #define WEFT_PROTO_IO_TEXT_READER_H_
 
@@ -8,9 +8,9 @@
 
 namespace weft {
 
-// Parses a text proto into `message`. Errors are "SOURCE:LINE:COLUMN: ..." and name the field, what was given, and
-// the nearest that may be. A singular field given twice is refused even if its first value is the default, and a number
-// that no double holds. Enums are read in any case, as in settings (there a - may stand for _).
+// Parses a text proto into `message`. Errors are "SOURCE:LINE:COLUMN: ..." and name the field, the given value and the
+// nearest valid one. Refuses a singular field given twice, even if its first value is the default, and a number that no
+// double holds. Enums are read in any case, as in settings (where a - may stand for _).
 absl::Status ReadText(absl::string_view text, absl::string_view source, google::protobuf::Message* message);
 
 }  // namespace weft

@@ -45,20 +45,20 @@ TEST(TextReader, ReadsWhatIsPrinted) {
   }
 }
 
-// Of two faults the first is told, whether the parser or the check of fields finds it.
+// The first of two errors is reported, whether the parser or the check of fields finds it.
 TEST(TextReader, TheFirstFaultIsTold) {
   EXPECT_THAT(ErrorOf<Recipe>("steps: 1\n stepz: 2\n }"), StartsWith("file:2:2: unknown field 'stepz'"));
   EXPECT_THAT(ErrorOf<Recipe>("steps: 1 }\n stepz: 2"), StartsWith("file:1:10: "));
   EXPECT_THAT(ErrorOf<Recipe>("steps: 0\n steps: 2"), StartsWith("file:2:2: "));
 }
 
-// As in settings.
+// The same holds for settings.
 TEST(TextReader, EnumsAreReadInAnyCase) {
   Plan plan;
   const absl::Status status =
       ReadText("recompute { mode: Fit }\n\tprecision\t{ compute: bf16 master: FP32 } # fit\n zero { reshard: 'x'",
                "file", &plan);
-  // The fault is told where it stands.
+  // The error is reported where it stands.
   EXPECT_THAT(std::string(status.message()), StartsWith("file:3:18: plan.zero.reshard"));
   ASSERT_TRUE(ReadText("recompute { mode: Fit }\n\tprecision\t{ compute: bf16 master: FP32 } schedule { name: \"fit\" "
                        "scaling: forward_doubling } # fit",
@@ -69,7 +69,7 @@ TEST(TextReader, EnumsAreReadInAnyCase) {
   EXPECT_EQ(plan.precision().master(), FP32);
   EXPECT_EQ(plan.schedule().name(), "fit");
   EXPECT_THAT(ErrorOf<Plan>("recompute { mode: fitt }"), HasSubstr("nearest: 'FIT'"));
-  // A zero is found all the same.
+  // A written zero is found in such a text too.
   EXPECT_THAT(ErrorOf<Plan>("recompute { mode: fit } schedule { waves: 0 }"),
               StartsWith("file:1:36: plan.schedule.waves"));
 }
@@ -79,7 +79,7 @@ TEST(TextReader, OneOfSeveralIsGiven) {
             "file:2:1: recipe.sgd: another member of 'optimizer' is given: 'adamw'");
 }
 
-// What a zero would be taken for is another value: not where it was written by hand, at any depth.
+// A zero that would be taken for another value is refused if it was written by hand, at any depth.
 TEST(TextReader, AWrittenZeroIsNotTakenForNone) {
   EXPECT_THAT(ErrorOf<Recipe>("sequence_length: 8\n  steps: 0"), StartsWith("file:2:3: recipe.steps"));
   EXPECT_EQ(ErrorOf<Recipe>("sequence_length: 8"), "");
@@ -88,7 +88,7 @@ TEST(TextReader, AWrittenZeroIsNotTakenForNone) {
 }
 
 TEST(TextReader, MessagesAreSoDeepAndNoDeeper) {
-  // A program holds its evaluation program, which may hold one.
+  // A program contains its evaluation program, which may contain another one.
   const auto nested = [](int levels) {
     std::string text;
     for (int i = 0; i < levels; ++i) text += "evaluation { ";
@@ -98,7 +98,7 @@ TEST(TextReader, MessagesAreSoDeepAndNoDeeper) {
   EXPECT_THAT(ErrorOf<Program>(nested(kMaxMessageDepth + 1)), StartsWith("file:1:"));
 }
 
-// Every beginning of a file is read as what it is, or refused with the place.
+// Every prefix of a file is read as what it is, or refused with the place.
 TEST(TextReader, APartOfAFileIsNeverTheWhole) {
   const std::string whole = kPlan;
   Plan plan;

@@ -1,5 +1,5 @@
-// What may stand in the bytes of a message of some type: tables beside its descriptor, for those who walk the bytes.
-// Internal to the readers of this folder.
+// Tables of what may occur in the bytes of a message of some type, beside its descriptor, for code that walks the
+// bytes. Internal to the readers of this folder.
 #ifndef WEFT_PROTO_IO_WIRE_MESSAGE_H_
 #define WEFT_PROTO_IO_WIRE_MESSAGE_H_
 
@@ -17,23 +17,23 @@ enum WireType : uint8_t { kVarint = 0, kFixed64 = 1, kLength = 2, kFixed32 = 5 }
 
 struct WireMessage;
 
-// What is asked of a field again and again.
+// Properties of a field, kept because the readers need them again and again.
 struct WireField {
   const google::protobuf::FieldDescriptor* field = nullptr;
   WireType wire_type = kVarint;
   google::protobuf::FieldDescriptor::Type type = google::protobuf::FieldDescriptor::TYPE_INT32;
-  // In the order of declaration.
+  // The index in the order of declaration.
   int index = 0;
   bool repeated = false;
   bool has_zero_rule = false;
-  // Of its oneof in the message, -1 = it is in none.
+  // The index of its oneof in the message, -1 = it is in none.
   int oneof = -1;
-  // Of messages.
+  // Set for fields that are messages.
   const WireMessage* message = nullptr;
   const google::protobuf::EnumDescriptor* values = nullptr;
 };
 
-// What stands behind a tag.
+// The kind of value that follows a tag.
 enum class Content : uint8_t {
   kUnknown,
   kInt64,
@@ -48,27 +48,27 @@ enum class Content : uint8_t {
   kMessage,
 };
 
-// A tag as a quick look takes it.
+// A tag, as LooksRight uses it.
 struct WireTag {
   Content content = Content::kUnknown;
   bool packed = false;
   bool has_zero_rule = false;
-  // Of enums whose values are small, bit by bit.
+  // For enums: one bit for each value below 64.
   uint64_t small_values = 0;
-  // Those of the field and of its oneof: no other field of the message may have had one of them.
+  // The bits of the field, unless it is repeated, and of its oneof. Each bit may occur only once in a message.
   uint64_t once = 0;
   const WireField* field = nullptr;
   const WireMessage* message = nullptr;
 };
 
 struct WireMessage {
-  // By number; numbers of contracts are small.
+  // Indexed by field number; the numbers of contracts are small.
   std::vector<WireField> fields;
-  // By tag; none, if the type has more fields and oneofs than WireTag::once has bits.
+  // Indexed by tag; empty if the type has more fields and oneofs than WireTag::once has bits.
   std::vector<WireTag> tags;
 };
 
-// Of some types and of those within them. What was given out stays where it is.
+// The tables of some types and of the types within them. References to them stay valid.
 class WireMessages {
  public:
   const WireMessage& Of(const google::protobuf::Descriptor& type);
@@ -77,7 +77,7 @@ class WireMessages {
   std::map<const google::protobuf::Descriptor*, WireMessage> messages_;
 };
 
-// A zero is not written at all, but this is one too.
+// Protobuf does not write a zero at all, except for -0, whose bytes these are.
 inline constexpr absl::string_view kMinusZeroBytes("\0\0\0\0\0\0\0\x80", 8);
 
 }  // namespace weft

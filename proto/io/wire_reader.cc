@@ -19,7 +19,7 @@ namespace {
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 
-// Walks the wire format beside the descriptors; reads nothing but says whether protobuf would read all of it.
+// Walks the wire format along the descriptors. Stores nothing, but says whether protobuf would read all of it.
 class WireChecker {
  public:
   WireChecker(absl::string_view bytes, absl::string_view source) : bytes_(bytes), source_(source) {}
@@ -37,7 +37,7 @@ class WireChecker {
     int index;
   };
 
-  // What is checked returns whether it is right; what is not sets `error_`.
+  // Each check returns true if the bytes are right; otherwise it sets `error_`.
   bool Error(absl::string_view message) {
     std::string path = root_;
     for (const Level& level : path_) {
@@ -51,7 +51,7 @@ class WireChecker {
   bool Truncated() { return Error("the file ends in the middle of a field; it is cut off or damaged"); }
 
   bool Varint(size_t end, uint64_t* value) {
-    // Of one byte, as most are.
+    // Most numbers have one byte.
     if (position_ < end && static_cast<unsigned char>(bytes_[position_]) < 0x80) {
       *value = static_cast<unsigned char>(bytes_[position_++]);
       return true;
@@ -70,7 +70,8 @@ class WireChecker {
 
   bool CheckMessage(const WireMessage& type, size_t end) {
     if (path_.size() > kMaxMessageDepth) return Error(absl::StrCat("more than ", kMaxMessageDepth, " levels"));
-    // How often each field and oneof was seen. No contract has this many fields; beyond, duplicates pass.
+    // How often each field was seen, and whether each oneof was. No contract has this many fields; beyond them,
+    // duplicates pass.
     std::array<int, 64> seen{};
     std::array<bool, 16> oneof_seen{};
     while (position_ < end) {

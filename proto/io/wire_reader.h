@@ -1,4 +1,4 @@
-// Strict reading of binary messages.
+// Reads binary messages strictly.
 #ifndef WEFT_PROTO_IO_WIRE_READER_H_
 #define WEFT_PROTO_IO_WIRE_READER_H_
 
@@ -8,8 +8,8 @@
 
 namespace weft {
 
-// Parses `bytes` into `message`. Refused with "SOURCE: byte N: recipe.lr: ...": whatever protobuf would skip, truncate
-// or overwrite without a word (unknown fields and enum values at any depth, integers too large for their field, a
+// Parses `bytes` into `message`. Refuses with "SOURCE: byte N: recipe.lr: ...": everything that protobuf would silently
+// skip, truncate or overwrite (unknown fields and enum values at any depth, integers too large for their field, a
 // singular field given twice, two members of a oneof), invalid UTF-8, and damage.
 absl::Status ReadWire(absl::string_view bytes, absl::string_view source, google::protobuf::Message* message);
 

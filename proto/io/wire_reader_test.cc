@@ -1,5 +1,5 @@
-// Binary messages field by field: what protobuf itself would skip, truncate or overwrite without a word is refused at
-// its byte. How files are told apart and that zeros are values is in io_test.cc and written_zero_test.cc.
+// Tests binary messages field by field: what protobuf itself would silently skip, truncate or overwrite is refused at
+// its byte. io_test.cc tests how files are told apart, and written_zero_test.cc that zeros are values.
 #include "proto/io/wire_reader.h"
 
 #include <initializer_list>
@@ -21,7 +21,7 @@ template <typename Message = Recipe>
 std::string Refusal(const std::string& bytes) {
   Message message;
   const absl::Status status = ReadWire(bytes, "f", &message);
-  // What is accepted is what protobuf reads.
+  // ReadWire and protobuf read the same message from bytes that ReadWire accepts.
   if (status.ok()) {
     Message other;
     EXPECT_TRUE(other.ParseFromString(bytes));
@@ -41,23 +41,23 @@ TEST(WireReader, ReadsWhatIsWritten) {
   Recipe read;
   read.set_steps(3);
   ASSERT_EQ(ReadWire(recipe.SerializeAsString(), "f", &read), absl::OkStatus());
-  // What was in the message before is gone.
+  // The previous content of the message is gone.
   EXPECT_EQ(read.SerializeAsString(), recipe.SerializeAsString());
   EXPECT_EQ(Refusal(""), "");
-  // Fields may come in any order, numbers with more bytes than they need.
+  // Fields may come in any order, and numbers may have more bytes than they need.
   EXPECT_EQ(Refusal(Bytes({0x20, 0x83, 0x00, 0x08, 0x05})), "");
 }
 
 TEST(WireReader, NamesTheByteAndTheField) {
-  // Field 13 of a recipe, behind two good bytes.
+  // Field 13 of a recipe, after two good bytes.
   EXPECT_EQ(Refusal(Bytes({0x08, 5, 0x68, 1})),
             "f: byte 2: recipe: unknown field number 13; written by a newer version, or damaged");
   // Field 9 is lr, in which there is no field 5.
   EXPECT_THAT(Refusal(Bytes({0x4a, 2, 0x28, 1})), HasSubstr("f: byte 2: recipe.lr: unknown field number 5"));
-  // Field 7 adamw, field 5 overrides: the second of them.
+  // Field 7 is adamw, and its field 5 is overrides: the error is in the second of them.
   EXPECT_THAT(Refusal(Bytes({0x3a, 6, 0x2a, 0, 0x2a, 2, 0x18, 1})),
               HasSubstr("recipe.adamw.overrides[1]: unknown field number 3"));
-  // A number beyond all field numbers.
+  // A field number beyond all others.
   EXPECT_THAT(Refusal(Bytes({0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 1})), HasSubstr("byte 0: recipe: unknown field"));
 }
 
@@ -65,20 +65,20 @@ TEST(WireReader, NothingIsGivenTwice) {
   EXPECT_THAT(Refusal(Bytes({0x08, 5, 0x08, 6})), HasSubstr("recipe.sequence_length: given twice"));
   // protobuf would merge them.
   EXPECT_THAT(Refusal(Bytes({0x4a, 0, 0x4a, 0})), HasSubstr("recipe.lr: given twice"));
-  // Of adamw (7) and sgd (8) the last would win.
+  // protobuf would take the last of adamw (7) and sgd (8).
   EXPECT_THAT(Refusal(Bytes({0x3a, 0, 0x42, 0})), HasSubstr("recipe.sgd: another member of 'optimizer' is given"));
-  // Repeated fields are there to be.
+  // Repeated fields may be given again.
   EXPECT_EQ(Refusal(Bytes({0x3a, 4, 0x2a, 0, 0x2a, 0})), "");
 }
 
 TEST(WireReader, NumbersFitTheirFields) {
-  // receive_buffers (7) is of 32 bits: 2^32 + 1 would be 1.
+  // receive_buffers (7) has 32 bits: 2^32 + 1 would become 1.
   EXPECT_THAT(Refusal<Plan>(Bytes({0x38, 0x81, 0x80, 0x80, 0x80, 0x10})),
               HasSubstr("plan.receive_buffers: 4294967297 does not fit into 32 bits"));
   EXPECT_EQ(Refusal<Plan>(Bytes({0x38, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})), "");
   // step_barrier (11): every number but 0 would be true.
   EXPECT_THAT(Refusal<Plan>(Bytes({0x58, 2})), HasSubstr("plan.step_barrier: 2 is no bool"));
-  // accumulation (6): protobuf would keep it as a field that it does not know.
+  // accumulation (6): protobuf would keep the number as an unknown field.
   EXPECT_THAT(Refusal<Plan>(Bytes({0x30, 99})), HasSubstr("plan.accumulation: 99 is no AccumulationMode"));
   EXPECT_THAT(Refusal(Bytes({0x28, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02})),
               HasSubstr("recipe.seed: an integer of more than 64 bits"));
@@ -91,7 +91,7 @@ TEST(WireReader, WireTypesAreThoseOfTheField) {
   // A list of numbers may be packed or not; recompute (4) layers (2).
   EXPECT_EQ(Refusal<Plan>(Bytes({0x22, 4, 0x12, 2, 1, 2})), "");
   EXPECT_EQ(Refusal<Plan>(Bytes({0x22, 4, 0x10, 1, 0x10, 2})), "");
-  // A packed number must not go on behind its list.
+  // A packed number must not continue past the end of its list.
   EXPECT_THAT(Refusal<Plan>(Bytes({0x22, 4, 0x12, 1, 0x81, 0x01})), HasSubstr("plan.recompute.layers"));
 }
 
@@ -116,9 +116,9 @@ TEST(WireReader, EveryPrefixThatEndsInAFieldIsCutOff) {
     }
     EXPECT_THAT(refusal, HasSubstr("the file ends in the middle of a field")) << size;
   }
-  // Nothing at all, and the first field alone.
+  // Only the empty prefix and the first field alone are whole messages.
   EXPECT_EQ(whole, 2);
-  // A length that points behind the end.
+  // A length that points past the end.
   EXPECT_THAT(Refusal(Bytes({0x4a, 100, 0x28})), HasSubstr("the file ends in the middle of a field"));
   EXPECT_THAT(Refusal(Bytes({0x4a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f})),
               HasSubstr("the file ends in the middle of a field"));

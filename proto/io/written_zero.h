@@ -1,7 +1,8 @@
-// Fields without presence whose zero stands for another value, which a reader cannot tell from one that is not given.
+// Fields without presence whose zero stands for another value. A reader cannot tell such a zero from a field that is
+// not given.
 //
-// A zero that somebody writes into such a field is a value that would silently become another: `steps: 0` would train
-// one step. Readers of text and JSON and --set refuse it; a writer of JSON writes null, which is absent.
+// A zero that somebody writes into such a field would silently become another value: `steps: 0` would train one step.
+// Readers of text and JSON, and --set, refuse it. The writer of JSON writes null, which counts as absent.
 #ifndef WEFT_PROTO_IO_WRITTEN_ZERO_H_
 #define WEFT_PROTO_IO_WRITTEN_ZERO_H_
 
@@ -14,22 +15,23 @@
 namespace weft {
 
 struct ZeroRule {
-  // Full name: "weft.Recipe.steps".
+  // The full name: "weft.Recipe.steps".
   absl::string_view field;
-  // What a written value may be, and what leaving it out means.
+  // Text for errors: what a written value may be, and what leaving the field out means.
   absl::string_view allowed;
 };
 
-// Sorted by name.
+// All rules, sorted by name.
 absl::Span<const ZeroRule> ZeroRules();
 
-// Whether the field is one of them.
+// True if the field has a rule.
 bool HasZeroRule(const google::protobuf::FieldDescriptor& field);
 
-// Whether it is and holds its zero: 0, an empty string or an unspecified enum value.
+// True if the field has a rule and holds its zero: 0, an empty string or an unspecified enum value.
 bool HoldsUnwritableZero(const google::protobuf::Message& message, const google::protobuf::FieldDescriptor& field);
 
-// "recipe.steps = 0 must be at least 1; left out, it is 1" if the field, which was written, HoldsUnwritableZero.
+// Returns "recipe.steps = 0 must be at least 1; left out, it is 1" if the field, which was written,
+// HoldsUnwritableZero.
 absl::Status CheckWritten(const google::protobuf::Message& message, const google::protobuf::FieldDescriptor& field,
                           absl::string_view path);
 

@@ -73,7 +73,7 @@ std::unique_ptr<Message> NewRoot(const Leaf& leaf) {
   return std::unique_ptr<Message>(google::protobuf::MessageFactory::generated_factory()->GetPrototype(root)->New());
 }
 
-// The field with `value`, in the messages around it, on line 2.
+// Text that sets the field to `value`, in the messages around it, on line 2.
 std::string AsText(const Leaf& leaf, const std::string& value) {
   std::string text = absl::StrCat("\n", leaf.field().name(), ": ", value);
   for (size_t i = leaf.path.size() - 1; i-- > 0;) text = absl::StrCat(leaf.path[i]->name(), " { ", text, " }");
@@ -89,7 +89,7 @@ std::string AsJson(const Leaf& leaf, const std::string& value) {
   return text;
 }
 
-// A spec of nothing but the message that holds the field; "a.b[0].c" is where the field is.
+// Fills `root` with only the messages that contain the field. Returns the path of the field, such as "a.b[0].c".
 std::string Prepare(const Leaf& leaf, Message* root) {
   std::string path;
   Message* message = root;
@@ -115,7 +115,7 @@ TEST(WrittenZero, RulesAreSortedAndOfFieldsThatThereAre) {
   }
 }
 
-// A new field is either here, because its zero is what it says, or has a rule.
+// A new field must be listed here, because its zero is a value or its validator refuses it, or must have a rule.
 TEST(WrittenZero, EveryOtherFieldHasAZeroThatIsAValueOrIsRefusedByItsValidator) {
   const std::set<std::string> kValues = {
       "weft.Recipe.seed", "weft.LearningRate.warmup_steps", "weft.LearningRate.min", "weft.Sgd.momentum",
@@ -130,7 +130,7 @@ TEST(WrittenZero, EveryOtherFieldHasAZeroThatIsAValueOrIsRefusedByItsValidator) 
       "weft.Efficiency.from", "weft.KernelRate.from_work", "weft.KernelRate.flops_per_second",
       "weft.KernelRate.bytes_per_second", "weft.KernelRate.overhead_seconds", "weft.Link.latency_seconds",
       "weft.Link.overhead_seconds",
-      // A link of no known kind.
+      // Zero means a link of unknown kind.
       "weft.Link.kind"};
   const std::set<std::string> kRefusedByValidators = {"weft.Recipe.sequence_length",
                                                       "weft.Recipe.global_batch_sequences",
@@ -162,7 +162,7 @@ TEST(WrittenZero, EveryOtherFieldHasAZeroThatIsAValueOrIsRefusedByItsValidator) 
   for (const Leaf& leaf : AllLeaves()) {
     const FieldDescriptor& field = leaf.field();
     if (field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL) continue;
-    // The first of an enum's values is one of them, unless it is there for what is not given.
+    // The first value of an enum is a value like the others, unless it stands for "not given".
     if (field.enum_type() != nullptr &&
         !absl::EndsWith(field.enum_type()->FindValueByNumber(0)->name(), "_UNSPECIFIED")) {
       continue;
@@ -199,11 +199,11 @@ TEST(WrittenZero, IsRefusedInTextInJsonAndAsASetting) {
     EXPECT_EQ(set.code(), absl::StatusCode::kInvalidArgument) << path;
     EXPECT_THAT(std::string(set.message()), AllOf(HasSubstr(absl::StrCat(path, " = ")), HasSubstr(" must be ")));
   }
-  // Some are of messages that lie in several places.
+  // Some fields belong to messages that occur in several places.
   EXPECT_GE(tried, static_cast<int>(ZeroRules().size()));
 }
 
-// In binary a zero is not written, unless it has a sign.
+// Binary messages contain no zeros, except -0.
 TEST(WrittenZero, MinusZeroIsRefusedInBinary) {
   int tried = 0;
   for (const Leaf& leaf : AllLeaves()) {
@@ -220,7 +220,7 @@ TEST(WrittenZero, MinusZeroIsRefusedInBinary) {
           field->is_repeated() ? reflection.AddMessage(message, field) : reflection.MutableMessage(message, field);
     }
     const std::string bytes = root->SerializeAsString();
-    // Where protobuf takes it for the default, it is not there.
+    // If protobuf takes -0 for the default, it is not in the bytes.
     if (bytes.find('\x80') == std::string::npos) continue;
     ++tried;
     const std::unique_ptr<Message> read = NewRoot(leaf);
@@ -230,7 +230,7 @@ TEST(WrittenZero, MinusZeroIsRefusedInBinary) {
   EXPECT_GT(tried, 0);
 }
 
-// What weft writes itself, weft reads: a spec that leaves such fields out, as JSON.
+// Weft reads what it writes itself: a spec that leaves such fields out, as JSON.
 TEST(WrittenZero, JsonOfASpecThatLeavesThemOutIsRead) {
   int tried = 0;
   for (const Leaf& leaf : AllLeaves()) {
@@ -263,7 +263,7 @@ TEST(WrittenZero, SaysWhatIsAllowed) {
             "plan.collective = '' must be a name of `weft list collectives`; left out, it is ring");
   EXPECT_EQ(ParseMessage("steps: 3 microbatch_sequences: 0x0", "r", &recipe).message(),
             "r:1:10: recipe.microbatch_sequences = 0 must be at least 1; left out, it is 1");
-  // A zero that is a value.
+  // Zeros that are values are accepted.
   EXPECT_EQ(ParseMessage("seed: 0 lr { warmup_steps: 0 min: 0 }", "r", &recipe), absl::OkStatus());
   EXPECT_EQ(ApplySetting("gradient_bucket_bytes=0", &recipe, &plan), absl::OkStatus());
 }

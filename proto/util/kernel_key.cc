@@ -12,10 +12,10 @@
 namespace weft {
 namespace {
 
-// Steps on more tensors, as those of a whole stage, are told apart by their bytes.
+// Steps on more tensors, such as the steps of a whole stage, are told apart by their bytes.
 constexpr int kMostTensors = 12;
 
-// "bf16*3,fp32"
+// Returns "bf16*3,fp32".
 template <typename Indices>
 std::string Types(const Segment& segment, const Indices& values) {
   std::string text;
@@ -100,7 +100,7 @@ std::string Extents(const Segment& segment, const Step& step) {
     return absl::StrCat(Extent(out, 0), "x", Extent(out, 1), "x", Extent(in, a.transpose_a() ? 0 : 1));
   }
   if (!IsAttention(step.kernel()) || a.heads() < 1 || a.sequence() < 1) return Shapes(segment, step);
-  // Of all of them the first tensor has a row per position.
+  // In all of these kernels, the first tensor has a row per position.
   const int first = step.inputs_size() > 0 ? step.inputs(0) : step.outputs(0);
   const int64_t rows = Extent(segment.values(first), 0);
   const auto columns_of = [&](int value) { return Extent(segment.values(value), 1); };
@@ -115,7 +115,7 @@ std::string Extents(const Segment& segment, const Step& step) {
       columns = columns_of(first);
       break;
     case ATTENTION_SCORES:
-      // q, or q, k and v side by side.
+      // The first tensor is q, or q, k and v side by side.
       columns = columns_of(first) / (step.inputs_size() > 1 ? 1 : 3);
       break;
     case ATTENTION_SCORES_BACKWARD:

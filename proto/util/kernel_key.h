@@ -1,5 +1,5 @@
-// A text that says all of a step that its duration on a device depends on: kernel, types, options and shapes. Measured
-// durations are kept under it (KernelRate.kernel), and looked up by it.
+// A text with everything that the duration of a step on a device depends on: kernel, types, options and shapes.
+// Measured durations are kept under this key (KernelRate.kernel), and looked up by it.
 //
 //   KERNEL types[ option]... extents
 //   MATMUL bf16*3>bf16 tb 16384x4800x1600          rows, columns and depth
@@ -18,18 +18,18 @@
 
 namespace weft {
 
-// `segment` is verified. Two steps of one key compute as much on tensors of the same shapes and types; seeds, sites,
-// scales and the like do not count.
+// `segment` is verified. Two steps with the same key compute equally much on tensors of the same shapes and types.
+// Seeds, sites, scales and the like do not count.
 std::string KernelKey(const Segment& segment, const Step& step);
 
-// What a key says. `form` is all but the extents.
+// The parts of a key. `form` is everything except the extents.
 struct KernelKeyParts {
   absl::string_view kernel;
   absl::string_view form;
   std::vector<int64_t> extents;
 };
 
-// False if it is no key: not in three parts or more, or its extents are no positive numbers.
+// Returns false if the text is not a key: it has fewer than three parts, or its extents are not positive numbers.
 bool ParseKernelKey(absl::string_view key, KernelKeyParts* parts);
 
 }  // namespace weft

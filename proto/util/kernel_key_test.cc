@@ -47,7 +47,7 @@ TEST(KernelKey, OfOthersByTheirShapes) {
   EXPECT_EQ(KeyOf("values { dtype: FP32 } steps { kernel: FILL outputs: 0 }"), "FILL ->fp32 1");
 }
 
-// What makes no difference to the time makes none to the key.
+// Options that make no difference to the time make none to the key.
 TEST(KernelKey, SeedsAndScalesDoNotCount) {
   const std::string values = "values { dtype: FP32 shape: 8 shape: 8 } ";
   const std::string step = "steps { kernel: DROPOUT inputs: 0 outputs: 0 attributes { dropout: ";

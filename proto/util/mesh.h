@@ -28,7 +28,7 @@ int64_t AxisCoordinate(const Mesh& mesh, int64_t rank, absl::string_view axis);
 // The rank that `peer` names as seen from `rank`.
 int64_t PeerRank(const Mesh& mesh, int64_t rank, const Peer& peer);
 
-// The coordinates of an axis of `size` that take part, ascending, as seen from coordinate `own`; and how many they are.
+// The coordinates, of an axis of `size`, that take part as seen from coordinate `own`, ascending; and their number.
 std::vector<int64_t> SubsetCoordinates(const AxisSubset& subset, int64_t size, int64_t own);
 int64_t SubsetSize(const AxisSubset& subset, int64_t size);
 
@@ -36,16 +36,16 @@ int64_t SubsetSize(const AxisSubset& subset, int64_t size);
 // that are not its own.
 std::vector<int64_t> GroupMembers(const Mesh& mesh, int64_t rank, const Group& group);
 
-// How many they are, for any rank.
+// The number of members of `group`, which is the same for all ranks.
 int64_t GroupSize(const Mesh& mesh, const Group& group);
 
 // The value of `shift` at the coordinates of `rank`.
 int64_t ShiftAt(const Mesh& mesh, int64_t rank, const Shift& shift);
 
-// Whether `rank` has coordinate 0 on all of these axes.
+// True if `rank` has coordinate 0 on all of these axes.
 bool IsFirstOn(const Mesh& mesh, int64_t rank, const google::protobuf::RepeatedPtrField<std::string>& axes);
 
-// Whether `rank` has all pinned coordinates of `t`.
+// True if `rank` has all pinned coordinates of `t`.
 bool TemplateMatches(const Mesh& mesh, const Template& t, int64_t rank);
 
 // Index of the first template that `rank` runs, or -1.

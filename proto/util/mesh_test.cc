@@ -85,7 +85,7 @@ TEST(MeshTest, BlocksAndStridesAreThoseOfTheCaller) {
   EXPECT_THAT(GroupMembers(mesh, 8, block), ElementsAre(6, 7, 8));
   EXPECT_THAT(GroupMembers(mesh, 3, stride), ElementsAre(1, 3, 5));
   EXPECT_THAT(GroupMembers(mesh, 10, stride), ElementsAre(6, 8, 10));
-  // A block of one is the rank alone; so is a stride of the whole axis.
+  // A block of one is the rank alone, and so is a stride of the whole axis.
   block.mutable_axes(0)->set_block(1);
   stride.mutable_axes(0)->set_stride(6);
   EXPECT_THAT(GroupMembers(mesh, 4, block), ElementsAre(4));

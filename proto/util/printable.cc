@@ -15,7 +15,7 @@ struct CodePoint {
   size_t bytes;
 };
 
-// The first of `text`, which begins with a valid sequence of more than one byte.
+// The first code point of `text`, which begins with a valid sequence of more than one byte.
 CodePoint FirstOf(absl::string_view text) {
   const unsigned char first = static_cast<unsigned char>(text[0]);
   const size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
@@ -67,7 +67,7 @@ std::string PrintableLines(absl::string_view text) {
 
 std::string CutInMiddle(absl::string_view text, size_t most) {
   if (text.size() <= most) return std::string(text);
-  // What is wrong is mostly said at the beginning, what to do at the end.
+  // The beginning of a message mostly says what is wrong, the end what to do.
   size_t begin = most / 3 * 2, end = text.size() - most / 3;
   while (begin > 0 && (text[begin] & 0xc0) == 0x80) --begin;
   while (end < text.size() && (text[end] & 0xc0) == 0x80) ++end;

@@ -25,7 +25,7 @@ TEST(PrintableTest, ControlCharactersAreBytes) {
 
 TEST(PrintableTest, BytesThatAreNoUtf8AreShownOneByOne) {
   EXPECT_EQ(Printable("\xff"), "\\xff");
-  // The beginning of a sequence, with text, the end, or another such beginning behind it.
+  // The beginning of a sequence, followed by text, by the end, or by another beginning.
   EXPECT_EQ(Printable("é\xc3z"), "é\\xc3z");
   EXPECT_EQ(Printable("z\xe2\x80"), "z\\xe2\\x80");
   EXPECT_EQ(Printable("\xf0\xf0\x9f\x99\x82"), "\\xf0🙂");
@@ -37,7 +37,7 @@ TEST(PrintableTest, BytesThatAreNoUtf8AreShownOneByOne) {
 TEST(PrintableTest, WhatTerminalsObeyBeyondAsciiIsSpeltOut) {
   // Operating system command, next line.
   EXPECT_EQ(Printable("a" + Utf8(0x9d) + "b" + Utf8(0x85)), "a\\u009db\\u0085");
-  // Would read as "gpttext".
+  // A terminal would show "gpttext".
   EXPECT_EQ(Printable("gpt" + Utf8(0x202e) + "txet" + Utf8(0x202c)), "gpt\\u202etxet\\u202c");
 }
 
@@ -50,7 +50,7 @@ TEST(PrintableTest, EndsOfLinesStayBetweenLines) {
 TEST(PrintableTest, LongTextIsCutInItsMiddle) {
   EXPECT_EQ(CutInMiddle("abcdef", 6), "abcdef");
   EXPECT_EQ(CutInMiddle("abcdefghij", 6), "abcd ... (4 bytes left out) ... ij");
-  // Between characters.
+  // The text is cut between characters.
   EXPECT_EQ(CutInMiddle("abcéfghéj", 6), "abc ... (7 bytes left out) ... j");
   const std::string line = MessageLine("a\n" + std::string(1 << 20, 'b') + "z");
   EXPECT_EQ(line.substr(0, 5), "a\\x0a");
@@ -60,7 +60,7 @@ TEST(PrintableTest, LongTextIsCutInItsMiddle) {
   EXPECT_EQ(MessageLine("short\n"), "short\\x0a");
 }
 
-// Every code point: those that are spelt out are these, and no others.
+// Every code point is tested: these are spelled out and no others.
 TEST(PrintableTest, NothingElseIsSpeltOut) {
   std::string obeyed;
   for (uint32_t point = 0x80; point <= 0x10ffff; ++point) {

@@ -1,5 +1,5 @@
-// How many rows a sample has in a step: of tokens one per token, of images one per position at the step's level
-// (docs/kernels.md). Steps that read the microbatch so say which microbatches they are for.
+// How many rows a sample has in a step: one per token, or, for images, one per position at the step's level
+// (docs/kernels.md). The rows of a step that reads the microbatch tell which microbatches the step is for.
 #ifndef WEFT_PROTO_UTIL_SAMPLE_ROWS_H_
 #define WEFT_PROTO_UTIL_SAMPLE_ROWS_H_
 
@@ -30,9 +30,9 @@ inline int64_t RowsOfSample(const Program& program, const Step& step) {
   return program.recipe().sequence_length();
 }
 
-// The value whose rows are those of the step's samples; null if it has none.
+// The value that has the rows of the step's samples; null if the step has none.
 inline const Value* RowsValue(const Segment& segment, const Step& step) {
-  // Its output are the losses.
+  // Its output is the losses.
   if (step.kernel() == SQUARED_ERROR) return step.inputs().empty() ? nullptr : &segment.values(step.inputs(0));
   return step.outputs().empty() ? nullptr : &segment.values(step.outputs(0));
 }

@@ -13,7 +13,7 @@
 namespace weft {
 namespace {
 
-// Ranges of addresses, by their ends; those that meet are one.
+// A set of address ranges, keyed by their ends. Ranges that meet are merged.
 class AddressSet {
  public:
   bool Meets(const StepTouch& touch) const {
@@ -34,7 +34,7 @@ class AddressSet {
   std::map<uint64_t, uint64_t> by_end_;
 };
 
-// A norm is one element of what all of them are written to.
+// The data that a step writes. A norm writes only one element of the tensor that all norms share.
 StepTouch WrittenBy(const PlacedStep& use, size_t output) {
   StepTouch touch = use.outputs[output];
   if (use.step->kernel() != SQUARED_NORM) return touch;
@@ -44,7 +44,7 @@ StepTouch WrittenBy(const PlacedStep& use, size_t output) {
   return touch;
 }
 
-// What the steps of a launch touch.
+// The data that the steps of a launch touch.
 class Touched {
  public:
   bool Conflicts(const PlacedStep& use) const {
@@ -64,7 +64,7 @@ class Touched {
   AddressSet read_, written_;
 };
 
-// For keys.
+// The bits of a double, for keys.
 uint64_t BitsOf(double number) {
   uint64_t bits;
   std::memcpy(&bits, &number, sizeof(bits));
@@ -79,11 +79,11 @@ struct Launch {
   Touched touched;
 };
 
-// A neighbourhood as it grows.
+// A range of neighboring steps while it grows.
 class Neighbours {
  public:
   int count() const { return range_.count; }
-  // Each step is compared with all launches. Programs that are compiled have a few.
+  // Each step is compared with all launches, so their number is bounded. Compiled programs have only a few.
   bool full() const { return launches_.size() >= 64; }
   void Add(int number, const PlacedStep& use, RunKeyNumbers key) {
     if (range_.count++ == 0) range_.first = number;
@@ -96,7 +96,7 @@ class Neighbours {
     launch.steps.push_back(number);
     launch.touched.Add(use);
   }
-  // If some launch has more than one step.
+  // Ends the range. Adds it to `ranges` if some launch has more than one step.
   void EndIn(std::vector<StepRange>& ranges) {
     if (static_cast<int>(launches_.size()) < range_.count) {
       for (Launch& launch : launches_) range_.launches.push_back(std::move(launch.steps));
@@ -110,8 +110,8 @@ class Neighbours {
   std::vector<Launch> launches_;
 };
 
-// Norms have the gradients of their weights in one launch with those of their inputs if they have more columns than the
-// first and no more than the second: then a block of a device has a row, and room for the sums.
+// The gradients of a norm's weights share a launch with the gradients of its inputs if the norm has more columns than
+// the first and no more than the second. A block of a device then has one row, and memory for the sums.
 constexpr int64_t kLeastSummedNorm = 1024, kMostSummedNorm = 8192;
 
 bool IsNorm(Kernel kernel) { return kernel == LAYER_NORM || kernel == RMS_NORM; }
@@ -122,9 +122,9 @@ bool IsSum(const PlacedStep& use) {
          use.outputs.size() == 1 && use.outputs[0].dtype != EXACT192;
 }
 
-// Whether `second`, which reads output 0 of `first` as its input `link`, may run row by row with it: nothing that one
-// of them writes is something else of the other, but for rows that the second puts in the place of what the first has
-// read of them.
+// True if `second`, which reads output 0 of `first` as its input `link`, may run row by row with it. Neither may write
+// data that the other uses for something else. But `second` may write its rows in the place of an input of `first`,
+// which has read the row by then.
 bool RunTogether(const PlacedStep& first, const PlacedStep& second, size_t link) {
   for (const StepTouch& written : second.outputs) {
     for (const StepTouch& touch : first.outputs) {
@@ -142,14 +142,14 @@ bool RunTogether(const PlacedStep& first, const PlacedStep& second, size_t link)
   return true;
 }
 
-// The input of the ADD that is this tensor, and not both; -1: none.
+// The index of the input of the ADD that is `tensor`; -1 if neither or both are.
 int LinkOf(const PlacedStep& sum, const StepTouch& tensor) {
   const bool first = sum.inputs[0] == tensor, second = sum.inputs[1] == tensor;
   return first == second ? -1 : first ? 0 : 1;
 }
 
-// Whether `weights` makes the gradients of the weights of the norm whose backward is `norm`, of the same tensors, and
-// both have rows as kLeastSummedNorm says.
+// True if `weights` makes the gradients of the weights of the norm whose backward is `norm`, from the same tensors, and
+// both have rows of the length that kLeastSummedNorm describes.
 bool IsSummedNorm(const PlacedStep& norm, const PlacedStep& weights) {
   const size_t statistics = norm.step->kernel() == LAYER_NORM_BACKWARD ? 2 : 1;
   const Kernel of_weights = statistics == 2 ? LAYER_NORM_BACKWARD_WEIGHT : RMS_NORM_BACKWARD_WEIGHT;
@@ -168,7 +168,7 @@ bool IsSummedNorm(const PlacedStep& norm, const PlacedStep& weights) {
   return columns > kLeastSummedNorm && columns <= kMostSummedNorm;
 }
 
-// Whether `sums` writes nothing that these steps touch.
+// True if `sums` writes nothing that these steps touch.
 bool WritesApart(const PlacedStep& sums, std::initializer_list<const PlacedStep*> steps) {
   Touched touched;
   for (const PlacedStep* step : steps) touched.Add(*step);
@@ -177,13 +177,13 @@ bool WritesApart(const PlacedStep& sums, std::initializer_list<const PlacedStep*
   return !touched.Conflicts(written);
 }
 
-// Whether `bias` is the BIAS_GRADIENT of what `made` makes.
+// True if `bias` is the BIAS_GRADIENT of the output of `made`.
 bool IsBiasOf(const PlacedStep& bias, const PlacedStep& made) {
   return bias.step->kernel() == BIAS_GRADIENT && bias.inputs.size() == 1 && bias.outputs.size() == 1 &&
          made.outputs.size() == 1 && bias.inputs[0] == made.outputs[0];
 }
 
-// Neighbours of one key from this step on that touch nothing of each other, as far as `follows` says.
+// The run of neighbors from step `s` on that have its key and touch no data of each other, as far as `follows` allows.
 template <typename Follows>
 StepRange AlikeRunAt(absl::Span<const PlacedStep> steps, int s, Follows follows) {
   const RunKeyNumbers key = RunKey(steps[s]);
@@ -198,7 +198,7 @@ StepRange AlikeRunAt(absl::Span<const PlacedStep> steps, int s, Follows follows)
   return count < 2 ? StepRange() : StepRange{s, count, {std::move(launch)}};
 }
 
-// A run that begins with this step.
+// The run that begins with step `s`; empty if there is none.
 StepRange NormRunAt(absl::Span<const PlacedStep> steps, int s) {
   const auto follows = [&](int next) {
     return next < static_cast<int>(steps.size()) && IsCompute(steps[next]) && !steps[next].waits &&
@@ -226,7 +226,7 @@ StepRange NormRunAt(absl::Span<const PlacedStep> steps, int s) {
   const int link = LinkOf(sum, first.outputs[0]);
   if (link < 0 || !RunTogether(first, sum, static_cast<size_t>(link))) return {};
   if (!weights) return {s, 2, {{s, at}}};
-  // By themselves they go first: the sum may be in the place of what they are made of.
+  // In a launch of their own, the gradients of the weights go first: the sum may overwrite what they are made of.
   const PlacedStep& of_weights = steps[s + 1];
   Touched before;
   before.Add(of_weights);
@@ -237,7 +237,7 @@ StepRange NormRunAt(absl::Span<const PlacedStep> steps, int s) {
   return bias ? StepRange{s, 4, {{s, s + 1, at, at + 1}}} : StepRange{s, 3, {{s, s + 1, at}}};
 }
 
-// Whether steps of the kernel are in launches with others at all.
+// True if steps of the kernel share launches with others at all.
 bool IsJoined(Kernel kernel, bool updates) {
   switch (kernel) {
     case ADAMW:
@@ -259,7 +259,7 @@ bool IsJoined(Kernel kernel, bool updates) {
   }
 }
 
-// Of a proven program.
+// Bytes of a value of a proven program.
 int64_t BytesOf(const Value& value) { return ValueBytes(value).value_or(0); }
 
 bool AreAtOnePlace(const Value& a, const Value& b) { return a.operand() == b.operand() && a.offset() == b.offset(); }
@@ -348,7 +348,7 @@ std::vector<PlacedStep> PlacedStepsOf(const Program& program, const Template& of
   const auto touch = [&](int index) {
     const Value& value = segment.values(index);
     const Buffer& buffer = of.buffers(action.operands(value.operand()));
-    // Arenas have far less than half of all addresses.
+    // The highest bit stands for host memory: arenas have far less than half of all addresses.
     const uint64_t begin = static_cast<uint64_t>(buffer.offset() + value.offset()) |
                            (buffer.place() == HOST ? uint64_t{1} << 63 : uint64_t{0});
     return StepTouch{begin, begin + static_cast<uint64_t>(BytesOf(value)), value.dtype()};
@@ -385,7 +385,7 @@ const StepRange* RangeOf(absl::Span<const StepRange> ranges, int step) {
 Step AsOneStep(const Segment& segment, absl::Span<const int> launch) {
   int largest = launch[0];
   int64_t flops = 0, bytes = 0, read_again = 0;
-  // Launches of one kernel touch nothing that another of their steps makes, and share no more than a few numbers.
+  // In a launch of one kernel, no step touches what another one makes, and steps share only a few numbers.
   const bool alike = std::all_of(launch.begin(), launch.end(), [&](int step) {
     return segment.steps(step).kernel() == segment.steps(launch[0]).kernel();
   });

@@ -1,11 +1,11 @@
-// Which steps a GPU's executor runs as one launch, or as fewer than there are steps: the executor asks here of prepared
-// programs, predictions of programs as they are.
+// Finds steps that a GPU's executor runs as one launch, or as fewer launches than there are steps. The executor asks
+// for prepared programs, and predictions ask for programs as they are.
 //
-// Two kinds. At the end of an optimizer step there are several steps for every tensor, most of them too small to fill a
-// device: those of one key (RunKey) that touch nothing of each other are one launch. And within a microbatch, steps
-// that would read again what the one before has in registers: a norm takes the ADD of the residual stream beside it
-// along, before it in the forward pass, behind it in the backward; gradients of weights of norms and of biases, which
-// are sums over rows, go with what makes the rows.
+// There are two kinds. At the end of an optimizer step, every tensor has several steps, most of them too small to fill
+// a device: steps of one key (RunKey) that touch no data of each other are one launch. Within a microbatch, a step
+// joins the one before if it would read again what that has in registers. A norm shares a launch with the ADD of the
+// residual stream beside it, which comes before the norm in the forward pass and after it in the backward pass.
+// Gradients of weights of norms and of biases, which are sums over rows, go with the step that makes the rows.
 #ifndef WEFT_PROTO_UTIL_STEP_RUNS_H_
 #define WEFT_PROTO_UTIL_STEP_RUNS_H_
 
@@ -19,7 +19,7 @@
 
 namespace weft {
 
-// Bytes [begin, end) of some memory as elements of a type. Addresses of different memories do not meet.
+// Bytes [begin, end) of some memory, as elements of a type. Addresses of different memories do not meet.
 struct StepTouch {
   uint64_t begin = 0, end = 0;
   DType dtype = DTYPE_UNSPECIFIED;
@@ -28,57 +28,63 @@ struct StepTouch {
   friend bool operator==(const StepTouch&, const StepTouch&) = default;
 };
 
-// A step of an action as far as runs are concerned.
+// A step of an action, as far as it matters for runs.
 struct PlacedStep {
-  // Null: communication, which is in no run.
+  // Null for communication, which is in no run.
   const Step* step = nullptr;
-  // In the order of its inputs and outputs, whole tensors.
+  // Whole tensors, in the order of the step's inputs and outputs.
   std::vector<StepTouch> inputs, outputs;
-  // For a step of another stream; and the other way around: a step of another stream, or the host, for it.
+  // `waits`: the step waits for a step of another stream. `awaited`: a step of another stream, or the host, waits for
+  // it.
   bool waits = false, awaited = false;
 };
 
-// Neighbours of an action that run as one piece of work, at the turn of the first.
+// Neighboring steps of an action that run as one piece of work, at the turn of the first one.
 struct StepRange {
   int first = 0;
   int count = 0;
-  // Launches in their order: steps of the action by number, ascending in each; several of them are one.
+  // The launches in their order. Each lists the numbers of its steps in the action, ascending; several steps run as
+  // one.
   std::vector<std::vector<int>> launches;
 
   friend auto operator<=>(const StepRange&, const StepRange&) = default;
 };
 
-// Whether an action's runs are those of updates: it is not of a microbatch. Otherwise they are those of norms.
+// True if an action's runs are runs of updates, because the action is not of a microbatch. Otherwise they are runs of
+// norms.
 bool RunsUpdates(ActionKind kind);
 
-// What steps of one launch have in common, number by number; none: a step of this kernel is never in one with others.
+// The properties that steps of one launch share, as numbers. Empty for a step that never shares a launch.
 using RunKeyNumbers = absl::InlinedVector<uint64_t, 16>;
 RunKeyNumbers RunKey(const PlacedStep& use);
 
-// The longest neighbourhoods on the compute stream in which some launch has two steps or more, none of whose steps but
-// the first waits for another stream, and none but the last is waited for by one. A step is in the earliest launch of
-// its key behind all launches that it must not pass: of those that touch what it writes, or write what it touches.
+// Finds the longest ranges of neighbors on the compute stream in which some launch has two steps or more. Within a
+// range, only the first step may wait for another stream, and another stream may wait only for the last. A step is in
+// the earliest launch of its key after all launches that it must not pass: launches that touch what it writes, or write
+// what it touches.
 std::vector<StepRange> FindUpdateRuns(absl::Span<const PlacedStep> steps);
 
-// ADD and the norm behind it that reads its sum; the backward of a norm and the ADD of its result, with the gradients
-// of the norm's weights between them or not, and the BIAS_GRADIENT of the sum behind them or not: one launch, or, of
-// rows that are too short or too long for it (step_runs.cc), the gradients of the weights first, without that of the
-// bias. GELU_BACKWARD and the BIAS_GRADIENT of its result. Neighbouring EXACT_ACCUMULATE of one key: gradients of one
-// op.
+// Finds these runs:
+// - An ADD and the norm after it that reads its sum.
+// - The backward of a norm and the ADD of its result. The gradients of the norm's weights may stand between them, and
+//   the BIAS_GRADIENT of the sum after them. All are one launch. If rows are too short or too long for that
+//   (step_runs.cc), the gradients of the weights run first, and the one of the bias is not in the run.
+// - GELU_BACKWARD and the BIAS_GRADIENT of its result.
+// - Neighboring EXACT_ACCUMULATE steps of one key: the gradients of one op.
 std::vector<StepRange> FindNormRuns(absl::Span<const PlacedStep> steps);
 
-// By RunsUpdates.
+// Finds runs of updates or of norms, as RunsUpdates says.
 std::vector<StepRange> FindStepRuns(ActionKind kind, absl::Span<const PlacedStep> steps);
 
-// The steps of an action as the program says them, none of communication: addresses are offsets in the arenas of device
-// and host. Steps that are in no launch with others, whatever they touch, have no tensors. Indices are in range (P2).
+// The steps of an action, as the program states them; none for communication. Addresses are offsets in the arenas of
+// device and host. Steps that share no launch, whatever they touch, have no tensors. Indices are in range (P2).
 std::vector<PlacedStep> PlacedStepsOf(const Program& program, const Template& of, const Action& action);
 
-// The range that a step is in; null: none. `ranges` ascend.
+// The range that contains `step`; null if there is none. `ranges` ascend.
 const StepRange* RangeOf(absl::Span<const StepRange> ranges, int step);
 
-// A launch as one step: that of its steps with most bytes, the first of such, with the work of all. Of different
-// kernels, what one of them makes or reads and another one behind it reads is not read again.
+// A launch as one step: the step with the most bytes (the first of several), with the work of all. If the kernels
+// differ, a tensor that one step makes or reads does not count again when a later step reads it.
 Step AsOneStep(const Segment& segment, absl::Span<const int> launch);
 
 }  // namespace weft

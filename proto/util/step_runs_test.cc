@@ -1,5 +1,5 @@
-// Which steps are one launch: alike, independent of each other and of other streams; and norms with the sums beside
-// them.
+// Tests which steps are one launch: steps that are alike and independent of each other and of other streams, and norms
+// with the sums beside them.
 #include "proto/util/step_runs.h"
 
 #include <limits>
@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-// Steps on floats of one memory, by {first element, elements}.
+// Steps on floats of one memory. A range is {first element, number of elements}.
 class Steps {
  public:
   using Ranges = std::vector<std::pair<int, int>>;
@@ -62,7 +62,7 @@ TEST(UpdateRunsTest, OneAloneIsNone) {
   EXPECT_EQ(steps.Updates(), Runs());
 }
 
-// As exact accumulation and buckets of offloaded states have them.
+// Kernels alternate like this in exact accumulation and in buckets of offloaded states.
 TEST(UpdateRunsTest, KernelsThatTakeTurns) {
   Steps exact;
   for (int i = 0; i < 3; ++i) {
@@ -72,7 +72,7 @@ TEST(UpdateRunsTest, KernelsThatTakeTurns) {
     exact.Proto(3 * i + 2).mutable_attributes()->set_slot(i);
   }
   EXPECT_EQ(exact.Updates(), (Runs{{0, 9, {{0, 3, 6}, {1, 4, 7}, {2, 5, 8}}}}));
-  // The result of each round is where the last one's was.
+  // Each round writes its result in the place of the result before.
   Steps shared;
   for (int i = 0; i < 2; ++i) {
     shared.Add(EXACT_ROUND, {{100 * i, 60}}, {{1000, 10}});
@@ -106,7 +106,7 @@ TEST(UpdateRunsTest, WhatDependsOnALaunchIsBehindIt) {
   EXPECT_EQ(chain.Updates(), Runs());
   Steps written_twice;
   for (const int to : {0, 10, 5, 30}) written_twice.Add(FILL, {}, {{to, 10}});
-  // The last one may as well be with the first two.
+  // The last step can share the launch of the first two.
   EXPECT_EQ(written_twice.Updates(), (Runs{{0, 4, {{0, 1, 3}, {2}}}}));
   Steps written_behind_a_read;
   written_behind_a_read.Add(CAST, {{0, 10}}, {{100, 10}});
@@ -119,7 +119,7 @@ TEST(UpdateRunsTest, WhatDependsOnALaunchIsBehindIt) {
   EXPECT_EQ(neighbours.Updates(), (Runs{{0, 3, {{0, 1, 2}}}}));
 }
 
-// However many there are that are all unlike.
+// This holds for any number of steps that are all unlike.
 TEST(UpdateRunsTest, ManyUnlikeStepsAreCutIntoPieces) {
   Steps steps;
   constexpr int kSteps = 20000;
@@ -182,11 +182,11 @@ TEST(NormRunsTest, ASumAndItsNorm) {
   const Runs both = {{1, 2, {{1, 2}}}};
   EXPECT_EQ(Forward().Norms(), both);
   EXPECT_EQ(Forward().Updates(), Runs());
-  // Rows of the result where those of a term were; but not some rows further, nor in the place of the sum.
+  // The result may take the place of a term's rows, but not begin some rows further, nor take the place of the sum.
   EXPECT_EQ(Forward({100, 100}).Norms(), both);
   EXPECT_EQ(Forward({50, 100}).Norms(), Runs());
   EXPECT_EQ(Forward({200, 100}).Norms(), Runs());
-  // The sum in the place of a term.
+  // The sum may take the place of a term.
   Steps in_place = Forward();
   in_place.Use(1).outputs[0] = in_place.Use(2).inputs[0] = in_place.Use(1).inputs[0];
   EXPECT_EQ(in_place.Norms(), both);
@@ -223,7 +223,7 @@ TEST(NormRunsTest, AGradientAndItsSum) {
   EXPECT_EQ(Backward(false).Norms(), two);
   EXPECT_EQ(Backward(true).Norms(), three);
   EXPECT_EQ(Backward(true, {300, 100}).Norms(), three);
-  // In the place of what the norm has read, which the gradients of the weights have read before.
+  // The sum may take the place of what the norm has read: the gradients of the weights have read it before.
   EXPECT_EQ(Backward(false, {0, 100}).Norms(), two);
   EXPECT_EQ(Backward(true, {0, 100}).Norms(), three);
   EXPECT_EQ(Backward(true, {50, 100}).Norms(), Runs());
@@ -238,10 +238,10 @@ TEST(NormRunsTest, AGradientAndItsSum) {
   }
 }
 
-// The same of rows that are long enough, in a mean's norm or not, with what accumulates: dgamma (and dbeta), and the
-// bias behind the sum.
+// The same with rows that are long enough, for a norm with a mean or without. These steps accumulate: dgamma (and
+// dbeta), and the gradient of the bias after the sum.
 constexpr int kLong = 2000;
-// More columns than the first, no more than the second.
+// A norm needs more columns than the first and no more than the second.
 constexpr int kLeastSummedNorm = 1024, kMostSummedNorm = 8192;
 Steps LongBackward(bool centred, int columns = kLong, std::pair<int, int> sum = {40000, 10000}) {
   const std::pair<int, int> dy = {0, 10000}, x = {10000, 10000}, dx = {20000, 10000}, residual = {30000, 10000};
@@ -269,7 +269,7 @@ TEST(NormRunsTest, SumsOverRowsGoWithTheRows) {
     EXPECT_EQ(LongBackward(centred, kLeastSummedNorm + 1).Norms(), all);
     EXPECT_EQ(LongBackward(centred, kLeastSummedNorm).Norms(), apart);
     EXPECT_EQ(LongBackward(centred, kMostSummedNorm + 1).Norms(), apart);
-    // Row by row in the place of what is read.
+    // The sum may be written row by row in the place of what is read.
     for (const int place : {0, 10000, 30000}) EXPECT_EQ(LongBackward(centred, kLong, {place, 10000}).Norms(), all);
     for (int what = 0; what < 7; ++what) {
       Steps steps = LongBackward(centred);
@@ -277,7 +277,7 @@ TEST(NormRunsTest, SumsOverRowsGoWithTheRows) {
       if (what == 1) steps.Use(3).waits = true;
       if (what == 2) steps.Use(2).awaited = true;
       if (what == 3) steps.Use(3).inputs[0] = steps.Use(0).inputs[0];
-      // The bias' gradient in the place of another one, or of something that is read.
+      // The gradient of the bias is in the place of another gradient, or of something that is read.
       if (what == 4) steps.Use(3).outputs[0] = steps.Use(1).outputs[0];
       if (what == 5) steps.Use(3).outputs[0] = steps.Use(0).inputs[2];
       if (what == 6) steps.Use(3).inputs[0].dtype = BF16;
@@ -285,7 +285,8 @@ TEST(NormRunsTest, SumsOverRowsGoWithTheRows) {
     }
     for (int what = 0; what < 4; ++what) {
       Steps steps = LongBackward(centred);
-      // Of another tensor, of a kernel for another norm, in double, in the place of what is added.
+      // The gradients of the weights are of another tensor, of a kernel for another norm, in double, or in the place of
+      // what is added.
       if (what == 0) steps.Use(1).inputs[1].begin += 4;
       if (what == 1) steps.Proto(1).set_kernel(centred ? RMS_NORM_BACKWARD_WEIGHT : LAYER_NORM_BACKWARD_WEIGHT);
       if (what == 2) steps.Use(0).inputs[0].dtype = steps.Use(1).inputs[0].dtype = FP64;
@@ -328,7 +329,7 @@ TEST(NormRunsTest, ExactSumsOfOneOpsGradients) {
   steps.Add(MATMUL, {{0, 10}}, {{10, 10}});
   steps.Add(EXACT_ACCUMULATE, {{10, 10}}, {{100, 60}}, FP32, EXACT192);
   EXPECT_EQ(steps.Norms(), (Runs{{1, 3, {{1, 2, 3}}}}));
-  // To one accumulator one after the other.
+  // Two steps add to one accumulator, so they run one after the other.
   steps.Use(2).outputs[0] = steps.Use(1).outputs[0];
   EXPECT_EQ(steps.Norms(), (Runs{{2, 2, {{2, 3}}}}));
   steps.Use(3).waits = true;
@@ -373,7 +374,7 @@ TEST(PlacedStepsTest, AreTheProgramsOwn) {
   EXPECT_TRUE(uses[0].awaited);
   EXPECT_TRUE(uses[1].waits);
   EXPECT_FALSE(uses[2].waits);
-  // No launch of many has a sum, and none of a microbatch's actions a cast.
+  // An ADD shares no launch among updates, and a CAST none in a microbatch's actions, so they have no tensors there.
   EXPECT_TRUE(uses[1].inputs.empty());
   action.set_kind(FORWARD);
   EXPECT_TRUE(PlacedStepsOf(program, *t, action)[0].inputs.empty());
@@ -428,8 +429,7 @@ TEST(AsOneStepTest, TheSumIsNotReadAgain) {
   EXPECT_EQ(steps.Of({1}).kernel(), RMS_NORM);
 }
 
-// Of a norm's backward with all that goes with it: 40 bytes for each of dy, x, dx, the residual and the sum, and twice
-// as many for weights and their gradients.
+// The backward of a norm with all steps that go with it. Each tensor has 40 bytes.
 TEST(AsOneStepTest, WhatIsReadByTwoIsReadOnce) {
   OneStep steps;
   const int dy = steps.Value(0, 0), x = steps.Value(1, 0), gamma = steps.Value(2, 0), dx = steps.Value(3, 0),
@@ -454,7 +454,7 @@ TEST(AsOneStepTest, ManyAreTheLargestWithTheWorkOfAll) {
   EXPECT_EQ(one.work().bytes(), 900);
   EXPECT_EQ(one.work().flops(), 9);
   EXPECT_EQ(one.inputs(0), 1);
-  // Sums end at the end of numbers.
+  // Sums saturate at the largest number.
   steps.Add(ADAMW, {}, {}, std::numeric_limits<int64_t>::max());
   EXPECT_EQ(steps.Of({0, 1, 4}).work().bytes(), std::numeric_limits<int64_t>::max());
 }

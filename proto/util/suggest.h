@@ -1,4 +1,4 @@
-// Help for a name that is not known: which known name was probably meant.
+// Help for an unknown name: the known name that was probably meant.
 #ifndef WEFT_PROTO_UTIL_SUGGEST_H_
 #define WEFT_PROTO_UTIL_SUGGEST_H_
 
@@ -10,18 +10,18 @@
 
 namespace weft {
 
-// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`, case ignored. Only the first 128
-// bytes of each are compared, so that hostile names stay cheap.
+// The number of insertions, deletions, replacements and swaps of neighbors that turn `a` into `b`, ignoring case. Only
+// the first 128 bytes of each are compared, so that hostile names stay cheap.
 int EditDistance(absl::string_view a, absl::string_view b);
 
 // The candidate with the smallest distance (the first of several); empty if none is close enough to be a slip.
 std::string Nearest(absl::string_view name, absl::Span<const std::string> candidates);
 
-// What to append to "unknown schedule '1fib'": "; nearest: '1f1b'; known: 1f1b, gpipe". Names keep their order.
+// The text to append to "unknown schedule '1fib'": "; nearest: '1f1b'; known: 1f1b, gpipe". Names keep their order.
 std::string NameHelp(absl::string_view name, absl::Span<const std::string> candidates);
 
-// `text` in single quotes, as Printable has it (printable.h): safe to print on one line. At most its first 80 bytes,
-// and whole characters.
+// Returns `text` in single quotes and made Printable (printable.h), so that it is safe on one line. Shows at most the
+// first 80 bytes, and whole characters.
 std::string Quoted(absl::string_view text);
 
 }  // namespace weft

@@ -23,7 +23,7 @@ TEST(Nearest, FirstOfTheBestOrNothing) {
   EXPECT_EQ(Nearest("chimera", names), "");
   EXPECT_EQ(Nearest("", names), "");
   EXPECT_EQ(Nearest("x", {}), "");
-  // A name that is not finished.
+  // An unfinished name matches.
   const std::vector<std::string> clusters = {"dgx-h100", "dgx-a100-40g", "DGX-A100-80g-old", "selene"};
   EXPECT_EQ(Nearest("dgx-a100", clusters), "dgx-a100-40g");
   EXPECT_EQ(Nearest("dgx-a100-80", clusters), "DGX-A100-80g-old");

@@ -28,7 +28,7 @@ int64_t DTypeBytes(DType dtype) {
       return 1;
     case EXACT192:
       return 24;
-    // TF32 among them: nothing is stored in it.
+    // Includes TF32, because nothing is stored in it.
     default:
       return 0;
   }

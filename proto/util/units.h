@@ -25,13 +25,13 @@ struct Time {
   }
 };
 
-// Rounded up to 1 ps; negative and NaN give 0, anything beyond 2^62 ps gives 2^62 ps.
+// Rounds up to 1 ps. Negative numbers and NaN give 0; anything beyond 2^62 ps gives 2^62 ps.
 Time FromSeconds(double seconds);
 double ToSeconds(Time time);
 
-// Bytes of one element; 0 for DTYPE_UNSPECIFIED.
+// Bytes of one element; 0 for types in which nothing is stored (DTYPE_UNSPECIFIED, TF32).
 int64_t DTypeBytes(DType dtype);
-// "fp32", "bf16", "exact192", ...
+// Returns "fp32", "bf16", "exact192", ...
 absl::string_view DTypeName(DType dtype);
 
 // Product of the extents (1 for none), or nothing if an extent is negative or the product exceeds 2^62.

@@ -5,8 +5,8 @@
 namespace weft {
 namespace {
 
-// Length of the sequence at text[i], 0 if it is not valid. RFC 3629, section 4: only the second byte has ranges that
-// depend on the first.
+// Length of the sequence at text[i]; 0 if it is not valid. RFC 3629, section 4: only the range of the second byte
+// depends on the first.
 size_t SequenceLength(absl::string_view text, size_t i) {
   const auto byte = [&](size_t k) -> unsigned { return k < text.size() ? static_cast<unsigned char>(text[k]) : 0; };
   const unsigned first = byte(i);
@@ -37,7 +37,7 @@ size_t SequenceLength(absl::string_view text, size_t i) {
 
 size_t FirstInvalidUtf8(absl::string_view text) {
   for (size_t i = 0; i < text.size();) {
-    // Mostly ASCII, of which eight bytes are looked at together.
+    // Text is mostly ASCII, so check eight bytes at a time.
     uint64_t word = 0;
     if (text.size() - i >= sizeof(word)) {
       std::memcpy(&word, text.data() + i, sizeof(word));
@@ -55,7 +55,7 @@ size_t FirstInvalidUtf8(absl::string_view text) {
 
 bool IsAsciiText(absl::string_view text) {
   constexpr uint64_t kOnes = 0x0101010101010101, kHigh = 0x8080808080808080;
-  // Bytes of 1 to 0x7f: nothing is borrowed, and no high bit is there. A NUL borrows.
+  // For bytes from 1 to 0x7f, subtracting 1 borrows nothing, and no high bit is set. A NUL borrows.
   uint64_t word = 0, bad = 0;
   size_t i = 0;
   for (; i + sizeof(word) <= text.size(); i += sizeof(word)) {
@@ -63,7 +63,7 @@ bool IsAsciiText(absl::string_view text) {
     bad |= (word - kOnes) | word;
   }
   if (i < text.size() && i > 0) {
-    // The last eight, some of them again.
+    // Check the last eight bytes, some of them again.
     std::memcpy(&word, text.data() + text.size() - sizeof(word), sizeof(word));
     bad |= (word - kOnes) | word;
     i = text.size();

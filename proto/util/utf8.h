@@ -15,10 +15,10 @@ size_t FirstInvalidUtf8(absl::string_view text);
 
 inline bool IsValidUtf8(absl::string_view text) { return FirstInvalidUtf8(text) == text.size(); }
 
-// Whether all bytes are ASCII and none is NUL, which is quickly said of most texts.
+// True if all bytes are ASCII and none is NUL, which is fast to check and holds for most texts.
 bool IsAsciiText(absl::string_view text);
 
-// Appends a code point that is not a surrogate and at most U+10FFFF.
+// Appends a code point, which must not be a surrogate and must be at most U+10FFFF.
 void AppendUtf8(uint32_t code_point, std::string* out);
 
 }  // namespace weft

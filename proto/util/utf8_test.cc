@@ -8,8 +8,7 @@
 namespace weft {
 namespace {
 
-// The decoder's definition, code point by code point: every sequence of up to 4 bytes from AppendUtf8 is valid, and
-// nothing else is.
+// Tests the decoder by its definition: every sequence of up to 4 bytes from AppendUtf8 is valid, and nothing else is.
 TEST(Utf8, AcceptsEveryCodePoint) {
   for (uint32_t code = 0; code <= 0x10ffff; ++code) {
     if (code >= 0xd800 && code <= 0xdfff) continue;
@@ -23,7 +22,7 @@ TEST(Utf8, AcceptsEveryCodePoint) {
 }
 
 TEST(Utf8, AcceptsNothingElse) {
-  // Valid sequences of 3 bytes: 0x10000 - 0x800 code points less 0x800 surrogates; of 2 bytes: 0x800 - 0x80.
+  // Valid sequences of 3 bytes: 0x10000 - 0x800 code points minus 0x800 surrogates; of 2 bytes: 0x800 - 0x80.
   int two = 0, three = 0;
   for (int a = 0x80; a < 0x100; ++a) {
     for (int b = 0; b < 0x100; ++b) {
@@ -34,7 +33,7 @@ TEST(Utf8, AcceptsNothingElse) {
     }
   }
   EXPECT_EQ(two, 0x800 - 0x80);
-  // Besides, two bytes followed by one ASCII byte.
+  // This includes two-byte sequences followed by one ASCII byte.
   EXPECT_EQ(three, 0x10000 - 0x800 - 0x800 + (0x800 - 0x80) * 0x80);
   EXPECT_EQ(FirstInvalidUtf8("ab\xf4\x90\x80\x80"), 2u);  // U+110000
   EXPECT_EQ(FirstInvalidUtf8("\xf8\x88\x80\x80\x80"), 0u);
@@ -56,8 +55,7 @@ TEST(Utf8, SaysWhatIsAsciiText) {
   }
 }
 
-// Words of eight bytes that are ASCII are skipped together: what is not valid is found at every place in and after
-// them.
+// ASCII is skipped in words of eight bytes. An invalid byte is found at every place in and after them.
 TEST(Utf8, FindsTheFirstInvalidByteAnywhere) {
   for (size_t size = 0; size < 40; ++size) {
     EXPECT_EQ(FirstInvalidUtf8(std::string(size, 'a')), size);

@@ -9,8 +9,8 @@
 
 namespace weft {
 
-// Elements times the bytes of one; 0 of a type that has none, nothing if an extent is negative or there are more than
-// 2^62 elements or bytes. Of a program that is proven there is always something.
+// Bytes of a value: its elements times the bytes of one. 0 if the type has no size. Nothing if an extent is negative or
+// there are more than 2^62 elements or bytes, which a proven program excludes.
 std::optional<int64_t> ValueBytes(const Value& value);
 
 }  // namespace weft

@@ -29,7 +29,7 @@ TEST(ValueBytes, NothingWhereNoCountHolds) {
   EXPECT_EQ(ValueBytes(Of(FP32, {-1, 4})), std::nullopt);
   EXPECT_EQ(ValueBytes(Of(UINT8, {int64_t{1} << 62})), int64_t{1} << 62);
   EXPECT_EQ(ValueBytes(Of(UINT8, {int64_t{1} << 32, int64_t{1} << 31})), std::nullopt);
-  // As many bytes as there may be, and an element more.
+  // The largest size that is allowed, and one element more.
   EXPECT_EQ(ValueBytes(Of(FP64, {int64_t{1} << 59})), int64_t{1} << 62);
   EXPECT_EQ(ValueBytes(Of(FP64, {(int64_t{1} << 59) + 1})), std::nullopt);
 }

@@ -13,7 +13,7 @@
 
 namespace weft {
 
-// "PATH = VALUE must be EXPECTED".
+// Returns "PATH = VALUE must be EXPECTED".
 template <typename T>
 absl::Status BadField(absl::string_view path, const T& value, absl::string_view expected) {
   return absl::InvalidArgumentError(absl::StrCat(path, " = ", value, " must be ", expected));
@@ -24,7 +24,7 @@ absl::Status CheckWithin(absl::string_view path, int64_t value, int64_t low, int
 
 // Finite and at least 0.
 absl::Status CheckNotNegative(absl::string_view path, double value);
-// From 0 to 1e30: of a normal distribution in FP32, none of whose values then overflows.
+// From 0 to 1e30: no value of a normal distribution in FP32 with this deviation overflows.
 absl::Status CheckDeviation(absl::string_view path, double value);
 // Finite and greater than 0.
 absl::Status CheckPositive(absl::string_view path, double value);
@@ -33,12 +33,12 @@ absl::Status CheckProbability(absl::string_view path, double value);
 absl::Status CheckFinite(absl::string_view path, double value);
 
 absl::Status CheckNotEmpty(absl::string_view path, absl::string_view value);
-// A name that lines of text hold: not empty, and nothing that a terminal would obey (printable.h).
+// A name that fits on a line of text: not empty, and without anything that a terminal would obey (printable.h).
 absl::Status CheckName(absl::string_view path, absl::string_view value);
 // One of `known`; the error names the nearest.
 absl::Status CheckOneOf(absl::string_view path, absl::string_view value, absl::Span<const std::string> known);
 
-// a * b for a, b >= 0; an error naming `path` if it exceeds 2^62.
+// Sets `product` to a * b for a, b >= 0. Returns an error naming `path` if the product exceeds 2^62.
 absl::Status CheckProduct(absl::string_view path, int64_t a, int64_t b, int64_t* product);
 
 }  // namespace weft

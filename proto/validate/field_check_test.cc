@@ -1,4 +1,4 @@
-// What each check lets pass, up to its bounds, and the one line that it says otherwise.
+// Tests what each check accepts, up to its bounds, and the one-line error for everything else.
 #include "proto/validate/field_check.h"
 
 #include <cmath>
@@ -63,7 +63,7 @@ TEST(FieldCheckTest, Words) {
   const std::string said = Said(CheckOneOf("recipe.lr.decay", "cosin", known));
   EXPECT_EQ(said.rfind("recipe.lr.decay = 'cosin' is unknown", 0), 0u) << said;
   EXPECT_NE(said.find("cosine"), std::string::npos) << said;
-  // The prefix of a name is none.
+  // An empty name is not known, though it is a prefix of every name.
   EXPECT_NE(Said(CheckOneOf("decay", "", known)), "");
 }
 
@@ -77,7 +77,7 @@ TEST(FieldCheckTest, ProductsDoNotOverflow) {
   EXPECT_EQ(product, int64_t{1} << 62);
   EXPECT_EQ(Said(CheckProduct("n", (int64_t{1} << 31) + 1, int64_t{1} << 31, &product)),
             "n = 2147483649 * 2147483648 is too large; at most 2^62");
-  // What was refused changes nothing.
+  // A refused product leaves the variable unchanged.
   EXPECT_EQ(product, int64_t{1} << 62);
 }
 

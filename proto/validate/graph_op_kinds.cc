@@ -43,7 +43,7 @@ absl::Status CheckRope(const std::string& path, const OpAttributes& attributes) 
                   absl::StrCat("below ramp_high = ", attributes.ramp_high()));
 }
 
-// Tokens and targets are masked alike or not at all.
+// Checks that tokens and targets are masked alike or not at all.
 absl::Status CheckMasking(const std::string& path, const ModelGraph& graph, const GraphOp& op) {
   const OpAttributes& attributes = op.attributes();
   if (!(attributes.masked_fraction() >= 0 && attributes.masked_fraction() <= 1)) {

@@ -1,4 +1,4 @@
-// Kinds of the ops of a model graph, as docs/model_graph.md lists them, and what their attributes may be.
+// The kinds of ops of a model graph, as docs/model_graph.md lists them, and the values that their attributes may have.
 #ifndef WEFT_PROTO_VALIDATE_GRAPH_OP_KINDS_H_
 #define WEFT_PROTO_VALIDATE_GRAPH_OP_KINDS_H_
 
@@ -12,15 +12,15 @@
 
 namespace weft {
 
-// Of images, kernels of convolutions and strides.
+// The largest side of images and of kernels of convolutions, and the largest stride.
 inline constexpr int64_t kLargestSide = int64_t{1} << 12;
 
-// What a name stands for. Activations are matrices [rows, columns].
+// The kinds of things that names stand for. Activations are matrices [rows, columns].
 enum class Kind { kTokens, kTargets, kTimes, kMatrix, kLoss, kParameter };
 
 absl::string_view KindName(Kind kind);
 
-// What samples have to be for an op to make sense.
+// The samples that an op needs to make sense.
 enum class Samples { kAny, kTokens, kImages };
 
 // One row of docs/model_graph.md.
@@ -36,7 +36,8 @@ struct OpKind {
 
 const std::vector<OpKind>& OpKinds();
 
-// Attributes of `op` that its kind does not have must be unset; those that it has must make sense. `path` is the op's.
+// Checks that attributes of `op` that its kind does not have are unset, and that the others make sense. `path` is the
+// path of the op.
 absl::Status CheckOpAttributes(const std::string& path, const ModelGraph& graph, const GraphOp& op, const OpKind& kind);
 
 }  // namespace weft

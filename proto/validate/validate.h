@@ -1,4 +1,4 @@
-// Checks of specs before anything is made of them: every field, and how the fields of one spec and of two specs agree.
+// Checks specs before they are used: every field, and how the fields of one spec and of two specs agree.
 //
 // All errors are InvalidArgument and begin with the field: "recipe.lr.warmup_steps = -3 must be at least 0".
 #ifndef WEFT_PROTO_VALIDATE_VALIDATE_H_
@@ -15,30 +15,30 @@
 
 namespace weft {
 
-// Fills the defaults of recipe.proto: afterwards an optimizer with all its values, lr with peak and decay, clip_norm,
-// microbatch_sequences and steps are set. `dropout` and `init.normal` stay absent where the recipe does not give them,
-// because their defaults lie with the model (its config's initializer_range, or 0.02).
+// Fills the defaults of recipe.proto. Afterwards an optimizer with all its values, lr with peak and decay, clip_norm,
+// microbatch_sequences and steps are set. `dropout` and `init.normal` stay absent if the recipe does not give them,
+// because their defaults come from the model (its config's initializer_range, or 0.02).
 absl::Status ValidateAndResolve(Recipe* recipe);
 
-// Fills the defaults of plan.proto. Those of `precision` depend on the device: of the supported combinations that
-// agree with the fields that are set, bf16 mixed precision comes first on devices whose bf16 peak is at least 1.5 times
-// that of fp32, else fp32; `loss_scale` then has `fixed`, or `initial` and `growth_interval`, or is absent (none).
-// Names of schedules and collectives are checked by their registries.
+// Fills the defaults of plan.proto. The defaults of `precision` depend on the device: of the supported combinations
+// that agree with the fields that are set, bf16 mixed precision comes first on devices whose bf16 peak is at least 1.5
+// times the fp32 peak, otherwise fp32. Afterwards `loss_scale` has `fixed`, or `initial` and `growth_interval`, or is
+// absent (none). Names of schedules and collectives are checked by their registries.
 absl::Status ValidateAndResolve(Plan* plan, const Device& device);
 
 absl::Status Validate(const Cluster& cluster);
 
-// Also infers the shapes of all values and refuses parameters and values that nothing reads.
+// Also infers the shapes of all values, and refuses parameters and values that nothing reads.
 absl::Status Validate(const ModelGraph& graph);
 
 // Microbatches of one data replica in one optimizer step. `recipe` and `mesh` are valid. A global batch that does not
-// divide is refused with the nearest that do.
+// divide is refused with the nearest batches that do.
 absl::StatusOr<int64_t> MicrobatchesPerReplica(const Recipe& recipe, const Mesh& mesh);
 
-// Whether the model can take sequences of the recipe's length. Both are valid.
+// Checks that the model can take sequences of the recipe's length. Both are valid.
 absl::Status ValidateTogether(const Recipe& recipe, const ModelGraph& graph);
 
-// Whether the cluster has a device for each rank of the plan. Both are valid.
+// Checks that the cluster has a device for each rank of the plan. Both are valid.
 absl::Status ValidateTogether(const Plan& plan, const Cluster& cluster);
 
 }  // namespace weft

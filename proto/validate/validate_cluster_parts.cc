@@ -15,7 +15,7 @@ namespace {
 
 using Numbers = google::protobuf::RepeatedField<int64_t>;
 
-// All of a list in 0..count-1, `what` saying of what, and no two alike.
+// Checks that all numbers of a list are in 0..count-1 and no two are equal. `what` names the count.
 absl::Status CheckNumbers(const std::string& path, const Numbers& numbers, int64_t count, absl::string_view what) {
   std::set<int64_t> seen;
   for (int i = 0; i < numbers.size(); ++i) {
@@ -41,7 +41,7 @@ absl::Status CheckUpToOne(const std::string& path, double value) {
   return value >= 0 && value <= 1 ? absl::OkStatus() : BadField(path, value, "at least 0 and at most 1");
 }
 
-// A figure that only other kinds of fabric have.
+// Refuses a figure that only other kinds of fabric have.
 absl::Status CheckUnused(const std::string& path, double value, FabricKind kind) {
   if (value == 0) return absl::OkStatus();
   return BadField(path, value, absl::StrCat("0: a fabric of kind ", FabricKind_Name(kind), " has no such figure"));
@@ -61,7 +61,7 @@ absl::Status ValidateTorus(const Cluster& cluster) {
   int64_t product = 1;
   for (int i = 0; i < torus.size(); ++i) {
     WEFT_RETURN_IF_ERROR(CheckWithin(absl::StrCat("cluster.fabric.torus[", i, "]"), torus[i], 1, cluster.nodes()));
-    // Both are below 2^31.
+    // Both factors are below 2^31.
     if (product <= cluster.nodes()) product *= torus[i];
   }
   if (product == cluster.nodes()) return absl::OkStatus();
@@ -80,7 +80,7 @@ absl::Status ValidateLink(const std::string& path, const Link& link) {
 }
 
 absl::Status ValidateNodeLinks(const Cluster& cluster) {
-  // Of a node whose devices all have links to all others.
+  // The most devices of a node in which all pairs are linked.
   constexpr int64_t kMostAllPairs = 256;
   const NodeLinks& links = cluster.node_links();
   const std::string path = "cluster.node_links";
@@ -118,7 +118,7 @@ absl::Status ValidateNodeLinks(const Cluster& cluster) {
 }
 
 absl::Status ValidateFabric(const Cluster& cluster) {
-  // Of one leaf switch or group, so that what comes from below can be counted.
+  // The most interfaces of one leaf switch or group, so that the traffic from below can be counted.
   constexpr int64_t kMostInterfaces = int64_t{1} << 40;
   const Fabric& fabric = cluster.fabric();
   const std::string path = "cluster.fabric";

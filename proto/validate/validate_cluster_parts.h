@@ -1,5 +1,5 @@
-// What a cluster may have besides devices and links: how nodes are joined inside and outside, what is not like the
-// rest, which devices a job has, and how runs differ.
+// Validates what a cluster has besides devices and links: how nodes are joined inside and outside, which parts differ
+// from the rest, which devices a job has, and how runs differ.
 #ifndef WEFT_PROTO_VALIDATE_VALIDATE_CLUSTER_PARTS_H_
 #define WEFT_PROTO_VALIDATE_VALIDATE_CLUSTER_PARTS_H_
 
@@ -12,7 +12,7 @@ namespace weft {
 
 absl::Status ValidateLink(const std::string& path, const Link& link);
 
-// Of a cluster whose nodes, devices_per_node and nics_per_node are in range.
+// These expect a cluster whose nodes, devices_per_node and nics_per_node are in range.
 absl::Status ValidateNodeLinks(const Cluster& cluster);
 absl::Status ValidateFabric(const Cluster& cluster);
 absl::Status ValidateOthers(const Cluster& cluster);

@@ -39,7 +39,7 @@ const char kCluster[] = R"(
   }
 )";
 
-// The cases of a device, wherever it stands in a cluster.
+// Bad values for a device, wherever it stands in a cluster.
 std::vector<Bad> DeviceCases() {
   return {
       {"device.name", "device { name: \"\" }", "cluster.device.name is missing"},
@@ -303,7 +303,7 @@ TEST(ValidateCluster, RefusesEveryBadField) {
   };
   const std::vector<Bad> device = DeviceCases();
   table.insert(table.end(), device.begin(), device.end());
-  // Fields of a device in a row of others have a test below.
+  // The test below covers the fields of a device in other_devices.
   std::set<std::string> free = {"source", "device.tiles.skips_masked"};
   std::set<std::string> of_device;
   LeafFields(*Device::descriptor(), "other_devices.device.", &of_device);

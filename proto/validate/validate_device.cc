@@ -80,7 +80,7 @@ absl::Status ValidateKernelRates(const std::string& device_path, const Device& d
       kernel = std::string(key.kernel);
     }
     WEFT_RETURN_IF_ERROR(CheckOneOf(absl::StrCat(path, ".kernel"), kernel, kernels));
-    // INT32 is what kernels that only move token ids work on, UINT8 what dropout masks are.
+    // Kernels that only move token ids work on INT32. Dropout masks are UINT8.
     if (rate.dtype() != INT32 && rate.dtype() != UINT8 && rate.dtype() != EXACT192) {
       WEFT_RETURN_IF_ERROR(CheckComputeDType(absl::StrCat(path, ".dtype"), rate.dtype()));
     }
@@ -139,7 +139,7 @@ absl::Status ValidateTiles(const std::string& path, const TileFigures& figures) 
 }
 
 absl::Status ValidateLoad(const std::string& path, const Device& device) {
-  // A step may run beside two collectives (rule P3), which must leave it something.
+  // A step may run beside two collectives (rule P3), which must leave it some multiprocessors and memory bandwidth.
   const CommunicationLoad& load = device.communication_load();
   const int most = device.has_tiles() ? (device.tiles().multiprocessors() - 1) / 2 : 0;
   if (load.multiprocessors() > 0 && !device.has_tiles()) {
@@ -174,7 +174,7 @@ absl::Status ValidateDevice(const std::string& path, const Device& device) {
   }
   if (device.has_tiles()) WEFT_RETURN_IF_ERROR(ValidateTiles(path + ".tiles", device.tiles()));
   WEFT_RETURN_IF_ERROR(ValidateLoad(path, device));
-  // Of the generations so far 10 to 121.
+  // The generations so far have 10 to 121.
   WEFT_RETURN_IF_ERROR(CheckWithin(path + ".compute_capability", device.compute_capability(), 0, 999));
   return ValidateKernelRates(path, device);
 }

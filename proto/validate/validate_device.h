@@ -1,4 +1,4 @@
-// Figures of a device: ranges, and how they agree.
+// Validates the figures of a device: their ranges, and how they agree.
 #ifndef WEFT_PROTO_VALIDATE_VALIDATE_DEVICE_H_
 #define WEFT_PROTO_VALIDATE_VALIDATE_DEVICE_H_
 
@@ -9,7 +9,7 @@
 
 namespace weft {
 
-// `path` is where the device stands: "cluster.device".
+// `path` is the path of the device: "cluster.device".
 absl::Status ValidateDevice(const std::string& path, const Device& device);
 
 }  // namespace weft

@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-// Gradients of the loss times less than this, or more, are zeros or infinities in any type.
+// With a scale below this, or above kLargestLossScale, gradients are zeros or infinities in any type.
 constexpr double kLeastLossScale = 0x1p-60;
 
 absl::Status CheckScale(absl::string_view path, double given, double least) {
@@ -27,7 +27,7 @@ absl::Status ResolveLossScale(Plan* plan) {
   WEFT_RETURN_IF_ERROR(CheckNotNegative("plan.loss_scale.fixed", given.fixed()));
   WEFT_RETURN_IF_ERROR(CheckNotNegative("plan.loss_scale.initial", given.initial()));
   WEFT_RETURN_IF_ERROR(CheckScale("plan.loss_scale.fixed", given.fixed(), kLeastLossScale));
-  // A dynamic one is never below 1.
+  // A dynamic scale is never below 1.
   WEFT_RETURN_IF_ERROR(CheckScale("plan.loss_scale.initial", given.initial(), 1));
   WEFT_RETURN_IF_ERROR(CheckAtLeast("plan.loss_scale.growth_interval", given.growth_interval(), 0));
   const char* dynamic = given.initial() != 0 ? "initial" : given.growth_interval() != 0 ? "growth_interval" : nullptr;

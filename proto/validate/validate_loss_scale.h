@@ -1,4 +1,4 @@
-// Loss scaling of a plan: its ranges, its defaults, and what it does not go with (rule P11).
+// Validates the loss scaling of a plan: its ranges, its defaults, and what it cannot be combined with (rule P11).
 #ifndef WEFT_PROTO_VALIDATE_VALIDATE_LOSS_SCALE_H_
 #define WEFT_PROTO_VALIDATE_VALIDATE_LOSS_SCALE_H_
 
@@ -9,11 +9,11 @@ namespace weft {
 
 inline constexpr double kFirstLossScale = 65536;
 inline constexpr int kGrowthInterval = 2000;
-// A dynamic scale grows no further.
+// A dynamic scale does not grow beyond this.
 inline constexpr double kLargestLossScale = 0x1p60;
 
-// Of a plan whose precision is resolved. Afterwards `loss_scale` has `fixed`; or `initial` and `growth_interval`, which
-// is a dynamic scale; or is absent: there is none.
+// Expects a plan whose precision is resolved. Afterwards `loss_scale` has `fixed`, or has `initial` and
+// `growth_interval` (a dynamic scale), or is absent (no scale).
 absl::Status ResolveLossScale(Plan* plan);
 
 }  // namespace weft

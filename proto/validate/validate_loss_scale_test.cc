@@ -66,7 +66,7 @@ TEST(ValidateLossScale, Refusals) {
   EXPECT_THAT(Refusal(std::string(kHalf) + "loss_scale { initial: 0.5 }"), HasSubstr("nearest: 1"));
   EXPECT_THAT(Refusal(std::string(kHalf) + "loss_scale { fixed: -2 }"), HasSubstr("plan.loss_scale.fixed = -2"));
   EXPECT_THAT(Refusal(std::string(kHalf) + "loss_scale { fixed: nan }"), HasSubstr("plan.loss_scale.fixed = nan"));
-  // An update that is taken back takes its scale with it.
+  // Post-validation is allowed: an update that is taken back takes its scale with it.
   EXPECT_EQ(Refusal(std::string(kHalf) + "post_validation: true"), "");
   EXPECT_EQ(Refusal(std::string(kSingle) + "loss_scale { fixed: 2 } post_validation: true"), "");
 }

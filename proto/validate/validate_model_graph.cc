@@ -20,11 +20,11 @@ constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 
 struct Named {
   Kind kind = Kind::kMatrix;
-  int64_t columns = 0;  // kMatrix
-  // kMatrix, of images: side of the square of positions that a sample has; 1 = it has a row.
+  int64_t columns = 0;  // Set for kMatrix.
+  // Set for kMatrix in a model of images: the side of the square of positions of a sample; 1 = one row per sample.
   int64_t side = 0;
-  const GraphParameter* parameter = nullptr;  // kParameter
-  // Where it is defined, for errors; and whether an op reads it.
+  const GraphParameter* parameter = nullptr;  // Set for kParameter.
+  // `path`: the place of the definition, for errors. `read`: an op reads the name.
   std::string path;
   bool read = false;
 };
@@ -199,7 +199,7 @@ class GraphValidator {
     return BadShape(op, input, absl::StrCat("shape [", extent, "]"));
   }
 
-  // Columns of the output, after checking those of the inputs; 0 for ids and loss.
+  // Columns of the output, after checking the columns of the inputs; 0 for ids and the loss.
   absl::Status InferColumns(const GraphOp& op, int64_t* columns) const {
     const std::string& kind = op.kind();
     const auto parameter = [&](int i) -> const GraphParameter& { return *inputs_[i]->parameter; };
@@ -294,7 +294,7 @@ class GraphValidator {
     return absl::OkStatus();
   }
 
-  // Of one input with q, k and v side by side, or of three.
+  // Columns of attention with one input (q, k and v side by side) or with three.
   absl::Status InferAttention(const GraphOp& op, int64_t* columns) const {
     const int64_t in = inputs_[0]->columns, heads = op.attributes().heads(), kv_heads = op.attributes().kv_heads();
     const std::string path = path_ + ".attributes.kv_heads";
@@ -332,7 +332,7 @@ class GraphValidator {
                                                    expected));
   }
 
-  // Positions of the output of a model of images, after checking those of the inputs.
+  // Positions of the output in a model of images, after checking the positions of the inputs.
   absl::Status InferSide(const GraphOp& op, Named* output) const {
     if (graph_.image_size() == 0) return absl::OkStatus();
     const std::string& kind = op.kind();
@@ -382,7 +382,7 @@ class GraphValidator {
   std::map<std::string, std::string> op_paths_;
   int64_t elements_ = 0;
   bool loss_defined_ = false;
-  // Of the op at hand.
+  // Path and inputs of the op that is being checked.
   std::string path_;
   std::vector<Named*> inputs_;
 };

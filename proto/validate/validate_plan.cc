@@ -21,14 +21,14 @@ namespace weft {
 namespace {
 
 constexpr int64_t kMaxRanks = int64_t{1} << 20;
-// What a Program may have (verifier).
+// Limits of a Program (verifier).
 constexpr int64_t kMaxStages = int64_t{1} << 16;
 constexpr int64_t kMaxLanes = 64;
 constexpr int64_t kMaxMicrobatches = int64_t{1} << 20;
-// The text of a schedule: some 10 bytes for each of its slots.
+// The largest text of a schedule, with about 10 bytes for each slot.
 constexpr size_t kMaxDefinition = size_t{1} << 27;
 
-// What axes are called elsewhere, and on the command line; empty for other names.
+// Help for names that axes have elsewhere, or on the command line; empty for other names.
 std::string MeantAxis(const std::string& name) {
   const std::string lower = absl::AsciiStrToLower(name);
   const auto is_one_of = [&](std::initializer_list<absl::string_view> names) {
@@ -66,7 +66,7 @@ absl::Status ValidateMesh(const Mesh& mesh) {
   return absl::OkStatus();
 }
 
-// What a schedule takes, and how many stages it has, is its registry's to say.
+// The registry checks which parameters a schedule takes and how many stages it has; this checks their ranges.
 absl::Status ResolveSchedule(PlanSchedule* schedule) {
   if (schedule->name().empty() && schedule->definition().empty()) schedule->set_name("1f1b");
   struct Parameter {
@@ -80,7 +80,7 @@ absl::Status ResolveSchedule(PlanSchedule* schedule) {
                              {"limit", schedule->limit(), kMaxMicrobatches},
                              {"group", schedule->group(), kMaxMicrobatches}}) {
     const std::string path = absl::StrCat("plan.schedule.", p.name);
-    // Nobody who writes a number means the 0 that stands for none.
+    // A negative number is not meant as 0, which stands for "not given", so the error asks for at least 1.
     if (p.value < 0) return BadField(path, p.value, "at least 1; left out, it is the schedule's own choice");
     WEFT_RETURN_IF_ERROR(CheckWithin(path, p.value, 0, p.most));
     if (p.value == 0 || schedule->definition().empty()) continue;
@@ -149,12 +149,12 @@ using PrecisionFields = std::array<DType, 6>;
 constexpr std::array<absl::string_view, 6> kPrecisionNames = {"compute", "params", "grads",
                                                               "reduce",  "master", "moments"};
 constexpr PrecisionFields kFp32 = {FP32, FP32, FP32, FP32, FP32, FP32};
-// As fp32, but for the factors of products.
+// Like fp32, except for the factors of products.
 constexpr PrecisionFields kTf32 = {TF32, FP32, FP32, FP32, FP32, FP32};
 constexpr PrecisionFields kBf16 = {BF16, BF16, FP32, FP32, FP32, FP32};
-// Gradients in the type of the parameters: messages of half the size.
+// Gradients have the type of the parameters, so their messages have half the size.
 constexpr PrecisionFields kBf16Grads = {BF16, BF16, BF16, BF16, FP32, FP32};
-// Moments of half the size.
+// Moments have half the size.
 constexpr PrecisionFields kBf16Moments = {BF16, BF16, FP32, FP32, FP32, BF16};
 constexpr PrecisionFields kBf16GradsMoments = {BF16, BF16, BF16, BF16, FP32, BF16};
 constexpr PrecisionFields kFp16 = {FP16, FP16, FP32, FP32, FP32, FP32};

@@ -10,11 +10,11 @@
 namespace weft {
 namespace {
 
-// What an arena may hold (verifier).
+// The most bytes that an arena may hold (verifier).
 constexpr int64_t kMaxBytes = int64_t{1} << 50;
 constexpr int64_t kMaxCount = int64_t{1} << 20;
 
-// "plan.zero.group = 3 must divide the 8 ranks of axis data; nearest: 2 or 4".
+// Returns "plan.zero.group = 3 must be a divisor of the 8 ranks of mesh axis data; nearest: 2 or 4".
 absl::Status CheckDivides(absl::string_view path, int64_t given, int64_t size, absl::string_view axis) {
   if (size % given == 0) return absl::OkStatus();
   int64_t below = given, above = given;
@@ -45,7 +45,7 @@ absl::Status ValidateKeptLayers(const Zero& zero) {
   return absl::OkStatus();
 }
 
-// When parameters are gathered, and how long they stay: stage 3 alone gathers them.
+// Checks when parameters are gathered and how long they stay. Only stage 3 gathers them.
 absl::Status ValidateGathers(const Zero& zero, const Overlap& overlap) {
   if (!Zero::Reshard_IsValid(zero.reshard())) {
     return BadField("plan.zero.reshard", static_cast<int>(zero.reshard()),

@@ -1,5 +1,5 @@
-// Plan fields that cut one microbatch or one copy of the model over ranks: mesh axes x, y, z, sequence parallelism,
-// ZeRO, and what goes with them (overlap, offload).
+// Validates the plan fields that cut one microbatch or one copy of the model over ranks: mesh axes x, y, z, sequence
+// parallelism, ZeRO, and what goes with them (overlap, offload).
 #ifndef WEFT_PROTO_VALIDATE_VALIDATE_PLAN_PARALLEL_H_
 #define WEFT_PROTO_VALIDATE_VALIDATE_PLAN_PARALLEL_H_
 
@@ -8,7 +8,7 @@
 
 namespace weft {
 
-// Ranges, and how these fields agree with the mesh, which is valid.
+// Checks the ranges of these fields, and how they agree with the mesh, which is valid.
 absl::Status ValidateParallelism(const Plan& plan);
 
 }  // namespace weft

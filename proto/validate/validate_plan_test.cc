@@ -40,7 +40,7 @@ TEST(ValidatePlan, PrecisionFollowsWhatIsGiven) {
   EXPECT_EQ(compute("compute: BF16", CpuDevice()), BF16);
   EXPECT_EQ(compute("moments: FP64", GpuDevice()), FP64);
   EXPECT_EQ(compute("grads: FP32", GpuDevice()), BF16);
-  // It emulates bf16: nothing is gained.
+  // This device emulates bf16, so bf16 gains nothing.
   const Device emulating =
       Parse<Device>("peaks { dtype: FP32 flops_per_second: 2e11 } peaks { dtype: BF16 flops_per_second: 2.1e11 }");
   EXPECT_EQ(compute("", emulating), FP32);
@@ -186,7 +186,7 @@ TEST(ValidatePlan, RefusesEveryBadField) {
       {"loss_scale.growth_interval", "loss_scale { growth_interval: -1 }", "plan.loss_scale.growth_interval = -1"},
       {"attention", "attention: 2", "plan.attention = 2 must be FUSED or MATERIALIZED"},
   };
-  // Names of schedules and collectives belong to their registries.
+  // The registries check the names of schedules and collectives.
   CheckTable<Plan>(base, table,
                    {"schedule.name", "schedule.definition", "schedule.freeze", "collective", "step_barrier",
                     "group_transfers", "post_validation", "dropout_masks", "overlap.all_reduce",

@@ -23,7 +23,7 @@ TEST(ValidateRecipe, FillsDefaults) {
     adamw { beta1: 0.9 beta2: 0.95 epsilon: 1e-8 weight_decay: 0.1 } lr { peak: 3e-4 decay: "constant" } clip_norm: 1
   )");
   EXPECT_EQ(recipe.DebugString(), expected.DebugString());
-  // Resolved recipes stay as they are.
+  // Resolving a resolved recipe changes nothing.
   ASSERT_TRUE(ValidateAndResolve(&recipe).ok());
   EXPECT_EQ(recipe.DebugString(), expected.DebugString());
 }

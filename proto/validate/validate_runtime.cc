@@ -39,7 +39,7 @@ std::vector<std::string> KernelNames() {
   return names;
 }
 
-// Collectives are costed by the network; of a gather a form says how much is moved.
+// The network gives the costs of collectives. Only the form of a gather may state bytes: how much is moved.
 absl::Status CheckGroupForm(const std::string& path, const KernelForm& form) {
   const bool gather = form.kernel() == Kernel_Name(GROUP_ALL_GATHER);
   if (!gather && form.kernel() != Kernel_Name(GROUP_ALL_REDUCE) && form.kernel() != Kernel_Name(GROUP_REDUCE_SCATTER)) {
@@ -182,13 +182,13 @@ Runtime Derived(const Runtime& base, const Runtime& runtime) {
 
 Plan PlanUnder(const Runtime& runtime, const Plan& plan) {
   Plan under = runtime.plan();
-  // What another way of recomputation is told says nothing to this one.
+  // The runtime's settings for its mode of recompute mean nothing to another mode.
   if (plan.recompute().mode() != Recompute::NONE) under.clear_recompute();
   under.MergeFrom(plan);
   bool cuts_layers = false;
   for (const MeshAxis& axis : plan.mesh().axes()) cuts_layers = cuts_layers || (axis.name() == "x" && axis.size() > 1);
   if (!cuts_layers && !plan.sequence_parallel()) under.clear_sequence_parallel();
-  // There, gradients are summed by the backwards themselves.
+  // With these ZeRO stages, the backwards themselves sum the gradients.
   if (plan.zero().stage() >= 2 && plan.gradient_bucket_bytes() == 0) under.clear_gradient_bucket_bytes();
   if (plan.zero().stage() == 3 && plan.gradient_sync() == EAGER) under.clear_gradient_sync();
   if (under.has_zero() && under.zero().stage() != 3 && plan.zero().reshard() == Zero::AFTER_FORWARD) {

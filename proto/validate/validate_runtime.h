@@ -1,4 +1,4 @@
-// Checks of a runtime before anything is predicted with it.
+// Checks a runtime before anything is predicted with it.
 #ifndef WEFT_PROTO_VALIDATE_VALIDATE_RUNTIME_H_
 #define WEFT_PROTO_VALIDATE_VALIDATE_RUNTIME_H_
 
@@ -11,10 +11,11 @@ namespace weft {
 // Errors begin with the field: "runtime.kernels[2].bytes = -1 must be ...".
 absl::Status Validate(const Runtime& runtime);
 
-// What `runtime` says, over what `base` says.
+// Returns `base` with the settings of `runtime` over it.
 Runtime Derived(const Runtime& base, const Runtime& runtime);
 
-// `plan` with what the runtime does where `plan` is silent, but for what its mesh and ZeRO stage leave no room for.
+// Returns `plan` with the runtime's settings where `plan` is silent, except settings that do not apply with the plan's
+// mesh and ZeRO stage.
 Plan PlanUnder(const Runtime& runtime, const Plan& plan);
 
 }  // namespace weft

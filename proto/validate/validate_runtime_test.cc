@@ -111,7 +111,7 @@ TEST(ValidateRuntime, ThePlanWinsWhereItSpeaks) {
   EXPECT_EQ(made.zero().stage(), 1);
   EXPECT_EQ(made.zero().group(), 8);
   EXPECT_FALSE(made.overlap().all_reduce());
-  // A way of recomputation is told apart from the runtime's.
+  // A plan with another mode of recompute takes nothing from the runtime's.
   const Runtime every = Read("name: \"r\" plan { recompute { mode: EVERY every: 2 } }");
   Plan recomputes;
   EXPECT_EQ(PlanUnder(every, recomputes).recompute().every(), 2);
@@ -121,7 +121,7 @@ TEST(ValidateRuntime, ThePlanWinsWhereItSpeaks) {
   recomputes.clear_recompute();
   recomputes.mutable_recompute()->set_mode(Recompute::FULL);
   EXPECT_EQ(PlanUnder(every, recomputes).recompute().SerializeAsString(), recomputes.recompute().SerializeAsString());
-  // Nothing to cut, and nothing to sum behind the backwards.
+  // Without axis x there is nothing to cut, and with ZeRO 3 nothing to sum after the backwards.
   const Runtime wide =
       Read("name: \"r\" plan { sequence_parallel: true gradient_sync: LAZY gradient_bucket_bytes: 9 }");
   EXPECT_FALSE(PlanUnder(wide, plan).sequence_parallel());

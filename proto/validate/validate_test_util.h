@@ -1,4 +1,4 @@
-// Tables of bad values for the tests of validators.
+// Helpers for the tests of validators: tables of bad values.
 #ifndef WEFT_PROTO_VALIDATE_VALIDATE_TEST_UTIL_H_
 #define WEFT_PROTO_VALIDATE_VALIDATE_TEST_UTIL_H_
 
@@ -19,11 +19,11 @@ namespace weft {
 
 // One way to break one field of a valid spec.
 struct Bad {
-  // As in the .proto file, without indices: "lr.peak".
+  // The path as in the .proto file, without indices: "lr.peak".
   std::string field;
-  // What to change: text proto merged into the valid spec, or "PATH=VALUE" for a field of a list.
+  // The change: text proto merged into the valid spec, or "PATH=VALUE" for a field of a list.
   std::string change;
-  // Part of the error.
+  // A part of the error.
   std::string error;
 };
 
@@ -45,7 +45,7 @@ inline void Apply(const std::string& change, google::protobuf::Message* message)
   }
 }
 
-// All fields that hold values, by path without indices.
+// Collects all fields that hold values, as paths without indices.
 inline void LeafFields(const google::protobuf::Descriptor& type, const std::string& prefix,
                        std::set<std::string>* leaves) {
   for (int i = 0; i < type.field_count(); ++i) {
@@ -58,7 +58,8 @@ inline void LeafFields(const google::protobuf::Descriptor& type, const std::stri
   }
 }
 
-// Every case is refused with its error, and every field has a case, except those of which any value is valid.
+// Checks that every case is refused with its error, and that every field has a case, except the `free` fields, for
+// which any value is valid.
 template <typename T>
 void CheckTable(const T& base, const std::vector<Bad>& table, const std::set<std::string>& free,
                 const std::function<absl::Status(T*)>& validate) {

@@ -21,14 +21,14 @@
 namespace weft::sim {
 namespace {
 
-// Sums of times stay below 2^63: 26 days, as in the simulator.
+// Latest time in a trace, 26 days as in the simulator. It keeps sums of times below 2^63.
 constexpr int64_t kLatestPs = int64_t{1} << 61;
 
 double Seconds(int64_t ps) { return ToSeconds(Time{ps}); }
 
 bool IsComputeStream(const RankTrace& rank, int stream) { return rank.streams(stream) == "compute"; }
 
-// The middle of the values, the lower of two.
+// Returns the median of the values; of two middle values, the lower.
 int64_t Median(std::vector<int64_t> values) {
   if (values.empty()) return 0;
   auto middle = values.begin() + (values.size() - 1) / 2;
@@ -48,7 +48,7 @@ int64_t UnionLength(std::vector<std::pair<int64_t, int64_t>> intervals) {
   return length;
 }
 
-// Where the repetitions of the whole trace start and end.
+// Start and finish of a repetition over all ranks.
 struct Extent {
   int64_t start = std::numeric_limits<int64_t>::max();
   int64_t finish = std::numeric_limits<int64_t>::min();
@@ -74,10 +74,10 @@ struct ActionKey {
 };
 
 struct ActionTimes {
-  // Sum over steps of the median duration, and the median start of the earliest step.
+  // `duration_ps`: sum over steps of the median duration. `start_ps`: median start of the earliest step.
   int64_t duration_ps = 0;
   int64_t start_ps = 0;
-  // Median durations.
+  // Median duration by step.
   std::map<int32_t, int64_t> steps;
 };
 
@@ -98,7 +98,7 @@ std::map<ActionKey, ActionTimes> TimesByAction(const Trace& trace) {
   std::map<ActionKey, ActionTimes> times;
   for (auto& [key, steps] : durations) {
     ActionTimes& action = times[key];
-    // Durations overlap only in a trace that nobody measured; its sum may stop at the end of time.
+    // Durations overlap only in a trace that nobody measured. Their sum may exceed the latest time, so it is clamped.
     for (auto& [step, values] : steps) {
       const int64_t median = Median(std::move(values));
       action.steps[step] = median;
@@ -120,12 +120,12 @@ std::map<int32_t, const Action*> ActionsById(const Template& t) {
   return actions;
 }
 
-// Steps of an action; communication is one.
+// Number of steps of an action; a communication action is one step.
 int StepCount(const Program& program, const Action& action) {
   return IsCompute(action.kind()) ? program.segments(action.segment()).steps_size() : 1;
 }
 
-// Sums of steps by (segment, index) over the actions that run it.
+// Sums the times of steps by (segment, index) over all actions that run the segment.
 class StepSums {
  public:
   void Add(const Action& action, const ActionTimes& first, const ActionTimes& second) {
@@ -137,7 +137,7 @@ class StepSums {
     }
   }
 
-  // The largest differences first.
+  // Adds the rows to the report, the largest differences first.
   void Fill(const Program& program, ComparisonReport* report) const {
     std::vector<StepComparison> rows;
     double all = 0;
@@ -173,7 +173,7 @@ class StepSums {
   std::map<std::pair<int32_t, int32_t>, Sum> sums_;
 };
 
-// The first step that one of them has and the other lacks; -1: none.
+// Returns the first step that one of them has and the other lacks; -1 = none.
 int32_t StepThatOneLacks(const ActionTimes& a, const ActionTimes& b) {
   auto i = a.steps.begin(), j = b.steps.begin();
   while (i != a.steps.end() && j != b.steps.end() && i->first == j->first) ++i, ++j;
@@ -218,7 +218,7 @@ absl::Status ValidateTrace(const Trace& trace) {
     events += rank.events_size();
   }
   if (events == 0) return absl::InvalidArgumentError("trace: it has no events");
-  // Every repetition leaves at least one event: a table of repetitions is never larger than the trace itself.
+  // Every repetition has at least one event, so a table of repetitions is never larger than the trace itself.
   if (trace.repetitions() > events) {
     return absl::InvalidArgumentError(
         absl::StrCat("trace.repetitions = ", trace.repetitions(), ", but there are only ", events, " events"));
@@ -319,7 +319,7 @@ absl::StatusOr<ComparisonReport> CompareTraces(const Trace& first, const Trace& 
   for (const RankTrace& rank : first.ranks()) template_names[rank.rank()] = rank.template_name();
   std::map<int, std::map<int32_t, const Action*>> actions;
   StepSums steps;
-  // In the order in which kinds first appear.
+  // Row of each kind, in the order in which kinds first appear.
   std::map<std::string, int> kind_rows;
   const auto lacks = [](const ActionKey& key, const Trace& trace) {
     return absl::InvalidArgumentError(absl::StrCat("action ", key.action, " of rank ", key.rank, " is missing in the ",

@@ -1,4 +1,4 @@
-// What a trace says, and how two traces of one program differ, action by action: mostly a predicted and a measured one.
+// Summarizes a trace, and compares two traces of one program action by action: mostly a predicted and a measured one.
 #ifndef WEFT_SIMULATOR_COMPARE_COMPARE_H_
 #define WEFT_SIMULATOR_COMPARE_COMPARE_H_
 
@@ -10,19 +10,20 @@
 
 namespace weft::sim {
 
-// Whether the trace makes sense by itself: ranks ascending, stream numbers in range, ready <= start <= end <= finish,
-// repetitions in [0, repetitions). InvalidArgument names the rank and event.
+// Checks that the trace is consistent by itself: ranks ascend, stream numbers are in range, ready <= start <= end <=
+// finish, repetitions are in [0, repetitions). InvalidArgument names the rank and event.
 absl::Status ValidateTrace(const Trace& trace);
 
-// Whether `trace` is of `program`, which is proven (verifier): every action and step exists in the template of its
-// rank, and if the trace has a CRC, it is the program's.
+// Checks that `trace` is a trace of `program`, which must be verified: every action and step exists in the template of
+// its rank, and if the trace has a CRC, it is the program's.
 absl::Status ValidateTogether(const Trace& trace, const Program& program);
 
-// `trace` is valid.
+// `trace` must be valid.
 TraceReport SummarizeTrace(const Trace& trace);
 
-// Both are valid. Without a program, actions are named by template and id. InvalidArgument if the traces are of
-// different programs (their CRCs differ) or of different ranks, or one has an action or a step that the other lacks.
+// Both traces must be valid. Without a program, actions are named by template and id. InvalidArgument if the traces are
+// of different programs (their CRCs differ) or of different ranks, or if one has an action or a step that the other
+// lacks.
 absl::StatusOr<ComparisonReport> CompareTraces(const Trace& first, const Trace& second, const Program* program);
 
 }  // namespace weft::sim

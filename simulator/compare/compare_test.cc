@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kSecond = 1'000'000'000'000;
 
-// One rank with a forward of two steps and a send; two with one template.
+// A program of two ranks with one template: a forward of two steps, and a send.
 Program TestProgram() {
   Program program;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
@@ -47,7 +47,8 @@ void AddEvent(RankTrace* rank, int repetition, int action, int step, int stream,
   event->set_finish_ps(finish * kSecond);
 }
 
-// Per repetition: forward 0-3 and 3-4 (in steps), send 2-6; the second repetition starts at `period`.
+// A trace of one rank. A repetition has a forward with steps at 0-3 and 3-4, and a send at 2-6, all times `scale`.
+// Repetitions start `period` apart.
 Trace TestTrace(const char* origin, int64_t scale, int repetitions, int64_t period) {
   Trace trace;
   trace.set_origin(origin);
@@ -103,7 +104,7 @@ TEST(CompareTraces, ActionByAction) {
   EXPECT_EQ(CompareTraces(simulated, measured, nullptr)->actions(0).name(), "t action 1");
 }
 
-// One slow repetition of many does not move a median.
+// One slow repetition among many does not move a median.
 TEST(CompareTraces, OutliersDoNotCount) {
   Trace trace = TestTrace("measured", 1, 5, 10);
   trace.mutable_ranks(0)->mutable_events(12)->set_finish_ps(49 * kSecond);

@@ -9,7 +9,7 @@
 namespace weft::sim {
 namespace {
 
-// Of one program, mean over ranks, in seconds of the isolated repetition.
+// The time that one program spends in the isolated repetition, in seconds, mean over ranks.
 struct Spent {
   double computation = 0, slowed = 0, exposed = 0;
   double idle[kIdleReasons] = {};
@@ -43,7 +43,7 @@ std::vector<std::pair<std::string, double>> SourcesOfStep(const SimulationReport
   for (int reason = 0; reason < kIdleReasons; ++reason) {
     sources.push_back({std::string(IdleReasonName(static_cast<IdleReason>(reason))), mean.idle[reason] / steps});
   }
-  // What is left of two doubles that are equal but for rounding is no time: times are whole picoseconds (rule P12).
+  // Two doubles that are equal apart from rounding count as equal: times are whole picoseconds (rule P12).
   const double apart = report.iteration_seconds() - report.makespan_seconds();
   sources.push_back({"steady state", std::abs(apart) < 0.5e-12 ? 0 : apart / steps});
   return sources;

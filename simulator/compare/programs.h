@@ -1,4 +1,4 @@
-// Programs side by side: from what was simulated of each, which is faster, by how much, and where the time goes.
+// Compares programs by their simulations: which is faster, by how much, and where the time goes.
 #ifndef WEFT_SIMULATOR_COMPARE_PROGRAMS_H_
 #define WEFT_SIMULATOR_COMPARE_PROGRAMS_H_
 
@@ -10,18 +10,18 @@
 
 namespace weft::sim {
 
-// What a program is called, in UTF-8, and what was simulated of it.
+// A program's name, in UTF-8, and the report of its simulation.
 struct SimulatedProgram {
   std::string file;
   SimulationReport report;
 };
 
-// `programs`: at least one, all costed on one cluster. Rows of sources are those that some program spends time on, in
-// the order of docs/simulator.md.
+// `programs` has at least one; all must be costed on one cluster. The report has a row for each source that some
+// program spends time on, in the order of docs/simulator.md.
 ProgramComparisonReport ComparePrograms(std::vector<SimulatedProgram> programs);
 
-// For people, with programs by their short names (short_names.h): figures by program; what a step is spent on, and how
-// that differs from the first program's; what is sent and what memory holds, by purpose and class.
+// Returns the comparison as text, with short names of programs (short_names.h): figures by program; what a step is
+// spent on and how that differs from the first program; what is sent by purpose; what memory holds by class.
 std::string ProgramComparisonText(const ProgramComparisonReport& report);
 
 }  // namespace weft::sim

@@ -9,7 +9,7 @@
 namespace weft::sim {
 namespace {
 
-// Two ranks; a step of 10 s takes 9 s by itself: 6 and 7 s of compute, of which collectives add 1 s on rank 0.
+// Two ranks. A step of 10 s takes 9 s by itself: 6 and 7 s of compute, to which collectives add 1 s on rank 0.
 SimulatedProgram First() {
   return {"a.weft", Parse<SimulationReport>(R"(
     runtime: "weft" cluster: "here" network: "flow" cost: "tiles" ranks: 2
@@ -24,7 +24,7 @@ SimulatedProgram First() {
       idle_causes { cause: "waiting for forward input" seconds: 2 } })")};
 }
 
-// One rank, two steps of 4 s in a repetition of 8 s, all of it computation.
+// One rank. A repetition of 8 s has two steps of 4 s, all of it computation.
 SimulatedProgram Second() {
   return {"b.weft", Parse<SimulationReport>(R"(
     runtime: "weft" cluster: "here" ranks: 1 steps_per_repetition: 2
@@ -34,7 +34,7 @@ SimulatedProgram Second() {
     per_rank { rank: 0 busy_seconds: 8 })")};
 }
 
-// The row of `source`, or nothing.
+// Returns the row of `source`, or null.
 const TimeSpent* Find(const ComparedProgram& program, const std::string& source) {
   for (const TimeSpent& spent : program.sources()) {
     if (spent.source() == source) return &spent;
@@ -52,7 +52,7 @@ TEST(ProgramsTest, SourcesAddUpToTheStep) {
     EXPECT_DOUBLE_EQ(sum, program.step_seconds()) << program.file();
   }
   EXPECT_EQ(report.programs(0).step_seconds(), 10);
-  // Of two steps.
+  // A repetition has two steps.
   EXPECT_EQ(report.programs(1).step_seconds(), 4);
   EXPECT_EQ(report.programs(0).exposed_communication_seconds(), 1.5);
 }
@@ -71,13 +71,13 @@ TEST(ProgramsTest, EverySourceIsTheMeanOverRanks) {
     EXPECT_EQ(first.sources(i).source(), expected[i].first);
     EXPECT_DOUBLE_EQ(first.sources(i).seconds(), expected[i].second) << expected[i].first;
     EXPECT_EQ(first.sources(i).difference(), 0);
-    // Programs have the same rows.
+    // All programs have the same rows.
     EXPECT_EQ(report.programs(1).sources(i).source(), expected[i].first);
   }
   EXPECT_EQ(Find(report.programs(1), "computation")->seconds(), 4);
   EXPECT_EQ(Find(report.programs(1), "computation")->difference(), -2);
   EXPECT_EQ(Find(report.programs(1), "end of step")->difference(), -0.5);
-  // Nobody does.
+  // No program waits for a compute slot.
   EXPECT_EQ(Find(first, "waiting for a compute slot"), nullptr);
 }
 
@@ -137,7 +137,7 @@ TEST(ProgramsTest, ManyProgramsTakeSeveralTables) {
     programs.back().file = "program" + std::to_string(i);
   }
   const std::string text = ProgramComparisonText(ComparePrograms(programs));
-  // The title of a table for three beside the first, and of one for the last.
+  // One table has three programs beside the first, another one has the last program.
   const size_t title = text.find("a step, mean over ranks");
   ASSERT_NE(title, std::string::npos);
   const size_t again = text.find("a step, mean over ranks", title + 1);

@@ -11,18 +11,18 @@
 namespace weft::sim {
 namespace {
 
-// Programs beside the first in one table of differences.
+// Maximum number of programs beside the first in one table of differences.
 constexpr int kProgramsBeside = 3;
 
-// Characters of a program's name, unless more are needed to tell two apart.
+// Maximum length of a program's name in characters, unless more are needed to tell two names apart.
 constexpr size_t kNameWidth = 24;
 
 using Rows = std::vector<std::vector<std::string>>;
 
-// By program.
+// One name per program.
 using Names = std::vector<std::string>;
 
-// Less than what would be shown of it is nothing.
+// Times that would be shown as 0.00 us are shown as 0.
 std::string Shown(double seconds) { return Seconds(std::abs(seconds) < 0.5e-8 ? 0 : seconds); }
 
 std::string Difference(double seconds) {
@@ -50,7 +50,7 @@ std::string Figures(const ProgramComparisonReport& report, const Names& programs
   return Table(rows);
 }
 
-// Percentiles, where runs were asked for.
+// Percentiles of the runs; empty if there were none.
 std::string Runs(const ProgramComparisonReport& report, const Names& programs) {
   if (!report.programs(0).report().has_noise()) return "";
   const NoiseReport& first = report.programs(0).report().noise();
@@ -65,8 +65,9 @@ std::string Runs(const ProgramComparisonReport& report, const Names& programs) {
   return absl::StrCat("\n", Table(rows));
 }
 
-// `title`, then a column for the first program and two for each of the others, so many at a time; rows by `names`.
-// `value`(program, row), and how the value and a difference are shown. Empty without rows.
+// Returns tables headed `title` with a row for each of `names`. A table has a column for the first program and two for
+// each of up to kProgramsBeside others: its value and the difference. `value`(program, row) is a value, `show` formats
+// it. Empty without rows.
 template <typename Value>
 std::string SideBySide(const ProgramComparisonReport& report, const Names& programs, const std::string& title,
                        const std::vector<std::string>& names,
@@ -105,7 +106,7 @@ std::string Sources(const ProgramComparisonReport& report, const Names& programs
   return SideBySide<double>(report, programs, "a step, mean over ranks; it adds up", names, seconds, Shown);
 }
 
-// Rows that some program has, in the order in which they come up.
+// Returns the rows that some program has, in the order in which they first appear.
 std::vector<std::string> NamesOf(const ProgramComparisonReport& report,
                                  const std::function<std::vector<std::string>(const SimulationReport&)>& names_of) {
   std::vector<std::string> names;
@@ -149,7 +150,7 @@ std::string Memory(const ProgramComparisonReport& report, const Names& programs)
   return SideBySide<int64_t>(report, programs, "live at the peak, rank with most", names, bytes, Bytes);
 }
 
-// What tells steps apart that the times are of; empty if they are alike.
+// Returns a note if steps of the programs have different numbers of tokens; else empty.
 std::string Unlike(const ProgramComparisonReport& report, const Names& programs) {
   const int64_t tokens = report.programs(0).report().tokens_per_step();
   for (int i = 1; i < report.programs_size(); ++i) {

@@ -10,7 +10,7 @@
 namespace weft::sim {
 namespace {
 
-// Where the last `count` characters of `text` begin; 0 if it has no more than that.
+// Returns where the last `count` characters of `text` begin; 0 if it has no more than that.
 size_t BeginOfLast(absl::string_view text, size_t count) {
   size_t begin = text.size();
   while (begin > 0 && count > 0) {
@@ -37,7 +37,7 @@ std::vector<std::string> ShortNames(const std::vector<std::string>& names, size_
   }
   const size_t different = std::set<std::string>(printable.begin(), printable.end()).size();
   std::vector<std::string> shown(names.size());
-  // With the longest nothing is cut.
+  // At the longest width no name is cut.
   for (; width <= longest; ++width) {
     std::transform(printable.begin(), printable.end(), shown.begin(),
                    [&](const std::string& name) { return Shortened(name, width); });

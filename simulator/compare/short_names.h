@@ -1,4 +1,4 @@
-// Names of files in tables: as much of their ends as tells them apart.
+// Short names of files in tables: as much of their ends as is needed to tell them apart.
 #ifndef WEFT_SIMULATOR_COMPARE_SHORT_NAMES_H_
 #define WEFT_SIMULATOR_COMPARE_SHORT_NAMES_H_
 
@@ -8,9 +8,9 @@
 
 namespace weft::sim {
 
-// `names` as Printable (proto/util/printable.h) shows them; of those of more than `width` characters an ellipsis and
-// the last width - 1. Where two that differ would then look alike, all keep as many more as it takes. `width` is at
-// least 1.
+// Returns `names` in the form of Printable (proto/util/printable.h). A name of more than `width` characters becomes an
+// ellipsis and its last width - 1 characters. If two different names would then look alike, all names keep as many more
+// characters as needed. `width` must be at least 1.
 std::vector<std::string> ShortNames(const std::vector<std::string>& names, size_t width);
 
 }  // namespace weft::sim

@@ -20,11 +20,11 @@ TEST(ShortNamesTest, OfLongerOnesTheEnd) {
 }
 
 TEST(ShortNamesTest, WhatDiffersLooksDifferent) {
-  // Nine characters would be "…deep.weft" of both.
+  // With nine characters of the end, both would be "…deep.weft".
   EXPECT_THAT(ShortNames({"first/deep.weft", "second/deep.weft"}, 10), ElementsAre("…t/deep.weft", "…d/deep.weft"));
-  // Down to the first character.
+  // The names differ only in the first character.
   EXPECT_THAT(ShortNames({"a/deep.weft", "b/deep.weft"}, 4), ElementsAre("a/deep.weft", "b/deep.weft"));
-  // One that is short and looks as another would.
+  // A short name looks like the shortened form of another one.
   EXPECT_THAT(ShortNames({"…p.weft", "deep.weft"}, 7), ElementsAre("…p.weft", "…ep.weft"));
 }
 

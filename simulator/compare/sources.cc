@@ -19,9 +19,9 @@ struct Piece {
   int64_t begin = 0;
   int64_t end = 0;
   int64_t ready = 0;
-  // Below kRunning.
+  // A Source, below kRunning.
   int source = 0;
-  // Of a compute step; null: not known.
+  // Kernel of a compute step; null = not known.
   const std::string* kernel = nullptr;
 };
 
@@ -57,7 +57,7 @@ int SourceOf(const std::string& stream) {
   return static_cast<int>(Source::kCommunication);
 }
 
-// What runs at an instant: how many pieces of each source, and which compute steps.
+// The work at an instant: the number of pieces of each source, and the compute steps.
 struct Running {
   std::array<int64_t, kRunning> count = {};
   std::set<std::pair<int64_t, size_t>> compute;
@@ -71,7 +71,7 @@ class RankSweep {
   }
 
   void Run() {
-    // (time, whether it begins, piece): ends come before what begins at the same instant.
+    // (time, whether the piece begins, piece). At one instant, ends come before begins.
     std::vector<std::tuple<int64_t, bool, size_t>> turns;
     for (size_t i = 0; i < pieces_.size(); ++i) {
       const Piece& piece = pieces_[i];
@@ -106,17 +106,17 @@ class RankSweep {
     for (int source = 0; source < kRunning; ++source) {
       if (running.count[source] == 0) continue;
       Add(static_cast<Source>(source), to - from);
-      // Of several, which only clocks that disagree make of one stream, the one that began last.
+      // If several compute steps run, which happens only if clocks disagree, the one that began last counts.
       if (source == 0) {
         const Piece& piece = pieces_[running.compute.rbegin()->second];
         if (piece.kernel != nullptr) total_.kernels[*piece.kernel].ps += to - from;
       }
       return;
     }
-    // Pieces are sorted by their begin; those of no length count here, as they are what was waited for too.
+    // Pieces are sorted by their begin. Pieces without length count here too, as the rank may have waited for them.
     const auto next = std::lower_bound(pieces_.begin(), pieces_.end(), to,
                                        [](const Piece& piece, int64_t time) { return piece.begin < time; });
-    // Nothing comes any more: it is the others that the repetition's end waits for.
+    // Nothing follows on this rank: the end of the repetition waits for other ranks.
     if (next == pieces_.end()) return Add(Source::kWaiting, to - from);
     for (auto same = next; same != pieces_.end() && same->begin == next->begin; ++same) {
       if (same->source == static_cast<int>(Source::kCommunication)) return Add(Source::kWaiting, to - from);
@@ -173,7 +173,7 @@ SteadyWindow WindowOf(const Trace& trace) {
     whole.end_ps = std::max(whole.end_ps, finish);
     finishes.push_back(finish);
   }
-  // Those that overlap may end in another order.
+  // Repetitions that overlap may end in another order.
   std::sort(finishes.begin(), finishes.end());
   std::vector<SteadyWindow> periods;
   for (size_t i = 1; i < finishes.size(); ++i) periods.push_back({finishes[i - 1], finishes[i]});

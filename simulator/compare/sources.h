@@ -1,4 +1,4 @@
-// What the time of a repetition was spent on, so that the difference of two traces can be told by its sources.
+// Splits the time of a repetition by its sources, to explain the difference of two traces.
 #ifndef WEFT_SIMULATOR_COMPARE_SOURCES_H_
 #define WEFT_SIMULATOR_COMPARE_SOURCES_H_
 
@@ -14,25 +14,26 @@
 
 namespace weft::sim {
 
-// The repetition that TraceReport.iteration_seconds is of: from the finish of the one before to its own, or from first
-// start to last finish if the trace has one repetition only.
+// The repetition that TraceReport.iteration_seconds is the length of: from the finish of the previous repetition to its
+// own finish. If the trace has only one repetition, from its first start to its last finish.
 struct SteadyWindow {
   int64_t begin_ps = 0;
   int64_t end_ps = 0;
 };
-// `trace` is valid.
+// `trace` must be valid.
 SteadyWindow WindowOf(const Trace& trace);
 
-// In this order an instant is taken for what runs then.
+// If several of these run at an instant, the first one counts.
 enum class Source { kCompute, kCopies, kCommunication, kHost, kWaiting };
 constexpr int kSources = 5;
-// "compute", "copies", "communication", "host", "waiting"
+// Returns "compute", "copies", "communication", "host" or "waiting".
 const char* SourceName(Source source);
 
-// A rank does at every instant of the window one of these; summed over ranks, they add up to ranks x window exactly.
-// While nothing runs, a rank waits if what starts next is communication, or a compute step or copy that has been ready
-// (for a compute slot); before that step was ready, or where it was ready and started at once, it is the host's time:
-// nothing on the rank was left to wait for.
+// At every instant of the window a rank does exactly one of these; summed over ranks, they add up to ranks x window.
+// While nothing runs on a rank, what starts next decides:
+//   - communication: the rank waits;
+//   - a compute step or copy: it is the host's time until the step is ready, because the rank has nothing left to wait
+//     for. From then until the step starts the rank waits, for a compute slot.
 struct TimeBySource {
   int64_t ranks = 0;
   int64_t window_ps = 0;
@@ -41,13 +42,13 @@ struct TimeBySource {
     absl::int128 ps = 0;
     int64_t steps = 0;
   };
-  // Of what computes, with a program.
+  // Time and steps of each kernel; empty without a program.
   std::map<std::string, OfKernel> kernels;
 };
-// `program` may be null; else the trace is of it (ValidateTogether).
+// `program` may be null; otherwise `trace` must be a trace of it (ValidateTogether).
 TimeBySource SourcesOf(const Trace& trace, const Program* program);
 
-// Fills report.sources and report.kernels, both with shares.
+// Fills in report.sources and report.kernels, both with shares.
 void AddSources(const Trace& first, const Trace& second, const Program* program, ComparisonReport* report);
 
 }  // namespace weft::sim

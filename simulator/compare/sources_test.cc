@@ -20,8 +20,8 @@ Message Parse(const std::string& text) {
 int64_t Of(const TimeBySource& time, Source source) { return static_cast<int64_t>(time.ps[static_cast<int>(source)]); }
 
 TEST(Sources, EveryInstantIsOneOfThem) {
-  // compute 10-20 and 35-40, a copy 15-24, a send 22-30: then 5 in which nothing runs before a step that was ready at
-  // 32, at the end 10 in which the rank waits for the other one, which is busy throughout.
+  // Compute runs at 10-20 and 35-40, a copy at 15-24, a send at 22-30. Then nothing runs for 5 before a step that was
+  // ready at 32. At the end the rank waits for 10 for the other rank, which is busy throughout.
   const Trace trace = Parse<Trace>(R"pb(
     repetitions: 1
     ranks {
@@ -60,7 +60,7 @@ TEST(Sources, WhatComesNextTellsWhatAGapIs) {
                      nullptr);
   };
   EXPECT_EQ(Of(of("events { start_ps: 15 ready_ps: 15 end_ps: 20 finish_ps: 20 }"), Source::kHost), 5);
-  // It starts with a message, or an instant of one: that was what it waited for.
+  // The next thing is a message, even if it takes no time: so the rank waited for it.
   EXPECT_EQ(Of(of("events { stream: 1 start_ps: 15 ready_ps: 12 end_ps: 20 finish_ps: 20 }"), Source::kWaiting), 5);
   EXPECT_EQ(Of(of("events { start_ps: 15 ready_ps: 15 end_ps: 20 finish_ps: 20 }"
                   "events { stream: 1 start_ps: 15 ready_ps: 15 end_ps: 15 finish_ps: 15 }"),
@@ -69,7 +69,7 @@ TEST(Sources, WhatComesNextTellsWhatAGapIs) {
 }
 
 TEST(Sources, OfTheRepetitionInTheMiddle) {
-  // Periods 10 (left out), 8, 12, 9: that of 9, which begins where the third ends.
+  // Periods are 10 (left out), 8, 12 and 9. The window is the period of 9, which begins where the one of 12 ends.
   const Trace trace = Parse<Trace>(R"pb(
     repetitions: 5
     ranks {
@@ -88,7 +88,7 @@ TEST(Sources, OfTheRepetitionInTheMiddle) {
   EXPECT_EQ(Of(SourcesOf(trace, nullptr), Source::kHost), 1);
 }
 
-// Whatever a trace holds, ranks x window is accounted for to the picosecond.
+// Whatever a trace holds, its times add up to ranks x window to the picosecond.
 TEST(Sources, AddUpExactly) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(seed);
@@ -117,7 +117,7 @@ TEST(Sources, AddUpExactly) {
       sum += ps;
     }
     EXPECT_EQ(sum, absl::int128(time.window_ps) * time.ranks);
-    // So do both sides of a report, and with them the difference.
+    // Both sides of a report add up too, and so does the difference.
     ComparisonReport report = *CompareTraces(trace, trace, nullptr);
     double seconds = 0;
     for (const SourceComparison& row : report.sources()) seconds += row.first_seconds();
@@ -172,7 +172,7 @@ TEST(Sources, KernelsOfAProgramAndTheirShares) {
   EXPECT_EQ(report.steps(1).step(), "qkv");
   EXPECT_EQ(report.sources(0).source(), "compute");
   EXPECT_EQ(report.sources(0).share(), 1);
-  // A step that one of them lacks is no small thing.
+  // A step that one of the traces lacks is an error.
   Trace shorter = trace(1, 1, 1);
   shorter.mutable_ranks(0)->mutable_events()->RemoveLast();
   EXPECT_NE(CompareTraces(shorter, trace(1, 1, 1), &program).status().message().find("step 2 of action 1 of rank 0"),

@@ -1,4 +1,4 @@
-// What one step of a segment costs on a device. A cost model is one file and one line in registry.def.
+// Costs of single steps of a segment on a device. A cost model is one file and one line in registry.def.
 #ifndef WEFT_SIMULATOR_COST_COST_MODEL_H_
 #define WEFT_SIMULATOR_COST_COST_MODEL_H_
 
@@ -14,23 +14,23 @@
 
 namespace weft::sim {
 
-// What cost models can be told besides the cluster.
+// Inputs of cost models besides the cluster.
 struct CostOptions {
-  // Of "unit": one forward, one whole backward, the weight half of that, and a forward and a backward that run as one
-  // (0 = their sum).
+  // For "unit": costs of a forward, of a whole backward, of the weight half of a backward, and of a forward and a
+  // backward that run as one (0 = their sum).
   Time unit_forward = {1'000'000};
   Time unit_backward = {2'000'000};
   Time unit_weight = {1'000'000};
   Time unit_pair = {0};
-  // Collectives that the device is in while the step runs: 0, 1 or 2 (rule P3: load). Costs do not fall with them, and
-  // are 0 for all or none. "unit" has no machine that they could take anything from.
+  // Number of collectives that the device is in while the step runs: 0, 1 or 2 (rule P3: load). Costs do not fall with
+  // this number, and are 0 for all numbers or for none. "unit" ignores it.
   int collectives = 0;
 };
 
-// Duration of `step`, which is no collective and computes products of `shapes`, on a device of `cluster`; in the
-// segment that an action of `kind` runs it is the index-th behind the first step on the compute stream (negative:
-// before it). FailedPrecondition, naming the step and the field, if the cluster lacks a figure that the step needs
-// (say, a peak for its dtype).
+// Returns the duration of `step` on a device of `cluster`. The step is not a collective and computes products of
+// `shapes`. `index` is its position in the segment of an action of `kind`, relative to the first step on the compute
+// stream (negative = before it). FailedPrecondition, naming the step and the field, if the cluster lacks a figure that
+// the step needs (say, a peak for its dtype).
 using StepCostFn = absl::StatusOr<Time>(const Step& step, const StepShapes& shapes, ActionKind kind, int index,
                                         const Cluster& cluster, const CostOptions& options);
 
@@ -49,14 +49,14 @@ struct CostModelEntry {
   absl::string_view description;
 };
 
-// All known cost models, sorted by name.
+// Returns all known cost models, sorted by name.
 absl::Span<const CostModelEntry> CostModels();
 
-// The one that is nearest to the truth on this cluster: "tiles" if all kinds of its devices have the figures for it,
+// Returns the model that is most accurate on this cluster: "tiles" if all kinds of its devices have the figures for it,
 // else "roofline".
 std::string BestCostModel(const Cluster& cluster);
 
-// By name; NotFound lists the known names and the nearest.
+// Finds a model by name. NotFound lists the known names and the nearest.
 absl::StatusOr<const CostModelEntry*> FindCostModel(absl::string_view name);
 
 // True if the named cost model goes by the figures of devices, and for names that no cost model has.

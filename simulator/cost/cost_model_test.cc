@@ -35,7 +35,7 @@ Cluster TestCluster() {
   )pb");
 }
 
-// A figure that is no multiple of a power of two may be rounded up by one picosecond.
+// A figure that is not a multiple of a power of two may be rounded up by one picosecond.
 void ExpectTime(Time time, int64_t ps) {
   EXPECT_GE(time.ps, ps);
   EXPECT_LE(time.ps, ps + 1);
@@ -62,7 +62,7 @@ TEST(Roofline, EveryKernelIsCostedByItsWork) {
     if (!Kernel_IsValid(kernel)) continue;
     const std::string& name = Kernel_Name(static_cast<Kernel>(kernel));
     SCOPED_TRACE(name);
-    // Measured rates are of GELU in FP32 and MATMUL in FP64.
+    // The only measured rates are for GELU in FP32 and MATMUL in FP64.
     ExpectTime(Roofline("kernel: " + name + " work { flops: 1000000000 bytes: 1000000 dtype: BF16 }"), 13'500'000);
     ExpectTime(Roofline("kernel: " + name + " work { bytes: 500000 dtype: BF16 }"), 3'000'000);
   }
@@ -80,7 +80,7 @@ TEST(Roofline, KernelRatesOverride) {
   ExpectTime(Roofline("kernel: GELU work { bytes: 1000000 dtype: FP32 }"), 103'000'000);
   // Another dtype has no row.
   ExpectTime(Roofline("kernel: GELU work { bytes: 1000000 dtype: BF16 }"), 3'000'000);
-  // No peak for FP64 is needed where the kernel's own rate is known.
+  // A kernel with a rate of its own needs no peak for FP64.
   ExpectTime(Roofline("kernel: MATMUL work { flops: 1000 bytes: 3000 dtype: FP64 }"), 3'000'000);
 }
 

@@ -1,4 +1,4 @@
-// What a device has left for computation while it is in collectives (rule P3: load).
+// The part of a device that collectives leave for computation (rule P3: load).
 #ifndef WEFT_SIMULATOR_COST_DEVICE_LOAD_H_
 #define WEFT_SIMULATOR_COST_DEVICE_LOAD_H_
 
@@ -8,18 +8,19 @@
 
 namespace weft::sim {
 
-// Each collective takes what `communication_load` of the device says; a quarter of everything is always left.
+// Each collective takes what the device's `communication_load` states; a quarter of everything is always left.
 struct DeviceLeft {
-  // Of TileFigures.multiprocessors.
+  // How many of TileFigures.multiprocessors are left.
   int64_t multiprocessors = 0;
-  // Fractions of all multiprocessors, and of the memory bandwidth: 1 where the device does not say how much it has.
+  // Fractions of all multiprocessors and of the memory bandwidth that are left; 1 if the device does not state how much
+  // it has.
   double compute = 1;
   double memory = 1;
 };
 
 DeviceLeft LeftBeside(const Device& device, int collectives);
 
-// Whether collectives take anything.
+// True if collectives take anything.
 bool CollectivesTakePart(const Device& device);
 
 }  // namespace weft::sim

@@ -71,7 +71,7 @@ TEST(DeviceLoad, AQuarterIsLeft) {
 }
 
 TEST(DeviceLoad, WavesOfTilesOnWhatIsLeft) {
-  // 100 tiles: one wave of 100, two of 80 and of 60; three of 40.
+  // 100 tiles take one wave on 100 multiprocessors, two on 80 or 60, three on 40.
   const std::string product = "kernel: MATMUL work { flops: 2000000000 dtype: BF16 }";
   const StepShapes shapes = {1000, 1000, 1000, 1};
   const double wave = 2.0 * 100 * 100 * 1000 / (1e12 * 0.5);
@@ -79,14 +79,14 @@ TEST(DeviceLoad, WavesOfTilesOnWhatIsLeft) {
   EXPECT_NEAR(Seconds("tiles", product, shapes, 1), 2 * wave, 1e-11);
   EXPECT_NEAR(Seconds("tiles", product, shapes, 2), 2 * wave, 1e-11);
   EXPECT_NEAR(Seconds("tiles", product, shapes, 2, TestCluster("multiprocessors: 30")), 3 * wave, 1e-11);
-  // 160 units of attention: two waves of 100 and of 80, three of 60.
+  // 160 units of attention take two waves on 100 or 80 multiprocessors, three on 60.
   const std::string attention = "kernel: ATTENTION work { flops: 1000000 dtype: BF16 } attributes { sequence: 1600 }";
   const double unit = 1e6 / (1e14 * 0.5) * 100 / 160;
   EXPECT_NEAR(Seconds("tiles", attention, {1600, 1600, 64, 1}, 0), 2 * unit, 1e-11);
   EXPECT_NEAR(Seconds("tiles", attention, {1600, 1600, 64, 1}, 1), 2 * unit, 1e-11);
   EXPECT_NEAR(Seconds("tiles", attention, {1600, 1600, 64, 1}, 2), 3 * unit, 1e-11);
   EXPECT_NEAR(Seconds("tiles", "kernel: ADD work { bytes: 1000000 dtype: BF16 }", {}, 1), 2e-6 / 0.7, 1e-11);
-  // Work without a shape.
+  // A product whose shape is not known.
   EXPECT_NEAR(Seconds("tiles", product, {}, 1), 2e9 / (1e14 * 0.8 * 0.5), 1e-11);
 }
 
@@ -96,7 +96,7 @@ TEST(DeviceLoad, RooflineAndStatedRatesByProportion) {
     EXPECT_NEAR(Seconds(model, gelu, {}, 0), 2e-6, 1e-11);
     EXPECT_NEAR(Seconds(model, gelu, {}, 2), 1e-6 + 1e-6 / 0.4, 1e-11);
     EXPECT_NEAR(Seconds(model, "kernel: GELU work { flops: 1000000 dtype: FP32 }", {}, 1), 1e-6 + 1e-6 / 0.8, 1e-11);
-    // Copies are slowed by nothing.
+    // Collectives do not slow copies down.
     EXPECT_NEAR(Seconds(model, "stream: D2H work { bytes: 10000 }", {}, 2), 1e-6, 1e-11);
   }
   EXPECT_NEAR(Seconds("roofline", "kernel: MATMUL work { flops: 100000000 dtype: BF16 }", {}, 2), 1e-6 / 0.6, 1e-11);

@@ -29,7 +29,7 @@ const KernelRate* ByWork(const Step& step, const Device& device) {
   return found;
 }
 
-// The square of the distance between extents by their logarithms; negative: too far.
+// Returns the squared distance of the logarithms of the extents; negative = too far.
 double Distance(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
   double sum = 0;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -51,12 +51,12 @@ MeasuredRate Near(const KernelKeyParts& wanted, const Step& step, const Device& 
     if (parts.extents.size() != wanted.extents.size()) continue;
     const double distance = Distance(parts.extents, wanted.extents);
     if (distance < 0) continue;
-    // Rates of two kinds cannot be averaged.
+    // Rates by flops and rates by bytes cannot be averaged.
     const bool by_flops = row.flops_per_second() > 0, by_bytes = row.bytes_per_second() > 0;
     if (weights > 0 && (by_flops != has_flops || by_bytes != has_bytes)) continue;
     has_flops = by_flops;
     has_bytes = by_bytes;
-    // Two rows of one shape differ in their work only; neither is infinitely near.
+    // Two rows of one shape differ only in their work; the minimum keeps their weights finite.
     const double weight = 1 / std::max(distance, 1e-6);
     if (weights == 0 || distance < nearest) {
       nearest = distance;
@@ -77,7 +77,7 @@ MeasuredRate Near(const KernelKeyParts& wanted, const Step& step, const Device& 
 
 bool IsFusedAttention(Kernel kernel) { return kernel == ATTENTION || kernel == ATTENTION_BACKWARD; }
 
-// Of attention alone there is something to say where nothing is measured.
+// Attention with dropout is the only case with a note if nothing is measured.
 bool HasDropoutInAttention(const Program& program) {
   for (const Segment& segment : program.segments()) {
     for (const Step& step : segment.steps()) {
@@ -135,7 +135,7 @@ std::vector<std::string> NotesOnRates(const Program& program, const Device& devi
     any_key = any_key || step.rate.source == RateSource::kSame || step.rate.source == RateSource::kNear;
     if (step.rate.source == RateSource::kNear) near += step.steps;
     if (step.rate.source == RateSource::kNone) unmeasured.insert(Kernel_Name(step.kernel));
-    // Rates by work are of plain causal attention.
+    // Rates by work are for plain causal attention.
     const bool own =
         IsFusedAttention(step.kernel) && step.rate.source != RateSource::kSame && step.rate.source != RateSource::kNear;
     if (own && absl::StrContains(step.key, " dropout")) slow.insert(step.key);
@@ -149,7 +149,7 @@ std::vector<std::string> NotesOnRates(const Program& program, const Device& devi
     notes.push_back(absl::StrCat(near, " of ", all, " steps have the rates of similar shapes measured on ",
                                  device.name(), "; weft calibrate --program measures a program's own steps"));
   }
-  // Compute capabilities are those of GPUs.
+  // Only GPUs have compute capabilities.
   if (device.compute_capability() > 0 && !slow.empty()) {
     notes.push_back(absl::StrCat("attention with dropout (", *slow.begin(), slow.size() > 1 ? ", ..." : "",
                                  ") is costed as fused attention; weft's backend cuda runs it on slower kernels of its "

@@ -22,7 +22,7 @@ Message Parse(const std::string& text) {
   return message;
 }
 
-// [rows x 32] [32 x 128]
+// A product of [rows x 32] [32 x 128].
 Segment Product(int rows, const std::string& attributes = "") {
   return Parse<Segment>(
       "values { dtype: BF16 shape: " + std::to_string(rows) +
@@ -53,12 +53,13 @@ TEST(MeasuredRate, TheSameStepBeforeSimilarOnesBeforeTheKernel) {
   EXPECT_EQ(same.flops_per_second, 2e9);
   EXPECT_EQ(same.overhead_seconds, 1e-4);
   EXPECT_EQ(same.entry, "MATMUL bf16*2>bf16 64x128x32");
-  // In the middle by logarithm: the geometric mean. That of transposed factors does not count.
+  // The shape is in the middle by logarithm, so the rate is the geometric mean. The rate with transposed factors does
+  // not count.
   const MeasuredRate near = RateOf(Product(128));
   EXPECT_EQ(near.source, RateSource::kNear);
   EXPECT_NEAR(near.flops_per_second, 4e9, 1);
   EXPECT_NEAR(near.overhead_seconds, 5e-5, 1e-12);
-  // Nearer to the larger one; and only that is within reach.
+  // 200 rows are nearer to the larger shape; for 1024 rows only the larger one is near enough.
   EXPECT_GT(RateOf(Product(200)).flops_per_second, 4e9);
   EXPECT_EQ(RateOf(Product(200)).entry, "MATMUL bf16*2>bf16 256x128x32");
   EXPECT_NEAR(RateOf(Product(1024)).flops_per_second, 8e9, 1);
@@ -66,7 +67,7 @@ TEST(MeasuredRate, TheSameStepBeforeSimilarOnesBeforeTheKernel) {
   EXPECT_EQ(far.source, RateSource::kByWork);
   EXPECT_EQ(far.flops_per_second, 1e9);
   EXPECT_EQ(RateOf(Product(64, "accumulate: true")).source, RateSource::kByWork);
-  // Without a segment.
+  // Without a segment only rates by work apply.
   const Segment segment = Product(64);
   EXPECT_EQ(FindMeasuredRate(segment.steps(0), nullptr, Parse<Device>(kRates)).source, RateSource::kByWork);
   EXPECT_EQ(FindMeasuredRate(segment.steps(0), &segment, Device()).source, RateSource::kNone);
@@ -117,7 +118,7 @@ TEST(NotesOnRates, SayWhatIsNotMeasured) {
   )pb");
   Device device = Parse<Device>(kRates);
   EXPECT_THAT(NotesOnRates(program, device), ElementsAre(HasSubstr("no measured rate of ATTENTION on d")));
-  // A GPU's kernels for it are others than those that a rate by work, or a model, is of.
+  // A GPU runs attention with dropout on other kernels than those that rates by work, or a model, are for.
   device.set_compute_capability(90);
   KernelRate* rate = device.add_kernel_rates();
   rate->set_kernel("ATTENTION");

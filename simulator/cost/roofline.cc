@@ -3,10 +3,10 @@
 //   launch + max(flops / (peak(dtype) * matmul_efficiency(flops)),
 //                bytes / (memory_bytes_per_second * memory_efficiency(bytes)))
 //
-// with peak and bandwidth by what is left of both beside collectives (device_load.h),
-// unless the cluster states the duration (stated_cost.h). Of a table's rows the last whose lower edge is at most the
-// step's work applies; below the first edge, the first row.
-// Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009.
+// Peak and bandwidth are what collectives leave of them (device_load.h). If the cluster states the duration, that
+// counts instead (stated_cost.h). The row of a table that applies is the last one whose lower edge is at most the
+// step's work; below the first edge, the first row. Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4),
+// 2009.
 #include <algorithm>
 
 #include "proto/util/status.h"

@@ -17,7 +17,7 @@ StepShapes Attention(const Step& step, int64_t rows, int64_t columns_of_heads) {
           std::max<int64_t>(1, rows / sequence) * heads};
 }
 
-// An output [rows x columns] whose depth the flops tell: convolutions.
+// For convolutions: an output [rows x columns] whose depth follows from the flops.
 StepShapes ByFlops(const Step& step, int64_t rows, int64_t columns) {
   if (rows < 1 || columns < 1) return {};
   const double depth =
@@ -37,10 +37,10 @@ StepShapes ProductOf(const Segment& segment, const Step& step) {
       return Attention(step, Extent(segment, out, 0), Extent(segment, out, 1));
     case ATTENTION_BACKWARD:
     case ATTENTION_VALUES_BACKWARD:
-      // The gradient of what they put out.
+      // The first input is the gradient of the forward's output.
       return Attention(step, Extent(segment, in, 0), Extent(segment, in, 1));
     case ATTENTION_SCORES: {
-      // q, or q, k and v side by side.
+      // The input is q, or q, k and v side by side.
       const int64_t columns = Extent(segment, in, 1);
       return Attention(step, Extent(segment, in, 0), step.inputs_size() > 1 ? columns : columns / 3);
     }

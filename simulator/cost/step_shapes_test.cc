@@ -8,7 +8,7 @@
 namespace weft::sim {
 namespace {
 
-// Shapes of the one step of `text` on values of these shapes.
+// Expects these shapes for the one step of `text` on `values`.
 void Expect(const std::string& values, const std::string& text, int64_t rows, int64_t columns, int64_t depth,
             int64_t batch) {
   SCOPED_TRACE(text);
@@ -25,7 +25,7 @@ void Expect(const std::string& values, const std::string& text, int64_t rows, in
 TEST(StepShapes, Products) {
   const std::string values = "values { shape: 6 shape: 4 } values { shape: 4 shape: 8 } values { shape: 6 shape: 8 }";
   Expect(values, "kernel: MATMUL inputs: 0 inputs: 1 outputs: 2 work { flops: 384 }", 6, 8, 4, 1);
-  // The gradient of a weight: [4 x 6] transposed.
+  // The gradient of a weight: the first factor is transposed, [4 x 6].
   const std::string weight = "values { shape: 6 shape: 4 } values { shape: 6 shape: 8 } values { shape: 4 shape: 8 }";
   Expect(weight, "kernel: MATMUL inputs: 0 inputs: 1 outputs: 2 work { flops: 384 } attributes { transpose_a: true }",
          4, 8, 6, 1);
@@ -33,7 +33,7 @@ TEST(StepShapes, Products) {
 }
 
 TEST(StepShapes, AttentionIsByHead) {
-  // Two samples of 8 rows, 4 heads of 16.
+  // Two samples of 8 rows, 4 heads of depth 16.
   const std::string values =
       "values { shape: 16 shape: 192 } values { shape: 16 shape: 64 } values { shape: 16 shape: 4 }"
       "values { shape: 16 shape: 32 }";

@@ -5,19 +5,21 @@
 //             compute = min over tiles of  waves * 2 r c (k + half_depth) / (peak / M * fraction)
 //             So a shape that fills its last tile and wave badly is slow, and so is a shallow one, whose tiles spend
 //             their time on filling the pipeline and on writing results.
-//   attention of a fused kernel: `attention_rows` queries of a head are what a multiprocessor takes at a time,
+//   attention of a fused kernel: a multiprocessor takes `attention_rows` queries of a head at a time,
 //             units = b ceil(sequence / attention_rows),   waves = ceil(units / M)
 //             compute = visible * flops / (peak * attention_fraction) * waves * M / units
 //             visible = the part of the scores that the mask leaves, if the device skips the others.
 //   memory    (bytes + half_bytes) / (memory_bytes_per_second * memory_fraction)
 //   time      launch + max(compute, memory)
 //
-// Beside collectives (device_load.h) waves are of the multiprocessors that are left, each as fast as ever, and memory
-// has the bandwidth that is left: all this unless the cluster states the duration (stated_cost.h). Example: 2048 x 4608
-// x 12288 on 108 multiprocessors in tiles of 256 x 128 are 288 tiles in 3 waves, of which the last is two thirds full:
-// 0.89 of what the tiles could do. Sources: NVIDIA, "Matrix multiplication background user's guide" (tile and wave
-// quantization); the structure is that of NeuSight (Lee et al. 2025, arXiv:2407.13853). Dao 2023, arXiv:2307.08691,
-// sec. 3.2 (attention in blocks of rows).
+// Beside collectives (device_load.h), waves run on the multiprocessors that are left, each as fast as ever, and memory
+// has the bandwidth that is left. If the cluster states the duration, that counts instead (stated_cost.h).
+//
+// Example: 2048 x 4608 x 12288 on 108 multiprocessors in tiles of 256 x 128 are 288 tiles in 3 waves. The last wave is
+// two thirds full: 0.89 of what the tiles could do.
+//
+// Sources: NVIDIA, "Matrix multiplication background user's guide" (tile and wave quantization). The structure is that
+// of NeuSight (Lee et al. 2025, arXiv:2407.13853). Dao 2023, arXiv:2307.08691, sec. 3.2 (attention in blocks of rows).
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -32,7 +34,7 @@ namespace {
 
 double Blocks(int64_t extent, int32_t size) { return std::ceil(static_cast<double>(extent) / size); }
 
-// Part of the scores that a causal mask and a window leave.
+// Returns the part of the scores that a causal mask and a window leave.
 double Visible(const StepAttributes& attributes) {
   if (!attributes.causal()) return 1;
   const double s = static_cast<double>(attributes.sequence());
@@ -55,7 +57,7 @@ double ProductSeconds(const Step& step, const StepShapes& shapes, double peak, c
                       int64_t multiprocessors) {
   const double volume = 2.0 * static_cast<double>(shapes.rows) * static_cast<double>(shapes.columns) *
                         static_cast<double>(shapes.depth) * static_cast<double>(shapes.batch);
-  // Kernels of several products: the gradients of both factors.
+  // Some kernels compute several products, e.g. the gradients of both factors.
   const double products = std::max(1.0, std::round(static_cast<double>(step.work().flops()) / volume));
   const double depth = static_cast<double>(shapes.depth) + figures.half_depth();
   double best = 0;
@@ -90,7 +92,7 @@ absl::StatusOr<Time> TilesCost(const Step& step, const StepShapes& shapes, Actio
       compute = fused ? AttentionSeconds(step, shapes, peak, figures, left.multiprocessors)
                       : ProductSeconds(step, shapes, peak, figures, left.multiprocessors);
     } else {
-      // Work whose shape is not known, at the rate of the largest tile.
+      // If the shape is not known, use the rate of the first tile.
       compute = static_cast<double>(step.work().flops()) / (peak * left.compute * figures.tiles(0).fraction());
     }
   }

@@ -70,7 +70,7 @@ TEST(Tiles, WavesOfTiles) {
 }
 
 TEST(Tiles, SmallProductsTakeTheSmallTile) {
-  // 32 x 320 are 10 small tiles in one wave, or 3 large ones in one.
+  // A product of 32 x 320 takes one wave of 10 small tiles, or one wave of 3 large ones.
   const double small = 2.0 * 32 * 32 * 1000 / 2.5e12;
   EXPECT_NEAR(ProductSeconds(32, 320, 900), small, 1e-11);
 }
@@ -95,7 +95,7 @@ TEST(Tiles, BatchesFillWavesTogether) {
   step.mutable_work()->set_flops(step.work().flops() * 10);
   const double wave = 2.0 * 128 * 128 * 1000 / 5e12;
   EXPECT_NEAR(Seconds(step, {128, 128, 900, 10}), wave + 1e-6, 1e-11);
-  // A kernel that computes two products of each.
+  // This kernel computes two products.
   step.set_kernel(ATTENTION_SCORES_BACKWARD);
   step.mutable_work()->set_flops(step.work().flops() * 2);
   EXPECT_NEAR(Seconds(step, {128, 128, 900, 10}), 2 * wave + 1e-6, 1e-11);
@@ -113,7 +113,7 @@ TEST(Tiles, AttentionSkipsWhatTheMaskHides) {
   EXPECT_NEAR(Seconds(step, shapes), whole + 1e-6, 1e-10);
   step.mutable_attributes()->set_causal(true);
   EXPECT_NEAR(Seconds(step, shapes), whole * 641 / 1280 + 1e-6, 1e-10);
-  // With a window of 1 a query sees itself.
+  // With a window of 1 a query sees only itself.
   step.mutable_attributes()->set_window(1);
   EXPECT_NEAR(Seconds(step, shapes), whole / 640 + 1e-6, 1e-10);
   step.mutable_attributes()->set_window(0);
@@ -134,11 +134,11 @@ TEST(Tiles, MemoryBoundKernelsByBytes) {
   step.mutable_work()->set_dtype(BF16);
   step.mutable_work()->set_bytes(9'000'000);
   EXPECT_NEAR(Seconds(step, {}), 1e7 / 5e11 + 1e-6, 1e-11);
-  // A product that moves more than it computes.
+  // For this product, moving the bytes takes longer than computing.
   Step product = Product(128, 128, 1);
   product.mutable_work()->set_bytes(9'000'000);
   EXPECT_NEAR(Seconds(product, {128, 128, 1, 1}), 1e7 / 5e11 + 1e-6, 1e-11);
-  // Work without a shape: at the rate of the first tile.
+  // A product whose shape is not known has the rate of the first tile.
   EXPECT_NEAR(Seconds(Product(100, 100, 100), {}), 2e6 / 5e13 + 1e-6, 1e-11);
 }
 

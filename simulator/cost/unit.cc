@@ -1,7 +1,8 @@
-// The "unit" cost model: a forward takes 1 us, a backward 2 us, the weight half of that 1 us, or what the options say,
-// whatever the model and the machine. A program costed so has the numbers of its schedule alone.
+// The "unit" cost model: a forward takes 1 us, a backward 2 us, the weight half of a backward 1 us, or what the options
+// say, whatever the model and the machine. Programs costed this way show the properties of their schedule alone.
 //
-// The whole cost lies on the first step of the segment; the other steps, and all other actions, are free.
+// The whole cost is on the first step of the segment on the compute stream. The other steps, and all other actions, are
+// free.
 #include <algorithm>
 
 #include "simulator/cost/cost_model.h"

@@ -1,4 +1,4 @@
-// Collectives inside segments, by hand: what starts when, what is hidden, and what a rank is said to have waited for.
+// Collectives inside segments, calculated by hand: when each step starts, what is hidden, and what a rank waited for.
 #include <map>
 #include <string>
 #include <utility>
@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kLatency = 2;
 
-// A collective takes as many ps as its first buffer has bytes on a member.
+// Occupancy of a collective in ps: the bytes of its first buffer on one member.
 int64_t Occupancy(CollectiveKind kind, int64_t whole_bytes, int64_t members) {
   return kind == CollectiveKind::kAllGather ? whole_bytes / members : whole_bytes;
 }
@@ -30,7 +30,8 @@ class ByteNetwork : public NetworkModel {
   }
 };
 
-// Two ranks on x. A compute step takes as many ps as its work has flops. Value i has 10 (i + 1) bytes.
+// Builds a program for two ranks on axis x. A compute step takes as many ps as its work has flops. Value i has 10 (i +
+// 1) bytes.
 class Builder {
  public:
   explicit Builder(bool pinned = false) {
@@ -82,7 +83,7 @@ class Builder {
     return action;
   }
 
-  // Runs it on engine and oracle, which must agree.
+  // Runs the program on the engine and on the oracle, which must agree.
   EngineResult Run() {
     const auto time = [this](int segment, int step) { return program.segments(segment).steps(step).work().flops(); };
     const auto view = BuildProgramView(
@@ -123,7 +124,7 @@ class Builder {
   }
 
   Program program;
-  // Of steps of rank 0.
+  // Start times of the steps of rank 0, by name.
   std::map<std::string, int64_t> starts;
 };
 
@@ -152,7 +153,7 @@ TEST(CollectiveSteps, TheyStartWhenTheSlowestMemberIsReady) {
     b.Collective(segment, "sum", GROUP_ALL_REDUCE, TENSOR, 50, {0});
     b.Compute(segment, "bias", 10, {1});
   }
-  // One member lists the coordinates, the other says all: it is one group.
+  // One member lists the coordinates of the group, the other takes all of them: both name the same group.
   AxisSubset* axis =
       b.program.mutable_segments(1)->mutable_steps(1)->mutable_collective()->mutable_group()->mutable_axes(0);
   axis->add_indices(0);
@@ -164,7 +165,7 @@ TEST(CollectiveSteps, TheyStartWhenTheSlowestMemberIsReady) {
   EXPECT_EQ(result.makespan.ps, 100 + 50 + kLatency + 10);
   EXPECT_EQ(b.Idle(result, IdleReason::kTensorCollective, 0), 50 + kLatency);
   EXPECT_EQ(b.Idle(result, IdleReason::kTensorCollective, 1), 70 + 50 + kLatency);
-  // Communication is under way from its start on, not from when the first member waits.
+  // Communication counts from the start of the collective, not from when the first member waits for it.
   EXPECT_EQ(result.ranks[1].exposed_communication.ps, 50 + kLatency);
 }
 
@@ -194,7 +195,7 @@ TEST(CollectiveSteps, WeightsAreGatheredAhead) {
   b.Compute(segment, "product 2", 100, {1});
   b.Add(FORWARD, 0);
   const EngineResult result = b.Run();
-  // The second one follows on the same communicator without waiting for the first's latency.
+  // The second gather follows on the same communicator without waiting for the latency of the first.
   EXPECT_EQ(b.starts["gather 2"], 40);
   EXPECT_EQ(b.starts["product 1"], 40 + kLatency);
   EXPECT_EQ(b.starts["product 2"], 140 + kLatency);
@@ -213,7 +214,7 @@ TEST(CollectiveSteps, CommunicatorsOfTwoPurposesRunAtTheSameTime) {
   const EngineResult result = b.Run();
   EXPECT_EQ(b.starts["gather"], 0);
   EXPECT_EQ(b.starts["sum"], 0);
-  // It waits for the first one to be finished, not only for its stream.
+  // The second sum waits until the first one is finished, not only until its stream is free.
   EXPECT_EQ(b.starts["sum again"], 60 + kLatency);
   EXPECT_EQ(b.starts["product"], 2 * (60 + kLatency));
 }
@@ -255,7 +256,7 @@ TEST(CollectiveSteps, AnActionThatEndsWithACollectiveIsFinishedWithIt) {
   EXPECT_EQ(b.Idle(result, IdleReason::kTensorCollective), 40 + kLatency);
 }
 
-// Closed form on an idle network: a layer of Megatron's tensor parallelism over 4 devices of a node.
+// Layers of Megatron's tensor parallelism over 4 devices of a node take the closed-form time on an idle network.
 TEST(CollectiveSteps, BlockingRingsInClosedForm) {
   Builder b;
   b.program.mutable_mesh()->mutable_axes(0)->set_size(4);

@@ -14,8 +14,9 @@ namespace weft::sim {
 
 class ComputeSlots {
  public:
-  // `slots_per_node` = 0 or at least `devices_per_node`: no limit. A rank keeps its slot for less than `turn`.
-  // `node_of_rank` is empty where ranks fill nodes in order.
+  // There is no limit if `slots_per_node` is 0 or at least `devices_per_node`. A rank may keep its slot for further
+  // steps that become ready less than `turn` after the grant. If `node_of_rank` is empty, ranks fill the nodes in
+  // order.
   ComputeSlots(int64_t ranks, int64_t devices_per_node, int64_t slots_per_node, int64_t turn,
                const std::vector<int64_t>& node_of_rank)
       : turn_(turn) {
@@ -32,7 +33,7 @@ class ComputeSlots {
 
   bool limited() const { return !nodes_.empty(); }
 
-  // The compute stream `stream` of `rank` has a step that is ready since `ready`.
+  // The next step of `rank`, on its compute stream `stream`, has been ready since `ready` and waits for a slot.
   void Wait(int64_t ready, int32_t rank, int32_t stream) {
     Holder& holder = holders_[rank];
     if (holder.between) {
@@ -43,15 +44,16 @@ class ComputeSlots {
     Queue(ready, rank, stream);
   }
 
-  // The rank's step ends. What becomes of the slot is seen when nothing is left to end at this instant.
+  // The rank's step ends. Grant decides what happens to the slot once nothing is left to end at this instant.
   void End(int32_t rank) {
     holders_[rank].between = true;
     holders_[rank].next = -1;
     ended_.push_back(rank);
   }
 
-  // The stream whose step starts next, or -1: of ranks that keep their slot the lowest, then the first in line of
-  // (ready, rank) among those whose node has a slot free. Called when nothing is left to end at the instant `now`.
+  // Returns the stream whose step starts next, or -1. Ranks that keep their slot come first, the lowest one first. Then
+  // comes the first waiting step by (ready, rank) on a node with a free slot. Called when nothing is left to end at the
+  // instant `now`.
   int32_t Grant(int64_t now) {
     if (!keepers_.empty()) {
       Holder& holder = holders_[keepers_.top()];
@@ -60,7 +62,7 @@ class ComputeSlots {
       return holder.next;
     }
     for (const int32_t rank : ended_) {
-      // Those that are not between two steps have gone on.
+      // A rank that is no longer between two steps has kept its slot for the next one.
       Holder& holder = holders_[rank];
       if (!holder.between) continue;
       holder.between = false;
@@ -103,9 +105,10 @@ class ComputeSlots {
   };
 
   struct Holder {
-    // When its turn began.
+    // When the rank's turn began.
     int64_t since = 0;
-    // A step has ended at this instant; its next one if that is ready, else -1.
+    // True if a step of the rank has ended at this instant. `next` is then the stream of its next step if that step is
+    // ready, else -1.
     bool between = false;
     int32_t next = -1;
   };
@@ -123,14 +126,14 @@ class ComputeSlots {
 
   int64_t turn_;
   std::vector<Node> nodes_;
-  // By rank, in `nodes_`.
+  // Index in `nodes_` of each rank's node.
   std::vector<int64_t> node_of_;
   // By rank.
   std::vector<Holder> holders_;
-  // Ranks with a step that ended at this instant, and those of them that go on.
+  // Ranks with a step that ended at this instant, and the ranks among them that keep their slot.
   std::vector<int32_t> ended_;
   std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> keepers_;
-  // Nodes where something may be granted; all others have no slot or nobody waiting.
+  // Nodes where a slot may be granted. All other nodes have no free slot or no waiting step.
   std::vector<int64_t> changed_;
 };
 

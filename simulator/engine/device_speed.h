@@ -9,7 +9,8 @@
 
 namespace weft::sim {
 
-// What costs `cost` at full speed, at `speed` in millionths of it: ceil(cost / speed), at most 2^62.
+// Returns the cost, at `speed` in millionths of full speed, of work that costs `cost` at full speed: ceil(cost /
+// speed), at most 2^62.
 inline int64_t AtSpeed(int64_t cost, int64_t speed) {
   constexpr __int128 kMost = __int128{1} << 62;
   const __int128 divisor = std::max<int64_t>(speed, 1);

@@ -1,5 +1,5 @@
-// Random numbers that are functions of counters, in integer arithmetic alone: the same on every machine, whatever is
-// drawn before or beside them.
+// Random numbers that depend on counters only and use integer arithmetic only. They are the same on every machine,
+// whatever else is drawn before or beside them.
 #ifndef WEFT_SIMULATOR_ENGINE_DRAW_H_
 #define WEFT_SIMULATOR_ENGINE_DRAW_H_
 
@@ -8,26 +8,27 @@
 
 namespace weft::sim {
 
-// A place in a tree of counters: Draw(seed).At(run).At(rank).
-// Source of the mixing: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014 (SplitMix64).
+// A node in a tree of counters, e.g. Draw(seed).At(run).At(rank). Source of the mixing: Steele, Lea, Flood, "Fast
+// splittable pseudorandom number generators", OOPSLA 2014 (SplitMix64).
 class Draw {
  public:
   explicit constexpr Draw(uint64_t seed) : state_(Mix(seed + kStep)) {}
 
-  // Turned, so that At(a).At(b) is not At(b).At(a).
+  // The rotation makes At(a).At(b) differ from At(b).At(a).
   constexpr Draw At(uint64_t counter) const { return Draw(std::rotl(state_, 23) + Mix(counter + kStep)); }
 
-  // The i-th 64 bits of this place.
+  // Returns the i-th 64 random bits of this node.
   constexpr uint64_t Bits(uint64_t i = 0) const { return Mix(state_ + (i + 1) * kStep); }
 
-  // Whether something of this probability happens; always with 1, never with 0.
+  // True with this probability: always if it is 1, never if it is 0.
   constexpr bool Happens(double probability) const {
     return static_cast<double>(Bits() >> 11) < probability * static_cast<double>(uint64_t{1} << 53);
   }
 
-  // A normal deviate in units of 2^-32 / kNormalDeviation: of 256 fair bits those that are set, less 128, and what is
-  // even on [-1/2, 1/2), so that nothing is coarse (de Moivre, Laplace). Its variance is that of both, 64 + 1/12. Its
-  // tails are a little thin: of what is beyond 4 standard deviations, 7 in 100 are missing.
+  // Returns a normal deviate in units of 2^-32 / kNormalDeviation: the number of set bits among 256 fair bits, less
+  // 128, plus a uniform number on [-1/2, 1/2) that fills the gaps between integers (de Moivre, Laplace). The variance
+  // of the sum is 64 + 1/12. The tails are a little thin: 7 in 100 of the deviates beyond 4 standard deviations are
+  // missing.
   constexpr int64_t Normal() const {
     int64_t ones = -128;
     for (uint64_t i = 0; i < 4; ++i) ones += std::popcount(Bits(i));
@@ -49,12 +50,12 @@ class Draw {
 // The square root of 64 + 1/12.
 inline constexpr double kNormalDeviation = 8.005206639015219;
 
-// A factor about 1, as parts of kOne: normal with a standard deviation, but never below an eighth.
+// Draws factors around 1 in units of 1 / kOne: normally distributed with a given standard deviation, but at least 1/8.
 class FactorDraw {
  public:
   static constexpr int64_t kOne = int64_t{1} << 30;
 
-  // `deviation` is in [0, 1].
+  // `deviation` is the standard deviation, in [0, 1].
   explicit constexpr FactorDraw(double deviation)
       : scale_(static_cast<int64_t>(deviation / kNormalDeviation * (int64_t{1} << 24) + 0.5)) {}
 
@@ -65,7 +66,7 @@ class FactorDraw {
   }
 
  private:
-  // Of a deviate, in 2^-24.
+  // Standard deviation divided by kNormalDeviation, in units of 2^-24.
   int64_t scale_;
 };
 

@@ -13,7 +13,7 @@ constexpr int kDraws = 400000;
 
 double Deviate(int i) { return static_cast<double>(Draw(7).At(i).Normal()) / std::exp2(32) / kNormalDeviation; }
 
-// The same on every machine, for good: reports are compared by their bytes.
+// The values are the same on every machine and never change, because reports are compared byte by byte.
 TEST(Draw, Values) {
   EXPECT_EQ(Draw(1).Bits(), 6791897765849424158u);
   EXPECT_EQ(Draw(0).Normal(), -7353291248);

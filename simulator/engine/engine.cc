@@ -26,7 +26,7 @@ absl::StatusOr<EngineResult> Engine::Simulate() {
     } else if (flow_clock_.next() == now_) {
       AdvanceFlow();
     } else if (!Choose() && !Grant()) {
-      // What happens at the instant at which the run is seen to be steady belongs to it.
+      // The result includes everything that happens at the instant at which the run turns out to be steady.
       if (steady_) break;
       ApplyLoads();
       while (!queue_.empty() && IsStale(queue_.top())) queue_.Pop();
@@ -143,7 +143,7 @@ void Engine::Ready(int32_t s) {
 void Engine::StartAction(const StreamState& stream, int32_t index) {
   const ActionView& action = stream.t->actions[index];
   if (action.allocates.empty() && action.holds == 0) return;
-  // Of the streams that the action has steps on, only the first to start counts.
+  // If the action has steps on several streams, only the first stream to start counts.
   if (action.start_object >= 0) {
     int32_t& started = counts_[stream.objects + action.start_object];
     if (started > OwnRepetition(stream)) return;

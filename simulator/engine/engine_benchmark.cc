@@ -44,7 +44,8 @@ Collective OverAxis(const std::string& axis, Purpose purpose) {
   return collective;
 }
 
-// `layers` times `compute` steps in two halves, each half followed by an all-reduce over x that blocks.
+// Replaces the segment's steps by `layers` layers. A layer has `compute` steps in two halves; a blocking all-reduce
+// over x follows each half.
 void AddLayers(Segment& segment, int layers, int compute) {
   segment.clear_steps();
   segment.add_values()->set_dtype(BF16);
@@ -109,7 +110,7 @@ struct Setting {
   bool join_steps = true;
   int slots = 0;
   bool fold = false;
-  // Collectives make steps longer.
+  // Collectives slow down the compute steps beside them.
   bool load = false;
   const char* network = "analytic";
 };
@@ -185,7 +186,7 @@ void BM_FlowRing(benchmark::State& state) {
   state.counters["simulated_seconds"] = simulated;
 }
 
-// What a simulation of a new program needs once.
+// Measures the work that a simulation of a new program needs once.
 void BM_View(benchmark::State& state) {
   const Program program = LargeProgram();
   const auto duration = [](int, int, ActionKind) -> absl::StatusOr<Time> { return Time{1}; };

@@ -1,4 +1,4 @@
-// The order of compute that is chosen at run time (rule P6), and compute slots (rule P3).
+// Chooses the order of compute at run time (rule P6) and grants compute slots (rule P3).
 #include <algorithm>
 
 #include "simulator/engine/engine_impl.h"
@@ -13,7 +13,7 @@ void Engine::BecomeCandidate(int32_t s) {
 bool Engine::Choose() {
   if (choosing_.empty()) return false;
   bool chosen = false;
-  // Starting a step calls nothing that adds to the list.
+  // Starting a step calls nothing that adds to `choosing_`.
   for (const int32_t rank : choosing_) {
     RankState& state = ranks_[rank];
     state.choosing = false;

@@ -1,5 +1,5 @@
-// Transfers and collectives on a network whose links are shared (rule P12). They start as on any other; when they end
-// is known when they do.
+// Transfers and collectives on a network with shared links (rule P12). They start as on any other network, but their
+// end is known only when it happens.
 #include "simulator/engine/engine_impl.h"
 
 namespace weft::sim {
@@ -21,12 +21,12 @@ void Engine::BeginFlow(const Flow& flow, bool collective, int32_t index, absl::S
 void Engine::AdvanceFlow() {
   const int32_t number = flow_clock_.Advance(now_);
   if (number < 0) return;
-  // What ends here may begin another flow, which then has this number.
+  // This end may begin another flow, which then gets this number, so read the owner first.
   const bool collective = flow_owners_[number].collective;
   const int32_t index = flow_owners_[number].index;
   for (const auto& [rank, event] : flow_owners_[number].events) {
     EngineEvent& traced = result_.ranks[rank].events[event];
-    // Until now `end` and `finish` are those of a flow that takes no time.
+    // So far the trace has `end` and `finish` of a flow that takes no time.
     traced.finish = Time{now_} + (traced.finish - traced.end);
     traced.end = {now_};
   }

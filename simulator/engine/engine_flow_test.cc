@@ -1,4 +1,4 @@
-// Transfers and collectives over shared links through the engine: when they end, what is traced and what is metered.
+// Transfers and collectives over shared links in the engine: when they end, what is traced and what is metered.
 #include <map>
 #include <memory>
 #include <string>
@@ -19,8 +19,8 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kMillisecond = 1'000'000'000;
 
-// Rank r has link 2 r out and 2 r + 1 in, each of `bytes_per_second`. A collective moves the bytes of its first buffer
-// once from each member to the next, after `fixed`.
+// Rank r sends over link 2 r and receives over link 2 r + 1, each of `bytes_per_second`. A collective moves the bytes
+// of its first buffer once from each member to the next, after `fixed` ps.
 class StarNetwork : public NetworkModel {
  public:
   StarNetwork(int64_t ranks, int64_t bytes_per_second, Time latency, int64_t fixed)
@@ -40,7 +40,7 @@ class StarNetwork : public NetworkModel {
     return Flow{.phases = {{.fixed_ps = fixed_, .bytes = bytes, .loads = {loads.begin(), loads.end()}}},
                 .latency = latency_};
   }
-  // The engine has no use for these.
+  // Unused: the engine asks a network with shared links for flows only.
   absl::StatusOr<TransferTime> Transfer(int64_t, int64_t, int64_t) const override {
     return absl::InternalError("not a network of fixed times");
   }
@@ -55,7 +55,7 @@ class StarNetwork : public NetworkModel {
   const int64_t fixed_;
 };
 
-// Ranks on axis pipe, a template each.
+// Builds a program with one template for each rank of axis pipe.
 class Builder {
  public:
   explicit Builder(int ranks) {
@@ -79,7 +79,7 @@ class Builder {
     return action;
   }
 
-  // A message of `bytes`; both sides wait for the last compute action of their rank if `late`.
+  // Adds a message of `bytes`. If `late`, both sides wait for the action before them in the list of their rank.
   void Transfer(int from, int to, int64_t bytes, int lane = 0, bool late = false) {
     for (const bool send : {true, false}) {
       const int rank = send ? from : to;
@@ -125,7 +125,7 @@ class Builder {
 };
 
 TEST(EngineFlow, IncastOfFourEndsWhenTheirLinkHasCarriedAll) {
-  // 4 x 100 MB into a link of 50 GB/s.
+  // Four transfers of 100 MB share a link of 50 GB/s.
   Builder b(5);
   for (int source = 1; source < 5; ++source) b.Transfer(source, 0, 100'000'000);
   const auto result = b.Run(StarNetwork(5, 50'000'000'000, {7}, 0));
@@ -137,7 +137,7 @@ TEST(EngineFlow, IncastOfFourEndsWhenTheirLinkHasCarriedAll) {
     for (const EngineEvent& event : result->ranks[rank].events) {
       EXPECT_EQ(event.start.ps, 0);
       EXPECT_EQ(event.end.ps, 8 * kMillisecond);
-      // What is received is there the latency later.
+      // The receiver has the data `latency` later.
       EXPECT_EQ(event.finish.ps, 8 * kMillisecond + (rank == 0 ? 7 : 0));
     }
     EXPECT_EQ(result->ranks[rank].exposed_communication.ps, 8 * kMillisecond + (rank == 0 ? 7 : 0));
@@ -156,15 +156,16 @@ TEST(EngineFlow, IncastOfFourNodesOnTheNetworkFlow) {
   const auto result = b.Run(*network);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->makespan.ps, 8 * kMillisecond);
-  // One of them alone: 2 ms.
+  // One of the transfers alone takes 2 ms.
   Builder alone(5);
   alone.Transfer(3, 0, 100'000'000);
   EXPECT_EQ(alone.Run(*network)->makespan.ps, 2 * kMillisecond);
 }
 
 TEST(EngineFlow, TransfersAndCollectivesShareAsTheyComeAndGo) {
-  // 1 byte per ps and link. The transfer 0 -> 1 of 3000 begins at 0. The all-reduce of 1, 2 and 3 waits for a step of
-  // 1000 ps on rank 3; its 1000 bytes share rank 1's link in from 1000 to 3000.
+  // Each link carries 1 byte per ps. The transfer of 3000 bytes from rank 0 to rank 1 begins at 0. The all-reduce of
+  // ranks 1, 2 and 3 waits for a step of 1000 ps on rank 3. Its 1000 bytes share the link into rank 1 from 1000 to
+  // 3000.
   Builder b(4);
   b.step_ps = 1000;
   b.Transfer(0, 1, 3000);
@@ -188,7 +189,7 @@ TEST(EngineFlow, TransfersAndCollectivesShareAsTheyComeAndGo) {
 }
 
 TEST(EngineFlow, FixedPartsLeaveTheLinkToOthers) {
-  // Both wait 500 ps first; lane 1 from rank 1 too, into the same link: 500 + 2 x 1000.
+  // Both messages wait 500 ps first and then share the link into rank 0: 500 + 2 x 1000.
   Builder b(3);
   b.Transfer(1, 0, 1000);
   b.Transfer(2, 0, 1000, /*lane=*/1);
@@ -214,7 +215,7 @@ TEST(EngineFlow, WhatTakesLongerThanAllTimeIsRefused) {
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("2^61 picoseconds"));
 }
 
-// Each collective has another latency.
+// The latency of a collective depends on its size.
 class FickleNetwork : public StarNetwork {
  public:
   FickleNetwork() : StarNetwork(2, 1'000'000'000'000, {}, 0) {}
@@ -240,7 +241,8 @@ TEST(EngineFlow, CollectivesOfAGroupHaveOneLatency) {
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("different latencies"));
 }
 
-// Times by (source, destination, bytes) or group, in two forms: told beforehand, or as flows that are all fixed part.
+// Times depend on (source, destination, bytes) or on the group. The network gives them in one of two forms: as known
+// times, or as flows that consist of fixed parts only.
 class TableNetwork : public NetworkModel {
  public:
   explicit TableNetwork(bool flows) : capacities_(flows ? 1 : 0, 1) {}
@@ -275,7 +277,7 @@ std::string Describe(const EngineResult& result) {
   std::string text = absl::StrCat(result.makespan.ps, " ", result.steps, "\n");
   for (const RankResult& rank : result.ranks) {
     absl::StrAppend(&text, "rank ", rank.busy.ps, " ", rank.exposed_communication.ps, " ", rank.live_peak, "\n");
-    // Of two things that happen at one instant either may be called the last that was waited for.
+    // If two things happen at one instant, either may count as the last one that was waited for; so compare sums only.
     Time idle;
     for (const Time time : rank.idle) idle += time;
     absl::StrAppend(&text, idle.ps, "\n");

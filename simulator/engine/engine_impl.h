@@ -1,7 +1,11 @@
-// The engine's state and how its parts call each other: engine.cc runs heads of streams from ready to finished,
-// engine_setup.cc makes the state of all ranks, engine_choice.cc is P6 and compute slots, engine_communication.cc is
-// P4, engine_flow.cc what transfers and collectives share (P12), engine_load.cc what collectives take from computation
-// beside them (P3), engine_stretch.cc what a rank does alone, again and again.
+// The engine's state and the interface between its parts:
+//   engine.cc                runs heads of streams from ready to finished
+//   engine_setup.cc          makes the state of all ranks
+//   engine_choice.cc         chooses the order of compute (P6) and grants compute slots
+//   engine_communication.cc  runs transfers and collectives (P4)
+//   engine_flow.cc           runs transfers and collectives that share links (P12)
+//   engine_load.cc           slows computation down while collectives run beside it (P3)
+//   engine_stretch.cc        replays what a rank does alone, again and again
 #ifndef WEFT_SIMULATOR_ENGINE_ENGINE_IMPL_H_
 #define WEFT_SIMULATOR_ENGINE_ENGINE_IMPL_H_
 
@@ -27,24 +31,24 @@ struct StreamState {
   const TemplateView* t = nullptr;
   const StreamView* view = nullptr;
   int32_t rank = 0;
-  // Of the rank, in Engine::counts_.
+  // First of the rank's objects in Engine::counts_.
   int32_t objects = 0;
-  // Of collectives.
+  // Communicator of a stream of collectives.
   int32_t communicator = -1;
-  // The head: list, repetition, entry, run; list 3 = done.
+  // The head: list, repetition, entry and run. List 3 means that the stream is done.
   int32_t list = 0;
   int32_t repetition = 0;
   int32_t entry = 0;
   int32_t run = 0;
-  // The first wait of the head that may still be open; beyond the entry's waits come the run's.
+  // Index of the first wait of the head that may still be open. The entry's waits come first, then the run's.
   int32_t wait = 0;
   // Next in the list of streams that wait for the same object, -1 = last.
   int32_t next_waiter = -1;
   StreamClass kind = StreamClass::kCompute;
   ComputeQueue queue = ComputeQueue::kNone;
-  // Of a queue: its head could start and waits to be chosen.
+  // For a queue: true if its head could start and waits to be chosen.
   bool candidate = false;
-  // What the head waits for, since when; and what it waited for before that.
+  // `waits_for` and `waits_since`: what the head waits for, and since when. `reason`: what it waited for before that.
   IdleReason waits_for = IdleReason::kEndOfRun;
   IdleReason reason = IdleReason::kEndOfRun;
   int64_t waits_since = 0;
@@ -55,120 +59,121 @@ struct StreamState {
 struct GroupState {
   const GroupView* view = nullptr;
   int32_t rank = 0;
-  // Streams whose part of the group heads them and waits for nothing but partners.
+  // Streams on which the group's part is at the head and waits for nothing but partners.
   int32_t streams_ready = 0;
-  // Once all are: members whose partner is not ready.
+  // Members whose partner is not ready, once all streams are ready.
   int32_t partners_missing = 0;
-  // No partner is missing: members may start, if their partners' groups are open too.
+  // True if no partner is missing. A member may then start if its partner's group is open too.
   bool open = false;
   // Members that have not ended.
   int32_t running = 0;
 };
 
-// What a rank computes, where its cost depends on the load.
+// The computation that a rank runs, for programs whose compute costs depend on the load.
 struct Computation {
-  // -1 = nothing.
+  // Stream of the run; -1 = the rank computes nothing.
   int32_t stream = -1;
-  // Of its run, in TemplateView::steps: the one that runs since `since`, of which `left` was left then.
+  // Index in TemplateView::steps of the step of the run that runs since `since`; `left` ps of it were left then.
   int32_t step = 0;
   int64_t since = 0;
   int64_t left = 0;
   int64_t end = 0;
-  // Of RankResult::events: that of the run's first step.
+  // Index in RankResult::events of the run's first step.
   size_t first_event = 0;
 };
 
-// One call of a rank's meter in a stretch (engine_stretch.cc).
+// One recorded call of a rank's meter in a stretch (engine_stretch.cc).
 struct StretchNote {
   enum Kind : uint8_t { kStartCompute, kEndCompute, kStartCollective, kFinishCollective, kProlong };
 
   Kind kind = kEndCompute;
-  // Of a start of computation: what it waited for.
+  // For kStartCompute: what the computation waited for.
   IdleReason reason = IdleReason::kEndOfRun;
-  // Of a start of computation.
+  // For kStartCompute: number of steps.
   int32_t steps = 0;
-  // Since the stretch began.
+  // Time since the stretch began.
   int64_t offset = 0;
-  // Of a start of computation, and of kProlong.
+  // For kStartCompute and kProlong.
   int64_t duration = 0;
   int64_t unloaded = 0;
 };
 
-// What a rank did alone, from the start of one computation of an action to the end of a later one.
+// The record of what a rank did alone, from the start of one computation of an action to the end of a later one.
 struct Stretch {
-  // Heads of its two streams at the beginning, and the named step that the collective waits for.
+  // Heads of the two streams at the beginning, and the named step that the collective waits for.
   int32_t compute_run = 0;
   int32_t collective_run = 0;
   int32_t named = 0;
-  // When it was noted; and how long it takes.
+  // When the recorded pass began, and how long the stretch takes.
   int64_t begin = 0;
   int64_t duration = 0;
   std::vector<StretchNote> notes;
-  // Named steps that were finished.
+  // Named steps that finished during the stretch.
   std::vector<int32_t> signals;
-  // Of these what belongs to the stretch: while it is noted more may follow.
+  // How many of the notes and signals belong to the stretch. More may follow while it is recorded.
   size_t notes_until_end = 0;
   size_t signals_until_end = 0;
-  // What the notes come to: times, and steps.
+  // Totals of the notes: times and steps.
   RankResult sum;
   int64_t steps = 0;
   StreamState compute_at_end;
   StreamState collective_at_end;
 };
 
-// Where an action's steps are, in a view.
+// Streams of a view on which an action has steps.
 struct ActionPlace {
   int32_t streams = 0;
-  // The streams of computation and of collectives that it has steps on, the last of such; -1 = none.
+  // The last compute stream and the last collective stream on which the action has steps; -1 = none.
   int32_t compute = -1;
   int32_t collective = -1;
-  // It has these two streams and no other, and nobody else waits for its steps.
+  // True if the action has steps on exactly these two streams and no other stream waits for its steps.
   bool alone = false;
 };
 
 struct RankState {
   const TemplateView* t = nullptr;
-  // As the program numbers it; everywhere else a rank is an index into RankLinks::ranks.
+  // Number of the rank in the program. Everywhere else a rank is an index into RankLinks::ranks.
   int32_t number = 0;
   int64_t stands_for = 1;
-  // Of its device, in millionths.
+  // Speed of the rank's device, in millionths of full speed.
   int64_t speed = kFullSpeed;
-  // Expanded steps that it started.
+  // Expanded steps that the rank started.
   int64_t steps = 0;
-  // Of the rank's objects, in Engine::counts_ and waiters_.
+  // First of the rank's objects in Engine::counts_ and waiters_.
   int32_t objects = 0;
-  // First of the rank's in Engine::streams_, RankLinks::sides and Engine::groups_.
+  // First of the rank's elements in Engine::streams_, RankLinks::sides and Engine::groups_.
   int32_t streams = 0;
   int32_t sides = 0;
   int32_t groups = 0;
-  // In Engine::finish_times_.
+  // First of the rank's times in Engine::finish_times_.
   int64_t finish_times = 0;
-  // Dynamic order: the queues' streams, -1 = there is none; whether an action of theirs is under way; whether the rank
-  // is in Engine::choosing_.
+  // For a dynamic order: the streams of the forward and the backward queue (-1 = none), whether an action of a queue is
+  // running, and whether the rank is in Engine::choosing_.
   int32_t queues[2] = {-1, -1};
   bool computing = false;
   bool choosing = false;
-  // Collectives under way; what computation is costed with; whether the rank is in Engine::load_changed_.
+  // Collectives in progress, the load at which computation is costed, and whether the rank is in Engine::load_changed_.
   int32_t collectives = 0;
   int32_t load = 0;
   bool load_changes = false;
   Computation computation;
   RankMeter meter;
-  // Last, away from what every event needs. Stretches by their first run in TemplateView::runs: in Engine::stretches_,
-  // or kNotTried or kUseless.
+  // Stretches by their first run in TemplateView::runs: indices in Engine::stretches_, kNotTried or kUseless. These
+  // fields come last, away from the fields that every event needs.
   std::vector<int32_t> stretches;
-  // In Engine::stretches_, -1 = none: the one that is noted, and the one that is under way; when it began.
+  // The stretch that is being recorded and the one that is being replayed, as indices in Engine::stretches_ (-1 =
+  // none), and when that stretch began.
   int32_t recording = -1;
   int32_t replaying = -1;
   int64_t stretch_begin = 0;
-  // Of the one that is noted: its action, and the stream of its collectives.
+  // For the stretch that is being recorded: its action, and the stream of the action's collectives.
   int32_t stretch_action = -1;
   int32_t stretch_collective = -1;
 
   explicit RankState(const RankMeter& rank_meter) : meter(rank_meter) {}
 };
 
-// Later than this nothing ends.
+// Latest time, in ps, at which anything may end.
 inline constexpr int64_t kTimeLimit = int64_t{1} << 61;
 
 class Engine {
@@ -194,7 +199,7 @@ class Engine {
 
   absl::Status Prepare();
 
-  // Whether the time that lies `duration` ahead can be told; if not, the run ends.
+  // Returns true if the time `duration` from now is within the limit. Otherwise the run ends with an error.
   bool WithinLimit(int64_t duration) {
     if (duration <= kTimeLimit - now_) return true;
     status_ = absl::OutOfRangeError(
@@ -219,14 +224,15 @@ class Engine {
   // Moves to the next entry, or to the first one.
   void NextEntry(StreamState& stream, bool first);
 
-  // Checks what the head waits for; registers with the first thing that has not happened, or makes it ready.
+  // Checks what the head waits for. Registers the stream with the first thing that has not happened, or makes the head
+  // ready.
   void TryReady(int32_t s);
 
-  // ---- The order of compute that is chosen at run time (rule P6).
+  // ---- The order of compute if it is chosen at run time (rule P6).
 
   void BecomeCandidate(int32_t s);
 
-  // The rank may have to choose at this instant.
+  // Notes that the rank may have to choose at this instant.
   void NoteChoice(int32_t rank) {
     RankState& state = ranks_[rank];
     if (state.computing || state.choosing) return;
@@ -234,15 +240,15 @@ class Engine {
     choosing_.push_back(rank);
   }
 
-  // All ranks that are free choose; whether there was one. Called when nothing is left to end at this instant, so a
-  // rank sees all that could run, and no choice sees what another one brings about.
+  // Lets every free rank choose; returns true if one did. Called when nothing is left to end at this instant, so a rank
+  // sees everything that could run, and no choice sees the effects of another one.
   bool Choose();
 
   int32_t Candidate(int32_t s) const { return s >= 0 && streams_[s].candidate ? s : -1; }
 
   bool ForwardFirst(int32_t forward, int32_t backward) const;
 
-  // What a head is chosen by: whether it waited for a RECV, and when the last of its dependencies was finished (-1: it
+  // The key by which a head is chosen: whether it waited for a RECV, and when its last dependency finished (-1 if it
   // has none).
   std::pair<bool, int64_t> Arrival(const StreamState& stream) const;
 
@@ -254,15 +260,15 @@ class Engine {
 
   void WaitFor(int32_t s, int32_t object, IdleReason reason);
 
-  // What the head waited for has happened. Of things that happen at one instant the first that it waits for counts, so
-  // that their order among events does not matter.
+  // Called when what the head waited for has happened. If several things happen at one instant, the first one that the
+  // head waits for counts as the reason, so the order of events does not matter.
   void Resume(int32_t s) {
     StreamState& stream = streams_[s];
     if (now_ > stream.waits_since) stream.reason = stream.waits_for;
     TryReady(s);
   }
 
-  // Counts one more completion of an object and looks again at all who wait for it.
+  // Counts one more completion of an object and checks all streams that wait for it again.
   void Complete(const RankState& rank, int32_t object) {
     const int32_t count = counts_[rank.objects + object]++;
     if (keeps_times_) finish_times_[FinishTime(rank, object, count)] = now_;
@@ -276,8 +282,8 @@ class Engine {
 
   void Ready(int32_t s);
 
-  // Starts steps that keep their slot or are given a free one; whether there was one. A step that takes no time ends at
-  // this instant: it is the last to be granted before ends are looked at again.
+  // Starts steps that keep their slot or get a free one; returns true if there was one. A step that takes no time ends
+  // at this instant, so no other step is granted a slot until ends have been processed again.
   bool Grant();
 
   // ---- Load (rule P3).
@@ -292,19 +298,19 @@ class Engine {
     load_changed_.push_back(rank);
   }
 
-  // What step `i` of TemplateView::steps and a whole run cost at a load where the stream's head runs them, at the speed
-  // of its device and with jitter.
+  // Costs, at a load, of step `i` of TemplateView::steps and of a whole run at the head of `stream`. They include the
+  // speed of the device and jitter.
   int64_t StepCost(const StreamState& stream, int32_t i, int32_t load) const;
   int64_t RunCost(const StreamState& stream, const Run& run, int32_t load) const;
 
-  // The run that starts on stream `s`, of `duration` at the load of its rank.
+  // Notes that a run starts on stream `s` and takes `duration` at the load of its rank.
   void BeginComputation(int32_t s, int64_t duration);
 
-  // Called when nothing more can happen at this instant: what is computed goes on at the new loads.
+  // Called when nothing more can happen at this instant: running computations continue at the new loads.
   void ApplyLoads();
   void Retime(RankState& state, int32_t load);
 
-  // Whether the event was of a run that was retimed since.
+  // True if the event belongs to a run that has been retimed since.
   bool IsStale(const Event& event) const {
     if (!view_.slows || event.kind() != EventKind::kStreamEnd) return false;
     const StreamState& stream = streams_[event.index()];
@@ -320,23 +326,25 @@ class Engine {
 
   void PrepareStretches();
 
-  // The object that the head of a stream waits for and how often it must have been completed; {-1, 0} if it waits for
-  // none.
+  // Returns the object that the head of a stream waits for and how often the object must have been completed; {-1, 0}
+  // if the head waits for none.
   std::pair<int32_t, int32_t> AwaitedBy(const StreamState& stream) const;
 
-  // Of the action at the head of compute stream `s`, the stream of its collectives, if from now on the rank goes
+  // Returns the stream of collectives of the action at the head of compute stream `s` if from now on the rank goes
   // through the action alone; else -1.
   int32_t LoneCollective(int32_t s) const;
 
-  // A computation has started on stream `s`: how long the stretch takes that it begins, -1 if none does that is known.
+  // A computation has started on stream `s`. Returns the duration of the known stretch that begins with it, -1 if there
+  // is none.
   int64_t BeginStretch(int32_t s);
-  // The stretch that is under way on compute stream `s` is over but for the end of its last computation.
+  // Ends the stretch on compute stream `s`. Only the end of its last computation remains to be handled.
   void EndStretch(int32_t s);
 
-  // Collective stream `s` of a rank, which may be in a stretch, starts.
+  // Called when collective stream `s` of a rank starts; the rank may be in a stretch.
   void DisturbStretch(int32_t s);
 
-  // For the stretch that is noted: a computation of its action is about to end; anything else; no more will be.
+  // For the stretch that is being recorded. NoteComputeEnd: a computation of its action is about to end. EndNotes:
+  // nothing more will be recorded. Note: records anything else.
   void NoteComputeEnd(int32_t s);
   void EndNotes(RankState& rank);
   void Note(const RankState& rank, StretchNote note) {
@@ -344,8 +352,8 @@ class Engine {
     stretches_[rank.recording].notes.push_back(note);
   }
 
-  // Of a stretch that began at `begin`, what was noted up to `until`; `stopped`: the run ends in that instant. Returns
-  // steps.
+  // Repeats the notes up to `until` of a stretch that began at `begin` on the meter. If `stopped`, the run ends at that
+  // instant. Returns the number of steps.
   static int64_t TellMeter(const Stretch& stretch, int64_t begin, int64_t until, bool stopped, RankMeter& meter);
 
   const ActionPlace& PlaceOf(const TemplateView& t, int32_t action) const {
@@ -354,48 +362,48 @@ class Engine {
 
   // ---- Starts.
 
-  // Called once per action and stream when its first step there starts: the action's own start, if it has not started
-  // on another stream.
+  // Called once per action and stream, when the first step there starts. Starts the action unless it has already
+  // started on another stream.
   void StartAction(const StreamState& stream, int32_t index);
   void StartRun(int32_t s);
 
   // One side of a channel becomes ready.
   void SideReady(int32_t c, const ChannelEnd& end, bool send);
 
-  // One more stream has its part of the group at its head, ready; with the last one the group is.
+  // One more stream has its part of the group ready at its head. With the last such stream the group is ready.
   void GroupReady(int32_t g);
 
-  // All partners of the group are ready: each member starts unless its partner's own group is not open.
+  // Called when all partners of the group are ready. Each member starts unless its partner's group is not open.
   void Open(int32_t g);
   bool MayStart(const ChannelEnd& end) const { return end.ready && (end.group < 0 || groups_[end.group].open); }
 
   void StartTransfer(int32_t c);
   void StartCollective(int32_t c);
 
-  // On a network whose links are shared: what is under way ends when its flow does. `streams` take part; the latest
-  // event in the trace of the rank of each is of this.
+  // For networks with shared links: the transfer or collective ends when its flow does. `streams` take part; for each
+  // of them, the latest event in the trace of its rank belongs to this flow.
   void BeginFlow(const Flow& flow, bool collective, int32_t index, absl::Span<const int32_t> streams);
-  // A phase is over.
+  // Handles the end of a phase of a flow.
   void AdvanceFlow();
 
   void StartCommunication(const StreamState& stream, int32_t action, int32_t step, TransferTime time);
   void TraceRun(const StreamState& stream, const Run& run);
 
-  // Of what is under way, when the next thing happens.
+  // Time of the next event or end of a flow's phase.
   int64_t NextTime() const { return std::min(queue_.empty() ? FlowClock::kNever : queue_.time(), flow_clock_.next()); }
 
   // ---- Ends.
 
   void EndRun(int32_t s);
-  // To the next run of the head, or of the entry behind it.
+  // Moves to the next run of the head, or to the next entry.
   void Advance(StreamState& stream) {
     stream.wait = 0;
     if (++stream.run == Head(stream).runs.end) NextEntry(stream, /*first=*/false);
   }
-  // What waits for the run, or for its action, may go on.
+  // Lets everything that waits for the run, or for its action, continue.
   void FinishRun(int32_t rank, const Entry& entry, const Run& run);
 
-  // The action of a queue has ended: the rank is free to choose.
+  // An action of a queue has ended: the rank is free to choose.
   void EndOfQueued(const StreamState& stream, const Entry& entry);
   void EndTransfer(int32_t c);
 
@@ -404,23 +412,24 @@ class Engine {
   // A transfer has ended and is finished `latency` later.
   void FinishCommunication(int32_t rank, int32_t action, Time latency);
   void EndCollective(int32_t c);
-  // The first of those that have ended is finished.
+  // Finishes the first of the collectives of communicator `c` that have ended.
   void FinishCollective(int32_t c);
   void FinishTail(int32_t rank, int32_t action, int32_t tail_object);
 
   void FinishAction(int32_t rank, int32_t index);
 
-  // A microbatch comes back: what its forward held is released, of a wide one with its last.
+  // A microbatch's backward is over: the microbatch is no longer in flight. The microbatches of a wide forward stay in
+  // flight until the last of their backwards.
   void Unhold(RankState& state, const ActionView& action);
   void EndRepetition();
 
-  // Of all ranks, each as the one that was simulated for it.
+  // Returns the result of all ranks. Each rank gets the result of the rank that was simulated for it.
   EngineResult Finish();
 
-  // Internal unless all streams have come to their end.
+  // Returns Internal unless all streams have come to their end.
   absl::Status CheckDone() const;
 
-  // Of the i-th channel of a rank's view.
+  // Returns the channel that is the i-th of the rank's view.
   int32_t ChannelOf(const RankState& rank, int32_t i) const { return rank_links_.sides[rank.sides + i].channel; }
 
   const ProgramView& view_;
@@ -433,18 +442,18 @@ class Engine {
   int64_t now_ = 0;
   EventQueue queue_;
   Links links_;
-  // Of networks with shared links.
+  // For networks with shared links.
   bool shares_links_ = false;
   FlowClock flow_clock_;
   FlowTable flow_table_;
   struct FlowOwner {
     bool collective = false;
-    // Of its channel or communicator.
+    // Index of the flow's channel or communicator.
     int32_t index = 0;
-    // Its events in the trace: rank, index.
+    // The flow's events in the trace: (rank, index).
     std::vector<std::pair<int32_t, size_t>> events;
   };
-  // By number in flow_clock_.
+  // By number of the flow in flow_clock_.
   std::vector<FlowOwner> flow_owners_;
   ComputeSlots slots_;
   std::vector<StreamState> streams_;
@@ -454,13 +463,13 @@ class Engine {
   std::vector<int32_t> choosing_;
   // Ranks whose load may change at this instant.
   std::vector<int32_t> load_changed_;
-  // With ARRIVAL: by rank, object and repetition.
+  // For ARRIVAL: finish times by rank, object and repetition.
   bool keeps_times_ = false;
   std::vector<int64_t> finish_times_;
-  // Per object of every rank: how often it was completed, and the first stream that waits for it.
+  // For each object of every rank: how often it was completed, and the first stream that waits for it.
   std::vector<int32_t> counts_;
   std::vector<int32_t> waiters_;
-  // Of runs that have stretches: by view and action. And what was noted of each rank.
+  // For runs that use stretches: places of actions by view and action, and the recorded stretches.
   bool stretches_on_ = false;
   std::vector<std::vector<ActionPlace>> places_;
   std::vector<Stretch> stretches_;

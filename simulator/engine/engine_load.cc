@@ -50,8 +50,8 @@ void Engine::ApplyLoads() {
   load_changed_.clear();
 }
 
-// A run is as its steps would be one by one: those that have ended by now stay as they are, of the current one the rest
-// is converted, later ones have not begun.
+// A run behaves like its steps one by one. Steps that have ended by now stay as they are, the rest of the current step
+// is converted to the new load, and later steps have not begun.
 void Engine::Retime(RankState& state, int32_t load) {
   Computation& own = state.computation;
   const StreamState& stream = streams_[own.stream];

@@ -1,5 +1,5 @@
-// Computation beside collectives (rule P3: load): closed forms, and random programs of which every step is followed
-// through the loads that the trace shows.
+// Computation beside collectives (rule P3: load): closed forms, and random programs in which the end of every step is
+// checked against the loads in the trace.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Times by a hash, or one time for all.
+// Takes times from a hash, or gives every call the same time.
 class TestNetwork : public NetworkModel {
  public:
   explicit TestNetwork(uint64_t seed) : seed_(seed) {}
@@ -57,7 +57,7 @@ EngineResult RunSteps(const Program& program, const LoadTimes& costs, TransferTi
   return result.ok() ? *std::move(result) : EngineResult{};
 }
 
-// By step, start and end on rank 0.
+// Start and end of each step on rank 0.
 std::map<int, std::pair<int64_t, int64_t>> Times(const EngineResult& result) {
   std::map<int, std::pair<int64_t, int64_t>> times;
   for (const EngineEvent& event : result.ranks[0].events) times[event.step] = {event.start.ps, event.end.ps};
@@ -73,7 +73,7 @@ TEST(EngineLoad, WhatIsLeftIsConverted) {
     auto times = Times(result);
     EXPECT_EQ(times[0], Interval(0, 100));
     EXPECT_EQ(times[1], Interval(100, 150));
-    // 50 of 200 beside the collective, then 150 that become 75: its latency is no load.
+    // 50 of 200 ps beside the collective, then the other 150 become 75: the latency of a collective is no load.
     EXPECT_EQ(times[2], Interval(100, 225));
     EXPECT_EQ(times[3], Interval(225, 325));
     EXPECT_EQ(result.makespan.ps, 325);
@@ -90,7 +90,7 @@ TEST(EngineLoad, LoadsBeginAndEndWithinOneRun) {
     auto times = Times(result);
     EXPECT_EQ(times[2], Interval(10, 23));
     EXPECT_EQ(times[3], Interval(23, 36));
-    // 4 of 13 by 40, then ceil(9 x 10 / 13) = 7.
+    // 4 of 13 ps until 40, then ceil(9 x 10 / 13) = 7.
     EXPECT_EQ(times[4], Interval(36, 47));
     EXPECT_EQ(times[5], Interval(47, 57));
     EXPECT_EQ(result.ranks[0].slowed.ps, 7);
@@ -98,7 +98,7 @@ TEST(EngineLoad, LoadsBeginAndEndWithinOneRun) {
 }
 
 TEST(EngineLoad, TwoCollectivesAreTheMost) {
-  // Three communicators at once, from 10 on.
+  // Collectives on three communicators run at once, from 10 on.
   const Program program = OneSegmentProgram(
       {"", Sum("TENSOR", "deps: 0"), Sum("GATHER_WEIGHTS", "deps: 0"), Sum("SCATTER_GRADIENTS", "deps: 0"), ""});
   for (const bool join_steps : {false, true}) {
@@ -174,7 +174,7 @@ class RandomRun {
 
   const EngineResult& result() const { return result_; }
 
-  // (rank, action, step, repetition, stream) and times.
+  // (rank, action, step, repetition, stream) and the four times of every event.
   std::set<std::vector<int64_t>> Events() const {
     std::set<std::vector<int64_t>> events;
     for (size_t rank = 0; rank < result_.ranks.size(); ++rank) {
@@ -186,8 +186,8 @@ class RandomRun {
     return events;
   }
 
-  // Expects each compute step to end when the loads of its rank, as the trace shows them, let it. Returns how many
-  // were slowed.
+  // Expects each compute step to end when the loads of its rank in the trace say that it ends. Returns how many steps
+  // were slowed down.
   int CheckComputation() const {
     int slowed = 0;
     for (size_t rank = 0; rank < result_.ranks.size(); ++rank) {
@@ -211,7 +211,7 @@ class RandomRun {
           const int64_t next = load_at(now);
           left = (left * costs[next].ps + costs[load].ps - 1) / costs[load].ps;
           load = next;
-          // One picosecond at a time, as long as the load is the same: fractions are rounded at changes only.
+          // Advance by one picosecond at a time while the load stays the same: fractions are rounded only at changes.
           while (left > 0 && load_at(now) == load) {
             --left;
             ++now;
@@ -260,7 +260,7 @@ TEST(EngineLoad, RandomProgramsStepByStep) {
   EXPECT_GT(slowed, 1000);
 }
 
-// A rank at another speed is one whose costs are others.
+// A rank at another speed behaves like a rank with other costs.
 TEST(EngineLoad, SpeedsScaleCosts) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

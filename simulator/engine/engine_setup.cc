@@ -7,11 +7,11 @@
 namespace weft::sim {
 namespace {
 
-// Larger programs would end in the middle, when the machine has no more memory.
+// A larger program would fail in the middle of the simulation, when the machine runs out of memory.
 constexpr int64_t kMostStateBytes = int64_t{1} << 32;
-// What is said of a rank: its result and its part of a report, about.
+// Approximate bytes of a rank's result and its part of a report.
 constexpr int64_t kResultBytes = sizeof(RankResult) + 1024;
-// What a stream takes in Links, about.
+// Approximate bytes of a stream in Links.
 constexpr int64_t kLinkBytes = 128;
 
 }  // namespace
@@ -34,7 +34,7 @@ absl::Status Engine::Prepare() {
                         streams * (sizeof(StreamState) + kLinkBytes) + groups * sizeof(GroupState) +
                         times * sizeof(finish_times_[0]) + ranks * sizeof(RankState) +
                         static_cast<int64_t>(view_.template_of_rank.size()) * kResultBytes;
-  // Indices of objects are int32: so many bytes hold fewer.
+  // The limit on bytes also keeps the indices of objects within int32.
   if (bytes > kMostStateBytes) {
     return absl::ResourceExhaustedError(absl::StrCat("the program has ", total, " actions over ", ranks,
                                                      " ranks; simulating them takes ", bytes >> 20,

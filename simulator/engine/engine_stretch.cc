@@ -1,12 +1,14 @@
-// Stretches: parts of an action that a rank goes through alone. A collective in which one simulated rank takes part,
-// as those over a tensor axis are once ranks are folded, waits for nobody; so from the start of one computation to the
-// end of a later one what a rank does, and when, depends on the rank only. It is done step by step once, and noted; the
-// next time a computation starts like that, one event stands for all up to the last but one computation, whose end the
-// engine handles as always, and what was noted is told to the rank's meter.
+// Stretches: parts of an action that a rank goes through alone. If only one simulated rank takes part in a collective,
+// as in collectives over a tensor axis once ranks are folded, the collective waits for no other rank. From the start of
+// one computation to the end of a later one, what the rank does, and when, then depends on this rank only. The engine
+// simulates such a stretch step by step once and records it. The next time a computation starts like that, one event
+// stands for everything up to the end of the later computation. The engine handles that end as always, and tells the
+// rank's meter what was recorded.
 //
-// Others touch a stretch in one way: another collective of the rank slows its computations down. Then the stretch is
-// taken up where it is by then, step by step from its beginning. Transfers beside it change nothing of it, and nobody
-// but its own two streams waits for steps in it, unless the segment has detached ones.
+// Others touch a stretch in one way only: another collective of the rank slows its computations down. Then the engine
+// simulates the stretch step by step from its beginning to the present instant and continues from there. Transfers
+// beside a stretch change nothing in it, and nothing but its own two streams waits for its steps, unless the segment
+// has detached ones.
 #include <algorithm>
 
 #include "simulator/engine/engine_impl.h"
@@ -14,13 +16,13 @@
 namespace weft::sim {
 namespace {
 
-// What is noted takes a few KiB each.
+// Each recorded stretch takes a few KiB.
 constexpr size_t kMostStretches = 1 << 12;
 
 }  // namespace
 
 void Engine::PrepareStretches() {
-  // A trace has every step; with dynamic orders, slots, jitter and shared links no two times are alike.
+  // A trace needs every step. With dynamic orders, slots, jitter or shared links no two passes are alike.
   stretches_on_ = options_.repeat_stretches && !options_.trace && !options_.jitter.any() && !slots_.limited() &&
                   !shares_links_ && view_.program->compute_order() == STATIC_ORDER;
   if (!stretches_on_) return;
@@ -86,7 +88,7 @@ int32_t Engine::LoneCollective(int32_t s) const {
   if (collective.list != compute.list || collective.repetition != compute.repetition) return -1;
   if (Head(collective).action != entry.action) return -1;
   const int32_t object = AwaitedBy(collective).first;
-  // It waits for a step of the action, and is the only stream that does.
+  // The collective must wait for a step of this action and be the only stream that waits for it.
   if (object < static_cast<int32_t>(rank.t->actions.size())) return -1;
   if (waiters_[compute.objects + object] != other || collective.next_waiter >= 0) return -1;
   if (rank.collectives != 0 || rank.load != 0 || rank.load_changes) return -1;
@@ -113,7 +115,7 @@ int64_t Engine::BeginStretch(int32_t s) {
     rank.computation.end = now_ + stretch.duration;
     return stretch.duration;
   }
-  // What it waits for is yet to come.
+  // The step that the collective waits for must be yet to come.
   bool comes = false;
   for (int32_t run = compute.run; run < entry.runs.end; ++run) comes |= compute.t->runs[run].signal == named;
   if (!comes || stretches_.size() >= kMostStretches) return -1;
@@ -156,7 +158,7 @@ void Engine::EndNotes(RankState& rank) {
   stretch.notes.resize(stretch.notes_until_end);
   stretch.signals.resize(stretch.signals_until_end);
   rank.recording = -1;
-  // As of a rank that computes when it begins.
+  // The rank computes when the stretch begins.
   RankMeter meter({}, &stretch.sum);
   meter.StartCompute(0, 0, IdleReason::kEndOfRun, 0, 0);
   stretch.steps = TellMeter(stretch, 0, stretch.duration, /*stopped=*/false, meter);
@@ -167,7 +169,7 @@ void Engine::DisturbStretch(int32_t s) {
   if (rank.recording >= 0 && s != rank.stretch_collective) EndNotes(rank);
   if (rank.replaying < 0) return;
   ++result_.disturbed_stretches;
-  // Of what belongs to the stretch nothing was touched yet.
+  // Nothing that belongs to the stretch has been changed yet.
   const Stretch& stretch = stretches_[std::exchange(rank.replaying, -1)];
   const int64_t until = std::exchange(now_, rank.stretch_begin);
   EventQueue others = std::exchange(queue_, {});
@@ -213,7 +215,7 @@ int64_t Engine::TellMeter(const Stretch& stretch, int64_t begin, int64_t until, 
         meter.ChangeCommunication(time, -1);
         break;
       case StretchNote::kProlong:
-        // At the end of an instant, which a run that is stopped does not come to.
+        // A computation is prolonged at the end of an instant, which a stopped run does not reach.
         if (!stopped || time < until) meter.Prolong(note.duration);
         break;
     }

@@ -1,4 +1,4 @@
-// What a rank does alone is the same done step by step every time and only once, in every field of the result.
+// Replaying what a rank does alone gives the same result, in every field, as simulating it step by step every time.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,7 +16,7 @@
 namespace weft::sim {
 namespace {
 
-// Times are few, zero among them, so that many things happen at one instant.
+// A network with few different times, zero among them, so that many things happen at one instant.
 class AlikeNetwork : public NetworkModel {
  public:
   explicit AlikeNetwork(uint64_t seed) : seed_(seed) {}
@@ -34,7 +34,8 @@ class AlikeNetwork : public NetworkModel {
   uint64_t seed_;
 };
 
-// Steps on the compute stream and collectives over axis x; of every second program some are detached.
+// Makes a segment of steps on the compute stream and collectives over axis x. In every second program some steps are
+// detached.
 Segment TensorSegment(uint64_t seed, int64_t index, int64_t members) {
   Segment segment;
   segment.set_name(absl::StrCat("tensor", index));
@@ -56,7 +57,7 @@ Segment TensorSegment(uint64_t seed, int64_t index, int64_t members) {
       step->add_inputs(segment.values_size() - 1);
       step->add_outputs(segment.values_size() - 1);
     }
-    // Mostly what is before it, as in a layer.
+    // A step mostly depends on the step before it, as in a layer.
     for (int64_t dep = 0; dep < i; ++dep) {
       const int64_t often = i - dep == 1 ? 4 : 1;
       if (HashBelow(seed, {index, i, dep, 4}, 6) < often) step->add_deps(static_cast<int32_t>(dep));
@@ -80,7 +81,7 @@ Program TensorProgram(uint64_t seed) {
     *program.mutable_segments(s) = TensorSegment(seed, s, members);
     *program.mutable_segments(s)->mutable_operands() = operands;
   }
-  // Others wait for detached steps.
+  // Let other actions wait for detached steps.
   for (Template& t : *program.mutable_templates()) {
     for (auto* const list : {t.mutable_prologue(), t.mutable_body(), t.mutable_epilogue()}) {
       for (Action& action : *list) {
@@ -101,7 +102,7 @@ ProgramView MakeView(const Program& program, uint64_t seed) {
   };
   ProgramViewOptions options;
   if (seed % 5 == 1) options.speed_of_rank.assign(MeshRanks(program.mesh()), 700'000);
-  // One rank alone.
+  // Only one rank is slower.
   if (seed % 5 == 2) {
     options.speed_of_rank.assign(MeshRanks(program.mesh()), 1'000'000);
     options.speed_of_rank.back() = 700'000;
@@ -111,7 +112,7 @@ ProgramView MakeView(const Program& program, uint64_t seed) {
   return *std::move(view);
 }
 
-// Of all ranks, and of those of a fold.
+// Checked on all ranks, and on the ranks of a fold.
 TEST(EngineStretch, ChangesNoResult) {
   int64_t repeated = 0, disturbed = 0, slowed = 0, stopped = 0;
   for (uint64_t seed = 0; seed < 600; ++seed) {

@@ -23,7 +23,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Whether an action runs a segment with a collective of several ranks.
+// True if an action runs a segment with a collective over several ranks.
 bool UsesStepCollectives(const Program& program) {
   for (const Template& t : program.templates()) {
     for (const Action& action : t.body()) {
@@ -47,7 +47,7 @@ bool WaitsForDetachedSteps(const Program& program) {
   return false;
 }
 
-// Without compute slots, with one or two for four devices, and with turns on one.
+// Compares without compute slots, with one or two slots for four devices, and with turns on one slot.
 void ExpectAgreementWithSlots(const Program& program, const NaiveDurations& durations, uint64_t seed) {
   const int repetitions = 1 + static_cast<int>(seed % 3);
   ExpectAgreement(program, durations, {.repetitions = repetitions});
@@ -64,7 +64,7 @@ void ExpectAgreementWithSlots(const Program& program, const NaiveDurations& dura
                    .join_steps = false});
 }
 
-// For any order that is chosen, what lives has a place.
+// Whatever order is chosen, live buffers fit in the arena.
 void ExpectPlaceForAll(const Program& program, const NaiveDurations& durations) {
   const auto engine = Simulate(program, durations, {.repetitions = 3}, /*join_steps=*/true);
   ASSERT_TRUE(engine.ok()) << engine.status();
@@ -129,7 +129,7 @@ TEST(EngineAgainstOracle, VerifiablePrograms) {
   }
 }
 
-// With all that pipeline schedules bring. Every feature must be in enough of them to be tested.
+// Programs with everything that pipeline schedules bring. Each feature must be in enough of them to be tested.
 TEST(EngineAgainstOracle, VerifiableProgramsOfSchedules) {
   const RandomProgramOptions options = {.max_pipe = 4, .max_data = 2, .events = 20, .schedules = true};
   std::map<std::string, int> seen;
@@ -163,7 +163,7 @@ TEST(EngineAgainstOracle, VerifiableProgramsOfSchedules) {
   for (const auto& [feature, count] : seen) EXPECT_GT(count, 20) << feature;
 }
 
-// With collectives in segments, on all axes.
+// Programs with collectives in segments, on all axes.
 TEST(EngineAgainstOracle, VerifiableProgramsWithCollectives) {
   RandomProgramOptions options = {.max_pipe = 2, .max_data = 2, .events = 12, .collectives = true, .max_ranks = 8};
   int steps = 0, detached = 0;
@@ -188,8 +188,8 @@ TEST(EngineAgainstOracle, VerifiableProgramsWithCollectives) {
   EXPECT_GT(detached, 20);
 }
 
-// Exposed communication from the definition: instants at which a transfer or collective is under way and nothing is
-// computed.
+// Calculates exposed communication from its definition: the instants at which a transfer or collective is in flight and
+// nothing is computed.
 TEST(EngineAgainstOracle, ExposedCommunicationAndBusy) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -254,7 +254,7 @@ TEST(Engine, GPipeClosedForm) {
 }
 
 TEST(Engine, IdleReasonsOfGPipe) {
-  // 2 ranks, 2 microbatches, f = 1, b = 2: rank 1 waits 1 for its first input and 2 at the end, rank 0 waits for the
+  // 2 ranks, 2 microbatches, f = 1, b = 2. Rank 1 waits 1 for its first input and 2 at the end. Rank 0 waits for the
   // first gradient from 2 to 1 + 1 + 1 + 2 = 5.
   const auto result = Simulate(GPipeProgram(2, 2, 100), FixedDurations(1, 2, 0, 0), {}, /*join_steps=*/true);
   ASSERT_TRUE(result.ok()) << result.status();
@@ -267,8 +267,8 @@ TEST(Engine, IdleReasonsOfGPipe) {
 }
 
 TEST(Engine, SteadyPeriodIsOneRankWork) {
-  // Without transfers' cost GPipe's repetitions overlap: rank 0 starts the next forward after its own last backward.
-  // The period is the makespan, for rank 0 is both first and last.
+  // If transfers cost nothing, GPipe's repetitions overlap: rank 0 starts the next forward after its own last backward.
+  // The period is still the makespan, because rank 0 is both the first and the last to work.
   const Program program = GPipeProgram(3, 4, 100);
   const auto result = Simulate(program, FixedDurations(1, 2, 0, 0), {.repetitions = 16, .stop_when_steady = true},
                                /*join_steps=*/true);
@@ -291,7 +291,7 @@ TEST(Engine, SlotsSerialiseTheDevicesOfANode) {
 }
 
 TEST(Engine, ARankKeepsItsSlotForATurn) {
-  // Two ranks without anything between them, one slot; each has six steps of 10.
+  // Two independent ranks share one slot; each has six steps of 10.
   Program program = GPipeProgram(1, 3, 100);
   program.mutable_mesh()->mutable_axes(0)->set_size(2);
   *program.add_templates() = program.templates(0);
@@ -307,7 +307,7 @@ TEST(Engine, ARankKeepsItsSlotForATurn) {
     return starts;
   };
   EXPECT_THAT(starts(0), ElementsAre(0, 20, 40, 60, 80, 100));
-  // At the end of the first step its turn has lasted 10.
+  // At the end of the first step the turn has lasted 10, so it is over.
   EXPECT_THAT(starts(10), ElementsAre(0, 20, 40, 60, 80, 100));
   EXPECT_THAT(starts(11), ElementsAre(0, 10, 40, 50, 80, 90));
   EXPECT_THAT(starts(25), ElementsAre(0, 10, 20, 60, 70, 80));
@@ -315,7 +315,7 @@ TEST(Engine, ARankKeepsItsSlotForATurn) {
 }
 
 TEST(Engine, SlotsGoByThePlacesOfRanks) {
-  // Four ranks without anything between them on two nodes of one slot: 0 and 2 share one, 1 and 3 the other.
+  // Four independent ranks run on two nodes with one slot each: ranks 0 and 2 share one node, ranks 1 and 3 the other.
   Program program = GPipeProgram(1, 1, 100);
   program.mutable_mesh()->mutable_axes(0)->set_size(4);
   for (int rank = 1; rank < 4; ++rank) {
@@ -336,8 +336,8 @@ TEST(Engine, SlotsGoByThePlacesOfRanks) {
 }
 
 TEST(Engine, StepsWithoutDurationEndBeforeTheNextSlotIsGranted) {
-  // Two slots for four ranks. At time 0 ranks 2 (no time) and 3 are ready. The step of rank 2 ends at once, which makes
-  // ranks 0 and 1 ready at time 0 too, and they come before rank 3.
+  // Four ranks have two slots. At time 0, rank 2 (whose step takes no time) and rank 3 are ready. The step of rank 2
+  // ends at once, which makes ranks 0 and 1 ready at time 0 too, and these come before rank 3.
   Program program = GPipeProgram(4, 1, 100);
   for (int rank = 0; rank < 4; ++rank) {
     Template& t = *program.mutable_templates(rank);
@@ -386,7 +386,7 @@ TEST(Engine, StepsWithoutDurationEndBeforeTheNextSlotIsGranted) {
 
 TEST(Engine, StepBarrierSeparatesRepetitions) {
   Program program = GPipeProgram(1, 1, 100);
-  // A second rank that has half of the work.
+  // The second rank runs only the forward.
   program.mutable_mesh()->mutable_axes(0)->set_size(2);
   *program.add_templates() = program.templates(0);
   program.mutable_templates(1)->mutable_pins(0)->set_index(1);
@@ -403,7 +403,7 @@ TEST(Engine, StepBarrierSeparatesRepetitions) {
 
 TEST(Engine, StandstillNamesTheActions) {
   Program program = GPipeProgram(2, 2, 100);
-  // Rank 0 forgets to send its second activation.
+  // Rank 0 does not send its second activation.
   google::protobuf::RepeatedPtrField<Action>& body = *program.mutable_templates(0)->mutable_body();
   for (int i = body.size() - 1; i >= 0; --i) {
     if (body[i].kind() == SEND && body[i].microbatch() == 1) body.DeleteSubrange(i, 1);

@@ -12,30 +12,31 @@ namespace weft::sim {
 enum class EventKind : uint32_t { kStreamEnd, kTransferEnd, kTransferFinish, kCollectiveEnd, kCollectiveFinish };
 inline constexpr int kEventKinds = 5;
 
-// What happens at a time, which is not negative, in 16 bytes. `index` is a stream, a channel, a communicator or a rank;
+// An event at a time, which is not negative, in 16 bytes. `index` is a stream, a channel, a communicator or a rank.
 // `detail` is the action of kTransferFinish, below 2^29.
 struct Event {
   int64_t time = 0;
-  // index, kind, detail: from the most significant bits on 32, 3 and 29 of them.
+  // index, kind and detail, from the most significant bit on, in 32, 3 and 29 bits.
   uint64_t rest = 0;
 
   uint32_t index() const { return static_cast<uint32_t>(rest >> 32); }
   EventKind kind() const { return static_cast<EventKind>(rest >> 29 & 7); }
   uint32_t detail() const { return static_cast<uint32_t>(rest) & ((uint32_t{1} << 29) - 1); }
 
-  // The order among events of one instant changes no result; it is fixed so that runs are repeatable. One number is
-  // compared without a branch, which nobody could foresee.
+  // The order among events of one instant changes no result; it is fixed so that runs are repeatable. Comparing one
+  // number avoids a branch, which could not be predicted.
   unsigned __int128 Order() const { return static_cast<unsigned __int128>(static_cast<uint64_t>(time)) << 64 | rest; }
 };
 
-// Ranks that are alike do the same at one instant, and what they start ends at one instant: events of one kind that are
-// pushed one after the other in ascending order, for one time, are a run. In the heap there is the first event of each
-// run. A node has four children: the heap is half as deep as one of two, and the children are neighbours in memory.
+// A priority queue of events. Ranks that are alike do the same at one instant, and what they start ends at one instant.
+// So events of one kind and one time that are pushed one after the other in ascending order form a run, and the heap
+// holds only the first event of each run. A node has four children: the heap is half as deep as a binary one, and the
+// children are neighbors in memory.
 class EventQueue {
  public:
   bool empty() const { return heap_.empty(); }
 
-  // The earliest event, and its time; the queue is not empty.
+  // The earliest event and its time. The queue must not be empty.
   const Event& top() const { return heap_.front().event; }
   int64_t time() const { return heap_.front().event.time; }
 
@@ -90,7 +91,7 @@ class EventQueue {
 
     bool Before(const Node& other) const { return event.Order() < other.event.Order(); }
   };
-  // The events of a run behind the first: in `links_`, -1 = none. Of a free run `first` is the next free one.
+  // The events of a run after the first, as indices in `links_`, -1 = none. In a free run `first` is the next free run.
   struct Run {
     int32_t first = -1;
     int32_t last = -1;
@@ -99,7 +100,7 @@ class EventQueue {
     uint64_t rest = 0;
     int32_t next = -1;
   };
-  // Of a kind, the run that was begun last, -1 = it is over; and its last event.
+  // For one kind of event: the run that was begun last (-1 = it is over), and its last event.
   struct Open {
     Event last;
     int32_t run = -1;
@@ -119,7 +120,7 @@ class EventQueue {
     of.last = own;
   }
 
-  // The earliest child of a node; it has one.
+  // Returns the earliest child of a node, which must have one.
   size_t LeastChild(size_t node) const {
     const size_t child = 4 * node + 1;
     if (child + 4 <= heap_.size()) {
@@ -134,7 +135,7 @@ class EventQueue {
     return least;
   }
 
-  // The root has become later.
+  // Restores the order of the heap after the root has become later.
   void Sink() {
     const Node node = heap_.front();
     size_t hole = 0;
@@ -147,8 +148,8 @@ class EventQueue {
     heap_[hole] = node;
   }
 
-  // Moves the earliest children up from the root on; which leaf is free then. The last node, which takes its place, is
-  // mostly a late one and belongs there.
+  // Moves the earliest children up, beginning at the root. Returns the leaf that is free then. The last node takes that
+  // place; it is mostly a late one and belongs there.
   size_t SinkHole() {
     size_t hole = 0;
     while (4 * hole + 1 < heap_.size()) {
@@ -172,7 +173,7 @@ class EventQueue {
   std::vector<Node> heap_;
   std::vector<Run> runs_;
   std::vector<Link> links_;
-  // The first free ones, -1 = none.
+  // The first free run and the first free link, -1 = none.
   int32_t free_run_ = -1;
   int32_t free_link_ = -1;
   // By kind.

@@ -27,7 +27,7 @@ TEST(EventQueueTest, FieldsComeBackAsTheyWerePut) {
   EXPECT_EQ(KeyOf(queue.Pop()), Key(0, index, static_cast<int>(EventKind::kTransferFinish), detail));
 }
 
-// Time, then index, kind, detail: whatever the order in which they come.
+// Events are popped by time, then index, kind and detail, in whatever order they were pushed.
 TEST(EventQueueTest, PopsInOrder) {
   std::mt19937 random(7);
   for (int round = 0; round < 200; ++round) {
@@ -55,7 +55,7 @@ TEST(EventQueueTest, PopsInOrder) {
   }
 }
 
-// What many ranks that are alike push, and take again, at once.
+// Events as many like ranks push and pop them at once.
 TEST(EventQueueTest, PopsRunsInOrder) {
   std::mt19937 random(8);
   for (int round = 0; round < 100; ++round) {
@@ -64,7 +64,7 @@ TEST(EventQueueTest, PopsRunsInOrder) {
     const auto later = std::greater<Key>();
     for (int i = 0; i < 40; ++i) {
       const int kind = static_cast<int>(random() % kEventKinds);
-      // Sometimes of two kinds by turns, and for times that other runs have too.
+      // Sometimes events of two kinds alternate, and other runs have the same time.
       const int other = random() % 2 == 0 ? kind : static_cast<int>(random() % kEventKinds);
       const int64_t time = random() % 6;
       uint32_t index = random() % 20;

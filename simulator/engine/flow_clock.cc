@@ -6,7 +6,7 @@
 namespace weft::sim {
 namespace {
 
-// 10^-12 bytes: what a rate of 1 byte per second moves in a picosecond.
+// 1 / (10^-12 bytes): a rate of 1 byte per second moves 10^-12 bytes in a picosecond.
 constexpr int64_t kPartsPerByte = 1'000'000'000'000;
 
 int64_t Later(int64_t now, __int128 duration) {
@@ -27,7 +27,7 @@ int32_t FlowClock::Begin(int64_t now, const Flow& flow) {
   running_[number].flow = &flow;
   heap_.push_back(number);
   Up(static_cast<int32_t>(heap_.size()) - 1);
-  // Without phases it ends now, as an event like any other.
+  // A flow without phases ends now, as an event like any other.
   if (!EnterPhase(now, number)) SetEnd(number, now);
   return number;
 }

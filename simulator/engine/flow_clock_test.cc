@@ -16,7 +16,7 @@ Flow OneMessage(int64_t bytes, std::vector<std::pair<int32_t, int32_t>> loads) {
   return {.phases = {{.bytes = bytes, .loads = std::move(loads)}}};
 }
 
-// Ends of flows that begin at the times given, in picoseconds.
+// Returns the ends, in picoseconds, of flows that begin at the given times.
 std::vector<int64_t> Ends(const std::vector<int64_t>& capacities, const std::vector<std::pair<int64_t, Flow>>& flows) {
   FlowClock clock(capacities);
   std::vector<int64_t> ends(flows.size(), -1);
@@ -41,17 +41,17 @@ std::vector<int64_t> Ends(const std::vector<int64_t>& capacities, const std::vec
 }
 
 TEST(FlowClock, IncastSharesTheLinkThatAllEnter) {
-  // Four of 100 MB into one link of 50 GB/s.
+  // Four messages of 100 MB share a link of 50 GB/s.
   std::vector<std::pair<int64_t, Flow>> flows;
   for (int32_t i = 0; i < 4; ++i) flows.push_back({0, OneMessage(100'000'000, {{i, 1}, {4, 1}})});
   for (const int64_t end : Ends(std::vector<int64_t>(5, 50'000'000'000), flows)) EXPECT_EQ(end, 8 * kMillisecond);
 }
 
 TEST(FlowClock, WhatIsLeftGoesOnAtTheNewRate) {
-  // 100 and 300 bytes at 100 bytes/s: together until 2 s, the rest of 200 alone.
+  // 100 and 300 bytes share 100 bytes/s until 2 s; then the remaining 200 bytes go alone.
   EXPECT_EQ(Ends({100}, {{0, OneMessage(100, {{0, 1}})}, {0, OneMessage(300, {{0, 1}})}}),
             (std::vector<int64_t>{2000 * kMillisecond, 4000 * kMillisecond}));
-  // The second comes at 1 s, when the first has moved 100 of 200; both then have 50 bytes/s until 3 s.
+  // The second flow begins at 1 s, when the first has moved 100 of 200 bytes. Both then have 50 bytes/s until 3 s.
   EXPECT_EQ(Ends({100}, {{0, OneMessage(200, {{0, 1}})}, {1000 * kMillisecond, OneMessage(200, {{0, 1}})}}),
             (std::vector<int64_t>{3000 * kMillisecond, 4000 * kMillisecond}));
 }
@@ -59,7 +59,7 @@ TEST(FlowClock, WhatIsLeftGoesOnAtTheNewRate) {
 TEST(FlowClock, EndsRoundUp) {
   // 1 byte at 3 bytes/s.
   EXPECT_EQ(Ends({3}, {{0, OneMessage(1, {{0, 1}})}}), (std::vector<int64_t>{333'333'333'334}));
-  // Three messages on 10 bytes/s: 3 bytes/s each, one is lost to rounding.
+  // Three messages share 10 bytes/s: each gets 3 bytes/s, and 1 byte/s is lost to rounding.
   EXPECT_EQ(Ends({10}, {{0, OneMessage(3, {{0, 3}})}}), (std::vector<int64_t>{1000 * kMillisecond}));
 }
 
@@ -90,7 +90,7 @@ TEST(FlowClock, EndsBeyondAllTimeAreNever) {
 }
 
 TEST(FlowClock, MuchAtGreatSpeedsIsExact) {
-  // 2^62 bytes at 2^62 bytes/s, joined at half time by as many: 0.5 + 1 + 0.5 s.
+  // A flow of 2^62 bytes at 2^62 bytes/s is joined at half time by another one of that size: 0.5 + 1 + 0.5 s.
   const int64_t much = int64_t{1} << 62;
   EXPECT_EQ(Ends({much}, {{0, OneMessage(much, {{0, 1}})}, {500 * kMillisecond, OneMessage(much, {{0, 1}})}}),
             (std::vector<int64_t>{1500 * kMillisecond, 2000 * kMillisecond}));

@@ -1,4 +1,5 @@
-// Flows of transfers and collectives: of folded ranks those that stand for others, else asked of the network once each.
+// Flows of transfers and collectives. If ranks are folded, the flows come with RankLinks; otherwise the table asks the
+// network once for each.
 #ifndef WEFT_SIMULATOR_ENGINE_FLOW_TABLE_H_
 #define WEFT_SIMULATOR_ENGINE_FLOW_TABLE_H_
 
@@ -19,19 +20,20 @@ class FlowTable {
   // `links` must outlive the table.
   explicit FlowTable(const RankLinks& links);
 
-  // Of a message on channel `index`, and of the call-th collective of the first member's template on communicator
-  // `index`. Valid as long as the table. Internal if the network breaks its promise that the latency of collectives
-  // depends on the group alone.
+  // OfTransfer returns the flow of a message on channel `index`. OfCollective returns the flow of the call-th
+  // collective of the first member's template on communicator `index`. Flows are valid as long as the table. Internal
+  // if the network breaks its promise that the latency of collectives depends on the group alone.
   absl::StatusOr<const Flow*> OfTransfer(const NetworkModel& network, int32_t index, int64_t source,
                                          int64_t destination, int64_t bytes);
   absl::StatusOr<const Flow*> OfCollective(const NetworkModel& network, int32_t index, int32_t call,
                                            const CollectiveCall& collective, const Communicator& communicator);
 
  private:
-  // Links are classes of links, which the network knows nothing of.
+  // True if links are classes of links, which the network does not know.
   const bool folded_;
   std::deque<Flow> flows_;
-  // By channel, the sizes of messages seen so far; by communicator and call, null = not asked yet.
+  // Transfers: by channel, the flows of the sizes seen so far. Collectives: by communicator and call, null = not asked
+  // yet.
   std::vector<std::vector<std::pair<int64_t, const Flow*>>> transfers_;
   std::vector<std::vector<const Flow*>> collectives_;
 };

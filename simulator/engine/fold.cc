@@ -14,7 +14,7 @@ namespace {
 
 using Key = std::vector<int64_t>;
 
-// Numbers for keys, in the order in which they come.
+// Numbers keys in the order in which they come.
 class Numbers {
  public:
   int32_t Of(const Key& key) { return numbers_.try_emplace(key, size()).first->second; }
@@ -24,7 +24,7 @@ class Numbers {
   absl::flat_hash_map<Key, int32_t> numbers_;
 };
 
-// Values of each entry of `lists`, ascending, each once.
+// Sorts each of `lists` and removes its duplicates.
 void SortUnique(std::vector<std::vector<int64_t>>& lists) {
   for (std::vector<int64_t>& list : lists) {
     std::sort(list.begin(), list.end());
@@ -32,7 +32,7 @@ void SortUnique(std::vector<std::vector<int64_t>>& lists) {
   }
 }
 
-// By channel of a view, the sizes of the messages that its ranks send there.
+// Returns, for each channel of a view, the sizes of the messages that the view's ranks send there.
 std::vector<std::vector<int64_t>> MessageSizes(const TemplateView& t) {
   std::vector<std::vector<int64_t>> sizes(t.channels.size());
   const auto add = [&](int32_t action, int32_t channel) {
@@ -47,7 +47,7 @@ std::vector<std::vector<int64_t>> MessageSizes(const TemplateView& t) {
   return sizes;
 }
 
-// By stream of a view, the collectives on it.
+// Returns, for each stream of a view, the collectives on it.
 std::vector<std::vector<int64_t>> StreamCalls(const TemplateView& t) {
   std::vector<std::vector<int64_t>> calls(t.streams.size());
   for (size_t s = 0; s < t.streams.size(); ++s) {
@@ -84,7 +84,7 @@ class Folder {
  private:
   const TemplateView& ViewOf(int32_t rank) const { return view_.templates[view_.template_of_rank[rank]]; }
 
-  // Numbers for what channels and communicators take; whether the network could tell.
+  // Numbers the channels and communicators by the times that they take. Returns false if the network lacks a figure.
   bool TimeLinks() {
     std::vector<std::vector<std::vector<int64_t>>> sizes, calls;
     for (const TemplateView& t : view_.templates) {
@@ -120,7 +120,7 @@ class Folder {
     return true;
   }
 
-  // Of shared_; that of a channel is its index.
+  // Index of a communicator among the users in shared_. There, a channel keeps its own index.
   int32_t UserOfCommunicator(size_t c) const { return static_cast<int32_t>(all_.channels.size() + c); }
 
   bool TimeTransfer(int32_t channel, int64_t source, int64_t destination, int64_t bytes, Key& key) {
@@ -148,7 +148,7 @@ class Folder {
 
   void MakeClasses() {
     class_of_.assign(all_.ranks.size(), -1);
-    // By view and speed.
+    // Classes by view and speed.
     absl::flat_hash_map<std::pair<int32_t, int64_t>, int32_t> known;
     for (size_t rank = 0; rank < all_.ranks.size(); ++rank) {
       const int64_t speed = view_.speed_of_rank.empty() ? 0 : view_.speed_of_rank[rank];
@@ -160,7 +160,8 @@ class Folder {
     }
   }
 
-  // Of all communicators: times, and who is in them. The first member is what tells its calls.
+  // Numbers all communicators by their times and members. The first member counts as well, because calls are numbered
+  // by its template.
   void NumberCommunicators() {
     Numbers numbers;
     communicator_class_.clear();
@@ -181,7 +182,7 @@ class Folder {
     if (shared_) NumberUsers();
   }
 
-  // Of shared links: channels by who is at their ends and by links; and all users together.
+  // For shared links: numbers channels by the ranks at their ends and by their links, then numbers all users together.
   void NumberUsers() {
     Numbers numbers;
     Key key;
@@ -198,7 +199,7 @@ class Folder {
     for (const int32_t communicator : communicator_class_) user_class_.push_back(channels + communicator);
   }
 
-  // What a rank sees of others, as long for all ranks of one view.
+  // Writes what a rank sees of others to `key`. The length is the same for all ranks of one view.
   void Describe(int32_t rank, Key& key) const {
     key.clear();
     const LinkedRank& own = all_.ranks[rank];
@@ -216,8 +217,8 @@ class Folder {
     }
   }
 
-  // Parts each class by what its ranks see, and those of shared links; whether one fell apart. All look at the classes
-  // as they were.
+  // Splits each class by what its ranks see, and the classes of shared links. Returns true if a class was split. All
+  // ranks look at the classes as they were before.
   bool Refine() {
     NumberCommunicators();
     const size_t before = classes_.size();
@@ -246,9 +247,9 @@ class Folder {
     return links || classes_.size() > before;
   }
 
-  // Nothing, if a class would meet itself: then one rank of it is not enough.
+  // Returns nothing if a class would meet itself: then one rank of it is not enough.
   std::optional<RankLinks> Quotient() {
-    // In the order of their lowest ranks.
+    // Order the classes by their lowest ranks.
     std::sort(classes_.begin(), classes_.end());
     RankLinks links;
     links.simulated_as.resize(all_.ranks.size());
@@ -260,7 +261,7 @@ class Folder {
       if (!shared_->Fold(user_class_)) return std::nullopt;
       links.flows.capacities = shared_->FoldedCapacities();
     }
-    // By class of communicators.
+    // Folded communicators by class of communicators.
     absl::flat_hash_map<int32_t, int32_t> communicators;
     for (const std::vector<int32_t>& members : classes_) {
       const LinkedRank& own = all_.ranks[members.front()];
@@ -298,7 +299,7 @@ class Folder {
     if (other >= 0) {
       const int32_t other_class = class_of_[all_.sides[other].owner];
       if (other_class == own) return false;
-      // Whose sides are there already.
+      // An earlier class already has its sides.
       if (other_class < own) {
         folded = links.sides[links.ranks[other_class].first_side + all_.sides[other].index].channel;
       }
@@ -341,12 +342,12 @@ class Folder {
   const ProgramView& view_;
   const NetworkModel& network_;
   const RankLinks& all_;
-  // By channel and by communicator: what they take, links aside, as a number.
+  // Numbers for the times that channels and communicators take, apart from their links.
   std::vector<int32_t> channel_times_;
   std::vector<int32_t> communicator_times_;
-  // By communicator: those with one number are alike.
+  // Class of each communicator; communicators of one class are alike.
   std::vector<int32_t> communicator_class_;
-  // On a network whose links are shared: these, and the classes of their users.
+  // For a network with shared links: the classes of links, and the class of each user of links.
   std::optional<LinkClasses> shared_;
   std::vector<int32_t> user_class_;
   // Ranks of each class, ascending; and the class of each rank.

@@ -1,4 +1,4 @@
-// Folded and unfolded runs are the same in every field and every step, on random programs and machines.
+// Folded and unfolded runs agree in every field and every step, on random programs and machines.
 #include "simulator/engine/fold.h"
 
 #include <algorithm>
@@ -20,10 +20,10 @@
 namespace weft::sim {
 namespace {
 
-// What is not like the rest.
+// The part of the machine that differs from the rest.
 enum class Machine { kAlike, kOneSlowRank, kOneSlowLink, kTwoKinds, kNoTwoAlike };
 
-// By rank, a number: alike where links and devices are.
+// Returns a number for each rank. Ranks with equal numbers have like links and devices.
 std::vector<int32_t> RankKinds(Machine machine, int64_t ranks, uint64_t seed) {
   std::vector<int32_t> kinds(ranks, 0);
   const int64_t chosen = HashBelow(seed, {7}, ranks);
@@ -74,7 +74,7 @@ void SetAxis(Program& program, const std::string& name, int64_t size) {
   }
 }
 
-// `speeds`: kinds differ in speed, not in what they are.
+// If `speeds`, kinds of devices differ in speed only.
 ProgramView MakeView(const Program& program, uint64_t seed, const std::vector<int32_t>& devices, bool speeds = false) {
   const auto costs = [&](const StepUse& use) -> absl::StatusOr<LoadTimes> {
     const bool copy = program.segments(use.segment).steps(use.step).stream() != COMPUTE;
@@ -92,7 +92,7 @@ ProgramView MakeView(const Program& program, uint64_t seed, const std::vector<in
   return *std::move(view);
 }
 
-// A program on a machine, both by the seed.
+// A program on a machine; the seed determines both.
 struct Sample {
   explicit Sample(uint64_t seed) : machine(static_cast<Machine>(seed % 5)) {
     program = RandomEngineProgram(seed);
@@ -106,21 +106,21 @@ struct Sample {
 
   Machine machine;
   Program program;
-  // Of ranks, and of their links.
+  // Kinds of ranks, and kinds of their links.
   std::vector<int32_t> kinds, links;
   ProgramView view;
 };
 
-// What is to be seen of samples together.
+// Totals over all samples.
 struct Counts {
-  // By machine: programs that were folded.
+  // Number of programs that were folded, by machine.
   std::map<Machine, int> folded;
-  // Those that folding left out, and all.
+  // Number of ranks that folding left out, and of all ranks.
   int64_t left_out = 0, ranks = 0;
 };
 
-// Samples are the same whole and folded, with and without an end at the first steady repetition. `also` is called for
-// each run of one that was folded, with what came of it whole.
+// Expects each sample to give the same result whole and folded, with and without an end at the first steady repetition.
+// Calls `also` for each run of a sample that was folded, with the result of the whole run.
 template <typename Network>
 Counts CompareSamples(
     absl::FunctionRef<void(uint64_t seed, const Sample& sample, const RankLinks& all, const RankLinks& fold,
@@ -164,7 +164,7 @@ TEST(Fold, RandomProgramsOnRandomMachines) {
   EXPECT_GT(counts.left_out * 4, counts.ranks);
 }
 
-// 3 stages x 4 replicas x 2, each stage's gradients summed over its replicas.
+// 3 stages x 4 replicas x 2 ranks on x; each stage's gradients are summed over its replicas.
 Program ReplicatedProgram() {
   Program program = GPipeProgram(/*ranks=*/3, /*microbatches=*/4, /*bytes=*/100);
   for (const auto& [name, size] : {std::pair<const char*, int64_t>{"data", 4}, {"x", 2}}) {
@@ -189,13 +189,13 @@ TEST(Fold, ClassesAreTheCoarsest) {
   const Program program = ReplicatedProgram();
   const std::vector<int32_t> alike(24, 0);
   EXPECT_EQ(ClassesOf(program, {}, alike), 3u);
-  // Rank 4 is stage 1 of replica 1 on x = 0. Its own pipeline is one class for each stage, the other replicas on x = 0
-  // wait for it at the end of the step, those on x = 1 never.
+  // Rank 4 is stage 1 of replica 1 on x = 0. Each stage of its own pipeline is a class by itself. The other replicas on
+  // x = 0 wait for it at the end of the step; those on x = 1 never do.
   std::vector<int32_t> one = alike;
   one[4] = 1;
   EXPECT_EQ(ClassesOf(program, one, alike), 9u);
   EXPECT_EQ(ClassesOf(program, {}, one), 9u);
-  // All of x = 1 are slower.
+  // All ranks on x = 1 are slower.
   std::vector<int32_t> half = alike;
   for (int rank = 12; rank < 24; ++rank) half[rank] = 1;
   EXPECT_EQ(ClassesOf(program, half, alike), 6u);
@@ -215,9 +215,9 @@ TEST(Fold, RanksStandForTheirClass) {
   for (int32_t rank = 0; rank < 24; ++rank) EXPECT_EQ(fold->ranks[fold->simulated_as[rank]].rank, rank % 3);
 }
 
-// Transfers and collectives as flows over links that all share: each rank has one out and one in, of its kind's
-// capacity, and all of a parity share a core. Messages of a collective first cross the cores, then go from each member
-// to the next.
+// Transfers and collectives are flows over shared links. Each rank has one link out and one link in, with the capacity
+// of its kind; all ranks of a parity share a core. Messages of a collective first cross the cores, then go from each
+// member to the next.
 class SharedNetwork : public KindNetwork {
  public:
   SharedNetwork(uint64_t seed, const std::vector<int32_t>& kinds)
@@ -263,8 +263,8 @@ class SharedNetwork : public KindNetwork {
   std::vector<int64_t> capacities_;
 };
 
-// The same to the picosecond: one flow stands for all that are alike, on links of their own and on those that they
-// share.
+// Folding changes no time, to the picosecond: one flow stands for all flows that are alike, on links of their own and
+// on shared links.
 TEST(Fold, RandomProgramsOnSharedLinks) {
   int64_t shared = 0, matters = 0;
   Counts counts = CompareSamples<SharedNetwork>([&](uint64_t seed, const Sample& sample, const RankLinks& all,
@@ -289,7 +289,8 @@ TEST(Fold, RandomProgramsOnSharedLinks) {
   EXPECT_GT(matters, 100);
 }
 
-// A link that one replica shares with somebody else makes it a class of its own, and those that wait for it.
+// If the links of one rank differ from the rest, its replica and the ranks that wait for it become classes of their
+// own.
 TEST(Fold, OneSlowLinkParts) {
   const Program program = ReplicatedProgram();
   const ProgramView view = MakeView(program, 3, {});
@@ -300,7 +301,7 @@ TEST(Fold, OneSlowLinkParts) {
     return fold ? fold->ranks.size() : all->ranks.size();
   };
   std::vector<int32_t> kinds(24, 0);
-  // Ranks of both parities are in all stages and alike.
+  // Every stage has ranks of both parities, and these are alike.
   EXPECT_EQ(classes(kinds), 3u);
   kinds[4] = 1;
   EXPECT_GT(classes(kinds), 3u);

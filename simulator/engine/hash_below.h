@@ -1,4 +1,4 @@
-// Times and choices of tests that are functions of what they are of: a table that needs no filling.
+// Times and choices for tests that depend only on the values that identify them, like a table that needs no filling.
 #ifndef WEFT_SIMULATOR_ENGINE_HASH_BELOW_H_
 #define WEFT_SIMULATOR_ENGINE_HASH_BELOW_H_
 
@@ -7,7 +7,7 @@
 
 namespace weft::sim {
 
-// In [0, bound), the same for the same values.
+// Returns a number in [0, bound) that is always the same for the same arguments.
 inline int64_t HashBelow(uint64_t seed, std::initializer_list<int64_t> values, int64_t bound) {
   uint64_t hash = seed + 1;
   for (const int64_t value : values) {

@@ -1,5 +1,5 @@
-// What every compute step of a run costs more or less than stated (Noise.step_deviation), as a function of which step
-// it is, so that the same run is the same however it is simulated (rule P12).
+// Random factors on the costs of compute steps (Noise.step_deviation). A factor depends only on which run and which
+// step it is for, so the same run is the same however it is simulated (rule P12).
 #ifndef WEFT_SIMULATOR_ENGINE_JITTER_H_
 #define WEFT_SIMULATOR_ENGINE_JITTER_H_
 
@@ -14,17 +14,17 @@ class Jitter {
   // No jitter.
   constexpr Jitter() : Jitter(Draw(0), 0) {}
 
-  // `run` is the place of a run; `deviation` in [0, 1] is relative.
+  // `run` is the node of a run in the tree of draws; `deviation` in [0, 1] is relative to the cost.
   constexpr Jitter(Draw run, double deviation) : run_(run), factor_(deviation), any_(deviation > 0) {}
 
   constexpr bool any() const { return any_; }
 
-  // For all steps of a rank in a repetition; `action` is an Action.id.
+  // Returns the factor of one step of a rank in a repetition, in parts of FactorDraw::kOne. `action` is an Action.id.
   constexpr int64_t Factor(int64_t rank, int64_t repetition, int64_t action, int64_t step) const {
     return factor_(run_.At(rank).At(repetition).At(action).At(step));
   }
 
-  // cost >= 0, rounded up; at most 2^62.
+  // Returns `cost` >= 0 times `factor`, rounded up; at most 2^62.
   static constexpr int64_t Scaled(int64_t cost, int64_t factor) {
     const __int128 scaled = (static_cast<__int128>(cost) * factor + FactorDraw::kOne - 1) / FactorDraw::kOne;
     return static_cast<int64_t>(scaled < (int64_t{1} << 62) ? scaled : int64_t{1} << 62);

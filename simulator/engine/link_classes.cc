@@ -47,7 +47,7 @@ void LinkClasses::DescribeLinks(int32_t user, std::vector<int64_t>* key) const {
     for (const auto& [link, load] : loads) key->push_back(class_of_[link]);
     std::sort(key->begin() + first, key->end());
     key->erase(std::unique(key->begin() + first, key->end()), key->end());
-    // No class: here those of the next begin.
+    // -1 is no class: it separates these classes from those of the next loads.
     key->push_back(-1);
   }
 }

@@ -1,12 +1,12 @@
-// Links that flows share (rule P12), parted into classes along with ranks (fold.h).
+// Links that flows share (rule P12), split into classes along with ranks (fold.h).
 //
 // Links of a class have one capacity, and the flows of one class of users (channels or communicators) together put the
-// same load on each of them. All flows of a class are under way at the same times, so links of a class always have one
-// level, and flows of a class, which take links of the same classes, one rate (max_min.h). One flow that takes of one
-// link of each class what all flows of its class take there has that rate too: it stands for them.
+// same load on each of them. All flows of a class are in flight at the same times, so links of a class always have the
+// same level. Flows of a class take links of the same classes, so they have the same rate (max_min.h). One flow that
+// takes from one link of each class what all flows of its class take there has that rate too: it stands for them.
 //
-// Example: 8 ranks send through interfaces of their own and one core link. Two classes of links, the interfaces and the
-// core; what stands for the 8 flows has a load of 1 on an interface and 8 on the core.
+// Example: 8 ranks send through interfaces of their own and one core link. There are two classes of links, the
+// interfaces and the core. The flow that stands for the 8 flows has a load of 1 on an interface and 8 on the core.
 #ifndef WEFT_SIMULATOR_ENGINE_LINK_CLASSES_H_
 #define WEFT_SIMULATOR_ENGINE_LINK_CLASSES_H_
 
@@ -24,41 +24,42 @@ class LinkClasses {
  public:
   using Loads = std::vector<std::pair<int32_t, int32_t>>;
 
-  // Users are numbered 0 to users - 1. All links of a capacity are alike at first.
+  // Users are numbered 0 to users - 1. At first, all links of one capacity are in one class.
   LinkClasses(absl::Span<const int64_t> capacities, int32_t users);
 
-  // One more flow of `user`, with a key that its other flows do not have.
+  // Adds a flow of `user`, with a key that the user's other flows do not have.
   void Add(int32_t user, int64_t key, Flow flow);
 
-  // Appends all of the flows of `user` but links: in what users that are alike do not differ.
+  // Appends everything about the flows of `user` except links. Users that are alike do not differ in it.
   void DescribeFlows(int32_t user, std::vector<int64_t>* key) const;
-  // Appends the classes of links that they take.
+  // Appends the classes of links that the flows of `user` take.
   void DescribeLinks(int32_t user, std::vector<int64_t>* key) const;
 
-  // Parts classes of links by what users put on them; `classes` are those of the users, and those of one class are
-  // alike in what DescribeFlows says. Whether a class fell apart. The first time all flows must have been added.
+  // Splits classes of links by what users put on them. `classes` has the class of each user; users of one class are
+  // alike in what DescribeFlows appends. Returns true if a class was split. All flows must be added before the first
+  // call.
   bool Refine(const std::vector<int32_t>& classes);
 
-  // Once no class of users or links falls apart: the flows that stand for those of each class of users. False, if one
-  // takes more of a link than a load can say.
+  // Makes the flows that stand for the flows of each class of users, once no class of users or links is split any more.
+  // Returns false if one of them takes more of a link than a load can hold.
   bool Fold(const std::vector<int32_t>& classes);
   std::vector<int64_t> FoldedCapacities() const;
-  // Of the class of `user`, by key.
+  // Flows that represent `user`'s class, each with its key.
   std::vector<std::pair<int64_t, Flow>> FoldedFlows(int32_t user, const std::vector<int32_t>& classes) const;
 
  private:
   struct KnownFlow {
     int64_t key = 0;
-    // Without loads.
+    // The flow without its loads.
     Flow flow;
-    // Of each phase, in User::loads; -1 = it moves no bytes.
+    // For each phase, the index of its loads in User::loads; -1 = the phase moves no bytes.
     std::vector<int32_t> loads;
   };
   struct User {
     std::vector<KnownFlow> flows;
     std::vector<Loads> loads;
   };
-  // What a user puts on a link by its loads of that index.
+  // The load that a user puts on a link with the loads of one index.
   struct Use {
     int32_t user = 0;
     int32_t index = 0;
@@ -69,17 +70,17 @@ class LinkClasses {
   absl::Span<const Use> UsesOf(size_t link) const {
     return absl::MakeConstSpan(uses_).subspan(first_use_[link], first_use_[link + 1] - first_use_[link]);
   }
-  // What the classes of users put on a link, in order: class in Use::user.
+  // Sums what each class of users puts on a link, in order of class and index. Use::user then holds the class.
   void SumUses(size_t link, const std::vector<int32_t>& classes, std::vector<Use>* sums) const;
 
   std::vector<int64_t> capacities_;
   std::vector<User> users_;
   std::vector<int32_t> class_of_;
   int32_t classes_ = 0;
-  // By link, in uses_; made when all flows are there.
+  // First use of each link, as an index in uses_. Made when all flows have been added.
   std::vector<size_t> first_use_;
   std::vector<Use> uses_;
-  // By class of users and index of loads.
+  // By (class of users, index of loads).
   absl::flat_hash_map<std::pair<int32_t, int32_t>, Loads> folded_;
 };
 

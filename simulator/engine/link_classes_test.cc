@@ -16,7 +16,7 @@ Flow OnePhase(int64_t bytes, LinkClasses::Loads loads, int64_t latency = 0) {
   return {.phases = {{.fixed_ps = 5, .bytes = bytes, .loads = std::move(loads)}}, .latency = {latency}};
 }
 
-// Eight users with a link of their own and one core: links 0 to 7, and 8.
+// Eight users each have a link of their own, 0 to 7, and share one core, link 8.
 LinkClasses Star(int64_t core = 1000) {
   std::vector<int64_t> capacities(8, 100);
   capacities.push_back(core);
@@ -29,7 +29,7 @@ TEST(LinkClasses, WhatIsSharedCountsForAll) {
   for (const int64_t core : {1000, 100}) {
     LinkClasses links = Star(core);
     const std::vector<int32_t> classes(8, 0);
-    // A core as fast as the others is told from them by what it carries.
+    // If the core is as fast as the other links, only its load sets it apart.
     EXPECT_EQ(links.Refine(classes), core == 100);
     EXPECT_FALSE(links.Refine(classes));
     ASSERT_TRUE(links.Fold(classes));
@@ -53,7 +53,7 @@ TEST(LinkClasses, UsersOfTwoClassesPartTheirLinks) {
   EXPECT_THAT(links.FoldedFlows(7, classes)[0].second.phases[0].loads, ElementsAre(Pair(1, 1), Pair(2, 10)));
 }
 
-// One of the links is slower: its user takes links of other classes than the rest, and says so.
+// One of the links is slower: its user takes a link of another class than the rest, and its key shows that.
 TEST(LinkClasses, UsersTellTheClassesOfTheirLinks) {
   std::vector<int64_t> capacities = {100, 50, 100};
   LinkClasses links(capacities, 3);
@@ -84,14 +84,14 @@ TEST(LinkClasses, FlowsAreToldBySizesTimesAndTheOrderOfTheirLoads) {
     links.Add(static_cast<int32_t>(user), 1, flows[user]);
     links.DescribeFlows(static_cast<int32_t>(user), &keys[user]);
   }
-  // Where links are is no part of it.
+  // The key does not depend on which links a flow takes.
   EXPECT_EQ(keys[0], keys[1]);
   for (size_t i = 1; i < flows.size(); ++i) {
     for (size_t j = i + 1; j < flows.size(); ++j) EXPECT_NE(keys[i], keys[j]) << i << " " << j;
   }
 }
 
-// Loads of a message without bytes are never under way.
+// A phase without bytes puts no load on links.
 TEST(LinkClasses, WithoutBytesNoLoads) {
   LinkClasses links(std::vector<int64_t>{100, 100}, 2);
   links.Add(0, 0, OnePhase(0, {{0, 1}}));

@@ -1,4 +1,4 @@
-// Where streams of different ranks meet: channels of two (rule P4) and communicators of a group.
+// Where streams of different ranks meet: channels between two ranks (rule P4) and communicators of a group.
 #ifndef WEFT_SIMULATOR_ENGINE_LINKS_H_
 #define WEFT_SIMULATOR_ENGINE_LINKS_H_
 
@@ -14,32 +14,32 @@
 
 namespace weft::sim {
 
-// A SEND or RECV that is ready or under way.
+// A SEND or RECV that is ready or in flight.
 struct ChannelEnd {
   bool ready = false;
   int32_t stream = -1;
-  // In TemplateView::actions.
+  // Index in TemplateView::actions.
   int32_t action = -1;
-  // Of the engine's groups, -1 = it starts by itself.
+  // Index of the transfer's group in the engine; -1 = it starts by itself.
   int32_t group = -1;
 };
 
-// One (source, destination, lane, direction, skip), one for each of several transfers in a group. The i-th send belongs
-// to the i-th recv, and each side has all of them on one stream in order, so what is ready on both sides always belongs
-// together.
+// A channel of one (source, destination, lane, direction, skip). Several transfers in one group have a channel each.
+// The i-th send belongs to the i-th recv, and each side has all of them on one stream in order, so what is ready on
+// both sides always belongs together.
 struct Channel {
-  // Ranks.
+  // Numbers of the ranks.
   int64_t source = -1;
   int64_t destination = -1;
   ChannelEnd send;
   ChannelEnd recv;
-  // Of the transfer under way.
+  // Time of the transfer in flight.
   TransferTime time;
   // Times of the message sizes seen so far.
   std::vector<std::pair<int64_t, TransferTime>> known;
 };
 
-// A collective of a rank.
+// One member's part of a collective: indices of its entry and run.
 struct RunningRun {
   int32_t entry = 0;
   int32_t run = 0;
@@ -49,15 +49,15 @@ struct RunningRun {
 struct Communicator {
   GroupForm form;
   std::vector<int64_t> members;
-  // Streams of those that are simulated, the lowest first, and how many must be ready.
+  // Streams of the members that are simulated, the lowest first, and how many streams must be ready.
   std::vector<int32_t> streams;
   size_t needed = 0;
   size_t ready = 0;
   TransferTime time;
-  // Times by index in TemplateView::collectives of the first member; negative = not asked yet.
+  // Known times, by index in TemplateView::collectives of the first member; negative = not asked yet.
   std::vector<TransferTime> known;
-  // What has ended and is not finished, in order: of each collective the runs of its members. All have one latency, so
-  // they finish in this order.
+  // Runs that have ended and are not finished, in order; each collective has one for each member. All collectives have
+  // one latency, so they finish in this order.
   std::vector<RunningRun> ended;
 };
 
@@ -66,7 +66,7 @@ struct Links {
   std::vector<Communicator> communicators;
 };
 
-// What is shared by the simulated ranks of `links`, nothing under way.
+// Makes the channels and communicators of the simulated ranks of `links`, with nothing in flight.
 Links MakeLinks(const RankLinks& links);
 
 // Sets `channel->time` for a message, asking the network the first time.

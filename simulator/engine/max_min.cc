@@ -101,7 +101,7 @@ void MaxMin::SolveAlone(int32_t number) {
 }
 
 void MaxMin::SolveReached() {
-  // A heap of (level, link), the least first. What it says of a link may be out of date; the link's own figures say.
+  // A heap of (level, link), the least first. An element may be out of date; the link's own figures are current.
   levels_.clear();
   for (const int32_t l : reached_links_) {
     LinkState& link = links_[l];
@@ -117,7 +117,7 @@ void MaxMin::SolveReached() {
     std::push_heap(levels_.begin(), levels_.end(), std::greater<>());
   };
   while (!levels_.empty()) {
-    // All links at the least level give it at once: what is alike gets the same.
+    // All links at the least level give it at once, so flows that are alike get the same rate.
     const int64_t level = levels_.front().first;
     bottlenecks_.clear();
     while (!levels_.empty() && levels_.front().first == level) {
@@ -126,8 +126,8 @@ void MaxMin::SolveReached() {
       levels_.pop_back();
       const LinkState& link = links_[l];
       if (link.load == 0) continue;
-      // Levels rise as others are settled, and a link that has risen is noted again here. One that has fallen (below)
-      // has been.
+      // Levels rise as other flows are settled; a link that has risen is pushed again here. A link that has fallen was
+      // already pushed again below.
       const int64_t now = link.free / link.load;
       if (now == level) bottlenecks_.push_back(l);
       if (now > level) push(now, l);
@@ -142,7 +142,7 @@ void MaxMin::SolveReached() {
           const int64_t before = shared.free / shared.load;
           shared.free = std::max<int64_t>(shared.free - load * rate, 0);
           shared.load -= load;
-          // Only where a flow is given the rate 1 of a link that has less than that.
+          // Happens only if a link gives a flow the rate 1 although it has less than that.
           if (shared.load > 0 && shared.free / shared.load < before) push(shared.free / shared.load, other);
         }
       }

@@ -6,10 +6,10 @@
 // All links at the least level give it at once, so rates do not depend on how links and flows are numbered, and flows
 // that are alike have one rate (fold.h).
 //
-// Only flows that a change can reach are solved again: those joined to it by links that they share. The others would
-// get what they have, since a link's level depends on its own flows alone and levels of links that share no flow do not
-// meet.
-// Source: Bertsekas, Gallager, "Data Networks", 2nd ed., 1992, sec. 6.5.2 (progressive filling).
+// Only flows that a change can reach are solved again: flows that are connected to it by shared links. All other flows
+// would get the rate that they have, because a link's level depends on its own flows only, and levels of links without
+// a common flow do not affect each other. Source: Bertsekas, Gallager, "Data Networks", 2nd ed., 1992, sec. 6.5.2
+// (progressive filling).
 #ifndef WEFT_SIMULATOR_ENGINE_MAX_MIN_H_
 #define WEFT_SIMULATOR_ENGINE_MAX_MIN_H_
 
@@ -23,31 +23,32 @@ namespace weft::sim {
 
 class MaxMin {
  public:
-  // Links and messages of the flow that use them: each link once, loads > 0, not empty.
+  // Pairs of a link and the number of the flow's messages that use it. Each link occurs once, loads are > 0, and there
+  // is at least one.
   using Loads = absl::Span<const std::pair<int32_t, int32_t>>;
 
-  // Bytes per second of every link, > 0.
+  // `capacities` are the bytes per second of every link, > 0.
   explicit MaxMin(absl::Span<const int64_t> capacities);
 
-  // A flow begins; `loads` must stay valid until its end. The number is free again after that. Both take effect with
-  // the next Solve; until then rates are those before.
+  // Begin starts a flow and returns its number; `loads` must stay valid until the flow's end. After End the number is
+  // free again. Both take effect with the next Solve; until then rates stay as they are.
   int32_t Begin(Loads loads);
   void End(int32_t flow);
 
-  // Whether flows began or ended since the last Solve.
+  // True if flows began or ended since the last Solve.
   bool changed() const { return !dirty_.empty(); }
 
-  // The flows whose rate is another one now, those that began among them. Valid until the next call.
+  // Returns the flows whose rate has changed, including those that began. Valid until the next call.
   absl::Span<const int32_t> Solve();
 
-  // 0 before the first Solve.
+  // Rate of a flow; 0 before its first Solve.
   int64_t rate(int32_t flow) const { return flows_[flow].rate; }
 
  private:
   struct Use {
     int32_t flow = 0;
     int32_t load = 0;
-    // In the flow's loads.
+    // Index in the flow's loads.
     int32_t index = 0;
   };
 
@@ -55,7 +56,7 @@ class MaxMin {
     int64_t capacity = 0;
     std::vector<Use> uses;
     bool dirty = false;
-    // Of the solve that looked at it last.
+    // Number of the last solve that reached the link, and its figures in that solve.
     int64_t solve = 0;
     int64_t free = 0;
     int64_t load = 0;
@@ -63,17 +64,17 @@ class MaxMin {
 
   struct FlowState {
     Loads loads;
-    // Of each of its uses, in LinkState::uses.
+    // Index of each of the flow's uses in LinkState::uses.
     std::vector<int32_t> positions;
     int64_t rate = 0;
-    // Of the last solve; and whether that has given it its rate.
+    // Number of the last solve that reached the flow, and whether that solve has given the flow its rate.
     int64_t solve = 0;
     bool settled = true;
   };
 
   void MarkDirty(int32_t link);
 
-  // Collects what `link` reaches in reached_links_ and reached_flows_.
+  // Collects the links and flows that `link` reaches in reached_links_ and reached_flows_.
   void Reach(int32_t link);
   void SolveReached();
   void SolveAlone(int32_t flow);
@@ -84,7 +85,7 @@ class MaxMin {
   std::vector<int32_t> unused_flows_;
   std::vector<int32_t> dirty_;
   int64_t solve_ = 0;
-  // Of one solve; kept for their memory.
+  // Buffers of one solve, kept to reuse their memory.
   std::vector<int32_t> reached_links_;
   std::vector<int32_t> reached_flows_;
   std::vector<std::pair<int64_t, int32_t>> levels_;

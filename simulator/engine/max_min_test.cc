@@ -13,12 +13,12 @@ namespace {
 
 using Loads = std::vector<std::pair<int32_t, int32_t>>;
 
-// Rule P12 word by word, over all links and flows at once.
+// Applies rule P12 word by word, over all links and flows at once.
 std::vector<int64_t> RatesByTheRule(const std::vector<int64_t>& capacities, const std::vector<Loads>& flows) {
   std::vector<int64_t> free = capacities;
   std::vector<int64_t> rates(flows.size(), 0);
   while (true) {
-    // By link, -1 = it has nobody to give a rate.
+    // Level of each link, -1 = it has no flow left to give a rate.
     std::vector<int64_t> levels(capacities.size(), -1);
     int64_t least = -1;
     for (size_t link = 0; link < capacities.size(); ++link) {
@@ -50,7 +50,7 @@ struct Pattern {
   std::vector<Loads> flows;
 };
 
-// Few large or many small links; small capacities make roundings and rates below 1 frequent.
+// Makes random links and flows. Small capacities make roundings and rates below 1 frequent.
 Pattern RandomPattern(uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto below = [&](int64_t bound) { return static_cast<int64_t>(random() % static_cast<uint64_t>(bound)); };
@@ -91,8 +91,8 @@ TEST(MaxMin, RatesAreAtLeastOneEvenWhereNothingIsLeft) {
   EXPECT_EQ(solver.rate(flows[3]), 8);
 }
 
-// Two links have the level 3, 10 / 3 and 7 / 2, and b is on both. Given one after the other, the second would have 4
-// left for its other flow, and which is second would depend on their numbers.
+// Two links have the level 3 (10 / 3 and 7 / 2), and b is on both. If they gave their levels one after the other, the
+// second link would have 4 left for its other flow, and which link is second would depend on their numbers.
 TEST(MaxMin, LinksAtOneLevelGiveItAtOnce) {
   for (const bool swapped : {false, true}) {
     const std::vector<int64_t> capacities = swapped ? std::vector<int64_t>{7, 10} : std::vector<int64_t>{10, 7};
@@ -105,8 +105,8 @@ TEST(MaxMin, LinksAtOneLevelGiveItAtOnce) {
   }
 }
 
-// What folding stands on: n copies of a pattern that share some links have the rates of one copy with n times the loads
-// on those, whatever the order in which flows begin.
+// Folding relies on this: n copies of a pattern that share some links have the rates of one copy with n times the loads
+// on the shared links, in whatever order the flows begin.
 TEST(MaxMin, OneFlowStandsForManyThatAreAlike) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -116,7 +116,7 @@ TEST(MaxMin, OneFlowStandsForManyThatAreAlike) {
     const int32_t copies = 2 + static_cast<int32_t>(random() % 4);
     std::vector<bool> shared;
     for (int32_t link = 0; link < links; ++link) shared.push_back(random() % 3 == 0);
-    // Link l of copy c is c x links + l, or l where all share it.
+    // Link l of copy c has the number c x links + l, or l if all copies share it.
     Pattern all;
     for (int32_t copy = 0; copy < copies; ++copy) {
       all.capacities.insert(all.capacities.end(), one.capacities.begin(), one.capacities.end());
@@ -151,7 +151,7 @@ TEST(MaxMin, AgreesWithTheRuleWhileFlowsComeAndGo) {
     const Pattern pattern = RandomPattern(seed);
     std::mt19937_64 random(seed * 977);
     MaxMin solver(pattern.capacities);
-    // By flow of the pattern: its number, -1 = it is not under way.
+    // Number of each flow of the pattern in the solver, -1 = it is not in flight.
     std::vector<int32_t> numbers(pattern.flows.size(), -1);
     std::map<int32_t, int64_t> before;
     for (int change = 0; change < 30; ++change) {
@@ -177,7 +177,7 @@ TEST(MaxMin, AgreesWithTheRuleWhileFlowsComeAndGo) {
         if (number < 0) continue;
         const int64_t rate = solver.rate(number);
         ASSERT_EQ(rate, expected[next++]) << "change " << change;
-        // What has another rate is told once; what has not, never.
+        // A flow whose rate has changed is returned once, any other flow never.
         const bool differs = !before.count(number) || before[number] != rate;
         ASSERT_EQ(std::count(changed.begin(), changed.end(), number), differs ? 1 : 0);
         before[number] = rate;
@@ -190,7 +190,7 @@ TEST(MaxMin, NoLinkCarriesMoreThanItCanAndEveryFlowHasABottleneck) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Pattern pattern = RandomPattern(seed);
-    // Enough for everyone to have a rate above 1.
+    // Enough capacity for every flow to have a rate above 1.
     for (int64_t& capacity : pattern.capacities) capacity += 1000;
     MaxMin solver(pattern.capacities);
     std::vector<int32_t> numbers;
@@ -207,7 +207,8 @@ TEST(MaxMin, NoLinkCarriesMoreThanItCanAndEveryFlowHasABottleneck) {
     }
     for (size_t link = 0; link < taken.size(); ++link) EXPECT_LE(taken[link], pattern.capacities[link]);
     for (size_t f = 0; f < numbers.size(); ++f) {
-      // A link where nobody has more and what is left is less than one byte per second for everyone.
+      // Every flow has a link on which no flow has a higher rate and less than 1 byte per second is left for each
+      // message.
       EXPECT_TRUE(std::any_of(pattern.flows[f].begin(), pattern.flows[f].end(),
                               [&](const auto& use) {
                                 const int32_t link = use.first;
@@ -219,7 +220,7 @@ TEST(MaxMin, NoLinkCarriesMoreThanItCanAndEveryFlowHasABottleneck) {
   }
 }
 
-// The least rate of all, which is what waits longest for equal work.
+// Returns the least rate of all flows; the flow with that rate waits longest for equal work.
 int64_t Least(const Pattern& pattern, size_t flows) {
   MaxMin solver(pattern.capacities);
   std::vector<int32_t> numbers;

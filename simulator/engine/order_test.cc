@@ -1,5 +1,6 @@
-// The engine on small programs whose times follow by hand: orders chosen at run time, shared transfer streams, transfer
-// groups, skip edges, and what counts as a held activation. The same programs go through the naive simulator.
+// The engine on small programs whose times can be calculated by hand: orders chosen at run time, shared transfer
+// streams, transfer groups, skip edges, and what counts as a held activation. The naive simulator runs the same
+// programs.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -19,7 +20,7 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kLatency = 1;
 
-// A transfer of b bytes occupies its streams for b.
+// A transfer of b bytes occupies its streams for b ps.
 class ByteNetwork : public NetworkModel {
  public:
   explicit ByteNetwork(int64_t latency) : latency_(latency) {}
@@ -35,7 +36,7 @@ class ByteNetwork : public NetworkModel {
   int64_t latency_;
 };
 
-// Ranks on one axis, a template each. Segment s has one step that takes s.
+// Builds a program with one template for each rank of one axis. Segment s has one step that takes s ps.
 class TinyProgram {
  public:
   explicit TinyProgram(int ranks) {
@@ -50,7 +51,8 @@ class TinyProgram {
     }
   }
 
-  // Adds an action that waits for those named; its name is its kind's first letter and its number on the rank.
+  // Adds an action that waits for the actions named in `after`. Its name is its kind and its number among actions of
+  // that kind on the rank.
   Action& Compute(int rank, ActionKind kind, int duration, int microbatch, const std::vector<std::string>& after = {}) {
     Action& action = Add(rank, kind, after);
     action.set_segment(duration);
@@ -79,7 +81,7 @@ class TinyProgram {
     return RunEngine(*view, ByteNetwork(latency), {.trace = true});
   }
 
-  // (start, end) of every action, by rank and name; the naive simulator must agree.
+  // Returns (start, end) of every action, by rank and name. The naive simulator must agree.
   std::map<std::string, std::pair<int64_t, int64_t>> Times() const {
     std::map<std::string, std::pair<int64_t, int64_t>> times;
     const auto result = Run();
@@ -125,7 +127,7 @@ class TinyProgram {
 
 using Times = std::pair<int64_t, int64_t>;
 
-// AxoNN: forwards and backwards of a pipeline, at most `limit` microbatches in flight.
+// AxoNN: forwards and backwards of a pipeline with at most `limit` microbatches in flight.
 Program MessageDriven(int ranks, int microbatches, int limit, ComputeOrder order) {
   Program program = GPipeProgram(ranks, microbatches, /*bytes=*/1);
   program.set_compute_order(order);
@@ -157,8 +159,8 @@ absl::StatusOr<EngineResult> RunPipeline(const Program& program) {
   return RunEngine(*view, Free(), {});
 }
 
-// A simulation of AxoNN by others, F = 1, B = 2: makespan and largest peak. In order of arrival it is 1F1B up to 4
-// ranks and a little slower beyond; the backward first, it is 1F1B.
+// Makespan and largest peak agree with an independent simulation of AxoNN with F = 1, B = 2. In order of arrival it is
+// like 1F1B up to 4 ranks and a little slower beyond; with the backward first it is like 1F1B.
 TEST(MessageDriven, TimesOfAPipeline) {
   const struct {
     int ranks, microbatches;
@@ -181,16 +183,17 @@ TEST(MessageDriven, TimesOfAPipeline) {
 }
 
 TEST(MessageDriven, TheFirstStageWaitsForAMicrobatchToComeBack) {
-  // Limit 1: one microbatch goes through the whole pipeline at a time.
+  // With limit 1, one microbatch goes through the whole pipeline at a time.
   const auto result = RunPipeline(MessageDriven(3, 4, 1, ARRIVAL));
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->makespan.ps, 4 * 3 * 3);
-  // Rank 0 is idle while the others work, and then it waits for the gradient.
+  // While the other ranks work, rank 0 is idle and waits for the gradient.
   EXPECT_EQ(result->ranks[0].idle[static_cast<int>(IdleReason::kGradientInput)].ps, 4 * 6);
   EXPECT_EQ(result->ranks[0].idle[static_cast<int>(IdleReason::kInFlightLimit)].ps, 0);
 }
 
-// One rank: forwards without waits, a backward of each; what could first goes first, or the backward.
+// One rank has forwards that wait for nothing and a backward of each. By arrival, the action that could start first
+// goes first; otherwise the backward does.
 TEST(MessageDriven, BackwardsPassForwardsAndNothingPassesTheEnd) {
   for (const ComputeOrder order : {STATIC_ORDER, ARRIVAL, BACKWARD_FIRST}) {
     TinyProgram tiny(1);
@@ -201,17 +204,18 @@ TEST(MessageDriven, BackwardsPassForwardsAndNothingPassesTheEnd) {
     tiny.Compute(0, BACKWARD, 2, 3);
     tiny.Compute(0, FORWARD, 1, 3);
     const auto times = tiny.Times();
-    // Forwards have no dependencies, so they come before all that was waited for.
+    // Forwards have no dependencies, so by arrival they come before everything that waited for something.
     const bool backward_first = order == BACKWARD_FIRST;
     EXPECT_EQ(times.at("0FORWARD1"), (backward_first ? Times{3, 4} : Times{1, 2}));
     EXPECT_EQ(times.at("0BACKWARD0"), (backward_first ? Times{1, 3} : Times{3, 5}));
     EXPECT_EQ(times.at("0OPTIMIZER_STEP0"), (Times{9, 12}));
-    // Behind it both could: by arrival the forward, as none of them waited for anything; else the backward.
+    // After the optimizer step both could start. By arrival the forward goes first, because neither waited for
+    // anything; otherwise the backward goes first.
     EXPECT_EQ(times.at("0FORWARD3"), (order == ARRIVAL ? Times{12, 13} : Times{14, 15}));
   }
 }
 
-// Rank 0 sends when its forward is over, at 1; rank 1 answers when its backward is, at 4. 2 bytes up, 5 down.
+// Rank 0 sends 2 bytes when its forward is over, at 1. Rank 1 answers with 5 bytes when its backward is over, at 4.
 TinyProgram Exchange(int group0, int group1) {
   TinyProgram tiny(2);
   tiny.Compute(0, FORWARD, 1, 0);
@@ -220,7 +224,7 @@ TinyProgram Exchange(int group0, int group1) {
   tiny.Compute(1, BACKWARD, 4, 0);
   tiny.Transfer(1, RECV, 0, 2).set_transfer_group(group1);
   tiny.Transfer(1, SEND, 0, 5, {"BACKWARD0"}).set_transfer_group(group1);
-  // What follows on the stream of the shorter one.
+  // Another message on the stream of the shorter one.
   tiny.Transfer(0, SEND, 1, 1);
   tiny.Transfer(1, RECV, 0, 1);
   return tiny;
@@ -231,7 +235,7 @@ TEST(TransferGroups, StartTogetherAndHoldTheirStreams) {
   EXPECT_EQ(times.at("0SEND0"), (Times{1, 3}));
   EXPECT_EQ(times.at("0SEND1"), (Times{3, 4}));
   EXPECT_EQ(times.at("0RECV0"), (Times{4, 9}));
-  // A group on either side makes the send wait for the answer's readiness; the next send waits for the answer's end.
+  // A group on either side makes the send wait until the answer is ready; the next send waits for the answer's end.
   for (const auto& [group0, group1] : {std::make_pair(7, 0), {0, 7}, {7, 8}}) {
     times = Exchange(group0, group1).Times();
     EXPECT_EQ(times.at("0SEND0"), (Times{4, 6})) << group0 << " " << group1;
@@ -252,7 +256,7 @@ TEST(TransferStreams, SharedOnesKeepListOrder) {
   }
 }
 
-// Both send first: on one stream neither receive is ever ready.
+// Both ranks send first: if they have one stream each, neither receive is ever ready.
 TEST(TransferStreams, OneStreamCanBlockAndAGroupFreesIt) {
   for (const int group : {0, 1}) {
     TinyProgram tiny(2);
@@ -272,7 +276,7 @@ TEST(TransferStreams, OneStreamCanBlockAndAGroupFreesIt) {
   }
 }
 
-// Two messages of one edge in one group are under way at the same time.
+// Two messages of one edge in one group are in flight at the same time.
 TEST(TransferGroups, HoldSeveralMessagesOfOneEdge) {
   TinyProgram tiny(2);
   for (const int bytes : {2, 5}) tiny.Transfer(0, SEND, 1, bytes).set_transfer_group(1);
@@ -283,7 +287,7 @@ TEST(TransferGroups, HoldSeveralMessagesOfOneEdge) {
 }
 
 TEST(SkipEdges, MatchAmongThemselves) {
-  // Rank 0 sends by the skip edge first, rank 1 receives from it last.
+  // Rank 0 sends over the skip edge first; rank 1 receives from it last.
   TinyProgram tiny(2);
   tiny.Transfer(0, SEND, 1, 7).set_skip(1);
   tiny.Transfer(0, SEND, 1, 2);

@@ -10,15 +10,15 @@
 
 namespace weft::sim {
 
-// All calls come with `now` ascending.
+// All calls must come with `now` ascending.
 class RankMeter {
  public:
   RankMeter(const ClassSizes& persistent, RankResult* result) : result_(result), live_by_class_(persistent) {
     for (const int64_t bytes : persistent) live_ += bytes;
   }
 
-  // A compute step that was ready at `ready`, for want of `reason` before that, starts and takes `duration`, of which
-  // `unloaded` would do without collectives beside it.
+  // A compute step starts and takes `duration`; without collectives beside it, it would take `unloaded`. It was ready
+  // at `ready` and waited for `reason` before that.
   void StartCompute(int64_t now, int64_t ready, IdleReason reason, int64_t duration, int64_t unloaded) {
     if (now > compute_end_) {
       const int64_t slot = now - std::max(ready, compute_end_);
@@ -31,7 +31,7 @@ class RankMeter {
     result_->slowed.ps += duration - unloaded;
   }
 
-  // What runs will take `longer` than was said; negative: less.
+  // The running step will take `longer` than stated at its start; negative = less long.
   void Prolong(int64_t longer) {
     result_->busy.ps += longer;
     result_->slowed.ps += longer;
@@ -58,8 +58,8 @@ class RankMeter {
     forwards_ += change;
   }
 
-  // A buffer comes to life (bytes > 0) or dies. Changes of one instant count together: the peak is looked at when time
-  // moves on.
+  // A buffer becomes live (bytes > 0) or dies (bytes < 0). Changes of one instant count together: the peak is taken
+  // when time moves on.
   void ChangeLive(int64_t now, BufferClass buffer_class, int64_t bytes) {
     if (now != live_time_) {
       NotePeak();
@@ -69,7 +69,8 @@ class RankMeter {
     live_by_class_[buffer_class] += bytes;
   }
 
-  // While the compute stream is as if it had computed all the time, it has computed, idled and been exposed so much.
+  // Adds the compute, idle and exposed times of a stretch, during which the meter saw the compute stream as busy all
+  // the time.
   void AddStretch(const RankResult& stretch) {
     result_->busy.ps += stretch.busy.ps;
     result_->slowed.ps += stretch.slowed.ps;
@@ -77,7 +78,7 @@ class RankMeter {
     for (int reason = 0; reason < kIdleReasons; ++reason) result_->idle[reason].ps += stretch.idle[reason].ps;
   }
 
-  // The run ends; `complete` unless it was stopped half way.
+  // The run ends. `complete` is false if it was stopped half way.
   void Finish(int64_t now, bool complete) {
     AddExposed(now);
     if (complete) AddIdle(IdleReason::kEndOfRun, now - compute_end_);

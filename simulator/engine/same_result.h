@@ -1,4 +1,4 @@
-// For tests: two runs of the engine are the same in every field.
+// For tests: expects two runs of the engine to agree in every field.
 #ifndef WEFT_SIMULATOR_ENGINE_SAME_RESULT_H_
 #define WEFT_SIMULATOR_ENGINE_SAME_RESULT_H_
 
@@ -11,7 +11,7 @@
 
 namespace weft::sim {
 
-// All that a result says, events in a fixed order.
+// All fields of a result, with events in a fixed order.
 inline auto Everything(const RankResult& rank) {
   using EventTuple = std::tuple<int, int, int, int, Time, Time, Time, Time>;
   std::vector<EventTuple> events;

@@ -23,7 +23,8 @@ struct ComputeTimes {
   __int128 costed = 0;
 };
 
-// On a device of `speed` millionths of its kind's. Rounded down: a bound must not be too large.
+// Least time of a step on a device that runs at `speed` millionths of its kind's speed. Rounded down, because a bound
+// must not be too large.
 int64_t IdealPicoseconds(const Step& step, const Device& device, int64_t speed) {
   double peak = 0;
   for (const Peak& row : device.peaks()) {
@@ -38,7 +39,7 @@ int64_t IdealPicoseconds(const Step& step, const Device& device, int64_t speed) 
   return static_cast<int64_t>(std::min(std::floor(seconds * 1e12), 0x1p62));
 }
 
-// Of joined steps, what their launches do.
+// The same for a step of a view. If steps are joined, the first one has the time of all their launches.
 int64_t IdealPicoseconds(const Segment& segment, const StepRef& ref, const Device& device, int64_t speed) {
   if (ref.range == nullptr) return IdealPicoseconds(segment.steps(ref.step), device, speed);
   if (ref.step != ref.range->first) return 0;
@@ -49,10 +50,10 @@ int64_t IdealPicoseconds(const Segment& segment, const StepRef& ref, const Devic
   return static_cast<int64_t>(std::min(sum, kMostTime));
 }
 
-// Of one repetition.
+// Compute times of one repetition.
 ComputeTimes ComputeOf(const Program& program, const TemplateView& t, const Device& device, int64_t speed) {
   ComputeTimes times;
-  // Actions of one kind on one segment, with steps joined alike, share their runs.
+  // Actions of one kind on one segment share their runs if their steps are joined alike.
   std::map<int32_t, ComputeTimes> of_runs;
   for (const StreamView& stream : t.streams) {
     if (stream.key.kind != StreamClass::kCompute) continue;
@@ -77,7 +78,7 @@ ComputeTimes ComputeOf(const Program& program, const TemplateView& t, const Devi
 
 double Seconds(__int128 picoseconds) { return ToSeconds({static_cast<int64_t>(std::min(picoseconds, kMostTime))}); }
 
-// What a member sends whatever the algorithm: its own part of what is gathered; of what is summed all but the part that
+// Bytes that a member sends whatever the algorithm. For a gather, its own part. For a sum, everything but the part that
 // it is to have, once.
 int64_t LeastBytesSent(const CollectiveCall& call, int64_t members) {
   __int128 bytes = 0;
@@ -90,7 +91,7 @@ int64_t LeastBytesSent(const CollectiveCall& call, int64_t members) {
   return static_cast<int64_t>(std::min<__int128>(sent, INT64_MAX));
 }
 
-// Of one repetition: the most bytes that go one after the other, between two ranks or on one communicator.
+// Most bytes of one repetition that go one after the other, between two ranks or on one communicator.
 int64_t MostSentInOrder(const Mesh& mesh, const TemplateView& t, bool any_algorithm) {
   std::vector<int64_t> channels(t.channels.size(), 0);
   int64_t most = 0;
@@ -111,7 +112,7 @@ int64_t MostSentInOrder(const Mesh& mesh, const TemplateView& t, bool any_algori
     for (int32_t e = body.begin; e < body.end; ++e) {
       const Entry& entry = t.entries[e];
       if (entry.channel >= 0) add(entry.action, entry.channel);
-      // Members of a group run side by side, even on one stream.
+      // Members of a group run at the same time, even on one stream.
       if (entry.group >= 0) {
         const Range& members = t.groups[entry.group].members;
         for (int32_t i = members.begin; i < members.end; ++i) {
@@ -128,7 +129,7 @@ int64_t MostSentInOrder(const Mesh& mesh, const TemplateView& t, bool any_algori
   return most;
 }
 
-// Of all links that a device can send on, with so many interfaces of its node.
+// Bandwidth of all links that a device can send on, with `interfaces` interfaces of its node.
 double LinksOf(const Cluster& cluster, int64_t device, double interfaces) {
   const double intra = cluster.intra_node().bytes_per_second();
   double bandwidth = intra;
@@ -146,13 +147,13 @@ LowerBounds BoundsOf(const ProgramView& view, const Cluster& cluster, const Rank
   LowerBounds bounds;
   const InterfacePorts ports(cluster);
   const bool leaves_node = placement.nodes().size() > 1;
-  // By view; -1 = not asked yet.
+  // Bytes sent, by view; -1 = not known yet.
   std::vector<int64_t> sent(view.templates.size(), -1);
   for (int64_t rank = 0; rank < static_cast<int64_t>(view.template_of_rank.size()); ++rank) {
     const int32_t index = view.template_of_rank[rank];
     if (sent[index] < 0) {
       const TemplateView& t = view.templates[index];
-      // All ranks of a view are on devices that are alike.
+      // All ranks of a view have like devices.
       const auto [kind, speed] = placement.KindAndSpeed(rank);
       const ComputeTimes compute = ComputeOf(*view.program, t, *placement.kinds()[kind], speed);
       bounds.set_compute_seconds(std::max(bounds.compute_seconds(), Seconds(compute.ideal)));
@@ -162,12 +163,12 @@ LowerBounds BoundsOf(const ProgramView& view, const Cluster& cluster, const Rank
                         : MostSentInOrder(view.program->mesh(), t, HasTrait(network, kChoosesAlgorithms));
     }
     if (sent[index] == 0) continue;
-    // Where ranks have no place every message is one between nodes.
+    // If ranks have no place, every message counts as one between nodes.
     const double interfaces = HasTrait(network, kIgnoresPlacement) ? static_cast<double>(cluster.nics_per_node())
                               : leaves_node                        ? ports.NodeShare(placement.NodeOf(rank))
                                                                    : 0;
     const double bandwidth = LinksOf(cluster, placement.DeviceInNode(rank), interfaces);
-    // Without links of stated speed nothing is bounded.
+    // Without stated link speeds there is no bound.
     if (!(bandwidth > 0)) continue;
     bounds.set_communication_seconds(
         std::max(bounds.communication_seconds(), static_cast<double>(sent[index]) / bandwidth));

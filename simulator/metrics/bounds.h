@@ -1,17 +1,16 @@
-// What no repetition of a program can be faster than on a cluster, whatever the network and the order do.
+// Lower bounds on the time of a repetition of a program on a cluster, whatever the network and the order do.
 //
-//   compute        of the rank with most: Σ over the compute steps of the body that are run (rule P15)
-//                  max(flops / dense peak, bytes / full memory bandwidth) / speed of its device, or what the step is
+//   compute        The largest sum of a rank, over the compute steps of the body that are run (rule P15), of
+//                  max(flops / dense peak, bytes / full memory bandwidth) / speed of its device, or of what the step is
 //                  costed if that is less (measured rates may beat a stated peak, fused kernels skip what a mask
-//                  hides); a figure that is not stated bounds nothing
-//   costed         the same with what the steps are costed, no collective beside them
-//   communication  of the rank with most: what it sends on one stream in one repetition / full bandwidth of all links
-//   that
-//                  it can use: its own inside the node and all interfaces of the node. Streams may send side by side,
-//                  so it is the stream that sends most
+//                  hides). A figure that is not stated bounds nothing.
+//   costed         The same with what the steps are costed, without collectives beside them.
+//   communication  The largest of a rank: bytes that it sends on one stream in one repetition / full bandwidth of all
+//                  links that it can use, its own inside the node and all interfaces of the node. Streams may send at
+//                  the same time, so the stream that sends most counts.
 //
-// A rank's compute stream runs one step at a time and so does each communicator, so makespan_seconds is at least each
-// of the three, and so is the period of repetitions that settle.
+// A rank's compute stream runs one step at a time, and so does each communicator. So makespan_seconds is at least each
+// of the three, and so is the steady period.
 #ifndef WEFT_SIMULATOR_METRICS_BOUNDS_H_
 #define WEFT_SIMULATOR_METRICS_BOUNDS_H_
 
@@ -23,10 +22,12 @@
 
 namespace weft::sim {
 
-// `view` is of the placement's devices. `network` is the model that tells times: with "none" all that is sent arrives
-// at once, so communication is 0; "nccl" chooses algorithms itself, so collectives count what no algorithm can do
-// without, switches that sum and multicast included; with all others they count the messages of the program's
-// algorithms. With "agnostic", where ranks have no place, everything may take the interfaces of a node.
+// `view` must be built for the placement's devices. `network` is the name of the network model:
+//   - "none": everything that is sent arrives at once, so communication is 0.
+//   - "nccl": it chooses algorithms itself, so a collective counts the bytes that no algorithm can do without, even
+//     with switches that sum and multicast.
+//   - "agnostic": ranks have no place, so everything may take the interfaces of a node.
+//   - all except "nccl" count the messages of the program's algorithms.
 LowerBounds BoundsOf(const ProgramView& view, const Cluster& cluster, const RankPlacement& placement,
                      absl::string_view network);
 

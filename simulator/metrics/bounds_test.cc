@@ -15,7 +15,8 @@ Cluster Parsed(const std::string& text) {
   return cluster;
 }
 
-// Two ranks, four microbatches. A forward computes 4e6 flops and moves 1e6 bytes, a backward 8e6 and 6e6.
+// Two ranks, four microbatches. A forward computes 4e6 flops and moves 1e6 bytes; a backward computes 8e6 flops and
+// moves 6e6 bytes.
 Program TestProgram() {
   Program program = GPipeProgram(2, 4, 1000);
   for (const Template& t : program.templates()) {
@@ -46,10 +47,10 @@ constexpr char kCluster[] =
 
 TEST(Bounds, AreThoseOfTheRankWithMost) {
   const LowerBounds bounds = Bounds(TestProgram(), Parsed(kCluster), 20'000'000);
-  // Four forwards bound by flops, four backwards too.
+  // Flops bound the four forwards and the four backwards.
   EXPECT_DOUBLE_EQ(bounds.compute_seconds(), 4 * (4e-6 + 8e-6));
   EXPECT_DOUBLE_EQ(bounds.costed_seconds(), 8 * 20e-6);
-  // Four activations of 1000 bytes from rank 0, four gradients from rank 1, on its link and both interfaces.
+  // Rank 0 sends four activations of 1000 bytes, rank 1 four gradients, over their own link and both interfaces.
   EXPECT_DOUBLE_EQ(bounds.communication_seconds(), 4000 / 7e9);
   EXPECT_EQ(Bounds(TestProgram(), Parsed(kCluster), 20'000'000, "none").communication_seconds(), 0);
 }
@@ -74,7 +75,8 @@ TEST(Bounds, SlowDevicesAndOtherKindsCount) {
   EXPECT_DOUBLE_EQ(Bounds(TestProgram(), cluster, 50'000'000).compute_seconds(), 2 * 4 * (4e-6 + 8e-6));
 }
 
-// An all-reduce of 80,000 bytes over both ranks: a ring sends half of them twice, a switch that sums takes them once.
+// An all-reduce of 80,000 bytes over both ranks. A ring sends half of them twice; the least that any algorithm sends is
+// half of them once.
 TEST(Bounds, CollectivesSendWhatTheirAlgorithmDoesOrTheLeast) {
   Program program = TestProgram();
   for (Template& t : *program.mutable_templates()) {

@@ -14,7 +14,7 @@
 namespace weft::sim {
 namespace {
 
-// The longest actions that a report lists.
+// Maximum number of actions that a report lists, the longest ones.
 constexpr size_t kListedActions = 20;
 
 absl::Status Unexplained(TraceIndex& index, TracedStep step, absl::string_view what) {
@@ -25,7 +25,7 @@ absl::Status Unexplained(TraceIndex& index, TracedStep step, absl::string_view w
                                           "for happened at ", what));
 }
 
-// What the step's start was waiting for: nothing if it starts at 0.
+// Returns what the step's start was waiting for; nothing if the step starts at 0.
 absl::StatusOr<std::optional<Cause>> CauseOf(TraceIndex& index, TracedStep step, const EngineOptions& options) {
   const Time start = index.At(step).start;
   if (start == Time{}) return std::nullopt;
@@ -48,7 +48,7 @@ absl::StatusOr<std::optional<Cause>> CauseOf(TraceIndex& index, TracedStep step,
   return Unexplained(index, last, absl::StrCat(start.ps, " ps, when it was ready"));
 }
 
-// The last to finish; of several the first.
+// Returns the step that finishes last; of several, the first.
 std::optional<TracedStep> LastStep(const EngineResult& result) {
   std::optional<TracedStep> last;
   Time latest = {-1};
@@ -80,7 +80,7 @@ absl::StatusOr<std::vector<CriticalHop>> FindCriticalPath(const ProgramView& vie
   TraceIndex index(view, result, options.repetitions);
   std::optional<TracedStep> step = LastStep(result);
   bool finish = true;
-  // Each step is come by once.
+  // The path visits each step at most once.
   for (int64_t steps = 0; step; ++steps) {
     if (steps > result.steps) return Unexplained(index, *step, "all: it waits for itself");
     const EngineEvent& event = index.At(*step);

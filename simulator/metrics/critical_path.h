@@ -1,11 +1,11 @@
 // The critical path of a run: the chain of steps that its end was waiting for, back to time 0. Each hop of the chain
-// begins where the one before it ends, because it really waited for that: for the stream's earlier step, for what a
-// dependency names, for the partner or member that was ready last, for whoever left the compute slot, or for the end of
-// the repetition before (step barrier). So the hops add up to the makespan exactly.
+// begins where the hop before it ends, because it really waited for that hop: for the stream's earlier step, for what a
+// dependency names, for the partner or member that was ready last, for the rank that left the compute slot, or for the
+// end of the previous repetition (step barrier). So the hops add up to the makespan exactly.
 //
-// Where several things happened at the instant that a step waited for, one of them is on the path: the earlier step of
-// its own stream if that is among them, else the first by list order. Making anything that is not on the path faster
-// does not help; making a step on it faster helps by at most what it takes, and by less where another chain is nearly
+// If several things happened at the instant that a step waited for, one of them is on the path: the earlier step of its
+// own stream if that is among them, else the first by list order. Making a step faster that is not on the path does not
+// help. Making a step on the path faster helps by at most what the step takes, and by less if another chain is nearly
 // as long.
 #ifndef WEFT_SIMULATOR_METRICS_CRITICAL_PATH_H_
 #define WEFT_SIMULATOR_METRICS_CRITICAL_PATH_H_
@@ -23,21 +23,21 @@
 namespace weft::sim {
 
 struct CriticalHop {
-  // Of a transfer its SEND.
+  // The step; for a transfer, its SEND.
   TracedStep step;
-  // The data was on its way: from the step's end to its finish. Else from its start to its end.
+  // True if the hop is the latency of the step, from its end to its finish. Else the hop is from its start to its end.
   bool latency = false;
   Time from;
   Time to;
 };
 
-// In order of time; empty if nothing was run. `result` is of a run with EngineOptions::trace in which every rank was
-// simulated. Internal, naming the step, if its events contradict the program.
+// Returns the path in order of time; empty if nothing was run. `result` must come from a run with EngineOptions::trace
+// in which every rank was simulated. Internal, naming the step, if its events contradict the program.
 absl::StatusOr<std::vector<CriticalHop>> FindCriticalPath(const ProgramView& view, const EngineResult& result,
                                                           const EngineOptions& options);
 
-// Sets critical_kinds and critical_actions of `report`. A step counts as its action's kind, a collective among the
-// steps of a segment as its kernel, a transfer as SEND.
+// Sets critical_kinds and critical_actions of `report`. A step counts under its action's kind, a collective among the
+// steps of a segment under its kernel, a transfer under SEND.
 void ReportCriticalPath(const ProgramView& view, const EngineResult& result, const std::vector<CriticalHop>& path,
                         SimulationReport* report);
 

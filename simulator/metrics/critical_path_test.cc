@@ -30,7 +30,7 @@ int64_t Hash(uint64_t seed, std::initializer_list<int64_t> values, int64_t bound
   return static_cast<int64_t>(hash % static_cast<uint64_t>(bound));
 }
 
-// Small times, zero among them, so that many things happen at one instant.
+// A network with small times, zero among them, so that many things happen at one instant.
 class HashNetwork : public NetworkModel {
  public:
   explicit HashNetwork(uint64_t seed) : seed_(seed) {}
@@ -48,7 +48,7 @@ class HashNetwork : public NetworkModel {
   uint64_t seed_;
 };
 
-// By segment, step and kind.
+// Duration of a step by segment, step and kind.
 using Durations = std::function<int64_t(int, int, ActionKind)>;
 
 struct TracedRun {
@@ -83,7 +83,7 @@ const StreamKey& KeyOf(const TracedRun& run, TracedStep step) {
 }
 bool Computes(const TracedRun& run, TracedStep step) { return KeyOf(run, step).kind == StreamClass::kCompute; }
 
-// Whether, by the program's text alone, `step` has to wait for `before` to become ready, as rule P2 says.
+// True if, by the program's text alone, `step` has to wait for `before` to become ready (rule P2).
 bool WaitsFor(const TracedRun& run, TracedStep step, TracedStep before) {
   const EngineEvent& own = At(run, step);
   const EngineEvent& other = At(run, before);
@@ -93,7 +93,7 @@ bool WaitsFor(const TracedRun& run, TracedStep step, TracedStep before) {
       own.repetition == other.repetition + 1) {
     return true;
   }
-  // A slot of the node that was left.
+  // It waited for a slot of the node that `before` left.
   if (Computes(run, step) && Computes(run, before) && own.ready < own.start && other.end == own.start &&
       step.rank / run.options.devices_per_node == before.rank / run.options.devices_per_node) {
     return true;
@@ -106,7 +106,7 @@ bool WaitsFor(const TracedRun& run, TracedStep step, TracedStep before) {
     const auto& deps = segment.steps(own.step).deps();
     return std::find(deps.begin(), deps.end(), other.step) != deps.end();
   }
-  // Of a group, what any member waits for, and the groups before on any of its streams.
+  // A group waits for what any member waits for, and for the groups before it on any of its streams.
   const int group = action.action->transfer_group();
   for (const ActionView& member : TemplateOf(run, step.rank).actions) {
     const bool of_group = group > 0 && IsTransfer(action.action->kind()) && member.list == action.list &&
@@ -120,7 +120,8 @@ bool WaitsFor(const TracedRun& run, TracedStep step, TracedStep before) {
   return groups && IsTransfer(action.action->kind()) && IsTransfer(earlier.action->kind()) && before.event < step.event;
 }
 
-// Whether the two start together for being ready: sides of a transfer, or of transfers in groups, or members.
+// True if the two steps must be ready to start together: sides of a transfer or of transfers in groups, or members of a
+// collective.
 bool MeetsWith(const TracedRun& run, TracedStep step, TracedStep other) {
   if (step == other) return true;
   const StreamKey& a = KeyOf(run, step);
@@ -129,7 +130,7 @@ bool MeetsWith(const TracedRun& run, TracedStep step, TracedStep other) {
   return IsTransfer(ActionOf(run, step).action->kind()) && IsTransfer(ActionOf(run, other).action->kind());
 }
 
-// Every hop begins where the one before it ends, and had to wait for it.
+// Expects every hop to begin where the hop before it ends, and to have had to wait for it.
 void ExpectRealPath(const TracedRun& run, const std::vector<CriticalHop>& path) {
   Time now = {};
   for (size_t i = 0; i < path.size(); ++i) {
@@ -147,7 +148,8 @@ void ExpectRealPath(const TracedRun& run, const std::vector<CriticalHop>& path) 
     }
     ASSERT_EQ(hop.to, event.end);
     if (i == 0) continue;
-    // What it waited for, itself or through somebody who was ready last. Of a transfer the path names the SEND alone.
+    // The hop waited for the one before it, itself or through the step that was ready last. For a transfer, the path
+    // names the SEND only.
     bool real = false;
     for (int32_t rank = 0; rank < static_cast<int32_t>(run.result.ranks.size()) && !real; ++rank) {
       const std::vector<EngineEvent>& events = run.result.ranks[rank].events;
@@ -156,7 +158,7 @@ void ExpectRealPath(const TracedRun& run, const std::vector<CriticalHop>& path) 
         if (events[e].start < event.start || events[e].ready > event.start || !MeetsWith(run, hop.step, last)) continue;
         if (last != hop.step && events[e].ready != event.start) continue;
         if (WaitsFor(run, last, path[i - 1].step)) real = true;
-        // Whoever waited for the RECV of that SEND.
+        // The step may have waited for the RECV of that SEND.
         const Action& before = *ActionOf(run, path[i - 1].step).action;
         if (real || before.kind() != SEND) continue;
         const std::vector<EngineEvent>& received = run.result.ranks[rank].events;
@@ -226,7 +228,7 @@ TEST(CriticalPath, OfProgramsOfSchedules) {
   }
 }
 
-// Times of hops with other durations of compute steps; the network's stay.
+// Length of the path with other durations of compute steps; times of the network stay.
 int64_t LengthWith(const TracedRun& run, const std::vector<CriticalHop>& path, const Durations& durations) {
   int64_t length = 0;
   for (const CriticalHop& hop : path) {
@@ -239,15 +241,15 @@ int64_t LengthWith(const TracedRun& run, const std::vector<CriticalHop>& path, c
   return length;
 }
 
-// A chain of real waits stays one whatever its steps take: no other times can make the run shorter than the chain. In
-// particular, without a step's time the run is shorter by at most what that step takes on the path, and not longer.
+// A chain of real waits stays one whatever its steps take, so with other times the run is never shorter than the chain.
+// In particular, if a step takes no time, the run is shorter by at most the step's time on the path, and not longer.
 TEST(CriticalPath, BoundsTheRunWithOtherTimes) {
   int checked = 0, shorter = 0;
   for (uint64_t seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     TracedRun run;
     run.program = RandomEngineProgram(seed);
-    // Choices at run time may turn out otherwise.
+    // With other times, choices at run time may be different.
     if (run.program.compute_order() != STATIC_ORDER) continue;
     const Durations durations = RandomDurations(seed);
     const HashNetwork network(seed);
@@ -282,8 +284,8 @@ TEST(CriticalPath, BoundsTheRunWithOtherTimes) {
 
 int64_t Picoseconds(double seconds) { return std::llround(seconds * 1e12); }
 
-// GPipe on 2 ranks, 2 microbatches, forwards 3, backwards 5, messages 2 with a latency of 1:
-// the path is F0 on rank 0, its message, F0 F1 B0 on rank 1, the message back, B0 B1 on rank 0.
+// GPipe on 2 ranks, 2 microbatches, forwards 3, backwards 5, messages 2 with a latency of 1. The path is F0 on rank 0,
+// its message, F0 F1 B0 on rank 1, the message back, B0 B1 on rank 0.
 TEST(CriticalPath, OfAPipelineByHand) {
   class Fixed : public NetworkModel {
     absl::StatusOr<TransferTime> Transfer(int64_t, int64_t, int64_t) const override { return TransferTime{{2}, {1}}; }
@@ -304,7 +306,7 @@ TEST(CriticalPath, OfAPipelineByHand) {
   for (const CriticalKind& row : report.critical_kinds()) sum += kinds[row.kind()] = Picoseconds(row.seconds());
   EXPECT_THAT(kinds, ElementsAre(Pair("BACKWARD", 15), Pair("FORWARD", 9), Pair("SEND", 4), Pair("latency", 2)));
   EXPECT_EQ(sum, run.result.makespan.ps);
-  // The longest first, then by start.
+  // The longest actions come first; ties go by start.
   ASSERT_EQ(report.critical_actions_size(), 8);
   EXPECT_EQ(report.critical_actions(0).rank(), 1);
   EXPECT_EQ(report.critical_actions(0).kind(), "BACKWARD");

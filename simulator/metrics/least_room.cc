@@ -6,7 +6,7 @@ namespace weft::sim {
 
 LeastRoom FindLeastRoom(absl::Span<const int64_t> bytes_of_template, absl::Span<const int32_t> template_of_rank,
                         const RankPlacement& placement) {
-  // Of hostile sizes, so that no sum is more than int64 holds.
+  // Sizes may be hostile: clamp them, so that sums stay within int64.
   constexpr int64_t kMost = (int64_t{1} << 62) - 1;
   LeastRoom least;
   int64_t least_room = 0;

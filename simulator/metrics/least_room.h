@@ -1,4 +1,4 @@
-// Which rank decides whether a program fits its devices.
+// Finds the rank that decides whether a program fits its devices.
 #ifndef WEFT_SIMULATOR_METRICS_LEAST_ROOM_H_
 #define WEFT_SIMULATOR_METRICS_LEAST_ROOM_H_
 
@@ -12,14 +12,14 @@ namespace weft::sim {
 
 struct LeastRoom {
   int64_t rank = 0;
-  // What it takes of its device, with what the device reserves; and what the device has.
+  // Bytes that the rank takes of its device, with what the device reserves; and bytes that the device has.
   int64_t device_bytes = 0;
   int64_t capacity_bytes = 0;
 };
 
-// The rank whose device has the least room left, or lacks most; the first of several. A rank of template t takes
-// bytes_of_template[t]; `template_of_rank` has every rank of the placement, -1 for one that runs none and takes
-// nothing.
+// Returns the rank whose device has the least memory left, or lacks most; of several, the first. A rank of template t
+// takes bytes_of_template[t]. `template_of_rank` has every rank of the placement; a rank with -1 has no template and
+// takes nothing.
 LeastRoom FindLeastRoom(absl::Span<const int64_t> bytes_of_template, absl::Span<const int32_t> template_of_rank,
                         const RankPlacement& placement);
 

@@ -18,7 +18,7 @@ namespace {
 
 double Ratio(double numerator, double denominator) { return denominator > 0 ? numerator / denominator : 0; }
 
-// Flops of the kernels of one repetition that are run, over all ranks.
+// Flops, over all ranks, of the kernels that one repetition runs.
 double BodyFlops(const ProgramView& view) {
   const Program& program = *view.program;
   std::vector<double> segment_flops;
@@ -60,7 +60,7 @@ ClassSizes PlannedByClass(const Template& t) {
   return sizes;
 }
 
-// Host arenas of the ranks of one node together, at most.
+// Largest total of the host arenas of one node's ranks.
 int64_t HostBytes(const ProgramView& view, const RankPlacement& placement) {
   absl::flat_hash_map<int64_t, int64_t> bytes_of_node;
   int64_t most = 0;
@@ -74,7 +74,7 @@ int64_t HostBytes(const ProgramView& view, const RankPlacement& placement) {
   return most;
 }
 
-// Dense peaks of all devices together.
+// Sum of the dense peaks of all devices.
 double PeakOfAll(const ProgramView& view, const DeviceClasses& devices) {
   std::vector<double> peaks;
   for (const Device* device : devices.kinds) {
@@ -108,7 +108,7 @@ void AddRates(const ProgramView& view, const DeviceClasses& devices, SimulationR
 
 void AddMemory(const ProgramView& view, const Cluster& cluster, const RankPlacement& placement,
                const EngineResult& isolated, const EngineResult& steady, SimulationReport& report) {
-  // The rank with the largest live peak, and the run in which it had it.
+  // The rank with the largest live peak, and its result in the run that reached it.
   size_t largest = 0;
   const RankResult* at_largest = &isolated.ranks[0];
   for (size_t rank = 0; rank < isolated.ranks.size(); ++rank) {
@@ -137,8 +137,8 @@ void AddMemory(const ProgramView& view, const Cluster& cluster, const RankPlacem
   }
 }
 
-// Stages per pipe rank: a microbatch's activations on one whole rank are those of so many stages. A rank that holds
-// replicas of other ranks' stages holds more stages than that, each as large.
+// Stages per pipe rank: a microbatch's activations on one whole rank are those of this many stages. A rank that holds
+// replicas of other ranks' stages holds more stages than that, each of the same size.
 double StagesPerRank(const Program& program) {
   const int64_t ranks = std::max<int64_t>(1, AxisSize(program.mesh(), "pipe"));
   return program.stages() > 0 ? static_cast<double>(program.stages()) / static_cast<double>(ranks) : 1;
@@ -207,7 +207,7 @@ SimulationReport MakeReport(const ProgramView& view, const Cluster& cluster, con
   report.set_program(program.name());
   report.set_cluster(cluster.name());
   report.set_ranks(static_cast<int64_t>(view.template_of_rank.size()));
-  // Repetitions that a prologue was far ahead of may follow each other faster than they ever will again (rule P1).
+  // Repetitions that a prologue was far ahead of may follow each other faster than the steady state allows (rule P1).
   report.set_iteration_seconds(std::max({SteadyPeriodSeconds(steady.repetition_finish), bounds.compute_seconds(),
                                          bounds.costed_seconds(), bounds.communication_seconds()}));
   *report.mutable_bounds() = bounds;
@@ -225,14 +225,14 @@ Trace MakeTrace(const ProgramView& view, const EngineResult& result, int repetit
   trace.set_program_name(view.program->name());
   trace.set_repetitions(repetitions);
 
-  // Per template, the place of each stream in the order of first use, -1 = never used.
+  // For each template, the position of each stream in the order of first use, -1 = never used.
   std::vector<std::vector<int32_t>> places;
   std::vector<std::vector<std::string>> names;
   for (const TemplateView& t : view.templates) {
-    // (first action, index of the stream): of two streams that one action uses first, the lower.
+    // (first action, index of the stream). If one action is the first use of two streams, the lower index comes first.
     std::vector<std::pair<int32_t, int32_t>> first_use;
     for (size_t s = 0; s < t.streams.size(); ++s) {
-      // The two queues of compute are one stream to the reader.
+      // The trace shows the two queues of compute as one stream.
       const bool second_queue = s > 0 && t.streams[s].key.queue == ComputeQueue::kBackwards &&
                                 t.streams[s - 1].key.queue == ComputeQueue::kForwards;
       for (const Range& entries : t.streams[s].entries) {

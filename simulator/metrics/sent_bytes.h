@@ -1,5 +1,5 @@
-// What ranks send in one repetition of the body, by purpose: from the messages of transfers and of the algorithms of
-// collectives, whatever the network.
+// Bytes that ranks send in one repetition of the body, by purpose. They follow from transfers and from the algorithms
+// of collectives, whatever the network.
 #ifndef WEFT_SIMULATOR_METRICS_SENT_BYTES_H_
 #define WEFT_SIMULATOR_METRICS_SENT_BYTES_H_
 
@@ -12,11 +12,11 @@
 
 namespace weft::sim {
 
-// Bytes by purpose: "transfer" or that of a collective, in lower case. All ranks of a template send the same. Sums
-// saturate; a purpose that sends nothing is left out.
+// Returns bytes by purpose: "transfer", or the purpose of a collective in lower case. All ranks of a template send the
+// same. Sums saturate. A purpose that sends nothing is left out.
 std::map<std::string, int64_t> BytesSent(const Mesh& mesh, const TemplateView& t);
 
-// a + b, at most INT64_MAX; both >= 0.
+// Returns a + b, at most INT64_MAX. Both must be >= 0.
 int64_t AddBytes(int64_t a, int64_t b);
 
 }  // namespace weft::sim

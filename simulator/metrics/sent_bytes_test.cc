@@ -19,13 +19,13 @@ ProgramView View(const Program& program) {
 TEST(SentBytes, Transfers) {
   const Program program = GPipeProgram(3, 4, 100);
   const ProgramView view = View(program);
-  // First and last rank send one message of a microbatch, the one between them two.
+  // The first and the last rank send one message for each microbatch, the rank between them sends two.
   EXPECT_THAT(BytesSent(program.mesh(), view.templates[0]), ElementsAre(Pair("transfer", 400)));
   EXPECT_THAT(BytesSent(program.mesh(), view.templates[1]), ElementsAre(Pair("transfer", 800)));
   EXPECT_THAT(BytesSent(program.mesh(), view.templates[2]), ElementsAre(Pair("transfer", 400)));
 }
 
-// A collective of the forward over all of `axis`, of a whole buffer of `elements` bf16.
+// Adds a collective over all `n` ranks of `axis` to the forward. The whole buffer has `elements` bf16 elements.
 void AddStep(Program& program, Kernel kernel, const std::string& axis, Purpose purpose, int64_t elements, int64_t n) {
   Segment& segment = *program.mutable_segments(0);
   const auto value = [&](int64_t own) {
@@ -55,8 +55,7 @@ TEST(SentBytes, EquationsOneToThreeForRings) {
   AddStep(program, GROUP_ALL_REDUCE, "z", TENSOR, 200, 4);
   AddStep(program, GROUP_REDUCE_SCATTER, "z", SCATTER_GRADIENTS, 400, 4);
   const ProgramView view = View(program);
-  // In bytes per element 2, for three microbatches: (G-1)/G of what is gathered or scattered, twice that of what is
-  // reduced.
+  // Three microbatches, 2 bytes per element: (G-1)/G of what is gathered or scattered, twice that of what is reduced.
   EXPECT_THAT(BytesSent(program.mesh(), view.templates[0]),
               ElementsAre(Pair("gather_weights", 3 * 2 * 750), Pair("scatter_gradients", 3 * 2 * 300),
                           Pair("tensor", 3 * 2 * (600 + 300))));

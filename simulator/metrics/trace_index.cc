@@ -67,7 +67,7 @@ void TraceIndex::Build(int32_t rank, RankIndex& index) {
   index.places.resize(events.size());
   index.of_channel.resize(t.channels.size());
   index.of_stream.resize(t.streams.size());
-  // By stream: the last event, and of that its place in its run.
+  // For each stream: the last event, and the position of that event's step in its run.
   std::vector<int32_t> last(t.streams.size(), -1), step(t.streams.size(), 0);
   int32_t last_compute = -1;
   for (int32_t i = 0; i < static_cast<int32_t>(events.size()); ++i) {
@@ -75,7 +75,7 @@ void TraceIndex::Build(int32_t rank, RankIndex& index) {
     Place& place = index.places[i];
     const int32_t previous = std::exchange(last[event.stream], i);
     const bool compute = t.streams[event.stream].key.kind == StreamClass::kCompute;
-    // The two queues of a rank are one stream (rule P6).
+    // The two compute queues of a rank are one stream (rule P6).
     place.before = compute ? std::exchange(last_compute, i) : previous;
     place.entry = of_template.entry_of.at(PairKey(event.stream, event.action));
     const Entry& entry = t.entries[place.entry];
@@ -127,7 +127,7 @@ void TraceIndex::AddStreamBefore(TracedStep step, std::vector<Cause>& causes) {
   const std::vector<Place>& places = Rank(step.rank).places;
   const Entry& entry = TemplateOf(step.rank).entries[places[step.event].entry];
   int32_t before = places[step.event].before;
-  // Members of one group stand beside each other.
+  // Members of one group are neighbors on the stream.
   while (entry.group >= 0 && before >= 0 && places[before].entry == places[step.event].entry &&
          At({step.rank, before}).repetition == At(step).repetition) {
     before = places[before].before;
@@ -144,7 +144,7 @@ void TraceIndex::AddWaits(TracedStep step, const Entry& entry, std::vector<Cause
   for (int32_t i = entry.waits.begin; i < entry.waits.end; ++i) {
     const Wait& wait = t.waits[i];
     const int32_t repetition = (wait.body ? own : 0) - wait.distance;
-    // What keeps queues in order is the rank's computation before.
+    // Waits that only keep queues in order are covered by the rank's previous computation.
     if (wait.ordering || repetition < 0) continue;
     const int32_t by = CompletedBy(t, index, wait.object, repetition);
     if (by >= 0) causes.push_back({{step.rank, by}, /*finish=*/true});
@@ -167,7 +167,7 @@ std::vector<Cause> TraceIndex::BeforeReady(TracedStep step) {
   std::vector<Cause> causes;
   const TemplateView& t = TemplateOf(step.rank);
   RankIndex& index = Rank(step.rank);
-  // A transfer waits for what any of its group waits for.
+  // A transfer waits for everything that any member of its group waits for.
   const std::vector<TracedStep> members = GroupOf(step);
   std::set<int32_t> entries;
   for (const TracedStep& member : members) {
@@ -178,7 +178,7 @@ std::vector<Cause> TraceIndex::BeforeReady(TracedStep step) {
   const bool joined = place.run >= 0 && place.before >= 0 && index.places[place.before].run == place.run &&
                       index.places[place.before].entry == place.entry &&
                       At({step.rank, place.before}).repetition == At(step).repetition;
-  // Within a run each step waits for the one before alone.
+  // Within a run each step waits only for the step before it.
   if (joined) return causes;
   if (first) {
     for (const int32_t entry : entries) AddWaits(step, t.entries[entry], causes);
@@ -232,7 +232,7 @@ const std::vector<std::pair<int32_t, int32_t>>& TraceIndex::Members(int32_t rank
     const std::vector<StreamView>& streams = TemplateOf(static_cast<int32_t>(member)).streams;
     for (size_t s = 0; s < streams.size(); ++s) {
       const StreamKey& other = streams[s].key;
-      // Templates with other pins may spell the same group in another way.
+      // Templates with other pins may write the same group in another way.
       if (other.kind != StreamClass::kCollective || other.purpose != key.purpose) continue;
       if (other.group != key.group && FormMembers(mesh, member, other.group) != members) continue;
       found->second.push_back({static_cast<int32_t>(member), static_cast<int32_t>(s)});
@@ -254,7 +254,7 @@ std::vector<TracedStep> TraceIndex::StartsWith(TracedStep step) {
     return all;
   }
   if (!IsTransfer(ActionOf(step).action->kind())) return all;
-  // Both groups, and the partners of both.
+  // The partners of all members of both groups.
   const TracedStep partner = PartnerOf(step);
   for (const TracedStep& side : {step, partner}) {
     if (side.rank < 0) continue;
@@ -281,7 +281,7 @@ std::optional<TracedStep> TraceIndex::FreedSlot(TracedStep step, const EngineOpt
     while (event != events.begin()) {
       --event;
       if (TemplateOf(static_cast<int32_t>(rank)).streams[event->stream].key.kind != StreamClass::kCompute) continue;
-      // A rank runs one compute step at a time: the last one that began before is the only one to look at.
+      // A rank runs one compute step at a time, so only the last one that began before `start` can matter.
       if (event->end == start) {
         return TracedStep{static_cast<int32_t>(rank), static_cast<int32_t>(event - events.begin())};
       }

@@ -41,7 +41,7 @@ void RunTraced(EngineOptions options, TracedRun& run) {
   run.result = *std::move(result);
 }
 
-// The first with this name.
+// Returns the first step whose action has this name.
 TracedStep Find(const TracedRun& run, TraceIndex& index, int32_t rank, const std::string& name) {
   for (size_t i = 0; i < run.result.ranks[rank].events.size(); ++i) {
     const TracedStep step = {rank, static_cast<int32_t>(i)};
@@ -123,7 +123,7 @@ TEST(TraceIndex, PartnersAreMutualAndMembersStartTogether) {
           EXPECT_EQ(static_cast<int64_t>(all.size()), FormSize(run.program.mesh(), index.StreamOf(step).key.group));
           for (const TracedStep& member : all) EXPECT_EQ(index.At(member).start, index.At(step).start);
         }
-        // Nothing that a step waits for happens after it.
+        // Everything that a step waits for happens before the step is ready.
         for (const Cause& cause : index.BeforeReady(step)) {
           const EngineEvent& event = index.At(cause.step);
           EXPECT_LE(cause.finish ? event.finish : event.end, index.At(step).ready);

@@ -45,8 +45,8 @@ int64_t PeerOf(const Program& program, int64_t rank, const Action& action) {
   return RankOf(program, c);
 }
 
-// P8: the ranks that agree with the caller on the axes that are not named, and on those that are named are listed, in
-// the caller's block, at its place in their blocks, or any.
+// P8: a member agrees with the caller on all axes that are not named. On a named axis it is listed, or in the caller's
+// block, or at the caller's place in its block, or anywhere.
 std::vector<int64_t> MembersOf(const Program& program, int64_t rank, const Group& group) {
   const Coordinates own = CoordinatesOf(program, rank);
   std::vector<int64_t> members;

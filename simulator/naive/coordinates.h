@@ -1,4 +1,5 @@
-// Where ranks are in the mesh, which template they run and with whom they communicate (rules "Expansion" and P8).
+// Where ranks are in the mesh, which template they run, and which ranks they communicate with (rules "Expansion" and
+// P8).
 #ifndef WEFT_SIMULATOR_NAIVE_COORDINATES_H_
 #define WEFT_SIMULATOR_NAIVE_COORDINATES_H_
 
@@ -21,7 +22,7 @@ const Template& TemplateOf(const Program& program, int64_t rank);
 // The other end of a SEND or RECV of `rank`.
 int64_t PeerOf(const Program& program, int64_t rank, const Action& action);
 
-// The members of the group of `rank`, ascending.
+// The members of the group `group` of `rank`, ascending.
 std::vector<int64_t> MembersOf(const Program& program, int64_t rank, const Group& group);
 
 }  // namespace weft::sim::naive

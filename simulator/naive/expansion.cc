@@ -121,7 +121,7 @@ class Expander {
     }
   }
 
-  // P3.
+  // The stream of a transfer (P3).
   std::string StreamOf(int64_t rank, const Action& action) const {
     if (program_.transfer_streams() == SHARED) return "transfers";
     if (program_.transfer_streams() == PER_DIRECTION) return "transfers " + std::to_string(action.direction());
@@ -130,8 +130,8 @@ class Expander {
            std::to_string(action.skip());
   }
 
-  // The group of the next transfer of the expansion: that of the step before it, if that stands beside it in the list
-  // and has the same number.
+  // Returns the group of the next transfer of the expansion: the group of the step before it if that is its neighbor in
+  // the list and has the same number, else a new group.
   int GroupOf(int64_t rank, const Action& action, int list, int repetition) {
     if (!expansion_.nodes.empty()) {
       const Node& last = expansion_.nodes.back();

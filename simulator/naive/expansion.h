@@ -1,5 +1,5 @@
-// A program as single steps, each with what it is, what it waits for and with whom it starts. Indices of steps are
-// those of `nodes` and of `steps`: rank after rank, each in list order (docs/program.md, "Expansion").
+// A program as single steps: what each step is, what it waits for and which steps it starts with. Indices of steps are
+// indices in `nodes` and in `steps`: rank after rank, each in list order (docs/program.md, "Expansion").
 #ifndef WEFT_SIMULATOR_NAIVE_EXPANSION_H_
 #define WEFT_SIMULATOR_NAIVE_EXPANSION_H_
 
@@ -17,32 +17,34 @@ constexpr int kPrologue = 0;
 constexpr int kBody = 1;
 constexpr int kEpilogue = 2;
 
-// A step with all that the rules say about it, as indices of other steps.
+// A step with everything that the rules say about it. Other steps are named by their indices.
 struct Node {
-  // What kind of stream it is on, and the stream itself as text (P3).
+  // Kind of the step's stream, and the stream itself as text (P3).
   enum { kCompute, kCopy, kTransfer, kCollective } kind = kCompute;
   std::string stream;
   bool detached = false;
-  // A step of a segment, not an action that is one step.
+  // True for a step of a segment, false for an action that is one step.
   bool of_segment = false;
   NaiveCollective collective;
   const Template* t = nullptr;
   const Action* action = nullptr;
-  // Rule P2: the step before on the stream must have ended (of a group: all of it); these must be finished.
+  // Rule P2: steps that must have ended (the one before on the stream, or its whole group), and steps that must be
+  // finished.
   std::vector<int> previous;
   std::vector<int> finished;
-  // Those of them that the action's own deps name.
+  // Steps of `finished` that the action's own deps name.
   std::vector<int> named;
   // All steps that start together with this one, itself among them (P4).
   std::vector<int> together;
-  // Index in groups of a transfer (P4), in items of the first compute step of an action whose turn is chosen (P6).
+  // `group`: index in Expansion::groups of a transfer (P4). `item`: index in Expansion::items of the first compute step
+  // of an action whose turn is chosen (P6).
   int group = -1;
   int item = -1;
-  // The steps that become ready with this one, itself among them: its group, if it has one.
+  // The steps that become ready with this one, itself among them: the step alone, or its group.
   std::vector<int> ready_with;
-  // Of a transfer or collective; a SEND has no latency.
+  // Time of a transfer or collective; a SEND has no latency.
   NaiveTime time;
-  // Of any other step, by the load of its rank (P3).
+  // Costs of any other step, by the load of its rank (P3).
   std::array<int64_t, 3> costs = {};
 };
 
@@ -66,16 +68,16 @@ struct Expansion {
   std::vector<Item> items;
 };
 
-// All steps of all ranks, with streams, transfer groups and items (P2, P3, P6).
+// Returns all steps of all ranks, with streams, transfer groups and items (P2, P3, P6).
 Expansion Expand(const Program& program, const NaiveDurations& durations, int repetitions, bool exceeded);
 
-// Fills `previous`, `finished`, `named` and `ready_with` (P1, P2, P15).
+// Fills in `previous`, `finished`, `named` and `ready_with` (P1, P2, P15).
 void ResolveWaits(Expansion& expansion);
 
-// Fills `together`, and the times of transfers and collectives (P4).
+// Fills in `together`, and the times of transfers and collectives (P4).
 void MatchPartners(Expansion& expansion, const NaiveDurations& durations);
 
-// Whether rule P15 leaves an action out.
+// True if rule P15 leaves the action out.
 bool IsLeftOut(const Action& action, bool exceeded);
 
 }  // namespace weft::sim::naive

@@ -9,7 +9,7 @@ namespace weft::sim::naive {
 
 void Flights::Flight::BeginPhase(int64_t now) {
   moves_at = now + phases[phase].fixed;
-  // Bytes that take no link take no time.
+  // Bytes that use no link take no time.
   left = phases[phase].loads.empty() ? 0 : static_cast<__int128>(phases[phase].bytes) * 1000000000000;
   as_of = moves_at;
   rate = 0;

@@ -1,4 +1,4 @@
-// Most bytes that are live on a rank at one time, from the times of its steps (rule P7).
+// Most bytes that are live on a rank at one time, calculated from the times of its steps (rule P7).
 #ifndef WEFT_SIMULATOR_NAIVE_LIVE_PEAK_H_
 #define WEFT_SIMULATOR_NAIVE_LIVE_PEAK_H_
 
@@ -8,7 +8,7 @@
 
 namespace weft::sim::naive {
 
-// Of device memory, once all steps have their times.
+// Returns the peak of device memory. All steps must have their times.
 int64_t LivePeak(const Expansion& expansion, int64_t rank);
 
 }  // namespace weft::sim::naive

@@ -1,4 +1,4 @@
-// Who communicates with whom, by counting (rule P4).
+// Finds which steps communicate with each other, by counting (rule P4).
 #include <map>
 
 #include "simulator/naive/coordinates.h"
@@ -7,7 +7,7 @@
 namespace weft::sim::naive {
 
 void MatchPartners(Expansion& expansion, const NaiveDurations& durations) {
-  // The i-th of each kind: key -> steps in order, per rank.
+  // For each key the steps in order, for collectives by rank. The i-th steps belong together.
   std::map<std::string, std::vector<int>> sends;
   std::map<std::string, std::vector<int>> recvs;
   std::map<std::string, std::map<int64_t, std::vector<int>>> collectives;

@@ -1,4 +1,4 @@
-// Rates of flows that share links, as rule P12 says them: slowly, from nothing, whenever they are asked for.
+// Rates of flows over shared links as rule P12 defines them: slow, and calculated from scratch on every call.
 #ifndef WEFT_SIMULATOR_NAIVE_MAX_MIN_H_
 #define WEFT_SIMULATOR_NAIVE_MAX_MIN_H_
 
@@ -8,7 +8,8 @@
 
 namespace weft::sim::naive {
 
-// `flows` are their loads by link, `capacities` are by link. Returns bytes per second by flow, at least 1.
+// `flows` has the loads of each flow by link; `capacities` is by link. Returns the rate of each flow in bytes per
+// second, at least 1.
 std::vector<int64_t> MaxMinRates(const std::vector<int64_t>& capacities,
                                  const std::vector<std::map<int, int64_t>>& flows);
 

@@ -24,8 +24,8 @@ TEST(MaxMin, RatesAreRoundedDownAndAtLeastOne) {
   EXPECT_THAT(MaxMinRates({2}, {{{0, 1}}, {{0, 1}}, {{0, 1}}}), ElementsAre(1, 1, 1));
 }
 
-// The parking lot: one long flow over three links, one short flow on each. The link of 30 is the tightest: 15 each;
-// then 90 - 15 and 60 - 15 are left to the others.
+// The parking lot: one long flow over three links, one short flow on each. The link of 30 is the tightest and gives 15
+// to each of its flows; then 90 - 15 and 60 - 15 are left to the others.
 TEST(MaxMin, WhatOneLinkTakesIsFreeForOthers) {
   EXPECT_THAT(MaxMinRates({90, 30, 60}, {{{0, 1}, {1, 1}, {2, 1}}, {{0, 1}}, {{1, 1}}, {{2, 1}}}),
               ElementsAre(15, 75, 15, 45));
@@ -36,7 +36,7 @@ TEST(MaxMin, LoadsWeigh) { EXPECT_THAT(MaxMinRates({100}, {{{0, 3}}, {{0, 1}}}),
 
 TEST(MaxMin, AFlowWithoutLinksHasNoRate) { EXPECT_THAT(MaxMinRates({100}, {{}, {{0, 1}}}), ElementsAre(0, 100)); }
 
-// What max-min fairness means, but for rounding: a flow has no more than another on one of its links that is full.
+// Max-min fairness, apart from rounding: every flow has a full link on which no other flow has a higher rate.
 TEST(MaxMin, EveryFlowHasABottleneck) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -57,7 +57,7 @@ TEST(MaxMin, EveryFlowHasABottleneck) {
     for (size_t f = 0; f < flows.size(); ++f) {
       for (const auto& [link, load] : flows[f]) {
         used[link] += load * rates[f];
-        // What rounding down leaves of a link: less than 1 for each message of the flows that it gave their rate.
+        // Rounding down leaves less than 1 on a link for each message of its flows.
         slack[link] += load;
         most[link] = std::max(most[link], rates[f]);
       }

@@ -1,6 +1,6 @@
-// The oracle of the engine's tests: docs/program.md word for word, O(n^2) or worse. It expands the program into single
-// steps, then asks every step at every instant whether it may start. It shares nothing with the engine: no view, no
-// network, no cost model, no queue, no solver. Durations come in as functions.
+// The oracle of the engine's tests: follows docs/program.md word for word, in O(n^2) time or worse. It expands the
+// program into single steps, then asks every step at every instant whether it may start. It shares nothing with the
+// engine: no view, no network, no cost model, no queue, no solver. Durations come in as functions.
 #ifndef WEFT_SIMULATOR_NAIVE_NAIVE_SIMULATOR_H_
 #define WEFT_SIMULATOR_NAIVE_NAIVE_SIMULATOR_H_
 
@@ -15,7 +15,7 @@
 
 namespace weft::sim {
 
-// A step of a segment that is no collective, and the load of its rank (P3) that its cost is asked for: 0, 1 or 2.
+// A step of a segment that is not a collective, and the load of its rank (P3) at which its cost is wanted: 0, 1 or 2.
 struct NaiveStepCall {
   int64_t rank = 0;
   int repetition = 0;
@@ -31,23 +31,23 @@ struct NaiveCollective {
   Kind kind = kAllReduce;
   std::string algorithm;
   std::vector<int64_t> members;
-  // By source: its bytes, its type and that of its destination.
+  // For each source: its bytes, and its type with the type of its destination.
   std::vector<int64_t> source_bytes;
   std::vector<std::pair<DType, DType>> types = {};
-  // As a member's template says it, for times that depend on more than who the members are.
+  // The template and group of one member, for times that depend on more than the list of members.
   const Template* t = nullptr;
   const Group* group = nullptr;
 };
 
-// P12: what lasts `fixed` picoseconds and then moves `bytes` over each of its messages.
+// P12: a phase lasts `fixed` picoseconds and then moves `bytes` in each of its messages.
 struct NaivePhase {
   int64_t fixed = 0;
   int64_t bytes = 0;
-  // By index of a link, > 0.
+  // Load > 0 by index of the link.
   std::map<int, int64_t> loads;
 };
 
-// In picoseconds. With phases the occupancy is what these take.
+// Times in picoseconds. If there are phases, the occupancy is the time that they take.
 struct NaiveTime {
   int64_t occupancy = 0;
   int64_t latency = 0;
@@ -65,7 +65,7 @@ struct NaiveDurations {
 
 struct NaiveStep {
   int64_t rank = 0;
-  // 0 prologue, 1 body, 2 epilogue.
+  // 0 = prologue, 1 = body, 2 = epilogue.
   int list = 0;
   int repetition = 0;
   int action_id = 0;
@@ -78,13 +78,13 @@ struct NaiveStep {
 
 struct NaiveOptions {
   int repetitions = 1;
-  // Compute slots of a node, 0 = no limit, and how long a rank may keep its own (P3).
+  // Compute slots of a node (0 = no limit), and how long a rank may keep its slot (P3).
   int64_t slots_per_node = 0;
   int64_t turn = 0;
-  // Rank r is on node r / devices_per_node, unless the nodes of all ranks are given.
+  // Rank r is on node r / devices_per_node, unless `nodes` has the node of each rank.
   int64_t devices_per_node = 1;
   std::vector<int64_t> nodes = {};
-  // Every verdict of rule P15 is that the norm was too large; else none is.
+  // If true, every verdict of rule P15 is that the norm was too large; if false, none is.
   bool exceeded = false;
 };
 
@@ -93,9 +93,9 @@ struct NaiveResult {
   int64_t makespan = 0;
   // T(k) of rule P1.
   std::vector<int64_t> repetition_finish;
-  // Per rank, device memory.
+  // Live peak of device memory, by rank.
   std::vector<int64_t> live_peak;
-  // Whether all steps were run.
+  // True if all steps were run.
   bool complete = false;
 };
 

@@ -1,4 +1,4 @@
-// Programs small enough for the times to be found by hand, so that the oracle itself has something to be held against.
+// Programs small enough to calculate their times by hand, as a check of the oracle itself.
 #include "simulator/naive/naive_simulator.h"
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
-// Ranks along one axis; every rank has a template of its own.
+// Builds a program for ranks along one axis; every rank has a template of its own.
 class Hand {
  public:
   explicit Hand(int ranks) {
@@ -32,7 +32,7 @@ class Hand {
     }
   }
 
-  // One step of a segment of its own; `cost` by load.
+  // Adds an action with one step in a segment of its own; `cost` is by load.
   Action& Compute(int rank, std::vector<int64_t> cost, const std::vector<int>& deps = {}) {
     Action& action = Add(rank, FORWARD, deps);
     action.set_segment(program.segments_size());
@@ -41,7 +41,7 @@ class Hand {
     return action;
   }
 
-  // Of all ranks.
+  // Adds one rank's part of an all-reduce over all ranks.
   Action& AllReduce(int rank, int64_t bytes, const std::vector<int>& deps = {}, Purpose purpose = GRADIENT_SYNC) {
     Action& action = Add(rank, ALL_REDUCE, deps);
     action.mutable_group()->add_axes()->set_axis("pipe");
@@ -64,7 +64,7 @@ class Hand {
     recv.add_destinations(BufferOf(to, bytes));
   }
 
-  // (start, end) of the steps of a rank, in list order.
+  // Returns (start, end) of the steps of a rank, in list order.
   std::vector<std::pair<int64_t, int64_t>> Times(int rank, const NaiveOptions& options = {}) {
     durations.step = [&](const NaiveStepCall& call) { return costs[call.segment][call.load]; };
     const NaiveResult result = SimulateNaively(program, durations, options);
@@ -97,7 +97,8 @@ class Hand {
   }
 };
 
-// Beside an all-reduce of 5 ps a step of 10 takes 20: of the 15 that are left at 5, ceil(15 x 10 / 20) = 8 remain.
+// Beside an all-reduce of 5 ps, a step of 10 takes 20. At 5, 15 are left. Without the all-reduce they take ceil(15 x 10
+// / 20) = 8.
 TEST(NaiveLoad, WhatIsLeftIsScaledWhenACollectiveEnds) {
   Hand hand(2);
   for (int rank = 0; rank < 2; ++rank) {
@@ -108,8 +109,8 @@ TEST(NaiveLoad, WhatIsLeftIsScaledWhenACollectiveEnds) {
   EXPECT_THAT(hand.Times(0), ElementsAre(Pair(0, 13), Pair(0, 5)));
 }
 
-// Three at a time count as two; latency is no load. Costs 10, 20, 30 with 2 until 6, 1 until 8: of 30, 24 are left at
-// 6, 16 then, 14 at 8, 7 then.
+// Three collectives at a time count as two; latency is no load. The costs are 10, 20, 30; two collectives or more run
+// until 6, one until 8. At 6, 24 of 30 are left and become 16. At 8, 14 are left and become 7.
 TEST(NaiveLoad, AtMostTwoCount) {
   Hand hand(2);
   for (int rank = 0; rank < 2; ++rank) {
@@ -134,7 +135,7 @@ TEST(NaiveLoad, ChangesOfOneInstantCountTogether) {
   EXPECT_THAT(hand.Times(1), ElementsAre(Pair(0, 10), Pair(0, 3), Pair(3, 23)));
 }
 
-// A collective of no time is no load, and transfers are none.
+// A collective that takes no time is no load, and neither is a transfer.
 TEST(NaiveLoad, TransfersAndWhatTakesNoTimeAreNoLoad) {
   Hand hand(2);
   for (int rank = 0; rank < 2; ++rank) {
@@ -147,7 +148,7 @@ TEST(NaiveLoad, TransfersAndWhatTakesNoTimeAreNoLoad) {
   EXPECT_THAT(hand.Times(0), ElementsAre(Pair(0, 7), Pair(0, 0), Pair(0, 5)));
 }
 
-// Each message goes out on a link of its sender and in on that of rank 4: 100 MB x 4 at 50 GB/s are 8 ms.
+// Each message uses the outgoing link of its sender and the incoming link of rank 4: 100 MB x 4 at 50 GB/s take 8 ms.
 TEST(NaiveFlows, Incast) {
   Hand hand(5);
   for (int rank = 0; rank < 4; ++rank) hand.Transfer(rank, 4, 100000000);
@@ -159,8 +160,8 @@ TEST(NaiveFlows, Incast) {
               ElementsAre(Pair(0, 8000000000), Pair(0, 8000000000), Pair(0, 8000000000), Pair(0, 8000000000)));
 }
 
-// Two messages share a link of 10 bytes per second until the shorter is over: 10 bytes at 5 each take 2 s; the longer
-// has 20 left, which take another 2 s.
+// Two messages share a link of 10 bytes per second until the shorter one is over: 10 bytes at 5 each take 2 s. The
+// longer one has 20 bytes left, which take another 2 s.
 TEST(NaiveFlows, WhatIsFreedIsUsed) {
   Hand hand(3);
   hand.Transfer(0, 2, 10);
@@ -171,8 +172,9 @@ TEST(NaiveFlows, WhatIsFreedIsUsed) {
   EXPECT_THAT(hand.Times(2), ElementsAre(Pair(0, 2 * kSecond), Pair(0, 4 * kSecond)));
 }
 
-// The fixed part of a phase takes nothing of the link, and phases follow one another: 1 s alone for 10 bytes; then the
-// other has moved 10 of its 15 and both move at 5: it ends at 2 s, this one has 5 left, which take half a second.
+// The fixed part of a phase takes nothing of the link, and phases follow one another. The second message has the link
+// alone for 1 s and moves 10 of its 15 bytes. Then both move at 5: it ends at 2 s, and the first message has 5 bytes
+// left, which take half a second.
 TEST(NaiveFlows, PhasesFollowOneAnother) {
   Hand hand(3);
   hand.Transfer(0, 2, 10);
@@ -186,7 +188,7 @@ TEST(NaiveFlows, PhasesFollowOneAnother) {
   EXPECT_THAT(hand.Times(2), ElementsAre(Pair(0, 5 * kSecond / 2 + 3), Pair(0, 2 * kSecond)));
 }
 
-// A collective's flow of several messages takes as many times its rate, and is load while it lasts.
+// A collective's flow of several messages takes that many times its rate of a link, and is a load while it lasts.
 TEST(NaiveFlows, CollectivesAreFlowsAndLoad) {
   Hand hand(2);
   constexpr int64_t kSecond = 1000000000000;
@@ -201,7 +203,7 @@ TEST(NaiveFlows, CollectivesAreFlowsAndLoad) {
   EXPECT_THAT(hand.Times(0), ElementsAre(Pair(0, 3 * kSecond / 2), Pair(0, kSecond)));
 }
 
-// Devices 0 and 1 are on one node with one slot, but ranks 0 and 2 are on them.
+// Ranks 0 and 2 share a node with one slot; rank 1 is on another node.
 TEST(NaiveSlots, NodesOfRanksMayBeGiven) {
   Hand hand(3);
   for (int rank = 0; rank < 3; ++rank) hand.Compute(rank, {10, 10, 10});

@@ -39,7 +39,7 @@ class Runner {
  private:
   bool Happened(int64_t time, int64_t now) const { return time >= 0 && time <= now; }
 
-  // Of what takes as long as its phases do (P12), which is known when it ends.
+  // Ends the transfers and collectives whose phases are over (P12); their end is known only when it happens.
   bool EndFlights(int64_t now) {
     const std::vector<int> ended = flights_.TakeEnded(now);
     for (const int first : ended) {
@@ -77,7 +77,7 @@ class Runner {
     return true;
   }
 
-  // Every rank whose compute stream is free starts one of the heads of its queues (P6).
+  // Every rank whose compute stream is free chooses one of the heads of its queues (P6).
   bool Choose(int64_t now) {
     bool changed = false;
     for (int64_t rank = 0; rank < ranks_ && !items_.empty(); ++rank) {
@@ -99,7 +99,7 @@ class Runner {
         return head >= 0 && (items_[head].queue != Item::kBoth || other == head || other < 0) &&
                WaitsAreOver(items_[head].steps.front(), now);
       };
-      // Whether nothing of the one queue is left before an action that is in both.
+      // An action that is in both queues can start only if nothing is left before it in the other queue.
       const bool can_forward = ready(forward, backward);
       const bool can_backward = ready(backward, forward);
       if (!can_forward && !can_backward) continue;
@@ -121,7 +121,7 @@ class Runner {
     return {items_[item].awaits_recv, last};
   }
 
-  // Whether a transfer's group is ready, and all of its partners.
+  // True if all members of a transfer's group and all their partners are ready.
   bool GroupMayStart(int group) const {
     for (const int member : groups_[group]) {
       for (const int j : nodes_[member].together) {
@@ -137,7 +137,7 @@ class Runner {
     SetEnd(i, now + nodes_[i].costs[cost_load_[i]]);
   }
 
-  // This step and all that start with it.
+  // Starts this step and all steps that start with it.
   void StartTogether(int i, int64_t now) {
     if (nodes_[i].kind == Node::kCompute) return StartCompute(i, now);
     for (const int j : nodes_[i].together) {
@@ -148,7 +148,7 @@ class Runner {
     if (!nodes_[i].time.phases.empty()) flights_.Begin(i, nodes_[i].time.phases, now);
   }
 
-  // Everything but compute under a slot limit starts when all that start with it are ready.
+  // Starts every step whose partners are all ready, except compute steps under a slot limit.
   bool Start(int64_t now) {
     bool changed = false;
     for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -164,7 +164,7 @@ class Runner {
     return changed;
   }
 
-  // One slot to the first in line (P3).
+  // Grants one slot to the first step in line (P3). Returns false if none can be granted.
   bool Grant(int64_t now) {
     if (options_.slots_per_node == 0) return false;
     std::set<int64_t> running;
@@ -175,7 +175,7 @@ class Runner {
       if (step.start >= 0 && step.end > now) running.insert(step.rank);
       if (step.start < 0 && step.ready >= 0) next[step.rank] = i;
     }
-    // Whoever holds a slot and is not running has ended a step just now.
+    // A rank that holds a slot and is not running has just ended a step.
     for (const auto& [rank, since] : holders_) {
       if (running.count(rank) > 0 || next.count(rank) == 0 || now - since >= options_.turn) continue;
       StartCompute(next[rank], now);
@@ -207,7 +207,7 @@ class Runner {
     return options_.nodes.empty() ? rank / options_.devices_per_node : options_.nodes[rank];
   }
 
-  // P3: collectives that a rank is in take from what it computes.
+  // P3: collectives that a rank is in slow down its computation.
   void ApplyLoads(int64_t now) {
     loads_.assign(ranks_, 0);
     for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -245,7 +245,7 @@ class Runner {
   const int64_t ranks_;
   const NaiveOptions& options_;
   Flights flights_;
-  // Of each rank at the last instant, and the load whose cost each compute step has.
+  // Load of each rank at the last instant, and the load at which each compute step is costed.
   std::vector<int> loads_;
   std::vector<int> cost_load_;
   // Ranks that hold a slot, and since when.

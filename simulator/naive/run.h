@@ -10,7 +10,7 @@
 
 namespace weft::sim::naive {
 
-// Fills the times of all steps; those of steps that never start stay -1.
+// Fills in the times of all steps. Steps that never start keep -1.
 void RunSteps(Expansion& expansion, const std::vector<int64_t>& capacities, const NaiveOptions& options);
 
 }  // namespace weft::sim::naive

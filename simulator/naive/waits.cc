@@ -1,10 +1,10 @@
-// What every step waits for: rules P1, P2 and, of what is left out, P15.
+// Finds the steps that every step waits for: rules P1 and P2, and P15 for actions that are left out.
 #include "simulator/naive/expansion.h"
 
 namespace weft::sim::naive {
 namespace {
 
-// P15: whoever depends on what is left out depends on the VALIDATE of its list.
+// P15: an action that depends on an action that is left out depends on the VALIDATE of that list instead.
 int StandIn(const google::protobuf::RepeatedPtrField<Action>& list, const Action& action, bool exceeded) {
   if (!IsLeftOut(action, exceeded)) return action.id();
   for (const Action& other : list) {
@@ -24,7 +24,8 @@ void ResolveStep(Expansion& expansion, int i) {
   }
   node.ready_with = node.group >= 0 ? expansion.groups[node.group] : std::vector<int>{i};
   bool named = false;
-  // Of an action its attached steps, with `detached` all; or the one step.
+  // Waits for the step `step_index` of an action or, if that is negative, for its attached steps, with `detached` for
+  // all of its steps.
   const auto wait_for = [&](int list, int repetition, int action_id, int step_index, bool detached) {
     for (size_t j = 0; j < expansion.nodes.size(); ++j) {
       const NaiveStep& other = expansion.steps[j];
@@ -45,7 +46,7 @@ void ResolveStep(Expansion& expansion, int i) {
   named = true;
   for (const Dependency& dep : node.action->deps()) {
     for (const Action& action : node.t->prologue()) {
-      // Repetition 0 of its own list is the only one.
+      // The prologue has repetition 0 only.
       if (action.id() == dep.action() && dep.distance() == 0) {
         wait_for(kPrologue, 0, dep.action(), -1, dep.detached());
       }

@@ -1,8 +1,8 @@
-// The "agnostic" network: the placement-agnostic model of the AxoNN-4D paper, which the placement-aware one
-// ("analytic") is measured against. Wherever its members are, every collective and every transfer has one constant
-// bandwidth, what the interfaces of a node carry together, and the latency and overhead of `inter_node`; on a single
-// node those of `intra_node`. With rings these are Eq. 1 to 3 of the paper. Source: Singh et al., "A 4D hybrid
-// algorithm to scale parallel training to thousands of GPUs", arXiv:2305.13525,
+// The "agnostic" network: the placement-agnostic model of the AxoNN-4D paper, a baseline for the placement-aware one
+// ("analytic"). Wherever the members are, every collective and every transfer has one constant bandwidth: that of all
+// interfaces of a node together. Latency and overhead are those of `inter_node`. On a single node all figures are those
+// of `intra_node`. With rings these are Eq. 1 to 3 of the paper. Source: Singh et al., "A 4D hybrid algorithm to scale
+// parallel training to thousands of GPUs", arXiv:2305.13525,
 //         sec. V-A and V-C ("setting all bandwidths to a constant value").
 #include <memory>
 
@@ -15,7 +15,7 @@
 namespace weft::sim {
 namespace {
 
-// Members that are all alike, as if each were on a node of its own.
+// Members that are all alike, as if each were on its own node.
 class AnyGroup : public GroupPaths {
  public:
   AnyGroup(int64_t size, const MessagePath& path, const Cluster& cluster)
@@ -27,7 +27,7 @@ class AnyGroup : public GroupPaths {
   absl::StatusOr<double> NodeBandwidth(int32_t) const override { return path_.bytes_per_second; }
   absl::StatusOr<SwitchWay> Switches() const override {
     WEFT_RETURN_IF_ERROR(CheckNodeSwitchReduces(cluster_));
-    // Only of one node it is known that all are on it.
+    // All members are known to share a node only if there is just one.
     if (cluster_.nodes() <= 1) return SwitchWay{.nodes = 1, .on_node = size_};
     return absl::FailedPreconditionError(absl::StrCat(
         "collective 'switch' with cluster.nodes = ", cluster_.nodes(),

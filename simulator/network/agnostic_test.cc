@@ -37,7 +37,7 @@ class AgnosticTest : public ::testing::Test {
 TEST_F(AgnosticTest, OneBandwidthWhereverRanksAre) {
   Make(8, R"(nodes: 2 devices_per_node: 4 nics_per_node: 4 intra_node { bytes_per_second: 1e12 }
     inter_node { bytes_per_second: 1e10 })");
-  // 4 MB at 40 GB/s: (G-1)/G of it in 75 us, twice for an all-reduce.
+  // 4 MB at 40 GB/s: (G-1)/G of it takes 75 us, twice that for an all-reduce.
   for (const std::vector<int64_t>& members : {std::vector<int64_t>{0, 1, 2, 3}, std::vector<int64_t>{0, 2, 4, 6}}) {
     EXPECT_EQ(Ring(CollectiveKind::kAllGather, 1'000'000, members)->occupancy.ps, 75'000'000);
     EXPECT_EQ(Ring(CollectiveKind::kReduceScatter, 1'000'000, members)->occupancy.ps, 75'000'000);

@@ -1,12 +1,13 @@
-// The "analytic" network: closed forms of overhead, bandwidth and latency, with the bandwidth that the placement
-// leaves (placed_links.h).
+// The "analytic" network: closed forms of overhead, bandwidth and latency, with the bandwidth that the placement leaves
+// (placed_links.h).
 //
 // Transfer of S bytes:      occupancy = overhead + S / B                                       finished latency later
 // Collective, by rounds of its algorithm's plan, each as long as its slowest member (collective_cost.h), in lock step:
 //                           occupancy = sum of (round + latency) - latency                     finished latency later
-// For the ring over S bytes that is (n-1) (overhead + latency) + (n-1)/n S / B for an all-gather or a reduce-scatter,
-// twice that for an all-reduce: the bandwidth-optimal forms of Thakur et al. 2005, Eq. 1 to 3 of the AxoNN-4D paper.
-// Sources: Singh et al., "A 4D hybrid algorithm to scale parallel training to thousands of GPUs", arXiv:2305.13525,
+// For a ring over S bytes that is (n-1) (overhead + latency) + (n-1)/n S / B for an all-gather or a reduce-scatter, and
+// twice that for an all-reduce. These are the bandwidth-optimal forms of Thakur et al. 2005, Eq. 1 to 3 of the AxoNN-4D
+// paper. Sources: Singh et al., "A 4D hybrid algorithm to scale parallel training to thousands of GPUs",
+// arXiv:2305.13525,
 //          Eq. 1-3 and 10. Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH",
 //          IJHPCA 19(1), 2005, sec. 4.
 #include <memory>
@@ -35,7 +36,7 @@ class AnalyticNetwork : public NetworkModel {
   absl::StatusOr<TransferTime> Collective(const CollectiveCall& call, const GroupForm& form,
                                           absl::Span<const int64_t> members) const override {
     if (members.size() < 2) return TransferTime{};
-    // Of thousands of groups few differ.
+    // Among thousands of groups only few differ in shape, so times are cached by shape.
     std::vector<int64_t> key = {links_.ShapeOf(form, members), static_cast<int64_t>(call.kind),
                                 call.algorithm - Collectives().data()};
     for (const CollectivePart& part : call.parts) {
@@ -52,7 +53,7 @@ class AnalyticNetwork : public NetworkModel {
 
  private:
   PlacedLinks links_;
-  // By shape of the group and what is moved.
+  // Times by shape of the group and what is moved.
   mutable absl::flat_hash_map<std::vector<int64_t>, TransferTime> times_;
 };
 

@@ -1,5 +1,5 @@
 // The machines of the catalog as links: every device of two nodes reaches every other, and rings in the order of the
-// devices pass what their sources say.
+// devices carry what their sources state.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -26,7 +26,7 @@ std::map<std::string, Cluster> Catalog() {
   return clusters;
 }
 
-// The least that a link of the ring over all devices of the first node carries, in GB/s.
+// Returns the capacity, in GB/s, of the slowest link of the ring over all devices of the first node.
 int64_t RingOfANode(const Cluster& cluster) {
   const int64_t devices = cluster.devices_per_node();
   const auto placement = RankPlacement::Make(devices, cluster);
@@ -68,17 +68,17 @@ TEST(CatalogRoutes, RingsOfANode) {
   EXPECT_EQ(RingOfANode(catalog.at("dgx-h100")), 370);
   EXPECT_EQ(RingOfANode(catalog.at("perlmutter")), 80);
   EXPECT_EQ(RingOfANode(catalog.at("mi300x")), 48);
-  // Numbered along the faster links: none of the slow ones is in the way.
+  // Devices are numbered along the faster links, so no slow link is on the ring.
   EXPECT_EQ(RingOfANode(catalog.at("frontier")), 75);
   EXPECT_EQ(RingOfANode(catalog.at("cloud-v100")), 40);
-  // Between the sockets.
+  // The slowest link is the one between the sockets.
   EXPECT_EQ(RingOfANode(catalog.at("summit")), 32);
   EXPECT_EQ(RingOfANode(catalog.at("lonestar6")), 16);
   EXPECT_EQ(RingOfANode(catalog.at("local-a100-nvlink-pairs")), 16);
   EXPECT_EQ(RingOfANode(catalog.at("local-a100-nvswitch")), 240);
 }
 
-// A die of an MI250X has four links to its twin, two to one and one to another die; a V100 has six in all.
+// A die of an MI250X has four links to its twin, two to another die and one to a third; a V100 has six in all.
 TEST(CatalogRoutes, LinksOfADeviceAddUp) {
   const std::map<std::string, Cluster> catalog = Catalog();
   for (const auto& [name, links] : std::map<std::string, int>{{"frontier", 7}, {"cloud-v100", 6}}) {

@@ -8,7 +8,7 @@ namespace {
 
 constexpr __int128 kMostBytes = INT64_MAX;
 
-// Of the parts of one sort, the longest chunk of each.
+// Returns the bytes of the longest chunks, summed over the parts that travel one by one or over the others.
 __int128 MessageBytes(const CollectiveCall& call, bool one_by_one, int64_t chunks) {
   __int128 bytes = 0;
   for (const CollectivePart& part : call.parts) {

@@ -1,4 +1,5 @@
-// What a collective moves, from its algorithm's plan (schedules/collective): what times and counted bytes follow from.
+// The messages of a collective, from its algorithm's plan (schedules/collective). Times and counted bytes follow from
+// them.
 #ifndef WEFT_SIMULATOR_NETWORK_COLLECTIVE_CALL_H_
 #define WEFT_SIMULATOR_NETWORK_COLLECTIVE_CALL_H_
 
@@ -9,12 +10,12 @@
 
 namespace weft::sim {
 
-// One of its buffers, whole: what a reduce-scatter starts from, what an all-gather ends with.
+// One whole buffer of a collective: what a reduce-scatter starts from, or what an all-gather ends with.
 struct CollectivePart {
   int64_t elements = 0;
   int64_t element_bytes = 0;
-  // The members' contributions are added one by one, so they travel as `direct` sends them (rule P10: floating-point
-  // numbers into EXACT192).
+  // True if the members' contributions are added one by one, so that they travel as `direct` sends them (rule P10:
+  // floating-point numbers into EXACT192).
   bool one_by_one = false;
 
   friend bool operator==(const CollectivePart&, const CollectivePart&) = default;
@@ -28,16 +29,18 @@ struct CollectiveCall {
   friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
 };
 
-// Rounds that are alike, of messages of at most `bytes` each.
+// Rounds that are alike, with messages of at most `bytes` bytes each.
 struct CollectivePhase {
   CollectiveStage stage;
   double bytes = 0;
 };
 
-// In order: the parts that travel by the call's algorithm, then those that travel one by one. Empty for one member.
+// Returns the phases in order: first the parts that travel by the call's algorithm, then the parts that travel one by
+// one. Empty for one member.
 std::vector<CollectivePhase> CollectivePhases(const CollectiveCall& call, int64_t members);
 
-// What a member sends, on average and rounded up, each message counted as the longest of its round. Saturates.
+// Returns the bytes that a member sends, on average and rounded up. Each message counts as the longest of its round.
+// Saturates.
 int64_t CollectiveBytesSent(const CollectiveCall& call, int64_t members);
 
 }  // namespace weft::sim

@@ -7,7 +7,7 @@
 namespace weft::sim {
 namespace {
 
-// Elements that `member` sends according to the plan.
+// Returns the number of elements that `member` sends according to the plan.
 int64_t SentByPlan(const CollectivePlan& plan, int member, int64_t elements) {
   int64_t sent = 0;
   for (const std::vector<CollectiveStep>& round : plan.rounds) {
@@ -37,7 +37,7 @@ TEST(CollectiveBytesSent, AreThoseOfThePlan) {
   }
 }
 
-// To a switch everything goes once.
+// A member sends everything to a switch once.
 TEST(CollectiveBytesSent, ToASwitch) {
   const auto sent = [](CollectiveKind kind) {
     const CollectiveCall call = {
@@ -66,7 +66,7 @@ TEST(CollectiveBytesSent, PartsAddUpAndHugeOnesSaturate) {
                          .parts = {{.elements = 8, .element_bytes = 4},
                                    {.elements = 16, .element_bytes = 2, .one_by_one = true},
                                    {.elements = 10, .element_bytes = 1}}};
-  // Chunks of 2 x 4 + 3 bytes in three rounds, and three direct messages of 4 x 2.
+  // Three rounds have chunks of 2 x 4 + 3 bytes; then come three direct messages of 4 x 2 bytes.
   EXPECT_EQ(CollectiveBytesSent(call, 4), 3 * (8 + 3) + 3 * 8);
   const std::vector<CollectivePhase> phases = CollectivePhases(call, 4);
   ASSERT_EQ(phases.size(), 2u);

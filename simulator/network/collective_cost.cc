@@ -10,10 +10,11 @@
 namespace weft::sim {
 namespace {
 
-// What one member sends inside its node, or receives.
+// The traffic that one member sends, or receives, inside its node.
 struct Inside {
   double overhead = 0;
-  // Bytes by its port, one message after the other, and those of the link of its own that takes longest.
+  // `port`: time of the bytes through its port, one message after the other. `link`: time on the slowest of its own
+  // links.
   double port = 0;
   double link = 0;
 
@@ -34,16 +35,17 @@ void AddAt(std::vector<double>& sums, int32_t place, double more) {
   sums[place] += more;
 }
 
-// One direction of what a round moves.
+// One direction, sent or received, of what a round moves.
 struct Side {
   explicit Side(int64_t members) : inside(members), overhead(members, 0), crosses(members, 0) {}
 
-  // By member: its messages inside the node, the overheads of those that cross, and the farthest border these cross.
+  // For each member: its messages inside the node, the overheads of messages that leave the node, and the farthest
+  // border that these cross.
   std::vector<Inside> inside;
   std::vector<double> overhead;
   enum Border : uint8_t { kNone, kNode, kPlace };
   std::vector<uint8_t> crosses;
-  // Bytes that cross the borders of nodes, and of places.
+  // Bytes that cross the border of each node, and of each place.
   std::vector<double> of_node;
   std::vector<double> of_place;
 };
@@ -73,7 +75,7 @@ absl::StatusOr<double> Longest(const Side& side, const GroupPaths& paths) {
   return longest;
 }
 
-// `inside`: bytes of a message that stays in its node.
+// `inside` has the bytes of a message that stays in its node, `bytes` those of one that leaves it.
 absl::StatusOr<RoundTime> ListedRound(const std::vector<CollectiveExchange>& exchanges, double bytes, double inside,
                                       const GroupPaths& paths) {
   Side sent(paths.size()), received(paths.size());
@@ -111,7 +113,7 @@ absl::StatusOr<RoundTime> SwitchRound(const CollectiveStage& stage, double bytes
   for (int64_t member = 0; member < paths.size(); ++member) {
     nodes[way.nodes == 1 ? 0 : paths.NodeOf(member)].push_back(member);
   }
-  // In the nodes, and between them.
+  // Times inside the nodes, and between them.
   RoundTime inside, outside;
   const double messages = std::max(stage.sent, stage.received);
   const SwitchMessages past = MessagesPast(stage, paths.size(), way.on_node);
@@ -132,7 +134,7 @@ absl::StatusOr<RoundTime> SwitchRound(const CollectiveStage& stage, double bytes
       outside.latency_seconds = std::max(outside.latency_seconds, path.latency_seconds);
     }
   }
-  // A place passes one sum on.
+  // Each place passes one sum on to the others.
   std::vector<int64_t> places;
   for (size_t node = 0; node < nodes.size(); ++node) {
     const size_t place = static_cast<size_t>(paths.PlaceOf(static_cast<int32_t>(node)));
@@ -144,12 +146,12 @@ absl::StatusOr<RoundTime> SwitchRound(const CollectiveStage& stage, double bytes
     WEFT_ASSIGN_OR_RETURN(const double bandwidth, paths.PlaceBandwidth(static_cast<int32_t>(place)));
     outside.seconds = std::max(outside.seconds, static_cast<double>(std::max(above.out, above.in)) * bytes / bandwidth);
   }
-  // Up through the node's switch, up to the one that has all, and down.
+  // The latency leads up through the node's switch, up to the switch above all members, and down again.
   return RoundTime{std::max(inside.seconds, outside.seconds),
                    2 * inside.latency_seconds + outside.latency_seconds + way.latency_seconds};
 }
 
-// Without a list of members^2.
+// Avoids a list of all members^2 messages.
 absl::StatusOr<RoundTime> EveryOtherRound(double bytes, const GroupPaths& paths) {
   std::vector<std::vector<int64_t>> nodes;
   for (int64_t member = 0; member < paths.size(); ++member) {
@@ -193,7 +195,7 @@ absl::StatusOr<RoundTime> EveryOtherRound(double bytes, const GroupPaths& paths)
   return round;
 }
 
-// Whether the members have a link of their own between every two, as fast as any other.
+// True if every two members have a link of their own, and all these links are equally fast.
 absl::StatusOr<bool> LinkedPairwise(const GroupPaths& paths, const std::vector<int64_t>& members) {
   if (std::ssize(members) > kMostLinkedMembers) return false;
   double speed = 0;
@@ -207,8 +209,8 @@ absl::StatusOr<bool> LinkedPairwise(const GroupPaths& paths, const std::vector<i
   return true;
 }
 
-// Of a ring's message, what goes by one link or port inside a node: several rings run at the same time, each with its
-// part of the message.
+// Returns the part of a ring's message that one link or port carries inside a node. Several rings run at the same time,
+// each with a part of the message.
 absl::StatusOr<double> RingPart(const GroupPaths& paths) {
   std::vector<std::vector<int64_t>> nodes;
   for (int64_t member = 0; member < paths.size(); ++member) {
@@ -218,7 +220,7 @@ absl::StatusOr<double> RingPart(const GroupPaths& paths) {
   }
   bool linked = true;
   for (const std::vector<int64_t>& node : nodes) {
-    // Of nodes with more and fewer members, those with more have a link that all rings take.
+    // If some nodes have more members than others, those nodes have a link that all rings use.
     if (node.size() != nodes.front().size()) return 1.0;
     if (!linked) continue;
     WEFT_ASSIGN_OR_RETURN(linked, LinkedPairwise(paths, node));

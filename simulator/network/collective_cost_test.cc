@@ -1,4 +1,4 @@
-// Closed forms of every algorithm, on links of one kind and of two.
+// Closed forms of every algorithm, on links of one kind and of two kinds.
 #include "simulator/network/collective_cost.h"
 
 #include <cmath>
@@ -13,7 +13,8 @@ namespace {
 constexpr double kLatency = 3e-6;
 constexpr double kBandwidth = 1e9;
 
-// `size` members in nodes of `inside`, one after the other. A member alone on its node has `outside` to the others.
+// `size` members fill nodes of `inside` members, one node after the other. `outside` is the bandwidth of a node to the
+// others.
 class TestPaths : public GroupPaths {
  public:
   explicit TestPaths(int64_t size, int64_t inside = 1 << 30) : size_(size), inside_(inside) {}
@@ -39,11 +40,11 @@ class TestPaths : public GroupPaths {
   double overhead = 0;
   double latency_outside = kLatency;
   double outside = kBandwidth;
-  // Whether every two on a node have a link of their own.
+  // True if every two members on a node have a link of their own.
   bool linked = false;
   int64_t nodes_of_place = 1 << 30;
   double above = kBandwidth;
-  // Negative: no switch between nodes sums.
+  // Latency of the switches between nodes that sum; negative = they do not sum.
   double reduce_latency = -1;
 
  private:
@@ -51,7 +52,7 @@ class TestPaths : public GroupPaths {
   int64_t inside_;
 };
 
-// From the start to the finish; `bytes` in parts of one byte.
+// Returns the time from the start to the finish; `bytes` counts elements of one byte.
 double Seconds(const std::string& algorithm, CollectiveKind kind, int64_t bytes, const GroupPaths& paths) {
   const CollectiveCall call = {
       .kind = kind, .algorithm = *FindCollective(algorithm), .parts = {{.elements = bytes, .element_bytes = 1}}};
@@ -64,7 +65,7 @@ double AllReduce(const std::string& algorithm, int64_t bytes, const GroupPaths& 
   return Seconds(algorithm, CollectiveKind::kAllReduce, bytes, paths);
 }
 
-// Two roundings up.
+// Allows for two roundings up.
 #define EXPECT_TIME(actual, expected) EXPECT_NEAR(actual, expected, 2.5e-12)
 
 TEST(RoundsTime, RingAndHalvingDoublingInClosedForm) {
@@ -87,7 +88,7 @@ TEST(RoundsTime, RingAndHalvingDoublingInClosedForm) {
 }
 
 TEST(RoundsTime, AFoldedMemberTakesTheWholeBufferTwice) {
-  // 6 = 4 + 2: round trips of everything between 0 and 1, 2 and 3; then four members.
+  // 6 = 4 + 2: members 0 and 1, and 2 and 3, exchange the whole buffer there and back; the rest runs on four members.
   const int64_t bytes = 1 << 20;
   const double whole = static_cast<double>(bytes) / kBandwidth;
   EXPECT_TIME(AllReduce("halving-doubling", bytes, TestPaths(6)), 6 * kLatency + 2 * whole + 1.5 * whole);
@@ -100,7 +101,8 @@ TEST(RoundsTime, TreeInClosedForm) {
   const int64_t bytes = 32 * 1000;
   const double chunk = 1000 / kBandwidth;
   const double tree = AllReduce("tree", bytes, TestPaths(8));
-  // Rounds 0, 1: members receive from two leaves, or from two below in the next. Rounds 5-15: four messages.
+  // In rounds 0 and 1 members receive from two leaves, or from two members below in the next round. In rounds 5-15
+  // there are four messages.
   double messages = 0;
   const CollectiveTraffic traffic = (*FindCollective("tree"))->Traffic(8);
   for (const CollectiveStage& stage : traffic.stages) {
@@ -114,15 +116,16 @@ TEST(RoundsTime, TreeInClosedForm) {
     messages += static_cast<double>(stage.rounds) * most;
   }
   EXPECT_TIME(tree, 21 * kLatency + messages * chunk);
-  // Between 2 log2 n latencies with twice the buffer, and the same with what filling the trees takes.
+  // The time is at least 2 log2 n latencies with twice the buffer, and at most the same with the time to fill the
+  // trees.
   const double whole = static_cast<double>(bytes) / kBandwidth;
   EXPECT_GE(tree, 6 * kLatency + 2 * whole * 7 / 8);
   EXPECT_LE(tree, 21 * kLatency + 2 * whole * 21 / 16);
 }
 
 TEST(RoundsTime, HierarchicalInClosedForm) {
-  // 32 members in 4 nodes of 8. Inside 7 rounds of 4 messages of 1/32, twice; across 3 rounds, twice, of 8 members
-  // each with one message through what the node has.
+  // 32 members in 4 nodes of 8. Inside, 7 rounds have 4 messages of 1/32 each, twice. Across, 3 rounds, twice, have 8
+  // members with one message each through the node's bandwidth.
   const int64_t bytes = 32 * 100'000;
   TestPaths paths(32, 8);
   paths.outside = 4e9;
@@ -132,25 +135,26 @@ TEST(RoundsTime, HierarchicalInClosedForm) {
               2 * 7 * (kLatency + 4 * chunk / kBandwidth) + 2 * 3 * (paths.latency_outside + 8 * chunk / 4e9));
   EXPECT_TIME(Seconds("hierarchical-8", CollectiveKind::kAllGather, bytes, paths),
               7 * (kLatency + 4 * chunk / kBandwidth) + 3 * (paths.latency_outside + 8 * chunk / 4e9));
-  // Halving-doubling: members 1, 2, 4 apart are on one node, 8 and 16 apart on others.
+  // Halving-doubling: members 1, 2 and 4 apart are on one node, members 8 and 16 apart on different nodes.
   EXPECT_TIME(AllReduce("halving-doubling", bytes, paths),
               2 * (3 * kLatency + 28 * chunk / kBandwidth) + 2 * (2 * paths.latency_outside + 8 * 3 * chunk / 4e9));
-  // The ring is cut over eight, each of which leaves a node elsewhere: a member sends 7/8 of a message inside, and at
-  // the same time its node sends one out.
+  // The ring is cut into eight rings, and each of them leaves a node at another member. A member sends 7/8 of a message
+  // inside, and at the same time its node sends one message out.
   EXPECT_TIME(AllReduce("ring", bytes, paths), 62 * (paths.latency_outside + 7 * chunk / 8 / kBandwidth));
   paths.outside = 0.5e9;
   EXPECT_TIME(AllReduce("ring", bytes, paths), 62 * (paths.latency_outside + chunk / 0.5e9));
 }
 
 TEST(RoundsTime, EveryOtherCountsWhatLeavesANode) {
-  // 6 members in nodes of 4 and 2: a member of the first has 3 messages inside and 2 out, while 4 members share.
+  // 6 members in nodes of 4 and 2. A member of the first node has 3 messages inside, and 2 messages out, for which 4
+  // members share the node's bandwidth.
   TestPaths paths(6, 4);
   paths.overhead = 1e-6;
   paths.outside = 2e9;
   const double bytes = 60'000;
   EXPECT_TIME(AllReduce("direct", 60'000, paths),
               kLatency + 3 * (1e-6 + bytes / kBandwidth) + 2 * (1e-6 + 4 * bytes / 2e9));
-  // The same, as a list.
+  // The same round as a list of messages.
   const CollectiveStage all = {.rounds = 1, .pattern = CollectiveStage::kEveryOther, .exchanges = {}};
   const CollectiveStage listed = {
       .rounds = 1, .pattern = CollectiveStage::kListed, .exchanges = StageExchanges(all, 6)};
@@ -161,15 +165,15 @@ TEST(RoundsTime, EveryOtherCountsWhatLeavesANode) {
 }
 
 TEST(RoundsTime, AnOverheadIsPerMessage) {
-  // Each message is a chunk: halving-doubling sends 2(n-1) of them, in fewer rounds.
+  // Each message is a chunk: halving-doubling sends 2(n-1) chunks, in fewer rounds.
   TestPaths paths(8);
   paths.overhead = 1e-6;
   EXPECT_TIME(AllReduce("halving-doubling", 0, paths), 6 * kLatency + 14 * 1e-6);
   EXPECT_TIME(AllReduce("ring", 0, paths), 14 * kLatency + 14 * 1e-6);
 }
 
-// With a link between every two: a ring's messages on all links at once, and those to several members beside each
-// other. Overheads still follow each other.
+// With a link between every two members, a ring's messages use all links at once, and messages to several members move
+// at the same time. Overheads still follow each other.
 TEST(RoundsTime, LinksOfTheirOwnInClosedForm) {
   const int64_t bytes = 7 * 15 * (1 << 16);
   for (const int64_t n : {2, 3, 4, 8, 16}) {
@@ -186,11 +190,11 @@ TEST(RoundsTime, LinksOfTheirOwnInClosedForm) {
                   kLatency + others * overhead + static_cast<double>(bytes) / kBandwidth);
     }
   }
-  // One partner in each round: one link.
+  // With one partner in each round, only one link is used.
   TestPaths paths(8);
   paths.linked = true;
   EXPECT_TIME(AllReduce("halving-doubling", 1 << 20, paths), AllReduce("halving-doubling", 1 << 20, TestPaths(8)));
-  // Rings over two nodes have each link once.
+  // Rings over two nodes use each link once.
   TestPaths nodes(8, 4);
   nodes.outside = 1e15;
   const double chunk = (1 << 20) / 8.0;
@@ -199,7 +203,7 @@ TEST(RoundsTime, LinksOfTheirOwnInClosedForm) {
   EXPECT_TIME(AllReduce("ring", 1 << 20, nodes), 14 * kLatency + 14 * chunk / 4 / kBandwidth);
 }
 
-// 8 members on 4 nodes, two to a place: what goes to the other place goes through what a place has.
+// 8 members on 4 nodes, two nodes to a place. Messages to the other place share the bandwidth of their place.
 TEST(RoundsTime, PlacesInClosedForm) {
   const int64_t bytes = 1 << 20;
   TestPaths paths(8, 2);
@@ -208,7 +212,7 @@ TEST(RoundsTime, PlacesInClosedForm) {
   const double all = static_cast<double>(bytes);
   for (const double above : {1e8, 1e9, 1e10}) {
     paths.above = above;
-    // One message of a ring leaves each place, and each node; of direct all of 4 members to 4 others.
+    // In a ring one message leaves each place and each node. In direct, all messages of 4 members to the 4 others do.
     EXPECT_TIME(AllReduce("ring", bytes, paths), 14 * kLatency + 14 * std::max(all / 8 / 2e9, all / 8 / above));
     EXPECT_TIME(AllReduce("direct", bytes, paths),
                 kLatency + all / kBandwidth + std::max(6 * 2 * all / 2e9, 4 * 4 * all / above));
@@ -217,7 +221,7 @@ TEST(RoundsTime, PlacesInClosedForm) {
   }
 }
 
-// Up to the switch and down at the same time.
+// Data moves up to the switch and down from it at the same time.
 TEST(RoundsTime, SwitchesInClosedForm) {
   const int64_t bytes = 1 << 20;
   for (const int64_t n : {2, 4, 8, 64}) {
@@ -240,7 +244,8 @@ TEST(RoundsTime, SwitchesInClosedForm) {
   EXPECT_EQ(RoundsTime(CollectivePhases(call, 8), outside).status().message(), "several nodes");
 }
 
-// In the nodes and between them at the same time: a node sends and receives what its members have summed once.
+// Data moves in the nodes and between them at the same time. A node sends and receives once what its members have
+// summed.
 TEST(RoundsTime, SwitchesOverNodesInClosedForm) {
   const int64_t bytes = 1 << 20;
   const double all = static_cast<double>(bytes);
@@ -264,8 +269,8 @@ TEST(RoundsTime, SwitchesOverNodesInClosedForm) {
   }
 }
 
-// No algorithm beats the bandwidth: 2(n-1)/n of the buffer leaves every member of an all-reduce, or all of it once if a
-// switch sums.
+// No algorithm beats the bandwidth: 2(n-1)/n of the buffer leaves every member of an all-reduce, or the whole buffer
+// once if a switch sums.
 TEST(RoundsTime, NoneBeatsTheBandwidthAndMoreBytesTakeLonger) {
   for (const CollectiveEntry& entry : Collectives()) {
     for (const CollectiveKind kind : kCollectiveKinds) {

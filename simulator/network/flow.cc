@@ -1,19 +1,19 @@
-// The "flow" network: transfers and collectives as flows over the links of the cluster (topology.h), which everything
-// in flight shares, max-min fair (rule P12).
+// The "flow" network: transfers and collectives as flows over the links of the cluster (topology.h). Everything in
+// flight shares the links, max-min fair (rule P12).
 //
 // Transfer of S bytes:   one phase of overhead, then S bytes over its route        finished the route's latency later
-// Collective:            the rounds of its algorithm (collective_call.h), those of equal messages one phase:
-//   all messages of a round move at one rate, the slowest's: rounds are in lock step
-//   fixed part = rounds * (overhead + latency), overhead being that of all messages that one member sends, or receives,
-//                in a round, latency the longest of a round's messages
-//   a message of a phase moves rounds * c bytes, c being the longest chunk; where members have a link to every other,
-//   or are several on each of several nodes, a ring's messages are cut over as many rings as there are links or members
-//                (flow_rings.h), of c / rings bytes each, rounded up
-//   of a collective that a switch does, every member's link out takes what it sends and its link in what it receives
-//   finished the group's latency after the end: the longest from one member to the next, in order of ranks and around.
-//                It is taken off the fixed part, which has that of the last round.
-// On an idle network a ring over S bytes between n devices of one kind of link so takes, as on "analytic",
-//     (n-1) (overhead + latency) + (n-1)/n S / B of an all-gather or a reduce-scatter, twice that of an all-reduce.
+// Collective:            the rounds of its algorithm (collective_call.h); rounds of equal messages are one phase:
+//   All messages of a round move at one rate, that of the slowest: rounds are in lock step.
+//   Fixed part = rounds * (overhead + latency). The overhead is that of all messages that one member sends, or
+//                receives, in a round; the latency is the longest of a round's messages.
+//   A message of a phase moves rounds * c bytes, c being the longest chunk. If members have a link to every other, or
+//                if each of several nodes has several members, a ring's messages are cut over as many rings as there
+//                are links or members (flow_rings.h), with c / rings bytes each, rounded up.
+//   In a collective that a switch does, every member's link out takes what it sends, its link in what it receives.
+//   The collective is finished the group's latency after the end: the longest from one member to the next, in order of
+//                ranks and around. It is taken off the fixed part, which includes the latency of the last round.
+// So on an idle network a ring over S bytes between n devices of one kind of link takes, as on "analytic",
+//     (n-1) (overhead + latency) + (n-1)/n S / B for an all-gather or a reduce-scatter, twice that for an all-reduce.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -33,21 +33,21 @@
 namespace weft::sim {
 namespace {
 
-// Groups of more members that send from each to every other are told by so many of the distances between members, each
-// standing for its neighbours: what is sent and received is the same, links of the fabric between are loaded about the
-// same.
+// If each member of a larger group sends to every other, only kDistances of the distances between members are
+// simulated, each standing for its neighbors. What members send and receive stays the same; links of the fabric between
+// them are loaded about the same.
 constexpr int64_t kMostExactMembers = 512;
 constexpr int64_t kDistances = 64;
-// Of the largest groups fewer, so that no more routes than this are looked at.
+// The largest groups use fewer distances, so that no more routes than this are computed.
 constexpr int64_t kMostRoutes = int64_t{1} << 22;
 constexpr double kMostBytes = 4.6e18;
 
-// One round of a stage.
+// Cost of one round of a stage.
 struct RoundCost {
   std::vector<std::pair<int32_t, int32_t>> loads = {};
   double overhead = 0;
   double latency = 0;
-  // Parts that a message is cut into.
+  // Number of parts that a message is cut into.
   int64_t parts = 1;
 };
 
@@ -123,7 +123,7 @@ class FlowNetwork : public NetworkModel {
     return absl::OkStatus();
   }
 
-  // With nothing else in flight.
+  // Returns the time of a flow with nothing else in flight.
   TransferTime IdleTime(const Flow& flow) const {
     __int128 time = 0;
     for (const FlowPhase& phase : flow.phases) {
@@ -175,7 +175,7 @@ class FlowNetwork : public NetworkModel {
         WEFT_ASSIGN_OR_RETURN(const LinkRoute route,
                               topology_->RouteOfRanks(members[ring[i]], members[ring[(i + 1) % ring.size()]]));
         loads_->Add(route.links, 1);
-        // Rings run at the same time.
+        // Rings run at the same time, so the slowest counts.
         cost.overhead = std::max(cost.overhead, route.overhead_seconds);
         cost.latency = std::max(cost.latency, route.latency_seconds);
       }
@@ -191,7 +191,7 @@ class FlowNetwork : public NetworkModel {
     return RotatedRings(nodes, LinkedOnNodes(members, nodes));
   }
 
-  // Whether on each of several nodes all have a link of their own between every two, as fast as any other.
+  // True if there are several nodes, and on each of them every two members have a link of their own, all equally fast.
   bool LinkedOnNodes(absl::Span<const int64_t> members, absl::Span<const int64_t> nodes) const {
     std::map<int64_t, std::vector<int64_t>> on_node;
     for (size_t i = 0; i < members.size(); ++i) on_node[nodes[i]].push_back(members[i]);
@@ -199,7 +199,7 @@ class FlowNetwork : public NetworkModel {
     return std::all_of(on_node.begin(), on_node.end(), [&](const auto& node) { return LinkedPairwise(node.second); });
   }
 
-  // Whether all are on one node, with a link of their own between every two, as fast as any other.
+  // True if all members are on one node and every two have a link of their own, all equally fast.
   bool LinkedPairwise(absl::Span<const int64_t> members) const {
     if (static_cast<int64_t>(members.size()) > kMostLinkedMembers) return false;
     int64_t speed = 0;
@@ -224,7 +224,7 @@ class FlowNetwork : public NetworkModel {
     const int64_t distances =
         n <= kMostExactMembers ? n - 1 : std::clamp<int64_t>(kMostRoutes / n, /*lo=*/4, kDistances);
     for (int64_t i = 0; i < distances; ++i) {
-      // Distances [first, next) are told by the first of them.
+      // The first of the distances [first, next) stands for all of them.
       const int64_t first = 1 + i * (n - 1) / distances, next = 1 + (i + 1) * (n - 1) / distances;
       for (int64_t source = 0; source < n; ++source) {
         WEFT_RETURN_IF_ERROR(AddMessages(members, source, (source + first) % n, next - first, round));
@@ -242,13 +242,13 @@ class FlowNetwork : public NetworkModel {
     }
     WEFT_ASSIGN_OR_RETURN(const SwitchWay way, SwitchWayOf(cluster_, nodes));
     const int64_t n = static_cast<int64_t>(members.size());
-    // Each member of a node sends a part of every message out of it.
+    // Each member of a node sends one part of every message out of the node.
     RoundCost cost = {.parts = way.nodes > 1 ? way.on_node : 1};
     loads_->Clear();
     double inside = 0;
     for (const auto& [node, own] : on_node) {
       for (size_t i = 0; i < own.size() && own.size() > 1; ++i) {
-        // Out of one and into the next: the switch is between.
+        // The route leads out of one member and into the next; the switch is between.
         WEFT_ASSIGN_OR_RETURN(const LinkRoute route, topology_->RouteOfRanks(own[i], own[(i + 1) % own.size()]));
         loads_->Add(absl::MakeConstSpan(&route.links.front(), 1), cost.parts * stage.sent);
         loads_->Add(absl::MakeConstSpan(&route.links.back(), 1), cost.parts * stage.received);
@@ -272,8 +272,8 @@ class FlowNetwork : public NetworkModel {
     return cost;
   }
 
-  // The loads of one part of a sum of `members` members, `on_node` on each node, whose ranks `tree` send it; its root
-  // is above the first of them.
+  // Adds the loads of one part of a sum of `members` members, `on_node` on each node. The ranks of `tree` send the
+  // part; the root of the sum is above the first of them.
   absl::Status AddTree(const CollectiveStage& stage, int64_t members, int64_t on_node, const SwitchMessages& past,
                        absl::Span<const int64_t> tree, double* latency, double* overhead) const {
     const auto role = [&](int32_t link) { return topology_->links()[link].role; };
@@ -281,7 +281,7 @@ class FlowNetwork : public NetworkModel {
       int32_t up = -1, down = -1;
       int64_t nodes = 0;
     };
-    // By place and rail, without the root's.
+    // Leaves by place and rail, except the root's.
     std::map<std::pair<int64_t, int32_t>, Leaf> leaves;
     Leaf root;
     for (size_t i = 0; i < tree.size(); ++i) {
@@ -290,7 +290,7 @@ class FlowNetwork : public NetworkModel {
       WEFT_ASSIGN_OR_RETURN(const LinkRoute in, topology_->RouteOfRanks(partner, tree[i]));
       *latency = std::max(*latency, out.latency_seconds);
       *overhead = std::max(*overhead, out.overhead_seconds);
-      // Its own links: up to its interface, and from it.
+      // The rank's own links: up to its interface, and from its interface.
       size_t own = 0;
       while (own < out.links.size() && role(out.links[own]) != LinkRole::kInterfaceOut) ++own;
       loads_->Add(absl::MakeConstSpan(out.links).subspan(0, own + 1), past.out);
@@ -308,7 +308,7 @@ class FlowNetwork : public NetworkModel {
       leaf.up = *up;
       leaf.down = *up + 1;
       ++leaf.nodes;
-      // Into the root's leaf comes what goes up from others: the same switch above joins both.
+      // Data that goes up from other leaves comes into the root's leaf: the same switch above joins both.
       root.down = *(up + 1);
       root.up = root.down - 1;
     }
@@ -322,10 +322,10 @@ class FlowNetwork : public NetworkModel {
     return absl::OkStatus();
   }
 
-  // A round whose messages are counted; their loads are in loads_.
+  // A round while its messages are counted; their loads are in loads_.
   struct Round {
     explicit Round(size_t members) : sent(members, 0), received(members, 0) {}
-    // Overheads of what each member sends and receives.
+    // Overheads of the messages that each member sends, and of those that it receives.
     std::vector<double> sent;
     std::vector<double> received;
     double latency = 0;
@@ -349,12 +349,13 @@ class FlowNetwork : public NetworkModel {
   }
 
   const Cluster& cluster_;
-  // Why the cluster cannot be used: told by all calls.
+  // The error if the cluster cannot be used; every call returns it.
   absl::Status status_;
   std::optional<RankPlacement> placement_;
   std::optional<Topology> topology_;
   std::vector<int64_t> capacities_;
-  // Kept for their memory, and because groups send from each to every other for several purposes.
+  // Both are kept between calls: `loads_` to reuse its memory, `every_other_` because groups send from each member to
+  // every other for several purposes.
   mutable std::optional<LinkLoads> loads_;
   mutable std::map<std::vector<int64_t>, RoundCost> every_other_;
 };

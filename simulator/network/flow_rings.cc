@@ -9,18 +9,17 @@ namespace {
 
 using Rings = std::vector<std::vector<int32_t>>;
 
-// The i-th of 2k members of Walecki's zigzag 0 1 2k-1 2 2k-2 ... k.
+// Returns the i-th of the 2k members of Walecki's zigzag 0 1 2k-1 2 2k-2 ... k.
 int32_t Zigzag(int32_t i, int32_t k) { return i % 2 == 1 ? (i + 1) / 2 : (2 * k - i / 2) % (2 * k); }
 
 bool HasZigzags(int64_t g) { return g >= 4 && g % 2 == 0; }
 
 constexpr int32_t kMostBalanced = 16;
 
-// No two with the same message: n - 1 for odd n > 2, n - 2 for even.
+// Returns rings without a message in common: n - 1 for odd n > 2, n - 2 for even n.
 Rings DisjointRings(int32_t n) {
-  // Walecki: members 0..2k-1 in zigzag, 0 1 2k-1 2 2k-2 ... k, and its rotations; then 2k closes the ring. Neighbours
-  // of a zigzag are 1, 2, ..., 2k-1 apart, so each rotation has every distance once, and k rotations have no pair
-  // twice.
+  // Walecki: members 0..2k-1 in zigzag, 0 1 2k-1 2 2k-2 ... k, and its rotations; then 2k closes the ring. Neighbors in
+  // a zigzag are 1, 2, ..., 2k-1 apart, so each rotation has every distance once, and k rotations have no pair twice.
   const int32_t k = (n - 1) / 2;
   Rings rings;
   for (int32_t rotation = 0; rotation < k; ++rotation) {
@@ -28,8 +27,8 @@ Rings DisjointRings(int32_t n) {
     int32_t before = 0;
     for (int32_t i = 0; i < 2 * k; ++i) {
       const int32_t at = Zigzag(i, k);
-      // With even n the last member stands in the middle of the two that are k apart: there over all rotations every
-      // member is once.
+      // For even n the last member goes between the two members that are k apart. Over all rotations, every member is
+      // at that place once.
       if (n % 2 == 0 && i > 0 && (at - before + 2 * k) % (2 * k) == k) ring.push_back(n - 1);
       ring.push_back((at + rotation) % (2 * k));
       before = at;
@@ -41,9 +40,10 @@ Rings DisjointRings(int32_t n) {
   return rings;
 }
 
-// Of even n, the pairs that no ring of `rings` has as neighbours: they leave each member one.
+// For even n: returns, for each member, the one other member that is its neighbor in no ring of `rings`.
 std::vector<int32_t> UnusedPartner(const Rings& rings, int32_t n) {
-  // The other members' sum, less that of the neighbours in all rings; each ring and its reverse have the same ones.
+  // The sum of the other members, less the neighbors in all rings, leaves the partner. A ring and its reverse have the
+  // same neighbors, so only one of them counts.
   std::vector<int32_t> partner(n, n * (n - 1) / 2);
   for (int32_t member = 0; member < n; ++member) partner[member] -= member;
   for (size_t r = 0; r < rings.size(); r += 2) {
@@ -84,7 +84,7 @@ std::vector<std::vector<int32_t>> RotatedRings(absl::Span<const int64_t> nodes, 
       const std::vector<int32_t>& members = on_node[k];
       const size_t g = members.size();
       if (zigzags) {
-        // Ring j < g/2 takes the zigzag that begins at j, the others their reverses.
+        // Ring j < g/2 takes the zigzag that begins at j; the other rings take the reversed zigzags.
         const size_t half = g / 2;
         for (size_t i = 0; i < g; ++i) {
           const size_t at = (j < half) == (k % 2 == 0) ? i : g - 1 - i;
@@ -108,8 +108,8 @@ std::vector<std::vector<int32_t>> BalancedRings(int32_t n) {
   if (n == 2) return {{0, 1}};
   const Rings rings = DisjointRings(n);
   if (n % 2 == 1 || n > kMostBalanced) return rings;
-  // All pairs are n - 1 sets of n / 2 pairs without a common member (round i of a tournament: n-1 and i, i+j and i-j).
-  // Members are renamed so that each set is unused once; every pair is then used by all others.
+  // All pairs form n - 1 sets of n / 2 disjoint pairs (round i of a tournament: n-1 and i, i+j and i-j). Members are
+  // renamed so that each set is unused once; every pair is then used the other times.
   const std::vector<int32_t> partner = UnusedPartner(rings, n);
   Rings balanced;
   for (int32_t round = 0; round < n - 1; ++round) {

@@ -23,7 +23,7 @@ void ExpectPermutations(const Rings& rings, int32_t n) {
   }
 }
 
-// What all rings have, over what the link with most has.
+// The number of all rings, divided by the number on the link with the most.
 TEST(BalancedLinks, AreThoseOfTheRings) {
   for (int32_t n = 2; n <= 40; ++n) {
     const Rings rings = BalancedRings(n);
@@ -87,7 +87,7 @@ TEST(RotatedRings, OfLinkedMembersHaveEachLinkOnce) {
       for (const auto& ring : rings) {
         for (size_t i = 0; i < ring.size(); ++i) ++on_link[{ring[i], ring[(i + 1) % ring.size()]}];
       }
-      // Every link of every node and each member's rail.
+      // Rings use every link of every node, and each member's rail.
       EXPECT_EQ(on_link.size(), node_of.size() * static_cast<size_t>(members)) << nodes << " nodes of " << members;
       for (const auto& [link, times] : on_link) {
         EXPECT_EQ(times, 1);
@@ -99,7 +99,7 @@ TEST(RotatedRings, OfLinkedMembersHaveEachLinkOnce) {
   }
   EXPECT_EQ(RotatedRings({0, 0, 0, 0, 1, 1, 1, 1}, true)[0], (std::vector<int32_t>{0, 1, 3, 2, 6, 7, 5, 4}));
   EXPECT_EQ(RotatedRings({0, 0, 0, 0, 1, 1, 1, 1}, true)[1], (std::vector<int32_t>{1, 2, 0, 3, 7, 4, 6, 5}));
-  // There are none of three, nor of nodes that differ.
+  // There are no such orders for three members, nor for nodes of different sizes.
   EXPECT_EQ(RotatedRings({0, 0, 0, 1, 1, 1}, true), RotatedRings({0, 0, 0, 1, 1, 1}));
   EXPECT_EQ(RotatedRings({0, 0, 0, 0, 1, 1, 1, 1, 1}, true), RotatedRings({0, 0, 0, 0, 1, 1, 1, 1, 1}));
 }
@@ -124,7 +124,7 @@ TEST(InsidePart, IsWhatTheRingsPutOnALink) {
 }
 
 TEST(RotatedRings, UnevenNodesAndRanksInAnyOrder) {
-  // Node 3 has members 0, 2 and 4, node 1 has 1 and 3: two rings.
+  // Node 3 has members 0, 2 and 4, node 1 has members 1 and 3, so there are two rings.
   const Rings rings = RotatedRings({3, 1, 3, 1, 3});
   EXPECT_EQ(rings, (Rings{{0, 2, 4, 3, 1}, {2, 4, 0, 1, 3}}));
 }
@@ -139,7 +139,7 @@ TEST(BalancedRings, AllLinksAreInAsManyRings) {
       for (int32_t i = 0; i < n; ++i) ++messages[{ring[i], ring[(i + 1) % n]}];
     }
     if (n % 2 == 0 && n > 16) {
-      // Without one link of each.
+      // One link of each member is unused.
       EXPECT_EQ(messages.size(), static_cast<size_t>(n * (n - 2)));
     } else {
       EXPECT_EQ(messages.size(), static_cast<size_t>(n * (n - 1)));

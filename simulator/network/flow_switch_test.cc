@@ -1,4 +1,4 @@
-// Collectives that switches do, as flows.
+// Collectives in which switches sum or multicast, as flows.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-// Up and down at the same time: every link of a member is used once.
+// Data moves up and down at the same time: every link of a member is used once.
 TEST_F(FlowTest, SwitchesInClosedForm) {
   Cluster cluster = MakeCluster(2, 8, 8);
   cluster.mutable_node_links()->set_switch_reduces(true);
@@ -30,7 +30,7 @@ TEST_F(FlowTest, SwitchesInClosedForm) {
     for (const CollectiveKind kind : {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter}) {
       const Flow flow = FlowOf(Call("switch", kind, 1'000'000), Members(n));
       ASSERT_EQ(flow.phases.size(), 1u);
-      // Half of the links carry one message each, the others all.
+      // Half of the links carry one message each, the others n - 1 each.
       ASSERT_EQ(static_cast<int64_t>(flow.phases[0].loads.size()), 2 * n);
       int64_t loads = 0;
       for (const auto& [link, load] : flow.phases[0].loads) loads += load;
@@ -45,7 +45,7 @@ TEST_F(FlowTest, SwitchesInClosedForm) {
       HasSubstr("over several nodes"));
 }
 
-// A node's members send equal parts of what its switch has summed, each by its own interface.
+// The members of a node send equal parts of what its switch has summed, each through its own interface.
 TEST_F(FlowTest, SwitchesOverNodesInClosedForm) {
   const double bytes = 16e6;
   for (const int64_t inside : {1, 2, 8}) {
@@ -70,7 +70,7 @@ TEST_F(FlowTest, SwitchesOverNodesInClosedForm) {
   }
 }
 
-// What passes each link of a tree, told by hand: below each leaf two nodes, and one sum goes up from it.
+// Loads of each link of a tree, calculated by hand. Two nodes are below each leaf, and one sum goes up from the leaf.
 TEST_F(FlowTest, ALeafPassesOneSumOn) {
   Cluster cluster = MakeCluster(6, 1, 1);
   Fabric& fabric = *cluster.mutable_fabric();
@@ -83,28 +83,29 @@ TEST_F(FlowTest, ALeafPassesOneSumOn) {
     const Flow flow = FlowOf(Call("switch", kind, 6'000'000), Members(6));
     EXPECT_EQ(flow.phases.size(), 1u);
     std::map<int32_t, int> count;
-    // 6 interfaces out and in, 3 leaves up and down.
+    // There are 6 interfaces, out and in, and 3 leaves, up and down.
     EXPECT_EQ(flow.phases[0].loads.size(), 18u);
     for (const auto& [link, load] : flow.phases[0].loads) ++count[load];
     return count;
   };
   EXPECT_THAT(loads(CollectiveKind::kAllReduce), ElementsAre(Pair(1, 18)));
-  // Out of a node go sums for 5 others and one comes in; out of a leaf for 4, and 2 come in.
+  // Sums for 5 other nodes leave a node, and one comes in. Sums for 4 nodes leave a leaf, and 2 come in.
   EXPECT_THAT(loads(CollectiveKind::kReduceScatter), ElementsAre(Pair(1, 6), Pair(2, 3), Pair(4, 3), Pair(5, 6)));
   EXPECT_THAT(loads(CollectiveKind::kAllGather), ElementsAre(Pair(1, 6), Pair(2, 3), Pair(4, 3), Pair(5, 6)));
-  // An uplink carries what an interface does, though two nodes are below: a ring would not notice the switch.
+  // An uplink has the capacity of one interface, although two nodes are below. It carries only one sum, so nothing
+  // waits.
   ExpectSeconds(TimeOf(Call("switch", CollectiveKind::kAllReduce, 6'000'000), Members(6)).occupancy,
                 kNicOverhead + 24e6 / kNic, 4);
   fabric.set_oversubscription(4);
   Make(6, cluster);
   ExpectSeconds(TimeOf(Call("switch", CollectiveKind::kAllReduce, 6'000'000), Members(6)).occupancy,
                 kNicOverhead + 2 * 24e6 / kNic, 4);
-  // Below one leaf no uplink matters.
+  // For members below one leaf no uplink matters.
   const Flow below = FlowOf(Call("switch", CollectiveKind::kAllReduce, 6'000'000), Members(2));
   EXPECT_EQ(below.phases[0].loads.size(), 4u);
 }
 
-// Of random trees: every sum is followed from the members that contribute to the one that owns it.
+// On random trees, follows every sum from the members that contribute to the member that owns it.
 TEST_F(FlowTest, LoadsOfSwitchesAreThoseOfSumsThatAreFollowed) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 40; ++round) {
@@ -120,7 +121,8 @@ TEST_F(FlowTest, LoadsOfSwitchesAreThoseOfSumsThatAreFollowed) {
     fabric.set_reduces(ALL_SWITCHES);
     Make(n, cluster);
     SCOPED_TRACE("round " + std::to_string(round));
-    // By kind of link and its number: parts of chunks. Every chunk goes in as many parts as a node has members.
+    // Number of parts of chunks, by kind and number of the link. Every chunk is cut into as many parts as a node has
+    // members.
     std::map<std::string, int64_t> up, down;
     for (int64_t owner = 0; owner < n; ++owner) {
       for (int64_t part = 0; part < inside; ++part) {
@@ -135,7 +137,7 @@ TEST_F(FlowTest, LoadsOfSwitchesAreThoseOfSumsThatAreFollowed) {
         if (!summed_leaves.empty()) ++down["leaf " + std::to_string(owner / inside / below) + by];
         ++down["node " + std::to_string(owner / inside) + by];
       }
-      // Inside its node a member sends what others own, and receives its own.
+      // Inside its node, a member sends what others own and receives what it owns.
       if (inside == 1) continue;
       up["device " + std::to_string(owner)] += inside * (n - 1);
       down["device " + std::to_string(owner)] += inside;
@@ -150,7 +152,7 @@ TEST_F(FlowTest, LoadsOfSwitchesAreThoseOfSumsThatAreFollowed) {
     for (const auto& [link, load] : up) expected.insert(load);
     for (const auto& [link, load] : down) expected.insert(load);
     EXPECT_EQ(loads(CollectiveKind::kReduceScatter), expected);
-    // A gather is the same backwards; of an all-reduce every link carries the buffer once.
+    // A gather has the same loads backwards. In an all-reduce, every link carries the buffer once.
     EXPECT_EQ(loads(CollectiveKind::kAllGather), expected);
     const std::multiset<int64_t> sum = loads(CollectiveKind::kAllReduce);
     EXPECT_EQ(sum.size(), expected.size());

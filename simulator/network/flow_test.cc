@@ -33,8 +33,8 @@ TEST_F(FlowTest, TransfersTakeTheirRoute) {
   }
 }
 
-// Every round of the plan by itself: the longest of its messages' starts and latencies, and the fullest port. A chunk
-// of several parts is rounded up in each.
+// Takes every round of the plan by itself: the longest overheads and latency of its messages, and the fullest port. A
+// chunk is rounded up.
 double SecondsByThePlan(const CollectivePlan& plan, int64_t elements, int64_t element_bytes) {
   const double chunk =
       static_cast<double>((elements + plan.chunks - 1) / plan.chunks) * static_cast<double>(element_bytes);
@@ -81,7 +81,7 @@ TEST_F(FlowTest, ClosedFormsOfRingAndDirectOnAnIdleNetwork) {
   ExpectSeconds(TimeOf(Call("ring", CollectiveKind::kReduceScatter, 1'000'000), Members(8)).occupancy, ring(1));
   ExpectSeconds(TimeOf(Call("direct", CollectiveKind::kAllReduce, 1'000'000), Members(8)).occupancy,
                 (n - 1) * (kInsideOverhead + bytes / kInside));
-  // As the analytic network has them, where nothing is shared.
+  // Where nothing is shared, the analytic network gives the same times.
   for (const std::string algorithm : {"ring", "direct"}) {
     for (const CollectiveKind kind : kCollectiveKinds) {
       const CollectiveCall call = Call(algorithm, kind, 1'000'000);
@@ -100,13 +100,13 @@ TEST_F(FlowTest, ARingOverNodesUsesAllTheirInterfaces) {
   const Flow flow = FlowOf(Call("ring", CollectiveKind::kAllReduce, 16'000'000), Members(16));
   ASSERT_EQ(flow.phases.size(), 1u);
   EXPECT_EQ(flow.phases[0].bytes, 30 * (64'000'000 / 16 / 8));
-  // Out of and into each device 7 of 8 rings inside the node, the eighth by its interface.
+  // Each device sends and receives 7 of 8 rings inside the node, and the eighth through its interface.
   ExpectSeconds(TimeOf(Call("ring", CollectiveKind::kAllReduce, 16'000'000), Members(16)).occupancy,
                 30 * kNicOverhead + 29 * kNicLatency + 30.0 / 16 / 8 * bytes / std::min(kNic, kInside / 7));
-  // One member on each of two nodes has one interface.
+  // One member on each of two nodes uses one interface.
   ExpectSeconds(TimeOf(Call("ring", CollectiveKind::kAllReduce, 16'000'000), {0, 8}).occupancy,
                 2 * kNicOverhead + kNicLatency + bytes / kNic);
-  // Two interfaces for eight devices: both are full.
+  // Eight devices share two interfaces; both are full.
   Make(16, MakeCluster(2, 8, 2));
   ExpectSeconds(TimeOf(Call("ring", CollectiveKind::kAllReduce, 16'000'000), Members(16)).occupancy,
                 30 * kNicOverhead + 29 * kNicLatency + 30.0 / 16 * bytes / (2 * kNic));
@@ -122,7 +122,7 @@ TEST_F(FlowTest, UplinksThatCarryLessAreWhatATreeWaitsFor) {
   cluster.mutable_fabric()->set_nodes_per_switch(2);
   cluster.mutable_fabric()->set_oversubscription(2);
   Make(4, cluster);
-  // Each of two nodes below a leaf sends to two others, by uplinks that carry as much as one interface.
+  // Each of the two nodes below a leaf sends to two others, over uplinks that carry as much as one interface.
   ExpectSeconds(TimeOf(call, Members(4)).occupancy, 3 * kNicOverhead + 4 * 1e6 / kNic);
 }
 
@@ -154,7 +154,7 @@ TEST_F(FlowTest, GroupsHaveOneLatency) {
 }
 
 TEST_F(FlowTest, LargeGroupsLoadTheirEndsExactly) {
-  // More members than are told one by one; one link out and one in each.
+  // The group has more members than are simulated exactly. Each member has one link out and one link in.
   Make(600, MakeCluster(600, 1, 1));
   const Flow flow = FlowOf(Call("direct", CollectiveKind::kAllReduce, 10), Members(600));
   ASSERT_EQ(flow.phases.size(), 1u);

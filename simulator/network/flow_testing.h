@@ -1,4 +1,4 @@
-// What tests of the model `flow` start from: a cluster in round figures, and a mesh of one axis on it.
+// Test fixture of the network model "flow": a cluster with round figures, and a mesh of one axis on it.
 #ifndef WEFT_SIMULATOR_NETWORK_FLOW_TESTING_H_
 #define WEFT_SIMULATOR_NETWORK_FLOW_TESTING_H_
 
@@ -66,7 +66,7 @@ class FlowTest : public ::testing::Test {
   std::unique_ptr<NetworkModel> analytic_;
 };
 
-// One ps of each phase, and what whole bytes per second lose.
+// Allows for one ps in each phase, and for rates that are whole bytes per second.
 inline void ExpectSeconds(Time time, double expected, int64_t phases = 1) {
   EXPECT_NEAR(static_cast<double>(time.ps), expected * 1e12, 1 + 2.0 * static_cast<double>(phases) + expected * 1e3);
 }

@@ -10,33 +10,32 @@
 
 namespace weft::sim {
 
-// The coordinates on one axis of the mesh that take part.
+// The coordinates of a group on one axis of the mesh.
 struct AxisPart {
   enum Kind : uint8_t { kOwn, kAll, kListed, kBlock, kStride };
   Kind kind = kOwn;
-  // Of kBlock and kStride.
+  // For kBlock and kStride.
   int64_t size = 0;
-  // Of kListed, ascending.
+  // For kListed, ascending.
   std::vector<int64_t> listed;
 
   friend auto operator<=>(const AxisPart&, const AxisPart&) = default;
 };
 
-// By axis of the mesh.
+// One part for each axis of the mesh.
 using GroupForm = std::vector<AxisPart>;
 
-// The lowest and the highest coordinates of the group of a rank with the coordinates `own`: those of its lowest and its
-// highest member.
+// Return the coordinates of the lowest and of the highest member of the group of a rank with the coordinates `own`.
 std::vector<int64_t> LowestCoordinates(const GroupForm& form, std::vector<int64_t> own);
 std::vector<int64_t> HighestCoordinates(const Mesh& mesh, const GroupForm& form, std::vector<int64_t> own);
 
-// Whether a rank with these coordinates is in a group of this form: they are in all lists.
+// True if a rank with these coordinates is in a group of this form, i.e. if its coordinates are in all lists.
 bool TakesPart(const GroupForm& form, const std::vector<int64_t>& coordinates);
 
-// How many members a group has.
+// Returns the number of members of a group.
 int64_t FormSize(const Mesh& mesh, const GroupForm& form);
 
-// The members of the group of `rank`, ascending.
+// Returns the members of the group of `rank`, ascending.
 std::vector<int64_t> FormMembers(const Mesh& mesh, int64_t rank, const GroupForm& form);
 
 }  // namespace weft::sim

@@ -1,5 +1,5 @@
-// On an idle network, and where groups that are alike do the same at the same time, "analytic", by its closed forms,
-// takes what "flow" takes over links and routes.
+// The closed forms of "analytic" agree with "flow" over links and routes: on an idle network, and if like groups do the
+// same at the same time.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -34,7 +34,7 @@ Mesh MakeMesh(int64_t ranks) {
   return mesh;
 }
 
-// From the start to the finish, over all ranks; -1 if it cannot be.
+// Returns the time from the start to the finish of a collective over all ranks; -1 if it fails.
 double Seconds(const std::string& network, const Cluster& cluster, int64_t ranks, const std::string& algorithm,
                CollectiveKind kind, int64_t bytes) {
   const Mesh mesh = MakeMesh(ranks);
@@ -51,7 +51,7 @@ double Seconds(const std::string& network, const Cluster& cluster, int64_t ranks
 void ExpectAgreement(const std::string& text, const std::vector<int64_t>& sizes,
                      const std::vector<std::string>& algorithms) {
   const Cluster cluster = MakeCluster(text);
-  // Divides into all chunks and rings.
+  // Divisible by all numbers of chunks and rings.
   const int64_t bytes = int64_t{1260} << 20;
   for (const int64_t ranks : sizes) {
     for (const std::string& algorithm : algorithms) {
@@ -73,7 +73,7 @@ TEST(IdleAgreement, ASwitch) {
   ExpectAgreement("", {2, 3, 4, 8}, {"ring", "direct", "halving-doubling", "tree", "hierarchical", "hierarchical-4"});
 }
 
-// A link between some, the switch between the others: at the same time.
+// Some members have a link to each other, the rest use the switch at the same time.
 TEST(IdleAgreement, PairsAndAMesh) {
   ExpectAgreement(
       "node_links { direct { first: 0 second: 1 link { bytes_per_second: 240e9 latency_seconds: 2e-6 } } "
@@ -86,7 +86,7 @@ TEST(IdleAgreement, PairsAndAMesh) {
       {3}, {"ring", "direct"});
 }
 
-// One message of a ring passes a bridge; more share it, which only "flow" has.
+// One message of a ring passes a bridge. If more messages share it, only "flow" slows them down.
 TEST(IdleAgreement, BridgesOfARing) {
   const std::string bridges = "node_links { devices_per_bridge: 4 bridge { bytes_per_second: 16e9 } }";
   ExpectAgreement(bridges, {2, 4, 8}, {"ring"});
@@ -95,7 +95,7 @@ TEST(IdleAgreement, BridgesOfARing) {
             Seconds("flow", cluster, 8, "direct", CollectiveKind::kAllReduce, 1 << 20));
 }
 
-// Several rings at the same time: inside a node and between nodes whichever takes longer.
+// Several rings run at the same time; inside a node or between nodes, whichever takes longer counts.
 TEST(IdleAgreement, RingsOverNodes) {
   for (const char* inside : {"1e9", "48e9", "900e9"}) {
     for (const char* links : {"", "node_links { all_pairs: true }"}) {
@@ -108,11 +108,11 @@ TEST(IdleAgreement, RingsOverNodes) {
   }
 }
 
-// A device of each of eight nodes, four to a leaf: rings and pairs that go up, and all to all.
+// One device on each of eight nodes, four nodes to a leaf: rings and pairs that go up, and all to all.
 TEST(IdleAgreement, LinksUpThatAreOversubscribed) {
   for (const char* kind : {"FAT_TREE", "DRAGONFLY"}) {
     for (const char* oversubscription : {"1", "2", "4"}) {
-      // Of one interface to a node the leaf's links divide evenly.
+      // With one interface per node, the leaf's links divide evenly.
       const std::string text = std::string("nodes: 8 devices_per_node: 1 nics_per_node: 1 fabric { kind: ") + kind +
                                " nodes_per_switch: 4 oversubscription: " + oversubscription + " }";
       ExpectAgreement(text, {8}, {"ring", "direct", "halving-doubling"});
@@ -120,7 +120,7 @@ TEST(IdleAgreement, LinksUpThatAreOversubscribed) {
   }
 }
 
-// Of groups that are alike, all in flight: each has an even share of every link.
+// Returns the time if like groups are all in flight: each has an equal share of every link.
 double SecondsOfAllInFlight(const NetworkModel& network, const std::vector<Flow>& flows) {
   double slowest = 0;
   for (const Flow& flow : flows) {
@@ -143,7 +143,7 @@ double SecondsOfAllInFlight(const NetworkModel& network, const std::vector<Flow>
   return slowest;
 }
 
-// Every ring goes up: all eight by the one uplink of an 8:1 tree, or each by its own.
+// Every ring goes up: all eight through the one uplink of an 8:1 tree, or each through its own uplink.
 TEST(IdleAgreement, AnEightToOneTreeTakesEightTimesAsLongForGroupsThatAllGoUp) {
   Cluster cluster = MakeCluster("nodes: 2 fabric { kind: FAT_TREE nodes_per_switch: 1 oversubscription: 8 }");
   Mesh mesh = MakeMesh(8);
@@ -162,7 +162,7 @@ TEST(IdleAgreement, AnEightToOneTreeTakesEightTimesAsLongForGroupsThatAllGoUp) {
       const std::vector<int64_t> members = {rank, rank + 8};
       const auto time = analytic->Collective(call, form, members);
       ASSERT_TRUE(time.ok()) << time.status();
-      // 40 MB at 10 GB/s, or at an eighth of it.
+      // 40 MB move at 10 GB/s, or at an eighth of that.
       EXPECT_NEAR(static_cast<double>(time->occupancy.ps + time->latency.ps) * 1e-12, 5e-6 + 1e-6 + 40e6 / bandwidth,
                   1e-9);
       flows.push_back(*flow->CollectiveFlow(call, form, members));

@@ -1,4 +1,4 @@
-// Messages per link, added up route by route.
+// Adds up the messages on each link, route by route.
 #ifndef WEFT_SIMULATOR_NETWORK_LINK_LOADS_H_
 #define WEFT_SIMULATOR_NETWORK_LINK_LOADS_H_
 
@@ -26,7 +26,7 @@ class LinkLoads {
     used_.clear();
   }
 
-  // In order of the links, more than 2^31 - 1 messages as so many. Begins anew.
+  // Returns (link, messages) in order of the links, and starts anew. More than 2^31 - 1 messages count as 2^31 - 1.
   std::vector<std::pair<int32_t, int32_t>> Take() {
     std::sort(used_.begin(), used_.end());
     std::vector<std::pair<int32_t, int32_t>> loads;
@@ -39,7 +39,7 @@ class LinkLoads {
   }
 
  private:
-  // By link; of those in used_ only are they not 0.
+  // Messages by link; only links in used_ have any.
   std::vector<int64_t> messages_;
   std::vector<int32_t> used_;
 };

@@ -1,7 +1,7 @@
-// The "nccl" network: what NCCL takes on NVIDIA's devices. Every collective goes by the algorithm and protocol that
-// NCCL chooses for its size and group (nccl_tuning.h), whatever the program names; NCCL believes that it has the
-// interfaces of its nodes for itself, and the time is that of its choice with the bandwidth that the placement leaves
-// (placed_links.h). Latencies are those of NCCL's model, and part of the occupancy of a collective; those of the
+// The "nccl" network: the times of NCCL on NVIDIA's devices. Every collective uses the algorithm and protocol that NCCL
+// chooses for its size and group (nccl_tuning.h), whatever the program names. NCCL chooses as if it had the interfaces
+// of its nodes for itself. The time is that of its choice with the bandwidth that the placement leaves
+// (placed_links.h). Latencies are those of NCCL's model and are part of a collective's occupancy; those of the
 // cluster's links are not used. The buffers of one collective count as one.
 #include <algorithm>
 #include <map>
@@ -49,9 +49,9 @@ class NcclNetwork : public NetworkModel {
   absl::StatusOr<TransferTime> Collective(const CollectiveCall& call, const GroupForm& form,
                                           absl::Span<const int64_t> members) const override {
     if (members.size() < 2) return TransferTime{};
-    // Whether the ranks are placed at all.
+    // Fail if the ranks cannot be placed.
     WEFT_RETURN_IF_ERROR(links_.Path(members[0], members[1]).status());
-    // NCCL chooses by itself, but what cannot be is not asked for.
+    // NCCL chooses the algorithm itself, but the program must not name one that is impossible here.
     if (call.algorithm != nullptr && call.algorithm->in_switch()) {
       WEFT_RETURN_IF_ERROR(PlacedGroup(links_, nullptr, members).Switches().status());
     }
@@ -59,7 +59,7 @@ class NcclNetwork : public NetworkModel {
     for (const CollectivePart& part : call.parts) {
       bytes += static_cast<double>(part.elements) * static_cast<double>(part.element_bytes);
     }
-    // Of thousands of groups few differ.
+    // Among thousands of groups only few differ in shape, so times are cached by shape.
     const std::tuple key(links_.ShapeOf(form, members), call.kind, bytes);
     if (const auto known = times_.find(key); known != times_.end()) return known->second;
     const PlacedGroup by_itself(links_, nullptr, members), beside_others(links_, &form, members);
@@ -88,7 +88,7 @@ class NcclNetwork : public NetworkModel {
                      ", network 'nccl' needs NVLINK or PCIE"));
   }
 
-  // `shared`: with what other groups and the fabric leave.
+  // If `shared`, bandwidths are what other groups and the fabric leave.
   absl::StatusOr<NcclGroup> Group(const PlacedGroup& placed, absl::Span<const int64_t> members, bool shared) const {
     NcclGroup group = {.ranks = placed.size(),
                        .nodes = placed.nodes(),
@@ -100,7 +100,7 @@ class NcclNetwork : public NetworkModel {
     const auto lower = [](double& bandwidth, double other) {
       bandwidth = bandwidth == 0 ? other : std::min(bandwidth, other);
     };
-    // By node, numbers of members.
+    // Members by node, as indices in `members`.
     std::vector<std::vector<int64_t>> nodes(group.nodes);
     for (int64_t member = 0; member < group.ranks; ++member) nodes[placed.NodeOf(member)].push_back(member);
     const bool alike = std::all_of(nodes.begin(), nodes.end(),
@@ -127,10 +127,10 @@ class NcclNetwork : public NetworkModel {
     return group;
   }
 
-  // Whether the switches between the nodes sum for the group, which has as many members on each.
+  // True if the switches between the nodes sum for the group, which must have equally many members on each node.
   bool FabricReduces(const PlacedGroup& placed, absl::Span<const int64_t> members) const {
     if (cluster().fabric().reduces() == NO_SWITCHES || placed.nodes() < 2) return false;
-    // One member of each node: what nodes sum inside is NCCL's own choice.
+    // One member of each node is enough: NCCL itself chooses what to sum inside a node.
     std::vector<int64_t> nodes;
     for (const int64_t member : members) nodes.push_back(links_.Node(member));
     std::sort(nodes.begin(), nodes.end());
@@ -138,13 +138,13 @@ class NcclNetwork : public NetworkModel {
     return SwitchWayOf(cluster(), nodes).ok();
   }
 
-  // Of those members of one node.
+  // Returns the rings over those members of one node.
   absl::StatusOr<PairRings> Inside(const PlacedGroup& placed, absl::Span<const int64_t> members,
                                    absl::Span<const int64_t> inside) const {
     std::vector<int64_t> devices;
     for (const int64_t member : inside) devices.push_back(links_.DeviceInNode(members[member]));
     if (const std::optional<PairRings> rings = FindPairRings(cluster(), devices)) return *rings;
-    // From each to the next through the node.
+    // The ring goes from each member to the next through the node.
     PairRings ring = {.bytes_per_second = 0, .kind = cluster().intra_node().kind()};
     for (size_t i = 1; i < inside.size(); ++i) {
       WEFT_ASSIGN_OR_RETURN(const MessagePath path, placed.Between(inside[i - 1], inside[i]));
@@ -154,9 +154,9 @@ class NcclNetwork : public NetworkModel {
   }
 
   PlacedLinks links_;
-  // The least of all devices: NCCL goes by that.
+  // The lowest of all devices; NCCL uses that one.
   int compute_capability_;
-  // By shape of the group, kind and bytes.
+  // Times by shape of the group, kind and bytes.
   mutable std::map<std::tuple<int64_t, CollectiveKind, double>, TransferTime> times_;
 };
 

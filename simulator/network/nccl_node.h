@@ -10,20 +10,20 @@
 
 namespace weft::sim {
 
-// The link between two devices of a node that does not take its switch; null = none.
+// Returns the link between two devices of a node that does not use the node's switch; null = none.
 const Link* PairLink(const Cluster& cluster, int64_t first, int64_t second);
 
 struct PairRings {
-  // What all rings together carry: every device sends with all its links to the others at once, so it is that of the
-  // device with the least. (With a link between every two of 4 devices, 3 rings with half of each link one way, and the
-  // same the other way round.)
+  // Bandwidth of all rings together. Every device sends on all its links to the others at once, so this is the
+  // bandwidth of the device with the least. (With a link between every two of 4 devices, 3 rings with half of each link
+  // go one way, and the same 3 rings go the other way.)
   double bytes_per_second = 0;
-  // PCIE if some link is.
+  // PCIE if any of the links is.
   LinkKind kind = LINK_KIND_UNSPECIFIED;
 };
 
-// Of these devices of a node, two or more, no two alike. Nothing if a ring needs the switch: if the links do not join
-// all, or some device has only one of several.
+// Finds the rings over two or more different devices of a node. Returns nothing if a ring needs the switch: if the
+// links do not join all devices, or if a device has a link to only one of several others.
 std::optional<PairRings> FindPairRings(const Cluster& cluster, absl::Span<const int64_t> devices);
 
 }  // namespace weft::sim

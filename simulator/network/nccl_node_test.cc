@@ -16,7 +16,7 @@ Cluster Parse(const std::string& text) {
 }
 
 TEST(PairRings, ALinkBetweenEveryTwo) {
-  // Perlmutter: three times 80 GB/s from each of four devices.
+  // Perlmutter: each of four devices has three links of 80 GB/s.
   const Cluster cluster = Parse("intra_node { bytes_per_second: 80e9 kind: NVLINK } node_links { all_pairs: true }");
   EXPECT_EQ(FindPairRings(cluster, {0, 1, 2, 3})->bytes_per_second, 240e9);
   EXPECT_EQ(FindPairRings(cluster, {0, 1, 2, 3})->kind, NVLINK);
@@ -24,7 +24,7 @@ TEST(PairRings, ALinkBetweenEveryTwo) {
 }
 
 TEST(PairRings, PairsOfTwo) {
-  // NVLink between 0 and 1, 2 and 3; PCIe otherwise.
+  // NVLink joins 0 and 1, and 2 and 3; the rest is PCIe.
   const Cluster cluster = Parse(R"pb(
     intra_node { bytes_per_second: 20e9 kind: PCIE }
     node_links {
@@ -47,7 +47,7 @@ TEST(PairRings, PairsOfTwo) {
 }
 
 TEST(PairRings, ACubeWithDiagonals) {
-  // A ring of double links over eight devices, and single ones across.
+  // Double links form a ring over eight devices, and single links go across.
   Cluster cluster = Parse("intra_node { bytes_per_second: 12e9 kind: PCIE }");
   const auto link = [&](int64_t first, int64_t second, double bandwidth) {
     DirectLink* direct = cluster.mutable_node_links()->add_direct();
@@ -61,10 +61,10 @@ TEST(PairRings, ACubeWithDiagonals) {
                                       std::pair(2, 5), std::pair(4, 6), std::pair(4, 7), std::pair(5, 7)}) {
     link(first, second, 20e9);
   }
-  // Six links from each device, less where neighbours are left out.
+  // Each device has six links, or fewer if neighbors are left out.
   EXPECT_EQ(FindPairRings(cluster, {0, 1, 2, 3, 4, 5, 6, 7})->bytes_per_second, 120e9);
   EXPECT_EQ(FindPairRings(cluster, {0, 1, 2, 3})->bytes_per_second, 80e9);
-  // Two that are joined to none of the others, and a device with one link to the rest.
+  // Two pairs without a link between them, and a device without a link to the other three.
   EXPECT_FALSE(FindPairRings(cluster, {0, 1, 4, 5}).has_value());
   EXPECT_FALSE(FindPairRings(cluster, {0, 1, 2, 4}).has_value());
 }

@@ -1,4 +1,4 @@
-// The network model: figures that it needs, and what the placement changes.
+// The network model "nccl": figures that it needs, and what the placement changes.
 #include <memory>
 #include <string>
 #include <utility>
@@ -37,7 +37,7 @@ class NcclNetworkTest : public ::testing::Test {
     }
     network_ = (*FindNetworkModel("nccl"))->make(mesh_, cluster_);
   }
-  // Over all coordinates of `axis`.
+  // An all-reduce over all coordinates of `axis`.
   absl::StatusOr<TransferTime> AllReduce(int axis, int64_t bytes, const std::string& algorithm = "ring") {
     GroupForm form(mesh_.axes_size());
     form[axis].kind = AxisPart::kAll;
@@ -72,7 +72,7 @@ TEST_F(NcclNetworkTest, TakesNcclsTimeWhateverTheProgramNames) {
   }
 }
 
-// A program that names the switch says what its cluster has to be.
+// If a program names the algorithm "switch", the cluster must have a switch that sums.
 TEST_F(NcclNetworkTest, ASwitchThatDoesNotSumIsNotAskedFor) {
   Make({{"x", 8}, {"data", 2}});
   EXPECT_THAT(std::string(AllReduce(0, 1 << 20, "switch").status().message()),
@@ -98,7 +98,7 @@ TEST_F(NcclNetworkTest, SwitchesBetweenNodesThatSumAreUsed) {
 }
 
 TEST_F(NcclNetworkTest, SwitchesDoNotSumForUnequalNodes) {
-  // Ranks 0, 3, 6 and 9: three on the first node and one on the second.
+  // The group has ranks 0, 3, 6 and 9: three on the first node and one on the second.
   Make({{"data", 3}, {"x", 4}, {"pipe", 2}});
   const auto before = AllReduce(1, 1 << 28, "ring");
   cluster_.mutable_fabric()->set_reduces(ALL_SWITCHES);
@@ -110,7 +110,7 @@ TEST_F(NcclNetworkTest, SwitchesDoNotSumForUnequalNodes) {
 }
 
 TEST_F(NcclNetworkTest, GroupsOfANodeShareItsInterfaces) {
-  // Eight groups with a device on every node, for eight interfaces, then for two.
+  // Eight groups have a device on every node. They share eight interfaces, then two.
   Make({{"x", 8}, {"data", 16}});
   const int64_t bytes = int64_t{1} << 30;
   const Time alone = AllReduce(1, bytes)->occupancy;
@@ -118,7 +118,7 @@ TEST_F(NcclNetworkTest, GroupsOfANodeShareItsInterfaces) {
   Make({{"x", 8}, {"data", 16}});
   const Time shared = AllReduce(1, bytes)->occupancy;
   EXPECT_GT(shared.ps, 3.5 * static_cast<double>(alone.ps));
-  // Inside a node nothing is shared.
+  // Groups inside a node share nothing.
   EXPECT_LT(AllReduce(0, bytes)->occupancy.ps, alone.ps);
 }
 
@@ -132,7 +132,7 @@ TEST_F(NcclNetworkTest, Transfers) {
 }
 
 TEST_F(NcclNetworkTest, PairsOfDevicesHaveWhatJoinsThem) {
-  // PCIe, but NVLink between 0 and 1.
+  // PCIe, except for NVLink between devices 0 and 1.
   cluster_.mutable_intra_node()->set_bytes_per_second(20e9);
   cluster_.mutable_intra_node()->set_kind(PCIE);
   DirectLink& direct = *cluster_.mutable_node_links()->add_direct();
@@ -165,7 +165,7 @@ TEST_F(NcclNetworkTest, NeedsToKnowTheDevicesAndTheirLinks) {
   cluster_.mutable_intra_node()->clear_kind();
   Make({{"data", 8}});
   EXPECT_THAT(std::string(AllReduce(0, 1024).status().message()), HasSubstr("cluster.intra_node.kind"));
-  // Not asked for where no two members are on one node, nor for one member.
+  // The kind is not needed if no two members are on one node, nor for a group of one.
   Make({{"x", 8}, {"data", 2}});
   EXPECT_TRUE(AllReduce(1, 1024).ok());
   Make({{"data", 1}});

@@ -13,27 +13,27 @@ constexpr double kGigabyte = 1e9;
 // By protocol: LL, LL128, Simple.
 using ByProtocol = double[3];
 
-// Microseconds.
+// Base latencies in microseconds.
 constexpr ByProtocol kTreeBase = {6.8, 14.0, 8.4};
 constexpr ByProtocol kRingBase = {6.6, 14.0, 8.4};
-// Of one hop over NVLink, PCIe and the network.
+// Latencies of one hop over NVLink, PCIe and the network.
 enum Hop { kNvlinkHop, kPcieHop, kNetworkHop };
 constexpr ByProtocol kTreeHop[] = {{0.6, 1.25, 4.0}, {1.0, 1.9, 4.0}, {5.0, 8.5, 14.0}};
 constexpr ByProtocol kRingHop[] = {{0.6, 1.9, 3.4}, {1.0, 2.5, 5.7}, {2.7, 4.0, 14.0}};
 constexpr double kNvlsInside = 25.0;
 constexpr double kNvlsTreeOutside = 20.9;
-// Sums in switches between nodes: of all nodes at once.
+// Latencies if switches between nodes sum, for all nodes at once.
 constexpr double kNvlsOutside = 18.0;
 constexpr double kCollNetDirectInside = 3.7, kCollNetDirectOutside = 31.0;
 constexpr double kCollNetChainInside = 2.8, kCollNetChainOutside = 30.0;
-// Of direct exchange, for each further rank of the node.
+// Direct exchange: latency of each further rank of the node, and factor on the bandwidth from Hopper on.
 constexpr double kCollNetDirectRank = 0.4;
 constexpr double kCollNetDirectHopper = 0.85;
-// Posting a message to the network, of an Intel host; Simple posts three times.
+// Latency of posting a message to the network on an Intel host. Simple posts three times.
 constexpr double kNetworkPost = 1.0;
 
 enum Generation { kVolta, kAmpere, kHopper, kBlackwell };
-// By generation and on 1, 2, more nodes: GB/s.
+// Bandwidths in GB/s by generation, by number of nodes (1, 2, more), or by both.
 using ByNodes = double[3];
 constexpr ByNodes kLLOneNode = {39.0, 87.7, 141.0};
 constexpr double kLLOneNodeBlackwell = 282.0;
@@ -44,15 +44,15 @@ constexpr ByNodes kTreeLL128PerChannel[] = {
     {20.0, 20.0, 20.0}, {20.0, 20.0, 20.0}, {36.7, 36.7, 29.0}, {55.6, 31.67, 20.0}};
 constexpr double kNvlsEfficiency[] = {0.0, 0.0, 0.85, 0.74};
 
-// Of trees, for 64 bytes x 2^i: bandwidth relative to the plain model.
+// Bandwidth of trees relative to the plain model, by protocol, for 64 bytes x 2^i.
 constexpr double kTreeCorrection[3][23] = {
     {1.0, 1.0, 1.0, 1.0, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.0, 1.0, 1.0},
     {1.0, 1.0, 1.0, 1.0, 1.0, 0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.8, 0.9, 0.9, 0.9, 0.9, 1.0, 1.0},
     {0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6, 0.6, 0.5,
      0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.7, 0.7, 0.8, 0.9, 0.9}};
 
-// Simple rings over nodes reach a plateau from so many bytes per channel and rank; latency is then so many times as
-// long.
+// From kPlateauBytes bytes per channel and rank on, Simple rings over nodes reach a plateau: the latency is then
+// kPlateau times as long.
 constexpr double kPlateauBytes = 64;
 constexpr double kPlateau = 1.4;
 constexpr double kPlateauBeforeAmpere = 1.9;
@@ -65,7 +65,7 @@ Generation GenerationOf(int compute_capability) {
   return compute_capability >= 80 ? kAmpere : kVolta;
 }
 
-// GB/s of one NVLink, or of a PCIe slot.
+// Returns the GB/s of one NVLink, or of a PCIe slot.
 double LinkBandwidth(const NcclGroup& group) {
   if (!group.nvlink) return 12.0;
   if (group.compute_capability >= 100) return 40.1;
@@ -96,7 +96,7 @@ struct Model {
   const NcclGroup& group;
   CollectiveKind kind;
   double bytes;
-  // Ranks, nodes, ranks on a node.
+  // Number of ranks, of nodes, and of ranks on a node.
   double n = static_cast<double>(group.ranks);
   double nodes = static_cast<double>(group.nodes);
   int64_t g = std::max<int64_t>(group.ranks / group.nodes, 1);
@@ -106,7 +106,7 @@ struct Model {
 
   bool all_reduce() const { return kind == CollectiveKind::kAllReduce; }
 
-  // GB/s.
+  // Returns the GB/s that a ring carries.
   double Bus() const {
     double bus = std::numeric_limits<double>::infinity();
     if (group.nodes > 1) bus = group.outside_bytes_per_second;
@@ -129,7 +129,7 @@ struct Model {
     const double crossing = times * (nodes - 1);
     double hop = kRingHop[inside][p];
     if (group.nodes > 1) hop = std::max(hop, kNetworkPost * (protocol == NcclProtocol::kSimple ? 3 : 1));
-    // With one rank on a node nothing hides the network's latency.
+    // With one rank per node, nothing hides the network's latency.
     const double out = group.nodes == group.ranks ? kTreeHop[kNetworkHop][p] : kRingHop[kNetworkHop][p];
     double latency = kRingBase[p] + (steps - crossing) * hop + crossing * out;
     if (protocol == NcclProtocol::kSimple && group.nodes > 1 && all_reduce() &&
@@ -157,7 +157,7 @@ struct Model {
     const double others = static_cast<double>(g - 1);
     double bandwidth = group.outside_bytes_per_second;
     if (g > 1) {
-      // Each byte goes round the node, or its parts to their ranks and back.
+      // Each byte goes around the node (chain), or its parts go to their ranks and back (direct).
       const double inside_bandwidth = group.inside_bytes_per_second *
                                       (direct ? static_cast<double>(g) / (2 * others) : 0.5) *
                                       (direct && generation >= kHopper ? kCollNetDirectHopper : 1);
@@ -198,7 +198,7 @@ absl::string_view NcclProtocolName(NcclProtocol protocol) {
 std::optional<double> NcclSeconds(NcclAlgorithm algorithm, NcclProtocol protocol, CollectiveKind kind, double bytes,
                                   const NcclGroup& group) {
   const Model model = {.group = group, .kind = kind, .bytes = bytes};
-  // LL128 counts on NVLink's order of stores.
+  // LL128 relies on the order of stores over NVLink.
   if (protocol == NcclProtocol::kLL128 && !(group.nvlink && group.compute_capability >= 70)) return std::nullopt;
   switch (algorithm) {
     case NcclAlgorithm::kRing:

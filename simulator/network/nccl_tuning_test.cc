@@ -1,4 +1,4 @@
-// What NCCL is known to choose and to reach, and what no model may get wrong.
+// Checks the choices and bandwidths that NCCL is known to have, and properties that every model must have.
 #include "simulator/network/nccl_tuning.h"
 
 #include <cmath>
@@ -42,7 +42,7 @@ double Seconds(double bytes, const NcclGroup& group, CollectiveKind kind = kAllR
   return *NcclSeconds(algorithm, protocol, kind, bytes, group);
 }
 
-// GB/s as nccl-tests prints it.
+// Bandwidth in GB/s as nccl-tests prints it.
 double BusBandwidth(double bytes, const NcclGroup& group, CollectiveKind kind = kAllReduce) {
   const double n = static_cast<double>(group.ranks);
   return bytes / Seconds(bytes, group, kind) * (kind == kAllReduce ? 2 : 1) * (n - 1) / n * 1e-9;
@@ -52,13 +52,13 @@ TEST(Nccl, LatencyByHand) {
   // One node of 8: base + 14 hops of LL; 1 KiB at min(240 / 2, 87.7) x 8 / 14.
   EXPECT_NEAR(*NcclSeconds(NcclAlgorithm::kRing, NcclProtocol::kLL, kAllReduce, 1024, A100(1)),
               (6.6 + 14 * 0.6) * 1e-6 + 1024 / (87.7e9 * 8 / 14), 1e-12);
-  // Two nodes, Simple: 30 steps, 2 of which cross; posting takes 3 us, less than a hop. Beyond 64 bytes for each of 9
+  // Two nodes, Simple: 30 steps; 2 of them cross. Posting takes 3 us, less than a hop. Beyond 64 bytes for each of 9
   // channels and 16 ranks the latency counts 1.4 times.
   EXPECT_NEAR(*NcclSeconds(NcclAlgorithm::kRing, NcclProtocol::kSimple, kAllReduce, 9000, A100(2)),
               (8.4 + 28 * 3.4 + 2 * 14) * 1e-6 + 9000 / (180e9 * 16 / 30), 1e-12);
   EXPECT_NEAR(*NcclSeconds(NcclAlgorithm::kRing, NcclProtocol::kSimple, kAllReduce, 9300, A100(2)),
               1.4 * (8.4 + 28 * 3.4 + 2 * 14) * 1e-6 + 9300 / (180e9 * 16 / 30), 1e-12);
-  // 16 nodes: 2 (7 inside + 4 outside); of 32 bytes nothing is corrected but Simple's 0.9.
+  // 16 nodes: 2 (7 inside + 4 outside). For 32 bytes the only correction is Simple's 0.9.
   EXPECT_NEAR(*NcclSeconds(NcclAlgorithm::kTree, NcclProtocol::kSimple, kAllReduce, 32, A100(16)),
               (8.4 + 2 * (7 * 4.0 + 4 * 14)) * 1e-6 + 32 / (9 * 17.8e9 * 0.5 * 0.9), 1e-12);
 }
@@ -68,21 +68,21 @@ TEST(Nccl, ReachesWhatIsMeasured) {
   EXPECT_GT(BusBandwidth(kGiB, A100(1)), 230);
   EXPECT_LT(BusBandwidth(8 * kGiB, A100(1)), 250);
   EXPECT_EQ(Choice(kGiB, A100(1)), "Ring Simple");
-  // DGX H100: 360 to 371 by ring, 460 to 485 where the switch sums.
+  // DGX H100: 360 to 371 by ring, 460 to 485 if the switch sums.
   EXPECT_GT(BusBandwidth(kGiB, H100(1, false)), 355);
   EXPECT_LT(BusBandwidth(8 * kGiB, H100(1, false)), 371);
   EXPECT_GT(BusBandwidth(kGiB, H100(1, true)), 460);
   EXPECT_LT(BusBandwidth(8 * kGiB, H100(1, true)), 485);
   EXPECT_EQ(Choice(kGiB, H100(1, true)), "NVLS Simple");
   EXPECT_EQ(Choice(kGiB, H100(2, true)), "NVLSTree Simple");
-  // The switch needs more than two devices, and sums only.
+  // The switch needs more than two devices, and is used for sums only.
   NcclGroup pair = H100(1, true);
   pair.ranks = 2;
   EXPECT_EQ(Choice(kGiB, pair), "Ring Simple");
   EXPECT_EQ(Choice(kGiB, H100(1, true), CollectiveKind::kAllGather), "Ring Simple");
 }
 
-// Between nodes whose switches sum every byte leaves a node once, in one hop however many there are.
+// If switches between nodes sum, every byte leaves a node once, in one hop, however many nodes there are.
 TEST(Nccl, SumsInTheFabric) {
   NcclGroup sharp = H100(64, true);
   sharp.fabric_reduces = true;
@@ -106,7 +106,7 @@ TEST(Nccl, SumsInTheFabric) {
                    .has_value());
   a100.nvlink = false;
   EXPECT_FALSE(NcclSeconds(NcclAlgorithm::kCollNetDirect, NcclProtocol::kSimple, kAllReduce, 1e9, a100).has_value());
-  // With one rank on each node there is nothing to do inside.
+  // With one rank on each node there is nothing to sum inside.
   NcclGroup single = A100(16, 1);
   single.fabric_reduces = true;
   EXPECT_NEAR(*NcclSeconds(NcclAlgorithm::kCollNetChain, NcclProtocol::kSimple, kAllReduce, 1e9, single),
@@ -117,13 +117,13 @@ TEST(Nccl, ShortMessagesTakeLatencyLongOnesBandwidth) {
   EXPECT_EQ(Choice(4096, A100(1)), "Ring LL");
   EXPECT_EQ(Choice(4 * kMiB, A100(1)), "Ring LL128");
   EXPECT_EQ(Choice(256 * kMiB, A100(1)), "Ring Simple");
-  // 1,024 devices: a ring has 2,046 steps.
+  // With 1,024 devices a ring has 2,046 steps.
   EXPECT_EQ(Choice(1024, A100(128)), "Tree LL");
   EXPECT_EQ(Choice(kGiB, A100(128)).substr(0, 4), "Tree");
   EXPECT_EQ(Choice(64 * kGiB, A100(128)), "Ring Simple");
   const double ring = *NcclSeconds(NcclAlgorithm::kRing, NcclProtocol::kLL, kAllReduce, 1024, A100(128));
   EXPECT_GT(ring, 10 * Seconds(1024, A100(128)));
-  // Only rings gather and scatter.
+  // All-gathers and reduce-scatters use rings only.
   EXPECT_EQ(Choice(1024, A100(128), CollectiveKind::kReduceScatter), "Ring LL");
   // Without NVLink there is no LL128.
   NcclGroup pcie = A100(1);
@@ -144,7 +144,7 @@ TEST(Nccl, MoreBytesTakeLongerAndNoneBeatsTheBandwidth) {
       for (double bytes = 1; bytes < 64 * kGiB; bytes *= 1.07) {
         const double seconds = Seconds(bytes, group, kind);
         EXPECT_GE(seconds, before) << group.ranks << " " << bytes;
-        // A switch that sums takes from each device what it has once; then it is nodes that exchange parts.
+        // A switch that sums takes every byte from each device once. With several nodes, the nodes then exchange parts.
         const bool sums = group.switch_reduces && kind == kAllReduce;
         const double share = sums ? static_cast<double>(group.nodes) : n;
         const double part = sums && group.nodes == 1 ? 1 : times * (share - 1) / share;
@@ -157,7 +157,7 @@ TEST(Nccl, MoreBytesTakeLongerAndNoneBeatsTheBandwidth) {
 }
 
 TEST(Nccl, SendsTakeBaseAndHop) {
-  // 11.8 and 22.4 us before the bytes with Simple.
+  // With Simple, 11.8 us (inside) and 22.4 us (outside) come before the bytes.
   const NcclMessage inside = NcclSend(1e6, 240e9, /*crosses=*/false, /*nvlink=*/true);
   EXPECT_NEAR(inside.seconds, 8.4e-6 + 1e6 / 240e9, 1e-15);
   EXPECT_NEAR(inside.latency_seconds, 3.4e-6, 1e-15);

@@ -1,5 +1,5 @@
-// How long transfers and collectives occupy the ranks that take part (rule P4). A network model is one file and one
-// line in registry.def.
+// A network model gives the times for which transfers and collectives occupy the ranks that take part (rule P4). It is
+// one file and one line in registry.def.
 #ifndef WEFT_SIMULATOR_NETWORK_NETWORK_MODEL_H_
 #define WEFT_SIMULATOR_NETWORK_NETWORK_MODEL_H_
 
@@ -27,19 +27,20 @@ struct TransferTime {
   friend bool operator==(const TransferTime&, const TransferTime&) = default;
 };
 
-// Messages that are alike, as a flow over shared links (rule P12).
+// A phase of messages that are alike, as a flow over shared links (rule P12).
 struct FlowPhase {
-  // Before any byte moves: overheads and latencies of its rounds.
+  // Time before any byte moves: overheads and latencies of the phase's rounds.
   int64_t fixed_ps = 0;
-  // What every message moves, over all rounds of the phase; 0 = the phase is only `fixed_ps` long.
+  // Bytes that every message moves, over all rounds of the phase; 0 = the phase only lasts `fixed_ps`.
   int64_t bytes = 0;
-  // Messages that use a link at the same time, > 0, in order of the links, each once; not empty if there are bytes.
+  // (link, number > 0 of messages that use it at the same time), in order of the links, each link once. Not empty if
+  // there are bytes.
   std::vector<std::pair<int32_t, int32_t>> loads = {};
 
   friend bool operator==(const FlowPhase&, const FlowPhase&) = default;
 };
 
-// A transfer or a collective. Finished `latency` after its end.
+// A transfer or a collective. It is finished `latency` after its end.
 struct Flow {
   std::vector<FlowPhase> phases = {};
   Time latency = {};
@@ -51,23 +52,25 @@ class NetworkModel {
  public:
   virtual ~NetworkModel() = default;
 
-  // Bytes per second that each link carries, > 0. Empty: what is in flight shares nothing, and Transfer and Collective
-  // tell all. Otherwise TransferFlow and CollectiveFlow do, and the other two tell what an idle network would take.
+  // Returns the bytes per second that each link carries, > 0. If it is empty, nothing in flight shares links, and
+  // Transfer and Collective give all times. Otherwise TransferFlow and CollectiveFlow give the flows, and Transfer and
+  // Collective give the times on an idle network.
   virtual absl::Span<const int64_t> LinkCapacities() const { return {}; }
   virtual absl::StatusOr<Flow> TransferFlow(int64_t source, int64_t destination, int64_t bytes) const;
   virtual absl::StatusOr<Flow> CollectiveFlow(const CollectiveCall& call, const GroupForm& form,
                                               absl::Span<const int64_t> members) const;
 
-  // A message of `bytes` from one rank to another. FailedPrecondition, naming the field, if the cluster lacks a figure.
+  // Returns the time of a message of `bytes` from one rank to another. FailedPrecondition, naming the field, if the
+  // cluster lacks a figure.
   virtual absl::StatusOr<TransferTime> Transfer(int64_t source, int64_t destination, int64_t bytes) const = 0;
 
-  // A collective over `members` (ascending ranks), which is the group of any of them by `form`. Its latency depends on
-  // the group alone.
+  // Returns the time of a collective over `members` (ascending ranks), which is the group of each of them by `form`.
+  // The latency must depend on the group alone.
   virtual absl::StatusOr<TransferTime> Collective(const CollectiveCall& call, const GroupForm& form,
                                                   absl::Span<const int64_t> members) const = 0;
 };
 
-// A model of `cluster` with the ranks of `mesh` placed on it (placement.h). Both must outlive the model.
+// Makes a model of `cluster` with the ranks of `mesh` placed on it (placement.h). Both must outlive the model.
 using NetworkModelFn = std::unique_ptr<NetworkModel>(const Mesh& mesh, const Cluster& cluster);
 
 // What sets a network model apart; a model has any of these.
@@ -92,10 +95,10 @@ struct NetworkModelEntry {
   absl::string_view description;
 };
 
-// All known network models, sorted by name.
+// Returns all known network models, sorted by name.
 absl::Span<const NetworkModelEntry> NetworkModels();
 
-// By name; NotFound lists the known names and the nearest.
+// Finds a model by name. NotFound lists the known names and the nearest.
 absl::StatusOr<const NetworkModelEntry*> FindNetworkModel(absl::string_view name);
 
 // True if there is a network model of that name and it has the trait.

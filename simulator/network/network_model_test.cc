@@ -20,7 +20,7 @@ Message Parse(const std::string& text) {
   return message;
 }
 
-// Intra-node 100 GB/s, 1 us + 2 us overhead; NICs 10 GB/s, 5 us + 3 us overhead.
+// Inside a node: 100 GB/s, latency 1 us, overhead 2 us. NICs: 10 GB/s, latency 5 us, overhead 3 us.
 Cluster TestCluster(int devices_per_node, int nics) {
   Cluster cluster = Parse<Cluster>(R"pb(
     nodes: 64
@@ -41,7 +41,7 @@ Mesh MakeMesh(const std::vector<std::pair<std::string, int64_t>>& axes) {
   return mesh;
 }
 
-// `expected` in microseconds; a double figure may round up by one picosecond.
+// `expected` is in microseconds. A time from doubles may be rounded up by one picosecond.
 void ExpectMicroseconds(Time time, double expected) {
   EXPECT_GE(time.ps, static_cast<int64_t>(expected * 1e6 + 0.5));
   EXPECT_LE(time.ps, static_cast<int64_t>(expected * 1e6 + 0.5) + 1);
@@ -66,7 +66,7 @@ class AnalyticTest : public ::testing::Test {
     EXPECT_TRUE(time.ok()) << time.status();
     return time.value_or(TransferTime{});
   }
-  // Coordinates that take part, by axis; on axes that are not named the rank's own.
+  // The part of each axis that is in the group; on other axes the rank's own coordinate.
   using Parts = std::vector<std::pair<std::string, AxisPart>>;
   GroupForm Form(const Parts& parts) {
     GroupForm form(mesh_.axes_size());
@@ -105,38 +105,40 @@ TEST_F(AnalyticTest, TransferInsideANode) {
 }
 
 TEST_F(AnalyticTest, TransferAcrossNodesSharesTheNics) {
-  // data is inside: nodes {0..3}, {4..7}; the pipe axis crosses, with 4 replicas at a time on 2 NICs: 5 GB/s each.
+  // data is inside: nodes {0..3}, {4..7}. The pipe axis crosses, and 4 replicas at a time share 2 NICs: 5 GB/s each.
   Make(MakeMesh({{"data", 4}, {"pipe", 2}}), TestCluster(4, 2));
   ExpectMicroseconds(Transfer(1, 5, 1'000'000).occupancy, 3 + 200);
   ExpectMicroseconds(Transfer(1, 5, 1'000'000).latency, 5);
-  // pipe is inside: the pair (1, 2) crosses alone, at the speed of one NIC.
+  // pipe is inside: only the pair (1, 2) crosses, at the speed of one NIC.
   Make(MakeMesh({{"pipe", 4}, {"data", 1}}), TestCluster(2, 2));
   ExpectMicroseconds(Transfer(1, 2, 1'000'000).occupancy, 3 + 100);
-  // pipe 3 on nodes of 2: of the two ranks on node 1 (pipe 2 of replica 0, pipe 0 of replica 1) each crosses its way.
+  // pipe 3 on nodes of 2: the two ranks on node 1 (pipe 2 of replica 0, pipe 0 of replica 1) cross in opposite
+  // directions.
   Make(MakeMesh({{"pipe", 3}, {"data", 2}}), TestCluster(2, 1));
   ExpectMicroseconds(Transfer(1, 2, 1'000'000).occupancy, 3 + 100);
 }
 
 TEST_F(AnalyticTest, RingClosedForm) {
   Make(MakeMesh({{"data", 4}}), TestCluster(4, 1));
-  // 2(n-1) (overhead + latency) + 2(n-1)/n S/B with S = 4 MB: 6 * 3 + 60 us, of which the last latency comes after.
+  // 2(n-1) (overhead + latency) + 2(n-1)/n S/B with S = 4 MB: 6 * 3 + 60 us; the last latency comes after the
+  // occupancy.
   const TransferTime time = AllReduce("ring", {{"data", kAll}}, 1'000'000);
   ExpectMicroseconds(time.occupancy, 6 * (2 + 10) + 5 * 1);
   ExpectMicroseconds(time.latency, 1);
 }
 
 TEST_F(AnalyticTest, RingTakesTheBandwidthOfEquation10) {
-  // x = 2 inside, data = 4 outside, 4 devices a node: two rings over data share the node's NICs.
-  // B = 4 * 10 GB/s / 2; each message is 1 MB.
+  // x = 2 inside, data = 4 outside, 4 devices per node: two rings over data share the node's NICs. B = 4 * 10 GB/s / 2;
+  // each message is 1 MB.
   Make(MakeMesh({{"x", 2}, {"data", 4}}), TestCluster(4, 4));
   ExpectMicroseconds(AllReduce("ring", {{"data", kAll}}, 1'000'000).occupancy, 6 * (3 + 50) + 5 * 5);
-  // One group over all: the whole node bandwidth, 40 GB/s; 8 messages of 0.5 MB.
+  // One group over all ranks has the whole bandwidth of the node, 40 GB/s; 8 messages of 0.5 MB.
   Make(MakeMesh({{"data", 8}}), TestCluster(4, 4));
   ExpectMicroseconds(AllReduce("ring", {{"data", kAll}}, 1'000'000).occupancy, 14 * (3 + 12.5) + 13 * 5);
-  // Preceding axes larger than a node: at most G_node = 4 rings cross: 10 GB/s each.
+  // The preceding axes are larger than a node: at most G_node = 4 rings cross, with 10 GB/s each.
   Make(MakeMesh({{"x", 8}, {"data", 2}}), TestCluster(4, 4));
   ExpectMicroseconds(AllReduce("ring", {{"data", kAll}}, 1'000'000).occupancy, 2 * (3 + 200) + 1 * 5);
-  // One member per node and no other group: a device has no more than its own NIC.
+  // One member per node and no other group: a device has only its own NIC.
   Make(MakeMesh({{"data", 2}}), TestCluster(1, 1));
   ExpectMicroseconds(AllReduce("ring", {{"data", kAll}}, 1'000'000).occupancy, 2 * (3 + 200) + 1 * 5);
 }
@@ -148,13 +150,13 @@ TEST_F(AnalyticTest, AllGatherAndReduceScatterAreHalfAnAllReduce) {
     const TransferTime ring = Collective("ring", kind, {{"z", kAll}}, 1'000'000);
     ExpectMicroseconds(ring.occupancy, 3 * (2 + 10) + 2 * 1);
     ExpectMicroseconds(ring.latency, 1);
-    // Directly in one round: three messages of a quarter.
+    // Direct takes one round: three messages of a quarter each.
     ExpectMicroseconds(Collective("direct", kind, {{"z", kAll}}, 1'000'000).occupancy, 3 * (2 + 10));
   }
 }
 
 TEST_F(AnalyticTest, EveryAxisSeesItsShareOfTheNics) {
-  // The paper's order x, y, z, data from the inside out on nodes of 8, 4 NICs of 10 GB/s: 40 GB/s. Messages of 1 MB.
+  // The paper's order x, y, z, data, innermost first, on nodes of 8 with 4 NICs of 10 GB/s: 40 GB/s. Messages are 1 MB.
   Make(MakeMesh({{"x", 2}, {"y", 4}, {"z", 2}, {"data", 2}}), TestCluster(8, 4));
   const auto message = [&](const std::string& axis, CollectiveKind kind) {
     const int64_t elements = 250'000 * AxisSize(mesh_, axis);
@@ -162,32 +164,33 @@ TEST_F(AnalyticTest, EveryAxisSeesItsShareOfTheNics) {
   };
   ExpectMicroseconds(message("x", CollectiveKind::kAllReduce), 2 * (2 + 10) + 1);
   ExpectMicroseconds(message("y", CollectiveKind::kAllReduce), 6 * (2 + 10) + 5);
-  // Eight groups over z leave a node, and eight over data: 5 GB/s each.
+  // Eight groups over z leave a node, and eight groups over data: each has 5 GB/s.
   ExpectMicroseconds(message("z", CollectiveKind::kAllGather), 3 + 200);
   ExpectMicroseconds(message("data", CollectiveKind::kAllReduce), 2 * (3 + 200) + 5);
-  // z inside, x outside: now it is x that crosses, in 8 groups.
+  // z is inside, x is outside: now x crosses, in 8 groups.
   Make(MakeMesh({{"z", 2}, {"y", 4}, {"x", 2}}), TestCluster(8, 4));
   ExpectMicroseconds(message("z", CollectiveKind::kAllGather), 2 + 10);
   ExpectMicroseconds(message("x", CollectiveKind::kAllReduce), 2 * (3 + 200) + 5);
-  // y half inside: 2 groups of it cross, 20 GB/s each.
+  // Half of y is inside: 2 of its groups cross, with 20 GB/s each.
   Make(MakeMesh({{"x", 2}, {"y", 8}}), TestCluster(8, 4));
   ExpectMicroseconds(message("y", CollectiveKind::kReduceScatter), 7 * (3 + 50) + 6 * 5);
 }
 
 TEST_F(AnalyticTest, OtherBlocksCrossAtTheSameTime) {
-  // data = 6 on nodes of 3 x 1: blocks {0, 1}, {2, 3}, {4, 5}; of node {0, 1, 2} only the second crosses.
+  // data = 6 on nodes of 3 with 1 NIC: blocks {0, 1}, {2, 3}, {4, 5}. Of node {0, 1, 2} only the second block crosses.
   Make(MakeMesh({{"data", 6}}), TestCluster(3, 1));
   ExpectMicroseconds(Collective("ring", CollectiveKind::kAllGather, {{"data", Block(2)}}, 500'000, 2).occupancy,
                      3 + 100);
   ExpectMicroseconds(Collective("ring", CollectiveKind::kAllGather, {{"data", Block(2)}}, 500'000, 0).occupancy,
                      2 + 10);
-  // Places in blocks of 3: {0, 3}, {1, 4} and {2, 5} share the NIC.
+  // With stride 3, the groups {0, 3}, {1, 4} and {2, 5} share the NIC.
   ExpectMicroseconds(Collective("ring", CollectiveKind::kAllGather, {{"data", Stride(3)}}, 500'000, 1).occupancy,
                      3 + 300);
 }
 
 TEST_F(AnalyticTest, OneByOneTravelsDirectly) {
-  // Into exact accumulators: messages in the source's type, to every member its range, after the others.
+  // Parts that go into exact accumulators travel in the source's type. After the other parts, each member sends every
+  // other member its range.
   Make(MakeMesh({{"z", 4}}), TestCluster(4, 1));
   CollectiveCall call = {.kind = CollectiveKind::kReduceScatter,
                          .algorithm = *FindCollective("ring"),
@@ -196,18 +199,18 @@ TEST_F(AnalyticTest, OneByOneTravelsDirectly) {
   ExpectMicroseconds(network_->Collective(call, form, {0, 1, 2, 3})->occupancy, 3 * (2 + 10));
   call.parts.push_back({.elements = 2'000'000, .element_bytes = 4});
   const auto both = network_->Collective(call, form, {0, 1, 2, 3});
-  // Three rounds of the ring, then one direct; between them three latencies.
+  // Three rounds of the ring, then one direct round, with three latencies between them.
   ExpectMicroseconds(both->occupancy, 3 * (2 + 20) + 3 * (2 + 10) + 3 * 1);
   ExpectMicroseconds(both->latency, 1);
 }
 
 TEST_F(AnalyticTest, GroupOfListedCoordinatesCountsOnlyItsLikes) {
-  // Tied copies on pipe 0 and 3 of each of two replicas; nodes hold {pipe 0, 1} and {pipe 2, 3} of both replicas.
+  // Tied copies are on pipe 0 and 3 of each of two replicas. Nodes hold {pipe 0, 1} and {pipe 2, 3} of both replicas.
   Make(MakeMesh({{"data", 2}, {"pipe", 4}}), TestCluster(4, 2));
-  // Two groups cross: (0, 6) and (1, 7), both by the first NIC of node 0 and the second of node 1: 5 GB/s each;
-  // messages of 2 MB.
+  // Two groups cross: (0, 6) and (1, 7). Both use the first NIC of node 0 and the second of node 1, so each has 5 GB/s.
+  // Messages are 2 MB.
   ExpectMicroseconds(AllReduce("ring", {{"pipe", Listed({0, 3})}}, 1'000'000).occupancy, 2 * (3 + 400) + 1 * 5);
-  // All of both: one group, 10 GB/s, messages of 1 MB.
+  // One group over all of both has 10 GB/s; messages are 1 MB.
   ExpectMicroseconds(AllReduce("ring", {{"data", kAll}, {"pipe", Listed({0, 3})}}, 1'000'000).occupancy,
                      6 * (3 + 100) + 5 * 5);
 }
@@ -215,7 +218,7 @@ TEST_F(AnalyticTest, GroupOfListedCoordinatesCountsOnlyItsLikes) {
 TEST_F(AnalyticTest, DirectClosedForm) {
   Make(MakeMesh({{"data", 4}}), TestCluster(4, 1));
   ExpectMicroseconds(AllReduce("direct", {{"data", kAll}}, 250'000).occupancy, 3 * (2 + 10));
-  // Two nodes of two: one message inside (12 us), two out, while both members share one NIC: 1 MB at 5 GB/s.
+  // Two nodes of two: one message inside (12 us), two out, for which both members share one NIC: 1 MB at 5 GB/s.
   Make(MakeMesh({{"data", 4}}), TestCluster(2, 1));
   const TransferTime time = AllReduce("direct", {{"data", kAll}}, 250'000);
   ExpectMicroseconds(time.occupancy, 12 + 2 * (3 + 200));
@@ -229,7 +232,7 @@ TEST_F(AnalyticTest, GroupOfOneIsFreeAndNeedsNoFigures) {
 }
 
 TEST_F(AnalyticTest, PartsAreCutOneByOne) {
-  // Parts of 5 and 3 elements over 4 members: chunks of ceil(5/4) + ceil(3/4) = 3 elements.
+  // Two parts of 5 and 3 elements over 4 members: chunks have ceil(5/4) + ceil(3/4) = 3 elements.
   Make(MakeMesh({{"data", 4}}), TestCluster(4, 1));
   const CollectiveCall call = {
       .kind = CollectiveKind::kAllReduce,

@@ -25,7 +25,7 @@ bool BridgesMeet(const Cluster& cluster, const RankPlacement& placement) {
   return false;
 }
 
-// The groups of all ring collectives of a template, each once.
+// Returns the groups of all ring collectives of a template, each once.
 std::vector<const Group*> RingGroups(const Program& program, const Template& t) {
   std::vector<const Group*> groups;
   std::set<std::string> known;
@@ -45,7 +45,7 @@ std::vector<const Group*> RingGroups(const Program& program, const Template& t) 
   return groups;
 }
 
-// Each ring of the program once: its members, in its order.
+// Calls `on_ring` for each ring of the program once, with its members in the order of the ring.
 template <typename OnRing>
 void ForEachRing(const Program& program, const RankPlacement& placement, OnRing on_ring) {
   std::vector<std::vector<const Group*>> groups;
@@ -60,8 +60,8 @@ void ForEachRing(const Program& program, const RankPlacement& placement, OnRing 
   }
 }
 
-// How often a ring in order of ranks goes from a node to another, and of how many nodes; of the ring for which the
-// first is most above the second. {0, 0} if all go from node to node once.
+// Takes the ring that crosses between nodes most often beyond what is needed. Returns how often it crosses, in order of
+// ranks, and how many nodes it has. {0, 0} if every ring visits each of its nodes once.
 std::pair<int64_t, int64_t> MostScattered(const Program& program, const RankPlacement& placement) {
   std::pair<int64_t, int64_t> most;
   ForEachRing(program, placement, [&](const std::vector<int64_t>& members) {
@@ -78,8 +78,8 @@ std::pair<int64_t, int64_t> MostScattered(const Program& program, const RankPlac
   return most;
 }
 
-// The fewest and the most members that a ring has on its nodes, of the ring for which they differ most. {0, 0} if none
-// has more on one than on another.
+// Takes the ring whose nodes differ most in their number of members. Returns the fewest and the most members on a node.
+// {0, 0} if every ring has equally many on all its nodes.
 std::pair<int64_t, int64_t> MostUneven(const Program& program, const RankPlacement& placement) {
   std::pair<int64_t, int64_t> uneven;
   ForEachRing(program, placement, [&](const std::vector<int64_t>& members) {
@@ -92,7 +92,7 @@ std::pair<int64_t, int64_t> MostUneven(const Program& program, const RankPlaceme
   return uneven;
 }
 
-// Ranks that fill node after node, and do not fill the last.
+// Returns a note if ranks fill node after node but do not fill the last one.
 std::string NoteOnLastNode(const Program& program, const RankPlacement& placement) {
   const auto nodes = static_cast<int64_t>(placement.nodes().size());
   if (nodes < 2) return "";
@@ -135,7 +135,7 @@ std::vector<std::string> NotesOnNetwork(const Program& program, const Cluster& c
   if (cluster.fabric().kind() == TORUS && placement->nodes().size() > 1) {
     leaves_out("the links of the torus between nodes (fabric.kind)");
   }
-  // Only ranks that are placed one by one can come back to a node.
+  // A ring can come back to a node only if ranks are placed one by one.
   if (HasTrait(network, kRingsByRank) && cluster.placement().devices_of_ranks_size() > 0) {
     const auto [crossing, least] = MostScattered(program, *placement);
     if (crossing > least) {

@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Eight ranks that all-reduce over all in one ring.
+// Eight ranks all-reduce over all ranks in one ring.
 Program RingProgram(const std::string& algorithm = "ring") {
   Program program;
   EXPECT_TRUE(
@@ -47,14 +47,14 @@ TEST(NotesOnNetwork, BridgesOfANode) {
                 ElementsAre(AllOf(HasSubstr("bridges"), HasSubstr(network), HasSubstr("--network=flow"))));
   }
   EXPECT_THAT(NotesOnNetwork(RingProgram(), bridges, "flow"), IsEmpty());
-  // All ranks of a node below one.
+  // All ranks of a node are below one bridge.
   EXPECT_THAT(
       NotesOnNetwork(RingProgram(), MakeCluster("node_links { devices_per_bridge: 2 } placement { devices: [ 0, 1 ] }"),
                      "analytic"),
       IsEmpty());
 }
 
-// Two nodes may have others between them, and interfaces more than the link has.
+// Two nodes may have other nodes between them, and their interfaces may carry more than the link.
 TEST(NotesOnNetwork, ATorusOfSeveralNodes) {
   for (const char* placement : {"", "placement { nodes: [ 0, 2 ] }", "placement { devices: [ 0, 1 ] }"}) {
     const Cluster torus = MakeCluster(absl::StrCat("fabric { kind: TORUS torus: 4 } ", placement));
@@ -79,12 +79,12 @@ TEST(NotesOnNetwork, ALastNodeWithFewerRanks) {
   EXPECT_THAT(NotesOnNetwork(program, MakeCluster(""), "analytic"),
               ElementsAre(AllOf(HasSubstr("the last of 2 nodes has 3 ranks"), HasSubstr("here 3 where 4"),
                                 HasSubstr("4 ranks fill 1 node"))));
-  // Ranks that come out are spread over all nodes alike.
+  // These numbers of ranks spread evenly over all nodes.
   for (const int ranks : {1, 3, 4, 6, 8, 9, 12}) {
     data.set_size(ranks);
     EXPECT_THAT(NotesOnNetwork(program, MakeCluster(""), "analytic"), IsEmpty()) << ranks;
   }
-  // Other collectives, and rings that have one member on every node.
+  // There is no note for other collectives, or for rings that have one member on every node.
   Program trees = RingProgram("tree");
   trees.mutable_mesh()->mutable_axes(0)->set_size(13);
   EXPECT_THAT(NotesOnNetwork(trees, MakeCluster(""), "analytic"), IsEmpty());
@@ -110,12 +110,12 @@ TEST(NotesOnNetwork, RingsThatComeBackToANode) {
   EXPECT_THAT(NotesOnNetwork(RingProgram(), strided, "analytic"),
               ElementsAre(AllOf(HasSubstr("8 times a round where 4 would do"), HasSubstr("devices_of_ranks"))));
   for (const char* network : {"nccl", "flow"}) EXPECT_THAT(NotesOnNetwork(RingProgram(), strided, network), IsEmpty());
-  // In order, if not of numbers; and by another algorithm.
+  // There is no note if the ranks of a node follow each other, in whatever order, or for another algorithm.
   EXPECT_THAT(NotesOnNetwork(RingProgram(), MakeCluster("placement { devices_of_ranks: [ 8, 9, 3, 2, 1, 0, 10, 11 ] }"),
                              "analytic"),
               IsEmpty());
   EXPECT_THAT(NotesOnNetwork(RingProgram("direct"), strided, "analytic"), IsEmpty());
-  // Not a job for this cluster.
+  // This placement has fewer devices than the program has ranks.
   EXPECT_THAT(NotesOnNetwork(RingProgram(), MakeCluster("placement { devices_of_ranks: [ 0, 4 ] }"), "analytic"),
               IsEmpty());
 }

@@ -1,4 +1,4 @@
-// The "none" network: every transfer and collective takes no time. What remains is the schedule and its compute.
+// The "none" network: every transfer and every collective takes no time. Only the schedule and its compute remain.
 #include "simulator/network/network_model.h"
 
 namespace weft::sim {

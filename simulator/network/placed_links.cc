@@ -17,7 +17,7 @@ absl::Status Missing(absl::string_view field) {
       absl::StrCat("cluster.", field, " must be positive: ranks of different nodes exchange data"));
 }
 
-// What tells one from another.
+// Returns the bits of a bandwidth, which identify it in a key. An error counts as -1.
 int64_t BitsOf(const absl::StatusOr<double>& bandwidth) { return absl::bit_cast<int64_t>(bandwidth.value_or(-1)); }
 
 }  // namespace
@@ -60,7 +60,7 @@ absl::StatusOr<MessagePath> PlacedLinks::SharedPath(int64_t source, int64_t dest
   return path;
 }
 
-// One more member of a group that has so many on the node, or in the place.
+// Counts one more member of a group that has `members` members on the node, or in the place.
 void PlacedLinks::AddTo(Sharing& sharing, int64_t members) {
   for (auto& [alike, count] : sharing) {
     if (alike == members) {
@@ -71,7 +71,7 @@ void PlacedLinks::AddTo(Sharing& sharing, int64_t members) {
   sharing.emplace_back(members, 1);
 }
 
-// What a group has of a link whose users are these.
+// Returns the bandwidth that a group has on a link of bandwidth `all` with these users.
 double PlacedLinks::Shared(double all, const Sharing& sharing) {
   double users = 0;
   for (const auto& [members, count] : sharing) users += static_cast<double>(count) / static_cast<double>(members);
@@ -127,13 +127,13 @@ void PlacedLinks::AddUser(int32_t link, LinkUsers& users) {
   }
 }
 
-// At least one: who asks.
+// Returns at least 1: the transfer that asks.
 double PlacedLinks::UsersOf(int32_t link, const LinkUsers& users) {
   const auto known = absl::c_find_if(users, [&](const auto& entry) { return entry.first == link; });
   return known == users.end() ? 1 : static_cast<double>(known->second);
 }
 
-// Whether a rank has the coordinates of the senders: those on all axes on which they and their receivers differ.
+// True if the rank has the coordinates of the senders on all axes on which the senders and their receivers differ.
 bool PlacedLinks::Sends(const TransferKey& transfers, int64_t rank) const {
   for (size_t i = 2; i < transfers.size(); i += 2) {
     const int64_t axis = transfers[i];
@@ -167,8 +167,9 @@ PlacedLinks::LinkUsers PlacedLinks::UsersOutOfPlace(const TransferKey& transfers
   return users;
 }
 
-// What the transfer from `from` to `to`, of other nodes, has on the way out of its node and place. Those of ranks that
-// have the coordinates of `from` on all axes on which `to` differs do the same at the same time, for other replicas.
+// Returns the bandwidth that the transfer from `from` to `to`, on another node, has on the way out of the node and the
+// place of `from`. Ranks that have the coordinates of `from` on all axes on which `to` differs make the same transfer
+// at the same time, for other replicas.
 double PlacedLinks::TransferBandwidth(int64_t from, int64_t to) const {
   TransferKey key = {Node(from), to - from};
   for (size_t axis = 0; axis < sizes_.size(); ++axis) {
@@ -220,7 +221,8 @@ int64_t PlacedLinks::LowestMember(const GroupForm& form, int64_t rank) const {
   return lowest;
 }
 
-// Those of the ranks with other coordinates on axes that the group does not list, and of other blocks.
+// Returns the counts of all groups of one form. Such groups differ in their coordinates on axes that a group does not
+// span, or in their blocks.
 PlacedLinks::FormGroups& PlacedLinks::GroupsOf(const GroupForm& form) const {
   for (const std::unique_ptr<FormGroups>& known : forms_) {
     if (known->form == form) return *known;
@@ -233,7 +235,7 @@ PlacedLinks::FormGroups& PlacedLinks::GroupsOf(const GroupForm& form) const {
 
 void PlacedLinks::CountGroups(FormGroups& groups) const {
   constexpr int64_t kNone = -1, kSeveral = -2;
-  // By lowest member, the node and the place of the group.
+  // The node and the place of each group, by the lowest member of the group.
   std::vector<int64_t> node_of(placement_->ranks(), kNone), place_of(placement_->ranks(), kNone);
   std::vector<int64_t> lowest_of(placement_->ranks());
   for (int64_t rank = 0; rank < placement_->ranks(); ++rank) {
@@ -244,7 +246,7 @@ void PlacedLinks::CountGroups(FormGroups& groups) const {
       if (of[lowest] != at) of[lowest] = kSeveral;
     }
   }
-  // (lowest member, rank) of those on a node, or in a place, whose groups are elsewhere too.
+  // (lowest member, rank) of the ranks on one node, or in one place, whose groups have members elsewhere too.
   std::vector<std::pair<int64_t, int64_t>> out;
   const auto each = [&](const auto& add) {
     std::sort(out.begin(), out.end());
@@ -279,8 +281,8 @@ int64_t PlacedLinks::ShapeOf(const GroupForm& form, absl::Span<const int64_t> me
   FormGroups& groups = GroupsOf(form);
   const auto [known, is_new] = groups.shapes.emplace(members.front(), 0);
   if (!is_new) return known->second;
-  // Which members share nodes, and which nodes leaves of the fabric; which devices they have; what else goes out of
-  // their nodes. In a torus, and where interfaces differ, which nodes they are.
+  // The key says which members share nodes, which nodes share leaves of the fabric, and which devices the members have.
+  // In a torus, and where interfaces differ, the key also says which nodes they are.
   const Fabric& fabric = cluster_.fabric();
   const bool which = fabric.kind() == TORUS || !ports_.all_alike();
   std::vector<int64_t> key = {static_cast<int64_t>(members.size())};
@@ -296,7 +298,7 @@ int64_t PlacedLinks::ShapeOf(const GroupForm& form, absl::Span<const int64_t> me
     if (fabric.nodes_per_switch() <= 0) continue;
     key.push_back(places.emplace(node / fabric.nodes_per_switch(), static_cast<int64_t>(places.size())).first->second);
   }
-  // And what they have to other nodes and places beside others like them.
+  // The key also holds the bandwidths to other nodes and places while other groups of the same form send too.
   const PlacedGroup placed(*this, &form, members);
   for (int32_t node = 0; placed.nodes() > 1 && node < placed.nodes(); ++node) {
     key.push_back(BitsOf(placed.NodeBandwidth(node)));

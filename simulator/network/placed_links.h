@@ -1,17 +1,19 @@
-// What the links between ranks carry where the mesh is placed on a cluster, with the interfaces of a node shared by all
-// that crosses its border at the same time.
+// The bandwidth of the links between ranks where the mesh is placed on a cluster. All traffic that leaves a node at the
+// same time shares the interfaces of the node.
 //
-// Bandwidth B between nodes: what leaves a node is spread evenly over the members of a group that are on it, each of
-// which sends by the links to its own interface. A link that members of several groups send by at the same time, or
-// several of one, is shared: with g the members that a group has on the node,
+// Bandwidth B between nodes: the traffic of a group that leaves a node is spread evenly over the group's members on the
+// node. Each member sends by the links to its own interface. Members of several groups, or several members of one
+// group, may send by one link at the same time and then share it. With g the number of members that a group has on the
+// node,
 //     B = min over links l of its members of C_l / (sum over all members of such groups that use l of 1 / g).
 // For axes i = 0, 1, ... from the inside out, of sizes G_i, on nodes of G_node devices with interfaces that are alike,
 // this is Eq. 10 of the AxoNN-4D paper,
-//     B_i = B_inter / min(G_node, G_0 * ... * G_(i-1)),
-// which divides the interfaces of a node by the groups of axis i on it; here they are counted where the ranks really
-// are. The same holds of links up from a leaf of the fabric that is oversubscribed, with g the members below it. Inside
-// a node, and from node to node, a message has what the slowest link of its route carries alone (topology.h).
-// Source: Singh et al., "A 4D hybrid algorithm to scale parallel training to thousands of GPUs", arXiv:2305.13525,
+//     B_i = B_inter / min(G_node, G_0 * ... * G_(i-1)).
+// The paper divides the interfaces of a node by the number of groups of axis i on it; this file counts the groups where
+// the ranks really are. The same formula gives the bandwidth of the links up from an oversubscribed leaf of the fabric,
+// with g the number of members below the leaf. Inside a node, and from node to node, a message has the bandwidth that
+// the slowest link of its route has alone (topology.h). Source: Singh et al., "A 4D hybrid algorithm to scale parallel
+// training to thousands of GPUs", arXiv:2305.13525,
 //         Eq. 10.
 #ifndef WEFT_SIMULATOR_NETWORK_PLACED_LINKS_H_
 #define WEFT_SIMULATOR_NETWORK_PLACED_LINKS_H_
@@ -34,11 +36,11 @@
 
 namespace weft::sim {
 
-// Errors are FailedPrecondition and name the figure that the cluster lacks, or say that it has too few devices.
-// Remembers what it has counted: not for several threads at a time.
+// Errors are FailedPrecondition and name the figure that the cluster lacks, or say that the cluster has too few
+// devices. The object caches its counts, so only one thread at a time may use it.
 class PlacedLinks {
  public:
-  // Both must outlive this.
+  // Both arguments must outlive the object.
   PlacedLinks(const Mesh& mesh, const Cluster& cluster);
   PlacedLinks(const PlacedLinks&) = delete;
   PlacedLinks& operator=(const PlacedLinks&) = delete;
@@ -46,44 +48,45 @@ class PlacedLinks {
   const Cluster& cluster() const { return cluster_; }
   int64_t Node(int64_t rank) const { return placement_.ok() ? placement_->NodeOf(rank) : 0; }
 
-  // Its number in the node.
+  // Returns the number of the rank's device in its node.
   int64_t DeviceInNode(int64_t rank) const { return placement_.ok() ? placement_->DeviceInNode(rank) : 0; }
 
-  // A link between two ranks; `bytes_per_second` is what it has alone.
+  // Returns the path of a message between two ranks. `bytes_per_second` is the bandwidth that the message has alone.
   absl::StatusOr<MessagePath> Path(int64_t source, int64_t destination) const;
-  // The same with what a transfer has while other replicas do the same.
+  // Returns the same path with the bandwidth that a transfer has while other replicas make the same transfer.
   absl::StatusOr<MessagePath> SharedPath(int64_t source, int64_t destination) const;
-  // What the members of a group that are on one node have to other nodes; of the interfaces alone, or while the groups
-  // like theirs do the same.
+  // Returns the bandwidth from `ranks`, the members of a group that are on one node, to other nodes. If `form` is null,
+  // only these members use the links. Otherwise all groups of that form communicate at the same time.
   absl::StatusOr<double> NodeBandwidth(absl::Span<const int64_t> ranks, const GroupForm* form) const;
-  // Whether the fabric between nodes carries less than they send; then the place of a node, as its number, and what the
-  // members of a group that are in one place have to other places.
+  // HasNarrowPlaces() is true if the fabric between nodes carries less than the nodes send. Then Place() is the number
+  // of the place of the rank's node, and PlaceBandwidth() is the bandwidth from the members of a group that are in one
+  // place to other places.
   bool HasNarrowPlaces() const { return topology_.ok() && topology_->HasNarrowPlaces(); }
   int64_t Place(int64_t rank) const { return HasNarrowPlaces() ? topology_->PlaceOf(Node(rank)) : 0; }
   double PlaceBandwidth(absl::Span<const int64_t> ranks, const GroupForm* form) const;
 
-  // Groups of one number take the same times.
+  // Returns a number for the shape of a group. Groups with the same number take the same times.
   int64_t ShapeOf(const GroupForm& form, absl::Span<const int64_t> members) const;
 
  private:
-  // Who uses a link: pairs of how many members a group has on the node (or in the place), others being elsewhere, and
-  // how many members of such groups use it.
+  // The users of a link, as pairs. The first number says how many members a group has on the node (or in the place),
+  // while other members are elsewhere. The second one says how many members of such groups use the link.
   using Sharing = absl::InlinedVector<std::pair<int64_t, int64_t>, 1>;
-  // Of one form of groups.
+  // The counts of all groups of one form.
   struct FormGroups {
     GroupForm form;
-    // By link to an interface; by place and leaf.
+    // Users by link to an interface, and users by place and leaf.
     absl::flat_hash_map<int32_t, Sharing> of_link;
     absl::flat_hash_map<std::pair<int64_t, int32_t>, Sharing> of_leaf;
-    // By their lowest members.
+    // Shape numbers by the lowest member of the group.
     absl::flat_hash_map<int64_t, int64_t> shapes;
   };
 
-  // How many transfers that begin on one node, or in one place, and go to other ones at the same time use a link out of
-  // it: by link to an interface, or by leaf.
+  // Counts transfers that leave one node, or one place, at the same time: pairs of a link to an interface (or a leaf)
+  // and the number of transfers that use it.
   using LinkUsers = absl::InlinedVector<std::pair<int32_t, int64_t>, 8>;
-  // What tells such transfers from others: node or place, distance of the ranks at their ends, and of each axis on
-  // which these differ its number and the coordinate of the sender.
+  // Identifies the transfers that run at the same time: the node or place, the distance between the sending and the
+  // receiving rank, and the axis number and sender's coordinate of each axis on which the two ranks differ.
   using TransferKey = absl::InlinedVector<int64_t, 6>;
 
   static void AddTo(Sharing& sharing, int64_t members);
@@ -95,7 +98,7 @@ class PlacedLinks {
   LinkUsers UsersOutOfNode(const TransferKey& transfers) const;
   LinkUsers UsersOutOfPlace(const TransferKey& transfers) const;
   bool Sends(const TransferKey& transfers, int64_t rank) const;
-  // The lowest member of the group of `rank`, or -1 if it takes no part.
+  // Returns the lowest member of the group of `rank`, or -1 if the rank takes no part.
   int64_t LowestMember(const GroupForm& form, int64_t rank) const;
   FormGroups& GroupsOf(const GroupForm& form) const;
   void CountGroups(FormGroups& groups) const;
@@ -104,18 +107,18 @@ class PlacedLinks {
   const InterfacePorts ports_;
   const absl::StatusOr<RankPlacement> placement_;
   const absl::StatusOr<Topology> topology_;
-  // By axis of the mesh.
+  // By mesh axis.
   std::vector<int64_t> sizes_, strides_;
   mutable absl::flat_hash_map<TransferKey, LinkUsers> users_out_of_node_, users_out_of_place_;
   mutable std::vector<std::unique_ptr<FormGroups>> forms_;
-  // What tells times of groups apart.
+  // Shape numbers by a key of everything that the times of a group depend on.
   mutable absl::flat_hash_map<std::vector<int64_t>, int64_t> shapes_;
 };
 
-// The members of a group on those links.
+// The paths between the members of one group.
 class PlacedGroup : public GroupPaths {
  public:
-  // All must outlive this. `form` null: no other group uses the interfaces.
+  // All arguments must outlive the object. If `form` is null, no other group uses the interfaces.
   PlacedGroup(const PlacedLinks& links, const GroupForm* form, absl::Span<const int64_t> members);
 
   int64_t size() const override { return static_cast<int64_t>(members_.size()); }
@@ -129,16 +132,16 @@ class PlacedGroup : public GroupPaths {
 
   int64_t nodes() const { return static_cast<int64_t>(on_node_.size()); }
   int64_t places() const { return static_cast<int64_t>(in_place_.size()); }
-  // Members on a node.
+  // Returns the number of members on a node.
   int64_t Inside(int32_t node) const { return static_cast<int64_t>(on_node_[node].size()); }
 
  private:
   const PlacedLinks& links_;
   const GroupForm* form_;
   absl::Span<const int64_t> members_;
-  // By member.
+  // The node of each member.
   std::vector<int32_t> nodes_;
-  // By node, its ranks and its place; by place, its ranks.
+  // The ranks on each node, the place of each node, and the ranks in each place.
   std::vector<std::vector<int64_t>> on_node_;
   std::vector<int32_t> places_;
   std::vector<std::vector<int64_t>> in_place_;

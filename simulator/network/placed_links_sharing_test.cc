@@ -1,5 +1,5 @@
-// What members of groups have of links that others use at the same time, counted by looking at all members of all
-// groups: interfaces, the PCIe ports and bridges on the way to them, and oversubscribed leaves above them.
+// Compares the bandwidths that groups have on shared links with a count over all members of all groups. The links are
+// interfaces, the PCIe ports and bridges on the way to the interfaces, and the oversubscribed leaves above them.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -16,18 +16,19 @@ namespace weft::sim {
 namespace {
 
 constexpr int64_t kRanks = 24, kNodes = 8, kDevices = 3;
-constexpr double kInterface = 10;  // GB/s, as all here.
+constexpr double kInterface = 10;  // GB/s, like all bandwidths here.
 
-// Eight nodes of three devices, drawn.
+// A random machine of eight nodes with three devices each.
 struct Machine {
   int64_t interfaces = 1;
-  // Of a device's PCIe port and of the bridge of its first two devices, or of its third; 0: there are none.
+  // Bandwidths of a device's PCIe port, and of the bridges above the first two devices and above the third one. 0 = the
+  // machine has none.
   double port = 0, bridge = 0;
-  // FabricKind_Name, and nodes to a place; "": none.
+  // FabricKind_Name ("" = no fabric), and the number of nodes in a place.
   std::string fabric;
   int64_t nodes_per_place = kNodes;
   double oversubscription = 1;
-  std::vector<int64_t> devices;  // Of each rank, empty: in order.
+  std::vector<int64_t> devices;  // By rank; empty = in rank order.
 
   std::string Text() const {
     std::string text = "name: 'c' nodes: 8 devices_per_node: 3 nics_per_node: " + std::to_string(interfaces) +
@@ -75,7 +76,7 @@ GroupForm DrawForm(std::mt19937& random) {
   return form;
 }
 
-// By name, what a link carries.
+// The bandwidth of each link of a way, by the link's name.
 using Way = std::map<std::string, double>;
 
 class Counted {
@@ -86,7 +87,7 @@ class Counted {
   int64_t NodeOf(int64_t rank) const { return DeviceOf(rank) / kDevices; }
   int64_t PlaceOf(int64_t rank) const { return NodeOf(rank) / machine_.nodes_per_place; }
 
-  // From the device to its interface.
+  // Returns the links from the device of `rank` to its interface.
   Way OutOfNode(int64_t rank) const {
     const std::string node = std::to_string(NodeOf(rank));
     const int64_t device = DeviceOf(rank) % kDevices, interface = InterfaceOf(device);
@@ -124,8 +125,8 @@ Mesh MakeMesh() {
   return mesh;
 }
 
-// Compares, for each member of each group that is not all in one part of the machine (a node or a place), what those in
-// the part have. Returns how many have less than they would have alone.
+// Checks the bandwidth of every group that has members in several parts of the machine (a part is a node or a place),
+// for the members in each part. Returns how many members have less bandwidth than they would have alone.
 template <typename Part, typename Leaving, typename Told>
 int Compare(const Mesh& mesh, const GroupForm& form, Part part, Leaving leaving, Told told) {
   const auto beside = [&](int64_t rank) {
@@ -141,7 +142,7 @@ int Compare(const Mesh& mesh, const GroupForm& form, Part part, Leaving leaving,
       leave.push_back(rank);
     }
   }
-  // What each group sends by a link of all that it sends out of the part.
+  // By link: the sum over the groups of the fraction of a group's traffic out of the part that goes by the link.
   std::map<std::string, double> used;
   for (const int64_t rank : leave) {
     for (const auto& [link, carries] : leaving(rank)) used[link] += 1.0 / static_cast<double>(beside(rank).size());

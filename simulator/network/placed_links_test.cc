@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 const AxisPart kOwn;
 const AxisPart kAll = {.kind = AxisPart::kAll, .size = 0, .listed = {}};
 
-// 100 GB/s inside, interfaces of 10 GB/s.
+// Bandwidth is 100 GB/s inside a node and 10 GB/s per interface.
 Cluster MakeCluster(const std::string& text) {
   Cluster cluster;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
@@ -48,7 +48,7 @@ class PlacedLinksTest : public ::testing::Test {
     cluster_ = MakeCluster(text);
     links_ = std::make_unique<PlacedLinks>(mesh_, cluster_);
   }
-  // In GB/s, of the members of the group of `rank` that are on its node.
+  // Returns the bandwidth, in GB/s, of the members of the group of `rank` that are on the node of `rank`.
   double NodeBandwidth(int64_t rank, const GroupForm& form) {
     std::vector<int64_t> inside;
     for (const int64_t member : FormMembers(mesh_, rank, form)) {
@@ -75,17 +75,17 @@ class PlacedLinksTest : public ::testing::Test {
 };
 
 TEST_F(PlacedLinksTest, Equation10CountsWhereRanksAre) {
-  // Two groups of four along b, on two nodes of four devices: both cross.
+  // Two groups of four along b on two nodes of four devices: both groups span both nodes.
   Make({2, 4}, "nodes: 4 devices_per_node: 4 nics_per_node: 4");
   EXPECT_DOUBLE_EQ(NodeBandwidth(0, {kOwn, kAll}), 20);
-  // Every group on a node of its own: none crosses, and pairs along a all do, four to a node, each member its
-  // interface.
+  // Every group along b is on one node, so none of them crosses. All pairs along a cross: each node has a member of
+  // four pairs, and each member has its own interface.
   Make({2, 4},
        "nodes: 4 devices_per_node: 4 nics_per_node: 4 placement { devices_of_ranks: [ 0, 4, 1, 5, 2, 6, 3, 7 ] }");
   EXPECT_EQ(links_->Node(5), 1);
   EXPECT_DOUBLE_EQ(Between(0, 6), 100);
   EXPECT_DOUBLE_EQ(NodeBandwidth(0, {kAll, kOwn}), 10);
-  // Two devices of each node: four nodes, one group on each side of every border.
+  // The ranks use two devices on each of four nodes. Each group along b has one member on every node.
   Make({2, 4}, "nodes: 9 devices_per_node: 4 nics_per_node: 4 placement { nodes: [ 8, 1, 3, 5 ] devices: [ 1, 2 ] }");
   EXPECT_EQ(links_->Node(0), 8);
   EXPECT_DOUBLE_EQ(NodeBandwidth(0, {kOwn, kAll}), 10);
@@ -96,16 +96,17 @@ TEST_F(PlacedLinksTest, InterfacesThatAreDownOrSlow) {
   Make({2, 4}, R"(nodes: 4 devices_per_node: 4 nics_per_node: 4
     other_interfaces { nodes: 1 interfaces: [ 2, 3 ] down: true }
     other_interfaces { nodes: 0 interfaces: 0 fraction: 0.5 })");
-  // Two groups of two members on each node. Half of what a group sends out of node 0 goes by its member's interface,
-  // which is half of one for rank 0; of node 1 devices 2 and 3 send by interface 1, as does device 1.
+  // Each of the two groups has two members on each node. Half of the traffic of a group out of node 0 goes by each
+  // member's interface, and the interface of rank 0 has half speed. On node 1, devices 2 and 3 send by interface 1, as
+  // device 1 does.
   EXPECT_DOUBLE_EQ(NodeBandwidth(0, {kOwn, kAll}), 10);
   EXPECT_DOUBLE_EQ(NodeBandwidth(1, {kOwn, kAll}), 20);
   EXPECT_DOUBLE_EQ(NodeBandwidth(4, {kOwn, kAll}), 10 / 1.5);
   EXPECT_DOUBLE_EQ(NodeBandwidth(5, {kOwn, kAll}), 10 / 1.5);
   EXPECT_DOUBLE_EQ(Between(0, 4), 5);
   EXPECT_DOUBLE_EQ(Between(1, 6), 10);
-  // Of each node the two ranks that begin a column send at the same time: of node 1 those of devices 0 and 1 by an
-  // interface each, then by one.
+  // The two ranks of a node with the same coordinate b send at the same time. On node 1 these are devices 0 and 1. Each
+  // has its own interface here, and both share one on the next cluster.
   EXPECT_DOUBLE_EQ(Transfer(1, 5), 10);
   EXPECT_DOUBLE_EQ(Transfer(0, 4), 5);
   Make(
@@ -128,7 +129,7 @@ TEST_F(PlacedLinksTest, SlowestLinkOfARoute) {
   EXPECT_DOUBLE_EQ(Between(2, 3), 100);
   EXPECT_DOUBLE_EQ(Between(1, 2), 30);
   EXPECT_DOUBLE_EQ(Transfer(1, 2), 30);
-  // The port of PCIe limits what gets to the interface.
+  // The PCIe port limits the traffic to the interface.
   Make({4}, "nodes: 4 devices_per_node: 1 nics_per_node: 1 intra_node { kind: PCIE bytes_per_second: 4e9 }");
   EXPECT_DOUBLE_EQ(NodeBandwidth(0, {kAll}), 4);
   EXPECT_DOUBLE_EQ(Between(0, 1), 4);
@@ -143,8 +144,8 @@ TEST_F(PlacedLinksTest, TooFewDevicesAreSaidByEveryQuestion) {
   EXPECT_THAT(std::string(links_->NodeBandwidth(ranks, &all).status().message()), HasSubstr("must be at least 3"));
 }
 
-// A slow interface slows down those who use it; one that is down sends its device to a neighbour's, which both slow
-// down; the six others keep theirs.
+// A slow interface slows down the devices that use it. The device of an interface that is down uses the interface of a
+// neighbor, which slows down both. The six other devices keep their bandwidth.
 TEST_F(PlacedLinksTest, AnInterfaceThatIsDownIsShared) {
   const std::string machine =
       "nodes: 2 devices_per_node: 8 nics_per_node: 8 other_interfaces { nodes: 1 interfaces: 3 ";
@@ -155,13 +156,14 @@ TEST_F(PlacedLinksTest, AnInterfaceThatIsDownIsShared) {
       EXPECT_DOUBLE_EQ(NodeBandwidth(rank, {kOwn, kAll}), slow ? 5 : 10) << rank;
       EXPECT_DOUBLE_EQ(Transfer(rank - 8, rank), slow ? 5 : 10) << rank;
     }
-    // One group of all: an eighth of what leaves the node goes by each device.
+    // One group of all ranks: each device sends an eighth of the traffic that leaves the node.
     EXPECT_DOUBLE_EQ(NodeBandwidth(8, {kAll, kAll}), 40);
     EXPECT_DOUBLE_EQ(NodeBandwidth(0, {kAll, kAll}), 80);
   }
 }
 
-// Four nodes of two, two to a leaf: what they send is four interfaces' worth, of which one goes up.
+// Four nodes of two devices, two nodes to a leaf: the nodes below a leaf send as much as four interfaces carry, and the
+// links up from the leaf carry as much as one interface.
 TEST_F(PlacedLinksTest, LinksUpThatAreOversubscribed) {
   const std::string machine =
       "nodes: 4 devices_per_node: 2 nics_per_node: 2 "
@@ -175,20 +177,21 @@ TEST_F(PlacedLinksTest, LinksUpThatAreOversubscribed) {
   EXPECT_DOUBLE_EQ(place({kOwn, kAll}, {0, 2}), 5);
   EXPECT_DOUBLE_EQ(NodeBandwidth(0, {kOwn, kAll}), 10);
   EXPECT_DOUBLE_EQ(Transfer(0, 2), 10);
-  // Both devices of both nodes go up.
+  // Ranks 0 and 1 send up from the leaf at the same time.
   EXPECT_DOUBLE_EQ(Transfer(0, 4), 5);
-  // On rails a device's leaf is that of its interface.
+  // On rails, the leaf of a device is the leaf of its interface.
   Make({2, 4},
        "nodes: 4 devices_per_node: 2 nics_per_node: 2 "
        "fabric { kind: RAIL_OPTIMISED nodes_per_switch: 2 oversubscription: 4 }");
   EXPECT_DOUBLE_EQ(place({kAll, kAll}, {0, 1, 2, 3}), 10);
   EXPECT_DOUBLE_EQ(place({kOwn, kAll}, {0, 2}), 5);
-  // A full tree takes nothing away.
+  // A full tree does not limit the nodes.
   Make({2, 4}, machine + "1 }");
   EXPECT_FALSE(links_->HasNarrowPlaces());
 }
 
-// What is remembered of one group and used for others of its shape is what each of them would be told alone.
+// A network reuses the times of one group for other groups of its shape. These times equal the times that a new network
+// computes for each group.
 TEST_F(PlacedLinksTest, RememberedTimesAreThoseOfAFreshNetwork) {
   const std::vector<std::string> machines = {
       "nodes: 8 devices_per_node: 4 nics_per_node: 2",
@@ -231,7 +234,8 @@ TEST_F(PlacedLinksTest, RememberedTimesAreThoseOfAFreshNetwork) {
   }
 }
 
-// Tensor 8, data 128, pipe 16 on 2,048 nodes of 8: every group and every transfer, several sizes of each.
+// Tensor 8, data 128, pipe 16 on 2,048 nodes of 8 devices: asks for every group and every transfer, with several sizes
+// for each group.
 TEST_F(PlacedLinksTest, SixteenThousandRanksAreQuick) {
   const Mesh mesh = MakeMesh({8, 128, 16});
   const Cluster cluster = MakeCluster(
@@ -263,7 +267,7 @@ TEST_F(PlacedLinksTest, SixteenThousandRanksAreQuick) {
   }
   const double took = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   std::printf("16384 ranks: %.3f s\n", took);
-  // Well under 0.1 s of an idle processor with the library optimised; sanitizers take their share.
+  // This takes well under 0.1 s on an idle processor with the optimized library; sanitizers make it slower.
   EXPECT_LT(took, 5);
 }
 

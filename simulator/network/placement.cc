@@ -9,7 +9,7 @@
 namespace weft::sim {
 namespace {
 
-// Sorts the rows of a list by what nodes they name.
+// Sorts the rows of a list by the nodes that they name.
 template <typename Rows>
 void IndexRows(const Rows& rows, std::vector<int32_t>* everywhere,
                absl::flat_hash_map<int64_t, std::vector<int32_t>>* of_node) {
@@ -19,7 +19,7 @@ void IndexRows(const Rows& rows, std::vector<int32_t>* everywhere,
   }
 }
 
-// The last of `rows` that `names` accepts, or -1.
+// Returns the last of `rows` that `names` accepts, or -1.
 template <typename Names>
 int32_t LastRow(const std::vector<int32_t>& rows, const Names& names) {
   for (size_t i = rows.size(); i-- > 0;) {
@@ -28,7 +28,7 @@ int32_t LastRow(const std::vector<int32_t>& rows, const Names& names) {
   return -1;
 }
 
-// The last row that names `node` and whose list, by `parts`, is empty or has `part`; -1 = none.
+// Returns the last row that names `node` and whose list, given by `parts`, is empty or contains `part`; -1 = none.
 template <typename Parts>
 int32_t LastRowOf(const std::vector<int32_t>& everywhere,
                   const absl::flat_hash_map<int64_t, std::vector<int32_t>>& of_node, int64_t node, int64_t part,
@@ -43,12 +43,13 @@ int32_t LastRowOf(const std::vector<int32_t>& everywhere,
   return last;
 }
 
-// What a placement and a topology can be made of in memory.
+// Most ranks for which a placement and a topology fit in memory.
 constexpr int64_t kMostRanks = int64_t{1} << 26;
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Launchers start as many processes on each node: of 128 ranks 64 on each of two racks of 72, not 72 and 56.
+// Launchers start the same number of processes on every node. On racks of 72 devices, 128 ranks run as 64 on each of
+// two racks, not as 72 and 56.
 int64_t RanksPerNode(int64_t ranks, const Cluster& cluster) {
   if (cluster.placement().devices_size() > 0) return cluster.placement().devices_size();
   const int64_t devices = std::max<int64_t>(cluster.devices_per_node(), 1);
@@ -67,7 +68,7 @@ absl::Status CheckRoom(int64_t ranks, int64_t per_node, const Cluster& cluster) 
   }
   const bool some = placement.nodes_size() > 0;
   const int64_t nodes = some ? placement.nodes_size() : std::max<int64_t>(cluster.nodes(), 1);
-  // Not as a product: the cluster may not have been validated.
+  // The comparison avoids a product, which could overflow: the cluster may not have been validated.
   if (CeilDivide(ranks, per_node) <= nodes) return absl::OkStatus();
   const std::string devices = placement.devices_size() > 0 ? " devices of the placement" : " devices";
   return absl::InvalidArgumentError(absl::StrCat(

@@ -1,4 +1,4 @@
-// Which device of a cluster each rank is on (Cluster.placement), and what that device is like.
+// Says on which device of a cluster each rank is (Cluster.placement), and what kind and speed that device has.
 #ifndef WEFT_SIMULATOR_NETWORK_PLACEMENT_H_
 #define WEFT_SIMULATOR_NETWORK_PLACEMENT_H_
 
@@ -13,14 +13,15 @@
 
 namespace weft::sim {
 
-// Work per second of a device that is like its kind, in millionths of the kind's (rule P12).
+// Speed of a device that is as fast as its kind, in millionths of the kind's work per second (rule P12).
 inline constexpr int64_t kFullSpeed = 1'000'000;
 
-// A device by its number in the cluster: node * devices_per_node + device of the node. Makes no table of all ranks.
+// The devices of the ranks. A device is a number in the cluster: node * devices_per_node + device in the node. The
+// object holds a table of all ranks only if the placement states the device of every rank.
 class RankPlacement {
  public:
-  // Ranks 0..ranks-1 on `cluster`, which must outlive the placement. InvalidArgument, naming the nearest valid value,
-  // if the cluster or its placement has fewer devices; ResourceExhausted beyond 2^26 ranks.
+  // Places ranks 0..ranks-1 on `cluster`, which must outlive the placement. Returns InvalidArgument, naming the nearest
+  // valid value, if the cluster or its placement has fewer devices, and ResourceExhausted beyond 2^26 ranks.
   static absl::StatusOr<RankPlacement> Make(int64_t ranks, const Cluster& cluster);
 
   int64_t ranks() const { return ranks_; }
@@ -30,19 +31,21 @@ class RankPlacement {
   int64_t NodeOf(int64_t rank) const { return DeviceOf(rank) / devices_per_node_; }
   int64_t DeviceInNode(int64_t rank) const { return DeviceOf(rank) % devices_per_node_; }
 
-  // The nodes that have ranks, ascending; and the ranks of one, ascending (none of a node that is not placed on).
+  // Returns the nodes that have ranks, and the ranks of one node, both ascending. A node outside the placement has no
+  // ranks.
   const std::vector<int64_t>& nodes() const { return nodes_; }
   std::vector<int64_t> RanksOf(int64_t node) const;
-  // Devices of all ranks, ascending.
+  // Returns the devices of all ranks, ascending.
   std::vector<int64_t> Devices() const;
 
-  // Index into kinds(): 0 = Cluster.device, i + 1 = that of Cluster.other_devices[i]. Both of a rank.
+  // Kind and speed of a rank's device. The kind is an index into kinds(): 0 = Cluster.device, i + 1 = the device of
+  // Cluster.other_devices[i].
   int32_t KindOf(int64_t rank) const { return KindAndSpeed(rank).first; }
   int64_t SpeedOf(int64_t rank) const { return KindAndSpeed(rank).second; }
   std::pair<int32_t, int64_t> KindAndSpeed(int64_t rank) const;
-  // Rows of other_devices without a device of their own repeat Cluster.device.
+  // A row of other_devices that has no device repeats Cluster.device.
   const std::vector<const Device*>& kinds() const { return kinds_; }
-  // Whether every rank has kind 0 and full speed, without looking at ranks.
+  // True if the cluster has no other_devices, so that every rank has kind 0 and full speed.
   bool all_alike() const { return rows_everywhere_.empty() && rows_of_node_.empty(); }
 
  private:
@@ -51,36 +54,37 @@ class RankPlacement {
   const Cluster* cluster_;
   int64_t ranks_;
   int64_t devices_per_node_;
-  // Ranks that a node takes, in the order of Placement.devices; 0 = every rank has its device stated.
+  // Number of ranks on each node, in the order of Placement.devices; 0 = the placement states the device of every rank.
   int64_t ranks_per_node_;
   std::vector<int64_t> nodes_;
-  // With devices stated: (device, rank), ascending. Else with nodes stated: (node, its place in the list), ascending.
+  // If the placement states devices: (device, rank), ascending. If it states nodes: (node, index in the list),
+  // ascending.
   std::vector<std::pair<int64_t, int64_t>> sorted_;
   std::vector<const Device*> kinds_;
-  // Rows of other_devices, ascending: those that name no node, and those that name this one.
+  // Rows of other_devices, ascending: rows that name no node, and rows that name this node.
   std::vector<int32_t> rows_everywhere_;
   absl::flat_hash_map<int64_t, std::vector<int32_t>> rows_of_node_;
 };
 
-// The interfaces by which the devices of a node reach other nodes, gathered to ports: with fewer interfaces than
-// devices each is a port, device d of D using port d * ports / D; with at least as many each device has a port of its
-// own, which is its even share of the interfaces (a part of one where they do not divide).
+// The interfaces by which the devices of a node reach other nodes, grouped into ports. With fewer interfaces than
+// devices, each interface is a port, and device d of D uses port d * ports / D. Otherwise each device has its own port,
+// which is its even share of the interfaces (with a fraction of an interface if they do not divide evenly).
 class InterfacePorts {
  public:
   // `cluster` must outlive this.
   explicit InterfacePorts(const Cluster& cluster);
 
-  // Ports per node: min(nics_per_node, devices_per_node).
+  // Returns the number of ports per node: min(nics_per_node, devices_per_node).
   int64_t ports() const { return ports_; }
-  // What a port of `node` carries in each direction, relative to one interface: between 0 (all of it is down) and
-  // nics_per_node / ports.
+  // Returns the bandwidth of a port of `node` in each direction, relative to one interface: between 0 (the whole port
+  // is down) and nics_per_node / ports.
   double Share(int64_t node, int64_t port) const;
-  // Of all ports of the node together; 0 = the node is cut off.
+  // Returns the sum over all ports of the node; 0 = the node is cut off.
   double NodeShare(int64_t node) const;
-  // The port that a device uses: its own, or if that is down the nearest in number that is not (the lower of two),
-  // which it then shares; -1 if all are down.
+  // Returns the port that a device uses; -1 = all ports are down. A device whose own port is down shares the working
+  // port with the nearest number (the lower one of two).
   int64_t PortOf(int64_t node, int64_t device_in_node) const;
-  // Whether all interfaces of all nodes are as Cluster.inter_node says.
+  // True if all interfaces of all nodes are as Cluster.inter_node says.
   bool all_alike() const { return rows_everywhere_.empty() && rows_of_node_.empty(); }
 
  private:

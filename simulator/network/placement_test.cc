@@ -57,7 +57,7 @@ TEST(RankPlacement, AsManyRanksOnEachNode) {
   EXPECT_THAT(places(128), ElementsAre(64, 64));
   EXPECT_THAT(places(144), ElementsAre(72, 72));
   EXPECT_THAT(places(256), ElementsAre(64, 64, 64, 64));
-  // Three nodes do not share 160 ranks evenly.
+  // 160 ranks do not spread evenly over three nodes.
   EXPECT_THAT(places(160), ElementsAre(72, 72, 16));
   const Cluster listed = Parse("nodes: 9 devices_per_node: 4 placement { nodes: [ 7, 2 ] }");
   EXPECT_THAT(DevicesOfRanks(*RankPlacement::Make(6, listed)), ElementsAre(28, 29, 30, 8, 9, 10));
@@ -73,7 +73,7 @@ TEST(RankPlacement, ListedNodesAndDevices) {
   EXPECT_THAT(placement->RanksOf(5), ElementsAre(4));
   EXPECT_THAT(placement->RanksOf(3), IsEmpty());
   EXPECT_THAT(placement->Devices(), ElementsAre(9, 11, 23, 29, 31));
-  // Fewer ranks leave the last nodes alone.
+  // With fewer ranks, the last nodes of the list have none.
   EXPECT_THAT(RankPlacement::Make(3, cluster)->nodes(), ElementsAre(2, 7));
 }
 
@@ -155,7 +155,7 @@ TEST(RankPlacement, RanksOfNodesAreAllRanksOnce) {
 }
 
 TEST(InterfacePorts, SharedEvenly) {
-  // Two devices to an interface.
+  // Two devices share an interface.
   const Cluster few = Parse("devices_per_node: 8 nics_per_node: 4");
   const InterfacePorts ports(few);
   EXPECT_EQ(ports.ports(), 4);
@@ -164,7 +164,7 @@ TEST(InterfacePorts, SharedEvenly) {
   EXPECT_EQ(ports.PortOf(0, 7), 3);
   EXPECT_EQ(ports.Share(0, 0), 1);
   EXPECT_EQ(ports.NodeShare(0), 4);
-  // Four interfaces for three devices: a third more than one for each.
+  // Four interfaces for three devices: each device has one and a third.
   const Cluster many = Parse("devices_per_node: 3 nics_per_node: 4");
   EXPECT_EQ(InterfacePorts(many).ports(), 3);
   EXPECT_DOUBLE_EQ(InterfacePorts(many).Share(0, 1), 4.0 / 3);
@@ -196,8 +196,8 @@ TEST(InterfacePorts, DownAndSlowOnes) {
 }
 
 TEST(InterfacePorts, PartsOfAnInterfaceThatIsDown) {
-  // Four interfaces for three devices. In thirds of an interface device 0 has 0..4, device 1 4..8, device 2 8..12, and
-  // interface 1 is 3..6.
+  // Four interfaces for three devices. In thirds of an interface, device 0 has 0..4, device 1 has 4..8, device 2 has
+  // 8..12, and interface 1 is 3..6.
   const Cluster cluster = Parse("devices_per_node: 3 nics_per_node: 4 other_interfaces { interfaces: 1 down: true }");
   const InterfacePorts ports(cluster);
   EXPECT_DOUBLE_EQ(ports.Share(0, 0), 1);

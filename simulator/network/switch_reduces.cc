@@ -27,7 +27,7 @@ absl::StatusOr<SwitchWay> SwitchWayOf(const Cluster& cluster, absl::Span<const i
   std::map<int64_t, int64_t> members;
   for (const int64_t node : nodes) ++members[node];
   SwitchWay way = {.nodes = static_cast<int64_t>(members.size()), .on_node = members.begin()->second};
-  // One member of a node has nothing to sum there.
+  // A node with one member has nothing to sum.
   if (way.nodes == 1 || way.on_node > 1) WEFT_RETURN_IF_ERROR(CheckNodeSwitchReduces(cluster));
   if (way.nodes == 1) return way;
   const Fabric& fabric = cluster.fabric();

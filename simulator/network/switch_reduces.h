@@ -1,9 +1,10 @@
-// Collectives that switches do ("switch" of schedules/collective): whether a group's can be, and what passes where.
+// Collectives that switches compute ("switch" of schedules/collective): whether the switches can serve a group, and how
+// many messages pass each link.
 //
-// Inside a node its switch sums (NVLink SHARP). Between nodes those of the fabric do (SHARP): each of the g members on
-// a node sends 1/g of what the node's own switch has summed, by its own interface, so that a node sends and receives
-// every byte once. A leaf switch adds up what the nodes below it send and passes one sum on; what is above adds up
-// leaves.
+// Inside a node, the node's switch sums (NVLink SHARP). Between nodes, the switches of the fabric sum (SHARP): each of
+// the g members on a node sends 1/g of the node's sum by its own interface. So a node sends and receives every byte
+// once. A leaf switch adds up the data from the nodes below it and passes one sum on. The switches above it add up the
+// sums of the leaves.
 //
 // Source: Graham et al., "Scalable hierarchical aggregation protocol (SHArP)", COMHPC 2016,
 // doi:10.1109/COMHPC.2016.006.
@@ -22,21 +23,22 @@ namespace weft::sim {
 
 struct SwitchWay {
   int64_t nodes = 1;
-  // Members on each of them, on all alike.
+  // Members on each node, the same number on all nodes.
   int64_t on_node = 0;
-  // Of the fabric's switches that a message is summed in on its way up.
+  // Total latency of the fabric's switches that sum a message on its way up.
   double latency_seconds = 0;
 };
 
-// Of a group whose members are on these nodes of the cluster, in any order; at least one. FailedPrecondition, naming
-// the field or the reason, if some switch on the way does not sum.
+// Returns the way for a group whose members are on these nodes of the cluster, at least one, in any order. Returns
+// FailedPrecondition, naming the field or the reason, if some switch on the way does not sum.
 absl::StatusOr<SwitchWay> SwitchWayOf(const Cluster& cluster, absl::Span<const int64_t> nodes);
 
-// The same of one node.
+// Returns the same error if the switch inside a node does not sum.
 absl::Status CheckNodeSwitchReduces(const Cluster& cluster);
 
-// Messages of a round that leave `below` of the members for the others, all of them together, and those that reach
-// them. Of an all-reduce one each way; of a reduce-scatter those that the others own leave and their own arrive.
+// Messages of one round that `below` of the members together send to the others, and messages that the others send to
+// them. An all-reduce has one in each direction. In a reduce-scatter, the parts that the others own leave, and the
+// parts that the `below` members own arrive.
 struct SwitchMessages {
   int64_t out = 1, in = 1;
 };

@@ -10,9 +10,9 @@ namespace weft::sim {
 namespace {
 
 constexpr double kMostLinks = 1 << 24;
-// Of one leaf: no switch has more ports.
+// Most uplinks of one leaf: no switch has more ports.
 constexpr int64_t kMostUplinks = 4096;
-// 2^60 bytes per second, so that sums of a few fit.
+// 2^60 bytes per second: a sum of a few such bandwidths fits in an int64_t.
 constexpr double kMostBytesPerSecond = 1.152921504606847e18;
 
 absl::Status Missing(absl::string_view field, absl::string_view why) {
@@ -79,7 +79,7 @@ absl::Status Topology::BuildNode(size_t begin, size_t end) {
   const double devices = static_cast<double>(end - begin);
   WEFT_RETURN_IF_ERROR(
       CheckSize(6 * devices + (node_links.all_pairs() ? devices * (devices - 1) : 0) + 2.0 * node_links.direct_size()));
-  // The port of a device: to the switch, and where that is of PCIe to the interfaces.
+  // The port of a device leads to the switch. A PCIe port also leads to the interfaces.
   const bool switched = !node_links.all_pairs() && end - begin > 1;
   const bool to_interfaces = leaves && cluster_->intra_node().kind() == PCIE;
   for (size_t i = begin; i < end && (switched || to_interfaces); ++i) {
@@ -138,7 +138,7 @@ void Topology::BuildInterfaces(size_t begin, size_t end) {
     }
     ends.interface = link->second;
     if (ends.bridge < 0) continue;
-    // An interface is behind the bridge of the first device whose own it is.
+    // An interface is behind the bridge of the first device that has this interface as its own.
     const int64_t first = (port * devices_per_node_ + ports_.ports() - 1) / ports_.ports();
     const int64_t home = BridgeOf(*cluster_, first);
     if (home == links_[ends.bridge].index) continue;
@@ -163,7 +163,7 @@ absl::Status Topology::BuildFabric() {
   const double ports = static_cast<double>(std::max<int64_t>(ports_.ports(), 1));
   const bool rails = fabric.kind() == RAIL_OPTIMISED;
   const int64_t leaves = rails ? std::max<int64_t>(ports_.ports(), 1) : 1;
-  // What the nodes below one leaf can send through it, and by how many ports.
+  // The bandwidth that the nodes below one leaf can send through it, and the number of uplinks.
   const double sends = nodes * (rails ? node_sends / ports : node_sends);
   const double up = sends / Oversubscription(fabric);
   if (Oversubscription(fabric) > 1 && PlaceOf(placement_->nodes().back()) != first) leaf_bytes_per_second_ = up;
@@ -186,7 +186,7 @@ absl::Status Topology::BuildFabric() {
 }
 
 absl::Status Topology::BuildTorus() {
-  // Messages pass nodes that have no ranks too.
+  // Messages also pass nodes that have no ranks.
   const double dimensions = cluster_->fabric().torus_size();
   WEFT_RETURN_IF_ERROR(CheckSize(static_cast<double>(cluster_->nodes()) * 2 * dimensions));
   for (const int64_t size : cluster_->fabric().torus()) {
@@ -263,7 +263,7 @@ std::string Topology::LinkName(int32_t link) const {
 }
 
 const Topology::Ends* Topology::Find(int64_t device) const {
-  // Where devices are placed on without gaps it is the one of that number.
+  // If the placed devices have no gaps, the index of a device is its distance from the first device.
   const uint64_t first = ends_.empty() ? 0 : static_cast<uint64_t>(ends_.front().device);
   const uint64_t place = static_cast<uint64_t>(device) - first;
   if (place < ends_.size() && ends_[place].device == device) return &ends_[place];
@@ -352,7 +352,7 @@ absl::StatusOr<LinkRoute> Topology::Outside(const Ends& from, const Ends& to) co
   LinkRoute route;
   route.latency_seconds = cluster_->inter_node().latency_seconds();
   route.overhead_seconds = cluster_->inter_node().overhead_seconds();
-  // Where the devices are linked by PCIe, the way to the interfaces is the same.
+  // Where PCIe links the devices, a message to the interfaces passes the same ports.
   const bool by_port = cluster_->intra_node().kind() == PCIE;
   if (by_port) route.links.push_back(from.port);
   if (from.interface_bridge >= 0) {
@@ -385,11 +385,13 @@ void Topology::AddFabric(const Ends& from, const Ends& to, LinkRoute& route) con
   const bool rails = fabric.kind() == RAIL_OPTIMISED;
   const bool other_place = PlaceOf(source) != PlaceOf(destination);
   const bool above = other_place || (rails && from.interface_port != to.interface_port);
-  // Switches beyond the first: in a dragonfly the two routers of a group; else the one above and the second leaf.
+  // Switches beyond the first one. In a dragonfly, a message passes two routers in each group. Elsewhere it passes the
+  // switch above and the second leaf.
   const int beyond = fabric.kind() == DRAGONFLY ? (other_place ? 3 : 1) : (above ? 2 : 0);
   route.latency_seconds += beyond * fabric.hop_latency_seconds();
   if (!above) return;
-  // By destination: the i-th port below a leaf is reached from the same switch above, wherever a message comes from.
+  // The destination selects the link: every message to the i-th port below a leaf comes from the same switch above,
+  // wherever the message starts.
   const int64_t below = rails ? destination : destination * ports_.ports() + to.interface_port;
   const int64_t which = below % uplinks_;
   const auto link = [&](int64_t node, int32_t port) {

@@ -1,4 +1,4 @@
-// The links that the ranks of a program can use on a cluster, and which of them a message takes (docs/simulator.md,
+// The links that the ranks of a program can use on a cluster, and the route of a message over them (docs/simulator.md,
 // "Machines").
 #ifndef WEFT_SIMULATOR_NETWORK_TOPOLOGY_H_
 #define WEFT_SIMULATOR_NETWORK_TOPOLOGY_H_
@@ -15,33 +15,32 @@
 
 namespace weft::sim {
 
-// What a link is part of. "Out" and "up" lead away from the device.
+// The part of the machine that a link belongs to. "Out" and "up" lead away from the device.
 enum class LinkRole : uint8_t {
-  // Of a device to the switch of its node. place = node, index = device in the node.
+  // From a device to the switch of its node, or back. place = node, index = device in the node.
   kDeviceOut,
   kDeviceIn,
   // From one device of a node to another. place = node, index = from, to = to.
   kPair,
-  // Of a bridge to the rest of its node. place = node, index = bridge.
+  // From a bridge to the rest of its node, or back. place = node, index = bridge.
   kBridgeOut,
   kBridgeIn,
-  // Of a port of interfaces (placement.h). place = node, index = port.
+  // A port of interfaces (placement.h). place = node, index = port.
   kInterfaceOut,
   kInterfaceIn,
-  // Between a leaf switch and one of the switches above it. place = leaf group, index = which, to = the rail of the
-  // leaf
-  // (0 in a fat tree).
+  // Between a leaf switch and one of the switches above it. place = leaf group, index = number of the uplink, to = rail
+  // of the leaf (0 in a fat tree).
   kLeafUp,
   kLeafDown,
-  // Of a dragonfly's group to all others. place = group.
+  // From a group of a dragonfly to all other groups, or back. place = group.
   kGroupOut,
   kGroupIn,
-  // From a node of a torus to its neighbour. place = node, index = dimension.
+  // From a node of a torus to its neighbor. place = node, index = dimension.
   kTorusUp,
   kTorusDown,
 };
 
-// One direction.
+// One direction of a link.
 struct TopologyLink {
   LinkRole role = LinkRole::kDeviceOut;
   int64_t place = 0;
@@ -51,52 +50,54 @@ struct TopologyLink {
 };
 
 struct LinkRoute {
-  // In the order in which a message passes them, no two alike; empty for a device and itself.
+  // In the order in which a message passes the links, without repeats; empty from a device to itself.
   std::vector<int32_t> links;
   double latency_seconds = 0;
-  // Both ends are busy for so long besides the bytes.
+  // Time for which both ends are busy in addition to the time of the bytes.
   double overhead_seconds = 0;
 };
 
 class Topology {
  public:
-  // The links between the devices of `placement`; both must outlive the topology. Their order depends on nothing but
-  // the cluster and which devices are placed on. ResourceExhausted beyond 2^24 links.
+  // Returns the links between the devices of `placement`. Both arguments must outlive the topology. The order of the
+  // links depends only on the cluster and on the devices that the placement uses. ResourceExhausted beyond 2^24 links.
   static absl::StatusOr<Topology> Make(const Cluster& cluster, const RankPlacement& placement);
 
   const std::vector<TopologyLink>& links() const { return links_; }
-  // "node 3 nic 1 out".
+  // Returns a name such as "node 3 nic 1 out".
   std::string LinkName(int32_t link) const;
 
-  // The links of a message from a placed device to its interface, that one included, in order; empty = all interfaces
-  // of the node are down, or it needs none.
+  // Returns the links of a message from a placed device up to and including its interface, in order. Empty if all
+  // interfaces of the node are down, or if the device needs no interface.
   absl::InlinedVector<int32_t, 4> OutLinks(int64_t device) const;
 
-  // What of the fabric the nodes with ranks meet above, if that carries less than they send together (a fat tree's or
-  // rails' leaves, a dragonfly's groups): by place and leaf, bytes per second of all links up (or down).
+  // True if the fabric above the nodes with ranks (the leaves of a fat tree or of rails, the groups of a dragonfly)
+  // carries less than the nodes send together. Then LeafBytesPerSecond() is the bandwidth of all links up (or down) of
+  // one leaf, which PlaceOf() and LeafOf() identify.
   bool HasNarrowPlaces() const { return leaf_bytes_per_second_ > 0; }
   int64_t PlaceOf(int64_t node) const;
   int32_t LeafOf(int64_t device) const;
   double LeafBytesPerSecond() const { return leaf_bytes_per_second_; }
 
-  // From one placed device to another, by number in the cluster. FailedPrecondition, naming the field, if the cluster
-  // lacks a figure of the way; the answer is the same at every call.
+  // Returns the route from one placed device to another; devices are numbers in the cluster. Returns
+  // FailedPrecondition, naming the field, if the cluster lacks a figure of the route. Every call with the same devices
+  // has the same answer.
   absl::StatusOr<LinkRoute> Route(int64_t from, int64_t to) const;
   absl::StatusOr<LinkRoute> RouteOfRanks(int64_t from, int64_t to) const {
     return Route(placement_->DeviceOf(from), placement_->DeviceOf(to));
   }
 
  private:
-  // Of a placed device.
+  // The links at a placed device.
   struct Ends {
     int64_t device = 0;
-    // First links of pairs (out, in); -1 = none.
+    // First link of each pair (out, in); -1 = none.
     int32_t port = -1;
     int32_t bridge = -1;
     int32_t interface = -1;
-    // Of the bridge that its interface is behind, if that is another; -1 = its own or none.
+    // The bridge that the device's interface is behind, if it is not the device's own bridge; -1 = own bridge or none.
     int32_t interface_bridge = -1;
-    // Port of interfaces.
+    // Number of the port of interfaces.
     int32_t interface_port = -1;
   };
 
@@ -107,14 +108,14 @@ class Topology {
   void BuildInterfaces(size_t begin, size_t end);
   absl::Status BuildFabric();
   absl::Status BuildTorus();
-  // Adds a link and the one of the other direction behind it; `role` is the first's.
+  // Adds a link and, behind it, the link of the other direction. `role` is the role of the first link.
   int32_t AddBoth(LinkRole role, int64_t place, int64_t index, int64_t to, double bytes_per_second);
   absl::Status CheckSize(double more) const;
 
   const Ends* Find(int64_t device) const;
   absl::StatusOr<LinkRoute> Inside(const Ends& from, const Ends& to) const;
   absl::StatusOr<LinkRoute> Outside(const Ends& from, const Ends& to) const;
-  // Adds the links between the interfaces of two nodes, and the latency of switches beyond the first.
+  // Adds the links between the interfaces of two nodes, and the latency of the switches beyond the first one.
   void AddFabric(const Ends& from, const Ends& to, LinkRoute& route) const;
   void AddTorus(int64_t from, int64_t to, LinkRoute& route) const;
 
@@ -123,19 +124,20 @@ class Topology {
   InterfacePorts ports_;
   int64_t devices_per_node_;
   std::vector<TopologyLink> links_;
-  // By device, ascending.
+  // In ascending order of devices.
   std::vector<Ends> ends_;
-  // By indices into ends_, the lower one in the upper half: the link from the lower to the higher, the other behind it.
+  // The link from the lower to the higher of two devices; the opposite link follows it. The key is the pair of their
+  // indices into ends_, with the lower index in the upper half.
   absl::flat_hash_map<uint64_t, int32_t> pairs_;
-  // By row of NodeLinks.direct, of a pair of devices in a node: the row.
+  // The row of NodeLinks.direct of each pair of devices in a node.
   absl::flat_hash_map<uint64_t, int32_t> direct_rows_;
-  // First link of a leaf group or group, ascending by group.
+  // First link of each leaf group (or dragonfly group), ascending by group.
   std::vector<std::pair<int64_t, int32_t>> places_;
-  // Links from one leaf to the switches above it.
+  // Number of links from one leaf to the switches above it.
   int64_t uplinks_ = 0;
-  // 0: nodes are not of several places, or these carry all that they send.
+  // 0 = all nodes are in one place, or the places carry all that their nodes send.
   double leaf_bytes_per_second_ = 0;
-  // First link of the torus; those of a node by dimension, up and down.
+  // First link of the torus. The links of a node are in order of dimensions, up and down.
   int32_t torus_ = -1;
 };
 

@@ -18,7 +18,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// 100 GB/s inside, 1 us + 2 us overhead; interfaces of 10 GB/s, 5 us + 3 us overhead; a hop takes 0.5 us.
+// Inside a node: 100 GB/s, 1 us latency, 2 us overhead. Interfaces: 10 GB/s, 5 us latency, 3 us overhead. A hop takes
+// 0.5 us.
 const char kLinks[] = R"(
   intra_node { bytes_per_second: 1e11 latency_seconds: 1e-6 overhead_seconds: 2e-6 }
   inter_node { bytes_per_second: 1e10 latency_seconds: 5e-6 overhead_seconds: 3e-6 }
@@ -27,7 +28,7 @@ const char kLinks[] = R"(
 
 class TopologyTest : public ::testing::Test {
  protected:
-  // Places `ranks` on the cluster of kLinks and `text`.
+  // Places `ranks` ranks on the cluster that kLinks and `text` describe.
   void Make(int64_t ranks, const std::string& text) {
     topology_.reset();
     placement_.reset();
@@ -76,7 +77,7 @@ TEST_F(TopologyTest, ASwitchInsideAndOneOutside) {
   EXPECT_DOUBLE_EQ(topology_->Route(1, 7)->overhead_seconds, 3e-6);
   EXPECT_EQ(Carries("node 0 device 1 out"), 100'000'000'000);
   EXPECT_EQ(Carries("node 1 nic 1 in"), 10'000'000'000);
-  // Eight devices with two links, two nodes with two interfaces of two.
+  // Eight devices with two links each; two nodes with two interfaces of two links each.
   EXPECT_EQ(topology_->links().size(), 8u * 2 + 2 * 2 * 2);
 }
 
@@ -107,7 +108,7 @@ TEST_F(TopologyTest, PairsWithoutASwitch) {
 }
 
 TEST_F(TopologyTest, DirectLinksBesideBridges) {
-  // Two devices to a bridge, of which the first two are linked directly.
+  // Two devices to a bridge. The first two devices are also linked directly.
   Make(4, R"(nodes: 1 devices_per_node: 4 node_links {
     direct { first: 0 second: 1 link { bytes_per_second: 2e11 latency_seconds: 9e-7 } }
     devices_per_bridge: 2 bridge { bytes_per_second: 3e10 latency_seconds: 2e-6 overhead_seconds: 1e-6 } })");
@@ -121,7 +122,8 @@ TEST_F(TopologyTest, DirectLinksBesideBridges) {
 }
 
 TEST_F(TopologyTest, AnInterfaceBehindAnotherBridge) {
-  // One interface, behind the bridge of devices 0 and 1; device 2 takes both bridges to it, and its port of PCIe.
+  // The only interface of a node is behind the bridge of devices 0 and 1. Device 2 reaches it over its PCIe port and
+  // both bridges.
   Make(6, R"(nodes: 2 devices_per_node: 3 nics_per_node: 1 intra_node { kind: PCIE } node_links {
     devices_per_bridge: 2 bridge { bytes_per_second: 3e10 latency_seconds: 2e-6 overhead_seconds: 1e-6 } })");
   EXPECT_THAT(Names(2, 3), ElementsAre("node 0 device 2 out", "node 0 bridge 1 out", "node 0 bridge 0 in",
@@ -143,7 +145,7 @@ TEST_F(TopologyTest, InterfacesThatAreDownOrSlow) {
   Make(8, "nodes: 3 devices_per_node: 4 nics_per_node: 4 other_interfaces { nodes: 1 down: true }");
   EXPECT_THAT(Names(4, 5), ElementsAre("node 1 device 0 out", "node 1 device 1 in"));
   EXPECT_THAT(Error(0, 4), HasSubstr("cluster.other_interfaces leaves node 1 no interface"));
-  // More interfaces than devices: a device's share is one link.
+  // With more interfaces than devices, the share of a device is one link.
   Make(4, "nodes: 2 devices_per_node: 2 nics_per_node: 4 other_interfaces { nodes: 0 interfaces: 1 down: true }");
   EXPECT_THAT(Names(0, 3), ElementsAre("node 0 nics of device 0 out", "node 1 nics of device 1 in"));
   EXPECT_EQ(Carries("node 0 nics of device 0 out"), 10'000'000'000);
@@ -151,7 +153,7 @@ TEST_F(TopologyTest, InterfacesThatAreDownOrSlow) {
 }
 
 TEST_F(TopologyTest, FatTree) {
-  // Leaves of two nodes with two interfaces each; half of what they send goes up, by two links.
+  // Each leaf has two nodes with two interfaces each. Half of the bandwidth of the nodes goes up, over two links.
   Make(12, R"(nodes: 6 devices_per_node: 2 nics_per_node: 2
     fabric { kind: FAT_TREE nodes_per_switch: 2 oversubscription: 2 })");
   EXPECT_THAT(Names(0, 3), ElementsAre("node 0 nic 0 out", "node 1 nic 1 in"));
@@ -160,11 +162,12 @@ TEST_F(TopologyTest, FatTree) {
   EXPECT_DOUBLE_EQ(Microseconds(0, 5), 6);
   EXPECT_THAT(Names(9, 6), ElementsAre("node 4 nic 1 out", "leaf 2 up 0", "leaf 1 down 0", "node 3 nic 0 in"));
   EXPECT_EQ(Carries("leaf 2 up 1"), 10'000'000'000);
-  // One and a half: three links up where four come from below, all of it used.
+  // Oversubscription 1.5: three links lead up where four come from below. The three share the bandwidth of 40 / 1.5
+  // GB/s.
   Make(12, R"(nodes: 6 devices_per_node: 2 nics_per_node: 2
     fabric { kind: FAT_TREE nodes_per_switch: 2 oversubscription: 1.5 })");
   EXPECT_EQ(Carries("leaf 0 up 2"), 8'888'888'888);
-  // Below one leaf there is nothing above.
+  // Nodes below a single leaf need no links above it.
   Make(4, R"(nodes: 6 devices_per_node: 2 nics_per_node: 2 fabric { kind: FAT_TREE nodes_per_switch: 2 })");
   EXPECT_EQ(topology_->links().size(), 4u * 2 + 4 * 2);
 }
@@ -186,7 +189,8 @@ TEST_F(TopologyTest, RailsStayBelowTheirLeaf) {
     fabric { kind: RAIL_OPTIMISED nodes_per_switch: 4 oversubscription: 2 })");
   EXPECT_THAT(Names(1, 3), ElementsAre("node 0 nic 1 out", "node 1 nic 1 in"));
   EXPECT_DOUBLE_EQ(Microseconds(1, 3), 5);
-  // Another rail: up and down in the group; two links up from each leaf, as four nodes are below it.
+  // The message goes to another rail, so it goes up and down inside the group. Each leaf has two links up, since four
+  // nodes are below it.
   EXPECT_THAT(Names(1, 2),
               ElementsAre("node 0 nic 1 out", "leaf 0 rail 1 up 1", "leaf 0 rail 0 down 1", "node 1 nic 0 in"));
   EXPECT_THAT(Names(1, 13),
@@ -210,12 +214,13 @@ TEST_F(TopologyTest, TorusGoesDimensionByDimensionTheShorterWay) {
   EXPECT_THAT(Names(0, 1), ElementsAre("node 0 nic 0 out", "node 0 dimension 0 up", "node 1 nic 0 in"));
   EXPECT_DOUBLE_EQ(Microseconds(0, 1), 5);
   EXPECT_THAT(Names(0, 3), ElementsAre("node 0 nic 0 out", "node 0 dimension 0 down", "node 3 nic 0 in"));
-  // Half way round: upwards. Then one down in the second dimension and across the third.
+  // A way half round the ring goes upwards. The message then goes one node down in the second dimension and crosses the
+  // third.
   EXPECT_THAT(Names(0, 2 + 4 * 2 + 12),
               ElementsAre("node 0 nic 0 out", "node 0 dimension 0 up", "node 1 dimension 0 up",
                           "node 2 dimension 1 down", "node 10 dimension 2 up", "node 22 nic 0 in"));
   EXPECT_DOUBLE_EQ(Microseconds(0, 22), 6.5);
-  // Every message goes the least number of hops.
+  // Every message takes the fewest hops.
   for (int64_t from = 0; from < 24; ++from) {
     for (int64_t to = 0; to < 24; ++to) {
       if (from == to) continue;
@@ -253,8 +258,8 @@ TEST_F(TopologyTest, TooManyLinksAreRefused) {
   EXPECT_THAT(std::string(topology.status().message()), HasSubstr("links"));
 }
 
-// Routes of random machines begin at the source and end at the destination, take each link once, and every link inside
-// the nodes has a name of its own and is taken by some route.
+// The routes of random machines begin at the source, end at the destination and take no link twice. Every link has its
+// own name, and some route takes each link between a pair of devices and each link of an interface.
 TEST_F(TopologyTest, RandomMachines) {
   for (uint32_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -332,7 +337,7 @@ TEST_F(TopologyTest, SixteenThousandDevicesAreQuick) {
     links += topology_->RouteOfRanks(rank, (rank + 1000) % 16384)->links.size();
   EXPECT_EQ(links, 16384u * 4);
   EXPECT_EQ(topology_->links().size(), 16384u * 4 + 2048 / 32 * 8 * 32 * 2);
-  // Built without optimisation and on a busy machine; an all-pairs table would take hours.
+  // The bound holds without optimization and on a busy machine; a table of all pairs would take hours.
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 

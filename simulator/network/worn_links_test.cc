@@ -1,5 +1,5 @@
-// A machine of which a link is slower, gone or shared by more makes no transfer and no collective faster, on any
-// network that knows its links, over all kinds of nodes and fabrics.
+// If a link of a cluster becomes slower, fails or has more users, no transfer and no collective becomes faster. The
+// tests check this on every network that knows its links, over all kinds of nodes and fabrics.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -37,7 +37,7 @@ std::vector<Cluster> Machines() {
   const std::string node = "nics_per_node: 4 ";
   std::vector<Cluster> machines;
   for (const std::string& text : std::vector<std::string>{
-           // Nodes.
+           // Kinds of nodes.
            node, "nics_per_node: 2", "nics_per_node: 1", "nics_per_node: 6", node + "node_links { all_pairs: true }",
            node + "node_links { " + Direct(0, 1) + Direct(2, 3) + "}",
            node + "node_links { " + Direct(0, 1) + Direct(1, 2) + Direct(2, 3) + Direct(0, 3) + "}",
@@ -46,14 +46,14 @@ std::vector<Cluster> Machines() {
            "nics_per_node: 1 intra_node { kind: PCIE bytes_per_second: 12e9 } "
            "node_links { devices_per_bridge: 2 bridge { bytes_per_second: 9e9 } " +
                Direct(0, 1) + Direct(2, 3) + "}",
-           // Fabrics.
+           // Kinds of fabrics.
            node + "fabric { kind: FAT_TREE nodes_per_switch: 2 oversubscription: 1 hop_latency_seconds: 1e-7 }",
            node + "fabric { kind: FAT_TREE nodes_per_switch: 2 oversubscription: 4 hop_latency_seconds: 1e-7 }",
-           // Without hops: a device that takes another's interface may come to be on its partner's rail.
+           // Without hop latency: a device that uses another device's interface may move to the rail of its partner.
            node + "fabric { kind: RAIL_OPTIMISED nodes_per_switch: 2 oversubscription: 2 }",
            node + "fabric { kind: DRAGONFLY nodes_per_switch: 2 oversubscription: 1.75 hop_latency_seconds: 1e-7 }",
            "nics_per_node: 1 fabric { kind: TORUS torus: [ 2, 2 ] hop_latency_seconds: 1e-7 }",
-           // Ranks that come back to nodes.
+           // A placement that returns to each node several times in rank order.
            node + "placement { devices_of_ranks: [ 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15 ] }"}) {
     machines.push_back(MakeCluster(text));
   }
@@ -65,7 +65,8 @@ struct Worn {
   Cluster cluster;
 };
 
-// In steps from the machine as it is, each worse than the one before it.
+// Returns lists of worn clusters. In each list, every cluster is worse than the one before it, and the first one is
+// worse than `cluster`.
 std::vector<std::vector<Worn>> WornBySteps(const Cluster& cluster) {
   std::vector<std::vector<Worn>> all;
   for (int64_t i = 0; i < cluster.nics_per_node(); ++i) {
@@ -124,7 +125,7 @@ Mesh SquareMesh() {
   return mesh;
 }
 
-// Of all collectives and transfers, in an order that depends on nothing.
+// Returns the times of collectives and transfers, always in the same order.
 std::vector<std::pair<std::string, int64_t>> Times(const std::string& network, const Cluster& cluster) {
   const Mesh mesh = SquareMesh();
   const std::unique_ptr<NetworkModel> model = (*FindNetworkModel(network))->make(mesh, cluster);
@@ -141,7 +142,8 @@ std::vector<std::pair<std::string, int64_t>> Times(const std::string& network, c
         const std::vector<int64_t> members = FormMembers(mesh, rank, form);
         if (members.front() != rank) continue;
         for (const int64_t bytes : {int64_t{1} << 12, int64_t{48} << 20}) {
-          // NCCL, which does not know who shares its interfaces, may choose better for a few bytes when they are slow.
+          // NCCL does not know which groups share its interfaces. If they are slow, it may make a better choice for a
+          // few bytes.
           if (network == "nccl" && bytes < (1 << 20)) continue;
           note(std::string(algorithm.name) + " from " + std::to_string(rank) + " of " + std::to_string(members.size()),
                model->Collective({.kind = CollectiveKind::kAllReduce,
@@ -185,8 +187,9 @@ TEST_P(EachNetwork, WornLinksMakeNothingFaster) {
   }
 }
 
-// With an interface for each device, two devices share one where another is down: what all of them do at the same time
-// takes as long as if it were half, at least. ("flow" shares what is in flight, not what is asked alone.)
+// Each device has an interface. If one interface is down, its device shares the interface of another device. All groups
+// together then take at least as long as with that interface at half speed. ("flow" shares links between the messages
+// in flight, so a single question does not show this.)
 TEST(WornLinks, AnInterfaceThatIsDownIsNoBetterThanAtHalf) {
   const auto slowest = [](const std::string& network, const Cluster& cluster, const GroupForm& form) {
     const Mesh mesh = SquareMesh();

@@ -1,4 +1,4 @@
-// Which ranks are on devices of which kind and speed.
+// Kind and speed of the device of each rank.
 #ifndef WEFT_SIMULATOR_PROGRAM_DEVICE_CLASSES_H_
 #define WEFT_SIMULATOR_PROGRAM_DEVICE_CLASSES_H_
 
@@ -11,12 +11,12 @@
 namespace weft::sim {
 
 struct DeviceClasses {
-  // The cluster's device and those of its other_devices that some rank is on, in the order of first ranks; at least
-  // one.
+  // The devices that some rank is on, among the cluster's device and its other_devices. They are in the order of their
+  // first ranks, and there is at least one.
   std::vector<const Device*> kinds;
-  // In `kinds`; empty: all ranks are on kind 0.
+  // Index in `kinds` for each rank; empty = all ranks are on kind 0.
   std::vector<int32_t> kind_of_rank;
-  // In millionths of what the kind does (rule P12); empty: all at full speed.
+  // Speed of each rank's device in millionths of its kind's speed (rule P12); empty = all at full speed.
   std::vector<int64_t> speed_of_rank;
 
   int32_t KindOf(int64_t rank) const { return kind_of_rank.empty() ? 0 : kind_of_rank[rank]; }

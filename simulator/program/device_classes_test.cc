@@ -40,7 +40,7 @@ TEST(DeviceClasses, OfKindAndSpeed) {
   ASSERT_TRUE(slow.ok()) << slow.status();
   EXPECT_TRUE(FindDeviceClasses(*slow).kind_of_rank.empty());
   EXPECT_EQ(FindDeviceClasses(*slow).speed_of_rank.size(), 6u);
-  // The other nodes are not used.
+  // The slow nodes are not used.
   const auto unused = RankPlacement::Make(2, cluster);
   ASSERT_TRUE(unused.ok()) << unused.status();
   EXPECT_TRUE(FindDeviceClasses(*unused).speed_of_rank.empty());

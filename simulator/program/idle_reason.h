@@ -26,10 +26,10 @@ enum class IdleReason : uint8_t {
 };
 inline constexpr int kIdleReasons = 13;
 
-// E.g. "waiting for forward input".
+// Returns the name of a reason, e.g. "waiting for forward input".
 absl::string_view IdleReasonName(IdleReason reason);
 
-// Of one who waits for a collective.
+// Returns the reason of a stream that waits for a collective.
 IdleReason CollectiveReason(Purpose purpose);
 
 }  // namespace weft::sim

@@ -21,7 +21,8 @@ bool JoinsAny(const Program& program) {
 
 int32_t JoinedSteps::IndexOf(const Action& action) {
   if (!joins_) return -1;
-  // They follow from the segment and from which of its operands share bytes: mostly none.
+  // The list depends on the segment, on whether the action runs updates, and on which operands share bytes (mostly
+  // none).
   std::vector<int64_t> key = {action.segment(), RunsUpdates(action.kind())};
   if (!places_.AreApart(action)) {
     for (const int b : action.operands()) key.push_back(AddressOf(template_.buffers(b)));
@@ -36,7 +37,7 @@ int32_t JoinedSteps::IndexOf(const Action& action) {
 }
 
 std::string NoteOnLaunches(const Program& program, const Device& device, int from) {
-  // Measured, but without the figures of a GPU: cores, which have no compute capability.
+  // Devices with measured rates but no multiprocessors are CPU cores, which have no compute capability.
   const bool cores = device.kernel_rates_size() > 0 && device.tiles().multiprocessors() == 0;
   if (from == 0 || cores || device.compute_capability() > 0 || device.launch_seconds() <= 0) return "";
   if (!JoinsAny(program)) return "";

@@ -1,4 +1,4 @@
-// Which steps of the actions of a template run together on a device that joins steps to launches
+// Finds which steps of a template's actions run together on a device that joins steps to launches
 // (proto/util/step_runs.h).
 #ifndef WEFT_SIMULATOR_PROGRAM_JOINED_STEPS_H_
 #define WEFT_SIMULATOR_PROGRAM_JOINED_STEPS_H_
@@ -18,17 +18,17 @@
 
 namespace weft::sim {
 
-// Program and template must outlive it. Actions alike have one list.
+// Program and template must outlive this object. Actions that are alike share one list.
 class JoinedSteps {
  public:
-  // Where the device does not join steps, no action has a list.
+  // If `joins` is false, the device does not join steps, and no action has a list.
   JoinedSteps(const Program& program, const Template& t, bool joins)
       : program_(program), template_(t), joins_(joins), places_(t) {}
 
-  // The number of a compute action's list; -1 = nothing of it is joined.
+  // Returns the number of a compute action's list; -1 = none of its steps are joined.
   int32_t IndexOf(const Action& action);
   const std::vector<StepRange>* List(int32_t index) const { return lists_[index].get(); }
-  // All of them, by number; they live on where they are.
+  // Returns all lists by number. The lists keep their addresses.
   std::vector<std::shared_ptr<const std::vector<StepRange>>> TakeLists() { return std::move(lists_); }
 
  private:
@@ -38,12 +38,12 @@ class JoinedSteps {
   OperandPlaces places_;
   std::vector<std::shared_ptr<const std::vector<StepRange>>> lists_;
   std::map<std::vector<StepRange>, int32_t> index_of_list_;
-  // By segment, whether it updates, and the operands' places where these share bytes.
+  // Number of the list by segment, whether the action runs updates, and addresses of the operands if they share bytes.
   absl::flat_hash_map<std::vector<int64_t>, int32_t> index_of_key_;
 };
 
-// Where `program` has steps that would be one launch, and `device` may be a GPU but states no compute capability, which
-// is to be at least `from`: that none are. Empty otherwise, and where a launch takes no time.
+// Returns a note that no steps are joined if `program` has steps that would be one launch, and `device` may be a GPU
+// but states no compute capability, which must be at least `from`. Returns "" otherwise, and if a launch takes no time.
 std::string NoteOnLaunches(const Program& program, const Device& device, int from);
 
 }  // namespace weft::sim

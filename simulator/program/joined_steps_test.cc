@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Two casts of ten numbers each, from operands 0 and 1 to operands 2 and 3; eight places for them.
+// Two casts of ten numbers each, from operands 0 and 1 to operands 2 and 3, and eight buffers to bind to them.
 Program Casts() {
   std::string text = "segments { ";
   for (int o = 0; o < 4; ++o) {
@@ -39,12 +39,12 @@ TEST(JoinedStepsTest, WhatADeviceJoins) {
   const int32_t index = joined.IndexOf(Update("0, 1, 2, 3"));
   ASSERT_EQ(index, 0);
   EXPECT_THAT(*joined.List(index), ElementsAre(StepRange{0, 2, {{0, 1}}}));
-  // One step, and a microbatch's, which has no updates.
+  // A single step joins nothing, and neither does the action of a microbatch, which has no updates.
   EXPECT_EQ(joined.IndexOf(Update("0", 1)), -1);
   Action forward = Update("0, 1, 2, 3");
   forward.set_kind(FORWARD);
   EXPECT_EQ(joined.IndexOf(forward), -1);
-  // Others join nothing.
+  // Devices that do not join have no list.
   EXPECT_EQ(JoinedSteps(program, program.templates(0), false).IndexOf(Update("0, 1, 2, 3")), -1);
 }
 
@@ -53,11 +53,11 @@ TEST(JoinedStepsTest, ActionsAlikeHaveOneList) {
   JoinedSteps joined(program, program.templates(0), true);
   const int32_t index = joined.IndexOf(Update("0, 1, 2, 3"));
   EXPECT_EQ(joined.IndexOf(Update("4, 5, 6, 7")), index);
-  // The second cast reads what the first makes: two launches. Once more the same, from another place.
+  // The second cast reads what the first one makes, so they are two launches. The same holds for other buffers.
   const int32_t chained = joined.IndexOf(Update("0, 2, 2, 3"));
   EXPECT_NE(chained, index);
   EXPECT_EQ(joined.IndexOf(Update("4, 6, 6, 7")), chained);
-  // Both read the same: that is no reason to wait.
+  // Both casts read the same buffer, which is no reason to wait.
   EXPECT_EQ(joined.IndexOf(Update("0, 0, 2, 3")), index);
   EXPECT_EQ(joined.IndexOf(Update("0, 1, 2, 3")), index);
 }
@@ -69,11 +69,11 @@ TEST(JoinedStepsTest, ADeviceWithoutCapabilityIsNoted) {
   EXPECT_THAT(
       NoteOnLaunches(program, device, 80),
       testing::AllOf(testing::StartsWith("'d' states no compute capability"), testing::HasSubstr("from 80 on")));
-  // No runtime joins; launches take no time; nothing is joined.
+  // No note if no runtime joins, if launches take no time, or if nothing would be joined.
   EXPECT_EQ(NoteOnLaunches(program, device, 0), "");
   EXPECT_EQ(NoteOnLaunches(program, Device(), 80), "");
   EXPECT_EQ(NoteOnLaunches(Casts(), device, 80), "");
-  // Cores are measured, and have no multiprocessors.
+  // CPU cores have measured rates but no multiprocessors.
   device.add_kernel_rates()->set_kernel("CAST");
   EXPECT_EQ(NoteOnLaunches(program, device, 80), "");
   device.mutable_tiles()->set_multiprocessors(108);

@@ -22,7 +22,7 @@ void OperandPlaces::SortBuffers() {
 
 bool OperandPlaces::AreApart(const Action& action) {
   if (place_of_.empty()) SortBuffers();
-  // Sorted by looking at all places between the first and the last: there are about as many as operands.
+  // Scan all places between the first and the last instead of sorting: there are about as many places as operands.
   is_operand_.assign(place_of_.size(), false);
   int32_t first = static_cast<int32_t>(place_of_.size()), last = -1;
   for (const int b : action.operands()) {

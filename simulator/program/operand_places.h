@@ -1,4 +1,4 @@
-// Where the buffers of a template lie, to see whether those of one action share bytes.
+// Where the buffers of a template lie, to tell whether buffers of one action share bytes.
 #ifndef WEFT_SIMULATOR_PROGRAM_OPERAND_PLACES_H_
 #define WEFT_SIMULATOR_PROGRAM_OPERAND_PLACES_H_
 
@@ -9,24 +9,25 @@
 
 namespace weft::sim {
 
-// Of a buffer, by which those in one memory compare; host memory has negative ones.
+// Returns the address of a buffer, comparable within one memory. Addresses in host memory are negative.
 int64_t AddressOf(const Buffer& buffer);
 
-// Of one template, which must outlive it. To look at an action takes about as long as it has operands.
+// Places of one template's buffers; the template must outlive this object. A check takes about as long as the action
+// has operands.
 class OperandPlaces {
  public:
   explicit OperandPlaces(const Template& t) : template_(t) {}
 
-  // Whether no two operands of the action meet, nor one begins where another is empty.
+  // True if no two operands of the action share bytes and none of them is empty.
   bool AreApart(const Action& action);
 
  private:
   void SortBuffers();
 
   const Template& template_;
-  // Buffers by memory and address, and the place of each in that; empty until they are asked for.
+  // Buffers in order of memory and address, and the place of each buffer in that order; empty until first needed.
   std::vector<int32_t> by_address_, place_of_;
-  // Which places are those of the action's operands.
+  // True for places of the action's operands.
   std::vector<char> is_operand_;
 };
 

@@ -11,7 +11,8 @@
 namespace weft::sim {
 namespace {
 
-// [0, 100) and [100, 150) on the device, the same in host memory, nothing at 100, and the first half of the first.
+// [0, 100) and [100, 150) on the device, the same in host memory, an empty buffer at 100, and the first half of [0,
+// 100).
 Template Buffers() {
   return Parse<Template>(R"(
     buffers { offset: 0 bytes: 100 place: DEVICE } buffers { offset: 100 bytes: 50 place: DEVICE }
@@ -39,7 +40,7 @@ TEST(OperandPlacesTest, OneInAnotherOrTwiceTheSameIsNot) {
   EXPECT_FALSE(Apart(t, {0, 5}));
   EXPECT_FALSE(Apart(t, {1, 5, 0}));
   EXPECT_FALSE(Apart(t, {1, 0, 1}));
-  // An empty one begins where another does.
+  // An empty buffer begins where another buffer does.
   EXPECT_FALSE(Apart(t, {1, 4}));
 }
 
@@ -50,7 +51,7 @@ TEST(OperandPlacesTest, AddressesTellMemoriesApart) {
   EXPECT_NE(AddressOf(t.buffers(2)), AddressOf(t.buffers(3)));
 }
 
-// Beside every pair of operands, for as many actions as are asked for one after the other.
+// Agrees with a comparison of every pair of operands, for many actions in a row.
 TEST(OperandPlacesTest, AsTwoByTwo) {
   std::mt19937 random(7);
   const auto below = [&](int n) { return static_cast<int>(random() % n); };
@@ -80,7 +81,7 @@ TEST(OperandPlacesTest, AsTwoByTwo) {
       apart += expected;
     }
   }
-  // Both came up often.
+  // Both answers occur often.
   EXPECT_GT(apart, 400);
   EXPECT_LT(apart, 1600);
 }

@@ -58,10 +58,10 @@ class TemplateBuilder {
   absl::Status Error(const Action& action, absl::string_view what) const { return ViewError(template_, action, what); }
 
   void AddActions(const google::protobuf::RepeatedPtrField<Action>& list, ListKind kind) {
-    // That of the list.
+    // The VALIDATE of the list, -1 = none so far.
     int32_t validate = -1;
     for (const Action& action : list) {
-      // Rule P15.
+      // Rule P15: the action is left out, and actions that depend on it depend on VALIDATE instead.
       if (action.if_exceeded() && !options_.exceeded) {
         index_of_id_[action.id()] = validate;
         continue;
@@ -83,7 +83,7 @@ class TemplateBuilder {
     }
   }
 
-  // Groups of two and more: neighbours with the same number.
+  // Finds groups of at least two transfers: neighbors with the same number.
   void FindGroups() {
     group_of_.assign(view_.actions.size(), -1);
     for (size_t i = 1; i < view_.actions.size(); ++i) {
@@ -169,7 +169,7 @@ class TemplateBuilder {
       AddEntry(index, key).channel = found->second;
       return absl::OkStatus();
     }
-    // Its members are neighbours, on every stream too.
+    // The members of a group are neighbors on every stream too.
     GroupView& view = view_.groups[group];
     if (first) view.members.begin = view_.group_members.size();
     view_.group_members.push_back({.action = index, .channel = found->second, .stream = -1});
@@ -180,7 +180,7 @@ class TemplateBuilder {
     return absl::OkStatus();
   }
 
-  // The one run of a collective action.
+  // Adds the one run of a collective action.
   absl::StatusOr<Range> AddActionRun(const Action& action) {
     Run run;
     WEFT_ASSIGN_OR_RETURN(run.collective, AddActionCall(action, view_));
@@ -197,7 +197,7 @@ class TemplateBuilder {
     view_.step_count[static_cast<int>(view_.actions[index].list)] += steps;
   }
 
-  // Runs of a compute action's segment, built on first use.
+  // Returns the runs of a compute action's segment, built on first use.
   absl::StatusOr<const SegmentRuns*> Runs(int32_t index) {
     const Action& action = *view_.actions[index].action;
     const std::tuple<int, ActionKind, int32_t> key = {action.segment(), action.kind(), ranges_[index]};
@@ -209,7 +209,7 @@ class TemplateBuilder {
     return &runs_.emplace(key, built).first->second;
   }
 
-  // Streams in the order of their keys; their entries, with waits, in list order.
+  // Adds streams in the order of their keys, and their entries with waits in list order.
   absl::Status AddStreams() {
     for (auto& [key, entries] : entries_) {
       StreamView stream;
@@ -291,14 +291,14 @@ class TemplateBuilder {
     return absl::OkStatus();
   }
 
-  // Of a compute action, else null.
+  // Returns the runs of a compute action, null for any other action.
   const SegmentRuns* RunsOf(int32_t index) const {
     const Action& action = *view_.actions[index].action;
     if (!IsCompute(action.kind())) return nullptr;
     return &runs_.at({action.segment(), action.kind(), ranges_[index]});
   }
 
-  // Why a compute stream is idle that waits for the action.
+  // Returns why a compute stream that waits for the action is idle.
   IdleReason Reason(int32_t index) const {
     const ActionView& view = view_.actions[index];
     const Action& action = *view.action;
@@ -307,18 +307,19 @@ class TemplateBuilder {
       return action.direction() == FROM_LOSS ? IdleReason::kGradientInput : IdleReason::kForwardInput;
     }
     if (IsCollective(action.kind())) return CollectiveReason(action.purpose());
-    // Of the rank's other compute actions only one whose turn is chosen need not come first on the stream.
+    // Among the rank's other compute actions, only one whose turn is chosen at run time need not come first on the
+    // stream.
     if (program_.compute_order() != STATIC_ORDER && view.start_object < 0) return IdleReason::kInFlightLimit;
     return RunsOf(index)->reason;
   }
 
-  // Whether the action `target` is an earlier one that ends on the entry's own stream. In a queue the times of all
-  // dependencies count.
+  // True if the action `target` comes earlier and ends on the entry's own stream. Never true in a queue, where the
+  // times of all dependencies count.
   bool ImpliedByStream(int32_t target, const Entry& entry, int32_t distance, const StreamView& stream) const {
     const SegmentRuns* runs = RunsOf(target);
     if (runs == nullptr || view_.actions[target].tails != 1 || entry.runs.empty()) return false;
     if (stream.key.queue != ComputeQueue::kNone || (target >= entry.action && distance == 0)) return false;
-    // What ends on a communicator is finished later.
+    // A step that ends on a communicator is finished later.
     return std::any_of(runs->streams.begin(), runs->streams.end(), [&](const SegmentStream& own) {
       return own.has_tail && own.key.kind == stream.key.kind && own.key.kind != StreamClass::kCollective;
     });
@@ -330,21 +331,21 @@ class TemplateBuilder {
   const ProgramViewOptions& options_;
   TemplateView view_;
   absl::flat_hash_map<int32_t, int32_t> index_of_id_;
-  // By segment, kind and ranges_.
+  // Runs by segment, kind and list of joined steps (as in ranges_).
   std::map<std::tuple<int, ActionKind, int32_t>, SegmentRuns> runs_;
   std::map<StreamKey, std::vector<Entry>> entries_;
   std::map<ChannelView, int32_t> channels_;
-  // Of the current group: its members of each channel so far.
+  // For the current group: number of members on each channel so far.
   std::map<ChannelView, int32_t> slots_;
-  // By action: the group of a transfer, or -1.
+  // Group of each action that is a transfer in a group, else -1.
   std::vector<int32_t> group_of_;
   JoinedSteps joined_;
-  // By compute action: its joined steps in view_.ranges, or -1.
+  // For each compute action, index of its joined steps in view_.ranges, or -1.
   std::vector<int32_t> ranges_;
-  // By compute action: its first named step.
+  // For each compute action, the object of its first named step.
   std::vector<int32_t> named_base_;
   QueueOrder order_;
-  // By TemplateView::group_members.
+  // Stream of each of TemplateView::group_members.
   std::vector<StreamKey> member_streams_;
 };
 
@@ -366,7 +367,7 @@ absl::StatusOr<ProgramView> BuildProgramView(const Program& program, const StepC
     return absl::InvalidArgumentError(absl::StrCat("devices of ", given, " ranks are given, the program has ", ranks));
   }
   view.speed_of_rank = options.speed_of_rank;
-  // By template and kind of devices: the view.
+  // Index of the view by (template, kind of devices).
   std::map<std::pair<int32_t, int32_t>, int32_t> index;
   for (int32_t t = 0; t < program.templates_size(); ++t) {
     if (options.device_of_rank.empty()) index[{t, 0}] = 0;

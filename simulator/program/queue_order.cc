@@ -8,7 +8,7 @@
 namespace weft::sim {
 namespace {
 
-// In both queues: nothing passes it.
+// True if the action is in both queues, so that no other action passes it.
 bool IsInBothQueues(ActionKind kind) { return kind != FORWARD && !IsBackward(kind); }
 
 bool OnCompute(const Program& program, const Action& action) {
@@ -20,15 +20,15 @@ bool OnCompute(const Program& program, const Action& action) {
 
 }  // namespace
 
-// An action that is in both queues waits for all backwards before it, which come in order: for the last one. A
-// backward waits for the last such action before it. Before the first of the body come the last of the repetition
-// before and the last of the prologue, before the first of the epilogue the last of the body and, if that has none,
-// of the prologue.
+// An action in both queues waits for all backwards before it. Backwards come in order, so it waits for the last one. A
+// backward waits for the last action in both queues before it. If there is none in its list, earlier lists count: for
+// the body, the last one of the previous repetition and the last one of the prologue; for the epilogue, the last one of
+// the body or, if the body has none, of the prologue.
 QueueOrder OrderQueues(const Program& program, TemplateView& view) {
   QueueOrder order;
   order.waits.resize(view.actions.size());
   order.end_object.assign(view.actions.size(), -1);
-  // Compute actions by list: backwards, and those in both queues.
+  // Compute actions by list: backwards, and actions in both queues.
   std::array<std::array<std::vector<int32_t>, 2>, 3> actions;
   for (int32_t i = 0; i < static_cast<int32_t>(view.actions.size()); ++i) {
     const ActionView& action = view.actions[i];
@@ -39,7 +39,8 @@ QueueOrder OrderQueues(const Program& program, TemplateView& view) {
   for (int list = 0; list < 3; ++list) {
     for (const bool both : {false, true}) {
       for (const int32_t action : actions[list][both]) {
-        // Of the other sort, what stands before it.
+        // Makes the action wait for the last action of the other sort before `before` in a list. Returns false if there
+        // is none.
         const auto wait_for_last = [&](int other_list, int32_t before, int32_t distance) {
           const std::vector<int32_t>& others = actions[other_list][!both];
           const auto end = std::lower_bound(others.begin(), others.end(), before);

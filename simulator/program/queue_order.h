@@ -1,4 +1,4 @@
-// The waits that keep the two queues of a rank whose order of compute is chosen at run time in order with each other
+// If the order of compute is chosen at run time, these waits keep the two queues of a rank in order with each other
 // (rule P6).
 #ifndef WEFT_SIMULATOR_PROGRAM_QUEUE_ORDER_H_
 #define WEFT_SIMULATOR_PROGRAM_QUEUE_ORDER_H_
@@ -11,14 +11,14 @@
 
 namespace weft::sim {
 
-// By action.
+// Both vectors are by action.
 struct QueueOrder {
   std::vector<std::vector<Wait>> waits;
-  // Object that counts how often its steps have ended, -1 if nothing asks for it.
+  // Object that counts how often the action's steps have ended, -1 if nothing needs it.
   std::vector<int32_t> end_object;
 };
 
-// Adds the objects to `view`, whose actions are there.
+// Returns the waits and adds their objects to `view`, which must have its actions.
 QueueOrder OrderQueues(const Program& program, TemplateView& view);
 
 }  // namespace weft::sim

@@ -13,7 +13,7 @@ namespace weft::sim {
 namespace {
 
 constexpr int64_t kMostBytes = int64_t{1} << 32;
-// Of a stream or a side, with its share of what it belongs to; about.
+// Approximate bytes of a stream or a side, with its share of its communicator or channel.
 constexpr int64_t kSideBytes = 64;
 
 struct Axis {
@@ -32,7 +32,7 @@ struct Fixed {
 // A channel of a view.
 struct ChannelShape {
   std::vector<Fixed> peer;
-  // Of the view of the last peer that was asked for: channels that may be the other end.
+  // Channels of `other_view`, the view of the last peer, that may be the other end.
   int32_t other_view = -1;
   absl::InlinedVector<int32_t, 2> others;
 
@@ -48,7 +48,7 @@ struct StreamShape {
   Purpose purpose = PURPOSE_UNSPECIFIED;
   int32_t stage = -1;
   const GroupForm* form = nullptr;
-  // Alike for groups of one form.
+  // Equal for groups of one form.
   int32_t form_number = -1;
 };
 
@@ -110,12 +110,12 @@ class Linker {
     }
   }
 
-  // The other end of channel `index` of `rank`: rank and channel, -1 = there is none.
+  // Returns the other end of channel `index` of `rank`: rank and channel, -1 = there is none.
   std::pair<int64_t, int32_t> OtherEnd(int64_t rank, int32_t index) {
     const int32_t own_view = view_.template_of_rank[rank];
     ChannelShape& shape = channel_shapes_[own_view][index];
     const int64_t peer = shape.PeerOf(rank);
-    // Nobody, in a program that was not verified.
+    // A program that was not verified may name a peer that does not exist.
     if (peer < 0 || peer >= static_cast<int64_t>(view_.template_of_rank.size())) return {-1, -1};
     const int32_t other_view = view_.template_of_rank[peer];
     if (shape.other_view != other_view) {
@@ -139,7 +139,7 @@ class Linker {
     const int32_t side = static_cast<int32_t>(links_.sides.size());
     const auto [peer, other] = OtherEnd(rank, index);
     int32_t channel = -1;
-    // Whose sides are there already.
+    // An earlier rank already has its sides.
     if (peer >= 0 && peer < rank) channel = links_.sides[links_.ranks[peer].first_side + other].channel;
     if (peer == rank && other < index) channel = links_.sides[side - index + other].channel;
     const bool send = view_.templates[view_.template_of_rank[rank]].channels[index].send;
@@ -157,13 +157,12 @@ class Linker {
       links_.streams.push_back(-1);
       return;
     }
-    // A group is known by its lowest member and the coordinates that it takes on each axis; its members are looked at
-    // only the first time.
+    // The lowest member and the form identify a group. Its members are listed only the first time.
     const int64_t lowest = LowestMember(rank, *shape.form);
     const auto [at, inserted] =
         communicator_of_.try_emplace({shape.purpose, shape.stage, lowest, shape.form_number}, -1);
     if (inserted) {
-      // Templates with other pins may spell the same group in another way.
+      // Templates with other pins may write the same group in another way.
       const auto [found, is_new] =
           communicator_of_members_.try_emplace({shape.purpose, shape.stage, Members(lowest, *shape.form)},
                                                static_cast<int32_t>(links_.communicators.size()));
@@ -179,7 +178,7 @@ class Linker {
     links_.streams.push_back(at->second);
   }
 
-  // As LowestCoordinates says, without a table of coordinates.
+  // The same as LowestCoordinates, without a table of coordinates.
   int64_t LowestMember(int64_t rank, const GroupForm& form) const {
     int64_t lowest = rank;
     for (size_t i = 0; i < form.size(); ++i) {
@@ -206,11 +205,11 @@ class Linker {
     return lowest;
   }
 
-  // Axes are innermost first, so ranks ascend.
+  // Axes are innermost first, so the members come out in ascending order.
   std::vector<int64_t> Members(int64_t lowest, const GroupForm& form) const {
     std::vector<int64_t> members = {lowest};
     for (size_t i = 0; i < form.size(); ++i) {
-      // Along this axis, from the lowest.
+      // Offsets of the members along this axis from the lowest one.
       std::vector<int64_t> steps;
       const AxisPart& part = form[i];
       if (part.kind == AxisPart::kListed) {

@@ -26,7 +26,7 @@ int64_t PeerOf(const Mesh& mesh, int64_t rank, const ChannelView& channel) {
   return CoordinatesRank(mesh, coordinates);
 }
 
-// Against the coordinates of every rank.
+// Checks the links against the coordinates of every rank.
 TEST(RankLinks, RandomPrograms) {
   int64_t channels = 0, communicators = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {

@@ -44,7 +44,7 @@ class Builder {
   }
 
  private:
-  // Streams are numbered in the order of their keys.
+  // Numbers the streams in the order of their keys.
   absl::Status FindStreams() {
     std::vector<std::map<StreamKey, int32_t>::iterator> found;
     for (int i = 0; i < segment_.steps_size(); ++i) {
@@ -83,8 +83,8 @@ class Builder {
     return absl::InvalidArgumentError(absl::StrCat("segment '", segment_.name(), "' step ", step, ": ", what));
   }
 
-  // The last attached step of each stream. One that a step of another stream waits for, whose own last attached step
-  // is that one or comes behind it, need not be looked at to tell the end of the action.
+  // Finds the last attached step of each stream. Such a step does not count as a tail if a step of another stream waits
+  // for it and that stream has a last attached step there or later: the other stream's end implies it.
   void FindTails() {
     last_attached_.assign(keys_.size(), -1);
     for (int i = 0; i < segment_.steps_size(); ++i) {
@@ -98,7 +98,8 @@ class Builder {
         if (stream != stream_of_[i] && dep == last_attached_[stream]) tails_[stream] = -1;
       }
     }
-    // Who waits for the action waits for what ends it beside computation, the last of such in the list.
+    // A stream that waits for the action waits for the tail that is not computation; of several, the last one in the
+    // list.
     int last = -1;
     for (size_t s = 0; s < keys_.size(); ++s) {
       if (keys_[s]->kind != StreamClass::kCompute) last = std::max(last, tails_[s]);
@@ -126,7 +127,8 @@ class Builder {
     }
   }
 
-  // On its own stream a step has ended before the next one starts; a collective is finished later.
+  // True if `dep` is implied by its stream: on one stream a step ends before the next one starts. A collective is
+  // finished later than it ends, so its stream implies nothing.
   bool ImpliedByStream(int dep, int step) const {
     return stream_of_[dep] == stream_of_[step] && keys_[stream_of_[dep]]->kind != StreamClass::kCollective;
   }
@@ -199,7 +201,7 @@ class Builder {
   std::vector<const StreamKey*> keys_;
   std::vector<int> last_attached_;
   std::vector<int> tails_;
-  // By step: its stream, and its index among those that others wait for, or -1.
+  // For each step: its stream, and its index among the steps that others wait for, or -1.
   std::vector<int32_t> stream_of_;
   std::vector<int32_t> named_;
   SegmentRuns result_;

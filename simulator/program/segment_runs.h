@@ -1,4 +1,4 @@
-// The steps of a segment joined to runs, stream by stream.
+// Joins the steps of a segment to runs, stream by stream.
 #ifndef WEFT_SIMULATOR_PROGRAM_SEGMENT_RUNS_H_
 #define WEFT_SIMULATOR_PROGRAM_SEGMENT_RUNS_H_
 
@@ -13,27 +13,26 @@ namespace weft::sim {
 
 struct SegmentStream {
   StreamKey key;
-  // In TemplateView::runs.
+  // Range in TemplateView::runs.
   Range runs;
-  // One of them is_tail.
+  // True if one of the runs is a tail (Run::is_tail).
   bool has_tail = false;
 };
 
-// What the runs of a segment look like on its streams; shared by all actions of one kind on it whose steps are joined
-// alike.
+// The runs of a segment on its streams. All actions of one kind on the segment whose steps are joined alike share them.
 struct SegmentRuns {
   std::vector<SegmentStream> streams;
-  // Steps that others wait for.
+  // Number of steps that others wait for.
   int32_t named = 0;
-  // Streams that have a tail; 0 if all steps are detached.
+  // Number of streams that have a tail; 0 if all steps are detached.
   int32_t tails = 0;
-  // For whom waits for detached steps too: of every stream that ends with some, the last one.
+  // Waits for detached steps: the last one of every stream that ends with detached steps.
   std::vector<RunWait> detached;
-  // Of who waits for the action's end.
+  // Why a stream that waits for the action's end is idle.
   IdleReason reason = IdleReason::kHostCopy;
 };
 
-// Adds the runs, their waits, steps and collectives to `view`. `ranges`: as StepUse has them.
+// Adds the runs, their waits, steps and collectives to `view`. `ranges` is StepUse::ranges.
 absl::StatusOr<SegmentRuns> BuildSegmentRuns(const Program& program, int segment, ActionKind kind,
                                              const std::vector<StepRange>* ranges, const StepCostsFn& costs,
                                              const ProgramViewOptions& options, TemplateView& view);

@@ -26,7 +26,7 @@ std::string Sum(const std::string& rest) {
          rest;
 }
 
-// By run of the stream, its steps.
+// Returns the steps of each run on streams of this kind.
 std::vector<std::vector<int>> Runs(const TemplateView& t, StreamClass kind) {
   std::vector<std::vector<int>> runs;
   for (const StreamView& stream : t.streams) {
@@ -50,25 +50,25 @@ TEST(SegmentRuns, StepsBetweenTwoCollectivesAreOneRun) {
   EXPECT_THAT(Runs(t, StreamClass::kCollective), ElementsAre(ElementsAre(2), ElementsAre(6), ElementsAre(7)));
   EXPECT_EQ(t.collectives.size(), 1u);
   EXPECT_EQ(t.runs[t.entries[0].runs.begin + 1].cost_ps[0], 30);
-  // Where ranks take turns every step is a run.
+  // If ranks take turns, every step is a run.
   const auto single = View(program, /*join_steps=*/false);
   ASSERT_TRUE(single.ok()) << single.status();
   EXPECT_EQ(Runs(single->templates[0], StreamClass::kCompute).size(), 6u);
 }
 
 TEST(SegmentRuns, TheEndOfAnActionIsToldByAsFewStreamsAsPossible) {
-  // What comes last waits for the collective: it alone tells.
+  // The last step waits for the collective, so it alone ends the action.
   const Program waiting = OneSegmentProgram({"", Sum("deps: 0"), "deps: 1"});
   const auto one = View(waiting);
   ASSERT_TRUE(one.ok()) << one.status();
   EXPECT_EQ(one->templates[0].actions[0].tails, 1);
   EXPECT_TRUE(one->templates[0].actions[0].tail_objects.empty());
-  // Nobody waits for the second collective: both streams tell.
+  // Nothing waits for the second collective, so both streams count for the end of the action.
   const Program open = OneSegmentProgram({"", Sum("deps: 0"), "deps: 1", Sum("deps: 0")});
   const auto two = View(open);
   ASSERT_TRUE(two.ok()) << two.status();
   EXPECT_EQ(two->templates[0].actions[0].tails, 2);
-  // A detached one does not count, and is waited for by name.
+  // A detached collective does not count, and is waited for by name.
   Program detached = OneSegmentProgram({"", Sum("deps: 0 detached: true"), ""});
   Action* next = detached.mutable_templates(0)->add_body();
   next->set_id(1);

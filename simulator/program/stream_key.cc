@@ -10,7 +10,7 @@
 namespace weft::sim {
 namespace {
 
-// The coordinate on `axis` that all ranks of the template have, or -1.
+// Returns the coordinate on `axis` that all ranks of the template have, or -1.
 int64_t Pin(const Template& t, absl::string_view axis) {
   for (const Coordinate& pin : t.pins()) {
     if (pin.axis() == axis) return pin.index();

@@ -1,4 +1,4 @@
-// What tells the streams of a rank apart (rule P3), and their names.
+// Keys that identify the streams of a rank (rule P3), and their names.
 #ifndef WEFT_SIMULATOR_PROGRAM_STREAM_KEY_H_
 #define WEFT_SIMULATOR_PROGRAM_STREAM_KEY_H_
 
@@ -14,11 +14,11 @@ namespace weft::sim {
 
 enum class StreamClass : uint8_t { kCompute, kD2h, kH2d, kSend, kRecv, kTransfers, kCollective };
 
-// Where the order of compute is chosen at run time, the compute stream is two queues (rule P6). Actions that are in
-// both are in that of the forwards here, and `ordering` waits keep them in order with the other.
+// If the order of compute is chosen at run time, the compute stream is two queues (rule P6). Actions that are in both
+// queues are in kForwards here, and `ordering` waits keep them in order with the other queue.
 enum class ComputeQueue : uint8_t { kNone, kForwards, kBackwards };
 
-// One side of what transfers match in (rule P4).
+// One side of the key by which transfers match (rule P4).
 struct ChannelView {
   bool send = false;
   // The peer's coordinate on each axis of the mesh, -1 = the rank's own.
@@ -26,7 +26,8 @@ struct ChannelView {
   int32_t lane = 0;
   Direction direction = DIRECTION_UNSPECIFIED;
   int32_t skip = 0;
-  // Of several in one group, which: those are under way at the same time. The partner's group has the same ones.
+  // Number among the transfers of one group that would share this channel and are in flight at the same time. The
+  // partner's group has the same numbers.
   int32_t slot = 0;
 
   friend auto operator<=>(const ChannelView&, const ChannelView&) = default;
@@ -35,33 +36,34 @@ struct ChannelView {
 // Identity of a stream within a template.
 struct StreamKey {
   StreamClass kind = StreamClass::kCompute;
-  // Of compute.
+  // For compute.
   ComputeQueue queue = ComputeQueue::kNone;
-  // Of transfers.
+  // For transfers.
   std::vector<int64_t> peer;
   int32_t lane = 0;
   Direction direction = DIRECTION_UNSPECIFIED;
   int32_t skip = 0;
-  // Of collectives: two groups have the same form iff they have the same members, for every rank of the template.
+  // For collectives. Two groups have the same form if and only if they have the same members for every rank of the
+  // template.
   GroupForm group;
   Purpose purpose = PURPOSE_UNSPECIFIED;
-  // Where every stage has communicators of its own, which; -1 = for all.
+  // The stage of the communicator if every stage has its own; -1 = for all stages.
   int32_t stage = -1;
 
   friend auto operator<=>(const StreamKey&, const StreamKey&) = default;
 };
 
-// The stream of a transfer.
+// Returns the stream of a transfer.
 StreamKey TransferStream(TransferStreams sharing, const ChannelView& channel);
 
-// The stream of a communicator, for ranks of `t`.
+// Returns the stream of a communicator, for ranks of `t`.
 StreamKey CollectiveStream(const Mesh& mesh, const Template& t, const Group& group, Purpose purpose);
 
-// By axis of the mesh the peer's coordinate. One that is the rank's own by its pin is written as such, -1, so that one
-// peer has one form.
+// Returns the peer's coordinate on each axis of the mesh. A coordinate that equals the rank's own pin becomes -1, so
+// that one peer has one form.
 std::vector<int64_t> ResolvePeer(const Mesh& mesh, const Template& t, const Peer& peer);
 
-// E.g. "compute", "send pipe=1 towards_loss lane 0", "collective data gradient_sync".
+// Returns a name, e.g. "compute", "send pipe=1 towards_loss lane 0", "collective data gradient_sync".
 std::string StreamName(const Mesh& mesh, const StreamKey& key);
 
 }  // namespace weft::sim

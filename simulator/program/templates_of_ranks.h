@@ -1,4 +1,4 @@
-// Which template each rank runs: TemplateOfRank (proto/util/mesh.h) for all at once, which takes a fraction of the
+// Finds the template of every rank: TemplateOfRank (proto/util/mesh.h) for all ranks at once, in a fraction of the
 // time.
 #ifndef WEFT_SIMULATOR_PROGRAM_TEMPLATES_OF_RANKS_H_
 #define WEFT_SIMULATOR_PROGRAM_TEMPLATES_OF_RANKS_H_
@@ -10,7 +10,7 @@
 
 namespace weft::sim {
 
-// By rank, the index of the first that matches; -1 = none.
+// Returns, for each rank, the index of the first template that matches; -1 = none.
 std::vector<int32_t> TemplatesOfRanks(const Program& program);
 
 }  // namespace weft::sim

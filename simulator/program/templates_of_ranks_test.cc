@@ -26,7 +26,7 @@ TEST(TemplatesOfRanksTest, TheFirstThatMatchesCounts) {
   EXPECT_THAT(TemplatesOfRanks(
                   Parse<Program>(std::string(kMesh) + "templates { pins { axis: 'data' index: 1 } } templates {}")),
               ElementsAre(1, 0, 1, 0, 1, 0));
-  // An axis that is not there has coordinate 0.
+  // On an axis that the mesh does not have, every rank has coordinate 0.
   EXPECT_THAT(TemplatesOfRanks(Parse<Program>("templates { pins { axis: 'x' index: 1 } } "
                                               "templates { pins { axis: 'x' index: 0 } }")),
               ElementsAre(1));

@@ -1,4 +1,4 @@
-// Sorts of actions, and what is said of one that no verified program holds.
+// Kinds of actions, and the error for an action that no verified program has.
 #ifndef WEFT_SIMULATOR_PROGRAM_VIEW_ACTIONS_H_
 #define WEFT_SIMULATOR_PROGRAM_VIEW_ACTIONS_H_
 

@@ -1,4 +1,4 @@
-// What lives while an action of a template runs: buffers (rule P7) and microbatches.
+// The live buffers (rule P7) and live microbatches while an action of a template runs.
 #ifndef WEFT_SIMULATOR_PROGRAM_VIEW_MEMORY_H_
 #define WEFT_SIMULATOR_PROGRAM_VIEW_MEMORY_H_
 
@@ -8,7 +8,7 @@
 
 namespace weft::sim {
 
-// Both need the view's actions.
+// For both, `view` must have its actions.
 absl::Status AddMemory(const Program& program, TemplateView& view);
 void AddHeldActivations(TemplateView& view);
 

@@ -15,7 +15,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-// A segment that reads its first operand and writes its second; buffers 0 to 2 come and go, 3 lasts, 4 is of the host.
+// A segment that reads its first operand and writes its second. Buffers 0 to 2 are temporary, 3 is persistent, 4 is in
+// host memory.
 Program WithBody(const std::string& actions) {
   return Parse<Program>(R"(
     segments { operands { access: READ } operands { access: WRITE } }
@@ -54,12 +55,12 @@ TEST(ViewMemoryTest, BuffersLiveFromTheirFirstWriterToTheirRelease) {
     body { kind: FORWARD operands: [ 2, 1 ] releases: [ 1, 2 ] })");
   TemplateView view = ViewOf(program);
   ASSERT_TRUE(AddMemory(program, view).ok());
-  // Of one class added up.
+  // Buffers of one class are summed.
   EXPECT_THAT(Changes(view, view.actions[0].allocates), ElementsAre(Pair(SAVED_ACTIVATION, 107)));
   EXPECT_THAT(Changes(view, view.actions[0].frees), IsEmpty());
   EXPECT_THAT(Changes(view, view.actions[1].allocates), ElementsAre(Pair(WORKSPACE, 30)));
   EXPECT_THAT(Changes(view, view.actions[1].frees), ElementsAre(Pair(SAVED_ACTIVATION, 100)));
-  // Written a second time.
+  // The buffer is written a second time.
   EXPECT_THAT(Changes(view, view.actions[2].allocates), IsEmpty());
   EXPECT_THAT(Changes(view, view.actions[2].frees),
               ::testing::UnorderedElementsAre(Pair(WORKSPACE, 30), Pair(SAVED_ACTIVATION, 7)));
@@ -109,7 +110,7 @@ TEST(HeldActivationsTest, FromTheForwardToTheLastOfTheBackward) {
     unholds.push_back(action.unholds);
     EXPECT_EQ(action.held_object, -1);
   }
-  // What is done again was under way already.
+  // A microbatch that is done again was already in flight.
   EXPECT_THAT(holds, ElementsAre(1, 0, 0, 1, 0));
   EXPECT_THAT(unholds, ElementsAre(0, 0, 1, 1, 0));
 }
@@ -127,7 +128,7 @@ TEST(HeldActivationsTest, OfAWideForwardAllUntilTheLast) {
     EXPECT_EQ(view.actions[backward].held_object, 4);
     EXPECT_EQ(view.actions[backward].unholds, 2);
   }
-  // Of another stage.
+  // A backward of another stage.
   EXPECT_EQ(view.actions[3].held_object, -1);
   EXPECT_EQ(view.actions[3].unholds, 1);
 }

@@ -20,10 +20,10 @@
 namespace weft::sim {
 namespace {
 
-// Microseconds, exactly.
+// Formats picoseconds as microseconds, exactly.
 std::string Microseconds(int64_t ps) { return absl::StrFormat("%d.%06d", ps / 1'000'000, ps % 1'000'000); }
 
-// Messages of one edge: (source, destination, lane, direction, skip).
+// Key of messages that match in order: (source, destination, lane, direction, skip).
 using Edge = std::tuple<int64_t, int64_t, int32_t, int32_t, int32_t>;
 
 struct Slice {
@@ -88,7 +88,7 @@ class Writer {
       Metadata(rank, s, "thread_sort_index", absl::StrCat("\"sort_index\":", s));
     }
 
-    // Steps of one action instance on one stream, together.
+    // Steps of one action instance on one stream.
     std::map<std::tuple<int32_t, int32_t, int32_t>, std::vector<const TraceEvent*>> groups;
     for (int i = 0; i < rank_trace.events_size(); ++i) {
       const TraceEvent& event = rank_trace.events(i);
@@ -142,7 +142,7 @@ class Writer {
       return WriteSlice(whole, action.name(), kind, arguments);
     }
     const Segment& segment = program_.segments(action.segment());
-    // A communicator is idle between the collectives of an action: these stand for themselves.
+    // A communicator is idle between the collectives of an action, so only the collectives have slices.
     const bool collectives = segment.steps(events.front()->step()).stream() == COLLECTIVE;
     if (!collectives) WriteSlice(whole, action.name(), kind, arguments);
     if (segment.steps_size() == 1 && !collectives) return;
@@ -158,7 +158,7 @@ class Writer {
     }
   }
 
-  // Live bytes by class after every instant at which they change (rule P7).
+  // Writes the live bytes by class after every instant at which they change (rule P7).
   void WriteMemory(const RankTrace& rank_trace, const TemplateView& t,
                    const absl::flat_hash_map<int32_t, int32_t>& index_of_id) {
     // Start and finish of every action instance.
@@ -196,7 +196,7 @@ class Writer {
     }
   }
 
-  // The i-th send of an edge goes to its i-th recv (rule P4).
+  // Draws an arrow from the i-th send of an edge to its i-th recv (rule P4).
   void WriteFlows() {
     int64_t id = 0;
     for (auto& [edge, sends] : sends_) {
@@ -208,7 +208,7 @@ class Writer {
       std::stable_sort(recvs.begin(), recvs.end(), earlier);
       for (size_t i = 0; i < std::min(sends.size(), recvs.size()); ++i) {
         ++id;
-        // Measured clocks differ a little: the arrow still ends inside the slice of the recv.
+        // Measured clocks differ a little; clamp, so that the arrow ends inside the slice of the recv.
         const int64_t arrival = std::clamp(sends[i].start, recvs[i].start, recvs[i].end);
         WriteFlowEnd("\"ph\":\"s\"", id, sends[i], sends[i].start);
         WriteFlowEnd("\"ph\":\"f\",\"bp\":\"e\"", id, recvs[i], arrival);

@@ -34,7 +34,7 @@ std::string ChromeJson(const Program& program, int repetitions) {
   return json.value_or("");
 }
 
-// An ordinary JSON parser.
+// Parses with an independent JSON parser.
 google::protobuf::Struct Parse(const std::string& json) {
   google::protobuf::Struct parsed;
   const auto status = google::protobuf::util::JsonStringToMessage(json, &parsed);
@@ -58,7 +58,7 @@ TEST(ChromeTrace, SlicesCountersAndArrows) {
       negative_memory += bytes.number_value() < 0;
     }
   }
-  // Two repetitions of 2 ranks x 3 microbatches x 2 computes, and of 3 x 2 transfers with two ends.
+  // Two repetitions of 2 ranks x 3 microbatches x 2 computes, and of 3 x 2 transfers with two ends each.
   EXPECT_EQ(phases["X"], 2 * (12 + 12));
   EXPECT_EQ(phases["s"], 12);
   EXPECT_EQ(phases["f"], 12);
@@ -68,12 +68,12 @@ TEST(ChromeTrace, SlicesCountersAndArrows) {
   EXPECT_EQ(flows.size(), 12);
   EXPECT_GT(phases["C"], 0);
   EXPECT_EQ(negative_memory, 0);
-  // Two processes with two entries each; compute, send and recv stream.
+  // Two processes with two entries each, and for each the entries of a compute, a send and a recv stream.
   EXPECT_EQ(phases["M"], 2 * (2 + 2 * 3));
 }
 
 TEST(ChromeTrace, TimesAreExact) {
-  // 100 bytes at 1 GB/s are 100 ns: forward of rank 1 starts after 1 us + 100 ns + 3 ps.
+  // 100 bytes at 1 GB/s take 100 ns: the forward of rank 1 starts after 1 us + 100 ns + 3 ps.
   const std::string json = ChromeJson(GPipeProgram(2, 1, 100), 1);
   EXPECT_THAT(json, HasSubstr("\"ts\":1.100003,\"dur\":1.000000,\"name\":\"F s1 m0\",\"cat\":\"forward\""));
   EXPECT_THAT(json, HasSubstr("\"ts\":1.000000,\"dur\":0.100000,\"name\":\"send s0 m0\""));
@@ -100,7 +100,7 @@ TEST(ChromeTrace, StepsOfASegmentAreNested) {
   EXPECT_THAT(json, HasSubstr("\"name\":\"F s0 m0\",\"cat\":\"forward\""));
   EXPECT_THAT(json, HasSubstr("\"name\":\"forward step\""));
   EXPECT_THAT(json, HasSubstr("\"name\":\"second\""));
-  // The only step of the other segment stands for its action.
+  // The other segment has only one step, so its action has no slices inside.
   EXPECT_THAT(json, Not(HasSubstr("backward step")));
 }
 
@@ -127,11 +127,11 @@ TEST(ChromeTrace, CollectivesOfASegmentStandForThemselves) {
   }
   const std::string json = ChromeJson(program, 1);
   EXPECT_THAT(json, HasSubstr("\"collective x tensor\""));
-  // Two messages of 1000 bytes at 1 GB/s and the latency of 3 ps between and behind them, after 1 us of forward.
+  // After 1 us of forward, two messages of 1000 bytes at 1 GB/s, with a latency of 3 ps between and after them.
   EXPECT_THAT(json, HasSubstr("\"ts\":1.000000,\"dur\":2.000003,\"name\":\"first sum\",\"cat\":\"group_all_reduce\""));
   EXPECT_THAT(json, HasSubstr("\"of\":\"F s0 m0\",\"finish_us\":3.000006"));
   EXPECT_THAT(json, HasSubstr("\"ts\":3.000003,\"dur\":2.000003,\"name\":\"second sum\""));
-  // The action's own slice is on the compute stream alone, on two ranks.
+  // The action's own slice is on the compute stream only, on two ranks.
   size_t count = 0;
   for (size_t at = json.find("\"name\":\"F s0 m0\""); at != std::string::npos;
        at = json.find("\"name\":\"F s0 m0\"", at + 1)) {

@@ -1,4 +1,4 @@
-// Figures and tables of the reports for people: of a simulation, and of several side by side.
+// Figures and tables of the text reports, for one simulation and for several side by side.
 #ifndef WEFT_SIMULATOR_REPORT_FIGURE_TEXT_H_
 #define WEFT_SIMULATOR_REPORT_FIGURE_TEXT_H_
 
@@ -8,15 +8,15 @@
 
 namespace weft::sim {
 
-// As many digits after the point in every row of a column: "0", "12.34 us", "1.200 ms", "3.000 s".
+// Formats a time so that every row of a column has the same number of decimals: "0", "12.34 us", "1.200 ms", "3.000 s".
 std::string Seconds(double seconds);
-// "512 B", "1.5 KiB", "12.34 GiB".
+// Formats a size: "512 B", "1.5 KiB", "12.34 GiB".
 std::string Bytes(int64_t bytes);
-// "12.3 %" of 0.123.
+// Formats a ratio: 0.123 gives "12.3 %".
 std::string Percent(double ratio);
 
-// One line per row, columns as wide as their widest cell: the first to the left, the others to the right. A row may be
-// shorter than others.
+// Formats one line per row, with columns as wide as their widest cell. The first column is left-aligned, the others
+// right-aligned. A row may be shorter than others.
 std::string Table(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace weft::sim

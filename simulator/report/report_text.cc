@@ -11,7 +11,7 @@
 namespace weft::sim {
 namespace {
 
-// More ranks than this are left to the JSON report.
+// Maximum number of ranks in the text; the JSON report has all.
 constexpr int kShownRanks = 32;
 
 std::string MemoryText(const SimulationReport& report) {
@@ -30,8 +30,8 @@ std::string MemoryText(const SimulationReport& report) {
   }
   if (report.live_peak_bytes() > report.planned_bytes() && !report.runtime().empty()) {
     absl::StrAppend(&text, "  live peak: of the plan's own buffers, which live longer in the order of runtime ",
-                    report.runtime(), "; the fit is decided by ",
-                    besides >= 0 ? "planned + reserved" : "what is taken", "\n");
+                    report.runtime(), "; the fit is decided by ", besides >= 0 ? "planned + reserved" : "what is taken",
+                    "\n");
   }
   if (report.planned_host_bytes() > 0) {
     const int64_t capacity = report.host_capacity_bytes();
@@ -101,7 +101,7 @@ std::string SentText(const SimulationReport& report) {
 // A figure that may be missing: a ratio to a peak that the device does not state.
 std::string PercentOrNone(double ratio) { return ratio > 0 ? Percent(ratio) : "-"; }
 
-// Empty if there are none.
+// Empty if the report has no bounds.
 std::string BoundsText(const SimulationReport& report) {
   if (!report.has_bounds()) return "";
   const LowerBounds& bounds = report.bounds();
@@ -161,7 +161,7 @@ std::string RankText(const SimulationReport& report) {
   return text;
 }
 
-// One column per cause that some rank waited for.
+// One row for each cause that some rank waited for, one column for each rank.
 std::string RankIdleText(const SimulationReport& report) {
   std::vector<std::string> causes;
   for (const RankReport& rank : report.per_rank()) {
@@ -182,7 +182,7 @@ std::string RankIdleText(const SimulationReport& report) {
       rows.back().push_back(Seconds(seconds));
     }
   }
-  // In blocks that a terminal can show.
+  // Split the columns into blocks that fit a terminal.
   std::string text;
   constexpr size_t kColumns = 8;
   for (size_t first = 1; first < rows[0].size(); first += kColumns) {

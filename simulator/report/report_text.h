@@ -1,4 +1,4 @@
-// A SimulationReport for people. The first line names the runtime that the prediction is for.
+// The text form of a SimulationReport. The first line names the runtime that the prediction is for.
 #ifndef WEFT_SIMULATOR_REPORT_REPORT_TEXT_H_
 #define WEFT_SIMULATOR_REPORT_REPORT_TEXT_H_
 

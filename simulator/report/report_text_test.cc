@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Two ranks; every figure is another number.
+// A report of two ranks.
 SimulationReport TwoRanks() {
   return Parse<SimulationReport>(R"(
     runtime: "weft" program: "tiny" cluster: "here" network: "flow" cost: "tiles" ranks: 2
@@ -85,7 +85,8 @@ TEST(ReportTextTest, ALivePeakAboveThePlanIsExplained) {
                         "the fit is decided by planned + reserved\n"));
 }
 
-// A runtime may leave out buffers of the plan; and the device with the least room may have another rank's.
+// A runtime may leave out buffers of the plan, and the rank on the device with the least memory left may not be the
+// fullest rank.
 TEST(ReportTextTest, LessThanPlannedMayBeTaken) {
   SimulationReport report = TwoRanks();
   report.set_device_bytes(2048);
@@ -105,7 +106,7 @@ TEST(ReportTextTest, WhatDoesNotFitSaysByHowMuch) {
   report.set_planned_bytes(8192);
   EXPECT_THAT(ReportToText(report), HasSubstr("reserved of 8.0 KiB, DOES NOT FIT; live peak 2.0 KiB\n"
                                               "  too much by 1.0 KiB\n"));
-  // What is short may be the host's.
+  // Host memory may be what is short.
   report.set_device_bytes(4096);
   report.set_planned_host_bytes(2048);
   report.set_host_capacity_bytes(1024);
@@ -115,7 +116,7 @@ TEST(ReportTextTest, WhatDoesNotFitSaysByHowMuch) {
   EXPECT_THAT(ReportToText(report), HasSubstr("host memory per node: 2.0 KiB planned\n"));
 }
 
-// Rule P14.
+// Rule P14: a repetition may be several steps.
 TEST(ReportTextTest, RepetitionsOfSeveralStepsAreSaid) {
   SimulationReport report = TwoRanks();
   report.set_steps_per_repetition(4);
@@ -167,7 +168,7 @@ TEST(ReportTextTest, ManyRanksAreLeftToJson) {
   EXPECT_THAT(text, HasSubstr("\n  31 "));
   EXPECT_THAT(text, Not(HasSubstr("\n  32 ")));
   EXPECT_THAT(text, HasSubstr("  ... and 8 more ranks (in the JSON report)\n"));
-  // In blocks of eight.
+  // Ranks come in blocks of eight.
   EXPECT_THAT(text, HasSubstr("rank 23\n"));
   EXPECT_THAT(text, Not(HasSubstr("rank 32")));
 }

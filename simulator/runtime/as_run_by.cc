@@ -15,7 +15,7 @@
 namespace weft::sim {
 namespace {
 
-// Copies to and from the host wait for each other.
+// Puts copies to the host and copies from the host on one stream, where they wait for each other.
 void UseOneCopyStream(Program* program) {
   for (Segment& segment : *program->mutable_segments()) {
     for (Step& step : *segment.mutable_steps()) {
@@ -24,7 +24,7 @@ void UseOneCopyStream(Program* program) {
   }
 }
 
-// Of the first device that brings weights into 8 bits once.
+// Returns the form of products of the first device that casts weights to 8 bits once; null = no device does.
 const KernelForm* FormThatCastsOnce(const Runtime& runtime, absl::Span<const int> capabilities) {
   for (const int capability : capabilities) {
     const KernelForm* product = FormOf(runtime, MATMUL, capability);
@@ -38,7 +38,7 @@ const KernelForm* FormThatCastsOnce(const Runtime& runtime, absl::Span<const int
 std::optional<Program> AsRunBy(const Runtime& runtime, absl::Span<const int> capabilities, const Program& program) {
   const double gathered = capabilities.empty() ? 1 : GatheredBytes(runtime, capabilities.front());
   const KernelForm* casts_once = FormThatCastsOnce(runtime, capabilities);
-  // Those that join steps as weft's executor does run them in its order.
+  // Runtimes that join steps as weft's executor does also run bias gradients in the executor's order.
   const bool biases_last = runtime.joins_from_compute_capability() == 0 && HasBiasSums(program);
   if (!runtime.sums_under_backward() && !runtime.gathers_under_forward() && runtime.tensor_pieces() < 2 &&
       !runtime.collectives_per_tensor() && !runtime.gathers_within_block() && !runtime.one_copy_stream() &&
@@ -48,7 +48,7 @@ std::optional<Program> AsRunBy(const Runtime& runtime, absl::Span<const int> cap
   }
   Program as_run = program;
   if (biases_last) SumBiasesLast(&as_run);
-  // Layers end behind the gathers that they wait for, wherever those are moved.
+  // DelayGathers runs first: the end of a recomputed layer stands behind the gathers that it waits for.
   if (runtime.gathers_within_block()) DelayGathers(&as_run);
   if (runtime.recomputes_whole_layers()) RecomputeWholeLayers(&as_run);
   if (runtime.sums_under_backward()) HideGradientSums(&as_run);

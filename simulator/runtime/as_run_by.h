@@ -10,9 +10,10 @@
 
 namespace weft::sim {
 
-// On devices of these compute capabilities, the first that of the cluster's own device, which decides how activations
-// are gathered; each of the others, like the first, may be one on which weights are cast once (weight_casts.h). Nothing
-// if the framework's order is the program's. For costing alone: it is not proven again, and never run.
+// Returns the program as `runtime` runs it on devices of these compute capabilities; nullopt if the framework's order
+// is the program's order. The first capability is that of the cluster's own device, which decides how activations are
+// gathered. Weights are cast once if any of the devices casts them once (weight_casts.h). The result is for costing
+// only: it is not proven again and never run.
 std::optional<Program> AsRunBy(const Runtime& runtime, absl::Span<const int> capabilities, const Program& program);
 
 }  // namespace weft::sim

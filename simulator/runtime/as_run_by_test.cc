@@ -8,7 +8,7 @@
 namespace weft::sim {
 namespace {
 
-// A gathered activation times a weight.
+// The product of a gathered activation and a weight.
 Program OneProduct() {
   return Parse<Program>(R"(
     segments { name: "forward" operands { name: "part" } operands { name: "whole" } operands { name: "w" }
@@ -45,7 +45,7 @@ TEST(AsRunBy, FormsOfTheDeviceDecide) {
   EXPECT_EQ(cast->segments(1).steps(1).work().bytes(), 2 * 2 * 64);
 }
 
-// A V100 beside an H100: one of them casts.
+// A V100 and an H100: one of the two casts the weights.
 TEST(AsRunBy, AnyKindOfDeviceMayCastWeights) {
   const Runtime casts = Parse<Runtime>(
       "kernels { kernel: 'MATMUL' factor_bytes: 2 weights_cast_once: true "
@@ -56,7 +56,7 @@ TEST(AsRunBy, AnyKindOfDeviceMayCastWeights) {
   EXPECT_EQ(cast->segments(1).steps(1).kernel(), CAST);
 }
 
-// weft's executor makes them where the compiler puts them.
+// weft's executor computes bias gradients where the compiler puts them.
 TEST(AsRunBy, BiasesAreSummedUpBehindTheProductsByOthers) {
   const Program program = Parse<Program>(R"(segments { name: "backward" operands { name: "a" }
     values { shape: 8 } values { offset: 64 shape: 8 } values { offset: 128 shape: 8 } values { offset: 192 shape: 8 }
@@ -67,7 +67,7 @@ TEST(AsRunBy, BiasesAreSummedUpBehindTheProductsByOthers) {
   EXPECT_FALSE(AsRunBy(Parse<Runtime>("joins_from_compute_capability: 80"), {70}, program).has_value());
 }
 
-// Pieces of a gather are made before they are scaled.
+// AsRunBy cuts a gather into pieces before it scales the pieces.
 TEST(AsRunBy, PiecesAreSmallerToo) {
   const std::optional<Program> made =
       AsRunBy(Parse<Runtime>("tensor_pieces: 4 kernels { kernel: 'GROUP_ALL_GATHER' bytes: 0.5 }"), {90}, OneProduct());

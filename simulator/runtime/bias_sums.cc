@@ -9,7 +9,7 @@
 namespace weft::sim {
 namespace {
 
-// Where a value is, whatever its index: operand and offset.
+// The place of a value, whatever its index: operand and offset.
 using Range = std::pair<int32_t, int64_t>;
 
 Range RangeOf(const Segment& segment, int32_t value) {
@@ -29,7 +29,7 @@ bool WaitsFor(const Step& step, int index) {
   return std::find(step.deps().begin(), step.deps().end(), index) != step.deps().end();
 }
 
-// The step that it goes behind: itself if it stays.
+// Returns the step behind which the bias gradient goes, or the bias gradient itself if it stays.
 int PlaceOf(const Segment& segment, int sum) {
   const Step& own = segment.steps(sum);
   const Range rows = RangeOf(segment, own.inputs(0));
@@ -37,7 +37,7 @@ int PlaceOf(const Segment& segment, int sum) {
   for (int i = sum + 1; i < segment.steps_size(); ++i) {
     const Step& step = segment.steps(i);
     if (WaitsFor(step, sum)) break;
-    // Another layer that has the same rows, with products of its own.
+    // Another layer has the same rows, and its own products.
     if (IsBiasSum(step) && RangeOf(segment, step.inputs(0)) == rows) break;
     const bool touches = std::any_of(own.outputs().begin(), own.outputs().end(), [&](int32_t made) {
       const Range range = RangeOf(segment, made);
@@ -83,7 +83,7 @@ void SumBiasesLast(Program* program) {
     if (!moves) continue;
     std::vector<int> order(segment.steps_size());
     std::iota(order.begin(), order.end(), 0);
-    // Those that move stand behind the step that they go behind, which stays.
+    // A step that moves stands behind its target step, which stays.
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
       return std::pair(behind[a], behind[a] != a) < std::pair(behind[b], behind[b] != b);
     });

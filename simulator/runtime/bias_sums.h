@@ -1,10 +1,10 @@
-// The gradient of a bias behind the products that read what it sums up.
+// Moves the gradient of a bias behind the products that read the same rows.
 //
-// The compiler puts it in front of them, where weft's own executor makes it with the rows (proto/util/step_runs.h).
-// Others sum up last: PyTorch's formula of a linear layer orders the gradients of its input, its weight and its bias
-// so, and Megatron-LM starts the collective of the input's gradient between the first and the second, so that what
-// follows runs beside it (megatron/core/tensor_parallel/layers.py,
-// LinearWithGradAccumulationAndAsyncCommunication.backward).
+// The compiler puts the bias gradient in front of these products, because weft's own executor computes it together with
+// the rows (proto/util/step_runs.h). Other frameworks compute it last. PyTorch's formula of a linear layer has the
+// gradients of the input, the weight and the bias in this order. Megatron-LM starts the collective of the input's
+// gradient between the first and the second, so that the following steps run beside it
+// (megatron/core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication.backward).
 #ifndef WEFT_SIMULATOR_RUNTIME_BIAS_SUMS_H_
 #define WEFT_SIMULATOR_RUNTIME_BIAS_SUMS_H_
 
@@ -12,11 +12,11 @@
 
 namespace weft::sim {
 
-// Whether the program has such gradients.
+// True if the program has bias gradients.
 bool HasBiasSums(const Program& program);
 
-// Moves each BIAS_GRADIENT behind the last product that reads the same rows, unless a step in between waits for it,
-// touches what it makes or overwrites the rows. For costing alone.
+// Moves each BIAS_GRADIENT behind the last product that reads the same rows. It does not pass a step that waits for it,
+// touches its output or overwrites the rows. For costing only.
 void SumBiasesLast(Program* program);
 
 }  // namespace weft::sim

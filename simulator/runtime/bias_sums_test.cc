@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Values: 0 rows dy, 1 weight, 2 dx, 3 saved input, 4 gradient of the weight, 5 of the bias, 6 a second weight.
+// Values: 0 rows dy, 1 weight, 2 dx, 3 saved input, 4 gradient of the weight, 5 gradient of the bias, 6 second weight.
 constexpr char kValues[] = R"(
   operands { name: "a" bytes: 512 }
   values { offset: 0 shape: 8 } values { offset: 64 shape: 8 } values { offset: 128 shape: 8 }
@@ -46,7 +46,7 @@ TEST(BiasSums, StandBehindBothProductsOfTheLayer) {
     steps { name: "sum" kernel: GROUP_ALL_REDUCE stream: COLLECTIVE inputs: 2 outputs: 2 deps: 2 }
     steps { name: "dw" kernel: MATMUL inputs: [0, 3] outputs: 4 deps: 1 }
     steps { name: "norm" kernel: LAYER_NORM_BACKWARD inputs: 2 outputs: 2 deps: 3 })");
-  // A step that waits for the sum keeps it in front: here dw does.
+  // The bias gradient stays in front of a step that waits for it: here dw waits.
   EXPECT_THAT(Names(s), ElementsAre("gelu", "dx", "db", "sum", "dw", "norm"));
   EXPECT_THAT(s.steps(3).deps(), ElementsAre(1));
   EXPECT_THAT(s.steps(4).deps(), ElementsAre(2));
@@ -73,18 +73,18 @@ TEST(BiasSums, LayersWithTheSameRowsKeepTheirOwn) {
 }
 
 TEST(BiasSums, StayInFrontOfWhatTheyMustNotPass) {
-  // What it makes is read.
+  // A step reads the bias gradient.
   EXPECT_THAT(Names(Moved(R"(steps { name: "db" kernel: BIAS_GRADIENT inputs: 0 outputs: 5 }
     steps { name: "cast" kernel: CAST inputs: 5 outputs: 6 }
     steps { name: "dx" kernel: MATMUL inputs: [0, 1] outputs: 2 })")),
               ElementsAre("db", "cast", "dx"));
-  // The rows become another tensor.
+  // A step overwrites the rows with another tensor.
   EXPECT_THAT(Names(Moved(R"(steps { name: "db" kernel: BIAS_GRADIENT inputs: 0 outputs: 5 }
     steps { name: "dx" kernel: MATMUL inputs: [0, 1] outputs: 2 }
     steps { name: "gelu" kernel: GELU_BACKWARD inputs: 2 outputs: 0 }
     steps { name: "next" kernel: MATMUL inputs: [0, 6] outputs: 3 })")),
               ElementsAre("dx", "db", "gelu", "next"));
-  // No product reads them.
+  // No product reads the rows.
   EXPECT_THAT(Names(Moved(R"(steps { name: "db" kernel: BIAS_GRADIENT inputs: 0 outputs: 5 }
     steps { name: "dx" kernel: MATMUL inputs: [3, 1] outputs: 2 })")),
               ElementsAre("db", "dx"));

@@ -12,7 +12,7 @@
 namespace weft::sim {
 namespace {
 
-// Where a value is, whatever its index: operand and offset.
+// The place of a value, whatever its index: operand and offset.
 using Range = std::pair<int32_t, int64_t>;
 
 Range RangeOf(const Segment& segment, int32_t value) {
@@ -23,10 +23,10 @@ bool IsGather(const Step& step) {
   return step.stream() == COLLECTIVE && step.kernel() == GROUP_ALL_GATHER && step.collective().purpose() == TENSOR;
 }
 
-// Gathers that a product reads which is not among those `at_loss`.
+// Returns the gathers that at least one product outside `at_loss` reads.
 std::set<int> GathersOfProducts(const Segment& segment, int number, const std::set<std::pair<int, int>>& at_loss) {
   struct Gathered {
-    // Pieces of one gather, which follow each other (tensor_pieces.h).
+    // The pieces of one gather, which follow each other (tensor_pieces.h).
     std::vector<int> pieces;
     bool read = false;
   };
@@ -50,7 +50,7 @@ std::set<int> GathersOfProducts(const Segment& segment, int number, const std::s
   return gathers;
 }
 
-// Gives the gather values with so many times the elements.
+// Gives the gather values with `bytes` times the elements.
 void Scale(double bytes, int gather, Segment* segment) {
   Step& step = *segment->mutable_steps(gather);
   for (auto* values : {step.mutable_inputs(), step.mutable_outputs()}) {
@@ -100,7 +100,7 @@ std::set<std::tuple<int, int, int>> GatheredFactors(const Program& program) {
         }
       }
       for (const int32_t output : step.outputs()) {
-        // What else is written there is another tensor.
+        // Any other step that writes to this place makes another tensor.
         if (IsGather(step)) {
           gathered.insert(RangeOf(segment, output));
         } else {

@@ -10,7 +10,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::FieldsAre;
 
-// A gather of four parts of [2 x 8], the product that reads it, a layer's own tensor in its place, another product.
+// A gather of four parts of [2 x 8] and two products that read it; then a layer's own tensor in the same place and a
+// product that reads that tensor; then a gather of weights.
 Program Gathered() {
   Program program;
   const absl::Status read = ParseMessage(R"(segments {
@@ -39,11 +40,11 @@ TEST(CastGathers, GathersOfALayerMoveFewerBytesAndProductsStay) {
   EXPECT_THAT(segment.values(segment.steps(0).outputs(0)).shape(), ElementsAre(32));
   EXPECT_THAT(segment.values(segment.steps(1).inputs(0)).shape(), ElementsAre(8, 8));
   EXPECT_THAT(segment.values(segment.steps(5).outputs(0)).shape(), ElementsAre(8, 8));
-  // Nor does that hide what they put together.
+  // The scaled gathers still mark the factors that they gather.
   EXPECT_THAT(GatheredFactors(program), ElementsAre(FieldsAre(0, 1, 0), FieldsAre(0, 2, 1)));
 }
 
-// The head's gather is read by the product that makes logits, the embedding's by no product.
+// The product that makes logits reads the gather of the head. No product reads the gather of the embedding.
 TEST(CastGathers, WhatTheHeadAndTheEmbeddingGatherStays) {
   constexpr char kHead[] = R"(segments { name: "s"
     values { operand: 0 shape: 2 shape: 8 } values { operand: 1 shape: 8 shape: 8 } values { operand: 2 shape: 8 }
@@ -63,7 +64,7 @@ TEST(CastGathers, WhatTheHeadAndTheEmbeddingGatherStays) {
   EXPECT_THAT(segment.values(segment.steps(3).outputs(0)).shape(), ElementsAre(8, 8));
   EXPECT_THAT(segment.values(segment.steps(5).outputs(0)).shape(), ElementsAre(32));
 
-  // Where the head is a product like any other, its factor is gathered like any other.
+  // If the head is a product like any other, its gather is scaled like any other.
   Program whole;
   ASSERT_TRUE(ParseMessage(kHead, "test", &whole).ok());
   ScaleGathers(0.5, true, &whole);
@@ -71,7 +72,7 @@ TEST(CastGathers, WhatTheHeadAndTheEmbeddingGatherStays) {
   EXPECT_THAT(whole.segments(0).values(whole.segments(0).steps(3).outputs(0)).shape(), ElementsAre(8, 8));
 }
 
-// A gather in pieces is as many steps that write one range.
+// A gather in pieces is several steps that write to one place.
 TEST(CastGathers, AllPiecesAreSmaller) {
   Program program;
   const absl::Status read = ParseMessage(R"(segments { name: "s"

@@ -7,7 +7,7 @@
 namespace weft::sim {
 namespace {
 
-// The last step before `before` that makes the value; -1 = it is made elsewhere.
+// Returns the last step before `before` that makes the value; -1 = no such step.
 int MakerOf(const Segment& segment, int32_t value, int before) {
   for (int i = before - 1; i >= 0; --i) {
     const auto& outputs = segment.steps(i).outputs();
@@ -16,7 +16,7 @@ int MakerOf(const Segment& segment, int32_t value, int before) {
   return -1;
 }
 
-// The step that made the gradient of a gated unit's half which `product` reads; -1 = it reads none.
+// Returns the step that made the gradient of a gated unit's half that `product` reads; -1 = `product` reads none.
 int GateBehind(const Segment& segment, int product) {
   if (product < 0 || segment.steps(product).kernel() != MATMUL || segment.steps(product).inputs_size() == 0) return -1;
   const int maker = MakerOf(segment, segment.steps(product).inputs(0), product);
@@ -38,7 +38,7 @@ bool SumsAGate(const Segment& segment, int index) {
 
 void Repeat(const std::vector<bool>& twice, Segment* segment) {
   Segment made;
-  // By step as it was: the last of those that it became.
+  // By original step: the last of the steps that replace it.
   std::vector<int> last;
   for (int i = 0; i < segment->steps_size(); ++i) {
     Step* step = made.add_steps();

@@ -15,7 +15,7 @@ Program Read(const std::string& text) {
   return program;
 }
 
-// The backward of a gated unit, and the norm in front of it. `first` and `second` are what the products read.
+// The backward of a gated unit and of the norm in front of the unit. The products read the values `first` and `second`.
 std::string Unit(const char* first, const char* second, const char* purpose = "TENSOR") {
   return std::string(
              "segments {"
@@ -44,18 +44,18 @@ TEST(GateSums, OneForEachProduct) {
   for (int i : {4, 5}) {
     EXPECT_EQ(s.steps(i).name(), "sum");
     EXPECT_EQ(s.steps(i).inputs(0), 5);
-    // One behind the other.
+    // Each sum waits for the step before it.
     ASSERT_EQ(s.steps(i).deps_size(), 1);
     EXPECT_EQ(s.steps(i).deps(0), i - 1);
   }
-  // Whoever waited for the sum waits for both.
+  // A step that waited for the sum waits for both sums.
   EXPECT_EQ(s.steps(6).name(), "norm");
   EXPECT_EQ(s.steps(6).deps(0), 5);
   EXPECT_EQ(s.steps(7).deps(0), 6);
 }
 
 TEST(GateSums, OthersStayAsTheyAre) {
-  // One product, or both, reads something else; the sum is not between ranks of the layer.
+  // One product or both read another value, or the sum is not between ranks of the layer.
   for (const std::string& text : {Unit("1", "8"), Unit("7", "8"), Unit("1", "2", "GRADIENT_SYNC")}) {
     Program program = Read(text);
     const std::string before = program.SerializeAsString();

@@ -19,7 +19,7 @@ class HeldActivations {
     if (runtime.memory().parts_in_place()) FindParts();
     for (const KernelForm& form : runtime.kernels()) {
       Kernel kernel;
-      // Forms for other devices say the same of memory.
+      // Forms for other devices state the same memory.
       if (form.saved() > 0 && Kernel_Parse(form.kernel(), &kernel)) saved_[kernel] = form.saved();
     }
   }
@@ -66,9 +66,9 @@ class HeldActivations {
 
  private:
   struct Life {
-    // While it lives: by the program, and by the framework.
+    // Bytes while the buffer lives: in the program, and under the framework.
     double bytes = 0, held = 0;
-    // What the weight half of its backward reads, if that is apart.
+    // Bytes that the weight half of the backward reads, if the backward has halves.
     double of_weights = 0;
     bool halved = false;
   };
@@ -85,13 +85,13 @@ class HeldActivations {
 
   const Segment& SegmentOf(const Action& action) const { return program_.segments(action.segment()); }
 
-  // Whether operand k of the action is one of its segment.
+  // True if operand k of the action is an operand of its segment.
   bool Operates(const Action& action, int k) const {
     return action.segment() >= 0 && action.segment() < program_.segments_size() &&
            k < SegmentOf(action).operands_size();
   }
 
-  // What replicas scatter sums to, and gather from.
+  // Finds the buffers that replicas scatter sums to, and the buffers that replicas gather from.
   void FindParts() {
     for (const Action& action : template_.body()) {
       const auto& parts = action.kind() == REDUCE_SCATTER ? action.destinations() : action.sources();
@@ -115,7 +115,7 @@ class HeldActivations {
     }
   }
 
-  // Of an operand, what steps of the segment read.
+  // Returns the bytes of an operand that steps of the segment read.
   double BytesRead(int32_t index, int operand) {
     const auto [found, is_new] = read_.emplace(std::make_pair(index, operand), 0);
     if (!is_new) return found->second;
@@ -137,7 +137,7 @@ class HeldActivations {
     return static_cast<double>(DTypeBytes(segment.values(value).dtype()));
   }
 
-  // What is kept in addition to operand k, which the action writes.
+  // Returns the bytes that the framework keeps in addition to operand k, which the action writes.
   double Besides(const Action& action, int k) {
     if (saved_.empty() || !IsSaved(action.operands(k))) return 0;
     const auto [found, is_new] = besides_.emplace(std::make_pair(action.segment(), k), 0);

@@ -1,4 +1,4 @@
-// Activations that a framework keeps for its backwards, beside those of the program's own buffers.
+// Activations that a framework keeps for its backwards in addition to the program's own buffers.
 #ifndef WEFT_SIMULATOR_RUNTIME_HELD_ACTIVATIONS_H_
 #define WEFT_SIMULATOR_RUNTIME_HELD_ACTIVATIONS_H_
 
@@ -7,9 +7,11 @@
 
 namespace weft::sim {
 
-// Bytes of a rank of the template at its peak, less those of the program at its own: KernelForm.saved of every step
-// whose result is kept, from the forward on; with memory.frees_between_halves only what a weight half reads from the
-// input half on; with memory.parts_in_place no parts of sums and new parameters. Of the body in list order.
+// Returns the peak bytes of a rank of the template under the framework, less the peak bytes of the program. The
+// framework keeps KernelForm.saved of every step whose result is kept, from the forward on. With
+// memory.frees_between_halves, it keeps only what the weight half reads, from the input half on. With
+// memory.parts_in_place, it has no parts of sums and of new parameters. The actions of the body are taken in list
+// order.
 double HeldBeside(const Program& program, const Template& t, const Runtime& runtime);
 
 }  // namespace weft::sim

@@ -9,8 +9,8 @@
 namespace weft::sim {
 namespace {
 
-// A stage that keeps x and a norm of it, 80 elements of 2 bytes each, and two microbatches of which the second's
-// forward comes before the weight half of the first.
+// A stage that keeps x and a norm of x, 80 elements of 2 bytes each, for two microbatches. The forward of the second
+// microbatch comes before the weight half of the first.
 constexpr char kProgram[] = R"(
   segments { name: "f" operands { bytes: 320 access: WRITE } operands { bytes: 160 access: WRITE }
              values { operand: 0 dtype: BF16 shape: 10 shape: 8 }
@@ -40,19 +40,19 @@ double Beside(const std::string& runtime, const std::string& program = kProgram)
 
 TEST(HeldActivations, WhatAKernelKeepsBesides) {
   EXPECT_EQ(Beside(""), 0);
-  // Of both microbatches the step whose result is kept; the other's is not.
+  // In both microbatches, only the step whose result is kept counts.
   EXPECT_EQ(Beside("kernels { kernel: 'RMS_NORM' saved: 4 }"), 2 * 4 * 80);
   EXPECT_EQ(Beside("kernels { kernel: 'SWIGLU' saved: 4 }"), 0);
-  // A form for other devices is the same kernel's.
+  // A form for other devices does not count the kernel twice.
   EXPECT_EQ(Beside("kernels { kernel: 'RMS_NORM' saved: 4 } "
                    "kernels { kernel: 'RMS_NORM' saved: 4 from_compute_capability: 90 }"),
             2 * 4 * 80);
 }
 
 TEST(HeldActivations, WhatTheWeightHalfDoesNotReadIsGivenUp) {
-  // At the second forward 160 of the first microbatch's 320 are left.
+  // At the second forward, 160 of the first microbatch's 320 bytes are left.
   EXPECT_EQ(Beside("memory { frees_between_halves: true }"), -160);
-  // Nor is what is kept besides read.
+  // The weight half does not read the additional bytes either.
   EXPECT_EQ(Beside("kernels { kernel: 'RMS_NORM' saved: 4 } memory { frees_between_halves: true }"), 320 - 160);
 }
 
@@ -63,8 +63,8 @@ TEST(HeldActivations, WholeBackwardsGiveUpNothingEarly) {
   EXPECT_EQ(Beside("memory { frees_between_halves: true }", program), 0);
 }
 
-// The optimizer step is the peak of the program, with a part of the gradients and one of the parameters beside; of a
-// framework that has neither it is the backward.
+// The program has its peak at the optimizer step, with a part of the gradients and a part of the parameters. A
+// framework without such parts has its peak at the backward.
 TEST(HeldActivations, PartsInPlace) {
   constexpr char kParts[] = R"(
     segments { operands { access: WRITE } } segments { operands { access: READ } operands { access: WRITE } }

@@ -20,7 +20,7 @@ bool WritesGradients(ActionKind kind) {
   return kind == BACKWARD || kind == BACKWARD_WEIGHT || kind == FORWARD_BACKWARD;
 }
 
-// Members of such a group run other templates, whose segments need not have the step at the same place.
+// The members of such a group run different templates, whose segments may not have the step at the same place.
 bool CrossesStages(const Group& group) {
   return std::any_of(group.axes().begin(), group.axes().end(),
                      [](const AxisSubset& axis) { return axis.axis() == "pipe"; });
@@ -35,7 +35,7 @@ bool Touches(const Segment& segment, const Action& action, const google::protobu
   });
 }
 
-// Positions in a body of the collectives that become steps, and what becomes of them.
+// A collective that becomes a step: the positions of the collective and of its host action in the body, and the step.
 struct Move {
   int collective = 0;
   int host = 0;
@@ -49,7 +49,7 @@ class Mover {
   }
 
   void HideSums() {
-    // Last writer of each buffer so far; of what a moved collective writes, the move.
+    // The last writer of each buffer so far. For buffers that a moved collective writes, the move.
     std::map<int32_t, int> writer, moved;
     for (int i = 0; i < template_->body_size(); ++i) {
       const Action& action = template_->body(i);
@@ -74,7 +74,7 @@ class Mover {
         }
       }
       if (!known || move.host < 0 || !OnlyWaitsFor(action, move.host)) continue;
-      // A chain stays in one segment.
+      // A chain of collectives stays in one segment.
       if (std::any_of(after.begin(), after.end(), [&](int m) { return moves_[m].host != move.host; })) continue;
       std::sort(after.begin(), after.end());
       after.erase(std::unique(after.begin(), after.end()), after.end());
@@ -120,7 +120,7 @@ class Mover {
       }
       if (!move.joining.awaited_by.empty()) moves_.push_back(std::move(move));
     }
-    // In the order in which the forward needs them.
+    // Sorts the gathers in the order in which the forward needs them.
     std::stable_sort(moves_.begin(), moves_.end(), [](const Move& a, const Move& b) {
       return a.joining.awaited_by.front() < b.joining.awaited_by.front();
     });
@@ -135,7 +135,8 @@ class Mover {
     });
   }
 
-  // Of this repetition, for nothing behind the action at `host` but collectives that move into it too.
+  // True if the collective waits for no action of this repetition behind `host`, except collectives that move to the
+  // same host.
   bool OnlyWaitsFor(const Action& action, int host) const {
     return std::all_of(action.deps().begin(), action.deps().end(), [&](const Dependency& dep) {
       const auto found = position_.find(dep.action());
@@ -180,7 +181,8 @@ class Mover {
     template_->mutable_body()->Swap(&kept);
   }
 
-  // What a moved collective waited for, its host waits for; what waited for it waits for the host.
+  // The host waits for the actions that a moved collective waited for. Actions that waited for the collective wait for
+  // the host.
   void MoveDependencies(const std::map<int32_t, int>& move_of_id, bool sums) {
     const auto waits_of = [&](int m) {
       std::vector<Dependency> waits;
@@ -215,8 +217,8 @@ class Mover {
             if (action.id() != host.id() || dep.distance() > 0) AddDependency(host.id(), dep.distance(), true, &action);
             continue;
           }
-          // The forward itself, and what comes behind it on its stream, need no more; what only waits for the bytes of
-          // the parts waits for what made them.
+          // The forward itself needs no dependency, and later compute actions wait for the forward. Any other action
+          // waits only for the bytes of the parts, so it waits for the actions that made the parts.
           const auto own = position_.find(action.id());
           const bool computes = action.segment() > 0 || action.operands_size() > 0;
           if (list == template_->mutable_body() && own != position_.end() && own->second >= move.host && computes) {
@@ -231,7 +233,8 @@ class Mover {
     }
   }
 
-  // Of sums, to the host; of gathers, to what made the parts: a lifetime does not go on in the next repetition.
+  // The releases of a sum go to its host. The releases of a gather go to the action that made the parts, because a
+  // lifetime does not continue into the next repetition.
   void MoveReleases(const std::map<int32_t, int>& move_of_id, bool sums) {
     for (const Move& move : moves_) {
       const Action& collective = template_->body(move.collective);

@@ -8,8 +8,8 @@
 namespace weft::sim {
 namespace {
 
-// Two layers, two microbatches, ZeRO 1: backwards make g1 before g0, two buckets are scattered, an optimizer step makes
-// parts, which are gathered for the next forward.
+// Two layers, two microbatches, ZeRO 1. The backwards make g1 before g0, and the replicas scatter two buckets. The
+// optimizer step makes parts, which the replicas gather for the next forward.
 Program Training() {
   Program program;
   const absl::Status read = ParseMessage(R"(
@@ -63,7 +63,7 @@ TEST(HiddenCollectives, SumsRunBehindTheStepsThatCompleteThem) {
   HideGradientSums(&program);
   const Template& t = program.templates(0);
   ASSERT_EQ(t.body_size(), 7);
-  // The backward of the first microbatch is as it was.
+  // The backward of the first microbatch is unchanged.
   EXPECT_EQ(t.body(1).segment(), 1);
   EXPECT_EQ(Names(program.segments(1)), "b1 b0 ");
   const Action& last = t.body(3);
@@ -78,7 +78,7 @@ TEST(HiddenCollectives, SumsRunBehindTheStepsThatCompleteThem) {
     EXPECT_EQ(hosting.values(hosting.steps(step).inputs(0)).shape(0), 32);
     EXPECT_EQ(hosting.values(hosting.steps(step).outputs(0)).shape(0), 16);
   }
-  // The optimizer waits for what was detached.
+  // The optimizer waits for the detached steps.
   const Action& optimizer = t.body(4);
   ASSERT_EQ(optimizer.deps_size(), 1);
   EXPECT_EQ(optimizer.deps(0).action(), 4);
@@ -97,14 +97,14 @@ TEST(HiddenCollectives, GathersStandInFrontOfWhatReadsThem) {
   EXPECT_EQ(hosting.steps(2).deps(0), 0);
   ASSERT_EQ(hosting.steps(3).deps_size(), 1);
   EXPECT_EQ(hosting.steps(3).deps(0), 1);
-  // The first forward waits for the optimizer step before, the second for the first.
+  // The first forward waits for the optimizer step of the previous repetition. The second forward waits for the first.
   ASSERT_EQ(first.deps_size(), 1);
   EXPECT_EQ(first.deps(0).action(), 7);
   EXPECT_EQ(first.deps(0).distance(), 1);
   ASSERT_EQ(t.body(2).deps_size(), 1);
   EXPECT_EQ(t.body(2).deps(0).action(), 1);
   EXPECT_EQ(t.body(2).deps(0).distance(), 0);
-  // Parts are gone with what made them.
+  // The action that made the parts releases them.
   EXPECT_EQ(t.body(6).releases_size(), 4);
 }
 

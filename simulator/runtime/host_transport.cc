@@ -12,7 +12,7 @@
 namespace weft::sim {
 namespace {
 
-// Stages whose gradients a rank sums, of the rank with most.
+// Returns the largest number of stages whose gradients one rank sums.
 int64_t SumsOfARank(const Program& program) {
   size_t most = 1;
   for (const Template& t : program.templates()) {
@@ -25,12 +25,12 @@ int64_t SumsOfARank(const Program& program) {
   return static_cast<int64_t>(most);
 }
 
-// Whether messages are copied on the stream on which an action of the kind computes.
+// True if messages are copied on the stream on which an action of this kind computes.
 bool ReadsMessages(ActionKind kind) {
   return kind == FORWARD || kind == BACKWARD || kind == BACKWARD_INPUT || kind == FORWARD_BACKWARD;
 }
 
-// Others are waited for because they have used the same memory before.
+// True if the action uses the buffer. An action may also wait for a message only because both use the same memory.
 bool HasBuffer(const Action& action, int32_t buffer) {
   return std::find(action.operands().begin(), action.operands().end(), buffer) != action.operands().end();
 }
@@ -76,7 +76,7 @@ class HostTransportNetwork : public NetworkModel {
     return flow;
   }
 
-  // What they take longer than `time`.
+  // Returns the time that the transfer takes beyond `time`.
   Time MoreOfTransfer(int64_t bytes, const TransferTime& time) const {
     double more = runtime_.host().transfer_seconds();
     if (runtime_.has_host_transport() && bytes > 0) {
@@ -98,7 +98,7 @@ class HostTransportNetwork : public NetworkModel {
                        rounds * runtime_.host_transport().latency_seconds());
   }
 
-  // That the thread needs beyond `seconds`.
+  // Returns the time that the thread needs beyond `seconds`.
   double OverThread(double bytes, double seconds) const {
     const double rate = runtime_.host_transport().bytes_per_second();
     return rate > 0 ? std::max(0.0, bytes / rate - seconds) : 0;
@@ -127,7 +127,8 @@ std::map<int32_t, int64_t> MessageBytesOfSegments(const Program& program) {
       const Action& action = t.body(i);
       const bool computes = ReadsMessages(action.kind());
       if (action.kind() != SEND && !computes) continue;
-      // Of earlier repetitions too: where the pipeline never drains a message may be under way from one to the next.
+      // Dependencies on earlier repetitions count too: where the pipeline never drains, a message may be in flight from
+      // one repetition to the next.
       for (const Dependency& dep : action.deps()) {
         const auto found = index_of_id.find(dep.action());
         if (found == index_of_id.end()) continue;

@@ -6,7 +6,7 @@
 namespace weft::sim {
 namespace {
 
-// A transfer takes a ns for each byte, a collective 10 us.
+// A transfer takes 1 ns per byte, and a collective takes 10 us.
 class FakeNetwork : public NetworkModel {
  public:
   absl::StatusOr<TransferTime> Transfer(int64_t, int64_t, int64_t bytes) const override {
@@ -39,24 +39,24 @@ struct Asked {
 };
 
 TEST(HostTransport, TransfersAreMovedByAThread) {
-  // 1000 bytes: 2 us by the thread, 5 us of latency.
+  // 1000 bytes take 2 us on the thread and 5 us of latency.
   const Asked asked("host_transport { bytes_per_second: 5e8 latency_seconds: 5e-6 }");
   EXPECT_EQ(asked.Network()->Transfer(0, 1, 1000)->occupancy, Time{7'000'000});
   EXPECT_EQ(asked.Network()->Transfer(0, 1, 1000)->latency, Time{3});
-  // A network that is slower than the thread.
+  // Here the network is slower than the thread.
   EXPECT_EQ(Asked("host_transport { bytes_per_second: 1e12 }").Network()->Transfer(0, 1, 1000)->occupancy,
             Time{1'000'000});
 }
 
 TEST(HostTransport, CollectivesWaitForTheThreadAndEachRound) {
-  // Of four members a ring sends 6 x 1000 bytes in 6 rounds.
+  // With four members, a ring sends 6 x 1000 bytes in 6 rounds.
   EXPECT_NEAR(Asked("host_transport { bytes_per_second: 1e8 latency_seconds: 1e-6 }").Collective(), 66e6, 1);
   EXPECT_EQ(Asked("host_transport { bytes_per_second: 1e12 }").Collective(), 10'000'000);
 }
 
 TEST(HostTransport, SumsOfSeveralStagesShareTheNetwork) {
   EXPECT_EQ(Asked("host_transport { } communicators_by_stage: true").Collective(), 20'000'000);
-  // Not the thread.
+  // The time of the thread does not grow with the number of stages.
   EXPECT_NEAR(Asked("host_transport { bytes_per_second: 1e8 } communicators_by_stage: true").Collective(), 60e6, 1);
 }
 
@@ -77,7 +77,8 @@ TEST(HostTransport, BytesOfMessagesAreThoseThatAnActionReadsAndMakes) {
   EXPECT_EQ(MessageBytesOfSegments(program), (std::map<int32_t, int64_t>{{2, 1100}, {3, 10000}, {4, 10100}}));
 }
 
-// What a forward reads came at the end of the repetition before; what it makes is sent in the next.
+// The forward reads a message that came at the end of the previous repetition. The message that it makes is sent in the
+// next repetition.
 TEST(HostTransport, MessagesMayBeUnderWayFromOneRepetitionToTheNext) {
   Program program;
   ASSERT_TRUE(ParseMessage(R"(templates {

@@ -14,7 +14,7 @@ bool IsFor(const KernelForm& form, int capability) {
          (form.below_compute_capability() == 0 || capability < form.below_compute_capability());
 }
 
-// "1 to 88", "90 and more".
+// Returns a text such as "1 to 88" or "90 and more".
 std::string CapabilitiesOf(const KernelForm& form) {
   const int below = form.below_compute_capability();
   return absl::StrCat(form.from_compute_capability(), below == 0 ? " and more" : absl::StrCat(" to ", below - 1));
@@ -27,7 +27,8 @@ bool Has(const Program& program, const std::string& kernel) {
   });
 }
 
-// A kernel of the program with forms on both sides of this capability and none for it; empty if there is none.
+// Returns a kernel of the program that has forms on both sides of this capability and none for it; empty if there is
+// none.
 std::string KernelInAGap(const Runtime& runtime, int capability, const Program& program) {
   for (const KernelForm& form : runtime.kernels()) {
     const auto other = [&](auto is_other) {
@@ -42,7 +43,7 @@ std::string KernelInAGap(const Runtime& runtime, int capability, const Program& 
   return "";
 }
 
-// Whether the program's products are in 8 bits on such a device.
+// True if the program's products are in 8 bits on a device of this capability.
 bool MultipliesIn8Bits(const Runtime& runtime, int capability, const Program& program) {
   const KernelForm* form = FormOf(runtime, MATMUL, capability);
   return form != nullptr && form->in_8_bits() && Has(program, Kernel_Name(MATMUL));
@@ -65,7 +66,7 @@ absl::Status CheckForms(const Runtime& runtime, const Device& device, const Prog
   const int capability = device.compute_capability();
   for (const KernelForm& form : runtime.kernels()) {
     if (!form.unsupported() || !IsFor(form, capability) || !Has(program, form.kernel())) continue;
-    // Where a later form is for it, that counts.
+    // If a later form is for this device, only the later form counts.
     Kernel kernel = KERNEL_UNSPECIFIED;
     if (!Kernel_Parse(form.kernel(), &kernel) || FormOf(runtime, kernel, capability) != &form) continue;
     return absl::FailedPreconditionError(
@@ -73,7 +74,7 @@ absl::Status CheckForms(const Runtime& runtime, const Device& device, const Prog
                      " for devices of compute capability ", CapabilitiesOf(form), "; ", Quoted(device.name()),
                      capability > 0 ? absl::StrCat(" has ", capability) : " states none"));
   }
-  // Its figures are relative to products in 16 bits.
+  // The figures of a form with products in 8 bits are relative to products in 16 bits.
   const DType compute = program.precision().compute();
   if (IsWide(compute) && MultipliesIn8Bits(runtime, capability, program)) {
     return absl::FailedPreconditionError(

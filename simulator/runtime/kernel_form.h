@@ -12,17 +12,20 @@
 
 namespace weft::sim {
 
-// The last form of the kernel that is for devices of this compute capability, or null.
+// Returns the last form of the kernel for devices of this compute capability, or null.
 const KernelForm* FormOf(const Runtime& runtime, Kernel kernel, int capability);
 
-// FailedPrecondition where the form of a kernel of the program, for this device, is `unsupported`; or where products
-// are `in_8_bits` and those of the program, which these figures are relative to, are in more than 16.
+// Returns FailedPrecondition if a kernel of the program has an `unsupported` form for this device. Returns the same
+// error if products are `in_8_bits` and the program's products, which the figures are relative to, have more than 16
+// bits.
 absl::Status CheckForms(const Runtime& runtime, const Device& device, const Program& program);
 
-// Where products are in 8 bits: that utilisations and bounds are by the peak of the program's. Where the device states
-// no compute capability, and some of those that do have no form of a kernel of the program: that this one is believed
-// to have it. Where there are forms of a kernel of the program for lesser and for greater capabilities than the
-// device's, and none for this one: that it is costed without.
+// Returns notes in three cases:
+//   - Products are in 8 bits: utilization and bounds refer to the peak of the program's products.
+//   - The device states no compute capability, and devices of some capabilities have no form of a kernel of the
+//     program: the note says that this device is believed to have the kernel.
+//   - A kernel of the program has forms for lower and for higher capabilities than the device's, and none for it: the
+//     note says that the kernel is costed without a form.
 std::vector<std::string> NotesOnForms(const Runtime& runtime, const Device& device, const Program& program);
 
 }  // namespace weft::sim

@@ -46,7 +46,7 @@ Program With(std::initializer_list<Kernel> kernels) {
   return program;
 }
 
-// Forms for some devices alone change nothing for the others; only what is said to be missing is.
+// A form for some devices changes nothing for the others. Only `unsupported` forms lead to a refusal.
 TEST(KernelForm, UnsupportedDevicesAreRefused) {
   const Program program = With({ADD, MATMUL});
   Runtime runtime;
@@ -66,7 +66,7 @@ TEST(KernelForm, UnsupportedDevicesAreRefused) {
               Contains("runtime 'r' has no MATMUL for devices of compute capability 1 to 88; 'd' states none, and is "
                        "believed to have it (device.compute_capability)"));
   EXPECT_THAT(NotesOnForms(runtime, Of(90), program), Not(Contains(HasSubstr("believed"))));
-  // A form that comes later brings it back.
+  // A later form makes the kernel available again.
   ASSERT_TRUE(ParseMessage(R"(name: "r" kernels { kernel: "MATMUL" unsupported: true }
                               kernels { kernel: "MATMUL" from_compute_capability: 80 })",
                            "test", &runtime)
@@ -76,7 +76,8 @@ TEST(KernelForm, UnsupportedDevicesAreRefused) {
             "runtime 'r' has no MATMUL for devices of compute capability 0 and more; 'd' states none");
 }
 
-// Devices between those that forms are for may have been forgotten; those beside them all, or in all, were not.
+// Forms with a gap may have forgotten the devices in the gap. A device outside the range of all forms, or with a form
+// of its own, was not forgotten.
 TEST(KernelForm, AGapBetweenFormsIsTold) {
   Runtime runtime;
   ASSERT_TRUE(ParseMessage(R"(name: "r"
@@ -99,7 +100,7 @@ TEST(KernelForm, AGapBetweenFormsIsTold) {
   }
 }
 
-// Figures of products in 8 bits are relative to those in 16.
+// The figures of products in 8 bits are relative to products in 16 bits.
 TEST(KernelForm, WideProductsAreNotMadeOf8Bits) {
   Runtime always, newer, neither;
   ASSERT_TRUE(
@@ -108,7 +109,7 @@ TEST(KernelForm, WideProductsAreNotMadeOf8Bits) {
                               kernels { kernel: "MATMUL" time: 0.5 from_compute_capability: 90 in_8_bits: true })",
                            "test", &newer)
                   .ok());
-  // Nor are casts, or devices that are left out, a sign of 8 bits.
+  // Casts are no sign of products in 8 bits, and unsupported devices are no such sign either.
   ASSERT_TRUE(ParseMessage(R"(name: "neither" kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 2 }
                               kernels { kernel: "MATMUL" from_compute_capability: 1 below_compute_capability: 89
                                         unsupported: true })",
@@ -147,7 +148,7 @@ TEST(KernelForm, WideProductsAreNotMadeOf8Bits) {
   EXPECT_EQ(CheckForms(always, Of(90), sums), absl::OkStatus());
 }
 
-// What a runtime cannot do is no matter for a program that does not ask for it.
+// A runtime may lack a kernel that the program does not use.
 TEST(KernelForm, OnlyKernelsOfTheProgramAreAskedFor) {
   Runtime runtime;
   ASSERT_TRUE(ParseMessage(R"(name: "r"

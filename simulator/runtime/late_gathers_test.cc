@@ -40,14 +40,14 @@ TEST(DelayGathers, BehindTheBackwardOfTheBlockAbove) {
             (std::vector<std::string>{"gelu.dx", "dw", "bias.db", "early", "norm", "second", "product", "next"}));
   ASSERT_EQ(s.steps(3).deps_size(), 1);
   EXPECT_EQ(s.steps(3).deps(0), 2);
-  // That of the second product of a block hides under the first, as before.
+  // The gather for the second product of a block still hides under the first product.
   ASSERT_EQ(s.steps(5).deps_size(), 1);
   EXPECT_EQ(s.steps(5).deps(0), 4);
   EXPECT_EQ(s.steps(6).deps(0), 3);
   EXPECT_EQ(s.steps(7).deps(0), 5);
 }
 
-// Parts that are rounded up are gathered with room behind them, and read without.
+// Parts that are rounded up are gathered with padding behind them, and read without it.
 TEST(DelayGathers, ReadersGoByThePlaceOfWhatIsGathered) {
   Program program = Read(R"(segments {
     values { name: "w" offset: 64 dtype: FP32 shape: [ 4, 4 ] }

@@ -5,7 +5,7 @@
 namespace weft::sim {
 namespace {
 
-// Where a value is, whatever its name: operand and offset.
+// The place of a value, whatever its name: operand and offset.
 using Range = std::pair<int32_t, int64_t>;
 
 Range RangeOf(const Segment& segment, int32_t value) {
@@ -18,7 +18,7 @@ std::set<std::pair<int, int>> LossProducts(const Program& program) {
   std::set<std::pair<int, int>> products;
   for (int s = 0; s < program.segments_size(); ++s) {
     const Segment& segment = program.segments(s);
-    // Gradients of logits that have been made so far.
+    // Gradients of logits that the steps so far have made.
     std::set<Range> gradients;
     for (int i = 0; i < segment.steps_size(); ++i) {
       const Step& step = segment.steps(i);
@@ -28,7 +28,7 @@ std::set<std::pair<int, int>> LossProducts(const Program& program) {
       }
       const bool reads_logits = step.kernel() == CROSS_ENTROPY || step.kernel() == CROSS_ENTROPY_PARTIAL;
       if (reads_logits && step.inputs_size() > 0) {
-        // The last product that wrote them.
+        // Finds the last step that wrote the logits.
         const Range logits = RangeOf(segment, step.inputs(0));
         for (int before = i - 1; before >= 0; --before) {
           const Step& product = segment.steps(before);
@@ -41,7 +41,7 @@ std::set<std::pair<int, int>> LossProducts(const Program& program) {
       bool reads_gradient = false;
       for (const int32_t input : step.inputs()) reads_gradient |= gradients.count(RangeOf(segment, input)) > 0;
       if (step.kernel() == MATMUL && reads_gradient) products.emplace(s, i);
-      // What else is written there is another tensor.
+      // Any other step that writes to this place makes another tensor.
       for (const int32_t output : step.outputs()) gradients.erase(RangeOf(segment, output));
     }
   }

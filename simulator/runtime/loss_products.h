@@ -1,8 +1,8 @@
-// The products at the end of a model: those that make logits, and those that read their gradient.
+// The products at the end of a model: the products that make logits, and the products that read the gradient of logits.
 //
-// Frameworks that compute layers in 8 bits leave them in 16: Megatron-Core's output layer is no layer of Transformer
-// Engine (core/tensor_parallel/layers.py, ColumnParallelLinear), torchtitan's filter of layers names "output", and
-// llm-foundry's head is a plain product with the table of embeddings.
+// Frameworks that compute layers in 8 bits leave these products in 16 bits. Megatron-Core's output layer is no layer of
+// Transformer Engine (core/tensor_parallel/layers.py, ColumnParallelLinear). torchtitan's filter of layers names
+// "output". llm-foundry's head is a plain product with the table of embeddings.
 #ifndef WEFT_SIMULATOR_RUNTIME_LOSS_PRODUCTS_H_
 #define WEFT_SIMULATOR_RUNTIME_LOSS_PRODUCTS_H_
 
@@ -13,7 +13,7 @@
 
 namespace weft::sim {
 
-// Segment and step of each.
+// Returns segment and step of each such product.
 std::set<std::pair<int, int>> LossProducts(const Program& program);
 
 }  // namespace weft::sim

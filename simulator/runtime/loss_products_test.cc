@@ -19,7 +19,7 @@ std::set<std::pair<int, int>> Found(const std::string& text) {
 }
 
 TEST(LossProducts, WhatMakesLogitsIsOne) {
-  // A layer's product, the head's, and the loss over its columns.
+  // The product of a layer, the product of the head, and the loss over the head's columns.
   EXPECT_THAT(Found(R"(segments { name: "forward"
                 values { operand: 0 } values { operand: 1 } values { operand: 2 } values { operand: 2 }
                 steps { kernel: MATMUL inputs: [0, 0] outputs: 1 }

@@ -1,4 +1,4 @@
-// Moving collectives between the actions of a template and the segments that its actions run. Internal to this folder.
+// Moves collectives between the actions of a template and the segments that its actions run. Internal to this folder.
 #ifndef WEFT_SIMULATOR_RUNTIME_PROGRAM_EDIT_H_
 #define WEFT_SIMULATOR_RUNTIME_PROGRAM_EDIT_H_
 
@@ -12,24 +12,26 @@ namespace weft::sim {
 // A step that joins a segment.
 struct JoiningStep {
   Step step;
-  // It stands behind this step of the segment, -1 = before all. Its `deps` are indices of the segment as it was.
+  // The new step stands behind this step of the original segment; -1 = before all steps. The `deps` of the new step are
+  // indices into the original segment.
   int behind = -1;
-  // Of the steps that join with it, by index in the list given: those that it waits for besides.
+  // Joining steps that this step also waits for, by index in the list given.
   std::vector<int> after = {};
-  // Steps of the segment, as it was, that wait for it besides.
+  // Steps of the original segment that also wait for this step.
   std::vector<int> awaited_by = {};
 };
 
-// Adds the steps, in order of `behind` and then of the list.
+// Adds the steps to the segment, in order of `behind` and then of the list.
 void Join(const std::vector<JoiningStep>& joining, Segment* segment);
 
-// The value of `segment` that is all of the buffer as `action` binds it; an operand is added where it has none.
+// Returns a value of `segment` that covers the whole buffer as `action` binds it. Adds an operand if the action does
+// not bind the buffer yet.
 int32_t ValueOf(const Template& t, int32_t buffer, Access access, Action* action, Segment* segment);
 
-// The collective action as a step of the segment that `action` runs.
+// Returns the collective action as a step of the segment that `action` runs.
 Step StepOf(const Template& t, const Action& collective, Action* action, Segment* segment);
 
-// Adds a dependency unless there is one that says as much.
+// Adds a dependency, or merges it with the dependency of the same id and distance.
 void AddDependency(int32_t id, int32_t distance, bool detached, Action* action);
 
 }  // namespace weft::sim

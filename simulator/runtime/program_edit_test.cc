@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// a <- b <- c.
+// b waits for a, and c waits for b.
 Segment Chain() {
   return Parse<Segment>(R"(steps { name: "a" } steps { name: "b" deps: 0 } steps { name: "c" deps: 1 })");
 }
@@ -34,7 +34,7 @@ std::vector<std::string> NamesOf(const Segment& segment) {
 
 TEST(ProgramEdit, StepsStandBehindTheirsAndDependenciesFollow) {
   Segment segment = Chain();
-  // In no order; two behind the same step keep that of the list.
+  // The list is not sorted by `behind`. Two steps behind the same step keep their order.
   Join({Joining("late", 2, {0, 2}), Joining("first", -1), Joining("y", 0, {0}), Joining("x", 0)}, &segment);
   EXPECT_THAT(NamesOf(segment), ElementsAre("first", "a", "y", "x", "b", "c", "late"));
   EXPECT_THAT(segment.steps(1).deps(), IsEmpty());
@@ -90,7 +90,7 @@ TEST(ProgramEdit, ACollectiveActionBecomesAStep) {
   EXPECT_EQ(step.collective().purpose(), GATHER_WEIGHTS);
   EXPECT_EQ(step.collective().algorithm(), "ring");
   EXPECT_EQ(step.collective().group().axes(0).axis(), "z");
-  // The source is a new operand; the destination one that the action binds already.
+  // The source becomes a new operand. The action already binds the destination.
   EXPECT_THAT(action.operands(), ElementsAre(2, 1, 0));
   ASSERT_EQ(segment.operands_size(), 3);
   EXPECT_EQ(segment.operands(2).name(), "part");
@@ -115,7 +115,7 @@ TEST(ProgramEdit, ADependencyIsAddedOnce) {
   AddDependency(3, 0, true, &action);
   AddDependency(3, 0, false, &action);
   ASSERT_EQ(action.deps_size(), 2);
-  // Detached steps are waited for once somebody has asked for them.
+  // The dependency waits for detached steps if one of the calls asked for that.
   EXPECT_TRUE(action.deps(0).detached());
   EXPECT_FALSE(action.deps(1).detached());
   EXPECT_EQ(action.deps(1).distance(), 1);

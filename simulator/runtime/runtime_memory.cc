@@ -42,21 +42,21 @@ double WideGradients(const Template& t) {
   return elements;
 }
 
-// The loss over a part of the vocabulary is a loss too.
+// The loss over a part of the vocabulary counts as a loss too.
 int Normal(Kernel kernel) { return kernel == CROSS_ENTROPY_PARTIAL ? CROSS_ENTROPY : kernel; }
 
 bool IsUpdate(int kernel) { return kernel == ADAMW || kernel == SGD_STEP; }
 
-// Then they come to the device bucket by bucket.
+// True if the optimizer states are on the host. They then come to the device bucket by bucket.
 bool StatesAreOnHost(const Template& t) {
   return std::any_of(t.buffers().begin(), t.buffers().end(), [](const Buffer& buffer) {
     return (buffer.role() == MOMENT1 || buffer.role() == MASTER) && buffer.place() == HOST;
   });
 }
 
-// By kernel that a form gives a workspace: elements of the largest first input that an action of the template has. A
-// loss is computed sample by sample, its logits are those of all of them; and what an action updates is updated at
-// once.
+// Returns, for each kernel with a workspace in some form, the elements of the largest first input in an action of the
+// template. A loss is computed sample by sample, so the logits of all samples count together. An action updates all its
+// tensors at once, unless the states come from the host.
 std::map<int, double> InputElements(const Program& program, const Template& t, const Runtime& runtime) {
   std::map<int, double> inputs;
   for (const KernelForm& form : runtime.kernels()) {
@@ -70,7 +70,7 @@ std::map<int, double> InputElements(const Program& program, const Template& t, c
     if (action.segment() < 0 || action.segment() >= program.segments_size() || action.operands_size() == 0) continue;
     if (!segments.insert(action.segment()).second) continue;
     const Segment& segment = program.segments(action.segment());
-    // A segment has a loss or an update.
+    // One sum is enough, because a segment has a loss or an update.
     double together = 0;
     for (const Step& step : segment.steps()) {
       const auto found = inputs.find(Normal(step.kernel()));
@@ -87,7 +87,7 @@ std::map<int, double> InputElements(const Program& program, const Template& t, c
   return inputs;
 }
 
-// Ranks that hold parts of one layer.
+// Returns the number of ranks that hold parts of one layer.
 double RanksOfALayer(const Program& program) {
   for (const MeshAxis& axis : program.mesh().axes()) {
     if (axis.name() == "x") return static_cast<double>(std::max<int64_t>(axis.size(), 1));
@@ -96,7 +96,7 @@ double RanksOfALayer(const Program& program) {
 }
 
 struct WorkspaceBytes {
-  // Of the forward and backward passes, and of the optimizer step.
+  // Bytes in the forward and backward passes, and in the optimizer step.
   double passes = 0, update = 0;
 };
 
@@ -105,7 +105,7 @@ WorkspaceBytes Workspaces(const Program& program, const Template& t, const Runti
   WorkspaceBytes bytes;
   const auto logits = inputs.find(CROSS_ENTROPY);
   if (runtime.memory().whole_logits() && logits != inputs.end()) {
-    // The program's own are logits and their gradient in 16 bits, of the rank's part of the vocabulary.
+    // The program already plans the logits and their gradient in 16 bits, for the rank's part of the vocabulary.
     constexpr double kPlanned = 4;
     const double ranks = RanksOfALayer(program);
     bytes.passes += (ranks - 1) * kPlanned * logits->second;
@@ -115,25 +115,25 @@ WorkspaceBytes Workspaces(const Program& program, const Template& t, const Runti
     Kernel kernel;
     if (form.workspace() == 0 || !Kernel_Parse(form.kernel(), &kernel)) continue;
     (IsUpdate(kernel) ? bytes.update : bytes.passes) += form.workspace() * inputs[kernel];
-    // Forms for other devices say the same of memory.
+    // Forms for other devices state the same memory.
     inputs[kernel] = 0;
   }
   return bytes;
 }
 
-// Tensors of a rank of the template beside the planned ones; may be negative.
+// Returns the bytes of a rank's tensors beyond the planned bytes of the template; may be negative.
 double Tensors(const Program& program, const Template& t, const Runtime& runtime) {
   const WorkspaceBytes workspaces = Workspaces(program, t, runtime);
   const double kept = runtime.memory().bytes_per_wide_gradient() * WideGradients(t);
   const double passes = workspaces.passes + kept + HeldBeside(program, t, runtime);
   if (workspaces.update <= 0) return passes;
-  // All of the arena but what persists is free at the optimizer step, unless the pipeline goes on meanwhile.
+  // At the optimizer step, the whole arena except persistent buffers is free, unless the pipeline continues meanwhile.
   const bool drained = program.steps_per_repetition() == 0;
   const double free = drained ? static_cast<double>(t.device_arena_bytes()) - PersistentBytes(t) : 0;
   return std::max(passes, workspaces.update + kept - free);
 }
 
-// May be negative, but never takes more than is planned.
+// Returns the bytes of a rank beyond the planned bytes. They may be negative, but never save more than is planned.
 int64_t OfTemplate(const Program& program, const Template& t, const Runtime& runtime, bool tensors_only) {
   const RuntimeMemory& memory = runtime.memory();
   const double planned = static_cast<double>(t.device_arena_bytes());
@@ -143,7 +143,7 @@ int64_t OfTemplate(const Program& program, const Template& t, const Runtime& run
   return tensors_only ? bytes : std::min(kMost, bytes + Rounding(t, memory.block_bytes()) + memory.reserved_bytes());
 }
 
-// By template, its arena and what a rank of it takes besides.
+// Returns, by template, its arena and all other bytes of a rank.
 std::vector<int64_t> BytesOfTemplates(const Program& program, const Runtime& runtime, bool tensors_only) {
   std::vector<int64_t> all;
   for (const Template& t : program.templates()) {
@@ -153,7 +153,7 @@ std::vector<int64_t> BytesOfTemplates(const Program& program, const Runtime& run
   return all;
 }
 
-// Beside the largest arena.
+// Returns the bytes beyond the largest arena.
 int64_t BytesBeside(const Program& program, const Runtime& runtime, bool tensors_only) {
   if (program.templates().empty()) return tensors_only ? 0 : runtime.memory().reserved_bytes();
   int64_t arena = 0;

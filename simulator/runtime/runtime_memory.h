@@ -1,4 +1,4 @@
-// What a framework's allocator takes of a device besides the planned bytes.
+// The device memory that a framework's allocator takes beyond the planned bytes.
 #ifndef WEFT_SIMULATOR_RUNTIME_RUNTIME_MEMORY_H_
 #define WEFT_SIMULATOR_RUNTIME_RUNTIME_MEMORY_H_
 
@@ -10,14 +10,15 @@
 
 namespace weft::sim {
 
-// Of the rank that needs most, beside the largest arena: tensors of the framework's own, held_activations.h among them,
-// + fragmentation x all of them + what persistent buffers are rounded up to + reserved_bytes.
+// Returns the bytes beyond the largest arena, of the rank that needs most. They are the tensors of the framework's own,
+// with those of held_activations.h, + fragmentation x all tensors + the rounding of persistent buffers +
+// reserved_bytes.
 int64_t RuntimeBytes(const Program& program, const Runtime& runtime);
 
-// Of these, the tensors: what a framework counts as allocated, where the others are reserved.
+// Returns the tensors among these bytes. A framework counts them as allocated, and the other bytes as reserved.
 int64_t RuntimeTensorBytes(const Program& program, const Runtime& runtime);
 
-// By template, its device arena and all that a rank of it takes besides, at most 2^62.
+// Returns, by template, its device arena and all other bytes of a rank, at most 2^62.
 std::vector<int64_t> BytesOfTemplatesUnder(const Program& program, const Runtime& runtime);
 
 }  // namespace weft::sim

@@ -18,7 +18,7 @@ TEST(RuntimeMemory, CountsTheLargestArena) {
   EXPECT_EQ(RuntimeBytes(program, Parse<Runtime>("memory { reserved_bytes: 9 fragmentation: 0.25 }")), 259);
   EXPECT_EQ(RuntimeBytes(program, Parse<Runtime>("memory { block_bytes: 512 }")), 412);
   EXPECT_EQ(RuntimeBytes({}, Parse<Runtime>("memory { reserved_bytes: 9 }")), 9);
-  // None of this is a tensor.
+  // None of these bytes is a tensor.
   const Runtime none = Parse<Runtime>("memory { reserved_bytes: 9 fragmentation: 0.25 block_bytes: 512 }");
   EXPECT_EQ(RuntimeTensorBytes(program, none), 0);
 }
@@ -30,7 +30,7 @@ TEST(RuntimeMemory, CopiesByElement) {
                 buffers { bytes: 40 persistent: true role: GRAD dtype: FP32 }
                 buffers { bytes: 80 persistent: true role: MOMENT1 dtype: FP32 } })");
   EXPECT_EQ(RuntimeBytes(program, Parse<Runtime>("memory { bytes_per_wide_gradient: 2 }")), 20);
-  // What is kept besides is scattered too.
+  // Fragmentation also counts the additional tensors.
   const Runtime both = Parse<Runtime>("memory { bytes_per_wide_gradient: 2 fragmentation: 0.5 }");
   EXPECT_EQ(RuntimeBytes(program, both), 530);
   EXPECT_EQ(RuntimeTensorBytes(program, both), 20);
@@ -45,13 +45,14 @@ TEST(RuntimeMemory, WorkspacesOfKernels) {
     templates { device_arena_bytes: 1000 body { segment: 0 operands: 0 } }
     templates { device_arena_bytes: 1100 })");
   const auto bytes = [&](const char* runtime) { return RuntimeBytes(program, Parse<Runtime>(runtime)); };
-  // The largest SWIGLU; the loss of all samples. The second template has neither, and 100 bytes more.
+  // The largest SWIGLU counts, and the loss of all samples counts. The second template has neither, and its arena has
+  // 100 more bytes.
   EXPECT_EQ(bytes("kernels { kernel: 'SWIGLU' workspace: 2 }"), 2 * 80 - 100);
   EXPECT_EQ(bytes("kernels { kernel: 'CROSS_ENTROPY' workspace: 4 }"), 4 * 84 - 100);
   EXPECT_EQ(bytes("kernels { kernel: 'CROSS_ENTROPY' workspace: -4 }"), 0);
   EXPECT_EQ(bytes("kernels { kernel: 'CROSS_ENTROPY' workspace: 1 }"), 0);
   EXPECT_EQ(bytes("kernels { kernel: 'MATMUL' workspace: 9 }"), 0);
-  // Forms for several devices count once, and nothing takes more than there is.
+  // Forms for several devices count once, and no workspace saves more than the planned bytes.
   EXPECT_EQ(bytes("kernels { kernel: 'SWIGLU' workspace: 2 } "
                   "kernels { kernel: 'SWIGLU' workspace: 2 from_compute_capability: 90 }"),
             60);
@@ -73,19 +74,20 @@ TEST(RuntimeMemory, AnOptimizerStepHasAllItsTensorsAtOnce) {
                 body { kind: OPTIMIZER_STEP segment: 2 operands: 0 }
                 body { kind: OPTIMIZER_STEP segment: 0 operands: 0 } })");
   const auto bytes = [&](const char* runtime) { return RuntimeBytes(program, Parse<Runtime>(runtime)); };
-  // 40 elements beside 700 bytes: up to the arena there is room for them. Actions come one after the other.
+  // 40 elements come on top of 700 persistent bytes. They are free up to the size of the arena. Actions run one after
+  // the other.
   EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 7 }"), 0);
   EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 8 }"), 20);
   EXPECT_EQ(bytes("kernels { kernel: 'SGD_STEP' workspace: 8 }"), 0);
-  // What the passes need is not there at the same time.
+  // The optimizer step and the passes do not need their workspaces at the same time.
   EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 24 } kernels { kernel: 'SWIGLU' workspace: 2 }"), 660);
   EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 8 } kernels { kernel: 'SWIGLU' workspace: 2 }"), 200);
   EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: -8 } kernels { kernel: 'SWIGLU' workspace: -2 }"), -200);
-  // It is where the pipeline is never drained.
+  // Where the pipeline never drains, the arena is not free at the optimizer step.
   program.set_steps_per_repetition(2);
   EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 8 }"), 320);
   program.set_steps_per_repetition(0);
-  // States that come from the host come one by one: 35 elements.
+  // States on the host come to the device one by one: at most 35 elements.
   *program.mutable_templates(0)->add_buffers() = Parse<Buffer>("bytes: 50 persistent: true place: HOST role: MASTER");
   EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 8 }"), 0);
   EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 9 }"), 15);
@@ -101,14 +103,14 @@ TEST(RuntimeMemory, WholeLogits) {
                                                 "memory {" + memory + "}"));
   };
   EXPECT_EQ(bytes(""), 800);
-  // 14 bytes of each of four parts, of which the program has 4 of one.
+  // Each of four parts has 14 bytes per element. The program plans 4 bytes per element of one part.
   EXPECT_EQ(bytes("whole_logits: true"), 4 * 14 * 80 - 4 * 80);
   program.mutable_mesh()->mutable_axes(0)->set_size(1);
   EXPECT_EQ(bytes("whole_logits: true"), 800);
 }
 
 TEST(RuntimeMemory, OfEachTemplateIsBesideItsOwnArena) {
-  // The lesser arena has the larger tensor.
+  // The template with the smaller arena has the larger tensor.
   const Program program = Parse<Program>(R"(
     segments { values { shape: 10 shape: 8 } steps { kernel: GELU inputs: 0 } }
     templates { device_arena_bytes: 1000 }

@@ -68,7 +68,7 @@ class RuntimeNetwork : public NetworkModel {
   }
 
  private:
-  // With sequence parallelism a rank has a part of the activations to begin with.
+  // With sequence parallelism, a rank has only a part of the activations from the start.
   static bool HasPartsAnyway(const Program& program) {
     for (const Segment& segment : program.segments()) {
       for (const Step& step : segment.steps()) {
@@ -80,7 +80,7 @@ class RuntimeNetwork : public NetworkModel {
 
   int64_t PartOf(int64_t bytes) const { return bytes / parts_ + (bytes % parts_ != 0 ? 1 : 0); }
 
-  // Until the ranks of the layer of `rank` have put their parts together.
+  // Returns the time until the ranks of the layer of `rank` have gathered their parts.
   absl::StatusOr<Time> Gathered(int64_t rank, int64_t bytes) const {
     if (parts_ == 1 || bytes == 0) return Time{};
     CollectiveCall call = {.kind = CollectiveKind::kAllGather, .parts = {{.elements = bytes, .element_bytes = 1}}};
@@ -90,7 +90,7 @@ class RuntimeNetwork : public NetworkModel {
     return Time{time.occupancy.ps + time.latency.ps};
   }
 
-  // A gather or scatter over replicas and nothing else.
+  // True for a gather or scatter over replicas only.
   bool IsOfReplicas(const CollectiveCall& call, const GroupForm& form) const {
     return call.kind != CollectiveKind::kAllReduce && !call.parts.empty() && IsOverReplicas(form);
   }
@@ -105,7 +105,7 @@ class RuntimeNetwork : public NetworkModel {
     return replicas;
   }
 
-  // Sums of gradients in the width, and of the parts, that the framework sends.
+  // Returns a sum of gradients as the framework makes it: in the framework's width, and of whole tensors or of parts.
   CollectiveCall AsSummed(CollectiveCall call, const GroupForm& form) const {
     constexpr int64_t kHalf = 2, kWide = 4;
     if (call.kind == CollectiveKind::kAllGather || !IsOverReplicas(form)) return call;
@@ -116,7 +116,7 @@ class RuntimeNetwork : public NetworkModel {
     return call;
   }
 
-  // What is gathered, in the type that it is kept in.
+  // Returns a gather with the bytes of the type in which the framework keeps the weights.
   CollectiveCall AsKept(CollectiveCall call) const {
     if (call.kind != CollectiveKind::kAllGather || !(runtime_.gathered_weight_bytes() > 0)) return call;
     for (CollectivePart& part : call.parts) {
@@ -145,7 +145,7 @@ class RuntimeNetwork : public NetworkModel {
   const Mesh& mesh_;
   std::unique_ptr<NetworkModel> network_;
   std::vector<bool> is_replica_axis_;
-  // The ranks that hold parts of one layer, and how many they are if transfers go in parts.
+  // The group of ranks that hold parts of one layer, and their number if transfers go in parts.
   GroupForm layer_;
   int64_t parts_ = 1;
 };

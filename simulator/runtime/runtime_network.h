@@ -1,5 +1,5 @@
-// Collectives over replicas and transfers between stages as a framework calls them: tensor by tensor, with what its
-// host does for each member, in parts.
+// Collectives over replicas and transfers between stages as a framework makes them: tensor by tensor, with the host's
+// work for each member, and in parts.
 #ifndef WEFT_SIMULATOR_RUNTIME_RUNTIME_NETWORK_H_
 #define WEFT_SIMULATOR_RUNTIME_RUNTIME_NETWORK_H_
 
@@ -11,7 +11,8 @@
 
 namespace weft::sim {
 
-// `network` itself if the runtime does as programs say. `runtime` and `program` must outlive the model.
+// Returns `network` itself if the runtime communicates as programs state. `runtime` and `program` must outlive the
+// model.
 std::unique_ptr<NetworkModel> NetworkUnder(const Runtime& runtime, const Program& program,
                                            std::unique_ptr<NetworkModel> network);
 

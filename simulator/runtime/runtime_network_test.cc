@@ -6,7 +6,7 @@
 namespace weft::sim {
 namespace {
 
-// A collective takes 1 us and a ns for each byte.
+// A collective takes 1 us plus 1 ns per byte.
 class FakeNetwork : public NetworkModel {
  public:
   absl::StatusOr<TransferTime> Transfer(int64_t, int64_t, int64_t bytes) const override {
@@ -16,7 +16,7 @@ class FakeNetwork : public NetworkModel {
                                           absl::Span<const int64_t>) const override {
     int64_t bytes = 0;
     for (const CollectivePart& part : call.parts) bytes += part.elements * part.element_bytes;
-    // A ring's bytes are twice those of a gather.
+    // An all-reduce on a ring moves twice the bytes of a gather.
     if (call.kind == CollectiveKind::kAllReduce) bytes *= 2;
     return TransferTime{Time{1'000'000 + 1000 * bytes}, Time{7}};
   }
@@ -53,7 +53,7 @@ struct Asked {
 TEST(RuntimeNetwork, TensorByTensor) {
   const Asked asked("states_per_tensor: true");
   EXPECT_EQ(asked.TimeOf(asked.gather, asked.replicas), (TransferTime{Time{2'080'000}, Time{7}}));
-  // Of ranks of one layer, and of all ranks: as the program says.
+  // Gathers between ranks of one layer, and between all ranks, stay as the program states.
   EXPECT_EQ(asked.TimeOf(asked.gather, asked.tensor).occupancy, Time{1'080'000});
   EXPECT_EQ(asked.TimeOf(asked.gather, asked.both).occupancy, Time{1'080'000});
   CollectiveCall scatter = asked.gather;
@@ -77,12 +77,12 @@ TEST(RuntimeNetwork, TheHostHasWorkForEachMember) {
 TEST(RuntimeNetwork, WeightsAreGatheredInTheTypeTheyAreKeptIn) {
   const Asked asked("gathered_weight_bytes: 0.5");
   EXPECT_EQ(asked.TimeOf(asked.gather, asked.replicas).occupancy, Time{1'040'000});
-  // Activations are not, nor what is summed.
+  // Gathers of activations and sums keep their bytes.
   EXPECT_EQ(asked.TimeOf(asked.gather, asked.tensor).occupancy, Time{1'080'000});
   CollectiveCall scatter = asked.gather;
   scatter.kind = CollectiveKind::kReduceScatter;
   EXPECT_EQ(asked.TimeOf(scatter, asked.replicas).occupancy, Time{1'080'000});
-  // Half of an odd number of elements, rounded up.
+  // Half of an odd number of elements is rounded up.
   CollectiveCall odd = asked.gather;
   odd.parts = {{7, 2}};
   EXPECT_EQ(asked.TimeOf(odd, asked.replicas).occupancy, Time{1'008'000});
@@ -95,7 +95,7 @@ TEST(RuntimeNetwork, GradientsAreSummedAsTheFrameworkDoes) {
   EXPECT_EQ(wide.TimeOf(scatter, wide.replicas).occupancy, Time{1'160'000});
   EXPECT_EQ(whole.TimeOf(scatter, whole.replicas).occupancy, Time{1'160'000});
   EXPECT_EQ(both.TimeOf(scatter, both.replicas).occupancy, Time{1'320'000});
-  // Ranks of one layer sum activations; what is gathered is no sum; fp32 is wide.
+  // Three calls do not change: ranks of one layer sum activations, a gather is no sum, and fp32 is already wide.
   EXPECT_EQ(both.TimeOf(scatter, both.tensor).occupancy, Time{1'080'000});
   EXPECT_EQ(both.TimeOf(both.gather, both.replicas).occupancy, Time{1'080'000});
   CollectiveCall fp32 = scatter;
@@ -122,16 +122,16 @@ TEST(RuntimeNetwork, TransfersInParts) {
   const auto transfer = [&] {
     return *NetworkUnder(asked.runtime, asked.program, std::make_unique<FakeNetwork>())->Transfer(0, 2, 51);
   };
-  // Half of it, rounded up; then a gather of all of it with its latency.
+  // The transfer sends half of the bytes, rounded up. Then a gather of all bytes follows, with its latency.
   EXPECT_EQ(transfer(), (TransferTime{Time{26}, Time{3 + 1'051'000 + 7}}));
-  // Each rank has a part of the sequence only.
+  // Here each rank has only a part of the sequence.
   Step* step = asked.program.add_segments()->add_steps();
   step->set_kernel(GROUP_REDUCE_SCATTER);
   step->mutable_collective()->set_purpose(TENSOR);
   EXPECT_EQ(transfer(), (TransferTime{Time{51}, Time{3}}));
   step->set_kernel(GROUP_ALL_REDUCE);
   EXPECT_EQ(transfer().occupancy, Time{26});
-  // Nobody to share it with.
+  // There is no other rank to share the transfer with.
   asked.program.mutable_mesh()->mutable_axes(0)->set_size(1);
   EXPECT_EQ(transfer(), (TransferTime{Time{51}, Time{3}}));
 }

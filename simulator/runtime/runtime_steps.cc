@@ -172,13 +172,13 @@ absl::StatusOr<Time> RuntimeSteps::Cost(const Use& use, const Cluster& cluster, 
   if (program_.segments(use.segment).steps(use.step).stream() != COMPUTE) return time;
   WEFT_ASSIGN_OR_RETURN(const double share, HostShare(use, cluster, options));
   if (share > 1) {
-    // What the host needs does not grow with what the device is slowed by.
+    // The time of the host does not grow when collectives slow down the device.
     CostOptions alone = options;
     alone.collectives = 0;
     WEFT_ASSIGN_OR_RETURN(const Time own, OnDevice(use, cluster, alone));
     time.ps = std::max(time.ps, Scaled(own.ps, share));
   }
-  // Also of a step that takes no time itself.
+  // A first step that takes no time itself also has the wait.
   if (use.index != 0) return time;
   double wait = 0;
   switch (use.kind) {

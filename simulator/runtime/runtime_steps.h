@@ -1,20 +1,20 @@
-// What a step costs as a framework computes it: kernels that it does not fuse, and the time of its host.
+// The cost of a step as a framework computes it, with the kernels that it does not fuse and the time of its host.
 //
-//   kernels   of a form {launches l, bytes b, time t}:
+//   kernels   with a form {launches l, bytes b, time t}:
 //             t x cost of the step with b times its bytes + (l - 1) x device.launch_seconds
-//   factors   of a product with factor_bytes f: + cost of casts of f x elements bytes, one for each of its factors;
-//             where gathers have a form (cast_gathers.h), of a part of what was gathered; weights that are kept
-//             (weight_casts.h) are cast by steps of their own;
-//             those that make logits or read their gradient have their loss_time instead, and no casts
-//   launches  steps of one launch (proto/util/step_runs.h) cost what the largest of them would with the work of all, at
-//   the
-//             turn of the first of them and of all that take turns with them
-//   host      a segment of steps that together take D of the device and L launches of the host takes at least
-//             L x launch_seconds: each of its steps max(cost, cost x L x launch_seconds / D). The host runs ahead, so a
-//             single short kernel between long ones costs nothing.
-//   waits     microbatch_seconds before the first step of each forward and backward, step_seconds of an optimizer step
-//   copies    with host_transport: of what a forward or backward receives and sends, bytes / host link: the threads
-//             that copy to and from the host do so on the stream of the computation
+//   factors   of a product with factor_bytes f: + cost of casts of f x elements bytes, one for each of its factors.
+//             Where gathers have a form (cast_gathers.h), a rank casts only its part of a gathered factor. Weights that
+//             are kept (weight_casts.h) are cast by separate steps. Products that make logits or read their gradient
+//             have loss_time instead, and no casts.
+//   launches  the steps of one launch (proto/util/step_runs.h) cost what the largest of them would cost with the work
+//             of all. The first of all steps that take turns has the cost of all their launches.
+//   host      a segment whose steps together take D on the device and L launches of the host takes at least
+//             L x launch_seconds: each of its steps takes max(cost, cost x L x launch_seconds / D). The host runs
+//             ahead, so a single short kernel between long ones costs nothing.
+//   waits     microbatch_seconds before the first step of each forward and backward, step_seconds before the first
+//             step of an optimizer step
+//   copies    with host_transport: bytes / host link for the messages that a forward or backward receives and sends.
+//             The threads that copy to and from the host do so on the compute stream.
 #ifndef WEFT_SIMULATOR_RUNTIME_RUNTIME_STEPS_H_
 #define WEFT_SIMULATOR_RUNTIME_RUNTIME_STEPS_H_
 
@@ -41,7 +41,7 @@ namespace weft::sim {
 
 class RuntimeSteps {
  public:
-  // All three must outlive this.
+  // All three arguments must outlive the object.
   RuntimeSteps(const Program& program, const Runtime& runtime, StepCostFn* cost)
       : program_(program), runtime_(runtime), cost_(cost) {
     if (runtime.has_host_transport()) message_bytes_ = MessageBytesOfSegments(program);
@@ -53,50 +53,50 @@ class RuntimeSteps {
     }
   }
 
-  // Collectives under way make computation on such a device longer. Those that go through host memory take nothing of
-  // it.
+  // True if collectives in flight slow down computation on such a device. Collectives through host memory do not.
   bool LoadMatters(const Device& device) const;
 
-  // Steps are joined to launches on such a device.
+  // True if steps are joined to launches on such a device.
   bool Joins(const Device& device) const;
 
-  // A step of a segment as an action of `kind` runs it, the index-th on the compute stream.
+  // A step of a segment in an action of `kind`. The step is the index-th one on the compute stream.
   struct Use {
     int segment = 0;
     int step = 0;
     ActionKind kind = ACTION_UNSPECIFIED;
     int index = 0;
-    // The action's, where steps are joined; else null. Outlives this.
+    // The ranges of the action if its steps are joined, else null. The ranges must outlive the RuntimeSteps object.
     const std::vector<StepRange>* ranges = nullptr;
   };
 
-  // As StepCostFn says; of joined steps the first costs what all of them do. Refuses where copies are needed and the
-  // cluster has no host link.
+  // Returns the cost as StepCostFn describes it. The first of joined steps has the cost of all of them. Returns an
+  // error if copies are needed and the cluster has no host link.
   absl::StatusOr<Time> Cost(const Use& use, const Cluster& cluster, const CostOptions& options);
 
  private:
   absl::StatusOr<Time> OnDevice(const Use& use, const Cluster& cluster, const CostOptions& options) const;
-  // Of a launch by itself.
+  // Returns the cost of a launch by itself.
   absl::StatusOr<Time> OfLaunch(const Segment& of, const Step& step, const Use& use, const Cluster& cluster,
                                 const CostOptions& options) const;
-  // The same but for casts of weights, which not all devices make.
+  // Returns the same without the special case of weight casts, which not all devices make.
   absl::StatusOr<Time> OfKernel(const Segment& of, const Step& step, const Use& use, const Cluster& cluster,
                                 const CostOptions& options) const;
-  // Of a weight's cast (weight_casts.h), on the rank's own device: null if none is made there.
+  // Returns the form of products that states a weight's cast (weight_casts.h) on the rank's own device; null = the
+  // device makes no such cast.
   const KernelForm* CastForm(const Device& device) const;
   bool IsOfLoss(const KernelForm& form, const Use& use) const;
-  // That factor (0 or 1) of the product is cast for it.
+  // True if factor `input` (0 or 1) of the product is cast for the product.
   bool IsCast(const KernelForm& form, const Use& use, int input) const;
-  // Of the step with its casts; null is one launch.
+  // Returns the number of launches of the step with its casts; 1 if `form` is null.
   int Launches(const KernelForm* form, const Use& use) const;
-  // What brings the factors of a product into another type.
+  // Returns the cost of casting the factors of a product to another type.
   absl::StatusOr<Time> CastsOf(const StepShapes& product, const KernelForm& form, const Step& step, const Use& use,
                                const Cluster& cluster, const CostOptions& options) const;
-  // That gather activations: those of the tensor axis.
+  // Returns the number of ranks that gather activations: the size of the tensor axis.
   int64_t LayerRanks() const;
-  // Of messages from and to the host.
+  // Returns the time of copying messages from and to the host.
   absl::StatusOr<double> CopySeconds(int segment, const Cluster& cluster) const;
-  // Host time of the segment over device time, at least 1.
+  // Returns the host time of the segment over its device time, at least 1.
   absl::StatusOr<double> HostShare(const Use& use, const Cluster& cluster, const CostOptions& options);
 
   const Program& program_;
@@ -106,7 +106,7 @@ class RuntimeSteps {
   std::set<std::pair<int, int>> loss_products_;
   std::set<std::tuple<int, int, int>> gathered_factors_;
   std::set<std::tuple<int, int, int>> kept_weights_;
-  // By segment, kind, joined steps and the cluster that its device is of.
+  // By segment, kind, joined steps and the cluster that has the device.
   std::map<std::tuple<int, ActionKind, const std::vector<StepRange>*, const Cluster*>, double> host_shares_;
 };
 

@@ -7,7 +7,7 @@
 namespace weft::sim {
 namespace {
 
-// Two kernels of 1 MB each: a millisecond each at 1 GB/s.
+// Two kernels of 1 MB each, which take a millisecond each at 1 GB/s.
 Program TwoKernels() {
   return Parse<Program>(R"(segments {
     name: "s"
@@ -43,7 +43,7 @@ TEST(RuntimeSteps, FormsMoveMoreBytesAndLaunchMoreKernels) {
   const Runtime runtime = Parse<Runtime>(R"(kernels { kernel: "RMS_NORM" launches: 3 bytes: 4 time: 2 })");
   RuntimeSteps steps(program, runtime, Roofline());
   EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, FORWARD, cluster), 1100);
-  // 2 x (100 + 4000) and two more launches.
+  // 2 x (100 + 4000) us and two more launches.
   EXPECT_NEAR(Microseconds(&steps, 1, FORWARD, cluster), 8400, 1e-5);
 }
 
@@ -66,7 +66,7 @@ TEST(RuntimeSteps, FactorsOfAProductAreCastBeforeIt) {
   const Runtime hosted =
       Parse<Runtime>(R"(kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 5 } host { launch_seconds: 1.1e-3 })");
   RuntimeSteps bound(program, hosted, Roofline());
-  // Three launches of the host.
+  // The host makes three launches.
   EXPECT_NEAR(Microseconds(&bound, 0, FORWARD, cluster), 3300, 1e-3);
 }
 
@@ -106,7 +106,7 @@ TEST(RuntimeSteps, ProductsAtTheLossHaveATimeOfTheirOwn) {
   EXPECT_NEAR(Microseconds(&all, 0, FORWARD, cluster), 1650, 1e-5);
 }
 
-// Where nothing is cast there is nothing to launch for it.
+// The host launches no casts where nothing is cast.
 TEST(RuntimeSteps, TheHostLaunchesTheCastsThatThereAre) {
   const Program program = Parse<Program>(R"(segments {
     name: "s" operands { name: "x" } operands { name: "w" }
@@ -131,7 +131,7 @@ TEST(RuntimeSteps, TheHostLaunchesTheCastsThatThereAre) {
   EXPECT_NEAR(sum("factor_bytes: 5 loss_time: 0.8"), 20000, 1e-2);
 }
 
-// [200 x 300] [300 x 400], of which the second is a weight.
+// [200 x 300] [300 x 400]; the second factor is a weight.
 TEST(RuntimeSteps, KeptWeightsAreNotCastAgain) {
   const Program program = Parse<Program>(R"(segments {
     name: "s" operands { name: "x" } operands { name: "w" }
@@ -149,7 +149,7 @@ TEST(RuntimeSteps, KeptWeightsAreNotCastAgain) {
   EXPECT_NEAR(Microseconds(&steps, 0, FORWARD, cluster), 550 + 400, 1e-5);
 }
 
-// Each rank's own device decides, whatever the cluster's is.
+// The rank's own device decides whether weights are cast.
 TEST(RuntimeSteps, WeightsAreCastWhereTheDeviceDoes) {
   Program program = Parse<Program>(R"(segments { name: "s" operands { name: "w" }
     values { name: "w" shape: 100 shape: 200 }
@@ -158,7 +158,7 @@ TEST(RuntimeSteps, WeightsAreCastWhereTheDeviceDoes) {
       R"(kernels { kernel: "MATMUL" factor_bytes: 2.5 weights_cast_once: true from_compute_capability: 80 })");
   RuntimeSteps steps(program, runtime, Roofline());
   Cluster cluster = Machine();
-  // 20,000 elements, for two products: 100 us of a launch and 100 KB.
+  // 20,000 elements for two products: 100 us for the launch, and 100 KB.
   EXPECT_NEAR(Microseconds(&steps, 0, FORWARD, cluster), 200, 1e-5);
   cluster.mutable_device()->set_compute_capability(70);
   EXPECT_EQ(Microseconds(&steps, 0, FORWARD, cluster), 0);
@@ -180,7 +180,7 @@ TEST(RuntimeSteps, FormsAreForDevices) {
 TEST(RuntimeSteps, TheHostShowsWhereTheDeviceIsFaster) {
   const Program program = TwoKernels();
   const Cluster cluster = Machine();
-  // 2 launches of 2.2 ms: twice what the device needs.
+  // Two launches of 2.2 ms each take twice as long as the device needs.
   Runtime runtime = Parse<Runtime>("host { launch_seconds: 2.2e-3 }");
   RuntimeSteps bound(program, runtime, Roofline());
   EXPECT_NEAR(Microseconds(&bound, 0, FORWARD, cluster), 2200, 1e-3);
@@ -202,7 +202,7 @@ TEST(RuntimeSteps, WaitsStandBeforeTheFirstStep) {
   EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, GRAD_NORM, cluster), 1100);
 }
 
-// There is nothing to compute before the wait, but the wait is there.
+// The first step has nothing to compute, but it still has the wait.
 TEST(RuntimeSteps, WaitsStandBeforeAStepThatTakesNoTime) {
   Program program = TwoKernels();
   program.mutable_segments(0)->mutable_steps(0)->clear_work();
@@ -220,7 +220,7 @@ TEST(RuntimeSteps, WaitsStandBeforeAStepThatTakesNoTime) {
   EXPECT_DOUBLE_EQ(Microseconds(&steps, 1, FORWARD, cluster), 1000);
 }
 
-// Two updates of 1 and 3 MB that take turns with two zeroings: two launches, at the turn of the first step.
+// Two updates of 1 and 3 MB take turns with two zeroings. They become two launches, and the first step has their cost.
 TEST(RuntimeSteps, JoinedStepsAreTheirLaunches) {
   Program program = Parse<Program>(R"(segments {
     name: "s"
@@ -249,7 +249,7 @@ TEST(RuntimeSteps, JoinedStepsAreTheirLaunches) {
   EXPECT_NEAR(1e6 * ToSeconds(*first), 6200 * 9 / 6.301, 1e-3);
 }
 
-// A launch has the measured rate of its largest step, and what a launch takes besides once.
+// A launch runs at the measured rate of its largest step and has the overhead of one launch.
 TEST(RuntimeSteps, AMeasuredLaunchGoesAtTheRateOfItsLargestStep) {
   const Program program = Parse<Program>(R"(segments {
     name: "s"

@@ -15,7 +15,7 @@ bool Splits(const Step& step) {
 
 void Split(Segment* segment) {
   Segment made;
-  // By step as it was: the last of those that it became.
+  // By original step: the last of the steps that replace it.
   std::vector<int> last;
   for (const Step& step : segment->steps()) {
     const int parts = Splits(step) ? step.inputs_size() : 1;

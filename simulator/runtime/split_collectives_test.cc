@@ -33,7 +33,7 @@ TEST(SplitCollectives, OneStepPerTensor) {
     EXPECT_EQ(s.steps(i).deps(0), 0);
   }
   EXPECT_EQ(s.steps(4).deps(0), 3);
-  // Those of tensor parallelism stay as they are.
+  // Collectives of tensor parallelism stay as they are.
   EXPECT_EQ(s.steps(5).inputs_size(), 2);
   EXPECT_EQ(s.steps(5).deps(0), 4);
 }

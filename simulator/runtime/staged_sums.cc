@@ -40,7 +40,7 @@ class Stager {
 
   void Stage() {
     google::protobuf::RepeatedPtrField<Action> staged;
-    // Copies to the host that the next action that computes waits for.
+    // Copies to the host that the next compute action waits for.
     std::vector<int32_t> blocking;
     for (Action& action : *t_->mutable_body()) {
       if (!IsSum(action)) {
@@ -100,7 +100,7 @@ class Stager {
   Program* program_;
   Template* t_;
   int32_t next_id_ = 0;
-  // By sum, the copy back.
+  // By sum: the copy back.
   std::map<int32_t, int32_t> behind_;
 };
 

@@ -1,8 +1,8 @@
 // A program whose sums of gradients go through host memory.
 //
-// Before each sum of gradients over replicas an action copies them to the host. The process that runs the rank's loop
-// waits for the copy, so what the rank computes next waits too. Behind the sum another action copies them back; what
-// waited for the sum waits for that.
+// Before each sum of gradients over replicas, an action copies the gradients to the host. The process that runs the
+// rank's loop waits for the copy, so the next computation of the rank waits too. After the sum, another action copies
+// the gradients back. Actions that waited for the sum wait for the copy back.
 #ifndef WEFT_SIMULATOR_RUNTIME_STAGED_SUMS_H_
 #define WEFT_SIMULATOR_RUNTIME_STAGED_SUMS_H_
 
@@ -10,7 +10,7 @@
 
 namespace weft::sim {
 
-// Of each template's body. For costing alone.
+// Changes the sums in the body of each template. The result is for costing only.
 void StageGradientSums(Program* program);
 
 }  // namespace weft::sim

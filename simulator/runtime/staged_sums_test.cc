@@ -34,13 +34,14 @@ TEST(StagedSums, CopiesStandBeforeAndBehindASumAndTheNextComputationWaits) {
   EXPECT_EQ(back.kind(), FETCH);
   EXPECT_EQ(back.deps(0).action(), 2);
   EXPECT_EQ(program.segments(back.segment()).steps(0).stream(), H2D);
-  // A message does not wait, the next backward does; the optimizer waits for the copy back.
+  // A message does not wait for the copy to the host, but the next backward does. The optimizer waits for the copy
+  // back.
   EXPECT_EQ(body[4].deps_size(), 0);
   ASSERT_EQ(body[5].deps_size(), 1);
   EXPECT_EQ(body[5].deps(0).action(), out.id());
   ASSERT_EQ(body[6].deps_size(), 1);
   EXPECT_EQ(body[6].deps(0).action(), back.id());
-  // Other sums are as they were.
+  // Other sums are unchanged.
   EXPECT_EQ(body[7].deps(0).action(), 4);
 }
 

@@ -54,7 +54,7 @@ class Cutter {
     return false;
   }
 
-  // The product that alone makes what a reduce-scatter sends: the next step of the communicator behind it.
+  // Returns the reduce-scatter that sends the result of `product`, if no compute step stands between them; -1 = none.
   int ScatterBehind(int product) const {
     if (from_.steps(product).kernel() != MATMUL) return -1;
     for (int i = product + 1; i < from_.steps_size(); ++i) {
@@ -65,7 +65,7 @@ class Cutter {
     return -1;
   }
 
-  // The first compute step that waits for the gather, if it is a product of it.
+  // Returns the first compute step that waits for the gather, if it is a product that reads the gather; else -1.
   int ProductBehind(int gather) const {
     for (int i = gather + 1; i < from_.steps_size(); ++i) {
       if (from_.steps(i).stream() != COMPUTE || !DependsOn(i, gather)) continue;
@@ -74,7 +74,7 @@ class Cutter {
     return -1;
   }
 
-  // Of each value a part of its elements.
+  // Reduces each value of the step to a part of its elements.
   void SetPart(int64_t numerator, Step* step) {
     for (auto* values : {step->mutable_inputs(), step->mutable_outputs()}) {
       for (int32_t& value : *values) {
@@ -99,7 +99,7 @@ class Cutter {
     Step* step = made_.add_steps();
     *step = stated;
     AddWaits(stated, step);
-    // Whoever runs behind a product that began with a first piece needs all of them; whoever runs before it does not.
+    // A step behind a product that began with a first piece needs all pieces. A step before the product does not.
     if (stated.stream() == COMPUTE) {
       std::erase_if(rests_, [&](const Rest& rest) {
         if (index > rest.product) step->add_deps(rest.step);
@@ -142,11 +142,11 @@ class Cutter {
   const int64_t pieces_;
   const Segment& from_;
   Segment made_;
-  // By step of the segment as it was: the step that what follows waits for.
+  // By original step: the step that later steps wait for.
   std::vector<int> begun_;
-  // Of a reduce-scatter, its first pieces; -1 where it is not cut.
+  // By original step: the first pieces of a reduce-scatter; -1 = not cut.
   std::vector<int> first_piece_;
-  // The other pieces of a gather, which the next compute step behind its product waits for.
+  // The other pieces of a gather. The next compute step behind the gather's product waits for them.
   struct Rest {
     int step = 0;
     int product = 0;

@@ -1,13 +1,14 @@
-// A program as frameworks run it that cut products and the collectives beside them into pieces (tensor parallelism).
+// A program as run by frameworks that cut products and the collectives beside them into pieces (tensor parallelism).
 //
-// Of n pieces of a gather, the product behind it starts with the first, and the others come while it runs; what follows
-// the product waits for them. Of n pieces of a reduce-scatter, all but the last are sent while the product in front of
-// it makes the next. So a gather G and product P take G/n + max(P, (n-1)/n G) instead of G + P. The pieces of one kind
-// go as one message of their bytes together; products are not cut.
+// With n pieces of a gather, the product behind the gather starts with the first piece. The other pieces arrive while
+// the product runs, and the step after the product waits for them. With n pieces of a reduce-scatter, all pieces but
+// the last are sent while the product in front of the reduce-scatter makes the next piece. So a gather G and a product
+// P take G/n + max(P, (n-1)/n G) instead of G + P. The pieces of one kind go as one message with the bytes of all.
+// Products are not cut.
 //
-// The result is for costing alone.
-// Sources: Wang et al., ASPLOS 2023, "Overlap communication with dependent computation via decomposition"; NVIDIA
-// Transformer Engine, user buffers (--tp-comm-overlap); PyTorch, asynchronous tensor parallelism.
+// The result is for costing only. Sources: Wang et al., ASPLOS 2023, "Overlap communication with dependent computation
+// via decomposition"; NVIDIA Transformer Engine, user buffers (--tp-comm-overlap); PyTorch, asynchronous tensor
+// parallelism.
 #ifndef WEFT_SIMULATOR_RUNTIME_TENSOR_PIECES_H_
 #define WEFT_SIMULATOR_RUNTIME_TENSOR_PIECES_H_
 
@@ -15,7 +16,7 @@
 
 namespace weft::sim {
 
-// Nothing for `pieces` below 2.
+// Does nothing if `pieces` is below 2.
 void CutTensorCollectives(int pieces, Program* program);
 
 }  // namespace weft::sim

@@ -12,12 +12,12 @@
 namespace weft::sim {
 namespace {
 
-// That of the forward, and that of the backward for the gradient of its input.
+// The product of the forward, and the product of the backward for the gradient of the input.
 constexpr double kProductsOfAWeight = 2;
 
 bool RunsSegment(const Action& action) { return action.segment() > 0 || action.operands_size() > 0; }
 
-// Operands of each segment that are bound to weights.
+// Returns the operands of each segment that are bound to weights.
 std::vector<std::set<int>> WeightOperands(const Program& program) {
   std::vector<std::set<int>> weights(program.segments_size());
   for (const Template& t : program.templates()) {
@@ -46,7 +46,7 @@ Step CastOf(const Segment& segment, int product, int32_t weight, double bytes) {
   cast.add_inputs(weight);
   cast.mutable_work()->set_dtype(segment.steps(product).work().dtype());
   cast.mutable_work()->set_bytes(WeightCastBytes(segment, cast, bytes));
-  // What is left of the weight on other replicas is gathered first.
+  // The cast waits for the gather of the weight's parts on other replicas.
   for (const int dep : segment.steps(product).deps()) {
     if (segment.steps(dep).collective().purpose() == GATHER_WEIGHTS) cast.add_deps(dep);
   }
@@ -55,7 +55,7 @@ Step CastOf(const Segment& segment, int product, int32_t weight, double bytes) {
 
 }  // namespace
 
-// A cast that the compiler states makes a tensor.
+// A cast that the compiler states has an output.
 bool IsWeightCast(const Step& step) {
   return step.kernel() == CAST && step.inputs_size() == 1 && step.outputs_size() == 0;
 }
@@ -86,7 +86,7 @@ std::set<std::tuple<int, int, int>> KeptWeightFactors(const Program& program, bo
 void CastWeightsOnce(double bytes, bool casts_at_loss, Program* program) {
   const std::set<std::tuple<int, int, int>> factors = KeptWeightFactors(*program, casts_at_loss);
   for (Template& t : *program->mutable_templates()) {
-    // A buffer of several weights has them at several offsets.
+    // A buffer with several weights has them at several offsets.
     std::set<std::pair<int32_t, int64_t>> cast;
     for (Action& action : *t.mutable_body()) {
       if (action.kind() != FORWARD && action.kind() != FORWARD_BACKWARD) continue;

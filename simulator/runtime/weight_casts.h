@@ -1,10 +1,10 @@
-// Weights that are brought into 8 bits once per optimizer step and then kept for all its microbatches.
+// Weights that are cast to 8 bits once per optimizer step and then kept for all its microbatches.
 //
 // Transformer Engine keeps the cast weight, as it is and transposed, over the microbatches of a step
-// (pytorch/module/linear.py: `is_first_microbatch`, `get_weight_workspace` with `cache_name`), and Megatron-Core says
-// which microbatch is the first (core/extensions/transformer_engine.py, `set_is_first_microbatch`). Weights that ZeRO 3
-// gathers are not kept, and a program with several optimizer steps in flight has several versions of each: they are
-// cast for every product.
+// (pytorch/module/linear.py: `is_first_microbatch`, `get_weight_workspace` with `cache_name`). Megatron-Core says which
+// microbatch is the first (core/extensions/transformer_engine.py, `set_is_first_microbatch`). Weights that ZeRO 3
+// gathers are not kept. A program with several optimizer steps in flight has several versions of each weight, which are
+// not kept either. Such weights are cast for every product.
 #ifndef WEFT_SIMULATOR_RUNTIME_WEIGHT_CASTS_H_
 #define WEFT_SIMULATOR_RUNTIME_WEIGHT_CASTS_H_
 
@@ -16,18 +16,18 @@
 
 namespace weft::sim {
 
-// Segment, step and factor (0 or 1) of products that read a weight that is kept so. Not of those at the loss, whose
-// factors are not cast where `casts_at_loss` is false.
+// Returns segment, step and factor (0 or 1) of products that read a kept weight. If `casts_at_loss` is false, products
+// at the loss are left out, because their factors are not cast.
 std::set<std::tuple<int, int, int>> KeptWeightFactors(const Program& program, bool casts_at_loss);
 
-// A step that CastWeightsOnce added.
+// True for a step that CastWeightsOnce added.
 bool IsWeightCast(const Step& step);
 
-// What it moves where `bytes` are moved for each element of the weight and product.
+// Returns the bytes that the cast moves, with `bytes` for each element of the weight and each product.
 int64_t WeightCastBytes(const Segment& segment, const Step& cast, double bytes);
 
-// Adds a CAST in front of the first product of each repetition that reads such a weight: `bytes` for each of its
-// elements, for the product of the forward and again for that of the backward. For costing alone.
+// Adds a CAST in front of the first product of each repetition that reads such a weight. The cast moves `bytes` per
+// element for the product of the forward, and again for the product of the backward. For costing only.
 void CastWeightsOnce(double bytes, bool casts_at_loss, Program* program);
 
 }  // namespace weft::sim

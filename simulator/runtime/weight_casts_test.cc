@@ -60,7 +60,7 @@ TEST(WeightCasts, TheFirstForwardOfARepetitionCastsThem) {
   // 32 elements, 2 bytes for each of two products.
   EXPECT_EQ(first.steps(2).work().bytes(), 128);
   EXPECT_EQ(first.steps(2).work().dtype(), BF16);
-  // It waits for the gathered weight, not for the norm.
+  // The cast waits for the gathered weight, not for the norm.
   EXPECT_THAT(first.steps(2).deps(), ElementsAre(0));
   EXPECT_EQ(first.steps(3).name(), "up");
   EXPECT_THAT(first.steps(3).deps(), ElementsAre(0, 1));

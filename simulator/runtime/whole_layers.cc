@@ -14,7 +14,7 @@
 namespace weft::sim {
 namespace {
 
-// "model.layers.3" of "model.layers.3.mlp.down_proj"; empty if there is no number.
+// Returns "model.layers.3" for "model.layers.3.mlp.down_proj"; empty if the name has no number.
 absl::string_view LayerOf(absl::string_view name) {
   for (size_t begin = 0; begin < name.size();) {
     const size_t end = std::min(name.find('.', begin), name.size());
@@ -45,7 +45,7 @@ class Copier {
       end = begin + 1;
       if (GathersWeights(forward_.steps(begin))) continue;
       const absl::string_view layer = LayerOf(forward_.steps(begin).name());
-      // Gathers for the next layer stand among the steps of this one.
+      // Gathers for the next layer stand among the steps of this layer.
       while (end < forward_.steps_size() &&
              (GathersWeights(forward_.steps(end)) || LayerOf(forward_.steps(end).name()) == layer)) {
         ++end;
@@ -56,7 +56,7 @@ class Copier {
   }
 
  private:
-  // Index in the backward, -1 if the step is not computed again.
+  // Returns the index in the backward; -1 if the backward does not compute the step again.
   int Again(int step) const {
     const auto found = again_.find(forward_.steps(step).name());
     return found == again_.end() || backward_.steps(found->second).kernel() != forward_.steps(step).kernel()
@@ -64,7 +64,7 @@ class Copier {
                : found->second;
   }
 
-  // The layer of steps [begin, end).
+  // Completes the layer of steps [begin, end) in the backward.
   void Complete(int begin, int end) {
     int last = -1, rest = begin;
     for (; rest < end && (Again(rest) >= 0 || GathersWeights(forward_.steps(rest))); ++rest) {
@@ -84,7 +84,7 @@ class Copier {
           copy.after.push_back(found->second);
         } else if (Again(dep) >= 0) {
           copy.step.add_deps(Again(dep));
-          // A gather that the layer's backward asks for when it begins comes behind what is computed again.
+          // A gather that the layer's backward starts at its beginning stands behind the recomputed steps.
           last = std::max(last, Again(dep));
         }
       }
@@ -96,7 +96,7 @@ class Copier {
     }
   }
 
-  // Only its type and shape count.
+  // Only the type and the shape of the copied value count.
   int32_t CopyOfValue(int32_t value) {
     const auto [found, is_new] = values_.try_emplace(value, backward_.values_size());
     if (is_new) {
@@ -110,7 +110,7 @@ class Copier {
 
   const Segment& forward_;
   Segment& backward_;
-  // First step of each name.
+  // Index of the first step of each name in the backward.
   absl::flat_hash_map<std::string, int> again_;
   absl::flat_hash_map<int32_t, int32_t> values_;
   std::vector<JoiningStep> joining_;
@@ -119,7 +119,7 @@ class Copier {
 }  // namespace
 
 void RecomputeWholeLayers(Program* program) {
-  // Backwards of a stage run one segment, whatever their lane and rank; so do forwards.
+  // All backwards of a stage run one segment, whatever their lane and rank. All forwards of a stage do so too.
   std::set<int32_t> done;
   for (const Template& t : program->templates()) {
     std::map<int32_t, int32_t> forward_of_stage;

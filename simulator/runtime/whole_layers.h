@@ -1,11 +1,10 @@
-// A program as frameworks run it that compute all of a recomputed layer again.
+// A program as run by frameworks that compute all of a recomputed layer again.
 //
-// A backward of weft computes again what it reads; the last product of a layer, the sum behind it and the residual
-// addition are read by the next layer only, whose input is kept. torch.utils.checkpoint runs the layer's forward to its
-// end, as do the checkpoint functions of Megatron-LM and DeepSpeed (but for checkpoints that are not reentrant, which
-// stop early since PyTorch 2.1): with tensor parallelism two sums per layer instead of one, and a product that is a
-// third of a GPT's. Here such a layer's other steps follow those that are computed again. The result is for costing
-// alone.
+// A backward of weft recomputes only what it reads. The last product of a layer, the sum behind it and the residual
+// addition are read only by the next layer, whose input is kept. torch.utils.checkpoint runs the layer's forward to its
+// end, and so do the checkpoint functions of Megatron-LM and DeepSpeed. (Checkpoints that are not reentrant stop early
+// since PyTorch 2.1.) With tensor parallelism, this means two sums per layer instead of one, and a product that is a
+// third of a GPT's. Here the other steps of such a layer follow the recomputed steps. The result is for costing only.
 #ifndef WEFT_SIMULATOR_RUNTIME_WHOLE_LAYERS_H_
 #define WEFT_SIMULATOR_RUNTIME_WHOLE_LAYERS_H_
 
@@ -13,8 +12,8 @@
 
 namespace weft::sim {
 
-// Of layers whose first steps are computed again, all but gathers of weights, without a gap. A layer is what steps of a
-// forward have in common up to the first number in their names, e.g. "h.3".
+// Completes layers whose first steps, without a gap and not counting gathers of weights, are computed again. A layer is
+// the steps of a forward whose names are equal up to the first number, e.g. "h.3".
 void RecomputeWholeLayers(Program* program);
 
 }  // namespace weft::sim

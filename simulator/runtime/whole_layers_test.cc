@@ -28,7 +28,7 @@ constexpr char kActions[] = R"(templates { body { id: 0 kind: FORWARD segment: 0
                                            body { id: 1 kind: BACKWARD segment: 1 }
                                            body { id: 2 kind: BACKWARD segment: 1 } })";
 
-// The backward after all.
+// Returns the backward after RecomputeWholeLayers.
 Segment Whole(const std::string& backward, const std::string& forward = kForward) {
   Program program;
   const absl::Status read = ParseMessage(forward + " segments {" + backward + "} " + kActions, "test", &program);
@@ -55,7 +55,7 @@ TEST(RecomputeWholeLayers, WhatOnlyTheNextLayerReads) {
   EXPECT_EQ(Names(s),
             (std::vector<std::string>{"h.1.norm", "h.1.down", "h.1.down.dx", "h.0.norm", "h.0.gather", "h.0.up",
                                       "h.0.down", "h.0.down.sum", "h.0.residual", "h.0.down.dx", "h.0.up.dx"}));
-  // What waited for what does so again.
+  // The steps keep their dependencies.
   ASSERT_EQ(s.steps(5).deps_size(), 1);
   EXPECT_EQ(s.steps(5).deps(0), 4);
   ASSERT_EQ(s.steps(7).deps_size(), 1);
@@ -63,7 +63,7 @@ TEST(RecomputeWholeLayers, WhatOnlyTheNextLayerReads) {
   ASSERT_EQ(s.steps(8).deps_size(), 1);
   EXPECT_EQ(s.steps(8).deps(0), 7);
   EXPECT_EQ(s.steps(10).deps(0), 9);
-  // With shapes of its own.
+  // The copied steps have their own shapes.
   ASSERT_EQ(s.steps(6).inputs_size(), 2);
   EXPECT_EQ(s.values(s.steps(6).inputs(0)).shape(1), 8);
   EXPECT_EQ(s.values(s.steps(6).outputs(0)).shape(1), 2);
@@ -72,8 +72,9 @@ TEST(RecomputeWholeLayers, WhatOnlyTheNextLayerReads) {
   EXPECT_EQ(s.values_size(), 3);
 }
 
-// With docs/overlap.md's prefetch the gathers of the next product stand among the steps before it, here that of layer 1
-// before layer 0's last product; and where they block, the backward's gather behind what is computed again.
+// With the prefetch of docs/overlap.md, the gathers for the next product stand among the steps before it. Here the
+// gather of layer 1 stands before the last product of layer 0. If gathers block, the gather of the backward stands
+// behind the recomputed steps.
 TEST(RecomputeWholeLayers, AmongGathersForWhatComesNext) {
   constexpr char kPrefetched[] = R"(segments {
     operands { name: "x" bytes: 64 }
@@ -108,12 +109,12 @@ TEST(RecomputeWholeLayers, AmongGathersForWhatComesNext) {
 
 TEST(RecomputeWholeLayers, PartsOfLayersAndWholeOnesStay) {
   for (const char* backward : {
-           // Nothing, the middle of a layer, a part with a gap, all of it.
+           // No step of a layer, the middle of a layer, a part with a gap, a whole layer.
            R"(steps { name: "h.0.down.dx" kernel: MATMUL })",
            R"(steps { name: "h.0.up" kernel: MATMUL } steps { name: "h.0.down.dx" kernel: MATMUL })",
            R"(steps { name: "h.0.norm" kernel: LAYER_NORM } steps { name: "h.0.down" kernel: MATMUL })",
            R"(steps { name: "h.1.norm" kernel: LAYER_NORM } steps { name: "h.1.down" kernel: MATMUL })",
-           // Another kernel of the same name; what is no layer's.
+           // Another kernel with the same name, and a step of no layer.
            R"(steps { name: "h.0.norm" kernel: RMS_NORM })",
            R"(steps { name: "wte" kernel: EMBEDDING })",
        }) {

@@ -26,7 +26,7 @@ int64_t RanksOf(const Program& program) {
   return ranks;
 }
 
-// A device of the cluster: "what the last row says that names it".
+// A device of the cluster: figures of the last row that names it, else of the cluster's device.
 struct OwnDevice {
   const Device* device = nullptr;
   int64_t speed_millionths = 1000000;
@@ -74,13 +74,13 @@ int64_t BytesOf(const Value& value) {
   return bytes;
 }
 
-// Steps of one launch (docs/simulator.md): the one with most bytes, with the work of all; of different kernels, without
-// what one of them reads that one before it has read or made.
+// Joins the steps of one launch (docs/simulator.md): the step with the most bytes, with the work of all steps. If their
+// kernels differ, bytes do not count that a step reads after an earlier one has read or written them.
 Step Together(const Segment& segment, const std::vector<int>& launch) {
   Step one = segment.steps(launch[0]);
   int64_t most = one.work().bytes(), flops = 0, bytes = 0, again = 0;
   std::set<Kernel> kernels;
-  // Operand and offset.
+  // (operand, offset) of values that were read or written so far.
   std::set<std::pair<int32_t, int64_t>> known;
   for (const int s : launch) {
     const Step& step = segment.steps(s);
@@ -104,8 +104,8 @@ Step Together(const Segment& segment, const std::vector<int>& launch) {
   return one;
 }
 
-// What the device runs at the turn of a step: on GPUs that weft's executor is for all launches of steps that are
-// joined at the turn of the first, and nothing at that of the others.
+// Returns what the device runs at the turn of a step. On GPUs on which weft's executor joins steps, all launches of
+// joined steps come at the turn of the first one, and nothing at the turns of the others.
 std::vector<Step> RunAt(const Program& program, const NaiveStepCall& call, const Device& device) {
   const Segment& segment = program.segments(call.segment);
   const Template& t = program.templates(TemplateOfRank(program, call.rank));
@@ -149,7 +149,7 @@ std::vector<int64_t> DevicesOfRanks(const Cluster& cluster, int64_t ranks) {
   }
   std::vector<int64_t> devices(placement.devices().begin(), placement.devices().end());
   if (devices.empty()) {
-    // As many of each node as is even, of the fewest nodes.
+    // Use the fewest nodes, with the same number of devices on each if that divides evenly.
     int64_t each = cluster.devices_per_node();
     const int64_t used = ranks / each + (ranks % each != 0);
     if (used > 1 && ranks % used == 0) each = ranks / used;
@@ -169,7 +169,7 @@ NaiveDurations ClusterDurations(const Program& program, const Cluster& cluster, 
   struct Figures {
     const CostModelEntry* cost = nullptr;
     std::vector<OwnDevice> devices;
-    // By device, the cluster as if it had only such.
+    // For each device, the cluster as if all its devices were like it.
     std::map<const Device*, Cluster> clusters;
   };
   const auto figures = std::make_shared<Figures>();

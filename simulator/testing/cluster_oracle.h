@@ -1,6 +1,6 @@
-// What docs/program.md and proto/cluster.proto say of a machine, read a second time: which device each rank is on, how
-// fast that is, and so how long everything takes. Figures of single steps and messages come from the cost and network
-// models, which have tests of their own.
+// An independent reading of what docs/program.md and proto/cluster.proto say about a machine: which device each rank is
+// on, how fast the device is, and so how long everything takes. Figures of single steps and messages come from the cost
+// and network models, which have tests of their own.
 #ifndef WEFT_SIMULATOR_TESTING_CLUSTER_ORACLE_H_
 #define WEFT_SIMULATOR_TESTING_CLUSTER_ORACLE_H_
 
@@ -15,14 +15,14 @@
 
 namespace weft::sim {
 
-// node * devices_per_node + device of every rank, by Cluster.placement.
+// Returns node * devices_per_node + device of every rank, by Cluster.placement.
 std::vector<int64_t> DevicesOfRanks(const Cluster& cluster, int64_t ranks);
 
-// Of programs that the cluster has all figures for. All arguments must outlive the durations.
+// Returns the durations of a program; the cluster must have all figures for it. All arguments must outlive the result.
 NaiveDurations ClusterDurations(const Program& program, const Cluster& cluster, const std::string& cost,
                                 const NetworkModel& network);
 
-// Nodes and slots of the cluster.
+// Returns options with the nodes and slots of the cluster.
 NaiveOptions ClusterOptions(const Program& program, const Cluster& cluster, int repetitions);
 
 }  // namespace weft::sim

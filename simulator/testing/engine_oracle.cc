@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kLinks = 4;
 
-// The same durations behind the engine's interface.
+// Gives the oracle's durations through the engine's network interface.
 class TableNetwork : public NetworkModel {
  public:
   explicit TableNetwork(const NaiveDurations& durations) : durations_(durations) {}
@@ -65,7 +65,7 @@ class TableNetwork : public NetworkModel {
   const NaiveDurations& durations_;
 };
 
-// (list, repetition, action id, step) -> (ready, start, end, finish), per rank.
+// (rank, list, repetition, action id, step) -> (ready, start, end, finish).
 using Times = std::map<std::tuple<int64_t, int, int, int, int>, std::tuple<int64_t, int64_t, int64_t, int64_t>>;
 
 Times EngineTimes(const Program& program, const EngineResult& result, bool exceeded) {
@@ -121,7 +121,7 @@ NaiveDurations RandomDurations(uint64_t seed, const DurationOptions& options) {
   durations.step = [=](const NaiveStepCall& call) {
     const int32_t device = options.device_of_rank.empty() ? 0 : options.device_of_rank[call.rank];
     const int64_t cost = HashBelow(seed, {1, call.segment, call.step, call.kind, device}, 6);
-    // Some steps are not slowed, some by the first collective alone.
+    // Some steps are not slowed at all, some only by the first collective.
     int64_t more = 0;
     for (int load = 1; load <= call.load; ++load)
       more += HashBelow(seed, {6, call.segment, call.step, device, load}, 4);
@@ -154,7 +154,7 @@ NaiveDurations RandomDurations(uint64_t seed, const DurationOptions& options) {
                 HashBelow(seed, {5, group}, 3),
                 HashBelow(seed, {12, group, c.kind, algorithm, c.source_bytes.front()}, 1 << 20));
   };
-  // A byte or two in a picosecond, some of them shared unevenly.
+  // Links carry 0.5 to 2.5 bytes per picosecond, so some are shared unevenly.
   for (int link = 0; options.flows && link < kLinks; ++link) {
     durations.capacities.push_back((1 + HashBelow(seed, {13, link}, 5)) * 500'000'000'000);
   }
@@ -174,7 +174,7 @@ absl::StatusOr<EngineResult> Simulate(const Program& program, const NaiveDuratio
                                      .step = use.step,
                                      .load = load})};
     }
-    // Copies have one cost.
+    // The cost of a copy does not depend on the load.
     if (program.segments(use.segment).steps(use.step).stream() != COMPUTE) times.fill(times[0]);
     return times;
   };

@@ -1,4 +1,4 @@
-// Engine against oracle: the same durations in both, and everything that they say of a program compared.
+// Compares engine and oracle: runs both with the same durations and compares all results of a program.
 #ifndef WEFT_SIMULATOR_TESTING_ENGINE_ORACLE_H_
 #define WEFT_SIMULATOR_TESTING_ENGINE_ORACLE_H_
 
@@ -14,18 +14,19 @@
 namespace weft::sim {
 
 struct DurationOptions {
-  // Steps cost more beside collectives.
+  // Collectives make the steps beside them cost more.
   bool load = false;
   // Transfers and collectives are flows over shared links.
   bool flows = false;
-  // Class of each rank's device, whose steps cost the same; empty = one class.
+  // Class of each rank's device; steps cost the same on devices of one class. Empty = one class.
   std::vector<int32_t> device_of_rank = {};
 };
 
-// Small pseudo-random durations, zero among them, so that ties are frequent.
+// Returns small pseudo-random durations, zero among them, so that ties are frequent.
 NaiveDurations RandomDurations(uint64_t seed, const DurationOptions& options = {});
 
-// The engine with these durations. `exceeded` is that of ProgramViewOptions, `device_of_rank` that of DurationOptions.
+// Runs the engine with these durations. `exceeded` is ProgramViewOptions::exceeded, `device_of_rank` is
+// DurationOptions::device_of_rank.
 absl::StatusOr<EngineResult> Simulate(const Program& program, const NaiveDurations& durations,
                                       const EngineOptions& options, bool join_steps, bool exceeded = false,
                                       const std::vector<int32_t>& device_of_rank = {});

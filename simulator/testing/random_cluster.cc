@@ -39,7 +39,7 @@ class ClusterMaker {
     row.set_speed(speeds[Below(5)]);
   }
 
-  // Of all interfaces of a node one stays, so that every rank can reach every other.
+  // One interface of each node stays as it is, so that every rank can reach every other.
   void AddOtherInterfaces(bool may_be_down) {
     OtherInterfaces& row = *cluster_.add_other_interfaces();
     row.add_nodes(Below(cluster_.nodes()));
@@ -65,7 +65,7 @@ class ClusterMaker {
     std::vector<int64_t> nodes(cluster_.nodes());
     std::iota(nodes.begin(), nodes.end(), 0);
     Shuffle(nodes);
-    // Any that are enough; of them all devices or, if these do, all but one.
+    // Take enough of the nodes with all their devices, or all nodes with all devices but one if these are enough.
     const int64_t least = (ranks_ + per_node - 1) / per_node;
     const bool fewer = per_node > 1 && Below(2) == 0 && cluster_.nodes() * (per_node - 1) >= ranks_;
     if (fewer) {

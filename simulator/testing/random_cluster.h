@@ -1,5 +1,5 @@
-// Seeded machines for comparing the simulators: alike everywhere, nearly so, or worn. Figures are round and few, so
-// that many things happen at one instant.
+// Seeded random machines for comparing the simulators: symmetric, nearly symmetric, or degraded. Figures are round and
+// few, so that many things happen at one instant.
 #ifndef WEFT_SIMULATOR_TESTING_RANDOM_CLUSTER_H_
 #define WEFT_SIMULATOR_TESTING_RANDOM_CLUSTER_H_
 
@@ -10,15 +10,16 @@
 namespace weft::sim {
 
 enum class Wear {
-  // Every device and interface like every other, ranks placed in order on whole nodes.
+  // All devices and interfaces are alike; ranks are placed in order on whole nodes.
   kSymmetric,
-  // One thing is unlike the rest: a device, an interface, or the placement.
+  // One thing differs from the rest: a device, an interface, or the placement.
   kNearly,
-  // Several are, some interfaces are down, some nodes are not the job's.
+  // Several things differ, some interfaces are down, and the job may not have all nodes.
   kDegraded,
 };
 
-// At least `ranks` devices of the job. `load`: collectives take from what is computed beside them.
+// Returns a machine on which the job has at least `ranks` devices. If `load`, collectives slow down the computation
+// beside them.
 Cluster RandomCluster(uint64_t seed, int64_t ranks, Wear wear, bool load);
 
 }  // namespace weft::sim

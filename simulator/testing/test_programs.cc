@@ -40,7 +40,7 @@ void AddDependency(Action& action, int id, int distance) {
 
 using Random = std::mt19937_64;
 
-// Uniform in [0, bound).
+// Returns a uniform number in [0, bound).
 int Below(Random& random, int bound) { return static_cast<int>(random() % bound); }
 
 int64_t Size(const Mesh& mesh, const std::string& axis) {
@@ -50,7 +50,7 @@ int64_t Size(const Mesh& mesh, const std::string& axis) {
   return 1;
 }
 
-// A group over x, of all, blocks or places, or over data, or both; and how many members it has.
+// Returns a group over x (all, blocks, or places in blocks), over data, or over both; and its number of members.
 std::pair<Group, int64_t> RandomStepGroup(Random& random, const Mesh& mesh) {
   Group group;
   int64_t members = 1;
@@ -70,7 +70,7 @@ std::pair<Group, int64_t> RandomStepGroup(Random& random, const Mesh& mesh) {
   return {group, members};
 }
 
-// Of one or two buffers, on values that it adds.
+// Makes `step` a collective of one or two buffers, with new values.
 void MakeCollective(Random& random, const Mesh& mesh, Segment& segment, Step& step) {
   int64_t members = 1;
   std::tie(*step.mutable_collective()->mutable_group(), members) = RandomStepGroup(random, mesh);
@@ -102,7 +102,7 @@ Segment RandomSegment(Random& random, const Mesh& mesh, int index) {
     operand->set_name(absl::StrCat("operand", i));
     operand->set_access(i == 0 ? WRITE : READ_WRITE);
   }
-  // Two segments are on the compute stream alone, as the queues of a dynamic order need.
+  // The first two segments use the compute stream only, as the queues of a dynamic order need.
   const int streams = index < 2 ? 1 : index < 4 ? 3 : 5;
   const int steps = 1 + Below(random, index < 4 ? 5 : 8);
   for (int i = 0; i < steps; ++i) {
@@ -130,7 +130,7 @@ class RandomBuilder {
   Program Build() {
     pipe_ = 1 + Below(random_, 3);
     data_ = 1 + Below(random_, 2);
-    // Few ranks: the oracle's time grows with the square of all steps.
+    // Keep ranks few: the oracle's time grows with the square of the number of steps.
     x_ = pipe_ * data_ > 4 ? 1 : pipe_ * data_ > 2 ? 1 + Below(random_, 2) : 1 << Below(random_, 3);
     const bool data_inside = Below(random_, 2) == 0;
     for (const char* axis : {data_inside ? "data" : "pipe", data_inside ? "pipe" : "data"}) {
@@ -164,8 +164,8 @@ class RandomBuilder {
  private:
   using List = google::protobuf::RepeatedPtrField<Action>;
 
-  // Things happen one after the other over all templates, and what happens is put at the end of the lists of those who
-  // take part: that order is free of deadlock.
+  // Generates events one after the other over all templates. An event goes to the end of the list of every template
+  // that takes part; that order is free of deadlock.
   void FillList(List* (Template::*list)(), int count) {
     for (int i = 0; i < count; ++i) {
       const int p = Below(random_, pipe_);
@@ -184,7 +184,7 @@ class RandomBuilder {
     }
   }
 
-  // Waits for actions that stand later in the list, of earlier repetitions.
+  // Makes actions wait for later actions in the list, of earlier repetitions.
   void AddBackwardDependencies() {
     for (Template& t : *program_.mutable_templates()) {
       for (int i = 0; i < t.body_size(); ++i) {
@@ -208,7 +208,7 @@ class RandomBuilder {
     action.set_transfer_group(group);
     const bool body = &actions == t.mutable_body();
     for (const Action& earlier : actions) {
-      // What starts together cannot wait for each other.
+      // Actions that start together cannot wait for each other.
       if (in_group_event_ && earlier.id() >= event_first_[p]) continue;
       if (Below(random_, 6) == 0) AddDependencyOn(action, earlier, body ? Below(random_, 3) : 0);
     }
@@ -226,7 +226,7 @@ class RandomBuilder {
     return *(actions.end() - 1);
   }
 
-  // One in two waits for detached steps too, if there are any.
+  // Makes the action wait for `earlier`. In half of the cases it waits for its detached steps too, if there are any.
   void AddDependencyOn(Action& action, const Action& earlier, int distance) {
     AddDependency(action, earlier.id(), distance);
     if (earlier.operands_size() == 0 || Below(random_, 2) == 0) return;
@@ -242,7 +242,7 @@ class RandomBuilder {
                                      BACKWARD_INPUT, BACKWARD_WEIGHT, OPTIMIZER_STEP, FORWARD_BACKWARD};
     const ActionKind kind = kKinds[Below(random_, dynamic ? 7 : 8)];
     Action& action = NewAction(p, list, kind, "compute");
-    // What is in the queues of a dynamic order is on the compute stream alone.
+    // Actions in the queues of a dynamic order may use the compute stream only.
     action.set_segment(Below(random_, dynamic && kind != OPTIMIZER_STEP ? 2 : program_.segments_size()));
     // The first operand is a new buffer, the second the persistent one. The buffer dies with this action or with the
     // next compute action of the list.
@@ -295,7 +295,7 @@ class RandomBuilder {
     for (const bool is_send : {true, false}) AddSide(transfer, is_send, 0, list);
   }
 
-  // Some transfers at once: those of a rank are a group, or those of its one side.
+  // Adds some transfers at once. The transfers of a rank are a group, or only its sends or its receives are.
   void AddTransferGroup(List* (Template::*list)()) {
     std::vector<Transfer> transfers;
     bool same_channel = false;
@@ -308,8 +308,8 @@ class RandomBuilder {
     ++groups_;
     in_group_event_ = true;
     event_first_ = next_id_;
-    // Two messages of one channel are under way together only if both sides say so. Where transfers share streams, a
-    // group of one side could wait for what the other side has in order behind it.
+    // Two messages of one channel are in flight together only if both sides have them in a group. If transfers share
+    // streams, a group on one side could wait for what the other side has in order behind it.
     const bool both_sides = same_channel || program_.transfer_streams() != PER_EDGE || Below(random_, 2) == 0;
     const bool sends_together = both_sides || Below(random_, 2) == 0;
     const bool recvs_together = both_sides || !sends_together;
@@ -328,13 +328,13 @@ class RandomBuilder {
     Group group;
     std::vector<int> members;
     if (choice < 2 || pipe_ == 1) {
-      // Replicas of one stage; the axis may be spelled out.
+      // Replicas of one stage; some groups list all indices of the axis.
       AxisSubset* axis = group.add_axes();
       axis->set_axis("data");
       for (int i = 0; choice == 0 && i < data_; ++i) axis->add_indices(i);
       members = {p};
     } else if (choice == 2) {
-      // First and last stage.
+      // The first and the last stage.
       AxisSubset* axis = group.add_axes();
       axis->set_axis("pipe");
       axis->add_indices(0);
@@ -377,11 +377,11 @@ class RandomBuilder {
   int data_ = 1;
   int x_ = 1;
   int groups_ = 0;
-  // While the transfers of a group are added: the first id of each template that belongs to them.
+  // While the transfers of a group are added: the first id of each template that belongs to the group.
   bool in_group_event_ = false;
   std::vector<int> event_first_;
   std::vector<int> next_id_;
-  // Per template, buffers of the current list that nothing releases yet, with their writers.
+  // For each template, buffers of the current list that nothing releases yet, with their writers.
   std::vector<std::vector<std::pair<Action*, int>>> kept_;
 };
 

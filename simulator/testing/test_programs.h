@@ -1,5 +1,5 @@
-// Programs for the simulator's tests. They have the structure that times follow from, not all that a trainable program
-// needs, so they do not pass VerifyProgram.
+// Programs for the simulator's tests. They have the structure that determines times, but not everything that a
+// trainable program needs, so they do not pass VerifyProgram.
 #ifndef WEFT_SIMULATOR_TESTING_TEST_PROGRAMS_H_
 #define WEFT_SIMULATOR_TESTING_TEST_PROGRAMS_H_
 
@@ -11,21 +11,25 @@
 
 namespace weft::sim {
 
-// GPipe over `ranks` ranks of axis pipe: all forwards, then all backwards in order of microbatch; one step each.
-// Activations of `bytes` bytes go up, gradients down. Each microbatch keeps `bytes` from its forward to its backward.
+// GPipe over `ranks` ranks of axis pipe: all forwards, then all backwards in order of microbatch, with one step each.
+// Activations of `bytes` bytes go up, gradients go down. Each microbatch keeps `bytes` from its forward to its
+// backward.
 Program GPipeProgram(int ranks, int microbatches, int64_t bytes);
 
-// Behind the last action of each body of such a program, which must have an axis data: the gradients, buffer 0, are
-// summed over it.
+// Appends a sum of the gradients, buffer 0, over axis data to each body of such a program. The program must have an
+// axis data.
 void AddGradientSync(Program& program);
 
-// Ranks on axes x of two, one segment that has one value of 8 elements, run once; steps are text of Step.
+// Two ranks on axis x run one segment once. It has one value of 8 elements; `steps` has its steps as text of Step.
 Program OneSegmentProgram(const std::vector<std::string>& steps);
 
-// Ranks on axes pipe, data and x; prologue, body and epilogue; segments with steps on all streams, collectives over all
-// or a part of x and data among them, dependencies and detached steps; transfers in two lanes, by skip edges, in
-// groups, on shared streams; any order of compute; collective actions over all or a part of the axes; dependencies over
-// repetitions, on detached steps too; buffers of all classes. Free of deadlock by construction.
+// A random program, free of deadlock by construction. It may have:
+//   - ranks on axes pipe, data and x; prologue, body and epilogue;
+//   - segments with steps on all streams, with dependencies, detached steps, and collectives over all or parts of x and
+//     data;
+//   - transfers in two lanes, over skip edges, in groups, on shared streams; any order of compute;
+//   - collective actions over all or parts of the axes;
+//   - dependencies over repetitions, also on detached steps; buffers of all classes.
 Program RandomEngineProgram(uint64_t seed);
 
 }  // namespace weft::sim

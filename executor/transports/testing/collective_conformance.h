@@ -1,5 +1,5 @@
-// Collectives over a transport: all kinds and algorithms, on several communicators at the same time. Called like the
-// cases of transport_conformance.h.
+// Tests collectives over a transport: all kinds and algorithms, on several communicators at the same time. Called like
+// the cases of transport_conformance.h.
 #ifndef WEFT_EXECUTOR_TRANSPORTS_TESTING_COLLECTIVE_CONFORMANCE_H_
 #define WEFT_EXECUTOR_TRANSPORTS_TESTING_COLLECTIVE_CONFORMANCE_H_
 
@@ -20,7 +20,7 @@
 
 namespace weft::exec {
 
-// Of `members` ranks: an all-reduce, an all-gather and a reduce-scatter of float buffers of `share` elements per
+// Runs an all-reduce, an all-gather and a reduce-scatter of all ranks, with float buffers of `share` elements per
 // member, all under way at once.
 inline absl::Status CollectivesConform(ConformanceRank& rank, const CollectiveEntry& algorithm, int64_t share) {
   Endpoint& endpoint = rank.endpoint();
@@ -71,7 +71,7 @@ inline absl::Status CollectivesConform(ConformanceRank& rank, const CollectiveEn
     job.communicator->AppendTransfers(*job.collective, &sends, &receives);
   }
   WEFT_RETURN_IF_ERROR(rank.Connect(sends, receives));
-  // Every rank begins with another one.
+  // Every rank begins with another job.
   for (size_t i = 0; i < jobs.size(); ++i) {
     Job& job = jobs[(i + self) % jobs.size()];
     WEFT_RETURN_IF_ERROR(rank.Bring(job.source, job.stream));
@@ -103,7 +103,7 @@ inline absl::Status CollectivesConform(ConformanceRank& rank, const CollectiveEn
   return absl::OkStatus();
 }
 
-// The algorithms, without those that send the same messages as another for so many members.
+// The algorithms, without those that send the same messages as another one for this many members.
 inline std::vector<const CollectiveEntry*> DifferentCollectives(int members) {
   std::vector<const CollectiveEntry*> different;
   const auto same = [&](const CollectiveEntry& a, const CollectiveEntry& b) {

@@ -1,4 +1,4 @@
-// All ranks of a job under the conformance cases, each on a thread of its own.
+// Runs the conformance cases on all ranks of a job, each on a thread of its own.
 #ifndef WEFT_EXECUTOR_TRANSPORTS_TESTING_CONFORMANCE_JOB_H_
 #define WEFT_EXECUTOR_TRANSPORTS_TESTING_CONFORMANCE_JOB_H_
 
@@ -15,7 +15,7 @@
 
 namespace weft::exec {
 
-// What `run` says on each rank.
+// Returns the result of `run` on each rank.
 template <typename F>
 std::vector<absl::Status> OnAllRanks(int ranks, const F& run) {
   std::vector<absl::Status> results(ranks);
@@ -25,7 +25,7 @@ std::vector<absl::Status> OnAllRanks(int ranks, const F& run) {
   return results;
 }
 
-// Messages that are long only where `big`.
+// Sends long messages only if `big`.
 inline void ExpectConforms(const std::vector<std::unique_ptr<Endpoint>>& endpoints,
                            const std::vector<std::unique_ptr<ConformanceRank>>& under_test, bool big) {
   const int ranks = static_cast<int>(endpoints.size());
@@ -33,7 +33,7 @@ inline void ExpectConforms(const std::vector<std::unique_ptr<Endpoint>>& endpoin
     if (test.name == "big messages" && !big) continue;
     const std::vector<absl::Status> results = OnAllRanks(ranks, [&](int rank) {
       const absl::Status status = test.run(*under_test[rank]);
-      // The others need not wait for its messages.
+      // The other ranks then need not wait for its messages.
       if (!status.ok()) endpoints[rank]->Abort(status);
       return status;
     });
@@ -43,7 +43,7 @@ inline void ExpectConforms(const std::vector<std::unique_ptr<Endpoint>>& endpoin
   }
 }
 
-// With memory of the host.
+// With messages in host memory.
 inline void ExpectConforms(const std::vector<std::unique_ptr<Endpoint>>& endpoints, bool big) {
   std::vector<std::unique_ptr<ConformanceRank>> under_test;
   for (const auto& endpoint : endpoints) under_test.push_back(std::make_unique<ConformanceRank>(endpoint.get()));
@@ -52,7 +52,7 @@ inline void ExpectConforms(const std::vector<std::unique_ptr<Endpoint>>& endpoin
 
 inline void ExpectOneOfRacingAbortsWins(const std::vector<std::unique_ptr<Endpoint>>& endpoints) {
   const int ranks = static_cast<int>(endpoints.size());
-  // Not vector<bool>: each rank writes its own.
+  // Not vector<bool>, because each rank writes its own element.
   std::deque<bool> won(ranks);
   for (const absl::Status& status :
        OnAllRanks(ranks, [&](int rank) { return RacingAbortsConform(*endpoints[rank], &won[rank]); })) {

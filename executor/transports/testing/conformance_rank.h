@@ -1,4 +1,4 @@
-// A rank of a transport's conformance suite: its endpoint, and the memory that its messages are in.
+// A rank of a transport's conformance suite: its endpoint, and the memory of its messages.
 #ifndef WEFT_EXECUTOR_TRANSPORTS_TESTING_CONFORMANCE_RANK_H_
 #define WEFT_EXECUTOR_TRANSPORTS_TESTING_CONFORMANCE_RANK_H_
 
@@ -19,10 +19,10 @@ namespace weft::exec {
 
 class ConformanceRank {
  public:
-  // Messages are in memory of the host.
+  // For messages in host memory.
   explicit ConformanceRank(Endpoint* endpoint) : endpoint_(*endpoint), host_(MakeHostDevice()), device_(*host_) {}
 
-  // Messages are in memory of the device, on so many of its streams in turn.
+  // For messages in device memory, on `streams` streams of the device in turn.
   static absl::StatusOr<std::unique_ptr<ConformanceRank>> OnDevice(Endpoint* endpoint, ComputeDevice* device,
                                                                    int streams) {
     std::unique_ptr<ConformanceRank> rank(new ConformanceRank(endpoint, device));
@@ -37,13 +37,13 @@ class ConformanceRank {
 
   Endpoint& endpoint() { return endpoint_; }
   bool on_device() const { return host_ == nullptr; }
-  // Null: messages are in memory of the host.
+  // Null if messages are in host memory.
   ComputeDevice* device() { return on_device() ? &device_ : nullptr; }
-  // Of the i-th transfer; -1 on the host.
+  // The stream of the i-th transfer; -1 on the host.
   int Stream(int i) const { return on_device() ? streams_[i % streams_.size()] : -1; }
 
-  // A message's bytes: where they are for the transport, and where the host sees them. What the host wrote is brought
-  // there on the transfer's stream, and fetched on it too.
+  // The bytes of a message: where the transport finds them, and where the host sees them. What the host wrote is copied
+  // there on the transfer's stream, and is fetched on that stream too.
   struct Memory {
     void* data = nullptr;
     uint8_t* host = nullptr;
@@ -66,11 +66,11 @@ class ConformanceRank {
   absl::Status Fetch(const Memory& memory, int stream) {
     return on_device() ? device_.Copy(stream, memory.host, memory.data, memory.bytes) : absl::OkStatus();
   }
-  // What a message was sent from may be overwritten as soon as the send is done.
+  // Overwrites what a message was sent from, which is allowed as soon as the send is done.
   absl::Status Spoil(const Memory& memory, int stream) {
     return on_device() ? device_.Clear(stream, memory.data, memory.bytes) : absl::OkStatus();
   }
-  // Until all that this rank has enqueued is over. Then the host sees what was fetched.
+  // Waits until everything that this rank has enqueued is over. The host then sees what was fetched.
   absl::Status Finish() {
     for (const int stream : streams_) {
       WEFT_RETURN_IF_ERROR(device_.Record(event_, stream));
@@ -78,7 +78,7 @@ class ConformanceRank {
     }
     return absl::OkStatus();
   }
-  // All memory may be given out again.
+  // Makes all memory available again.
   void Reset() {
     for (Block& block : blocks_) block.used = false;
   }

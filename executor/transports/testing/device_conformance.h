@@ -1,4 +1,4 @@
-// The conformance suite over ranks that are threads of one process, with their messages in memory of devices.
+// Runs the conformance suite over ranks that are threads of one process, with their messages in device memory.
 #ifndef WEFT_EXECUTOR_TRANSPORTS_TESTING_DEVICE_CONFORMANCE_H_
 #define WEFT_EXECUTOR_TRANSPORTS_TESTING_DEVICE_CONFORMANCE_H_
 
@@ -21,7 +21,7 @@ inline std::unique_ptr<ComputeDevice> ConformanceDevice(uint64_t seed) {
   return std::make_unique<DeferredDevice>(seed);
 }
 
-// All cases, on `streams` streams of devices[rank] each. Messages that are long only where `big`.
+// Runs all cases, on `streams` streams of devices[rank] each. Sends long messages only if `big`.
 inline void ExpectConforms(const std::vector<std::unique_ptr<Endpoint>>& endpoints,
                            absl::Span<ComputeDevice* const> devices, int streams, bool big) {
   const int ranks = static_cast<int>(endpoints.size());

@@ -19,7 +19,7 @@ thread_local int group_depth = 0;
 thread_local std::vector<Issue> group_issues;
 thread_local std::vector<Comm*> group_aborts;
 
-// Without the lock.
+// Called without the lock.
 int Launch(NcclKernel* kernel) {
   const absl::Status status = kernel->gpu->EnqueueWhen(
       kernel->stream, [kernel] { return Advance(*kernel); },
@@ -72,7 +72,7 @@ int Flush() {
       (*kernel)->ops.push_back(std::move(issue.op));
     }
     for (NcclKernel* kernel : kernels) {
-      // The first makes connections; later ones are under way now and then.
+      // The first kernel of a communicator makes connections. Later calls are under way only now and then.
       Comm* comm = kernel->comm;
       if (kernel->number_of_comm == 0 || world.random() % 8 == 0) {
         comm->polls_left = static_cast<int>(world.random() % 4 + 1);
@@ -152,7 +152,7 @@ int CommInit(NcclComm* out, int ranks, NcclId id, int rank, NcclConfig* config) 
   comm->clique = clique.get();
   comm->rank = rank;
   comm->thread = std::this_thread::get_id();
-  // Left to itself NCCL takes up to 32.
+  // By default NCCL takes up to 32.
   comm->ctas = config->max_ctas == kNcclUndefined ? 32 : config->max_ctas;
   clique->members[rank] = comm;
   if (++clique->joined == ranks) world.made.push_back(comm->name);
@@ -203,8 +203,8 @@ int Destroy(NcclComm handle) {
   return kNcclSuccess;
 }
 
-// Memory of these communicators is given back, which waits for all kernels of the device: those of other communicators
-// that wait for a partner among them.
+// Frees the memory of these communicators. That waits for all kernels of the device, including kernels of other
+// communicators that wait for a partner.
 int Reclaim(const std::vector<Comm*>& comms) {
   std::lock_guard<std::mutex> lock(TheWorld().mutex);
   for (const Comm* comm : comms) {
@@ -221,7 +221,7 @@ int AbortComm(NcclComm handle) {
   {
     std::lock_guard<std::mutex> lock(TheWorld().mutex);
     if (comm->dead) return Refuse(*comm, "aborted after the end");
-    // Its kernels end from now on.
+    // The communicator's kernels end from now on.
     comm->dead = true;
   }
   if (group_depth == 0) return Reclaim({comm});

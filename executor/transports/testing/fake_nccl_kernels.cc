@@ -37,7 +37,7 @@ Op* Partner(const Op& op) {
 
 void MoveMessage(Op& op) {
   Op* partner = Partner(op);
-  // Who has aborted may have given its memory up since.
+  // A member that has aborted may have freed its memory since.
   if (partner == nullptr || !partner->kernel->begun || partner->kernel->comm->dead) return;
   Op &send = op.kind == OpKind::kSend ? op : *partner, &recv = op.kind == OpKind::kSend ? *partner : op;
   if (send.count != recv.count || send.type != recv.type) {
@@ -65,7 +65,7 @@ void RunCollective(Op& op) {
     ops.push_back(other);
   }
   const int64_t size = TypeBytes(op.type);
-  // All sources are read before anything is written: they may be the destinations.
+  // All sources are read before anything is written, because they may be the destinations.
   std::vector<std::byte> whole;
   if (op.kind == OpKind::kAllGather) {
     for (const Op* other : ops) whole.insert(whole.end(), other->from, other->from + op.count * size);
@@ -75,7 +75,7 @@ void RunCollective(Op& op) {
     whole.resize(total * size);
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       const int64_t begin = total * chunk / chunks, end = total * (chunk + 1) / chunks;
-      // As a ring would: the chunk starts behind its owner and ends with it. That is no order of ours.
+      // As in a ring, the sum of a chunk starts after its owner and ends with it. That is not weft's order.
       std::vector<const void*> parts;
       for (int64_t k = 1; k <= chunks; ++k) parts.push_back(ops[(chunk + k + 1) % chunks]->from + begin * size);
       if (end > begin) SumParts(TypeOf(op.type), end - begin, parts, whole.data() + begin * size);

@@ -1,4 +1,4 @@
-// What the NCCL for tests (fake_nccl.h) knows of its communicators, and what its kernels do. Internal to it.
+// The communicators of the NCCL for tests (fake_nccl.h), and what its kernels do. Internal to it.
 #ifndef WEFT_EXECUTOR_TRANSPORTS_TESTING_FAKE_NCCL_KERNELS_H_
 #define WEFT_EXECUTOR_TRANSPORTS_TESTING_FAKE_NCCL_KERNELS_H_
 
@@ -30,13 +30,14 @@ struct Op {
   int64_t count = 0;
   int type = kNcclUint8;
   int peer = -1;
-  // Among those that it may match: sends to or receives from the peer, or collectives of the communicator.
+  // Number among the operations that it may match: sends to or receives from the peer, or collectives of the
+  // communicator.
   size_t number = 0;
   NcclKernel* kernel = nullptr;
   bool done = false;
 };
 
-// What a group issues to one communicator.
+// The operations that a group issues to one communicator.
 struct NcclKernel {
   Comm* comm = nullptr;
   FakeGpu* gpu = nullptr;
@@ -91,12 +92,12 @@ World& TheWorld();
 
 int64_t TypeBytes(int type);
 
-// The lock is held in these.
+// Called with the lock held.
 void Violation(const std::string& text);
-// kNcclInvalidUsage, and a violation.
+// Records a violation and returns kNcclInvalidUsage.
 int Refuse(const Comm& comm, const std::string& text);
 
-// Whether the kernel, which its stream has come to, is over.
+// Advances a kernel that its stream has reached. Returns whether the kernel is over.
 bool Advance(NcclKernel& kernel);
 
 }  // namespace weft::exec::fake_nccl

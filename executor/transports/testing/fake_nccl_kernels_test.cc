@@ -1,4 +1,4 @@
-// That the NCCL of the tests finds what it is there to find: tests of the transport are worth what this one is.
+// Tests that the NCCL for tests finds what it should. Tests of the transport are only as good as this NCCL.
 #include "executor/transports/testing/fake_nccl_kernels.h"
 
 #include <cstddef>
@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Members of one communicator, each with a GPU of its own; kernels of one operation, which their streams have come to.
+// Members of one communicator, each with its own GPU, and kernels of one operation that their streams have reached.
 class Job {
  public:
   explicit Job(int members) {
@@ -38,7 +38,7 @@ class Job {
   Comm& comm(int rank) { return comms_[rank]; }
   FakeGpu& gpu(int rank) { return *gpus_[rank]; }
 
-  // `peer` < 0: a collective. What it is given outlives the job.
+  // `peer` < 0: a collective. `from` and `to` must outlive the job.
   NcclKernel& Issue(int rank, OpKind kind, const std::vector<float>& from, std::vector<float>* to, int64_t count,
                     int peer = -1) {
     NcclKernel& kernel = kernels_.emplace_back();
@@ -61,7 +61,7 @@ class Job {
     kernel.ops.push_back(std::move(op));
     return kernel;
   }
-  // The stream goes on behind it.
+  // Lets the stream go on after the kernel.
   void Finish(NcclKernel& kernel) {
     ++kernel.comm->finished;
     kernel.gpu->free_multiprocessors += kernel.comm->ctas;
@@ -81,7 +81,7 @@ TEST(FakeNcclKernels, AMessageMovesWhenBothSidesHaveBegun) {
   NcclKernel& send = job.Issue(0, OpKind::kSend, sent, nullptr, 3, 1);
   EXPECT_FALSE(Advance(send));
   NcclKernel& receive = job.Issue(1, OpKind::kRecv, {}, &received, 3, 0);
-  // It is issued, but its stream has not come to it.
+  // It is issued, but its stream has not reached it.
   EXPECT_FALSE(Advance(send));
   EXPECT_THAT(received, ElementsAre(0, 0, 0));
   EXPECT_TRUE(Advance(receive));
@@ -163,7 +163,7 @@ TEST(FakeNcclKernels, SumsAreThoseOfAllMembers) {
   std::vector<std::vector<float>> data;
   for (int rank = 0; rank < 3; ++rank) data.push_back({1.0f + rank, 10, 20, 30, 40.0f * rank});
   std::vector<NcclKernel*> kernels;
-  // In place.
+  // The all-reduce is in place.
   for (int rank = 0; rank < 3; ++rank) {
     kernels.push_back(&job.Issue(rank, OpKind::kAllReduce, data[rank], &data[rank], 5));
   }
@@ -208,7 +208,7 @@ TEST(FakeNcclKernels, DifferentCollectivesOfOneCommunicatorAreAViolation) {
   EXPECT_EQ(job.comm(0).error, kNcclInvalidUsage);
 }
 
-// Who has aborted may have given its memory up.
+// A member that has aborted may have freed its memory.
 TEST(FakeNcclKernels, NothingIsReadOfWhoIsDead) {
   Job job(2);
   const std::vector<float> sent = {1};

@@ -22,7 +22,7 @@
 
 namespace {
 
-// Streams as of a GPU, and memory that MPI can read.
+// Has streams like a GPU, and memory that MPI can read.
 class SharedMemoryDevice : public weft::exec::DeferredDevice {
  public:
   using DeferredDevice::DeferredDevice;
@@ -31,7 +31,7 @@ class SharedMemoryDevice : public weft::exec::DeferredDevice {
   }
 };
 
-// This rank's part of a pipeline over all ranks.
+// Runs this rank's part of a pipeline over all ranks.
 absl::Status RunPipeline(const weft::exec::TestPipeline& pipeline, weft::exec::Endpoint& endpoint) {
   const weft::Program program = weft::exec::TestPipelineProgram(pipeline);
   const weft::Template& t = program.templates(endpoint.rank());
@@ -51,7 +51,8 @@ absl::Status RunPipeline(const weft::exec::TestPipeline& pipeline, weft::exec::E
   return weft::exec::Barrier(endpoint, options.timeout);
 }
 
-// Orders of compute and sharings of streams. All cases run before the first error ends the job.
+// Runs pipelines with several orders of compute and several ways to share streams. All cases run before the first error
+// ends the job.
 int RunPipelines(weft::exec::Endpoint& endpoint) {
   const int ranks = endpoint.size();
   const struct {
@@ -79,9 +80,8 @@ int RunPipelines(weft::exec::Endpoint& endpoint) {
 
 }  // namespace
 
-// With "staged SEED" the conformance suite on deferred devices, a process with one of its own; with "direct SEED" too,
-// as if MPI took their memory. With the argument "race" only RacingAbortsConform, which ends the job; with "pipeline"
-// only pipelines.
+// "staged SEED" runs the conformance suite on deferred devices, one per process. "direct SEED" does the same, as if MPI
+// took their memory. "race" runs only RacingAbortsConform, which ends the job. "pipeline" runs only pipelines.
 int main(int argc, char** argv) {
   const weft::exec::LauncherRank launcher = weft::exec::RankFromLauncher();
   if (launcher.size < 2) {
@@ -154,7 +154,7 @@ int main(int argc, char** argv) {
     }
   }
   std::fflush(stdout);
-  // The last case has aborted the job, after which there is no orderly MPI_Finalize. Give the others time to see it.
+  // The last case has aborted the job, so there is no orderly MPI_Finalize. The others get time to see the abort.
   usleep(300 * 1000);
   _exit(failures == 0 ? 0 : 1);
 }

@@ -16,7 +16,7 @@
 
 namespace weft::exec {
 
-// Ranks as threads, each with a GPU of its own.
+// Ranks as threads, each with its own GPU.
 class NcclJob {
  public:
   NcclJob(int ranks, uint64_t seed, std::chrono::nanoseconds timeout = std::chrono::seconds(60)) {
@@ -29,7 +29,7 @@ class NcclJob {
     }
   }
 
-  // `run` of each rank, whose endpoint is ended (or aborted, after an error) on its thread.
+  // Runs `run` for each rank on a thread, which also ends the rank's endpoint (or aborts it, after an error).
   std::vector<absl::Status> Run(const std::function<absl::Status(int)>& run) {
     std::vector<absl::Status> results(endpoints.size());
     std::vector<std::thread> threads;
@@ -44,7 +44,7 @@ class NcclJob {
     return results;
   }
 
-  // As Run, but each must be well, and nothing left behind.
+  // As Run, but every rank must succeed and leave nothing behind.
   void RunWell(const std::function<absl::Status(int)>& run) {
     const std::vector<absl::Status> results = Run(run);
     for (size_t rank = 0; rank < results.size(); ++rank) EXPECT_TRUE(results[rank].ok()) << rank << results[rank];

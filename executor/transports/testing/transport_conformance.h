@@ -1,8 +1,9 @@
-// What every transport must do, with memory of the host and with that of a device. Each function is called by all ranks
-// of a job at the same time, with their own endpoint, and says what went wrong on that rank.
+// What every transport must do, with host memory and with device memory. All ranks of a job call each function at the
+// same time, with their own endpoint. It returns what went wrong on that rank.
 //
-// On a device everything that touches a message's memory is enqueued on its stream just before the post and just after
-// the transfer is done: a transport that lacks a wait moves wrong bytes, for some seed of a deferred device.
+// On a device, everything that touches a message's memory is enqueued on the message's stream, just before the post and
+// just after the transfer is done. A transport that lacks a wait then moves wrong bytes for some seed of a deferred
+// device.
 #ifndef WEFT_EXECUTOR_TRANSPORTS_TESTING_TRANSPORT_CONFORMANCE_H_
 #define WEFT_EXECUTOR_TRANSPORTS_TESTING_TRANSPORT_CONFORMANCE_H_
 
@@ -25,7 +26,7 @@
 
 namespace weft::exec {
 
-// `on_done` is called for each transfer when it is seen to be done, in order.
+// Waits for all transfers. Calls `on_done` for each, in order, when it is seen to be done.
 template <typename F>
 inline absl::Status WaitUntilDone(Endpoint& endpoint, const std::deque<Transfer>& transfers, F on_done) {
   const int64_t deadline = MonotonicNanoseconds() + int64_t{60} * 1000 * 1000 * 1000;
@@ -51,8 +52,8 @@ inline uint8_t ExpectedByte(int from, int to, int channel, int index, int64_t i)
   return static_cast<uint8_t>(from * 31 + to * 17 + channel * 7 + index * 3 + i * 13 + i / 251);
 }
 
-// Every rank exchanges messages of the given sizes with every other rank (and itself excluded), on three channels at
-// once, all sends posted before any receive where `sends_first`. Order and content must hold per channel.
+// Every rank exchanges messages of the given sizes with every other rank, on three channels at once. If `sends_first`,
+// all sends are posted before any receive. Order and content must hold per channel.
 inline absl::Status ExchangeConforms(ConformanceRank& self, const std::vector<int64_t>& sizes, bool sends_first) {
   Endpoint& endpoint = self.endpoint();
   const int rank = endpoint.rank();
@@ -77,7 +78,7 @@ inline absl::Status ExchangeConforms(ConformanceRank& self, const std::vector<in
     if (peer == rank) continue;
     for (int channel = 0; channel < 3; ++channel) {
       for (int index = 0; index < static_cast<int>(sizes.size()); ++index) {
-        // Different sizes in different channels, so that a message on the wrong channel is seen.
+        // Sizes differ between channels, so that a message on the wrong channel is seen.
         const int64_t bytes = sizes[(index + channel) % sizes.size()];
         WEFT_RETURN_IF_ERROR(add(sends, sent, peer, channel, bytes));
         WEFT_RETURN_IF_ERROR(add(receives, received, peer, channel, bytes));
@@ -128,7 +129,7 @@ inline absl::Status CrossingSendsConform(ConformanceRank& self) {
   return ExchangeConforms(self, {300000, 0, 12, 300001}, /*sends_first=*/true);
 }
 
-// On a device one is as long as the pieces that messages may be staged in, one as two and a bit.
+// On a device, one message is as long as a staging piece, and one is a little longer than two pieces.
 inline absl::Status BigMessagesConform(ConformanceRank& self) {
   if (!self.on_device()) return ExchangeConforms(self, {24 << 20}, /*sends_first=*/false);
   return ExchangeConforms(self, {4 << 20, (8 << 20) + 5}, /*sends_first=*/false);
@@ -141,7 +142,8 @@ inline absl::Status ManySmallMessagesConform(ConformanceRank& self) {
   return ExchangeConforms(self, sizes, /*sends_first=*/true);
 }
 
-// A send is not done before its receive is posted, however small. Ranks 0 and 1; the receiver posts only when told to.
+// A send is not done before its receive is posted, however small it is. Uses ranks 0 and 1; the receiver posts only
+// when it is asked to.
 inline absl::Status RendezvousConforms(ConformanceRank& self) {
   Endpoint& endpoint = self.endpoint();
   self.Reset();
@@ -212,7 +214,7 @@ inline absl::Status WakeConforms(ConformanceRank& self) {
   return absl::OkStatus();
 }
 
-// One rank gives up while the others wait for messages that never come: all learn why. The job is over after this.
+// One rank gives up while the others wait for messages that never come, and all learn why. The job is over after this.
 inline absl::Status AbortConforms(ConformanceRank& self) {
   Endpoint& endpoint = self.endpoint();
   self.Reset();
@@ -229,7 +231,7 @@ inline absl::Status AbortConforms(ConformanceRank& self) {
   if (endpoint.rank() == 1) {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     if (!endpoint.Abort(reason)) return absl::InternalError("the first abort was not the first");
-    // The job has the first reason still, and it was this rank's.
+    // The job still has the first reason, which came from this rank.
     if (!endpoint.Abort(absl::CancelledError("a later reason"))) return absl::InternalError("the abort was taken away");
   } else {
     absl::Status posted = endpoint.PostRecv(&transfers[0]);
@@ -245,8 +247,8 @@ inline absl::Status AbortConforms(ConformanceRank& self) {
   return absl::OkStatus();
 }
 
-// All ranks give up at once: one wins, and all see its reason, whole. The job is over after this, so it is no part of
-// ConformanceCases; `won` says whether this rank did.
+// All ranks give up at once: one wins, and all see its whole reason. The job is over after this, so this is not part of
+// ConformanceCases. `won` says whether this rank won.
 inline absl::Status RacingAbortsConform(Endpoint& endpoint, bool* won) {
   const std::string text(900, static_cast<char>('a' + endpoint.rank()));
   *won = endpoint.Abort(absl::DataLossError(text));
@@ -265,7 +267,7 @@ struct ConformanceCase {
   absl::Status (*run)(ConformanceRank&);
 };
 
-// In this order; the last one ends the job.
+// The cases run in this order; the last one ends the job.
 inline std::vector<ConformanceCase> ConformanceCases() {
   return {{"sizes", SizesConform},
           {"crossing sends", CrossingSendsConform},
