@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "proto/util/groups.h"
 #include "proto/util/suggest.h"
 #include "proto/util/units.h"
 #include "verifier/actions.h"
@@ -81,7 +82,7 @@ void ActionMessages::CheckCollective(const Action& action) {
       Bad("P4.dtype", action, sums ? "sums " : "gathers ", DescribeBuffer(t_, s), " of ", DTypeName(a.dtype()),
           sums ? "; sums are of fp64, fp32, bf16, fp16 or exact192" : "; messages are floating point");
     }
-    const int64_t size = GroupFault(program_, action.group()).empty() ? GroupSize(program_, action.group()) : 1;
+    const int64_t size = GroupFault(program_.mesh(), action.group()).empty() ? GroupSize(program_, action.group()) : 1;
     const int64_t gathers = action.kind() == ALL_GATHER ? size : 1,
                   scatters = action.kind() == REDUCE_SCATTER ? size : 1;
     // Arenas have at most 2^50 bytes, meshes 2^20 ranks.

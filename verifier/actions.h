@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "proto/program.pb.h"
+#include "proto/util/groups.h"
 #include "verifier/index.h"
 #include "verifier/room.h"
 
@@ -40,7 +41,7 @@ class ActionCheck {
 
   // `where` in the action the group is.
   void CheckGroup(const Action& action, const std::string& where, const Group& group) {
-    std::string fault = GroupFault(program_, group);
+    std::string fault = GroupFault(program_.mesh(), group);
     if (fault.empty()) fault = GroupFaultIn(program_, t_, group);
     if (!fault.empty()) Bad("P8.group", action, where, fault);
   }

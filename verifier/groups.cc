@@ -1,51 +1,11 @@
-// Groups of ranks (rule P8.group), of collective actions and steps alike.
+// Groups of ranks (rule P8.group), for collective actions and collective steps.
 #include <algorithm>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_join.h"
 #include "proto/util/mesh.h"
 #include "verifier/index.h"
 
 namespace weft::verify {
-namespace {
-
-std::string SubsetFault(const AxisSubset& subset, int64_t size) {
-  int64_t last = -1;
-  for (int64_t i : subset.indices()) {
-    if (i <= last || i >= size) {
-      return absl::StrCat("indices of axis ", subset.axis(), " must be ascending and below ", size);
-    }
-    last = i;
-  }
-  const int ways = (subset.indices_size() > 0) + (subset.block() != 0) + (subset.stride() != 0);
-  if (ways > 1) {
-    return absl::StrCat("group cuts axis ", subset.axis(), " in ", ways,
-                        " ways; indices, block and stride exclude one ", "another");
-  }
-  for (const auto& [name, value] : {std::pair("block", subset.block()), std::pair("stride", subset.stride())}) {
-    if (value < 0 || value > size || (value > 0 && size % value != 0)) {
-      return absl::StrCat(name, " ", value, " of axis ", subset.axis(), " is no divisor of its size, ", size);
-    }
-  }
-  return "";
-}
-
-}  // namespace
-
-std::string GroupFault(const Program& program, const Group& group) {
-  absl::flat_hash_set<std::string> seen;
-  for (const AxisSubset& subset : group.axes()) {
-    const auto axis = std::find_if(program.mesh().axes().begin(), program.mesh().axes().end(),
-                                   [&](const MeshAxis& a) { return a.name() == subset.axis(); });
-    if (axis == program.mesh().axes().end()) {
-      return absl::StrCat("group names axis '", subset.axis(), "', which the mesh does not have");
-    }
-    const std::string fault = SubsetFault(subset, axis->size());
-    if (!fault.empty()) return fault;
-    if (!seen.insert(subset.axis()).second) return absl::StrCat("group names axis ", subset.axis(), " twice");
-  }
-  return "";
-}
 
 std::string GroupFaultIn(const Program& program, const Template& t, const Group& group) {
   for (const AxisSubset& subset : group.axes()) {

@@ -277,8 +277,8 @@ std::string Describe(const Action& action);
 // "buffer 7 'x.m0'"
 std::string DescribeBuffer(const Template& t, int buffer);
 
-// groups.cc, rule P8.group. What is wrong with a group, "" if nothing: by itself, and for the ranks of a template.
-std::string GroupFault(const Program& program, const Group& group);
+// groups.cc, rule P8.group. What is wrong with a group for the ranks of a template, "" if nothing is. The group itself
+// is sound: GroupFault (proto/util/groups.h) finds nothing.
 std::string GroupFaultIn(const Program& program, const Template& t, const Group& group);
 // A canonical text of whom a collective is with and what for: equal texts = same communicator, as seen from one rank.
 std::string CommunicatorKey(const Program& program, const Group& group, Purpose purpose);

@@ -1,4 +1,5 @@
 // Kernels of ops whose sums, rows or columns are split over ranks, and the collectives of a segment (docs/kernels.md).
+#include "proto/util/groups.h"
 #include "proto/util/suggest.h"
 #include "verifier/step_check.h"
 
@@ -45,7 +46,7 @@ void StepCheck::Collectives() {
                " outputs, takes as many of both, at least one");
   }
   const Collective& collective = step_.collective();
-  const std::string fault = GroupFault(program_, collective.group());
+  const std::string fault = GroupFault(program_.mesh(), collective.group());
   if (!fault.empty()) return Bad("P8.group", fault);
   if (collective.purpose() == PURPOSE_UNSPECIFIED) Bad("P4.collective", "has no purpose");
   const std::vector<std::string>& known = options_.algorithms;

@@ -1,0 +1,53 @@
+// Matrix products, convolutions, biases.
+#include "kernels/rows.h"
+
+namespace weft::kernels {
+namespace {
+
+constexpr const char* kOfSide = "in [1, 2^15]";
+constexpr Few<AttributeRule, 12> kConvolution = {
+    Try(kOfSizes, Within("height", 1, kSide, kOfSide)), Try(kOfSizes, Within("width", 1, kSide, kOfSide)),
+    Try(3, Odd(Within("kernel_size", 1, kSide, "odd, in [1, 2^15]"))), Try(1, Within("stride", 1, kSide, kOfSide))};
+constexpr const char* kFilter = "[n,k,s,s] or, with s = 1, [n,k,1]";
+
+constexpr KernelRow kRows[] = {
+    {.kernel = MATMUL,
+     .inputs = {{"a", "[m,k]^transpose_a"}, {"b", "[k,n]^transpose_b"}, Optional({"bias", "[n]"})},
+     .outputs = {Acc({"y", "[m,n]"})},
+     .attributes = {Any("transpose_a"), Any("transpose_b"), Any("tf32")},
+     .work = WorkKind::kProduct,
+     .calibrated = true,
+     .rules = {{"tf32", Tf32IsThePrograms, true}}},
+    {.kernel = BIAS_GRADIENT,
+     .inputs = {{"dy", "[rows,n]"}},
+     .outputs = {Acc({"db", "[n]", kSum})},
+     .calibrated = true},
+    {.kernel = BIAS_ADD, .inputs = {{"x", "[rows,n]"}, {"bias", "[n]"}}, .outputs = {MayBe("x", {"y", "=x"})}},
+    {.kernel = CONV2D,
+     .inputs = {{"x", "[rows,k]"},
+                ByRule(kFilter, {"weight", "[n,k,kernel_size,kernel_size]"}),
+                Optional({"bias", "[n]"})},
+     .outputs = {{"y", "[rows/positions*out_positions,n]"}},
+     .attributes = kConvolution,
+     .work = WorkKind::kConvolution,
+     .rules = {{"whole_images", WholeImages}, {"filter", FilterIsSquare}}},
+    {.kernel = CONV2D_BACKWARD,
+     .inputs = {{"dy", "[rows/positions*out_positions,n]"},
+                ByRule(kFilter, {"weight", "[n,k,kernel_size,kernel_size]"})},
+     .outputs = {Acc({"dx", "@[rows,k]"})},
+     .attributes = kConvolution,
+     .work = WorkKind::kConvolution,
+     .rules = {{"whole_images", WholeImages}, {"filter", FilterIsSquare}}},
+    {.kernel = CONV2D_BACKWARD_WEIGHT,
+     .inputs = {{"dy", "[rows/positions*out_positions,n]"}, {"x", "@[rows,k]"}},
+     .outputs = {Acc(ByRule(kFilter, {"dweight", "[n,k,kernel_size,kernel_size]", kSum}))},
+     .attributes = kConvolution,
+     .work = WorkKind::kConvolution,
+     .rules = {{"whole_images", WholeImages}, {"filter", FilterIsSquare}}},
+};
+
+}  // namespace
+
+const absl::Span<const KernelRow> kProductRows = kRows;
+
+}  // namespace weft::kernels

@@ -1,0 +1,131 @@
+// One step as rules look at it: operands by number, extents by name, the program if there is one.
+#ifndef WEFT_KERNELS_STEP_VIEW_H_
+#define WEFT_KERNELS_STEP_VIEW_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "kernels/row.h"
+#include "proto/program.pb.h"
+
+namespace weft::kernels {
+
+// An operand of a step. `place` and `offset` say where it is in memory, for checks of aliases; place -1: unknown.
+struct StepTensor {
+  absl::string_view name;
+  DType dtype = DTYPE_UNSPECIFIED;
+  absl::Span<const int64_t> shape;
+  int place = -1;
+  int64_t offset = 0;
+};
+
+// Figures of a program that rules read, looked up once.
+struct ProgramFacts {
+  explicit ProgramFacts(const Program& p, absl::Span<const std::string> known_algorithms = {});
+
+  const Program& program;
+  absl::Span<const std::string> algorithms;  // Known algorithms of collectives; empty: any name is allowed.
+  int64_t data = 1;                          // Ranks of axis 'data'.
+  int64_t samples = 1;                       // Samples of a microbatch on one rank (P9).
+
+  int64_t AxisSize(absl::string_view name) const;  // 0: the mesh has no axis of this name.
+};
+
+using Report = absl::FunctionRef<void(const char* rule, std::string message)>;
+
+class StepView {
+ public:
+  StepView(const KernelRow& row, const Step& step, absl::Span<const StepTensor> in, absl::Span<const StepTensor> out,
+           const ProgramFacts* facts, Report report)
+      : row_(row), step_(step), in_(in), out_(out), facts_(facts), report_(report) {}
+
+  // Checks everything that the row states.
+  void Check();
+
+  const Step& step() const { return step_; }
+  const StepAttributes& a() const { return step_.attributes(); }
+  const StepTensor& in(int i) const { return in_[i]; }
+  const StepTensor& out(int i) const { return out_[i]; }
+  int inputs() const { return static_cast<int>(in_.size()); }
+  int outputs() const { return static_cast<int>(out_.size()); }
+  // Only for rules that need the program (Rule::of_program).
+  const ProgramFacts& facts() const { return *facts_; }
+  bool alone() const { return facts_ == nullptr; }
+  bool ok() const { return ok_; }
+  // Returns the value of a symbol; 0 if it is unknown, which has been reported.
+  int64_t operator[](Symbol s) const { return Known(s) ? values_[static_cast<int>(s)] : 0; }
+  bool Known(Symbol s) const { return (known_ & Bit(s)) != 0; }
+
+  template <typename... Parts>
+  void Bad(const char* rule, const Parts&... parts) const {
+    ok_ = false;
+    report_(rule, absl::StrCat(parts...));
+  }
+  // "heads is 0, must be at least 1".
+  template <typename T>
+  void Require(bool ok, const char* attribute, T given, const char* must) const {
+    if (!ok) Bad("P2.attribute", attribute, " is ", given, ", must be ", must);
+  }
+  void RequireShape(const StepTensor& tensor, std::initializer_list<int64_t> want) const;
+  static std::string Text(const StepTensor& tensor);
+
+  // Returns the largest value of a shift over the ranks; 0 if its terms are wrong, which is reported.
+  int64_t Largest(const Shift& shift, const char* name) const;
+  // Requires that a part of `extent` that begins at the shift lies within `whole`.
+  void RequireWithin(const Shift& shift, const char* name, int64_t extent, int64_t whole) const;
+  // Returns the rows of one microbatch on a rank at the step's level; 0 if an attribute makes them meaningless.
+  int64_t RowsOfMicrobatch() const;
+  void RequireWholeMicrobatches(const StepTensor& tensor) const;
+
+ private:
+  using Bits = unsigned __int128;
+  static Bits Bit(Symbol s) { return Bits{1} << static_cast<int>(s); }
+  using Present = absl::InlinedVector<const OperandSpec*, 8>;
+
+  bool CheckCount();
+  void CheckAttributes();
+  bool MaySetOthers() const;
+  void CheckNumber(const AttributeRule& rule);
+  void CheckRelation(const AttributeRule& rule);
+  void SetKnown(Symbol s, int64_t value) {
+    values_[static_cast<int>(s)] = value;
+    known_ |= Bit(s);
+  }
+  void Prepare();
+  void CheckTypes(const OperandSpec& operand, const StepTensor& tensor);
+  void CheckShape(const OperandSpec& operand, const StepTensor& tensor);
+  std::optional<int64_t> Value(const Term& term) const;
+  bool Bind(const Dim& dim, int dimension, int64_t extent, const StepTensor& tensor, bool* other);
+  const StepTensor* Find(const char* operand) const;
+  void CheckAliases();
+
+  const KernelRow& row_;
+  const Step& step_;
+  absl::Span<const StepTensor> in_, out_;
+  const ProgramFacts* facts_;
+  Report report_;
+  mutable bool ok_ = true;
+  Present inputs_, outputs_;
+  int64_t values_[static_cast<int>(Symbol::kSymbols)];
+  Bits known_ = 0;
+  Bits wrong_ = 0;  // Attributes that were refused. Checks that depend on them are skipped.
+};
+
+// Appends the operands of a step of a segment to `tensors`: inputs, then outputs.
+void TensorsOf(const Segment& segment, const Step& step, absl::InlinedVector<StepTensor, 12>* tensors);
+
+// Checks one step of a program against its row. The caller has checked that indices are in range, extents are positive
+// and values lie within their operands.
+void CheckStep(const ProgramFacts& facts, const Segment& segment, int step, Report report);
+
+}  // namespace weft::kernels
+
+#endif  // WEFT_KERNELS_STEP_VIEW_H_

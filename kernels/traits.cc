@@ -1,0 +1,106 @@
+#include "kernels/traits.h"
+
+namespace weft::kernels {
+namespace {
+
+template <typename Operands>
+const OperandSpec* At(const Operands& operands, const StepAttributes& a, int index) {
+  int at = 0;
+  for (const OperandSpec& operand : operands) {
+    if (!IsThere(operand, a)) continue;
+    if (at++ == index || operand.presence == Presence::kRepeated) return &operand;
+  }
+  return nullptr;
+}
+
+const OperandSpec* OutputSpec(const Step& step, int o) {
+  const KernelRow* row = FindRow(step.kernel());
+  return row == nullptr ? nullptr : At(row->outputs, step.attributes(), o);
+}
+
+bool IsOf(Kernel kernel, Family family) {
+  const KernelRow* row = FindRow(kernel);
+  return row != nullptr && row->family == family;
+}
+
+}  // namespace
+
+bool IsThere(const OperandSpec& operand, const StepAttributes& a) {
+  if (operand.when.attribute == Symbol::kNone) return true;
+  const Attribute& attribute = kAttributes[static_cast<int>(operand.when.attribute)];
+  const bool set = attribute.integer != nullptr ? attribute.integer(a) != 0 : attribute.real(a) != 0;
+  return set == operand.when.set;
+}
+
+bool IsCollective(Kernel kernel) { return IsOf(kernel, Family::kCollective); }
+bool IsLoss(Kernel kernel) { return IsOf(kernel, Family::kLoss); }
+bool IsOptimizer(Kernel kernel) { return IsOf(kernel, Family::kOptimizer); }
+
+bool MayReadMicrobatch(Kernel kernel) {
+  const KernelRow* row = FindRow(kernel);
+  return row != nullptr && row->microbatch.reads != Microbatch::Reads::kNo;
+}
+
+bool ReadsMicrobatch(const Step& step) {
+  const KernelRow* row = FindRow(step.kernel());
+  if (row == nullptr || row->microbatch.reads == Microbatch::Reads::kNo) return false;
+  return row->microbatch.reads == Microbatch::Reads::kYes || step.attributes().dropout() > 0;
+}
+
+int64_t RowsOfSample(const Program& program, const Step& step) {
+  const KernelRow* row = FindRow(step.kernel());
+  const int64_t sequence = step.attributes().sequence();
+  switch (row == nullptr ? Microbatch::RowsOfSample::kRecipe : row->microbatch.rows_of_sample) {
+    case Microbatch::RowsOfSample::kRecipe:
+      break;
+    case Microbatch::RowsOfSample::kSequence:
+      return sequence;
+    case Microbatch::RowsOfSample::kSequenceOrRecipe:
+      if (sequence > 0) return sequence;
+      break;
+    case Microbatch::RowsOfSample::kOne:
+      return 1;
+  }
+  return program.recipe().sequence_length();
+}
+
+const Value* RowsValue(const Segment& segment, const Step& step) {
+  const KernelRow* row = FindRow(step.kernel());
+  const auto& list = row != nullptr && row->microbatch.of_input ? step.inputs() : step.outputs();
+  return list.empty() ? nullptr : &segment.values(list[0]);
+}
+
+bool AddsToOutput(const Step& step, int o) {
+  const OperandSpec* spec = OutputSpec(step, o);
+  if (spec == nullptr) return false;
+  return spec->update == Update::kAdds || (spec->update == Update::kAccumulates && step.accumulate());
+}
+
+bool WritesPartOfOutput(const Step& step, int o) {
+  const OperandSpec* spec = OutputSpec(step, o);
+  return spec != nullptr && spec->update == Update::kPart;
+}
+
+const OperandSpec* InputSpec(const Step& step, int i) {
+  const KernelRow* row = FindRow(step.kernel());
+  return row == nullptr ? nullptr : At(row->inputs, step.attributes(), i);
+}
+
+int FindInput(const Step& step, absl::string_view name) {
+  for (int i = 0; i < step.inputs_size(); ++i) {
+    const OperandSpec* spec = InputSpec(step, i);
+    if (spec != nullptr && name == spec->name) return i;
+  }
+  return -1;
+}
+
+int OptimizerStates(const Step& step) {
+  int states = 0;
+  while (const OperandSpec* spec = OutputSpec(step, states)) {
+    if (!spec->in_place) break;
+    ++states;
+  }
+  return states;
+}
+
+}  // namespace weft::kernels

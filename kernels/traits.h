@@ -1,0 +1,41 @@
+// Properties of kernels that other code asks for, answered by their rows.
+#ifndef WEFT_KERNELS_TRAITS_H_
+#define WEFT_KERNELS_TRAITS_H_
+
+#include "absl/strings/string_view.h"
+#include "kernels/row.h"
+#include "proto/program.pb.h"
+
+namespace weft::kernels {
+
+// Returns true if steps with these attributes have the operand (or may have it, if it is optional).
+bool IsThere(const OperandSpec& operand, const StepAttributes& attributes);
+
+bool IsCollective(Kernel kernel);
+// True if the kernel computes losses, one for each microbatch.
+bool IsLoss(Kernel kernel);
+bool IsOptimizer(Kernel kernel);
+
+// True if the step needs to know its microbatch, and if some step of the kernel does.
+bool ReadsMicrobatch(const Step& step);
+bool MayReadMicrobatch(Kernel kernel);
+// Returns the rows of one sample in such a step; at least 1 in a valid program.
+int64_t RowsOfSample(const Program& program, const Step& step);
+// Returns the value whose rows are the rows of the step's samples; null if the step has none.
+const Value* RowsValue(const Segment& segment, const Step& step);
+
+// True if the step adds to the old content of output `o`, and if it writes only one element of it.
+bool AddsToOutput(const Step& step, int o);
+bool WritesPartOfOutput(const Step& step, int o);
+
+// Returns the row's operand for input `i` of a step; null if the row has none. FindInput returns the index of the input
+// with this name in the row, -1 if the step has none.
+const OperandSpec* InputSpec(const Step& step, int i);
+int FindInput(const Step& step, absl::string_view name);
+// Returns how many outputs an optimizer keeps from iteration to iteration: the weight and its moments. They are inputs
+// 1, 2, ...
+int OptimizerStates(const Step& step);
+
+}  // namespace weft::kernels
+
+#endif  // WEFT_KERNELS_TRAITS_H_
