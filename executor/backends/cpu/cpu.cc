@@ -1,4 +1,4 @@
-// The CPU backend: dispatch of steps to kernels.
+// The CPU backend: dispatches steps to kernels.
 #include "executor/backends/cpu/cpu.h"
 
 #include <algorithm>

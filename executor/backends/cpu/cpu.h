@@ -1,4 +1,4 @@
-// The CPU backend with chosen inner loops, for tests and benchmarks; everyone else calls MakeCpuBackend.
+// Makes a CPU backend with chosen inner loops, for tests and benchmarks. All other code calls MakeCpuBackend.
 #ifndef WEFT_EXECUTOR_BACKENDS_CPU_CPU_H_
 #define WEFT_EXECUTOR_BACKENDS_CPU_CPU_H_
 

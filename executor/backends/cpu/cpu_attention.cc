@@ -1,8 +1,9 @@
-// ATTENTION and ATTENTION_BACKWARD: one task per (sequence, head), backward per head of k and v; queries in blocks.
+// ATTENTION runs one task per (sequence, head), ATTENTION_BACKWARD one per (sequence, head of k and v). Both take the
+// queries in blocks.
 //
-// A block of queries has its scores in scratch memory, whole rows: softmax is exact, not online. With a causal mask a
-// block multiplies only the keys up to its last query. The block size is a constant, so that sums over keys and queries
-// run in the same order on any machine.
+// The scores of a block of queries are whole rows in scratch memory, so softmax is exact, not online. With a causal
+// mask a block multiplies only the keys up to its last query. The block size is a constant, so sums over keys and
+// queries run in the same order on any machine.
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -32,7 +33,7 @@ absl::Status CheckGeometry(const Call& call, absl::Span<const TensorView> views)
   return CheckDropout(call, std::max(heads, call.attributes().whole_columns()) * sequence * sequence);
 }
 
-// What a query does not see of the `reach` keys of its block.
+// Zeros the keys that a query does not see, among the `reach` keys of its block.
 template <typename T>
 void FillHidden(const Geometry& g, int64_t query, int64_t reach, T* row) {
   std::fill(row, row + g.FirstKey(query), T(0));
@@ -87,7 +88,7 @@ void Forward(const Call& call) {
 
 // With p = softmax(scale * q k^T), r = dropout(p), o = r v:
 //   dv = r^T do,  dr = do v^T,  dp = dropout(dr),  ds = p * (dp - sum(do * o)) * scale,  dq = ds k,  dk = ds^T q,
-// dk and dv summed over the heads of q that share them, in ascending order.
+// where dk and dv are sums over the heads of q that share them, in ascending order.
 template <typename T>
 void Backward(const Call& call) {
   const auto views = call.in.subspan(1, call.in.size() - 3);
@@ -132,7 +133,7 @@ void Backward(const Call& call) {
     loops.pack(Head<T>::At(in.k(), shared.Key(in.k(), 0), false), g.sequence, 0, g.head_width, keys);
     std::fill(dk, dk + sums, T(0));
     std::fill(dv, dv + sums, T(0));
-    // Block by block of one head's queries.
+    // Adds one block of one head's queries.
     const auto add_queries = [&](const Head<T>& head, int64_t first) {
       const int64_t queries = std::min(kQueries, g.sequence - first);
       const int64_t reach = g.Reach(first, queries);

@@ -1,5 +1,6 @@
-// Attention as ops of its own: scores, their softmax, and the sum of values. Products run as in cpu_attention.cc: one
-// task per (sequence, head), where several heads of q add to one of k or v per head of that; queries in blocks.
+// Attention as separate ops: scores, their softmax, and the weighted sum of values. Products run as in
+// cpu_attention.cc: one task per (sequence, head), with queries in blocks. If several heads of q add to one head of k
+// or v, there is one task per head of k and v.
 #include <algorithm>
 #include <cstring>
 
@@ -13,15 +14,15 @@ namespace {
 template <typename T>
 constexpr Storage kStoredAs = sizeof(T) == 8 ? Storage::kFp64 : Storage::kFp32;
 
-// A matrix [rows, heads * sequence]: scores or something like them.
+// A matrix [rows, heads * sequence] with one element per (query, key) pair, such as scores or probabilities.
 Part Pairs(const Call& call, const TensorView& view) { return {view, 0, call.attributes().sequence()}; }
 
-// `qkv`, `grouped` being whether it is one of q, k and v alone: which of the three.
+// Returns q (index 0), k (1) or v (2). If `grouped`, the tensor is that operand alone; else it holds all three.
 Part Operand(const Call& call, const TensorView& qkv, bool grouped, int64_t head_width, int index) {
   return grouped ? Part{qkv, 0, head_width} : PartOfQkv(call, qkv, index);
 }
 
-// Zeros in rows of one head.
+// Zeros the rows of one head in `part`, a gradient of k or v.
 template <typename T>
 void Clear(const Geometry& g, const Head<T>& head, const Part& part) {
   for (int64_t row = 0; row < g.sequence; ++row) {
@@ -72,7 +73,7 @@ void Scores(const Call& call) {
   });
 }
 
-// dq = scale * ds k, dk = scale * ds^T q, summed over the heads of q that share it in ascending order.
+// dq = scale * ds k and dk = scale * ds^T q. dk is a sum over the heads of q that share it, in ascending order.
 template <typename T>
 void ScoresBackward(const Call& call) {
   const bool grouped = call.in.size() == 3;
@@ -171,7 +172,7 @@ void Values(const Call& call) {
   });
 }
 
-// dp = do v^T, dv = p^T do, summed over the heads of q that share it in ascending order.
+// dp = do v^T and dv = p^T do. dv is a sum over the heads of q that share it, in ascending order.
 template <typename T>
 void ValuesBackward(const Call& call) {
   const bool grouped = call.attributes().kv_heads() > 0;

@@ -1,5 +1,5 @@
-// Attention as ops of its own against the fused kernel, and against finite differences; dropout with a mask against
-// dropout without.
+// Checks attention as separate ops against the fused kernel and against finite differences, and dropout with a mask
+// against dropout without one.
 #include <string>
 #include <vector>
 
@@ -9,7 +9,7 @@
 namespace weft::exec::cpu {
 namespace {
 
-// One form of attention.
+// Shape and attributes of one attention.
 struct Form {
   int64_t sequences, sequence, heads, kv_heads, head_width;
   bool causal, by_head;
@@ -25,7 +25,8 @@ struct Form {
   }
 };
 
-// kv_heads 0: one matrix with q, k and v. Sequences shorter and longer than a block of queries.
+// kv_heads = 0 stands for one matrix that holds q, k and v. Some sequences are shorter than a block of queries, some
+// are longer.
 std::vector<Form> Forms() {
   std::vector<Form> forms;
   for (int64_t sequence : {1, 7, 53}) {
@@ -65,14 +66,14 @@ class AttentionOpsTest : public GradientTest {
     context.microbatch_sequences = form.sequences;
     return context;
   }
-  // qkv, or q, k, v.
+  // Returns one tensor qkv, or three tensors q, k, v.
   Tensors Inputs(const Form& form, DType dtype) {
     if (form.kv_heads == 0) return {Normal(dtype, {form.rows(), 3 * form.d()}, random_)};
     return {Normal(dtype, {form.rows(), form.d()}, random_), Normal(dtype, {form.rows(), form.kv()}, random_),
             Normal(dtype, {form.rows(), form.kv()}, random_)};
   }
 
-  // Values of the forward: scores are gone, softmax is in their place.
+  // Results of the forward pass. They hold the probabilities p, but not the scores.
   struct Made {
     Tensor p, dropped, mask, o;
   };
@@ -93,7 +94,7 @@ class AttentionOpsTest : public GradientTest {
     made.o = Run(StepOf(form, ATTENTION_VALUES), {made.dropped, grouped ? in[2] : in[0]}, {made.o})[0];
     return made;
   }
-  // Gradients of Inputs.
+  // Returns the gradients of the tensors of Inputs().
   Tensors Backward(const Form& form, const Tensors& in, const Made& made, const Tensor& dy) {
     const DType dtype = in[0].dtype();
     const bool grouped = form.kv_heads > 0;
@@ -110,7 +111,7 @@ class AttentionOpsTest : public GradientTest {
       Tensors dqk = Run(scores, {dp, in[0], in[1]}, {Tensor(dtype, in[0].shape()), Tensor(dtype, in[1].shape())});
       return {dqk[0], dqk[1], of_values[1]};
     }
-    // Each is zero where the other is not.
+    // Each of the two gradients is zero where the other is not.
     Tensor sum = Run(scores, {dp, in[0]}, {Tensor(dtype, in[0].shape())})[0];
     for (int64_t i = 0; i < sum.size(); ++i) {
       EXPECT_TRUE(sum.Get(i) == 0 || of_values[1].Get(i) == 0) << form.Name() << " " << i;
@@ -176,7 +177,7 @@ TEST_F(AttentionOpsTest, Threads) {
   for (size_t i = 0; i < again.size(); ++i) EXPECT_EQ(again[i].bytes(), gradients[i].bytes());
 }
 
-// Heads 2 and 3 of 4 drop what they do in the whole.
+// A rank with heads 2 and 3 of 4 drops the same elements as a rank with all heads.
 TEST_F(AttentionOpsTest, HeadsOfAPart) {
   const int64_t sequence = 7, rows = 14;
   const Form form{2, sequence, 4, 0, 1, false, false, 0, 0.4};
@@ -203,7 +204,7 @@ TEST_F(AttentionOpsTest, HeadsOfAPart) {
   EXPECT_LT(kept, half.size() * 4 / 5);
 }
 
-// The mask gives the same bits as drawing again.
+// Dropout by the kept mask gives the same bits as drawing the random numbers again.
 TEST_F(AttentionOpsTest, MaskIsDropout) {
   for (DType dtype : {FP64, FP32, BF16, FP16}) {
     for (double p : {0.0, 0.1, 0.9}) {

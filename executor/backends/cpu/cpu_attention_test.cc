@@ -1,4 +1,4 @@
-// Dropout and attention, of which the same elements are dropped, from their definitions.
+// Checks dropout and attention against their definitions, including which elements are dropped.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -11,7 +11,7 @@
 namespace weft::exec::cpu {
 namespace {
 
-// Word of element e of one sample, from the definition.
+// Returns the random word of element e of one sample, from the definition.
 uint32_t DropoutWord(uint64_t seed, uint32_t site, uint64_t sample, int64_t e) {
   return Philox4x32(
       MakePhiloxKey(seed, PhiloxPurpose::kDropout),
@@ -51,7 +51,7 @@ struct AttentionShape {
   int64_t sequences, sequence, heads, head_width;
 };
 
-// Probabilities after and before dropout, log-sum-exps and outputs of one head, from the definition.
+// Computes dropout factors, probabilities, log-sum-exps and outputs of one head, from the definition.
 void NaiveAttention(const Values& qkv, const AttentionShape& s, bool causal, double scale, double p,
                     const StepContext& context, int64_t b, int64_t h, Values& kept, Values& probability, Values& lse,
                     Values& o) {

@@ -14,7 +14,7 @@
 namespace weft::exec {
 namespace {
 
-// Memory of a tensor filled with small numbers of both signs.
+// A tensor filled with small numbers of both signs.
 class Buffer {
  public:
   Buffer(DType dtype, std::vector<int64_t> shape) : dtype_(dtype), shape_(std::move(shape)) {
@@ -66,7 +66,7 @@ Step MakeStep(Kernel kernel) {
   return step;
 }
 
-// threads, m, n, k, transposes (1 = a, 2 = b), dtype; TF32 is of factors in fp32.
+// Arguments: threads, m, n, k, transposes (1 = a, 2 = b), dtype. TF32 stands for fp32 factors read as TF32.
 void MatMul(benchmark::State& state) {
   const int64_t m = state.range(1), n = state.range(2), k = state.range(3);
   const bool ta = state.range(4) & 1, tb = state.range(4) & 2;
@@ -99,7 +99,7 @@ void MatMulArguments(benchmark::internal::Benchmark* b) {
 }
 BENCHMARK(MatMul)->Apply(MatMulArguments)->UseRealTime();
 
-// threads, sequences, sequence, heads, head width, dropout in percent, backward.
+// Arguments: threads, sequences, sequence, heads, head width, dropout in percent, backward.
 void Attention(benchmark::State& state) {
   const int64_t sequences = state.range(1), sequence = state.range(2), heads = state.range(3);
   const int64_t width = heads * state.range(4), rows = sequences * sequence;
@@ -137,7 +137,7 @@ BENCHMARK(Attention)
     ->Args({2, 1, 1024, 12, 64, 0, 1})
     ->UseRealTime();
 
-// threads, rows, columns.
+// Arguments: threads, rows, columns.
 void Elementwise(benchmark::State& state, Kernel kernel, int inputs, DType dtype) {
   Step step = MakeStep(kernel);
   step.mutable_attributes()->set_tanh_approximation(true);
@@ -158,7 +158,7 @@ BENCHMARK_CAPTURE(Elementwise, GeluBackward, GELU_BACKWARD, 2, FP32)
     ->UseRealTime();
 BENCHMARK_CAPTURE(Elementwise, Dropout, DROPOUT, 1, FP32)->Args({1, 1024, 256})->Args({2, 1024, 256})->UseRealTime();
 
-// threads, rows, columns.
+// Arguments: threads, rows, columns.
 void LayerNorm(benchmark::State& state, Kernel kernel) {
   const int64_t rows = state.range(1), d = state.range(2);
   Step step = MakeStep(kernel);
@@ -192,7 +192,7 @@ BENCHMARK_CAPTURE(LayerNorm, BackwardWeight, LAYER_NORM_BACKWARD_WEIGHT)
     ->Args({2, 1024, 256})
     ->UseRealTime();
 
-// threads, rows, vocabulary.
+// Arguments: threads, rows, vocabulary.
 void CrossEntropy(benchmark::State& state, Kernel kernel) {
   const int64_t rows = state.range(1), vocabulary = state.range(2);
   Step step = MakeStep(kernel);
@@ -221,7 +221,7 @@ BENCHMARK_CAPTURE(CrossEntropy, Backward, CROSS_ENTROPY_BACKWARD)
     ->Args({2, 256, 50304})
     ->UseRealTime();
 
-// threads, elements.
+// Arguments: threads, elements.
 void AdamW(benchmark::State& state) {
   Step step = MakeStep(ADAMW);
   StepAttributes& attributes = *step.mutable_attributes();
@@ -236,8 +236,8 @@ void AdamW(benchmark::State& state) {
 }
 BENCHMARK(AdamW)->Args({1, 1 << 20})->Args({2, 1 << 20})->UseRealTime();
 
-// threads, elements, whether weights are rounded stochastically: a bucket of states in memory, as they are trained: in
-// place, gradients and weights of bf16.
+// Arguments: threads, elements, whether weights are rounded stochastically. The bucket is as in training: the states
+// lie in memory and are updated in place, gradients and weights are bf16.
 void AdamWBucket(benchmark::State& state) {
   Step step = MakeStep(ADAMW);
   StepAttributes& attributes = *step.mutable_attributes();
@@ -277,7 +277,7 @@ void ExactAccumulate(benchmark::State& state) {
 }
 BENCHMARK(ExactAccumulate)->Args({1, 1 << 18})->Args({2, 1 << 18})->UseRealTime();
 
-// What waking the threads and dispatching costs: a tensor of one element for each of them.
+// The cost of waking the threads and of dispatching.
 void Overhead(benchmark::State& state) {
   std::vector<Buffer> in, out;
   for (int i = 0; i < 2; ++i) in.emplace_back(FP32, std::vector<int64_t>{state.range(1)});

@@ -1,9 +1,9 @@
 // CONV2D and its derivatives: matrix products whose left factor is gathered from the image a block of rows at a time.
 //
-// Of a result's row, the gathered row holds the positions of the kernel one after the other (row by row), and for each
-// position all channels, zeros outside of the image. So an element is one chain of fused multiply-adds over ascending
-// (position, channel), as MATMUL's are over k, and memory beyond the tensors is a block of gathered rows per thread and
-// a block of packed columns.
+// A gathered row holds, for one row of the result, the positions of the kernel one after the other (row by row), with
+// all channels of each position and zeros outside the image. An element is therefore one chain of fused multiply-adds
+// over ascending (position, channel), as an element of MATMUL is over k. Besides the tensors, the kernels need memory
+// for one block of gathered rows per thread and one block of packed columns.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -13,10 +13,10 @@
 namespace weft::exec::cpu {
 namespace {
 
-// As in cpu_matmul.cc: packed elements that are kept at a time, and columns that are kept whatever k is.
+// As in cpu_matmul.cc: packed elements kept at a time, and the least number of columns kept, whatever k is.
 constexpr int64_t kPackedElements = int64_t{1} << 18;
 constexpr int64_t kPackedColumns = 128;
-// The weight gradient sums pieces of so many rows, each a chain of its own, in ascending order.
+// Rows per piece of the weight gradient. Each piece is one chain; the pieces are added in ascending order.
 constexpr int64_t kRowPiece = 512;
 
 struct Geometry {
@@ -54,7 +54,7 @@ absl::Status CheckWeight(const Call& call, const Geometry& g, const TensorView& 
 template <typename T>
 constexpr Storage kStoredAs = sizeof(T) == 8 ? Storage::kFp64 : Storage::kFp32;
 
-// Elements [first, first + count) of a row of the image, or zeros if `row` is negative.
+// Copies elements [first, first + count) of row `row` of the image, or writes zeros if `row` is negative.
 template <typename T>
 void CopyRow(const Call& call, const TensorView& image, int64_t row, int64_t first, int64_t count, T* to) {
   if (row < 0) {
@@ -64,7 +64,7 @@ void CopyRow(const Call& call, const TensorView& image, int64_t row, int64_t fir
   GetLoops<T>(call).load(At(image, row * Columns(image) + first), StorageOf(image), count, to);
 }
 
-// Row of x that place (ky, kx) of the kernel meets for row `row` of y; -1 outside of the image.
+// Returns the row of x that place (ky, kx) of the kernel multiplies for row `row` of y; -1 outside the image.
 int64_t InputRow(const Geometry& g, int64_t row, int64_t place) {
   const int64_t sample = row / g.out_positions(), position = row % g.out_positions();
   const int64_t iy = position / g.out_width() * g.stride + place / g.side - g.pad();
@@ -73,7 +73,7 @@ int64_t InputRow(const Geometry& g, int64_t row, int64_t place) {
   return (sample * g.height + iy) * g.width + ix;
 }
 
-// The other way: row of y whose place (ky, kx) meets row `row` of x; -1 if there is none.
+// The inverse: returns the row of y whose place (ky, kx) multiplies row `row` of x; -1 if there is none.
 int64_t OutputRow(const Geometry& g, int64_t row, int64_t place) {
   const int64_t sample = row / g.in_positions(), position = row % g.in_positions();
   const int64_t oy = position / g.width + g.pad() - place / g.side;
@@ -83,8 +83,8 @@ int64_t OutputRow(const Geometry& g, int64_t row, int64_t place) {
   return (sample * g.out_height() + oy / g.stride) * g.out_width() + ox / g.stride;
 }
 
-// c [m, n] = (c +) (gathered rows of `source`) * (packed columns) + bias. `row_of` says which row of the source a place
-// of a row takes; `pack` writes one panel of the right factor: the columns from the given one on, k x panel_width.
+// c [m, n] = (c +) (gathered rows of `source`) * (packed columns) + bias. `row_of` maps (row of c, place of the kernel)
+// to a row of `source`. `pack` writes one panel of the right factor, k x panel_width, beginning at the given column.
 template <typename T, typename RowOf, typename Pack>
 void GatheredProduct(const Call& call, const Geometry& g, const TensorView& source, const TensorView& c,
                      const TensorView* bias, RowOf row_of, Pack pack) {
@@ -172,7 +172,7 @@ void BackwardInput(const Call& call, const Geometry& g) {
       });
 }
 
-// Panels of columns [first, first + columns) of the gathered matrix, for rows [row, row + rows) of y.
+// Packs columns [first, first + columns) of the gathered matrix into panels, for rows [row, row + rows) of y.
 template <typename T>
 void PackGathered(const Call& call, const Geometry& g, const TensorView& x, int64_t row, int64_t rows, int64_t first,
                   int64_t columns, T* panels) {
@@ -181,7 +181,7 @@ void PackGathered(const Call& call, const Geometry& g, const TensorView& x, int6
     T* panel = panels + column * rows;
     const int64_t count = std::min(width, columns - column);
     for (int64_t i = 0; i < rows; ++i, panel += width) {
-      // Runs of channels of one place.
+      // Copy one run of channels of one place at a time.
       for (int64_t j = 0; j < count;) {
         const int64_t place = (first + column + j) / g.inputs, channel = (first + column + j) % g.inputs;
         const int64_t run = std::min(count - j, g.inputs - channel);

@@ -1,4 +1,4 @@
-// LOAD_TIMESTEPS, LOAD_NOISY_IMAGE, LOAD_NOISE, TIMESTEP_EMBEDDING, SQUARED_ERROR and its backward.
+// LOAD_TIMESTEPS, LOAD_NOISY_IMAGE, LOAD_NOISE, TIMESTEP_EMBEDDING, SQUARED_ERROR and its backward kernel.
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -16,7 +16,7 @@ absl::Status CheckSteps(const Call& call) {
       absl::StrCat("step '", call.step.name(), "': diffusion_steps is ", steps, "; it must be from 1 to 2^20"));
 }
 
-// Elements of one sample of the output.
+// Returns the number of output elements per sample.
 absl::StatusOr<int64_t> PerSample(const Call& call) {
   const int64_t samples = call.context.microbatch_sequences, elements = Elements(call.out[0]);
   if (samples >= 1 && elements % samples == 0 && Rows(call.out[0]) % samples == 0) return elements / samples;
@@ -76,7 +76,8 @@ absl::Status LoadNoise(const Call& call) {
   return absl::OkStatus();
 }
 
-// Half of the columns are cosines, then come as many sines (Vaswani et al. 2017); an odd column at the end is zero.
+// The first half of the columns are cosines, the second half sines (Vaswani et al. 2017). If the number of columns is
+// odd, the last column is zero.
 absl::Status TimestepEmbedding(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b10, 0b1));
   const TensorView& y = call.out[0];
@@ -96,7 +97,7 @@ absl::Status TimestepEmbedding(const Call& call) {
   return absl::OkStatus();
 }
 
-// In fp64 throughout: over columns of a row, then over rows.
+// Sums in fp64 throughout: over the columns of each row, then over the rows.
 absl::Status SquaredError(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
   const TensorView &prediction = call.in[0], &losses = call.out[0];

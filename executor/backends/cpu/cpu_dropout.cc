@@ -1,4 +1,4 @@
-// DROPOUT, and the same with a mask that is kept.
+// DROPOUT, and its variants that write or read a mask.
 #include "executor/backends/cpu/cpu_kernel.h"
 #include "executor/backends/cpu/cpu_random.h"
 #include "proto/util/status.h"
@@ -6,7 +6,7 @@
 namespace weft::exec::cpu {
 namespace {
 
-// Where elements of a tensor lie in the whole of a sample, which the counters count (rule P8).
+// Maps elements of a tensor to elements of the whole sample, which the random counters number (rule P8).
 class Counted {
  public:
   explicit Counted(const Call& call)
@@ -17,16 +17,17 @@ class Counted {
                                                    : Rows(call.in[0]) / call.context.microbatch_sequences),
         column_shift_(call.context.column_shift),
         begin_(call.context.row_shift * columns_),
-        // With heads those of a query's scores of one; else of whole samples, or of a row where columns are split.
+        // With heads, a run is the scores of one query in one head. Without, it is a whole sample, or one row if ranks
+        // split the columns.
         run_(heads_ > 0           ? sequence_
              : columns_ == whole_ ? sequence_ * columns_
                                   : columns_) {}
 
   int64_t in_sample() const { return sequence_ * whole_ * (heads_ > 0 ? sequence_ : 1); }
   bool good() const { return sequence_ >= 1 && (heads_ == 0 || columns_ == heads_ * sequence_); }
-  // How many from `first` on, at most n, follow one another in the whole too.
+  // Returns how many of the n elements from `first` on also follow one another in the whole sample.
   int64_t Run(int64_t first, int64_t n) const { return std::min(n, run_ - (begin_ + first) % run_); }
-  // Sample of the microbatch, and element in it.
+  // Sample() returns the sample of the microbatch that holds an element, Logical() the element's index in that sample.
   int64_t Sample(int64_t first) const { return (begin_ + first) / columns_ / sequence_; }
   int64_t Logical(int64_t first) const {
     const int64_t row = (begin_ + first) / columns_ % sequence_, column = (begin_ + first) % columns_;
@@ -75,7 +76,7 @@ absl::Status Drop(const Call& call, const TensorView* mask) {
   return absl::OkStatus();
 }
 
-// InvalidArgument unless `mask` has a byte for each element of input 0.
+// Returns InvalidArgument unless `mask` has one byte for each element of input 0.
 absl::Status CheckMask(const Call& call, const TensorView& mask) {
   if (mask.dtype == UINT8 && Columns(mask) == Columns(call.in[0]) && Rows(mask) == Rows(call.in[0])) {
     return absl::OkStatus();

@@ -1,4 +1,4 @@
-// ADD, CAST, FILL, SCALE, GELU: kernels without any relation between elements.
+// ADD, CAST, FILL, SCALE, GELU: kernels whose elements are independent of each other.
 #include "absl/strings/str_cat.h"
 #include "executor/backends/cpu/cpu_kernel.h"
 #include "executor/numerics/exact192.h"
@@ -7,7 +7,7 @@
 namespace weft::exec::cpu {
 namespace {
 
-// EXACT192: y = a + b, exactly.
+// ADD of EXACT192 tensors: y = a + b, exactly.
 absl::Status MergeExact(const Call& call) {
   if (call.in.size() != 2 || call.out.size() != 1 || call.in[1].dtype != EXACT192 || call.out[0].dtype != EXACT192) {
     return absl::InvalidArgumentError(absl::StrCat(

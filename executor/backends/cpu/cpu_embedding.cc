@@ -34,9 +34,9 @@ absl::Status LoadSamples(const Call& call, bool targets) {
   return absl::OkStatus();
 }
 
-// The tokens of input 0, all of them rows of a table of `vocabulary` rows.
+// Returns OutOfRange unless every token of input 0 is a row of a table of `vocabulary` rows.
 absl::Status CheckTokens(const Call& call, int64_t vocabulary) {
-  // Of a table that is split over ranks the others have the other rows.
+  // If ranks split the table, a token may be a row of another rank.
   if (call.attributes().has_column_shift()) vocabulary = std::numeric_limits<int32_t>::max();
   const auto* tokens = static_cast<const int32_t*>(call.in[0].data);
   for (int64_t i = 0; i < Elements(call.in[0]); ++i) {
@@ -48,15 +48,15 @@ absl::Status CheckTokens(const Call& call, int64_t vocabulary) {
   return absl::OkStatus();
 }
 
-// The row of the table for a token; negative if another rank has it.
+// Returns the row of the table for a token; negative if another rank holds it.
 int64_t TableRow(const Call& call, int32_t token, int64_t table_rows) {
   const int64_t row = token - call.context.column_shift;
   return row < table_rows ? row : -1;
 }
 
-// Adds rows of dy to rows of a table, those with a row that is not negative. Threads take columns, so that each element
-// adds up in ascending row. A table that is stored as T adds up in place; others in memory of the kernel's own, so that
-// there is one rounding.
+// Adds rows of dy to rows of a table, skipping those with a negative target row. Threads split the columns, so each
+// element sums over ascending rows. A table stored as T is the accumulator itself. Any other table is summed in scratch
+// memory, so that its elements are rounded once.
 template <typename T, typename RowOf>
 void ScatterRows(const Call& call, const TensorView& dy, RowOf row_of) {
   const Loops<T>& loops = GetLoops<T>(call);

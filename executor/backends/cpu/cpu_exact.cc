@@ -47,7 +47,7 @@ absl::Status ExactRoundTensor(const Call& call) {
   ForChunks(call, Elements(y), [&](int64_t first, int64_t count) {
     double rounded[kChunk];
     for (int64_t i = 0; i < count; ++i) {
-      // The subnormals of FP16 have fewer bits: what is stored of a number rounded to odd is rounded once.
+      // FP16 subnormals have fewer bits. A number rounded to odd here is rounded only once, when it is stored.
       rounded[i] =
           y.dtype == FP16 ? ExactRoundToOdd(accumulators[first + i]) : ExactRound(accumulators[first + i], precision);
     }

@@ -23,7 +23,7 @@ absl::Status CheckIndex(const Call& call, int64_t index, const TensorView& view,
                                             Elements(view), " elements"));
 }
 
-// Sums of fixed pieces, added in order.
+// Sums fixed pieces and adds them in order.
 template <typename T>
 double SumOfSquares(const Call& call, int64_t n) {
   constexpr int64_t kPiece = 16 * kChunk;
@@ -44,7 +44,7 @@ double SumOfSquares(const Call& call, int64_t n) {
   return total;
 }
 
-// Each square is rounded to double and then to the grid; their sum is exact, in whichever order.
+// Rounds each square to double and then to the grid. The sum of the rounded squares is exact in any order.
 template <typename T>
 Exact192 ExactSumOfSquares(const Call& call, int64_t n) {
   constexpr int64_t kPiece = 16 * kChunk;

@@ -1,4 +1,5 @@
-// Every backward kernel of language models against finite differences of its forward kernel (cpu_gradient_util.h).
+// Checks every backward kernel of language models against finite differences of its forward kernel
+// (cpu_gradient_util.h).
 #include <cmath>
 #include <functional>
 #include <string>
@@ -103,7 +104,7 @@ TEST_F(GradientTest, Attention) {
   }
 }
 
-// q, k and v of their own: heads in groups, with and without a window.
+// q, k and v are separate tensors, with heads in groups, with and without a window.
 TEST_F(GradientTest, GroupedAttention) {
   for (int flags = 0; flags < 6; ++flags) {
     const int64_t sequences = 2, sequence = 53, heads = 4, kv_heads = flags % 2 == 0 ? 2 : 1, width = 6;
@@ -216,7 +217,7 @@ TEST_F(GradientTest, CrossEntropy) {
   Step step;
   step.set_kernel(CROSS_ENTROPY);
   step.mutable_attributes()->set_vocabulary(vocabulary);
-  // The kernel's backward assumes a gradient of 1 for the loss; the weight stands for any other.
+  // The backward kernel assumes that the gradient of the loss is 1. The test passes any other gradient as loss_weight.
   const Tensors x = {Normal(FP64, {rows, padded}, random_)};
   const Tensors outputs = {Tensor(FP64, {rows}), Tensor(FP64, {1})};
   step.mutable_attributes()->set_loss_weight(1);

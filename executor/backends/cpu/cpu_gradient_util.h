@@ -32,7 +32,8 @@ inline double Inner(const Tensor& a, const Tensor& b) {
 
 class GradientTest : public testing::Test {
  protected:
-  // `forward` maps differentiable inputs to one tensor, `backward` the gradient of that tensor to gradients of inputs.
+  // `forward` maps differentiable inputs to one tensor. `backward` maps the gradient of that tensor to gradients of the
+  // inputs.
   void Check(const std::string& name, const Tensors& x, const std::function<Tensor(Tensors)>& forward,
              const std::function<Tensors(const Tensor& dy)>& backward) {
     const Tensor y = forward(x);

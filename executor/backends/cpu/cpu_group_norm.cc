@@ -1,5 +1,5 @@
-// GROUP_NORM and its backwards. A task is a sample's group; sums run over ascending rows, channel by channel, and then
-// over ascending channels.
+// GROUP_NORM and its backward kernels. A task is one group of one sample. Sums run over ascending rows, channel by
+// channel, and then over ascending channels.
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -11,7 +11,7 @@ namespace {
 
 struct Geometry {
   int64_t rows, columns, groups, samples;
-  // Channels of a group.
+  // Channels per group.
   int64_t width() const { return columns / groups; }
 };
 
@@ -36,11 +36,11 @@ struct Group {
   Group(const Geometry& g, int64_t task)
       : index(task), channel(task % g.groups * g.width()), first(task / g.groups * g.rows * g.columns + channel) {}
 
-  // Of mean and rstd.
+  // Index of the group in mean and rstd.
   int64_t index;
-  // Of gamma and beta.
+  // First channel of the group, an index into gamma and beta.
   int64_t channel;
-  // Element of the group in the sample's first row.
+  // First element of the group in the sample's first row.
   int64_t first;
 };
 
@@ -57,7 +57,7 @@ void Forward(const Call& call, const Geometry& g) {
     const Group group(g, task);
     T* sums = call.workspace.thread[thread].Get<T>(3 * d);
     T *in = sums + d, *out = sums + 2 * d;
-    // Calls f(elements of the row, its first element) for every row.
+    // Calls f(elements of the row, index of its first element) for every row.
     const auto rows = [&](auto f) {
       for (int64_t r = 0; r < g.rows; ++r) {
         const int64_t at = group.first + r * g.columns;
@@ -133,7 +133,7 @@ void Backward(const Call& call, const Geometry& g) {
   });
 }
 
-// Threads take columns, so that each sum runs over ascending rows.
+// Threads split the columns, so each sum runs over ascending rows.
 template <typename T>
 void BackwardWeight(const Call& call, const Geometry& g) {
   const TensorView &dy = call.in[0], &x = call.in[1];

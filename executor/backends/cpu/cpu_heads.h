@@ -1,4 +1,4 @@
-// Blocks of q, k and v and products on them, head by head: what kernels of attention share. Internal to the CPU
+// Blocks of q, k and v and products on them, head by head: code shared by the attention kernels. Internal to the CPU
 // backend.
 #ifndef WEFT_EXECUTOR_BACKENDS_CPU_CPU_HEADS_H_
 #define WEFT_EXECUTOR_BACKENDS_CPU_CPU_HEADS_H_
@@ -11,11 +11,11 @@
 
 namespace weft::exec::cpu {
 
-// Queries are taken in blocks of so many, whatever the machine, so that sums over them run in the same order.
+// Queries per block: the same on every machine, so that sums over queries run in the same order.
 inline constexpr int64_t kQueries = 48;
 static_assert(kQueries <= kRowBlock);
 
-// q, k, v or a gradient of one of them: a tensor, or some columns of one.
+// q, k, v or the gradient of one of them: a whole tensor, or some columns of one.
 struct Part {
   TensorView view;
   int64_t first_column = 0;
@@ -25,14 +25,14 @@ struct Part {
   int64_t stride() const { return Columns(view); }
 };
 
-// q (index 0), k or v of one tensor with all of them side by side.
+// Returns q (index 0), k (1) or v (2) of a tensor that holds all three side by side.
 inline Part PartOfQkv(const Call& call, const TensorView& qkv, int index) {
   const int64_t width = Columns(qkv) / 3, head_width = width / call.attributes().heads();
   if (call.attributes().qkv_by_head()) return {qkv, index * head_width, 3 * head_width};
   return {qkv, index * width, head_width};
 }
 
-// The three of `views`: one tensor with all of them side by side, or one each.
+// q, k and v in `views`: one tensor that holds all three side by side, or one tensor each.
 struct Parts {
   Parts(const Call& call, absl::Span<const TensorView> views) {
     for (int i = 0; i < 3; ++i) {
@@ -50,7 +50,7 @@ struct Parts {
 struct Geometry {
   Geometry(const Call& call, absl::Span<const TensorView> views)
       : Geometry(call, Rows(views[0]), Columns(views[0]) / (views.size() == 3 ? 1 : 3), views.size() == 3) {}
-  // `width` counts the columns of q; `grouped` is whether k and v are tensors of their own.
+  // `width` is the number of columns of q. `grouped` is true if k and v are separate tensors.
   Geometry(const Call& call, int64_t rows, int64_t width, bool grouped)
       : sequence(call.attributes().sequence()),
         heads(call.attributes().heads()),
@@ -61,9 +61,9 @@ struct Geometry {
         causal(call.attributes().causal()),
         window(call.attributes().window() > 0 ? call.attributes().window() : sequence) {}
 
-  // Heads of q that share one of k and v.
+  // Heads of q that share one head of k and v.
   int64_t group() const { return heads / kv_heads; }
-  // Keys that a block of queries multiplies, and that one query sees: [FirstKey, Visible).
+  // A block of queries multiplies keys [0, Reach). One query sees keys [FirstKey, Visible).
   int64_t Reach(int64_t first, int64_t queries) const { return causal ? first + queries : sequence; }
   int64_t FirstKey(int64_t query) const { return causal ? std::max<int64_t>(0, query + 1 - window) : 0; }
   int64_t Visible(int64_t query) const { return causal ? query + 1 : sequence; }
@@ -73,7 +73,7 @@ struct Geometry {
   int64_t window;
 };
 
-// One (sequence, head): its blocks of tensors, and products on them.
+// One head of one sequence: its blocks of tensors, and products on them.
 template <typename T>
 class Head {
  public:
@@ -85,17 +85,18 @@ class Head {
         head_(head),
         words_(call, call.context.SampleOf(sequence)) {}
 
-  // First element of a row of this head in q or something like it, and of its head of k and v.
+  // First element of a row: Query in this head of q or a tensor laid out like q, Key in the head of k or v that this
+  // head uses.
   int64_t Query(const Part& part, int64_t row) const { return Element(part, row, head_); }
   int64_t Key(const Part& part, int64_t row) const { return Element(part, row, head_ / g_.group()); }
 
   static Matrix At(const Part& part, int64_t element, bool transposed) {
     return {cpu::At(part.view, element), StorageOf(part.view), part.stride(), transposed};
   }
-  // Head by head in each sequence (docs/kernels.md).
+  // Index of a row's log-sum-exp. Statistics are stored head by head in each sequence (docs/kernels.md).
   int64_t StatisticsElement(int64_t row) const { return (sequence_ * g_.heads + head_) * g_.sequence + row; }
 
-  // c [rows, columns] (+)= a * panels, where the panels were packed with panel_k rows.
+  // c [rows, columns] (+)= a * panels. The panels were packed with panel_k rows.
   void Multiply(const Matrix& a, int64_t rows, int64_t k, const T* panels, int64_t panel_k, int64_t columns, void* c,
                 Storage storage, int64_t c_stride, bool accumulate, T* scratch) const {
     Product<T> product;
@@ -116,10 +117,10 @@ class Head {
     }
   }
 
-  // y = dropout(x) for the n keys of a query from `key`.
+  // y = dropout(x) for one query and the n keys from `key` on.
   void Drop(int64_t query, int64_t key, const T* x, int64_t n, uint32_t* scratch, T* y) const {
     const double p = call_.attributes().dropout();
-    // Of the heads of the whole, where they are split over ranks.
+    // If ranks split the heads, counters use the number of the head among all heads.
     const int64_t first = ((call_.context.column_shift + head_) * g_.sequence + query) * g_.sequence + key;
     loops_.mask(x, words_.Get(first, n, scratch), DropoutThreshold(p), static_cast<T>(1 / (1 - p)), n, y);
   }

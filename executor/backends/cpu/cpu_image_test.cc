@@ -1,4 +1,4 @@
-// Kernels of image models: against plain loops, and backwards against finite differences.
+// Checks kernels of image models against plain loops, and their backward kernels against finite differences.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -34,7 +34,7 @@ struct Image {
   }
 };
 
-// Small ones, one whose sums are longer than a block of depth, and one with more columns than a task has.
+// Small shapes, one shape whose sums are longer than a depth block, and one with more columns than a task takes.
 const Image kImages[] = {{2, 5, 4, 3, 1, 3, 7},  {2, 5, 4, 3, 2, 3, 7}, {1, 6, 6, 1, 1, 5, 4},  {2, 4, 4, 5, 2, 2, 3},
                          {1, 3, 3, 3, 1, 40, 5}, {2, 4, 5, 1, 2, 3, 4}, {1, 4, 4, 3, 1, 3, 300}};
 
@@ -99,7 +99,8 @@ TEST_F(ImageTest, ConvolutionBackward) {
   }
 }
 
-// Pieces of rows add up, results are added to old ones with one rounding, and threads do not show.
+// Pieces of rows add up, a result is added to the old value with one rounding, and the number of threads changes no
+// bit.
 TEST_F(ImageTest, WeightGradientAccumulatesAndThreadsDoNotShow) {
   const Image g = {3, 17, 16, 3, 1, 20, 100};
   for (DType dtype : {FP32, BF16}) {
@@ -145,7 +146,7 @@ TEST_F(ImageTest, GroupNorm) {
                              Tensor(FP64, {samples, groups})};
     const Tensors x = {Normal(FP64, {rows, columns}, random_), Normal(FP64, {columns}, random_),
                        Normal(FP64, {columns}, random_)};
-    // Without gamma and beta: mean 0 and variance var / (var + epsilon) in each group.
+    // With gamma = 1 and beta = 0, each group has mean 0.
     Tensors plain = x;
     for (int64_t c = 0; c < columns; ++c) {
       plain[1].Set(c, 1);
@@ -224,14 +225,14 @@ TEST_F(ImageTest, ColumnsAndPositions) {
       });
   step.set_kernel(UPSAMPLE);
   const Tensor up = Run(step, x, {Tensor(FP64, {4 * rows, columns})})[0];
-  // Position (5, 3) of the second sample comes from (2, 1).
+  // Output position (5, 3) of the second sample comes from input position (2, 1).
   for (int64_t c = 0; c < columns; ++c) {
     EXPECT_EQ(up.Get((4 * height * width + 5 * 2 * width + 3) * columns + c),
               x[0].Get((height * width + 2 * width + 1) * columns + c));
   }
 }
 
-// An all-gather leaves the columns of its members as blocks of rows.
+// An all-gather leaves the members' columns as blocks of rows.
 TEST_F(ImageTest, SliceOfColumnsInGroups) {
   const int64_t rows = 7, columns = 6, groups = 3, of_group = columns / groups;
   for (DType dtype : {FP64, BF16}) {
@@ -313,7 +314,7 @@ TEST_F(ImageTest, SquaredError) {
       });
 }
 
-// Pixels 0.01, 0.02, ... of every image, plus its sample.
+// Every image has pixels 0.01, 0.02, …, each plus the number of its sample.
 class RampData : public DataSource {
  public:
   int64_t windows() const override { return 100; }
@@ -355,7 +356,7 @@ TEST_F(ImageTest, NoisyImagesAreTheImageAndTheNoise) {
   const double n = static_cast<double>(noise.size());
   EXPECT_NEAR(sum / n, 0, 0.05);
   EXPECT_NEAR(squares / n, 1, 0.07);
-  // A sample's numbers are its own, whoever loads it.
+  // A sample's noise depends on the sample alone, whichever microbatch loads it.
   context.first_sample = 6;
   context.microbatch_sequences = 1;
   step.set_kernel(LOAD_NOISE);

@@ -1,8 +1,7 @@
-// What the CPU kernels share: the call, typed access to tensors, scratch memory. Internal to the CPU backend.
+// Code shared by the CPU kernels: the call, typed access to tensors, scratch memory. Internal to the CPU backend.
 //
-// A kernel computes in T, double if one of its floating-point inputs is FP64 and float otherwise. Where a tensor is
-// stored as T its memory is used in place; otherwise a chunk at a time is converted through a buffer that fits in
-// cache.
+// A kernel computes in T: double if one of its floating-point inputs is FP64, else float. A tensor stored as T is used
+// in place. Any other tensor is converted one chunk at a time, through a buffer that fits in cache.
 #ifndef WEFT_EXECUTOR_BACKENDS_CPU_CPU_KERNEL_H_
 #define WEFT_EXECUTOR_BACKENDS_CPU_CPU_KERNEL_H_
 
@@ -25,10 +24,10 @@ namespace weft::exec::cpu {
 static_assert(static_cast<int>(Storage::kFp64) == FP64 && static_cast<int>(Storage::kFp32) == FP32 &&
               static_cast<int>(Storage::kBf16) == BF16 && static_cast<int>(Storage::kFp16) == FP16);
 
-// Memory that grows to the largest request and is then reused: after the first steps nothing is allocated.
+// Memory that grows to the largest request and is then reused, so that nothing is allocated after the first steps.
 class Scratch {
  public:
-  // At least `bytes` bytes aligned to 64; the previous content is gone.
+  // Returns at least `bytes` bytes, aligned to 64. The previous content is lost.
   void* Get(int64_t bytes) {
     if (bytes > size_) {
       const int64_t rounded = (bytes + 4095) / 4096 * 4096;
@@ -51,7 +50,7 @@ class Scratch {
   int64_t size_ = 0;
 };
 
-// What decides about the table of angles that the last ROPE made: bytes of an element, then its attributes.
+// Identifies the table of angles that the last ROPE made: bytes per element, then the attributes of the step.
 struct RopeKey {
   size_t element = 0;
   int64_t sequence = 0, head_size = 0;
@@ -70,7 +69,7 @@ struct Workspace {
   Scratch shared;
   // One per thread of the pool.
   std::vector<Scratch> thread;
-  // Angles are kept from one ROPE to the next: those of a model are all alike.
+  // Angles, kept from one ROPE to the next because all ROPE steps of a model use the same.
   Scratch rope;
   RopeKey rope_key;
 };
@@ -103,13 +102,13 @@ inline char* At(const TensorView& view, int64_t element) {
   return static_cast<char*>(view.data) + element * ElementBytes(view.dtype);
 }
 
-// CheckStepTensors of the call.
+// Runs CheckStepTensors on the tensors of the call.
 inline absl::Status CheckTensors(const Call& call, size_t inputs, size_t outputs, uint32_t floating,
                                  uint32_t integer = 0) {
   return CheckStepTensors("CPU", call.step, call.in, call.out, inputs, outputs, floating, integer);
 }
 
-// True if the kernel computes in double: one of these inputs is FP64.
+// True if the kernel computes in double, that is, if one of these inputs is FP64.
 inline bool ComputesInDouble(absl::Span<const TensorView> inputs) {
   return std::any_of(inputs.begin(), inputs.end(), [](const TensorView& view) { return view.dtype == FP64; });
 }
@@ -124,7 +123,7 @@ void WithComputeType(absl::Span<const TensorView> inputs, F f) {
   }
 }
 
-// Elements [first, first + n) of a tensor for reading: in place if stored as T, else converted into `buffer`.
+// Returns elements [first, first + n) of a tensor for reading: in place if stored as T, else converted into `buffer`.
 template <typename T>
 const T* Read(const Call& call, const TensorView& view, int64_t first, int64_t n, T* buffer) {
   if (view.dtype == (sizeof(T) == 8 ? FP64 : FP32)) return reinterpret_cast<const T*>(At(view, first));
@@ -132,14 +131,14 @@ const T* Read(const Call& call, const TensorView& view, int64_t first, int64_t n
   return buffer;
 }
 
-// Where to compute elements that Write will store: in place if that is possible, else `buffer`.
+// Returns where to compute the elements that Write stores: in place if possible, else `buffer`.
 template <typename T>
 T* Target(const TensorView& view, int64_t first, bool accumulate, T* buffer) {
   if (!accumulate && view.dtype == (sizeof(T) == 8 ? FP64 : FP32)) return reinterpret_cast<T*>(At(view, first));
   return buffer;
 }
 
-// Stores the n elements that were computed at Target (accumulate: adds them to the old ones, rounding once).
+// Stores the n elements that were computed at Target. With `accumulate`, adds them to the old elements and rounds once.
 template <typename T>
 void Write(const Call& call, const TensorView& view, int64_t first, int64_t n, bool accumulate, T* computed) {
   const Loops<T>& loops = GetLoops<T>(call);
@@ -162,7 +161,7 @@ void Write(const Call& call, const TensorView& view, int64_t first, int64_t n, b
   loops.store(computed, StorageOf(view), n, At(view, first));
 }
 
-// Elements that elementwise kernels take at a time; buffers of this size live on the stack.
+// Elements that elementwise kernels handle at a time. Buffers of this size live on the stack.
 inline constexpr int64_t kChunk = 1024;
 
 // Calls f(first, count) for chunks of at most kChunk elements that cover [0, n), in parallel.
@@ -175,7 +174,7 @@ void ForChunks(const Call& call, int64_t n, F f) {
   });
 }
 
-// Calls f(row, thread) for every row, in parallel, several rows to a task if they are short.
+// Calls f(row, thread) for every row, in parallel. If rows are short, a task takes several of them.
 template <typename F>
 void ForRows(const Call& call, int64_t rows, int64_t columns, F f) {
   const int64_t per_task = std::max<int64_t>(1, 8192 / std::max<int64_t>(columns, 1));
@@ -185,7 +184,7 @@ void ForRows(const Call& call, int64_t rows, int64_t columns, F f) {
   });
 }
 
-// The kernels of docs/kernels.md, in files named after their families.
+// The kernels of docs/kernels.md. Each is defined in the file named after its family.
 absl::Status LoadTokens(const Call& call);
 absl::Status LoadTargets(const Call& call);
 absl::Status Embedding(const Call& call);

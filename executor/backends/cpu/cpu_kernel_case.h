@@ -1,4 +1,5 @@
-// One kernel against a naive reference in double, on 1 to 3 threads and every instruction set of this machine.
+// Checks one kernel against a naive reference in double, on 1 to 3 threads and on every instruction set of this
+// machine.
 #ifndef WEFT_EXECUTOR_BACKENDS_CPU_CPU_KERNEL_CASE_H_
 #define WEFT_EXECUTOR_BACKENDS_CPU_CPU_KERNEL_CASE_H_
 
@@ -15,7 +16,7 @@ namespace weft::exec::cpu {
 
 using Values = std::vector<double>;
 
-// Inputs as doubles in, results as doubles out; `expected` holds the old outputs at first.
+// Computes the results from the inputs, all as doubles. On entry `expected` holds the old outputs.
 using Reference = std::function<void(const std::vector<Values>& in, std::vector<Values>& expected)>;
 
 struct KernelCase {
@@ -86,7 +87,7 @@ inline Step MakeStep(Kernel kernel, bool accumulate = false) {
 }
 
 inline constexpr DType kDTypes[] = {FP64, FP32, BF16, FP16};
-// Of norms, log-sum-exps and the like beside a tensor of this type.
+// Type of the statistics (norms, log-sum-exps and the like) that belong to a tensor of this type.
 inline DType StatisticsOf(DType dtype) { return dtype == FP64 ? FP64 : FP32; }
 
 }  // namespace weft::exec::cpu

@@ -5,7 +5,7 @@
 
 namespace weft::exec::cpu {
 
-// Defined by cpu_loops_table.cc, once per instruction set.
+// Each table is defined by cpu_loops_table.cc, which is compiled once per instruction set.
 extern const LoopTable kLoopsBaseline;
 #if defined(__x86_64__)
 extern const LoopTable kLoopsAvx2;

@@ -1,14 +1,14 @@
 // The inner loops of the CPU backend: plain arrays in, plain arrays out. They are compiled once per instruction set and
-// chosen at run time. T is float or double, the type that a kernel computes in; storage types are converted on the way
+// chosen at run time. T is the type that a kernel computes in, float or double; storage types are converted on the way
 // in and out.
 //
-// Meaning of bits: every loop fixes its order of operations. Products use one fused multiply-add chain over k per
-// element, reductions use fixed lanes, everything else is elementwise, so results depend neither on tiling, nor on
-// threads, nor on vector width. AVX2 and AVX-512 give the same bits; the baseline has no fused multiply-add, so its
-// products differ in the last bits.
+// Reproducibility: every loop fixes its order of operations. A product uses one chain of fused multiply-adds over k per
+// element, reductions use fixed lanes, and everything else is elementwise. Results therefore depend neither on tiling,
+// nor on threads, nor on vector width. AVX2 and AVX-512 give the same bits; the baseline has no fused multiply-add, so
+// its products differ in the last bits.
 //
-// Files compiled per instruction set include this header and C headers only: an inline function of the standard
-// library compiled for AVX-512 could otherwise be the copy that the linker keeps for everyone.
+// Files compiled per instruction set include only this header and C headers: an inline function of the standard library
+// compiled for AVX-512 could otherwise be the copy that the linker keeps for everyone.
 #ifndef WEFT_EXECUTOR_BACKENDS_CPU_CPU_LOOPS_H_
 #define WEFT_EXECUTOR_BACKENDS_CPU_CPU_LOOPS_H_
 
@@ -16,7 +16,7 @@
 
 namespace weft::exec::cpu {
 
-// How floating-point elements are stored; values as in proto DType.
+// How floating-point elements are stored. The values are those of the proto enum DType.
 enum class Storage : int32_t { kFp64 = 1, kFp32 = 2, kBf16 = 3, kFp16 = 4 };
 
 // Element (i, j) is data[i * stride + j], or data[j * stride + i] if transposed.
@@ -25,11 +25,11 @@ struct Matrix {
   Storage storage = Storage::kFp32;
   int64_t stride = 0;
   bool transposed = false;
-  // Elements stored in fp32 are read rounded to TF32: ten bits of fraction, to nearest even.
+  // If true, elements stored in fp32 are rounded to TF32 as they are read: ten bits of fraction, to nearest even.
   bool tf32 = false;
 };
 
-// Rows of C = old (if accumulate) + (op(A) * op(B) + bias), B given as panels by Loops::pack.
+// Computes rows of C = old (if accumulate) + (op(A) * op(B) + bias). Loops::pack makes the panels of B.
 template <typename T>
 struct Product {
   Matrix a;
@@ -41,7 +41,7 @@ struct Product {
   const T* panels = nullptr;
   int64_t panel_stride = 0;
   int64_t columns = 0;
-  // For `columns` columns, or null.
+  // One element per column, or null.
   const T* bias = nullptr;
   bool accumulate = false;
   // Element (first_row, 0) of C.
@@ -52,14 +52,15 @@ struct Product {
 
 struct AdamParameters {
   double learning_rate, beta1, beta2, epsilon, weight_decay;
-  // 1 - beta1^t, sqrt(1 - beta2^t).
+  // 1 - beta1^t and sqrt(1 - beta2^t).
   double correction1, sqrt_correction2;
 };
 
-// Rows of A that one call of Loops::multiply takes, and depth of the block of k that it works on at a time.
+// Most rows of A per call of Loops::multiply, and the depth of the block of k that it works on at a time.
 inline constexpr int64_t kRowBlock = 96;
 inline constexpr int64_t kDepthBlock = 256;
-// Elements between rows of a packed block of A: not a power of two, so that rows fall into different cache sets.
+// Elements from one row of a packed block of A to the next: not a power of two, so that rows fall into different cache
+// sets.
 inline constexpr int64_t kDepthStride = kDepthBlock + 16;
 // The widest panel of any instruction set.
 inline constexpr int64_t kMaxPanelWidth = 32;
@@ -80,7 +81,7 @@ struct Loops {
   // Columns of one panel of B; a panel holds panel_width * k elements.
   int64_t panel_width;
 
-  // dst[i] = src[i] in the other type; store rounds once, to nearest even.
+  // dst[i] = src[i], converted to the other type. store rounds once, to nearest even.
   void (*load)(const void* src, Storage storage, int64_t n, T* dst);
   void (*store)(const T* src, Storage storage, int64_t n, void* dst);
 
@@ -111,7 +112,8 @@ struct Loops {
   void (*swiglu)(const T* gate, const T* up, int64_t n, T* y);
   void (*swiglu_backward)(const T* dy, const T* gate, const T* up, int64_t n, T* dgate, T* dup);
 
-  // Rotates the pairs (x[i], x[i + half]) of one head by angles of these cosines and sines; backwards for sign = -1.
+  // Rotates the pairs (x[i], x[i + half]) of one head by the angles with these cosines and sines; sign = -1 rotates
+  // back.
   void (*rotate)(const T* x, const T* cosines, const T* sines, T sign, int64_t half, T* y);
 
   // log(sum(exp(x))).
@@ -126,11 +128,11 @@ struct Loops {
   // y = x * factor where words[i] >= threshold, else 0.
   void (*mask)(const T* x, const uint32_t* words, uint32_t threshold, T factor, int64_t n, T* y);
 
-  // sum of x * x in double.
+  // Sum of x * x, in double.
   double (*squared_norm)(const T* x, int64_t n);
 
   void (*adamw)(const AdamParameters& parameters, const T* gradient, int64_t n, T* w, T* m, T* v);
-  // momentum may be null.
+  // `momentum` may be null.
   void (*sgd)(T learning_rate, T momentum_factor, T weight_decay, const T* gradient, int64_t n, T* w, T* momentum);
 };
 
@@ -141,14 +143,14 @@ struct LoopTable {
   // Philox words of elements [4 * first, 4 * (first + blocks)): counter = (first + i, c1, c2, c3).
   void (*philox)(uint32_t key_low, uint32_t key_high, uint32_t first, uint32_t c1, uint32_t c2, uint32_t c3,
                  int64_t blocks, uint32_t* words);
-  // Stochastic rounding to kBf16 or kFp16 by n 16-bit numbers (docs/kernels.md).
+  // Stochastic rounding to kBf16 or kFp16, with n random 16-bit numbers (docs/kernels.md).
   void (*store_at_random)(const float* src, Storage storage, const void* random, int64_t n, void* dst);
 };
 
-// The best loops that this processor runs. They are looked up once; the environment variable WEFT_CPU_LOOPS (avx512,
-// avx2, baseline) asks for lesser ones.
+// Returns the best loops that this processor runs. The choice is made once. The environment variable WEFT_CPU_LOOPS
+// (avx512, avx2, baseline) asks for a lesser set.
 const LoopTable& BestLoops();
-// By name; null if there are none of that name or this processor cannot run them.
+// Returns the loops of this name; null if there are none or this processor cannot run them.
 const LoopTable* FindLoops(const char* name);
 
 }  // namespace weft::exec::cpu

@@ -1,10 +1,9 @@
 // Matrix products on packed operands, for the files that are compiled once per instruction set (cpu_loops.h).
 //
-// B is packed once per product into panels of kPanel columns; a block of rows of A is packed by the thread that
-// multiplies it. The innermost kernel keeps a tile of kTileRows x kPanel results in registers. Every result is one
-// chain
+// B is packed once per product into panels of kPanel columns. The thread that multiplies a block of rows of A packs
+// that block. The innermost kernel keeps a tile of kTileRows x kPanel results in registers. Every result is one chain
 //   ((a0*b0 + a1*b1) + a2*b2) + ...
-// over ascending k, whatever the tile: blocks of k hand the unfinished sums on in full precision.
+// over ascending k, whatever the tile: a block of k passes its unfinished sums to the next block in full precision.
 #ifndef WEFT_EXECUTOR_BACKENDS_CPU_CPU_LOOPS_GEMM_H_
 #define WEFT_EXECUTOR_BACKENDS_CPU_CPU_LOOPS_GEMM_H_
 
@@ -14,7 +13,7 @@
 namespace weft::exec::cpu {
 namespace {
 
-// 24 of 32 registers hold sums with AVX-512, 12 of 16 otherwise.
+// The sums take 24 of 32 registers with AVX-512, else 12 of 16.
 #if defined(__AVX512F__)
 constexpr int kTileRows = 12;
 #else
@@ -26,7 +25,7 @@ static_assert(kRowBlock % kTileRows == 0);
 template <typename T>
 constexpr int kPanel = kTileVectors * Register<T>::kWidth;
 
-// What is read of fp32, one number or four.
+// Converters for fp32 elements, one number or four at a time.
 struct AsItIs {
   inline __attribute__((always_inline)) float operator()(float x) const { return x; }
   inline __attribute__((always_inline)) Quad operator()(Quad x) const { return x; }
@@ -127,8 +126,9 @@ void Pack(const Matrix& b, int64_t k, int64_t first, int64_t columns, T* panels)
   });
 }
 
-// Rows [row, row + rows) of op(A), columns [depth, depth + count). Not transposed: row i at to + i * kDepthStride.
-// Transposed: groups of kTileRows rows, within each element (i, j) at j * kTileRows + i. Both copy contiguous runs.
+// Packs rows [row, row + rows) of op(A), columns [depth, depth + count). Not transposed: row i starts at to + i *
+// kDepthStride. Transposed: groups of kTileRows rows; in each group element (i, j) is at j * kTileRows + i. Both forms
+// copy contiguous runs.
 template <typename T>
 void PackRows(const Matrix& a, int64_t row, int64_t rows, int64_t depth, int64_t count, T* to) {
   WithStorage<T>(a, [&](const auto* data, auto convert) {

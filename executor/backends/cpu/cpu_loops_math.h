@@ -10,11 +10,11 @@
 namespace weft::exec::cpu {
 namespace {
 
-// Elements that a loop handles at a time where it needs a temporary array.
+// Elements per pass of a loop that needs a temporary array.
 constexpr int64_t kBlock = 512;
 
-// exp in float, at most 2 units in the last place off; branch-free so that loops vectorise. exp(x) = 2^n * exp(r) with
-// |r| <= ln(2) / 2, exp(r) by its Taylor series to r^7 (remainder below 6e-9 of the result).
+// exp in float, at most 2 units in the last place off. It is branch-free so that loops vectorize. exp(x) = 2^n * exp(r)
+// with |r| <= ln(2) / 2; exp(r) is its Taylor series to r^7 (remainder below 6e-9 of the result).
 inline float Exp(float x) {
   x = x > 89.0f ? 89.0f : x;
   x = x < -104.0f ? -104.0f : x;
@@ -43,8 +43,8 @@ inline double Log(double x) { return ::log(x); }
 inline float Sqrt(float x) { return __builtin_sqrtf(x); }
 inline double Sqrt(double x) { return __builtin_sqrt(x); }
 
-// Sum of f over [0, n), with f(i, zero vector) giving a vector of lanes and f(i, scalar) one element: lane l takes
-// elements l, l + kLanes, ...; the lanes are then added as a tree.
+// Returns the sum of f over [0, n). f(i, zero vector) returns a vector of lanes, f(i, scalar) one element. Lane l sums
+// elements l, l + lanes, …; the lanes are then added as a tree.
 template <typename T, typename F>
 inline __attribute__((always_inline)) T Sum(int64_t n, F f) {
   using V = typename Lanes<T>::Type;
@@ -150,7 +150,7 @@ void AccumulateNormalised(const T* dy, const T* x, T mean, T rstd, int64_t n, T*
 constexpr double kSqrtHalf = 0.70710678118654752440;
 constexpr double kInverseSqrtTwoPi = 0.39894228040143267794;
 
-// Distribution function of the standard normal, without cancellation in the left tail.
+// Distribution function of the standard normal, free of cancellation in the left tail.
 inline double NormalDistribution(double x) { return 0.5 * ::erfc(-x * kSqrtHalf); }
 
 // erfc(z) = exp(-z^2) * t * P(t) for z >= 0 with t = 1 / (1 + 0.4 z). P is a least-squares fit at Chebyshev nodes for z
@@ -175,7 +175,7 @@ inline float NormalDistribution(float x) {
 constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
 constexpr double kGeluCubic = 0.044715;
 
-// 0.5 * (1 + tanh(u)) = 1 / (1 + exp(-2u)), without cancellation on the left.
+// 0.5 * (1 + tanh(u)) = 1 / (1 + exp(-2u)), which has no cancellation for negative u.
 template <typename T>
 inline T TanhGate(T x) {
   const T u = T(kSqrtTwoOverPi) * (x + T(kGeluCubic) * x * x * x);
@@ -195,7 +195,7 @@ template <typename T>
 void GeluBackward(const T* dy, const T* x, int64_t n, bool tanh_approximation, T* dx) {
   if (tanh_approximation) {
     for (int64_t i = 0; i < n; ++i) {
-      // Beyond 64 the derivative is 0 or 1; the bound keeps powers of x finite.
+      // For |x| > 64 the derivative is 0 or 1. The bound keeps powers of x finite.
       T z = x[i] > T(64) ? T(64) : x[i];
       z = z < T(-64) ? T(-64) : z;
       const T gate = TanhGate(z);
@@ -278,7 +278,8 @@ T LogSumExp(const T* x, int64_t n) {
 
 template <typename T>
 T Softmax(T* x, T scale, int64_t n) {
-  // The largest of scale * x: a negative scale turns the order around.
+  // A negative scale reverses the order of x, so x and scale both change sign: scale * max(x) is then the largest
+  // score.
   if (scale < 0) {
     for (int64_t i = 0; i < n; ++i) x[i] = -x[i];
     scale = -scale;
@@ -349,7 +350,7 @@ void Sgd(T learning_rate, T momentum_factor, T weight_decay, const T* gradient, 
 // 64-bit lanes that hold one 32-bit word each; the upper halves may hold anything between rounds.
 typedef uint64_t Words __attribute__((vector_size(kVectorBytes)));
 
-// Products of the lower halves.
+// Multiplies the lower halves.
 inline __attribute__((always_inline)) Words MultiplyLow(Words a, Words b) {
 #if defined(__AVX512F__)
   return (Words)_mm512_mul_epu32((__m512i)a, (__m512i)b);

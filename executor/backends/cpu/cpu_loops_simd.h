@@ -1,4 +1,5 @@
-// Vectors for the files that are compiled once per instruction set (cpu_loops.h). Everything here has internal linkage.
+// Vector types and conversions for the files that are compiled once per instruction set (cpu_loops.h). Everything here
+// has internal linkage.
 #ifndef WEFT_EXECUTOR_BACKENDS_CPU_CPU_LOOPS_SIMD_H_
 #define WEFT_EXECUTOR_BACKENDS_CPU_CPU_LOOPS_SIMD_H_
 
@@ -19,7 +20,7 @@ constexpr int kVectorBytes = 32;
 constexpr int kVectorBytes = 16;
 #endif
 
-// One register.
+// Vector type of one register.
 template <typename T>
 struct Register {
   typedef T Type __attribute__((vector_size(kVectorBytes)));
@@ -33,7 +34,7 @@ struct Lanes {
   static constexpr int kWidth = 64 / static_cast<int>(sizeof(T));
 };
 
-// memcpy and not a cast: arrays need not be aligned.
+// Uses memcpy instead of a cast, because arrays need not be aligned.
 template <typename V, typename T>
 inline __attribute__((always_inline)) V LoadVector(const T* p) {
   V v;
@@ -85,14 +86,14 @@ inline uint32_t BitsOfFloat(float x) {
 
 inline float FromBf16(uint16_t x) { return FloatFromBits(uint32_t{x} << 16); }
 
-// To nearest, ties to even; a NaN stays a NaN.
+// Rounds to nearest, ties to even; a NaN stays a NaN.
 inline uint16_t ToBf16(float x) {
   const uint32_t bits = BitsOfFloat(x);
   const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? (bits >> 16) | 0x40 : rounded);
 }
 
-// To TF32 as executor/numerics/tf32_bits.h has it, for one number or a vector of them.
+// Rounds to TF32 as executor/numerics/tf32_bits.h does, for one number or a vector of them.
 inline float ToTf32(float x) {
   const uint32_t bits = BitsOfFloat(x);
   const uint32_t rounded = (bits & 0x7fffffff) > 0x7f800000 ? bits | 0x400000 : bits + 0xfff + ((bits >> 13) & 1);
@@ -108,13 +109,13 @@ inline __attribute__((always_inline)) Quad ToTf32(Quad x) {
   return (Quad)(rounded & ~uint32_t{0x1fff});
 }
 
-// To float by rounding to odd, which keeps what a second rounding needs to know.
+// Rounds to odd in float, so that a second rounding gives the same result as a single one.
 inline float ToOdd(double x) {
   const float nearest = static_cast<float>(x);
   uint32_t bits = BitsOfFloat(nearest);
   const double back = nearest;
   if (back != x && x == x && (bits & 0x7f800000) != 0x7f800000) {
-    // Towards zero, then the last bit set.
+    // Round towards zero, then set the last bit.
     const bool away = back < 0 || x < 0 ? back < x : back > x;
     bits = (bits - away) | 1;
   }
@@ -133,13 +134,13 @@ inline float FromFp16(uint16_t x) {
   return FloatFromBits(sign | (exponent == 31 ? uint32_t{255} : exponent + 112) << 23 | fraction << 13);
 }
 
-// To nearest, ties to even; 65520 and above become infinite; a NaN stays a NaN.
+// Rounds to nearest, ties to even; magnitudes from 65520 on become infinite; a NaN stays a NaN.
 inline uint16_t ToFp16(float x) {
   const uint32_t bits = BitsOfFloat(x), magnitude = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;
   if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);
   if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);
   if (magnitude < 0x38800000) {
-    // Below 2^-14: the sum with 0.5 rounds to multiples of 2^-24.
+    // Below 2^-14, adding 0.5 rounds to a multiple of 2^-24.
     return static_cast<uint16_t>(sign | (BitsOfFloat(FloatFromBits(magnitude) + 0.5f) - BitsOfFloat(0.5f)));
   }
   const uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
@@ -148,7 +149,7 @@ inline uint16_t ToFp16(float x) {
 
 inline uint16_t ToFp16(double x) { return ToFp16(ToOdd(x)); }
 
-// Those of executor/numerics/float_bits.h.
+// The conversions of executor/numerics/float_bits.h.
 inline uint16_t ToBf16AtRandom(float x, uint32_t random) {
   const uint32_t bits = BitsOfFloat(x);
   return (bits & 0x7fffffff) >= 0x7f7f0000 ? ToBf16(x) : static_cast<uint16_t>((bits + random) >> 16);

@@ -1,4 +1,5 @@
-// The loops of one instruction set: compiled with different flags and WEFT_CPU_TABLE (BUILD).
+// Defines the loops of one instruction set. BUILD compiles this file once per set, with its own flags and
+// WEFT_CPU_TABLE.
 #include "executor/backends/cpu/cpu_loops.h"
 #include "executor/backends/cpu/cpu_loops_gemm.h"
 #include "executor/backends/cpu/cpu_loops_math.h"

@@ -1,4 +1,4 @@
-// CROSS_ENTROPY, whole and of columns that are split over ranks, and its backward.
+// CROSS_ENTROPY of whole rows and of columns split over ranks, and its backward kernel.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -40,7 +40,7 @@ void StoreLoss(const Call& call, absl::Span<const double> losses) {
   static_cast<double*>(call.out[1].data)[call.context.global_microbatch] = call.attributes().loss_weight() * total;
 }
 
-// How many of the `columns` columns that begin at column_shift are below the vocabulary.
+// Returns how many of the `columns` columns that begin at column_shift are below the vocabulary size.
 int64_t LocalVocabulary(const Call& call, int64_t columns) {
   return std::clamp<int64_t>(call.attributes().vocabulary() - call.context.column_shift, 0, columns);
 }
@@ -62,7 +62,7 @@ absl::Status CrossEntropy(const Call& call) {
       const T* x = Read(call, logits, row * columns, vocabulary, buffer);
       const T lse = GetLoops<T>(call).log_sum_exp(x, vocabulary);
       GetLoops<T>(call).store(&lse, StorageOf(call.out[0]), 1, At(call.out[0], row));
-      // In T first: lse and the logit are close, so the difference is all but exact.
+      // lse and the logit are of type T and close to each other, so their difference in double is all but exact.
       losses[row] = targets[row] < 0 ? 0 : static_cast<double>(lse) - static_cast<double>(x[targets[row]]);
     });
   });

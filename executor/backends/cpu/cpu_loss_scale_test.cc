@@ -1,4 +1,4 @@
-// Loss scaling in the kernels (docs/kernels.md): the norm, the scale's own update, optimizers that undo it.
+// Tests loss scaling in the kernels (docs/kernels.md): the norm, the update of the scale, and optimizers that undo it.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -36,7 +36,7 @@ Values Norm(double clip, double fixed, std::vector<Tensor> in) {
 }
 
 TEST(CpuLossScale, NormIsOfTheLossItself) {
-  // 3-4-5, of gradients times 8.
+  // Squared norms of gradients that are scaled by 8. Unscaled, the norms 3 and 4 give 5.
   const Tensor norms = Vector({64 * 9, 64 * 16});
   EXPECT_EQ(Norm(0, 8, {norms}), (Values{5, 1.0 / 8}));
   EXPECT_EQ(Norm(1, 8, {norms}), (Values{5, 1 / (5 + 1e-6) / 8}));
@@ -50,7 +50,7 @@ TEST(CpuLossScale, OverflowsMakeTheFactorZero) {
     const Values norm = Norm(1, 0, {Vector({1, bad}), Vector({8, 3, 1})});
     EXPECT_FALSE(std::isfinite(norm[0]));
     EXPECT_EQ(norm[1], 0);
-    // A fixed scale lets it be seen.
+    // With a fixed scale, too, the norm is not finite.
     EXPECT_FALSE(std::isfinite(Norm(1, 8, {Vector({1, bad})})[0]));
   }
 }
@@ -66,19 +66,19 @@ TEST(CpuLossScale, HalvesDoublesAndCounts) {
   EXPECT_EQ(Updated(0.5, {8, 1, 4}, 3), (Values{8, 2, 4}));
   EXPECT_EQ(Updated(0.5, {8, 2, 4}, 3), (Values{16, 0, 4}));
   EXPECT_EQ(Updated(0, {8, 2, 4}, 3), (Values{4, 0, 5}));
-  // At its limits.
+  // The scale stops at its limits, 1 and 2^60.
   EXPECT_EQ(Updated(0, {1.5, 2, 0}, 3), (Values{1, 0, 1}));
   EXPECT_EQ(Updated(1, {0x1p60, 2, 0}, 3), (Values{0x1p60, 0, 0}));
 }
 
-// Gradient, weight, two moments of 1000 elements.
+// Returns gradient, weight and two moments of 1000 elements each.
 std::vector<Tensor> State(DType grad, double scale) {
   std::mt19937_64 random(7);
   std::vector<Tensor> state = {Normal(FP32, {1000}, random), Normal(FP32, {1000}, random), Normal(FP32, {1000}, random),
                                Normal(FP32, {1000}, random)};
   Tensor scaled(grad, {1000});
   for (int64_t i = 0; i < 1000; ++i) {
-    // Exact in half precision, so that the same numbers are seen at every scale.
+    // Gradients are exact in half precision, so that every scale gives the same numbers.
     scaled.Set(i, scale * std::round(64 * state[0].Get(i)) / 1024);
     state[3].Set(i, std::abs(state[3].Get(i)));
   }
@@ -119,7 +119,7 @@ TEST(CpuLossScale, OptimizersUndoTheScale) {
       for (bool copy : {false, true}) {
         const std::vector<Tensor> plain = Update(kernel, State(FP32, 1), {}, 4, copy);
         ExpectSame(Update(kernel, State(grad, 256), {Vector({1, 1.0 / 256})}, 4, copy), plain);
-        // The optimizer has taken two steps fewer than the run.
+        // The optimizer has skipped two of the six iterations of the run.
         ExpectSame(Update(kernel, State(grad, 256), {Vector({1, 1.0 / 256}), Vector({256, 3, 2})}, 6, copy), plain);
       }
     }
@@ -134,7 +134,7 @@ TEST(CpuLossScale, ASkippedStepChangesNothing) {
     const std::vector<Tensor> out = Update(kernel, state, {Vector({kInfinity, 0}), Vector({256, 3, 2})}, 6, true);
     const size_t states = out.size() - 1;
     for (size_t i = 0; i < states; ++i) EXPECT_EQ(out[i].bytes(), state[i + 1].bytes()) << i;
-    // What compute reads is the weight all the same: it may be gathered from here.
+    // The copy for compute is written all the same: ranks may gather the weight from it.
     for (int64_t i = 0; i < 1000; ++i) {
       EXPECT_EQ(out[states].Get(i), Tensor::FromFp16(Tensor::RoundToFp16(state[1].Get(i)))) << i;
     }

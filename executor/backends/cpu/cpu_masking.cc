@@ -8,7 +8,7 @@
 namespace weft::exec::cpu {
 namespace {
 
-// What a word of the generator is drawn for: the second word of the counter.
+// Purpose of a random word; it is the second word of the Philox counter.
 enum Draw : uint32_t { kOrder = 0, kAction = 1, kToken = 2 };
 
 uint32_t Word(PhiloxKey key, int64_t position, Draw draw, uint64_t sample) {
@@ -16,8 +16,8 @@ uint32_t Word(PhiloxKey key, int64_t position, Draw draw, uint64_t sample) {
                           static_cast<uint32_t>(sample >> 32)})[position % 4];
 }
 
-// The masked positions of a sample in no particular order, in the workspace: those with the smallest words, the lower
-// position first where two are equal.
+// Returns the masked positions of a sample in no particular order, in workspace memory. They are the positions with the
+// smallest words; of two equal words the lower position comes first.
 absl::Span<const uint64_t> MaskedPositions(const Call& call, PhiloxKey key, uint64_t sample, int64_t sequence) {
   const int64_t blocks = (sequence + 3) / 4;
   uint64_t* order = call.workspace.shared.Get<uint64_t>(sequence + 2 * blocks);
@@ -51,7 +51,7 @@ void MaskTokens(const Call& call, int64_t sample, absl::Span<int32_t> tokens) {
   for (uint64_t position : MaskedPositions(call, key, s, static_cast<int64_t>(tokens.size()))) {
     const int64_t p = static_cast<int64_t>(position);
     const uint32_t action = Word(key, p, kAction, s);
-    // Of ten, eight get the mask token, one a random one, one stays.
+    // Of ten masked positions, eight show the mask token, one shows a random token, one keeps its token.
     if (action < 3435973836u) {
       tokens[position] = static_cast<int32_t>(a.mask_token());
     } else if (action < 3865470566u) {
@@ -63,7 +63,7 @@ void MaskTokens(const Call& call, int64_t sample, absl::Span<int32_t> tokens) {
 
 void MaskTargets(const Call& call, int64_t sample, absl::Span<int32_t> tokens) {
   const PhiloxKey key = MakePhiloxKey(call.context.seed, PhiloxPurpose::kMasking);
-  // Targets that stay are marked below -1 first: -2 - token.
+  // First mark the targets that stay with a value below -1: -2 - token.
   for (uint64_t position :
        MaskedPositions(call, key, static_cast<uint64_t>(sample), static_cast<int64_t>(tokens.size()))) {
     tokens[position] = -2 - tokens[position];

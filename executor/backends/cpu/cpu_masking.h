@@ -1,5 +1,5 @@
-// Masked language models: which positions of a sample are predicted, and what the model sees there (docs/kernels.md,
-// "Masked tokens").
+// Masked language models: chooses the positions of a sample that are predicted, and the tokens that the model sees
+// there (docs/kernels.md, "Masked tokens").
 #ifndef WEFT_EXECUTOR_BACKENDS_CPU_CPU_MASKING_H_
 #define WEFT_EXECUTOR_BACKENDS_CPU_CPU_MASKING_H_
 
@@ -11,11 +11,11 @@
 
 namespace weft::exec::cpu {
 
-// InvalidArgument unless the step's attributes can be honoured for sequences of this length.
+// Returns InvalidArgument unless the step's attributes are valid for sequences of this length.
 absl::Status CheckMasking(const Call& call, int64_t sequence);
 
-// Replaces the tokens of a global sample of the run by what the model sees, or by its targets: -1 where nothing is
-// predicted, else the token as it is.
+// Replace the tokens of one sample, numbered over the whole run. MaskTokens writes the tokens that the model sees.
+// MaskTargets writes the targets: -1 where nothing is predicted, else the original token.
 void MaskTokens(const Call& call, int64_t sample, absl::Span<int32_t> tokens);
 void MaskTargets(const Call& call, int64_t sample, absl::Span<int32_t> tokens);
 

@@ -6,13 +6,13 @@
 namespace weft::exec::cpu {
 namespace {
 
-// Elements of packed B that are kept at a time: as floats they fill a second-level cache of 1 MiB. With a large k there
-// are at least so many columns, because A is packed again for each block of them.
+// Elements of packed B kept at a time: as floats they fill a second-level cache of 1 MiB. A is packed again for each
+// block of columns, so a block has at least kPackedColumns columns even if k is large.
 constexpr int64_t kPackedElements = int64_t{1} << 18;
 constexpr int64_t kPackedColumns = 128;
-// Columns of a task whose sums wait for the next block of k: 96 rows of them are 288 KiB of floats.
+// Most columns of a task if its sums must wait for the next block of k: 96 rows of them are 288 KiB of floats.
 constexpr int64_t kPartialColumns = 768;
-// Products with fewer multiplications are not worth waking anybody up.
+// Products with fewer multiplications run on the calling thread, because waking the others would cost more.
 constexpr int64_t kSmallProduct = int64_t{1} << 17;
 
 template <typename T>
@@ -33,13 +33,13 @@ void Multiply(const Call& call, int64_t m, int64_t n, int64_t k) {
   const int64_t width = loops.panel_width;
   const int64_t fit = std::max(kPackedElements / std::max<int64_t>(k, 1), kPackedColumns);
   const int64_t block = std::min((fit + width - 1) / width, (n + width - 1) / width) * width;
-  // Shared: panels of a block of columns, then the bias as T.
+  // Shared memory: the panels of a block of columns, then the bias as T.
   const bool has_bias = call.in.size() == 3;
   const int64_t panel_elements = PanelElements(k, block);
   T* const panels = call.workspace.shared.Get<T>(panel_elements + n);
   const T* const bias = has_bias ? Read(call, call.in[2], 0, n, panels + panel_elements) : nullptr;
 
-  // Enough tasks for all threads, each with as many rows as possible. The split does not show in the result.
+  // Make enough tasks for all threads, each with as many rows as possible. The split does not change the result.
   const int64_t wanted = 3 * call.pool().threads();
   const int64_t rows = std::clamp<int64_t>((m + wanted - 1) / wanted / 12 * 12, 24, kRowBlock);
   const int64_t row_tasks = (m + rows - 1) / rows;
@@ -51,7 +51,7 @@ void Multiply(const Call& call, int64_t m, int64_t n, int64_t k) {
       const int64_t column = task * pack_group * width;
       loops.pack(b, k, first + column, std::min(pack_group * width, columns - column), panels + column * k);
     });
-    // Unfinished sums of a task stay in the second-level cache.
+    // The unfinished sums of a task stay in the second-level cache.
     const int64_t fitting = k > kDepthBlock ? (columns + kPartialColumns - 1) / kPartialColumns : 1;
     const int64_t groups = std::min(std::max((wanted + row_tasks - 1) / row_tasks, fitting), panel_count);
     const int64_t group_width = (panel_count + groups - 1) / groups * width;

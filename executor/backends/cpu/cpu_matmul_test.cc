@@ -1,4 +1,4 @@
-// Products against naive ones in double.
+// Checks matrix products against naive products in double.
 #include <string>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// LAYER_NORM and its backwards.
+// LAYER_NORM and its backward kernels.
 #include "executor/backends/cpu/cpu_kernel.h"
 #include "proto/util/status.h"
 
@@ -53,7 +53,7 @@ absl::Status LayerNormBackward(const Call& call) {
   return absl::OkStatus();
 }
 
-// Threads take columns, so that each sum runs over ascending rows.
+// Threads split the columns, so each sum runs over ascending rows.
 absl::Status LayerNormBackwardWeight(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 4, 2, 0b111111));
   const bool accumulate = call.step.accumulate();

@@ -1,4 +1,4 @@
-// Layer norms against naive ones in double.
+// Checks layer norms against naive ones in double.
 #include <cmath>
 #include <string>
 #include <vector>

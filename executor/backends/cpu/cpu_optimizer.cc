@@ -1,4 +1,4 @@
-// ADAMW, SGD_STEP, and the loss scale that they undo.
+// ADAMW and SGD_STEP, which undo the loss scale, and UPDATE_LOSS_SCALE.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -12,7 +12,7 @@
 namespace weft::exec::cpu {
 namespace {
 
-// Whether the step rounds what it makes of this output stochastically.
+// True if the step rounds this output stochastically.
 bool AtRandom(const Call& call, const TensorView& output) {
   return call.attributes().rounding_site() > 0 && (output.dtype == BF16 || output.dtype == FP16);
 }
@@ -24,7 +24,7 @@ void StoreAtRandom(const Call& call, size_t output, PhiloxPurpose purpose, int64
   call.workspace.loops.store_at_random(x, StorageOf(call.out[output]), random, count, At(call.out[output], first));
 }
 
-// Rounds updated weights to the copy that compute reads, if there is one.
+// Rounds updated weights into the copy that compute steps read, if there is one.
 template <typename T>
 void WriteParam(const Call& call, size_t output, int64_t first, int64_t count, const T* w) {
   if (call.out.size() <= output) return;
@@ -36,8 +36,8 @@ void WriteParam(const Call& call, size_t output, int64_t first, int64_t count, c
   GetLoops<T>(call).store(w, StorageOf(call.out[output]), count, At(call.out[output], first));
 }
 
-// Weights (output 0) and moments behind them; what is there already (Target) needs no storing. A moment that a skipped
-// step leaves alone is one of half precision, which no rounding changes.
+// Stores the weights (output 0) and the moments after them. States computed in place (Target) need no store. If the
+// step is skipped, the moments already have half precision, and stochastic rounding leaves them unchanged.
 template <typename T>
 void WriteStates(const Call& call, size_t states, int64_t first, int64_t count, T* const* state) {
   constexpr PhiloxPurpose kPurposes[] = {PhiloxPurpose::kFirstMomentRounding, PhiloxPurpose::kSecondMomentRounding};
@@ -52,7 +52,7 @@ void WriteStates(const Call& call, size_t states, int64_t first, int64_t count, 
   }
 }
 
-// FP64 vectors of 2 and 3 elements.
+// Returns InvalidArgument unless `view` is a vector of `elements` FP64 numbers (2 for the norm, 3 for the scale).
 absl::Status CheckScalar(const Call& call, const TensorView& view, int64_t elements, const char* what) {
   if (view.dtype == FP64 && Elements(view) == elements) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -60,17 +60,17 @@ absl::Status CheckScalar(const Call& call, const TensorView& view, int64_t eleme
                    Elements(view), " elements of ", DType_Name(view.dtype), "; it must be ", elements, " of FP64"));
 }
 
-// What the inputs behind gradient and state say of loss scaling (rule P11).
+// Loss scaling of a step, from the inputs after gradient and state (rule P11).
 struct Scaling {
   bool given = false;
   double factor = 1;
-  // The state stays as it is; the copy that compute reads is written all the same.
+  // True if the state stays unchanged. The copy for compute steps is written all the same.
   bool skips = false;
-  // Optimizer steps that were skipped so far.
+  // Optimizer steps skipped so far.
   double skipped = 0;
 };
 
-// Checks the call, whose kernel keeps `states` tensors from step to step.
+// Checks the call. Its kernel keeps `states` tensors from iteration to iteration.
 absl::StatusOr<Scaling> CheckUpdate(const Call& call, size_t states) {
   const size_t inputs = std::clamp<size_t>(call.in.size(), states + 1, states + 3);
   const size_t outputs = call.out.size() == states + 1 ? states + 1 : states;
@@ -99,7 +99,7 @@ absl::StatusOr<Scaling> CheckUpdate(const Call& call, size_t states) {
   return scaling;
 }
 
-// The gradient as SCALE would leave it.
+// Returns the gradient as SCALE would compute it.
 template <typename T>
 const T* ReadGradient(const Call& call, const Scaling& scaling, int64_t first, int64_t count, T* buffer) {
   const T* gradient = Read(call, call.in[0], first, count, buffer);

@@ -1,4 +1,4 @@
-// Norms of gradients and optimizers against naive ones in double.
+// Checks norms of gradients and optimizers against naive ones in double.
 #include <algorithm>
 #include <cmath>
 #include <string>

@@ -12,7 +12,7 @@ inline void Pause() {
 #endif
 }
 
-// Polls `ready` for some microseconds; false if it did not become true.
+// Polls `ready` for some microseconds. Returns false if it does not become true.
 template <typename Ready>
 bool Poll(Ready ready) {
   for (int i = 0; i < kSpins; ++i) {
@@ -89,7 +89,7 @@ void ThreadPool::Work(int thread) {
     }
     seen = epoch_.load(std::memory_order_relaxed);
     if (stop_) return;
-    // The caller may have finished the job alone already.
+    // The caller may have finished the job alone by now.
     if (task_ == nullptr) continue;
     const Task* task = task_;
     const int64_t count = count_;

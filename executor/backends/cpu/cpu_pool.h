@@ -1,4 +1,4 @@
-// A small persistent pool of threads for one rank's kernels.
+// A small persistent thread pool for the kernels of one rank.
 #ifndef WEFT_EXECUTOR_BACKENDS_CPU_CPU_POOL_H_
 #define WEFT_EXECUTOR_BACKENDS_CPU_CPU_POOL_H_
 
@@ -14,8 +14,8 @@
 
 namespace weft::exec::cpu {
 
-// Splits tasks over the caller and threads - 1 workers. Which thread runs a task is left to timing, so tasks must write
-// disjoint memory and must not depend on each other: then results do not depend on the number of threads.
+// Splits tasks over the caller and threads - 1 workers. Timing decides which thread runs a task, so tasks must write
+// disjoint memory and must not depend on each other. Results then do not depend on the number of threads.
 //
 // Idle workers spin briefly (kernels follow each other within microseconds), then yield, then sleep, because several
 // ranks often share the same few cores. A worker that wakes up late never delays the caller.
@@ -30,8 +30,8 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls task(i, thread) once for every i in [0, count) and returns when all are done; thread is in [0, threads()) and
-  // no two calls with the same thread run at once. Not reentrant.
+  // Calls task(i, thread) once for every i in [0, count) and returns when all calls are done. `thread` is in [0,
+  // threads()), and no two calls with the same thread run at once. Not reentrant.
   void Run(int64_t count, Task task);
 
  private:
@@ -43,7 +43,7 @@ class ThreadPool {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable done_;
-  // Under mutex_: the job that workers may join, while there is one.
+  // Guarded by mutex_: the current job, which workers may join; null if there is none.
   const Task* task_ = nullptr;
   int64_t count_ = 0;
   bool stop_ = false;

@@ -50,7 +50,7 @@ TEST(ThreadPool, WakesAfterSleep) {
   }
 }
 
-// Four ranks of two threads on whatever cores there are: all make progress.
+// Four ranks with two threads each all make progress, however few cores the machine has.
 TEST(ThreadPool, ManyPoolsShareTheMachine) {
   std::vector<std::thread> ranks;
   std::atomic<int64_t> total{0};

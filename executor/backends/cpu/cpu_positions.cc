@@ -1,4 +1,5 @@
-// SILU, columns side by side, upsampling, and what has a row per sample: kernels of image models that move or scale.
+// Kernels of image models that move or scale elements: SILU, concatenation and slices of columns, upsampling, and
+// kernels with one row per sample.
 #include "absl/strings/str_cat.h"
 #include "executor/backends/cpu/cpu_kernel.h"
 #include "proto/util/status.h"
@@ -6,7 +7,7 @@
 namespace weft::exec::cpu {
 namespace {
 
-// `rows` must be whole samples of the step's `sequence`.
+// Returns InvalidArgument unless `rows` are whole samples of the step's `sequence` rows each.
 absl::Status CheckSamples(const Call& call, int64_t rows) {
   const int64_t sequence = call.attributes().sequence();
   if (sequence >= 1 && rows % sequence == 0) return absl::OkStatus();
@@ -24,7 +25,7 @@ absl::Status CheckSides(const Call& call, int64_t rows) {
       absl::StrCat("step '", call.step.name(), "': ", rows, " rows are no images of ", height, " x ", width));
 }
 
-// Row of the upsampled image that position (dy, dx) of the four of `row` is.
+// Returns the row of the upsampled image at position (dy, dx) of the four positions that `row` becomes.
 int64_t UpsampledRow(const Call& call, int64_t row, int64_t dy, int64_t dx) {
   const int64_t height = call.attributes().height(), width = call.attributes().width();
   const int64_t sample = row / (height * width), y = row / width % height, x = row % width;
@@ -33,7 +34,7 @@ int64_t UpsampledRow(const Call& call, int64_t row, int64_t dy, int64_t dx) {
 
 constexpr int64_t kColumns = 128;
 
-// Calls f(sample, first column, count) so that each sum over a sample's rows is in one task.
+// Calls f(sample, first column, count). Each sum over the rows of a sample is in one task.
 template <typename F>
 void ForSampleColumns(const Call& call, int64_t samples, int64_t columns, F f) {
   const int64_t blocks = (columns + kColumns - 1) / kColumns;
@@ -43,7 +44,8 @@ void ForSampleColumns(const Call& call, int64_t samples, int64_t columns, F f) {
   });
 }
 
-// Each row of in[0] with the first `read` rows of as many columns that in[1] has for its sample, of `stride`.
+// Calls f(x, e, n, result) for each row x of n elements of in[0]. in[1] holds `stride` vectors of n elements per
+// sample; e points to the first `read` of them.
 template <typename F>
 absl::Status WithSampleVectors(const Call& call, int64_t read, int64_t stride, F f) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
@@ -81,7 +83,7 @@ absl::Status Silu(const Call& call) {
   return absl::OkStatus();
 }
 
-// With s = 1 / (1 + exp(-x)): s (1 + x (1 - s)).
+// The derivative is s (1 + x (1 - s)) with s = 1 / (1 + exp(-x)).
 absl::Status SiluBackward(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
   WithComputeType(call.in, [&]<typename T>() {

@@ -1,5 +1,5 @@
-// Kernels that move positions and samples against their definitions (docs/kernels.md), in every storage type; and what
-// they refuse. That backwards are the gradients of forwards, cpu_image_test.cc shows.
+// Checks kernels that move positions and samples against their definitions (docs/kernels.md), in every storage type,
+// and checks what they refuse. cpu_image_test.cc checks that the backward kernels are gradients.
 #include <cmath>
 #include <cstdint>
 #include <random>
@@ -69,7 +69,7 @@ TEST_P(CpuPositionsTest, UpsampledFourTimes) {
   };
   for (const Size s : {Size{1, 1, 1, 1}, Size{2, 3, 2, 5}, Size{3, 2, 5, 64}}) {
     const int64_t rows = s.samples * s.height * s.width;
-    // Of row `up` of the large image.
+    // Returns the source row of row `up` of the large image.
     const auto source = [=](int64_t up) {
       const int64_t x = up % (2 * s.width), y = up / (2 * s.width) % (2 * s.height);
       return (up / (4 * s.height * s.width) * s.height + y / 2) * s.width + x / 2;
@@ -96,7 +96,7 @@ TEST_P(CpuPositionsTest, UpsampledFourTimes) {
   }
 }
 
-// More columns than one task sums, and fewer.
+// Tries more columns than one task sums, and fewer.
 TEST_P(CpuPositionsTest, WhatASampleHas) {
   const int64_t samples = 3, positions = 4, rows = samples * positions;
   for (int64_t n : {1, 6, 150}) {
@@ -107,7 +107,7 @@ TEST_P(CpuPositionsTest, WhatASampleHas) {
       c.reference = reference;
       Check(c);
     };
-    // Calls f(index into a row's tensor, sample, column).
+    // Calls f(element of a tensor with one row per position, sample, column).
     const auto for_all = [=](const auto& f) {
       for (int64_t i = 0; i < rows * n; ++i) f(i, i / n / positions, i % n);
     };
@@ -120,7 +120,7 @@ TEST_P(CpuPositionsTest, WhatASampleHas) {
       expected[0].assign(samples * n, 0);
       for_all([&](int64_t i, int64_t sample, int64_t c) { expected[0][sample * n + c] += in[0][i]; });
     });
-    // The first n of a sample's columns scale, the others shift.
+    // The first n columns of a sample scale, the others shift.
     check(SCALE_SHIFT, {x, two}, {rows, n}, [=](const std::vector<Values>& in, std::vector<Values>& expected) {
       for_all([&](int64_t i, int64_t sample, int64_t c) {
         expected[0][i] = in[0][i] * (1 + in[1][2 * sample * n + c]) + in[1][(2 * sample + 1) * n + c];
@@ -167,7 +167,7 @@ TEST(CpuPositionsRefusalTest, ShapesThatDoNotBelongTogether) {
               std::string::npos);
   }
   EXPECT_EQ(ErrorOf(SUM_PER_SAMPLE, {{8, 2}}, {2, 2}, sequence), "ok");
-  // Sides whose product would not fit, and be 0, are no sides.
+  // The backend refuses sides whose product overflows, also if it overflows to 0.
   for (const int64_t height : {int64_t{0}, int64_t{-3}, int64_t{4}, int64_t{1} << 62}) {
     sides.set_height(height);
     sides.set_width(height >= 4 ? 4 : 3);

@@ -1,4 +1,4 @@
-// Random numbers of the CPU kernels: words of the counter generator for runs of elements (docs/kernels.md).
+// Random numbers of the CPU kernels: output words of the Philox generator for runs of elements (docs/kernels.md).
 #ifndef WEFT_EXECUTOR_BACKENDS_CPU_CPU_RANDOM_H_
 #define WEFT_EXECUTOR_BACKENDS_CPU_CPU_RANDOM_H_
 
@@ -11,10 +11,10 @@
 
 namespace weft::exec::cpu {
 
-// An element is dropped when its word is below this.
+// An element is dropped if its word is below this threshold.
 inline uint32_t DropoutThreshold(double p) { return static_cast<uint32_t>(p * 0x1p32); }
 
-// Words of the elements of one sample at one dropout site.
+// Random words of the elements of one sample at one dropout site.
 class DropoutWords {
  public:
   // Elements of scratch that Get needs for n elements.
@@ -26,7 +26,7 @@ class DropoutWords {
         site_(call.attributes().dropout_site()),
         sample_(static_cast<uint64_t>(sample)) {}
 
-  // Words of elements [first, first + n), in `scratch`.
+  // Returns the words of elements [first, first + n), in `scratch`.
   const uint32_t* Get(int64_t first, int64_t n, uint32_t* scratch) const {
     const int64_t block = first / 4;
     const int64_t blocks = (first + n + 3) / 4 - block;
@@ -42,7 +42,7 @@ class DropoutWords {
   uint64_t sample_;
 };
 
-// Numbers of stochastic rounding for the elements that a step updates (executor/numerics/stochastic_rounding.h).
+// Random numbers of stochastic rounding for the elements that a step updates (executor/numerics/stochastic_rounding.h).
 class RoundingBits {
  public:
   // 32-bit words of scratch that Get needs for n elements.
@@ -55,11 +55,11 @@ class RoundingBits {
         tensor_(call.attributes().rounding_site() - 1),
         step_(static_cast<uint32_t>(call.context.step)) {}
 
-  // 16-bit numbers of elements [first, first + n) of the step, in `scratch`.
+  // Returns the 16-bit numbers of elements [first, first + n) of the step, in `scratch`.
   const void* Get(int64_t first, int64_t n, uint32_t* scratch) const {
     const uint64_t element = first_ + static_cast<uint64_t>(first), end = (element + static_cast<uint64_t>(n) + 7) / 8;
     for (uint64_t block = element / 8; block < end;) {
-      // The loop counts in 32 bits.
+      // loops_.philox counts blocks in 32 bits.
       const uint64_t next = std::min(end, ((block >> 32) + 1) << 32);
       loops_.philox(key_.low, key_.high, static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), tensor_,
                     step_, static_cast<int64_t>(next - block), scratch + 4 * (block - element / 8));
@@ -75,7 +75,7 @@ class RoundingBits {
   uint32_t tensor_, step_;
 };
 
-// InvalidArgument unless p is in [0, 1) and a sample's elements can be counted by 32 bits of e / 4.
+// Returns InvalidArgument unless p is in [0, 1) and, for every element e of a sample, e / 4 fits into 32 bits.
 inline absl::Status CheckDropout(const Call& call, int64_t elements_per_sample) {
   const double p = call.attributes().dropout();
   if (!(p >= 0 && p < 1)) {

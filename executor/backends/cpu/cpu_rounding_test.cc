@@ -1,5 +1,5 @@
-// Stochastic rounding in the updates: the bits of the plain loop, on every set of instructions that this machine has,
-// and split over threads; what it does for moments over many steps; and who refuses.
+// Tests stochastic rounding in the updates: the bits equal those of the plain loop on every instruction set of this
+// machine and with several threads; moments are right after many steps; invalid steps are refused.
 #include <cmath>
 #include <limits>
 #include <random>
@@ -15,7 +15,7 @@ namespace weft::exec::cpu {
 namespace {
 
 constexpr int64_t kElements = 40003;
-// Of moments of 0, at a learning rate of 0: the weights stay.
+// With moments of 0 and a learning rate of 0 the weights stay unchanged.
 Step RoundingStep() {
   Step step;
   step.set_name("adamw w");
@@ -37,7 +37,7 @@ TEST(CpuRoundingTest, LoopsMakeTheBitsOfThePlainOne) {
       x = std::ldexp(1 + static_cast<float>(random() % 4096) / 1e4f, static_cast<int>(random() % 40) - 24);
     w[1] = kInfinity, w[2] = -65519, w[3] = 1e-41f, w[4] = -3.4e38f, w[5] = 0, w[6] = NAN;
     std::vector<uint16_t> expected(kElements);
-    // The count of blocks of the generator leaves 32 bits on the way.
+    // The generator's block count exceeds 32 bits partway through the elements.
     const int64_t first = (int64_t{1} << 35) - 20000 + (to == BF16 ? 0 : 3);
     RoundAtRandom(w.data(), kElements, {77, 9, 4}, first, to, expected.data());
     for (const char* name : {"baseline", "avx2", "avx512"}) {
@@ -63,8 +63,8 @@ TEST(CpuRoundingTest, LoopsMakeTheBitsOfThePlainOne) {
   }
 }
 
-// A gradient of 0 leaves of a moment its factor of it, in fp32, which is then rounded: each moment has numbers of its
-// own. What reads the moments within the step reads them unrounded.
+// With a gradient of 0, a moment becomes beta times itself in fp32 and is then rounded. Each moment has random numbers
+// of its own. The step itself uses the moments before they are rounded.
 TEST(CpuRoundingTest, MomentsAreRoundedByNumbersOfTheirOwn) {
   std::mt19937 random(12);
   const std::vector<int64_t> shape = {kElements};
@@ -112,8 +112,8 @@ TEST(CpuRoundingTest, MomentsAreRoundedByNumbersOfTheirOwn) {
   }
 }
 
-// A constant gradient of 1: the second moment is to become 1. To the nearest it stops where (1 - beta2) (1 - v) is half
-// of the distance to the next bf16: below 0.3. At random its mean is that of fp32.
+// With a constant gradient of 1 the second moment should approach 1. Rounded to nearest, it stops where (1 - beta2) (1
+// - v) is half the distance to the next bf16 number, below 0.3. Rounded stochastically, its mean is the result of fp32.
 TEST(CpuRoundingTest, TheSecondMomentDoesNotStarve) {
   constexpr int64_t kMany = 4096, kSteps = 3000;
   const std::vector<int64_t> shape = {kMany};
@@ -146,7 +146,8 @@ TEST(CpuRoundingTest, TheSecondMomentDoesNotStarve) {
       EXPECT_LT(mean, 0.3);
       continue;
     }
-    // Elements are independent: five standard deviations of their mean, by their own spread, which is one of roundings.
+    // Elements are independent. The bound is five standard deviations of their mean, from their own spread, which
+    // rounding causes.
     const double spread = std::sqrt(squares / kMany - mean * mean);
     EXPECT_LT(spread, 0.1);
     EXPECT_GT(spread, 0.001);

@@ -1,5 +1,5 @@
-// BIAS_ADD, and norms of rows whose columns are split over ranks: statistics of a part, those of the whole from all
-// parts, and what is done with them.
+// BIAS_ADD, and norms of rows whose columns are split over ranks: statistics of a part, statistics of the whole row
+// from all parts, and the kernels that use them.
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -9,7 +9,8 @@
 namespace weft::exec::cpu {
 namespace {
 
-// Sum of f(0) .. f(n - 1): fixed lanes, added in order, so that compilers may use vectors and the bits stay.
+// Returns the sum of f(0) .. f(n - 1). It sums in fixed lanes and adds the lanes in order, so compilers may vectorize
+// the loop without changing a bit.
 template <typename T, typename F>
 T LaneSum(int64_t n, F f) {
   constexpr int kLanes = 16;
@@ -85,8 +86,8 @@ absl::Status NormPartial(const Call& call) {
   return absl::OkStatus();
 }
 
-// Of equal parts with means m_i and sums of squared differences s_i: the mean is that of the m_i, and the sum is
-// Σ s_i + (columns of a part) Σ (m_i - mean)² (Chan, Golub, LeVeque 1979).
+// Combines equal parts with means m_i and sums of squared differences s_i. The mean is the mean of the m_i. The sum of
+// squared differences is Σ s_i + (columns of a part) Σ (m_i - mean)² (Chan, Golub, LeVeque 1979).
 absl::Status NormCombine(const Call& call) {
   const bool squares_only = call.attributes().root_mean_square();
   WEFT_RETURN_IF_ERROR(squares_only ? CheckTensors(call, 1, 1, 0b11) : CheckTensors(call, 1, 2, 0b111));
@@ -171,7 +172,7 @@ absl::Status NormBackwardPartial(const Call& call) {
   return absl::OkStatus();
 }
 
-// dx = rstd (dy gamma - Σ(dy gamma) / n - x̂ Σ(dy gamma x̂) / n); with root_mean_square without the first sum.
+// dx = rstd (dy gamma - Σ(dy gamma) / n - x̂ Σ(dy gamma x̂) / n). With root_mean_square there is no first sum.
 absl::Status NormBackwardApply(const Call& call) {
   const bool squares_only = call.attributes().root_mean_square();
   WEFT_RETURN_IF_ERROR(squares_only ? CheckTensors(call, 5, 1, 0b111111) : CheckTensors(call, 6, 1, 0b1111111));

@@ -1,5 +1,5 @@
-// Kernels on the parts that ranks have of a matrix make what the kernels of the whole make: to the bit where an element
-// depends on nothing else, else closely; for all storage types and one or three threads.
+// Kernels on the parts of a matrix that ranks hold give the results of kernels on the whole matrix. Results are bitwise
+// equal if an element depends only on its own part, else close. Covers all storage types, with one and three threads.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -29,7 +29,7 @@ Tensor Rows(const Tensor& whole, int64_t first, int64_t count) {
   return part;
 }
 
-// One below the other.
+// Stacks the parts, one below the other.
 Tensor Stack(const std::vector<Tensor>& parts) {
   std::vector<int64_t> shape = parts[0].shape();
   shape[0] *= static_cast<int64_t>(parts.size());
@@ -84,7 +84,7 @@ TEST_P(SplitTest, BiasIsAddedToEveryRow) {
   ExpectSame(y, expected);
 }
 
-// Forward and backward of a norm of rows, whole and in parts.
+// Compares forward and backward of row norms, on whole rows and on parts.
 TEST_P(SplitTest, NormsOfPartsAreThoseOfWholeRows) {
   Tensor x = Random({kRows, kColumns});
   for (int64_t i = 0; i < x.size(); ++i) x.Set(i, x.Get(i) + 3 + (i % kColumns < kColumns / 2 ? 1 : 0));
@@ -135,7 +135,7 @@ TEST_P(SplitTest, NormsOfPartsAreThoseOfWholeRows) {
   }
 }
 
-// The root mean square norm against its definition, and its derivative against finite differences in double.
+// Checks the root mean square norm against its definition, and its derivative against finite differences in double.
 TEST_P(SplitTest, RootMeanSquareNorms) {
   const Tensor x = Random({kRows, kColumns}), gamma = Random({kColumns}), dy = Random({kRows, kColumns});
   const int64_t n = kColumns / kParts;
@@ -200,7 +200,7 @@ TEST_P(SplitTest, RootMeanSquareNorms) {
 }
 
 TEST_P(SplitTest, LossesOfPartsAreThoseOfWholeRows) {
-  // 64 columns in two parts of 32, of which the vocabulary are 30: the second part has none of it.
+  // 64 columns in two parts of 32. With a vocabulary of 30, the second part holds none of it.
   for (const int64_t vocabulary : {50, 30}) {
     const int64_t columns = 64, n = 32;
     const Tensor logits = Random({kRows, columns});
@@ -316,7 +316,7 @@ TEST_P(SplitTest, HeadsOfAttentionAreThoseOfTheWhole) {
   a.set_heads(heads / kParts);
   a.set_whole_columns(heads);
   for (int64_t p = 0; p < kParts; ++p) {
-    // A part of each of q, k and v, side by side.
+    // The rank's columns of q, k and v, side by side.
     Tensor part(dtype(), {kRows, 3 * n});
     for (int64_t r = 0; r < kRows; ++r) {
       for (int64_t c = 0; c < 3 * n; ++c) {
@@ -351,7 +351,7 @@ TEST_P(SplitTest, ExactNormsDoNotDependOnTheCut) {
   EXPECT_NEAR(ExactRound(sum, 53), plain.Get(1), 1e-13 * plain.Get(1));
   Tensor totals = Run(Of(NORM_TOTAL), {whole}, {Tensor(FP64, {2})})[0];
   EXPECT_DOUBLE_EQ(totals.Get(0), std::sqrt(ExactRound(sum, 53)));
-  // A rank that holds a copy writes 0, also over what was there.
+  // A rank that holds a copy writes 0 and overwrites the old value.
   StepContext copy;
   copy.writes_norm = false;
   EXPECT_EQ(Run(step, {x}, {plain}, copy)[0].Get(1), 0);

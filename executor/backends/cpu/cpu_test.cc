@@ -1,5 +1,6 @@
-// CPU kernels against naive references in double, for all storage types, odd shapes, accumulation, 1 to 3 threads and
-// every instruction set of this machine. What is large has a test of its own beside this one.
+// Checks CPU kernels against naive references in double, for all storage types, odd shapes, accumulation, 1 to 3
+// threads and every instruction set of this machine. Larger families of kernels have tests of their own beside this
+// file.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -40,7 +41,7 @@ TEST(Cpu, ElementwiseKernels) {
         c.reference = [=](const std::vector<Values>& in, std::vector<Values>& expected) {
           for (int64_t i = 0; i < n; ++i) {
             const double x = in[0][i];
-            // (1 + tanh u) / 2 in a form that is accurate where it is small.
+            // (1 + tanh u) / 2 in a form that stays accurate for small results.
             const double u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
             expected[0][i] = tanh_approximation ? x / (1 + std::exp(-2 * u)) : 0.5 * x * std::erfc(-x / std::sqrt(2.0));
           }
@@ -196,7 +197,7 @@ TEST(Cpu, CrossEntropy) {
       c.step.mutable_attributes()->set_vocabulary(vocabulary);
       c.step.mutable_attributes()->set_loss_weight(weight);
       c.context.global_microbatch = 2;
-      // Logits of padded columns are garbage that must not matter.
+      // Logits of padded columns hold arbitrary values, which must not matter.
       c.in = {Normal(dtype, {rows, padded}, random, 3), targets};
       c.out = {Tensor(StatisticsOf(dtype), {rows}), Normal(FP64, {4}, random)};
       c.tolerance = dtype == FP64 ? 1e-12 : 3e-6;
@@ -269,7 +270,7 @@ TEST(Cpu, ExactAccumulators) {
   }
 }
 
-// Counts its own values so that a test sees which sample went where.
+// Its values identify sample and position, so a test sees where each sample went.
 class CountingData : public DataSource {
  public:
   int64_t windows() const override { return 1 << 20; }

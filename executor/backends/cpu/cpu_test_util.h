@@ -1,4 +1,4 @@
-// Tensors and runs for tests of CPU kernels.
+// Tensors and step runs for tests of CPU kernels.
 #ifndef WEFT_EXECUTOR_BACKENDS_CPU_CPU_TEST_UTIL_H_
 #define WEFT_EXECUTOR_BACKENDS_CPU_CPU_TEST_UTIL_H_
 
@@ -18,13 +18,13 @@
 
 namespace weft::exec::cpu {
 
-// A tensor in memory of its own; elements are read and written as doubles.
+// A tensor that owns its memory. Elements are read and written as doubles.
 class Tensor {
  public:
   Tensor(DType dtype, std::vector<int64_t> shape) : dtype_(dtype), shape_(std::move(shape)) {
     size_ = 1;
     for (int64_t extent : shape_) size_ *= extent;
-    // Longer than needed, with a pattern behind the end that a kernel must leave alone.
+    // The memory is longer than needed and ends with a pattern that a kernel must not overwrite.
     bytes_.assign(size_ * ElementSize() + kGuard, kPattern);
     std::fill(bytes_.begin(), bytes_.end() - kGuard, 0);
   }
@@ -50,7 +50,7 @@ class Tensor {
     return As<float>(reinterpret_cast<const unsigned char*>(&bits));
   }
 
-  // Rounds to nearest even.
+  // Stores `value`, rounded to nearest even.
   void Set(int64_t i, double value) {
     unsigned char* p = bytes_.data() + i * ElementSize();
     if (dtype_ == FP64) Put(p, value);
@@ -79,7 +79,7 @@ class Tensor {
     return bits >> 15 ? -value : value;
   }
 
-  // By scaling to units of the last place.
+  // Rounds by scaling to units of the last place.
   static uint16_t RoundToFp16(double value) {
     const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
     if (std::isnan(value)) return sign | 0x7e00;
@@ -87,14 +87,14 @@ class Tensor {
     if (magnitude >= 65520) return sign | 0x7c00;
     int exponent;
     std::frexp(magnitude, &exponent);
-    // Of numbers from 2^(exponent - 1) on; from 2^-14 down they are subnormal.
+    // magnitude is in [2^(exponent - 1), 2^exponent). Numbers below 2^-14 are subnormal.
     exponent = magnitude == 0 ? -13 : std::max(exponent, -13);
     const int units = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 11 - exponent)));
-    // 1024 units are the least normal number of the exponent: a carry goes into the exponent by itself.
+    // 1024 units are the smallest normal number of the exponent, so a carry moves into the exponent by itself.
     return static_cast<uint16_t>(sign | (((exponent + 13) << 10) + units));
   }
 
-  // By scaling to 8 significant bits: unlike the way of the kernels, which add to the bit pattern.
+  // Rounds by scaling to 8 significant bits. The kernels use another method: they add to the bit pattern.
   static uint16_t RoundToBf16(double value) {
     float rounded = static_cast<float>(value);
     if (std::isfinite(value) && value != 0) {
@@ -147,7 +147,7 @@ inline Tensor Normal(DType dtype, std::vector<int64_t> shape, std::mt19937_64& r
   return tensor;
 }
 
-// Runs one step; outputs are changed in place.
+// Runs one step, which writes to `outputs`.
 inline absl::Status RunStep(Backend& backend, const Step& step, std::vector<Tensor>& inputs,
                             std::vector<Tensor>& outputs, const StepContext& context = {}) {
   std::vector<TensorView> in, out;

@@ -1,4 +1,4 @@
-// Products in TF32: factors are rounded to ten bits of fraction, and everything behind that is as in fp32.
+// Tests products in TF32: factors are rounded to ten bits of fraction, and everything after that is as in fp32.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -17,7 +17,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kLargest = std::numeric_limits<float>::max();
 
-// By scaling to 11 significant bits, where the kernels add to the bit pattern; finite results only.
+// Rounds by scaling to 11 significant bits, whereas the kernels add to the bit pattern. For finite results only.
 float RoundByScaling(float value) {
   if (value == 0) return value;
   int exponent;
@@ -42,8 +42,8 @@ std::vector<const LoopTable*> AllLoops() {
   return tables;
 }
 
-// What a product makes of each value alone: by a vector of which one element is 1 and three are 0. As both factors,
-// transposed and not.
+// Returns the product of each value with a vector of one 1 and three 0s: as left and as right factor, transposed and
+// not.
 std::vector<std::vector<float>> ThroughProducts(const std::vector<float>& values, const LoopTable& loops) {
   const int64_t count = static_cast<int64_t>(values.size()), depth = 4;
   Tensor column(FP32, {count, depth}), row(FP32, {depth, count}), one(FP32, {1, depth});
@@ -57,7 +57,7 @@ std::vector<std::vector<float>> ThroughProducts(const std::vector<float>& values
   for (const bool transposed : {false, true}) {
     for (const bool first : {false, true}) {
       Tensor& given = first == transposed ? row : column;
-      // As the left factor: [count, 4] [4, 1]; as the right one: [1, 4] [4, count].
+      // Left factor: [count, 4] [4, 1]. Right factor: [1, 4] [4, count].
       const Step step = first ? Product(transposed, true) : Product(false, transposed);
       std::vector<Tensor> in = {first ? given : one, first ? one : given};
       std::vector<Tensor> out = {Tensor(FP32, first ? std::vector<int64_t>{count, 1} : std::vector<int64_t>{1, count})};
@@ -73,7 +73,7 @@ TEST(CpuTf32, FactorsAreRoundedToTenBitsToNearestEven) {
   const std::vector<std::pair<float, float>> cases = {
       {1, 1},
       {1 + 0x1p-10f, 1 + 0x1p-10f},
-      // Ties go to the even neighbour, the least more or less to the near one.
+      // Ties go to the even neighbor. The smallest offset from a tie goes to the nearer neighbor.
       {1 + 0x1p-11f, 1},
       {1 + 3 * 0x1p-11f, 1 + 0x1p-9f},
       {-1 - 3 * 0x1p-11f, -1 - 0x1p-9f},
@@ -82,7 +82,7 @@ TEST(CpuTf32, FactorsAreRoundedToTenBitsToNearestEven) {
       {2 - 0x1p-11f, 2},
       {-2 + 0x1p-11f, -2},
       {16777215, 16777216},
-      // The range is that of fp32: the largest that there is, and what rounds beyond it.
+      // The range is that of fp32: the largest finite number, and numbers that round to infinity.
       {0x1.ffcp127f, 0x1.ffcp127f},
       {0x1.ffdffep127f, 0x1.ffcp127f},
       {0x1.ffep127f, kInfinity},
@@ -90,7 +90,7 @@ TEST(CpuTf32, FactorsAreRoundedToTenBitsToNearestEven) {
       {kInfinity, kInfinity},
       {-kInfinity, -kInfinity},
       {0x1p-126f, 0x1p-126f},
-      // Subnormal numbers are multiples of 2^-136.
+      // Subnormal results are multiples of 2^-136.
       {0x1p-136f, 0x1p-136f},
       {0x1p-137f, 0},
       {3 * 0x1p-137f, 0x1p-135f},
@@ -107,7 +107,7 @@ TEST(CpuTf32, FactorsAreRoundedToTenBitsToNearestEven) {
   }
 }
 
-// Whatever the bits are; what is no number stays none, also if only its lowest bits say so.
+// Tries arbitrary bit patterns. A NaN stays a NaN, even if only its lowest bits make it one.
 TEST(CpuTf32, LoopsRoundAsEverybodyElseDoes) {
   std::mt19937 random(3);
   std::vector<float> values = {FloatOfBits(0x7f800001), FloatOfBits(0xff801fff), NAN};
@@ -128,7 +128,7 @@ TEST(CpuTf32, LoopsRoundAsEverybodyElseDoes) {
   }
 }
 
-// Sums, bias and the old value are those of fp32, bit for bit, in blocks of any shape and on any number of threads.
+// Sums, bias and old value equal those of fp32, bit for bit, for blocks of any shape and any number of threads.
 TEST(CpuTf32, IsTheProductOfRoundedFactorsInFp32) {
   std::mt19937_64 random(4);
   const int64_t shapes[][3] = {{1, 1, 1},   {2, 3, 5},      {13, 33, 17},  {50, 70, 300},
@@ -161,8 +161,8 @@ TEST(CpuTf32, IsTheProductOfRoundedFactorsInFp32) {
   }
 }
 
-// Each factor is off by 2^-11 of itself at most, so a product of two by (1 + 2^-11)^2 - 1; sums in fp32 by 2^-24 for
-// each of their terms.
+// The relative error is at most 2^-11 for each factor, (1 + 2^-11)^2 - 1 for a product of two, and 2^-24 per term for
+// sums in fp32.
 TEST(CpuTf32, DiffersFromFp32WithinTheBound) {
   std::mt19937_64 random(5);
   const int64_t m = 40, n = 50, k = 300;
@@ -186,7 +186,7 @@ TEST(CpuTf32, DiffersFromFp32WithinTheBound) {
     }
   }
   EXPECT_NE(out[0].bytes(), plain[0].bytes());
-  // Fp32 would be a thousand times closer.
+  // Fp32 would be about a thousand times closer.
   EXPECT_GT(worst, 0x1p-16);
 }
 

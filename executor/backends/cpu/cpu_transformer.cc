@@ -1,4 +1,4 @@
-// RMS_NORM and its backwards, ROPE, SWIGLU and its backward.
+// RMS_NORM and its backward kernels, ROPE, SWIGLU and its backward kernel.
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -45,7 +45,7 @@ absl::Status RmsNormBackward(const Call& call) {
   return absl::OkStatus();
 }
 
-// Threads take columns, so that each sum runs over ascending rows.
+// Threads split the columns, so each sum runs over ascending rows.
 absl::Status RmsNormBackwardWeight(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 3, 1, 0b1111));
   const bool accumulate = call.step.accumulate();
@@ -73,8 +73,8 @@ absl::Status RmsNormBackwardWeight(const Call& call) {
 
 namespace {
 
-// Cosines, then sines, of the angles of pairs [0, half) at every position of a sequence, times the magnitude: row p
-// begins at 2 * half * p. Angles are in double, whatever T is.
+// Returns a table of cosines and sines, times the magnitude. Row p begins at 2 * half * p and holds the cosines, then
+// the sines, of the angles of pairs [0, half) at position p. Angles are in double, whatever T is.
 template <typename T>
 const T* RopeTable(const Call& call) {
   const StepAttributes& a = call.attributes();

@@ -1,4 +1,4 @@
-// Kernels of Llama-like transformers and of masked language models against naive references in double.
+// Checks kernels of Llama-like transformers and of masked language models against naive references in double.
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -78,7 +78,7 @@ TEST(CpuTransformer, RmsNorm) {
 
 TEST(CpuTransformer, Rope) {
   std::mt19937_64 random(32);
-  // Not scaled, linear, by turns (Llama 3), by dimension (YaRN).
+  // Frequency scaling: none, linear, by turns (Llama 3), by dimension (YaRN).
   const double scalings[][4] = {{0, 0, 0, 0}, {4, 0, 1, 0}, {8, 1, 4, 64}, {4, -3, -1, 0}};
   for (DType dtype : kDTypes) {
     for (const auto& [factor, low, high, positions] : scalings) {
@@ -122,7 +122,7 @@ TEST(CpuTransformer, Rope) {
   }
 }
 
-// One backend, alternating attributes and types: the table of angles is that of the step at hand.
+// One backend runs steps with alternating attributes and types. Each step uses its own table of angles.
 TEST(CpuTransformer, RopeTableFollowsTheStep) {
   std::mt19937_64 random(33);
   std::unique_ptr<Backend> shared = MakeCpuBackend(2);
@@ -243,7 +243,7 @@ TEST(CpuTransformer, GroupedAttentionWithWindows) {
   }
 }
 
-// Side by side in one matrix or apart, q, k and v give the same bits, and so do their gradients.
+// q, k and v give the same bits in one matrix as in separate ones, and so do their gradients.
 TEST(CpuTransformer, SeparateInputsAreTheFusedOnes) {
   std::mt19937_64 random(36);
   const int64_t sequence = 50, heads = 3, d = 12;
@@ -301,7 +301,7 @@ class CountingData : public DataSource {
   }
 };
 
-// The rule of docs/kernels.md, word by word.
+// Implements the rule of docs/kernels.md literally.
 TEST(CpuTransformer, MaskedTokens) {
   const int64_t sequence = 61, sequences = 40, masked = 9, vocabulary = 100, mask_token = 99;
   CountingData data;

@@ -1,4 +1,5 @@
-// Fused attention of the CUDA backend: what it asks of cuDNN. What that does not have runs on kernels of our own.
+// Interface for the fused attention of cuDNN in the CUDA backend. Shapes that cuDNN does not support run on the
+// backend's own kernels.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_ATTENTION_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_ATTENTION_H_
 
@@ -12,7 +13,7 @@
 
 namespace weft::exec::cuda {
 
-// Where heads lie in a matrix whose rows are positions of sequences, one sequence after the other: column c of head h
+// Position of heads in a matrix whose rows are positions of sequences, one sequence after the other: column c of head h
 // at position s of sequence b is data[(b * sequence + s) * row_stride + h * head_stride + c].
 struct HeadLayout {
   int64_t row_stride = 0;
@@ -21,9 +22,9 @@ struct HeadLayout {
   bool operator==(const HeadLayout&) const = default;
 };
 
-// o = softmax(scale q kᵀ + mask) v per head; heads / kv_heads neighbouring heads of q share one of k and v. With
-// `causal` query i sees keys j <= i, with `window` > 0 only those with j > i - window. Layouts of gradients are those
-// of what they are gradients of; do has that of o.
+// Computes o = softmax(scale q kᵀ + mask) v per head; heads / kv_heads neighboring heads of q share one head of k and
+// v. With `causal`, query i sees keys j <= i; with `window` > 0, only keys with j > i - window. A gradient has the
+// layout of its tensor.
 struct AttentionShape {
   Type type = Type::kNone;
   int64_t batch = 0;
@@ -42,11 +43,11 @@ struct AttentionPointers {
   const void* q = nullptr;
   const void* k = nullptr;
   const void* v = nullptr;
-  // Written by the forward, read by the backward.
+  // Written by Forward, read by Backward.
   void* o = nullptr;
   // fp32 [batch, heads, sequence]: natural logarithm of the sum of exp of each row of scaled, masked scores.
   float* statistics = nullptr;
-  // The backward's.
+  // Used by Backward only.
   const void* gradient_o = nullptr;
   void* gradient_q = nullptr;
   void* gradient_k = nullptr;
@@ -57,16 +58,17 @@ class FusedAttention {
  public:
   virtual ~FusedAttention() = default;
 
-  // Whether it does this shape. The answer changes only where a Prepare fails: the shape is refused from then on.
+  // True if the library supports this shape. The answer changes only if a Prepare fails: from then on the shape is
+  // refused.
   virtual bool Has(const AttentionShape& shape, bool backward) = 0;
-  // Why it does not, in its own words; "" if it does, or says nothing.
+  // Why the library refuses the shape, in the library's own words; "" if it supports the shape or gives no reason.
   virtual std::string Refusal(const AttentionShape& /*shape*/, bool /*backward*/) { return ""; }
-  // Announces a shape that it has before the first step: plans are made here, not in a step.
+  // Announces a supported shape before the first step, so that its plan is made here and not during a step.
   virtual absl::Status Prepare(const AttentionShape& shape, bool backward) = 0;
-  // After the last Prepare of all that use the library: allocates what plans work in, and runs each once in `memory`,
-  // on the device's default stream.
+  // Called after the last Prepare of all users of the library. Allocates the workspace of the plans and runs each plan
+  // once in `memory`, on the device's default stream.
   virtual absl::Status Settle(IdleMemory& memory) = 0;
-  // Enqueue. Deterministic: the same bits each time.
+  // Enqueue the work. Deterministic: every run gives the same bits.
   virtual absl::Status Forward(const AttentionShape& shape, const AttentionPointers& pointers,
                                const StreamRef& stream) = 0;
   virtual absl::Status Backward(const AttentionShape& shape, const AttentionPointers& pointers,

@@ -14,12 +14,12 @@ int64_t BytesOfType(DType dtype) {
   return dtype == FP64 ? 8 : dtype == EXACT192 ? 24 : dtype == UINT8 ? 1 : dtype == BF16 || dtype == FP16 ? 2 : 4;
 }
 
-// Operands that many cases share: of activations of rows x columns.
+// Makes cases whose activations are rows x columns, and the operands that many cases share.
 class Maker {
  public:
   Maker(int64_t of_rows, int64_t of_columns) : rows(of_rows), columns(of_columns) {}
 
-  // `detail` is the activation's type, and what else tells cases of a kernel apart.
+  // `detail` is the type of the activations, plus anything else that distinguishes cases of one kernel.
   BandwidthCase& Add(Kernel kernel, const std::string& detail, Operands in, Operands out) {
     BandwidthCase c;
     c.name = absl::StrCat(Kernel_Name(kernel), " ", detail);
@@ -34,7 +34,7 @@ class Maker {
   BandwidthCase& Add(Kernel kernel, Operands in, Operands out) {
     return Add(kernel, "bf16", std::move(in), std::move(out));
   }
-  // Adds to output 0, which is read too.
+  // Adds a case that accumulates into output 0, which is therefore read too.
   BandwidthCase& Accumulate(Kernel kernel, const std::string& detail, Operands in, Operands out) {
     BandwidthCase& c = Add(kernel, detail, std::move(in), std::move(out));
     c.step.set_accumulate(true);
@@ -57,14 +57,14 @@ void AddNorms(Maker& make, DType dtype, const std::string& detail) {
   const BandwidthOperand x = make.All(dtype), w = make.Row(dtype), s = make.PerRow(), gradient = make.Row(FP32);
   make.Of(make.Add(LAYER_NORM, detail, {x, w, w}, {x, s, s})).set_epsilon(1e-5);
   make.Of(make.Add(RMS_NORM, detail, {x, w}, {x, s})).set_epsilon(1e-5);
-  // Gradients of a residual stream.
+  // In training, these gradients accumulate into the residual stream.
   make.Accumulate(LAYER_NORM_BACKWARD, detail, {x, x, w, s, s}, {x});
   make.Accumulate(RMS_NORM_BACKWARD, detail, {x, x, w, s}, {x});
   make.Add(LAYER_NORM_BACKWARD_WEIGHT, detail, {x, x, s, s}, {gradient, gradient});
   make.Add(RMS_NORM_BACKWARD_WEIGHT, detail, {x, x, s}, {gradient});
 }
 
-// Of columns that are split over ranks: these are one of two parts.
+// Norms of rows whose columns are split over two ranks; each case is one of the two parts.
 void AddSplitNorms(Maker& make) {
   const BandwidthOperand x = make.All(BF16), w = make.Row(BF16), s = make.PerRow(), pairs = make.PerRow(2);
   make.Add(NORM_PARTIAL, {x}, {pairs});
@@ -93,7 +93,7 @@ void AddElementwise(Maker& make) {
   make.Add(CAST, "bf16 to fp32", {x}, {single});
   make.Add(FILL, "fp32", {}, {single});
   make.Add(SCALE, "fp32", {{FP64, {2}}, single}, {single}).in_place[0] = 1;
-  // A mask of bytes.
+  // The dropout mask, one byte per element.
   const BandwidthOperand mask = make.All(UINT8);
   make.Add(DROPOUT, {x}, {x});
   make.Add(DROPOUT_MASK, {x}, {x, mask});
@@ -107,7 +107,7 @@ void AddElementwise(Maker& make) {
   make.Of(rope).set_head_size(128);
   make.Of(rope).set_base(10000);
   make.Of(rope).set_magnitude(1);
-  // One head, whose sequence is as long as there are columns.
+  // One head, with sequences as long as there are columns.
   make.Of(make.Add(ATTENTION_SOFTMAX, {x}, {x})).set_heads(1);
   make.Of(make.cases.back()).set_sequence(make.columns);
   make.Of(make.Add(ATTENTION_SOFTMAX_BACKWARD, {x, x}, {x})).set_heads(1);
@@ -117,7 +117,8 @@ void AddElementwise(Maker& make) {
 void AddTokens(Maker& make, int64_t vocabulary) {
   const BandwidthOperand x = make.All(BF16), tokens = {INT32, {make.rows}, vocabulary};
   const BandwidthOperand table = {BF16, {vocabulary, make.columns}}, gradient = {FP32, {vocabulary, make.columns}};
-  // Only the rows that are named are read of a table, and changed of its gradient: all of them are different.
+  // A step reads only the named rows of a table and changes only those rows of its gradient. All named rows are
+  // different.
   const int64_t unnamed = vocabulary - std::min(make.rows, vocabulary);
   make.Add(EMBEDDING, {tokens, table}, {x}).other_bytes = -unnamed * make.columns * 2;
   make.Accumulate(EMBEDDING_BACKWARD, "bf16", {tokens, x}, {gradient}).other_bytes -= 2 * unnamed * make.columns * 4;
@@ -125,7 +126,7 @@ void AddTokens(Maker& make, int64_t vocabulary) {
   const BandwidthOperand positions = {BF16, {256, make.columns}};
   make.Of(make.Add(POSITION_EMBEDDING, {positions}, {x})).set_sequence(256);
   make.Of(make.Accumulate(POSITION_EMBEDDING_BACKWARD, "bf16", {x}, {{FP32, {256, make.columns}}})).set_sequence(256);
-  // As many logits as activations, about.
+  // About as many logits as activations.
   const int64_t rows = make.rows * make.columns / vocabulary + 1;
   const BandwidthOperand logits = {BF16, {rows, vocabulary}}, targets = {INT32, {rows}, vocabulary};
   const BandwidthOperand lse = {FP32, {rows}};
@@ -153,7 +154,7 @@ void AddImages(Maker& make) {
   make.Add(SCALE_SHIFT_BACKWARD_SAMPLE, {x, x}, {two});
   make.Add(SQUARED_ERROR, {x, x}, {{FP64, {1}}});
   make.Add(SQUARED_ERROR_BACKWARD, {x, x}, {x});
-  // As many elements, of 128 channels.
+  // The same number of elements, in 128 channels.
   constexpr int64_t kChannels = 128;
   const BandwidthOperand image = {BF16, {x.Elements() / kChannels, kChannels}}, of_channel = {BF16, {kChannels}};
   const BandwidthOperand s = {FP32, {x.Elements() / kChannels / kSequence, kGroups}}, gradient = {FP32, {kChannels}};
@@ -175,7 +176,8 @@ void AddImages(Maker& make) {
   }
 }
 
-// Launches of several steps: what is summed over rows with what makes the rows, and the residual stream with norms.
+// Launches of several steps: sums over rows with the step that makes the rows, and ADDs of the residual stream with
+// norms.
 void AddLaunches(Maker& make, const std::string& detail) {
   const BandwidthOperand x = make.All(BF16), w = make.Row(BF16), s = make.PerRow(), gradient = make.Row(FP32);
   const auto launch = [&](Operands in, Operands out, std::vector<BandwidthStep> steps) {
@@ -213,7 +215,7 @@ void AddOptimizer(Maker& make) {
   make.Of(adamw).set_epsilon(1e-8);
   adamw.in_place = {1, 2, 3, -1};
   adamw.context.learning_rate = 1e-3;
-  // Moments in bf16 and the weights beside them, rounded stochastically.
+  // Moments and parameters in bf16, rounded stochastically.
   BandwidthCase& halves = make.Add(ADAMW, "bf16 at random", {x, single, x, x}, {single, x, x, x});
   make.Of(halves).set_beta1(0.9);
   make.Of(halves).set_beta2(0.999);
@@ -259,13 +261,13 @@ std::vector<BandwidthCase> BandwidthCases(int64_t rows, int64_t columns, int64_t
   AddImages(make);
   AddOptimizer(make);
   AddLaunches(make, "bf16");
-  // The columns of GPT-2 1.5B, where these are those of Llama 3 8B.
+  // If `columns` is the width of Llama 3 8B, `other` is the width of GPT-2 1.5B.
   if (const int64_t other = columns * 25 / 64; other % 8 == 0) {
     Maker more(rows * columns / other, other);
     AddLaunches(more, absl::StrCat("bf16 of ", other));
     for (BandwidthCase& c : more.cases) make.cases.push_back(std::move(c));
   }
-  // Rows of which a warp has one, and rows that fill a block's registers.
+  // Rows that one warp handles, and rows that fill the registers of a block.
   for (const int64_t other : {columns / 4, 4 * columns}) {
     Maker more(rows * columns / other, other);
     AddNorms(more, BF16, absl::StrCat("bf16 of ", other));

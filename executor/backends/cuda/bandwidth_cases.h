@@ -1,5 +1,5 @@
-// Steps whose time is that of their memory traffic, at sizes that no cache holds: what the kernels of the CUDA backend
-// are measured by.
+// Steps that are bound by memory traffic, at sizes that fit into no cache. They measure the kernels of the CUDA
+// backend.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_BANDWIDTH_CASES_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_BANDWIDTH_CASES_H_
 
@@ -15,39 +15,42 @@ namespace weft::exec::cuda {
 struct BandwidthOperand {
   DType dtype = DTYPE_UNSPECIFIED;
   std::vector<int64_t> shape;
-  // Of INT32: values are below it, and all different if there are so many; else all are 1.
+  // For INT32: values are below this bound, and up to that many of them are all different. Elements of other types are
+  // 1.
   int64_t below = 0;
 
   int64_t Elements() const;
   int64_t Bytes() const;
 };
 
-// One of several steps, with its operands by their numbers in the case: inputs, then outputs.
+// One of several steps. Its operands are indices into the case's inputs followed by its outputs.
 struct BandwidthStep {
   Step step;
   std::vector<int> in, out;
 };
 
 struct BandwidthCase {
-  // Kernel and types, e.g. "RMS_NORM bf16 of 1024": columns.
+  // Kernel and types, and the columns if they are special, e.g. "RMS_NORM bf16 of 1024".
   std::string name;
   Step step;
-  // If any: steps that run as one launch (Backend::PrepareRun), `step` the first of them.
+  // Steps that run as one launch (Backend::PrepareRun); `step` is the first of them. Empty if the case is a single
+  // step.
   std::vector<BandwidthStep> launch;
   std::vector<BandwidthOperand> in, out;
-  // Output i is input `in_place[i]`, -1: it is not.
+  // Output i has the memory of input `in_place[i]`; -1 = memory of its own.
   std::vector<int> in_place;
   StepContext context;
-  // Of operands that are read and written; less those of which only a part is.
+  // Bytes beyond one access per operand: added for operands both read and written, subtracted for parts that are not
+  // accessed.
   int64_t other_bytes = 0;
 
-  // That must be read and written: each operand once, and `other_bytes`.
+  // Bytes that the case must read and write: each operand once, and `other_bytes`.
   int64_t Bytes() const;
 };
 
-// For activations of rows x columns in bf16; `columns` is a multiple of 128, `rows` of 256, and of `columns` for
-// ATTENTION_SOFTMAX, whose sequences are that long. Launches of a norm with its sums over rows are among them if there
-// are any of so many columns (kernels/norm.h).
+// Returns cases for activations of rows x columns in bf16. `columns` must be a multiple of 128. `rows` must be a
+// multiple of 256, and of `columns` for ATTENTION_SOFTMAX, whose sequences are that long. The cases include launches of
+// a norm with its sums over rows if such launches exist for this number of columns (kernels/norm.h).
 std::vector<BandwidthCase> BandwidthCases(int64_t rows, int64_t columns, int64_t vocabulary);
 
 }  // namespace weft::exec::cuda

@@ -10,7 +10,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// They are steps that the backend takes.
+// The backend accepts the step of every case.
 TEST(BandwidthCases, RunOnTheEmulation) {
   const auto device = EmulatedBackend().open({});
   const auto backend = EmulatedBackend().make(device->get(), {});
@@ -65,9 +65,10 @@ TEST(BandwidthCases, LaunchesOfSeveralStepsAreOne) {
   for (const Kernel kernel : {ADD, GELU_BACKWARD}) EXPECT_GE(begin_with.count(kernel), 1u);
 }
 
-// A new kernel is either measured, or not one of memory.
+// A new kernel must either be measured or be listed as not bound by memory.
 TEST(BandwidthCases, AreOfEveryKernelThatMemoryBounds) {
-  // Made by the host, products, one number per row or less, and the functions of angles.
+  // Not bound by memory: tensors that the host makes, products, kernels with at most one number per row, functions of
+  // angles.
   std::set<Kernel> others = {KERNEL_UNSPECIFIED, GROUP_ALL_REDUCE, GROUP_ALL_GATHER, GROUP_REDUCE_SCATTER};
   others.insert({LOAD_TOKENS, LOAD_TARGETS, LOAD_TIMESTEPS, LOAD_NOISY_IMAGE, LOAD_NOISE});
   others.insert({MATMUL, ATTENTION, ATTENTION_BACKWARD, CONV2D, CONV2D_BACKWARD, CONV2D_BACKWARD_WEIGHT});
@@ -81,7 +82,7 @@ TEST(BandwidthCases, AreOfEveryKernelThatMemoryBounds) {
   }
 }
 
-// At the sizes of kernel_bandwidth.cc, whose caches hold 50 MB.
+// Checks the sizes of kernel_bandwidth.cc. The GPU's caches hold 50 MB.
 TEST(BandwidthCases, AreLargerThanAnyCache) {
   for (const BandwidthCase& c : BandwidthCases(32768, 4096, 50304)) EXPECT_GT(c.Bytes(), int64_t{250} << 20) << c.name;
 }
@@ -91,18 +92,18 @@ TEST(BandwidthCases, CountEachOperandOnce) {
     if (c.name == "ADD bf16") {
       EXPECT_EQ(c.Bytes(), 3 * 256 * 128 * 2);
     }
-    // Gradient, three of fp32 in and out, and the parameter.
+    // The gradient, three fp32 states read and written, and the parameter.
     if (c.name == "ADAMW fp32") {
       EXPECT_EQ(c.Bytes(), 256 * 128 * (2 + 12 + 12 + 2));
     }
     if (c.name == "ADAMW bf16 at random") {
       EXPECT_EQ(c.Bytes(), 256 * 128 * (2 + 8 + 8 + 2));
     }
-    // dx is read too; so are weights and statistics.
+    // The kernel reads dx too, and weights and statistics.
     if (c.name == "LAYER_NORM_BACKWARD bf16") {
       EXPECT_EQ(c.Bytes(), 4 * 256 * 128 * 2 + 128 * 2 + 2 * 256 * 4);
     }
-    // 256 of 500 rows are named.
+    // The tokens name 256 of 500 rows.
     if (c.name == "EMBEDDING bf16") {
       EXPECT_EQ(c.Bytes(), 256 * 4 + 2 * 256 * 128 * 2);
     }

@@ -14,7 +14,7 @@ namespace weft::exec::cuda {
 namespace {
 
 constexpr int64_t kAlignment = 256;
-// Of numbers that are all alike: one block of them comes from the host.
+// Bytes of the block that the host copies if all numbers of an operand are the same.
 constexpr int64_t kBlock = int64_t{1} << 20;
 
 int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -27,7 +27,7 @@ int64_t MemoryOf(const BandwidthCase& c) {
   return bytes;
 }
 
-// Of a case of one step none. `views` are those of its steps.
+// Returns the launch of a case with several steps; null for a case of one step. `views` keeps the views of the steps.
 absl::StatusOr<std::unique_ptr<StepRun>> LaunchOf(const BandwidthCase& c, const std::vector<TensorView>& in,
                                                   const std::vector<TensorView>& out, Backend& backend,
                                                   std::list<std::vector<TensorView>>& views) {
@@ -46,7 +46,8 @@ absl::StatusOr<std::unique_ptr<StepRun>> LaunchOf(const BandwidthCase& c, const 
   return launch;
 }
 
-// What is measured with: memory for the largest case, a stream, an event before the first run and one behind each.
+// Resources of a measurement: memory for the largest case, a stream, one event before the first run and one after each
+// run.
 struct Bench {
   ComputeDevice& device;
   Backend& backend;
@@ -55,7 +56,7 @@ struct Bench {
   std::vector<int> events;
 };
 
-// Tokens come from the host as they are, what is large from a block that is doubled on the device.
+// The host copies tokens as they are. Larger operands start as one block from the host, which the device then doubles.
 absl::Status Fill(const BandwidthOperand& operand, char* to, Bench& bench) {
   const int64_t bytes = operand.Bytes();
   BandwidthOperand block = operand;
@@ -71,8 +72,9 @@ absl::Status Fill(const BandwidthOperand& operand, char* to, Bench& bench) {
   return absl::OkStatus();
 }
 
-// Runs it, twice as often each time, for so long by the device's clock: one that has waited for the host runs slowly at
-// first. At least once, as outputs that are added to hold a number then.
+// Warms up by running twice as often each time, until `nanoseconds` have passed on the device's clock: a device that
+// has waited for the host is slow at first. It runs at least once, so that outputs that are accumulated into hold a
+// number.
 absl::Status WarmUp(const std::function<absl::Status()>& run, int64_t nanoseconds, Bench& bench) {
   constexpr int kMost = 1 << 12;
   int64_t spent = 0;
@@ -124,7 +126,7 @@ absl::StatusOr<int64_t> TimeOf(const BandwidthCase& c, int64_t warm_nanoseconds,
   return MedianTime(std::move(spans));
 }
 
-// Whether anything else can be measured behind an error: a context that is broken refuses all calls.
+// OK if more cases can be measured after an error: a broken context refuses all calls.
 absl::Status StatusOf(Bench& bench) {
   WEFT_RETURN_IF_ERROR(bench.device.Record(bench.events.front(), bench.stream));
   return bench.device.Synchronize(bench.events.front());
@@ -134,7 +136,7 @@ absl::Status StatusOf(Bench& bench) {
 
 std::vector<char> BandwidthContent(const BandwidthOperand& operand) {
   std::vector<char> bytes(operand.Bytes());
-  // Of tokens: a stride over the table that has no divisor in common with its rows.
+  // For tokens: a stride over the table that is coprime to its number of rows.
   int64_t stride = operand.below * 5 / 13 + 1;
   while (operand.below > 0 && std::gcd(stride, operand.below) != 1) ++stride;
   const int64_t elements = operand.Elements();

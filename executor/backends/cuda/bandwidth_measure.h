@@ -1,4 +1,4 @@
-// How fast a backend's kernels move what they must: their times by the device's events.
+// Measures how fast the kernels of a backend move the bytes that they must move, by the events of the device.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_BANDWIDTH_MEASURE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_BANDWIDTH_MEASURE_H_
 
@@ -14,7 +14,7 @@
 
 namespace weft::exec::cuda {
 
-// Of one case: the bytes that it must move, and the median of its times; or why it has none.
+// Result of one case: the bytes that it must move and the median of its times, or its error.
 struct BandwidthRow {
   std::string name;
   int64_t bytes = 0;
@@ -22,21 +22,24 @@ struct BandwidthRow {
   std::string error;
 };
 
-// How often a case runs: until the device has been busy with it for so long, then so many times between events.
+// How often a case runs: first until the device has been busy for `warm_nanoseconds`, then `timed` times between
+// events.
 struct BandwidthRuns {
   int64_t warm_nanoseconds = 0;
   int timed = 1;
 };
 
-// What operands begin with: of tokens numbers below a bound, all different up to that many; else ones.
+// Returns the initial content of an operand. Tokens are numbers below a bound, all different up to that many; other
+// elements are 1.
 std::vector<char> BandwidthContent(const BandwidthOperand& operand);
 
-// The middle one; of an even number the later of the two. At least 1, as clocks may stand still between two events.
+// Returns the median; of an even number of times the greater of the two middle ones. Returns at least 1, because a
+// clock may not advance between two events.
 int64_t MedianTime(std::vector<int64_t> nanoseconds);
 
-// Runs each case at least once and at most 8191 times to warm up, then `runs.timed` >= 1 times, on a device of its own;
-// `add` gets its row as soon as it is there. A case that fails has a row with its error, and the others go on unless
-// the device takes no more work. Errors if any case has failed.
+// Measures every case on one device that it opens: at least 1 and at most 8191 runs to warm up, then `runs.timed` >= 1
+// runs. Passes each row to `add` as soon as the case is done. The row of a failed case holds its error, and the other
+// cases go on unless the device accepts no more work. Returns an error if any case failed.
 absl::Status MeasureBandwidth(const BackendEntry& backend, absl::Span<const BandwidthCase> cases,
                               const BandwidthRuns& runs, const std::function<void(const BandwidthRow&)>& add);
 

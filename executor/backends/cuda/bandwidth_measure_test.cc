@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 
 TEST(BandwidthMeasure, OneRowForEachCaseInOrder) {
   std::vector<BandwidthCase> cases = BandwidthCases(256, 128, 500);
-  // And launches of several steps, which there are of more columns.
+  // Add launches of several steps; with more columns there are more of them.
   const size_t steps = cases.size();
   for (BandwidthCase& c : BandwidthCases(256, 1152, 500)) {
     if (!c.launch.empty()) cases.push_back(std::move(c));
@@ -55,15 +55,15 @@ TEST(BandwidthMeasure, WhatABackendDoesNotHaveIsNamedAndLeavesOutNothingElse) {
   EXPECT_GE(rows[2].nanoseconds, 1);
 }
 
-// What the entry below, whose functions have no state of their own, does and sees.
+// State of the entry below, whose functions cannot hold any: settings of the test, and what the backend has seen.
 struct Machine {
   ClockedDevice* device = nullptr;
   int64_t nanoseconds_of_run = 0;
-  // The run that breaks the device, counted from 1; 0: none does.
+  // The run that breaks the device, counted from 1; 0 = none.
   int breaking_run = 0;
   int runs = 0;
   bool broken = false;
-  // Of the inputs of the first run.
+  // Contents of the inputs of the first run.
   std::vector<std::vector<char>> first_inputs = {};
 };
 Machine machine;
@@ -110,7 +110,7 @@ const BackendEntry& CountingEntry() {
   return kEntry;
 }
 
-// ADD in bf16 is more than the block that comes from the host, and not a multiple of it.
+// The first input, in bf16, is larger than the block that the host copies, and not a multiple of it.
 std::vector<BandwidthCase> LargeCases() {
   std::vector<BandwidthCase> cases = BandwidthCases(256, 128, 500);
   cases.resize(2);
@@ -129,11 +129,11 @@ TEST(BandwidthMeasure, ADeviceIsKeptBusyBeforeItIsTimed) {
   ASSERT_TRUE(MeasureBandwidth(CountingEntry(), LargeCases(), {.warm_nanoseconds = 50'000'000, .timed = 5},
                                [&](const BandwidthRow& row) { rows.push_back(row); })
                   .ok());
-  // 1 + 2 + 4 + 8 + 16 + 32 runs of a millisecond, of each of the two.
+  // Each of the two cases warms up with 1 + 2 + 4 + 8 + 16 + 32 runs of a millisecond.
   EXPECT_EQ(machine.runs, 2 * (63 + 5));
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0].nanoseconds, 1'000'000);
-  // A clock that stands still.
+  // If the clock never advances, the warm-up ends after 8191 runs.
   machine = {};
   ASSERT_TRUE(
       MeasureBandwidth(CountingEntry(), LargeCases(), {.warm_nanoseconds = 1}, [](const BandwidthRow&) {}).ok());
@@ -148,7 +148,7 @@ TEST(BandwidthMeasure, OperandsAreFilledToTheirEnd) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(machine.first_inputs[i] == BandwidthContent(cases[0].in[i])) << i;
 }
 
-// Behind an error that the device does not get over nothing else is tried; what was measured before is not lost.
+// After an error that the device does not survive, no other case is tried. Earlier measurements are kept.
 TEST(BandwidthMeasure, ABrokenDeviceEndsIt) {
   machine = {.breaking_run = 3};
   std::vector<BandwidthCase> cases = LargeCases();
@@ -167,7 +167,7 @@ TEST(BandwidthMeasure, AnOutlierDoesNotMoveTheMedian) {
   EXPECT_EQ(MedianTime({7}), 7);
   EXPECT_EQ(MedianTime({1000, 3, 4, 5, 2}), 4);
   EXPECT_EQ(MedianTime({4, 1, 3, 2}), 3);
-  // Two events at the same time.
+  // Two events may have the same time.
   EXPECT_EQ(MedianTime({0, 0, 9}), 1);
 }
 

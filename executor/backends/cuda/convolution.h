@@ -1,4 +1,5 @@
-// Convolutions of the CUDA backend: what it asks of cuDNN. What that does not have runs on kernels of our own.
+// Interface for the convolutions of cuDNN in the CUDA backend. Shapes that cuDNN does not support run on the backend's
+// own kernels.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CONVOLUTION_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CONVOLUTION_H_
 
@@ -11,11 +12,11 @@
 
 namespace weft::exec::cuda {
 
-// x: [samples * height * width, channels], y: [samples * out_height * out_width, outputs], channels last; weight:
-// [outputs, channels, kernel_size, kernel_size] row-major. kernel_size is odd, the padding half of it on every side;
-// out_height = ceil(height / stride), out_width likewise.
+// x: [samples * height * width, channels], y: [samples * out_height * out_width, outputs], channels last. weight:
+// [outputs, channels, kernel_size, kernel_size], row-major. kernel_size is odd; the padding is kernel_size / 2 on every
+// side. out_height = ceil(height / stride), and out_width likewise.
 struct ConvolutionShape {
-  // Of x, y, weight and bias alike.
+  // Type of x, y, weight and bias.
   Type type = Type::kNone;
   int64_t samples = 0;
   int64_t height = 0, width = 0;
@@ -34,13 +35,13 @@ class FusedConvolution {
  public:
   virtual ~FusedConvolution() = default;
 
-  // Whether it does this part of this shape; the answer never changes.
+  // True if the library supports this part of this shape. The answer never changes.
   virtual bool Has(const ConvolutionShape& shape, ConvolutionPart part) = 0;
-  // Announces a shape that it has before the first step: plans are made here, not in a step.
+  // Announces a supported shape before the first step, so that its plan is made here and not during a step.
   virtual absl::Status Prepare(const ConvolutionShape& shape, ConvolutionPart part) = 0;
   // As FusedAttention::Settle.
   virtual absl::Status Settle(IdleMemory& memory) = 0;
-  // Enqueue. Deterministic: the same bits each time. `bias` may be null.
+  // Enqueue the work. Deterministic: every run gives the same bits. `bias` may be null.
   virtual absl::Status Forward(const ConvolutionShape& shape, const void* x, const void* weight, const void* bias,
                                void* y, const StreamRef& stream) = 0;
   virtual absl::Status Input(const ConvolutionShape& shape, const void* dy, const void* weight, bool accumulate,

@@ -1,4 +1,4 @@
-// For tests: the host as a device that counts what is allocated on it.
+// For tests: the host as a device that counts its allocations.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_COUNTING_DEVICE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_COUNTING_DEVICE_H_
 

@@ -46,7 +46,7 @@ absl::Status CublasLt::Error(absl::string_view doing, cublasStatus_t status) con
 }
 
 absl::Status CheckCublasLtVersion(int64_t version, absl::string_view path) {
-  // 13.1.0 is 130100.
+  // Version 13.1.0 is the number 130100.
   if (version / 10000 == 13) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("backend cuda: cuBLASLt in ", path, " is of version ",
                                                     version / 10000, ".", version / 100 % 100, ".", version % 100,
@@ -54,7 +54,7 @@ absl::Status CheckCublasLtVersion(int64_t version, absl::string_view path) {
 }
 
 absl::StatusOr<const CublasLt*> OpenCublasLt() {
-  // Kept for good, as the library is.
+  // Never freed: the library stays loaded for the life of the process.
   static const absl::StatusOr<const CublasLt*>* opened = new absl::StatusOr<const CublasLt*>(Open());
   return *opened;
 }

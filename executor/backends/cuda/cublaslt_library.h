@@ -1,4 +1,4 @@
-// cuBLASLt, opened at run time: its functions in a table.
+// cuBLASLt, opened at run time, with its functions in a table.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUBLASLT_LIBRARY_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUBLASLT_LIBRARY_H_
 
@@ -13,9 +13,9 @@
 
 namespace weft::exec::cuda {
 
-// The functions that we use, under their own names without the prefix. Tests make one of plain loops.
+// The functions that the backend uses, under their own names without the prefix. Tests make a table of plain loops.
 struct CublasLt {
-  // The library that was opened, and its version: 130100 is 13.1.0.
+  // Path and version of the library that was opened; 130100 is version 13.1.0.
   std::string path;
   int64_t version = 0;
 
@@ -36,15 +36,15 @@ struct CublasLt {
   decltype(&cublasLtMatmulAlgoConfigGetAttribute) MatmulAlgoConfigGetAttribute = nullptr;
   decltype(&cublasLtMatmul) Matmul = nullptr;
 
-  // "cuBLASLt, making a layout: CUBLAS_STATUS_INVALID_VALUE".
+  // Returns an error such as "cuBLASLt, making a layout: CUBLAS_STATUS_INVALID_VALUE", or OK on success.
   absl::Status Error(absl::string_view doing, cublasStatus_t status) const;
 };
 
-// Opens it once for the process, from wherever it is (executor/platform/shared_library.h). NotFound or
-// FailedPrecondition in one line: not installed, or of another version than 13.
+// Opens the library once per process, wherever it is installed (executor/platform/shared_library.h). Returns NotFound
+// if it is not installed and FailedPrecondition if its major version is not 13, each in one line.
 absl::StatusOr<const CublasLt*> OpenCublasLt();
 
-// FailedPrecondition unless the version is one that we can use.
+// Returns FailedPrecondition unless the backend can use this version.
 absl::Status CheckCublasLtVersion(int64_t version, absl::string_view path);
 
 }  // namespace weft::exec::cuda

@@ -17,9 +17,9 @@
 namespace weft::exec::cuda {
 namespace {
 
-// What kernels for Hopper need to reach their speed; less elsewhere, where it does no harm.
+// Workspace that kernels for Hopper need for full speed. Other devices need less, and more does no harm.
 constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
-// What vector loads need, and what values in the arena always have.
+// Alignment that vector loads need and that values in the arena always have.
 constexpr int64_t kAlignment = 16;
 
 struct KeyHash {
@@ -50,7 +50,7 @@ class CublasLtMatmul : public Matmul {
   ~CublasLtMatmul() override { lt_->Destroy(handle_); }
 
   absl::Status Prepare(const MatmulShape& shape) override {
-    // cuBLASLt has no part in it.
+    // Such a product does not use cuBLASLt.
     if (shape.k == 0) return absl::OkStatus();
     WEFT_ASSIGN_OR_RETURN(Way * way, FindWay(shape, kAlignment));
     workspace_.Reserve(kWorkspaceBytes + way->extra_bytes());
@@ -73,7 +73,7 @@ class CublasLtMatmul : public Matmul {
       pointers.b = idle->Take(bytes.b);
       pointers.y = idle->Take(bytes.y);
       if (shape.bias != Type::kNone) pointers.bias = idle->Take(bytes.bias);
-      // Of none of the program's steps, then.
+      // A product that does not fit into the idle memory is in none of the program's steps.
       if (pointers.a == nullptr || pointers.b == nullptr || pointers.y == nullptr) continue;
       if (shape.bias != Type::kNone && pointers.bias == nullptr) continue;
       WEFT_ASSIGN_OR_RETURN(const Way* way, FindWay(shape, kAlignment));
@@ -92,18 +92,18 @@ class CublasLtMatmul : public Matmul {
   std::string Digest() const override { return chosen_.Digest(); }
 
  private:
-  // How a shape is multiplied: at once, or in types that cuBLASLt has, with a conversion before or behind.
+  // How a shape is multiplied: directly, or in types that cuBLASLt supports, with a conversion before or after.
   struct Way {
     MatmulShape direct;
     std::unique_ptr<CublasLtProduct> product;
-    // Memory behind the workspace, for the product and the bias in those types; 0 = none is needed.
+    // Bytes after the workspace for the product and the bias in those types; 0 = not needed.
     int64_t product_bytes = 0, bias_bytes = 0;
     bool prepared = false;
 
     int64_t extra_bytes() const { return product_bytes + bias_bytes; }
   };
 
-  // `workspace` is of kWorkspaceBytes and what the way needs behind them.
+  // `workspace` has kWorkspaceBytes, followed by way.extra_bytes().
   absl::Status Enqueue(const MatmulShape& shape, const Way& way, const MatmulPointers& pointers, void* workspace,
                        void* native_stream) {
     char* extra = static_cast<char*>(workspace) + kWorkspaceBytes;
@@ -133,13 +133,13 @@ class CublasLtMatmul : public Matmul {
   }
 
   static int64_t AlignmentOf(const MatmulShape& shape, const MatmulPointers& pointers) {
-    // A bias is read as the result is written; null if there is none.
+    // The bias (null if there is none) must be aligned as well as the result.
     const uintptr_t all = reinterpret_cast<uintptr_t>(pointers.a) | reinterpret_cast<uintptr_t>(pointers.b) |
                           reinterpret_cast<uintptr_t>(pointers.y) | reinterpret_cast<uintptr_t>(pointers.bias);
     return all % kAlignment == 0 ? kAlignment : std::min(BytesOf(shape.a.type), BytesOf(shape.y.type));
   }
 
-  // y of nothing but what is there.
+  // Handles k = 0: y becomes zero, or with `accumulate` keeps its value.
   absl::Status RunEmpty(const MatmulShape& shape, const MatmulPointers& pointers, const StreamRef& stream) {
     if (shape.bias != Type::kNone || shape.y.stride != shape.n || shape.batch != 1) {
       return absl::InvalidArgumentError("a product of no columns by no rows with a bias, in parts or in batches");
@@ -182,7 +182,7 @@ class CublasLtMatmul : public Matmul {
       direct.bias = direct.y.type;
       way->bias_bytes = Aligned(shape.n * BytesOf(direct.bias));
     }
-    // The memory of the arena that a conversion goes through is aligned.
+    // Conversions go through workspace memory, which is always aligned.
     WEFT_ASSIGN_OR_RETURN(way->product, CublasLtProduct::Make(lt_, direct, alignment));
     WEFT_RETURN_IF_ERROR(ChooseAlgorithm(direct, alignment, *way->product));
     return way;
@@ -223,7 +223,7 @@ class CublasLtMatmul : public Matmul {
     TunedAlgorithm tuned = CublasLtProduct::ToTuned((*algorithms)[best.index]);
     tuned.nanoseconds = best.nanoseconds;
     chosen_.Set(key, tuned);
-    // Without a time it was not measured: there was no memory for it.
+    // If the time is 0, the product was not measured for lack of memory.
     if (best.nanoseconds == 0) return absl::OkStatus();
     TuningTable one(table_.device());
     one.Set(key, tuned);
@@ -234,12 +234,12 @@ class CublasLtMatmul : public Matmul {
   ComputeDevice* device_;
   cublasLtHandle_t handle_;
   TuningOptions options_;
-  // What was read, and what this run takes.
+  // The algorithms read from the file, and the algorithms that this run uses.
   TuningTable table_;
   TuningTable chosen_;
   LibraryWorkspace workspace_;
   std::unique_ptr<CublasLtTuner> tuner_;
-  // Until all is settled: what is to be used, and what was prepared since.
+  // Until Settle: memory that may be used, and shapes that have been prepared.
   IdleMemory* idle_ = nullptr;
   std::vector<MatmulShape> prepared_;
   std::unordered_map<std::pair<MatmulShape, int64_t>, std::unique_ptr<Way>, KeyHash> ways_;
@@ -254,7 +254,7 @@ absl::StatusOr<std::unique_ptr<Matmul>> MakeCublasLtMatmul(const CublasLt* lt, C
     WEFT_ASSIGN_OR_RETURN(table, TuningTable::Read(tuning.path));
     WEFT_RETURN_IF_ERROR(table.CheckDevice(described, tuning.path));
   } else if (tuning.mode == TuningOptions::Mode::kWrite) {
-    // Now, not after all the measuring: whether it can be written, and what stands there.
+    // Check before measuring, not after, that the file can be written and what it holds.
     WEFT_RETURN_IF_ERROR(table.MergeInto(tuning.path));
   }
   cublasLtHandle_t handle = nullptr;

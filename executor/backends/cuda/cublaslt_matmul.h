@@ -1,4 +1,4 @@
-// Matmul by cuBLASLt.
+// Matrix products by cuBLASLt.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUBLASLT_MATMUL_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUBLASLT_MATMUL_H_
 
@@ -14,8 +14,8 @@
 
 namespace weft::exec::cuda {
 
-// On a device that CUDA uses on this thread, and that outlives it; `lt` may be the loops of a test. Errors: those of a
-// tuning file; Internal if cuBLASLt does not start.
+// Makes matrix products on `device`, which CUDA must use on this thread and which must outlive the result. `lt` may be
+// the loops of a test. Returns errors of the tuning file, and Internal if cuBLASLt does not start.
 absl::StatusOr<std::unique_ptr<Matmul>> MakeCublasLtMatmul(const CublasLt* lt, ComputeDevice* device,
                                                            const TuningDevice& described, const TuningOptions& tuning);
 

@@ -31,7 +31,7 @@ cudaDataType_t DataType(Type type) {
                                : CUDA_R_16F;
 }
 
-// Aligned memory of random values.
+// Aligned memory with random values.
 class Values {
  public:
   Values(ComputeDevice* device, Type type, int64_t elements, std::mt19937& random) : type_(type), elements_(elements) {
@@ -65,7 +65,7 @@ class CublasLtMatmulTest : public ::testing::Test {
   const std::unique_ptr<ComputeDevice> device_ = MakeHostDevice();
 };
 
-// Dense, row by row.
+// Returns the shape of a dense row-major product.
 MatmulShape Shape(int64_t m, int64_t n, int64_t k, Type in, Type out) {
   MatmulShape s;
   s.m = m;
@@ -77,8 +77,8 @@ MatmulShape Shape(int64_t m, int64_t n, int64_t k, Type in, Type out) {
   return s;
 }
 
-// What we tell cuBLASLt of matrices by rows is what the loops make of them: every transpose, type, bias, sum with what
-// is there, stride and batch.
+// The row-major matrices, as described to cuBLASLt, give the results of plain loops, for every transpose, type, bias,
+// accumulation, stride and batch.
 TEST_F(CublasLtMatmulTest, IsTheProductByRows) {
   std::mt19937 random(7);
   const Libraries loops = EmulatedLibraries();
@@ -117,7 +117,7 @@ TEST_F(CublasLtMatmulTest, IsTheProductByRows) {
           const absl::Status run = matmul->Run(s, {a.data(), b.data(), bias_data, y.data()}, {});
           ASSERT_TRUE(run.ok()) << run;
           const std::vector<double> got = y.Read(), want = expected.Read();
-          // What goes through other types is rounded once more.
+          // A result that is converted from another type is rounded once more.
           const double tolerance = out == Type::kBf16 ? 2e-2 : out == Type::kFp16 ? 3e-3 : 1e-6;
           for (size_t i = 0; i < got.size(); ++i) {
             ASSERT_NEAR(got[i], want[i], in == Type::kFp64 && out == Type::kFp64 && bias != Type::kFp32 ? 0 : tolerance)
@@ -132,7 +132,7 @@ TEST_F(CublasLtMatmulTest, IsTheProductByRows) {
   EXPECT_GT(tried, 900);
 }
 
-// A product of fp32 is in TF32 where its shape says so, and only there; each is a shape of its own.
+// A product in fp32 uses TF32 if its shape says so, and only then. The two are different shapes.
 TEST_F(CublasLtMatmulTest, ProductsInTf32AreAskedForByTheirShape) {
   std::mt19937 random(7);
   const Libraries loops = EmulatedLibraries();
@@ -155,7 +155,7 @@ TEST_F(CublasLtMatmulTest, ProductsInTf32AreAskedForByTheirShape) {
     }
   }
   EXPECT_NE(results[0], results[1]);
-  // Of anything else there is none.
+  // Products of other types cannot be in TF32.
   MatmulShape s = Shape(4, 4, 4, Type::kBf16, Type::kBf16);
   s.tf32 = true;
   EXPECT_EQ(matmul->Prepare(s).message(), "a product in TF32 of matrices that are not fp32");
@@ -174,7 +174,7 @@ TEST_F(CublasLtMatmulTest, AsksForOrderedSumsAndKnownAlignment) {
   EXPECT_EQ(fake::seen.preference.workspace, 32u << 20);
   EXPECT_EQ(fake::seen.preference.reductions, static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   for (const uint32_t alignment : fake::seen.preference.alignment) EXPECT_EQ(alignment, 16u);
-  // Descriptors and the algorithm are kept: no more questions for the same shape.
+  // Descriptors and algorithm are kept: the same shape causes no further queries.
   const int asked = fake::seen.heuristics;
   Values a(device_.get(), Type::kBf16, 64, random), b(device_.get(), Type::kBf16, 64, random);
   Values y(device_.get(), Type::kBf16, 64, random);
@@ -182,12 +182,12 @@ TEST_F(CublasLtMatmulTest, AsksForOrderedSumsAndKnownAlignment) {
   ASSERT_TRUE(matmul->Run(s, {a.data(), b.data(), nullptr, y.data()}, {}).ok());
   EXPECT_EQ(fake::seen.heuristics, asked);
   EXPECT_EQ(fake::seen.algorithm, 0);
-  // Addresses between: another algorithm is chosen, which knows.
+  // For addresses with lower alignment another algorithm is chosen, one that allows it.
   const char* odd = static_cast<const char*>(a.data()) + 2;
   ASSERT_TRUE(matmul->Run(s, {odd, b.data(), nullptr, y.data()}, {}).ok());
   EXPECT_EQ(fake::seen.heuristics, asked + 1);
   EXPECT_EQ(fake::seen.preference.alignment[0], 2u);
-  // So does the address of a bias.
+  // The alignment of a bias counts too.
   MatmulShape biased = Shape(8, 8, 8, Type::kBf16, Type::kBf16);
   biased.bias = Type::kBf16;
   ASSERT_TRUE(matmul->Prepare(biased).ok());
@@ -206,13 +206,13 @@ TEST_F(CublasLtMatmulTest, RefusesWhatItDoesNotMultiply) {
   EXPECT_EQ(matmul->Prepare(s).code(), absl::StatusCode::kInvalidArgument);
   s = Shape(4, 4, 4, Type::kInt32, Type::kInt32);
   EXPECT_EQ(matmul->Prepare(s).code(), absl::StatusCode::kInvalidArgument);
-  // Rows that overlap: cuBLASLt has no algorithm.
+  // Rows overlap: cuBLASLt has no algorithm.
   s = Shape(4, 4, 4, Type::kBf16, Type::kBf16);
   s.a.stride = 3;
   EXPECT_EQ(matmul->Prepare(s).message(), "cuBLASLt has no algorithm for a product of 4 x 4 by 4 x 4");
 }
 
-// What was prepared has run before the first step, in memory that nobody uses, and nothing is allocated afterwards.
+// Prepared products run once before the first step, in idle memory, and nothing is allocated afterwards.
 TEST_F(CublasLtMatmulTest, WhatWasPreparedIsRunOnceBeforeTheFirstStep) {
   std::mt19937 random(7);
   CountingDevice device;
@@ -223,7 +223,7 @@ TEST_F(CublasLtMatmulTest, WhatWasPreparedIsRunOnceBeforeTheFirstStep) {
   IdleMemory idle(bytes, sizeof bytes);
   std::vector<MatmulShape> shapes = {
       Shape(8, 16, 4, Type::kBf16, Type::kBf16), Shape(3, 5, 7, Type::kFp32, Type::kFp32),
-      // Through other types, with a bias.
+      // Converted from another type, with a bias.
       Shape(6, 10, 4, Type::kBf16, Type::kFp16), Shape(4, 4, 0, Type::kBf16, Type::kBf16)};
   shapes[2].bias = Type::kBf16;
   matmul.UseIdleMemory(&idle);
@@ -233,7 +233,7 @@ TEST_F(CublasLtMatmulTest, WhatWasPreparedIsRunOnceBeforeTheFirstStep) {
   EXPECT_TRUE(fake::seen.launches.empty());
   EXPECT_EQ(device.allocations(), 0);
   ASSERT_TRUE(matmul.Settle().ok());
-  // By columns.
+  // cuBLASLt counts by columns: its columns are our rows.
   std::vector<std::pair<int64_t, int64_t>> ran;
   for (const auto& launch : fake::seen.launches) {
     ran.emplace_back(launch.columns, launch.rows);
@@ -244,7 +244,7 @@ TEST_F(CublasLtMatmulTest, WhatWasPreparedIsRunOnceBeforeTheFirstStep) {
   EXPECT_EQ(ran, (std::vector<std::pair<int64_t, int64_t>>{{8, 16}, {3, 5}, {6, 10}}));
   EXPECT_GT(idle.touched(), 0);
   EXPECT_EQ(device.allocations(), 1);
-  // Not again.
+  // A second Settle runs nothing.
   ASSERT_TRUE(matmul.Settle().ok());
   EXPECT_EQ(fake::seen.launches.size(), 3u);
   Values a(device_.get(), Type::kBf16, 64, random), b(device_.get(), Type::kBf16, 64, random);
@@ -290,17 +290,17 @@ TEST_F(CublasLtMatmulTest, TuningTakesTheFastestAndKeepsIt) {
   ASSERT_TRUE(table.ok()) << table.status();
   ASSERT_EQ(table->size(), 1u);
   EXPECT_EQ(table->Find({s, 16})->words[0], static_cast<uint64_t>(fake::kFast));
-  // All of it, not only what cuBLASLt has names for.
+  // The file holds the whole algorithm, not only the attributes that cuBLASLt has names for.
   EXPECT_EQ(table->Find({s, 16})->words[7], fake::kMark);
   EXPECT_GT(table->Find({s, 16})->nanoseconds, 0);
   const auto reading = Make({TuningOptions::Mode::kRead, path});
   EXPECT_EQ(run(reading.get()), fake::kFast);
   EXPECT_EQ(reading->Digest(), writing->Digest());
   EXPECT_NE(reading->Digest(), off->Digest());
-  // A shape that the file does not hold is multiplied as without it.
+  // A shape that the file does not hold is multiplied as without a file.
   EXPECT_TRUE(reading->Prepare(Shape(4, 4, 4, Type::kBf16, Type::kFp32)).ok());
-  // Bytes that cuBLASLt does not take: it is asked, and they are not run. So of sums in any order, and of more
-  // workspace than there is.
+  // cuBLASLt is asked about an algorithm first. If it refuses the bytes, they are not run. The same holds for sums in
+  // any order and for more workspace than there is.
   const TunedAlgorithm good = *table->Find({s, 16});
   for (const auto& [word, value] : std::vector<std::pair<int, uint64_t>>{
            {0, 9}, {7, 0}, {1, CUBLASLT_REDUCTION_SCHEME_INPLACE}, {2, uint64_t{1} << 40}}) {
@@ -320,7 +320,7 @@ TEST_F(CublasLtMatmulTest, TuningTakesTheFastestAndKeepsIt) {
     EXPECT_EQ(fake::seen.launches.size(), launches);
   }
   fake::slow_microseconds = 0;
-  // A file of another device, and none.
+  // A file of another device, and a missing file.
   EXPECT_EQ(
       MakeCublasLtMatmul(&lt_, device_.get(), {80, 108, 130100, "NVIDIA A100"}, {TuningOptions::Mode::kRead, path})
           .status()
@@ -331,8 +331,8 @@ TEST_F(CublasLtMatmulTest, TuningTakesTheFastestAndKeepsIt) {
       absl::StatusCode::kNotFound);
 }
 
-// The real library as far as it goes without a GPU: it is found, its version is right, and it says that it cannot
-// start.
+// Tests the real library as far as possible without a GPU: it is found, its version is right, and it reports that it
+// cannot start.
 TEST(OpenCublasLt, FindsTheLibrary) {
   if (const char* path = std::getenv("TEST_CUDA_LIBRARY_PATH")) {
     SetLibraryPath(std::vector<std::string>(absl::StrSplit(path, ':', absl::SkipEmpty())));

@@ -25,7 +25,7 @@ cudaDataType_t DataType(Type type) {
 }
 
 bool InDouble(const MatmulShape& shape) { return shape.a.type == Type::kFp64; }
-// fp32 is fp32: cuBLASLt takes TF32 only where it is asked for by a type of its own.
+// fp32 stays fp32: cuBLASLt uses TF32 only if the compute type asks for it.
 cublasComputeType_t ComputeType(const MatmulShape& shape) {
   if (InDouble(shape)) return CUBLAS_COMPUTE_64F;
   return shape.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -56,7 +56,7 @@ int64_t Extent(const MatrixLayout& layout, int64_t rows, int64_t columns, int64_
   return ((batch - 1) * layout.batch_stride + (rows - 1) * layout.stride + columns) * BytesOf(layout.type);
 }
 
-// Partial sums in the output's type, or into the output itself, would be rounded on their way.
+// Partial sums kept in the output's type, or in the output itself, would be rounded in between.
 constexpr uint32_t kReductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
 }  // namespace
@@ -102,8 +102,8 @@ CublasLtProduct::~CublasLtProduct() {
   if (operation_ != nullptr) lt_->MatmulDescDestroy(operation_);
 }
 
-// y = op(a) op(b) by rows is yᵀ = op(b)ᵀ op(a)ᵀ by columns, and what is stored by rows is its own transpose by columns:
-// the two change places, and each is transposed for cuBLASLt exactly where it is for us.
+// y = op(a) op(b) by rows is yᵀ = op(b)ᵀ op(a)ᵀ by columns, and a matrix stored by rows is its own transpose stored by
+// columns. So a and b change places, and each keeps its transpose flag.
 absl::Status CublasLtProduct::Describe() {
   const MatmulShape& s = shape_;
   WEFT_RETURN_IF_ERROR(
@@ -117,12 +117,13 @@ absl::Status CublasLtProduct::Describe() {
       lt_->Error("making an operation",
                  lt_->MatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second)));
   if (s.bias != Type::kNone) {
-    // A number for each row by columns, which is each column by rows. Its type is that of the result.
+    // The bias has one number per row in column order, which is one per column in row order. Its type is the result's.
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     WEFT_RETURN_IF_ERROR(
         lt_->Error("making an operation",
                    lt_->MatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue)));
-    // Algorithms are chosen by how the address is aligned (cublasLt.h): this one is as the real ones are, no better.
+    // The choice of algorithm depends on the alignment of this address (cublasLt.h). It is aligned exactly as the real
+    // addresses are, no better.
     const void* bias = reinterpret_cast<const void*>(static_cast<uintptr_t>(alignment_) * 257);
     WEFT_RETURN_IF_ERROR(
         lt_->Error("making an operation",
@@ -162,7 +163,7 @@ absl::StatusOr<std::vector<cublasLtMatmulAlgo_t>> CublasLtProduct::Heuristics(cu
   for (int i = 0; i < count; ++i) {
     if (results[i].state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(results[i].algo);
   }
-  // Its way to say that there is none.
+  // This is how cuBLASLt reports that it has no algorithm.
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && algorithms.empty())) {
     return absl::UnimplementedError(absl::StrCat("cuBLASLt has no algorithm for ", Name(shape_)));
   }
@@ -214,7 +215,7 @@ absl::Status CublasLtProduct::Run(cublasLtHandle_t handle, const MatmulPointers&
   const cublasStatus_t status = lt_->Matmul(
       handle, operation_, alpha, pointers.b, first_, pointers.a, second_, beta, pointers.y, result_, pointers.y,
       result_, &algorithm_, workspace, static_cast<size_t>(workspace_bytes), static_cast<cudaStream_t>(native_stream));
-  // A name takes longer to make than the call.
+  // Build the name only for an error: it takes longer than the call.
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
   const absl::Status error = lt_->Error(Name(shape_), status);
   return status == CUBLAS_STATUS_INVALID_VALUE ? absl::InvalidArgumentError(error.message()) : error;

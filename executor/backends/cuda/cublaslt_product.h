@@ -1,4 +1,4 @@
-// One shape of matrix product as cuBLASLt describes it: descriptors made once, an algorithm chosen once, then run.
+// One shape of matrix product in cuBLASLt: its descriptors are made once, its algorithm is chosen once, then it runs.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUBLASLT_PRODUCT_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUBLASLT_PRODUCT_H_
 
@@ -15,10 +15,10 @@
 
 namespace weft::exec::cuda {
 
-// Whether cuBLASLt multiplies a and b of this type into a y of that one.
+// True if cuBLASLt multiplies factors of type `a` directly into a result of type `y`.
 bool IsDirectProduct(Type a, Type y);
 
-// Bytes from the first element of each matrix to behind its last; 0 = it is not there.
+// Bytes from the first element of each matrix to the end of its last element; 0 if there is no such matrix.
 struct ProductBytes {
   int64_t a = 0, b = 0, bias = 0, y = 0;
 };
@@ -26,26 +26,28 @@ ProductBytes BytesOf(const MatmulShape& shape);
 
 class CublasLtProduct {
  public:
-  // For addresses that are multiples of `alignment`. The shape is direct, its bias none or of y's type, k at least 1.
+  // Makes a product for addresses that are multiples of `alignment`. The shape must be direct, its bias none or of y's
+  // type, and k at least 1.
   static absl::StatusOr<std::unique_ptr<CublasLtProduct>> Make(const CublasLt* lt, const MatmulShape& shape,
                                                                int64_t alignment);
   CublasLtProduct(const CublasLtProduct&) = delete;
   ~CublasLtProduct();
 
-  // Up to `most` algorithms, the one that heuristics thinks fastest first. The same list each time on one kind of
-  // device. Only ones that give the same bits each time: partial sums are added in a fixed order, in the compute type.
-  // Unimplemented if there is none.
+  // Returns up to `most` algorithms, best first by cuBLASLt's heuristics; the list is the same every time on one kind
+  // of device. All of them give the same bits in every run: they add partial sums in a fixed order, in the compute
+  // type. Returns Unimplemented if there is none.
   absl::StatusOr<std::vector<cublasLtMatmulAlgo_t>> Heuristics(cublasLtHandle_t handle, int64_t workspace_bytes,
                                                                int most) const;
 
-  // An algorithm of a tuning file, and back. InvalidArgument if cuBLASLt says that this product does not run it, not
-  // within the workspace, or not with the same bits each time. Whatever the bytes are, it is asked before they are run.
+  // Convert an algorithm of a tuning file to one of cuBLASLt, and back. FromTuned asks cuBLASLt about the bytes before
+  // they are ever run. It returns InvalidArgument if the algorithm does not support this product, needs more workspace,
+  // or does not give the same bits in every run.
   absl::StatusOr<cublasLtMatmulAlgo_t> FromTuned(cublasLtHandle_t handle, const TunedAlgorithm& tuned,
                                                  int64_t workspace_bytes) const;
   static TunedAlgorithm ToTuned(const cublasLtMatmulAlgo_t& algorithm);
 
   void set_algorithm(const cublasLtMatmulAlgo_t& algorithm) { algorithm_ = algorithm; }
-  // Enqueues with the algorithm that was set.
+  // Enqueues the product with the algorithm of set_algorithm.
   absl::Status Run(cublasLtHandle_t handle, const MatmulPointers& pointers, void* workspace, int64_t workspace_bytes,
                    void* native_stream);
 
@@ -58,7 +60,7 @@ class CublasLtProduct {
   MatmulShape shape_;
   int64_t alignment_;
   cublasLtMatmulDesc_t operation_ = nullptr;
-  // In the order of cuBLASLt: it multiplies matrices stored by columns, so that our b is its first.
+  // In the order of cuBLASLt, which multiplies matrices stored by columns: our b is its first matrix.
   cublasLtMatrixLayout_t first_ = nullptr, second_ = nullptr, result_ = nullptr;
   cublasLtMatmulAlgo_t algorithm_ = {};
 };

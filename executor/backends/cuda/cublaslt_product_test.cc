@@ -1,5 +1,5 @@
-// Descriptions of products on a library that counts what it makes and fails when it is told to. That they are the right
-// products, cublaslt_matmul_test.cc shows.
+// Tests descriptions of products on a library that counts the objects it makes and fails on request.
+// cublaslt_matmul_test.cc checks that the products are right.
 #include "executor/backends/cuda/cublaslt_product.h"
 
 #include <gtest/gtest.h>
@@ -16,10 +16,10 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Functions of the table have no state of their own.
+// State of the functions in the table, which cannot hold any.
 struct Count {
   int alive = 0;
-  // Calls that may fail, and which of them does.
+  // Calls so far that may fail, and the index of the call that does fail; -1 = none.
   int calls = 0, fails = -1;
 };
 Count count;
@@ -95,7 +95,7 @@ MatmulShape Shape(bool transpose_a, bool transpose_b, int64_t batch) {
   return s;
 }
 
-// The definition of matmul.h, element by element: to behind the last that is touched.
+// Returns the bytes up to the end of the last element touched, by the definition in matmul.h, element by element.
 int64_t Touched(const MatrixLayout& matrix, int64_t rows, int64_t columns, int64_t batch) {
   int64_t last = -1;
   for (int64_t b = 0; b < batch; ++b) {
@@ -121,7 +121,7 @@ TEST(BytesOfProductTest, ToBehindTheLastElement) {
   }
 }
 
-// Exactly what the library takes.
+// A product is direct exactly if the library accepts it.
 TEST(IsDirectProductTest, IsWhatTheLibraryTakes) {
   const CublasLt lt = fake::Table();
   for (const Type a : {Type::kFp64, Type::kFp32, Type::kBf16, Type::kFp16}) {
@@ -137,7 +137,7 @@ TEST(IsDirectProductTest, IsWhatTheLibraryTakes) {
   for (const Type type : {Type::kNone, Type::kInt32}) EXPECT_FALSE(IsDirectProduct(type, Type::kFp32));
 }
 
-// Whichever call fails: an error, and nothing is left behind.
+// Whichever call fails, an error is returned and no object is left over.
 TEST(CublasLtProductTest, EveryFailureIsReportedAndLeavesNothing) {
   const CublasLt lt = CountingTable();
   for (int64_t batch : {1, 3}) {
@@ -171,7 +171,7 @@ TEST(CublasLtProductTest, AsManyAlgorithmsAsAreAskedFor) {
     ASSERT_TRUE(algorithms.ok()) << algorithms.status();
     EXPECT_EQ(algorithms->size(), static_cast<size_t>(std::min(most, fake::kAlgorithms)));
     EXPECT_EQ((*algorithms)[0].data[0], 0u) << "not the library's first";
-    // What is kept of an algorithm is all of it.
+    // Converting an algorithm to the form of the file and back loses nothing.
     for (const cublasLtMatmulAlgo_t& algorithm : *algorithms) {
       const auto again = product->FromTuned(nullptr, CublasLtProduct::ToTuned(algorithm), 1 << 20);
       ASSERT_TRUE(again.ok()) << again.status();
@@ -180,7 +180,7 @@ TEST(CublasLtProductTest, AsManyAlgorithmsAsAreAskedFor) {
   }
 }
 
-// A workspace is taken to its last byte, and not one more.
+// An algorithm may use the workspace up to its last byte, and no more.
 TEST(CublasLtProductTest, ATunedAlgorithmFitsTheWorkspace) {
   const CublasLt lt = fake::Table();
   const auto product = *CublasLtProduct::Make(&lt, Shape(false, false, 1), 16);

@@ -12,10 +12,10 @@ namespace weft::exec::cuda {
 namespace {
 
 constexpr int64_t kBlock = int64_t{1} << 20;
-// An algorithm is run so often in a row, so many times; and once more before.
+// An algorithm is measured in kRounds rounds of kRuns runs, after one round that does not count.
 constexpr int kRounds = 3, kRuns = 4;
 
-// From -1 to 1, by a linear congruential generator (Knuth's MMIX constants).
+// Returns random values from -1 to 1, by a linear congruential generator (Knuth's MMIX constants).
 std::vector<char> RandomBlock(Type type) {
   std::vector<char> block(kBlock);
   const int64_t size = BytesOf(type);
@@ -33,8 +33,8 @@ std::vector<char> RandomBlock(Type type) {
   return block;
 }
 
-// What cuBLASLt does not run is not the device's fault: of what heuristics name, too, some it has not, and some it
-// takes for a call with a wrong value.
+// True if cuBLASLt refuses an algorithm, which is no fault of the device. Some algorithms that its heuristics name are
+// not supported, and some make it report an invalid value.
 bool IsRefusal(const absl::Status& status) { return absl::IsUnimplemented(status) || absl::IsInvalidArgument(status); }
 
 }  // namespace
@@ -52,7 +52,7 @@ absl::Status CublasLtTuner::Fill(void* to, int64_t bytes, Type type) {
   char* destination = static_cast<char*>(to);
   int64_t filled = std::min(bytes, kBlock);
   WEFT_RETURN_IF_ERROR(device_->CopyNow(destination, block.data(), filled));
-  // Twice as much each time.
+  // Each copy doubles the filled part.
   while (filled < bytes) {
     const int64_t more = std::min(filled, bytes - filled);
     WEFT_RETURN_IF_ERROR(device_->Copy(stream_, destination + filled, destination, more));
@@ -85,14 +85,14 @@ absl::StatusOr<int64_t> CublasLtTuner::Measure(CublasLtProduct& product, cublasL
 absl::Status CublasLtTuner::WarmUp(CublasLtProduct& product, cublasLtHandle_t handle,
                                    const std::vector<cublasLtMatmulAlgo_t>& algorithms, const MatmulPointers& pointers,
                                    void* workspace, int64_t workspace_bytes) {
-  // Longer than a device takes to raise its clocks; small products take several shapes for that.
+  // Longer than a device takes to raise its clocks. Several small shapes together reach this time.
   constexpr int64_t kNanoseconds = 100'000'000;
   constexpr int kMostMeasured = 32;
   if (algorithms.empty()) return absl::OkStatus();
   product.set_algorithm(algorithms.front());
   for (int i = 0; i < kMostMeasured && warm_nanoseconds_ < kNanoseconds; ++i) {
     const absl::StatusOr<int64_t> time = Measure(product, handle, pointers, workspace, workspace_bytes);
-    // It is left out when its turn comes.
+    // Fastest leaves this algorithm out when its turn comes.
     if (IsRefusal(time.status())) return absl::OkStatus();
     WEFT_RETURN_IF_ERROR(time.status());
     warm_nanoseconds_ += *time * kRuns * (kRounds + 1);

@@ -17,7 +17,7 @@
 
 namespace weft::exec::cuda {
 
-// How many of what heuristics names are measured.
+// Most candidates of the heuristics that are measured.
 inline constexpr int kTunedCandidates = 16;
 
 class CublasLtTuner {
@@ -26,12 +26,12 @@ class CublasLtTuner {
 
   struct Best {
     size_t index = 0;
-    // Of one run; 0 = there was not memory to measure in, and `index` is heuristics' first.
+    // Time of one run. 0 = not measured for lack of memory; `index` is then the heuristics' first choice.
     int64_t nanoseconds = 0;
   };
-  // On random values, which cost the power that real ones do: zeros run faster. An algorithm that fails is left out.
-  // In `idle` where that has room (it may be null), else in memory of the tuner's own, which grows to what the largest
-  // product needs.
+  // Returns the fastest algorithm on random values, which cost as much power as real ones: zeros run faster. Leaves out
+  // algorithms that cuBLASLt refuses. Works in `idle` (which may be null) if there is enough of it, else in the tuner's
+  // own memory, which grows to the needs of the largest product.
   absl::StatusOr<Best> Fastest(const MatmulShape& shape, CublasLtProduct& product, cublasLtHandle_t handle,
                                const std::vector<cublasLtMatmulAlgo_t>& algorithms, int64_t workspace_bytes,
                                IdleMemory* idle);
@@ -41,7 +41,8 @@ class CublasLtTuner {
 
   absl::StatusOr<char*> Take(int64_t bytes, IdleMemory* idle);
   absl::Status Fill(void* to, int64_t bytes, Type type);
-  // Once: a device at rest is slow at first, and what is measured then would lose against what comes behind it.
+  // Warms the device up, once: a device at rest is slow at first, so an algorithm measured then would lose against
+  // later ones.
   absl::Status WarmUp(CublasLtProduct& product, cublasLtHandle_t handle,
                       const std::vector<cublasLtMatmulAlgo_t>& algorithms, const MatmulPointers& pointers,
                       void* workspace, int64_t workspace_bytes);
@@ -52,7 +53,7 @@ class CublasLtTuner {
   LibraryWorkspace memory_;
   int stream_ = 0;
   int begin_ = 0, end_ = 0;
-  // What the device has been kept busy for to warm it up.
+  // Time that the device has been kept busy to warm it up.
   int64_t warm_nanoseconds_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// The tuner on a library whose products take as long as a table says, by the clock of a device of arithmetic.
+// Tests the tuner on a library whose products take the times of a table, on a device with a simulated clock.
 #include "executor/backends/cuda/cublaslt_tuner.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// What the library does when an algorithm is run for the n-th time: its nanoseconds, or what it refuses with.
+// The library's answer when an algorithm runs for the n-th time: the nanoseconds it takes, or the error.
 struct Answer {
   int64_t nanoseconds = 0;
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
@@ -30,7 +30,7 @@ struct Launched {
   size_t workspace_bytes;
 };
 
-// Functions of the table have no state of their own.
+// State of the functions in the table, which cannot hold any.
 struct Machine {
   ClockedDevice* device = nullptr;
   std::function<Answer(int algorithm, int run)> answer;
@@ -63,10 +63,10 @@ class CublasLtTunerTest : public ::testing::Test {
       machine.runs.resize(std::max<size_t>(machine.runs.size(), number + 1));
       const Answer answer = machine.answer(number, machine.runs[number]++);
       if (answer.status != CUBLAS_STATUS_SUCCESS) return answer.status;
-      // The tuner's only stream.
+      // Stream 0 is the tuner's only stream.
       machine.device->Spend(0, answer.nanoseconds);
       const void* bias = fake::As<fake::Operation>(operation).bias;
-      // By columns our b is the first.
+      // Stored by columns, our b is the first matrix.
       machine.launched.push_back({static_cast<const char*>(second), static_cast<const char*>(first),
                                   static_cast<const char*>(bias), static_cast<const char*>(d),
                                   static_cast<const char*>(workspace), workspace_bytes});
@@ -75,7 +75,7 @@ class CublasLtTunerTest : public ::testing::Test {
     machine = {};
     machine.device = &device_;
     tuner_ = *CublasLtTuner::Make(&device_);
-    // Not square, and y, of another type than a and b, larger than a block of random values.
+    // The product is not square. y has another type than a and b and is larger than a block of random values.
     shape_.m = 600;
     shape_.n = 500;
     shape_.k = 7;
@@ -110,13 +110,13 @@ TEST_F(CublasLtTunerTest, TheFastestWhereverItIs) {
     EXPECT_EQ(best->index, static_cast<size_t>(fastest));
     EXPECT_EQ(best->nanoseconds, 700);
   }
-  // Of equal ones the first, which heuristics prefer.
+  // Of equally fast algorithms the first is taken, which the heuristics prefer.
   EXPECT_EQ(Fastest(3, [](int, int) { return Answer{50}; })->index, 0u);
 }
 
-// What a first launch brings with it, and what disturbs a round, is not the algorithm's.
+// The extra time of a first launch or of a disturbed round does not count against the algorithm.
 TEST_F(CublasLtTunerTest, NeitherTheFirstLaunchNorADisturbedRoundCounts) {
-  // The device is warm.
+  // Warm the device up first.
   ASSERT_TRUE(Fastest(1, [](int, int) { return Answer{100'000'000}; }).ok());
   const auto best = Fastest(2, [](int algorithm, int run) {
     if (algorithm == 1) return Answer{1000};
@@ -127,11 +127,11 @@ TEST_F(CublasLtTunerTest, NeitherTheFirstLaunchNorADisturbedRoundCounts) {
   EXPECT_EQ(best->nanoseconds, 800);
   EXPECT_EQ(machine.runs[0], machine.runs[1]) << "all are measured alike";
   EXPECT_EQ(Fastest(1, [](int, int run) { return Answer{run < 4 ? 100 : 800}; })->nanoseconds, 800);
-  // Too short for the clock is not nothing.
+  // A run that is too short for the clock counts as 1 ns.
   EXPECT_EQ(Fastest(1, [](int, int) { return Answer{0}; })->nanoseconds, 1);
 }
 
-// A device at rest takes ten times as long for what comes first.
+// A device at rest takes ten times as long at first.
 TEST_F(CublasLtTunerTest, ADeviceAtRestIsWarmedUpOnce) {
   int64_t spent = 0;
   const auto product = [&](int64_t nanoseconds) {
@@ -146,13 +146,13 @@ TEST_F(CublasLtTunerTest, ADeviceAtRestIsWarmedUpOnce) {
     EXPECT_EQ(best->nanoseconds, 700'000);
     EXPECT_EQ(machine.runs[0] > machine.runs[1], time == 0);
   }
-  // One small product does not warm it up: the next one goes on with it.
+  // One small product does not warm the device up, so the next product continues the warm-up.
   tuner_ = *CublasLtTuner::Make(&device_);
   for (int time = 0; time < 2; ++time) {
     ASSERT_TRUE(Fastest(2, [](int, int) { return Answer{1000}; }).ok());
     EXPECT_GT(machine.runs[0], machine.runs[1]);
   }
-  // What the library refuses is left out then too.
+  // Algorithms that the library refuses during the warm-up are left out too.
   tuner_ = *CublasLtTuner::Make(&device_);
   for (const cublasStatus_t refused : {CUBLAS_STATUS_NOT_SUPPORTED, CUBLAS_STATUS_INVALID_VALUE}) {
     const auto other =
@@ -164,7 +164,7 @@ TEST_F(CublasLtTunerTest, ADeviceAtRestIsWarmedUpOnce) {
 
 TEST_F(CublasLtTunerTest, WhatTheLibraryRefusesIsLeftOut) {
   const auto best = Fastest(3, [](int algorithm, int run) {
-    // One at once, one after a round.
+    // The library refuses one algorithm at once, and another one after a round.
     if (algorithm == 0) return Answer{1, CUBLAS_STATUS_NOT_SUPPORTED};
     if (algorithm == 1 && run >= 5) return Answer{1, CUBLAS_STATUS_INVALID_VALUE};
     return Answer{algorithm == 1 ? 10 : 3000};
@@ -172,14 +172,14 @@ TEST_F(CublasLtTunerTest, WhatTheLibraryRefusesIsLeftOut) {
   ASSERT_TRUE(best.ok()) << best.status();
   EXPECT_EQ(best->index, 2u);
   EXPECT_EQ(best->nanoseconds, 3000);
-  // Anything else is the device's fault, and ends the run.
+  // Any other error is a fault of the device and ends the tuning.
   const auto fault = Fastest(3, [](int algorithm, int) {
     return Answer{1, algorithm == 1 ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS};
   });
   EXPECT_EQ(fault.status().code(), absl::StatusCode::kInternal);
 }
 
-// Every matrix lies by itself, aligned, and holds values as training has them; zeros would run faster.
+// Every matrix has its own aligned memory and holds random values as in training; zeros would run faster.
 TEST_F(CublasLtTunerTest, MatricesOfRandomValuesApartFromEachOther) {
   ASSERT_TRUE(Fastest(1, [](int, int) { return Answer{1}; }).ok());
   ASSERT_FALSE(machine.launched.empty());
@@ -204,7 +204,7 @@ TEST_F(CublasLtTunerTest, MatricesOfRandomValuesApartFromEachOther) {
       sum += x;
       squares += x * x;
     }
-    // Uniform from -1 to 1: mean 0, variance 1/3.
+    // Uniform from -1 to 1: the mean is 0 and the variance 1/3.
     EXPECT_NEAR(sum / static_cast<double>(elements), 0, 0.1);
     EXPECT_NEAR(squares / static_cast<double>(elements), 1.0 / 3, 0.05);
   };
@@ -213,7 +213,7 @@ TEST_F(CublasLtTunerTest, MatricesOfRandomValuesApartFromEachOther) {
   spread(at.bias, CUDA_R_32F, shape_.n);
 }
 
-// A matrix of more than the block that is random is filled to its end.
+// A matrix larger than the block of random values is filled to its end.
 TEST_F(CublasLtTunerTest, LargeMatricesAreFilledToTheirEnd) {
   shape_.k = 1300;
   shape_.a.stride = 1300;
@@ -243,7 +243,7 @@ TEST_F(CublasLtTunerTest, InIdleMemoryWhereThatHasRoom) {
   EXPECT_GE(device_.allocated, needed);
 }
 
-// Without memory to measure in nothing is run, and heuristics' first is taken.
+// Without memory to measure in, nothing runs and the heuristics' first choice is taken.
 TEST_F(CublasLtTunerTest, WithoutMemoryTheFirstIsTaken) {
   device_.most = 1000;
   const auto best = Fastest(3, [](int algorithm, int) { return Answer{algorithm == 1 ? 1 : 100}; });

@@ -1,4 +1,4 @@
-// The backend `cuda` of a program that was built where there is no CUDA toolkit: it is listed, and refuses.
+// The backend `cuda` of a program built without a CUDA toolkit: it is listed, but cannot be opened.
 #include <memory>
 
 #include "executor/interface/backend.h"

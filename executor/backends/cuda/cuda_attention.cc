@@ -1,4 +1,4 @@
-// ATTENTION and ATTENTION_BACKWARD: by cuDNN where it has them, else by kernels of our own.
+// ATTENTION and ATTENTION_BACKWARD: run by cuDNN if it supports them, else by the backend's own kernels.
 #include <algorithm>
 
 #include "executor/backends/cuda/cuda_call.h"
@@ -10,7 +10,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Everything but dropout, which is checked here too.
+// Checks the shapes of the step and its dropout.
 absl::Status CheckGeometry(const Call& call, absl::Span<const TensorView> views) {
   const StepAttributes& a = call.attributes();
   const int64_t sequence = a.sequence(), heads = a.heads(), kv_heads = a.kv_heads();
@@ -32,7 +32,7 @@ absl::Status CheckGeometry(const Call& call, absl::Span<const TensorView> views)
   return CheckDropout(call, std::max(heads, a.whole_columns()) * sequence * sequence);
 }
 
-// `views` are qkv, or q, k and v.
+// `views` is either qkv alone, or q, k and v.
 AttentionProblem ProblemOf(const Call& call, absl::Span<const TensorView> views, const TensorView& o,
                            const TensorView& lse) {
   const StepAttributes& a = call.attributes();
@@ -66,7 +66,7 @@ const void* Data(const HeadPart& part) {
   return static_cast<const char*>(part.array.data) + part.first_column * ElementBytes(part.array.type);
 }
 
-// Kernels of our own run it, where people expect the library's. `refusal`: what that says.
+// Adds a note that the backend's own kernels run this attention, where users expect cuDNN. `refusal` is cuDNN's reason.
 void NoteSlow(const Call& call, const AttentionProblem& problem, bool tensor_cores, absl::string_view why,
               absl::string_view refusal = "") {
   const Type type = problem.q.array.type;
@@ -79,12 +79,12 @@ void NoteSlow(const Call& call, const AttentionProblem& problem, bool tensor_cor
       refusal.empty() ? "" : absl::StrCat("; ", std::string(refusal))));
 }
 
-// The library, if it has this; shapes are announced while the program is measured.
-// `tensor_cores`: whether kernels of our own would use them.
+// Returns the library if it supports this attention, else null. Announces the shape while the program is measured.
+// `tensor_cores`: true if the backend's own kernels would use tensor cores.
 absl::StatusOr<FusedAttention*> LibraryFor(const Call& call, const AttentionProblem& problem, bool backward,
                                            bool tensor_cores, AttentionShape& described) {
   FusedAttention* library = call.resources.libraries.attention.get();
-  // Its random numbers are not ours.
+  // With dropout the library cannot be used: its random numbers differ from weft's.
   if (library == nullptr || problem.shape.sequences == 0) return nullptr;
   if (problem.dropout.threshold != 0) {
     NoteSlow(call, problem, tensor_cores, "with dropout");
@@ -95,7 +95,7 @@ absl::StatusOr<FusedAttention*> LibraryFor(const Call& call, const AttentionProb
   for (const HeadPart* part : {&problem.q, &problem.k, &problem.v, &problem.o}) {
     if (part->array.type != type) return nullptr;
   }
-  // Gradients are stored as what they are gradients of.
+  // A gradient must have the type of its tensor.
   if (backward && TypeOf(call.in[0]) != type) return nullptr;
   for (const TensorView& view : call.out.subspan(0, backward ? call.out.size() : 1)) {
     if (TypeOf(view) != type) return nullptr;
@@ -120,7 +120,7 @@ absl::StatusOr<FusedAttention*> LibraryFor(const Call& call, const AttentionProb
   if (call.measuring) {
     const absl::Status prepared = library->Prepare(described, backward);
     if (absl::IsResourceExhausted(prepared)) return prepared;
-    // It was proposed and does not compile.
+    // The library proposed a plan that does not compile.
     if (!prepared.ok()) {
       NoteSlow(call, problem, tensor_cores, "that cuDNN does not have", prepared.message());
       return nullptr;

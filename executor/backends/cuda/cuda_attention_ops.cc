@@ -1,5 +1,5 @@
-// Attention as ops of its own: scores, their softmax, and the sum of values. Products are batched in the library, over
-// sequences or heads, where types and places allow it, else kernels of our own.
+// Attention as separate ops: scores, their softmax, and the weighted sum of values. The library runs the products,
+// batched over sequences or heads, if types and alignment allow it; else the backend's own kernels do.
 #include <algorithm>
 
 #include "executor/backends/cuda/cuda_call.h"
@@ -17,7 +17,7 @@ absl::Status BadShapes(const Call& call) {
                     a.kv_heads(), " of keys and values (0 = of qkv)");
 }
 
-// `columns` are those of q.
+// `columns` is the number of columns of q.
 HeadShape ShapeOf(const Call& call, int64_t rows, int64_t columns) {
   HeadShape shape;
   shape.sequence = call.attributes().sequence();
@@ -30,26 +30,26 @@ HeadShape ShapeOf(const Call& call, int64_t rows, int64_t columns) {
 
 HeadPart Pairs(const HeadShape& shape, const TensorView& view) { return PartOf(view, shape.sequence); }
 
-// q, k or v: a tensor of its own, or one of the three of qkv.
+// Returns q, k or v: a separate tensor, or one of the three in qkv.
 HeadPart Operand(const Call& call, const HeadShape& shape, const TensorView& view, int index) {
   return call.attributes().kv_heads() > 0 ? PartOf(view, shape.width) : PartOfQkv(call, view, index);
 }
 
-// One factor of products: for each of some heads, `step` apart, and each sequence a matrix whose rows are those of the
-// sequence.
+// One factor of a set of products. It holds one matrix per sequence and head, for heads that are `step` apart; the rows
+// of a matrix are the rows of its sequence.
 struct Factor {
   const HeadPart& part;
   int64_t first_head, step;
 
   MatrixLayout Layout(int64_t batch_stride) const { return {part.array.type, part.stride, batch_stride}; }
-  // Elements from one of the heads, and from one sequence, to the next.
+  // Elements from one of these heads to the next, and from one sequence to the next.
   int64_t HeadStride() const { return step * part.head_step; }
   int64_t SequenceStride(const HeadShape& shape) const { return shape.sequence * part.stride; }
   void* At(int64_t row, int64_t head) const {
     return static_cast<char*>(part.array.data) +
            part.Element(row, first_head + head * step) * ElementBytes(part.array.type);
   }
-  // The library reads 16 bytes at a time: all that it meets begins at multiples of 64, as whole tensors do.
+  // True if every matrix begins at a multiple of 64 bytes, as whole tensors do. The library reads 16 bytes at a time.
   bool Aligned() const {
     const int64_t bytes = ElementBytes(part.array.type);
     return part.head_step * bytes % 64 == 0 && part.first_column * bytes % 64 == 0 && part.stride * bytes % 64 == 0;
@@ -67,8 +67,8 @@ bool LibraryTakes(const HeadPart& a, const HeadPart& b, const HeadPart& y) {
          Factor{y, 0, 1}.Aligned();
 }
 
-// For every sequence `count` products, one for each of so many heads: all in one call where one stride leads from each
-// to the next, else in as few as can be, of all sequences or of all heads.
+// Runs `count` products for every sequence, one per head. If a single stride leads from each product to the next, one
+// call runs all of them; else as few calls as possible, each for all sequences or all heads.
 absl::Status Multiply(const Call& call, const HeadShape& heads, int64_t count, const Batch& batch, const Factor& a,
                       const Factor& b, const Factor& y) {
   const Factor* const factors[] = {&a, &b, &y};
@@ -102,7 +102,7 @@ absl::Status Multiply(const Call& call, const HeadShape& heads, int64_t count, c
   return absl::OkStatus();
 }
 
-// The products of attention_ops.h, whichever way.
+// Run the products of attention_ops.h, in the library or by the backend's own kernels.
 absl::Status Run(const Call& call, const HeadPairs& args) {
   const HeadShape& s = args.shape;
   if (!LibraryTakes(args.queries, args.keys, args.pairs)) return call.Launch(args);
@@ -127,7 +127,7 @@ absl::Status Run(const Call& call, const HeadSums& args) {
 
 absl::Status Run(const Call& call, const GroupSums& args) {
   const HeadShape& s = args.shape;
-  // A sum over heads would be rounded after each of them.
+  // The library would round the sum over heads after each head.
   if (s.group() != 1 || !LibraryTakes(args.pairs, args.queries, args.result)) return call.Launch(args);
   const Batch batch = {s.sequence, s.width, s.sequence, true, false, args.factor};
   return Multiply(call, s, s.heads, batch, {args.pairs, 0, 1}, {args.queries, 0, 1}, {args.result, 0, 1});

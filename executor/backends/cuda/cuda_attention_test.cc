@@ -1,5 +1,5 @@
-// What attention steps ask of the library, and which steps kernels of our own run: on the host, with a library that
-// only writes down what it is told. That results are right is in fused_steps_test.cc and the conformance tests.
+// Tests what attention steps ask of the library, and which steps the backend's own kernels run, on the host with a
+// library that only records its calls. fused_steps_test.cc and the conformance tests check the results.
 #include <memory>
 #include <string>
 #include <utility>
@@ -86,7 +86,7 @@ TEST(CudaAttention, OneMatrixOfThreePartsIsThreeLayouts) {
   EXPECT_TRUE(shape.causal);
   EXPECT_EQ(shape.window, 3);
   EXPECT_EQ(shape.scale, 0.25);
-  // All parts lie in rows of the one matrix; what comes out has rows of its own.
+  // q, k and v lie in the rows of one matrix; o has rows of its own.
   for (const HeadLayout& part : {shape.q, shape.k, shape.v}) EXPECT_EQ(part.row_stride, 3 * kHeads * kWidth);
   EXPECT_EQ(shape.o, (HeadLayout{kHeads * kWidth, kWidth}));
   EXPECT_EQ(asked.pointers.q, in[0].data<void>());
@@ -108,7 +108,7 @@ TEST(CudaAttention, FewerHeadsOfKeysAndValues) {
   EXPECT_EQ(asked.pointers.v, in[2].data<void>());
 }
 
-// do, q, k, v, o and statistics; gradients of q, k and v.
+// Returns the inputs of ATTENTION_BACKWARD: do, q, k, v, o and statistics.
 std::vector<Tensor> BackwardInputs(DType gradient, DType type) {
   return {Of(gradient, kHeads * kWidth), Of(type, kHeads * kWidth), Of(type, 2 * kWidth),
           Of(type, 2 * kWidth),          Of(type, kHeads * kWidth), Of(FP32, kHeads)};
@@ -129,7 +129,7 @@ TEST(CudaAttention, GradientsOfTheTypeOfWhatTheyAreOf) {
   Asked same, other;
   run(BF16, &same);
   EXPECT_EQ(same.backward.size(), 1u);
-  // The library stores them as one type: a wider gradient is for kernels of our own.
+  // The library takes tensors and gradients of one type only. The backend's own kernels take a wider gradient.
   run(FP32, &other);
   EXPECT_TRUE(other.backward.empty());
 }
@@ -144,12 +144,12 @@ TEST(CudaAttention, WhatTheLibraryIsNeverAsked) {
   };
   const Step plain = AttentionStep(ATTENTION, 0);
   EXPECT_EQ(asked_of(plain, BF16, FP32, kRows), 1u);
-  // Its random numbers are not ours.
+  // The library's random numbers differ from weft's.
   Step dropped = plain;
   dropped.mutable_attributes()->set_dropout(0.5);
   EXPECT_EQ(asked_of(dropped, BF16, FP32, kRows), 0u);
   EXPECT_EQ(asked_of(plain, FP64, FP64, kRows), 0u);
-  // No sequence at all.
+  // There are no sequences.
   EXPECT_EQ(asked_of(plain, BF16, FP32, 0), 0u);
 }
 

@@ -54,7 +54,8 @@ class CudaBackend : public Backend {
   std::string Digest() const override { return resources_.libraries.matmul->Digest(); }
   std::vector<std::string> Notes() const override { return {resources_.notes.begin(), resources_.notes.end()}; }
 
-  // Before the first step: what the rank's steps need is allocated, chosen, compiled and loaded.
+  // Prepares the backend before the first step: allocates, chooses, compiles and loads everything that the rank's steps
+  // need.
   absl::Status Prepare(const BackendOptions& options) {
     const Program& program = *options.program;
     IdleMemory idle(options.idle_memory, options.idle_bytes);
@@ -72,7 +73,7 @@ class CudaBackend : public Backend {
   }
 
  private:
-  // As it was, and all that was enqueued is over.
+  // Zeros the idle memory again and waits for all enqueued work.
   absl::Status Clear(const IdleMemory& idle) {
     if (idle.touched() == 0) return absl::OkStatus();
     constexpr int64_t kWord = 4;
@@ -88,14 +89,14 @@ class CudaBackend : public Backend {
                                       idle.touched() % kWord);
   }
 
-  // By segment: whether the rank runs it. A program without ranks is one of steps only.
+  // Returns, for each segment, whether the rank runs it. In a program without templates every segment counts as run.
   static std::vector<bool> SegmentsOf(const Program& program, int rank) {
     std::vector<bool> segments(program.segments_size(), program.templates().empty());
     const int index = TemplateOfRank(program, rank);
     if (index < 0) return segments;
     const Template& t = program.templates(index);
     for (const auto* list : {&t.prologue(), &t.body(), &t.epilogue()}) {
-      // Of what is no compute action the field is 0: a segment too many costs a little time only.
+      // Actions that do not compute have 0 in this field. A segment too many only costs a little time.
       for (const Action& action : *list) {
         if (action.segment() >= 0 && action.segment() < program.segments_size()) segments[action.segment()] = true;
       }
@@ -103,8 +104,9 @@ class CudaBackend : public Backend {
     return segments;
   }
 
-  // Every step that the rank runs once, without memory: how much scratch they need, and what libraries have to prepare.
-  // An error is left to the step itself, which knows its context; but not one of memory.
+  // Runs through every step of the rank once, without memory, to find how much scratch the steps need and what
+  // libraries have to prepare. The step itself reports its errors later, when its context is known; only lack of memory
+  // is an error here.
   absl::Status Measure(const Program& program, int rank) {
     std::vector<TensorView> in, out;
     const std::vector<bool> runs = SegmentsOf(program, rank);

@@ -13,19 +13,20 @@
 
 namespace weft::exec::cuda {
 
-// What the backend takes from libraries of the device. Only `matmul` must be there: for the others, and for what they
-// do not have, there are kernels of our own.
+// Libraries of the device that the backend uses. Only `matmul` is required: the backend has its own kernels in place of
+// the others, and for everything that the others do not support.
 struct Libraries {
   std::unique_ptr<Matmul> matmul;
   std::unique_ptr<FusedAttention> attention;
   std::unique_ptr<FusedConvolution> convolution;
 };
 
-// `device` outlives it. With a program in the options its memory is allocated and its libraries are prepared here.
+// Makes the backend on `device`, which must outlive it. If the options hold a program, memory is allocated and
+// libraries are prepared here.
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(ComputeDevice* device, Libraries libraries,
                                                      const BackendOptions& options);
 
-// Whether the backend has a kernel; GROUP_* are collectives, which no backend runs.
+// True if the backend has this kernel. GROUP_* are collectives, which no backend runs.
 bool HasKernel(Kernel kernel);
 
 }  // namespace weft::exec::cuda

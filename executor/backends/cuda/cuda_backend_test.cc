@@ -32,7 +32,7 @@ struct StepCase {
   std::vector<Tensor> in, out;
 };
 
-// Steps that need memory of the backend's own.
+// Returns steps that need memory of the backend.
 std::vector<StepCase> Hungry() {
   std::vector<StepCase> cases(3);
   cases[0].step.set_kernel(BIAS_GRADIENT);
@@ -75,7 +75,7 @@ TEST(CudaBackend, NothingIsAllocatedInStepsOfAProgram) {
   EXPECT_EQ(device.allocations(), before);
 }
 
-// Writes down what it is asked for; where it runs something beforehand it leaves bytes behind.
+// Records the calls that it gets. Settle leaves bytes behind in the idle memory.
 class RecordingMatmul : public Matmul {
  public:
   explicit RecordingMatmul(std::vector<std::string>* log) : log_(log) {}
@@ -111,7 +111,7 @@ void AddProduct(Program& program, int64_t rows) {
   step.add_outputs(AddValue(segment, Tensor(BF16, {rows, 4})));
 }
 
-// Of the rank's own steps, those of evaluation among them, and in memory that is as it was afterwards.
+// Prepares only the rank's own steps, including those of evaluation. Afterwards the idle memory is zero again.
 TEST(CudaBackend, RunsLibrariesOnceBeforeTheFirstStep) {
   Program program;
   MeshAxis& axis = *program.mutable_mesh()->add_axes();
@@ -147,7 +147,7 @@ TEST(CudaBackend, RunsLibrariesOnceBeforeTheFirstStep) {
   for (const std::byte byte : memory) ASSERT_EQ(byte, std::byte{0});
 }
 
-// Not in the first step, when other ranks wait for this one.
+// The refusal is reported when the backend is made, not in the first step, when other ranks wait for this one.
 TEST(CudaBackend, AProductThatTheLibraryRefusesIsToldBeforehand) {
   class Refusing : public Matmul {
    public:
@@ -168,7 +168,7 @@ TEST(CudaBackend, AProductThatTheLibraryRefusesIsToldBeforehand) {
   EXPECT_EQ(refused, absl::InvalidArgumentError("step 'the product': tune.txt: no"));
 }
 
-// Scores of every head of every sequence: in one call, or one for each head or sequence, whichever is fewer.
+// The scores of all heads and sequences run in one call, or in one call per head or per sequence, whichever is fewer.
 TEST(CudaBackend, ProductsOfHeadsAreBatched) {
   class Counting : public Matmul {
    public:
@@ -186,7 +186,7 @@ TEST(CudaBackend, ProductsOfHeadsAreBatched) {
   };
   std::mt19937 random(3);
   constexpr int64_t kSequence = 16, kWidth = 16;
-  // Sequences, heads of q, of k and v; and what is multiplied at once, call by call.
+  // Sequences, heads of q, heads of k and v, and the number of products in each call.
   const std::vector<std::tuple<int64_t, int64_t, int64_t, std::vector<int64_t>>> cases = {
       {1, 3, 3, {3}},    {5, 1, 1, {5}},          {2, 3, 3, {3, 3}},
       {5, 2, 2, {5, 5}}, {5, 4, 2, {5, 5, 5, 5}}, {2, 6, 3, {3, 3, 3, 3}}};
@@ -231,7 +231,7 @@ TEST(CudaBackend, ProductsOfHeadsAreBatched) {
   }
 }
 
-// What of attention is slower than one would think is said, once.
+// The backend notes, once, which attention is slower than users expect.
 TEST(CudaBackend, NotesAttentionThatTheLibraryDoesNotHave) {
   class NoAttention : public FusedAttention {
    public:
@@ -319,7 +319,7 @@ TEST(CudaBackend, RefusesWhatItCannotDo) {
   EXPECT_THAT(refusal(step, {Tensor(FP32, {4})}, {Tensor(FP32, {5})}), HasSubstr("tensors of 4 and 5 elements"));
 }
 
-// A token that the table does not have is not read from elsewhere: it gives NaN, which ends the run by its loss.
+// For a token without a row in the table nothing is read. The result is NaN, and the loss then ends the run.
 TEST(CudaBackend, TokensWithoutARowGiveNaN) {
   CountingDevice device;
   const auto backend = MakeBackend(&device, EmulatedLibraries(), {});
@@ -332,7 +332,7 @@ TEST(CudaBackend, TokensWithoutARowGiveNaN) {
   ASSERT_TRUE(cpu::RunStep(**backend, step, in, out).ok());
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(std::isnan(out[0].Get(i)));
   EXPECT_EQ(out[0].Get(4), 0);
-  // Its gradient goes nowhere.
+  // The gradient of such a token is dropped.
   step.set_kernel(EMBEDDING_BACKWARD);
   std::vector<Tensor> table = {Tensor(FP32, {4, 2})};
   in[1] = Tensor(FP32, {3, 2});

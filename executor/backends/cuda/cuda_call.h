@@ -1,9 +1,9 @@
-// What the files that map steps to launches share. Internal to the CUDA backend.
+// Code shared by the files that map steps to launches. Internal to the CUDA backend.
 //
-// A function of kernels.def checks the step (the same refusals as the CPU backend's), fills the plain struct of a
-// launch (kernels/*.h) and passes it to call.Launch. Scratch comes from one call.Scratch. With a program at hand all
-// its steps are run through once beforehand to measure: then pointers are not real and nothing is enqueued, so nothing
-// but Launch, Upload and the interfaces of call.libraries may look at memory.
+// A function of kernels.def checks the step (with the same refusals as the CPU backend), fills the plain struct of a
+// launch (kernels/*.h) and passes it to call.Launch. Scratch comes from one call.Scratch. If the backend has a program,
+// it runs through all steps once beforehand to measure them. Pointers are not real then and nothing is enqueued, so
+// only Launch, Upload and the interfaces of call.libraries may access memory.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_CALL_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_CALL_H_
 
@@ -34,19 +34,19 @@ struct Resources {
 
   ComputeDevice* device;
   Libraries libraries;
-  // Makes what a step reads from outside: samples and noise.
+  // Makes the tensors that a step reads from outside: samples and noise.
   std::unique_ptr<Backend> host = MakeCpuBackend(1);
   ScratchMemory scratch;
   Staging staging;
   KeptTables tables;
   FixedTables fixed_tables;
-  // Of Backend::Notes.
+  // For Backend::Notes.
   std::set<std::string> notes;
-  // The first product that the library refused beforehand.
+  // Error of the first product that the library refused while measuring.
   absl::Status refused;
 };
 
-// Finds the Launch of the struct's own header.
+// Calls the Launch of the struct's own header.
 template <typename Args>
 Outcome LaunchArgs(const Args& args, void* stream) {
   return Launch(args, stream);
@@ -58,7 +58,7 @@ struct Call {
   absl::Span<const TensorView> out;
   const StepContext& context;
   Resources& resources;
-  // Nothing is real but shapes and types.
+  // While measuring, only shapes and types are real.
   bool measuring = false;
 
   const StepAttributes& attributes() const { return step.attributes(); }
@@ -66,11 +66,11 @@ struct Call {
     return {context.stream, measuring ? nullptr : resources.device->NativeStream(context.stream)};
   }
 
-  // `args` is the struct of a launch.
+  // Enqueues a launch; `args` is its struct.
   template <typename Args>
   absl::Status Launch(const Args& args) const {
     if (measuring) {
-      // An error comes up again when the step runs.
+      // The step reports the error again when it runs.
       LaunchArgs(args, LoadOnly());
       return absl::OkStatus();
     }
@@ -78,21 +78,22 @@ struct Call {
     return outcome == nullptr ? absl::OkStatus() : LaunchError(outcome);
   }
 
-  // Device memory of this call's own until its launches have run; not zeroed. One call of it per step.
+  // Returns device memory that belongs to this call until its launches have run. It is not zeroed. Call it once per
+  // step.
   absl::StatusOr<void*> Scratch(int64_t bytes) const {
     if (!measuring) return resources.scratch.Get(context.stream, bytes);
     resources.scratch.Reserve(bytes);
     return reinterpret_cast<void*>(uintptr_t{256});
   }
 
-  // Bytes that the host makes: `fill` gets memory for them, and they are copied to `to` in stream order.
+  // Copies bytes made by the host to `to`, in stream order. `fill` writes them into the memory that it gets.
   absl::Status Upload(void* to, int64_t bytes, absl::FunctionRef<absl::Status(void*)> fill) const {
     if (!measuring) return resources.staging.Upload(context.stream, to, bytes, fill);
     resources.staging.Reserve(bytes);
     return absl::OkStatus();
   }
 
-  // A table that depends on the key only; the caller fills it if it is not filled.
+  // Returns a table that depends only on the key. The caller fills the table if it is not filled.
   absl::StatusOr<KeptTables::Table> Table(const std::vector<double>& key, int64_t bytes) const {
     if (!measuring) return resources.tables.Get(context.stream, key, bytes);
     const absl::Status status = resources.tables.Prepare(key, bytes);
@@ -100,7 +101,7 @@ struct Call {
     return KeptTables::Table{reinterpret_cast<void*>(uintptr_t{256}), false};
   }
 
-  // While measuring: announces a product.
+  // Announces a product while measuring.
   absl::Status Prepare(const MatmulShape& shape) const {
     const absl::Status status = resources.libraries.matmul->Prepare(shape);
     if (!status.ok()) {
@@ -110,7 +111,7 @@ struct Call {
     return status;
   }
 
-  // InvalidArgument that names the step.
+  // Returns an InvalidArgument error that names the step.
   template <typename... Parts>
   absl::Status Error(const Parts&... parts) const {
     return absl::InvalidArgumentError(absl::StrCat("step '", step.name(), "': ", parts...));
@@ -129,12 +130,12 @@ inline int64_t ElementBytes(Type type) {
          : type == Type::kBf16 || type == Type::kFp16 ? 2
                                                       : 4;
 }
-// True if a kernel computes in double: one of these inputs is FP64.
+// True if a kernel computes in double, that is, if one of these inputs is FP64.
 inline bool ComputesInDouble(absl::Span<const TensorView> inputs) {
   return std::any_of(inputs.begin(), inputs.end(), [](const TensorView& view) { return view.dtype == FP64; });
 }
 
-// CheckStepTensors of the call.
+// Runs CheckStepTensors on the tensors of the call.
 inline absl::Status CheckTensors(const Call& call, size_t inputs, size_t outputs, uint32_t floating,
                                  uint32_t integer = 0) {
   return CheckStepTensors("CUDA", call.step, call.in, call.out, inputs, outputs, floating, integer);
@@ -145,11 +146,11 @@ using KernelFunction = absl::Status(const Call& call);
 #include "executor/backends/cuda/kernels.def"
 #undef KERNEL
 
-// ADD and FILL of EXACT192, which AddTensors and Fill pass on.
+// ADD and FILL of EXACT192. AddTensors and Fill delegate to them.
 KernelFunction AddExact;
 KernelFunction FillExact;
 
-// Null: this backend has no such kernel. GROUP_* are collectives, which no backend runs.
+// Returns null if this backend has no such kernel. GROUP_* are collectives, which no backend runs.
 KernelFunction* FindKernel(Kernel kernel);
 
 }  // namespace weft::exec::cuda

@@ -7,7 +7,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// 12080 as "12.8".
+// Formats 12080 as "12.8".
 std::string Version(int version) { return absl::StrCat(version / 1000, ".", version % 1000 / 10); }
 
 std::string Gibibytes(int64_t bytes) { return absl::StrFormat("%.2f GiB", static_cast<double>(bytes) / (1 << 30)); }
@@ -20,7 +20,7 @@ absl::Status CheckDriver(const DriverFacts& facts) {
         "backend cuda: no NVIDIA driver on this machine (the loader finds no libcuda.so.1); install one, or run with "
         "--backend=cpu");
   }
-  // Within a major version any driver runs what any toolkit made (CUDA's minor version compatibility).
+  // Within a major version, any driver runs the output of any toolkit (CUDA's minor version compatibility).
   if (facts.driver_version / 1000 < facts.runtime_version / 1000) {
     return absl::FailedPreconditionError(
         absl::StrCat("backend cuda: the NVIDIA driver is too old: it is for CUDA ", Version(facts.driver_version),
@@ -60,7 +60,7 @@ absl::StatusOr<int> ChooseDevice(int wanted, int devices, const char* (*variable
       source = name;
       break;
     }
-    // One device for each process, chosen by the launcher.
+    // The launcher has chosen one device for each process.
     if (devices == 1) chosen = 0;
   }
   if (chosen < devices) return chosen;

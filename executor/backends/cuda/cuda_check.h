@@ -1,4 +1,4 @@
-// Whether this machine's driver and GPU run what this build holds. Each refusal is one line.
+// Checks that this machine's driver and GPU can run this build. Each refusal is one line.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_CHECK_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_CHECK_H_
 
@@ -11,32 +11,34 @@
 
 namespace weft::exec::cuda {
 
-// What the driver says: cudaDriverGetVersion, and how cudaGetDeviceCount ended.
+// What the driver reports: cudaDriverGetVersion, and the result of cudaGetDeviceCount.
 struct DriverFacts {
-  // 13000 is CUDA 13.0; 0 = there is no driver.
+  // 13000 is CUDA 13.0; 0 = no driver.
   int driver_version = 0;
-  // Of the toolkit that this program was built with.
+  // CUDA version of the toolkit that built this program.
   int runtime_version = 0;
   int devices = 0;
-  // Of cudaGetDeviceCount, empty if it succeeded or found no device.
+  // Error of cudaGetDeviceCount. Empty if it succeeded or found no device.
   std::string error;
   // CUDA_VISIBLE_DEVICES, if it is set.
   bool visible_devices_set = false;
   std::string visible_devices;
 };
 
-// FailedPrecondition: no driver; a driver of an older major version of CUDA; no GPU.
+// Returns FailedPrecondition if there is no driver, if the driver is of an older major version of CUDA, or if there is
+// no GPU.
 absl::Status CheckDriver(const DriverFacts& facts);
 
-// FailedPrecondition below compute capability 8.0, naming the device and the reason.
+// Returns FailedPrecondition below compute capability 8.0, with the device and the reason.
 absl::Status CheckArchitecture(absl::string_view device, int major, int minor);
 
-// The device of this process. `wanted` >= 0 is its number; -1: that of the local rank, as torchrun (LOCAL_RANK), Open
-// MPI (OMPI_COMM_WORLD_LOCAL_RANK) and Slurm (SLURM_LOCALID) say it, 0 without any; a launcher that shows each process
-// one device only needs no number. FailedPrecondition if there are fewer devices.
+// Returns the device of this process. `wanted` >= 0 is its number. -1 = the number of the local rank, from torchrun
+// (LOCAL_RANK), Open MPI (OMPI_COMM_WORLD_LOCAL_RANK) or Slurm (SLURM_LOCALID), and 0 without any of them. If the
+// launcher shows only one device to each process, that device is used. Returns FailedPrecondition if there is no device
+// of this number.
 absl::StatusOr<int> ChooseDevice(int wanted, int devices, const char* (*variable)(const char* name));
 
-// ResourceExhausted, with what is planned, what is free and what the device has in all.
+// Returns ResourceExhausted if `planned` bytes are more than `free`. The message names planned, free and total memory.
 absl::Status CheckMemory(absl::string_view device, int64_t planned, int64_t free, int64_t total);
 
 }  // namespace weft::exec::cuda

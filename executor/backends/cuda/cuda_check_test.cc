@@ -59,7 +59,7 @@ TEST(CheckArchitecture, BeforeAmpereIsRefusedWithTheReason) {
   }
 }
 
-// The variables of one launch.
+// Name and value of the environment variable that a launcher sets.
 const char* set_name = nullptr;
 const char* set_value = nullptr;
 const char* Variable(const char* name) {

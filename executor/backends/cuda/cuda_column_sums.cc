@@ -1,4 +1,5 @@
-// Gradients that are sums over rows: of biases, of the weights of norms, of what was added to all rows of a sample.
+// Gradients that are sums over rows: gradients of biases, of the weights of norms, and of vectors added to all rows of
+// a sample.
 #include "executor/backends/cuda/cuda_column_sums.h"
 
 #include "proto/util/status.h"
@@ -6,7 +7,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Sums over all rows of input 0.
+// Returns sums over all rows of input 0.
 ColumnSums Of(const Call& call) {
   ColumnSums sums;
   sums.dy = ArrayOf(call.in[0]);
@@ -17,7 +18,7 @@ ColumnSums Of(const Call& call) {
   return sums;
 }
 
-// Segments of `sequence` rows.
+// Returns sums over the rows of each sample: segments of `sequence` rows.
 absl::StatusOr<ColumnSums> OfSamples(const Call& call, int64_t blocks_of_columns) {
   ColumnSums sums = Of(call);
   const int64_t sequence = call.attributes().sequence();

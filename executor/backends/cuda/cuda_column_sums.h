@@ -1,4 +1,4 @@
-// What BIAS_GRADIENT and the gradients of the weights of norms launch. Internal to the CUDA backend.
+// Launches of BIAS_GRADIENT and of the weight gradients of norms. Internal to the CUDA backend.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_COLUMN_SUMS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_COLUMN_SUMS_H_
 
@@ -8,9 +8,9 @@
 
 namespace weft::exec::cuda {
 
-// Without scratch.
+// Returns the launch of BIAS_GRADIENT, without its scratch.
 absl::StatusOr<ColumnSums> BiasGradientArguments(const Call& call);
-// Of LAYER_NORM_BACKWARD_WEIGHT and RMS_NORM_BACKWARD_WEIGHT.
+// Returns the launch of LAYER_NORM_BACKWARD_WEIGHT or RMS_NORM_BACKWARD_WEIGHT, without its scratch.
 absl::StatusOr<ColumnSums> NormWeightArguments(const Call& call);
 
 }  // namespace weft::exec::cuda

@@ -1,5 +1,5 @@
-// Sums over rows as steps ask for them: which rows of which samples, where results lie, and what is refused. That sums
-// are right for all shapes and types is in the conformance tests.
+// Tests the sums over rows that steps ask for: which rows of which samples, where the results lie, and which steps are
+// refused. The conformance tests check the sums for all shapes and types.
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,7 +38,7 @@ std::string Refusal(const Step& step, std::vector<Tensor> in, std::vector<Tensor
   return std::string(status.message());
 }
 
-// Element (row, column) is row + 100 column.
+// Returns a matrix whose element (row, column) is row + 100 column.
 Tensor Rows(int64_t rows, int64_t columns) {
   Tensor tensor(FP32, {rows, columns});
   for (int64_t i = 0; i < rows * columns; ++i) tensor.Set(i, static_cast<double>(i / columns + 100 * (i % columns)));
@@ -67,7 +67,7 @@ TEST(CudaColumnSums, EverySampleHasItsOwnRows) {
   EXPECT_THAT(Values(out[0]), testing::ElementsAre(1, 201, 5, 205, 9, 209));
 }
 
-// Of each sample the sums of dy x lie before those of dy.
+// For each sample, the sums of dy x come first, then the sums of dy.
 TEST(CudaColumnSums, ScaleAndShiftLieSideBySide) {
   Tensor twos(FP32, {4, 2});
   for (int i = 0; i < 8; ++i) twos.Set(i, 2);

@@ -1,4 +1,4 @@
-// Columns side by side, upsampling.
+// Concatenation and slices of columns, and upsampling.
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/columns.h"
 #include "proto/util/status.h"

@@ -1,4 +1,4 @@
-// CONV2D and its derivatives: by cuDNN where it has them, else by kernels of our own.
+// CONV2D and its derivatives: run by cuDNN if it supports them, else by the backend's own kernels.
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/conv.h"
 #include "proto/util/status.h"
@@ -32,7 +32,7 @@ absl::StatusOr<ConvShape> ShapeOf(const Call& call, const TensorView& x, const T
   return shape;
 }
 
-// The library, if it has this; shapes are announced while the program is measured.
+// Returns the library if it supports this convolution, else null. Announces the shape while the program is measured.
 absl::StatusOr<FusedConvolution*> LibraryFor(const Call& call, const ConvShape& shape, ConvolutionPart part,
                                              ConvolutionShape& described) {
   FusedConvolution* library = call.resources.libraries.convolution.get();
@@ -55,7 +55,7 @@ absl::StatusOr<FusedConvolution*> LibraryFor(const Call& call, const ConvShape& 
   if (call.measuring) {
     const absl::Status prepared = library->Prepare(described, part);
     if (absl::IsResourceExhausted(prepared)) return prepared;
-    // It was proposed and does not compile.
+    // The library proposed a plan that does not compile.
     if (!prepared.ok()) return nullptr;
   }
   return library;
@@ -78,7 +78,7 @@ absl::Status Conv2d(const Call& call) {
   ConvolutionShape shape;
   WEFT_ASSIGN_OR_RETURN(FusedConvolution* const library,
                         LibraryFor(call, args.shape, ConvolutionPart::kForward, shape));
-  // The library has no sum with what is there.
+  // The library's forward cannot add to the old value of y.
   if (library == nullptr || args.shape.accumulate) return call.Launch(args);
   if (call.measuring) return absl::OkStatus();
   return library->Forward(shape, args.x.data, args.weight.data, args.bias.data, args.y.data, call.stream());

@@ -22,13 +22,13 @@ namespace weft::exec::cuda {
 namespace {
 
 constexpr int64_t kAlignment = 4096;
-// From so many bytes on of the host's memory cores are started to bring it in.
+// Host memory of at least this size is brought in by all cores.
 constexpr int64_t kLargeHostMemory = int64_t{1} << 30;
-// Between two looks at an event that somebody waits for; the first ones follow each other at once.
+// Pause between polls of an event that somebody waits for. The first kLooks polls follow each other at once.
 constexpr std::chrono::microseconds kNap(20);
 constexpr int kLooks = 20;
 
-// The device that the calling thread has told CUDA to use, if it was one of ours.
+// The device that the calling thread uses in CUDA, if one of our devices has set it; else -1.
 thread_local int thread_device = -1;
 
 const char* Variable(const char* name) { return std::getenv(name); }
@@ -45,7 +45,7 @@ DriverFacts AskDriver() {
   if (error != cudaSuccess) {
     facts.devices = 0;
     if (error != cudaErrorNoDevice) facts.error = std::string(CudaStatus("cudaGetDeviceCount", error).message());
-    cudaGetLastError();  // It is told; later calls are not to find it.
+    cudaGetLastError();  // Later calls must not find this error.
   }
   return facts;
 }
@@ -54,7 +54,7 @@ absl::Status LaunchStatus(Outcome outcome) {
   return outcome == nullptr ? absl::OkStatus() : absl::InternalError(absl::StrCat("launching a kernel: ", outcome));
 }
 
-// The code of what collectives run. An error comes up again when they do.
+// Loads the code of the kernels that collectives run. An error comes up again when they run.
 void LoadSums() {
   const void* const parts[kMostParts] = {};
   for (const Type type : {Type::kFp64, Type::kFp32, Type::kExact192}) {
@@ -70,10 +70,10 @@ CudaDevice::Reference::~Reference() {
 }
 
 absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const DeviceOptions& options) {
-  // Read by the driver when it starts; what the user set stays.
+  // The driver reads the variable when it starts. A value set by the user stays.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
   std::unique_ptr<CudaDevice> device(new CudaDevice);
-  // What CUDA makes of the variable: at most 32, and 8 where it says nothing.
+  // Interpret the variable as CUDA does: at most 32, and 8 if it is not a positive number.
   int queues = 0;
   if (!absl::SimpleAtoi(Variable("CUDA_DEVICE_MAX_CONNECTIONS"), &queues) || queues < 1) queues = 8;
   device->hardware_queues_ = std::min(queues, 32);
@@ -97,14 +97,15 @@ absl::Status CudaDevice::Initialise(const DeviceOptions& options) {
   int lowest_priority = 0;
   WEFT_RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange, &lowest_priority, &highest_priority_);
   LoadSums();
-  // Now, as nothing can hold it up: with an older moment to fall back on, later ones need not be waited for.
+  // Compare the clocks now, while no work can delay it. Later comparisons need not be waited for, because this one can
+  // take their place.
   const std::lock_guard<std::mutex> lock(mutex_);
   return FreshReference().status();
 }
 
 CudaDevice::~CudaDevice() {
   if (!Use().ok()) return;
-  // Work that is still running uses what is freed below.
+  // Work that is still running uses the memory freed below.
   cudaDeviceSynchronize();
   reference_ = nullptr;
   for (Event& event : events_) {
@@ -144,7 +145,7 @@ absl::StatusOr<ComputeDevice::Properties> CudaDevice::properties() {
 absl::StatusOr<void*> CudaDevice::Allocate(Place place, int64_t bytes) {
   WEFT_RETURN_IF_ERROR(Use());
   if (bytes < 0) return absl::InvalidArgumentError(absl::StrCat("cannot allocate ", bytes, " bytes"));
-  // Never nothing: the address of an empty arena is one, too.
+  // Allocate at least one byte: an empty arena needs an address too.
   const size_t size = static_cast<size_t>(bytes == 0 ? 1 : bytes);
   if (place == HOST) return AllocateHost(static_cast<int64_t>(size));
   void* memory = nullptr;
@@ -154,7 +155,7 @@ absl::StatusOr<void*> CudaDevice::Allocate(Place place, int64_t bytes) {
   WEFT_RETURN_IF_CUDA_ERROR(cudaMalloc, &memory, size);
   void* aligned = memory;
   if (reinterpret_cast<uintptr_t>(memory) % kAlignment != 0) {
-    // Small blocks come out of larger ones, at multiples of 256.
+    // CUDA takes small blocks out of larger ones, at multiples of 256.
     cudaFree(memory);
     WEFT_RETURN_IF_CUDA_ERROR(cudaMalloc, &memory, size + kAlignment);
     aligned = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(memory) + kAlignment - 1) / kAlignment * kAlignment);
@@ -164,19 +165,19 @@ absl::StatusOr<void*> CudaDevice::Allocate(Place place, int64_t bytes) {
     device_memory_.push_back(memory);
   }
   WEFT_RETURN_IF_CUDA_ERROR(cudaMemset, aligned, 0, size);
-  // cudaMemset does not wait, and our streams do not wait for its stream.
+  // cudaMemset does not wait, and our streams do not wait for the stream that it uses.
   WEFT_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize, cudaStreamLegacy);
   return aligned;
 }
 
 absl::StatusOr<void*> CudaDevice::AllocateHost(int64_t bytes) {
-  // Optimizer states on the host are most of its memory, and cudaHostAlloc brings pages in on one core.
+  // Most host memory is for optimizer states, and cudaHostAlloc brings pages in on one core only.
   if (bytes >= kLargeHostMemory) {
     if (void* const pages = MapHostPages(bytes); pages != nullptr) {
       const cudaError_t error =
           cudaHostRegister(pages, static_cast<size_t>(bytes), cudaHostRegisterPortable | cudaHostRegisterMapped);
       void* on_device = nullptr;
-      // The program has one address for both.
+      // The program uses one address on both host and device.
       if (error == cudaSuccess && cudaHostGetDevicePointer(&on_device, pages, 0) == cudaSuccess && on_device == pages) {
         const std::lock_guard<std::mutex> lock(mutex_);
         host_pages_.emplace_back(pages, bytes);
@@ -216,8 +217,8 @@ absl::StatusOr<int> CudaDevice::NewEvent(bool timed) {
   WEFT_RETURN_IF_ERROR(Use());
   Event event;
   event.timed = timed;
-  // Not cudaEventBlockingSync: a trace has some hundred thousand events, which are looked at and never waited for, and
-  // with it the device would interrupt the host for each.
+  // Without cudaEventBlockingSync, which would make the device interrupt the host for each event. A trace has some
+  // hundred thousand events, which are polled and never waited for.
   WEFT_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags, &event.event, timed ? cudaEventDefault : cudaEventDisableTiming);
   const std::lock_guard<std::mutex> lock(mutex_);
   events_.push_back(std::move(event));
@@ -248,9 +249,9 @@ absl::StatusOr<cudaEvent_t> CudaDevice::FindEvent(int event) {
 }
 
 absl::StatusOr<std::shared_ptr<const CudaDevice::Reference>> CudaDevice::FreshReference() {
-  // Differences of times come as floats of milliseconds: over a quarter of a second they are good to some 15 ns, over
-  // an hour only to a quarter of a millisecond. So times are measured from a recent moment, which is measured from the
-  // one before it.
+  // CUDA returns time differences as floats of milliseconds: exact to some 15 ns over a quarter of a second, but only
+  // to a quarter of a millisecond over an hour. So times are measured from a recent reference, which is measured from
+  // the one before it.
   constexpr double kRenewNanoseconds = 250e6, kPatienceNanoseconds = 1e6;
   const double now = static_cast<double>(MonotonicNanoseconds());
   if (reference_ != nullptr && now < renew_ns_) return reference_;
@@ -258,15 +259,15 @@ absl::StatusOr<std::shared_ptr<const CudaDevice::Reference>> CudaDevice::FreshRe
     WEFT_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithPriority, &clock_stream_, cudaStreamNonBlocking, highest_priority_);
   }
   auto fresh = std::make_shared<Reference>();
-  // It spins: a sleeping thread would notice late.
+  // Made for spinning, because a sleeping thread would notice the event late.
   WEFT_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags, &fresh->event, cudaEventDefault);
   const double before = static_cast<double>(MonotonicNanoseconds());
   WEFT_RETURN_IF_CUDA_ERROR(cudaEventRecord, fresh->event, clock_stream_);
   for (cudaError_t error; (error = cudaEventQuery(fresh->event)) != cudaSuccess;) {
     if (error != cudaErrorNotReady) return CudaStatus("cudaEventQuery", error);
-    cudaGetLastError();  // Not an error: nobody is to find it.
-    // With more streams than hardware queues this one may stand behind work that waits for another rank, whose turn
-    // comes only when this thread goes on. An older moment does too.
+    cudaGetLastError();  // Not an error; later calls must not find it.
+    // With more streams than hardware queues, this event may queue after work that waits for another rank, which in
+    // turn waits for this thread. An older reference is good enough then.
     if (reference_ != nullptr && static_cast<double>(MonotonicNanoseconds()) - now > kPatienceNanoseconds) {
       renew_ns_ = static_cast<double>(MonotonicNanoseconds()) + kRenewNanoseconds;
       return reference_;
@@ -316,7 +317,7 @@ absl::StatusOr<bool> CudaDevice::Finished(int event) {
 }
 
 absl::Status CudaDevice::Synchronize(int event) {
-  // cudaEventSynchronize would keep a core busy, which other ranks need.
+  // cudaEventSynchronize would keep a core busy that other ranks need.
   for (int looks = 0;; ++looks) {
     WEFT_ASSIGN_OR_RETURN(const bool finished, Finished(event));
     if (finished) return absl::OkStatus();
@@ -389,8 +390,8 @@ absl::Status CudaDevice::CopyNow(void* to, const void* from, int64_t bytes) {
   WEFT_RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize);
   if (bytes == 0) return absl::OkStatus();
   WEFT_RETURN_IF_CUDA_ERROR(cudaMemcpy, to, from, static_cast<size_t>(bytes), cudaMemcpyDefault);
-  // From pageable memory it returns when the bytes have been read, before they are there; our streams do not wait for
-  // its stream.
+  // From pageable memory, cudaMemcpy returns when the bytes have been read, before they have arrived. Our streams do
+  // not wait for the stream that it uses.
   WEFT_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize, cudaStreamLegacy);
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// An NVIDIA GPU as executor/interface/device.h: memory, streams, events and copies of CUDA's runtime.
+// An NVIDIA GPU as a device (executor/interface/device.h): memory, streams, events and copies of CUDA's runtime.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_DEVICE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_DEVICE_H_
 
@@ -23,8 +23,8 @@ namespace weft::exec::cuda {
 
 class CudaDevice : public ComputeDevice {
  public:
-  // After all checks of cuda_check.h. Sets CUDA_DEVICE_MAX_CONNECTIONS to 32, the most there is, unless it is set: with
-  // fewer hardware queues than streams, streams wait for each other.
+  // Opens the device after all checks of cuda_check.h. Sets CUDA_DEVICE_MAX_CONNECTIONS to its maximum of 32 unless it
+  // is set: with fewer hardware queues than streams, streams wait for each other.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(const DeviceOptions& options);
   ~CudaDevice() override;
 
@@ -49,13 +49,14 @@ class CudaDevice : public ComputeDevice {
                      void* destination) override;
   absl::Status CopyNow(void* to, const void* from, int64_t bytes) override;
 
-  // A cudaStream_t. Makes this the calling thread's device.
+  // Returns a cudaStream_t. Makes this the calling thread's device.
   void* NativeStream(int stream) override;
-  // Each thread that calls CUDA or a library of it needs this once; the calls above do it themselves.
+  // Makes this the calling thread's device. Each thread needs it once before it calls CUDA or one of its libraries; the
+  // calls above do it themselves.
   absl::Status Use();
 
   int ordinal() const { return ordinal_; }
-  // "NVIDIA H200", and its compute capability as 10 * major + minor.
+  // The product, e.g. "NVIDIA H200", and its compute capability as 10 * major + minor.
   const std::string& product() const { return product_; }
   int architecture() const { return architecture_; }
   int multiprocessors() const { return multiprocessors_; }
@@ -64,24 +65,25 @@ class CudaDevice : public ComputeDevice {
   // A moment at which the device's clock and the host's were compared.
   struct Reference {
     cudaEvent_t event = nullptr;
-    // The moment on the host's clock: the first as the host read it, the others by what the device measured since.
+    // The moment on the host's clock. The first reference reads that clock; later ones add the time that the device
+    // measured since the reference before.
     double host_ns = 0;
     ~Reference();
   };
   struct Event {
     cudaEvent_t event = nullptr;
     bool timed = false;
-    // Of timed events: what their times are measured from.
+    // For timed events: the reference from which their times are measured.
     std::shared_ptr<const Reference> reference;
   };
 
   CudaDevice() = default;
   absl::Status Initialise(const DeviceOptions& options);
-  // Zeros that the device reads and writes. Large ones are brought in by all cores, and then pinned.
+  // Returns zeroed memory that the device reads and writes. All cores bring large blocks in, which are then pinned.
   absl::StatusOr<void*> AllocateHost(int64_t bytes);
   absl::StatusOr<cudaStream_t> FindStream(int stream);
   absl::StatusOr<cudaEvent_t> FindEvent(int event);
-  // The latest comparison of clocks, renewed if it is old. Under mutex_.
+  // Returns the latest comparison of clocks, and renews it if it is old. The caller holds mutex_.
   absl::StatusOr<std::shared_ptr<const Reference>> FreshReference();
 
   int ordinal_ = 0;
@@ -91,22 +93,22 @@ class CudaDevice : public ComputeDevice {
   int hardware_queues_ = 0;
   int highest_priority_ = 0;
 
-  // Ranks that share the device make streams while others use theirs.
+  // Ranks that share the device create streams while others use theirs.
   std::mutex mutex_;
   std::deque<cudaStream_t> streams_;
   std::deque<Event> events_;
   std::vector<void*> device_memory_;
   std::vector<void*> host_memory_;
-  // Of MapHostPages, with their bytes.
+  // Pages from MapHostPages, with their bytes.
   std::vector<std::pair<void*, int64_t>> host_pages_;
-  // Only for comparing clocks, so that nothing holds it up.
+  // Used only to compare clocks, so that no other work delays the comparison.
   cudaStream_t clock_stream_ = nullptr;
   std::shared_ptr<const Reference> reference_;
-  // When it is old, on the host's clock.
+  // Time on the host's clock when reference_ becomes old.
   double renew_ns_ = 0;
 };
 
-// Null if it is not a CUDA device.
+// Returns null if the device is not a CUDA device.
 inline CudaDevice* AsCudaDevice(ComputeDevice* device) {
   return device->name() == "cuda" ? static_cast<CudaDevice*>(device) : nullptr;
 }

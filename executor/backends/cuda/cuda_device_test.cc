@@ -1,4 +1,5 @@
-// What can be tested without a GPU: that its absence is one clear line. The rest is for tests/gpu.
+// Tests the one thing that can be tested without a GPU: that its absence is reported in one clear line. tests/gpu holds
+// the other tests.
 #include "executor/backends/cuda/cuda_device.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ TEST(CudaDevice, RefusesInOneLineWhereThereIsNone) {
               "backend cuda: no NVIDIA driver on this machine (the loader finds no libcuda.so.1); install one, or run "
               "with --backend=cpu");
   }
-  // The most hardware queues there are, set before the driver starts.
+  // The maximum of hardware queues is set before the driver starts.
   EXPECT_STREQ(std::getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "32");
 }
 

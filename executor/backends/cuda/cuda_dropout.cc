@@ -1,4 +1,4 @@
-// DROPOUT, and the same with a mask that is kept.
+// DROPOUT, and its variants that write or read a mask.
 #include "executor/backends/cuda/cuda_dropout.h"
 
 #include "proto/util/status.h"
@@ -37,7 +37,7 @@ absl::Status Drop(const Call& call, const TensorView* mask) {
   return call.Launch(d);
 }
 
-// InvalidArgument unless `mask` has a byte for each element of input 0.
+// Returns InvalidArgument unless `mask` has one byte for each element of input 0.
 absl::Status CheckMask(const Call& call, const TensorView& mask) {
   if (mask.dtype == UINT8 && Columns(mask) == Columns(call.in[0]) && Rows(mask) == Rows(call.in[0])) {
     return absl::OkStatus();

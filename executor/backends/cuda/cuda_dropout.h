@@ -1,4 +1,4 @@
-// What launches with dropout are told about it. Internal to the CUDA backend.
+// Dropout parameters of launches. Internal to the CUDA backend.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_DROPOUT_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_DROPOUT_H_
 
@@ -8,7 +8,8 @@
 
 namespace weft::exec::cuda {
 
-// InvalidArgument unless the step's dropout is in [0, 1) and a sample's elements can be counted by 32 bits of e / 4.
+// Returns InvalidArgument unless the step's dropout is in [0, 1) and, for every element e of a sample, e / 4 fits into
+// 32 bits.
 absl::Status CheckDropout(const Call& call, int64_t elements_per_sample);
 
 Samples SamplesOf(const StepContext& context);

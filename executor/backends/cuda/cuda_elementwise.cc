@@ -1,4 +1,5 @@
-// ADD, CAST, FILL, SCALE, GELU, SILU, SWIGLU and their backwards, BIAS_ADD and what has a row per sample.
+// ADD, CAST, FILL, SCALE, GELU, SILU, SWIGLU and their backward kernels, BIAS_ADD and the kernels with one row per
+// sample.
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/broadcast.h"
 #include "executor/backends/cuda/kernels/elementwise.h"
@@ -7,7 +8,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Of all inputs, which have as many elements as the outputs.
+// Returns a launch on all inputs, which must have as many elements as the outputs.
 Elementwise Of(const Call& call, ElementwiseOp op) {
   Elementwise e;
   e.op = op;
@@ -18,7 +19,7 @@ Elementwise Of(const Call& call, ElementwiseOp op) {
   return e;
 }
 
-// InvalidArgument unless all tensors have as many elements as output 0.
+// Returns InvalidArgument unless all tensors have as many elements as output 0.
 absl::Status CheckSameSize(const Call& call) {
   const int64_t elements = Elements(call.out[0]);
   for (const auto& views : {call.in, call.out}) {
@@ -37,7 +38,7 @@ absl::Status RunMap(const Call& call, ElementwiseOp op, size_t inputs, size_t ou
   return call.Launch(Of(call, op));
 }
 
-// `rows` must be whole samples of the step's `sequence`.
+// Returns an error unless `rows` are whole samples of the step's `sequence` rows each.
 absl::Status CheckSamples(const Call& call, int64_t rows) {
   const int64_t sequence = call.attributes().sequence();
   if (sequence >= 1 && rows % sequence == 0) return absl::OkStatus();
@@ -81,7 +82,7 @@ absl::Status AddTensors(const Call& call) {
   return call.Launch(e);
 }
 
-// Of one type it is a copy, which between device and host runs beside the kernels (rule P7).
+// A cast to the same type is a copy. Between device and host a copy runs beside the kernels (rule P7).
 absl::Status Cast(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
   WEFT_RETURN_IF_ERROR(CheckSameSize(call));
@@ -161,7 +162,7 @@ absl::Status SquaredErrorBackward(const Call& call) {
 
 absl::Status BiasAdd(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
-  // All rows go with row 0 of the bias.
+  // All rows share the one row of the bias.
   return RunBroadcast(call, BroadcastOp::kAdd, std::max<int64_t>(1, Rows(call.out[0])), 1, Columns(call.out[0]));
 }
 

@@ -6,7 +6,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Rows and tokens are counted with 32 bits on the device.
+// The device counts rows and tokens in 32 bits.
 absl::Status CheckCounts(const Call& call, int64_t rows, int64_t table_rows) {
   constexpr int64_t kMost = int64_t{1} << 30;
   if (rows <= kMost && table_rows <= kMost) return absl::OkStatus();

@@ -1,4 +1,4 @@
-// The backend `cuda` as the registry knows it: the GPU, CUDA's libraries on it, and the kernels.
+// Registry entry of the backend `cuda`: the GPU, CUDA's libraries on it, and the kernels.
 #include <memory>
 #include <utility>
 

@@ -1,4 +1,4 @@
-// What EXACT_ACCUMULATE, EXACT_ROUND and FILL of EXACT192 launch. Internal to the CUDA backend.
+// Launches of EXACT_ACCUMULATE, EXACT_ROUND and FILL of EXACT192. Internal to the CUDA backend.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_EXACT_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_EXACT_H_
 
@@ -11,7 +11,7 @@ namespace weft::exec::cuda {
 struct ExactCall {
   ExactOp op = ExactOp::kConstant;
   ExactTensor tensor;
-  // Of kConstant.
+  // The constant, if `op` is kConstant.
   Exact192 value = {};
 };
 absl::StatusOr<ExactCall> ExactArguments(const Call& call);

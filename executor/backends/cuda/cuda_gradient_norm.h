@@ -1,4 +1,4 @@
-// What a step that takes a norm is as a launch, for one step or a run of them (cuda_runs.cc). Internal to the CUDA
+// Turns a step that takes a norm into a launch, for one step or a run of steps (cuda_runs.cc). Internal to the CUDA
 // backend.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_GRADIENT_NORM_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_GRADIENT_NORM_H_
@@ -8,7 +8,7 @@
 
 namespace weft::exec::cuda {
 
-// Checks a SQUARED_NORM. Without its scratch memory.
+// Checks a SQUARED_NORM and returns its launch, without scratch memory.
 absl::StatusOr<SumOfSquares> NormArguments(const Call& call);
 
 }  // namespace weft::exec::cuda

@@ -1,4 +1,4 @@
-// GROUP_NORM and its backwards.
+// GROUP_NORM and its backward kernels.
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/column_sums.h"
 #include "executor/backends/cuda/kernels/group_norm.h"

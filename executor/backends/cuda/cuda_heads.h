@@ -1,4 +1,4 @@
-// Steps of attention as the kernels and libraries see them: where q, k and v lie. Internal to the CUDA backend.
+// Where q, k and v lie in the tensors of attention steps, for kernels and libraries. Internal to the CUDA backend.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_HEADS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_HEADS_H_
 
@@ -9,12 +9,12 @@
 
 namespace weft::exec::cuda {
 
-// Heads of `head_step` columns each, one after the other.
+// Returns all of `view`: heads of `head_step` columns each, one after the other.
 inline HeadPart PartOf(const TensorView& view, int64_t head_step) {
   return {ArrayOf(view), Columns(view), 0, head_step};
 }
 
-// q (index 0), k or v of a tensor with all of them.
+// Returns q (index 0), k (1) or v (2) of a tensor that holds all three.
 inline HeadPart PartOfQkv(const Call& call, const TensorView& qkv, int index) {
   const int64_t width = Columns(qkv) / 3, head = width / call.attributes().heads();
   if (call.attributes().qkv_by_head()) return {ArrayOf(qkv), Columns(qkv), index * head, 3 * head};

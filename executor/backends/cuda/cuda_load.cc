@@ -1,5 +1,5 @@
-// LOAD_TOKENS, LOAD_TARGETS, LOAD_TIMESTEPS, LOAD_NOISY_IMAGE, LOAD_NOISE: the host makes what the CPU backend would,
-// in pinned memory, and the stream copies it.
+// LOAD_TOKENS, LOAD_TARGETS, LOAD_TIMESTEPS, LOAD_NOISY_IMAGE, LOAD_NOISE. The host computes the same as the CPU
+// backend, in pinned memory, and the stream copies the result to the device.
 #include "executor/backends/cuda/cuda_call.h"
 
 namespace weft::exec::cuda {

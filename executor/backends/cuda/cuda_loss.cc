@@ -1,4 +1,4 @@
-// CROSS_ENTROPY, whole and of columns that are split over ranks, and its backward.
+// CROSS_ENTROPY of whole rows and of columns split over ranks, and its backward kernel.
 #include <algorithm>
 
 #include "executor/backends/cuda/cuda_call.h"
@@ -8,7 +8,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// The element of losses that the step writes.
+// Returns the element of losses that the step writes.
 absl::StatusOr<double*> LossOf(const Call& call) {
   const TensorView& losses = call.out[1];
   if (losses.dtype != FP64) return call.Error("output 1 is ", DType_Name(losses.dtype), "; it must be FP64");

@@ -1,4 +1,4 @@
-// LAYER_NORM, RMS_NORM and their backwards. The root mean square norm is the other without beta and mean.
+// LAYER_NORM, RMS_NORM and their backward kernels. RMS_NORM is LAYER_NORM without beta and mean.
 #include "executor/backends/cuda/cuda_norm.h"
 
 #include "proto/util/status.h"

@@ -1,4 +1,4 @@
-// What LAYER_NORM, RMS_NORM and their backwards launch. Internal to the CUDA backend.
+// Launches of LAYER_NORM, RMS_NORM and their backward kernels. Internal to the CUDA backend.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_NORM_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_NORM_H_
 

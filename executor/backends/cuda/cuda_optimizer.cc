@@ -1,4 +1,4 @@
-// ADAMW, SGD_STEP, and the loss scale that they undo.
+// ADAMW and SGD_STEP, which undo the loss scale, and UPDATE_LOSS_SCALE.
 #include "executor/backends/cuda/cuda_optimizer.h"
 
 #include <algorithm>
@@ -9,15 +9,15 @@
 namespace weft::exec::cuda {
 namespace {
 
-// A vector of doubles.
+// Returns the data of `view`, or an error unless it is a vector of `elements` doubles.
 absl::StatusOr<const double*> Vector(const Call& call, const TensorView& view, int64_t elements, const char* what) {
   if (view.dtype == FP64 && Elements(view) == elements) return static_cast<const double*>(view.data);
   return call.Error(what, " is ", Elements(view), " elements of ", DType_Name(view.dtype), "; it must be ", elements,
                     " of FP64");
 }
 
-// Checks a step whose kernel keeps `states` tensors: gradient, states, optional norm, optional scale; states, optional
-// rounded weights.
+// Checks a step whose kernel keeps `states` tensors. Inputs: gradient, states, optional norm, optional scale. Outputs:
+// states, optional rounded weights.
 absl::StatusOr<LossScaling> CheckUpdate(const Call& call, size_t states) {
   const size_t inputs = std::clamp<size_t>(call.in.size(), states + 1, states + 3);
   const size_t outputs = call.out.size() == states + 1 ? states + 1 : states;
@@ -38,7 +38,7 @@ absl::StatusOr<LossScaling> CheckUpdate(const Call& call, size_t states) {
   return scaling;
 }
 
-// The tensors of an update.
+// Fills in the tensors of an update.
 absl::Status FillTensors(const Call& call, size_t states, TensorUpdate& args) {
   args.elements = Elements(call.in[0]);
   args.gradient = ArrayOf(call.in[0]);

@@ -1,4 +1,4 @@
-// What a step of the optimizer is as a launch, for one step or a run of them (cuda_runs.cc). Internal to the CUDA
+// Turns a step of the optimizer into a launch, for one step or a run of steps (cuda_runs.cc). Internal to the CUDA
 // backend.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_OPTIMIZER_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_OPTIMIZER_H_
@@ -8,11 +8,11 @@
 
 namespace weft::exec::cuda {
 
-// Checks the step.
+// Check the step and return its launch.
 absl::StatusOr<AdamWUpdate> AdamWArguments(const Call& call);
 absl::StatusOr<SgdUpdate> SgdArguments(const Call& call);
 
-// What changes from one optimizer step to the next.
+// Set the arguments that change from one optimizer step to the next.
 void SetStep(const StepContext& context, const StepAttributes& attributes, AdamWUpdate& args);
 void SetStep(const StepContext& context, const StepAttributes& attributes, SgdUpdate& args);
 

@@ -10,10 +10,10 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Of a table that no stream has; -1 is what a device without streams calls its one.
+// Stream of a table that no stream uses. Not -1, which is the only stream of a device without streams.
 constexpr int kNoStream = -2;
 
-// Of tables and of pieces of the ring of uploads; and the ring's least size.
+// Alignment of tables and of pieces of the upload ring, and the least size of the ring.
 constexpr int64_t kAlignment = 256;
 constexpr int64_t kLeastRing = 1 << 16;
 
@@ -25,7 +25,7 @@ absl::StatusOr<void*> ScratchMemory::Get(int stream, int64_t bytes) {
   Block& block = blocks_[stream];
   if (block.data == nullptr && spare_.bytes >= bytes) std::swap(block, spare_);
   if (bytes > block.bytes || block.data == nullptr) {
-    // Twice as much as before at least: what is left behind adds up to no more than what is used.
+    // At least double the block. The abandoned blocks together are then no larger than the block in use.
     const int64_t wanted = RoundUp(std::max({bytes, 2 * block.bytes, least_, int64_t{1} << 16}), 256);
     WEFT_ASSIGN_OR_RETURN(block.data, device_->Allocate(DEVICE, wanted));
     block.bytes = wanted;
@@ -44,7 +44,7 @@ absl::Status ScratchMemory::Settle() {
 absl::StatusOr<void*> FixedTables::Get(absl::string_view bytes) {
   const auto [found, is_new] = tables_.try_emplace(std::string(bytes), nullptr);
   if (!is_new) return found->second;
-  // Forgotten if it does not come to be.
+  // Remove the entry if its table cannot be made.
   const auto fail = [&, at = found](absl::Status status) {
     tables_.erase(at);
     return status;
@@ -82,7 +82,7 @@ absl::StatusOr<KeptTables::Table> KeptTables::Get(int stream, const std::vector<
     if (oldest == entries_.end() && entry->bytes >= bytes) oldest = entry;
   }
   if (of_stream >= kMost && oldest != entries_.end()) {
-    // To the end of the row: it is the newest now.
+    // Move the entry to the end: it is the newest now.
     std::rotate(oldest, oldest + 1, entries_.end());
     spare = &entries_.back();
   }
@@ -100,7 +100,7 @@ absl::Status KeptTables::Prepare(const std::vector<double>& key, int64_t bytes) 
   }
   if (entries_.size() >= kMost) return absl::OkStatus();
   WEFT_ASSIGN_OR_RETURN(Entry * entry, NewEntry(bytes));
-  // Known by its key until a stream takes it.
+  // The key identifies the entry until a stream takes its memory.
   entry->key = key;
   return absl::OkStatus();
 }
@@ -124,7 +124,7 @@ absl::Status Staging::Settle() {
 
 absl::Status Staging::Grow(int64_t least) {
   if (capacity_ >= least) return absl::OkStatus();
-  // What is on its way from the old ring, which stays allocated, must not be taken for a part of the new one.
+  // Uploads in flight from the old ring, which stays allocated, must not count as pieces of the new one.
   while (!pieces_.empty()) WEFT_RETURN_IF_ERROR(Retire());
   WEFT_ASSIGN_OR_RETURN(void* const ring, device_->Allocate(HOST, least));
   ring_ = static_cast<char*>(ring);
@@ -134,7 +134,7 @@ absl::Status Staging::Grow(int64_t least) {
 }
 
 absl::Status Staging::Retire() {
-  // A device whose work waits for a rank that is gone never gets there.
+  // An upload never finishes if the device's work waits for a rank that is gone.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(10);
   while (true) {
     WEFT_ASSIGN_OR_RETURN(const bool over, device_->Finished(pieces_.front().event));
@@ -160,9 +160,9 @@ absl::StatusOr<int> Staging::NewPieceEvent() {
 absl::Status Staging::Upload(int stream, void* to, int64_t bytes, absl::FunctionRef<absl::Status(void*)> fill) {
   if (bytes == 0) return absl::OkStatus();
   const int64_t taken = RoundUp(bytes, kAlignment);
-  // Only for uploads that were not reserved: twice as much as before at least, so that this is seldom.
+  // Only for uploads that were not reserved. The ring at least doubles, so this is rare.
   if (taken > capacity_) WEFT_RETURN_IF_ERROR(Grow(std::max({2 * taken, 2 * capacity_, kLeastRing})));
-  // To the beginning where the rest of the ring is too short.
+  // Start at the beginning if the rest of the ring is too short.
   const int64_t begin = next_ + taken <= capacity_ ? next_ : 0, end = begin + taken;
   const auto in_the_way = [&](const Piece& piece) { return piece.begin < end && begin < piece.end; };
   while (static_cast<int>(pieces_.size()) >= kMost || std::any_of(pieces_.begin(), pieces_.end(), in_the_way)) {
@@ -170,7 +170,7 @@ absl::Status Staging::Upload(int stream, void* to, int64_t bytes, absl::Function
   }
   WEFT_RETURN_IF_ERROR(fill(ring_ + begin));
   WEFT_ASSIGN_OR_RETURN(const int event, NewPieceEvent());
-  // From here on the memory is taken, whatever becomes of the calls.
+  // From here on the piece is in use, even if the calls below fail.
   pieces_.push_back({begin, end, event});
   next_ = end;
   WEFT_RETURN_IF_ERROR(device_->Copy(stream, to, ring_ + begin, bytes));

@@ -1,4 +1,4 @@
-// Memory of the CUDA backend's own: scratch of kernels, and pinned memory on the way to the device.
+// Memory that the CUDA backend owns: scratch of kernels, tables, and pinned memory for uploads to the device.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_RESOURCES_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_RESOURCES_H_
 
@@ -17,16 +17,17 @@
 
 namespace weft::exec::cuda {
 
-// Device memory for one kernel's use, per stream: what is on it when the next kernel of the stream runs is its own.
+// Scratch memory on the device, one block per stream. A kernel may use it until the next kernel of its stream runs.
 class ScratchMemory {
  public:
   explicit ScratchMemory(ComputeDevice* device) : device_(device) {}
 
-  // At least so many bytes, aligned to 256; what was there before is gone. Allocates if that was never asked for.
+  // Returns at least `bytes` bytes, aligned to 256. The old content is lost. Allocates if the stream has never asked
+  // for that many.
   absl::StatusOr<void*> Get(int stream, int64_t bytes);
-  // Every stream that is used from now on has at least so many.
+  // Every stream that is used from now on gets at least this many bytes.
   void Reserve(int64_t bytes) { least_ = std::max(least_, bytes); }
-  // Allocates what one stream needs, and that is the first that asks.
+  // Allocates the reserved bytes for one stream, the first that asks.
   absl::Status Settle();
 
  private:
@@ -40,26 +41,26 @@ class ScratchMemory {
   std::map<int, Block> blocks_;
 };
 
-// Tables on the device that depend on a few numbers only, kept from one step to the next.
+// Tables on the device that depend only on a few numbers. They are kept from one step to the next.
 class KeptTables {
  public:
   explicit KeptTables(ComputeDevice* device) : device_(device) {}
 
   struct Table {
     void* data = nullptr;
-    // False: it was not there; the caller fills it on the stream now.
+    // False if the table is new: the caller must fill it on the stream now.
     bool filled = false;
   };
-  // The stream's table with this key.
+  // Returns the stream's table with this key.
   absl::StatusOr<Table> Get(int stream, const std::vector<double>& key, int64_t bytes);
-  // Allocates memory for one such table, once for each key.
+  // Allocates memory for one table with this key, once per key.
   absl::Status Prepare(const std::vector<double>& key, int64_t bytes);
 
  private:
-  // More than any model has; then the oldest of the stream makes room.
+  // Most tables per stream, more than any model has. A new table then replaces the stream's oldest one.
   static constexpr int kMost = 16;
   struct Entry {
-    // -1: memory that nobody has taken yet.
+    // The stream that uses the table, or kNoStream (cuda_resources.cc) if no stream has taken this memory yet.
     int stream = -1;
     std::vector<double> key;
     void* data = nullptr;
@@ -71,13 +72,13 @@ class KeptTables {
   std::vector<Entry> entries_;
 };
 
-// Tables on the device that never change. They lie side by side in few allocations, and those with the same bytes are
-// one: a program has a table for each of its actions that runs many steps as one launch, of which most are alike.
+// Tables on the device that never change, packed into few allocations. Tables with the same bytes are shared: a program
+// has one table for each action that runs many steps as one launch, and most of them are alike.
 class FixedTables {
  public:
   explicit FixedTables(ComputeDevice* device) : device_(device) {}
 
-  // A table with these bytes, aligned to 256. Waits for their copy: not for use within a step.
+  // Returns a table with these bytes, aligned to 256. It waits for the copy, so it must not be called within a step.
   absl::StatusOr<void*> Get(absl::string_view bytes);
 
  private:
@@ -85,33 +86,33 @@ class FixedTables {
 
   ComputeDevice* device_;
   std::map<std::string, void*> tables_;
-  // Of the block that was allocated last: what no table has yet.
+  // Free part of the block that was allocated last.
   char* free_ = nullptr;
   int64_t free_bytes_ = 0;
 };
 
-// Bytes that the host makes and a stream copies to the device: through a ring of pinned memory, of which an upload
-// takes as much as it needs.
+// Copies bytes made by the host to the device, on a stream, through a ring of pinned memory. An upload takes as much of
+// the ring as it needs.
 class Staging {
  public:
   explicit Staging(ComputeDevice* device) : device_(device) {}
 
-  // Calls `fill` with pinned memory of so many bytes, then enqueues their copy to `to`.
+  // Calls `fill` with `bytes` bytes of pinned memory, then enqueues their copy to `to`.
   absl::Status Upload(int stream, void* to, int64_t bytes, absl::FunctionRef<absl::Status(void*)> fill);
-  // There will be an upload of so many bytes, in each repetition of what the program does.
+  // Announces an upload of this size in each repetition of the program.
   void Reserve(int64_t bytes);
-  // Allocates what is needed for those that were reserved.
+  // Allocates memory and events for the announced uploads.
   absl::Status Settle();
 
-  // Of the ring: twice the largest upload, so that it does not wait for the one before; up to kRoomy as much as all
-  // those that may be on their way at a time, on average, take.
+  // Bytes of the ring. It holds twice the largest announced upload, so that an upload need not wait for the one before.
+  // It also holds kMost uploads of average size, as long as these take no more than kRoomy bytes.
   int64_t capacity() const { return capacity_; }
 
  private:
-  // With more than this on their way the host waits. It can: work waits for work enqueued before only.
+  // Most uploads in flight. Beyond that the host waits, which is safe: work waits only for work enqueued before it.
   static constexpr int kMost = 32;
   static constexpr int64_t kRoomy = int64_t{16} << 20;
-  // Bytes [begin, end) of the ring, free when the event is over.
+  // Bytes [begin, end) of the ring, free once the event has finished.
   struct Piece {
     int64_t begin = 0, end = 0;
     int event = -1;
@@ -123,11 +124,11 @@ class Staging {
   absl::StatusOr<int> NewPieceEvent();
 
   ComputeDevice* device_;
-  // Of what was reserved.
+  // Largest upload, total bytes and number of the announced uploads.
   int64_t largest_ = 0, total_ = 0, uploads_ = 0;
   char* ring_ = nullptr;
   int64_t capacity_ = 0, next_ = 0;
-  // On their way, oldest first; and events that no upload has.
+  // Uploads in flight, oldest first, and events that no upload uses.
   std::deque<Piece> pieces_;
   std::vector<int> events_;
 };

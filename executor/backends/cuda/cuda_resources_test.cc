@@ -43,7 +43,7 @@ TEST(ScratchMemory, OfTheFirstStreamIsAllocatedBeforehand) {
   std::memset(scratch.Get(3, 10).value(), 1, 300000);
   std::memset(scratch.Get(3, 300000).value(), 1, 300000);
   EXPECT_EQ(device.allocations(), 1);
-  // Others get as much at once.
+  // Other streams get the reserved bytes at once.
   EXPECT_TRUE(scratch.Get(4, 10).ok());
   EXPECT_TRUE(scratch.Get(4, 300000).ok());
   EXPECT_EQ(device.allocations(), 2);
@@ -64,10 +64,10 @@ TEST(FixedTables, ThoseOfTheSameBytesAreOneAndOthersLieSideBySide) {
       EXPECT_EQ(seen.at(bytes), table);
     }
   }
-  // No table was written over by one behind it.
+  // No table was overwritten by a later one.
   for (const auto& [bytes, table] : seen) EXPECT_EQ(std::memcmp(table, bytes.data(), bytes.size()), 0);
   EXPECT_EQ(device.allocations(), 1);
-  // One that is larger than what is left has memory of its own, however large.
+  // A table larger than the free part gets memory of its own, however large it is.
   const std::string large(int64_t{1} << 20, 'x');
   void* const table = tables.Get(large).value();
   EXPECT_EQ(std::memcmp(table, large.data(), large.size()), 0);
@@ -111,12 +111,12 @@ TEST(KeptTables, OldOnesMakeRoom) {
     places.insert(table.data);
   }
   EXPECT_LE(places.size(), 16u);
-  // The newest are there, the first is not.
+  // The newest tables are still filled, the first one is not.
   EXPECT_TRUE(tables.Get(0, {95}, 64).value().filled);
   EXPECT_FALSE(tables.Get(0, {0}, 64).value().filled);
 }
 
-// More uploads than there is pinned memory for, to a device that takes its time.
+// More uploads than the pinned memory holds, on a device that finishes work late.
 TEST(Staging, BytesAreNotReplacedBeforeTheyAreTaken) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     DeferredDevice device(seed);
@@ -165,7 +165,7 @@ TEST(Staging, IsAllocatedBeforehand) {
   EXPECT_EQ(device.allocations(), before);
 }
 
-// A program's largest upload decides for two of it, not for as many as may be on their way.
+// The ring is large enough for two uploads of the largest size, not for as many as may be in flight.
 TEST(Staging, TakesAsMuchAsIsUploaded) {
   constexpr int64_t kMiB = int64_t{1} << 20;
   CountingDevice device;
@@ -173,7 +173,7 @@ TEST(Staging, TakesAsMuchAsIsUploaded) {
   for (int i = 0; i < 3; ++i) small.Reserve(1000);
   ASSERT_TRUE(small.Settle().ok());
   EXPECT_EQ(small.capacity(), 32 * 1024);
-  // One of 100 MiB among small ones.
+  // One upload of 100 MiB among small ones.
   mixed.Reserve(100 * kMiB);
   for (int i = 0; i < 9; ++i) mixed.Reserve(1000);
   ASSERT_TRUE(mixed.Settle().ok());
@@ -183,7 +183,7 @@ TEST(Staging, TakesAsMuchAsIsUploaded) {
   EXPECT_EQ(large.capacity(), 16 * kMiB);
 }
 
-// Sizes in any order, some larger than the ring is at first, to a device that takes its time.
+// Uploads of random sizes, some larger than the initial ring, on a device that finishes work late.
 TEST(Staging, PiecesOfTheRingDoNotOverlap) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     std::mt19937_64 random(seed);

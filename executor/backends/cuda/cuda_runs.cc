@@ -26,7 +26,7 @@ absl::StatusOr<T*> ToDevice(Resources& resources, const std::vector<T>& values) 
   return static_cast<T*>(memory);
 }
 
-// `tiles_of`: how many tiles a number of elements are.
+// `tiles_of` returns the number of tiles for a number of elements.
 template <typename T>
 absl::StatusOr<TensorTable<T>> TableOf(Resources& resources, const std::vector<T>& tensors,
                                        int64_t (*tiles_of)(int64_t elements) = TilesOf) {
@@ -44,10 +44,10 @@ class LaunchRun : public StepRun {
  public:
   using SetStepFunction = void (*)(const StepContext& context, const StepAttributes& attributes, Args& args);
 
-  // `set_step`: what changes from one optimizer step to the next; null: nothing.
+  // `set_step` sets the arguments that change from one optimizer step to the next; null if nothing changes.
   LaunchRun(Resources& resources, absl::Span<const StepOfRun> steps, const Args& args, SetStepFunction set_step)
       : resources_(resources), first_(*steps[0].step), count_(steps.size()), args_(args), set_step_(set_step) {
-    // Its code is brought to the device now; an error comes up again.
+    // Load the kernel's code onto the device now. An error comes up again when it runs.
     LaunchArgs(args_, LoadOnly());
   }
 
@@ -71,7 +71,8 @@ class LaunchRun : public StepRun {
 ColumnSums& SumsOf(ColumnSums& args) { return args; }
 ColumnSums& SumsOf(NormBackwardSums& args) { return args.sums; }
 
-// A launch with sums over rows, whose chunks are in the stream's scratch: as much as the steps themselves need.
+// A launch with sums over rows. The chunks of the sums are in the stream's scratch, which is large enough, because the
+// steps themselves need as much.
 template <typename Args>
 class RunWithSums : public StepRun {
  public:
@@ -163,7 +164,7 @@ absl::StatusOr<std::unique_ptr<StepRun>> NormsRun(Resources& resources, absl::Sp
   }));
   if (!alike) return std::unique_ptr<StepRun>();
   WEFT_ASSIGN_OR_RETURN(args.table, TableOf(resources, tensors, &NormPiecesOf));
-  // Its own: the stream's scratch is no larger than one step needs.
+  // Scratch of its own: the stream's scratch is only as large as one step needs.
   const int64_t bytes = args.table.tiles * static_cast<int64_t>(args.exact ? sizeof(Exact192) : sizeof(double));
   WEFT_ASSIGN_OR_RETURN(args.scratch, resources.device->Allocate(DEVICE, bytes));
   return MakeRun(resources, steps, args);
@@ -183,7 +184,7 @@ absl::StatusOr<std::unique_ptr<StepRun>> ListRun(Resources& resources, absl::Spa
     const bool floats =
         std::all_of(call.in.begin(), call.in.end(), [](const auto& v) { return IsFloating(v.dtype); }) &&
         std::all_of(call.out.begin(), call.out.end(), [](const auto& v) { return IsFloating(v.dtype); });
-    // What is not as it should be says the step itself.
+    // If a step is invalid, its own run reports the error.
     if (!floats || call.in.size() != inputs || call.out.size() != 1 ||
         (inputs > 0 && Elements(call.in.back()) != Elements(call.out[0]))) {
       alike = false;
@@ -237,7 +238,7 @@ absl::StatusOr<std::unique_ptr<StepRun>> ExactRun(Resources& resources, absl::Sp
   return MakeRun(resources, steps, args);
 }
 
-// Whether `sum` is an ADD of tensors as large as this one, in the arithmetic of `norm`.
+// True if `sum` is an ADD of tensors with `elements` elements that computes in the same type as `norm`.
 bool IsSumFor(const StepOfRun& sum, const StepOfRun& norm, int64_t elements) {
   if (sum.step->kernel() != ADD || sum.step->accumulate() || sum.inputs.size() != 2 || sum.outputs.size() != 1) {
     return false;
@@ -248,7 +249,7 @@ bool IsSumFor(const StepOfRun& sum, const StepOfRun& norm, int64_t elements) {
   return ComputesInDouble(sum.inputs) == ComputesInDouble(norm.inputs);
 }
 
-// ADD and the norm of its sum.
+// One launch for an ADD and the norm of its sum; null if the steps are something else.
 absl::StatusOr<std::unique_ptr<StepRun>> NormOfSumRun(Resources& resources, absl::Span<const StepOfRun> steps) {
   const StepOfRun &sum = steps[0], &norm = steps[1];
   const Kernel kernel = norm.step->kernel();
@@ -263,14 +264,14 @@ absl::StatusOr<std::unique_ptr<StepRun>> NormOfSumRun(Resources& resources, absl
   return MakeRun(resources, steps, args);
 }
 
-// Whether `bias` is the BIAS_GRADIENT of this tensor, in the arithmetic of a launch.
+// True if `bias` is the BIAS_GRADIENT of the tensor `made` and computes in the same type as the launch.
 bool IsBiasOf(const StepOfRun& bias, const TensorView& made, bool in_double) {
   return bias.step->kernel() == BIAS_GRADIENT && bias.inputs.size() == 1 && bias.inputs[0].data == made.data &&
          bias.inputs[0].dtype == made.dtype && ComputesInDouble(bias.inputs) == in_double;
 }
 
-// The backward of a norm and the ADD of what it makes; between them or not the gradients of the norm's weights, and
-// then behind them or not the gradient of the bias whose result's gradient the sum is.
+// One launch for the backward of a norm and the ADD of its result; null if the steps are something else. Optional steps
+// are the gradients of the norm's weights, between the two, and then, after the ADD, the BIAS_GRADIENT of the sum.
 absl::StatusOr<std::unique_ptr<StepRun>> SumOfGradientRun(Resources& resources, absl::Span<const StepOfRun> steps) {
   const bool weights = steps.size() > 2;
   const StepOfRun &norm = steps[0], &sum = steps[weights ? 2 : 1];
@@ -309,7 +310,8 @@ absl::StatusOr<std::unique_ptr<StepRun>> SumOfGradientRun(Resources& resources, 
   return std::make_unique<RunWithSums<NormBackwardSums>>(resources, steps, with);
 }
 
-// GELU_BACKWARD and the gradient of the bias before that activation.
+// One launch for GELU_BACKWARD and the gradient of the bias before that activation; null if the steps are something
+// else.
 absl::StatusOr<std::unique_ptr<StepRun>> ActivationWithBiasRun(Resources& resources,
                                                                absl::Span<const StepOfRun> steps) {
   const StepOfRun &gelu = steps[0], &of_bias = steps[1];

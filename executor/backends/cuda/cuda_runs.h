@@ -1,5 +1,5 @@
-// Steps as one launch (Backend::PrepareRun): of many tensors, with a table of them on the device that is made once; and
-// norms with the ADD beside them.
+// Runs several steps as one launch (Backend::PrepareRun): steps on many tensors, with a table of the tensors that is
+// made once on the device, and norms together with the ADD beside them.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_RUNS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_RUNS_H_
 
@@ -11,7 +11,7 @@
 
 namespace weft::exec::cuda {
 
-// Null where there is no such launch for these steps. `resources` outlives the result.
+// Returns null if there is no single launch for these steps. `resources` must outlive the result.
 absl::StatusOr<std::unique_ptr<StepRun>> PrepareRun(Resources& resources, absl::Span<const StepOfRun> steps);
 
 }  // namespace weft::exec::cuda

@@ -1,4 +1,5 @@
-// Runs of steps as one launch: the bits of the steps one by one, for tensors of all sizes; and which steps are none.
+// Tests runs of steps as one launch: they give the bits of the steps one by one, for tensors of all sizes, and some
+// steps are refused.
 #include <list>
 #include <string>
 #include <utility>
@@ -23,7 +24,7 @@ class RunOfSteps {
   struct Own {
     Step step;
     std::vector<Tensor> in, out;
-    // {i, j}: output i is input j.
+    // {i, j}: output i shares the memory of input j.
     std::vector<std::pair<int, int>> in_place;
     int64_t first_element = 0;
     bool writes_norm = true;
@@ -37,7 +38,7 @@ class RunOfSteps {
   }
   std::list<Own>& steps() { return steps_; }
 
-  // All tensors behind the steps; as a run, or one by one.
+  // Returns all tensors after the steps, which run as one launch or one by one.
   std::vector<std::vector<unsigned char>> Results(bool as_run, Tensor* shared_out, const std::vector<Tensor>& shared_in,
                                                   const StepContext& context) {
     StepContext at = context;
@@ -121,7 +122,7 @@ Tensor Positive(DType dtype, int64_t n) {
   return tensor;
 }
 
-// Less than a block's share, none at all, more than one tile, whole tiles.
+// Sizes below a block's share, empty tensors, more than one tile, whole tiles.
 const std::vector<int64_t> kSizes = {7, 0, 5000, 1, 2048, 768, 0, 4096, 33};
 
 StepContext AtStep() {
@@ -223,7 +224,7 @@ TEST(CudaRunsTest, ScalesCastsAndConstants) {
   constants.ExpectSame();
 }
 
-// All bits, those of a NaN too.
+// A copy keeps all bits, even those of a NaN.
 TEST(CudaRunsTest, Copies) {
   for (const DType type : {FP64, FP32, BF16, FP16}) {
     RunOfSteps run(CAST);
@@ -273,7 +274,7 @@ TEST(CudaRunsTest, ExactAccumulators) {
   }
 }
 
-// Whose bits do not tell them apart from others.
+// A run of tensors of one type gives the same bits as its steps.
 TEST(CudaRunsTest, NormsOfOneType) {
   for (const DType type : {FP32, BF16, FP16}) {
     RunOfSteps run(SQUARED_NORM);

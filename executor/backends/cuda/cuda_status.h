@@ -1,4 +1,4 @@
-// Errors of CUDA's runtime as absl::Status.
+// Converts errors of CUDA's runtime to absl::Status.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_STATUS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_STATUS_H_
 
@@ -10,8 +10,8 @@
 
 namespace weft::exec::cuda {
 
-// "cudaMemcpyAsync: an illegal memory access was encountered (cudaErrorIllegalAddress)". ResourceExhausted if memory is
-// short, else Internal.
+// Returns e.g. "cudaMemcpyAsync: an illegal memory access was encountered (cudaErrorIllegalAddress)". The code is
+// ResourceExhausted if memory is short, else Internal.
 inline absl::Status CudaStatus(absl::string_view call, cudaError_t error) {
   if (error == cudaSuccess) return absl::OkStatus();
   const std::string text = absl::StrCat(call, ": ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")");
@@ -20,7 +20,7 @@ inline absl::Status CudaStatus(absl::string_view call, cudaError_t error) {
 
 }  // namespace weft::exec::cuda
 
-// Returns the error of `function(arguments...)`, naming it.
+// Returns the error of `function(arguments...)`, with the name of the function.
 #define WEFT_RETURN_IF_CUDA_ERROR(function, ...)                                             \
   do {                                                                                       \
     if (const cudaError_t weft_error_ = function(__VA_ARGS__); weft_error_ != cudaSuccess) { \

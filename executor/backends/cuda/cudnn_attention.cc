@@ -18,15 +18,15 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Bytes `elements` further, for elements of two bytes.
+// Returns the address `elements` further on, for elements of two bytes.
 const void* At(const void* data, int64_t elements) { return static_cast<const std::byte*>(data) + 2 * elements; }
 
-// Where a slice begins in each matrix, in elements.
+// Begin of a slice in each matrix, in elements.
 struct Offsets {
   int64_t q, k, v, o, statistics;
 };
 
-// Calls `run` for each slice of the shape: sequences outermost.
+// Calls `run` for each slice of the shape; sequences are the outer loop.
 absl::Status ForEachSlice(const AttentionShape& shape, const AttentionSlice& slice,
                           absl::FunctionRef<absl::Status(const Offsets&)> run) {
   const int64_t group = shape.heads / shape.kv_heads;
@@ -97,17 +97,17 @@ class CudnnAttention : public FusedAttention {
   template <typename Choice>
   struct Entry {
     AttentionShape shape;
-    // Null: cuDNN does not do it, and why.
+    // Null if cuDNN does not support the shape; `refusal` then holds the reason.
     std::unique_ptr<Choice> choice;
     std::string refusal;
     std::optional<CudnnPlan> plan;
-    // Run once, if there was memory for it.
+    // True after Settle, which runs the plan once if there is memory for it.
     bool settled = false;
-    // What the graph's Numbers are: they stay where they are.
+    // Values of the graph's Numbers. Their addresses must not change.
     float scale = 1, masked = 0, window = 0, one = 1;
   };
 
-  // Programs have few shapes: a handful of entries, asked one after the other.
+  // Returns the entry of a shape. It searches linearly, because programs have only a handful of shapes.
   template <typename Choice, typename MakeChoice>
   static Entry<Choice>& Find(std::vector<std::unique_ptr<Entry<Choice>>>& entries, const AttentionShape& shape,
                              const MakeChoice& make) {
@@ -126,7 +126,8 @@ class CudnnAttention : public FusedAttention {
     }
     return *entries.back();
   }
-  // Of one call's workspace: known when the first shape is asked about, and the same for all.
+  // Returns the limit of one call's workspace. It is set when the first shape is asked about, and is the same for all
+  // shapes.
   int64_t WorkspaceLimit() {
     if (workspace_limit_ == 0) {
       const auto properties = session_->device()->properties();
@@ -149,11 +150,11 @@ class CudnnAttention : public FusedAttention {
   absl::Status Compile(Entry<Choice>& entry, int64_t more_bytes) {
     if (entry.plan.has_value()) return absl::OkStatus();
     if (entry.choice == nullptr) return absl::InternalError("a shape of attention that cuDNN does not have");
-    // Plans may need some more than what heuristics have named.
+    // Plans may need somewhat more workspace than the heuristics named.
     auto plan = MakeCudnnPlan(std::move(entry.choice->engine), std::move(entry.choice->others), session_->target(),
                               kAttentionWorkspaceLimit + kAttentionWorkspaceLimit / 8);
     if (!plan.ok()) {
-      // From now on it is said not to have it: kernels of our own take the place of none that compiles.
+      // If no engine compiles, the shape counts as unsupported from now on, and the backend's own kernels run it.
       entry.choice = nullptr;
       entry.refusal = std::string(plan.status().message());
       return plan.status();
@@ -203,11 +204,11 @@ class CudnnAttention : public FusedAttention {
     });
   }
 
-  // Memory for all tensors of a shape; none if there is not so much.
+  // Returns memory for all tensors of a shape, or nullopt if there is not enough.
   static std::optional<AttentionPointers> Take(const AttentionShape& shape, bool backward, IdleMemory& memory) {
     memory.Begin();
     const auto take = [&](int64_t heads, const HeadLayout& layout) {
-      // Of two bytes each.
+      // Elements have two bytes each.
       return memory.Take(2 * ((shape.batch * shape.sequence - 1) * layout.row_stride +
                               (heads - 1) * layout.head_stride + shape.head_size));
     };
@@ -230,13 +231,13 @@ class CudnnAttention : public FusedAttention {
     return all ? std::optional<AttentionPointers>(p) : std::nullopt;
   }
 
-  // A float for each row and head of q.
+  // Returns the bytes of one float for each row and head of q in a slice.
   static int64_t SumsBytes(const AttentionShape& shape, const AttentionSlice& slice) {
     return slice.batch * shape.sequence * slice.kv_heads * (shape.heads / shape.kv_heads) *
            static_cast<int64_t>(sizeof(float));
   }
 
-  // What a masked score becomes: before 9.10 cuDNN wants a number.
+  // Returns the value of a masked score. Before 9.10, cuDNN needs a finite number.
   float Masked() const {
     return session_->cudnn()->version < 91000 ? std::numeric_limits<float>::lowest()
                                               : -std::numeric_limits<float>::infinity();

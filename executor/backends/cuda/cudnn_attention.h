@@ -1,4 +1,4 @@
-// FusedAttention by cuDNN.
+// Implements FusedAttention by cuDNN.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_ATTENTION_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_ATTENTION_H_
 
@@ -12,8 +12,8 @@
 
 namespace weft::exec::cuda {
 
-// Its answer to Has is that of ChooseAttention*, for the session's device. Shapes that it does not have are for kernels
-// of our own, and cost more time: UnsupportedAttention says why.
+// Makes attention by cuDNN. Has is true for a shape if ChooseAttention* finds an engine for the session's device. Other
+// shapes run on the backend's own, slower kernels: UnsupportedAttention says why.
 std::unique_ptr<FusedAttention> MakeCudnnAttention(std::shared_ptr<CudnnSession> session);
 
 }  // namespace weft::exec::cuda

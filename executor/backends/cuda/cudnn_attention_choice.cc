@@ -9,10 +9,10 @@
 namespace weft::exec::cuda {
 namespace {
 
-// What vector loads of cuDNN's kernels need: 16 bytes of two-byte elements.
+// Alignment that the vector loads of cuDNN's kernels need: 16 bytes of two-byte elements.
 constexpr int64_t kVector = 8;
 constexpr int64_t kMostHeadSize = 256;
-// Keeps all sizes far from 2^63; cuDNN's own indices end before.
+// These limits keep all sizes far below 2^63. cuDNN's own indices overflow earlier.
 constexpr int64_t kMostRows = int64_t{1} << 20, kMostBatch = int64_t{1} << 20, kMostHeads = int64_t{1} << 12;
 constexpr int64_t kMostStride = int64_t{1} << 30;
 
@@ -21,9 +21,9 @@ bool Vectors(const HeadLayout& layout) {
          layout.head_stride > 0 && layout.row_stride < kMostStride && layout.head_stride < kMostStride;
 }
 
-// Of the slices, the first that `make` has a graph for with an engine within the limit. Where the limit is below that
-// of all machines and none is within it, the smallest slice that is within the latter: what is free on a device may
-// decide how many calls there are, which changes no bit, but not whose kernels run.
+// Returns the first slice for whose graph (from `make`) there is an engine within `workspace_limit`. If there is none
+// and the limit is below kAttentionWorkspaceLimit, returns the smallest slice within that constant. So the free memory
+// of a device may decide the number of calls, which changes no bit, but not whose kernels run.
 template <typename Choice, typename MakeGraph>
 absl::StatusOr<std::unique_ptr<Choice>> Choose(const AttentionShape& shape, const CudnnTarget& target,
                                                int64_t workspace_limit, const MakeGraph& make) {

@@ -1,5 +1,5 @@
-// Which of cuDNN's engines runs a shape of attention, and in how many calls: the deterministic backward needs memory
-// for all scores, so beyond a limit it takes some sequences or heads at a time.
+// Chooses cuDNN's engine for a shape of attention, and the number of calls: the deterministic backward needs memory for
+// all scores, so beyond a limit a call takes only some sequences or heads.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_ATTENTION_CHOICE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_ATTENTION_CHOICE_H_
 
@@ -15,37 +15,38 @@
 
 namespace weft::exec::cuda {
 
-// Of workspace for one call.
+// Most bytes of workspace for one call.
 inline constexpr int64_t kAttentionWorkspaceLimit = int64_t{2} << 30;
-// The limit where so many bytes of the device are free, with the arena already taken: others need some of them too.
-// Smaller slices cost a little time and change no bit; too large a workspace is the end of the run.
+// Returns the limit if the device has `free_bytes` free once the arena is allocated. Other users need some of these
+// bytes too. Smaller slices cost a little time and change no bit; too large a workspace ends the run.
 int64_t AttentionWorkspaceLimit(int64_t free_bytes);
 
-// Why cuDNN is not asked for this shape; empty if it is. What it then has no engine for, Choose says.
+// Returns why cuDNN is not asked for this shape; empty if it is asked. Choose reports if cuDNN then has no engine.
 std::string UnsupportedAttention(const AttentionShape& shape);
 
-// Slices that a shape falls into evenly, most at a time first: whole sequences with all heads, then one sequence with
-// some of its heads of k and v.
+// Returns slices that divide a shape evenly, largest first: whole sequences with all heads, then one sequence with some
+// of its heads of k and v.
 std::vector<AttentionSlice> AttentionSlices(const AttentionShape& shape);
 
-// A graph for the slice that is run again and again, and the engine that runs it.
+// The graph of a slice, which runs once for each slice, and the engine that runs it.
 struct AttentionForwardChoice {
   AttentionSlice slice;
   AttentionForwardGraph call;
   CudnnEngine engine;
-  // What else there is, should that one not compile.
+  // Other engines, in case `engine` does not compile.
   std::vector<CudnnEngine> others;
 };
 struct AttentionBackwardChoice {
   AttentionSlice slice;
   AttentionBackwardGraph call;
   CudnnEngine engine;
-  // What else there is, should that one not compile.
+  // Other engines, in case `engine` does not compile.
   std::vector<CudnnEngine> others;
 };
 
-// The largest slice with a deterministic engine whose workspace is within the limit, else the smallest slice if it is
-// within kAttentionWorkspaceLimit. Unimplemented, with the reason, if there is none: kernels of our own are for that.
+// Returns the largest slice with a deterministic engine whose workspace is within the limit; else the smallest slice,
+// if it is within kAttentionWorkspaceLimit. Returns Unimplemented, with the reason, if there is none: the backend's own
+// kernels then run the shape.
 absl::StatusOr<std::unique_ptr<AttentionForwardChoice>> ChooseAttentionForward(
     const Cudnn* cudnn, const AttentionShape& shape, const CudnnTarget& target,
     int64_t workspace_limit = kAttentionWorkspaceLimit);

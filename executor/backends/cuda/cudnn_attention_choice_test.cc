@@ -1,5 +1,5 @@
-// The proof without a GPU that our graphs of attention are ones that cuDNN has kernels for: each is checked, closed,
-// and matched with engines for an H200 that is only described; for some the kernel is generated and compiled as well.
+// Shows without a GPU that cuDNN has kernels for our graphs of attention. Each graph is checked, closed, and matched
+// with engines for an H200 that is only described. For some graphs the kernel is also generated and compiled.
 #include "executor/backends/cuda/cudnn_attention_choice.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// q, k and v in one matrix, or in three.
+// Returns a shape with q, k and v in one matrix if `packed`, else in three.
 AttentionShape Shape(int64_t batch, int64_t sequence, int64_t heads, int64_t kv_heads, int64_t head_size, bool packed) {
   AttentionShape shape;
   shape.type = Type::kBf16;
@@ -40,7 +40,7 @@ struct Model {
   AttentionShape shape;
 };
 
-// Heads and their sizes as published with each model.
+// Returns heads and head sizes as published with each model.
 std::vector<Model> Models() {
   return {
       {"GPT-2 124M", Shape(4, 1024, 12, 12, 64, true)},
@@ -81,7 +81,7 @@ class CudnnAttentionTest : public ::testing::Test {
   }
   CudnnTarget target() const { return {nullptr, &device_}; }
 
-  // Of a graph that is closed and asked for engines as Choose does; "" = it has some.
+  // Closes a graph and asks for engines as Choose does. Returns why there are none; "" if there are some.
   std::string Refusal(CudnnGraph& graph) {
     if (const absl::Status finished = graph.Finish(target()); !finished.ok()) return std::string(finished.message());
     const absl::StatusOr<std::vector<CudnnEngine>> engines = graph.Engines(target());
@@ -101,7 +101,7 @@ TEST_F(CudnnAttentionTest, HasForwardAndDeterministicBackwardOfEveryModel) {
       typed.type = type;
       const auto forward = ChooseAttentionForward(cudnn_, typed, target());
       ASSERT_TRUE(forward.ok()) << forward.status();
-      // A window is a mask of five operations more.
+      // A window adds a mask of five operations.
       const int64_t window = HasWindow(shape) ? 5 : 0;
       EXPECT_EQ((*forward)->call.graph.operations(), 14 + window);
       EXPECT_EQ((*forward)->call.window != 0, HasWindow(shape));
@@ -109,18 +109,18 @@ TEST_F(CudnnAttentionTest, HasForwardAndDeterministicBackwardOfEveryModel) {
       EXPECT_EQ((*forward)->slice.batch, shape.batch);
       const auto backward = ChooseAttentionBackward(cudnn_, typed, target());
       ASSERT_TRUE(backward.ok()) << backward.status();
-      // Gradients of shared heads are added up: two operations more.
+      // Gradients of shared heads are summed, which takes two more operations.
       EXPECT_EQ((*backward)->call.graph.operations(), (shape.heads == shape.kv_heads ? 21 : 23) + window);
       EXPECT_TRUE((*backward)->engine.deterministic());
       EXPECT_LE((*backward)->engine.workspace_bytes, kAttentionWorkspaceLimit);
-      // What a Hopper GPU gives a block at most.
+      // Most shared memory that a Hopper GPU gives a block.
       EXPECT_LE((*backward)->engine.shared_memory_bytes, 232448);
       EXPECT_GT((*backward)->engine.shared_memory_bytes, 0);
     }
   }
 }
 
-// Gradients of scores in bf16, for all heads: 4.4 GB in one call.
+// For all heads of one sequence, the gradients of scores in bf16 alone take 4.3 GB.
 TEST_F(CudnnAttentionTest, BackwardBeyondTheLimitTakesSomeHeadsAtATime) {
   const AttentionShape shape = Shape(2, 8192, 32, 8, 128, false);
   const auto limited = ChooseAttentionBackward(cudnn_, shape, target(), int64_t{2} << 30);
@@ -134,15 +134,15 @@ TEST_F(CudnnAttentionTest, BackwardBeyondTheLimitTakesSomeHeadsAtATime) {
   EXPECT_GE((*unlimited)->engine.workspace_bytes, int64_t{2} * 32 * 8192 * 8192 * 2);
 }
 
-// Whether cuDNN has a shape does not depend on what is free: a limit below that of all machines takes the smallest
-// slice.
+// Free memory does not decide whether cuDNN supports a shape: a limit below kAttentionWorkspaceLimit selects the
+// smallest slice.
 TEST_F(CudnnAttentionTest, WhatIsFreeDoesNotDecideWhoseKernelsRun) {
   const auto smallest = ChooseAttentionBackward(cudnn_, Shape(2, 8192, 32, 8, 128, false), target(), 1 << 20);
   ASSERT_TRUE(smallest.ok()) << smallest.status();
   EXPECT_EQ((*smallest)->slice.batch, 1);
   EXPECT_EQ((*smallest)->slice.kv_heads, 1);
   EXPECT_GT((*smallest)->engine.workspace_bytes, 1 << 20);
-  // Not even the heads of one of k and v: 8 GiB.
+  // Even one head of k and v is too much: 8 GiB.
   for (const int64_t limit : {int64_t{1} << 20, kAttentionWorkspaceLimit}) {
     const auto none = ChooseAttentionBackward(cudnn_, Shape(1, 65536, 8, 8, 128, false), target(), limit);
     EXPECT_EQ(none.status().code(), absl::StatusCode::kUnimplemented) << none.status();
@@ -150,7 +150,7 @@ TEST_F(CudnnAttentionTest, WhatIsFreeDoesNotDecideWhoseKernelsRun) {
   }
 }
 
-// Where the arena leaves little, slices are small: half of what is free.
+// If the arena leaves little memory, slices are small: the limit is half of the free memory.
 TEST_F(CudnnAttentionTest, LittleFreeMemoryMakesSmallSlices) {
   EXPECT_EQ(AttentionWorkspaceLimit(int64_t{100} << 30), kAttentionWorkspaceLimit);
   EXPECT_EQ(AttentionWorkspaceLimit(int64_t{3} << 30), int64_t{3} << 29);
@@ -163,7 +163,7 @@ TEST_F(CudnnAttentionTest, LittleFreeMemoryMakesSmallSlices) {
   EXPECT_LE((*choice)->engine.workspace_bytes, limit);
 }
 
-// All but loading the kernel into a device, which the stand-in for the driver refuses.
+// Does everything except loading the kernel onto a device, which the stand-in for the driver refuses.
 TEST_F(CudnnAttentionTest, KernelsAreGeneratedAndCompiled) {
   for (const auto& [name, shape] : {Models()[0], Models()[6], Models()[14]}) {
     SCOPED_TRACE(name);
@@ -201,7 +201,7 @@ TEST_F(CudnnAttentionTest, TakesOtherLayoutsAndShapes) {
   }
 }
 
-// That the proof can fail: the forward by hand, with one thing wrong at a time.
+// Shows that the check can fail: the forward graph by hand, with one thing wrong at a time.
 TEST_F(CudnnAttentionTest, WrongOperationsAreRefused) {
   enum Wrong {
     kNothing,
@@ -306,7 +306,7 @@ TEST(CheckCudnnVersion, TakesWhatIsKnownToBeRight) {
       "nor 9.10.1");
 }
 
-// One that holds all keys is none.
+// A window that holds all keys counts as no window.
 TEST(HasWindow, OnlyWhereSomeKeyIsOutOfIt) {
   AttentionShape shape = Shape(2, 256, 8, 4, 64, false);
   EXPECT_FALSE(HasWindow(shape));

@@ -7,7 +7,7 @@ namespace {
 
 constexpr cudnnDataType_t kFloat = CUDNN_DATA_FLOAT;
 
-// What the graphs are made of: b sequences, h heads of q, g of k and v, s rows of a sequence, d columns of a head.
+// Shapes in the graphs: b sequences, h heads of q, g heads of k and v, s rows of a sequence, d columns of a head.
 struct Shapes {
   Shapes(const AttentionShape& shape, const AttentionSlice& slice)
       : b(slice.batch),
@@ -20,7 +20,7 @@ struct Shapes {
         k(Heads(g, shape.k)),
         v(Heads(g, shape.v)),
         o(Heads(h, shape.o)),
-        // Head by head, as cuDNN documents its statistics: a slice has all heads, or one sequence.
+        // Statistics lie head by head, as cuDNN documents them. A slice has either all heads or a single sequence.
         lse({{b, h, s, 1}, {s * shape.heads, s, 1, 1}}),
         scores(CudnnShape::Dense(b, h, s, s)),
         rows(CudnnShape::Dense(b, h, s, 1)),
@@ -33,12 +33,12 @@ struct Shapes {
   int64_t b, h, g, s, d;
   cudnnDataType_t type;
   CudnnShape q, k, v, o, lse, scores;
-  // A number for each row and head; what a head of k or v gets from each head of q, before they are added.
+  // `rows`: one number for each row and head. `wide`: what a head of k or v gets from each head of q, before the sum.
   CudnnShape rows, wide;
 };
 
-// Scores with `masked` where the key comes after the query: row index >= column index keeps. Four operations that cuDNN
-// knows as a causal mask.
+// Returns the scores with `masked` in place of those whose key comes after the query: row index >= column index keeps a
+// score. cuDNN recognizes the four operations as a causal mask.
 CudnnGraph::Tensor Mask(CudnnGraph& graph, const CudnnShape& all, CudnnGraph::Tensor scores,
                         CudnnGraph::Tensor masked) {
   const CudnnGraph::Tensor row = graph.Virtual("row", CUDNN_DATA_INT32, all);
@@ -52,8 +52,8 @@ CudnnGraph::Tensor Mask(CudnnGraph& graph, const CudnnShape& all, CudnnGraph::Te
   return result;
 }
 
-// Of those, with `masked` where the key comes before the query's window: column index + window > row index keeps. What
-// cuDNN knows as the left bound of a band.
+// Returns these scores with `masked` in place of those whose key comes before the query's window: column index + window
+// > row index keeps a score. cuDNN recognizes this as the left bound of a band.
 CudnnGraph::Tensor LeaveWindow(CudnnGraph& graph, const CudnnShape& all, CudnnGraph::Tensor scores,
                                CudnnGraph::Tensor masked, CudnnGraph::Tensor window) {
   const CudnnGraph::Tensor row = graph.Virtual("row of the band", CUDNN_DATA_INT32, all);
@@ -69,7 +69,7 @@ CudnnGraph::Tensor LeaveWindow(CudnnGraph& graph, const CudnnShape& all, CudnnGr
   return result;
 }
 
-// All masks of the shape. `masked` and `window` are made where they are needed.
+// Applies all masks of the shape. Creates `masked` and `window` if the masks need them.
 CudnnGraph::Tensor Masks(CudnnGraph& graph, const AttentionShape& shape, const CudnnShape& all,
                          CudnnGraph::Tensor scores, CudnnGraph::Tensor* masked, CudnnGraph::Tensor* window) {
   if (!shape.causal) return scores;
@@ -152,7 +152,7 @@ AttentionBackwardGraph MakeAttentionBackwardGraph(const Cudnn* cudnn, const Atte
   made.one = graph.Number("one", kFloat);
   made.sums = graph.InMemory("sums", kFloat, per_row);
 
-  // sums = rows of do o added up
+  // sums = row sums of do * o
   const CudnnGraph::Tensor product = graph.Virtual("do o", kFloat, shapes.wide);
   const CudnnGraph::Tensor added = graph.Virtual("rows of do o", kFloat, per_row);
   graph.Pointwise(CUDNN_POINTWISE_MUL, kFloat, made.d_o, made.o, product);
@@ -202,7 +202,7 @@ AttentionBackwardGraph MakeAttentionBackwardGraph(const Cudnn* cudnn, const Atte
     graph.Reduce(CUDNN_REDUCE_TENSOR_ADD, each, made.dk);
   }
 
-  // dq = dscores k: written once, not added to by many blocks in any order. That is what makes it deterministic.
+  // dq = dscores k. It is written once; many blocks adding to it in any order would not be deterministic.
   const CudnnGraph::Tensor k_rows = graph.Virtual("k, rows", shapes.type, shapes.k);
   graph.Reshape(made.k, k_rows);
   graph.Matmul(ds, k_rows, made.dq);

@@ -1,5 +1,5 @@
 // Attention, forward and deterministic backward, as graphs of cuDNN operations. cuDNN matches such a graph with its
-// fused kernels; the single operation of cuDNN 9.19 has no causal mask.
+// fused kernels. Its single operation for attention has no causal mask in cuDNN 9.19.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_ATTENTION_GRAPH_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_ATTENTION_GRAPH_H_
 
@@ -10,21 +10,21 @@
 
 namespace weft::exec::cuda {
 
-// CUDNN_DATA_BFLOAT16 of kBf16; only for bf16 and fp16.
+// Returns cuDNN's type, e.g. CUDNN_DATA_BFLOAT16 for kBf16. Only for bf16 and fp16.
 cudnnDataType_t CudnnType(Type type);
 
-// A part of a shape that one call does: whole sequences, and heads of k and v with all heads of q that share them.
-// Layouts are those of the whole.
+// The part of a shape that one call computes: whole sequences, and heads of k and v with all heads of q that share
+// them. The layouts are those of the whole shape.
 struct AttentionSlice {
   int64_t batch = 0;
   int64_t kv_heads = 0;
 };
 
-// Whether some keys before a query's own are out of its window.
+// True if some keys before a query are outside its window.
 bool HasWindow(const AttentionShape& shape);
 
-// o and lse of q, k, v. `scale`, and `masked` where there is a causal mask and `window` where there is one (else 0),
-// are floats on the host.
+// Computes o and lse from q, k, v. `scale`, `masked` (0 without a causal mask) and `window` (0 without a window) are
+// floats on the host.
 struct AttentionForwardGraph {
   CudnnGraph graph;
   CudnnGraph::Tensor q, k, v, o, lse, scale, masked, window;
@@ -32,8 +32,8 @@ struct AttentionForwardGraph {
 AttentionForwardGraph MakeAttentionForwardGraph(const Cudnn* cudnn, const AttentionShape& shape,
                                                 const AttentionSlice& slice);
 
-// dq, dk, dv of do and what the forward had and made; the same bits each time. `sums` is memory for a float for each
-// row and head of the slice, `one` is 1.
+// Computes dq, dk, dv from do and the inputs and outputs of the forward, with the same bits in every run. `sums` is
+// memory for one float per row and head of the slice; `one` is the number 1.
 struct AttentionBackwardGraph {
   CudnnGraph graph;
   CudnnGraph::Tensor q, k, v, o, lse, d_o, dq, dk, dv, scale, one, sums, masked, window;

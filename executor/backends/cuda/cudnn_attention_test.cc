@@ -1,5 +1,5 @@
-// What FusedAttention says of shapes, on devices that are only described: what it has, what it refuses and for how
-// long, and that a plan that cannot be made is no shape that it has. That plans compute attention a GPU has to show.
+// Tests FusedAttention on devices that are only described: which shapes it supports, which it refuses and for how long,
+// and that a shape whose plan cannot be made counts as unsupported. Only a GPU can show that plans compute attention.
 #include "executor/backends/cuda/cudnn_attention.h"
 
 #include <memory>
@@ -64,11 +64,12 @@ TEST_F(CudnnAttentionTest, HasWhatItsGraphsHaveEnginesFor) {
       EXPECT_EQ(attention_->Refusal(shape, backward), "");
     }
   }
-  // Where deterministic gradients need more memory than one call may take, it is done in slices: it has it.
+  // If deterministic gradients need more memory than one call may take, they are computed in slices, so the shape is
+  // supported.
   EXPECT_TRUE(attention_->Has(Shape(2, 8192, 32, 8, 128), /*backward=*/true));
 }
 
-// What is refused here runs on kernels of our own, with the reason in a note.
+// Shapes refused here run on the backend's own kernels, and a note gives the reason.
 TEST_F(CudnnAttentionTest, RefusesWithTheReason) {
   AttentionShape shape = Shape(2, 256, 8, 8, 64);
   shape.type = Type::kFp32;
@@ -85,7 +86,8 @@ TEST_F(CudnnAttentionTest, RefusesWithTheReason) {
   EXPECT_NE(attention_->Refusal(Shape(2, 256, 8, 8, 64), /*backward=*/false), "");
 }
 
-// A shape is asked about once: everything that makes another graph, or another slice of memory, is part of it.
+// A shape is asked about only once, so it must hold everything that leads to another graph or to another slice of
+// memory.
 TEST_F(CudnnAttentionTest, AnswersAreOfTheWholeShape) {
   const AttentionShape shape = Shape(2, 256, 8, 4, 64);
   EXPECT_TRUE(attention_->Has(shape, false));
@@ -100,13 +102,13 @@ TEST_F(CudnnAttentionTest, AnswersAreOfTheWholeShape) {
   EXPECT_TRUE(attention_->Has(wrong, false));
   wrong.causal = false;
   EXPECT_FALSE(attention_->Has(wrong, false));
-  // Those before are as they were.
+  // Earlier answers have not changed.
   EXPECT_TRUE(attention_->Has(shape, false));
   EXPECT_EQ(attention_->Refusal(shape, false), "");
 }
 
-// The driver's stand-in loads no code: so may a device that an engine does not run on after all. The shape is refused
-// from then on, with what has failed, and nobody calls what is not there.
+// The stand-in for the driver loads no code. The same can happen on a device that does not run an engine after all.
+// From then on the shape is refused with the error, and nobody calls the missing plan.
 TEST_F(CudnnAttentionTest, APlanThatCannotBeMadeIsRefusedFromThenOn) {
   const AttentionShape shape = Shape(2, 256, 8, 8, 64), other = Shape(2, 256, 4, 4, 64);
   for (const bool backward : {false, true}) {
@@ -120,7 +122,7 @@ TEST_F(CudnnAttentionTest, APlanThatCannotBeMadeIsRefusedFromThenOn) {
   }
   EXPECT_FALSE(attention_->Forward(shape, {}, {}).ok());
   EXPECT_FALSE(attention_->Backward(shape, {}, {}).ok());
-  // Nothing was reserved for a plan that is not there, and there is nothing to run once.
+  // Nothing was reserved for the missing plan, and Settle has nothing to run.
   IdleMemory memory(nullptr, 0);
   EXPECT_TRUE(attention_->Settle(memory).ok());
   EXPECT_EQ(session_->workspace().allocated_bytes(), 0);

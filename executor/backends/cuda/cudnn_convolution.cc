@@ -64,7 +64,7 @@ class CudnnConvolution : public FusedConvolution {
   }
 
  private:
-  // One of the three is written.
+  // The tensors of a convolution. One of the three is written.
   struct Data {
     void *x, *weight, *y;
   };
@@ -83,7 +83,7 @@ class CudnnConvolution : public FusedConvolution {
     add.e = {const_cast<void*>(bias), shape.type};
     add.rows = shape.samples * shape.out_height() * shape.out_width();
     add.columns = shape.outputs;
-    // All rows go with the one row of the bias.
+    // All rows share the one row of the bias.
     add.rows_per_row = add.rows;
     return Check(Launch(add, stream.native));
   }
@@ -92,14 +92,14 @@ class CudnnConvolution : public FusedConvolution {
     ConvolutionShape shape;
     ConvolutionPart part;
     bool accumulate;
-    // Null: cuDNN does not do it.
+    // Null if cuDNN does not support the convolution.
     std::unique_ptr<ConvolutionChoice> choice;
     std::optional<CudnnPlan> plan;
-    // Run once, if there was memory for it.
+    // True after Settle, which runs the plan once if there is memory for it.
     bool settled = false;
   };
 
-  // Programs have some tens of shapes, asked one after the other.
+  // Returns the entry of a convolution. It searches linearly, because programs have only some tens of shapes.
   Entry& Find(const ConvolutionShape& shape, ConvolutionPart part, bool accumulate) {
     for (const auto& entry : entries_) {
       if (entry->shape == shape && entry->part == part && entry->accumulate == accumulate) return *entry;
@@ -116,7 +116,7 @@ class CudnnConvolution : public FusedConvolution {
     auto plan = MakeCudnnPlan(std::move(entry.choice->engine), std::move(entry.choice->others), session_->target(),
                               kConvolutionWorkspaceLimit);
     if (!plan.ok()) {
-      // From now on it is said not to have it: kernels of our own take the place of none that compiles.
+      // If no engine compiles, the shape counts as unsupported from now on, and the backend's own kernels run it.
       entry.choice = nullptr;
       return plan.status();
     }
@@ -125,7 +125,7 @@ class CudnnConvolution : public FusedConvolution {
     return absl::OkStatus();
   }
 
-  // The plan's, and behind it a weight as cuDNN has it.
+  // Returns the bytes of the plan's workspace, and of a weight in cuDNN's layout after it if that layout differs.
   static int64_t WorkspaceBytes(const Entry& entry) {
     return Aligned(entry.plan->workspace_bytes) + (IsWeightTurned(entry.shape) ? WeightBytes(entry.shape) : 0);
   }
@@ -145,7 +145,7 @@ class CudnnConvolution : public FusedConvolution {
     void* const weight =
         turned ? static_cast<std::byte*>(workspace) + Aligned(entry.plan->workspace_bytes) : data.weight;
     const int64_t places = shape.kernel_size * shape.kernel_size;
-    // What is added to is turned too, so that the sum is rounded once.
+    // An old gradient that is added to is turned too, so that the sum is rounded once.
     if (turned && (!writes_weight || entry.accumulate)) {
       const SwapAxes to = {{data.weight, shape.type}, {weight, shape.type}, shape.outputs, shape.channels, places};
       WEFT_RETURN_IF_ERROR(Check(Launch(to, stream.native)));

@@ -1,4 +1,4 @@
-// FusedConvolution by cuDNN.
+// Implements FusedConvolution by cuDNN.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_CONVOLUTION_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_CONVOLUTION_H_
 
@@ -9,7 +9,7 @@
 
 namespace weft::exec::cuda {
 
-// Its answer to Has is that of ChooseConvolution, for the session's device.
+// Makes convolutions by cuDNN. Has is true if ChooseConvolution finds an engine for the session's device.
 std::unique_ptr<FusedConvolution> MakeCudnnConvolution(std::shared_ptr<CudnnSession> session);
 
 }  // namespace weft::exec::cuda

@@ -10,7 +10,7 @@ namespace weft::exec::cuda {
 namespace {
 
 constexpr int64_t kMostExtent = int64_t{1} << 15;
-// cuDNN counts the elements of a tensor in 31 bits in places.
+// In places cuDNN counts the elements of a tensor in 31 bits.
 constexpr int64_t kMostElements = int64_t{1} << 31;
 
 constexpr uint32_t Bit(cudnnBackendNumericalNote_t note) { return uint32_t{1} << note; }
@@ -19,15 +19,15 @@ cudnnDataType_t DataType(Type type) {
   return type == Type::kFp32 ? CUDNN_DATA_FLOAT : type == Type::kFp16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
 }
 
-// Notes of engines that lose bits.
+// Returns the notes of engines that lose bits.
 uint32_t Refused(Type type) {
   const uint32_t always = Bit(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) | Bit(CUDNN_NUMERICAL_NOTE_FFT) |
                           Bit(CUDNN_NUMERICAL_NOTE_WINOGRAD) | Bit(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
-  // On fp32 a tensor core computes in TF32.
+  // On fp32, tensor cores compute in TF32.
   return type == Type::kFp32 ? always | Bit(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) : always;
 }
 
-// Sample, channel, height, width, with the channels next to each other in memory.
+// Extents are sample, channel, height, width. The channels are adjacent in memory.
 CudnnShape Images(int64_t samples, int64_t channels, int64_t height, int64_t width) {
   return {{samples, channels, height, width}, {height * width * channels, 1, width * channels, channels}};
 }
@@ -69,7 +69,7 @@ std::string UnsupportedConvolution(const ConvolutionShape& shape) {
       shape.stride > 64) {
     return absl::StrCat("a kernel of ", shape.kernel_size, " and a stride of ", shape.stride);
   }
-  // Without overflow: extents are below 2^16, their products taken two at a time.
+  // These products do not overflow: extents are below 2^16, and only two at a time are multiplied.
   const int64_t positions = shape.samples * (shape.height * shape.width);
   if (positions > kMostElements || positions * shape.channels > kMostElements ||
       positions * shape.outputs > kMostElements) {

@@ -1,4 +1,5 @@
-// As cudnn_attention_choice_test.cc, of convolutions.
+// Shows without a GPU that cuDNN has kernels for our convolutions, as cudnn_attention_choice_test.cc does for
+// attention.
 #include "executor/backends/cuda/cudnn_convolution_choice.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +24,8 @@ ConvolutionShape Shape(int64_t samples, int64_t side, int64_t channels, int64_t 
   return shape;
 }
 
-// Of diffusion models: the first and the last, those of a level, to the next, across, and one of odd sizes.
+// Convolutions of diffusion models: the first and the last, those within a level, to the next level and across, and one
+// of odd sizes.
 std::vector<ConvolutionShape> Shapes() {
   ConvolutionShape odd = Shape(3, 9, 24, 40, 3, 2);
   odd.width = 7;
@@ -65,7 +67,7 @@ TEST(ConvolutionChoice, HasDeterministicEnginesOfThePrecisionAskedFor) {
   }
 }
 
-// That the proof can fail: a weight for other channels than the image has.
+// Shows that the check can fail: a weight with other channels than the image.
 TEST(ConvolutionChoice, WrongGraphsAreRefused) {
   const auto cudnn = OpenCudnnWithoutDriver();
   ASSERT_TRUE(cudnn.ok()) << cudnn.status();

@@ -1,4 +1,4 @@
-// Devices that are only described to cuDNN, so that its engines can be asked where there is no GPU.
+// Devices that are only described to cuDNN, so that tests can ask for its engines without a GPU.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_DESCRIBED_DEVICE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_DESCRIBED_DEVICE_H_
 
@@ -18,11 +18,11 @@
 
 namespace weft::exec::cuda {
 
-// What engines look at. Figures: the CUDA programming guide's table of technical specifications per compute capability,
-// and the data sheets of A100, H200 and B200.
+// Properties that engines look at. Sources: the CUDA programming guide's table of technical specifications per compute
+// capability, and the data sheets of A100, H200 and B200.
 struct DescribedDevice {
   const char* name;
-  // 900 is compute capability 9.0.
+  // 900 means compute capability 9.0.
   int version;
   int multiprocessors;
   int shared_memory_per_block;
@@ -34,8 +34,8 @@ inline constexpr DescribedDevice kA100 = {"NVIDIA A100", 800, 108, 166912, int64
 inline constexpr DescribedDevice kH200 = {"NVIDIA H200", 900, 132, 232448, int64_t{141} << 30, 50 << 20};
 inline constexpr DescribedDevice kB200 = {"NVIDIA B200", 1000, 148, 232448, int64_t{180} << 30, 126 << 20};
 
-// The keys are those that cuDNN 9.19 asks for; a device that is there writes the same (CUDNN_ATTR_DEVICEPROP_HANDLE,
-// then this attribute).
+// Uses the keys that cuDNN 9.19 asks for. A real device writes the same keys (CUDNN_ATTR_DEVICEPROP_HANDLE, then this
+// attribute).
 inline absl::StatusOr<CudnnDescriptor> Describe(const Cudnn* cudnn, const DescribedDevice& device) {
   const std::string json = absl::StrCat(
       R"({"deviceName":")", device.name, R"(","cudaDeviceId":0,"deviceVer":)", device.version,
@@ -53,9 +53,8 @@ inline absl::StatusOr<CudnnDescriptor> Describe(const Cudnn* cudnn, const Descri
   return made;
 }
 
-// cuDNN without a driver: its engines look for libcuda.so.1, and find the test's stand-in for it, all of whose
-// functions fail (libcuda_stub.so of the BUILD file). Libraries are where the build found their headers
-// (TEST_CUDA_LIBRARY_PATH).
+// Opens cuDNN without a driver. Its engines look for libcuda.so.1 and find the test's stand-in, whose functions all
+// fail (libcuda_stub.so in the BUILD file). Libraries are where the build found their headers (TEST_CUDA_LIBRARY_PATH).
 inline absl::StatusOr<const Cudnn*> OpenCudnnWithoutDriver() {
   if (dlopen("executor/backends/cuda/libcuda_stub.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
     return absl::InternalError(dlerror());

@@ -8,12 +8,12 @@
 namespace weft::exec::cuda {
 namespace {
 
-// CUDNN_ATTR_OPERATIONGRAPH_HANDLE and CUDNN_ATTR_EXECUTION_PLAN_HANDLE: deprecated in name, what tells the device all
-// the same. Compilers warn of the names.
+// CUDNN_ATTR_OPERATIONGRAPH_HANDLE and CUDNN_ATTR_EXECUTION_PLAN_HANDLE. They are deprecated, but they still set the
+// device. Using the names would cause compiler warnings.
 constexpr auto kGraphHandle = static_cast<cudnnBackendAttributeName_t>(800);
 constexpr auto kPlanHandle = static_cast<cudnnBackendAttributeName_t>(400);
 
-// Of a descriptor, where it is one number.
+// Reads an attribute of a descriptor that is a single number.
 template <typename T>
 absl::Status Get(const CudnnDescriptor& descriptor, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                  T* value) {
@@ -23,7 +23,7 @@ absl::Status Get(const CudnnDescriptor& descriptor, cudnnBackendAttributeName_t 
       descriptor.cudnn()->BackendGetAttribute(descriptor.get(), name, type, 1, &count, value));
 }
 
-// The notes on the engine of a configuration, as bits.
+// Returns the notes on the engine of a configuration, as bits.
 absl::StatusOr<uint32_t> NotesOf(const CudnnDescriptor& config) {
   const Cudnn* cudnn = config.cudnn();
   WEFT_ASSIGN_OR_RETURN(CudnnDescriptor engine,
@@ -177,7 +177,7 @@ void CudnnGraph::Reshape(Tensor x, Tensor y) {
 
 absl::StatusOr<CudnnDescriptor> CudnnGraph::MakeConvolve(ConvolutionKind kind, const Convolution& convolution, Tensor x,
                                                          Tensor w, Tensor y, float beta) {
-  // The same attributes under the names of three operations.
+  // The three operations have the same attributes under different names.
   struct Names {
     cudnnBackendDescriptorType_t operation;
     cudnnBackendAttributeName_t alpha, beta, convolution, x, w, y;
@@ -200,7 +200,7 @@ absl::StatusOr<CudnnDescriptor> CudnnGraph::MakeConvolve(ConvolutionKind kind, c
   const std::string what = absl::StrCat("the convolution of the graph ", name_);
   WEFT_ASSIGN_OR_RETURN(CudnnDescriptor form,
                         CudnnDescriptor::Make(cudnn_, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, what));
-  // Not flipped: what machine learning calls a convolution.
+  // Cross-correlation, without flipping the filter, is what machine learning calls a convolution.
   const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
   WEFT_RETURN_IF_ERROR(form.SetDataType(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT));
   WEFT_RETURN_IF_ERROR(form.Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode));
@@ -248,7 +248,7 @@ absl::Status CudnnGraph::Finish(const CudnnTarget& target) {
 absl::StatusOr<std::vector<CudnnEngine>> CudnnGraph::Engines(const CudnnTarget& target) const {
   std::vector<CudnnEngine> engines;
   std::string refused;
-  // What a device runs best, then what it runs at all.
+  // First the engines that suit the device best, then those that run at all.
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     WEFT_ASSIGN_OR_RETURN(CudnnDescriptor heuristics,
                           CudnnDescriptor::Make(cudnn_, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR,
@@ -285,7 +285,7 @@ absl::StatusOr<std::vector<CudnnEngine>> CudnnGraph::Engines(const CudnnTarget& 
       int32_t shared = 0;
       WEFT_RETURN_IF_ERROR(
           Get(engine.config, CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, CUDNN_TYPE_INT64, &engine.workspace_bytes));
-      // Kernels that are not compiled at run time do not tell.
+      // Kernels that are not compiled at run time do not report it.
       const absl::Status told = Get(engine.config, CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED, CUDNN_TYPE_INT32, &shared);
       if (told.ok()) engine.shared_memory_bytes = shared;
       WEFT_ASSIGN_OR_RETURN(engine.notes, NotesOf(engine.config));
@@ -353,7 +353,7 @@ absl::StatusOr<CudnnPlan> MakeCudnnPlan(CudnnEngine engine, std::vector<CudnnEng
 
 absl::Status RunCudnnPlan(CudnnPlan& plan, cudnnHandle_t handle, absl::Span<const CudnnArgument> arguments,
                           void* workspace) {
-  // More than the microbatches in flight of any program.
+  // Most packs to keep: more than any program has microbatches in flight.
   constexpr size_t kMostPacks = 4096;
   const Cudnn* cudnn = plan.plan.cudnn();
   std::vector<const void*> data;

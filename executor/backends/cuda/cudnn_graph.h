@@ -17,66 +17,66 @@
 
 namespace weft::exec::cuda {
 
-// Extents and distances in elements, outermost dimension first: batch, head, row, column of attention; image, channel,
-// height, width of convolutions.
+// Extents, and strides in elements, outermost dimension first: batch, head, row, column for attention; image, channel,
+// height, width for convolutions.
 struct CudnnShape {
   std::array<int64_t, 4> extents;
   std::array<int64_t, 4> strides;
 
-  // Row-major and dense.
+  // Returns a dense row-major shape.
   static CudnnShape Dense(int64_t a, int64_t b, int64_t c, int64_t d) {
     return {{a, b, c, d}, {b * c * d, c * d, d, 1}};
   }
-  // Rows and columns exchanged: the same memory.
+  // Returns the shape with rows and columns exchanged, on the same memory.
   CudnnShape Transposed() const {
     return {{extents[0], extents[1], extents[3], extents[2]}, {strides[0], strides[1], strides[3], strides[2]}};
   }
 };
 
-// Where a graph is to run: a device (a handle), or one that is only described, which is enough to ask whether there are
-// engines for it (cudnn_described_device.h).
+// Where a graph is to run: a device (by its handle), or a device that is only described, which is enough to ask for
+// engines (cudnn_described_device.h).
 struct CudnnTarget {
   cudnnHandle_t handle = nullptr;
   const CudnnDescriptor* device = nullptr;
 };
 
-// An engine with its settings, as heuristics proposes it.
+// An engine with its settings, as the heuristics propose it.
 struct CudnnEngine {
   CudnnDescriptor config;
   int64_t workspace_bytes = 0;
-  // Of one block; 0 = not told.
+  // Shared memory of one block; 0 = not reported.
   int64_t shared_memory_bytes = 0;
-  // What cuDNN says of its arithmetic: bit n is cudnnBackendNumericalNote_t n.
+  // cuDNN's notes on the engine's arithmetic: bit n is cudnnBackendNumericalNote_t n.
   uint32_t notes = 0;
 
   bool Has(cudnnBackendNumericalNote_t note) const { return (notes >> note & 1) != 0; }
   bool deterministic() const { return !Has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC); }
 };
 
-// Ready to run.
+// A compiled plan, ready to run.
 struct CudnnPlan {
   CudnnDescriptor config;
   CudnnDescriptor plan;
-  // What it really needs, which heuristics may have named otherwise.
+  // Workspace that the plan really needs; the heuristics may have named another number.
   int64_t workspace_bytes = 0;
-  // The data of earlier runs as cuDNN is told of it, by their addresses and that of the workspace: in a program they
-  // come again in every step.
+  // Data of earlier runs in the form that cuDNN takes, by the addresses of the data and of the workspace. A program
+  // uses the same addresses in every iteration.
   absl::flat_hash_map<std::vector<const void*>, CudnnDescriptor> packs;
 };
 
-// Operations are added in the order of the data; the first error of any is what Finish returns.
+// A graph of operations, added in the order of the data. Finish returns the first error of any call.
 class CudnnGraph {
  public:
-  // A tensor of the graph; its unique id is the number.
+  // A tensor of the graph. The number is its unique id.
   using Tensor = int64_t;
 
   CudnnGraph(const Cudnn* cudnn, std::string name) : cudnn_(cudnn), name_(std::move(name)) {}
 
-  // In memory that Run is given, aligned to so many bytes.
+  // A tensor in memory that RunCudnnPlan gets, aligned to `alignment` bytes.
   Tensor InMemory(absl::string_view name, cudnnDataType_t type, const CudnnShape& shape, int64_t alignment = 16);
-  // Between operations only.
+  // A tensor that exists only between operations.
   Tensor Virtual(absl::string_view name, cudnnDataType_t type, const CudnnShape& shape);
-  // One number, which Run is given a pointer to on the host.
+  // A single number. RunCudnnPlan gets a pointer to it on the host.
   Tensor Number(absl::string_view name, cudnnDataType_t type);
 
   void Matmul(Tensor a, Tensor b, Tensor c);
@@ -87,7 +87,7 @@ class CudnnGraph {
   // y = the index along the axis, in the shape of x.
   void Index(int64_t axis, Tensor x, Tensor y);
   void Reduce(cudnnReduceTensorOp_t mode, Tensor x, Tensor y);
-  // The same elements in another shape.
+  // y holds the elements of x in another shape.
   void Reshape(Tensor x, Tensor y);
 
   struct Convolution {
@@ -95,14 +95,16 @@ class CudnnGraph {
     int64_t stride = 1;
   };
   enum class ConvolutionKind { kForward, kData, kFilter };
-  // Of image x, filter w and output y; one of them is made, with `beta` times what it holds added.
+  // Adds a convolution of image x, filter w and output y. The result is one of the three, plus `beta` times its old
+  // value.
   void Convolve(ConvolutionKind kind, const Convolution& convolution, Tensor x, Tensor w, Tensor y, float beta);
 
   int64_t operations() const { return static_cast<int64_t>(operations_.size()); }
 
   // Checks and closes the graph.
   absl::Status Finish(const CudnnTarget& target);
-  // What heuristics finds for it, best first, after Finish. Unimplemented if there is none.
+  // Returns the engines that the heuristics find, best first. Call Finish before. Returns Unimplemented if there are
+  // none.
   absl::StatusOr<std::vector<CudnnEngine>> Engines(const CudnnTarget& target) const;
 
  private:
@@ -119,33 +121,33 @@ class CudnnGraph {
   std::string name_;
   absl::Status status_;
   std::vector<CudnnDescriptor> tensors_;
-  // What operations refer to: kinds of pointwise operations, of reductions, ...
+  // Descriptors that operations refer to: kinds of pointwise operations, of reductions, …
   std::vector<CudnnDescriptor> parts_;
   std::vector<CudnnDescriptor> operations_;
   CudnnDescriptor graph_;
 };
 
-// The first that is deterministic, has none of the notes `refused` (bits as in CudnnEngine), and needs at most
-// `workspace_limit` bytes of workspace. Unimplemented if there is none, with what there was. The others of that kind go
-// to `others`, best first.
+// Returns the first engine that is deterministic, has none of the notes in `refused` (bits as in CudnnEngine), and
+// needs at most `workspace_limit` bytes of workspace. If there is none, returns Unimplemented and lists the engines
+// there were. Further engines that qualify go to `others`, best first.
 absl::StatusOr<CudnnEngine> ChooseCudnnEngine(std::vector<CudnnEngine> engines, int64_t workspace_limit,
                                               uint32_t refused = 0, std::vector<CudnnEngine>* others = nullptr);
 
 // Compiles the engine's kernels for the target, which takes up to a second.
 absl::StatusOr<CudnnPlan> MakeCudnnPlan(CudnnEngine engine, const CudnnTarget& target);
-// The same of the first that compiles and needs at most `workspace_limit` bytes, `engine` or one of the others:
-// heuristics propose some that do not. The error is that of the last.
+// Compiles `engine` and the others in turn. Returns the plan of the first that compiles and needs at most
+// `workspace_limit` bytes: heuristics propose some engines that do not. The error is that of the last engine.
 absl::StatusOr<CudnnPlan> MakeCudnnPlan(CudnnEngine engine, std::vector<CudnnEngine> others, const CudnnTarget& target,
                                         int64_t workspace_limit);
 
-// One tensor's data: device memory, or the host's for a Number, which is read when the plan is run.
+// Data of one tensor: device memory, or host memory for a Number, which is read when the plan runs.
 struct CudnnArgument {
   CudnnGraph::Tensor tensor;
   const void* data;
 };
 
-// Enqueues the plan on the handle's stream. All runs of a plan name the same tensors in the same order; a Number stays
-// where it is while the plan is in use.
+// Enqueues the plan on the handle's stream. All runs of a plan must name the same tensors in the same order. The
+// address of a Number must stay valid while the plan is in use.
 absl::Status RunCudnnPlan(CudnnPlan& plan, cudnnHandle_t handle, absl::Span<const CudnnArgument> arguments,
                           void* workspace);
 

@@ -12,13 +12,13 @@
 namespace weft::exec::cuda {
 namespace {
 
-// 91900 as "9.19.0".
+// Formats 91900 as "9.19.0".
 std::string Version(int64_t version) {
   return absl::StrCat(version / 10000, ".", version % 10000 / 100, ".", version % 100);
 }
 
-// NVRTC, which compiles what cuDNN writes, and what NVRTC opens by name without looking beside itself: its builtins,
-// whose version stands in their name.
+// Opens NVRTC, which compiles the kernels that cuDNN writes, and NVRTC's builtins, whose names contain their version.
+// NVRTC opens the builtins by name without looking in its own folder.
 absl::Status OpenCompiler() {
   static const std::string kCompiler[] = {"libnvrtc.so.13"};
   WEFT_ASSIGN_OR_RETURN(const SharedLibrary compiler, SharedLibrary::Open("NVRTC 13, which cuDNN needs", kCompiler));
@@ -36,7 +36,8 @@ absl::Status OpenCompiler() {
 }
 
 absl::StatusOr<const Cudnn*> Open() {
-  // cuDNN opens these by name when it first needs them; what is already open under that name is what it gets.
+  // cuDNN opens these libraries by name when it first needs them. It gets the ones that are open already under that
+  // name.
   static const std::string kCublas[] = {"libcublasLt.so.13"};
   WEFT_RETURN_IF_ERROR(SharedLibrary::Open("cuBLASLt 13, which cuDNN needs", kCublas).status());
   WEFT_RETURN_IF_ERROR(OpenCompiler());
@@ -75,7 +76,7 @@ absl::Status Cudnn::Error(absl::string_view doing, cudnnStatus_t status) const {
 
 absl::Status CheckCudnnVersion(int64_t version, absl::string_view path) {
   constexpr int64_t kOldest = 90800, kNewer = 100000;
-  // Whose attention NVIDIA's own frontend refuses, "due to known bugs".
+  // NVIDIA's own frontend refuses attention in these versions, "due to known bugs".
   const bool wrong = version == 91000 || version == 91001;
   if (version >= kOldest && version < kNewer && !wrong) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -84,7 +85,7 @@ absl::Status CheckCudnnVersion(int64_t version, absl::string_view path) {
 }
 
 absl::StatusOr<const Cudnn*> OpenCudnn() {
-  // Kept for good, as the library is.
+  // Never freed: the library stays loaded for the life of the process.
   static const absl::StatusOr<const Cudnn*>* opened = new absl::StatusOr<const Cudnn*>(Open());
   return *opened;
 }

@@ -1,4 +1,4 @@
-// cuDNN 9's backend interface, opened at run time: its functions in a table, its descriptors as owned values.
+// The backend interface of cuDNN 9, opened at run time: its functions in a table, its descriptors as owned values.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_LIBRARY_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_LIBRARY_H_
 
@@ -15,9 +15,9 @@
 
 namespace weft::exec::cuda {
 
-// The functions that we use, under their own names without the prefix.
+// The functions that the backend uses, under their own names without the prefix.
 struct Cudnn {
-  // The library that was opened, and its version: 91900 is 9.19.0.
+  // Path and version of the library that was opened; 91900 is version 9.19.0.
   std::string path;
   int64_t version = 0;
 
@@ -34,19 +34,20 @@ struct Cudnn {
   decltype(&cudnnBackendFinalize) BackendFinalize = nullptr;
   decltype(&cudnnBackendExecute) BackendExecute = nullptr;
 
-  // "cuDNN, finalising the operation graph: CUDNN_STATUS_NOT_SUPPORTED_LAYOUT: ..." with what cuDNN says last.
+  // Returns an error such as "cuDNN, finalising the operation graph: CUDNN_STATUS_NOT_SUPPORTED_LAYOUT: ...", with
+  // cuDNN's last message.
   absl::Status Error(absl::string_view doing, cudnnStatus_t status) const;
 };
 
-// Opens it once for the process, with the libraries that it opens itself (cuBLASLt, NVRTC) before it, from wherever
-// they are (executor/platform/shared_library.h). NotFound or FailedPrecondition in one line: not installed, or older
-// than 9.8, the first that can be asked without a device.
+// Opens cuDNN once per process, after the libraries that it opens itself (cuBLASLt, NVRTC), wherever they are installed
+// (executor/platform/shared_library.h). Returns NotFound if one is not installed, and FailedPrecondition if the version
+// cannot be used, each in one line. 9.8 is the first version that can be asked without a device.
 absl::StatusOr<const Cudnn*> OpenCudnn();
 
-// FailedPrecondition unless the version is one that we can use.
+// Returns FailedPrecondition unless the backend can use this version.
 absl::Status CheckCudnnVersion(int64_t version, absl::string_view path);
 
-// A backend descriptor: attributes are set, then it is finalised.
+// A backend descriptor. Its attributes are set, then it is finalized.
 class CudnnDescriptor {
  public:
   CudnnDescriptor() = default;
@@ -60,7 +61,7 @@ class CudnnDescriptor {
   }
   ~CudnnDescriptor();
 
-  // `what` names it in errors: "the matmul q k".
+  // `what` names the descriptor in errors, e.g. "the matmul q k".
   static absl::StatusOr<CudnnDescriptor> Make(const Cudnn* cudnn, cudnnBackendDescriptorType_t type, std::string what);
 
   absl::Status Set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,

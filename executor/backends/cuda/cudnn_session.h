@@ -1,4 +1,4 @@
-// A rank's use of cuDNN: a handle on its device, and memory that plans work in.
+// A rank's session with cuDNN: a handle on its device, and the workspace of plans.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_SESSION_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_SESSION_H_
 
@@ -18,9 +18,11 @@ namespace weft::exec::cuda {
 
 class CudnnSession {
  public:
-  // On a CUDA device, which outlives it. The errors of OpenCudnn; Internal if cuDNN does not start on this device.
+  // Opens a session on a CUDA device, which must outlive it. Returns the errors of OpenCudnn, and Internal if cuDNN
+  // does not start on this device.
   static absl::StatusOr<std::shared_ptr<CudnnSession>> Open(ComputeDevice* device);
-  // For a device that is only described to cuDNN: engines are found, and no plan runs. Both outlive it.
+  // Makes a session for a device that is only described to cuDNN: it finds engines but runs no plan. The arguments must
+  // outlive the session.
   static std::shared_ptr<CudnnSession> OfDescribed(const Cudnn* cudnn, const CudnnDescriptor* described,
                                                    ComputeDevice* memory);
   CudnnSession(const CudnnSession&) = delete;
@@ -42,7 +44,7 @@ class CudnnSession {
   ComputeDevice* device_;
   cudnnHandle_t handle_ = nullptr;
   const CudnnDescriptor* described_ = nullptr;
-  // What the handle enqueues on.
+  // The stream on which the handle enqueues.
   void* stream_ = nullptr;
   bool has_stream_ = false;
   LibraryWorkspace workspace_;

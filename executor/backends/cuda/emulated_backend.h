@@ -1,4 +1,5 @@
-// The CUDA backend on the host: its kernels in the emulation of CUDA, its libraries as loops. For tests without a GPU.
+// The CUDA backend on the host, for tests without a GPU: its kernels run in the emulation of CUDA, its libraries are
+// loops.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_EMULATED_BACKEND_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_EMULATED_BACKEND_H_
 
@@ -6,7 +7,7 @@
 
 namespace weft::exec::cuda {
 
-// As in the registry of backends, where it is not.
+// Returns an entry like those in the registry of backends, which does not list this one.
 const BackendEntry& EmulatedBackend();
 
 }  // namespace weft::exec::cuda

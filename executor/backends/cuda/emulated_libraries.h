@@ -6,7 +6,7 @@
 
 namespace weft::exec::cuda {
 
-// Products only: attention and convolutions are left to the backend's own kernels.
+// Returns matrix products only. The backend's own kernels run attention and convolutions.
 Libraries EmulatedLibraries();
 
 }  // namespace weft::exec::cuda

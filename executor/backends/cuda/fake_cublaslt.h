@@ -1,5 +1,5 @@
-// cuBLASLt as plain loops on the host: what matrices by columns, transposes, strides, epilogues and attributes mean to
-// it, so that what we tell it can be tested without a GPU.
+// cuBLASLt as plain loops on the host. It implements what column-major matrices, transposes, strides, epilogues and
+// attributes mean to cuBLASLt, so that the calls can be tested without a GPU.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_FAKE_CUBLASLT_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_FAKE_CUBLASLT_H_
 
@@ -35,15 +35,15 @@ struct Preference {
   uint32_t alignment[4] = {256, 256, 256, 256};
 };
 
-// What the last calls were given.
+// Arguments of the last calls.
 struct Seen {
   Preference preference;
-  // Where an algorithm was asked for.
+  // The bias address for which an algorithm was last asked.
   const void* bias = nullptr;
   int heuristics = 0;
   int checks = 0;
   int64_t algorithm = -1;
-  // Of products, in turn: what they read and wrote, by columns.
+  // The products so far, in order: what they read and wrote, by columns.
   struct Launch {
     const void *a, *b, *d;
     int64_t rows, columns;
@@ -52,11 +52,11 @@ struct Seen {
   std::vector<Launch> launches;
 };
 inline Seen seen;
-// How long all but one take.
+// Extra time of every algorithm except kFast.
 inline int slow_microseconds = 0;
-// The one that runs fast, and how many there are.
+// The fast algorithm, and the number of algorithms.
 inline constexpr int kFast = 2, kAlgorithms = 5;
-// Ends what makes an algorithm up.
+// The last word of every valid algorithm.
 inline constexpr uint64_t kMark = 0xa190;
 
 inline double Load(const void* data, cudaDataType_t type, int64_t i) {
@@ -88,14 +88,14 @@ inline void Store(void* data, cudaDataType_t type, int64_t i, double x) {
   }
 }
 
-// A factor's element, as the compute type says.
+// Returns an element of a factor, rounded to TF32 if the compute type says so.
 template <typename T>
 T Factor(const Operation& o, const void* data, cudaDataType_t type, int64_t i) {
   const double x = Load(data, type, i);
   return static_cast<T>(o.compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? Tf32FromFloat(static_cast<float>(x)) : x);
 }
 
-// Sums in T, as the compute type says.
+// Multiplies with sums in T, as the compute type says.
 template <typename T>
 void Multiply(const Operation& o, T alpha, const void* a, const Layout& la, const void* b, const Layout& lb, T beta,
               void* d, const Layout& ld) {
@@ -125,11 +125,11 @@ T& As(Opaque* opaque) {
   return *reinterpret_cast<T*>(opaque);
 }
 
-// Whether the library has this: types, shapes that fit, sizes that agree.
+// True if the library supports this product: types, shapes that fit, sizes that agree.
 inline bool Takes(const Operation& o, const Layout& a, const Layout& b, const Layout& c, const Layout& d) {
   const bool in_double = o.compute == CUBLAS_COMPUTE_64F;
   const bool half = a.type == CUDA_R_16F || a.type == CUDA_R_16BF;
-  // TF32 is made of fp32 alone.
+  // TF32 needs factors in fp32.
   const bool single = o.compute == CUBLAS_COMPUTE_32F || (o.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && !half);
   const bool types =
       in_double ? a.type == CUDA_R_64F && d.type == CUDA_R_64F && o.scale == CUDA_R_64F
@@ -238,7 +238,7 @@ inline CublasLt Table() {
     }
     return CUBLAS_STATUS_SUCCESS;
   };
-  // An algorithm is its number, the scheme of its sums, its workspace, and a mark of its own, without which it is none.
+  // An algorithm consists of its number, the scheme of its sums, its workspace, and a mark without which it is invalid.
   lt.MatmulAlgoCheck = [](cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                           cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t* algorithm,
                           cublasLtMatmulHeuristicResult_t* result) {

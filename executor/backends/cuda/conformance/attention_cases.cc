@@ -1,4 +1,4 @@
-// Attention, whole and as ops of its own: one tensor or three, grouped heads, masks, windows, dropout.
+// Cases of attention, fused and as separate ops: one tensor or three, grouped heads, masks, windows, dropout.
 #include <cmath>
 
 #include "executor/backends/cuda/conformance/conformance_case.h"
@@ -8,14 +8,14 @@ namespace {
 
 struct Sizes {
   int64_t sequences, sequence, heads, kv_heads, width;
-  // q, k and v are tensors of their own.
+  // True if q, k and v are separate tensors.
   bool grouped;
 
   int64_t rows() const { return sequences * sequence; }
   int64_t columns() const { return heads * width; }
 };
 
-// Sequences of less and more than a tile, widths of less and more than a slice.
+// Draws sequences shorter and longer than a tile, and widths below and above a slice.
 Sizes Draw(CaseMaker& make, Step& step) {
   static constexpr int64_t kSequences[] = {1, 5, 32, 33, 70, 64, 16};
   static constexpr int64_t kWidths[] = {1, 8, 33, 130, 64, 32, 17, 120};
@@ -61,7 +61,7 @@ void SetDropout(CaseMaker& make, const Sizes& s, ConformanceCase& c) {
   }
 }
 
-// What q, k and v are held in: one tensor or three.
+// Returns the tensors that hold q, k and v: one tensor or three.
 std::vector<Tensor> Qkv(CaseMaker& make, const Sizes& s) {
   if (!s.grouped) return {make.Normal({s.rows(), 3 * s.columns()})};
   return {make.Normal({s.rows(), s.columns()}), make.Normal({s.rows(), s.kv_heads * s.width}),
@@ -72,7 +72,7 @@ void AddAll(std::vector<Tensor>& to, const std::vector<Tensor>& tensors) {
   to.insert(to.end(), tensors.begin(), tensors.end());
 }
 
-// One of them alone: q, or k or v; or all where they are one tensor.
+// Returns one operand: q if `query`, else k or v. If one tensor holds all three, returns that tensor.
 Tensor Operand(CaseMaker& make, const Sizes& s, bool query) {
   if (!s.grouped) return make.Normal({s.rows(), 3 * s.columns()});
   return make.Normal({s.rows(), query ? s.columns() : s.kv_heads * s.width});
@@ -82,7 +82,7 @@ Tensor Pairs(CaseMaker& make, DType dtype, const Sizes& s) {
   return make.Normal(dtype, {s.rows(), s.heads * s.sequence});
 }
 
-// Now and then types that no library multiplies.
+// Sometimes returns a type that no library multiplies with the others.
 DType PairsType(CaseMaker& make) { return make.dtype == FP64 || make.Coin() ? make.dtype : FP32; }
 
 }  // namespace
@@ -110,7 +110,7 @@ ConformanceCase AttentionBackwardCase(CaseMaker& make) {
   c.in = {make.Normal({s.rows(), s.columns()})};
   c.out = Qkv(make, s);
   AddAll(c.in, c.out);
-  // The formulas hold whatever these are.
+  // o and lse may be arbitrary: the formulas hold for any values.
   c.in.push_back(make.Normal({s.rows(), s.columns()}));
   c.in.push_back(make.Normal(make.statistics(), {s.rows(), s.heads}, 0.5, 3));
   return c;

@@ -1,10 +1,10 @@
-// Gradients that are sums over rows.
+// Cases of gradients that are sums over rows.
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
 namespace weft::exec::cuda {
 namespace {
 
-// More rows than a chunk has, now and then.
+// Some rounds have more rows than a chunk.
 int64_t SumRows(CaseMaker& make) { return make.round == 9 || make.round == 12 ? 300 : make.Rows(); }
 
 }  // namespace
@@ -26,7 +26,7 @@ ConformanceCase LayerNormBackwardWeightCase(CaseMaker& make) {
   c.in.push_back(make.Normal({rows, columns}));
   c.in.push_back(make.Normal(make.statistics(), {rows}));
   c.in.push_back(make.Positive(make.statistics(), {rows}));
-  // Gradients may be of another type.
+  // Gradients may be of another type than the activations.
   const DType gradient = make.Coin() ? make.statistics() : make.dtype;
   c.out.push_back(make.Normal(gradient, {columns}));
   c.out.push_back(make.Normal(gradient, {columns}));

@@ -1,6 +1,6 @@
-// Cases of the conformance test: for every kernel of proto/program.proto a function that makes a step with random
-// shapes, attributes and data. conformance_test.cc runs it on the CUDA backend, and on the CPU backend in fp64 on the
-// same rounded inputs.
+// Cases of the conformance test. For every kernel of proto/program.proto a function makes a step with random shapes,
+// attributes and data. conformance_test.cc runs the step on the CUDA backend and, in fp64 on the same rounded inputs,
+// on the CPU backend.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CONFORMANCE_CONFORMANCE_CASE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CONFORMANCE_CONFORMANCE_CASE_H_
 
@@ -19,40 +19,41 @@ using cpu::Tensor;
 struct ConformanceCase {
   Step step;
   std::vector<Tensor> in;
-  // Poisoned by the test before the run, but for output 0 of a step that accumulates, and for `updated`.
+  // The test poisons the outputs before the run, except `updated` and the outputs of a step that accumulates.
   std::vector<Tensor> out;
   StepContext context;
-  // Output i is in the memory of input j, as programs may have it: {i, j}. It need not be there for the result.
+  // {i, j}: output i shares the memory of input j, as it may in a program. The result does not depend on it.
   std::vector<std::pair<int, int>> in_place;
-  // Outputs that the kernel changes instead of writing: they keep what they hold at first.
+  // Outputs that the kernel updates in place instead of writing. They keep their initial content.
   std::vector<int> updated;
-  // The result must be that of the CPU backend on the very same types, bit for bit.
+  // True if the result must equal the CPU backend's on the same types, bit for bit.
   bool exact = false;
-  // Of the bounds of the test; above 1 where a result is ill-conditioned, with the reason at the case.
+  // Factor on the error bounds of the test. Above 1 if a result is ill-conditioned; the case gives the reason.
   double tolerance_factor = 1;
-  // What each element of output 0 may be off by besides; empty: nothing.
+  // Additional error allowed for each element of output 0. Empty = none.
   std::vector<double> slack;
 };
 
-// What a case is made of. The same seed makes the same case.
+// Draws the parts of a case. The same seed makes the same case.
 class CaseMaker {
  public:
   CaseMaker(uint64_t seed, int round_number, DType floating) : random(seed), round(round_number), dtype(floating) {}
 
-  // Cases of a kernel are numbered; the first ones should be the awkward sizes (see Rows and Columns).
+  // Number of the case among the cases of a kernel. The first cases should have the awkward sizes (see Rows and
+  // Columns).
   std::mt19937_64 random;
   int round;
-  // Of activations, weights and gradients.
+  // Type of activations, weights and gradients.
   DType dtype;
-  // Of means, log-sum-exps and other statistics beside them.
+  // Type of means, log-sum-exps and other statistics of these tensors.
   DType statistics() const { return dtype == FP64 ? FP64 : FP32; }
 
   int64_t Between(int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(random); }
   bool Coin() { return Between(0, 1) == 1; }
   double Uniform(double least, double most) { return std::uniform_real_distribution<double>(least, most)(random); }
 
-  // One row, one column, multiples of 8 and not, more columns than a block has threads, none. Columns of rounds from 10
-  // on are multiples of 8 every other time.
+  // The first rounds have one row, one column, multiples of 8 and others, more columns than a block has threads, and no
+  // rows. From round 10 on, every second round has a multiple of 8 columns.
   int64_t Rows() {
     static constexpr int64_t kRows[] = {1, 5, 3, 33, 9, 2, 4, 2, 0, 70};
     return round < 10 ? kRows[round] : Between(1, 40);
@@ -72,7 +73,7 @@ class CaseMaker {
   Tensor Normal(std::vector<int64_t> shape, double scale = 1, double mean = 0) {
     return Normal(dtype, std::move(shape), scale, mean);
   }
-  // Statistics that must be positive.
+  // Returns random statistics that must be positive.
   Tensor Positive(DType type, std::vector<int64_t> shape) {
     Tensor tensor(type, std::move(shape));
     for (int64_t i = 0; i < tensor.size(); ++i) tensor.Set(i, Uniform(0.5, 2));
@@ -95,7 +96,7 @@ class CaseMaker {
 
 using CaseFunction = ConformanceCase(CaseMaker& make);
 
-// Null: the kernel has no case.
+// Returns null if the kernel has no case.
 CaseFunction* FindCase(Kernel kernel);
 
 }  // namespace weft::exec::cuda

@@ -1,5 +1,5 @@
-// Every kernel of proto/program.proto on the CUDA backend against the CPU backend: random shapes, types, attributes and
-// data, poisoned outputs. Linked with the emulation it needs no GPU; with a GPU it is the same test.
+// Compares every kernel of proto/program.proto on the CUDA backend with the CPU backend: random shapes, types,
+// attributes and data, poisoned outputs. Linked with the emulation, the test needs no GPU; the same test runs on a GPU.
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -26,12 +26,12 @@ int64_t BytesOf(const Tensor& tensor) { return static_cast<int64_t>(tensor.bytes
 
 bool Keeps(const ConformanceCase& c, int output) {
   if (output == 0 && c.step.accumulate()) return true;
-  // LAYER_NORM_BACKWARD_WEIGHT and others accumulate into all outputs.
+  // LAYER_NORM_BACKWARD_WEIGHT and others accumulate into all their outputs.
   if (c.step.accumulate() && c.out.size() > 1) return true;
   return std::find(c.updated.begin(), c.updated.end(), output) != c.updated.end();
 }
 
-// Runs on the machine; inputs and outputs are changed as the kernel leaves them.
+// Runs the case on TheMachine(). `in` and `out` receive what the kernel leaves in them.
 absl::Status RunOnMachine(const ConformanceCase& c, std::vector<Tensor>& in, std::vector<Tensor>& out) {
   static const int event = TheMachine().device->NewEvent(false).value();
   std::map<int, int> shared(c.in_place.begin(), c.in_place.end());
@@ -62,7 +62,7 @@ absl::Status RunOnMachine(const ConformanceCase& c, std::vector<Tensor>& in, std
   return absl::OkStatus();
 }
 
-// Tensors in fp64 with the same values; integers, masks and exact sums as they are.
+// Returns the tensor in fp64 with the same values. Integers, masks and exact sums are returned unchanged.
 Tensor Widened(const Tensor& tensor) {
   if (tensor.dtype() != FP32 && tensor.dtype() != BF16 && tensor.dtype() != FP16) return tensor;
   Tensor wide(FP64, tensor.shape());
@@ -84,7 +84,7 @@ void Compare(const ConformanceCase& c, DType computed, const std::vector<Tensor>
     for (int64_t e = 0; e < got[i].size(); ++e) {
       const double want = expected[i].Get(e), have = got[i].Get(e);
       if (std::isnan(want) ? std::isnan(have) : std::isinf(want) && want == have) continue;
-      // NaN stays NaN, which is within no bound.
+      // A NaN makes the sum a NaN, which is within no bound.
       const double off = std::max(std::abs(have - want) - (i == 0 && !c.slack.empty() ? c.slack[e] : 0), 0.0);
       difference += off * off;
       norm += want * want;
@@ -113,11 +113,11 @@ std::string Shapes(const std::vector<Tensor>& tensors) {
 }
 
 void Check(const ConformanceCase& c, DType dtype) {
-  // As the CPU has it, one rounding of inputs away from the truth at most.
+  // Unless the case is exact, the CPU computes the reference in fp64 on the same values.
   std::vector<Tensor> cpu_in, cpu_out;
   for (const Tensor& tensor : c.in) cpu_in.push_back(c.exact ? tensor : Widened(tensor));
   for (const Tensor& tensor : c.out) cpu_out.push_back(c.exact ? tensor : Widened(tensor));
-  // A product in TF32 is compared with the true one.
+  // A product in TF32 is compared with the product of the unrounded factors.
   Step step = c.step;
   step.mutable_attributes()->set_tf32(false);
   static auto* cpu = MakeCpuBackend(1).release();
@@ -187,7 +187,7 @@ TEST_P(Conformance, IsThatOfTheCpu) {
   }
 }
 
-// Not a crash.
+// The backend returns an error instead of crashing.
 TEST_P(Conformance, RefusesAStepWithoutTensors) {
   if (!HasKernel(GetParam())) return;
   Step step;

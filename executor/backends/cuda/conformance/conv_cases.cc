@@ -1,4 +1,4 @@
-// Convolutions and group norms.
+// Cases of convolutions and group norms.
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
 namespace weft::exec::cuda {
@@ -19,7 +19,7 @@ Images DrawImages(CaseMaker& make, Step& step) {
   i.width = make.Between(1, 9);
   i.side = 2 * make.Between(0, 2) + 1;
   i.stride = make.Between(1, 3);
-  // Now and then more than a tile.
+  // Some rounds have more channels than a tile.
   i.inputs = make.round == 3 ? 70 : make.Between(1, 20);
   i.outputs = make.round == 5 ? 66 : make.Between(1, 20);
   StepAttributes* a = step.mutable_attributes();
@@ -37,11 +37,11 @@ struct Groups {
 Groups DrawGroups(CaseMaker& make, Step& step) {
   Groups g;
   g.samples = make.round == 8 ? 0 : make.Between(1, 3);
-  // Groups of whole eights that a block keeps, and one that is too large.
+  // Draws groups of whole eights that a block keeps, and one group that is too large for a block.
   g.rows = make.round == 3 ? 700 : make.round == 6 ? 2100 : make.Between(1, 60);
   g.groups = make.round == 6 ? 1 : make.Between(1, 5);
   g.columns = g.groups * (make.round % 3 == 0 ? 8 * make.Between(1, 2) : make.Between(1, 12));
-  // One element has no variance: its result would be all rounding errors.
+  // A single element has no variance, so the result would consist of rounding errors.
   if (g.rows == 1 && g.columns == g.groups) g.rows = 2;
   step.mutable_attributes()->set_sequence(g.rows);
   step.mutable_attributes()->set_groups(g.groups);
@@ -73,7 +73,7 @@ ConformanceCase Conv2dBackwardWeightCase(CaseMaker& make) {
   ConformanceCase c;
   c.step = make.MakeStep(CONV2D_BACKWARD_WEIGHT, make.Coin());
   Images i = DrawImages(make, c.step);
-  // More rows than one run of the sum.
+  // This round has more rows than one run of the sum.
   if (make.round == 6) i.samples = 20;
   c.in = {make.Normal({i.out_rows(), i.outputs}), make.Normal({i.rows(), i.inputs})};
   c.out = {make.Normal(i.weight())};

@@ -1,4 +1,4 @@
-// Dropout, with whole samples and with parts of them.
+// Cases of dropout, on whole samples and on parts of them.
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
 namespace weft::exec::cuda {
@@ -20,13 +20,13 @@ ConformanceCase Dropping(CaseMaker& make, Kernel kernel) {
   if (heads) a.set_heads(columns / sequence);
   if (heads || make.Coin()) a.set_sequence(sequence);
   if (make.Coin()) {
-    // Part of the columns, or heads, of the whole.
+    // The rank holds part of the columns, or of the heads.
     const int64_t own = heads ? columns / sequence : columns;
     c.context.column_shift = make.Between(0, 2) * own;
     a.set_whole_columns(c.context.column_shift + own + make.Between(0, 20));
   }
   if (a.sequence() > 0 && make.Coin()) {
-    // Some rows in the middle.
+    // The rank holds some rows in the middle.
     c.context.row_shift = make.Between(0, rows);
     rows = make.Between(1, rows);
     c.context.own_sequences = make.Between(1, 2);

@@ -1,10 +1,10 @@
-// Kernels without a relation between elements, and with rows for many rows.
+// Cases of elementwise kernels, and of kernels that combine each row with a vector shared by many rows.
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
 namespace weft::exec::cuda {
 namespace {
 
-// Of `inputs` tensors of one shape as many others.
+// Makes a case that maps `inputs` tensors to `outputs` tensors, all of one shape.
 ConformanceCase Map(CaseMaker& make, Kernel kernel, int inputs, int outputs, double scale = 2) {
   const int64_t rows = make.Rows(), columns = make.Columns();
   ConformanceCase c;
@@ -14,7 +14,7 @@ ConformanceCase Map(CaseMaker& make, Kernel kernel, int inputs, int outputs, dou
   return c;
 }
 
-// Samples of a few rows with a row of `blocks` times as many columns each.
+// Makes a case of samples of a few rows each, with one vector per sample of `blocks` times as many columns.
 ConformanceCase PerSample(CaseMaker& make, Kernel kernel, int blocks) {
   const int64_t samples = make.round == 8 ? 0 : make.Between(1, 4), sequence = make.Between(1, 9);
   const int64_t columns = make.Columns();
@@ -37,7 +37,7 @@ ConformanceCase AddCase(CaseMaker& make) {
   } else if (make.Coin()) {
     c.in_place = {{0, 0}};
   }
-  // A sum of types.
+  // A sum of two types.
   if (make.round % 5 == 4 && make.dtype == BF16) c.in[1] = make.Normal(FP32, c.in[1].shape());
   return c;
 }
@@ -80,7 +80,7 @@ ConformanceCase GeluBackwardCase(CaseMaker& make) {
 
 ConformanceCase SiluCase(CaseMaker& make) { return Map(make, SILU, 1, 1); }
 ConformanceCase SiluBackwardCase(CaseMaker& make) { return Map(make, SILU_BACKWARD, 2, 1); }
-// Gates beyond the range of exp now and then.
+// In round 5, gates go beyond the range of exp.
 ConformanceCase SwigluCase(CaseMaker& make) { return Map(make, SWIGLU, 2, 1, make.round == 5 ? 60 : 2); }
 ConformanceCase SwigluBackwardCase(CaseMaker& make) {
   return Map(make, SWIGLU_BACKWARD, 3, 2, make.round == 5 ? 30 : 2);

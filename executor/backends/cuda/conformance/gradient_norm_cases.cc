@@ -1,11 +1,11 @@
-// Norms of gradients, in fp64 and exact, and sums that have one value in any order.
+// Cases of gradient norms, in fp64 and exact, and of exact sums, which have one value in any order.
 #include "executor/backends/cuda/conformance/conformance_case.h"
 #include "executor/numerics/exact192.h"
 
 namespace weft::exec::cuda {
 namespace {
 
-// Sums of a few numbers of all magnitudes, now and then one that has overflowed.
+// Returns sums of a few numbers of all magnitudes. Some of the sums have overflowed.
 Tensor Accumulators(CaseMaker& make, int64_t n) {
   Tensor tensor(EXACT192, {n});
   for (int64_t i = 0; i < n; ++i) {
@@ -36,7 +36,7 @@ ConformanceCase SquaredNormCase(CaseMaker& make) {
 }
 
 ConformanceCase NormTotalCase(CaseMaker& make) {
-  // More than a block's threads.
+  // Round 3 has more norms than a block has threads.
   const int64_t n = make.round == 3 ? 700 : make.Between(1, 40);
   ConformanceCase c;
   c.step = make.MakeStep(NORM_TOTAL);

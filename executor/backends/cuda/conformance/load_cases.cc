@@ -1,4 +1,4 @@
-// What a step reads from outside: the same bits as on the CPU.
+// Cases of tensors that a step reads from outside. They must have the same bits as on the CPU.
 #include <algorithm>
 
 #include "executor/backends/cuda/conformance/conformance_case.h"
@@ -27,7 +27,7 @@ class Numbered : public DataSource {
   }
 };
 
-// Samples of one rank, some of them shared with others.
+// Draws the samples of one rank. In some cases the microbatch also spans samples of other ranks.
 void SetSamples(CaseMaker& make, ConformanceCase& c) {
   static const auto* data = new Numbered();
   c.context.data = data;

@@ -1,4 +1,4 @@
-// Cross entropy: rows that do not count, padded columns, columns that are split over ranks.
+// Cases of cross entropy: rows that do not count, padded columns, columns that are split over ranks.
 #include <algorithm>
 
 #include "executor/backends/cuda/conformance/conformance_case.h"
@@ -8,7 +8,7 @@ namespace {
 
 Tensor Targets(CaseMaker& make, int64_t rows, int64_t vocabulary) {
   Tensor targets = make.Integers({rows}, 0, vocabulary - 1);
-  // None, some, or all of them do not count.
+  // None, some or all of the rows do not count.
   const int64_t masked = make.Between(0, 5);
   for (int64_t i = 0; i < rows; ++i) {
     if (masked == 5 || make.Between(1, 6) <= masked) targets.Set(i, -1);
@@ -16,7 +16,7 @@ Tensor Targets(CaseMaker& make, int64_t rows, int64_t vocabulary) {
   return targets;
 }
 
-// A loss is written into one element of them.
+// Returns the tensor of losses. The step writes one element of it.
 Tensor Losses(CaseMaker& make, ConformanceCase& c) {
   const int64_t count = make.Between(1, 4);
   c.context.global_microbatch = make.Between(0, count - 1);
@@ -24,7 +24,7 @@ Tensor Losses(CaseMaker& make, ConformanceCase& c) {
   return make.Normal(FP64, {count});
 }
 
-// Now and then more columns than a block takes at a time.
+// Round 12 has more columns than a block takes at a time.
 int64_t LogitColumns(CaseMaker& make) { return make.round == 12 ? 8240 : make.Columns(); }
 
 }  // namespace
@@ -44,7 +44,7 @@ ConformanceCase CrossEntropyCase(CaseMaker& make) {
 
 ConformanceCase CrossEntropyBackwardCase(CaseMaker& make) {
   const int64_t rows = make.Rows(), columns = LogitColumns(make), shift = make.Coin() ? 0 : make.Between(0, 40);
-  // Of the whole: it may begin behind these columns and end before them.
+  // The size of the whole vocabulary: it may end before these columns begin, or in the middle of them.
   const int64_t vocabulary = make.Between(1, shift + columns);
   ConformanceCase c;
   c.step = make.MakeStep(CROSS_ENTROPY_BACKWARD);
@@ -77,7 +77,7 @@ ConformanceCase CrossEntropyCombineCase(CaseMaker& make) {
   c.step = make.MakeStep(CROSS_ENTROPY_COMBINE);
   c.step.mutable_attributes()->set_loss_weight(make.Uniform(0.1, 1));
   c.in = {make.Normal(make.statistics(), {parts * rows, 2}, 2, 4), Targets(make, rows, 100)};
-  // A part without a column.
+  // One part has no column of the vocabulary.
   if (parts > 1) c.in[0].Set(0, -INFINITY);
   c.out.emplace_back(make.statistics(), std::vector<int64_t>{rows});
   c.out.push_back(Losses(make, c));

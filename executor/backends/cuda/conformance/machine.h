@@ -1,4 +1,4 @@
-// What tests run the CUDA backend on: the emulation, or a GPU.
+// The machine on which tests run the CUDA backend: the emulation, or a GPU.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CONFORMANCE_MACHINE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CONFORMANCE_MACHINE_H_
 
@@ -13,16 +13,16 @@ namespace weft::exec::cuda {
 struct Machine {
   std::unique_ptr<ComputeDevice> device;
   std::unique_ptr<Backend> backend;
-  // Threads and blocks take their turns the other way around from now on; null: they take no turns.
+  // Sets whether threads and blocks take their turns in reverse order. Null if they take no turns.
   void (*set_reversed)(bool reversed) = nullptr;
 };
 
-// Linked from emulated_machine.cc or gpu_machine.cc.
+// Defined in emulated_machine.cc or gpu_machine.cc; the test links one of them.
 absl::StatusOr<Machine> OpenMachine();
 
-// Opened once; a test that has none fails and ends the process.
+// Returns the machine, which is opened once. If there is none, the test fails and the process ends.
 Machine& TheMachine();
-// A stream of its device, for all tests.
+// Returns a stream of the machine's device, shared by all tests.
 int TheStream();
 
 }  // namespace weft::exec::cuda

@@ -5,8 +5,8 @@
 namespace weft::exec::cuda {
 namespace {
 
-// A device may round factors to TF32, which is 2^-11 of them at most, or cut their lower bits off, 2^-10: a product of
-// two of them then is off by less than 2^-9 of itself, and a sum by that of all magnitudes.
+// A device may round factors to TF32 (relative error at most 2^-11) or cut off their lower bits (2^-10). A product of
+// two factors is then off by less than 2^-9 of itself, and a sum by less than 2^-9 of the sum of magnitudes.
 std::vector<double> Tf32Slack(const ConformanceCase& c, int64_t m, int64_t n, int64_t k) {
   const StepAttributes& a = c.step.attributes();
   std::vector<double> slack;
@@ -39,9 +39,9 @@ ConformanceCase MatMulCase(CaseMaker& make) {
   c.in.push_back(make.Normal(a.transpose_a() ? std::vector<int64_t>{k, m} : std::vector<int64_t>{m, k}));
   c.in.push_back(make.Normal(a.transpose_b() ? std::vector<int64_t>{n, k} : std::vector<int64_t>{k, n}));
   if (make.Coin()) c.in.push_back(make.Normal({n}));
-  // Gradients of weights in fp32 beside bf16 activations.
+  // Gradients of weights may be fp32 beside bf16 activations.
   c.out.push_back(make.Normal(make.round % 3 == 1 ? make.statistics() : make.dtype, {m, n}));
-  // Behind the rest, so that this is the same in every type.
+  // This comes last so that all earlier random numbers are the same for every type.
   if (make.dtype == FP32 && make.Coin()) {
     a.set_tf32(true);
     c.slack = Tf32Slack(c, m, n, k);

@@ -1,10 +1,10 @@
-// Norms of whole rows.
+// Cases of norms of whole rows.
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
 namespace weft::exec::cuda {
 namespace {
 
-// Now and then rows that fill a warp's registers, or a block's, or do not fit into them.
+// Some rounds have rows that fill the registers of a warp or of a block, or that do not fit into them.
 int64_t NormColumns(CaseMaker& make) {
   return make.round == 10 ? 8200 : make.round == 11 ? 17000 : make.round == 12 ? 768 : make.Columns();
 }

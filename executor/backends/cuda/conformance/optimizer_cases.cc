@@ -1,4 +1,4 @@
-// Updates of weights, with and without loss scaling, and the scale itself.
+// Cases of weight updates, with and without loss scaling, and of the update of the loss scale.
 #include <algorithm>
 #include <cmath>
 
@@ -7,12 +7,12 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Norm and scale behind the states, or nothing.
+// Adds norm and scale after the states, or only the norm, or nothing.
 void AddScaling(CaseMaker& make, ConformanceCase& c) {
   const int64_t given = make.Between(0, 3);
   if (given == 0) return;
   Tensor norm = make.Positive(FP64, {2});
-  // An overflow: the step is skipped if the scale is dynamic.
+  // After an overflow the step is skipped if the scale is dynamic.
   if (given == 3 && make.Coin()) norm.Set(1, 0);
   c.in.push_back(norm);
   if (given == 1) return;
@@ -21,8 +21,8 @@ void AddScaling(CaseMaker& make, ConformanceCase& c) {
   c.in.push_back(scale);
 }
 
-// Makes it a case of stochastic rounding: the weights stay as they are and moments are multiplied by a constant, so
-// that what they are rounded to is the CPU's bit for bit, whatever a backend does of arithmetic.
+// Turns the case into one of stochastic rounding. The weights stay unchanged and moments are multiplied by a constant,
+// so the rounded results equal the CPU's bit for bit, however the backend does its arithmetic.
 void RoundAtRandom(CaseMaker& make, ConformanceCase& c) {
   c.in[0] = Tensor(c.in[0].dtype(), c.in[0].shape());
   StepAttributes* a = c.step.mutable_attributes();
@@ -32,18 +32,19 @@ void RoundAtRandom(CaseMaker& make, ConformanceCase& c) {
   c.context.seed = make.random();
   c.context.first_element = make.Coin() ? make.Between(0, 40) : (int64_t{1} << 35) - make.Between(0, 40);
   c.out.emplace_back(make.Coin() ? BF16 : FP16, c.in[0].shape());
-  // Zero, infinities, beyond the largest half, subnormal halves.
+  // Zero, infinities, numbers beyond the largest half, subnormal halves.
   static constexpr double kSpecial[] = {0, INFINITY, -INFINITY, 3.4e38, 65519, 65505, 5e-5, 3e-8, 1e-40, -2e-6};
   for (int64_t i = 0; i < std::min<int64_t>(c.in[1].size(), 10); ++i) {
-    // SGD's momentum takes weights times a decay of 0, of which an infinite one makes NaN, and NaN has many bits.
+    // The momentum of SGD adds the weights times a decay of 0. An infinite weight makes that a NaN, and NaNs have many
+    // bit patterns.
     const bool usable = c.step.kernel() == ADAMW || std::isfinite(kSpecial[i]);
     if (make.Coin() && usable) c.in[1].Set(i, kSpecial[i]);
   }
   c.exact = true;
 }
 
-// Master weights and moments in fp32, or all in one type; or moments in bf16 beside weights in fp32, every other time
-// with those of round 1 + 3 n, which are rounded stochastically.
+// Types of the states: weights and moments all in fp32, or all in the type of the case, or moments in bf16 with weights
+// in fp32. Rounds 1 + 3 n round stochastically; at least every other one of them has moments in bf16.
 DType StateType(CaseMaker& make) { return make.dtype == FP64 ? FP64 : make.Coin() ? FP32 : make.dtype; }
 DType MomentType(CaseMaker& make, DType state) {
   return state == FP32 && make.dtype != FP16 && (make.round % 4 == 2 || make.round % 6 == 1) ? BF16 : state;
@@ -108,7 +109,7 @@ ConformanceCase UpdateLossScaleCase(CaseMaker& make) {
   c.step.mutable_attributes()->set_growth_interval(static_cast<int32_t>(make.Between(1, 4)));
   Tensor norm = make.Positive(FP64, {2}), scale(FP64, {3});
   if (make.round % 3 == 0) norm.Set(1, 0);
-  // The least and the largest stay within their bounds.
+  // The smallest and the largest scale must stay within their bounds.
   scale.Set(0,
             make.round < 4 ? (make.round % 2 == 0 ? 1 : 0x1p60) : std::ldexp(1, static_cast<int>(make.Between(0, 60))));
   scale.Set(1, static_cast<double>(make.Between(0, 3)));

@@ -9,7 +9,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Devices give no memory back: what one test had is the next one's.
+// Device memory is never freed, so each test reuses the blocks of the previous one.
 struct Block {
   char* data = nullptr;
   int64_t bytes = 0;

@@ -1,4 +1,4 @@
-// Tensors of tests where the kernels of the machine find them.
+// Places the tensors of tests where the kernels of the machine can access them.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CONFORMANCE_PLACED_TENSORS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CONFORMANCE_PLACED_TENSORS_H_
 
@@ -11,15 +11,15 @@
 
 namespace weft::exec::cuda {
 
-// On TheMachine(), one at a time: what is placed by the next one takes the memory of this one.
+// Tensors on TheMachine(). Only one object may be in use at a time: the next one reuses the memory of this one.
 class PlacedTensors {
  public:
   PlacedTensors();
 
-  // In the tensor's own memory where kernels run on the host, else in a copy of all of it, the guard behind its end
-  // too. `tensor` outlives this.
+  // Returns a view of the tensor's own memory if kernels run on the host, else of a copy that includes the guard after
+  // its end. `tensor` must outlive this object.
   absl::StatusOr<TensorView> Place(cpu::Tensor& tensor);
-  // Waits for what was enqueued; what it has left in the copies goes back to the tensors.
+  // Waits for the enqueued work and copies the results back to the tensors.
   absl::Status Fetch();
 
  private:

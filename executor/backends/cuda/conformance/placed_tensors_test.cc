@@ -1,4 +1,4 @@
-// On a device that has memory of its own, as GPUs do: which the machine of this test is.
+// Tests placed tensors on a device with its own memory, such as a GPU.
 #include "executor/backends/cuda/conformance/placed_tensors.h"
 
 #include <cstring>
@@ -32,7 +32,7 @@ TEST(PlacedTensors, WhatKernelsLeaveInTheCopiesComesBackWithTheGuard) {
   EXPECT_EQ(std::memcmp(first.data, small.bytes().data(), small.bytes().size()), 0);
   EXPECT_EQ(static_cast<double*>(second.data)[7], 5);
   for (const TensorView& view : {first, second}) EXPECT_EQ(reinterpret_cast<uintptr_t>(view.data) % 256, 0u);
-  // Behind its end too.
+  // Write after the end too.
   static_cast<float*>(first.data)[1] = 9;
   static_cast<float*>(first.data)[3] = 9;
   static_cast<double*>(second.data)[(1 << 20) - 1] = 8;
@@ -57,7 +57,7 @@ TEST(PlacedTensors, TheNextOnesTakeTheSameMemory) {
   }
 }
 
-// More than a block's memory.
+// A tensor may be larger than a block of memory.
 TEST(PlacedTensors, OfAnySize) {
   Tensor tensor(FP64, {(int64_t{300} << 20) / 8});
   tensor.Set(tensor.size() - 1, 4);

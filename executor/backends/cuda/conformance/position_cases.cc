@@ -1,4 +1,4 @@
-// Embeddings, rotary positions, columns side by side, images.
+// Cases of embeddings, rotary positions, concatenation and slices of columns, and images.
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
 namespace weft::exec::cuda {
@@ -29,7 +29,7 @@ ConformanceCase RopeCase(CaseMaker& make) {
 
 namespace {
 
-// Tokens of which some are named often: more than EmbeddingBackward::kFew times in rounds 9 and 12.
+// Returns tokens, some of which occur often: in rounds 9 and 12 more than EmbeddingBackward::kFew times.
 Tensor Tokens(CaseMaker& make, int64_t rows, int64_t vocabulary, int64_t most) {
   Tensor tokens = make.Integers({rows}, 0, most);
   for (int64_t i = 0; i < rows; ++i) {
@@ -38,7 +38,7 @@ Tensor Tokens(CaseMaker& make, int64_t rows, int64_t vocabulary, int64_t most) {
   return tokens;
 }
 
-// Part of a table that begins at row column_shift of the whole, or all of it.
+// Gives the rank the whole table, or a part that begins at row column_shift. Returns the largest token.
 int64_t Split(CaseMaker& make, ConformanceCase& c, int64_t vocabulary) {
   if (!make.Coin()) return vocabulary - 1;
   c.context.column_shift = make.Between(0, 3);
@@ -107,7 +107,7 @@ ConformanceCase ConcatColumnsCase(CaseMaker& make) {
 ConformanceCase SliceColumnsCase(CaseMaker& make) {
   const int64_t rows = make.Rows(), m = make.Columns(), groups = make.Between(0, 3);
   const int64_t whole = std::max<int64_t>(groups, 1) * m;
-  // Eights of columns that are aligned in every block, and others.
+  // Slices of whole eights of columns, aligned in every block, and other slices.
   const bool eights = m % 8 == 0 && make.Coin();
   const int64_t unit = eights ? 8 : 1;
   const int64_t n = unit * make.Between(1, whole / unit), first = unit * make.Between(0, (whole - n) / unit);
@@ -159,7 +159,7 @@ ConformanceCase SquaredErrorCase(CaseMaker& make) {
   c.context.global_microbatch = make.Between(0, 2);
   c.in.push_back(make.Normal({rows, columns}));
   c.in.push_back(make.Normal({rows, columns}));
-  // Other elements stay.
+  // The other elements must keep their values.
   c.out.push_back(make.Normal(FP64, {3}));
   c.updated = {0};
   return c;

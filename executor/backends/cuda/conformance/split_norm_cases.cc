@@ -1,10 +1,10 @@
-// Norms of rows whose columns are split over ranks.
+// Cases of norms of rows whose columns are split over ranks.
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
 namespace weft::exec::cuda {
 namespace {
 
-// What all of them begin with.
+// Begins a case of any of these kernels.
 ConformanceCase Begin(CaseMaker& make, Kernel kernel, bool& squares_only) {
   ConformanceCase c;
   c.step = make.MakeStep(kernel);
