@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
 #include "proto/program.pb.h"
+#include "proto/util/mesh.h"
 #include "proto/util/status.h"
 #include "proto/util/suggest.h"
 #include "proto/validate/field_check.h"
@@ -185,8 +186,7 @@ Plan PlanUnder(const Runtime& runtime, const Plan& plan) {
   // The runtime's settings for its mode of recompute mean nothing to another mode.
   if (plan.recompute().mode() != Recompute::NONE) under.clear_recompute();
   under.MergeFrom(plan);
-  bool cuts_layers = false;
-  for (const MeshAxis& axis : plan.mesh().axes()) cuts_layers = cuts_layers || (axis.name() == "x" && axis.size() > 1);
+  const bool cuts_layers = AxisSize(plan.mesh(), "x") > 1;
   if (!cuts_layers && !plan.sequence_parallel()) under.clear_sequence_parallel();
   // With these ZeRO stages, the backwards themselves sum the gradients.
   if (plan.zero().stage() >= 2 && plan.gradient_bucket_bytes() == 0) under.clear_gradient_bucket_bytes();

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "proto/util/mesh.h"
 #include "proto/util/units.h"
 #include "simulator/runtime/held_activations.h"
 
@@ -88,12 +89,7 @@ std::map<int, double> InputElements(const Program& program, const Template& t, c
 }
 
 // Returns the number of ranks that hold parts of one layer.
-double RanksOfALayer(const Program& program) {
-  for (const MeshAxis& axis : program.mesh().axes()) {
-    if (axis.name() == "x") return static_cast<double>(std::max<int64_t>(axis.size(), 1));
-  }
-  return 1;
-}
+double RanksOfALayer(const Program& program) { return static_cast<double>(AxisSize(program.mesh(), "x")); }
 
 struct WorkspaceBytes {
   // Bytes in the forward and backward passes, and in the optimizer step.

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "proto/util/mesh.h"
 #include "proto/util/status.h"
 #include "simulator/cost/device_load.h"
 #include "simulator/cost/step_shapes.h"
@@ -100,12 +101,7 @@ absl::StatusOr<Time> RuntimeSteps::CastsOf(const StepShapes& product, const Kern
   return sum;
 }
 
-int64_t RuntimeSteps::LayerRanks() const {
-  for (const MeshAxis& axis : program_.mesh().axes()) {
-    if (axis.name() == "x" && axis.size() > 0) return axis.size();
-  }
-  return 1;
-}
+int64_t RuntimeSteps::LayerRanks() const { return AxisSize(program_.mesh(), "x"); }
 
 absl::StatusOr<Time> RuntimeSteps::OnDevice(const Use& use, const Cluster& cluster, const CostOptions& options) const {
   const Segment& of = program_.segments(use.segment);

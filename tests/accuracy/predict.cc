@@ -14,6 +14,7 @@
 #include "compiler/memory_fit.h"
 #include "planner/compile.h"
 #include "proto/io/io.h"
+#include "proto/util/mesh.h"
 #include "proto/util/status.h"
 #include "proto/validate/validate.h"
 #include "simulator/network/network_model.h"
@@ -66,22 +67,15 @@ void SetSwitches(const Measurement& run, const Runtimes& runtimes, Runtime* runt
   runtime->set_tensor_pieces(on ? std::max(runtime->tensor_pieces(), 4) : 0);
 }
 
-int64_t AxisOf(const Plan& plan, absl::string_view name) {
-  for (const MeshAxis& axis : plan.mesh().axes()) {
-    if (axis.name() == name) return axis.size();
-  }
-  return 1;
-}
-
 // Gives `plan` the microbatches of the shorter of two programs, and `made` what the longer one is for. Returns the
 // global batch of the longer one, 0 if the run is short enough.
 int64_t Shorten(RunPlan* plan, CompiledRun* made) {
   constexpr int64_t kMost = int64_t{1} << 20;
-  if (plan->recipe.microbatch_sequences() > kMost || AxisOf(plan->plan, "data") > kMost) return 0;
-  const int64_t samples = AxisOf(plan->plan, "data") * plan->recipe.microbatch_sequences();
+  if (plan->recipe.microbatch_sequences() > kMost || AxisSize(plan->plan.mesh(), "data") > kMost) return 0;
+  const int64_t samples = AxisSize(plan->plan.mesh(), "data") * plan->recipe.microbatch_sequences();
   if (samples <= 0 || plan->recipe.global_batch_sequences() % samples != 0) return 0;
   const int64_t microbatches = plan->recipe.global_batch_sequences() / samples;
-  const auto shorter = ShorterRuns(microbatches, AxisOf(plan->plan, "pipe"), plan->plan.schedule().name());
+  const auto shorter = ShorterRuns(microbatches, AxisSize(plan->plan.mesh(), "pipe"), plan->plan.schedule().name());
   if (!shorter) return 0;
   made->lengths =
       static_cast<double>(microbatches - shorter->first) / static_cast<double>(shorter->second - shorter->first);
