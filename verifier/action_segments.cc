@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proto/util/sample_rows.h"
+#include "kernels/traits.h"
 #include "proto/util/units.h"
 #include "verifier/actions.h"
 
@@ -100,7 +100,7 @@ void ActionSegments::CheckCopies(const Action& action, const Segment& segment) {
 // The microbatches that the step is for are the action's.
 bool ActionSegments::CheckMicrobatches(const Action& action, const Segment& segment, const Step& step) {
   const Kernel k = step.kernel();
-  if (!ReadsMicrobatch(step)) return true;
+  if (!kernels::ReadsMicrobatch(step)) return true;
   const auto bad = [&](const auto&... parts) {
     Bad("P2.kernel", action, "step '", step.name(), "' (", Kernel_Name(k), ") ", parts...);
     return false;
@@ -112,11 +112,10 @@ bool ActionSegments::CheckMicrobatches(const Action& action, const Segment& segm
     return bad("has of_backward, which only a step of a FORWARD_BACKWARD may have");
   }
   const int64_t one = std::max<int64_t>(1, RowsOfMicrobatch(program_, step));
-  const int64_t count = std::max<int64_t>(1, RowsValue(segment, step)->shape(0) / one);
+  const int64_t count = std::max<int64_t>(1, kernels::RowsValue(segment, step)->shape(0) / one);
   const int64_t offset = step.attributes().microbatch_offset();
   const int width = Width(action);
-  if ((k == CROSS_ENTROPY || k == CROSS_ENTROPY_COMBINE || k == SQUARED_ERROR) && count > 1)
-    return bad("has the rows of ", count, " microbatches, is for one");
+  if (kernels::IsLoss(k) && count > 1) return bad("has the rows of ", count, " microbatches, is for one");
   if (offset < 0 || offset > width - count) {
     return bad("is for ", count, " microbatches from the action's + ", offset, ", but the action has ", width);
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "kernels/traits.h"
 #include "proto/util/units.h"
 #include "verifier/dataflow.h"
 
@@ -242,8 +243,7 @@ void Dataflow::CheckLosses(const RoleAction& at, const Action& action, const Sta
   std::set<int> microbatches;
   int kernels = 0;
   for (const Step& step : segment.steps()) {
-    const Kernel kernel = step.kernel();
-    if (kernel != CROSS_ENTROPY && kernel != CROSS_ENTROPY_COMBINE && kernel != SQUARED_ERROR) continue;
+    if (!kernels::IsLoss(step.kernel())) continue;
     if (step.attributes().of_backward()) continue;
     ++kernels;
     microbatches.insert(forward.microbatch + static_cast<int>(step.attributes().microbatch_offset()));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "kernels/traits.h"
 #include "proto/util/units.h"
 #include "verifier/dataflow.h"
 
@@ -78,12 +79,13 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
       case ADAMW:
       case SGD_STEP: {
         Symbol gradient = get(step.inputs(0));
-        const int norm = OptimizerStates(step) + 1;
+        const int norm = kernels::OptimizerStates(step) + 1;
         if (norm < step.inputs_size()) gradient = Scale(at, get(step.inputs(norm)), std::move(gradient));
         Symbol weights = Update(at, action, segment, step, gradient);
         // The copy for compute may go to a buffer of its own, from which it is gathered.
         const int copy = step.outputs(step.outputs_size() - 1);
-        if (step.outputs_size() > OptimizerStates(step) && BufferOf(at.role, buffer_of(copy)).role() == NO_ROLE) {
+        if (step.outputs_size() > kernels::OptimizerStates(step) &&
+            BufferOf(at.role, buffer_of(copy)).role() == NO_ROLE) {
           set(copy, std::move(weights));
         }
         continue;
@@ -276,7 +278,7 @@ Symbol Dataflow::Update(const RoleAction& at, const Action& action, const Segmen
         " on, with '", value.name(), "' of those from ", first, " on");
   };
   // Gradient, then what is updated in place; other inputs are of the whole step.
-  const int states = OptimizerStates(step);
+  const int states = kernels::OptimizerStates(step);
   for (int k = 0; k < states; ++k) {
     const Value& value = segment.values(step.outputs(k));
     const Target one = TargetOf(at.role, action, value);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "kernels/traits.h"
 #include "proto/util/mesh.h"
-#include "proto/util/sample_rows.h"
 #include "proto/util/units.h"
 
 namespace weft::verify {
@@ -78,27 +78,6 @@ std::string StreamKey(const Program& program, const Template& t, const Action& a
                       ActionKind_Name(action.kind()));
 }
 
-bool ReadsMicrobatch(const Step& step) {
-  switch (step.kernel()) {
-    case LOAD_TOKENS:
-    case LOAD_TARGETS:
-    case CROSS_ENTROPY:
-    case CROSS_ENTROPY_COMBINE:
-    case DROPOUT:
-    case DROPOUT_MASK:
-    case SQUARED_ERROR:
-    case LOAD_TIMESTEPS:
-    case LOAD_NOISY_IMAGE:
-    case LOAD_NOISE:
-      return true;
-    case ATTENTION:
-    case ATTENTION_BACKWARD:
-      return step.attributes().dropout() > 0;
-    default:
-      return false;
-  }
-}
-
 namespace {
 
 // Samples of one microbatch on a rank.
@@ -117,21 +96,8 @@ int64_t RowsOfMicrobatch(const Program& program) {
 }
 
 int64_t RowsOfMicrobatch(const Program& program, const Step& step) {
-  const int64_t samples = SamplesOfMicrobatch(program), rows = RowsOfSample(program, step);
+  const int64_t samples = SamplesOfMicrobatch(program), rows = kernels::RowsOfSample(program, step);
   return rows < 1 || rows > Limits::kRows / std::max<int64_t>(1, samples) ? 0 : samples * rows;
-}
-
-bool ReadsOutput(const Step& step, int output) {
-  switch (step.kernel()) {
-    case EXACT_ACCUMULATE:
-      return true;
-    case LAYER_NORM_BACKWARD_WEIGHT:
-    case GROUP_NORM_BACKWARD_WEIGHT:
-    case GROUP_REDUCE_SCATTER:
-      return step.accumulate();
-    default:
-      return step.accumulate() && output == 0;
-  }
 }
 
 bool CheckRoles(Index* index, Findings* findings) {

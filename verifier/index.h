@@ -200,17 +200,6 @@ inline bool IsCompute(ActionKind kind) {
 }
 inline bool IsTransfer(ActionKind kind) { return kind == SEND || kind == RECV; }
 inline bool IsCollective(ActionKind kind) { return kind == ALL_REDUCE || kind == ALL_GATHER || kind == REDUCE_SCATTER; }
-inline bool IsCollective(Kernel kernel) {
-  return kernel == GROUP_ALL_REDUCE || kernel == GROUP_ALL_GATHER || kernel == GROUP_REDUCE_SCATTER;
-}
-// Whether the step adds to what the output held.
-bool ReadsOutput(const Step& step, int output);
-// Whether the step needs to know its microbatch (docs/kernels.md).
-bool ReadsMicrobatch(const Step& step);
-// Outputs of ADAMW or SGD_STEP that it keeps from step to step: the weight and its moments. They are inputs 1, 2, ...
-inline int OptimizerStates(const Step& step) {
-  return step.kernel() == ADAMW ? 3 : step.attributes().momentum() != 0 ? 2 : 1;
-}
 // Rows of one microbatch on a rank (P9); in a step that reads the microbatch, where it may be another level of images.
 // 0 if an attribute makes it nonsense.
 int64_t RowsOfMicrobatch(const Program& program);
@@ -296,8 +285,6 @@ void CheckActions(const Program& program, const VerifyOptions& options, Findings
 bool CheckRoles(Index* index, Findings* findings);
 void CheckSegmentOrder(Index* index, Findings* findings);
 bool BuildTemplates(Index* index, Findings* findings);
-void CheckStep(const Program& program, const VerifyOptions& options, const Segment& segment, int step,
-               Findings* findings);
 
 }  // namespace weft::verify
 

@@ -35,7 +35,7 @@ TEST(KernelsTransformerTest, Attention) {
   ExpectFinding(FindingsOf(ATTENTION, {kX, kKv, kKv}, {kX, kLse}, "heads: 4 kv_heads: 2 sequence: 4 window: 3"),
                 "window is 3");
   ExpectFinding(FindingsOf(ATTENTION, {{FP32, {8, 36}}}, {kX, kLse}, "heads: 4 kv_heads: 4 sequence: 4"),
-                "kv_heads is 4, must be 0");
+                "takes 3 and 2; kv_heads is 4");
   ExpectFinding(FindingsOf(ATTENTION_BACKWARD, {kX, kX, kKv, kKv, kX, kLse}, {kX, kKv, kX}, good),
                 "must have the shape of");
   ExpectFinding(FindingsOf(ATTENTION_BACKWARD, {kX, kX, kKv, kKv, kX, kLse}, {kX}, good), "outputs");

@@ -4,36 +4,13 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/traits.h"
+
 namespace weft::verify {
 namespace {
 
-bool IsLoss(Kernel kernel) {
-  return kernel == CROSS_ENTROPY || kernel == CROSS_ENTROPY_COMBINE || kernel == SQUARED_ERROR;
-}
-
-// The input of a step that is the state of a dynamic scale, -1 = none.
-int ScaleInput(const Step& step) {
-  int at = -1;
-  switch (step.kernel()) {
-    case CROSS_ENTROPY_BACKWARD:
-      at = 3;
-      break;
-    case SQUARED_ERROR_BACKWARD:
-      at = 2;
-      break;
-    case NORM_TOTAL:
-    case UPDATE_LOSS_SCALE:
-      at = 1;
-      break;
-    case ADAMW:
-    case SGD_STEP:
-      at = OptimizerStates(step) + 2;
-      break;
-    default:
-      break;
-  }
-  return at < step.inputs_size() ? at : -1;
-}
+// Returns the input of a step that is the state of a dynamic scale, -1 if there is none.
+int ScaleInput(const Step& step) { return kernels::FindInput(step, "scale"); }
 
 class LossScaleCheck {
  public:
@@ -46,7 +23,7 @@ class LossScaleCheck {
         about_scale_[s] = about_scale_[s] || about;
         if (step.kernel() == NORM_TOTAL && total_ == nullptr) total_ = &step;
         if (step.kernel() == UPDATE_LOSS_SCALE && update_ == nullptr) update_ = &step;
-        if (IsLoss(step.kernel()) && loss_ == nullptr) loss_ = &step;
+        if (kernels::IsLoss(step.kernel()) && loss_ == nullptr) loss_ = &step;
       }
     }
     dynamic_ = total_ != nullptr && ScaleInput(*total_) >= 0;

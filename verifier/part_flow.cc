@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "kernels/traits.h"
 #include "proto/util/units.h"
 #include "verifier/range_set.h"
 
@@ -56,7 +57,8 @@ class Walk {
   }
   // Optimizers and norms work on ranges too; what is read of these, dataflow_step.cc follows.
   static bool TakesRanges(Kernel kernel) {
-    return ByElement(kernel) || IsCollective(kernel) || kernel == SQUARED_NORM || kernel == ADAMW || kernel == SGD_STEP;
+    return ByElement(kernel) || kernels::IsCollective(kernel) || kernel == SQUARED_NORM || kernel == ADAMW ||
+           kernel == SGD_STEP;
   }
 
   static Held Join(const Held& a, const Held& b) {
@@ -191,7 +193,7 @@ class Walk {
     std::vector<Held> out(step.outputs_size());
     kept_out_.clear();
     CheckInputs(step);
-    if (IsCollective(step.kernel())) {
+    if (kernels::IsCollective(step.kernel())) {
       for (int i = 0; i < step.outputs_size(); ++i) out[i] = Collected(step, i);
     } else if (ByElement(step.kernel())) {
       // The scale of SCALE is no tensor.
@@ -209,7 +211,7 @@ class Walk {
       }
     }
     for (int i = 0; i < step.outputs_size(); ++i) {
-      if (ReadsOutput(step, i)) out[i] = Added(step.outputs(i), out[i]);
+      if (kernels::AddsToOutput(step, i)) out[i] = Added(step.outputs(i), out[i]);
     }
     for (int i = 0; i < step.outputs_size(); ++i) Set(step.outputs(i), out[i]);
     for (const KeptOut& bytes : kept_out_) behind_[bytes.operand].Add(bytes.begin, bytes.end);
@@ -235,7 +237,7 @@ PartFlow FollowParts(const Program& program, const Segment& segment, const std::
   // Where no operand is a range, only a sum that scatters gradients makes anything but wholes that nobody has summed.
   const bool wholes = std::all_of(ranges.begin(), ranges.end(), [](const auto& of) { return of.ranges.empty(); }) &&
                       std::none_of(segment.steps().begin(), segment.steps().end(), [](const Step& step) {
-                        return IsCollective(step.kernel()) && step.collective().purpose() == SCATTER_GRADIENTS;
+                        return kernels::IsCollective(step.kernel()) && step.collective().purpose() == SCATTER_GRADIENTS;
                       });
   if (wholes) return {std::vector<Held>(segment.operands_size()), ""};
   return Walk(program, segment, ranges).Run();

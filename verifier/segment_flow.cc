@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/traits.h"
 #include "verifier/index.h"
 
 namespace weft::verify {
@@ -14,7 +15,7 @@ class Walk {
       : program_(program), segment_(segment), width_(width), flow_(*flow) {}
 
   void Visit(const Step& step) {
-    rows_ = ReadsMicrobatch(step) ? RowsOfMicrobatch(program_, step) : RowsOfMicrobatch(program_);
+    rows_ = kernels::ReadsMicrobatch(step) ? RowsOfMicrobatch(program_, step) : RowsOfMicrobatch(program_);
     std::vector<std::pair<int, std::vector<Share>>> results;
     for (int output : step.outputs()) {
       const int blocks = Blocks(segment_.values(output));
@@ -24,7 +25,7 @@ class Walk {
         bool mixed = false;
         for (int input : step.inputs()) Join(input, block, blocks, &share, &mixed);
         if (step.accumulate()) Join(output, block, blocks, &share, &mixed);
-        if (ReadsMicrobatch(step)) {
+        if (kernels::ReadsMicrobatch(step)) {
           const int64_t offset = step.attributes().microbatch_offset() + block;
           Combine({width_ == 0 ? step.attributes().of_backward() : static_cast<int>(offset)}, &share, &mixed);
         }

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "kernels/traits.h"
 #include "proto/util/units.h"
 #include "verifier/segment_order.h"
 
@@ -16,12 +17,6 @@ struct Access {
   int64_t begin = 0, end = 0;
   bool write = false;
 };
-
-// Losses and SQUARED_NORM write one element of this output and leave the others as they are.
-bool WritesPartly(const Step& step, int output) {
-  return step.kernel() == SQUARED_NORM || step.kernel() == SQUARED_ERROR ||
-         ((step.kernel() == CROSS_ENTROPY || step.kernel() == CROSS_ENTROPY_COMBINE) && output == 1);
-}
 
 class SegmentWalk {
  public:
@@ -91,15 +86,14 @@ class SegmentWalk {
     const Step& step = segment_.steps(i);
     for (int k = 0; k < step.inputs_size(); ++k) {
       const int value = step.inputs(k);
-      const Kernel kernel = step.kernel();
-      // Times are no indices.
-      if (segment_.values(value).dtype() == INT32 && kernel != TIMESTEP_EMBEDDING) {
-        ReadIndices(i, value, kernel == EMBEDDING || kernel == EMBEDDING_BACKWARD);
+      const kernels::OperandSpec* spec = kernels::InputSpec(step, k);
+      if (spec != nullptr && (spec->ints == kernels::Ints::kTokens || spec->ints == kernels::Ints::kTargets)) {
+        ReadIndices(i, value, spec->ints == kernels::Ints::kTokens);
       }
       Touch(i, value, false);
     }
     for (int k = 0; k < step.outputs_size(); ++k) {
-      if (ReadsOutput(step, k) || WritesPartly(step, k)) Touch(i, step.outputs(k), false);
+      if (kernels::AddsToOutput(step, k) || kernels::WritesPartOfOutput(step, k)) Touch(i, step.outputs(k), false);
     }
     for (int value : step.outputs()) {
       Touch(i, value, true);

@@ -3,6 +3,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_join.h"
+#include "kernels/step_view.h"
 #include "proto/util/units.h"
 #include "verifier/cuts.h"
 #include "verifier/index.h"
@@ -339,6 +340,8 @@ void CheckBuffers(const Program& program, Findings* findings) {
 }
 
 void CheckSegments(const Program& program, const VerifyOptions& options, Findings* findings) {
+  const kernels::ProgramFacts facts(program, options.algorithms);
+  const auto report = [&](const char* rule, const std::string& message) { findings->Add(rule, message); };
   for (int s = 0; s < program.segments_size() && !findings->full(); ++s) {
     const Segment& segment = program.segments(s);
     const auto bad = [&](const char* rule, const auto&... parts) {
@@ -395,7 +398,7 @@ void CheckSegments(const Program& program, const VerifyOptions& options, Finding
         bad_step("work of ", work.flops(), " flops and ", work.bytes(), " bytes is out of range");
       }
       waited = waited || !step.detached();
-      if (indices_ok && values_ok) CheckStep(program, options, segment, i, findings);
+      if (indices_ok && values_ok) kernels::CheckStep(facts, segment, i, report);
     }
     if (!waited) bad("P2.step", "all steps are detached: the end of its actions would be undefined");
   }

@@ -1,4 +1,4 @@
-// P11.scale: loss scaling.
+// P11.scale: loss scaling, and what else can go wrong where an update undoes a scale.
 #include <functional>
 
 #include "verifier/testing/broken_corpus.h"
@@ -34,6 +34,23 @@ std::vector<Broken> BrokenLossScale() {
        "not_undone",
        [](Program* p) { FindStep(p, "optimizer1", "update gamma")->mutable_inputs()->RemoveLast(); },
        {"'optimizer'", "'gamma'", "neither SCALE nor the update"},
+       fixed},
+      {"P2.alias",
+       "copy_of_a_weight_over_the_norm",
+       [](Program* p) {
+         // The update reads the norm as long as it writes the copy that compute reads.
+         Step& update = *FindStep(p, "optimizer1", "update gamma");
+         Segment& segment = *FindSegment(p, "optimizer1");
+         const Value norm = segment.values(update.inputs(2));
+         segment.mutable_operands(norm.operand())->set_bytes(1024);
+         Value copy = segment.values(update.outputs(0));
+         copy.set_name("copy of gamma");
+         copy.set_operand(norm.operand());
+         copy.set_offset(norm.offset());
+         *segment.add_values() = copy;
+         update.add_outputs(segment.values_size() - 1);
+       },
+       {"'update gamma'", "'copy of gamma'", "'norm'"},
        fixed},
       {"P11.clip",
        "undone_twice",

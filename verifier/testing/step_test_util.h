@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "kernels/step_view.h"
 #include "verifier/index.h"
 
 namespace weft::verify {
@@ -44,7 +45,8 @@ inline std::string FindingsOf(Kernel kernel, const std::vector<Tensor>& in, cons
   for (const Tensor& tensor : in) step.add_inputs(add(tensor));
   for (const Tensor& tensor : out) step.add_outputs(add(tensor));
   Findings findings(20);
-  CheckStep(program, {}, segment, 0, &findings);
+  kernels::CheckStep(kernels::ProgramFacts(program), segment, 0,
+                     [&](const char* rule, const std::string& message) { findings.Add(rule, message); });
   std::string text;
   for (const Finding& finding : findings.Take()) absl::StrAppend(&text, finding.rule, " ", finding.message, "\n");
   return text;
