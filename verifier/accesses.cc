@@ -8,7 +8,7 @@ namespace weft::verify {
 
 Accesses::Accesses(const Index& index, const TemplateIndex& t, const Order& order)
     : begin_(t.t->buffers_size() + 1, 0) {
-  // Calls fn(buffer, write, reads) for what a transfer or collective touches.
+  // Calls fn(buffer, write, reads) for each buffer that a transfer or collective touches.
   const auto for_messages = [](const Action& action, auto fn) {
     for (int k = 0; k < std::max(action.sources_size(), action.destinations_size()); ++k) {
       const int source = k < action.sources_size() ? action.sources(k) : -1;
@@ -27,7 +27,7 @@ Accesses::Accesses(const Index& index, const TemplateIndex& t, const Order& orde
   }
   std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
   all_.resize(begin_.back());
-  std::vector<int> next(begin_.begin(), begin_.end() - 1), ranks(all_.size());  // When each first touches its buffer.
+  std::vector<int> next(begin_.begin(), begin_.end() - 1), ranks(all_.size());  // Rank of each first touch.
   for (int i = 0; i < static_cast<int>(order.instances().size()); ++i) {
     const Order::Instance& instance = order.instances()[i];
     const Action& action = action_of(instance);

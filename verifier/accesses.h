@@ -1,4 +1,4 @@
-// Which actions of an expanded template touch which buffers (rule P7 asks whether those that do are ordered).
+// Lists which actions of an expanded template touch which buffers (rule P7 requires that these actions are ordered).
 #ifndef WEFT_VERIFIER_ACCESSES_H_
 #define WEFT_VERIFIER_ACCESSES_H_
 
@@ -14,12 +14,12 @@ namespace weft::verify {
 struct BufferAccess {
   int instance = 0;
   bool write = false;
-  bool reads = false;  // Bytes that it did not write itself.
-  // Of an operand of a compute action's segment; null = all bytes, by a transfer or collective.
+  bool reads = false;  // True if it reads bytes that it did not write.
+  // The operand of a compute action's segment; null for a transfer or collective, which touches all bytes.
   const OperandUse* use = nullptr;
 };
 
-// Of each buffer of a template, in an order that agrees with happens-before wherever that orders them.
+// The accesses to each buffer of a template, in an order that agrees with happens-before.
 class Accesses {
  public:
   Accesses(const Index& index, const TemplateIndex& t, const Order& order);
@@ -31,8 +31,8 @@ class Accesses {
  private:
   void Sort(int buffer, const std::vector<int>& ranks);
 
-  std::vector<BufferAccess> all_;  // Buffer by buffer.
-  std::vector<int> begin_;         // Of each buffer, and the end.
+  std::vector<BufferAccess> all_;  // Grouped by buffer.
+  std::vector<int> begin_;         // First access of each buffer in all_, and the end.
 };
 
 }  // namespace weft::verify

@@ -1,4 +1,4 @@
-// Every use of a buffer is listed once, in an order that happens-before agrees with.
+// Checks that every use of a buffer is listed once, in an order that agrees with happens-before.
 #include "verifier/accesses.h"
 
 #include <functional>
@@ -13,8 +13,8 @@
 namespace weft::verify {
 namespace {
 
-// Calls fn(index, t, order) for each template of the program, expanded to each number of repetitions and ranked in each
-// way.
+// Calls fn(index, t, order) for each template of the program, with several numbers of repetitions and both ways of
+// ranking.
 void ForOrders(const Program& program,
                const std::function<void(const Index& index, const TemplateIndex& t, const Order& order)>& fn) {
   Findings findings(20);
@@ -39,7 +39,7 @@ struct Use {
   friend bool operator==(const Use&, const Use&) = default;
 };
 
-// By buffer and instance, as the actions say it.
+// The uses by (buffer, instance), read directly from the actions.
 std::map<std::pair<int, int>, Use> UsesOf(const TemplateIndex& t, const Order& order) {
   std::map<std::pair<int, int>, Use> uses;
   for (int i = 0; i < static_cast<int>(order.instances().size()); ++i) {
@@ -63,7 +63,7 @@ void ExpectListed(const Program& program) {
     for (int buffer = 0; buffer < t.t->buffers_size(); ++buffer) {
       for (const BufferAccess& access : accesses.Of(buffer)) {
         listed[{buffer, access.instance}] = {access.write, access.reads};
-        // A compute action says which bytes; a message moves all of them.
+        // A compute action knows the bytes that it uses. A message moves all bytes.
         EXPECT_EQ(access.use != nullptr, order.instances()[access.instance].segment != nullptr);
         ++count;
       }
@@ -73,7 +73,7 @@ void ExpectListed(const Program& program) {
   });
 }
 
-// Returns the pairs that are ordered.
+// Returns the number of pairs that are ordered.
 int ExpectOrdered(const Program& program) {
   int ordered = 0;
   ForOrders(program, [&](const Index& index, const TemplateIndex& t, const Order& order) {
@@ -103,7 +103,7 @@ TEST(Accesses, WhatIsBeforeIsListedBefore) {
   EXPECT_GT(ExpectOrdered(SplitProgram(true, 2, 2, 2)), 0);
 }
 
-// The list of actions has what reads a message before what receives it.
+// The list has the action that reads a message before the action that receives it.
 TEST(Accesses, AnActionThatWaitsForALaterOne) {
   Program program = TinyProgram();
   SwapActions(&program, 1, "recv F0", "F0");

@@ -1,4 +1,4 @@
-// What an action sends, receives, sums or gathers, and with whom: buffers, peers, groups and algorithms (P4, P8, P10).
+// Checks the messages of actions (send, receive, sum, gather): buffers, peers, groups and algorithms (P4, P8, P10).
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -22,7 +22,7 @@ bool ActionMessages::Pinned(const std::string& axis) const {
   return std::any_of(t_.pins().begin(), t_.pins().end(), [&](const Coordinate& pin) { return pin.axis() == axis; });
 }
 
-// Buffers of messages are tensors.
+// Checks that the buffer of a message exists and is a tensor.
 bool ActionMessages::MessageOk(const Action& action, const char* field, int b) {
   if (!BufferOk(action, field, b)) return false;
   if (t_.buffers(b).dtype() != DTYPE_UNSPECIFIED) return true;
@@ -85,7 +85,7 @@ void ActionMessages::CheckCollective(const Action& action) {
     const int64_t size = GroupFault(program_.mesh(), action.group()).empty() ? GroupSize(program_, action.group()) : 1;
     const int64_t gathers = action.kind() == ALL_GATHER ? size : 1,
                   scatters = action.kind() == REDUCE_SCATTER ? size : 1;
-    // Arenas have at most 2^50 bytes, meshes 2^20 ranks.
+    // Divides instead of multiplying, although arenas have at most 2^50 bytes and meshes at most 2^20 ranks.
     const bool fits =
         b.bytes() / gathers == a.bytes() / scatters && b.bytes() % gathers == 0 && a.bytes() % scatters == 0;
     if (a.dtype() != b.dtype() || !fits) {

@@ -1,5 +1,5 @@
-// What an action runs: its segment, the buffers that it binds, the microbatches that steps are for, copies (P2, P6,
-// P8).
+// Checks what an action runs: its segment, the buffers that it binds, the microbatches of its steps, and copies (P2,
+// P6, P8).
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -50,7 +50,7 @@ void ActionSegments::CheckCompute(const Action& action) {
   }
 }
 
-// Of the segment's sizes; what is bound twice is only read.
+// Checks that bound buffers have the sizes of the segment's operands, and that a buffer bound twice is only read.
 void ActionSegments::CheckOperands(const Action& action, const Segment& segment) {
   operand_of_.resize(t_.buffers_size(), -1);
   for (int i = 0; i < action.operands_size(); ++i) {
@@ -73,7 +73,7 @@ void ActionSegments::CheckOperands(const Action& action, const Segment& segment)
   }
 }
 
-// Rule P2: each step of a FETCH brings something from the host, each of an OFFLOAD takes something there.
+// Rule P2: each step of a FETCH copies from host to device memory, each step of an OFFLOAD the other way.
 void ActionSegments::CheckCopies(const Action& action, const Segment& segment) {
   const bool fetch = action.kind() == FETCH;
   const StreamKind stream = fetch ? H2D : D2H;
@@ -97,7 +97,7 @@ void ActionSegments::CheckCopies(const Action& action, const Segment& segment) {
   }
 }
 
-// The microbatches that the step is for are the action's.
+// Checks that the step's microbatches are among the action's.
 bool ActionSegments::CheckMicrobatches(const Action& action, const Segment& segment, const Step& step) {
   const Kernel k = step.kernel();
   if (!kernels::ReadsMicrobatch(step)) return true;

@@ -1,4 +1,4 @@
-// What actions bind to their segments, and for which microbatches steps are.
+// Tests what actions bind to their segments, and the microbatches of steps.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -28,7 +28,8 @@ std::vector<std::string> Found(const std::string& segment, const std::string& ac
   return Texts(std::move(findings));
 }
 
-// A microbatch has 8 rows. A step for `count` of them, from the offset on, is inside those of the action or refused.
+// A microbatch has 8 rows. A step for `count` microbatches from `offset` on must be within those of the action, or the
+// verifier refuses it.
 TEST(ActionSegments, MicrobatchesOfStepsAreThoseOfTheAction) {
   for (int width = 0; width <= 4; ++width) {
     for (int count = 1; count <= 4; ++count) {
@@ -49,7 +50,7 @@ TEST(ActionSegments, MicrobatchesOfStepsAreThoseOfTheAction) {
   }
 }
 
-// Two operands, of which the second is read or written.
+// Two operands. `access` is the access to the second.
 std::string Two(const std::string& access) {
   return "operands { name: 'a' bytes: 512 access: READ } operands { name: 'b' bytes: 512 access: " + access +
          " } values { operand: 0 dtype: FP32 shape: 8 } values { operand: 1 dtype: FP32 shape: 8 } "
@@ -65,7 +66,7 @@ TEST(ActionSegments, OperandsAreAsManyAndAsLarge) {
   EXPECT_THAT(Found(Two("READ"), "segment: 1 operands: 1 operands: 2"), ElementsAre(HasSubstr("P2.segment")));
 }
 
-// What the first action bound does not stick to the second.
+// The bindings of the first action do not carry over to the second.
 TEST(ActionSegments, WhatIsBoundTwiceIsOnlyRead) {
   const std::string second = "} body { id: 1 name: 'again' kind: FORWARD segment: 0 operands: 2 operands: 1";
   EXPECT_THAT(Found(Two("READ"), "segment: 0 operands: 1 operands: 1"), IsEmpty());

@@ -1,4 +1,4 @@
-// Fields of actions one by one: ids, kinds, ranges and dependencies (P1, P2, P5, P13, P14).
+// Checks the fields of single actions: ids, kinds, ranges and dependencies (P1, P2, P5, P13, P14).
 #include "verifier/actions.h"
 
 #include <algorithm>
@@ -94,7 +94,7 @@ class TemplateCheck : public ActionCheck {
     unused(!IsTransfer(kind) && action.skip() != 0, "skip");
     unused(!IsTransfer(kind) && action.transfer_group() != 0, "transfer_group");
     unused(kind != FORWARD_BACKWARD && action.has_backward(), "backward");
-    // Only forwards are wide, and what they send.
+    // Only forwards and the transfers of their results may be wide.
     unused(kind != FORWARD && !IsTransfer(kind) && action.width() != 0, "width");
     unused(IsTransfer(kind) && action.direction() == FROM_LOSS && action.width() > 1, "width from the loss");
     const bool collective = IsCollective(kind);
@@ -119,7 +119,7 @@ class TemplateCheck : public ActionCheck {
     }
   }
 
-  // Rule P14.
+  // Rule P14: only some actions of an asynchronous program have an optimizer step, and it must match the microbatch.
   void CheckStepOf(const Action& action) {
     const ActionKind kind = action.kind();
     const int steps = program_.steps_per_repetition();
@@ -214,7 +214,7 @@ class TemplateCheck : public ActionCheck {
     }
   }
 
-  // Rule P7: nothing else reaches host memory.
+  // Rule P7: an action that is no copy does not touch host memory.
   void CheckPlaces(const Action& action) {
     for (const auto* list : {&action.operands(), &action.sources(), &action.destinations()}) {
       for (const int b : *list) {

@@ -1,4 +1,4 @@
-// What the checks of single actions share. Internal to the verifier.
+// Common base of the checks of single actions. Internal to the verifier.
 #ifndef WEFT_VERIFIER_ACTIONS_H_
 #define WEFT_VERIFIER_ACTIONS_H_
 
@@ -14,7 +14,7 @@
 
 namespace weft::verify {
 
-// Of the actions of one template, which outlives it.
+// Checks actions of one template, which must outlive the check.
 class ActionCheck {
  public:
   ActionCheck(const Program& program, const Template& t, Findings* findings)
@@ -32,14 +32,14 @@ class ActionCheck {
     return false;
   }
 
-  // Of the mesh, by name; -1 if it has none.
+  // Index of the mesh axis with this name; -1 if there is none.
   int Axis(const std::string& name) const {
     const auto& axes = program_.mesh().axes();
     const auto it = std::find_if(axes.begin(), axes.end(), [&](const MeshAxis& axis) { return axis.name() == name; });
     return it == axes.end() ? -1 : static_cast<int>(it - axes.begin());
   }
 
-  // `where` in the action the group is.
+  // `where` names the place of the group in the action.
   void CheckGroup(const Action& action, const std::string& where, const Group& group) {
     std::string fault = GroupFault(program_.mesh(), group);
     if (fault.empty()) fault = GroupFaultIn(program_, t_, group);
@@ -51,14 +51,14 @@ class ActionCheck {
   Findings* findings_;
 };
 
-// action_segments.cc: what actions run, on which operands.
+// action_segments.cc: checks segments and operands of actions.
 class ActionSegments : public ActionCheck {
  public:
   ActionSegments(const Program& program, const Template& t, Findings* findings)
       : ActionCheck(program, t, findings), room_(t) {}
 
   void CheckCompute(const Action& action);
-  // Whether some of its steps are detached.
+  // True if some of its steps are detached.
   bool HasDetached(const Action& action) const;
 
  private:
@@ -66,12 +66,12 @@ class ActionSegments : public ActionCheck {
   void CheckCopies(const Action& action, const Segment& segment);
   bool CheckMicrobatches(const Action& action, const Segment& segment, const Step& step);
 
-  absl::flat_hash_set<int> segments_;  // Whose groups were checked.
+  absl::flat_hash_set<int> segments_;  // Segments whose groups have been checked.
   RoomOfSteps room_;
-  std::vector<int> operand_of_;  // Of the action that is looked at, by buffer: its first operand, or -1.
+  std::vector<int> operand_of_;  // For the current action, by buffer: its first operand, or -1.
 };
 
-// action_messages.cc: what actions exchange, with whom.
+// action_messages.cc: checks transfers and collectives.
 class ActionMessages : public ActionCheck {
  public:
   ActionMessages(const Program& program, const VerifyOptions& options, const Template& t, Findings* findings)

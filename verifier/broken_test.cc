@@ -1,5 +1,5 @@
-// A corpus of broken programs: each breaks one rule of a valid program, and the verifier must name the rule and the
-// actions (or buffers, segments, fields) at fault. docs/verifier.md lists the rules; every one of them is here.
+// A corpus of broken programs. Each breaks one rule of a valid program, and the verifier must name the rule and the
+// actions (or buffers, segments, fields) at fault. docs/verifier.md lists the rules, and the corpus covers every one.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -55,7 +55,7 @@ std::string CaseName(const Broken& broken) {
 INSTANTIATE_TEST_SUITE_P(Corpus, BrokenTest, testing::ValuesIn(Corpus()),
                          [](const auto& info) { return CaseName(info.param); });
 
-// The table of docs/verifier.md and this corpus have the same rules, and the table names a test of each.
+// The table of docs/verifier.md and this corpus have the same rules, and the table names a test for each rule.
 TEST(RulesTest, TableIsComplete) {
   std::ifstream file("docs/verifier.md");
   ASSERT_TRUE(file) << "docs/verifier.md is not among the test's data";

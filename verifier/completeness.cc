@@ -28,7 +28,7 @@ class Completeness {
     if (!findings_->empty()) return;
     const int axis = index_.AxisIndex("pipe");
     pipe_position_ = axis < 0 ? -1 : index_.PinnedPosition(axis);
-    // A pipeline: the roles that differ in the pipe coordinate only.
+    // A pipeline consists of the roles that differ only in the pipe coordinate.
     std::map<int, std::vector<int>> pipelines;
     for (int role = 0; role < static_cast<int>(index_.role_template.size()); ++role) {
       pipelines[pipe_position_ < 0 ? role : index_.WithCoordinate(role, pipe_position_, 0)].push_back(role);
@@ -70,9 +70,9 @@ class Completeness {
     }
   }
 
-  // The prologue runs what the body runs ahead, each once (P14).
+  // Checks that the prologue runs everything that the body runs ahead, each once (P14).
   void CheckAhead(const TemplateIndex& t) {
-    std::map<std::tuple<int, int, int>, int> balance;  // (lane, stage, microbatch) -> in the body less in the prologue
+    std::map<std::tuple<int, int, int>, int> balance;  // (lane, stage, microbatch) -> body minus prologue
     std::map<std::tuple<int, int, int>, const Action*> last;
     for (const ActionRef& ref : t.actions) {
       const Action& a = *ref.action;
@@ -107,7 +107,7 @@ class Completeness {
       if (phase != kForward && !training_) continue;
       const int64_t want = int64_t{index_.program->stages()} * index_.program->microbatches();
       if (static_cast<int64_t>(p.seen[phase].size()) == want) continue;
-      // All keys are in range: the first gap in ascending order.
+      // All keys are in range, so this finds the first gap in ascending order.
       std::pair<int, int> next = {0, 0};
       for (const auto& [key, unused] : p.seen[phase]) {
         if (key != next) break;
@@ -125,17 +125,17 @@ class Completeness {
     }
   }
 
-  // Who does what in one pipeline.
+  // The work of one pipeline, and which action does it.
   enum Phase { kForward = 0, kInput, kWeight };
   struct Seen {
     int role = 0;
     const Action* action = nullptr;
   };
   struct Pipeline {
-    std::map<std::pair<int, int>, Seen> seen[3];                // Per phase, of (stage, microbatch).
-    std::map<std::pair<int, int>, Seen> owner;                  // Of (lane, stage).
-    std::map<int, std::pair<int, Seen>> lane;                   // Of a microbatch.
-    std::map<int, std::pair<std::pair<int, int>, Seen>> group;  // Of a microbatch: those that go with it forward.
+    std::map<std::pair<int, int>, Seen> seen[3];                // By phase and (stage, microbatch).
+    std::map<std::pair<int, int>, Seen> owner;                  // By (lane, stage).
+    std::map<int, std::pair<int, Seen>> lane;                   // Lane of each microbatch.
+    std::map<int, std::pair<std::pair<int, int>, Seen>> group;  // (first, width) of each microbatch's forward.
   };
 
   std::string Name(const Seen& seen) const { return Describe(*TemplateOf(seen.role).t, *seen.action); }
@@ -170,8 +170,8 @@ class Completeness {
     }
   }
 
-  // Whether what CheckForwardFirst asks follows from what the actions of one repetition wait for, one after the other,
-  // as it does in most programs: who waits for an action starts when all its steps are finished.
+  // True if CheckForwardFirst must succeed because of the dependencies within one repetition alone, as in most
+  // programs. An action that waits for another starts when all steps of the other are finished.
   bool WaitForForwards(const TemplateIndex& t) const {
     constexpr int kMost = 4096;
     const int begin = t.list_begin[kBody], count = t.list_begin[kEpilogue] - begin;
@@ -188,7 +188,7 @@ class Completeness {
         }
       }
     }
-    // By action of the body, the earlier ones that are finished when it starts, a bit each.
+    // For each action of the body, a bit for each earlier action that is finished when it starts.
     const int words = (count + 63) / 64;
     std::vector<uint64_t> finished(static_cast<size_t>(count) * words, 0);
     for (int a = 0; a < count; ++a) {
@@ -207,21 +207,22 @@ class Completeness {
         const auto& earlier = work.kind == BACKWARD_WEIGHT ? input : forward;
         const auto it = earlier.find({work.lane, work.stage, work.microbatch});
         if (it == earlier.end() || (own[it->second / 64] >> it->second % 64 & 1) == 0) return false;
-        // Of detached steps nothing is said.
+        // A dependency does not wait for detached steps.
         if (index_.segments[t.actions[begin + it->second].action->segment()].has_detached) return false;
       }
     }
     return true;
   }
 
-  // The backward of a microbatch waits for its forward, and its weight half for its input half, for any timing.
+  // Checks that the backward of a microbatch waits for its forward, and its weight half for its input half, for any
+  // timing.
   void CheckForwardFirst(const TemplateIndex& t) {
     if (WaitForForwards(t)) return;
     Order order;
     order.Build(index_, t, IsAsynchronous(*index_.program) ? 2 : 1, Order::kOfList);
     // (lane, stage, microbatch) -> instance
     std::map<std::tuple<int, int, int>, int> forward, input;
-    // Microbatches are numbered on from one repetition to the next.
+    // Microbatch numbers continue from one repetition to the next.
     const auto work_of = [&](int i) {
       const Order::Instance& instance = order.instances()[i];
       const Action& action = *t.actions[instance.action].action;
@@ -265,8 +266,9 @@ class Completeness {
     }
   }
 
-  // Whether `j` waits for `i`; of segments with collectives, the compute steps for the compute steps: a backward may
-  // gather weights before its forward is done, and what it reads of that is ordered as all memory is (P7).
+  // True if `j` waits for `i`. If a segment has collectives, it is enough that the compute steps wait for the compute
+  // steps: a backward may gather weights before its forward is done. Rule P7 orders what it reads of these weights,
+  // like all memory.
   static bool Follows(const Order& order, int i, int j) {
     const Order::Instance &earlier = order.instances()[i], &later = order.instances()[j];
     if (earlier.segment == nullptr || later.segment == nullptr ||

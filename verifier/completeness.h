@@ -1,4 +1,4 @@
-// What makes a sound program a training step (P9, P11, P13).
+// Checks that a sound program is a complete training step (P9, P11, P13).
 #ifndef WEFT_VERIFIER_COMPLETENESS_H_
 #define WEFT_VERIFIER_COMPLETENESS_H_
 
@@ -9,14 +9,15 @@
 
 namespace weft::verify {
 
-// Whether the program has anything that only training has.
+// True if the program has anything that only training has.
 bool IsTraining(const Program& program);
 
-// Each stage sees each microbatch forward (and backward) exactly once, on one rank of each pipeline, in order.
+// Checks that each stage sees each microbatch forward (and backward) exactly once, on one rank of each pipeline, in
+// order.
 void CheckCompleteness(const Index& index, bool training, Findings* findings);
 
-// Follows activations, gradients, norms and losses through one repetition of all roles, in `order`; of an asynchronous
-// program through the prologue and two.
+// Follows activations, gradients, norms and losses through one repetition of all roles, in `order`. For an asynchronous
+// program, follows them through the prologue and two repetitions.
 void CheckDataflow(const Index& index, const Matching& matching, const ListOrders& order, bool training,
                    Findings* findings);
 

@@ -23,7 +23,7 @@ std::vector<std::string> Found(const Program& program, bool training = true) {
 TEST(Completeness, WhatOnlyTrainingHas) {
   EXPECT_TRUE(IsTraining(TinyProgram()));
   EXPECT_FALSE(IsTraining(TinyEvaluation()));
-  // A buffer of the optimizer is enough.
+  // One buffer of the optimizer makes it training.
   Program evaluation = TinyEvaluation();
   evaluation.mutable_templates(0)->mutable_buffers(0)->set_role(MOMENT1);
   EXPECT_TRUE(IsTraining(evaluation));
@@ -32,7 +32,7 @@ TEST(Completeness, WhatOnlyTrainingHas) {
 TEST(Completeness, EveryStageSeesEveryMicrobatchOnce) {
   EXPECT_THAT(Found(TinyProgram()), IsEmpty());
   EXPECT_THAT(Found(TinyEvaluation(), false), IsEmpty());
-  // An evaluation lacks the backwards.
+  // An evaluation has no backwards.
   EXPECT_THAT(Found(TinyEvaluation()), ElementsAre(HasSubstr("runs the BACKWARD of stage 0, microbatch 0")));
 
   Program missing = TinyProgram();
@@ -49,7 +49,7 @@ TEST(Completeness, EveryStageSeesEveryMicrobatchOnce) {
 
 TEST(Completeness, ABackwardWaitsForItsForward) {
   Program program = TinyProgram();
-  // By their order in the list alone, on the last rank.
+  // On the last rank only their order in the list makes B0 wait for F0.
   SwapActions(&program, 1, "F0", "B0");
   EXPECT_THAT(Found(program), Contains(AllOf(HasSubstr("P13.order"), HasSubstr("'B0'"), HasSubstr("'F0'"))));
 }

@@ -18,7 +18,7 @@ int AxisNumber(const Program& program, const std::string& name) {
   return -1;
 }
 
-// Ranges that a cut makes.
+// Number of ranges that a cut makes.
 int64_t RangesOf(const Program& program, const RangeCut& cut) {
   return cut.block() > 0 ? cut.block() : AxisSize(program.mesh(), cut.axis());
 }

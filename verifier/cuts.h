@@ -1,4 +1,4 @@
-// Parts of axes: over which ranks something is summed, and which part of a tensor a rank holds (P8). Internal to the
+// Parts of mesh axes: the ranks over which a sum goes, and the part of a tensor that a rank holds (P8). Internal to the
 // verifier.
 #ifndef WEFT_VERIFIER_CUTS_H_
 #define WEFT_VERIFIER_CUTS_H_
@@ -12,7 +12,8 @@
 
 namespace weft::verify {
 
-// All coordinates of a mesh axis, those of the rank's block of neighbours, or those at its place in their blocks.
+// Ranks along a mesh axis: all coordinates, the rank's block of neighbors (`block`), or the ranks at the same place in
+// their blocks (`stride`).
 struct AxisCut {
   int axis = 0;
   int64_t block = 0, stride = 0;
@@ -21,39 +22,39 @@ struct AxisCut {
 };
 using Cuts = std::vector<AxisCut>;
 
-// How many parts a cut makes.
+// Number of parts that a cut makes.
 int64_t PartsOf(const Program& program, const AxisCut& cut);
 std::string DescribeCuts(const Program& program, const Cuts& cuts);
 
-// Who takes part in a group, apart from pipe: outermost axis first, without axes of one member.
+// The members of a group along each axis except pipe: outermost axis first, without axes that have one member.
 struct GroupCuts {
   Cuts cuts;
   bool pipe = false;
-  // An axis of which it lists coordinates that are no block and no stride; else empty.
+  // The axis on which the group lists coordinates that form neither a block nor a stride; else empty.
   std::string odd;
 };
 GroupCuts CutsOf(const Program& program, const Group& group);
 
-// Adds a sum over `cut` to those that there are: a block and the strides of such blocks make the whole axis. False if
+// Adds a sum over `cut` to `sums`. A block and the strides of such blocks make the whole axis. Returns false if
 // something would be summed twice.
 bool AddSum(AxisCut cut, Cuts* sums);
-// Whether it is summed over the whole axis.
+// True if the sums cover the whole axis.
 bool SumsAll(const Cuts& sums, int axis);
 bool SumsAny(const Cuts& sums, int axis);
 
-// rule P8.shard. What is wrong with it, "" if nothing.
+// Rule P8.shard: returns what is wrong with the shard, "" if nothing.
 std::string ShardFault(const Program& program, const LogicalTensor& tensor, const Shard& shard);
-// Of a valid one: what the buffer's shape is.
+// The shape of a buffer with this shard, which must be valid.
 std::vector<int64_t> ShardShape(const Program& program, const LogicalTensor& tensor, const Shard& shard);
-// Elements of the part that these cuts of dimensions and into ranges leave. Ranges are rounded up: they are alike, and
-// together they may be longer than what they are ranges of.
+// Number of elements of the part that these cuts leave. The sizes of ranges are rounded up: all ranges have the same
+// size, so together they may be longer than what they divide.
 int64_t PartElements(const Program& program, int tensor, const Cuts& dimensions, const Cuts& ranges);
-// The same of a block of so many elements, which is what cuts of dimensions leave.
+// The same for a block of `block` elements, which is what the cuts of dimensions leave.
 int64_t RangeElements(const Program& program, int64_t block, const Cuts& ranges);
-// Whether the ranges that the last `n` of these cuts make lie one after the other, so that one collective can gather
-// them or scatter to them: what all but the first of these cut comes out even, and padding is at the very end.
+// True if the ranges of the last `n` cuts lie one after the other, so that one collective can gather them or scatter to
+// them. This requires that all of these cuts but the first divide evenly, so that padding is only at the very end.
 bool PaddedAtEnd(const Program& program, int64_t block, const Cuts& ranges, size_t n);
-// Axes of more than one rank that cut dimensions, ascending; and that cut ranges, in order.
+// Axes of more than one rank that cut dimensions, ascending (DimensionCuts), or that cut ranges, in order (RangeCuts).
 Cuts DimensionCuts(const Program& program, const Shard& shard);
 Cuts RangeCuts(const Program& program, const Shard& shard);
 

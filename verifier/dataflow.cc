@@ -1,7 +1,8 @@
-// One repetition of all roles is run on symbols (of an asynchronous program the prologue and two repetitions, with
-// microbatches numbered on from one to the next): an activation is the (stage, microbatch) that made it, a gradient the
-// set of uses of tensors that it sums, with how many microbatches and whether over the replicas, a norm the tensors it
-// covers. The order of the run does not matter: the lists have no races (P7) and every order gives the same symbols.
+// Runs one repetition of all roles on symbols; for an asynchronous program the prologue and two repetitions, with
+// microbatch numbers that continue from one to the next. An activation is the (stage, microbatch) that made it. A
+// gradient is the set of uses of tensors that it sums, with the number of microbatches and the replicas that it is
+// summed over. A norm is the set of tensors that it covers. The order of the run does not matter: the lists have no
+// races (P7), so every order gives the same symbols.
 #include "verifier/dataflow.h"
 
 #include <algorithm>
@@ -19,7 +20,8 @@ void Dataflow::Transfer(const RoleAction& at) {
   Content& copy = state_[pair[1].role][to].content;
   state_[pair[0].role][from].content.ForEach(0, BufferOf(pair[0].role, from).bytes(),
                                              [&](int64_t begin, int64_t end, const Symbol& symbol) {
-                                               // States of the optimizer are of this rank's buffers.
+                                               // Optimizer state refers to a buffer of this rank, so the receiver gets
+                                               // nothing known.
                                                copy.Set(begin, end, symbol.kind == Symbol::kState ? Symbol() : symbol);
                                                return true;
                                              });
@@ -41,7 +43,7 @@ Symbol Dataflow::Sum(const RoleAction& at, Symbol a, const Symbol& b) {
     std::sort(sum.elements.begin(), sum.elements.end());
   } else if (sum.kind == Symbol::kNorms) {
     if (sum.sums != b.sums) return {};
-    // Both ascend, and mostly there is one to be added.
+    // Both lists ascend, and usually there is one element to add.
     for (const NormPart& part : b.norms) {
       sum.norms.insert(std::upper_bound(sum.norms.begin(), sum.norms.end(), part), part);
     }
@@ -54,7 +56,7 @@ Symbol Dataflow::Sum(const RoleAction& at, Symbol a, const Symbol& b) {
   return sum;
 }
 
-// Other uses of a tensor are added in model order; the same uses of other replicas each with itself.
+// Different uses of a tensor are added in model order. The same uses of other replicas are added use by use.
 Symbol Dataflow::SumGradients(const RoleAction& at, Symbol a, const Symbol& b) {
   if (a.scaled != b.scaled) return {};
   if (!a.SameElements(b)) {

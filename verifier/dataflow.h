@@ -1,4 +1,4 @@
-// The symbolic run of one repetition of all roles, see dataflow.cc.
+// The symbolic run of one repetition of all roles (see dataflow.cc).
 #ifndef WEFT_VERIFIER_DATAFLOW_H_
 #define WEFT_VERIFIER_DATAFLOW_H_
 
@@ -25,14 +25,14 @@ namespace weft::verify {
 
 struct BufferState {
   Content content;
-  int64_t extent = 0;  // Bytes, without the room behind a tensor.
-  // GRAD, GRAD_ACCUMULATOR: the first access of the repetition relies on zeros.
+  int64_t extent = 0;  // Bytes, without the spare bytes behind a tensor.
+  // For GRAD and GRAD_ACCUMULATOR. `needs_zero`: the first access of the repetition relies on zeros.
   bool touched = false, needs_zero = false;
-  int updates = 0;   // PARAM, MASTER: of the whole, in this repetition.
-  RangeSet updated;  // Bytes updated since then.
-  // MASTER and moments in host memory: bytes that were fetched, and taken back, in this repetition.
+  int updates = 0;   // PARAM, MASTER: updates of the whole buffer, in this repetition.
+  RangeSet updated;  // Bytes updated since the last of these.
+  // MASTER and moments in host memory: bytes that were fetched, and offloaded again, in this repetition.
   RangeSet fetched, returned;
-  int version = 0;  // Of an asynchronous program, PARAM and MASTER: updates of the run that are in it.
+  int version = 0;  // PARAM and MASTER of an asynchronous program: number of updates they contain.
   // MASTER of an asynchronous program: no PARAM has its last update yet.
   bool unpublished = false;
 };
@@ -145,7 +145,7 @@ class Dataflow {
   void CheckEnds() {
     for (int role = 0; role < static_cast<int>(state_.size()) && !findings_->full(); ++role) CheckEnd(role);
   }
-  // Of what is counted by repetition.
+  // Resets everything that is counted per repetition.
   void BeginRepetition() {
     for (int role = 0; role < static_cast<int>(state_.size()); ++role) {
       losses_synced_[role] = false;
@@ -168,13 +168,13 @@ class Dataflow {
 
   template <typename... Parts>
   void Bad(const char* rule, const RoleAction& at, const Parts&... parts) {
-    // Roles of one template would repeat it.
+    // All roles of a template would repeat the message.
     const std::string text = absl::StrCat(Name(at), ": ", parts...);
     if (text != last_message_) findings_->Add(rule, text);
     last_message_ = text;
   }
 
-  // Without the room behind a tensor, which only collective actions touch.
+  // The symbol of the whole buffer, without the spare bytes behind a tensor, which only collective actions touch.
   Symbol Whole(int role, int b) const { return state_[role][b].content.Get(0, state_[role][b].extent); }
   void SetWhole(int role, int b, Symbol symbol) {
     state_[role][b].content.Set(0, state_[role][b].extent, std::move(symbol));
@@ -189,49 +189,49 @@ class Dataflow {
   }
   // dataflow_microbatch.cc: forwards and backwards.
   void Microbatch(const RoleAction& at, const Action& action);
-  // Something that an action must read.
+  // A result that an action must read.
   struct Need {
-    int work = 0;  // Which half of a pair.
+    int work = 0;  // Index of the half of a pair.
     bool backward = false;
     int stage = 0, microbatch = 0;
     bool met = false;
   };
   std::vector<Need> Needs(const std::vector<StageWork>& works) const;
-  // Which of `works` may read the symbol, -1 = none. Notes the needs that it meets.
+  // Index of the one of `works` that may read the symbol, -1 = none. Marks the needs that the symbol meets.
   int Reader(const Symbol& symbol, const std::vector<StageWork>& works, std::vector<Need>* needs) const;
-  // Checks what the action reads; `shares` gets what its operands hold if the action is for several microbatches.
+  // Checks what the action reads. If the action is for several microbatches, `shares` receives what its operands hold.
   void ReadInputs(const RoleAction& at, const Action& action, const std::vector<StageWork>& works,
                   std::vector<RangeMap<Share>>* shares);
   void WriteOutputs(const RoleAction& at, const Action& action, const std::vector<StageWork>& works,
                     const SegmentFlow* flow);
   const SegmentFlow& Flow(const Action& action, int width, const std::vector<RangeMap<Share>>& shares);
   void CheckLosses(const RoleAction& at, const Action& action, const StageWork& forward);
-  // Rule P14: what a forward reads of the weights has seen the same updates, and its backward reads the same.
+  // Rule P14: all weights that a forward reads have seen the same updates, and its backward reads the same weights.
   void CheckVersions(const RoleAction& at, const Action& action, const StageWork& work);
-  // A backward adds to (or starts) the gradient of the buffer's use.
+  // Check and record that a backward adds to (or starts) the gradient of the buffer's use.
   void CheckOnce(const RoleAction& at, const Action& action, int o);
   void Contribute(const RoleAction& at, const StageWork& work, int b, bool accumulates, const Held& held);
-  // What the segment reads of cut parameters, and over whom what it writes is summed.
+  // Which parts of cut parameters the segment reads, and over which ranks its results are summed.
   const PartFlow& FlowOfParts(const RoleAction& at, const Action& action);
-  // What is scattered beyond the elements of the buffer's tensor is zero.
+  // Checks that scattered elements beyond the end of the buffer's tensor are zero.
   void CheckScattered(const RoleAction& at, int b, const Held& held);
 
   // dataflow_reduce.cc: collective actions.
   std::optional<Symbol> OfMembers(const Rendezvous& members, int source);
-  // Of a buffer of weights: the new ones, or nothing known if they are not updated. Nothing if it is another buffer.
+  // For a buffer of weights: the new weights, or an unknown symbol if they are not updated. nullopt for other buffers.
   std::optional<Symbol> WeightsIn(int role, int b) const;
   void Reduce(const Rendezvous& members);
-  // New weights of an asynchronous program have come to a PARAM.
+  // Notes that a PARAM of an asynchronous program received new weights.
   void Publish(const RoleAction& member, int b, const Symbol& weights);
   void Deliver(const RoleAction& member, int i, const Symbol& result);
-  // Each rank gathers from, or gets of what is scattered, all elements of its part of the tensor, in order, over the
-  // last `cuts` of those that cut it.
+  // Checks that each rank contributes to a gather, or receives from a scatter, all elements of its part of the tensor,
+  // in order, over the last `cuts` of the cuts that divide it.
   void CheckWholePart(const RoleAction& at, int b, int tensor, const Cuts& ranges, size_t cuts, const Symbol& symbol);
-  // Of the i-th buffers.
+  // Results for the i-th source and destination of a collective.
   Symbol Gathered(const RoleAction& at, int i, const GroupCuts& group, Symbol symbol);
   void SumGradient(const RoleAction& at, int i, const GroupCuts& group, ActionKind kind, Symbol* symbol);
   void SumNorms(const RoleAction& at, const GroupCuts& group, Symbol* symbol);
-  // Notes over which axes a sum of losses goes. They may be taken one after the other, each once and whole.
+  // Notes the axes that a sum of losses covers. A sum may cover one axis after the other, each once and whole.
   void AddAxes(const RoleAction& at, const GroupCuts& group, Symbol& sum);
   void ReduceLosses(const RoleAction& at, BufferRole to, const Symbol& sum);
 
@@ -246,38 +246,37 @@ class Dataflow {
   void TakeBack(const RoleAction& at, const Action& action);
   void CopyContent(const RoleAction& at, int from, const Value& source, int to, const Value& destination);
 
-  // dataflow_step.cc: the end of the step.
-  // GRAD_NORM, SCALE_GRADIENTS, OPTIMIZER_STEP: step by step.
+  // dataflow_step.cc: the end of the optimizer step. Runs GRAD_NORM, SCALE_GRADIENTS, OPTIMIZER_STEP step by step.
   void EndOfStep(const RoleAction& at, const Action& action);
-  // A parameter that compute reads may be a cast of its master copy, or of what was gathered of it.
+  // A parameter that compute reads may be a cast of its master copy, or of weights gathered from it.
   void CopyParam(const RoleAction& at, const Action& action, const Segment& segment, const Step& step,
                  const Symbol& content);
   // Notes that bytes of a parameter have their new values.
   void Updated(const RoleAction& at, int b, int64_t begin, int64_t end);
   std::string Explain(const Symbol& symbol) const;
-  // Whether the symbol is the whole gradient of the tensor; else reports.
+  // Returns true if the symbol is the whole gradient of the tensor; else reports a finding.
   bool WholeGradient(const RoleAction& at, int tensor, const Symbol& symbol);
   Symbol Scale(const RoleAction& at, const Symbol& norm, Symbol gradient);
-  // Of so many elements.
+  // The norm of `elements` elements of the gradient.
   Symbol Norm(const RoleAction& at, const Step& step, const Symbol& gradient, Symbol norms, int64_t elements);
-  // What is missing in the norms, "" if they are the global ones.
+  // Says what is missing in the norms, "" if they are the global norms.
   std::string NormsFault(const Symbol& norms) const;
   Symbol Total(const RoleAction& at, const Step& step, const Symbol& norms);
-  // What a step updates: bytes of a weight or moment, either there or fetched from the host.
+  // The bytes of a weight or moment that a step updates, either in place or fetched from the host.
   struct Target {
     int buffer = 0;
     int64_t begin = 0;
     bool fetched = false, updated = false;
   };
   Target TargetOf(int role, const Action& action, const Value& value) const;
-  // The symbol is of the new weights.
+  // Returns the symbol of the new weights.
   Symbol Update(const RoleAction& at, const Action& action, const Segment& segment, const Step& step,
                 const Symbol& gradient);
-  // Of an asynchronous program, an update by itself (rule P14).
+  // The part of an update that concerns asynchronous programs only (rule P14).
   void UpdateVersion(const RoleAction& at, const Action& action, const Step& step, const Target& weight,
                      const Symbol& gradient);
   void CheckEnd(int role);
-  // Every tensor has a copy in every pipeline.
+  // Checks that every tensor has a copy in every pipeline.
   void CheckHolders();
 
   const Index& index_;
@@ -285,24 +284,24 @@ class Dataflow {
   const bool training_;
   Findings* findings_;
   double clip_ = 1;
-  // Gradients are those of the loss times a scale.
+  // True if gradients are those of the loss times a scale.
   bool scaled_ = false;
-  std::vector<int> sample_axes_;  // On which ranks have different samples, if there are several.
+  std::vector<int> sample_axes_;  // Axes whose ranks have different samples, if longer than 1.
   int pipe_position_ = -1;
-  // Stages at the other end of skip edges: from a stage, and to a stage.
+  // Stages at the other end of skip edges: by the stage they come from, and by the stage they go to.
   std::map<int, std::vector<int>> skips_from_, skips_to_;
-  // Of (segment, what its operands hold).
+  // By (segment, content of its operands).
   std::map<std::pair<int, std::vector<int64_t>>, SegmentFlow> flows_;
-  // Of (segment, ranges of the parameters that its operands are; none: nothing is cut).
+  // By (segment, ranges of its parameter operands; empty if nothing is cut).
   std::map<std::pair<int, std::vector<RangesOfBlock>>, PartFlow> part_flows_;
-  // Of each tensor: the axes that cut its dimensions.
+  // For each tensor, the axes that cut its dimensions.
   std::vector<Cuts> dimensions_;
   std::vector<std::vector<BufferState>> state_;  // [role][buffer]
   int repetition_ = 0;
-  // Of (role, lane, stage, microbatch) under way: the version of the weights that the forward used.
+  // (role, lane, stage, microbatch) in flight -> the version of the weights that the forward used.
   std::map<std::tuple<int, int, int, int>, int> version_of_;
   std::vector<bool> losses_synced_;
-  // The last sum of losses, as long as it is not over the whole mesh.
+  // The last sum of losses, unless it covers the whole mesh.
   std::vector<std::optional<RoleAction>> losses_part_;
   std::string last_message_;
 };

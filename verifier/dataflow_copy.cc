@@ -1,5 +1,5 @@
-// FETCH and OFFLOAD in the symbolic run: what lies in host memory is what was there, or what was brought there; of
-// master weights and moments each byte is fetched, updated and taken back once (P7, P11).
+// FETCH and OFFLOAD in the symbolic run. Host memory holds what was there before or what was offloaded. Each byte of
+// master weights and moments is fetched, updated and offloaded once (P7, P11).
 #include "verifier/dataflow.h"
 
 namespace weft::verify {

@@ -1,4 +1,5 @@
-// Forwards and backwards in the symbolic run: what they read is of their microbatch, what they write is named after it.
+// Forwards and backwards in the symbolic run. They must read results of their microbatch, and their results are named
+// after it.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -67,12 +68,12 @@ int Dataflow::Reader(const Symbol& symbol, const std::vector<StageWork>& works, 
       if (own && !symbol.backward && symbol.stage == work.stage) return i;
       continue;
     }
-    // What the forward of the same stage and microbatch made or read: it may have been kept.
+    // The backward may read what the forward of the same stage and microbatch made or read, which may have been kept.
     const std::vector<int>& skips = At(skips_to_, work.stage);
     const bool of_forward = symbol.stage == work.stage || symbol.stage == work.stage - 1 ||
                             std::find(skips.begin(), skips.end(), symbol.stage) != skips.end();
     if (own && !symbol.backward && of_forward) return i;
-    // What the input half read.
+    // The weight half may read what the input half read.
     const std::vector<int>& back = At(skips_from_, work.stage);
     const bool of_input =
         symbol.stage == work.stage + 1 || std::find(back.begin(), back.end(), symbol.stage) != back.end();
@@ -98,7 +99,7 @@ void Dataflow::ReadInputs(const RoleAction& at, const Action& action, const std:
   for (int o = 0; o < action.operands_size(); ++o) {
     const int b = action.operands(o);
     if (BufferOf(at.role, b).role() != NO_ROLE) continue;
-    // Of a wide forward, what it reads holds one microbatch after the other.
+    // A buffer that a wide forward reads holds one microbatch after the other.
     const int64_t part = std::max<int64_t>(1, BufferOf(at.role, b).bytes() / width);
     for (const auto& [first, last] : use.operands[o].first_reads.ranges()) {
       bool ok = true;
@@ -190,7 +191,7 @@ void Dataflow::WriteOutputs(const RoleAction& at, const Action& action, const st
         const bool pair = works.size() > 1;
         const StageWork& work = works[pair && share.index > 0 ? 1 : 0];
         Symbol symbol;
-        // What the weight half makes is for nobody else.
+        // No other action may read what the weight half makes.
         if (work.kind != BACKWARD_WEIGHT) symbol.kind = Symbol::kActivation;
         symbol.backward = work.kind != FORWARD;
         symbol.stage = work.stage;
@@ -219,7 +220,7 @@ void Dataflow::CheckVersions(const RoleAction& at, const Action& action, const S
     if (BufferOf(at.role, b).role() != PARAM) continue;
     const int version = state_[at.role][b].version;
     const std::string what = DescribeBuffer(*TemplateOf(at.role).t, b);
-    // A backward finds what its forward has used.
+    // For a backward, the entry holds the version that its forward used.
     const auto [it, fresh] = version_of_.emplace(key, version);
     if (it->second == version) continue;
     Bad("P14.version", at, "reads ", what, " after ", version, " updates; ",
@@ -230,7 +231,7 @@ void Dataflow::CheckVersions(const RoleAction& at, const Action& action, const S
   }
 }
 
-// The last stage's forward gives one loss for each of its microbatches.
+// Checks that the last stage's forward makes one loss for each of its microbatches.
 void Dataflow::CheckLosses(const RoleAction& at, const Action& action, const StageWork& forward) {
   const Segment& segment = index_.program->segments(action.segment());
   const SegmentUse& use = index_.segments[action.segment()];
@@ -260,13 +261,13 @@ void Dataflow::CheckLosses(const RoleAction& at, const Action& action, const Sta
   if (losses == 0 || kernels == 0) return;
   Symbol* const there = state_[at.role][buffer].content.Find(0, state_[at.role][buffer].extent);
   Symbol symbol = there == nullptr ? Whole(at.role, buffer) : std::exchange(*there, Symbol());
-  // Mostly they are behind those that are there.
+  // Usually each goes to the end.
   std::vector<int>& all = symbol.elements;
   for (const int m : microbatches) all.insert(std::upper_bound(all.begin(), all.end(), m), m);
   SetWhole(at.role, buffer, std::move(symbol));
 }
 
-// A microbatch adds to each byte of a gradient once, and to all that it writes or to none of it.
+// Checks that a microbatch adds to each byte of a gradient once: it adds to all bytes that it writes, or to none.
 void Dataflow::CheckOnce(const RoleAction& at, const Action& action, int o) {
   const Segment& segment = index_.program->segments(action.segment());
   const OperandUse& use = index_.segments[action.segment()].operands[o];
@@ -334,7 +335,7 @@ void Dataflow::Contribute(const RoleAction& at, const StageWork& work, int b, bo
   const Buffer& buffer = BufferOf(at.role, b);
   const auto what = [&] { return DescribeBuffer(*TemplateOf(at.role).t, b); };
   const int item = static_cast<int>(DTypeBytes(buffer.dtype()));
-  // Mostly the buffer holds one symbol, which is changed where it is.
+  // Usually the buffer holds one symbol, which is changed in place.
   Symbol* const there = accumulates ? state_[at.role][b].content.Find(0, state_[at.role][b].extent) : nullptr;
   std::optional<Symbol> made;
   if (there == nullptr) made = accumulates ? Whole(at.role, b) : Of(Symbol::kZero);

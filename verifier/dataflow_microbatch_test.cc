@@ -1,4 +1,4 @@
-// Forwards and backwards read what belongs to their stage and microbatch.
+// Tests that forwards and backwards must read what belongs to their stage and microbatch.
 #include <functional>
 
 #include "gmock/gmock.h"
@@ -25,7 +25,7 @@ std::vector<std::string> Found(const std::function<void(Program*)>& edit) {
   return Texts(std::move(findings));
 }
 
-// The operand of `action` that is buffer `from` becomes buffer `to`.
+// Replaces buffer `from` by buffer `to` in the operands of `action`.
 void Rebind(Program* program, int t, const char* action, const char* from, const char* to) {
   for (int& b : *FindAction(program, t, action)->mutable_operands()) {
     if (b == FindBuffer(*program, t, from)) b = FindBuffer(*program, t, to);
@@ -37,7 +37,7 @@ TEST(DataflowMicrobatch, ASoundProgramReadsItsOwn) {
 }
 
 TEST(DataflowMicrobatch, ABackwardReadsWhatItsForwardSaved) {
-  // The last stage's backward of microbatch 1, on what microbatch 0 saved.
+  // The last stage's backward of microbatch 1 reads what microbatch 0 saved.
   EXPECT_THAT(Found([](Program* p) { Rebind(p, 1, "B1", "saved1", "saved0"); }),
               Contains(AllOf(HasSubstr("P13.input"), HasSubstr("'B1'"), HasSubstr("'saved0'"),
                              HasSubstr("which holds what the forward of stage 1, microbatch 0 made"))));

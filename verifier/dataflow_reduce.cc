@@ -1,4 +1,4 @@
-// Collective actions in the symbolic run: what they sum and gather, over which ranks (P9, P11).
+// Collective actions in the symbolic run: the values that they sum and gather, and over which ranks (P9, P11).
 #include <algorithm>
 #include <map>
 
@@ -7,8 +7,8 @@
 
 namespace weft::verify {
 
-// The members' symbols as one: those at one place of the other axes are summed over pipe; all sums must agree, for
-// ranks of one role hold what one symbol says.
+// Combines the members' symbols into one. Members at the same place of the other axes are summed over pipe. All these
+// sums must agree, because the ranks of one role must hold the same symbol.
 std::optional<Symbol> Dataflow::OfMembers(const Rendezvous& members, int source) {
   std::map<std::vector<int64_t>, Symbol> sums;
   for (const RoleAction& member : members) {
@@ -150,7 +150,7 @@ void Dataflow::SumGradient(const RoleAction& at, int i, const GroupCuts& group, 
   }
 }
 
-// Each tensor once: by the ranks that hold its parts, or by one of those that hold copies.
+// Checks that each tensor is counted once: by the ranks that hold its parts, or by one of the ranks that hold copies.
 void Dataflow::SumNorms(const RoleAction& at, const GroupCuts& group, Symbol* symbol) {
   if (!group.odd.empty()) Bad("P11.norm", at, "sums the norms over a part of axis ", group.odd);
   for (const AxisCut& cut : group.cuts) {

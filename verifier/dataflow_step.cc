@@ -1,4 +1,5 @@
-// The end of a step in the symbolic run: gradient norms, clipping, the optimizer, and what must hold afterwards.
+// The end of an optimizer step in the symbolic run: gradient norms, clipping, the optimizer, and the conditions that
+// must hold afterwards.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -28,7 +29,7 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
     const Value& v = segment.values(value);
     return state_[at.role][buffer_of(value)].content.Get(v.offset(), end_of(value)).InValue(v.offset(), ItemBytes(v));
   };
-  // Of what is written next: mostly without a copy.
+  // Like `get`, for a value that is written next, so that usually nothing is copied.
   const auto take = [&](int value) {
     const Value& v = segment.values(value);
     Symbol* const there = state_[at.role][buffer_of(value)].content.Find(v.offset(), end_of(value));
@@ -82,7 +83,7 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
         const int norm = kernels::OptimizerStates(step) + 1;
         if (norm < step.inputs_size()) gradient = Scale(at, get(step.inputs(norm)), std::move(gradient));
         Symbol weights = Update(at, action, segment, step, gradient);
-        // The copy for compute may go to a buffer of its own, from which it is gathered.
+        // The copy for compute may go to a buffer of its own, from which a collective gathers it.
         const int copy = step.outputs(step.outputs_size() - 1);
         if (step.outputs_size() > kernels::OptimizerStates(step) &&
             BufferOf(at.role, buffer_of(copy)).role() == NO_ROLE) {
@@ -157,7 +158,7 @@ bool Dataflow::WholeGradient(const RoleAction& at, int tensor, const Symbol& sym
     const Part_& part = symbol.parts[i];
     all = part.tensor == tensor && part.use == static_cast<int>(i) &&
           part.microbatches == MicrobatchesPerStep(*index_.program);
-    // Ranks with other samples, each once; not those with other parts.
+    // The gradient must be summed once over ranks with other samples, and not over ranks with other parts.
     for (int axis : sample_axes_) synced = synced && SumsAll(part.sums, axis);
     for (const AxisCut& cut : dimensions_[tensor]) synced = synced && !SumsAny(part.sums, cut.axis);
     all = all && part.ranges == symbol.parts[0].ranges;
@@ -215,7 +216,7 @@ std::string Dataflow::NormsFault(const Symbol& norms) const {
   const int has = norms.kind == Symbol::kNorms ? static_cast<int>(norms.norms.size()) : 0;
   if (has != tensors) return absl::StrCat("needs ", tensors, " tensors, summed over the pipeline; it has ", has);
   for (const NormPart& part : norms.norms) {
-    // Each was checked against the others when it was summed.
+    // SumNorms has checked each of these against the others.
     for (const AxisCut& cut : part.cuts) {
       if (std::find(norms.sums.begin(), norms.sums.end(), cut) == norms.sums.end()) {
         return absl::StrCat("lacks parts of ", TensorName(part.tensor), ": it is cut over ",
@@ -235,7 +236,7 @@ std::string Dataflow::NormsFault(const Symbol& norms) const {
 }
 
 Symbol Dataflow::Total(const RoleAction& at, const Step& step, const Symbol& norms) {
-  // Without a flush no norm is taken: the factor is that of no gradient at all (P14).
+  // An asynchronous program takes no norm. The factor is that of a zero gradient (P14).
   const bool nothing = IsAsynchronous(*index_.program) && norms.kind == Symbol::kZero;
   if (const std::string fault = nothing ? "" : NormsFault(norms); !fault.empty()) {
     Bad("P11.norm", at, "the global norm ", fault);
@@ -271,13 +272,13 @@ Symbol Dataflow::Update(const RoleAction& at, const Action& action, const Segmen
   const int tensor = weight.tensor();
   const int64_t element = target.begin / DTypeBytes(new_weight.dtype());
   result.element = element;
-  // All that the step touches of the tensor is of the same elements.
+  // Everything that the step uses of the tensor must be of the same elements.
   const auto check_element = [&](const Value& value, int64_t first) {
     if (first == element) return;
     Bad("P11.update", at, "step '", step.name(), "' updates the elements of ", TensorName(tensor), " from ", element,
         " on, with '", value.name(), "' of those from ", first, " on");
   };
-  // Gradient, then what is updated in place; other inputs are of the whole step.
+  // Input 0 is the gradient, then come the values that are updated in place. Other inputs concern the whole step.
   const int states = kernels::OptimizerStates(step);
   for (int k = 0; k < states; ++k) {
     const Value& value = segment.values(step.outputs(k));
@@ -329,7 +330,7 @@ Symbol Dataflow::Update(const RoleAction& at, const Action& action, const Segmen
   if (step.outputs_size() > states) {
     const Value& copy = segment.values(step.outputs(states));
     const int p = action.operands(copy.operand());
-    // Otherwise a buffer from which it is gathered: what it holds says of which elements it is.
+    // If the copy goes to a buffer that is gathered later, its symbol shows which elements it has.
     if (BufferOf(at.role, p).role() == NO_ROLE) return result;
     check_element(copy, copy.offset() / ItemBytes(copy));
     if (BufferOf(at.role, p).role() != PARAM || BufferOf(at.role, p).tensor() != tensor ||
@@ -380,7 +381,7 @@ void Dataflow::CheckEnd(int role) {
     const BufferRole what = t.buffers(b).role();
     const bool asynchronous = IsAsynchronous(*index_.program);
     const int steps = StepsPerRepetition(*index_.program);
-    // Copies of asynchronous programs take turns.
+    // The PARAM copies of an asynchronous program take turns, so they are not updated in every step.
     const bool updated = what == MASTER || (what == PARAM && !asynchronous);
     if (training_ && updated && state.updated.empty() && state.updates != steps) {
       bad("P11.update", DescribeBuffer(t, b), " is updated ", state.updates, " times in a ",

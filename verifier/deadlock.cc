@@ -1,19 +1,19 @@
-// Rule P13, deadlock: each rendezvous is contracted to one node; the lists are free of deadlock iff stream order and
-// dependencies have no cycle. A transfer group has nodes of its own for being ready and for having ended, and so has a
-// single transfer whose partner is in a group: it keeps all of that group waiting.
+// Rule P13, deadlock. Each rendezvous becomes one node. The lists are free of deadlock iff stream order and
+// dependencies have no cycle. A transfer group has its own nodes for "ready" and "ended". So has a single transfer
+// whose partner is in a group, because it keeps the whole group waiting.
 //
 // One repetition is enough: members of a rendezvous are in the same list (P4), so no edge leads from a repetition to an
-// earlier one, and within a repetition all repetitions are alike.
-// Roles are enough: peers keep unpinned axes, and groups take them in whole or in equal parts, so ranks of one role are
-// at the same place at the same time, and a cycle of roles lifts to one of ranks and the other way round. A collective
-// step whose members are all of one role therefore waits for nobody else: it is a step like any other.
+// earlier one, and all repetitions have the same edges within them. Roles are enough: peers keep unpinned axes, and
+// groups take them as a whole or in equal parts. So ranks of one role are at the same place at the same time. A cycle
+// of roles corresponds to a cycle of ranks, and the other way round. If all members of a collective step are of one
+// role, the step waits for no other role and counts as an ordinary step.
 //
-// Segments may have thousands of steps. So first a coarse graph: one node for all steps of an action, and one for all
-// actions that meet in collective steps of several roles. It has every edge that leads from one such node to another,
-// so a cycle of the full graph stays within a node if the coarse one has none; and there it cannot be: those actions
-// run one segment, one on each role, and meet in the same step each time (P4.collective), so every edge among them
-// leads to a later step, or from a member of a collective to the others, in the same step. Only if the coarse graph has
-// a cycle, or one role meets itself, the full graph decides.
+// Segments may have thousands of steps, so a coarse graph comes first. It has one node for all steps of an action, and
+// one for all actions that meet in collective steps of several roles. It has every edge from one such node to another.
+// So if the coarse graph has no cycle, a cycle of the full graph must stay within a node. That is impossible: those
+// actions run one segment, one on each role, and meet in the same step each time (P4.collective). So every edge among
+// them leads to a later step, or in the same step from a member of a collective to the others. The full graph is needed
+// only if the coarse graph has a cycle or one role meets itself.
 #include <algorithm>
 #include <map>
 
@@ -32,10 +32,10 @@ class Graph {
     Connect();
   }
 
-  // The coarse graph says nothing.
+  // True if the coarse graph cannot decide.
   bool Undecided() const { return undecided_; }
 
-  // Kahn; false if a cycle is left.
+  // Sorts by Kahn's algorithm. Returns false if there is a cycle.
   bool Sort() {
     size_t nodes = 0;
     for (int n = 0; n < static_cast<int>(owner_.size()); ++n) {
@@ -63,11 +63,11 @@ class Graph {
     return order;
   }
 
-  // A cycle among the nodes that Sort left, in waiting order: each waits for the next.
+  // A cycle among the nodes that Sort could not sort. Each waits for the next.
   std::vector<RoleAction> Cycle() const {
     int start = 0;
     while (waits_[start] == 0 || RepresentativeOf(start) != start) ++start;
-    // Predecessors that are left, one each.
+    // For each remaining node, one of its remaining predecessors.
     std::vector<int> pred(owner_.size(), -1);
     for (int n = static_cast<int>(owner_.size()) - 1; n >= 0; --n) {
       if (waits_[n] == 0) continue;
@@ -100,12 +100,12 @@ class Graph {
     return IsCompute(action.kind()) ? static_cast<int>(index_.segments[action.segment()].parts.size()) : 1;
   }
 
-  // A transfer group, or a transfer by itself whose partner is in one.
+  // A transfer group, or a single transfer whose partner is in a group.
   struct Unit {
     int ready = -1, ended = -1;
-    int all_ready = -1;          // Its partners too.
-    std::vector<int> transfers;  // Rendezvous.
-    std::vector<int> partners;   // Units.
+    int all_ready = -1;          // Its partners are ready too.
+    std::vector<int> transfers;  // Indices of rendezvous.
+    std::vector<int> partners;   // Indices of units.
   };
 
   int NewNode(RoleAction owner, bool finish) {
@@ -116,8 +116,8 @@ class Graph {
 
   bool InGroup(const RoleAction& at) const { return TemplateOf(at.role).actions[at.action].group >= 0; }
 
-  // first_[role][action - list begin] = its first node; an action of several parts has a node for its finish after
-  // them.
+  // Sets first_[role][action - list begin] to the action's first node. An action with several parts has a node for its
+  // finish after them.
   void Number() {
     node_of_rendezvous_.resize(matching_.rendezvous.size(), -1);
     for (int role = 0; role < static_cast<int>(index_.role_template.size()); ++role) {
@@ -148,7 +148,7 @@ class Graph {
     }
   }
 
-  // The nodes of members of a collective step become one.
+  // Joins the nodes of the members of each collective step into one.
   void MeetInSteps() {
     representative_.resize(owner_.size());
     for (size_t n = 0; n < owner_.size(); ++n) representative_[n] = static_cast<int>(n);
@@ -258,7 +258,7 @@ class Graph {
           if (dep.distance() != 0 || t.actions[on].list != list_) continue;
           const int on_parts = Parts(*t.actions[on].action), on_first = first_[role][on - base];
           const int finish = on_first + (on_parts > 1 ? on_parts : 0);
-          // What starts first holds back the others.
+          // It is enough that the first parts wait, because they hold back the others.
           std::vector<int> starts = {0};
           if (parts > 1) starts = index_.segments[action.segment()].first_parts;
           for (int p : starts) {
@@ -273,7 +273,7 @@ class Graph {
       }
     }
     for (auto& [a, b] : pairs) a = RepresentativeOf(a), b = RepresentativeOf(b);
-    // Compressed rows.
+    // Stores the edges as compressed rows.
     waits_.assign(owner_.size(), 0);
     edge_begin_.assign(owner_.size() + 1, 0);
     for (const auto& [a, b] : pairs) ++edge_begin_[a + 1], ++waits_[b];
@@ -289,7 +289,7 @@ class Graph {
   const bool coarse_;
   bool undecided_ = false;
   std::vector<int> representative_;
-  std::map<int, std::vector<int>> joined_;  // Representative -> the other nodes.
+  std::map<int, std::vector<int>> joined_;  // Representative -> other nodes.
   std::vector<RoleAction> owner_;
   std::vector<bool> finish_;
   std::vector<std::vector<int>> first_;
@@ -324,7 +324,7 @@ ListOrders CheckDeadlock(const Index& index, const Matching& matching, Findings*
         absl::StrAppend(&text, ", step '", index.program->segments(action.segment()).steps(step).name(), "'");
       }
       if (r < 0 || !IsTransfer(t.actions[a.action].action->kind())) return text;
-      // Both ends wait.
+      // Names both ends, because both wait.
       for (const RoleAction& end : matching.rendezvous[r]) {
         if (end.role == a.role && end.action == a.action) continue;
         const TemplateIndex& other = index.templates[index.role_template[end.role]];
@@ -332,7 +332,7 @@ ListOrders CheckDeadlock(const Index& index, const Matching& matching, Findings*
       }
       return text;
     };
-    // Long cycles are cut in the middle.
+    // Shortens long cycles in the middle.
     constexpr size_t kShown = 6, kAtTheEnd = 2;
     std::string text = name(cycle[0]);
     for (size_t i = 1; i < cycle.size(); ++i) {

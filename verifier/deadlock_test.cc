@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// One stage, all forwards and then all backwards; the first forward waits for the last backward.
+// One stage runs all forwards and then all backwards, and the first forward waits for the last backward.
 Program ThatWaitsForItself(int microbatches) {
   ScheduleSpec spec;
   spec.placement = {{0}};
@@ -26,13 +26,13 @@ Program ThatWaitsForItself(int microbatches) {
   }
   spec.lane.assign(microbatches, 0);
   Program program = ScheduleProgram(spec);
-  // One stage is no training step of this kind; what its lists do is sound.
+  // With one stage the program is no complete training step, but its lists are sound.
   EXPECT_TRUE(FindViolations(program, {.completeness = false}).empty());
   AddDep(&program, 0, "F s0 m0", absl::StrCat("B s0 m", microbatches - 1));
   return program;
 }
 
-// The actions that a refusal names, from the first around to it again.
+// The actions that the finding names, from the first around the cycle to the first again.
 std::vector<std::string> Cycle(const Program& program) {
   const std::vector<Finding> findings = FindViolations(program);
   EXPECT_EQ(findings.size(), 1u);

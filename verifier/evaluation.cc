@@ -13,7 +13,7 @@
 namespace weft::verify {
 namespace {
 
-// What evaluation must have in common with training, so that it measures the model that is trained.
+// Checks that evaluation has the same figures as training, so that it measures the model that is trained.
 void CheckEvaluationFigures(const Program& program, const Program& evaluation, Findings* findings) {
   const auto same = [&](const char* field, const auto& got, const auto& want) {
     if (got != want) findings->Add("P13.evaluation", "evaluation.", field, " is ", got, ", but ", want, " in training");
@@ -85,9 +85,9 @@ void CheckEvaluation(const Program& program, Findings* findings) {
       continue;
     }
     std::map<std::tuple<int, int, int>, int> by_role;
-    // Persistent bytes of training per place.
+    // Persistent bytes of training, by place.
     RangeSet kept[2];
-    // All bytes of training per place: it overwrites them between two evaluations.
+    // All bytes of training, by place. Training overwrites them between two evaluations.
     RangeSet used[2];
     for (int b = 0; b < train.buffers_size(); ++b) {
       const Buffer& buffer = train.buffers(b);

@@ -1,4 +1,4 @@
-// What makes an evaluation program one that measures the model which its training program trains (P13).
+// Checks that an evaluation program measures the model that its training program trains (P13).
 #ifndef WEFT_VERIFIER_EVALUATION_H_
 #define WEFT_VERIFIER_EVALUATION_H_
 
@@ -6,8 +6,9 @@
 
 namespace weft::verify {
 
-// The evaluation program has the figures, tensors and ranks of the training program that holds it, and works beside the
-// buffers of that: it overwrites none that are kept, and keeps none that are overwritten. Each is sound by itself.
+// Checks that the evaluation program has the figures, tensors and ranks of the training program that contains it, and
+// that their buffers do not conflict: evaluation overwrites no buffer that training keeps, and keeps none that training
+// overwrites. Each program must be sound by itself.
 void CheckEvaluation(const Program& program, Findings* findings);
 
 }  // namespace weft::verify

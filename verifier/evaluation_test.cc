@@ -13,7 +13,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Of the tiny program with its evaluation, after `edit` of both.
+// Findings for the tiny program with its evaluation, after `edit` of both.
 std::vector<std::string> Found(const std::function<void(Program*, Program*)>& edit) {
   Program program = TinyProgram();
   *program.mutable_evaluation() = TinyEvaluation();
@@ -59,11 +59,11 @@ TEST(Evaluation, NothingIsOverwrittenInBetween) {
   const auto place_at = [](Program* of, const Buffer& there, const char* name) {
     MutableBuffer(of, 0, name)->set_offset(there.offset());
   };
-  // Over the parameter that training keeps.
+  // Evaluation writes over a parameter that training keeps.
   EXPECT_THAT(
       Found([&](Program* p, Program* e) { place_at(e, p->templates(0).buffers(FindBuffer(*p, 0, "wte")), "y0"); }),
       Contains(HasSubstr("overwrites")));
-  // And kept where training works.
+  // Evaluation keeps a buffer where training works.
   EXPECT_THAT(Found([&](Program* p, Program* e) {
                 place_at(e, p->templates(0).buffers(FindBuffer(*p, 0, "y0")), "y0");
                 MutableBuffer(e, 0, "y0")->set_persistent(true);

@@ -30,7 +30,7 @@ std::string CommunicatorKey(const Program& program, const Group& group, Purpose 
       if (subset.axis() != axis.name() || members == 1) continue;
       absl::StrAppend(&key, axis.name());
       int64_t block = subset.block(), stride = subset.stride();
-      // Indices may name a block or a stride.
+      // Indices may form a block or a stride.
       if (subset.indices_size() > 1 && size % members == 0) {
         const auto steps_by = [&](int64_t step) {
           for (int i = 1; i < subset.indices_size(); ++i) {

@@ -80,7 +80,7 @@ std::string StreamKey(const Program& program, const Template& t, const Action& a
 
 namespace {
 
-// Samples of one microbatch on a rank.
+// Number of samples of one microbatch on a rank.
 int64_t SamplesOfMicrobatch(const Program& program) {
   int64_t z = 1;
   for (const MeshAxis& axis : program.mesh().axes()) {
@@ -191,7 +191,7 @@ int64_t EndOf(const Value& value) { return value.offset() + *ElementCount(value.
 
 namespace {
 
-// Maximal runs of transfers with the same number in the list that was added last.
+// Finds the maximal runs of transfers with the same group number in the list that was added last.
 void FindGroups(List list, TemplateIndex* t) {
   const auto number = [&](int a) {
     const Action& action = *t->actions[a].action;
@@ -218,7 +218,7 @@ bool BuildTemplates(Index* index, Findings* findings) {
     TemplateIndex& ti = index->templates.emplace_back();
     ti.t = &t;
     absl::flat_hash_map<std::string, int> streams;
-    absl::flat_hash_map<std::pair<int, int>, int> clocks;  // (stream, which member of its group there)
+    absl::flat_hash_map<std::pair<int, int>, int> clocks;  // (stream, index in its group's members there)
     int64_t steps = 0;
     const auto stream_of = [&](const std::string& key) {
       const auto [it, fresh] = streams.emplace(key, ti.streams);
@@ -272,7 +272,7 @@ bool BuildTemplates(Index* index, Findings* findings) {
       }
       for (const auto& [stream, unused] : members) group.streams.push_back(stream);
     }
-    // Two repetitions are analysed.
+    // The analysis expands two repetitions.
     if (2 * steps * ti.clocks > Limits::kClocks) {
       findings->Add("P13.limits", "template '", t.name(), "' has ", steps, " steps on ", ti.clocks,
                     " streams; steps x streams must be at most ", Limits::kClocks / 2);

@@ -28,7 +28,7 @@ class Findings {
   }
   bool full() const { return static_cast<int>(list_.size()) >= maximum_; }
   bool empty() const { return list_.empty(); }
-  // Put before every message that follows, e.g. "evaluation: ".
+  // Sets a text before all messages that follow, e.g. "evaluation: ".
   void set_prefix(std::string prefix) { prefix_ = std::move(prefix); }
   const std::string& prefix() const { return prefix_; }
   std::vector<Finding> Take() { return std::move(list_); }
@@ -39,14 +39,14 @@ class Findings {
   std::vector<Finding> list_;
 };
 
-// The largest sizes that are accepted, so that every sum and product below stays in range.
+// The largest accepted sizes. They keep every sum and product below in range.
 struct Limits {
   static constexpr int64_t kRanks = int64_t{1} << 20;
   static constexpr int64_t kRoles = int64_t{1} << 16;
   static constexpr int64_t kArenaBytes = int64_t{1} << 50;
   static constexpr int64_t kMicrobatches = int64_t{1} << 20;
   static constexpr int64_t kStages = int64_t{1} << 16;
-  // Of one dimension: BLAS counts in int.
+  // For one dimension, because BLAS counts in int.
   static constexpr int64_t kExtent = (int64_t{1} << 31) - 1;
   static constexpr int64_t kRows = kExtent;
   static constexpr int kParts = 1 << 16;
@@ -54,21 +54,21 @@ struct Limits {
   static constexpr int kLanes = 64;
   static constexpr int kWidth = 16;
   static constexpr int kSkips = 1 << 16;
-  // Members of a transfer group.
+  // Maximum members of a transfer group.
   static constexpr int kGroup = 256;
-  // Clock entries of one template (streams x steps) and expanded steps of all roles.
+  // Maximum of a template's clock entries (streams x steps), and of the expanded steps of all roles.
   static constexpr int64_t kClocks = int64_t{1} << 26;
   static constexpr int64_t kExpandedSteps = int64_t{1} << 25;
 };
 
-// Streams of a segment and of a template: COMPUTE, D2H and H2D are 0, 1 and 2; those of communicators are 3 + i in a
-// segment and come after 3 (the second queue of a message-driven program) in a template.
+// Streams: COMPUTE, D2H and H2D are 0, 1 and 2 in a segment and in a template. Communicator i is stream 3 + i in a
+// segment. In a template, communicators come after stream 3, the second queue of a message-driven program.
 constexpr int kStepStreams = 3;
 
-// Steps of a segment that the order rules need not tell apart: neighbours on one stream of which only the first waits
-// for another stream and only the last is waited for by one. A collective or detached step is a part by itself.
+// Steps of a segment that the order rules can treat as one: consecutive steps on one stream, of which only the first
+// waits for another stream and only the last has waiters on another. A collective or detached step is a part by itself.
 struct Part {
-  int stream = 0;  // Of the segment.
+  int stream = 0;  // Stream in the segment.
   bool detached = false;
   int first_step = 0;
   std::vector<int> deps;     // Earlier parts that it waits for by name.
@@ -78,35 +78,35 @@ inline bool IsCollective(const Part& part) { return part.stream >= kStepStreams;
 
 // How one segment uses one operand.
 struct OperandUse {
-  RangeSet first_reads;  // Bytes read that no earlier step of the segment wrote.
+  RangeSet first_reads;  // Bytes that it reads and no earlier step of the segment wrote.
   RangeSet writes;
-  // The same for indices into tables: what EMBEDDING and CROSS_ENTROPY index with must come from LOAD_TOKENS and
-  // LOAD_TARGETS, or a read out of bounds could follow.
+  // The same for indices into tables. The indices of EMBEDDING and CROSS_ENTROPY must come from LOAD_TOKENS and
+  // LOAD_TARGETS, or they could read out of bounds.
   RangeSet token_reads, target_reads;
-  RangeSet token_writes, target_writes;  // What `writes` leaves there.
+  RangeSet token_writes, target_writes;  // Bytes of `writes` that hold such indices.
   int rewritten_by = -1;                 // The first step that writes bytes that an earlier step wrote.
-  std::vector<int> parts;                // That touch it, ascending.
-  // Of those: every part starts behind one of the first, and is finished before one of the last.
+  std::vector<int> parts;                // Parts that touch it, ascending.
+  // Subsets of `parts`: every part starts after one of the first, and is finished before one of the last.
   std::vector<int> first_parts, last_parts;
 };
 
 struct SegmentUse {
   std::vector<Part> parts;
   std::vector<OperandUse> operands;
-  std::vector<int> first_parts, last_parts;  // Of all; the last ones without detached parts.
-  std::vector<std::string> communicators;    // Their keys: stream 3 + i is that of communicators[i].
-  std::vector<int> representative;           // Of each communicator: a step.
+  std::vector<int> first_parts, last_parts;  // The first and last of all parts; last_parts without detached.
+  std::vector<std::string> communicators;    // Keys: stream 3 + i is communicators[i].
+  std::vector<int> representative;           // One step of each communicator.
   bool has_detached = false;
 };
 
-// Of all segments; those that are alike share one.
+// The uses of all segments. Segments that are alike share one.
 class SegmentUses {
  public:
   void Add(SegmentUse use) {
     of_.push_back(static_cast<int>(uses_.size()));
     uses_.push_back(std::move(use));
   }
-  // The next one is used as `segment` is.
+  // The next segment has the same use as `segment`.
   void AddAlike(int segment) { of_.push_back(of_[segment]); }
   int size() const { return static_cast<int>(of_.size()); }
   const SegmentUse& operator[](int segment) const { return uses_[of_[segment]]; }
@@ -122,9 +122,9 @@ enum List { kPrologue = 0, kBody = 1, kEpilogue = 2 };
 struct ActionRef {
   const Action* action = nullptr;
   List list = kBody;
-  int stream = 0;  // Of a transfer or collective; -1 for compute.
-  // Members of a transfer group run at the same time, even on one stream: the clocks of a stream are so many that those
-  // of each are in order.
+  int stream = 0;  // For a transfer or collective; -1 for compute.
+  // Members of a transfer group run at the same time, even on one stream. So a stream has enough clocks that the nodes
+  // of each clock are in order.
   int clock = 0;
   int group = -1;  // Index into TemplateIndex::groups.
 };
@@ -133,10 +133,10 @@ struct ActionRef {
 struct TransferGroup {
   int first = 0;
   int size = 0;
-  std::vector<int> streams;  // Of its members, each once.
+  std::vector<int> streams;  // Streams of its members, each once.
 };
 
-// Where the ranks of a template differ only in unpinned axes.
+// The lists and streams of one template. Its ranks differ only in unpinned axes.
 struct TemplateIndex {
   const Template* t = nullptr;
   std::vector<ActionRef> actions;  // Prologue, body, epilogue.
@@ -147,7 +147,7 @@ struct TemplateIndex {
   int streams = 4;
   int clocks = 4;
   std::vector<TransferGroup> groups;
-  // Of the communicators of a segment that the template uses.
+  // The stream and clock of a communicator of a segment that the template uses.
   struct Channel {
     int stream = 0, clock = 0;
   };
@@ -180,7 +180,7 @@ struct Index {
   int PeerRole(int role, const Peer& peer) const;
   // Roles of the members, ascending.
   std::vector<int> GroupRoles(int role, const Group& group) const;
-  // Whether the group takes in every coordinate of the axis (true for an axis of size 1).
+  // True if the group contains every coordinate of the axis (always true for an axis of size 1).
   bool GroupCoversAxis(const Group& group, const std::string& axis) const;
   int64_t AxisSize(const std::string& axis) const;
 };
@@ -189,33 +189,33 @@ inline bool IsForward(ActionKind kind) { return kind == FORWARD || kind == FORWA
 inline bool IsBackward(ActionKind kind) {
   return kind == BACKWARD || kind == BACKWARD_INPUT || kind == BACKWARD_WEIGHT || kind == FORWARD_BACKWARD;
 }
-// Of a microbatch.
+// True if the action is for a microbatch.
 inline bool IsMicrobatch(ActionKind kind) { return IsForward(kind) || IsBackward(kind); }
-// Copies between host and device memory.
+// True if the action copies between host and device memory.
 inline bool IsCopy(ActionKind kind) { return kind == FETCH || kind == OFFLOAD; }
-// Runs a segment.
+// True if the action runs a segment.
 inline bool IsCompute(ActionKind kind) {
   return IsMicrobatch(kind) || IsCopy(kind) || kind == GRAD_NORM || kind == SCALE_GRADIENTS || kind == OPTIMIZER_STEP ||
          kind == KEEP_STATE || kind == VALIDATE || kind == RESTORE_STATE || kind == CLEAR_GRADIENTS;
 }
 inline bool IsTransfer(ActionKind kind) { return kind == SEND || kind == RECV; }
 inline bool IsCollective(ActionKind kind) { return kind == ALL_REDUCE || kind == ALL_GATHER || kind == REDUCE_SCATTER; }
-// Rows of one microbatch on a rank (P9); in a step that reads the microbatch, where it may be another level of images.
-// 0 if an attribute makes it nonsense.
+// Rows of one microbatch on a rank (P9). With a step that reads the microbatch, rows as the step sees them, which may
+// be another level of images. 0 if an attribute makes no sense.
 int64_t RowsOfMicrobatch(const Program& program);
 int64_t RowsOfMicrobatch(const Program& program, const Step& step);
 inline int Width(const Action& action) { return std::max(1, action.width()); }
-// Rule P14. Optimizer steps in a repetition; microbatches of one data replica in an optimizer step.
+// Rule P14: optimizer steps in a repetition, and microbatches of one data replica in an optimizer step.
 inline bool IsAsynchronous(const Program& program) { return program.steps_per_repetition() > 0; }
 inline int StepsPerRepetition(const Program& program) { return std::max(1, program.steps_per_repetition()); }
 inline int MicrobatchesPerStep(const Program& program) { return program.microbatches() / StepsPerRepetition(program); }
-// How far an action's microbatch numbers are from those of the repetition that it is in: it may be ahead.
+// Offset of an action's microbatch numbers from those of its repetition; not 0 if the action is ahead.
 inline int MicrobatchesAhead(const Program& program, const Action& action) {
   return IsAsynchronous(program) && action.step() >= program.steps_per_repetition() ? program.microbatches() : 0;
 }
 inline bool IsMessageDriven(const Program& program) { return program.compute_order() != STATIC_ORDER; }
 
-// What an action does of one stage, in the words of the rules: a FORWARD_BACKWARD does two things.
+// The work of an action for one stage, in the terms of the rules. A FORWARD_BACKWARD has two.
 struct StageWork {
   ActionKind kind = FORWARD;  // FORWARD, BACKWARD, BACKWARD_INPUT or BACKWARD_WEIGHT.
   int stage = 0, lane = 0;
@@ -223,11 +223,11 @@ struct StageWork {
 };
 std::vector<StageWork> WorkOf(const Action& action);
 
-// Bytes of a value.
+// The offset after the last byte of a value.
 int64_t EndOf(const Value& value);
-// Of a tensor, or nothing if an extent is not positive or the size exceeds an arena.
+// Bytes of a tensor; nullopt if an extent is not positive or the size exceeds an arena.
 std::optional<int64_t> TensorBytes(DType dtype, const google::protobuf::RepeatedField<int64_t>& shape);
-// Whether a buffer of this role holds a part of a tensor of the model, or of what is kept for one.
+// True if a buffer of this role holds a part of a model tensor, or of something that is kept for one.
 bool BelongsToTensor(BufferRole role);
 
 // The order of the nodes of one rank's list on its streams (P3, P4, P6). The caller numbers the nodes.
@@ -235,15 +235,15 @@ class StreamOrder {
  public:
   StreamOrder(bool message_driven, int streams) : message_driven_(message_driven), last_(streams, -1) {}
 
-  // `edge(a, b)`: a ends before b starts. For a step of a compute action.
+  // Adds a step of a compute action. `edge(a, b)`: a ends before b starts.
   template <typename Edge>
   void AddStep(ActionKind kind, int stream, int node, Edge edge) {
     if (stream != COMPUTE || !message_driven_) return Add(stream, node, node, edge);
     if (!IsBackward(kind)) Add(0, node, node, edge);
     if (!IsForward(kind)) Add(3, node, node, edge);
   }
-  // For a transfer or collective, or one stream of a transfer group: whoever waits for the stream before waits at
-  // `first`; whoever comes behind waits for `last`.
+  // Adds a transfer or collective, or one stream of a transfer group. `first` waits for the node before on the stream,
+  // and the node after waits for `last`.
   template <typename Edge>
   void Add(int stream, int first, int last, Edge edge) {
     if (last_[stream] >= 0) edge(last_[stream], first);
@@ -254,29 +254,31 @@ class StreamOrder {
   bool message_driven_;
   std::vector<int> last_;
 };
-// The clock of a step of a compute action that is no collective.
+// The clock of a step of a compute action that is not a collective.
 inline int ClockOf(bool message_driven, ActionKind kind, int stream) {
   return message_driven && stream == COMPUTE && IsBackward(kind) ? 3 : stream;
 }
 
-// "template 'pipe1', action 12 'F s1 m3'"
+// Returns for example "template 'pipe1', action 12 'F s1 m3'".
 std::string Describe(const Template& t, const Action& action);
-// "action 12 'F s1 m3'"
+// Returns for example "action 12 'F s1 m3'".
 std::string Describe(const Action& action);
-// "buffer 7 'x.m0'"
+// Returns for example "buffer 7 'x.m0'".
 std::string DescribeBuffer(const Template& t, int buffer);
 
 // groups.cc, rule P8.group. What is wrong with a group for the ranks of a template, "" if nothing is. The group itself
 // is sound: GroupFault (proto/util/groups.h) finds nothing.
 std::string GroupFaultIn(const Program& program, const Template& t, const Group& group);
-// A canonical text of whom a collective is with and what for: equal texts = same communicator, as seen from one rank.
+// A canonical text of a collective's members and purpose. As seen from one rank, equal texts mean the same
+// communicator.
 std::string CommunicatorKey(const Program& program, const Group& group, Purpose purpose);
 int64_t GroupSize(const Program& program, const Group& group);
 
-// A canonical text of whom the action exchanges with, as seen from its template: equal texts = same stream.
+// A canonical text of the ranks with which the action exchanges. As seen from its template, equal texts mean the same
+// stream.
 std::string StreamKey(const Program& program, const Template& t, const Action& action);
 
-// The rule groups, in the order in which they build on one another. Each expects that the earlier ones found nothing.
+// The rule groups, in the order in which they build on one another. Each requires that the earlier ones found nothing.
 void CheckMessage(const Program& program, Findings* findings);
 void CheckStructure(const Program& program, const VerifyOptions& options, Findings* findings);
 void CheckBuffers(const Program& program, Findings* findings);

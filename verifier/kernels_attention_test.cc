@@ -1,4 +1,4 @@
-// Steps of attention's kernels and of dropout: right ones pass, each change of one is refused by name.
+// Tests steps of attention's kernels and of dropout. Correct steps pass. If one thing changes, the error names it.
 #include <string>
 #include <vector>
 
@@ -7,7 +7,7 @@
 namespace weft::verify {
 namespace {
 
-// Sequences of 4, 4 heads of 3 columns, k and v with 2 heads.
+// Sequences of 4 rows, 4 heads of 3 columns; k and v have 2 heads.
 const Tensor kQkv{FP32, {8, 36}}, kQ{FP32, {8, 12}}, kKv{FP32, {8, 6}}, kPairs{FP32, {8, 16}}, kMask{UINT8, {8, 16}};
 const std::string kFused = "heads: 4 sequence: 4 ", kGrouped = "heads: 4 kv_heads: 2 sequence: 4 ";
 

@@ -1,4 +1,4 @@
-// Steps of the kernels of transformers: right ones pass, each change of one is refused by name.
+// Tests steps of the kernels of transformers. Correct steps pass. If one thing changes, the error names it.
 #include <string>
 #include <vector>
 

@@ -45,7 +45,7 @@ class LossScaleCheck {
     findings_->Add("P11.scale", parts...);
   }
 
-  // All steps are for one and the same scale.
+  // Checks that all steps use one and the same scale.
   void CheckStep(const Segment& segment, const Step& step) {
     const auto bad = [&](const auto&... parts) {
       Bad("segment '", segment.name(), "', step '", step.name(), "' ", parts...);
@@ -87,7 +87,7 @@ class LossScaleCheck {
     const auto bad = [&](const auto&... parts) { Bad("template '", t.t->name(), "': ", parts...); };
     bool total = false;
     const Action* update = nullptr;
-    // Without one, the steps of most segments touch no scale.
+    // Without such a buffer, most segments need no check, because their steps touch no scale.
     const bool has_state = std::any_of(t.t->buffers().begin(), t.t->buffers().end(),
                                        [](const Buffer& buffer) { return buffer.role() == LOSS_SCALE; });
     for (const ActionRef& ref : t.actions) {
@@ -139,11 +139,11 @@ class LossScaleCheck {
   const Program& program_;
   const Index& index_;
   Findings* findings_;
-  // The first of each kernel, null if there is none.
+  // The first step of each kernel, null if there is none.
   const Step* total_ = nullptr;
   const Step* update_ = nullptr;
   const Step* loss_ = nullptr;
-  // Of each segment: it has steps that read, update or know of a scale.
+  // For each segment: true if it has steps that read, update or know a scale.
   std::vector<bool> about_scale_;
   bool dynamic_ = false;
   double fixed_ = 0;

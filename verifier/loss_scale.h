@@ -1,5 +1,5 @@
-// Loss scaling (rule P11): who computes with the scale, and that it is updated once, behind all who read it. That it is
-// undone once, the symbolic run shows (dataflow_step.cc).
+// Loss scaling (rule P11). Checks who computes with the scale, and that it is updated once, after all its readers. The
+// symbolic run checks that it is undone once (dataflow_step.cc).
 #ifndef WEFT_VERIFIER_LOSS_SCALE_H_
 #define WEFT_VERIFIER_LOSS_SCALE_H_
 
@@ -8,13 +8,13 @@
 
 namespace weft::verify {
 
-// Whether gradients are those of the loss times something: some NORM_TOTAL says so.
+// True if gradients are those of the loss times a factor, which is the case if some NORM_TOTAL says so.
 bool IsScaled(const Program& program);
 
-// Whether the factor is in the buffer LOSS_SCALE: some NORM_TOTAL reads it.
+// True if the factor is in the buffer LOSS_SCALE, which is the case if some NORM_TOTAL reads it.
 bool IsDynamicallyScaled(const Program& program);
 
-// Of a training program.
+// Checks the loss scale of a training program.
 void CheckLossScale(const Index& index, Findings* findings);
 
 }  // namespace weft::verify

@@ -30,9 +30,9 @@ class Matcher {
 
  private:
   struct Link {
-    std::vector<int> sends, recvs;  // Actions.
+    std::vector<int> sends, recvs;  // Indices of actions.
   };
-  // (action, part) of one stream, per list; part -1 = the action itself.
+  // The (action, part) of one stream in one list; part -1 = the action itself.
   using Sequence = std::vector<std::pair<int, int>>;
   // (sender, receiver, lane, direction, skip, list)
   using LinkKey = std::tuple<int, int, int, int, int, int>;
@@ -65,7 +65,7 @@ class Matcher {
       struct Seen {
         std::string key;
         int leader = -1;
-        bool alone = false;  // All members are of this role, so at the same place of the same list.
+        bool alone = false;  // All members are of this role, at one place of one list.
       };
       std::vector<Seen> seen(ti.streams);
       const auto join = [&](int stream, List list, std::pair<int, int> at) {
@@ -102,7 +102,7 @@ class Matcher {
     }
   }
 
-  // The first role of the group as seen from `role`: the same for all members.
+  // The first role of the group that `role` is in. It is the same for all members.
   int Leader(int role, const Group& group) const {
     for (const AxisSubset& subset : group.axes()) {
       const int position = index_.PinnedPosition(index_.AxisIndex(subset.axis()));
@@ -149,7 +149,7 @@ class Matcher {
   bool CheckPair(int sender, int send, int receiver, int recv) {
     const Action& a = *Ref(sender, send).action;
     const Action& b = *Ref(receiver, recv).action;
-    // Templates are shared by roles: one report is enough.
+    // Several roles share a template, and one finding is enough.
     if (!pairs_.insert({&a, &b}).second) return true;
     const auto bad = [&](const char* rule, const char* what, const auto& x, const auto& y) {
       findings_->Add(rule, Name(sender, send), " is received by ", Name(receiver, recv), ", but their ", what,
@@ -158,7 +158,7 @@ class Matcher {
     };
     if (a.microbatch() != b.microbatch()) return bad("P4.microbatch", "microbatches", a.microbatch(), b.microbatch());
     if (Width(a) != Width(b)) return bad("P4.microbatch", "widths", Width(a), Width(b));
-    // With a skip edge each end is at its stage already.
+    // With a skip edge, an earlier check has compared each end with its stage.
     if (a.skip() == 0 && b.stage() != a.stage() + (a.direction() == TOWARDS_LOSS ? 1 : -1)) {
       return bad("P4.stage", "stages, which must be neighbours,", a.stage(), b.stage());
     }
@@ -215,7 +215,7 @@ class Matcher {
                      " differ: ", x, " and ", y);
     };
     if (first.second >= 0 && at.second >= 0) {
-      // All else follows.
+      // If the steps are the same, everything else is.
       const auto place = [&](const Action& action, int part) {
         return absl::StrCat("segment ", action.segment(), " step ",
                             index_.segments[action.segment()].parts[part].first_step);

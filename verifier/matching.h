@@ -1,5 +1,5 @@
-// Rules P4 and P8 between roles: which SEND belongs to which RECV, and who takes part in which collective; and the
-// graph of rule P13 over them.
+// Rules P4 and P8 between roles: matches each SEND with its RECV, and finds the members of each collective. Rule P13:
+// the graph over them.
 #ifndef WEFT_VERIFIER_MATCHING_H_
 #define WEFT_VERIFIER_MATCHING_H_
 
@@ -13,27 +13,28 @@ namespace weft::verify {
 struct RoleAction {
   int role = 0;
   int action = 0;  // Index into TemplateIndex::actions.
-  int part = -1;   // Of a step: the part of its segment.
+  int part = -1;   // For a step: the part of its segment.
 };
 
-// What starts together: a SEND and its RECV, or a collective on all its roles.
+// Actions that start together: a SEND and its RECV, or a collective on all its roles.
 using Rendezvous = std::vector<RoleAction>;
 
 struct Matching {
   std::vector<Rendezvous> rendezvous;
   // of[role][action] = index into rendezvous, -1 for compute.
   std::vector<std::vector<int>> of;
-  // Collective steps of several roles. One whose members are all of one role starts when that role is there.
+  // Collective steps of several roles. A step whose members are all of one role starts when that role is ready.
   std::vector<Rendezvous> steps;
 };
 
 Matching CheckMatching(const Index& index, Findings* findings);
 
-// Of each list the actions of all roles in an order in which they may run, each rendezvous once (its first member).
+// For each list, the actions of all roles in an order in which they may run. Each rendezvous is there once, as its
+// first member.
 struct ListOrders {
   std::vector<RoleAction> prologue, body;
 };
-// Proves that the lists cannot deadlock (P13.deadlock). Empty after a finding.
+// Proves that the lists cannot deadlock (P13.deadlock). Returns empty lists after a finding.
 ListOrders CheckDeadlock(const Index& index, const Matching& matching, Findings* findings);
 
 }  // namespace weft::verify

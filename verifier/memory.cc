@@ -14,7 +14,7 @@
 namespace weft::verify {
 namespace {
 
-// Of an access: first .. last node that touches the buffer.
+// True if fn holds for all nodes of an access that touch the buffer.
 template <typename Fn>
 bool AllNodes(const Order& order, const BufferAccess& access, Fn fn) {
   const Order::Instance& instance = order.instances()[access.instance];
@@ -23,7 +23,7 @@ bool AllNodes(const Order& order, const BufferAccess& access, Fn fn) {
                      [&](int part) { return fn(instance.first_node + part); });
 }
 
-// The same of those that start first, and of those that finish last.
+// The same for the nodes that start first, and for those that finish last.
 template <typename Fn>
 bool FirstNodes(const Order& order, const BufferAccess& access, Fn fn) {
   const Order::Instance& instance = order.instances()[access.instance];
@@ -55,7 +55,7 @@ class TemplateMemory {
       CheckIndices(b);
     }
     CheckUnusedReleases();
-    // Overlaps are stated between lifetimes, which must be sound.
+    // Overlaps are between lifetimes, so the lifetimes must be sound.
     if (findings_->empty()) CheckOverlaps(DEVICE);
     if (findings_->empty()) CheckOverlaps(HOST);
   }
@@ -67,7 +67,7 @@ class TemplateMemory {
     return order;
   }
 
-  // Live from the start of `first` to the finish of `release`; -1 = the whole run.
+  // A buffer lives from the start of `first` to the finish of `release`; -1 = during the whole run.
   struct Lifetime {
     int buffer = 0;
     int first = -1;
@@ -83,7 +83,7 @@ class TemplateMemory {
     const Order::Instance& i = order_.instances()[instance];
     return Describe(*t_.actions[i.action].action);
   }
-  // "action 3 'B m0'" or the same of the next repetition, as seen from instance `from`.
+  // Returns "action 3 'B m0'", with "of the next repetition" if that is so as seen from instance `from`.
   std::string NameFrom(int instance, int from) const {
     const Order::Instance& i = order_.instances()[instance];
     const bool next = i.copy != order_.instances()[from].copy && t_.actions[i.action].list == kBody &&
@@ -91,8 +91,8 @@ class TemplateMemory {
     return absl::StrCat(Name(instance), next ? " of the next repetition" : "");
   }
 
-  // Whether all of an instance is finished before another starts: then what both touch is ordered, whichever parts do.
-  // The same pairs are asked for buffer after buffer: answers are kept until another pair needs their place.
+  // True if all of an instance is finished before another starts. Then everything that both touch is ordered, whichever
+  // parts touch it. The same pairs are needed for buffer after buffer, so answers are cached.
   bool WholeBefore(int earlier, int later) {
     Answer& known = answers_[(static_cast<size_t>(later) * 31 + earlier) % answers_.size()];
     if (known.earlier != earlier || known.later != later) {
@@ -110,7 +110,7 @@ class TemplateMemory {
         })) {
       return true;
     }
-    // Collectives of one stream are ordered by pairs.
+    // The collectives of one stream are only ordered pair by pair.
     return AllNodes(
         order_, b, [&](int y) { return AllNodes(order_, a, [&](int x) { return order_.Visible(a.instance, x, y); }); });
   }
@@ -118,7 +118,7 @@ class TemplateMemory {
   void CheckConflicts(int buffer) {
     const absl::Span<const BufferAccess> list = accesses_.Of(buffer);
     const BufferAccess* writer = nullptr;
-    size_t readers = 0;  // From this one on, up to the one at hand, all read what `writer` wrote.
+    size_t readers = 0;  // From here to the current access, all read what `writer` wrote.
     const auto race = [&](const BufferAccess& a, const BufferAccess& b) {
       Bad("P7.race", Name(a.instance), a.write ? " writes " : " reads ", DescribeBuffer(*t_.t, buffer), " and ",
           NameFrom(b.instance, a.instance), b.write ? " writes" : " reads", " it, and neither waits for the other");
@@ -134,13 +134,13 @@ class TemplateMemory {
     }
   }
 
-  // Of bytes: accesses since the last write, it included.
+  // For a range of bytes: the last write, and the reads since then.
   struct Last {
     int writer = -1;
     std::vector<int> readers;
   };
 
-  // Of host memory, where a FETCH of some bytes may run beside an OFFLOAD of others.
+  // For host memory, where a FETCH of some bytes may run while an OFFLOAD writes others.
   void CheckConflictsByBytes(int buffer) {
     const absl::Span<const BufferAccess> list = accesses_.Of(buffer);
     RangeMap<Last> last;
@@ -151,7 +151,7 @@ class TemplateMemory {
     };
     for (int i = 0; i < static_cast<int>(list.size()) && first < 0; ++i) {
       if (list[i].use == nullptr) continue;
-      // Reads first: what the action itself has written is ordered by its segment.
+      // Handle the reads first: the segment orders what the action itself has written.
       for (const bool writes : {false, true}) {
         const RangeSet& bytes = writes ? list[i].use->writes : list[i].use->first_reads;
         for (const auto& [begin, end] : bytes.ranges()) {
@@ -181,10 +181,10 @@ class TemplateMemory {
         " the same bytes of it, and neither waits for ", "the other");
   }
 
-  // One lifetime per list copy that uses the buffer.
+  // Checks one lifetime for each copy of a list that uses the buffer.
   void CheckLifetimes(int buffer) {
     const absl::Span<const BufferAccess> list = accesses_.Of(buffer);
-    // Chronological order within each copy: `list` is already.
+    // Each copy is in chronological order, because `list` is.
     std::vector<std::vector<const BufferAccess*>> by_copy(order_.copies());
     for (const BufferAccess& access : list) by_copy[order_.instances()[access.instance].copy].push_back(&access);
     for (int copy = 0; copy < order_.copies(); ++copy) {
@@ -233,9 +233,9 @@ class TemplateMemory {
                                  : written.Covers(0, t_.t->buffers(buffer).bytes());
   }
 
-  // Each step that touches the buffer is finished when the releasing action is.
+  // True if each step that touches the buffer is finished when the releasing action is.
   bool UsedUntilRelease(const BufferAccess& access, const Order::Instance& r, int release) const {
-    // Detached parts are waited for one by one.
+    // Actions wait for detached parts one by one.
     const bool all = access.use != nullptr && order_.instances()[access.instance].segment->has_detached;
     const auto finished = [&](int node) {
       if (access.instance == release && !order_.Detached(node)) return true;
@@ -282,7 +282,7 @@ class TemplateMemory {
     }
   }
 
-  // Tokens and targets read from a buffer must have been put there by LOAD_TOKENS and LOAD_TARGETS.
+  // Checks that tokens and targets read from a buffer were written by LOAD_TOKENS and LOAD_TARGETS.
   void CheckIndices(int buffer) {
     RangeSet tokens, targets;
     for (const BufferAccess& access : accesses_.Of(buffer)) {
@@ -306,8 +306,8 @@ class TemplateMemory {
     }
   }
 
-  // Sweep over bytes with the live ranges that cover the current byte in time order: it is enough that neighbours are
-  // ordered, because the relation is transitive.
+  // Sweeps over the bytes and keeps the live ranges of the current byte in time order. It is enough that neighbors in
+  // this order are ordered, because the relation is transitive.
   void CheckOverlaps(Place place) {
     std::vector<Lifetime> all;
     for (const Lifetime& life : lifetimes_) {
@@ -359,7 +359,7 @@ class TemplateMemory {
         ", which releases the first, is finished");
   }
 
-  // Of WholeBefore.
+  // A cached answer of WholeBefore.
   struct Answer {
     int earlier = -1, later = -1;
     bool before = false;
@@ -374,8 +374,9 @@ class TemplateMemory {
   std::vector<Lifetime> lifetimes_;
 };
 
-// Any ranks show whether something is wrong: a check that passes orders what it compares for all of them. Only which
-// accesses are named depends on them, and which of several that begin a life in host memory at once is looked at.
+// Both rankings show whether something is wrong: a check that passes proves an order that holds for all rankings. The
+// ranking only decides which accesses a finding names. It also decides which access is examined if several begin a life
+// in host memory at once.
 void CheckExpansion(const Index& index, const TemplateIndex& t, int repetitions, Findings* findings) {
   const bool lives_in_host_memory = std::any_of(t.t->buffers().begin(), t.t->buffers().end(), [](const Buffer& buffer) {
     return buffer.place() == HOST && !buffer.persistent();
@@ -392,7 +393,7 @@ void CheckExpansion(const Index& index, const TemplateIndex& t, int repetitions,
 
 void CheckMemory(const Index& index, const TemplateIndex& t, Findings* findings) {
   // Two repetitions show every order of a longer run: pairs of repetitions repeat, and dependencies of a larger
-  // distance only add order. A run of one step lacks the path through the second repetition.
+  // distance only add order. A run of one repetition lacks the path through the second.
   CheckExpansion(index, t, 2, findings);
   const bool edges = t.list_begin[kBody] > 0 && t.list_begin[kEpilogue] < t.list_begin[3];
   if (edges && findings->empty()) CheckExpansion(index, t, 1, findings);

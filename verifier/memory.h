@@ -1,4 +1,4 @@
-// Rule P7 on one template: data races, use before definition, lifetimes, reuse of bytes.
+// Checks rule P7 on one template: data races, use before definition, lifetimes, reuse of bytes.
 #ifndef WEFT_VERIFIER_MEMORY_H_
 #define WEFT_VERIFIER_MEMORY_H_
 

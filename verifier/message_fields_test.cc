@@ -1,4 +1,5 @@
-// Whatever field of a message is spoilt, one of a later version of the contracts too, it is seen.
+// Tests that the verifier finds any corrupted field of a message, also if the field is from a later version of the
+// contracts.
 #include <functional>
 #include <limits>
 #include <string>
@@ -16,7 +17,8 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Every message in it is there, lists of them twice. The evaluation is a program of its own.
+// Adds every message that the message can contain; repeated ones twice. The evaluation is a program of its own and
+// stays empty.
 void Fill(Message& message) {
   const Reflection& reflection = *message.GetReflection();
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
@@ -32,7 +34,7 @@ void Fill(Message& message) {
   }
 }
 
-// Calls `look` with a message and all in it.
+// Calls `look` with a message and all messages in it.
 void ForEach(Message& message, const std::string& path,
              const std::function<void(Message& message, const std::string& path)>& look) {
   look(message, path);
@@ -52,7 +54,7 @@ void ForEach(Message& message, const std::string& path,
   }
 }
 
-// The first finding's rule, if it is of the message itself.
+// The rule of the first finding if it is about the message itself, else "".
 std::string RuleOn(const Program& program) {
   const std::vector<Finding> findings = FindViolations(program);
   if (findings.empty()) return "";

@@ -6,7 +6,7 @@
 namespace weft::verify {
 namespace {
 
-// Clocks of two nodes are compared so many at once.
+// Number of clocks of two nodes that are compared at once.
 constexpr int kClocksAtOnce = 4;
 
 void MaxInto(const int32_t* from, int32_t* to) {
@@ -21,7 +21,7 @@ void MaxInto(const int32_t* from, int32_t* to) {
 }  // namespace
 
 bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions, Ranks ranks) {
-  // In whole groups.
+  // Round up to a multiple of kClocksAtOnce.
   clocks_ = (t.clocks + kClocksAtOnce - 1) / kClocksAtOnce * kClocksAtOnce;
   const bool message_driven = IsMessageDriven(*index.program);
   copies_ = repetitions + 2;
@@ -71,7 +71,7 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions, R
       if (ref.group >= 0 && a == t.groups[ref.group].first) {
         group_node_[{ref.group, copy}] = static_cast<int>(nodes_.size());
         add(-1, false, false, false);  // All members may start.
-        add(-1, false, false, false);  // All have ended.
+        add(-1, false, false, false);  // All members have ended.
       }
     }
   }
@@ -82,7 +82,7 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions, R
   return (ranks == kOfList && FollowList(index, t)) || FollowReadiness(index, t);
 }
 
-// Edges `ended`: the end of a node before the start of another, by stream order or inside a segment.
+// Adds an edge from the end of a node to the start of another, by stream order or inside a segment.
 template <typename Edge>
 void Order::AddSteps(const TemplateIndex& t, const Instance& instance, StreamOrder* streams, Edge edge) const {
   const ActionRef& ref = t.actions[instance.action];
@@ -93,7 +93,7 @@ void Order::AddSteps(const TemplateIndex& t, const Instance& instance, StreamOrd
       const int node = instance.first_node + p;
       streams->AddStep(ref.action->kind(), t.StreamOf(ref.action->segment(), parts[p]), node, edge);
       for (int dep : parts[p].deps) edge(instance.first_node + dep, node);
-      // The other parts have ended before one of the last starts.
+      // All other parts have ended before one of the last parts starts.
       if (last != instance.segment->last_parts.end() && *last == p) {
         if (instance.nodes > 1) edge(node, instance.finish_node);
         ++last;
@@ -112,7 +112,7 @@ void Order::AddSteps(const TemplateIndex& t, const Instance& instance, StreamOrd
   }
 }
 
-// Notes whom the instance waits for, and adds the edges of that.
+// Notes which instances this one waits for, and adds the edges for that.
 template <typename Edge>
 void Order::AddDependencies(const TemplateIndex& t, int id, Edge edge) {
   const Instance& instance = instances_[id];
@@ -123,13 +123,13 @@ void Order::AddDependencies(const TemplateIndex& t, int id, Edge edge) {
     int copy = instance.copy - dep.distance();
     if (from == kPrologue) copy = 0;
     if (from == kBody && instance.copy == copies_ - 1) copy = copies_ - 2;  // The last repetition.
-    if (from == kBody && copy < 1) continue;                                // Before the first: void.
+    if (from == kBody && copy < 1) continue;                                // Before the first: no wait.
     const int target = from == kEpilogue ? InstanceOf(on, copies_ - 1) : InstanceOf(on, copy);
     const auto wait_for = [&](std::vector<int>& dependents, int node) {
       if (!dependents.empty() && dependents.back() == id) return;
       dependents.push_back(id);
       if (instance.segment != nullptr) {
-        // What starts first holds back the others.
+        // It is enough that the first parts wait, because they hold back the others.
         for (int p : instance.segment->first_parts) edge(node, instance.first_node + p);
       } else {
         edge(node, ref.group < 0 ? instance.first_node : group_node_.at({ref.group, instance.copy}));
@@ -140,7 +140,7 @@ void Order::AddDependencies(const TemplateIndex& t, int id, Edge edge) {
   }
 }
 
-// Node `b` starts after the end of node `a`.
+// Records that node `b` starts after the end of node `a`.
 void Order::StartAfter(int a, int b) {
   const int32_t* from = &clock_[int64_t{a} * clocks_];
   int32_t* to = &clock_[int64_t{b} * clocks_];
@@ -150,7 +150,7 @@ void Order::StartAfter(int a, int b) {
 }
 
 bool Order::FollowList(const Index& index, const TemplateIndex& t) {
-  // Where members of a transfer group may start comes behind them in the list.
+  // With a transfer group the list is no topological order: the node where its members may start is after the members.
   if (!t.groups.empty()) return false;
   clock_.assign(static_cast<int64_t>(nodes_.size()) * clocks_, -1);
   bool forward = true;
@@ -160,7 +160,7 @@ bool Order::FollowList(const Index& index, const TemplateIndex& t) {
   };
   StreamOrder streams(IsMessageDriven(*index.program), t.streams);
   for (int id = 0; id < static_cast<int>(instances_.size()); ++id) {
-    // All that a node waits for before anything that waits for the node.
+    // Add everything that a node waits for before anything that waits for the node.
     AddDependencies(t, id, edge);
     AddSteps(t, instances_[id], &streams, edge);
   }
@@ -184,7 +184,7 @@ bool Order::FollowReadiness(const Index& index, const TemplateIndex& t) {
     AddDependencies(t, id, edge);
   }
 
-  // By their first node, each node's in the order in which they came.
+  // Sort the edges by their first node, and keep their order for each node.
   std::vector<int> waits(n, 0), next_begin(n + 1, 0), next(edges.size());
   for (const auto& [a, b] : edges) ++next_begin[a + 1], ++waits[b];
   for (int node = 0; node < n; ++node) next_begin[node + 1] += next_begin[node];
@@ -209,7 +209,7 @@ bool Order::FollowReadiness(const Index& index, const TemplateIndex& t) {
   return static_cast<int>(ready.size()) == n;
 }
 
-// The finish of an instance is waited for by its dependents: it has happened once one of them has started.
+// Only its dependents wait for the finish of an instance. So it has happened once one of them has started.
 bool Order::DependentStarted(const std::vector<int>& dependents, int b) const {
   for (int d : dependents) {
     const int first = instances_[d].first_member;
@@ -220,7 +220,7 @@ bool Order::DependentStarted(const std::vector<int>& dependents, int b) const {
         if (started(instance.first_node)) return true;
         continue;
       }
-      // All parts wait, and one of the first starts before any other.
+      // All parts wait, and one of the first parts starts before any other.
       if (nodes_[b].instance == member) return true;
       for (int part : instance.segment->first_parts) {
         if (started(instance.first_node + part)) return true;

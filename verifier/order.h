@@ -20,38 +20,39 @@ class Order {
     int copy = 0;        // 0 = prologue, 1.. = body repetitions, then epilogue.
     int first_node = 0;  // Its steps (parts) are nodes first_node .. first_node + nodes - 1.
     int nodes = 0;
-    int finish_node = 0;                   // Reached when all non-detached nodes are finished.
-    int all_node = 0;                      // Reached when detached ones are too.
+    int finish_node = 0;                   // All non-detached nodes are finished.
+    int all_node = 0;                      // Detached nodes are finished too.
     std::vector<int> dependents;           // Instances that wait for this one's finish.
-    std::vector<int> detached_dependents;  // Of those: with detached steps.
-    const SegmentUse* segment = nullptr;   // Of a compute action.
-    // Of a transfer group the members, which all wait for what any of them waits for; else the instance alone.
+    std::vector<int> detached_dependents;  // Those that also wait for detached steps.
+    const SegmentUse* segment = nullptr;   // For a compute action.
+    // For a transfer group, its members: each waits for everything that any of them waits for. Otherwise the instance
+    // alone.
     int first_member = 0, members = 1;
   };
 
-  // How nodes are ranked: as they become ready, or as they are in the list where none waits for a later one, which is
-  // found in half the time.
+  // The ranking of nodes: in the order in which they become ready, or in list order. List order takes half the time,
+  // but only applies if no node waits for a later one.
   enum Ranks { kOfReadiness, kOfList };
 
-  // False if the local order has a cycle (Index must have passed the deadlock check, then it has none).
+  // Returns false if the local order has a cycle. There is none if Index has passed the deadlock check.
   bool Build(const Index& index, const TemplateIndex& t, int repetitions, Ranks ranks);
 
   const std::vector<Instance>& instances() const { return instances_; }
   int copies() const { return copies_; }
-  // The instance of an action in a copy of its list.
+  // The instance of an action in a given copy of its list.
   int InstanceOf(int action, int copy) const { return copy_begin_[copy] + action - action_base_[copy]; }
 
-  // Whether node `a` of instance `i` is finished before node `b` starts, for any timing.
+  // True if node `a` of instance `i` is finished before node `b` starts, for any timing.
   bool Before(int i, int a, int b) const;
-  // The same as far as memory goes: two collectives of one stream are ordered, though the first may end before it is
+  // The same for memory: two collectives of one stream count as ordered, even though the first may end before it is
   // finished (P7).
   bool Visible(int i, int a, int b) const {
     const Node &x = nodes_[a], &y = nodes_[b];
     return Before(i, a, b) || (x.latent && x.collective && y.clock == x.clock && y.position > x.position);
   }
-  // Whether all non-detached nodes of instance `i` are finished before node `b` starts.
+  // True if all non-detached nodes of instance `i` are finished before node `b` starts.
   bool FinishedBefore(int i, int b) const;
-  // Whether the whole of `i` (detached steps aside) is finished before any node of `j` starts.
+  // True if the whole of `i` (except detached steps) is finished before any node of `j` starts.
   bool InstanceBefore(int i, int j) const;
 
   bool Detached(int node) const { return nodes_[node].detached; }
@@ -60,10 +61,10 @@ class Order {
 
  private:
   struct Node {
-    int clock = -1;  // -1 = the finish of an action with several parts, the start or end of a transfer group.
+    int clock = -1;  // -1 = finish of an action with several parts, start or end of a transfer group.
     int position = 0;
     int instance = 0, rank = -1;
-    // Latent: its end is not yet its finish.
+    // `latent`: the node may end before it is finished.
     bool detached = false, latent = false, collective = false;
   };
 
@@ -72,9 +73,9 @@ class Order {
   template <typename Edge>
   void AddDependencies(const TemplateIndex& t, int id, Edge edge);
   void StartAfter(int a, int b);
-  // False if somebody waits for a later node; then it is as if nothing was done.
+  // Returns false, and leaves the object unchanged, if a node waits for a later one.
   bool FollowList(const Index& index, const TemplateIndex& t);
-  // False if there is a cycle.
+  // Returns false if there is a cycle.
   bool FollowReadiness(const Index& index, const TemplateIndex& t);
 
   bool Ended(int a, int b) const { return clock_[int64_t{b} * clocks_ + nodes_[a].clock] >= nodes_[a].position; }
@@ -84,10 +85,10 @@ class Order {
   int copies_ = 0;
   std::vector<Instance> instances_;
   std::vector<int> copy_begin_, action_base_;
-  // (transfer group, copy) -> the node at which its members may start; the next one is where all have ended.
+  // (transfer group, copy) -> the node where its members may start; at the next node all have ended.
   std::map<std::pair<int, int>, int> group_node_;
   std::vector<Node> nodes_;
-  // clock_[node * clocks + c]: last position of clock c that has ended before the node starts, -1 = none.
+  // clock_[node * clocks + c]: the last position on clock c that has ended before the node starts, -1 = none.
   std::vector<int32_t> clock_;
 };
 

@@ -1,4 +1,5 @@
-// The order of a template's steps is the same relation however its nodes are ranked, and every ranking agrees with it.
+// Checks that the order of a template's steps is the same relation for both rankings, and that both rankings agree with
+// it.
 #include "verifier/order.h"
 
 #include <functional>
@@ -24,7 +25,7 @@ void WithIndex(const Program& program, const std::function<void(const Index& ind
   fn(index);
 }
 
-// Returns the pairs of nodes that are ordered.
+// Compares the two rankings. Returns the number of pairs of nodes that are ordered.
 int Compare(const Index& index, const TemplateIndex& t, int repetitions) {
   Order by_readiness, by_list;
   EXPECT_TRUE(by_readiness.Build(index, t, repetitions, Order::kOfReadiness));
@@ -86,7 +87,7 @@ TEST(Order, SameRelationOfTransferGroups) {
   CompareAll(ScheduleProgram(spec));
 }
 
-// Of the first action of the body that waits for the one right before it, on another stream.
+// Moves the first RECV whose reader comes right after it behind that reader. Returns false if there is none.
 bool PutBehindItsWaiter(Program* program, int t) {
   const Template& list = program->templates(t);
   for (int a = 1; a < list.body_size(); ++a) {

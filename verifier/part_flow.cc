@@ -15,7 +15,8 @@ struct KeptOut {
   int64_t begin = 0, end = 0;
 };
 
-// However often values are added to each other there are no more of them than ways to cut.
+// Merges entries with the same cuts. So however often values are added to each other, there are at most as many entries
+// as ways to cut.
 void AddScattered(const std::vector<Scattered>& more, std::vector<Scattered>* all) {
   for (const Scattered& one : more) {
     const auto same = std::find_if(all->begin(), all->end(), [&](const Scattered& other) {
@@ -55,7 +56,7 @@ class Walk {
   static bool ByElement(Kernel kernel) {
     return kernel == CAST || kernel == ADD || kernel == SCALE || kernel == EXACT_ACCUMULATE || kernel == EXACT_ROUND;
   }
-  // Optimizers and norms work on ranges too; what is read of these, dataflow_step.cc follows.
+  // True if the kernel may read ranges. Optimizers and norms may too; dataflow_step.cc checks what they read.
   static bool TakesRanges(Kernel kernel) {
     return ByElement(kernel) || kernels::IsCollective(kernel) || kernel == SQUARED_NORM || kernel == ADAMW ||
            kernel == SGD_STEP;
@@ -70,7 +71,7 @@ class Walk {
   }
 
   Held Get(int v) const { return Get(v, EndOf(segment_.values(v))); }
-  // Of the value's bytes before `end`.
+  // The content of the value's bytes before `end`.
   Held Get(int v, int64_t end) const {
     const Value& value = segment_.values(v);
     std::optional<Held> held;
@@ -101,7 +102,7 @@ class Walk {
     behind_[value.operand()].Remove(value.offset(), EndOf(value));
   }
 
-  // Where the zeros begin with which the value ends.
+  // The offset of the zeros at the end of the value; the end of the value if there are none.
   int64_t EndBeforeZeros(const Value& value) const {
     int64_t end = EndOf(value);
     const auto& zeros = zeros_[value.operand()].ranges();
@@ -111,8 +112,8 @@ class Walk {
     return end;
   }
 
-  // With what earlier steps left in the value, which a step adds to. What a buffer held before the segment is counted
-  // action by action.
+  // Joins `held` with what earlier steps left in the value, for a step that adds to it. The content of a buffer before
+  // the segment is counted action by action.
   Held Added(int v, Held held) const {
     const Value& value = segment_.values(v);
     made_[value.operand()].ForEach(value.offset(), EndOf(value), [&](int64_t, int64_t, const std::optional<Held>& one) {
@@ -129,16 +130,16 @@ class Walk {
 
   Held Collected(const Step& step, int i) {
     const Value& value = segment_.values(step.inputs(i));
-    // Zeros at the end are part of any sum.
+    // Zeros at the end may be part of any sum.
     const bool scatters = step.kernel() == GROUP_REDUCE_SCATTER && step.collective().purpose() == SCATTER_GRADIENTS;
     const int64_t end = scatters ? EndBeforeZeros(value) : EndOf(value);
     Held held = Get(step.inputs(i), end);
-    // Activations and their gradients: what is added to what was not summed is a matter of the model.
+    // Activations and their gradients: whether unsummed values may be added to them depends on the model.
     if (step.collective().purpose() == TENSOR && held.ranges.empty()) return held;
     const GroupCuts group = CutsOf(program_, step.collective().group());
     const std::string& name = value.name();
     if (step.kernel() == GROUP_ALL_GATHER) {
-      // Rows or columns of other ranks, if it is no range.
+      // If the value is no range, it gathers rows or columns of other ranks.
       if (held.ranges.empty()) return held;
       const size_t n = group.cuts.size();
       if (held.mixed || group.pipe || !group.odd.empty() || held.ranges.size() < n ||
@@ -157,7 +158,7 @@ class Walk {
       if (held.ranges.empty()) held.block = 0;
       return held;
     }
-    // Activations and their gradients.
+    // Sums of activations and their gradients are not followed.
     if (step.collective().purpose() != SCATTER_GRADIENTS && held.ranges.empty()) return {};
     for (const AxisCut& cut : group.cuts) {
       if (AddSum(cut, &held.sums)) continue;
@@ -174,7 +175,7 @@ class Walk {
     return held;
   }
 
-  // What a value that is gathered has behind so many elements.
+  // Notes that the bytes of a gathered value after its first `elements` elements must not be read.
   void KeepOut(int v, int64_t elements) {
     const Value& value = segment_.values(v);
     const int64_t begin = value.offset() + elements * DTypeBytes(value.dtype());
@@ -196,7 +197,7 @@ class Walk {
     if (kernels::IsCollective(step.kernel())) {
       for (int i = 0; i < step.outputs_size(); ++i) out[i] = Collected(step, i);
     } else if (ByElement(step.kernel())) {
-      // The scale of SCALE is no tensor.
+      // Input 0 of SCALE is the scale, not a tensor.
       const int first = step.kernel() == SCALE ? 1 : 0;
       out[0] = Get(step.inputs(first));
       for (int i = first + 1; i < step.inputs_size(); ++i) {
@@ -224,17 +225,17 @@ class Walk {
   const Program& program_;
   const Segment& segment_;
   std::vector<RangeMap<Held>> content_;
-  std::vector<RangeMap<std::optional<Held>>> made_;  // By steps so far.
-  // Bytes that a FILL made zero; and those of gathered ranges behind the end of their block.
+  std::vector<RangeMap<std::optional<Held>>> made_;  // Content that the steps so far made.
+  // zeros_: bytes that a FILL made zero. behind_: bytes of gathered ranges behind the end of their block.
   std::vector<RangeSet> zeros_, behind_;
-  std::vector<KeptOut> kept_out_;  // Of the step that is looked at.
+  std::vector<KeptOut> kept_out_;  // For the current step.
   PartFlow flow_;
 };
 
 }  // namespace
 
 PartFlow FollowParts(const Program& program, const Segment& segment, const std::vector<RangesOfBlock>& ranges) {
-  // Where no operand is a range, only a sum that scatters gradients makes anything but wholes that nobody has summed.
+  // If no operand is a range and no sum scatters gradients, the segment only makes whole values that are not summed.
   const bool wholes = std::all_of(ranges.begin(), ranges.end(), [](const auto& of) { return of.ranges.empty(); }) &&
                       std::none_of(segment.steps().begin(), segment.steps().end(), [](const Step& step) {
                         return kernels::IsCollective(step.kernel()) && step.collective().purpose() == SCATTER_GRADIENTS;

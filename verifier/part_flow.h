@@ -1,5 +1,5 @@
-// What a segment with collectives does to parts of tensors: which ranges of a parameter its kernels read, and over
-// which ranks what it writes is summed.
+// Follows parts of tensors through a segment with collectives: which ranges of a parameter its kernels read, and over
+// which ranks its results are summed.
 #ifndef WEFT_VERIFIER_PART_FLOW_H_
 #define WEFT_VERIFIER_PART_FLOW_H_
 
@@ -12,8 +12,8 @@
 
 namespace weft::verify {
 
-// What scatters take that cut what `cuts` cuts into ranges left by `more`: from `least` to `most` elements, not
-// counting zeros at the end.
+// The numbers of elements that scatters divided: from `least` to `most`, not counting zeros at the end. `cuts` cuts
+// were there before, and the scatters added `more` cuts.
 struct Scattered {
   size_t cuts = 0, more = 0;
   int64_t least = 0, most = 0;
@@ -22,9 +22,9 @@ struct Scattered {
 // A value that ranks hold in ranges (outermost cut first), as a sum over other ranks.
 struct Held {
   Cuts ranges, sums;
-  bool mixed = false;  // Not everywhere the same; `ranges` are those of a part, if any has some.
-  int64_t block = 0;   // Of ranges of a parameter: elements of that which they are ranges of.
-  // On the way to it, one for each pair of `cuts` and `more`. Does not tell values apart.
+  bool mixed = false;  // Parts differ; `ranges` is that of a part, if any has ranges.
+  int64_t block = 0;   // For ranges of a parameter: number of elements that they divide.
+  // The scatters on the way to this value, one entry for each pair of `cuts` and `more`. Comparison ignores them.
   std::vector<Scattered> scattered = {};
 
   friend bool operator==(const Held& a, const Held& b) {
@@ -32,7 +32,7 @@ struct Held {
   }
 };
 
-// What an operand holds at first: ranges of a block of so many elements.
+// The initial content of an operand: ranges of a block of `block` elements.
 struct RangesOfBlock {
   Cuts ranges;
   int64_t block = 0;
@@ -41,14 +41,16 @@ struct RangesOfBlock {
 };
 
 struct PartFlow {
-  std::vector<Held> written;  // Per operand.
-  // The first step that reads a range as if it were the whole, or gathers or sums in a way that fits nothing; and why.
+  std::vector<Held> written;  // By operand.
+  // Names the first step that reads a range as if it were the whole, or whose gather or sum does not fit its input, and
+  // says why. Empty if there is none.
   std::string fault;
 };
 
-// `ranges` of what the operands hold at first. Kernels that work element by element keep ranges and sums, collectives
-// change them (those that sum only for SCATTER_GRADIENTS), all others expect wholes and make something new. What ranges
-// that are rounded up have behind the end of their block is nothing that a step may read once they are gathered.
+// `ranges` is the initial content of the operands. Kernels that work element by element keep ranges and sums.
+// Collectives change them (sums only for SCATTER_GRADIENTS). All other kernels expect whole values and make something
+// new. Ranges that are rounded up have padding behind the end of their block, which no step may read after they are
+// gathered.
 PartFlow FollowParts(const Program& program, const Segment& segment, const std::vector<RangesOfBlock>& ranges);
 
 }  // namespace weft::verify

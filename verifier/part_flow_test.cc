@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Operands of 16 and of 64 elements, a value each, and `steps`; on 2 z and 4 data ranks.
+// A program with operands of 16 and 64 elements, one value each, and `steps`, on 2 z and 4 data ranks.
 Program With(const std::string& steps) {
   return Parse<Program>(
       "mesh { axes { name: 'z' size: 2 } axes { name: 'data' size: 4 } } segments { "
@@ -26,7 +26,7 @@ constexpr char kScatter[] =
     "steps { name: 'scatter' kernel: GROUP_REDUCE_SCATTER inputs: 0 outputs: 1 "
     "collective { purpose: SCATTER_GRADIENTS group { axes { axis: 'data' } } } } ";
 
-// Axis 1 of the mesh, all of it.
+// The whole axis 1 of the mesh.
 const Cuts kOverData = {{1, 0, 0}};
 
 void ExpectHeld(const Held& held, const Cuts& ranges, const Cuts& sums) {
@@ -35,7 +35,7 @@ void ExpectHeld(const Held& held, const Cuts& ranges, const Cuts& sums) {
   EXPECT_FALSE(held.mixed);
 }
 
-// The first operand holds ranges of 64 elements that `first` cuts, if it cuts any.
+// Follows `steps`. The first operand holds ranges of 64 elements cut by `first`, or a whole value if `first` is empty.
 PartFlow Follow(const std::string& steps, const Cuts& first) {
   const Program program = With(steps);
   return FollowParts(program, program.segments(0), {{first, first.empty() ? 0 : 64}, {}});
@@ -45,7 +45,7 @@ TEST(PartFlow, WhatWorksByElementKeepsRanges) {
   const PartFlow flow = Follow("steps { name: 'cast' kernel: CAST inputs: 0 outputs: 1 }", kOverData);
   EXPECT_EQ(flow.fault, "");
   ExpectHeld(flow.written[1], kOverData, {});
-  // Nothing was written to the other.
+  // No step wrote to the other operand.
   ExpectHeld(flow.written[0], {}, {});
 }
 
@@ -53,7 +53,7 @@ TEST(PartFlow, AGatherMakesARangeWhole) {
   const PartFlow flow = Follow(kGather, kOverData);
   EXPECT_EQ(flow.fault, "");
   ExpectHeld(flow.written[1], {}, {});
-  // Over other ranks than it is cut over.
+  // It gathers over other ranks than the value is cut over.
   EXPECT_THAT(Follow(kGather, {{0, 0, 0}}).fault,
               HasSubstr("step 'gather' gathers 'a' over data, but its ranges are cut"));
 }
@@ -64,7 +64,7 @@ TEST(PartFlow, ASumThatScattersMakesARange) {
   ExpectHeld(flow.written[1], kOverData, kOverData);
 }
 
-// What is told of scatters does not grow with every sum of two values.
+// The list of scatters does not grow with every sum of two values.
 TEST(PartFlow, SumsOfSumsRememberAScatterOnce) {
   std::string steps = kScatter;
   for (int i = 0; i < 60; ++i) steps += "steps { name: 'add' kernel: ADD inputs: 1 inputs: 1 outputs: 1 } ";
@@ -75,7 +75,7 @@ TEST(PartFlow, SumsOfSumsRememberAScatterOnce) {
   EXPECT_EQ(flow.written[1].scattered[0].most, 16);
 }
 
-// 62 elements over four: 16 each, and 2 too many.
+// 62 elements over four ranks: 16 each, so there are 2 too many.
 TEST(PartFlow, NothingReadsBehindTheEndOfWhatIsGathered) {
   const auto flow = [](const std::string& shape) {
     Program program = With(std::string(kGather) + "steps { name: 'gelu' kernel: GELU inputs: 2 outputs: 0 }");
@@ -97,13 +97,13 @@ TEST(PartFlow, ZerosAtTheEndAreNotScattered) {
     *segment.add_values() = Parse<Value>("name: 'made' operand: 0 dtype: FP32 shape: 14");
     return FollowParts(program, segment, {{}, {}}).written[1].scattered.at(0);
   };
-  // 14 elements are made, and zeros from the 12th on; or zeros are made after them.
+  // First, 14 elements are made and the zeros begin at element 12. Then the zeros are made after the elements.
   EXPECT_EQ(scattered(48, true).most, 14);
   EXPECT_EQ(scattered(48, true).least, 14);
   EXPECT_EQ(scattered(48, false).most, 12);
 }
 
-// 60 elements over four and two: 15 each, and then 8 of 15. Together they have a gap after every 15.
+// 60 elements over four and two ranks: 15 each, then 8 of 15. Gathered at once they have a gap after every 15.
 TEST(PartFlow, SeveralCutsAreGatheredAtOnceWherePaddingIsAtTheEnd) {
   const std::string both =
       "steps { name: 'gather' kernel: GROUP_ALL_GATHER inputs: 0 outputs: 1 collective { purpose: GATHER_WEIGHTS "

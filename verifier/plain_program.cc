@@ -38,7 +38,8 @@ void MakePlain(const PostValidationLists& lists, bool again, Template* t) {
       for (const Dependency& dep : end->deps()) {
         const bool gather = std::any_of(lists.gathers.begin(), lists.gathers.end(),
                                         [&](const Action* action) { return action->id() == dep.action(); });
-        // Of the update before it: plainly, what changes their sources waits for them itself.
+        // These deps are for the update before, whose gathers VALIDATE waits for. In the plain program, an action that
+        // changes the sources of the gathers waits for them itself.
         if (dep.distance() == 0 || gather) continue;
         *list.back().add_deps() = dep;
         list.back().mutable_deps()->rbegin()->set_distance(dep.distance() - 1);
@@ -69,7 +70,8 @@ void MakePlain(const PostValidationLists& lists, bool again, Template* t) {
   }
 }
 
-// The scale that is kept for the verdict is that of the same step: plainly, LOSS_SCALE itself.
+// Replaces the scale that is kept for the verdict by LOSS_SCALE itself: in the plain program both belong to the same
+// step.
 void UseLiveScale(Template* t) {
   int live = -1, kept = -1;
   for (int b = 0; b < t->buffers_size(); ++b) {

@@ -1,4 +1,4 @@
-// The programs that a post-validated one stands for (rule P15).
+// The plain programs that a post-validated program stands for (rule P15).
 #ifndef WEFT_VERIFIER_PLAIN_PROGRAM_H_
 #define WEFT_VERIFIER_PLAIN_PROGRAM_H_
 
@@ -6,12 +6,12 @@
 
 namespace weft::verify {
 
-// Whether anything is done again where the guess was wrong.
+// True if any action is done again after a wrong guess.
 bool HasAgain(const Program& program);
 
-// The plain program in which the guess stands for itself, or what is done again stands for it. Norm and clipping are
-// before the OPTIMIZER_STEP and CLEAR_GRADIENTS behind it, so who waits for them sees those of the repetition before.
-// Expects that CheckPostValidation found nothing.
+// Returns the plain program in which the guess stays, or (`again`) the repeated actions replace it. Norm and clipping
+// are before the OPTIMIZER_STEP, and CLEAR_GRADIENTS after it. So an action that waits for them waits for those of the
+// repetition before. Expects that CheckPostValidation found nothing.
 Program PlainProgram(const Program& program, bool again);
 
 }  // namespace weft::verify

@@ -15,7 +15,8 @@
 namespace weft::verify {
 namespace {
 
-// A gradient norm of 0 is multiplied by min(1, clip_norm / 1e-6) (P11).
+// The smallest clip_norm for which a gradient norm of 0 needs no clipping: the factor is min(1, clip_norm / 1e-6)
+// (P11).
 constexpr double kLeastClipNorm = 1e-6;
 
 bool OfPostValidation(const Action& action) {
@@ -46,7 +47,7 @@ bool IsKept(const Buffer& buffer) {
   return role == KEPT_WEIGHT || role == KEPT_MOMENT1 || role == KEPT_MOMENT2 || IsKeptScale(buffer);
 }
 
-// (action, distance)
+// Dependencies as (action, distance).
 std::set<std::pair<int, int>> DepsOf(const Action& action) {
   std::set<std::pair<int, int>> deps;
   for (const Dependency& dep : action.deps()) deps.insert({dep.action(), dep.distance()});
@@ -149,7 +150,7 @@ class TemplateCheck {
     const Action& validate = *repair.validate;
     const Segment& segment = SegmentOf(validate);
     if (!OnCompute(validate)) return;
-    // The plain programs have only that of the body.
+    // The plain programs contain only the VALIDATE of the body.
     if (!body) CheckSame("P15.verdict", validate, *lists_.body.validate);
     for (const Step& step : segment.steps()) {
       if (step.kernel() == NORM_TOTAL && Bound(validate, step.inputs(0)).role() == NORMS &&
@@ -177,7 +178,7 @@ class TemplateCheck {
     }
   }
 
-  // What the update reads and nothing else names: with ZeRO 1, its part of a gradient.
+  // True for a buffer that the update reads and that has no role. With ZeRO 1 it is the rank's part of a gradient.
   bool IsGradientPart(int buffer) const {
     const auto& operands = lists_.optimizer->operands();
     const auto found = std::find(operands.begin(), operands.end(), buffer);
@@ -185,7 +186,7 @@ class TemplateCheck {
            SegmentOf(*lists_.optimizer).operands(static_cast<int>(found - operands.begin())).access() == READ;
   }
 
-  // What the action makes zero; reports anything else that it does.
+  // The buffers that the action makes zero. Reports anything else that it does.
   std::set<int> Zeroed(const Action& clear, bool norms) {
     std::set<int> buffers;
     if (!OnCompute(clear)) return buffers;
@@ -215,13 +216,13 @@ class TemplateCheck {
     if (zeroed != wanted) Bad("P15.clear", *repair.clear, "must make zero what that of the body does, and NORMS");
   }
 
-  // (from, to) of the copies that the action makes; reports anything else that it does.
+  // The (from, to) of the copies that the action makes. Reports anything else that it does.
   std::set<std::pair<int, int>> Copies(const Action& action) {
     std::set<std::pair<int, int>> copies;
     if (!OnCompute(action)) return copies;
     const Segment& segment = SegmentOf(action);
     for (const Step& step : segment.steps()) {
-      // P15.scale
+      // CheckAssumedFactor checks this step (P15.scale).
       if (step.kernel() == NORM_TOTAL && action.kind() == KEEP_STATE) continue;
       const bool copy = step.kernel() == CAST && IsWhole(action, step.inputs(0)) && IsWhole(action, step.outputs(0)) &&
                         segment.values(step.inputs(0)).dtype() == segment.values(step.outputs(0)).dtype();
@@ -271,7 +272,7 @@ class TemplateCheck {
     for (const auto* list : {&t_.body(), &t_.epilogue()}) {
       for (const Action& action : *list) {
         if (action.kind() == KEEP_STATE || action.kind() == RESTORE_STATE) continue;
-        // What gathers weights is done again (P15.gather).
+        // Gathers of weights are done again (P15.gather), so they may write weights.
         if (action.kind() != OPTIMIZER_STEP && !GathersWeights(t_, action)) CheckLeavesState(action);
         for (const auto* buffers : {&action.operands(), &action.sources(), &action.destinations()}) {
           for (int b : *buffers) {
@@ -337,7 +338,8 @@ class TemplateCheck {
     }
   }
 
-  // Whatever uses beside the compute stream what is needed until CLEAR_GRADIENTS comes after it.
+  // Checks that actions of the rest wait for CLEAR_GRADIENTS if they use, off the compute stream, buffers that the
+  // repair needs until then.
   void CheckGradients() {
     std::set<int> repaired;
     for (const Action* action : {lists_.body.scale, lists_.body.optimizer, lists_.body.clear}) {
@@ -367,7 +369,7 @@ class TemplateCheck {
         }
       }
       if (!beside) continue;
-      // Through transfers and collectives to something computed behind it.
+      // Follow transfers and collectives to an action that computes after CLEAR_GRADIENTS.
       std::vector<const Action*> open = {action};
       std::set<int> seen;
       bool found = false;
@@ -437,7 +439,7 @@ void CheckPostValidation(const Index& index, const Matching& matching, Findings*
   const auto action_of = [&](const RoleAction& at) -> const Action& {
     return *index.templates[index.role_template[at.role]].actions[at.action].action;
   };
-  // Both ends belong to the guess, both are done again, or neither.
+  // Both ends must belong to the guess, or both to the actions that are done again, or neither.
   std::map<const Action*, int> part;
   for (const Template& t : index.program->templates()) {
     PostValidationLists lists;
@@ -458,7 +460,7 @@ void CheckPostValidation(const Index& index, const Matching& matching, Findings*
       return;
     }
   }
-  // What is left out of a group would be waited for by the rest of it.
+  // If only some members of a group were left out, the others would wait for them.
   for (const TemplateIndex& t : index.templates) {
     for (const TransferGroup& group : t.groups) {
       const Action& first = *t.actions[group.first].action;

@@ -1,4 +1,4 @@
-// Rule P15: a program that takes optimizer steps back is as good as the two plain programs that it stands for.
+// Rule P15: a program that takes optimizer steps back is equivalent to the two plain programs that it stands for.
 #ifndef WEFT_VERIFIER_POST_VALIDATION_H_
 #define WEFT_VERIFIER_POST_VALIDATION_H_
 
@@ -7,11 +7,11 @@
 
 namespace weft::verify {
 
-// What the fields alone say: who may have them, and the form of the lists.
+// Checks what the fields alone show: which programs may use them, and the form of the lists.
 void CheckPostValidationForm(const Program& program, Findings* findings);
 
-// What makes the program equal to its plain ones. Expects that CheckPostValidationForm found nothing, and a matching of
-// all actions.
+// Checks that the program is equivalent to its plain programs. Expects that CheckPostValidationForm found nothing, and
+// a matching of all actions.
 void CheckPostValidation(const Index& index, const Matching& matching, Findings* findings);
 
 }  // namespace weft::verify

@@ -8,14 +8,14 @@
 namespace weft::verify {
 namespace {
 
-// (action, distance)
+// Dependencies as (action, distance).
 std::set<std::pair<int, int>> DepsOf(const Action& action) {
   std::set<std::pair<int, int>> deps;
   for (const Dependency& dep : action.deps()) deps.insert({dep.action(), dep.distance()});
   return deps;
 }
 
-// All but what depends on its place.
+// The action without the fields that depend on its place in the lists.
 std::string Content(Action action) {
   action.clear_id();
   action.clear_name();
@@ -47,7 +47,7 @@ class GatherCheck {
     findings_->Add("P15.gather", Describe(t_, action), ": ", parts...);
   }
 
-  // `distance`: how many repetitions ago what the list validates was gathered.
+  // `distance`: how many repetitions before this list the gathers were that it validates.
   void CheckRepair(const Repair& repair, int distance) {
     if (repair.gathers.size() != lists_.gathers.size()) {
       return Bad(*repair.validate, "is followed by ", repair.gathers.size(),
@@ -66,7 +66,7 @@ class GatherCheck {
       for (const Action* first : {repair.validate, repair.optimizer}) {
         if (!deps.contains({first->id(), 0})) Bad(again, "does not wait for ", Describe(*first));
       }
-      // Nothing that it reads is changed before.
+      // So nothing that the gather reads changes before it has read it.
       if (!known.contains({gather.id(), distance})) {
         Bad(*repair.validate, "does not wait for ", Describe(gather), " at distance ", distance);
       }

@@ -1,4 +1,4 @@
-// Rule P15, what it says of weights that are gathered behind an optimizer step (ZeRO). Internal to the verifier.
+// Rule P15 for weights that are gathered after an optimizer step (ZeRO). Internal to the verifier.
 #ifndef WEFT_VERIFIER_POST_VALIDATION_GATHERS_H_
 #define WEFT_VERIFIER_POST_VALIDATION_GATHERS_H_
 
@@ -7,8 +7,8 @@
 
 namespace weft::verify {
 
-// Where updates may be taken back: what is gathered of one is gathered again of the update that takes its place, before
-// anyone else reads it. Expects lists as SplitLists makes them.
+// For programs whose updates may be taken back: checks that the gathers after an update are repeated after the update
+// that replaces it, before any other action reads the weights. Expects lists from SplitLists.
 void CheckGathersAgain(const Template& t, const PostValidationLists& lists, Findings* findings);
 
 }  // namespace weft::verify

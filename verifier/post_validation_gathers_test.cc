@@ -1,4 +1,4 @@
-// Rule P15.gather on lists written by hand: what is gathered of an update that may be taken back.
+// Tests rule P15.gather on handwritten lists: gathers after an update that may be taken back.
 #include "verifier/post_validation_gathers.h"
 
 #include <functional>
@@ -16,8 +16,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// The gathers 9 and 10 of the optimizer 8 come again as 3 and 4, behind the optimizer 2 of the repair, and as 13 and 14
-// in the epilogue. Forward 5 reads what 9 gathered a repetition ago, or 3 now.
+// The gathers 9 and 10 of optimizer 8 are repeated as 3 and 4, after optimizer 2 of the repair, and as 13 and 14 in the
+// epilogue. Forward 5 reads what 9 gathered a repetition ago, or what 3 gathers now.
 constexpr char kTemplate[] = R"pb(
   name: "t"
   buffers { name: "part" persistent: true }
@@ -109,7 +109,7 @@ class PostValidationGathersTest : public testing::Test {
     return *t_.mutable_body(0);
   }
 
-  // The messages, all of which are of P15.gather.
+  // Returns the messages of the findings, all of which must be of P15.gather.
   std::vector<std::string> Find() {
     PostValidationLists lists;
     lists.body = {.validate = &Get(1), .optimizer = &Get(2), .gathers = {&Get(3), &Get(4)}};
@@ -135,7 +135,7 @@ class PostValidationGathersTest : public testing::Test {
 
 TEST_F(PostValidationGathersTest, AllIsGatheredAgain) {
   EXPECT_THAT(Find(), IsEmpty());
-  // Neither its number, its name, whom it waits for nor when it runs is the content of a gather.
+  // The content of a gather does not include its id, its name, its dependencies or its condition.
   Get(3).set_if_exceeded(false);
   Get(13).set_name("another");
   Get(13).add_deps()->set_action(10);
@@ -161,7 +161,7 @@ TEST_F(PostValidationGathersTest, TheSameInTheSameOrder) {
     edits[i]();
     EXPECT_THAT(Find(), ElementsAre(HasSubstr(" again")));
   }
-  // The two of the epilogue in the other order.
+  // The two gathers of the epilogue are in the other order.
   t_ = good;
   Get(13).set_algorithm("ring");
   Get(14).clear_algorithm();
@@ -177,7 +177,7 @@ TEST_F(PostValidationGathersTest, WhatIsReadTwiceLasts) {
   EXPECT_THAT(Find(), ElementsAre(HasSubstr("which does not last"), HasSubstr("which does not last")));
 }
 
-// Each of these dependencies is needed: the first fault is about it.
+// Each of these dependencies is needed: without it, that wait is the only finding.
 TEST_F(PostValidationGathersTest, EachWaitIsNeeded) {
   const Template good = t_;
   for (int id : {1, 3, 4, 5, 11, 13, 14}) {
@@ -190,7 +190,7 @@ TEST_F(PostValidationGathersTest, EachWaitIsNeeded) {
                   ElementsAre(HasSubstr(id == 5 ? "it must wait for action 3 at distance 0" : "does not wait for")));
     }
   }
-  // Of this repetition, not of the one that it validates.
+  // It waits for the gather of this repetition, not for the one that it validates.
   t_ = good;
   Get(1).mutable_deps(1)->clear_distance();
   EXPECT_THAT(Find(), ElementsAre(AllOf(HasSubstr("does not wait for"), HasSubstr("at distance 1"))));
@@ -201,7 +201,7 @@ TEST_F(PostValidationGathersTest, WhoReadsOlderWeightsWaitsForTheRepairOfThem) {
   EXPECT_THAT(Find(), ElementsAre(HasSubstr("it must wait for action 3 at distance 1")));
   Get(5).mutable_deps(1)->set_distance(1);
   EXPECT_THAT(Find(), IsEmpty());
-  // Who waits for none of the gathers needs none of the repairs; nor who waits for one of this repetition.
+  // An action that waits for no gather, or only for one of this repetition, need not wait for a repeated gather.
   Get(5).clear_deps();
   Get(5).add_deps()->set_action(9);
   EXPECT_THAT(Find(), IsEmpty());

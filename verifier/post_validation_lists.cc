@@ -11,7 +11,7 @@ namespace {
 
 using Actions = google::protobuf::RepeatedPtrField<Action>;
 
-// Takes the next action if it is of this kind and condition; otherwise says what stands there.
+// Takes the next action if it has this kind and condition. Otherwise returns what is wrong.
 std::string Take(const Actions& list, ActionKind kind, bool if_exceeded, int* next, const Action** action) {
   const std::string wanted = absl::StrCat(ActionKind_Name(kind), if_exceeded ? " with" : " without", " if_exceeded");
   if (*next >= list.size()) return absl::StrCat("the list ends where a ", wanted, " must stand");

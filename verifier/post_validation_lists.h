@@ -9,7 +9,7 @@
 
 namespace weft::verify {
 
-// Of one list; null where there is none.
+// The actions of one list that judge an update and repair it; null if there is no such action.
 struct Repair {
   const Action* validate = nullptr;
   const Action* restore = nullptr;
@@ -25,25 +25,25 @@ struct PostValidationLists {
   Repair body;
   // Twins of `guess`, in its order.
   std::vector<const Action*> again;
-  // With KEEP_STATE and OPTIMIZER_STEP, which are named once more.
+  // Includes KEEP_STATE and OPTIMIZER_STEP, which `keep` and `optimizer` point to.
   std::vector<const Action*> rest;
   const Action* keep = nullptr;
   const Action* optimizer = nullptr;
-  // Of the rest: ALL_GATHERs that bring weights together behind the optimizer (ZeRO).
+  // Those ALL_GATHERs of the rest that gather weights after the optimizer (ZeRO).
   std::vector<const Action*> gathers;
   Repair epilogue;
 };
 
 bool Clips(const Program& program);
-// Whether updates may be taken back: gradients are clipped, or a dynamic loss scale may have been too large.
+// True if updates may be taken back, because gradients are clipped or a dynamic loss scale may have been too large.
 bool Repairs(const Program& program);
-// Whether gradients are clipped by a SCALE_GRADIENTS; of a scaled loss the optimizer's kernels do it.
+// True if a SCALE_GRADIENTS clips gradients. With a scaled loss, the optimizer's kernels clip.
 bool ClipsByAction(const Program& program);
 
-// Whether it is an ALL_GATHER into weights.
+// True if the action is an ALL_GATHER into weights.
 bool GathersWeights(const Template& t, const Action& action);
 
-// Empty and `lists` filled, or what is wrong.
+// Fills `lists` and returns "", or returns what is wrong with the template.
 std::string SplitLists(const Program& program, const Template& t, PostValidationLists* lists);
 
 }  // namespace weft::verify

@@ -13,7 +13,7 @@ class FactorCheck {
       : program_(program), t_(t), lists_(lists), findings_(findings) {}
 
   void Run() {
-    // That VALIDATE has no other steps, P15.verdict says.
+    // P15.verdict requires that VALIDATE has no other kind of step.
     const Action& validate = *lists_.body.validate;
     const Segment& verdict = SegmentOf(validate);
     const Step& total = verdict.steps(0);
@@ -34,7 +34,7 @@ class FactorCheck {
     for (const Step& step : keep.steps()) {
       if (is_total(step)) CheckAssumed(step, total, norm);
     }
-    // In between the update is done again, with the true norm.
+    // Between VALIDATE and KEEP_STATE the update may be done again, with the true norm.
     for (const Action& action : t_.body()) {
       if (action.kind() != KEEP_STATE && action.kind() != VALIDATE && action.kind() != SCALE_GRADIENTS &&
           Writes(action, norm)) {
@@ -78,7 +78,7 @@ class FactorCheck {
         Bad(keep, "step '", step.name(), "' divides by ", DescribeBuffer(t_, Bound(keep, step.inputs(1))));
       }
     }
-    // Zero, because persistent buffers are at first.
+    // It is always zero if nothing writes it, because persistent buffers start at zero.
     const int nothing = Bound(keep, step.inputs(0));
     bool zero = t_.buffers(nothing).persistent() && t_.buffers(nothing).role() == NO_ROLE;
     for (const auto* list : {&t_.body(), &t_.epilogue()}) {

@@ -1,4 +1,4 @@
-// Rule P15, what it says of loss scaling. Internal to the verifier.
+// Rule P15 for loss scaling. Internal to the verifier.
 #ifndef WEFT_VERIFIER_POST_VALIDATION_SCALE_H_
 #define WEFT_VERIFIER_POST_VALIDATION_SCALE_H_
 
@@ -7,11 +7,11 @@
 
 namespace weft::verify {
 
-// LOSS_SCALE as it was before an update that may be taken back.
+// True for the buffer that keeps LOSS_SCALE as it was before an update that may be taken back.
 inline bool IsKeptScale(const Buffer& buffer) { return buffer.role() == LOSS_SCALE && buffer.version() > 0; }
 
-// Of a scaled loss: VALIDATE divides by the scale of the step that it judges, and the update of the rest takes for NORM
-// that of a gradient of zero, which clips nothing and undoes the scale. Expects that copies are kept as P15 says.
+// With a scaled loss: checks that VALIDATE divides by the scale of the step that it judges, and that the update of the
+// rest uses as NORM that of a zero gradient, which clips nothing and undoes the scale. Expects copies as P15 requires.
 void CheckAssumedFactor(const Program& program, const Template& t, const PostValidationLists& lists,
                         Findings* findings);
 

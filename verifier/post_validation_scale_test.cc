@@ -1,4 +1,4 @@
-// Rule P15.scale on a template written by hand: the factor of updates that are judged later.
+// Tests rule P15.scale on a handwritten template: the factor of updates that are judged later.
 #include "verifier/post_validation_scale.h"
 
 #include <string>
@@ -15,8 +15,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// VALIDATE (1) takes the norm of the sums "norms" and divides by the scale as it was kept; KEEP_STATE (2) takes that of
-// "nothing", with the scale of now; the optimizer (3) reads it.
+// VALIDATE (1) takes the norm of the sums "norms" and divides it by the kept scale. KEEP_STATE (2) takes the norm of
+// "nothing", with the current scale. The optimizer (3) reads it.
 constexpr char kProgram[] = R"pb(
   segments {
     name: "verdict"
@@ -131,7 +131,7 @@ TEST_F(PostValidationScaleTest, OfAConstantScale) {
   EXPECT_THAT(Find(), ElementsAre(HasSubstr("step 'assumed' is not the kernel of")));
 }
 
-// Where nothing is scaled the update has no factor to assume.
+// If nothing is scaled, the update assumes no factor.
 TEST_F(PostValidationScaleTest, WithoutAScaleNoNormIsAssumed) {
   for (Step* step : {&Total(), &Assumed()}) step->mutable_inputs()->RemoveLast();
   EXPECT_THAT(Find(), ElementsAre(HasSubstr("takes 1 norms; must take 0: the update reads none")));
@@ -142,7 +142,7 @@ TEST_F(PostValidationScaleTest, WithoutAScaleNoNormIsAssumed) {
 TEST_F(PostValidationScaleTest, TheVerdictIsOneNormByTheScaleOfItsStep) {
   t().mutable_body(0)->set_operands(1, 1);
   EXPECT_THAT(Find(), ElementsAre(HasSubstr("divides by a scale that may be another one")));
-  // Also where nothing is kept.
+  // The same holds if nothing is kept.
   keeps_ = false;
   EXPECT_THAT(Find(), ElementsAre(HasSubstr("divides by a scale that may be another one")));
   t().mutable_body(0)->set_operands(1, 2);
@@ -167,7 +167,7 @@ TEST_F(PostValidationScaleTest, TheAssumedNormIsTheVerdictOfNothing) {
   program_ = good;
   Assumed().set_outputs(0, 4);
   EXPECT_THAT(Find(), ElementsAre(HasSubstr("step 'assumed' does not write")));
-  // By the scale of now, not by the one that was kept, nor by something else.
+  // It must divide by the current scale, not by the kept one or by another buffer.
   for (int other : {2, 0}) {
     program_ = good;
     t().mutable_body(1)->set_operands(2, other);
@@ -201,7 +201,7 @@ TEST_F(PostValidationScaleTest, NobodyElseWritesTheNorm) {
   const Program good = program_;
   program_.mutable_segments(2)->mutable_operands(0)->set_access(READ_WRITE);
   EXPECT_THAT(Find(), ElementsAre(HasSubstr("which VALIDATE and KEEP_STATE are for")));
-  // SCALE_GRADIENTS does, with the true norm.
+  // SCALE_GRADIENTS may write it, with the true norm.
   t().mutable_body(2)->set_kind(SCALE_GRADIENTS);
   EXPECT_THAT(Find(), IsEmpty());
   program_ = good;

@@ -1,5 +1,5 @@
-// Random programs pass, and run without fault by brute force; random changes of them are refused or leave a program
-// that still runs without fault.
+// Checks that random programs pass, and run without fault by brute force. Random changes of them must be refused or
+// leave a program that still runs without fault.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -40,7 +40,7 @@ TEST(RandomProgramTest, IsValid) {
   }
 }
 
-// 2^17 ranks cost no more than 2, where templates do not pin the axis.
+// If templates do not pin the axis, 2^17 ranks cost no more than 2.
 TEST(RandomProgramTest, UnpinnedAxesAreNotEnumerated) {
   int checked = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {
@@ -74,7 +74,7 @@ TEST(RandomProgramTest, RunsWithoutFault) {
   }
 }
 
-// Each of the features of schedules is in enough of the programs.
+// Each feature of schedules must occur in enough of the programs.
 TEST(RandomProgramTest, CoversSchedules) {
   std::map<std::string, int> count;
   for (uint64_t seed = 0; seed < 300; ++seed) {
@@ -153,7 +153,8 @@ TEST(RandomProgramTest, CoversCollectives) {
   }
 }
 
-// With other streams and groups than it was made for a program may be stuck: the verifier says so exactly if it is.
+// With other streams and groups than it was made for, a program may deadlock. The verifier must report a deadlock
+// exactly if there is one.
 TEST(RandomProgramTest, DeadlockIsFoundExactly) {
   int stuck = 0, sound = 0;
   for (uint64_t seed = 0; seed < 600; ++seed) {
@@ -161,7 +162,7 @@ TEST(RandomProgramTest, DeadlockIsFoundExactly) {
     options.schedules = true;
     Program program = RandomProgram(seed, options);
     program.set_transfer_streams(static_cast<TransferStreams>(seed % 3));
-    // Neighbours that were drawn apart start together, or groups are taken apart.
+    // Consecutive transfers that were made separately start together, or groups are split.
     for (Template& t : *program.mutable_templates()) {
       for (int i = 0; i < t.body_size(); ++i) {
         Action& action = *t.mutable_body(i);
@@ -184,7 +185,7 @@ TEST(RandomProgramTest, DeadlockIsFoundExactly) {
   EXPECT_GT(sound, 50);
 }
 
-// The verifier must not accept what brute force can refute.
+// The verifier must not accept a program that brute force can refute.
 void MutateAndCheck(const Program& original, uint64_t seed, const VerifyOptions& options, int* accepted, int* refused) {
   Program program = original;
   for (uint64_t i = 0; i <= seed % 2; ++i) Mutate(&program, seed * 31 + i);
@@ -264,8 +265,8 @@ TEST(MutationTest, SchedulesAreRefusedOrSound) {
   EXPECT_GT(refused, 1000);
 }
 
-// Removing a wait from a valid program is either harmless by brute force or noticed by the verifier; and often enough
-// brute force sees the harm, so that the comparison above means something.
+// If a wait is removed from a valid program, either brute force finds no harm or the verifier reports it. Brute force
+// must find harm often enough, so that the comparison above means something.
 TEST(MutationTest, RemovedWaits) {
   int harmful = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {

@@ -13,8 +13,8 @@ namespace weft {
 
 class RangeSet {
  public:
-  // (begin, end), ascending, neither touching nor overlapping the next. There are millions of sets of one range or
-  // none.
+  // Pairs (begin, end), ascending. Ranges neither touch nor overlap. One element is inlined, because there are millions
+  // of sets with one range or none.
   using Ranges = absl::InlinedVector<std::pair<int64_t, int64_t>, 1>;
 
   void Add(int64_t begin, int64_t end) {
@@ -99,7 +99,7 @@ class RangeSet {
   const Ranges& ranges() const { return ranges_; }
 
  private:
-  // The first range that begins behind `byte`.
+  // The first range that begins after `byte`.
   template <typename R>
   static auto BehindIn(R& ranges, int64_t byte) {
     return std::upper_bound(ranges.begin(), ranges.end(), byte,

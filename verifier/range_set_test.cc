@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kBytes = 40;
 
-// A set byte by byte.
+// The same set, one bit per byte.
 using Bytes = std::vector<bool>;
 
 std::vector<std::pair<int64_t, int64_t>> RangesOf(const Bytes& bytes) {
@@ -31,7 +31,7 @@ std::vector<std::pair<int64_t, int64_t>> RangesOf(const RangeSet& set) {
 
 class RangeSetTest : public testing::Test {
  protected:
-  // Also empty ones, and some that end before they begin.
+  // A random range. It may be empty, or end before it begins.
   std::pair<int, int> Range() {
     const int begin = static_cast<int>(random_() % kBytes);
     return {begin, std::min<int>(kBytes, begin + static_cast<int>(random_() % 12) - 2)};
@@ -86,7 +86,7 @@ TEST_F(RangeSetTest, SetsAgreeWithSetsOfBytes) {
     difference.Remove(b);
     EXPECT_EQ(RangesOf(sum), RangesOf(both));
     EXPECT_EQ(RangesOf(difference), RangesOf(rest));
-    // What is asked for and not in `a`, beside what is in `b`.
+    // The bytes of `asked` that are not in `a`, and all bytes in `b`.
     const auto asked = Range();
     Bytes missing = in_b;
     for (int i = asked.first; i < asked.second; ++i) missing[i] = missing[i] || !in_a[i];

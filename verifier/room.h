@@ -1,5 +1,5 @@
-// Room behind a tensor, into which parts that are rounded up fit one after the other: how much there may be, and that
-// only collective actions touch it (rule P8.room). Internal to the verifier.
+// Spare bytes behind a tensor ("room"), so that parts that are rounded up fit one after the other. Checks how many
+// there are, and that only collective actions touch them (rule P8.room). Internal to the verifier.
 #ifndef WEFT_VERIFIER_ROOM_H_
 #define WEFT_VERIFIER_ROOM_H_
 
@@ -16,34 +16,34 @@
 
 namespace weft::verify {
 
-// Elements of what the first `held` of these cuts leave of a block, with the room behind it into which the ranges of
-// the next cut fit one after the other.
+// Number of elements that the first `held` cuts leave of a block, with the spare elements behind them. The ranges of
+// the next cut fit there one after the other.
 int64_t ElementsWithRoom(const Program& program, int64_t block, const Cuts& ranges, size_t held);
 
-// Whether ranks have parts of such a buffer, which has a dtype, and its bytes are whole elements. How much room there
-// must be, CheckRoom says.
+// True if ranks hold parts of buffers with this role, and the buffer's bytes are whole elements. The buffer must have a
+// dtype. CheckRoom checks the number of spare elements.
 bool MayHaveRoom(const Buffer& buffer);
 
-// Bytes of a buffer without the room behind its tensor.
+// Bytes of a buffer without the spare bytes behind its tensor.
 int64_t BytesWithoutRoom(const Buffer& buffer);
 
-// Room is as much as the parts of the next cut need; a program that only evaluates has it where its training program
-// has parts (CheckEvaluation compares them), below one more element for each rank. Expects valid shards.
+// Checks that the spare elements are exactly as many as the parts of the next cut need. A program that only evaluates
+// may have fewer than Limits::kRanks; CheckEvaluation compares them with its training program. Expects valid shards.
 void CheckRoom(const Program& program, Findings* findings);
 
-// Whether steps of a template's actions stay out of the room behind its tensors.
+// Checks that the steps of a template's actions do not touch the spare bytes behind its tensors.
 class RoomOfSteps {
  public:
   explicit RoomOfSteps(const Template& t);
 
-  // What is wrong with an action that runs this segment, "" if nothing.
+  // Returns what is wrong with an action that runs this segment, "" if nothing.
   std::string Fault(const Action& action, const Segment& segment);
 
  private:
   const Template& t_;
-  // By buffer, where the room behind its tensor begins; none if no buffer has any.
+  // By buffer: where its spare bytes begin. Empty if no buffer has any.
   std::vector<int64_t> begins_;
-  // Segments whose steps were found to stay before these bytes of their operands.
+  // (segment, limits of its operands) for which all steps are known to stay within the limits.
   absl::flat_hash_set<std::pair<int, std::vector<int64_t>>> clean_;
 };
 

@@ -16,7 +16,7 @@ using ::testing::IsEmpty;
 constexpr char kMesh[] = "mesh { axes { name: 'z' size: 3 } axes { name: 'data' size: 4 } } ";
 constexpr AxisCut kZ = {0, 0, 0}, kData = {1, 0, 0}, kPairs = {1, 2, 0};
 
-// In words of the rule: so many equal parts, each rounded up, one after the other.
+// The rule in other words: equal parts, each rounded up, one after the other.
 TEST(Room, PartsOfTheNextCutFitOneAfterTheOther) {
   const Program program = Parse<Program>(kMesh);
   for (int64_t block = 1; block <= 50; ++block) {
@@ -24,7 +24,7 @@ TEST(Room, PartsOfTheNextCutFitOneAfterTheOther) {
     EXPECT_EQ(ElementsWithRoom(program, block, {kZ, kData}, 0), 3 * of_z) << block;
     EXPECT_EQ(ElementsWithRoom(program, block, {kZ, kData}, 1), 4 * ((of_z + 3) / 4)) << block;
     EXPECT_EQ(ElementsWithRoom(program, block, {kZ, kPairs}, 1), 2 * ((of_z + 1) / 2)) << block;
-    // What is not cut any further needs none.
+    // A part that is not cut any further needs no spare elements.
     EXPECT_EQ(ElementsWithRoom(program, block, {kZ, kData}, 2), (of_z + 3) / 4) << block;
     EXPECT_EQ(ElementsWithRoom(program, block, {}, 0), block);
   }
@@ -38,7 +38,7 @@ TEST(Room, IsBehindTheTensor) {
   EXPECT_EQ(BytesWithoutRoom(BufferOf("PARAM", 48)), 44);
   EXPECT_EQ(BytesWithoutRoom(BufferOf("PARAM", 44)), 44);
   EXPECT_EQ(BytesWithoutRoom(BufferOf("GRAD", 64, "shape: 2 shape: 5")), 40);
-  // Never more than there is, and nothing is known of what has no role or no dtype.
+  // The result never exceeds the buffer. Without a role or a dtype, nothing counts as spare.
   EXPECT_EQ(BytesWithoutRoom(BufferOf("PARAM", 20)), 20);
   EXPECT_EQ(BytesWithoutRoom(BufferOf("NO_ROLE", 48)), 48);
   EXPECT_EQ(BytesWithoutRoom(Parse<Buffer>("role: PARAM bytes: 48")), 48);
@@ -54,7 +54,7 @@ TEST(Room, IsOfWholeElementsWhereRanksHaveParts) {
   }
 }
 
-// 31 elements: 11 on each rank of z, of which the optimizer has 3 on each rank of data, if there is one.
+// 31 elements: 11 on each rank of z. The optimizer, if there is one, has 3 of these on each rank of data.
 Program Cut(int elements, bool training) {
   return Parse<Program>(absl::StrCat(
       kMesh, training ? "evaluation {} " : "",
@@ -85,7 +85,7 @@ TEST(Room, IsAsMuchAsThePartsNeed) {
                           HasSubstr(absl::StrCat("room for ", elements, " elements of tensor 'w'; it holds 11")),
                           HasSubstr("12 together"))));
   }
-  // Who lacks room altogether is told by who gathers or scatters.
+  // If there are no spare elements at all, the checks of gathers and scatters report it.
   EXPECT_THAT(Found(Cut(11, true)), IsEmpty());
 }
 
@@ -112,7 +112,7 @@ TEST(Room, IsNotForSteps) {
   RoomOfSteps room(t);
   EXPECT_EQ(room.Fault(none, segment(12)), "");
   EXPECT_EQ(room.Fault(reads, segment(12)), "");
-  // What is known of other operands, and what was found before, hides nothing.
+  // Neither the other operands nor an earlier result hide the fault.
   for (int i = 0; i < 2; ++i) {
     EXPECT_THAT(room.Fault(writes, segment(12)),
                 HasSubstr("step 'copy' touches 'b' up to byte 48 of buffer 1 'some', which holds 44"));

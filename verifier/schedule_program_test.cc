@@ -1,4 +1,4 @@
-// Programs of every kind of schedule pass, and run without fault by brute force.
+// Checks that programs of every kind of schedule pass, and run without fault by brute force.
 #include "verifier/testing/schedule_program.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ void Check(const std::string& name, const ScheduleSpec& spec) {
 const std::vector<std::vector<int>> kChain = {{0, 1}};
 // Two stages per rank: a loop, and a snake with a turn inside rank 1.
 const std::vector<std::vector<int>> kLoop = {{0, 1, 0, 1}}, kSnake = {{0, 1, 1, 0}};
-// Two lanes in opposite directions: every stage has two holders.
+// Two lanes in opposite directions: two ranks hold each stage.
 const std::vector<std::vector<int>> kBothWays = {{0, 1}, {1, 0}};
 
 TEST(ScheduleProgramTest, Chain) {
@@ -69,7 +69,7 @@ TEST(ScheduleProgramTest, Replicas) {
   ScheduleSpec untied = kReplicas;
   untied.tied = false;
   Check("replicas, untied", untied);
-  // A lane without a microbatch: its holders are synchronised all the same.
+  // A lane without a microbatch: the ranks that hold it are synchronized all the same.
   Check("idle lane", {{"F0.0 B0.0", "F1.0 B1.0"}, kBothWays, {0}});
 }
 
@@ -90,7 +90,7 @@ TEST(ScheduleProgramTest, Skips) {
                     {0, 0}};
   spec.skips = {{0, 2}, {0, 3}, {1, 3}};
   Check("skips", spec);
-  // Within a rank the value is handed over in a buffer.
+  // Within a rank a buffer passes the value on.
   ScheduleSpec snake{
       {"F0.0 F0.1 F3.0 B3.0 F3.1 B3.1 B0.0 B0.1", "F1.0 F2.0 F1.1 F2.1 B2.0 B1.0 B2.1 B1.1"}, kSnake, {0, 0}};
   snake.skips = {{0, 3}, {0, 2}};
@@ -111,7 +111,7 @@ TEST(ScheduleProgramTest, SharedStreams) {
   ScheduleSpec spec{{"F0.0 F0.1 B0.0 B0.1", "F1.0 F1.1 B1.0 B1.1"}, kChain, {0, 0}};
   spec.transfer_streams = SHARED;
   Check("shared stream of GPipe", spec);
-  // One stream needs the transfers of 1F1B in groups.
+  // On one stream, the transfers of 1F1B must be in groups.
   spec.order[1] = "F1.0 B1.0 F1.1 B1.1";
   spec.group = true;
   Check("shared stream of 1F1B", spec);

@@ -46,7 +46,7 @@ class Walk {
   }
 
  private:
-  // Microbatches whose rows follow one another in the value; 1 = it cannot be told.
+  // Number of microbatches whose rows follow one another in the value; 1 = unknown.
   int Blocks(const Value& value) const {
     if (width_ < 2 || value.shape_size() == 0 || rows_ < 1 || value.shape(0) % rows_ != 0) return 1;
     const int64_t blocks = value.shape(0) / rows_;
@@ -64,7 +64,8 @@ class Walk {
     *share = one;
   }
 
-  // What the block of the result takes from the value: the same block, if it has as many, else all of it.
+  // Adds the part of the value that a block of the result depends on: the same block if the value has as many blocks,
+  // else all of the value.
   void Join(int v, int block, int blocks, Share* share, bool* mixed) const {
     const Value& value = segment_.values(v);
     const bool same = Blocks(value) == blocks;
@@ -78,7 +79,7 @@ class Walk {
   const Program& program_;
   const Segment& segment_;
   const int width_;
-  // Of one microbatch, in the step at hand.
+  // Rows of one microbatch in the current step.
   int64_t rows_ = 0;
   SegmentFlow& flow_;
 };

@@ -1,5 +1,5 @@
-// Which microbatch each byte is of that a segment writes, where its action is for several: a wide FORWARD, or the two
-// halves of a FORWARD_BACKWARD.
+// For an action with several microbatches (a wide FORWARD, or the two halves of a FORWARD_BACKWARD): finds the
+// microbatch that each byte written by the segment belongs to.
 #ifndef WEFT_VERIFIER_SEGMENT_FLOW_H_
 #define WEFT_VERIFIER_SEGMENT_FLOW_H_
 
@@ -11,8 +11,8 @@
 
 namespace weft::verify {
 
-// Of a wide forward: the microbatch, counted from the action's. Of a pair: 0 = the forward's, 1 = the backward's.
-// -1 = of none (weights in another dtype), or of all.
+// In a wide forward: the microbatch, counted from the action's first. In a pair: 0 = the forward's, 1 = the backward's.
+// -1 = no microbatch (weights in another dtype), or all.
 struct Share {
   int index = -1;
 
@@ -21,12 +21,12 @@ struct Share {
 
 struct SegmentFlow {
   std::vector<RangeMap<Share>> operands;
-  std::string fault;  // A step that mixes the halves of a pair.
+  std::string fault;  // Names a step that mixes the halves of a pair.
 };
 
-// `width` microbatches, 0 = a pair. `operands` = what the operands hold before. Values of several times the rows of one
-// microbatch hold one after the other; of images these are fewer at lower levels, which steps that read the microbatch
-// say.
+// `width`: number of microbatches, 0 = a pair. `operands`: the initial content of the operands. A value with several
+// times the rows of one microbatch holds one microbatch after the other. Lower levels of images have fewer rows, which
+// the steps that read the microbatch determine.
 SegmentFlow FollowSegment(const Program& program, const Segment& segment, int width,
                           std::vector<RangeMap<Share>> operands);
 

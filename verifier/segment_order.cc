@@ -20,13 +20,13 @@ bool MakeParts(const Program& program, const Segment& segment, SegmentUse* use, 
     }
     stream[i] = kStepStreams + it->second;
   }
-  // Waited for by a step of another stream: the last of its part.
+  // True if a step of another stream waits for this step. Such a step ends its part.
   std::vector<bool> awaited(n, false);
   for (int i = 0; i < n; ++i) {
     for (int d : segment.steps(i).deps()) awaited[d] = awaited[d] || stream[d] != stream[i];
   }
   part_of_step->assign(n, -1);
-  int open[kStepStreams] = {-1, -1, -1};  // The step that the next of the stream may join.
+  int open[kStepStreams] = {-1, -1, -1};  // The step that the stream's next step may join.
   for (int i = 0; i < n; ++i) {
     const Step& step = segment.steps(i);
     const bool plain = stream[i] < kStepStreams && !step.detached();
@@ -81,7 +81,7 @@ SegmentOrder::SegmentOrder(const SegmentUse& use)
 bool SegmentOrder::Finished(int p, int q) const {
   if (p >= q) return false;
   if (!IsCollective(parts_[p])) return Ended(p, q);
-  // Its end is not its finish: somebody must have waited for that.
+  // A collective may end before it is finished. So a part must have waited for its finish.
   return std::any_of(parts_[p].waiters.begin(), parts_[p].waiters.end(),
                      [&](int w) { return w == q || (w < q && Ended(w, q)); });
 }

@@ -1,5 +1,5 @@
-// What a segment reads and writes of each operand, and that its steps agree with the declared access modes (P2.access)
-// and do not race with one another (P2.race).
+// Finds what a segment reads and writes of each operand. Checks that its steps agree with the declared access modes
+// (P2.access) and do not race with one another (P2.race).
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -67,7 +67,8 @@ class SegmentWalk {
     }
   }
 
-  // An INT32 input is a list of tokens or of targets; whether they are in range is known from who wrote them.
+  // An INT32 input is a list of tokens or of targets. The step that wrote it determines whether its values are in
+  // range.
   void ReadIndices(int i, int value, bool tokens) {
     const Value& v = segment_.values(value);
     const int64_t end = EndOf(v);
@@ -127,8 +128,9 @@ class SegmentWalk {
     }
   }
 
-  // Conflicting steps must be ordered by streams and step dependencies. `live`: what no later write has covered,
-  // finished before it, so a further access that is ordered behind that write is ordered behind them too.
+  // Conflicting steps must be ordered by streams and step dependencies. `live` has the accesses that no later write has
+  // covered and waited for. A further access that is ordered after such a write is ordered after the removed accesses
+  // too.
   void CheckRaces(const SegmentOrder& order) {
     for (int o = 0; o < segment_.operands_size(); ++o) {
       std::vector<Access> live;
@@ -175,7 +177,8 @@ class SegmentWalk {
   std::vector<std::vector<Access>> accesses_;
 };
 
-// Whether a walk of both segments sees the same: all but names, attributes and work, which it does not look at.
+// True if a walk of both segments gives the same result. They may differ in names, attributes and work, which a walk
+// does not read.
 bool AreAlike(const Program& program, const Segment& a, const Segment& b) {
   const auto same = [](const auto& x, const auto& y) { return std::equal(x.begin(), x.end(), y.begin(), y.end()); };
   const auto alike_operands = [](const Operand& x, const Operand& y) { return x.access() == y.access(); };
@@ -202,8 +205,8 @@ bool AreAlike(const Program& program, const Segment& a, const Segment& b) {
 
 void CheckSegmentOrder(Index* index, Findings* findings) {
   const Program& program = *index->program;
-  // By numbers of operands, values and steps: the last segment of so many that was walked. The stages in the middle of
-  // a pipeline are alike, and what is right for one is right for all; what is wrong is said of each.
+  // By the numbers of operands, values and steps: the last segment walked with these numbers. The stages in the middle
+  // of a pipeline are alike. If one is right, all are; but findings are reported for each.
   std::map<std::tuple<int, int, int>, int> walked;
   for (int s = 0; s < program.segments_size(); ++s) {
     if (findings->full()) return;

@@ -1,5 +1,5 @@
-// Segments that are alike are walked once: what is found is what is found where each is walked, whatever is broken in
-// one of them.
+// Segments that are alike are walked once. Tests that the findings are the same as if each were walked, whatever is
+// broken in one of them.
 #include <algorithm>
 #include <cstdint>
 #include <random>
@@ -16,7 +16,7 @@
 namespace weft {
 namespace {
 
-// With two more of each segment, which no action runs.
+// Adds two copies of each segment, which no action runs.
 Program WithCopies(Program program) {
   const int segments = program.segments_size();
   for (int copy = 0; copy < 2; ++copy) {
@@ -29,7 +29,8 @@ Program WithCopies(Program program) {
   return program;
 }
 
-// No two segments have as many values: with further ones of `whole`, which is `program` unbroken, that no step uses.
+// Gives all segments different numbers of values, so that each is walked: adds values of `whole`, the unbroken
+// `program`, that no step uses.
 Program Unlike(Program program, const Program& whole) {
   int most = 0;
   for (const Segment& segment : program.segments()) most = std::max(most, segment.values_size());
@@ -46,7 +47,7 @@ std::vector<std::string> Found(const Program& program) {
   return found;
 }
 
-// One thing of one segment is another one.
+// Changes one random thing in one segment.
 void Break(std::mt19937_64& random, Program* program) {
   const auto below = [&](int bound) { return static_cast<int>(random() % static_cast<uint64_t>(bound)); };
   Segment& segment = *program->mutable_segments(below(program->segments_size()));

@@ -12,7 +12,7 @@ namespace {
 
 TEST(SplitProgramTest, IsTrainingStep) {
   for (const bool zero : {false, true}) {
-    // Some of them divide nothing: parts are rounded up.
+    // Some sizes do not divide evenly, so parts are rounded up.
     for (const int64_t data : {2, 3, 4, 7, 50}) {
       for (const int64_t z : {2, 3, 5, 48}) {
         const absl::Status status = VerifyProgram(SplitProgram(zero, data, 2, 0, 16, z));
@@ -31,20 +31,20 @@ TEST(SplitProgramTest, RunsWithoutFault) {
   }
 }
 
-// Thousands of ranks, hundreds of steps in a segment and of actions in a list: what a large model on a large machine
-// has.
+// Thousands of ranks, and hundreds of steps in a segment and of actions in a list, as for a large model on a large
+// machine.
 TEST(SplitProgramTest, LargeProgramsAreVerifiedInSeconds) {
   const Program program = SplitProgram(false, 4096, 400, 150);
   const auto start = std::chrono::steady_clock::now();
   const absl::Status status = VerifyProgram(program);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   EXPECT_TRUE(status.ok()) << status;
-  // 1 s alone on a core; sanitizers and crowded machines take longer.
+  // It takes 1 s alone on a core. Sanitizers and busy machines take longer.
   EXPECT_LT(seconds.count(), 60);
   RecordProperty("milliseconds", static_cast<int>(seconds.count() * 1000));
 }
 
-// Replicas in blocks: within a block by one action, and then over the places in their blocks by another.
+// Replicas in blocks: one action sums within each block, and another over the ranks at the same place in their blocks.
 TEST(SplitProgramTest, GradientsMayBeSummedInTwoSteps) {
   Program program = SplitProgram(false, 4);
   Template& t = *program.mutable_templates(0);
@@ -54,7 +54,7 @@ TEST(SplitProgramTest, GradientsMayBeSummedInTwoSteps) {
   }
   ASSERT_NE(sync, nullptr);
   const int id = sync->id();
-  // Room for one more: ids ascend.
+  // Leave one id free for another action, because ids ascend.
   for (Action& action : *t.mutable_body()) {
     if (action.id() > id) action.set_id(action.id() + 1);
     for (Dependency& dep : *action.mutable_deps()) {

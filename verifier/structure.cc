@@ -1,4 +1,5 @@
-// Sizes, names and ranges of everything but actions: mesh, recipe, tensors, templates, buffers, segments (P7, P8, P13).
+// Checks sizes, names and ranges of everything except actions: mesh, recipe, tensors, templates, buffers, segments (P7,
+// P8, P13).
 #include <map>
 
 #include "absl/container/flat_hash_set.h"
@@ -67,7 +68,8 @@ void CheckRecipe(const Program& program, const VerifyOptions& options, Findings*
     findings->Add("P9.batch", "recipe.microbatch_sequences is ", sequences, ", not a multiple of the ", z,
                   " ranks of axis z, which share a microbatch");
   }
-  // 2^20 each: the product and its bytes as fp64 stay below 2^43. Times the sequences it may leave int64.
+  // Both factors are at most 2^20, so the product and its bytes as fp64 stay below 2^43. Times the sequences, the
+  // product may exceed int64.
   const int64_t microbatches = MicrobatchesPerStep(program) * data;
   const bool adds_up =
       r.global_batch_sequences() % microbatches == 0 && r.global_batch_sequences() / microbatches == sequences;
@@ -82,7 +84,7 @@ void CheckRecipe(const Program& program, const VerifyOptions& options, Findings*
   if (r.clip_norm() < 0) findings->Add("P13.recipe", "recipe.clip_norm is ", r.clip_norm(), ", must not be negative");
 }
 
-// What an asynchronous program cannot have.
+// Refuses what an asynchronous program must not have.
 void CheckAsynchronous(const Program& program, Findings* findings) {
   const auto bad = [&](const auto&... parts) { findings->Add("P14.program", "an asynchronous program ", parts...); };
   if (program.microbatches() % program.steps_per_repetition() != 0) {
@@ -143,7 +145,7 @@ void CheckTensors(const Program& program, Findings* findings) {
   }
 }
 
-// What the program's precision says of a role: field and dtype, unspecified = nothing.
+// The field of the program's precision that applies to a role, and its dtype; unspecified = none.
 std::pair<const char*, DType> PrecisionOf(const Precision& precision, BufferRole role) {
   switch (role) {
     case PARAM:
@@ -265,8 +267,8 @@ void CheckTemplateBuffers(const Program& program, const Template& t, Findings* f
   }
 }
 
-// The parts of a tensor that buffers of different roles and ranks hold go together: the same dimensions are cut, and of
-// two lists of ranges one continues the other; PARAM, MASTER and moments are cut alike everywhere.
+// Checks that buffers of different roles and ranks hold matching parts of a tensor: the same dimensions are cut, and of
+// two lists of ranges one continues the other. PARAM, MASTER and moments are each cut in the same way on all ranks.
 void CheckShards(const Program& program, Findings* findings) {
   struct First {
     const Template* t = nullptr;

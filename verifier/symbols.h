@@ -1,4 +1,4 @@
-// What a range of bytes means in the symbolic run of dataflow.cc.
+// The meaning of a range of bytes in the symbolic run (dataflow.cc).
 #ifndef WEFT_VERIFIER_SYMBOLS_H_
 #define WEFT_VERIFIER_SYMBOLS_H_
 
@@ -19,12 +19,12 @@ struct Part_ {
   int tensor = 0;
   int use = 0;
   int stage = 0;
-  int microbatches = 0;    // How many backwards have added to it.
+  int microbatches = 0;    // Number of backwards that added to it.
   int last = -1;           // The last of them.
-  std::vector<int> pipes;  // Pipe coordinates whose backwards they are, ascending; empty = the rank's own.
-  Cuts sums;               // Over which ranks it is summed, ascending; without pipe.
-  Cuts ranges;             // Which ranges of its tensor it is of, outermost first.
-  int step = 0;            // Of an asynchronous program: the optimizer step of its microbatches.
+  std::vector<int> pipes;  // Pipe coordinates of its backwards, ascending; empty = own.
+  Cuts sums;               // Ranks over which it is summed, ascending; without pipe.
+  Cuts ranges;             // The ranges of its tensor, outermost first.
+  int step = 0;            // Asynchronous: optimizer step of its microbatches.
 
   friend auto operator<=>(const Part_&, const Part_&) = default;
 };
@@ -32,7 +32,7 @@ struct Part_ {
 // The squared norm of one tensor's gradient.
 struct NormPart {
   int tensor = 0;
-  Cuts cuts;                 // Each rank has that of its part.
+  Cuts cuts;                 // Each rank has the norm of its part.
   std::vector<int> counted;  // Axes on which only coordinate 0 has it, ascending.
 
   friend auto operator<=>(const NormPart&, const NormPart&) = default;
@@ -41,36 +41,38 @@ struct NormPart {
 struct Symbol {
   enum Kind { kUnknown, kZero, kActivation, kGradient, kNorms, kNormTotal, kLosses, kWeights, kState };
   Kind kind = kUnknown;
-  // kActivation: made by (backward?, stage, microbatch). With a width it is of any or all of so many microbatches.
+  // kActivation: made by the forward or backward of (stage, microbatch). With a width, it belongs to any or all of
+  // `width` microbatches.
   bool backward = false;
   int stage = 0, microbatch = 0, width = 1;
-  // kGradient.
+  // For kGradient only.
   std::vector<Part_> parts;  // Sorted.
   bool scaled = false;
-  // kNorms: of which tensors, ascending, and over which ranks they are summed.
+  // kNorms: the tensors that they cover, ascending, and the ranks over which they are summed.
   std::vector<NormPart> norms;
   Cuts sums;
-  // kLosses: microbatches. Sorted.
+  // kLosses: microbatches, sorted.
   std::vector<int> elements;
   // kLosses: the axes of more than one rank over which they are summed.
   bool over_pipe = false, over_data = false, over_z = false;
-  // kWeights: the new ones of a tensor, and which ranges of it.
+  // kWeights: the new weights of a tensor, and which ranges of it they are.
   int tensor = 0;
   Cuts ranges;
-  int version = 0;  // Of an asynchronous program: how many updates they have seen.
-  // kGradient, kWeights: which elements of the tensor, or of the rank's part of it, these are. In a buffer: byte b is
-  // of element (b + shift) / item. Of a step's value: it begins with this element.
+  int version = 0;  // Asynchronous: number of updates they contain.
+  // kGradient, kWeights: which elements of the tensor, or of the rank's part of it, these are. In a buffer, byte b
+  // belongs to element (b + shift) / item. A step's value begins with `element`.
   int64_t element = 0;
   int item = 0;
-  // kState: what was fetched of a buffer in host memory, `shift` bytes further on there; with the update of the step?
+  // kState: fetched from `buffer` in host memory, where the bytes are `shift` bytes further on. `updated`: the
+  // optimizer has updated them.
   int buffer = 0;
   int64_t shift = 0;
   bool updated = false;
 
   bool IsOf(int m) const { return m >= microbatch && m - microbatch < width; }
   bool HasElements() const { return kind == kGradient || kind == kWeights; }
-  // From the form that buffers hold to that of a value at `offset` with items of so many bytes, and back. It is nothing
-  // if the value's items are not those that were written.
+  // Convert between the form in a buffer and the form of a value at `offset` whose items have `bytes` bytes. InValue
+  // returns an unknown symbol if the value's items are not those that were written.
   Symbol InValue(int64_t offset, int bytes) && {
     if (!HasElements()) return std::move(*this);
     if (item != bytes || (offset + shift) % bytes != 0) return {};
@@ -87,7 +89,7 @@ struct Symbol {
     held.element = 0;
     return held;
   }
-  // The element of the value's, or the buffer's, first byte.
+  // The element of the first byte of the value or of the buffer.
   int64_t FirstElement() const { return item > 0 ? shift / item : element; }
   bool SameElements(const Symbol& other) const {
     return element == other.element && shift == other.shift && item == other.item;
@@ -102,7 +104,7 @@ inline Symbol Of(Symbol::Kind kind) {
   return symbol;
 }
 
-// What the bytes of a buffer hold; T{} where nothing is known.
+// The content of a buffer's bytes; T{} for bytes with unknown content.
 template <typename T>
 struct RangeMap {
   std::map<int64_t, std::pair<int64_t, T>> ranges;  // begin -> (end, value), disjoint
@@ -120,12 +122,12 @@ struct RangeMap {
       begin = stop;
     }
   }
-  // The value of the range if it was set for just these bytes, to be changed where it is; else null.
+  // The value of the range, to be changed in place, if it was set for exactly these bytes; else null.
   T* Find(int64_t begin, int64_t end) {
     const auto it = ranges.find(begin);
     return it != ranges.end() && it->second.first == end ? &it->second.second : nullptr;
   }
-  // Of all bytes of the range, or T{} if they differ.
+  // The value of all bytes of the range, or T{} if they differ.
   T Get(int64_t begin, int64_t end) const {
     auto it = ranges.upper_bound(begin);
     if (it == ranges.begin() || std::prev(it)->second.first <= begin) return {};

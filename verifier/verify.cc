@@ -16,7 +16,7 @@ namespace {
 using verify::Findings;
 
 void FindInProgram(const Program& program, const VerifyOptions& options, Findings* findings) {
-  // Each group may rely on what the earlier ones have proven.
+  // Each group of checks may rely on what the earlier ones have proven.
   verify::CheckMessage(program, findings);
   if (findings->empty()) verify::CheckStructure(program, options, findings);
   if (findings->empty()) verify::CheckBuffers(program, findings);
@@ -37,7 +37,7 @@ void FindInProgram(const Program& program, const VerifyOptions& options, Finding
     verify::CheckPostValidation(index, matching, findings);
     for (const bool again : {false, true}) {
       if (!findings->empty() || (again && !verify::HasAgain(program))) return;
-      // Their rules see plain programs, and so find no more of this.
+      // The plain programs have no post-validation, so this does not recur.
       const std::string prefix = findings->prefix();
       findings->set_prefix(absl::StrCat(prefix, again ? "with the guess done again: " : "with the guess as it is: "));
       FindInProgram(verify::PlainProgram(program, again), options, findings);
@@ -61,7 +61,7 @@ std::vector<Finding> FindViolations(const Program& program, const VerifyOptions&
   Findings findings(std::max(1, options.max_findings));
   FindInProgram(program, options, &findings);
   if (findings.empty() && program.has_evaluation()) {
-    // First by itself, so that its numbers may be trusted.
+    // Check the evaluation by itself first, so that the comparison below may trust its numbers.
     findings.set_prefix("evaluation: ");
     FindInProgram(program.evaluation(), options, &findings);
     findings.set_prefix("");

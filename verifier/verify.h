@@ -1,8 +1,8 @@
-// The one verifier (rule P13): everything that docs/program.md demands of a Program, proven before anything is
+// The only verifier (rule P13). It proves everything that docs/program.md requires of a Program, before anything is
 // allocated or costed. docs/verifier.md lists the rule ids.
 //
-// Time: near linear in the size of the program's text. Ranks are never enumerated: what a template does is proven once
-// for each combination of coordinates on axes that some template pins.
+// Takes time near linear in the size of the program's text. It never enumerates ranks: it proves each template once for
+// each combination of coordinates on axes that some template pins.
 #ifndef WEFT_VERIFIER_VERIFY_H_
 #define WEFT_VERIFIER_VERIFY_H_
 
@@ -23,21 +23,21 @@ struct Finding {
 struct VerifyOptions {
   // Accept a program marked `does_not_fit` (it may be costed, never run).
   bool allow_unfit = false;
-  // Also prove what makes a program a training step or an evaluation: completeness, gradient synchronisation, norms,
-  // losses. Off, the program is only safe: free of deadlock, races and accesses out of range.
+  // Also prove that the program is a complete training step or evaluation: completeness, gradient synchronization,
+  // norms, losses. If false, the proof covers safety only: no deadlock, no races, no accesses out of range.
   bool completeness = true;
-  // Names of the collective algorithms that there are (KnownCollectives() of schedules/collective); empty = any name.
+  // Names of the known collective algorithms (KnownCollectives() of schedules/collective); empty = any name.
   std::vector<std::string> algorithms = {};
-  // The search stops here.
+  // The search stops after this many findings.
   int max_findings = 20;
 };
 
-// In a deterministic order; empty iff the program is proven. Rules are checked in groups that build on one another, so
-// a program with findings of an early group may have more in later ones.
+// Returns the findings in a deterministic order; none iff the program is proven. The rules are checked in groups that
+// build on one another. So a program with findings in an early group may have more in later groups.
 std::vector<Finding> FindViolations(const Program& program, const VerifyOptions& options = {});
 
-// Ok, or InvalidArgument with the first findings joined. After Ok, every index, offset, size and shape in the program
-// may be used without a check, and running it touches no byte outside its arenas.
+// Returns OK, or InvalidArgument with the first findings joined. After OK, every index, offset, size and shape in the
+// program may be used without a check, and a run of the program touches no byte outside its arenas.
 absl::Status VerifyProgram(const Program& program, const VerifyOptions& options = {});
 
 }  // namespace weft

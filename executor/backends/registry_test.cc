@@ -32,7 +32,7 @@ TEST(Backends, CpuRunsOnTheHostDevice) {
   EXPECT_TRUE(cpu->make(device->get(), {}).ok());
 }
 
-// Where there is no GPU, or no CUDA in this build, it is listed all the same and says why in one line.
+// Without a GPU, or without CUDA in this build, the backend is listed all the same and says why in one line.
 TEST(Backends, CudaOpensOrSaysWhyNot) {
   const BackendEntry* cuda = FindBackend("cuda").value();
   const auto device = cuda->open({});

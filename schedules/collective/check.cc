@@ -13,8 +13,8 @@
 namespace weft {
 namespace {
 
-// Sums as trees that are equal iff they add the same terms in the same order. Floating-point addition commutes, so the
-// two sides of one addition have no order; it does not associate, so the tree's shape counts.
+// Sums as trees. Two trees are equal iff they add the same terms in the same order. Floating-point addition commutes,
+// so the two sides of one addition have no order. It does not associate, so the shape of the tree counts.
 class Sums {
  public:
   explicit Sums(int members) : members_(members) {
@@ -102,10 +102,10 @@ absl::Status CheckForm(const CollectivePlan& plan) {
   return absl::OkStatus();
 }
 
-// What the members hold: held[member][chunk] = id of a sum.
+// The sums that the members hold: held[member][chunk] = id of a sum.
 using Held = std::vector<std::vector<int>>;
 
-// Runs a well-formed plan. InvalidArgument if a member sends or adds to what it does not have.
+// Runs a well-formed plan. Returns InvalidArgument if a member uses a chunk that it does not have.
 absl::Status Run(const CollectivePlan& plan, Sums& sums, Held& held) {
   constexpr int kNothing = -1;
   const bool gathers = plan.kind == CollectiveKind::kAllGather;
@@ -120,7 +120,7 @@ absl::Status Run(const CollectivePlan& plan, Sums& sums, Held& held) {
     const Held before = held;
     for (size_t i = 0; i < round.size();) {
       const CollectiveStep& first = round[i];
-      // All that this chunk of this member receives, its own content at its own place.
+      // The terms of this chunk of this member, by the member that they come from. Its own content is one of them.
       std::map<int, int> terms;
       bool copied = false;
       for (; i < round.size() && round[i].destination == first.destination && round[i].chunk == first.chunk; ++i) {
@@ -142,7 +142,7 @@ absl::Status Run(const CollectivePlan& plan, Sums& sums, Held& held) {
   return absl::OkStatus();
 }
 
-// Whether the plan promises what `member` holds of `chunk` in the end.
+// True if the plan defines what `member` holds in `chunk` at the end.
 bool Promises(const CollectivePlan& plan, int member, int chunk) {
   return plan.kind != CollectiveKind::kReduceScatter || member == chunk;
 }
@@ -155,7 +155,7 @@ absl::Status CheckCollective(const CollectivePlan& plan) {
   Held held;
   if (absl::Status status = Run(plan, sums, held); !status.ok()) return status;
 
-  // Sums that are complete.
+  // Sums already seen at the end, each checked for completeness once.
   std::set<int> complete;
   for (int chunk = 0; chunk < plan.chunks; ++chunk) {
     for (int member = 0; member < plan.members; ++member) {

@@ -1,4 +1,4 @@
-// Whether a list of messages is the collective that it says, found by running it on symbols. Knows nothing of any
+// Checks that a list of messages performs the collective that it claims, by running it on symbols. The check knows no
 // algorithm.
 #ifndef WEFT_SCHEDULES_COLLECTIVE_CHECK_H_
 #define WEFT_SCHEDULES_COLLECTIVE_CHECK_H_
@@ -10,10 +10,12 @@
 
 namespace weft {
 
-// OK if the steps are well formed (plan.h) and every member ends with what it must have, made of what it may have: in
-// an all-reduce each contribution exactly once in every chunk, summed in the same order as on all other members (rule
-// P10); in a reduce-scatter the same in its own chunk; in an all-gather every member's chunk. InvalidArgument names the
-// round, member and chunk.
+// OK if the steps are well formed (plan.h) and every member ends with the right content:
+// - all-reduce: every chunk holds each contribution exactly once, summed in the same order on all members (rule P10);
+// - reduce-scatter: the member's own chunk holds each contribution exactly once;
+// - all-gather: the member holds every member's chunk.
+//
+// InvalidArgument names the round, member and chunk.
 absl::Status CheckCollective(const CollectivePlan& plan);
 
 // The order in which member `member` of a plan that passed CheckCollective sums `chunk`, e.g. "(0+(1+2))".

@@ -1,4 +1,5 @@
-// The checker must refuse plans that are not all-reduces; properties_test.cc shows that it accepts those that are.
+// The checker must refuse plans that are not all-reduces. properties_test.cc shows that it accepts the registered
+// algorithms.
 #include "schedules/collective/check.h"
 
 #include <string>

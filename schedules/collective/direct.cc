@@ -4,11 +4,13 @@
 //                       member 1: m0 + m1 + m2   receives m0, m2
 //                       member 2: m0 + m1 + m2   receives m0, m1
 //
-// One latency instead of 2(n-1), and the plainest order of summation: 0, 1, ..., n-1 for every element. For short
-// messages (losses, norms) and as the reference for the others. Reduce-scatter: every member sends to each other the
-// chunk that is the other's, and sums its own in member order. All-gather: it sends its chunk to all others.
-// Traffic: one round of n-1 messages per member. All-reduce: of the whole buffer, n/2 times the ring's bytes.
-//          Reduce-scatter and all-gather: of 1/n of it, as many bytes as the ring's.
+// It has one latency instead of 2(n-1), and the plainest order of summation: 0, 1, ..., n-1 for every element. It suits
+// short messages (losses, norms) and serves as the reference for the other algorithms. In a reduce-scatter every member
+// sends each other member that member's chunk, and sums its own chunk in member order. In an all-gather every member
+// sends its chunk to all others.
+//
+// Traffic: one round of n-1 messages per member. In an all-reduce a message is the whole buffer: n/2 times the bytes of
+//          a ring. In a reduce-scatter or all-gather it is 1/n of the buffer: as many bytes as a ring.
 // Source:  Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1),
 //          2005: the cost model; the algorithm needs no source.
 #include <vector>

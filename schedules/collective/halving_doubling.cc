@@ -1,6 +1,7 @@
-// Recursive halving and doubling. Reduce-scatter: in each round a member sends its partner the half of what it still
-// has to sum that is the partner's, and adds what it gets of its own half; partners are 1, 2, 4, ... apart, so the
-// longest messages go to the nearest members. All-gather: the same backwards. An all-reduce is one after the other.
+// Recursive halving and doubling. Reduce-scatter: in each round two partners split the chunks that both still sum. Each
+// sends its partner the partner's half and adds what it receives for its own half. Partners are 1, 2, 4, ... apart, so
+// the longest messages go to the nearest members. All-gather: the same rounds backwards. All-reduce: a reduce-scatter,
+// then an all-gather.
 //
 //   n = 4, chunks a b c d     round 0         round 1     round 2     round 3
 //   member 0                  a c += m1       a += m2     c  = m2     b d = m1
@@ -9,12 +10,14 @@
 //   member 3                  b d += m2       d += m1     b  = m1     a c = m2
 //                             reduce-scatter -------      all-gather --------
 //
-// Every chunk is summed as (0+1) + (2+3). If n is not a power of two, with p the power below it and r = n - p, of each
-// of the first r pairs of members (2i, 2i+1) the first sends all it has to the second before, and gets its result
-// after; the other p members do as above. Traffic: 2 log2 n rounds, and 2(n-1)/n of the buffer from each member, the
-// least that any can do, for a power of two;
-//          else two rounds more, in which the whole buffer goes from one member to another. A reduce-scatter or
-//          all-gather alone half of that. A message is a chunk: 1/n of the buffer, of an all-reduce 1/p.
+// Every chunk is summed as (0+1) + (2+3). If n is not a power of two, let p be the largest power of two below n and r =
+// n - p. In each of the first r pairs of members (2i, 2i+1), the first member sends all it has to the second before the
+// rounds above, and gets its result from the second after them. The other p members do the rounds above.
+//
+// Traffic: for a power of two an all-reduce has 2 log2 n rounds, and 2(n-1)/n of the buffer leaves each member, the
+//          least possible. For other n it has two more rounds, in which the whole buffer goes from one member to
+//          another. A reduce-scatter or all-gather alone takes about half. A message is one chunk: 1/p of the buffer
+//          in an all-reduce, otherwise 1/n.
 // Source:  Rabenseifner, "Optimization of collective reduction operations", ICCS 2004, LNCS 3036, sec. 3; Thakur,
 //          Rabenseifner, Gropp, IJHPCA 19(1), 2005, sec. 4.5.
 #include <algorithm>
@@ -27,7 +30,7 @@
 namespace weft {
 namespace {
 
-// The members that take part after the folding, and whose chunks they have.
+// The members that take part in the rounds after the folding, each at its place, and the place of each chunk.
 class Core {
  public:
   Core(CollectiveKind kind, int n) : n_(n), all_reduce_(kind == CollectiveKind::kAllReduce) {
@@ -35,11 +38,11 @@ class Core {
   }
 
   int size() const { return size_; }
-  // How many members are folded: 2i of the first pairs (2i, 2i+1).
+  // Number of folded members. They are the members 2i of the first pairs (2i, 2i+1).
   int folded() const { return n_ - size_; }
   int chunks() const { return all_reduce_ ? size_ : n_; }
   int Member(int place) const { return place < folded() ? 2 * place + 1 : place + folded(); }
-  // The place of the member that sums the chunk, or brings it in.
+  // The place of the member that sums the chunk (all-reduce, reduce-scatter) or contributes it (all-gather).
   int PlaceOf(int chunk) const {
     if (all_reduce_) return chunk;
     return chunk < 2 * folded() ? chunk / 2 : chunk - folded();
@@ -53,8 +56,9 @@ class Core {
 
 using Round = std::vector<CollectiveStep>;
 
-// Halving, where partners are `distance` apart: of what both still sum (chunks whose place agrees with theirs below
-// `distance`), each sends the other's. Doubling: each sends what it has (agreeing up to and with `distance`).
+// One round between partners that are `distance` apart. kReduce (halving): of the chunks that both still sum, each
+// sends those of its partner; these chunks' places agree with the partner's modulo 2 * `distance`. kCopy (doubling):
+// each sends the chunks that it has; their places agree with its own modulo 2 * `distance`.
 Round Exchange(const Core& core, int distance, CollectiveOp op) {
   Round round;
   std::vector<std::vector<int>> by_place(2 * distance);
@@ -67,7 +71,7 @@ Round Exchange(const Core& core, int distance, CollectiveOp op) {
   return round;
 }
 
-// Calls f(round) for all rounds in order, steps in any order.
+// Calls f(round) for all rounds in order. The steps of a round are in any order.
 template <typename F>
 void ForEachRound(CollectiveKind kind, int n, F f) {
   const Core core(kind, n);
@@ -120,7 +124,7 @@ CollectiveTraffic BuildHalvingDoublingTraffic(CollectiveKind kind, int64_t membe
   const bool gathers = kind == CollectiveKind::kAllGather;
   const bool scatters = kind == CollectiveKind::kReduceScatter;
   CollectiveTraffic traffic = {.chunks = core.chunks(), .stages = {}};
-  // In order of the sources, each of which sends to one.
+  // Each source sends to one destination, and the exchanges are in the order of the sources.
   const auto add = [&](std::vector<CollectiveExchange> exchanges) {
     traffic.stages.push_back({.rounds = 1, .pattern = CollectiveStage::kListed, .exchanges = std::move(exchanges)});
   };
@@ -131,7 +135,8 @@ CollectiveTraffic BuildHalvingDoublingTraffic(CollectiveKind kind, int64_t membe
     }
     if (!exchanges.empty()) add(std::move(exchanges));
   };
-  // How many chunks have a place that is `place` modulo `modulus`: two those of folded pairs, unless all have one.
+  // Number of chunks whose place is `place` modulo `modulus`. A place has two chunks if it stands for a folded pair,
+  // except in an all-reduce, where every place has one.
   const auto chunks_at = [&](int place, int modulus) {
     const int all = core.size() / modulus;
     const int folded = place < core.folded() ? (core.folded() - 1 - place) / modulus + 1 : 0;

@@ -1,4 +1,4 @@
-// The example of halving_doubling.cc, and the folding of members beyond a power of two.
+// Tests the example of halving_doubling.cc, and the folding of members beyond a power of two.
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -69,12 +69,12 @@ TEST(HalvingDoubling, OthersAreFolded) {
   const CollectivePlan plan = Build(6);
   EXPECT_EQ(plan.rounds.size(), 6u);
   EXPECT_EQ(plan.chunks, 4);
-  // Members 0 and 2 give all they have to 1 and 3, and get all back.
+  // Members 0 and 2 send all they have to 1 and 3, and get all results back.
   for (const CollectiveStep& step : plan.rounds.front()) EXPECT_EQ(step.destination, step.source + 1);
   EXPECT_EQ(plan.rounds.front().size(), 2u * 4);
   for (const CollectiveStep& step : plan.rounds.back()) EXPECT_EQ(step.destination, step.source - 1);
   EXPECT_EQ(plan.rounds.back().size(), 2u * 4);
-  // Of a reduce-scatter only its own range.
+  // In a reduce-scatter a folded member gets only its own chunk back.
   const CollectivePlan scatter = Build(6, CollectiveKind::kReduceScatter);
   EXPECT_EQ(scatter.rounds.back(), (std::vector<CollectiveStep>{{1, 0, 0, kCopy}, {3, 2, 2, kCopy}}));
 }

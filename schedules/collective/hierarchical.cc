@@ -1,6 +1,7 @@
-// Hierarchical: members are taken in blocks of g neighbours, which share fast links. A reduce-scatter around a ring in
-// each block, then around rings of those at the same place in all N = n / g blocks; an all-gather the same backwards;
-// an all-reduce is one after the other, so that only 1/g of the buffer of each member crosses between blocks.
+// Hierarchical: members form blocks of g neighbors, which share fast links, so there are N = n / g blocks. A
+// reduce-scatter runs around a ring in each block, then around rings of the members at the same place in all blocks. An
+// all-gather is the same backwards. An all-reduce is a reduce-scatter, then an all-gather, so only 1/g of each member's
+// buffer crosses between blocks.
 //
 //   n = 4, g = 2, chunks a b c d     round 0        round 1    round 2    round 3
 //   member 0   block 0               a c += m1      a += m2    c = m2     b d = m1
@@ -9,13 +10,15 @@
 //   member 3                         b d += m2      d += m1    b = m1     a c = m2
 //                                    inside         across     across     inside
 //
-// Chunk k, at place k mod g of block k div g, is summed in each block in the order of the ring (ring.cc) that ends at
-// its place, and these sums in the order of the ring over the blocks that ends at its block.
-// The plan knows members, not nodes. "hierarchical-8" takes blocks of the greatest common divisor of n and 8, for
-// groups that fill nodes of 8 devices, "hierarchical-4" those of 4; "hierarchical" the largest divisor of n up to its
-// square root. Blocks of 1, or of all n, make it a ring.
-// Traffic: 2(g-1) rounds of N messages and 2(N-1) of one, each of 1/n of the buffer; 2(n-1)/n of it in all, the least
-//          that any can do. Of a reduce-scatter or all-gather alone half of that.
+// Chunk k has place k mod g in block k div g. Each block sums it in the order of the ring (ring.cc) that ends at its
+// place. These sums are then added in the order of the ring over the blocks that ends at its block.
+//
+// The plan knows members, not nodes. "hierarchical-8" uses blocks of gcd(n, 8) members, for groups that fill nodes of 8
+// devices; "hierarchical-4" uses blocks of gcd(n, 4). "hierarchical" uses the largest divisor of n up to its square
+// root. Blocks of 1, or of all n, make it a ring.
+//
+// Traffic: per member 2(g-1) rounds of N messages and 2(N-1) rounds of one message, each of 1/n of the buffer. In all
+//          2(n-1)/n of the buffer, the least possible. A reduce-scatter or all-gather alone takes half of that.
 // Source:  Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005 (rings); Jia et al., "Highly scalable deep learning training
 //          system with mixed-precision", arXiv:1807.11205, sec. 3.3 (hierarchical all-reduce).
 #include <algorithm>
@@ -39,8 +42,9 @@ int64_t DivisorNearRoot(int64_t n) {
   return divisor;
 }
 
-// The rounds of a ring with `size` members in which member i passes on `pieces` that are numbered like the members:
-// round r leads `held` - r + i from i to i + 1. Calls f(op, i, piece) for all i of each round, `end` after each round.
+// The rounds of a ring of `size` members whose pieces are numbered like the members. In round r, member i passes piece
+// `held` - r + i (modulo `size`) on to member i + 1. Calls f(op, i, piece) for all i of each round, and `end` after
+// each round.
 template <typename F, typename G>
 void Ring(int size, bool reduces, F f, G end) {
   const int held = reduces ? -1 : 0;

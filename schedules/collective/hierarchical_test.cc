@@ -1,4 +1,4 @@
-// What blocks of two do, and which blocks are taken.
+// Tests blocks of two members, and the choice of the blocks.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -15,7 +15,7 @@ CollectivePlan Build(const std::string& name, int members, CollectiveKind kind =
   return *(*FindCollective(name))->Build(members, kind);
 }
 
-// Two blocks of two: the rounds that halving_doubling_test.cc draws, one for one.
+// Two blocks of two have exactly the rounds that halving_doubling_test.cc draws.
 TEST(Hierarchical, TwoBlocksOfTwoAreHalvingAndDoubling) {
   const CollectivePlan plan = Build("hierarchical", 4);
   EXPECT_EQ(plan.chunks, 4);
@@ -24,11 +24,11 @@ TEST(Hierarchical, TwoBlocksOfTwoAreHalvingAndDoubling) {
 }
 
 TEST(Hierarchical, SumsInBlocksFirst) {
-  // Chunk 1 is that of place 1 in block 0: rings 2, 0, 1 inside and 1, 2, 0 over the blocks.
+  // Chunk 1 belongs to place 1 in block 0: it is summed in ring order 2, 0, 1 inside the blocks and 1, 2, 0 over them.
   EXPECT_EQ(SumOrder(Build("hierarchical", 9), 4, 1), "(((0+2)+1)+(((3+5)+4)+((6+8)+7)))");
 }
 
-// How far a message goes upwards at most: the block, where there are several.
+// The farthest that any message goes upwards: the block size if there are several blocks.
 int Farthest(const CollectivePlan& plan) {
   int most = 0;
   for (const auto& round : plan.rounds) {
@@ -63,7 +63,8 @@ TEST(Hierarchical, ARingWhereThereIsOneBlockOrNoNeighbour) {
 }
 
 TEST(Hierarchical, OnlyAPartCrosses) {
-  // 32 members in blocks of 8: of 32 chunks from each member only 2 x 3 cross, of a ring's 62 all do somewhere.
+  // With 32 members in blocks of 8, each member sends only 2 x 3 chunks to another block. In a ring, all 62 messages of
+  // a block's last member would cross.
   const CollectivePlan plan = Build("hierarchical-8", 32);
   std::vector<int> crossing(32);
   for (const auto& round : plan.rounds) {

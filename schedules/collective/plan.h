@@ -1,10 +1,9 @@
 // Collectives as lists of messages: who sends which part of its buffer to whom, round by round. The executor runs these
-// lists, the simulator costs them.
+// lists, and the simulator costs them.
 //
-// A plan depends on the kind and the number of members only. Its members are numbered 0..n-1 in member order (rule P8),
-// and chunk limits follow from the number of elements of a buffer by itself, so the order in which the contributions to
-// one element are summed depends only on algorithm, group size, member order and the element's position in its own
-// buffer (rule P10).
+// A plan depends only on the kind and the number of members. Members are numbered 0..n-1 in member order (rule P8).
+// Chunk limits depend only on the number of elements of that buffer. So the summation order of an element depends only
+// on algorithm, group size, member order and the element's position in its own buffer (rule P10).
 #ifndef WEFT_SCHEDULES_COLLECTIVE_PLAN_H_
 #define WEFT_SCHEDULES_COLLECTIVE_PLAN_H_
 
@@ -25,15 +24,15 @@ enum class CollectiveKind {
   // A buffer is cut into one chunk for each member. Member i starts with chunk i in its place and ends with all chunks.
   kAllGather,
   // A buffer is cut into one chunk for each member. Every member starts with its contribution; member i ends with the
-  // sum of chunk i, added in the same order as in the all-reduce of the same algorithm. What it holds of the other
-  // chunks in the end has no meaning.
+  // sum of chunk i, added in the same order as in the all-reduce of the same algorithm. At the end, its other chunks
+  // have no meaning.
   kReduceScatter,
 };
 
 inline constexpr CollectiveKind kCollectiveKinds[] = {CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
                                                       CollectiveKind::kReduceScatter};
 
-// "all-reduce", "all-gather", "reduce-scatter".
+// Returns "all-reduce", "all-gather" or "reduce-scatter".
 absl::string_view CollectiveKindName(CollectiveKind kind);
 
 enum class CollectiveOp {
@@ -55,15 +54,15 @@ struct CollectiveStep {
 
 // A collective of `kind` over `members`.
 //
-// Rounds run one after the other on each member. All messages of a round carry what their source held before the round.
-// The chunks that one member receives by kReduce in one round for one of its chunks are added in ascending member
-// order, its own chunk taking part at its own place: with members 0 and 2 sending to 1, (chunk of 0 + chunk of 1) +
-// chunk of 2. In one round a chunk of a member receives either one kCopy or any number of kReduce, not both. Steps of a
-// round are sorted by (destination, chunk, source).
+// Each member runs the rounds one after the other. All messages of a round carry what their source held before the
+// round. If a member receives a chunk by kReduce from several members in one round, it adds them in ascending member
+// order, with its own chunk at its own place: with members 0 and 2 sending to 1, (chunk of 0 + chunk of 1) + chunk of
+// 2. In one round a chunk of a member receives either one kCopy or any number of kReduce, not both. Steps of a round
+// are sorted by (destination, chunk, source).
 struct CollectivePlan {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   int members = 1;
-  // Into how many parts each buffer is cut: for all-gather and reduce-scatter as many as there are members.
+  // Number of parts that each buffer is cut into; equals `members` for an all-gather or a reduce-scatter.
   int chunks = 1;
   // Empty for one member.
   std::vector<std::vector<CollectiveStep>> rounds;
@@ -84,76 +83,76 @@ struct CollectiveExchange {
   friend bool operator==(const CollectiveExchange&, const CollectiveExchange&) = default;
 };
 
-// Rounds that are alike, one after the other.
+// Several rounds with the same messages, one after the other.
 struct CollectiveStage {
   enum Pattern {
-    // One message from every member to the next, from the last to the first.
+    // Every member sends one message to the next; the last member sends to the first.
     kNext,
-    // One message from every member to every other.
+    // Every member sends one message to every other.
     kEveryOther,
-    // What `exchanges` say.
+    // The messages are listed in `exchanges`.
     kListed,
-    // Every member sends `sent` messages to the switch that all are below, and receives `received` from it.
+    // Every member sends `sent` messages to the switch above all members, and receives `received` messages from it.
     kSwitch,
   };
   int64_t rounds = 0;
   Pattern pattern = kListed;
-  // Of kListed: sorted by (source, destination), none twice.
+  // For kListed only: sorted by (source, destination), each pair at most once.
   std::vector<CollectiveExchange> exchanges;
-  // Of kSwitch.
+  // For kSwitch only.
   int32_t sent = 0;
   int32_t received = 0;
 
   friend bool operator==(const CollectiveStage&, const CollectiveStage&) = default;
 };
 
-// All messages of a round of `stage` from one member to another: what its pattern means for `members` members, as a
-// list. Of kEveryOther these are members^2, of kSwitch none.
+// Lists the messages between members in one round of `stage`, as its pattern defines them for `members` members.
+// kEveryOther gives members * (members - 1) entries, kSwitch none.
 std::vector<CollectiveExchange> StageExchanges(const CollectiveStage& stage, int64_t members);
 
-// How many messages all members together send in a round of `stage`.
+// Number of messages that all members together send in one round of `stage`.
 int64_t StageMessages(const CollectiveStage& stage, int64_t members);
 
-// Who sends how much to whom, without building the plan. `elements` being those of the whole buffer (what a
-// reduce-scatter starts from, what an all-gather ends with), a message is one chunk, i.e. at most
-// ceil(elements / chunks) elements. No stages and `chunks` = 1 for one member.
+// Who sends how much to whom, without building the plan. A message is one chunk, i.e. at most ceil(elements / chunks)
+// elements. `elements` counts the whole buffer: the input of a reduce-scatter, the result of an all-gather. One member
+// has no stages and `chunks` = 1.
 struct CollectiveTraffic {
   int64_t chunks = 1;
   std::vector<CollectiveStage> stages;
 };
 
-// Plans hold up to 2 * members^2 steps; more members than this are refused. CollectiveTraffic has no such limit.
+// Build() refuses more members, because a plan holds up to 2 * members^2 steps. CollectiveTraffic has no such limit.
 inline constexpr int kMaximumPlanMembers = 1024;
 
-// The algorithm proper: 2 <= members <= kMaximumPlanMembers.
+// Builds the plan of an algorithm. 2 <= members <= kMaximumPlanMembers.
 using CollectiveBuildFn = CollectivePlan(CollectiveKind kind, int members);
 // members >= 2.
 using CollectiveTrafficFn = CollectiveTraffic(CollectiveKind kind, int64_t members);
 
 struct CollectiveEntry {
   absl::string_view name;
-  // Null: switches of the network do it, and there are no messages between members.
+  // Null if switches of the network perform the collective, so that there are no messages between members.
   CollectiveBuildFn* build;
   CollectiveTrafficFn* traffic;
-  // The algorithm is one of all-reduces; all-gathers and reduce-scatters of this name are those of `ring`.
+  // True if the algorithm only makes all-reduces. An all-gather or reduce-scatter of this name uses `ring`.
   bool all_reduce_only;
   absl::string_view source;
 
   bool in_switch() const { return build == nullptr; }
 
-  // InvalidArgument unless 1 <= members <= kMaximumPlanMembers, or if in_switch() for more members than one.
+  // Returns InvalidArgument unless 1 <= members <= kMaximumPlanMembers, or if in_switch() and members > 1.
   absl::StatusOr<CollectivePlan> Build(int64_t members, CollectiveKind kind = CollectiveKind::kAllReduce) const;
-  // members < 2 gives no messages.
+  // Returns no messages if members < 2.
   CollectiveTraffic Traffic(int64_t members, CollectiveKind kind = CollectiveKind::kAllReduce) const;
 };
 
 // All known algorithms, sorted by name.
 absl::Span<const CollectiveEntry> Collectives();
 
-// Their names, e.g. for VerifyOptions.algorithms.
+// The names of all algorithms, e.g. for VerifyOptions.algorithms.
 std::vector<std::string> KnownCollectives();
 
-// By name; NotFound lists the known names and the nearest.
+// Finds an algorithm by name. The NotFound error lists the known names and the nearest one.
 absl::StatusOr<const CollectiveEntry*> FindCollective(absl::string_view name);
 
 }  // namespace weft

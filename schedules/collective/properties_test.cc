@@ -1,4 +1,4 @@
-// What must hold for every algorithm of the registry.
+// Tests the properties that every algorithm of the registry must have.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Those that are messages between members.
+// The algorithms that send messages between members.
 std::vector<CollectiveEntry> MessageCollectives() {
   std::vector<CollectiveEntry> entries;
   for (const CollectiveEntry& entry : Collectives()) {
@@ -24,7 +24,7 @@ std::vector<CollectiveEntry> MessageCollectives() {
   return entries;
 }
 
-// All small ones, and some with many divisors or none.
+// All small group sizes, and some larger ones with many divisors or none.
 constexpr int kSizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17, 24, 32, 33};
 
 TEST(Collectives, SortedByNameWithSource) {
@@ -58,7 +58,7 @@ TEST(Collectives, EveryPlanIsWhatItSays) {
   }
 }
 
-// Rule P10. Chunks of a reduce-scatter are ranges of members; an element's chunk in the all-reduce may be longer.
+// Rule P10. An all-reduce may have fewer chunks than a reduce-scatter, so the chunk of an element may be longer there.
 TEST(Collectives, AReduceScatterSumsInTheOrderOfTheAllReduce) {
   for (const CollectiveEntry& entry : MessageCollectives()) {
     if (entry.all_reduce_only) continue;
@@ -100,7 +100,7 @@ TEST(Collectives, ImpossibleSizesAreRefused) {
   }
 }
 
-// The messages of a round, as a stage lists them.
+// The messages of a round, in the form of CollectiveStage::exchanges.
 std::vector<CollectiveExchange> Exchanges(const std::vector<CollectiveStep>& round) {
   std::map<std::pair<int, int>, int> messages;
   for (const CollectiveStep& step : round) ++messages[{step.source, step.destination}];
@@ -150,7 +150,7 @@ TEST(Collectives, InASwitchEveryByteGoesUpOnceAndDownOnce) {
         EXPECT_EQ(stage.rounds, 1);
         EXPECT_TRUE(StageExchanges(stage, members).empty());
         EXPECT_EQ(StageMessages(stage, members), members * stage.sent);
-        // In chunks: what of the buffer a member has before, and after, that it does not keep to itself.
+        // Chunks that a member does not keep to itself: sent from what it starts with, received into what it ends with.
         const int64_t all = traffic.chunks, others = kind == CollectiveKind::kAllReduce ? 1 : members - 1;
         EXPECT_EQ(stage.sent, kind == CollectiveKind::kAllGather ? 1 : others);
         EXPECT_EQ(stage.received, kind == CollectiveKind::kReduceScatter ? 1 : others);

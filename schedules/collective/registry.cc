@@ -30,7 +30,7 @@ constexpr CollectiveEntry kEntries[] = {
 #undef COLLECTIVE
 };
 
-// Whose messages those of `kind` by `entry` are.
+// The entry whose messages `entry` uses for a collective of `kind`.
 const CollectiveEntry& Sends(const CollectiveEntry& entry, CollectiveKind kind) {
   if (!entry.all_reduce_only || kind == CollectiveKind::kAllReduce) return entry;
   const auto ring = FindCollective("ring");

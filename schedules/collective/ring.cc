@@ -1,5 +1,5 @@
-// Ring: an all-reduce is a reduce-scatter around the ring, then an all-gather around the ring; each is also there
-// alone.
+// Ring: an all-reduce is a reduce-scatter around the ring, then an all-gather around the ring. The reduce-scatter and
+// the all-gather also exist alone.
 //
 //   n = 3, chunks a b c; member i sends to i+1. Each cell: what the member receives in the round.
 //             round 0    round 1    round 2    round 3
@@ -8,11 +8,12 @@
 //   member 2  a += m1    c += m1    b  = m1    a  = m1
 //             reduce-scatter ---    all-gather -------
 //
-// Chunk k starts at member k+1 and is complete at member k after n-1 rounds. Its terms are added in the order
-// k+1, k+2, ..., k+n (mod n): for each element one fixed order, computed once and then copied, so all members hold the
+// Chunk k starts at member k+1 and is complete at member k after n-1 rounds. Its terms are added in the order k+1, k+2,
+// ..., k+n (mod n). Each element has one fixed order. Its sum is computed once and then copied, so all members hold the
 // same bits.
-// Traffic: reduce-scatter and all-gather: n-1 rounds of one message of 1/n of the buffer per member each, so the
-// all-reduce moves 2(n-1)/n of the buffer, the least that any can do.
+//
+// Traffic: a reduce-scatter or all-gather has n-1 rounds, in each of which every member sends one message of 1/n of the
+//          buffer. So an all-reduce moves 2(n-1)/n of the buffer, the least possible.
 // Source:  Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69(2),
 //          2009, sec. 4.
 #include <vector>
@@ -24,8 +25,8 @@ namespace weft {
 CollectivePlan BuildRing(CollectiveKind kind, int members) {
   const int n = members;
   CollectivePlan plan = {.kind = kind, .members = n, .chunks = n, .rounds = {}};
-  // `held` is the chunk, relative to its own number, that a member passes on in the first round; then what it received
-  // in the round before, which is one less every time.
+  // In the first round, member i passes on chunk i + `held`. In each later round it passes on the chunk that it
+  // received in the round before, whose number is one less.
   const auto add_rounds = [&](CollectiveOp op, int held) {
     for (int round = 0; round < n - 1; ++round) {
       std::vector<CollectiveStep>& steps = plan.rounds.emplace_back();

@@ -1,15 +1,17 @@
-// Collectives that a switch does: it adds up what all members send it and sends each what is its own.
+// Collectives that a network switch performs: it adds up the messages of all members and sends each member its result.
 //
 //   n = 3, all-reduce, one round:      m0, m1, m2 -> switch -> m0 + m1 + m2 to each
 //
-// Every byte of a buffer leaves each member once and reaches it once, while a ring's leave it 2 (n-1)/n times: with
-// many members half of the ring's time, and one latency. In a reduce-scatter a member sends the chunks of the others
-// and receives the sum of its own; in an all-gather it sends its own and receives the others', which the switch
-// multicasts. The order of summation is the switch's. There is no plan: no member sends anything to another. Traffic:
-// one round. All-reduce: one message of the whole buffer up and one down. Reduce-scatter: n-1 of 1/n up, one
-//          down. All-gather: one of 1/n up, n-1 down.
+// Every byte of a buffer leaves each member once and reaches it once; in a ring it leaves 2 (n-1)/n times. With many
+// members the switch takes half of the ring's time, and one latency. In a reduce-scatter a member sends the chunks of
+// the others and receives the sum of its own. In an all-gather it sends its own chunk and receives the others' chunks,
+// which the switch multicasts. The switch decides the order of summation. There is no plan, because no member sends
+// anything to another.
+//
+// Traffic: one round. All-reduce: one message of the whole buffer up and one down. Reduce-scatter: n-1 messages of 1/n
+//          up, one down. All-gather: one message of 1/n up, n-1 down.
 // Source:  Graham et al., "Scalable hierarchical aggregation protocol (SHArP)", COMHPC 2016,
-//          doi:10.1109/COMHPC.2016.006; of NVLink the same with loads and stores that NVSwitch reduces and multicasts.
+//          doi:10.1109/COMHPC.2016.006. NVLink does the same: NVSwitch reduces and multicasts loads and stores.
 #include "schedules/collective/plan.h"
 
 namespace weft {

@@ -1,5 +1,6 @@
-// Double binary tree: half of the buffer is summed up one tree and comes back down it, the other half on a second tree
-// in which the inner members of the first are leaves. Both halves are cut into chunks that follow one another.
+// Double binary tree. Half of the buffer is summed up one tree and comes back down it. The other half uses a second
+// tree, in which the inner members of the first tree are leaves. Both halves are cut into chunks that follow one
+// another.
 //
 //   n = 8         tree 0       0           tree 1       7           (member i of tree 0 is 7 - i here)
 //                              |                        |
@@ -9,15 +10,18 @@
 //                          / \   / \                / \   / \     .
 //                         1   3 5   7              6   4 2   0
 //
-// In tree 0 of n members, member 0 is the root and has one child; the others form a tree that is numbered from left to
-// right, the root of each part being the number in it that the highest power of two divides. So its leaves are the odd
-// members. Tree 1 is its mirror image, i as n-1-i, or if n is odd its shift, i as i+1 mod n.
-// With h the height (log2 n for a power of two), chunk j (from 0) of a tree goes up from depth d in round h - d + j, so
-// that both parts below a member arrive in the same round, and down to depth d in round h + j + d - 1. A member
-// adds its children and itself in member order.
+// In tree 0 of n members, member 0 is the root and has one child. The other members form a tree that is numbered from
+// left to right. The root of each part is its number that the highest power of two divides, so the leaves are the odd
+// members. Tree 1 is the mirror image of tree 0, with n-1-i in place of i. If n is odd, tree 1 is tree 0 shifted, with
+// i+1 mod n in place of i.
+//
+// Let h be the height (log2 n for a power of two). Chunk j (from 0) of a tree goes up from depth d in round h - d + j,
+// so that both parts below a member arrive in the same round, and down to depth d in round h + j + d - 1. A member adds
+// its children and itself in member order.
+//
 // Traffic: 2h + k - 1 rounds for k chunks in each tree. At most 4 messages of 1/(2k) of the buffer leave or reach a
-//          member in one round, and 2(n-1)/n of the buffer leave a member on average: for many chunks twice the
-//          buffer's time and 2h latencies, where a ring has 2(n-1).
+//          member in one round, and 2(n-1)/n of the buffer leaves a member on average. With many chunks the time is
+//          twice the buffer's time plus 2h latencies, where a ring has 2(n-1) latencies.
 // Source:  Sanders, Speck, Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel
 //          Computing 35(12), 2009, doi:10.1016/j.parco.2009.09.001.
 #include <algorithm>
@@ -30,14 +34,14 @@
 namespace weft {
 namespace {
 
-// Of each tree: few enough that short messages are not all latency, and enough that long ones lose little to the
-// filling of the trees.
+// Chunks per tree: few enough that short messages are not all latency, and enough that long messages lose little time
+// while the trees fill.
 constexpr int kChunksPerTree = 16;
 
-// parent[i] of tree 0; -1 of the root.
+// parent[i] of member i in tree 0; -1 for the root.
 std::vector<int> Parents(int n) {
   std::vector<int> parents(n, -1);
-  // Numbers first..last, as the part below `parent`.
+  // Each entry (first, last, parent): the numbers first..last form a part whose root is a child of `parent`.
   std::vector<std::tuple<int, int, int>> open = {{1, n - 1, 0}};
   while (!open.empty()) {
     const auto [first, last, parent] = open.back();
@@ -53,11 +57,11 @@ std::vector<int> Parents(int n) {
   return parents;
 }
 
-// A member's way to its parent.
+// The link between a member and its parent.
 struct Edge {
   int child = 0;
   int parent = 0;
-  // Of the child; 1 below the root.
+  // Depth of the child; 1 directly below the root.
   int depth = 0;
 };
 
@@ -85,7 +89,7 @@ Trees MakeTrees(int n) {
   return trees;
 }
 
-// The rounds of the first chunk on its way between a child and its parent; the others follow.
+// The rounds in which the first chunk goes up and down an edge. The other chunks follow, one per round.
 int FirstUp(const Trees& trees, const Edge& edge) { return trees.height - edge.depth; }
 int FirstDown(const Trees& trees, const Edge& edge) { return trees.height + edge.depth - 1; }
 
@@ -96,7 +100,7 @@ void ForEachMessage(const Trees& trees, int round, F f) {
     for (const Edge& edge : trees.edges[tree]) {
       const int up = round - FirstUp(trees, edge);
       const int down = round - FirstDown(trees, edge);
-      // Chunks of the trees take turns in the buffer.
+      // The chunks of the two trees alternate in the buffer.
       if (up >= 0 && up < kChunksPerTree) f(edge, true, 2 * up + tree);
       if (down >= 0 && down < kChunksPerTree) f(edge, false, 2 * down + tree);
     }
@@ -125,7 +129,8 @@ CollectivePlan BuildTree(CollectiveKind kind, int members) {
 
 CollectiveTraffic BuildTreeTraffic(CollectiveKind, int64_t members) {
   const Trees trees = MakeTrees(static_cast<int>(members));
-  // Every way between two members, with the round of its first message; it has one in each of the next rounds too.
+  // A link from one member to another. Its first message is in round `first`, and one more follows in each later round
+  // until all chunks of the tree have passed.
   struct Way {
     int32_t source, destination;
     int first;

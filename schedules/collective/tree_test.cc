@@ -1,4 +1,4 @@
-// The example of tree.cc, and what makes two trees better than one.
+// Tests the example of tree.cc, and the advantages of two trees over one.
 #include <algorithm>
 #include <vector>
 
@@ -11,7 +11,7 @@ namespace {
 
 CollectivePlan Tree(int members) { return *(*FindCollective("tree"))->Build(members); }
 
-// Who sends `chunk` where in a round, in order of the destination.
+// The (source, destination) of each message of `chunk` in a round, ordered by destination.
 std::vector<std::pair<int, int>> Sends(const CollectivePlan& plan, size_t round, int chunk) {
   std::vector<std::pair<int, int>> sends;
   for (const CollectiveStep& step : plan.rounds[round]) {
@@ -23,7 +23,7 @@ std::vector<std::pair<int, int>> Sends(const CollectivePlan& plan, size_t round,
 TEST(Tree, TheDrawnExample) {
   const CollectivePlan plan = Tree(8);
   using Pairs = std::vector<std::pair<int, int>>;
-  // Chunk 0 of tree 0, up and down.
+  // Chunk 0 goes up and down tree 0.
   EXPECT_EQ(Sends(plan, 0, 0), (Pairs{{1, 2}, {3, 2}, {5, 6}, {7, 6}}));
   EXPECT_EQ(Sends(plan, 1, 0), (Pairs{{2, 4}, {6, 4}}));
   EXPECT_EQ(Sends(plan, 2, 0), (Pairs{{4, 0}}));
@@ -31,7 +31,7 @@ TEST(Tree, TheDrawnExample) {
   EXPECT_EQ(Sends(plan, 4, 0), (Pairs{{4, 2}, {4, 6}}));
   EXPECT_EQ(Sends(plan, 5, 0), (Pairs{{2, 1}, {2, 3}, {6, 5}, {6, 7}}));
   EXPECT_TRUE(Sends(plan, 6, 0).empty());
-  // Of tree 1 the mirror image; and the next chunk a round later.
+  // Tree 1 is the mirror image. The next chunk follows one round later.
   EXPECT_EQ(Sends(plan, 0, 1), (Pairs{{0, 1}, {2, 1}, {4, 5}, {6, 5}}));
   EXPECT_EQ(Sends(plan, 1, 2), (Pairs{{1, 2}, {3, 2}, {5, 6}, {7, 6}}));
   EXPECT_EQ(SumOrder(plan, 0, 1), "(((((0+1)+2)+3)+((4+5)+6))+7)");
@@ -45,7 +45,8 @@ TEST(Tree, HeightIsLogarithmic) {
   EXPECT_EQ(Tree(9).rounds.size(), 2u * 4 + 15);
 }
 
-// Leaves of one tree are inner members of the other, so that all send alike. With an odd number one is inner in both.
+// The leaves of one tree are inner members of the other, so that all members send alike. If the number of members is
+// odd, one member is inner in both trees.
 TEST(Tree, EveryMemberIsALeafOfOneTree) {
   for (int members = 2; members <= 33; ++members) {
     const CollectivePlan plan = Tree(members);
@@ -75,7 +76,7 @@ TEST(Tree, LoadsOfTheSourcesHeader) {
       EXPECT_LE(*std::max_element(out.begin(), out.end()), 4) << members;
       EXPECT_LE(*std::max_element(in.begin(), in.end()), 4) << members;
     }
-    // In each tree every member but the root sends all chunks up, and receives them.
+    // In each tree every member except the root sends all chunks up and receives all chunks from above.
     EXPECT_EQ(sent, 2 * (members - 1) * traffic.chunks);
   }
 }

@@ -1,5 +1,5 @@
-// Makespans, spans and peaks that were measured once with independent simulators and generators, as exact numbers. The
-// drawings and formulas are in the schedules' own files.
+// Checks makespans, spans and peaks that were measured once with independent simulators and generators. All are exact
+// numbers. The drawings and formulas are in the schedules' own files.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -19,7 +19,7 @@
 namespace weft {
 namespace {
 
-// "13.5" as 135/10.
+// Reads "13.5" as 135/10.
 Ratio Exactly(absl::string_view text) {
   Ratio ratio;
   bool fraction = false;
@@ -47,7 +47,7 @@ struct Measured {
   Ratio peak;
 };
 
-// Times are divided by `scale`.
+// Builds the schedule and measures it. Divides all times by `scale`.
 Measured Measure(const std::string& name, const ScheduleParams& params, int64_t scale = 1) {
   const ScheduleEntry* entry = *FindSchedule(name);
   const absl::StatusOr<PipelineSchedule> schedule = BuildSchedule(*entry, params);
@@ -76,7 +76,7 @@ void ExpectRatio(const char* what, const Ratio& measured, const Ratio& expected,
       << Text(expected);
 }
 
-// "makespan/peak" or "makespan(sSPAN)/peak".
+// `cell` is "makespan/peak" or "makespan(sSPAN)/peak".
 void ExpectCell(const Measured& measured, absl::string_view cell, Compare compare) {
   const std::vector<std::string> parts = absl::StrSplit(cell, '/');
   ASSERT_EQ(parts.size(), 2) << cell;
@@ -90,9 +90,9 @@ TEST(Acceptance, MakespanAndPeak) {
   struct Row {
     const char* name;
     ScheduleParams params;
-    // Of (P, N) = (2,4), (4,4), (4,8), (4,16), (8,8), (8,16), (8,32); "-": not defined.
+    // One cell for each (P, N) = (2,4), (4,4), (4,8), (4,16), (8,8), (8,16), (8,32); "-": not defined.
     std::vector<const char*> cells;
-    // The definition leaves the order free: ours may be better.
+    // Other than kExact if the definition leaves the order free, so that our order may be better.
     Compare compare = Compare::kExact;
   };
   const std::vector<std::pair<int, int>> sizes = {{2, 4}, {4, 4}, {4, 8}, {4, 16}, {8, 8}, {8, 16}, {8, 32}};
@@ -166,8 +166,8 @@ TEST(Acceptance, PeakOfEachRank) {
   }
 }
 
-// P = 4, N = 8, F = 1, B = 2, W = 1 with an edge latency of 0, 1/4, 1/2 and 1: what is best without latency is worst
-// with it.
+// P = 4, N = 8, F = 1, B = 2, W = 1 with an edge latency of 0, 1/4, 1/2 and 1. A schedule that is among the best
+// without latency may be among the worst with it.
 TEST(Acceptance, LatencyTurnsTheRanking) {
   const std::vector<std::pair<const char*, std::vector<const char*>>> rows = {
       {"gpipe", {"33", "34.5", "36", "39"}},          {"1f1b", {"33", "37", "41", "49"}},
@@ -183,7 +183,7 @@ TEST(Acceptance, LatencyTurnsTheRanking) {
                    4)
         .makespan;
   };
-  // Pairs of schedules in which latency 1 decides otherwise than latency 0.
+  // Pairs of schedules whose order at latency 1 differs from their order at latency 0.
   int turned = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
     for (int c = 0; c < 4; ++c) {
@@ -215,7 +215,7 @@ TEST(Acceptance, GroupsOfInterleaved) {
       {{.ranks = 2, .microbatches = 5, .virtual_stages = 2, .group = 3}, "16.5/3"},
       {{.ranks = 4, .microbatches = 12, .virtual_stages = 2, .group = 6}, "40.5/6.5"},
       {{.ranks = 4, .microbatches = 8, .virtual_stages = 2, .group = 8}, "28.5/7.5"},
-      // Fewer microbatches than ranks: a bubble of 6 instead of 4.5.
+      // With fewer microbatches than ranks, the bubble is 6 instead of 4.5.
       {{.ranks = 4, .microbatches = 3, .virtual_stages = 2}, "15/3"},
   };
   for (const auto& [params, cell] : rows) {
@@ -224,7 +224,7 @@ TEST(Acceptance, GroupsOfInterleaved) {
   }
 }
 
-// Forwards and backwards of one slot each.
+// Forwards and backwards take one slot each.
 TEST(Acceptance, ChimeraInSlots) {
   const std::vector<std::tuple<int, int, int, const char*>> rows = {{4, 4, 2, "10"}, {4, 8, 2, "18"},  {4, 12, 2, "26"},
                                                                     {8, 8, 2, "22"}, {8, 16, 2, "38"}, {8, 8, 4, "18"},
@@ -239,7 +239,7 @@ TEST(Acceptance, ChimeraInSlots) {
   }
 }
 
-// F = 1, B = 2 = 1.2 + 0.8, P = 4, N = 16: what is more than the 48 that a rank computes.
+// F = 1, B = 2 = 1.2 + 0.8, P = 4, N = 16: the time beyond the 48 that a rank computes.
 TEST(Acceptance, UnequalTimes) {
   const ScheduleParams params = {.ranks = 4, .microbatches = 16, .costs = {.forward = 5, .backward = 10, .weight = 4}};
   struct Row {
@@ -261,7 +261,7 @@ TEST(Acceptance, UnequalTimes) {
   }
 }
 
-// P = 8, N = 20 of DualPipe, and half the ranks with two stages each of DualPipeV, where a stage's forward is 1.
+// DualPipe with P = 8, N = 20. DualPipeV has half the ranks, each with two stages whose forward takes 1.
 TEST(Acceptance, OverlappedPairs) {
   const std::vector<std::tuple<int64_t, const char*, const char*>> rows = {
       {6, "66", "60"}, {5, "59", "55.5"}, {4, "52", "51"}};
@@ -294,8 +294,8 @@ TEST(Acceptance, Hanayo) {
   }
 }
 
-// An evaluation is GPipe's forwards: N + P - 1 slots. DeepSpeed's training schedule is 1F1B with F = B = 1: 2(N + P -
-// 1) steps, and max(2, min(S - s, N)) buffers.
+// An evaluation consists of GPipe's forwards: N + P - 1 slots. DeepSpeed's training schedule is 1F1B with F = B = 1:
+// 2(N + P - 1) steps, and max(2, min(S - s, N)) buffers.
 TEST(Acceptance, SlotsOfEvaluationAndOfDeepSpeed) {
   for (int p = 1; p <= 8; ++p) {
     for (int n = 1; n <= 16; ++n) {

@@ -1,5 +1,6 @@
-// Everything that a rank does for a pipeline in one list: computing, transfers, and fetching sharded weights. PyTorch's
-// schedule files say this much; weft's own schedules hold compute only, and programs are made from those.
+// Everything that a rank does for a pipeline in one list: compute, transfers, and gathering of sharded weights.
+// PyTorch's schedule files contain all of it. weft's own schedules contain only compute, and programs are made from
+// them.
 #ifndef WEFT_SCHEDULES_PIPELINE_ACTION_LIST_H_
 #define WEFT_SCHEDULES_PIPELINE_ACTION_LIST_H_
 
@@ -12,8 +13,8 @@
 
 namespace weft {
 
-// Named by the stage that acts: stage s sends its output to s + 1 and its input gradient to s - 1, and receives the
-// output of s - 1 and the gradient from s + 1.
+// Each kind is named by the stage that acts: stage s sends its output to s + 1 and its input gradient to s - 1, and
+// receives the output of s - 1 and the gradient from s + 1.
 enum class ListActionKind : uint8_t {
   kForward,
   kBackward,
@@ -23,7 +24,8 @@ enum class ListActionKind : uint8_t {
   kReceiveForward,
   kSendBackward,
   kReceiveBackward,
-  // Of the whole stage, no microbatch: its sharded weights are gathered, freed again, its gradients summed.
+  // These act on a whole stage and have no microbatch: they gather its sharded weights, free them again, and sum its
+  // gradients.
   kUnshard,
   kReshard,
   kReduceGradient,
@@ -32,10 +34,10 @@ inline constexpr int kListActionKinds = 11;
 
 struct ListAction {
   ListActionKind kind = ListActionKind::kForward;
-  // Runs overlapped with the next action of the list: this one a forward, that one a whole backward.
+  // True if the action runs overlapped with the next action of the list: this one a forward, the next a whole backward.
   bool paired = false;
   int32_t stage = 0;
-  // -1 where there is none.
+  // -1 if the kind has no microbatch.
   int32_t microbatch = -1;
 
   friend bool operator==(const ListAction&, const ListAction&) = default;
@@ -53,26 +55,26 @@ constexpr bool HasMicrobatch(ListActionKind kind) { return kind < ListActionKind
 
 struct ActionLists {
   int microbatches = 0;
-  // By stage: each is on one rank.
+  // The rank of each stage. A stage is on one rank only.
   std::vector<int> rank_of;
   std::vector<std::vector<ListAction>> order;
 
   int stages() const { return static_cast<int>(rank_of.size()); }
 };
 
-// "F", "B", "I", "W", "SEND_F", ...
+// Returns "F", "B", "I", "W", "SEND_F", ...
 absl::string_view ListActionWord(ListActionKind kind);
-// "2SEND_F0", "1UNSHARD".
+// Returns for example "2SEND_F0" or "1UNSHARD".
 std::string ListActionName(const ListAction& action);
 
-// The slots as actions. InvalidArgument if lists cannot say what the schedule does: a stage on several ranks, several
-// microbatches in one slot, a message-driven or asynchronous order. `schedule` has passed CheckSchedule.
+// Converts the slots to actions. Returns InvalidArgument if lists cannot express the schedule: a stage on several
+// ranks, several microbatches in one slot, a message-driven or asynchronous order. `schedule` has passed CheckSchedule.
 absl::StatusOr<ActionLists> ToActionLists(const PipelineSchedule& schedule, int microbatches);
 
-// The compute actions as slots, in their order.
+// Converts the compute actions to slots, in their order.
 PipelineSchedule ToSchedule(const ActionLists& lists);
 
-// What is known to have happened, by (kind, stage, microbatch).
+// The actions that are known to have happened, by (kind, stage, microbatch).
 class ActionSet {
  public:
   explicit ActionSet(const ActionLists& lists)
@@ -81,7 +83,7 @@ class ActionSet {
         bits_(size_t{kListActionKinds} * lists.stages() * lists.microbatches) {}
 
   void Add(const ListAction& action) { bits_[Index(action.kind, action.stage, action.microbatch)] = true; }
-  // False beyond the first and the last stage.
+  // False for a stage before the first or after the last.
   bool Has(ListActionKind kind, int stage, int microbatch) const {
     return stage >= 0 && stage < stages_ && bits_[Index(kind, stage, microbatch)];
   }
@@ -96,11 +98,11 @@ class ActionSet {
   std::vector<bool> bits_;
 };
 
-// Whether the input of a compute action is there: received, or made by the neighbouring stage on the same rank. A
-// backward's own forward is not asked for.
+// True if the input of a compute action is there: received, or made by the neighboring stage on the same rank. For a
+// backward, the function does not check the backward's own forward.
 bool InputIsThere(const ListAction& action, const ActionLists& lists, const ActionSet& done);
 
-// Whether another rank needs the result.
+// True if another rank needs the result.
 bool LeavesRank(const ListAction& action, const ActionLists& lists);
 
 }  // namespace weft

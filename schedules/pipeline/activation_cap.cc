@@ -25,7 +25,7 @@ absl::Status Refusal(const Ratio& cap, const std::string& where, const std::stri
       absl::StrCat("activation cap = ", Number(cap), " microbatches: ", where, how, Number(held), " microbatches"));
 }
 
-// The most that a rank may hold, in stages: the limit for each of its own.
+// Compares the cap with the most that each rank may hold: `limit` microbatches for each of its stages.
 absl::Status CheckMessageDriven(const PipelineSchedule& schedule, int microbatches, const Ratio& cap) {
   const int64_t ranks = static_cast<int64_t>(schedule.order.size());
   const int64_t under_way = std::min(schedule.message_driven->limit, microbatches);
@@ -47,7 +47,7 @@ absl::Status CheckActivations(const PipelineSchedule& schedule, int microbatches
   if (schedule.message_driven) return CheckMessageDriven(schedule, microbatches, cap);
   const int64_t ranks = static_cast<int64_t>(schedule.order.size());
   absl::Status status;
-  // A stage's activations are ranks / stages of a rank's.
+  // The activations of one stage are ranks / stages of a whole rank's.
   ForEachHeld(schedule, microbatches, [&](int rank, const Slot& slot, int64_t stages) {
     const Ratio held = {stages * ranks, schedule.stages};
     if (!status.ok() || !Exceeds(held, cap)) return;

@@ -1,4 +1,4 @@
-// Whether a schedule stays within a cap of activations, and if not, where it first exceeds it.
+// Checks whether a schedule stays within a cap on activations, and if not, where it first exceeds the cap.
 #ifndef WEFT_SCHEDULES_PIPELINE_ACTIVATION_CAP_H_
 #define WEFT_SCHEDULES_PIPELINE_ACTIVATION_CAP_H_
 
@@ -8,10 +8,11 @@
 
 namespace weft {
 
-// OK if no rank ever holds the activations of more than `cap` microbatches, each counted as one whole rank's: what
-// RankTiming::peak_activations counts. Of a message-driven schedule, whatever its ranks choose: of each of its stages a
-// rank may hold as many as the limit lets in. InvalidArgument names the rank, the slot that first exceeds the cap, what
-// is held then and the cap; or what is wrong with a schedule that CheckSchedule refuses.
+// OK if no rank ever holds the activations of more than `cap` microbatches, each counted as one whole rank's, as
+// RankTiming::peak_activations counts. In a message-driven schedule the check assumes the worst choice of the ranks:
+// for each of its stages a rank may hold as many microbatches as the limit admits. InvalidArgument names the rank, the
+// slot that first exceeds the cap, the amount held then and the cap. If CheckSchedule refuses the schedule, its error
+// is returned.
 absl::Status CheckActivations(const PipelineSchedule& schedule, int microbatches, const Ratio& cap);
 
 }  // namespace weft

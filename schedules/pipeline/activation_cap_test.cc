@@ -1,4 +1,4 @@
-// The cap agrees with what timing measures, for every schedule; and its errors say where.
+// Checks that the cap agrees with the measured peak for every schedule, and that its errors say where.
 #include "schedules/pipeline/activation_cap.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ TEST(CheckActivations, AgreesWithTheMeasuredPeakOfEverySchedule) {
         ASSERT_TRUE(timing.ok()) << timing.status();
         int64_t peak = 0;
         for (const RankTiming& rank : timing->ranks) peak = std::max(peak, rank.peak_activations);
-        // A message-driven schedule is judged by its limit, which the first rank reaches.
+        // The check judges a message-driven schedule by its limit, which the first rank reaches.
         EXPECT_TRUE(CheckActivations(*schedule, microbatches, {peak, timing->unit}).ok());
         EXPECT_FALSE(CheckActivations(*schedule, microbatches, {peak * 1000 - 1, timing->unit * 1000}).ok());
         ++checked;
@@ -42,7 +42,7 @@ TEST(CheckActivations, NamesTheRankAndTheFirstSlot) {
   EXPECT_EQ(Message("gpipe", {.ranks = 4, .microbatches = 8}, {5, 2}),
             "activation cap = 2.5 microbatches: rank 0, slot F s0 m2: it then holds 3 microbatches");
   EXPECT_EQ(Message("1f1b", {.ranks = 4, .microbatches = 8}, {4, 1}), "");
-  // Two stages on a rank: each counts half.
+  // A rank has two stages, so each counts half.
   EXPECT_EQ(Message("interleaved", {.ranks = 2, .microbatches = 4, .virtual_stages = 2}, {1, 1}),
             "activation cap = 1 microbatches: rank 0, slot F s2 m0: it then holds 1.5 microbatches");
 }

@@ -1,22 +1,22 @@
-// AxoNN: no order between forwards and backwards. Each rank runs whatever message reached it first; the first stage
-// lets a new microbatch in for each that came back.
+// AxoNN: no fixed order between forwards and backwards. Each rank runs the message that reached it first. The first
+// stage admits a new microbatch for each one that came back.
 //
 //   P=3, N=4, F=1, B=2, limit 3   (digits: microbatch; lower case: forward, both cells of a backward are drawn)
 //     rank 0: f0 f1 f2 .. .. .. .. B0 B0 f3 B1 B1 .. B2 B2 .. B3 B3
 //     rank 1: .. f0 f1 f2 .. B0 B0 .. B1 B1 f3 B2 B2 .. B3 B3 .. ..
 //     rank 2: .. .. f0 B0 B0 f1 B1 B1 f2 B2 B2 f3 B3 B3 .. .. .. ..
 //
-// Rule (P6 of docs/program.md, ARRIVAL): when a rank is free, it runs what waited for no message (the last stage's
-// backward follows its forward at once, the first stage's next forward its backward), else what arrived first; at the
-// same moment the forward, then the lower microbatch. Forwards among themselves, and backwards, stay in ascending
-// microbatch order (rule P9).
+// Rule (P6 of docs/program.md, ARRIVAL): a free rank first runs slots that wait for no message: the last stage's
+// backward follows its forward at once, and the first stage's next forward follows its backward. Otherwise it runs what
+// arrived first. At the same moment, the forward goes first, then the lower microbatch. Forwards among themselves, and
+// backwards among themselves, stay in ascending microbatch order (rule P9).
 //
 // Constraints: any P >= 1, N >= 1, one stage per rank; limit >= 1, microbatches in flight (default P, the paper's
 //          G_inter).
-// Time:    no formula. Equal stages, F=1, B=2, free transfers: as 1F1B up to P = 4; first come, first served costs a
-//          little beyond: P=8 takes 75 at N=16 (1F1B: 69) and 124 at N=32 (117).
-// Memory:  at most min(limit, N) microbatches on every rank, and on the last only one at a time: it is less careful
-//          than 1F1B, which holds P - r.
+// Time:    no formula. With equal stages, F=1, B=2 and free transfers, it equals 1F1B up to P = 4. Beyond, first come,
+//          first served costs a little: P=8 takes 75 at N=16 (1F1B: 69) and 124 at N=32 (117).
+// Memory:  at most min(limit, N) microbatches on every rank, and only one at a time on the last. 1F1B needs less: P - r
+//          on rank r.
 // Source:  Singh and Bhatele 2022, "AxoNN: An asynchronous, message-driven parallel framework for extreme-scale deep
 //          learning", arXiv:2110.13005.
 #include <algorithm>
@@ -52,7 +52,7 @@ absl::StatusOr<PipelineSchedule> BuildAxonn(const ScheduleParams& params) {
   return schedule;
 }
 
-// The literature has none.
+// The literature has no formula.
 std::optional<ClosedForm> ClosedFormAxonn(const ScheduleParams& params) { return std::nullopt; }
 
 }  // namespace weft

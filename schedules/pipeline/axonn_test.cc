@@ -31,14 +31,14 @@ TEST(Axonn, OrderAndTimesOfTheDrawing) {
   const PipelineSchedule schedule = *BuildSchedule(**FindSchedule("axonn"), params);
   const ScheduleTiming timing = *TimeSchedule(schedule, 4, params.costs);
   EXPECT_EQ(timing.makespan, 18);
-  // Of the forwards, then of the backwards.
+  // Starts of the forwards, then of the backwards.
   EXPECT_THAT(timing.start[0], ElementsAre(0, 1, 2, 9, 7, 10, 13, 16));
   EXPECT_THAT(timing.start[1], ElementsAre(1, 2, 3, 10, 5, 8, 11, 14));
   EXPECT_THAT(timing.start[2], ElementsAre(2, 5, 8, 11, 3, 6, 9, 12));
 }
 
-// At P = 8 first come, first served costs more than 1F1B's 69 and 117; letting the backward first, or twice as many in
-// flight, gets them back.
+// At P = 8, first come, first served costs more than 1F1B's 69 and 117. Running the backward first, or keeping twice as
+// many microbatches in flight, restores these times.
 TEST(Axonn, PriorityOrLimitRestoresOneFOneB) {
   for (const auto& [microbatches, arrival, restored] : {std::tuple{16, 75, 69}, {32, 124, 117}}) {
     ScheduleParams params = {.ranks = 8, .microbatches = microbatches};

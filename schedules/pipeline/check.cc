@@ -77,7 +77,7 @@ absl::Status CheckSettings(const PipelineSchedule& schedule, int microbatches) {
   return absl::OkStatus();
 }
 
-// Indices, placement, and each (kind, stage, microbatch) exactly once.
+// Checks indices and placement, and that each (kind, stage, microbatch) appears exactly once.
 class Completeness {
  public:
   Completeness(const PipelineSchedule& schedule, int microbatches)
@@ -143,7 +143,7 @@ class Completeness {
       if (lane < 0) lane = slot.lane;
       if (lane != slot.lane) return absl::StrCat("microbatch ", m, " is in lane ", lane, " elsewhere");
       if (slot.kind == SlotKind::kForward) {
-        // First microbatch and width of the forward that it is in.
+        // Encodes the first microbatch and the width of the forward that contains microbatch m.
         const int64_t group = int64_t{2} * slot.microbatch + slot.width - 1;
         if (group_of_[m] < 0) group_of_[m] = group;
         if (group_of_[m] != group) {
@@ -191,7 +191,7 @@ class Completeness {
     return absl::OkStatus();
   }
 
-  // A pair is one segment that reads what one forward saved, not a part of it (rule P5).
+  // A pair is one segment that reads everything that one forward saved, not a part of it (rule P5).
   absl::Status CheckPairsOfOne() const {
     for (size_t rank = 0; rank < schedule_.order.size(); ++rank) {
       const std::vector<Slot>& order = schedule_.order[rank];
@@ -215,7 +215,7 @@ class Completeness {
   std::vector<int64_t> group_of_;
 };
 
-// What is of the next repetition does not wait for this one.
+// A slot of the next repetition must not wait for this repetition.
 absl::Status CheckAhead(const PipelineSchedule& schedule, const SlotTable& table) {
   for (size_t rank = 0; rank < schedule.order.size(); ++rank) {
     for (const Slot& slot : schedule.order[rank]) {
@@ -233,15 +233,15 @@ absl::Status CheckAhead(const PipelineSchedule& schedule, const SlotTable& table
   return absl::OkStatus();
 }
 
-// A message-driven rank chooses between edges, never within one (rule P6), and lets in a microbatch for each that comes
-// back: every stage takes the microbatches in the same order, in every kind of its slots.
+// A message-driven rank chooses between edges, never within one (rule P6), and admits a microbatch for each that comes
+// back. So every stage takes the microbatches in the same order in all kinds of its slots.
 absl::Status CheckOneOrder(const PipelineSchedule& schedule, int microbatches) {
   std::vector<int> first;
   first.reserve(microbatches);
   for (const Slot& slot : schedule.order[schedule.placement[0][0]]) {
     if (slot.stage == 0 && slot.kind == SlotKind::kForward) first.push_back(slot.microbatch);
   }
-  // How many slots each (stage, kind) has had.
+  // Slots seen so far for each (stage, kind).
   std::vector<int> count(size_t{4} * schedule.stages);
   for (size_t rank = 0; rank < schedule.order.size(); ++rank) {
     for (const Slot& slot : schedule.order[rank]) {
@@ -255,12 +255,12 @@ absl::Status CheckOneOrder(const PipelineSchedule& schedule, int microbatches) {
   return absl::OkStatus();
 }
 
-// The messages from a rank to another, in one direction, come in the order in which the sender computes them. Two stage
-// boundaries among them would hold each other up: one's message waits for a place in its stage's limit, the other's
-// waits behind it.
+// Messages from one rank to another, in one direction, travel in the order in which the sender computes them. If they
+// crossed two stage boundaries, they could block each other: a message of one boundary waits for a place in its stage's
+// limit, and a message of the other waits behind it.
 absl::Status CheckOneBoundaryPerEdge(const PipelineSchedule& schedule) {
   const std::vector<int>& rank_of = schedule.placement[0];
-  // From rank to rank: the stage below.
+  // For each (from rank, to rank), the lower stage of the boundary between them.
   std::map<std::pair<int, int>, int> below;
   for (int stage = 0; stage + 1 < schedule.stages; ++stage) {
     const std::pair<int, int> edge = {rank_of[stage], rank_of[stage + 1]};

@@ -1,4 +1,5 @@
-// Whether a schedule is one at all. Knows nothing of any algorithm: whatever made the lists, these must hold.
+// Checks whether lists of slots form a valid schedule. The check knows no algorithm: its conditions hold however the
+// lists were made.
 #ifndef WEFT_SCHEDULES_PIPELINE_CHECK_H_
 #define WEFT_SCHEDULES_PIPELINE_CHECK_H_
 
@@ -9,14 +10,14 @@
 
 namespace weft {
 
-// "F s1 m3", "B s1 m3", "I s1 m3" (gradient of the input), "W s1 m3" (of the weights); with the lane where there are
-// several: "F l1 s1 m3"; a doubled forward: "F s1 m2-3"; one of the next repetition: "F s1 m3 (next)".
+// Returns "F s1 m3", "B s1 m3", "I s1 m3" (input gradient) or "W s1 m3" (weight gradient). With several lanes the name
+// has the lane: "F l1 s1 m3". A doubled forward is "F s1 m2-3", a slot of the next repetition "F s1 m3 (next)".
 std::string SlotName(const PipelineSchedule& schedule, const Slot& slot);
 
 // OK if the schedule is
-// - well formed: one placement per lane, every stage on an existing rank, every index in range, pairs that are a
-//   forward and a whole backward, neither of a doubled forward's microbatches, doubled forwards alike in all stages,
-//   message-driven and asynchronous settings that have a meaning;
+// - well formed: one placement per lane, every stage on an existing rank, every index in range; each pair is a forward
+//   and a whole backward, and neither belongs to a doubled forward; doubled forwards are the same in all stages;
+//   message-driven and asynchronous settings make sense;
 // - complete: every stage runs every microbatch forward once and backward once (whole, or as both halves), a microbatch
 //   in one lane only;
 // - consistent: every slot is on the rank that its lane's placement gives its stage;
@@ -24,13 +25,14 @@ std::string SlotName(const PipelineSchedule& schedule, const Slot& slot);
 //   rank in the order that data flows;
 // - if message-driven, in one order of microbatches in all stages, and with at most one stage boundary from each rank
 //   to each other;
-// - free of deadlock: ranks that run their lists in order and wait for their inputs all finish, whatever slots cost,
+// - free of deadlock: if ranks run their lists in order and wait for their inputs, all finish, whatever slots cost,
 //   whatever a message-driven rank chooses, however often an asynchronous list repeats.
-// InvalidArgument names the ranks and slots; a deadlock is named as a cycle.
+//
+// InvalidArgument names the ranks and slots; it names a deadlock as a cycle.
 absl::Status CheckSchedule(const PipelineSchedule& schedule, int microbatches);
 
-// OK if on each rank the gradients of a stage's weights are made in ascending microbatch order, as accumulation
-// IN_ORDER needs (rule P9). A stage that two lanes put on one rank has one gradient there.
+// OK if each rank computes the weight gradients of a stage in ascending microbatch order, as accumulation IN_ORDER
+// needs (rule P9). If two lanes put a stage on one rank, they share one gradient there.
 absl::Status CheckAccumulationOrder(const PipelineSchedule& schedule);
 
 }  // namespace weft

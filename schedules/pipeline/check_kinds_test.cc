@@ -1,4 +1,4 @@
-// The checker on halves of backwards, doubled forwards, pairs, message-driven and asynchronous lists.
+// Tests the checker on backwards in halves, doubled forwards, pairs, message-driven and asynchronous lists.
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,7 +27,7 @@ std::string Message(const PipelineSchedule& schedule, int microbatches) {
   return std::string(CheckSchedule(schedule, microbatches).message());
 }
 
-// One lane, stage i on rank i.
+// A schedule with one lane and stage i on rank i.
 PipelineSchedule Linear(std::vector<std::vector<Slot>> order) {
   PipelineSchedule schedule = {.stages = static_cast<int>(order.size()), .placement = {{}}, .order = std::move(order)};
   for (int rank = 0; rank < schedule.stages; ++rank) schedule.placement[0].push_back(rank);
@@ -38,7 +38,7 @@ TEST(CheckHalves, BothOrTheWhole) {
   PipelineSchedule schedule = Linear({{S(F, 0, 0), S(F, 0, 1), S(I, 0, 0), S(B, 0, 1), S(W, 0, 0)},
                                       {S(F, 1, 0), S(B, 1, 0), S(F, 1, 1), S(I, 1, 1), S(W, 1, 1)}});
   EXPECT_EQ(CheckSchedule(schedule, 2), absl::OkStatus());
-  // In halves, what matters for accumulation is the weights'.
+  // With backwards in halves, the order of the weight gradients matters for accumulation.
   EXPECT_EQ(CheckAccumulationOrder(schedule).message(),
             "rank 0: W s0 m0 comes after B s0 m1; gradients accumulate in ascending microbatch order (rule P9), or use "
             "accumulation EXACT");
@@ -83,7 +83,7 @@ TEST(CheckPairs, StartTogether) {
   PipelineSchedule schedule =
       Linear({{S(F, 0, 0), S(F, 0, 1), S(B, 0, 0), S(B, 0, 1)}, {S(F, 1, 0), Paired(1, 1), S(B, 1, 0), S(B, 1, 1)}});
   EXPECT_EQ(CheckSchedule(schedule, 2), absl::OkStatus());
-  // As one, rank 0's forward of microbatch 1 waits for rank 1's, and that for it.
+  // As one pair, rank 0's forward of microbatch 1 waits for rank 1, and rank 1 waits for that forward.
   PipelineSchedule stuck = schedule;
   stuck.order[0][1].paired = true;
   EXPECT_EQ(
@@ -101,7 +101,7 @@ TEST(CheckPairs, StartTogether) {
   EXPECT_EQ(Message(wrong, 2), "rank 0, slot F s0 m1: paired with nothing, as it is the last of its rank");
 }
 
-// A pair is one action of one forward and one backward, neither of them a part of something wider.
+// Each half of a pair belongs to a forward of one microbatch, not to a doubled forward.
 TEST(CheckPairs, NotOfWideForwards) {
   PipelineSchedule schedule = Linear({{Wide(0, 0), S(F, 0, 2), S(B, 0, 0), S(B, 0, 1), S(B, 0, 2)}});
   EXPECT_EQ(CheckSchedule(schedule, 3), absl::OkStatus());
@@ -119,7 +119,7 @@ TEST(CheckPairs, NotOfWideForwards) {
   EXPECT_EQ(Message(wrong, 3), "rank 0, slot F s0 m1-2: the first of a pair is a forward of one microbatch");
 }
 
-// Nothing orders the queues but data and the limit.
+// Only data and the limit order the queues.
 TEST(CheckMessageDriven, QueuesAndLimit) {
   PipelineSchedule schedule =
       Linear({{S(B, 0, 0), S(B, 0, 1), S(F, 0, 0), S(F, 0, 1)}, {S(F, 1, 0), S(F, 1, 1), S(B, 1, 0), S(B, 1, 1)}});
@@ -141,7 +141,7 @@ TEST(CheckMessageDriven, QueuesAndLimit) {
   EXPECT_THAT(Message(schedule, 2), HasSubstr("pairs are for static schedules"));
 }
 
-// Stage i on rank i; on every rank these microbatches in this order.
+// Two ranks with stage i on rank i. Both take the microbatches in this order.
 PipelineSchedule Driven(const std::vector<int>& order, int limit, bool halves = false) {
   PipelineSchedule schedule = Linear({{}, {}});
   for (int rank = 0; rank < 2; ++rank) {
@@ -161,7 +161,7 @@ TEST(CheckMessageDriven, LimitGoesByTheCommonOrder) {
   EXPECT_EQ(CheckSchedule(Driven({2, 1, 0}, 1), 3), absl::OkStatus());
 }
 
-// A place in the limit is free when the microbatch's activations are: after the second half.
+// A microbatch leaves the limit when its activations are free, which is after the second half of its backward.
 TEST(CheckMessageDriven, LimitHoldsUntilWeightsAreDone) {
   EXPECT_EQ(Message(Driven({0, 1, 2}, 1, /*halves=*/true), 3),
             "deadlock: F s0 m1 (rank 0) waits for W s0 m0 (rank 0) waits for I s0 m1 (rank 0) waits for F s0 m1 "
@@ -214,13 +214,13 @@ TEST(CheckAsynchronous, WhatIsAheadWaitsForNothingThatIsNot) {
   EXPECT_EQ(Message(other, 1), "rank 1 keeps 0 weight versions; allowed: at least 1");
   other.asynchrony->microbatches_per_update = 2;
   EXPECT_EQ(Message(other, 1), "microbatches per update = 2; must divide microbatches = 1");
-  // A forward of this repetition behind one of the next.
+  // A backward before its own forward.
   PipelineSchedule late = Linear({{S(B, 0, 0), S(F, 0, 0)}, {S(F, 1, 0), S(B, 1, 0)}});
   late.asynchrony = Asynchrony{.versions = {1, 1}};
   EXPECT_EQ(Message(late, 1), "rank 0: B s0 m0 comes before F s0 m0, whose result it needs");
 }
 
-// Two lanes of one stage on one rank share its gradient.
+// Two lanes with the same stage on one rank share its gradient.
 TEST(CheckAccumulationOrder, LanesOnOneRank) {
   PipelineSchedule schedule = {.stages = 1, .lanes = 2, .placement = {{0}, {0}}, .order = {{}}};
   for (int m : {1, 0}) {

@@ -1,4 +1,4 @@
-// The checker must refuse wrong schedules, naming the slots; properties_test.cc shows that it accepts right ones.
+// The checker must refuse wrong schedules and name the slots. properties_test.cc shows that it accepts correct ones.
 #include "schedules/pipeline/check.h"
 
 #include <algorithm>
@@ -64,7 +64,7 @@ TEST(CheckSchedule, BackwardBeforeItsForward) {
   EXPECT_EQ(Message(schedule, 2), "rank 1: B s1 m0 comes before F s1 m0, whose result it needs");
 }
 
-// Rank 0 wants the gradient of microbatch 0 before it sends microbatch 1, rank 1 the other way round.
+// Rank 0 waits for the gradient of microbatch 0 before it sends microbatch 1, and rank 1 waits for microbatch 1 first.
 TEST(CheckSchedule, Deadlock) {
   PipelineSchedule schedule = Build("gpipe", 2, 2);
   std::swap(schedule.order[0][1], schedule.order[0][2]);
@@ -110,8 +110,8 @@ TEST(CheckSchedule, MicrobatchInTwoLanes) {
   EXPECT_EQ(Message(schedule, 1), "rank 0, slot B l1 s0 m0: microbatch 0 is in lane 0 elsewhere");
 }
 
-// Whatever single swap, drop or copy befalls a schedule: it is refused, or it still is one. An independent run of the
-// lists, one slot at a time, decides which.
+// After one to three random swaps a schedule is either refused or still valid. An independent run of the lists, one
+// slot at a time, decides which.
 TEST(CheckSchedule, AgreesWithRunningTheLists) {
   const uint32_t seed = 20240613;
   SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -124,7 +124,7 @@ TEST(CheckSchedule, AgreesWithRunningTheLists) {
     for (int swaps = random() % 3; swaps >= 0; --swaps) {
       std::swap(order[random() % order.size()], order[random() % order.size()]);
     }
-    // done[kind][stage][microbatch]
+    // Slots that are done, as (kind, stage, microbatch).
     std::set<std::tuple<SlotKind, int, int>> done;
     std::vector<size_t> at(ranks);
     for (bool moved = true; moved;) {

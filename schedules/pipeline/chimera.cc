@@ -7,39 +7,41 @@
 //     rank 2: .cadb.AACCBBDD..
 //     rank 3: cd.aAAbBB.CC..DD
 //
-//   The same with N=8 and forward doubling: neighbouring letters are one forward of two microbatches, but for the first
-//   pair of each lane
+//   The same with N=8 and forward doubling: two adjacent letters are one forward of two microbatches, except in the
+//   first pair of each lane
 //     rank 0: abcdefEE.ghFFAAGGBBHHCC..DD
 //     rank 1: .abefcdghEEAAFFBBGGCCHHDD..
 //     rank 2: .efabghcdAAEEBBFFCCGGDDHH..
 //     rank 3: efghabAA.cdBBEECCFFDDGG..HH
 //
-// With 2f lanes, lane 2i (down) has stage s on rank (iD/f + s) mod D, lane 2i + 1 (up) on (iD/f + D - 1 - s) mod D.
-// The order of a rank is that of the slots in wave_table.h, in units of N = D microbatches, D/2f of each lane. More
-// microbatches (params.scaling):
-// - concatenation: units follow each other 2D slots apart; the first forwards of a unit fill the end of the one
+// With 2f lanes, lane 2i (down) has stage s on rank (iD/f + s) mod D, lane 2i + 1 (up) on (iD/f + D - 1 - s) mod D. A
+// rank runs the slots in the order of wave_table.h, in units of N = D microbatches, D/2f from each lane. For more
+// microbatches there are three ways (params.scaling):
+// - concatenation: units follow each other 2D slots apart. The first forwards of a unit fill the end of the one
 //   before.
-// - forward doubling: units of 2D microbatches; one forward computes two, and each has a backward of its own, so that
-//   forwards take as long as backwards. To halve the bubbles at the beginning (the paper's Figure 7(d), which does
-//   not tell how) the first D/4f pairs of each lane, rounded down, run as two forwards. Up to D microbatches that are
-//   left form a unit without doubling; more than D, a unit that is not full.
-// - backward halving: the lists of doubling, where `microbatches` counts halves: one forward is a whole microbatch,
-//   which is width 2, and each of its halves has a backward. Costs are those of a half.
+// - forward doubling: units of 2D microbatches. One forward computes two microbatches, and each has its own backward,
+//   so forwards take as long as backwards. The first D/4f pairs of each lane, rounded down, run as two forwards. This
+//   halves the bubbles at the beginning (the paper's Figure 7(d), which does not say how). If at most D microbatches
+//   are left, they form a unit without doubling; if more are left, they form a partly filled unit.
+// - backward halving: the lists of doubling, where `microbatches` counts halves. One forward is a whole microbatch,
+//   which is width 2, and each of its halves has its own backward. Costs are those of a half.
+//
 // Within a lane, microbatches are in ascending order, forwards and backwards (rule P9).
 //
-// Constraints: D = P even; lanes = 2f with f a divisor of D/2, 2 if not told; any N >= 1. The lanes of a unit that is
-//          not full get equal shares, the first lanes one more.
+// Constraints: D = P even; lanes = 2f with f a divisor of D/2, default 2; any N >= 1. The lanes of a partly filled unit
+//          get equal shares, the first lanes one more.
 // Time:    equal stages, free transfers, s = min(F, B), l = max(F, B), N = KD, concatenation:
 //          makespan = D s + (D + D/f - 2) l + (K - 1) ((D - D/f + 2) s + (D + D/f - 2) l).
 //          F = B: bubble (D/f - 2) F for any K, bubble / makespan = (D - 2f) / (2fN + D - 2f), the paper's Table 3
 //          (with f = 1, Table 2). B = 2F: bubble (K + 1)(D/f - 2) F, so the (D - 2) / (3N/2 + D - 2) of sec. 2 holds
 //          for K = 1 only. The drawing: 16, bubble 4.
 //          Doubling, B = 2F, N a multiple of 2D: makespan = (N + D/2f - 1)(F + B), the second drawing 27: Table 3
-//          again, and the least that any order takes: a rank in the middle (r = D/2 - 1 with f = 1) gets nothing
-//          before D/2 - 1 forwards are done, and after its last backward D/2 - 1 others follow.
-// Memory:  2f replicas of the weights. Activations: each pipe's first and last rank of D/f hold D - D/2f + 1
-//          microbatches, one more per rank towards their middle, where it is D. Doubling: D more (both of a pair
-//          count while any is in use); from the second unit on, rounded up to pairs.
+//          again, and the least possible for any order: a rank in the middle (r = D/2 - 1 with f = 1) gets no input
+//          before D/2 - 1 forwards are done, and D/2 - 1 other backwards follow its last.
+// Memory:  2f replicas of the weights. Activations: each pipe is cut into parts of D/f ranks. The first and the last
+//          rank of a part hold D - D/2f + 1 microbatches, one more per rank towards the middle, where it is D.
+//          Doubling: D more (both microbatches of a pair count while either is in use); from the second unit on,
+//          rounded up to pairs.
 // Source:  Li and Hoefler 2021, "Chimera: Efficiently Training Large-Scale Neural Networks with Bidirectional
 //          Pipelines", SC 2021, arXiv:2107.06925, sec. 3.1 (slots), 3.5 (scaling), 3.6 (2f lanes).
 #include <algorithm>
@@ -61,7 +63,7 @@
 namespace weft {
 namespace {
 
-// The lanes that `ranks` allows and that are nearest to `lanes`, below and above.
+// The valid numbers of lanes for `ranks`, at most `most`, that are nearest to `lanes`, below and above.
 std::vector<int> NearestLanes(int ranks, int lanes, int64_t most) {
   int below = 0, above = 0;
   for (int f = 1; f <= ranks / 2 && 2 * f <= most; ++f) {
@@ -82,7 +84,7 @@ absl::Status CheckChimera(const ScheduleParams& params, int lanes) {
         absl::StrCat("ranks = ", params.ranks, "; a schedule with two directions needs an even number, nearest valid: ",
                      params.ranks > 1 ? absl::StrCat(params.ranks - 1, " and ") : "", params.ranks + 1));
   }
-  // Slots number their lanes in 16 bits; and each lane places every stage.
+  // A slot stores its lane in 16 bits, and the placement lists every stage of every lane. Both limit the lanes.
   const int64_t most = std::min<int64_t>({INT16_MAX, params.ranks, std::max(kMaximumSlots / params.ranks, int64_t{2})});
   if (lanes % 2 != 0 || lanes > most || params.ranks / 2 % (lanes / 2) != 0) {
     return absl::InvalidArgumentError(
@@ -116,10 +118,10 @@ absl::StatusOr<PipelineSchedule> BuildChimera(const ScheduleParams& params) {
       .stages = depth, .lanes = lanes, .placement = std::move(table.placement), .order = std::move(order)};
 }
 
-// Concatenation of K = N/D full units, any costs. The paper (Table 3, from sec. 3.1 and 3.6) has forwards that take as
-// long as backwards, bubble ratio (D-2f)/(2fN+D-2f); the critical path of a single unit with f = 1, D forwards and 2D-2
-// backwards, is in its Figure 6 (C_f = 6, C_b = 10 for D = 6). The general form is ours; tests hold it against measured
-// times. Doubling: Table 3's ratio for pairs of forwards that take as long as one backward, sec. 3.5.
+// Concatenation of K = N/D full units, any costs. The paper (Table 3, from sec. 3.1 and 3.6) assumes forwards that take
+// as long as backwards, with a bubble ratio of (D-2f)/(2fN+D-2f). Its Figure 6 gives the critical path of a single unit
+// with f = 1: D forwards and 2D-2 backwards (C_f = 6, C_b = 10 for D = 6). The general form is ours, and tests compare
+// it with measured times. Doubling: Table 3's ratio for pairs of forwards that take as long as one backward, sec. 3.5.
 std::optional<ClosedForm> ClosedFormChimera(const ScheduleParams& params) {
   const int64_t lanes = params.lanes == 0 ? 2 : params.lanes;
   const int64_t d = params.ranks, n = params.microbatches, q = d / lanes, forward = params.costs.forward,
@@ -138,7 +140,7 @@ std::optional<ClosedForm> ClosedFormChimera(const ScheduleParams& params) {
   for (int64_t rank = 0; rank < d; ++rank) {
     const int64_t near = std::min(rank % (2 * q), 2 * q - 1 - rank % (2 * q));
     int64_t peak = d - q + 1 + near;
-    // A second unit of pairs is not tuned: its forwards come, and its activations go, by two.
+    // From the second unit on, no pair runs as two forwards, so activations come and go two at a time.
     if (doubled) peak = d + (n > 2 * d ? (peak + 1) / 2 * 2 : peak);
     form.peak_activations.push_back({peak, 1});
   }

@@ -44,7 +44,7 @@ std::vector<int64_t> Peaks(const ScheduleTiming& timing) {
   return peaks;
 }
 
-// All 2f that `ranks` allows.
+// All numbers of lanes 2f that `ranks` allows.
 std::vector<int> AllLanes(int ranks) {
   std::vector<int> lanes;
   for (int f = 1; f <= ranks / 2; ++f) {
@@ -82,7 +82,7 @@ TEST(Chimera, IsTheDrawing) {
 }
 
 // Sec. 3.6: "stages [0, 1, 2, 3, 4, 5, 6, 7] are mapped to workers [4, 5, 6, 7, 0, 1, 2, 3]" for down pipeline 1 of D =
-// 8, f = 2, and the up pipelines are the reverse.
+// 8, f = 2. The up pipelines are the reverse.
 TEST(Chimera, PlacesLanesAsThePaperDoes) {
   const PipelineSchedule schedule = *BuildSchedule(Chimera(), {.ranks = 8, .microbatches = 8, .lanes = 4});
   EXPECT_THAT(schedule.placement,
@@ -90,8 +90,8 @@ TEST(Chimera, PlacesLanesAsThePaperDoes) {
                           ElementsAre(4, 5, 6, 7, 0, 1, 2, 3), ElementsAre(3, 2, 1, 0, 7, 6, 5, 4)));
 }
 
-// Independent measurements of the order that the definition gives; F = B = 1 in slots of the paper's Figures 3, 7 and
-// 8, and F = 1, B = 2.
+// Compares with independent measurements of the defined order: F = B = 1 in slots of the paper's Figures 3, 7 and 8,
+// and F = 1, B = 2.
 TEST(Chimera, TakesTheKnownTimes) {
   EXPECT_EQ(Makespan(4, 4, kEqual), 10);
   EXPECT_EQ(Makespan(4, 8, kEqual), 18);
@@ -121,7 +121,8 @@ TEST(Chimera, TakesTheKnownTimes) {
   EXPECT_EQ(Makespan(4, 8, {.forward = 4, .backward = 8, .p2p = 4}), 4 * 41);
 }
 
-// The closed form holds for every multiple of D, every f, forwards shorter and longer than backwards; so do the peaks.
+// The closed form and its peaks hold for every multiple of D and every f, with forwards shorter and longer than
+// backwards.
 TEST(Chimera, TakesWhatTheClosedFormSays) {
   for (int ranks = 2; ranks <= 16; ranks += 2) {
     for (int lanes : AllLanes(ranks)) {
@@ -156,7 +157,8 @@ TEST(Chimera, TakesWhatTheClosedFormSays) {
 }
 
 // Sec. 3.5: doubling and halving have D/2 - 1 bubbles in the forwards and D/2 - 1 in the backwards. With N = 2Dk, B =
-// 2F and f = 1 that is 3N + 3(D/2 - 1), and with more lanes D/2f for D/2. Halving has the same lists, and N in halves.
+// 2F and f = 1 the makespan is 3N + 3(D/2 - 1). With more lanes, D/2f replaces D/2. Halving has the same lists, and N
+// counts halves.
 TEST(Chimera, DoublingHasTheBubblesOfThePaper) {
   for (Scaling scaling : {Scaling::kForwardDoubling, Scaling::kBackwardHalving}) {
     for (int ranks = 2; ranks <= 32; ranks += 2) {
@@ -171,9 +173,9 @@ TEST(Chimera, DoublingHasTheBubblesOfThePaper) {
   }
 }
 
-// No order is faster: a rank gets its first input after the forwards of the stages above the lowest that it holds, and
-// the last thing that it computes is not the end where it is not stage 0's. (Every microbatch needs every rank: with
-// all stages on some rank in some lane, the rank whose lowest stage is highest waits longest.)
+// No order is faster. A rank gets its first input only after the forwards of all stages before its lowest stage, and
+// after its last backward the backwards of these stages follow. (Every microbatch needs every rank, because a lane
+// places a stage on every rank. So the rank whose lowest stage is highest waits longest.)
 TEST(Chimera, DoublingIsOptimal) {
   for (int ranks = 2; ranks <= 32; ranks += 2) {
     for (int lanes : AllLanes(ranks)) {
@@ -193,8 +195,8 @@ TEST(Chimera, DoublingIsOptimal) {
   }
 }
 
-// Table 2 of the paper: bubble ratios and activation intervals. GPipe and DAPPLE (1F1B) for any costs; Chimera where
-// forwards take as long as backwards: with F = B by concatenation, with B = 2F by doubling.
+// Table 2 of the paper: bubble ratios and activation intervals. GPipe and DAPPLE (1F1B) have any costs. Chimera has
+// forwards that take as long as backwards: F = B with concatenation, B = 2F with doubling.
 TEST(Chimera, Table2) {
   for (int d : {2, 4, 8, 16}) {
     for (int k : {1, 2, 4}) {
@@ -214,7 +216,8 @@ TEST(Chimera, Table2) {
       if (k > 1) {
         EXPECT_EQ(bubble("chimera", kTwice, Scaling::kForwardDoubling), (Ratio{d - 2, 2 * n + d - 2}));
       }
-      // The (D - 2) / (3N/2 + D - 2) of sec. 2 is that of one unit. Each further unit by concatenation adds D - 2.
+      // The ratio (D - 2) / (3N/2 + D - 2) of sec. 2 holds for one unit. With concatenation each further unit adds D -
+      // 2.
       EXPECT_EQ(bubble("chimera", kTwice), (Ratio{(k + 1) * (d - 2), 3 * n + (k + 1) * (d - 2)}));
       if (k == 1) {
         EXPECT_EQ(bubble("chimera", kTwice), (Ratio{2 * (d - 2), 2 * (3 * n / 2 + d - 2)}));
@@ -232,7 +235,7 @@ TEST(Chimera, Table2) {
   }
 }
 
-// The other rows of Table 2, at B = 2F: GEMS, PipeDream and PipeDream-2BW.
+// The other rows of Table 2, with B = 2F: GEMS, PipeDream and PipeDream-2BW.
 TEST(Chimera, Table2OfTheOthers) {
   for (int d : {2, 4, 8, 16}) {
     const int n = 64 * d;
@@ -241,7 +244,7 @@ TEST(Chimera, Table2OfTheOthers) {
     };
     const PipelineSchedule gems = build("gems");
     const ScheduleTiming one_by_one = *TimeSchedule(gems, n, kTwice);
-    // "(D-1)/(D+1/2)", approximately: the more microbatches, the closer.
+    // The paper's "(D-1)/(D+1/2)" is approximate: more microbatches come closer to it.
     const double bubble = 1 - static_cast<double>(one_by_one.ideal) / static_cast<double>(one_by_one.makespan);
     EXPECT_NEAR(bubble, (d - 1) / (d + 0.5), 1.0 / n);
     EXPECT_EQ(Peaks(one_by_one), std::vector<int64_t>(d, 1));
@@ -294,7 +297,8 @@ TEST(Chimera, PeaksPerRank) {
   EXPECT_THAT(Peaks(TimeOf({.ranks = 8, .microbatches = 8, .lanes = 4})), ElementsAre(7, 8, 8, 7, 7, 8, 8, 7));
 }
 
-// Any number of microbatches in any scaling: valid, as even as possible, and with widths only where they are meant.
+// With any number of microbatches and any scaling, the schedule is valid, as even as possible, and has wide slots only
+// where the scaling defines them.
 TEST(Chimera, TakesAnyNumberOfMicrobatches) {
   for (int ranks : {2, 4, 6, 8, 12}) {
     for (int lanes : AllLanes(ranks)) {
@@ -323,7 +327,7 @@ TEST(Chimera, TakesAnyNumberOfMicrobatches) {
       }
     }
   }
-  // N = 1: one microbatch through one lane; N = 2: each lane has one.
+  // With N = 1, one microbatch goes through one lane. With N = 2, each lane has one.
   EXPECT_EQ(Makespan(4, 1, kTwice), 12);
   EXPECT_EQ(Makespan(4, 2, kTwice), 12);
 }
@@ -341,7 +345,7 @@ TEST(Chimera, RefusesWhatHasNoTwoDirections) {
   EXPECT_THAT(message(8, 3), HasSubstr("nearest valid: 2 and 4"));
   EXPECT_THAT(message(8, 100), HasSubstr("nearest valid: 8"));
   EXPECT_THAT(message(8, -2), HasSubstr("lanes = -2"));
-  // A placement of every stage in every lane would be as large as the lists of a schedule may be.
+  // A placement of every stage in every lane would exceed the maximum size of a schedule's lists.
   EXPECT_THAT(message(40000, 40000), HasSubstr("at most 1677, nearest valid: 1600"));
   EXPECT_THAT(std::string(BuildSchedule(Chimera(), {.ranks = 4, .microbatches = 4, .waves = 2}).status().message()),
               HasSubstr("does not take waves"));

@@ -1,5 +1,5 @@
-// Chimera-wave: Chimera with two pipelines, folded in the middle, so that one pipeline runs down and back up and no
-// weights are held twice.
+// Chimera-wave: Chimera with two pipelines, folded in the middle. One pipeline runs down and back up, and no weights
+// are held twice.
 //
 //   P=4, N=4, F=1, B=2; a slot is half a rank's work   (letters: microbatch; lower case: forward, upper case: backward)
 //     rank 0: abcd...aAAbBBcCCdDD...AA..BB..CC..DD      stages 0 and 7
@@ -7,11 +7,11 @@
 //     rank 2: ..ab.acbdc..AAdBB.AACCBBDDCC..DD....      stages 2 and 5
 //     rank 3: ...aabbccdd...AAAABBBBCCCCDDDD......      stages 3 and 4
 //
-// In a Chimera of D = 2P ranks, what the up lane does on rank D-1-r is at any time what the down lane does on rank r.
-// Swapping the two gives two independent pipelines of P ranks (Hanayo's Figure 5): stages 0..P-1 down, P..2P-1 up. This
-// is one of them, and the rest of the ranks are left to data parallelism. The order is that of the slots in
-// wave_table.h, in units of N = P microbatches; more microbatches (params.scaling) as in chimera.cc. Hanayo with one
-// wave is the same placement, and at N = P the same order.
+// In a Chimera of D = 2P ranks, the up lane does on rank D-1-r what the down lane does on rank r at the same time.
+// Swapping the two gives two independent pipelines of P ranks (Hanayo's Figure 5): stages 0..P-1 down, P..2P-1 up.
+// Chimera-wave is one of these pipelines, and data parallelism uses the other ranks. A rank runs the slots in the order
+// of wave_table.h, in units of N = P microbatches; chimera.cc describes more microbatches (params.scaling). Hanayo with
+// one wave has the same placement, and at N = P the same order.
 //
 // Constraints: any P >= 1 (D = 2P is even), N >= 1. Two stages per rank.
 // Time:    Chimera's with D = 2P, f = 1 and 2N microbatches, halved. For B >= F and N = KP:
@@ -36,7 +36,7 @@
 
 namespace weft {
 
-// chimera.cc
+// Defined in chimera.cc.
 ClosedFormFn ClosedFormChimera;
 
 absl::StatusOr<PipelineSchedule> BuildChimeraWave(const ScheduleParams& params) {
@@ -52,8 +52,9 @@ absl::StatusOr<PipelineSchedule> BuildChimeraWave(const ScheduleParams& params) 
       .stages = 2 * params.ranks, .lanes = 1, .placement = std::move(table.placement), .order = std::move(order)};
 }
 
-// Rank r does what ranks r and 2P-1-r of a Chimera with D = 2P and f = 1 do for one of its two lanes, and that is at
-// any time what rank r of it does for both: its formulas with 2N microbatches, each slot half a rank's work.
+// In a Chimera with D = 2P and f = 1, ranks r and 2P-1-r together do for one of the two lanes what rank r here does. At
+// any time that is also what Chimera's rank r does for both lanes. So Chimera's formulas apply with 2N microbatches,
+// and each slot is half a rank's work.
 std::optional<ClosedForm> ClosedFormChimeraWave(const ScheduleParams& params) {
   ScheduleParams unfolded = params;
   unfolded.ranks *= 2;

@@ -38,9 +38,9 @@ TEST(ChimeraWave, IsTheDrawing) {
   }
 }
 
-// Sec. 3.2 and Figure 5 of the Hanayo paper: swap what the two directions do on mirrored ranks, and each is a pipeline
-// of half the ranks. So at any time rank r of the fold does what rank r of a Chimera of twice the depth does, with the
-// same kind and, below the turn, the same stage.
+// Sec. 3.2 and Figure 5 of the Hanayo paper: swapping what the two directions do on mirrored ranks gives two pipelines
+// of half the ranks. So at any time rank r of the fold does what rank r of a Chimera of twice the depth does: a slot of
+// the same kind and, before the turn, of the same stage.
 TEST(ChimeraWave, IsChimeraFolded) {
   for (int ranks : {1, 2, 3, 4, 7}) {
     for (int n : {1, 2, ranks, 2 * ranks, 3 * ranks, 4 * ranks}) {
@@ -53,7 +53,7 @@ TEST(ChimeraWave, IsChimeraFolded) {
           const PipelineSchedule whole = *BuildSchedule(
               **FindSchedule("chimera"), {.ranks = 2 * ranks, .microbatches = 2 * n, .scaling = scaling});
           const ScheduleTiming one = *TimeSchedule(folded, n, costs), two = *TimeSchedule(whole, 2 * n, costs);
-          // In units of one slot, both.
+          // Both makespans are in units of one slot.
           ASSERT_EQ(one.makespan, two.makespan);
           for (int rank = 0; rank < ranks; ++rank) {
             ASSERT_EQ(one.start[rank], two.start[rank]);
@@ -62,7 +62,8 @@ TEST(ChimeraWave, IsChimeraFolded) {
               const Slot &a = folded.order[rank][i], &b = whole.order[rank][i];
               ASSERT_EQ(a.kind, b.kind);
               ASSERT_EQ(a.width, b.width);
-              // The down lane's stages on this half are the wave's way down, the up lane's its way back up.
+              // On this half, the down lane's stages are the wave's way down, and the up lane's stages are its way back
+              // up.
               ASSERT_EQ(a.stage, b.stage);
               ASSERT_EQ(a.stage < ranks, b.lane == 0);
             }

@@ -11,13 +11,14 @@ namespace {
 
 constexpr int64_t kPeriod = 6;
 
-// What a rank can do in a slot. The first four are also its lanes of progress: microbatches run in ascending order.
+// The choices of a rank in a slot. The first four kinds each count microbatches of their own, which run in ascending
+// order.
 enum Choice : int8_t { kForward0, kForward1, kInput1, kInput0, kWeight, kNothing };
 constexpr std::array<int, 4> kChunk = {0, 1, 1, 0};
 
-// Slots from a chunk's input gradient to its weight gradient in the repeated blocks: both chunks wait for the slots
-// that the block leaves over, in the order in which they come. Chunk 1's come first in a block, so they alone are there
-// in the beginning.
+// Slots from a chunk's input gradient to its weight gradient in the repeated blocks. The weight gradients of both
+// chunks wait for the slots that the block leaves over, first come, first served. Chunk 1's input gradient comes first
+// in a block, so at the beginning only chunk 1 waits.
 std::array<int64_t, 2> WeightDelays(const BuildingBlock& block) {
   const int64_t first = block.input[1];
   const int64_t other = kPeriod + (block.input[0] - first) % kPeriod;
@@ -27,7 +28,7 @@ std::array<int64_t, 2> WeightDelays(const BuildingBlock& block) {
     taken[block.input[chunk] % kPeriod] = true;
   }
   std::array<int64_t, 2> delays = {};
-  // Chunk and slot of those that wait; slots count from `first`.
+  // (chunk, slot) of the weight gradients that wait. Slots count from `first`.
   std::vector<std::pair<int, int64_t>> waiting;
   for (int64_t slot = 0; slot < 4 * kPeriod; ++slot) {
     if (!waiting.empty() && !taken[(first + slot) % kPeriod]) {
@@ -42,13 +43,13 @@ std::array<int64_t, 2> WeightDelays(const BuildingBlock& block) {
 
 struct Rank {
   std::array<int, 4> next = {};
-  // When the next of each kind has its place.
+  // The slot that the repeated blocks give to the next microbatch of each kind.
   std::array<int64_t, 4> place = {};
-  // By chunk: activations held, and how many the repeated blocks hold.
+  // By chunk: the activations held, and how many the repeated blocks hold.
   std::array<int, 2> held = {};
   std::array<int, 2> limit = {};
   std::array<int64_t, 2> weight_delay = {};
-  // The first slot of its list that is an input gradient without its weight gradient yet; the list's end if none.
+  // Index in the rank's list of the first input gradient that has no weight gradient yet; the list's size if none.
   size_t weightless = 0;
 };
 
@@ -69,7 +70,7 @@ class Builder {
       rank.weight_delay = WeightDelays(block);
       for (int chunk : {0, 1}) {
         const int64_t life = block.input[chunk] + rank.weight_delay[chunk] - block.forward[chunk];
-        // Never all room for chunk 0, or no microbatch could turn round at the last rank.
+        // Chunk 0 never gets the whole limit, or no microbatch could turn around at the last rank.
         rank.limit[chunk] =
             static_cast<int>(std::min<int64_t>(life / kPeriod + 1, blocks.limit - (chunk == 0 ? 1 : 0)));
       }
@@ -79,7 +80,7 @@ class Builder {
 
   std::vector<std::vector<Slot>> Run() {
     const int count = static_cast<int>(ranks_.size());
-    // Only ranks that did something in the slot before, or whose neighbours did, can have something new to do.
+    // A rank can have something new to do only if it or a neighbor did something in the slot before.
     std::vector<int> awake(count), next;
     std::iota(awake.begin(), awake.end(), 0);
     std::vector<int64_t> woken(count, -1);
@@ -91,11 +92,11 @@ class Builder {
         woken[r] = now;
         next.push_back(r);
       };
-      // All choose before any has run: what runs in this slot is there in the next.
+      // All ranks choose before any runs, because the result of a slot is only available in the next slot.
       for (int r : awake) choices[r] = Choose(r, now);
       for (int r : awake) {
         if (choices[r] == kNothing) {
-          // Only the time is missing.
+          // A forward is ready but too early: only time must pass.
           if (Could(r, kForward0) || Could(r, kForward1)) wake(r);
           continue;
         }
@@ -112,7 +113,7 @@ class Builder {
  private:
   int Stage(int r, int chunk) const { return chunk == 0 ? r : stages_ - 1 - r; }
 
-  // But for the lead that a forward may have.
+  // True if the rank could run its next slot of this kind now. Ignores the lead of forwards (TooEarly).
   bool Could(int r, int kind) const {
     const Rank& rank = ranks_[r];
     const int m = rank.next[kind];
@@ -139,7 +140,7 @@ class Builder {
     if (rank.weightless == order_[r].size()) return best;
     if (best == kNothing) return kWeight;
     if (!blocks_.punctual_weights || rank.next[kForward0] == microbatches_) return best;
-    // Memory that a forward waits for comes free in time, but not so early that the way out is delayed.
+    // This frees memory in time for a waiting forward, but not so early that it delays the slots on the way out.
     const Slot& input = order_[r][rank.weightless];
     const int chunk = input.stage == r ? 0 : 1;
     const int64_t place = blocks_.ranks[r].input[chunk] + kPeriod * input.microbatch + rank.weight_delay[chunk];
@@ -175,7 +176,7 @@ class Builder {
   const int microbatches_;
   const int stages_;
   std::vector<Rank> ranks_;
-  // Microbatches that each stage has done, by the slot before the present one.
+  // Microbatches that each stage has done before the present slot.
   std::vector<int> forwards_;
   std::vector<int> inputs_;
   std::vector<std::vector<Slot>> order_;

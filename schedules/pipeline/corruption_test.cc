@@ -1,5 +1,5 @@
-// 10,000 random corruptions of valid schedules: each is refused, or an independent run of the lists completes with
-// every dependency met, at the times that TimeSchedule says.
+// Makes 10,000 random corruptions of valid schedules. Each is refused, or an independent run of the lists completes
+// with every dependency met, at the times that TimeSchedule gives.
 #include <algorithm>
 #include <cstdint>
 #include <random>
@@ -25,7 +25,7 @@ class Corruptor {
  public:
   int Next(int64_t below) { return static_cast<int>(random_() % static_cast<uint64_t>(below)); }
 
-  // A valid schedule of any kind, and its microbatches.
+  // A valid schedule of any kind, and its number of microbatches.
   std::pair<PipelineSchedule, int> Valid() {
     for (;;) {
       const ScheduleEntry& entry = Schedules()[Next(Schedules().size())];
@@ -41,7 +41,8 @@ class Corruptor {
     }
   }
 
-  // The microbatches in another order; sometimes backwards in halves, the second a few slots behind the first.
+  // Permutes the microbatches. Sometimes splits backwards into halves, with the second half a few slots after the
+  // first.
   void Vary(PipelineSchedule& schedule, int microbatches) {
     std::vector<int> names(microbatches);
     for (int m = 0; m < microbatches; ++m) names[m] = m;
@@ -105,7 +106,7 @@ class Corruptor {
         slot.kind = static_cast<SlotKind>(Next(4));
         return;
       case 10: {
-        // To another rank.
+        // Moves the slot to another rank.
         const Slot copy = slot;
         order.erase(order.begin() + i);
         std::vector<Slot>& other = schedule.order[Next(ranks)];
@@ -116,7 +117,7 @@ class Corruptor {
         if (schedule.message_driven) return;
         if (Next(2) == 0) slot.paired = !slot.paired;
         if (Next(4) == 0) slot.width = static_cast<uint8_t>(Next(4));
-        // The other half of a backward, so that a whole one may become two.
+        // Splits a whole backward: it becomes the input gradient, and the weight gradient is inserted after it.
         if (slot.kind == SlotKind::kBackward && Next(2) == 0) {
           slot.kind = SlotKind::kBackwardInput;
           Slot weight = slot;
@@ -159,8 +160,8 @@ TEST(CheckSchedule, CorruptionsAreRefusedOrStillRun) {
     if (!status.ok()) {
       ++refused;
       EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-      // Asynchronous lists have rules besides (nothing ahead waits for what is not). Of message-driven ones a backward
-      // may come where it could in a static list, but not in the order of all others.
+      // Asynchronous lists have more rules (a slot ahead must not wait for a slot that is not). In a message-driven
+      // list the run may accept a backward that breaks the common order of microbatches.
       const bool one_order = absl::StrContains(status.message(), "in the same order");
       if (!schedule.asynchrony && !one_order) {
         ASSERT_NE(naive.problem(), "") << status << Text(schedule);

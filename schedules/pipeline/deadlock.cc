@@ -13,8 +13,8 @@
 namespace weft {
 namespace {
 
-// The lists as far as they got: each unfinished one is held up by its head, which waits for a result that a slot of
-// some unfinished list would make, which is that list's head or behind it. Following these must come round.
+// Explains why lists stopped. The head of each unfinished list waits for a result. Some unfinished list has the slot
+// that would make it, as its head or later. Following these links must lead to a cycle.
 class Explanation {
  public:
   Explanation(const PipelineSchedule& schedule, const SlotTable& table, const SlotLists& lists,
@@ -38,12 +38,12 @@ class Explanation {
   }
   std::pair<const Slot*, Result> Head(int64_t list) const { return lists_.Missing(lists_.list(list), at_[list]); }
 
-  // The slot that makes a result, for its name.
+  // The slot that makes a result, with the fields that its name needs.
   Slot Maker(const Result& result, const Slot& user) const {
     const uint8_t bits = table_.at(result.stage, result.microbatch);
     Slot slot = {.kind = SlotKind::kForward, .lane = user.lane, .stage = result.stage, .microbatch = result.microbatch};
     if (result.gradient) {
-      // A forward waits for a gradient where the limit holds it back: until the end of the backward.
+      // If the limit holds a forward back, the forward waits for a gradient until the end of the backward.
       slot.kind = (bits & SlotTable::kBackward) != 0 ? SlotKind::kBackward
                   : user.kind == SlotKind::kForward  ? SlotKind::kBackwardWeight
                                                      : SlotKind::kBackwardInput;
@@ -52,7 +52,7 @@ class Explanation {
     return slot;
   }
 
-  // What a rank itself makes too late.
+  // Describes the list's head if it waits for a result that the same list makes later; else empty.
   std::string WrongOrder(int64_t list) const {
     const auto [user, missing] = Head(list);
     if (Next({user, missing}) != list) return "";
@@ -89,7 +89,7 @@ class Explanation {
   std::string Cycle(int64_t list) const {
     std::vector<bool> seen(lists_.size());
     for (; !seen[list]; list = Next(Head(list))) seen[list] = true;
-    // `list` is on the cycle; the lowest list of it comes first in the text.
+    // `list` is on the cycle. The text begins with the lowest list of the cycle.
     int64_t first = list;
     for (int64_t at = Next(Head(list)); at != list; at = Next(Head(at))) first = std::min(first, at);
     std::vector<std::string> names;

@@ -1,4 +1,4 @@
-// Whether lists that wait for each other all finish, and if not, why.
+// Checks that lists that wait for each other all finish, and explains why if they do not.
 #ifndef WEFT_SCHEDULES_PIPELINE_DEADLOCK_H_
 #define WEFT_SCHEDULES_PIPELINE_DEADLOCK_H_
 
@@ -8,11 +8,11 @@
 
 namespace weft {
 
-// The schedule is well formed and complete (check.h), `table` is its. InvalidArgument names two slots of a rank that
-// are in the wrong order, or else the cycle.
+// The schedule is well formed and complete (check.h), and `table` is made from it. InvalidArgument names two slots of a
+// rank that are in the wrong order, or else the cycle.
 //
-// One repetition stands for all: of an asynchronous list, what is ahead never waits for what is not, so no slot waits
-// for a later repetition, and whatever waits for the one before finds it finished.
+// It is enough to run one repetition. In an asynchronous list no slot that is ahead waits for one that is not. So no
+// slot waits for a later repetition, and results of the repetition before are always there.
 absl::Status CheckDeadlock(const PipelineSchedule& schedule, SlotTable& table);
 
 }  // namespace weft

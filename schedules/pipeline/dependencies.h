@@ -1,4 +1,4 @@
-// The data that flows through a pipeline, and how ranks that run their lists in order get through them.
+// The data that flows through a pipeline, and how ranks that run their lists in order advance through them.
 #ifndef WEFT_SCHEDULES_PIPELINE_DEPENDENCIES_H_
 #define WEFT_SCHEDULES_PIPELINE_DEPENDENCIES_H_
 
@@ -12,8 +12,9 @@
 
 namespace weft {
 
-// What slots hand on is named by stage and microbatch, as a microbatch is in one lane only: the output of its forward,
-// or the gradient of the stage's input, which kBackward and kBackwardInput make. Weight gradients go nowhere.
+// A result that one slot passes to others: the output of a forward, or the gradient of a stage's input, which kBackward
+// and kBackwardInput make. Stage and microbatch name it, as a microbatch is in one lane only. Weight gradients are not
+// passed on.
 struct Result {
   bool gradient = false;
   int stage = -1;
@@ -21,7 +22,7 @@ struct Result {
 };
 
 // The results that one microbatch of a slot reads (rule: F(s) reads F(s-1); B(s) and I(s) read F(s) and the gradient of
-// s+1; W(s) reads the gradient of s, its own I). stage = -1 where there is none.
+// s+1; W(s) reads the gradient of s, its own I). stage = -1 if there is no such result.
 inline std::array<Result, 2> SlotInputs(const Slot& slot, int microbatch, int stages) {
   switch (slot.kind) {
     case SlotKind::kForward:
@@ -35,13 +36,14 @@ inline std::array<Result, 2> SlotInputs(const Slot& slot, int microbatch, int st
   return {};
 }
 
-// Whether a stage is through with a microbatch when the slot ends: activations are released, its place in the limit of
-// a message-driven schedule is free.
+// True if a stage is done with a microbatch when the slot ends: its activations are released, and its place in the
+// limit of a message-driven schedule is free.
 inline bool EndsMicrobatch(const Slot& slot) {
   return slot.kind == SlotKind::kBackward || slot.kind == SlotKind::kBackwardWeight;
 }
 
-// One byte for each (stage, microbatch), so that millions fit in a cache: what a schedule has, and what is done of it.
+// One byte for each (stage, microbatch): the slots that a schedule has, and which of them are done. The table is so
+// small that millions of entries fit in a cache.
 class SlotTable {
  public:
   enum Bit : uint8_t {
@@ -49,7 +51,7 @@ class SlotTable {
     kBackward = 2,
     kBackwardInput = 4,
     kBackwardWeight = 8,
-    // The slot that makes it is `ahead` of the repetition.
+    // The slot that makes the result has `ahead` set.
     kForwardAhead = 16,
     kGradientAhead = 32,
     kForwardDone = 64,
@@ -84,14 +86,14 @@ class SlotTable {
   std::vector<uint8_t> bits_;
 };
 
-// Fills in what the schedule has; it is well formed and complete (check.h).
+// Makes the table of a schedule that is well formed and complete (check.h).
 SlotTable MakeSlotTable(const PipelineSchedule& schedule, int microbatches);
 
-// Lists that run side by side, each in order. With a static schedule one per rank, its order; with a message-driven one
-// two per rank: 2r its forwards, 2r + 1 its backwards, which nothing orders but data and the limit.
+// Lists that run side by side, each in order. A static schedule has one list per rank. A message-driven schedule has
+// two: 2r has the forwards of rank r, 2r + 1 its backwards. Only data and the limit order these two.
 class SlotLists {
  public:
-  // `schedule` and `table` outlive it; `order` are lists as PipelineSchedule::order.
+  // `schedule` and `table` must outlive the object. `order` has the form of PipelineSchedule::order.
   SlotLists(const PipelineSchedule& schedule, const std::vector<std::vector<Slot>>& order, SlotTable& table);
   SlotLists(const SlotLists&) = delete;
   SlotLists& operator=(const SlotLists&) = delete;
@@ -103,21 +105,21 @@ class SlotLists {
   int64_t ListOf(const Result& result, int lane) const {
     return ListOf(schedule_.placement[lane][result.stage], result.gradient);
   }
-  // Slots that run as one from index i on: 2 for an overlapped pair.
+  // Number of slots that run as one from index i on: 2 for an overlapped pair.
   static int Count(absl::Span<const Slot> list, size_t i) { return list[i].paired ? 2 : 1; }
 
-  // Something that `slot` waits for and that is not there, or stage -1. A forward that the limit holds back waits for
-  // the gradient of a microbatch: for all of its backward, also where that is in halves.
+  // A result that `slot` waits for and that is not there yet; stage -1 if there is none. A forward that the limit holds
+  // back waits for the gradient of a microbatch, that is for its whole backward, even if the backward is in halves.
   Result Missing(const Slot& slot) const;
-  // Of the slots that run as one from index i on.
+  // The same for the slots that run as one from index i on, with the slot that waits.
   std::pair<const Slot*, Result> Missing(absl::Span<const Slot> list, size_t i) const {
     std::pair<const Slot*, Result> missing = {&list[i], Missing(list[i])};
     if (missing.second.stage < 0 && list[i].paired) missing = {&list[i + 1], Missing(list[i + 1])};
     return missing;
   }
 
-  // Runs every list as far as it gets; calls on_node(list, index, count) in an order in which whatever a slot waits for
-  // comes before it. Returns how far each list got. The table's done bits must be clear; afterwards they tell what ran.
+  // Runs every list as far as possible. Calls on_node(list, index, count) after all calls for slots that these slots
+  // wait for. Returns how far each list got. The table's done bits must be clear; afterwards they show which slots ran.
   template <typename OnNode>
   std::vector<int64_t> Run(const OnNode& on_node);
 
@@ -129,11 +131,11 @@ class SlotLists {
   const PipelineSchedule& schedule_;
   SlotTable& table_;
   int per_rank_ = 1;
-  // Copies for a message-driven schedule.
+  // The lists of a message-driven schedule, copied from `order`.
   std::vector<std::vector<Slot>> split_;
   std::vector<absl::Span<const Slot>> lists_;
-  // Of a message-driven schedule: its microbatches in the order that all stages take them in, and by stage how many
-  // have ended and how many are under way.
+  // For a message-driven schedule: its microbatches in the order that all stages use, and for each stage how many have
+  // ended and how many are in flight.
   std::vector<int> microbatches_;
   std::vector<int> ended_, under_way_;
 };
@@ -147,7 +149,8 @@ void SlotLists::WakeUsers(const Slot& slot, const Wake& wake) const {
   if ((slot.kind == SlotKind::kBackward || slot.kind == SlotKind::kBackwardInput) && slot.stage > 0) {
     wake(ListOf(rank_of[slot.stage - 1], true));
   }
-  // The other queue of the rank: the backward of a forward, the forward that the limit held back.
+  // Wakes the rank's other list: a forward makes its backward ready, and a backward frees a forward that the limit held
+  // back.
   if (per_rank_ == 2) wake(ListOf(rank_of[slot.stage], slot.kind == SlotKind::kForward));
 }
 

@@ -1,4 +1,4 @@
-// Timelines as the schedules' files draw them, so that tests can hold the drawings against what is built.
+// Draws timelines like the drawings in the schedules' files, so that tests can compare the drawings with the lists.
 #ifndef WEFT_SCHEDULES_PIPELINE_DRAW_TIMELINE_H_
 #define WEFT_SCHEDULES_PIPELINE_DRAW_TIMELINE_H_
 
@@ -9,12 +9,13 @@
 
 namespace weft {
 
-// "rank 0: f0 i0 w0 .. \n...": one cell per unit of a slot's time, ".." where the rank is idle; a letter of the kind
-// and the microbatch; lower case for a rank's first stage or lane 0, upper case for the others. An overlapped pair is
-// the forward with a "+" in the first cell, the backward in the others. An error's message where there is no schedule.
+// Returns "rank 0: f0 i0 w0 .. \n...": one cell per unit of a slot's time, ".." if the rank is idle, otherwise a letter
+// for the kind and the microbatch. Lower case is a rank's first stage or lane 0, upper case the other stages or lanes.
+// An overlapped pair shows the forward with a "+" in the first cell and the backward in the others. If there is no
+// schedule, returns the message of the error.
 std::string Draw(absl::string_view schedule, const ScheduleParams& params);
 
-// The lists alone: "f0 i0 w0 ...\n", a pair as "f3+ b1".
+// Returns only the lists: "f0 i0 w0 ...\n", a pair as "f3+ b1".
 std::string Lists(const PipelineSchedule& schedule);
 
 }  // namespace weft

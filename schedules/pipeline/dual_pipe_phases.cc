@@ -35,7 +35,8 @@ class Walker {
       Backward(1);
       Pair(1, 0);
     }
-    // Of the 2 (place + 1) backwards the later place + 1 are in halves; the first of those may be the second of a turn.
+    // Phase 6 has 2 (place + 1) backwards. The last place + 1 of them are in halves, and the first of these may be the
+    // second backward of a turn.
     for (int k = 0; k < 2 * (place + 1); ++k) {
       const int direction = k % 2 == 0 ? 1 : 0;
       k < place + 1 ? Backward(direction) : Input(direction);
@@ -78,7 +79,7 @@ class Walker {
   const DualPipeRank& rank_;
   std::array<int, 2> forwards_ = {};
   std::array<int, 2> backwards_ = {};
-  // Direction and index of all input gradients; those from `weightless_` on still lack their weight gradient.
+  // Direction and index of all input gradients. Those from `weightless_` on have no weight gradient yet.
   std::vector<std::pair<int, int>> inputs_;
   size_t weightless_ = 0;
   std::vector<Slot> order_;

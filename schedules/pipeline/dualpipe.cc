@@ -1,6 +1,6 @@
-// DualPipe: two pipelines in opposite directions over the same ranks, each with half of the microbatches, so that a
-// rank always has a forward of one to overlap with a backward of the other: one's communication (in the paper the
-// exchange between experts) under the other's computation.
+// DualPipe: two pipelines in opposite directions over the same ranks, each with half of the microbatches. A rank always
+// has a forward of one to overlap with a backward of the other. The communication of one (in the paper the exchange
+// between experts) runs under the computation of the other.
 //
 //   P=4, N=8, F=I=W=1   (f, b, i, w: lane 0, microbatches 0 to 3; F, B, I, W: lane 1, microbatches 4 to 7; b: a whole
 //   backward, + the forward of an overlapped pair, drawn as F&B = F + B = 3)
@@ -9,18 +9,18 @@
 //     rank 2: .. F4 f0 F5 f1 F6 b0 b0 f2+ B4 B4 F7+ b1 b1 f3+ B5 B5 b2 b2 B6 B6 .. i3 I7 w3 W7
 //     rank 3: F4 F5 F6 f0 i0 w0 f1 F7+ b1 b1 .. f2+ B4 B4 b2 b2 .. f3+ B5 B5 b3 b3 I6 W6 I7 W7
 //
-// Rank r has stage r of lane 0 and stage P - 1 - r of lane 1: every stage is on two ranks, whose gradients must be
-// summed. Lane 0 runs microbatches 0 to N/2 - 1, lane 1 the rest. The lists: dual_pipe_phases.h, with depth P/2, place
-// min(r, P - 1 - r), and the lane that comes in on the rank's own side first. Each stage's gradients are in ascending
-// microbatch order on each of its ranks.
+// Rank r has stage r of lane 0 and stage P - 1 - r of lane 1. Every stage is on two ranks, whose gradients must be
+// summed. Lane 0 runs microbatches 0 to N/2 - 1, lane 1 the rest. dual_pipe_phases.h makes the lists, with depth P/2,
+// place min(r, P - 1 - r), and the lane that enters at the rank's own end first. Each stage's gradients are in
+// ascending microbatch order on each of its ranks.
 //
 // Constraints: P even, N even, N >= 2P.
 // Time:    equal stages, free transfers, F = I >= W, F&B = F + B:
 //          makespan = span = N (F + B) + (P/2 - 1)(F&B + B - 3W); the drawing: 24 + 2 = 26.
-//          The paper gives this bubble without conditions, but a test here shows it neither exact nor a bound where F
-//          and I differ or W is longer; and it is the idle time of the two middle ranks: where F&B is less than F + B,
-//          the others run fewer pairs and are busier. P = 8, N = 20, F&B = 2: makespan 52, busy 51 on rank 0, 49 in the
-//          middle. A pair's outputs count as there at the pair's end.
+//          The paper gives this bubble without conditions, but a test here shows it is neither exact nor a bound if
+//          F and I differ or W is longer. It is also the idle time of the two middle ranks only: if F&B is less than
+//          F + B, the other ranks run fewer pairs and are busier. P = 8, N = 20, F&B = 2: makespan 52, busy 51 on rank
+//          0, 49 in the middle. The outputs of a pair count as available at the pair's end.
 // Memory:  every rank holds at most P + 1 microbatches' activations (of its one stage each), and twice the weights.
 // Source:  DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", arXiv:2412.19437, sec. 3.2.1 and table 2; phases as in its
 //          authors' published DualPipe.
@@ -63,7 +63,7 @@ absl::StatusOr<PipelineSchedule> BuildDualPipe(const ScheduleParams& params) {
   return schedule;
 }
 
-// DeepSeek-AI 2024, table 2; the head of this file says when.
+// DeepSeek-AI 2024, table 2. The head of this file lists the conditions.
 std::optional<ClosedForm> ClosedFormDualPipe(const ScheduleParams& params) {
   const int64_t p = params.ranks, n = params.microbatches;
   const int64_t f = params.costs.forward, b = params.costs.backward, w = params.costs.weight;

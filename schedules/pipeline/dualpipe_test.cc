@@ -17,7 +17,7 @@ TEST(DualPipe, RunsAsDrawn) {
             "rank 3: F4 F5 F6 f0 i0 w0 f1 F7+ b1 b1 .. f2+ B4 B4 b2 b2 .. f3+ B5 B5 b3 b3 I6 W6 I7 W7\n");
 }
 
-// The formula is the idle time of the middle ranks; ranks at the ends overlap fewer pairs.
+// The formula is the idle time of the middle ranks. Ranks at the ends overlap fewer pairs.
 TEST(DualPipe, MiddleRanksAreIdleLongest) {
   const PipelineSchedule schedule = *BuildSchedule(**FindSchedule("dualpipe"), {.ranks = 8, .microbatches = 20});
   EXPECT_EQ(schedule.placement, (std::vector<std::vector<int>>{{0, 1, 2, 3, 4, 5, 6, 7}, {7, 6, 5, 4, 3, 2, 1, 0}}));
@@ -28,7 +28,8 @@ TEST(DualPipe, MiddleRanksAreIdleLongest) {
   EXPECT_EQ(busy, (std::vector<int64_t>{51, 50, 49, 49, 49, 49, 50, 51}));
 }
 
-// Nor is the formula exact whenever a pair costs F + B: with I = 2 it says 32 + 4 here, with I = 1, W = 2 only 24 + 1.
+// The formula is not always exact even if a pair costs F + B: it gives 32 + 4 here with I = 2, and only 24 + 1 with I =
+// 1, W = 2.
 TEST(DualPipe, FormulaNeedsForwardsAsLongAsInputGradients) {
   EXPECT_EQ(
       Draw("dualpipe", {.ranks = 4, .microbatches = 8, .costs = {.forward = 1, .backward = 3, .weight = 1}}),

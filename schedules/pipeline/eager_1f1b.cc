@@ -1,14 +1,15 @@
-// Eager 1F1B (DAPPLE's policy B): 1F1B with about twice the warm-up, which keeps a microbatch in reserve on every edge,
-// so that transfers hide behind compute.
+// Eager 1F1B (DAPPLE's policy B): 1F1B with about twice the warm-up. It keeps a microbatch in reserve on every edge, so
+// that transfers hide behind compute.
 //
 //   P=3, N=4, F=1, B=2   (digits: microbatch; lower case: forward, both cells of a backward are drawn)
 //     rank 0: f0 f1 f2 f3 .. .. .. B0 B0 .. B1 B1 .. B2 B2 .. B3 B3
 //     rank 1: .. f0 f1 f2 .. B0 B0 f3 B1 B1 .. B2 B2 .. B3 B3 .. ..
 //     rank 2: .. .. f0 B0 B0 f1 B1 B1 f2 B2 B2 f3 B3 B3 .. .. .. ..
 //
-// Rank r runs K - 1 forwards first, K = min(2(P - r) - 1, limit, N), then alternates forward and backward, then the
-// rest of the backwards. Backwards are in ascending microbatch order (rule P9). The limit is DAPPLE's D, what memory
-// allows a device to hold; 0 sets none. Policy A, K = min(P - r, D), is the schedule "1f1b" where D >= P.
+// Rank r runs K - 1 forwards first, with K = min(2(P - r) - 1, limit, N). Then it alternates forward and backward, then
+// runs the rest of the backwards. Backwards are in ascending microbatch order (rule P9). The limit is DAPPLE's D, the
+// number of microbatches that a device's memory can hold; 0 means no limit. Policy A, K = min(P - r, D), is the
+// schedule "1f1b" if D >= P.
 //
 // Constraints: any P >= 1, N >= 1, limit >= 0.
 // Time:    equal stages, free transfers, limit 0 or at least 2P - 2: makespan = (N + P - 1)(F + B), as 1F1B. With F=1,
@@ -30,7 +31,7 @@
 namespace weft {
 namespace {
 
-// Microbatches in flight on a rank.
+// Most microbatches in flight on a rank.
 int64_t InFlight(const ScheduleParams& params, int rank) {
   const int64_t most = std::min<int64_t>(int64_t{2} * (params.ranks - rank) - 1, params.microbatches);
   return params.limit == 0 ? most : std::min<int64_t>(most, params.limit);
@@ -55,8 +56,8 @@ absl::StatusOr<PipelineSchedule> BuildEager1F1B(const ScheduleParams& params) {
   return schedule;
 }
 
-// Fan et al. 2021, arXiv:2007.01045, sec. 3.2: policy B lets K_i = min(2(S - i) - 1, D) microbatches into stage i. As
-// long as each rank has more than the next, the last rank sets the pace as in 1F1B.
+// Fan et al. 2021, arXiv:2007.01045, sec. 3.2: policy B admits K_i = min(2(S - i) - 1, D) microbatches into stage i. As
+// long as each rank admits more than the next, the last rank sets the pace as in 1F1B.
 std::optional<ClosedForm> ClosedFormEager1F1B(const ScheduleParams& params) {
   const int64_t p = params.ranks, n = params.microbatches;
   ClosedForm form;

@@ -29,7 +29,7 @@ TEST(Eager1F1B, ListsAndTimesOfTheDrawing) {
   EXPECT_EQ(timing.start[2], (std::vector<int64_t>{2, 3, 5, 6, 8, 9, 11, 12}));
 }
 
-// DAPPLE's D caps what a rank holds; with D = 1 the pipeline is sequential.
+// DAPPLE's D limits what a rank holds. With D = 1 the pipeline is sequential.
 TEST(Eager1F1B, Limit) {
   const ScheduleEntry& entry = **FindSchedule("eager-1f1b");
   const PipelineSchedule schedule = *BuildSchedule(entry, {.ranks = 3, .microbatches = 5, .limit = 2});
@@ -40,7 +40,7 @@ TEST(Eager1F1B, Limit) {
   EXPECT_EQ(TimeSchedule(one, 5, {.forward = 1, .backward = 2})->makespan, 5 * 3 * 3);
 }
 
-// With an edge latency up to 1 (F=1, B=2) it is as good as GPipe, with the memory of no more than twice 1F1B.
+// With an edge latency up to 1 (F=1, B=2), eager 1F1B takes as long as GPipe and holds at most twice as much as 1F1B.
 TEST(Eager1F1B, HidesLatencyAsGPipeDoes) {
   for (int p = 1; p <= 6; ++p) {
     for (int n = 1; n <= 12; ++n) {

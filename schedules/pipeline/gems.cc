@@ -1,22 +1,22 @@
-// GEMS: two replicas of the model in opposite directions; microbatches alternate between them, almost one at a time.
+// GEMS: two replicas of the model in opposite directions. Microbatches alternate between them, almost one at a time.
 //
 //   P=3, N=2, F=1, B=2   (digits: microbatch; lower case: forward, both cells of a backward are drawn)
 //     rank 0: f0 .. .. .. .. .. .. B0 B0 f1 B1 B1 .. .. .. ..     lane 0 runs down the ranks with even microbatches,
 //     rank 1: .. f0 .. .. .. B0 B0 f1 .. .. .. .. B1 B1 .. ..     lane 1 up with odd ones
 //     rank 2: .. .. f0 B0 B0 f1 .. .. .. .. .. .. .. .. B1 B1
 //
-// Each rank runs, for each microbatch in turn, the forward and the backward of its stage in the lane of the microbatch.
-// The forward of the next microbatch follows the backward of this one from rank to rank, so two microbatches are live
-// at a time, and each rank holds the activations of one. Backwards of each stage are in ascending microbatch order
-// (rule P9) on each rank.
+// For each microbatch in turn, each rank runs the forward and the backward of its stage in the microbatch's lane. The
+// forward of the next microbatch follows the backward of this one from rank to rank. So two microbatches are live at a
+// time, and each rank holds the activations of one. On each rank, backwards of each stage are in ascending microbatch
+// order (rule P9).
 //
 // Constraints: any P >= 1, N >= 1; an even N gives both replicas the same work. With odd P the middle rank has the same
 //          stage in both lanes.
 // Time:    equal stages, free transfers: makespan = P(F + B) + (N - 1) max(F + P B, B + P F). With B = 2F the bubble is
 //          (P - 1) / (P + 1/2) of the time as N grows. The drawing: 9 + 7 = 16.
-// Memory:  the activations of one microbatch, twice the weights; the replicas' gradients are summed before the update.
+// Memory:  the activations of one microbatch, twice the weights. The replicas' gradients are summed before the update.
 // Source:  Jain et al. 2020, "GEMS: GPU-Enabled Memory-Aware Model-Parallelism System for Distributed DNN Training", SC
-//          2020; the ratio as in Li and Hoefler 2021, arXiv:2107.06925, table 2.
+//          2020; the ratio is from Li and Hoefler 2021, arXiv:2107.06925, table 2.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -48,9 +48,9 @@ absl::StatusOr<PipelineSchedule> BuildGems(const ScheduleParams& params) {
   return schedule;
 }
 
-// The forward of a microbatch chases the backward of the one before over all ranks; the slower of the two sets the
-// pace, and then the rank where they end does the other. Li and Hoefler 2021, arXiv:2107.06925, table 2, give the ratio
-// (D - 1) / (D + 1/2), which this approaches at B = 2F.
+// The forward of a microbatch follows the backward of the one before over all ranks. The slower of the two sets the
+// pace, and the rank where they end then does the other. Li and Hoefler 2021, arXiv:2107.06925, table 2, give the ratio
+// (D - 1) / (D + 1/2), which this time approaches at B = 2F.
 std::optional<ClosedForm> ClosedFormGems(const ScheduleParams& params) {
   const int64_t p = params.ranks, n = params.microbatches, f = params.costs.forward, b = params.costs.backward;
   return ClosedForm{.makespan = Ratio{p * (f + b) + (n - 1) * std::max(f + p * b, b + p * f), 1},

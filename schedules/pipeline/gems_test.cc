@@ -43,7 +43,7 @@ TEST(Gems, TwoMicrobatchesAreLive) {
   }
 }
 
-// Bubble over all, N large, B = 2F: (P - 1) / (P + 1/2).
+// The share of the bubble in the makespan for large N and B = 2F: (P - 1) / (P + 1/2).
 TEST(Gems, SteadyBubble) {
   for (int p = 1; p <= 8; ++p) {
     const auto makespan = [&](int n) {

@@ -5,7 +5,7 @@
 //     rank 1: .. f0 f1 f2 .. .. .. B0 B0 B1 B1 B2 B2 .. ..
 //     rank 2: .. .. f0 f1 f2 B0 B0 B1 B1 B2 B2 .. .. .. ..
 //
-// Backwards are first in, first out (the paper's figure draws last in, first out): the makespan is the same, and the
+// Backwards are first in, first out (the paper's figure draws last in, first out). The makespan is the same, and the
 // gradients of a stage accumulate in ascending microbatch order (rule P9).
 //
 // Constraints: any P >= 1, N >= 1, also N < P.
@@ -40,7 +40,7 @@ absl::StatusOr<PipelineSchedule> BuildGPipe(const ScheduleParams& params) {
 }
 
 // Huang et al. 2019, arXiv:1811.06965, sec. 2.3: with K partitions and M microbatches the bubble takes (K-1)/(M+K-1) of
-// the time ("O((K-1)/(M+K-1))"; exact for equal stages), and each accelerator keeps the stage inputs of all M.
+// the time ("O((K-1)/(M+K-1))"; exact for equal stages). Each accelerator keeps the stage inputs of all M.
 std::optional<ClosedForm> ClosedFormGPipe(const ScheduleParams& params) {
   const int64_t p = params.ranks, n = params.microbatches;
   return ClosedForm{.makespan = Ratio{(n + p - 1) * (params.costs.forward + params.costs.backward), 1},

@@ -1,5 +1,5 @@
-// Hanayo: one pipeline that runs W waves, down the ranks and back up, through ever smaller stages; the bubbles shrink
-// with the stages.
+// Hanayo: one pipeline that runs W waves, down the ranks and back up. More waves have smaller stages, and the bubbles
+// shrink with the stages.
 //
 //   P=4, W=2, N=4, F=1, B=2; a slot is a quarter of a rank's work   (letters: microbatch; upper case: backward)
 //     rank 0: abcd...aabbccddaAAbBBcCCdDD...AAAABBBBCCCCDDDDAA..BB..CC..DD
@@ -7,23 +7,22 @@
 //     rank 2: ..ab.acbdcadbacbdc..AAdBB.AACCBBDDCCAADDBBAACCBBDDCC..DD....
 //     rank 3: ...aabbccddaabbccdd...AAAABBBBCCCCDDDDAAAABBBBCCCCDDDD......
 //
-// The paper draws N = P and no rule. Ours is the one of its origin, Chimera: the slots of wave_table.h, in units of P
-// microbatches. Other orders are tried too, for other N, costs and limits: list schedules under nine rules
+// The paper draws N = P and gives no rule. Our rule comes from Hanayo's origin, Chimera: the slots of wave_table.h, in
+// units of P microbatches. For other N, costs and limits, other orders are tried too: list schedules under nine rules
 // (list_scheduling.h), and with limit >= 2P the table in units of 2P microbatches, two per forward slot. The fastest
-// with the given costs is taken (the first of equals; the longer the lists, the fewer rules are tried). Backwards of a
-// stage are in ascending microbatch order (rule P9).
+// with the given costs wins, and the first of equals. Longer lists get fewer rules. Backwards of a stage are in
+// ascending microbatch order (rule P9).
 //
-// Constraints: any P >= 1, N >= 1; W >= 1 waves, 1 if not told; S = 2WP stages; limit, microbatches in flight, P if
-//          not told.
+// Constraints: any P >= 1, N >= 1; W >= 1 waves (default 1); S = 2WP stages; limit, microbatches in flight (default P).
 // Time:    equal stages, free transfers, B >= F, N = KP, limit = P:
 //          makespan = P F + (P + (P-1)/W) B + (K-1) ((P - (P-1)/W) F + (P + (P-1)/W) B).
 //          B = 2F: bubble (K+1)(P-1)/W, at N = P (2P-2)/W: the bubble of the paper's Eq. 1, whose ratio
 //          (2P-2)/(3PW+P-1) is above the measured (2P-2)/(3PW+2P-2) because its total time counts half of the bubble.
 //          With transfers, Eq. 1 counts too few of them on the critical path where W > 1 (hanayo_test.cc).
 //          With N = P and B = 2F no order is faster: exhaustive search for P = 4, W = 1, 2, 4 (hanayo_exact_test.cc).
-//          limit >= 2P, N a multiple of 2P: (N + (P-1)/2W)(F + B), the least that any order takes: the last rank
-//          waits for P-1 forwards, and after its last backward P-1 others follow. P=4, W=1, N=8: 28.5, with 6 in
-//          flight or more; with 4, the default, 33, and no order takes less then (same test).
+//          limit >= 2P, N a multiple of 2P: (N + (P-1)/2W)(F + B), the least possible for any order: the last rank
+//          waits for P-1 forwards, and after its last backward P-1 others follow. P=4, W=1, N=8: 28.5 with at least 6
+//          in flight. With 4, the default, it takes 33, and no order takes less (same test).
 // Memory:  rank r: P - (P-1-r)/2W microbatches' activations; limit >= 2P: P more. Weights once.
 // Source:  Liu et al. 2023, "Hanayo: Harnessing Wave-like Pipeline Parallelism for Enhanced Large Model Training
 //          Efficiency", SC 2023, doi:10.1145/3581784.3607073, sec. 3.3 and 3.4.
@@ -44,7 +43,7 @@
 namespace weft {
 namespace {
 
-// So many slots are list scheduled in all. The longer the lists, the fewer rules are tried.
+// Total number of slots that list scheduling may place. The longer the lists, the fewer rules are tried.
 constexpr int64_t kTriedSlots = int64_t{1} << 20;
 
 int Waves(const ScheduleParams& params) { return params.waves == 0 ? 1 : params.waves; }
@@ -56,8 +55,8 @@ std::vector<std::vector<Slot>> TableOrder(const std::vector<int>& lane, const Sc
                    params.microbatches);
 }
 
-// The table as a rule, then those that were the best of others for at least some (P, W, N, limit) of a sweep. The last
-// two are plain precedence of forwards and of backwards.
+// The first rule is the table. Each of the next six was the best for at least some (P, W, N, limit) of a sweep. The
+// last two simply prefer forwards and backwards.
 std::vector<ListRule> Rules(int64_t s, int64_t microbatches) {
   return {
       {.per_microbatch = 2, .per_forward_stage = 1, .backward = s, .per_backward_stage = 1},
@@ -75,7 +74,7 @@ std::vector<ListRule> Rules(int64_t s, int64_t microbatches) {
 std::vector<std::vector<Slot>> BestOrder(const std::vector<int>& lane, const ScheduleParams& params) {
   const int64_t stages = static_cast<int64_t>(lane.size()), n = params.microbatches;
   const int limit = static_cast<int>(std::min(Limit(params), n));
-  // A slot is 1/v of a rank's work: in units of that, transfers take v times as long.
+  // A slot is 1/v of a rank's work, so in units of a slot transfers take v times as long.
   const int64_t v = stages / params.ranks;
   const ListCosts costs = {
       .forward = params.costs.forward, .backward = params.costs.backward, .p2p = params.costs.p2p * v};
@@ -85,7 +84,7 @@ std::vector<std::vector<Slot>> BestOrder(const std::vector<int>& lane, const Sch
   const WaveUnit unit = Limit(params) >= int64_t{2} * params.ranks ? WaveUnit::kPairs : WaveUnit::kSingle;
   const std::vector<ListRule> rules = Rules(stages, n);
   size_t tries = static_cast<size_t>(std::min<int64_t>(rules.size(), kTriedSlots / (2 * stages * n)));
-  // The table has no use for a limit between P and 2P.
+  // The table cannot use a limit between P and 2P, so at least one rule is tried.
   if (Limit(params) > params.ranks && unit == WaveUnit::kSingle) tries = std::max<size_t>(tries, 1);
   ListedOrder best = {.order = TableOrder(lane, params, unit), .makespan = 0};
   if (!measurable || tries == 0) return std::move(best.order);
@@ -107,7 +106,7 @@ std::vector<std::vector<Slot>> BestOrder(const std::vector<int>& lane, const Sch
 }  // namespace
 
 absl::StatusOr<PipelineSchedule> BuildHanayo(const ScheduleParams& params) {
-  // At least one wave; params.waves is known to it.
+  // Checks that there is at least one wave; CheckParams reads params.waves itself.
   if (absl::Status status = CheckParams(params, 2); !status.ok()) return status;
   const int stages = 2 * Waves(params) * params.ranks;
   PipelineSchedule schedule = {
@@ -116,8 +115,8 @@ absl::StatusOr<PipelineSchedule> BuildHanayo(const ScheduleParams& params) {
   return schedule;
 }
 
-// With limit = P, B = 2F and N = P the bubble is the paper's in sec. 3.4 (Eq. 1 without transfers); for other K = N/P,
-// costs and limits the forms are ours, and tests hold them against measured times.
+// With limit = P, B = 2F and N = P the bubble is the paper's in sec. 3.4 (Eq. 1 without transfers). For other K = N/P,
+// costs and limits the forms are ours, and tests compare them with measured times.
 std::optional<ClosedForm> ClosedFormHanayo(const ScheduleParams& params) {
   const int64_t p = params.ranks, n = params.microbatches, w = Waves(params), forward = params.costs.forward,
                 backward = params.costs.backward;

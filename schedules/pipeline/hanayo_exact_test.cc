@@ -1,10 +1,10 @@
-// What the fastest order of a wave pipeline takes, by exhaustive search: Hanayo's is one of them.
+// Finds the makespan of the fastest order of a wave pipeline by exhaustive search, to show that Hanayo reaches it.
 //
-// Microbatches are alike, so that which of those that wait at a stage goes first changes nothing: the state of a run is
-// how many each stage has started, forwards and backwards, and which backwards are half done. The search keeps all
-// states that are possible at time 0, 1, 2, ..., lets every free rank start anything that it can or nothing, and drops
-// states that provably end too late. A slot costs 1 (forward) or 2 (backward), which makes all times integers: starting
-// a slot earlier than at an integer is never possible when nothing else does.
+// Microbatches are alike, so it does not matter which of those that wait at a stage goes first. The state of a run is
+// how many microbatches each stage has started, forwards and backwards, and which backwards are half done. The search
+// keeps all states that are possible at time 0, 1, 2, ..., lets every free rank start any possible slot or none, and
+// drops states that provably end too late. A slot costs 1 (forward) or 2 (backward), so all times are integers: nothing
+// changes between two integers that would let a slot start there.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -36,7 +36,7 @@ class WaveSearch {
     for (int k = 2 * stages - 2; k >= 0; --k) steps_[k].after = steps_[k + 1].after + steps_[k + 1].cost;
   }
 
-  // Whether all microbatches can be through at `deadline`.
+  // True if all microbatches can be done by `deadline`.
   bool Fits(int deadline) const {
     States now = {State(steps_.size(), 0)};
     for (int time = 0; time < deadline && !now.empty(); ++time) {
@@ -49,12 +49,14 @@ class WaveSearch {
   }
 
  private:
-  // A microbatch's way through the pipeline: step k < S is the forward of stage k, then the backwards from S - 1 down.
+  // One step of a microbatch's way through the pipeline: step k < S is the forward of stage k, then come the backwards
+  // from S - 1 down.
   struct Step {
     int cost = 0;
     int after = 0;  // costs of all later steps
   };
-  // Of each step, at one time: microbatches that have started it, and kHalf if the last of these is half done.
+  // For each step, at one time: the number of microbatches that have started it, plus kHalf if the last of them is half
+  // done.
   using State = std::string;
   using States = std::unordered_set<State>;
   static constexpr char kHalf = 64;
@@ -64,18 +66,19 @@ class WaveSearch {
 
   bool Done(const State& state) const { return Ended(state, steps_.size() - 1) == microbatches_; }
 
-  // Microbatches for which step k is open.
+  // Number of microbatches that may have started step k by now.
   int Open(const State& state, size_t k) const {
     return k > 0 ? Ended(state, k - 1) : std::min(microbatches_, Ended(state, steps_.size() - 1) + limit_);
   }
 
-  // The state when what was half done has ended.
+  // The state after all half-done steps have ended.
   static State Later(State state) {
     for (char& step : state) step &= ~kHalf;
     return state;
   }
 
-  // Adds to *next what `state` can be one unit later, where `later` is what ranks before `rank` have made of it.
+  // Adds to *next every state that can follow `state` one unit later. `later` is that state as far as the ranks before
+  // `rank` have changed it.
   void Advance(const State& state, size_t rank, const State& later, int time, int deadline, States* next) const {
     if (rank == steps_of_.size()) {
       if (!prune_ || EarliestEnd(later, time) <= deadline) next->insert(later);
@@ -93,10 +96,10 @@ class WaveSearch {
     }
   }
 
-  // No run from `state` at `time` ends earlier.
+  // A lower bound on the end of all runs from `state` at `time`.
   int EarliestEnd(const State& state, int time) const {
     int end = time;
-    // Time until step k can start once more, at least.
+    // Lower bound on the time until step k can start once more.
     std::vector<int> wait(steps_.size(), 0);
     for (size_t k = 1; k < steps_.size(); ++k) {
       if (Started(state, k) < Ended(state, k - 1)) continue;
@@ -110,7 +113,7 @@ class WaveSearch {
         if (left == 0) continue;
         work += left * steps_[k].cost;
         first = std::min(first, wait[k]);
-        after = steps_[k].after;  // the rank's last step is never before its last microbatch's
+        after = steps_[k].after;  // costs after its highest remaining step
       }
       if (work > 0) end = std::max(end, time + std::max(busy, first) + work + after);
     }
@@ -145,7 +148,7 @@ TEST(WaveSearch, BoundsDropNothingThatIsNeeded) {
   }
 }
 
-// N = P: the bubble of (2P - 2)/W is the least that there is, and Hanayo has it.
+// At N = P no order has a smaller bubble than (2P - 2)/W, and Hanayo reaches it.
 TEST(HanayoExact, NoOrderIsFasterAtNEqualsP) {
   for (const auto& [ranks, waves] :
        std::vector<std::pair<int, int>>{{2, 1}, {2, 2}, {2, 4}, {3, 1}, {3, 2}, {4, 1}, {4, 2}, {4, 4}}) {
@@ -153,15 +156,16 @@ TEST(HanayoExact, NoOrderIsFasterAtNEqualsP) {
     const int least = 2 * waves * 3 * ranks + 2 * (2 * ranks - 2);
     EXPECT_EQ(Makespan(ranks, waves, ranks), least);
     EXPECT_FALSE(search.Fits(least - 1)) << "P=" << ranks << " W=" << waves;
-    // That the search finds it too says something of the search, not of Hanayo.
+    // This tests the search, not Hanayo: the search finds that order too.
     if (ranks < 4) {
       EXPECT_TRUE(search.Fits(least)) << "P=" << ranks << " W=" << waves;
     }
   }
 }
 
-// N = 2P = 8, W = 1, in half units: with 4 microbatches in flight 33 is the least, and Hanayo has it. The bound
-// 3N + 3(P - 1)/2W = 28.5 takes 6, and Hanayo has it then. With 5, 29.5 is the least; Hanayo takes 30.
+// N = 2P = 8, W = 1, in half units. With 4 microbatches in flight 33 is the minimum, and Hanayo reaches it. The bound
+// 3N + 3(P - 1)/2W = 28.5 needs 6 in flight, and Hanayo then reaches it. With 5, 29.5 is the minimum, and Hanayo takes
+// 30.
 TEST(HanayoExact, TheBoundNeedsMoreInFlight) {
   EXPECT_EQ(Makespan(4, 1, 8), 66);
   EXPECT_FALSE(WaveSearch(4, 1, 8, 4).Fits(65));

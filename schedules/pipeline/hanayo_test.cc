@@ -33,7 +33,7 @@ ScheduleTiming TimeOf(const ScheduleParams& params) {
   return *timing;
 }
 
-// In ranks' forwards.
+// The makespan in units of one rank's forward.
 double Makespan(int ranks, int microbatches, int waves, int limit = 0) {
   const ScheduleTiming timing =
       TimeOf({.ranks = ranks, .microbatches = microbatches, .costs = kTwice, .waves = waves, .limit = limit});
@@ -72,7 +72,7 @@ TEST(Hanayo, OneWaveIsChimeraWave) {
   }
 }
 
-// At N = P the bubble is (2P - 2)/W: 3P + that.
+// At N = P the bubble is (2P - 2)/W, so the makespan is 3P plus that.
 TEST(Hanayo, TakesTheKnownTimes) {
   EXPECT_EQ(Makespan(4, 4, 1), 18);
   EXPECT_EQ(Makespan(4, 4, 2), 15);
@@ -83,7 +83,7 @@ TEST(Hanayo, TakesTheKnownTimes) {
   EXPECT_EQ(Makespan(4, 4, 0), 18) << "one wave if not told";
 }
 
-// With twice as many microbatches in flight, N = 2P takes the bound 3N + 3(P - 1)/2W.
+// With twice as many microbatches in flight, N = 2P reaches the bound 3N + 3(P - 1)/2W.
 TEST(Hanayo, MoreInFlightFillMoreBubbles) {
   EXPECT_EQ(Makespan(4, 8, 1), 33);
   EXPECT_EQ(Makespan(4, 8, 1, 4), 33);
@@ -91,7 +91,7 @@ TEST(Hanayo, MoreInFlightFillMoreBubbles) {
   EXPECT_EQ(Makespan(4, 8, 1, 6), 28.5);
   EXPECT_EQ(Makespan(4, 8, 1, 7), 28.5);
   EXPECT_EQ(Makespan(4, 8, 1, 8), 28.5);
-  // Half as many more are enough for a long run.
+  // In a long run, half as many additional microbatches are enough.
   EXPECT_EQ(Makespan(4, 32, 1), 123);
   EXPECT_EQ(Makespan(4, 32, 1, 5), 105);
   EXPECT_EQ(Makespan(4, 32, 1, 6), 100.5);
@@ -132,7 +132,7 @@ TEST(Hanayo, TakesWhatTheClosedFormSays) {
   }
 }
 
-// Any number of microbatches, any limit: valid, and never more in flight than the limit.
+// With any number of microbatches and any limit, the schedule is valid and never has more in flight than the limit.
 TEST(Hanayo, KeepsTheLimit) {
   for (int ranks = 1; ranks <= 6; ++ranks) {
     for (int n = 1; n <= 16; ++n) {
@@ -155,7 +155,7 @@ TEST(Hanayo, KeepsTheLimit) {
               most = std::max(most, in_flight);
             }
             ASSERT_LE(most, limit == 0 ? ranks : limit);
-            // Not worse than plain list scheduling, backwards first.
+            // It is at least as fast as plain list scheduling that prefers backwards.
             const ScheduleTiming timing = *TimeSchedule(schedule, n, params.costs);
             const ListedOrder listed = ScheduleByRule(
                 schedule.placement[0], ranks, n, std::min(limit == 0 ? ranks : limit, n),
@@ -168,13 +168,13 @@ TEST(Hanayo, KeepsTheLimit) {
   }
 }
 
-// The two makespans of list_scheduling.h against the timing of schedules.
+// Compares the two makespans of list_scheduling.h with the timing of schedules.
 TEST(ListScheduling, AgreesWithTheTiming) {
   for (int ranks = 1; ranks <= 5; ++ranks) {
     for (int n : {1, 2, 5, 9}) {
       for (int64_t p2p : {0, 1, 3}) {
         PipelineSchedule schedule = *BuildSchedule(Hanayo(), {.ranks = ranks, .microbatches = n, .waves = 2});
-        // Four stages per rank; the timing counts in quarters.
+        // There are four stages per rank, and the timing counts in quarters.
         const ListCosts costs = {.forward = 2, .backward = 3, .p2p = 4 * p2p};
         const SlotCosts whole = {.forward = 2, .backward = 3, .p2p = p2p};
         EXPECT_EQ(MakespanInOrder(schedule.placement[0], schedule.order, n, costs),
@@ -203,15 +203,13 @@ Equation1 Evaluate(double p, double w, double t_c) {
           (p - 1) * (p / (p - 1) * kForward + (1 / (2 * w) + p / (p - 1)) * kBackward + ((p - 2) / 2 + 4 * w) * t_c)};
 }
 
-// How the paper's Eq. 1 compares with orders that exist, at N = P.
-// - T_C = 0: its bubble is the measured one exactly, (2P-2)/W. Its ratio, (2P-2)/(3PW+P-1), is an upper bound: its
-// total
-//   time is the work and half of the bubble, (P-1)/W too little.
-// - T_C > 0, W = 1: the ratio is an upper bound up to T_C = T_F/2, as is its bubble to within a quarter of T_F.
-// - T_C > 0, W > 1: neither is. A microbatch alone crosses (P-1) * 4W edges, which makes makespan >= 3P + 4W(P-1) T_C
-// for
-//   any order: at P = 4, W = 4, T_C = 1, bubble 48, where the equation allows 32. Its total, which is not its bubble
-//   and the work, is near the measured makespan there (63.75 and 61.5).
+// Compares the paper's Eq. 1 with orders that exist, at N = P.
+// - T_C = 0: its bubble is exactly the measured one, (2P-2)/W. Its ratio, (2P-2)/(3PW+P-1), is an upper bound, because
+//   its total time is the work and half of the bubble, (P-1)/W too little.
+// - T_C > 0, W = 1: the ratio is an upper bound up to T_C = T_F/2. So is its bubble, to within a quarter of T_F.
+// - T_C > 0, W > 1: neither is a bound. One microbatch alone crosses (P-1) * 4W edges, so the makespan is at least
+//   3P + 4W(P-1) T_C for any order. At P = 4, W = 4, T_C = 1 that is a bubble of 48, where the equation allows 32. The
+//   equation's total, which is not its bubble plus the work, is near the measured makespan there (63.75 and 61.5).
 TEST(Hanayo, Equation1) {
   constexpr int64_t kScale = 16;  // T_F in units of time
   for (int p : {4, 8}) {
@@ -242,7 +240,7 @@ TEST(Hanayo, Equation1) {
       }
     }
   }
-  // What no order can do.
+  // No order can have a bubble as small as the equation's.
   EXPECT_GT(4 * 4 * 3 * 1.0, Evaluate(4, 4, 1).bubble);
   EXPECT_DOUBLE_EQ(Evaluate(4, 4, 1).total, 63.75);
   EXPECT_DOUBLE_EQ(Evaluate(4, 4, 1).bubble, 32);
@@ -259,7 +257,7 @@ TEST(Hanayo, RefusesAbsurdNumbers) {
   EXPECT_THAT(message({.ranks = 4, .microbatches = 4, .limit = -1}), HasSubstr("limit = -1"));
   EXPECT_THAT(message({.ranks = 0}), HasSubstr("ranks = 0"));
   EXPECT_THAT(message({.ranks = 4, .microbatches = 4, .lanes = 2}), HasSubstr("does not take lanes"));
-  // Costs whose sum no integer holds: the order is the table's.
+  // If the sum of the costs fits no integer, the order is that of the table.
   const int64_t large = int64_t{1} << 50;
   const ScheduleParams params = {.ranks = 2,
                                  .microbatches = 512,
@@ -268,7 +266,7 @@ TEST(Hanayo, RefusesAbsurdNumbers) {
                                  .limit = 3};
   const PipelineSchedule schedule = *BuildSchedule(Hanayo(), params);
   EXPECT_EQ(CheckSchedule(schedule, 512), absl::OkStatus());
-  // Nor the closed form, in units of 1/1024.
+  // The closed form does not fit either, in units of 1/1024.
   EXPECT_FALSE(Hanayo().closed_form(
       {.ranks = 1, .microbatches = 512, .costs = {.forward = large, .backward = large}, .waves = 512}));
 }

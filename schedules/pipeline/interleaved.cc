@@ -4,19 +4,18 @@
 //     rank 0: f00 f01 f20 f21 ... ... B20 B20 ... B21 B21 B00 B00 B01 B01
 //     rank 1: ... f10 f11 f30 B30 B30 f31 B31 B31 B10 B10 B11 B11 ... ...
 //
-// Rank r holds stages r, P + r, 2P + r, ... It goes through its N v forwards in groups of G microbatches, each group
-// through all its stages in turn; through the backwards alike, stages from the last down. It runs
-// w = min(2(P - r - 1) + (v - 1)G, N v) forwards first, then alternates forward and backward, then the rest of the
+// Rank r holds stages r, P + r, 2P + r, ... It runs its N v forwards in groups of G microbatches, each group through
+// all its stages in turn. It runs the backwards in the same way, with stages from the last down. It first runs w =
+// min(2(P - r - 1) + (v - 1)G, N v) forwards, then alternates forward and backward, then runs the rest of the
 // backwards. Each stage's backwards are in ascending microbatch order (rule P9).
 //
-// Constraints: any P >= 1, v >= 2 (default 2). G from P to N such that the last group, of N mod G, is empty or has at
-//          least P microbatches (Megatron's rule); 0 takes the smallest such G. That is P where P divides N
-//          (the classic schedule), and PyTorch's N / max(1, floor(N / P)) wherever PyTorch's is an integer. N < P takes
-//          G = N.
+// Constraints: any P >= 1, v >= 2 (default 2). G is from P to N such that the last group, of N mod G, is empty or
+//          has at least P microbatches (Megatron's rule). 0 selects the smallest such G. That is P if P divides N (the
+//          classic schedule), and PyTorch's N / max(1, floor(N / P)) wherever PyTorch's is an integer. If N < P, G = N.
 // Time:    equal stages, free transfers, N >= P: makespan = (N + (P - 1) / v)(F + B), for every valid G. The drawing:
-//          2.5 * 6 = 15. With N < P more: P=4, N=3, v=2, F=1, B=2 takes 15, a bubble of 6 instead of 4.5. Edge latency
-//          costs v times as often as in 1F1B.
-// Memory:  rank r holds min(w + 1, N v) / v microbatches; the larger G, the more. The drawing: 2 and 3/2.
+//          2.5 * 6 = 15. N < P takes more: P=4, N=3, v=2, F=1, B=2 takes 15, a bubble of 6 instead of 4.5. Edge latency
+//          counts v times as often as in 1F1B.
+// Memory:  rank r holds min(w + 1, N v) / v microbatches; a larger G needs more. The drawing: 2 and 3/2.
 // Source:  Narayanan et al. 2021, "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
 //          arXiv:2104.04473, sec. 2.2; groups as in Megatron-LM and PyTorch.
 #include "schedules/pipeline/interleaved.h"
@@ -44,7 +43,7 @@ bool GroupIsValid(int group, int ranks, int microbatches) {
   return ranks <= group && group <= microbatches && (rest == 0 || rest >= ranks);
 }
 
-// Forwards before the first backward.
+// Number of forwards that the rank runs before its first backward.
 int64_t WarmUp(const ScheduleParams& params, int virtual_stages, int group, int rank) {
   return std::min(int64_t{2} * (params.ranks - rank - 1) + int64_t{virtual_stages - 1} * group,
                   int64_t{params.microbatches} * virtual_stages);
@@ -60,7 +59,7 @@ ScheduleParams WithDefaults(ScheduleParams params) {
 absl::StatusOr<int> InterleavedGroup(const ScheduleParams& params) {
   const int p = params.ranks, n = params.microbatches;
   if (params.group != 0 && GroupIsValid(params.group, p, n)) return params.group;
-  // N itself is valid, so this ends.
+  // N itself is valid, so this finds a group.
   int nearest = n;
   for (int group = std::min(p, n); group <= n; ++group) {
     if (!GroupIsValid(group, p, n)) continue;
@@ -113,8 +112,8 @@ absl::StatusOr<PipelineSchedule> BuildInterleaved(const ScheduleParams& given) {
   return schedule;
 }
 
-// Narayanan et al. 2021, arXiv:2104.04473, sec. 2.2: with v model chunks the bubble is (p-1)(t_f + t_b) / v.
-// Activations follow from the warm-up: each further forward comes before a backward.
+// Narayanan et al. 2021, arXiv:2104.04473, sec. 2.2: with v model chunks the bubble is (p-1)(t_f + t_b) / v. The
+// activations follow from the warm-up: after it, a backward follows each forward.
 std::optional<ClosedForm> ClosedFormInterleaved(const ScheduleParams& given) {
   const ScheduleParams params = WithDefaults(given);
   const absl::StatusOr<int> group = InterleavedGroup(params);

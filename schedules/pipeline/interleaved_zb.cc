@@ -1,28 +1,30 @@
 // Interleaved zero-bubble (PyTorch's ScheduleInterleavedZeroBubble, "ZB1P"): the interleaved 1F1B table with each
-// backward in its two halves and half the warm-up, the weight gradients r backwards late on rank r. With one stage per
-// rank it is ZB-H1.
+// backward split into its two halves and half the warm-up. On rank r the weight gradients are r backwards late. With
+// one stage per rank it is ZB-H1.
 //
 //   P=2, v=2, N=4, F=I=W=1 per stage   (lower case: stages 0 and 1, upper case: stages 2 and 3)
 //     rank 0: f0 f1 F0 F1 .. I0 W0 f2 I1 W1 f3 i0 w0 F2 i1 w1 F3 I2 W2 I3 W3 i2 w2 i3 w3
 //     rank 1: .. f0 f1 F0 I0 F1 I1 W0 f2 i0 W1 f3 i1 w0 F2 I2 w1 F3 I3 W2 i2 W3 i3 w2 w3
 //
 // Stage k P + r is on rank r. Microbatches go in groups of G: a rank runs a group through its first stage, then its
-// second, and so on; its backwards the same with the last stage first. Of the v N forwards in that order rank r runs
-// min((v - 1) G + P - 1 - r, v N) first; then forward, input gradient, and from the r-th on the weight gradient of r
-// input gradients before, in turns; then what is left. All of a stage's gradients are in ascending microbatch order.
+// second, and so on; its backwards do the same with the last stage first. Of the v N forwards in that order rank r runs
+// min((v - 1) G + P - 1 - r, v N) first. Then it takes turns: a forward, an input gradient, and from the r-th on the
+// weight gradient of r input gradients before. Then it runs what is left. All of a stage's gradients are in ascending
+// microbatch order.
 //
-// Constraints: any P, N >= 1, v = virtual_stages >= 1 (2 if not given), G = group from min(P, N) to N: with less, ranks
-//          would wait for each other. The last group may be smaller. If not given, G is the least for which it is not
-//          smaller than P: that is P if N is a multiple of P, and else PyTorch's N / floor(N / P), where that divides.
-// Time:    equal stages, free transfers, N >= P, the last group full or at least P (as a group not given has it):
+// Constraints: any P, N >= 1, v = virtual_stages >= 1 (default 2), G = group from min(P, N) to N: with a smaller G,
+//          ranks would wait for each other. The last group may be smaller than G. The default G is the smallest for
+//          which the last group is full or has at least P microbatches: P if N is a multiple of P, else PyTorch's
+//          N / floor(N / P) where that divides.
+// Time:    equal stages, free transfers, N >= P, the last group full or at least P (true for the default group):
 //          makespan = N (F + B) + (P - 1)(F + I - min(F, I, W)) / v; the drawing in units of a stage: 24 + 1. But each
-//          microbatch crosses v P - 1 edges, so it is the first to lose when transfers take time: measured at P = 4,
-//          N = 8, v = 2, F = 1, B = 2, from 25.5 at latency 0 to 51 at latency 1 (ZB-H1: 27 to 41).
+//          microbatch crosses v P - 1 edges, so this schedule suffers first when transfers take time: measured at
+//          P = 4, N = 8, v = 2, F = 1, B = 2, from 25.5 at latency 0 to 51 at latency 1 (ZB-H1: 27 to 41).
 // Memory:  every rank holds at most min((v - 1) G + P, v N) stages' activations, each 1/v of a microbatch: at G = P, P
 //          microbatches, less than interleaved 1F1B.
 // Source:  PyTorch 2.13, torch.distributed.pipelining.schedules, whose order this reproduces; Narayanan et al. 2021,
 //          arXiv:2104.04473, sec. 2.2, for the table; Qi et al. 2023, arXiv:2401.10241, for the halves. No paper gives
-//          formulas: these are measured, and tested here.
+//          formulas. These are measured, and tested here.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -93,7 +95,7 @@ absl::StatusOr<PipelineSchedule> BuildInterleavedZb(const ScheduleParams& params
   return schedule;
 }
 
-// The head of this file says from where and when.
+// The head of this file gives the source and the conditions.
 std::optional<ClosedForm> ClosedFormInterleavedZb(const ScheduleParams& params) {
   const int64_t p = params.ranks, n = params.microbatches, v = StagesPerRank(params), group = Group(params);
   const __int128 f = params.costs.forward, w = params.costs.weight, i = params.costs.backward - params.costs.weight;

@@ -25,7 +25,7 @@ TEST(InterleavedZb, OneStagePerRankIsZbH1) {
   }
 }
 
-// Where PyTorch takes a number of microbatches, its groups are N / floor(N / P).
+// For the numbers of microbatches that PyTorch accepts, its groups are N / floor(N / P).
 TEST(InterleavedZb, GroupNotGivenIsPyTorchsWhereItHasOne) {
   int same = 0;
   for (int p = 1; p <= 8; ++p) {
@@ -56,7 +56,7 @@ TEST(InterleavedZb, GroupsSmallerThanTheRanksAreRefused) {
   EXPECT_THAT(Draw("interleaved-zb", {.ranks = 4, .microbatches = 8, .group = 9}), HasSubstr("nearest valid: 8"));
   EXPECT_THAT(Draw("interleaved-zb", {.ranks = 4, .microbatches = 2, .group = 1}), HasSubstr("nearest valid: 2"));
   EXPECT_THAT(Draw("interleaved-zb", {.ranks = 4, .microbatches = 2, .group = -1}), HasSubstr("group = -1"));
-  // All others are valid, whatever is left for the last group.
+  // All other groups are valid, whatever is left for the last group.
   for (int p = 1; p <= 5; ++p) {
     for (int n = 1; n <= 13; ++n) {
       for (int group = std::min(p, n); group <= n; ++group) {

@@ -24,7 +24,7 @@ struct Numbering {
   int64_t microbatch(int64_t id) const { return id % microbatches; }
   int rank(int64_t id) const { return lane[stage(id)]; }
 
-  // The one slot that reads its output, -1 if none.
+  // The only slot that reads this slot's output, -1 if none.
   int64_t Next(int64_t id) const {
     const int64_t s = stage(id), m = microbatch(id);
     if (is_backward(id)) return s > 0 ? backward(s - 1, m) : -1;
@@ -35,7 +35,7 @@ struct Numbering {
 template <typename T>
 using MinQueue = std::priority_queue<T, std::vector<T>, std::greater<T>>;
 
-// A rank that becomes free, or (slot >= 0) a slot whose inputs are there.
+// A rank becomes free, or (slot >= 0) the inputs of a slot are there.
 struct Event {
   Time time;
   int64_t slot;
@@ -92,7 +92,7 @@ ListedOrder ScheduleByRule(const std::vector<int>& lane, int ranks, int microbat
   while (!events.empty()) {
     const Time now = events.top().time;
     touched.clear();
-    // All of this time first, so that a choice sees all that there is.
+    // Handle all events of this time first, so that the choice considers every ready slot.
     for (; !events.empty() && events.top().time == now; events.pop()) {
       const Event& event = events.top();
       if (event.slot >= 0) {
@@ -113,7 +113,7 @@ int64_t MakespanInOrder(const std::vector<int>& lane, const std::vector<std::vec
                         const ListCosts& costs) {
   const Numbering slots{lane, microbatches};
   const int ranks = static_cast<int>(order.size());
-  // When a slot's inputs are there; -1: not known yet.
+  // The time when a slot's inputs are there; -1: not known yet.
   std::vector<Time> ready(2 * slots.stages() * microbatches, -1);
   for (int m = 0; m < microbatches; ++m) ready[slots.forward(0, m)] = 0;
   std::vector<size_t> next(ranks, 0);

@@ -1,5 +1,5 @@
-// List scheduling of one lane: time passes, and a rank that is free starts the most urgent of the slots whose inputs
-// are there. It finds no optimum, but good orders for any placement, number of microbatches, limit and cost.
+// List scheduling of one lane: as time passes, a free rank starts the most urgent of the slots whose inputs are there.
+// The result is not optimal, but it is a good order for any placement, number of microbatches, limit and cost.
 #ifndef WEFT_SCHEDULES_PIPELINE_LIST_SCHEDULING_H_
 #define WEFT_SCHEDULES_PIPELINE_LIST_SCHEDULING_H_
 
@@ -10,17 +10,17 @@
 
 namespace weft {
 
-// What one slot costs; `p2p` as in SlotCosts.
+// The costs of one slot; `p2p` as in SlotCosts.
 struct ListCosts {
   int64_t forward = 1;
   int64_t backward = 2;
   int64_t p2p = 0;
 };
 
-// The lower, the more urgent:
+// The urgency of a slot; the lowest value goes first:
 //   of a forward:   per_microbatch * m + forward + per_forward_stage * s
 //   of a backward:  per_microbatch * m + backward + per_backward_stage * (S - 1 - s)
-// Ties: forward, then lower stage, then lower microbatch. With per_microbatch >= 1 every stage does its microbatches in
+// Ties: forward, then lower stage, then lower microbatch. With per_microbatch >= 1 every stage runs its microbatches in
 // ascending order.
 struct ListRule {
   int64_t per_microbatch = 1;
@@ -35,12 +35,12 @@ struct ListedOrder {
   int64_t makespan = 0;
 };
 
-// `lane` is a placement of one lane (PipelineSchedule::placement[0]). Microbatch m enters the first stage when m -
-// limit has left it. The sum of the costs of all slots and of their transfers is at most 2^62.
+// `lane` is a placement of one lane (PipelineSchedule::placement[0]). Microbatch m enters the first stage when
+// microbatch m - limit has left it. The sum of the costs of all slots and of their transfers must be at most 2^62.
 ListedOrder ScheduleByRule(const std::vector<int>& lane, int ranks, int microbatches, int limit, const ListCosts& costs,
                            const ListRule& rule);
 
-// Of lists of whole backwards and forwards of width 1, of one lane, that cannot deadlock.
+// The makespan of lists that cannot deadlock: whole backwards and forwards of width 1, of one lane.
 int64_t MakespanInOrder(const std::vector<int>& lane, const std::vector<std::vector<Slot>>& order, int microbatches,
                         const ListCosts& costs);
 

@@ -1,18 +1,18 @@
-// Looped breadth-first: several stages per rank, placed in a loop; all microbatches of one stage before the next.
+// Looped breadth-first: several stages per rank, placed in a loop. A rank runs all microbatches of one stage before the
+// next stage.
 //
 //   P=2, v=2, N=3, F=B=2, so 1 per slot   (digits: stage, microbatch; lower case: forward)
 //     rank 0: f00 f01 f02 f20 f21 f22 ... ... B20 B21 B22 B00 B01 B02
 //     rank 1: ... f10 f11 f12 f30 f31 f32 B30 B31 B32 B10 B11 B12 ...
 //
 // Rank r holds stages r, P + r, 2P + r, ... It runs all N forwards of each in turn, then all N backwards of each from
-// the last down. Each stage's parameters are wanted once forward and once backward per step, whatever N: the fewest
-// gathers of sharded parameters of all schedules here. Backwards are first in, first out: the makespan is that of last
-// in, first out (PyTorch's LoopedBFS), and gradients accumulate in ascending microbatch order (rule P9).
+// the last down. So each stage's parameters are gathered once forward and once backward per iteration, whatever N is:
+// no schedule here gathers sharded parameters less often. Backwards are first in, first out. The makespan is the same
+// as with last in, first out (PyTorch's LoopedBFS), and gradients accumulate in ascending microbatch order (rule P9).
 //
 // Constraints: any P >= 1, N >= 1, v >= 1 (default 2); v = 1 is GPipe. Best with N >= P.
-// Time:    equal stages, free transfers: makespan = ((v - 1) max(N, P) + N + P - 1)(F + B) / v; with N >= P the bubble
-// is
-//          (P - 1)(F + B) / v, as interleaved 1F1B. The drawing: (3 + 4) * 4 / 2 = 14.
+// Time:    equal stages, free transfers: makespan = ((v - 1) max(N, P) + N + P - 1)(F + B) / v; with N >= P the
+//          bubble is (P - 1)(F + B) / v, as interleaved 1F1B. The drawing: (3 + 4) * 4 / 2 = 14.
 // Memory:  every rank holds the activations of all N microbatches.
 // Source:  Lamy-Poirier 2022, "Breadth-First Pipeline Parallelism", arXiv:2211.05953.
 #include <algorithm>
@@ -51,8 +51,8 @@ absl::StatusOr<PipelineSchedule> BuildLoopedBfs(const ScheduleParams& params) {
   return schedule;
 }
 
-// Lamy-Poirier 2022, arXiv:2211.05953: the bubble is that of GPipe divided by the stages per rank, for N >= P. With
-// fewer microbatches each loop takes as long as the first microbatch takes around it.
+// Lamy-Poirier 2022, arXiv:2211.05953: for N >= P, the bubble is GPipe's divided by the stages per rank. With fewer
+// microbatches each loop takes as long as the first microbatch takes around it.
 std::optional<ClosedForm> ClosedFormLoopedBfs(const ScheduleParams& params) {
   const int64_t p = params.ranks, n = params.microbatches, v = VirtualStages(params);
   const int64_t slots = (v - 1) * std::max(n, p) + n + p - 1;

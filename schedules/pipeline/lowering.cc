@@ -17,7 +17,7 @@ namespace {
 
 using Kind = ListActionKind;
 
-// An action or a pair: what is scheduled as one.
+// Number of actions that are scheduled as one: 2 for a pair.
 size_t UnitLength(const std::vector<ListAction>& list, size_t at) {
   return list[at].paired && at + 1 < list.size() ? 2 : 1;
 }
@@ -38,7 +38,7 @@ std::vector<ListAction> MergeBackwards(const std::vector<ListAction>& list) {
 }
 
 std::vector<ListAction> AddUnshards(const std::vector<ListAction>& list, int count) {
-  // after[i]: where the stage of action i is next computed. upcoming: where each stage next is, from `at` on.
+  // after[i]: where the stage of action i is next computed. upcoming: where each stage is computed next, from `at` on.
   constexpr size_t kNever = SIZE_MAX;
   std::vector<size_t> after(list.size());
   std::map<int, size_t> first;
@@ -174,7 +174,7 @@ absl::StatusOr<int64_t> CountUnitSteps(const ActionLists& lists) {
     }
   };
   std::vector<size_t> next(lists.order.size());
-  // Does the rank's next action or pair; whether it could.
+  // Runs the rank's next action or pair. Returns false if it could not run yet.
   auto step = [&](size_t rank) {
     const std::vector<ListAction>& list = lists.order[rank];
     const size_t end = next[rank] + UnitLength(list, next[rank]);

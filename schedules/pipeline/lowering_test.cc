@@ -50,7 +50,7 @@ TEST(Lower, StagesAhead) {
       "0UNSHARD,1UNSHARD,2UNSHARD,3UNSHARD,0F0,1F0,2F0,3F0,3B0,3RESHARD,2B0,2RESHARD,1B0,1RESHARD,0B0,0RESHARD\n");
 }
 
-// Both halves of a pair are needed at once, also where only one is allowed.
+// Both halves of a pair are needed at once, even if only one unsharded stage is allowed.
 TEST(Lower, APairUnshardsBothItsStages) {
   LoweringOptions options = kNothing;
   options.unsharded_stages = 1;
@@ -77,7 +77,7 @@ TEST(Lower, NamesWhatWaits) {
             "deadlock: these wait for each other: rank 0 for the input of 0B0, rank 1 for the input of 1F1");
 }
 
-// Rank 0 counts 0F0 and 0SEND_F0; rank 1, later in the round, receives in the round of the SEND.
+// Rank 0 runs 0F0 and 0SEND_F0. Rank 1 comes later in the round, so it receives in the round of the SEND.
 TEST(CountUnitSteps, ByHand) {
   auto steps = [](absl::string_view text) {
     return *CountUnitSteps(*Lower(ParsePytorchCsv(text)->lists,

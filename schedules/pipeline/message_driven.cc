@@ -37,7 +37,7 @@ class Replay {
 
   std::vector<std::vector<int32_t>> Run() {
     for (size_t rank = 0; rank < ranks_.size(); ++rank) events_.push({0, static_cast<int>(rank)});
-    // At each of these moments a rank may have become free, or a result may have reached it.
+    // At the time of each event a rank may have become free, or a result may have reached it.
     while (!events_.empty()) {
       const auto [now, rank] = events_.top();
       events_.pop();
@@ -49,11 +49,12 @@ class Replay {
  private:
   struct Rank {
     int64_t free = 0;
-    // Of forwards, and of backwards: indices into the order; `head` is the first that has not started.
+    // queue[0] has the forwards, queue[1] the backwards, as indices into the order. `head` is the first that has not
+    // started.
     std::array<std::vector<int32_t>, 2> queue;
     std::array<size_t, 2> head = {};
   };
-  // Whether a head can start now, and by what it is chosen: smaller first.
+  // `ready`: the head of a queue can start now. `order`: the key for the choice; the smaller goes first.
   struct Candidate {
     bool ready = false;
     std::tuple<bool, int64_t, int, int> order = {};
@@ -67,7 +68,7 @@ class Replay {
     if (ranks_[rank].head[queue] == ranks_[rank].queue[queue].size()) return {};
     const Slot& slot = SlotOf(rank, queue);
     bool receives = false;
-    // When the last of what it waits for was there; before all others if nothing.
+    // The time when the last of its inputs arrived; -1, which is before all others, if it has none.
     int64_t last = -1;
     for (const Result& need : SlotInputs(slot, slot.microbatch, schedule_.stages)) {
       if (need.stage < 0) continue;
@@ -111,7 +112,7 @@ class Replay {
   const PipelineSchedule& schedule_;
   const UnitCosts& costs_;
   ResultTimes ends_;
-  // By stage: forwards that have started, and when microbatches are through, in their order.
+  // For each stage: the number of forwards that have started, and the times when microbatches ended, in their order.
   std::vector<int64_t> started_;
   std::vector<std::vector<int64_t>> through_;
   std::vector<Rank> ranks_;

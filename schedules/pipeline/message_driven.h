@@ -1,4 +1,4 @@
-// A message-driven schedule as it runs: who chooses what, when (rule P6 of docs/program.md).
+// Runs a message-driven schedule: which slot each rank chooses, and when (rule P6 of docs/program.md).
 #ifndef WEFT_SCHEDULES_PIPELINE_MESSAGE_DRIVEN_H_
 #define WEFT_SCHEDULES_PIPELINE_MESSAGE_DRIVEN_H_
 
@@ -10,8 +10,8 @@
 
 namespace weft {
 
-// Per rank, the indices of its slots in `order` in the order in which they start. The schedule is message-driven and
-// passes CheckSchedule.
+// For each rank, the indices of its slots in `order`, in the order in which they start. The schedule is message-driven
+// and passes CheckSchedule.
 std::vector<std::vector<int32_t>> ReplayMessageDriven(const PipelineSchedule& schedule, int microbatches,
                                                       const UnitCosts& costs);
 

@@ -1,4 +1,4 @@
-// A second opinion for tests, slow and by other means: what happens if ranks just run their lists.
+// An independent check for tests, slow and by other means: it runs the ranks' lists as they are.
 #ifndef WEFT_SCHEDULES_PIPELINE_NAIVE_RUN_H_
 #define WEFT_SCHEDULES_PIPELINE_NAIVE_RUN_H_
 
@@ -16,8 +16,8 @@
 
 namespace weft {
 
-// Times that satisfy every dependency, or why there are none. An asynchronous list is written out for three
-// repetitions; then `start` has those of all, one after the other.
+// Finds start times that satisfy every dependency, or the reason why there are none. Writes an asynchronous list out
+// for three repetitions; `start` then contains all of them, one after the other.
 class NaiveRun {
  public:
   NaiveRun(const PipelineSchedule& schedule, int microbatches, const SlotCosts& costs)
@@ -38,9 +38,10 @@ class NaiveRun {
     if (problem_.empty()) problem_ = schedule.message_driven ? TryChoices() : Relax();
   }
 
-  // Empty if it completes.
+  // Empty if the run completes.
   const std::string& problem() const { return problem_; }
-  // Per rank; not of message-driven schedules. In multiples of 1 / (stages * ranks) of the costs, so always integers.
+  // Start times per rank, not for message-driven schedules. They are in multiples of 1 / (stages * ranks) of the costs,
+  // so they are always integers.
   const std::vector<std::vector<int64_t>>& start() const { return start_; }
 
  private:
@@ -49,7 +50,7 @@ class NaiveRun {
     int rank;
     int repetition;
   };
-  // What a step makes or needs: kind, stage, microbatch, repetition. B makes what I and W make.
+  // A result that a step makes or needs: kind, stage, microbatch, repetition. B makes what I and W make.
   using Thing = std::tuple<char, int, int, int>;
 
   static std::vector<Thing> Makes(const Step& step) {
@@ -123,8 +124,8 @@ class NaiveRun {
     return made == int64_t{3} * schedule_.stages * microbatches_ * repetitions ? "" : "missing";
   }
 
-  // The microbatch that must be through with a stage before another may enter it: `limit` before it in the stage's own
-  // list of forwards.
+  // For each microbatch of a stage, the microbatch that must end there before it may enter: the one `limit` places
+  // before it in the stage's own list of forwards.
   std::string FindEarlier() {
     std::map<int, std::vector<int>> forwards;
     for (const std::vector<Step>& steps : ranks_) {
@@ -141,7 +142,7 @@ class NaiveRun {
     return "";
   }
 
-  // Raises every start until nothing more has to be raised: the longest path, by brute force.
+  // Raises every start until no start has to be raised: the longest path, by brute force.
   std::string Relax() {
     const int64_t ranks = static_cast<int64_t>(ranks_.size());
     std::map<Thing, int64_t> end;
@@ -161,7 +162,7 @@ class NaiveRun {
           int64_t start = std::max(free, start_[rank][i]);
           for (size_t j = i; j < i + count; ++j) {
             for (const Thing& need : Needs(ranks_[rank][j])) {
-              // An infinitesimal per step, so that cycles of steps that cost nothing are found too.
+              // Each step takes one tick more (below), so that cycles of steps that cost nothing are found too.
               const int64_t p2p = maker_.at(need) == rank ? 0 : costs_.p2p * ranks * schedule_.stages * kTick;
               start = std::max(start, end[need] + p2p);
             }
@@ -185,7 +186,7 @@ class NaiveRun {
     return "";
   }
 
-  // A message-driven schedule must complete whatever is chosen.
+  // A message-driven schedule must complete whatever the ranks choose.
   std::string TryChoices() {
     for (uint32_t seed = 1; seed <= 5; ++seed) {
       std::mt19937 random(seed);
@@ -235,7 +236,7 @@ class NaiveRun {
   }
   int64_t Pair() const { return costs_.pair != 0 ? costs_.pair : costs_.forward + costs_.backward; }
 
-  // Ticks per unit of time: more than there are steps.
+  // Ticks per unit of time. There are fewer steps than that.
   static constexpr int64_t kTick = int64_t{1} << 20;
 
   const PipelineSchedule& schedule_;
@@ -243,7 +244,7 @@ class NaiveRun {
   const SlotCosts costs_;
   std::vector<std::vector<Step>> ranks_;
   std::map<Thing, int> maker_;
-  // (stage, microbatch) to microbatch; of message-driven schedules.
+  // Maps (stage, microbatch) to the microbatch that must end first. For message-driven schedules only.
   std::map<std::pair<int, int>, int> earlier_;
   std::vector<std::vector<int64_t>> start_;
   std::string problem_;

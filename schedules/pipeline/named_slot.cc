@@ -19,7 +19,7 @@ bool ConsumeNumber(absl::string_view* text, int* number) {
   return true;
 }
 
-// "F l1 s2 m3" at the beginning of `text`.
+// Reads a name such as "F l1 s2 m3" at the beginning of `text`.
 bool ReadSlotName(absl::string_view text, Slot* slot) {
   const size_t kind = text.empty() ? absl::string_view::npos : kKinds.find(text[0]);
   if (kind == absl::string_view::npos) return false;
@@ -32,7 +32,7 @@ bool ReadSlotName(absl::string_view text, Slot* slot) {
          ConsumeNumber(&text, &slot->microbatch);
 }
 
-// What stands behind `word`, or -1.
+// The number directly after `word`, or -1.
 int NumberBehind(absl::string_view text, absl::string_view word) {
   const size_t at = text.find(word);
   if (at == absl::string_view::npos) return -1;
@@ -52,7 +52,7 @@ std::optional<NamedSlot> FirstNamedSlot(absl::string_view message, const Pipelin
   }
   if (at == message.size()) return std::nullopt;
   const int ranks = static_cast<int>(schedule.order.size());
-  // "rank 1, slot F s0 m0: ..." says which list it is of; a cycle names many.
+  // "rank 1, slot F s0 m0: ..." names the rank of the list. A cycle names many ranks.
   const int rank = absl::ConsumePrefix(&message, "rank ") ? NumberBehind(message, "") : -1;
   for (int r = 0; r < ranks; ++r) {
     if (rank >= 0 && r != rank) continue;

@@ -1,4 +1,4 @@
-// Back from what the checks say to the lists that they said it of, for schedules that were read from a file.
+// Finds the slot that a message of the checks names, for schedules that were read from a file.
 #ifndef WEFT_SCHEDULES_PIPELINE_NAMED_SLOT_H_
 #define WEFT_SCHEDULES_PIPELINE_NAMED_SLOT_H_
 
@@ -11,15 +11,16 @@
 namespace weft {
 
 struct NamedSlot {
-  // As the message names it; of a doubled forward the first.
+  // The slot as the message names it. For a doubled forward, its first microbatch.
   Slot slot;
   int rank = -1;
-  // In the list of `rank`, or -1 if the slot is named as one that is missing there.
+  // Index in the list of `rank`, or -1 if the message says that the slot is missing there.
   int64_t index = -1;
 };
 
-// The first slot that a message of CheckSchedule names (SlotName) and where it is in the lists; of one that is there
-// twice the second. nullopt if it names none, or none that is in the lists or has a rank.
+// Finds the first slot that a message of CheckSchedule names (SlotName) and its place in the lists. If the slot is
+// there twice, returns the second. Returns nullopt if the message names no slot, or one that is neither in the lists
+// nor expected on a rank.
 std::optional<NamedSlot> FirstNamedSlot(absl::string_view message, const PipelineSchedule& schedule);
 
 }  // namespace weft

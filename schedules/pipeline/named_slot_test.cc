@@ -5,7 +5,7 @@
 namespace weft {
 namespace {
 
-// Two ranks; rank 1 has the forward of microbatch 0 twice, and the second lane's backward.
+// Two ranks. Rank 1 has the forward of microbatch 0 twice, and the second lane's backward.
 PipelineSchedule Lists() {
   PipelineSchedule schedule;
   schedule.stages = 2;
@@ -33,7 +33,7 @@ void ExpectAt(const std::optional<NamedSlot>& named, int rank, int64_t index) {
 TEST(NamedSlotTest, TheFirstNameCounts) {
   ExpectAt(FirstNamedSlot("B s0 m0 waits for F s0 m1", Lists()), 0, 2);
   ExpectAt(FirstNamedSlot("deadlock: (F s0 m1) waits", Lists()), 0, 1);
-  // Of a lane.
+  // A name with a lane.
   const auto lane = FirstNamedSlot("I l1 s1 m12: too late", Lists());
   ExpectAt(lane, 1, 2);
   EXPECT_EQ(lane->slot.lane, 1);

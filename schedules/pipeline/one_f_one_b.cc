@@ -47,9 +47,10 @@ absl::StatusOr<PipelineSchedule> Build1F1B(const ScheduleParams& params) {
   return schedule;
 }
 
-// Narayanan et al. 2021, arXiv:2104.04473, sec. 2.2: time in the bubble (p-1)(t_f + t_b), as a fraction of the ideal
-// time (p-1)/m, the same as GPipe; activations for at most p microbatches on the first rank instead of m. Rank r starts
-// its first backward with p-r forwards done, and each further forward follows a backward: min(p-r, m).
+// Narayanan et al. 2021, arXiv:2104.04473, sec. 2.2: the time in the bubble is (p-1)(t_f + t_b), which is (p-1)/m of
+// the ideal time, the same as GPipe. The first rank holds activations for at most p microbatches instead of m. Rank r
+// starts its first backward with p-r forwards done, and each further forward follows a backward, so it holds min(p-r,
+// m).
 std::optional<ClosedForm> ClosedForm1F1B(const ScheduleParams& params) {
   const int64_t p = params.ranks, n = params.microbatches;
   ClosedForm form = {.makespan = Ratio{(n + p - 1) * (params.costs.forward + params.costs.backward), 1}};

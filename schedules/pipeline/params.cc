@@ -40,7 +40,7 @@ absl::Status CheckParams(const ScheduleParams& params, int stages_per_rank) {
   for (const auto& [name, value, high, wave] : {std::tuple<absl::string_view, int64_t, int64_t, absl::string_view>{
                                                     "virtual_stages", params.virtual_stages, kMaximumStagesPerRank, ""},
                                                 {"waves", params.waves, kMaximumStagesPerRank / 2, ", a wave is 2"}}) {
-    // 0 is the schedule's choice.
+    // 0 lets the schedule choose.
     if (value == 0) continue;
     if (absl::Status s = CheckRange(name, value, 1, high); !s.ok()) {
       return absl::InvalidArgumentError(
@@ -50,7 +50,7 @@ absl::Status CheckParams(const ScheduleParams& params, int stages_per_rank) {
   const int64_t per_rank =
       std::max({int64_t{stages_per_rank}, int64_t{params.virtual_stages}, int64_t{2} * params.waves});
   if (absl::Status s = CheckRange("microbatches", params.microbatches, 1, most); !s.ok()) return s;
-  // What there is most of is what should be less.
+  // The error suggests reducing the larger of the two.
   if (params.microbatches > most / per_rank / params.ranks) {
     const bool ranks = params.ranks > params.microbatches;
     const int64_t others = ranks ? params.microbatches : params.ranks;

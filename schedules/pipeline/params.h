@@ -1,4 +1,4 @@
-// What every schedule asks of its parameters, and the placements that several share.
+// The conditions that every schedule puts on its parameters, and the placements that several schedules share.
 #ifndef WEFT_SCHEDULES_PIPELINE_PARAMS_H_
 #define WEFT_SCHEDULES_PIPELINE_PARAMS_H_
 
@@ -11,29 +11,29 @@
 
 namespace weft {
 
-// A list of all ranks' slots may be this long: 1024 ranks with 4 stages each, 4096 microbatches and 3 slots for each.
-// More is a slip or an attack.
+// Maximum number of slots in all ranks' lists: 1024 ranks with 4 stages each, 4096 microbatches and 3 slots for each. A
+// larger number is a mistake or an attack.
 inline constexpr int64_t kMaximumSlots = int64_t{1} << 26;
-// Costs are at most this: 1000 s in picoseconds.
+// Maximum cost of a slot: 1000 s in picoseconds.
 inline constexpr int64_t kMaximumSlotCost = int64_t{1} << 50;
 inline constexpr int kMaximumStagesPerRank = 1024;
 
-// InvalidArgument, with the nearest valid value, if value is not in low..high.
+// Returns InvalidArgument with the nearest valid value if value is not in low..high.
 absl::Status CheckRange(absl::string_view name, int64_t value, int64_t low, int64_t high);
 
-// 1 <= ranks, 1 <= microbatches, 3 slots per stage and microbatch at most kMaximumSlots, costs in 1..kMaximumSlotCost
-// (weight, pair and p2p may be 0, weight is at most backward), the sum of the costs of all slots at most 2^62, and no
-// optional parameter negative or absurd. A schedule with several stages per rank tells how many; where
-// params.virtual_stages or 2 * params.waves is more, that counts. InvalidArgument names the parameter, its value and
-// the nearest valid one.
+// Checks that 1 <= ranks, 1 <= microbatches, 3 slots per stage and microbatch are at most kMaximumSlots, costs are in
+// 1..kMaximumSlotCost (weight, pair and p2p may be 0, weight is at most backward), the sum of the costs of all slots is
+// at most 2^62, and no optional parameter is negative or absurd. A schedule with several stages per rank passes their
+// number; params.virtual_stages or 2 * params.waves counts instead if it is larger. InvalidArgument names the
+// parameter, its value and the nearest valid one.
 absl::Status CheckParams(const ScheduleParams& params, int stages_per_rank = 1);
 
-// Placements of one lane. Linear: stage i on rank i. Looped: stage i on rank i mod ranks. Snake: as looped, but every
-// other round runs backwards, so that neighbouring stages at a turn share a rank.
+// Placements of one lane. Linear: stage i on rank i. Looped: stage i on rank i mod ranks. Snake: like looped, but every
+// other round runs backwards, so that neighboring stages at a turn share a rank.
 std::vector<std::vector<int>> LinearPlacement(int stages);
 std::vector<std::vector<int>> LoopedPlacement(int ranks, int stages);
 std::vector<std::vector<int>> SnakePlacement(int ranks, int stages);
-// The lane that runs against `lane`: what is on rank r there is on rank ranks - 1 - r here.
+// The lane that runs in the opposite direction: a stage on rank r of `lane` is on rank ranks - 1 - r of the result.
 std::vector<int> ReversedLane(const std::vector<int>& lane, int ranks);
 
 }  // namespace weft

@@ -9,7 +9,7 @@
 namespace weft {
 namespace {
 
-// The same amount from each element of `from` to that of `to`, if it is the same for all.
+// Returns the difference between the elements of `to` and `from` if it is the same for all elements.
 std::optional<int64_t> Shift(const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
   const int64_t shift = to.empty() ? 0 : to[0] - from[0];
   for (size_t i = 0; i < to.size(); ++i) {
@@ -36,14 +36,14 @@ Period FindPeriod(const PipelineSchedule& schedule, int microbatches, const Unit
       }
     }
   }
-  // Lists of a hostile size are not run for minutes; times stay below 2^62.
+  // The limit keeps very large lists from running for minutes, and keeps times below 2^62.
   const int64_t most = std::min({int64_t{kPeriodSearch}, (int64_t{1} << 28) / std::max<int64_t>(slots, 1) + 2,
                                  (int64_t{1} << 62) / std::max<int64_t>(costs.longest, 1) - 1});
   ListTimer timer(schedule, microbatches, costs);
   const auto ignore = [](int, int64_t, int, const SlotRun&) {};
   timer.Run(warm_up, -1, ignore);
-  // All that the repetitions to come depend on, compared with that after repetition `mark`: 1, 2, 4, ..., so that a
-  // pattern is found within thrice its length.
+  // `state` is everything that later repetitions depend on. It is compared with the state after repetition `mark`: 1,
+  // 2, 4, ... So the search finds a pattern within three times its length.
   std::vector<int64_t> state, marked;
   int64_t mark = 0;
   for (int64_t repetition = 1; repetition <= most; ++repetition) {

@@ -1,4 +1,4 @@
-// How fast an asynchronous schedule goes once it is going.
+// Finds how fast an asynchronous schedule runs in steady state.
 #ifndef WEFT_SCHEDULES_PIPELINE_PERIOD_H_
 #define WEFT_SCHEDULES_PIPELINE_PERIOD_H_
 
@@ -10,13 +10,14 @@
 namespace weft {
 
 struct Period {
-  // Time that so many repetitions add; 0 if none was found.
+  // The time that `repetitions` repetitions add; 0 if no period was found.
   int64_t time = 0;
   int64_t repetitions = 1;
 };
 
-// Runs repetitions until one starts as an earlier one did, only later: from there on, everything repeats. Gives up
-// after kPeriodSearch (timing.h) repetitions, or fewer of very long lists. The schedule is asynchronous and checked.
+// Runs repetitions until one starts as an earlier one did, only later. From there on, everything repeats. Gives up
+// after kPeriodSearch (timing.h) repetitions, or fewer if the lists are very long. The schedule is asynchronous and
+// checked.
 Period FindPeriod(const PipelineSchedule& schedule, int microbatches, const UnitCosts& costs);
 
 }  // namespace weft

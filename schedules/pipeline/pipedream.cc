@@ -1,5 +1,5 @@
-// PipeDream and PipeDream-2BW: 1F1B that never flushes. The next step's forwards fill what would be the bubble, so they
-// use weights that later gradients have not reached yet: these schedules change what is trained.
+// PipeDream and PipeDream-2BW: 1F1B that never flushes. The next iteration's forwards fill the bubble, so they use
+// weights that lack some recent gradients. These schedules therefore change what is trained.
 //
 //   P=3, N=4, F=1, B=2: one repetition of the steady state   (digits: microbatch; ' of the next repetition)
 //     rank 0: f2 B0 B0 f3 B1 B1 f0' B2 B2 f1' B3 B3
@@ -8,18 +8,19 @@
 //
 // Rank r is P - r - 1 forwards ahead. Backwards are in ascending microbatch order (rule P9).
 //
-// PipeDream updates after every microbatch. A microbatch's forward on rank r uses the newest weights there, and its
-// backward the same ones, which therefore stay: P - r versions (the paper's weight stashing; P - r microbatches are in
-// flight, each with its own). Staleness: the gradient that makes version t + 1 was computed with version t - (P - r -
-// 1): none on the last rank, P - 1 updates on the first. Ranks differ in it, as in the paper without vertical sync.
+// PipeDream updates after every microbatch. A microbatch's forward on rank r uses the newest weights there. Its
+// backward uses the same weights, so rank r keeps P - r versions (the paper's weight stashing; P - r microbatches are
+// in flight, each with its own version). Staleness: the gradient that makes version t + 1 was computed with version t -
+// (P - r - 1): none on the last rank, P - 1 updates on the first. Ranks differ in it, as in the paper without vertical
+// sync.
 //
-// PipeDream-2BW sums the gradients of all N microbatches into one update and uses, on all ranks, the weights before the
-// latest update: W(t+1) = W(t) - lr * g(W(t-1)). Two versions, staleness one update everywhere.
+// PipeDream-2BW sums the gradients of all N microbatches into one update. On all ranks it uses the weights before the
+// latest update: W(t+1) = W(t) - lr * g(W(t-1)). It keeps two versions, and the staleness is one update everywhere.
 //
 // Constraints: any P >= 1; PipeDream N >= P - 1 (no rank is more than one repetition ahead), 2BW N >= P (the paper's
 //          m >= d: two versions suffice).
-// Time:    equal stages, free transfers: each further repetition takes exactly N(F + B): no bubble. One alone takes
-//          (N + P - 1)(F + B), as 1F1B.
+// Time:    equal stages, free transfers: each further repetition takes exactly N(F + B), without a bubble. One alone
+//          takes (N + P - 1)(F + B), as 1F1B.
 // Memory:  rank r holds the activations of P - r microbatches; weights: P - r versions, or 2.
 // Source:  Narayanan et al. 2019, "PipeDream: Generalized Pipeline Parallelism for DNN Training", SOSP 2019; Narayanan
 //          et al. 2021, "Memory-Efficient Pipeline-Parallel DNN Training", arXiv:2006.09503, sec. 3.
@@ -79,8 +80,8 @@ absl::StatusOr<PipelineSchedule> BuildPipeDream2Bw(const ScheduleParams& params)
   return schedule;
 }
 
-// Narayanan et al. 2019, sec. 3.2, and 2021, arXiv:2006.09503, sec. 3.1: P - r microbatches in flight on rank r. The
-// makespan is of one repetition alone, which is 1F1B; their claim, no bubble, is of the steady state.
+// Narayanan et al. 2019, sec. 3.2, and 2021, arXiv:2006.09503, sec. 3.1: P - r microbatches are in flight on rank r.
+// The makespan is for one repetition alone, which is 1F1B. Their claim of no bubble is for the steady state.
 std::optional<ClosedForm> ClosedFormPipeDream(const ScheduleParams& params) {
   const int64_t p = params.ranks, n = params.microbatches;
   ClosedForm form = {.makespan = Ratio{(n + p - 1) * (params.costs.forward + params.costs.backward), 1}};

@@ -33,7 +33,7 @@ TEST(PipeDream, ListsOfTheDrawing) {
   }
 }
 
-// No bubble once it runs, whatever the ratio of forward and backward; one repetition alone is 1F1B.
+// In steady state there is no bubble, whatever the ratio of forward and backward. One repetition alone is 1F1B.
 TEST(PipeDream, SteadyPeriod) {
   for (const char* name : {"pipedream", "pipedream-2bw"}) {
     for (int p = 1; p <= 8; ++p) {
@@ -65,7 +65,8 @@ TEST(PipeDream, FewestMicrobatches) {
   EXPECT_EQ(message("pipedream-2bw", 4, 3), "microbatches = 3 with 4 ranks; allowed: at least 4, nearest valid: 4");
 }
 
-// The versions of the header: those that microbatches in flight use, counted over some repetitions of each rank's list.
+// Checks the versions in the file header of pipedream.cc: counts those that microbatches in flight use, over some
+// repetitions of each rank's list.
 TEST(PipeDream, VersionsAndStaleness) {
   const int p = 4, n = 6;
   const PipelineSchedule schedule = *BuildSchedule(**FindSchedule("pipedream"), {.ranks = p, .microbatches = n});
@@ -76,7 +77,7 @@ TEST(PipeDream, VersionsAndStaleness) {
   for (int rank = 0; rank < p; ++rank) {
     int newest = 0;
     size_t most = 0;
-    // Of each microbatch in flight: the version that its forward used.
+    // For each microbatch in flight, the version that its forward used.
     std::vector<int> used(4 * n, -1);
     for (int list = -1; list < 3; ++list) {
       for (const Slot& slot : schedule.order[rank]) {
@@ -88,7 +89,7 @@ TEST(PipeDream, VersionsAndStaleness) {
           most = std::max(most, versions.size() - versions.count(-1));
           continue;
         }
-        // Staleness, once the pipeline is full.
+        // The staleness once the pipeline is full.
         if (m >= p) {
           EXPECT_EQ(newest - used[m], p - rank - 1);
         }

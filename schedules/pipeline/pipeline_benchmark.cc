@@ -1,9 +1,10 @@
-// Generating and checking schedules at scale.
+// Measures the generation and checking of schedules at scale.
 //
 //   bazel run -c opt //schedules/pipeline:pipeline_benchmark
 //
-// Large: 64 ranks, 1024 microbatches, 4 stages per rank where the schedule has that choice. Huge: 1024 ranks, 4096
-// microbatches. peak_rss is of the process so far, in bytes: run one benchmark alone (--benchmark_filter) for its own.
+// Large: 64 ranks, 1024 microbatches, 4 stages per rank if the schedule has that choice. Huge: 1024 ranks, 4096
+// microbatches. peak_rss is the peak of the process so far, in bytes: run one benchmark alone (--benchmark_filter) to
+// get its own peak.
 #include <sys/resource.h>
 
 #include <cstdint>
@@ -20,7 +21,7 @@ namespace {
 
 void Generate(benchmark::State& state, const ScheduleEntry& entry, ScheduleParams params) {
   if ((entry.takes & kTakesVirtualStages) != 0) params.virtual_stages = 4;
-  // Two stages per wave and rank.
+  // A wave has two stages per rank.
   if ((entry.takes & kTakesWaves) != 0) params.waves = 2;
   if (!BuildSchedule(entry, params).ok()) params.virtual_stages = params.waves = 0;
   int64_t slots = 0;

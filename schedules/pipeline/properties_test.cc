@@ -1,4 +1,4 @@
-// What must hold for every schedule of the registry, for all small sizes and all its parameters.
+// Tests the properties that every schedule of the registry must have, for all small sizes and all its parameters.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -24,10 +24,11 @@ using ::testing::Not;
 
 constexpr int kMaximumRanks = 8;
 constexpr int kMaximumMicrobatches = 24;
-// Forward, backward, weight: 1:2 is the usual ratio, 1:3 with recompute, the others catch formulas that assume it.
+// Forward, backward, weight. 1:2 is the usual ratio, and 1:3 is with recompute. The others catch formulas that assume
+// these ratios.
 const std::vector<SlotCosts> kCosts = {{1, 2, 1}, {1, 1, 0}, {1, 3, 1}, {2, 1, 1}, {5, 10, 4}, {5, 7, 6}, {10, 1, 0}};
 
-// All values of the optional parameters that a schedule takes; 0 where it chooses.
+// All combinations of values of the optional parameters that a schedule takes; 0 lets the schedule choose.
 std::vector<ScheduleParams> Variants(const ScheduleEntry& entry) {
   std::vector<ScheduleParams> all = {{}};
   auto vary = [&](uint32_t bit, int ScheduleParams::* field, const std::vector<int>& values) {
@@ -65,7 +66,7 @@ std::string Text(const ScheduleEntry& entry, const ScheduleParams& p) {
                       " scaling=", static_cast<int>(p.scaling));
 }
 
-// Which sizes a schedule must take whatever else is set to 0; nothing for those that take all.
+// True if the schedule must take this size.
 bool MustBeValid(const std::string& name, const ScheduleParams& p) {
   static const std::set<std::string> kAll = {"1f1b",   "axonn",      "eager-1f1b", "gems", "gpipe",
                                              "hanayo", "looped-bfs", "zb-h1",      "zb-h2"};
@@ -80,7 +81,7 @@ bool MustBeValid(const std::string& name, const ScheduleParams& p) {
   return false;
 }
 
-// And which it must refuse.
+// True if the schedule must refuse these parameters.
 bool MustBeRefused(const std::string& name, const ScheduleParams& p) {
   const int n = p.microbatches, ranks = p.ranks;
   if (name == "interleaved") {
@@ -104,8 +105,8 @@ bool MustBeRefused(const std::string& name, const ScheduleParams& p) {
   return false;
 }
 
-// Calls body(entry, params, schedule) for whatever a schedule takes; a refusal must name a parameter and what it
-// allows.
+// Calls body(entry, params, schedule) for all parameters that a schedule takes. A refusal must name a parameter and its
+// allowed values.
 template <typename Body>
 void ForAll(const std::vector<SlotCosts>& costs, const Body& body) {
   for (const ScheduleEntry& entry : Schedules()) {
@@ -115,7 +116,7 @@ void ForAll(const std::vector<SlotCosts>& costs, const Body& body) {
       for (params.ranks = 1; params.ranks <= kMaximumRanks; ++params.ranks) {
         for (params.microbatches = 1; params.microbatches <= kMaximumMicrobatches; ++params.microbatches) {
           for (const SlotCosts& cost : costs) {
-            // Unusual ratios at half of the sizes only, for time.
+            // To save time, unusual ratios run at half of the sizes only.
             if (params.microbatches > kMaximumMicrobatches / 2 && &cost != &costs.front()) continue;
             params.costs = cost;
             const absl::StatusOr<PipelineSchedule> schedule = BuildSchedule(entry, params);
@@ -139,7 +140,7 @@ void ForAll(const std::vector<SlotCosts>& costs, const Body& body) {
         }
       }
     }
-    // The strictest, DualPipe, takes 20 sizes of these.
+    // DualPipe is the strictest schedule: it takes 20 of these sizes.
     EXPECT_GE(valid, 20) << name;
   }
 }
@@ -173,7 +174,7 @@ TEST(Schedules, PassTheChecker) {
   ForAll({{1, 2, 1}}, [](const ScheduleEntry& entry, const ScheduleParams& params, const PipelineSchedule& schedule) {
     EXPECT_EQ(schedule.order.size(), params.ranks);
     EXPECT_EQ(CheckSchedule(schedule, params.microbatches), absl::OkStatus());
-    // Where the definition leaves the order free, it is ascending; so far none forces another.
+    // If the definition leaves the order free, ours is ascending. So far no definition requires another order.
     EXPECT_EQ(CheckAccumulationOrder(schedule), absl::OkStatus());
   });
 }
@@ -185,7 +186,7 @@ void ExpectRatio(const char* what, int64_t measured, int64_t unit, const Ratio& 
                                        << expected.denominator;
 }
 
-// Laws that need no formula, and the formula where there is one.
+// Checks laws that need no formula, and the closed form if there is one.
 TEST(Schedules, TakeWhatTheClosedFormsSay) {
   std::map<std::string, int> formulas;
   ForAll(kCosts, [&](const ScheduleEntry& entry, const ScheduleParams& params, const PipelineSchedule& schedule) {
@@ -202,13 +203,13 @@ TEST(Schedules, TakeWhatTheClosedFormsSay) {
       EXPECT_GE(std::min({rank.warm_up, rank.dependency, rank.tail}), 0);
       EXPECT_LE(rank.peak_activations, (params.microbatches + (schedule.asynchrony ? params.ranks : 0)) * timing.unit);
     }
-    // Nobody is faster than its own work, or than one microbatch through all stages.
+    // No rank is faster than its own work, and no schedule is faster than one microbatch through all stages.
     EXPECT_EQ(busy, params.ranks * params.microbatches * work);
     EXPECT_GE(timing.makespan, timing.span);
     EXPECT_GE(timing.span, timing.ideal);
     EXPECT_GE(timing.ideal, params.microbatches * work);
     EXPECT_GE(timing.period, schedule.asynchrony ? timing.ideal : timing.makespan);
-    // The weights' gradients are not on a microbatch's way.
+    // A microbatch does not wait for weight gradients.
     bool halves = false;
     for (const std::vector<Slot>& order : schedule.order) {
       for (const Slot& slot : order) halves = halves || slot.kind == SlotKind::kBackwardWeight;
@@ -234,7 +235,7 @@ TEST(Schedules, TakeWhatTheClosedFormsSay) {
   }
 }
 
-// With slow edges everything still adds up, and nothing gets faster than without.
+// With slow edges the times still add up, and no schedule becomes faster.
 TEST(Schedules, LatencyIsAccountedFor) {
   ForAll({{2, 4, 2}}, [](const ScheduleEntry&, const ScheduleParams& params, const PipelineSchedule& schedule) {
     SlotCosts slow = params.costs;
@@ -282,7 +283,7 @@ TEST(Schedules, RefuseImpossibleParams) {
     EXPECT_THAT(message({.ranks = 4, .microbatches = 1 << 30}), HasSubstr("microbatches = 1073741824; allowed: 1 to "));
     EXPECT_THAT(message({.ranks = INT32_MAX, .microbatches = INT32_MAX}), HasSubstr("nearest valid: 22369621"));
     EXPECT_THAT(message({.ranks = 22369621, .microbatches = 2}), HasSubstr("allowed: "));
-    // Of the two, the larger is too large, whatever the schedule's stages per rank.
+    // The error names the larger of the two, whatever the schedule's stages per rank.
     EXPECT_THAT(message({.ranks = 22369621, .microbatches = 8}), HasSubstr("nearest valid: ranks = "));
     EXPECT_THAT(message({.ranks = 8, .microbatches = 22369621}), HasSubstr("nearest valid: microbatches = "));
     const ScheduleParams valid = {.ranks = 4, .microbatches = 8};

@@ -32,7 +32,7 @@ absl::Status Refuse(const Args&... args) {
   return absl::InvalidArgumentError(absl::StrCat(args...));
 }
 
-// Words of all dialects. What B and BW are is settled when the whole file has been read.
+// The words of all dialects. The meaning of B and BW is known only when the whole file has been read.
 const std::vector<std::string>& Words() {
   static const auto& words = *new std::vector<std::string>{
       "F", "B", "I", "W", "SEND_F", "RECV_F", "SEND_B", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD", "BW"};
@@ -43,13 +43,13 @@ constexpr int kWordB = 1, kWordI = 2, kWordW = 3, kWordBW = kListActionKinds;
 constexpr absl::string_view kPairWord = "OVERLAP_F_B";
 constexpr absl::string_view kExample = "expected STAGE ACTION MICROBATCH like 0F0, or (0F1;3B0)OVERLAP_F_B";
 
-// Where something stands, both counted from 1.
+// A position in the file; both count from 1.
 struct Place {
   int line = 0;
   int cell = 0;
 };
 
-// One action as read.
+// One action as it was read.
 struct Cell {
   Place place;
   int word = 0;
@@ -58,7 +58,7 @@ struct Cell {
   int32_t microbatch = -1;
 };
 
-// Of an action with a microbatch, for look-up.
+// The look-up key of an action that has a microbatch.
 uint64_t Key(Kind kind, int stage, int microbatch) {
   static_assert(kMaximumSlots <= int64_t{1} << 28);
   return (static_cast<uint64_t>(kind) << 28 | static_cast<uint64_t>(stage)) << 28 | static_cast<uint64_t>(microbatch);
@@ -67,7 +67,7 @@ uint64_t Key(Kind kind, int stage, int microbatch) {
 struct Reader {
   CsvOptions options;
   std::vector<std::vector<Cell>> rows;
-  // First of each word.
+  // The first place of each word.
   std::map<int, Place> seen;
   bool has_pair = false;
   Place first_empty;
@@ -90,7 +90,7 @@ struct Reader {
     if (digits == 0 || word.empty()) return Refuse(At(place), "cannot read ", Quoted(token), "; ", kExample);
     const auto known = std::find(Words().begin(), Words().end(), word);
     if (known == Words().end()) {
-      // "F3xyz": the digits inside say that something stands behind a whole action.
+      // "F3xyz": the digits inside show that other characters follow a whole action.
       const size_t inner = std::find_if(word.begin(), word.end(), absl::ascii_isdigit) - word.begin();
       if (inner < word.size()) {
         const size_t junk = std::find_if_not(word.begin() + inner, word.end(), absl::ascii_isdigit) - word.begin();
@@ -226,7 +226,8 @@ struct Reader {
     return input_only ? Kind::kBackwardInput : Kind::kBackward;
   }
 
-  // Stages and their ranks, each action once, each stage's microbatches complete.
+  // Collects the stages and their ranks. Checks that each action is there once and each stage's microbatches are
+  // complete.
   absl::StatusOr<ActionLists> ToLists() const {
     std::map<int, const Cell*> stages;
     absl::flat_hash_map<uint64_t, const Cell*> where;
@@ -286,7 +287,7 @@ struct Reader {
     return lists;
   }
 
-  // What CheckSchedule says, with the cell of the slot that is wrong.
+  // Adds to an error of CheckSchedule the cell of the slot that is wrong.
   absl::Status AtSlot(const absl::Status& status, const PipelineSchedule& schedule) const {
     const std::optional<NamedSlot> named = FirstNamedSlot(status.message(), schedule);
     if (!named || named->index < 0) return status;
@@ -297,7 +298,7 @@ struct Reader {
     return status;
   }
 
-  // What CheckTransfers says, with the cell of the first action that it names: the first name that is of an action.
+  // Adds to an error of CheckTransfers the cell of the first action that it names.
   absl::Status AtAction(const absl::Status& status, const ActionLists& lists) const {
     std::map<std::string, const Cell*> cells;
     for (size_t rank = 0; rank < rows.size(); ++rank) {
@@ -316,9 +317,9 @@ struct Reader {
     return status;
   }
 
-  // UNSHARD and RESHARD take turns, and what computes is unsharded, if any stage of the rank is ever sharded. PyTorch
-  // sums gradients in REDUCE_GRAD only, older versions in the last backward, and their files have no REDUCE_GRAD at
-  // all.
+  // Checks that UNSHARD and RESHARD alternate, and that stages are unsharded when they compute, if any stage of the
+  // rank is ever sharded. PyTorch sums gradients only in REDUCE_GRAD. Older versions sum them in the last backward, and
+  // their files have no REDUCE_GRAD at all.
   absl::Status CheckWeights() const {
     const bool reduces = seen.count(static_cast<int>(Kind::kReduceGradient)) > 0;
     for (const std::vector<Cell>& row : rows) {
@@ -392,7 +393,7 @@ absl::StatusOr<CsvSchedule> ParsePytorchCsv(absl::string_view text, const CsvOpt
 absl::StatusOr<std::string> FormatPytorchCsv(const ActionLists& lists, CsvDialect dialect) {
   if (dialect == CsvDialect::kAuto) dialect = CsvDialect::kTorch;
   const bool old = dialect != CsvDialect::kTorch;
-  // With W in the file, torch 2.5 reads every B as an input gradient.
+  // If the file has a W, torch 2.5 reads every B as an input gradient.
   bool splits = false;
   for (const std::vector<ListAction>& list : lists.order) {
     for (const ListAction& action : list) splits |= action.kind == Kind::kBackwardWeight;

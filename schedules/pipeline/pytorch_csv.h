@@ -13,9 +13,9 @@
 
 namespace weft {
 
-// What the letters of backwards mean changed twice.
+// The dialects of the letters for backwards, whose meaning changed twice.
 enum class CsvDialect : uint8_t {
-  // When reading: chosen by the tokens that the file has. When writing: kTorch.
+  // When reading: derived from the tokens of the file. When writing: kTorch.
   kAuto,
   // Since 2.6: I input gradient, W weight gradient, B both.
   kTorch,
@@ -29,7 +29,7 @@ inline constexpr absl::string_view kCsvDialects[] = {"auto", "torch", "torch-2.5
 enum class CsvForm : uint8_t {
   // When reading: kComputeComms if the file has a transfer or weight action.
   kAuto,
-  // Compute; empty cells mean nothing.
+  // Compute only; empty cells are ignored.
   kComputeOnly,
   // Also transfers, UNSHARD, RESHARD and REDUCE_GRAD; no empty cells.
   kComputeComms,
@@ -42,20 +42,22 @@ struct CsvOptions {
 };
 
 struct CsvSchedule {
-  // Compute; stages, their ranks and the number of microbatches follow from the cells. It has passed CheckSchedule.
+  // The compute slots. Stages, their ranks and the number of microbatches follow from the cells. The schedule has
+  // passed CheckSchedule.
   PipelineSchedule schedule;
   int microbatches = 0;
-  // What was read, never kAuto.
+  // The dialect and form that were read, never kAuto.
   CsvOptions options;
-  // All actions as they stand in the file. Of compute_comms, they have passed CheckTransfers.
+  // All actions as in the file. For compute_comms, they have passed CheckTransfers.
   ActionLists lists;
 };
 
-// InvalidArgument names line, cell, what it holds and what is allowed. Refuses what PyTorch lets pass: letters behind a
-// microbatch, an action that is there twice, transfers without partner or in another order than their partners.
+// InvalidArgument names the line, the cell, its content and what is allowed. Refuses several things that PyTorch
+// accepts: letters after a microbatch, a repeated action, transfers without a partner or in another order than their
+// partners.
 absl::StatusOr<CsvSchedule> ParsePytorchCsv(absl::string_view text, const CsvOptions& options = {});
 
-// The lists as they stand, lines ending in LF. InvalidArgument if the dialect has no word for an action.
+// Writes the lists as they are, with LF at line ends. Returns InvalidArgument if the dialect has no word for an action.
 absl::StatusOr<std::string> FormatPytorchCsv(const ActionLists& lists, CsvDialect dialect = CsvDialect::kAuto);
 
 }  // namespace weft

@@ -58,7 +58,7 @@ TEST(ParsePytorchCsv, LineEndsSpacesAndBubbles) {
   EXPECT_EQ(Kinds(" 0F0 ,0F1,,\"\",0B0,0B1\n,1F0,1B0,1F1,1B1,\n"), "FFBBFBFB");
 }
 
-// The map of stages is in the file: here a V.
+// The file determines the placement of stages: here a V.
 TEST(ParsePytorchCsv, PlacementAndPairs) {
   constexpr char kText[] =
       "0F0,3F0,3I0,3W0,0F1,(3F1;0B0)OVERLAP_F_B,3B1,0I1,0W1\n"
@@ -72,7 +72,7 @@ TEST(ParsePytorchCsv, PlacementAndPairs) {
 }
 
 TEST(ParsePytorchCsv, Dialects) {
-  // B beside W: an input gradient in 2.5, and so in late 2024; a lone B is the whole backward in 2.5.
+  // B next to W is an input gradient in 2.5, and also in late 2024. A B alone is the whole backward in 2.5.
   EXPECT_EQ(Kinds("0F0,0B0,0W0\n"), "FIW");
   EXPECT_EQ(Kinds("0F0,0B0\n"), "FB");
   EXPECT_EQ(Kinds("0F0,0B0\n", {.dialect = CsvDialect::kTorch25}), "FB");
@@ -120,7 +120,7 @@ TEST(ParsePytorchCsv, RefusesWhatIsNoSchedule) {
               HasSubstr("byte order mark"));
   EXPECT_THAT(Error("0F0,0B0\n\n"), HasSubstr("line 2 is empty"));
   EXPECT_THAT(Error("0F0,0B0\n,,\n"), HasSubstr("line 2 (rank 1) has no action"));
-  // What PyTorch counts in sets and so does not see.
+  // Errors that PyTorch does not notice, because it counts in sets.
   EXPECT_EQ(Error("0F0,0F0,0B0\n"), "line 1 (rank 0), cell 2: 0F0: is also in cell 1");
   EXPECT_THAT(Error("0F0,0B0\n0F1,0B1\n"),
               HasSubstr("line 2 (rank 1), cell 1: 0F1: stage 0 is on rank 0 too (line 1, cell 1)"));

@@ -1,4 +1,5 @@
-// A pipeline schedule: sizes and times in, one ordered list of slots per rank out. No model, no devices.
+// A pipeline schedule: takes sizes and times, and gives one ordered list of slots per rank. It knows no model and no
+// devices.
 #ifndef WEFT_SCHEDULES_PIPELINE_SCHEDULE_H_
 #define WEFT_SCHEDULES_PIPELINE_SCHEDULE_H_
 
@@ -15,8 +16,8 @@ namespace weft {
 
 enum class SlotKind : uint8_t {
   kForward,
-  // The whole backward, or its two halves: the gradient of the stage's input (which the stage below waits for), and
-  // the gradients of its weights (which only the optimizer waits for).
+  // The whole backward, or its two halves: the gradient of the stage's input (which the stage below waits for), and the
+  // gradients of its weights (which only the optimizer waits for).
   kBackward,
   kBackwardInput,
   kBackwardWeight,
@@ -27,29 +28,30 @@ struct Slot {
   SlotKind kind = SlotKind::kForward;
   int16_t lane = 0;
   int32_t stage = 0;
-  // The first of `width` neighbouring microbatches that it computes at once.
+  // The first of the `width` consecutive microbatches that the slot computes at once.
   int32_t microbatch = 0;
-  // 1 or 2. Only forwards are wider than 1: "forward doubling", where each microbatch has a backward of its own. A
+  // 1 or 2. Only forwards can be wider than 1 ("forward doubling"); each of their microbatches has its own backward. A
   // microbatch's forward has the same width in all stages.
   uint8_t width = 1;
-  // Runs as one overlapped action with the next slot of the list: this one a forward, that one a kBackward.
+  // True if the slot runs as one overlapped action with the next slot of the list: this one a forward, the next a
+  // kBackward.
   bool paired = false;
-  // 1: the microbatch is one of the next repetition. Only in schedules with `asynchrony`.
+  // 1 if the microbatch belongs to the next repetition. Only in schedules with `asynchrony`.
   uint8_t ahead = 0;
 
   friend bool operator==(const Slot&, const Slot&) = default;
 };
 static_assert(sizeof(Slot) <= 16, "lists of millions of slots");
 
-// In any one unit. Of one microbatch on one whole rank: with v stages per rank, a slot costs 1/v of that.
+// Costs in any one unit, for one microbatch on one whole rank. With v stages per rank, a slot costs 1/v of that.
 struct SlotCosts {
   int64_t forward = 1;
-  // Of the whole backward; of it, `weight` is the weight gradients' and the rest the input gradient's.
+  // Cost of the whole backward. `weight` of it is for the weight gradients, the rest for the input gradient.
   int64_t backward = 2;
   int64_t weight = 1;
-  // Of a forward and a backward that run as one overlapped action; 0 = forward + backward.
+  // Cost of a forward and a backward that run as one overlapped action; 0 = forward + backward.
   int64_t pair = 0;
-  // From the end of a slot to when another rank can use its result; both ranks go on working meanwhile.
+  // Time from the end of a slot until another rank can use its result. Both ranks continue to work meanwhile.
   int64_t p2p = 0;
 };
 
@@ -58,39 +60,41 @@ enum class Scaling : uint8_t { kConcatenation, kForwardDoubling, kBackwardHalvin
 
 struct ScheduleParams {
   int ranks = 1;         // P >= 1
-  int microbatches = 1;  // N >= 1, of one step
-  // Schedules that order by time read them; all others ignore them.
+  int microbatches = 1;  // N >= 1, of one iteration
+  // Only schedules that order slots by time read the costs.
   SlotCosts costs = {};
-  // The rest is 0 where the schedule shall choose, and refused by schedules that do not take it (ScheduleEntry::takes).
+  // In the following fields, 0 lets the schedule choose. A schedule refuses those that it does not take
+  // (ScheduleEntry::takes).
   int virtual_stages = 0;  // v, stages per rank
-  int waves = 0;           // W, of Hanayo
-  int lanes = 0;           // 2f, of Chimera
+  int waves = 0;           // W, for Hanayo
+  int lanes = 0;           // 2f, for Chimera
   int limit = 0;           // microbatches in flight
-  int group = 0;           // G, microbatches that a rank does of one stage before the next
+  int group = 0;           // G, microbatches that a rank runs through one stage before the next
   Scaling scaling = Scaling::kConcatenation;
 };
 
-// Which compute a rank does next is chosen while it runs (rule P6). `order` then holds, per rank, the forwards and the
-// backwards, each kind in the order in which it is done; how the two interleave in `order` has no meaning.
+// Each rank chooses its next compute action while it runs (rule P6). `order` then holds, per rank, the forwards and the
+// backwards, each kind in its order of execution. How the two interleave in `order` has no meaning.
 struct MessageDriven {
-  // What runs first if both a forward and a backward could: the one that could first (AxoNN), or the backward.
+  // The slot that runs first if both a forward and a backward could: the one that was ready first (AxoNN), or the
+  // backward.
   enum class Rule : uint8_t { kArrival, kBackwardFirst };
   Rule rule = Rule::kArrival;
-  // Microbatches that a stage may have under way, from the start of the forward to the end of the backward (of both
+  // Microbatches that a stage may have in flight, from the start of the forward to the end of the backward (of both
   // halves): the next forward in its order waits for the end of the backward `limit` before it.
   int limit = 1;
 };
 
-// Updates without a flush: the pipeline stays full over repetitions. `order` is one repetition of the steady state; its
-// slots with `ahead` are the next repetition's. So before the first repetition a rank runs its `ahead` slots alone, in
-// order; in the last one they are of no use.
+// Updates without a flush: the pipeline stays full over repetitions. `order` is one repetition of the steady state. Its
+// slots with `ahead` belong to the next repetition. So before the first repetition a rank runs its `ahead` slots alone,
+// in order; in the last repetition they have no use.
 struct Asynchrony {
   // Microbatches whose gradients one update sums; divides `microbatches`.
   int microbatches_per_update = 1;
   // Copies of its weights that each rank keeps.
   std::vector<int> versions = {};
-  // Which version a microbatch's forward (and so its backward) uses: the newest that its rank has at that time
-  // (PipeDream), or on all ranks the one before that of the latest update (PipeDream-2BW).
+  // The version that a microbatch's forward and backward use: the newest that its rank has at the time of the forward
+  // (PipeDream), or on all ranks the version before the latest update (PipeDream-2BW).
   enum class Uses : uint8_t { kNewest, kPrevious };
   Uses uses = Uses::kNewest;
 };
@@ -98,7 +102,7 @@ struct Asynchrony {
 struct PipelineSchedule {
   int stages = 0;
   int lanes = 1;
-  // placement[lane][stage] = pipe rank. A stage that lanes put on different ranks has a replica on each of them.
+  // placement[lane][stage] = pipe rank. If lanes put a stage on different ranks, each of these has a replica of it.
   std::vector<std::vector<int>> placement = {};
   // order[rank] = slots in execution order.
   std::vector<std::vector<Slot>> order = {};
@@ -106,10 +110,10 @@ struct PipelineSchedule {
   std::optional<Asynchrony> asynchrony = {};
 };
 
-// Builds the lists. InvalidArgument, naming the parameter and the nearest valid value, if params are out of range.
+// Builds the lists. If params are out of range, InvalidArgument names the parameter and the nearest valid value.
 using ScheduleFn = absl::StatusOr<PipelineSchedule>(const ScheduleParams& params);
 
-// Which optional parameters a schedule takes, as bits.
+// Bits for the optional parameters that a schedule takes.
 enum ScheduleTakes : uint32_t {
   kTakesNothing = 0,
   kTakesVirtualStages = 1,
@@ -134,11 +138,11 @@ struct ScheduleEntry {
 // All known schedules, sorted by name.
 absl::Span<const ScheduleEntry> Schedules();
 
-// By name; NotFound lists the known names and the nearest.
+// Finds a schedule by name. The NotFound error lists the known names and the nearest one.
 absl::StatusOr<const ScheduleEntry*> FindSchedule(absl::string_view name);
 
-// entry.build after a check that no parameter is set that the schedule does not take (InvalidArgument names it, and the
-// schedules that do).
+// Calls entry.build after a check that only parameters are set that the schedule takes (InvalidArgument names the
+// other, and the schedules that take it).
 absl::StatusOr<PipelineSchedule> BuildSchedule(const ScheduleEntry& entry, const ScheduleParams& params);
 
 }  // namespace weft

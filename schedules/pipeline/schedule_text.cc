@@ -18,7 +18,7 @@
 namespace weft {
 namespace {
 
-// The first line that holds anything, without spaces around it.
+// The first line that is neither empty nor a comment, without surrounding spaces.
 absl::string_view FirstLine(absl::string_view text) {
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
@@ -31,7 +31,7 @@ absl::string_view FirstLine(absl::string_view text) {
 
 bool IsTextForm(absl::string_view text) { return absl::StartsWithIgnoreCase(FirstLine(text), "weft"); }
 
-// Whether it was meant to be the text form: "ranks: 4", which no CSV has, or almost the header.
+// True if the line was probably meant as the text form: "ranks: 4", which no CSV has, or nearly the header.
 bool LooksLikeText(absl::string_view line) {
   return line.find(':') != absl::string_view::npos ||
          !Nearest(line.substr(0, 2 * kScheduleTextHeader.size()), {std::string(kScheduleTextHeader)}).empty();
@@ -129,7 +129,7 @@ absl::Status CheckDefinition(const NamedSchedule& named, const ScheduleParams& p
 absl::Status CheckDefinitionName(absl::string_view name, absl::string_view definition) {
   if (definition.empty() || !FindSchedule(name).ok()) return absl::OkStatus();
   const absl::StatusOr<NamedSchedule> named = ParseSchedule(definition);
-  // What is wrong with it is said where it is used.
+  // An error in the definition is reported where the definition is used.
   if (!named.ok() || named->name == name) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "the name ", Quoted(name), " is that of a known schedule, but a definition is given too, which calls itself ",
@@ -139,7 +139,7 @@ absl::Status CheckDefinitionName(absl::string_view name, absl::string_view defin
 std::vector<std::string> MessageDrivenSchedules() {
   std::vector<std::string> names;
   for (const ScheduleEntry& entry : Schedules()) {
-    // Sizes at which all exist.
+    // All schedules exist at these sizes.
     const absl::StatusOr<PipelineSchedule> built = BuildSchedule(entry, {.ranks = 4, .microbatches = 8});
     if (built.ok() && built->message_driven) names.emplace_back(entry.name);
   }

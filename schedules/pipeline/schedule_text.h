@@ -1,6 +1,6 @@
-// Schedules as text that people write: weft's own form, which says everything that a schedule can (lanes, placement,
-// doubled forwards, overlapped pairs, message-driven and asynchronous orders), or PyTorch's CSV.
-// docs/schedule_files.md is the reference.
+// Schedules as text that people write: PyTorch's CSV, or weft's own form, which can express every schedule (lanes,
+// placement, doubled forwards, overlapped pairs, message-driven and asynchronous orders). docs/schedule_files.md is the
+// reference.
 #ifndef WEFT_SCHEDULES_PIPELINE_SCHEDULE_TEXT_H_
 #define WEFT_SCHEDULES_PIPELINE_SCHEDULE_TEXT_H_
 
@@ -19,33 +19,33 @@ namespace weft {
 inline constexpr absl::string_view kScheduleTextHeader = "weft schedule 1";
 
 struct NamedSchedule {
-  // Empty where the file gives none.
+  // Empty if the file gives no name.
   std::string name;
   PipelineSchedule schedule;
   int microbatches = 0;
-  // Of a compute_comms file: all its actions.
+  // All actions of a compute_comms file.
   std::optional<ActionLists> lists = {};
 };
 
-// The text form if the first line that holds anything begins with "weft", else PyTorch's CSV. The result has passed
-// CheckSchedule. InvalidArgument names line and column or cell, what is there and what is allowed. `csv` is for CSV
+// Reads the text form if the first line with content begins with "weft", else PyTorch's CSV. The result has passed
+// CheckSchedule. InvalidArgument names the line and column or cell, its content and what is allowed. `csv` is for CSV
 // only.
 absl::StatusOr<NamedSchedule> ParseSchedule(absl::string_view text, const CsvOptions& csv = {});
 
-// The text form; ParseSchedule of it gives `named` back.
+// Writes the text form. ParseSchedule turns it back into `named`.
 std::string FormatSchedule(const NamedSchedule& named);
 
-// InvalidArgument unless the ranks and microbatches are those of `params`, and these set no optional parameter.
+// Returns InvalidArgument unless `params` has the same ranks and microbatches and sets no optional parameter.
 absl::Status CheckDefinition(const NamedSchedule& named, const ScheduleParams& params);
 
-// Of a plan that has a name and a definition, which is what counts: InvalidArgument if the name is a registered
-// schedule's and the definition does not call itself so.
+// Checks a plan that has both a name and a definition; the definition counts. Returns InvalidArgument if the name is
+// that of a registered schedule and the definition gives itself another name.
 absl::Status CheckDefinitionName(absl::string_view name, absl::string_view definition);
 
-// The names of the registered schedules that are message-driven, so that a plan can freeze them.
+// The names of the registered message-driven schedules, which a plan can freeze.
 std::vector<std::string> MessageDrivenSchedules();
 
-// For plans that bring their schedule: ParseSchedule and CheckDefinition.
+// Calls ParseSchedule and CheckDefinition, for plans that contain their schedule.
 absl::StatusOr<PipelineSchedule> ScheduleFromDefinition(absl::string_view text, const ScheduleParams& params);
 
 }  // namespace weft

@@ -34,7 +34,7 @@ const std::vector<std::string>& Keys() {
 
 constexpr size_t kMaximumName = 200;
 
-// A word of a line, and the line; both say where it is.
+// A word of a line, or a whole line, with its position.
 struct Word {
   absl::string_view text;
   int line = 0;
@@ -140,7 +140,7 @@ class TextReader {
           !status.ok()) {
         return status;
       }
-      // "rank 0" and "rank 00".
+      // This also finds "rank 0" next to "rank 00".
       if (absl::Status status = Once({is_rank ? "rank" : "lane", number, 1}, i); !status.ok()) return status;
       if (!is_rank) return ReadLane(words, &placement_[i]);
       list_ = &order_[i];
@@ -150,7 +150,7 @@ class TextReader {
     return ReadKey(key, words);
   }
 
-  // Each key is there once.
+  // Refuses a key that is there twice.
   absl::Status Once(const Word& key, int index = -1) {
     const auto [entry, fresh] =
         seen_.try_emplace(index < 0 ? std::string(key.text) : absl::StrCat(key.text, " #", index), key);
@@ -208,7 +208,7 @@ class TextReader {
     return absl::OkStatus();
   }
 
-  // F0.3, F0.2-3, B1.0@1, +F0.0
+  // Reads F0.3, F0.2-3, B1.0@1 or +F0.0.
   absl::Status ReadSlot(const Word& word, absl::string_view text, Slot* slot) {
     if (absl::ConsumePrefix(&text, "+")) slot->ahead = 1;
     if (text.empty()) return RefuseAt(word, "cannot read ", Quoted(word.text), "; ", kSlotHelp);
@@ -256,7 +256,7 @@ class TextReader {
   }
 
   absl::Status ReadSlots(const std::vector<Word>& words) {
-    // A pair does not go on in the next line.
+    // A pair must end in its line.
     size_t opened = 0;
     bool open = false;
     for (const Word& word : words) {
@@ -300,7 +300,7 @@ class TextReader {
     PipelineSchedule& schedule = named_.schedule;
     if (seen_.count("ranks") == 0) return Missing("ranks");
     if (seen_.count("microbatches") == 0) return Missing("microbatches");
-    // A rank that does nothing is said to, so that a forgotten line shows.
+    // A rank that does nothing needs a line too, so that a forgotten line is noticed.
     int64_t slots = 0;
     for (int rank = 0; rank < ranks_; ++rank) {
       const auto list = order_.find(rank);
@@ -335,7 +335,7 @@ class TextReader {
     return std::move(named_);
   }
 
-  // With the place of the slot that is wrong, and its name in this file.
+  // Adds to an error the place of the wrong slot and its name in this file.
   absl::Status InFile(const absl::Status& status) const {
     const std::optional<NamedSlot> named = FirstNamedSlot(status.message(), named_.schedule);
     if (!named) return status;
@@ -347,16 +347,16 @@ class TextReader {
         absl::StrCat("line ", place.line, ", column ", place.column, ", ", word, ": ", status.message()));
   }
 
-  // Placement as told by 'lane N:' lines, else by where a stage's slots are.
+  // Takes the placement from 'lane N:' lines if there are any, else from the ranks of each stage's slots.
   absl::Status Place(int64_t slots) {
     PipelineSchedule& schedule = named_.schedule;
     if (!placement_.empty()) lanes_ = std::max(lanes_, placement_.rbegin()->first + 1);
-    // Not more than can be filled: the rest of a hostile file's would be memory only.
+    // There cannot be more lanes than slots. A hostile file could otherwise claim much memory.
     if (lanes_ > std::max<int64_t>(slots, 1)) {
       return absl::InvalidArgumentError(absl::StrCat("lane ", lanes_ - 1, " in a file of ", slots, " slots"));
     }
     int stages = 0;
-    // Who says that there are as many.
+    // The place in the file that requires this number of stages.
     std::string most_stages;
     for (const auto& [lane, ranks] : placement_) {
       if (static_cast<int>(ranks.size()) <= stages) continue;
@@ -406,9 +406,9 @@ class TextReader {
   std::map<std::string, Word> seen_;
   std::map<int, std::vector<int>> placement_;
   std::map<int, std::vector<Slot>> order_;
-  // Where each slot is.
+  // Positions of the slots, by rank.
   std::map<int, std::vector<Position>> places_of_;
-  // Of the current 'rank N:' line.
+  // The lists of the current 'rank N:' line.
   std::vector<Slot>* list_ = nullptr;
   std::vector<Position>* places_ = nullptr;
   Word first_ahead_;

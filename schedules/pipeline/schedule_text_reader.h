@@ -13,7 +13,7 @@ namespace weft {
 // Errors name line and column.
 absl::StatusOr<NamedSchedule> ReadTextForm(absl::string_view text);
 
-// How the form writes a slot: "F0.3", "+F0.2-3@1".
+// Returns a slot in the notation of the text form: "F0.3", "+F0.2-3@1".
 std::string SlotWord(const Slot& slot);
 
 }  // namespace weft

@@ -67,7 +67,7 @@ TEST(ParseSchedule, PyTorchsForm) {
 }
 
 TEST(ParseSchedule, LanesPairsAndWidths) {
-  // Two lanes in opposite directions; the second has no microbatch, so that its placement must be told.
+  // Two lanes in opposite directions. The second has no microbatch, so the file must give its placement.
   constexpr char kLanes[] =
       "weft schedule 1\nranks: 2\nmicrobatches: 2\nlane 0: 0 1\nlane 1: 1 0\n"
       "rank 0: F0.0 F0.1 B0.0 B0.1\nrank 1: F1.0 (F1.1 B1.0) B1.1\n";
@@ -143,7 +143,7 @@ TEST(ParseSchedule, NamesLineAndColumn) {
   EXPECT_THAT(with("F0.1", "F0.1)"), HasSubstr("line 6, column 14: ')' without '('"));
   EXPECT_THAT(with("F0.0 F0.1", "(F0.0 F0.1)"), HasSubstr("a group that ends here has 2 slots; allowed: a forward F"));
   EXPECT_THAT(with("F0.0 F0.1", "(F0.0)"), HasSubstr("a group that ends here has 1 slots"));
-  // What is wrong with the whole.
+  // Errors that concern the whole file.
   EXPECT_THAT(with("  B0.0\n", ""), HasSubstr("missing"));
   EXPECT_THAT(with("name: mine", "lane 0: 0"),
               StartsWith("line 3, column 1: lane 0 places 1 stages; expected 2 as for F1.0 in line 9, column 9"));
@@ -162,7 +162,7 @@ TEST(ParseSchedule, NamesLineAndColumn) {
   EXPECT_EQ(with("name: mine", "uses: newest"), "the file has no line 'update-every:'");
 }
 
-// What the checks find wrong with slots is shown where the slot is, in the file's words.
+// If the checks refuse a slot, the error gives the slot's position and its name in the file.
 TEST(ParseSchedule, NamesThePlaceOfAWrongSlot) {
   auto error = [](absl::string_view rank0, absl::string_view rank1) {
     return Error(absl::StrCat("weft schedule 1\nranks: 2\nmicrobatches: 2\n\nrank 0: F0.0\n  ", rank0,
@@ -195,7 +195,7 @@ TEST(ParseSchedule, AlmostTheTextForm) {
   EXPECT_THAT(Error(" \n\n"), StartsWith("the file has only blank lines"));
 }
 
-// Every registered schedule comes back as it was, at several sizes and parameters.
+// Every registered schedule survives the round trip unchanged, at several sizes and parameters.
 TEST(FormatSchedule, RoundTrip) {
   int seen = 0;
   for (const ScheduleEntry& entry : Schedules()) {
@@ -218,7 +218,7 @@ TEST(FormatSchedule, RoundTrip) {
           ExpectSame(read->schedule, *schedule);
           EXPECT_EQ(FormatSchedule(*read), text);
 
-          // And through PyTorch's form, where that can say it.
+          // The same round trip through PyTorch's form, if it can express the schedule.
           const absl::StatusOr<ActionLists> lists = ToActionLists(*schedule, microbatches);
           if (!lists.ok()) continue;
           const absl::StatusOr<CsvSchedule> csv = ParsePytorchCsv(*FormatPytorchCsv(*lists));

@@ -20,13 +20,13 @@ absl::StatusOr<UnitCosts> MakeUnitCosts(const PipelineSchedule& schedule, int mi
       return absl::InvalidArgumentError(absl::StrCat(name, " = ", cost, "; allowed: 0 to ", most));
     }
   }
-  // A slot is ranks / stages of a rank's work on a microbatch; counted in units that make it an integer.
+  // A slot is ranks / stages of a rank's work on a microbatch. The unit makes that an integer.
   const int64_t ranks = static_cast<int64_t>(schedule.order.size());
   const int64_t divisor = std::gcd(ranks, int64_t{schedule.stages});
   const int64_t share = ranks / divisor;
   UnitCosts scaled = {.unit = schedule.stages / divisor, .activations = share};
   const int64_t pair = costs.pair > 0 ? costs.pair : costs.forward + costs.backward;
-  // No chain of slots is longer than all of them.
+  // No chain of slots is longer than all slots together.
   const __int128 longest_step =
       __int128{std::max({costs.forward, costs.backward, pair})} * share + __int128{costs.p2p} * scaled.unit;
   const __int128 longest = longest_step * 3 * schedule.stages * microbatches;

@@ -1,4 +1,4 @@
-// Start and end of slots that run in a given order: the arithmetic that all kinds of schedules share.
+// Start and end times of slots that run in a given order: the arithmetic that all kinds of schedules share.
 #ifndef WEFT_SCHEDULES_PIPELINE_SLOT_TIMES_H_
 #define WEFT_SCHEDULES_PIPELINE_SLOT_TIMES_H_
 
@@ -13,14 +13,14 @@
 
 namespace weft {
 
-// What slots of a schedule cost, in multiples of 1 / unit of the rank costs.
+// Costs of a schedule's slots, in multiples of 1 / unit of the costs of a whole rank.
 struct UnitCosts {
   int64_t unit = 1;
-  // Of one slot's work, of one microbatch.
+  // Costs of one slot for one microbatch.
   int64_t forward = 0, backward = 0, weight = 0, pair = 0, p2p = 0;
   // The activations of a microbatch in one stage.
   int64_t activations = 1;
-  // At least the time of a repetition, whatever its order.
+  // An upper bound on the time of a repetition, in any order.
   int64_t longest = 0;
 
   int64_t Of(const Slot& slot) const {
@@ -38,10 +38,11 @@ struct UnitCosts {
   }
 };
 
-// InvalidArgument if a cost is out of range or times would not fit.
+// Returns InvalidArgument if a cost is out of range or times would not fit.
 absl::StatusOr<UnitCosts> MakeUnitCosts(const PipelineSchedule& schedule, int microbatches, const SlotCosts& costs);
 
-// Ends of results, by repetition. The slots of a list belong to two: a slot and all its inputs to the same one.
+// The ends of the results of one repetition. The slots of a list belong to two repetitions, but a slot and all its
+// inputs belong to the same one.
 class ResultTimes {
  public:
   ResultTimes(int stages, int microbatches)
@@ -56,19 +57,20 @@ class ResultTimes {
   int stages_;
 };
 
-// When a slot, or a pair, ran, and why not sooner.
+// The times of a slot or a pair, and what it waited for.
 struct SlotRun {
   int64_t start = 0;
   int64_t end = 0;
-  // When its rank was free, and when moreover all inputs were computed, if not yet here.
+  // `free`: when its rank was free. `computed`: when, in addition, all its inputs were computed, even if not yet
+  // received.
   int64_t free = 0;
   int64_t computed = 0;
 };
 
-// Runs lists, one set after the other, as fast as their data allows.
+// Runs lists as fast as their data allows. Run may be called for one set of lists after the other.
 class ListTimer {
  public:
-  // `schedule` (static and checked) and `costs` outlive it.
+  // `schedule` (static and checked) and `costs` must outlive the timer.
   ListTimer(const PipelineSchedule& schedule, int microbatches, const UnitCosts& costs)
       : schedule_(schedule),
         costs_(costs),
@@ -76,8 +78,8 @@ class ListTimer {
         free_(schedule.order.size()),
         times_(schedule.asynchrony ? 2 : 1, ResultTimes(schedule.stages, microbatches)) {}
 
-  // Lists as schedule.order; slots `ahead` are of the repetition after this one. Calls on_run(rank, index, count,
-  // SlotRun).
+  // Runs lists of the form of schedule.order. Slots with `ahead` belong to the repetition after this one. Calls
+  // on_run(rank, index, count, SlotRun).
   template <typename OnRun>
   void Run(const std::vector<std::vector<Slot>>& order, int repetition, const OnRun& on_run);
 

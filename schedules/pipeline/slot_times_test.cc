@@ -21,7 +21,7 @@ Slot Make(SlotKind kind, int stage, int microbatch) {
   return slot;
 }
 
-// Stages 0 and 1 on ranks 0 and 1, one microbatch; with `pairs` rank 1's forward and backward would be one.
+// Stages 0 and 1 on ranks 0 and 1, one microbatch. The backward of rank 1 is in halves.
 PipelineSchedule TwoRanks() {
   PipelineSchedule schedule;
   schedule.stages = 2;
@@ -41,7 +41,7 @@ TEST(UnitCostsTest, ASlotIsItsStagesPartOfARank) {
   EXPECT_EQ(units->forward, 3);
   EXPECT_EQ(units->pair, 10);
   EXPECT_EQ(units->p2p, 5);
-  // Three stages on two ranks: a slot is two thirds of a rank's work, so that times are counted in thirds.
+  // With three stages on two ranks, a slot is two thirds of a rank's work, so times are counted in thirds.
   schedule.stages = 3;
   units = MakeUnitCosts(schedule, 1, costs);
   ASSERT_TRUE(units.ok()) << units.status();
@@ -74,7 +74,7 @@ TEST(UnitCostsTest, CostsOutOfRangeAreRefusedByName) {
   EXPECT_THAT(refusal({.forward = kMaximumSlotCost}, 1 << 30), HasSubstr("too large for 2 ranks and 2 stages"));
 }
 
-// rank, start, end, why not sooner.
+// One slot that ran: its rank and its times.
 struct Ran {
   int rank = 0;
   SlotRun run;
@@ -97,12 +97,13 @@ TEST(ListTimerTest, SlotsWaitForTheirRankAndTheirData) {
     ends[ran.rank].push_back(ran.run.end);
     computed[ran.rank].push_back(ran.run.computed);
   }
-  // F on rank 0 till 3, its result on rank 1 at 8; there F till 11, I till 16, W till 18; B on rank 0 from 21.
+  // F on rank 0 ends at 3, and its result is on rank 1 at 8. There F ends at 11, I at 16, W at 18. B on rank 0 starts
+  // at 21.
   EXPECT_THAT(starts[0], ElementsAre(0, 21));
   EXPECT_THAT(ends[0], ElementsAre(3, 28));
   EXPECT_THAT(starts[1], ElementsAre(8, 11, 16));
   EXPECT_THAT(ends[1], ElementsAre(11, 16, 18));
-  // Computed, but not yet there.
+  // The times when the inputs were computed, but not yet received.
   EXPECT_THAT(computed[0], ElementsAre(0, 16));
   EXPECT_EQ(computed[1][0], 3);
 }

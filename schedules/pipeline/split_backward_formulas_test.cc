@@ -1,5 +1,5 @@
-// The formulas of the schedules that split backwards, over random sizes and times: whatever a closed form says must be
-// what is measured, and it must say it wherever its file promises so.
+// Tests the formulas of schedules that split backwards, over random sizes and times. Whatever a closed form gives must
+// equal the measurement, and it must give a value wherever its file promises one.
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -19,15 +19,16 @@ namespace weft {
 namespace {
 
 struct Promise {
-  // Sizes of the drawn lots: microbatches are least * P to least * P + 20, in steps.
+  // The random sizes: a multiple of `ranks_step` ranks P, and least_per_rank * P plus 0 to 12 times `microbatches_step`
+  // microbatches.
   int ranks_step = 1;
   int microbatches_step = 1;
   int least_per_rank = 0;
-  // Where the makespan has a formula.
+  // True if the makespan has a formula.
   std::function<bool(const ScheduleParams&)> makespan;
 };
 
-// Input gradient's cost.
+// Cost of the input gradient.
 int64_t Input(const ScheduleParams& p) { return p.costs.backward - p.costs.weight; }
 bool AllEqual(const ScheduleParams& p) { return p.costs.weight == p.costs.forward && Input(p) == p.costs.forward; }
 
@@ -101,7 +102,7 @@ TEST(SplitBackwardFormulas, AreWhatIsMeasured) {
   }
 }
 
-// Costs for which the numbers would not fit have no formula, and no overflow.
+// If the numbers would not fit, there is no formula and no overflow.
 TEST(SplitBackwardFormulas, HugeCosts) {
   for (const auto& [name, promise] : Promises()) {
     ScheduleParams params = {.ranks = promise.ranks_step, .microbatches = 4096};
@@ -114,7 +115,8 @@ TEST(SplitBackwardFormulas, HugeCosts) {
   }
 }
 
-// Far more ranks than microbatches: time and space go by the slots that there are, not by the ranks squared.
+// With far more ranks than microbatches, time and space grow with the number of slots, not with the square of the
+// ranks.
 TEST(SplitBackward, LongPipelines) {
   for (const char* name : {"zb-h1", "zb-h2", "interleaved-zb", "zb-v", "v-half", "v-min"}) {
     const ScheduleParams params = {.ranks = 200000, .microbatches = 2};

@@ -13,7 +13,7 @@
 namespace weft {
 namespace {
 
-// Times one list after the other, as one story: each rank's idle time is told apart by cause.
+// Times one set of lists after the other, and splits each rank's idle time by cause.
 class Story {
  public:
   Story(const PipelineSchedule& schedule, int microbatches, const UnitCosts& costs)
@@ -30,7 +30,7 @@ class Story {
     TellSome(order, repetition, [](int, int64_t i) { return i; });
   }
 
-  // Only the slots that are `ahead`, or only the others.
+  // Times only the slots with this value of `ahead`.
   void TellPart(int ahead, int repetition) {
     std::vector<std::vector<Slot>> part(schedule_.order.size());
     std::vector<std::vector<int32_t>> index(schedule_.order.size());
@@ -85,7 +85,7 @@ class Story {
 
   const PipelineSchedule& schedule_;
   ListTimer timer_;
-  // When each rank's first slot started, or -1.
+  // The start of each rank's first slot, or -1.
   std::vector<int64_t> first_;
   ScheduleTiming timing_;
 };
@@ -105,7 +105,7 @@ ScheduleTiming TimeStatic(const PipelineSchedule& schedule, int microbatches, co
   return timing;
 }
 
-// The slots of each rank in another order; nothing is chosen any more.
+// A static schedule with the slots of each rank in the given order.
 PipelineSchedule Reordered(const PipelineSchedule& schedule, const std::vector<std::vector<int32_t>>& order) {
   PipelineSchedule result = {.stages = schedule.stages,
                              .lanes = schedule.lanes,
@@ -127,7 +127,7 @@ absl::StatusOr<ScheduleTiming> TimeSchedule(const PipelineSchedule& schedule, in
   if (!unit_costs.ok()) return unit_costs.status();
   if (!schedule.message_driven) return TimeStatic(schedule, microbatches, *unit_costs);
 
-  // Run in the order that it chooses, it takes the same time.
+  // A static schedule in the order that the ranks choose takes the same time.
   const std::vector<std::vector<int32_t>> order = ReplayMessageDriven(schedule, microbatches, *unit_costs);
   const PipelineSchedule frozen = Reordered(schedule, order);
   ScheduleTiming timing = TimeStatic(frozen, microbatches, *unit_costs);

@@ -1,4 +1,5 @@
-// Timing of halves of backwards, doubled forwards, pairs, message-driven and asynchronous lists; causes of idle time.
+// Tests timing with backwards in halves, doubled forwards, pairs, message-driven and asynchronous lists, and the causes
+// of idle time.
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -36,7 +37,7 @@ TEST(TimeHalves, OnlyTheInputsGradientIsWaitedFor) {
   EXPECT_EQ(timing.ranks[0].peak_activations, 1);
 }
 
-// Held until the weights' gradient, not the input's.
+// Activations are held until the weight gradient, not until the input gradient.
 TEST(TimeHalves, PeakActivations) {
   const PipelineSchedule schedule = Linear(
       {{S(F, 0, 0), S(I, 0, 0), S(F, 0, 1), S(I, 0, 1), S(W, 0, 0), S(F, 0, 2), S(I, 0, 2), S(W, 0, 1), S(W, 0, 2)}});
@@ -49,7 +50,7 @@ TEST(TimeWidth, CostsPerMicrobatchAndHoldsUntilTheLast) {
       Linear({{wide, S(B, 0, 1), S(F, 0, 2), S(B, 0, 0), S(F, 0, 3), S(B, 0, 2), S(B, 0, 3)}});
   const ScheduleTiming timing = *TimeSchedule(schedule, 4, {.forward = 3, .backward = 5});
   EXPECT_THAT(timing.start[0], ElementsAre(0, 6, 11, 14, 19, 22, 27));
-  // After the backward of microbatch 1, the doubled forward's are still there; with microbatch 2, three.
+  // After the backward of microbatch 1, the doubled forward's two activations are still held; with microbatch 2, three.
   EXPECT_EQ(timing.ranks[0].peak_activations, 3);
 }
 
@@ -72,8 +73,8 @@ TEST(TimePairs, CostTheirOwnAndEndTogether) {
 TEST(TimeSchedule, IdleByCause) {
   const PipelineSchedule schedule = Linear({{S(F, 0, 0), S(B, 0, 0)}, {S(F, 1, 0), S(B, 1, 0)}});
   const ScheduleTiming timing = *TimeSchedule(schedule, 1, {.forward = 3, .backward = 5, .p2p = 2});
-  // Rank 0: 0-3, 15-20; rank 1: 5-13. Rank 0 waits from 3 to 13 for a gradient that is being computed (or for whose
-  // inputs are on their way), then 2 for its transfer.
+  // Rank 0 runs 0-3 and 15-20, rank 1 runs 5-13. Rank 0 waits from 3 to 13 for a gradient that is being computed (or
+  // whose inputs are in flight), then 2 for its transfer.
   EXPECT_EQ(timing.makespan, 20);
   EXPECT_EQ(timing.ranks[0].warm_up, 0);
   EXPECT_EQ(timing.ranks[0].dependency, 10);
@@ -82,13 +83,13 @@ TEST(TimeSchedule, IdleByCause) {
   EXPECT_EQ(timing.ranks[1].warm_up, 5);
   EXPECT_EQ(timing.ranks[1].dependency, 0);
   EXPECT_EQ(timing.ranks[1].tail, 7);
-  // A rank without slots has not even begun.
+  // A rank without slots is in warm-up all the time.
   const PipelineSchedule half = {.stages = 1, .placement = {{0}}, .order = {{S(F, 0, 0), S(B, 0, 0)}, {}}};
   EXPECT_EQ(TimeSchedule(half, 1, {})->ranks[1].warm_up, 6);
 }
 
-// Rule ARRIVAL: at 4, the last rank could run the forward of microbatch 1 (there since 2) or the backward of 0 that it
-// has just made possible, which waits for no message.
+// Rule ARRIVAL: at 4, the last rank could run the forward of microbatch 1, which arrived at 2. It could also run the
+// backward of microbatch 0, which it has just made possible and which waits for no message.
 TEST(TimeMessageDriven, WhatWaitsForNoMessageGoesFirst) {
   PipelineSchedule schedule =
       Linear({{S(F, 0, 0), S(F, 0, 1), S(B, 0, 0), S(B, 0, 1)}, {S(F, 1, 0), S(F, 1, 1), S(B, 1, 0), S(B, 1, 1)}});
@@ -102,7 +103,7 @@ TEST(TimeMessageDriven, WhatWaitsForNoMessageGoesFirst) {
   EXPECT_EQ(FreezeSchedule(frozen, 2, costs)->order, frozen.order);
 }
 
-// The limit lets in by place in the order, whatever the microbatches are called.
+// The limit admits microbatches by their place in the order, whatever their numbers are.
 TEST(TimeMessageDriven, NamesOfMicrobatchesDoNotMatter) {
   for (const std::vector<int>& names : {std::vector<int>{0, 2, 1, 3}, {3, 2, 1, 0}}) {
     for (int limit : {1, 2, 3}) {
@@ -115,14 +116,14 @@ TEST(TimeMessageDriven, NamesOfMicrobatchesDoNotMatter) {
         }
         schedule.message_driven = MessageDriven{.rule = MessageDriven::Rule::kBackwardFirst, .limit = limit};
         const ScheduleTiming timing = *TimeSchedule(schedule, 4, {});
-        // limit 1: one after the other, each three times forward and backward.
+        // With limit 1, the microbatches run one after the other, each three times forward and backward.
         EXPECT_EQ(timing.makespan, limit == 1 ? 36 : limit == 2 ? 21 : 18) << limit << " " << renamed;
       }
     }
   }
 }
 
-// Between the halves of a backward the microbatch is still under way.
+// Between the halves of its backward, a microbatch still counts as in flight.
 TEST(TimeMessageDriven, LimitHoldsUntilTheSecondHalfEnds) {
   PipelineSchedule schedule = Linear({{S(F, 0, 0), S(F, 0, 1), S(I, 0, 0), S(W, 0, 0), S(I, 0, 1), S(W, 0, 1)}});
   for (const auto rule : {MessageDriven::Rule::kArrival, MessageDriven::Rule::kBackwardFirst}) {
@@ -133,7 +134,7 @@ TEST(TimeMessageDriven, LimitHoldsUntilTheSecondHalfEnds) {
   }
 }
 
-// A middle rank with a forward and a backward that arrive at the same moment.
+// At a middle rank, a forward and a backward arrive at the same moment.
 TEST(TimeMessageDriven, TiesAndPriority) {
   PipelineSchedule schedule = Linear({{}, {}, {}});
   for (int rank = 0; rank < 3; ++rank) {
@@ -142,14 +143,15 @@ TEST(TimeMessageDriven, TiesAndPriority) {
     }
   }
   schedule.message_driven = MessageDriven{.limit = 4};
-  // Of rank 1 the forwards 1 and 2 are through at 4; forward 3 is there since 4, the backward of 0 reaches it at 4 too.
+  // At 4, rank 1 has run forwards 0 to 2. Forward 3 has been there since 4, and the backward of microbatch 0 also
+  // arrives at 4.
   const SlotCosts costs = {.forward = 1, .backward = 1, .weight = 0};
   EXPECT_EQ((*FreezeSchedule(schedule, 4, costs)).order[1][3], S(F, 1, 3));
   schedule.message_driven->rule = MessageDriven::Rule::kBackwardFirst;
   EXPECT_EQ((*FreezeSchedule(schedule, 4, costs)).order[1][3], S(B, 1, 0));
 }
 
-// A pipeline that is only bound by latency: one microbatch is ahead, so a period is half of the way there and back.
+// Only latency limits this pipeline. One microbatch is ahead, so a period is half of the way there and back.
 TEST(TimeAsynchronous, PeriodWithLatency) {
   PipelineSchedule schedule = Linear({{S(F, 0, 0), S(B, 0, 0)}, {S(F, 1, 0), S(B, 1, 0)}});
   schedule.order[0][0].ahead = 1;

@@ -16,8 +16,8 @@ PipelineSchedule Build(const char* name, int ranks, int microbatches) {
   return *(*FindSchedule(name))->build({.ranks = ranks, .microbatches = microbatches});
 }
 
-// Edge latency c, P = 4, N = 8, F = 1, B = 2, in quarters: worked with an independent simulator. GPipe hides all but
-// the fill and drain, 1F1B pays twice per microbatch.
+// Edge latency c, P = 4, N = 8, F = 1, B = 2, in quarters, compared with an independent simulator. GPipe pays latency
+// only in the fill and drain; 1F1B pays it twice per microbatch.
 TEST(TimeSchedule, Latency) {
   const std::vector<int64_t> latencies = {0, 1, 2, 4};
   std::vector<int64_t> gpipe, one_f_one_b;
@@ -30,7 +30,7 @@ TEST(TimeSchedule, Latency) {
   EXPECT_THAT(one_f_one_b, ElementsAre(33 * 4, 37 * 4, 41 * 4, 49 * 4));
 }
 
-// GPipe's makespan with latency is (N + P - 1)(F + B) + 2(P - 1)c, however large c.
+// GPipe's makespan with latency is (N + P - 1)(F + B) + 2(P - 1)c, however large c is.
 TEST(TimeSchedule, GPipeWithLatencyHasAClosedForm) {
   for (int p = 1; p <= 6; ++p) {
     for (int n = 1; n <= 6; ++n) {
@@ -42,7 +42,7 @@ TEST(TimeSchedule, GPipeWithLatencyHasAClosedForm) {
   }
 }
 
-// Two stages per rank, looped: half a rank's work per slot, so all figures are in halves.
+// With two looped stages per rank, a slot is half a rank's work, so all numbers are in halves.
 TEST(TimeSchedule, SeveralStagesPerRank) {
   const auto f = SlotKind::kForward, b = SlotKind::kBackward;
   const PipelineSchedule schedule = {.stages = 4,
@@ -62,7 +62,7 @@ TEST(TimeSchedule, SeveralStagesPerRank) {
   EXPECT_EQ(timing.span, 12);
 }
 
-// Two ranks for one stage: a slot is twice the rank's share.
+// Two ranks for one stage: a slot is twice a rank's share.
 TEST(TimeSchedule, FewerStagesThanRanks) {
   const PipelineSchedule schedule = {.stages = 1,
                                      .lanes = 1,
@@ -79,7 +79,7 @@ TEST(TimeSchedule, RefusesWhatItCannotTime) {
   PipelineSchedule schedule = Build("gpipe", 2, 2);
   EXPECT_THAT(std::string(TimeSchedule(schedule, 2, {.p2p = -1}).status().message()), HasSubstr("p2p = -1"));
   EXPECT_THAT(std::string(TimeSchedule(schedule, 2, {.forward = INT64_MAX}).status().message()), HasSubstr("forward"));
-  // One stage that stands for the work of a million ranks.
+  // One stage has the work of a million ranks.
   PipelineSchedule wide = {.stages = 1, .lanes = 1, .placement = {{0}}, .order = {{}}};
   for (int m = 0; m < 64; ++m) {
     wide.order[0].push_back({SlotKind::kForward, 0, 0, m});

@@ -22,7 +22,7 @@ absl::Status Refuse(const Args&... args) {
   return absl::InvalidArgumentError(absl::StrCat(args...));
 }
 
-// Actions as numbers, in order of ranks and lists.
+// Numbers all actions in order of ranks and lists.
 class Table {
  public:
   explicit Table(const ActionLists& lists) : lists_(lists) {
@@ -39,17 +39,17 @@ class Table {
   int64_t size() const { return static_cast<int64_t>(actions_.size()); }
   const ListAction& operator[](int64_t id) const { return *actions_[id]; }
   int rank(int64_t id) const { return ranks_[id]; }
-  // "rank 1, action 3 (1SEND_B0)".
+  // Returns for example "rank 1, action 3 (1SEND_B0)".
   std::string Name(int64_t id) const {
     return absl::StrCat("rank ", ranks_[id], ", action ", id - first_[ranks_[id]] + 1, " (",
                         ListActionName(*actions_[id]), ")");
   }
-  // "1SEND_B0 (rank 1)".
+  // Returns for example "1SEND_B0 (rank 1)".
   std::string ShortName(int64_t id) const {
     return absl::StrCat(ListActionName(*actions_[id]), " (rank ", ranks_[id], ")");
   }
 
-  // Indices in range, on the right rank, nothing twice.
+  // Fills the table. Checks that indices are in range, actions are on the right rank, and no action is there twice.
   absl::Status Fill() {
     for (int64_t id = 0; id < size(); ++id) {
       const ListAction& a = *actions_[id];
@@ -68,7 +68,7 @@ class Table {
     return absl::OkStatus();
   }
 
-  // -1 if there is none.
+  // The number of the action; -1 if there is none.
   int64_t Find(Kind kind, int stage, int microbatch) const {
     return stage < 0 || stage >= lists_.stages() ? -1 : at_[Index(kind, stage, microbatch)];
   }
@@ -79,7 +79,7 @@ class Table {
   }
 
  private:
-  // Those with a microbatch.
+  // The kinds that have a microbatch.
   static constexpr int kKinds = static_cast<int>(Kind::kUnshard);
 
   size_t Index(Kind kind, int stage, int microbatch) const {
@@ -93,7 +93,7 @@ class Table {
   std::vector<int32_t> at_;
 };
 
-// The other end of a transfer: its kind and stage.
+// The kind and the stage of a transfer's other end.
 std::pair<Kind, int> Other(const ListAction& a) {
   switch (a.kind) {
     case Kind::kSendForward:
@@ -107,7 +107,7 @@ std::pair<Kind, int> Other(const ListAction& a) {
   }
 }
 
-// `later` reads what `earlier` makes, both on one rank.
+// Checks that `later`, which reads what `earlier` makes on the same rank, comes after it.
 absl::Status InOrder(const Table& table, int64_t earlier, int64_t later, absl::string_view what) {
   if (earlier < 0) return Refuse(table.Name(later), ": ", what, " is missing");
   if (earlier < later) return absl::OkStatus();
@@ -165,7 +165,7 @@ absl::Status CheckData(const ActionLists& lists, const Table& table) {
 
 bool TowardsLoss(Kind kind) { return kind == Kind::kSendForward || kind == Kind::kReceiveForward; }
 
-// The communicator of a transfer, among those of its rank and peer.
+// The communicator that a transfer uses, of those between its rank and peer.
 int CommunicatorOf(const ListAction& a, Communicators communicators) {
   return communicators != Communicators::kOne && TowardsLoss(a.kind) ? 1 : 0;
 }
@@ -190,7 +190,7 @@ class DeadlockCheck {
     int32_t after;
   };
 
-  // One node of the graph: what runs at one time.
+  // One node of the graph: the actions that run at one time.
   int64_t Node(int64_t id) {
     while (parent_[id] != id) id = parent_[id] = parent_[parent_[id]];
     return id;
@@ -200,7 +200,7 @@ class DeadlockCheck {
   int PeerOf(int64_t id) const { return lists_.rank_of[Other(table_[id]).second]; }
 
   absl::Status Match() {
-    // By sender, receiver and communicator.
+    // Sends and receives by (sender, receiver, communicator).
     std::map<std::tuple<int, int, int>, std::pair<std::vector<int64_t>, std::vector<int64_t>>> ends;
     for (int64_t id = 0; id < table_.size(); ++id) {
       const ListAction& a = table_[id];
@@ -214,7 +214,7 @@ class DeadlockCheck {
     }
     for (const auto& [key, both] : ends) {
       const auto& [sends, receives] = both;
-      // As many, since each has its partner.
+      // Both lists have the same length, because each transfer has its partner.
       for (size_t i = 0; i < sends.size(); ++i) {
         const auto [kind, stage] = Other(table_[sends[i]]);
         const ListAction& receive = table_[receives[i]];
@@ -229,7 +229,7 @@ class DeadlockCheck {
     return absl::OkStatus();
   }
 
-  // The queue of a rank that a transfer is in.
+  // The key of the queue that a transfer is in on its rank.
   std::tuple<int, bool, int> Queue(int64_t id) const {
     const int communicator = CommunicatorOf(table_[id], options_.communicators);
     if (options_.communicators != Communicators::kPerEdge) return {0, false, communicator};
@@ -281,12 +281,12 @@ class DeadlockCheck {
     edges_.push_back({static_cast<int32_t>(before), static_cast<int32_t>(after)});
   }
 
-  // Edges by a node: those of node i are order[first[i]..first[i + 1]).
+  // Edges grouped by node: the edges of node i are order[first[i]..first[i + 1]).
   struct Index {
     std::vector<int64_t> first;
     std::vector<int64_t> order;
   };
-  // By the node that waits, or by the one that is waited for.
+  // Groups edges by the waiting node, or by the node that is waited for.
   Index IndexEdges(bool by_waiting) {
     Index index = {std::vector<int64_t>(table_.size() + 1), std::vector<int64_t>(edges_.size())};
     auto node = [&](const Edge& edge) { return Node(by_waiting ? edge.after : edge.before); };
@@ -315,7 +315,7 @@ class DeadlockCheck {
     int64_t at = 0;
     while (at < n && (Node(at) != at || missing[at] == 0)) ++at;
     if (at == n) return absl::OkStatus();
-    // Every node that is left waits for one that is left: following those must come round.
+    // Every remaining node waits for a remaining node, so following these edges must lead to a cycle.
     const Index waits = IndexEdges(/*by_waiting=*/true);
     std::vector<int64_t> seen_at(n, -1);
     std::vector<Edge> path;
@@ -330,7 +330,7 @@ class DeadlockCheck {
       }
     }
     path.erase(path.begin(), path.begin() + seen_at[at]);
-    // Each waits for something of the next, and the last for something of the first.
+    // Each node of the path waits for an action of the next node, and the last for an action of the first.
     std::vector<std::string> links;
     for (size_t i = 0; i < path.size(); ++i) {
       const int64_t awaited = path[(i + path.size() - 1) % path.size()].before;
@@ -345,14 +345,14 @@ class DeadlockCheck {
     return table_.Find(kind, stage, table_[id].microbatch);
   }
 
-  // What of the node of `id` is waited for, where NodeName does not say it already.
+  // Names the awaited action in the node of `id`, unless NodeName already names it.
   std::string Together(int64_t id, int64_t awaited) const {
     if (awaited == id || (IsTransfer(table_[id].kind) && Partner(id) == awaited)) return "";
     return absl::StrCat(IsTransfer(table_[id].kind) ? ", which starts together with " : ", paired with ",
                         table_.ShortName(awaited), ",");
   }
 
-  // The action of a node by which it is held up, and its partner if it is a transfer.
+  // Names the action `id`, which holds its node up, and its partner if it is a transfer.
   std::string NodeName(int64_t id) const {
     if (!IsTransfer(table_[id].kind)) return table_.ShortName(id);
     return absl::StrCat(table_.ShortName(Partner(id)), " with ", table_.ShortName(id));
@@ -371,7 +371,7 @@ class DeadlockCheck {
 absl::Status CheckTransfers(const ActionLists& lists, const TransferOptions& options) {
   size_t actions = 0;
   for (const std::vector<ListAction>& list : lists.order) actions += list.size();
-  // So that they can be numbered in 32 bits; also beyond what lowering makes of kMaximumSlots.
+  // Keeps the numbers of actions within 32 bits. Lowering makes fewer from kMaximumSlots slots.
   if (actions > size_t{1} << 30) return Refuse(actions, " actions; allowed: up to ", size_t{1} << 30);
   Table table(lists);
   if (absl::Status status = table.Fill(); !status.ok()) return status;

@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// Actions in PyTorch's words, without the reader's own checks.
+// Makes lists from PyTorch's words, without the reader's own checks.
 ActionLists Lists(std::vector<int> rank_of, int microbatches, const std::vector<std::string>& rows) {
   ActionLists lists = {.microbatches = microbatches, .rank_of = std::move(rank_of), .order = {}};
   for (const std::string& row : rows) {
@@ -104,8 +104,8 @@ TEST(CheckTransfers, MisplacedActions) {
   EXPECT_EQ(Error(astray), "rank 0, action 9 (0RECV_F0): there is no stage -1");
 }
 
-// Stages 0 1 1 0 of a V. Rank 0 posts the gradient's RECV before it sends the second microbatch's output, rank 1 the
-// other way round: on one communicator they wait for each other.
+// Stages 0 1 1 0 of a V. Rank 0 posts the gradient's RECV before it sends the second microbatch's output, and rank 1
+// does the opposite. On one communicator they wait for each other.
 TEST(CheckTransfers, SkewedV) {
   const ActionLists lists = Lists({0, 1, 1, 0}, 2,
                                   {"0F0 0SEND_F0 3RECV_F0 3F0 3B0 3SEND_B0 0F1 0RECV_B0 0SEND_F1 0B0 3RECV_F1 3F1 3B1 "
@@ -119,8 +119,8 @@ TEST(CheckTransfers, SkewedV) {
   EXPECT_EQ(Error(lists, Communicators::kPerEdge), "");
 }
 
-// Stages 0 1 0 1 of a loop: both ranks send on towards the loss before they receive, so that even the direction's own
-// communicator is stuck, and only one per edge is not.
+// Stages 0 1 0 1 of a loop. Both ranks send towards the loss before they receive. So even one communicator per
+// direction blocks, and only one per edge does not.
 TEST(CheckTransfers, SkewedLoop) {
   const ActionLists lists =
       Lists({0, 1, 0, 1}, 2,
@@ -133,17 +133,18 @@ TEST(CheckTransfers, SkewedLoop) {
   EXPECT_EQ(Error(lists, Communicators::kPerEdge), "");
 }
 
-// A group waits for all its members, so grouping can also be what blocks: each rank's group has the other's answer.
+// A group waits for all its members, so grouping can cause a deadlock too: each rank's group contains the answer to the
+// other's.
 TEST(CheckTransfers, GroupsCanBlock) {
   const ActionLists lists = Lists({0, 1}, 1, {"0F0 0SEND_F0 0RECV_B0 0B0", "1RECV_F0 1F0 1B0 1SEND_B0"});
   EXPECT_EQ(Error(lists, Communicators::kPerEdge, /*grouped=*/false), "");
-  // Whatever waits is what was waited for, or starts together with it.
+  // Each waiting action is the one awaited before, or starts together with it.
   EXPECT_EQ(Error(lists, Communicators::kPerEdge, /*grouped=*/true),
             "deadlock: 0RECV_B0 (rank 0) with 1SEND_B0 (rank 1), which starts together with 1RECV_F0 (rank 1), waits "
             "for 1B0 (rank 1); 1B0 (rank 1) waits for 1F0 (rank 1); 1F0 (rank 1) waits for 1RECV_F0 (rank 1)");
 }
 
-// What the lowering makes runs on any communicators if its ranks form a line.
+// Lowered lists run on any communicators if the ranks form a line.
 TEST(CheckTransfers, LoweredOneFOneB) {
   for (int n : {1, 3, 8}) {
     const PipelineSchedule schedule = *(*FindSchedule("1f1b"))->build({.ranks = 4, .microbatches = n});
@@ -155,15 +156,15 @@ TEST(CheckTransfers, LoweredOneFOneB) {
   }
 }
 
-// Runs the lists step by step, by the rules of transfer_check.h as they are written: whether everything ends. The lists
-// match and are in order of their data.
+// Runs the lists step by step, exactly by the rules of transfer_check.h. Returns true if everything ends. The transfers
+// of the lists match, and the lists are in order of their data.
 bool RunsToItsEnd(const ActionLists& lists, Communicators communicators, bool grouped) {
   struct Item {
     int rank;
     size_t index;
     ListAction action;
     bool done = false;
-    // Where it is a transfer: the number of its partner, and which neighbouring ones start with it.
+    // For a transfer: the number of its partner, and the group of consecutive transfers that starts with it.
     int partner = -1;
     int group = -1;
   };
@@ -203,7 +204,7 @@ bool RunsToItsEnd(const ActionLists& lists, Communicators communicators, bool gr
     return communicators == Communicators::kPerDirection ||
            (peer(a) == peer(b) && IsSend(a.action.kind) == IsSend(b.action.kind));
   };
-  // Nothing but its partners is missing.
+  // True if the item waits for nothing except its partners.
   auto ready = [&](const Item& item) {
     for (const Item& before : items) {
       if (before.rank != item.rank || before.index >= item.index || before.done) continue;
@@ -221,7 +222,7 @@ bool RunsToItsEnd(const ActionLists& lists, Communicators communicators, bool gr
     progress = false;
     for (Item& item : items) {
       if (item.done) continue;
-      // All that must start with it.
+      // All items that must start with it.
       std::vector<Item*> together = {&item};
       for (size_t i = 0; i < together.size(); ++i) {
         for (Item& other : items) {
@@ -239,7 +240,7 @@ bool RunsToItsEnd(const ActionLists& lists, Communicators communicators, bool gr
   return std::all_of(items.begin(), items.end(), [](const Item& item) { return item.done; });
 }
 
-// Lists of loops and snakes in which actions were moved: found to block if and only if running them does.
+// Moves actions in the lists of loops and snakes. The check must find a deadlock iff a run of the lists blocks.
 TEST(CheckTransfers, AgreesWithRunningThem) {
   std::mt19937 random(20231);
   SCOPED_TRACE("seed 20231");

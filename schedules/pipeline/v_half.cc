@@ -1,5 +1,5 @@
-// V-Half ("controllable memory"): two stages per rank, placed as a V, as ZB-V; half of its memory for a few bubbles at
-// start and end. Every rank holds the same.
+// V-Half ("controllable memory"): two stages per rank, placed as a V, like ZB-V. It needs half of ZB-V's memory, the
+// same on every rank, and has a few bubbles at start and end.
 //
 //   P=4, N=4, F=I=W=1 per stage   (f, i, w: chunk 0, stages 0 to 3; F, I, W: chunk 1, stages 7 to 4)
 //     rank 0: f0 f1 f2 f3 .. .. .. F0 I0 F1 I1 W0 W1 .. F2 I2 i0 W2 w0 F3 I3 i1 W3 i2 w1 w2 .. i3 w3
@@ -11,18 +11,18 @@
 //
 //     f 2r    F 3P - 2 - r    I 3P + d - 1 + 2r    i 6P + d - 2 - r    on rank r
 //
-// Backwards travel one rank per slot where forwards took two, and the other way round: so a microbatch that is held
-// long on a rank by one chunk is held short by the other. The order depends on P and N only, never on the costs given.
-// Each stage's weight gradients are in ascending microbatch order.
+// Backwards travel one rank per slot on the ways on which forwards take two, and the other way round. So if one chunk
+// holds a microbatch long on a rank, the other chunk holds it briefly. The order depends on P and N only, never on the
+// given costs. Each stage's weight gradients are in ascending microbatch order.
 //
 // Constraints: any P >= 1, N >= 1; two stages per rank.
 // Time:    equal stages, F = I = W, free transfers, N >= P, in slots of one stage: makespan = span = 6N + 3P - 7 for
 //          even P >= 4, 6N + 3P - 4 for odd P >= 3, 6N + 1 for P = 2 (there the span is 6N from N = 3 on). The drawing:
 //          24 + 5 = 29. With unequal times the bubble does not grow with N: at F = 1, I = 1.2, W = 0.8, P = 4 it is 3.9
 //          of a rank's microbatch.
-// Memory:  every rank holds at most floor((P + 2) / 2) microbatches' activations, and so many if N >= P.
+// Memory:  every rank holds at most floor((P + 2) / 2) microbatches' activations, and exactly that many if N >= P.
 // Source:  Qi et al. 2024, "Pipeline Parallelism with Controllable Memory", arXiv:2405.15362, for blocks, memory, and
-//          "half the bubble of 1F1B", (P - 1) 3 slots, which is an upper bound. The formulas are those of its authors'
+//          "half the bubble of 1F1B", (P - 1) 3 slots, which is an upper bound. The formulas agree with the authors'
 //          lists; both are measured here for P <= 80 (tested for P <= 16).
 #include <cstdint>
 #include <optional>
@@ -47,13 +47,13 @@ absl::StatusOr<PipelineSchedule> BuildVHalf(const ScheduleParams& params) {
   return VSchedule(blocks, params.microbatches);
 }
 
-// The head of this file says from where and when.
+// The head of this file gives the source and the conditions.
 std::optional<ClosedForm> ClosedFormVHalf(const ScheduleParams& params) {
   const int64_t p = params.ranks;
   const int64_t bubble = p <= 2 ? p - 1 : p % 2 == 0 ? 3 * p - 7 : 3 * p - 4;
   const bool holds = params.microbatches >= p;
   ClosedForm form = ClosedFormOfBlocks(params, holds ? std::optional<int64_t>(bubble) : std::nullopt);
-  // Two ranks begin and end one after the other.
+  // With two ranks, one begins first and the other ends last, so the span is shorter than the makespan.
   if (p == 2 && params.microbatches > 2 && form.makespan) form.span->numerator -= params.costs.forward;
   if (holds) form.peak_activations.assign(p, {(p + 2) / 2, 1});
   return form;

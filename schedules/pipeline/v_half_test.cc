@@ -18,7 +18,7 @@ TEST(VHalf, RunsAsDrawn) {
             "rank 3: .. .. .. f0 F0 f1 F1 f2 F2 .. .. I0 W0 i0 w0 f3 F3 I1 i1 I2 i2 W1 w1 I3 i3 W2 w2 W3 w3\n");
 }
 
-// Bubble in slots of one stage, and peaks in stages, as the definition asks of P = 2 to 16.
+// The bubble in slots of one stage and the peaks in stages are those of the definition for P = 2 to 16.
 TEST(VHalf, BubbleAndPeaks) {
   const ScheduleEntry& entry = **FindSchedule("v-half");
   for (int p = 2; p <= 16; ++p) {
@@ -42,13 +42,13 @@ TEST(VHalf, BubbleAndPeaks) {
   }
 }
 
-// Unlike V-Min's: the blocks leave the microbatches room on their way.
+// V-Min's bubble grows. Here the blocks leave the microbatches some slack on their way.
 TEST(VHalf, BubbleDoesNotGrowWithUnequalTimes) {
   const ScheduleEntry& entry = **FindSchedule("v-half");
   for (int n : {16, 64, 256}) {
     const PipelineSchedule schedule = *BuildSchedule(entry, {.ranks = 4, .microbatches = n});
     const ScheduleTiming timing = *TimeSchedule(schedule, n, {.forward = 10, .backward = 20, .weight = 8});
-    // In tenths of half a rank's forward.
+    // Times are in tenths of half a rank's forward.
     EXPECT_EQ(timing.makespan, 2 * (30 * n + 39));
   }
 }

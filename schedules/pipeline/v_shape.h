@@ -8,7 +8,7 @@
 
 namespace weft {
 
-// CheckParams, and virtual_stages 2 or not given.
+// Calls CheckParams, and checks that virtual_stages is 2 or not given.
 absl::Status CheckVShape(absl::string_view schedule, const ScheduleParams& params);
 
 }  // namespace weft

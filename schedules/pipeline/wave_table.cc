@@ -8,16 +8,16 @@
 namespace weft {
 namespace {
 
-// What a lane does in one unit.
+// One lane's microbatches in one unit.
 struct LaneUnit {
   int64_t begin;  // first slot of the unit
   int first;      // microbatch
   int count;
   bool twos;      // two microbatches per forward slot
-  int undoubled;  // so many of these pairs as two forwards
+  int undoubled;  // number of these pairs that run as two forwards
 };
 
-// units[i * lanes + lane].
+// Returns the units as units[i * lanes + lane].
 std::vector<LaneUnit> DivideIntoUnits(const WaveTable& table, int microbatches) {
   const int lanes = static_cast<int>(table.placement.size());
   const int64_t stages = static_cast<int64_t>(table.placement[0].size());
@@ -51,7 +51,7 @@ std::vector<std::vector<Slot>> WaveOrder(const WaveTable& table, int microbatche
   }
 
   std::vector<std::vector<Slot>> order(table.ranks);
-  // Twice the slot's number, so that two forwards have room in one.
+  // Slots with their sort key: twice the slot's number in the table, so that two forwards fit into one slot.
   std::vector<std::pair<int64_t, Slot>> timed;
   for (int rank = 0; rank < table.ranks; ++rank) {
     timed.clear();
@@ -84,7 +84,8 @@ std::vector<std::vector<Slot>> WaveOrder(const WaveTable& table, int microbatche
       }
     }
     std::sort(timed.begin(), timed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    // One slot at a time: "at most one micro-batch occupies the same time slot on each worker" (Chimera, sec. 3.1).
+    // No rank has two entries in one slot: "at most one micro-batch occupies the same time slot on each worker"
+    // (Chimera, sec. 3.1).
     assert(std::adjacent_find(timed.begin(), timed.end(),
                               [](const auto& a, const auto& b) { return a.first == b.first; }) == timed.end());
     order[rank].reserve(timed.size());

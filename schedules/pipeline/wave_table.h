@@ -4,8 +4,8 @@
 //   forward of stage s in slot   2j + s
 //   backward of stage s in slot  2j + S + (S - 1 - s)        (S stages)
 //
-// so that on each rank the two directions of travel take the even and the odd slots. A table says only in which order a
-// rank does things; when it does them follows from what they cost.
+// so that on each rank the two directions of travel take the even and the odd slots. A table only gives the order in
+// which a rank runs its slots. Their times follow from their costs.
 #ifndef WEFT_SCHEDULES_PIPELINE_WAVE_TABLE_H_
 #define WEFT_SCHEDULES_PIPELINE_WAVE_TABLE_H_
 
@@ -16,31 +16,31 @@
 
 namespace weft {
 
-// How one unit of the table, after which it repeats, is filled. A rank's forwards of a unit take S slots, and so do the
-// backwards of as many microbatches.
+// How one unit of the table is filled; the table repeats it. A rank's forwards of a unit take S slots, and so do the
+// backwards of the same number of microbatches.
 enum class WaveUnit : uint8_t {
   // `per_lane` microbatches of each lane; units begin 2S slots apart.
   kSingle,
-  // 2 * per_lane microbatches of each lane: two in each forward slot, one in each backward slot, of which there are two
-  // rounds; units begin 3S slots apart. The two run as one forward of width 2 ...
+  // 2 * per_lane microbatches of each lane, two in each forward slot. Backwards take two rounds, with one microbatch in
+  // each backward slot. Units begin 3S slots apart. The two microbatches run as one forward of width 2.
   kDoubled,
-  // ... or as two forwards.
+  // Like kDoubled, but the two microbatches run as two forwards.
   kPairs,
 };
 
 struct WaveTable {
   int ranks = 1;
-  // placement[lane][stage] = rank. No two lanes put a slot of the table on the same rank.
+  // placement[lane][stage] = rank. No two lanes may use the same slot of the table on the same rank.
   std::vector<std::vector<int>> placement;
   int per_lane = 1;
   WaveUnit unit = WaveUnit::kSingle;
-  // Of kDoubled: so many pairs of each lane's first unit run as two forwards.
+  // For kDoubled: number of pairs of each lane's first unit that run as two forwards.
   int undoubled = 0;
 };
 
-// The lists of all ranks. Units take microbatches in ascending order, and so do the lanes of a unit, each an equal
-// share: of a unit that is not full, the first lanes one more. As long as not more microbatches are left than make a
-// single unit, units are single.
+// Makes the lists of all ranks. Units take microbatches in ascending order. So do the lanes of a unit, each an equal
+// share; in a partly filled unit, the first lanes get one more. If the remaining microbatches fit into a kSingle unit,
+// the unit is kSingle.
 std::vector<std::vector<Slot>> WaveOrder(const WaveTable& table, int microbatches);
 
 }  // namespace weft

@@ -1,13 +1,13 @@
-// ZB-H1 ("ZB1P"): 1F1B with each backward in its two halves. Only the input gradient's half has the rank below waiting
-// for it, so weight gradients move to where a rank would have nothing to do.
+// ZB-H1 ("ZB1P"): 1F1B with each backward split into its two halves. The rank below waits only for the input gradient,
+// so the weight gradients move to where a rank would otherwise idle.
 //
 //   P=3, N=4, F=I=W=1   (f: forward, i: input gradient, w: weight gradient, with its microbatch)
 //     rank 0: f0 f1 f2 .. .. i0 w0 f3 i1 w1 i2 w2 i3 w3
 //     rank 1: .. f0 f1 .. i0 f2 i1 w0 f3 i2 w1 i3 w2 w3
 //     rank 2: .. .. f0 i0 f1 i1 f2 i2 w0 f3 i3 w1 w2 w3
 //
-// Rank r runs 1F1B's list with i in place of each backward, and w(m) right after i(m + r), or at the end if there is no
-// such i. So all ranks hold as much as 1F1B's rank 0, and all weight gradients are in ascending microbatch order.
+// Rank r runs 1F1B's list with i in place of each backward. It runs w(m) right after i(m + r), or at the end if there
+// is no such i. So all ranks hold as much as 1F1B's rank 0, and all weight gradients are in ascending microbatch order.
 //
 // Constraints: any P >= 1, N >= 1, also N < P.
 // Time:    equal stages, free transfers: makespan = N (F + B) + (P - 1)(F + I) - (min(P, N) - 1) min(F, I, W). With
@@ -15,7 +15,7 @@
 //          drawing: 12 + 2 = 14. The span is as long, if W <= F, I.
 // Memory:  every rank holds the activations of at most min(P, N) microbatches.
 // Source:  Qi et al. 2023, "Zero Bubble Pipeline Parallelism", arXiv:2401.10241, sec. 2.1 (handcrafted schedule H1).
-//          The paper gives the bubble for W <= F, I; the general formula is measured, and tested here.
+//          The paper gives the bubble for W <= F, I. The general formula is measured, and tested here.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -49,7 +49,7 @@ absl::StatusOr<PipelineSchedule> BuildZbH1(const ScheduleParams& params) {
   return schedule;
 }
 
-// The head of this file says from where and when.
+// The head of this file gives the source and the conditions.
 std::optional<ClosedForm> ClosedFormZbH1(const ScheduleParams& params) {
   const int64_t p = params.ranks, n = params.microbatches;
   const int64_t f = params.costs.forward, w = params.costs.weight, i = params.costs.backward - w;

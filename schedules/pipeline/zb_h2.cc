@@ -1,17 +1,17 @@
-// ZB-H2 ("ZB2P"): ZB-H1 with twice the warm-up. Each rank, once it has begun, never waits until it is done; but the
-// ranks begin and end one after the other.
+// ZB-H2 ("ZB2P"): ZB-H1 with twice the warm-up. Once a rank has begun, it never waits until it is done. But the ranks
+// begin and end one after the other.
 //
 //   P=3, N=6, F=I=W=1   (f: forward, i: input gradient, w: weight gradient, with its microbatch)
 //     rank 0: f0 f1 f2 f3 f4 i0 w0 f5 i1 w1 i2 w2 i3 w3 i4 w4 i5 w5 .. ..
 //     rank 1: .. f0 f1 f2 i0 f3 i1 f4 i2 w0 f5 i3 w1 i4 w2 i5 w3 w4 w5 ..
 //     rank 2: .. .. f0 i0 f1 i1 f2 i2 f3 i3 f4 i4 w0 f5 i5 w1 w2 w3 w4 w5
 //
-// Rank r runs min(2(P - r) - 1, N) forwards, then for every m: i(m), w(m - 2r) if there is one, the next forward if
-// there is one; then the weight gradients that are left, ascending.
+// Rank r runs min(2(P - r) - 1, N) forwards. Then for every m it runs i(m), w(m - 2r) if there is one, and the next
+// forward if there is one. Last come the remaining weight gradients, ascending.
 //
 // The gain is in the span: a rank that updates its weights as soon as it is done, without waiting for the others (plan
-// field post_validation, rule P15), begins the next step 0 bubbles later. With a barrier between steps, or waiting for
-// the gradient norm, the makespan counts, and there ZB-H2 is no better than ZB-H1 at F = I = W.
+// field post_validation, rule P15), begins the next iteration without a bubble. With a barrier between iterations, or
+// if the ranks wait for the gradient norm, the makespan counts. Then ZB-H2 is no better than ZB-H1 at F = I = W.
 //
 // Constraints: any P >= 1, N >= 1. The paper's figures need N >= 2P - 1; with less, the warm-up is cut short.
 // Time:    equal stages, free transfers, W <= F, I; n = min(N, 2P - 1):
@@ -19,9 +19,8 @@
 //          makespan = N (F + B) + (P - 1)(F + I) - floor(n / 2) W - floor((n - 1) / 2) min(W, I - W)
 //          The drawing: span 18, makespan 18 + 2 = 20.
 // Memory:  every rank holds the activations of at most min(2P - 1, N) microbatches.
-// Source:  Qi et al. 2023, arXiv:2401.10241, sec. 2.1 (handcrafted schedule H2). Its bubble is of the span. The
-// formulas
-//          for N < 2P - 1 and for the makespan are measured, and tested here.
+// Source:  Qi et al. 2023, arXiv:2401.10241, sec. 2.1 (handcrafted schedule H2). Its bubble is that of the span. The
+//          formulas for N < 2P - 1 and for the makespan are measured, and tested here.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -55,7 +54,7 @@ absl::StatusOr<PipelineSchedule> BuildZbH2(const ScheduleParams& params) {
   return schedule;
 }
 
-// The head of this file says from where and when.
+// The head of this file gives the source and the conditions.
 std::optional<ClosedForm> ClosedFormZbH2(const ScheduleParams& params) {
   const int64_t p = params.ranks, n = params.microbatches, full = std::min(2 * p - 1, n);
   const int64_t f = params.costs.forward, w = params.costs.weight, i = params.costs.backward - w;

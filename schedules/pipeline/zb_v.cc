@@ -1,23 +1,23 @@
-// ZB-V: two stages per rank, placed as a V, so that the rank of the first stage also has the last one, the loss, and
-// the backward begins where the forward began. Zero bubbles like ZB-H2, with the memory of 1F1B.
+// ZB-V: two stages per rank, placed as a V. So the rank of the first stage also has the last stage with the loss, and
+// the backward begins where the forward began. It has no bubbles, like ZB-H2, with the memory of 1F1B.
 //
 //   P=3, N=5, F=I=W=1 per stage   (lower case: chunk 0, stages 0 to 2; upper case: chunk 1, stages 5 to 3)
 //     rank 0: f0 f1 f2 f3 f4 F0 I0 W0 F1 I1 W1 F2 I2 W2 i0 w0 F3 I3 W3 i1 w1 F4 I4 W4 i2 w2 i3 w3 i4 w4 .. ..
 //     rank 1: .. f0 f1 f2 F0 f3 F1 I0 W0 F2 I1 W1 f4 i0 w0 F3 I2 W2 i1 w1 F4 I3 W3 i2 I4 i3 w2 i4 w3 W4 w4 ..
 //     rank 2: .. .. f0 F0 f1 F1 f2 F2 I0 W0 f3 i0 w0 F3 I1 W1 f4 i1 w1 F4 I2 W2 i2 I3 i3 I4 i4 w2 W3 W4 w3 w4
 //
-// Rank r has stages r (chunk 0) and 2P - 1 - r (chunk 1) and runs, in phases: 2(P - r) - 1 times f; r times F f;
-// P - r times F I W; f i w F I W as long as there are forwards; r times i I; P - r times i w; then the W and the w that
-// are left. With N < 2P - 1 this is the list for 2P - 1 microbatches without those that do not exist. Each stage's
-// weight gradients are in ascending microbatch order.
+// Rank r has stages r (chunk 0) and 2P - 1 - r (chunk 1). It runs these phases: 2(P - r) - 1 times f; r times F f; P -
+// r times F I W; f i w F I W as long as there are forwards; r times i I; P - r times i w; then the remaining W and w.
+// With N < 2P - 1 this is the list for 2P - 1 microbatches without those that do not exist. Each stage's weight
+// gradients are in ascending microbatch order.
 //
 // Constraints: any P >= 1, N >= 1; two stages per rank (virtual_stages = 2, or not given).
 // Time:    equal stages, free transfers, W <= F <= I, N >= 2P - 1, with the times of one stage's slots:
 //          span = 2N (F + B) + (P - 1) 2(I - W); makespan = 2N (F + B) + (P - 1) max(I, 2(I - W)).
 //          At F = I = W the span has no bubble and the makespan P - 1 slots; with N < 2P - 1 the span has
 //          b = 4(P - 1) - 2(N - 1) slots, the makespan max(P - 1, b). The drawing: 30 + 0 and 30 + 2.
-//          The paper's search for an order (no fixed list) does better where the times differ: at F = 1, I = 1.2,
-//          W = 0.8, P = 4 its span bubble is 0.8 of a microbatch on a whole rank, here 1.2.
+//          The paper's search for an order (no fixed list) is better if the times differ: at F = 1, I = 1.2, W = 0.8,
+//          P = 4 its span bubble is 0.8 of a microbatch on a whole rank, here 1.2.
 // Memory:  rank r holds at most min(2P, N + min(N, r + 1)) stages' activations, each half a microbatch: P microbatches
 //          on all ranks if N >= 2P - 1.
 // Source:  Qi et al. 2024, "Pipeline Parallelism with Controllable Memory", arXiv:2405.15362, and Qi et al. 2023,
@@ -41,7 +41,7 @@
 namespace weft {
 namespace {
 
-// One rank's list. Phases are written for `full` microbatches, of which only the first `microbatches` exist.
+// One rank's list. The phases are written for `full` microbatches, but only the first `microbatches` exist.
 class Rank {
  public:
   Rank(int ranks, int rank, int microbatches)
@@ -81,7 +81,7 @@ class Rank {
       bool any = false;
       for (const Step& step : steps) any |= Done(step) < microbatches_;
       if (!any) {
-        // What is left are microbatches that do not exist; there may be far more of them than of others.
+        // The remaining steps are of microbatches that do not exist. There may be far more of them than of others.
         for (const Step& step : steps) Done(step) += times - k;
         return;
       }
@@ -111,7 +111,7 @@ absl::StatusOr<PipelineSchedule> BuildZbV(const ScheduleParams& params) {
   return schedule;
 }
 
-// The head of this file says from where and when.
+// The head of this file gives the source and the conditions.
 std::optional<ClosedForm> ClosedFormZbV(const ScheduleParams& params) {
   const int64_t p = params.ranks, n = params.microbatches;
   const __int128 f = params.costs.forward, w = params.costs.weight, i = params.costs.backward - params.costs.weight;

@@ -1,4 +1,4 @@
-// What tensor parallelism and ZeRO bring: collectives in segments, what they are on, and who takes part in them.
+// Broken tensor parallelism and ZeRO: collectives in segments, their streams, and their members.
 #include <string>
 #include <vector>
 
@@ -8,7 +8,7 @@
 namespace weft {
 namespace {
 
-// Each data coordinate has a template, and the forwards meet over data.
+// Each data coordinate has its own template, and the forwards have collectives over data.
 Program Pinned() {
   Program p = SplitProgram();
   *p.add_templates() = p.templates(0);

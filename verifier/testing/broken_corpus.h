@@ -1,4 +1,4 @@
-// Broken programs: each breaks one rule of TinyProgram().
+// Broken programs. Each breaks one rule of TinyProgram() or another valid program.
 #ifndef WEFT_VERIFIER_TESTING_BROKEN_CORPUS_H_
 #define WEFT_VERIFIER_TESTING_BROKEN_CORPUS_H_
 
@@ -14,9 +14,9 @@ struct Broken {
   const char* rule;
   const char* name;
   std::function<void(Program*)> edit;
-  // All must be in one message of that rule.
+  // All these texts must be in one message of that rule.
   std::vector<std::string> says;
-  // What is broken; TinyProgram() if there is none.
+  // Makes the program to break; TinyProgram() if null.
   std::function<Program()> base = nullptr;
 };
 
@@ -24,21 +24,21 @@ struct Broken {
 std::vector<Broken> BrokenActions();
 // P7, P8: memory, ranks.
 std::vector<Broken> BrokenMemory();
-// P9 to P13: gradients, the end of a step, the whole.
+// P9 to P13: gradients, the end of a step, the whole program.
 std::vector<Broken> BrokenTraining();
 // P13: the evaluation program.
 std::vector<Broken> BrokenEvaluation();
-// What schedules bring: halves, pairs, width, dynamic order, transfer streams and groups, skip edges.
+// Features of schedules: halves, pairs, width, dynamic order, transfer streams and groups, skip edges.
 std::vector<Broken> BrokenSchedules();
 // Several replicas of the stages on one pipeline.
 std::vector<Broken> BrokenReplicas();
-// What tensor parallelism and ZeRO bring: collectives in segments; parts of tensors; sums over several axes.
+// Features of tensor parallelism and ZeRO: collectives in segments, parts of tensors, sums over several axes.
 std::vector<Broken> BrokenCollectives();
 std::vector<Broken> BrokenShards();
 std::vector<Broken> BrokenSums();
 // Steps on parts of tensors.
 std::vector<Broken> BrokenElements();
-// What offload brings: copies between host and device.
+// Features of offload: copies between host and device.
 std::vector<Broken> BrokenHost();
 // Loss scaling.
 std::vector<Broken> BrokenLossScale();

@@ -1,4 +1,4 @@
-// What broken programs of several files are made with.
+// Helpers to make broken programs, shared by several files.
 #ifndef WEFT_VERIFIER_TESTING_BROKEN_EDITS_H_
 #define WEFT_VERIFIER_TESTING_BROKEN_EDITS_H_
 
@@ -26,7 +26,7 @@ inline int SegmentIndex(const Program& p, const std::string& name) {
   return static_cast<int>(it - p.segments().begin());
 }
 
-// The n-th value of the name (the halves of a pair use the same names).
+// Index of the n-th value with this name (the halves of a pair use the same names).
 inline int ValueIndex(const Segment& segment, const std::string& name, int n = 0) {
   for (int v = 0; v < segment.values_size(); ++v) {
     if (segment.values(v).name() == name && n-- == 0) return v;
@@ -48,7 +48,7 @@ inline Operand* OperandOf(Program* p, const char* segment, const std::string& na
   return nullptr;
 }
 
-// Three stages.
+// Three stages on one rank.
 inline ScheduleSpec OneRank() { return {{"F0.0 F1.0 F2.0 B2.0 B1.0 B0.0"}, {{0, 0, 0}}, {0}}; }
 
 inline std::function<Program()> Of(ScheduleSpec (*spec)()) {

@@ -1,4 +1,4 @@
-// Steps that work on parts of a tensor, and mix up which: rounding, updates of scattered gradients, gathered weights.
+// Broken steps that work on wrong parts of a tensor: rounding, updates of scattered gradients, gathered weights.
 #include <string>
 #include <vector>
 
@@ -11,7 +11,8 @@
 namespace weft {
 namespace {
 
-// Cuts a step that works element by element in two, each on one half of all its values: "<value> 0" and "<value> 1".
+// Splits a step that works element by element into two, each on one half of all its values: "<value> 0" and "<value>
+// 1".
 void Halve(const char* segment, const char* step, Program* p) {
   Segment& s = *FindSegment(p, segment);
   const Step whole = *FindStep(p, segment, step);
@@ -48,7 +49,7 @@ void SwapHalves(Program* p, const char* segment, const std::string& value) {
   b.set_offset(offset);
 }
 
-// Exact sums are rounded in two halves.
+// A program that rounds exact sums in two halves.
 Program Rounded() {
   Program p = TinyProgram(EXACT);
   Halve("norm0", "round wte", &p);
@@ -105,7 +106,7 @@ std::vector<Broken> BrokenElements() {
       {"P9.gradient",
        "read_as_items_of_another_size",
        [](Program* p) {
-         // Twice as many elements of half the bytes.
+         // It reads twice as many elements, each with half the bytes.
          ValueOf(p, "norm", "part dwte")->set_dtype(BF16);
        },
        {"'norm'", "'wte'", "no gradient"},
@@ -113,7 +114,7 @@ std::vector<Broken> BrokenElements() {
       {"P9.gradient",
        "halves_added_to_each_other",
        [](Program* p) {
-         // To the first half, which is zero by then, the second is added.
+         // Adds the second half to the first, which is zero by then.
          Segment& s = *FindSegment(p, "norm0");
          Step zero = *FindStep(p, "norm0", "zero wte"), add = *FindStep(p, "norm0", "round wte 0");
          const int first = add.inputs(0), second = FindStep(p, "norm0", "round wte 1")->inputs(0);

@@ -1,4 +1,4 @@
-// Evaluation programs that do not go with their training program, or are broken themselves.
+// Evaluation programs that do not match their training program, or are broken themselves.
 #include <limits>
 #include <string>
 #include <vector>
@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-// Without the buffers of which `keep` is false; no action may use them.
+// Removes the buffers for which `keep` is false. No action may use them.
 template <typename Keep>
 void KeepBuffers(Template* t, Keep keep) {
   std::vector<int> index;
@@ -28,7 +28,7 @@ void KeepBuffers(Template* t, Keep keep) {
   }
 }
 
-// SplitProgram() with an evaluation program: its forwards and the sum of the losses, at the same places.
+// SplitProgram() with an evaluation program, which has its forwards and the sum of the losses, on the same buffers.
 Program SplitWithEvaluation() {
   Program p = SplitProgram();
   Program e = p;
@@ -58,7 +58,7 @@ std::vector<Broken> BrokenEvaluation() {
       {"P13.evaluation",
        "another_part_of_a_parameter",
        [](Program* p) {
-         // As many rows, but of both halves of the table.
+         // The same number of rows, but from both halves of the table.
          for (const char* table : {"wte", "head"}) {
            MutableBuffer(p->mutable_evaluation(), 0, table)->mutable_shard()->mutable_dimensions(0)->set_runs(2);
          }
@@ -84,7 +84,7 @@ std::vector<Broken> BrokenEvaluation() {
       {"P13.evaluation",
        "other_sequence_length",
        [](Program* p) {
-         // As many rows of a microbatch, cut differently.
+         // A microbatch has the same number of rows, but in other sequences.
          *p->mutable_evaluation() = TinyEvaluation();
          Recipe& recipe = *p->mutable_evaluation()->mutable_recipe();
          recipe.set_sequence_length(2);
@@ -117,7 +117,7 @@ std::vector<Broken> BrokenEvaluation() {
       {"P13.evaluation",
        "keeps_what_training_overwrites",
        [](Program* p) {
-         // Of no role, and over the activations of training.
+         // A persistent buffer without a role, on the bytes of training's activations.
          Program& e = *p->mutable_evaluation() = TinyEvaluation();
          Buffer& kept = *MutableBuffer(&e, 0, "y0");
          const Buffer& y1 = *MutableBuffer(p, 0, "y1");

@@ -91,7 +91,7 @@ Program Offloaded() {
     AddDep(&p, 0, "back" + n, "step" + n);
     AddDep(&p, 0, "fetch" + n, "back" + n, 1);
   }
-  // What is left of it.
+  // Leave only the step that makes the gradient zero in the old optimizer action.
   Segment& zero = *FindSegment(&p, "optimizer0");
   zero.mutable_steps()->DeleteSubrange(0, 1);
   zero.mutable_operands()->RemoveLast();
@@ -103,7 +103,7 @@ Program Offloaded() {
   return p;
 }
 
-// Three stages; the middle one keeps what its forwards save in host memory until the backwards ("B s1 m0") need it.
+// Three stages. The middle one keeps what its forwards save in host memory until the backwards ("B s1 m0") need it.
 Program ActivationsOffloaded() {
   Program p =
       ScheduleProgram({{"F0.0 F0.1 B0.0 B0.1", "F1.0 F1.1 B1.0 B1.1", "F2.0 B2.0 F2.1 B2.1"}, {{0, 1, 2}}, {0, 0}});
@@ -269,7 +269,7 @@ std::vector<Broken> BrokenHost() {
       {"P11.host",
        "taken_back_as_it_was",
        [](Program* p) {
-         // The second half is updated in another copy.
+         // The second half is updated in another copy, so the fetched bytes are offloaded unchanged.
          Template& t = *p->mutable_templates(0);
          Segment& step = *FindSegment(p, "step 1");
          AddOperand("other", kHalf, WRITE, 0, &step);

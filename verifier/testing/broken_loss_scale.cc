@@ -122,7 +122,7 @@ std::vector<Broken> BrokenLossScale() {
       {"P11.scale",
        "learns_from_what_is_no_norm",
        [](Program* p) {
-         // But the norms of two tensors.
+         // It reads the norms of two tensors instead.
          Segment& segment = *FindSegment(p, "optimizer1");
          Operand& norms = *segment.add_operands();
          norms.set_name("norms");

@@ -59,7 +59,7 @@ std::vector<Broken> BrokenMemory() {
       {"P7.undefined",
        "partly_written",
        [](Program* p) {
-         // The saved values lack the targets, which the backward reads.
+         // The forward does not save the targets, which the backward reads.
          Segment& f = *FindSegment(p, "F1");
          StepAttributes a = FindStep(p, "F1", "loss")->attributes();
          f.mutable_steps()->DeleteSubrange(2, 2);

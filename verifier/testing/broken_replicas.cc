@@ -17,7 +17,7 @@ ScheduleSpec FourReplicas() {
           {0, 1}};
 }
 
-// The collective sums another buffer in place.
+// Makes the collective sum another buffer in place.
 void SumInstead(Program* p, int t, const char* action, const char* buffer) {
   Action& a = *FindAction(p, t, action);
   a.set_sources(0, FindBuffer(*p, t, buffer));
@@ -36,7 +36,7 @@ std::vector<Broken> BrokenReplicas() {
       {"P9.gradient",
        "sync_of_the_wrong_holders",
        [](Program* p) {
-         // Of the neighbours, not of those that hold the same stage.
+         // Sums over the neighboring ranks, not over the ranks that hold the same stage.
          for (int t = 0; t < 4; ++t) {
            for (const char* name : {"sync w0 0", "sync w1 0"}) {
              if ((t == 0 || t == 3) != (name[6] == '0')) continue;
@@ -85,7 +85,7 @@ std::vector<Broken> BrokenReplicas() {
       {"P9.sync",
        "backward_after_the_sync",
        [](Program* p) {
-         // The sync waits for the first backward only, and the second for the sync.
+         // The sync does not wait for the backward, and the backward waits for the sync.
          Action& sync = *FindAction(p, 0, "sync w0 0");
          sync.clear_deps();
          AddDep(p, 0, "sync w0 0", "F s0 m0");

@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-// Valid schedules (schedule_program_test.cc), two ranks if not said otherwise.
+// Valid schedules (schedule_program_test.cc), on two ranks unless noted.
 ScheduleSpec Chain() { return {{"F0.0 F0.1 B0.0 B0.1", "F1.0 B1.0 F1.1 B1.1"}, {{0, 1}}, {0, 0}}; }
 ScheduleSpec Halves() { return {{"F0.0 F0.1 I0.0 I0.1 W0.0 W0.1", "F1.0 I1.0 F1.1 I1.1 W1.0 W1.1"}, {{0, 1}}, {0, 0}}; }
 ScheduleSpec HalfHalved() { return {{"F0.0 F0.1 B0.0 I0.1 W0.1", "F1.0 I1.0 W1.0 F1.1 B1.1"}, {{0, 1}}, {0, 0}}; }
@@ -26,14 +26,14 @@ ScheduleSpec Driven() {
   spec.compute_order = ARRIVAL;
   return spec;
 }
-// 1F1B on one stream: only groups save it.
+// 1F1B on one stream: without groups it would deadlock.
 ScheduleSpec Grouped() {
   ScheduleSpec spec = Chain();
   spec.transfer_streams = SHARED;
   spec.group = true;
   return spec;
 }
-// The third forward begins after the first backward, so their activations may share bytes: in this order.
+// In this order the third forward begins after the first backward, so their activations may share bytes.
 Program ReusedByListOrder() {
   Program program =
       ScheduleProgram({{"F0.0 F0.1 B0.0 F0.2 B0.1 B0.2", "F1.0 B1.0 F1.1 B1.1 F1.2 B1.2"}, {{0, 1}}, {0, 0, 0}});
@@ -128,7 +128,7 @@ std::vector<Broken> BrokenBackwards() {
       {"P5.pair",
        "halves_mixed",
        [](Program* p) {
-         // The gradient is of what the forward has just made.
+         // The weight gradient reads what the forward of the pair has just made.
          const Segment& s = *FindSegment(p, "P0 of F0");
          FindStep(p, "P0 of F0", "MATMUL dw0 0")->set_inputs(0, ValueIndex(s, "h", 0));
        },
@@ -166,7 +166,7 @@ std::vector<Broken> BrokenWidths() {
       {"P13.complete",
        "other_width_in_another_stage",
        [](Program* p) {
-         // One rank: no message tells.
+         // On one rank there is no message that would show the difference.
          ScheduleSpec spec = OneRank();
          spec.lane = {0, 0};
          spec.order = {"F0.0x2 F1.0x2 F2.0x2 B2.0 B2.1 B1.0 B1.1 B0.0 B0.1"};
@@ -179,7 +179,7 @@ std::vector<Broken> BrokenWidths() {
          twice.set_microbatch(1);
          twice.set_name("F s1 m1");
          twice.clear_deps();
-         // Ids leave no room: the list is numbered anew.
+         // There is no free id between the others, so the list is renumbered.
          t.add_body()->Swap(&twice);
          for (int i = t.body_size() - 1; t.body(i - 1).name() != "F s1 m0"; --i)
            t.mutable_body()->SwapElements(i, i - 1);

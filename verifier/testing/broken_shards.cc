@@ -1,4 +1,4 @@
-// What tensor parallelism and ZeRO bring: parts of tensors, and the room behind what is made of them.
+// Broken tensor parallelism and ZeRO: parts of tensors, and the spare bytes behind values made from them.
 #include <string>
 #include <vector>
 
@@ -8,9 +8,9 @@
 namespace weft {
 namespace {
 
-// Neither z nor data divides what it cuts.
+// Neither z nor data divides its tensors evenly.
 Program Uneven() { return SplitProgram(true, 3, 2, 0, 16, 3); }
-// More ranks than elements: 64 bytes are behind the 128 of a table.
+// There are more ranks than elements, so a table of 128 bytes has 64 spare bytes behind it.
 Program MoreRanksThanElements() { return SplitProgram(true, 2, 2, 0, 16, 48); }
 
 Shard* ShardOf(Program* p, const char* buffer) { return MutableBuffer(p, 0, buffer)->mutable_shard(); }
@@ -124,7 +124,7 @@ std::vector<Broken> BrokenShards() {
       {"P8.room",
        "zeros_reach_into_what_is_scattered",
        [](Program* p) {
-         // Behind the product, and so over its last elements.
+         // The zeros are written after the product, so they overwrite its last elements.
          const Step fill = *FindStep(p, "B", "zero end of whole dwte");
          Value& end = *FindSegment(p, "B")->mutable_values(fill.outputs(0));
          end.set_offset(end.offset() - 64);

@@ -1,4 +1,4 @@
-// Programs whose tensors are cut over several axes, and how those are broken.
+// Programs whose tensors are cut over several axes, and helpers to break them.
 #ifndef WEFT_VERIFIER_TESTING_BROKEN_SPLIT_H_
 #define WEFT_VERIFIER_TESTING_BROKEN_SPLIT_H_
 

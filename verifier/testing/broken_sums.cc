@@ -1,4 +1,4 @@
-// What tensor parallelism and ZeRO bring: sums over several axes, and when what is summed may be used.
+// Broken tensor parallelism and ZeRO: sums over several axes, and uses of sums at the wrong time.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -51,7 +51,7 @@ std::vector<Broken> BrokenSums() {
       {"P9.scatter",
        "update_of_another_part",
        [](Program* p) {
-         // data and z are of one size, so the parts are too.
+         // data and z have the same size, so the parts have the same size too.
          FindAction(p, 0, "sync tables")->set_kind(ALL_REDUCE);
          Action& a = *FindAction(p, 0, "sync tables");
          for (const char* name : {"part dwte", "part dhead"}) {
@@ -76,7 +76,7 @@ std::vector<Broken> BrokenSums() {
       {"P9.sync",
        "added_to_what_is_summed",
        [](Program* p) {
-         // The scattered sum would be that over z of a sum over z, and of one gradient more.
+         // The scattered value would be a sum over z of a sum over z, plus one more gradient.
          Step sum = *FindStep(p, "B", "scatter dhead"), again = *FindStep(p, "B", "head weight");
          sum.set_name("sum dhead");
          sum.set_kernel(GROUP_ALL_REDUCE);

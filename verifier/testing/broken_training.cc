@@ -9,7 +9,7 @@
 namespace weft {
 namespace {
 
-// A copy of a transient buffer at bytes of its own; returns its index.
+// Copies a transient buffer to bytes of its own. Returns the copy's index.
 int CopyBuffer(Program* p, int t, const char* buffer) {
   Template& tt = *p->mutable_templates(t);
   Buffer copy = *MutableBuffer(p, t, buffer);
@@ -20,7 +20,7 @@ int CopyBuffer(Program* p, int t, const char* buffer) {
   return tt.buffers_size() - 1;
 }
 
-// A second time at the end of its segment.
+// Repeats the step at the end of its segment.
 void Repeat(Program* p, const char* segment, const char* step) {
   const Step copy = *FindStep(p, segment, step);
   *FindSegment(p, segment)->add_steps() = copy;
@@ -95,7 +95,7 @@ std::vector<Broken> BrokenTraining() {
       {"P9.once",
        "added_and_overwritten",
        [](Program* p) {
-         // The lower half of the table is filled, the upper half is added to.
+         // The lower half of the table is filled, and the upper half is added to.
          Segment& b = *FindSegment(p, "B0");
          const int upper = FindStep(p, "B0", "embed backward")->outputs(0);
          b.mutable_values(upper)->set_shape(0, b.values(upper).shape(0) / 2);
@@ -151,7 +151,7 @@ std::vector<Broken> BrokenTraining() {
       {"P11.update",
        "forward_writes_parameter",
        [](Program* p) {
-         // A forward that clears the table behind itself.
+         // The forward clears the table after it has read it.
          Segment& f = *FindSegment(p, "F0");
          f.mutable_operands(1)->set_access(READ_WRITE);
          Step& fill = *f.add_steps();
@@ -202,7 +202,7 @@ std::vector<Broken> BrokenTraining() {
       {"P11.norm",
        "counted_on_both_ranks",
        [](Program* p) {
-         // pipe1 also gives the norm of the tied tensor.
+         // pipe1 also adds the norm of the tied tensor.
          Segment& s = *FindSegment(p, "norm1");
          Operand operand = FindSegment(p, "norm0")->operands(0);
          Value value = FindSegment(p, "norm0")->values(0);
@@ -257,7 +257,7 @@ std::vector<Broken> BrokenTraining() {
        [](Program* p) { FindStep(p, "optimizer1", "update gamma")->mutable_attributes()->set_first_element(8); },
        {"'update gamma'", "first_element is 8"}},
 
-      // P13: the whole.
+      // P13: the whole program.
       {"P13.unknown_field",
        "in_an_action",
        [](Program* p) {
@@ -311,7 +311,7 @@ std::vector<Broken> BrokenTraining() {
       {"P13.deadlock",
        "crossed_order_of_receives",
        [](Program* p) {
-         // Both ends first receive, then send.
+         // Both ends receive first, then send.
          SwapActions(p, 0, "send F1", "recv B0");
          AddDep(p, 0, "send F1", "B0");
          SwapActions(p, 1, "B0", "recv F1");
@@ -347,7 +347,7 @@ std::vector<Broken> BrokenTraining() {
       {"P13.order",
        "backward_not_behind_forward",
        [](Program* p) {
-         // The forward runs on a stream of its own and the backward loads its tokens again.
+         // The forward runs on another stream, and the backward loads its tokens again, so nothing orders the two.
          for (Step& s : *FindSegment(p, "F0")->mutable_steps()) s.set_stream(H2D);
          Segment& b = *FindSegment(p, "B0");
          b.mutable_operands(0)->set_access(WRITE);
@@ -380,7 +380,7 @@ std::vector<Broken> BrokenTraining() {
       {"P13.input",
        "saved_of_another_microbatch",
        [](Program* p) {
-         // Both are live and of the right size when both forwards run before both backwards.
+         // If both forwards run before both backwards, both buffers are live and of the right size.
          SwapActions(p, 1, "B0", "recv F1");
          SwapActions(p, 1, "send B0", "F1");
          FindAction(p, 1, "B0")->set_operands(3, FindBuffer(*p, 1, "saved1"));

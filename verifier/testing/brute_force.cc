@@ -20,12 +20,12 @@ struct Node {
   int instance = 0;  // Index into instances.
   const Step* step = nullptr;
   int64_t occupancy = 1, latency = 0;
-  std::vector<int> previous;     // Must have ended: what stands before it on its stream, queue or group's streams.
-  int unit = -1;                 // Of a transfer: its transfer group, or itself.
-  bool dynamic = false;          // Of a queue: the compute stream must be free as well.
+  std::vector<int> previous;     // Must have ended: nodes before it on its streams or queues.
+  int unit = -1;                 // For a transfer: its transfer group, or itself.
+  bool dynamic = false;          // In a queue: it also waits for a free compute stream.
   std::vector<int> after_nodes;  // Must be finished: steps of the same segment.
-  int match = -1;                // Transfers and collectives: who starts with it.
-  std::string communicator;      // Of a collective.
+  int match = -1;                // For a transfer or collective: index into matches_.
+  std::string communicator;      // For a collective.
   bool done = false;
   int64_t ready = 0, start = 0, end = 0, finish = 0;
 };
@@ -36,7 +36,7 @@ struct Instance {
   const Action* action = nullptr;
   int copy = 0;
   int first = 0, count = 0;
-  std::vector<std::pair<int, bool>> deps;  // Instances; with detached steps?
+  std::vector<std::pair<int, bool>> deps;  // (instance, also wait for its detached steps)
 };
 
 struct Access {
@@ -82,7 +82,7 @@ class Run {
       const int rank = static_cast<int>(r);
       const Template& t = p_.templates(TemplateOfRank(p_, rank));
       std::map<std::pair<int, int>, int> by_id;  // (action id, copy)
-      // Nodes of the last unit on each stream.
+      // The nodes of the last unit on each stream.
       std::map<std::string, std::vector<int>> last;
       const int first_instance = static_cast<int>(instances_.size());
       const auto add_list = [&](const auto& list, int copy) {
@@ -168,7 +168,7 @@ class Run {
     return {"forwards", "backwards"};
   }
 
-  // The nodes of the transfer group that begins with list[first], or of that transfer alone.
+  // Adds the nodes of the transfer group that begins with list[first], or of that single transfer.
   template <typename List>
   void AddTransfers(int rank, const List& list, int first, std::map<std::string, std::vector<int>>* last) {
     std::vector<int> members;
@@ -208,13 +208,13 @@ class Run {
     return key;
   }
 
-  // Of the sends (or receives) that are matched by their order.
+  // The key of the sends (or receives) that are matched by their order.
   std::string Link(int rank, const Action& action, bool send) const {
     return absl::StrCat(send ? "send " : "recv ", PeerRank(p_.mesh(), rank, action.peer()), " lane ", action.lane(),
                         " ", action.direction(), " ", action.skip());
   }
 
-  // The i-th on one end belongs to the i-th on the other(s).
+  // Matches the i-th node at one end with the i-th at the other end, or on the other members.
   void Match() {
     for (const auto& [key, list] : sequences_) {
       for (size_t i = 0; i < list.size(); ++i) {
@@ -241,7 +241,8 @@ class Run {
     }
   }
 
-  // starts_with_[n] = all transfers that must be ready before n starts: those of both groups and of their partners.
+  // Sets starts_with_[m] to all transfers that must be ready before match m starts: those in the groups of both ends,
+  // and in the groups of their partners.
   void FindPartners() {
     std::vector<std::set<int>> partners(unit_nodes_.size());
     for (const std::vector<int>& members : matches_) {
@@ -266,7 +267,7 @@ class Run {
     }
   }
 
-  // When the node could start, if what it waits for has happened.
+  // True if everything that the node waits for has happened; `at` is then the earliest time at which it can start.
   bool Ready(int n, int64_t* at) const {
     const Node& node = nodes_[n];
     *at = 0;
@@ -292,7 +293,8 @@ class Run {
     return true;
   }
 
-  // Steps are taken in any order in which they may run: with two queues of compute, the choice is random.
+  // Runs the steps in any possible order. With two queues of compute, the choice is random. Returns false on a
+  // deadlock.
   bool Time() {
     compute_free_.assign(MeshRanks(p_.mesh()), 0);
     std::vector<int> left;
@@ -436,7 +438,7 @@ class Run {
     return "";
   }
 
-  // Whether every byte of a read was written before, in the same lifetime.
+  // True if every byte of a read was written before, in the same lifetime.
   bool Written(const Access& read, const std::vector<Access>& list) const {
     std::vector<std::pair<int64_t, int64_t>> writes;
     const int copy = instances_[nodes_[read.node].instance].copy;
@@ -462,7 +464,7 @@ class Run {
   std::map<std::pair<int, std::string>, std::vector<int>> sequences_;
   std::vector<std::vector<int>> matches_, starts_with_;
   std::vector<std::vector<int>> unit_nodes_;
-  size_t unit_next_ = 0;  // Of the last unit.
+  size_t unit_next_ = 0;  // Next transfer of the last unit.
   std::vector<int64_t> compute_free_;
 };
 

@@ -1,5 +1,5 @@
-// A slow second opinion that shares no code with the verifier: runs the expansion of a program on all ranks with random
-// durations, as docs/program.md has it (P2 to P4), and looks for what the verifier says cannot happen.
+// A slow independent check that shares no code with the verifier. It runs the expansion of a program on all ranks with
+// random durations, by the rules of docs/program.md (P2 to P4), and looks for faults that the verifier excludes.
 #ifndef WEFT_VERIFIER_TESTING_BRUTE_FORCE_H_
 #define WEFT_VERIFIER_TESTING_BRUTE_FORCE_H_
 
@@ -10,7 +10,7 @@
 
 namespace weft {
 
-// Empty, or what went wrong: a deadlock, two accesses to the same bytes at one time, a read of bytes that were not
+// Returns "", or the fault: a deadlock, two accesses to the same bytes at one time, a read of bytes that were not
 // written, a use outside of a buffer's lifetime, two live buffers on the same bytes. The program must have passed the
 // verifier, so that its indices are in range.
 std::string FindFault(const Program& program, int repetitions, uint64_t timing_seed);

@@ -1,4 +1,4 @@
-// How tests break a program: by the names of its parts.
+// Helpers with which tests break a program, by the names of its parts.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

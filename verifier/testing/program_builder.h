@@ -1,4 +1,4 @@
-// Pieces of programs that tests write by hand: segments value by value, lists action by action, all by name.
+// Builds programs that tests write by hand: segments value by value, lists action by action, all by name.
 #ifndef WEFT_VERIFIER_TESTING_PROGRAM_BUILDER_H_
 #define WEFT_VERIFIER_TESTING_PROGRAM_BUILDER_H_
 
@@ -42,7 +42,7 @@ class ProgramBuilder {
     o.set_bytes(bytes);
     o.set_access(access);
   }
-  // A value at the next multiple of 64 of the last operand.
+  // Adds a value to the last operand, at the next multiple of 64.
   void Val(const std::string& name, DType dtype, Shape shape) {
     const int operand = segment_->operands_size() - 1;
     int64_t offset = 0;
@@ -60,7 +60,7 @@ class ProgramBuilder {
     Operand& o = *segment_->mutable_operands(operand);
     o.set_bytes(std::max(o.bytes(), offset + Bytes(dtype, shape)));
   }
-  // Operand with one value of the same name.
+  // Adds an operand with one value of the same name.
   void Tensor(const std::string& name, DType dtype, Shape shape, Access access) {
     Operand_(name, 0, access);
     Val(name, dtype, shape);
@@ -152,13 +152,13 @@ class ProgramBuilder {
     for (const std::string& d : destinations) a.add_destinations(buffers_.at(d));
     return a;
   }
-  // Names of actions of this template, earlier or later in the list.
+  // Notes a dependency between actions of this template, by name. The names may come later in the list.
   void Dep(const std::string& from, const std::string& on, int distance = 0, bool detached = false) {
     deps_.push_back({from, on, distance, detached});
   }
   void Release(const std::string& action, const std::string& buffer) { releases_.push_back({action, buffer}); }
 
-  // Writes what Dep and Release have noted.
+  // Writes the dependencies and releases that Dep and Release noted.
   void EndTemplate() {
     t_->set_device_arena_bytes(top_);
     const auto find = [&](const std::string& name) -> Action& {

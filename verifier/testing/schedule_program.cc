@@ -20,7 +20,7 @@ namespace {
 struct Slot {
   char kind = 'F';
   int stage = 0, m = 0, width = 1;
-  int back_stage = -1, back_m = -1;  // Of a pair.
+  int back_stage = -1, back_m = -1;  // For a pair.
 };
 
 Slot ParseSlot(const std::string& text) {
@@ -100,7 +100,7 @@ class Builder : private StageSegments {
     d.set_action(on);
     d.set_distance(distance);
   }
-  // Waits for who wrote the buffer.
+  // Makes the action wait for the writers of the buffer.
   void Use(Action& a, int buffer, bool writes) {
     if (!t_->buffers(buffer).persistent()) {
       for (const User& user : users_[buffer]) {
@@ -115,7 +115,7 @@ class Builder : private StageSegments {
     return !buffers_.contains(operand) || !t_->buffers(buffers_.at(operand)).persistent();
   }
 
-  // `micro[i]` = microbatch by which operand i is called.
+  // `micro[i]` is the microbatch in the name of operand i's buffer.
   Action& Compute(ActionKind kind, const std::string& name, int stage, int m, int lane, Draft& d,
                   const std::string& segment, const std::vector<int>& micro) {
     Action& a = Add(kind, name, stage, m, lane);
@@ -149,7 +149,7 @@ class Builder : private StageSegments {
   }
 
   struct Message {
-    std::string what;  // Buffer.
+    std::string what;  // Name of the buffer.
     std::string name;
     int stage = 0, peer_stage = 0, skip = 0;
     Direction direction = TOWARDS_LOSS;
@@ -172,7 +172,7 @@ class Builder : private StageSegments {
     Use(a, buffer, kind == RECV);
   }
 
-  // What a forward or backward of the stage takes in, or gives out.
+  // The messages that a forward or backward of the stage receives (`in`) or sends.
   std::vector<Message> Messages(bool forward, bool in, int s) const {
     std::vector<Message> list;
     const std::string suffix = absl::StrCat(" s", s);
@@ -294,7 +294,7 @@ class Builder : private StageSegments {
   }
 
   void EndOfStep() {
-    // Everything before it.
+    // Number of actions before the end of the step.
     const int compute = t_->body_size();
     std::vector<int> held;
     for (int i = 0; i < p_.tensors_size(); ++i) {
@@ -325,7 +325,7 @@ class Builder : private StageSegments {
       for (int j = 0; j < compute; ++j) Dep(*t_->mutable_body(i), j);
     }
     Draft norm = Norm(held);
-    // A rank whose tensors are all counted elsewhere may have nothing to do.
+    // A rank whose tensors are all counted on other ranks may have nothing to do.
     if (norm.segment.steps_size() > 0) End("norm", GRAD_NORM, std::move(norm), synced);
     if (ranks_ > 1) {
       Reduce("norm sync", NORM_SYNC, all, {"local norms"}, {"norms"}, false);
@@ -335,7 +335,7 @@ class Builder : private StageSegments {
     Reduce("loss sync", LOSS_SYNC, all, {"local losses"}, {"losses"});
     for (int j = 0; j < compute; ++j) Dep(*t_->mutable_body(t_->body_size() - 1), j);
     End("optimizer", OPTIMIZER_STEP, Optimizer(held), t_->body_size());
-    // No two repetitions overlap.
+    // All actions wait for the last of the repetition before, so repetitions do not overlap.
     const int last = t_->body_size() - 1;
     for (int i = 0; i < last; ++i) Dep(*t_->mutable_body(i), last, 1);
   }
@@ -355,12 +355,12 @@ class Builder : private StageSegments {
     return stages;
   }
 
-  // The whole gradient is in that of the first use afterwards.
+  // The buffer that has the whole gradient after the sums: that of the first use on this rank.
   std::string Whole(int tensor) const {
     return absl::StrCat("d", p_.tensors(tensor).name(), " ", UsesOnRank(tensor)[0]);
   }
 
-  // Whether the tensor's norm is this rank's to give.
+  // True if this rank counts the tensor's norm.
   bool Counts(int tensor) const { return *Holders(Uses(tensor)[0]).begin() == rank_; }
 
   Draft Norm(const std::vector<int>& held) {
@@ -450,7 +450,7 @@ class Builder : private StageSegments {
     }
     EndOfStep();
     if (spec_.group) GroupNeighbours();
-    // The last user releases.
+    // The last user of a buffer releases it.
     for (int b = 0; b < t_->buffers_size(); ++b) {
       if (t_->buffers(b).persistent()) continue;
       Action& last = *t_->mutable_body(users_[b].back().action);
@@ -473,8 +473,8 @@ class Builder : private StageSegments {
     }
   }
 
-  std::map<int, std::pair<int, int>> group_;  // Of a microbatch: the first that goes with it forward, and how many.
-  // Of the template that is being made.
+  std::map<int, std::pair<int, int>> group_;  // Microbatch -> (first, number) of its wide forward.
+  // The template that is being made.
   int rank_ = 0;
   Template* t_ = nullptr;
   std::map<std::string, int> buffers_;

@@ -1,6 +1,6 @@
-// Training programs made from the slots of a pipeline schedule by the plainest possible rules: a chain of matrix
+// Training programs made from the slots of a pipeline schedule by the simplest possible rules: a chain of matrix
 // products with an embedding that the loss uses again, no reuse of memory, no overlap of two repetitions. Tests break
-// them where TinyProgram has nothing to break.
+// them if TinyProgram lacks the feature.
 #ifndef WEFT_VERIFIER_TESTING_SCHEDULE_PROGRAM_H_
 #define WEFT_VERIFIER_TESTING_SCHEDULE_PROGRAM_H_
 
@@ -13,27 +13,28 @@
 namespace weft {
 
 struct ScheduleSpec {
-  // Per rank: F, B, I or W, the stage, '.', the microbatch: "F0.0 F0.1 B0.0 B0.1". "F0.0x2" is a forward of two
-  // microbatches, "P2.1+0.0" a pair of the forward of stage 2, microbatch 1 and the backward of stage 0, microbatch 0.
+  // For each rank its slots: F, B, I or W, the stage, '.', the microbatch: "F0.0 F0.1 B0.0 B0.1". "F0.0x2" is a forward
+  // of two microbatches. "P2.1+0.0" is a pair of the forward of stage 2, microbatch 1 and the backward of stage 0,
+  // microbatch 0.
   std::vector<std::string> order;
   // placement[lane][stage] = rank.
   std::vector<std::vector<int>> placement;
-  // Of each microbatch.
+  // The lane of each microbatch.
   std::vector<int> lane;
   int data = 1;
   bool tied = true;
-  // (from, to)
+  // Skip edges as (from, to).
   std::vector<std::pair<int, int>> skips = {};
   ComputeOrder compute_order = STATIC_ORDER;
   TransferStreams transfer_streams = PER_EDGE;
-  // Neighbouring transfers start together.
+  // If true, consecutive transfers start together.
   bool group = false;
   AccumulationMode accumulation = IN_ORDER;
 };
 
-// Actions are called "F s0 m1" (B, I, W, and P for a pair), "send F s0 m1", "recv F s1 m1", "send B s1 m1",
-// "recv B s0 m1" with the stage that makes or reads the tensor, "send skip0 m1", "recv dskip0 m1" and so on; then
-// "sync", "tied", "norm", "norm sync", "scale", "optimizer", "loss sync".
+// Names of actions: "F s0 m1" (B, I, W, and P for a pair); "send F s0 m1", "recv F s1 m1", "send B s1 m1", "recv B s0
+// m1" with the stage that makes or reads the tensor; "send skip0 m1", "recv dskip0 m1" and so on; then "sync", "tied",
+// "norm", "norm sync", "scale", "optimizer", "loss sync".
 Program ScheduleProgram(const ScheduleSpec& spec);
 
 }  // namespace weft

@@ -48,7 +48,7 @@ void StageSegments::Saved(Draft& d, int stage, int width, int part, Access acces
   int64_t offset = 0;
   const auto value = [&](const std::string& name, DType dtype, Shape one) {
     const int64_t bytes = Bytes(dtype, one);
-    // A backward sees its own part of each.
+    // A backward reads only its own part of each value.
     Shape shape = one;
     if (access == WRITE) shape[0] *= width;
     d.AddValueAt(name, dtype, shape, operand, offset + (access == WRITE ? 0 : part * bytes));
@@ -115,7 +115,7 @@ void StageSegments::Accumulate(Draft& d, Kernel kernel, std::vector<std::string>
                                bool transpose_a, const Shape& shape) {
   std::string to = gradient;
   if (Exact()) {
-    // A value of the workspace.
+    // The product goes to a value of the workspace first.
     to = "one " + gradient;
     const int workspace =
         static_cast<int>(std::find(d.operands.begin(), d.operands.end(), "work") - d.operands.begin());
@@ -141,7 +141,7 @@ Draft StageSegments::Backward(char kind, int s, int width, int part) {
       if (p_.skips(i).from_stage() == s) d.AddTensor(absl::StrCat("dskip", i), act, READ);
     }
   }
-  // What one half leaves for the other.
+  // The values that one half leaves for the other.
   d.AddOperand(kind == 'B' ? "work" : absl::StrCat("half", s), weight && !input ? READ : WRITE);
   d.AddValue("dout", FP32, act);
   d.AddValue("dh", FP32, act);

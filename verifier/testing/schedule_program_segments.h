@@ -1,5 +1,5 @@
-// The segments of a ScheduleProgram: of its stages' forwards and backwards. Operands are named like buffers, without
-// the microbatch.
+// The segments of a ScheduleProgram for the forwards and backwards of its stages. Operands have the names of buffers,
+// without the microbatch.
 #ifndef WEFT_VERIFIER_TESTING_SCHEDULE_PROGRAM_SEGMENTS_H_
 #define WEFT_VERIFIER_TESTING_SCHEDULE_PROGRAM_SEGMENTS_H_
 
@@ -17,12 +17,12 @@
 namespace weft {
 
 using Shape = std::vector<int64_t>;
-// Parts of a wide value begin at multiples of 64 bytes.
+// With these sizes, parts of a wide value begin at multiples of 64 bytes.
 inline constexpr int64_t kRows = 16, kColumns = 4, kVocabulary = 8;
 
 inline int64_t Bytes(DType dtype, const Shape& shape) { return *ElementCount(shape) * DTypeBytes(dtype); }
 
-// A segment in the making, and what its operands are called.
+// A segment that is being made, with the names of its operands.
 struct Draft {
   Segment segment;
   std::vector<std::string> operands;
@@ -34,7 +34,7 @@ struct Draft {
     o.set_access(access);
     operands.push_back(name);
   }
-  // Appended to the last operand.
+  // Appends a value to the last operand.
   void AddValue(const std::string& name, DType dtype, Shape shape) {
     Operand& o = *segment.mutable_operands(segment.operands_size() - 1);
     AddValueAt(name, dtype, shape, segment.operands_size() - 1, RoundUp(o.bytes(), 64));
@@ -74,30 +74,30 @@ class StageSegments {
         ranks_(static_cast<int>(spec.order.size())),
         n_(static_cast<int>(spec.lane.size())) {}
 
-  // All of the program but segments and templates.
+  // Fills in the program except segments and templates.
   void Header();
 
   static std::string Weight(int stage) { return absl::StrCat("w", stage); }
-  // The table that the stage uses, "" = none, and which use it is.
+  // The table that the stage uses, "" = none.
   std::string Table(int stage) const {
     if (stage == 0) return "wte";
     return stage == stages_ - 1 ? (spec_.tied ? "wte" : "head") : "";
   }
   std::string TableGradient(int stage) const { return GradientOf(Table(stage), spec_.tied && stage > 0 ? 1 : 0); }
   std::string WeightGradient(int stage) const { return GradientOf(Weight(stage), 0); }
-  // Of one use: what backwards add to.
+  // The gradient of one use, to which backwards add.
   std::string GradientOf(const std::string& tensor, int use) const {
     return absl::StrCat(Exact() ? "acc " : "d", tensor, " ", use);
   }
   bool Last(int stage) const { return stage == stages_ - 1; }
 
-  // What passes between stages. Names of buffers are these with the microbatch.
+  // Tensors that pass between stages. A buffer's name is one of these with the microbatch.
   static std::string Out(int stage) { return absl::StrCat("out", stage); }
   static std::string Din(int stage) { return absl::StrCat("din", stage); }
 
   void Saved(Draft& d, int stage, int width, int part, Access access);
 
-  // h = what came in, z = h w; the last stage's loss is of z head'.
+  // h is the input, z = h w; the last stage takes the loss of z head'.
   Draft Forward(int s, int width);
 
   bool Exact() const { return spec_.accumulation == EXACT; }
@@ -105,10 +105,10 @@ class StageSegments {
   void Accumulate(Draft& d, Kernel kernel, std::vector<std::string> inputs, const std::string& gradient,
                   bool transpose_a, const Shape& shape);
 
-  // The whole backward ('B') or its halves.
+  // Makes the whole backward ('B') or one of its halves.
   Draft Backward(char kind, int s, int width, int part);
 
-  // Both, step by step in turn. Operands and values are told apart by "f:" and "b:".
+  // Interleaves the steps of both. The prefixes "f:" and "b:" distinguish their operands and values.
   static Draft Pair(const Draft& forward, const Draft& backward);
 
   DType GradientType() const { return Exact() ? EXACT192 : FP32; }
@@ -117,7 +117,7 @@ class StageSegments {
 
   const ScheduleSpec& spec_;
   Program p_;
-  // Stages, ranks and microbatches.
+  // Numbers of stages, ranks and microbatches.
   int stages_, ranks_, n_;
 };
 

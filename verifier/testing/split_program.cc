@@ -75,7 +75,8 @@ class Builder : private ProgramBuilder {
     term.set_stride(rows_);
   }
 
-  // A whole of the workspace: what ranges over z are gathered into or scattered from, and so perhaps longer.
+  // Adds a whole table to the workspace. Ranges over z are gathered into it or scattered from it, so it may need spare
+  // elements.
   void Whole(const std::string& name) {
     Val(name, FP32, {rows_, kWidth});
     if (rounded_) View(name + " with room", name, 0, {z_ * range_});
@@ -93,7 +94,7 @@ class Builder : private ProgramBuilder {
     Operand& o = *segment_->mutable_operands(view.operand());
     o.set_bytes(std::max(o.bytes(), view.offset() + Bytes(FP32, shape)));
   }
-  // A table's ranges over z, or their gradient, with room for the parts that replicas have of them.
+  // A table's ranges over z, or their gradient, with spare elements for the parts that replicas hold.
   void Ranges(const std::string& name, Access access) {
     Tensor(name, FP32, {range_}, access);
     segment_->mutable_operands(segment_->operands_size() - 1)->set_bytes(4 * RangeWithRoom());
@@ -175,7 +176,7 @@ class Builder : private ProgramBuilder {
     Val("dx", FP32, {kSequence, kWidth});
     for (const std::string whole : {"whole dwte", "whole dhead"}) {
       Whole(whole);
-      // Its elements end at a multiple of 64 bytes.
+      // Its elements end at a multiple of 64 bytes, where the view may begin.
       if (rounded_) View(whole + " end", whole, 4 * rows_ * kWidth, {z_ * range_ - rows_ * kWidth});
     }
 
@@ -212,7 +213,7 @@ class Builder : private ProgramBuilder {
     bool table = false;
   };
   static std::vector<Held> AllHeld() { return {{"wte", true}, {"gamma"}, {"beta"}, {"head", true}}; }
-  // What the optimizer works on.
+  // The shape that the optimizer works on.
   Shape Part(const Held& held) const { return {!held.table ? kWidth : zero_ ? (range_ + data_ - 1) / data_ : range_}; }
   std::string Gradient(const Held& held) const { return (held.table && zero_ ? "part d" : "d") + held.name; }
   std::string Weight(const Held& held) const { return held.table && zero_ ? "master " + held.name : held.name; }
@@ -355,7 +356,7 @@ class Builder : private ProgramBuilder {
   const int64_t data_;
   const int microbatches_, layers_;
   const int64_t padded_, z_;
-  // Of a table: rows on a rank, and elements of its range.
+  // For a table: its rows on a rank, and the elements of its range.
   const int64_t rows_ = padded_ / 2, range_ = (rows_ * kWidth + z_ - 1) / z_;
   const bool rounded_ = z_ * range_ > rows_* kWidth;
 };

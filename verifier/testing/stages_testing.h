@@ -1,4 +1,4 @@
-// The verifier's checks one by one, for tests of theirs.
+// Helpers for tests of single checks of the verifier.
 #ifndef WEFT_VERIFIER_TESTING_STAGES_TESTING_H_
 #define WEFT_VERIFIER_TESTING_STAGES_TESTING_H_
 
@@ -19,14 +19,14 @@ inline Program Edited(const std::function<void(Program*)>& edit) {
   return program;
 }
 
-// What a check finds, as "RULE: message".
+// The findings of a check, as "RULE: message".
 inline std::vector<std::string> Texts(Findings findings) {
   std::vector<std::string> texts;
   for (const Finding& finding : findings.Take()) texts.push_back(std::string(finding.rule) + ": " + finding.message);
   return texts;
 }
 
-// The index of a program that is sound so far; it must outlive the index.
+// The index of a program that has no fault so far. The program must outlive the index.
 inline Index IndexOf(const Program& program) {
   Findings findings(20);
   Index index;

@@ -1,4 +1,4 @@
-// One step by itself, checked; for tests of kernels.
+// Checks one step by itself, for tests of kernels.
 #ifndef WEFT_VERIFIER_TESTING_STEP_TEST_UTIL_H_
 #define WEFT_VERIFIER_TESTING_STEP_TEST_UTIL_H_
 
@@ -18,7 +18,7 @@ struct Tensor {
   std::vector<int64_t> shape;
 };
 
-// Sequences of 4, two to a microbatch: 8 rows.
+// Sequences of 4 rows, two in a microbatch: 8 rows.
 inline std::string FindingsOf(Kernel kernel, const std::vector<Tensor>& in, const std::vector<Tensor>& out,
                               const std::string& attributes) {
   Program program;

@@ -167,7 +167,7 @@ class Builder : private ProgramBuilder {
         Do(EXACT_ROUND, "round " + name, {"acc d" + name}, {"d" + name});
         Do(FILL, "zero " + name, {}, {"acc d" + name});
       }
-      if (pipe == 1 && name == "wte") continue;  // Counted by the first stage that holds it.
+      if (pipe == 1 && name == "wte") continue;  // The first stage that holds it counts it.
       Do(SQUARED_NORM, "norm " + name, {"d" + name}, {"norms"})->mutable_attributes()->set_slot(slot);
     }
 
@@ -242,7 +242,7 @@ class Builder : private ProgramBuilder {
       Persistent("norm", COMMUNICATION, FP64, {2}, NORM);
       if (dynamic_) Persistent("scale", OPTIMIZER, FP64, {3}, LOSS_SCALE);
     }
-    if (evaluation_) top_ += 16384;  // Clear of everything that training keeps.
+    if (evaluation_) top_ += 16384;  // After everything that training keeps.
     const auto m_ = [](const char* name, int m) { return absl::StrCat(name, m); };
     int64_t saved = 0;
     for (const Segment& s : p_.segments()) {
@@ -296,7 +296,7 @@ class Builder : private ProgramBuilder {
       Compute(FORWARD, f, 0, m, "F0", {"tokens" + n, "wte", "y" + n});
       Move(SEND, send, 0, m, TOWARDS_LOSS, 1, "y" + n);
       Dep(send, f);
-      Dep(f, send, 1);  // Reuse of y.
+      Dep(f, send, 1);  // The next forward reuses y.
       Release(send, "y" + n);
       if (evaluation_) Release(f, "tokens" + n);
     }
@@ -374,7 +374,7 @@ class Builder : private ProgramBuilder {
   const bool evaluation_;
   const bool exact_;
   const bool dynamic_;
-  // A fixed one, 0 = none; and whether the optimizer's kernel undoes it.
+  // loss_scale_: a fixed scale, 0 = none. by_update_: the optimizer's kernel undoes it.
   const double loss_scale_;
   const bool by_update_;
 };

@@ -10,22 +10,22 @@
 
 namespace weft {
 
-// Loss scaling (rule P11): none; a fixed one that the update, or SCALE before it, undoes; a dynamic one.
+// Loss scaling (rule P11): none; a fixed scale that the update undoes, or SCALE before it; a dynamic scale.
 enum class TinyScaling { kNone, kFixedByUpdate, kFixedByScale, kDynamic };
 
 Program TinyProgram(AccumulationMode accumulation = IN_ORDER, TinyScaling scaling = TinyScaling::kNone);
-// Forward only, on the same persistent buffers.
+// Has only forwards, on the same persistent buffers.
 Program TinyEvaluation();
 
-// By name; the program must have it.
+// These functions find a part by its name. The program must have it.
 Action* FindAction(Program* program, int t, const std::string& name);
 int FindBuffer(const Program& program, int t, const std::string& name);
 Buffer* MutableBuffer(Program* program, int t, const std::string& name);
 Segment* FindSegment(Program* program, const std::string& name);
 Step* FindStep(Program* program, const std::string& segment, const std::string& step);
-// Before another step of the segment; steps that wait for later ones follow them.
+// Inserts a step before another step of the segment. Steps that wait for later steps keep waiting for the same steps.
 void InsertStep(Program* program, const std::string& segment, const std::string& before, Step step);
-// The step waits for this one alone.
+// Makes the step wait for `on` alone.
 void StepAfter(Program* program, const std::string& segment, const std::string& step, const std::string& on);
 void RemoveAction(Program* program, int t, const std::string& name);
 // Removes the dependency of one action on another.

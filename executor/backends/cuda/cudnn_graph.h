@@ -80,7 +80,7 @@ class CudnnGraph {
   Tensor Number(absl::string_view name, cudnnDataType_t type);
 
   void Matmul(Tensor a, Tensor b, Tensor c);
-  // y = mode(x), mode(x, b), or mode(x, b) where `select` is true.
+  // y = mode(x), or mode(x, b). Select: y = x where `select` is true, else b.
   void Pointwise(cudnnPointwiseMode_t mode, cudnnDataType_t compute, Tensor x, Tensor y);
   void Pointwise(cudnnPointwiseMode_t mode, cudnnDataType_t compute, Tensor x, Tensor b, Tensor y);
   void Select(Tensor x, Tensor b, Tensor select, Tensor y);

@@ -1,5 +1,6 @@
-// Steps that cuDNN takes, with a library of our own kernels in its place: what it is told must be what the kernels are
-// told, so that results are the same bit for bit; and what a program needs is announced before the first step.
+// Runs steps that cuDNN supports with a library of our own kernels in its place. The library must get the same
+// arguments as the kernels, so results are bitwise equal. Shapes that a program needs must be announced before the
+// first step.
 #include <memory>
 #include <set>
 #include <string>
@@ -20,7 +21,7 @@ absl::Status StatusOf(Outcome outcome) { return outcome == nullptr ? absl::OkSta
 
 struct Calls {
   int prepared = 0, run = 0;
-  // What was announced; run only if something was or nothing is expected to be.
+  // Shapes that were announced. If there are any, a run must use the last of them.
   std::vector<AttentionShape> attention;
   std::vector<ConvolutionShape> convolution;
 };
@@ -122,7 +123,7 @@ class KernelConvolution : public FusedConvolution {
   Calls* calls_;
 };
 
-// A program with the step alone.
+// Returns a program with only this step.
 Program ProgramOf(const ConformanceCase& c) {
   Program program;
   program.mutable_recipe()->set_microbatch_sequences(1);
@@ -174,7 +175,8 @@ TEST_P(FusedStepsTest, AreWhatTheKernelsMake) {
       const std::vector<Tensor> fused = Results(c, std::move(with), round % 2 == 0 ? &program : nullptr);
       const std::vector<Tensor> own = Results(c, EmulatedLibraries(), nullptr);
       for (size_t i = 0; i < own.size(); ++i) EXPECT_EQ(own[i].bytes(), fused[i].bytes()) << "output " << i;
-      // Random numbers of dropout are ours, and a convolution that adds to its output is.
+      // The backend's own kernels run dropout, because its random numbers are weft's, and convolutions that add to
+      // their output.
       const bool ours = c.step.attributes().dropout() > 0 || (GetParam() == CONV2D && c.step.accumulate());
       const bool empty = c.in[0].size() == 0 || c.out[0].size() == 0;
       if (!empty) {

@@ -1,6 +1,6 @@
-// Memory of the device that nobody uses before the first step. What libraries are to run is run in it once, because the
-// code of a kernel is brought to the device at its first launch: in a step that may have to wait for all that the
-// device runs, among it kernels that wait for another rank, which waits for this one.
+// Device memory that nobody uses before the first step. Whatever libraries will run is run in it once, because the code
+// of a kernel is loaded onto the device at its first launch. During a step, that may have to wait for everything that
+// the device runs, including kernels that wait for another rank, which waits for this one.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_IDLE_MEMORY_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_IDLE_MEMORY_H_
 
@@ -12,28 +12,29 @@ namespace weft::exec::cuda {
 
 class IdleMemory {
  public:
-  // Aligned to 256 bytes; null: there is none.
+  // `data` is aligned to 256 bytes; null = no idle memory.
   IdleMemory(void* data, int64_t bytes) : data_(static_cast<std::byte*>(data)), bytes_(data == nullptr ? 0 : bytes) {}
 
   bool empty() const { return bytes_ <= 0; }
-  // From here on memory is handed out from the beginning again.
+  // Makes Take start again at the beginning.
   void Begin() { next_ = 0; }
-  // So many bytes, aligned to 256, behind those taken since Begin. If there is no room left, from the beginning again:
-  // tensors then lie on one another, which is of no matter where nobody looks at the result. Null: more than there is.
+  // Returns `bytes` bytes, aligned to 256, after those taken since Begin. If too few are left, it starts again at the
+  // beginning; tensors may then overlap, which does no harm if nobody reads the result. Returns null if the idle memory
+  // is smaller than `bytes`.
   void* Take(int64_t bytes) {
     bytes = std::max<int64_t>(bytes, 1);
     if (bytes > bytes_) return nullptr;
     if (bytes > bytes_ - next_) next_ = 0;
     return Advance(bytes);
   }
-  // The same, and null where there is no room left.
+  // Like Take, but returns null if too few bytes are left.
   void* TakeApart(int64_t bytes) {
     bytes = std::max<int64_t>(bytes, 1);
     return bytes > bytes_ - next_ ? nullptr : Advance(bytes);
   }
 
   void* data() const { return data_; }
-  // All that was ever handed out lies below.
+  // All bytes that were ever handed out lie below this offset.
   int64_t touched() const { return touched_; }
 
  private:

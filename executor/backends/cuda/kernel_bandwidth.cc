@@ -1,5 +1,5 @@
-// Measures the memory-bound kernels of the CUDA backend on this machine's GPU: one line for each, with the bytes that
-// it must move, the median of its times by the device's events, and the two's quotient.
+// Measures the memory-bound kernels of the CUDA backend on this machine's GPU. Each kernel gets one line: the bytes
+// that it must move, the median of its times by the device's events, and the quotient of the two.
 #include <cstdio>
 #include <string>
 
@@ -10,7 +10,7 @@
 namespace {
 
 constexpr int64_t kRows = 32768, kColumns = 4096, kVocabulary = 50304;
-// Longer than clocks take to rise.
+// The warm-up is longer than clocks take to rise.
 constexpr weft::exec::cuda::BandwidthRuns kRuns = {.warm_nanoseconds = 50'000'000, .timed = 21};
 
 absl::Status Measure() {

@@ -1,6 +1,6 @@
-// On a GPU attention of the backend, which is cuDNN's, against that of kernels of our own on tensor cores: at the sizes
-// of speed rows, one of which cuDNN takes in slices of heads. In the emulation, which has no cuDNN, those without
-// tensor cores stand for it, at sizes that it can do.
+// On a GPU, compares the backend's attention, which is cuDNN's, with our own kernels on tensor cores. The sizes are
+// those of speed rows; cuDNN computes one of them in slices of heads. The emulation has no cuDNN: our kernels without
+// tensor cores replace it, at sizes that the emulation can handle.
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -28,7 +28,8 @@ std::vector<Sizes> SizesOfMachine() {
   return {{2, 70, 4, 1, 128}, {1, 130, 8, 2, 128}};
 }
 
-// Normal, from a table whose length has no divisor in common with rows or columns: a sequence of 8192 is drawn at once.
+// Normally distributed values from a table, so that a sequence of 8192 is drawn quickly. The table's length has no
+// divisor in common with rows or columns.
 Tensor Normals(int64_t rows, int64_t columns, int64_t seed) {
   static const std::vector<uint16_t>& table = *[] {
     constexpr int64_t kLength = 1'000'003;
@@ -56,7 +57,7 @@ float FloatOf(uint16_t bits) {
   return value;
 }
 
-// The norm of the difference over the norm; not a number where one of the values is none.
+// Norm of the difference divided by the norm; NaN if one of the values is NaN.
 template <typename T>
 double Apart(Tensor& have, Tensor& want) {
   double difference = 0, norm = 0;
@@ -76,7 +77,7 @@ double Apart(Tensor& have, Tensor& want) {
   return std::sqrt(difference / norm);
 }
 
-// Tensors of one problem: inputs, and two of each that is made, the library's and ours.
+// Tensors of one problem: the inputs, and two of each result, the library's and ours.
 struct Attention {
   explicit Attention(const Sizes& s)
       : sizes(s),
@@ -90,7 +91,7 @@ struct Attention {
       dq.push_back(Tensor(BF16, q.shape()));
       dk.push_back(Tensor(BF16, k.shape()));
       dv.push_back(Tensor(BF16, v.shape()));
-      // What is not written is no number.
+      // Elements that no kernel writes are NaN.
       for (Tensor* made : {&o[i], &lse[i], &dq[i], &dk[i], &dv[i]}) {
         std::memset(made->data<char>(), 0xff, made->bytes().size() - 64);
       }
@@ -110,7 +111,7 @@ struct Attention {
     return step;
   }
 
-  // Of our own kernels, on what is placed.
+  // The problem for our own kernels, on the placed tensors.
   AttentionProblem Problem(const TensorView& at_q, const TensorView& at_k, const TensorView& at_v,
                            const TensorView& at_o, const TensorView& at_lse) const {
     AttentionProblem problem;
@@ -131,7 +132,7 @@ struct Attention {
   std::vector<Tensor> o, lse, dq, dk, dv;
 };
 
-// The same bits would be those of the same kernels: cuDNN has refused it.
+// Equal bits would mean that the same kernels ran twice, because cuDNN refused the problem.
 void ExpectClose(Tensor& library, Tensor& own, const char* name) {
   EXPECT_LE(Apart<uint16_t>(library, own), 1e-2) << name;
   EXPECT_FALSE(library.bytes() == own.bytes()) << name;
@@ -162,7 +163,7 @@ TEST(LibraryAttentionTest, IsThatOfOurOwnKernels) {
     context.stream = TheStream();
     void* const stream = TheMachine().device->NativeStream(TheStream());
     const auto forward = [&](int i) { return AttentionForward{a.Problem(q, k, v, o[i], lse[i])}; };
-    // Both begin with what the library has left.
+    // Both backward passes start from the forward results of the library.
     const auto backward = [&](int i) {
       return AttentionGradient{a.Problem(q, k, v, o[0], lse[0]), a.Part(d_o), a.Part(dq[i]), a.Part(dk[i]),
                                a.Part(dv[i])};

@@ -1,4 +1,4 @@
-// Sizes of what is given to cuBLASLt and cuDNN.
+// Sizes of elements and workspaces for cuBLASLt and cuDNN.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_LIBRARY_BYTES_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_LIBRARY_BYTES_H_
 
@@ -8,10 +8,10 @@
 
 namespace weft::exec::cuda {
 
-// Of an element of a floating-point type.
+// Bytes of an element of a floating-point type.
 inline int64_t BytesOf(Type type) { return type == Type::kFp64 ? 8 : type == Type::kFp32 ? 4 : 2; }
 
-// Up to the next multiple of 256, as the libraries' workspaces are aligned.
+// Rounds up to a multiple of 256, the alignment of the libraries' workspaces.
 inline int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace weft::exec::cuda

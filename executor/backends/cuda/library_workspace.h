@@ -1,5 +1,5 @@
-// Memory that a library's kernels work in: a block for each stream, since what one kernel leaves in it the next of the
-// stream overwrites. Reserved before the first step.
+// Workspace of a library's kernels, reserved before the first step. Each stream has its own block, because a kernel
+// overwrites what the stream's kernel before it has left there.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_LIBRARY_WORKSPACE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_LIBRARY_WORKSPACE_H_
 
@@ -17,15 +17,15 @@ class LibraryWorkspace {
  public:
   explicit LibraryWorkspace(ComputeDevice* device) : device_(device) {}
 
-  // Every block that is allocated from now on has at least so many bytes.
+  // Every block that is allocated from now on has at least `bytes` bytes.
   void Reserve(int64_t bytes) { reserved_ = std::max(reserved_, bytes); }
-  // When all has been reserved: allocates a block, once, which the first stream that asks gets. Null if nothing was
-  // reserved; whoever asks may work in it until a stream has it.
+  // Called after all reservations: allocates one block, only once, and returns it. The first stream that calls Get
+  // takes the block; until then the caller may work in it. Returns null if nothing was reserved.
   absl::StatusOr<void*> Settle();
-  // The stream's own, aligned to 256 bytes; allocated here for all streams but the first that asks.
+  // Returns the stream's own block, aligned to 256 bytes. Allocates it here for every stream but the first that asks.
   absl::StatusOr<void*> Get(int stream, int64_t bytes);
 
-  // Of all blocks together.
+  // Bytes of all blocks together.
   int64_t allocated_bytes() const { return allocated_; }
 
  private:
@@ -38,7 +38,7 @@ class LibraryWorkspace {
   ComputeDevice* device_;
   int64_t reserved_ = 0;
   int64_t allocated_ = 0;
-  // Of no stream yet.
+  // A block that no stream has taken yet.
   Block spare_;
   std::map<int, Block> blocks_;
 };

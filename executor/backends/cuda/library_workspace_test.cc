@@ -12,7 +12,7 @@ TEST(LibraryWorkspace, TheFirstStreamGetsWhatWasReserved) {
   workspace.Reserve(600);
   workspace.Reserve(1000);
   workspace.Reserve(500);
-  // Only now is it known how much.
+  // Only now is the size known.
   EXPECT_EQ(workspace.allocated_bytes(), 0);
   const auto settled = workspace.Settle();
   ASSERT_TRUE(settled.ok());
@@ -24,7 +24,7 @@ TEST(LibraryWorkspace, TheFirstStreamGetsWhatWasReserved) {
   EXPECT_EQ(workspace.allocated_bytes(), 1000);
   EXPECT_EQ(*workspace.Get(3, 200), *first);
   EXPECT_EQ(*workspace.Get(3, 0), *first);
-  // Another stream does not share it.
+  // Streams do not share a block.
   const auto second = workspace.Get(4, 10);
   ASSERT_TRUE(second.ok());
   EXPECT_NE(*second, *first);
@@ -37,7 +37,7 @@ TEST(LibraryWorkspace, GrowsWhenItMust) {
   const auto small = workspace.Get(0, 100);
   ASSERT_TRUE(small.ok());
   workspace.Reserve(1000);
-  EXPECT_EQ(*workspace.Get(0, 200), *small);  // 256 bytes are the least
+  EXPECT_EQ(*workspace.Get(0, 200), *small);  // 256 bytes are the minimum
   const auto large = workspace.Get(0, 300);
   ASSERT_TRUE(large.ok());
   EXPECT_NE(*large, *small);

@@ -1,5 +1,5 @@
-// Norms and activations with the ADD beside them and the sums over rows that are made of their results, as one launch:
-// the bits of the steps one by one; and which are none.
+// Tests runs of steps that become one launch: a norm or activation, the ADD next to it, and the sums over rows of their
+// results. The launch must give the bits of the steps one by one. Also tests which steps form no run.
 #include <set>
 #include <string>
 #include <utility>
@@ -17,10 +17,11 @@ namespace {
 
 using cpu::Tensor;
 
-// A norm and the ADD beside it, as one launch and one after the other.
+// A norm and the ADD next to it, as one launch and one after the other.
 class NormWithSumTest : public testing::TestWithParam<Kernel> {};
 
-// Rows in a warp's registers, in a block's, with four eights a thread, and read again; and odd ones.
+// Rows that fit in the registers of a warp, rows that fit in those of a block, rows with four eights for each thread,
+// and rows that are read again; also odd lengths.
 const std::vector<int64_t> kColumns = {8, 33, 512, 768, 1000, 4096, 9000, 16392};
 
 TEST_P(NormWithSumTest, IsTheTwoOneAfterTheOther) {
@@ -29,7 +30,7 @@ TEST_P(NormWithSumTest, IsTheTwoOneAfterTheOther) {
   const bool forward = kernel == LAYER_NORM || kernel == RMS_NORM;
   for (const int64_t columns : kColumns) {
     for (const DType type : {BF16, FP16, FP32, FP64}) {
-      // Sums may be of another type than what they are of.
+      // The sum may have another type than its terms.
       for (const DType of_sum : {type, type == BF16 ? FP32 : type}) {
         SCOPED_TRACE(absl::StrCat(Kernel_Name(kernel), " ", columns, " ", DType_Name(type), " ", DType_Name(of_sum)));
         const int64_t rows = columns > 8000 ? 2 : 11;
@@ -49,7 +50,7 @@ TEST_P(NormWithSumTest, IsTheTwoOneAfterTheOther) {
           norm.in = centred ? std::vector<int>{2, gamma, beta} : std::vector<int>{2, gamma};
           norm.out = centred ? std::vector<int>{3, mean, rstd} : std::vector<int>{3, rstd};
           ExpectSameBehind({sum, norm}, tensors);
-          // The result in the place of a term, and the sum in that of the other.
+          // The norm overwrites one term, and the sum overwrites the other.
           norm.out[0] = 1;
           if (of_sum == type) sum.out[0] = norm.in[0] = 0;
           ExpectSameBehind({sum, norm}, tensors);
@@ -61,7 +62,7 @@ TEST_P(NormWithSumTest, IsTheTwoOneAfterTheOther) {
             sum.out = {first ? 4 : 3};
             ExpectSameBehind({norm, sum}, tensors);
           }
-          // In the place of what the norm has read.
+          // The sum overwrites an input of the norm.
           sum.out = {0};
           ExpectSameBehind({norm, sum}, tensors);
         }
@@ -74,11 +75,12 @@ INSTANTIATE_TEST_SUITE_P(Kernels, NormWithSumTest,
                          testing::Values(LAYER_NORM, RMS_NORM, LAYER_NORM_BACKWARD, RMS_NORM_BACKWARD),
                          [](const auto& info) { return Kernel_Name(info.param); });
 
-// What sums over rows make goes with what makes the rows.
+// Sums over rows run together with the step that computes the rows.
 class WithSumsTest : public testing::TestWithParam<DType> {};
 
-// A backward of a norm, the gradients of its weights, the residual's sum and the bias before it; all of `type` but for
-// statistics and gradients. Sums are written over what `in_place` is of: dy, x or the residual.
+// Tests the backward kernel of a norm, the gradients of its weights, the residual's sum and the gradient of the bias
+// before it. Tensors have type `type`, but statistics and gradients of gamma, beta and bias are FP32. In the last case
+// the sum overwrites the tensor that `in_place` selects: dy, x or the residual.
 void ExpectSumsOfNormBehind(DType type, int64_t rows, int64_t columns, bool centred, bool accumulate, int in_place) {
   std::vector<Tensor> tensors;
   const auto add = [&](Tensor tensor) {
@@ -108,12 +110,12 @@ void ExpectSumsOfNormBehind(DType type, int64_t rows, int64_t columns, bool cent
   bias.out = {dbias};
   ExpectSameBehind({norm, weights, sum}, tensors);
   ExpectSameBehind({norm, weights, sum, bias}, tensors);
-  // In the place of what the norm and the sums over rows have read.
+  // The sum overwrites an input of the norm or its own.
   sum.out = bias.in = {in_place == 0 ? dy : in_place == 1 ? x : residual};
   ExpectSameBehind({norm, weights, sum, bias}, tensors);
 }
 
-// Of one row in a turn, of several turns and of several chunks; rows of whole eights and not.
+// A turn with one row, several turns, and several chunks; rows that are whole eights and rows that are not.
 TEST_P(WithSumsTest, ABackwardOfANormIsItsStepsOneAfterTheOther) {
   for (const auto& [rows, columns] :
        {std::pair<int64_t, int64_t>{5, 1600}, {19, 1032}, {40, 1029}, {70, 3592}, {3, 4096}, {9, 8192}}) {
@@ -125,8 +127,8 @@ TEST_P(WithSumsTest, ABackwardOfANormIsItsStepsOneAfterTheOther) {
   }
 }
 
-// Of as many rows a turn has two in a chunk, and in the last chunk one or two: there the last row of all is as far
-// from the end as two rows of a turn are apart.
+// With this many rows a turn takes two rows of a chunk, and one or two rows of the last chunk. There, the very last row
+// is as far from the end as the two rows of a turn are apart.
 TEST_P(WithSumsTest, ATurnOfSeveralRowsIsAddedUpToItsEnd) {
   for (const int64_t rows : {2127, 2200}) {
     SCOPED_TRACE(rows);
@@ -161,7 +163,7 @@ TEST_P(WithSumsTest, AnActivationAndTheBiasBeforeItAreTheTwo) {
 INSTANTIATE_TEST_SUITE_P(Types, WithSumsTest, testing::Values(BF16, FP16, FP32),
                          [](const auto& info) { return DType_Name(info.param); });
 
-// Which norms have sums is a rule of programs (proto/util/step_runs.h), and here it is what the kernels have room for.
+// Which norms have sums is a rule of programs (proto/util/step_runs.h). Here it depends on what fits into the kernels.
 TEST(NormRunsTest, NormsThatHaveSums) {
   Step backward, weights, add;
   backward.set_kernel(RMS_NORM_BACKWARD);
@@ -209,7 +211,7 @@ TEST(NormRunsTest, NormsThatAreNotWithTheirSum) {
     return IsRun({first, second}, tensors);
   };
   EXPECT_TRUE(is_run(sum, norm, FP32, FP32));
-  // The norm computes in double, its sum does not.
+  // The norm computes in double, but its sum does not.
   EXPECT_FALSE(is_run(sum, norm, FP32, FP64));
   NumberedStep of_another = norm;
   of_another.in[0] = 1;

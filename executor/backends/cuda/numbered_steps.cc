@@ -11,7 +11,7 @@ namespace {
 
 using cpu::Tensor;
 
-// On `tensors`, which are placed; the views lie in `views`.
+// Returns the steps on `tensors`, which have been placed. The steps refer to views that are kept in `views`.
 std::vector<StepOfRun> StepsOn(const std::vector<NumberedStep>& steps, std::vector<Tensor>& tensors,
                                PlacedTensors& placed, std::list<std::vector<TensorView>>& views) {
   std::vector<TensorView> all;

@@ -1,4 +1,4 @@
-// Steps on tensors that are named by their numbers, run one by one and as one run: what the tensors are behind them.
+// Runs steps on numbered tensors, one by one or as one run, and returns what the tensors hold afterwards.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_NUMBERED_STEPS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_NUMBERED_STEPS_H_
 
@@ -10,23 +10,24 @@
 
 namespace weft::exec::cuda {
 
-// Numbers from 0 to 2, others for another seed.
+// Returns numbers from 0 to 2, different for each seed.
 cpu::Tensor Matrix(DType dtype, int64_t rows, int64_t columns, int64_t seed);
 
-// A step and which tensors it reads and writes.
+// A step and the numbers of the tensors that it reads and writes.
 struct NumberedStep {
   Step step;
   std::vector<int> in, out;
 };
 
-// Whether the machine's backend makes one run of the steps, on tensors like these.
+// True if the machine's backend makes one run of the steps, on tensors like these.
 bool IsRun(const std::vector<NumberedStep>& steps, std::vector<cpu::Tensor> tensors);
 
-// The bytes of all tensors behind the steps; as a run, which the steps have to be, or one by one.
+// Returns the bytes of all tensors after the steps. With `as_run` the steps run as one run, which they must form;
+// otherwise one by one.
 std::vector<std::vector<unsigned char>> Behind(const std::vector<NumberedStep>& steps, std::vector<cpu::Tensor> tensors,
                                                bool as_run);
 
-// Expects the same bytes of both.
+// Expects the same bytes from the run and from the steps one by one.
 void ExpectSameBehind(const std::vector<NumberedStep>& steps, const std::vector<cpu::Tensor>& tensors);
 
 }  // namespace weft::exec::cuda

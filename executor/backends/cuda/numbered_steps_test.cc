@@ -32,7 +32,8 @@ TEST(NumberedSteps, NumbersAreSmallAndDiffer) {
   }
 }
 
-// One after the other: what a step leaves the next one reads, and the rest stays.
+// Steps run one after the other: a step reads what the step before it has written, and all other tensors keep their
+// values.
 TEST(NumberedSteps, BehindThemIsWhatTheyLeave) {
   std::vector<Tensor> tensors;
   for (int i = 0; i < 4; ++i) tensors.push_back(Matrix(FP64, 3, 5, i));
@@ -46,7 +47,7 @@ TEST(NumberedSteps, BehindThemIsWhatTheyLeave) {
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(behind[i] == expected[i].bytes()) << i;
 }
 
-// An ADD and the norm of the sum are a run, an ADD by itself is none.
+// An ADD and the norm of its sum form a run; an ADD alone does not.
 TEST(NumberedSteps, SomeAreARun) {
   std::vector<Tensor> tensors;
   for (int i = 0; i < 4; ++i) tensors.push_back(Matrix(FP32, 4, 64, i));
@@ -59,7 +60,7 @@ TEST(NumberedSteps, SomeAreARun) {
   EXPECT_FALSE(IsRun({sum}, tensors));
   ExpectSameBehind({sum, norm}, tensors);
   EXPECT_EQ(Behind({sum, norm}, tensors, true).size(), tensors.size());
-  // What is no run cannot be compared as one, which is told.
+  // Steps that form no run cannot be compared as one; the helper reports that.
   EXPECT_NONFATAL_FAILURE(Behind({sum}, tensors, true), "prepared");
 }
 

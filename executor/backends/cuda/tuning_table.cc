@@ -37,7 +37,7 @@ struct TypeName {
   Type type;
   absl::string_view name;
 };
-// Of matrices; "none" of a bias.
+// Types of matrices. Only a bias may have "none".
 constexpr TypeName kTypes[] = {
     {Type::kNone, "none"}, {Type::kFp64, "fp64"}, {Type::kFp32, "fp32"}, {Type::kBf16, "bf16"}, {Type::kFp16, "fp16"}};
 
@@ -48,12 +48,12 @@ absl::string_view NameOf(Type type) {
   return "none";
 }
 
-// One line's fields, name=value in a fixed order, each taken once.
+// Reads the fields of a line, name=value in a fixed order, each once.
 class Fields {
  public:
   Fields(absl::string_view line, std::string where) : rest_(line), where_(std::move(where)) {}
 
-  // The value of the next field; InvalidArgument if it is not called that.
+  // Returns the value of the next field; InvalidArgument if the field has another name.
   absl::StatusOr<absl::string_view> Next(absl::string_view name) {
     const size_t end = rest_.find(' ');
     const absl::string_view field = rest_.substr(0, end);
@@ -70,7 +70,7 @@ class Fields {
     return ParseInteger(name, text, least, most, value);
   }
 
-  // Whether a field that may be left out is there.
+  // True if the next field, which may be left out, is `name`.
   bool IsNext(absl::string_view name) const { return absl::StartsWith(rest_, absl::StrCat(name, "=")); }
 
   absl::Status Flag(absl::string_view name, bool* value) {
@@ -192,7 +192,7 @@ std::string DeviceText(const TuningDevice& device) {
                       " cublaslt=", device.cublaslt, " device=", device.name);
 }
 
-// Holds a lock on `path`.lock while it lives.
+// Holds a lock on `path`.lock during its lifetime.
 class FileLock {
  public:
   static absl::StatusOr<FileLock> Take(const std::string& path) {
@@ -243,7 +243,7 @@ absl::StatusOr<TuningTable> TuningTable::Parse(absl::string_view text, absl::str
   device.name = std::string(name);
   TuningTable table(std::move(device));
   for (size_t i = 2; i < lines.size(); ++i) {
-    // The last line ends with a newline.
+    // The last line ends with a newline, so an empty string follows it.
     if (lines[i].empty() && i + 1 == lines.size()) break;
     const size_t end = lines[i].rfind(kCrc);
     Fields fields(lines[i].substr(0, end), where(i));
@@ -251,7 +251,7 @@ absl::StatusOr<TuningTable> TuningTable::Parse(absl::string_view text, absl::str
     TunedAlgorithm algorithm;
     WEFT_RETURN_IF_ERROR(ParseKey(fields, &key));
     WEFT_RETURN_IF_ERROR(ParseAlgorithm(fields, &algorithm));
-    // Where all fields are ones that there could be: nobody has changed them since.
+    // All fields are plausible, so check that nobody has changed the line since it was written.
     const absl::string_view crc = end == absl::string_view::npos ? "" : lines[i].substr(end + kCrc.size());
     if (const std::string right = CrcText(lines[i].substr(0, end)); crc != right) {
       return fields.Error("crc is '", crc, "' where that of the line is ", right, ": it was changed or is damaged");
@@ -305,7 +305,7 @@ absl::Status TuningTable::MergeInto(const std::string& path) const {
 }
 
 std::string TuningTable::Digest() const {
-  // FNV-1a of 64 bits.
+  // 64-bit FNV-1a.
   uint64_t hash = 14695981039346656037u;
   const auto add = [&](absl::string_view text) {
     for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;

@@ -56,7 +56,7 @@ constexpr char kText[] =
     "00000000000000050000000000000006"
     "0000000000000007ffffffffffffffff nanoseconds=31744 crc=";
 
-// The text with the right sum behind its one entry.
+// Returns the text with the correct CRC after its only entry.
 std::string WithCrc(const std::string& text) {
   return absl::StrCat(
       text,
@@ -80,7 +80,7 @@ TEST(TuningTable, IsReadAsItIsWritten) {
   EXPECT_EQ(read->Find(aligned), nullptr);
 }
 
-// A product in TF32 is another product, in a field that tables without one lack.
+// A product in TF32 has its own key, with a field that tables without such products lack.
 TEST(TuningTable, ProductsInTf32AreOfTheirOwn) {
   TuningKey single = Key(64), shortened = Key(64);
   for (TuningKey* key : {&single, &shortened}) key->shape.a.type = key->shape.b.type = Type::kFp32;
@@ -147,7 +147,7 @@ TEST(TuningTable, ErrorsNameFileLineAndField) {
             "tune.txt, line 3: tf32 is '2'; allowed are whole numbers from 0 to 1");
   EXPECT_EQ(error("alignment=16", "alignment=16 tf32=1"), "tune.txt, line 3: tf32 is 1 where a is bf16, not fp32");
   EXPECT_EQ(error("alignment=16", "alignment=16 tf=1"), "tune.txt, line 3: '->' is expected where 'tf=1' stands");
-  // Bytes that are not what was written, though they could be an algorithm.
+  // The bytes differ from what was written, but could be an algorithm.
   EXPECT_THAT(error("algorithm=00", "algorithm=01"),
               testing::MatchesRegex("tune.txt, line 3: crc is '........' where that of the line is ........: it was "
                                     "changed or is damaged"));
@@ -189,12 +189,12 @@ TEST(TuningTable, MergesLoseNothing) {
   const auto merged = TuningTable::Read(path);
   ASSERT_TRUE(merged.ok()) << merged.status();
   EXPECT_EQ(merged->size(), static_cast<size_t>(kWriters * kEntries));
-  // What is measured anew replaces what was there.
+  // A new measurement replaces the old one.
   TuningTable anew(kDevice);
   anew.Set(Key(1000), Algorithm(99));
   ASSERT_TRUE(anew.MergeInto(path).ok());
   EXPECT_EQ(TuningTable::Read(path)->Find(Key(1000))->words[0], 99u);
-  // A file that is something else stays as it is.
+  // A file that is no tuning table stays as it is.
   ASSERT_TRUE(WriteFileAtomic(path, "notes\n").ok());
   EXPECT_EQ(anew.MergeInto(path).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(*ReadFile(path), "notes\n");

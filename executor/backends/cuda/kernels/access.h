@@ -1,7 +1,8 @@
-// Elements of arrays in kernels: whatever they are stored as, a kernel sees its compute type C, float or double.
+// Access to elements of arrays in kernels. Whatever type the elements are stored in, a kernel sees its compute type C,
+// float or double.
 //
-// S says how the arrays of a launch are stored: a type that all of them share, or Type::kNone where each says so itself
-// while the kernel runs. The second is one branch per eight elements, the same in all threads.
+// S is the storage type that all arrays of a launch share, or Type::kNone if each array gives its own type at run time.
+// The latter costs one branch per eight elements, the same in all threads.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ACCESS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ACCESS_H_
 
@@ -45,7 +46,7 @@ WEFT_DEVICE void Store(const Array& array, int64_t i, C x) {
   }
 }
 
-// Two numbers as a word of halves.
+// Returns two numbers as a word of two halves.
 template <Type S, typename C>
 WEFT_DEVICE uint32_t HalvesOf(C low, C high) {
   if constexpr (S == Type::kBf16) return ToBf16(low).bits | uint32_t{ToBf16(high).bits} << 16;
@@ -106,7 +107,7 @@ WEFT_DEVICE void StoreFloats(float* p, const C (&x)[kBlock]) {
 
 }  // namespace access
 
-// Eight elements from a multiple of eight on, in an array whose eights are aligned to 16 bytes.
+// Loads eight elements. `first` must be a multiple of eight, and every eight of the array must be aligned to 16 bytes.
 template <typename C, Type S = Type::kNone>
 WEFT_DEVICE void LoadBlock(const Array& array, int64_t first, C (&x)[kBlock]) {
   switch (S == Type::kNone ? array.type : S) {
@@ -149,7 +150,8 @@ WEFT_DEVICE void StoreBlock(const Array& array, int64_t first, const C (&x)[kBlo
   }
 }
 
-// The first `count` of eight elements, the others 0. `aligned` as LoadBlock asks for, the same for all threads.
+// Loads the first `count` of eight elements and sets the others to 0. `aligned` means aligned as LoadBlock needs it; it
+// must be the same for all threads.
 template <typename C, Type S = Type::kNone>
 WEFT_DEVICE void LoadSome(const Array& array, int64_t first, int64_t count, bool aligned, C (&x)[kBlock]) {
   if (aligned && count >= kBlock) return LoadBlock<C, S>(array, first, x);
@@ -166,7 +168,7 @@ WEFT_DEVICE void StoreSome(const Array& array, int64_t first, int64_t count, boo
   }
 }
 
-// Adds the old elements if `accumulate`, then stores: one rounding.
+// Stores x, or with `accumulate` the old elements + x. The result is rounded once.
 template <typename C, Type S = Type::kNone>
 WEFT_DEVICE void WriteSome(const Array& array, int64_t first, int64_t count, bool aligned, bool accumulate,
                            const C (&x)[kBlock]) {
@@ -178,7 +180,7 @@ WEFT_DEVICE void WriteSome(const Array& array, int64_t first, int64_t count, boo
   StoreSome<C, S>(array, first, count, aligned, sum);
 }
 
-// What is read of an element of this type when x has been stored there.
+// Returns the value of an element of this type after x has been stored in it.
 template <typename C>
 WEFT_DEVICE C AsStored(Type type, C x) {
   switch (type) {
@@ -193,7 +195,7 @@ WEFT_DEVICE C AsStored(Type type, C x) {
   }
 }
 
-// Calls f.template operator()<C, S>() on the host, for arrays of these types; null ones do not count.
+// Calls f.template operator()<C, S>() on the host, for arrays of these types. Null arrays are ignored.
 template <typename F>
 Outcome WithTypes(bool in_double, std::initializer_list<Array> arrays, F f) {
   if (in_double) return f.template operator()<double, Type::kNone>();

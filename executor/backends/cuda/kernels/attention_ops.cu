@@ -1,4 +1,4 @@
-// Products of any layout as tiles.
+// Products of attention in tiles, for any layout.
 #include "executor/backends/cuda/kernels/access.h"
 #include "executor/backends/cuda/kernels/attention_ops.h"
 #include "executor/backends/cuda/kernels/tile_product.h"
@@ -49,7 +49,8 @@ struct SumsOfHeads {
   }
 };
 
-// One product per sequence and head of k; its depth runs over the heads of q that share it, then over queries.
+// One product per sequence and head of k. Its depth runs over the heads of q that share the head of k, then over
+// queries.
 template <typename C>
 struct SumsOfGroups {
   using Compute = C;
@@ -58,7 +59,7 @@ struct SumsOfGroups {
   ProductShape shape;
   GroupSums args;
 
-  // Of q: head and row.
+  // The head of q of term k. Row returns the row of a position.
   WEFT_DEVICE int64_t Head(int64_t p, int64_t k) const {
     return Modulo(p, args.shape.kv_heads) * args.shape.group() + Divide(k, args.shape.sequence);
   }

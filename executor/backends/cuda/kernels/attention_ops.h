@@ -1,4 +1,4 @@
-// Products of attention as ops of its own: scores, sums of values, and their backwards.
+// Products of attention as separate ops: scores, weighted sums of values, and their backward kernels.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ATTENTION_OPS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ATTENTION_OPS_H_
 
@@ -7,7 +7,7 @@
 
 namespace weft::exec::cuda {
 
-// `pairs` are [rows, heads * sequence]: for each query and head a number for each key.
+// `pairs` is [rows, heads * sequence]: for each query and head, one number per key.
 //
 // pairs[i, h, j] = factor * sum of queries[i, h, c] * keys[j, h / group, c] over the columns c of a head.
 struct HeadPairs {
@@ -39,7 +39,7 @@ struct GroupSums {
 };
 Outcome Launch(const GroupSums& args, void* stream);
 
-// Zeros in the columns of `heads` heads.
+// Zeros the columns of `heads` heads.
 struct ClearHeads {
   HeadShape shape;
   int64_t heads = 0;

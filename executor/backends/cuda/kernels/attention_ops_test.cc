@@ -1,4 +1,4 @@
-// Places of scores beyond what 32 bits count. Values: conformance/attention_cases.cc.
+// Tests positions of scores beyond 32 bits. conformance/attention_cases.cc tests values.
 #include "executor/backends/cuda/kernels/attention_ops.cu"
 
 #include <vector>

@@ -1,8 +1,8 @@
-// Tiles of attention on tensor cores: 64 rows of a head in shared memory, products of sixteen of a warp's rows with
-// them, and which pairs of queries and keys count.
+// Tiles of attention on tensor cores: 64 rows of a head in shared memory, products of a warp's sixteen rows with them,
+// and the test which pairs of queries and keys count.
 //
-// Tiles lie in shared memory by rows, as factors over the columns of a head, and turned, as factors over rows; a word
-// is two halves. Rows are four words longer than needed, so that lanes of a warp meet different banks.
+// A tile lies in shared memory by rows, as a factor over the columns of a head, and turned, as a factor over rows. A
+// word holds two halves. Rows are four words longer than needed, so that the lanes of a warp access different banks.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ATTENTION_TILES_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ATTENTION_TILES_H_
 
@@ -17,7 +17,7 @@ inline constexpr int kTile = 64;
 inline constexpr int kBlocks = kTile / 8;
 inline constexpr int kTurnedPitch = kTile / 2 + 4;
 
-// D: columns of a head, rounded up.
+// D is the number of columns of a head, rounded up.
 template <int D>
 struct Layout {
   static constexpr int kPitch = D / 2 + 4;
@@ -42,8 +42,9 @@ WEFT_DEVICE float Number(const Words& words, int i) {
   return S == Type::kBf16 ? ToFloat(Bf16{bits}) : ToFloat(Fp16{bits});
 }
 
-// Rows [first, first + 64) into shared memory, by rows from word `rows` on, turned from word `turned` on; -1: not.
-// Zeros beyond the sequence and the head. A lane takes two rows, a warp every fourth eight of columns.
+// Loads rows [first, first + 64) into shared memory: by rows from word `rows` on, and turned from word `turned` on; -1
+// = not in this form. Stores zeros beyond the sequence and the head. A lane takes two rows, a warp every fourth eight
+// of columns.
 template <int D, typename Thread>
 WEFT_DEVICE void LoadTile(Thread& thread, const HeadShape& shape, const HeadRows& from, int64_t first, int rows,
                           int turned) {
@@ -71,27 +72,28 @@ WEFT_DEVICE void LoadTile(Thread& thread, const HeadShape& shape, const HeadRows
   }
 }
 
-// Sixteen rows from `row` on, k of 16 `step`.
+// Returns a left factor: sixteen rows from `row` on, for the terms from k = 16 * `step` on.
 template <typename Tile>
 WEFT_DEVICE MmaLeft LeftOf(const Tile& tile, int pitch, int row, int step, int lane) {
   const int upper = (row + lane / 4) * pitch + 8 * step + lane % 4, lower = upper + 8 * pitch;
   return {{tile[upper], tile[lower], tile[upper + 4], tile[lower + 4]}};
 }
-// Eight columns of the product, which are rows of the tile.
+// Returns a right factor: eight columns of the product, which are rows of the tile.
 template <typename Tile>
 WEFT_DEVICE MmaRight RightOf(const Tile& tile, int pitch, int row, int step, int lane) {
   const int place = (row + lane / 4) * pitch + 8 * step + lane % 4;
   return {{tile[place], tile[place + 4]}};
 }
 
-// What all kernels here know of their place.
+// The sequence, head and tile that a block works on, in all kernels here.
 template <Type S, int D>
 struct Place {
   const AttentionProblem& a;
   int64_t sequence, head, first;
   uint64_t sample;
 
-  // Of `heads` heads. The tiles with the most work come first: with a mask that are the last queries, the first keys.
+  // `heads` is the number of heads per sequence. The tiles with the most work come first: with a mask these are the
+  // last queries, or the first keys.
   template <typename Thread>
   WEFT_DEVICE Place(const AttentionProblem& problem, int64_t heads, bool of_queries, const Thread& thread)
       : a(problem) {
@@ -113,13 +115,13 @@ struct Place {
     if (query >= a.shape.sequence || key >= a.shape.sequence) return false;
     return !a.causal || (key <= query && (a.window <= 0 || key > query - a.window));
   }
-  // Of a lane's pair in sums of sixteen queries and a tile of keys: block n, row r, column c.
+  // The same for one pair of a lane, in sums of sixteen queries and a tile of keys: block n, row r, column c.
   template <typename Thread>
   WEFT_DEVICE bool Sees(const Thread& thread, int64_t query, int64_t key, int n, int r, int c) const {
     return Sees(query + thread.lane() / 4 + 8 * r, key + 8 * n + thread.lane() % 4 * 2 + c);
   }
 
-  // Tiles of keys that the queries see some of, and the other way around.
+  // Ranges of the keys that the tile's queries see, and of the queries that see the tile's keys.
   WEFT_DEVICE int64_t FirstKey() const {
     if (!a.causal || a.window <= 0) return 0;
     return Largest(int64_t{0}, first + 1 - a.window) / kTile * kTile;
@@ -131,13 +133,13 @@ struct Place {
     return Least(a.shape.sequence, first + kTile + a.window - 1);
   }
 
-  // A bit for each of the four pairs of the query and the keys from `key` on: kept. One block of random words where the
-  // length of sequences is a multiple of four.
+  // Returns one bit for each pair of the query with the four keys from `key` on; 1 = kept. Needs only one block of
+  // random words if the length of sequences is a multiple of four.
   WEFT_DEVICE uint32_t FourKept(int64_t of_head, int64_t query, int64_t key) const {
     const int64_t n = a.shape.sequence, e = ((a.first_head + of_head) * n + query) * n + key;
     DropoutWords words(a.dropout);
     uint32_t kept = 0;
-    // Not unrolled: each turn would have the code of the words.
+    // Not unrolled: every iteration would repeat the code that makes the words.
 #pragma unroll 1
     for (int i = 0; i < 4; ++i) kept |= static_cast<uint32_t>(words.Kept(sample, e + i)) << i;
     return kept;
@@ -145,7 +147,7 @@ struct Place {
   WEFT_DEVICE float Factor() const { return static_cast<float>(a.dropout.factor); }
 };
 
-// sums = products of sixteen rows, which left(step) gives, and 64 rows of a tile.
+// sums = products of the sixteen rows that left(step) returns with the 64 rows of a tile.
 template <Type S, int D, typename Thread, typename Left, typename Tile>
 WEFT_DEVICE void Scores(Thread& thread, Left left, const Tile& tile, MmaSums (&sums)[kBlocks]) {
 #pragma unroll
@@ -160,7 +162,7 @@ WEFT_DEVICE void Scores(Thread& thread, Left left, const Tile& tile, MmaSums (&s
   }
 }
 
-// to += the sixteen rows of factors, rounded, times the 64 rows of a turned tile.
+// to += (the sixteen rows of factors, rounded) * (the 64 rows of a turned tile).
 template <Type S, int D, typename Thread, typename Tile>
 WEFT_DEVICE void AddRows(Thread& thread, const MmaSums (&factors)[kBlocks], const Tile& turned, MmaSums (&to)[D / 8]) {
 #pragma unroll
@@ -176,7 +178,7 @@ WEFT_DEVICE void AddRows(Thread& thread, const MmaSums (&factors)[kBlocks], cons
   }
 }
 
-// The warp's sixteen rows from `row` on, times `factors` of rows g and g + 8.
+// Stores the warp's sixteen rows from `row` on, multiplied by `factors`, which are those of rows g and g + 8.
 template <Type S, int D, typename Thread>
 WEFT_DEVICE void StoreRows(const Thread& thread, const HeadShape& shape, const HeadRows& to, int64_t row,
                            const MmaSums (&sums)[D / 8], const float (&factors)[2]) {
@@ -193,15 +195,15 @@ WEFT_DEVICE void StoreRows(const Thread& thread, const HeadShape& shape, const H
   }
 }
 
-// Over the four lanes that share rows.
+// Returns the sum over the four lanes that share rows.
 template <typename Thread>
 WEFT_DEVICE float QuadSum(Thread& thread, float x) {
   x += thread.ShuffleXor(x, 1);
   return x + thread.ShuffleXor(x, 2);
 }
 
-// Which pairs of rows g and g + 8 (queries) with columns 2t and 2t + 1 of block n (keys) are kept: bit 2 row + column.
-// Two neighbouring lanes share the random words of four keys: each makes those of one row.
+// Returns which pairs of rows g and g + 8 (queries) with columns 2t and 2t + 1 of block n (keys) are kept, as bit 2 row
+// + column. Two neighboring lanes share the random words of four keys; each makes the words of one row.
 template <typename Thread, typename P>
 WEFT_DEVICE uint32_t KeptOfQueries(Thread& thread, const P& place, int64_t query, int64_t key) {
   if (place.a.dropout.threshold == 0) return 15;
@@ -213,8 +215,8 @@ WEFT_DEVICE uint32_t KeptOfQueries(Thread& thread, const P& place, int64_t query
   return ((upper >> (2 * odd)) & 3) | ((lower >> (2 * odd)) & 3) << 2;
 }
 
-// The same of rows that are keys and columns that are queries. Four lanes with neighbouring rows share the words of
-// four keys and one query: each makes those of one of the four rows and columns that a lane has.
+// The same for rows that are keys and columns that are queries. Four lanes with neighboring rows share the words of
+// four keys and one query; each makes the words of one of the four rows and columns that a lane has.
 template <typename Thread, typename P>
 WEFT_DEVICE uint32_t KeptOfKeys(Thread& thread, const P& place, int64_t head, int64_t query, int64_t key) {
   if (place.a.dropout.threshold == 0) return 15;

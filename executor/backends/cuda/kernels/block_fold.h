@@ -1,4 +1,4 @@
-// One value out of a block's threads, in an order that depends on the number of threads alone.
+// Reduces the values of a block's threads to one value, in an order that depends only on the number of threads.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_BLOCK_FOLD_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_BLOCK_FOLD_H_
 
@@ -6,8 +6,8 @@
 
 namespace weft::exec::cuda {
 
-// merge(..., merge(values of threads)): a tree over the block's threads, which are a power of two. Takes
-// count * sizeof(V) bytes of shared memory from `first_byte` on. All threads come here and get the result.
+// Returns merge(..., merge(values of threads)) to all threads, as a tree. The number of threads must be a power of two.
+// Needs count * sizeof(V) bytes of shared memory from `first_byte` on. All threads of the block must call it.
 template <typename V, typename Thread, typename Merge>
 WEFT_DEVICE V BlockFold(Thread& thread, int64_t first_byte, V value, Merge merge) {
   const auto shared = thread.template Shared<V>(first_byte, thread.count());
@@ -21,7 +21,7 @@ WEFT_DEVICE V BlockFold(Thread& thread, int64_t first_byte, V value, Merge merge
   }
   thread.Sync();
   value = shared[0];
-  // The memory may be used again.
+  // The shared memory may be reused from here on.
   thread.Sync();
   return value;
 }

@@ -1,4 +1,4 @@
-// For tests: one block of a grid that is too large to run whole, in memory that is too large to be used.
+// For tests: runs one block of a grid that is too large to run completely, on memory that is too large to be filled.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_BLOCK_OF_GRID_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_BLOCK_OF_GRID_H_
 
@@ -11,7 +11,7 @@
 
 namespace weft::exec::cuda {
 
-// Block `block` of `blocks` as the only one that runs.
+// Runs as block `block` of `blocks`, although it is the only block.
 template <typename Kernel>
 struct BlockOfGrid {
   static constexpr int kMaxThreads = Kernel::kMaxThreads;
@@ -37,7 +37,7 @@ void RunBlock(const Kernel& kernel, int64_t block, int64_t blocks, int threads, 
   ASSERT_EQ(outcome, nullptr) << outcome;
 }
 
-// Zeroed memory of which only the pages that are touched exist.
+// Zeroed memory in which only the pages that are touched exist.
 class SparseMemory {
  public:
   explicit SparseMemory(int64_t bytes) : bytes_(bytes) {

@@ -9,7 +9,7 @@ constexpr int kEach = 2;
 template <BroadcastOp kOp, typename C, Type S>
 struct MapRows {
   static constexpr int kMaxThreads = kPieceThreads;
-  // Whether e has a number to multiply with, and one to add.
+  // True if the op multiplies by elements of e, and true if it adds elements of e.
   static constexpr bool kScales = kOp != BroadcastOp::kAdd, kShifts = kOp != BroadcastOp::kScale;
   Broadcast a;
   Pieces pieces;
@@ -23,7 +23,7 @@ struct MapRows {
     for (int i = 0; i < kEach; ++i) {
       piece[i] = pieces.At(thread, i, kEach);
       const auto [row, first, count] = piece[i];
-      // Of e, rows of scales and shifts take turns.
+      // In e, rows of scales and rows of shifts alternate.
       const int64_t e = Divide(row, a.rows_per_row) * (kScales ? 2 : 1) * a.columns + first;
       x[i].Ask(a.x, row * a.columns + first, count, aligned);
       if constexpr (kScales) scale[i].Ask(a.e, e, count, aligned);

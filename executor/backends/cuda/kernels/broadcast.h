@@ -1,4 +1,5 @@
-// Elementwise kernels of which one operand has a row for many rows of the other: one for all, or one per sample.
+// Elementwise kernels in which one row of an operand serves many rows of the other operand: one row for all, or one per
+// sample.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_BROADCAST_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_BROADCAST_H_
 
@@ -9,13 +10,13 @@ namespace weft::exec::cuda {
 enum class BroadcastOp {
   // y = x + e
   kAdd,
-  // y = x (1 + e[:columns]) + e[columns:], of twice as many columns
+  // y = x (1 + e[:columns]) + e[columns:], where e has twice as many columns
   kScaleShift,
   // dx = dy (1 + e[:columns])
   kScale,
 };
 
-// Row r of x goes with row r / rows_per_row of e.
+// Row r of x is combined with row r / rows_per_row of e.
 struct Broadcast {
   BroadcastOp op = BroadcastOp::kAdd;
   Array x, e, y;

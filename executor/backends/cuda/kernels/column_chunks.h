@@ -1,4 +1,4 @@
-// What sums over rows have in common, whichever launch makes those of chunks (column_sums.h).
+// Code shared by all sums over rows, whichever launch makes the sums of chunks (column_sums.h).
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_COLUMN_CHUNKS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_COLUMN_CHUNKS_H_
 
@@ -6,10 +6,10 @@
 
 namespace weft::exec::cuda {
 
-// The sum of a chunk is that of so many turns, in order: turn t adds up every kColumnTurns-th row from the t-th on.
+// Turns per chunk. Turn t sums every kColumnTurns-th row from the t-th on; the sum of a chunk adds its turns in order.
 inline constexpr int kColumnTurns = 8;
 
-// Adds the chunks' sums, which are in scratch, to the results.
+// Adds the sums of chunks, which are in scratch, to the results.
 Outcome AddColumnChunks(const ColumnSums& sums, void* stream);
 
 }  // namespace weft::exec::cuda

@@ -1,5 +1,6 @@
-// One pass over memory: a block adds up a chunk of rows of 256 columns, eight warps taking rows in turns, four at a
-// time; then the warps' sums, and in a second launch the chunks', are added in an order that depends on the shape only.
+// One pass over memory. A block sums a chunk of rows of 256 columns; its eight warps take rows in turns, four at a
+// time. Then the warps' sums are added, and in a second launch the chunks' sums, in an order that depends only on the
+// shape.
 #include "executor/backends/cuda/kernels/column_chunks.h"
 #include "executor/backends/cuda/kernels/column_sums.h"
 #include "executor/backends/cuda/kernels/eights.h"
@@ -13,18 +14,19 @@ constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
 static_assert(kWarps == kColumnTurns);
 constexpr int kTile = kWarp * kBlock;
-// Rows that a warp asks for together.
+// Rows that a warp loads together.
 constexpr int kTogether = 4;
-// Several times what a large GPU runs at a time, so that its multiprocessors end at about the same time.
+// Several times as many blocks as a large GPU runs at a time, so that its multiprocessors finish at about the same
+// time.
 constexpr int64_t kWantedBlocks = 2112;
-// Where a chunk is a block's whose threads have sixteen columns each (norm.h): 512 threads for each of 132
-// multiprocessors.
+// Chunks wanted if one block takes a whole chunk and its threads have sixteen columns each (norm.h): 512 threads for
+// each of 132 multiprocessors. Up to kNarrow columns, twice as many.
 constexpr int64_t kWantedChunks = 264, kNarrow = 2048;
 
-// Whether there are sums of dy (x - mean) rstd too, and what has a mean: the row, or groups of its columns.
+// Whether there are also sums of dy (x - mean) rstd, and whether each row or each group of its columns has a mean.
 enum class Products { kNone, kOfRows, kOfGroups };
 
-// kMake: what dy is made of.
+// kMake: the op that makes dy; kCast = dy is given.
 template <typename C, Type S, Products kProducts, ElementwiseOp kMake = ElementwiseOp::kCast>
 struct SumChunks {
   static constexpr int kMaxThreads = kThreads;
@@ -65,7 +67,7 @@ struct SumChunks {
             rstd[k] = a.rstd.data == nullptr ? C(1) : Statistic<C, S>(a.rstd, s);
           }
         }
-        // Rows behind the end are zeros.
+        // Rows after the end are zeros.
 #pragma unroll
         for (int k = 0; k < kTogether; ++k) {
           C of_dy[kBlock];
@@ -82,7 +84,7 @@ struct SumChunks {
 #pragma unroll
             for (int i = 0; i < kBlock; ++i) {
               if constexpr (kProducts == Products::kOfGroups && S == Type::kNone) {
-                // The eight may be of several groups.
+                // The eight elements may belong to several groups.
                 if (i >= count || row + k * kWarps >= end) continue;
                 const int64_t s = StatisticOf(row + k * kWarps, column + i);
                 mean[k] = Load<C>(a.mean, s);
@@ -99,7 +101,7 @@ struct SumChunks {
       thread.Sync();
 #pragma unroll
       for (int i = 0; i < kBlock; ++i) {
-        // Neighbouring lanes in neighbouring banks.
+        // Neighboring lanes write to neighboring banks.
         shared.Put(thread.warp() * kTile + i * kWarp + thread.lane(), which == 0 ? plain[i] : products[i]);
       }
       thread.Sync();
@@ -115,7 +117,7 @@ struct SumChunks {
     }
   }
 
-  // dy becomes what is summed up.
+  // Replaces dy by the op's result, as it is stored.
   WEFT_DEVICE void MakeEight(int64_t first, int64_t count, bool aligned, const Eight<C, S>& x, C (&dy)[kBlock]) const {
     C of_x[kBlock];
     x.Get(of_x);
@@ -131,7 +133,8 @@ struct SumChunks {
   }
 };
 
-// A block has 32 columns of one result: each warp adds up every eighth chunk, eight at a time, then come the warps.
+// A block has 32 columns of one result. Each warp sums every eighth chunk, eight at a time; then the warps' sums are
+// added.
 template <typename C>
 struct AddChunks {
   static constexpr int kMaxThreads = kThreads;
@@ -144,7 +147,7 @@ struct AddChunks {
     const int64_t result = Divide(thread.block(), tiles), segment = result / kColumnResults,
                   which = result % kColumnResults;
     const Array& to = which == 0 ? a.plain : which == 1 ? a.products : a.beside;
-    // The same for the whole block.
+    // This is the same for the whole block.
     if (to.data == nullptr) return;
     const int64_t column = (thread.block() - result * tiles) * kWarp + thread.lane();
     const C* const parts =
@@ -186,7 +189,7 @@ int64_t ColumnSums::RowsOfChunk() const {
   int64_t wanted = tiles == 0 ? 1 : CeilDivide(kWantedBlocks, tiles);
   const int64_t least = columns <= kNarrow ? 2 * kWantedChunks : kWantedChunks;
   if (segments == 1 && wanted < least) wanted = least;
-  // Each turn has as many rows, at least one.
+  // All turns have the same number of rows, at least one.
   const int64_t turns = CeilDivide(CeilDivide(rows, wanted), kColumnTurns);
   return (turns > 1 ? turns : 1) * kColumnTurns;
 }
@@ -203,7 +206,7 @@ Outcome AddColumnChunks(const ColumnSums& sums, void* stream) {
 Outcome Launch(const ColumnSums& sums, void* stream) {
   const int64_t chunks = sums.Chunks(), per_chunk = sums.RowsOfChunk(), tiles = CeilDivide(sums.columns, kTile),
                 blocks = tiles * chunks * sums.segments;
-  // With groups an eight is of one of them.
+  // With groups, every eight elements belong to one group.
   const bool whole = sums.columns / sums.groups % kBlock == 0;
   const Outcome first = WithEights(
       sums.in_double, whole, {sums.dy, sums.x, sums.made}, {sums.mean, sums.rstd}, [&]<typename C, Type S>() {

@@ -1,4 +1,4 @@
-// Chunks of rows, groups of columns, and sums that are not wanted. Values: conformance/column_sum_cases.cc.
+// Tests chunks of rows, groups of columns, and sums that are not wanted. conformance/column_sum_cases.cc tests values.
 #include "executor/backends/cuda/kernels/column_sums.cu"
 
 #include <cmath>
@@ -16,7 +16,7 @@ struct Case {
 
 class ColumnSumsTest : public testing::TestWithParam<Case> {};
 
-// Every row is in one chunk, whatever their number; small whole numbers, so that sums are exact.
+// Every row is in exactly one chunk, whatever the number of rows. Elements are small whole numbers, so sums are exact.
 TEST_P(ColumnSumsTest, EveryRowCountsOnce) {
   const Case& c = GetParam();
   const int64_t rows = c.segments * c.rows, statistics = rows / c.rows_of_statistic * c.groups;
@@ -54,14 +54,14 @@ TEST_P(ColumnSumsTest, EveryRowCountsOnce) {
   ASSERT_EQ(Launch(sums, nullptr), nullptr);
   EXPECT_EQ(plain, expected_plain);
   EXPECT_EQ(products, expected_products);
-  // One of them alone.
+  // Compute only the plain sums.
   sums.products = {};
   std::fill(plain.begin(), plain.end(), 7.0f);
   ASSERT_EQ(Launch(sums, nullptr), nullptr);
   EXPECT_EQ(plain, expected_plain);
 }
 
-// Chunks are of whole turns and have all rows; as many as a large device wants, and no more than that asks for.
+// Chunks consist of whole turns and cover all rows. Their number suits a large device.
 TEST(ColumnChunksTest, AreAsManyAsADeviceHasRoomFor) {
   const auto of = [](int64_t rows, int64_t columns) {
     ColumnSums sums;

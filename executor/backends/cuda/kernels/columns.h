@@ -1,4 +1,4 @@
-// Columns side by side, and positions of images that become four.
+// Concatenation and slices of columns, and upsampling of images by two in each direction.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_COLUMNS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_COLUMNS_H_
 
@@ -6,8 +6,8 @@
 
 namespace weft::exec::cuda {
 
-// y[:, to : to + columns] = x[:, from : from + columns] of matrices with x_columns and y_columns columns, where the
-// columns of x are those of blocks of `rows` rows side by side: x is [groups * rows, x_columns].
+// y[:, to : to + columns] = x[:, from : from + columns], for matrices with x_columns and y_columns columns. x is
+// [groups * rows, x_columns]; its blocks of `rows` rows count as lying side by side.
 struct CopyColumns {
   Array x, y;
   int64_t rows = 0;
@@ -18,11 +18,12 @@ struct CopyColumns {
 };
 Outcome Launch(const CopyColumns& copy, void* stream);
 
-// Each position of x [samples * height * width, columns] becomes four of y; with `sum` each of y is the sum of the four
-// of x, upper left, upper right, lower left, lower right, and height and width are those of y.
+// Each position of x [samples * height * width, columns] becomes four positions of y. With `sum`, each position of y is
+// the sum of four positions of x (upper left, upper right, lower left, lower right), and height and width are those of
+// y.
 struct Upsample {
   Array x, y;
-  // Of the smaller one.
+  // Rows of the smaller array.
   int64_t rows = 0;
   int64_t columns = 0;
   int64_t height = 0, width = 0;

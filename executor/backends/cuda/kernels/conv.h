@@ -1,4 +1,4 @@
-// CONV2D and its derivatives, for what cuDNN does not take.
+// CONV2D and its derivatives, for convolutions that cuDNN does not support.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_CONV_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_CONV_H_
 
@@ -17,7 +17,7 @@ struct ConvShape {
   int64_t in_rows() const { return samples() * places.height * places.width; }
 };
 
-// The weight is [outputs, inputs, places]; there need be no bias.
+// The weight is [outputs, inputs, places]. The bias is optional.
 struct ConvForward {
   ConvShape shape;
   Array x, weight, bias;

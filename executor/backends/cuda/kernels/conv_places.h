@@ -1,4 +1,4 @@
-// Which rows of two images a convolution brings together.
+// Maps rows of the input image of a convolution to rows of its output, and back.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_CONV_PLACES_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_CONV_PLACES_H_
 
@@ -8,7 +8,8 @@
 
 namespace weft::exec::cuda {
 
-// From images of height x width positions to images of fewer, by a kernel of side x side places (odd).
+// A convolution from images of height x width positions to images of at most as many, with a kernel of side x side
+// places; `side` is odd.
 struct ConvPlaces {
   int64_t height = 0, width = 0, side = 1, stride = 1;
 
@@ -16,7 +17,7 @@ struct ConvPlaces {
   WEFT_HOST_DEVICE int64_t out_height() const { return Quotient(height - 1, stride) + 1; }
   WEFT_HOST_DEVICE int64_t out_width() const { return Quotient(width - 1, stride) + 1; }
 
-  // Row of the input that a place of the kernel meets for a row of the output; -1 outside of the image.
+  // Returns the row of the input that a place of the kernel multiplies for a row of the output; -1 outside the image.
   WEFT_HOST_DEVICE int64_t InputRow(int64_t row, int64_t place) const {
     const int64_t line = Quotient(row, out_width()), sample = Quotient(line, out_height());
     const int64_t down = Quotient(place, side), right = place - down * side;
@@ -26,7 +27,8 @@ struct ConvPlaces {
     return (sample * height + y) * width + x;
   }
 
-  // The other way: row of the output whose place meets a row of the input; -1 if there is none.
+  // The inverse: returns the row of the output for which a place of the kernel multiplies a row of the input; -1 if
+  // there is none.
   WEFT_HOST_DEVICE int64_t OutputRow(int64_t row, int64_t place) const {
     const int64_t line = Quotient(row, width), sample = Quotient(line, height);
     const int64_t down = Quotient(place, side), right = place - down * side;
@@ -38,7 +40,7 @@ struct ConvPlaces {
   }
 
  private:
-  // Of numbers that are not negative. Division of 64 bits is slow on a GPU, and mostly not needed.
+  // Quotient of two numbers that are not negative. 64-bit division is slow on a GPU and mostly not needed.
   WEFT_HOST_DEVICE static int64_t Quotient(int64_t a, int64_t b) {
     if (((static_cast<uint64_t>(a) | static_cast<uint64_t>(b)) >> 32) == 0) {
       return static_cast<int64_t>(static_cast<uint32_t>(a) / static_cast<uint32_t>(b));

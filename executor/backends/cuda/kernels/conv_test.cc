@@ -1,4 +1,4 @@
-// Places of convolutions, and tiles beyond what 32 bits count. Values: conformance/conv_cases.cc.
+// Tests places of convolutions, and tiles beyond 32 bits. conformance/conv_cases.cc tests values.
 #include "executor/backends/cuda/kernels/conv.cu"
 
 #include <vector>
@@ -8,7 +8,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Each way is the other's inverse.
+// InputRow and OutputRow are inverse to each other.
 TEST(ConvPlacesTest, RowsMeetBothWays) {
   for (const int64_t height : {1, 2, 5}) {
     for (const int64_t width : {1, 4, 7}) {

@@ -1,7 +1,7 @@
-// One block per row. The forward pass reads the logits once: each thread keeps the largest logit that it has met and
-// the sum of exponentials relative to it (Milakov and Gimelshein 2018, arXiv:1805.02867); pairs are merged in an order
-// that depends on the number of threads alone. The backward pass reads once and writes once, in place if asked to.
-// Both ask for a thread's next logits before they use the last. What rows lose is kept for one block to add up.
+// One block per row. The forward pass reads the logits once: each thread keeps its largest logit so far and the sum of
+// exponentials relative to it (Milakov and Gimelshein 2018, arXiv:1805.02867). These pairs are merged in an order that
+// depends only on the number of threads. The backward pass reads once and writes once, in place if asked to. Both load
+// a thread's next logits before they use the last ones. The losses of rows are kept, and one block adds them up.
 #include "executor/backends/cuda/kernels/block_fold.h"
 #include "executor/backends/cuda/kernels/cross_entropy.h"
 #include "executor/backends/cuda/kernels/eights.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kThreads = 512;
 
-// A sum of exponentials is sum * exp(most); most = -infinity: nothing but -infinity has been met.
+// Stands for the sum sum * exp(most). If most is -infinity, all elements so far were -infinity.
 template <typename C>
 struct ExpSum {
   C most, sum;
@@ -21,7 +21,7 @@ struct MergeExpSums {
   template <typename C>
   WEFT_DEVICE ExpSum<C> operator()(ExpSum<C> a, ExpSum<C> b) const {
     const C most = a.most > b.most ? a.most : b.most;
-    // A sum that is NaN stays one.
+    // If a sum is NaN, the result is NaN.
     if (most == C(-INFINITY)) return {most, a.sum + b.sum};
     return {most, a.sum * Exp(a.most - most) + b.sum * Exp(b.most - most)};
   }
@@ -31,7 +31,7 @@ struct Add {
   WEFT_DEVICE double operator()(double a, double b) const { return a + b; }
 };
 
-// Adds the first `count` elements.
+// Adds the first `count` of the eight elements.
 template <typename C>
 WEFT_DEVICE void AddBlock(const C (&x)[kBlock], int64_t count, ExpSum<C>& sum) {
   C most = sum.most;
@@ -50,7 +50,7 @@ WEFT_DEVICE void AddBlock(const C (&x)[kBlock], int64_t count, ExpSum<C>& sum) {
   for (int i = 0; i < kBlock; ++i) sum.sum += i < count ? Exp(x[i] - most) : C(0);
 }
 
-// Log-sum-exp of the row's columns that count, in all threads.
+// Returns the log-sum-exp of the row's columns that count, to all threads.
 template <typename C, Type S, typename Thread>
 WEFT_DEVICE C RowLogSumExp(Thread& thread, const Logits& logits, int64_t row) {
   const int64_t first = row * logits.columns, count = logits.vocabulary, step = int64_t{kBlock} * thread.count();
@@ -62,7 +62,7 @@ WEFT_DEVICE C RowLogSumExp(Thread& thread, const Logits& logits, int64_t row) {
   for (; i < count; i += step) {
     C x[kBlock];
     next.Get(x);
-    // Columns that do not count are in the eight, but not looked at.
+    // The eight elements may include columns that do not count; AddBlock ignores them.
     next.Ask(logits.values, first + i + step, count - i - step, aligned);
     AddBlock(x, count - i, sum);
   }
@@ -70,7 +70,7 @@ WEFT_DEVICE C RowLogSumExp(Thread& thread, const Logits& logits, int64_t row) {
   return sum.most + Log(sum.sum);
 }
 
-// And what the row loses.
+// Computes the log-sum-exp and the loss of a row.
 template <typename C, Type S>
 struct LogSumExp {
   static constexpr int kMaxThreads = kThreads;
@@ -88,7 +88,8 @@ struct LogSumExp {
     if (target >= logits.vocabulary) {
       loss = static_cast<double>(NAN);
     } else if (target >= 0) {
-      // As it is stored. Before they are subtracted both are in C: they are close, so the difference is all but exact.
+      // lse is read as it is stored. Both values are of type C and close to each other, so their difference in double
+      // is all but exact.
       loss = static_cast<double>(Load<C>(args.lse, row)) -
              static_cast<double>(Load<C, S>(logits.values, row * logits.columns + target));
     }
@@ -114,7 +115,7 @@ struct Partial {
   }
 };
 
-// One block.
+// Adds up the losses of all rows, in one block.
 struct SumRows {
   static constexpr int kMaxThreads = 1024;
   static constexpr int kTogether = 8;
@@ -158,9 +159,9 @@ struct Backward {
     for (; i < columns; i += step) {
       C x[kBlock];
       next.Get(x);
-      // In place too: these are not written yet, and by this thread alone.
+      // This works in place too: these elements are not written yet, and only this thread writes them.
       next.Ask(logits.values, first + i + step, counts ? columns - i - step : 0, aligned);
-      // Of the eight: columns that count, and the target's place.
+      // Among the eight: how many columns count, and the place of the target.
       const int64_t inside = logits.vocabulary - i, hit = target - i;
 #pragma unroll
       for (int b = 0; b < kBlock; ++b) {

@@ -1,4 +1,4 @@
-// CROSS_ENTROPY, of columns that are split over ranks, and backward.
+// CROSS_ENTROPY of whole rows and of columns split over ranks, and its backward kernel.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_CROSS_ENTROPY_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_CROSS_ENTROPY_H_
 
@@ -6,8 +6,8 @@
 
 namespace weft::exec::cuda {
 
-// Logits of `rows` rows, of whose `columns` columns the first `vocabulary` count, from 0 to all. The first column is
-// number `column_shift` of the whole vocabulary. Rows with a target below 0 do not count.
+// Logits of `rows` rows. The first `vocabulary` of `columns` columns count; `vocabulary` is from 0 to `columns`. The
+// first column has number `column_shift` in the whole vocabulary. Rows with a target below 0 do not count.
 struct Logits {
   Array values;
   int64_t rows = 0, columns = 0, vocabulary = 0, column_shift = 0;
@@ -22,19 +22,19 @@ struct LogitsLoss {
   double weight = 1;
   Array lse;
   double* loss = nullptr;
-  // Scratch of one number per row: what it loses.
+  // Scratch for the loss of each row.
   double* of_rows = nullptr;
 };
 Outcome Launch(const LogitsLoss& args, void* stream);
 
-// pairs [rows, 2]: log-sum-exp, and the target's logit, 0 if it is not among these columns.
+// pairs [rows, 2]: log-sum-exp, and the logit of the target, which is 0 if the target is not among these columns.
 struct LogitsPartial {
   Logits logits;
   Array pairs;
 };
 Outcome Launch(const LogitsPartial& args, void* stream);
 
-// Of the `parts` pairs of every row [parts, rows, 2]: lse and loss of all columns.
+// Computes lse and loss of all columns from `parts` pairs per row, [parts, rows, 2].
 struct PartialsLoss {
   Array pairs;
   int64_t rows = 0, parts = 0;
@@ -43,12 +43,12 @@ struct PartialsLoss {
   double weight = 1;
   Array lse;
   double* loss = nullptr;
-  // As of LogitsLoss.
+  // Scratch as in LogitsLoss.
   double* of_rows = nullptr;
 };
 Outcome Launch(const PartialsLoss& args, void* stream);
 
-// dlogits (may be the logits) = weight * *scale * (softmax - onehot); `scale` may be null: 1.
+// dlogits (may be the logits) = weight * *scale * (softmax - onehot). A null `scale` means 1.
 struct LogitsGradient {
   Logits logits;
   Array lse;

@@ -1,5 +1,5 @@
-// What random data does not meet: rows without a finite logit, batches that do not count, targets that are wrong, and
-// more elements than 32 bits count. The values of all else: conformance/loss_cases.cc.
+// Tests what random data does not cover: rows without a finite logit, batches that do not count, wrong targets, and
+// more elements than 32 bits count. conformance/loss_cases.cc tests all other values.
 #include "executor/backends/cuda/kernels/cross_entropy.cu"
 
 #include <cmath>
@@ -16,7 +16,7 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 class CrossEntropyTest : public testing::Test {
  protected:
-  // Rows of `columns` logits.
+  // Sets rows of `columns` logits and their targets.
   void Given(std::vector<float> logits, std::vector<int32_t> targets) {
     logits_ = std::move(logits);
     targets_ = std::move(targets);
@@ -76,7 +76,7 @@ TEST_F(CrossEntropyTest, ARowWithoutAFiniteLogitIsNotAProbability) {
   EXPECT_EQ(lse_[0], -kInf);
 }
 
-// Wherever it stands: a thread or a merge that takes the larger of two numbers must not lose it.
+// A NaN may be anywhere: a thread or a merge that takes the larger of two numbers must not lose it.
 TEST_F(CrossEntropyTest, NaNAndInfinityAreNotLost) {
   for (const float bad : {kNaN, kInf}) {
     for (const int place : {0, 7, 8, 300, 5000}) {
@@ -95,7 +95,7 @@ TEST_F(CrossEntropyTest, NaNAndInfinityAreNotLost) {
 TEST_F(CrossEntropyTest, LargeLogitsDoNotOverflow) {
   Given({3e38f, 3e38f, -3e38f}, {0});
   EXPECT_TRUE(std::isfinite(Loss()));
-  // The difference of two large numbers is what is left of log 2.
+  // Beside such large logits, log 2 is lost to rounding.
   EXPECT_EQ(Gradient()[2], 0);
 }
 
@@ -106,7 +106,7 @@ TEST_F(CrossEntropyTest, ATargetBeyondTheVocabularyMakesNaN) {
   EXPECT_TRUE(std::isnan(Loss()));
 }
 
-// More rows than the threads of the block that adds them up, and than these ask for together.
+// More rows than the block that adds them up has threads, and than these threads load together.
 TEST_F(CrossEntropyTest, EveryRowCountsOnce) {
   for (const int rows : {1, 1023, 1025, 8200}) {
     std::vector<int32_t> targets(rows, 0);
@@ -122,7 +122,7 @@ TEST_F(CrossEntropyTest, MoreElementsThan32BitsCount) {
   const SparseMemory logits(kRows * kColumns * 2), lse(kRows * 4), targets(kRows * 4);
   ASSERT_TRUE(logits.good() && lse.good() && targets.good());
   targets.data<int32_t>()[kRow] = 17;
-  // ln 2 more than the zeros around it.
+  // Larger by ln 2 than the zeros around it.
   logits.data<uint16_t>()[kRow * kColumns + 17] = ToBf16(std::log(2.0f)).bits;
   Logits given;
   given.values = {logits.data<void>(), Type::kBf16};

@@ -27,7 +27,7 @@ struct Embed {
   }
 };
 
-// Every block adds up every so-manieth run of the elements.
+// Block b of n sums every n-th run of elements from run b on.
 template <Type S>
 struct SumParts {
   static constexpr int kMaxThreads = kThreads;

@@ -6,7 +6,8 @@
 
 namespace weft::exec::cuda {
 
-// Half of the columns are cosines of the time times frequencies, then come as many sines; in double.
+// The first half of the columns are cosines of the time multiplied by frequencies, the second half sines. Computed in
+// double.
 struct TimestepEmbedding {
   const int32_t* timesteps = nullptr;
   Array y;
@@ -25,7 +26,7 @@ struct SquaredError {
   // Parts() doubles.
   double* scratch = nullptr;
 
-  // Sums that are added at the end: depends on the shape only.
+  // Returns the number of partial sums, which are added at the end. It depends only on the shape.
   int64_t Parts() const {
     const int64_t parts = (elements + 4095) / 4096;
     return parts < 1024 ? (parts > 0 ? parts : 1) : 1024;

@@ -7,8 +7,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Where an element of the step lies in the whole: its sample, its number there, and how many from it on follow one
-// another there too: those of a row, and with heads those of one head's scores.
+// Position of an element of the step in the whole sample: its sample, its number there, and how many elements from it
+// on are consecutive there too. A run ends with its row, or with heads at the end of one head's scores.
 struct Place {
   uint64_t sample;
   int64_t logical;
@@ -26,7 +26,7 @@ WEFT_DEVICE Place PlaceOf(const Dropout& a, int64_t element) {
   return {sample, ((a.column_shift + head) * a.sequence + row) * a.sequence + key, a.sequence - key};
 }
 
-// Bit i: whether the i-th of `count` elements is kept, at most eight.
+// Returns bit i = 1 if the i-th of `count` elements is kept; `count` is at most eight.
 WEFT_DEVICE uint32_t KeptBits(const Dropout& a, int64_t first, int64_t count) {
   Place place = PlaceOf(a, first);
   uint32_t bits = 0;
@@ -51,7 +51,7 @@ WEFT_DEVICE uint32_t KeptBits(const Dropout& a, int64_t first, int64_t count) {
   return bits;
 }
 
-// Bytes 0 or 1 of four bits, and bits of four bytes that are 0 or not.
+// Convert four bits to bytes of 0 or 1, and four bytes, zero or not, to bits.
 WEFT_DEVICE uint32_t BytesOfBits(uint32_t bits) {
   return (bits & 1u) | (bits & 2u) << 7 | (bits & 4u) << 14 | (bits & 8u) << 21;
 }
@@ -72,7 +72,7 @@ struct Drop {
     const int64_t elements = a.rows * a.columns;
     if (first >= elements) return;
     const int64_t count = Least<int64_t>(kBlock, elements - first);
-    // Elements come while their random words are made.
+    // The elements arrive while their random words are made.
     Words words = {};
     const bool whole = S != Type::kNone && S != Type::kFp32 && count == kBlock;
     if (whole) words = LoadWords(static_cast<const uint16_t*>(a.x.data) + first);
@@ -107,7 +107,7 @@ struct ByMask {
     const int64_t first = (thread.block() * thread.count() + thread.index()) * kBlock;
     if (first >= a.elements) return;
     const int64_t count = Least<int64_t>(kBlock, a.elements - first);
-    // The mask first: it is waited for together with the elements.
+    // Load the mask first: the thread then waits for it together with the elements.
     uint32_t low = 0, high = 0, bits = 0;
     if (count == kBlock) {
       low = LoadWord(a.mask + first);

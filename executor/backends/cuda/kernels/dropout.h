@@ -1,4 +1,4 @@
-// DROPOUT, the same with a mask that is kept, and by a mask.
+// DROPOUT, and its variants that write or read a mask.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_DROPOUT_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_DROPOUT_H_
 
@@ -6,14 +6,14 @@
 
 namespace weft::exec::cuda {
 
-// Which global samples of the run the sequences of a step are, as StepContext has it.
+// Maps the sequences of a step to global samples of the run, as in StepContext.
 struct Samples {
   int64_t first_sample = 0;
   int64_t own_sequences = 0;
   int64_t sample_stride = 0;
 };
 
-// Who is dropped at a site, with probability about p.
+// Decides which elements a site drops, with probability about p.
 struct DropoutKey {
   uint32_t key_low = 0, key_high = 0;
   uint32_t site = 0;
@@ -23,17 +23,17 @@ struct DropoutKey {
   double factor = 1;
 };
 
-// Elements are counted as in the whole of a sample (docs/kernels.md, "Random numbers"): element [row, column] of
-// `columns` is that of row row_shift + row of the step's samples. With `heads` columns are heads x sequence.
+// Elements are numbered as in the whole sample (docs/kernels.md, "Random numbers"): row r of x is row row_shift + r of
+// the step's samples. With `heads`, the columns are heads x sequence.
 struct Dropout {
   Array x, y;
-  // Bytes, 1 where kept; null: not wanted.
+  // One byte per element, 1 = kept. Null = not wanted.
   uint8_t* mask = nullptr;
   int64_t rows = 0;
   int64_t columns = 0;
   int64_t sequence = 0;
   int64_t heads = 0;
-  // Columns (with `heads`: heads) of the whole, and where these begin.
+  // Number of columns (with `heads`: of heads) in the whole, and the first one here.
   int64_t whole = 0;
   int64_t column_shift = 0;
   int64_t row_shift = 0;
@@ -43,7 +43,7 @@ struct Dropout {
 };
 Outcome Launch(const Dropout& dropout, void* stream);
 
-// x factor where the mask is not 0, else 0.
+// y = x * factor where the mask is not 0, else 0.
 struct DropoutByMask {
   Array x, y;
   const uint8_t* mask = nullptr;

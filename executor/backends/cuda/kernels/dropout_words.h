@@ -1,4 +1,4 @@
-// Which elements of a sample a dropout site keeps, in kernels.
+// Decides in kernels which elements of a sample a dropout site keeps.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_DROPOUT_WORDS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_DROPOUT_WORDS_H_
 
@@ -8,7 +8,7 @@
 
 namespace weft::exec::cuda {
 
-// Global sample of the run of the i-th sequence of the step.
+// Returns the global sample (in the run) of the i-th sequence of the step.
 WEFT_DEVICE uint64_t SampleOf(const Samples& samples, int64_t i) {
   if (samples.own_sequences == 0) return static_cast<uint64_t>(samples.first_sample + i);
   const int64_t microbatch = Divide(i, samples.own_sequences);
@@ -16,7 +16,7 @@ WEFT_DEVICE uint64_t SampleOf(const Samples& samples, int64_t i) {
                                microbatch * samples.own_sequences);
 }
 
-// One thread's: keeps the four words of the block of elements that was asked for last.
+// Random words for one thread. Keeps the four words of the last block of elements.
 class DropoutWords {
  public:
   WEFT_DEVICE explicit DropoutWords(const DropoutKey& key) : key_(key) {}
@@ -30,7 +30,7 @@ class DropoutWords {
       words_ = Philox(key_.key_low, key_.key_high, block, key_.site, static_cast<uint32_t>(sample),
                       static_cast<uint32_t>(sample >> 32));
     }
-    // Selects instead of an index: words stay in registers.
+    // Selections instead of an index keep the words in registers.
     const int place = static_cast<int>(element & 3);
     const uint32_t low = place == 0 ? words_.word[0] : words_.word[1];
     const uint32_t high = place == 2 ? words_.word[2] : words_.word[3];

@@ -1,11 +1,11 @@
-// Eight elements at a time, asked for before any of them is needed.
+// Eight elements at a time, loaded before any of them is needed.
 //
-// A load whose elements are converted in the branch that it stands in is waited for there: a thread would have sixteen
-// bytes on their way at a time, which is too little to keep memory busy (docs/gpu-kernels.md). So kernels ask for all
-// that they can know they need (Ask), and only then take numbers out of it (Get).
+// If a load is in the same branch as the conversion of its elements, the thread waits for it there. The thread would
+// then have only sixteen bytes in flight, too few to keep memory busy (docs/gpu-kernels.md). So kernels first load
+// everything that they know they need (Ask), and only then read numbers from it (Get).
 //
-// S says how the arrays of a launch are stored and cut: a type that all of them share, with rows of whole eights; or
-// Type::kNone for everything else, where an eight is loaded at once as access.h does it.
+// S says how the arrays of a launch are stored and divided: a type that all of them share, with rows of whole eights;
+// or Type::kNone for everything else, where an eight is loaded and converted at once, as in access.h.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EIGHTS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EIGHTS_H_
 
@@ -13,12 +13,12 @@
 
 namespace weft::exec::cuda {
 
-// As they lie in memory.
+// Eight elements as they lie in memory.
 template <typename C, Type S>
 struct Eight {
   Words words[S == Type::kFp32 ? 2 : 1];
 
-  // Elements from `first` on, of which `count` are in the row: all of the eight, or, from 0 down, none: zeros.
+  // Loads the elements from `first` on. If `count` > 0, all eight are in the row; else none is, and all become zeros.
   WEFT_DEVICE void Ask(const Array& array, int64_t first, int64_t count, bool /*aligned*/) {
     constexpr int kSize = S == Type::kFp32 ? 4 : 2;
     const char* from = static_cast<const char*>(array.data) + first * kSize;
@@ -44,7 +44,7 @@ struct Eight {
     }
   }
 
-  // As elements of `array` become where they are stored.
+  // Sets the elements to x, as they would be stored in `array`.
   WEFT_DEVICE void Set(const Array& /*array*/, const C (&x)[kBlock]) {
     if constexpr (S == Type::kFp32) {
 #pragma unroll
@@ -55,7 +55,7 @@ struct Eight {
     }
   }
 
-  // Lets the compiler forget that it has converted this before: it would rather keep eight numbers than four words.
+  // Makes the compiler forget that it has converted these words: it would rather keep eight numbers than four words.
   WEFT_DEVICE void Pack() {
 #pragma unroll
     for (Words& w : words) {
@@ -83,13 +83,13 @@ struct Eight<C, Type::kNone> {
   WEFT_DEVICE void Pack() {}
 };
 
-// Element i of an eight of which `count` are in the row: whether it is one of them.
+// True if element i of an eight is in the row, of which `count` elements are left.
 template <Type S>
 WEFT_DEVICE bool InRow(int i, int64_t count) {
   return (S == Type::kNone ? i : 0) < count;
 }
 
-// The elements of the eight that are in the row.
+// Stores the elements of the eight that are in the row.
 template <typename C, Type S>
 WEFT_DEVICE void StoreEight(const Array& array, int64_t first, int64_t count, bool aligned, const C (&x)[kBlock]) {
   if constexpr (S == Type::kNone) {
@@ -99,13 +99,13 @@ WEFT_DEVICE void StoreEight(const Array& array, int64_t first, int64_t count, bo
   }
 }
 
-// Statistics beside the arrays: fp32 with a type that arrays share.
+// Returns a statistic that belongs to the arrays. It is fp32 if the arrays share a type.
 template <typename C, Type S>
 WEFT_DEVICE C Statistic(const Array& array, int64_t i) {
   return Load < C, S == Type::kNone ? Type::kNone : Type::kFp32 > (array, i);
 }
 
-// Calls f.template operator()<C, S>() on the host. `whole`: rows are whole eights. Null arrays do not count.
+// Calls f.template operator()<C, S>() on the host. `whole` is true if rows are whole eights. Null arrays are ignored.
 template <typename F>
 Outcome WithEights(bool in_double, bool whole, std::initializer_list<Array> arrays,
                    std::initializer_list<Array> statistics, F f) {

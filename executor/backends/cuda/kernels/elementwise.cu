@@ -7,12 +7,12 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// A thread takes kEights eights, a block's length apart, and asks for all of them before it computes.
+// A thread takes kEights eights, a block's length apart, and loads all of them before it computes.
 template <ElementwiseOp kOp, typename C, Type S>
 struct Map {
   static constexpr int kMaxThreads = kThreads;
   using Operation = Op<kOp>;
-  // So that about two loads of a thread are on their way.
+  // Keeps about two loads of a thread in flight.
   static constexpr int kEights = S == Type::kNone || Operation::kIn > 1 ? 1 : 2;
   Elementwise a;
 
@@ -32,7 +32,7 @@ struct Map {
     }
   }
 
-  // The end of the array, where there may be less than an eight.
+  // Handles the end of the array, where fewer than eight elements may be left.
   WEFT_DEVICE void Singles(int64_t first, int64_t end, C factor) const {
 #pragma unroll 1
     for (int64_t e = first; e < end; ++e) {

@@ -1,4 +1,4 @@
-// Kernels without any relation between elements.
+// Kernels whose elements are independent of each other.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ELEMENTWISE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ELEMENTWISE_H_
 
@@ -32,15 +32,15 @@ enum class ElementwiseOp {
 
 struct Elementwise {
   ElementwiseOp op = ElementwiseOp::kAdd;
-  // As many as the operation takes, all of `elements` elements; outputs may be inputs of the same type.
+  // As many arrays as the operation takes, all with `elements` elements. An output may be an input of the same type.
   Array in[3];
   Array out[2];
   int64_t elements = 0;
-  // Adds to out[0].
+  // If true, the result is added to out[0].
   bool accumulate = false;
   bool in_double = false;
-  // factor = value times what `scale` points to on the device, if anything; in double, then rounded to the compute
-  // type.
+  // factor = value, times *scale on the device if `scale` is not null. It is computed in double, then rounded to the
+  // compute type.
   double value = 1;
   const double* scale = nullptr;
 };

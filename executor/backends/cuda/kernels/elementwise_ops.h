@@ -1,4 +1,4 @@
-// What single elements become under an ElementwiseOp.
+// The operations of ElementwiseOp on single elements.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ELEMENTWISE_OPS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ELEMENTWISE_OPS_H_
 
@@ -12,25 +12,26 @@ WEFT_DEVICE C Sigmoid(C x) {
   return Quotient(C(1), C(1) + Exp(-x));
 }
 
-// Distribution function of the standard normal, without cancellation in the left tail.
+// Distribution function of the standard normal, free of cancellation in the left tail.
 template <typename C>
 WEFT_DEVICE C Normal(C x) {
   return C(0.5) * Erfc(-x * C(0.70710678118654752440));
 }
 
-// 0.5 (1 + tanh(u)) = 1 / (1 + exp(-2u)), without cancellation on the left; u = sqrt(2 / pi) (x + 0.044715 x^3).
+// 0.5 (1 + tanh(u)) = 1 / (1 + exp(-2u)), which has no cancellation for negative u; u = sqrt(2 / pi) (x + 0.044715
+// x^3).
 template <typename C>
 WEFT_DEVICE C TanhGate(C x) {
   return Sigmoid(C(2) * C(0.79788456080286535588) * (x + C(0.044715) * x * x * x));
 }
 
-// Beyond 64 the derivatives of gelu are 0 or 1; the bound keeps powers of x finite. NaN stays.
+// For |x| > 64 the derivatives of gelu are 0 or 1. The bound keeps powers of x finite. A NaN stays a NaN.
 template <typename C>
 WEFT_DEVICE C Bounded(C x) {
   return x > C(64) ? C(64) : x < C(-64) ? C(-64) : x;
 }
 
-// What one element becomes: x and y as in ElementwiseOp.
+// An operation on one element; x and y are as in ElementwiseOp.
 template <ElementwiseOp>
 struct Op;
 

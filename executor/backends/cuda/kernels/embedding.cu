@@ -1,6 +1,5 @@
-// The gradient of a table is made without atomic additions of floats: rows of dy are put together by the row of the
-// table that they name, in ascending order, and each row of the table is summed by one warp, or by one block if it is
-// named often.
+// The gradient of a table is made without atomic additions of floats. Rows of dy are grouped by the row of the table
+// that they name, in ascending order. One warp sums each row of the table, or one block if the row is named often.
 #include "executor/backends/cuda/kernels/embedding.h"
 #include "executor/backends/cuda/kernels/pieces.h"
 #include "executor/backends/cuda/kernels/rows.h"
@@ -9,14 +8,14 @@ namespace weft::exec::cuda {
 namespace {
 
 constexpr int kThreads = kPieceThreads;
-// Pieces of a thread, and rows that a sum asks for together.
+// Pieces per thread, and rows that a sum loads together.
 constexpr int kEach = 2;
 constexpr int kTogether = 4;
 
 WEFT_DEVICE float NotANumber(float) { return FloatOfBits(0x7fc00000u); }
 WEFT_DEVICE double NotANumber(double) { return static_cast<double>(FloatOfBits(0x7fc00000u)); }
 
-// Row of the table for a token; -1: none.
+// Returns the row of the table for a token; -1 if there is none.
 WEFT_DEVICE int64_t TableRow(int32_t token, int64_t shift, int64_t table_rows) {
   const int64_t row = token - shift;
   return token >= 0 && row >= 0 && row < table_rows ? row : -1;
@@ -48,7 +47,7 @@ struct Gather {
     for (int i = 0; i < kEach; ++i) {
       C x[kBlock];
       eight[i].Get(x);
-      // Of another rank's part: zeros.
+      // Tokens of another rank's part of the table give zeros.
       const bool wrong = token[i] < 0 || (!a.split && TableRow(token[i], a.shift, a.table_rows) < 0);
 #pragma unroll
       for (int j = 0; j < kBlock; ++j) x[j] = wrong ? NotANumber(C(0)) : x[j];
@@ -57,12 +56,13 @@ struct Gather {
   }
 };
 
-// Memory of the backward: how often each row of the table is named, the place of its first name in `order`, how many
-// have been put there, rows of dy by row of the table, and the rows of the table that are named, seldom and often.
+// Memory of the backward: per row of the table, how often it is named, how many of its names are placed so far, and the
+// place of its first name in `order`; the rows of dy, grouped by row of the table; and lists of the rows of the table
+// that are named seldom and often.
 struct Index {
   int32_t* count;
   int32_t* placed;
-  // Names that have a place, rows that are named seldom, and often.
+  // Number of names that have a place, of rows named seldom, and of rows named often.
   int32_t* totals;
   int32_t* begin;
   int32_t* unsorted;
@@ -92,7 +92,7 @@ struct Index {
   }
 };
 
-// count, placed and totals become 0.
+// Sets count, placed and totals to 0.
 struct ClearIndex {
   static constexpr int kMaxThreads = kThreads;
   Index index;
@@ -119,8 +119,8 @@ struct CountNames {
   }
 };
 
-// Each row of the table that is named gets a run of `order` and a place in a list. Blocks take theirs as they come:
-// what is in a run, and what becomes of a row, does not depend on where it is.
+// Gives each row of the table that is named a run of `order` and a place in one of the lists. Blocks take places in the
+// order in which they come; neither the content of a run nor the sum of a row depends on its place.
 struct PlaceRows {
   static constexpr int kMaxThreads = kThreads;
   static constexpr int64_t kSharedBytes = 4 * (3 * (kThreads / kWarp) + 3);
@@ -133,7 +133,7 @@ struct PlaceRows {
     const int32_t names = row < a.table_rows ? index.count[row] : 0;
     const bool is_often = names > EmbeddingBackward::kFew, is_seldom = names > 0 && !is_often;
     const auto sums = thread.template Shared<int32_t>(0, 3 * (kThreads / kWarp) + 3);
-    // Of threads before this one: names, seldom and often.
+    // Counts of the threads before this one: names, rows named seldom, rows named often.
     int32_t before[3] = {names, is_seldom ? 1 : 0, is_often ? 1 : 0};
 #pragma unroll
     for (int which = 0; which < 3; ++which) {
@@ -163,7 +163,7 @@ struct PlaceRows {
   }
 };
 
-// Rows of dy that name the same row of the table come together, in any order.
+// Groups the rows of dy that name the same row of the table, in any order.
 struct PlaceNames {
   static constexpr int kMaxThreads = kThreads;
   EmbeddingBackward a;
@@ -179,7 +179,8 @@ struct PlaceNames {
   }
 };
 
-// A warp puts each of its 32 rows of dy at its place among those with the same row of the table: as many as are less.
+// Each thread places its row of dy among the rows that name the same row of the table: the place is the number of
+// smaller rows.
 struct SortNames {
   static constexpr int kMaxThreads = kThreads;
   EmbeddingBackward a;
@@ -222,8 +223,8 @@ WEFT_DEVICE void AddNames(const EmbeddingBackward& a, const int32_t* names, int3
   }
 }
 
-// A warp has 256 columns of a row of the table that is named seldom; without `accumulate` of any that is not named
-// often, for the others become 0.
+// A warp sums 256 columns of a row of the table that is named seldom. Without `accumulate` it also handles rows that
+// are not named, which become 0.
 template <typename C, Type S>
 struct AddFew {
   static constexpr int kMaxThreads = kThreads;
@@ -247,7 +248,7 @@ struct AddFew {
   }
 };
 
-// A block has 256 columns of a row of the table that is named often; each warp takes every eighth name.
+// A block sums 256 columns of a row of the table that is named often; each warp takes every eighth name.
 template <typename C, Type S>
 struct AddOften {
   static constexpr int kMaxThreads = kThreads;
@@ -259,7 +260,7 @@ struct AddOften {
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
     const int64_t which = Divide(thread.block(), tiles), tile = thread.block() - which * tiles;
-    // The same for the whole block.
+    // This is the same for the whole block.
     if (which >= index.totals[2]) return;
     const int64_t row = index.often[which];
     const int64_t first = (tile * kWarp + thread.lane()) * kBlock, count = a.columns - first;
@@ -319,7 +320,7 @@ struct AddPositions {
     if (count <= 0 || (position >= a.sequence && a.accumulate)) return;
     C sum[kBlock] = {};
     if (position < a.sequence) {
-      // The first row with this position.
+      // The first row of dy with this position.
       int64_t row = position - Modulo(a.shift, a.sequence);
       if (row < 0) row += a.sequence;
       for (; row < a.rows; row += kTogether * a.sequence) {
@@ -366,7 +367,7 @@ Outcome Launch(const EmbeddingBackward& a, void* stream) {
   if (outcome == nullptr) outcome = LaunchKernel(PlaceNames{a, index}, row_blocks, kThreads, 0, stream);
   if (outcome == nullptr) outcome = LaunchKernel(SortNames{a, index}, row_blocks, kThreads, 0, stream);
   if (outcome != nullptr) return outcome;
-  // Most rows of a large table are not named: with `accumulate` nothing is launched for them.
+  // Most rows of a large table are not named. With `accumulate`, nothing is launched for them.
   const int64_t touched = a.accumulate ? Index::MostNamed(a.rows, a.table_rows) : a.table_rows;
   return WithEights(a.in_double, a.columns % kBlock == 0, {a.dy}, {}, [&]<typename C, Type S>() {
     const Outcome few =

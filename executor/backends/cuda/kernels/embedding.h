@@ -1,4 +1,4 @@
-// Token and position embeddings and their backwards.
+// Token and position embeddings and their backward kernels.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EMBEDDING_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EMBEDDING_H_
 
@@ -6,8 +6,8 @@
 
 namespace weft::exec::cuda {
 
-// y[r] = table[tokens[r] - shift]. A token of another rank's part of the table (`split`) gives zeros; one that no table
-// has gives NaN, which the check of losses finds.
+// y[r] = table[tokens[r] - shift]. A token of another rank's part of the table (`split`) gives zeros. A token without a
+// row in any table gives NaN, which the check of losses finds.
 struct Embedding {
   const int32_t* tokens = nullptr;
   Array table, y;
@@ -20,8 +20,8 @@ struct Embedding {
 };
 Outcome Launch(const Embedding& embedding, void* stream);
 
-// dtable[tokens[r] - shift] += dy[r], ascending r within a row of the table up to kFew rows, and beyond that eight sums
-// of every eighth, added in order. Tokens without a row here are left out.
+// dtable[tokens[r] - shift] += dy[r]. Up to kFew rows are added to a row of the table in ascending r; more rows form
+// eight sums of every eighth row, which are added in order. Tokens without a row here are skipped.
 struct EmbeddingBackward {
   const int32_t* tokens = nullptr;
   Array dy, dtable;
@@ -49,7 +49,8 @@ struct PositionEmbedding {
 };
 Outcome Launch(const PositionEmbedding& embedding, void* stream);
 
-// dtable[(shift + r) mod sequence] += dy[r], ascending r. Other rows of the table become 0, or stay.
+// dtable[(shift + r) mod sequence] += dy[r], in ascending r. Other rows of the table become 0, or with `accumulate`
+// keep their values.
 struct PositionEmbeddingBackward {
   Array dy, dtable;
   int64_t rows = 0;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kWarp = 32;
 constexpr int kMaxThreads = 1024;
-// What a block may have on the smallest of the architectures that weft compiles for (sm_80: 163 KiB).
+// Most shared memory of a block on the smallest architecture that weft compiles for (sm_80: 163 KiB).
 constexpr int64_t kMaxShared = int64_t{163} << 10;
 
 struct Site {
@@ -30,19 +30,19 @@ enum class State { kNotStarted, kReady, kAtBarrier, kInWarp, kDone };
 struct ThreadState {
   State state = State::kNotStarted;
   Site site;
-  // Which fiber it is on.
+  // The fiber that runs the thread.
   int fiber = -1;
   uint64_t given = 0;
 };
 
 struct WarpState {
   int waiting = 0;
-  // What the lanes gave to the exchange that was completed last.
+  // Values that the lanes gave to the last completed exchange.
   uint64_t exchanged[kWarp];
 };
 
-// All launches of one host thread, one after the other. Fibers are kept: each runs one thread of the block to its end
-// or to a place where it has to wait, and then the next one.
+// Runs all launches of one host thread, one after the other. Fibers are reused: each runs a thread of the block until
+// the thread ends or has to wait; an ended thread is followed by the next one.
 class Machine {
  public:
   cuda::Outcome Run(int64_t blocks, int threads, int64_t shared_bytes, void (*body)(const void*, Thread&),
@@ -50,7 +50,7 @@ class Machine {
   void WaitForBlock(Site site);
   const uint64_t* Exchange(uint64_t bits, Site site);
   void* SharedBytes(int64_t first, int64_t bytes, SharedUse*& uses, const uint32_t*& barrier);
-  // As printf. Nothing that has to be destroyed may be on the stack of the caller: it is not gone back to.
+  // Formats like printf. It does not return, so objects on the caller's stack are never destroyed; none may need it.
   [[noreturn]] __attribute__((format(printf, 2, 3))) void Fail(const char* format, ...);
 
   bool running = false;
@@ -61,7 +61,7 @@ class Machine {
     Machine* machine;
     int number;
     std::unique_ptr<Fiber> fiber;
-    // Which thread of the block it runs; -1: none.
+    // The thread of the block that it runs; -1 = none.
     int thread = -1;
   };
 
@@ -69,7 +69,7 @@ class Machine {
   int InOrder(int i) const { return reversed ? threads_ - 1 - i : i; }
   bool RunBlock();
   int IdleWorker();
-  // Leaves the running thread until it is ready again.
+  // Suspends the running thread until it is ready again.
   void Pause(State state, Site site);
   void DescribeStuck();
 
@@ -83,11 +83,12 @@ class Machine {
   std::vector<ThreadState> states_;
   std::vector<WarpState> warps_;
   std::vector<uint64_t> shared_;
-  // Of four bytes each, and the number of barriers so far, which never starts again: what was before is nobody's.
+  // One use per four bytes, and the number of barriers so far. It never starts again, so uses before the last barrier
+  // do not count.
   std::vector<SharedUse> uses_;
   uint32_t barrier_ = 0;
   std::vector<std::unique_ptr<Worker>> workers_;
-  // Not started yet are those from here on, in the order of turns.
+  // Threads from here on, in the order of turns, have not started yet.
   int next_ = 0;
   int at_barrier_ = 0;
   int done_ = 0;
@@ -156,7 +157,7 @@ bool Machine::RunBlock() {
   next_ = at_barrier_ = done_ = 0;
   ++barrier_;
   while (done_ < threads_) {
-    // First all are started, then the ready ones go on in turns.
+    // First start all threads, then resume the ready ones in turn.
     while (next_ < threads_ && !failed_) workers_[IdleWorker()]->fiber->Resume();
     bool progress = false;
     for (int i = 0; i < threads_ && !failed_; ++i) {
@@ -187,7 +188,7 @@ cuda::Outcome Machine::Run(int64_t blocks, int threads, int64_t shared_bytes, vo
   body_ = body;
   kernel_ = kernel;
   failed_ = false;
-  // Exactly as long as asked for, so that nothing that lies behind is taken for shared memory.
+  // As long as asked for, so that no access beyond the end counts as shared memory.
   shared_.assign((shared_bytes + 7) / 8, 0);
   uses_.assign(2 * shared_.size(), {});
   for (int64_t i = 0; i < blocks && !failed_; ++i) {
@@ -196,7 +197,7 @@ cuda::Outcome Machine::Run(int64_t blocks, int threads, int64_t shared_bytes, vo
   }
   running = false;
   if (!failed_) return nullptr;
-  // What is left half-way is not gone on with.
+  // Threads that stopped halfway are not resumed.
   workers_.clear();
   return message_;
 }
@@ -206,7 +207,7 @@ void Machine::Pause(State state, Site site) {
   states_[index].state = state;
   states_[index].site = site;
   workers_[states_[index].fiber]->fiber->Yield();
-  // Back again; who resumed it has made it the current one.
+  // Back again: whoever resumed this thread has made it the current one.
   states_[index].state = State::kReady;
 }
 
@@ -268,7 +269,7 @@ void Machine::Fail(const char* format, ...) {
   va_start(arguments, format);
   std::vsnprintf(text, sizeof(text), format, arguments);
   va_end(arguments);
-  // Outside a launch there is nobody to report to.
+  // Outside a launch nobody receives the error.
   if (!running) {
     std::fprintf(stderr, "%s\n", text);
     std::abort();

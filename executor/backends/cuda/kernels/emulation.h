@@ -1,13 +1,14 @@
-// CUDA's model of execution on the host: a grid of blocks of threads, shared memory per block, barriers, warps that
-// shuffle. Threads of a block take turns on stacks of their own, in an order that tests can turn around; what a kernel
-// computes must not depend on it.
+// CUDA's execution model on the host: a grid of blocks of threads, shared memory per block, barriers, warps that
+// shuffle. The threads of a block take turns, each on its own stack, in an order that tests can reverse. The result of
+// a kernel must not depend on the order.
 //
-// Found and reported as the outcome of the launch: threads that wait at different barriers, or at a barrier that
-// others never come to; lanes of a warp that shuffle without the others; shared memory out of range or not aligned;
-// two threads at one place of shared memory, of which one writes, without a barrier of the block between them, whatever
-// the order of turns and even in one warp, whose lanes have not kept in step since Volta; accesses of 16 bytes that are
-// not aligned. Shared memory is filled with a pattern that is NaN in every type, and so is a place that an asynchronous
-// copy goes to until the thread waits for it: the copy is made then, of what is in memory then.
+// The emulation finds these errors and reports them as the outcome of the launch: threads that wait at different
+// barriers, or at a barrier that others never reach; lanes of a warp that shuffle without the others; shared memory out
+// of range or not aligned; two threads at the same place of shared memory, one of them writing, without a barrier of
+// the block between them; 16-byte accesses that are not aligned. Missing barriers are found whatever the order of
+// turns, and even within a warp, whose lanes do not run in lockstep since Volta. Shared memory is filled with a pattern
+// that is NaN in every type. So is the destination of an asynchronous copy until the thread waits for the copy, which
+// is made only then, from what is in memory at that time.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EMULATION_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EMULATION_H_
 
@@ -18,7 +19,7 @@
 
 namespace weft::exec::emulation {
 
-// Ends the launch of the running thread with this as its outcome; does not return.
+// Ends the launch of the running thread with this outcome. Does not return.
 [[noreturn]] void Fail(const char* what, int64_t value, int64_t limit);
 
 inline void CheckAlignment(const void* p, int64_t alignment) {
@@ -26,14 +27,14 @@ inline void CheckAlignment(const void* p, int64_t alignment) {
   if (rest != 0) Fail("an access is not aligned: bytes behind a multiple, of", rest, alignment);
 }
 
-// Who has used four bytes of shared memory since the last barrier: one thread, kNobody, or for readers kSeveral.
+// Users of four bytes of shared memory since the last barrier: one thread, kNobody, or for readers kSeveral.
 struct SharedUse {
   static constexpr int16_t kNobody = -1, kSeveral = -2;
   uint32_t barrier = 0;
   int16_t writer = kNobody, reader = kNobody;
 };
 
-// Part of a block's shared memory as one thread sees it.
+// Part of a block's shared memory, as one thread accesses it.
 template <typename T>
 class SharedArray {
  public:
@@ -75,7 +76,7 @@ class SharedArray {
   }
   SharedUse* FirstUse(int64_t i) const { return uses_ + i * kWords; }
   [[noreturn]] void FailToShare(int64_t i, int16_t other) const {
-    // Of several, this one.
+    // If there are several others, name this thread.
     Fail("two threads use shared memory without a barrier between them, one to write: element, thread", i,
          other == SharedUse::kSeveral ? thread_ : other);
   }
@@ -87,7 +88,7 @@ class SharedArray {
   int16_t thread_;
 };
 
-// What one thread sees; executor/backends/cuda/kernels/portable.h lists the meaning.
+// The interface of a kernel's thread; executor/backends/cuda/kernels/portable.h lists the meaning.
 class Thread {
  public:
   Thread(int index, int count, int64_t block, int64_t blocks)
@@ -110,7 +111,7 @@ class Thread {
   T Shuffle(T x, int lane, const char* file = __builtin_FILE(), int line = __builtin_LINE()) const {
     return Exchange(x, static_cast<unsigned>(lane) % 32u, file, line);
   }
-  // What all 32 lanes give, in one go: for operations of whole warps that are more than shuffles.
+  // Returns the values of all 32 lanes at once, for operations of whole warps beyond shuffles.
   void Gather(uint64_t own, uint64_t (&of_lanes)[32], const char* file = __builtin_FILE(),
               int line = __builtin_LINE()) const {
     memcpy(of_lanes, ExchangeAll(own, file, line), sizeof(of_lanes));
@@ -167,7 +168,7 @@ class Thread {
     return x;
   }
   static void WaitForBlock(const char* file, int line);
-  // Of the 32 lanes, until the next exchange.
+  // Returns the values of the 32 lanes, valid until the next exchange.
   static const uint64_t* ExchangeAll(uint64_t bits, const char* file, int line);
   static void* SharedBytes(int64_t first, int64_t bytes, SharedUse*& uses, const uint32_t*& barrier);
 
@@ -175,7 +176,7 @@ class Thread {
   int count_;
   int64_t block_;
   int64_t blocks_;
-  // Copies that the thread has not waited for, and how many groups of them it has ended.
+  // Copies that the thread has not waited for, and the number of groups of copies that it has ended.
   static constexpr int kMostCopies = 32;
   static constexpr uint32_t kNan = 0xffffffff;
   struct Copy {
@@ -188,12 +189,11 @@ class Thread {
   int groups_ = 0;
 };
 
-// Runs a grid to its end. `threads` is a multiple of 32, at most 1024.
+// Runs a grid to its end. `threads` must be a multiple of 32, at most 1024.
 cuda::Outcome Run(int64_t blocks, int threads, int64_t shared_bytes, void (*body)(const void* kernel, Thread& thread),
                   const void* kernel);
 
-// Of the launches of this host thread from now on: whether blocks and threads take their turns from the last to the
-// first.
+// Sets whether, in launches of this host thread from now on, blocks and threads take their turns from last to first.
 void SetReversed(bool reversed);
 
 }  // namespace weft::exec::emulation

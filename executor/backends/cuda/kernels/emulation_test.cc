@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 std::string Text(Outcome outcome) { return outcome == nullptr ? "" : outcome; }
 
-// A kernel whose work is a lambda of the test.
+// A kernel that calls a lambda of the test.
 template <typename F>
 struct Lambda {
   static constexpr int kMaxThreads = 1024;
@@ -32,7 +32,7 @@ std::string Launch(int64_t blocks, int threads, int64_t shared, F f) {
   return Text(LaunchKernel(Lambda<F>{f}, blocks, threads, shared, nullptr));
 }
 
-// Backwards and forwards.
+// Launches in both orders of turns.
 template <typename F>
 std::string LaunchBoth(int64_t blocks, int threads, int64_t shared, F f) {
   emulation::SetReversed(true);
@@ -101,7 +101,7 @@ TEST(Emulation, FindsThreadsThatMissABarrier) {
 }
 
 TEST(Emulation, FindsDifferentBarriers) {
-  // Not inside a macro: there everything is on one line.
+  // Not inside a macro, where all code would be on one line.
   const auto kernel = [](auto& t) {
     if (t.index() < 32) {
       t.Sync();
@@ -129,7 +129,7 @@ TEST(Emulation, FindsShufflesWithoutAllLanes) {
   EXPECT_THAT(LaunchBoth(1, 32, 0, kernel), HasSubstr("lanes of a warp shuffle at different places"));
 }
 
-// Whatever the order in which threads take their turns.
+// Finds them whatever the order in which threads take their turns.
 TEST(Emulation, FindsUsesOfSharedMemoryWithoutABarrier) {
   const auto launch = [](auto f) {
     return LaunchBoth(2, 64, 256, [&](auto& t) { f(t, t.template Shared<int>(0, 64)); });
@@ -142,14 +142,14 @@ TEST(Emulation, FindsUsesOfSharedMemoryWithoutABarrier) {
   EXPECT_THAT(launch(read_after_write), missing);
   const auto written_twice = [](auto& t, const auto& shared) { shared.Put(t.index() / 2, t.index()); };
   EXPECT_THAT(launch(written_twice), missing);
-  // All read before one of them writes again.
+  // All threads read, and one of them writes again without a barrier.
   const auto write_after_read = [](auto& t, const auto& shared) {
     if (t.index() == 0) shared.Put(0, 1);
     t.Sync();
     if (shared[0] == 1 && t.index() == 0) shared.Put(0, 2);
   };
   EXPECT_THAT(launch(write_after_read), missing);
-  // A shuffle orders no memory.
+  // A shuffle does not order memory accesses.
   const auto only_a_shuffle = [](auto& t, const auto& shared) {
     shared.Put(t.index(), 1);
     t.ShuffleXor(1, 1);
@@ -164,7 +164,7 @@ TEST(Emulation, FindsUsesOfSharedMemoryWithoutABarrier) {
     shared.Put(t.index(), 2);
   };
   EXPECT_EQ(launch(good), "");
-  // Part of a larger element.
+  // One thread uses part of a larger element of another thread.
   EXPECT_THAT(LaunchBoth(1, 32, 256,
                          [](auto& t) {
                            if (t.index() == 0) t.template Shared<double>(0, 8).Put(3, 1);
@@ -173,7 +173,8 @@ TEST(Emulation, FindsUsesOfSharedMemoryWithoutABarrier) {
               missing);
 }
 
-// What a thread copies to shared memory is there behind its own wait for it, and for others behind a barrier.
+// A copy to shared memory is visible to its thread after the thread has waited for it, and to other threads after a
+// barrier.
 TEST(Emulation, CopiesAreThereWhenTheyAreWaitedFor) {
   alignas(16) uint32_t from[3][64 * 4];
   for (int i = 0; i < 3 * 64 * 4; ++i) from[i / 256][i % 256] = static_cast<uint32_t>(i);
@@ -263,7 +264,7 @@ TEST(Access, MovesEightElementsOfEveryType) {
       for (int i = 0; i < kBlock; ++i) EXPECT_EQ(x[i], values[i]);
       StoreBlock(b, 0, x);
       for (int i = 0; i < kBlock; ++i) EXPECT_EQ(Load<double>(b, i), values[i]);
-      // Three elements from an odd place, which need no alignment.
+      // Three elements at an odd position, which needs no alignment.
       LoadSome(a, 9, 3, false, x);
       EXPECT_EQ(x[2], values[3]);
       EXPECT_EQ(x[3], 0);
@@ -287,7 +288,7 @@ TEST(Access, FindsSixteenBytesThatAreNotAligned) {
 }
 
 TEST(Numbers, DoublesAreRoundedOnce) {
-  // Just above the middle of two bf16 numbers, by less than a float's last place.
+  // Just above the middle of two bf16 numbers, by less than a unit in the last place of a float.
   EXPECT_EQ(ToBf16(1 + 0x1p-8 + 0x1p-40).bits, 0x3f81);
   EXPECT_EQ(ToBf16(1 + 0x1p-8).bits, 0x3f80);
   EXPECT_EQ(ToFp16(1 + 0x1p-11 + 0x1p-40).bits, 0x3c01);

@@ -1,4 +1,4 @@
-// A block has 512 neighbouring accumulators, a thread two of them.
+// A block handles 512 neighboring accumulators, a thread two of them.
 #include "executor/backends/cuda/kernels/access.h"
 #include "executor/backends/cuda/kernels/exact.h"
 #include "executor/backends/cuda/kernels/exact_tile.h"
@@ -54,8 +54,8 @@ WEFT_DEVICE void Round(Thread& thread, const Place& place, const Array& y) {
   const auto limbs = thread.template Shared<uint64_t>(0, ExactTile::kLimbs);
   tile.Put(thread, place.Accumulators(), limbs);
   thread.Sync();
-  // The subnormals of fp16 have fewer bits than its other numbers: what is stored of a number rounded to odd is
-  // rounded once.
+  // FP16 subnormals have fewer bits than other numbers. A number rounded to odd is rounded only once, when it is
+  // stored.
   const bool to_odd = y.type == Type::kFp16;
   const int precision = y.type == Type::kFp32 ? 24 : y.type == Type::kBf16 ? 8 : 53;
 #pragma unroll
@@ -94,7 +94,7 @@ struct OfOne {
   }
 };
 
-// A block for every tile of every tensor.
+// One block for every tile of every tensor.
 template <ExactOp kOp>
 struct OfMany {
   static constexpr int kMaxThreads = kThreads;

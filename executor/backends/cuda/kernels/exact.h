@@ -1,4 +1,4 @@
-// EXACT_ACCUMULATE, EXACT_ROUND (executor/numerics/exact192_limbs.h).
+// EXACT_ACCUMULATE and EXACT_ROUND (executor/numerics/exact192_limbs.h).
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EXACT_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EXACT_H_
 
@@ -8,7 +8,7 @@
 
 namespace weft::exec::cuda {
 
-// accumulators[i] += x[i] of a floating-point type; with `fresh` they are 0 before.
+// accumulators[i] += x[i], for x of any floating-point type. With `fresh`, the accumulators start at 0.
 struct ExactTerms {
   Array x;
   int64_t elements = 0;
@@ -32,13 +32,13 @@ struct ExactConstant {
 };
 Outcome Launch(const ExactConstant& args, void* stream);
 
-// One of the above, of all tensors of a table, whose tiles are of kExactTile elements.
+// One of the above for all tensors of a table. Its tiles have kExactTile elements.
 inline constexpr int64_t kExactTile = 512;
 inline int64_t ExactTilesOf(int64_t elements) { return (elements + kExactTile - 1) / kExactTile; }
 struct ExactTensor {
   int64_t elements = 0;
   Exact192* accumulators = nullptr;
-  // Its terms, or its result.
+  // The tensor's terms, or its result.
   Array x;
 };
 enum class ExactOp { kAccumulate, kRound, kConstant };

@@ -1,5 +1,5 @@
-// Exact accumulators on their way through shared memory. One has 24 bytes: were each thread to read its own, every
-// access would touch all the sectors of a warp's 768 bytes, and be a third or less of what it touches.
+// Moves exact accumulators through shared memory. An accumulator has 24 bytes. If each thread read its own, every
+// access would touch all sectors of a warp's 768 bytes and use at most a third of them.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EXACT_TILE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EXACT_TILE_H_
 
@@ -8,20 +8,20 @@
 
 namespace weft::exec::cuda {
 
-// A block of kThreads has up to kElements neighbouring accumulators; thread t takes those at t and t + kThreads.
+// Up to kElements neighboring accumulators of a block of kThreads threads. Thread t takes those at t and t + kThreads.
 struct ExactTile {
   static constexpr int kThreads = 256, kEach = 2, kElements = kEach * kThreads;
   static constexpr int kLimbs = 3 * kElements, kWords = kLimbs / 2 / kThreads;
   static constexpr int64_t kBytes = int64_t{8} * kLimbs;
 
-  // Less than all at the end of an array; `aligned`: to 16 bytes.
+  // Fewer than kElements at the end of an array. `aligned`: to 16 bytes.
   int64_t count = 0;
   bool aligned = false;
   Words words[kWords];
 
   WEFT_DEVICE bool Whole() const { return aligned && count == kElements; }
 
-  // Fetches what Put writes to shared memory, which nobody may use then.
+  // Loads what Put then writes to shared memory. Until then no thread may use that memory.
   template <typename Thread>
   WEFT_DEVICE void Ask(const Thread& thread, const Exact192* from) {
     if (!Whole()) return;
@@ -44,7 +44,7 @@ struct ExactTile {
     }
     for (int64_t l = thread.index(); l < 3 * count; l += kThreads) limbs.Put(l, from[l / 3].limb[l % 3]);
   }
-  // From shared memory to `to`.
+  // Stores the tile from shared memory to `to`.
   template <typename Thread, typename Limbs>
   WEFT_DEVICE void Store(const Thread& thread, const Limbs& limbs, Exact192* to) const {
     if (Whole()) {

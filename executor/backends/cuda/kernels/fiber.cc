@@ -26,7 +26,7 @@
 #endif
 #endif
 
-// What the sanitizers ask of who switches stacks.
+// Functions that sanitizers require of code that switches stacks.
 #ifdef WEFT_FIBER_ASAN
 extern "C" {
 void __sanitizer_start_switch_fiber(void** fake_stack_save, const void* bottom, size_t size);
@@ -44,8 +44,8 @@ void __tsan_switch_to_fiber(void* fiber, unsigned flags);
 #endif
 
 #if defined(__x86_64__)
-// Saves what a call must keep on the stack, leaves its top in *save, and goes on where `load` was left. Switching
-// through ucontext instead would be two system calls each time.
+// Saves the registers that a call must preserve on the stack, stores the top of the stack in *save, and continues where
+// `load` was saved. Switching by ucontext would cost two system calls each time.
 extern "C" void weft_switch_stack(void** save, void* load);
 asm(R"(
 .text
@@ -87,7 +87,7 @@ constexpr size_t kStackBytes = size_t{64} << 10;
 struct Fiber::Context {
   void (*function)(void*);
   void* argument;
-  // The stack lies behind a page that nobody may touch.
+  // The stack lies after a guard page that must not be accessed.
   char* memory = nullptr;
   size_t guard = 0;
 #if defined(__x86_64__)
@@ -114,7 +114,7 @@ struct Fiber::Context {
 };
 
 namespace {
-// Who is about to run for the first time.
+// The context that is about to run for the first time.
 thread_local void* starting = nullptr;
 }  // namespace
 
@@ -136,7 +136,8 @@ Fiber::Fiber(void (*function)(void*), void* argument) : context_(std::make_uniqu
   if (memory == MAP_FAILED || mprotect(memory, c.guard, PROT_NONE) != 0) std::abort();
   c.memory = static_cast<char*>(memory);
 #if defined(__x86_64__)
-  // As if Enter had been called: what the switch pops, then the address that it returns to, then none to return to.
+  // Looks as if Enter had been called: the registers that the switch pops, then the address that it returns to, then a
+  // null return address.
   auto* top = reinterpret_cast<void**>(c.bottom() + kStackBytes) - 10;
   for (int i = 0; i < 10; ++i) top[i] = nullptr;
   top[6] = reinterpret_cast<void*>(&Context::Enter);

@@ -1,4 +1,4 @@
-// A function with a stack of its own that can stop half-way and go on later, on the thread that made it.
+// A function with its own stack that can stop halfway and continue later, on the thread that made it.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_FIBER_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_FIBER_H_
 
@@ -9,15 +9,16 @@ namespace weft::exec::emulation {
 
 class Fiber {
  public:
-  // `function` never returns; it yields for the last time. No stack to be had: ends the process, as `new` would.
+  // `function` must never return; it yields for the last time instead. If no stack can be allocated, the process ends,
+  // as with `new`.
   Fiber(void (*function)(void*), void* argument);
-  // What is on its stack is not destroyed.
+  // Objects on the fiber's stack are not destroyed.
   ~Fiber();
   Fiber(const Fiber&) = delete;
 
-  // Runs it until it yields.
+  // Runs the fiber until it yields.
   void Resume();
-  // In the fiber: goes back to Resume.
+  // Called in the fiber: returns to Resume.
   void Yield();
 
  private:

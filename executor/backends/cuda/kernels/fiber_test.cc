@@ -11,7 +11,7 @@
 namespace weft::exec::emulation {
 namespace {
 
-// Counts up as often as it is resumed, with locals that must survive.
+// Counts up each time it is resumed, with locals that must survive.
 struct Counter {
   std::unique_ptr<Fiber> fiber;
   int first = 0;
@@ -19,7 +19,7 @@ struct Counter {
 
   static void Main(void* argument) {
     auto* counter = static_cast<Counter*>(argument);
-    // Some of it lives in registers, some on the stack.
+    // Some of the values live in registers, some on the stack.
     int values[64];
     std::iota(values, values + 64, counter->first);
     double root = std::sqrt(static_cast<double>(counter->first));
@@ -38,7 +38,7 @@ TEST(Fiber, ManyGoOnWhereTheyStopped) {
   }
   for (int round = 0; round < 20; ++round) {
     for (size_t i = 0; i < counters.size(); ++i) {
-      // Some twice.
+      // Some fibers run twice.
       counters[i].fiber->Resume();
       if (i % 7 == 0) counters[i].fiber->Resume();
     }
@@ -49,7 +49,7 @@ TEST(Fiber, ManyGoOnWhereTheyStopped) {
   }
 }
 
-// One that was never resumed, and one in the middle of its work.
+// A fiber that was never resumed and a fiber in the middle of its work can both be destroyed.
 TEST(Fiber, MayEndAnyTime) {
   for (int i = 0; i < 100; ++i) {
     Counter never, once;
@@ -61,7 +61,7 @@ TEST(Fiber, MayEndAnyTime) {
   }
 }
 
-// A fiber that runs fibers of its own.
+// A fiber that runs another fiber.
 struct Outer {
   std::unique_ptr<Fiber> fiber;
   Counter inner;

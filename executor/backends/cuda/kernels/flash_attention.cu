@@ -1,9 +1,9 @@
-// Attention without a matrix of scores (Dao et al. 2022, arXiv:2205.14135) for any type and width of a head, without
-// tensor cores, and deterministic: every result is summed by one block in a fixed order.
+// Attention without a matrix of scores (Dao et al. 2022, arXiv:2205.14135), for any type and any width of a head,
+// without tensor cores. It is deterministic: every result is summed by one block in a fixed order.
 //
-// A block has a tile of 32 rows (queries, or keys for their gradients), four to a warp, and goes over tiles of 32
-// others, one to a lane. Products over the columns of a head take a few columns at a time; results are made a slice of
-// columns per block, for which scores are computed anew, so that heads may be of any width.
+// A block has a tile of 32 rows (queries, or keys for the gradients of k and v), four per warp, and loops over tiles of
+// 32 rows of the other kind, one per lane. Products over the columns of a head take a few columns at a time. Each block
+// makes one slice of the columns of the results and recomputes the scores for it, so heads may be of any width.
 #include "executor/backends/cuda/kernels/access.h"
 #include "executor/backends/cuda/kernels/dropout_words.h"
 #include "executor/backends/cuda/kernels/flash_attention.h"
@@ -13,12 +13,12 @@ namespace weft::exec::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-// Rows of a tile, and of it those of a warp.
+// Rows of a tile, and rows of a tile per warp.
 constexpr int kRows = 32;
 constexpr int kOfWarp = 4;
 static_assert(kThreads / kWarp * kOfWarp == kRows && kRows == kWarp);
 
-// Columns of a head that products take at a time, and columns of results that a block makes of one tensor.
+// Columns of a head that products take at a time, and columns of one result tensor that a block makes.
 template <typename C>
 constexpr int kDepth = 128 / static_cast<int>(sizeof(C));
 template <typename C>
@@ -26,20 +26,20 @@ constexpr int kSlice = 512 / static_cast<int>(sizeof(C));
 template <typename C>
 constexpr int kHeld = kSlice<C> / kWarp;
 
-// Shared memory: tiles of both factors of a product, slices of up to two tensors, a pair of numbers per row.
+// Shared memory: tiles of both factors of a product, slices of up to two tensors, two numbers per row.
 template <typename C>
 struct Layout {
   static constexpr int64_t kSize = sizeof(C);
   static constexpr int kPitch = kDepth<C> + 1;
   static constexpr int64_t kRowTile = 0;
   static constexpr int64_t kLaneTile = kRowTile + kRows * kDepth<C> * kSize;
-  // Sixteen bytes are the least distance that any type asks for.
+  // All parts are multiples of sixteen bytes.
   static constexpr int64_t kSlices = kLaneTile + kRows * kPitch * kSize;
   static constexpr int64_t kStatistics = kSlices + 2 * kRows * kSlice<C> * kSize;
   static constexpr int64_t kBytes = kStatistics + 2 * kRows * kSize;
 };
 
-// Rows of one head of one tensor: row r of the sequence.
+// Rows of one head of one tensor, counted within one sequence.
 struct Rows {
   const HeadPart& part;
   int64_t base, head;
@@ -47,14 +47,14 @@ struct Rows {
   WEFT_DEVICE int64_t Element(int64_t row) const { return part.Element(base + row, head); }
 };
 
-// What all kernels here know of their place.
+// The sequence, head, tile and slice that a block works on, in all kernels here.
 template <typename C>
 struct Tile {
   const AttentionProblem& a;
   int64_t sequence, head, first, column;
   uint64_t sample;
 
-  // Of `heads` heads, with slices of the result innermost.
+  // `heads` is the number of heads per sequence. Slices of the result are innermost.
   template <typename Thread>
   WEFT_DEVICE Tile(const AttentionProblem& problem, int64_t heads, const Thread& thread) : a(problem) {
     const int64_t slices = Divide(a.shape.width + kSlice<C> - 1, kSlice<C>);
@@ -78,16 +78,17 @@ struct Tile {
     if (query >= a.shape.sequence || key >= a.shape.sequence) return false;
     return !a.causal || (key <= query && (a.window <= 0 || key > query - a.window));
   }
-  // No words are kept from one element to the next: that would take too many registers.
+  // Keeps no words from one element to the next, which would take too many registers.
   WEFT_DEVICE bool Keeps(int64_t e) const { return DropoutWords(a.dropout).Kept(sample, e); }
 
-  // Which of a warp's pairs dropout keeps, a bit each: the first and every next one `query_step` and `key_step` on.
+  // Returns which of a warp's pairs dropout keeps, one bit each. Each pair is `query_step` and `key_step` after the one
+  // before.
   WEFT_DEVICE uint32_t Kept(int64_t of_head, int64_t query, int64_t query_step, int64_t key, int64_t key_step) const {
     if (a.dropout.threshold == 0) return ~uint32_t{0};
     const int64_t n = a.shape.sequence;
     int64_t e = ((a.first_head + of_head) * n + query) * n + key;
     uint32_t kept = 0;
-    // One after the other, for the same reason.
+    // Not unrolled, also to save registers.
 #pragma unroll 1
     for (int i = 0; i < kOfWarp; ++i, e += query_step * n + key_step) {
       kept |= static_cast<uint32_t>(Keeps(e)) << i;
@@ -99,7 +100,7 @@ struct Tile {
     return (kept >> i & 1) != 0 ? x * static_cast<C>(a.dropout.factor) : C(0);
   }
 
-  // Tiles of keys that a tile of queries from `first` sees some of, and the other way around.
+  // Ranges of the keys that the tile's queries see, and of the queries that see the tile's keys.
   WEFT_DEVICE int64_t FirstKey() const {
     if (!a.causal || a.window <= 0) return 0;
     return Largest(int64_t{0}, first + 1 - a.window) / kRows * kRows;
@@ -112,7 +113,8 @@ struct Tile {
   }
 };
 
-// sums[i] = the product of row (row + 4 * warp + i) of `rows` and row (lane_row + lane) of `lanes`. All threads.
+// sums[i] = the product of row (row + 4 * warp + i) of `rows` and row (lane_row + lane) of `lanes`. All threads must
+// call it.
 template <typename C, typename Thread>
 WEFT_DEVICE void Products(Thread& thread, const AttentionProblem& a, const Rows& rows, int64_t row, const Rows& lanes,
                           int64_t lane_row, C (&sums)[kOfWarp]) {
@@ -142,8 +144,8 @@ WEFT_DEVICE void Products(Thread& thread, const AttentionProblem& a, const Rows&
   }
 }
 
-// Columns [column, column + kSlice) of a tile's rows into one of the two places for slices. Threads must have met since
-// these were read, as they do in Products, and have to meet before they are read again.
+// Loads columns [column, column + kSlice) of a tile's rows into one of the two places for slices. A barrier must
+// separate it from earlier reads of the place, such as the one in Products, and from later reads.
 template <typename C, typename Thread>
 WEFT_DEVICE void LoadSlice(Thread& thread, const AttentionProblem& a, const Rows& rows, int64_t row, int64_t column,
                            int place) {
@@ -157,7 +159,7 @@ WEFT_DEVICE void LoadSlice(Thread& thread, const AttentionProblem& a, const Rows
   }
 }
 
-// sums[i] += factors of the warp's row i, one per lane, times the slice's rows.
+// sums[i] += (the factors of the warp's row i, one per lane) * (the rows of the slice).
 template <typename C, typename Thread>
 WEFT_DEVICE void AddSlice(Thread& thread, int place, const C (&factors)[kOfWarp], C (&sums)[kOfWarp][kHeld<C>]) {
   const auto slice = thread.template Shared<C>(Layout<C>::kSlices, 2 * kRows * kSlice<C>);
@@ -175,7 +177,7 @@ WEFT_DEVICE void AddSlice(Thread& thread, int place, const C (&factors)[kOfWarp]
   }
 }
 
-// The warp's rows of the tile.
+// Stores the warp's rows of the tile.
 template <typename C, typename Thread>
 WEFT_DEVICE void StoreRows(const Thread& thread, const Tile<C>& tile, const Rows& to,
                            const C (&sums)[kOfWarp][kHeld<C>]) {
@@ -243,7 +245,7 @@ struct Forward {
 // With p = softmax(scale * q k^T), r = dropout(p), o = r v:
 //   dv = r^T do,  dr = do v^T,  dp = dropout(dr),  ds = p * (dp - sum(do * o)) * scale,  dq = ds k,  dk = ds^T q.
 //
-// sum(do * o) of a query; in all lanes.
+// Shift returns sum(do * o) of a query, in all lanes.
 template <typename C, typename Thread>
 WEFT_DEVICE C Shift(Thread& thread, const AttentionProblem& a, const Rows& d_o, const Rows& o, int64_t query) {
   C sum = 0;
@@ -293,7 +295,7 @@ struct QueryGradient {
   }
 };
 
-// The tile is one of keys; sums run over the heads of q that share it, in ascending order, then over queries.
+// The tile holds keys. Sums run over the heads of q that share the head of k, in ascending order, then over queries.
 template <typename C>
 struct KeyGradient {
   static constexpr int kMaxThreads = kThreads;
@@ -323,7 +325,7 @@ struct KeyGradient {
     C s[kOfWarp], dp[kOfWarp];
     Products(thread, a, tile.Of(a.k, tile.head), tile.first, tile.Of(a.q, head), first, s);
     Products(thread, a, tile.Of(a.v, tile.head), tile.first, tile.Of(g.d_o, head), first, dp);
-    // The last round's have been read: Products let threads meet.
+    // The statistics of the previous round have been read: Products contains a barrier.
 #pragma unroll 1
     for (int i = 0; i < kOfWarp; ++i) {
       const int r = thread.warp() * kOfWarp + i;

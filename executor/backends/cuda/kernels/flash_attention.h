@@ -1,4 +1,4 @@
-// ATTENTION and its backward for what cuDNN does not take: any width of a head, any type, dropout.
+// ATTENTION and its backward kernel for shapes that cuDNN does not support: any width of a head, any type, dropout.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_FLASH_ATTENTION_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_FLASH_ATTENTION_H_
 
@@ -11,22 +11,22 @@ namespace weft::exec::cuda {
 struct AttentionProblem {
   HeadShape shape;
   bool in_double = false;
-  // Query i sees keys up to i, at most the last `window` of them if it is not 0.
+  // Query i sees the keys up to i, and if `window` is not 0 only the last `window` of them.
   bool causal = false;
   int64_t window = 0;
   double scale = 1;
   HeadPart q, k, v, o;
   // [sequences, heads, sequence].
   Array lse;
-  // Threshold 0: no dropout.
+  // Threshold 0 = no dropout.
   DropoutKey dropout;
   Samples samples;
-  // Of all heads of the sample, where they are split over ranks.
+  // Number of the first head among all heads of the sample, which ranks may split.
   int64_t first_head = 0;
 };
 
-// By tensor cores (tensor_attention.cu) if q, k, v and all that is made of them are of one type of halves, aligned to
-// 16 bytes, with heads of up to 128 columns that are whole eights; else by LaunchPlain (flash_attention.cu).
+// Runs on tensor cores (tensor_attention.cu) if q, k, v and all results have one half-precision type and are aligned to
+// 16 bytes, and heads have up to 128 columns in whole eights; else by LaunchPlain (flash_attention.cu).
 struct AttentionForward {
   AttentionProblem problem;
 };

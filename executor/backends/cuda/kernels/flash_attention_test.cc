@@ -1,4 +1,4 @@
-// Places of attention beyond what 32 bits count. Values: conformance/attention_cases.cc.
+// Tests positions of attention beyond 32 bits. conformance/attention_cases.cc tests values.
 #include "executor/backends/cuda/kernels/flash_attention.cu"
 
 #include <vector>
@@ -13,7 +13,7 @@ TEST(HeadPartTest, MoreElementsThan32BitsCount) {
   EXPECT_EQ(part.Element(int64_t{1} << 24, 31), (int64_t{1} << 24) * 12288 + 4096 + 31 * 128);
 }
 
-// Sequence 1,048,575 of 2^20: one key, so that a query's result is the key's value.
+// Sequence 1,048,575 of 2^20 has one key, so the result of a query is the value of that key.
 TEST(FlashAttentionTest, MoreElementsThan32BitsCount) {
   constexpr int64_t kSequences = int64_t{1} << 20, kSequence = 32, kHeads = 2, kWidth = 64;
   constexpr int64_t kColumns = 3 * kHeads * kWidth, kRows = kSequences * kSequence;
@@ -38,7 +38,7 @@ TEST(FlashAttentionTest, MoreElementsThan32BitsCount) {
   RunBlock(Forward<float>{a}, blocks - 1, blocks, kThreads, Layout<float>::kBytes);
   EXPECT_EQ(ToFloat(Bf16{o.data<uint16_t>()[a.o.Element(row, 1) + 5]}), 3);
   EXPECT_EQ(ToFloat(Bf16{o.data<uint16_t>()[a.o.Element(row - 1, 1) + 5]}), 0);
-  // The sum of one exponential of 0, where there was something else.
+  // The log of one exponential of 0 has replaced another number.
   EXPECT_EQ(statistic, 0);
 }
 

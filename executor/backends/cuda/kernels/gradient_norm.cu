@@ -1,4 +1,4 @@
-// Two stages: blocks sum pieces of a tensor, then one block adds the pieces.
+// Two stages: blocks sum pieces of a tensor, then one block adds the sums of the pieces.
 #include "executor/backends/cuda/kernels/access.h"
 #include "executor/backends/cuda/kernels/block_fold.h"
 #include "executor/backends/cuda/kernels/eights.h"
@@ -28,11 +28,12 @@ struct Exactly {
   }
 };
 
-// A piece's sum, in all threads of its block. Pieces take the tensor's eights in turn, a thread of them every `step`th.
+// Returns the sum of a piece to all threads of its block. Pieces take turns at the tensor's eights; each thread of a
+// piece goes on by `step` elements.
 template <typename Way, Type S, typename Thread>
 WEFT_DEVICE typename Way::Sum SumOfPiece(Thread& thread, const Array& x, int64_t elements, int64_t piece,
                                          int64_t pieces) {
-  // Asked for at a time.
+  // Eights loaded at a time.
   constexpr int kEights = S == Type::kNone ? 1 : 4;
   auto sum = Way::Zero();
   const int64_t step = pieces * thread.count() * kBlock;
@@ -57,7 +58,7 @@ WEFT_DEVICE typename Way::Sum SumOfPiece(Thread& thread, const Array& x, int64_t
   return BlockFold(thread, 0, sum, Way());
 }
 
-// The sum of pieces' sums.
+// Returns the sum of the pieces' sums.
 template <typename Way, typename Thread>
 WEFT_DEVICE typename Way::Sum SumOfSums(Thread& thread, const typename Way::Sum* sums, int64_t count) {
   auto sum = Way::Zero();
@@ -65,7 +66,7 @@ WEFT_DEVICE typename Way::Sum SumOfSums(Thread& thread, const typename Way::Sum*
   return BlockFold(thread, 0, sum, Way());
 }
 
-// S: how elements are stored in all tensors of the launch (eights.h).
+// S is the storage type of all tensors of the launch (eights.h).
 template <typename Way, Type S>
 struct Pieces {
   static constexpr int kMaxThreads = kThreads;
@@ -94,7 +95,7 @@ struct AddPieces {
   }
 };
 
-// A block for every piece of every tensor.
+// One block for every piece of every tensor.
 template <typename Way, Type S>
 struct PiecesOfTensors {
   static constexpr int kMaxThreads = kThreads;
@@ -111,7 +112,7 @@ struct PiecesOfTensors {
   }
 };
 
-// A block for every tensor.
+// One block for every tensor.
 template <typename Way>
 struct AddPiecesOfTensors {
   static constexpr int kMaxThreads = kThreads;
@@ -121,7 +122,7 @@ struct AddPiecesOfTensors {
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
     const int64_t t = thread.block(), begin = t > 0 ? table.ends[t - 1] : 0, count = table.ends[t] - begin;
-    // What is alone is the norm as it is.
+    // The sum of a single piece is the norm.
     const auto sum = count == 1 ? sums[begin] : SumOfSums<Way>(thread, sums + begin, count);
     if (thread.index() == 0) *static_cast<typename Way::Sum*>(table.tensors[t].norm) = sum;
   }
@@ -131,7 +132,7 @@ template <typename Way, Type S>
 Outcome LaunchNorm(const SumOfSquares& args, typename Way::Sum* norm, void* stream) {
   using Sum = typename Way::Sum;
   const int64_t pieces = NormPiecesOf(args.elements), bytes = int64_t{kThreads} * int64_t{sizeof(Sum)};
-  // Most tensors are small: one piece is the norm.
+  // Most tensors are small: their one piece is the norm.
   auto* sums = pieces == 1 ? norm : static_cast<Sum*>(args.scratch);
   const Outcome outcome = LaunchKernel(Pieces<Way, S>{args.x, args.elements, sums}, pieces, kThreads, bytes, stream);
   if (outcome != nullptr || pieces == 1) return outcome;
@@ -149,7 +150,7 @@ Outcome LaunchNorms(const SumsOfSquares& args, void* stream) {
   return LaunchKernel(AddPiecesOfTensors<Way>{args.table, sums}, args.table.count, kThreads, bytes, stream);
 }
 
-// One thread adds the norms in their order, from memory that all threads fill.
+// One thread adds the norms in order, from shared memory that all threads fill.
 struct Total {
   static constexpr int kMaxThreads = kThreads;
   NormOfAll args;
@@ -178,7 +179,7 @@ struct Total {
     const double scale = args.scale != nullptr ? args.scale[0] : args.fixed_scale;
     const double norm = sqrt(total) / scale;
     const double factor = (args.clip_norm == 0 ? 1 : Least(1.0, args.clip_norm / (norm + 1e-6))) / scale;
-    // Neither an infinity nor NaN.
+    // False for infinities and NaN.
     const bool finite = norm - norm == 0;
     args.norm[0] = norm;
     args.norm[1] = args.scale != nullptr && !finite ? 0 : factor;
@@ -188,7 +189,7 @@ struct Total {
 }  // namespace
 
 Outcome Launch(const SumOfSquares& args, void* stream) {
-  // Exact sums are bound by their arithmetic.
+  // Arithmetic, not memory, limits exact sums.
   if (args.exact_norm != nullptr) return LaunchNorm<Exactly, Type::kNone>(args, args.exact_norm, stream);
   switch (args.x.type) {
     case Type::kFp32:

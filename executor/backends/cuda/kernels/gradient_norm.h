@@ -8,19 +8,19 @@
 
 namespace weft::exec::cuda {
 
-// Pieces of a tensor, at most, whose squares are summed apart; how many there are depends on its elements alone. Below
-// so many elements another one does not pay.
+// Most pieces of a tensor whose squares are summed separately, and the size below which another piece does not pay. The
+// number of pieces depends only on the number of elements.
 inline constexpr int64_t kMostNormPieces = 1024;
 inline constexpr int64_t kLeastNormPiece = 8192;
 inline int64_t NormPiecesOf(int64_t elements) {
   const int64_t pieces = (elements + kLeastNormPiece - 1) / kLeastNormPiece;
   return pieces < 1 ? 1 : pieces < kMostNormPieces ? pieces : kMostNormPieces;
 }
-// Scratch memory of the device that a norm takes.
+// Scratch memory on the device that a norm needs.
 inline constexpr int64_t kNormScratchBytes = kMostNormPieces * int64_t{sizeof(Exact192)};
 
-// *norm = sum of x * x in double, in an order that the number of elements fixes; or, if `exact_norm` is given instead,
-// exactly, of squares that were rounded to double and then to the grid.
+// *norm = sum of x * x in double, in an order fixed by the number of elements. If `exact_norm` is given instead, the
+// sum is exact, over squares that are rounded to double and then to the grid.
 struct SumOfSquares {
   Array x;
   int64_t elements = 0;
@@ -30,8 +30,8 @@ struct SumOfSquares {
 };
 Outcome Launch(const SumOfSquares& args, void* stream);
 
-// The same of all tensors of a table, whose tiles are their pieces: one pass over the gradients, then one over the
-// sums of pieces. `norm` of each is a double, or with `exact` an Exact192.
+// The same for all tensors of a table, whose tiles are the pieces: one pass over the gradients, then one over the
+// pieces' sums. Each `norm` is a double, or with `exact` an Exact192.
 struct SquaredTensor {
   Array x;
   int64_t elements = 0;
@@ -39,20 +39,20 @@ struct SquaredTensor {
 };
 struct SumsOfSquares {
   TensorTable<SquaredTensor> table;
-  // Of all x, or kNone if they differ.
+  // Type of all x, or kNone if they differ.
   Type type = Type::kNone;
   bool exact = false;
-  // A sum for each piece of all tensors.
+  // One sum for each piece of all tensors.
   void* scratch = nullptr;
 };
 Outcome Launch(const SumsOfSquares& args, void* stream);
 
 struct NormOfAll {
-  // One of the two.
+  // Exactly one of the two is given.
   const double* norms = nullptr;
   const Exact192* exact_norms = nullptr;
   int64_t count = 0;
-  // scale[0] if it is given, else the constant.
+  // The loss scale is scale[0] if `scale` is given, else `fixed_scale`.
   const double* scale = nullptr;
   double fixed_scale = 1;
   // 0 = no clipping.

@@ -1,4 +1,4 @@
-// Norms of zero, of infinities, of many pieces. The values of all else: conformance/gradient_norm_cases.cc.
+// Tests norms of zero, of infinities, and of many pieces. conformance/gradient_norm_cases.cc tests all other values.
 #include "executor/backends/cuda/kernels/gradient_norm.cu"
 
 #include <utility>
@@ -19,7 +19,7 @@ double NormOf(std::vector<float> x) {
   return norm;
 }
 
-// norm[0] and norm[1] of a sum of squares.
+// Returns norm[0] and norm[1] for a sum of squares.
 std::vector<double> Total(double sum, double clip, const double* scale) {
   std::vector<double> norm(2, -1);
   NormOfAll args;
@@ -38,7 +38,7 @@ TEST(GradientNormTest, ZeroAndNothing) {
   EXPECT_EQ(Total(0, 1, nullptr), (std::vector<double>{0, 1}));
 }
 
-// Squares of fp32 numbers that fp32 could not hold.
+// fp32 numbers whose squares are out of the range of fp32.
 TEST(GradientNormTest, LargeAndSmallNumbers) {
   EXPECT_EQ(NormOf({0x1p100f, 0x1p100f}), 0x1p201);
   EXPECT_EQ(NormOf({0x1p-140f}), 0x1p-280);
@@ -54,7 +54,7 @@ TEST(GradientNormTest, AnOverflowIsSeenByTheDynamicScale) {
   EXPECT_TRUE(std::isnan(NormOf({1, NAN})));
 }
 
-// The pieces of a tensor depend on its size alone; each counts once.
+// Tries sizes around the limits of a piece.
 TEST(GradientNormTest, EveryElementCountsOnce) {
   for (const int64_t n :
        {int64_t{1}, kLeastNormPiece - 1, kLeastNormPiece, kLeastNormPiece + 1, 5 * kLeastNormPiece + 3}) {
@@ -62,7 +62,8 @@ TEST(GradientNormTest, EveryElementCountsOnce) {
   }
 }
 
-// Many tensors at once: the bits of each on its own, small ones, empty ones and those of several pieces.
+// Tensors of a table give the same bits as each tensor alone: small tensors, empty tensors, and tensors of several
+// pieces.
 TEST(GradientNormTest, TensorsOfATableHaveTheirOwnNorms) {
   for (const auto& [exact, type] :
        {std::pair(false, Type::kFp32), std::pair(false, Type::kNone), std::pair(true, Type::kFp32)}) {

@@ -1,5 +1,5 @@
-// A block per sample and group; a thread takes up to eight neighbouring channels of a row at a time, and keeps them
-// between sums and results if the group is not too large.
+// One block per sample and group. A thread takes up to eight neighboring channels of a row at a time. If the group is
+// not too large, it keeps them between sums and results.
 #include "executor/backends/cuda/kernels/block_fold.h"
 #include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/group_norm.h"
@@ -25,7 +25,7 @@ struct Plus {
   }
 };
 
-// The group of a block.
+// The group that a block works on.
 struct Group {
   int64_t width, first, channel;
 
@@ -38,8 +38,9 @@ struct Group {
   }
 };
 
-// Calls f(i, element, channel, channels) for the eights of the thread's share of its group: kHeld of them, of which
-// some may be behind the end, with no channels; with kHeld 0 as many as there are, as the 0th.
+// Calls f(i, element, channel, channels) for the eights that are the thread's share of its group. With kHeld > 0 there
+// are kHeld calls; eights after the end have channels <= 0. With kHeld = 0 there are as many calls as eights, all with
+// i = 0.
 template <int kHeld, typename Thread, typename F>
 WEFT_DEVICE void ForEights(const Thread& thread, const GroupNormShape& norm, const Group& group, F f) {
   const int64_t of_row = Divide(group.width + kBlock - 1, kBlock), all = norm.rows * of_row;
@@ -55,7 +56,7 @@ WEFT_DEVICE void ForEights(const Thread& thread, const GroupNormShape& norm, con
   }
 }
 
-// kHeld: eights of the group that a thread keeps; 0: it reads them again for every pass.
+// kHeld: eights of the group that a thread keeps; 0 = it reads them again in every pass.
 template <typename C, Type S, int kHeld>
 struct Forward {
   static constexpr int kMaxThreads = kThreads;
@@ -113,7 +114,7 @@ struct Forward {
   }
 };
 
-// With z = (x - mean) rstd and h = gamma dy: dx = rstd (h - avg(h) - z avg(h z)), averages over the group.
+// With z = (x - mean) rstd and h = gamma dy: dx = rstd (h - avg(h) - z avg(h z)), where avg is over the group.
 template <typename C, Type S, int kHeld>
 struct Backward {
   static constexpr int kMaxThreads = kThreads;
@@ -133,7 +134,7 @@ struct Backward {
     };
     if constexpr (kHeld > 0) ForEights<kHeld>(thread, norm, group, ask);
     const C average = Statistic<C, S>(args.mean, thread.block()), inverse = Statistic<C, S>(args.rstd, thread.block());
-    // Calls f(h, z, element, channels); h is 0 beyond the channels.
+    // Calls f(h, z, element, channels). h is 0 beyond the channels.
     const auto each = [&](auto f) {
       ForEights<kHeld>(thread, norm, group, [&](int i, int64_t e, int64_t channel, int64_t channels) {
         if constexpr (kHeld == 0) ask(i, e, channel, channels);
@@ -183,7 +184,7 @@ struct Backward {
   }
 };
 
-// Of sums of both kernels.
+// Shared memory for the sums of both kernels.
 template <typename C>
 constexpr int64_t kPairBytes = kThreads * int64_t{sizeof(Pair<C>)};
 
@@ -193,7 +194,7 @@ Outcome LaunchGroups(const Args& args, std::initializer_list<Array> arrays, std:
   const GroupNormShape& norm = args.shape;
   const int64_t width = norm.columns / norm.groups, eights = norm.rows * CeilDivide(width, kBlock);
   return WithEights(norm.in_double, width % kBlock == 0, arrays, statistics, [&]<typename C, Type S>() {
-    // A power of two, so that threads have two eights if there are enough of them.
+    // A power of two, such that each thread has two eights if there are enough.
     int threads = kWarp;
     while (threads < kThreads && 2 * threads < eights) threads *= 2;
     const auto launch = [&](const auto& kernel) {

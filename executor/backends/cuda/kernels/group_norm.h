@@ -1,4 +1,4 @@
-// GROUP_NORM and the gradient of its input. Gradients of its weights are column sums (column_sums.h).
+// GROUP_NORM and the gradient of its input. The gradients of its weights are column sums (column_sums.h).
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_GROUP_NORM_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_GROUP_NORM_H_
 
@@ -6,7 +6,7 @@
 
 namespace weft::exec::cuda {
 
-// Each sample is `rows` rows of `columns` columns, whose groups are equal runs of columns.
+// Each sample has `rows` rows of `columns` columns. Groups are equal runs of columns.
 struct GroupNormShape {
   int64_t samples = 0, rows = 0, columns = 0, groups = 0;
   bool in_double = false, accumulate = false;

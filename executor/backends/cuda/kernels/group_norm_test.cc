@@ -1,4 +1,4 @@
-// Places beyond what 32 bits count. Values: conformance/conv_cases.cc.
+// Tests positions beyond 32 bits. conformance/conv_cases.cc tests values.
 #include "executor/backends/cuda/kernels/group_norm.cu"
 
 #include <vector>

@@ -1,11 +1,12 @@
-// Products of small matrices by tensor cores: a warp multiplies 16 x 16 by 16 x 8 halves and adds to 16 x 8 floats
-// (PTX mma.sync.m16n8k16, compute capability 8.0; NVIDIA, PTX ISA, "Matrix Fragments for mma.m16n8k16").
+// Products of small matrices by tensor cores: a warp multiplies 16 x 16 by 16 x 8 halves and adds the result to 16 x 8
+// floats (PTX mma.sync.m16n8k16, compute capability 8.0; NVIDIA, PTX ISA, "Matrix Fragments for mma.m16n8k16").
 //
-// Who has what, with g = lane / 4 and t = lane % 4; a word is two neighbouring halves, the lower index lower:
+// Elements of each lane, with g = lane / 4 and t = lane % 4. A word holds two neighboring halves, the lower index in
+// its lower half:
 //   left   [16, 16]  words at row g, k 2t; row g + 8, k 2t; row g, k 2t + 8; row g + 8, k 2t + 8
 //   right  [16, 8]   words at k 2t, column g; k 2t + 8, column g
 //   sums   [16, 8]   row g, columns 2t and 2t + 1; row g + 8, the same columns
-// So two blocks of sums side by side are the left factor of a next product, once they are rounded.
+// So two blocks of sums side by side, once rounded, are the left factor of a next product.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_MMA_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_MMA_H_
 
@@ -25,8 +26,8 @@ struct MmaSums {
 
 #ifdef __CUDACC__
 
-// All lanes of the warp, which `volatile` keeps together: a product must not move to where some of them do not come.
-// The order of a product's terms is the hardware's, the same every time.
+// All lanes of the warp must call it. `volatile` ensures that: the compiler must not move the product to where some
+// lanes do not come. The hardware adds the terms of a product in an order of its own, which is the same every time.
 template <Type S>
 WEFT_DEVICE void Multiply(DeviceThread&, const MmaLeft& a, const MmaRight& b, MmaSums& c) {
   if constexpr (S == Type::kBf16) {
@@ -44,16 +45,17 @@ WEFT_DEVICE void Multiply(DeviceThread&, const MmaLeft& a, const MmaRight& b, Mm
 
 #else
 
-// The same: a lane takes the rows of the left factor and the columns of the right one that it needs from all others.
+// The emulation: a lane collects the rows of the left factor and the columns of the right one that it needs from all
+// lanes.
 template <Type S, typename Thread>
 void Multiply(Thread& thread, const MmaLeft& a, const MmaRight& b, MmaSums& c) {
   const int g = thread.lane() / 4, t = thread.lane() % 4;
-  // Rows g, rows g + 8, columns g; of each word with lower k first.
+  // Rows g, rows g + 8, columns g. In each pair of words the lower k comes first.
   uint64_t lanes[3][kWarp];
   thread.Gather(a.word[0] | uint64_t{a.word[2]} << 32, lanes[0]);
   thread.Gather(a.word[1] | uint64_t{a.word[3]} << 32, lanes[1]);
   thread.Gather(b.word[0] | uint64_t{b.word[1]} << 32, lanes[2]);
-  // Element k of the line that begins in lane `first`.
+  // Returns element k of the row or column that begins in lane `first`.
   const auto element = [&](int which, int first, int k) {
     const auto bits = static_cast<uint16_t>(lanes[which][first + k % 8 / 2] >> (k / 8 * 32 + k % 2 * 16));
     return S == Type::kBf16 ? ToFloat(Bf16{bits}) : ToFloat(Fp16{bits});

@@ -1,4 +1,4 @@
-// The emulated product of a warp against plain loops: who has which elements is what a GPU's tensor cores ask for.
+// Compares the emulated product of a warp with plain loops. Lanes hold their elements as a GPU's tensor cores require.
 #include "executor/backends/cuda/kernels/mma.h"
 
 #include <vector>
@@ -8,7 +8,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// sums [16, 8] += left [16, 16] x right [16, 8], of small whole numbers.
+// sums [16, 8] += left [16, 16] x right [16, 8], for small whole numbers.
 template <Type S>
 struct OneProduct {
   static constexpr int kMaxThreads = 64;
@@ -22,7 +22,7 @@ struct OneProduct {
     const auto of_right = [&](int k) { return HalvesOf<S>(right[k * 8 + g], right[(k + 1) * 8 + g]); };
     const MmaLeft a = {{of_left(g, 2 * t), of_left(g + 8, 2 * t), of_left(g, 2 * t + 8), of_left(g + 8, 2 * t + 8)}};
     const MmaRight b = {{of_right(2 * t), of_right(2 * t + 8)}};
-    // Each warp its own.
+    // Each warp has sums of its own.
     float* const to = sums + thread.warp() * 128;
     MmaSums c;
     for (int i = 0; i < 4; ++i) c.sum[i] = to[(g + i / 2 * 8) * 8 + 2 * t + i % 2];

@@ -1,4 +1,4 @@
-// One pass over memory: a row stays in registers, as it is stored, between its sums and its results.
+// One pass over memory: between its sums and its results a row stays in registers, in its stored form.
 #include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/norm.h"
 #include "executor/backends/cuda/kernels/norm_rows.h"
@@ -7,7 +7,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// kHeld: eights of a row that a thread keeps; 0: it reads them again for every pass. kSums: x is made, too.
+// kHeld: eights of a row that a thread keeps; 0 = it reads them again in every pass. kSums: the kernel also makes x.
 template <typename C, Type S, int kHeld, bool kSums>
 struct Forward {
   static constexpr int kMaxThreads = kMostRowThreads;
@@ -29,7 +29,7 @@ struct Forward {
       kept[i].Ask(kSums ? a.a : a.x, begin + first, count, aligned);
     }
     if constexpr (kSums) MakeRow(share, begin, aligned, kept);
-    // They wait for nothing, and come while the row is summed up.
+    // The weights depend on nothing, so they are loaded while the row is summed.
     const auto ask_weights = [&](int i, int64_t first) {
       gamma[i].Ask(a.gamma, first, a.columns - first, aligned);
       if (centred) beta[i].Ask(a.beta, first, a.columns - first, aligned);
@@ -39,7 +39,7 @@ struct Forward {
 #pragma unroll
       for (int i = 0; i < kHeld; ++i) ask_weights(i, share.First(i));
     }
-    // Calls f(x, i, first) for the thread's eights, the i-th that is kept.
+    // Calls f(x, i, first) for the thread's eights, where i is the index of the one that is kept.
     const auto each = [&](auto f) {
       C x[kBlock];
       if constexpr (kHeld > 0) {
@@ -94,7 +94,7 @@ struct Forward {
     }
   }
 
-  // x = a + b, of which the first terms have been asked for where they are kept; there x is as it is stored.
+  // x = a + b. `kept` already holds the terms of a, and receives x in its stored form.
   template <typename Share>
   WEFT_DEVICE void MakeRow(const Share& share, int64_t begin, bool aligned, Eight<C, S> (&kept)[kKept]) const {
     const auto add = [&](Eight<C, S>& one, const Eight<C, S>& other, int64_t first) {
@@ -115,7 +115,7 @@ struct Forward {
 #pragma unroll
       for (int i = 0; i < kHeld; ++i) add(kept[i], other[i], share.First(i));
     } else {
-      // Read again by the thread that writes it.
+      // The thread that writes x reads it again later.
       for (int64_t first = share.First(0); first < a.columns; first += int64_t{share.team} * kBlock) {
         Eight<C, S> other;
         kept[0].Ask(a.a, begin + first, a.columns - first, aligned);

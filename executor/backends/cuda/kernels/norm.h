@@ -1,5 +1,5 @@
-// LAYER_NORM, RMS_NORM and the gradients of their inputs, by themselves or with the ADD of the residual stream beside
-// them, and then with the sums over rows that gradients of weights and biases are (column_sums.h).
+// LAYER_NORM, RMS_NORM and the gradients of their inputs: alone, with the ADD of the residual stream beside them, or
+// also with the sums over rows that are gradients of weights and biases (column_sums.h).
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NORM_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NORM_H_
 
@@ -8,11 +8,11 @@
 
 namespace weft::exec::cuda {
 
-// y = (x - mean) rstd gamma + beta; without `mean` and `beta` the root mean square norm.
+// y = (x - mean) rstd gamma + beta. Without `mean` and `beta` it is the root mean square norm.
 struct Norm {
   Array x, gamma, beta;
   Array y, mean, rstd;
-  // If given: x is made first, x = a + b, and may be one of them.
+  // If given, x = a + b is computed first. x may be one of them.
   Array a, b;
   int64_t rows = 0;
   int64_t columns = 0;
@@ -21,11 +21,11 @@ struct Norm {
 };
 Outcome Launch(const Norm& norm, void* stream);
 
-// Without `mean` that of the root mean square norm.
+// Without `mean`, the backward of the root mean square norm.
 struct NormBackward {
   Array dy, x, gamma, mean, rstd;
   Array dx;
-  // If given: sum = dx, as it is stored, + residual, which may be `sum`. Not with `accumulate`.
+  // If given: sum = (dx, as it is stored) + residual. `residual` may be `sum`. Not with `accumulate`.
   Array residual, sum;
   int64_t rows = 0;
   int64_t columns = 0;
@@ -34,14 +34,15 @@ struct NormBackward {
 };
 Outcome Launch(const NormBackward& norm, void* stream);
 
-// With `residual` and `sum`, in float, of rows that RowLayout holds two eights each of (1024 < columns <= 8192):
-// besides, of `sums`, what ColumnSums would make of dy, x, mean and rstd of the norm, and in `beside` the sums of
-// `sum`, bit for bit. Of `sums` only results, `accumulate`s and scratch are looked at.
+// A norm with `residual` and `sum`, in float, for rows of which RowLayout holds two eights per thread (1024 < columns
+// <= 8192). In addition it makes, bit for bit, the results of `sums` that ColumnSums would make from dy, x, mean and
+// rstd of the norm, and in `beside` the sums of `sum`. Only the results, the `accumulate`s and the scratch of `sums`
+// are used.
 struct NormBackwardSums {
   NormBackward norm;
   ColumnSums sums;
 };
-// Whether there is such a launch for the norm.
+// True if there is such a launch for the norm.
 bool HasSums(const NormBackward& norm);
 Outcome Launch(const NormBackwardSums& args, void* stream);
 

@@ -1,4 +1,4 @@
-// The backward of a norm, row by row. A row stays in registers, as it is stored, between its sums and its results.
+// The backward of a norm, row by row. Between its sums and its results a row stays in registers, in its stored form.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NORM_ROWS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NORM_ROWS_H_
 
@@ -10,19 +10,19 @@ namespace weft::exec::cuda {
 
 inline constexpr int kMostRowThreads = 512;
 
-// Eights of halves take four registers each: of two there is room for everything that a row needs.
+// An eight of halves takes four registers, so with two eights per thread everything that a row needs fits.
 template <Type S>
 constexpr bool kHalves = S == Type::kBf16 || S == Type::kFp16;
 
 // With g = dy gamma and z = (x - mean) rstd: dx = rstd (g - mean(g) - z mean(g z)), without mean(g) for the root mean
-// square norm. kSums: the sum with the residual's gradient, too, which takes the place of what dx is added to.
-// kAsksAgain: weights are loaded for every pass, where registers are needed for something else.
+// square norm. kSums: also makes the sum with the residual's gradient, which takes the place of the old dx. kAsksAgain:
+// loads the weights again in every pass, because the registers are needed for something else.
 template <typename C, Type S, int kHeld, bool kSums, bool kAsksAgain = false>
 struct Backward {
   static constexpr int kMaxThreads = kMostRowThreads;
   static constexpr int kMinBlocks = kHalves<S> || (S == Type::kFp32 && kHeld <= 2) ? 2 : 1;
   static constexpr int kKept = kHeld == 0 ? 1 : kHeld;
-  // Whether there are registers for what is added to, and for the weights until they are used again.
+  // True if there are registers for the values that dx is added to, and for the weights until they are used again.
   static constexpr bool kEarly = kHalves<S> && kHeld == 2, kKeepsWeights = kEarly && !kAsksAgain;
   NormBackward a;
   bool per_warp;
@@ -34,8 +34,8 @@ struct Backward {
     Row(share, share.row, [](int, const C(&)[kBlock], const Eight<C, S>&, const Eight<C, S>&) {});
   }
 
-  // The calling team's row. Behind its results f(i, z, dy, sum) is called for the thread's eights that are in the row:
-  // what `dy` is, and the sum as it is stored, of kSums alone.
+  // Computes the row of the calling team. Afterwards calls f(i, z, dy, sum) for the thread's eights in the row, where
+  // `sum` is the result as it is stored (dx + residual with kSums).
   template <typename Share, typename F>
   WEFT_DEVICE void Row(const Share& share, int64_t row, F f) const {
     const int64_t begin = row * a.columns;
@@ -62,7 +62,7 @@ struct Backward {
     }
     const C mean = centred ? Statistic<C, S>(a.mean, row) : C(0);
     const C rstd = Statistic<C, S>(a.rstd, row);
-    // Calls with(g, z, i, first); elements behind the end are 0 in g.
+    // Calls with(g, z, i, first). Elements of g after the end are 0.
     const auto each = [&](auto with) {
       const auto call = [&](int i, int64_t first) {
         C g[kBlock], z[kBlock], weight[kBlock];

@@ -1,6 +1,6 @@
-// The backward of a norm with what is summed over its rows: gradients of its weights, and of the bias behind which it
-// stands. A block has a chunk of rows and sums one of them at a time; what ColumnSums gives to a warp of its own is a
-// turn here, so that the order of sums is the same.
+// The backward of a norm together with sums over its rows: gradients of its weights, and of the bias before it. A block
+// sums a chunk of rows, one row at a time. A turn here does the work of one warp of ColumnSums, so the order of sums is
+// the same.
 #include "executor/backends/cuda/kernels/column_chunks.h"
 #include "executor/backends/cuda/kernels/norm.h"
 #include "executor/backends/cuda/kernels/norm_rows.h"
@@ -10,13 +10,13 @@ namespace {
 
 constexpr int kHeld = 2;
 
-// kCentred: there are sums of dy; kBias: of what the norm's gradient and the residual's add up to. Those of dy z
-// always.
+// kCentred: makes sums of dy. kBias: makes sums of (the norm's gradient + the residual's). Sums of dy z are always
+// made.
 template <typename C, Type S, bool kCentred, bool kBias>
 struct BackwardWithSums {
   static constexpr int kMaxThreads = kMostRowThreads;
   static constexpr int kOfThread = kHeld * kBlock;
-  // In the order of ColumnSums' results, without those that are not made.
+  // Results in the order of ColumnSums, without those that are not made.
   static constexpr int kResults = 1 + (kCentred ? 1 : 0) + (kBias ? 1 : 0);
   static constexpr int kPlain = 0, kProducts = kCentred ? 1 : 0, kBeside = kResults - 1;
   Backward<C, S, kHeld, true, kCentred && kBias> rows;
@@ -27,7 +27,7 @@ struct BackwardWithSums {
   WEFT_DEVICE void operator()(Thread& thread) const {
     const RowShare<Thread> share(thread, /*by_warp=*/false);
     const int64_t begin = thread.block() * rows_of_chunk, end = Least(rows.a.rows, begin + rows_of_chunk);
-    // A thread's own, neighbouring threads in neighbouring banks.
+    // Each thread has its own totals. Neighboring threads access neighboring banks.
     const auto totals = thread.template Shared<C>(kBlockSumBytes, int64_t{kResults} * kOfThread * thread.count());
     const auto place = [&](int result, int i) {
       return (int64_t{result} * kOfThread + i) * thread.count() + thread.index();
@@ -79,9 +79,9 @@ struct BackwardWithSums {
   }
 };
 
-// The same where rows are whole eights of halves and a block is small enough: rows come to shared memory while the one
-// before them is summed up, so that a block waits for none of them. A thread copies what it reads itself, so that only
-// the sums over a row need a barrier: one for both.
+// The same for rows of whole eights of halves and for blocks that are small enough. Rows arrive in shared memory while
+// the row before is summed, so a block waits for none of them. A thread copies exactly what it reads itself. So only
+// the two sums over a row need a barrier, and they share one.
 template <Type S, bool kCentred, bool kBias>
 struct StagedBackwardWithSums {
   static constexpr int kMaxThreads = 256, kMinBlocks = 2;
@@ -90,7 +90,7 @@ struct StagedBackwardWithSums {
   static constexpr int kOfThread = Sums::kOfThread, kResults = Sums::kResults;
   static constexpr int kStages = 2, kArrays = 3, kDy = 0, kX = 1, kResidual = 2;
   static constexpr int kMostWarps = kMaxThreads / kWarp;
-  // Weights come from L1 for every pass, where registers are needed for sums.
+  // If true, weights come from L1 in every pass, because the sums need the registers.
   static constexpr bool kAsksAgain = kCentred && kBias;
   static_assert(kStages * 2 * kMostWarps * sizeof(C) <= kBlockSumBytes);
   NormBackward a;
@@ -102,7 +102,7 @@ struct StagedBackwardWithSums {
     return kBlockSumBytes + threads * (kStages * kStageBytes + int64_t{kResults} * kOfThread * int64_t{sizeof(C)});
   }
 
-  // First element of the thread's k-th eight.
+  // Returns the first element of the thread's k-th eight.
   template <typename Thread>
   WEFT_DEVICE static int First(const Thread& thread, int k) {
     return (k * thread.count() + thread.index()) * kBlock;
@@ -114,7 +114,7 @@ struct StagedBackwardWithSums {
 
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
-    // What lies within a row or a chunk is counted in 32 bits: registers are scarce.
+    // Positions within a row or a chunk have 32 bits, because registers are scarce.
     const int64_t begin = thread.block() * rows_of_chunk;
     const int rows = static_cast<int>(Least(a.rows - begin, rows_of_chunk)), columns = static_cast<int>(a.columns);
     const auto totals = thread.template Shared<C>(kBlockSumBytes + kStages * kStageBytes * thread.count(),
@@ -125,7 +125,7 @@ struct StagedBackwardWithSums {
              (((stage * kArrays + array) * kHeld + k) * thread.count() + thread.index()) *
                  static_cast<int>(sizeof(Words));
     };
-    // The row behind `row` in the order of turns, or `rows`.
+    // Returns the row after `row` in the order of turns, or `rows` at the end.
     const auto next = [&](int row) {
       if (row + kColumnTurns < rows) return row + kColumnTurns;
       const int turn = row % kColumnTurns + 1;
@@ -171,7 +171,7 @@ struct StagedBackwardWithSums {
       const int following = next(row);
       now = later;
       later = ask(next(following), stage);
-      // The turn's last row; behind the last of all `following` is `rows`, which may be kColumnTurns further on too.
+      // This is the last row of its turn. After the last row of all, `following` is `rows`.
       if (row + kColumnTurns >= rows) {
 #pragma unroll
         for (int result = 0; result < kResults; ++result) {
@@ -197,7 +197,7 @@ struct StagedBackwardWithSums {
     }
   }
 
-  // As Backward::Row computes it, operation by operation.
+  // Computes a row with the same operations as Backward::Row.
   template <typename Thread, typename Staged>
   WEFT_DEVICE void Row(Thread& thread, int64_t row, int stage, const Statistics& of_row, Eight<C, S> (&gamma)[kHeld],
                        const Staged& staged, C (&parts)[kResults][kOfThread]) const {
@@ -267,8 +267,9 @@ struct StagedBackwardWithSums {
     }
   }
 
-  // As BlockSum adds up each. Rows take turns at two places: who is at the next but one row has passed the barrier of
-  // the next, which everyone reaches behind this one's reads.
+  // Sums both numbers as BlockSum does. Rows alternate between two places in shared memory. That is safe: a thread at
+  // the row after the next one has passed the barrier of the next row, which all threads reach after their reads for
+  // this row.
   template <typename Thread>
   WEFT_DEVICE static void SumBoth(Thread& thread, int turn, C& plain, C& products) {
     if constexpr (kCentred) plain = WarpSum(thread, plain);
@@ -305,7 +306,7 @@ Outcome Launch(const NormBackwardSums& args, void* stream) {
   const Outcome first =
       WithEights(false, norm.columns % kBlock == 0, {norm.dy, norm.x, norm.gamma, norm.dx, norm.residual, norm.sum},
                  {norm.mean, norm.rstd}, [&]<typename C, Type S>() {
-                   // Of double there is no launch, and no room for its sums.
+                   // There is no launch in double: its sums would not fit.
                    if constexpr (sizeof(C) == sizeof(float)) {
                      const auto launch = [&]<bool kCentred, bool kBias>() {
                        if constexpr (kHalves<S>) {

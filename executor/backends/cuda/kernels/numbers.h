@@ -1,5 +1,5 @@
-// bf16 and fp16 as bits, and their conversions: to nearest, ties to even, once, from float and from double. Those of
-// executor/numerics/float_bits.h, by the device's own instructions where it has them.
+// bf16 and fp16 as bits, and their conversions from float and double: rounded once, to nearest, ties to even. They give
+// the results of executor/numerics/float_bits.h, by instructions of the device where it has them.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NUMBERS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NUMBERS_H_
 

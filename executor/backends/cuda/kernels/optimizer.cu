@@ -1,5 +1,5 @@
-// Updates of weights, in one pass over gradient and state. The loss scale, the clip factor and the number of skipped
-// steps are read from device memory, so that nothing waits for the host.
+// Updates of weights in one pass over gradient and state. The kernels read the loss scale, the clip factor and the
+// number of skipped steps from device memory, so nothing waits for the host.
 #include <stddef.h>
 
 #include "executor/backends/cuda/kernels/eights.h"
@@ -23,13 +23,13 @@ struct Gradients {
   }
 };
 
-// As the CPU's: in double, rounded to C once.
+// Computed in double and rounded to C once, as on the CPU.
 template <typename C>
 struct AdamFactors {
   C beta1, rest1, beta2, rest2, rate, inverse_correction2, epsilon;
 };
 
-// Shared by a block.
+// Data shared by a block.
 template <typename C>
 struct AdamPlace {
   AdamFactors<C> factors;
@@ -50,7 +50,7 @@ WEFT_DEVICE AdamFactors<C> FactorsOf(const AdamWUpdate& args) {
           static_cast<C>(args.epsilon)};
 }
 
-// G, W and M: how gradients, weights and moments are stored in all tensors of the launch (eights.h).
+// G, W and M: storage types of gradients, weights and moments in all tensors of the launch (eights.h).
 template <typename C, Type G, Type W, Type M>
 struct AdamWKernel {
   static constexpr int kMaxThreads = kTileThreads;
@@ -60,7 +60,7 @@ struct AdamWKernel {
   WEFT_DEVICE void operator()(Thread& thread) const {
     const auto factors = thread.template Shared<AdamFactors<C>>(offsetof(AdamPlace<C>, factors), 1);
     const auto place = thread.template Shared<TensorUpdate>(offsetof(AdamPlace<C>, tensor), 1);
-    // Powers in double take long: one thread makes them. The others read them behind the first tensor's barrier.
+    // Powers in double take long, so one thread computes them. The others read them after the first tensor's barrier.
     if (thread.index() == 0) factors.Put(0, FactorsOf<C>(args));
     const Gradients<C> gradients(args.scaling);
     ForTiles(thread, args.table, static_cast<const TensorUpdate&>(args), place,
@@ -190,8 +190,8 @@ int64_t BlocksFor(const Update& args) {
   return TileBlocks(args.table.tensors != nullptr ? args.table.tiles : TilesOf(args.elements));
 }
 
-// Calls f.template operator()<C, G, W, M>() on the host: weights in fp32 and moments in fp32, or, with bf16 weights
-// beside them, in bf16; or whatever each says of itself.
+// Calls f.template operator()<C, G, W, M>() on the host. Weights in fp32 with moments all in fp32 or all in bf16 have
+// kernels for their types; in all other cases each array gives its own type.
 template <typename Update, typename F>
 Outcome WithStored(const Update& args, F f) {
   constexpr Type kAny = Type::kNone, kFp32 = Type::kFp32, kBf16 = Type::kBf16;

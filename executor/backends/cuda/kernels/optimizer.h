@@ -7,24 +7,25 @@
 
 namespace weft::exec::cuda {
 
-// What device memory says of loss scaling (rule P11); either may be null.
+// Loss scaling in device memory (rule P11). Either pointer may be null.
 struct LossScaling {
-  // [2]: norm[1] is the factor of gradients.
+  // [2]: norm[1] is the factor for gradients.
   const double* norm = nullptr;
-  // [3]: if given and the factor is 0 the state stays; scale[2] steps were skipped so far.
+  // [3]: if `scale` is given and the factor is 0, the state stays unchanged. scale[2] steps have been skipped so far.
   const double* scale = nullptr;
 };
 
-// Of `param` and moments, where they are Type::kBf16 or kFp16 (docs/kernels.md, "Stochastic rounding").
+// Stochastic rounding of `param` and of moments that are kBf16 or kFp16 (docs/kernels.md, "Stochastic rounding").
 struct StochasticRounding {
   bool given = false;
   uint32_t key_low = 0, key_high = 0;
   uint32_t step = 0;
-  // In place of key_high, for each of the moments.
+  // Replaces key_high for each of the moments.
   uint32_t moment_key_high[2] = {};
 };
 
-// State is read from `from` and written to `to`, which may be the same; `param`, if given, gets the weights rounded.
+// State is read from `from` and written to `to`, which may be the same. `param`, if given, receives the rounded
+// weights.
 struct TensorUpdate {
   int64_t elements = 0;
   Array gradient;
@@ -33,19 +34,19 @@ struct TensorUpdate {
   Array to[3];
   Array param;
   double weight_decay = 0;
-  // With stochastic rounding: whose numbers, and which of them element 0 has.
+  // For stochastic rounding: the tensor whose random numbers are used, and the number of element 0 in it.
   uint32_t rounding_tensor = 0;
   int64_t first_element = 0;
 };
 
-// Of one tensor, or of all of a table, whose arrays are there and of types as here.
+// The update of one tensor; or of all tensors of `table`, with arrays present and of the same types as here.
 struct AdamWUpdate : TensorUpdate {
   TensorTable<TensorUpdate> table;
   bool in_double = false;
   LossScaling scaling;
   StochasticRounding rounding;
   double learning_rate = 0, beta1 = 0, beta2 = 0, epsilon = 0;
-  // Number of the optimizer step from 1, those that were skipped among them.
+  // Number of the optimizer step, from 1, including skipped steps.
   double step = 1;
 };
 Outcome Launch(const AdamWUpdate& args, void* stream);
@@ -59,7 +60,7 @@ struct SgdUpdate : TensorUpdate {
 };
 Outcome Launch(const SgdUpdate& args, void* stream);
 
-// The scale after a step whose norm this is: from[3] to to[3], which may be the same.
+// Updates the loss scale after a step with this norm, from `from` [3] to `to` [3], which may be the same.
 struct LossScaleUpdate {
   const double* norm = nullptr;
   const double* from = nullptr;

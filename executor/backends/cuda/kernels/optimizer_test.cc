@@ -1,5 +1,5 @@
-// Steps that are skipped, sizes that are not multiples of anything, and more elements than 32 bits count. The values of
-// all else: conformance/optimizer_cases.cc.
+// Tests skipped steps, sizes that are not multiples of anything, and more elements than 32 bits count.
+// conformance/optimizer_cases.cc tests all other values.
 #include "executor/backends/cuda/kernels/optimizer.cu"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ struct State {
   double norm[2] = {3, 0}, scale[3] = {1024, 0, 2};
 };
 
-// The state stays bit for bit, whatever the gradient holds; the copy that compute reads is written all the same.
+// The state keeps its bits, whatever the gradient holds. The copy for compute steps is written all the same.
 TEST(OptimizerTest, AnOverflowSkipsTheStep) {
   State state(1003);
   state.gradient[5] = NAN;
@@ -48,7 +48,7 @@ TEST(OptimizerTest, AnOverflowSkipsTheStep) {
   EXPECT_EQ(state.param, std::vector<uint16_t>(1003, ToBf16(1.0f).bits));
 }
 
-// The factor 0 of a fixed scale is a gradient of zero: nothing is skipped.
+// With a fixed scale, factor 0 makes the gradient zero; nothing is skipped.
 TEST(OptimizerTest, AFixedScaleDoesNotSkip) {
   State state(9);
   AdamWUpdate update = state.Update();
@@ -58,7 +58,7 @@ TEST(OptimizerTest, AFixedScaleDoesNotSkip) {
   EXPECT_NE(state.w[8], 1);
 }
 
-// Skipped steps do not count for the corrections.
+// Skipped steps do not count in the bias corrections.
 TEST(OptimizerTest, SkippedStepsDoNotCount) {
   State with(9), without(9);
   with.norm[1] = without.norm[1] = 1;
@@ -83,7 +83,7 @@ TEST(OptimizerTest, ScaleStaysWithinItsBounds) {
   EXPECT_EQ(scale[1], 0);
 }
 
-// Tensors of a table: those of a launch each, whatever their sizes.
+// Tensors of a table, whatever their sizes, are updated as by one launch per tensor.
 TEST(OptimizerTest, ATableIsItsTensors) {
   std::vector<State> together, alone;
   std::vector<TensorUpdate> tensors;
@@ -104,7 +104,7 @@ TEST(OptimizerTest, ATableIsItsTensors) {
     one.weight_decay = i % 2 == 0 ? 0.1 : 0;
     one.rounding = {true, 5, 6, 7};
     one.rounding_tensor = static_cast<uint32_t>(i);
-    // Not at a block of the generator.
+    // Not the start of a block of the random generator.
     one.first_element = static_cast<int64_t>(i) * 3;
     ASSERT_EQ(Launch(one, nullptr), nullptr);
     all = together[i].Update();
@@ -125,7 +125,7 @@ TEST(OptimizerTest, ATableIsItsTensors) {
   }
 }
 
-// What an element becomes does not depend on where the tensor's part begins.
+// The result of an element does not depend on where the rank's part of the tensor begins.
 TEST(OptimizerTest, PartsAreRoundedAsTheWhole) {
   const auto rounded = [](int64_t first, int64_t count) {
     State state(count);
@@ -148,8 +148,8 @@ TEST(OptimizerTest, PartsAreRoundedAsTheWhole) {
   }
 }
 
-// Moments in bf16: the bits of the plain loop, by numbers of their own, wherever a part begins; of both updates, and of
-// kernels for any types.
+// Moments in bf16 get the bits of the plain loop, with random numbers of their own, wherever a part begins. This holds
+// for both updates and for the kernels for any types.
 TEST(OptimizerTest, MomentsAreRoundedAsTheWhole) {
   constexpr int64_t kAll = 96, kAt = (int64_t{1} << 35) - 21;
   const uint64_t seed = 0x123456789abcdef0;
@@ -200,7 +200,7 @@ TEST(OptimizerTest, MomentsAreRoundedAsTheWhole) {
   }
 }
 
-// A skipped step leaves moments as they are, bit for bit.
+// A skipped step keeps the bits of the moments.
 TEST(OptimizerTest, ASkippedStepRoundsNoMoment) {
   State state(40);
   std::vector<uint16_t> m(40), v(40);
@@ -219,7 +219,7 @@ TEST(OptimizerTest, MoreElementsThan32BitsCount) {
   constexpr int64_t kElements = (int64_t{1} << 32) + 1000;
   const SparseMemory gradient(kElements * 2), w(kElements * 4), b(kElements * 4);
   ASSERT_TRUE(gradient.good() && w.good() && b.good());
-  // Thread 7's of the last block.
+  // An element of thread 7 of the last block.
   constexpr int64_t kPlace = (int64_t{1} << 32) + 56;
   gradient.data<uint16_t>()[kPlace] = ToBf16(4.0f).bits;
   SgdUpdate update;

@@ -1,4 +1,5 @@
-// One pass over memory: the row of a query and head stays in registers. A warp has a row, a block if it is long.
+// One pass over memory: the row of a query and head stays in registers. One warp handles a row, or one block if the row
+// is long.
 #include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/pairs_softmax.h"
 #include "executor/backends/cuda/kernels/rows.h"
@@ -6,8 +7,8 @@
 namespace weft::exec::cuda {
 namespace {
 
-// The thread's eights of a row: `ask(i, first)` fetches one to the i-th place, of kHeld that are kept, or, with kHeld
-// 0, to the only one for every call of Each anew.
+// The thread's eights of a row. `ask(i, first)` loads an eight into place i of the kHeld that are kept. With kHeld = 0
+// there is a single place, and every call of Each loads all eights again.
 template <int kHeld, typename Thread, typename AskFor>
 struct Eights {
   const RowShare<Thread>& share;
@@ -18,7 +19,7 @@ struct Eights {
 #pragma unroll
     for (int i = 0; i < kHeld; ++i) ask(i, share.First(i));
   }
-  // Calls f(i, first).
+  // Calls f(i, first) for each eight.
   template <typename F>
   WEFT_DEVICE void Each(F f) {
     if constexpr (kHeld > 0) {
@@ -47,11 +48,11 @@ struct Softmax {
     if (per_warp && share.row >= rows) return;
     const int64_t columns = args.shape.sequence, begin = share.row * columns;
     const bool aligned = columns % kBlock == 0;
-    // The keys that the query sees.
+    // The query sees keys [from, end).
     const int64_t query = Modulo(Divide(share.row, args.shape.heads), columns);
     const int64_t end = args.causal ? query + 1 : columns;
     const int64_t from = args.causal && args.window > 0 ? Largest(int64_t{0}, end - args.window) : 0;
-    // Eights without any key that it sees are not read.
+    // Eights without a key that the query sees are not read.
     Eight<C, S> scores[kKept];
     const auto ask = [&](int i, int64_t first) {
       const bool any = first < end && first + kBlock > from;
@@ -69,7 +70,7 @@ struct Softmax {
     });
     most = share.Most(most);
     C sum = 0, kept[kKept][kBlock];
-    // What is not seen stays 0 even where nothing that is seen has a finite score.
+    // Hidden keys stay 0 even if no visible key has a finite score.
     const auto exponentials = [&](int e, int64_t first) {
       scores[e].Pack();
       scores[e].Get(kept[e]);
@@ -90,7 +91,7 @@ struct Softmax {
       for (int i = 0; i < kBlock; ++i) p[i] = kept[e][i] * inverse;
 #pragma unroll
       for (int i = 0; i < kBlock; ++i) p[i] = sees(first + i) ? p[i] : C(0);
-      // A thread writes what it alone has read: s and p may be the same.
+      // Only this thread has read what it now writes, so s and p may be the same.
       StoreEight<C, S>(args.p, begin + first, columns - first, aligned, p);
     });
   }
@@ -141,7 +142,7 @@ struct SoftmaxGradient {
   }
 };
 
-// A warp or block per row, with as many registers as rows of this length take.
+// Launches one warp or block per row, with as many registers as rows of this length need.
 template <template <typename, Type, int> typename Kernel, typename Args>
 Outcome LaunchRows(const Args& args, std::initializer_list<Array> arrays, void* stream) {
   const int64_t rows = args.shape.sequences * args.shape.sequence * args.shape.heads;

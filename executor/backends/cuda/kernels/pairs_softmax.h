@@ -1,4 +1,4 @@
-// Softmax of the scores of attention as ops of its own, and its backward.
+// Softmax of the scores for attention as separate ops, and its backward kernel.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PAIRS_SOFTMAX_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PAIRS_SOFTMAX_H_
 
@@ -7,8 +7,8 @@
 
 namespace weft::exec::cuda {
 
-// p (may be s) = softmax over the keys that query i sees: with `causal` those up to i, at most the last `window` of
-// them if it is not 0; 0 at the others.
+// p (may be s) = softmax over the keys that query i sees, and 0 at other keys. With `causal`, query i sees the keys up
+// to i, and if `window` is not 0 only the last `window` of them.
 struct PairsSoftmax {
   HeadShape shape;
   bool in_double = false, causal = false;

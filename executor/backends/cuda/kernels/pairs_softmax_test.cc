@@ -1,5 +1,5 @@
-// Rows of all lengths, scores of all sizes, and places beyond what 32 bits count. Values:
-// conformance/attention_cases.cc.
+// Tests rows of all lengths, scores of all sizes, and positions beyond 32 bits. conformance/attention_cases.cc tests
+// values.
 #include "executor/backends/cuda/kernels/pairs_softmax.cu"
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Large scores do not overflow; a score of -infinity is no probability.
+// Large scores do not overflow. A score of -infinity has probability 0.
 TEST(AttentionOpsTest, ScoresOfAllSizes) {
   std::vector<float> s = {3e38f, 3e38f, -INFINITY, -3e38f};
   PairsSoftmax softmax;
@@ -24,7 +24,7 @@ TEST(AttentionOpsTest, ScoresOfAllSizes) {
   }
 }
 
-// From rows that a warp holds to those that no block does.
+// From rows that a warp can hold to rows that no block can hold.
 TEST(PairsSoftmaxTest, RowsOfAllLengths) {
   for (const int64_t n : {1, 7, 512, 513, 1024, 1025, 8200, 16400}) {
     PairsSoftmax args;
@@ -34,7 +34,7 @@ TEST(PairsSoftmaxTest, RowsOfAllLengths) {
     args.s = {s.data(), Type::kFp32};
     args.p = {p.data(), Type::kFp32};
     const RowLayout layout = RowLayout::Of(1, n);
-    // One row of the matrix.
+    // The matrix has one row.
     ASSERT_EQ(layout.blocks, 1);
     const auto run = [&](auto kernel) { RunBlock(kernel, 0, 1, layout.threads, kBlockSumBytes); };
     const auto forward = [&]<Type S>() {

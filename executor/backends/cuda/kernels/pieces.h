@@ -1,4 +1,4 @@
-// Matrices whose eights are taken in any order, each by one thread.
+// Matrices whose eights may be handled in any order, each by one thread.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PIECES_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PIECES_H_
 
@@ -8,7 +8,7 @@ namespace weft::exec::cuda {
 
 inline constexpr int kPieceThreads = 256;
 
-// Elements [first, first + 8) of a row, of which `count` are in the matrix: none if it is not above 0.
+// Elements [first, first + 8) of a row. `count` of them are in the matrix; none if count <= 0.
 struct Piece {
   int64_t row, first, count;
 };
@@ -17,11 +17,11 @@ struct Pieces {
   int64_t rows = 0, columns = 0, of_row = 0;
 
   static Pieces Of(int64_t rows, int64_t columns) { return {rows, columns, CeilDivide(columns, kBlock)}; }
-  // Of threads that take `each`.
+  // Returns the number of blocks if each thread takes `each` pieces.
   int64_t Blocks(int each) const { return CeilDivide(rows * of_row, int64_t{kPieceThreads} * each); }
 
   WEFT_DEVICE bool Aligned() const { return columns % kBlock == 0; }
-  // The thread's piece `which` of its `each`: neighbouring threads have neighbouring pieces.
+  // Returns piece `which` of the thread's `each` pieces. Neighboring threads have neighboring pieces.
   template <typename Thread>
   WEFT_DEVICE Piece At(const Thread& thread, int which, int each) const {
     const int64_t item = (thread.block() * each + which) * thread.count() + thread.index();

@@ -1,20 +1,22 @@
-// What lets the source of a kernel compile twice: by nvcc for the device, and by a C++ compiler for the emulation of
-// CUDA's grids, blocks and warps on the host (emulation.h), where every kernel is tested without a GPU.
+// Lets the source of a kernel compile twice: by nvcc for the device, and by a C++ compiler for the emulation of CUDA's
+// grids, blocks and warps on the host (emulation.h), where every kernel is tested without a GPU.
 //
-// A kernel is a plain struct: members are its arguments, `template <typename Thread> operator()(Thread& thread) const`
-// is what one thread does, `kMaxThreads` bounds the threads of its blocks, `kMinBlocks` (optional) asks for so few
-// registers that as many such blocks fit on a multiprocessor. Blocks have one dimension and whole warps.
-// All that a thread knows of its surroundings it asks of `thread`:
+// A kernel is a plain struct. Its members are its arguments, and `template <typename Thread> operator()(Thread& thread)
+// const` is the work of one thread. `kMaxThreads` bounds the threads of its blocks. `kMinBlocks` (optional) limits
+// registers so that this many such blocks fit on a multiprocessor. Blocks have one dimension and whole warps.
+//
+// A thread learns everything about its surroundings from `thread`:
 //   index() count() lane() warp() warps()       in its block
 //   block() blocks()                             of the grid
-//   Sync()                                       barrier of the block: all its threads come to it
-//   ShuffleXor(x, mask), Shuffle(x, lane)        in the warp: all 32 lanes come to it
+//   Sync()                                       barrier of the block: all its threads must reach it
+//   ShuffleXor(x, mask), Shuffle(x, lane)        in the warp: all 32 lanes must reach it
 //   Shared<T>(first_byte, elements)              part of the block's shared memory: read with [], written by Put(i, x)
 //   AtomicAdd(p, x)                              integers only: sums of floats would depend on the order
-//   SharedWords(byte)                            16 bytes of shared memory, in one go
-//   CopyAsync(byte, from)                        16 bytes of memory to there, of which the thread has asked by
-//   EndCopies()                                  a group of them, and which are there, for itself alone, behind
-//   AwaitCopies<n>()                             a wait for all groups but the last n
+//   SharedWords(byte)                            loads 16 bytes of shared memory at once
+//   CopyAsync(byte, from)                        starts a copy of 16 bytes of memory to shared memory
+//   EndCopies()                                  ends a group of the copies that this thread has started
+//   AwaitCopies<n>()                             waits for all groups but the last n; after it, this thread (and no
+//                                                other) sees what its groups have copied
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PORTABLE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PORTABLE_H_
 
@@ -37,7 +39,7 @@ namespace weft::exec::cuda {
 
 inline constexpr int kWarp = 32;
 
-// Arguments of a launch travel by their bytes, in 4 KB of constant memory.
+// A launch passes its arguments by their bytes, in 4 KB of constant memory.
 template <typename Kernel>
 constexpr bool kCanTravel = sizeof(Kernel) <= 4096 && std::is_trivially_copyable_v<Kernel>;
 
@@ -79,7 +81,8 @@ class DeviceThread {
     const uint4 words = *reinterpret_cast<const uint4*>(weft_shared + byte);
     return {{words.x, words.y, words.z, words.w}};
   }
-  // Not through L1: what is copied is read once. "memory" keeps what the thread has read at the place before the copy.
+  // The copy bypasses L1, because copied data are read once. "memory" keeps the thread's earlier reads of the place
+  // before the copy.
   WEFT_DEVICE void CopyAsync(int64_t byte, const void* from) const {
     extern __shared__ __align__(16) unsigned char weft_shared[];
     const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(weft_shared + byte));
@@ -92,7 +95,7 @@ class DeviceThread {
   }
 };
 
-// Blocks that a multiprocessor shall have room for: a kernel's kMinBlocks, where it has one.
+// Number of blocks that must fit on a multiprocessor: the kernel's kMinBlocks if it has one, otherwise 1.
 template <typename Kernel>
 constexpr int MinBlocks() {
   if constexpr (requires { Kernel::kMinBlocks; }) {
@@ -109,13 +112,14 @@ __global__ void __launch_bounds__(Kernel::kMaxThreads, MinBlocks<Kernel>())
   kernel(thread);
 }
 
-// "cudaLaunchKernel: invalid argument (cudaErrorInvalidValue)". The error of this call, not the last one of the thread:
-// what an event's query or a library has left there is not about this kernel. Nor is what is told here to be found
-// later. An error of what runs comes up in a call behind it, whose own it is not.
+// Returns, for example, "cudaLaunchKernel: invalid argument (cudaErrorInvalidValue)". It reports the error of this
+// call, not the thread's last error: an event query or a library may have left that, and it is not about this kernel.
+// It also clears the last error, so that nobody finds it later. An error of a running kernel appears in a later call,
+// which did not cause it.
 inline Outcome OutcomeOf(const char* call, cudaError_t error) {
   if (error == cudaSuccess) return nullptr;
   cudaGetLastError();
-  // Of a kernel that has run: the next call learns of it, whichever it is. All others are of this call.
+  // Errors of a kernel that has run; whichever call comes next reports them. All other errors belong to this call.
   const bool asynchronous = error == cudaErrorIllegalAddress || error == cudaErrorMisalignedAddress ||
                             error == cudaErrorIllegalInstruction || error == cudaErrorInvalidAddressSpace ||
                             error == cudaErrorInvalidPc || error == cudaErrorHardwareStackError ||
@@ -127,8 +131,9 @@ inline Outcome OutcomeOf(const char* call, cudaError_t error) {
   return text;
 }
 
-// More shared memory than 48 KiB a kernel has to ask for. It does once on each device, for as much as there is: ranks
-// that share a device launch one kernel with different sizes at the same time, and one's must not be another's limit.
+// A kernel must ask for more than 48 KiB of shared memory. It does so once per device and asks for the maximum: ranks
+// that share a device launch one kernel with different sizes at the same time, and the size of one rank must not limit
+// another.
 template <typename Kernel>
 Outcome AllowSharedMemory(const void* function) {
   static std::atomic<uint64_t> allowed{0};
@@ -142,7 +147,7 @@ Outcome AllowSharedMemory(const void* function) {
   outcome = OutcomeOf("cudaFuncSetAttribute",
                       cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
   if (outcome != nullptr) return outcome;
-  // A wish: as many blocks on a multiprocessor as registers allow count for more than L1.
+  // A hint: as many blocks per multiprocessor as registers allow matter more than L1.
   outcome = OutcomeOf(
       "cudaFuncSetAttribute",
       cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared));
@@ -150,7 +155,7 @@ Outcome AllowSharedMemory(const void* function) {
   return outcome;
 }
 
-// Enqueues on a cudaStream_t. No blocks: nothing to do.
+// Enqueues the kernel on a cudaStream_t. With no blocks there is nothing to do.
 template <typename Kernel>
 Outcome LaunchKernel(const Kernel& kernel, int64_t blocks, int threads, int64_t shared_bytes, void* stream) {
   static_assert(kCanTravel<Kernel>);
@@ -181,11 +186,11 @@ WEFT_DEVICE void StoreWords(void* p, const Words& words) {
   *static_cast<uint4*>(p) = make_uint4(words.word[0], words.word[1], words.word[2], words.word[3]);
 }
 
-// Four bytes, aligned.
+// Four aligned bytes.
 WEFT_DEVICE uint32_t LoadWord(const void* p) { return *static_cast<const uint32_t*>(p); }
 WEFT_DEVICE void StoreWord(void* p, uint32_t word) { *static_cast<uint32_t*>(p) = word; }
 
-// The same bits, of which the compiler knows nothing any more.
+// Keeps the bits but hides them from the compiler.
 WEFT_DEVICE void Opaque(uint32_t& word) { asm volatile("" : "+r"(word)); }
 
 WEFT_DEVICE double DoubleOf(uint32_t low, uint32_t high) {
@@ -194,12 +199,12 @@ WEFT_DEVICE double DoubleOf(uint32_t low, uint32_t high) {
 WEFT_DEVICE uint32_t LowWord(double x) { return static_cast<uint32_t>(__double2loint(x)); }
 WEFT_DEVICE uint32_t HighWord(double x) { return static_cast<uint32_t>(__double2hiint(x)); }
 
-// a / b where b is positive; 0 for b beyond 2^126.
+// a / b for positive b; 0 for b beyond 2^126.
 WEFT_DEVICE float Quotient(float a, float b) { return __fdividef(a, b); }
 
 #else
 
-// Enqueues nothing: it has run when this returns. The stream is not looked at.
+// Runs the kernel before it returns. The kernel is not enqueued on the stream.
 template <typename Kernel>
 Outcome LaunchKernel(const Kernel& kernel, int64_t blocks, int threads, int64_t shared_bytes, void* stream) {
   static_assert(kCanTravel<Kernel>);
@@ -274,7 +279,7 @@ WEFT_DEVICE T Largest(T a, T b) {
   return a < b ? b : a;
 }
 
-// Quotient and remainder of numbers that are not negative; 64-bit division is slow on a GPU, and mostly not needed.
+// Quotient and remainder of non-negative numbers. 64-bit division is slow on a GPU and mostly not needed.
 WEFT_DEVICE int64_t Divide(int64_t a, int64_t b) {
   if (((static_cast<uint64_t>(a) | static_cast<uint64_t>(b)) >> 32) == 0) {
     return static_cast<int64_t>(static_cast<uint32_t>(a) / static_cast<uint32_t>(b));

@@ -5,7 +5,7 @@ namespace weft::exec::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-// Heads that a thread turns with the cosines that it has read.
+// Heads that a thread rotates with the cosines it has loaded.
 constexpr int64_t kHeads = 8;
 
 template <typename C>
@@ -34,12 +34,12 @@ struct FillTable {
   }
 };
 
-// A thread turns eight pairs of some heads of a row.
+// A thread rotates eight pairs in some heads of a row.
 template <typename C, Type S>
 struct Turn {
   static constexpr int kMaxThreads = kThreads;
   Rope a;
-  // Eights of half a head, heads, and groups of heads, in a row.
+  // Per row: eights of half a head, heads, and groups of heads.
   int64_t eights, heads, groups;
 
   template <typename Thread>
@@ -51,7 +51,7 @@ struct Turn {
     const int64_t half = a.head_size / 2, count = half - first;
     const bool aligned = half % kBlock == 0;
     int64_t place = row * a.columns + group * kHeads * a.head_size + first;
-    // Of the next head always, while the one before is turned and written.
+    // Always hold the eights of the next head, which are loaded while the head before is rotated and stored.
     Eight<C, S> low, high;
     low.Ask(a.x, place, count, aligned);
     high.Ask(a.x, place + half, count, aligned);

@@ -6,8 +6,9 @@
 
 namespace weft::exec::cuda {
 
-// For every position of a sequence the cosines, then the sines, of the angles of the pairs of a head, times the
-// magnitude: head_size numbers of the compute type. Angles are in double (docs/kernels.md, "Rotary frequencies").
+// For every position of a sequence: the cosines, then the sines, of the angles of a head's pairs, multiplied by the
+// magnitude. These are head_size numbers of the compute type. Angles are computed in double (docs/kernels.md, "Rotary
+// frequencies").
 struct RopeTable {
   void* table = nullptr;
   bool in_double = false;
@@ -17,7 +18,7 @@ struct RopeTable {
 };
 Outcome Launch(const RopeTable& table, void* stream);
 
-// Row r is position r mod sequence; columns are heads of head_size.
+// Row r has position r mod sequence. Columns are heads of head_size columns each.
 struct Rope {
   Array x, y;
   const void* table = nullptr;

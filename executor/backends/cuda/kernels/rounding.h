@@ -1,4 +1,4 @@
-// Weights and moments of fp32 to half precision, to nearest or stochastically: the bits of
+// Rounds fp32 weights and moments to half precision, to nearest or stochastically, with the bits of
 // executor/numerics/stochastic_rounding.h.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ROUNDING_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ROUNDING_H_
@@ -10,7 +10,7 @@
 
 namespace weft::exec::cuda {
 
-// The 16-bit numbers of eight elements from `element` on; those of eight from a multiple of eight on are one block of
+// The 16-bit numbers of eight elements from `element` on. If `element` is a multiple of eight, they are one block of
 // the generator.
 WEFT_DEVICE void RoundingNumbersOf(const StochasticRounding& rounding, uint32_t key_high, uint32_t tensor,
                                    uint64_t element, uint32_t (&random)[kBlock]) {
@@ -24,7 +24,7 @@ WEFT_DEVICE void RoundingNumbersOf(const StochasticRounding& rounding, uint32_t 
 #pragma unroll
   for (int i = 0; i < kBlock; ++i) random[i] = own.word[i / 2] >> (i % 2 * 16) & 0xffff;
   if (shift == 0) return;
-  // The same in all threads of a tensor. Selects instead of an index: numbers stay in registers.
+  // The shift is the same in all threads of a tensor. Selections instead of an index keep the numbers in registers.
   const PhiloxWords next = words(block + 1);
   uint32_t both[2 * kBlock];
 #pragma unroll
@@ -40,7 +40,7 @@ WEFT_DEVICE void RoundingNumbersOf(const StochasticRounding& rounding, uint32_t 
   }
 }
 
-// Stores up to eight values of the tensor from a multiple of eight on, in an array of bf16 or fp16.
+// Stores up to eight values of the tensor in an array of bf16 or fp16. `first` is a multiple of eight.
 template <typename C>
 WEFT_DEVICE void StoreAtRandom(const Array& array, const TensorUpdate& tensor, const StochasticRounding& rounding,
                                uint32_t key_high, int64_t first, int64_t count, const C (&values)[kBlock]) {
@@ -74,12 +74,12 @@ WEFT_DEVICE void StoreParam(const TensorUpdate& tensor, const StochasticRounding
   StoreAtRandom(tensor.param, tensor, rounding, rounding.key_high, first, count, w);
 }
 
-// Moment 0 or 1, stored as `Of` or, if that is kNone, as its array says.
+// Stores moment 0 or 1 as type `Of`, or as the type of its array if `Of` is kNone.
 template <Type Of, typename C>
 WEFT_DEVICE void StoreMoment(int moment, const TensorUpdate& tensor, const StochasticRounding& rounding, int64_t first,
                              int64_t count, const C (&values)[kBlock]) {
   const Array& array = tensor.to[moment + 1];
-  // No moments in double or single precision are rounded.
+  // Moments in double or single precision are not rounded stochastically.
   if constexpr (sizeof(C) == sizeof(float) && Of != Type::kFp32) {
     if (rounding.given && (array.type == Type::kBf16 || array.type == Type::kFp16)) {
       return StoreAtRandom(array, tensor, rounding, rounding.moment_key_high[moment], first, count, values);

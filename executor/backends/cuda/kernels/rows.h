@@ -1,5 +1,5 @@
-// Sums over rows of a matrix: a row belongs to a warp, or to a whole block. The order of additions depends on the
-// number of columns only.
+// Sums over rows of a matrix. One warp or one block handles a row. The order of additions depends only on the number of
+// columns.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ROWS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ROWS_H_
 
@@ -7,7 +7,7 @@
 
 namespace weft::exec::cuda {
 
-// Every lane gets the sum, the same bits.
+// Sum over the lanes. Every lane gets the same bits.
 template <typename C, typename Thread>
 WEFT_DEVICE C WarpSum(Thread& thread, C x) {
 #pragma unroll
@@ -22,7 +22,7 @@ WEFT_DEVICE C WarpLargest(Thread& thread, C x) {
   return x;
 }
 
-// Sum over the lanes up to the calling one, itself included.
+// Sum over the lanes up to and including the calling lane.
 template <typename C, typename Thread>
 WEFT_DEVICE C WarpSumUpTo(Thread& thread, C x) {
 #pragma unroll
@@ -49,7 +49,7 @@ WEFT_DEVICE C BlockSum(Thread& thread, C x) {
   return total;
 }
 
-// The same of the largest.
+// The same for the largest value.
 template <typename C, typename Thread>
 WEFT_DEVICE C BlockLargest(Thread& thread, C x) {
   x = WarpLargest(thread, x);
@@ -61,13 +61,13 @@ WEFT_DEVICE C BlockLargest(Thread& thread, C x) {
   return x;
 }
 
-// How rows are dealt to a grid.
+// How the rows of a matrix are divided among the blocks of a grid.
 struct RowLayout {
   int threads = 0;
-  // A row to every warp instead of one to the block.
+  // True if each warp has a row; otherwise each block has one.
   bool per_warp = false;
   int64_t blocks = 0;
-  // Blocks of eight elements that each thread holds of a row; 0: too many for registers.
+  // Eights of a row that each thread holds; 0 = too many for registers.
   int held = 0;
 
   static RowLayout Of(int64_t rows, int64_t columns) {

@@ -9,7 +9,8 @@ constexpr int kThreads = 256;
 
 constexpr int kEach = 2;
 
-// Calls ask(i, first) for the thread's eights of its row, i from 0 to kTogether, then use(i, first).
+// Calls ask(i, first) for kTogether eights of the thread's row, then use(i, first) for them, and repeats until the row
+// ends.
 constexpr int kTogether = 2;
 template <typename Share, typename AskFor, typename Use>
 WEFT_DEVICE void ForRow(const Share& share, int64_t columns, AskFor ask, Use use) {
@@ -68,8 +69,8 @@ struct Partial {
   }
 };
 
-// Of equal parts with means m_i and sums of squared differences s_i: the mean is that of the m_i, and the sum is
-// Σ s_i + (columns of a part) Σ (m_i - mean)² (Chan, Golub, LeVeque 1979).
+// Combines equal parts with means m_i and sums of squared differences s_i. The mean of the whole is the mean of the
+// m_i, and its sum is Σ s_i + (columns of a part) Σ (m_i - mean)² (Chan, Golub, LeVeque 1979).
 template <typename C>
 struct Combine {
   static constexpr int kMaxThreads = kThreads;
@@ -185,7 +186,7 @@ struct BackwardPartial {
   }
 };
 
-// dx = rstd (dy gamma - Σ(dy gamma) / n - x̂ Σ(dy gamma x̂) / n); without `mean` without the first sum.
+// dx = rstd (dy gamma - Σ(dy gamma) / n - x̂ Σ(dy gamma x̂) / n). If `mean` is null, the first sum is left out.
 template <typename C, Type S>
 struct BackwardApply {
   static constexpr int kMaxThreads = kPieceThreads;

@@ -1,5 +1,5 @@
-// Norms of rows whose columns are split over ranks: statistics of a part, those of the whole from all parts, and what
-// is done with them. Without `mean` (and `beta`) they are of the root mean square norm.
+// Norms of rows whose columns are split over ranks: statistics of one part, statistics of the whole from all parts, and
+// kernels that use them. If `mean` (and `beta`) is null, the norm is the root mean square norm.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SPLIT_NORM_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SPLIT_NORM_H_
 
@@ -7,7 +7,8 @@
 
 namespace weft::exec::cuda {
 
-// Mean and sum of squared differences from it, [rows, 2]; with squares_only the sum of squares, [rows].
+// Computes the mean and the sum of squared differences from it, [rows, 2]. With squares_only it computes the sum of
+// squares, [rows].
 struct NormPartial {
   Array x, partial;
   int64_t rows = 0;
@@ -17,7 +18,7 @@ struct NormPartial {
 };
 Outcome Launch(const NormPartial& norm, void* stream);
 
-// From [parts * rows, 2], or [parts * rows]. `mean` null: from sums of squares.
+// Combines parts [parts * rows, 2]; or, if `mean` is null, sums of squares [parts * rows].
 struct NormCombine {
   Array partials, mean, rstd;
   int64_t rows = 0;
@@ -36,7 +37,7 @@ struct NormApply {
 };
 Outcome Launch(const NormApply& norm, void* stream);
 
-// Sums of dy gamma and dy gamma (x - mean) rstd, [rows, 2]; without `mean` the second only, [rows].
+// Sums of dy gamma and of dy gamma (x - mean) rstd, [rows, 2]. If `mean` is null, only the second sum, [rows].
 struct NormBackwardPartial {
   Array dy, x, gamma, mean, rstd, sums;
   int64_t rows = 0;

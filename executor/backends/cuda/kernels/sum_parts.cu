@@ -1,4 +1,4 @@
-// Every element is summed by one thread, so that a part may be overwritten in place.
+// One thread sums each element, so a part may be overwritten in place.
 #include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/exact.h"
 #include "executor/backends/cuda/kernels/exact_tile.h"
@@ -10,7 +10,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int64_t kMostBlocks = 4096;
 
-// By value, so that no memory of the host has to outlive the launch.
+// Passed by value, so that no host memory has to outlive the launch.
 template <int most>
 struct Parts {
   const void* part[most];
@@ -22,11 +22,11 @@ struct Parts {
 template <typename C, Type S, int most>
 struct Sum {
   static constexpr int kMaxThreads = kThreads;
-  // Parts that a thread asks for together.
+  // Parts that a thread loads together.
   static constexpr int kTogether = 4;
   Parts<most> parts;
   int64_t elements;
-  // Pieces of collectives begin anywhere: whether all of these allow for loads of eight elements.
+  // True if all parts allow loads of eight elements. Pieces of collectives may begin anywhere.
   bool aligned;
   Array destination;
 
@@ -58,7 +58,7 @@ struct Sum {
       for (int k = 0; k < kTogether; ++k) {
         C term[kBlock];
         part[k].Get(term);
-        // The first is not added to anything: the sum of one part is that part, -0 and all.
+        // The first part is not added to anything: the sum of one part is that part, including -0.
 #pragma unroll
         for (int i = 0; i < kBlock; ++i)
           sum[i] = p + k == 0 ? term[i] : p + k < parts.count ? sum[i] + term[i] : sum[i];
@@ -87,7 +87,7 @@ struct ExactSum {
     tile.Ask(thread, part(0));
     for (int p = 0; p < parts.count; ++p) {
       tile.Put(thread, part(p), limbs);
-      // The next one comes while this one is added.
+      // Load the next part while this one is added.
       if (p + 1 < parts.count) tile.Ask(thread, part(p + 1));
       thread.Sync();
 #pragma unroll
@@ -164,7 +164,7 @@ Outcome LaunchSum(const SumParts& args, void* stream) {
 
 Outcome Launch(const SumParts& args, void* stream) {
   if (args.count < 1 || args.count > kMostParts) return "a sum of no parts, or of more than 256";
-  // Most groups are small: few addresses to pass.
+  // Most groups are small, so few addresses need to be passed.
   return args.count <= 8 ? LaunchSum<8>(args, stream) : LaunchSum<kMostParts>(args, stream);
 }
 

@@ -1,4 +1,4 @@
-// Sums of collectives in device memory, with the bits of executor/numerics/sum_parts.h.
+// Sums for collectives in device memory, with the bits of executor/numerics/sum_parts.h.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SUM_PARTS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SUM_PARTS_H_
 
@@ -6,11 +6,11 @@
 
 namespace weft::exec::cuda {
 
-// Parts that one sum takes at most: their addresses are arguments of the kernel.
+// Most parts of one sum. Their addresses are arguments of the kernel.
 inline constexpr int kMostParts = 256;
 
-// destination[i] = parts[0][i] + parts[1][i] + ... in this order, all of one type that has a sum; a part may be the
-// destination.
+// destination[i] = parts[0][i] + parts[1][i] + ... in this order. All have one type, which must have a sum. A part may
+// be the destination.
 struct SumParts {
   Type type = Type::kNone;
   int64_t elements = 0;
@@ -21,8 +21,9 @@ struct SumParts {
 };
 Outcome Launch(const SumParts& args, void* stream);
 
-// destination[i] = values[i], or destination[i] + values[i] with `accumulate`: in double if either is fp64, else in
-// float, rounded once. To EXACT192: each value rounded to the grid, or an exact merge.
+// destination[i] = values[i], or destination[i] + values[i] with `accumulate`. The sum is computed in double if either
+// type is fp64, otherwise in float, and rounded once. If the destination is EXACT192, each value is rounded to its
+// grid, or the merge is exact.
 struct AddValues {
   Array values;
   int64_t elements = 0;

@@ -1,4 +1,4 @@
-// The bits of executor/numerics/sum_parts.h, for every type, number of parts and place in memory.
+// Compares sums with the bits of executor/numerics/sum_parts.h, for every type, number of parts and place in memory.
 #include "executor/backends/cuda/kernels/sum_parts.h"
 
 #include <cmath>
@@ -20,7 +20,7 @@ int64_t BytesOf(Type type) {
   return type == Type::kExact192 ? 24 : type == Type::kFp64 ? 8 : type == Type::kFp32 ? 4 : 2;
 }
 
-// Numbers of all magnitudes, some of them next to where rounding changes; infinities too.
+// Numbers of all magnitudes, including infinities. Some lie next to points where rounding changes.
 void Fill(Type type, std::mt19937_64& random, int64_t n, char* to) {
   for (int64_t i = 0; i < n; ++i) {
     double x = std::ldexp(std::uniform_real_distribution<double>(-2, 2)(random), static_cast<int>(random() % 40) - 26);
@@ -35,7 +35,7 @@ void Fill(Type type, std::mt19937_64& random, int64_t n, char* to) {
   }
 }
 
-// The same numbers; any NaN is like any other.
+// Expects the same numbers. All NaNs count as equal.
 void ExpectSame(Type type, int64_t n, const char* expected, const char* got, const std::string& what) {
   const int64_t bytes = BytesOf(type);
   for (int64_t i = 0; i < n; ++i) {
@@ -55,7 +55,7 @@ TEST(SumPartsTest, BitsOfTheHost) {
   for (const Type type : kAll) {
     for (const int count : {1, 2, 3, 8, 9, 17}) {
       for (const int64_t n : {int64_t{0}, int64_t{1}, int64_t{7}, int64_t{64}, int64_t{2500}}) {
-        // Parts begin at an element, not at 16 bytes; the destination may be one of them.
+        // Parts begin at any element, not only at multiples of 16 bytes. The destination may be one of them.
         const int64_t shift = random() % 2 == 0 ? 0 : 1 + static_cast<int64_t>(random() % 3);
         const int in_place = static_cast<int>(random() % (count + 1)) - 1;
         const int64_t bytes = BytesOf(type) * (n + shift);

@@ -6,7 +6,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// An element of y for each thread: neighbours write neighbours. What they read stays in the cache, weights are small.
+// Each thread writes one element of y, so neighbors write neighbors. Reads stay in the cache, because weights are
+// small.
 template <typename C, Type S>
 struct Swap {
   static constexpr int kMaxThreads = kThreads;

@@ -1,4 +1,4 @@
-// The two inner axes of a tensor exchanged: weights of convolutions on their way to and from cuDNN.
+// Exchanges the two inner axes of a tensor: for weights of convolutions on their way to and from cuDNN.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SWAP_AXES_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SWAP_AXES_H_
 
@@ -6,7 +6,7 @@
 
 namespace weft::exec::cuda {
 
-// y[o, j, i] = x[o, i, j] for x [outer, rows, columns]. x and y are stored alike and do not overlap.
+// y[o, j, i] = x[o, i, j] for x [outer, rows, columns]. x and y have the same type and do not overlap.
 struct SwapAxes {
   Array x, y;
   int64_t outer = 0, rows = 0, columns = 0;

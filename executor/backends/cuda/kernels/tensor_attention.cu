@@ -1,6 +1,7 @@
-// Attention without a matrix of scores (Dao 2023, arXiv:2307.08691), deterministic: every result is summed by one warp
-// in a fixed order. A block has 64 queries, or 64 keys for their gradients, sixteen to a warp, and goes over tiles of
-// 64 others. Probabilities and their gradients are rounded to halves before they are multiplied, as cuDNN does it.
+// Attention without a matrix of scores (Dao 2023, arXiv:2307.08691). It is deterministic: one warp sums every result in
+// a fixed order. A block has 64 queries, or 64 keys when it computes the gradients of k and v, sixteen for each warp.
+// It loops over tiles of 64 of the other kind. Probabilities and their gradients are rounded to half precision before
+// they are multiplied, as in cuDNN.
 #include "executor/backends/cuda/kernels/attention_tiles.h"
 #include "executor/backends/cuda/kernels/flash_attention.h"
 
@@ -79,7 +80,7 @@ struct Forward {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       total[r] = QuadSum(thread, total[r]);
-      // Of what dropout keeps, all at once.
+      // Also applies the dropout factor, for all kept keys at once.
       factors[r] = (a.dropout.threshold == 0 ? 1.0f : place.Factor()) / total[r];
       const int64_t at = query + thread.lane() / 4 + 8 * r;
       if (thread.lane() % 4 == 0 && at < a.shape.sequence) {
@@ -93,7 +94,7 @@ struct Forward {
 // With p = softmax(scale * q k^T), r = dropout(p), o = r v:
 //   dv = r^T do,  dr = do v^T,  dp = dropout(dr),  ds = p * (dp - sum(do * o)) * scale,  dq = ds k,  dk = ds^T q.
 //
-// Every so-manieth eight of do * o of a query, summed up.
+// Returns the sum of do * o of a query over every `step`-th eight, from eight `first` on.
 template <Type S>
 WEFT_DEVICE float ShiftPart(const HeadShape& shape, const HeadRows& d_o, const HeadRows& o, int64_t query, int first,
                             int step) {
@@ -170,12 +171,12 @@ struct QueryGradient {
   }
 };
 
-// The tile is one of keys; sums run over the heads of q that share it, in ascending order, then over queries.
+// The tile holds keys. Sums run over the heads of q that share the tile, in ascending order, then over queries.
 template <Type S, int D>
 struct KeyGradient {
   static constexpr int kMaxThreads = kThreads;
   static constexpr int kRows = Layout<D>::kRowWords, kColumns = Layout<D>::kTurnedWords;
-  // k, v, q, do, the last two turned, and lse and shift of queries.
+  // Offsets in shared memory: k, v, q, do, transposed q, transposed do, then lse and shift of the queries.
   static constexpr int kKeys = 0, kValues = kRows, kQueries = 2 * kRows, kOut = 3 * kRows, kTurnedQueries = 4 * kRows;
   static constexpr int kTurnedOut = kTurnedQueries + kColumns, kStatistics = kTurnedOut + kColumns;
   static constexpr int64_t kSharedBytes = int64_t{4} * (kStatistics + 2 * kTile);
@@ -194,7 +195,7 @@ struct KeyGradient {
         AddQueries(thread, place, head, first, dk, dv);
       }
     }
-    // What dropout multiplies probabilities with, all at once.
+    // The dropout factor of the probabilities, applied at once.
     const float ones[2] = {1, 1}, factor = a.dropout.threshold == 0 ? 1.0f : place.Factor();
     const float factors[2] = {factor, factor};
     const int64_t row = place.first + thread.warp() * 16;
@@ -211,7 +212,7 @@ struct KeyGradient {
     const auto turned = [&](int word) { return thread.template Shared<uint32_t>(int64_t{4} * word, kColumns); };
     const auto statistics = thread.template Shared<float>(int64_t{4} * kStatistics, 2 * kTile);
     const HeadRows d_o = place.Of(g.d_o, head);
-    // The last tile's have been read.
+    // Wait until all threads have read the last tile's data.
     thread.Sync();
     LoadTile<D>(thread, a.shape, place.Of(a.q, head), first, kQueries, kTurnedQueries);
     LoadTile<D>(thread, a.shape, d_o, first, kOut, kTurnedOut);
@@ -260,7 +261,8 @@ bool IsAligned(const HeadPart& part) {
   return first % 16 == 0 && part.stride % kBlock == 0 && part.head_step % kBlock == 0;
 }
 
-// One type of halves, heads of whole eights up to 128 columns, aligned to 16 bytes.
+// True if the kernels support the problem: one half-precision type, and heads of whole eights, up to 128 columns,
+// aligned to 16 bytes.
 bool Takes(const AttentionProblem& a, std::initializer_list<HeadPart> more) {
   const Type type = a.q.array.type;
   bool takes = !a.in_double && (type == Type::kBf16 || type == Type::kFp16) && a.lse.type == Type::kFp32 &&
@@ -271,8 +273,8 @@ bool Takes(const AttentionProblem& a, std::initializer_list<HeadPart> more) {
   return takes;
 }
 
-// What a block may have of a multiprocessor's shared memory: on GPUs of workstations (compute capabilities 8.6, 8.9 and
-// 12.0) less than on those of data centers.
+// Returns the most shared memory that a block may have. Workstation GPUs (compute capabilities 8.6, 8.9 and 12.0) have
+// less than data-center GPUs.
 int64_t MostSharedBytes() {
 #ifdef __CUDACC__
   int device = 0, bytes = 0;
@@ -280,7 +282,7 @@ int64_t MostSharedBytes() {
       cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess) {
     return bytes;
   }
-  // It comes up again with the launch, and is not to be found later.
+  // Clear the error: the launch reports it again, and later calls must not find it.
   cudaGetLastError();
 #endif
   return int64_t{163} * 1024;
@@ -314,7 +316,7 @@ Outcome Launch(const AttentionForward& args, void* stream) {
 
 bool OnTensorCores(const AttentionGradient& args) {
   if (!Takes(args.problem, {args.d_o, args.dq, args.dk, args.dv})) return false;
-  // That of keys has the most. Both types take the same.
+  // KeyGradient needs the most shared memory, the same for both types.
   const int64_t bytes = args.problem.shape.width <= 64 ? KeyGradient<Type::kBf16, 64>::kSharedBytes
                                                        : KeyGradient<Type::kBf16, 128>::kSharedBytes;
   return bytes <= MostSharedBytes();

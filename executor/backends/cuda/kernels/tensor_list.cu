@@ -5,7 +5,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Of elements of `Bits`, eight at a time.
+// Copies elements of type `Bits`, eight at a time.
 template <typename Bits>
 struct CopyKernel {
   static constexpr int kMaxThreads = kTileThreads;
@@ -32,7 +32,7 @@ struct CopyKernel {
   }
 };
 
-// The bits of elementwise.cu's kCast, kScale and kFill.
+// Gives the bits of kCast, kScale and kFill of elementwise.cu.
 template <ListOp kOp, typename C, Type S>
 struct ListKernel {
   static constexpr int kMaxThreads = kTileThreads;

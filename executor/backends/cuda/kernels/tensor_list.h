@@ -9,7 +9,7 @@ namespace weft::exec::cuda {
 
 struct ListedTensor {
   int64_t elements = 0;
-  // Not for kFill.
+  // Unused by kFill.
   Array from;
   // May be `from`.
   Array to;
@@ -18,9 +18,9 @@ struct ListedTensor {
 enum class ListOp {
   // to = from
   kCast,
-  // The same of one type: all bits, those of a NaN too.
+  // to = from, of one type. Keeps all bits, even those of a NaN.
   kCopy,
-  // to = from times what `scale` points to
+  // to = from * *scale
   kScale,
   // to = value
   kFill,
@@ -29,7 +29,7 @@ enum class ListOp {
 struct TensorList {
   ListOp op = ListOp::kCast;
   TensorTable<ListedTensor> table;
-  // Of all arrays, or kNone if they differ.
+  // Type of all arrays, or kNone if they differ.
   Type type = Type::kNone;
   bool in_double = false;
   double value = 0;

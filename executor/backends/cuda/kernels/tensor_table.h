@@ -1,4 +1,4 @@
-// Many tensors in one launch: a table of them in memory of the device, and how blocks share their elements.
+// Launches for many tensors: a table of the tensors in device memory, and how blocks share their elements.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_TENSOR_TABLE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_TENSOR_TABLE_H_
 
@@ -11,10 +11,11 @@ inline constexpr int64_t kTileElements = 2048;
 
 inline int64_t TilesOf(int64_t elements) { return (elements + kTileElements - 1) / kTileElements; }
 
-// T is what a launch has of each tensor; it has `elements`. Null: the launch is of one, which it holds itself.
+// T describes one tensor and has `elements`. If `tensors` is null, the launch is for a single tensor, which it holds
+// itself.
 template <typename T>
 struct TensorTable {
-  // `count` of each on the device: the tensors, and the number of tiles up to and with each.
+  // Arrays of `count` entries on the device: the tensors, and the number of tiles up to and including each tensor.
   const T* tensors = nullptr;
   const int64_t* ends = nullptr;
   int64_t count = 0;

@@ -1,5 +1,5 @@
-// Matrix products of whatever a struct says its factors are, for shapes and layouts that no library takes: own kernels
-// of attention and convolution are built on it.
+// Matrix products whose factors a struct defines, for shapes and layouts that no library supports. weft's own kernels
+// of attention and convolution use them.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_TILE_PRODUCT_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_TILE_PRODUCT_H_
 
@@ -7,12 +7,13 @@
 
 namespace weft::exec::cuda {
 
-// A block makes a tile of kTile x kTile elements of one product, each thread 4 x 4 of them, kTileDepth terms at a time.
+// A block computes a tile of kTile x kTile elements of one product, each thread 4 x 4 of them, kTileDepth terms at a
+// time.
 inline constexpr int kTile = 64;
 inline constexpr int kTileDepth = 16;
 inline constexpr int kTileThreads = 256;
 
-// Sizes of one product [rows, depth] x [depth, columns], and how many of them there are.
+// Sizes of one product [rows, depth] x [depth, columns], and the number of products.
 struct ProductShape {
   int64_t products = 0, rows = 0, columns = 0, depth = 0;
 
@@ -20,7 +21,7 @@ struct ProductShape {
   WEFT_DEVICE int64_t ColumnTiles() const { return Divide(columns + kTile - 1, kTile); }
 };
 
-// Which product, row and column a block's tile begins at.
+// The product, row and column at which a block's tile begins.
 struct TilePlace {
   int64_t product, row, column;
 
@@ -34,15 +35,15 @@ struct TilePlace {
 
 // Factors has, for product p:
 //   using Compute                      float or double
-//   static constexpr int64_t kRun      an element is the sum of sums over runs of so many terms; 0 = one run
+//   static constexpr int64_t kRun      an element is a sum of sums over runs of this many terms; 0 = one run
 //   ProductShape shape
-//   bool left_by_depth, right_by_depth whether memory runs along the depth: decides who loads what
+//   bool left_by_depth, right_by_depth true if memory runs along the depth; decides which thread loads what
 //   Compute Left(p, row, k), Right(p, k, column), void Write(p, row, column, sum)
 // Terms are added in ascending k.
 template <typename Factors>
 struct TileProduct {
   static constexpr int kMaxThreads = kTileThreads;
-  // A column more than needed, so that threads that store down a column meet different banks.
+  // One column more than needed, so that threads storing down a column access different banks.
   static constexpr int kPitch = kTile + 1;
   using C = typename Factors::Compute;
   static constexpr int64_t kSharedBytes = int64_t{2} * kTileDepth * kPitch * int64_t{sizeof(C)};
@@ -91,7 +92,7 @@ struct TileProduct {
   }
 
  private:
-  // Zeros beyond the factors.
+  // Loads the tiles of both factors, with zeros beyond the factors.
   template <typename Thread, typename Shared>
   WEFT_DEVICE void LoadTile(Thread& thread, const TilePlace& place, int64_t k, const Shared& left,
                             const Shared& right) const {

@@ -1,4 +1,5 @@
-// A block's share of the tiles of a launch (tensor_table.h): neighbours, so that it meets few tensors.
+// A block's share of the tiles of a launch (tensor_table.h). A block takes neighboring tiles, so that it handles few
+// tensors.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_TILE_WALK_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_TILE_WALK_H_
 
@@ -10,13 +11,13 @@ namespace weft::exec::cuda {
 inline constexpr int kTileThreads = 256;
 static_assert(kTileThreads * kBlock == kTileElements);
 
-// Enough blocks to fill any device, few enough for what a block does once to count little.
+// Returns a number of blocks that fills any device but is small enough for the fixed work of a block to cost little.
 inline int64_t TileBlocks(int64_t tiles) {
   constexpr int64_t kMost = 2048;
   return tiles < kMost ? tiles : kMost;
 }
 
-// The first tensor whose tiles go beyond `tile`.
+// Returns the first tensor whose tiles end after `tile`.
 template <typename T>
 WEFT_DEVICE int64_t TensorOfTile(const TensorTable<T>& table, int64_t tile) {
   int64_t low = 0, high = table.count - 1;
@@ -31,8 +32,8 @@ WEFT_DEVICE int64_t TensorOfTile(const TensorTable<T>& table, int64_t tile) {
   return low;
 }
 
-// Calls f(tensor, first, count) for every eight elements that the thread has of the launch, `count` of them or more
-// left in the tensor. All threads of the block come here; `shared` has a place for one tensor.
+// Calls f(tensor, first, count) for every eight elements of the thread. The tensor has `count` elements from `first`
+// on, possibly more than eight. All threads of the block must call it. `shared` holds one tensor.
 template <typename Thread, typename T, typename Shared, typename F>
 WEFT_DEVICE void ForTiles(Thread& thread, const TensorTable<T>& table, const T& one, const Shared& shared, F f) {
   const bool many = table.tensors != nullptr;
@@ -48,7 +49,7 @@ WEFT_DEVICE void ForTiles(Thread& thread, const TensorTable<T>& table, const T& 
       const int64_t first = (tile - begin) * kTileElements + thread.index() * kBlock;
       if (first < shared[0].elements) f(shared[0], first, shared[0].elements - first);
     }
-    // Nobody reads the place any more.
+    // After this, no thread reads the tensor in shared memory.
     thread.Sync();
   }
 }

@@ -1,4 +1,4 @@
-// What launches of kernels are described with: plain values, so that both sides of a launch can include it.
+// Plain values that describe launches of kernels, so that both sides of a launch can include this file.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_TYPES_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_TYPES_H_
 
@@ -6,7 +6,7 @@
 
 namespace weft::exec::cuda {
 
-// How elements are stored; values as in proto DType.
+// How elements are stored. The values are those of proto DType.
 enum class Type : int32_t {
   kNone = 0,
   kFp64 = 1,
@@ -18,7 +18,7 @@ enum class Type : int32_t {
   kUint8 = 7
 };
 
-// Sixteen bytes at a time: what the memory system likes.
+// Sixteen bytes, the access size that suits the memory system best.
 struct Words {
   uint32_t word[4];
 };
@@ -29,13 +29,13 @@ struct Array {
   Type type = Type::kNone;
 };
 
-// In place of a stream: what is launched on it does not run, its code is brought to the device. Otherwise that happens
-// at the first launch, where the device may first wait for all that it runs, among it kernels that wait for another
-// rank.
+// Passed in place of a stream: the kernel does not run, but its code is loaded onto the device. Otherwise the code is
+// loaded at the first launch, where the device may first wait for everything it runs, including kernels that wait for
+// another rank.
 inline char load_only;
 inline void* LoadOnly() { return &load_only; }
 
-// Of a launch: null if it was enqueued, else why not. The text lives until the thread's next launch.
+// Result of a launch: null if it was enqueued, otherwise the reason. The text is valid until the thread's next launch.
 using Outcome = const char*;
 
 }  // namespace weft::exec::cuda
