@@ -1,4 +1,5 @@
 """C++ sources as text: their comments, and what is left without them. Shared by count_lines, lint and prose_sample."""
+import os
 import re
 import subprocess
 
@@ -12,10 +13,19 @@ _TOKEN = re.compile(
     re.S)
 
 
+def _all_files():
+    """Paths of all files below this folder, for trees that git does not know."""
+    for folder, folders, files in os.walk("."):
+        folders[:] = [name for name in folders if not name.startswith((".git", "bazel-"))]
+        for name in files:
+            yield os.path.join(folder, name)[2:]
+
+
 def tracked_files(pattern=CODE):
-    """Paths of the files in git whose names match, sorted."""
-    listed = subprocess.run(["git", "ls-files"], check=True, capture_output=True, text=True).stdout.split("\n")
-    return sorted(path for path in listed if pattern.search(path) and "third_party/" not in path)
+    """Paths of the project's files whose names match, sorted."""
+    listed = subprocess.run(["git", "ls-files"], capture_output=True, text=True)
+    paths = listed.stdout.split("\n") if listed.returncode == 0 else _all_files()
+    return sorted(path for path in paths if pattern.search(path) and "third_party/" not in path)
 
 
 def without_comments(text):
