@@ -26,39 +26,40 @@ namespace weft {
 struct CompileOptions {
   // A program that does not fit the device is marked (`does_not_fit`) instead of refused.
   bool allow_oom = false;
-  // The cost model of the durations by which stages are balanced, slots ordered, gathered weights kept and plans
-  // simulated where the plan asks for a choice: "roofline" or "tiles". What a program is simulated with later is not
-  // bound to it.
+  // Cost model, "roofline" or "tiles", of the durations with which the compiler balances stages, orders slots, chooses
+  // which gathered weights to keep, and simulates plans where the plan asks for a choice. The program may be simulated
+  // with another model later.
   std::string cost = "roofline";
   // Also compile the evaluation program.
   bool evaluation = true;
-  // If set, gets what a refusal of a program that does not fit is told with: the refusal, and the program. The status
-  // that it returns is returned instead.
+  // If set, called with the refusal and the program if the program does not fit. Compile returns the status that it
+  // returns.
   std::function<absl::Status(const absl::Status& refusal, const Program& program)> on_unfit = nullptr;
-  // If set, told what is done from then on, again for each candidate of a choice: "building stages", passes of the rank
-  // level by name ("plan-memory", those of the evaluation program too), "exporting", "proving".
+  // If set, called with the name of each phase when the phase begins, and again for each candidate of a choice:
+  // "building stages", passes of the rank level by name ("plan-memory", also for the evaluation program), "exporting",
+  // "proving".
   std::function<void(absl::string_view)> on_phase = nullptr;
-  // If not null, receives what the user should know: one sentence each.
+  // If not null, receives notes for the user, one sentence each.
   std::vector<std::string>* notes = nullptr;
-  // If not null, receives instead of `notes` why a program that is only marked does not fit.
+  // If not null, receives the reason why a program that is only marked does not fit; `notes` then does not get it.
   std::string* unfit = nullptr;
 };
 
-// Compiles a plan that leaves nothing open. InvalidArgument names the field of a plan that leaves a choice to be made
-// by simulated times or arenas (planner/compile.h makes it first), or what the passes refuse; FailedPrecondition a
-// collective that is left to switches of the network which do not sum; ResourceExhausted a plan that does not fit, with
-// what takes the memory.
+// Compiles a plan that leaves nothing open. InvalidArgument names what the passes refuse, or the field of a plan that
+// leaves a choice to simulated times or arenas (planner/compile.h makes that choice first). FailedPrecondition names a
+// collective that is left to network switches that cannot sum. ResourceExhausted lists what takes the memory if the
+// plan does not fit.
 absl::StatusOr<Program> Compile(const PlanInputs& inputs, const CompileOptions& options);
 
-// Resolves the inputs (plan_inputs.h) and compiles them. All messages may be as the user wrote them.
+// Resolves the inputs (plan_inputs.h) and compiles them. The arguments may be as the user wrote them.
 absl::StatusOr<Program> Compile(const ModelGraph& model, const Recipe& recipe, const Plan& plan, const Cluster& cluster,
                                 const CompileOptions& options);
 
-// InvalidArgument names the field of `plan` that leaves a choice open.
+// Returns InvalidArgument, naming the field, if `plan` leaves a choice open.
 absl::Status CheckNoChoiceIsOpen(const PlanInputs& inputs);
 
-// The IR as text: `level` is "graph" (the model) or "rank" (the planned lists of actions, for which no choice may be
-// open).
+// Returns the IR as text. `level` is "graph" (the model) or "rank" (the planned lists of actions). Level "rank"
+// requires that no choice is open.
 absl::StatusOr<std::string> EmitIr(const PlanInputs& inputs, absl::string_view level);
 
 // Bytes that a rank needs on its device: the highest arena of program and evaluation, without the device's reserve.

@@ -1,4 +1,4 @@
-// A model and a cluster that are small enough to compile for in milliseconds.
+// A model and a cluster that are small enough to compile in milliseconds.
 #ifndef WEFT_COMPILER_COMPILE_TESTING_H_
 #define WEFT_COMPILER_COMPILE_TESTING_H_
 
@@ -13,7 +13,7 @@
 
 namespace weft {
 
-// GPT-2 for sequences of up to 16; `fields` are more of its config, each with a comma before it.
+// GPT-2 for sequences of up to 16 tokens. `fields` are more fields of its config, each with a comma before it.
 inline ModelGraph TinyGpt2(int layers, const std::string& fields = "") {
   auto graph = ImportHuggingFaceConfig(
       absl::StrCat(
@@ -24,7 +24,7 @@ inline ModelGraph TinyGpt2(int layers, const std::string& fields = "") {
   return *graph;
 }
 
-// Two nodes of eight.
+// A cluster of two nodes of eight devices.
 inline Cluster TinyCluster(const std::string& fields = "") {
   return Parse<Cluster>(R"(
     name: "test" nodes: 2 devices_per_node: 8

@@ -1,4 +1,4 @@
-// The forward of a stage, and its derivative behind it in the same block.
+// Builds the forward of a stage and, after it in the same block, its backward.
 #include "compiler/backward/build_backward.h"
 
 #include <algorithm>
@@ -120,13 +120,13 @@ mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, Segm
       if (training_->accumulation == IN_ORDER) {
         request.init = both.Argument(both.Role(ir::Role::Grad, tensor, use), request.type);
       } else if (gathers) {
-        // The sum over the group adds to the accumulator itself: every rank's contribution by itself (rule P10).
+        // The sum over the group adds every rank's contribution separately to the accumulator itself (rule P10).
         request.type = tensors_[tensor].GradType(ir::Exact192Type::get(builder.getContext()));
         request.init = both.Argument(both.Role(ir::Role::GradAccumulator, tensor, use), request.type);
       }
     } else if (ir::IsGatheredWeight(operand.get())) {
-      // Not in the type of the weight: it is the message of a sum of gradients. One that is summed further on the way
-      // to an accumulator is an exact sum already.
+      // The gradient does not have the weight's type: it is the message of a sum of gradients. If it is summed further
+      // on the way to an accumulator, it is already an exact sum.
       const bool exact = gathers && training_->accumulation != IN_ORDER;
       request.type = mlir::cast<mlir::RankedTensorType>(operand.get().getType())
                          .clone(exact ? ir::Exact192Type::get(builder.getContext()) : training_->grads);
@@ -182,7 +182,7 @@ mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, Segm
     label(sum, "weight", (".exact" + llvm::Twine(tensor)).str());
     backward_results_.push_back({role, sum});
   }
-  // Ops that only lead to those labelled above.
+  // Labels the ops that only lead to those labeled above.
   for (mlir::Operation* made = &block->back(); made != before; made = made->getPrevNode()) {
     const bool weight = llvm::all_of(made->getUsers(), [](mlir::Operation* user) {
       auto part = user->getAttrOfType<mlir::StringAttr>(ir::kPartAttr);
@@ -198,7 +198,8 @@ mlir::LogicalResult StageDifferentiator::BuildBackward(SegmentBuilder& both) {
     return forward_.back()->emitOpError(
         "[build_segments_c16] the graph must yield the losses of a cross_entropy or squared_error op");
   }
-  // As within a stage, gradients are added last reader first: the furthest stage's, then nearer ones'.
+  // Adds gradients in order of the last reader first, as within a stage: the furthest stage's gradient, then nearer
+  // ones.
   for (const Crossing& output : llvm::reverse(outputs_)) {
     mlir::Type type = output.value.getType();
     mlir::Value gradient = both.Argument(both.Role(ir::Role::OutputGrad, -1, output.use), type);
@@ -221,7 +222,7 @@ mlir::LogicalResult StageDifferentiator::BuildBackward(SegmentBuilder& both) {
     if (!gradient) {
       return forward_.front()->emitOpError("[build_segments_c17] the loss does not depend on what this stage receives");
     }
-    // A tensor that passes through is copied, and one that goes two ways: these are different buffers.
+    // Copies a gradient that passes through unchanged or that goes to two inputs, because their buffers differ.
     if (mlir::isa<mlir::BlockArgument>(gradient) || !handed_on.insert(gradient).second) {
       gradient = both.Named(both.builder().create<ir::CastOp>(both.loc(), gradient.getType(), gradient), "copy");
       gradient.getDefiningOp()->setAttr(ir::kPartAttr, both.builder().getStringAttr("input"));

@@ -1,5 +1,6 @@
-// Forward and backward of one stage. Both are first built in one block, so that the backward's ops simply read forward
-// values (build_backward.cc); what they read decides what is saved, and then the block is split (split_backward.cc).
+// Builds forward and backward of one stage. Both are first built in one block, so that the backward's ops simply read
+// forward values (build_backward.cc). What they read decides what is saved; then the block is split
+// (split_backward.cc).
 #ifndef WEFT_COMPILER_BACKWARD_BUILD_BACKWARD_H_
 #define WEFT_COMPILER_BACKWARD_BUILD_BACKWARD_H_
 
@@ -26,65 +27,69 @@ class StageDifferentiator {
   mlir::LogicalResult Run();
 
  private:
-  // Block with the forward of the stage, on arguments.
+  // Builds the block with the forward of the stage; its inputs are arguments.
   void BuildForward(SegmentBuilder& both);
   // Appends the backward.
   mlir::LogicalResult BuildBackward(SegmentBuilder& both);
   mlir::LogicalResult Differentiate(mlir::Operation* op, SegmentBuilder& both);
-  // The derivative of the loss, behind `before`, is of the loss times the scale (rule P11).
+  // Applies the loss scale to the derivative of the loss, which is among the ops after `before` (rule P11).
   void ScaleLoss(mlir::Operation* before, SegmentBuilder& both);
-  // Gradients of one value from the readers of one layer.
+  // Sum of the gradients of one value from the readers in one layer.
   struct LayerSum {
     mlir::Value value;
     // The last op that added to it, and its name.
     mlir::Operation* reader = nullptr;
     std::string name;
-    // Of a gathered weight.
+    // True if the value is a gathered weight.
     bool weight = false;
   };
-  // Gradients add up layer by layer, so that a cut between layers, where each side sums its own, changes no bit (but
-  // where three stages or more read a value and one of them with several layers).
+  // Gradients add up layer by layer. A cut between layers, where each side sums its own gradients, therefore changes no
+  // bit. The exception: three or more stages read a value, and one of them reads it in several layers.
   void AddGradient(mlir::Value value, mlir::Value gradient, mlir::Operation* reader, llvm::StringRef name,
                    SegmentBuilder& both);
   mlir::Value AddTogether(mlir::Value a, mlir::Value b, const LayerSum& sum, SegmentBuilder& both);
-  // All of it; no reader may be left.
+  // Returns the complete gradient of `value`. All readers of `value` must already have added theirs.
   mlir::Value GradientOf(mlir::Value value, SegmentBuilder& both);
-  // Splits the block.
+  // These split the block into segments.
   void FindSaved();
   void EmitForward();
   void EmitBackward();
-  // The halves of the backward: first the values that the first one hands to the second.
+  // These build the two halves of the backward. FindSavedGradients finds the values that the first half hands to the
+  // second.
   void FindSavedGradients();
   void EmitBackwardInput();
   void EmitBackwardWeight();
 
-  // The argument of `segment` that stands for `value`, a saved value or an argument of the block; nothing for others.
+  // Maps `value`, a saved value or an argument of the block, to the argument of `segment` that stands for it. Does
+  // nothing for other values.
   void MapArgument(mlir::Value value, SegmentBuilder& segment, mlir::IRMapping& map);
-  // Clones what the backward runs again before it can read `value`.
+  // Clones the ops that the backward runs again before it can read `value`.
   void Recompute(mlir::Value value, SegmentBuilder& segment, mlir::IRMapping& map,
                  llvm::DenseSet<mlir::Operation*>& done);
-  // At op `first` of the backward: if that is a layer's first, and some of what the layer's backward runs again are
-  // collectives of activations, all of it, but for what the backward gathers for itself. The sums of gradients, which
-  // run beside the products behind them, are then not in their way.
+  // Does nothing unless op `first` of the backward is the first op of its layer, and the ops that the layer's backward
+  // runs again include collectives of activations. Then it clones all ops that run again, except those for operands
+  // that the backward gathers for itself. The layer's sums of gradients, which run beside the products after them, are
+  // then not in the way of these collectives.
   void RecomputeLayer(size_t first, SegmentBuilder& segment, mlir::IRMapping& map,
                       llvm::DenseSet<mlir::Operation*>& done);
   void SetBackwardResults(SegmentBuilder& segment, const mlir::IRMapping& map, bool inputs, bool weights);
 
-  // weft.fan_out and weft.cut_gradients have done their part once the gradients are there.
+  // Removes weft.fan_out and weft.cut_gradients, which have no purpose once the gradients exist.
   void FoldFanOuts();
 
   bool IsForward(mlir::Operation* op) const { return position_.count(op) > 0; }
   static int64_t LayerOf(mlir::Operation* op) { return op->getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr).getInt(); }
-  // The group of layers that are computed again together and that `op` is of; -1 for none.
+  // The group of layers that are recomputed together and that contains the layer of `op`; -1 for none.
   int64_t RecomputeGroupOf(mlir::Operation* op) const {
     auto found = content_.recomputed.find(LayerOf(op));
     return found == content_.recomputed.end() ? -1 : found->second;
   }
-  // Whether the backward computes `value`, made by the forward, again instead of reading what the forward saved. What
-  // one group makes for another is the other's input and never recomputed.
+  // True if the backward computes `value`, made by the forward, again instead of reading what the forward saved. A
+  // value that one group makes for another is the other group's input and is never recomputed.
   bool IsRecomputed(mlir::Value value) const {
     mlir::Operation* op = value.getDefiningOp();
-    // What is gathered is gathered again: saving it would undo that it is cut (weft-cache-gathered may, of weights).
+    // Gathered values are gathered again, because saving them would undo the sharding. (weft-cache-gathered may save
+    // gathered weights.)
     if (ir::IsGathered(value)) return true;
     if (content_.recomputes_probabilities && ir::MakesProbabilities(op)) return true;
     const int64_t group = RecomputeGroupOf(op);
@@ -95,7 +100,7 @@ class StageDifferentiator {
   std::string SegmentName(llvm::StringRef kind) const {
     return ("stage" + llvm::Twine(content_.stage) + "." + kind).str();
   }
-  // Ops of the forward that must run again before `value` can be read, ascending, without those in `done`.
+  // Ops of the forward that must run again before `value` can be read, in forward order, without those in `done`.
   std::vector<mlir::Operation*> RecomputeList(mlir::Value value, const llvm::DenseSet<mlir::Operation*>& done) const;
 
   mlir::OpBuilder& module_builder_;
@@ -104,27 +109,28 @@ class StageDifferentiator {
   const Training* training_;
   const Backwards& backwards_;
 
-  // Of the block with both.
+  // The block with forward and backward, and the ops of each.
   ir::SegmentOp block_;
   std::vector<mlir::Operation*> forward_;
   std::vector<mlir::Operation*> backward_;
   llvm::DenseMap<mlir::Operation*, size_t> position_;
-  // Of this block.
+  // The stage's inputs, outputs and losses as values of this block.
   std::vector<Crossing> inputs_;
   std::vector<Crossing> outputs_;
   mlir::Value losses_;
-  // Parameter arguments of the graph: which tensor and use an operand is.
+  // The tensor and use of each operand that is a parameter of the graph.
   llvm::DenseMap<mlir::OpOperand*, std::pair<int32_t, int32_t>> parameters_;
   llvm::DenseSet<mlir::Value> needs_gradient_;
-  // What is known of the gradient of a value: the sum over the layers that are done (and over stages behind), and that
-  // over the readers of the layer at hand, the last one first.
+  // The gradient of each value so far. `gradients_` is the sum over the layers that are done (and over later stages);
+  // `layer_sums_` is the sum over the readers in the current layer, the last reader first.
   llvm::DenseMap<mlir::Value, mlir::Value> gradients_;
   llvm::DenseMap<mlir::Value, LayerSum> layer_sums_;
-  // What the backward returns.
+  // Results of the backward.
   std::vector<std::pair<ir::RoleAttr, mlir::Value>> backward_results_;
   std::vector<mlir::Value> saved_;
   llvm::DenseMap<mlir::Value, int32_t> saved_index_;
-  // Ops of the first half of the backward, and what the second reads of it (also the gradient that comes in).
+  // Ops of the first half of the backward, and the values that the second half reads from it, including the incoming
+  // gradient.
   llvm::DenseSet<mlir::Operation*> input_half_;
   llvm::SetVector<mlir::Value> saved_gradients_;
 };

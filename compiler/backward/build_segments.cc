@@ -1,4 +1,4 @@
-// The pass build-segments: what each stage holds and what crosses between stages.
+// The pass build-segments: finds what each stage holds and what crosses between stages.
 #include "compiler/backward/build_segments.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ int64_t IntegerOf(mlir::Operation* op, llvm::StringRef name) {
   return op->getAttrOfType<mlir::IntegerAttr>(name).getInt();
 }
 
-// Of a value that an op makes.
+// Name of a value that is the result of an op.
 std::string PlainNameOf(mlir::Value value) {
   mlir::Operation* op = value.getDefiningOp();
   auto name = op->getAttrOfType<mlir::StringAttr>(ir::kNameAttr);
@@ -119,11 +119,12 @@ mlir::LogicalResult BuildSegmentsPass::CheckCrossing(ir::GraphOp graph, mlir::Va
   return error;
 }
 
-// From each stage to the next crosses the chain's value, the last one that the stage makes of those that the next one
-// reads. All else that later stages read of a stage are skip connections, one for each value and reading stage.
+// The chain's value crosses from each stage to the next: of the values that the next stage reads, the last one that the
+// stage makes. All other values of a stage that later stages read are skip connections, one for each value and reading
+// stage.
 mlir::LogicalResult BuildSegmentsPass::FindBoundaries(ir::GraphOp graph) {
   const int32_t last = static_cast<int32_t>(stages_.size()) - 1;
-  // By the two stages; values in order of definition.
+  // Crossing values by their two stages, in order of definition.
   std::map<std::pair<int32_t, int32_t>, llvm::SmallVector<mlir::Value>> crossing;
   for (int32_t k = 0; k < last; ++k) crossing[{k, k + 1}];
   for (StageContent& content : stages_) {
@@ -139,7 +140,7 @@ mlir::LogicalResult BuildSegmentsPass::FindBoundaries(ir::GraphOp graph) {
     }
   }
   llvm::SmallVector<mlir::Attribute> names;
-  // Skip connections in the order of their stages; each stage's list so begins with the chain.
+  // The chain comes first in each stage's list. Skip connections follow, in the order of their stages.
   for (bool chain : {true, false}) {
     for (auto& [stages, values] : crossing) {
       const auto [from, to] = stages;
@@ -211,7 +212,7 @@ void BuildSegmentsPass::runOnOperation() {
     }
   }
   for (size_t rank = 0; rank < holdings_.ranks.size(); ++rank) {
-    // A rank without a stage has nothing to do at the end of a step either.
+    // A rank without a stage has nothing to do at the end of an iteration either.
     if (holdings_.ranks[rank].stages.empty()) continue;
     BuildStepSegments(builder, static_cast<int32_t>(rank), holdings_.ranks[rank], tensors_, *training);
   }

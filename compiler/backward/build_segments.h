@@ -16,25 +16,27 @@
 
 namespace weft {
 
-// A value that crosses between stages, and its number: 0 = to the next stage, i = by skip connection i of the model.
+// A value that crosses between stages. `use` is 0 for the value to the next stage, and i for skip connection i of the
+// model.
 struct Crossing {
   mlir::Value value;
   int32_t use = 0;
 };
 
-// What one stage holds of the graph.
+// The part of the graph that one stage holds.
 struct StageContent {
   int32_t stage = 0;
   // Kernel ops in order.
   std::vector<mlir::Operation*> ops;
-  // Values of the graph that come in from earlier stages and go out to later ones, by `use` of the boundary roles:
-  // first the one from the stage before or to the stage after (0; none at the ends), then skip connections.
+  // Values of the graph that come in from earlier stages, and values that go out to later ones, by `use` of the
+  // boundary roles: first the value from the previous or to the next stage (use 0; none at the ends), then skip
+  // connections.
   std::vector<Crossing> inputs;
   std::vector<Crossing> outputs;
-  // Layers whose forward runs again in the backward, and the group that each is of: what one layer of a group makes for
-  // another is computed again too.
+  // Layers whose forward runs again in the backward, each with its group. A value that one layer of a group makes for
+  // another layer of the group is recomputed too.
   std::map<int64_t, int64_t> recomputed;
-  // The backward computes what makes attention's probabilities again, in all layers.
+  // The backward recomputes the ops that make attention's probabilities, in all layers.
   bool recomputes_probabilities = false;
   StageUses uses;
 };
@@ -42,18 +44,20 @@ struct StageContent {
 // A tensor's declaration.
 struct TensorInfo {
   ir::TensorOp op;
-  // As forward and backward read it: the rank's part.
+  // Type of the rank's part, as forward and backward read it.
   mlir::RankedTensorType Type(mlir::Type element = {}) { return Stored(op.getType(), element); }
-  // Of gradients, and of what the optimizer keeps.
+  // Types of gradients, and of what the optimizer keeps.
   mlir::RankedTensorType GradType(mlir::Type element) {
     return Stored(op.getGradType().value_or(op.getType()), element);
   }
   mlir::RankedTensorType StateType(mlir::Type element) {
     return Stored(op.getStateType().value_or(op.getType()), element);
   }
-  // ZeRO stage 1: backwards need more of the gradient than the optimizer, which gets its part at the end of the step.
+  // ZeRO stage 1: backwards need more of the gradient than the optimizer, which gets its part at the end of the
+  // iteration.
   bool CutsGradientAtEnd() { return GradType({}).getShape() != StateType({}).getShape(); }
-  // Stages 1 and 2: compute reads more of the parameter than the optimizer updates; it is gathered afterwards.
+  // ZeRO stages 1 and 2: compute reads more of the parameter than the optimizer updates, so the parameter is gathered
+  // after the update.
   bool GathersAtEnd() { return Type().getShape() != StateType({}).getShape(); }
 
  private:
@@ -63,30 +67,30 @@ struct TensorInfo {
   }
 };
 
-// A segment in the making: its arguments and what it returns.
+// Builds a segment: its arguments, ops and results.
 class SegmentBuilder {
  public:
-  // `rank` only for kinds that are of a rank.
+  // Only segments of a rank have a `rank`.
   SegmentBuilder(mlir::OpBuilder& module_builder, llvm::StringRef name, ir::SegmentKind kind, int32_t stage,
                  int32_t rank = -1);
 
-  // The argument with this role, made if it is not there yet.
+  // Returns the argument with this role. Adds it if the segment does not have it yet.
   mlir::Value Argument(ir::RoleAttr role, mlir::Type type);
   ir::RoleAttr Role(ir::Role role, int32_t tensor = -1, int32_t use = 0);
-  // `value` is what the segment leaves as `role`, unless a later call says otherwise.
+  // Makes `value` the segment's result for `role`. A later call for the same role replaces it.
   void SetResult(ir::RoleAttr role, mlir::Value value);
-  // The current content of `role`: the result so far, else the argument.
+  // The current content of `role`: the result so far, or the argument if there is none.
   mlir::Value Current(ir::RoleAttr role, mlir::Type type);
-  // Sets the trace name of an op and gives it back.
+  // Sets the trace name of an op and returns the op.
   template <typename Op>
   Op Named(Op op, llvm::StringRef name) {
     op->setAttr(ir::kNameAttr, builder_.getStringAttr(name));
     return op;
   }
-  // For who reads the roles of arguments from a segment that is not finished.
+  // Writes the roles of the arguments into a segment that is not finished, for code that reads them there.
   void WriteArgumentRoles();
-  // Ends the segment and puts its arguments in order of role, tensor and use. Without a single op it is erased instead
-  // and null.
+  // Ends the segment and sorts its arguments by role, tensor and use. Erases a segment without ops and returns null
+  // instead.
   ir::SegmentOp Finish();
 
   mlir::OpBuilder& builder() { return builder_; }
@@ -97,7 +101,7 @@ class SegmentBuilder {
 
   ir::SegmentOp segment_;
   mlir::OpBuilder builder_;
-  // The segment gets them once: every list of roles that it ever had stays in the context.
+  // Set on the segment only once, because the context keeps every list of roles that the segment ever had.
   llvm::SmallVector<mlir::Attribute> argument_roles_;
   llvm::DenseMap<mlir::Attribute, mlir::Value> arguments_;
   llvm::SmallVector<mlir::Attribute> result_roles_;
@@ -105,23 +109,23 @@ class SegmentBuilder {
   llvm::DenseMap<mlir::Attribute, size_t> result_index_;
 };
 
-// Which backwards a stage gets.
+// The kinds of backward that a stage gets.
 struct Backwards {
   bool whole = true;
   bool halves = false;
 };
 
-// Adds the forward of a stage to the module, and unless `training` is null the backward.
+// Adds the forward of a stage to the module, and its backward unless `training` is null.
 mlir::LogicalResult BuildForwardAndBackward(mlir::OpBuilder& builder, const StageContent& content,
                                             std::vector<TensorInfo>& tensors, const Training* training,
                                             const Backwards& backwards);
 
-// Mesh axes that cut the gradient of a tensor as the optimizer has it, and those that cut some gradient: norms are
-// summed over these.
+// Mesh axes that cut the optimizer's gradient of a tensor, and mesh axes that cut the gradient of any tensor. Norms are
+// summed over the latter.
 std::set<std::string> GradientAxes(ir::TensorOp tensor);
 std::set<std::string> NormAxes(std::vector<TensorInfo>& tensors);
 
-// Adds grad_norm, scale_gradients and optimizer_step of a rank of the pipeline.
+// Adds grad_norm, scale_gradients and optimizer_step for a rank of the pipeline.
 void BuildStepSegments(mlir::OpBuilder& builder, int32_t rank, const RankContent& content,
                        std::vector<TensorInfo>& tensors, const Training& training);
 

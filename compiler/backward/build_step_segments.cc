@@ -1,10 +1,11 @@
-// The end of an optimizer step of one rank of the pipeline: grad_norm, scale_gradients, optimizer_step.
+// Builds the end of an optimizer step of one rank of the pipeline: grad_norm, scale_gradients, optimizer_step.
 //
 // With loss scaling (rule P11) there is no scale_gradients: the update undoes the scale and clips.
 //
-// The gradient of a tensor is in the GRAD buffer of the first use that the rank has one of; grad_norm adds the others.
-// Where backwards need more of it than the optimizer (ZeRO stage 1), the part that the latter needs is in buffers of
-// their own, grad_part, one for each use; what backwards add to only has to be made zero.
+// The gradient of a tensor is in the GRAD buffer of the first use that the rank has; grad_norm adds the gradients of
+// the other uses. With ZeRO stage 1 backwards need more of the gradient than the optimizer. The optimizer's part is
+// then in separate buffers, grad_part, one for each use, and the buffers that backwards add to only have to be set to
+// zero.
 #include "compiler/backward/build_segments.h"
 
 namespace weft {
@@ -47,16 +48,16 @@ class StepSegments {
     return SegmentBuilder(builder_, name, kind, content_.stages.front(), rank_);
   }
   std::string Name(int32_t tensor) { return tensors_[tensor].op.getSymName().str(); }
-  // What backwards add to.
+  // Role of the buffer that backwards add to.
   ir::Role HeldRole() const { return Exact() ? ir::Role::GradAccumulator : ir::Role::Grad; }
   mlir::RankedTensorType HeldType(int32_t tensor) { return tensors_[tensor].GradType(HeldElement()); }
-  // What the uses of a tensor leave of that for the end of the step.
+  // Role of the gradient that each use of a tensor contributes at the end of the iteration.
   ir::Role SummandRole(int32_t tensor) {
     if (!tensors_[tensor].CutsGradientAtEnd()) return HeldRole();
     return Exact() ? ir::Role::GradAccumulatorPart : ir::Role::GradPart;
   }
   mlir::RankedTensorType SummandType(int32_t tensor) { return tensors_[tensor].StateType(HeldElement()); }
-  // What the optimizer reads.
+  // Role of the gradient that the optimizer reads.
   ir::Role GradRole(int32_t tensor) {
     return tensors_[tensor].CutsGradientAtEnd() ? ir::Role::GradPart : ir::Role::Grad;
   }
@@ -65,7 +66,7 @@ class StepSegments {
   mlir::Type HeldElement() {
     return Exact() ? mlir::Type(ir::Exact192Type::get(builder_.getContext())) : training_.grads;
   }
-  // Exact accumulation sums the norms exactly too: they do not depend on how tensors are cut.
+  // Exact accumulation also sums the norms exactly, so they do not depend on how tensors are cut.
   mlir::RankedTensorType NormsType() {
     mlir::Type element = builder_.getF64Type();
     if (Exact()) element = ir::Exact192Type::get(builder_.getContext());
@@ -92,7 +93,7 @@ class StepSegments {
   const std::set<std::string> norm_axes_;
 };
 
-// Ranks that differ on an axis over which norms are summed, but not in their part of this gradient.
+// Axes over which norms are summed but which do not cut this gradient: the ranks along them hold the same part.
 mlir::ArrayAttr StepSegments::CountedOnce(int32_t tensor) {
   const std::set<std::string> cut = GradientAxes(tensors_[tensor].op);
   std::vector<std::string> copies;
@@ -111,7 +112,7 @@ void StepSegments::GradNorm() {
   mlir::RankedTensorType norms_type = NormsType();
   for (const auto& [tensor, uses, computed, writes_norm] : content_.tensors) {
     if (!Exact() && uses.size() == 1 && !writes_norm) continue;
-    // Sum over uses, in model order.
+    // Sums over uses, in model order.
     const ir::Role held = SummandRole(tensor);
     mlir::RankedTensorType type = SummandType(tensor);
     mlir::Value sum = segment.Current(segment.Role(held, tensor, uses.front()), type);
@@ -145,7 +146,8 @@ mlir::Value StepSegments::NormTotal(SegmentBuilder& segment) {
   return total;
 }
 
-// Where no norm is taken (rule P14): of no gradient at all, which undoes a fixed scale.
+// For programs that take no norm (rule P14): computes the factor from a norm of zero, so that it only undoes a fixed
+// loss scale.
 mlir::Value StepSegments::FactorWithoutNorm(SegmentBuilder& segment) {
   mlir::OpBuilder& ops = segment.builder();
   mlir::Value nothing =
@@ -179,7 +181,7 @@ void StepSegments::OptimizerStep() {
   SegmentBuilder segment = Begin(ir::SegmentKind::OptimizerStep);
   mlir::OpBuilder& ops = segment.builder();
   mlir::Location loc = segment.loc();
-  // With loss scaling the update itself undoes the scale and clips: gradients of half precision lose nothing on the
+  // With loss scaling the update itself undoes the scale and clips, so gradients of half precision lose nothing on the
   // way.
   mlir::Value norm;
   llvm::SmallVector<mlir::Value> scaling;
@@ -189,11 +191,12 @@ void StepSegments::OptimizerStep() {
   if (training_.dynamic()) scaling.push_back(LossScale(segment));
   for (const auto& [tensor, uses, computed, writes_norm] : content_.tensors) {
     TensorInfo& info = tensors_[tensor];
-    // One copy of the weights, unless the optimizer's is of another type than the one that compute reads or a part of
-    // it, or compute reads several (rule P14).
+    // One copy of the weights serves compute and optimizer, with three exceptions: the optimizer's weights have another
+    // type, they are only a part of what compute reads, or compute reads several versions (rule P14).
     const bool gathers = info.GathersAtEnd(), casts = info.Type().getElementType() != training_.master;
     const bool has_master = training_.asynchronous || casts || gathers;
-    // In whose type the optimizer leaves its part for compute; one of its own type is gathered as it is.
+    // True if the optimizer writes its part for compute separately, in compute's type. If a part is gathered and
+    // already has that type, the gather reads the optimizer's own weights.
     const bool has_copy = has_master && (casts || !gathers);
     ir::RoleAttr param = segment.Role(gathers ? ir::Role::ParamPart : ir::Role::Param, tensor);
     ir::RoleAttr updated = has_master ? segment.Role(ir::Role::Master, tensor) : param;
@@ -205,7 +208,7 @@ void StepSegments::OptimizerStep() {
     mlir::Type param_type = has_copy ? mlir::Type(info.StateType(info.Type().getElementType())) : mlir::Type();
     auto number = [&](double value) { return ops.getF64FloatAttr(value); };
     mlir::FloatAttr decay = info.op.getWeightDecayAttr();
-    // A copy of the type of the optimizer's own weights is exact.
+    // A copy in the type of the optimizer's own weights is exact.
     mlir::IntegerAttr site = ops.getI32IntegerAttr(training_.stochastic_rounding && casts ? tensor + 1 : 0);
     if (training_.adamw) {
       auto step = ops.create<ir::AdamwOp>(loc, weight.getType(), moments, moments, param_type, grad, weight,
@@ -231,8 +234,8 @@ void StepSegments::OptimizerStep() {
   if (training_.dynamic()) UpdateLossScale(segment, norm);
   for (const auto& [tensor, uses, computed, writes_norm] : content_.tensors) {
     for (int32_t use : uses) {
-      // Under exact accumulation only the first use has a gradient of its own type; a part of it that is made for
-      // this step is not kept.
+      // Under exact accumulation only the first use has a gradient of its own type. A part of it that is made for this
+      // iteration is not kept.
       if (Exact() && (use != uses.front() || tensors_[tensor].CutsGradientAtEnd())) continue;
       Zero(segment, segment.Role(ir::Role::Grad, tensor, use), tensors_[tensor].GradType(training_.grads),
            "zero gradient of " + Name(tensor));

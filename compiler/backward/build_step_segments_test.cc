@@ -1,4 +1,4 @@
-// The end of an optimizer step: which segments there are, and what they read and leave.
+// Tests the end of an optimizer step: which segments there are, and what they read and leave.
 #include <map>
 #include <string>
 #include <vector>
@@ -20,7 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// "grad 0.1" = of use 1 of tensor 0.
+// For example "grad 0.1" for the gradient of use 1 of tensor 0.
 std::string Name(ir::RoleAttr role) {
   std::string name = ir::stringifyRole(role.getRole()).str();
   if (role.getTensor() >= 0) name += " " + std::to_string(role.getTensor());
@@ -36,7 +36,8 @@ class StepSegmentsTest : public testing::Test {
     training_.grads = training_.master = training_.moments = builder.getF32Type();
   }
 
-  // Types and attributes of the tensors; each is used once and writes its norm, unless content_ says otherwise.
+  // `tensors` are the types and attributes of the tensors. Each tensor is used once and writes its norm, unless
+  // content_ differs.
   void Build(const std::vector<std::string>& tensors) {
     std::string text;
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -101,7 +102,7 @@ TEST_F(StepSegmentsTest, WhichThereAre) {
   training_.clip_norm = 1;
   Build({kWhole});
   EXPECT_THAT(kinds_, ElementsAre(SegmentKind::GradNorm, SegmentKind::ScaleGradients, SegmentKind::OptimizerStep));
-  // The update undoes the scale and clips.
+  // With a loss scale the update undoes the scale and clips.
   training_.loss_scale = 8;
   Build({kWhole});
   EXPECT_THAT(kinds_, ElementsAre(SegmentKind::GradNorm, SegmentKind::OptimizerStep));
@@ -111,11 +112,12 @@ TEST_F(StepSegmentsTest, WhichThereAre) {
   EXPECT_THAT(kinds_, ElementsAre(SegmentKind::OptimizerStep));
 }
 
-// Rule P9: the gradient is in the first use's buffer, in model order; each is zero again behind the update.
+// Rule P9: the first use's buffer gets the sum of the gradients in model order. Every gradient is zero again after the
+// update.
 TEST_F(StepSegmentsTest, UsesAreAddedOnceTheirNormIsTaken) {
   content_.tensors = {{0, {1, 2, 4}, {1, 4}, true}, {1, {0}, {0}, false}, {2, {0}, {0}, true}};
   Build({kWhole, kWhole, kWhole});
-  // Tensor 1 is another rank's to count, and there is nothing to add.
+  // Another rank counts the norm of tensor 1, and there is nothing to add to its gradient.
   EXPECT_THAT(Reads(SegmentKind::GradNorm), ElementsAre("grad 0.1", "grad 0.2", "grad 0.4", "grad 2", "local_norms"));
   EXPECT_THAT(Leaves(SegmentKind::GradNorm), ElementsAre("grad 0.1", "local_norms"));
   auto adds = Ops<ir::AddOp>(SegmentKind::GradNorm);
@@ -138,7 +140,7 @@ TEST_F(StepSegmentsTest, ExactSumsAreRoundedAndTheirAccumulatorsZero) {
   Build({kWhole, kWhole});
   EXPECT_THAT(Reads(SegmentKind::GradNorm),
               ElementsAre("grad_accumulator 0", "grad_accumulator 0.1", "grad_accumulator 1", "local_norms"));
-  // Of all, those too whose norm another rank takes.
+  // All gradients are rounded, including the one whose norm another rank takes.
   EXPECT_EQ(Ops<ir::ExactRoundOp>(SegmentKind::GradNorm).size(), 2u);
   EXPECT_EQ(Ops<ir::FillOp>(SegmentKind::GradNorm).size(), 3u);
   EXPECT_THAT(Leaves(SegmentKind::GradNorm),
@@ -154,12 +156,12 @@ TEST_F(StepSegmentsTest, ExactSumsAreRoundedAndTheirAccumulatorsZero) {
 }
 
 TEST_F(StepSegmentsTest, WhatTheOptimizerKeeps) {
-  // Weights of the optimizer's own type are those that compute reads.
+  // If compute reads weights of the optimizer's own type, there is only one copy.
   Build({kWhole, kHalf});
   EXPECT_THAT(Leaves(SegmentKind::OptimizerStep), ElementsAre("norm", "param 0", "moment1 0", "moment2 0", "master 1",
                                                               "moment1 1", "moment2 1", "param 1", "grad 0", "grad 1"));
   EXPECT_EQ(Ops<ir::AdamwOp>(SegmentKind::OptimizerStep).size(), 2u);
-  // Without a flush they never are (rule P14), and there is no norm.
+  // Without a flush there are always two copies (rule P14), and there is no norm.
   training_.asynchronous = true;
   training_.adamw = false;
   content_.tensors.clear();
@@ -180,7 +182,8 @@ TEST_F(StepSegmentsTest, OnlyWhatIsRoundedIsRoundedAtRandom) {
   EXPECT_THAT(sites, ElementsAre(0, 2, 3));
 }
 
-// Norms are summed over every axis that cuts some gradient: where it does not cut this one, one of the copies counts.
+// Norms are summed over every axis that cuts some gradient. Where such an axis does not cut this gradient, only one of
+// the copies counts.
 TEST_F(StepSegmentsTest, CopiesCountOnce) {
   Build(
       {"tensor<4x4xf32> {padded = array<i64: 8, 4>, cuts = {x = array<i64: 0, 1>}}", kWhole,
@@ -193,14 +196,16 @@ TEST_F(StepSegmentsTest, CopiesCountOnce) {
   EXPECT_THAT(once, ElementsAre(ElementsAre("z"), ElementsAre("x", "z"), ElementsAre("x")));
 }
 
-// ZeRO 1: the optimizer has a part of the gradient, made for this step, and its part of the parameter is gathered.
+// ZeRO 1: the optimizer reads a part of the gradient, made for this iteration, and its part of the parameter is
+// gathered.
 TEST_F(StepSegmentsTest, PartsOfZero) {
   const std::string cut = " {state_ranges = [\"data\"], state_type = tensor<16xf32>}";
   training_.clip_norm = 1;
   Build({kWhole + cut});
   EXPECT_THAT(Reads(SegmentKind::GradNorm), ElementsAre("local_norms", "grad_part 0"));
   EXPECT_THAT(Leaves(SegmentKind::ScaleGradients), ElementsAre("norm", "grad_part 0"));
-  // Of its own type: what it keeps is gathered as it is. The whole gradient is zero again.
+  // The weights have the optimizer's own type, so the gather reads what the optimizer keeps. The whole gradient is zero
+  // again.
   EXPECT_THAT(Leaves(SegmentKind::OptimizerStep), ElementsAre("master 0", "moment1 0", "moment2 0", "grad 0"));
   ASSERT_EQ(Ops<ir::FillOp>(SegmentKind::OptimizerStep).size(), 1u);
   EXPECT_EQ(mlir::cast<mlir::RankedTensorType>(Ops<ir::FillOp>(SegmentKind::OptimizerStep)[0]->getResult(0).getType())
@@ -209,7 +214,7 @@ TEST_F(StepSegmentsTest, PartsOfZero) {
   Build({"tensor<8x4xbf16> {state_ranges = [\"data\"], state_type = tensor<16xbf16>}"});
   EXPECT_THAT(Leaves(SegmentKind::OptimizerStep),
               ElementsAre("master 0", "moment1 0", "moment2 0", "param_part 0", "grad 0"));
-  // Exact: the part's accumulator is rounded, and nothing of the gradient's own type is kept.
+  // Exact accumulation rounds the part's accumulator, and keeps nothing of the gradient's own type.
   training_.accumulation = EXACT;
   Build({kWhole + cut});
   EXPECT_THAT(Reads(SegmentKind::GradNorm), Contains("grad_accumulator_part 0"));

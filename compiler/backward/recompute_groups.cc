@@ -11,7 +11,7 @@ namespace {
 struct StageLayers {
   std::set<int64_t> all;
   std::set<int64_t> with_loss;
-  // Those that multiply matrices, without that of the loss: what AxoNN counts as layers.
+  // Layers that multiply matrices, except the layer of the loss. AxoNN counts these as layers.
   std::set<int64_t> with_product;
 };
 
@@ -89,7 +89,7 @@ mlir::LogicalResult ChooseRecompute(ir::GraphOp graph, const RecomputeChoice& ch
     const int64_t interval = choice.mode == "axonn"
                                  ? AxonnInterval(static_cast<int64_t>(of_stage.with_product.size()), products)
                                  : choice.interval;
-    // Layers in front of the first with a product (an embedding) go with that.
+    // Layers before the first layer with a product (for example an embedding) join the group of that layer.
     int64_t position = 0, counted = 0, group = -1;
     for (int64_t layer : of_stage.all) {
       if (of_stage.with_loss.count(layer) > 0) continue;

@@ -1,4 +1,4 @@
-// Which layers of each stage the backward computes again, and which of them together.
+// Chooses which layers of each stage the backward recomputes, and which of them together.
 #ifndef WEFT_COMPILER_BACKWARD_RECOMPUTE_GROUPS_H_
 #define WEFT_COMPILER_BACKWARD_RECOMPUTE_GROUPS_H_
 
@@ -15,20 +15,20 @@ namespace weft {
 struct RecomputeChoice {
   // none, full, selective, layers, every, interval or axonn.
   std::string mode = "none";
-  // Of `layers`: which.
+  // For `layers`: the layers to recompute.
   std::vector<int32_t> layers;
-  // Of `every`: of each stage's layers without a loss, the first and then every this many.
+  // For `every`: in each stage, the first of the layers without a loss is recomputed, and then every `every`-th.
   int32_t every = 1;
-  // Of `interval`: how many layers are computed again together, from the input of the first of them.
+  // For `interval`: number of layers that are recomputed together, from the input of the first one.
   int32_t interval = 1;
 };
 
-// AxoNN's interval: of the factors of `stage_layers`, that nearest to the root of `all_layers`, the smaller of two
-// (Singh and Bhatele 2021, arXiv:2110.13005, sec. IV-B). 1 if the stage has no layer.
+// AxoNN's interval: the factor of `stage_layers` that is nearest to the square root of `all_layers`; the smaller of two
+// that are equally near (Singh and Bhatele 2021, arXiv:2110.13005, sec. IV-B). 1 if the stage has no layer.
 int32_t AxonnInterval(int64_t stage_layers, int64_t all_layers);
 
-// Fills StageContent.recomputed and StageContent.recomputes_probabilities. The layer of the loss is computed again only
-// if `layers` names it. Errors are emitted at `graph`.
+// Fills StageContent.recomputed and StageContent.recomputes_probabilities. The layer of the loss is recomputed only if
+// `layers` names it. Errors are emitted at `graph`.
 mlir::LogicalResult ChooseRecompute(ir::GraphOp graph, const RecomputeChoice& choice,
                                     llvm::MutableArrayRef<StageContent> stages);
 

@@ -9,7 +9,7 @@ namespace weft {
 namespace {
 
 TEST(AxonnInterval, IsTheFactorNearestToTheRoot) {
-  // The paper's 12B model: 48 layers; on 12 stages of 4, on 24 of 2.
+  // The paper's 12B model has 48 layers: 4 per stage on 12 stages, 2 per stage on 24.
   EXPECT_EQ(AxonnInterval(4, 48), 4);
   EXPECT_EQ(AxonnInterval(2, 48), 2);
   EXPECT_EQ(AxonnInterval(48, 48), 6);

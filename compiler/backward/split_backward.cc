@@ -1,4 +1,4 @@
-// What the backward of a stage reads of its forward, and the segments that are cut out of the block with both.
+// Finds what the backward of a stage reads of its forward, and cuts the segments out of the block with both.
 #include "compiler/backward/build_backward.h"
 
 namespace weft {
@@ -53,7 +53,8 @@ void StageDifferentiator::EmitForward() {
     if (used) map.map(argument, segment.Argument(block_.getArgRole(index), argument.getType()));
   }
   for (mlir::Operation* op : forward_) segment.builder().clone(*op, map);
-  // What is handed on and read again, or handed on twice, is kept in two places: its buffers have lives of their own.
+  // A value that is handed on and read again, or handed on twice, is kept in two places, because their buffers have
+  // separate lifetimes.
   llvm::DenseSet<mlir::Value> placed;
   auto place = [&](ir::RoleAttr role, mlir::Value value) {
     mlir::Value kept = map.lookup(value);
@@ -95,7 +96,7 @@ void StageDifferentiator::Recompute(mlir::Value value, SegmentBuilder& segment, 
 
 void StageDifferentiator::RecomputeLayer(size_t first, SegmentBuilder& segment, mlir::IRMapping& map,
                                          llvm::DenseSet<mlir::Operation*>& done) {
-  // Ops that only carry values may be of none.
+  // Ops that only carry values may belong to no layer.
   auto layer_of = [&](size_t i) { return backward_[i]->getAttr(ir::kLayerAttr); };
   if (first > 0 && layer_of(first - 1) == layer_of(first)) return;
   std::vector<mlir::Value> wanted;
@@ -156,7 +157,7 @@ void StageDifferentiator::FindSavedGradients() {
   }
 }
 
-// Everything that is computed again is computed here, also what only the second half reads.
+// Recomputes everything here, including what only the second half reads.
 void StageDifferentiator::EmitBackwardInput() {
   SegmentBuilder segment(module_builder_, SegmentName("backward_input"), ir::SegmentKind::BackwardInput,
                          content_.stage);
@@ -177,7 +178,7 @@ void StageDifferentiator::EmitBackwardInput() {
     const bool handed_on = llvm::any_of(backward_results_, [&](auto& result) {
       return result.first.getRole() == ir::Role::InputGrad && result.second == value;
     });
-    // What comes in or is handed on has a buffer of its own, with a life of its own.
+    // A value that comes in or is handed on already has a buffer, with a lifetime of its own.
     if (handed_on || mlir::isa<mlir::BlockArgument>(value)) {
       auto copy = segment.Named(segment.builder().create<ir::CastOp>(value.getLoc(), kept.getType(), kept), "copy");
       copy->setAttr(ir::kPartAttr, segment.builder().getStringAttr("input"));

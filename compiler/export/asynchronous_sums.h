@@ -12,34 +12,35 @@
 
 namespace weft {
 
-// Operands of the segments of one rank.
+// A collective on operands of the segments of one rank.
 struct GradientSum {
   ActionKind kind = ALL_REDUCE;
   std::string name;
   Group group;
   std::vector<const SegmentOperand*> from, to;
-  // It sums further what the one before it has made.
+  // True if it further sums the result of the previous one.
   bool after_previous = false;
 };
 
-// The operand of a tensor in this role, null if the segment has none.
+// The operand of a tensor in this role; null if the segment has none.
 const SegmentOperand* FindOperand(const StageSegment& segment, ir::Role role, int tensor);
 
-// What stands between the last backward and `optimizer`: gradients that are partial sums over the same axes go
-// together; with ZeRO 1 they are first scattered over the replicas that share states.
+// The collectives between the last backward and `optimizer`. Gradients that are partial sums over the same axes are
+// summed together. With ZeRO 1 they are first scattered over the replicas that share states.
 std::vector<GradientSum> GradientSumsBefore(const StageSegment& optimizer, const SegmentSet& segments,
                                             const Plan& plan);
 
-// What `optimizer` leaves of the weights that it does not write whole (ZeRO 1 and 2, kept layers of 3), and the whole
-// that forwards and backwards read.
+// Weights that `optimizer` does not write whole (ZeRO 1 and 2, kept layers of 3). Each pair holds the operand that
+// `optimizer` writes and the whole weight that forwards and backwards read.
 std::vector<std::pair<const SegmentOperand*, const SegmentOperand*>> GatheredWeights(const StageSegment& optimizer,
                                                                                      const StageSegment& forward,
                                                                                      const StageSegment& backward);
-// Over the replicas that share states.
+// The group of replicas that share states.
 Group GroupOfSharers(const Plan& plan);
 
-// Where segments hold collectives the order of the compute stream is not that of all steps: every compute action waits
-// for the one before it, and what makes, sums or uses gradients for the detached steps of the backward before it.
+// If segments hold collectives, the order of the compute stream is not the order of all steps, and dependencies are
+// needed. Every compute action then waits for the one before it. Actions that make, sum or use gradients wait for the
+// detached steps of the backward before them.
 void ChainCompute(const Program& program, Template* t);
 
 }  // namespace weft

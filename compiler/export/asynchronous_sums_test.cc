@@ -32,7 +32,7 @@ StageSegment Holding(const std::vector<std::pair<Role, int>>& operands) {
   return segment;
 }
 
-// Eight replicas of two ranks of a tensor axis; `zero` of them.
+// A plan with eight replicas of two ranks on a tensor axis; `zero` holds the fields of its `zero`.
 Plan PlanOf(const std::string& zero) {
   return Parse<Plan>(R"(mesh { axes { name: "x" size: 2 } axes { name: "y" size: 1 } axes { name: "data" size: 8 } }
                         zero { )" +
@@ -77,7 +77,7 @@ TEST(GradientSumsBeforeTest, GradientsOverTheSameAxesGoTogether) {
                                           {Role::Grad, 3},
                                           {Role::Grad, 4}});
   const std::vector<GradientSum> sums = GradientSumsBefore(optimizer, set, PlanOf(""));
-  // y has one rank, and tensor 4 is whole: nobody to sum with.
+  // y has one rank, and tensor 4 is whole, so there is nothing to sum.
   EXPECT_THAT(Texts(sums), ElementsAre("ALL_REDUCE over data of 0 2", "ALL_REDUCE over x data of 1"));
   for (const GradientSum& sum : sums) EXPECT_EQ(sum.from, sum.to) << "an all-reduce is in place";
 }
@@ -86,7 +86,7 @@ TEST(GradientSumsBeforeTest, SharedStatesScatterFirst) {
   const SegmentSet set = Synchronised({{"data"}, {"x", "data"}, {"data"}});
   const StageSegment optimizer =
       Holding({{Role::Grad, 0}, {Role::GradPart, 0}, {Role::Grad, 1}, {Role::GradPart, 1}, {Role::Grad, 2}});
-  // All share: the scatter is the whole sum over data. Tensor 2 has no parts, so it is summed whole.
+  // All replicas share, so the scatter is the whole sum over data. Tensor 2 has no parts, so it is summed whole.
   const std::vector<GradientSum> all = GradientSumsBefore(optimizer, set, PlanOf("stage: 1"));
   EXPECT_THAT(Texts(all), ElementsAre("REDUCE_SCATTER over data of 0", "REDUCE_SCATTER over data of 1",
                                       "ALL_REDUCE over x of 1, further", "ALL_REDUCE over data of 2"));
@@ -97,14 +97,14 @@ TEST(GradientSumsBeforeTest, SharedStatesScatterFirst) {
     EXPECT_EQ(sum.to[0]->role, Role::GradPart);
     EXPECT_EQ(sum.to[0]->tensor, sum.from[0]->tensor);
   }
-  // Groups of four: parts are summed further over those at the same place in their groups.
+  // In groups of four, parts are then summed over the replicas at the same place in their groups.
   EXPECT_THAT(Texts(GradientSumsBefore(optimizer, set, PlanOf("stage: 1 group: 4"))),
               ElementsAre("REDUCE_SCATTER over data[4] of 0", "ALL_REDUCE over data/4 of 0, further",
                           "REDUCE_SCATTER over data[4] of 1", "ALL_REDUCE over x data/4 of 1, further",
                           "ALL_REDUCE over data of 2"));
 }
 
-// What backwards have summed within a group already is left to sum between groups.
+// If backwards have already summed gradients within a group, only the sum between groups is left.
 TEST(GradientSumsBeforeTest, BetweenGroups) {
   const SegmentSet set = Synchronised({{kOverGroups}});
   const StageSegment optimizer = Holding({{Role::Grad, 0}});
@@ -121,7 +121,7 @@ TEST(GroupOfSharersTest, AllReplicasOrTheNeighbours) {
 
 TEST(GatheredWeightsTest, WhatTheOptimizerDoesNotWriteWhole) {
   // 0: whole parameters. 1: the master itself is the part. 2: a part in the precision of the parameters. 3: only the
-  // backward reads it. 4: nobody on this rank does.
+  // backward reads the parameter. 4: nothing on this rank reads the parameter.
   const StageSegment optimizer = Holding({{Role::Master, 0},
                                           {Role::Param, 0},
                                           {Role::Master, 1},
@@ -142,7 +142,7 @@ TEST(GatheredWeightsTest, WhatTheOptimizerDoesNotWriteWhole) {
   EXPECT_EQ(FindOperand(forward, Role::Grad, 0), nullptr);
 }
 
-// Segment 0 computes only, 1 has a collective, 2 a detached one.
+// Segment 0 only computes, segment 1 has a collective, segment 2 has a detached collective.
 Program Segments() {
   return Parse<Program>(R"pb(
     segments { steps { name: "a" stream: COMPUTE } }
@@ -172,7 +172,7 @@ Waits WaitsOf(const Action& action) {
   return waits;
 }
 
-// The last action before place `end` of the list that holds, or null.
+// The last action before place `end` of the list for which `holds` returns true, or null.
 template <typename Holds>
 const Action* LastBefore(const google::protobuf::RepeatedPtrField<Action>& list, int end, const Holds& holds) {
   for (int i = end; i-- > 0;) {
@@ -181,7 +181,7 @@ const Action* LastBefore(const google::protobuf::RepeatedPtrField<Action>& list,
   return nullptr;
 }
 
-// What is said in the header, of each action by itself.
+// The waits that the header promises, found for each action separately.
 Waits Expected(const Template& t, bool in_body, int place, bool detached) {
   const auto& list = in_body ? t.body() : t.prologue();
   const Action& action = list[place];
@@ -225,7 +225,7 @@ TEST(ChainComputeTest, EveryActionOfRandomListsWaitsAsSaid) {
       action.set_kind(body ? kKinds[random() % 5] : random() % 3 == 0 ? SEND : FORWARD);
       if (Computes(action)) action.set_segment(static_cast<int>(random() % (seed % 3 + 1)));
       if (action.kind() == ALL_REDUCE && random() % 3 != 0) action.set_purpose(GRADIENT_SYNC);
-      // Some wait for the one before already.
+      // Some actions already wait for the action before them.
       if (action.id() > 1 && random() % 2 == 0) action.add_deps()->set_action(action.id() - 1);
     };
     for (uint32_t i = random() % 4; i > 0; --i) add(false);
@@ -239,7 +239,7 @@ TEST(ChainComputeTest, EveryActionOfRandomListsWaitsAsSaid) {
     const Template before = t;
     ChainCompute(program, &t);
     if (!any(1)) {
-      // The order of the compute stream is that of all steps.
+      // No segment has a collective, so the order of the compute stream is the order of all steps.
       EXPECT_EQ(t.SerializeAsString(), before.SerializeAsString());
       continue;
     }

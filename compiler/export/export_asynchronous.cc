@@ -1,13 +1,13 @@
 // Lists and buffers of an asynchronous program.
 //
-// On a rank that is w forwards ahead, the body is F(w) B(0) F(w+1) B(1) ..: forward x of a repetition is of microbatch
-// x, or from N on of microbatch x - N of the next. A message is received in the list in which it is sent, so that
-// transfers stay within a list: the rank below is further ahead, so the RECV of x may be in an earlier repetition than
-// F(x).
+// On a rank that is w forwards ahead, the body is F(w) B(0) F(w+1) B(1) ... Forward x of a repetition belongs to
+// microbatch x, or from N on to microbatch x - N of the next repetition. A message is received in the list in which it
+// is sent, so that transfers stay within a list. The rank below is further ahead, so the RECV of x may be in an earlier
+// repetition than F(x).
 //
-// Whatever passes from slot to slot is in a ring of persistent buffers: that of microbatch x is x mod size, where size
-// divides N, so that places do not depend on the repetition. A wait for what used the place before is a dependency on
-// an action of this repetition, of the one before, or (in the first) of the prologue.
+// Everything that passes from slot to slot is in a ring of persistent buffers. Microbatch x uses place x mod size,
+// where size divides N, so that places do not depend on the repetition. A wait for the previous user of a place is a
+// dependency on an action of this repetition, of the previous one, or (in the first) of the prologue.
 #include "compiler/export/export_asynchronous.h"
 
 #include <algorithm>
@@ -30,12 +30,12 @@ namespace {
 
 using ir::Role;
 
-// What happens to a microbatch on a rank.
+// Events of a microbatch on a rank.
 enum class Event { kReceiveInput, kForward, kSendOutput, kReceiveGradient, kBackward, kSendGradient, kGatherWeights };
 
 int ModuloOf(int x, int size) { return (x % size + size) % size; }
 
-// The least divisor of `microbatches` that is at least `needed`.
+// The smallest divisor of `microbatches` that is at least `needed`.
 int RingSize(int microbatches, int needed) {
   int size = std::min(needed, microbatches);
   while (microbatches % size != 0) ++size;
@@ -51,7 +51,7 @@ class RankExporter {
     ahead_below_ = rank > 0 ? AheadOf(rank - 1) : 0;
     const int receives = std::max(1, plan.receive_buffers()), sends = std::max(1, plan.send_buffers());
     rings_[Role::Saved] = RingSize(n_, ahead_ + 1);
-    // It is received while those under way are in use, and some of the list before may be waiting.
+    // An input is received while the inputs in flight are in use, and some inputs of the previous list may still wait.
     rings_[Role::Input] = RingSize(n_, std::max(ahead_, ahead_below_) + receives);
     rings_[Role::OutputGrad] = RingSize(n_, 1 + receives);
     rings_[Role::Output] = RingSize(n_, std::max(sends, ReadsOutput() ? ahead_ + 1 : 1));
@@ -93,14 +93,14 @@ class RankExporter {
                        [](const SegmentOperand& operand) { return operand.role == Role::Output; });
   }
 
-  // Which copy of the weights a microbatch uses.
+  // The copy of the weights that microbatch x uses.
   int VersionOf(int x) const {
     const bool previous = made_.schedule.asynchrony->uses == Asynchrony::Uses::kPrevious;
     return ModuloOf(previous ? x / made_.microbatches_per_step : x, versions_);
   }
 
-  // The one that the update behind the backward of microbatch x writes: that of the rank's next forward, or with two
-  // copies the one that the update's own microbatches have used.
+  // The copy of the weights that the update after the backward of microbatch x writes: the copy for the rank's next
+  // forward, or with two copies the one that the update's own microbatches have used.
   int VersionWrittenBehind(int x) const {
     const bool previous = made_.schedule.asynchrony->uses == Asynchrony::Uses::kPrevious;
     return previous ? VersionOf(x) : VersionOf(x + ahead_ + 1);
@@ -150,7 +150,7 @@ class RankExporter {
 
   static std::string Place(int stage, int microbatch) { return absl::StrCat("s", stage, " m", microbatch); }
 
-  // Binds the segment's operands; the workspace is the action's own.
+  // Binds the segment's operands. The workspace belongs to the action alone.
   void Bind(const StageSegment& segment, int x, int version, Action& action) {
     action.set_segment(static_cast<int>(&segment - segments_.segments.data()));
     for (const SegmentOperand& operand : segment.operands) {
@@ -167,21 +167,21 @@ class RankExporter {
     }
   }
 
-  // The microbatch of a repetition that x is, and the step; x >= N is of the next one.
+  // Sets the microbatch within a repetition, and the step, for x; x >= N belongs to the next repetition.
   void SetMicrobatch(int x, Action& action) const {
     action.set_microbatch(ModuloOf(x, n_));
     action.set_step(x / made_.microbatches_per_step);
   }
 
-  // The first microbatch of a kind of event in the body.
+  // The first microbatch in the body for which `event` happens.
   int FirstOf(Event event) const {
     if (event == Event::kReceiveInput) return ahead_below_;
     return event == Event::kForward || event == Event::kSendOutput ? ahead_ : 0;
   }
 
-  // `x` is counted from the start of the body's repetition, or of the first for the prologue.
+  // `x` is counted from the start of the body's repetition; in the prologue, from the start of the first repetition.
   void Note(Event event, int x, bool prologue, const Action& action) { ids_[{event, x, prologue}] = action.id(); }
-  // Waits for the event of microbatch x, wherever it is; not at all if that is before the run.
+  // Adds a wait for the event of microbatch x, wherever it is. If the event lies before the run, there is no wait.
   void Wait(const Action& action, bool prologue, Event event, int x) {
     pending_.push_back({action.id(), prologue, event, x});
   }
@@ -217,7 +217,7 @@ class RankExporter {
     Bind(Forward(), x, VersionOf(x), action);
     if (rank_ > 0) Wait(action, prologue, Event::kReceiveInput, x);
     if (rank_ + 1 < ranks_) Wait(action, prologue, Event::kSendOutput, x - rings_[Role::Output]);
-    // The first of a step is the first to read what an update has left.
+    // The first forward of an iteration is the first to read what an update has left.
     if (!prologue && !gathered_.empty() && x % made_.microbatches_per_step == 0) {
       Wait(action, prologue, Event::kGatherWeights, UpdateBefore(x));
     }
@@ -237,13 +237,13 @@ class RankExporter {
     if ((x + 1) % made_.microbatches_per_step == 0) AddUpdate(x);
   }
 
-  // The microbatch behind whose backward the weights that forward x uses are made.
+  // The microbatch after whose backward the update makes the weights that forward x uses.
   int UpdateBefore(int x) const {
     const bool previous = made_.schedule.asynchrony->uses == Asynchrony::Uses::kPrevious;
     return previous ? x - x % made_.microbatches_per_step - made_.microbatches_per_step - 1 : x - ahead_ - 1;
   }
 
-  // Behind the last backward of the update.
+  // Adds a collective after the last backward of the update.
   Action& AddCollective(ActionKind kind, Purpose purpose, absl::string_view name, const Group& group) {
     Action& action = Add(false, kind, absl::StrCat(name, " s", rank_));
     action.set_purpose(purpose);
@@ -269,7 +269,7 @@ class RankExporter {
     for (int id : sums) action.add_deps()->set_action(id);
     if (gathered_.empty()) return;
     const int updated = action.id();
-    // It reads what this update is about to change.
+    // The previous gather reads what this update is about to change.
     Wait(action, false, Event::kGatherWeights, x - made_.microbatches_per_step);
     Action& gather = AddCollective(ALL_GATHER, GATHER_WEIGHTS, "gather weights", GroupOfSharers(plan_));
     for (const auto& [part, param] : gathered_) {
@@ -281,7 +281,7 @@ class RankExporter {
   }
 
   void WritePrologue() {
-    // All copies are there, also of those that the prologue does not read.
+    // Adds buffers for all copies of the weights, including copies that the prologue does not read.
     for (const SegmentOperand& operand : Optimizer().operands) {
       for (int v = 0; operand.role == Role::Param && v < versions_; ++v) BufferOf(operand, 0, v);
     }
@@ -318,7 +318,7 @@ class RankExporter {
     Action& sync = Add(false, ALL_REDUCE, "loss sync");
     sync.set_purpose(LOSS_SYNC);
     sync.set_algorithm(plan_.collective());
-    // On x and y all ranks have the same.
+    // On x and y all ranks have the same losses.
     for (const MeshAxis& axis : plan_.mesh().axes()) {
       if (axis.name() != "x" && axis.name() != "y") sync.mutable_group()->add_axes()->set_axis(axis.name());
     }
@@ -329,7 +329,7 @@ class RankExporter {
     earlier.set_action(sync.id());
     earlier.set_distance(1);
     if (rank_ + 1 < ranks_) return;
-    // The only rank that writes them: not before the sum is taken.
+    // Only this rank writes the losses. It may not write them again before the sum is taken.
     Wait(sync, false, Event::kForward, ahead_ + n_ - 1);
     for (Action& action : *out_.mutable_body()) {
       if (action.kind() != FORWARD) continue;
@@ -366,7 +366,8 @@ class RankExporter {
     return absl::OkStatus();
   }
 
-  // Persistent buffers one after the other, behind them the workspaces, one of which is in use at a time.
+  // Places persistent buffers one after the other, and the workspaces after them. Only one workspace is in use at a
+  // time.
   absl::Status PlaceBuffers() {
     int64_t end = 0;
     for (Buffer& buffer : *out_.mutable_buffers()) {
@@ -391,15 +392,16 @@ class RankExporter {
   const SegmentSet& segments_;
   const Plan& plan_;
   const int rank_;
-  // Microbatches of a repetition.
+  // Microbatches per repetition.
   const int n_;
   int ranks_ = 1;
-  // Forwards before the first backward of a list; and of the rank below, which sends so many in the prologue.
+  // Forwards before the first backward of a list, on this rank and on the rank below, which sends that many in the
+  // prologue.
   int ahead_ = 0, ahead_below_ = 0;
   int versions_ = 1;
-  // Empty where every replica updates whole weights.
+  // Empty if every replica updates whole weights.
   std::vector<std::pair<const SegmentOperand*, const SegmentOperand*>> gathered_;
-  // Sizes of the rings, by what is in them.
+  // Sizes of the rings, by the role of what they hold.
   std::map<Role, int> rings_;
   Template out_;
   // (role, tensor, use, place in the ring or version) -> buffer.
@@ -408,7 +410,7 @@ class RankExporter {
   std::vector<PendingDependency> pending_;
 };
 
-// What the rank level can do and this cannot.
+// Refuses what the rank level supports but this exporter does not.
 absl::Status CheckSegments(const SegmentSet& segments, const std::string& schedule) {
   const auto refuse = [&](const std::string& what) {
     return absl::InvalidArgumentError(

@@ -86,7 +86,7 @@ class TemplateExporter {
     return buffer;
   }
 
-  // "wte.weight use 1"
+  // For example "wte.weight use 1".
   std::string TensorName(ir::RoleAttr role) const {
     const bool known = role.getTensor() < static_cast<int>(segments_.tensors.size());
     std::string name = known ? segments_.tensors[role.getTensor()].name() : absl::StrCat(role.getTensor());
@@ -113,32 +113,32 @@ class TemplateExporter {
     if (role.getRole() != ir::Role::Deferred) buffer.set_use(role.getUse());
   }
 
-  // The action behind an operand (none: the op itself), and whether its detached steps are meant too.
+  // The op that `operand` waits for, and whether the wait includes the op's detached steps.
   static std::pair<mlir::Operation*, bool> WaitedFor(mlir::Value operand) {
     if (auto detached = operand.getDefiningOp<ir::DetachedOp>()) return {detached.getAction().getDefiningOp(), true};
     return {operand.getDefiningOp(), false};
   }
 
-  // Compute actions share a stream, whose order needs no dependency; but a program that chooses its order goes by when
-  // the last of them was finished, be it in the same queue (rule P6), and an action whose segment holds collectives
-  // waits where a token says so (weft-plan-memory).
+  // Compute actions share a stream, whose order needs no dependency. There are two exceptions. A program that chooses
+  // its order goes by the time when an action's last dependency finished, even one in the same queue (rule P6). An
+  // action whose segment holds collectives waits where a token says so (weft-plan-memory).
   bool AreOrdered(mlir::Operation* before, mlir::Operation* op, bool by_token) const {
     if (!ir::IsCompute(before) || !ir::IsCompute(op)) return false;
     if (by_token && (SignatureOf(before).getCollectives() || SignatureOf(op).getCollectives())) return false;
     return !dynamic_ || !ir::IsMicrobatch(before) || !ir::IsMicrobatch(op);
   }
 
-  // In a program that chooses its order, a backward that reads what its forward received waits for the forward only:
-  // the choice goes by the receives that an action waits for itself (rule P6).
+  // In a program that chooses its order, a backward that reads what its forward received waits only for the forward.
+  // The choice goes by the receives that an action itself waits for (rule P6).
   bool IsSeenByForward(mlir::Operation* before, mlir::Operation* op) const {
     auto recv = mlir::dyn_cast<ir::RecvOp>(before);
     return dynamic_ && recv && recv.getDirection() == ir::Direction::TowardsLoss && ir::IsMicrobatch(op) &&
            !mlir::isa<ir::ForwardOp>(op);
   }
 
-  // Dependencies on the actions behind tokens and behind buffers of other streams.
+  // Adds dependencies on the actions that make the op's tokens, and its buffers on other streams.
   void AddDependencies(mlir::Operation* op, Action& action) {
-    // By id, and whether the wait is for detached steps too.
+    // Whether the wait includes detached steps, by id.
     std::map<int, bool> ids;
     for (mlir::Value operand : op->getOperands()) {
       const auto [before, detached] = WaitedFor(operand);
@@ -207,7 +207,7 @@ class TemplateExporter {
         absl::StrCat("template ", out_.name(), ", action ", action.name(), " has no offsets"));
   }
 
-  // "s1 m3", of a wide forward "s1 m2-3".
+  // "s1 m3"; for a wide forward "s1 m2-3".
   static std::string Place(int stage, int microbatch, int width) {
     std::string text = absl::StrCat("s", stage, " m", microbatch);
     if (width > 1) absl::StrAppend(&text, "-", microbatch + width - 1);

@@ -1,4 +1,4 @@
-// From the planned rank level to the message that simulator and executor read.
+// Exports the planned rank level as the message that simulator and executor read.
 #ifndef WEFT_COMPILER_EXPORT_EXPORT_PROGRAM_H_
 #define WEFT_COMPILER_EXPORT_EXPORT_PROGRAM_H_
 
@@ -10,8 +10,8 @@
 namespace weft {
 
 // Writes templates, actions, buffers, segments, tensors, mesh, schedule, stages and microbatches of a program on which
-// plan-memory has run; the rest (recipe, cluster, names) is the caller's. FailedPrecondition names the op that a pass
-// should have replaced or planned.
+// plan-memory has run. The caller fills in the rest (recipe, cluster, names). FailedPrecondition names the op that a
+// pass should have replaced or planned.
 absl::StatusOr<Program> ExportProgram(ir::ProgramOp program, const SegmentSet& segments);
 
 }  // namespace weft

@@ -1,8 +1,9 @@
-// weft.segment ops as messages: which value lies where, and the steps.
+// Exports weft.segment ops as messages: the place of each value, and the steps.
 //
-// What has no operand of its own (segment_storage.h) shares the workspace, planned by the steps between definition and
-// last use, or where a collective runs beside other steps until one waits for it. What detached steps touch of that
-// lies in `deferred`, where bytes are used again by later layers (deferred_lives.h).
+// Values without an operand of their own (segment_storage.h) share the workspace. The workspace is planned by the steps
+// between definition and last use; where a collective runs beside other steps, a value lives until a step waits for the
+// collective. Values that detached steps touch lie in `deferred` instead, where later layers reuse bytes
+// (deferred_lives.h).
 #include "compiler/export/export_segment.h"
 
 #include <algorithm>
@@ -28,7 +29,7 @@ namespace {
 
 constexpr int64_t kLargestOperand = int64_t{1} << 60;
 
-// A step of the segment: an op, or what makes the end of a place zero before the op writes there.
+// A step of the segment: an op, or the step that zeroes the end of a place before the op writes there.
 struct PlannedStep {
   mlir::Operation* op = nullptr;
   int zeros_of = -1;
@@ -38,12 +39,12 @@ bool HasLayout(ir::Role role) { return role == ir::Role::Saved || role == ir::Ro
 
 class SegmentExporter {
  public:
-  // `known`: of the stage's segments that are exported already.
+  // `known`: layouts of the stage's segments that are exported already.
   SegmentExporter(ir::SegmentOp segment, const std::vector<ir::TensorOp>& tensors, const Layouts& known)
       : segment_(segment), known_(known), values_(segment, tensors) {}
 
   mlir::FailureOr<StageSegment> Run();
-  // Of the operands that `known` did not have.
+  // Layouts of the operands that `known` did not have.
   Layouts& layouts() { return layouts_; }
 
  private:
@@ -64,7 +65,7 @@ class SegmentExporter {
   StageSegment result_;
 };
 
-// In order, with those that make zeros.
+// All steps in order, including those that make zeros.
 std::vector<PlannedStep> SegmentExporter::PlannedSteps() {
   std::vector<std::vector<int>> zeros(values_.steps().size());
   for (const int i : values_.places()) {
@@ -79,7 +80,8 @@ std::vector<PlannedStep> SegmentExporter::PlannedSteps() {
   return steps;
 }
 
-// Streams by communicator. Before values have places each storage is a space of its own.
+// Steps with their streams, one stream per communicator. Before values have places, each storage counts as a space of
+// its own.
 std::vector<OrderedStep> SegmentExporter::OrderedSteps(const std::vector<PlannedStep>& steps) {
   std::map<std::pair<const void*, int>, int> streams;
   std::vector<OrderedStep> ordered;
@@ -111,8 +113,8 @@ std::vector<OrderedStep> SegmentExporter::OrderedSteps(const std::vector<Planned
   return ordered;
 }
 
-// What a collective touches stays where it is until a compute step waits for the collective. Not in `deferred`: there
-// bytes are waited for (deferred_lives.h).
+// Keeps what a collective touches in place until a compute step waits for the collective. This excludes `deferred`,
+// where steps wait for bytes (deferred_lives.h).
 void SegmentExporter::ExtendLives() {
   std::vector<PlannedStep> steps;
   for (mlir::Operation* op : values_.steps()) steps.push_back({op, -1});
@@ -165,14 +167,14 @@ mlir::LogicalResult SegmentExporter::PlaceInOperand(Storage& storage, SegmentOpe
   Layout& layout = layouts_[operand.role];
   storage.offset = layout.bytes;
   layout.places[use] = {storage.offset, storage.type};
-  // Checked by the caller, operand by operand.
+  // The caller checks the size, operand by operand.
   layout.bytes = bytes > kLargestOperand ? bytes : layout.bytes + RoundUp(bytes, kValueAlignment);
   operand.bytes = layout.bytes;
   return mlir::success();
 }
 
 mlir::LogicalResult SegmentExporter::MakeOperands() {
-  // Places in the order of operands: by role, tensor and use; all of the workspace last.
+  // Places in the order of operands: by role, tensor and use. The places in the workspace come last.
   std::vector<int> order = values_.places();
   auto key = [&](int i) {
     ir::RoleAttr role = values_.at(i).role;

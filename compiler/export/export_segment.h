@@ -1,4 +1,4 @@
-// One weft.segment op as a message.
+// Exports one weft.segment op as a message.
 #ifndef WEFT_COMPILER_EXPORT_EXPORT_SEGMENT_H_
 #define WEFT_COMPILER_EXPORT_EXPORT_SEGMENT_H_
 
@@ -12,25 +12,25 @@
 
 namespace weft {
 
-// Where the values of an operand with several lie.
+// Where the values lie in an operand that holds several.
 struct Layout {
   struct Place {
     int64_t offset = 0;
     mlir::RankedTensorType type;
   };
-  // By `use`.
+  // The key is `use`.
   std::map<int32_t, Place> places;
   int64_t bytes = 0;
 };
-// Of the roles Saved and SavedGrad; what one segment of a stage writes, others read.
+// Layouts of the roles Saved and SavedGrad: one segment of a stage writes them, others read them.
 using Layouts = std::map<ir::Role, Layout>;
 
-// `tensors`: those of the module, by index. `known`: of the stage's segments that are exported already; `made`, if
-// not null, gets those of the operands that it did not have. Errors are emitted at the ops.
+// `tensors`: the module's tensors, by index. `known`: layouts of the stage's segments that are exported already.
+// `made`, if not null, receives the layouts that `known` did not have. Errors are emitted at the ops.
 mlir::FailureOr<StageSegment> ExportSegment(ir::SegmentOp segment, const std::vector<ir::TensorOp>& tensors,
                                             const Layouts& known, Layouts* made);
 
-// Pipe rank of a segment that is of one; without a number it is that of its stage.
+// Pipe rank of a segment that belongs to a rank. If the segment has no rank number, its stage's number.
 int64_t RankOf(ir::SegmentOp segment);
 
 }  // namespace weft

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
-// Of every 64 bytes of a segment's operands the value that was written there last, -1 for none.
+// The value last written to each 64 bytes of a segment's operands; -1 for none.
 class Written {
  public:
   explicit Written(const StageSegment& segment) {
@@ -26,8 +26,8 @@ class Written {
   void Write(const Value& value, int index) {
     for (int& last : Of(value)) last = index;
   }
-  // Whether all of it is still what was written as this value; of an operand that comes from elsewhere also where
-  // nothing was written.
+  // True if all of it still holds what was written as this value. With `from_elsewhere`, bytes that were never written
+  // also count.
   bool IsStill(const Value& value, int index, bool from_elsewhere) {
     for (const int last : Of(value)) {
       if (last != index && !(from_elsewhere && last == -1)) return false;
@@ -71,8 +71,8 @@ TEST(ExportSegment, ValuesLieInTheirOperandsAligned) {
   }
 }
 
-// Places are used again, never too early: in the order of steps what is read is what was made, and nothing of the
-// workspace is read that no step has made.
+// Places are reused, but never too early. In the order of steps, each step reads what was made, and reads nothing from
+// the workspace that no step has made.
 TEST(ExportSegment, WhatIsReadIsWhatWasMade) {
   int reads = 0, shared = 0;
   for (const SegmentSet& set : Sets()) {
@@ -97,11 +97,11 @@ TEST(ExportSegment, WhatIsReadIsWhatWasMade) {
     }
   }
   EXPECT_GT(reads, 500);
-  // Or there would be nothing to see.
+  // Otherwise no place was reused, and the test would check nothing.
   EXPECT_GT(shared, 0);
 }
 
-// What a stage's forward saves its backward finds at the same places.
+// A stage's backward finds what its forward saves at the same places.
 TEST(ExportSegment, BackwardsFindWhatForwardsSave) {
   for (const SegmentSet& set : Sets()) {
     int found = 0;

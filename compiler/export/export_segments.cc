@@ -1,4 +1,4 @@
-// The segments of a module as messages: which stage or rank each belongs to, and what a stage's segments share.
+// Exports the segments of a module as messages: the stage or rank of each, and what a stage's segments share.
 #include "compiler/export/export_segments.h"
 
 #include <string>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kMostRanks = int64_t{1} << 20;
 
-// Where a stage keeps the index of a segment of this kind.
+// The field in which a stage keeps the index of a segment of this kind.
 int* IndexOf(StageIndex& stage, ir::SegmentKind kind) {
   switch (kind) {
     case ir::SegmentKind::Forward:
@@ -47,7 +47,7 @@ int* IndexOf(RankIndex& rank, ir::SegmentKind kind) {
   }
 }
 
-// Where `set` keeps the index of the segment; adds the stage or rank if it is the next.
+// The field in which `set` keeps the index of the segment. Adds the stage or rank if it is the next one.
 mlir::FailureOr<int*> PlaceOf(ir::SegmentOp segment, SegmentSet* set) {
   if (ir::IsOfRank(segment.getKind())) {
     const int64_t rank = RankOf(segment);
@@ -74,7 +74,7 @@ mlir::FailureOr<int*> PlaceOf(ir::SegmentOp segment, SegmentSet* set) {
   return index;
 }
 
-// The skip connections of a module: names from its attribute, the rest from the operands of forwards.
+// Finds the skip connections of a module: names from its attribute, the rest from the operands of forwards.
 void FindSkips(mlir::ModuleOp module, SegmentSet* set) {
   auto names = module->getAttrOfType<mlir::ArrayAttr>(ir::kSkipsAttr);
   if (!names) return;
@@ -126,7 +126,7 @@ mlir::LogicalResult ExportSegmentOps(mlir::ModuleOp module, SegmentSet* set) {
     mlir::FailureOr<StageSegment> exported = ExportSegment(segment, tensors, layouts, &made);
     if (mlir::failed(exported)) return mlir::failure();
     **index = static_cast<int>(set->segments.size());
-    // Laid out by the segment that writes them.
+    // The segment that writes these operands lays them out.
     if (segment.getKind() == ir::SegmentKind::Forward) layouts[ir::Role::Saved] = made[ir::Role::Saved];
     if (segment.getKind() == ir::SegmentKind::BackwardInput) {
       layouts[ir::Role::SavedGrad] = made[ir::Role::SavedGrad];

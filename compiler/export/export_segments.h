@@ -1,4 +1,5 @@
-// The weft.segment ops of a module as messages: the last step from a model graph to segments.
+// Exports the weft.segment ops of a module as messages. This is the last part of the way from a model graph to
+// segments.
 #ifndef WEFT_COMPILER_EXPORT_EXPORT_SEGMENTS_H_
 #define WEFT_COMPILER_EXPORT_EXPORT_SEGMENTS_H_
 
@@ -10,7 +11,7 @@ namespace weft {
 
 // Fills in everything but `tensors`, `shards` and flops. Errors are emitted at the ops.
 mlir::LogicalResult ExportSegmentOps(mlir::ModuleOp module, SegmentSet* set);
-// The same, with errors as a status.
+// Returns the same as a new set, with errors as a status.
 absl::StatusOr<SegmentSet> ExportSegments(mlir::ModuleOp module);
 
 }  // namespace weft

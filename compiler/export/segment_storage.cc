@@ -8,7 +8,7 @@
 namespace weft {
 namespace {
 
-// Elements of all members' parts that `op` gathers or scatters as its `index`-th; 0 if it does neither.
+// Elements in all members' parts of the `index`-th tensor that `op` gathers or scatters; 0 if it does neither.
 int64_t ElementsOfParts(mlir::Operation* op, size_t index) {
   auto elements = [](mlir::Value part) { return mlir::cast<mlir::RankedTensorType>(part.getType()).getNumElements(); };
   if (auto gather = mlir::dyn_cast<ir::GroupAllGatherOp>(op)) {
@@ -18,7 +18,7 @@ int64_t ElementsOfParts(mlir::Operation* op, size_t index) {
   return scatter ? elements(scatter.getOutputs()[index]) * static_cast<int64_t>(scatter.getMembers()) : 0;
 }
 
-// What an action may leave to detached steps beyond its end: it lives for the whole run.
+// True if an action may leave buffers of this role to detached steps beyond its end: they live for the whole run.
 bool OutlivesActions(ir::Role role) {
   return role == ir::Role::Deferred || role == ir::Role::Param || role == ir::Role::Master || role == ir::Role::Grad ||
          role == ir::Role::GradAccumulator;
@@ -120,7 +120,7 @@ int SegmentStorage::InPlaceOperand(mlir::Operation& op, unsigned index) {
   mlir::Operation* maker = operand.getDefiningOp();
   if (!maker || storages_[storage_of_.lookup(operand)].role) return -1;
   if (llvm::count(op.getOperands(), operand) > 1) return -1;
-  // Of storage that is updated in place this is the last value, or it would be read in vain.
+  // The storage may be updated in place only if no later op reads the operand.
   const bool last = llvm::all_of(operand.getUsers(),
                                  [&](mlir::Operation* user) { return user == &op || user->isBeforeInBlock(&op); });
   return last ? static_cast<int>(index) : -1;
@@ -161,7 +161,7 @@ mlir::LogicalResult SegmentStorage::CheckDetached() {
   return mlir::success();
 }
 
-// Parts that are rounded up have more elements together than what they are parts of.
+// Parts that are rounded up have more elements together than the tensor that they are parts of.
 mlir::LogicalResult SegmentStorage::MakeRoom() {
   for (Storage& storage : storages_) {
     if (!storage.role || storage.role.getTensor() < 0) continue;
@@ -210,7 +210,7 @@ mlir::LogicalResult SegmentStorage::Touch(mlir::Operation* op, int step) {
   for (mlir::OpResult result : op->getResults()) {
     Storage& storage = Of(result);
     int tied = kernel.getTiedOperand(result.getResultNumber());
-    // Only an addition may write over what it reads without being made for it.
+    // Only additions and all-reduces may write over an operand that their result is not tied to.
     for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
       if (static_cast<int>(index) == tied || &Of(operand) != &storage) continue;
       if (mlir::isa<ir::AddOp>(op) && index == 0) continue;

@@ -1,8 +1,8 @@
-// Which value of a weft.segment lies in which place.
+// Decides which value of a weft.segment lies in which place.
 //
-// A result that is tied to an operand lies where the operand lies; a result that is returned lies in the operand of its
-// role; every other one has a place of its own. What may go wrong with places that are used again (a value read after
-// something else took its place) is checked step by step.
+// A result that is tied to an operand lies where the operand lies. A returned result lies in the operand of its role.
+// Every other result has a place of its own. Each step is checked for errors with reused places, such as a value that
+// is read after something else took its place.
 #ifndef WEFT_COMPILER_EXPORT_SEGMENT_STORAGE_H_
 #define WEFT_COMPILER_EXPORT_SEGMENT_STORAGE_H_
 
@@ -19,55 +19,55 @@
 
 namespace weft {
 
-// Where values of a segment begin.
+// Values of a segment begin at multiples of this many bytes.
 inline constexpr int64_t kValueAlignment = 64;
 
-// One tensor's place; it may hold one value after the other.
+// The place of a tensor. It may hold several values, one after the other.
 struct Storage {
   mlir::RankedTensorType type;
   std::string name;
   // Null for a place in the workspace.
   ir::RoleAttr role;
-  // What it holds, while steps are walked.
+  // The value that it holds at the current step, while the steps are walked.
   mlir::Value content;
   bool read_first = false;
   bool written = false;
   int first_step = -1;
   int last_step = -1;
-  // Touched by detached steps, and by others.
+  // True if detached steps touch it; true if other steps touch it.
   bool detached = false;
   bool attached = false;
   int operand = -1;
   int64_t offset = 0;
   int value = -1;
-  // Elements, if more than the type has: what is gathered into it, or scattered from it, in parts that are rounded up.
+  // Number of elements, if more than the type has: parts that are gathered into it or scattered from it are rounded up.
   int64_t room = 0;
-  // The same as a value of its own.
+  // The value of this place with that room.
   int roomy_value = -1;
-  // By a step of this segment.
+  // True if a step of this segment gathers into it or scatters from it in rounded-up parts.
   bool in_parts = false;
-  // What is scattered from it must end in zeros: a step makes them before it is written first.
+  // True if it must end in zeros because parts are scattered from it. A step makes the zeros before the first write.
   bool ends_in_zeros = false;
   int zeros_value = -1;
 
   int64_t item() const { return ir::BytesOfTensor(type) / std::max<int64_t>(1, type.getNumElements()); }
   int64_t bytes() const { return room > 0 ? ir::SaturatingMultiply(room, item()) : ir::BytesOfTensor(type); }
-  // Where the zeros begin: at or before the end of the type's elements, as values begin at multiples of 64.
+  // Offset of the zeros. It is at or before the end of the type's elements, because values begin at multiples of 64.
   int64_t zeros_from() const {
     const int64_t unit = std::lcm(kValueAlignment, item());
     return ir::BytesOfTensor(type) / unit * unit;
   }
 };
 
-// What `op` gathers into, if it is a group_all_gather, or scatters from, if it is a group_reduce_scatter.
+// The tensors that `op` gathers into, if it is a group_all_gather, or scatters from, if it is a group_reduce_scatter.
 mlir::ValueRange WholesOf(mlir::Operation* op);
 
-// Whether the members' parts of the `index`-th of these have more elements together than it has.
+// True if the members' parts of the `index`-th of these tensors have more elements together than the tensor.
 bool IsRoundedUp(mlir::Operation* op, size_t index);
 
 class SegmentStorage {
  public:
-  // `tensors`: those of the module, by index.
+  // `tensors`: the module's tensors, by index.
   SegmentStorage(ir::SegmentOp segment, const std::vector<ir::TensorOp>& tensors)
       : segment_(segment), ret_(segment.getReturn()), tensors_(tensors) {}
 
@@ -75,7 +75,7 @@ class SegmentStorage {
   mlir::LogicalResult Run();
 
   const std::vector<mlir::Operation*>& steps() const { return steps_; }
-  // Of all different places, ascending.
+  // Indices of all different places, ascending.
   std::vector<int> places() const;
   Storage& at(int place) { return storages_[place]; }
   int IndexOf(mlir::Value value) const { return Find(storage_of_.lookup(value)); }
@@ -84,7 +84,8 @@ class SegmentStorage {
  private:
   mlir::LogicalResult PlaceValues();
   mlir::LogicalResult PlaceReturned(mlir::Value value, ir::RoleAttr role);
-  // The operand whose storage a collective may put result `index` into, as nothing reads it afterwards; -1 if none.
+  // The operand whose storage a collective may use for result `index` because nothing reads the operand afterwards; -1
+  // if none.
   int InPlaceOperand(mlir::Operation& op, unsigned index);
   void DeferDetached();
   mlir::LogicalResult CheckDetached();
@@ -93,7 +94,7 @@ class SegmentStorage {
   mlir::LogicalResult Touch(mlir::Operation* op, int step);
 
   std::string RoleName(ir::RoleAttr role) const;
-  // Places that were found to be the same.
+  // Resolves places that were found to be the same.
   int Find(int storage) const {
     while (same_as_[storage] != storage) storage = same_as_[storage];
     return storage;

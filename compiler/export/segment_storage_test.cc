@@ -14,7 +14,7 @@ class SegmentStorageTest : public testing::Test {
  protected:
   SegmentStorageTest() { context_.loadDialect<ir::WeftDialect>(); }
 
-  // Whether the places of this segment could be found.
+  // True if the places of this segment were found.
   bool Find(const std::string& segment) {
     module_ = mlir::parseSourceString<mlir::ModuleOp>(segment, &context_);
     if (!module_) return false;
@@ -53,7 +53,7 @@ TEST_F(SegmentStorageTest, WhatIsTiedOrReturnedLiesInItsOperand) {
   EXPECT_EQ(sum.bytes(), 64);
 }
 
-// 16 elements over three: parts of 6, 18 in all; what is scattered ends in zeros, what is gathered need not.
+// 16 elements over three members make parts of 6, 18 in all. A scattered tensor ends in zeros; a gathered one need not.
 TEST_F(SegmentStorageTest, PartsThatAreRoundedUpHaveRoom) {
   ASSERT_TRUE(Find(R"(
     weft.segment @s backward stage 0 (%x: tensor<4x4xf32> as <input>, %part: tensor<6xf32> as <param tensor 0>,
@@ -74,7 +74,7 @@ TEST_F(SegmentStorageTest, PartsThatAreRoundedUpHaveRoom) {
   const Storage& scattered = found_->Of(Result(1));
   EXPECT_EQ(scattered.room, 18);
   EXPECT_TRUE(scattered.ends_in_zeros);
-  // 64 bytes of 64: zeros begin where the elements end.
+  // The elements take 64 bytes, a multiple of 64, so zeros begin where the elements end.
   EXPECT_EQ(scattered.zeros_from(), 64);
   EXPECT_EQ(found_->Of(Result(2)).room, 0);
 }
@@ -88,7 +88,7 @@ TEST_F(SegmentStorageTest, ZerosBeginWhereValuesMay) {
           {blocking} : (tensor<5x5xf32>, tensor<9xf32>) -> tensor<9xf32>
       weft.return %0 : tensor<9xf32>
     })"));
-  // 100 bytes, and room for 27 elements.
+  // The elements take 100 bytes; there is room for 27 elements.
   EXPECT_EQ(found_->Of(Result(0)).zeros_from(), 64);
   EXPECT_EQ(found_->Of(Result(0)).bytes(), 108);
 }

@@ -10,7 +10,7 @@ namespace weft {
 namespace {
 
 constexpr int64_t kCostLimit = int64_t{1} << 61;
-// Of stages^2 * layers^2, up to which the exact programme runs.
+// Largest stages^2 * layers^2 for which the exact dynamic program runs.
 constexpr int64_t kExactWork = int64_t{1} << 30;
 
 // Cost of a stage of layers [from, to): it does not fall as `to` grows.
@@ -34,21 +34,21 @@ class StageCosts {
 
   int64_t Of(int64_t from, int64_t to) const {
     const int64_t begin = position_[from], end = position_[to];
-    // The first of the same series that is not in the stage.
+    // The first layer of the same series that is not in the stage.
     const int64_t behind = begin + (end - begin + every_ - 1) / every_ * every_;
     return prefix_[to] - prefix_[from] + suffix_[begin] - suffix_[behind];
   }
 
  private:
   std::vector<int64_t> prefix_;
-  // How many of the layers before can be recomputed.
+  // position_[i]: how many of the layers before i can be recomputed.
   std::vector<int64_t> position_;
-  // Of the i-th layer that can be recomputed and every `every_`-th behind it.
+  // suffix_[i]: cost of recomputing the i-th layer that can be recomputed and every `every_`-th one after it.
   std::vector<int64_t> suffix_;
   int64_t every_ = 1;
 };
 
-// Whether `cost` put in its place in `rest`, which descends, makes a lexicographically smaller list than `best`.
+// True if `cost`, inserted into the descending list `rest`, makes a lexicographically smaller list than `best`.
 bool IsBetter(int64_t cost, absl::Span<const int64_t> rest, absl::Span<const int64_t> best) {
   bool used = false;
   size_t next = 0;

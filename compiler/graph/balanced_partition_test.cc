@@ -9,7 +9,7 @@
 namespace weft {
 namespace {
 
-// Costs of the stages of a cut, descending, by the words of the header.
+// Costs of the stages of a cut, descending, as the header describes them.
 std::vector<int64_t> SortedCosts(const std::vector<int64_t>& costs, const RecomputeCosts& recompute,
                                  const std::vector<int32_t>& counts) {
   std::vector<int64_t> stages;
@@ -69,7 +69,7 @@ TEST(BalancedPartition, EqualsBruteForce) {
 }
 
 TEST(BalancedPartition, OtherStagesAreAsCheapAsTheyCanBe) {
-  // Only where the 10 stands matters to the maximum; what is left is cut in the middle.
+  // Only the place of the 10 decides the maximum; the remaining layers are cut in the middle.
   EXPECT_EQ(*BalancedPartition({1, 1, 1, 1, 1, 1, 10}, 3), (std::vector<int32_t>{3, 3, 1}));
 }
 

@@ -1,4 +1,4 @@
-// How import_graph.h does it. Internal to the import.
+// The implementation of import_graph.h. Internal to the import.
 #ifndef WEFT_COMPILER_GRAPH_GRAPH_IMPORTER_H_
 #define WEFT_COMPILER_GRAPH_GRAPH_IMPORTER_H_
 
@@ -15,8 +15,8 @@
 
 namespace weft {
 
-// One import; functions are in import_graph.cc (settings, tensors, the whole), import_ops.cc (one op) and
-// import_image_ops.cc (one of a model of images).
+// One import. Its functions are in import_graph.cc (settings, tensors, the whole graph), import_ops.cc (one op) and
+// import_image_ops.cc (one op of an image model).
 class GraphImporter {
  public:
   GraphImporter(mlir::MLIRContext* context, const ModelGraph& graph, const Recipe& recipe, const ImportOptions& options)
@@ -33,9 +33,9 @@ class GraphImporter {
   absl::StatusOr<mlir::Value> Attention(const GraphOp& op);
   absl::StatusOr<mlir::Value> Rope(const GraphOp& op);
   absl::StatusOr<mlir::Value> CrossEntropy(const GraphOp& op);
-  // import_image_ops.cc. Null if `op` is none of a model of images.
+  // import_image_ops.cc. Null if `op` is not an op of image models.
   absl::StatusOr<mlir::Value> ImageOp(const GraphOp& op);
-  // Side of the square of positions that a sample has.
+  // Side of a sample's square of positions.
   absl::StatusOr<mlir::IntegerAttr> Side(mlir::Value value);
 
   template <typename... Parts>
@@ -43,7 +43,7 @@ class GraphImporter {
     return absl::InvalidArgumentError(absl::StrCat("model graph: ", where_, parts...));
   }
 
-  // Input `index` of `op`: an earlier op's output, or one more use of a parameter. `rank` is what it must have.
+  // Input `index` of `op`: an earlier op's output, or one more use of a parameter. It must have `rank` dimensions.
   absl::StatusOr<mlir::Value> Input(const GraphOp& op, int index, int rank);
   absl::Status CheckArity(const GraphOp& op, int least, int most);
 
@@ -56,7 +56,7 @@ class GraphImporter {
   mlir::RankedTensorType Activation(int64_t rows, int64_t columns) {
     return mlir::RankedTensorType::get({rows, columns}, compute_);
   }
-  // Rows of one sample in an activation: of tokens those of a sequence, of images the positions of its level.
+  // Rows of one sample in an activation: the tokens of a sequence, or the positions of an image at its level.
   int64_t RowsOfSample(mlir::Value value) const { return Dim(value, 0) / sequences_; }
   static int64_t Dim(mlir::Value value, unsigned index) {
     return mlir::cast<mlir::RankedTensorType>(value.getType()).getDimSize(index);
@@ -70,9 +70,9 @@ class GraphImporter {
   const Recipe& recipe_;
   const ImportOptions& options_;
   mlir::OpBuilder builder_;
-  // "op 'h.0.mlp': ", for messages.
+  // Prefix of messages, such as "op 'h.0.mlp': ".
   std::string where_;
-  // Samples of a microbatch, and its rows at full resolution.
+  // Samples per microbatch, and rows of a microbatch at full resolution.
   int64_t sequences_ = 0;
   int64_t rows_ = 0;
   int64_t batches_ = 0;
@@ -85,7 +85,7 @@ class GraphImporter {
   std::map<std::string, int> parameters_;
   std::vector<LogicalTensor> tensors_;
   int32_t sites_ = 0;
-  // Trace name and layer of ops, by op.
+  // Trace name and layer of each op.
   std::string name_;
   int32_t layer_ = 0;
 };

@@ -52,7 +52,7 @@ absl::Status GraphImporter::CheckSettings() {
         absl::StrCat("precision.", name, " is ", DType_Name(dtype), "; allowed: FP64, FP32, BF16, FP16"));
   };
   const Precision& precision = options_.precision;
-  // What is stored of a program whose products are in TF32 is FP32.
+  // A program whose products are in TF32 stores FP32.
   const DType stored = precision.compute() == TF32 ? FP32 : precision.compute();
   WEFT_RETURN_IF_ERROR(check(stored, "compute"));
   WEFT_RETURN_IF_ERROR(check(precision.params(), "params"));
@@ -97,7 +97,7 @@ absl::Status GraphImporter::CheckSettings() {
 }
 
 absl::Status GraphImporter::AddTensors() {
-  // The recipe's standard deviation stands for the largest of the graph's; the others keep their ratio to it.
+  // The recipe's standard deviation replaces the graph's largest; the others keep their ratio to the largest.
   double largest = 0;
   for (const GraphParameter& parameter : graph_.parameters()) largest = std::max(largest, parameter.init().normal());
   double factor = 1;

@@ -1,13 +1,14 @@
-// A model graph as a module: one weft.tensor per parameter and one weft.graph with the forward of one microbatch.
+// Imports a model graph as a module: one weft.tensor per parameter and one weft.graph with the forward of one
+// microbatch.
 //
-// Activations and logits have the type precision.compute, parameters precision.params; the loss is fp64. A dropout
-// probability is the recipe's for every dropout and attention op (0 = the op is left out); sites are numbered in model
-// order whether they are left out or not. Dimension 0 of a parameter with `vocabulary_rows` is padded to a multiple
-// of 128 times the ranks that it is cut over.
+// Activations and logits have the type precision.compute, parameters precision.params; the loss is fp64. Every dropout
+// and attention op has the recipe's dropout probability; with 0, dropout ops are left out. Sites are numbered in model
+// order, including those left out. Dimension 0 of a parameter with `vocabulary_rows` is padded to a multiple of 128
+// times the number of ranks that it is cut over.
 //
-// Weight decay applies to tensors with two or more dimensions, under SGD as under AdamW; the first override of AdamW
-// whose pattern matches decides for the others. A standard deviation in the recipe stands for the largest one of the
-// graph, and the other normal tensors keep their ratio to it (GPT-2's residual projections are initialised smaller).
+// Weight decay applies to tensors with two or more dimensions, under SGD as under AdamW. For other tensors the first
+// override of AdamW whose pattern matches decides. A standard deviation in the recipe replaces the largest one of the
+// graph, and the other normal tensors keep their ratio to it (GPT-2's residual projections are initialized smaller).
 #ifndef WEFT_COMPILER_GRAPH_IMPORT_GRAPH_H_
 #define WEFT_COMPILER_GRAPH_IMPORT_GRAPH_H_
 
@@ -28,13 +29,13 @@ inline constexpr int64_t kVocabularyAlignment = 128;
 struct ImportOptions {
   Precision precision;
   AccumulationMode accumulation = IN_ORDER;
-  // Without dropout.
+  // Imports without dropout.
   bool evaluation = false;
-  // Ranks that the vocabulary is cut over.
+  // Number of ranks that the vocabulary is cut over.
   int64_t vocabulary_shards = 1;
-  // Of an asynchronous program (rule P14); 0 = it is synchronous.
+  // Iterations per repetition of an asynchronous program (rule P14); 0 = the program is synchronous.
   int32_t steps_per_repetition = 0;
-  // Resolved: without a growth interval fixed, if that is not 0.
+  // Resolved: dynamic if it has a growth interval, else fixed if `fixed` is not 0, else none.
   LossScale loss_scale;
 };
 

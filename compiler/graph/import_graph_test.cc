@@ -46,7 +46,7 @@ class ImportGraphTest : public testing::Test {
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     return std::string(status.message());
   }
-  // Of the model, the recipe or the options changed by `change` alone.
+  // The error after `change` alone is applied to the model, the recipe or the options.
   std::string ErrorWith(const std::function<void()>& change) {
     const auto before = std::make_tuple(model_, recipe_, options_);
     change();
@@ -54,7 +54,7 @@ class ImportGraphTest : public testing::Test {
     std::tie(model_, recipe_, options_) = before;
     return error;
   }
-  // By name.
+  // Weight decay of the tensor with this name.
   double DecayOf(const ImportedGraph& imported, const std::string& name) {
     for (const LogicalTensor& tensor : imported.tensors) {
       if (tensor.name() == name) return tensor.weight_decay();
@@ -88,7 +88,7 @@ TEST_F(ImportGraphTest, ATensorForEveryParameter) {
       const std::vector<int64_t> shape(parameter.shape().begin(), parameter.shape().end());
       std::vector<int64_t> padded = shape;
       if (parameter.vocabulary_rows()) {
-        // The least multiple that every rank has an equal and aligned part of.
+        // The smallest multiple that gives every rank an equal and aligned part.
         EXPECT_GE(tensor.padded_shape(0), 300);
         EXPECT_LT(tensor.padded_shape(0), 300 + kVocabularyAlignment * shards);
         EXPECT_EQ(tensor.padded_shape(0) % (kVocabularyAlignment * shards), 0);
@@ -122,7 +122,7 @@ TEST_F(ImportGraphTest, TypesAreThoseOfThePrecision) {
   EXPECT_TRUE(training->grads.isF32());
 }
 
-// A loss for each microbatch of the repetition.
+// There is a loss for each microbatch of the repetition.
 TEST_F(ImportGraphTest, LossesOfAllMicrobatches) {
   for (const auto& [microbatch, steps, losses] :
        {std::tuple{2, 0, 4}, std::tuple{8, 0, 1}, std::tuple{0, 0, 8}, std::tuple{2, 3, 12}}) {
@@ -166,7 +166,7 @@ TEST_F(ImportGraphTest, TheFirstPatternThatMatchesDecides) {
       {"*h.0.*.weight", true},
       {"*h.0*attn*weight*", true},
       {absl::StrCat(weight, "*"), true},
-      // Steps back to the last star more than once.
+      // The match steps back to the last star more than once.
       {"*t*t*t", true},
       {"", false},
       {"c_attn.weight", false},
@@ -191,7 +191,7 @@ TEST_F(ImportGraphTest, TheFirstPatternThatMatchesDecides) {
   EXPECT_EQ(DecayOf(imported, other), 0.4);
 }
 
-// GPT-2's residual projections begin smaller; they still do.
+// GPT-2's residual projections begin smaller. They still do when the recipe states the deviation.
 TEST_F(ImportGraphTest, TheLargestDeviationIsThatOfTheRecipe) {
   const ImportedGraph plain = Import();
   recipe_.mutable_init()->set_normal(0.5);
@@ -209,7 +209,7 @@ TEST_F(ImportGraphTest, TheLargestDeviationIsThatOfTheRecipe) {
   EXPECT_EQ(smaller, 4);
 }
 
-// (site, probability) of what drops something, in model order.
+// (site, probability) of the ops that drop something, in model order.
 std::vector<std::pair<int, double>> SitesOf(ImportedGraph imported) {
   std::vector<std::pair<int, double>> sites;
   imported.module->walk([&](mlir::Operation* op) {
@@ -224,11 +224,11 @@ std::vector<std::pair<int, double>> SitesOf(ImportedGraph imported) {
 
 TEST_F(ImportGraphTest, SitesOfDropoutAreNumberedInModelOrder) {
   recipe_.set_dropout(0.25);
-  // Of the embedding, and three of each block.
+  // One site for the embedding, and three for each block.
   const auto with = SitesOf(Import());
   ASSERT_EQ(with.size(), 7u);
   for (size_t i = 0; i < with.size(); ++i) EXPECT_EQ(with[i], std::pair(static_cast<int>(i), 0.25));
-  // Attention is there without it, and has no site.
+  // Without dropout the attention ops are still there, but have no site.
   recipe_.set_dropout(0);
   EXPECT_THAT(SitesOf(Import()), ElementsAre(std::pair(0, 0.0), std::pair(0, 0.0)));
   recipe_.set_dropout(0.25);
@@ -260,7 +260,7 @@ TEST_F(ImportGraphTest, TrainingIsThatOfTheRecipe) {
   EXPECT_TRUE(read.stochastic_rounding);
   EXPECT_EQ(read.loss_scale, 64);
   EXPECT_FALSE(read.dynamic());
-  // What grows begins with its own first value.
+  // A scale that grows begins with its own initial value.
   options_.loss_scale.set_initial(1024);
   options_.loss_scale.set_growth_interval(10);
   read = training();
@@ -284,7 +284,7 @@ TEST_F(ImportGraphTest, SettingsThatAreWrongAreNamed) {
   EXPECT_THAT(ErrorWith([&] { recipe_.set_global_batch_sequences(0); }), HasSubstr("must be positive"));
   EXPECT_THAT(ErrorWith([&] { recipe_.set_sequence_length(17); }),
               HasSubstr("recipe.sequence_length = 17 is more than the model's maximum of 16 positions"));
-  // More losses than can be counted.
+  // There are more losses than can be counted.
   EXPECT_THAT(ErrorWith([&] {
                 recipe_.set_global_batch_sequences(int64_t{1} << 62);
                 options_.steps_per_repetition = 8;
@@ -323,7 +323,7 @@ TEST_F(ImportGraphTest, TheLossIsTheLastOpsOutput) {
               HasSubstr("loss 'nothing' must be the output of the last cross_entropy or squared_error op"));
   EXPECT_THAT(ErrorWith([&] { model_.set_loss(model_.ops(0).outputs(0)); }),
               HasSubstr("must be the output of the last"));
-  // Two of them.
+  // The graph has two losses.
   EXPECT_THAT(ErrorWith([&] {
                 GraphOp second = model_.ops(model_.ops_size() - 1);
                 second.set_name("again");

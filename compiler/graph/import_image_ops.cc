@@ -1,4 +1,4 @@
-// One op of a model of images as an op of the dialect.
+// Imports one op of an image model as an op of the dialect.
 #include <algorithm>
 #include <cmath>
 

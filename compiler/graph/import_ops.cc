@@ -1,4 +1,4 @@
-// One op of a model graph as an op of the dialect.
+// Imports one op of a model graph as an op of the dialect.
 #include <algorithm>
 #include <cmath>
 
@@ -67,7 +67,7 @@ absl::Status GraphImporter::AddOp(const GraphOp& op) {
   } else if (kind == "type_embedding") {
     WEFT_RETURN_IF_ERROR(CheckArity(op, 1, 1));
     WEFT_ASSIGN_OR_RETURN(mlir::Value table, Input(op, 0, 2));
-    // Row 0 everywhere: positions of sequences that are one token long.
+    // Reads row 0 everywhere, like the positions of sequences that are one token long.
     result = builder_.create<ir::PositionEmbeddingOp>(loc, Activation(Dim(table, 1)), table, I64(1));
   } else if (kind == "add") {
     WEFT_RETURN_IF_ERROR(CheckArity(op, 2, 2));
@@ -129,14 +129,14 @@ absl::Status GraphImporter::AddOp(const GraphOp& op) {
     WEFT_ASSIGN_OR_RETURN(result, CrossEntropy(op));
   } else {
     WEFT_ASSIGN_OR_RETURN(result, ImageOp(op));
-    // Validate knows the kinds.
+    // Validate accepts only known kinds.
     if (!result) return Bad("unknown kind ", Quoted(kind));
   }
   if (parameters_.count(op.outputs(0)) > 0 || !values_.emplace(op.outputs(0), result).second) {
     return Bad("writes ", Quoted(op.outputs(0)), ", which exists already");
   }
   mlir::Operation* made = result.getDefiningOp();
-  // An op that was left out has made nothing.
+  // If the op was left out, its result comes from an earlier op, which already has a name.
   if (!made->hasAttr(ir::kNameAttr)) {
     made->setAttr(ir::kNameAttr, builder_.getStringAttr(op.name()));
     made->setAttr(ir::kLayerAttr, builder_.getI32IntegerAttr(layer_));
@@ -168,7 +168,7 @@ absl::StatusOr<mlir::Value> GraphImporter::Rope(const GraphOp& op) {
   const OpAttributes& a = op.attributes();
   double base = a.base(), factor = a.factor();
   if (a.dynamic_positions() > 0) {
-    // Longer sequences than that turn by a larger base; all sequences of a run are equally long.
+    // Sequences longer than that turn by a larger base. All sequences of a run are equally long.
     const double length = static_cast<double>(recipe_.sequence_length());
     const double size = static_cast<double>(a.head_size()), positions = static_cast<double>(a.dynamic_positions());
     if (length > positions) base *= std::pow(factor * length / positions - (factor - 1), size / (size - 2));
@@ -197,7 +197,7 @@ absl::StatusOr<mlir::Value> GraphImporter::Attention(const GraphOp& op) {
                Dim(q, 1), " columns");
   }
   const double scale = a.scale() != 0 ? a.scale() : 1 / std::sqrt(static_cast<double>(d / a.heads()));
-  // A window that hides nothing is none.
+  // A window that hides nothing counts as none.
   const int64_t window = a.window() < recipe_.sequence_length() ? a.window() : 0;
   const int32_t site = sites_++;
   return builder_

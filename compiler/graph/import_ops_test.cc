@@ -1,4 +1,4 @@
-// Ops whose attributes depend on the recipe: masked tokens, windows, rotary positions by length.
+// Tests ops whose attributes depend on the recipe: masked tokens, windows, rotary positions by length.
 #include <cmath>
 #include <string>
 
@@ -56,7 +56,7 @@ std::string Llama(const std::string& fields) {
 constexpr char kBert[] = R"({"model_type": "bert", "vocab_size": 300, "hidden_size": 32, "intermediate_size": 64,
     "num_hidden_layers": 1, "num_attention_heads": 4, "max_position_embeddings": 64, "mask_token_id": 7})";
 
-// round(0.15 * S), at least one; they are what the loss is divided by.
+// round(0.15 * S) tokens are masked, at least one. The loss is divided by their number.
 TEST_F(ImportOpsTest, MaskedTokens) {
   for (const auto& [sequence, masked] : {std::pair{64, 10}, std::pair{16, 2}, std::pair{3, 1}, std::pair{1, 1}}) {
     Import(kBert, sequence);
@@ -73,7 +73,7 @@ TEST_F(ImportOpsTest, MaskedTokens) {
   EXPECT_EQ(First<ir::CrossEntropyOp>().getLossWeight().convertToDouble(), 1.0 / (8 * 16));
 }
 
-// Row 0 of the token types everywhere.
+// All token types read row 0.
 TEST_F(ImportOpsTest, TokenTypes) {
   Import(kBert, 16);
   int types = 0;

@@ -1,4 +1,4 @@
-// The pass weft-materialize-attention: attention as ops of its own.
+// The pass weft-materialize-attention: replaces attention by separate ops.
 #include "compiler/passes/passes.h"
 #include "llvm/ADT/STLExtras.h"
 

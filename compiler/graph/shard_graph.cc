@@ -1,5 +1,6 @@
-// The pass weft-shard: from the whole graph to that of one rank of x, y and z. What becomes of an op is its own to say
-// (ir/sharding_rules.cc); here they are asked one after the other, and the tensors are told how they were cut.
+// The pass weft-shard: turns the whole graph into the graph of one rank of x, y and z. Each op has its own sharding
+// rule (ir/sharding_rules.cc). This pass applies the rules one after the other, and writes into the tensors how they
+// were cut.
 #include "compiler/passes/passes.h"
 #include "ir/sharder.h"
 #include "llvm/ADT/STLExtras.h"
@@ -45,7 +46,8 @@ struct ShardPass : impl::ShardBase<ShardPass> {
   }
 
  private:
-  // What reads a value says of how many runs its columns are made; what is made of it passes that on.
+  // The readers of a value decide in how many runs its columns are made. Each op passes the number for its result on to
+  // its operands.
   static void FindRuns(ir::GraphOp graph, ir::Sharder& sharder) {
     for (mlir::Operation& op : llvm::reverse(graph.getBody().front())) {
       auto shardable = mlir::dyn_cast<ir::ShardableInterface>(op);

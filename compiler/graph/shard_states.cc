@@ -1,6 +1,6 @@
-// The pass weft-shard-states: ZeRO. What weft-shard leaves of parameters, of their gradients and of what the optimizer
-// keeps is cut over data replicas, as far as the stage says. Where they do not divide its elements, parts are rounded
-// up and the last ones filled with zeros. Source: Rajbhandari et al. 2020, arXiv:1910.02054.
+// The pass weft-shard-states: ZeRO. Cuts the parameters that weft-shard leaves, their gradients and the optimizer
+// states over data replicas, as far as the stage says. If the replicas do not divide the elements of a tensor, parts
+// are rounded up and the last ones filled with zeros. Source: Rajbhandari et al. 2020, arXiv:1910.02054.
 #include <map>
 #include <string>
 
@@ -40,7 +40,7 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
   }
 
  private:
-  // Parts are alike, of as many elements as it takes: the last ones are filled up with zeros.
+  // Elements of a part. All parts have the same size; the last ones are filled up with zeros.
   int64_t PartOf(int64_t elements) const { return (elements + members.getValue() - 1) / members.getValue(); }
 
   mlir::RankedTensorType Part(ir::TensorOp tensor) const {
@@ -74,7 +74,7 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
     if (all != mlir::cast<mlir::RankedTensorType>(tensor.getType()).getNumElements()) SetRoom(tensor, all);
   }
 
-  // Tensors that all layers which read them keep.
+  // Finds the tensors that are kept by all layers that read them.
   void FindKept() {
     kept_.clear();
     llvm::DenseSet<int64_t> given_up;
@@ -88,7 +88,8 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
     for (int64_t tensor : given_up) kept_.erase(tensor);
   }
 
-  // One message for all parameters of a layer, where the first of them is needed; backward one for their gradients.
+  // Brings all parameters of a layer together in one message, where the first of them is needed. In the backward, one
+  // message holds their gradients.
   mlir::LogicalResult BringTogether(ir::GraphOp graph) {
     std::map<int64_t, llvm::SmallVector<ir::ParameterOp>> by_layer;
     for (auto parameter : graph.getBody().front().getOps<ir::ParameterOp>()) {
@@ -120,7 +121,7 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
     return mlir::success();
   }
 
-  // Whether compute reads it as the rank has it.
+  // True if compute reads the parameter as the rank holds it.
   bool IsWhole(ir::ParameterOp parameter) const { return stage != 3 || kept_.contains(parameter.getTensor()); }
 
   mlir::Operation* Gather(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> inputs,
@@ -148,7 +149,7 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
     return builder.getDictionaryAttr(builder.getNamedAttr(kAxis, who));
   }
 
-  // Indices of tensors.
+  // Indices of kept tensors.
   llvm::DenseSet<int64_t> kept_;
 };
 

@@ -65,7 +65,7 @@ void DescribeShards(mlir::ModuleOp module, SegmentSet* set) {
     const auto& grad_ranges = shards.grad.ranges();
     const auto over_data =
         std::find_if(grad_ranges.begin(), grad_ranges.end(), [](const RangeCut& cut) { return cut.axis() == "data"; });
-    // What each backward scatters is summed over those that it is scattered over.
+    // A gradient that each backward scatters is already summed over the replicas that it is scattered over.
     if (over_data == grad_ranges.end()) {
       shards.sync_axes.push_back("data");
     } else if (over_data->block() > 0) {
@@ -74,7 +74,7 @@ void DescribeShards(mlir::ModuleOp module, SegmentSet* set) {
     for (mlir::StringAttr axis : tensor.getPartial().getAsRange<mlir::StringAttr>()) {
       shards.sync_axes.push_back(axis.str());
     }
-    // Norms are of what the optimizer reads.
+    // Norms are taken of what the optimizer reads.
     for (const DimensionCut& cut : shards.state.dimensions()) norm_axes.insert(cut.axis());
     for (const RangeCut& cut : shards.state.ranges()) norm_axes.insert(cut.axis());
   }

@@ -1,5 +1,5 @@
-// Which part of every logical tensor the ranks have: what weft-shard and weft-shard-states are asked, and what
-// they have said.
+// Which part of every logical tensor the ranks have: the options of weft-shard and weft-shard-states, and a description
+// of their results.
 #ifndef WEFT_COMPILER_GRAPH_TENSOR_SHARDS_H_
 #define WEFT_COMPILER_GRAPH_TENSOR_SHARDS_H_
 
@@ -11,10 +11,10 @@
 
 namespace weft {
 
-// Whether the ranks have parts at all.
+// True if the ranks hold only parts of tensors.
 bool IsSharded(const ir::TensorParallel& sizes);
 
-// `sequence_length`: rows of a sequence.
+// `sequence_length`: number of rows of a sequence.
 ShardOptions OptionsOfShard(const ir::TensorParallel& sizes, int64_t sequence_length);
 
 // The options point into `zero`.

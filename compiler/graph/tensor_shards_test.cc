@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// "x 1*3, y 0 | z, data/2": dimensions with runs, then ranges with blocks.
+// For example "x 1*3, y 0 | z, data/2": dimensions with runs, then ranges with blocks.
 std::string Text(const Shard& shard) {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() || text.back() == ' ' ? "" : ", ") + part; };
@@ -29,7 +29,7 @@ std::string Text(const Shard& shard) {
   return text;
 }
 
-// What weft.tensor ops with these types and attributes say.
+// Describes weft.tensor ops with these types and attributes.
 SegmentSet Describe(const std::vector<std::string>& tensors) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   context.loadDialect<ir::WeftDialect>();
@@ -55,7 +55,7 @@ TEST(TensorShards, WhatIsNotCutIsWhole) {
   EXPECT_THAT(set.norm_axes, IsEmpty());
 }
 
-// Cuts of dimensions are the same for all that is kept of a tensor; ranges need not be.
+// Everything that is kept of a tensor has the same cuts of dimensions. The ranges may differ.
 TEST(TensorShards, DimensionsInTheirOrderAndRangesAsGiven) {
   const SegmentSet set = Describe({
       "tensor<2x6xf32> {padded = array<i64: 4, 12>, cuts = {x = array<i64: 1, 3>, y = array<i64: 0, 1>}}",
@@ -69,11 +69,12 @@ TEST(TensorShards, DimensionsInTheirOrderAndRangesAsGiven) {
   EXPECT_EQ(Text(set.shards[1].param), "y 0, x 1*3 | z");
   EXPECT_EQ(Text(set.shards[1].grad), "y 0, x 1*3 | z");
   EXPECT_EQ(Text(set.shards[1].state), "y 0, x 1*3 | z, data");
-  // The optimizer's part of the second is what its norm is of.
+  // The norm of the second tensor is taken of the optimizer's part.
   EXPECT_THAT(set.norm_axes, ElementsAre("data", "x", "y", "z"));
 }
 
-// What backwards scatter over all replicas is summed; over groups, groups remain; what they leave partial remains too.
+// If backwards scatter over all replicas, no sum over data is left. If they scatter within groups, the sum over groups
+// is left. Axes along which gradients stay partial are left too.
 TEST(TensorShards, SumsThatBackwardsLeaveOpen) {
   const SegmentSet set = Describe({
       "tensor<4x12xf32> {partial = [\"z\", \"x\"]}",
@@ -88,7 +89,7 @@ TEST(TensorShards, SumsThatBackwardsLeaveOpen) {
   EXPECT_THAT(set.shards[1].sync_axes, ElementsAre("z"));
   EXPECT_THAT(set.shards[2].sync_axes, ElementsAre(kOverGroups));
   EXPECT_EQ(Text(set.shards[2].grad), "| data/2");
-  // Only the optimizer's part is cut: backwards leave whole gradients.
+  // Only the optimizer's part is cut; backwards leave whole gradients.
   EXPECT_THAT(set.shards[3].sync_axes, ElementsAre("data"));
   EXPECT_EQ(Text(set.shards[3].grad), "");
   EXPECT_EQ(Text(set.shards[3].state), "| data/2");
@@ -98,7 +99,7 @@ TEST(TensorShards, SumsThatBackwardsLeaveOpen) {
 TEST(TensorShards, OptionsOfThePasses) {
   ir::TensorParallel sizes;
   EXPECT_FALSE(IsSharded(sizes));
-  // Of sequences alone nothing is cut.
+  // Sequence parallelism alone cuts nothing.
   sizes.sequence_parallel = true;
   EXPECT_FALSE(IsSharded(sizes));
   for (int64_t ir::TensorParallel::* axis : {&ir::TensorParallel::x, &ir::TensorParallel::y, &ir::TensorParallel::z}) {

@@ -11,7 +11,8 @@
 namespace weft {
 namespace {
 
-// As many microbatches as one list needs, which may be more than a step has: PipeDream updates after each.
+// Builds a schedule with as many microbatches as one list needs. These may be more than an iteration has, because
+// PipeDream updates after each.
 absl::StatusOr<PipelineSchedule> BuildList(const ScheduleChoice& choice, int microbatches) {
   ScheduleParams params = choice.params;
   params.microbatches = microbatches;
@@ -21,7 +22,7 @@ absl::StatusOr<PipelineSchedule> BuildList(const ScheduleChoice& choice, int mic
   return BuildSchedule(**entry, params);
 }
 
-// Schedules that flush can be costly to build; the smallest of its name tells.
+// Schedules that flush can be costly to build, so this builds the smallest schedule of the name.
 bool MayBeAsynchronous(const ScheduleChoice& choice) {
   if (!choice.definition.empty()) return true;
   ScheduleChoice smallest = choice;
@@ -30,8 +31,8 @@ bool MayBeAsynchronous(const ScheduleChoice& choice) {
   return schedule.ok() && schedule->asynchrony;
 }
 
-// What ExportAsynchronous relies on: rank i holds stage i; a rank's list is forwards and backwards in turn, each kind
-// in ascending order of microbatches, the forwards some microbatches before the backwards.
+// Checks the form that ExportAsynchronous relies on. Rank i holds stage i. A rank's list is forwards and backwards in
+// turn, each kind in ascending order of microbatches, the forwards some microbatches ahead of the backwards.
 absl::Status CheckForm(const AsynchronousPlan& made, const std::string& name) {
   const PipelineSchedule& schedule = made.schedule;
   const int microbatches = made.microbatches_per_order;
@@ -112,9 +113,9 @@ absl::StatusOr<std::optional<AsynchronousPlan>> AsynchronousOf(const ScheduleCho
   AsynchronousPlan made;
   made.microbatches_per_step = choice.params.microbatches;
   made.microbatches_per_order = std::max(choice.params.microbatches, choice.params.ranks);
-  // What is wrong with it is told where schedules that flush are checked.
+  // The checks of schedules that flush report what is wrong with this one.
   if (!MayBeAsynchronous(choice)) return std::optional<AsynchronousPlan>();
-  // A program has an action or more per stage and microbatch of a repetition, which may be two lists.
+  // A program has at least one action per stage and microbatch of a repetition, and a repetition may be two lists.
   constexpr int64_t kMostPairs = int64_t{1} << 18;
   const int64_t pairs = 2 * int64_t{made.microbatches_per_order} * choice.params.ranks;
   if (choice.definition.empty() && pairs > kMostPairs) {
@@ -149,7 +150,7 @@ absl::StatusOr<std::optional<AsynchronousPlan>> AsynchronousOf(const ScheduleCho
   }
   if (absl::Status status = CheckSchedule(made.schedule, made.microbatches_per_order); !status.ok()) return status;
   if (absl::Status status = CheckForm(made, name); !status.ok()) return status;
-  // Two copies take turns: then a repetition has an even number of updates.
+  // If two copies take turns, a repetition needs an even number of updates.
   const int updates = made.microbatches_per_order / made.microbatches_per_step;
   const int times = asynchrony.uses == Asynchrony::Uses::kPrevious && updates % 2 != 0 ? 2 : 1;
   made.microbatches = times * made.microbatches_per_order;

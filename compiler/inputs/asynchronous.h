@@ -1,8 +1,8 @@
 // Programs of schedules that never drain the pipeline (rule P14): PipeDream, PipeDream-2BW.
 //
-// They are made from segments without the rank level. Its passes read lifetimes off def-use chains within a repetition;
-// here what a forward makes is often read in the next one, so buffers are persistent and used in turn: their places
-// follow from the schedule alone, and so do the waits.
+// They are made from segments without the rank level, whose passes read lifetimes off def-use chains within a
+// repetition. In these programs the next repetition often reads what a forward makes. Buffers are therefore persistent
+// and used in turn; their places, and the waits, follow from the schedule alone.
 #ifndef WEFT_COMPILER_INPUTS_ASYNCHRONOUS_H_
 #define WEFT_COMPILER_INPUTS_ASYNCHRONOUS_H_
 
@@ -17,19 +17,19 @@
 
 namespace weft {
 
-// A repetition is the schedule's `order` so many times that the versions of weights come round.
+// A repetition runs the schedule's `order` until the versions of the weights come round.
 struct AsynchronousPlan {
   PipelineSchedule schedule;
-  // Of the schedule's `order`; of one optimizer step; of a repetition of the program.
+  // Microbatches of the schedule's `order`, of one optimizer step, and of a repetition of the program.
   int32_t microbatches_per_order = 1;
   int32_t microbatches_per_step = 1;
   int32_t microbatches = 1;
   int32_t steps_per_repetition = 1;
 };
 
-// Nothing for a schedule that flushes. `recipe.steps` 0 is any number. `choice.params.microbatches` is that of one
-// optimizer step. InvalidArgument names what a recipe or plan asks that such a program cannot do, with the nearest
-// valid value.
+// Returns nullopt for a schedule that flushes. `recipe.steps` = 0 stands for any number. `choice.params.microbatches`
+// counts one optimizer step. InvalidArgument names what the recipe or plan asks that such a program cannot do, with the
+// nearest valid value.
 absl::StatusOr<std::optional<AsynchronousPlan>> AsynchronousOf(const ScheduleChoice& choice, const Recipe& recipe,
                                                                const Plan& plan);
 

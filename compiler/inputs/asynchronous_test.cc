@@ -1,5 +1,5 @@
-// Programs of schedules that never drain the pipeline (rule P14): what they hold, their period, and that the verifier
-// refuses them when they are broken.
+// Tests programs of schedules that never drain the pipeline (rule P14): what they hold, their period, and that the
+// verifier refuses broken ones.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -31,7 +31,7 @@ ModelGraph Model(bool tied = false) {
 struct Case {
   std::string schedule = "pipedream";
   int pipe = 3;
-  // Microbatches of a step and replica.
+  // Microbatches per iteration and replica.
   int microbatches = 1;
   int data = 1;
   std::string recipe = "steps: 12 clip_norm: 0";
@@ -69,7 +69,7 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-// Compile has verified each; here a slow second opinion runs it with random durations.
+// Compile has verified each program. As a slow second check, this runs it with random durations.
 TEST(Asynchronous, ProgramsAreSound) {
   for (const Case& c : Cases()) {
     std::vector<std::string> notes;
@@ -95,7 +95,8 @@ TEST(Asynchronous, ProgramsAreSound) {
   }
 }
 
-// Equal stages, free transfers: no bubble. A repetition of U steps takes exactly N (F + B), as the schedule says.
+// Equal stages and free transfers leave no bubble: a repetition of U iterations takes exactly N (F + B), as the
+// schedule says.
 TEST(Asynchronous, SteadyPeriodHasNoBubble) {
   for (const Case& c : Cases()) {
     const absl::StatusOr<Program> program = CompileCase(c);
@@ -120,7 +121,7 @@ TEST(Asynchronous, SteadyPeriodHasNoBubble) {
       ASSERT_TRUE(timing.ok()) << timing.status();
       EXPECT_EQ(period * own * timing->period_repetitions, timing->period * n) << c.Name();
 
-      // The oracle takes its time.
+      // The oracle is slow.
       if (n > 6) continue;
       sim::NaiveDurations durations;
       durations.step = [&, f = forward, b = backward](const sim::NaiveStepCall& call) -> int64_t {
@@ -137,7 +138,7 @@ TEST(Asynchronous, SteadyPeriodHasNoBubble) {
   }
 }
 
-// Tokens and flops of all steps of a repetition.
+// Rates count the tokens and flops of all iterations of a repetition.
 TEST(Asynchronous, RatesCountAllSteps) {
   const absl::StatusOr<Program> program = CompileCase({.pipe = 3});
   ASSERT_TRUE(program.ok()) << program.status();
@@ -177,7 +178,7 @@ TEST(Asynchronous, RefusesWhatItCannotDo) {
   EXPECT_THAT(ErrorOf({"pipedream-2bw", 4, 3}),
               HasSubstr("needs at least 4 microbatches per update: recipe.global_batch_sequences = 3"));
   EXPECT_THAT(ErrorOf({"pipedream-2bw", 4, 3}), HasSubstr("nearest valid: 4"));
-  // Before any list is built.
+  // These limits apply before any list is built.
   AsynchronousLimits();
 }
 
@@ -202,7 +203,7 @@ void Remove(Program* program, int t, const Action& action) {
   list.erase(std::find_if(list.begin(), list.end(), [&](const Action& a) { return a.id() == id; }));
 }
 
-// The other copy of every PARAM that the action binds.
+// Makes the action bind copy `version` of every PARAM that it binds.
 void UseVersion(Program* program, int t, Action* action, int version) {
   const Template& in = program->templates(t);
   for (int& operand : *action->mutable_operands()) {
@@ -221,7 +222,7 @@ TEST(Asynchronous, BrokenProgramsAreRefused) {
   const std::vector<Broken> corpus = {
       {"P14.version", [](Program* p) { UseVersion(p, 0, Find(p, 0, "B s0 m0"), 1); },
        "the forward of its microbatch has used weights after"},
-      // The update overwrites the copy that the next microbatch to come back uses.
+      // The update overwrites the copy that the next backward uses.
       {"P14.version", [](Program* p) { UseVersion(p, 0, Find(p, 0, "optimizer s0", 0), 1); }, "'B s0 m1': reads"},
       {"P14.step", [](Program* p) { Find(p, 0, "optimizer s0", 1)->set_step(0); }, "is of optimizer step 0"},
       {"P14.step", [](Program* p) { Find(p, 0, "optimizer s0", 1)->set_step(3); }, "is not in [0, 3)"},
@@ -266,7 +267,7 @@ TEST(Asynchronous, BrokenProgramsAreRefused) {
          }
        },
        "has version 1"},
-      // A ring that is one place short: what is received overwrites what a microbatch under way has kept.
+      // As in a ring that is one place too small, what is received overwrites what a microbatch in flight has kept.
       {"P7.race",
        [](Program* p) {
          for (Template& t : *p->mutable_templates()) {
@@ -276,7 +277,7 @@ TEST(Asynchronous, BrokenProgramsAreRefused) {
          }
        },
        "neither waits for the other"},
-      // What the prologue computed is of another microbatch.
+      // The prologue computed another microbatch.
       {"P14.ahead",
        [](Program* p) {
          for (Action& a : *p->mutable_templates(0)->mutable_prologue()) {
@@ -286,9 +287,9 @@ TEST(Asynchronous, BrokenProgramsAreRefused) {
          }
        },
        "in the body but not in the prologue"},
-      // The last stage runs ahead: its loss is of another step.
+      // The last stage runs ahead, so its loss belongs to another iteration.
       {"P14.ahead", [](Program* p) { Find(p, 2, "F s2 m0")->set_step(3); }, "in the body but not in the prologue"},
-      // Two places of a ring are one.
+      // Two places of a ring are the same buffer.
       {"P7.race",
        [](Program* p) {
          Template& t = *p->mutable_templates(1);

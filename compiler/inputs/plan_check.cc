@@ -21,7 +21,7 @@ absl::Status CheckScheduleName(const PlanSchedule& plan) {
 
 absl::Status CheckFreeze(const PlanSchedule& plan, const PipelineSchedule& schedule) {
   if (!plan.freeze() || schedule.message_driven) return absl::OkStatus();
-  // `schedule` may be frozen already.
+  // `schedule` may be frozen already, so the plan's definition or name decides.
   const std::vector<std::string> names = MessageDrivenSchedules();
   if (!plan.definition().empty()) {
     const absl::StatusOr<NamedSchedule> named = ParseSchedule(plan.definition());
@@ -58,7 +58,7 @@ absl::Status CheckTensorParallel(const ModelGraph& model, const Plan& plan, cons
         below + z));
   }
   const absl::string_view name = plan.schedule().name();
-  // What asks for collectives in the middle of stages.
+  // These ask for collectives in the middle of stages.
   if (schedule.message_driven && !plan.schedule().freeze() && (axes || zero > 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("schedule '", name,
@@ -108,7 +108,7 @@ absl::Status CheckKeptLayers(const ModelGraph& model, const Zero& zero) {
   return absl::OkStatus();
 }
 
-// A program that its transfers' common order blocks: which field it is, in front of the cycle.
+// If the common order of transfers blocks the program, names the plan's field before the cycle.
 absl::Status WithTransferOrder(const Plan& plan, const absl::Status& status) {
   if (status.ok() || plan.transfer_order() == BY_EDGE || plan.transfer_placement() != EARLY ||
       !absl::StrContains(status.message(), "P13.deadlock")) {

@@ -1,4 +1,4 @@
-// What in a plan does not go together with its schedule, said in the plan's words.
+// Refuses what in a plan does not go together with its schedule or its model, in the plan's words.
 #ifndef WEFT_COMPILER_INPUTS_PLAN_CHECK_H_
 #define WEFT_COMPILER_INPUTS_PLAN_CHECK_H_
 
@@ -12,26 +12,27 @@
 
 namespace weft {
 
-// A definition under the name of another schedule.
+// Refuses a definition under the name of another schedule.
 absl::Status CheckScheduleName(const PlanSchedule& plan);
 
-// Freezing of a schedule that is static already, unless plan.freeze made it so; the message names those that are not.
+// Refuses to freeze a schedule that is already static, unless plan.freeze made it so. The message names the schedules
+// that are message-driven.
 absl::Status CheckFreeze(const PlanSchedule& plan, const PipelineSchedule& schedule);
 
-// What the tensor axes x, y and z and ZeRO 3 ask of the model, of the recipe and of the schedule.
+// Checks what the tensor axes x, y and z and ZeRO 2 and 3 require of the model, the recipe and the schedule.
 absl::Status CheckTensorParallel(const ModelGraph& model, const Plan& plan, const Recipe& recipe,
                                  const PipelineSchedule& schedule);
 
-// More stages than the model has layers.
+// Refuses more stages than the model has layers.
 absl::Status CheckStages(const ModelGraph& model, int64_t ranks, int64_t stages);
 
-// Layers that the model does not have.
+// Refuse layers that the model does not have.
 absl::Status CheckRecomputeLayers(const ModelGraph& model, const Recompute& recompute);
 
 absl::Status CheckKeptLayers(const ModelGraph& model, const Zero& zero);
 
-// `status` of a program's proof; where the common order of its transfers can be why it blocks, with the fields of the
-// plan that say so and what to set instead in front of the cycle.
+// Returns `status`, the result of a program's proof. If the common order of transfers may be why the program blocks,
+// the plan's fields and what to set instead are put before the cycle.
 absl::Status WithTransferOrder(const Plan& plan, const absl::Status& status);
 
 }  // namespace weft

@@ -23,7 +23,7 @@ std::string Message(const absl::Status& status) {
   return std::string(status.message());
 }
 
-// One op per layer.
+// A model with one op per layer.
 ModelGraph Layers(int layers) {
   ModelGraph model;
   model.set_name("m");
@@ -52,7 +52,7 @@ TEST(CheckScheduleName, ADefinitionUnderTheNameOfAnother) {
               AllOf(HasSubstr("plan.schedule: "), HasSubstr("gpipe"), HasSubstr("mine")));
   plan.set_name("mine");
   EXPECT_EQ(Message(CheckScheduleName(plan)), "");
-  // What is wrong with a definition is not said here.
+  // CheckScheduleName does not report what is wrong with a definition.
   plan.set_definition("no schedule");
   EXPECT_EQ(Message(CheckScheduleName(plan)), "");
 }
@@ -72,7 +72,7 @@ TEST(CheckFreeze, WhatHasAnOrderCannotBeFrozen) {
     plan.set_name(name);
     const PipelineSchedule schedule = Built(name);
     EXPECT_EQ(Message(CheckFreeze(plan, schedule)), "");
-    // As it is when freezing has given it an order.
+    // The same holds after freezing has given the schedule an order.
     EXPECT_EQ(Message(CheckFreeze(plan, gpipe)), "");
     PlanSchedule defined;
     defined.set_name("mine");
@@ -80,7 +80,7 @@ TEST(CheckFreeze, WhatHasAnOrderCannotBeFrozen) {
     defined.set_definition(DefinitionOf("mine", schedule));
     EXPECT_EQ(Message(CheckFreeze(defined, schedule)), "");
     EXPECT_EQ(Message(CheckFreeze(defined, gpipe)), "");
-    // The name of one does not make a definition of another one: that has an order.
+    // A definition of a static schedule stays static under the name of a message-driven one.
     defined.set_name(name);
     defined.set_definition(DefinitionOf("mine", gpipe));
     EXPECT_THAT(Message(CheckFreeze(defined, gpipe)), HasSubstr("plan.schedule.freeze"));
@@ -89,7 +89,7 @@ TEST(CheckFreeze, WhatHasAnOrderCannotBeFrozen) {
 
 class CheckTensorParallelTest : public testing::Test {
  protected:
-  // Of a plan with `fields`, for a schedule that is static or message-driven.
+  // The error for a plan with `fields` and the named schedule, which is static or message-driven.
   std::string Check(const std::string& fields, const std::string& schedule = "gpipe") {
     Plan plan = Parse<Plan>(fields);
     plan.mutable_schedule()->set_name(schedule);
@@ -116,7 +116,7 @@ TEST_F(CheckTensorParallelTest, AMicrobatchIsSharedEqually) {
     EXPECT_EQ(message.empty(), 6 % z == 0) << message;
     if (message.empty()) continue;
     EXPECT_THAT(message, HasSubstr("recipe.microbatch_sequences = 6"));
-    // What it calls valid is.
+    // The values that the message calls valid are valid.
     const std::string valid = message.substr(message.rfind(": ") + 2);
     for (const absl::string_view text : absl::StrSplit(valid, ", ")) {
       int64_t sequences = 0;
@@ -147,7 +147,7 @@ TEST_F(CheckTensorParallelTest, RanksThatChooseCannotMeetInCollectives) {
     EXPECT_THAT(Check(mesh, driven), AllOf(HasSubstr("message-driven"), HasSubstr("x, y and z must have size 1")));
     EXPECT_EQ(Check(mesh), "");
   }
-  // ZeRO 1 has collectives between steps only.
+  // ZeRO 1 has collectives only between iterations.
   EXPECT_EQ(Check(data + "zero { stage: 1 }", driven), "");
   for (const char* zero : {"zero { stage: 2 }", "zero { stage: 3 }", "zero { stage: 3 reshard: NEVER }"}) {
     EXPECT_THAT(Check(data + zero, driven), AllOf(HasSubstr("message-driven"), HasSubstr("must be 0 or 1")));
@@ -194,7 +194,7 @@ TEST(CheckLayers, TheFirstThatTheModelDoesNotHaveIsNamed) {
   EXPECT_EQ(recompute("mode: LAYERS layers: [0, 5, 9]"),
             "plan.recompute.layers[1] = 5 must be 0 to 4, the layers of model 'm'; nearest: 4");
   EXPECT_THAT(recompute("mode: LAYERS layers: -2147483648"), HasSubstr("nearest: 0"));
-  // Other modes have no list.
+  // Other modes ignore the list.
   EXPECT_EQ(recompute("mode: FULL layers: 9"), "");
   EXPECT_TRUE(CheckRecomputeLayers(ModelGraph(), Parse<Recompute>("mode: LAYERS layers: 9")).ok());
   const auto kept = [&](const std::string& fields) { return Message(CheckKeptLayers(model, Parse<Zero>(fields))); };
@@ -211,7 +211,7 @@ TEST(WithTransferOrder, DeadlocksOfACommonOrderSayWhichFieldItIs) {
   EXPECT_EQ(said.code(), deadlock.code());
   EXPECT_THAT(std::string(said.message()), AllOf(HasSubstr("plan.transfer_order = TOGETHER"),
                                                  HasSubstr("transfer_placement"), HasSubstr("[P13.deadlock] a cycle")));
-  // What it does not explain stays as it is.
+  // Statuses that the transfer order does not explain stay as they are.
   for (const absl::Status& other : {absl::OkStatus(), absl::InvalidArgumentError("[P7.race] a race")}) {
     EXPECT_EQ(WithTransferOrder(together, other), other);
   }

@@ -17,7 +17,7 @@
 namespace weft {
 namespace {
 
-// Weights that are not halves are not rounded, and moments in bf16 are kept beside bf16 weights alone.
+// Weights that are not in half precision are not rounded, and moments in bf16 are kept only beside bf16 weights.
 absl::Status CheckWeightRounding(const Recipe& recipe, const Plan& plan) {
   const DType params = plan.precision().params();
   if (recipe.weight_rounding() != STOCHASTIC || params == BF16 || params == FP16) return absl::OkStatus();
@@ -26,8 +26,8 @@ absl::Status CheckWeightRounding(const Recipe& recipe, const Plan& plan) {
       "plan.precision.params = ", DType_Name(params), "; allowed: BF16 or FP16, or recipe.weight_rounding = NEAREST"));
 }
 
-// Moments in bf16 that are rounded to the nearest: with beta2 above this, the second one of a constant gradient ends
-// below 0.9 of what it should be (docs/precision.md).
+// Largest beta2 for moments in bf16 that are rounded to nearest. With a larger one, the second moment of a constant
+// gradient ends below 0.9 of its true value (docs/precision.md).
 constexpr double kMostBeta2 = 0.98;
 void NoteMoments(const Recipe& recipe, const Plan& plan, std::vector<std::string>* notes) {
   if (notes == nullptr || plan.precision().moments() != BF16 || recipe.weight_rounding() == STOCHASTIC) return;
@@ -38,7 +38,8 @@ void NoteMoments(const Recipe& recipe, const Plan& plan, std::vector<std::string
                       recipe.adamw().beta2()));
 }
 
-// Without `recipe.dropout` a model trains without dropout, whatever its config says; that is worth a note.
+// Without `recipe.dropout` a model trains without dropout, whatever its config says. If the config has dropout, a note
+// reports this.
 void ResolveDropout(const ModelGraph& model, Recipe& recipe, std::vector<std::string>* notes) {
   if (recipe.has_dropout()) return;
   double most = 0;
@@ -50,7 +51,8 @@ void ResolveDropout(const ModelGraph& model, Recipe& recipe, std::vector<std::st
   }
 }
 
-// Costing a collective needs no list of its messages, running it does; a plan that is only simulated may be larger.
+// Simulating a collective needs no list of its messages, but running it does. A plan that is only simulated may
+// therefore have larger groups.
 void NoteLargeGroups(const Mesh& mesh, std::vector<std::string>* notes) {
   if (notes == nullptr) return;
   for (const MeshAxis& axis : mesh.axes()) {
@@ -61,8 +63,8 @@ void NoteLargeGroups(const Mesh& mesh, std::vector<std::string>* notes) {
   }
 }
 
-// With backward halving, what the recipe calls a microbatch is forwarded at once, and each half of it has a backward:
-// the halves are the program's microbatches.
+// With backward halving, one forward takes what the recipe calls a microbatch, and each half of it has its own
+// backward. The halves are the program's microbatches.
 absl::Status HalveMicrobatches(Recipe& recipe) {
   const int64_t sequences = recipe.microbatch_sequences();
   if (sequences % 2 != 0) {
@@ -75,7 +77,8 @@ absl::Status HalveMicrobatches(Recipe& recipe) {
   return absl::OkStatus();
 }
 
-// Fills in the defaults of plan.offload; sums of gradients go with its buckets.
+// Fills in the defaults of plan.offload. Gradients are summed in multiples of its buckets unless the plan says
+// otherwise.
 absl::Status ResolveOffload(PlanInputs& inputs) {
   const bool activations = inputs.plan.offload().activation_layers() > 0;
   if (!inputs.plan.offload().optimizer() && !activations) return absl::OkStatus();
@@ -145,7 +148,7 @@ absl::StatusOr<PlanInputs> ResolveInputs(const ModelGraph& model, const Recipe& 
   const PlanSchedule& schedule = inputs.plan.schedule();
   if (schedule.scaling() == PlanSchedule::BACKWARD_HALVING) WEFT_RETURN_IF_ERROR(HalveMicrobatches(inputs.recipe));
   WEFT_ASSIGN_OR_RETURN(int64_t microbatches, MicrobatchesPerReplica(inputs.recipe, inputs.plan.mesh()));
-  // Before any list is built: a program has an action or more per stage and microbatch.
+  // Checked before any list is built: a program has at least one action per stage and microbatch.
   constexpr int64_t kMostPairs = int64_t{1} << 18;
   const int64_t ranks = AxisSize(inputs.plan.mesh(), "pipe");
   auto check_pairs = [&](int64_t stages) {
@@ -166,7 +169,7 @@ absl::StatusOr<PlanInputs> ResolveInputs(const ModelGraph& model, const Recipe& 
   WEFT_ASSIGN_OR_RETURN(inputs.asynchronous, AsynchronousOf(choice, asked, inputs.plan));
   if (inputs.asynchronous) {
     inputs.schedule = inputs.asynchronous->schedule;
-    // Where the recipe does not say, the fewest that there can be.
+    // If the recipe does not state the number of iterations, takes the smallest possible number.
     if (recipe.steps() == 0) inputs.recipe.set_steps(inputs.asynchronous->steps_per_repetition);
   } else {
     WEFT_ASSIGN_OR_RETURN(inputs.schedule, ScheduleOf(choice));

@@ -1,4 +1,4 @@
-// What the user gave, with defaults filled in, and what follows from it together.
+// Resolves the user's inputs: fills in defaults and derives what follows from the inputs together.
 #ifndef WEFT_COMPILER_INPUTS_PLAN_INPUTS_H_
 #define WEFT_COMPILER_INPUTS_PLAN_INPUTS_H_
 
@@ -19,7 +19,7 @@
 
 namespace weft {
 
-// Specs with their defaults filled in, and what follows from them together.
+// The inputs with their defaults filled in, and what follows from them together.
 struct PlanInputs {
   ModelGraph model;
   Recipe recipe;
@@ -28,19 +28,19 @@ struct PlanInputs {
   // Recipe and plan as they were given, without defaults.
   Recipe asked_recipe = {};
   Plan asked_plan = {};
-  // The cost model of the durations by which the compiler chooses.
+  // The cost model of the durations that the compiler's choices are based on.
   std::string cost = "roofline";
   int32_t microbatches = 1;
-  // Stages, lanes and placement are as with the costs of this plan, the order of slots need not be.
+  // Its stages, lanes and placement are those for the costs of this plan. Its order of slots may differ.
   PipelineSchedule schedule = {};
-  // Of a schedule that never flushes; `microbatches` are those of an optimizer step.
+  // Set for a schedule that never flushes; `microbatches` then counts one optimizer step.
   std::optional<AsynchronousPlan> asynchronous = {};
-  // Told what is done from then on (CompileOptions.on_phase).
+  // Called with the name of each phase when the phase begins (CompileOptions.on_phase).
   std::function<void(absl::string_view)> on_phase = [](absl::string_view) {};
 };
 
-// Validates everything by itself and together. InvalidArgument names the field; NotFound an unknown schedule or
-// collective. `notes`, if not null, gets what the user should know.
+// Validates each input separately and all inputs together. InvalidArgument names the field; NotFound an unknown
+// schedule or collective. `notes`, if not null, receives notes for the user.
 absl::StatusOr<PlanInputs> ResolveInputs(const ModelGraph& model, const Recipe& recipe, const Plan& plan,
                                          const Cluster& cluster, std::vector<std::string>* notes);
 

@@ -42,7 +42,7 @@ class PlanInputsTest : public testing::Test {
 
 constexpr char kPipe[] = "mesh { axes { name: 'data' size: 2 } axes { name: 'pipe' size: 4 } } ";
 
-// What PipeDream asks for: a microbatch of each replica in a step, and no norm.
+// PipeDream requires one microbatch per replica and iteration, and no norm.
 constexpr char kOneEach[] = "global_batch_sequences: 2 clip_norm: 0";
 
 TEST_F(PlanInputsTest, EveryDefaultIsFilledIn) {
@@ -58,7 +58,7 @@ TEST_F(PlanInputsTest, EveryDefaultIsFilledIn) {
   EXPECT_NE(inputs.plan.collective(), "");
   EXPECT_NE(inputs.plan.schedule().name(), "");
   EXPECT_THAT(notes_, IsEmpty());
-  // What is filled in resolves to itself.
+  // Resolved inputs resolve to themselves.
   std::vector<std::string> notes;
   const auto again = ResolveInputs(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, &notes);
   ASSERT_TRUE(again.ok()) << again.status();
@@ -71,7 +71,7 @@ TEST_F(PlanInputsTest, MicrobatchesOfAReplica) {
   EXPECT_EQ(Good(kPipe, "microbatch_sequences: 2").microbatches, 4);
   EXPECT_EQ(Good(kPipe).schedule.stages, 4);
   EXPECT_EQ(Good(absl::StrCat(kPipe, "schedule { name: 'interleaved' virtual_stages: 2 }")).schedule.stages, 8);
-  // A pair is an action at least: 2^18 of them are refused before any list is made.
+  // Each pair of stage and microbatch is at least one action. More than 2^18 pairs are refused before any list is made.
   EXPECT_THAT(
       Error(kPipe, absl::StrCat("global_batch_sequences: ", int64_t{1} << 30)),
       AllOf(HasSubstr("recipe.global_batch_sequences = 1073741824"), HasSubstr("at most 65536 for 4 pipe ranks")));
@@ -97,7 +97,8 @@ TEST_F(PlanInputsTest, SchedulesByNameAndByDefinition) {
   EXPECT_TRUE(absl::IsNotFound(Resolve(absl::StrCat(kPipe, "collective: 'rng'")).status()));
   EXPECT_THAT(Error(absl::StrCat(kPipe, "schedule { name: 'gpipe' freeze: true }")),
               HasSubstr("plan.schedule.freeze is given"));
-  // One that never flushes: microbatches are those of a step, and without a number of steps there are as few as can be.
+  // If the schedule never flushes, microbatches count one iteration, and the default number of iterations is the
+  // smallest possible.
   const PlanInputs inputs = Good(absl::StrCat(kPipe, "schedule { name: 'pipedream' }"), kOneEach);
   ASSERT_TRUE(inputs.asynchronous.has_value());
   EXPECT_EQ(inputs.recipe.steps(), inputs.asynchronous->steps_per_repetition);
@@ -126,10 +127,10 @@ TEST_F(PlanInputsTest, OffloadedOptimizersSumByTheirBuckets) {
   EXPECT_EQ(inputs.plan.gradient_bucket_bytes(), (int64_t{1} << 24) * 4 * 4);
   inputs = Good(plan + "bucket_elements: 1024 buckets_per_reduce: 3 } accumulation: EXACT");
   EXPECT_EQ(inputs.plan.gradient_bucket_bytes(), 1024 * 3 * 24);
-  // Sizes whose product is beyond any count of bytes.
+  // The product of these sizes exceeds any count of bytes.
   inputs = Good(plan + "bucket_elements: 140737488355328 buckets_per_reduce: 1048576 }");
   EXPECT_GT(inputs.plan.gradient_bucket_bytes(), int64_t{1} << 49);
-  // Buckets of the user's own.
+  // The user states the bucket size.
   inputs = Good(plan + "} gradient_bucket_bytes: 4096");
   EXPECT_EQ(inputs.plan.gradient_bucket_bytes(), 4096);
   EXPECT_THAT(Error(plan + "buckets_per_reduce: 2 } gradient_bucket_bytes: 4096"), HasSubstr("leave one out"));
@@ -151,7 +152,7 @@ TEST_F(PlanInputsTest, WhatTheUserShouldKnow) {
   EXPECT_TRUE(inputs->recipe.has_dropout());
   EXPECT_EQ(inputs->recipe.dropout(), 0);
   EXPECT_THAT(notes_, ElementsAre(AllOf(HasSubstr("dropout 0.25"), HasSubstr("recipe.dropout is not set"))));
-  // Nobody has to listen.
+  // `notes` may be null.
   EXPECT_TRUE(ResolveInputs(model_, recipe, Plan(), cluster_, nullptr).ok());
 }
 

@@ -1,5 +1,5 @@
-// What a recipe or a plan asks for that changes nothing: legal, but hardly meant; and what was taken in place of what
-// it does not say.
+// Notes on what a recipe or plan asks for without effect (legal, but hardly meant), and on what was chosen where it
+// says nothing.
 #ifndef WEFT_COMPILER_INPUTS_PLAN_NOTES_H_
 #define WEFT_COMPILER_INPUTS_PLAN_NOTES_H_
 
@@ -14,10 +14,10 @@
 
 namespace weft {
 
-// Adds a note for each: products in fp32 by default on a device that is faster in fp16, a warm-up longer than the
-// training, ZeRO over one replica, recompute in steps longer than every stage, buckets of offload that hold all states
-// of a rank, more layers to offload than any stage has. `recipe` and `plan` are as the user gave them, `program` what
-// became of them, with its states in host memory; `layers_per_stage` is its partition, or empty if that is not known.
+// Adds a note for each of these: products in fp32 by default on a device that is faster in fp16, a warm-up longer than
+// the training, ZeRO over one replica, a recompute interval longer than every stage, offload buckets that hold all
+// states of a rank, more layers to offload than any stage has. `recipe` and `plan` are as the user gave them. `program`
+// is compiled from them, with its states in host memory. `layers_per_stage` is its partition; empty if unknown.
 void AddPlanNotes(const Recipe& recipe, const Plan& plan, const Program& program, const Device& device,
                   const std::vector<int32_t>& layers_per_stage, std::vector<std::string>* notes);
 

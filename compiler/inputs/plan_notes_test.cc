@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Two ranks with 1000 and 1200 elements of weights on the host; a copy of them on the device does not count.
+// Two ranks with 1000 and 1200 elements of weights on the host. The weights' copy on the device does not count.
 std::vector<std::string> NotesOf(const std::string& text, const std::vector<int32_t>& layers = {},
                                  const Recipe& recipe = {}) {
   Plan plan;
@@ -68,7 +68,7 @@ TEST(PlanNotes, ZeroOverOneReplica) {
 }
 
 TEST(PlanNotes, RecomputeBeyondEveryStage) {
-  // The last of the second stage is the loss.
+  // The last layer of the second stage is the loss.
   EXPECT_THAT(NotesOf("recompute { mode: INTERVAL interval: 4 }", {3, 4}),
               ElementsAre(AllOf(HasSubstr("plan.recompute.interval = 4 has the effect of 3"), HasSubstr("1 to 3"))));
   EXPECT_THAT(NotesOf("recompute { mode: EVERY every: 9 }", {1, 2}),
@@ -99,7 +99,7 @@ TEST(PlanNotes, MoreLayersToOffloadThanAnyStageHas) {
 TEST(PlanNotes, AWarmUpLongerThanTheTraining) {
   Recipe recipe;
   recipe.mutable_lr()->set_warmup_steps(21);
-  // Without a number of steps there is nothing to be longer than.
+  // If the number of iterations is not given, no warm-up is too long.
   EXPECT_THAT(NotesOf("", {}, recipe), IsEmpty());
   recipe.set_steps(21);
   EXPECT_THAT(NotesOf("", {}, recipe), IsEmpty());

@@ -1,4 +1,5 @@
-// The schedule that a plan asks for: the one place where its name, parameters or own definition become lists of slots.
+// Builds the schedule that a plan asks for. Only here does its name, its parameters or its own definition become lists
+// of slots.
 #ifndef WEFT_COMPILER_INPUTS_PLAN_SCHEDULE_H_
 #define WEFT_COMPILER_INPUTS_PLAN_SCHEDULE_H_
 
@@ -12,17 +13,17 @@ namespace weft {
 
 struct ScheduleChoice {
   std::string name;
-  // The text of a schedule of the user's own, in place of one from the registry; empty = none.
+  // Text of a schedule that the user defines, in place of one from the registry; empty = none.
   std::string definition;
-  // `microbatches` is what the schedule counts: with backward halving, halves.
+  // `params.microbatches` counts the schedule's microbatches: with backward halving, halves.
   ScheduleParams params;
 };
 
-// PlanSchedule.freeze is not part of it: that needs a program (freeze_schedule.h).
+// PlanSchedule.freeze is not part of the choice, because freezing needs a program (freeze_schedule.h).
 ScheduleChoice ChoiceOf(const PlanSchedule& plan, int ranks, int microbatches, const SlotCosts& costs);
 
-// A checked schedule on params.ranks ranks. NotFound for an unknown name; InvalidArgument names the parameter, or the
-// slots of a definition that is wrong, or says that programs of such a schedule cannot be made.
+// Returns a checked schedule on params.ranks ranks. NotFound for an unknown name. InvalidArgument names the parameter,
+// names the wrong slots of a definition, or says that programs of such a schedule cannot be made.
 absl::StatusOr<PipelineSchedule> ScheduleOf(const ScheduleChoice& choice);
 
 }  // namespace weft

@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-// Parameters of the products of each layer, in units of one; grouped keys and values as many as there are heads.
+// Number of parameters in the products of each layer. Grouped keys and values count as if every head had its own.
 std::vector<double> ProductWeights(const ModelGraph& model) {
   std::map<std::string, double> elements;
   for (const GraphParameter& parameter : model.parameters()) {
@@ -18,7 +18,7 @@ std::vector<double> ProductWeights(const ModelGraph& model) {
     for (const int64_t extent : parameter.shape()) size *= static_cast<double>(extent);
   }
   std::vector<double> weights;
-  // Of a value, the product that made it, also through rotary positions, and its layer.
+  // For each value, the size and the layer of the product that made it, directly or through rotary positions.
   std::map<std::string, std::pair<double, size_t>> products;
   for (const GraphOp& op : model.ops()) {
     weights.resize(std::max(weights.size(), static_cast<size_t>(op.layer()) + 1));
@@ -43,7 +43,7 @@ std::vector<double> ProductWeights(const ModelGraph& model) {
   return weights;
 }
 
-// Stage s on rank s modulo the ranks, in one lane.
+// True if stage s is on rank s modulo the number of ranks, in one lane.
 bool GoesRound(const PipelineSchedule& schedule, int64_t ranks) {
   if (schedule.lanes != 1 || schedule.placement.size() != 1) return false;
   const std::vector<int>& placed = schedule.placement[0];
@@ -93,7 +93,7 @@ std::vector<int32_t> StageCutOf(const Runtime& runtime, const ModelGraph& model,
   if (runtime.stage_cut() == Runtime::BY_COST || plan.partition().layers_per_stage_size() > 0) return {};
   const int64_t ranks = AxisSize(plan.mesh(), "pipe");
   constexpr int64_t kMost = int64_t{1} << 20;
-  // Left out, it is one.
+  // An unset microbatch has one sequence.
   const int64_t samples = recipe.microbatch_sequences() == 0 ? 1 : recipe.microbatch_sequences();
   const int64_t replicas = AxisSize(plan.mesh(), "data");
   if (ranks < 1 || ranks > kMost || replicas < 1 || replicas > kMost || samples < 1 || samples > kMost ||
@@ -101,7 +101,7 @@ std::vector<int32_t> StageCutOf(const Runtime& runtime, const ModelGraph& model,
     return {};
   }
   const int64_t microbatches = recipe.global_batch_sequences() / samples / replicas;
-  // Lists of slots are as long as both.
+  // The lists of slots are as long as the product of both.
   if (microbatches < 1 || microbatches > kMost / ranks) return {};
   PlanSchedule schedule = plan.schedule();
   if (schedule.name().empty() && schedule.definition().empty()) schedule.set_name("1f1b");

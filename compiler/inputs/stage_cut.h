@@ -1,4 +1,4 @@
-// Which layers each stage of a framework's run has, where its plan does not say it (Runtime.stage_cut).
+// The layers of each stage in a framework's run whose plan does not state them (Runtime.stage_cut).
 #ifndef WEFT_COMPILER_INPUTS_STAGE_CUT_H_
 #define WEFT_COMPILER_INPUTS_STAGE_CUT_H_
 
@@ -12,24 +12,26 @@
 
 namespace weft {
 
-// Runtime::BY_BLOCKS. Layers of each of `stages` stages of a model of `blocks` blocks between an embedding and a head:
-// as many blocks in each where that comes out; else as many layers, embedding and head counted; else what is left over
-// goes to the stages behind the first. Every stage has a layer where stages <= blocks + 2.
+// Runtime::BY_BLOCKS: layers of each of `stages` stages, for a model of `blocks` blocks between an embedding and a
+// head. If possible, every stage gets the same number of blocks. Otherwise, if possible, every stage gets the same
+// number of layers, embedding and head included. Otherwise the remaining blocks go to the stages after the first. Every
+// stage has a layer if stages <= blocks + 2.
 std::vector<int32_t> LayersPerStage(int64_t blocks, int64_t stages);
 
 // Runtime::BY_WEIGHTS, as nanotron cuts a model (src/nanotron/models/base.py, "Balance compute across PP blocks"; its
-// models' get_block_compute_costs): a stage ends with the layer that brings the parameters of products, those of the
-// head among them, over its share. Every head counts as having keys and values of its own. Empty if a stage would be.
+// models' get_block_compute_costs). A stage ends with the layer at which the parameters of products, including those of
+// the head, exceed its share. Every attention head counts as having its own keys and values. Empty if a stage would
+// have no layer.
 std::vector<int32_t> LayersByWeights(const ModelGraph& model, int64_t stages);
 
-// plan.partition.layers_per_stage as `runtime` has it. Empty, so that costs decide: the plan states its own, the
-// runtime says nothing, the schedule places its stages in a way of its own (back and forth, on several lanes), the
-// model has fewer layers than stages, or the inputs are wrong, which compiling them tells.
+// Returns plan.partition.layers_per_stage as `runtime` chooses it. Empty, so that costs decide, in these cases: the
+// plan states its own, the runtime cuts by cost, the schedule places its stages in another way (back and forth, on
+// several lanes), the model has fewer layers than stages, or the inputs are wrong, which compilation reports.
 std::vector<int32_t> StageCutOf(const Runtime& runtime, const ModelGraph& model, const Recipe& recipe,
                                 const Plan& plan);
 
-// Cuts the stages of `plan` so; a partition that it states, and one that costs decide, stay as they are. Returns the
-// cut.
+// Sets the partition of `plan` to this cut and returns the cut. If the plan states a partition, or if costs decide, the
+// plan stays as it is.
 std::vector<int32_t> CutStagesAs(const Runtime& runtime, const ModelGraph& model, const Recipe& recipe, Plan* plan);
 
 }  // namespace weft

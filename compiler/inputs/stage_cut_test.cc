@@ -43,14 +43,14 @@ TEST(LayersPerStage, EvenWhereItComesOut) {
 }
 
 TEST(LayersByWeights, TheHeadCounts) {
-  // A block has 4 x 16 x 16 + 3 x 16 x 64 = 4096 parameters, the head 16 x 1024: as many as four blocks. With 16 blocks
-  // 10 of 20 are not more than half, so that one more comes first.
+  // A block has 4 x 16 x 16 + 3 x 16 x 64 = 4096 parameters, the head 16 x 1024: as many as four blocks. With 16
+  // blocks, 10 of 20 are not more than half, so the first stage takes one more.
   EXPECT_THAT(LayersByWeights(Llama(16, 1024, 4), 2), ElementsAre(12, 6));
   EXPECT_THAT(LayersByWeights(Llama(16, 1024, 4), 1), ElementsAre(18));
   EXPECT_THAT(LayersByWeights(Llama(15, 1024, 4), 2), ElementsAre(11, 6));
-  // Heads that share keys and values count as if they did not.
+  // Heads that share keys and values count as if each had its own.
   EXPECT_THAT(LayersByWeights(Llama(15, 1024, 1), 2), ElementsAre(11, 6));
-  // A head that is more than a share leaves a stage without any.
+  // A head with more than a stage's share leaves a stage without layers.
   EXPECT_THAT(LayersByWeights(Llama(15, 32768, 4), 3), IsEmpty());
   EXPECT_THAT(LayersByWeights(Llama(1, 128, 4), 4), IsEmpty());
   EXPECT_THAT(LayersByWeights(ModelGraph(), 1), IsEmpty());
@@ -90,7 +90,7 @@ TEST(StageCut, LeavesAStatedPartitionAlone) {
   plan = Parse<Plan>("mesh { axes { name: 'pipe' size: 4 } } partition { layers_per_stage: [2, 2, 2, 4] }");
   EXPECT_THAT(CutStagesAs(runtime, model, recipe, &plan), IsEmpty());
   EXPECT_THAT(plan.partition().layers_per_stage(), ElementsAre(2, 2, 2, 4));
-  // What costs decide is not set at all.
+  // If costs decide, the partition is not set at all.
   plan.clear_partition();
   EXPECT_THAT(CutStagesAs(Runtime(), model, recipe, &plan), IsEmpty());
   EXPECT_FALSE(plan.has_partition());

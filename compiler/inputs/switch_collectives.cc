@@ -14,7 +14,7 @@
 namespace weft {
 namespace {
 
-// Those whose collectives are done in switches, each once.
+// The groups whose collectives are done in switches, each once.
 class SwitchGroups {
  public:
   absl::Status AddProgram(const Program& program) {
@@ -45,7 +45,7 @@ class SwitchGroups {
   std::map<std::string, Group> groups_;
 };
 
-// Whether the coordinates that `group` lists are those of `rank` too.
+// True if `group` lists the coordinates of `rank`, or lists none, on each of its axes.
 bool TakesPart(const Mesh& mesh, int64_t rank, const Group& group) {
   return std::all_of(group.axes().begin(), group.axes().end(), [&](const AxisSubset& subset) {
     const int64_t own = AxisCoordinate(mesh, rank, subset.axis());

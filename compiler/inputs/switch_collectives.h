@@ -1,4 +1,4 @@
-// Whether what a program leaves to switches of the network is done by those of the cluster.
+// Checks that the cluster's switches can do the collectives that a program leaves to switches of the network.
 #ifndef WEFT_COMPILER_INPUTS_SWITCH_COLLECTIVES_H_
 #define WEFT_COMPILER_INPUTS_SWITCH_COLLECTIVES_H_
 
@@ -8,10 +8,10 @@
 
 namespace weft {
 
-// Of every group of more than one rank whose collective is done in switches (schedules/collective), in training and
+// Checks every group of more than one rank whose collective is done in switches (schedules/collective), in training and
 // evaluation, as the ranks are placed on `cluster`. FailedPrecondition, naming the cluster's field, if a switch on the
-// way does not sum; else the errors of RankPlacement::Make. The program need not be proven; its groups name axes of its
-// mesh.
+// way cannot sum. Also returns the errors of RankPlacement::Make. The program need not be proven, but its groups must
+// name axes of its mesh.
 absl::Status CheckSwitchCollectives(const Program& program, const Cluster& cluster);
 
 }  // namespace weft

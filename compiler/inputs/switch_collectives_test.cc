@@ -12,13 +12,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Two nodes of four.
+// A cluster of two nodes with four devices each.
 Cluster TwoNodes(bool node_sums, const std::string& fabric_sums = "NO_SWITCHES") {
   return Parse<Cluster>(absl::StrCat(R"(nodes: 2 devices_per_node: 4 node_links { switch_reduces: )",
                                      node_sums ? "true" : "false", " } fabric { reduces: ", fabric_sums, " }"));
 }
 
-// Ranks of four data replicas of two stages; `fields` are those of the program besides.
+// A program for four data replicas of two stages, with further `fields`.
 Program Ranks(const std::string& fields) {
   return Parse<Program>(absl::StrCat("mesh { axes { name: 'data' size: 4 } axes { name: 'pipe' size: 2 } } ", fields));
 }
@@ -44,14 +44,14 @@ TEST(SwitchCollectivesTest, SwitchesOfNodesAreAskedForGroupsInANode) {
 }
 
 TEST(SwitchCollectivesTest, SwitchesBetweenNodesAreAskedForGroupsOverNodes) {
-  // One member on each node: nothing is summed there.
+  // Each node has one member, so nothing is summed within a node.
   const Program program = Ranks(AllReduce("switch", kPipe));
   EXPECT_THAT(Refusal(program, TwoNodes(true)), HasSubstr("cluster.fabric.reduces = NO_SWITCHES"));
   EXPECT_TRUE(CheckSwitchCollectives(program, TwoNodes(false, "ALL_SWITCHES")).ok());
 }
 
 TEST(SwitchCollectivesTest, EveryPlaceOfAGroupIsLookedAt) {
-  // Three groups of two on nodes that take three ranks each: the one in the middle is on both.
+  // Three groups of two ranks, on nodes that take three ranks each: the middle group is on both nodes.
   const std::string mesh = "mesh { axes { name: 'data' size: 2 } axes { name: 'pipe' size: 3 } } ";
   const Program all = Parse<Program>(absl::StrCat(mesh, AllReduce("switch", kData)));
   EXPECT_THAT(Refusal(all, TwoNodes(true)), HasSubstr("cluster.fabric.reduces = NO_SWITCHES"));

@@ -56,7 +56,7 @@ TEST(UsualMicrobatch, LeavesSoManyForEveryStage) {
   EXPECT_EQ(UsualMicrobatchOf(runtime, 94, 2, 4), 1);
   EXPECT_EQ(UsualMicrobatchOf(runtime, 2048, 2, 4), 16);
   EXPECT_EQ(UsualMicrobatchOf(runtime, 24, 2, 1), 4);
-  // One sequence leaves each of four stages six of 24, and less than six of 23.
+  // With microbatches of one sequence, 24 sequences leave six for each of four stages; 23 leave fewer than six.
   EXPECT_EQ(UsualMicrobatchOf(runtime, 24, 1, 4), 1);
   EXPECT_EQ(UsualMicrobatchOf(runtime, 23, 1, 4), std::nullopt);
   // Batches that cannot be shared are refused elsewhere.

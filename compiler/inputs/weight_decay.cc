@@ -49,7 +49,7 @@ absl::Status CheckDecayOverrides(const ModelGraph& model, const Recipe& recipe) 
     if (std::any_of(model.parameters().begin(), model.parameters().end(), matches)) continue;
     std::vector<std::string> names;
     for (const GraphParameter& parameter : model.parameters()) names.push_back(parameter.name());
-    // Of part of a name, the names that have it are nearer than those that are like it.
+    // If the pattern is part of a name, names that contain it are nearer than similar names.
     std::string nearest;
     for (const std::string& name : names) {
       if (nearest.empty() && name.find(pattern) != std::string::npos) nearest = absl::StrCat("*", pattern, "*");

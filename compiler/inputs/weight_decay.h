@@ -1,4 +1,4 @@
-// Which tensors of a model are decayed by how much: the recipe's patterns and what holds without them.
+// Finds the weight decay of each tensor of a model: the recipe's patterns, and the rule without them.
 #ifndef WEFT_COMPILER_INPUTS_WEIGHT_DECAY_H_
 #define WEFT_COMPILER_INPUTS_WEIGHT_DECAY_H_
 
@@ -9,11 +9,11 @@
 
 namespace weft {
 
-// Whether `name` matches `pattern`, in which '*' stands for any run of characters. Linear in the lengths' product.
+// True if `name` matches `pattern`, in which '*' stands for any run of characters. Time: O(product of the lengths).
 bool MatchesPattern(absl::string_view pattern, absl::string_view name);
 
-// Of a logical tensor, per step and relative to the learning rate: the optimizer's where the tensor has two or more
-// dimensions and 0 otherwise, unless an override of AdamW says something else; the first that matches counts.
+// Weight decay of a logical tensor, per iteration and relative to the learning rate. The first override of AdamW that
+// matches decides. Without one, it is the optimizer's decay if the tensor has two or more dimensions, and otherwise 0.
 double WeightDecayOf(const Recipe& recipe, const GraphParameter& parameter);
 
 // Refuses an override whose pattern matches no tensor of `model`, naming the nearest.
