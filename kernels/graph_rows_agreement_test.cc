@@ -11,7 +11,7 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/text_format.h"
 #include "kernels/graph_row.h"
-#include "kernels/random_step_testing.h"
+#include "kernels/random_testing.h"
 #include "proto/validate/validate.h"
 
 namespace weft::kernels {

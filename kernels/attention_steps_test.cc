@@ -2,16 +2,16 @@
 #include <string>
 #include <vector>
 
-#include "verifier/testing/step_test_util.h"
+#include "kernels/check_step_testing.h"
 
-namespace weft::verify {
+namespace weft::kernels {
 namespace {
 
 // Sequences of 4 rows, 4 heads of 3 columns; k and v have 2 heads.
 const Tensor kQkv{FP32, {8, 36}}, kQ{FP32, {8, 12}}, kKv{FP32, {8, 6}}, kPairs{FP32, {8, 16}}, kMask{UINT8, {8, 16}};
 const std::string kFused = "heads: 4 sequence: 4 ", kGrouped = "heads: 4 kv_heads: 2 sequence: 4 ";
 
-TEST(KernelsAttentionTest, Scores) {
+TEST(AttentionStepsTest, Scores) {
   EXPECT_EQ(FindingsOf(ATTENTION_SCORES, {kQkv}, {kPairs}, kFused + "scale: 1"), "");
   EXPECT_EQ(FindingsOf(ATTENTION_SCORES, {kQkv}, {kPairs}, kFused + "scale: 1 qkv_by_head: true"), "");
   EXPECT_EQ(FindingsOf(ATTENTION_SCORES, {kQ, kKv}, {kPairs}, kGrouped + "scale: 1"), "");
@@ -35,7 +35,7 @@ TEST(KernelsAttentionTest, Scores) {
       "heads is");
 }
 
-TEST(KernelsAttentionTest, Softmax) {
+TEST(AttentionStepsTest, Softmax) {
   EXPECT_EQ(FindingsOf(ATTENTION_SOFTMAX, {kPairs}, {kPairs}, kFused), "");
   EXPECT_EQ(FindingsOf(ATTENTION_SOFTMAX, {kPairs}, {kPairs}, kFused + "causal: true window: 2"), "");
   EXPECT_EQ(FindingsOf(ATTENTION_SOFTMAX_BACKWARD, {kPairs, kPairs}, {kPairs}, kFused), "");
@@ -46,7 +46,7 @@ TEST(KernelsAttentionTest, Softmax) {
   ExpectFinding(FindingsOf(ATTENTION_SOFTMAX_BACKWARD, {kPairs}, {kPairs}, kFused), "has 1 inputs");
 }
 
-TEST(KernelsAttentionTest, Values) {
+TEST(AttentionStepsTest, Values) {
   EXPECT_EQ(FindingsOf(ATTENTION_VALUES, {kPairs, kQkv}, {kQ}, kFused), "");
   EXPECT_EQ(FindingsOf(ATTENTION_VALUES, {kPairs, kKv}, {kQ}, kGrouped), "");
   EXPECT_EQ(FindingsOf(ATTENTION_VALUES_BACKWARD, {kQ, kPairs, kQkv}, {kPairs, kQkv}, kFused), "");
@@ -59,7 +59,7 @@ TEST(KernelsAttentionTest, Values) {
                 "must have the shape of 'v2'");
 }
 
-TEST(KernelsAttentionTest, Dropout) {
+TEST(AttentionStepsTest, Dropout) {
   const std::string heads = "dropout: 0.1 heads: 4 sequence: 4";
   EXPECT_EQ(FindingsOf(DROPOUT, {kPairs}, {kPairs}, "dropout: 0.1 dropout_site: 3"), "");
   EXPECT_EQ(FindingsOf(DROPOUT, {kPairs}, {kPairs}, heads), "");
@@ -80,4 +80,4 @@ TEST(KernelsAttentionTest, Dropout) {
 }
 
 }  // namespace
-}  // namespace weft::verify
+}  // namespace weft::kernels

@@ -2,14 +2,14 @@
 #include <string>
 #include <vector>
 
-#include "verifier/testing/step_test_util.h"
+#include "kernels/check_step_testing.h"
 
-namespace weft::verify {
+namespace weft::kernels {
 namespace {
 
 const Tensor kX{FP32, {8, 12}}, kKv{FP32, {8, 6}}, kRow{FP32, {12}}, kColumn{FP32, {8}}, kLse{FP32, {8, 4}};
 
-TEST(KernelsTransformerTest, Load) {
+TEST(TransformerStepsTest, Load) {
   const Tensor ids{INT32, {8}};
   for (Kernel kernel : {LOAD_TOKENS, LOAD_TARGETS}) {
     EXPECT_EQ(FindingsOf(kernel, {}, {ids}, ""), "");
@@ -23,7 +23,7 @@ TEST(KernelsTransformerTest, Load) {
   }
 }
 
-TEST(KernelsTransformerTest, Attention) {
+TEST(TransformerStepsTest, Attention) {
   const std::string good = "heads: 4 kv_heads: 2 sequence: 4 causal: true window: 3 scale: 1";
   EXPECT_EQ(FindingsOf(ATTENTION, {kX, kKv, kKv}, {kX, kLse}, good), "");
   EXPECT_EQ(FindingsOf(ATTENTION_BACKWARD, {kX, kX, kKv, kKv, kX, kLse}, {kX, kKv, kKv}, good), "");
@@ -41,7 +41,7 @@ TEST(KernelsTransformerTest, Attention) {
   ExpectFinding(FindingsOf(ATTENTION_BACKWARD, {kX, kX, kKv, kKv, kX, kLse}, {kX}, good), "outputs");
 }
 
-TEST(KernelsTransformerTest, RmsNorm) {
+TEST(TransformerStepsTest, RmsNorm) {
   EXPECT_EQ(FindingsOf(RMS_NORM, {kX, kRow}, {kX, kColumn}, "epsilon: 1e-5"), "");
   EXPECT_EQ(FindingsOf(RMS_NORM_BACKWARD, {kX, kX, kRow, kColumn}, {kX}, ""), "");
   EXPECT_EQ(FindingsOf(RMS_NORM_BACKWARD_WEIGHT, {kX, kX, kColumn}, {kRow}, ""), "");
@@ -53,7 +53,7 @@ TEST(KernelsTransformerTest, RmsNorm) {
   ExpectFinding(FindingsOf(RMS_NORM_BACKWARD_WEIGHT, {kX, kX, kColumn}, {kColumn}, ""), "must have shape [12]");
 }
 
-TEST(KernelsTransformerTest, Rope) {
+TEST(TransformerStepsTest, Rope) {
   const auto rope = [](const std::string& rest) {
     return FindingsOf(ROPE, {kX}, {kX}, absl::StrCat("sequence: 4 base: 10000 magnitude: 1 ", rest));
   };
@@ -70,7 +70,7 @@ TEST(KernelsTransformerTest, Rope) {
   ExpectFinding(FindingsOf(ROPE, {kX}, {kKv}, "sequence: 4 base: 10 head_size: 6 magnitude: 1"), "shape of");
 }
 
-TEST(KernelsTransformerTest, Swiglu) {
+TEST(TransformerStepsTest, Swiglu) {
   EXPECT_EQ(FindingsOf(SWIGLU, {kX, kX}, {kX}, ""), "");
   EXPECT_EQ(FindingsOf(SWIGLU_BACKWARD, {kX, kX, kX}, {kX, kX}, ""), "");
   ExpectFinding(FindingsOf(SWIGLU, {kX, kKv}, {kX}, ""), "must have the shape of");
@@ -80,4 +80,4 @@ TEST(KernelsTransformerTest, Swiglu) {
 }
 
 }  // namespace
-}  // namespace weft::verify
+}  // namespace weft::kernels
