@@ -1,6 +1,6 @@
 // Memory for small objects, for programs that make millions of them. Linking this library replaces operator new and
 // delete for up to 512 bytes. Programs and their proofs are lists of small messages, and glibc's malloc took a sixth of
-// the time of a folded simulation. Libraries were measured first (docs/benchmarks.md): jemalloc gains half as much,
+// the time of a folded simulation. Libraries were measured first (tests/bench/history.md): jemalloc gains half as much,
 // tcmalloc nothing, and mimalloc as much only with large pages, which only its environment variables turn on.
 //
 // Blocks of one size, in steps of 16 bytes, are cut from spans of 16 KiB. The spans are cut from a region that is
