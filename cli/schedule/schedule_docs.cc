@@ -50,7 +50,7 @@ std::string Link(absl::string_view name) { return absl::StrCat("[", name, "](#",
 
 std::string Overview() {
   std::string text =
-      "| schedule | exists for | bubble | activations | takes | in PyTorch's CSV |\n|---|---|---|---|---|---|\n";
+      "| schedule | exists for | bubble | activations | flags | in PyTorch's CSV |\n|---|---|---|---|---|---|\n";
   for (const ScheduleEntry& entry : Schedules()) {
     const ScheduleNotes* notes = FindScheduleNotes(entry.name);
     const absl::StatusOr<LoadedSchedule> loaded = Measure(entry, kRanks, kMicrobatches);
