@@ -272,7 +272,13 @@ const std::vector<StepCase>& Images() {
       {SCALE_SHIFT_BACKWARD_SAMPLE, {x, x}, {e2}, sequence, ""},
       {SCALE_SHIFT_BACKWARD_SAMPLE, {x, x}, {e}, sequence, "must have shape [2,12]"},
       {SQUARED_ERROR, {rgb, rgb}, {losses}, "sequence: 4 loss_weight: 1", "", "", kImages},
-      {SQUARED_ERROR, {F({6, 3}), F({6, 3})}, {losses}, "sequence: 4 loss_weight: 1", "whole microbatches", "", kImages},
+      {SQUARED_ERROR,
+       {F({6, 3}), F({6, 3})},
+       {losses},
+       "sequence: 4 loss_weight: 1",
+       "whole microbatches",
+       "",
+       kImages},
       {SQUARED_ERROR_BACKWARD, {rgb, rgb, D({3})}, {rgb}, "loss_weight: 1", ""},
       {SQUARED_ERROR_BACKWARD, {rgb, x}, {rgb}, "", "must have the shape of"},
   };
@@ -317,8 +323,8 @@ INSTANTIATE_TEST_SUITE_P(Families, StepsTest,
 // RMS_NORM and its backwards are in transformer_steps_test.cc.
 TEST(StepsCoverageTest, EveryKernelHasGoodAndBadSteps) {
   std::set<Kernel> good = {RMS_NORM, RMS_NORM_BACKWARD, RMS_NORM_BACKWARD_WEIGHT}, bad = good;
-  for (const auto* cases : {&Products(), &Norms(), &Tokens(), &Attention(), &Pointwise(), &Optimizers(), &Images(),
-                            &Collectives()}) {
+  for (const auto* cases :
+       {&Products(), &Norms(), &Tokens(), &Attention(), &Pointwise(), &Optimizers(), &Images(), &Collectives()}) {
     for (const StepCase& c : *cases) (c.finding.empty() ? good : bad).insert(c.kernel);
   }
   for (int i = 0; i < Kernel_descriptor()->value_count(); ++i) {

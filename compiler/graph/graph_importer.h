@@ -11,12 +11,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/graph/import_graph.h"
+#include "kernels/graph_row.h"
+#include "kernels/row.h"
 #include "mlir/IR/Builders.h"
 
 namespace weft {
 
-// One import. Its functions are in import_graph.cc (settings, tensors, the whole graph), import_ops.cc (one op) and
-// import_image_ops.cc (one op of an image model).
+// One import. Its functions are in import_graph.cc (settings, tensors, the whole graph) and import_ops.cc (one op).
 class GraphImporter {
  public:
   GraphImporter(mlir::MLIRContext* context, const ModelGraph& graph, const Recipe& recipe, const ImportOptions& options)
@@ -29,12 +30,21 @@ class GraphImporter {
   absl::Status AddTensors();
   // import_ops.cc
   absl::Status AddOp(const GraphOp& op);
+  absl::Status CheckCounts(const GraphOp& op, const kernels::GraphRow& row);
+  absl::StatusOr<mlir::Value> Result(const GraphOp& op, const kernels::GraphRow& row);
+  // Makes the op whose operands, results and attributes the rows of the op and of its kernel state.
+  absl::StatusOr<mlir::Value> RowOp(const GraphOp& op, const kernels::GraphRow& row);
+  absl::Status AddAttributes(const GraphOp& op, const kernels::KernelRow& kernel, int64_t sequence,
+                             mlir::OperationState& state);
+  // The ops of which a row does not say all.
   absl::StatusOr<mlir::Value> Load(const GraphOp& op);
+  absl::StatusOr<mlir::Value> Matmul(const GraphOp& op);
   absl::StatusOr<mlir::Value> Attention(const GraphOp& op);
   absl::StatusOr<mlir::Value> Rope(const GraphOp& op);
+  absl::StatusOr<mlir::Value> Dropout(const GraphOp& op);
+  absl::StatusOr<mlir::Value> Conv2d(const GraphOp& op);
   absl::StatusOr<mlir::Value> CrossEntropy(const GraphOp& op);
-  // import_image_ops.cc. Null if `op` is not an op of image models.
-  absl::StatusOr<mlir::Value> ImageOp(const GraphOp& op);
+  absl::StatusOr<mlir::Value> SquaredError(const GraphOp& op);
   // Side of a sample's square of positions.
   absl::StatusOr<mlir::IntegerAttr> Side(mlir::Value value);
 
@@ -45,7 +55,6 @@ class GraphImporter {
 
   // Input `index` of `op`: an earlier op's output, or one more use of a parameter. It must have `rank` dimensions.
   absl::StatusOr<mlir::Value> Input(const GraphOp& op, int index, int rank);
-  absl::Status CheckArity(const GraphOp& op, int least, int most);
 
   const GraphParameter* FindParameter(const std::string& name) const {
     auto found = parameters_.find(name);
@@ -61,6 +70,7 @@ class GraphImporter {
   static int64_t Dim(mlir::Value value, unsigned index) {
     return mlir::cast<mlir::RankedTensorType>(value.getType()).getDimSize(index);
   }
+  mlir::Location LocationOf(const GraphOp& op) { return mlir::NameLoc::get(builder_.getStringAttr(op.name())); }
   mlir::IntegerAttr I64(int64_t value) { return builder_.getI64IntegerAttr(value); }
   mlir::FloatAttr F64(double value) { return builder_.getF64FloatAttr(value); }
   double DropoutProbability() const { return !options_.evaluation && recipe_.has_dropout() ? recipe_.dropout() : 0.0; }

@@ -8,6 +8,7 @@
 #include "compiler/inputs/plan_schedule.h"
 #include "compiler/inputs/weight_decay.h"
 #include "compiler/rewrite/bucket_count.h"
+#include "kernels/graph_row.h"
 #include "proto/util/mesh.h"
 #include "proto/util/status.h"
 #include "proto/util/units.h"
@@ -136,7 +137,7 @@ absl::Status CheckLayersPerStage(const Plan& plan, int stages) {
 absl::StatusOr<PlanInputs> ResolveInputs(const ModelGraph& model, const Recipe& recipe, const Plan& plan,
                                          const Cluster& cluster, std::vector<std::string>* notes) {
   PlanInputs inputs{model, recipe, plan, cluster, recipe, plan};
-  WEFT_RETURN_IF_ERROR(Validate(inputs.model));
+  WEFT_RETURN_IF_ERROR(kernels::ValidateModelGraph(inputs.model));
   WEFT_RETURN_IF_ERROR(ValidateTogether(inputs.recipe, inputs.model));
   WEFT_RETURN_IF_ERROR(ValidateAndResolve(&inputs.recipe));
   WEFT_RETURN_IF_ERROR(CheckDecayOverrides(inputs.model, inputs.recipe));

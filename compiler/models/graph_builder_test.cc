@@ -4,7 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/validate/validate.h"
+#include "kernels/graph_row.h"
 
 namespace weft {
 namespace {
@@ -41,7 +41,7 @@ TEST(GraphBuilder, WhatIsBeforeTheBlocksEveryBlockAndTheHeadAreLayers) {
   EXPECT_THAT(LayersOf(graph),
               ElementsAre("tokens 0", "embedding 0", "block.0 1", "block.1 2", "head 3", "targets 3", "loss 3"));
   EXPECT_EQ(graph.loss(), "loss");
-  EXPECT_TRUE(Validate(graph).ok()) << Validate(graph);
+  EXPECT_TRUE(kernels::ValidateModelGraph(graph).ok()) << kernels::ValidateModelGraph(graph);
 }
 
 TEST(GraphBuilder, EachBlockReadsTheOneBefore) {

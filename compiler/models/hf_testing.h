@@ -8,8 +8,8 @@
 #include "absl/strings/str_replace.h"
 #include "compiler/models/import_hf.h"
 #include "gtest/gtest.h"
+#include "kernels/graph_row.h"
 #include "proto/model_graph.pb.h"
-#include "proto/validate/validate.h"
 
 namespace weft {
 
@@ -25,7 +25,7 @@ inline ModelGraph Import(const std::string& json, const std::string& name = "m")
   auto graph = ImportHuggingFaceConfig(json, name);
   EXPECT_TRUE(graph.ok()) << graph.status();
   if (!graph.ok()) return {};
-  EXPECT_TRUE(Validate(*graph).ok()) << Validate(*graph);
+  EXPECT_TRUE(kernels::ValidateModelGraph(*graph).ok()) << kernels::ValidateModelGraph(*graph);
   return *std::move(graph);
 }
 

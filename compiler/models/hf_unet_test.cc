@@ -8,7 +8,7 @@
 #include "compiler/models/hf_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/validate/validate.h"
+#include "kernels/graph_row.h"
 
 namespace weft {
 namespace {
@@ -39,7 +39,7 @@ TEST(ImportUnet, ParametersOfThePapersModels) {
   for (const auto& row : rows) {
     const auto graph = ImportHuggingFaceConfig(Changed("128", absl::StrCat(row.channels)), "unet");
     ASSERT_TRUE(graph.ok()) << graph.status();
-    EXPECT_TRUE(Validate(*graph).ok()) << Validate(*graph);
+    EXPECT_TRUE(kernels::ValidateModelGraph(*graph).ok()) << kernels::ValidateModelGraph(*graph);
     EXPECT_EQ(Elements(*graph), row.parameters);
     EXPECT_NEAR(static_cast<double>(row.parameters) / row.name, 1, 1.0 / 6);
   }
@@ -81,7 +81,7 @@ TEST(ImportUnet, FieldsChangeTheModel) {
   const auto with = [](const std::string& fields) {
     const auto graph = ImportHuggingFaceConfig(With(fields), "unet");
     EXPECT_TRUE(graph.ok()) << graph.status();
-    EXPECT_TRUE(graph.ok() && Validate(*graph).ok());
+    EXPECT_TRUE(graph.ok() && kernels::ValidateModelGraph(*graph).ok());
     return graph.ok() ? *graph : ModelGraph();
   };
   const auto op = [](const ModelGraph& graph, const std::string& name) {

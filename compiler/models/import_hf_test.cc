@@ -9,7 +9,7 @@
 #include "compiler/models/hf_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/validate/validate.h"
+#include "kernels/graph_row.h"
 
 namespace weft {
 namespace {
@@ -41,7 +41,7 @@ const GraphParameter& Parameter(const ModelGraph& graph, const std::string& name
 TEST(ImportHfTest, SmallModelIsValidAndHonoursEveryField) {
   auto graph = ImportHuggingFaceConfig(kSmall, "small");
   ASSERT_TRUE(graph.ok()) << graph.status();
-  EXPECT_TRUE(Validate(*graph).ok()) << Validate(*graph);
+  EXPECT_TRUE(kernels::ValidateModelGraph(*graph).ok()) << kernels::ValidateModelGraph(*graph);
   EXPECT_EQ(graph->name(), "small");
   EXPECT_EQ(graph->vocabulary(), 300);
   EXPECT_EQ(graph->maximum_positions(), 64);

@@ -9,10 +9,10 @@
 #include "absl/strings/str_split.h"
 #include "catalog/catalog.h"
 #include "compiler/models/import_hf.h"
+#include "kernels/graph_row.h"
 #include "proto/io/io.h"
 #include "proto/util/printable.h"
 #include "proto/util/status.h"
-#include "proto/validate/validate.h"
 
 namespace weft {
 namespace {
@@ -49,7 +49,7 @@ absl::StatusOr<ModelGraph> ParseModel(absl::string_view bytes, absl::string_view
     WEFT_RETURN_IF_ERROR(ParseMessage(bytes, source, &graph));
     if (graph.name().empty()) graph.set_name(std::string(name));
   }
-  WEFT_RETURN_IF_ERROR(At(source, Validate(graph)));
+  WEFT_RETURN_IF_ERROR(At(source, kernels::ValidateModelGraph(graph)));
   return graph;
 }
 

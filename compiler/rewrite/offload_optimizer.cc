@@ -25,6 +25,7 @@
 #include "compiler/rewrite/gradient_sums.h"
 #include "compiler/rewrite/host_states.h"
 #include "compiler/rewrite/segment_part.h"
+#include "kernels/traits.h"
 #include "proto/util/units.h"
 
 namespace weft {
@@ -83,10 +84,10 @@ class TemplateRewriter {
     for (int i = 0; i < whole_.steps_size(); ++i) {
       const Step& step = whole_.steps(i);
       if (step.stream() != COMPUTE || step.detached()) return Refuse("the optimizer of '", t_.name(), "' has streams");
-      if (step.kernel() != ADAMW && step.kernel() != SGD_STEP) continue;
+      if (!kernels::IsOptimizer(step.kernel())) continue;
       TensorUpdate update;
       update.step = i;
-      const int states = step.kernel() == ADAMW ? 3 : step.attributes().momentum() != 0 ? 2 : 1;
+      const int states = kernels::OptimizerStates(step);
       update.tensor = t_.buffers(BufferOf(step.outputs(0))).tensor();
       for (int k = 0; k < states; ++k) {
         const auto found = host.find({k == 0 ? MASTER : k == 1 ? MOMENT1 : MOMENT2, update.tensor});

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/traits.h"
 #include "proto/util/value_bytes.h"
 
 namespace weft {
@@ -57,10 +58,10 @@ BoundSegment PartOf(const Segment& whole, const std::vector<int>& operands, cons
     Step& copy = *part.segment.add_steps();
     copy = step;
     for (int& value : *copy.mutable_inputs()) value = use(value, false);
-    const bool adds = step.accumulate() || step.kernel() == EXACT_ACCUMULATE || step.kernel() == SQUARED_NORM;
-    for (int& value : *copy.mutable_outputs()) {
-      if (adds) use(value, false);
-      value = use(value, true);
+    for (int o = 0; o < step.outputs_size(); ++o) {
+      const int value = step.outputs(o);
+      if (kernels::AddsToOutput(step, o) || kernels::WritesPartOfOutput(step, o)) use(value, false);
+      copy.set_outputs(o, use(value, true));
     }
     copy.clear_deps();
     for (int dep : step.deps()) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/segments/cost_of_ops.h"
 #include "ir/interfaces.h"
+#include "kernels/traits.h"
 #include "proto/util/status.h"
 
 namespace weft {
@@ -25,26 +26,6 @@ bool IsPersistent(ir::Role role) {
       return false;
     default:
       return true;
-  }
-}
-
-// Kernels whose result depends on which microbatch the step is for (docs/kernels.md).
-bool ReadsMicrobatch(Kernel kernel) {
-  switch (kernel) {
-    case LOAD_TOKENS:
-    case LOAD_TARGETS:
-    case ATTENTION:
-    case ATTENTION_BACKWARD:
-    case DROPOUT:
-    case DROPOUT_MASK:
-    case CROSS_ENTROPY:
-    case SQUARED_ERROR:
-    case LOAD_TIMESTEPS:
-    case LOAD_NOISY_IMAGE:
-    case LOAD_NOISE:
-      return true;
-    default:
-      return false;
   }
 }
 
@@ -83,7 +64,7 @@ void AddStep(Side& side, bool of_backward, Segment* merged) {
   for (int i = 0; i < step->inputs_size(); ++i) step->set_inputs(i, side.first_value + from.inputs(i));
   for (int i = 0; i < step->outputs_size(); ++i) step->set_outputs(i, side.first_value + from.outputs(i));
   for (int i = 0; i < step->deps_size(); ++i) step->set_deps(i, side.steps[from.deps(i)]);
-  if (of_backward && ReadsMicrobatch(step->kernel())) step->mutable_attributes()->set_of_backward(true);
+  if (of_backward && kernels::MayReadMicrobatch(step->kernel())) step->mutable_attributes()->set_of_backward(true);
   side.done = ir::SaturatingAdd(side.done, side.costs[side.next]);
   ++side.next;
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/traits.h"
 #include "proto/util/status.h"
 
 namespace weft {
@@ -33,82 +34,51 @@ class RowAnalysis {
   std::vector<bool> written_;
 };
 
-absl::StatusOr<Rows> RowAnalysis::OutputRows(const Step& step) const {
-  int per_token = 0;
-  for (int i = 0; i < step.inputs_size(); ++i) per_token += In(step, i) == Rows::kPerToken;
-  switch (step.kernel()) {
-    case LOAD_TOKENS:
-    case LOAD_TARGETS:
-    case LOAD_TIMESTEPS:
-    case LOAD_NOISY_IMAGE:
-    case LOAD_NOISE:
-      return Rows::kPerToken;
-    case POSITION_EMBEDDING:
-      if (per_token == 0) return Rows::kPerToken;
-      return Error(step, "its table is made of tokens");
-    case GELU:
-    case CAST:
-    case SWIGLU:
-    case ADD:
-    case GROUP_ALL_REDUCE:
-    case GROUP_ALL_GATHER:
-    case GROUP_REDUCE_SCATTER:
-      if (per_token != 0 && per_token != step.inputs_size()) return Error(step, "adds a parameter to tokens by row");
-      return per_token > 0 ? Rows::kPerToken : Rows::kNone;
-    case MATMUL:
-    case BIAS_ADD:
-    case LAYER_NORM:
-    case RMS_NORM:
-    case GROUP_NORM:
-    case CONV2D:
-    case EMBEDDING: {
-      if (per_token == 0 && step.kernel() != EMBEDDING) return Rows::kNone;
-      const bool first_alone = per_token == 1 && In(step, 0) == Rows::kPerToken;
-      if (first_alone && !step.attributes().transpose_a()) return Rows::kPerToken;
-      return Error(step, "mixes tokens of different rows");
-    }
-    case NORM_APPLY: {
-      // Of x, gamma, beta, mean, rstd; or x, gamma, rstd.
-      const int parameters = step.attributes().root_mean_square() ? 1 : 2;
-      bool ok = per_token == step.inputs_size() - parameters;
-      for (int i = 1; i <= parameters && i < step.inputs_size(); ++i) ok = ok && In(step, i) == Rows::kNone;
-      if (ok) return Rows::kPerToken;
-      return Error(step, "mixes tokens of different rows");
-    }
-    case ATTENTION:
-    case ATTENTION_SCORES:
-    case ATTENTION_SOFTMAX:
-    case ATTENTION_VALUES:
-    case ROPE:
-    case DROPOUT:
-    case DROPOUT_MASK:
-    case SILU:
-    case UPSAMPLE:
-    case TIMESTEP_EMBEDDING:
-    case CONCAT_COLUMNS:
-    case SLICE_COLUMNS:
-    case ADD_PER_SAMPLE:
-    case SCALE_SHIFT:
-    case NORM_PARTIAL:
-    case NORM_COMBINE:
-      if (per_token == step.inputs_size()) return Rows::kPerToken;
-      return Error(step, "is not applied to tokens");
-    case CROSS_ENTROPY_PARTIAL:
-    case CROSS_ENTROPY_COMBINE:
-    case SQUARED_ERROR:
-    case CROSS_ENTROPY:
-      if (per_token == step.inputs_size()) return Rows::kPerToken;
-      return Error(step, "has logits or targets without a row per token");
-    default:
-      return Error(step, absl::StrCat("no rule says what kernel ", Kernel_Name(step.kernel()), " does to rows"));
+// Returns true if dimension 0 of an operand counts rows of activations, or the rows m of a product.
+bool CountsRows(const kernels::OperandSpec* operand, const Step& step) {
+  if (operand != nullptr && operand->shape.kind == kernels::Shape::Kind::kLike) {
+    operand = kernels::InputSpec(step, kernels::FindInput(step, operand->shape.like));
   }
+  if (operand == nullptr || operand->shape.dims.empty()) return false;
+  const kernels::Shape& shape = operand->shape;
+  const bool swapped = shape.swapped_by == kernels::Symbol::transpose_a && step.attributes().transpose_a();
+  for (const kernels::Term& term : shape.dims[swapped ? 1 : 0].terms) {
+    for (const kernels::Factor& factor : term.factors) {
+      if (factor.symbol == kernels::Symbol::rows || factor.symbol == kernels::Symbol::m) return true;
+    }
+  }
+  return false;
+}
+
+absl::StatusOr<Rows> RowAnalysis::OutputRows(const Step& step) const {
+  int per_token = 0, counting = 0;
+  bool as_stated = true, any = false;
+  for (int i = 0; i < step.inputs_size(); ++i) {
+    const kernels::OperandSpec* operand = kernels::InputSpec(step, i);
+    any = any || (operand != nullptr && operand->shape.kind == kernels::Shape::Kind::kAny);
+    const bool counts = CountsRows(operand, step), tokens = In(step, i) == Rows::kPerToken;
+    counting += counts;
+    per_token += tokens;
+    as_stated = as_stated && counts == tokens;
+  }
+  if (any) {  // The kernel treats all elements alike.
+    if (per_token != 0 && per_token != step.inputs_size()) return Error(step, "adds a parameter to tokens by row");
+    return per_token > 0 ? Rows::kPerToken : Rows::kNone;
+  }
+  if (per_token == 0 && counting > 0) {
+    if (kernels::MayReadMicrobatch(step.kernel())) return Error(step, "is not applied to tokens");
+    return Rows::kNone;
+  }
+  const bool loss = kernels::IsLoss(step.kernel());
+  if (as_stated && (loss || CountsRows(kernels::RowOf(step.kernel()).outputs.begin(), step))) return Rows::kPerToken;
+  return Error(step, "mixes tokens of different rows");
 }
 
 absl::Status RowAnalysis::Visit(const Step& step) {
   WEFT_ASSIGN_OR_RETURN(Rows rows, OutputRows(step));
   for (int i = 0; i < step.outputs_size(); ++i) {
     // The losses of the step's microbatches.
-    if (IsLoss(step.kernel()) && i + 1 == step.outputs_size()) continue;
+    if (kernels::IsLoss(step.kernel()) && i + 1 == step.outputs_size()) continue;
     Rows& known = rows_[step.outputs(i)];
     if (known != Rows::kUnknown && known != rows) {
       return Error(step, absl::StrCat("value '", segment_.values(step.outputs(i)).name(),
@@ -156,9 +126,5 @@ absl::StatusOr<std::vector<Rows>> RowAnalysis::Run() {
 }  // namespace
 
 absl::StatusOr<std::vector<Rows>> RowsOfForward(const StageSegment& forward) { return RowAnalysis(forward).Run(); }
-
-bool IsLoss(Kernel kernel) {
-  return kernel == CROSS_ENTROPY || kernel == CROSS_ENTROPY_COMBINE || kernel == SQUARED_ERROR;
-}
 
 }  // namespace weft

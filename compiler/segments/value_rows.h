@@ -13,12 +13,9 @@ namespace weft {
 // kNone: something else, as parameters have; kUnknown: no step makes it, or it is of losses.
 enum class Rows { kUnknown, kPerToken, kNone };
 
-// By value of the segment, from what each kernel does to rows. InvalidArgument, naming segment and step, if one mixes
-// rows of several tokens (a product over tokens), or no rule says what it does.
+// Returns the rows of each value of the segment, from the shapes that the kernels' rows state. InvalidArgument, naming
+// segment and step, if a step mixes rows of several tokens, as a product over tokens does.
 absl::StatusOr<std::vector<Rows>> RowsOfForward(const StageSegment& forward);
-
-// Whether a step of this kernel ends with losses, of which there is one per microbatch.
-bool IsLoss(Kernel kernel);
 
 }  // namespace weft
 

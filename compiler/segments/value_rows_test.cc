@@ -64,9 +64,6 @@ TEST(ValueRowsTest, LossesAreNoRows) {
       "steps { kernel: LOAD_TARGETS outputs: 2 } steps { kernel: CROSS_ENTROPY inputs: 0 inputs: 2 outputs: 3 }"));
   ASSERT_TRUE(rows.ok()) << rows.status();
   EXPECT_EQ(rows->back(), Rows::kUnknown);
-  EXPECT_TRUE(IsLoss(CROSS_ENTROPY));
-  EXPECT_TRUE(IsLoss(SQUARED_ERROR));
-  EXPECT_FALSE(IsLoss(CROSS_ENTROPY_PARTIAL));
 }
 
 TEST(ValueRowsTest, WhatMixesTokensIsRefusedByName) {
@@ -77,8 +74,8 @@ TEST(ValueRowsTest, WhatMixesTokensIsRefusedByName) {
               HasSubstr("mixes tokens"));
   EXPECT_THAT(Refusal("steps { kernel: MATMUL inputs: 1 inputs: 0 outputs: 2 }"), HasSubstr("mixes tokens"));
   EXPECT_THAT(Refusal("steps { kernel: ADD inputs: 0 inputs: 1 outputs: 2 }"), HasSubstr("adds a parameter to tokens"));
-  EXPECT_THAT(Refusal("steps { kernel: ROPE inputs: 1 outputs: 2 }"), HasSubstr("is not applied to tokens"));
-  EXPECT_THAT(Refusal("steps { kernel: ADAMW inputs: 1 outputs: 2 }"), HasSubstr("no rule says what kernel ADAMW"));
+  EXPECT_THAT(Refusal("steps { kernel: DROPOUT inputs: 1 outputs: 2 }"), HasSubstr("is not applied to tokens"));
+  EXPECT_THAT(Refusal("steps { kernel: BIAS_GRADIENT inputs: 0 outputs: 2 }"), HasSubstr("mixes tokens"));
 }
 
 TEST(ValueRowsTest, OneValueIsOneOrTheOther) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/segments/value_rows.h"
 #include "ir/interfaces.h"
+#include "kernels/traits.h"
 #include "proto/util/status.h"
 #include "proto/util/units.h"
 #include "proto/util/value_bytes.h"
@@ -37,24 +38,7 @@ bool RunsByHalves(const Step& step, const std::vector<Rows>& rows) {
     case POSITION_EMBEDDING:
       return step.attributes().has_row_shift();
     default:
-      return IsLoss(step.kernel());
-  }
-}
-
-// Of the kernels of a forward.
-bool ReadsMicrobatch(Kernel kernel) {
-  switch (kernel) {
-    case LOAD_TOKENS:
-    case LOAD_TARGETS:
-    case LOAD_TIMESTEPS:
-    case LOAD_NOISY_IMAGE:
-    case LOAD_NOISE:
-    case ATTENTION:
-    case DROPOUT:
-    case DROPOUT_MASK:
-      return true;
-    default:
-      return IsLoss(kernel);
+      return kernels::IsLoss(step.kernel());
   }
 }
 
@@ -224,7 +208,7 @@ absl::StatusOr<StageSegment> WidenForward(const StageSegment& forward) {
             WEFT_ASSIGN_OR_RETURN(value, AddHalf(forward, value, part, &segment));
           }
         }
-        if (ReadsMicrobatch(step.kernel())) {
+        if (kernels::MayReadMicrobatch(step.kernel())) {
           step.mutable_attributes()->set_microbatch_offset(part);
         }
       }

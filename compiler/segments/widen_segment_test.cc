@@ -189,7 +189,7 @@ TEST(WidenSegment, SaysWhatIsWrong) {
   EXPECT_EQ(error("kernel: MATMUL", "kernel: ADD"),
             "segment 'f', step 'y': adds a parameter to tokens by row" + advice);
   EXPECT_EQ(error("kernel: MATMUL", "kernel: BIAS_GRADIENT"),
-            "segment 'f', step 'y': no rule says what kernel BIAS_GRADIENT does to rows" + advice);
+            "segment 'f', step 'y': mixes tokens of different rows" + advice);
   EXPECT_EQ(error("name: \"copy\" kernel: CAST inputs: 0", "name: \"copy\" kernel: CAST inputs: 2"), "");
   EXPECT_EQ(error("inputs: 0 outputs: 3", "inputs: 0 outputs: 2"),
             "segment 'f', step 'copy': value 'w' has a row per token at one time and none at another" + advice);

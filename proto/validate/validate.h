@@ -28,9 +28,6 @@ absl::Status ValidateAndResolve(Plan* plan, const Device& device);
 
 absl::Status Validate(const Cluster& cluster);
 
-// Also infers the shapes of all values, and refuses parameters and values that nothing reads.
-absl::Status Validate(const ModelGraph& graph);
-
 // Microbatches of one data replica in one optimizer step. `recipe` and `mesh` are valid. A global batch that does not
 // divide is refused with the nearest batches that do.
 absl::StatusOr<int64_t> MicrobatchesPerReplica(const Recipe& recipe, const Mesh& mesh);

@@ -115,4 +115,21 @@ absl::StatusOr<int64_t> MicrobatchesPerReplica(const Recipe& recipe, const Mesh&
   return batch / unit;
 }
 
+absl::Status ValidateTogether(const Recipe& recipe, const ModelGraph& graph) {
+  if (graph.image_size() > 0) {
+    const int64_t pixels = graph.image_size() * graph.image_size();
+    if (recipe.sequence_length() == pixels) return absl::OkStatus();
+    const std::string needed = absl::StrCat(pixels, ": a sample of model '", graph.name(), "' is an image of ",
+                                            graph.image_size(), " x ", graph.image_size(), " pixels");
+    if (recipe.sequence_length() == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("recipe.sequence_length is missing or 0; it must be ", needed));
+    }
+    return BadField("recipe.sequence_length", recipe.sequence_length(), needed);
+  }
+  if (graph.maximum_positions() == 0 || recipe.sequence_length() <= graph.maximum_positions()) return absl::OkStatus();
+  return BadField(
+      "recipe.sequence_length", recipe.sequence_length(),
+      absl::StrCat("at most ", graph.maximum_positions(), ", the maximum_positions of model '", graph.name(), "'"));
+}
+
 }  // namespace weft

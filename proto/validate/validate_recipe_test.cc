@@ -97,5 +97,28 @@ TEST(MicrobatchesPerReplica, DividesOrNamesNeighbours) {
   EXPECT_THAT(std::string(MicrobatchesPerReplica(recipe, mesh).status().message()), HasSubstr("nearest valid: 8"));
 }
 
+TEST(ValidateTogether, SequenceMustBeThePixels) {
+  const ModelGraph graph = Parse<ModelGraph>("name: 'u' image_size: 4");
+  Recipe recipe;
+  recipe.set_sequence_length(16);
+  EXPECT_TRUE(ValidateTogether(recipe, graph).ok());
+  recipe.set_sequence_length(4);
+  EXPECT_EQ(std::string(ValidateTogether(recipe, graph).message()),
+            "recipe.sequence_length = 4 must be 16: a sample of model 'u' is an image of 4 x 4 pixels");
+  recipe.clear_sequence_length();
+  EXPECT_EQ(std::string(ValidateTogether(recipe, graph).message()),
+            "recipe.sequence_length is missing or 0; it must be 16: a sample of model 'u' is an image of 4 x 4 pixels");
+}
+
+TEST(ValidateTogether, SequenceMustFitTheModel) {
+  const ModelGraph graph = Parse<ModelGraph>("name: 'm' maximum_positions: 16");
+  Recipe recipe;
+  recipe.set_sequence_length(16);
+  EXPECT_TRUE(ValidateTogether(recipe, graph).ok());
+  recipe.set_sequence_length(17);
+  EXPECT_EQ(std::string(ValidateTogether(recipe, graph).message()),
+            "recipe.sequence_length = 17 must be at most 16, the maximum_positions of model 'm'");
+}
+
 }  // namespace
 }  // namespace weft

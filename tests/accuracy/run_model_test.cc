@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/validate/validate.h"
+#include "kernels/graph_row.h"
 
 namespace weft {
 namespace {
@@ -42,7 +42,7 @@ TEST(RunModel, SizesBecomeParameters) {
     std::vector<std::string> assumptions;
     const auto graph = ModelOf(run, Runtime(), &assumptions);
     EXPECT_TRUE(graph.ok()) << graph.status();
-    EXPECT_TRUE(Validate(*graph).ok()) << Validate(*graph);
+    EXPECT_TRUE(kernels::ValidateModelGraph(*graph).ok()) << kernels::ValidateModelGraph(*graph);
     return Parameters(*graph);
   };
   const int64_t d = 64, f = 160, v = 1000, s = 128;

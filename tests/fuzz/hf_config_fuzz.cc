@@ -4,12 +4,12 @@
 #include <cstdlib>
 
 #include "compiler/models/import_hf.h"
-#include "proto/validate/validate.h"
+#include "kernels/graph_row.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view json(reinterpret_cast<const char*>(data), size);
   weft::IsHuggingFaceConfig(json);
   const auto graph = weft::ImportHuggingFaceConfig(json, "fuzz");
-  if (graph.ok() && !weft::Validate(*graph).ok()) std::abort();
+  if (graph.ok() && !weft::kernels::ValidateModelGraph(*graph).ok()) std::abort();
   return 0;
 }

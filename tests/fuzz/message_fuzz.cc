@@ -5,6 +5,7 @@
 #include <string>
 #include <type_traits>
 
+#include "kernels/graph_row.h"
 #include "proto/io/io.h"
 #include "proto/io/json.h"
 #include "proto/program.pb.h"
@@ -61,7 +62,7 @@ void RunValidator(T message) {
   } else if constexpr (std::is_same_v<T, Cluster>) {
     if (Validate(message).ok()) RunTopology(message);
   } else if constexpr (std::is_same_v<T, ModelGraph>) {
-    Validate(message).IgnoreError();
+    kernels::ValidateModelGraph(message).IgnoreError();
   } else if constexpr (std::is_same_v<T, Trace>) {
     if (sim::ValidateTrace(message).ok()) sim::SummarizeTrace(message);
   } else if constexpr (std::is_same_v<T, Program>) {

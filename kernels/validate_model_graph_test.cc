@@ -4,10 +4,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/validate/validate.h"
+#include "kernels/graph_row.h"
 #include "proto/validate/validate_test_util.h"
 
-namespace weft {
+namespace weft::kernels {
 namespace {
 
 using ::testing::HasSubstr;
@@ -98,7 +98,7 @@ const std::set<std::string>& OfImages() {
 
 TEST(ValidateModelGraph, AcceptsEveryKind) {
   for (const char* text : {kGraph, kImages}) {
-    const absl::Status status = Validate(Parse<ModelGraph>(text));
+    const absl::Status status = ValidateModelGraph(Parse<ModelGraph>(text));
     EXPECT_TRUE(status.ok()) << status;
   }
 }
@@ -205,8 +205,8 @@ TEST(ValidateModelGraph, RefusesEveryBadField) {
       {"ops.attributes.mask_token", "ops[0].attributes.mask_token=3", "mask_token = 3 must be 0 where masked_fraction"},
       {"ops.kind", "ops { name: \"z\" kind: \"gelu\" inputs: \"x\" outputs: \"z\" layer: 2 }", "comes after the loss"},
   };
-  CheckTable<ModelGraph>(Parse<ModelGraph>(kGraph), table, OfImages(), [](ModelGraph* g) { return Validate(*g); });
-  EXPECT_THAT(std::string(Validate(Parse<ModelGraph>("name: \"m\" vocabulary: 5")).message()),
+  CheckTable<ModelGraph>(Parse<ModelGraph>(kGraph), table, OfImages(), [](ModelGraph* g) { return ValidateModelGraph(*g); });
+  EXPECT_THAT(std::string(ValidateModelGraph(Parse<ModelGraph>("name: \"m\" vocabulary: 5")).message()),
               HasSubstr("model_graph.ops is empty"));
 }
 
@@ -258,43 +258,20 @@ TEST(ValidateModelGraph, RefusesEveryBadFieldOfImages) {
   std::set<std::string> free;
   LeafFields(*ModelGraph::descriptor(), "", &free);
   for (const std::string& field : OfImages()) free.erase(field);
-  CheckTable<ModelGraph>(Parse<ModelGraph>(kImages), table, free, [](ModelGraph* g) { return Validate(*g); });
+  CheckTable<ModelGraph>(Parse<ModelGraph>(kImages), table, free, [](ModelGraph* g) { return ValidateModelGraph(*g); });
 }
 
 TEST(ValidateModelGraph, HeadsOfSeparateInputsAreNotSideBySide) {
   ModelGraph graph = Parse<ModelGraph>(kGraph);
   graph.mutable_ops(15)->mutable_attributes()->set_qkv_by_head(true);
-  EXPECT_THAT(std::string(Validate(graph).message()), HasSubstr("qkv_by_head must be false"));
+  EXPECT_THAT(std::string(ValidateModelGraph(graph).message()), HasSubstr("qkv_by_head must be false"));
 }
 
 TEST(ValidateModelGraph, OpsOnImagesNeedImages) {
   ModelGraph graph = Parse<ModelGraph>(kGraph);
   graph.mutable_ops(12)->set_kind("conv2d");
-  EXPECT_THAT(std::string(Validate(graph).message()), HasSubstr("needs images, but model_graph.image_size is 0"));
-}
-
-TEST(ValidateTogether, SequenceMustBeThePixels) {
-  const ModelGraph graph = Parse<ModelGraph>(kImages);
-  Recipe recipe;
-  recipe.set_sequence_length(16);
-  EXPECT_TRUE(ValidateTogether(recipe, graph).ok());
-  recipe.set_sequence_length(4);
-  EXPECT_EQ(std::string(ValidateTogether(recipe, graph).message()),
-            "recipe.sequence_length = 4 must be 16: a sample of model 'u' is an image of 4 x 4 pixels");
-  recipe.clear_sequence_length();
-  EXPECT_EQ(std::string(ValidateTogether(recipe, graph).message()),
-            "recipe.sequence_length is missing or 0; it must be 16: a sample of model 'u' is an image of 4 x 4 pixels");
-}
-
-TEST(ValidateTogether, SequenceMustFitTheModel) {
-  const ModelGraph graph = Parse<ModelGraph>(kGraph);
-  Recipe recipe;
-  recipe.set_sequence_length(16);
-  EXPECT_TRUE(ValidateTogether(recipe, graph).ok());
-  recipe.set_sequence_length(17);
-  EXPECT_EQ(std::string(ValidateTogether(recipe, graph).message()),
-            "recipe.sequence_length = 17 must be at most 16, the maximum_positions of model 'm'");
+  EXPECT_THAT(std::string(ValidateModelGraph(graph).message()), HasSubstr("needs images, but model_graph.image_size is 0"));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::kernels
