@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "compiler/lower_program.h"
 #include "compiler/segments/state_shards.h"
 #include "planner/choose_recompute.h"
 #include "planner/evaluate.h"
@@ -35,13 +34,6 @@ void LeaveOutCollectives(Plan& plan) {
 
 bool IsChosen(const Recompute& asked) {
   return asked.mode() == Recompute::FIT || (asked.mode() == Recompute::INTERVAL && asked.interval() == 0);
-}
-
-// The proven program of the schedule as it is before plan.schedule.freeze.
-absl::StatusOr<Program> CompileMessageDriven(const PlanInputs& inputs, const StepCost& cost) {
-  WEFT_ASSIGN_OR_RETURN(Program program, CompileSynchronous(inputs, cost, /*evaluation=*/false, nullptr));
-  WEFT_RETURN_IF_ERROR(ProveForSimulation(program));
-  return program;
 }
 
 }  // namespace
@@ -104,13 +96,15 @@ absl::StatusOr<std::optional<FrozenSchedule>> Freeze(PlanInputs& inputs, const S
   const bool left_out = HasCollectives(inputs.plan);
   if (left_out) LeaveOutCollectives(simulated.plan);
   if (simulated.plan.transfer_placement() == FASTEST) simulated.plan.set_transfer_placement(EARLY);
-  absl::StatusOr<Program> program = CompileMessageDriven(simulated, cost);
-  if (!program.ok() && inputs.plan.transfer_order() != BY_EDGE) {
+  simulated.plan.clear_offload();
+  const Candidate candidate = {.inputs = simulated, .cost = cost, .post_validate = false, .trace = true};
+  absl::StatusOr<Evaluation> made = Evaluate(candidate);
+  if (!made.ok() && inputs.plan.transfer_order() != BY_EDGE) {
     simulated.plan.set_transfer_order(BY_EDGE);
-    program = CompileMessageDriven(simulated, cost);
+    made = Evaluate(candidate);
   }
-  if (!program.ok()) return program.status();
-  WEFT_ASSIGN_OR_RETURN(FrozenSchedule frozen, FreezeRun(inputs.schedule, *program, inputs.cluster, inputs.cost));
+  WEFT_RETURN_IF_ERROR(made.status());
+  WEFT_ASSIGN_OR_RETURN(FrozenSchedule frozen, FreezeRun(inputs.schedule, *made));
   frozen.without_collectives = left_out;
   inputs.schedule = frozen.schedule;
   PlanSchedule plan;
@@ -156,7 +150,7 @@ absl::Status ChooseTransfers(PlanInputs& inputs, const StepCost& cost, std::vect
       times.push_back(absl::StrCat(choice.name, " is refused"));
       continue;
     }
-    const double seconds = made->iteration_seconds;
+    const double seconds = made->report.iteration_seconds();
     times.push_back(absl::StrFormat("%s %.6g s", choice.name, seconds));
     if (fastest == nullptr || seconds < best) {
       fastest = &choice;

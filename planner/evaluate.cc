@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "compiler/lower_program.h"
 #include "compiler/memory_fit.h"
@@ -20,6 +21,25 @@ int64_t PipeRankOf(const Template& t) {
     if (pin.axis() == "pipe") return pin.index();
   }
   return 0;
+}
+
+absl::Status SimulateCandidate(const Candidate& candidate, Evaluation* made) {
+  const PlanInputs& inputs = candidate.inputs;
+  sim::SimulateOptions options;
+  options.cost = inputs.cost;
+  options.network = candidate.network;
+  options.runtime = candidate.runtime;
+  options.trace = candidate.trace;
+  absl::StatusOr<sim::Simulation> timed = sim::Simulate(made->program, inputs.cluster, options);
+  if (candidate.trace && absl::IsResourceExhausted(timed.status())) {
+    made->trace = timed.status();
+    options.trace = false;
+    timed = sim::Simulate(made->program, inputs.cluster, options);
+  }
+  WEFT_RETURN_IF_ERROR(timed.status());
+  made->report = std::move(timed->report);
+  if (timed->trace) made->trace = *std::move(timed->trace);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -49,21 +69,9 @@ absl::StatusOr<Evaluation> Evaluate(const Candidate& candidate) {
   }
   made.fits = DeviceMemoryFits(made.program, inputs.cluster);
   if (!candidate.simulate) return made;
-  WEFT_RETURN_IF_ERROR(ProveForSimulation(made.program));
-  sim::SimulateOptions options;
-  options.cost = inputs.cost;
-  options.network = candidate.network;
-  options.runtime = candidate.runtime;
-  WEFT_ASSIGN_OR_RETURN(const sim::Simulation timed, sim::Simulate(made.program, inputs.cluster, options));
-  made.iteration_seconds = timed.report.iteration_seconds();
+  WEFT_RETURN_IF_ERROR(VerifyProgram(made.program, {.allow_unfit = true, .algorithms = KnownCollectives()}));
+  WEFT_RETURN_IF_ERROR(SimulateCandidate(candidate, &made));
   return made;
-}
-
-absl::Status ProveForSimulation(const Program& program) {
-  VerifyOptions verify;
-  verify.allow_unfit = true;
-  verify.algorithms = KnownCollectives();
-  return VerifyProgram(program, verify);
 }
 
 int64_t UsableBytes(const Device& device) {

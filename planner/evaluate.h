@@ -11,7 +11,9 @@
 #include "compiler/inputs/plan_inputs.h"
 #include "compiler/segments/segment_set.h"
 #include "proto/program.pb.h"
+#include "proto/report.pb.h"
 #include "proto/runtime.pb.h"
+#include "proto/trace.pb.h"
 
 namespace weft::planner {
 
@@ -30,6 +32,8 @@ struct Candidate {
   // The network and the runtime that the time is for; null = weft's own executor.
   std::string network = "analytic";
   const Runtime* runtime = nullptr;
+  // Also trace one iteration.
+  bool trace = false;
 };
 
 struct Evaluation {
@@ -40,15 +44,14 @@ struct Evaluation {
   std::vector<int64_t> arena_bytes;
   // Whether every rank fits the device that it is placed on.
   bool fits = true;
-  // 0 if the candidate was not simulated.
-  double iteration_seconds = 0;
+  // Empty if the candidate was not simulated.
+  SimulationReport report;
+  // NotFound if no trace was asked for, ResourceExhausted if the program is too large to be traced.
+  absl::StatusOr<Trace> trace = absl::NotFoundError("no trace was asked for");
 };
 
 // Compiles, proves and simulates a candidate. Fails as the compiler, the verifier and the simulator do.
 absl::StatusOr<Evaluation> Evaluate(const Candidate& candidate);
-
-// Proves a program that may not fit, which is all that a simulation asks for.
-absl::Status ProveForSimulation(const Program& program);
 
 // Bytes that a rank may use on the device of the cluster; the largest number for a device without a figure.
 int64_t UsableBytes(const Device& device);

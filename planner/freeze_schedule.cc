@@ -10,7 +10,6 @@
 #include "proto/util/mesh.h"
 #include "proto/util/status.h"
 #include "schedules/pipeline/check.h"
-#include "simulator/simulate.h"
 
 namespace weft::planner {
 namespace {
@@ -26,12 +25,11 @@ std::unordered_map<int32_t, Slot> SlotsById(const Template& t) {
 
 }  // namespace
 
-absl::StatusOr<FrozenSchedule> FreezeRun(const PipelineSchedule& schedule, const Program& program,
-                                         const Cluster& cluster, const std::string& cost) {
-  WEFT_ASSIGN_OR_RETURN(const sim::Simulation simulation,
-                        sim::Simulate(program, cluster, {.cost = cost, .trace = true}));
+absl::StatusOr<FrozenSchedule> FreezeRun(const PipelineSchedule& schedule, const Evaluation& run) {
+  WEFT_RETURN_IF_ERROR(run.trace.status());
+  const Program& program = run.program;
   FrozenSchedule frozen;
-  frozen.message_driven_seconds = simulation.report.makespan_seconds();
+  frozen.message_driven_seconds = run.report.makespan_seconds();
   frozen.schedule = {.stages = schedule.stages,
                      .lanes = schedule.lanes,
                      .placement = schedule.placement,
@@ -40,7 +38,7 @@ absl::StatusOr<FrozenSchedule> FreezeRun(const PipelineSchedule& schedule, const
   std::vector<std::unordered_map<int32_t, Slot>> slots;
   for (const Template& t : program.templates()) slots.push_back(SlotsById(t));
   // Ranks ascend, so the first rank at a place of the pipeline is in the first replica.
-  for (const RankTrace& rank : simulation.trace->ranks()) {
+  for (const RankTrace& rank : run.trace->ranks()) {
     const auto& known = slots[TemplateOfRank(program, rank.rank())];
     std::vector<Slot> order;
     // An action has several events, in order of their start. The first one gives its place in the order.

@@ -2,11 +2,8 @@
 #ifndef WEFT_PLANNER_FREEZE_SCHEDULE_H_
 #define WEFT_PLANNER_FREEZE_SCHEDULE_H_
 
-#include <string>
-
 #include "absl/status/statusor.h"
-#include "proto/cluster.pb.h"
-#include "proto/program.pb.h"
+#include "planner/evaluate.h"
 #include "schedules/pipeline/schedule.h"
 
 namespace weft::planner {
@@ -22,12 +19,10 @@ struct FrozenSchedule {
   bool without_collectives = false;
 };
 
-// Simulates one step of `program` on `cluster` with cost model `cost`, and returns each rank's slots in the order in
-// which the ranks of the first data replica start them. Ranks of all replicas share one list, so the others get it too.
-// `program` belongs to `schedule`, is message-driven, and has passed VerifyProgram. The result has passed
-// CheckSchedule.
-absl::StatusOr<FrozenSchedule> FreezeRun(const PipelineSchedule& schedule, const Program& program,
-                                         const Cluster& cluster, const std::string& cost = "roofline");
+// Returns each rank's slots in the order in which the ranks of the first data replica start them in the trace of `run`.
+// Ranks of all replicas share one list, so the others get it too. The program of `run` belongs to `schedule` and is
+// message-driven. The result has passed CheckSchedule. Fails if `run` has no trace.
+absl::StatusOr<FrozenSchedule> FreezeRun(const PipelineSchedule& schedule, const Evaluation& run);
 
 }  // namespace weft::planner
 

@@ -16,7 +16,6 @@
 #include "proto/util/mesh.h"
 #include "proto/util/status.h"
 #include "proto/util/value_bytes.h"
-#include "simulator/simulate.h"
 
 namespace weft::planner {
 namespace {
@@ -98,12 +97,12 @@ absl::Status AddAlone(const Program& program, const StepCost& cost, std::map<int
   return absl::OkStatus();
 }
 
-absl::StatusOr<ReshardTrial> TrialOf(const Evaluation& made, const PlanInputs& inputs, const StepCost& cost) {
+absl::StatusOr<ReshardTrial> TrialOf(const Evaluation& made, const StepCost& cost) {
   const Program& program = made.program;
   ReshardTrial trial;
   trial.fits = made.fits;
   trial.bytes = made.arena_bytes;
-  trial.seconds = made.iteration_seconds;
+  trial.seconds = made.report.iteration_seconds();
   std::map<int32_t, GatheredLayer> layers;
   for (const Template& t : program.templates()) {
     std::set<int32_t> seen;
@@ -121,16 +120,10 @@ absl::StatusOr<ReshardTrial> TrialOf(const Evaluation& made, const PlanInputs& i
     }
   }
   if (layers.empty()) return trial;
-  sim::SimulateOptions options;
-  options.cost = inputs.cost;
-  options.trace = true;
-  const absl::StatusOr<sim::Simulation> traced = sim::Simulate(program, inputs.cluster, options);
-  if (traced.ok() && traced->trace) {
-    for (const RankTrace& rank : traced->trace->ranks()) AddExposed(program, rank, layers);
-  } else if (traced.status().code() == absl::StatusCode::kResourceExhausted) {
-    WEFT_RETURN_IF_ERROR(AddAlone(program, cost, layers));
+  if (made.trace.ok()) {
+    for (const RankTrace& rank : made.trace->ranks()) AddExposed(program, rank, layers);
   } else {
-    return traced.status();
+    WEFT_RETURN_IF_ERROR(AddAlone(program, cost, layers));
   }
   for (auto& [layer, found] : layers) trial.layers.push_back(std::move(found));
   return trial;
@@ -150,11 +143,12 @@ absl::Status ResolveReshard(PlanInputs& inputs, const StepCost& cost, bool evalu
   // Every candidate uses the partition of the first one.
   const TryReshard attempt = [&](const Zero& candidate) -> absl::StatusOr<ReshardTrial> {
     *tried.plan.mutable_zero() = candidate;
-    WEFT_ASSIGN_OR_RETURN(const Evaluation made,
-                          Evaluate({.inputs = tried, .cost = cost, .evaluation = evaluation, .post_validate = false}));
+    const Candidate traced = {
+        .inputs = tried, .cost = cost, .evaluation = evaluation, .post_validate = false, .trace = true};
+    WEFT_ASSIGN_OR_RETURN(const Evaluation made, Evaluate(traced));
     const std::vector<int32_t>& counts = made.layers_per_stage;
     tried.plan.mutable_partition()->mutable_layers_per_stage()->Assign(counts.begin(), counts.end());
-    return TrialOf(made, tried, cost);
+    return TrialOf(made, cost);
   };
   const int64_t capacity = UsableBytes(inputs.cluster.device());
   Zero asked = zero;

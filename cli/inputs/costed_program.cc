@@ -18,7 +18,6 @@
 #include "proto/util/status.h"
 #include "proto/util/suggest.h"
 #include "proto/validate/validate_runtime.h"
-#include "schedules/collective/plan.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/cost/measured_rate.h"
 #include "simulator/network/network_notes.h"
@@ -26,7 +25,6 @@
 #include "simulator/program/joined_steps.h"
 #include "simulator/runtime/kernel_form.h"
 #include "simulator/simulate_runs.h"
-#include "verifier/verify.h"
 
 namespace weft {
 namespace {
@@ -142,7 +140,6 @@ absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress
     loaded.notes.push_back(absl::StrCat("the fit check assumes weft's own executor, the report is for runtime ",
                                         Quoted(loaded.runtime->name()), ": ", unfit));
   }
-  WEFT_RETURN_IF_ERROR(VerifyProgram(loaded.program, {.allow_unfit = true, .algorithms = KnownCollectives()}));
   loaded.cluster = std::move(inputs.cluster);
   return loaded;
 }

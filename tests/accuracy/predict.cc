@@ -13,6 +13,7 @@
 #include "compiler/inputs/stage_cut.h"
 #include "compiler/memory_fit.h"
 #include "planner/compile.h"
+#include "planner/evaluate.h"
 #include "proto/io/io.h"
 #include "proto/util/mesh.h"
 #include "proto/util/status.h"
@@ -40,10 +41,8 @@ absl::Status InOneLine(const absl::Status& status) {
 // scripts).
 bool HostHolds(const Program& program, const Cluster& cluster) {
   if (cluster.host().kind() != NVLINK || cluster.devices_per_node() < 1) return false;
-  int64_t planned = 0;
-  for (const Template& t : program.templates()) planned = std::max(planned, t.device_arena_bytes());
-  const int64_t usable = cluster.device().memory_bytes() - cluster.device().reserved_bytes();
-  return planned - usable <= cluster.host_memory_bytes() / cluster.devices_per_node();
+  const int64_t missing = PlannedDeviceBytes(program) - planner::UsableBytes(cluster.device());
+  return missing <= cluster.host_memory_bytes() / cluster.devices_per_node();
 }
 
 // What the run says of its runtime's switches.
