@@ -82,7 +82,10 @@ absl::StatusOr<Program> Compile(const PlanInputs& resolved, const CompileOptions
   VerifyOptions verify;
   verify.allow_unfit = options.allow_oom;
   verify.algorithms = KnownCollectives();
-  WEFT_RETURN_IF_ERROR(WithTransferOrder(inputs.plan, VerifyProgram(program, verify)));
+  if (const std::vector<Finding> findings = FindViolations(program, verify); !findings.empty()) {
+    const absl::Status refusal = RefusalOf(program, findings);
+    return findings.front().rule == kDeadlockRule ? WithTransferOrder(inputs.plan, refusal) : refusal;
+  }
   return program;
 }
 

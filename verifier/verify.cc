@@ -70,9 +70,8 @@ std::vector<Finding> FindViolations(const Program& program, const VerifyOptions&
   return findings.Take();
 }
 
-absl::Status VerifyProgram(const Program& program, const VerifyOptions& options) {
+absl::Status RefusalOf(const Program& program, const std::vector<Finding>& findings) {
   constexpr size_t kShown = 5;
-  const std::vector<Finding> findings = FindViolations(program, options);
   if (findings.empty()) return absl::OkStatus();
   std::string text = absl::StrCat("program '", program.name(), "' is refused: ");
   for (size_t i = 0; i < findings.size() && i < kShown; ++i) {
@@ -80,6 +79,10 @@ absl::Status VerifyProgram(const Program& program, const VerifyOptions& options)
   }
   if (findings.size() > kShown) absl::StrAppend(&text, "; and ", findings.size() - kShown, " more");
   return absl::InvalidArgumentError(text);
+}
+
+absl::Status VerifyProgram(const Program& program, const VerifyOptions& options) {
+  return RefusalOf(program, FindViolations(program, options));
 }
 
 }  // namespace weft

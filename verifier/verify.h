@@ -14,6 +14,9 @@
 
 namespace weft {
 
+// The rule that no list of actions may wait for itself.
+inline constexpr char kDeadlockRule[] = "P13.deadlock";
+
 // A broken rule. `message` names the template and the actions (id and name), buffers or fields at fault.
 struct Finding {
   std::string rule;  // E.g. "P4.matching".
@@ -36,7 +39,10 @@ struct VerifyOptions {
 // build on one another. So a program with findings in an early group may have more in later groups.
 std::vector<Finding> FindViolations(const Program& program, const VerifyOptions& options = {});
 
-// Returns OK, or InvalidArgument with the first findings joined. After OK, every index, offset, size and shape in the
+// Returns OK without findings, or InvalidArgument with the first findings joined.
+absl::Status RefusalOf(const Program& program, const std::vector<Finding>& findings);
+
+// Returns RefusalOf the violations. After OK, every index, offset, size and shape in the
 // program may be used without a check, and a run of the program touches no byte outside its arenas.
 absl::Status VerifyProgram(const Program& program, const VerifyOptions& options = {});
 

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/segments/state_shards.h"
@@ -108,17 +107,13 @@ absl::Status CheckKeptLayers(const ModelGraph& model, const Zero& zero) {
   return absl::OkStatus();
 }
 
-// If the common order of transfers blocks the program, names the plan's field before the cycle.
-absl::Status WithTransferOrder(const Plan& plan, const absl::Status& status) {
-  if (status.ok() || plan.transfer_order() == BY_EDGE || plan.transfer_placement() != EARLY ||
-      !absl::StrContains(status.message(), "P13.deadlock")) {
-    return status;
-  }
-  return absl::Status(status.code(),
+absl::Status WithTransferOrder(const Plan& plan, const absl::Status& deadlock) {
+  if (plan.transfer_order() == BY_EDGE || plan.transfer_placement() != EARLY) return deadlock;
+  return absl::Status(deadlock.code(),
                       absl::StrCat("plan.transfer_order = ", TransferOrder_Name(plan.transfer_order()),
                                    " with plan.transfer_placement = EARLY makes transfers wait for each other; set "
                                    "plan.transfer_placement (transfer_placement) to DEFERRED or FASTEST: ",
-                                   status.message()));
+                                   deadlock.message()));
 }
 
 }  // namespace weft

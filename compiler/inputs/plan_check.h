@@ -31,9 +31,9 @@ absl::Status CheckRecomputeLayers(const ModelGraph& model, const Recompute& reco
 
 absl::Status CheckKeptLayers(const ModelGraph& model, const Zero& zero);
 
-// Returns `status`, the result of a program's proof. If the common order of transfers may be why the program blocks,
-// the plan's fields and what to set instead are put before the cycle.
-absl::Status WithTransferOrder(const Plan& plan, const absl::Status& status);
+// Returns `deadlock`, the refusal of a program that blocks. If the common order of transfers may be the reason, puts
+// the plan's fields and what to set instead before the cycle.
+absl::Status WithTransferOrder(const Plan& plan, const absl::Status& deadlock);
 
 }  // namespace weft
 
