@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "catalog/load_runtime.h"
@@ -17,6 +16,7 @@
 #include "proto/util/mesh.h"
 #include "proto/util/status.h"
 #include "proto/util/suggest.h"
+#include "proto/validate/validate.h"
 #include "proto/validate/validate_runtime.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/cost/measured_rate.h"
@@ -57,7 +57,7 @@ std::string LayersText(const std::vector<int32_t>& layers) {
 
 // If `status` refuses the plan's precision, adds which of its fields the runtime filled in.
 absl::Status WithPrecisionOf(const Runtime& runtime, const absl::Status& status) {
-  if (!runtime.plan().has_precision() || !absl::StrContains(status.message(), "plan.precision = (")) return status;
+  if (!runtime.plan().has_precision() || !RefusesPrecision(status)) return status;
   const Precision& precision = runtime.plan().precision();
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   precision.GetReflection()->ListFields(precision, &fields);

@@ -26,6 +26,9 @@ absl::Status ValidateAndResolve(Recipe* recipe);
 // absent (none). Names of schedules and collectives are checked by their registries.
 absl::Status ValidateAndResolve(Plan* plan, const Device& device);
 
+// True if `status` refuses a combination of the fields of plan.precision, not a single field.
+bool RefusesPrecision(const absl::Status& status);
+
 absl::Status Validate(const Cluster& cluster);
 
 // Microbatches of one data replica in one optimizer step. `recipe` and `mesh` are valid. A global batch that does not

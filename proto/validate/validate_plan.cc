@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proto/util/mesh.h"
@@ -169,6 +170,9 @@ std::string Describe(const PrecisionFields& fields) {
   return absl::StrJoin(parts, ", ");
 }
 
+// The payload of RefusesPrecision.
+constexpr absl::string_view kRefusedPrecision = "weft/refused_precision";
+
 absl::Status ResolvePrecision(Precision* precision, const Device& device) {
   const PrecisionFields given = {precision->compute(), precision->params(), precision->grads(),
                                  precision->reduce(),  precision->master(), precision->moments()};
@@ -212,12 +216,14 @@ absl::Status ResolvePrecision(Precision* precision, const Device& device) {
     precision->set_moments(candidate[5]);
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
+  absl::Status refusal = absl::InvalidArgumentError(
       absl::StrCat("plan.precision = (", Describe(given),
                    ") is not supported yet; supported: fp32 throughout, also with compute "
                    "tf32, fp64 throughout, (",
                    Describe(kBf16), "), (", Describe(kFp16), "), (", Describe(kBf16Grads), ") or (",
                    Describe(kFp16Grads), "); where params are bf16 also with moments bf16"));
+  refusal.SetPayload(kRefusedPrecision, absl::Cord());
+  return refusal;
 }
 
 }  // namespace
@@ -252,6 +258,8 @@ absl::Status ValidateAndResolve(Plan* plan, const Device& device) {
   WEFT_RETURN_IF_ERROR(ValidateParallelism(*plan));
   return ResolveLossScale(plan);
 }
+
+bool RefusesPrecision(const absl::Status& status) { return status.GetPayload(kRefusedPrecision).has_value(); }
 
 absl::Status ValidateTogether(const Plan& plan, const Cluster& cluster) {
   const Placement& placement = cluster.placement();
