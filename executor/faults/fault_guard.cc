@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "executor/faults/fault_report.h"
+#include "executor/interpreter/named_action.h"
 
 namespace weft::exec {
 
@@ -42,8 +43,8 @@ FaultGuard::~FaultGuard() = default;
 
 absl::Status FaultGuard::Located(size_t index, const absl::Status& status) {
   const Rank& rank = ranks_[index];
-  const bool located = absl::StrContains(status.message(), "action ");
-  if (status.ok() || located || status.code() == absl::StatusCode::kDataLoss || !rank.endpoint->AbortReason().ok()) {
+  if (status.ok() || NamesAction(status) || status.code() == absl::StatusCode::kDataLoss ||
+      !rank.endpoint->AbortReason().ok()) {
     return status;
   }
   const std::vector<FlightRecorder::Entry> last = rank.flight.Last();

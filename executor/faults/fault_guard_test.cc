@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "executor/faults/fault_report.h"
+#include "executor/interpreter/named_action.h"
 #include "executor/testing/fault_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -143,7 +144,8 @@ TEST(FaultGuardTest, AnErrorWithoutAPlaceGetsOne) {
   EXPECT_EQ(guard.Located(1, absl::InternalError("rank 1: NCCL communicator 'weft data' failed")).message(),
             "rank 1: NCCL communicator 'weft data' failed; the last that it began is step 3, action 4 'B'");
   for (const absl::Status& status :
-       {absl::OkStatus(), absl::InternalError("rank 1, step 3, action 0 'F': why"), absl::DataLossError("replicas")}) {
+       {absl::OkStatus(), ErrorAtAction(absl::StatusCode::kInternal, "rank 1, step 3, action 0 'F': why"),
+        absl::DataLossError("replicas")}) {
     EXPECT_EQ(guard.Located(1, status), status);
   }
   // A failure of another rank stays as it is.

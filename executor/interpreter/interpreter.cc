@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/interpreter/interpreter_impl.h"
+#include "executor/interpreter/named_action.h"
 #include "executor/interpreter/rank_note.h"
 #include "executor/program/program_edges.h"
 #include "executor/program/step_runs.h"
@@ -151,7 +152,7 @@ absl::StatusOr<bool> Interpreter::Impl::AdvanceVote() {
 absl::Status Interpreter::Impl::CheckQuiet(int64_t& since_ns) {
   Endpoint::LastNote note;
   if (absl::Status status = endpoint_.CheckPeers(&note); !status.ok()) {
-    return absl::Status(status.code(), absl::StrCat(status.message(), " in ", DescribeNote(program_, note)));
+    return ErrorAtAction(status.code(), absl::StrCat(status.message(), " in ", DescribeNote(program_, note)));
   }
   const int64_t quiet_ns = MonotonicNanoseconds() - since_ns;
   const auto seconds = [](std::chrono::nanoseconds deadline) {
@@ -175,7 +176,8 @@ absl::Status Interpreter::Impl::CheckQuiet(int64_t& since_ns) {
           std::max(of_waiting, options_.deadlines != nullptr ? options_.deadlines->OfWaitIn(index) : of_waiting);
       if (quiet_ns < deadline.count()) return absl::OkStatus();
       const PreparedAction& action = prepared_->actions[index];
-      return absl::DeadlineExceededError(
+      return ErrorAtAction(
+          absl::StatusCode::kDeadlineExceeded,
           absl::StrCat(results_.Where(action, unfinished->repetition), " has not ended on the device for more than ",
                        seconds(deadline), " s",
                        action.peer < 0 ? ""
@@ -195,10 +197,10 @@ absl::Status Interpreter::Impl::CheckQuiet(int64_t& since_ns) {
     if (quiet_ns < deadline.count()) continue;
     const PreparedAction& action = prepared_->actions[index];
     const int peer = stream.communicator != nullptr ? stream.communicator->waiting_for() : action.peer;
-    return absl::DeadlineExceededError(
-        absl::StrCat(results_.Where(action, streams_[i].repetition), " has waited for rank ", peer, " on '",
-                     stream.name, "' for more than ", seconds(deadline), " s",
-                     hurried ? "; it was asked to stop meanwhile, and the step is lost" : ""));
+    return ErrorAtAction(absl::StatusCode::kDeadlineExceeded,
+                         absl::StrCat(results_.Where(action, streams_[i].repetition), " has waited for rank ", peer,
+                                      " on '", stream.name, "' for more than ", seconds(deadline), " s",
+                                      hurried ? "; it was asked to stop meanwhile, and the step is lost" : ""));
   }
   // A prediction may give transfers and collectives that are under way more time than that.
   if (AnyActive() || quiet_ns < of_waiting.count()) return absl::OkStatus();

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/interpreter/interpreter_impl.h"
+#include "executor/interpreter/named_action.h"
 #include "executor/numerics/learning_rate.h"
 #include "proto/util/status.h"
 
@@ -210,8 +211,8 @@ absl::Status Interpreter::Impl::RunKernel(const PreparedStream& stream, StreamSt
                                   : backend_.Run(*step.step, step.inputs, step.outputs, action.context);
   if (options_.flight != nullptr) options_.flight->Leave();
   if (!status.ok()) {
-    return absl::Status(status.code(), absl::StrCat(results_.Where(action, state.repetition), ", kernel '",
-                                                    step.step->name(), "': ", status.message()));
+    return ErrorAtAction(status.code(), absl::StrCat(results_.Where(action, state.repetition), ", kernel '",
+                                                     step.step->name(), "': ", status.message()));
   }
   return EndStep(&stream - prepared_->streams.data(), head, start_ns, tracing_ ? MonotonicNanoseconds() : 0);
 }
@@ -323,7 +324,8 @@ absl::Status Interpreter::Impl::Begin(const PreparedAction& action, int64_t repe
     if (options_.flight != nullptr) options_.flight->Leave();
     return absl::OkStatus();
   }
-  return absl::InternalError(absl::StrCat(results_.Where(action, repetition), ": injected failure"));
+  return ErrorAtAction(absl::StatusCode::kInternal,
+                       absl::StrCat(results_.Where(action, repetition), ": injected failure"));
 }
 
 }  // namespace weft::exec

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "executor/interpreter/named_action.h"
 #include "executor/numerics/learning_rate.h"
 #include "proto/util/status.h"
 
@@ -109,7 +110,8 @@ void StepResults::ReportValidated() {
 absl::Status StepResults::CheckFinite(const PreparedAction& action, int64_t repetition, absl::string_view what,
                                       double value) const {
   if (!check_finite_ || std::isfinite(value)) return absl::OkStatus();
-  return absl::OutOfRangeError(absl::StrCat(Where(action, repetition), ": ", what, " is not finite (", value, ")"));
+  return ErrorAtAction(absl::StatusCode::kOutOfRange,
+                       absl::StrCat(Where(action, repetition), ": ", what, " is not finite (", value, ")"));
 }
 
 }  // namespace weft::exec
