@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "proto/util/kept_role.h"
 #include "proto/util/units.h"
 #include "verifier/post_validation_gathers.h"
 #include "verifier/post_validation_lists.h"
@@ -27,21 +28,6 @@ bool OfPostValidation(const Action& action) {
 
 bool IsGrad(BufferRole role) { return role == GRAD || role == GRAD_ACCUMULATOR; }
 
-BufferRole KeptRole(BufferRole role) {
-  switch (role) {
-    case PARAM:
-    case MASTER:
-      return KEPT_WEIGHT;
-    case MOMENT1:
-      return KEPT_MOMENT1;
-    case MOMENT2:
-      return KEPT_MOMENT2;
-    case LOSS_SCALE:
-      return LOSS_SCALE;
-    default:
-      return NO_ROLE;
-  }
-}
 bool IsKept(const Buffer& buffer) {
   const BufferRole role = buffer.role();
   return role == KEPT_WEIGHT || role == KEPT_MOMENT1 || role == KEPT_MOMENT2 || IsKeptScale(buffer);
@@ -249,7 +235,7 @@ class TemplateCheck {
     std::set<std::pair<int, int>> back;
     for (const auto& [from, to] : kept) {
       const Buffer &a = t_.buffers(from), &b = t_.buffers(to);
-      if (!IsKept(b) || IsKept(a) || b.role() != KeptRole(a.role()) || a.tensor() != b.tensor()) {
+      if (!IsKept(b) || IsKept(a) || b.role() != KeptRoleOf(a.role()) || a.tensor() != b.tensor()) {
         Bad("P15.kept", *lists_.keep, "copies ", DescribeBuffer(t_, from), " to ", DescribeBuffer(t_, to),
             ", whose role or tensor is not for that");
       }
@@ -287,7 +273,7 @@ class TemplateCheck {
   void CheckLeavesState(const Action& action) {
     const auto check = [&](int b) {
       const BufferRole role = t_.buffers(b).role();
-      if (role == PARAM || KeptRole(role) != NO_ROLE) {
+      if (role == PARAM || KeptRoleOf(role) != NO_ROLE) {
         Bad("P15.kept", action, "writes ", DescribeBuffer(t_, b), "; only OPTIMIZER_STEP and what gathers of it may");
       }
     };

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/rewrite/guess.h"
 #include "compiler/rewrite/validation_segments.h"
+#include "proto/util/kept_role.h"
 
 namespace weft {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/rewrite/segment_part.h"
+#include "proto/util/kept_role.h"
 #include "proto/util/units.h"
 
 namespace weft {
@@ -160,22 +161,6 @@ class Maker {
 };
 
 }  // namespace
-
-BufferRole KeptRoleOf(BufferRole role) {
-  switch (role) {
-    case PARAM:
-    case MASTER:
-      return KEPT_WEIGHT;
-    case MOMENT1:
-      return KEPT_MOMENT1;
-    case MOMENT2:
-      return KEPT_MOMENT2;
-    case LOSS_SCALE:
-      return LOSS_SCALE;
-    default:
-      return NO_ROLE;
-  }
-}
 
 absl::StatusOr<ValidationSegments> MakeValidationSegments(const StepEnd& end, Program* program, Template* t) {
   return Maker(end, program, t).Make();

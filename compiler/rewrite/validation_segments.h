@@ -33,9 +33,6 @@ struct ValidationSegments {
   AddedSegment validate, keep, restore, clear, settle;
 };
 
-// The role of the copy that is kept of a buffer of `role`; NO_ROLE if an update does not change such.
-BufferRole KeptRoleOf(BufferRole role);
-
 // Adds them to `program`, takes what they do out of the optimizer's segment, and adds buffers for what is kept, behind
 // all others of the arena; with repairs, what the optimizer reads lasts. `t` is a template of `program`.
 // InvalidArgument says what the template lacks, to be put behind its name; both may have been changed then.

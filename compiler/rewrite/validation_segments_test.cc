@@ -101,11 +101,5 @@ TEST(ValidationSegmentsTest, SaysWhatIsNotThere) {
   EXPECT_EQ(no_clear.status(), absl::InvalidArgumentError("has no gradient to make zero on this rank"));
 }
 
-TEST(ValidationSegmentsTest, RolesOfWhatAnUpdateChanges) {
-  EXPECT_EQ(KeptRoleOf(MASTER), KEPT_WEIGHT);
-  EXPECT_EQ(KeptRoleOf(MOMENT2), KEPT_MOMENT2);
-  for (const BufferRole role : {GRAD, NORMS, LOSSES, KEPT_WEIGHT}) EXPECT_EQ(KeptRoleOf(role), NO_ROLE);
-}
-
 }  // namespace
 }  // namespace weft
