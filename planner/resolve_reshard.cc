@@ -7,9 +7,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "compiler/segments/state_shards.h"
 #include "planner/choose_reshard.h"
 #include "planner/evaluate.h"
@@ -20,19 +17,14 @@
 namespace weft::planner {
 namespace {
 
-// The layer whose parameters a step gathers from other data replicas (weft-shard-states names it), or nothing.
+// The layer whose parameters a step gathers from other data replicas, or nothing.
 std::optional<int32_t> LayerOf(const Step& step) {
   if (step.kernel() != GROUP_ALL_GATHER || step.collective().purpose() != GATHER_WEIGHTS) return std::nullopt;
   const auto& axes = step.collective().group().axes();
   if (std::none_of(axes.begin(), axes.end(), [](const AxisSubset& axis) { return axis.axis() == "data"; })) {
     return std::nullopt;
   }
-  absl::string_view name = step.name();
-  int32_t layer = 0;
-  if (!absl::ConsumePrefix(&name, "layer") || !absl::SimpleAtoi(name.substr(0, name.find('.')), &layer)) {
-    return std::nullopt;
-  }
-  return layer;
+  return LayerOfNamedStep(step.name());
 }
 
 int64_t BytesOf(const Segment& segment, const google::protobuf::RepeatedField<int32_t>& values) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "compiler/passes/passes.h"
+#include "compiler/segments/state_shards.h"
 #include "compiler/segments/tensor_room.h"
 #include "ir/graph_ops.h"
 #include "llvm/ADT/DenseSet.h"
@@ -114,7 +115,7 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
         if (inputs.empty()) continue;
         mlir::Operation* made = whole ? Scatter(builder, inputs, types) : Gather(builder, inputs, types);
         made->setAttr(ir::kLayerAttr, parameters.front()->getAttr(ir::kLayerAttr));
-        made->setAttr(ir::kNameAttr, builder.getStringAttr("layer" + llvm::Twine(layer) + ".zero"));
+        made->setAttr(ir::kNameAttr, builder.getStringAttr(NameOfLayerSteps(layer)));
         for (auto [input, result] : llvm::zip(inputs, made->getResults())) input.replaceAllUsesExcept(result, made);
       }
     }

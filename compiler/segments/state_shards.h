@@ -3,8 +3,11 @@
 #define WEFT_COMPILER_SEGMENTS_STATE_SHARDS_H_
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "proto/plan.pb.h"
 
 namespace weft {
@@ -30,6 +33,12 @@ struct StateShards {
 // `plan` must have passed validation. BY_BENEFIT is AFTER_FORWARD until it is resolved (choose_reshard.h), NEVER is
 // stage 2: parameters are whole wherever something is computed.
 StateShards StateShardsOf(const Plan& plan);
+
+// The name of the steps that gather the parameters of a layer from other data replicas, or cut its gradients over them.
+// Passes may append a suffix.
+std::string NameOfLayerSteps(int64_t layer);
+// Returns the layer of a step with such a name; nothing for other names.
+std::optional<int32_t> LayerOfNamedStep(absl::string_view name);
 
 }  // namespace weft
 

@@ -36,5 +36,15 @@ TEST(StateShards, GroupsOfOneAreNone) {
   }
 }
 
+TEST(StateShards, StepsOfALayerAreFoundByTheirName) {
+  for (const int32_t layer : {0, 7, 123}) {
+    EXPECT_EQ(LayerOfNamedStep(NameOfLayerSteps(layer)), layer);
+    EXPECT_EQ(LayerOfNamedStep(NameOfLayerSteps(layer) + ".again"), layer);
+  }
+  for (const char* other : {"", "layer", "layer1", "layer.zero", "layer1.norm", "layers.1.zero", "h.1.zero"}) {
+    EXPECT_EQ(LayerOfNamedStep(other), std::nullopt) << other;
+  }
+}
+
 }  // namespace
 }  // namespace weft
