@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "planner/least_that_fits.h"
 #include "proto/io/set_field.h"
 #include "proto/util/mesh.h"
 #include "proto/util/units_text.h"
@@ -204,14 +203,9 @@ std::vector<Ladder> AllLadders(const Recipe& recipe, const Plan& plan, const Clu
 
 class Search {
  public:
-  Search(const Recipe& recipe, const Plan& plan, const Shortage& shortage, int wanted,
-         const PlannedBytesOf& planned_bytes, const OnTry& on_try)
-      : recipe_(recipe),
-        plan_(plan),
-        shortage_(shortage),
-        wanted_(wanted),
-        planned_bytes_(planned_bytes),
-        on_try_(on_try) {}
+  Search(const Recipe& recipe, const Plan& plan, const Shortage& shortage, int wanted, const TryPlan& try_plan,
+         const OnTry& on_try)
+      : recipe_(recipe), plan_(plan), shortage_(shortage), wanted_(wanted), try_plan_(try_plan), on_try_(on_try) {}
 
   Variant AsItIs() const { return {recipe_, plan_, ""}; }
   bool NoneFound() const { return ways_.found.empty(); }
@@ -239,7 +233,7 @@ class Search {
     const std::optional<Strengths> least = LeastThatFits(strongest, kMicrobatch, outcome);
     if (!least) return;
     const std::string change = AtOnce(ladders, *least).change;
-    ways_.found.push_back({change, *known_.at(change)});
+    ways_.found.push_back({change, std::get<int64_t>(known_.at(change))});
     std::optional<Variant> gentler;
     if ((*least)[kRecomputeAll] > 0 && plan_.recompute().mode() != Recompute::FIT) {
       ladders[kRecomputeAll] = {RecomputeMode(Recompute::FIT)};
@@ -261,13 +255,13 @@ class Search {
  private:
   bool AllFound() const { return static_cast<int>(ways_.found.size()) >= wanted_; }
 
-  absl::StatusOr<int64_t> BytesOf(const Variant& variant) {
+  TriedBytes BytesOf(const Variant& variant) {
     if (const auto known = known_.find(variant.change); known != known_.end()) return known->second;
-    if (ways_.stopped || ways_.tried.size() >= kMostTries) return absl::CancelledError("no more is tried");
+    if (ways_.stopped || ways_.tried.size() >= kMostTries) return TryOutcome::kStopped;
     if (on_try_) on_try_(absl::StrCat(variant.change, ", ", ways_.tried.size() + 1, " of at most ", kMostTries));
-    absl::StatusOr<int64_t> bytes = planned_bytes_(variant.recipe, variant.plan);
-    ways_.stopped = absl::IsCancelled(bytes.status());
-    if (!ways_.stopped && !absl::IsUnavailable(bytes.status())) ways_.tried.push_back(variant.change);
+    const TriedBytes bytes = try_plan_(variant.recipe, variant.plan);
+    ways_.stopped = bytes == TriedBytes(TryOutcome::kStopped);
+    if (!ways_.stopped && bytes != TriedBytes(TryOutcome::kTooLong)) ways_.tried.push_back(variant.change);
     known_.emplace(variant.change, bytes);
     return bytes;
   }
@@ -275,8 +269,9 @@ class Search {
   // Returns the variant as a remedy, if the variant exists and fits.
   std::optional<Remedy> WayOf(const std::optional<Variant>& variant) {
     if (!variant) return std::nullopt;
-    const absl::StatusOr<int64_t> bytes = BytesOf(*variant);
-    if (!bytes.ok() || *bytes > shortage_.capacity) return std::nullopt;
+    const TriedBytes tried = BytesOf(*variant);
+    const int64_t* bytes = std::get_if<int64_t>(&tried);
+    if (bytes == nullptr || *bytes > shortage_.capacity) return std::nullopt;
     return Remedy{variant->change, *bytes};
   }
 
@@ -293,30 +288,28 @@ class Search {
   TryOutcome OutcomeOf(const Variant& variant) {
     // Without a change this is the plan itself, which does not fit.
     if (variant.change.empty()) return TryOutcome::kDoesNotFit;
-    const absl::StatusOr<int64_t> bytes = BytesOf(variant);
-    if (bytes.ok()) return *bytes <= shortage_.capacity ? TryOutcome::kFits : TryOutcome::kDoesNotFit;
-    if (absl::IsCancelled(bytes.status())) return TryOutcome::kStopped;
-    if (absl::IsUnavailable(bytes.status())) return TryOutcome::kTooLong;
-    return absl::IsResourceExhausted(bytes.status()) ? TryOutcome::kDoesNotFit : TryOutcome::kRefused;
+    const TriedBytes tried = BytesOf(variant);
+    if (const TryOutcome* outcome = std::get_if<TryOutcome>(&tried)) return *outcome;
+    return std::get<int64_t>(tried) <= shortage_.capacity ? TryOutcome::kFits : TryOutcome::kDoesNotFit;
   }
 
   const Recipe& recipe_;
   const Plan& plan_;
   const Shortage shortage_;
   const int wanted_;
-  const PlannedBytesOf& planned_bytes_;
+  const TryPlan& try_plan_;
   const OnTry& on_try_;
   Remedies ways_;
   // One entry for each remedy found.
   std::vector<std::optional<Variant>> gentler_;
-  // The bytes, or the error, of each change that was tried.
-  std::map<std::string, absl::StatusOr<int64_t>> known_;
+  // The result of each change that was tried.
+  std::map<std::string, TriedBytes> known_;
 };
 
 }  // namespace
 
 Remedies FindRemedies(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers, int64_t parameters,
-                      const Shortage& shortage, int wanted, const PlannedBytesOf& planned_bytes, const OnTry& on_try) {
+                      const Shortage& shortage, int wanted, const TryPlan& try_plan, const OnTry& on_try) {
   // For a kind above 0, one remedy is enough.
   constexpr int kAny = 0, kRecompute = 1, kKeep = 2, kBuckets = 3;
   struct Numbered {
@@ -341,7 +334,7 @@ Remedies FindRemedies(const Recipe& recipe, const Plan& plan, const Cluster& clu
     any(MoreRanks("pipe", factor, cluster, layers));
     any(MoreRanks("x", factor, cluster, layers));
   }
-  Search search(recipe, plan, shortage, wanted, planned_bytes, on_try);
+  Search search(recipe, plan, shortage, wanted, try_plan, on_try);
   // Changes that are not enough alone. They may be with all layers recomputed.
   std::vector<size_t> failed;
   std::set<int> fitting_kinds;

@@ -5,10 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <variant>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "planner/least_that_fits.h"
 #include "proto/cluster.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/recipe.pb.h"
@@ -26,7 +27,7 @@ struct Remedies {
   std::vector<Remedy> found;
   // All changes that were tried, including those found.
   std::vector<std::string> tried;
-  // True if `planned_bytes` ended the search although fewer remedies than wanted were found and there was more to try.
+  // True if `try_plan` ended the search although fewer remedies than wanted were found and there was more to try.
   bool stopped = false;
   // `at_once`: all changes were tried at once. `left_out`: some of these tries were left out, because they take long.
   bool at_once = false;
@@ -44,10 +45,10 @@ struct Shortage {
 // Called before each try with its description, e.g. "--set mbs=2, 3 of at most 40"; may be null.
 using OnTry = std::function<void(absl::string_view)>;
 
-// Returns the planned bytes of the fullest rank, or, if host memory is short, of the fullest node. Returns Unavailable
-// if the plan is not tried because it takes longer than others may, and Cancelled if nothing more is to be tried. Any
-// other error means that the plan cannot be compiled or does not fit.
-using PlannedBytesOf = std::function<absl::StatusOr<int64_t>(const Recipe& recipe, const Plan& plan)>;
+// The planned bytes of the fullest rank, or, if host memory is short, of the fullest node. If no bytes were planned,
+// why: any outcome except kFits.
+using TriedBytes = std::variant<int64_t, TryOutcome>;
+using TryPlan = std::function<TriedBytes(const Recipe& recipe, const Plan& plan)>;
 
 // Finds up to `wanted` changes after which the plan needs at most `shortage.capacity` bytes, gentler ones first.
 //
@@ -62,8 +63,7 @@ using PlannedBytesOf = std::function<absl::StatusOr<int64_t>(const Recipe& recip
 // gave them, `layers` bounds the stages, `parameters` is the model's number of parameters.
 inline constexpr int kMostTries = 40;
 Remedies FindRemedies(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers, int64_t parameters,
-                      const Shortage& shortage, int wanted, const PlannedBytesOf& planned_bytes,
-                      const OnTry& on_try = nullptr);
+                      const Shortage& shortage, int wanted, const TryPlan& try_plan, const OnTry& on_try = nullptr);
 
 // Returns "it fits with --set recompute.mode=FULL (61.2 GiB), or with --set mbs=1 (70 GiB)"; or says that nothing was
 // found. If the search was stopped, also names what was tried.

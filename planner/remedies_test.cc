@@ -38,24 +38,24 @@ Cluster ClusterOf(int64_t devices) {
 }
 
 // 600 bytes of states, and 400 bytes of activations for 4 sequences, both divided by the ranks of a replica.
-absl::StatusOr<int64_t> Bytes(const Recipe& recipe, const Plan& plan) {
+TriedBytes Bytes(const Recipe& recipe, const Plan& plan) {
   const int64_t ranks = AxisSize(plan.mesh(), "pipe") * AxisSize(plan.mesh(), "x");
   const int64_t kept = plan.schedule().name() == "gpipe" ? 2 : 1;
   const int64_t activations = plan.recompute().mode() == Recompute::NONE ? 400 : 100;
-  if (plan.zero().stage() > 0) return absl::InvalidArgumentError("not built");
+  if (plan.zero().stage() > 0) return TryOutcome::kRefused;
   return (600 + kept * activations * std::max<int64_t>(1, recipe.microbatch_sequences()) / 4) / ranks;
 }
 
 // Checks that the flags of every remedy give the bytes that it states, and that it fits.
 void ExpectTrue(const Remedies& ways, const Recipe& recipe, const Plan& plan, int64_t capacity,
-                const PlannedBytesOf& bytes = Bytes) {
+                const TryPlan& bytes = Bytes) {
   for (const Remedy& way : ways.found) {
     Recipe changed = recipe;
     Plan changed_plan = plan;
     for (absl::string_view setting : absl::StrSplit(absl::StripPrefix(way.change, "--set "), " --set ")) {
       ASSERT_TRUE(ApplySetting(setting, &changed, &changed_plan).ok()) << way.change;
     }
-    EXPECT_EQ(*bytes(changed, changed_plan), way.planned_bytes) << way.change;
+    EXPECT_EQ(bytes(changed, changed_plan), TriedBytes(way.planned_bytes)) << way.change;
     EXPECT_LE(way.planned_bytes, capacity);
   }
 }
@@ -79,7 +79,7 @@ TEST(FindRemedies, GivesUpWhatZeroKeeps) {
   Plan plan = PlanOf(1, 2, "1f1b");
   plan.mutable_zero()->set_stage(3);
   plan.mutable_zero()->set_reshard(Zero::NEVER);
-  const auto bytes = [](const Recipe&, const Plan& tried) -> absl::StatusOr<int64_t> {
+  const auto bytes = [](const Recipe&, const Plan& tried) -> TriedBytes {
     return tried.zero().reshard() == Zero::BY_BENEFIT ? 400 : 900;
   };
   auto ways = FindRemedies(RecipeOf(4), plan, ClusterOf(2), 8, 1000, {false, 500}, 1, bytes);
@@ -111,8 +111,8 @@ TEST(FindRemedies, JoinsAsManyChangesAsItTakes) {
   cluster.mutable_host()->set_bytes_per_second(1e10);
   Plan plan = PlanOf(1, 8, "1f1b");
   Recipe recipe = RecipeOf(1);
-  const auto bytes = [](const Recipe& r, const Plan& p) -> absl::StatusOr<int64_t> {
-    if (AxisSize(p.mesh(), "pipe") * AxisSize(p.mesh(), "x") > 1) return absl::InvalidArgumentError("not built");
+  const auto bytes = [](const Recipe& r, const Plan& p) -> TriedBytes {
+    if (AxisSize(p.mesh(), "pipe") * AxisSize(p.mesh(), "x") > 1) return TryOutcome::kRefused;
     const int64_t states = p.offload().optimizer() ? 400 : 1600;
     const int64_t activations = p.recompute().mode() == Recompute::FULL  ? 100
                                 : p.recompute().mode() == Recompute::FIT ? 110
@@ -142,9 +142,7 @@ TEST(FindRemedies, JoinsAsManyChangesAsItTakes) {
 }
 
 TEST(FindRemedies, TakesTheLargestMicrobatchThatFits) {
-  const auto bytes = [](const Recipe& recipe, const Plan&) -> absl::StatusOr<int64_t> {
-    return 10 * recipe.microbatch_sequences();
-  };
+  const auto bytes = [](const Recipe& recipe, const Plan&) -> TriedBytes { return 10 * recipe.microbatch_sequences(); };
   const auto described = [&](int64_t capacity) {
     return DescribeRemedies(
         FindRemedies(RecipeOf(1000), PlanOf(1, 1, "1f1b"), ClusterOf(1), 1, 1000, {false, capacity}, 3, bytes));
@@ -169,10 +167,10 @@ TEST(FindRemedies, KeepsOtherTensorAxes) {
 }
 
 // Bytes on the host: 600 of states, 400 of activations.
-absl::StatusOr<int64_t> HostBytes(const Recipe&, const Plan& plan) {
+TriedBytes HostBytes(const Recipe&, const Plan& plan) {
   const Offload& offload = plan.offload();
   if (!offload.optimizer() && offload.bucket_elements() + offload.buckets_per_reduce() > 0) {
-    return absl::InvalidArgumentError("needless");
+    return TryOutcome::kRefused;
   }
   return (offload.optimizer() ? 600 : 0) + (offload.activation_layers() > 0 ? 400 : 0);
 }
@@ -198,7 +196,7 @@ TEST(FindRemedies, KeepsOnTheDeviceWhatTheHostLacks) {
 TEST(FindRemedies, MakesBucketsSmaller) {
   Plan plan = PlanOf(2, 2, "1f1b");
   plan.mutable_offload()->set_optimizer(true);
-  const auto bytes = [](const Recipe&, const Plan& p) -> absl::StatusOr<int64_t> {
+  const auto bytes = [](const Recipe&, const Plan& p) -> TriedBytes {
     const int64_t elements = p.offload().bucket_elements();
     return elements == 0 || elements > 50000 ? 50000 : elements;
   };
@@ -232,7 +230,7 @@ TEST(FindRemedies, TellsEveryTryBeforeItIsMade) {
 TEST(FindRemedies, WhatFitsIsTriedWhereAllRecomputedDoes) {
   const auto with = [](int64_t full, int64_t fit) {
     int fits_tried = 0;
-    const auto bytes = [&](const Recipe&, const Plan& plan) -> absl::StatusOr<int64_t> {
+    const auto bytes = [&](const Recipe&, const Plan& plan) -> TriedBytes {
       if (plan.recompute().mode() == Recompute::FULL) return full;
       if (plan.recompute().mode() != Recompute::FIT) return 1000;
       ++fits_tried;
@@ -255,9 +253,9 @@ TEST(FindRemedies, AllThatIsToldOfFitIsTriedAsItIsTold) {
   const auto on_try = [&](absl::string_view change) { told.emplace_back(change.substr(0, change.find(','))); };
   const auto described = [&](int64_t capacity, int64_t fit) {
     told.clear();
-    const auto bytes = [&](const Recipe& recipe, const Plan& tried) -> absl::StatusOr<int64_t> {
+    const auto bytes = [&](const Recipe& recipe, const Plan& tried) -> TriedBytes {
       if (tried.recompute().mode() == Recompute::FULL) return Bytes(recipe, tried);
-      if (fit < 0) return absl::UnavailableError("it takes long to tell");
+      if (fit < 0) return TryOutcome::kTooLong;
       return fit;
     };
     const auto ways = FindRemedies(RecipeOf(4), plan, ClusterOf(2), 8, 1000, {false, capacity}, 1, bytes, on_try);
@@ -276,8 +274,8 @@ TEST(FindRemedies, AllThatIsToldOfFitIsTriedAsItIsTold) {
 }
 
 TEST(FindRemedies, WhatTakesLongerThanOthersIsNeitherTriedNorTheEnd) {
-  const auto bytes = [](const Recipe& recipe, const Plan& tried) -> absl::StatusOr<int64_t> {
-    if (tried.recompute().mode() == Recompute::FIT) return absl::UnavailableError("it takes long to tell");
+  const auto bytes = [](const Recipe& recipe, const Plan& tried) -> TriedBytes {
+    if (tried.recompute().mode() == Recompute::FIT) return TryOutcome::kTooLong;
     return Bytes(recipe, tried);
   };
   const Remedies ways =
@@ -291,7 +289,7 @@ TEST(FindRemedies, WhatTakesLongerThanOthersIsNeitherTriedNorTheEnd) {
 TEST(FindRemedies, TheHostMayNeedMoreRecomputedThanFitDoes) {
   Plan plan = PlanOf(1, 2, "1f1b");
   plan.mutable_recompute()->set_mode(Recompute::FIT);
-  const auto bytes = [](const Recipe&, const Plan& tried) -> absl::StatusOr<int64_t> {
+  const auto bytes = [](const Recipe&, const Plan& tried) -> TriedBytes {
     return tried.recompute().mode() == Recompute::FULL ? 100 : 1000;
   };
   const Remedies ways = FindRemedies(RecipeOf(1), plan, ClusterOf(2), 8, 1000, {true, 500}, 1, bytes);
@@ -319,8 +317,8 @@ TEST(FindRemedies, WhereToRecomputeAllIsNotEnoughItIsTriedWithEveryChangeFirst) 
 TEST(FindRemedies, StopsWhereNoMoreIsWanted) {
   const auto described = [](int most, int64_t capacity) {
     int tries = 0;
-    const auto bytes = [&](const Recipe& recipe, const Plan& plan) -> absl::StatusOr<int64_t> {
-      if (++tries > most) return absl::CancelledError("no more");
+    const auto bytes = [&](const Recipe& recipe, const Plan& plan) -> TriedBytes {
+      if (++tries > most) return TryOutcome::kStopped;
       return Bytes(recipe, plan);
     };
     const Remedies ways =
@@ -350,8 +348,8 @@ TEST(DescribeRemedies, NamesTheFirstOfManyThatWereTried) {
 TEST(FindRemedies, NothingIsSaidOfMoreToTryWhereAllThatIsWantedIsFound) {
   int tries = 0;
   // The plan needs 700 with all layers recomputed and 1f1b. Whether 1f1b alone is enough is not tried any more.
-  const auto bytes = [&](const Recipe& recipe, const Plan& plan) -> absl::StatusOr<int64_t> {
-    if (++tries > 2) return absl::CancelledError("no more");
+  const auto bytes = [&](const Recipe& recipe, const Plan& plan) -> TriedBytes {
+    if (++tries > 2) return TryOutcome::kStopped;
     return Bytes(recipe, plan);
   };
   const Remedies ways = FindRemedies(RecipeOf(4), PlanOf(1, 2, "gpipe"), ClusterOf(2), 8, 1000, {false, 700}, 1, bytes);
@@ -362,8 +360,8 @@ TEST(FindRemedies, NothingIsSaidOfMoreToTryWhereAllThatIsWantedIsFound) {
 // If some tries were left out, the message does not say that all changes at once are not enough.
 TEST(FindRemedies, WhatIsLeftOutOfAllAtOnceIsSaid) {
   int64_t least = 8;
-  const auto bytes = [&](const Recipe& recipe, const Plan&) -> absl::StatusOr<int64_t> {
-    if (recipe.microbatch_sequences() < least) return absl::UnavailableError("it takes long to tell");
+  const auto bytes = [&](const Recipe& recipe, const Plan&) -> TriedBytes {
+    if (recipe.microbatch_sequences() < least) return TryOutcome::kTooLong;
     return 1000;
   };
   const auto told = [&] {
@@ -381,7 +379,7 @@ TEST(FindRemedies, WhatIsLeftOutOfAllAtOnceIsSaid) {
 
 TEST(FindRemedies, StopsTrying) {
   int tries = 0;
-  const auto never = [&](const Recipe&, const Plan&) -> absl::StatusOr<int64_t> {
+  const auto never = [&](const Recipe&, const Plan&) -> TriedBytes {
     ++tries;
     return 1000;
   };

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <numeric>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -13,7 +14,6 @@
 #include "planner/least_state_bytes.h"
 #include "planner/try_budget.h"
 #include "proto/util/mesh.h"
-#include "proto/util/status.h"
 
 namespace weft::planner {
 namespace {
@@ -78,38 +78,43 @@ class Tries {
   const Shortage& shortage() const { return shortage_; }
   int64_t parameters() const { return parameters_; }
 
-  // Implements PlannedBytesOf.
-  absl::StatusOr<int64_t> PlannedBytes(const Recipe& recipe, const Plan& plan) {
-    WEFT_RETURN_IF_ERROR(MayFit(recipe, plan));
+  // Implements TryPlan.
+  TriedBytes Try(const Recipe& recipe, const Plan& plan) {
+    if (const std::optional<TryOutcome> known = KnownOutcome(recipe, plan)) return *known;
     const Plan most = NeedingMost(plan);
     const int64_t times = MicrobatchesOfAReplica(recipe, plan) / MicrobatchesOfAReplica(recipe_, plan_);
     if (!budget_.Has(most.recompute(), times)) {
       // The search goes on without it: recomputing all, and fewer microbatches, can still be tried.
       const bool slow = most.recompute().mode() == Recompute::FIT || times > TryBudget::kFewTimes;
-      if (slow) return absl::UnavailableError("it takes long to tell");
-      return absl::CancelledError("no more is tried");
+      return slow ? TryOutcome::kTooLong : TryOutcome::kStopped;
     }
     CompileOptions options;
     options.cost = inputs_.cost;
     options.remedies = false;
     const absl::StatusOr<Program> program = CompilePlan(inputs_.model, recipe, most, inputs_.cluster, options);
     if (program.ok() || absl::IsResourceExhausted(program.status())) budget_.Spend(most.recompute(), times);
-    WEFT_RETURN_IF_ERROR(program.status());
+    if (!program.ok()) return OutcomeOf(program.status());
     return shortage_.host ? PlannedNodeBytes(*program, inputs_.cluster) : PlannedDeviceBytes(*program);
   }
 
  private:
-  // Refuses plans for which no compilation is needed to know the answer.
-  absl::Status MayFit(const Recipe& recipe, const Plan& plan) const {
-    WEFT_ASSIGN_OR_RETURN(const PlanInputs resolved, ResolveInputs(inputs_.model, recipe, plan, inputs_.cluster, {}));
-    WEFT_RETURN_IF_ERROR(CheckChosenRecompute(resolved));
-    if (!shortage_.host && LeastStateBytes(resolved.recipe, resolved.plan, parameters_) > shortage_.capacity) {
-      return absl::ResourceExhaustedError("its states alone do not fit");
+  // The outcome of an error of the compiler.
+  static TryOutcome OutcomeOf(const absl::Status& error) {
+    return absl::IsResourceExhausted(error) ? TryOutcome::kDoesNotFit : TryOutcome::kRefused;
+  }
+
+  // Returns the outcome if no compilation is needed to know it.
+  std::optional<TryOutcome> KnownOutcome(const Recipe& recipe, const Plan& plan) const {
+    const absl::StatusOr<PlanInputs> resolved = ResolveInputs(inputs_.model, recipe, plan, inputs_.cluster, {});
+    if (!resolved.ok()) return OutcomeOf(resolved.status());
+    if (!CheckChosenRecompute(*resolved).ok()) return TryOutcome::kRefused;
+    // The states alone do not fit.
+    if (!shortage_.host && LeastStateBytes(resolved->recipe, resolved->plan, parameters_) > shortage_.capacity) {
+      return TryOutcome::kDoesNotFit;
     }
-    if (recomputing_all_is_vain_ && SameButRecompute(recipe_, plan_, recipe, plan)) {
-      return absl::ResourceExhaustedError("what is not saved for the backward does not fit");
-    }
-    return absl::OkStatus();
+    // The memory that is not saved for the backward does not fit.
+    if (recomputing_all_is_vain_ && SameButRecompute(recipe_, plan_, recipe, plan)) return TryOutcome::kDoesNotFit;
+    return std::nullopt;
   }
 
   // Replaces the plan's open choices by those that need the most of the memory that is short. One compilation is then
@@ -136,9 +141,9 @@ absl::Status WithRemedies(const absl::Status& refusal, const Program& refused, c
                           const PlanInputs& inputs, const OnTry& on_try) {
   constexpr int kWanted = 3;
   Tries tries(refused, recipe, plan, inputs);
-  const auto planned_bytes = [&](const Recipe& r, const Plan& p) { return tries.PlannedBytes(r, p); };
+  const auto try_plan = [&](const Recipe& r, const Plan& p) { return tries.Try(r, p); };
   const Remedies ways = FindRemedies(recipe, plan, inputs.cluster, LayersOf(inputs.model), tries.parameters(),
-                                     tries.shortage(), kWanted, planned_bytes, on_try);
+                                     tries.shortage(), kWanted, try_plan, on_try);
   return absl::Status(refusal.code(), absl::StrCat(refusal.message(), "; ", DescribeRemedies(ways)));
 }
 
