@@ -15,7 +15,6 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "cli/common/file_clash.h"
 #include "cli/common/flags.h"
@@ -23,10 +22,11 @@
 #include "cli/results/trace_file.h"
 #include "cli/run/calibrate.h"
 #include "cli/run/launch.h"
-#include "cli/run/predict.h"
 #include "cli/run/run_files.h"
 #include "cli/run/run_flags.h"
 #include "cli/run/run_lines.h"
+#include "cli/run/run_options.h"
+#include "cli/run/run_output.h"
 #include "cli/run/stop_signals.h"
 #include "executor/data/data.h"
 #include "executor/faults/fault_guard.h"
@@ -77,6 +77,139 @@ absl::StatusOr<std::unique_ptr<exec::DataSource>> Open(const std::string& path, 
   return absl::Status(source.status().code(), absl::StrCat(flag, ": ", source.status().message()));
 }
 
+// --save-weights may overwrite the --weights that a run starts from, so these are not compared.
+absl::Status CheckClashes(const std::string& program, const RunFlags& f, const exec::TuningOptions& tuning) {
+  WEFT_RETURN_IF_ERROR(CheckFileClashes({{"the program", program},
+                                         {"--data", f.data},
+                                         {"--eval-data", f.eval_data},
+                                         {"--predicted", f.predicted},
+                                         {"--cluster", f.cluster}},
+                                        {{"--trace", f.trace},
+                                         {"--report", f.report},
+                                         {"--save-weights", f.save_weights},
+                                         {"--tuning", tuning.written()}}));
+  return CheckFileClashes({{"--weights", f.weights}}, {{"--trace", f.trace}, {"--report", f.report}});
+}
+
+absl::Status CheckInputs(const std::string& program, const RunFlags& f, const exec::TuningOptions& tuning) {
+  WEFT_RETURN_IF_ERROR(CheckRead("the program", program));
+  WEFT_RETURN_IF_ERROR(CheckRead("--predicted", f.predicted));
+  WEFT_RETURN_IF_ERROR(CheckRead("--cluster", f.cluster));
+  return CheckRead("--tuning", tuning.read());
+}
+
+// A backend and a transport, chosen for this process.
+struct Machinery {
+  const exec::BackendEntry* backend = nullptr;
+  const exec::TransportEntry* transport = nullptr;
+};
+
+absl::StatusOr<Machinery> ChooseMachinery(const RunFlags& f, const Launch& launch) {
+  Machinery chosen;
+  WEFT_ASSIGN_OR_RETURN(chosen.backend, exec::FindBackend(f.backend));
+  // CPU ranks need no LOCAL_RANK: any rank may run on any core.
+  if (chosen.backend->name != "cpu") {
+    WEFT_RETURN_IF_ERROR(exec::CheckLocalRank(launch.bootstrap, exec::ProcessEnvironment()));
+  }
+  WEFT_ASSIGN_OR_RETURN(chosen.transport,
+                        exec::FindTransport(ChooseTransport(f.transport, chosen.backend->name, launch.bootstrap)));
+  return chosen;
+}
+
+// "tiny: 2 ranks, backend cpu (auto), transport inproc (auto), bootstrap none (auto), 1 thread per rank\n".
+std::string FirstLine(const Program& program, const RunFlags& f, const Machinery& chosen, const Launch& launch) {
+  const int64_t ranks = MeshRanks(program.mesh());
+  return absl::StrCat(program.name(), ": ", ranks, ranks == 1 ? " rank" : " ranks", ", backend ",
+                      std::string(chosen.backend->name), f.backend == "auto" ? " (auto)" : "", ", transport ",
+                      std::string(chosen.transport->name), f.transport == "auto" ? " (auto)" : "", ", bootstrap ",
+                      exec::BootstrapName(launch.bootstrap), f.bootstrap == "auto" ? " (auto)" : "", ", ", f.threads,
+                      f.threads == 1 ? " thread per rank\n" : " threads per rank\n");
+}
+
+// Sets the functions that `options` calls as the run goes on. Everything that is passed outlives the run.
+void SetCallbacks(const Program& program, const RunFlags& f, bool first, RunOutput& output, exec::RunOptions& options) {
+  // Nothing else can be done: the rank's thread will not return.
+  options.on_stuck = [](const absl::Status& reason, bool told) {
+    if (told) std::fprintf(stderr, "weft run: %s\n", MessageLine(reason.message()).c_str());
+    _exit(exec::ExitStatusOf(reason));
+  };
+  if (first) {
+    options.on_warning = [](const std::string& warning) {
+      std::fprintf(stderr, "weft run: %s\n", Printable(warning).c_str());
+    };
+    // Standard output holds either the report alone, or the lines of steps with their notes.
+    options.on_note = options.on_warning;
+  }
+  if (first && f.format == "text") {
+    options.on_note = [&](const std::string& note) { output.Write(Printable(note) + "\n"); };
+    options.on_step = [&](const RunStep& step) {
+      output.Write(step.has_eval_loss() ? EvaluationLine(step) : StepLine(step));
+    };
+  }
+  options.on_meeting = [&, first](bool met) {
+    meets = true;
+    announces_stop = first && met;
+    const std::string note = first && !met ? exec::NoteOnSteps(program.recipe(), f.steps) : "";
+    if (!note.empty()) options.on_warning(note);
+    output.Accept(met);
+  };
+}
+
+// Adds the fault reports, if there are any, to the error of a run that failed.
+absl::Status WithFaultReport(const absl::Status& status, const exec::RunOptions& options, int64_t ranks) {
+  if (!exec::FailedInStep(status) || !HasFaultReport(options.fault_report, ranks)) return status;
+  // Keep the payloads, which say who reports the error.
+  absl::Status failed(status.code(), absl::StrCat(status.message(), "; what the ranks did last is in ",
+                                                  exec::FaultFileOfRank(options.fault_report, -1)));
+  status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) { failed.SetPayload(type, payload); });
+  return failed;
+}
+
+// Writes the files and the last lines of a run that has ended.
+absl::Status WriteResult(const exec::RunResult& result, const Program& program, const RunFlags& f, RunOutput& output) {
+  // If one file cannot be written, still write the others.
+  absl::Status written = result.save_status;
+  if (result.trace.has_value()) written.Update(WriteTrace(*result.trace, program, f.trace));
+  WEFT_ASSIGN_OR_RETURN(const std::string json, MessageToJson(result.report));
+  if (!f.report.empty()) written.Update(WriteFileAtomic(f.report, json));
+  if (f.format == "text") {
+    output.Write(LastLines(result, f.checkpoint));
+  } else {
+    output.Write(json);
+  }
+  written.Update(output.status());
+  return written;
+}
+
+// Runs the ranks of this process.
+absl::Status RunRanks(const Program& program, const Flags& flags, const RunFlags& f, const Launch& launch) {
+  WEFT_ASSIGN_OR_RETURN(const Machinery chosen, ChooseMachinery(f, launch));
+  const bool first = exec::RankFromLauncher().rank == 0;
+  WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<exec::DataSource> data, Open(f.data, program, f.token_type, "--data"));
+  std::unique_ptr<exec::DataSource> eval_data;
+  if (!f.eval_data.empty()) {
+    // If there is no evaluation program, RunProgram refuses.
+    const Program& evaluation = program.has_evaluation() ? program.evaluation() : program;
+    WEFT_ASSIGN_OR_RETURN(eval_data, Open(f.eval_data, evaluation, f.token_type, "--eval-data"));
+  }
+  if (first) WEFT_RETURN_IF_ERROR(CheckOutputs(f));
+  WEFT_RETURN_IF_ERROR(CheckFaultReport(f.fault_report, exec::RankFromLauncher().rank));
+  WEFT_ASSIGN_OR_RETURN(exec::RunOptions options, OptionsOf(flags, f, *chosen.backend));
+  options.eval_data = eval_data.get();
+  WEFT_ASSIGN_OR_RETURN(const exec::PredictedTimes predicted, PredictTimes(program, f));
+  options.predicted = &predicted;
+  if (!f.fail_at.empty()) {
+    WEFT_ASSIGN_OR_RETURN(options.failure, ParseFailure(f.fail_at));
+  }
+  RunOutput output;
+  SetCallbacks(program, f, first, output, options);
+  if (first && f.format == "text") output.Write(FirstLine(program, f, chosen, launch));
+  absl::StatusOr<exec::RunResult> result = exec::RunProgram(program, *data, chosen.transport->name, options);
+  if (!result.ok()) return WithFaultReport(result.status(), options, MeshRanks(program.mesh()));
+  if (!first) return absl::OkStatus();
+  return WriteResult(*result, program, f, output);
+}
+
 absl::Status RunMain(absl::Span<const std::string> args) {
   Flags flags(
       "weft run", "PROGRAM [flags]",
@@ -89,17 +222,10 @@ absl::Status RunMain(absl::Span<const std::string> args) {
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 1));
   if (flags.help_wanted()) return Print(flags.Help());
   WEFT_RETURN_IF_ERROR(CheckRunFlags(flags, f));
-  // --save-weights may overwrite the --weights that a run starts from, so these are not compared.
-  WEFT_RETURN_IF_ERROR(CheckFileClashes({{"the program", flags.positional()[0]},
-                                         {"--data", f.data},
-                                         {"--eval-data", f.eval_data},
-                                         {"--predicted", f.predicted},
-                                         {"--cluster", f.cluster}},
-                                        {{"--trace", f.trace},
-                                         {"--report", f.report},
-                                         {"--save-weights", f.save_weights},
-                                         {"--tuning", exec::ParseTuningOptions(f.tuning)->written()}}));
-  WEFT_RETURN_IF_ERROR(CheckFileClashes({{"--weights", f.weights}}, {{"--trace", f.trace}, {"--report", f.report}}));
+  const std::string& path = flags.positional()[0];
+  // This cannot fail: CheckRunFlags has parsed the value before.
+  const exec::TuningOptions tuning = *exec::ParseTuningOptions(f.tuning);
+  WEFT_RETURN_IF_ERROR(CheckClashes(path, f, tuning));
   WEFT_ASSIGN_OR_RETURN(const Launch launch, ChooseLaunch(f.bootstrap, f.transport, exec::ProcessEnvironment()));
   has_store = f.transport == "tcp";
   WEFT_RETURN_IF_ERROR(CheckLibraryPath(f.lib_path));
@@ -108,166 +234,10 @@ absl::Status RunMain(absl::Span<const std::string> args) {
     exec::SetStopFlag(&stop_requested);
     CatchStopSignals();
   }
-  WEFT_RETURN_IF_ERROR(CheckRead("the program", flags.positional()[0]));
-  WEFT_RETURN_IF_ERROR(CheckRead("--predicted", f.predicted));
-  WEFT_RETURN_IF_ERROR(CheckRead("--cluster", f.cluster));
-  // This cannot fail: CheckRunFlags has parsed the value before.
-  const exec::TuningOptions tuning = *exec::ParseTuningOptions(f.tuning);
-  WEFT_RETURN_IF_ERROR(CheckRead("--tuning", tuning.read()));
-  WEFT_ASSIGN_OR_RETURN(const Program program, LoadProgram(flags.positional()[0]));
+  WEFT_RETURN_IF_ERROR(CheckInputs(path, f, tuning));
+  WEFT_ASSIGN_OR_RETURN(const Program program, LoadProgram(path));
   if (launch.starts_ranks) return RunLocally(static_cast<int>(MeshRanks(program.mesh())), args);
-  WEFT_ASSIGN_OR_RETURN(const exec::BackendEntry* backend, exec::FindBackend(f.backend));
-  // CPU ranks need no LOCAL_RANK: any rank may run on any core.
-  if (backend->name != "cpu") WEFT_RETURN_IF_ERROR(exec::CheckLocalRank(launch.bootstrap, exec::ProcessEnvironment()));
-  WEFT_ASSIGN_OR_RETURN(const exec::TransportEntry* transport,
-                        exec::FindTransport(ChooseTransport(f.transport, backend->name, launch.bootstrap)));
-  const bool first = exec::RankFromLauncher().rank == 0;
-  const bool text = first && f.format == "text";
-
-  WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<exec::DataSource> data, Open(f.data, program, f.token_type, "--data"));
-  std::unique_ptr<exec::DataSource> eval_data;
-  if (!f.eval_data.empty()) {
-    // If there is no evaluation program, RunProgram refuses.
-    const Program& evaluation = program.has_evaluation() ? program.evaluation() : program;
-    WEFT_ASSIGN_OR_RETURN(eval_data, Open(f.eval_data, evaluation, f.token_type, "--eval-data"));
-  }
-  if (first) WEFT_RETURN_IF_ERROR(CheckOutputs(f));
-  WEFT_RETURN_IF_ERROR(CheckFaultReport(f.fault_report, exec::RankFromLauncher().rank));
-  exec::RunOptions options;
-  options.backend = backend;
-  if (tuning.mode != exec::TuningOptions::Mode::kOff && backend->name != "cuda") {
-    return absl::InvalidArgumentError(absl::StrCat("--tuning is '", f.tuning, "', but backend ",
-                                                   std::string(backend->name), " has nothing to tune; allowed: off"));
-  }
-  options.tuning = f.tuning;
-  options.steps = f.steps;
-  options.threads_per_rank = static_cast<int>(f.threads);
-  options.slots = static_cast<int>(f.slots);
-  options.timeout = std::chrono::nanoseconds(static_cast<int64_t>(f.timeout * 1e9));
-  options.eval_data = eval_data.get();
-  options.eval_every = f.eval_every;
-  options.eval_batches = f.eval_batches;
-  options.checkpoint = {.directory = f.checkpoint, .keep = f.keep, .timeout = options.timeout};
-  options.checkpoint_every = f.checkpoint_every;
-  options.resume = f.resume;
-  if (flags.Given("resume-step")) options.resume_step = f.resume_step;
-  options.weights = f.weights;
-  options.save_weights = f.save_weights;
-  options.trace_repetitions = f.trace.empty() ? 0 : f.trace_steps;
-  options.stop = &stop_requested;
-  options.check_replicas = f.check_replicas;
-  if (f.fault_report.empty()) {
-    options.fault_report = exec::DefaultFaultFile(f.checkpoint, f.trace);
-  } else if (f.fault_report != "none") {
-    options.fault_report = f.fault_report;
-  }
-  Prediction prediction;
-  if (!f.predicted.empty()) {
-    absl::StatusOr<Trace> trace = ReadTrace(f.predicted);
-    if (!trace.ok()) {
-      return absl::Status(trace.status().code(), absl::StrCat("--predicted: ", trace.status().message()));
-    }
-    prediction.trace = *std::move(trace);
-  } else {
-    WEFT_ASSIGN_OR_RETURN(prediction, PredictRun(program, f.cluster));
-  }
-  exec::PredictedTimes predicted;
-  if (prediction.trace.has_value()) {
-    absl::StatusOr<exec::PredictedTimes> times = exec::PredictedTimes::Make(program, *prediction.trace);
-    if (!times.ok()) {
-      return absl::Status(times.status().code(),
-                          absl::StrCat("--predicted=", f.predicted, ": ", times.status().message()));
-    }
-    predicted = *std::move(times);
-    // Free the trace, which may be large.
-    prediction.trace.reset();
-  }
-  options.predicted = &predicted;
-  // Nothing else can be done: the rank's thread will not return.
-  options.on_stuck = [](const absl::Status& reason, bool told) {
-    if (told) std::fprintf(stderr, "weft run: %s\n", MessageLine(reason.message()).c_str());
-    _exit(exec::ExitStatusOf(reason));
-  };
-  if (!f.fail_at.empty()) {
-    WEFT_ASSIGN_OR_RETURN(options.failure, ParseFailure(f.fail_at));
-  }
-  if (first) {
-    options.on_warning = [](const std::string& warning) {
-      std::fprintf(stderr, "weft run: %s\n", Printable(warning).c_str());
-    };
-    // Standard output holds either the report alone, or the lines of steps with their notes.
-    options.on_note = options.on_warning;
-  }
-  absl::Status printed;
-  // A run that is refused prints nothing: lines wait until nothing can be refused any more.
-  std::string waiting;
-  bool accepted = false, have_met = false;
-  auto print = [&](const std::string& line) {
-    waiting += line;
-    if (!accepted) return;
-    if (printed.ok()) printed = Print(std::exchange(waiting, ""));
-    // If nobody reads the output any more, stop as a signal would. If the ranks have not met, a stop would end the run
-    // before it has done anything.
-    if (!printed.ok() && have_met) stop_requested = true;
-  };
-  if (text) {
-    options.on_note = [&](const std::string& note) { print(Printable(note) + "\n"); };
-    options.on_step = [&](const RunStep& step) { print(step.has_eval_loss() ? EvaluationLine(step) : StepLine(step)); };
-    const int64_t ranks = MeshRanks(program.mesh());
-    print(absl::StrCat(program.name(), ": ", ranks, ranks == 1 ? " rank" : " ranks", ", backend ",
-                       std::string(backend->name), f.backend == "auto" ? " (auto)" : "", ", transport ",
-                       std::string(transport->name), f.transport == "auto" ? " (auto)" : "", ", bootstrap ",
-                       exec::BootstrapName(launch.bootstrap), f.bootstrap == "auto" ? " (auto)" : "", ", ", f.threads,
-                       f.threads == 1 ? " thread per rank\n" : " threads per rank\n"));
-  }
-  options.on_meeting = [&](bool met) {
-    meets = true;
-    announces_stop = first && met;
-    accepted = true;
-    have_met = met;
-    const std::string note = first && !met ? exec::NoteOnSteps(program.recipe(), f.steps) : "";
-    if (!note.empty()) options.on_warning(note);
-    print("");
-  };
-  absl::StatusOr<exec::RunResult> ran = exec::RunProgram(program, *data, transport->name, options);
-  if (!ran.ok() && exec::FailedInStep(ran.status()) &&
-      HasFaultReport(options.fault_report, MeshRanks(program.mesh()))) {
-    // Keep the payloads, which say who reports the error.
-    absl::Status failed(ran.status().code(), absl::StrCat(ran.status().message(), "; what the ranks did last is in ",
-                                                          exec::FaultFileOfRank(options.fault_report, -1)));
-    ran.status().ForEachPayload(
-        [&](absl::string_view type, const absl::Cord& payload) { failed.SetPayload(type, payload); });
-    return failed;
-  }
-  WEFT_ASSIGN_OR_RETURN(const exec::RunResult result, std::move(ran));
-  accepted = true;
-  if (!first) return absl::OkStatus();
-  // If one file cannot be written, still write the others.
-  absl::Status written = result.save_status;
-  if (result.trace.has_value()) written.Update(WriteTrace(*result.trace, program, f.trace));
-  WEFT_ASSIGN_OR_RETURN(const std::string json, MessageToJson(result.report));
-  if (!f.report.empty()) written.Update(WriteFileAtomic(f.report, json));
-  if (!text) {
-    print(json);
-    written.Update(printed);
-    return written;
-  }
-  if (result.stopped) {
-    print(absl::StrCat("stopped by signal after step ", result.last_step,
-                       f.checkpoint.empty() ? "; nothing was saved (no --checkpoint)\n"
-                                            : absl::StrCat("; saved in ", Printable(f.checkpoint), "\n")));
-  }
-  if (result.first_step == result.last_step) {
-    print(absl::StrCat("nothing to do: ", result.last_step,
-                       result.last_step == 1 ? " step is done\n" : " steps are done\n"));
-  } else {
-    const int64_t steps = result.last_step - result.first_step;
-    print(absl::StrFormat("%d step%s, %.0f tokens/s, planned bytes per rank %d\n", steps, steps == 1 ? "" : "s",
-                          result.report.tokens_per_second(), result.report.planned_bytes()));
-    print(SkippedLine(result.report));
-  }
-  written.Update(printed);
-  return written;
+  return RunRanks(program, flags, f, launch);
 }
 
 int Main(std::vector<std::string> args) {

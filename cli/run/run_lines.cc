@@ -1,7 +1,10 @@
 #include "cli/run/run_lines.h"
 
+#include <cstdint>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "proto/util/printable.h"
 
 namespace weft {
 
@@ -25,6 +28,25 @@ std::string SkippedLine(const RunReport& report) {
                       " skipped: gradients overflowed in each, so no weight has changed; ",
                       "run more steps, as the loss scale falls with each, or compile with a lower "
                       "plan.loss_scale.initial\n");
+}
+
+std::string LastLines(const exec::RunResult& result, const std::string& checkpoint) {
+  std::string lines;
+  if (result.stopped) {
+    absl::StrAppend(&lines, "stopped by signal after step ", result.last_step,
+                    checkpoint.empty() ? "; nothing was saved (no --checkpoint)\n"
+                                       : absl::StrCat("; saved in ", Printable(checkpoint), "\n"));
+  }
+  const int64_t steps = result.last_step - result.first_step;
+  if (steps == 0) {
+    return absl::StrCat(lines, "nothing to do: ", result.last_step,
+                        result.last_step == 1 ? " step is done\n" : " steps are done\n");
+  }
+  return absl::StrCat(
+      lines,
+      absl::StrFormat("%d step%s, %.0f tokens/s, planned bytes per rank %d\n", steps, steps == 1 ? "" : "s",
+                      result.report.tokens_per_second(), result.report.planned_bytes()),
+      SkippedLine(result.report));
 }
 
 }  // namespace weft

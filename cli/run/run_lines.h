@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "executor/run/run.h"
 #include "proto/report.pb.h"
 
 namespace weft {
@@ -17,6 +18,9 @@ std::string EvaluationLine(const RunStep& step);
 
 // A line for a run that skipped every one of its steps and so learned nothing; "" for any other run.
 std::string SkippedLine(const RunReport& report);
+
+// The lines after the last step. `checkpoint` is the folder that the state is saved in, "" if none.
+std::string LastLines(const exec::RunResult& result, const std::string& checkpoint);
 
 }  // namespace weft
 

@@ -28,5 +28,17 @@ TEST(RunLines, OnlyARunThatSkippedAllItsStepsHasLearnedNothing) {
             "scale falls with each, or compile with a lower plan.loss_scale.initial\n");
 }
 
+TEST(RunLines, TheLastLinesSayWhatIsDone) {
+  exec::RunResult result;
+  result.first_step = result.last_step = 3;
+  EXPECT_EQ(LastLines(result, ""), "nothing to do: 3 steps are done\n");
+  result.first_step = 2;
+  result.report = Parse<RunReport>("tokens_per_second: 10 planned_bytes: 5 steps { step: 3 }");
+  EXPECT_EQ(LastLines(result, ""), "1 step, 10 tokens/s, planned bytes per rank 5\n");
+  result.stopped = true;
+  EXPECT_EQ(LastLines(result, "folder"),
+            "stopped by signal after step 3; saved in folder\n1 step, 10 tokens/s, planned bytes per rank 5\n");
+}
+
 }  // namespace
 }  // namespace weft
