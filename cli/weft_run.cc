@@ -249,7 +249,7 @@ int Main(std::vector<std::string> args) {
   if (status.ok()) return 0;
   if (const std::optional<int> launched = LaunchedExitStatus(status); launched.has_value()) return *launched;
   const int exit_status = IsUsageError(status) ? 2 : exec::FailedInRun(status) ? exec::ExitStatusOf(status) : 1;
-  if (exec::ReportedElsewhere(status)) return exit_status;
+  if (exec::ReportedRemotely(status)) return exit_status;
   const auto say = [&](const std::string& message) {
     // The message may contain a raw file name, so MessageLine makes it one line.
     std::fprintf(stderr, "weft %s: %s\n", calibrate ? "calibrate" : "run", MessageLine(message).c_str());

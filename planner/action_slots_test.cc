@@ -9,7 +9,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-Action Of(ActionKind kind) {
+Action ActionOf(ActionKind kind) {
   Action action;
   action.set_kind(kind);
   action.set_stage(3);
@@ -25,20 +25,20 @@ TEST(SlotsOf, EveryKindOfCompute) {
     other.kind = kind;
     return other;
   };
-  EXPECT_THAT(SlotsOf(Of(FORWARD)), ElementsAre(slot));
-  EXPECT_THAT(SlotsOf(Of(BACKWARD)), ElementsAre(with(SlotKind::kBackward)));
-  EXPECT_THAT(SlotsOf(Of(BACKWARD_INPUT)), ElementsAre(with(SlotKind::kBackwardInput)));
-  EXPECT_THAT(SlotsOf(Of(BACKWARD_WEIGHT)), ElementsAre(with(SlotKind::kBackwardWeight)));
+  EXPECT_THAT(SlotsOf(ActionOf(FORWARD)), ElementsAre(slot));
+  EXPECT_THAT(SlotsOf(ActionOf(BACKWARD)), ElementsAre(with(SlotKind::kBackward)));
+  EXPECT_THAT(SlotsOf(ActionOf(BACKWARD_INPUT)), ElementsAre(with(SlotKind::kBackwardInput)));
+  EXPECT_THAT(SlotsOf(ActionOf(BACKWARD_WEIGHT)), ElementsAre(with(SlotKind::kBackwardWeight)));
   for (const ActionKind kind : {SEND, RECV, ALL_REDUCE, GRAD_NORM, SCALE_GRADIENTS, OPTIMIZER_STEP}) {
-    EXPECT_THAT(SlotsOf(Of(kind)), IsEmpty()) << ActionKind_Name(kind);
+    EXPECT_THAT(SlotsOf(ActionOf(kind)), IsEmpty()) << ActionKind_Name(kind);
   }
 }
 
 TEST(SlotsOf, WidthsAndPairs) {
-  Action wide = Of(FORWARD);
+  Action wide = ActionOf(FORWARD);
   wide.set_width(2);
   EXPECT_EQ(SlotsOf(wide).at(0).width, 2);
-  Action pair = Of(FORWARD_BACKWARD);
+  Action pair = ActionOf(FORWARD_BACKWARD);
   pair.mutable_backward()->set_stage(7);
   pair.mutable_backward()->set_microbatch(2);
   EXPECT_THAT(SlotsOf(pair), ElementsAre(Slot{.lane = 1, .stage = 3, .microbatch = 5, .paired = true},

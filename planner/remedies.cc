@@ -208,32 +208,32 @@ class Search {
       : recipe_(recipe), plan_(plan), shortage_(shortage), wanted_(wanted), try_plan_(try_plan), on_try_(on_try) {}
 
   Variant AsItIs() const { return {recipe_, plan_, ""}; }
-  bool NoneFound() const { return ways_.found.empty(); }
+  bool NoneFound() const { return remedies_.found.empty(); }
 
   // Returns true if `first` is one more remedy. `gentler` is better if it fits too, but is less likely to fit or takes
   // more compilations.
   bool Attempt(const std::optional<Variant>& first, std::optional<Variant> gentler) {
     if (AllFound()) return false;
-    std::optional<Remedy> way = WayOf(first);
-    if (!way) return false;
-    ways_.found.push_back(*std::move(way));
+    std::optional<Remedy> remedy = RemedyOf(first);
+    if (!remedy) return false;
+    remedies_.found.push_back(*std::move(remedy));
     gentler_.push_back(std::move(gentler));
     return true;
   }
 
   // Tries as many changes as go together, each up to its strength in `strongest`, and then no more of them than needed.
   void AttemptAtOnce(std::vector<Ladder> ladders, const Strengths& strongest) {
-    if (ways_.stopped) return;
-    ways_.at_once = true;
+    if (remedies_.stopped) return;
+    remedies_.at_once = true;
     const auto outcome = [&](const Strengths& strengths) {
       const TryOutcome of = OutcomeOf(AtOnce(ladders, strengths));
-      ways_.left_out = ways_.left_out || of == TryOutcome::kTooLong || of == TryOutcome::kStopped;
+      remedies_.left_out = remedies_.left_out || of == TryOutcome::kTooLong || of == TryOutcome::kStopped;
       return of;
     };
     const std::optional<Strengths> least = LeastThatFits(strongest, kMicrobatch, outcome);
     if (!least) return;
     const std::string change = AtOnce(ladders, *least).change;
-    ways_.found.push_back({change, std::get<int64_t>(known_.at(change))});
+    remedies_.found.push_back({change, std::get<int64_t>(known_.at(change))});
     std::optional<Variant> gentler;
     if ((*least)[kRecomputeAll] > 0 && plan_.recompute().mode() != Recompute::FIT) {
       ladders[kRecomputeAll] = {RecomputeMode(Recompute::FIT)};
@@ -244,30 +244,30 @@ class Search {
 
   Remedies Finish() {
     // Spend only the remaining tries on gentler variants: finding more remedies is worth more.
-    const bool stopped = ways_.stopped && !AllFound();
-    for (size_t i = 0; i < ways_.found.size(); ++i) {
-      if (std::optional<Remedy> gentler = WayOf(gentler_[i])) ways_.found[i] = *std::move(gentler);
+    const bool stopped = remedies_.stopped && !AllFound();
+    for (size_t i = 0; i < remedies_.found.size(); ++i) {
+      if (std::optional<Remedy> gentler = RemedyOf(gentler_[i])) remedies_.found[i] = *std::move(gentler);
     }
-    ways_.stopped = stopped;
-    return std::move(ways_);
+    remedies_.stopped = stopped;
+    return std::move(remedies_);
   }
 
  private:
-  bool AllFound() const { return static_cast<int>(ways_.found.size()) >= wanted_; }
+  bool AllFound() const { return static_cast<int>(remedies_.found.size()) >= wanted_; }
 
   TriedBytes BytesOf(const Variant& variant) {
     if (const auto known = known_.find(variant.change); known != known_.end()) return known->second;
-    if (ways_.stopped || ways_.tried.size() >= kMostTries) return TryOutcome::kStopped;
-    if (on_try_) on_try_(absl::StrCat(variant.change, ", ", ways_.tried.size() + 1, " of at most ", kMostTries));
+    if (remedies_.stopped || remedies_.tried.size() >= kMostTries) return TryOutcome::kStopped;
+    if (on_try_) on_try_(absl::StrCat(variant.change, ", ", remedies_.tried.size() + 1, " of at most ", kMostTries));
     const TriedBytes bytes = try_plan_(variant.recipe, variant.plan);
-    ways_.stopped = bytes == TriedBytes(TryOutcome::kStopped);
-    if (!ways_.stopped && bytes != TriedBytes(TryOutcome::kTooLong)) ways_.tried.push_back(variant.change);
+    remedies_.stopped = bytes == TriedBytes(TryOutcome::kStopped);
+    if (!remedies_.stopped && bytes != TriedBytes(TryOutcome::kTooLong)) remedies_.tried.push_back(variant.change);
     known_.emplace(variant.change, bytes);
     return bytes;
   }
 
   // Returns the variant as a remedy, if the variant exists and fits.
-  std::optional<Remedy> WayOf(const std::optional<Variant>& variant) {
+  std::optional<Remedy> RemedyOf(const std::optional<Variant>& variant) {
     if (!variant) return std::nullopt;
     const TriedBytes tried = BytesOf(*variant);
     const int64_t* bytes = std::get_if<int64_t>(&tried);
@@ -299,7 +299,7 @@ class Search {
   const int wanted_;
   const TryPlan& try_plan_;
   const OnTry& on_try_;
-  Remedies ways_;
+  Remedies remedies_;
   // One entry for each remedy found.
   std::vector<std::optional<Variant>> gentler_;
   // The result of each change that was tried.
@@ -379,33 +379,33 @@ Remedies FindRemedies(const Recipe& recipe, const Plan& plan, const Cluster& clu
   return search.Finish();
 }
 
-std::string DescribeRemedies(const Remedies& ways) {
+std::string DescribeRemedies(const Remedies& remedies) {
   constexpr absl::string_view kLeftOut =
       "; some of several changes at once were not tried, as they take long to compile";
-  if (ways.found.empty() && !ways.stopped) {
+  if (remedies.found.empty() && !remedies.stopped) {
     return absl::StrCat("no change of recompute, microbatches, ZeRO, offload or mesh that was tried makes it fit",
-                        !ways.at_once   ? ""
-                        : ways.left_out ? kLeftOut
-                                        : ", nor do all that go together");
+                        !remedies.at_once   ? ""
+                        : remedies.left_out ? kLeftOut
+                                            : ", nor do all that go together");
   }
   // Name only the first changes that were tried: all of them would be too long for a line.
   constexpr size_t kShown = 4;
-  const size_t shown = std::min(kShown, ways.tried.size());
+  const size_t shown = std::min(kShown, remedies.tried.size());
   const std::string named =
-      absl::StrCat(absl::StrJoin(ways.tried.begin(), ways.tried.begin() + shown, ", "),
-                   shown < ways.tried.size() ? absl::StrCat(" and ", ways.tried.size() - shown, " more") : "");
+      absl::StrCat(absl::StrJoin(remedies.tried.begin(), remedies.tried.begin() + shown, ", "),
+                   shown < remedies.tried.size() ? absl::StrCat(" and ", remedies.tried.size() - shown, " more") : "");
   const std::string tried =
       absl::StrCat("to compile so large a program takes long, so ",
-                   ways.tried.empty() ? "none was tried" : absl::StrCat("no more was tried than ", named));
-  if (ways.found.empty()) return absl::StrCat("no change is known to make it fit: ", tried);
+                   remedies.tried.empty() ? "none was tried" : absl::StrCat("no more was tried than ", named));
+  if (remedies.found.empty()) return absl::StrCat("no change is known to make it fit: ", tried);
   return absl::StrCat("it fits with ",
-                      absl::StrJoin(ways.found, ", or with ",
-                                    [](std::string* out, const Remedy& way) {
-                                      absl::StrAppend(out, way.change, " (", BytesText(way.planned_bytes), ")");
+                      absl::StrJoin(remedies.found, ", or with ",
+                                    [](std::string* out, const Remedy& remedy) {
+                                      absl::StrAppend(out, remedy.change, " (", BytesText(remedy.planned_bytes), ")");
                                     }),
-                      ways.stopped    ? "; " + tried
-                      : ways.left_out ? kLeftOut
-                                      : "");
+                      remedies.stopped    ? "; " + tried
+                      : remedies.left_out ? kLeftOut
+                                          : "");
 }
 
 }  // namespace weft::planner

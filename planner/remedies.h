@@ -67,7 +67,7 @@ Remedies FindRemedies(const Recipe& recipe, const Plan& plan, const Cluster& clu
 
 // Returns "it fits with --set recompute.mode=FULL (61.2 GiB), or with --set mbs=1 (70 GiB)"; or says that nothing was
 // found. If the search was stopped, also names what was tried.
-std::string DescribeRemedies(const Remedies& ways);
+std::string DescribeRemedies(const Remedies& remedies);
 
 }  // namespace weft::planner
 

@@ -142,9 +142,9 @@ absl::Status WithRemedies(const absl::Status& refusal, const Program& refused, c
   constexpr int kWanted = 3;
   Tries tries(refused, recipe, plan, inputs);
   const auto try_plan = [&](const Recipe& r, const Plan& p) { return tries.Try(r, p); };
-  const Remedies ways = FindRemedies(recipe, plan, inputs.cluster, LayersOf(inputs.model), tries.parameters(),
-                                     tries.shortage(), kWanted, try_plan, on_try);
-  return absl::Status(refusal.code(), absl::StrCat(refusal.message(), "; ", DescribeRemedies(ways)));
+  const Remedies remedies = FindRemedies(recipe, plan, inputs.cluster, LayersOf(inputs.model), tries.parameters(),
+                                         tries.shortage(), kWanted, try_plan, on_try);
+  return absl::Status(refusal.code(), absl::StrCat(refusal.message(), "; ", DescribeRemedies(remedies)));
 }
 
 }  // namespace weft::planner

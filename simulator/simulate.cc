@@ -17,8 +17,8 @@
 #include "simulator/engine/fold.h"
 #include "simulator/metrics/bounds.h"
 #include "simulator/metrics/critical_path.h"
-#include "simulator/metrics/least_room.h"
 #include "simulator/metrics/metrics.h"
+#include "simulator/metrics/tightest_rank.h"
 #include "simulator/network/network_model.h"
 #include "simulator/network/placement.h"
 #include "simulator/own_runtime.h"
@@ -203,11 +203,11 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Program&
   // Costs that vary from run to run are not bounded by the costs without jitter.
   const LowerBounds bounds = options.jitter.any() ? LowerBounds() : BoundsOf(view, cluster, placement, options.network);
   simulation.report = MakeReport(view, cluster, placement, devices, isolated, steady, bounds);
-  const LeastRoom least = FindLeastRoom(
+  const TightestRank tightest = FindTightestRank(
       OfView(view, options.runtime == nullptr ? ArenasOf(program) : BytesOfTemplatesUnder(planned, *options.runtime)),
       view.template_of_rank, placement);
-  ReportFit(least, &simulation.report);
-  simulation.tightest_rank = least.rank;
+  ReportFit(tightest, &simulation.report);
+  simulation.tightest_rank = tightest.rank;
   simulation.report.set_simulated_ranks(static_cast<int64_t>(folded ? folded->ranks.size() : all.ranks.size()));
   simulation.report.set_network(options.network);
   simulation.report.set_cost(options.cost);

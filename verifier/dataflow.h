@@ -155,7 +155,7 @@ class Dataflow {
         state.touched = state.needs_zero = false;
         state.updates = 0;
         for (RangeSet* bytes : {&state.updated, &state.fetched, &state.returned}) bytes->clear();
-        if (BufferOf(role, b).role() == LOCAL_LOSSES) SetWhole(role, b, Of(Symbol::kLosses));
+        if (BufferOf(role, b).role() == LOCAL_LOSSES) SetWhole(role, b, SymbolOf(Symbol::kLosses));
       }
     }
   }

@@ -41,7 +41,7 @@ void Dataflow::Fetch(const RoleAction& at, const Action& action) {
       Bad("P11.host", at, "fetches bytes of ", DescribeBuffer(*TemplateOf(at.role).t, from), " a second time");
     }
     host.fetched.Add(source.offset(), EndOf(source));
-    Symbol symbol = Of(Symbol::kState);
+    Symbol symbol = SymbolOf(Symbol::kState);
     symbol.buffer = from;
     symbol.shift = source.offset() - destination.offset();
     state_[at.role][to].content.Set(destination.offset(), EndOf(destination), symbol);

@@ -338,9 +338,9 @@ void Dataflow::Contribute(const RoleAction& at, const StageWork& work, int b, bo
   // Usually the buffer holds one symbol, which is changed in place.
   Symbol* const there = accumulates ? state_[at.role][b].content.Find(0, state_[at.role][b].extent) : nullptr;
   std::optional<Symbol> made;
-  if (there == nullptr) made = accumulates ? Whole(at.role, b) : Of(Symbol::kZero);
+  if (there == nullptr) made = accumulates ? Whole(at.role, b) : SymbolOf(Symbol::kZero);
   if ((made ? *made : *there).kind == Symbol::kZero) {
-    made = Of(Symbol::kGradient).InBuffer(0, item);
+    made = SymbolOf(Symbol::kGradient).InBuffer(0, item);
     made->parts = {{buffer.tensor(), buffer.use(), work.stage, 0, -1, {}, held.sums, held.ranges, 0}};
   }
   Symbol& symbol = made ? *made : *there;

@@ -39,7 +39,7 @@ std::optional<Symbol> Dataflow::WeightsIn(int role, int b) const {
   const Buffer& buffer = BufferOf(role, b);
   if (buffer.role() != PARAM && buffer.role() != MASTER) return std::nullopt;
   if (state_[role][b].updates == 0) return Symbol();
-  Symbol symbol = Of(Symbol::kWeights);
+  Symbol symbol = SymbolOf(Symbol::kWeights);
   symbol.tensor = buffer.tensor();
   symbol.ranges = RangeCuts(*index_.program, buffer.shard());
   symbol.version = state_[role][b].version;

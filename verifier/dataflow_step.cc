@@ -200,7 +200,7 @@ Symbol Dataflow::Norm(const RoleAction& at, const Step& step, const Symbol& grad
           " from ", gradient.element, " on, must be of all ", all, " of the part that the rank holds");
     }
   }
-  Symbol one = Of(Symbol::kNorms);
+  Symbol one = SymbolOf(Symbol::kNorms);
   NormPart part{tensor, dimensions_[tensor], {}};
   if (whole) part.cuts.insert(part.cuts.end(), gradient.parts[0].ranges.begin(), gradient.parts[0].ranges.end());
   for (const std::string& axis : step.attributes().counted_once()) {
@@ -244,7 +244,7 @@ Symbol Dataflow::Total(const RoleAction& at, const Step& step, const Symbol& nor
   if (step.attributes().clip_norm() != clip_) {
     Bad("P11.clip", at, "clips at ", step.attributes().clip_norm(), ", the recipe says ", clip_);
   }
-  return Of(Symbol::kNormTotal);
+  return SymbolOf(Symbol::kNormTotal);
 }
 
 Dataflow::Target Dataflow::TargetOf(int role, const Action& action, const Value& value) const {
@@ -266,7 +266,7 @@ Symbol Dataflow::Update(const RoleAction& at, const Action& action, const Segmen
         ", which is no parameter");
     return {};
   }
-  Symbol result = Of(Symbol::kWeights);
+  Symbol result = SymbolOf(Symbol::kWeights);
   result.tensor = weight.tensor();
   result.ranges = RangeCuts(*index_.program, weight.shard());
   const int tensor = weight.tensor();
@@ -294,7 +294,7 @@ Symbol Dataflow::Update(const RoleAction& at, const Action& action, const Segmen
       Bad("P11.host", at, "step '", step.name(), "' updates bytes of ",
           DescribeBuffer(*TemplateOf(at.role).t, one.buffer), " a second time");
     }
-    Symbol state = Of(Symbol::kState);
+    Symbol state = SymbolOf(Symbol::kState);
     state.buffer = one.buffer;
     state.shift = one.begin - value.offset();
     state.updated = true;

@@ -98,7 +98,7 @@ struct Symbol {
   friend bool operator==(const Symbol&, const Symbol&) = default;
 };
 
-inline Symbol Of(Symbol::Kind kind) {
+inline Symbol SymbolOf(Symbol::Kind kind) {
   Symbol symbol;
   symbol.kind = kind;
   return symbol;

@@ -22,7 +22,7 @@ absl::StatusOr<int64_t> TimeByName(const Segment&, const Step& step, ActionKind)
 }
 
 // Of one compute step.
-StageSegment Of(SegmentKind kind, int stage, int64_t ps) {
+StageSegment SegmentOf(SegmentKind kind, int stage, int64_t ps) {
   StageSegment segment;
   segment.kind = kind;
   segment.stage = stage;
@@ -82,11 +82,11 @@ TEST(SlotCostsTest, ForwardAndBackwardAreAMillion) {
       if (forward + backward == 0) continue;
       SegmentSet set;
       for (int stage = 0; stage < 3; ++stage) {
-        set.segments.push_back(Of(SegmentKind::Forward, stage, (stage == 0 ? 3 : 0) * forward));
-        set.segments.push_back(Of(SegmentKind::Backward, stage, backward));
+        set.segments.push_back(SegmentOf(SegmentKind::Forward, stage, (stage == 0 ? 3 : 0) * forward));
+        set.segments.push_back(SegmentOf(SegmentKind::Backward, stage, backward));
         // Neither forward nor backward.
-        set.segments.push_back(Of(SegmentKind::OptimizerStep, stage, 1000));
-        set.segments.push_back(Of(SegmentKind::GradNorm, stage, 1000));
+        set.segments.push_back(SegmentOf(SegmentKind::OptimizerStep, stage, 1000));
+        set.segments.push_back(SegmentOf(SegmentKind::GradNorm, stage, 1000));
       }
       const SlotCosts costs = CostsOf(set, Placed({0, 1, 2}, 3));
       EXPECT_EQ(costs.forward + costs.backward, 1'000'000);
@@ -103,8 +103,8 @@ TEST(SlotCostsTest, ForwardAndBackwardAreAMillion) {
 
 TEST(SlotCostsTest, HalvesGoBeforeWholeBackwards) {
   SegmentSet set;
-  set.segments = {Of(SegmentKind::Forward, 0, 40), Of(SegmentKind::Backward, 0, 5000),
-                  Of(SegmentKind::BackwardInput, 0, 45), Of(SegmentKind::BackwardWeight, 0, 15)};
+  set.segments = {SegmentOf(SegmentKind::Forward, 0, 40), SegmentOf(SegmentKind::Backward, 0, 5000),
+                  SegmentOf(SegmentKind::BackwardInput, 0, 45), SegmentOf(SegmentKind::BackwardWeight, 0, 15)};
   const SlotCosts costs = CostsOf(set, Placed({0}, 1));
   EXPECT_EQ(costs.forward, 400'000);
   EXPECT_EQ(costs.backward, 600'000);
@@ -119,7 +119,7 @@ TEST(SlotCostsTest, HalvesGoBeforeWholeBackwards) {
 // 100 of computation, 60 of a collective; whether that counts is whether computation waits for it.
 TEST(SlotCostsTest, CollectivesCountWhereComputationWaits) {
   const auto forward = [](bool detached, int waits_for, bool compute_behind) {
-    StageSegment forward = Of(SegmentKind::Forward, 0, 40);
+    StageSegment forward = SegmentOf(SegmentKind::Forward, 0, 40);
     Step& collective = *forward.segment.add_steps();
     collective.set_name("60");
     collective.set_stream(COLLECTIVE);
@@ -130,7 +130,7 @@ TEST(SlotCostsTest, CollectivesCountWhereComputationWaits) {
       if (waits_for >= 0) behind.add_deps(waits_for);
     }
     SegmentSet set;
-    set.segments = {std::move(forward), Of(SegmentKind::Backward, 0, 1000)};
+    set.segments = {std::move(forward), SegmentOf(SegmentKind::Backward, 0, 1000)};
     return CostsOf(set, Placed({0}, 1)).forward;
   };
   const auto of = [](double ps) { return static_cast<double>(1e6 * ps / (ps + 1000)); };
@@ -146,8 +146,8 @@ TEST(SlotCostsTest, CollectivesCountWhereComputationWaits) {
 SegmentSet Handing(int stages, int64_t activation, int64_t gradient) {
   SegmentSet set;
   for (int stage = 0; stage < stages; ++stage) {
-    StageSegment forward = Of(SegmentKind::Forward, stage, 10'000'000);
-    StageSegment backward = Of(SegmentKind::Backward, stage, 20'000'000);
+    StageSegment forward = SegmentOf(SegmentKind::Forward, stage, 10'000'000);
+    StageSegment backward = SegmentOf(SegmentKind::Backward, stage, 20'000'000);
     if (stage + 1 < stages) AddOperand(Role::Output, 0, activation, &forward);
     if (stage > 0) AddOperand(Role::InputGrad, 0, gradient, &backward);
     // What skips stages is not looked at, nor what a wide forward hands on.
@@ -185,7 +185,7 @@ TEST(SlotCostsTest, BeyondAThousandTimesNoOrderChanges) {
 TEST(SlotCostsTest, NothingToOrderBy) {
   const SlotCosts defaults;
   SegmentSet set;
-  set.segments = {Of(SegmentKind::Forward, 0, 0), Of(SegmentKind::Backward, 0, 0)};
+  set.segments = {SegmentOf(SegmentKind::Forward, 0, 0), SegmentOf(SegmentKind::Backward, 0, 0)};
   const SlotCosts costs = CostsOf(set, Placed({0}, 1));
   EXPECT_EQ(costs.forward, defaults.forward);
   EXPECT_EQ(costs.backward, defaults.backward);
@@ -195,7 +195,7 @@ TEST(SlotCostsTest, NothingToOrderBy) {
 
 TEST(SlotCostsTest, ErrorsOfTheCostArePassedOn) {
   SegmentSet set;
-  set.segments = {Of(SegmentKind::Forward, 0, 1)};
+  set.segments = {SegmentOf(SegmentKind::Forward, 0, 1)};
   set.segments[0].segment.mutable_steps(0)->set_name("unknown");
   const auto costs = SlotCostsOf(set, Placed({0}, 1), TimeByName, Pipe(1), SlowLinks());
   EXPECT_EQ(costs.status().message(), "no time: unknown");

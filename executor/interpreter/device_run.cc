@@ -80,14 +80,14 @@ absl::StatusOr<bool> DeviceRun::Look() {
   return any;
 }
 
-absl::Status DeviceRun::Pause() {
-  WEFT_ASSIGN_OR_RETURN(paused_at_, streams_->Progress());
+absl::Status DeviceRun::MarkProgress() {
+  WEFT_ASSIGN_OR_RETURN(progress_mark_, streams_->Progress());
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> DeviceRun::GotOn() {
+absl::StatusOr<bool> DeviceRun::MadeProgress() {
   WEFT_ASSIGN_OR_RETURN(const int64_t progress, streams_->Progress());
-  return progress > paused_at_;
+  return progress > progress_mark_;
 }
 
 }  // namespace weft::exec

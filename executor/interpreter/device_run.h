@@ -50,10 +50,10 @@ class DeviceRun {
   DeviceStreams& streams() { return *streams_; }
   absl::StatusOr<double> LossScaleNow() const { return figures_->LossScaleNow(); }
 
-  // For a wait without progress: call `Pause` half way through; `GotOn` then returns whether the device has made
-  // progress since. Both ask the device about every event.
-  absl::Status Pause();
-  absl::StatusOr<bool> GotOn();
+  // For a wait without progress: call `MarkProgress` half way through; `MadeProgress` then returns whether the device
+  // has made progress since. Both ask the device about every event.
+  absl::Status MarkProgress();
+  absl::StatusOr<bool> MadeProgress();
   absl::StatusOr<std::optional<DeviceStreams::Unfinished>> FindUnfinished() {
     return streams_->FindUnfinished(list_, over_);
   }
@@ -76,7 +76,7 @@ class DeviceRun {
   // All streams have enqueued the repetitions below `enqueued_`; the repetitions below `over_` are over.
   int64_t enqueued_ = 0;
   int64_t over_ = 0;
-  int64_t paused_at_ = 0;
+  int64_t progress_mark_ = 0;
 };
 
 }  // namespace weft::exec

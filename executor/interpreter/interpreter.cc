@@ -55,7 +55,7 @@ absl::StatusOr<int64_t> Interpreter::Impl::RunList(ActionList list, int64_t firs
   transfers_.Begin();
   queue_ = prepared_->backward_queue < 0 ? 0 : -1;
   votes_.Begin(list == kBodyList && options_.stop != nullptr, first_repetition_, end);
-  Allow();
+  SetAllowedEnd();
   steps_left_ = prepared_->steps_of_list[list] * count;
   WEFT_RETURN_IF_ERROR(Drive());
   const int64_t ran = votes_.end() - first_repetition_;
@@ -88,13 +88,13 @@ absl::StatusOr<bool> Interpreter::Impl::Sleep(int64_t quiet_since) {
   return endpoint_.WaitForProgress(longest);
 }
 
-absl::StatusOr<bool> Interpreter::Impl::LookAtDevice() {
+absl::StatusOr<bool> Interpreter::Impl::PollDevice() {
   if (device_ == nullptr) return false;
   WEFT_ASSIGN_OR_RETURN(const bool any, device_->Look());
   if (any) {
     // More repetitions may begin now, and verdicts may be known.
     unblocked_ = true;
-    Allow();
+    SetAllowedEnd();
     if (streams_.list() == kBodyList && options_.deadlines != nullptr) {
       for (; told_over_ < device_->over(); ++told_over_) options_.deadlines->RepetitionIsOver(MonotonicNanoseconds());
     }
@@ -123,7 +123,7 @@ absl::Status Interpreter::Impl::Drive() {
     progress |= computed;
     // A device that is fed without a pause is polled now and then.
     if (!progress || ++since_look_ % kStepsBetweenLooks == 0) {
-      WEFT_ASSIGN_OR_RETURN(const bool looked, LookAtDevice());
+      WEFT_ASSIGN_OR_RETURN(const bool looked, PollDevice());
       progress |= looked;
     }
     if (progress || unblocked_) {
@@ -145,7 +145,7 @@ absl::StatusOr<bool> Interpreter::Impl::AdvanceVote() {
   const int64_t end = votes_.end();
   WEFT_ASSIGN_OR_RETURN(const bool over, votes_.Advance());
   steps_left_ -= (end - votes_.end()) * prepared_->steps_of_list[streams_.list()];
-  Allow();
+  SetAllowedEnd();
   return over;
 }
 
@@ -162,10 +162,10 @@ absl::Status Interpreter::Impl::CheckQuiet(int64_t& since_ns) {
   const std::chrono::nanoseconds of_waiting =
       options_.deadlines != nullptr ? options_.deadlines->OfWaiting() : options_.timeout;
   if (device_ != nullptr && quiet_ns >= of_waiting.count() / 2) {
-    if (std::exchange(asked_in_, since_ns) != since_ns) WEFT_RETURN_IF_ERROR(device_->Pause());
+    if (std::exchange(asked_in_, since_ns) != since_ns) WEFT_RETURN_IF_ERROR(device_->MarkProgress());
     if (quiet_ns < of_waiting.count()) return absl::OkStatus();
-    WEFT_ASSIGN_OR_RETURN(const bool got_on, device_->GotOn());
-    if (got_on) {
+    WEFT_ASSIGN_OR_RETURN(const bool progressed, device_->MadeProgress());
+    if (progressed) {
       since_ns += quiet_ns;
       return absl::OkStatus();
     }

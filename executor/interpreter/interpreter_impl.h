@@ -72,8 +72,8 @@ class Interpreter::Impl {
   }
 
   // Sets how far the streams may go.
-  void Allow() {
-    streams_.Allow(device_ != nullptr ? std::min(votes_.allowed(), device_->allowed()) : votes_.allowed());
+  void SetAllowedEnd() {
+    streams_.SetAllowedEnd(device_ != nullptr ? std::min(votes_.allowed(), device_->allowed()) : votes_.allowed());
   }
 
   // True if the times of a repetition's steps are recorded.
@@ -87,7 +87,7 @@ class Interpreter::Impl {
   absl::StatusOr<bool> Sleep(int64_t quiet_since);
 
   // Collects what has ended on the device. Returns whether anything has.
-  absl::StatusOr<bool> LookAtDevice();
+  absl::StatusOr<bool> PollDevice();
 
   absl::Status Drive();
 

@@ -27,7 +27,7 @@ class StepResultsTest : public ::testing::Test {
   }
 
   // Figures with these losses, and with a norm and the factor of its update.
-  Figures Of(std::vector<double> losses, double norm, double factor = 1) {
+  Figures FiguresOf(std::vector<double> losses, double norm, double factor = 1) {
     losses_ = std::move(losses);
     norm_ = {norm, factor};
     Figures figures;
@@ -47,7 +47,7 @@ class StepResultsTest : public ::testing::Test {
 TEST_F(StepResultsTest, AStepIsReportedWhenItIsOver) {
   StepResults results = Results();
   results.Begin(kBodyList, /*first_step=*/10, /*first=*/0, /*count=*/2, 0);
-  const Figures figures = Of({1, 2, 3, 4}, 5);
+  const Figures figures = FiguresOf({1, 2, 3, 4}, 5);
   ASSERT_TRUE(results.Take(kLossFigure, action_, 0, figures).ok());
   ASSERT_TRUE(results.Take(kNormFigure, action_, 0, figures).ok());
   EXPECT_TRUE(reported_.empty());
@@ -72,21 +72,21 @@ TEST_F(StepResultsTest, WhatIsNotFiniteEndsTheRunAndIsNamed) {
   StepResults results = Results();
   results.Begin(kBodyList, 3, 0, 1, 0);
   EXPECT_EQ(results.Where(action_, 0), "rank 1, step 3, action 7 'F0'");
-  const absl::Status loss = results.Take(kLossFigure, action_, 0, Of({1, NAN, 0, 0}, 0));
+  const absl::Status loss = results.Take(kLossFigure, action_, 0, FiguresOf({1, NAN, 0, 0}, 0));
   EXPECT_EQ(loss.code(), absl::StatusCode::kOutOfRange);
   EXPECT_EQ(std::string(loss.message()), "rank 1, step 3, action 7 'F0': the loss is not finite (nan)");
-  const absl::Status norm = results.Take(kNormFigure, action_, 0, Of({}, kInfinity));
+  const absl::Status norm = results.Take(kNormFigure, action_, 0, FiguresOf({}, kInfinity));
   EXPECT_EQ(std::string(norm.message()), "rank 1, step 3, action 7 'F0': the gradient norm is not finite (inf)");
   StepResults unchecked = Results(/*check_finite=*/false);
   unchecked.Begin(kBodyList, 3, 0, 1, 0);
-  EXPECT_TRUE(unchecked.Take(kNormFigure, action_, 0, Of({}, kInfinity)).ok());
+  EXPECT_TRUE(unchecked.Take(kNormFigure, action_, 0, FiguresOf({}, kInfinity)).ok());
 }
 
 // Rule P11: a norm that is not finite means that the loss scale was too large, not that the training has diverged.
 TEST_F(StepResultsTest, ADynamicLossScaleSkips) {
   StepResults results = Results();
   results.Begin(kBodyList, 0, 0, 2, /*loss_scale=*/1024);
-  Figures figures = Of({1}, kInfinity);
+  Figures figures = FiguresOf({1}, kInfinity);
   double scale = 512;
   figures.loss_scale = &scale;
   ASSERT_TRUE(results.Take(kNormFigure | kLossScaleFigure, action_, 0, figures).ok());
@@ -96,7 +96,7 @@ TEST_F(StepResultsTest, ADynamicLossScaleSkips) {
   EXPECT_EQ(reported_[0].norm, 0);
   // The reported scale is the one that the gradients were computed with, not the new one.
   EXPECT_EQ(reported_[0].loss_scale, 1024);
-  figures = Of({1}, 2);
+  figures = FiguresOf({1}, 2);
   scale = 256;
   figures.loss_scale = &scale;
   ASSERT_TRUE(results.Take(kNormFigure | kLossScaleFigure, action_, 1, figures).ok());
@@ -118,7 +118,7 @@ TEST_F(StepResultsTest, ARepetitionOfSeveralStepsHasTheLossOfEach) {
   program_.set_steps_per_repetition(2);
   StepResults results = Results();
   results.Begin(kBodyList, 6, 0, 2, 0);
-  ASSERT_TRUE(results.Take(kLossFigure, action_, 1, Of({1, 2, 4, 8, 10, 20, 40, 80}, 0)).ok());
+  ASSERT_TRUE(results.Take(kLossFigure, action_, 1, FiguresOf({1, 2, 4, 8, 10, 20, 40, 80}, 0)).ok());
   results.Over(1, 5);
   ASSERT_EQ(reported_.size(), 2u);
   EXPECT_EQ(reported_[0].step, 8);
@@ -136,19 +136,19 @@ TEST_F(StepResultsTest, APostValidatedStepIsReportedOnceItIsJudged) {
   program_.set_post_validation(true);
   StepResults results = Results();
   results.Begin(kBodyList, 0, 0, 3, 0);
-  ASSERT_TRUE(results.Take(kVerdictFigure, action_, 0, Of({}, 0)).ok());
+  ASSERT_TRUE(results.Take(kVerdictFigure, action_, 0, FiguresOf({}, 0)).ok());
   EXPECT_EQ(results.verdict(0), Verdict::kRight);
   EXPECT_EQ(results.verdict(1), Verdict::kUnknown);
   results.Over(0, 1);
   EXPECT_TRUE(reported_.empty());
   // The update should have multiplied the gradients by a half.
-  ASSERT_TRUE(results.Take(kVerdictFigure, action_, 1, Of({}, 2, 0.5)).ok());
+  ASSERT_TRUE(results.Take(kVerdictFigure, action_, 1, FiguresOf({}, 2, 0.5)).ok());
   EXPECT_EQ(results.verdict(1), Verdict::kWrong);
   ASSERT_EQ(reported_.size(), 1u);
   EXPECT_EQ(reported_[0].step, 0);
   EXPECT_EQ(reported_[0].norm, 2);
   // The step is judged before it is over.
-  ASSERT_TRUE(results.Take(kVerdictFigure, action_, 2, Of({}, 3)).ok());
+  ASSERT_TRUE(results.Take(kVerdictFigure, action_, 2, FiguresOf({}, 3)).ok());
   EXPECT_EQ(reported_.size(), 1u);
   results.Over(1, 2);
   ASSERT_EQ(reported_.size(), 2u);
@@ -157,7 +157,7 @@ TEST_F(StepResultsTest, APostValidatedStepIsReportedOnceItIsJudged) {
   EXPECT_EQ(reported_.size(), 2u);
   // The epilogue judges the last step.
   results.Begin(kEpilogueList, 3, 0, 1, 0);
-  ASSERT_TRUE(results.Take(kVerdictFigure, action_, 0, Of({}, 7)).ok());
+  ASSERT_TRUE(results.Take(kVerdictFigure, action_, 0, FiguresOf({}, 7)).ok());
   ASSERT_EQ(reported_.size(), 3u);
   EXPECT_EQ(reported_[2].step, 2);
   EXPECT_EQ(reported_[2].norm, 7);
@@ -168,7 +168,7 @@ TEST_F(StepResultsTest, APostValidatedNormThatIsNotFiniteNamesItsStep) {
   StepResults results = Results();
   results.Begin(kBodyList, 4, 0, 2, 0);
   results.Over(0, 1);
-  const absl::Status status = results.Take(kVerdictFigure, action_, 1, Of({}, kInfinity));
+  const absl::Status status = results.Take(kVerdictFigure, action_, 1, FiguresOf({}, kInfinity));
   EXPECT_EQ(std::string(status.message()), "rank 1, step 4: the gradient norm is not finite (inf)");
 }
 

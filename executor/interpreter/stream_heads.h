@@ -31,7 +31,7 @@ class StreamHeads {
   // are over.
   void Begin(ActionList list, int64_t first, int64_t body_repetitions);
   // Repetitions below this may begin.
-  void Allow(int64_t end) { allowed_ = end; }
+  void SetAllowedEnd(int64_t end) { allowed_ = end; }
   int64_t allowed() const { return allowed_; }
 
   ActionList list() const { return list_; }

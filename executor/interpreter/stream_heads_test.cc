@@ -32,7 +32,7 @@ class StreamHeadsTest : public ::testing::Test {
 TEST_F(StreamHeadsTest, AHeadWaitsForItsAction) {
   heads_.Begin(kBodyList, 0, 0);
   EXPECT_FALSE(heads_.Ready(0)) << "not allowed yet";
-  heads_.Allow(2);
+  heads_.SetAllowedEnd(2);
   EXPECT_TRUE(heads_.Ready(0));
   EXPECT_FALSE(heads_.Ready(1));
   Finish(0);
@@ -51,7 +51,7 @@ TEST_F(StreamHeadsTest, AHeadWaitsForItsAction) {
 TEST_F(StreamHeadsTest, ADistanceIsOfRepetitions) {
   program_.actions[1].deps = {{.action = 0, .distance = 1}};
   heads_.Begin(kBodyList, 0, 0);
-  heads_.Allow(3);
+  heads_.SetAllowedEnd(3);
   EXPECT_TRUE(heads_.Ready(1)) << "there is no repetition before the first";
   heads_.Next(1);
   EXPECT_FALSE(heads_.Ready(1));
@@ -63,7 +63,7 @@ TEST_F(StreamHeadsTest, OnlyTheFirstStepOfAnActionAsksForItsDependencies) {
   program_.actions[1].steps.resize(2);
   program_.streams[1].steps[kBodyList].push_back({.action = 1, .step = 1});
   heads_.Begin(kBodyList, 0, 0);
-  heads_.Allow(1);
+  heads_.SetAllowedEnd(1);
   heads_.Next(1);
   EXPECT_EQ(heads_[1].position, 1u);
   EXPECT_TRUE(heads_.Ready(1));
@@ -78,7 +78,7 @@ TEST_F(StreamHeadsTest, DetachedStepsAreWaitedForByName) {
   program_.actions[0].steps.resize(2);
   program_.actions[0].last_detached = {1};
   heads_.Begin(kBodyList, 0, 0);
-  heads_.Allow(1);
+  heads_.SetAllowedEnd(1);
   Finish(0);
   EXPECT_TRUE(heads_.Ready(1));
   program_.actions[1].deps[0].detached = true;
@@ -93,7 +93,7 @@ TEST_F(StreamHeadsTest, OtherListsAreOtherRepetitions) {
   program_.streams[1].steps[kEpilogueList] = {{.action = 1, .step = 0, .first = true}};
   program_.streams[1].steps[kBodyList].clear();
   heads_.Begin(kEpilogueList, 0, /*body_repetitions=*/3);
-  heads_.Allow(1);
+  heads_.SetAllowedEnd(1);
   EXPECT_EQ(heads_.list(), kEpilogueList);
   Finish(0);
   Finish(0);
@@ -115,7 +115,7 @@ TEST_F(StreamHeadsTest, OtherListsAreOtherRepetitions) {
 TEST_F(StreamHeadsTest, GroupsAreOfTransfers) {
   program_.actions[1].group = 4;
   heads_.Begin(kBodyList, 0, 0);
-  heads_.Allow(1);
+  heads_.SetAllowedEnd(1);
   EXPECT_EQ(heads_.GroupAtHead(1), -1);
   program_.streams[1].type = StreamType::kTransfers;
   EXPECT_EQ(heads_.GroupAtHead(1), 4);
@@ -133,7 +133,7 @@ TEST_F(StreamHeadsTest, OfTwoQueuesTheEarliestArrivalRuns) {
   program_.actions[0].deps = {{.action = 2}};
   program_.actions[1].deps = {{.action = 3}};
   heads_.Begin(kBodyList, 0, 0);
-  heads_.Allow(1);
+  heads_.SetAllowedEnd(1);
   const auto chosen = [&](ComputeOrder order) { return heads_.ChooseQueue(order, heads_.HeadOf(0), heads_.HeadOf(1)); };
   EXPECT_EQ(chosen(ARRIVAL), -1);
   program_.actions[3].finished = 1;
@@ -158,7 +158,7 @@ TEST_F(StreamHeadsTest, AQueueWaitsForThePlaceOfTheOther) {
   head.other_position = 0;
   head.other_repetition = 0;
   heads_.Begin(kBodyList, 0, 0);
-  heads_.Allow(3);
+  heads_.SetAllowedEnd(3);
   heads_.Next(0);
   // The backward queue is a repetition behind.
   EXPECT_FALSE(heads_.HeadOf(0).ready);

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "executor/job/told_elsewhere.h"
+#include "executor/job/reported_remotely.h"
 #include "proto/util/status.h"
 
 namespace weft::exec {
@@ -36,7 +36,7 @@ bool Tell(const Rendezvous& rendezvous, const StoreOptions& options, nanoseconds
       StoreClient::Connect(rendezvous.host, rendezvous.port, rendezvous.process.rank, options, timeout, go_on);
   // If the store refuses this process, trying again changes nothing.
   if (!store.ok()) return !absl::IsDeadlineExceeded(store.status());
-  *elsewhere = ReportedElsewhere((*store)->Fail(status));
+  *elsewhere = ReportedRemotely((*store)->Fail(status));
   return true;
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/job/told_elsewhere.h"
+#include "executor/job/reported_remotely.h"
 #include "executor/testing/job_testing.h"
 #include "executor/transports/tcp_mesh.h"
 #include "gmock/gmock.h"
@@ -34,7 +34,7 @@ TEST(AnnounceFailureTest, TheOthersDoNotWait) {
           return AnnounceFailure(job[rank], absl::NotFoundError("no data"), [&] { ++said; });
         }
         const absl::Status status = ConnectMesh(job[rank]).status();
-        EXPECT_TRUE(absl::IsNotFound(status) && ReportedElsewhere(status)) << status;
+        EXPECT_TRUE(absl::IsNotFound(status) && ReportedRemotely(status)) << status;
         EXPECT_EQ(status.message(), "no data");
       });
     }
@@ -54,7 +54,7 @@ TEST(AnnounceFailureTest, ALatecomerDoesNotWait) {
       if (rank == 2) return AnnounceFailure(job[rank], absl::NotFoundError("no data"), [] {});
       if (rank == 1) std::this_thread::sleep_for(seconds(2));
       const absl::Status status = ConnectMesh(job[rank]).status();
-      EXPECT_TRUE(absl::IsNotFound(status) && ReportedElsewhere(status)) << status;
+      EXPECT_TRUE(absl::IsNotFound(status) && ReportedRemotely(status)) << status;
     });
   }
   for (std::thread& thread : ranks) thread.join();
@@ -106,7 +106,7 @@ TEST(AnnounceFailureTest, AStopEndsTheWaitOfAll) {
       ranks.emplace_back([&, rank] {
         const absl::Status status = ConnectMesh(job[rank]).status();
         EXPECT_TRUE(absl::IsCancelled(status)) << status;
-        EXPECT_EQ(ReportedElsewhere(status), rank != stopped);
+        EXPECT_EQ(ReportedRemotely(status), rank != stopped);
         EXPECT_THAT(
             std::string(status.message()),
             testing::StartsWith(absl::StrCat("rank ", stopped, " was stopped by a signal before all ranks had met")));

@@ -4,7 +4,7 @@
 //
 // A job that cannot start ends for all ranks at once. The failure of the first rank (StoreClient::Fail, or a connection
 // that is lost) answers every request of the others, now and later. One rank reports it: the rank that failed, or rank
-// 0 for a rank that is gone. The errors of the others are marked (told_elsewhere.h).
+// 0 for a rank that is gone. The errors of the others are marked (reported_remotely.h).
 #ifndef WEFT_EXECUTOR_JOB_STORE_H_
 #define WEFT_EXECUTOR_JOB_STORE_H_
 

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "executor/job/handshake.h"
+#include "executor/job/reported_remotely.h"
 #include "executor/job/store.h"
-#include "executor/job/told_elsewhere.h"
 #include "executor/platform/monotonic_clock.h"
 #include "proto/util/status.h"
 
@@ -110,7 +110,7 @@ absl::Status StoreClient::Fail(const absl::Status& status) {
   absl::StatusOr<std::string> reply = Receive(until);
   // The reply to a request under way may have crossed this message. There is at most one, because requests are made one
   // after another. A lost connection gives no further reply.
-  const bool crossed = reply.ok() ? *reply != kSayIt : !ReportedElsewhere(reply.status());
+  const bool crossed = reply.ok() ? *reply != kSayIt : !ReportedRemotely(reply.status());
   if (crossed && MonotonicNanoseconds() < until.deadline_ns) reply = Receive(until);
   if (reply.ok() && *reply != kSayIt) {
     return absl::InternalError(absl::StrCat(server_, " does not answer a failure as it should"));
@@ -120,7 +120,7 @@ absl::Status StoreClient::Fail(const absl::Status& status) {
 
 absl::Status StoreClient::Check() {
   const absl::Status status = Get("weft").status();
-  return absl::IsNotFound(status) && !ReportedElsewhere(status) ? absl::OkStatus() : status;
+  return absl::IsNotFound(status) && !ReportedRemotely(status) ? absl::OkStatus() : status;
 }
 
 absl::Status StoreClient::Set(absl::string_view key, absl::string_view value) {

@@ -1,7 +1,7 @@
 #include "executor/job/store_message.h"
 
 #include "absl/strings/str_cat.h"
-#include "executor/job/told_elsewhere.h"
+#include "executor/job/reported_remotely.h"
 #include "executor/platform/wire.h"
 
 namespace weft::exec {
@@ -55,7 +55,7 @@ absl::StatusOr<StoreRequest> DecodeStoreRequest(absl::string_view bytes) {
 
 std::string EncodeStoreReply(const absl::Status& status, absl::string_view value) {
   std::string bytes;
-  AppendNumber(&bytes, static_cast<uint8_t>(status.raw_code() | (ReportedElsewhere(status) ? kElsewhereBit : 0)));
+  AppendNumber(&bytes, static_cast<uint8_t>(status.raw_code() | (ReportedRemotely(status) ? kElsewhereBit : 0)));
   absl::StrAppend(&bytes, status.ok() ? value : status.message());
   return bytes;
 }
@@ -85,7 +85,7 @@ absl::StatusOr<std::string> DecodeStoreReply(absl::string_view bytes) {
   }
   if (code == 0) return std::string(bytes);
   const absl::Status status(static_cast<absl::StatusCode>(code), bytes);
-  return elsewhere ? ToldElsewhere(status) : status;
+  return elsewhere ? AsReportedRemotely(status) : status;
 }
 
 absl::Status StoreMessageReader::CheckLength() const {

@@ -3,7 +3,7 @@
 //
 //   request  u8 operation, u64 timeout in milliseconds, u32 length of the key, the key, the value (the rest)
 //   reply    u8 absl::StatusCode, the value or the error's message (the rest); the code + 128: another rank reports it
-//            (told_elsewhere.h)
+//            (reported_remotely.h)
 //
 // A client has one request under way at a time.
 #ifndef WEFT_EXECUTOR_JOB_STORE_MESSAGE_H_

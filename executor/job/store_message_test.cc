@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "executor/job/told_elsewhere.h"
+#include "executor/job/reported_remotely.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -47,9 +47,9 @@ TEST(StoreMessageTest, RepliesComeBack) {
   EXPECT_EQ(DecodeStoreReply(EncodeStoreReply(absl::NotFoundError("not there"), "")).status(),
             absl::NotFoundError("not there"));
   // The mark that another rank reports the error travels with it.
-  const absl::Status elsewhere = ToldElsewhere(absl::AbortedError("rank 1 died"));
+  const absl::Status elsewhere = AsReportedRemotely(absl::AbortedError("rank 1 died"));
   EXPECT_EQ(DecodeStoreReply(EncodeStoreReply(elsewhere, "")).status(), elsewhere);
-  EXPECT_FALSE(ReportedElsewhere(DecodeStoreReply(EncodeStoreReply(absl::AbortedError("x"), "")).status()));
+  EXPECT_FALSE(ReportedRemotely(DecodeStoreReply(EncodeStoreReply(absl::AbortedError("x"), "")).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(DecodeStoreReply("\x80").status()));
   EXPECT_FALSE(DecodeStoreReply("").ok());
   EXPECT_FALSE(DecodeStoreReply("\xff").ok());

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "executor/job/told_elsewhere.h"
+#include "executor/job/reported_remotely.h"
 
 namespace weft::exec {
 namespace {
@@ -121,7 +121,9 @@ void StoreState::Fail(const absl::Status& status, int said_by, std::vector<Store
   }
 }
 
-absl::Status StoreState::FailureFor(int rank) const { return rank == said_by_ ? failure_ : ToldElsewhere(failure_); }
+absl::Status StoreState::FailureFor(int rank) const {
+  return rank == said_by_ ? failure_ : AsReportedRemotely(failure_);
+}
 
 void StoreState::Expire(int64_t now_ns, std::vector<StoreAnswer>* answers) {
   for (int rank = 0; rank < static_cast<int>(clients_.size()); ++rank) {

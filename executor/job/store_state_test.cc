@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/job/told_elsewhere.h"
+#include "executor/job/reported_remotely.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -42,7 +42,7 @@ struct Desk {
     std::vector<std::string> texts;
     for (const StoreAnswer& answer : answers) {
       texts.push_back(answer.status.ok() ? absl::StrCat(answer.rank, ": ", answer.value)
-                                         : absl::StrCat(answer.rank, ReportedElsewhere(answer.status) ? "!! " : "! ",
+                                         : absl::StrCat(answer.rank, ReportedRemotely(answer.status) ? "!! " : "! ",
                                                         std::string(answer.status.message())));
     }
     return texts;

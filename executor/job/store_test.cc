@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "executor/job/handshake.h"
-#include "executor/job/told_elsewhere.h"
+#include "executor/job/reported_remotely.h"
 #include "executor/platform/monotonic_clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -182,7 +182,7 @@ TEST(StoreTest, AFailureEndsTheJobForAll) {
     const absl::Status status = (*zero)->Barrier("start", seconds(60));
     EXPECT_TRUE(absl::IsNotFound(status));
     EXPECT_EQ(status.message(), why.message());
-    EXPECT_TRUE(ReportedElsewhere(status));
+    EXPECT_TRUE(ReportedRemotely(status));
   });
   std::this_thread::sleep_for(milliseconds(50));
   EXPECT_TRUE((*two)->Fail(why).ok());
@@ -190,12 +190,12 @@ TEST(StoreTest, AFailureEndsTheJobForAll) {
   // The second rank to fail does not report it.
   const absl::Status second = (*one)->Fail(absl::InternalError("another"));
   EXPECT_EQ(second.message(), why.message());
-  EXPECT_TRUE(ReportedElsewhere(second));
+  EXPECT_TRUE(ReportedRemotely(second));
   EXPECT_EQ((*one)->Check().message(), why.message());
   EXPECT_EQ((*one)->Get("key").status().message(), why.message());
   const auto late = Join(*server, 3, options);
   ASSERT_TRUE(late.ok());
-  EXPECT_TRUE(ReportedElsewhere((*late)->Set("key", "value")));
+  EXPECT_TRUE(ReportedRemotely((*late)->Set("key", "value")));
   EXPECT_THAT(server->Absent(), testing::ElementsAre(4));
   EXPECT_LT(MonotonicNanoseconds() - start, int64_t{10} * 1000 * 1000 * 1000);
 }
@@ -210,9 +210,9 @@ TEST(StoreTest, OfALostRankRankZeroTells) {
     const Socket two = RawClient(*server, 2, options);
   }
   const absl::Status of_one = (*one)->Barrier("start", seconds(60));
-  EXPECT_TRUE(ReportedElsewhere(of_one)) << of_one;
+  EXPECT_TRUE(ReportedRemotely(of_one)) << of_one;
   const absl::Status of_zero = (*zero)->Barrier("start", seconds(60));
-  EXPECT_FALSE(ReportedElsewhere(of_zero));
+  EXPECT_FALSE(ReportedRemotely(of_zero));
   EXPECT_EQ(of_zero.message(), of_one.message());
 }
 
@@ -236,7 +236,7 @@ TEST(StoreTest, AWaitThatIsGivenUpCanBeTold) {
   stops.join();
   EXPECT_TRUE((*zero)->Fail(status).ok());
   const absl::Status told = (*one)->Barrier("start", seconds(60));
-  EXPECT_TRUE(absl::IsCancelled(told) && ReportedElsewhere(told)) << told;
+  EXPECT_TRUE(absl::IsCancelled(told) && ReportedRemotely(told)) << told;
   // A connection that is not answered does not hold up a rank that is asked to stop either.
   const Socket silent = *ListenOn((*ResolveHost("127.0.0.1", 0))[0]);
   const auto never = StoreClient::Connect("127.0.0.1", LocalAddress(silent)->port(), 1, options, seconds(60),

@@ -159,7 +159,7 @@ absl::StatusOr<RunResult> RunRanks(SharedByRanks& shared, const std::vector<std:
         run.status() = guard.Located(i, run.status());
         const bool first = endpoints[i]->Abort(run.status());
         guard.Returned(i, run.status(), first);
-        if (!first) run.status() = ToldElsewhere(run.status());
+        if (!first) run.status() = AsReportedRemotely(run.status());
         run.status().SetPayload(kInRun, absl::Cord("1"));
         if (guard.deadlines(i)->phase() != RunPhase::kStarting) run.status().SetPayload(kInStep, absl::Cord("1"));
       } else {
@@ -181,7 +181,7 @@ absl::StatusOr<RunResult> RunRanks(SharedByRanks& shared, const std::vector<std:
   // Returns the failure that came first, if it was in this process.
   for (const bool elsewhere : {false, true}) {
     for (const auto& run : runs) {
-      if (run->status().ok() || ReportedElsewhere(run->status()) != elsewhere) continue;
+      if (run->status().ok() || ReportedRemotely(run->status()) != elsewhere) continue;
       // A host has nothing to give back that could be stuck. What lingers is the transport, until the other ranks know
       // of the failure.
       if (shared.device->asynchronous()) end.Failed(run->status(), /*told=*/!elsewhere);
@@ -326,7 +326,7 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
     if (status.ok()) continue;
     // The other ranks have met this rank and would wait for it.
     const bool first = endpoint->Abort(status);
-    if (!first) status = ToldElsewhere(status);
+    if (!first) status = AsReportedRemotely(status);
     status.SetPayload(kInRun, absl::Cord("1"));
     return status;
   }

@@ -18,7 +18,7 @@
 #include "executor/interface/backend.h"
 #include "executor/interpreter/deadlines.h"
 #include "executor/interpreter/interpreter.h"
-#include "executor/job/told_elsewhere.h"
+#include "executor/job/reported_remotely.h"
 #include "executor/state/state.h"
 #include "proto/program.pb.h"
 #include "proto/report.pb.h"
@@ -116,7 +116,7 @@ struct RunResult {
 // Runs all ranks of this process over a transport: with "inproc" and "loopback" all ranks of the program, one thread
 // each; with "mpi" one. If the backend's device works on its own and the transport moves host memory only, messages go
 // through pinned memory (executor/transports/staged.h). `program` is verified first. The error names the rank and the
-// action that failed first. If another process reports that error, ReportedElsewhere(status) is true.
+// action that failed first. If another process reports that error, ReportedRemotely(status) is true.
 absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& data, absl::string_view transport,
                                      const RunOptions& options);
 absl::StatusOr<RunResult> RunInProcess(const Program& program, const DataSource& data, const RunOptions& options);

@@ -46,7 +46,7 @@ struct Edge {
   // True if the edge is in the list of those that have something to do.
   bool listed = false;
 
-  Slot& Of(int64_t piece) { return slots[piece % kStagedPieces]; }
+  Slot& SlotOf(int64_t piece) { return slots[piece % kStagedPieces]; }
   bool Idle() const { return oldest == nullptr; }
 };
 
@@ -217,7 +217,7 @@ class StagedEndpoint : public Endpoint {
   absl::StatusOr<bool> AdvanceSend(Edge& edge) {
     bool moved = false;
     if (edge.beginning != nullptr && edge.begun - edge.ended < kStagedPieces) {
-      Slot& slot = edge.Of(edge.begun);
+      Slot& slot = edge.SlotOf(edge.begun);
       const Transfer& transfer = *edge.beginning;
       slot.message.bytes = NextBytes(edge);
       if (slot.message.bytes > 0) {
@@ -229,7 +229,7 @@ class StagedEndpoint : public Endpoint {
       moved = true;
     }
     if (edge.turned < edge.begun) {
-      Slot& slot = edge.Of(edge.turned);
+      Slot& slot = edge.SlotOf(edge.turned);
       WEFT_ASSIGN_OR_RETURN(const bool copied, device_->Finished(slot.event));
       if (copied) {
         WEFT_RETURN_IF_ERROR(inner_->PostSend(&slot.message));
@@ -239,8 +239,8 @@ class StagedEndpoint : public Endpoint {
         awaits_copy_ = true;
       }
     }
-    if (edge.ended < edge.turned && edge.Of(edge.ended).message.done.load(std::memory_order_acquire)) {
-      PieceDone(edge, edge.Of(edge.ended).message);
+    if (edge.ended < edge.turned && edge.SlotOf(edge.ended).message.done.load(std::memory_order_acquire)) {
+      PieceDone(edge, edge.SlotOf(edge.ended).message);
       ++edge.ended;
       moved = true;
     }
@@ -250,19 +250,19 @@ class StagedEndpoint : public Endpoint {
   absl::StatusOr<bool> AdvanceReceive(Edge& edge) {
     bool moved = false;
     if (edge.beginning != nullptr && edge.begun - edge.ended == kStagedPieces && edge.ended < edge.turned) {
-      WEFT_ASSIGN_OR_RETURN(const bool copied, device_->Finished(edge.Of(edge.ended).event));
+      WEFT_ASSIGN_OR_RETURN(const bool copied, device_->Finished(edge.SlotOf(edge.ended).event));
       edge.ended += copied;
       awaits_copy_ |= !copied;
     }
     if (edge.beginning != nullptr && edge.begun - edge.ended < kStagedPieces) {
-      Slot& slot = edge.Of(edge.begun);
+      Slot& slot = edge.SlotOf(edge.begun);
       slot.message.bytes = NextBytes(edge);
       WEFT_RETURN_IF_ERROR(inner_->PostRecv(&slot.message));
       Begun(edge);
       moved = true;
     }
-    if (edge.turned < edge.begun && edge.Of(edge.turned).message.done.load(std::memory_order_acquire)) {
-      Slot& slot = edge.Of(edge.turned);
+    if (edge.turned < edge.begun && edge.SlotOf(edge.turned).message.done.load(std::memory_order_acquire)) {
+      Slot& slot = edge.SlotOf(edge.turned);
       // The next pieces to turn are those of the oldest transfer.
       const Transfer& transfer = *edge.oldest;
       if (slot.message.bytes > 0) {

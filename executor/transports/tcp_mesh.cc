@@ -14,8 +14,8 @@
 #include "absl/strings/str_split.h"
 #include "executor/job/announce_failure.h"
 #include "executor/job/handshake.h"
+#include "executor/job/reported_remotely.h"
 #include "executor/job/store_state.h"
-#include "executor/job/told_elsewhere.h"
 #include "executor/platform/monotonic_clock.h"
 #include "proto/util/status.h"
 
@@ -196,7 +196,7 @@ absl::StatusOr<std::vector<TcpConnection>> ConnectMesh(const Rendezvous& rendezv
   if (!store.ok()) {
     // If several ranks of the local launcher never reached the store, rank 0 or the launcher reports it.
     const bool quiet = absl::IsCancelled(store.status()) && bootstrap == Bootstrap::kLocal && rank > 0;
-    return quiet ? ToldElsewhere(store.status()) : store.status();
+    return quiet ? AsReportedRemotely(store.status()) : store.status();
   }
   absl::StatusOr<std::vector<TcpConnection>> connections = ConnectAll(rendezvous, **store, deadline);
   if (connections.ok()) {
@@ -206,13 +206,13 @@ absl::StatusOr<std::vector<TcpConnection>> ConnectMesh(const Rendezvous& rendezv
     return connections;
   }
   absl::Status failure = connections.status();
-  if (!ReportedElsewhere(failure)) {
+  if (!ReportedRemotely(failure)) {
     // Nobody waits for this rank any more.
     if (absl::IsCancelled(failure) && server != nullptr && !server->Absent().empty()) {
       failure = absl::CancelledError(absl::StrCat(failure.message(), ": ", NameRanks(server->Absent()), " of ", size,
                                                   " did not come to ", server->address().ToString()));
     }
-    if (const absl::Status told = (*store)->Fail(failure); ReportedElsewhere(told)) failure = told;
+    if (const absl::Status told = (*store)->Fail(failure); ReportedRemotely(told)) failure = told;
   }
   store->reset();
   if (server == nullptr) return failure;

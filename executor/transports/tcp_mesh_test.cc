@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "executor/job/told_elsewhere.h"
+#include "executor/job/reported_remotely.h"
 #include "executor/platform/monotonic_clock.h"
 #include "executor/testing/job_testing.h"
 #include "gmock/gmock.h"
@@ -91,7 +91,7 @@ TEST(ConnectMeshTest, ARankThatCannotBeReachedIsNamed) {
   // Rank 0 does not wait for rank 1.
   const absl::Status told = (*zero)->Barrier("tcp connections", std::chrono::seconds(60));
   EXPECT_THAT(std::string(told.message()), HasSubstr("rank 1 cannot reach rank 0"));
-  EXPECT_TRUE(ReportedElsewhere(told));
+  EXPECT_TRUE(ReportedRemotely(told));
 }
 
 }  // namespace

@@ -235,7 +235,7 @@ absl::Status SetAxis(absl::string_view alias, absl::string_view axis, absl::stri
 }
 
 // Refuses axes that other frameworks have. A size of 1 cuts nothing, so it is allowed.
-absl::Status NotThere(absl::string_view alias, absl::string_view value) {
+absl::Status RefuseForeignAxis(absl::string_view alias, absl::string_view value) {
   if (value == "1") return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(alias, " = ", Quoted(value), ": weft has no ", alias == "cp" ? "context" : "expert",
@@ -296,7 +296,7 @@ absl::Status ApplySetting(absl::string_view setting, Recipe* recipe, Plan* plan)
   if (name == "z") return SetAxis(name, "z", value, {"data", "pipe"}, plan);
   if (name == "dp") return SetAxis(name, "data", value, {"pipe"}, plan);
   if (name == "pp") return SetAxis(name, "pipe", value, {}, plan);
-  if (name == "cp" || name == "ep") return NotThere(name, value);
+  if (name == "cp" || name == "ep") return RefuseForeignAxis(name, value);
   const std::string full = FullSettingName(name);
   if (full == "plan.schedule.name") {
     if (value.empty()) {

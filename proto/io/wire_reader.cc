@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/io/content.h"
-#include "proto/io/quick_look.h"
+#include "proto/io/fast_message_check.h"
 #include "proto/io/wire_message.h"
 #include "proto/util/status.h"
 #include "proto/util/suggest.h"

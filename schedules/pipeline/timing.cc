@@ -14,9 +14,9 @@ namespace weft {
 namespace {
 
 // Times one set of lists after the other, and splits each rank's idle time by cause.
-class Story {
+class TimeRecorder {
  public:
-  Story(const PipelineSchedule& schedule, int microbatches, const UnitCosts& costs)
+  TimeRecorder(const PipelineSchedule& schedule, int microbatches, const UnitCosts& costs)
       : schedule_(schedule), timer_(schedule, microbatches, costs), first_(schedule.order.size(), -1) {
     timing_.unit = costs.unit;
     timing_.ranks.resize(schedule.order.size());
@@ -26,12 +26,12 @@ class Story {
     }
   }
 
-  void Tell(const std::vector<std::vector<Slot>>& order, int repetition) {
-    TellSome(order, repetition, [](int, int64_t i) { return i; });
+  void TimeAll(const std::vector<std::vector<Slot>>& order, int repetition) {
+    TimeSome(order, repetition, [](int, int64_t i) { return i; });
   }
 
   // Times only the slots with this value of `ahead`.
-  void TellPart(int ahead, int repetition) {
+  void TimePart(int ahead, int repetition) {
     std::vector<std::vector<Slot>> part(schedule_.order.size());
     std::vector<std::vector<int32_t>> index(schedule_.order.size());
     for (size_t rank = 0; rank < schedule_.order.size(); ++rank) {
@@ -41,7 +41,7 @@ class Story {
         index[rank].push_back(static_cast<int32_t>(i));
       }
     }
-    TellSome(part, repetition, [&](int rank, int64_t i) { return index[rank][i]; });
+    TimeSome(part, repetition, [&](int rank, int64_t i) { return index[rank][i]; });
   }
 
   ScheduleTiming End(int microbatches, const UnitCosts& costs) {
@@ -66,7 +66,7 @@ class Story {
 
  private:
   template <typename IndexOf>
-  void TellSome(const std::vector<std::vector<Slot>>& order, int repetition, const IndexOf& index_of) {
+  void TimeSome(const std::vector<std::vector<Slot>>& order, int repetition, const IndexOf& index_of) {
     timer_.Run(order, repetition, [&](int rank, int64_t index, int count, const SlotRun& run) {
       RankTiming& times = timing_.ranks[rank];
       times.busy += run.end - run.start;
@@ -91,14 +91,14 @@ class Story {
 };
 
 ScheduleTiming TimeStatic(const PipelineSchedule& schedule, int microbatches, const UnitCosts& costs) {
-  Story story(schedule, microbatches, costs);
+  TimeRecorder recorder(schedule, microbatches, costs);
   if (!schedule.asynchrony) {
-    story.Tell(schedule.order, 0);
-    return story.End(microbatches, costs);
+    recorder.TimeAll(schedule.order, 0);
+    return recorder.End(microbatches, costs);
   }
-  story.TellPart(/*ahead=*/1, /*repetition=*/-1);
-  story.TellPart(/*ahead=*/0, /*repetition=*/0);
-  ScheduleTiming timing = story.End(microbatches, costs);
+  recorder.TimePart(/*ahead=*/1, /*repetition=*/-1);
+  recorder.TimePart(/*ahead=*/0, /*repetition=*/0);
+  ScheduleTiming timing = recorder.End(microbatches, costs);
   const Period period = FindPeriod(schedule, microbatches, costs);
   timing.period = period.time;
   timing.period_repetitions = period.repetitions;

@@ -30,7 +30,7 @@ class KernelNames {
  public:
   explicit KernelNames(const Program* program) : program_(program) {}
 
-  const std::string* Of(int template_index, const TraceEvent& event) {
+  const std::string* NameOf(int template_index, const TraceEvent& event) {
     if (program_ == nullptr || template_index < 0) return nullptr;
     auto [found, is_new] = actions_.try_emplace(template_index);
     if (is_new) {
@@ -200,8 +200,8 @@ TimeBySource SourcesOf(const Trace& trace, const Program* program) {
     pieces.reserve(rank.events_size());
     for (const TraceEvent& event : rank.events()) {
       const int source = sources[event.stream()];
-      pieces.push_back(
-          {event.start_ps(), event.finish_ps(), event.ready_ps(), source, source == 0 ? names.Of(t, event) : nullptr});
+      pieces.push_back({event.start_ps(), event.finish_ps(), event.ready_ps(), source,
+                        source == 0 ? names.NameOf(t, event) : nullptr});
     }
     RankSweep(std::move(pieces), window, &result).Run();
   }

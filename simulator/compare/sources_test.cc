@@ -17,7 +17,9 @@ Message Parse(const std::string& text) {
   return message;
 }
 
-int64_t Of(const TimeBySource& time, Source source) { return static_cast<int64_t>(time.ps[static_cast<int>(source)]); }
+int64_t TimeOf(const TimeBySource& time, Source source) {
+  return static_cast<int64_t>(time.ps[static_cast<int>(source)]);
+}
 
 TEST(Sources, EveryInstantIsOneOfThem) {
   // Compute runs at 10-20 and 35-40, a copy at 15-24, a send at 22-30. Then nothing runs for 5 before a step that was
@@ -42,11 +44,11 @@ TEST(Sources, EveryInstantIsOneOfThem) {
   const TimeBySource time = SourcesOf(trace, nullptr);
   EXPECT_EQ(time.window_ps, 40);
   EXPECT_EQ(time.ranks, 2);
-  EXPECT_EQ(Of(time, Source::kCompute), 10 + 5 + 40);
-  EXPECT_EQ(Of(time, Source::kCopies), 4);
-  EXPECT_EQ(Of(time, Source::kCommunication), 6);
-  EXPECT_EQ(Of(time, Source::kHost), 2);
-  EXPECT_EQ(Of(time, Source::kWaiting), 3 + 10);
+  EXPECT_EQ(TimeOf(time, Source::kCompute), 10 + 5 + 40);
+  EXPECT_EQ(TimeOf(time, Source::kCopies), 4);
+  EXPECT_EQ(TimeOf(time, Source::kCommunication), 6);
+  EXPECT_EQ(TimeOf(time, Source::kHost), 2);
+  EXPECT_EQ(TimeOf(time, Source::kWaiting), 3 + 10);
 }
 
 TEST(Sources, WhatComesNextTellsWhatAGapIs) {
@@ -59,12 +61,12 @@ TEST(Sources, WhatComesNextTellsWhatAGapIs) {
                                   next + "}"),
                      nullptr);
   };
-  EXPECT_EQ(Of(of("events { start_ps: 15 ready_ps: 15 end_ps: 20 finish_ps: 20 }"), Source::kHost), 5);
+  EXPECT_EQ(TimeOf(of("events { start_ps: 15 ready_ps: 15 end_ps: 20 finish_ps: 20 }"), Source::kHost), 5);
   // The next thing is a message, even if it takes no time: so the rank waited for it.
-  EXPECT_EQ(Of(of("events { stream: 1 start_ps: 15 ready_ps: 12 end_ps: 20 finish_ps: 20 }"), Source::kWaiting), 5);
-  EXPECT_EQ(Of(of("events { start_ps: 15 ready_ps: 15 end_ps: 20 finish_ps: 20 }"
-                  "events { stream: 1 start_ps: 15 ready_ps: 15 end_ps: 15 finish_ps: 15 }"),
-               Source::kWaiting),
+  EXPECT_EQ(TimeOf(of("events { stream: 1 start_ps: 15 ready_ps: 12 end_ps: 20 finish_ps: 20 }"), Source::kWaiting), 5);
+  EXPECT_EQ(TimeOf(of("events { start_ps: 15 ready_ps: 15 end_ps: 20 finish_ps: 20 }"
+                      "events { stream: 1 start_ps: 15 ready_ps: 15 end_ps: 15 finish_ps: 15 }"),
+                   Source::kWaiting),
             5);
 }
 
@@ -84,8 +86,8 @@ TEST(Sources, OfTheRepetitionInTheMiddle) {
   EXPECT_EQ(WindowOf(trace).begin_ps, 35);
   EXPECT_EQ(WindowOf(trace).end_ps, 44);
   EXPECT_DOUBLE_EQ(SummarizeTrace(trace).iteration_seconds(), 9e-12);
-  EXPECT_EQ(Of(SourcesOf(trace, nullptr), Source::kCompute), 8);
-  EXPECT_EQ(Of(SourcesOf(trace, nullptr), Source::kHost), 1);
+  EXPECT_EQ(TimeOf(SourcesOf(trace, nullptr), Source::kCompute), 8);
+  EXPECT_EQ(TimeOf(SourcesOf(trace, nullptr), Source::kHost), 1);
 }
 
 // Whatever a trace holds, its times add up to ranks x window to the picosecond.

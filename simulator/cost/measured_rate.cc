@@ -13,7 +13,7 @@
 namespace weft::sim {
 namespace {
 
-MeasuredRate Of(const KernelRate& row, RateSource source) {
+MeasuredRate RateOf(const KernelRate& row, RateSource source) {
   return {source, row.flops_per_second(), row.bytes_per_second(), row.overhead_seconds(), row.kernel()};
 }
 
@@ -94,7 +94,7 @@ MeasuredRate FindMeasuredRate(const Step& step, const Segment* segment, const De
   if (segment != nullptr && std::any_of(device.kernel_rates().begin(), device.kernel_rates().end(), IsKey)) {
     const std::string key = KernelKey(*segment, step);
     for (const KernelRate& row : device.kernel_rates()) {
-      if (row.dtype() == step.work().dtype() && row.kernel() == key) return Of(row, RateSource::kSame);
+      if (row.dtype() == step.work().dtype() && row.kernel() == key) return RateOf(row, RateSource::kSame);
     }
     KernelKeyParts parts;
     if (ParseKernelKey(key, &parts)) {
@@ -103,7 +103,7 @@ MeasuredRate FindMeasuredRate(const Step& step, const Segment* segment, const De
     }
   }
   const KernelRate* row = ByWork(step, device);
-  return row != nullptr ? Of(*row, RateSource::kByWork) : MeasuredRate();
+  return row != nullptr ? RateOf(*row, RateSource::kByWork) : MeasuredRate();
 }
 
 std::vector<StepRate> RatesOfSteps(const Program& program, const Device& device) {

@@ -251,7 +251,7 @@ void Engine::FinishAction(int32_t rank, int32_t index) {
   for (int32_t i = action.frees.begin; i < action.frees.end; ++i) {
     state.meter.ChangeLive(now_, state.t->memory[i].buffer_class, -state.t->memory[i].bytes);
   }
-  if (action.unholds > 0) Unhold(state, action);
+  if (action.unholds > 0) ReleaseInFlight(state, action);
   if (action.list == ListKind::kBody) {
     const int32_t repetition = counts_[state.objects + index];
     if (--remaining_[repetition] == 0) EndRepetition();
@@ -259,7 +259,7 @@ void Engine::FinishAction(int32_t rank, int32_t index) {
   Complete(state, index);
 }
 
-void Engine::Unhold(RankState& state, const ActionView& action) {
+void Engine::ReleaseInFlight(RankState& state, const ActionView& action) {
   if (action.held_object < 0) return state.meter.ChangeForwards(now_, -action.unholds);
   if (++counts_[state.objects + action.held_object] % action.unholds == 0) {
     state.meter.ChangeForwards(now_, -action.unholds);
@@ -279,7 +279,7 @@ EngineResult Engine::Finish() {
   result_.makespan = {now_};
   for (RankState& rank : ranks_) {
     if (rank.replaying >= 0) {
-      rank.steps += TellMeter(stretches_[rank.replaying], rank.stretch_begin, now_, /*stopped=*/true, rank.meter);
+      rank.steps += ReplayOnMeter(stretches_[rank.replaying], rank.stretch_begin, now_, /*stopped=*/true, rank.meter);
     }
     rank.meter.Finish(now_, /*complete=*/!steady_);
     result_.steps += rank.steps * rank.stands_for;

@@ -354,7 +354,7 @@ class Engine {
 
   // Repeats the notes up to `until` of a stretch that began at `begin` on the meter. If `stopped`, the run ends at that
   // instant. Returns the number of steps.
-  static int64_t TellMeter(const Stretch& stretch, int64_t begin, int64_t until, bool stopped, RankMeter& meter);
+  static int64_t ReplayOnMeter(const Stretch& stretch, int64_t begin, int64_t until, bool stopped, RankMeter& meter);
 
   const ActionPlace& PlaceOf(const TemplateView& t, int32_t action) const {
     return places_[&t - view_.templates.data()][action];
@@ -420,7 +420,7 @@ class Engine {
 
   // A microbatch's backward is over: the microbatch is no longer in flight. The microbatches of a wide forward stay in
   // flight until the last of their backwards.
-  void Unhold(RankState& state, const ActionView& action);
+  void ReleaseInFlight(RankState& state, const ActionView& action);
   void EndRepetition();
 
   // Returns the result of all ranks. Each rank gets the result of the rank that was simulated for it.

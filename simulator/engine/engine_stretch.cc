@@ -161,7 +161,7 @@ void Engine::EndNotes(RankState& rank) {
   // The rank computes when the stretch begins.
   RankMeter meter({}, &stretch.sum);
   meter.StartCompute(0, 0, IdleReason::kEndOfRun, 0, 0);
-  stretch.steps = TellMeter(stretch, 0, stretch.duration, /*stopped=*/false, meter);
+  stretch.steps = ReplayOnMeter(stretch, 0, stretch.duration, /*stopped=*/false, meter);
 }
 
 void Engine::DisturbStretch(int32_t s) {
@@ -194,7 +194,7 @@ void Engine::DisturbStretch(int32_t s) {
   stretches_on_ = true;
 }
 
-int64_t Engine::TellMeter(const Stretch& stretch, int64_t begin, int64_t until, bool stopped, RankMeter& meter) {
+int64_t Engine::ReplayOnMeter(const Stretch& stretch, int64_t begin, int64_t until, bool stopped, RankMeter& meter) {
   int64_t steps = 0;
   for (const StretchNote& note : stretch.notes) {
     const int64_t time = begin + note.offset;

@@ -17,7 +17,7 @@ using Key = std::vector<int64_t>;
 // Numbers keys in the order in which they come.
 class Numbers {
  public:
-  int32_t Of(const Key& key) { return numbers_.try_emplace(key, size()).first->second; }
+  int32_t NumberOf(const Key& key) { return numbers_.try_emplace(key, size()).first->second; }
   int32_t size() const { return static_cast<int32_t>(numbers_.size()); }
 
  private:
@@ -104,7 +104,7 @@ class Folder {
           return false;
       }
       if (shared_) shared_->DescribeFlows(static_cast<int32_t>(c), &key);
-      channel_times_[c] = numbers.Of(key);
+      channel_times_[c] = numbers.NumberOf(key);
     }
     for (size_t c = 0; c < all_.communicators.size(); ++c) {
       const CommunicatorLink& communicator = all_.communicators[c];
@@ -115,7 +115,7 @@ class Folder {
         if (!TimeCollective(UserOfCommunicator(c), t.collectives[call], call, communicator, key)) return false;
       }
       if (shared_) shared_->DescribeFlows(UserOfCommunicator(c), &key);
-      communicator_times_.push_back(numbers.Of(key));
+      communicator_times_.push_back(numbers.NumberOf(key));
     }
     return true;
   }
@@ -177,7 +177,7 @@ class Folder {
       key.erase(std::unique(key.begin(), key.end()), key.end());
       key.insert(key.end(), {first, communicator_times_[c]});
       if (shared_) shared_->DescribeLinks(UserOfCommunicator(c), &key);
-      communicator_class_.push_back(numbers.Of(key));
+      communicator_class_.push_back(numbers.NumberOf(key));
     }
     if (shared_) NumberUsers();
   }
@@ -193,7 +193,7 @@ class Folder {
         key.push_back(side < 0 ? -1 : int64_t{class_of_[all_.sides[side].owner]} << 32 | all_.sides[side].index);
       }
       shared_->DescribeLinks(static_cast<int32_t>(c), &key);
-      user_class_.push_back(numbers.Of(key));
+      user_class_.push_back(numbers.NumberOf(key));
     }
     const int32_t channels = numbers.size();
     for (const int32_t communicator : communicator_class_) user_class_.push_back(channels + communicator);

@@ -22,7 +22,7 @@ double SteadyPeriodSeconds(absl::Span<const Time> repetition_finish);
 
 // `isolated` is a run of one repetition, `steady` one of kSteadyRepetitions that may have stopped early. No repetition
 // is faster than `bounds` in the long run, so iteration_seconds is not either. The caller fills in the fields that name
-// the models, simulated_ranks, and whether the program fits (least_room.h).
+// the models, simulated_ranks, and whether the program fits (tightest_rank.h).
 SimulationReport MakeReport(const ProgramView& view, const Cluster& cluster, const RankPlacement& placement,
                             const DeviceClasses& devices, const EngineResult& isolated, const EngineResult& steady,
                             const LowerBounds& bounds);

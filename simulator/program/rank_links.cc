@@ -20,7 +20,7 @@ struct Axis {
   int64_t stride = 1;
   int64_t size = 1;
 
-  int64_t Of(int64_t rank) const { return rank / stride % size; }
+  int64_t CoordinateOf(int64_t rank) const { return rank / stride % size; }
 };
 
 // A coordinate that is not the rank's own.
@@ -38,7 +38,7 @@ struct ChannelShape {
 
   int64_t PeerOf(int64_t rank) const {
     int64_t peer_rank = rank;
-    for (const Fixed& fixed : peer) peer_rank += (fixed.index - fixed.axis.Of(rank)) * fixed.axis.stride;
+    for (const Fixed& fixed : peer) peer_rank += (fixed.index - fixed.axis.CoordinateOf(rank)) * fixed.axis.stride;
     return peer_rank;
   }
 };
@@ -182,7 +182,7 @@ class Linker {
   int64_t LowestMember(int64_t rank, const GroupForm& form) const {
     int64_t lowest = rank;
     for (size_t i = 0; i < form.size(); ++i) {
-      const int64_t own = axes_[i].Of(rank);
+      const int64_t own = axes_[i].CoordinateOf(rank);
       int64_t low = own;
       switch (form[i].kind) {
         case AxisPart::kOwn:

@@ -51,7 +51,7 @@ inline Operand* OperandOf(Program* p, const char* segment, const std::string& na
 // Three stages on one rank.
 inline ScheduleSpec OneRank() { return {{"F0.0 F1.0 F2.0 B2.0 B1.0 B0.0"}, {{0, 0, 0}}, {0}}; }
 
-inline std::function<Program()> Of(ScheduleSpec (*spec)()) {
+inline std::function<Program()> ProgramOf(ScheduleSpec (*spec)()) {
   return [spec] { return ScheduleProgram(spec()); };
 }
 

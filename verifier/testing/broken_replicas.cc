@@ -32,7 +32,7 @@ std::vector<Broken> BrokenReplicas() {
        "missing_replica_sync",
        [](Program* p) { ForEachTemplate(p, [&](int t) { RemoveAction(p, t, "sync w0 0"); }); },
        {"'optimizer'", "'w0'", "2 microbatches", "use 0 of 1 microbatches"},
-       Of(Replicas)},
+       ProgramOf(Replicas)},
       {"P9.gradient",
        "sync_of_the_wrong_holders",
        [](Program* p) {
@@ -47,7 +47,7 @@ std::vector<Broken> BrokenReplicas() {
          }
        },
        {"'w0'", "but reads", "'w1'"},
-       Of(FourReplicas)},
+       ProgramOf(FourReplicas)},
       {"P9.gradient",
        "replicas_without_data",
        [](Program* p) {
@@ -81,7 +81,7 @@ std::vector<Broken> BrokenReplicas() {
          });
        },
        {"'sync w1 0'", "'w0' twice", "pipe 0"},
-       Of(Replicas)},
+       ProgramOf(Replicas)},
       {"P9.sync",
        "backward_after_the_sync",
        [](Program* p) {
@@ -93,12 +93,12 @@ std::vector<Broken> BrokenReplicas() {
          AddDep(p, 0, "sync w0 0", "optimizer", 1);
        },
        {"'B s0 m0'", "'dw0 0'", "after it was synchronised"},
-       Of(Replicas)},
+       ProgramOf(Replicas)},
       {"P9.gradient",
        "tied_use_of_one_replica",
        [](Program* p) { ForEachTemplate(p, [&](int t) { RemoveAction(p, t, "tied wte 1"); }); },
        {"'wte'", "use 1 of 1 microbatches"},
-       Of(Replicas)},
+       ProgramOf(Replicas)},
       {"P9.zero",
        "use_of_another_rank_not_cleared",
        [](Program* p) {
@@ -107,7 +107,7 @@ std::vector<Broken> BrokenReplicas() {
                                                [](const Step& step) { return step.name() == "FILL dwte 1"; }));
        },
        {"'pipe1'", "'dwte 1'"},
-       Of(Replicas)},
+       ProgramOf(Replicas)},
       {"P11.norm",
        "norm_counted_by_both_replicas",
        [](Program* p) {
@@ -117,7 +117,7 @@ std::vector<Broken> BrokenReplicas() {
          for (const Operand& o : FindSegment(p, "norm 0")->operands()) norm.add_operands(FindBuffer(*p, 1, o.name()));
        },
        {"'norm sync'", "twice"},
-       Of(Replicas)},
+       ProgramOf(Replicas)},
       {"P11.update",
        "shared_tensor_of_one_rank_updated_twice",
        [](Program* p) {
@@ -127,26 +127,26 @@ std::vector<Broken> BrokenReplicas() {
          for (int i = steps.size() - 1; steps.Get(i - 1).name() != "SGD_STEP wte"; --i) steps.SwapElements(i, i - 1);
        },
        {"'wte'", "2 times"},
-       Of(OneRank)},
+       ProgramOf(OneRank)},
       {"P13.complete",
        "stage_of_a_lane_on_two_ranks",
        [](Program* p) { FindAction(p, 0, "F s1 m1")->set_lane(0); },
        {"stage 1 of lane 0 is run by"},
-       Of(Replicas)},
+       ProgramOf(Replicas)},
       {"P13.complete",
        "microbatch_of_two_lanes",
        [](Program* p) {
          for (const char* name : {"F s1 m0", "B s1 m0"}) FindAction(p, 0, name)->set_lane(1);
        },
        {"'F s1 m0'", "microbatch 0 is in lane 1", "'F s0 m0'"},
-       Of(OneRank)},
+       ProgramOf(OneRank)},
       {"P13.complete",
        "microbatch_run_by_two_replicas",
        [](Program* p) {
          for (const char* name : {"F s0 m1", "B s0 m1"}) FindAction(p, 1, name)->set_microbatch(0);
        },
        {"'F s0 m1'", "'F s0 m0'", "stage 0 sees microbatch 0 twice"},
-       Of(Replicas)},
+       ProgramOf(Replicas)},
   };
 }
 

@@ -52,10 +52,10 @@ class CublasLtMatmul : public Matmul {
   absl::Status Prepare(const MatmulShape& shape) override {
     // Such a product does not use cuBLASLt.
     if (shape.k == 0) return absl::OkStatus();
-    WEFT_ASSIGN_OR_RETURN(Way * way, FindWay(shape, kAlignment));
-    workspace_.Reserve(kWorkspaceBytes + way->extra_bytes());
-    if (!way->prepared) prepared_.push_back(shape);
-    way->prepared = true;
+    WEFT_ASSIGN_OR_RETURN(ProductPlan * plan, FindProductPlan(shape, kAlignment));
+    workspace_.Reserve(kWorkspaceBytes + plan->extra_bytes());
+    if (!plan->prepared) prepared_.push_back(shape);
+    plan->prepared = true;
     return absl::OkStatus();
   }
 
@@ -76,24 +76,24 @@ class CublasLtMatmul : public Matmul {
       // A product that does not fit into the idle memory is in none of the program's steps.
       if (pointers.a == nullptr || pointers.b == nullptr || pointers.y == nullptr) continue;
       if (shape.bias != Type::kNone && pointers.bias == nullptr) continue;
-      WEFT_ASSIGN_OR_RETURN(const Way* way, FindWay(shape, kAlignment));
-      WEFT_RETURN_IF_ERROR(Enqueue(shape, *way, pointers, workspace, /*native_stream=*/nullptr));
+      WEFT_ASSIGN_OR_RETURN(const ProductPlan* plan, FindProductPlan(shape, kAlignment));
+      WEFT_RETURN_IF_ERROR(Enqueue(shape, *plan, pointers, workspace, /*native_stream=*/nullptr));
     }
     return absl::OkStatus();
   }
 
   absl::Status Run(const MatmulShape& shape, const MatmulPointers& pointers, const StreamRef& stream) override {
     if (shape.k == 0) return RunEmpty(shape, pointers, stream);
-    WEFT_ASSIGN_OR_RETURN(const Way* way, FindWay(shape, AlignmentOf(shape, pointers)));
-    WEFT_ASSIGN_OR_RETURN(void* workspace, workspace_.Get(stream.number, kWorkspaceBytes + way->extra_bytes()));
-    return Enqueue(shape, *way, pointers, workspace, stream.native);
+    WEFT_ASSIGN_OR_RETURN(const ProductPlan* plan, FindProductPlan(shape, AlignmentOf(shape, pointers)));
+    WEFT_ASSIGN_OR_RETURN(void* workspace, workspace_.Get(stream.number, kWorkspaceBytes + plan->extra_bytes()));
+    return Enqueue(shape, *plan, pointers, workspace, stream.native);
   }
 
   std::string Digest() const override { return chosen_.Digest(); }
 
  private:
   // How a shape is multiplied: directly, or in types that cuBLASLt supports, with a conversion before or after.
-  struct Way {
+  struct ProductPlan {
     MatmulShape direct;
     std::unique_ptr<CublasLtProduct> product;
     // Bytes after the workspace for the product and the bias in those types; 0 = not needed.
@@ -103,25 +103,25 @@ class CublasLtMatmul : public Matmul {
     int64_t extra_bytes() const { return product_bytes + bias_bytes; }
   };
 
-  // `workspace` has kWorkspaceBytes, followed by way.extra_bytes().
-  absl::Status Enqueue(const MatmulShape& shape, const Way& way, const MatmulPointers& pointers, void* workspace,
-                       void* native_stream) {
+  // `workspace` has kWorkspaceBytes, followed by plan.extra_bytes().
+  absl::Status Enqueue(const MatmulShape& shape, const ProductPlan& plan, const MatmulPointers& pointers,
+                       void* workspace, void* native_stream) {
     char* extra = static_cast<char*>(workspace) + kWorkspaceBytes;
     MatmulPointers direct = pointers;
-    if (way.product_bytes > 0) direct.y = extra;
-    if (way.bias_bytes > 0) {
-      void* bias = extra + way.product_bytes;
+    if (plan.product_bytes > 0) direct.y = extra;
+    if (plan.bias_bytes > 0) {
+      void* bias = extra + plan.product_bytes;
       AddValues cast;
       cast.values = {const_cast<void*>(pointers.bias), shape.bias};
       cast.elements = shape.n;
-      cast.destination = {bias, way.direct.bias};
+      cast.destination = {bias, plan.direct.bias};
       WEFT_RETURN_IF_ERROR(Check(Launch(cast, native_stream)));
       direct.bias = bias;
     }
-    WEFT_RETURN_IF_ERROR(way.product->Run(handle_, direct, workspace, kWorkspaceBytes, native_stream));
-    if (way.product_bytes == 0) return absl::OkStatus();
+    WEFT_RETURN_IF_ERROR(plan.product->Run(handle_, direct, workspace, kWorkspaceBytes, native_stream));
+    if (plan.product_bytes == 0) return absl::OkStatus();
     AddValues add;
-    add.values = {extra, way.direct.y.type};
+    add.values = {extra, plan.direct.y.type};
     add.elements = shape.batch * shape.m * shape.n;
     add.accumulate = shape.accumulate;
     add.destination = {pointers.y, shape.y.type};
@@ -148,17 +148,17 @@ class CublasLtMatmul : public Matmul {
     return device_->Clear(stream.number, pointers.y, shape.m * shape.n * BytesOf(shape.y.type));
   }
 
-  absl::StatusOr<Way*> FindWay(const MatmulShape& shape, int64_t alignment) {
+  absl::StatusOr<ProductPlan*> FindProductPlan(const MatmulShape& shape, int64_t alignment) {
     const std::pair<MatmulShape, int64_t> key(shape, alignment);
-    if (const auto found = ways_.find(key); found != ways_.end()) return found->second.get();
-    WEFT_ASSIGN_OR_RETURN(std::unique_ptr<Way> way, MakeWay(shape, alignment));
-    return ways_.emplace(key, std::move(way)).first->second.get();
+    if (const auto found = product_plans_.find(key); found != product_plans_.end()) return found->second.get();
+    WEFT_ASSIGN_OR_RETURN(std::unique_ptr<ProductPlan> plan, MakeProductPlan(shape, alignment));
+    return product_plans_.emplace(key, std::move(plan)).first->second.get();
   }
 
-  absl::StatusOr<std::unique_ptr<Way>> MakeWay(const MatmulShape& shape, int64_t alignment) {
-    auto way = std::make_unique<Way>();
-    way->direct = shape;
-    MatmulShape& direct = way->direct;
+  absl::StatusOr<std::unique_ptr<ProductPlan>> MakeProductPlan(const MatmulShape& shape, int64_t alignment) {
+    auto plan = std::make_unique<ProductPlan>();
+    plan->direct = shape;
+    MatmulShape& direct = plan->direct;
     const bool floating = shape.a.type == Type::kFp64 || shape.a.type == Type::kFp32 || shape.a.type == Type::kBf16 ||
                           shape.a.type == Type::kFp16;
     if (shape.a.type != shape.b.type || !floating) {
@@ -176,16 +176,16 @@ class CublasLtMatmul : public Matmul {
       }
       direct.y.type = shape.a.type == Type::kFp64 ? Type::kFp64 : Type::kFp32;
       direct.accumulate = false;
-      way->product_bytes = Aligned(shape.batch * shape.m * shape.n * BytesOf(direct.y.type));
+      plan->product_bytes = Aligned(shape.batch * shape.m * shape.n * BytesOf(direct.y.type));
     }
     if (shape.bias != Type::kNone && shape.bias != direct.y.type) {
       direct.bias = direct.y.type;
-      way->bias_bytes = Aligned(shape.n * BytesOf(direct.bias));
+      plan->bias_bytes = Aligned(shape.n * BytesOf(direct.bias));
     }
     // Conversions go through workspace memory, which is always aligned.
-    WEFT_ASSIGN_OR_RETURN(way->product, CublasLtProduct::Make(lt_, direct, alignment));
-    WEFT_RETURN_IF_ERROR(ChooseAlgorithm(direct, alignment, *way->product));
-    return way;
+    WEFT_ASSIGN_OR_RETURN(plan->product, CublasLtProduct::Make(lt_, direct, alignment));
+    WEFT_RETURN_IF_ERROR(ChooseAlgorithm(direct, alignment, *plan->product));
+    return plan;
   }
 
   absl::Status ChooseAlgorithm(const MatmulShape& shape, int64_t alignment, CublasLtProduct& product) {
@@ -242,7 +242,7 @@ class CublasLtMatmul : public Matmul {
   // Until Settle: memory that may be used, and shapes that have been prepared.
   IdleMemory* idle_ = nullptr;
   std::vector<MatmulShape> prepared_;
-  std::unordered_map<std::pair<MatmulShape, int64_t>, std::unique_ptr<Way>, KeyHash> ways_;
+  std::unordered_map<std::pair<MatmulShape, int64_t>, std::unique_ptr<ProductPlan>, KeyHash> product_plans_;
 };
 
 }  // namespace

@@ -1,15 +1,15 @@
-#include "simulator/metrics/least_room.h"
+#include "simulator/metrics/tightest_rank.h"
 
 #include <algorithm>
 
 namespace weft::sim {
 
-LeastRoom FindLeastRoom(absl::Span<const int64_t> bytes_of_template, absl::Span<const int32_t> template_of_rank,
-                        const RankPlacement& placement) {
+TightestRank FindTightestRank(absl::Span<const int64_t> bytes_of_template, absl::Span<const int32_t> template_of_rank,
+                              const RankPlacement& placement) {
   // Sizes may be hostile: clamp them, so that sums stay within int64.
   constexpr int64_t kMost = (int64_t{1} << 62) - 1;
-  LeastRoom least;
-  int64_t least_room = 0;
+  TightestRank tightest;
+  int64_t least_left = 0;
   for (size_t rank = 0; rank < template_of_rank.size(); ++rank) {
     const int kind = placement.all_alike() ? 0 : placement.KindOf(static_cast<int64_t>(rank));
     const Device& device = *placement.kinds()[kind];
@@ -17,19 +17,19 @@ LeastRoom FindLeastRoom(absl::Span<const int64_t> bytes_of_template, absl::Span<
     const int64_t own = t < 0 ? 0 : std::min(kMost, bytes_of_template[t]);
     const int64_t bytes = own + std::min(kMost, device.reserved_bytes());
     const int64_t room = device.memory_bytes() - bytes;
-    if (rank > 0 && room >= least_room) continue;
-    least_room = room;
-    least = {static_cast<int64_t>(rank), bytes, device.memory_bytes()};
+    if (rank > 0 && room >= least_left) continue;
+    least_left = room;
+    tightest = {static_cast<int64_t>(rank), bytes, device.memory_bytes()};
   }
-  return least;
+  return tightest;
 }
 
-void ReportFit(const LeastRoom& least, SimulationReport* report) {
-  report->set_device_bytes(least.device_bytes);
-  report->set_capacity_bytes(least.capacity_bytes);
+void ReportFit(const TightestRank& tightest, SimulationReport* report) {
+  report->set_device_bytes(tightest.device_bytes);
+  report->set_capacity_bytes(tightest.capacity_bytes);
   const bool host_fits =
       report->host_capacity_bytes() <= 0 || report->planned_host_bytes() <= report->host_capacity_bytes();
-  report->set_fits(least.device_bytes <= least.capacity_bytes && host_fits);
+  report->set_fits(tightest.device_bytes <= tightest.capacity_bytes && host_fits);
 }
 
 }  // namespace weft::sim

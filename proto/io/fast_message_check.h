@@ -1,6 +1,6 @@
 // A fast first check of the bytes of messages, most of which are right.
-#ifndef WEFT_PROTO_IO_QUICK_LOOK_H_
-#define WEFT_PROTO_IO_QUICK_LOOK_H_
+#ifndef WEFT_PROTO_IO_FAST_MESSAGE_CHECK_H_
+#define WEFT_PROTO_IO_FAST_MESSAGE_CHECK_H_
 
 #include "absl/strings/string_view.h"
 #include "proto/io/wire_message.h"
@@ -13,4 +13,4 @@ bool LooksRight(absl::string_view bytes, const WireMessage& type);
 
 }  // namespace weft
 
-#endif  // WEFT_PROTO_IO_QUICK_LOOK_H_
+#endif  // WEFT_PROTO_IO_FAST_MESSAGE_CHECK_H_

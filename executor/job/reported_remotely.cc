@@ -1,4 +1,4 @@
-#include "executor/job/told_elsewhere.h"
+#include "executor/job/reported_remotely.h"
 
 #include "absl/strings/cord.h"
 
@@ -7,11 +7,11 @@ namespace {
 constexpr char kElsewhere[] = "weft/reported_elsewhere";
 }  // namespace
 
-absl::Status ToldElsewhere(absl::Status status) {
+absl::Status AsReportedRemotely(absl::Status status) {
   if (!status.ok()) status.SetPayload(kElsewhere, absl::Cord("1"));
   return status;
 }
 
-bool ReportedElsewhere(const absl::Status& status) { return status.GetPayload(kElsewhere).has_value(); }
+bool ReportedRemotely(const absl::Status& status) { return status.GetPayload(kElsewhere).has_value(); }
 
 }  // namespace weft::exec

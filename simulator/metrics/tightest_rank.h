@@ -1,6 +1,6 @@
 // Finds the rank that decides whether a program fits its devices.
-#ifndef WEFT_SIMULATOR_METRICS_LEAST_ROOM_H_
-#define WEFT_SIMULATOR_METRICS_LEAST_ROOM_H_
+#ifndef WEFT_SIMULATOR_METRICS_TIGHTEST_RANK_H_
+#define WEFT_SIMULATOR_METRICS_TIGHTEST_RANK_H_
 
 #include <cstdint>
 
@@ -10,7 +10,7 @@
 
 namespace weft::sim {
 
-struct LeastRoom {
+struct TightestRank {
   int64_t rank = 0;
   // Bytes that the rank takes of its device, with what the device reserves; and bytes that the device has.
   int64_t device_bytes = 0;
@@ -20,12 +20,12 @@ struct LeastRoom {
 // Returns the rank whose device has the least memory left, or lacks most; of several, the first. A rank of template t
 // takes bytes_of_template[t]. `template_of_rank` has every rank of the placement; a rank with -1 has no template and
 // takes nothing.
-LeastRoom FindLeastRoom(absl::Span<const int64_t> bytes_of_template, absl::Span<const int32_t> template_of_rank,
-                        const RankPlacement& placement);
+TightestRank FindTightestRank(absl::Span<const int64_t> bytes_of_template, absl::Span<const int32_t> template_of_rank,
+                              const RankPlacement& placement);
 
 // Sets device_bytes, capacity_bytes and, with the planned_host_bytes and host_capacity_bytes of the report, `fits`.
-void ReportFit(const LeastRoom& least, SimulationReport* report);
+void ReportFit(const TightestRank& tightest, SimulationReport* report);
 
 }  // namespace weft::sim
 
-#endif  // WEFT_SIMULATOR_METRICS_LEAST_ROOM_H_
+#endif  // WEFT_SIMULATOR_METRICS_TIGHTEST_RANK_H_

@@ -1,6 +1,6 @@
 // Bytes that LooksRight accepts are right, as an oracle confirms that reads them as fields of no known type. LooksRight
 // also accepts what protobuf writes.
-#include "proto/io/quick_look.h"
+#include "proto/io/fast_message_check.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -139,12 +139,12 @@ bool IsRight(const std::string& bytes) {
 }
 
 template <typename Type>
-class QuickLookTest : public testing::Test {};
+class FastMessageCheckTest : public testing::Test {};
 
 using Contracts = testing::Types<Program, Plan, Recipe, Cluster>;
-TYPED_TEST_SUITE(QuickLookTest, Contracts);
+TYPED_TEST_SUITE(FastMessageCheckTest, Contracts);
 
-TYPED_TEST(QuickLookTest, WhatIsWrittenLooksRight) {
+TYPED_TEST(FastMessageCheckTest, WhatIsWrittenLooksRight) {
   WireMessages messages;
   const WireMessage& type = messages.Of(*TypeParam::descriptor());
   for (uint64_t seed = 0; seed < 60; ++seed) {
@@ -157,7 +157,7 @@ TYPED_TEST(QuickLookTest, WhatIsWrittenLooksRight) {
   }
 }
 
-TYPED_TEST(QuickLookTest, WhatLooksRightIs) {
+TYPED_TEST(FastMessageCheckTest, WhatLooksRightIs) {
   WireMessages messages;
   const WireMessage& type = messages.Of(*TypeParam::descriptor());
   int right = 0, wrong = 0;
@@ -196,7 +196,7 @@ TYPED_TEST(QuickLookTest, WhatLooksRightIs) {
 }
 
 // The numbers of a list are checked eight at a time. A wrong number is found at every place.
-TEST(QuickLook, SeesEveryNumberOfAList) {
+TEST(FastMessageCheck, SeesEveryNumberOfAList) {
   WireMessages messages;
   const WireMessage& type = messages.Of(*Partition::descriptor());
   const int field = Partition::kLayersPerStageFieldNumber;
@@ -217,7 +217,7 @@ TEST(QuickLook, SeesEveryNumberOfAList) {
   }
 }
 
-TEST(QuickLook, FollowsMessagesAsDeepAsReadersDo) {
+TEST(FastMessageCheck, FollowsMessagesAsDeepAsReadersDo) {
   WireMessages messages;
   const WireMessage& type = messages.Of(*Program::descriptor());
   Program program;

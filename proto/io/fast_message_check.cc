@@ -1,4 +1,4 @@
-#include "proto/io/quick_look.h"
+#include "proto/io/fast_message_check.h"
 
 #include <cstddef>
 #include <cstdint>
