@@ -196,6 +196,135 @@ absl::StatusOr<RunResult> RunRanks(SharedByRanks& shared, const std::vector<std:
   return result;
 }
 
+bool RunsInOneProcess(const TransportEntry& transport) {
+  return transport.name == "inproc" || transport.name == "loopback";
+}
+
+// Checks that this machine can hold the ranks that run on it.
+absl::Status CheckMachine(const Program& program, const RunOptions& options, const TransportEntry& transport) {
+  const int64_t ranks = MeshRanks(program.mesh());
+  const bool one_process = RunsInOneProcess(transport);
+  if (one_process && ranks > kMostThreads) {
+    return absl::InvalidArgumentError(absl::StrCat("the program has ", ranks, " ranks; transport '", transport.name,
+                                                   "' runs at most ", kMostThreads,
+                                                   " in one process; --bootstrap=local starts one for each"));
+  }
+  const bool all_here = one_process || WantedBootstrap() == Bootstrap::kLocal;
+  const bool on_host = options.backend == nullptr || options.backend->name == "cpu";
+  std::string memory_note;
+  WEFT_RETURN_IF_ERROR(CheckMachineMemory(program, options.eval_data != nullptr, on_host,
+                                          all_here ? 0 : RankFromLauncher().rank % ranks, all_here ? ranks : 1,
+                                          &memory_note));
+  if (!memory_note.empty() && options.on_note) options.on_note(memory_note);
+  // Rule P3.
+  if (!one_process && ranks > 1 && options.on_note) options.on_note("compute slots are not shared between processes");
+  return absl::OkStatus();
+}
+
+void NoteDeadlines(const RunOptions& options) {
+  if (options.predicted == nullptr || !options.on_note) return;
+  const std::chrono::duration<double> longest =
+      Deadlines::kFactor *
+      std::chrono::nanoseconds(std::min(options.predicted->Longest(), INT64_MAX / Deadlines::kFactor));
+  if (longest > options.timeout) {
+    options.on_note(
+        absl::StrCat("deadlines: up to ", longest.count(), " s, ", Deadlines::kFactor, " times what is predicted"));
+  }
+}
+
+// Notes on a run that continues from the checkpoint `found`.
+absl::Status NoteResuming(const SharedByRanks& shared, const CheckpointManifest& manifest, const std::string& found) {
+  const RunOptions& options = shared.options;
+  const std::string& directory = options.checkpoint.directory;
+  options.on_note(absl::StrCat("resuming after step ", manifest.step(), " from ", found));
+  const std::string latest = options.resume_step < 0 ? NoteOnLatest(directory, found) : std::string();
+  if (!latest.empty()) options.on_note(latest);
+  for (const std::string& note : NotesOnContinuing(manifest, shared.program, shared.data.identity())) {
+    options.on_note(note);
+  }
+  const std::string moments = NoteOnMoments(found, manifest, shared.program);
+  if (!moments.empty()) options.on_note(moments);
+  WEFT_ASSIGN_OR_RETURN(const std::string left, NoteOnBranch(directory, manifest.step()));
+  if (!left.empty()) options.on_note(left);
+  return absl::OkStatus();
+}
+
+// Locks the folder of checkpoints, and reads the manifest of the checkpoint that the run continues from.
+absl::Status OpenCheckpoint(bool saves, SharedByRanks& shared, CheckpointManifest& manifest, FolderLock& lock) {
+  const RunOptions& options = shared.options;
+  const std::string& directory = options.checkpoint.directory;
+  if (directory.empty()) {
+    return options.resume ? absl::InvalidArgumentError("--resume needs --checkpoint DIR") : absl::OkStatus();
+  }
+  // The rank that saves decides what is removed and what is newest.
+  if (saves) {
+    WEFT_ASSIGN_OR_RETURN(lock, FolderLock::Take(directory));
+  }
+  WEFT_ASSIGN_OR_RETURN(const std::optional<std::string> found,
+                        FindCheckpoint(directory, options.resume ? options.resume_step : -1));
+  if (!found.has_value()) {
+    if (options.on_warning && options.resume) {
+      options.on_warning(absl::StrCat(directory, " has no checkpoint: starting at step 0"));
+    }
+    return absl::OkStatus();
+  }
+  if (!options.resume) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        *found, " is a checkpoint of an earlier run; add --resume to continue it, or choose another directory"));
+  }
+  absl::StatusOr<CheckpointManifest> read = ReadManifest(*found);
+  if (!read.ok()) return WithUndamaged(read.status(), directory, *found);
+  manifest = *std::move(read);
+  WEFT_RETURN_IF_ERROR(CheckContinues(manifest, *found, shared.program));
+  shared.manifest = &manifest;
+  shared.resumed_from = *found;
+  return options.on_note ? NoteResuming(shared, manifest, *found) : absl::OkStatus();
+}
+
+// Returns null if the run starts from no weights file.
+absl::StatusOr<std::unique_ptr<SafetensorsReader>> OpenWeights(const Program& program, const RunOptions& options) {
+  if (options.weights.empty()) return nullptr;
+  if (options.resume) {
+    return absl::InvalidArgumentError(
+        "--weights and --resume: a run starts from a weights file or from its checkpoint; give one of them");
+  }
+  absl::StatusOr<std::unique_ptr<SafetensorsReader>> opened = SafetensorsReader::Open(options.weights);
+  if (!opened.ok()) return OfFlag("--weights", opened.status());
+  WEFT_RETURN_IF_ERROR(OfFlag("--weights", MatchWeights(**opened, program).status()));
+  return opened;
+}
+
+// Lets the endpoints move memory of the device. All ranks have met.
+absl::Status AttachDevice(std::vector<std::unique_ptr<Endpoint>>& endpoints, ComputeDevice* device) {
+  for (auto& endpoint : endpoints) {
+    absl::Status status = UseDeviceOrStage(endpoint, device).status();
+    if (status.ok()) continue;
+    // The other ranks have met this rank and would wait for it.
+    const bool first = endpoint->Abort(status);
+    if (!first) status = AsReportedRemotely(status);
+    status.SetPayload(kInRun, absl::Cord("1"));
+    return status;
+  }
+  return absl::OkStatus();
+}
+
+void FinishReport(const SharedByRanks& shared, const TransportEntry& transport, RunReport& report) {
+  report.set_schema_version(1);
+  report.set_program(shared.program.name());
+  report.set_backend(std::string(shared.backend->name));
+  report.set_transport(std::string(transport.name));
+  report.set_threads_per_rank(shared.options.threads_per_rank);
+  double seconds = 0, tokens = 0;
+  for (const RunStep& step : report.steps()) {
+    seconds += step.seconds();
+    tokens += step.tokens();
+  }
+  report.set_tokens_per_second(seconds > 0 ? tokens / seconds : 0);
+  for (const Template& t : shared.program.templates()) {
+    report.set_planned_bytes(std::max(report.planned_bytes(), t.device_arena_bytes()));
+  }
+}
+
 }  // namespace
 
 bool FailedInRun(const absl::Status& status) { return status.GetPayload(kInRun).has_value(); }
@@ -208,23 +337,8 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   WEFT_RETURN_IF_ERROR(
       VerifyProgram(program, {.completeness = options.verify_completeness, .algorithms = KnownCollectives()}));
   const int64_t ranks = MeshRanks(program.mesh());
-  const bool one_process = entry->name == "inproc" || entry->name == "loopback";
-  if (one_process && ranks > kMostThreads) {
-    return absl::InvalidArgumentError(absl::StrCat("the program has ", ranks, " ranks; transport '", entry->name,
-                                                   "' runs at most ", kMostThreads,
-                                                   " in one process; --bootstrap=local starts one for each"));
-  }
-  const bool all_here = one_process || WantedBootstrap() == Bootstrap::kLocal;
-  const bool on_host = options.backend == nullptr || options.backend->name == "cpu";
-  std::string memory_note;
-  WEFT_RETURN_IF_ERROR(CheckMachineMemory(program, options.eval_data != nullptr, on_host,
-                                          all_here ? 0 : RankFromLauncher().rank % ranks, all_here ? ranks : 1,
-                                          &memory_note));
-  if (!memory_note.empty() && options.on_note) options.on_note(memory_note);
-
-  // Rule P3.
-  if (!one_process && ranks > 1 && options.on_note) options.on_note("compute slots are not shared between processes");
-
+  const bool one_process = RunsInOneProcess(*entry);
+  WEFT_RETURN_IF_ERROR(CheckMachine(program, options, *entry));
   SharedByRanks shared(program, data, options);
   shared.backend = options.backend;
   if (shared.backend == nullptr) {
@@ -244,75 +358,22 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   }
   WEFT_RETURN_IF_ERROR(CheckCollectives(program, entry->name, /*native=*/entry->name == "nccl"));
   if (options.check_replicas > 0) WEFT_RETURN_IF_ERROR(CanCheckReplicas(program));
-  if (options.predicted != nullptr) {
-    const std::chrono::duration<double> longest =
-        Deadlines::kFactor *
-        std::chrono::nanoseconds(std::min(options.predicted->Longest(), INT64_MAX / Deadlines::kFactor));
-    if (options.on_note && longest > options.timeout) {
-      options.on_note(
-          absl::StrCat("deadlines: up to ", longest.count(), " s, ", Deadlines::kFactor, " times what is predicted"));
-    }
-  }
+  NoteDeadlines(options);
   if (options.trace_repetitions > 0) {
     const int64_t repetitions = std::max<int64_t>(1, shared.last_step / StepsPerRepetition(program));
     WEFT_RETURN_IF_ERROR(CheckTraceSize(program, ranks, std::min(options.trace_repetitions, repetitions)));
   }
   CheckpointManifest manifest;
   FolderLock lock;
-  if (!options.checkpoint.directory.empty()) {
-    // The rank that saves decides what is removed and what is newest. Rank 0 does so for all.
-    if (one_process || RankFromLauncher().rank == 0) {
-      WEFT_ASSIGN_OR_RETURN(lock, FolderLock::Take(options.checkpoint.directory));
-    }
-    WEFT_ASSIGN_OR_RETURN(const std::optional<std::string> found,
-                          FindCheckpoint(options.checkpoint.directory, options.resume ? options.resume_step : -1));
-    if (found.has_value() && !options.resume) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          *found, " is a checkpoint of an earlier run; add --resume to continue it, or choose another directory"));
-    }
-    if (found.has_value()) {
-      absl::StatusOr<CheckpointManifest> read = ReadManifest(*found);
-      if (!read.ok()) return WithUndamaged(read.status(), options.checkpoint.directory, *found);
-      manifest = *std::move(read);
-      WEFT_RETURN_IF_ERROR(CheckContinues(manifest, *found, program));
-      shared.manifest = &manifest;
-      shared.resumed_from = *found;
-    }
-    if (options.on_note && found.has_value()) {
-      options.on_note(absl::StrCat("resuming after step ", manifest.step(), " from ", *found));
-      const std::string latest =
-          options.resume_step < 0 ? NoteOnLatest(options.checkpoint.directory, *found) : std::string();
-      if (!latest.empty()) options.on_note(latest);
-      for (const std::string& note : NotesOnContinuing(manifest, program, data.identity())) options.on_note(note);
-      const std::string moments = NoteOnMoments(*found, manifest, program);
-      if (!moments.empty()) options.on_note(moments);
-      WEFT_ASSIGN_OR_RETURN(const std::string left, NoteOnBranch(options.checkpoint.directory, manifest.step()));
-      if (!left.empty()) options.on_note(left);
-    }
-    if (options.on_warning && options.resume && !found.has_value()) {
-      options.on_warning(absl::StrCat(options.checkpoint.directory, " has no checkpoint: starting at step 0"));
-    }
-  } else if (options.resume) {
-    return absl::InvalidArgumentError("--resume needs --checkpoint DIR");
-  }
+  // Rank 0 saves for all.
+  WEFT_RETURN_IF_ERROR(OpenCheckpoint(one_process || RankFromLauncher().rank == 0, shared, manifest, lock));
   if (options.failure.has_value()) {
     const int64_t steps = shared.last_step - (shared.manifest != nullptr ? manifest.step() : 0);
     WEFT_RETURN_IF_ERROR(CheckInjectedFailure(program, *options.failure, steps / StepsPerRepetition(program),
                                               shared.last_step, options.check_replicas));
   }
-  if (options.resume && !options.weights.empty()) {
-    return absl::InvalidArgumentError(
-        "--weights and --resume: a run starts from a weights file or from its checkpoint; give one of them");
-  }
-  std::unique_ptr<SafetensorsReader> weights;
-  if (!options.weights.empty()) {
-    absl::StatusOr<std::unique_ptr<SafetensorsReader>> opened = SafetensorsReader::Open(options.weights);
-    if (!opened.ok()) return OfFlag("--weights", opened.status());
-    weights = *std::move(opened);
-    WEFT_RETURN_IF_ERROR(OfFlag("--weights", MatchWeights(*weights, program).status()));
-    shared.weights = weights.get();
-  }
-
+  WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsReader> weights, OpenWeights(program, options));
+  shared.weights = weights.get();
   // Checked before the ranks meet, so that they can be told.
   if (const int launched = RankFromLauncher().size; !one_process && launched > 0 && launched != ranks) {
     return absl::InvalidArgumentError(absl::StrCat(std::string(entry->name), ": the launcher started ", launched,
@@ -321,31 +382,9 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   if (options.on_meeting) options.on_meeting(/*met=*/false);
   WEFT_ASSIGN_OR_RETURN(auto endpoints, entry->open(static_cast<int>(ranks)));
   if (options.on_meeting) options.on_meeting(/*met=*/true);
-  for (auto& endpoint : endpoints) {
-    absl::Status status = UseDeviceOrStage(endpoint, device.get()).status();
-    if (status.ok()) continue;
-    // The other ranks have met this rank and would wait for it.
-    const bool first = endpoint->Abort(status);
-    if (!first) status = AsReportedRemotely(status);
-    status.SetPayload(kInRun, absl::Cord("1"));
-    return status;
-  }
+  WEFT_RETURN_IF_ERROR(AttachDevice(endpoints, device.get()));
   WEFT_ASSIGN_OR_RETURN(RunResult result, RunRanks(shared, endpoints, end));
-  RunReport& report = result.report;
-  report.set_schema_version(1);
-  report.set_program(program.name());
-  report.set_backend(std::string(shared.backend->name));
-  report.set_transport(std::string(entry->name));
-  report.set_threads_per_rank(options.threads_per_rank);
-  double seconds = 0, tokens = 0;
-  for (const RunStep& step : report.steps()) {
-    seconds += step.seconds();
-    tokens += step.tokens();
-  }
-  report.set_tokens_per_second(seconds > 0 ? tokens / seconds : 0);
-  for (const Template& t : program.templates()) {
-    report.set_planned_bytes(std::max(report.planned_bytes(), t.device_arena_bytes()));
-  }
+  FinishReport(shared, *entry, result.report);
   return result;
 }
 
