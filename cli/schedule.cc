@@ -64,147 +64,164 @@ std::string LastLine(const LoadedSchedule& loaded) {
                       JsonNumber(loaded.report.closed_form_makespan()), "; source: ", loaded.entry->source, "\n");
 }
 
-}  // namespace
-
-namespace {
-
 // Errors of schedules name the parameter as plans do; this replaces it by the flag.
 absl::Status InFlags(const absl::Status& status, bool given) {
   if (!given) return status;
   return absl::Status(status.code(), absl::StrReplaceAll(status.message(), {{"virtual_stages", "--virtual"}}));
 }
 
-}  // namespace
-
-absl::Status ScheduleCommand(absl::Span<const std::string> args) {
+// The command line, as it was given.
+struct ScheduleFlags {
   int64_t ranks = 0, microbatches = 0;
   int64_t forward = 1 * kScale, backward = 2 * kScale, weight = 1 * kScale, pair = 0, p2p = 0;
   int64_t virtual_stages = 0, waves = 0, lanes = 0, limit = 0, group = 0, activation_cap = 0;
   std::string scaling = kScalings[0], format = "text", compare, csv_form = "compute_only", dialect = "torch";
   std::string file_form = "auto", file_dialect = "auto", communicators = kCommunicators[0];
+  bool freeze = false, grouped = false;
+};
+
+void DeclareFlags(Flags& flags, ScheduleFlags& f) {
+  flags.Int("ranks", "P", "pipeline ranks; by default 4, or the file's", &f.ranks, 1, kMaximumCount);
+  flags.Int("microbatches", "N", "microbatches of one step; by default 8, or the file's", &f.microbatches, 1,
+            kMaximumCount);
+  flags.Thousandths("forward", "T", "time of one microbatch's forward on one rank, in any unit", &f.forward, 1,
+                    kLargestCost);
+  flags.Thousandths("backward", "T", "time of its backward", &f.backward, 1, kLargestCost);
+  flags.Thousandths("weight", "T", "of that, time of the weight gradients; half of --backward if only that is given",
+                    &f.weight, 0, kLargestCost);
+  flags.Thousandths("pair", "T", "time of a forward and a backward that overlap; 0 = the sum", &f.pair, 0,
+                    kLargestCost);
+  flags.Thousandths("p2p", "T", "time from a result to its use on another rank", &f.p2p, 0, kLargestCost);
+  flags.Int("virtual", "V", "stages per rank; by default the schedule's choice, as of the next four", &f.virtual_stages,
+            1, kMaximumCount);
+  flags.Int("waves", "W", "waves through the ranks and back (hanayo)", &f.waves, 1, kMaximumCount);
+  flags.Int("lanes", "L", "passes of the pipeline in both directions (chimera)", &f.lanes, 1, kMaximumCount);
+  flags.Int("limit", "M", "microbatches in flight", &f.limit, 1, kMaximumCount);
+  flags.Int("group", "G", "microbatches that a rank does of one stage before the next (interleaved)", &f.group, 1,
+            kMaximumCount);
+  flags.Choice("scaling", kScalings, "how chimera uses more microbatches than ranks", &f.scaling);
+  flags.Thousandths(
+      "activation-cap", "M",
+      "refuse a schedule with a rank that ever holds the activations of more microbatches than this, each "
+      "counted as one whole rank's; --compare leaves it out",
+      &f.activation_cap, 1, kLargestCost);
+  flags.Bool("freeze", "make a message-driven schedule the static one that it is with these times", &f.freeze);
+  flags.String("compare", "NAME,...",
+               "one line for NAME and for each of these, the fastest first; \"all\": all that exist for these P and N. "
+               "Each gets the parameters that it takes",
+               &f.compare);
+  flags.Choice("format", {"text", "json", "csv", "svg", "schedule"},
+               "csv: for PyTorch's pipeline runtime; schedule: weft's text form", &f.format);
+  flags.Choice("csv-form", {"compute_only", "compute_comms"}, "what --format=csv holds; compute_comms: transfers too",
+               &f.csv_form);
+  flags.Choice("dialect", {"torch", "torch-2.5", "late-2024"}, "which PyTorch --format=csv is for", &f.dialect);
+  flags.Choice("file-form", Strings(kCsvForms), "what FILE holds", &f.file_form);
+  flags.Choice("file-dialect", Strings(kCsvDialects), "which PyTorch FILE is from", &f.file_dialect);
+  flags.Choice("communicators", kCommunicators,
+               "check that the transfers of csv-form=compute_comms cannot block if they share communicators so",
+               &f.communicators);
+  flags.Bool("grouped", "... and neighbouring transfers start together", &f.grouped);
+  flags.Example("weft schedule zb-h1 --ranks=4 --microbatches=8 --p2p=0.25 --compare=all");
+}
+
+absl::Status CheckFlags(const Flags& flags, ScheduleFlags& f) {
+  if (flags.Given("backward") && !flags.Given("weight")) f.weight = f.backward / 2;
+  if (f.weight > f.backward) {
+    return UsageError(absl::StrCat("--weight=", JsonNumber(f.weight / double{kScale}), ": allowed: at most --backward=",
+                                   JsonNumber(f.backward / double{kScale}), "; see weft schedule --help"));
+  }
+  for (const char* flag : {"csv-form", "dialect"}) {
+    if (!flags.Given(flag) || f.format == "csv") continue;
+    return UsageError(absl::StrCat("--", flag, " is for --format=csv, but the format is ", f.format,
+                                   "; what FILE holds is said by --file-form and --file-dialect; see weft schedule "
+                                   "--help"));
+  }
+  if (f.compare.empty()) return absl::OkStatus();
+  if (f.format != "text" && f.format != "json") {
+    return UsageError("--compare has --format=text and json; see weft schedule --help");
+  }
+  if (flags.Given("communicators") || f.grouped) {
+    return UsageError("--communicators and --grouped check one schedule, without --compare; see weft schedule --help");
+  }
+  return absl::OkStatus();
+}
+
+ScheduleRequest RequestOf(const std::string& name, const ScheduleFlags& f) {
   ScheduleRequest request;
-  bool grouped = false;
+  request.name = name;
+  request.scale = kScale;
+  request.freeze = f.freeze;
+  request.csv = {.dialect = Choose<CsvDialect>(kCsvDialects, f.file_dialect),
+                 .form = Choose<CsvForm>(kCsvForms, f.file_form)};
+  request.params = {
+      .ranks = static_cast<int>(f.ranks),
+      .microbatches = static_cast<int>(f.microbatches),
+      .costs = {.forward = f.forward, .backward = f.backward, .weight = f.weight, .pair = f.pair, .p2p = f.p2p},
+      .virtual_stages = static_cast<int>(f.virtual_stages),
+      .waves = static_cast<int>(f.waves),
+      .lanes = static_cast<int>(f.lanes),
+      .limit = static_cast<int>(f.limit),
+      .group = static_cast<int>(f.group),
+      .scaling = Choose<Scaling>(kScalings, f.scaling),
+  };
+  if (f.activation_cap > 0) request.activation_cap = Ratio{f.activation_cap, kScale};
+  return request;
+}
+
+// Returns the comparison of --compare as it is printed.
+absl::StatusOr<std::string> Compare(const ScheduleRequest& request, const ScheduleFlags& f) {
+  WEFT_ASSIGN_OR_RETURN(const ScheduleComparisonReport report,
+                        CompareSchedules(request, absl::StrSplit(f.compare, ',')));
+  if (f.format == "text") return ScheduleComparison(report);
+  return MessageToJson(report);
+}
+
+// Returns the schedule in the form of --format.
+absl::StatusOr<std::string> Formatted(const LoadedSchedule& loaded, const ScheduleFlags& f) {
+  const TimedSchedule& timed = loaded.timed;
+  if (f.format == "csv") {
+    WEFT_ASSIGN_OR_RETURN(const ActionLists lists, ActionsOf(loaded, Choose<CsvForm>(kCsvForms, f.csv_form)));
+    return FormatPytorchCsv(lists, Choose<CsvDialect>(kCsvDialects, f.dialect));
+  }
+  if (f.format == "schedule") {
+    return FormatSchedule({loaded.own_name, timed.schedule, timed.microbatches, {}});
+  }
+  if (f.format == "svg") return ScheduleSvg(timed, loaded.report);
+  if (f.format == "json") return MessageToJson(loaded.report);
+  return absl::StrCat(ScheduleTable(loaded.report), "\n", ScheduleTimeline(timed, OutputWidth(), ColourOutput()), "\n",
+                      LastLine(loaded));
+}
+
+}  // namespace
+
+absl::Status ScheduleCommand(absl::Span<const std::string> args) {
+  ScheduleFlags f;
   Flags flags(
       "weft schedule", "NAME|FILE [flags]",
       "Shows a pipeline schedule without a model: when each rank works on which microbatch, how long it idles and\n"
       "why, and how many microbatches' activations it holds. NAME is one of `weft list schedules`; FILE is one of\n"
       "your own, in weft's text form or as PyTorch's CSV (docs/schedule_files.md).");
-  flags.Int("ranks", "P", "pipeline ranks; by default 4, or the file's", &ranks, 1, kMaximumCount);
-  flags.Int("microbatches", "N", "microbatches of one step; by default 8, or the file's", &microbatches, 1,
-            kMaximumCount);
-  flags.Thousandths("forward", "T", "time of one microbatch's forward on one rank, in any unit", &forward, 1,
-                    kLargestCost);
-  flags.Thousandths("backward", "T", "time of its backward", &backward, 1, kLargestCost);
-  flags.Thousandths("weight", "T", "of that, time of the weight gradients; half of --backward if only that is given",
-                    &weight, 0, kLargestCost);
-  flags.Thousandths("pair", "T", "time of a forward and a backward that overlap; 0 = the sum", &pair, 0, kLargestCost);
-  flags.Thousandths("p2p", "T", "time from a result to its use on another rank", &p2p, 0, kLargestCost);
-  flags.Int("virtual", "V", "stages per rank; by default the schedule's choice, as of the next four", &virtual_stages,
-            1, kMaximumCount);
-  flags.Int("waves", "W", "waves through the ranks and back (hanayo)", &waves, 1, kMaximumCount);
-  flags.Int("lanes", "L", "passes of the pipeline in both directions (chimera)", &lanes, 1, kMaximumCount);
-  flags.Int("limit", "M", "microbatches in flight", &limit, 1, kMaximumCount);
-  flags.Int("group", "G", "microbatches that a rank does of one stage before the next (interleaved)", &group, 1,
-            kMaximumCount);
-  flags.Choice("scaling", kScalings, "how chimera uses more microbatches than ranks", &scaling);
-  flags.Thousandths(
-      "activation-cap", "M",
-      "refuse a schedule with a rank that ever holds the activations of more microbatches than this, each "
-      "counted as one whole rank's; --compare leaves it out",
-      &activation_cap, 1, kLargestCost);
-  flags.Bool("freeze", "make a message-driven schedule the static one that it is with these times", &request.freeze);
-  flags.String("compare", "NAME,...",
-               "one line for NAME and for each of these, the fastest first; \"all\": all that exist for these P and N. "
-               "Each gets the parameters that it takes",
-               &compare);
-  flags.Choice("format", {"text", "json", "csv", "svg", "schedule"},
-               "csv: for PyTorch's pipeline runtime; schedule: weft's text form", &format);
-  flags.Choice("csv-form", {"compute_only", "compute_comms"}, "what --format=csv holds; compute_comms: transfers too",
-               &csv_form);
-  flags.Choice("dialect", {"torch", "torch-2.5", "late-2024"}, "which PyTorch --format=csv is for", &dialect);
-  flags.Choice("file-form", Strings(kCsvForms), "what FILE holds", &file_form);
-  flags.Choice("file-dialect", Strings(kCsvDialects), "which PyTorch FILE is from", &file_dialect);
-  flags.Choice("communicators", kCommunicators,
-               "check that the transfers of csv-form=compute_comms cannot block if they share communicators so",
-               &communicators);
-  flags.Bool("grouped", "... and neighbouring transfers start together", &grouped);
-  flags.Example("weft schedule zb-h1 --ranks=4 --microbatches=8 --p2p=0.25 --compare=all");
+  DeclareFlags(flags, f);
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 1));
   if (flags.help_wanted()) return Print(flags.Help());
-  if (flags.Given("backward") && !flags.Given("weight")) weight = backward / 2;
-  if (weight > backward) {
-    return UsageError(absl::StrCat("--weight=", JsonNumber(weight / double{kScale}), ": allowed: at most --backward=",
-                                   JsonNumber(backward / double{kScale}), "; see weft schedule --help"));
+  WEFT_RETURN_IF_ERROR(CheckFlags(flags, f));
+  const ScheduleRequest request = RequestOf(flags.positional()[0], f);
+  if (!f.compare.empty()) {
+    WEFT_ASSIGN_OR_RETURN(const std::string text, Compare(request, f));
+    return Print(text);
   }
-
-  request.name = flags.positional()[0];
-  request.scale = kScale;
-  request.csv = {.dialect = Choose<CsvDialect>(kCsvDialects, file_dialect),
-                 .form = Choose<CsvForm>(kCsvForms, file_form)};
-  request.params = {
-      .ranks = static_cast<int>(ranks),
-      .microbatches = static_cast<int>(microbatches),
-      .costs = {.forward = forward, .backward = backward, .weight = weight, .pair = pair, .p2p = p2p},
-      .virtual_stages = static_cast<int>(virtual_stages),
-      .waves = static_cast<int>(waves),
-      .lanes = static_cast<int>(lanes),
-      .limit = static_cast<int>(limit),
-      .group = static_cast<int>(group),
-      .scaling = Choose<Scaling>(kScalings, scaling),
-  };
-  if (activation_cap > 0) request.activation_cap = Ratio{activation_cap, kScale};
-  for (const char* flag : {"csv-form", "dialect"}) {
-    if (!flags.Given(flag) || format == "csv") continue;
-    return UsageError(absl::StrCat("--", flag, " is for --format=csv, but the format is ", format,
-                                   "; what FILE holds is said by --file-form and --file-dialect; see weft schedule "
-                                   "--help"));
+  absl::StatusOr<LoadedSchedule> loaded = LoadSchedule(request);
+  if (!loaded.ok()) return InFlags(loaded.status(), flags.Given("virtual"));
+  if (flags.Given("communicators") || f.grouped) {
+    WEFT_ASSIGN_OR_RETURN(const ActionLists lists, ActionsOf(*loaded, CsvForm::kComputeComms));
+    const TransferOptions options = {.communicators = Choose<Communicators>(kCommunicators, f.communicators),
+                                     .grouped = f.grouped};
+    WEFT_RETURN_IF_ERROR(Annotate(CheckTransfers(lists, options), loaded->timed.name));
+    loaded->report.mutable_transfer_check()->set_communicators(f.communicators);
+    loaded->report.mutable_transfer_check()->set_grouped(f.grouped);
   }
-
-  if (!compare.empty()) {
-    if (format != "text" && format != "json") {
-      return UsageError("--compare has --format=text and json; see weft schedule --help");
-    }
-    if (flags.Given("communicators") || grouped) {
-      return UsageError(
-          "--communicators and --grouped check one schedule, without --compare; see weft schedule --help");
-    }
-    WEFT_ASSIGN_OR_RETURN(const ScheduleComparisonReport report,
-                          CompareSchedules(request, absl::StrSplit(compare, ',')));
-    if (format == "text") return Print(ScheduleComparison(report));
-    WEFT_ASSIGN_OR_RETURN(const std::string json, MessageToJson(report));
-    return Print(json);
-  }
-
-  absl::StatusOr<LoadedSchedule> loaded_or = LoadSchedule(request);
-  if (!loaded_or.ok()) return InFlags(loaded_or.status(), flags.Given("virtual"));
-  LoadedSchedule& loaded = *loaded_or;
-  if (flags.Given("communicators") || grouped) {
-    WEFT_ASSIGN_OR_RETURN(const ActionLists lists, ActionsOf(loaded, CsvForm::kComputeComms));
-    const TransferOptions options = {.communicators = Choose<Communicators>(kCommunicators, communicators),
-                                     .grouped = grouped};
-    WEFT_RETURN_IF_ERROR(Annotate(CheckTransfers(lists, options), loaded.timed.name));
-    loaded.report.mutable_transfer_check()->set_communicators(communicators);
-    loaded.report.mutable_transfer_check()->set_grouped(grouped);
-  }
-  if (format == "csv") {
-    WEFT_ASSIGN_OR_RETURN(const ActionLists lists, ActionsOf(loaded, Choose<CsvForm>(kCsvForms, csv_form)));
-    WEFT_ASSIGN_OR_RETURN(const std::string csv, FormatPytorchCsv(lists, Choose<CsvDialect>(kCsvDialects, dialect)));
-    return Print(csv);
-  }
-  const TimedSchedule& timed = loaded.timed;
-  if (format == "schedule") {
-    return Print(FormatSchedule({loaded.own_name, timed.schedule, timed.microbatches, {}}));
-  }
-  if (format == "svg") {
-    WEFT_ASSIGN_OR_RETURN(const std::string svg, ScheduleSvg(timed, loaded.report));
-    return Print(svg);
-  }
-  if (format == "json") {
-    WEFT_ASSIGN_OR_RETURN(const std::string json, MessageToJson(loaded.report));
-    return Print(json);
-  }
-  return Print(absl::StrCat(ScheduleTable(loaded.report), "\n", ScheduleTimeline(timed, OutputWidth(), ColourOutput()),
-                            "\n", LastLine(loaded)));
+  WEFT_ASSIGN_OR_RETURN(const std::string text, Formatted(*loaded, f));
+  return Print(text);
 }
 
 }  // namespace weft
