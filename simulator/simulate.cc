@@ -115,29 +115,17 @@ std::vector<int64_t> OfView(const ProgramView& view, const std::vector<int64_t>&
   return all;
 }
 
-// `program` is `planned`, or `planned` as a framework runs it.
-absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Program& planned, const Cluster& cluster,
-                                          const SimulateOptions& options) {
-  WEFT_ASSIGN_OR_RETURN(const CostModelEntry* cost, FindCostModel(options.cost));
-  WEFT_ASSIGN_OR_RETURN(const NetworkModelEntry* network_entry, FindNetworkModel(options.network));
-  if (options.trace && options.trace_repetitions < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("trace_repetitions = ", options.trace_repetitions, " must be at least 1"));
-  }
-  const int64_t ranks = MeshRanks(program.mesh());
-  WEFT_ASSIGN_OR_RETURN(const RankPlacement placement, RankPlacement::Make(ranks, cluster));
-  const DeviceClasses devices = FindDeviceClasses(placement);
-  const int64_t devices_per_node = placement.devices_per_node();
-  const bool slots_limit = cluster.compute_slots_per_node() > 0 && cluster.compute_slots_per_node() < devices_per_node;
-  const CostOptions cost_options = OfOneStage(options.cost_options, program);
-  const std::vector<int32_t> widths = SegmentWidths(program);
-  const std::vector<int> first_compute = FirstComputeSteps(program);
-  WEFT_ASSIGN_OR_RETURN(const Runtime own, OwnRuntime());
-  const Runtime& runtime = options.runtime == nullptr ? own : *options.runtime;
-  for (const Device* device : devices.kinds) WEFT_RETURN_IF_ERROR(CheckForms(runtime, *device, program));
-  RuntimeSteps steps(program, runtime, cost->cost);
-  const std::vector<Cluster> clusters = ClustersOf(devices, cluster);
-  const StepCostsFn costs = [&](const StepUse& use) -> absl::StatusOr<LoadTimes> {
+bool SlotsLimit(const Cluster& cluster, const RankPlacement& placement) {
+  return cluster.compute_slots_per_node() > 0 && cluster.compute_slots_per_node() < placement.devices_per_node();
+}
+
+// Returns what a step costs on a kind of devices, by the number of collectives that run beside it. `program`, `devices`
+// and `steps` must outlive the result.
+StepCostsFn CostsOfSteps(const Program& program, const Cluster& cluster, const DeviceClasses& devices,
+                         const CostOptions& unit_costs, RuntimeSteps& steps) {
+  return [&program, &steps, clusters = ClustersOf(devices, cluster), widths = SegmentWidths(program),
+          first_compute = FirstComputeSteps(program),
+          cost_options = OfOneStage(unit_costs, program)](const StepUse& use) -> absl::StatusOr<LoadTimes> {
     const Cluster& own_cluster = clusters[use.device];
     const bool computes = program.segments(use.segment).steps(use.step).stream() == COMPUTE;
     CostOptions wide = cost_options;
@@ -153,9 +141,17 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Program&
     }
     return times;
   };
-  WEFT_ASSIGN_OR_RETURN(const ProgramView view,
-                        BuildProgramView(program, costs,
-                                         {.join_steps = !slots_limit,
+}
+
+absl::StatusOr<ProgramView> ViewOf(const Program& program, const Cluster& cluster, const SimulateOptions& options,
+                                   const Runtime& runtime, const RankPlacement& placement,
+                                   const DeviceClasses& devices) {
+  WEFT_ASSIGN_OR_RETURN(const CostModelEntry* cost, FindCostModel(options.cost));
+  for (const Device* device : devices.kinds) WEFT_RETURN_IF_ERROR(CheckForms(runtime, *device, program));
+  RuntimeSteps steps(program, runtime, cost->cost);
+  WEFT_ASSIGN_OR_RETURN(ProgramView view,
+                        BuildProgramView(program, CostsOfSteps(program, cluster, devices, options.cost_options, steps),
+                                         {.join_steps = !SlotsLimit(cluster, placement),
                                           .exceeded = options.exceeded,
                                           .communicators_by_stage = runtime.communicators_by_stage(),
                                           .joins_on_device = JoinsOnDevices(steps, devices, options.cost),
@@ -167,12 +163,58 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Program&
       return absl::Status(status.code(), absl::StrCat("to explain a run takes a trace of it; ", status.message()));
     }
   }
+  return view;
+}
+
+// Options of the engine for one isolated repetition.
+EngineOptions IsolatedOptions(const Cluster& cluster, const SimulateOptions& options, const RankPlacement& placement) {
+  return {.repetitions = 1,
+          .devices_per_node = placement.devices_per_node(),
+          .compute_slots_per_node = cluster.compute_slots_per_node(),
+          .node_of_rank = SlotsLimit(cluster, placement) ? NodesOf(placement) : std::vector<int64_t>(),
+          .compute_turn = FromSeconds(cluster.compute_turn_seconds()),
+          .trace = (options.trace && options.trace_repetitions == 1) || options.explain,
+          .jitter = options.jitter,
+          .stop_when_steady = false};
+}
+
+// Sets what the report says of memory and of the models. The view is of `program`, which is `planned` or made from it.
+void CompleteReport(const Program& program, const Program& planned, const SimulateOptions& options,
+                    const RankPlacement& placement, const ProgramView& view, Simulation& simulation) {
+  const TightestRank tightest = FindTightestRank(
+      OfView(view, options.runtime == nullptr ? ArenasOf(program) : BytesOfTemplatesUnder(planned, *options.runtime)),
+      view.template_of_rank, placement);
+  ReportFit(tightest, &simulation.report);
+  simulation.tightest_rank = tightest.rank;
+  simulation.report.set_network(options.network);
+  simulation.report.set_cost(options.cost);
+  // The times of such a cost are not the devices' times, so no fraction of the devices' peaks follows from them.
+  if (!KnowsDevice(options.cost)) {
+    simulation.report.clear_mfu();
+    simulation.report.clear_mfu_causal();
+    simulation.report.clear_hfu();
+  }
+}
+
+// `program` is `planned`, or `planned` as a framework runs it.
+absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Program& planned, const Cluster& cluster,
+                                          const SimulateOptions& options) {
+  WEFT_RETURN_IF_ERROR(FindCostModel(options.cost).status());
+  WEFT_ASSIGN_OR_RETURN(const NetworkModelEntry* network_entry, FindNetworkModel(options.network));
+  if (options.trace && options.trace_repetitions < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("trace_repetitions = ", options.trace_repetitions, " must be at least 1"));
+  }
+  WEFT_ASSIGN_OR_RETURN(const RankPlacement placement, RankPlacement::Make(MeshRanks(program.mesh()), cluster));
+  const DeviceClasses devices = FindDeviceClasses(placement);
+  WEFT_ASSIGN_OR_RETURN(const Runtime own, OwnRuntime());
+  const Runtime& runtime = options.runtime == nullptr ? own : *options.runtime;
+  WEFT_ASSIGN_OR_RETURN(const ProgramView view, ViewOf(program, cluster, options, runtime, placement, devices));
   const std::unique_ptr<NetworkModel> network =
       ThroughHosts(runtime, program, NetworkUnder(runtime, program, network_entry->make(program.mesh(), cluster)));
-
   WEFT_ASSIGN_OR_RETURN(const RankLinks all, LinkRanks(view));
   std::optional<RankLinks> folded;
-  if (options.fold && !slots_limit && !options.jitter.any()) folded = FoldRanks(view, *network, all);
+  if (options.fold && !SlotsLimit(cluster, placement) && !options.jitter.any()) folded = FoldRanks(view, *network, all);
   const auto run = [&](const EngineOptions& engine_options) {
     absl::StatusOr<EngineResult> result = RunEngine(view, folded ? *folded : all, *network, engine_options);
     // Run again without folding, so that the error names ranks as if there were no folding.
@@ -180,15 +222,7 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Program&
     return result;
   };
 
-  const bool trace_isolated = options.trace && options.trace_repetitions == 1;
-  EngineOptions engine_options = {.repetitions = 1,
-                                  .devices_per_node = devices_per_node,
-                                  .compute_slots_per_node = cluster.compute_slots_per_node(),
-                                  .node_of_rank = slots_limit ? NodesOf(placement) : std::vector<int64_t>(),
-                                  .compute_turn = FromSeconds(cluster.compute_turn_seconds()),
-                                  .trace = trace_isolated || options.explain,
-                                  .jitter = options.jitter,
-                                  .stop_when_steady = false};
+  EngineOptions engine_options = IsolatedOptions(cluster, options, placement);
   WEFT_ASSIGN_OR_RETURN(const EngineResult isolated, run(engine_options));
   std::vector<CriticalHop> critical_path;
   if (options.explain) {
@@ -203,22 +237,10 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Program&
   // Costs that vary from run to run are not bounded by the costs without jitter.
   const LowerBounds bounds = options.jitter.any() ? LowerBounds() : BoundsOf(view, cluster, placement, options.network);
   simulation.report = MakeReport(view, cluster, placement, devices, isolated, steady, bounds);
-  const TightestRank tightest = FindTightestRank(
-      OfView(view, options.runtime == nullptr ? ArenasOf(program) : BytesOfTemplatesUnder(planned, *options.runtime)),
-      view.template_of_rank, placement);
-  ReportFit(tightest, &simulation.report);
-  simulation.tightest_rank = tightest.rank;
   simulation.report.set_simulated_ranks(static_cast<int64_t>(folded ? folded->ranks.size() : all.ranks.size()));
-  simulation.report.set_network(options.network);
-  simulation.report.set_cost(options.cost);
-  // The times of such a cost are not the devices' times, so no fraction of the devices' peaks follows from them.
-  if (!KnowsDevice(options.cost)) {
-    simulation.report.clear_mfu();
-    simulation.report.clear_mfu_causal();
-    simulation.report.clear_hfu();
-  }
+  CompleteReport(program, planned, options, placement, view, simulation);
   ReportCriticalPath(view, isolated, critical_path, &simulation.report);
-  if (trace_isolated) {
+  if (options.trace && options.trace_repetitions == 1) {
     simulation.trace = MakeTrace(view, isolated, 1);
   } else if (options.trace) {
     engine_options.repetitions = options.trace_repetitions;
