@@ -17,9 +17,9 @@ namespace {
 
 std::vector<Broken> Corpus() {
   std::vector<Broken> corpus;
-  for (const auto& part :
-       {BrokenActions, BrokenMemory, BrokenTraining, BrokenSchedules, BrokenReplicas, BrokenEvaluation,
-        BrokenCollectives, BrokenShards, BrokenSums, BrokenLossScale, BrokenElements, BrokenHost}) {
+  for (const auto& part : {BrokenActions, BrokenTransfers, BrokenMemory, BrokenGradients, BrokenUpdates, BrokenWhole,
+                           BrokenSchedules, BrokenReplicas, BrokenEvaluation, BrokenCollectives, BrokenShards,
+                           BrokenSums, BrokenLossScale, BrokenElements, BrokenHost}) {
     for (Broken& broken : part()) corpus.push_back(std::move(broken));
   }
   return corpus;

@@ -20,12 +20,18 @@ struct Broken {
   std::function<Program()> base = nullptr;
 };
 
-// P1, P2, P4: actions, segments, transfers.
+// P1, P2: actions, segments.
 std::vector<Broken> BrokenActions();
+// P4: transfers and collectives.
+std::vector<Broken> BrokenTransfers();
 // P7, P8: memory, ranks.
 std::vector<Broken> BrokenMemory();
-// P9 to P13: gradients, the end of a step, the whole program.
-std::vector<Broken> BrokenTraining();
+// P9: gradients.
+std::vector<Broken> BrokenGradients();
+// P10, P11: the end of a step.
+std::vector<Broken> BrokenUpdates();
+// P13: the whole program.
+std::vector<Broken> BrokenWhole();
 // P13: the evaluation program.
 std::vector<Broken> BrokenEvaluation();
 // Features of schedules: halves, pairs, width, dynamic order, transfer streams and groups, skip edges.
