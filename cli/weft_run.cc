@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/strings/cord.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "cli/common/file_clash.h"
@@ -254,10 +253,9 @@ int Main(std::vector<std::string> args) {
     // The message may contain a raw file name, so MessageLine makes it one line.
     std::fprintf(stderr, "weft %s: %s\n", calibrate ? "calibrate" : "run", MessageLine(message).c_str());
   };
-  // An error of the run itself names its rank already.
+  // An error after the ranks have begun to meet names its rank already.
   const exec::LauncherRank process = exec::RankFromLauncher();
-  const bool named = process.rank == 0 || meets || absl::StrContains(status.message().substr(0, 8), "rank ");
-  const std::string of_rank = named ? "" : absl::StrCat("rank ", process.rank, ": ");
+  const std::string of_rank = process.rank == 0 || meets ? "" : absl::StrCat("rank ", process.rank, ": ");
   if (!calibrate && !meets) {
     // The other processes wait for this one, now or later.
     const absl::StatusOr<exec::Rendezvous> rendezvous =
