@@ -1,5 +1,6 @@
 #include "schedules/pipeline/check.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -87,7 +88,7 @@ class Completeness {
         lane_of_(microbatches, -1),
         group_of_(microbatches, -1) {}
 
-  absl::Status Check() {
+  absl::Status Check(std::optional<WrongSlot>* wrong_slot) {
     for (size_t rank = 0; rank < schedule_.order.size(); ++rank) {
       const std::vector<Slot>& order = schedule_.order[rank];
       for (size_t i = 0; i < order.size(); ++i) {
@@ -95,11 +96,13 @@ class Completeness {
         std::string wrong = WrongField(slot, static_cast<int>(rank));
         if (wrong.empty() && slot.paired) wrong = WrongPair(slot, i + 1 < order.size() ? &order[i + 1] : nullptr);
         if (wrong.empty()) wrong = WrongTogether(slot);
-        if (!wrong.empty()) return Refuse("rank ", rank, ", slot ", SlotName(schedule_, slot), ": ", wrong);
+        if (wrong.empty()) continue;
+        *wrong_slot = {slot, static_cast<int>(rank)};
+        return Refuse("rank ", rank, ", slot ", SlotName(schedule_, slot), ": ", wrong);
       }
     }
-    if (absl::Status status = CheckNothingMissing(); !status.ok()) return status;
-    return CheckPairsOfOne();
+    if (absl::Status status = CheckNothingMissing(wrong_slot); !status.ok()) return status;
+    return CheckPairsOfOne(wrong_slot);
   }
 
  private:
@@ -166,14 +169,15 @@ class Completeness {
     return "";
   }
 
-  absl::Status CheckNothingMissing() const {
+  absl::Status CheckNothingMissing(std::optional<WrongSlot>* wrong_slot) const {
     auto missing = [&](SlotKind kind, int stage, int m) {
       const Slot slot = {.kind = kind,
                          .lane = static_cast<int16_t>(lane_of_[m] < 0 ? 0 : lane_of_[m]),
                          .stage = stage,
                          .microbatch = m};
-      return Refuse("slot ", SlotName(schedule_, slot), " is missing; expected on rank ",
-                    schedule_.placement[slot.lane][stage]);
+      const int rank = schedule_.placement[slot.lane][stage];
+      *wrong_slot = {slot, rank};
+      return Refuse("slot ", SlotName(schedule_, slot), " is missing; expected on rank ", rank);
     };
     for (int stage = 0; stage < schedule_.stages; ++stage) {
       for (int m = 0; m < microbatches_; ++m) {
@@ -192,7 +196,7 @@ class Completeness {
   }
 
   // A pair is one segment that reads everything that one forward saved, not a part of it (rule P5).
-  absl::Status CheckPairsOfOne() const {
+  absl::Status CheckPairsOfOne(std::optional<WrongSlot>* wrong_slot) const {
     for (size_t rank = 0; rank < schedule_.order.size(); ++rank) {
       const std::vector<Slot>& order = schedule_.order[rank];
       for (size_t i = 0; i < order.size(); ++i) {
@@ -200,6 +204,7 @@ class Completeness {
         const Slot& backward = order[i + 1];
         const int64_t group = group_of_[backward.microbatch];
         if (group % 2 == 0) continue;
+        *wrong_slot = {order[i], static_cast<int>(rank)};
         return Refuse("rank ", rank, ", slot ", SlotName(schedule_, order[i]), ": paired with ",
                       SlotName(schedule_, backward), ", whose forward is of microbatches ", group / 2, " and ",
                       group / 2 + 1, "; both of a pair are of forwards of one microbatch");
@@ -216,13 +221,14 @@ class Completeness {
 };
 
 // A slot of the next repetition must not wait for this repetition.
-absl::Status CheckAhead(const PipelineSchedule& schedule, const SlotTable& table) {
+absl::Status CheckAhead(const PipelineSchedule& schedule, const SlotTable& table, std::optional<WrongSlot>* wrong) {
   for (size_t rank = 0; rank < schedule.order.size(); ++rank) {
     for (const Slot& slot : schedule.order[rank]) {
       if (slot.ahead == 0) continue;
       for (int m = slot.microbatch; m < slot.microbatch + slot.width; ++m) {
         for (const Result& input : SlotInputs(slot, m, schedule.stages)) {
           if (input.stage < 0 || table.ahead(input)) continue;
+          *wrong = {slot, static_cast<int>(rank)};
           return Refuse("rank ", rank, ", slot ", SlotName(schedule, slot), ": it is of the next repetition, but the ",
                         input.gradient ? "gradient" : "forward", " of stage ", input.stage,
                         " that it needs is not computed ahead");
@@ -235,7 +241,7 @@ absl::Status CheckAhead(const PipelineSchedule& schedule, const SlotTable& table
 
 // A message-driven rank chooses between edges, never within one (rule P6), and admits a microbatch for each that comes
 // back. So every stage takes the microbatches in the same order in all kinds of its slots.
-absl::Status CheckOneOrder(const PipelineSchedule& schedule, int microbatches) {
+absl::Status CheckOneOrder(const PipelineSchedule& schedule, int microbatches, std::optional<WrongSlot>* wrong) {
   std::vector<int> first;
   first.reserve(microbatches);
   for (const Slot& slot : schedule.order[schedule.placement[0][0]]) {
@@ -247,6 +253,7 @@ absl::Status CheckOneOrder(const PipelineSchedule& schedule, int microbatches) {
     for (const Slot& slot : schedule.order[rank]) {
       const int expected = first[count[size_t{4} * slot.stage + static_cast<int>(slot.kind)]++];
       if (slot.microbatch == expected) continue;
+      *wrong = {slot, static_cast<int>(rank)};
       return Refuse("rank ", rank, ": ", SlotName(schedule, slot), " comes where stage 0 has microbatch ", expected,
                     "; in a message-driven schedule all stages take the microbatches in the same order, forwards and "
                     "backwards alike");
@@ -288,19 +295,33 @@ std::string SlotName(const PipelineSchedule& schedule, const Slot& slot) {
   return name;
 }
 
-absl::Status CheckSchedule(const PipelineSchedule& schedule, int microbatches) {
+int64_t IndexOf(const WrongSlot& wrong, const PipelineSchedule& schedule) {
+  const std::vector<Slot>& order = schedule.order[wrong.rank];
+  const auto same = [&](const Slot& slot) {
+    return slot.kind == wrong.slot.kind && slot.stage == wrong.slot.stage && slot.lane == wrong.slot.lane &&
+           slot.microbatch == wrong.slot.microbatch;
+  };
+  const auto first = std::find_if(order.begin(), order.end(), same);
+  if (first == order.end()) return -1;
+  const auto second = std::find_if(first + 1, order.end(), same);
+  return (second == order.end() ? first : second) - order.begin();
+}
+
+absl::Status CheckSchedule(const PipelineSchedule& schedule, int microbatches, std::optional<WrongSlot>* wrong) {
+  std::optional<WrongSlot> ignored;
+  if (wrong == nullptr) wrong = &ignored;
   if (absl::Status status = CheckForm(schedule, microbatches); !status.ok()) return status;
   if (absl::Status status = CheckSettings(schedule, microbatches); !status.ok()) return status;
-  if (absl::Status status = Completeness(schedule, microbatches).Check(); !status.ok()) return status;
+  if (absl::Status status = Completeness(schedule, microbatches).Check(wrong); !status.ok()) return status;
   SlotTable table = MakeSlotTable(schedule, microbatches);
   if (schedule.message_driven) {
     if (absl::Status status = CheckOneBoundaryPerEdge(schedule); !status.ok()) return status;
-    if (absl::Status status = CheckOneOrder(schedule, microbatches); !status.ok()) return status;
+    if (absl::Status status = CheckOneOrder(schedule, microbatches, wrong); !status.ok()) return status;
   }
   if (schedule.asynchrony) {
-    if (absl::Status status = CheckAhead(schedule, table); !status.ok()) return status;
+    if (absl::Status status = CheckAhead(schedule, table, wrong); !status.ok()) return status;
   }
-  return CheckDeadlock(schedule, table);
+  return CheckDeadlock(schedule, table, wrong);
 }
 
 absl::Status CheckAccumulationOrder(const PipelineSchedule& schedule) {

@@ -2,6 +2,8 @@
 #include "schedules/pipeline/check.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -71,6 +73,27 @@ TEST(CheckSchedule, Deadlock) {
   EXPECT_EQ(Message(schedule, 2),
             "deadlock: B s0 m0 (rank 0) waits for B s1 m0 (rank 1) waits for F s1 m1 (rank 1) waits for F s0 m1 (rank "
             "0) waits for B s0 m0 (rank 0)");
+}
+
+TEST(CheckSchedule, SaysWhichSlotIsWrong) {
+  const auto place = [](const PipelineSchedule& schedule) {
+    std::optional<WrongSlot> wrong;
+    EXPECT_FALSE(CheckSchedule(schedule, 2, &wrong).ok());
+    return wrong ? std::pair(wrong->rank, IndexOf(*wrong, schedule)) : std::pair(-1, int64_t{-1});
+  };
+  const PipelineSchedule good = Build("gpipe", 2, 2);
+  PipelineSchedule twice = good, missing = good, blocked = good, early = good, unplaced = good;
+  twice.order[1].push_back(twice.order[1][0]);
+  EXPECT_EQ(place(twice), std::pair(1, int64_t{4}));
+  missing.order[1].pop_back();
+  EXPECT_EQ(place(missing), std::pair(1, int64_t{-1}));
+  std::swap(blocked.order[0][1], blocked.order[0][2]);
+  EXPECT_EQ(place(blocked), std::pair(0, int64_t{1}));
+  std::swap(early.order[1][1], early.order[1][2]);
+  std::swap(early.order[1][0], early.order[1][1]);
+  EXPECT_EQ(place(early), std::pair(1, int64_t{0}));
+  unplaced.placement[0].pop_back();
+  EXPECT_EQ(place(unplaced), std::pair(-1, int64_t{-1}));
 }
 
 TEST(CheckSchedule, BadPlacement) {

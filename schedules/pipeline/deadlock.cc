@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "schedules/pipeline/check.h"
 
 namespace weft {
 namespace {
@@ -21,14 +20,19 @@ class Explanation {
               const std::vector<int64_t>& at)
       : schedule_(schedule), table_(table), lists_(lists), at_(at) {}
 
-  absl::Status Make() const {
+  absl::Status Make(std::optional<WrongSlot>* wrong) const {
     int64_t stuck = -1;
     for (int64_t list = lists_.size() - 1; list >= 0; --list) {
       if (Finished(list)) continue;
       stuck = list;
-      if (std::string text = WrongOrder(list); !text.empty()) return absl::InvalidArgumentError(text);
+      if (std::string text = WrongOrder(list); !text.empty()) {
+        *wrong = {*Head(list).first, lists_.rank(list)};
+        return absl::InvalidArgumentError(text);
+      }
     }
-    return absl::InvalidArgumentError(Cycle(stuck));
+    const int64_t first = FirstOfCycle(stuck);
+    *wrong = {lists_.list(first)[at_[first]], lists_.rank(first)};
+    return absl::InvalidArgumentError(Cycle(first));
   }
 
  private:
@@ -86,12 +90,17 @@ class Explanation {
     return false;
   }
 
-  std::string Cycle(int64_t list) const {
+  // The lowest list of the cycle that `list` leads to.
+  int64_t FirstOfCycle(int64_t list) const {
     std::vector<bool> seen(lists_.size());
     for (; !seen[list]; list = Next(Head(list))) seen[list] = true;
-    // `list` is on the cycle. The text begins with the lowest list of the cycle.
     int64_t first = list;
     for (int64_t at = Next(Head(list)); at != list; at = Next(Head(at))) first = std::min(first, at);
+    return first;
+  }
+
+  // Describes the cycle from its list `first` on.
+  std::string Cycle(int64_t first) const {
     std::vector<std::string> names;
     int64_t at = first;
     do {
@@ -115,7 +124,7 @@ class Explanation {
 
 }  // namespace
 
-absl::Status CheckDeadlock(const PipelineSchedule& schedule, SlotTable& table) {
+absl::Status CheckDeadlock(const PipelineSchedule& schedule, SlotTable& table, std::optional<WrongSlot>* wrong) {
   SlotLists lists(schedule, schedule.order, table);
   const std::vector<int64_t> at = lists.Run([](int64_t, int64_t, int) {});
   bool finished = true;
@@ -123,7 +132,7 @@ absl::Status CheckDeadlock(const PipelineSchedule& schedule, SlotTable& table) {
     finished = finished && at[list] == static_cast<int64_t>(lists.list(list).size());
   }
   if (finished) return absl::OkStatus();
-  return Explanation(schedule, table, lists, at).Make();
+  return Explanation(schedule, table, lists, at).Make(wrong);
 }
 
 }  // namespace weft

@@ -18,7 +18,6 @@
 #include "absl/strings/strip.h"
 #include "proto/util/suggest.h"
 #include "schedules/pipeline/check.h"
-#include "schedules/pipeline/named_slot.h"
 #include "schedules/pipeline/params.h"
 #include "schedules/pipeline/transfer_check.h"
 
@@ -288,11 +287,10 @@ struct Reader {
   }
 
   // Adds to an error of CheckSchedule the cell of the slot that is wrong.
-  absl::Status AtSlot(const absl::Status& status, const PipelineSchedule& schedule) const {
-    const std::optional<NamedSlot> named = FirstNamedSlot(status.message(), schedule);
-    if (!named || named->index < 0) return status;
-    int64_t left = named->index;
-    for (const Cell& cell : rows[named->rank]) {
+  absl::Status AtSlot(const absl::Status& status, const WrongSlot& wrong, const PipelineSchedule& schedule) const {
+    int64_t left = IndexOf(wrong, schedule);
+    if (left < 0) return status;
+    for (const Cell& cell : rows[wrong.rank]) {
       if (IsCompute(KindOf(cell.word)) && left-- == 0) return Refuse(At(cell), status.message());
     }
     return status;
@@ -384,8 +382,9 @@ absl::StatusOr<CsvSchedule> ParsePytorchCsv(absl::string_view text, const CsvOpt
   result.options = reader.options;
   result.microbatches = result.lists.microbatches;
   result.schedule = ToSchedule(result.lists);
-  if (absl::Status status = CheckSchedule(result.schedule, result.microbatches); !status.ok()) {
-    return reader.AtSlot(status, result.schedule);
+  std::optional<WrongSlot> wrong;
+  if (absl::Status status = CheckSchedule(result.schedule, result.microbatches, &wrong); !status.ok()) {
+    return wrong ? reader.AtSlot(status, *wrong, result.schedule) : status;
   }
   return result;
 }

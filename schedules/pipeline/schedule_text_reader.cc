@@ -16,7 +16,6 @@
 #include "absl/strings/strip.h"
 #include "proto/util/suggest.h"
 #include "schedules/pipeline/check.h"
-#include "schedules/pipeline/named_slot.h"
 #include "schedules/pipeline/params.h"
 
 namespace weft {
@@ -331,18 +330,19 @@ class TextReader {
       return RefuseAt(first_ahead_, Quoted(first_ahead_.text),
                       " is of the next repetition ('+'), which only asynchronous schedules (update-every) have");
     }
-    if (absl::Status status = CheckSchedule(schedule, named_.microbatches); !status.ok()) return InFile(status);
+    std::optional<WrongSlot> wrong;
+    if (absl::Status status = CheckSchedule(schedule, named_.microbatches, &wrong); !status.ok()) {
+      return wrong ? InFile(status, *wrong) : status;
+    }
     return std::move(named_);
   }
 
   // Adds to an error the place of the wrong slot and its name in this file.
-  absl::Status InFile(const absl::Status& status) const {
-    const std::optional<NamedSlot> named = FirstNamedSlot(status.message(), named_.schedule);
-    if (!named) return status;
-    const bool there = named->index >= 0;
-    const Word& line = seen_.at(absl::StrCat("rank #", named->rank));
-    const Position place = there ? places_of_.at(named->rank)[named->index] : Position{line.line, line.column};
-    const std::string word = SlotWord(there ? named_.schedule.order[named->rank][named->index] : named->slot);
+  absl::Status InFile(const absl::Status& status, const WrongSlot& wrong) const {
+    const int64_t index = IndexOf(wrong, named_.schedule);
+    const Word& line = seen_.at(absl::StrCat("rank #", wrong.rank));
+    const Position place = index >= 0 ? places_of_.at(wrong.rank)[index] : Position{line.line, line.column};
+    const std::string word = SlotWord(index >= 0 ? named_.schedule.order[wrong.rank][index] : wrong.slot);
     return absl::InvalidArgumentError(
         absl::StrCat("line ", place.line, ", column ", place.column, ", ", word, ": ", status.message()));
   }
