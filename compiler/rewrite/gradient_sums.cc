@@ -1,10 +1,8 @@
 #include "compiler/rewrite/gradient_sums.h"
 
-namespace weft {
+#include "proto/edit/program_edit.h"
 
-bool IsCollectiveAction(const Action& action) {
-  return action.kind() == ALL_REDUCE || action.kind() == ALL_GATHER || action.kind() == REDUCE_SCATTER;
-}
+namespace weft {
 
 GradientSums GradientSumsOf(const Template& t) {
   GradientSums sums;
@@ -14,7 +12,7 @@ GradientSums GradientSumsOf(const Template& t) {
   }
   for (int a = 0; a < t.body_size(); ++a) {
     const Action& action = t.body(a);
-    if (!IsCollectiveAction(action) || action.sources_size() != action.destinations_size()) continue;
+    if (!IsCollective(action.kind()) || action.sources_size() != action.destinations_size()) continue;
     for (int i = 0; i < action.sources_size(); ++i) {
       const auto source = sums.tensor_of.find(action.sources(i));
       if (source == sums.tensor_of.end()) continue;

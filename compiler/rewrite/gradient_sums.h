@@ -8,8 +8,6 @@
 
 namespace weft {
 
-bool IsCollectiveAction(const Action& action);
-
 struct GradientSums {
   // Of buffers that hold a gradient, or what a sum makes of one (with ZeRO 1 the rank's part): the tensor.
   std::map<int, int> tensor_of;

@@ -17,10 +17,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/rewrite/action_edit.h"
 #include "compiler/rewrite/replan_memory.h"
 #include "compiler/rewrite/saved_split.h"
 #include "compiler/rewrite/segment_part.h"
+#include "proto/edit/program_edit.h"
 #include "proto/util/status.h"
 #include "proto/util/units.h"
 
@@ -151,17 +151,14 @@ class Rewriter {
     // Who uses a saved buffer, in order: the forward first.
     std::map<int, std::vector<int>> users;
     for (int a = 0; a < t->body_size(); ++a) {
-      const ActionKind kind = t->body(a).kind();
-      const bool message =
-          kind == SEND || kind == RECV || kind == ALL_REDUCE || kind == ALL_GATHER || kind == REDUCE_SCATTER;
-      if (message) continue;
+      if (IsMessage(t->body(a).kind())) continue;
       place_[a] = static_cast<int>(computes.size());
       computes.push_back(a);
       for (const int operand : SavedOperands(*t, t->body(a))) users[t->body(a).operands(operand)].push_back(a);
     }
     std::erase_if(users, [&](const auto& user) { return SplitOfForward(t->body(user.second[0])).gone.empty(); });
     SplitActions(users, t);
-    next_ = t->body_size() == 0 ? 0 : t->body(t->body_size() - 1).id() + 1;
+    next_ = NextActionId(*t);
     behind_.clear();
     forwards_.clear();
     backwards_.clear();
@@ -170,12 +167,13 @@ class Rewriter {
       if (actions.size() > 1) backwards_.insert(place_.at(actions[1]));
     }
     for (const auto& [buffer, actions] : users) WEFT_RETURN_IF_ERROR(SplitBuffer(buffer, actions, computes, t));
-    std::vector<Action> body;
+    google::protobuf::RepeatedPtrField<Action> body;
     for (int a = 0; a < t->body_size(); ++a) {
-      body.push_back(t->body(a));
-      for (Action& action : behind_[a]) body.push_back(std::move(action));
+      *body.Add() = std::move(*t->mutable_body(a));
+      for (Action& action : behind_[a]) *body.Add() = std::move(action);
     }
-    ReplaceBody(std::move(body), {}, t);
+    t->mutable_body()->Swap(&body);
+    NumberActions(t);
     place_.clear();
     return absl::OkStatus();
   }
@@ -256,16 +254,16 @@ class Rewriter {
     const int host = AddBuffer("saved_host", buffer, split.gone_bytes, HOST, t);
     Action& goes = Copy(OFFLOAD, "offload", forward, out, host, split, t);
     const int goes_id = goes.id();
-    AddDep(forward.id(), 0, false, &goes);
+    AddDependency(forward.id(), 0, false, &goes);
     goes.add_releases(out);
     behind_[actions[0]].push_back(goes);
-    AddDep(goes_id, 0, false, t->mutable_body(computes[WaitsForOffload(place, place_.at(readers[0]))]));
+    AddDependency(goes_id, 0, false, t->mutable_body(computes[WaitsForOffload(place, place_.at(readers[0]))]));
     Action& comes = Copy(FETCH, "fetch", forward, host, in, split, t);
     const int anchor = computes[BeforeFetch(place, place_.at(readers[0]))];
-    AddDep(t->body(anchor).id(), 0, false, &comes);
-    AddDep(goes_id, 0, false, &comes);
+    AddDependency(t->body(anchor).id(), 0, false, &comes);
+    AddDependency(goes_id, 0, false, &comes);
     comes.add_releases(host);
-    for (int a : readers) AddDep(comes.id(), 0, false, t->mutable_body(a));
+    for (int a : readers) AddDependency(comes.id(), 0, false, t->mutable_body(a));
     behind_[anchor].push_back(comes);
     return absl::OkStatus();
   }

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/rewrite/action_edit.h"
 #include "compiler/rewrite/bucket_count.h"
 #include "compiler/rewrite/bucket_steps.h"
 #include "compiler/rewrite/buckets.h"
@@ -26,6 +25,7 @@
 #include "compiler/rewrite/host_states.h"
 #include "compiler/rewrite/segment_part.h"
 #include "kernels/traits.h"
+#include "proto/edit/program_edit.h"
 #include "proto/util/units.h"
 
 namespace weft {
@@ -49,9 +49,11 @@ class TemplateRewriter {
     operands_ = {t_.body(optimizer_).operands().begin(), t_.body(optimizer_).operands().end()};
     if (absl::Status status = FindUpdates(); !status.ok()) return status;
     GatherFromDevice();
-    next_ = t_.body(t_.body_size() - 1).id() + 1;
+    next_ = NextActionId(t_);
     MakeBody();
-    ReplaceBody(std::move(body_), becomes_, &t_);
+    t_.mutable_body()->Assign(std::make_move_iterator(body_.begin()), std::make_move_iterator(body_.end()));
+    RedirectDependencies(becomes_, &t_);
+    NumberActions(&t_);
     return absl::OkStatus();
   }
 
@@ -119,7 +121,7 @@ class TemplateRewriter {
   // Parts of weights that were gathered from the optimizer's own (ZeRO) get a copy on the device for that.
   void GatherFromDevice() {
     for (Action& action : *t_.mutable_body()) {
-      if (!IsCollectiveAction(action)) continue;
+      if (!IsCollective(action.kind())) continue;
       for (int& source : *action.mutable_sources()) {
         if (t_.buffers(source).place() != HOST) continue;
         Buffer copy = t_.buffers(source);
@@ -228,7 +230,7 @@ class TemplateRewriter {
   void AddDepsOf(const std::set<int>& used, const Action& original, std::set<int>* passed, Deps* deps) const {
     for (const Dependency& dep : original.deps()) {
       const Action& on = t_.body(by_id_.at(dep.action()));
-      bool other = dep.distance() == 0 && IsCollectiveAction(on);
+      bool other = dep.distance() == 0 && IsCollective(on.kind());
       for (const auto* buffers : {&on.sources(), &on.destinations()}) {
         for (int b : *buffers) {
           other = other && (t_.buffers(b).persistent() || sums_.tensor_of.contains(b)) && !used.contains(b);
@@ -243,12 +245,12 @@ class TemplateRewriter {
     }
   }
   static void AddDeps(const Deps& deps, Action* action) {
-    for (const auto& [on, detached] : deps) AddDep(on.first, on.second, detached, action);
+    for (const auto& [on, detached] : deps) AddDependency(on.first, on.second, detached, action);
   }
   // The last of the actions that stand for `original` finishes when that did.
   void TakeOver(const Action& original, int index) {
     Action& last = body_[index];
-    for (const Dependency& dep : original.deps()) AddDep(dep.action(), dep.distance(), dep.detached(), &last);
+    for (const Dependency& dep : original.deps()) AddDependency(dep.action(), dep.distance(), dep.detached(), &last);
     for (int b : original.releases()) last.add_releases(b);
     becomes_[original.id()] = last.id();
   }
@@ -319,15 +321,15 @@ class TemplateRewriter {
     for (BoundSegment* segment : {&fetch, &step, &back}) SetAccess(t_, segment);
     Action& comes = Compute(FETCH, absl::StrCat("fetch", name), std::move(fetch));
     const int fetch_id = comes.id();
-    if (number >= kBucketsOnDevice) AddDep(body_[offloads_[number - kBucketsOnDevice]].id(), 0, false, &comes);
+    if (number >= kBucketsOnDevice) AddDependency(body_[offloads_[number - kBucketsOnDevice]].id(), 0, false, &comes);
     fetches_.push_back(static_cast<int>(body_.size()) - 1);
     Action& stepped = Compute(OPTIMIZER_STEP, absl::StrCat("optimizer", name), std::move(step));
     const int step_id = stepped.id();
     AddDeps(DepsOf(stepped, t_.body(optimizer_)), &stepped);
-    AddDep(fetch_id, 0, false, &stepped);
+    AddDependency(fetch_id, 0, false, &stepped);
     last_step_ = static_cast<int>(body_.size()) - 1;
     Action& goes = Compute(OFFLOAD, absl::StrCat("offload", name), std::move(back));
-    AddDep(step_id, 0, false, &goes);
+    AddDependency(step_id, 0, false, &goes);
     goes.add_releases(device);
     offloads_.push_back(static_cast<int>(body_.size()) - 1);
   }
@@ -335,7 +337,7 @@ class TemplateRewriter {
   // The first ones wait for the repetition before.
   void WaitForBuckets() {
     for (int number = 0; number < static_cast<int>(fetches_.size()) && number < kBucketsOnDevice; ++number) {
-      AddDep(body_[offloads_.back()].id(), 1, false, &body_[fetches_[number]]);
+      AddDependency(body_[offloads_.back()].id(), 1, false, &body_[fetches_[number]]);
     }
   }
 

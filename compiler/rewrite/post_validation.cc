@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/rewrite/guess.h"
 #include "compiler/rewrite/validation_segments.h"
+#include "proto/edit/program_edit.h"
 #include "proto/util/kept_role.h"
 
 namespace weft {
@@ -32,13 +33,15 @@ class TemplateRewriter {
         MakeValidationSegments({optimizer_, clip_, repairs_, evaluation_bytes_}, &program_, &t_);
     if (!made.ok()) return Refuse(Text(made.status().message()));
     segments_ = *std::move(made);
-    next_ = t_.body(t_.body_size() - 1).id() + 1;
+    next_ = NextActionId(t_);
     for (int a = 0; a < t_.body_size(); ++a) {
       if (in_guess_[a] && repairs_) twin_[t_.body(a).id()] = next_++;
     }
     MakeBody();
     MakeEpilogue();
-    Number();
+    t_.mutable_body()->Assign(std::make_move_iterator(body_.begin()), std::make_move_iterator(body_.end()));
+    t_.mutable_epilogue()->Assign(std::make_move_iterator(epilogue_.begin()), std::make_move_iterator(epilogue_.end()));
+    NumberActions(&t_);
     return absl::OkStatus();
   }
 
@@ -106,12 +109,7 @@ class TemplateRewriter {
   int Id(int action) const { return action < 0 ? -1 : t_.body(action).id(); }
   static void SetDeps(const Deps& deps, Action* action) {
     action->clear_deps();
-    for (const auto& [on, detached] : deps) {
-      Dependency& dep = *action->add_deps();
-      dep.set_action(on.first);
-      dep.set_distance(on.second);
-      dep.set_detached(detached);
-    }
+    for (const auto& [on, detached] : deps) AddDependency(on.first, on.second, detached, action);
   }
 
   bool HasStepsBeside(const Action& action) const {
@@ -123,9 +121,8 @@ class TemplateRewriter {
 
   // It comes when its communicator has run what is before it.
   static bool WaitsByOrderAlone(const Action& action) {
-    if (action.kind() != ALL_REDUCE && action.kind() != ALL_GATHER && action.kind() != REDUCE_SCATTER) return false;
-    return std::none_of(action.deps().begin(), action.deps().end(),
-                        [](const Dependency& dep) { return dep.distance() == 0; });
+    return IsCollective(action.kind()) && std::none_of(action.deps().begin(), action.deps().end(),
+                                                       [](const Dependency& dep) { return dep.distance() == 0; });
   }
 
   // What an action of the guess or of the rest waits for.
@@ -252,26 +249,6 @@ class TemplateRewriter {
       GatherAgain(validate_id, false, &epilogue_);
     }
     epilogue_.push_back(Compute(CLEAR_GRADIENTS, "clear last", segments_.settle));
-  }
-
-  // Ids ascend in list order.
-  void Number() {
-    std::map<int, int> id_of;
-    for (const auto* list : {&body_, &epilogue_}) {
-      for (const Action& action : *list) id_of.emplace(action.id(), static_cast<int>(id_of.size()));
-    }
-    t_.clear_body();
-    for (auto* list : {&body_, &epilogue_}) {
-      for (Action& action : *list) {
-        action.set_id(id_of.at(action.id()));
-        for (Dependency& dep : *action.mutable_deps()) dep.set_action(id_of.at(dep.action()));
-        std::sort(action.mutable_deps()->begin(), action.mutable_deps()->end(),
-                  [](const Dependency& a, const Dependency& b) {
-                    return std::pair(a.distance(), a.action()) < std::pair(b.distance(), b.action());
-                  });
-        *(list == &body_ ? t_.add_body() : t_.add_epilogue()) = std::move(action);
-      }
-    }
   }
 
   const std::vector<bool>& in_guess_;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/memory/arena.h"
 #include "compiler/memory/repetition_order.h"
+#include "proto/edit/program_edit.h"
 #include "proto/util/status.h"
 
 namespace weft {
@@ -16,24 +17,11 @@ namespace {
 // Index of the stream of compute in the order.
 constexpr int kComputeStream = 0;
 
-bool IsMessage(const Action& action) {
-  switch (action.kind()) {
-    case SEND:
-    case RECV:
-    case ALL_REDUCE:
-    case ALL_GATHER:
-    case REDUCE_SCATTER:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // What runs on one stream, as far as the order of a rank goes: equal texts share one.
 std::string StreamOf(const Action& action) {
-  if (action.kind() == FETCH || action.kind() == OFFLOAD) return ActionKind_Name(action.kind());
+  if (IsCopy(action.kind())) return ActionKind_Name(action.kind());
   Action key;
-  if (action.kind() == SEND || action.kind() == RECV) {
+  if (IsTransfer(action.kind())) {
     key.set_kind(action.kind());
     *key.mutable_peer() = action.peer();
     key.set_direction(action.direction());
@@ -81,20 +69,20 @@ class Planner {
 
   void OrderActions() {
     order_.AddStream(std::all_of(t_.body().begin(), t_.body().end(), [&](const Action& action) {
-      return IsMessage(action) || action.kind() == FETCH || action.kind() == OFFLOAD || ComputesOnly(action);
+      return IsMessage(action.kind()) || IsCopy(action.kind()) || ComputesOnly(action);
     }));
     std::map<std::string, int> streams;
     std::map<int, int> index;
     for (int a = 0; a < t_.body_size(); ++a) {
       const Action& action = t_.body(a);
       index[action.id()] = a;
-      if (!IsMessage(action) && action.kind() != FETCH && action.kind() != OFFLOAD) {
+      if (!IsMessage(action.kind()) && !IsCopy(action.kind())) {
         order_.AddAction(kComputeStream);
         computes_.push_back(a);
         continue;
       }
       const auto [stream, fresh] = streams.try_emplace(StreamOf(action), 0);
-      if (fresh) stream->second = order_.AddStream(action.kind() == SEND || !IsMessage(action));
+      if (fresh) stream->second = order_.AddStream(action.kind() == SEND || !IsMessage(action.kind()));
       order_.AddAction(stream->second);
     }
     for (int a = 0; a < t_.body_size(); ++a) {

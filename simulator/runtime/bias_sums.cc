@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "proto/edit/program_edit.h"
+
 namespace weft::sim {
 namespace {
 
@@ -50,18 +52,6 @@ int PlaceOf(const Segment& segment, int sum) {
   return place;
 }
 
-void Reorder(const std::vector<int>& order, Segment* segment) {
-  std::vector<int> placed(order.size());
-  for (size_t i = 0; i < order.size(); ++i) placed[order[i]] = static_cast<int>(i);
-  Segment made;
-  for (const int step : order) {
-    Step& moved = *made.add_steps();
-    moved = segment->steps(step);
-    for (int& dep : *moved.mutable_deps()) dep = placed[dep];
-  }
-  segment->mutable_steps()->Swap(made.mutable_steps());
-}
-
 }  // namespace
 
 bool HasBiasSums(const Program& program) {
@@ -87,7 +77,9 @@ void SumBiasesLast(Program* program) {
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
       return std::pair(behind[a], behind[a] != a) < std::pair(behind[b], behind[b] != b);
     });
-    Reorder(order, &segment);
+    StepEditor editor(&segment);
+    for (const int step : order) editor.Append(segment.steps(step), step);
+    editor.Finish();
   }
 }
 

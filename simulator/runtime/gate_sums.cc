@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "proto/edit/program_edit.h"
+
 namespace weft::sim {
 namespace {
 
@@ -37,22 +39,16 @@ bool SumsAGate(const Segment& segment, int index) {
 }
 
 void Repeat(const std::vector<bool>& twice, Segment* segment) {
-  Segment made;
-  // By original step: the last of the steps that replace it.
-  std::vector<int> last;
+  StepEditor editor(segment);
   for (int i = 0; i < segment->steps_size(); ++i) {
-    Step* step = made.add_steps();
-    *step = segment->steps(i);
-    for (int& dep : *step->mutable_deps()) dep = last[dep];
-    if (twice[i]) {
-      Step again = *step;
-      again.clear_deps();
-      again.add_deps(made.steps_size() - 1);
-      *made.add_steps() = std::move(again);
-    }
-    last.push_back(made.steps_size() - 1);
+    const int first = editor.Append(segment->steps(i), i);
+    if (!twice[i]) continue;
+    Step again = segment->steps(i);
+    again.clear_deps();
+    again.add_deps(first);
+    editor.Append(std::move(again), i);
   }
-  segment->mutable_steps()->Swap(made.mutable_steps());
+  editor.Finish();
 }
 
 }  // namespace

@@ -1,20 +1,18 @@
 #include "simulator/runtime/hidden_collectives.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "simulator/runtime/program_edit.h"
+#include "proto/edit/program_edit.h"
+#include "proto/util/units.h"
 
 namespace weft::sim {
 namespace {
-
-bool IsCollectiveAction(const Action& action) {
-  return action.kind() == ALL_REDUCE || action.kind() == ALL_GATHER || action.kind() == REDUCE_SCATTER;
-}
 
 bool WritesGradients(ActionKind kind) {
   return kind == BACKWARD || kind == BACKWARD_WEIGHT || kind == FORWARD_BACKWARD;
@@ -33,6 +31,48 @@ bool Touches(const Segment& segment, const Action& action, const google::protobu
   return std::any_of(values.begin(), values.end(), [&](int32_t value) {
     return buffers.count(action.operands(segment.values(value).operand())) > 0;
   });
+}
+
+// Returns a value of `segment` that covers the whole buffer as `action` binds it. Adds an operand if the action does
+// not bind the buffer yet.
+int32_t ValueOf(const Template& t, int32_t buffer, Access access, Action* action, Segment* segment) {
+  const Buffer& of = t.buffers(buffer);
+  int32_t operand = -1;
+  for (int i = 0; i < action->operands_size() && operand < 0; ++i) {
+    if (action->operands(i) == buffer) operand = i;
+  }
+  if (operand < 0) {
+    operand = action->operands_size();
+    action->add_operands(buffer);
+    Operand& added = *segment->add_operands();
+    added.set_name(of.name());
+    added.set_bytes(of.bytes());
+    added.set_access(access);
+  }
+  Value& value = *segment->add_values();
+  value.set_name(of.name());
+  value.set_operand(operand);
+  value.set_dtype(of.dtype());
+  value.add_shape(of.bytes() / std::max<int64_t>(DTypeBytes(of.dtype()), 1));
+  return segment->values_size() - 1;
+}
+
+// Returns the collective action as a step of the segment that `action` runs.
+Step StepOf(const Template& t, const Action& collective, Action* action, Segment* segment) {
+  Step step;
+  step.set_name(collective.name());
+  step.set_kernel(collective.kind() == ALL_GATHER       ? GROUP_ALL_GATHER
+                  : collective.kind() == REDUCE_SCATTER ? GROUP_REDUCE_SCATTER
+                                                        : GROUP_ALL_REDUCE);
+  step.set_stream(COLLECTIVE);
+  *step.mutable_collective()->mutable_group() = collective.group();
+  step.mutable_collective()->set_purpose(collective.purpose());
+  step.mutable_collective()->set_algorithm(collective.algorithm());
+  for (int i = 0; i < collective.sources_size(); ++i) {
+    step.add_inputs(ValueOf(t, collective.sources(i), READ, action, segment));
+    step.add_outputs(ValueOf(t, collective.destinations(i), WRITE, action, segment));
+  }
+  return step;
 }
 
 // A collective that becomes a step: the positions of the collective and of its host action in the body, and the step.
@@ -59,7 +99,7 @@ class Mover {
           if (segment.operands(j).access() != READ) writer[action.operands(j)] = i;
         }
       }
-      if (!IsCollectiveAction(action) || action.purpose() != GRADIENT_SYNC || CrossesStages(action.group())) continue;
+      if (!IsCollective(action.kind()) || action.purpose() != GRADIENT_SYNC || CrossesStages(action.group())) continue;
       Move move = {.collective = i, .host = -1, .joining = {}};
       std::vector<int> after;
       bool known = true;
@@ -174,11 +214,9 @@ class Mover {
     }
     MoveDependencies(move_of_id, sums);
     MoveReleases(move_of_id, sums);
-    google::protobuf::RepeatedPtrField<Action> kept;
-    for (Action& action : *template_->mutable_body()) {
-      if (move_of_id.count(action.id()) == 0) *kept.Add() = std::move(action);
-    }
-    template_->mutable_body()->Swap(&kept);
+    auto& body = *template_->mutable_body();
+    const auto moved = [&](const Action& action) { return move_of_id.contains(action.id()); };
+    body.erase(std::remove_if(body.begin(), body.end(), moved), body.end());
   }
 
   // The host waits for the actions that a moved collective waited for. Actions that waited for the collective wait for

@@ -77,7 +77,16 @@ TEST(HiddenCollectives, SumsRunBehindTheStepsThatCompleteThem) {
     EXPECT_EQ(hosting.steps(step).deps(0), step - 1);
     EXPECT_EQ(hosting.values(hosting.steps(step).inputs(0)).shape(0), 32);
     EXPECT_EQ(hosting.values(hosting.steps(step).outputs(0)).shape(0), 16);
+    EXPECT_EQ(hosting.steps(step).stream(), COLLECTIVE);
+    EXPECT_EQ(hosting.steps(step).collective().purpose(), GRADIENT_SYNC);
+    EXPECT_EQ(hosting.steps(step).collective().algorithm(), "ring");
+    EXPECT_EQ(hosting.steps(step).collective().group().axes(0).axis(), "data");
   }
+  // The backward already binds the gradients. The sums become new operands.
+  ASSERT_EQ(hosting.operands_size(), 4);
+  EXPECT_EQ(hosting.operands(2).name(), "h0");
+  EXPECT_EQ(hosting.operands(2).bytes(), 64);
+  EXPECT_EQ(hosting.operands(2).access(), WRITE);
   // The optimizer waits for the detached steps.
   const Action& optimizer = t.body(4);
   ASSERT_EQ(optimizer.deps_size(), 1);

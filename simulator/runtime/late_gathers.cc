@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "proto/edit/program_edit.h"
+
 namespace weft::sim {
 namespace {
 
@@ -50,21 +52,17 @@ void Delay(Segment* segment) {
     waits[i] = BackwardBefore(*segment, i);
     if (waits[i] >= 0) behind[waits[i]].push_back(i);
   }
-  std::vector<int> order;
+  StepEditor editor(segment);
+  const auto append = [&](int i) {
+    Step step = segment->steps(i);
+    if (waits[i] >= 0) step.add_deps(waits[i]);
+    editor.Append(std::move(step), i);
+  };
   for (int i = 0; i < count; ++i) {
-    if (waits[i] < 0) order.push_back(i);
-    order.insert(order.end(), behind[i].begin(), behind[i].end());
+    if (waits[i] < 0) append(i);
+    for (const int gather : behind[i]) append(gather);
   }
-  std::vector<int> place(count);
-  for (int i = 0; i < count; ++i) place[order[i]] = i;
-  Segment made;
-  for (const int i : order) {
-    Step& step = *made.add_steps();
-    step = std::move(*segment->mutable_steps(i));
-    for (int& dep : *step.mutable_deps()) dep = place[dep];
-    if (waits[i] >= 0) step.add_deps(place[waits[i]]);
-  }
-  segment->mutable_steps()->Swap(made.mutable_steps());
+  editor.Finish();
 }
 
 }  // namespace

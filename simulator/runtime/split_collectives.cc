@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
+
+#include "proto/edit/program_edit.h"
 
 namespace weft::sim {
 namespace {
@@ -14,24 +15,23 @@ bool Splits(const Step& step) {
 }
 
 void Split(Segment* segment) {
-  Segment made;
-  // By original step: the last of the steps that replace it.
-  std::vector<int> last;
-  for (const Step& step : segment->steps()) {
-    const int parts = Splits(step) ? step.inputs_size() : 1;
-    for (int i = 0; i < parts; ++i) {
-      Step& own = *made.add_steps();
-      own = step;
-      for (int& dep : *own.mutable_deps()) dep = last[dep];
-      if (parts == 1) break;
+  StepEditor editor(segment);
+  for (int s = 0; s < segment->steps_size(); ++s) {
+    const Step& step = segment->steps(s);
+    if (!Splits(step)) {
+      editor.Append(step, s);
+      continue;
+    }
+    for (int i = 0; i < step.inputs_size(); ++i) {
+      Step own = step;
       own.clear_inputs();
       own.clear_outputs();
       own.add_inputs(step.inputs(i));
       own.add_outputs(step.outputs(i));
+      editor.Append(std::move(own), s);
     }
-    last.push_back(made.steps_size() - 1);
   }
-  segment->mutable_steps()->Swap(made.mutable_steps());
+  editor.Finish();
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 #include "simulator/runtime/staged_sums.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/edit/program_edit.h"
 
 namespace weft::sim {
 namespace {
@@ -15,30 +15,15 @@ bool IsSum(const Action& action) {
   return action.purpose() == GRADIENT_SYNC && (action.kind() == ALL_REDUCE || action.kind() == REDUCE_SCATTER);
 }
 
-bool Computes(const Action& action) {
-  switch (action.kind()) {
-    case SEND:
-    case RECV:
-    case ALL_REDUCE:
-    case ALL_GATHER:
-    case REDUCE_SCATTER:
-    case FETCH:
-    case OFFLOAD:
-      return false;
-    default:
-      return true;
-  }
-}
+bool Computes(const Action& action) { return !IsMessage(action.kind()) && !IsCopy(action.kind()); }
 
 class Stager {
  public:
-  Stager(Program* program, Template* t) : program_(program), t_(t) {
-    for (const auto* list : {&t->prologue(), &t->body(), &t->epilogue()}) {
-      for (const Action& action : *list) next_id_ = std::max(next_id_, action.id() + 1);
-    }
-  }
+  Stager(Program* program, Template* t) : program_(program), t_(t), next_id_(NextActionId(*t)) {}
 
   void Stage() {
+    // By sum: the copy back.
+    std::map<int, int> behind;
     google::protobuf::RepeatedPtrField<Action> staged;
     // Copies to the host that the next compute action waits for.
     std::vector<int32_t> blocking;
@@ -60,20 +45,13 @@ class Stager {
       action.clear_deps();
       action.add_deps()->set_action(out.id());
       blocking.push_back(out.id());
-      behind_[action.id()] = back.id();
+      behind[action.id()] = back.id();
       *staged.Add() = std::move(out);
       *staged.Add() = std::move(action);
       *staged.Add() = std::move(back);
     }
     t_->mutable_body()->Swap(&staged);
-    for (auto* list : {t_->mutable_prologue(), t_->mutable_body(), t_->mutable_epilogue()}) {
-      for (Action& action : *list) {
-        for (Dependency& dep : *action.mutable_deps()) {
-          const auto found = behind_.find(dep.action());
-          if (found != behind_.end() && found->second != action.id()) dep.set_action(found->second);
-        }
-      }
-    }
+    RedirectDependencies(behind, t_);
   }
 
  private:
@@ -99,9 +77,7 @@ class Stager {
 
   Program* program_;
   Template* t_;
-  int32_t next_id_ = 0;
-  // By sum: the copy back.
-  std::map<int32_t, int32_t> behind_;
+  int next_id_ = 0;
 };
 
 }  // namespace

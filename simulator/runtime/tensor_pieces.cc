@@ -4,22 +4,20 @@
 #include <utility>
 #include <vector>
 
+#include "proto/edit/program_edit.h"
+
 namespace weft::sim {
 namespace {
 
 class Cutter {
  public:
-  Cutter(int pieces, const Segment& segment) : pieces_(pieces), from_(segment), made_(segment) {
-    made_.clear_steps();
-    const int steps = from_.steps_size();
-    begun_.assign(steps, -1);
-    first_piece_.assign(steps, -1);
-  }
+  Cutter(int pieces, Segment* segment)
+      : pieces_(pieces), segment_(*segment), editor_(segment), cut_(segment->steps_size(), false) {}
 
-  Segment Cut() {
+  void Cut() {
     int last_compute = -1;
-    for (int i = 0; i < from_.steps_size(); ++i) {
-      const Step& step = from_.steps(i);
+    for (int i = 0; i < segment_.steps_size(); ++i) {
+      const Step& step = segment_.steps(i);
       if (step.stream() == COMPUTE) {
         const int scatter = ScatterBehind(i);
         if (scatter >= 0) AddFirstOfScatter(scatter, i, last_compute);
@@ -27,13 +25,13 @@ class Cutter {
         last_compute = i;
       } else if (IsTensor(step, GROUP_ALL_GATHER) && ProductBehind(i) >= 0) {
         AddGather(i);
-      } else if (first_piece_[i] >= 0) {
+      } else if (cut_[i]) {
         AddLastOfScatter(i);
       } else {
         AddStep(i);
       }
     }
-    return std::move(made_);
+    editor_.Finish();
   }
 
  private:
@@ -42,13 +40,13 @@ class Cutter {
   }
 
   bool DependsOn(int step, int on) const {
-    const auto& deps = from_.steps(step).deps();
+    const auto& deps = segment_.steps(step).deps();
     return std::find(deps.begin(), deps.end(), on) != deps.end();
   }
 
   bool Reads(int step, int of) const {
-    for (const int32_t value : from_.steps(of).outputs()) {
-      const auto& inputs = from_.steps(step).inputs();
+    for (const int32_t value : segment_.steps(of).outputs()) {
+      const auto& inputs = segment_.steps(step).inputs();
       if (std::find(inputs.begin(), inputs.end(), value) != inputs.end()) return true;
     }
     return false;
@@ -56,9 +54,9 @@ class Cutter {
 
   // Returns the reduce-scatter that sends the result of `product`, if no compute step stands between them; -1 = none.
   int ScatterBehind(int product) const {
-    if (from_.steps(product).kernel() != MATMUL) return -1;
-    for (int i = product + 1; i < from_.steps_size(); ++i) {
-      const Step& step = from_.steps(i);
+    if (segment_.steps(product).kernel() != MATMUL) return -1;
+    for (int i = product + 1; i < segment_.steps_size(); ++i) {
+      const Step& step = segment_.steps(i);
       if (step.stream() == COMPUTE) return -1;
       if (IsTensor(step, GROUP_REDUCE_SCATTER) && DependsOn(i, product) && Reads(i, product)) return i;
     }
@@ -67,9 +65,9 @@ class Cutter {
 
   // Returns the first compute step that waits for the gather, if it is a product that reads the gather; else -1.
   int ProductBehind(int gather) const {
-    for (int i = gather + 1; i < from_.steps_size(); ++i) {
-      if (from_.steps(i).stream() != COMPUTE || !DependsOn(i, gather)) continue;
-      return from_.steps(i).kernel() == MATMUL && Reads(i, gather) ? i : -1;
+    for (int i = gather + 1; i < segment_.steps_size(); ++i) {
+      if (segment_.steps(i).stream() != COMPUTE || !DependsOn(i, gather)) continue;
+      return segment_.steps(i).kernel() == MATMUL && Reads(i, gather) ? i : -1;
     }
     return -1;
   }
@@ -78,74 +76,59 @@ class Cutter {
   void SetPart(int64_t numerator, Step* step) {
     for (auto* values : {step->mutable_inputs(), step->mutable_outputs()}) {
       for (int32_t& value : *values) {
-        Value part = made_.values(value);
+        Value part = segment_.values(value);
         int64_t elements = 1;
         for (const int64_t extent : part.shape()) elements *= extent;
         part.clear_shape();
         part.add_shape(numerator == 1 ? elements / pieces_ : elements - elements / pieces_);
-        value = made_.values_size();
-        *made_.add_values() = std::move(part);
+        value = segment_.values_size();
+        *segment_.add_values() = std::move(part);
       }
     }
   }
 
-  void AddWaits(const Step& stated, Step* step) const {
-    step->clear_deps();
-    for (const int dep : stated.deps()) step->add_deps(begun_[dep]);
-  }
-
   void AddStep(int index) {
-    const Step& stated = from_.steps(index);
-    Step* step = made_.add_steps();
-    *step = stated;
-    AddWaits(stated, step);
+    Step step = segment_.steps(index);
     // A step behind a product that began with a first piece needs all pieces. A step before the product does not.
-    if (stated.stream() == COMPUTE) {
+    if (step.stream() == COMPUTE) {
       std::erase_if(rests_, [&](const Rest& rest) {
-        if (index > rest.product) step->add_deps(rest.step);
+        if (index > rest.product) step.add_deps(rest.step);
         return index > rest.product;
       });
     }
-    begun_[index] = made_.steps_size() - 1;
+    editor_.Append(std::move(step), index);
   }
 
   void AddFirstOfScatter(int scatter, int product, int before) {
-    Step* step = made_.add_steps();
-    *step = from_.steps(scatter);
-    step->set_detached(false);
-    SetPart(pieces_ - 1, step);
-    AddWaits(from_.steps(product), step);
-    if (before >= 0 && !DependsOn(product, before)) step->add_deps(begun_[before]);
-    first_piece_[scatter] = made_.steps_size() - 1;
+    Step step = segment_.steps(scatter);
+    step.set_detached(false);
+    SetPart(pieces_ - 1, &step);
+    *step.mutable_deps() = segment_.steps(product).deps();
+    if (before >= 0 && !DependsOn(product, before)) step.add_deps(before);
+    editor_.Append(std::move(step));
+    cut_[scatter] = true;
   }
 
   void AddLastOfScatter(int scatter) {
-    Step* step = made_.add_steps();
-    *step = from_.steps(scatter);
-    SetPart(1, step);
-    AddWaits(from_.steps(scatter), step);
-    begun_[scatter] = made_.steps_size() - 1;
+    Step step = segment_.steps(scatter);
+    SetPart(1, &step);
+    editor_.Append(std::move(step), scatter);
   }
 
+  // Steps that wait for the gather wait for its first piece.
   void AddGather(int gather) {
-    const int product = ProductBehind(gather);
-    for (const int64_t part : {int64_t{1}, int64_t{pieces_} - 1}) {
-      Step* step = made_.add_steps();
-      *step = from_.steps(gather);
-      SetPart(part, step);
-      AddWaits(from_.steps(gather), step);
-      if (part == 1) begun_[gather] = made_.steps_size() - 1;
-    }
-    rests_.push_back({.step = made_.steps_size() - 1, .product = product});
+    Step first = segment_.steps(gather), rest = first;
+    SetPart(1, &first);
+    SetPart(pieces_ - 1, &rest);
+    editor_.Append(std::move(first), gather);
+    rests_.push_back({.step = editor_.Append(std::move(rest)), .product = ProductBehind(gather)});
   }
 
   const int64_t pieces_;
-  const Segment& from_;
-  Segment made_;
-  // By original step: the step that later steps wait for.
-  std::vector<int> begun_;
-  // By original step: the first pieces of a reduce-scatter; -1 = not cut.
-  std::vector<int> first_piece_;
+  Segment& segment_;
+  StepEditor editor_;
+  // By step: whether it is a reduce-scatter whose first pieces are sent earlier.
+  std::vector<bool> cut_;
   // The other pieces of a gather. The next compute step behind the gather's product waits for them.
   struct Rest {
     int step = 0;
@@ -165,9 +148,7 @@ bool HasTensorSteps(const Segment& segment) {
 void CutTensorCollectives(int pieces, Program* program) {
   if (pieces < 2) return;
   for (Segment& segment : *program->mutable_segments()) {
-    if (!HasTensorSteps(segment)) continue;
-    Segment cut = Cutter(pieces, segment).Cut();
-    segment = std::move(cut);
+    if (HasTensorSteps(segment)) Cutter(pieces, &segment).Cut();
   }
 }
 

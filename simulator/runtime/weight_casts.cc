@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/edit/program_edit.h"
 #include "simulator/runtime/loss_products.h"
-#include "simulator/runtime/program_edit.h"
 
 namespace weft::sim {
 namespace {

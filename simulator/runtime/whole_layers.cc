@@ -9,7 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/string_view.h"
-#include "simulator/runtime/program_edit.h"
+#include "proto/edit/program_edit.h"
 
 namespace weft::sim {
 namespace {

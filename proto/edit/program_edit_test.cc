@@ -1,4 +1,4 @@
-#include "simulator/runtime/program_edit.h"
+#include "proto/edit/program_edit.h"
 
 #include <string>
 #include <vector>
@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/parse_text.h"
 
-namespace weft::sim {
+namespace weft {
 namespace {
 
 using ::testing::ElementsAre;
@@ -74,38 +74,58 @@ TEST(ProgramEdit, OfNothingNothingChanges) {
   EXPECT_EQ(segment.SerializeAsString(), Chain().SerializeAsString());
 }
 
-TEST(ProgramEdit, ACollectiveActionBecomesAStep) {
-  const Template t = Parse<Template>(R"(
-    buffers { name: "part" bytes: 64 dtype: BF16 } buffers { name: "whole" bytes: 256 dtype: BF16 }
-    buffers { name: "other" bytes: 8 dtype: FP32 })");
-  const Action gather = Parse<Action>(R"(
-    kind: ALL_GATHER name: "gather" purpose: GATHER_WEIGHTS algorithm: "ring" sources: 0 destinations: 1
-    group { axes { axis: "z" } })");
-  Action action = Parse<Action>("kind: FORWARD operands: [2, 1]");
-  Segment segment = Parse<Segment>(R"(operands { name: "other" } operands { name: "whole" })");
-  const Step step = StepOf(t, gather, &action, &segment);
-  EXPECT_EQ(step.name(), "gather");
-  EXPECT_EQ(step.kernel(), GROUP_ALL_GATHER);
-  EXPECT_EQ(step.stream(), COLLECTIVE);
-  EXPECT_EQ(step.collective().purpose(), GATHER_WEIGHTS);
-  EXPECT_EQ(step.collective().algorithm(), "ring");
-  EXPECT_EQ(step.collective().group().axes(0).axis(), "z");
-  // The source becomes a new operand. The action already binds the destination.
-  EXPECT_THAT(action.operands(), ElementsAre(2, 1, 0));
-  ASSERT_EQ(segment.operands_size(), 3);
-  EXPECT_EQ(segment.operands(2).name(), "part");
-  EXPECT_EQ(segment.operands(2).bytes(), 64);
-  EXPECT_EQ(segment.operands(2).access(), READ);
-  ASSERT_EQ(segment.values_size(), 2);
-  EXPECT_EQ(segment.values(step.inputs(0)).operand(), 2);
-  EXPECT_THAT(segment.values(step.inputs(0)).shape(), ElementsAre(32));
-  EXPECT_EQ(segment.values(step.outputs(0)).operand(), 1);
-  EXPECT_THAT(segment.values(step.outputs(0)).shape(), ElementsAre(128));
-  Action other = gather;
-  other.set_kind(REDUCE_SCATTER);
-  EXPECT_EQ(StepOf(t, other, &action, &segment).kernel(), GROUP_REDUCE_SCATTER);
-  other.set_kind(ALL_REDUCE);
-  EXPECT_EQ(StepOf(t, other, &action, &segment).kernel(), GROUP_ALL_REDUCE);
+TEST(ProgramEdit, ARepeatedStepWaitsForTheFirstAndStandsForBoth) {
+  Segment segment = Chain();
+  StepEditor editor(&segment);
+  for (int i = 0; i < 3; ++i) {
+    const int first = editor.Append(segment.steps(i), i);
+    if (i != 1) continue;
+    Step again;
+    again.set_name("b again");
+    again.add_deps(first);
+    editor.Append(again, 1);
+  }
+  editor.Finish();
+  EXPECT_THAT(NamesOf(segment), ElementsAre("a", "b", "b again", "c"));
+  EXPECT_THAT(segment.steps(1).deps(), ElementsAre(0));
+  EXPECT_THAT(segment.steps(2).deps(), ElementsAre(1));
+  EXPECT_THAT(segment.steps(3).deps(), ElementsAre(2));
+}
+
+TEST(ProgramEdit, AStepThatMovesDownIsStillAwaited) {
+  Segment segment = Chain();
+  StepEditor editor(&segment);
+  for (const int i : {2, 1, 0}) editor.Append(segment.steps(i), i);
+  editor.Finish();
+  EXPECT_THAT(NamesOf(segment), ElementsAre("c", "b", "a"));
+  EXPECT_THAT(segment.steps(0).deps(), ElementsAre(1));
+  EXPECT_THAT(segment.steps(1).deps(), ElementsAre(2));
+}
+
+// x and y stand for b (id 5), which is gone. Actions that waited for b wait for y.
+TEST(ProgramEdit, IdsBecomePositions) {
+  Template t = Parse<Template>(R"(
+    prologue { id: 2 name: "p" }
+    body { id: 4 name: "a" deps { action: 2 } } body { id: 9 name: "x" deps { action: 4 } }
+    body { id: 8 name: "y" deps { action: 5 distance: 1 } deps { action: 9 } }
+    body { id: 6 name: "c" deps { action: 5 } deps { action: 8 detached: true } })");
+  EXPECT_EQ(NextActionId(t), 10);
+  RedirectDependencies({{5, 8}}, &t);
+  NumberActions(&t);
+  EXPECT_EQ(NextActionId(t), 5);
+  const Template expected = Parse<Template>(R"(
+    prologue { id: 0 name: "p" }
+    body { id: 1 name: "a" deps { action: 0 } } body { id: 2 name: "x" deps { action: 1 } }
+    body { id: 3 name: "y" deps { action: 2 } deps { action: 3 distance: 1 } }
+    body { id: 4 name: "c" deps { action: 3 detached: true } })");
+  EXPECT_EQ(t.DebugString(), expected.DebugString());
+}
+
+TEST(ProgramEdit, WhatStandsForAnActionMayWaitForIt) {
+  Template t = Parse<Template>("body { id: 0 } body { id: 7 deps { action: 0 } } body { id: 2 deps { action: 0 } }");
+  RedirectDependencies({{0, 7}}, &t);
+  EXPECT_EQ(t.body(1).deps(0).action(), 0);
+  EXPECT_EQ(t.body(2).deps(0).action(), 7);
 }
 
 TEST(ProgramEdit, ADependencyIsAddedOnce) {
@@ -122,4 +142,4 @@ TEST(ProgramEdit, ADependencyIsAddedOnce) {
 }
 
 }  // namespace
-}  // namespace weft::sim
+}  // namespace weft
