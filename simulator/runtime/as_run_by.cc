@@ -1,16 +1,9 @@
 #include "simulator/runtime/as_run_by.h"
 
-#include "simulator/runtime/bias_sums.h"
 #include "simulator/runtime/cast_gathers.h"
-#include "simulator/runtime/gate_sums.h"
-#include "simulator/runtime/hidden_collectives.h"
 #include "simulator/runtime/kernel_form.h"
-#include "simulator/runtime/late_gathers.h"
-#include "simulator/runtime/split_collectives.h"
-#include "simulator/runtime/staged_sums.h"
-#include "simulator/runtime/tensor_pieces.h"
+#include "simulator/runtime/rewrites.h"
 #include "simulator/runtime/weight_casts.h"
-#include "simulator/runtime/whole_layers.h"
 
 namespace weft::sim {
 namespace {

@@ -1,5 +1,10 @@
-#include "simulator/runtime/bias_sums.h"
-
+// Moves the gradient of a bias behind the products that read the same rows.
+//
+// The compiler puts the bias gradient in front of these products, because weft's own executor computes it together with
+// the rows (proto/util/step_runs.h). Other frameworks compute it last. PyTorch's formula of a linear layer has the
+// gradients of the input, the weight and the bias in this order. Megatron-LM starts the collective of the input's
+// gradient between the first and the second, so that the following steps run beside it
+// (megatron/core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication.backward).
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -7,19 +12,13 @@
 #include <vector>
 
 #include "proto/edit/program_edit.h"
+#include "simulator/runtime/rewrites.h"
 
 namespace weft::sim {
 namespace {
 
-// The place of a value, whatever its index: operand and offset.
-using Range = std::pair<int32_t, int64_t>;
-
-Range RangeOf(const Segment& segment, int32_t value) {
-  return {segment.values(value).operand(), segment.values(value).offset()};
-}
-
 template <typename Values>
-bool Names(const Segment& segment, const Values& values, const Range& range) {
+bool Names(const Segment& segment, const Values& values, const ValueRange& range) {
   return std::any_of(values.begin(), values.end(), [&](int32_t value) { return RangeOf(segment, value) == range; });
 }
 
@@ -34,7 +33,7 @@ bool WaitsFor(const Step& step, int index) {
 // Returns the step behind which the bias gradient goes, or the bias gradient itself if it stays.
 int PlaceOf(const Segment& segment, int sum) {
   const Step& own = segment.steps(sum);
-  const Range rows = RangeOf(segment, own.inputs(0));
+  const ValueRange rows = RangeOf(segment, own.inputs(0));
   int place = sum;
   for (int i = sum + 1; i < segment.steps_size(); ++i) {
     const Step& step = segment.steps(i);
@@ -42,7 +41,7 @@ int PlaceOf(const Segment& segment, int sum) {
     // Another layer has the same rows, and its own products.
     if (IsBiasSum(step) && RangeOf(segment, step.inputs(0)) == rows) break;
     const bool touches = std::any_of(own.outputs().begin(), own.outputs().end(), [&](int32_t made) {
-      const Range range = RangeOf(segment, made);
+      const ValueRange range = RangeOf(segment, made);
       return Names(segment, step.inputs(), range) || Names(segment, step.outputs(), range);
     });
     if (touches) break;

@@ -1,11 +1,10 @@
-#include "simulator/runtime/bias_sums.h"
-
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/io/io.h"
+#include "simulator/runtime/rewrites.h"
 
 namespace weft::sim {
 namespace {

@@ -8,16 +8,10 @@
 
 #include "simulator/runtime/kernel_form.h"
 #include "simulator/runtime/loss_products.h"
+#include "simulator/runtime/rewrites.h"
 
 namespace weft::sim {
 namespace {
-
-// The place of a value, whatever its index: operand and offset.
-using Range = std::pair<int32_t, int64_t>;
-
-Range RangeOf(const Segment& segment, int32_t value) {
-  return {segment.values(value).operand(), segment.values(value).offset()};
-}
 
 bool IsGather(const Step& step) {
   return step.stream() == COLLECTIVE && step.kernel() == GROUP_ALL_GATHER && step.collective().purpose() == TENSOR;
@@ -26,12 +20,12 @@ bool IsGather(const Step& step) {
 // Returns the gathers that at least one product outside `at_loss` reads.
 std::set<int> GathersOfProducts(const Segment& segment, int number, const std::set<std::pair<int, int>>& at_loss) {
   struct Gathered {
-    // The pieces of one gather, which follow each other (tensor_pieces.h).
+    // The pieces of one gather, which follow each other (tensor_pieces.cc).
     std::vector<int> pieces;
     bool read = false;
   };
   std::set<int> gathers;
-  std::map<Range, Gathered> gathered;
+  std::map<ValueRange, Gathered> gathered;
   for (int i = 0; i < segment.steps_size(); ++i) {
     const Step& step = segment.steps(i);
     for (const int32_t input : step.inputs()) {
@@ -91,7 +85,7 @@ std::set<std::tuple<int, int, int>> GatheredFactors(const Program& program) {
   std::set<std::tuple<int, int, int>> factors;
   for (int s = 0; s < program.segments_size(); ++s) {
     const Segment& segment = program.segments(s);
-    std::set<Range> gathered;
+    std::set<ValueRange> gathered;
     for (int i = 0; i < segment.steps_size(); ++i) {
       const Step& step = segment.steps(i);
       if (step.kernel() == MATMUL) {

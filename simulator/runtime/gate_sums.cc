@@ -1,10 +1,10 @@
-#include "simulator/runtime/gate_sums.h"
-
+// Runtime.gate_sums_apart: the framework makes two sums over ranks where weft makes one.
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "proto/edit/program_edit.h"
+#include "simulator/runtime/rewrites.h"
 
 namespace weft::sim {
 namespace {

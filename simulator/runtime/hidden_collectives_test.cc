@@ -1,9 +1,8 @@
-#include "simulator/runtime/hidden_collectives.h"
-
 #include <string>
 
 #include "gtest/gtest.h"
 #include "proto/io/io.h"
+#include "simulator/runtime/rewrites.h"
 
 namespace weft::sim {
 namespace {

@@ -1,6 +1,6 @@
 // Communication through host memory and sockets, as Gloo does it, instead of from device to device. One thread moves
 // the S bytes of a transfer, or the s bytes that a rank sends in a collective. Tensors are copied to host memory before
-// that and back afterwards. Separate actions copy gradients (staged_sums.h). Threads copy the tensors of transfers on
+// that and back afterwards. Separate actions copy gradients (staged_sums.cc). Threads copy the tensors of transfers on
 // the stream on which the rank computes, so the action that reads or makes them takes S / host link longer
 // (runtime_steps.h):
 //

@@ -1,25 +1,15 @@
 #include "simulator/runtime/loss_products.h"
 
-#include <cstdint>
+#include "simulator/runtime/rewrites.h"
 
 namespace weft::sim {
-namespace {
-
-// The place of a value, whatever its name: operand and offset.
-using Range = std::pair<int32_t, int64_t>;
-
-Range RangeOf(const Segment& segment, int32_t value) {
-  return {segment.values(value).operand(), segment.values(value).offset()};
-}
-
-}  // namespace
 
 std::set<std::pair<int, int>> LossProducts(const Program& program) {
   std::set<std::pair<int, int>> products;
   for (int s = 0; s < program.segments_size(); ++s) {
     const Segment& segment = program.segments(s);
     // Gradients of logits that the steps so far have made.
-    std::set<Range> gradients;
+    std::set<ValueRange> gradients;
     for (int i = 0; i < segment.steps_size(); ++i) {
       const Step& step = segment.steps(i);
       if (step.kernel() == CROSS_ENTROPY_BACKWARD && step.outputs_size() > 0) {
@@ -29,7 +19,7 @@ std::set<std::pair<int, int>> LossProducts(const Program& program) {
       const bool reads_logits = step.kernel() == CROSS_ENTROPY || step.kernel() == CROSS_ENTROPY_PARTIAL;
       if (reads_logits && step.inputs_size() > 0) {
         // Finds the last step that wrote the logits.
-        const Range logits = RangeOf(segment, step.inputs(0));
+        const ValueRange logits = RangeOf(segment, step.inputs(0));
         for (int before = i - 1; before >= 0; --before) {
           const Step& product = segment.steps(before);
           if (product.outputs_size() == 0 || RangeOf(segment, product.outputs(0)) != logits) continue;

@@ -1,7 +1,6 @@
-#include "simulator/runtime/split_collectives.h"
-
 #include "gtest/gtest.h"
 #include "proto/io/io.h"
+#include "simulator/runtime/rewrites.h"
 
 namespace weft::sim {
 namespace {

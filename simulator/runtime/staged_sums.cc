@@ -1,5 +1,8 @@
-#include "simulator/runtime/staged_sums.h"
-
+// A program whose sums of gradients go through host memory.
+//
+// Before each sum of gradients over replicas, an action copies the gradients to the host. The process that runs the
+// rank's loop waits for the copy, so the next computation of the rank waits too. After the sum, another action copies
+// the gradients back. Actions that waited for the sum wait for the copy back.
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -7,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/edit/program_edit.h"
+#include "simulator/runtime/rewrites.h"
 
 namespace weft::sim {
 namespace {

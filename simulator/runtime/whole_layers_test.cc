@@ -1,10 +1,9 @@
-#include "simulator/runtime/whole_layers.h"
-
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "proto/io/io.h"
+#include "simulator/runtime/rewrites.h"
 
 namespace weft::sim {
 namespace {
