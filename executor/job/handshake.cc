@@ -149,11 +149,6 @@ absl::Status ProveToServer(const Socket& socket, absl::string_view server, absl:
 ProvingListener::ProvingListener(Socket listener, Options options)
     : listener_(std::move(listener)), options_(std::move(options)) {}
 
-void ProvingListener::Stop() {
-  listener_.Close();
-  pending_.clear();
-}
-
 void ProvingListener::AddDescriptors(std::vector<int>* descriptors) const {
   if (listener_.open()) descriptors->push_back(listener_.fd());
   for (const Pending& pending : pending_) descriptors->push_back(pending.socket.fd());

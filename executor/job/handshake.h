@@ -88,8 +88,6 @@ class ProvingListener {
   int64_t NextDeadline() const;
   // Advances all connections without waiting. Returns those that have proven themselves.
   std::vector<Accepted> Advance();
-  // Stops accepting connections.
-  void Stop();
 
   // Number of connections that were dropped so far.
   int64_t dropped() const { return dropped_; }

@@ -195,13 +195,6 @@ SafetensorsReader::~SafetensorsReader() {
   if (file_ >= 0) close(file_);
 }
 
-const SafetensorsEntry* SafetensorsReader::Find(absl::string_view name) const {
-  for (const SafetensorsEntry& entry : entries_) {
-    if (absl::string_view(entry.name) == name) return &entry;
-  }
-  return nullptr;
-}
-
 absl::Status SafetensorsReader::Read(const SafetensorsEntry& entry, std::vector<std::byte>* bytes) const {
   bytes->resize(entry.end - entry.begin);
   for (int64_t done = 0; done < static_cast<int64_t>(bytes->size());) {

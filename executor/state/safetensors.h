@@ -47,8 +47,6 @@ class SafetensorsReader {
   const std::string& path() const { return path_; }
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  // Null if there is no such tensor.
-  const SafetensorsEntry* Find(absl::string_view name) const;
   absl::Status Read(const SafetensorsEntry& entry, std::vector<std::byte>* bytes) const;
 
  private:

@@ -115,13 +115,6 @@ absl::StatusOr<std::vector<TensorHolder>> Holders(const Program& program, int te
   return holders;
 }
 
-DType StateDType(const Program& program, int tensor, StatePart part) {
-  for (const Template& t : program.templates()) {
-    if (const Buffer* buffer = FindBuffer(t, tensor, part)) return buffer->dtype();
-  }
-  return DTYPE_UNSPECIFIED;
-}
-
 RankState::RankState(const Program& program, int rank, const Arena* arena)
     : program_(program), rank_(rank), template_(&program.templates(TemplateOfRank(program, rank))), arena_(arena) {}
 

@@ -54,9 +54,6 @@ struct TensorHolder {
 // fit the tensor.
 absl::StatusOr<std::vector<TensorHolder>> Holders(const Program& program, int tensor, StatePart part);
 
-// The dtype in which the part is kept (for the weight: in the optimizer's copy); DTYPE_UNSPECIFIED if no rank has it.
-DType StateDType(const Program& program, int tensor, StatePart part);
-
 class RankState {
  public:
   // `program` must have been verified. It and `arena` must outlive this.

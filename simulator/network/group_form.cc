@@ -28,29 +28,6 @@ std::vector<int64_t> LowestCoordinates(const GroupForm& form, std::vector<int64_
   return own;
 }
 
-std::vector<int64_t> HighestCoordinates(const Mesh& mesh, const GroupForm& form, std::vector<int64_t> own) {
-  for (size_t i = 0; i < form.size(); ++i) {
-    const int64_t size = mesh.axes(static_cast<int>(i)).size();
-    switch (form[i].kind) {
-      case AxisPart::kOwn:
-        break;
-      case AxisPart::kAll:
-        own[i] = size - 1;
-        break;
-      case AxisPart::kListed:
-        own[i] = form[i].listed.back();
-        break;
-      case AxisPart::kBlock:
-        own[i] += form[i].size - 1 - own[i] % form[i].size;
-        break;
-      case AxisPart::kStride:
-        own[i] += size - form[i].size - own[i] / form[i].size * form[i].size;
-        break;
-    }
-  }
-  return own;
-}
-
 bool TakesPart(const GroupForm& form, const std::vector<int64_t>& coordinates) {
   for (size_t i = 0; i < form.size(); ++i) {
     const std::vector<int64_t>& listed = form[i].listed;

@@ -25,9 +25,8 @@ struct AxisPart {
 // One part for each axis of the mesh.
 using GroupForm = std::vector<AxisPart>;
 
-// Return the coordinates of the lowest and of the highest member of the group of a rank with the coordinates `own`.
+// Returns the coordinates of the lowest member of the group of a rank with the coordinates `own`.
 std::vector<int64_t> LowestCoordinates(const GroupForm& form, std::vector<int64_t> own);
-std::vector<int64_t> HighestCoordinates(const Mesh& mesh, const GroupForm& form, std::vector<int64_t> own);
 
 // True if a rank with these coordinates is in a group of this form, i.e. if its coordinates are in all lists.
 bool TakesPart(const GroupForm& form, const std::vector<int64_t>& coordinates);
