@@ -7,7 +7,7 @@
 #include "compiler/inputs/plan_check.h"
 #include "compiler/inputs/plan_schedule.h"
 #include "compiler/inputs/weight_decay.h"
-#include "compiler/rewrite/bucket_count.h"
+#include "compiler/rewrite/buckets.h"
 #include "kernels/graph_row.h"
 #include "proto/util/mesh.h"
 #include "proto/util/status.h"

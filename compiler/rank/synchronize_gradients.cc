@@ -2,6 +2,7 @@
 // the optimizer runs (rules P9, P11).
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "compiler/rank/gradient_holders.h"
@@ -9,7 +10,6 @@
 #include "compiler/rank/rank_passes.h"
 #include "compiler/rank/rank_util.h"
 #include "compiler/rank/replica_sums.h"
-#include "compiler/rank/weight_gathers.h"
 
 namespace weft {
 
@@ -20,6 +20,59 @@ namespace {
 
 using ir::Role;
 using ir::SegmentKind;
+
+// With ZeRO stages 1 and 2, adds the all-gathers of purpose gather_weights behind the optimizer: they bring together
+// the parts of parameters that the data replicas have updated, in buckets, in the order in which the template's
+// microbatch actions read the parameters first. `optimizer` is the signature of its optimizer step; `buffers` has its
+// parts, where they are not those of MASTER.
+void GatherWeights(ir::ProgramOp program, ir::TemplateOp t, ir::SignatureOp optimizer, mlir::OpBuilder& builder,
+                   PersistentBuffers& buffers) {
+  // By tensor: what the rank has of it to send.
+  std::map<int, ir::OperandAttr> parts;
+  std::set<int> whole;
+  for (unsigned i = 0; i < optimizer.size(); ++i) {
+    ir::OperandAttr operand = optimizer.getOperand(i);
+    const int tensor = operand.getRole().getTensor();
+    if (operand.getRole().getRole() == ir::Role::Param) whole.insert(tensor);
+    if (operand.getRole().getRole() == ir::Role::Master) parts.try_emplace(tensor, operand);
+    if (operand.getRole().getRole() == ir::Role::ParamPart) parts[tensor] = operand;
+  }
+  for (int tensor : whole) parts.erase(tensor);
+  if (parts.empty()) return;
+  const mlir::DictionaryAttr over = GroupOver(program, {"data"}, DataRanks::kSharing);
+  const int64_t limit = static_cast<int64_t>(program.getGradientBucketBytes());
+  llvm::SmallVector<mlir::Value> sources, destinations;
+  int64_t bytes = 0;
+  int stage = 0;
+  auto close = [&] {
+    if (sources.empty()) return;
+    builder.create<ir::AllGatherOp>(program.getLoc(), mlir::TypeRange(), ir::TokenType::get(program.getContext()),
+                                    sources, destinations, over, ir::Purpose::GatherWeights, program.getCollective(),
+                                    stage, mlir::ValueRange(), mlir::DenseI64ArrayAttr());
+    sources.clear();
+    destinations.clear();
+    bytes = 0;
+  };
+  std::set<mlir::Operation*> seen;
+  for (mlir::Operation& op : t.getBody().front()) {
+    if (!ir::IsMicrobatch(&op)) continue;
+    ir::SignatureOp signature = SignatureOf(&op);
+    if (!seen.insert(signature).second) continue;
+    for (unsigned i = 0; i < signature.size(); ++i) {
+      ir::OperandAttr operand = signature.getOperand(i);
+      if (operand.getRole().getRole() != ir::Role::Param) continue;
+      auto part = parts.find(operand.getRole().getTensor());
+      if (part == parts.end()) continue;
+      stage = PartOf(&op, operand.getHalf()).stage;
+      sources.push_back(buffers.Get(part->second.getRole(), part->second.getType()));
+      destinations.push_back(buffers.Get(operand.getRole(), operand.getType()));
+      bytes += operand.getType().getBytes();
+      parts.erase(part);
+      if (limit > 0 && bytes >= limit) close();
+    }
+    close();
+  }
+}
 
 class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<SynchronizeGradientsPass> {
   void runOnOperation() override {

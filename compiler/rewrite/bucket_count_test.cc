@@ -1,7 +1,6 @@
-#include "compiler/rewrite/bucket_count.h"
-
 #include <string>
 
+#include "compiler/rewrite/buckets.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -2,7 +2,15 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "proto/util/units.h"
+
 namespace weft {
+namespace {
+
+int64_t Over(int64_t elements, int64_t count) { return elements / count + (elements % count != 0 ? 1 : 0); }
+
+}  // namespace
 
 std::vector<Bucket> CutIntoBuckets(absl::Span<const int64_t> tensors, int64_t capacity) {
   std::vector<Bucket> buckets;
@@ -23,6 +31,29 @@ std::vector<Bucket> CutIntoBuckets(absl::Span<const int64_t> tensors, int64_t ca
     }
   }
   return buckets;
+}
+
+int64_t BucketCapacity(const Offload& offload) {
+  return offload.bucket_elements() / kBucketsOnDevice / kBucketAlignment * kBucketAlignment;
+}
+
+absl::Status CheckBucketCount(const Offload& offload, const Program& program) {
+  int64_t most = 0, all = 0;
+  for (const Template& t : program.templates()) {
+    int64_t elements = 0;
+    for (const Buffer& buffer : t.buffers()) {
+      if (buffer.role() != MASTER) continue;
+      elements += RoundUp(buffer.bytes() / std::max<int64_t>(1, DTypeBytes(buffer.dtype())), kBucketAlignment);
+    }
+    most = std::max(most, elements);
+    all += elements;
+  }
+  const int64_t least = RoundUp(std::max(Over(most, kMostBuckets), Over(all, kMostBucketsInAll)), kBucketAlignment);
+  if (BucketCapacity(offload) >= least) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("plan.offload.bucket_elements = ", offload.bucket_elements(), " cuts the states of ", most,
+                   " elements of a rank (", all, " of all pipe ranks) into more than ", kMostBuckets, " (",
+                   kMostBucketsInAll, ") buckets; nearest valid: ", least * kBucketsOnDevice));
 }
 
 }  // namespace weft

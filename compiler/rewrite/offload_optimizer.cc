@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/rewrite/bucket_count.h"
 #include "compiler/rewrite/bucket_steps.h"
 #include "compiler/rewrite/buckets.h"
 #include "compiler/rewrite/gradient_sums.h"

@@ -37,4 +37,13 @@ bool HasTrait(absl::string_view name, NetworkTrait trait) {
   return entry.ok() && ((*entry)->traits & trait) != 0;
 }
 
+absl::StatusOr<Flow> NetworkModel::TransferFlow(int64_t, int64_t, int64_t) const {
+  return absl::UnimplementedError("this network shares no links");
+}
+
+absl::StatusOr<Flow> NetworkModel::CollectiveFlow(const CollectiveCall&, const GroupForm&,
+                                                  absl::Span<const int64_t>) const {
+  return absl::UnimplementedError("this network shares no links");
+}
+
 }  // namespace weft::sim
