@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
+#include "proto/program.pb.h"
 #include "proto/util/printable.h"
 #include "proto/util/suggest.h"
 
@@ -60,6 +62,15 @@ absl::Status CheckOneOf(absl::string_view path, absl::string_view value, absl::S
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(path, " = ", Quoted(value), " is unknown", NameHelp(value, known)));
+}
+
+absl::Status CheckKernel(absl::string_view path, absl::string_view value) {
+  std::vector<std::string> known;
+  const google::protobuf::EnumDescriptor& kernels = *Kernel_descriptor();
+  for (int i = 0; i < kernels.value_count(); ++i) {
+    if (kernels.value(i)->number() != KERNEL_UNSPECIFIED) known.push_back(kernels.value(i)->name());
+  }
+  return CheckOneOf(path, value, known);
 }
 
 absl::Status CheckProduct(absl::string_view path, int64_t a, int64_t b, int64_t* product) {

@@ -37,6 +37,8 @@ absl::Status CheckNotEmpty(absl::string_view path, absl::string_view value);
 absl::Status CheckName(absl::string_view path, absl::string_view value);
 // One of `known`; the error names the nearest.
 absl::Status CheckOneOf(absl::string_view path, absl::string_view value, absl::Span<const std::string> known);
+// The name of a kernel of program.proto.
+absl::Status CheckKernel(absl::string_view path, absl::string_view value);
 
 // Sets `product` to a * b for a, b >= 0. Returns an error naming `path` if the product exceeds 2^62.
 absl::Status CheckProduct(absl::string_view path, int64_t a, int64_t b, int64_t* product);

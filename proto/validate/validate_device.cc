@@ -3,7 +3,6 @@
 #include <map>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
@@ -56,17 +55,7 @@ absl::Status ValidateEfficiencies(const std::string& field,
   return absl::OkStatus();
 }
 
-std::vector<std::string> KernelNames() {
-  std::vector<std::string> names;
-  const google::protobuf::EnumDescriptor& kernels = *Kernel_descriptor();
-  for (int i = 0; i < kernels.value_count(); ++i) {
-    if (kernels.value(i)->number() != KERNEL_UNSPECIFIED) names.push_back(kernels.value(i)->name());
-  }
-  return names;
-}
-
 absl::Status ValidateKernelRates(const std::string& device_path, const Device& device) {
-  const std::vector<std::string> kernels = KernelNames();
   std::map<std::pair<std::string, DType>, const KernelRate*> last;
   for (int i = 0; i < device.kernel_rates_size(); ++i) {
     const KernelRate& rate = device.kernel_rates(i);
@@ -79,7 +68,7 @@ absl::Status ValidateKernelRates(const std::string& device_path, const Device& d
       }
       kernel = std::string(key.kernel);
     }
-    WEFT_RETURN_IF_ERROR(CheckOneOf(absl::StrCat(path, ".kernel"), kernel, kernels));
+    WEFT_RETURN_IF_ERROR(CheckKernel(absl::StrCat(path, ".kernel"), kernel));
     // Kernels that only move token ids work on INT32. Dropout masks are UINT8.
     if (rate.dtype() != INT32 && rate.dtype() != UINT8 && rate.dtype() != EXACT192) {
       WEFT_RETURN_IF_ERROR(CheckComputeDType(absl::StrCat(path, ".dtype"), rate.dtype()));

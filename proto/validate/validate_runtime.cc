@@ -4,7 +4,6 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
@@ -31,15 +30,6 @@ absl::Status CheckSeconds(absl::string_view path, double value) {
   return BadField(path, value, absl::StrCat("at least 0 and at most ", kLongest));
 }
 
-std::vector<std::string> KernelNames() {
-  std::vector<std::string> names;
-  const google::protobuf::EnumDescriptor& kernels = *Kernel_descriptor();
-  for (int i = 0; i < kernels.value_count(); ++i) {
-    if (kernels.value(i)->number() != KERNEL_UNSPECIFIED) names.push_back(kernels.value(i)->name());
-  }
-  return names;
-}
-
 // The network gives the costs of collectives. Only the form of a gather may state bytes: how much is moved.
 absl::Status CheckGroupForm(const std::string& path, const KernelForm& form) {
   const bool gather = form.kernel() == Kernel_Name(GROUP_ALL_GATHER);
@@ -62,12 +52,11 @@ absl::Status CheckGroupForm(const std::string& path, const KernelForm& form) {
 }
 
 absl::Status ValidateKernels(const Runtime& runtime) {
-  const std::vector<std::string> known = KernelNames();
   std::set<std::pair<std::string, int>> seen;
   for (int i = 0; i < runtime.kernels_size(); ++i) {
     const KernelForm& form = runtime.kernels(i);
     const std::string path = absl::StrCat("runtime.kernels[", i, "]");
-    WEFT_RETURN_IF_ERROR(CheckOneOf(absl::StrCat(path, ".kernel"), form.kernel(), known));
+    WEFT_RETURN_IF_ERROR(CheckKernel(absl::StrCat(path, ".kernel"), form.kernel()));
     WEFT_RETURN_IF_ERROR(CheckWithin(absl::StrCat(path, ".launches"), form.launches(), 0, 1000));
     WEFT_RETURN_IF_ERROR(CheckFactor(absl::StrCat(path, ".bytes"), form.bytes()));
     WEFT_RETURN_IF_ERROR(CheckFactor(absl::StrCat(path, ".time"), form.time()));
