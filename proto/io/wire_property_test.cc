@@ -1,7 +1,5 @@
-// Bytes that LooksRight accepts are right, as an oracle confirms that reads them as fields of no known type. LooksRight
+// Bytes that ReadWire accepts are right, as an oracle confirms that reads them as fields of no known type. ReadWire
 // also accepts what protobuf writes.
-#include "proto/io/fast_message_check.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -13,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "proto/cluster.pb.h"
 #include "proto/io/content.h"
+#include "proto/io/wire_reader.h"
 #include "proto/plan.pb.h"
 #include "proto/program.pb.h"
 #include "proto/recipe.pb.h"
@@ -139,27 +138,29 @@ bool IsRight(const std::string& bytes) {
 }
 
 template <typename Type>
-class FastMessageCheckTest : public testing::Test {};
+bool Reads(const std::string& bytes) {
+  Type message;
+  return ReadWire(bytes, "f", &message).ok();
+}
+
+template <typename Type>
+class WirePropertyTest : public testing::Test {};
 
 using Contracts = testing::Types<Program, Plan, Recipe, Cluster>;
-TYPED_TEST_SUITE(FastMessageCheckTest, Contracts);
+TYPED_TEST_SUITE(WirePropertyTest, Contracts);
 
-TYPED_TEST(FastMessageCheckTest, WhatIsWrittenLooksRight) {
-  WireMessages messages;
-  const WireMessage& type = messages.Of(*TypeParam::descriptor());
+TYPED_TEST(WirePropertyTest, WhatIsWrittenIsRead) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     Random random(seed);
     TypeParam message;
     Fill(random, 4, &message);
     const std::string bytes = message.SerializeAsString();
     ASSERT_TRUE(IsRight<TypeParam>(bytes)) << seed;
-    EXPECT_TRUE(LooksRight(bytes, type)) << seed;
+    EXPECT_TRUE(Reads<TypeParam>(bytes)) << seed;
   }
 }
 
-TYPED_TEST(FastMessageCheckTest, WhatLooksRightIs) {
-  WireMessages messages;
-  const WireMessage& type = messages.Of(*TypeParam::descriptor());
+TYPED_TEST(WirePropertyTest, WhatIsReadIsRight) {
   int right = 0, wrong = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     Random random(seed);
@@ -185,9 +186,9 @@ TYPED_TEST(FastMessageCheckTest, WhatLooksRightIs) {
           damaged.insert(damaged.begin() + at, static_cast<char>(random()));
           break;
       }
-      const bool looks_right = LooksRight(damaged, type);
-      (looks_right ? right : wrong) += 1;
-      EXPECT_TRUE(!looks_right || IsRight<TypeParam>(damaged)) << seed << " " << mutation;
+      const bool accepted = Reads<TypeParam>(damaged);
+      (accepted ? right : wrong) += 1;
+      EXPECT_TRUE(!accepted || IsRight<TypeParam>(damaged)) << seed << " " << mutation;
     }
   }
   // Both outcomes occurred.
@@ -196,36 +197,32 @@ TYPED_TEST(FastMessageCheckTest, WhatLooksRightIs) {
 }
 
 // The numbers of a list are checked eight at a time. A wrong number is found at every place.
-TEST(FastMessageCheck, SeesEveryNumberOfAList) {
-  WireMessages messages;
-  const WireMessage& type = messages.Of(*Partition::descriptor());
+TEST(WireProperty, SeesEveryNumberOfAList) {
   const int field = Partition::kLayersPerStageFieldNumber;
   const auto list = [&](const std::string& numbers) {
     return std::string{static_cast<char>(field << 3 | 2), static_cast<char>(numbers.size())} + numbers;
   };
   for (size_t size = 0; size < 30; ++size) {
-    EXPECT_TRUE(LooksRight(list(std::string(size, '\x7f')), type));
+    EXPECT_TRUE(Reads<Partition>(list(std::string(size, '\x7f'))));
     for (size_t i = 0; i < size; ++i) {
       std::string numbers(size, '\x01');
       // 2^31 - 1 and 2^31.
-      EXPECT_TRUE(LooksRight(list(std::string(numbers).insert(i, "\xff\xff\xff\xff\x07")), type)) << size << " " << i;
-      EXPECT_FALSE(LooksRight(list(std::string(numbers).insert(i, "\x80\x80\x80\x80\x08")), type)) << size << " " << i;
+      EXPECT_TRUE(Reads<Partition>(list(std::string(numbers).insert(i, "\xff\xff\xff\xff\x07")))) << size << " " << i;
+      EXPECT_FALSE(Reads<Partition>(list(std::string(numbers).insert(i, "\x80\x80\x80\x80\x08")))) << size << " " << i;
       // A number of two bytes; at the end of the list its second byte is missing.
       numbers[i] = '\x80';
-      EXPECT_EQ(LooksRight(list(numbers), type), i + 1 < size) << size << " " << i;
+      EXPECT_EQ(Reads<Partition>(list(numbers)), i + 1 < size) << size << " " << i;
     }
   }
 }
 
-TEST(FastMessageCheck, FollowsMessagesAsDeepAsReadersDo) {
-  WireMessages messages;
-  const WireMessage& type = messages.Of(*Program::descriptor());
+TEST(WireProperty, FollowsMessagesAsDeepAsReadersDo) {
   Program program;
   Program* innermost = &program;
   for (int depth = 0; depth < kMaxMessageDepth; ++depth) innermost = innermost->mutable_evaluation();
-  EXPECT_TRUE(LooksRight(program.SerializeAsString(), type));
+  EXPECT_TRUE(Reads<Program>(program.SerializeAsString()));
   innermost->mutable_evaluation();
-  EXPECT_FALSE(LooksRight(program.SerializeAsString(), type));
+  EXPECT_FALSE(Reads<Program>(program.SerializeAsString()));
 }
 
 }  // namespace
