@@ -66,12 +66,6 @@ std::string Range(int least, int most) {
   return least == most ? absl::StrCat(least) : absl::StrCat(least, " to ", most);
 }
 
-std::optional<int64_t> Times(int64_t a, int64_t b) {
-  int64_t product = 0;
-  if (__builtin_mul_overflow(a, b, &product)) return std::nullopt;
-  return product;
-}
-
 int64_t EndOf(const StepTensor& t) { return t.offset + ElementCount(t.shape).value_or(0) * DTypeBytes(t.dtype); }
 
 bool Overlap(const StepTensor& a, const StepTensor& b) {
@@ -226,118 +220,6 @@ void StepView::CheckTypes(const OperandSpec& operand, const StepTensor& tensor) 
       absl::StrJoin(allowed, " or ", [](std::string* s, DType t) { absl::StrAppend(s, std::string(DTypeName(t))); }));
 }
 
-const StepTensor* StepView::Find(const char* operand) const {
-  for (int i = 0; i < inputs(); ++i) {
-    if (absl::string_view(inputs_[i]->name) == operand) return &in_[i];
-  }
-  for (int i = 0; i < outputs(); ++i) {
-    if (absl::string_view(outputs_[i]->name) == operand) return &out_[i];
-  }
-  return nullptr;
-}
-
-void StepView::RequireShape(const StepTensor& tensor, std::initializer_list<int64_t> want) const {
-  if (std::equal(tensor.shape.begin(), tensor.shape.end(), want.begin(), want.end())) return;
-  Bad("P2.kernel", "value ", Text(tensor), " must have shape [", absl::StrJoin(want, ","), "]");
-}
-
-// Returns nothing if a factor is unknown or a division leaves a remainder, and -1 if the product overflows.
-std::optional<int64_t> StepView::Value(const Term& term) const {
-  int64_t value = 1;
-  for (const Factor& factor : term.factors) {
-    if (factor.symbol != Symbol::kNone && !Known(factor.symbol)) return std::nullopt;
-    const int64_t x = factor.symbol == Symbol::kNone ? factor.number : (*this)[factor.symbol];
-    if (factor.divides) {
-      if (x == 0 || value % x != 0) return std::nullopt;
-      value /= x;
-    } else {
-      const std::optional<int64_t> product = Times(value, x);
-      if (!product) return -1;
-      value = *product;
-    }
-  }
-  return value;
-}
-
-void StepView::CheckShape(const OperandSpec& operand, const StepTensor& tensor) {
-  const Shape& shape = operand.shape;
-  if (shape.kind == Shape::Kind::kAny || operand.by_rule) return;
-  if (shape.kind == Shape::Kind::kLike) {
-    const StepTensor& other = *Find(shape.like);
-    if (tensor.shape != other.shape) {
-      Bad("P2.kernel", "value ", Text(tensor), " must have the shape of ", Text(other));
-    }
-    return;
-  }
-  const size_t rank = shape.dims.size();
-  const bool swap =
-      shape.swapped_by != Symbol::kNone && kAttributes[static_cast<int>(shape.swapped_by)].integer(a()) != 0;
-  const auto dim = [&](size_t i) -> const Dim& { return shape.dims[swap && i + 2 >= rank ? 2 * rank - 3 - i : i]; };
-  const auto variable = [&](const Factor& factor) {
-    return factor.symbol >= Symbol::kVariables && factor.symbol != Symbol::kNone && !Known(factor.symbol);
-  };
-  bool binds = false;
-  for (size_t i = 0; i < rank; ++i) {
-    for (const Term& term : dim(i).terms) {
-      for (const Factor& factor : term.factors) {
-        // Without a program, its figures are variables too.
-        binds = binds || variable(factor) ||
-                (alone() && (factor.symbol == Symbol::losses || factor.symbol == Symbol::channels));
-      }
-    }
-  }
-  if (binds && tensor.shape.size() != rank) {
-    return Bad("P2.kernel", "value ", Text(tensor), " must have ", rank, rank == 1 ? " dimension" : " dimensions");
-  }
-  absl::InlinedVector<int64_t, 4> want;
-  for (size_t i = 0; i < rank; ++i) {
-    const Dim& d = dim(i);
-    const Factor* unknown = nullptr;
-    int64_t known = 1;
-    if (d.terms.size() == 1) {
-      for (const Factor& factor : d.terms[0].factors) {
-        const bool free = variable(factor) || (alone() && !Known(factor.symbol) &&
-                                               (factor.symbol == Symbol::losses || factor.symbol == Symbol::channels));
-        if (free && !factor.divides) unknown = &factor;
-      }
-    }
-    if (unknown != nullptr) {
-      Term rest;
-      for (const Factor& factor : d.terms[0].factors) {
-        if (&factor != unknown) rest.factors.Add(factor);
-      }
-      const std::optional<int64_t> product = Value(rest);
-      if (!product) return;  // Another check reports it.
-      known = *product;
-      const int64_t extent = tensor.shape[i];
-      if (known < 1 || extent % known != 0) {
-        if (rest.factors.size() == 1 && i == 0) {
-          return Bad("P2.kernel", "value ", Text(tensor), " must have a multiple of ", known, " rows");
-        }
-        std::string factors;
-        for (const Factor& factor : rest.factors) {
-          absl::StrAppend(&factors, factors.empty() ? "" : " x ",
-                          factor.symbol == Symbol::kNone ? factor.number : (*this)[factor.symbol],
-                          factor.symbol == Symbol::heads || factor.symbol == Symbol::kv_heads ? " heads" : "");
-        }
-        return Bad("P2.kernel", i == 0 ? "rows" : "columns", " of ", Text(tensor), " must be a multiple of ", factors);
-      }
-      SetKnown(unknown->symbol, extent / known);
-      want.push_back(extent);
-      continue;
-    }
-    int64_t sum = 0;
-    for (const Term& term : d.terms) {
-      const std::optional<int64_t> value = Value(term);
-      if (!value) return;  // Another check reports it.
-      sum += *value;
-    }
-    want.push_back(sum);
-  }
-  if (tensor.shape == absl::MakeConstSpan(want)) return;
-  Bad("P2.kernel", "value ", Text(tensor), " must have shape [", absl::StrJoin(want, ","), "]");
-}
-
 void StepView::CheckAliases() {
   const auto input_of = [&](const OperandSpec& operand, int o) {
     if (operand.alias == nullptr) return -1;
@@ -378,14 +260,7 @@ void StepView::Check() {
   Prepare();
   for (int i = 0; i < inputs(); ++i) CheckTypes(*inputs_[i], in_[i]);
   for (int i = 0; i < outputs(); ++i) CheckTypes(*outputs_[i], out_[i]);
-  for (const bool first : {true, false}) {
-    for (int i = 0; i < inputs(); ++i) {
-      if (inputs_[i]->shape.first == first) CheckShape(*inputs_[i], in_[i]);
-    }
-    for (int i = 0; i < outputs(); ++i) {
-      if (outputs_[i]->shape.first == first) CheckShape(*outputs_[i], out_[i]);
-    }
-  }
+  CheckShapes();
   for (const AttributeRule& rule : row_.attributes) CheckRelation(rule);
   if (ok_ && row_.microbatch.whole && !alone()) {
     RequireWholeMicrobatches(row_.microbatch.of_input ? in_[0] : out_[0]);

@@ -52,6 +52,7 @@ void StepView::RequireWholeMicrobatches(const StepTensor& tensor) const {
 }
 
 int64_t StepView::Largest(const Shift& shift, const char* name) const {
+  if (alone()) return 0;  // The axes are unknown.
   int64_t largest = 0;
   std::vector<std::string> seen;
   for (const ShiftTerm& term : shift.terms()) {
@@ -127,8 +128,10 @@ void TableHoldsVocabulary(const StepView& s) {
 void PositionsFit(const StepView& s) {
   // Rows that begin at a shift need not be whole sequences.
   const bool shifted = s.a().has_row_shift();
-  const int64_t rows = s[Symbol::rows], all = shifted ? s.RowsOfMicrobatch() : rows, sequence = s.a().sequence();
-  if (shifted) s.RequireWithin(s.a().row_shift(), "row_shift", rows, all);
+  // Without a program the rows of a microbatch are unknown.
+  const int64_t rows = s[Symbol::rows], sequence = s.a().sequence();
+  const int64_t all = !shifted ? rows : s.alone() ? 0 : s.RowsOfMicrobatch();
+  if (shifted && !s.alone()) s.RequireWithin(s.a().row_shift(), "row_shift", rows, all);
   s.Require(sequence >= 1 && sequence <= s[Symbol::M] && all % std::max<int64_t>(1, sequence) == 0, "sequence",
             sequence, "a divisor of the rows and at most the rows of the table");
 }

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "kernels/extents.h"
 #include "kernels/row.h"
 #include "proto/program.pb.h"
 
@@ -49,6 +50,8 @@ class StepView {
 
   // Checks everything that the row states.
   void Check();
+  // Binds the names of the row's shapes without the other checks. Returns null if the shapes do not fit.
+  const Extents* BindExtents();
 
   const Step& step() const { return step_; }
   const StepAttributes& a() const { return step_.attributes(); }
@@ -61,7 +64,7 @@ class StepView {
   bool alone() const { return facts_ == nullptr; }
   bool ok() const { return ok_; }
   // Returns the value of a symbol; 0 if it is unknown, which has been reported.
-  int64_t operator[](Symbol s) const { return Known(s) ? values_[static_cast<int>(s)] : 0; }
+  int64_t operator[](Symbol s) const { return values_[s]; }
   bool Known(Symbol s) const { return (known_ & Bit(s)) != 0; }
 
   template <typename... Parts>
@@ -77,7 +80,8 @@ class StepView {
   void RequireShape(const StepTensor& tensor, std::initializer_list<int64_t> want) const;
   static std::string Text(const StepTensor& tensor);
 
-  // Returns the largest value of a shift over the ranks; 0 if its terms are wrong, which is reported.
+  // Returns the largest value of a shift over the ranks; 0 if its terms are wrong, which is reported, or if the step
+  // stands alone.
   int64_t Largest(const Shift& shift, const char* name) const;
   // Requires that a part of `extent` that begins at the shift lies within `whole`.
   void RequireWithin(const Shift& shift, const char* name, int64_t extent, int64_t whole) const;
@@ -96,14 +100,19 @@ class StepView {
   void CheckNumber(const AttributeRule& rule);
   void CheckRelation(const AttributeRule& rule);
   void SetKnown(Symbol s, int64_t value) {
-    values_[static_cast<int>(s)] = value;
+    values_.values[static_cast<int>(s)] = value;
     known_ |= Bit(s);
   }
   void Prepare();
   void CheckTypes(const OperandSpec& operand, const StepTensor& tensor);
+  void CheckShapes();
   void CheckShape(const OperandSpec& operand, const StepTensor& tensor);
   std::optional<int64_t> Value(const Term& term) const;
-  bool Bind(const Dim& dim, int dimension, int64_t extent, const StepTensor& tensor, bool* other);
+  // True if the factor is a name that has no value yet. Unbound returns the one such factor of a dim, null if there is
+  // none; Bind gives it the value with which the dim is the tensor's extent.
+  bool IsVariable(const Factor& factor) const;
+  const Factor* Unbound(const Dim& dim) const;
+  bool Bind(const Term& term, const Factor& unbound, size_t dimension, const StepTensor& tensor);
   const StepTensor* Find(const char* operand) const;
   void CheckAliases();
 
@@ -114,7 +123,7 @@ class StepView {
   Report report_;
   mutable bool ok_ = true;
   Present inputs_, outputs_;
-  int64_t values_[static_cast<int>(Symbol::kSymbols)];
+  Extents values_;  // 0 where a symbol is not known.
   Bits known_ = 0;
   Bits wrong_ = 0;  // Attributes that were refused. Checks that depend on them are skipped.
 };

@@ -7,8 +7,8 @@
 #include "compiler/models/import_hf.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/kernel_key.h"
 #include "planner/compile.h"
-#include "proto/util/kernel_key.h"
 #include "simulator/simulate.h"
 #include "tests/parse_text.h"
 
@@ -72,7 +72,7 @@ std::string KeyOfLayers(const Program& program) {
     if (action.kind() != FORWARD) continue;
     const Segment& segment = program.segments(action.segment());
     for (const Step& step : segment.steps()) {
-      if (step.kernel() == MATMUL) return KernelKey(segment, step);
+      if (step.kernel() == MATMUL) return kernels::KernelKey(segment, step);
     }
   }
   return "";

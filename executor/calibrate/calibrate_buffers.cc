@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/traits.h"
 #include "proto/util/status.h"
 #include "proto/util/units.h"
 
@@ -70,11 +71,8 @@ absl::StatusOr<TensorView> Allocate(const CaseTensor& tensor, int64_t vocabulary
 // The input that output k replaces; -1 = none.
 int InPlace(const KernelCase& kernel, size_t k) {
   if (k < kernel.in_place.size() && kernel.in_place[k] >= 0) return kernel.in_place[k];
-  // The outputs of optimizers are their inputs after the gradient, then a copy of another type.
-  if (kernel.step.kernel() != ADAMW && kernel.step.kernel() != SGD_STEP) return -1;
-  if (k + 1 >= kernel.inputs.size()) return -1;
-  const CaseTensor& in = kernel.inputs[k + 1];
-  return in.dtype == kernel.outputs[k].dtype && in.shape == kernel.outputs[k].shape ? static_cast<int>(k) + 1 : -1;
+  const int output = static_cast<int>(k);
+  return output < kernels::OptimizerStates(kernel.step) ? output + 1 : -1;
 }
 
 }  // namespace

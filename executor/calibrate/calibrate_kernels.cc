@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/traits.h"
 #include "proto/util/units.h"
 
 namespace weft::exec {
@@ -50,176 +51,27 @@ std::vector<KernelCase> LinearLayer(DType of_products, int64_t rows, int64_t in,
   return cases;
 }
 
-KernelCase Attention(const Shapes& shapes, bool backward, int64_t rows, int64_t d) {
-  const int64_t heads = std::max<int64_t>(1, d / shapes.head_size);
-  const CaseTensor qkv{shapes.dtype, {rows, 3 * d}}, o{shapes.dtype, {rows, d}}, lse{FP32, {rows, heads}};
-  KernelCase kernel = backward ? Case(ATTENTION_BACKWARD, {o, qkv, o, lse}, {qkv}) : Case(ATTENTION, {qkv}, {o, lse});
-  kernel.flops = (backward ? 10.0 : 4.0) * rows * d * shapes.sequence;
-  StepAttributes& attributes = *kernel.step.mutable_attributes();
-  attributes.set_heads(heads);
-  attributes.set_sequence(shapes.sequence);
-  attributes.set_causal(true);
-  attributes.set_scale(0.17);
-  return kernel;
+KernelCase SampleOf(const Shapes& shapes, Kernel kernel, Shapes::Extent e, DType dtype) {
+  const kernels::SampleSizes sizes = {.rows = e.rows,
+                                      .d = e.d,
+                                      .vocabulary = shapes.vocabulary,
+                                      .sequence = shapes.sequence,
+                                      .head_size = shapes.head_size,
+                                      // A kernel that reads nothing but norms has as many as make its time visible.
+                                      .tensors = kernel == NORM_TOTAL ? e.rows / 8 : 8,
+                                      .dtype = dtype};
+  kernels::Sample sample = kernels::MakeSample(kernels::RowOf(kernel), sizes);
+  return {.step = std::move(sample.step),
+          .inputs = std::move(sample.in),
+          .outputs = std::move(sample.out),
+          .flops = sample.flops,
+          .bytes = sample.bytes};
 }
 
-// One op of attention that is split into ops: a product of q and k, or of probabilities and v, or the gradients of one
-// of these.
-KernelCase AttentionProduct(const Shapes& shapes, Kernel kernel, int64_t rows, int64_t d) {
-  const int64_t heads = std::max<int64_t>(1, d / shapes.head_size);
-  const DType dtype = shapes.dtype;
-  const CaseTensor qkv{dtype, {rows, 3 * d}}, o{dtype, {rows, d}}, pairs{dtype, {rows, heads * shapes.sequence}};
-  KernelCase result = kernel == ATTENTION_SCORES            ? Case(kernel, {qkv}, {pairs})
-                      : kernel == ATTENTION_SCORES_BACKWARD ? Case(kernel, {pairs, qkv}, {qkv})
-                      : kernel == ATTENTION_VALUES          ? Case(kernel, {pairs, qkv}, {o})
-                                                            : Case(kernel, {o, pairs, qkv}, {pairs, qkv});
-  const bool backward = kernel == ATTENTION_SCORES_BACKWARD || kernel == ATTENTION_VALUES_BACKWARD;
-  result.flops = (backward ? 4.0 : 2.0) * rows * d * shapes.sequence;
-  StepAttributes& attributes = *result.step.mutable_attributes();
-  attributes.set_heads(heads);
-  attributes.set_sequence(shapes.sequence);
-  if (kernel == ATTENTION_SCORES || kernel == ATTENTION_SCORES_BACKWARD) attributes.set_scale(0.17);
-  return result;
-}
-
-bool IsAttentionProduct(Kernel kernel) {
-  return kernel == ATTENTION_SCORES || kernel == ATTENTION_SCORES_BACKWARD || kernel == ATTENTION_VALUES ||
-         kernel == ATTENTION_VALUES_BACKWARD;
-}
-
-KernelCase Elementwise(const Shapes& shapes, Kernel kernel, Shapes::Extent e) {
-  const DType dtype = shapes.dtype;
-  const CaseTensor x{dtype, {e.rows, e.d}}, row{dtype, {e.d}}, column{FP32, {e.rows}};
-  // Types of weight gradients, and of the optimizer's state.
-  const CaseTensor sum{FP32, {e.d}}, state{FP32, {e.rows, e.d}};
-  const CaseTensor tokens{INT32, {e.rows}}, table{dtype, {shapes.vocabulary, e.d}};
-  const CaseTensor positions{dtype, {shapes.sequence, e.d}}, logits{dtype, {e.rows, shapes.vocabulary}};
-  switch (kernel) {
-    case LOAD_TOKENS:
-    case LOAD_TARGETS:
-      return Case(kernel, {}, {tokens});
-    case EMBEDDING: {
-      KernelCase result = Case(kernel, {tokens, table}, {x});
-      // The kernel reads only the rows of the tokens.
-      result.bytes = Bytes(tokens) + 2 * Bytes(x);
-      return result;
-    }
-    case EMBEDDING_BACKWARD:
-      return Accumulating(Case(kernel, {tokens, x}, {{FP32, table.shape}}));
-    case POSITION_EMBEDDING: {
-      KernelCase result = Case(kernel, {positions}, {x});
-      result.step.mutable_attributes()->set_sequence(shapes.sequence);
-      return result;
-    }
-    case POSITION_EMBEDDING_BACKWARD: {
-      KernelCase result = Accumulating(Case(kernel, {x}, {{FP32, positions.shape}}));
-      result.step.mutable_attributes()->set_sequence(shapes.sequence);
-      return result;
-    }
-    case ADD:
-      return Case(kernel, {x, x}, {x});
-    case BIAS_GRADIENT:
-      return Accumulating(Case(kernel, {x}, {sum}));
-    case LAYER_NORM: {
-      KernelCase result = Case(kernel, {x, row, row}, {x, column, column});
-      result.step.mutable_attributes()->set_epsilon(1e-5);
-      return result;
-    }
-    case LAYER_NORM_BACKWARD:
-      return Case(kernel, {x, x, row, column, column}, {x});
-    case LAYER_NORM_BACKWARD_WEIGHT:
-      return Accumulating(Case(kernel, {x, x, column, column}, {sum, sum}));
-    case GELU:
-    case GELU_BACKWARD: {
-      KernelCase result = kernel == GELU ? Case(kernel, {x}, {x}) : Case(kernel, {x, x}, {x});
-      result.step.mutable_attributes()->set_tanh_approximation(true);
-      return result;
-    }
-    case RMS_NORM: {
-      KernelCase result = Case(kernel, {x, row}, {x, column});
-      result.step.mutable_attributes()->set_epsilon(1e-5);
-      return result;
-    }
-    case RMS_NORM_BACKWARD:
-      return Case(kernel, {x, x, row, column}, {x});
-    case RMS_NORM_BACKWARD_WEIGHT:
-      return Accumulating(Case(kernel, {x, x, column}, {sum}));
-    case ROPE: {
-      KernelCase result = Case(kernel, {x}, {x});
-      result.step.mutable_attributes()->set_sequence(shapes.sequence);
-      result.step.mutable_attributes()->set_head_size(shapes.head_size);
-      result.step.mutable_attributes()->set_base(10000);
-      result.step.mutable_attributes()->set_magnitude(1);
-      return result;
-    }
-    case SWIGLU:
-      return Case(kernel, {x, x}, {x});
-    case SWIGLU_BACKWARD:
-      return Case(kernel, {x, x, x}, {x, x});
-    case DROPOUT: {
-      KernelCase result = Case(kernel, {x}, {x});
-      result.step.mutable_attributes()->set_dropout(0.1);
-      result.step.mutable_attributes()->set_sequence(shapes.sequence);
-      return result;
-    }
-    case DROPOUT_MASK:
-    case DROPOUT_BY_MASK: {
-      const CaseTensor mask{UINT8, {e.rows, e.d}};
-      KernelCase result = kernel == DROPOUT_MASK ? Case(kernel, {x}, {x, mask}) : Case(kernel, {x, mask}, {x});
-      result.step.mutable_attributes()->set_dropout(0.1);
-      if (kernel == DROPOUT_MASK) result.step.mutable_attributes()->set_sequence(shapes.sequence);
-      return result;
-    }
-    case ATTENTION_SOFTMAX:
-    case ATTENTION_SOFTMAX_BACKWARD: {
-      KernelCase result = kernel == ATTENTION_SOFTMAX ? Case(kernel, {x}, {x}) : Case(kernel, {x, x}, {x});
-      result.step.mutable_attributes()->set_heads(e.d / shapes.sequence);
-      result.step.mutable_attributes()->set_sequence(shapes.sequence);
-      return result;
-    }
-    case CROSS_ENTROPY: {
-      KernelCase result = Case(kernel, {logits, tokens}, {column, {FP64, {8}}});
-      result.step.mutable_attributes()->set_vocabulary(shapes.vocabulary);
-      result.step.mutable_attributes()->set_loss_weight(1e-3);
-      return result;
-    }
-    case CROSS_ENTROPY_BACKWARD: {
-      KernelCase result = Case(kernel, {logits, column, tokens}, {logits});
-      result.step.mutable_attributes()->set_vocabulary(shapes.vocabulary);
-      result.step.mutable_attributes()->set_loss_weight(1e-3);
-      return result;
-    }
-    case CAST:
-      return Case(kernel, {state}, {{BF16, {e.rows, e.d}}});
-    case FILL:
-      return Case(kernel, {}, {x});
-    case EXACT_ACCUMULATE:
-      return Accumulating(Case(kernel, {x}, {{EXACT192, {e.rows, e.d}}}));
-    case EXACT_ROUND:
-      return Case(kernel, {{EXACT192, {e.rows, e.d}}}, {state});
-    case SQUARED_NORM:
-      return Case(kernel, {state}, {{FP64, {8}}});
-    case NORM_TOTAL: {
-      KernelCase result = Case(kernel, {{FP64, {e.rows / 8}}}, {{FP64, {2}}});
-      result.step.mutable_attributes()->set_clip_norm(1);
-      return result;
-    }
-    case SCALE:
-      return Case(kernel, {{FP64, {2}}, state}, {state});
-    case ADAMW: {
-      KernelCase result = Case(kernel, {state, state, state, state}, {state, state, state});
-      StepAttributes& attributes = *result.step.mutable_attributes();
-      attributes.set_beta1(0.9);
-      attributes.set_beta2(0.95);
-      attributes.set_epsilon(1e-8);
-      attributes.set_weight_decay(0.1);
-      return result;
-    }
-    case SGD_STEP:
-      return Case(kernel, {state, state}, {state});
-    default:
-      return {};
-  }
+void SetType(KernelCase& kernel, CaseTensor& tensor, DType dtype) {
+  kernel.bytes -= Bytes(tensor);
+  tensor.dtype = dtype;
+  kernel.bytes += Bytes(tensor);
 }
 
 // As the compiler defines it: the type of the first floating-point input, else of the first output.
@@ -230,6 +82,35 @@ DType DTypeOfWork(const KernelCase& kernel) {
     }
   }
   return kernel.outputs[0].dtype;
+}
+
+// Every product in the machine's own type and in further types, then the products that show peaks only.
+void AddProducts(const Shapes& shapes, std::vector<KernelFamily>* families) {
+  std::vector<DType> dtypes = {shapes.dtype};
+  dtypes.insert(dtypes.end(), shapes.product_dtypes.begin(), shapes.product_dtypes.end());
+  for (const DType dtype : dtypes) {
+    KernelFamily& family = families->emplace_back(KernelFamily{.kernel = MATMUL, .dtype = dtype, .by_flops = true});
+    for (const auto& [rows, in, out] : shapes.products) family.sizes.push_back(LinearLayer(dtype, rows, in, out));
+  }
+  const auto& [rows, in, out] = shapes.peak_product;
+  for (const DType dtype : shapes.peaks) {
+    families->push_back({.kernel = MATMUL,
+                         .dtype = dtype,
+                         .by_flops = true,
+                         .peak_only = true,
+                         .sizes = {LinearLayer(dtype, rows, in, out)}});
+  }
+}
+
+void AddSamples(const Shapes& shapes, Kernel kernel, DType dtype, std::vector<KernelFamily>* families) {
+  const bool by_flops = kernels::RowOf(kernel).work == kernels::WorkKind::kAttention;
+  KernelFamily& family = families->emplace_back(KernelFamily{.kernel = kernel, .by_flops = by_flops});
+  for (const Shapes::Extent& extent : by_flops ? shapes.attention : shapes.elementwise) {
+    KernelCase sample = SampleOf(shapes, kernel, extent, kernel == CAST ? FP32 : dtype);
+    if (kernel == CAST) SetType(sample, sample.outputs[0], BF16);
+    family.sizes.push_back({std::move(sample)});
+  }
+  family.dtype = DTypeOfWork(family.sizes[0][0]);
 }
 
 }  // namespace
@@ -273,72 +154,26 @@ const CalibrationShapes& LargeShapes() {
   return shapes;
 }
 
-bool HasCases(const CalibrationShapes& shapes, Kernel kernel) {
-  return kernel == MATMUL || kernel == ATTENTION || kernel == ATTENTION_BACKWARD || IsAttentionProduct(kernel) ||
-         Elementwise(shapes, kernel, shapes.elementwise[0]).step.kernel() == kernel;
-}
-
 std::vector<KernelFamily> KernelFamilies(const CalibrationShapes& shapes) {
   std::vector<KernelFamily> families;
   for (int k = KERNEL_UNSPECIFIED + 1; k < Kernel_ARRAYSIZE; ++k) {
     const Kernel kernel = static_cast<Kernel>(k);
-    if (!Kernel_IsValid(k) || !HasCases(shapes, kernel)) continue;
-    KernelFamily family{.kernel = kernel, .dtype = shapes.dtype, .by_flops = true, .peak_only = false, .sizes = {}};
+    const kernels::KernelRow* row = kernels::FindRow(kernel);
+    if (row == nullptr || !row->calibrated) continue;
     if (kernel == MATMUL) {
-      std::vector<DType> dtypes = {shapes.dtype};
-      dtypes.insert(dtypes.end(), shapes.product_dtypes.begin(), shapes.product_dtypes.end());
-      for (const DType dtype : dtypes) {
-        if (dtype != shapes.dtype) families.push_back(family);
-        family.dtype = dtype;
-        family.sizes.clear();
-        for (const auto& [rows, in, out] : shapes.products) {
-          family.sizes.push_back(LinearLayer(dtype, rows, in, out));
-        }
-      }
-      for (const DType dtype : shapes.peaks) {
-        families.push_back(family);
-        family = {.kernel = kernel, .dtype = dtype, .by_flops = true, .peak_only = true, .sizes = {}};
-        const auto& [rows, in, out] = shapes.peak_product;
-        family.sizes = {LinearLayer(dtype, rows, in, out)};
-      }
-    } else if (kernel == ATTENTION || kernel == ATTENTION_BACKWARD) {
-      for (const auto& [rows, d] : shapes.attention) {
-        family.sizes.push_back({Attention(shapes, kernel == ATTENTION_BACKWARD, rows, d)});
-      }
-    } else if (IsAttentionProduct(kernel)) {
-      for (const auto& [rows, d] : shapes.attention) {
-        family.sizes.push_back({AttentionProduct(shapes, kernel, rows, d)});
-      }
-    } else {
-      family.by_flops = false;
-      for (const auto& extent : shapes.elementwise) {
-        family.sizes.push_back({Elementwise(shapes, kernel, extent)});
-      }
-      family.dtype = DTypeOfWork(family.sizes[0][0]);
-      // Gradients are cleared and added in fp32, whatever type the activations have.
-      if ((kernel == FILL || kernel == ADD) && shapes.dtype != FP32) {
-        Shapes of_sums = shapes;
-        of_sums.dtype = FP32;
-        families.push_back(family);
-        family.dtype = FP32;
-        family.sizes.clear();
-        for (const auto& extent : shapes.elementwise) {
-          family.sizes.push_back({Elementwise(of_sums, kernel, extent)});
-        }
-      }
-      // These kernels read gradients in bf16 directly.
-      if ((kernel == ADAMW || kernel == SQUARED_NORM) && shapes.dtype == BF16) {
-        families.push_back(family);
-        family.dtype = BF16;
-        for (std::vector<KernelCase>& size : family.sizes) {
-          CaseTensor& gradient = size[0].inputs[0];
-          size[0].bytes -= Bytes(gradient);
-          gradient.dtype = BF16;
-          size[0].bytes += Bytes(gradient);
-        }
-      }
+      AddProducts(shapes, &families);
+      continue;
     }
-    families.push_back(std::move(family));
+    AddSamples(shapes, kernel, shapes.dtype, &families);
+    // Gradients are cleared and added in fp32, whatever type the activations have.
+    if ((kernel == FILL || kernel == ADD) && shapes.dtype != FP32) AddSamples(shapes, kernel, FP32, &families);
+    // These kernels read gradients in bf16 directly.
+    if ((kernel == ADAMW || kernel == SQUARED_NORM) && shapes.dtype == BF16) {
+      KernelFamily halves = families.back();
+      halves.dtype = BF16;
+      for (std::vector<KernelCase>& size : halves.sizes) SetType(size[0], size[0].inputs[0], BF16);
+      families.push_back(std::move(halves));
+    }
   }
   return families;
 }

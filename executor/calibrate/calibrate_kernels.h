@@ -6,14 +6,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/sample.h"
 #include "proto/program.pb.h"
 
 namespace weft::exec {
 
-struct CaseTensor {
-  DType dtype = FP32;
-  std::vector<int64_t> shape;
-};
+using CaseTensor = kernels::SampleTensor;
 
 // One step with its own tensors. `flops` and `bytes` are counted as the compiler counts a step's work.
 struct KernelCase {
@@ -69,13 +67,10 @@ struct KernelFamily {
   // Measured for the device's peaks only.
   bool peak_only = false;
   // Ascending; each size has one or more variants that occur equally often.
-  std::vector<std::vector<KernelCase>> sizes;
+  std::vector<std::vector<KernelCase>> sizes = {};
 };
 
-// True if a kernel can be measured by itself. Only kernels that work on parts of split tensors cannot.
-bool HasCases(const CalibrationShapes& shapes, Kernel kernel);
-
-// Every kernel of program.proto that has cases, in the order of the file.
+// Every kernel that the table says is calibrated (KernelRow::calibrated), in the order of program.proto.
 std::vector<KernelFamily> KernelFamilies(const CalibrationShapes& shapes);
 
 // The smallest possible step. Its time is the cost of starting a step.

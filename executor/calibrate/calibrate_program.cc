@@ -5,15 +5,18 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/util/kernel_key.h"
+#include "kernels/extents.h"
+#include "kernels/kernel_key.h"
 #include "proto/util/status.h"
 #include "proto/util/units.h"
 
 namespace weft::exec {
 namespace {
 
+// The data of calibration are tokens, so only the kernels that load these can be measured.
 bool ReadsImages(Kernel kernel) {
-  return kernel == LOAD_TIMESTEPS || kernel == LOAD_NOISY_IMAGE || kernel == LOAD_NOISE;
+  const kernels::KernelRow& row = kernels::RowOf(kernel);
+  return row.family == kernels::Family::kLoad && !row.calibrated;
 }
 
 CaseTensor TensorOf(const Value& value) {
@@ -38,10 +41,7 @@ int InPlaceOf(const Segment& segment, const Step& step, int output) {
 // Rows of the table that tokens point into; 0 = the step has no table.
 int64_t VocabularyOf(const Segment& segment, const Step& step) {
   if (step.attributes().vocabulary() > 0) return step.attributes().vocabulary();
-  int table = -1;
-  if (step.kernel() == EMBEDDING && step.inputs_size() > 1) table = step.inputs(1);
-  if (step.kernel() == EMBEDDING_BACKWARD && step.outputs_size() > 0) table = step.outputs(0);
-  return table >= 0 && segment.values(table).shape_size() > 0 ? segment.values(table).shape(0) : 0;
+  return kernels::ExtentsOf(segment, step)[kernels::Symbol::V];
 }
 
 KernelCase CaseOf(const Program& program, const Segment& segment, const Step& step) {
@@ -68,7 +68,7 @@ std::vector<ProgramCase> CasesOf(absl::Span<const Program* const> programs) {
     for (const Segment& segment : program->segments()) {
       for (const Step& step : segment.steps()) {
         if (step.stream() != COMPUTE || ReadsImages(step.kernel())) continue;
-        std::string key = KernelKey(segment, step);
+        std::string key = kernels::KernelKey(segment, step);
         if (!seen.insert({key, step.work().dtype()}).second) continue;
         cases.push_back({std::move(key), CaseOf(*program, segment, step)});
       }

@@ -13,8 +13,8 @@
 #include "executor/program/step_waits.h"
 #include "executor/program/stream_demand.h"
 #include "executor/program/tensor_piece.h"
+#include "kernels/traits.h"
 #include "proto/util/mesh.h"
-#include "proto/util/sample_rows.h"
 #include "proto/util/status.h"
 #include "proto/util/units.h"
 #include "schedules/collective/plan.h"
@@ -156,8 +156,8 @@ class Preparer {
   // rows hold.
   int64_t Sequences(const Action& action, const Segment& segment, const Step& step) const {
     const int64_t one = out_.own_sequences;
-    const int64_t length = RowsOfSample(program_, step);
-    const Value* value = RowsValue(segment, step);
+    const int64_t length = kernels::RowsOfSample(program_, step);
+    const Value* value = kernels::RowsValue(segment, step);
     if (action.width() <= 1 || length <= 0 || value == nullptr || value->shape().empty()) return one;
     return std::max<int64_t>(1, value->shape(0) / length);
   }

@@ -1,5 +1,5 @@
 // A text with everything that the duration of a step on a device depends on: kernel, types, options and shapes.
-// Measured durations are kept under this key (KernelRate.kernel), and looked up by it.
+// Measured durations are kept under this key (KernelRate.kernel), and looked up by it. kernels/kernel_key.h makes it.
 //
 //   KERNEL types[ option]... extents
 //   MATMUL bf16*3>bf16 tb 16384x4800x1600          rows, columns and depth
@@ -10,17 +10,11 @@
 #define WEFT_PROTO_UTIL_KERNEL_KEY_H_
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "proto/program.pb.h"
 
 namespace weft {
-
-// `segment` is verified. Two steps with the same key compute equally much on tensors of the same shapes and types.
-// Seeds, sites, scales and the like do not count.
-std::string KernelKey(const Segment& segment, const Step& step);
 
 // The parts of a key. `form` is everything except the extents.
 struct KernelKeyParts {

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "kernels/kernel_key.h"
 #include "proto/util/kernel_key.h"
 
 namespace weft::sim {
@@ -92,7 +93,7 @@ bool HasDropoutInAttention(const Program& program) {
 MeasuredRate FindMeasuredRate(const Step& step, const Segment* segment, const Device& device) {
   if (device.kernel_rates().empty()) return {};
   if (segment != nullptr && std::any_of(device.kernel_rates().begin(), device.kernel_rates().end(), IsKey)) {
-    const std::string key = KernelKey(*segment, step);
+    const std::string key = kernels::KernelKey(*segment, step);
     for (const KernelRate& row : device.kernel_rates()) {
       if (row.dtype() == step.work().dtype() && row.kernel() == key) return RateOf(row, RateSource::kSame);
     }
@@ -111,7 +112,7 @@ std::vector<StepRate> RatesOfSteps(const Program& program, const Device& device)
   for (const Segment& segment : program.segments()) {
     for (const Step& step : segment.steps()) {
       if (step.stream() != COMPUTE) continue;
-      std::string key = KernelKey(segment, step);
+      std::string key = kernels::KernelKey(segment, step);
       StepRate& rate = rates[absl::StrCat(key, "/", step.work().dtype())];
       if (++rate.steps > 1) continue;
       rate.key = std::move(key);

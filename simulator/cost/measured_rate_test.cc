@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "proto/util/kernel_key.h"
+#include "kernels/kernel_key.h"
 #include "simulator/cost/cost_model.h"
 
 namespace weft::sim {
@@ -130,7 +130,7 @@ TEST(NotesOnRates, SayWhatIsNotMeasured) {
   attributes->clear_dropout();
   attributes->set_window(4);
   EXPECT_THAT(NotesOnRates(windowed, device), IsEmpty());
-  rate->set_kernel(KernelKey(program.segments(0), program.segments(0).steps(0)));
+  rate->set_kernel(kernels::KernelKey(program.segments(0), program.segments(0).steps(0)));
   EXPECT_THAT(NotesOnRates(program, device), IsEmpty());
 }
 

@@ -2,20 +2,10 @@
 
 #include <algorithm>
 
+#include "kernels/extents.h"
+
 namespace weft::sim {
 namespace {
-
-int64_t Extent(const Segment& segment, int value, int dimension) {
-  const Value& v = segment.values(value);
-  return dimension < v.shape_size() ? v.shape(dimension) : 1;
-}
-
-StepShapes Attention(const Step& step, int64_t rows, int64_t columns_of_heads) {
-  const int64_t heads = step.attributes().heads(), sequence = step.attributes().sequence();
-  if (heads < 1 || sequence < 1) return {};
-  return {sequence, sequence, std::max<int64_t>(1, columns_of_heads / heads),
-          std::max<int64_t>(1, rows / sequence) * heads};
-}
 
 // For convolutions: an output [rows x columns] whose depth follows from the flops.
 StepShapes ByFlops(const Step& step, int64_t rows, int64_t columns) {
@@ -26,39 +16,31 @@ StepShapes ByFlops(const Step& step, int64_t rows, int64_t columns) {
 }
 
 StepShapes ProductOf(const Segment& segment, const Step& step) {
-  if (step.work().flops() <= 0 || step.inputs_size() == 0 || step.outputs_size() == 0) return {};
-  const int in = step.inputs(0), out = step.outputs(0);
-  switch (step.kernel()) {
-    case MATMUL:
-      return {Extent(segment, out, 0), Extent(segment, out, 1),
-              Extent(segment, in, step.attributes().transpose_a() ? 0 : 1), 1};
-    case ATTENTION:
-    case ATTENTION_VALUES:
-      return Attention(step, Extent(segment, out, 0), Extent(segment, out, 1));
-    case ATTENTION_BACKWARD:
-    case ATTENTION_VALUES_BACKWARD:
-      // The first input is the gradient of the forward's output.
-      return Attention(step, Extent(segment, in, 0), Extent(segment, in, 1));
-    case ATTENTION_SCORES: {
-      // The input is q, or q, k and v side by side.
-      const int64_t columns = Extent(segment, in, 1);
-      return Attention(step, Extent(segment, in, 0), step.inputs_size() > 1 ? columns : columns / 3);
-    }
-    case ATTENTION_SCORES_BACKWARD: {
-      const int64_t columns = Extent(segment, step.inputs(step.inputs_size() > 1 ? 1 : 0), 1);
-      return Attention(step, Extent(segment, in, 0), step.inputs_size() > 2 ? columns : columns / 3);
-    }
-    case CONV2D:
-    case CONV2D_BACKWARD:
-      return ByFlops(step, Extent(segment, out, 0), Extent(segment, out, 1));
-    case CONV2D_BACKWARD_WEIGHT: {
-      int64_t columns = 1;
-      for (int i = 1; i < segment.values(out).shape_size(); ++i) columns *= segment.values(out).shape(i);
-      return ByFlops(step, Extent(segment, out, 0), columns);
-    }
-    default:
+  if (step.work().flops() <= 0 || step.outputs_size() == 0) return {};
+  using kernels::Symbol;
+  const kernels::KernelRow* row = kernels::FindRow(step.kernel());
+  switch (row == nullptr ? kernels::WorkKind::kMemory : row->work) {
+    case kernels::WorkKind::kMemory:
       return {};
+    case kernels::WorkKind::kProduct: {
+      const kernels::Extents of = kernels::ExtentsOf(segment, step);
+      return {of[Symbol::m], of[Symbol::n], of[Symbol::k], 1};
+    }
+    case kernels::WorkKind::kAttention: {
+      const kernels::Extents of = kernels::ExtentsOf(segment, step);
+      const int64_t sequence = of[Symbol::sequence];
+      if (sequence < 1) return {};
+      return {sequence, sequence, of[Symbol::h], of[Symbol::rows] / sequence * of[Symbol::heads]};
+    }
+    case kernels::WorkKind::kConvolution: {
+      const Value& out = segment.values(step.outputs(0));
+      if (out.shape().empty()) return {};
+      int64_t columns = 1;
+      for (int i = 1; i < out.shape_size(); ++i) columns *= out.shape(i);
+      return ByFlops(step, out.shape(0), columns);
+    }
   }
+  return {};
 }
 
 }  // namespace

@@ -38,16 +38,18 @@ TEST(StepShapes, AttentionIsByHead) {
       "values { shape: 16 shape: 192 } values { shape: 16 shape: 64 } values { shape: 16 shape: 4 }"
       "values { shape: 16 shape: 32 }";
   const std::string attributes = "work { flops: 1 } attributes { heads: 4 sequence: 8 }";
+  // With kv_heads q, k and v are tensors of their own.
+  const std::string apart = "work { flops: 1 } attributes { heads: 4 kv_heads: 4 sequence: 8 }";
   Expect(values, "kernel: ATTENTION inputs: 0 outputs: 1 outputs: 2 " + attributes, 8, 8, 16, 8);
   Expect(values, "kernel: ATTENTION_BACKWARD inputs: 1 inputs: 0 inputs: 1 inputs: 2 outputs: 0 " + attributes, 8, 8,
          16, 8);
   Expect(values, "kernel: ATTENTION_SCORES inputs: 0 outputs: 3 " + attributes, 8, 8, 16, 8);
-  Expect(values, "kernel: ATTENTION_SCORES inputs: 1 inputs: 1 outputs: 3 " + attributes, 8, 8, 16, 8);
+  Expect(values, "kernel: ATTENTION_SCORES inputs: 1 inputs: 1 outputs: 3 " + apart, 8, 8, 16, 8);
   Expect(values, "kernel: ATTENTION_SCORES_BACKWARD inputs: 3 inputs: 0 outputs: 0 " + attributes, 8, 8, 16, 8);
-  Expect(values, "kernel: ATTENTION_SCORES_BACKWARD inputs: 3 inputs: 1 inputs: 1 outputs: 1 outputs: 1 " + attributes,
-         8, 8, 16, 8);
+  Expect(values, "kernel: ATTENTION_SCORES_BACKWARD inputs: 3 inputs: 1 inputs: 1 outputs: 1 outputs: 1 " + apart, 8, 8,
+         16, 8);
   Expect(values, "kernel: ATTENTION_VALUES inputs: 3 inputs: 0 outputs: 1 " + attributes, 8, 8, 16, 8);
-  Expect(values, "kernel: ATTENTION_VALUES_BACKWARD inputs: 1 inputs: 3 inputs: 0 outputs: 3 outputs: 1 " + attributes,
+  Expect(values, "kernel: ATTENTION_VALUES_BACKWARD inputs: 1 inputs: 3 inputs: 0 outputs: 3 outputs: 0 " + attributes,
          8, 8, 16, 8);
   // Attributes that no verified program has.
   Expect(values, "kernel: ATTENTION inputs: 0 outputs: 1 work { flops: 1 }", 0, 0, 0, 0);

@@ -1,7 +1,7 @@
 #include "simulator/runtime/runtime_steps.h"
 
 #include "gtest/gtest.h"
-#include "proto/util/kernel_key.h"
+#include "kernels/kernel_key.h"
 #include "tests/parse_text.h"
 
 namespace weft::sim {
@@ -259,7 +259,7 @@ TEST(RuntimeSteps, AMeasuredLaunchGoesAtTheRateOfItsLargestStep) {
   Cluster cluster = Machine();
   for (int step = 0; step < 2; ++step) {
     KernelRate* rate = cluster.mutable_device()->add_kernel_rates();
-    rate->set_kernel(KernelKey(program.segments(0), program.segments(0).steps(step)));
+    rate->set_kernel(kernels::KernelKey(program.segments(0), program.segments(0).steps(step)));
     rate->set_dtype(FP32);
     rate->set_bytes_per_second(step == 0 ? 1e6 : 1e9);
     rate->set_overhead_seconds(1e-6);

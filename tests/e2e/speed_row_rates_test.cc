@@ -13,8 +13,8 @@
 #include "executor/calibrate/calibrate_rates.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "kernels/kernel_key.h"
 #include "planner/compile.h"
-#include "proto/util/kernel_key.h"
 #include "proto/util/step_runs.h"
 #include "simulator/cost/measured_rate.h"
 #include "simulator/simulate.h"
@@ -123,7 +123,7 @@ TEST_P(SpeedRowRates, EveryStepTakesItsOwn) {
         FindStepRuns(action.kind(), PlacedStepsOf(*program, program->templates(0), action));
     for (int s = 0; s < segment.steps_size(); ++s) {
       if (segment.steps(s).stream() == COMPUTE && RangeOf(ranges, s) == nullptr) {
-        busy += seconds.at(KernelKey(segment, segment.steps(s)));
+        busy += seconds.at(kernels::KernelKey(segment, segment.steps(s)));
       }
     }
     for (const StepRange& range : ranges) {
@@ -133,8 +133,8 @@ TEST_P(SpeedRowRates, EveryStepTakesItsOwn) {
         const int largest =
             *std::max_element(launch.begin(), launch.end(), [&](int a, int b) { return bytes(a) < bytes(b); });
         const Step one = AsOneStep(segment, launch);
-        busy += seconds.at(KernelKey(segment, segment.steps(largest))) * static_cast<double>(one.work().bytes()) /
-                static_cast<double>(bytes(largest));
+        busy += seconds.at(kernels::KernelKey(segment, segment.steps(largest))) *
+                static_cast<double>(one.work().bytes()) / static_cast<double>(bytes(largest));
       }
     }
   }
