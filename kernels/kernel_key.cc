@@ -63,9 +63,8 @@ int64_t Extent(const Value& value, int dimension) {
 
 // Kernels of attention have heads in every step, unlike dropout.
 bool IsAttention(const KernelRow& row) {
-  return std::any_of(row.attributes.begin(), row.attributes.end(), [](const AttributeRule& rule) {
-    return rule.attribute == Symbol::heads && rule.must != nullptr;
-  });
+  return std::any_of(row.attributes.begin(), row.attributes.end(),
+                     [](const AttributeRule& rule) { return rule.attribute == Symbol::heads && rule.must != nullptr; });
 }
 
 std::string ShapesText(const Segment& segment, const Step& step) {

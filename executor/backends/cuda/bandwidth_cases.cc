@@ -1,23 +1,23 @@
 #include "executor/backends/cuda/bandwidth_cases.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/sample.h"
+#include "proto/util/units.h"
 
 namespace weft::exec::cuda {
 namespace {
 
 using Operands = std::vector<BandwidthOperand>;
 
-int64_t BytesOfType(DType dtype) {
-  return dtype == FP64 ? 8 : dtype == EXACT192 ? 24 : dtype == UINT8 ? 1 : dtype == BF16 || dtype == FP16 ? 2 : 4;
-}
-
 // Makes cases whose activations are rows x columns, and the operands that many cases share.
 class Maker {
  public:
-  Maker(int64_t of_rows, int64_t of_columns) : rows(of_rows), columns(of_columns) {}
+  Maker(int64_t of_rows, int64_t of_columns, int64_t of_vocabulary)
+      : rows(of_rows), columns(of_columns), vocabulary(of_vocabulary) {}
 
   // `detail` is the type of the activations, plus anything else that distinguishes cases of one kernel.
   BandwidthCase& Add(Kernel kernel, const std::string& detail, Operands in, Operands out) {
@@ -31,148 +31,117 @@ class Maker {
     cases.push_back(std::move(c));
     return cases.back();
   }
-  BandwidthCase& Add(Kernel kernel, Operands in, Operands out) {
-    return Add(kernel, "bf16", std::move(in), std::move(out));
-  }
-  // Adds a case that accumulates into output 0, which is therefore read too.
-  BandwidthCase& Accumulate(Kernel kernel, const std::string& detail, Operands in, Operands out) {
-    BandwidthCase& c = Add(kernel, detail, std::move(in), std::move(out));
-    c.step.set_accumulate(true);
-    c.other_bytes = c.out[0].Bytes();
+  // Adds the sample of the kernel's row.
+  BandwidthCase& AddSample(Kernel kernel, const std::string& detail, const kernels::SampleSizes& sizes) {
+    kernels::Sample sample = kernels::MakeSample(kernels::RowOf(kernel), sizes);
+    BandwidthCase& c = Add(kernel, detail, OperandsOf(sample.in), OperandsOf(sample.out));
+    c.step = std::move(sample.step);
+    c.step.set_name(c.name);
+    c.other_bytes = static_cast<int64_t>(sample.bytes) - c.Bytes();
     return c;
+  }
+  BandwidthCase& AddSample(Kernel kernel, DType dtype = BF16) {
+    return AddSample(kernel, dtype == BF16 ? "bf16" : dtype == FP32 ? "fp32" : "exact192", Sizes(dtype));
+  }
+  // Sequences have 256 rows: for images these are 16 x 16 positions.
+  kernels::SampleSizes Sizes(DType dtype = BF16) const {
+    return {.rows = rows,
+            .d = columns,
+            .vocabulary = vocabulary,
+            .sequence = 256,
+            .head_size = 128,
+            .tensors = 1,
+            .dtype = dtype};
+  }
+  // Makes the case accumulate into output 0, which is therefore read too.
+  static void Accumulate(BandwidthCase& c) {
+    c.step.set_accumulate(true);
+    c.other_bytes += c.out[0].Bytes();
   }
   static StepAttributes& Of(BandwidthCase& c) { return *c.step.mutable_attributes(); }
 
   BandwidthOperand All(DType dtype) const { return {dtype, {rows, columns}}; }
   BandwidthOperand Row(DType dtype) const { return {dtype, {columns}}; }
-  BandwidthOperand PerRow(int64_t numbers = 1) const {
-    return numbers == 1 ? BandwidthOperand{FP32, {rows}} : BandwidthOperand{FP32, {rows, numbers}};
-  }
+  BandwidthOperand PerRow() const { return {FP32, {rows}}; }
 
-  int64_t rows, columns;
+  int64_t rows, columns, vocabulary;
   std::vector<BandwidthCase> cases;
+
+ private:
+  Operands OperandsOf(const std::vector<kernels::SampleTensor>& tensors) const {
+    Operands operands;
+    for (const kernels::SampleTensor& tensor : tensors) {
+      operands.push_back({tensor.dtype, tensor.shape, tensor.dtype == INT32 ? vocabulary : 0});
+    }
+    return operands;
+  }
 };
 
 void AddNorms(Maker& make, DType dtype, const std::string& detail) {
-  const BandwidthOperand x = make.All(dtype), w = make.Row(dtype), s = make.PerRow(), gradient = make.Row(FP32);
-  make.Of(make.Add(LAYER_NORM, detail, {x, w, w}, {x, s, s})).set_epsilon(1e-5);
-  make.Of(make.Add(RMS_NORM, detail, {x, w}, {x, s})).set_epsilon(1e-5);
+  make.AddSample(LAYER_NORM, detail, make.Sizes(dtype));
+  make.AddSample(RMS_NORM, detail, make.Sizes(dtype));
   // In training, these gradients accumulate into the residual stream.
-  make.Accumulate(LAYER_NORM_BACKWARD, detail, {x, x, w, s, s}, {x});
-  make.Accumulate(RMS_NORM_BACKWARD, detail, {x, x, w, s}, {x});
-  make.Add(LAYER_NORM_BACKWARD_WEIGHT, detail, {x, x, s, s}, {gradient, gradient});
-  make.Add(RMS_NORM_BACKWARD_WEIGHT, detail, {x, x, s}, {gradient});
-}
-
-// Norms of rows whose columns are split over two ranks; each case is one of the two parts.
-void AddSplitNorms(Maker& make) {
-  const BandwidthOperand x = make.All(BF16), w = make.Row(BF16), s = make.PerRow(), pairs = make.PerRow(2);
-  make.Add(NORM_PARTIAL, {x}, {pairs});
-  make.Add(NORM_APPLY, {x, w, w, s, s}, {x});
-  make.Add(NORM_BACKWARD_PARTIAL, {x, x, w, s, s}, {pairs});
-  make.Of(make.Accumulate(NORM_BACKWARD_APPLY, "bf16", {x, x, w, s, s, pairs}, {x}))
-      .set_whole_columns(2 * make.columns);
+  make.Accumulate(make.AddSample(LAYER_NORM_BACKWARD, detail, make.Sizes(dtype)));
+  make.Accumulate(make.AddSample(RMS_NORM_BACKWARD, detail, make.Sizes(dtype)));
+  make.AddSample(LAYER_NORM_BACKWARD_WEIGHT, detail, make.Sizes(dtype));
+  make.AddSample(RMS_NORM_BACKWARD_WEIGHT, detail, make.Sizes(dtype));
 }
 
 void AddElementwise(Maker& make) {
-  const BandwidthOperand x = make.All(BF16), single = make.All(FP32), w = make.Row(BF16);
-  make.Add(SWIGLU, {x, x}, {x});
-  make.Add(SWIGLU_BACKWARD, {x, x, x}, {x, x});
+  const BandwidthOperand x = make.All(BF16), single = make.All(FP32);
+  make.Accumulate(make.AddSample(NORM_BACKWARD_APPLY));
   for (const bool tanh : {true, false}) {
-    const std::string detail = tanh ? "bf16 tanh" : "bf16";
-    make.Of(make.Add(GELU, detail, {x}, {x})).set_tanh_approximation(tanh);
-    make.Of(make.Add(GELU_BACKWARD, detail, {x, x}, {x})).set_tanh_approximation(tanh);
+    for (const Kernel kernel : {GELU, GELU_BACKWARD}) {
+      make.Of(make.AddSample(kernel, tanh ? "bf16 tanh" : "bf16", make.Sizes())).set_tanh_approximation(tanh);
+    }
   }
-  make.Add(SILU, {x}, {x});
-  make.Add(SILU_BACKWARD, {x, x}, {x});
-  make.Add(ADD, {x, x}, {x});
-  make.Add(ADD, "fp32", {single, single}, {single});
-  make.Add(BIAS_ADD, {x, w}, {x});
-  make.Accumulate(BIAS_GRADIENT, "bf16", {x}, {make.Row(FP32)});
+  make.AddSample(ADD);
+  make.AddSample(ADD, FP32);
   make.Add(CAST, "fp32 to bf16", {single}, {x});
   make.Add(CAST, "bf16 to fp32", {x}, {single});
-  make.Add(FILL, "fp32", {}, {single});
-  make.Add(SCALE, "fp32", {{FP64, {2}}, single}, {single}).in_place[0] = 1;
-  // The dropout mask, one byte per element.
-  const BandwidthOperand mask = make.All(UINT8);
-  make.Add(DROPOUT, {x}, {x});
-  make.Add(DROPOUT_MASK, {x}, {x, mask});
-  make.Add(DROPOUT_BY_MASK, {x, mask}, {x});
-  for (size_t i = make.cases.size() - 3; i < make.cases.size(); ++i) {
-    make.Of(make.cases[i]).set_dropout(0.1);
-    make.Of(make.cases[i]).set_sequence(256);
-  }
-  BandwidthCase& rope = make.Add(ROPE, {x}, {x});
-  make.Of(rope).set_sequence(256);
-  make.Of(rope).set_head_size(128);
-  make.Of(rope).set_base(10000);
-  make.Of(rope).set_magnitude(1);
+  make.AddSample(FILL, FP32);
+  make.AddSample(SCALE, FP32).in_place[0] = 1;
   // One head, with sequences as long as there are columns.
-  make.Of(make.Add(ATTENTION_SOFTMAX, {x}, {x})).set_heads(1);
-  make.Of(make.cases.back()).set_sequence(make.columns);
-  make.Of(make.Add(ATTENTION_SOFTMAX_BACKWARD, {x, x}, {x})).set_heads(1);
-  make.Of(make.cases.back()).set_sequence(make.columns);
+  kernels::SampleSizes pairs = make.Sizes();
+  pairs.sequence = make.columns;
+  make.AddSample(ATTENTION_SOFTMAX, "bf16", pairs);
+  make.AddSample(ATTENTION_SOFTMAX_BACKWARD, "bf16", pairs);
 }
 
-void AddTokens(Maker& make, int64_t vocabulary) {
-  const BandwidthOperand x = make.All(BF16), tokens = {INT32, {make.rows}, vocabulary};
-  const BandwidthOperand table = {BF16, {vocabulary, make.columns}}, gradient = {FP32, {vocabulary, make.columns}};
-  // A step reads only the named rows of a table and changes only those rows of its gradient. All named rows are
-  // different.
-  const int64_t unnamed = vocabulary - std::min(make.rows, vocabulary);
-  make.Add(EMBEDDING, {tokens, table}, {x}).other_bytes = -unnamed * make.columns * 2;
-  make.Accumulate(EMBEDDING_BACKWARD, "bf16", {tokens, x}, {gradient}).other_bytes -= 2 * unnamed * make.columns * 4;
-  make.Add(EMBEDDING_BACKWARD, "bf16, the first", {tokens, x}, {gradient});
-  const BandwidthOperand positions = {BF16, {256, make.columns}};
-  make.Of(make.Add(POSITION_EMBEDDING, {positions}, {x})).set_sequence(256);
-  make.Of(make.Accumulate(POSITION_EMBEDDING_BACKWARD, "bf16", {x}, {{FP32, {256, make.columns}}})).set_sequence(256);
+void AddTokens(Maker& make) {
+  // A step changes only the named rows of a table's gradient. All named rows are different.
+  const int64_t unnamed = make.vocabulary - std::min(make.rows, make.vocabulary);
+  make.AddSample(EMBEDDING_BACKWARD).other_bytes -= 2 * unnamed * make.columns * 4;
+  BandwidthCase& first = make.AddSample(EMBEDDING_BACKWARD, "bf16, the first", make.Sizes());
+  first.step.set_accumulate(false);
+  first.other_bytes = 0;
   // About as many logits as activations.
-  const int64_t rows = make.rows * make.columns / vocabulary + 1;
-  const BandwidthOperand logits = {BF16, {rows, vocabulary}}, targets = {INT32, {rows}, vocabulary};
-  const BandwidthOperand lse = {FP32, {rows}};
-  const size_t first = make.cases.size();
-  make.Add(CROSS_ENTROPY, {logits, targets}, {lse, {FP64, {1}}});
-  make.Add(CROSS_ENTROPY_PARTIAL, {logits, targets}, {{FP32, {rows, 2}}});
-  make.Add(CROSS_ENTROPY_BACKWARD, {logits, lse, targets}, {logits}).in_place[0] = 0;
-  for (size_t i = first; i < make.cases.size(); ++i) {
-    make.Of(make.cases[i]).set_vocabulary(vocabulary);
-    make.Of(make.cases[i]).set_loss_weight(1);
+  kernels::SampleSizes logits = make.Sizes();
+  logits.rows = make.rows * make.columns / make.vocabulary + 1;
+  for (const Kernel kernel : {CROSS_ENTROPY, CROSS_ENTROPY_PARTIAL, CROSS_ENTROPY_BACKWARD}) {
+    make.Of(make.AddSample(kernel, "bf16", logits)).set_vocabulary(make.vocabulary);
   }
 }
 
-// Samples of 16 x 16 positions.
 void AddImages(Maker& make) {
-  constexpr int64_t kSide = 16, kSequence = kSide * kSide, kGroups = 16;
-  const BandwidthOperand x = make.All(BF16), w = make.Row(BF16);
-  const int64_t samples = make.rows / kSequence;
-  const BandwidthOperand e = {BF16, {samples, make.columns}}, two = {BF16, {samples, 2 * make.columns}};
-  const size_t first = make.cases.size();
-  make.Add(ADD_PER_SAMPLE, {x, e}, {x});
-  make.Add(SUM_PER_SAMPLE, {x}, {e});
-  make.Add(SCALE_SHIFT, {x, two}, {x});
-  make.Add(SCALE_SHIFT_BACKWARD, {x, two}, {x}).other_bytes = -e.Bytes();
-  make.Add(SCALE_SHIFT_BACKWARD_SAMPLE, {x, x}, {two});
-  make.Add(SQUARED_ERROR, {x, x}, {{FP64, {1}}});
-  make.Add(SQUARED_ERROR_BACKWARD, {x, x}, {x});
+  const BandwidthOperand x = make.All(BF16);
+  // Only the scale is read, the first half of each sample's vector.
+  make.AddSample(SCALE_SHIFT_BACKWARD).other_bytes = -make.rows / 256 * make.columns * 2;
   // The same number of elements, in 128 channels.
-  constexpr int64_t kChannels = 128;
-  const BandwidthOperand image = {BF16, {x.Elements() / kChannels, kChannels}}, of_channel = {BF16, {kChannels}};
-  const BandwidthOperand s = {FP32, {x.Elements() / kChannels / kSequence, kGroups}}, gradient = {FP32, {kChannels}};
-  make.Of(make.Add(GROUP_NORM, {image, of_channel, of_channel}, {image, s, s})).set_epsilon(1e-5);
-  make.Add(GROUP_NORM_BACKWARD, {image, image, of_channel, s, s}, {image});
-  make.Add(GROUP_NORM_BACKWARD_WEIGHT, {image, image, s, s}, {gradient, gradient});
-  for (size_t i = first; i < make.cases.size(); ++i) {
-    make.Of(make.cases[i]).set_sequence(kSequence);
-    make.Of(make.cases[i]).set_groups(kGroups);
-    make.Of(make.cases[i]).set_loss_weight(1);
+  kernels::SampleSizes channels = make.Sizes();
+  channels.d = 128;
+  channels.rows = make.rows * make.columns / channels.d;
+  for (const Kernel kernel : {GROUP_NORM, GROUP_NORM_BACKWARD, GROUP_NORM_BACKWARD_WEIGHT}) {
+    make.AddSample(kernel, "bf16", channels);
   }
   const BandwidthOperand half = {BF16, {make.rows, make.columns / 2}}, small = {BF16, {make.rows / 4, make.columns}};
-  make.Add(CONCAT_COLUMNS, {half, half}, {x});
-  make.Add(SLICE_COLUMNS, {x}, {half}).other_bytes = -half.Bytes();
+  make.Add(CONCAT_COLUMNS, "bf16", {half, half}, {x});
+  make.Add(SLICE_COLUMNS, "bf16", {x}, {half}).other_bytes = -half.Bytes();
   for (const bool backward : {false, true}) {
-    BandwidthCase& c = backward ? make.Add(UPSAMPLE_BACKWARD, {x}, {small}) : make.Add(UPSAMPLE, {small}, {x});
-    make.Of(c).set_height(kSide / 2);
-    make.Of(c).set_width(kSide / 2);
+    BandwidthCase& c =
+        backward ? make.Add(UPSAMPLE_BACKWARD, "bf16", {x}, {small}) : make.Add(UPSAMPLE, "bf16", {small}, {x});
+    make.Of(c).set_height(8);
+    make.Of(c).set_width(8);
   }
 }
 
@@ -227,22 +196,32 @@ void AddOptimizer(Maker& make) {
   make.Of(sgd).set_momentum(0.9);
   sgd.in_place = {1, 2, -1};
   sgd.context.learning_rate = 1e-3;
-  make.Add(SQUARED_NORM, "fp32", {single}, {{FP64, {1}}});
-  make.Add(EXACT_ACCUMULATE, {x}, {exact}).other_bytes = exact.Bytes();
-  make.Add(EXACT_ROUND, {exact}, {x});
-  make.Add(ADD, "exact192", {exact, exact}, {exact}).in_place[0] = 0;
-  make.Add(FILL, "exact192", {}, {exact});
+  make.AddSample(SQUARED_NORM, FP32);
+  make.Add(EXACT_ROUND, "bf16", {exact}, {x});
+  make.AddSample(ADD, EXACT192).in_place[0] = 0;
+  make.AddSample(FILL, EXACT192);
+}
+
+// Adds the samples of all kernels that are bound by memory and have no case yet.
+void AddOthers(Maker& make) {
+  // Kernels with at most one number per row, and functions of angles.
+  std::set<Kernel> seen = {NORM_COMBINE, NORM_TOTAL, UPDATE_LOSS_SCALE, CROSS_ENTROPY_COMBINE, TIMESTEP_EMBEDDING};
+  for (const BandwidthCase& c : make.cases) seen.insert(c.step.kernel());
+  for (int k = KERNEL_UNSPECIFIED + 1; k < Kernel_ARRAYSIZE; ++k) {
+    const kernels::KernelRow* row = kernels::FindRow(static_cast<Kernel>(k));
+    if (row == nullptr || row->work != kernels::WorkKind::kMemory || seen.count(row->kernel) > 0) continue;
+    // The host makes the tensors of loads.
+    if (row->family != kernels::Family::kLoad && row->family != kernels::Family::kCollective) {
+      make.AddSample(row->kernel);
+    }
+  }
 }
 
 }  // namespace
 
-int64_t BandwidthOperand::Elements() const {
-  int64_t n = 1;
-  for (int64_t extent : shape) n *= extent;
-  return n;
-}
+int64_t BandwidthOperand::Elements() const { return *ElementCount(shape); }
 
-int64_t BandwidthOperand::Bytes() const { return Elements() * BytesOfType(dtype); }
+int64_t BandwidthOperand::Bytes() const { return Elements() * DTypeBytes(dtype); }
 
 int64_t BandwidthCase::Bytes() const {
   int64_t bytes = other_bytes;
@@ -252,24 +231,24 @@ int64_t BandwidthCase::Bytes() const {
 }
 
 std::vector<BandwidthCase> BandwidthCases(int64_t rows, int64_t columns, int64_t vocabulary) {
-  Maker make(rows, columns);
+  Maker make(rows, columns, vocabulary);
   AddNorms(make, BF16, "bf16");
   AddNorms(make, FP32, "fp32");
-  AddSplitNorms(make);
   AddElementwise(make);
-  AddTokens(make, vocabulary);
+  AddTokens(make);
   AddImages(make);
   AddOptimizer(make);
+  AddOthers(make);
   AddLaunches(make, "bf16");
   // If `columns` is the width of Llama 3 8B, `other` is the width of GPT-2 1.5B.
   if (const int64_t other = columns * 25 / 64; other % 8 == 0) {
-    Maker more(rows * columns / other, other);
+    Maker more(rows * columns / other, other, vocabulary);
     AddLaunches(more, absl::StrCat("bf16 of ", other));
     for (BandwidthCase& c : more.cases) make.cases.push_back(std::move(c));
   }
   // Rows that one warp handles, and rows that fill the registers of a block.
   for (const int64_t other : {columns / 4, 4 * columns}) {
-    Maker more(rows * columns / other, other);
+    Maker more(rows * columns / other, other, vocabulary);
     AddNorms(more, BF16, absl::StrCat("bf16 of ", other));
     for (BandwidthCase& c : more.cases) make.cases.push_back(std::move(c));
   }

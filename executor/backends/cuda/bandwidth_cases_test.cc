@@ -6,9 +6,26 @@
 #include "executor/backends/cpu/cpu_test_util.h"
 #include "executor/backends/cuda/emulated_backend.h"
 #include "gtest/gtest.h"
+#include "kernels/check_alone.h"
 
 namespace weft::exec::cuda {
 namespace {
+
+// A Program could have every step that is measured.
+TEST(BandwidthCases, FitTheirRows) {
+  for (const BandwidthCase& c : BandwidthCases(256, 128, 500)) {
+    std::vector<kernels::StepTensor> in, out;
+    for (const BandwidthOperand& operand : c.in) {
+      in.push_back({"in", operand.dtype, operand.shape, static_cast<int>(in.size())});
+    }
+    for (size_t i = 0; i < c.out.size(); ++i) {
+      const int place = c.in_place[i] >= 0 ? c.in_place[i] : static_cast<int>(c.in.size() + i);
+      out.push_back({"out", c.out[i].dtype, c.out[i].shape, place});
+    }
+    if (!c.launch.empty()) continue;
+    EXPECT_EQ(kernels::CheckAlone(c.step, in, out), "") << c.name;
+  }
+}
 
 // The backend accepts the step of every case.
 TEST(BandwidthCases, RunOnTheEmulation) {

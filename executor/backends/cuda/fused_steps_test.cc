@@ -165,7 +165,7 @@ TEST_P(FusedStepsTest, AreWhatTheKernelsMake) {
   for (int round = 0; round < 24; ++round) {
     for (const DType dtype : {FP32, BF16}) {
       CaseMaker maker(static_cast<uint64_t>(round) * 10 + dtype, round, dtype);
-      const ConformanceCase c = FindCase(GetParam())(maker);
+      const ConformanceCase c = MakeCase(maker, GetParam());
       SCOPED_TRACE(c.step.ShortDebugString());
       Calls calls;
       Libraries with = EmulatedLibraries();

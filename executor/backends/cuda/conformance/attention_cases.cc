@@ -34,6 +34,14 @@ Sizes Draw(CaseMaker& make, Step& step) {
   return s;
 }
 
+// Kernels of pairs do not read how q, k and v are stored.
+Sizes DrawPairs(CaseMaker& make, Step& step) {
+  const Sizes s = Draw(make, step);
+  step.mutable_attributes()->clear_kv_heads();
+  step.mutable_attributes()->clear_qkv_by_head();
+  return s;
+}
+
 void SetMask(CaseMaker& make, const Sizes& s, Step& step) {
   StepAttributes* a = step.mutable_attributes();
   a->set_causal(make.Coin());
@@ -142,7 +150,7 @@ ConformanceCase AttentionScoresBackwardCase(CaseMaker& make) {
 ConformanceCase AttentionSoftmaxCase(CaseMaker& make) {
   ConformanceCase c;
   c.step = make.MakeStep(ATTENTION_SOFTMAX);
-  const Sizes s = Draw(make, c.step);
+  const Sizes s = DrawPairs(make, c.step);
   SetMask(make, s, c.step);
   c.in = {make.Normal({s.rows(), s.heads * s.sequence}, 3)};
   c.out.emplace_back(make.dtype, std::vector<int64_t>{s.rows(), s.heads * s.sequence});
@@ -153,7 +161,7 @@ ConformanceCase AttentionSoftmaxCase(CaseMaker& make) {
 ConformanceCase AttentionSoftmaxBackwardCase(CaseMaker& make) {
   ConformanceCase c;
   c.step = make.MakeStep(ATTENTION_SOFTMAX_BACKWARD);
-  const Sizes s = Draw(make, c.step);
+  const Sizes s = DrawPairs(make, c.step);
   c.in = {Pairs(make, make.dtype, s), Pairs(make, make.dtype, s)};
   c.out.emplace_back(make.dtype, std::vector<int64_t>{s.rows(), s.heads * s.sequence});
   if (make.Coin()) c.in_place = {{0, 0}};

@@ -1,6 +1,6 @@
-// Cases of the conformance test. For every kernel of proto/program.proto a function makes a step with random shapes,
-// attributes and data. conformance_test.cc runs the step on the CUDA backend and, in fp64 on the same rounded inputs,
-// on the CPU backend.
+// Cases of the conformance test: for every kernel of proto/program.proto, steps with random shapes, attributes and
+// data. conformance_test.cc runs the step on the CUDA backend and, in fp64 on the same rounded inputs, on the CPU
+// backend.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CONFORMANCE_CONFORMANCE_CASE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CONFORMANCE_CONFORMANCE_CASE_H_
 
@@ -94,10 +94,8 @@ class CaseMaker {
   }
 };
 
-using CaseFunction = ConformanceCase(CaseMaker& make);
-
-// Returns null if the kernel has no case.
-CaseFunction* FindCase(Kernel kernel);
+// Makes a case of the kernel: by the function that cases.def names, else from the kernel's row.
+ConformanceCase MakeCase(CaseMaker& make, Kernel kernel);
 
 }  // namespace weft::exec::cuda
 

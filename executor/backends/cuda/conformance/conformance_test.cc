@@ -14,6 +14,8 @@
 #include "executor/backends/cuda/conformance/placed_tensors.h"
 #include "executor/backends/cuda/cuda_backend.h"
 #include "gtest/gtest.h"
+#include "kernels/check_alone.h"
+#include "kernels/traits.h"
 #include "proto/util/status.h"
 
 namespace weft::exec::cuda {
@@ -154,15 +156,26 @@ void Check(const ConformanceCase& c, DType dtype) {
   }
 }
 
-bool IsCollective(Kernel kernel) {
-  return kernel == GROUP_ALL_REDUCE || kernel == GROUP_ALL_GATHER || kernel == GROUP_REDUCE_SCATTER;
+// Returns why the step does not fit its row.
+std::string Fault(const ConformanceCase& c) {
+  std::map<int, int> shared(c.in_place.begin(), c.in_place.end());
+  std::vector<kernels::StepTensor> in, out;
+  for (const Tensor& tensor : c.in) {
+    in.push_back({"in", tensor.dtype(), tensor.shape(), static_cast<int>(in.size())});
+  }
+  for (const Tensor& tensor : c.out) {
+    const auto with = shared.find(static_cast<int>(out.size()));
+    const int place = with != shared.end() ? with->second : static_cast<int>(in.size() + out.size());
+    out.push_back({"out", tensor.dtype(), tensor.shape(), place});
+  }
+  return kernels::CheckAlone(c.step, in, out);
 }
 
 std::vector<Kernel> AllKernels() {
   std::vector<Kernel> kernels;
   for (int i = 0; i < Kernel_descriptor()->value_count(); ++i) {
     const auto kernel = static_cast<Kernel>(Kernel_descriptor()->value(i)->number());
-    if (kernel != KERNEL_UNSPECIFIED && !IsCollective(kernel)) kernels.push_back(kernel);
+    if (kernel != KERNEL_UNSPECIFIED && !kernels::IsCollective(kernel)) kernels.push_back(kernel);
   }
   return kernels;
 }
@@ -171,16 +184,15 @@ class Conformance : public testing::TestWithParam<Kernel> {};
 
 TEST_P(Conformance, IsThatOfTheCpu) {
   const Kernel kernel = GetParam();
-  CaseFunction* make_case = FindCase(kernel);
   ASSERT_TRUE(HasKernel(kernel)) << "executor/backends/cuda/kernels.def does not have it";
-  ASSERT_NE(make_case, nullptr) << "executor/backends/cuda/conformance/cases.def does not have it";
   for (const DType dtype : kDTypes) {
     for (int round = 0; round < kRounds; ++round) {
       const uint64_t seed = static_cast<uint64_t>(kernel) * 1000 + static_cast<uint64_t>(dtype) * 100 + round;
       CaseMaker maker(seed, round, dtype);
-      const ConformanceCase c = make_case(maker);
+      const ConformanceCase c = MakeCase(maker, kernel);
       SCOPED_TRACE(absl::StrCat(DType_Name(dtype), ", round ", round, ", seed ", seed, ":", Shapes(c.in), " ->",
                                 Shapes(c.out), "\n", c.step.ShortDebugString()));
+      ASSERT_EQ(Fault(c), "") << "no Program could have this step";
       Check(c, dtype);
       if (HasFailure()) return;
     }

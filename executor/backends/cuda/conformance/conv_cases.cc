@@ -52,7 +52,7 @@ Groups DrawGroups(CaseMaker& make, Step& step) {
 
 ConformanceCase Conv2dCase(CaseMaker& make) {
   ConformanceCase c;
-  c.step = make.MakeStep(CONV2D, make.Between(0, 3) == 0);
+  c.step = make.MakeStep(CONV2D);
   const Images i = DrawImages(make, c.step);
   c.in = {make.Normal({i.rows(), i.inputs}), make.Normal(i.weight())};
   if (make.Coin()) c.in.push_back(make.Normal({i.outputs}));

@@ -39,28 +39,11 @@ ConformanceCase Dropping(CaseMaker& make, Kernel kernel) {
 
 }  // namespace
 
-ConformanceCase DropoutCase(CaseMaker& make) {
-  ConformanceCase c = Dropping(make, DROPOUT);
-  if (make.Coin()) c.in_place = {{0, 0}};
-  return c;
-}
+ConformanceCase DropoutCase(CaseMaker& make) { return Dropping(make, DROPOUT); }
 
 ConformanceCase DropoutMaskCase(CaseMaker& make) {
   ConformanceCase c = Dropping(make, DROPOUT_MASK);
   c.out.emplace_back(UINT8, c.in[0].shape());
-  return c;
-}
-
-ConformanceCase DropoutByMaskCase(CaseMaker& make) {
-  const int64_t rows = make.Rows(), columns = make.Columns();
-  ConformanceCase c;
-  c.step = make.MakeStep(DROPOUT_BY_MASK);
-  c.step.mutable_attributes()->set_dropout(make.Uniform(0, 0.9));
-  c.in.push_back(make.Normal({rows, columns}));
-  Tensor mask(UINT8, {rows, columns});
-  for (int64_t i = 0; i < mask.size(); ++i) mask.data<uint8_t>()[i] = make.Coin() ? 1 : 0;
-  c.in.push_back(mask);
-  c.out.emplace_back(make.dtype, std::vector<int64_t>{rows, columns});
   return c;
 }
 

@@ -1,29 +1,16 @@
-// Cases of elementwise kernels, and of kernels that combine each row with a vector shared by many rows.
+// Cases of elementwise kernels that take or make several types.
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
 namespace weft::exec::cuda {
 namespace {
 
 // Makes a case that maps `inputs` tensors to `outputs` tensors, all of one shape.
-ConformanceCase Map(CaseMaker& make, Kernel kernel, int inputs, int outputs, double scale = 2) {
+ConformanceCase Map(CaseMaker& make, Kernel kernel, int inputs, int outputs) {
   const int64_t rows = make.Rows(), columns = make.Columns();
   ConformanceCase c;
   c.step = make.MakeStep(kernel);
-  for (int i = 0; i < inputs; ++i) c.in.push_back(make.Normal({rows, columns}, scale));
+  for (int i = 0; i < inputs; ++i) c.in.push_back(make.Normal({rows, columns}, 2));
   for (int i = 0; i < outputs; ++i) c.out.emplace_back(make.dtype, std::vector<int64_t>{rows, columns});
-  return c;
-}
-
-// Makes a case of samples of a few rows each, with one vector per sample of `blocks` times as many columns.
-ConformanceCase PerSample(CaseMaker& make, Kernel kernel, int blocks) {
-  const int64_t samples = make.round == 8 ? 0 : make.Between(1, 4), sequence = make.Between(1, 9);
-  const int64_t columns = make.Columns();
-  ConformanceCase c;
-  c.step = make.MakeStep(kernel);
-  c.step.mutable_attributes()->set_sequence(sequence);
-  c.in.push_back(make.Normal({samples * sequence, columns}));
-  c.in.push_back(make.Normal({samples, blocks * columns}));
-  c.out.emplace_back(make.dtype, std::vector<int64_t>{samples * sequence, columns});
   return c;
 }
 
@@ -66,42 +53,11 @@ ConformanceCase ScaleCase(CaseMaker& make) {
   return c;
 }
 
-ConformanceCase GeluCase(CaseMaker& make) {
-  ConformanceCase c = Map(make, GELU, 1, 1);
-  c.step.mutable_attributes()->set_tanh_approximation(make.Coin());
-  return c;
-}
-
-ConformanceCase GeluBackwardCase(CaseMaker& make) {
-  ConformanceCase c = Map(make, GELU_BACKWARD, 2, 1);
-  c.step.mutable_attributes()->set_tanh_approximation(make.Coin());
-  return c;
-}
-
-ConformanceCase SiluCase(CaseMaker& make) { return Map(make, SILU, 1, 1); }
-ConformanceCase SiluBackwardCase(CaseMaker& make) { return Map(make, SILU_BACKWARD, 2, 1); }
-// In round 5, gates go beyond the range of exp.
-ConformanceCase SwigluCase(CaseMaker& make) { return Map(make, SWIGLU, 2, 1, make.round == 5 ? 60 : 2); }
-ConformanceCase SwigluBackwardCase(CaseMaker& make) {
-  return Map(make, SWIGLU_BACKWARD, 3, 2, make.round == 5 ? 30 : 2);
-}
-
 ConformanceCase SquaredErrorBackwardCase(CaseMaker& make) {
   ConformanceCase c = Map(make, SQUARED_ERROR_BACKWARD, 2, 1);
   c.step.mutable_attributes()->set_loss_weight(make.Uniform(0.1, 1));
   if (make.Coin()) c.in.push_back(make.Positive(FP64, {3}));
   return c;
 }
-
-ConformanceCase BiasAddCase(CaseMaker& make) {
-  ConformanceCase c = Map(make, BIAS_ADD, 1, 1);
-  c.in.push_back(make.Normal({c.in[0].shape()[1]}));
-  if (make.Coin()) c.in_place = {{0, 0}};
-  return c;
-}
-
-ConformanceCase AddPerSampleCase(CaseMaker& make) { return PerSample(make, ADD_PER_SAMPLE, 1); }
-ConformanceCase ScaleShiftCase(CaseMaker& make) { return PerSample(make, SCALE_SHIFT, 2); }
-ConformanceCase ScaleShiftBackwardCase(CaseMaker& make) { return PerSample(make, SCALE_SHIFT_BACKWARD, 2); }
 
 }  // namespace weft::exec::cuda

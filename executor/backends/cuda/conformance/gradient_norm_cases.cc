@@ -42,7 +42,6 @@ ConformanceCase NormTotalCase(CaseMaker& make) {
   c.step = make.MakeStep(NORM_TOTAL);
   StepAttributes* a = c.step.mutable_attributes();
   if (make.Coin()) a->set_clip_norm(make.Uniform(0.01, 2));
-  if (make.Coin()) a->set_loss_scale(1024);
   Tensor norms = make.Coin() ? make.Positive(FP64, {n}) : Tensor(EXACT192, {n});
   if (norms.dtype() == EXACT192) {
     for (int64_t i = 0; i < n; ++i) {
@@ -55,7 +54,11 @@ ConformanceCase NormTotalCase(CaseMaker& make) {
     for (int64_t i = 0; i < n; ++i) norms.Set(i, 0);
   }
   c.in.push_back(norms);
-  if (make.Coin()) c.in.push_back(make.Positive(FP64, {3}));
+  if (make.Coin()) {
+    c.in.push_back(make.Positive(FP64, {3}));
+  } else if (make.Coin()) {
+    a->set_loss_scale(1024);
+  }
   c.out.emplace_back(FP64, std::vector<int64_t>{2});
   c.exact = true;
   return c;

@@ -46,8 +46,8 @@ ConformanceCase Tokens(CaseMaker& make, Kernel kernel) {
   c.step = make.MakeStep(kernel);
   SetSamples(make, c);
   const int64_t sequence = make.Between(1, 40);
-  c.step.mutable_attributes()->set_vocabulary(100);
   if (make.Coin()) {
+    c.step.mutable_attributes()->set_vocabulary(100);
     c.step.mutable_attributes()->set_masked(std::max<int64_t>(1, sequence / 6));
     c.step.mutable_attributes()->set_mask_token(99);
   }
@@ -61,8 +61,10 @@ ConformanceCase Pixels(CaseMaker& make, Kernel kernel) {
   SetSamples(make, c);
   const int64_t sequence = make.Between(1, 30), channels = make.Between(1, 4);
   c.step.mutable_attributes()->set_sequence(sequence);
-  c.step.mutable_attributes()->set_diffusion_steps(make.Between(1, 50));
-  c.step.mutable_attributes()->set_cosine_schedule(make.Coin());
+  if (kernel == LOAD_NOISY_IMAGE) {
+    c.step.mutable_attributes()->set_diffusion_steps(make.Between(1, 50));
+    c.step.mutable_attributes()->set_cosine_schedule(make.Coin());
+  }
   c.out.emplace_back(make.dtype, std::vector<int64_t>{c.context.microbatch_sequences * sequence, channels});
   return c;
 }

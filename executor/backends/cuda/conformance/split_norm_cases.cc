@@ -10,7 +10,6 @@ ConformanceCase Begin(CaseMaker& make, Kernel kernel, bool& squares_only) {
   c.step = make.MakeStep(kernel);
   squares_only = make.Coin();
   c.step.mutable_attributes()->set_root_mean_square(squares_only);
-  c.step.mutable_attributes()->set_epsilon(1e-5);
   return c;
 }
 
@@ -33,6 +32,7 @@ ConformanceCase NormCombineCase(CaseMaker& make) {
   bool squares_only;
   ConformanceCase c = Begin(make, NORM_COMBINE, squares_only);
   const int64_t rows = SomeRows(make), parts = make.Between(1, 4);
+  c.step.mutable_attributes()->set_epsilon(1e-5);
   c.step.mutable_attributes()->set_whole_columns(parts * make.Between(1, 100));
   c.in.push_back(make.Positive(make.statistics(), Partials(parts * rows, squares_only)));
   if (!squares_only) c.out.emplace_back(make.statistics(), std::vector<int64_t>{rows});
