@@ -184,81 +184,14 @@ void ForRows(const Call& call, int64_t rows, int64_t columns, F f) {
   });
 }
 
-// The kernels of docs/kernels.md. Each is defined in the file named after its family.
-absl::Status LoadTokens(const Call& call);
-absl::Status LoadTargets(const Call& call);
-absl::Status Embedding(const Call& call);
-absl::Status EmbeddingBackward(const Call& call);
-absl::Status PositionEmbedding(const Call& call);
-absl::Status PositionEmbeddingBackward(const Call& call);
-absl::Status AddTensors(const Call& call);
-absl::Status MatMul(const Call& call);
-absl::Status BiasGradient(const Call& call);
-absl::Status LayerNorm(const Call& call);
-absl::Status LayerNormBackward(const Call& call);
-absl::Status LayerNormBackwardWeight(const Call& call);
-absl::Status Gelu(const Call& call);
-absl::Status GeluBackward(const Call& call);
-absl::Status Attention(const Call& call);
-absl::Status AttentionBackward(const Call& call);
-absl::Status AttentionScores(const Call& call);
-absl::Status AttentionScoresBackward(const Call& call);
-absl::Status AttentionSoftmax(const Call& call);
-absl::Status AttentionSoftmaxBackward(const Call& call);
-absl::Status AttentionValues(const Call& call);
-absl::Status AttentionValuesBackward(const Call& call);
-absl::Status RmsNorm(const Call& call);
-absl::Status RmsNormBackward(const Call& call);
-absl::Status RmsNormBackwardWeight(const Call& call);
-absl::Status Rope(const Call& call);
-absl::Status Swiglu(const Call& call);
-absl::Status SwigluBackward(const Call& call);
-absl::Status Dropout(const Call& call);
-absl::Status DropoutMask(const Call& call);
-absl::Status DropoutByMask(const Call& call);
-absl::Status CrossEntropy(const Call& call);
-absl::Status CrossEntropyBackward(const Call& call);
-absl::Status Cast(const Call& call);
-absl::Status Fill(const Call& call);
-absl::Status ExactAccumulateTensor(const Call& call);
-absl::Status ExactRoundTensor(const Call& call);
-absl::Status SquaredNorm(const Call& call);
-absl::Status NormTotal(const Call& call);
-absl::Status UpdateLossScale(const Call& call);
-absl::Status ScaleTensor(const Call& call);
-absl::Status AdamW(const Call& call);
-absl::Status SgdStep(const Call& call);
-absl::Status BiasAdd(const Call& call);
-absl::Status CrossEntropyPartial(const Call& call);
-absl::Status CrossEntropyCombine(const Call& call);
-absl::Status NormPartial(const Call& call);
-absl::Status NormCombine(const Call& call);
-absl::Status NormApply(const Call& call);
-absl::Status NormBackwardPartial(const Call& call);
-absl::Status NormBackwardApply(const Call& call);
-absl::Status Conv2d(const Call& call);
-absl::Status Conv2dBackward(const Call& call);
-absl::Status Conv2dBackwardWeight(const Call& call);
-absl::Status GroupNorm(const Call& call);
-absl::Status GroupNormBackward(const Call& call);
-absl::Status GroupNormBackwardWeight(const Call& call);
-absl::Status Silu(const Call& call);
-absl::Status SiluBackward(const Call& call);
-absl::Status ConcatColumns(const Call& call);
-absl::Status SliceColumns(const Call& call);
-absl::Status Upsample(const Call& call);
-absl::Status UpsampleBackward(const Call& call);
-absl::Status TimestepEmbedding(const Call& call);
-absl::Status AddPerSample(const Call& call);
-absl::Status SumPerSample(const Call& call);
-absl::Status ScaleShift(const Call& call);
-absl::Status ScaleShiftBackward(const Call& call);
-absl::Status ScaleShiftBackwardSample(const Call& call);
-absl::Status SquaredError(const Call& call);
-absl::Status SquaredErrorBackward(const Call& call);
-absl::Status LoadTimesteps(const Call& call);
-absl::Status LoadNoisyImage(const Call& call);
-absl::Status LoadNoise(const Call& call);
+// The kernels of docs/kernels.md.
+using KernelFunction = absl::Status(const Call& call);
+#define KERNEL(kernel, function) KernelFunction function;
+#include "executor/backends/cpu/cpu_kernels.def"
+#undef KERNEL
+
+// Returns null if this backend has no such kernel. GROUP_* are collectives, which no backend runs.
+KernelFunction* FindKernel(Kernel kernel);
 
 }  // namespace weft::exec::cpu
 
