@@ -90,13 +90,6 @@ mlir::LogicalResult LayerNormBackwardWeightOp::verify() {
                     getDbeta().getType());
 }
 
-mlir::LogicalResult GeluBackwardOp::verify() {
-  if (mlir::failed(ExpectShape(*this, "gelu_backward_c1", "dy (like x)", getDy(), ShapeOf(getX())))) {
-    return mlir::failure();
-  }
-  return ExpectShape(*this, "gelu_backward_c2", "result (like x)", getDx(), ShapeOf(getX()));
-}
-
 mlir::LogicalResult AttentionBackwardOp::verify() {
   int64_t rows = Dim(getQkv(), 0);
   int64_t columns = Dim(getQkv(), 1);

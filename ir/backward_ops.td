@@ -56,14 +56,6 @@ def Weft_LayerNormBackwardWeightOp : Weft_KernelOp<"layer_norm_backward_weight",
   }];
 }
 
-def Weft_GeluBackwardOp : Weft_KernelOp<"gelu_backward"> {
-  let summary = "gradient of gelu's input";
-  let arguments = (ins Weft_FloatTensor:$dy, Weft_FloatTensor:$x, UnitAttr:$tanh_approximation);
-  let results = (outs Weft_FloatTensor:$dx);
-  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
-}
-
 def Weft_AttentionBackwardOp : Weft_KernelOp<"attention_backward"> {
   let summary = "gradients of attention's inputs";
   let description = [{

@@ -22,6 +22,7 @@ void WeftDialect::initialize() {
   registerForwardOps();
   registerBackwardOps();
   registerTransformerOps();
+  registerPointwiseOps();
   registerAttentionOps();
   registerImageOps();
   registerOptimizerOps();

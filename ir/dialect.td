@@ -35,6 +35,7 @@ def Weft_Dialect : Dialect {
     void registerForwardOps();
     void registerBackwardOps();
     void registerTransformerOps();
+    void registerPointwiseOps();
     void registerAttentionOps();
     void registerImageOps();
     void registerOptimizerOps();

@@ -115,13 +115,6 @@ Gradients LayerNormOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<ml
   return gradients;
 }
 
-Gradients GeluOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads, Requests requests) {
-  if (!resultGrads[0] || !requests[0].type) return Gradients(1);
-  mlir::Type type = requests[0].init ? getX().getType() : requests[0].type;
-  mlir::Value dx = builder.create<GeluBackwardOp>(getLoc(), type, resultGrads[0], getX(), getTanhApproximation());
-  return {Deliver(builder, getLoc(), dx, requests[0])};
-}
-
 Gradients AttentionOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
                                      Requests requests) {
   Gradients gradients(requests.size());

@@ -133,10 +133,6 @@ mlir::LogicalResult LayerNormOp::verify() {
                 "epsilon must be positive and finite, got " + llvm::Twine(std::to_string(epsilon)));
 }
 
-mlir::LogicalResult GeluOp::verify() {
-  return ExpectShape(*this, "gelu_c1", "result (like x)", getResult(), ShapeOf(getX()));
-}
-
 mlir::LogicalResult AttentionOp::verify() {
   int64_t rows = Dim(getQkv(), 0);
   int64_t d = Dim(getQkv(), 1) / (getKv().empty() ? 3 : 1);

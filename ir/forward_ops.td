@@ -86,14 +86,6 @@ def Weft_LayerNormOp : Weft_KernelOp<"layer_norm", [Weft_Differentiable, Weft_Sh
   let hasVerifier = 1;
 }
 
-def Weft_GeluOp : Weft_KernelOp<"gelu", [Weft_Differentiable, Weft_ShardableByElement]> {
-  let summary = "Gaussian error linear unit";
-  let arguments = (ins Weft_FloatTensor:$x, UnitAttr:$tanh_approximation);
-  let results = (outs Weft_FloatTensor:$result);
-  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
-}
-
 def Weft_AttentionOp : Weft_KernelOp<"attention", [Weft_Differentiable, Weft_ShardableInRuns]> {
   let summary = "multi-head attention, and the log-sum-exp of every row of scores";
   let description = [{

@@ -1,5 +1,5 @@
 // Ops of the graph level: ops that hold other ops (structure_ops.td), and kernels (forward_ops, backward_ops,
-// transformer_ops, attention_ops, image_ops, optimizer_ops, collective_ops, split_ops).
+// transformer_ops, pointwise_ops, attention_ops, image_ops, optimizer_ops, collective_ops, split_ops).
 #ifndef WEFT_IR_GRAPH_OPS_H_
 #define WEFT_IR_GRAPH_OPS_H_
 
@@ -19,6 +19,8 @@
 #include "ir/backward_ops.h.inc"
 #define GET_OP_CLASSES
 #include "ir/transformer_ops.h.inc"
+#define GET_OP_CLASSES
+#include "ir/pointwise_ops.h.inc"
 #define GET_OP_CLASSES
 #include "ir/attention_ops.h.inc"
 #define GET_OP_CLASSES

@@ -66,12 +66,6 @@ Gradients GroupNormOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<ml
   return gradients;
 }
 
-Gradients SiluOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads, Requests requests) {
-  if (!resultGrads[0] || !requests[0].type) return Gradients(1);
-  mlir::Value dx = builder.create<SiluBackwardOp>(getLoc(), Plain(requests[0], getX()), resultGrads[0], getX());
-  return {Deliver(builder, getLoc(), dx, requests[0])};
-}
-
 Gradients ConcatColumnsOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
                                          Requests requests) {
   Gradients gradients(2);

@@ -201,17 +201,6 @@ mlir::LogicalResult GroupNormBackwardWeightOp::verify() {
                     getDbeta().getType());
 }
 
-mlir::LogicalResult SiluOp::verify() {
-  return ExpectShape(*this, "silu_c1", "result (like x)", getResult(), ShapeOf(getX()));
-}
-
-mlir::LogicalResult SiluBackwardOp::verify() {
-  if (mlir::failed(ExpectShape(*this, "silu_backward_c1", "dy (like x)", getDy(), ShapeOf(getX())))) {
-    return mlir::failure();
-  }
-  return ExpectShape(*this, "silu_backward_c2", "result (like x)", getDx(), ShapeOf(getX()));
-}
-
 mlir::LogicalResult ConcatColumnsOp::verify() {
   if (mlir::failed(
           ExpectShape(*this, "concat_columns_c1", "b (rows of a)", getB(), {Dim(getA(), 0), Dim(getB(), 1)}))) {

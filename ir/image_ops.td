@@ -123,22 +123,6 @@ def Weft_GroupNormBackwardWeightOp : Weft_KernelOp<"group_norm_backward_weight",
   }];
 }
 
-def Weft_SiluOp : Weft_KernelOp<"silu", [Weft_Differentiable, Weft_ShardableByElement]> {
-  let summary = "x / (1 + exp(-x))";
-  let arguments = (ins Weft_FloatTensor:$x);
-  let results = (outs Weft_FloatTensor:$result);
-  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
-}
-
-def Weft_SiluBackwardOp : Weft_KernelOp<"silu_backward"> {
-  let summary = "gradient of silu's input";
-  let arguments = (ins Weft_FloatTensor:$dy, Weft_FloatTensor:$x);
-  let results = (outs Weft_FloatTensor:$dx);
-  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
-}
-
 // --- Columns and positions ------------------------------------------------------------------------------------------
 
 def Weft_ConcatColumnsOp : Weft_KernelOp<"concat_columns", [Weft_Differentiable, Weft_ShardableInRuns]> {

@@ -24,6 +24,17 @@ struct GradientRequest {
 class Sharder;
 mlir::LogicalResult ShardElementByElement(mlir::Operation* op, Sharder& sharder);
 
+// Of the ops of pointwise_ops.td: checks that all tensors have the shape of operand 0, and builds the derivative, the
+// op <name>_backward of dy and the op's operands and attributes.
+mlir::LogicalResult VerifyPointwise(mlir::Operation* op);
+llvm::SmallVector<mlir::Value> BuildPointwiseBackward(mlir::Operation* op, mlir::OpBuilder& builder, mlir::Value dy,
+                                                      llvm::ArrayRef<GradientRequest> requests);
+template <typename Op>
+class Pointwise : public mlir::OpTrait::TraitBase<Op, Pointwise> {
+ public:
+  static mlir::LogicalResult verifyTrait(mlir::Operation* op) { return VerifyPointwise(op); }
+};
+
 // Costs saturate here, so that sums of a few of them do not overflow.
 inline constexpr int64_t kCostLimit = int64_t{1} << 62;
 

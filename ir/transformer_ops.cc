@@ -80,22 +80,6 @@ mlir::LogicalResult RopeOp::verify() {
                 "factor must be positive and ramp_low below ramp_high, or all that scales be zero");
 }
 
-mlir::LogicalResult SwigluOp::verify() {
-  if (mlir::failed(ExpectShape(*this, "swiglu_c1", "up (like gate)", getUp(), ShapeOf(getGate())))) {
-    return mlir::failure();
-  }
-  return ExpectShape(*this, "swiglu_c2", "result (like gate)", getResult(), ShapeOf(getGate()));
-}
-
-mlir::LogicalResult SwigluBackwardOp::verify() {
-  if (mlir::failed(ExpectShape(*this, "swiglu_backward_c1", "dy (like gate)", getDy(), ShapeOf(getGate()))) ||
-      mlir::failed(ExpectShape(*this, "swiglu_backward_c1", "up (like gate)", getUp(), ShapeOf(getGate()))) ||
-      mlir::failed(ExpectShape(*this, "swiglu_backward_c2", "dgate (like gate)", getDgate(), ShapeOf(getGate())))) {
-    return mlir::failure();
-  }
-  return ExpectShape(*this, "swiglu_backward_c2", "dup (like gate)", getDup(), ShapeOf(getGate()));
-}
-
 Gradients RmsNormOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
                                    Requests requests) {
   Gradients gradients(2);
@@ -119,18 +103,6 @@ Gradients RopeOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::V
                                           getFactorAttr(), getRampLowAttr(), getRampHighAttr(), getRampPositionsAttr(),
                                           getInverse() ? mlir::UnitAttr() : builder.getUnitAttr());
   return {Deliver(builder, getLoc(), dx, requests[0])};
-}
-
-Gradients SwigluOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
-                                  Requests requests) {
-  Gradients gradients(2);
-  if (!resultGrads[0] || (!requests[0].type && !requests[1].type)) return gradients;
-  auto both =
-      builder.create<SwigluBackwardOp>(getLoc(), PlainGradientType(getGate(), requests[0]),
-                                       PlainGradientType(getUp(), requests[1]), resultGrads[0], getGate(), getUp());
-  if (requests[0].type) gradients[0] = Deliver(builder, getLoc(), both.getDgate(), requests[0]);
-  if (requests[1].type) gradients[1] = Deliver(builder, getLoc(), both.getDup(), requests[1]);
-  return gradients;
 }
 
 }  // namespace weft::ir

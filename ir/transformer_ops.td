@@ -45,20 +45,4 @@ def Weft_RopeOp : Weft_KernelOp<"rope", [Weft_Differentiable, Weft_Shardable]> {
   let hasVerifier = 1;
 }
 
-def Weft_SwigluOp : Weft_KernelOp<"swiglu", [Weft_Differentiable, Weft_ShardableByElement]> {
-  let summary = "gate * sigmoid(gate) * up";
-  let arguments = (ins Weft_FloatTensor:$gate, Weft_FloatTensor:$up);
-  let results = (outs Weft_FloatTensor:$result);
-  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
-}
-
-def Weft_SwigluBackwardOp : Weft_KernelOp<"swiglu_backward"> {
-  let summary = "gradients of swiglu's inputs";
-  let arguments = (ins Weft_FloatTensor:$dy, Weft_FloatTensor:$gate, Weft_FloatTensor:$up);
-  let results = (outs Weft_FloatTensor:$dgate, Weft_FloatTensor:$dup);
-  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
-  let hasVerifier = 1;
-}
-
 #endif  // WEFT_IR_TRANSFORMER_OPS_TD_

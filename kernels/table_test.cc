@@ -128,6 +128,28 @@ TEST(TableTest, DivisionsAreChecked) {
   }
 }
 
+// pointwise.def lists the rows that say `pointwise`, with their operands.
+TEST(TableTest, PointwiseRowsHaveFormulas) {
+  struct Line {
+    Kernel kernel;
+    size_t inputs, outputs;
+  };
+  constexpr Line kLines[] = {
+#define POINTWISE(op, inputs, outputs, kernel, when) {kernel, inputs, outputs},
+#include "kernels/pointwise.def"
+#undef POINTWISE
+  };
+  std::set<Kernel> listed;
+  for (const Line& line : kLines) {
+    const KernelRow& row = RowOf(line.kernel);
+    EXPECT_TRUE(row.pointwise) << Kernel_Name(line.kernel);
+    EXPECT_EQ(row.inputs.size(), line.inputs) << Kernel_Name(line.kernel);
+    EXPECT_EQ(row.outputs.size(), line.outputs) << Kernel_Name(line.kernel);
+    listed.insert(line.kernel);
+  }
+  for (const KernelRow* row : AllRows()) EXPECT_EQ(row->pointwise, listed.count(row->kernel) == 1u);
+}
+
 TEST(TableTest, SamplesFitTheirRows) {
   for (const SampleSizes& sizes :
        {SampleSizes{.rows = 4096, .d = 1024, .vocabulary = 256, .sequence = 256, .head_size = 64},

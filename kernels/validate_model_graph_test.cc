@@ -205,7 +205,8 @@ TEST(ValidateModelGraph, RefusesEveryBadField) {
       {"ops.attributes.mask_token", "ops[0].attributes.mask_token=3", "mask_token = 3 must be 0 where masked_fraction"},
       {"ops.kind", "ops { name: \"z\" kind: \"gelu\" inputs: \"x\" outputs: \"z\" layer: 2 }", "comes after the loss"},
   };
-  CheckTable<ModelGraph>(Parse<ModelGraph>(kGraph), table, OfImages(), [](ModelGraph* g) { return ValidateModelGraph(*g); });
+  CheckTable<ModelGraph>(Parse<ModelGraph>(kGraph), table, OfImages(),
+                         [](ModelGraph* g) { return ValidateModelGraph(*g); });
   EXPECT_THAT(std::string(ValidateModelGraph(Parse<ModelGraph>("name: \"m\" vocabulary: 5")).message()),
               HasSubstr("model_graph.ops is empty"));
 }
@@ -270,7 +271,8 @@ TEST(ValidateModelGraph, HeadsOfSeparateInputsAreNotSideBySide) {
 TEST(ValidateModelGraph, OpsOnImagesNeedImages) {
   ModelGraph graph = Parse<ModelGraph>(kGraph);
   graph.mutable_ops(12)->set_kind("conv2d");
-  EXPECT_THAT(std::string(ValidateModelGraph(graph).message()), HasSubstr("needs images, but model_graph.image_size is 0"));
+  EXPECT_THAT(std::string(ValidateModelGraph(graph).message()),
+              HasSubstr("needs images, but model_graph.image_size is 0"));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "compiler/models/graph_builder.h"
+#include "compiler/models/hf_activation.h"
 #include "compiler/models/hf_families.h"
 #include "proto/model_graph.pb.h"
 #include "proto/util/status.h"
@@ -28,7 +29,7 @@ struct BertShape {
   // Divides width.
   int64_t heads = 0;
   double epsilon = 1e-12;
-  bool tanh_approximation = false;
+  Activation activation;
   double hidden_dropout = 0;
   double attention_dropout = 0;
   // Standard deviation of weights.
@@ -56,10 +57,10 @@ class Builder : public GraphBuilder {
     return Op(name, "layer_norm", {x, gamma, Constant(full + ".bias", shape_.width, 0)}, attributes);
   }
 
-  std::string Gelu(const std::string& name, const std::string& x) {
+  std::string Activate(const std::string& name, const std::string& x) {
     OpAttributes attributes;
-    attributes.set_tanh_approximation(shape_.tanh_approximation);
-    return Op(name, "gelu", {x}, attributes);
+    attributes.set_tanh_approximation(shape_.activation.tanh_approximation);
+    return Op(name, shape_.activation.kind, {x}, attributes);
   }
 
   std::string Project(const std::string& name, const std::string& x, int64_t from, int64_t to) {
@@ -101,7 +102,7 @@ class Builder : public GraphBuilder {
     const std::string middle = Norm(h + "attention.output.norm", full + "attention.output.LayerNorm",
                                     Op(h + "attention.output.residual", "add", {y, x}));
 
-    y = Gelu(h + "intermediate.act", Project(h + "intermediate.dense", middle, width, shape_.inner));
+    y = Activate(h + "intermediate.act", Project(h + "intermediate.dense", middle, width, shape_.inner));
     y = Project(h + "output.dense", y, shape_.inner, width);
     y = Dropout(h + "output.dropout", y, shape_.hidden_dropout);
     return Norm(h + "output.norm", full + "output.LayerNorm", Op(h + "output.residual", "add", {y, middle}));
@@ -111,7 +112,7 @@ class Builder : public GraphBuilder {
     const std::string prefix = "cls.predictions.";
     x = Linear("predictions.transform.dense", prefix + "transform.dense", x, shape_.width, shape_.width, shape_.init,
                true);
-    x = Norm("predictions.transform.norm", prefix + "transform.LayerNorm", Gelu("predictions.transform.act", x));
+    x = Norm("predictions.transform.norm", prefix + "transform.LayerNorm", Activate("predictions.transform.act", x));
     std::string weight = "bert.embeddings.word_embeddings.weight";
     if (!shape_.tied_head) {
       weight = Weight(prefix + "decoder.weight", {shape_.vocabulary, shape_.width}, shape_.init);
@@ -176,14 +177,6 @@ absl::Status CheckVariant(const HfConfig& config) {
   return config.CheckNames(kFields, "BERT");
 }
 
-absl::StatusOr<bool> TanhApproximation(const HfConfig& config) {
-  WEFT_ASSIGN_OR_RETURN(std::string name, config.Text("hidden_act", "gelu"));
-  if (name == "gelu") return false;
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh") return true;
-  return config.Refuse("hidden_act", Quoted(name),
-                       "gelu (exact), gelu_new and gelu_pytorch_tanh (tanh approximation) are supported");
-}
-
 absl::StatusOr<BertShape> ReadShape(const HfConfig& config) {
   constexpr double kNoLimit = 1e300;
   BertShape shape;
@@ -198,7 +191,7 @@ absl::StatusOr<BertShape> ReadShape(const HfConfig& config) {
     return config.Refuse("num_attention_heads", absl::StrCat(shape.heads),
                          absl::StrCat("it must divide hidden_size = ", shape.width));
   }
-  WEFT_ASSIGN_OR_RETURN(shape.tanh_approximation, TanhApproximation(config));
+  WEFT_ASSIGN_OR_RETURN(shape.activation, ReadActivation(config, "hidden_act", "gelu"));
   WEFT_ASSIGN_OR_RETURN(shape.hidden_dropout, config.Number("hidden_dropout_prob", 0, false, 1, 0.1));
   WEFT_ASSIGN_OR_RETURN(shape.attention_dropout, config.Number("attention_probs_dropout_prob", 0, false, 1, 0.1));
   WEFT_ASSIGN_OR_RETURN(shape.epsilon, config.Number("layer_norm_eps", 0, true, 1, 1e-12));

@@ -2,6 +2,8 @@
 #include <map>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "compiler/models/hf_activation.h"
 #include "compiler/models/hf_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -68,8 +70,14 @@ TEST(HfBertTest, VariantsChangeTheGraph) {
   EXPECT_EQ(Op(Import(With("\"mask_token_id\": 7")), "tokens").attributes().mask_token(), 7);
   EXPECT_EQ(Op(Import(With("\"tie_word_embeddings\": false")), "predictions.decoder").inputs(1),
             "cls.predictions.decoder.weight");
-  EXPECT_TRUE(
-      Op(Import(Replace("\"gelu\"", "\"gelu_new\"")), "predictions.transform.act").attributes().tanh_approximation());
+  for (const Activation& activation : Activations()) {
+    const std::string name = absl::StrCat("\"", activation.name, "\"");
+    const ModelGraph graph = Import(name == "\"gelu\"" ? kBert : Replace("\"gelu\"", name));
+    for (const char* op : {"layer.1.intermediate.act", "predictions.transform.act"}) {
+      EXPECT_EQ(Op(graph, op).kind(), activation.kind) << name;
+      EXPECT_EQ(Op(graph, op).attributes().tanh_approximation(), activation.tanh_approximation) << name;
+    }
+  }
 }
 
 TEST(HfBertTest, RefusesByName) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "compiler/models/graph_builder.h"
+#include "compiler/models/hf_activation.h"
 #include "compiler/models/hf_families.h"
 #include "proto/model_graph.pb.h"
 #include "proto/util/status.h"
@@ -26,7 +27,7 @@ struct Gpt2Shape {
   // Divides width.
   int64_t heads = 0;
   double epsilon = 1e-5;
-  bool tanh_approximation = true;
+  Activation activation;
   double residual_dropout = 0;
   double embedding_dropout = 0;
   double attention_dropout = 0;
@@ -91,10 +92,10 @@ class Builder : public GraphBuilder {
 
     std::string wide =
         Conv1d(absl::StrCat(h, "mlp.c_fc"), Norm(absl::StrCat(h, "ln_2"), middle), width, shape_.inner, shape_.init);
-    OpAttributes gelu;
-    gelu.set_tanh_approximation(shape_.tanh_approximation);
-    y = Conv1d(absl::StrCat(h, "mlp.c_proj"), Op(absl::StrCat(h, "mlp.act"), "gelu", {wide}, gelu), shape_.inner, width,
-               residual);
+    OpAttributes activation;
+    activation.set_tanh_approximation(shape_.activation.tanh_approximation);
+    wide = Op(absl::StrCat(h, "mlp.act"), shape_.activation.kind, {wide}, activation);
+    y = Conv1d(absl::StrCat(h, "mlp.c_proj"), wide, shape_.inner, width, residual);
     y = Dropout(absl::StrCat(h, "mlp.dropout"), y, shape_.residual_dropout);
     return Op(absl::StrCat(h, "mlp.residual"), "add", {middle, y});
   }
@@ -147,14 +148,6 @@ constexpr HfField kFields[] = {
     {"summary_use_proj", HfUse::kNoEffect},
 };
 
-absl::StatusOr<bool> TanhApproximation(const HfConfig& config) {
-  WEFT_ASSIGN_OR_RETURN(std::string name, config.Text("activation_function", "gelu_new"));
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh") return true;
-  if (name == "gelu") return false;
-  return config.Refuse("activation_function", absl::StrCat("'", name, "'"),
-                       "gelu_new, gelu_pytorch_tanh (tanh approximation) and gelu (exact) are supported");
-}
-
 absl::StatusOr<Gpt2Shape> ReadShape(const HfConfig& config) {
   Gpt2Shape shape;
   WEFT_ASSIGN_OR_RETURN(shape.vocabulary, config.Size("vocab_size", kHfLimit, 0));
@@ -171,7 +164,7 @@ absl::StatusOr<Gpt2Shape> ReadShape(const HfConfig& config) {
     return config.Refuse("n_head", absl::StrCat(shape.heads), absl::StrCat("it must divide n_embd = ", shape.width));
   }
   constexpr double kNoLimit = 1e300;
-  WEFT_ASSIGN_OR_RETURN(shape.tanh_approximation, TanhApproximation(config));
+  WEFT_ASSIGN_OR_RETURN(shape.activation, ReadActivation(config, "activation_function", "gelu_new"));
   WEFT_ASSIGN_OR_RETURN(shape.residual_dropout, config.Number("resid_pdrop", 0, false, 1, 0.1));
   WEFT_ASSIGN_OR_RETURN(shape.embedding_dropout, config.Number("embd_pdrop", 0, false, 1, 0.1));
   WEFT_ASSIGN_OR_RETURN(shape.attention_dropout, config.Number("attn_pdrop", 0, false, 1, 0.1));

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "compiler/models/graph_builder.h"
+#include "compiler/models/hf_activation.h"
 #include "compiler/models/hf_families.h"
 #include "compiler/models/hf_rope.h"
 #include "proto/model_graph.pb.h"
@@ -34,6 +35,7 @@ struct LlamaShape {
   // Even; heads x head_size need not be the width.
   int64_t head_size = 0;
   RopeShape rope;
+  Activation activation;
   double epsilon = 1e-6;
   double attention_dropout = 0;
   // Standard deviation of weights; residual projections have init / sqrt(2 layers).
@@ -90,8 +92,8 @@ class Builder : public GraphBuilder {
     const std::string inside = Norm(h + "post_attention_layernorm", middle);
     const std::string gate = Project(h + "mlp.gate_proj", inside, width, shape_.inner, init, shape_.mlp_bias);
     const std::string up = Project(h + "mlp.up_proj", inside, width, shape_.inner, init, shape_.mlp_bias);
-    y = Project(h + "mlp.down_proj", Op(h + "mlp.swiglu", "swiglu", {gate, up}), shape_.inner, width, residual,
-                shape_.mlp_bias);
+    y = Project(h + "mlp.down_proj", Op(h + "mlp.swiglu", shape_.activation.gated_kind, {gate, up}), shape_.inner,
+                width, residual, shape_.mlp_bias);
     return Op(h + "mlp.residual", "add", {middle, y});
   }
 
@@ -189,10 +191,7 @@ absl::StatusOr<LlamaShape> ReadShape(const HfConfig& config, const Defaults& def
                         config.Size("head_dim", kHfLimit, std::max<int64_t>(1, shape.width / shape.heads)));
   WEFT_ASSIGN_OR_RETURN(const int64_t positions, config.Size("max_position_embeddings", kHfLimit, defaults.positions));
   WEFT_ASSIGN_OR_RETURN(shape.rope, ReadRope(config, shape.head_size, positions));
-  WEFT_ASSIGN_OR_RETURN(const std::string activation, config.Text("hidden_act", "silu"));
-  if (activation != "silu" && activation != "swish") {
-    return config.Refuse("hidden_act", Quoted(activation), "'silu' is supported");
-  }
+  WEFT_ASSIGN_OR_RETURN(shape.activation, ReadActivation(config, "hidden_act", "silu", /*gated=*/true));
   WEFT_ASSIGN_OR_RETURN(shape.epsilon, config.Number("rms_norm_eps", 0, true, 1, 1e-6));
   WEFT_ASSIGN_OR_RETURN(shape.init, config.Number("initializer_range", 0, true, kNoLimit, 0.02));
   WEFT_ASSIGN_OR_RETURN(shape.attention_dropout, config.Number("attention_dropout", 0, false, 1, 0));

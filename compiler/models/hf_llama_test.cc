@@ -139,7 +139,7 @@ TEST(HfLlamaTest, Qwen2HasBiasesAndWindowsOfSomeLayers) {
 }
 
 TEST(HfLlamaTest, RefusesByName) {
-  EXPECT_THAT(Error(Replace(kLlama, "silu", "gelu")), HasSubstr("hidden_act = 'gelu'; 'silu' is supported"));
+  EXPECT_THAT(Error(Replace(kLlama, "silu", "gelu")), HasSubstr("hidden_act = 'gelu'; supported: 'silu', 'swish'"));
   EXPECT_THAT(Error(Replace(kLlama, "\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3")),
               HasSubstr("num_key_value_heads = 3; it must divide num_attention_heads = 4"));
   EXPECT_THAT(Error(Replace(kLlama, "\"num_attention_heads\": 4", "\"num_attention_heads\": 6")),

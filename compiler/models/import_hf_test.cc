@@ -107,7 +107,8 @@ TEST(ImportHfTest, RefusesByName) {
   EXPECT_THAT(Error(Replace("\"gpt2\"", "\"llama\"")),
               HasSubstr("architectures = 'GPT2LMHeadModel'; 'LlamaForCausalLM'"));
   EXPECT_THAT(Error(Replace("GPT2LMHeadModel", "GPT2ForSequenceClassification")), HasSubstr("architectures"));
-  EXPECT_THAT(Error(Replace("gelu_new", "relu")), HasSubstr("activation_function = 'relu'; gelu_new"));
+  EXPECT_THAT(Error(Replace("gelu_new", "relu")),
+              HasSubstr("activation_function = 'relu'; supported: 'gelu', 'gelu_new'"));
   EXPECT_THAT(Error(Replace("\"n_head\": 4", "\"n_head\": 5")), HasSubstr("n_head = 5; it must divide n_embd = 32"));
   EXPECT_THAT(Error(Replace("\"n_ctx\": 64", "\"n_ctx\": 32")), HasSubstr("n_ctx = 32"));
   EXPECT_THAT(Error(With(R"("add_cross_attention": true)")), HasSubstr("add_cross_attention = true"));

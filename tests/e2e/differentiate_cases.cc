@@ -1,10 +1,44 @@
 #include "tests/e2e/differentiate_cases.h"
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "kernels/rows.h"
 
 namespace weft {
+namespace {
+
+// Of every op with one formula per element: without its attributes, and with each of them. The last input is %x, the
+// others are products of %x.
+void AddPointwiseCases(std::vector<DifferentiateCase>& cases) {
+  const std::string m = "tensor<6x4xf64>";
+  for (const kernels::KernelRow& row : kernels::kPointwiseRows) {
+    const std::string op = absl::AsciiStrToLower(Kernel_Name(row.kernel));
+    if (!row.pointwise || absl::EndsWith(op, "_backward")) continue;
+    DifferentiateCase c{op, {}, ""};
+    std::string operands, types;
+    for (size_t i = 1; i < row.inputs.size(); ++i) {
+      c.parameters.push_back("4x4xf64");
+      absl::StrAppend(&c.body, "%g", i, " = weft.matmul %x, %p", i, " {L} : (", m, ", tensor<4x4xf64>) -> ", m, "\n");
+      absl::StrAppend(&operands, "%g", i, ", ");
+      absl::StrAppend(&types, m, ", ");
+    }
+    const std::string inputs = c.body;
+    std::vector<std::string> attributes = {""};
+    for (const kernels::AttributeRule& rule : row.attributes) {
+      attributes.push_back(absl::StrCat(", ", kernels::kAttributes[static_cast<int>(rule.attribute)].name));
+    }
+    for (const std::string& attribute : attributes) {
+      c.name = op + attribute;
+      c.body = absl::StrCat(inputs, "%y = weft.", op, " ", operands, "%x {L", attribute, "} : (", types, m, ") -> ", m);
+      cases.push_back(c);
+    }
+  }
+}
+
+}  // namespace
 
 std::vector<DifferentiateCase> DifferentiateCases() {
   const std::string m = "tensor<6x4xf64>";
@@ -60,8 +94,7 @@ std::vector<DifferentiateCase> DifferentiateCases() {
                    {"4xf64", "4xf64"},
                    "%y, %mean, %rstd = weft.layer_norm %x, %p1, %p2 {L, epsilon = 1.0e-5 : f64} : (tensor<6x4xf64>, "
                    "tensor<4xf64>, tensor<4xf64>) -> (tensor<6x4xf64>, tensor<6xf64>, tensor<6xf64>)"});
-  cases.push_back({"gelu", {}, "%y = weft.gelu %x {L} : (tensor<6x4xf64>) -> " + m});
-  cases.push_back({"gelu_tanh", {}, "%y = weft.gelu %x {L, tanh_approximation} : (tensor<6x4xf64>) -> " + m});
+  AddPointwiseCases(cases);
   for (const char* attributes : {"", ", causal", ", causal, dropout = 0.3 : f64, dropout_site = 5 : i32"}) {
     cases.push_back({absl::StrCat("attention", attributes),
                      {"4x12xf64"},
@@ -139,11 +172,6 @@ std::vector<DifferentiateCase> DifferentiateCases() {
        "%y = weft.rope %x {L, sequence = 3 : i64, head_size = 2 : i64, base = 10.0 : f64, magnitude = 1.5 : "
        "f64, factor = 4.0 : f64, ramp_low = 0.0 : f64, ramp_high = 1.0 : f64} : (tensor<6x4xf64>) -> " +
            m});
-  cases.push_back({"swiglu",
-                   {"4x4xf64"},
-                   "%g = weft.matmul %x, %p1 {L} : (tensor<6x4xf64>, tensor<4x4xf64>) -> tensor<6x4xf64>\n"
-                   "%y = weft.swiglu %g, %x {L} : " +
-                       mm});
   cases.push_back(
       {"dropout",
        {},

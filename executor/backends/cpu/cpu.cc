@@ -19,6 +19,10 @@ KernelFunction* FindKernel(Kernel kernel) {
 #include "executor/backends/cpu/cpu_kernels.def"
 #undef KERNEL
     default:
+#define POINTWISE(op, inputs, outputs, of, when) \
+  if (kernel == of) return &RunPointwise;
+#include "kernels/pointwise.def"
+#undef POINTWISE
       return nullptr;
   }
 }

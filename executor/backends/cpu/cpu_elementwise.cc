@@ -1,4 +1,4 @@
-// ADD, CAST, FILL, SCALE, GELU: kernels whose elements are independent of each other.
+// ADD, CAST, FILL, SCALE and the kernels of kernels/pointwise.def, whose elements are independent of each other.
 #include "absl/strings/str_cat.h"
 #include "executor/backends/cpu/cpu_kernel.h"
 #include "executor/numerics/exact192.h"
@@ -96,33 +96,36 @@ absl::Status ScaleTensor(const Call& call) {
   return absl::OkStatus();
 }
 
-absl::Status Gelu(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
+namespace {
+
+// Runs loop `op` on tensors of equal size.
+template <size_t kInputs, size_t kOutputs>
+absl::Status RunLoop(const Call& call, PointwiseOp op) {
+  WEFT_RETURN_IF_ERROR(CheckTensors(call, kInputs, kOutputs, (1u << (kInputs + kOutputs)) - 1));
   WithComputeType(call.in, [&]<typename T>() {
     ForChunks(call, Elements(call.out[0]), [&](int64_t first, int64_t count) {
-      T buffer[2][kChunk];
-      const T* x = Read(call, call.in[0], first, count, buffer[0]);
-      T* y = Target(call.out[0], first, false, buffer[1]);
-      GetLoops<T>(call).gelu(x, count, call.attributes().tanh_approximation(), y);
-      Write(call, call.out[0], first, count, false, y);
+      T buffer[kInputs + kOutputs][kChunk];
+      const T* in[kInputs];
+      T* out[kOutputs];
+      for (size_t i = 0; i < kInputs; ++i) in[i] = Read(call, call.in[i], first, count, buffer[i]);
+      for (size_t i = 0; i < kOutputs; ++i) out[i] = Target(call.out[i], first, false, buffer[kInputs + i]);
+      GetLoops<T>(call).pointwise[static_cast<size_t>(op)](in, count, out);
+      for (size_t i = 0; i < kOutputs; ++i) Write(call, call.out[i], first, count, false, out[i]);
     });
   });
   return absl::OkStatus();
 }
 
-absl::Status GeluBackward(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
-  WithComputeType(call.in, [&]<typename T>() {
-    ForChunks(call, Elements(call.out[0]), [&](int64_t first, int64_t count) {
-      T buffer[3][kChunk];
-      const T* dy = Read(call, call.in[0], first, count, buffer[0]);
-      const T* x = Read(call, call.in[1], first, count, buffer[1]);
-      T* dx = Target(call.out[0], first, false, buffer[2]);
-      GetLoops<T>(call).gelu_backward(dy, x, count, call.attributes().tanh_approximation(), dx);
-      Write(call, call.out[0], first, count, false, dx);
-    });
-  });
-  return absl::OkStatus();
+}  // namespace
+
+absl::Status RunPointwise(const Call& call) {
+  const StepAttributes& a = call.attributes();
+#define POINTWISE(op, inputs, outputs, of, when) \
+  if (call.step.kernel() == of && (when)) return RunLoop<inputs, outputs>(call, PointwiseOp::op);
+#include "kernels/pointwise.def"
+#undef POINTWISE
+  return absl::InternalError(absl::StrCat("step '", call.step.name(), "': kernels/pointwise.def has no formula of ",
+                                          Kernel_Name(call.step.kernel())));
 }
 
 }  // namespace weft::exec::cpu

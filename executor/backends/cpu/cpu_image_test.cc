@@ -180,22 +180,6 @@ TEST_F(ImageTest, GroupNorm) {
   }
 }
 
-TEST_F(ImageTest, Silu) {
-  const Tensors x = {Normal(FP64, {500}, random_, 3)};
-  const auto apply = [&](Tensors in) { return Run(SILU, in, {Tensor(FP64, {500})})[0]; };
-  Check("SILU", x, apply, [&](const Tensor& dy) { return Run(SILU_BACKWARD, {dy, x[0]}, {Tensor(FP64, {500})}); });
-  for (DType dtype : {FP64, FP32}) {
-    Tensor far(dtype, {4});
-    const double points[] = {-1e4, -200, 0, 1e4};
-    for (int64_t i = 0; i < 4; ++i) far.Set(i, points[i]);
-    const Tensor y = Run(SILU, {far}, {Tensor(dtype, {4})})[0];
-    EXPECT_NEAR(y.Get(0), 0, 1e-30);
-    EXPECT_NEAR(y.Get(1), 0, 1e-30);
-    EXPECT_EQ(y.Get(2), 0);
-    EXPECT_EQ(y.Get(3), 1e4);
-  }
-}
-
 TEST_F(ImageTest, ColumnsAndPositions) {
   const int64_t samples = 2, height = 3, width = 2, rows = samples * height * width, columns = 5;
   const Tensors two = {Normal(FP64, {rows, columns}, random_), Normal(FP64, {rows, 3}, random_)};

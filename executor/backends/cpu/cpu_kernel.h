@@ -189,6 +189,7 @@ using KernelFunction = absl::Status(const Call& call);
 #define KERNEL(kernel, function) KernelFunction function;
 #include "executor/backends/cpu/cpu_kernels.def"
 #undef KERNEL
+KernelFunction RunPointwise;
 
 // Returns null if this backend has no such kernel. GROUP_* are collectives, which no backend runs.
 KernelFunction* FindKernel(Kernel kernel);

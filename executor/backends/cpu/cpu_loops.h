@@ -76,6 +76,14 @@ inline int64_t PanelElements(int64_t k, int64_t columns) {
   return (columns + kMaxPanelWidth - 1) / kMaxPanelWidth * kMaxPanelWidth * k;
 }
 
+enum class PointwiseOp {
+#define POINTWISE(op, inputs, outputs, kernel, when) op,
+#include "kernels/pointwise.def"
+#undef POINTWISE
+  kCount
+};
+inline constexpr int kPointwiseOps = static_cast<int>(PointwiseOp::kCount);
+
 template <typename T>
 struct Loops {
   // Columns of one panel of B; a panel holds panel_width * k elements.
@@ -98,8 +106,8 @@ struct Loops {
   // sums[i] += dy[i] * (x[i] - mean) * rstd.
   void (*accumulate_normalised)(const T* dy, const T* x, T mean, T rstd, int64_t n, T* sums);
 
-  void (*gelu)(const T* x, int64_t n, bool tanh_approximation, T* y);
-  void (*gelu_backward)(const T* dy, const T* x, int64_t n, bool tanh_approximation, T* dx);
+  // The loops of kernels/pointwise.def, by PointwiseOp. All arrays have n elements.
+  void (*pointwise[kPointwiseOps])(const T* const* inputs, int64_t n, T* const* outputs);
 
   void (*layer_norm)(const T* x, const T* gamma, const T* beta, int64_t n, T epsilon, T* y, T* mean, T* rstd);
   void (*layer_norm_backward)(const T* dy, const T* x, const T* gamma, T mean, T rstd, int64_t n, T* dx);
@@ -107,10 +115,6 @@ struct Loops {
   // rstd = 1 / sqrt(mean(x * x) + epsilon), y = x * rstd * gamma.
   void (*rms_norm)(const T* x, const T* gamma, int64_t n, T epsilon, T* y, T* rstd);
   void (*rms_norm_backward)(const T* dy, const T* x, const T* gamma, T rstd, int64_t n, T* dx);
-
-  // y = gate * sigmoid(gate) * up.
-  void (*swiglu)(const T* gate, const T* up, int64_t n, T* y);
-  void (*swiglu_backward)(const T* dy, const T* gate, const T* up, int64_t n, T* dgate, T* dup);
 
   // Rotates the pairs (x[i], x[i + half]) of one head by the angles with these cosines and sines; sign = -1 rotates
   // back.

@@ -4,6 +4,7 @@
 #include "executor/backends/cpu/cpu_loops_gemm.h"
 #include "executor/backends/cpu/cpu_loops_math.h"
 #include "executor/backends/cpu/cpu_loops_transformer.h"
+#include "executor/backends/cpu/cpu_pointwise.h"
 
 namespace weft::exec::cpu {
 namespace {
@@ -20,14 +21,16 @@ constexpr Loops<T> MakeLoops() {
       .accumulate = Accumulate<T>,
       .scale = Scale<T>,
       .accumulate_normalised = AccumulateNormalised<T>,
-      .gelu = Gelu<T>,
-      .gelu_backward = GeluBackward<T>,
+      .pointwise =
+          {
+#define POINTWISE(op, inputs, outputs, kernel, when) PointwiseLoop<T, PointwiseOp::op, inputs, outputs>,
+#include "kernels/pointwise.def"
+#undef POINTWISE
+          },
       .layer_norm = LayerNorm<T>,
       .layer_norm_backward = LayerNormBackward<T>,
       .rms_norm = RmsNorm<T>,
       .rms_norm_backward = RmsNormBackward<T>,
-      .swiglu = Swiglu<T>,
-      .swiglu_backward = SwigluBackward<T>,
       .rotate = Rotate<T>,
       .log_sum_exp = LogSumExp<T>,
       .exp = ExpLoop<T>,

@@ -25,26 +25,6 @@ void RmsNormBackward(const T* dy, const T* x, const T* gamma, T rstd, int64_t n,
 }
 
 template <typename T>
-inline T Sigmoid(T x) {
-  return T(1) / (T(1) + Exp(-x));
-}
-
-template <typename T>
-void Swiglu(const T* gate, const T* up, int64_t n, T* y) {
-  for (int64_t i = 0; i < n; ++i) y[i] = gate[i] * Sigmoid(gate[i]) * up[i];
-}
-
-template <typename T>
-void SwigluBackward(const T* dy, const T* gate, const T* up, int64_t n, T* dgate, T* dup) {
-  for (int64_t i = 0; i < n; ++i) {
-    const T s = Sigmoid(gate[i]);
-    const T silu = gate[i] * s;
-    dgate[i] = dy[i] * up[i] * (s + silu * (T(1) - s));
-    dup[i] = dy[i] * silu;
-  }
-}
-
-template <typename T>
 void Rotate(const T* x, const T* cosines, const T* sines, T sign, int64_t half, T* y) {
   for (int64_t i = 0; i < half; ++i) {
     const T s = sign * sines[i];

@@ -1,5 +1,5 @@
-// Kernels of image models that move or scale elements: SILU, concatenation and slices of columns, upsampling, and
-// kernels with one row per sample.
+// Kernels of image models that move or scale elements: concatenation and slices of columns, upsampling, and kernels
+// with one row per sample.
 #include "absl/strings/str_cat.h"
 #include "executor/backends/cpu/cpu_kernel.h"
 #include "proto/util/status.h"
@@ -66,43 +66,6 @@ absl::Status WithSampleVectors(const Call& call, int64_t read, int64_t stride, F
 }
 
 }  // namespace
-
-absl::Status Silu(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
-  WithComputeType(call.in, [&]<typename T>() {
-    ForChunks(call, Elements(call.out[0]), [&](int64_t first, int64_t count) {
-      T buffer[3][kChunk];
-      const T* x = Read(call, call.in[0], first, count, buffer[0]);
-      T* y = Target(call.out[0], first, false, buffer[1]);
-      T* e = buffer[2];
-      GetLoops<T>(call).exp(x, T(-1), T(0), T(1), count, e);
-      for (int64_t i = 0; i < count; ++i) y[i] = x[i] / (1 + e[i]);
-      Write(call, call.out[0], first, count, false, y);
-    });
-  });
-  return absl::OkStatus();
-}
-
-// The derivative is s (1 + x (1 - s)) with s = 1 / (1 + exp(-x)).
-absl::Status SiluBackward(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
-  WithComputeType(call.in, [&]<typename T>() {
-    ForChunks(call, Elements(call.out[0]), [&](int64_t first, int64_t count) {
-      T buffer[4][kChunk];
-      const T* dy = Read(call, call.in[0], first, count, buffer[0]);
-      const T* x = Read(call, call.in[1], first, count, buffer[1]);
-      T* dx = Target(call.out[0], first, false, buffer[2]);
-      T* e = buffer[3];
-      GetLoops<T>(call).exp(x, T(-1), T(0), T(1), count, e);
-      for (int64_t i = 0; i < count; ++i) {
-        const T s = 1 / (1 + e[i]);
-        dx[i] = dy[i] * (s * (1 + x[i] * (1 - s)));
-      }
-      Write(call, call.out[0], first, count, false, dx);
-    });
-  });
-  return absl::OkStatus();
-}
 
 absl::Status ConcatColumns(const Call& call) {
   WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));

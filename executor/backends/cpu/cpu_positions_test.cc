@@ -28,24 +28,6 @@ class CpuPositionsTest : public testing::TestWithParam<DType> {
   std::mt19937_64 random_{41};
 };
 
-TEST_P(CpuPositionsTest, Silu) {
-  for (int64_t n : {1, 7, 5000}) {
-    KernelCase c = Case(SILU, {Random({n})}, {n});
-    c.reference = [](const std::vector<Values>& in, std::vector<Values>& expected) {
-      for (size_t i = 0; i < in[0].size(); ++i) expected[0][i] = in[0][i] / (1 + std::exp(-in[0][i]));
-    };
-    Check(c);
-    KernelCase b = Case(SILU_BACKWARD, {Random({n}), c.in[0]}, {n});
-    b.reference = [](const std::vector<Values>& in, std::vector<Values>& expected) {
-      for (size_t i = 0; i < in[0].size(); ++i) {
-        const double x = in[1][i], s = 1 / (1 + std::exp(-x));
-        expected[0][i] = in[0][i] * s * (1 + x * (1 - s));
-      }
-    };
-    Check(b);
-  }
-}
-
 TEST_P(CpuPositionsTest, ColumnsSideBySide) {
   const int64_t rows = 11;
   for (int64_t a : {1, 3, 130}) {

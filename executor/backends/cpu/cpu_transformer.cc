@@ -1,4 +1,4 @@
-// RMS_NORM and its backward kernels, ROPE, SWIGLU and its backward kernel.
+// RMS_NORM and its backward kernels, ROPE.
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -126,39 +126,6 @@ absl::Status Rope(const Call& call) {
         GetLoops<T>(call).rotate(x + column, cosines, cosines + half, a.inverse() ? T(-1) : T(1), half, y + column);
       }
       Write(call, call.out[0], row * d, d, false, y);
-    });
-  });
-  return absl::OkStatus();
-}
-
-absl::Status Swiglu(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
-  WithComputeType(call.in, [&]<typename T>() {
-    ForChunks(call, Elements(call.out[0]), [&](int64_t first, int64_t count) {
-      T buffer[3][kChunk];
-      const T* gate = Read(call, call.in[0], first, count, buffer[0]);
-      const T* up = Read(call, call.in[1], first, count, buffer[1]);
-      T* y = Target(call.out[0], first, false, buffer[2]);
-      GetLoops<T>(call).swiglu(gate, up, count, y);
-      Write(call, call.out[0], first, count, false, y);
-    });
-  });
-  return absl::OkStatus();
-}
-
-absl::Status SwigluBackward(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 3, 2, 0b11111));
-  WithComputeType(call.in, [&]<typename T>() {
-    ForChunks(call, Elements(call.out[0]), [&](int64_t first, int64_t count) {
-      T buffer[5][kChunk];
-      const T* dy = Read(call, call.in[0], first, count, buffer[0]);
-      const T* gate = Read(call, call.in[1], first, count, buffer[1]);
-      const T* up = Read(call, call.in[2], first, count, buffer[2]);
-      T* dgate = Target(call.out[0], first, false, buffer[3]);
-      T* dup = Target(call.out[1], first, false, buffer[4]);
-      GetLoops<T>(call).swiglu_backward(dy, gate, up, count, dgate, dup);
-      Write(call, call.out[0], first, count, false, dgate);
-      Write(call, call.out[1], first, count, false, dup);
     });
   });
   return absl::OkStatus();

@@ -143,53 +143,6 @@ TEST(CpuTransformer, RopeTableFollowsTheStep) {
   }
 }
 
-TEST(CpuTransformer, Swiglu) {
-  std::mt19937_64 random(34);
-  for (DType dtype : kDTypes) {
-    for (int64_t n : {1, 7, 1024, 40000}) {
-      KernelCase c;
-      c.name = absl::StrCat("SWIGLU ", DType_Name(dtype), " ", n);
-      c.step = MakeStep(SWIGLU);
-      c.in = {Normal(dtype, {n}, random, 4), Normal(dtype, {n}, random)};
-      c.out = {Tensor(dtype, {n})};
-      c.tolerance = ToleranceOf(dtype);
-      c.reference = [=](const std::vector<Values>& in, std::vector<Values>& expected) {
-        for (int64_t i = 0; i < n; ++i) expected[0][i] = in[0][i] / (1 + std::exp(-in[0][i])) * in[1][i];
-      };
-      Check(c);
-      c.name = absl::StrCat(c.name, " backward");
-      c.step = MakeStep(SWIGLU_BACKWARD);
-      c.in.insert(c.in.begin(), Normal(dtype, {n}, random));
-      c.out.push_back(Tensor(dtype, {n}));
-      c.reference = [=](const std::vector<Values>& in, std::vector<Values>& expected) {
-        for (int64_t i = 0; i < n; ++i) {
-          const double s = 1 / (1 + std::exp(-in[1][i]));
-          expected[0][i] = in[0][i] * in[2][i] * (s + in[1][i] * s * (1 - s));
-          expected[1][i] = in[0][i] * in[1][i] * s;
-        }
-      };
-      Check(c);
-    }
-  }
-}
-
-TEST(CpuTransformer, SwigluOfExtremeGatesIsFinite) {
-  std::vector<Tensor> in = {Tensor(FP32, {4}), Tensor(FP32, {4}), Tensor(FP32, {4})};
-  const double gates[] = {-1e30, -200, 200, 1e30};
-  for (int i = 0; i < 4; ++i) {
-    in[0].Set(i, 1);
-    in[1].Set(i, gates[i]);
-    in[2].Set(i, 1);
-  }
-  std::vector<Tensor> out = {Tensor(FP32, {4}), Tensor(FP32, {4})};
-  ASSERT_TRUE(RunStep(*MakeCpuBackend(1), MakeStep(SWIGLU_BACKWARD), in, out).ok());
-  EXPECT_EQ(std::abs(out[0].Get(0)), 0);
-  EXPECT_EQ(std::abs(out[0].Get(1)), 0);
-  EXPECT_EQ(out[0].Get(2), 1);
-  EXPECT_EQ(out[0].Get(3), 1);
-  EXPECT_EQ(out[1].Get(2), 200);
-}
-
 TEST(CpuTransformer, GroupedAttentionWithWindows) {
   std::mt19937_64 random(35);
   for (DType dtype : kDTypes) {

@@ -145,6 +145,7 @@ using KernelFunction = absl::Status(const Call& call);
 #define KERNEL(kernel, function) KernelFunction function;
 #include "executor/backends/cuda/kernels.def"
 #undef KERNEL
+KernelFunction RunPointwise;
 
 // ADD and FILL of EXACT192. AddTensors and Fill delegate to them.
 KernelFunction AddExact;

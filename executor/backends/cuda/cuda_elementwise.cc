@@ -1,5 +1,4 @@
-// ADD, CAST, FILL, SCALE, GELU, SILU, SWIGLU and their backward kernels, BIAS_ADD and the kernels with one row per
-// sample.
+// ADD, CAST, FILL, SCALE, the kernels of kernels/pointwise.def, BIAS_ADD and the kernels with one row per sample.
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/broadcast.h"
 #include "executor/backends/cuda/kernels/elementwise.h"
@@ -122,20 +121,14 @@ absl::Status ScaleTensor(const Call& call) {
   return call.Launch(e);
 }
 
-absl::Status Gelu(const Call& call) {
-  return RunMap(call, call.attributes().tanh_approximation() ? ElementwiseOp::kGeluTanh : ElementwiseOp::kGelu, 1, 1);
+absl::Status RunPointwise(const Call& call) {
+  const StepAttributes& a = call.attributes();
+#define POINTWISE(op, inputs, outputs, of, when) \
+  if (call.step.kernel() == of && (when)) return RunMap(call, ElementwiseOp::op, inputs, outputs);
+#include "kernels/pointwise.def"
+#undef POINTWISE
+  return call.Error("kernels/pointwise.def has no formula of ", Kernel_Name(call.step.kernel()));
 }
-
-absl::Status GeluBackward(const Call& call) {
-  return RunMap(
-      call, call.attributes().tanh_approximation() ? ElementwiseOp::kGeluTanhBackward : ElementwiseOp::kGeluBackward, 2,
-      1);
-}
-
-absl::Status Silu(const Call& call) { return RunMap(call, ElementwiseOp::kSilu, 1, 1); }
-absl::Status SiluBackward(const Call& call) { return RunMap(call, ElementwiseOp::kSiluBackward, 2, 1); }
-absl::Status Swiglu(const Call& call) { return RunMap(call, ElementwiseOp::kSwiglu, 2, 1); }
-absl::Status SwigluBackward(const Call& call) { return RunMap(call, ElementwiseOp::kSwigluBackward, 3, 2); }
 
 absl::Status SquaredErrorBackward(const Call& call) {
   const size_t inputs = call.in.size() == 3 ? 3 : 2;

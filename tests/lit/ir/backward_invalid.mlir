@@ -147,22 +147,6 @@ weft.segment @s forward stage 0 (%dy: tensor<6x4xf32> as <saved use 0>, %x: tens
 
 // -----
 
-weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>, %y: tensor<6x5xf32> as <saved use 1>) -> () {
-  // expected-error@+1 {{[gelu_backward_c1] dy (like x) must be 6x4, got 6x5}}
-  %0 = weft.gelu_backward %y, %x : (tensor<6x5xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
-  weft.return
-}
-
-// -----
-
-weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[gelu_backward_c2] result (like x) must be 6x4, got 6x5}}
-  %0 = weft.gelu_backward %x, %x : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x5xf32>
-  weft.return
-}
-
-// -----
-
 weft.segment @s forward stage 0 (%do: tensor<6x4xf32> as <saved use 0>, %q: tensor<6x12xf32> as <saved use 1>, %o: tensor<6x4xf32> as <saved use 2>, %l: tensor<6x2xf32> as <saved use 3>) -> () {
   // expected-error@+1 {{[attention_backward_c1] columns of qkv must be 3 x heads x head size, got 12 columns and 3 heads}}
   %0 = weft.attention_backward %do, %q, %o, %l {causal, heads = 3 : i64, scale = 1.0 : f64, sequence = 3 : i64} : (tensor<6x4xf32>, tensor<6x12xf32>, tensor<6x4xf32>, tensor<6x2xf32>) -> tensor<6x12xf32>

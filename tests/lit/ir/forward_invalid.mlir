@@ -155,14 +155,6 @@ weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>, %g: tenso
 
 // -----
 
-weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[gelu_c1] result (like x) must be 6x4, got 6x5}}
-  %0 = weft.gelu %x : (tensor<6x4xf32>) -> tensor<6x5xf32>
-  weft.return
-}
-
-// -----
-
 weft.segment @s forward stage 0 (%x: tensor<6x12xf32> as <saved use 0>) -> () {
   // expected-error@+1 {{[attention_c1] columns of qkv must be 3 x heads x head size, got 12 columns and 3 heads}}
   %0:2 = weft.attention %x {causal, heads = 3 : i64, scale = 1.0 : f64, sequence = 3 : i64} : (tensor<6x12xf32>) -> (tensor<6x4xf32>, tensor<6x3xf32>)

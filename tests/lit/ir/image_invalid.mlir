@@ -267,38 +267,6 @@ weft.graph @g {
 
 weft.graph @g {
 ^bb0(%losses: tensor<2xf64>):
-  %x = weft.parameter 0 : tensor<4xf32>
-  // expected-error@+1 {{[silu_c1] result (like x) must be 4, got 5}}
-  %y = weft.silu %x : (tensor<4xf32>) -> tensor<5xf32>
-  weft.yield %losses : tensor<2xf64>
-}
-
-// -----
-
-weft.graph @g {
-^bb0(%losses: tensor<2xf64>):
-  %d = weft.parameter 0 : tensor<5xf32>
-  %x = weft.parameter 1 : tensor<4xf32>
-  // expected-error@+1 {{[silu_backward_c1] dy (like x) must be 4, got 5}}
-  %y = weft.silu_backward %d, %x : (tensor<5xf32>, tensor<4xf32>) -> tensor<4xf32>
-  weft.yield %losses : tensor<2xf64>
-}
-
-// -----
-
-weft.graph @g {
-^bb0(%losses: tensor<2xf64>):
-  %d = weft.parameter 0 : tensor<4xf32>
-  %x = weft.parameter 1 : tensor<4xf32>
-  // expected-error@+1 {{[silu_backward_c2] result (like x) must be 4, got 5}}
-  %y = weft.silu_backward %d, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<5xf32>
-  weft.yield %losses : tensor<2xf64>
-}
-
-// -----
-
-weft.graph @g {
-^bb0(%losses: tensor<2xf64>):
   %a = weft.parameter 0 : tensor<8x3xf32>
   %b = weft.parameter 1 : tensor<6x2xf32>
   // expected-error@+1 {{[concat_columns_c1] b (rows of a) must be 8x2, got 6x2}}

@@ -240,35 +240,3 @@ weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>) -> () {
   %0 = weft.rope %x {base = 100.0 : f64, magnitude = 1.0 : f64, head_size = 2 : i64, sequence = 3 : i64, factor = 2.0 : f64} : (tensor<6x4xf32>) -> tensor<6x4xf32>
   weft.return
 }
-
-// -----
-
-weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>, %y: tensor<6x3xf32> as <saved use 3>) -> () {
-  // expected-error@+1 {{[swiglu_c1] up (like gate) must be 6x4, got 6x3}}
-  %0 = weft.swiglu %x, %y : (tensor<6x4xf32>, tensor<6x3xf32>) -> tensor<6x4xf32>
-  weft.return
-}
-
-// -----
-
-weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[swiglu_c2] result (like gate) must be 6x4, got 6x3}}
-  %0 = weft.swiglu %x, %x : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x3xf32>
-  weft.return
-}
-
-// -----
-
-weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>, %y: tensor<6x3xf32> as <saved use 3>) -> () {
-  // expected-error@+1 {{[swiglu_backward_c1] dy (like gate) must be 6x4, got 6x3}}
-  %0:2 = weft.swiglu_backward %y, %x, %x : (tensor<6x3xf32>, tensor<6x4xf32>, tensor<6x4xf32>) -> (tensor<6x4xf32>, tensor<6x4xf32>)
-  weft.return
-}
-
-// -----
-
-weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[swiglu_backward_c2] dup (like gate) must be 6x4, got 6x3}}
-  %0:2 = weft.swiglu_backward %x, %x, %x : (tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>) -> (tensor<6x4xf32>, tensor<6x3xf32>)
-  weft.return
-}

@@ -104,14 +104,9 @@ Outcome Launch(const Elementwise& elementwise, void* stream) {
     WEFT_OP(kFill)
     WEFT_OP(kScale)
     WEFT_OP(kDifference)
-    WEFT_OP(kGelu)
-    WEFT_OP(kGeluTanh)
-    WEFT_OP(kGeluBackward)
-    WEFT_OP(kGeluTanhBackward)
-    WEFT_OP(kSilu)
-    WEFT_OP(kSiluBackward)
-    WEFT_OP(kSwiglu)
-    WEFT_OP(kSwigluBackward)
+#define POINTWISE(op, inputs, outputs, kernel, when) WEFT_OP(op)
+#include "kernels/pointwise.def"
+#undef POINTWISE
 #undef WEFT_OP
   }
   return "no such elementwise operation";

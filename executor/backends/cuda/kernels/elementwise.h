@@ -17,17 +17,9 @@ enum class ElementwiseOp {
   kScale,
   // y = factor (a - b)
   kDifference,
-  kGelu,
-  kGeluTanh,
-  // dy, x -> dx
-  kGeluBackward,
-  kGeluTanhBackward,
-  kSilu,
-  kSiluBackward,
-  // gate, up -> y
-  kSwiglu,
-  // dy, gate, up -> dgate, dup
-  kSwigluBackward,
+#define POINTWISE(op, inputs, outputs, kernel, when) op,
+#include "kernels/pointwise.def"
+#undef POINTWISE
 };
 
 struct Elementwise {

@@ -1,0 +1,28 @@
+// The activations of Hugging Face configs (hidden_act, activation_function).
+#ifndef WEFT_COMPILER_MODELS_HF_ACTIVATION_H_
+#define WEFT_COMPILER_MODELS_HF_ACTIVATION_H_
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "compiler/models/hf_config.h"
+
+namespace weft {
+
+struct Activation {
+  const char* name = nullptr;
+  // The graph op of f(x), and of f(gate) up; null if there is no such op.
+  const char* kind = nullptr;
+  const char* gated_kind = nullptr;
+  bool tanh_approximation = false;
+};
+
+absl::Span<const Activation> Activations();
+
+// Reads the field, which must name an activation with a `kind`, or if `gated` with a `gated_kind`.
+absl::StatusOr<Activation> ReadActivation(const HfConfig& config, absl::string_view field, absl::string_view absent,
+                                          bool gated = false);
+
+}  // namespace weft
+
+#endif  // WEFT_COMPILER_MODELS_HF_ACTIVATION_H_
