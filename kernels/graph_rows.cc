@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/graph_view.h"
+#include "kernels/rows.h"
 #include "proto/util/status.h"
 #include "proto/util/suggest.h"
 #include "proto/validate/field_check.h"
@@ -188,15 +190,6 @@ constexpr GraphRow kRows[] = {
                     Int("dynamic_positions", 0)},
      .kernel = ROPE,
      .check_attributes = RampFits},
-    {.kind = "gelu",
-     .inputs = {X("x", "[rows,d]")},
-     .output = X("y", "[rows,d]"),
-     .attributes = {{"tanh_approximation"}},
-     .kernel = GELU},
-    {.kind = "swiglu",
-     .inputs = {X("gate", "[rows,d]"), X("up", "[rows,d]")},
-     .output = X("y", "[rows,d]"),
-     .kernel = SWIGLU},
     {.kind = "attention",
      .inputs = {ByRule(AttentionHeads, X("qkv or q", "[rows,d]")), Optional(X("k", "...")), Optional(X("v", "..."))},
      .output = X("y", "[rows,d]"),
@@ -248,7 +241,6 @@ constexpr GraphRow kRows[] = {
      .attributes = {{"groups", Range::kInt, 1, kMaxInt32, Symbol::d}, kEpsilon},
      .samples = Samples::kImages,
      .kernel = GROUP_NORM},
-    {.kind = "silu", .inputs = {X("x", "[rows,d]")}, .output = X("y", "[rows,d]"), .kernel = SILU},
     {.kind = "concat",
      .inputs = {X("a", "[rows,m]"), X("b", "[rows,n]")},
      .output = X("y", "[rows,m+n]"),
@@ -275,12 +267,31 @@ constexpr GraphRow kRows[] = {
      .kernel = SQUARED_ERROR},
 };
 
+// The op whose operands and attributes are those of a pointwise kernel, on matrices.
+GraphRow PointwiseOp(const KernelRow& kernel) {
+  GraphRow row = {.kind = kernel.graph_kind, .output = X("y", "[rows,d]"), .kernel = kernel.kernel};
+  for (const OperandSpec& input : kernel.inputs) row.inputs.Add(X(input.name, "[rows,d]"));
+  for (const AttributeRule& rule : kernel.attributes) {
+    row.attributes.Add({kAttributes[static_cast<int>(rule.attribute)].name});
+  }
+  return row;
+}
+
 }  // namespace
 
-absl::Span<const GraphRow> GraphRows() { return kRows; }
+absl::Span<const GraphRow> GraphRows() {
+  static const auto* rows = [] {
+    auto* all = new std::vector<GraphRow>(std::begin(kRows), std::end(kRows));
+    for (const KernelRow& kernel : kPointwiseRows) {
+      if (kernel.graph_kind != nullptr) all->push_back(PointwiseOp(kernel));
+    }
+    return all;
+  }();
+  return *rows;
+}
 
 const GraphRow* FindGraphRow(absl::string_view kind) {
-  for (const GraphRow& row : kRows) {
+  for (const GraphRow& row : GraphRows()) {
     if (kind == row.kind) return &row;
   }
   return nullptr;

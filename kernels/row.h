@@ -202,6 +202,9 @@ struct KernelRow {
   int8_t products = 0;
   bool calibrated = false;  // Calibration measures this kernel by itself (executor/calibrate).
   bool pointwise = false;   // One formula gives each element: no element depends on its neighbors.
+  // Of a pointwise kernel: the op of model graphs that is this kernel on matrices, with its attributes; null if none
+  // is.
+  const char* graph_kind = nullptr;
   Few<Rule, 3> rules = {};
   const char* result = "";  // The last column of docs/kernels.md.
 };

@@ -17,6 +17,13 @@ Tensor I(std::vector<int64_t> shape) { return {INT32, std::move(shape)}; }
 Tensor U(std::vector<int64_t> shape) { return {UINT8, std::move(shape)}; }
 Tensor X(std::vector<int64_t> shape) { return {EXACT192, std::move(shape)}; }
 
+std::vector<Tensor> Tensors(size_t count, const Tensor& tensor) { return std::vector<Tensor>(count, tensor); }
+std::vector<Tensor> Tensors(size_t count, const Tensor& tensor, const Tensor& last) {
+  std::vector<Tensor> tensors(count, tensor);
+  tensors.push_back(last);
+  return tensors;
+}
+
 struct StepCase {
   Kernel kernel;
   std::vector<Tensor> in, out;
@@ -188,22 +195,27 @@ const std::vector<StepCase>& Pointwise() {
       {SCALE, {D({2}), x}, {F({8, 6}, 1)}, "", ""},
       {SCALE, {D({3}), x}, {x}, "", "must have shape [2]"},
       {GELU, {x}, {x}, "tanh_approximation: true", ""},
-      {GELU, {x}, {y}, "", "must have the shape of"},
-      {GELU, {x}, {F({8, 6}, 0)}, "", "P2.alias"},
-      {GELU_BACKWARD, {x, x}, {x}, "", ""},
-      {GELU_BACKWARD, {x, y}, {x}, "", "must have the shape of"},
-      {SILU, {x}, {x}, "", ""},
       {SILU, {x}, {x}, "tanh_approximation: true", "does not read attribute tanh_approximation"},
-      {SILU_BACKWARD, {x, x}, {x}, "", ""},
-      {SILU_BACKWARD, {x}, {x}, "", "has 1 inputs"},
-      {SWIGLU, {x, x}, {x}, "", ""},
-      {SWIGLU, {x, y}, {x}, "", "must have the shape of"},
-      {SWIGLU_BACKWARD, {x, x, x}, {x, x}, "", ""},
-      {SWIGLU_BACKWARD, {x, x, x}, {x, y}, "", "must have the shape of"},
       {EXACT_ACCUMULATE, {x}, {X({8, 6})}, "", ""},
       {EXACT_ACCUMULATE, {x}, {D({8, 6})}, "", "must be exact192"},
       {EXACT_ROUND, {X({8, 6})}, {x}, "", ""},
       {EXACT_ROUND, {x}, {x}, "", "must be exact192"},
+  };
+  return *cases;
+}
+
+// Of each formula, which is on tensors of one shape.
+const std::vector<StepCase>& Formulas() {
+  const Tensor x = F({8, 6}), other = F({8, 5}), same_place = F({8, 6}, 0);
+  static const auto* cases = new std::vector<StepCase>{
+#define POINTWISE(op, inputs, outputs, kernel, when)                                              \
+  {kernel, Tensors(inputs, x), Tensors(outputs, x), "", ""},                                      \
+      {kernel, Tensors(inputs, x), Tensors(outputs - 1, x, other), "", "must have the shape of"}, \
+      {kernel, Tensors(inputs - 1, x, other), Tensors(outputs, x), "", "must have the shape of"}, \
+      {kernel, Tensors(inputs, x), Tensors(outputs - 1, x, same_place), "", "P2.alias"},          \
+      {kernel, Tensors(inputs, x, x), Tensors(outputs, x), "", "inputs"},
+#include "kernels/pointwise.def"
+#undef POINTWISE
   };
   return *cases;
 }
@@ -317,14 +329,14 @@ TEST_P(StepsTest, AreAcceptedOrRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, StepsTest,
-                         testing::Values(&Products(), &Norms(), &Tokens(), &Attention(), &Pointwise(), &Optimizers(),
-                                         &Images(), &Collectives()));
+                         testing::Values(&Products(), &Norms(), &Tokens(), &Attention(), &Pointwise(), &Formulas(),
+                                         &Optimizers(), &Images(), &Collectives()));
 
 // RMS_NORM and its backwards are in transformer_steps_test.cc.
 TEST(StepsCoverageTest, EveryKernelHasGoodAndBadSteps) {
   std::set<Kernel> good = {RMS_NORM, RMS_NORM_BACKWARD, RMS_NORM_BACKWARD_WEIGHT}, bad = good;
-  for (const auto* cases :
-       {&Products(), &Norms(), &Tokens(), &Attention(), &Pointwise(), &Optimizers(), &Images(), &Collectives()}) {
+  for (const auto* cases : {&Products(), &Norms(), &Tokens(), &Attention(), &Pointwise(), &Formulas(), &Optimizers(),
+                            &Images(), &Collectives()}) {
     for (const StepCase& c : *cases) (c.finding.empty() ? good : bad).insert(c.kernel);
   }
   for (int i = 0; i < Kernel_descriptor()->value_count(); ++i) {
