@@ -39,5 +39,7 @@ defm Weft_Silu : Weft_PointwiseOps<"silu", "x / (1 + exp(-x))", (ins Weft_FloatT
 defm Weft_Swiglu : Weft_PointwiseOps<"swiglu", "gate * sigmoid(gate) * up",
                                      (ins Weft_FloatTensor:$gate, Weft_FloatTensor:$up),
                                      (outs Weft_FloatTensor:$dgate, Weft_FloatTensor:$dup)>;
+defm Weft_ReluSquared : Weft_PointwiseOps<"relu_squared", "max(x, 0)^2", (ins Weft_FloatTensor:$x),
+                                          (outs Weft_FloatTensor:$dx)>;
 
 #endif  // WEFT_IR_POINTWISE_OPS_TD_

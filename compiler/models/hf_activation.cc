@@ -15,6 +15,7 @@ constexpr Activation kActivations[] = {
     {.name = "gelu", .kind = "gelu"},
     {.name = "gelu_new", .kind = "gelu", .tanh_approximation = true},
     {.name = "gelu_pytorch_tanh", .kind = "gelu", .tanh_approximation = true},
+    {.name = "relu2", .kind = "relu_squared"},
     {.name = "silu", .kind = "silu", .gated_kind = "swiglu"},
     {.name = "swish", .kind = "silu", .gated_kind = "swiglu"},
 };

@@ -89,6 +89,14 @@ FORMULA(kSwigluBackward, {
   y[0] = x[0] * x[2] * (s + silu * (T(1) - s));
   y[1] = x[0] * silu;
 })
+FORMULA(kReluSquared, {
+  const T p = x[0] < T(0) ? T(0) : x[0];
+  y[0] = p * p;
+})
+FORMULA(kReluSquaredBackward, {
+  const T p = x[1] < T(0) ? T(0) : x[1];
+  y[0] = T(2) * p * x[0];
+})
 #undef FORMULA
 
 template <typename T, PointwiseOp kOp, int kInputs, int kOutputs>

@@ -56,6 +56,12 @@ const PointwiseCase kCases[] = {
        y[1] = x[0] * x[1] * s;
      },
      {{1e30, 1}, {200, 1}, {-200, 0}, {-1e30, 0}, {0, 0.5}, {kNan, kNan}}},
+    {PointwiseOp::kReluSquared,
+     [](const double* x, double* y) { y[0] = std::pow(std::fmax(x[0], 0), 2); },
+     {{1e15, 1e30}, {-1e30, 0}, {0, 0}, {-0.0, 0}, {kNan, kNan}}},
+    {PointwiseOp::kReluSquaredBackward,
+     [](const double* x, double* y) { y[0] = 2 * std::fmax(x[1], 0) * x[0]; },
+     {{1e30, 2e30}, {-1e30, 0}, {0, 0}, {3, 6}, {kNan, kNan}}},
 };
 
 struct Line {

@@ -66,6 +66,14 @@ FORMULA(kSwigluBackward, {
   y[0] = x[0] * x[2] * (s + silu * (C(1) - s));
   y[1] = x[0] * silu;
 })
+FORMULA(kReluSquared, {
+  const C p = x[0] < C(0) ? C(0) : x[0];
+  y[0] = p * p;
+})
+FORMULA(kReluSquaredBackward, {
+  const C p = x[1] < C(0) ? C(0) : x[1];
+  y[0] = C(2) * p * x[0];
+})
 #undef FORMULA
 
 }  // namespace weft::exec::cuda
