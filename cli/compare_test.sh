@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# weft compare: programs, and plans that are compiled on the way, side by side.
+# weft compare: shows programs, and plans that it compiles first, side by side.
 set -uo pipefail
 WEFT=$(readlink -m "$1")
 source "$(dirname "$0")/expect.sh"
@@ -9,7 +9,7 @@ tiny=(--model=gpt2-tiny --cluster=dgx-a100-80g --set seq=64 --set gbs=16)
 "$WEFT" compile "${tiny[@]}" --set dp=8 -o wide.weft >/dev/null 2>&1 || fail "compile"
 "$WEFT" compile "${tiny[@]:0:4}" --set gbs=32 --set dp=8 -o large.weft >/dev/null 2>&1 || fail "compile"
 
-# Figures are those of weft simulate, of every program; what a step is spent on adds up to it.
+# The figures of every program equal those of weft simulate. The parts of a step's time add up to it.
 "$WEFT" compare deep.weft wide.weft --format=json >both.json 2>/dev/null || fail "compare as JSON"
 for program in deep wide; do
   "$WEFT" simulate $program.weft --format=json >$program.json 2>/dev/null || fail "simulate"
@@ -40,7 +40,7 @@ expect 0 '^  wide.weft +8 .* [-+][0-9.]+ % .* yes ' compare deep.weft wide.weft
 expect 0 '^  waiting for gradient input +[0-9.]+ [mu]?s +0 +-[0-9.]+ [mu]?s$' compare deep.weft wide.weft
 expect 0 '^Steps are not of equally many tokens \(1024 in wide.weft, 2048 in large.weft\)' compare wide.weft large.weft
 
-# One machine for all: that of the first, or the one that is given.
+# All programs are costed on one machine: the first program's, or the one that is given.
 "$WEFT" compile --model=gpt2-tiny --cluster=dgx-h100 --set seq=64 --set gbs=16 --set dp=8 -o hopper.weft \
   >/dev/null 2>&1 || fail "compile"
 expect 0 '2 programs on dgx-a100-80g' compare wide.weft hopper.weft
@@ -49,7 +49,7 @@ expect 0 '2 programs on dgx-a100-80g' compare wide.weft hopper.weft
   fail "no note on the other cluster"
 expect 0 '2 programs on dgx-h100' compare wide.weft hopper.weft --cluster=dgx-h100
 
-# How they are costed is as of weft simulate.
+# Cost and network models are those of weft simulate.
 expect 0 '^runtime megatron-core: .*\(cost roofline, network flow\)' compare deep.weft wide.weft \
   --runtime=megatron-core --cost=roofline --network=flow
 expect 0 '\(cost unit, network none\)' compare deep.weft wide.weft --cost=unit --network=none --forward=2 --backward=4
@@ -58,7 +58,7 @@ echo 'noise { step_deviation: 0.05 }' >>noisy.textproto
 expect 0 '^  iteration of 3 runs, seed 2 +10th percentile +median' compare deep.weft wide.weft \
   --cluster=noisy.textproto --runs=3 --seed=2
 
-# Plans, for one model.
+# Several plans for one model.
 echo 'mesh { axes { name: "data" size: 8 } }' >wide.textproto
 echo 'mesh { axes { name: "data" size: 2 } axes { name: "pipe" size: 4 } } schedule { name: "1f1b" }' >deep.textproto
 echo 'mesh { axes { name: "data" size: 3 } }' >odd.textproto
@@ -66,7 +66,7 @@ expect 0 '^  wide.textproto +8 .* [-+][0-9.]+ % ' compare deep.textproto wide.te
 expect 1 '^weft compare: odd.textproto: recipe.global_batch_sequences = 16 must be a multiple' \
   compare deep.textproto odd.textproto "${tiny[@]}"
 
-# An iteration of an asynchronous schedule is several steps (rule P14): a step is what is compared.
+# An iteration of an asynchronous schedule is several steps (rule P14); the table compares single steps.
 echo 'mesh { axes { name: "pipe" size: 2 } } schedule { name: "1f1b" }' >flush.textproto
 sed 's/1f1b/pipedream-2bw/' flush.textproto >ahead.textproto
 "$WEFT" compare flush.textproto ahead.textproto --model=llama-tiny --cluster=dgx-a100-80g --set seq=64 --set gbs=16 \
@@ -80,7 +80,7 @@ for program, steps in zip(json.load(open("ahead.json"))["programs"], (1, 2)):
     assert abs(sum(row["seconds"] for row in program["sources"]) - step) < 1e-9 * step
 END
 
-# What does not fit is shown; --require-fit names it.
+# A program that does not fit is shown; --require-fit names it.
 sed 's/memory_bytes: [0-9]*/memory_bytes: 2147500000/' noisy.textproto >small.textproto
 expect 0 '^  deep.weft .* NO ' compare deep.weft wide.weft --cluster=small.textproto
 "$WEFT" compare deep.weft wide.weft --cluster=small.textproto --require-fit >shown 2>errors
@@ -90,7 +90,7 @@ grep -q '^weft compare: deep.weft: the program needs .* per device; dgx-a100-80g
 grep -q ' NO ' shown || fail "no report with --require-fit"
 expect 0 ' yes ' compare deep.weft wide.weft --require-fit
 
-# Names that are long are short in the table; in JSON they are what was given.
+# The table shortens long names; JSON has them as given.
 mkdir -p "a folder with a long name/"$'\033[31m'
 long="a folder with a long name/"$'\033[31m'"/deep.weft"
 cp deep.weft "$long"
@@ -100,7 +100,7 @@ expect 0 '^  …name/\\x1b\[31m/deep.weft +8 ' compare "$long" wide.weft
     'import json, os, sys; assert json.load(sys.stdin)["programs"][0]["file"] == os.environ["LONG"]' ||
   fail "the name in JSON is not the one given"
 
-# What is refused.
+# Invalid usage.
 expect 2 '^weft compare: 65 files; at most 64 go into one table' compare $(for i in $(seq 65); do echo deep.weft; done)
 expect 2 "^weft compare: a file's name is empty" compare deep.weft ''
 expect 1 '^weft compare: missing.weft: cannot open' compare deep.weft missing.weft

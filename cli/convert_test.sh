@@ -10,7 +10,7 @@ sequence_length: 128
 global_batch_sequences: 8
 lr { peak: 0.001 decay: "cosine" }
 R
-# There and back again gives the same message, whatever the way.
+# Converting to another format and back gives the same message, for every pair of formats.
 expect 0 '^  "sequence_length": 128,$' convert recipe.textproto --type=recipe --to=json
 for format in text json binary; do
   "$WEFT" convert recipe.textproto --type=recipe --to=$format -o recipe.$format || fail "to $format"
@@ -18,7 +18,7 @@ for format in text json binary; do
   cmp -s back.textproto recipe.text || fail "recipe changed on the way through $format"
 done
 
-# What a file holds is found by content where only one type fits.
+# Without --type, the content decides the type if only one type fits.
 expect 0 '^  "sequence_length": 128,$' convert recipe.textproto --to=json
 echo 'name: "x"' >name.textproto
 expect 1 'name.textproto: could be a cluster, a model_graph, a .*; say which with --type' \
@@ -61,7 +61,7 @@ expect 1 'no/such/folder' convert recipe.textproto --type=recipe --to=text -o no
 expect 2 'needed' convert recipe.textproto
 expect 2 "to='yaml': allowed: text, json, binary, images" convert recipe.textproto --to=yaml
 expect 2 "type='recip': allowed: .*nearest valid: recipe" convert recipe.textproto --to=text --type=recip
-# What is empty says so, and a trace that weft wrote for viewers is read as one.
+# An empty file is reported as empty. A trace that weft wrote for viewers can be read.
 : >nothing
 expect 1 '^weft convert: nothing: the file is empty$' convert nothing --to=json
 "$WEFT" simulate --model=gpt2-tiny --cluster=dgx-a100-80g --set seq=64 --set gbs=8 --trace=viewers.json \

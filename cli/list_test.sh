@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# weft list --show: what it prints is a file that the flags take back, and means the same.
+# weft list --show: the flags accept what it prints as a file with the same meaning.
 set -uo pipefail
 WEFT=$(readlink -m "$1")
 source "$(dirname "$0")/expect.sh"
@@ -14,7 +14,7 @@ for cluster in dgx-a100-80g dgx-h100; do
     cmp whole.weft copy.weft || fail "a copy of $cluster as $format is another cluster"
   done
 done
-# The text has the sources of its figures.
+# The text includes the sources of the figures.
 expect 0 '# .*data sheet' list clusters --show dgx-a100-80g
 "$WEFT" list models --show gpt2-tiny >config.json || fail "show a model"
 "$WEFT" compile --model ./config.json --cluster dgx-h100 --set pp=2 --set gbs=8 --set mbs=4 --set seq=32 -o x.weft \

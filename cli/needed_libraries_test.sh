@@ -1,6 +1,6 @@
 #!/bin/bash
-# weft-run starts on any system with glibc 2.34: it asks the loader for nothing but glibc's own libraries, in versions
-# up to that one. What has no place in the binary (CUDA, MPI) is opened when it is used.
+# weft-run starts on any system with glibc 2.34: it needs only glibc's own libraries, in versions up to 2.34. Libraries
+# that are not linked in (CUDA, MPI) are opened when they are used.
 # Argument: weft-run
 set -uo pipefail
 run=$1

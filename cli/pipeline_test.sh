@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# weft compile, simulate, inspect and report on the tiny model: the way through, and what is refused on it.
+# weft compile, simulate, inspect and report on the tiny model: the usual sequence, and errors in each step.
 set -uo pipefail
 WEFT=$(readlink -m "$1")
 source "$(dirname "$0")/expect.sh"
@@ -11,7 +11,7 @@ expect 0 '^tiny.weft: .* for 8 ranks, 4 stages, 4 microbatches, schedule 1f1b' \
   compile "${tiny[@]}" --set pp=4 --set dp=2 -o tiny.weft
 "$WEFT" compile "${tiny[@]}" --set pp=4 --set dp=2 -o again.weft 2>/dev/null >&2
 cmp -s tiny.weft again.weft || fail "the same input gave other bytes"
-# What the compiler chooses by: as weft simulate does, tiles on this machine, unless told otherwise.
+# The compiler decides choices with the cost model of weft simulate, on this machine tiles, unless another is given.
 choose=(--model=gpt2-tiny --set seq=64 --set gbs=8 --set pp=2 --set transfer_placement=FASTEST)
 for cost in tiles roofline; do
   "$WEFT" compile "${choose[@]}" --cluster=dgx-a100-80g --cost=$cost -o $cost.weft 2>$cost.notes >/dev/null ||
@@ -40,7 +40,7 @@ cat >plan.json <<'P'
 P
 expect 0 'for 2 ranks, 2 stages, 8 microbatches, schedule gpipe' \
   compile --model=gpt2-tiny --cluster=dgx-h100 --recipe=recipe.textproto --plan=plan.json -o gpipe.weft
-# A zero that would silently be a default is no value, wherever it is written; "default" leaves a field out.
+# A zero that would silently mean a default is refused wherever it is written; "default" unsets a field.
 for setting in mbs=0 recipe.steps=0 loss_scale.fixed=0 vpp=0 receive_buffers=0 collective=; do
   expect 1 "--set ${setting%=}=?.*: .* = .* must be .*; left out, it is" compile "${tiny[@]}" --set $setting -o x.weft
 done
@@ -56,7 +56,7 @@ expect 0 'schedule 1f1b' \
   compile "${tiny[@]}" --plan=virtual.textproto --set vpp=default --set schedule=default -o z.weft
 expect 0 '^z.weft: gpt2-tiny for 1 rank, 1 stage, 8 microbatches' compile "${tiny[@]}" -o z.weft
 
-# Two settings of one field, by whatever names.
+# Two settings of one field are refused, whatever names they use.
 for pair in 'seq=128' 'recipe.global_batch_sequences=16'; do
   expect 2 "and --set '$pair' are both given; give one" compile "${tiny[@]}" --set $pair -o y.weft
 done
@@ -70,20 +70,20 @@ expect 1 '^weft compile: plan.partition.layers_per_stage has 2 stages with 3 lay
   compile "${tiny[@]}" --set pp=2 --set partition.layers_per_stage=1,2 -o y.weft
 [ ! -e y.weft ] || fail "a program is left of what was refused"
 
-# What is read is not overwritten.
+# An input file is never overwritten.
 cp tiny.weft mine.weft
 expect 2 "--trace ./mine.weft would overwrite the program mine.weft, which is read" \
   simulate mine.weft --trace=./mine.weft
 expect 2 "-o recipe.textproto would overwrite --recipe recipe.textproto, which is read" \
   compile --model=gpt2-tiny --cluster=dgx-h100 --recipe=recipe.textproto -o recipe.textproto
 cmp -s tiny.weft mine.weft || fail "a program was overwritten by a trace"
-# Nothing is left of a file that could not be written, or may not be so long.
+# A file that cannot be written completely is removed.
 (ulimit -f 4 && "$WEFT" compile "${tiny[@]}" --set pp=4 -o long.weft >/dev/null 2>long.err)
 [ $? == 1 ] && grep -q '^weft compile: .*long.weft.*File too large' long.err || fail "a limit of files: $(cat long.err)"
 compgen -G 'long.weft*' >/dev/null && fail "something is left of a file that is too long"
 expect 1 'no/such' compile "${tiny[@]}" -o no/such/out.weft
 
-# Runtimes: another framework takes another time, and the first line says whose it is.
+# Runtimes: another framework takes another time, and the first line names the runtime.
 expect 0 '^megatron-core +' list runtimes
 expect 0 '^runtime megatron-core: gpt2-tiny on dgx-a100-80g' \
   simulate "${tiny[@]}" --set pp=2 --set dp=2 --set tp=2 --runtime=megatron-core
@@ -93,7 +93,7 @@ expect 0 '^runtime torchtitan: ' simulate tiny.weft --runtime=torchtitan
   fail "no note on what a runtime would have decided"
 expect 1 "; runtime 'internevo' decides grads = BF16, reduce = BF16 where the plan is silent; --set precision.grads=" \
   simulate "${tiny[@]}" --runtime=internevo --set precision.compute=FP16
-# What is asked for goes before what the runtime does by default, a "false" too.
+# The user's settings, "false" included, take precedence over the runtime's defaults.
 "$WEFT" simulate "${tiny[@]}" --set tp=2 --runtime=megatron-core --format=json >parallel.json 2>/dev/null ||
   fail "sequence parallel"
 "$WEFT" simulate "${tiny[@]}" --set tp=2 --set sequence_parallel=false --runtime=megatron-core --format=json \
@@ -102,13 +102,13 @@ expect 1 "; runtime 'internevo' decides grads = BF16, reduce = BF16 where the pl
 "$WEFT" simulate "${tiny[@]}" --set tp=2 --set sequence_parallel=default --runtime=megatron-core --format=json \
   2>/dev/null |
   cmp -s - parallel.json || fail "default is not the runtime's"
-# A setting of a list that its file has.
+# A setting of a list field that the file sets too.
 printf 'sequence_length: 64 global_batch_sequences: 8 adamw { overrides { pattern: "*ln*" weight_decay: 0 } }\n' \
   >listed.textproto
 expect 0 '^runtime megatron-core: ' simulate --model=gpt2-tiny --cluster=dgx-a100-80g --recipe=listed.textproto \
   --set 'recipe.adamw.overrides[0].weight_decay=0.5' --runtime=megatron-core
 cmp -s parallel.json repeated.json && fail "--set sequence_parallel=false is lost under a runtime"
-# Stages are cut as the framework cuts them, unless the plan says how: nanotron by parameters, Megatron by blocks.
+# Stages are cut as the framework cuts them, unless the plan states the cut: nanotron by parameters, Megatron by blocks.
 cut() {
   "$WEFT" simulate "${tiny[@]}" --set pp=2 --format=json "$@" 2>/dev/null || fail "simulate $*"
 }
@@ -118,16 +118,16 @@ cut --runtime=megatron-core | cmp -s - <(cut --runtime=megatron-core --set parti
   fail "megatron-core does not cut by blocks"
 cut --runtime=nanotron | cmp -s - <(cut --runtime=nanotron --set partition.layers_per_stage=3,3) &&
   fail "what the plan says of stages is lost under a runtime"
-# A microbatch that no recipe states is the framework's usual one.
+# If the recipe states no microbatch, the framework's usual one is used.
 "$WEFT" simulate "${tiny[@]}" --runtime=megatron-2020 2>&1 >/dev/null |
   grep -q "recipe.microbatch_sequences is not given: 8, as runtime 'megatron-2020' usually has it" ||
   fail "no note on the usual microbatch"
 "$WEFT" simulate "${tiny[@]}" --set mbs=2 --runtime=megatron-2020 2>&1 >/dev/null | grep usually &&
   fail "a microbatch that is given is not the runtime's to choose"
-# Eight sequences leave four stages two microbatches at most: none is the usual one, and none is called so.
+# Eight sequences leave four stages at most two microbatches. No usual microbatch fits, and no note claims one.
 "$WEFT" simulate "${tiny[@]}" --set pp=4 --runtime=megatron-2020 2>notes >/dev/null || fail "few sequences"
 grep usually notes && fail "what is not usual is called so"
-# So is the cut of stages, but not one that is given, nor that of one stage.
+# A note reports the runtime's cut of stages, but not a given cut, nor the cut of a single stage.
 grep -q "plan.partition is not given: stages of 2, 1, 1, 2 layers, as runtime 'megatron-2020' cuts them" notes ||
   fail "no note on the cut of stages: $(cat notes)"
 "$WEFT" simulate "${tiny[@]}" --set pp=2 --runtime=megatron-core 2>&1 >/dev/null |
@@ -137,19 +137,19 @@ grep -q "plan.partition is not given: stages of 2, 1, 1, 2 layers, as runtime 'm
   grep 'cuts them' && fail "a cut that is given is not the runtime's"
 "$WEFT" simulate "${tiny[@]}" --runtime=megatron-core 2>&1 >/dev/null | grep 'cuts them' &&
   fail "one stage is cut"
-# A way of recomputation of one's own, none at all too, is not told what is the runtime's.
+# If the user sets a recompute mode, even NONE, the runtime's recompute fields do not apply.
 for mode in NONE FULL; do
   expect 0 '^runtime torchtitan: ' simulate "${tiny[@]}" --set recompute.mode=$mode --runtime=torchtitan
 done
 expect 1 'plan.recompute.every is given, but plan.recompute.mode is FULL' \
   simulate "${tiny[@]}" --set recompute.mode=FULL --set recompute.every=2 --runtime=torchtitan
-# Products in 8 bits, on a device that has none.
+# Products in 8 bits are refused on a device that has none.
 expect 1 "runtime 'nemo-fp8' has no MATMUL for devices of compute capability 1 to 88; 'A100-SXM4-80GB' has 80" \
   simulate tiny.weft --runtime=nemo-fp8
 expect 0 "^runtime nemo-fp8: " simulate tiny.weft --runtime=nemo-fp8 --cluster=dgx-h100
 "$WEFT" simulate tiny.weft --runtime=nemo-fp8 --cluster=mi300x 2>&1 >/dev/null |
   grep -q "'MI300X-192GB' states none, and is believed" || fail "no note on a device that states no capability"
-# Their figures are relative to products in 16 bits.
+# The runtime's figures for 8 bits are relative to products in 16 bits.
 for type in FP32 TF32; do
   "$WEFT" compile --model=gpt2-tiny --cluster=dgx-h100 --set seq=64 --set gbs=8 --set precision.compute=$type \
     -o $type.weft >/dev/null 2>&1 || fail "compile with precision.compute=$type"
@@ -177,15 +177,15 @@ expect 1 "gpt2-tinny.*gpt2-tiny" compile --model=gpt2-tinny --cluster=dgx-a100-8
 expect 1 'sequence_length' compile --model=gpt2-tiny --cluster=dgx-a100-80g --set gbs=8 -o x.weft
 expect 1 "schedule.*'gpip'.*gpipe" compile "${tiny[@]}" --set schedule=gpip -o x.weft
 expect 1 "--set pq=4: .*pq" compile "${tiny[@]}" --set pq=4 -o x.weft
-# What is no FIELD=VALUE is wrong usage, whatever is in the files.
+# An argument that is not FIELD=VALUE is wrong usage, whatever the files contain.
 for setting in pp =4; do
   expect 2 "--set '$setting': expected FIELD=VALUE" compile "${tiny[@]}" --set $setting -o x.weft
 done
-# An axis is left out as any field is: what the file says of it is gone.
+# An axis can be unset like any field; then the file's size does not apply.
 expect 0 '^w.weft: .* for 2 ranks, 1 stage, ' \
   compile "${tiny[@]}" --plan=plan.json --set pp=default --set dp=2 -o w.weft
 expect 0 '^w.weft: .* for 2 ranks, 2 stages, ' compile "${tiny[@]}" --plan=plan.json --set dp=default -o w.weft
-# An optimizer that takes the place of a file's is named.
+# If a setting replaces the file's optimizer, a note names it.
 { cat recipe.textproto; echo 'adamw { beta1: 0.8 }'; } >adamw.textproto
 adamw=(compile --model=gpt2-tiny --cluster=dgx-h100 --recipe=adamw.textproto -o w.weft)
 "$WEFT" "${adamw[@]}" --set recipe.sgd.momentum=0.9 2>&1 >/dev/null |
@@ -194,7 +194,7 @@ adamw=(compile --model=gpt2-tiny --cluster=dgx-h100 --recipe=adamw.textproto -o 
 for setting in recipe.adamw.beta2=0.9 recipe.adamw=default; do
   "$WEFT" "${adamw[@]}" --set $setting 2>&1 >/dev/null | grep 'as the optimizer' && fail "a note on --set $setting"
 done
-# The line on standard output comes after the file.
+# The line on standard output is printed after the file is written.
 "$WEFT" compile "${tiny[@]}" -o unread.weft >&- 2>unread.err; [ $? -eq 1 ] || fail "closed output went unnoticed"
 grep -q 'cannot write to standard output: .*; unread.weft is written$' unread.err || fail "$(cat unread.err)"
 expect 0 '^runtime weft: ' simulate unread.weft
@@ -208,11 +208,11 @@ expect 1 'plan\.recompute\.layers\[1\] = 77 must be 0 to [0-9]*, the layers of m
 echo 'mesh { axis { } }' >typo.textproto
 expect 1 "typo.textproto:1:8: unknown field 'axis' of Mesh, plan.mesh; nearest: 'axes'" \
   compile "${tiny[@]}" --plan=typo.textproto -o x.weft
-# Of a value: where it is, what is allowed, what is nearest.
+# An error in a value states its place, the allowed values and the nearest one.
 echo 'precision { compute: fp31 }' >typo.textproto
 expect 1 "typo.textproto:1:22: plan.precision.compute = 'fp31' is unknown; nearest: 'FP32'; known: FP16, BF16, TF32" \
   compile "${tiny[@]}" --plan=typo.textproto -o x.weft
-# Names of values are taken in any case, as by --set.
+# Enum values in files are case-insensitive, as with --set.
 echo 'precision { compute: fp32 }' >lower.textproto
 expect 0 '^w.weft: ' compile "${tiny[@]}" --plan=lower.textproto -o w.weft
 echo 'recompute { mode: LAYERS layers: [1, 3000000000] }' >typo.textproto
@@ -227,14 +227,14 @@ expect 1 "plan.precision.compute = 'fp8' is unknown; known: FP16, .* --runtime=N
   compile "${tiny[@]}" --set precision.compute=fp8 -o x.weft
 expect 0 '^w.weft: ' compile "${tiny[@]}" --set recompute.mode=LAYERS --set 'recompute.layers=[0, 1]' -o w.weft
 
-# Axes are counted as they are in the file, whatever settings add to them.
+# Errors count axes as in the file, even if settings add some.
 echo 'mesh { axes { name: "data" size: 2 } axes { name: "pip" size: 2 } }' >axis.textproto
 expect 1 "plan.mesh.axes\[1\].name = 'pip' is unknown; nearest: 'pipe'" \
   compile "${tiny[@]}" --plan=axis.textproto -o x.weft
 expect 1 "axis.textproto: plan.mesh.axes\[1\].name = 'pip' is unknown" \
   compile "${tiny[@]}" --plan=axis.textproto --set tp=2 -o x.weft
 
-# So are names that are in no list: which file has them is said, and settings go before it.
+# Unknown names are reported with their file. Settings take precedence over them.
 echo 'schedule { name: "gpip" } collective: "ring"' >unknown.textproto
 expect 1 "^weft compile: unknown.textproto: unknown schedule 'gpip'; nearest: 'gpipe'" \
   compile "${tiny[@]}" --plan=unknown.textproto -o x.weft
@@ -246,13 +246,13 @@ expect 1 "^weft compare: unknown.textproto: unknown collective 'rung'" \
   compare plan.json unknown.textproto --model=gpt2-tiny --cluster=dgx-a100-80g --set seq=64 --set gbs=8
 expect 1 "^weft compile: unknown collective 'rong'; nearest: 'ring'" \
   compile "${tiny[@]}" --plan=unknown.textproto --set collective=rong -o x.weft
-# What is left to switches that do not sum is refused before anything is written.
+# A collective that needs summing switches is refused before any file is written, if the switches cannot sum.
 expect 1 '^weft compile: cluster.node_links.switch_reduces = false must be true for collective .switch.' \
   compile "${tiny[@]}" --set dp=2 --set collective=switch -o x.weft
 expect 0 'for 2 ranks' \
   compile "${tiny[@]:0:1}" --cluster=dgx-h100 "${tiny[@]:2}" --set dp=2 --set collective=switch -o w.weft
 
-# What is wrong in a file is said with its name, what a setting gives as it is.
+# An error in a file starts with the file's name; an error in a setting does not.
 echo 'zero { stage: 1 group: 3 }' >group.textproto
 for command in "compile -o x.weft" simulate; do
   expect 1 "^weft ${command%% *}: group.textproto: plan.zero.group = 3 must be a divisor of the 4 ranks" \
@@ -265,7 +265,7 @@ expect 1 "^weft simulate: unlisted.textproto: recipe.adamw.overrides\[0\].patter
   simulate --model=gpt2-tiny --cluster=dgx-a100-80g --recipe=unlisted.textproto
 expect 2 "^weft simulate: --model is for compiling, and 'extra' is given as a program .* give one of the two" \
   simulate extra "${tiny[@]}"
-# A machine of one's own by another's name; and one that does not say what its devices can do.
+# A user's own machine that has the name of another; and one that states no compute capability.
 "$WEFT" list clusters --show dgx-a100-80g | sed 's/^\( *memory_bytes:\) [0-9]*/\1 90000000000/' >copied.textproto
 "$WEFT" simulate tiny.weft --cluster=copied.textproto 2>&1 >/dev/null |
   grep -q "^note: the program was compiled for another cluster of the name 'dgx-a100-80g'; .* of copied.textproto" ||
@@ -276,7 +276,7 @@ expect 2 "^weft simulate: --model is for compiling, and 'extra' is given as a pr
   fail "no note on launches that are not joined"
 "$WEFT" simulate tiny.weft 2>&1 >/dev/null | grep 'compute capability' && fail "a note on a stated capability"
 
-# On a terminal, and only there, the work in progress is shown and wiped.
+# On a terminal, and only there, progress is shown and then erased.
 python3 - "$WEFT" "${tiny[@]}" --set pp=2 <<'END' || fail "progress on a terminal"
 import os, pty, subprocess, sys
 command = [sys.argv[1], "compile", *sys.argv[2:], "-o", "w.weft"]
@@ -289,14 +289,14 @@ shown = b""
 try:
     while piece := os.read(master, 4096):
         shown += piece
-except OSError:  # Nobody has the other end open any more.
+except OSError:  # The other end is closed.
     pass
 assert process.wait() == 0
 assert b"compiling gpt2-tiny: plan-memory..." in shown and shown.endswith(b"\r\x1b[K"), shown
 END
 
-# Schedules: files keep their own name, a name and a definition do not mix, and what does not fit is said in the plan's
-# words.
+# Schedules: a file keeps its own name, a name and a definition exclude each other, and an error uses the plan's terms
+# if the schedule does not fit the plan.
 "$WEFT" schedule gpipe --ranks=2 --format=schedule | sed 's/^name: .*/name: own/' >mine.schedule
 expect 0 '2 stages, 8 microbatches, schedule own;' compile "${tiny[@]}" --set pp=2 --schedule=mine.schedule -o own.weft
 expect 2 "--schedule='mine.schedule' and --set 'schedule=gpipe' are both given" \
@@ -319,7 +319,7 @@ expect 0 'schedule 1f1b' \
   compile "${tiny[@]}" --set pp=4 --set transfer_order=TOGETHER --set transfer_placement=DEFERRED -o together.weft
 [ -e x.weft ] && fail "a refused compile left a file"
 
-# Layers cut over ranks.
+# Layers that are sharded over ranks.
 cut=("${tiny[@]}" --set mbs=2 --set x=2 --set z=2 --set pp=2)
 expect 0 'for 8 ranks, 2 stages, 4 microbatches, schedule 1f1b' compile "${cut[@]}" -o cut.weft
 expect 0 '^mesh x=2 x z=2 x pipe=2, 8 ranks' inspect cut.weft
@@ -334,7 +334,7 @@ expect 1 "plan.sequence_parallel = true needs mesh axis x of at least 2 and axis
   compile "${tiny[@]}" --set x=2 --set y=2 --set sequence_parallel=true -o x.weft
 expect 1 "plan.zero.stage = 4" compile "${tiny[@]}" --set dp=2 --set zero.stage=4 -o x.weft
 
-# A plan that does not fit: refused, or marked and reported.
+# A plan that does not fit is refused, or marked and reported.
 cat >small.textproto <<'C'
 name: "small" nodes: 1 devices_per_node: 2
 device {
@@ -356,14 +356,14 @@ expect 0 'DOES NOT FIT' simulate "${small[@]}"
 [ $? -eq 1 ] || fail "--require-fit did not exit with 1"
 grep -q 'the program needs .* per device; small has' err || fail "--require-fit said: $(cat err)"
 expect 1 "which is not in the catalog; give its file with --cluster" simulate oom.weft
-# Under another runtime it is the report that tells what fits.
+# Under another runtime, the report decides what fits.
 "$WEFT" simulate "${small[@]}" 2>&1 >/dev/null | grep -q 'note: the plan does not fit small: ' ||
   fail "it is not said what takes the memory"
 "$WEFT" simulate "${small[@]}" --runtime=torchtitan 2>&1 >/dev/null | grep -q \
   "note: the fit check assumes weft's own executor, the report is for runtime 'torchtitan': the plan does not fit" ||
   fail "it is not said that another runtime may fit"
 
-# Simulate: from the file and from the specs alike.
+# Simulating a file and simulating a plan give the same result.
 "$WEFT" simulate tiny.weft --format=json >file.json 2>/dev/null || fail "simulate a file"
 "$WEFT" simulate "${tiny[@]}" --set pp=4 --set dp=2 --format=json >specs.json 2>/dev/null || fail "simulate specs"
 cmp -s file.json specs.json || fail "the file and its specs are simulated differently: $(diff file.json specs.json)"
@@ -377,7 +377,7 @@ expect 0 'network none' simulate tiny.weft --network=none --cost=unit
 expect 2 "network='flowy': allowed: agnostic, analytic, flow, nccl, none" simulate tiny.weft --network=flowy
 expect 2 'tokens=.-1.: expected a number' simulate tiny.weft --tokens=-1
 expect 2 'tokens=.1e99.: expected a number' simulate tiny.weft --tokens=1e99
-# Runs that differ.
+# Runs with noise.
 cat >noisy.textproto <<'C'
 name: "noisy"
 nodes: 2
@@ -420,7 +420,7 @@ expect 1 "rank=8: tiny.weft has ranks 0 to 7; nearest valid: 7" inspect tiny.wef
 expect 2 "rank='-1': expected a rank" inspect tiny.weft --rank=-1
 expect 1 'recipe.textproto: ' inspect recipe.textproto
 
-# Report: a simulated trace against itself, and against the prediction of its own program.
+# Report: a simulated trace compared with itself, and with the prediction of its own program.
 "$WEFT" simulate tiny.weft --trace=t.json --trace-repetitions=3 >/dev/null 2>&1 || fail "simulate --trace"
 "$WEFT" simulate tiny.weft --trace=t.trace >/dev/null 2>&1 || fail "simulate --trace, binary"
 expect 0 '^simulated trace of .*: 3 steps, ' report t.json
@@ -431,7 +431,7 @@ expect 0 '^by kind, summed over all ranks, per step; steps alone, without host a
   report t.json --program=tiny.weft
 expect 0 '^by source, mean over ranks, per step; with host and waiting, so it adds up$' \
   report t.json --program=tiny.weft
-# A steady period is a whole number of picoseconds off, or not at all.
+# A steady period differs by a whole number of picoseconds or not at all.
 "$WEFT" report t.json --program=tiny.weft | grep -E '^  steady state .*e-' && fail "rounding is shown as a time"
 expect 0 '^  "iteration_error": 0,' report t.json --program=tiny.weft --format=json
 expect 0 'off$' report t.json --program=tiny.weft --cluster=dgx-h100

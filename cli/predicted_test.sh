@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Deadlines of a run follow what is predicted for its actions: by itself, on a cluster that is given, or from a trace.
+# The deadlines of a run follow the predicted times of its actions: predicted by weft-run, on a given cluster, or taken
+# from a trace.
 set -uo pipefail
 WEFT=$(readlink -m "$1")
 source "$(dirname "$0")/expect.sh"
@@ -21,14 +22,15 @@ expect 1 '--predicted=measured.trace: the trace is a measured one' "${run[@]}" -
 expect 2 'give one of them' "${run[@]}" --predicted a.trace --cluster dgx-h100
 expect 1 "cluster 'dgx-h10' is neither a file nor in the catalog.*nearest: 'dgx-h100'" "${run[@]}" --cluster dgx-h10
 
-# By itself it is predicted on the program's cluster: 20 times that is longer than a timeout of microseconds.
+# By default the prediction uses the program's cluster: 20 times the prediction is longer than a timeout of
+# microseconds.
 says='^deadlines: up to [0-9.e+-]+ s, 20 times what is predicted$'
-# It is not long enough for this machine, so the run fails; but it says what the deadlines are.
+# This machine is slower than that, so the run fails, but it prints the deadlines.
 "$WEFT" "${run[@]}" --timeout 0.000001 >out.txt 2>/dev/null
 grep -qE "$says" out.txt || fail "nothing was predicted: $(cat out.txt)"
 "$WEFT" "${run[@]}" --timeout 0.000001 --cluster none >out.txt 2>/dev/null
 grep -q deadlines out.txt && fail "predicted, though it was not to be"
-# On a machine that is slow enough actions have more time than the timeout gives them.
+# On a slow enough machine, the deadlines of actions are longer than the timeout.
 "$WEFT" list clusters --show dgx-a100-80g --format=json >slow.json || fail "list clusters --show"
 python3 - <<'PY'
 import json

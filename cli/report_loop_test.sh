@@ -1,6 +1,6 @@
 #!/bin/bash
-# What users do to learn how far a prediction is off, on this machine's cores: calibrate with the program, simulate,
-# run, report.
+# How users measure the error of a prediction, on this machine's cores: calibrate with the program, simulate, run,
+# report.
 set -uo pipefail
 WEFT=$(readlink -m "$1")
 source "$(dirname "$0")/expect.sh"
@@ -16,7 +16,7 @@ grep -q 'kernel: "ADAMW fp32' cores.textproto || fail "no rates of its optimizer
 must simulate tiny.weft --cluster=cores.textproto --trace=predicted.trace --trace-repetitions=4
 grep -q 'similar shapes\|no measured rate' err && fail "a step has no rate of its own: $(cat err)"
 must run tiny.weft --data=text.txt --backend=cpu --trace=measured.trace --trace-steps=6 --report=run.json
-# In either order the prediction comes first.
+# The prediction comes first in the output, whatever the order of the arguments.
 expect 0 '^.*: time per step simulated .*, measured .* off$' report measured.trace predicted.trace --program=tiny.weft
 expect 0 '^  (compute|waiting) .* % *$' report predicted.trace measured.trace --program=tiny.weft
 expect 0 '^  MATMUL +[0-9]+ ' report measured.trace predicted.trace --program=tiny.weft
@@ -37,7 +37,7 @@ assert abs(sum(row["share"] for row in report["kernels"]) - 1) < 1e-9
 assert len(report["kernels"]) > 10 and len(report["steps"]) > 20
 assert run["planned_bytes"] == run["allocated_bytes"] == report["second"]["buffer_bytes"] > 0
 P
-# A file that was damaged on its way is no other measurement.
+# A damaged trace is refused instead of being read as another measurement.
 "$(command -v python3)" - <<'P'
 data = bytearray(open("measured.trace", "rb").read())
 data[len(data) // 2] ^= 1

@@ -33,7 +33,7 @@ expect 1 'schedule .1f1b. does not take --virtual; those that do: ' schedule 1f1
 expect 1 'ranks = 5' schedule chimera --ranks=5
 expect 2 'weight=3: allowed: at most --backward=2' schedule zb-h1 --weight=3
 
-# What is asked for and not done is refused.
+# Options that have no effect are refused.
 expect 1 '^weft schedule: --freeze: schedule .1f1b. is static already; message-driven, .*: axonn, and files' \
   schedule 1f1b --freeze
 expect 1 'none of the compared schedules takes --virtual; those that do: ' schedule zb-h1 --virtual=2 --compare=gpipe
@@ -43,14 +43,14 @@ expect 2 '--dialect is for --format=csv, but the format is json' schedule 1f1b -
 expect 2 '--communicators and --grouped check one schedule' schedule 1f1b --compare=gpipe --grouped
 expect 2 '--help takes no value' schedule --help=x
 expect 0 'makespan 27' schedule chimera --scaling=FORWARD_DOUBLING
-# Names that are not plain text, and limits of size.
+# Names that are not plain text, and size limits.
 expect 1 'unknown schedule .x+…' schedule "$(head -c 100000 /dev/zero | tr '\0' x)"
 expect 0 '^  \(the first 256 of 300000 ranks; --format=json has all\)$' schedule 1f1b --ranks=300000 --microbatches=1
 expect 0 'no timeline: the first 1 ranks have 2000000 slots, drawn are at most ' \
   schedule gpipe --ranks=1 --microbatches=1000000
 expect 1 'a drawing of 2000000 slots; allowed: at most ' schedule gpipe --ranks=1 --microbatches=1000000 --format=svg
 
-# A cap of activations.
+# A limit on activations.
 expect 0 '^makespan 33,' schedule 1f1b --activation-cap=4
 expect 1 "schedule '1f1b': activation cap = 3\.5 microbatches: rank 0, slot F s0 m3: it then holds 4 microbatches" \
   schedule 1f1b --activation-cap=3.5
@@ -70,7 +70,7 @@ expect 1 'dialect torch-2\.5: .*has no REDUCE_GRAD' \
 expect 1 'dialect late-2024: .*has no OVERLAP_F_B; nearest valid: dialect torch' \
   schedule dualpipev --format=csv --dialect=late-2024
 
-# Files of one's own.
+# User-defined schedule files.
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
 printf '0F0,0F1,0B0,0B1\r\n1F0,1B0,1F1,1B1\r\n' >"$dir/mine.csv"
 printf '0F0,0F1,0BW0,0B1,0W1\n' >"$dir/old.csv"
@@ -170,6 +170,6 @@ expect 0 '^weft ' list runtimes
 expect 2 "cannot list 'modles'; nearest: 'models'" list modles
 expect 2 'an argument is missing' list
 
-# No colour in a pipe.
+# No color if the output is a pipe.
 "$WEFT" schedule gpipe | grep -q $'\033' && fail "colour in a pipe"
 finish

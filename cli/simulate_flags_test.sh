@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What weft simulate explains, and what is refused of its command line.
+# What weft simulate explains, and which flags it refuses.
 set -uo pipefail
 WEFT=$(readlink -m "$1")
 source "$(dirname "$0")/expect.sh"
@@ -10,7 +10,7 @@ cd "$TEST_TMPDIR" || exit 1
 # field FILE NAME: a number at the top level of a JSON report.
 field() { sed -n "s/^  \"$2\": \([-0-9.e+]*\),*$/\1/p" "$1"; }
 
-# The cost model is the cluster's best, unless one is asked for; the report says which.
+# The default cost model is the best one for the cluster; the report names the model.
 expect 0 '^runtime weft: .*\(cost tiles, network analytic\)' simulate tiny.weft
 expect 0 '^runtime weft: .*\(cost roofline, network analytic\)' simulate tiny.weft --cost=roofline
 cat >plain.textproto <<'END'
@@ -22,7 +22,7 @@ intra_node { bytes_per_second: 1e11 latency_seconds: 1e-6 }
 END
 expect 0 '\(cost roofline, network analytic\)' simulate tiny.weft --cluster=plain.textproto
 
-# Explain: rows that add up to the step alone, actions by name. Without it JSON has the fields, empty.
+# --explain: the rows add up to the isolated step; actions are listed by name. Without it the JSON fields are empty.
 expect 0 '^  critical path of the step alone +time +of it$' simulate tiny.weft --explain
 expect 0 '^  FORWARD +[0-9.]+ [mu]?s +[0-9.]+ %$' simulate tiny.weft --explain
 expect 0 '^  its longest actions +rank +action +start +time$' simulate tiny.weft --explain
@@ -36,12 +36,12 @@ for name in critical_kinds critical_actions what_if bounds noise simulated_ranks
   grep -q "^  \"$name\"" plain.json || fail "JSON has no $name"
 done
 
-# Lower bounds are in every report, and below the iteration.
+# Every report has lower bounds, which are below the iteration.
 expect 0 '^  no iteration is shorter than +time +of this one$' simulate tiny.weft
 awk -v all="$(field plain.json iteration_seconds)" '/_seconds"/ { gsub(/[",:]/, " "); if ($2 > all) exit 1 }' \
   <(sed -n '/"bounds"/,/}/p' plain.json) || fail "a bound above the iteration"
 
-# What if: each change alone, then together, in the order given.
+# --what-if: each change alone, then all together, in the order given.
 "$WEFT" simulate tiny.weft --what-if=nic=2x,compute=1.2x --what-if latency=0.5x --format=json >what.json 2>/dev/null ||
   fail "what if"
 [ "$(sed -n 's/.*"change": "\(.*\)",*$/\1/p' what.json | tr '\n' ' ')" = \
@@ -51,17 +51,16 @@ expect 0 '^  intra=2x +[0-9.]+ [mu]?s +[0-9.]+ %$' simulate tiny.weft --what-if=
 [ "$(field what.json iteration_seconds)" = "$(field plain.json iteration_seconds)" ] ||
   fail "what-if changed the report"
 
-# With a runtime all of it is of the framework's run.
+# With a runtime, all figures describe the framework's run.
 echo 'name: "mine" base: "deepspeed"' >mine.textproto
 expect 0 '^runtime mine: ' simulate tiny.weft --runtime=mine.textproto --explain --what-if=compute=2x --trace=t.json
 
-# What is refused.
-# Folding changes nothing but how many ranks are simulated.
+# Folding changes only the number of simulated ranks.
 "$WEFT" simulate tiny.weft --fold=off --format=json 2>/dev/null | grep -v simulated_ranks >unfolded.json
 grep -v simulated_ranks plain.json | cmp -s - unfolded.json || fail "folding changed the report"
 expect 2 "fold='on': allowed: auto, off" simulate tiny.weft --fold=on
 expect 2 '--seed is for --runs=N' simulate tiny.weft --seed=3
-# Runs that would all be the same are refused, and before anything is compiled: this plan would be refused too.
+# Runs without noise are refused before anything is compiled; otherwise this plan would be refused.
 sed 's/^name: "plain"/& noise { }/' plain.textproto >silent.textproto
 expect 1 "cluster 'plain' does not say how runs differ" simulate tiny.weft --cluster=silent.textproto --runs=3
 expect 1 "cluster 'plain' does not say how runs differ" simulate --model=gpt2-tiny --cluster=silent.textproto \
@@ -87,7 +86,7 @@ expect 2 '--trace-repetitions is for --trace=FILE' simulate tiny.weft --trace-re
 expect 2 '--verbose has --format=text only' simulate tiny.weft --verbose --format=json
 expect 2 '--tokens has --format=text only' simulate tiny.weft --tokens=1B --format=json
 expect 2 '--exceeded is for programs with post_validation' simulate tiny.weft --exceeded
-# A ratio without a denominator is no zero.
+# A ratio without a denominator is an error, not zero.
 sed '/peaks/s/.*/  peaks { dtype: FP64 flops_per_second: 1e13 } }/' plain.textproto >half.textproto
 expect 1 'device\.peaks' simulate tiny.weft --cluster=half.textproto
 finish

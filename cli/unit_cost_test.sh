@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The program of a plan, simulated with unit costs and free transfers, has the makespan, bubble and activations of its
-# schedule alone: for every schedule of the list, written to a file and read from there, so that the order of slots is
-# the same in both whatever costs schedules go by. With --all for all numbers of ranks and microbatches with gpipe and
-# 1f1b, and for some with the others; else for one.
+# A plan's program, simulated with unit costs and free transfers, has the same makespan, bubble and activations as its
+# schedule alone. The test covers every listed schedule. It writes the schedule to a file and reads it from there, so
+# that the order of slots is the same in both, whatever costs the schedule uses. By default it runs one size; with --all
+# every number of ranks and microbatches for gpipe and 1f1b, and some for the others.
 set -uo pipefail
 WEFT=$(readlink -m "$1")
 source "$(dirname "$0")/expect.sh"
@@ -13,7 +13,7 @@ cat >config.json <<'END'
  "n_positions": 32, "vocab_size": 256, "attn_pdrop": 0, "embd_pdrop": 0, "resid_pdrop": 0}
 END
 
-# field FILE NAME: a number at the top level of a JSON report. each FILE NAME: those of its ranks.
+# field FILE NAME: a number at the top level of a JSON report. each FILE NAME: the same number of each rank.
 field() { sed -n "s/^  \"$2\": \([-0-9.e+]*\),*$/\1/p" "$1"; }
 each() { sed -n "s/^ \{3,\}\"$2\": \([-0-9.e+]*\),*$/\1/p" "$1" | tr '\n' ' '; }
 
@@ -29,7 +29,7 @@ for schedule in $("$WEFT" list schedules | cut -d' ' -f1); do
   for ranks in $all_ranks; do
     for microbatches in $all_microbatches; do
       plan="$schedule with $ranks ranks and $microbatches microbatches"
-      # Sizes that the schedule does not take, and schedules without a flush, whose step is not a makespan.
+      # Skip sizes that the schedule does not support, and schedules without a flush, whose step is not a makespan.
       "$WEFT" schedule "$schedule" --ranks="$ranks" --microbatches="$microbatches" --format=schedule >own.txt \
         2>refused.log || { refused=$((refused + 1)); continue; }
       grep -q '^update-every' own.txt && continue
