@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs the conformance suite in several processes. Leaving without MPI_Finalize after the abort makes mpirun exit with
-# an error of its own, so the verdict is read from the output.
+# Runs the conformance suite in several processes. After the abort, processes leave without MPI_Finalize, so mpirun
+# exits with an error; the test reads the result from the output instead.
 set -uo pipefail
 for ranks in 2 4; do
   output=$(tools/run_mpi.sh "$ranks" "$1" 2>&1)
@@ -11,7 +11,7 @@ for ranks in 2 4; do
     exit 1
   fi
 done
-# Staged through pinned memory: the host's own, then deferred devices.
+# Staged through pinned memory, on the host and on deferred devices.
 for seed in 0 1 2; do
   output=$(tools/run_mpi.sh 2 "$1" staged "$seed" 2>&1)
   echo "$output"
@@ -21,7 +21,7 @@ for seed in 0 1 2; do
     exit 1
   fi
 done
-# As an MPI library does that takes memory of devices.
+# Like an MPI library that accepts device memory.
 for seed in 1 2; do
   output=$(tools/run_mpi.sh 2 "$1" direct "$seed" 2>&1)
   echo "$output"

@@ -1,10 +1,11 @@
 #!/bin/bash
-# What ptxas gave each kernel of sm_90a, by its own words (the output group `resources` of :kernels): none takes shared
-# memory that a launch does not ask for, and only those named here keep anything of a thread in memory.
+# Checks the resources that ptxas reports for each kernel of sm_90a (the output group `resources` of :kernels). No
+# kernel uses shared memory that its launch does not request. Only the kernels listed here keep per-thread data in
+# memory.
 set -euo pipefail
 
-# Part of the mangled name, and the most bytes of a thread's stack. The reductions of sines of large angles keep tables
-# there; the others have spills, which docs/gpu-kernels.md lists.
+# Part of the mangled name, and the maximum bytes of a thread's stack. Argument reductions for the sines of large angles
+# keep tables there; the other kernels have spills, which docs/gpu-kernels.md lists.
 allowed='
 FillTable 40
 Embed 40
@@ -34,6 +35,6 @@ awk -v allowed="$allowed" '
   mine && /Used [0-9]+ registers/ { ++kernels }
   END {
     print kernels + 0 " kernels of sm_90a"
-    # None: it was compiled for other architectures alone.
+    # No kernels: the library was compiled for other architectures only.
     if (bad || (kernels > 0 && kernels < 300)) exit 1
   }' "$@"
