@@ -1,10 +1,10 @@
-// Attention as ops of its own, and dropout whose mask is kept. docs/kernels.md defines each kernel.
+// Attention as separate ops, and dropout with a kept mask. docs/kernels.md defines each kernel.
 #ifndef WEFT_IR_ATTENTION_OPS_TD_
 #define WEFT_IR_ATTENTION_OPS_TD_
 
 include "ir/kernel_ops.td"
 
-// Of products of heads; `kv_heads` is 0 where q, k and v are columns of one matrix.
+// Attributes of products of heads; `kv_heads` is 0 if q, k and v are columns of one matrix.
 defvar Weft_HeadAttributes = (ins I64Attr:$heads, I64Attr:$sequence, DefaultValuedAttr<I64Attr, "0">:$kv_heads,
                                   UnitAttr:$qkv_by_head);
 

@@ -1,17 +1,18 @@
-// Collectives among the kernels of a segment, and what stands for one in the backward. docs/kernels.md defines each
-// kernel, docs/tensor_parallelism.md where they stand.
+// Collectives among the kernels of a segment, and their placeholders in the backward. docs/kernels.md defines each
+// kernel, docs/tensor_parallelism.md states where they are inserted.
 #ifndef WEFT_IR_COLLECTIVE_OPS_TD_
 #define WEFT_IR_COLLECTIVE_OPS_TD_
 
 include "ir/kernel_ops.td"
 
-// What every collective says of its group. Groups have at least two members: of a group of one there is no collective.
+// The attributes with which every collective describes its group. Groups have at least two members: a group of one has
+// no collective.
 defvar Weft_GroupAttributes = (ins DictionaryAttr:$over, I64Attr:$members, Weft_PurposeAttr:$purpose,
                                    StrAttr:$algorithm);
 
 class Weft_GroupOp<string mnemonic, list<Trait> traits = []>
     : Weft_KernelOp<mnemonic, [Weft_Differentiable] # traits> {
-  // Work counts what goes in and what comes out.
+  // Work counts the bytes of inputs and outputs.
   let kernelMethods = "int64_t bytes();";
   let hasVerifier = 1;
 }

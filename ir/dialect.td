@@ -60,8 +60,8 @@ def Weft_Exact192Type : Weft_Type<"Exact192", "exact192"> {
   let description = "192-bit two's complement fixed point with least bit 2^-126 (rule P9, docs/kernels.md).";
 }
 
-// What a tensor of a segment is to the world outside. The names of those that are persistent buffers are those of
-// BufferRole in proto/program.proto.
+// The role of a segment's tensor outside the segment. Roles of persistent buffers have the names of BufferRole in
+// proto/program.proto.
 def Weft_Role : I32EnumAttr<"Role", "what a segment's argument or result is to the outside", [
     I32EnumAttrCase<"Input", 0, "input">,
     I32EnumAttrCase<"Output", 1, "output">,
@@ -79,15 +79,16 @@ def Weft_Role : I32EnumAttr<"Role", "what a segment's argument or result is to t
     I32EnumAttrCase<"LocalNorms", 13, "local_norms">,
     I32EnumAttrCase<"Norms", 14, "norms">,
     I32EnumAttrCase<"Norm", 15, "norm">,
-    // What the input half of a backward keeps for the weight half.
+    // Values that the input half of a backward keeps for the weight half.
     I32EnumAttrCase<"SavedGrad", 16, "saved_grad">,
-    // Scratch of one action; rank level only.
+    // Workspace of one action; rank level only.
     I32EnumAttrCase<"Workspace", 17, "workspace">,
-    // Scratch that detached steps of an action use beyond its end; rank level only.
+    // Workspace that detached steps of an action use beyond its end; rank level only.
     I32EnumAttrCase<"Deferred", 18, "deferred">,
     I32EnumAttrCase<"LossScale", 19, "loss_scale">,
-    // What the rank has of a gradient, or of its accumulator, once that is summed over data replicas and cut over them,
-    // where backwards need all of it; and of a parameter that the optimizer has updated, before it is gathered.
+    // The rank's part of a gradient, or of its accumulator, after it is summed over data replicas and sharded over
+    // them, if backwards need all of it; and the rank's part of a parameter that the optimizer has updated, before it
+    // is gathered.
     I32EnumAttrCase<"GradPart", 20, "grad_part">,
     I32EnumAttrCase<"GradAccumulatorPart", 21, "grad_accumulator_part">,
     I32EnumAttrCase<"ParamPart", 22, "param_part">]> {
@@ -125,7 +126,7 @@ def Weft_SegmentKind : I32EnumAttr<"SegmentKind", "what a segment does for its s
     // The two halves of a backward.
     I32EnumAttrCase<"BackwardInput", 6, "backward_input">,
     I32EnumAttrCase<"BackwardWeight", 7, "backward_weight">,
-    // A forward and a backward that run as one; rank level only.
+    // A forward and a backward that run as one action; rank level only.
     I32EnumAttrCase<"ForwardBackward", 8, "forward_backward">]> {
   let cppNamespace = "::weft::ir";
   let genSpecializedAttr = 0;
@@ -205,7 +206,7 @@ def Weft_SyncMoment : I32EnumAttr<"SyncMoment", "when the gradients of replicas 
 }
 def Weft_SyncMomentAttr : EnumAttr<Weft_Dialect, Weft_SyncMoment, "sync_moment">;
 
-// Rank level: what passes between actions (rank_ops.td).
+// Rank level: the types that pass between actions (rank_ops.td).
 def Weft_BufferType : Weft_Type<"Buffer", "buffer"> {
   let summary = "bytes on one rank, of one class (rule P7)";
   let description = [{

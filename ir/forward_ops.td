@@ -31,7 +31,7 @@ def Weft_EmbeddingOp : Weft_KernelOp<"embedding", [Weft_Differentiable, Weft_Sha
   let results = (outs Weft_Matrix:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
-  // The table is read where tokens point, not as a whole.
+  // Only the rows that tokens select are read, not the whole table.
   let kernelMethods = "int64_t bytes();";
 }
 

@@ -1,16 +1,16 @@
-// Kernels of image models: convolutions, group norms, what brings times and noise in. docs/kernels.md defines each.
+// Kernels of image models: convolutions, group norms, and the inputs for times and noise. docs/kernels.md defines each.
 //
-// Activations are matrices [rows, columns]: a row per position of each sample, channels are columns.
+// Activations are matrices [rows, columns]: a row per position of each sample; channels are columns.
 #ifndef WEFT_IR_IMAGE_OPS_TD_
 #define WEFT_IR_IMAGE_OPS_TD_
 
 include "ir/kernel_ops.td"
 
-// A float tensor [outputs, inputs, side, side], or [outputs, inputs, 1] of a convolution over single positions.
+// A float tensor [outputs, inputs, side, side], or [outputs, inputs, 1] for a convolution over single positions.
 def Weft_Filter : Type<And<[StaticShapeTensorOf<[Weft_Float]>.predicate, HasAnyRankOfPred<[3, 4]>]>,
                        "statically shaped filter of floats", "::mlir::RankedTensorType">;
 
-// What a convolution and its derivatives share: height and width are those of the convolution's input.
+// Attributes that a convolution and its derivatives share. Height and width are those of the convolution's input.
 defvar Weft_ConvolutionAttributes = (ins I64Attr:$height, I64Attr:$width, I64Attr:$kernel_size, I64Attr:$stride);
 
 // --- Sources --------------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def Weft_SliceColumnsOp : Weft_KernelOp<"slice_columns", [Weft_Differentiable]> 
                        OptionalAttr<DictionaryAttr>:$over, DefaultValuedAttr<I64Attr, "0">:$members,
                        OptionalAttr<StrAttr>:$algorithm);
   let builders = [
-    // Of x as it is.
+    // A slice of an unsharded x.
     OpBuilder<(ins "::mlir::Type":$type, "::mlir::Value":$x, "::mlir::IntegerAttr":$first_column), [{
       build($_builder, $_state, type, x, ::mlir::Value(), first_column, $_builder.getI64IntegerAttr(0),
             $_builder.getDictionaryAttr({}), ::mlir::DictionaryAttr(), $_builder.getI64IntegerAttr(0),
@@ -160,7 +160,7 @@ def Weft_SliceColumnsOp : Weft_KernelOp<"slice_columns", [Weft_Differentiable]> 
   let assemblyFormat = "$x (`part` $part^)? attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let kernelMethods = [{
-    // Of x only what the result has is read.
+    // Only the part of x that the result has is read.
     int64_t bytes();
     bool isStepInput(unsigned index) { return index == 0; }
   }];

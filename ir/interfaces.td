@@ -1,4 +1,4 @@
-// What the compiler asks of graph-level ops.
+// Interfaces of graph-level ops that the compiler uses.
 #ifndef WEFT_IR_INTERFACES_TD_
 #define WEFT_IR_INTERFACES_TD_
 

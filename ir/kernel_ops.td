@@ -8,18 +8,18 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 
 class Weft_KernelOp<string mnemonic, list<Trait> traits = []>
     : Weft_Op<mnemonic, [Pure, Weft_KernelInterface, Weft_CostInterface] # traits> {
-  // What the kernel asks of its storage and its cost; see the interfaces.
+  // The kernel's methods for its storage and its cost; see the interfaces.
   code kernelMethods = "";
   let extraClassDeclaration = kernelMethods;
 }
 
 def Weft_Differentiable : DeclareOpInterfaceMethods<Weft_DifferentiableInterface>;
 def Weft_Shardable : DeclareOpInterfaceMethods<Weft_ShardableInterface, ["shard"]>;
-// Also with its own runsOfOperand.
+// For ops that also define runsOfOperand.
 def Weft_ShardableInRuns : DeclareOpInterfaceMethods<Weft_ShardableInterface, ["shard", "runsOfOperand"]>;
 def Weft_ShardableByElement : DeclareOpInterfaceMethods<Weft_ShardableInterface>;
 
-// Where the rank's part of a split matrix lies in the whole (rule P8): axis -> stride, as in {x = 24 : i64}.
+// Where the rank's part of a sharded matrix begins in the whole matrix (rule P8): axis -> stride, as in {x = 24 : i64}.
 def Weft_ShiftAttr : DictionaryAttrBase<CPred<"::mlir::isa<::mlir::DictionaryAttr>($_self)">, "strides by axis"> {
   let constBuilderCall = "$_builder.getDictionaryAttr($0)";
 }
@@ -42,14 +42,14 @@ defvar Weft_AttentionAttributes = (ins I64Attr:$heads, I64Attr:$sequence, UnitAt
                                        DefaultValuedAttr<I64Attr, "0">:$window,
                                        Weft_Shift:$column_shift, DefaultValuedAttr<I64Attr, "0">:$whole_columns,
                                        UnitAttr:$qkv_by_head);
-// Of dropout. With `heads` x is [rows, heads * sequence] and its elements are those of attention's probabilities:
+// Attributes of dropout. With `heads`, x is [rows, heads * sequence] and its elements are attention probabilities;
 // `column_shift` and `whole_columns` then count heads.
 defvar Weft_DropoutAttributes = (ins F64Attr:$dropout, DefaultValuedAttr<I32Attr, "0">:$dropout_site,
                                      Weft_Shift:$column_shift, Weft_Shift:$row_shift,
                                      DefaultValuedAttr<I64Attr, "0">:$whole_columns,
                                      DefaultValuedAttr<I64Attr, "0">:$sequence,
                                      DefaultValuedAttr<I64Attr, "0">:$heads);
-// Of what loads tokens and targets.
+// Attributes of the ops that load tokens and targets.
 defvar Weft_MaskingAttributes = (ins DefaultValuedAttr<I64Attr, "0">:$masked,
                                      DefaultValuedAttr<I64Attr, "0">:$mask_token,
                                      DefaultValuedAttr<I64Attr, "0">:$vocabulary);

@@ -1,4 +1,4 @@
-// Rank level: what every role of rank does, in order, with which buffers.
+// Rank level: what every role of rank does, in order, and with which buffers.
 #ifndef WEFT_IR_RANK_OPS_TD_
 #define WEFT_IR_RANK_OPS_TD_
 
@@ -30,37 +30,39 @@ def Weft_ProgramOp : Weft_Op<"program", [Symbol, SymbolTable, IsolatedFromAbove,
                        DefaultValuedAttr<I32Attr, "2">:$send_buffers,
                        DefaultValuedAttr<I64Attr, "0">:$gradient_bucket_bytes,
                        DefaultValuedAttr<StrAttr, "\"ring\"">:$collective,
-                       // Cost of one microbatch on one rank in any unit, for schedules that order by time.
+                       // Cost of one microbatch on one rank, in any unit, for schedules that order slots by time.
                        DefaultValuedAttr<I64Attr, "1">:$forward_cost,
                        DefaultValuedAttr<I64Attr, "2">:$backward_cost,
-                       // Of the backward, the part of the weight gradients; of an overlapped pair, 0 = the sum.
+                       // The part of the backward's cost that computes weight gradients; for an overlapped pair, 0 =
+                       // the sum.
                        DefaultValuedAttr<I64Attr, "1">:$weight_cost,
                        DefaultValuedAttr<I64Attr, "0">:$pair_cost,
-                       // From the end of one rank's action to when another can use its result.
+                       // Time from the end of one rank's action until another rank can use its result.
                        DefaultValuedAttr<I64Attr, "0">:$p2p_cost,
-                       // Those of PlanSchedule that are set, by name: {virtual_stages = 2 : i64}.
+                       // The fields of PlanSchedule that are set, by name: {virtual_stages = 2 : i64}.
                        OptionalAttr<DictionaryAttr>:$parameters,
-                       // A schedule of the user's own in place of one from the registry.
+                       // A user-defined schedule instead of one from the registry.
                        OptionalAttr<StrAttr>:$definition,
-                       // How a rank orders its forwards and backwards (rule P6), and how many microbatches are under
-                       // way at most if it does so while running; weft-apply-schedule sets both.
+                       // How a rank orders its forwards and backwards (rule P6), and, if it does so at run time, the
+                       // most microbatches in flight; weft-apply-schedule sets both.
                        DefaultValuedAttr<Weft_ComputeOrderAttr, "ComputeOrder::StaticOrder">:$compute_order,
                        DefaultValuedAttr<I32Attr, "0">:$limit,
                        DefaultValuedAttr<Weft_TransferStreamsAttr, "TransferStreams::PerEdge">:$transfer_streams,
                        DefaultValuedAttr<Weft_TransferPlacementAttr, "TransferPlacement::Early">:$transfer_placement,
                        UnitAttr:$group_transfers,
                        DefaultValuedAttr<Weft_SyncMomentAttr, "SyncMoment::Eager">:$gradient_sync,
-                       // By tensor: the axes over which gradients of its uses are summed; absent = `data` for all.
-                       // `data:groups` are the ranks of `data` that hold the same part, one in each zero_group.
+                       // By tensor: the axes over which the gradients of its uses are summed; absent = `data` for all.
+                       // `data:groups` means the ranks of `data` that hold the same part, one in each zero_group.
                        OptionalAttr<ArrayAttr>:$sync_axes,
-                       // ZeRO: data replicas, neighbours, that share one copy of model states; 0 = each has its own.
+                       // ZeRO: number of neighboring data replicas that share one copy of the model states; 0 = each
+                       // has its own.
                        DefaultValuedAttr<I64Attr, "0">:$zero_group,
                        // Axes besides `pipe` over which squared norms are summed.
                        DefaultValuedAttr<StrArrayAttr, "{}">:$norm_axes,
                        // from_stage and to_stage of every skip edge, one after the other.
                        OptionalAttr<DenseI64ArrayAttr>:$skips);
   let regions = (region SizedRegion<1>:$body);
-  // All other attributes at their defaults.
+  // Leaves all other attributes at their defaults.
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "MeshAttr":$mesh, "int32_t":$stages,
                                  "int32_t":$microbatches, "::llvm::StringRef":$schedule)>];
   let assemblyFormat = [{
@@ -81,20 +83,20 @@ def Weft_SignatureOp : Weft_Op<"signature", [Symbol, HasParent<"ProgramOp">]> {
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Weft_SegmentKindAttr:$kind, I32Attr:$stage,
                        TypedArrayAttrBase<Weft_OperandAttr, "operands">:$operands_,
-                       // Microbatches of a forward.
+                       // Number of microbatches of a forward.
                        DefaultValuedAttr<I32Attr, "1">:$width,
-                       // Of a backward: which microbatch of the wide forward; -1 if that is not wide.
+                       // For a backward: which microbatch of the wide forward; -1 if the forward is not wide.
                        DefaultValuedAttr<SI32Attr, "-1">:$part,
-                       // Pipe rank of grad_norm, scale_gradients and optimizer_step.
+                       // For grad_norm, scale_gradients and optimizer_step: the pipe rank.
                        DefaultValuedAttr<SI32Attr, "-1">:$rank,
-                       // Of a forward_backward: the backward's.
+                       // For a forward_backward: the stage of the backward.
                        DefaultValuedAttr<SI32Attr, "-1">:$backward_stage,
-                       // It has steps on other streams than compute.
+                       // The action has steps on streams other than compute.
                        UnitAttr:$collectives);
   let assemblyFormat = "$sym_name `` $kind `stage` $stage $operands_ attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    // Whether it has detached steps (rule P2).
+    // True if the action has detached steps (rule P2).
     bool hasDetached() {
       return ::llvm::any_of(getOperands_(), [](::mlir::Attribute operand) {
         return ::mlir::cast<OperandAttr>(operand).getDetached() > 0;
@@ -240,8 +242,8 @@ def Weft_RecvOp : Weft_RankOp<"recv"> {
   let hasVerifier = 1;
 }
 
-// Sources and destinations, `over` whom, and how. Without destinations it makes buffers of its own, `outputs`, at
-// `offsets` of the arena.
+// A collective with its sources and destinations, its group (`over`), and how it runs. Without destinations it makes
+// its own buffers, `outputs`, at `offsets` of the arena.
 class Weft_CollectiveOp<string mnemonic> : Weft_RankOp<mnemonic, [AttrSizedOperandSegments]> {
   let arguments = (ins Variadic<Weft_BufferType>:$sources, Variadic<Weft_BufferType>:$destinations,
                        DictionaryAttr:$over, Weft_PurposeAttr:$purpose, StrAttr:$algorithm, I32Attr:$stage,

@@ -1,5 +1,5 @@
-// Kernels that ops become when their columns are split over ranks. docs/kernels.md defines each,
-// docs/tensor_parallelism.md where they stand.
+// Kernels that replace ops whose columns are sharded over ranks. docs/kernels.md defines each,
+// docs/tensor_parallelism.md states where they are inserted.
 #ifndef WEFT_IR_SPLIT_OPS_TD_
 #define WEFT_IR_SPLIT_OPS_TD_
 

@@ -1,4 +1,4 @@
-// Ops that hold others: the model, its tensors, segments.
+// Ops that contain others: the model, its tensors, segments.
 #ifndef WEFT_IR_STRUCTURE_OPS_TD_
 #define WEFT_IR_STRUCTURE_OPS_TD_
 
@@ -34,7 +34,7 @@ def Weft_TensorOp : Weft_Op<"tensor", [Symbol]> {
                        DefaultValuedAttr<I64Attr, "0">:$data_block,
                        DefaultValuedAttr<StrArrayAttr, "{}">:$partial);
   let builders = [
-    // Of a tensor that is not cut.
+    // For a tensor that is not sharded.
     OpBuilder<(ins "::llvm::StringRef":$name, "uint32_t":$index, "::llvm::ArrayRef<int64_t>":$shape,
                    "::mlir::Type":$type, "uint32_t":$uses, "::llvm::APFloat":$weight_decay), [{
       Properties& properties = $_state.getOrAddProperties<Properties>();
@@ -117,7 +117,7 @@ def Weft_SegmentOp : Weft_Op<"segment", [Symbol, IsolatedFromAbove, SingleBlock]
   let hasRegionVerifier = 1;
   let skipDefaultBuilders = 1;
   let builders = [
-    // With an empty block; arguments, results and their roles are added later.
+    // Builds a segment with an empty block; arguments, results and their roles are added later.
     OpBuilder<(ins "::llvm::StringRef":$name, "SegmentKind":$kind, "int32_t":$stage)>,
   ];
   let extraClassDeclaration = [{

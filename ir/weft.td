@@ -1,4 +1,5 @@
-// The whole dialect, for its documentation. Code is generated from the files one by one, so that each compiles alone.
+// Includes the whole dialect, for its documentation. Code is generated from the files one by one, so that each compiles
+// alone.
 include "ir/structure_ops.td"
 include "ir/forward_ops.td"
 include "ir/attention_ops.td"
