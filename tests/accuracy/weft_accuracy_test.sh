@@ -1,5 +1,5 @@
 #!/bin/bash
-# The tool on the collection: what a run gives, that the same input gives the same bytes, and what is refused.
+# weft-accuracy on the collection: the result of a run, the same bytes for the same input, and errors.
 set -u
 here=tests/accuracy
 tool=$here/weft-accuracy
@@ -19,21 +19,21 @@ assert report["families"][0]["family"].startswith("Megatron-LM 2020")
 assert len(report["rows"]) + len(report["inexpressible"]) == 4, report
 for row in report["rows"]:
     assert row["predicted_seconds"] > 0 and row["measured_seconds"] > 0
-    # A prediction that is off by more than this is a mistake, not an error.
+    # A larger error would mean a bug, not an inaccurate prediction.
     assert abs(math.log(row["predicted_seconds"] / row["measured_seconds"])) < 0.7, row
 PY
 
-# The held-out runs are of the same format, with no field that is not read.
+# The held-out runs have the same format, and all of their fields are read.
 "$tool" --data=$here/held_out.json --only=mpt-a100-40-125m > "$out" 2> "$out.err" || fail "$(cat "$out.err")"
 grep -q "[1-9][0-9]* rows predicted, 0 cannot" "$out" || fail "$(cat "$out")"
 [[ ! -s "$out.err" ]] || fail "$(cat "$out.err")"
 
-# So are the unseen ones.
+# The same holds for the unseen runs.
 "$tool" --data=$here/unseen.json --only=bignlp2207-5b-n8 > "$out" 2> "$out.err" || fail "$(cat "$out.err")"
 grep -q "[1-9][0-9]* rows predicted, 0 cannot" "$out" || fail "$(cat "$out")"
 [[ ! -s "$out.err" ]] || fail "$(cat "$out.err")"
 
-# A run that cannot be read is refused by name; the others, and the sets, are none the worse.
+# A run that cannot be read is refused by name. The other runs and the ranking sets are not affected.
 python3 - $here/published.json "$TEST_TMPDIR" <<'PY' || fail "writing runs"
 import json, sys
 runs = [run for run in json.load(open(sys.argv[1])) if run["id"] == "mlm2020-a100-1b"]

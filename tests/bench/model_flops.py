@@ -1,4 +1,4 @@
-"""Shapes of a model from its config.json, and the FLOPs of a training step per token. Needs nothing but Python."""
+"""Shapes of a model from its config.json, and the FLOPs of a training step per token. Needs only Python."""
 import json
 
 PEAK_BF16 = 989.4e12  # H100 and H200, dense.
@@ -20,10 +20,10 @@ def read_config(path):
 
 
 def flops_per_token(c, sequence):
-    """Products of a forward and a backward (twice the forward); attention causally, that is half of it; of the
-    embeddings only the head. Nothing that is recomputed counts."""
+    """Returns the FLOPs of the products of a forward and a backward (twice the forward). Attention is causal and counts
+    half; of the embeddings only the head counts. Recomputation does not count."""
     attention = c["heads"] * c["head_size"]
-    # Weights of a layer: q, k and v, output, and two or three of the feed-forward network.
+    # Weights of a layer: q, k and v, output, and two or three matrices of the feed-forward network.
     layer = c["width"] * (attention + 2 * c["kv_heads"] * c["head_size"]) + attention * c["width"]
     layer += c["width"] * c["inner"] * (3 if c["gated"] else 2)
     # Scores and values: 2 products x 2 FLOPs x sequence / 2 x columns, three times.
@@ -31,7 +31,7 @@ def flops_per_token(c, sequence):
 
 
 def microbatches(tokens, sequence, microbatch):
-    """How many microbatches a step has; a fraction is refused."""
+    """Returns the number of microbatches of a step; refuses a fraction."""
     each = sequence * microbatch
     if each <= 0 or tokens <= 0 or tokens % each:
         raise SystemExit(f"--tokens {tokens} must be a multiple of --sequence x --microbatch = {each}; nearest valid: "

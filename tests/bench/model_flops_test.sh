@@ -1,3 +1,3 @@
 #!/bin/bash
-# The Python test beside this, with any python3.
+# Runs the Python test beside this script with any python3.
 exec python3 "$1" catalog/models

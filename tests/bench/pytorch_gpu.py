@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""A training step of GPT-2, Llama or Qwen2 on one GPU in PyTorch, as the rival of `weft run --backend=cuda`.
+"""A training step of GPT-2, Llama or Qwen2 on one GPU in PyTorch, for comparison with `weft run --backend=cuda`.
 
   pytorch_gpu.py CONFIG.json --sequence 1024 --tokens 65536 --microbatch 8 [--steps 20 --warm-up 3]
                  [--states fp32|mixed|mixed16|bf16] [--recompute] [--compile blocks|whole|off]
                  [--data TOKENS --loss-curve OUT.json --lr 3e-4] [--device cuda|cpu]
 
-Written with what PyTorch itself offers for speed: torch.compile, scaled_dot_product_attention (cuDNN or flash), fused
-AdamW. bf16 with fp32 accumulation. States: `fp32` keeps weights, gradients and moments in fp32 and casts weights as
-they are used; `mixed` has weights and gradients in bf16 beside fp32 master weights and moments, updated by one
-compiled kernel per tensor; `mixed16` the same with moments in bf16; `bf16` has nothing but bf16. The first three are
-what weft keeps with precision.grads FP32 and BF16, and with precision.moments BF16. `blocks` compiles a layer once
-for all layers, which takes seconds where the whole model takes minutes.
+Uses PyTorch's own fast operators: torch.compile, scaled_dot_product_attention (cuDNN or flash), fused AdamW. Computes
+in bf16 with fp32 accumulation. States: `fp32` keeps weights, gradients and moments in fp32 and casts weights when they
+are used; `mixed` has weights and gradients in bf16 in addition to fp32 master weights and moments, updated by one
+compiled kernel per tensor; `mixed16` is the same with moments in bf16; `bf16` has only bf16. The first three equal the
+states that weft keeps with precision.grads FP32 and BF16, and with precision.moments BF16. `blocks` compiles one layer
+for all layers, which takes seconds, while the whole model takes minutes.
 
-Prints one line of JSON: tokens per second (the mean of the steps after the warm-up), model FLOPs utilisation with
-attention counted causally (half), and versions. `--data` reads a token file of weft, for loss curves; otherwise tokens
-are random.
+Prints one line of JSON: tokens per second (the mean of the steps after the warm-up), model FLOPs utilization with
+causal attention (half), and versions. `--data` reads a token file of weft, for loss curves; otherwise tokens are
+random.
 """
 import argparse
 import json
@@ -122,7 +122,7 @@ class Model(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.shape[-1]).float(), targets.reshape(-1))
 
     def compile_blocks(self):
-        """The same code for all layers: it is compiled once."""
+        """Compiles one layer; all layers share the compiled code."""
         for block in self.blocks:
             block.forward = torch.compile(block.forward)
         self.loss = torch.compile(self.loss)
@@ -150,7 +150,7 @@ class MasterAdamW:
     @staticmethod
     def update_one(p, grad, master, m, v, factor, lr, decay, bias_1, bias_2):
         g = grad.float() * factor
-        # Rounded as they are kept, not before they are used.
+        # The update uses the unrounded moments; they are rounded when they are stored.
         first = 0.9 * m.float() + 0.1 * g
         second = 0.95 * v.float() + 0.05 * g * g
         m.copy_(first)
@@ -165,7 +165,7 @@ class MasterAdamW:
         scalars = [torch.tensor(x, dtype=torch.float32, device=device)
                    for x in (self.lr, 1 - 0.9**self.count, 1 - 0.95**self.count)]
         for p, (master, m, v) in zip(self.parameters, self.states):
-            # One dimension, so that one compiled kernel is for tensors of all shapes.
+            # One dimension, so that one compiled kernel serves tensors of all shapes.
             self.update(p.view(-1), p.grad.view(-1), master.view(-1), m.view(-1), v.view(-1), factor, scalars[0],
                         0.1 if p.dim() >= 2 else 0.0, scalars[1], scalars[2])
 
@@ -175,7 +175,7 @@ class MasterAdamW:
 
 
 def clip_factor(parameters, most):
-    """What gradients are multiplied with so that their norm is at most `most`."""
+    """Returns the factor of gradients that limits their norm to `most`."""
     norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm([p.grad for p in parameters])).float())
     return torch.clamp(most / (norm + 1e-6), max=1.0)
 
@@ -203,7 +203,7 @@ def main():
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("highest")
     device = torch.device(a.device)
-    # Made where it is used: the host would take minutes for billions of random numbers.
+    # Create the model on the device: the host would take minutes for billions of random numbers.
     with device:
         model = Model(c, a.sequence, a.recompute)
     if a.states != "fp32":

@@ -269,7 +269,7 @@ plan("zero-never", "dp=4 zero.stage=3 zero.reshard=NEVER gbs=16")
 plan("zero-layers", "dp=4 zero.stage=3 zero.reshard=LAYERS zero.kept_layers=1,3 zero.prefetch=0 gbs=16")
 plan("zero-replicas", "dp=2 pp=2 zero.stage=2 schedule=chimera gbs=16")
 plan("zero-asynchronous", "dp=2 pp=2 zero.stage=3 schedule=pipedream-2bw recipe.clip_norm=0 gbs=16", model="llama-tiny")
-# BY_BENEFIT keeps all layers, some of them, or none but those of the microbatch.
+# BY_BENEFIT keeps all layers, some of them, or only those of the microbatch.
 plan("zero-by-benefit-all", "dp=8 pp=2 zero.stage=3 zero.reshard=BY_BENEFIT gbs=32 mbs=2", model="gpt2", seq=512)
 plan("zero-by-benefit-some", "dp=8 zero.stage=3 zero.reshard=BY_BENEFIT recompute.mode=FULL gbs=16 mbs=2",
      cluster="small.textproto", simulate="--cluster=small.textproto")
@@ -306,7 +306,7 @@ plan("gradients-buckets", "dp=4 pp=2 gradient_bucket_bytes=200000 gbs=16")
 plan("gradients-lazy", "dp=4 pp=2 gradient_sync=LAZY schedule=gpipe gbs=16")
 plan("gradients-eager-opt", "dp=2 pp=4 gradient_sync=EAGER_OPT schedule=chimera gbs=16", model="gpt2")
 for collective in "direct halving-doubling hierarchical hierarchical-4 hierarchical-8 ring switch tree".split():
-    # Switches sum inside a node only.
+    # Switches only sum inside a node.
     replicas = 4 if collective == "switch" else 16
     plan(f"collective-{collective}", f"dp={replicas} x=2 gbs=64 collective={collective}", f"{SIMULATE} --network=flow",
          model="gpt2", cluster="dgx-h100")

@@ -1,6 +1,6 @@
 #!/bin/bash
-# weft-run in a root directory that holds only itself, glibc and a program: no Bazel, LLVM, Abseil, protobuf, libstdc++,
-# CUDA or MPI. It trains on the CPU there, and says in one line what a GPU run would need.
+# Runs weft-run in a root directory that holds only weft-run, glibc and a program: no Bazel, LLVM, Abseil, protobuf,
+# libstdc++, CUDA or MPI. It trains on the CPU there, and one line states what a GPU run would need.
 # Arguments: compile_tiny weft-run
 set -uo pipefail
 compile=$1 run=$2
@@ -10,14 +10,14 @@ if ldd "$run" | grep -Eq 'lib(a|t|ub)san'; then
   echo "SKIPPED: built with a sanitizer, whose libraries are shared"
   exit 0
 fi
-# A root of one's own takes root, or a user namespace.
+# Changing the root directory needs root or a user namespace.
 PATH=$PATH:/usr/sbin:/sbin
 if chroot / true 2> /dev/null; then
   enter=(chroot)
 elif unshare --user --map-root-user chroot / true 2> /dev/null; then
   enter=(unshare --user --map-root-user chroot)
 else
-  echo "SKIPPED: changing the root directory takes root or user namespaces, and here is neither"
+  echo "SKIPPED: changing the root directory needs root or user namespaces; neither is available"
   exit 0
 fi
 
@@ -25,7 +25,7 @@ root=$TEST_TMPDIR/root
 mkdir -p "$root/tmp"
 cp "$run" "$root/weft-run" || fail "copy"
 "$compile" "$root/program.weft" "$root/text.txt" 2 1 1f1b 0 4 || fail "compile"
-# The loader and libraries that it asks for, which needed_libraries_test says are glibc's.
+# The loader and the libraries that it needs. needed_libraries_test checks that these are glibc's.
 for file in $(ldd "$run" | grep -o '/[^ ]*'); do
   mkdir -p "$root$(dirname "$file")"
   cp -L "$file" "$root$file" || fail "copy $file"
@@ -42,7 +42,7 @@ there run /program.weft --data /text.txt --backend=cpu > "$root/inside" 2> "$roo
 losses() { grep -o '^step [0-9]*  loss [^ ]*  lr [^ ]*  norm [^ ]*' "$1"; }
 [[ $(losses "$root/inside" | wc -l) -eq 4 ]] || { cat "$root/inside"; fail "steps"; }
 diff <(losses "$root/outside") <(losses "$root/inside") || fail "the losses differ"
-# Left to itself it finds no GPU and says what it took.
+# By default it finds no GPU and prints what it uses instead.
 there run /program.weft --data /text.txt --steps 1 > "$root/inside" || fail "auto"
 grep -q 'backend cpu (auto)' "$root/inside" || { cat "$root/inside"; fail "the choice of the backend"; }
 
@@ -57,12 +57,12 @@ one_line() {
 }
 one_line 1 'backend cuda: .*(driver|toolkit)' there run /program.weft --data /text.txt --backend=cuda
 one_line 1 'no MPI launcher has started this process' there run /program.weft --data /text.txt --transport=mpi
-# Started by one it finds no library.
+# With the variables of an MPI launcher, it finds no MPI library.
 under_mpi() {
   env -i PATH="$PATH" TMPDIR=/tmp OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 \
     "${enter[@]}" "$root" /weft-run "$@"
 }
 one_line 1 'libmpi' under_mpi run /program.weft --data /text.txt
-# Without /proc it does not find itself, and so cannot start the ranks.
+# Without /proc it cannot find its own binary, and so cannot start the ranks.
 one_line 1 '/proc' there run /program.weft --data /text.txt --bootstrap=local
 echo "all as expected"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs every command of docs/launch.md that needs one machine and no GPU, as it stands there but for the port.
+# Runs every command of docs/launch.md that needs one machine and no GPU, exactly as written except for the port.
 # Arguments: launch.md weft weft-run
 set -uo pipefail
 document=$(readlink -f "$1")
@@ -14,16 +14,16 @@ awk '/^```sh$/ { block = 1; next } /^```/ { block = 0 } block' "$document" > com
 grep -q 'MASTER_PORT=29500' commands.sh || { echo "FAILED: no port in $document"; exit 1; }
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 sed -i "s/MASTER_PORT=29500/MASTER_PORT=$port/" commands.sh
-# What Open MPI needs as root, on few cores, without ssh.
+# Settings that Open MPI needs as root, on few cores, without ssh.
 export TMPDIR=$(mktemp -d /tmp/mpiXXXX)
 trap 'rm -rf "$TMPDIR"' EXIT
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl=self,vader \
   OMPI_MCA_pml=ob1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_plm=isolated
-# Open MPI leaks at exit, from modules already unloaded.
+# Open MPI leaks at exit, from modules that are already unloaded.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
 bash -exuo pipefail commands.sh > out.txt 2> err.txt || fail "a command of the document"
 
-# Three ways to start, one result.
+# Three ways to start a job give one result.
 for way in 'transport tcp (auto), bootstrap local,' 'transport tcp (auto), bootstrap env (auto),' \
   'transport mpi (auto), bootstrap mpi (auto),'; do
   grep -qF "$way" out.txt || fail "no run with $way"

@@ -1,24 +1,25 @@
 #!/bin/bash
-# Jobs of several processes without MPI: --bootstrap=local and =env over the transport tcp. What they compute, how they
-# end, and what is said when something is wrong.
+# Jobs of several processes without MPI: --bootstrap=local and =env over the transport tcp. Tests what they compute, how
+# they end, and the errors that they report.
 # Arguments: compile_tiny weft-run
 set -uo pipefail
 compile=$1 run=$(readlink -f "$2")
 dir=$TEST_TMPDIR
 text=$dir/text.txt
-# Seconds in which a job must have ended.
+# Maximum seconds until a job has ended.
 limit=10
 if ldd "$run" | grep -Eq 'lib(a|t|ub)san'; then limit=100; fi
 
 fail() { echo "FAILED: $*"; exit 1; }
 losses() { grep -o '^step [0-9]*  loss [^ ]*  lr [^ ]*  norm [^ ]*' "$1"; }
-# expect_error FILE PATTERN: exactly one line of weft's own, matching.
+# expect_error FILE PATTERN: the file has exactly one line of weft's own, and the line matches.
 expect_error() {
   local lines; lines=$(grep '^weft run: ' "$1" | grep -vc ': stopping after the step in progress')
   [[ $lines -eq 1 ]] || { cat "$1"; fail "$lines error lines, expected one"; }
   grep -q "^weft run: .*$2" "$1" || { cat "$1"; fail "no error like '$2'"; }
 }
-# FILE STEP. FILE is that of one run: until a shell in the background has opened it, it would hold what the last has written.
+# wait_for_step FILE STEP. FILE must be new: until the background shell opens it, an old file has the previous run's
+# lines.
 wait_for_step() { for _ in $(seq 300); do grep -q "^step $2 " "$1" 2> /dev/null && return; sleep 0.1; done; fail "no step $2"; }
 # Two free ports in a row.
 free_port() {
@@ -36,9 +37,9 @@ while True:
 PY
 }
 secret=0123456789abcdef0123456789abcdef
-# as_rank RANK SIZE PORT COMMAND...: with what torchrun sets.
+# as_rank RANK SIZE PORT COMMAND...: runs the command with the variables that torchrun sets.
 as_rank() {
-  # Cores need no LOCAL_RANK.
+  # CPU ranks need no LOCAL_RANK.
   RANK=$1 WORLD_SIZE=$2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$3 WEFT_JOB_SECRET=$secret "${@:4}"
 }
 
@@ -49,7 +50,7 @@ for name in p2 p2d2; do
   "$run" run "$dir/$name.weft" --data "$text" --save-weights "$dir/$name.safetensors" > "$dir/$name.out" || fail "inproc"
 done
 
-# ---- A process per rank on this node: the bits of threads in one process.
+# ---- One process per rank on this node gives the same bits as threads in one process.
 for name in p2 p2d2; do
   "$run" run "$dir/$name.weft" --data "$text" --bootstrap=local --transport=tcp --threads 2 \
     --save-weights "$dir/$name.tcp.safetensors" --trace "$dir/$name.json" --report "$dir/$name.report.json" \
@@ -62,7 +63,7 @@ for name in p2 p2d2; do
   [[ ! -s $dir/err ]] || { cat "$dir/err"; fail "a good run says something on stderr"; }
 done
 [[ $(losses "$dir/p2d2.tcp.out" | wc -l) -eq 6 ]] || fail "steps"
-# Choices that are left to weft-run are shown.
+# weft-run prints the choices that it makes itself.
 "$run" run "$dir/p2.weft" --data "$text" --transport=tcp --steps 1 > "$dir/out" || fail "tcp alone"
 grep -q 'transport tcp, bootstrap local (auto),' "$dir/out" || { cat "$dir/out"; fail "auto bootstrap"; }
 "$run" run "$dir/p2.weft" --data "$text" --bootstrap local --steps 1 > "$dir/out" || fail "local alone"
@@ -88,7 +89,7 @@ cmp "$dir/p2d2.safetensors" "$dir/env.safetensors" || fail "weights of env diffe
 grep -q 'transport tcp (auto), bootstrap env (auto),' "$dir/out" || { cat "$dir/out"; fail "auto env"; }
 for rank in 1 2 3; do [[ ! -s $dir/out.$rank && ! -s $dir/err.$rank ]] || fail "rank $rank prints"; done
 
-# torchrun's own store has MASTER_PORT, and whoever knocks at weft's disturbs nobody.
+# torchrun's own store uses MASTER_PORT, and strangers who connect to weft's port disturb no rank.
 port=$(free_port)
 python3 - "$port" <<'PY' &
 import socket, sys, time
@@ -114,13 +115,14 @@ TORCHELASTIC_USE_AGENT_STORE=True env_job p2 2 "$port" --bootstrap=env || { cat 
 kill $knocking
 diff <(losses "$dir/p2.out") <(losses "$dir/out") || fail "losses under torchrun differ"
 
-# ---- A rank that fails or dies takes the job down, with one error that names it.
+# ---- A rank that fails or dies ends the job, with one error that names the rank.
 start=$SECONDS
 "$run" run "$dir/p2d2.weft" --data "$text" --bootstrap=local --inject-failure 3:2:4 --fault-report none > /dev/null 2> "$dir/err"
 [[ $? -eq 5 ]] || fail "exit status after a failure"
 expect_error "$dir/err" "rank 3, step 2, action 4 '.*': injected failure"
 (( SECONDS - start < limit )) || fail "a failure took $((SECONDS - start)) s"
-# One that is stuck in a kernel is named, not those that wait for it; its process ends all the same, with a report of each.
+# A rank that is stuck in a kernel is named, not the ranks that wait for it. Its process still ends, and every rank
+# leaves a report.
 for victim in 0 1; do
   before=$SECONDS
   "$run" run "$dir/p2d2.weft" --data "$text" --bootstrap=local --inject-failure $victim:2:2:stall --timeout 1.5 \
@@ -145,7 +147,7 @@ env_job p2d2 4 "$port" --inject-failure 2:3:5:kill --fault-report none && fail "
 cat "$dir"/err* > "$dir/all"
 expect_error "$dir/all" "rank 2 died (process [0-9]* at 127.0.0.1; step and action as last heard) in step [0-9]*, action"
 (( SECONDS - start < limit )) || fail "a death under env took $((SECONDS - start)) s"
-# From outside, in a long run.
+# A rank is killed from outside during a long run.
 rm -f "$dir/long.out"
 "$run" run "$dir/long.weft" --data "$text" --bootstrap=local > "$dir/long.out" 2> "$dir/err" &
 launcher=$!
@@ -157,13 +159,13 @@ wait $launcher
 [[ $? -eq 137 ]] || fail "exit status after kill -9"
 expect_error "$dir/err" "rank [01] died (process $victim at 127.0.0.1)"
 (( SECONDS - start < limit )) || fail "kill -9 took $((SECONDS - start)) s"
-# One rank alone has nobody else to say it.
+# If the only rank is killed, the launching process reports it.
 "$compile" "$dir/p1.weft" "$text" 1 1 gpipe 1 6 || fail compile
 "$run" run "$dir/p1.weft" --data "$text" --bootstrap=local --inject-failure 0:3:1:kill --fault-report none > /dev/null 2> "$dir/err"
 [[ $? -eq 137 ]] || fail "exit status of one rank"
 expect_error "$dir/err" "rank 0 (process [0-9]*) was killed by signal 9 (Killed)"
 
-# ---- A rank that fails before it has met the others: they do not wait for it, and its reason is said once.
+# ---- A rank fails before it has met the others: they do not wait for it, and its reason is printed once.
 # mixed_job BAD ARGS...: three ranks, of which BAD is started with ARGS.
 mixed_job() {
   local bad=$1 port rank; shift
@@ -200,7 +202,7 @@ for case in "2|rank 2: .*missing.txt: |run $dir/p3.weft --data $dir/missing.txt"
   [[ ${mixed_status[0]} -ne 0 && ${mixed_status[1]} -ne 0 && ${mixed_status[2]} -ne 0 ]] || fail "a rank ended well: $words"
   [[ ! -e $dir/mixed-0.json && ! -e $dir/mixed-1.json && ! -e $dir/mixed-2.json ]] || fail "reports of no step: $words"
 done
-# One that is killed while the job starts, wherever it is by then.
+# A rank is killed while the job starts, at any point of the start.
 for victim in 1 2; do
   start=$SECONDS
   "$run" run "$dir/long4.weft" --data "$text" --bootstrap=local --fault-report none > /dev/null 2> "$dir/err" &
@@ -213,7 +215,7 @@ for victim in 1 2; do
   (( SECONDS - start < limit + 3 )) || fail "an early kill -9 took $((SECONDS - start)) s"
 done
 
-# ---- Asked to stop while they wait in vain: all end within seconds, with one line.
+# ---- Ranks that wait in vain are asked to stop: all end within seconds, with one line.
 port=$(free_port)
 start=$SECONDS
 for rank in 0 1; do
@@ -227,7 +229,7 @@ for rank in 0 1; do wait "${pids[rank]}"; [[ $? -eq 1 ]] || fail "exit status of
 cat "$dir"/mixed.[01] > "$dir/all"
 expect_error "$dir/all" "rank 1 was stopped by a signal before all ranks had met"
 (( SECONDS - start < limit )) || fail "a stop before the start took $((SECONDS - start)) s"
-# In a step, for a rank that does not get on: as a process that is stopped, and as a thread that is stuck.
+# Ranks are asked to stop in a step, while they wait for a rank that hangs: as a stopped process and as a stuck thread.
 rm -f "$dir/long.out"
 "$run" run "$dir/long.weft" --data "$text" --bootstrap=local --fault-report "$dir/vain.json" > "$dir/long.out" 2> "$dir/err" &
 launcher=$!
@@ -252,7 +254,8 @@ wait $alone
 expect_error "$dir/err" "rank 0, step 3, action .* has waited for rank 1"
 (( SECONDS - start < 3 * limit / 2 )) || fail "a stop in vain took $((SECONDS - start)) s in one process"
 
-# ---- A rank that is stopped by SIGSTOP is given up at its deadline; ten seconds later all have ended, one said it.
+# ---- A rank that SIGSTOP stops is given up at its deadline. Ten seconds later all ranks have ended, and one reported
+# it.
 rm -f "$dir/long.out"
 "$run" run "$dir/long.weft" --data "$text" --bootstrap=local --timeout 2 --fault-report "$dir/stop.json" > "$dir/long.out" \
   2> "$dir/err" &
@@ -263,12 +266,12 @@ start=$SECONDS
 wait $launcher
 [[ $? -eq 3 ]] || { cat "$dir/err"; fail "exit status after SIGSTOP"; }
 (( SECONDS - start < limit + 3 )) || fail "SIGSTOP took $((SECONDS - start)) s"
-# In an action, or between two steps.
+# The rank is in an action, or between two steps.
 where="\(, step [0-9]*, action [0-9]* '.*'\)\?"
 expect_error "$dir/err" "rank 0$where has waited for rank 1 \(on '.*'\|to say that its step is over\) for more than 3 s"
 [[ -s $dir/stop-0.json ]] || fail "no report after SIGSTOP"
 
-# ---- No orphans, however the launcher ends.
+# ---- No process is orphaned, however the launcher ends.
 rm -f "$dir/long.out"
 "$run" run "$dir/long.weft" --data "$text" --bootstrap=local > "$dir/long.out" 2> "$dir/err" &
 launcher=$!
@@ -280,10 +283,10 @@ wait $launcher 2> /dev/null
 for _ in $(seq 50); do kill -0 $children 2> /dev/null || break; sleep 0.1; done
 for child in $children; do kill -0 "$child" 2> /dev/null && fail "process $child has survived its launcher"; done
 
-# ---- Signals reach all ranks: the step is finished, the state saved, the exit status 0.
+# ---- Signals reach all ranks: they finish the step, save the state, and exit with status 0.
 for signal in TERM USR1 INT; do
   rm -rf "$dir/ckpt" "$dir/long.out"
-  # A shell's background jobs ignore SIGINT.
+  # Background jobs of a shell ignore SIGINT.
   python3 -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])' \
     "$run" run "$dir/long.weft" --data "$text" --bootstrap=local --checkpoint "$dir/ckpt" \
     > "$dir/long.out" 2> "$dir/err" &
@@ -299,7 +302,7 @@ done
   > "$dir/out" 2> "$dir/err" || { cat "$dir/err"; fail "resume"; }
 grep -q "^resuming after step $stopped from" "$dir/out" || fail "the resume is not reported"
 
-# ---- What is wrong is said once, and named.
+# ---- Errors are printed once, and name what is wrong.
 refused() {
   local status=$1 pattern=$2; shift 2
   "$@" > "$dir/out" 2> "$dir/err"
@@ -311,7 +314,7 @@ refused 1 'missing.txt' "$run" run "$dir/p2d2.weft" --data "$dir/missing.txt" --
 refused 1 'missing.weft' "$run" run "$dir/missing.weft" --data "$text" --bootstrap=local
 refused 2 'give one of them' "$run" run "$dir/p2.weft" --data "$text" --bootstrap=local --transport=inproc
 refused 2 'allowed: --bootstrap=mpi' "$run" run "$dir/p2.weft" --data "$text" --bootstrap=env --transport=mpi
-# No GPU: every rank finds that, and one says it.
+# Without a GPU every rank fails, and one reports it.
 CUDA_VISIBLE_DEVICES= refused 1 'backend cuda: ' "$run" run "$dir/p2d2.weft" --data "$text" --backend=cuda \
   --bootstrap=local
 refused 1 'WORLD_SIZE, RANK, MASTER_ADDR, MASTER_PORT, WEFT_JOB_SECRET are not set' "$run" run "$dir/p2.weft" --data "$text" --bootstrap=env
@@ -335,7 +338,7 @@ refused 1 '--fault-report: /nonexistent/f-0.json: ' "$run" run "$dir/p2.weft" --
 port=$(free_port)
 WEFT_RENDEZVOUS_TIMEOUT=1 refused 1 "rank 1 of 2 did not come to 127.0.0.1:$port within [01]" \
   as_rank 0 2 "$port" "$run" run "$dir/p2.weft" --data "$text"
-# A process with another secret, and two with one rank.
+# A process with another secret, and two processes with the same rank.
 port=$(free_port)
 WEFT_RENDEZVOUS_TIMEOUT=8 as_rank 0 2 "$port" "$run" run "$dir/p2.weft" --data "$text" > /dev/null 2> "$dir/err.0" &
 zero=$!

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Half precision with a dynamic loss scale over MPI: losses, scales, skipped steps and weights, bit for bit, as in one
-# process; and a resume while steps are being skipped.
+# Half precision with a dynamic loss scale over MPI: losses, scales, skipped steps and weights equal those of one
+# process bit for bit. Also resumes while steps are being skipped.
 # Arguments: compile_tiny weft-run
 set -uo pipefail
 compile=$1 run=$2
@@ -30,7 +30,7 @@ grep -q '^loss_scale {' "$work"/c/step-00000003/manifest.textproto || fail "the 
 diff <(columns "$work/one.out") <(columns "$work/first.out"; columns "$work/second.out") || fail "losses after a resume"
 cmp "$work/one.safetensors" "$work/resumed.safetensors" || fail "weights after a resume"
 
-# A run that has skipped all of its steps says so in the end; one that has not does not.
+# A run that skips all of its steps reports that at the end; other runs do not.
 "$run" run "$work/plan.weft" --data "$text" --transport inproc --steps 1 > "$work/skipped.out" 2> "$work/skipped.err" ||
   fail "a run of one skipped step"
 tail -n 1 "$work/skipped.out" | grep -q '^1 of 1 step skipped: gradients overflowed in each' || fail "no word of skips"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # N plans, one loss, over MPI: pipe 1, 2, 4 x gpipe/1f1b x recompute on/off x 1, 2, 3 threads per rank give the losses,
-# norms and weights, bit for bit, that one rank gives in one process; data 2, 4 do under exact accumulation, and so does
-# ZeRO over three replicas.
+# norms and weights of one rank in one process, bit for bit. Under exact accumulation, so do data 2 and 4, and ZeRO over
+# three replicas.
 # Arguments: compile_tiny weft-run
 set -uo pipefail
 compile=$1 run=$2
@@ -12,7 +12,7 @@ steps=20
 fail() { echo "FAILED: $*"; exit 1; }
 columns() { grep -o '^step [0-9]*  loss [^ ]*  lr [^ ]*  norm [^ ]*' "$1"; }
 
-# reference EXACT: one rank, in one process.
+# reference EXACT: trains on one rank in one process.
 reference() {
   "$compile" "$work/reference$1.weft" "$text" 1 1 gpipe "$1" $steps || fail "compile"
   "$run" run "$work/reference$1.weft" --data "$text" --transport inproc --save-weights "$work/reference$1.safetensors" \
@@ -40,7 +40,8 @@ for pipe in 1 2 4; do
   done
 done
 
-# Three replicas divide no matrix of the model: ZeRO's parts are rounded up. Another batch, so another reference.
+# Three replicas divide no matrix of the model, so ZeRO's parts are rounded up. The batch differs, so the reference does
+# too.
 uneven() {
   "$compile" "$work/$1.weft" "$text" 1 "$2" 1f1b 1 $steps 0 0.5 "$3" "" 6 || fail "compile $*"
 }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# PipeDream and PipeDream-2BW as users see them: compile, simulate, run on both transports, what is refused.
+# PipeDream and PipeDream-2BW on the command line: compile, simulate, run on both transports, and errors.
 # Arguments: weft weft-run config.json text.txt
 set -uo pipefail
 weft=$1 run=$2 config=$3 text=$4
@@ -7,7 +7,7 @@ work=$TEST_TMPDIR
 
 fail() { echo "FAILED: $*"; exit 1; }
 losses() { grep -o '^step [0-9]*  loss [^ ]*  lr [^ ]*' "$1"; }
-# refuse PATTERN COMMAND...: exit status 1 and an error that matches.
+# refuse PATTERN COMMAND...: the command must exit with status 1 and an error that matches.
 refuse() {
   local pattern=$1; shift
   "$@" > "$work/out" 2> "$work/err"
@@ -58,7 +58,7 @@ for case in pipedream:1 pipedream-2bw:5; do
   "$weft" report "$work/trace.json" --program="$program" --cluster="$work/cluster.textproto" > "$work/out" 2> "$work/err" \
     || { cat "$work/err"; fail "report $schedule"; }
   grep -q "a repetition of $steps optimizer steps" "$work/out" || { cat "$work/out"; fail "report $schedule"; }
-  # Fewer repetitions are the beginning of the same run; the learning rate is that of the recipe.
+  # A run of fewer repetitions is the beginning of the same run; the learning rate follows the recipe.
   "$run" run "$program" --data "$text" --steps 4 > "$work/short.out" 2> "$work/err" || { cat "$work/err"; fail "--steps"; }
   diff <(losses "$work/$schedule.out" | head -4) <(losses "$work/short.out") || fail "the first steps of $schedule"
 done

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Post-validation over MPI: whether every optimizer step is taken back, none or some, losses, norms and weights are bit
+# Post-validation over MPI: whether every optimizer step is undone, none or some, losses, norms and weights equal bit
 # for bit those of the plan that waits for its norms, in one process.
 # Arguments: compile_tiny weft-run
 set -uo pipefail

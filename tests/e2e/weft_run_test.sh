@@ -1,5 +1,5 @@
 #!/bin/bash
-# weft-run as users see it: both transports, failures, signals, bad input.
+# weft-run on the command line: both transports, failures, signals, bad input.
 # Arguments: compile_tiny weft-run
 set -uo pipefail
 compile=$1 run=$2
@@ -9,8 +9,8 @@ text=$cd_dir/text.txt
 fail() { echo "FAILED: $*"; exit 1; }
 # The reproducible columns of the steps.
 losses() { grep -o '^step [0-9]*  loss [^ ]*  lr [^ ]*  norm [^ ]*' "$1"; }
-# expect_error FILE PATTERN: exactly one line of weft's own, matching. A launcher that ends the other processes may be
-# answered besides.
+# expect_error FILE PATTERN: the file has exactly one line of weft's own, and the line matches. When a launcher ends the
+# other processes, they may print further lines.
 expect_error() {
   local lines; lines=$(grep '^weft run: ' "$1" | grep -vc ': stopping after the step in progress')
   [[ $lines -eq 1 ]] || { cat "$1"; fail "$lines error lines, expected one"; }
@@ -22,7 +22,7 @@ expect_error() {
 "$compile" "$cd_dir/p1.weft" "$text" 1 1 gpipe 1 6 || fail compile
 "$compile" "$cd_dir/long.weft" "$text" 2 1 1f1b 0 100000 || fail compile
 
-# ---- Both transports, one loss.
+# ---- Both transports give one loss.
 for name in p1 p2 p2d2; do
   "$run" run "$cd_dir/$name.weft" --data "$text" --save-weights "$cd_dir/$name.safetensors" \
     > "$cd_dir/$name.out" 2> "$cd_dir/$name.err" || { cat "$cd_dir/$name.err"; fail "inproc $name"; }
@@ -43,9 +43,9 @@ done
 diff <(losses "$cd_dir/p1.out") <(losses "$cd_dir/p2d2.out") || fail "exact plans differ"
 cmp "$cd_dir/p1.safetensors" "$cd_dir/p2d2.safetensors" || fail "exact plans give different weights"
 
-# ---- A rank that fails takes the job down, with one error that names it, and all write what they did last.
+# ---- A rank that fails ends the job, with one error that names the rank, and all ranks report their last actions.
 start=$SECONDS
-# reports NAME RANKS FIRST: of so many ranks there is one each, and one says that it was the first.
+# reports NAME RANKS FIRST: there is one report for each of RANKS ranks, and one of them states that it failed first.
 reports() {
   for rank in $(seq 0 $(($2 - 1))); do
     python3 - "$cd_dir/$1-$rank.json" "$rank" "$3" << 'PY' || fail "the report of rank $rank in $1"
@@ -64,7 +64,7 @@ for wrong in 9223372036854775808:0:0 -1:0:0 0:-1:0 0:0 0:0:0:0:0; do
   [[ $? -eq 2 ]] || fail "exit status of what is no failure"
   expect_error "$cd_dir/err" "--inject-failure='$wrong': expected RANK:STEP:ACTION"
 done
-# One that cannot come about is no run that survives it.
+# An injected failure that cannot occur is an error, not a run that survives it.
 while read -r wrong pattern; do
   "$run" run "$cd_dir/p2d2.weft" --data "$text" --inject-failure "$wrong" > /dev/null 2> "$cd_dir/err"
   [[ $? -eq 1 ]] || fail "exit status of a failure that cannot come about: $wrong"
@@ -87,7 +87,7 @@ reports b 4 3
 tools/run_mpi.sh 4 "$run" run "$cd_dir/p2d2.weft" --data "$text" --inject-failure 2:3:5:kill --fault-report none > /dev/null 2> "$cd_dir/err"
 [[ $? -ne 0 ]] || fail "exit status after a death (mpi)"
 expect_error "$cd_dir/err" "rank 2 died .* in step 3, action 5 '"
-# A rank that is stuck in a kernel: it is named, not those that wait for it; its process ends all the same.
+# A rank that is stuck in a kernel is named, not the ranks that wait for it. Its process still ends.
 for launcher in "" "tools/run_mpi.sh 4"; do
   before=$SECONDS
   $launcher "$run" run "$cd_dir/p2d2.weft" --data "$text" --inject-failure 1:2:4:stall --timeout 1.5 \
@@ -99,13 +99,13 @@ for launcher in "" "tools/run_mpi.sh 4"; do
   rm -f "$cd_dir"/c-*.json
 done
 (( SECONDS - start < 90 )) || fail "failures took $((SECONDS - start)) s"
-# Deadlines follow what is predicted, not what was measured.
+# Deadlines follow predicted times, not measured ones.
 "$run" run "$cd_dir/p2d2.weft" --data "$text" --cluster dgx-a100-80g > "$cd_dir/out" || fail "--cluster"
 grep -q deadlines "$cd_dir/out" && fail "microseconds are longer than the timeout"
 "$run" run "$cd_dir/p2d2.weft" --data "$text" --predicted "$cd_dir/p2d2.json" > /dev/null 2> "$cd_dir/err"
 [[ $? -eq 1 ]] || fail "exit status of a measured trace as a prediction"
 expect_error "$cd_dir/err" "--predicted=.*: the trace is a measured one; allowed: what .weft simulate PROGRAM --trace=FILE. writes"
-# Replicas agree all the way, unless a bit of one flips.
+# Replicas agree throughout, unless a bit of one flips.
 "$run" run "$cd_dir/p2d2.weft" --data "$text" --check-replicas 2 > /dev/null || fail "replicas"
 "$run" run "$cd_dir/p2d2.weft" --data "$text" --check-replicas 2 --inject-failure 1:3:0:flip --fault-report none \
   > "$cd_dir/out" 2> "$cd_dir/err"
@@ -113,12 +113,12 @@ expect_error "$cd_dir/err" "--predicted=.*: the trace is a measured one; allowed
 expect_error "$cd_dir/err" "replicas differ after step 4: tensor '.*' (PARAM): .*rank 1 holds [0-9a-f]"
 grep -q '^step 3 ' "$cd_dir/out" || fail "the flipped bit was found too early"
 
-# ---- Signals: the step is finished, the state saved, the exit status 0; the run can be continued.
+# ---- On a signal the run finishes the step, saves the state and exits with status 0; the run can be resumed.
 wait_for_step() { for _ in $(seq 300); do grep -q "^step $2 " "$1" 2> /dev/null && return; sleep 0.1; done; fail "no step $2"; }
 "$run" run "$cd_dir/long.weft" --data "$text" --checkpoint "$cd_dir/ckpt" > "$cd_dir/long.out" 2> "$cd_dir/err" &
 pid=$!
 wait_for_step "$cd_dir/long.out" 3
-# Nobody else saves into its folder meanwhile.
+# No other run may save into the folder meanwhile.
 "$run" run "$cd_dir/long.weft" --data "$text" --checkpoint "$cd_dir/ckpt" --resume > /dev/null 2> "$cd_dir/second.err" &&
   fail "two runs in one folder"
 expect_error "$cd_dir/second.err" "ckpt: another run that has not ended saves its checkpoints here"
@@ -135,13 +135,13 @@ grep -q "^resuming after step $stopped from" "$cd_dir/resumed.out" || fail "the 
 "$run" run "$cd_dir/long.weft" --data "$text" --steps $((stopped + 4)) > "$cd_dir/whole.out" || fail "whole"
 diff <(losses "$cd_dir/whole.out" | tail -4) <(losses "$cd_dir/resumed.out") || fail "a resumed run differs"
 
-# Where the reader of its lines goes, a run saves and ends too.
+# If the reader of its output ends, a run saves and ends too.
 "$run" run "$cd_dir/long.weft" --data "$text" --checkpoint "$cd_dir/unread" 2> "$cd_dir/err" | head -1 > /dev/null
 [[ ${PIPESTATUS[0]} -eq 1 ]] || fail "exit status of a run that nobody reads"
 expect_error "$cd_dir/err" "cannot write to standard output: Broken pipe"
 [[ -s $cd_dir/unread/latest ]] || fail "a run that nobody reads has not saved"
 
-# A rank over MPI that is stopped by SIGSTOP is given up at its deadline, ten seconds later all is over.
+# Over MPI, a rank that SIGSTOP stops is given up at its deadline. Ten seconds later all ranks have ended.
 tools/run_mpi.sh 2 "$run" run "$cd_dir/long.weft" --data "$text" --timeout 2 --fault-report "$cd_dir/stopped.json" \
   > "$cd_dir/stop.out" 2> "$cd_dir/err" &
 job=$!
@@ -154,26 +154,26 @@ kill -STOP "$victim"
 start=$SECONDS
 wait $job && fail "exit status after SIGSTOP (mpi)"
 (( SECONDS - start < 13 )) || fail "SIGSTOP took $((SECONDS - start)) s (mpi)"
-# In an action, or between two steps: it is stopped at any moment.
+# The rank may be stopped in an action or between two steps.
 where="\(, step [0-9]*, action [0-9]* '.*'\)\?"
 expect_error "$cd_dir/err" "rank 0$where has waited for rank 1 \(on '.*'\|to say that its step is over\) for more than 3 s"
 [[ -s $cd_dir/stopped-0.json ]] || fail "no report after SIGSTOP (mpi)"
 for _ in $(seq 50); do kill -0 "$victim" 2> /dev/null || break; sleep 0.1; done
 kill -0 "$victim" 2> /dev/null && fail "the stopped rank has survived"
 
-# So is SIGUSR1, for launchers that pass on only that.
+# SIGUSR1 has the same effect, for launchers that pass on only that.
 "$run" run "$cd_dir/long.weft" --data "$text" > "$cd_dir/int.out" 2> "$cd_dir/err" &
 pid=$!
 wait_for_step "$cd_dir/int.out" 3
 kill -USR1 $pid
 wait $pid || fail "exit status after SIGUSR1"
 grep -q '^stopped by signal after step' "$cd_dir/int.out" || fail "SIGUSR1 is not reported"
-# /dev/full is full and stays what it is.
+# /dev/full is full, and stays a device.
 "$run" run "$cd_dir/p1.weft" --data "$text" --steps 1 --report /dev/full > /dev/null 2> "$cd_dir/err"
 [[ $? -eq 1 && -c /dev/full ]] || { cat "$cd_dir/err"; fail "a report to a full device"; }
 expect_error "$cd_dir/err" "/dev/full: cannot"
 
-# ---- Bad input: one clear line, status 1; wrong usage: status 2.
+# ---- Bad input gives one clear line and status 1; wrong usage gives status 2.
 refused() {
   local status=$1 pattern=$2; shift 2
   "$run" "$@" > "$cd_dir/out" 2> "$cd_dir/err"
@@ -186,7 +186,7 @@ head -c 1000 "$cd_dir/p2.weft" > "$cd_dir/cut.weft"
 refused 2 '--data' run "$cd_dir/p2.weft"
 refused 2 'eval-every' run "$cd_dir/p2.weft" --data "$text" --eval-data "$text"
 refused 2 'checkpoint' run "$cd_dir/p2.weft" --data "$text" --resume
-# A folder beside a new one may have any name.
+# A folder next to a new checkpoint folder may have any name.
 mkdir -p "$cd_dir/others/latest"
 "$run" run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/others/new" --steps 1 > /dev/null || fail "a folder beside"
 [ -e "$cd_dir/others/new/latest" ] && [ "$(ls -A "$cd_dir/others" | tr '\n' ' ')" = "latest new " ] || fail "left beside"
@@ -209,7 +209,7 @@ refused 2 'weights and --resume' run "$cd_dir/p2.weft" --data "$text" --checkpoi
 refused 1 'add --resume' run "$cd_dir/long.weft" --data "$text" --checkpoint "$cd_dir/ckpt"
 refused 1 'not the same model\|recipe\.' run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/ckpt" --resume
 
-# Of a damaged checkpoint the error names the newest that is not, and the flag that takes it.
+# If a checkpoint is damaged, the error names the newest undamaged one, and the flag that selects it.
 "$run" run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --checkpoint-every 2 --keep 3 > /dev/null || fail "save"
 file=$cd_dir/damaged/step-00000006/rank-0001.safetensors
 advice='; the newest undamaged checkpoint is .*step-00000004: --resume-step 4 takes it'
@@ -233,28 +233,28 @@ grep -q '^checkpoints after 6 steps are of the run that is left here: they go to
   fail "the run that is left is mixed with this one"
 diff <(losses "$cd_dir/p2.out" | tail -2) <(losses "$cd_dir/out") || fail "a run resumed from an older checkpoint differs"
 
-# A resume that finds nothing says so, beside the results.
+# A resume that finds no checkpoint reports that in addition to the results.
 "$run" run "$cd_dir/p2.weft" --data "$text" --steps 1 --checkpoint "$cd_dir/fresh" --resume > "$cd_dir/out" \
   2> "$cd_dir/err" || fail "a resume without a checkpoint"
 grep -q "fresh has no checkpoint: starting at step 0$" "$cd_dir/err" || fail "a resume of nothing is not reported"
 
-# What is refused leaves no folder behind, mistyped or not.
+# A refused command leaves no folder behind, whatever is wrong.
 for wrong in "--resume-step 5" "--weights $cd_dir/missing.safetensors" "--inject-failure 9:0:0"; do
   refused 1 "" run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/mistyped/deeper" $wrong
   [[ ! -e $cd_dir/mistyped ]] || fail "a folder is left behind by a run that is refused for $wrong"
 done
-# Errors of a weights file name the flag.
+# Errors in a weights file name the flag.
 refused 1 "--weights: $cd_dir/missing.safetensors: " run "$cd_dir/p1.weft" --data "$text" \
   --weights "$cd_dir/missing.safetensors"
 refused 1 "--weights: $text: " run "$cd_dir/p1.weft" --data "$text" --weights "$text"
-# What the first line calls the way in which the run was started is a word for the flag, whatever a launcher has set.
+# The flag accepts the word with which the first line names how the run was started, whatever a launcher has set.
 "$run" run "$cd_dir/p1.weft" --data "$text" --steps 1 > "$cd_dir/out" || fail "one step"
 bootstrap=$(sed -n '1s/.*bootstrap \([a-z]*\).*/\1/p' "$cd_dir/out")
 RANK=0 WORLD_SIZE=7 "$run" run "$cd_dir/p1.weft" --data "$text" --steps 1 --bootstrap "$bootstrap" > "$cd_dir/out" \
   || fail "--bootstrap=$bootstrap"
 grep -q 'bootstrap none,' "$cd_dir/out" || fail "--bootstrap=none is not what it is"
 
-# What is read is not overwritten, and two outputs are two files; nothing is printed by what is refused.
+# An input file is never overwritten, two outputs need two files, and a refused command prints nothing on stdout.
 cp "$cd_dir/p1.weft" "$cd_dir/mine.weft"
 ln -sf "$cd_dir/mine.weft" "$cd_dir/also-mine"
 for flag in --trace --report --save-weights; do
@@ -268,7 +268,7 @@ cmp "$cd_dir/p1.weft" "$cd_dir/mine.weft" || fail "the program was overwritten"
 "$run" run "$cd_dir/p2.weft" --data "$text" --weights "$text" > "$cd_dir/out" 2> "$cd_dir/err" && fail "text as weights"
 [[ ! -s $cd_dir/out ]] || { cat "$cd_dir/out"; fail "a run that is refused prints"; }
 
-# Closed streams: their numbers are not taken by sockets and files, which lines would be written into.
+# With closed streams, sockets and files must not get the streams' numbers, or lines would be written into them.
 "$run" run "$cd_dir/p2.weft" --data "$text" --steps 2 --bootstrap=local --checkpoint "$cd_dir/closed" >&- 2> "$cd_dir/err"
 [[ $? -eq 1 ]] || { cat "$cd_dir/err"; fail "exit status with standard output closed"; }
 expect_error "$cd_dir/err" "cannot write to standard output: Bad file descriptor"
@@ -277,8 +277,8 @@ expect_error "$cd_dir/err" "cannot write to standard output: Bad file descriptor
   <&- 2>&- > "$cd_dir/out" || fail "a run without standard error"
 cmp "$cd_dir/closed.safetensors" "$cd_dir/p2.safetensors" || fail "a run without standard error has written elsewhere"
 
-# A full disk: here, files that may not grow beyond 1 KiB. What is there of the checkpoint goes, and names are the user's.
-# (The lines of the steps go through a pipe.)
+# A full disk, here simulated by files that may not grow beyond 1 KiB: the partial checkpoint is removed, and errors use
+# the user's file names. (The lines of the steps go through a pipe.)
 small() { (trap '' XFSZ; ulimit -f 1; exec "$@") 2> >(cat > "$cd_dir/err") | cat > "$cd_dir/out"; }
 small "$run" run "$cd_dir/p2.weft" --data "$text" --steps 1 --checkpoint "$cd_dir/full" --fault-report none
 sleep 0.2
@@ -291,7 +291,7 @@ grep -q "^weft run: $cd_dir/full.safetensors: cannot write: File too large$" "$c
   cat "$cd_dir/err"; fail "weights on a disk that is full"; }
 [[ -z $(ls "$cd_dir"/full.safetensors* 2> /dev/null) ]] || fail "weights that cannot be written are left behind"
 
-# What could not be written at the end is refused at the start.
+# An output that could not be written at the end is refused at the start.
 for flag in --trace --save-weights --report; do
   refused 1 "$flag: /nonexistent/x.json: " run "$cd_dir/p1.weft" --data "$text" $flag /nonexistent/x.json
   [[ ! -s $cd_dir/out ]] || { cat "$cd_dir/out"; fail "$flag is looked at after the training"; }
@@ -300,7 +300,7 @@ for flag in --trace --report; do
   refused 1 "$flag: /dev/full: cannot write: No space left" run "$cd_dir/p1.weft" --data "$text" $flag /dev/full
   [[ ! -s $cd_dir/out ]] || { cat "$cd_dir/out"; fail "$flag=/dev/full is looked at after the training"; }
 done
-# A note on the steps is for those that will be done.
+# A note about the steps is printed only if the run starts.
 refused 1 'text.txt' run "$cd_dir/p1.weft" --data "$text" --weights "$text" --steps 100
 refused 1 "--checkpoint: $text: " run "$cd_dir/p1.weft" --data "$text" --checkpoint "$text"
 refused 1 '--trace-steps: .*nearest valid: [1-9]' \
@@ -309,10 +309,10 @@ refused 1 '--trace-steps: .*nearest valid: [1-9]' \
 refused 1 '--save-weights: /dev/full: exists and is no regular file' run "$cd_dir/p1.weft" --data "$text" \
   --save-weights /dev/full
 [[ ! -s $cd_dir/out ]] || { cat "$cd_dir/out"; fail "a device for weights is refused after the training"; }
-# What fails at the end all the same does not take the rest with it.
+# If one output fails at the end anyway, the others are still written.
 rm -f "$cd_dir/trace" "$cd_dir/report"
 (
-  # No file may get larger than this: the weights alone would.
+  # No file may become larger than this; the weights alone would.
   trap '' XFSZ
   ulimit -f $(($(stat -c %s "$cd_dir/p2d2.safetensors") / 1024 - 1))
   refused 1 'too large' run "$cd_dir/p2d2.weft" --data "$text" --steps 2 --trace-steps 1 \
@@ -329,7 +329,7 @@ rm -f "$cd_dir/trace" "$cd_dir/report"
 ) || exit 1
 [[ -s $cd_dir/report && ! -e $cd_dir/trace ]] || fail "the report is lost with the trace"
 
-# Pipes serve neither as data nor as weights, and nobody waits for their writer.
+# Pipes are refused as data and as weights, without waiting for a writer.
 mkfifo "$cd_dir/pipe"
 refused 1 'pipe: is no regular file' run "$cd_dir/p1.weft" --data "$cd_dir/pipe"
 refused 1 'pipe: is no regular file' run "$cd_dir/p1.weft" --data "$text" --weights "$cd_dir/pipe"
@@ -340,12 +340,12 @@ refused 1 'the program: .*pipe: is no regular file' run "$cd_dir/pipe" --data "$
 for written in --trace --report; do
   refused 1 "$written: .*pipe: is a named pipe" run "$cd_dir/p1.weft" --data "$text" "$written" "$cd_dir/pipe"
 done
-# One without a name is open already.
+# A pipe without a name is already open.
 "$run" run "$cd_dir/p1.weft" --data "$text" --steps 2 --report /dev/stdout 2> "$cd_dir/err" |
   grep '"transport": "inproc"' > /dev/null ||
   { cat "$cd_dir/err"; fail "a report to a pipe"; }
 
-# A run that is ended at once leaves no empty folder of checkpoints.
+# A run that ends immediately leaves no empty checkpoint folder.
 "$run" run "$cd_dir/long.weft" --data "$text" --checkpoint "$cd_dir/at/once" --inject-failure 0:3:4:stall \
   > "$cd_dir/once.out" 2> "$cd_dir/err" &
 pid=$!

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Builds and runs every fuzz target: tests/fuzz/run.sh SECONDS [TARGET...]
 #
-# Prints a line for each target and in the end `fuzz: N passed, N failed`.
-# Each target runs SECONDS seconds under address and undefined-behaviour sanitizers, from its seeds, which stay as they
-# are. A finding is kept in $TMPDIR/weft-fuzz and its path printed; the exit status is then 1.
-# BAZEL may hold start-up options too: BAZEL="bazel --output_base=/tmp/b".
+# Prints a line for each target and at the end `fuzz: N passed, N failed`.
+# Each target runs SECONDS seconds under the address and undefined-behavior sanitizers, from its seeds, which it does
+# not change. A finding is kept in $TMPDIR/weft-fuzz and its path is printed; the exit status is then 1.
+# BAZEL may include startup options: BAZEL="bazel --output_base=/tmp/b".
 set -eu
 cd "$(dirname "$0")/../.."
 seconds=${1:?usage: tests/fuzz/run.sh SECONDS [TARGET...]}
@@ -12,7 +12,7 @@ shift
 bazel=${BAZEL:-bazel}
 names=${*:-$($bazel query 'kind(cc_binary, attr(tags, manual, //tests/fuzz:*))' 2>/dev/null | sed 's/.*://' | sort)}
 labels=$(for name in $names; do printf '//tests/fuzz:%s //tests/fuzz:%s_replay ' "$name" "$name"; done)
-# Building the replay tests makes the seeds that are not checked in.
+# Building the replay tests generates the seeds that are not checked in.
 $bazel build --config=fuzz $labels
 bin=$($bazel info --config=fuzz bazel-bin 2>/dev/null)
 work=${TMPDIR:-/tmp}/weft-fuzz
@@ -32,7 +32,7 @@ one() {
   fi
 }
 
-# As many at once as there are cores.
+# Run as many targets at once as there are cores.
 mkdir -p "$work"
 results=$(mktemp)
 running=0

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether PyTorch reads what `weft schedule --format=csv` writes, and lowers it to the same lists.
+"""Checks that PyTorch reads what `weft schedule --format=csv` writes, and lowers it to the same lists.
 
 Needs PyTorch; run by hand: python3 tests/golden/check_pytorch_schedules.py bazel-bin/cli/weft
 """
@@ -25,7 +25,7 @@ def runtime(stages, ranks, microbatches):
 
 
 def check(name, ranks, microbatches):
-    """How many files were read; 0 where the schedule does not exist, or the format cannot say it."""
+    """Returns how many files were read; 0 if the schedule does not exist, or the format cannot express it."""
     arguments = ["schedule", name, f"--ranks={ranks}", f"--microbatches={microbatches}", "--format=csv"]
     compute = weft(*arguments)
     if "is message-driven" in compute.stderr:

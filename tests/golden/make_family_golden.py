@@ -2,7 +2,7 @@
 """Makes the golden files of a tiny Llama and a tiny BERT with PyTorch: python3 make_family_golden.py [folder ...],
 default llama_tiny bert_tiny.
 
-The models are written from the published formulas, with nothing but matrix products and elementwise functions: Llama
+The models are written from the published formulas, with only matrix products and elementwise functions: Llama
 (arXiv:2302.13971) with grouped heads (arXiv:2305.13245) and the frequencies of Llama 3.1; BERT (arXiv:1810.04805) with
 the masking that docs/kernels.md defines. Random numbers, training and file formats are those of make_gpt2_golden.py.
 """
@@ -19,8 +19,8 @@ from make_gpt2_golden import BATCH, SEED, SEQUENCE
 
 MASKING = 4
 MASKED_FRACTION = 0.15
-# Larger than GPT-2's: of the untied head's many small gradients some are all but zero, and with 1e-8 AdamW makes steps
-# of full size of their rounding noise.
+# Larger than GPT-2's: the untied head has many small gradients, some nearly zero. With 1e-8, AdamW would make full
+# steps from their rounding noise.
 EPSILON = 1e-6
 
 
@@ -51,7 +51,8 @@ class Llama:
                       ("lm_head.weight", (c["vocab_size"], d), ("normal", std))]
 
     def frequencies(self):
-        """Llama 3.1: wavelengths up to original / high stay, those from original / low on are divided by the factor."""
+        """Llama 3.1: keeps frequencies with wavelengths up to original / high, and divides those with wavelengths above
+        original / low by the factor."""
         s = self.c["rope_scaling"]
         result = []
         for i in range(self.head // 2):
@@ -67,7 +68,7 @@ class Llama:
         return torch.tensor(result, dtype=torch.float64)
 
     def rotate(self, x):
-        """x [batch, heads, sequence, head]: pairs (i, i + head / 2) turn by position * frequency."""
+        """x [batch, heads, sequence, head]: rotates pairs (i, i + head / 2) by position * frequency."""
         angles = torch.outer(torch.arange(x.shape[2], dtype=torch.float64), self.frequencies())
         cos, sin = torch.cos(angles).to(x.dtype), torch.sin(angles).to(x.dtype)
         low, high = x[..., :self.head // 2], x[..., self.head // 2:]
@@ -107,7 +108,7 @@ class Llama:
 class Bert:
     def __init__(self, config):
         self.c = config
-        # A key bias adds the same number to all scores of a query, which softmax does not see.
+        # A key bias adds the same number to all scores of a query, which softmax ignores.
         self.zero_gradients = [[f"bert.encoder.layer.{i}.attention.self.key.bias", 0, config["hidden_size"]]
                                for i in range(config["num_hidden_layers"])]
 
@@ -167,7 +168,7 @@ class Bert:
         return (torch.logsumexp(logits, -1) - chosen)[valid].mean()
 
     def mask(self, tokens, sample):
-        """What the model sees of a sample, and its targets."""
+        """Returns the masked input of a sample, and its targets."""
         masked = max(1, round(MASKED_FRACTION * SEQUENCE))
         positions = np.arange(SEQUENCE, dtype=np.uint64)
 
@@ -207,7 +208,7 @@ def initial_weights(model, dtype):
 
 
 def train(model, text, dtype):
-    """Losses, gradient norms before clipping, and the weights after STEPS steps."""
+    """Returns losses, gradient norms before clipping, and the weights after STEPS steps."""
     weights = initial_weights(model, dtype)
     optimizer = torch.optim.AdamW(
         [{"params": [p for p in weights.values() if p.dim() >= 2], "weight_decay": gpt2.WEIGHT_DECAY},
@@ -245,7 +246,7 @@ def make(folder, text):
         "learning_rate": gpt2.LEARNING_RATE, "beta1": gpt2.BETAS[0], "beta2": gpt2.BETAS[1], "epsilon": EPSILON,
         "weight_decay": gpt2.WEIGHT_DECAY, "clip_norm": gpt2.CLIP_NORM,
         "loss_fp64": float(loss.detach()),
-        # Gradients that are zero but for rounding: [name, first element, last element + 1]
+        # Gradients that are zero except for rounding: [name, first element, last element + 1]
         "zero_gradients": model.zero_gradients,
         "losses_fp32": losses, "grad_norms_fp32": norms,
         "losses_fp64": losses64, "grad_norms_fp64": norms64,
@@ -254,7 +255,7 @@ def make(folder, text):
         json.dump(golden, file, indent=1)
         file.write("\n")
 
-    # How far fp32 is from fp64 in PyTorch itself: the room that the tolerances leave.
+    # The difference between fp32 and fp64 in PyTorch itself, which the tolerances must allow.
     print(folder, "losses", losses[0], losses[-1])
     print("loss fp32 - fp64, largest: %.2e" % max(abs(a / b - 1) for a, b in zip(losses, losses64)))
     skip = {name for name, _, _ in model.zero_gradients}

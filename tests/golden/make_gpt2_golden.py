@@ -3,8 +3,8 @@
 
 The model is written from the architecture (Radford et al. 2019: pre-norm transformer, learned positions, GELU in its
 tanh form, output head tied to the token embedding), the optimizer is PyTorch's AdamW. Initial weights and the order of
-the data come from the random numbers that docs/kernels.md defines, written here a second time in numpy. README.md says
-what the files hold.
+the data come from the random numbers that docs/kernels.md defines, implemented here again in numpy. README.md describes
+the files.
 """
 import json
 import math
@@ -57,7 +57,7 @@ def initial_normal(index, shape, stddev):
 
 
 def window_of_sample(sample, windows):
-    """Feistel network of four rounds over 2 * half bits, walked until the value is in range."""
+    """Feistel network of four rounds over 2 * half bits, repeated until the value is in range."""
     epoch, value = divmod(sample, windows)
     half = 1
     while 4**half < windows:
@@ -148,7 +148,7 @@ def batch_of_step(text, step):
 
 
 def train(config, text, dtype):
-    """Losses, gradient norms before clipping, and the weights after STEPS steps."""
+    """Returns losses, gradient norms before clipping, and the weights after STEPS steps."""
     weights = initial_weights(config, dtype)
     optimizer = torch.optim.AdamW(
         [{"params": [p for p in weights.values() if p.dim() >= 2], "weight_decay": WEIGHT_DECAY},
@@ -166,7 +166,7 @@ def train(config, text, dtype):
 
 
 def write_safetensors(path, tensors):
-    """Format: 8 bytes length of a JSON header, the header, the bytes of the tensors."""
+    """Writes the file: 8 bytes with the length of a JSON header, the header, the bytes of the tensors."""
     header, offset, parts = {}, 0, []
     for name, array in tensors.items():
         data = np.ascontiguousarray(array).tobytes()
@@ -211,8 +211,8 @@ def main():
         "learning_rate": LEARNING_RATE, "beta1": BETAS[0], "beta2": BETAS[1], "epsilon": EPSILON,
         "weight_decay": WEIGHT_DECAY, "clip_norm": CLIP_NORM,
         "loss_fp64": float(loss.detach()),
-        # Gradients that are zero but for rounding: a key bias adds the same number to all scores of a query, which
-        # softmax does not see. [name, first element, last element + 1]
+        # Gradients that are zero except for rounding: a key bias adds the same number to all scores of a query, which
+        # softmax ignores. [name, first element, last element + 1]
         "zero_gradients": [[f"transformer.h.{i}.attn.c_attn.bias", d, 2 * d] for i in range(config["n_layer"])],
         "losses_fp32": losses, "grad_norms_fp32": norms,
         "losses_fp64": losses64, "grad_norms_fp64": norms64,
@@ -221,7 +221,7 @@ def main():
         json.dump(golden, file, indent=1)
         file.write("\n")
 
-    # How far fp32 is from fp64 in PyTorch itself: the room that the tolerances leave.
+    # The difference between fp32 and fp64 in PyTorch itself, which the tolerances must allow.
     print("loss fp32 - fp64, largest: %.2e" % max(abs(a - b) for a, b in zip(losses, losses64)))
     for name, w in final.items():
         a, b = w.detach(), final64[name].detach()

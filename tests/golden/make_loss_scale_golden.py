@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes loss_scale/golden.json: what PyTorch's GradScaler makes of gradients that overflow at given steps.
+"""Writes loss_scale/golden.json: how PyTorch's GradScaler handles gradients that overflow at given steps.
 
 A tiny linear model trains with AdamW under torch.amp.GradScaler (growth factor 2, backoff factor 0.5) on the CPU in
-fp32. Before the scaler sees them, the gradients of the listed steps get an infinity. Written are, per step, the scale
-that the loss was multiplied with, whether the optimizer skipped, and the gradients' norm after unscaling; and the
-weights before the first and after the last step, with the inputs that the gradients come from, so that another
-implementation of the update can be driven by the very same numbers.
+fp32. Before the scaler sees them, the gradients of the listed steps get an infinity. The file has, per step, the scale
+of the loss, whether the optimizer skipped, and the norm of the gradients after unscaling. It also has the weights
+before the first and after the last step, and the inputs of the gradients, so that another implementation of the update
+can use the same numbers.
 
 Needs PyTorch; run by hand: python3 tests/golden/make_loss_scale_golden.py
 """
@@ -61,7 +61,7 @@ def main():
         "scales": scales,
         "final_scale": float(scaler.get_scale()),
         "skipped": [int(s) for s in skipped],
-        # Of the scaled loss; null where it is infinite.
+        # Gradients of the scaled loss; null means infinite.
         "scaled_gradients": gradients,
         "initial_weight": [float(w) for w in initial],
         "final_weight": [float(w) for w in weight.detach()],

@@ -3,12 +3,12 @@
 gpt2_pipedream.
 
 What PipeDream (Narayanan et al. 2019, SOSP, sec. 3.3) and PipeDream-2BW (Narayanan et al. 2021, arXiv:2006.09503, sec.
-3.1) compute, written without a pipeline: every microbatch is one autograd pass in which each stage's weights are those
-after as many updates as the method says.
+3.1) compute, without a pipeline: every microbatch is one autograd pass in which each stage uses the weights after as
+many updates as the method states.
 - PipeDream on P stages: stage r's forward and backward of microbatch j use the weights after max(0, j - (P - 1 - r))
   updates, and the update of microbatch j follows its backward.
 - PipeDream-2BW: all stages use for batch t the weights after max(0, t - 1) updates; a batch is P microbatches.
-Model, data and initial weights are those of make_gpt2_golden.py, with an output head of its own.
+Model, data and initial weights are those of make_gpt2_golden.py, with an untied output head.
 """
 import json
 import os
@@ -28,7 +28,7 @@ def loss_of(config, weights, tokens, targets):
     head = tied.pop("lm_head.weight")
 
     class Weights(dict):
-        """Gives the embedding at its first reading and the head at its second."""
+        """Returns the embedding when it is first read and the head at the second read."""
         reads = 0
 
         def __getitem__(self, name):
@@ -42,7 +42,7 @@ def loss_of(config, weights, tokens, targets):
 
 
 def stage_of(name, config, stages):
-    """Stages hold equal numbers of layers: the embedding, the blocks, the head."""
+    """Returns the stage of a tensor. Stages have equal numbers of layers: the embedding, the blocks, the head."""
     if "wte" in name or "wpe" in name:
         layer = 0
     elif ".h." in name:

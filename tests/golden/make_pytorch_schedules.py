@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what PyTorch's pipelining makes of its own schedules, for schedules/pipeline's tests to match token for token.
+"""Writes PyTorch's own schedules and their lowerings, for schedules/pipeline's tests to match token by token.
 
 Needs PyTorch (2.13 made the files); run by hand: python3 tests/golden/make_pytorch_schedules.py
 """
@@ -18,7 +18,7 @@ def write(name, rows):
 
 
 def zero_bubble(ranks, stages_per_rank, microbatches):
-    """The order, and its lowering without FSDP, with neighbouring I and W of one microbatch as one B."""
+    """The order, and its lowering without FSDP, with adjacent I and W of one microbatch as one B."""
     name = f"interleaved_zb_p{ranks}_v{stages_per_rank}_n{microbatches}"
     order = get_schedule_ops("InterleavedZeroBubble", ranks, microbatches, stages_per_rank)
     write(f"{name}_compute_only", order)
@@ -43,7 +43,7 @@ def main():
               get_schedule_ops("Interleaved1F1B", ranks, microbatches, stages_per_rank, with_comms=True))
     write("looped_bfs_p2_v3_n4_compute_comms", get_schedule_ops("LoopedBFS", 2, 4, 3, with_comms=True))
 
-    # UNSHARD actions of rank 0 by how many stages may be fetched at once.
+    # UNSHARD actions of rank 0, by the number of stages that may be fetched at once.
     with open(FOLDER / "unshard_counts.csv", "w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["schedule", "ranks", "stages_per_rank", "microbatches", "active", "unshards"])

@@ -3,8 +3,8 @@
 
 The model is written from the architecture (Nichol and Dhariwal 2021, arXiv:2102.09672, and their published module
 names), channels first as PyTorch has them; the optimizer is PyTorch's AdamW. Times, noise and the order of the images
-come from the random numbers that docs/kernels.md defines, written here a second time in numpy. README.md says what
-the files hold.
+come from the random numbers that docs/kernels.md defines, implemented here again in numpy. README.md describes the
+files.
 """
 import json
 import math
@@ -74,7 +74,7 @@ def signal_levels(config):
 
 
 def batch_of_step(config, images, step, dtype):
-    """Noisy images and noise [B, C, H, W], times [B]."""
+    """Returns noisy images and noise [B, C, H, W], and times [B]."""
     side, channels = config["image_size"], config["in_channels"]
     levels = signal_levels(config)
     noisy, noises, times = [], [], []
@@ -186,7 +186,7 @@ class Model:
 
 
 def initial_weights(config, dtype):
-    """Drawn so that no gradient is zero: also layers that a training would begin with zeros."""
+    """Draws weights so that no gradient is zero, also for layers that training would initialize to zero."""
     side, channels = config["image_size"], config["in_channels"]
     shapes = Model(config)
     shapes(torch.zeros(1, channels, side, side), torch.zeros(1, dtype=torch.int64))
@@ -195,7 +195,7 @@ def initial_weights(config, dtype):
     for name, shape in shapes.shapes.items():
         deviation = 0.1 if len(shape) == 1 else 1 / math.sqrt(math.prod(shape[1:]))
         array = (deviation * random.standard_normal(shape)).astype(np.float32)
-        # Gammas around 1.
+        # Gammas are around 1.
         if len(shape) == 1 and name.endswith(".weight"):
             array += np.float32(1)
         weights[name] = torch.tensor(array).to(dtype).requires_grad_(True)
@@ -231,7 +231,7 @@ def write_images(path, images):
 
 
 def key_biases(config, weights):
-    """A key bias adds the same number to all scores of a query, which softmax does not see."""
+    """A key bias adds the same number to all scores of a query, which softmax ignores."""
     ranges = []
     for name, weight in weights.items():
         if not name.endswith(".qkv.bias"):

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Writes a token file that a language model can learn something from: `make_tokens.py OUT [TOKENS]`.
 
-A walk over the tokens of GPT-2: each has four successors, of which the walk takes the first half of the time, and the
-token that stands eight places back otherwise now and then. Everything comes from one 64-bit linear congruence, so the
-same bytes come out everywhere.
+A random walk over the tokens of GPT-2. One time in eight it repeats the token eight places back. Otherwise it takes one
+of the token's four successors, most often the first or one of the others at random. All random numbers come from one
+64-bit linear congruence, so every machine writes the same bytes.
 """
 import struct
 import sys
 
 VOCABULARY = 50257
-# Tokens below this occur.
+# Only tokens below this occur.
 OCCURRING = 8192
 
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Every id that a verifier or pass puts into its messages has a test that provokes it.
+# Every id in the messages of verifiers and passes has a test that provokes the message.
 #   ids_test.sh SOURCES... -- TESTS...
 set -euo pipefail
 sources=()

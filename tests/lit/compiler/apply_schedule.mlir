@@ -1,4 +1,5 @@
-// 1F1B on two ranks: the first runs one more forward before its first backward. What another rank makes is a boundary.
+// 1F1B on two ranks: the first rank runs one more forward before its first backward. A value that another rank makes is
+// a boundary.
 // RUN: weft-opt %s --pass-pipeline='builtin.module(weft.program(weft-apply-schedule))' | FileCheck %s
 // RUN: weft-opt %s --pass-pipeline='builtin.module(weft.program(weft-apply-schedule,weft-insert-transfers))' | FileCheck %s --check-prefix=SEND
 

@@ -1,4 +1,4 @@
-// What a schedule cannot be applied to.
+// Programs to which a schedule cannot be applied.
 // RUN: weft-opt %s --pass-pipeline='builtin.module(weft.program(weft-apply-schedule))' --split-input-file --verify-diagnostics
 
 // expected-error @+1 {{[schedule_c1] has no signature of kind backward for stage 0}}

@@ -1,7 +1,7 @@
 // Halved backwards, several stages per rank, doubled forwards, overlapped pairs and dynamic order.
 // RUN: weft-opt %s --split-input-file --pass-pipeline='builtin.module(weft.program(weft-apply-schedule))' | FileCheck %s
 
-// ZB-H1 on one rank: both halves, the second reads what the first keeps.
+// ZB-H1 on one rank: both halves; the second reads what the first keeps.
 // CHECK-LABEL: weft.program @halves
 // CHECK: %[[F:.*]], %{{.*}} = weft.forward @f0 stage 0 microbatch 0
 // CHECK: %[[I:.*]], %{{.*}} = weft.backward_input @i0 stage 0 microbatch 0(%[[F]])
@@ -18,7 +18,7 @@ weft.program @halves mesh<pipe = 1> stages 1 microbatches 1 schedule "zb-h1" {
 
 // -----
 
-// Two stages on one rank: what the first makes the second reads.
+// Two stages on one rank: the second reads what the first makes.
 // CHECK-LABEL: weft.program @virtual
 // CHECK: %[[Y:.*]], %{{.*}} = weft.forward @f0 stage 0 microbatch 0()
 // CHECK-NEXT: weft.forward @f1 stage 1 microbatch 0(%[[Y]])
@@ -36,7 +36,7 @@ weft.program @virtual mesh<pipe = 1> stages 2 microbatches 1 schedule "looped-bf
 
 // -----
 
-// One wide forward, a backward for each of its parts.
+// One wide forward, and a backward for each of its parts.
 // CHECK-LABEL: weft.program @wide
 // CHECK: %[[S:.*]], %{{.*}} = weft.forward @f0 stage 0 microbatch 0 width 2()
 // CHECK: weft.backward @b00 stage 0 microbatch 0(%[[S]])
@@ -50,7 +50,7 @@ weft.program @wide mesh<pipe = 1> stages 1 microbatches 2 schedule "mine"
 
 // -----
 
-// Chosen while running: with a limit of 2 the third forward waits for the first backward.
+// Order chosen at run time: with a limit of 2, the third forward waits for the first backward.
 // CHECK-LABEL: weft.program @dynamic
 // CHECK-SAME: compute_order = #weft<compute_order arrival>
 // CHECK-SAME: limit = 2 : i32

@@ -1,4 +1,4 @@
-// Two stages: embedding and one layer on the first, head and loss on the second; the table is used on both.
+// Two stages: embedding and one layer on the first, head and loss on the second. Both use the table.
 // RUN: weft-opt %s --weft-partition-stages="stages=2 layers-per-stage=2,1" --weft-build-segments | FileCheck %s
 
 module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 : f64, grads = f32, master = f32, moments = f32, optimizer = "adamw", beta1 = 0.9 : f64, beta2 = 0.95 : f64, epsilon = 1.0e-8 : f64}} {
@@ -26,8 +26,8 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 :
 // CHECK: weft.tensor @wte
 // CHECK-NOT: weft.graph
 
-// The boundary tensor is the output; what the backward reads is saved, here tokens, the layer's input, and what
-// layer_norm and gelu need. The activation itself is not.
+// The boundary tensor is the output. Values that the backward reads are saved, here tokens, the layer's input, and what
+// layer_norm and gelu need. The activation itself is not saved.
 // CHECK-LABEL: weft.segment @stage0.forward forward stage 0
 // CHECK-SAME: (%[[WTE:.*]]: tensor<8x4xf32> as <param tensor 0>, %{{.*}}: tensor<4xf32> as <param tensor 1>, %{{.*}}: tensor<4xf32> as <param tensor 2>)
 // CHECK-SAME: -> (<output>, <saved>, <saved use 1>, <saved use 2>, <saved use 3>, <saved use 4>)
@@ -38,7 +38,8 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 :
 // CHECK: %[[R:.*]] = weft.add %[[X]], %[[A]]
 // CHECK: weft.return %[[R]], %[[T]], %[[X]], %[[N]], %[[MEAN]], %[[RSTD]]
 
-// The gradient reaches the embedding on two ways, last reader first; weight gradients are added to the grads.
+// The gradient reaches the embedding in two ways, last reader first. Weight gradients are added to the gradient
+// buffers.
 // CHECK-LABEL: weft.segment @stage0.backward backward stage 0
 // CHECK-SAME: (%[[DY:.*]]: tensor<6x4xf32> as <output_grad>, %[[T:.*]]: tensor<6xi32> as <saved>, %[[X:.*]]: tensor<6x4xf32> as <saved use 1>, %[[N:.*]]: tensor<6x4xf32> as <saved use 2>, %[[MEAN:.*]]: tensor<6xf32> as <saved use 3>, %[[RSTD:.*]]: tensor<6xf32> as <saved use 4>, %[[G:.*]]: tensor<4xf32> as <param tensor 1>, %[[DWTE:.*]]: tensor<8x4xf32> as <grad tensor 0>, %[[DG:.*]]: tensor<4xf32> as <grad tensor 1>, %[[DB:.*]]: tensor<4xf32> as <grad tensor 2>)
 // CHECK-SAME: -> (<grad tensor 0>, <grad tensor 1>, <grad tensor 2>)
@@ -48,7 +49,7 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 :
 // CHECK: %[[SUM:.*]] = weft.add %[[DY]], %[[DX]]
 // CHECK: weft.embedding_backward %[[T]], %[[SUM]] init %[[DWTE]] {layer = 0 : i32, name = "wte.dw", part = "weight"}
 
-// The head's use of the table has a gradient of its own.
+// The head's use of the table has its own gradient.
 // CHECK-LABEL: weft.segment @stage1.forward forward stage 1
 // CHECK-SAME: (%[[X:.*]]: tensor<6x4xf32> as <input>, %{{.*}}: tensor<8x4xf32> as <param tensor 0>, %[[L:.*]]: tensor<2xf64> as <local_losses>)
 // CHECK: weft.cross_entropy %{{.*}}, %{{.*}}, %[[L]]
@@ -58,7 +59,7 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 :
 // CHECK: %[[DW:.*]] = weft.matmul %[[DL]], %{{.*}} init %{{.*}} {layer = 2 : i32, name = "head.dw", part = "weight", transpose_a} :
 // CHECK: weft.return %[[DX]], %[[DW]]
 
-// Every tensor's norm has its slot; they are all first held by rank 0.
+// Every tensor's norm has its slot. Rank 0 holds all of the tensors first.
 // CHECK-LABEL: weft.segment @rank0.grad_norm grad_norm stage 0 rank 0
 // CHECK: weft.squared_norm %{{.*}}, %{{.*}} {name = "norm of wte", slot = 0 : i64}
 // CHECK: weft.squared_norm {{.*}} slot = 1
@@ -74,7 +75,7 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 :
 // CHECK: weft.adamw {{.*}} name = "adamw beta"
 // CHECK-COUNT-3: weft.fill {{.*}} value = 0.000000e+00
 
-// The table counts on rank 0.
+// The table's norm is counted on rank 0.
 // CHECK-NOT: weft.segment @rank1.grad_norm
 // CHECK-LABEL: weft.segment @rank1.optimizer_step optimizer_step stage 1 rank 1
 // CHECK-SAME: as <grad tensor 0 use 1>

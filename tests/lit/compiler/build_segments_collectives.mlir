@@ -1,4 +1,4 @@
-// A product cut over x, y and z: what its backward does, and what is saved of it.
+// A product sharded over x, y and z: its backward, and what is saved of it.
 // RUN: weft-opt %s --weft-partition-stages --weft-build-segments | FileCheck %s
 // RUN: weft-opt %s --weft-partition-stages --weft-build-segments="recompute=layers recompute-layers=1" | FileCheck %s --check-prefix=AGAIN
 // RUN: weft-opt %s --weft-partition-stages --weft-build-segments="whole-backward=false split-backward" | FileCheck %s --check-prefix=HALVES
@@ -24,7 +24,7 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 0.0 :
   }
 }
 
-// The gathered weight is not saved; what fans out is the value itself.
+// The gathered weight is not saved. A fan-out is replaced by its value.
 // CHECK-LABEL: weft.segment @stage0.forward forward
 // CHECK-SAME: -> (<saved>, <saved use 1>, <saved use 2>, <saved use 3>, <saved use 4>, <saved use 5>, <local_losses>)
 // CHECK-NOT: weft.fan_out
@@ -34,8 +34,8 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 0.0 :
 // CHECK: %[[R:.*]] = weft.group_all_reduce(%[[P]]) over {y = array<i64>} members 2 tensor
 // CHECK: weft.return %{{.*}}, %[[X]], %[[R]], %{{.*}}, %{{.*}}, %{{.*}}
 
-// The sum over y hands its gradient on; the weight is gathered again; the gradient of what fanned out is summed over x,
-// and that of the weight is made in the type of gradients and scattered into them.
+// The sum over y passes its gradient on, and the weight is gathered again. The gradient of the value that fanned out is
+// summed over x. The gradient of the weight is computed in the gradient type and scattered into the gradient buffers.
 // CHECK-LABEL: weft.segment @stage0.backward backward
 // CHECK: %[[DR:.*]] = weft.matmul {{.*}}name = "head.dx"
 // CHECK: %[[W:.*]] = weft.group_all_gather({{.*}}name = "fc.w", part = "input"
@@ -45,7 +45,7 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 0.0 :
 // CHECK: %[[DX:.*]] = weft.group_all_reduce(%[[DP]]) over {x = array<i64>} members 2 tensor "ring" {blocking, layer = 1 : i32, name = "fc.in.dx", part = "input"}
 // CHECK: weft.embedding_backward %{{.*}}, %[[DX]]
 
-// One gather serves what is computed again and the gradient.
+// One gather serves both the recomputation and the gradient.
 // AGAIN-LABEL: weft.segment @stage0.backward backward
 // AGAIN: weft.group_all_gather
 // AGAIN-NOT: weft.group_all_gather

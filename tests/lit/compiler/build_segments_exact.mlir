@@ -1,5 +1,5 @@
-// Exact accumulation: gradients are computed alone and added to accumulators; those of the two uses of a tensor are
-// merged, rounded once, and left at zero.
+// Exact accumulation: gradients are computed separately and added to accumulators. The accumulators of a tensor's two
+// uses are merged, rounded once, and left at zero.
 // RUN: weft-opt %s --weft-partition-stages=stages=1 --weft-build-segments | FileCheck %s
 
 module attributes {weft.training = {accumulation = "exact", clip_norm = 1.0 : f64, grads = f32, master = f32, moments = f32, optimizer = "sgd", momentum = 0.9 : f64}} {

@@ -1,5 +1,5 @@
-// Loss scaling: the derivative of the loss is that of the loss times the scale, a number in its weight or an argument;
-// the optimizer's ops undo it and clip, so there is no scale_gradients.
+// Loss scaling: the derivative of the loss is multiplied by the scale, a number in its weight or an argument. The
+// optimizer's ops undo the scale and clip, so there is no scale_gradients.
 // RUN: weft-opt %s --split-input-file --weft-partition-stages=stages=1 --weft-build-segments | FileCheck %s
 
 module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 : f64, grads = f16, growth_interval = 100 : i32, loss_scale = 1024.0 : f64, master = f32, moments = f32, optimizer = "adamw", beta1 = 0.9 : f64, beta2 = 0.95 : f64, epsilon = 1.0e-8 : f64}} {

@@ -1,4 +1,4 @@
-// A layer that is recomputed saves its input only, and runs again in the backward right before that is needed.
+// A recomputed layer saves only its input, and runs again in the backward right before its results are needed.
 // RUN: weft-opt %s --weft-partition-stages=stages=1 --weft-build-segments=recompute=full | FileCheck %s
 // RUN: weft-opt %s --weft-partition-stages=stages=1 --weft-build-segments="recompute=every recompute-every=2" | FileCheck %s --check-prefix=EVERY
 // RUN: weft-opt %s --weft-partition-stages=stages=1 --weft-build-segments="recompute=layers recompute-layers=2" | FileCheck %s --check-prefix=LOSS
@@ -25,8 +25,8 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 0.0 :
   }
 }
 
-// Saved: the embedding (input of layer 1), the residual (input of the head), logits, targets, lse. Not: tokens, which
-// are loaded again, mean and rstd.
+// Saved: the embedding (input of layer 1), the residual (input of the head), logits, targets, lse. Not saved: tokens,
+// which are loaded again, mean and rstd.
 // CHECK-LABEL: weft.segment @stage0.forward
 // CHECK: %[[X:.*]] = weft.embedding
 // CHECK: %[[R:.*]] = weft.add
@@ -51,7 +51,7 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 0.0 :
 // EVERY-NOT: weft.layer_norm %
 // EVERY: weft.load_tokens {layer = 0 : i32, name = "tokens", part = "recompute"}
 
-// The layer of the loss, as it is listed: logits and targets again, but not the loss.
+// The layer of the loss, because it is listed: recomputes logits and targets, but not the loss.
 // LOSS-LABEL: weft.segment @stage0.backward
 // LOSS: weft.matmul {{.*}} name = "head", part = "recompute", transpose_b}
 // LOSS: weft.load_targets

@@ -1,4 +1,4 @@
-// Stochastic rounding: updates of weights in half precision name the tensor, whose random numbers they take.
+// Stochastic rounding: updates of weights in half precision name the tensor whose random numbers they use.
 // RUN: weft-opt %s --split-input-file --weft-partition-stages=stages=1 --weft-build-segments | FileCheck %s
 
 module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 : f64, grads = f32, master = f32, moments = f32, optimizer = "adamw", beta1 = 0.9 : f64, beta2 = 0.95 : f64, epsilon = 1.0e-8 : f64, stochastic_rounding}} {

@@ -1,5 +1,5 @@
-// With `selective` the backward makes attention's probabilities again, from q, k and v; without it they are kept, and so
-// is the mask of what was dropped.
+// With `selective` the backward recomputes attention's probabilities from q, k and v. Otherwise they are kept, and so
+// is the dropout mask.
 // RUN: weft-opt %s --weft-materialize-attention --weft-keep-dropout-masks --weft-partition-stages=stages=1 --weft-build-segments=recompute=selective | FileCheck %s
 // RUN: weft-opt %s --weft-materialize-attention --weft-keep-dropout-masks --weft-partition-stages=stages=1 --weft-build-segments | FileCheck %s --check-prefix=NONE
 

@@ -1,5 +1,5 @@
-// Two values cross to the next stage: the one made last by the chain, the other by a skip connection. Of the first one's
-// readers in stage 0 and stage 1, gradients add up layer by layer.
+// Two values cross to the next stage: the chain's last value, and another one by a skip connection. The gradients of
+// the skip's readers in stage 0 and stage 1 are added layer by layer.
 // RUN: weft-opt %s -weft-build-segments | FileCheck %s
 
 // CHECK: module attributes {weft.skips = ["act"]

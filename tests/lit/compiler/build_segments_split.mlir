@@ -1,4 +1,4 @@
-// Backwards in two halves; the layer is computed again, by the first half.
+// Backwards in two halves; the first half recomputes the layer.
 // RUN: weft-opt %s --weft-partition-stages="stages=2 layers-per-stage=2,1" --weft-build-segments="recompute=layers recompute-layers=1 whole-backward=false split-backward placement=0,0" | FileCheck %s
 
 module attributes {weft.training = {accumulation = "in_order", clip_norm = 0.0 : f64, grads = f32, master = f32, moments = f32, optimizer = "sgd", momentum = 0.0 : f64}} {
@@ -25,8 +25,8 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 0.0 :
 }
 
 // CHECK-NOT: stage0.backward backward
-// No gradient goes on from here. What the second half reads of the first: what was computed again, and gradients; that
-// which came in is copied, so that its buffer is free.
+// The first stage passes no gradient on. The second half reads from the first half the recomputed values and the
+// gradients. The incoming gradient is copied, so that its buffer becomes free.
 // CHECK-LABEL: weft.segment @stage0.backward_input backward_input stage 0
 // CHECK-SAME: (%[[DY:.*]]: tensor<6x4xf32> as <output_grad>, %[[X:.*]]: tensor<6x4xf32> as <saved use 1>, %[[G:.*]]: tensor<4xf32> as <param tensor 1>, %[[B:.*]]: tensor<4xf32> as <param tensor 2>, %[[W:.*]]: tensor<4x4xf32> as <param tensor 3>)
 // CHECK-SAME: -> (<saved_grad>, <saved_grad use 1>, <saved_grad use 2>, <saved_grad use 3>, <saved_grad use 4>, <saved_grad use 5>)
@@ -52,7 +52,7 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 0.0 :
 // CHECK-LABEL: weft.segment @stage1.backward_weight backward_weight stage 1
 // CHECK: weft.matmul %{{.*}} init {{.*}}part = "weight"
 
-// Both stages are on rank 0, which adds the two uses of the table.
+// Both stages are on rank 0, which adds the gradients of the table's two uses.
 // CHECK-LABEL: weft.segment @rank0.grad_norm grad_norm stage 0 rank 0
 // CHECK: %[[SUM:.*]] = weft.add {{.*}} {name = "sum uses of wte"}
 // CHECK: weft.squared_norm %[[SUM]], {{.*}} slot = 0

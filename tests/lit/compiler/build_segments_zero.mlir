@@ -1,5 +1,5 @@
-// ZeRO stage 2: the backward scatters a layer's gradients in one collective, into the rank's part; the forward reads the
-// parameters as they are. Stage 1: the end of the step works on parts that the rank level makes of whole gradients.
+// ZeRO stage 2: the backward scatters a layer's gradients in one collective, into the rank's part; the forward reads
+// whole parameters. Stage 1: the end of the step works on parts that the rank level makes from whole gradients.
 // RUN: weft-opt %s --weft-shard-states="stage=2 members=2" --weft-partition-stages --weft-build-segments | FileCheck %s --check-prefix=TWO
 // RUN: weft-opt %s --weft-shard-states="stage=1 members=2" --weft-partition-stages --weft-build-segments | FileCheck %s --check-prefix=ONE
 

@@ -1,5 +1,5 @@
-// Gathered weights that are kept: those that save most time. 128 bytes hold two of the three where one microbatch is
-// under way, and one where two are.
+// Keeps the gathered weights that save the most time. 128 bytes hold two of the three weights with one microbatch in
+// flight, and one with two in flight.
 // RUN: weft-opt %s --weft-cache-gathered="bytes=128" | FileCheck %s
 // RUN: weft-opt %s --weft-cache-gathered="bytes=128 in-flight=2" | FileCheck %s --check-prefix=TWO
 // RUN: weft-opt %s --weft-cache-gathered="bytes=100000 replicas" | FileCheck %s --check-prefix=REPLICAS
@@ -33,7 +33,7 @@ weft.segment @stage0.forward forward stage 0 (%x: tensor<4x4xf32> as <input>, %p
 // CHECK-NEXT: %[[W2:.*]] = weft.group_all_gather({{.*}}name = "w2"
 // CHECK-NEXT: weft.matmul %{{.*}}, %[[W2]]
 // CHECK-NEXT: weft.matmul %{{.*}}, %[[W1]]
-// The first is worth most.
+// The first weight saves the most.
 // TWO-LABEL: weft.segment @stage0.backward
 // TWO: weft.group_all_gather({{.*}}name = "w3"
 // TWO: weft.group_all_gather({{.*}}name = "w2"
@@ -49,13 +49,13 @@ weft.segment @stage0.backward backward stage 0 (%dy: tensor<4x4xf32> as <output_
   weft.return %a : tensor<4x4xf32>
 }
 
-// Of replicas alone what they send is kept, and gathered over z again.
+// With `replicas`, what the replicas send is kept, and is gathered over z again.
 // REPLICAS-LABEL: weft.segment @stage0.forward
 // REPLICAS-SAME: -> (<output>)
 // REPLICAS-LABEL: weft.segment @stage1.backward
 // REPLICAS-SAME: (%{{.*}}: tensor<4x4xf32> as <output_grad>, %[[Z:.*]]: tensor<8xf32> as <saved>)
 // REPLICAS-NEXT: weft.group_all_gather(%[[Z]]) over {z = array<i64>}
-// Over two axes: the whole weight is kept, and neither part of it is gathered again.
+// Over two axes: the whole weight is kept, and no part of it is gathered again.
 // TWO-LABEL: weft.segment @stage1.forward
 // CHECK-LABEL: weft.segment @stage1.forward
 // CHECK-SAME: -> (<output>, <saved>)
@@ -75,7 +75,7 @@ weft.segment @stage1.backward backward stage 1 (%dy: tensor<4x4xf32> as <output_
   weft.return %a : tensor<4x4xf32>
 }
 
-// One message brings several parameters over data. What is kept is left out of it; the rest is still gathered.
+// One message brings several parameters over data. Kept weights are removed from it; the others are still gathered.
 // TWO-LABEL: weft.segment @stage2.forward
 // CHECK-LABEL: weft.segment @stage2.forward
 // CHECK-SAME: -> (<output>, <saved>)

@@ -1,9 +1,9 @@
-// Gradients of weights are scattered beyond the end of the backward, if nothing of it reads them.
+// Reduce-scatters of weight gradients run beyond the end of the backward if nothing in it reads their results.
 // RUN: weft-opt %s --weft-defer-reduce-scatter | FileCheck %s
 
 // CHECK-LABEL: weft.segment @stage0.backward
 // CHECK: weft.group_reduce_scatter{{.*}} {detached, name = "plain"}
-// What comes in may end with the action, and this gradient is read again.
+// An input's lifetime may end with the action, and the last gradient is read again.
 // CHECK: weft.group_reduce_scatter{{.*}} {blocking, name = "of what came in"}
 // CHECK: weft.group_reduce_scatter{{.*}} {blocking, name = "read"}
 // CHECK: weft.group_reduce_scatter{{.*}} {blocking, name = "of activations"}
@@ -19,7 +19,7 @@ weft.segment @stage0.backward backward stage 0 (%x: tensor<4x4xf32> as <input>, 
   weft.return %r, %s0, %s1, %s3 : tensor<2x4xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
 }
 
-// Over two axes, one after the other.
+// Two reduce-scatters over two axes, one after the other.
 // CHECK-LABEL: weft.segment @stage1.backward
 // CHECK: weft.group_reduce_scatter{{.*}} over {z = array<i64>} {{.*}} {detached}
 // CHECK: weft.group_reduce_scatter{{.*}} over {data = array<i64>} {{.*}} {detached}

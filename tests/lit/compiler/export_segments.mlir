@@ -2,8 +2,8 @@
 
 weft.tensor @w index 0 shape [4, 4] : tensor<4x4xf32>
 
-// A forward: what is returned lies in its operands, everything else in the workspace. "act" takes the place of "a", as
-// "a" is not needed when "act" is made; "b" lies beside both.
+// A forward: returned values are in its operands, all others in the workspace. "act" reuses the bytes of "a", which is
+// dead when "act" is made; "b" overlaps neither.
 // CHECK: name: "stage0.forward"
 // CHECK-SAME: operands { name: "input" bytes: 64 access: READ }
 // CHECK-SAME: operands { name: "output" bytes: 64 access: WRITE }
@@ -35,7 +35,7 @@ weft.segment @stage0.forward forward stage 0 (%x: tensor<4x4xf32> as <input>, %w
   weft.return %y, %tokens, %s : tensor<4x4xf32>, tensor<4xi32>, tensor<4x4xf32>
 }
 
-// A backward: the same layout of what was saved, and a gradient that accumulates in place.
+// A backward: saved values have the same layout, and a gradient accumulates in place.
 // CHECK: name: "stage0.backward"
 // CHECK-SAME: operands { name: "saved" bytes: 128 access: READ }
 // CHECK-SAME: operands { name: "grad w" bytes: 64 access: READ_WRITE }
@@ -49,7 +49,7 @@ weft.segment @stage0.backward backward stage 0 (%tokens: tensor<4xi32> as <saved
   weft.return %0 : tensor<4x4xf32>
 }
 
-// An optimizer step: in place, then the gradient's storage is filled; the rounded parameter is written only.
+// An optimizer step: updates in place, then fills the gradient's storage; the rounded parameter is only written.
 // CHECK: name: "stage0.optimizer_step"
 // CHECK-SAME: operands { name: "param w" bytes: 32 access: WRITE }
 // CHECK-SAME: operands { name: "master w" bytes: 64 access: READ_WRITE }

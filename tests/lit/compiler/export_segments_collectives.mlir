@@ -2,8 +2,8 @@
 
 weft.tensor @w index 0 shape [8] : tensor<8xf32>
 
-// The first gather is blocking, the second runs beside the first product: its bytes are free of others from its place in
-// the list to the product that waits for it. The sum takes the place of what it sums.
+// The first gather is blocking, the second runs beside the first product. Its bytes hold nothing else from its position
+// in the list to the product that waits for it. The sum is made in place.
 // CHECK: name: "stage0.forward"
 // CHECK-SAME: operands { name: "workspace" bytes: 768 access: WRITE }
 // CHECK-SAME: values { name: "w1" operand: 3 dtype
@@ -24,7 +24,7 @@ weft.segment @stage0.forward forward stage 0 (%x: tensor<4x4xf32> as <input>, %p
   weft.return %sum : tensor<4x4xf32>
 }
 
-// What a detached step reads is not in the workspace, and only it touches the gradient.
+// Inputs of a detached step are not in the workspace, and only the step touches the gradient.
 // CHECK: name: "stage0.backward"
 // CHECK-SAME: operands { name: "grad w" bytes: 32 access: READ_WRITE }
 // CHECK-SAME: operands { name: "workspace" bytes: 512 access: WRITE }
@@ -42,7 +42,8 @@ weft.segment @stage0.backward backward stage 0 (%x: tensor<4x4xf32> as <input>, 
   weft.return %dx, %g1 : tensor<4x4xf32>, tensor<8xf32>
 }
 
-// Gradients of two layers wait for their scatters at a time: that of the third takes the bytes of the first, and waits.
+// The gradients of two layers wait for their scatters at a time. The third layer's gradient reuses the bytes of the
+// first and waits for its scatter.
 // CHECK: name: "stage1.backward"
 // CHECK-SAME: operands { name: "deferred" bytes: 512 access: WRITE }
 // CHECK-SAME: values { name: "dw2" operand: {{[0-9]+}} dtype

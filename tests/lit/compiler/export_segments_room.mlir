@@ -1,11 +1,11 @@
 // RUN: weft-opt %s --weft-print-segments -o /dev/null | FileCheck %s
 
-// Three parts of 16 elements have six each, two more than there are together.
+// Three parts of 16 elements have six elements each, two more than 16 in total.
 weft.tensor @w index 0 shape [4, 4] : tensor<4x4xf32> {room = 18 : i64, state_ranges = ["data"], state_type = tensor<6xf32>}
 weft.tensor @v index 1 shape [4, 4] : tensor<6xf32> {grad_ranges = ["data"], padded = array<i64: 4, 4>, ranges = ["data"], state_ranges = ["data"]}
 
-// A parameter has room for what is gathered behind the optimizer. What is gathered here has it in the workspace, and is
-// read without.
+// A parameter has padding for the gather after the optimizer. A weight that is gathered here has its padding in the
+// workspace, and is read without it.
 // CHECK: name: "stage0.forward"
 // CHECK-SAME: operands { name: "param w" bytes: 72 access: READ }
 // CHECK-SAME: operands { name: "param v" bytes: 24 access: READ }
@@ -22,7 +22,7 @@ weft.segment @stage0.forward forward stage 0 (%x: tensor<4x4xf32> as <input>, %p
   weft.return %b : tensor<4x4xf32>
 }
 
-// Behind a gradient that is scattered there are zeros, made before it is.
+// A gradient that is scattered ends in zeros, which are written before the gradient.
 // CHECK: name: "stage0.backward"
 // CHECK-SAME: operands { name: "grad v" bytes: 24 access: READ_WRITE }
 // CHECK-SAME: values { name: "dv with room" operand: {{[0-9]+}} dtype: FP32 shape: [18] }

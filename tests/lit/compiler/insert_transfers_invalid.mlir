@@ -1,4 +1,4 @@
-// Boundaries that no action makes, or makes otherwise.
+// Boundaries that no action makes, or that an action makes differently.
 // RUN: weft-opt %s --pass-pipeline='builtin.module(weft.program(weft-insert-transfers))' --split-input-file --verify-diagnostics
 
 weft.program @p mesh<pipe = 2> stages 2 microbatches 1 schedule "gpipe" {

@@ -1,5 +1,5 @@
-// A tensor that stage 2 reads and stage 0 makes goes straight from one to the other, its gradient straight back; what
-// two microbatches are forwarded with at once is one message.
+// A tensor that stage 0 makes and stage 2 reads goes directly from one to the other, and its gradient directly back.
+// The values of two microbatches that are forwarded together are one message.
 // RUN: weft-opt %s --pass-pipeline='builtin.module(weft.program(weft-apply-schedule,weft-insert-transfers))' | FileCheck %s
 
 // CHECK-LABEL: weft.template @pipe0

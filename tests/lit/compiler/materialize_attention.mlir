@@ -1,4 +1,4 @@
-// Attention becomes scores, softmax, dropout and the sum of values; with masks the dropout keeps its own.
+// Attention becomes scores, softmax, dropout and the sum of values. With masks, the dropout keeps its mask.
 // RUN: weft-opt %s --weft-materialize-attention | FileCheck %s
 // RUN: weft-opt %s --weft-materialize-attention --weft-keep-dropout-masks | FileCheck %s --check-prefix=MASKS
 

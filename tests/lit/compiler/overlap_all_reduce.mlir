@@ -1,4 +1,4 @@
-// The sum of an input's gradient runs beside the product that makes the weight's.
+// The sum of an input's gradient runs beside the product for the weight's gradient.
 // RUN: weft-opt %s --weft-overlap-all-reduce | FileCheck %s
 
 // CHECK-LABEL: weft.segment @stage0.backward
@@ -6,7 +6,7 @@
 // CHECK-NEXT: %[[SUM:.*]] = weft.group_all_reduce(%[[DX]]) over {x = array<i64>} members 2 tensor "ring" {name = "sum"}
 // CHECK-NEXT: weft.matmul {{.*}}name = "dw"
 // CHECK-NEXT: weft.gelu_backward %[[SUM]]
-// Nothing stands between this sum and what it sums.
+// No op is between this sum and its operand, so nothing runs beside it.
 // CHECK-NEXT: weft.group_all_reduce{{.*}} {blocking, name = "last"}
 weft.segment @stage0.backward backward stage 0 (%dy: tensor<4x4xf32> as <output_grad>, %x: tensor<4x4xf32> as <saved>,
     %w: tensor<4x4xf32> as <param tensor 0>, %g: tensor<4x4xf32> as <grad tensor 0>) -> (<input_grad>, <grad tensor 0>) {
@@ -18,7 +18,7 @@ weft.segment @stage0.backward backward stage 0 (%dy: tensor<4x4xf32> as <output_
   weft.return %last, %dw : tensor<4x4xf32>, tensor<4x4xf32>
 }
 
-// Rows for the weight's product come in beside the input's.
+// Rows for the weight's product are gathered beside the input's product.
 // CHECK-LABEL: weft.segment @stage1.backward
 // CHECK-NEXT: %[[ROWS:.*]] = weft.group_all_gather{{.*}} {name = "rows"}
 // CHECK-NEXT: %[[DX:.*]] = weft.matmul {{.*}}name = "dx"
@@ -33,7 +33,7 @@ weft.segment @stage1.backward backward stage 1 (%dy: tensor<4x4xf32> as <output_
   weft.return %sum, %dw : tensor<2x4xf32>, tensor<4x4xf32>
 }
 
-// A forward stays as it is.
+// A forward does not change.
 // CHECK-LABEL: weft.segment @stage0.forward
 // CHECK: weft.gelu
 // CHECK: weft.gelu

@@ -1,11 +1,11 @@
-// As the plan says: 1 layer, then 3.
+// As the plan states: 1 layer, then 3.
 // RUN: weft-opt %s --weft-partition-stages="stages=2 layers-per-stage=1,3" | FileCheck %s --check-prefix=GIVEN
-// By cost: {10} {1, 1, 10}, the last stage takes what is cheap.
+// By cost: {10} {1, 1, 10}; the last stage gets the cheap layers.
 // RUN: weft-opt %s --weft-partition-stages="stages=2 layer-costs=10,1,1,8" | FileCheck %s --check-prefix=GIVEN
 // RUN: weft-opt %s --weft-partition-stages="stages=2 layer-costs=1,1,1,10" | FileCheck %s --check-prefix=LATE
-// {1, 1 + 9 again} {1, 8}, where the first of a stage is recomputed.
+// {1, 1 + 9 recomputed} {1, 8}, where the first layer of a stage is recomputed.
 // RUN: weft-opt %s --weft-partition-stages="stages=2 layer-costs=1,1,1,8 recompute-costs=-1,9,2,-1 recompute-every=2" | FileCheck %s --check-prefix=AGAIN
-// By nominal cost: layer 2 does the one product that counts, so it stands alone between the others.
+// By nominal cost: layer 2 has the only product that counts, so it is alone in the middle stage.
 // RUN: weft-opt %s --weft-partition-stages=stages=3 | FileCheck %s --check-prefix=NOMINAL
 
 weft.graph @model {

@@ -1,4 +1,5 @@
-// One buffer besides the one in use: the third receive waits for the reader of the first and stands behind it.
+// One buffer in addition to the one in use: the third receive waits for the reader of the first and follows it in the
+// list.
 // RUN: weft-opt %s --pass-pipeline='builtin.module(weft.program(weft-place-receives))' | FileCheck %s
 
 // CHECK-LABEL: weft.template @pipe1

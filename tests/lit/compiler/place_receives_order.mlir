@@ -1,15 +1,15 @@
-// Messages that are read in another order than they are sent, and groups.
+// Messages that are read in another order than they are sent, and transfer groups.
 // RUN: weft-opt %s --split-input-file --pass-pipeline='builtin.module(weft.program(weft-place-receives))' | FileCheck %s
 
-// Receives of an edge stand in the order of its sends, also where the first that is read comes last; then no other can
-// wait until one has been read.
+// Receives of an edge are in the order of its sends, even if the first message to be read is sent last. Then no further
+// message can be received before one has been read.
 // CHECK-LABEL: weft.program @loop
 // CHECK-LABEL: weft.template @pipe0
 // CHECK-NEXT: %[[X0:.*]], %{{.*}} = weft.recv {{.*}} stage 2 microbatch 0 :
 // CHECK-NEXT: %[[X1:.*]], %{{.*}} = weft.recv {{.*}} stage 2 microbatch 1 :
 // CHECK-NEXT: %[[X2:.*]], %{{.*}} = weft.recv {{.*}} stage 2 microbatch 2 :
 // CHECK: weft.forward @f2 stage 2 microbatch 2(%[[X2]])
-// The second of rank 1's forwards waits for the first's send, the only one that may wait.
+// The second forward of rank 1 waits for the first forward's send: only one send may be outstanding.
 // CHECK-LABEL: weft.template @pipe1
 // CHECK: %[[S0:.*]] = weft.send {{.*}} stage 1 microbatch 0
 // CHECK: weft.forward @f1 stage 1 microbatch 1(%{{.*}}) after %[[S0]]
@@ -53,8 +53,8 @@ weft.program @loop mesh<pipe = 2> stages 3 microbatches 3 schedule "looped-bfs"
 
 // -----
 
-// Deferred: rank 0 receives behind the send that it stands next to. Neighbours that go both ways between two ranks are a
-// group.
+// Deferred: rank 0 receives after the neighboring send. Neighboring transfers in both directions between two ranks form
+// a group.
 // CHECK-LABEL: weft.program @groups
 // CHECK-LABEL: weft.template @pipe0
 // CHECK: weft.send {{.*}} towards_loss stage 0 microbatch 0 :

@@ -1,7 +1,7 @@
-// Two send buffers: the third forward waits for the first send and takes its bytes.
+// Two send buffers: the third forward waits for the first send and reuses its bytes.
 // RUN: weft-opt %s --pass-pipeline='builtin.module(weft.program(weft-place-receives,weft-plan-memory))' | FileCheck %s
 
-// Bytes 0 to 255 are the parameter's; two outputs of 256 bytes each follow.
+// The parameter has bytes 0 to 255; two outputs of 256 bytes each follow.
 // CHECK-LABEL: weft.template @pipe0 at {pipe = 0 : i64} attributes {arena_bytes = 768 : i64, persistent_bytes = 256 : i64}
 // CHECK: %[[W:.*]] = weft.persistent <param tensor 0> {offset = 0 : i64}
 // CHECK: %[[Y0:.*]], %[[F0:.*]] = weft.forward @f0 stage 0 microbatch 0(%[[W]]) {offsets = array<i64: 256>}
@@ -11,11 +11,11 @@
 // CHECK: %[[S1:.*]] = weft.send %[[Y1]]
 // CHECK: %[[Y2:.*]], %{{.*}} = weft.forward @f0 stage 0 microbatch 2(%[[W]]) after %[[S0]] {offsets = array<i64: 256>}
 // CHECK: %[[S2:.*]] = weft.send %[[Y2]]
-// The last send has nothing to wait for it in this repetition.
+// In this repetition, nothing waits for the last send.
 // CHECK: weft.repeat_after %[[F0]] waits %[[S2]]
 
-// The receive of one repetition does not overtake the compute of the one before; the parameter that is read while an
-// all-reduce writes it makes both wait.
+// The receive of one repetition does not overtake the compute of the previous one. An all-reduce writes a parameter
+// that compute reads, so both wait for each other.
 // CHECK-LABEL: weft.template @pipe1
 // CHECK: %[[X:.*]], %[[R:.*]] = weft.recv {{.*}} {offsets = array<i64: 256>}
 // CHECK: %[[T:.*]] = weft.forward @f1 stage 1 microbatch 0(%[[X]], %[[V:.*]]) :

@@ -1,5 +1,6 @@
-// Backwards that leave reduce-scatters behind: they use two buffers in turn, and each waits for those of the one before
-// the previous. All add to the gradient on one stream; the optimizer waits for those that nothing has waited for.
+// Backwards with detached reduce-scatters use two buffers in turn. Each backward waits for the reduce-scatters of the
+// backward before the previous one. All reduce-scatters add to the gradient on one stream. The optimizer waits for
+// those that no action has waited for.
 // RUN: weft-opt %s --pass-pipeline='builtin.module(weft.program(weft-plan-memory))' | FileCheck %s
 
 // CHECK-LABEL: weft.template @all

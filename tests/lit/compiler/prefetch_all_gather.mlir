@@ -1,4 +1,4 @@
-// Each weight is gathered while the op that reads the one before it runs.
+// Each weight is gathered beside the op that reads the previous weight.
 // RUN: weft-opt %s --weft-prefetch-all-gather | FileCheck %s
 // RUN: weft-opt %s --weft-prefetch-all-gather="ahead=0" | FileCheck %s --check-prefix=NONE
 // RUN: weft-opt %s --weft-prefetch-all-gather="ahead=1" | FileCheck %s --check-prefix=ONE
@@ -24,7 +24,7 @@ weft.segment @stage0.forward forward stage 0 (%x: tensor<4x4xf32> as <input>, %p
   weft.return %c : tensor<4x4xf32>
 }
 
-// What is read first has nothing to hide behind.
+// The first weight has no op to overlap with.
 // CHECK-LABEL: weft.segment @stage1.forward
 // CHECK-NEXT: weft.group_all_gather{{.*}} {blocking, name = "w"}
 // CHECK-NEXT: weft.matmul
@@ -34,7 +34,7 @@ weft.segment @stage1.forward forward stage 1 (%x: tensor<4x4xf32> as <input>, %p
   weft.return %a : tensor<4x4xf32>
 }
 
-// Weights that come together over two axes, those of two products in one message over the first.
+// Weights that are gathered over two axes; the weights of two products share one message over the first axis.
 // CHECK-LABEL: weft.segment @stage2.forward
 // CHECK-NEXT: weft.group_all_gather{{.*}} over {data = array<i64>}
 // CHECK-NEXT: weft.group_all_gather{{.*}} {name = "w1"}
@@ -53,7 +53,7 @@ weft.segment @stage2.forward forward stage 2 (%x: tensor<4x4xf32> as <input>, %p
   weft.return %b : tensor<4x4xf32>
 }
 
-// Of other replicas (ZeRO 3), as many layers ahead as is asked for. Those of other axes keep their places.
+// Gathers from other replicas (ZeRO 3) are issued `ahead` layers early. Gathers over other axes keep their positions.
 // NONE-LABEL: weft.segment @stage3.forward
 // NONE-NEXT: weft.gelu
 // NONE-NEXT: weft.group_all_gather{{.*}} {blocking, name = "w1"}

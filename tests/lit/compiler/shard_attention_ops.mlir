@@ -1,4 +1,4 @@
-// Heads of scores, probabilities and their masks are cut over x; random numbers are those of the whole.
+// Heads of scores, probabilities and their masks are sharded over x; random numbers are those of the whole matrix.
 // RUN: weft-opt %s --weft-materialize-attention --weft-keep-dropout-masks --weft-shard="x=2 sequence-parallel sequence=4" | FileCheck %s
 
 module {

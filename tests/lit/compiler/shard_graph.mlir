@@ -1,6 +1,6 @@
-// The whole model of one layer in between embedding and head, and what one rank has of it.
+// A whole model of one layer between embedding and head, and one rank's part of it.
 // RUN: weft-opt %s --weft-shard="x=2 y=2 z=2" | FileCheck %s --check-prefix=ALL
-// Rows of the residual stream are split over x.
+// Rows of the residual stream are sharded over x.
 // RUN: weft-opt %s --weft-shard="x=2 sequence-parallel sequence=4" | FileCheck %s --check-prefix=ROWS
 // RUN: weft-opt %s --weft-shard | FileCheck %s --check-prefix=WHOLE
 

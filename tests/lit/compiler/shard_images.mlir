@@ -1,5 +1,5 @@
-// A small model of images of 2 x 2: two levels of channels, a concatenation of unequal halves, times, and what a rank has
-// of it.
+// A small model of images of 2 x 2, with two levels of channels, a concatenation of unequal halves, and times; and one
+// rank's part of it.
 // RUN: weft-opt %s --weft-shard="x=2 y=2 z=2" | FileCheck %s
 
 module {

@@ -29,7 +29,7 @@ module {
 
 // -----
 
-// Where a row per sample is whole, as the sines of a time, and what it scales is cut.
+// A row per sample that is whole, like the sines of a time, scales a value that is sharded.
 module {
   weft.tensor @t0 index 0 shape [4, 4, 1, 1] : tensor<4x4x1x1xf32>
   weft.graph @m {

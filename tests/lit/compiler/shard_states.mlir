@@ -1,5 +1,5 @@
-// ZeRO on two replicas. Stage 1 cuts what the optimizer keeps, stage 2 gradients too, stage 3 parameters too; those of a
-// layer come together in one collective.
+// ZeRO on two replicas. Stage 1 shards optimizer states, stage 2 also gradients, stage 3 also parameters. One
+// collective gathers or scatters all tensors of a layer.
 // RUN: weft-opt %s --weft-shard-states="stage=1 members=2" | FileCheck %s --check-prefix=ONE
 // RUN: weft-opt %s --weft-shard-states="stage=2 members=2" | FileCheck %s --check-prefix=TWO
 // RUN: weft-opt %s --weft-shard-states="stage=3 members=2 block=2" | FileCheck %s --check-prefix=THREE
@@ -10,7 +10,7 @@
 // RUN: weft-opt %s --weft-shard-states="stage=3" | FileCheck %s --check-prefix=WHOLE
 
 // ONE: weft.tensor @wte index 0 shape [15, 4] : tensor<16x4xbf16> {state_ranges = ["data"], state_type = tensor<32xbf16>, uses = 2 : i32}
-// Of a weight that z cuts, a part of its part.
+// A weight that z shards: a part of its part.
 // ONE: weft.tensor @w index 1 shape [4, 4] : tensor<8xbf16> {grad_ranges = ["z"], padded = array<i64: 4, 4>, ranges = ["z"], state_ranges = ["z", "data"], state_type = tensor<4xbf16>}
 // ONE: weft.tensor @gamma index 2 shape [4] : tensor<4xbf16> {state_ranges = ["data"], state_type = tensor<2xbf16>}
 // ONE-NOT: members 2 "ring"
@@ -37,7 +37,8 @@
 // THREE: weft.rms_norm %{{.*}}, %[[BOTH]]#0
 // THREE: weft.group_all_gather(%[[BOTH]]#1) over {z = array<i64>} members 2
 
-// Layer 1 keeps its parameters, as with stage 2. Layer 2 would keep the table that it shares with layer 0, which does not.
+// Layer 1 keeps its parameters, as with stage 2. Layer 2 would keep the table, but shares it with layer 0, which does
+// not keep it.
 // KEPT: weft.tensor @wte {{.*}} : tensor<32xbf16> {grad_ranges = ["data"], padded = array<i64: 16, 4>, ranges = ["data"]
 // KEPT: weft.tensor @w {{.*}} : tensor<8xbf16> {grad_ranges = ["z", "data"], grad_type = tensor<4xbf16>, {{.*}}state_type = tensor<4xbf16>}
 // KEPT: weft.graph
@@ -46,7 +47,7 @@
 // KEPT: weft.rms_norm %{{.*}}, %[[BOTH]]#0
 // KEPT: weft.group_all_gather({{.*}}) over {data = array<i64>} members 2 gather_weights "ring" {blocking, layer = 2 : i32
 
-// Three parts of 64 elements have 22 each, of 8 elements 3, of a vector of 4 elements 2.
+// Three parts of 64 elements have 22 elements each, of 8 elements 3, of a vector of 4 elements 2.
 // ROOM: weft.tensor @wte {{.*}} : tensor<16x4xbf16> {room = 66 : i64, state_ranges = ["data"], state_type = tensor<22xbf16>
 // ROOM: weft.tensor @w {{.*}} : tensor<8xbf16> {{.*}}room = 9 : i64, state_ranges = ["z", "data"], state_type = tensor<3xbf16>}
 // ROOM: weft.tensor @gamma index 2 shape [4] : tensor<4xbf16> {room = 6 : i64, state_ranges = ["data"], state_type = tensor<2xbf16>}
@@ -55,7 +56,7 @@
 // ROUNDED: weft.group_all_gather({{.*}}) over {data = {block = 3 : i64}} members 3 gather_weights {{.*}} : (tensor<22xbf16>) -> tensor<16x4xbf16>
 // ROUNDED: weft.group_all_gather({{.*}}) over {data = {block = 3 : i64}} members 3 gather_weights {{.*}} : (tensor<2xbf16>, tensor<3xbf16>) -> (tensor<4xbf16>, tensor<8xbf16>)
 
-// Four elements over seven replicas: the last three hold padding alone.
+// Four elements over seven replicas: the last three replicas hold only padding.
 // FEW: weft.tensor @gamma index 2 shape [4] : tensor<1xbf16> {grad_ranges = ["data"], padded = array<i64: 4>, ranges = ["data"], state_ranges = ["data"]}
 // FEW: weft.group_all_gather({{.*}}) over {data = array<i64>} members 7 gather_weights {{.*}} : (tensor<1xbf16>, tensor<2xbf16>) -> (tensor<4xbf16>, tensor<8xbf16>)
 

@@ -1,4 +1,4 @@
-// The end of a step on two stages and two replicas; tensor 0 is shared by both stages.
+// The end of a step on two stages and two replicas. Both stages share tensor 0.
 // RUN: weft-opt %s --pass-pipeline='builtin.module(weft.program(weft-synchronize-gradients))' | FileCheck %s
 
 // CHECK-LABEL: weft.template @pipe0
@@ -9,7 +9,7 @@
 // CHECK-DAG: %[[LL:.*]] = weft.persistent <local_losses> :
 // CHECK-DAG: %[[L:.*]] = weft.persistent <losses> :
 // CHECK: weft.backward @b0
-// A bucket closes when it has 64 bytes: one tensor each.
+// A bucket closes at 64 bytes, so each holds one tensor.
 // CHECK-NEXT: weft.all_reduce(%[[G0]]) into(%[[G0]]) over {data = array<i64>} gradient_sync "ring" stage 0
 // CHECK-NEXT: weft.all_reduce(%[[G1]]) into(%[[G1]]) over {data = array<i64>} gradient_sync "ring" stage 0
 // CHECK-NEXT: weft.all_reduce(%[[G0]]) into(%[[G0]]) over {pipe = array<i64: 0, 1>} tied_sync "direct" stage 0

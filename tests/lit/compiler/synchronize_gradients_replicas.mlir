@@ -1,9 +1,9 @@
-// Two lanes put both stages on both ranks. Tensor 1 has replicas; of tensor 0, which both stages use, every rank holds
-// every use.
+// Two lanes put both stages on both ranks. Tensor 1 has replicas. Both stages use tensor 0, so every rank holds both of
+// its uses.
 // RUN: weft-opt %s --pass-pipeline='builtin.module(weft.program(weft-synchronize-gradients))' | FileCheck %s
 // RUN: weft-opt %s --pass-pipeline='builtin.module(weft.program(weft-synchronize-gradients))' | FileCheck %s --check-prefix=SECOND
 
-// The rank computes stage 0 first: lazily, its sum waits for the last backward of all.
+// The rank computes stage 0 first. With lazy synchronization, the stage's sum waits for the last of all backwards.
 // CHECK-LABEL: weft.template @pipe0
 // CHECK-DAG: %[[G0:.*]] = weft.persistent <grad tensor 0> :
 // CHECK-DAG: %[[H0:.*]] = weft.persistent <grad tensor 0 use 1> :
@@ -15,7 +15,7 @@
 // CHECK-NEXT: weft.all_reduce(%[[H0]]) into(%[[H0]]) over {data = array<i64>, pipe = array<i64: 0, 1>} tied_sync "ring" stage 1
 // CHECK-NEXT: weft.optimizer_step @o0 stage 0
 
-// The sum stands behind its own stage's backward here, which is the last.
+// Here the sum follows its own stage's backward, which is the last one.
 // SECOND-LABEL: weft.template @pipe1
 // SECOND: weft.backward @b0 stage 0 microbatch 1 lane 1
 // SECOND-NEXT: weft.all_reduce{{.*}} gradient_sync "ring" stage 0 :

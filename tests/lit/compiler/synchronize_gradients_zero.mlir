@@ -1,6 +1,6 @@
-// ZeRO stage 1 on four replicas, two of which share one copy of what the optimizer keeps: the gradient is scattered over
-// them, its part summed over the replicas that have the same part; then the new parameter is gathered, of tensor 1 from
-// MASTER itself.
+// ZeRO stage 1 on four replicas, two of which share one copy of the optimizer states. The gradient is scattered over
+// these two, and its part is summed over the replicas with the same part. Then the new parameter is gathered; for
+// tensor 1 directly from MASTER.
 // RUN: weft-opt %s --pass-pipeline='builtin.module(weft.program(weft-synchronize-gradients))' | FileCheck %s
 
 // CHECK-LABEL: weft.template @all

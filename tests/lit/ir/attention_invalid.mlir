@@ -1,5 +1,5 @@
 // RUN: weft-opt %s -split-input-file -verify-diagnostics
-// Attention as ops of its own, and dropout with a mask: 6 rows in sequences of 3, 2 heads.
+// Attention as separate ops, and dropout with a mask: 6 rows in sequences of 3, 2 heads.
 
 // -----
 

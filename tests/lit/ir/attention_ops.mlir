@@ -1,4 +1,4 @@
-// Attention as ops of its own, and dropout with a mask, are read as they are printed.
+// Attention as separate ops, and dropout with a mask, can be read back after printing.
 // RUN: weft-opt %s | weft-opt | FileCheck %s
 
 weft.segment @ops forward stage 0 (%qkv: tensor<6x12xbf16> as <saved use 0>, %k: tensor<6x2xbf16> as <saved use 1>, %do: tensor<6x4xbf16> as <saved use 2>) -> () {

@@ -18,11 +18,11 @@ weft.segment @s forward stage 0 (
   // CHECK: weft.group_reduce_scatter(%{{.*}}) over {data = {stride = 2 : i64}, pipe = array<i64: 0, 3>} members 4 tensor "tree" :
   %r = weft.group_reduce_scatter (%x) over {data = {stride = 2 : i64}, pipe = array<i64: 0, 3>} members 4 tensor "tree"
       : (tensor<4x8xf32>) -> tensor<1x8xf32>
-  // Into an accumulator that does not round.
+  // Into an exact accumulator.
   // CHECK: weft.group_reduce_scatter
   %e = weft.group_reduce_scatter (%dw) init (%acc) over {z = array<i64>} members 2 scatter_gradients "ring" {blocking}
       : (tensor<4x8xbf16>, tensor<16x!weft.exact192>) -> tensor<16x!weft.exact192>
-  // Anything can be gathered.
+  // Tensors of any type can be gathered.
   // CHECK: weft.group_all_gather
   %tt = weft.group_all_gather (%t) over {z = array<i64>} members 2 tensor "ring" {blocking}
       : (tensor<6xi32>) -> tensor<12xi32>

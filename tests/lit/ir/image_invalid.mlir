@@ -1,4 +1,4 @@
-// Verifiers of kernels of image models: each rule broken once.
+// Verifiers of the kernels of image models; each rule is broken once.
 // RUN: weft-opt %s -split-input-file -verify-diagnostics
 
 weft.graph @g {

@@ -1,4 +1,4 @@
-// Every op of image models is printed as it was read.
+// Every op of image models prints as it was read.
 // RUN: weft-opt %s | weft-opt | FileCheck %s
 // RUN: weft-opt --mlir-print-op-generic %s | weft-opt | FileCheck %s
 

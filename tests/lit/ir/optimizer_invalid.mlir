@@ -1,5 +1,5 @@
 // RUN: weft-opt %s -split-input-file -verify-diagnostics
-// Operands come from segment arguments, which carry no meaning here.
+// Operands are segment arguments, whose roles do not matter here.
 
 // -----
 

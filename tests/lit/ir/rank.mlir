@@ -1,4 +1,4 @@
-// The rank level prints as it is read.
+// The rank level prints as it was read.
 // RUN: weft-opt %s | weft-opt | FileCheck %s
 
 // CHECK: weft.program @p mesh<data = 2, pipe = 2> stages 2 microbatches 1 schedule "1f1b"

@@ -1,4 +1,4 @@
-// Every rule of the rank level's verifiers, broken once.
+// Each rule of the rank level's verifiers is broken once.
 // RUN: weft-opt %s --split-input-file --verify-diagnostics
 
 // expected-error @+1 {{[program_c1] microbatches must be at least 1, got 0}}
