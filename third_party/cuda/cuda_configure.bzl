@@ -9,7 +9,7 @@ at run time, so only tests need to know where they are (CUDA_LIBRARY_PATH).
 _BUILD = """
 package(default_visibility = ["//visibility:public"])
 constraint_setting(name = "toolkit")
-# In no platform: what asks for it is skipped by //... where there is no CUDA.
+# No platform has this value, so //... skips targets that need it if there is no CUDA.
 constraint_value(name = "required", constraint_setting = ":toolkit")
 cc_library(
     name = "headers",
@@ -25,7 +25,7 @@ cc_library(
 )
 """
 
-# Header that says that a library is there: folder that the repository shows its headers in.
+# Header whose presence shows that a library is installed: folder in which the repository offers the library's headers.
 _LIBRARIES = {
     "cublasLt.h": "cublas_include",
     "cudnn.h": "cudnn_include",
@@ -90,7 +90,8 @@ def _impl(ctx):
     ctx.file("defs.bzl", """
 HAVE_CUDA = {have}
 CUDA_HOME = {home}
-# Where tests find libcublasLt.so.13, libcudnn.so.9 and libnccl.so.2 if the loader does not: as of --lib-path.
+# Where tests look for libcublasLt.so.13, libcudnn.so.9 and libnccl.so.2 if the loader does not find them, as with
+# --lib-path.
 CUDA_LIBRARY_PATH = {libraries}
 def if_cuda(yes, no = []):
     return yes if HAVE_CUDA else no
