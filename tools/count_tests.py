@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ElementTree
 
 
 def count_cases(path):
-    """(passed, failed) of one test.xml."""
+    """Returns (passed, failed) for one test.xml."""
     passed = failed = 0
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         if case.find("failure") is not None or case.find("error") is not None:
@@ -36,8 +36,8 @@ def main():
                         counts = count_cases(path)
                     except (OSError, ElementTree.ParseError):
                         counts = (0, 0)
-            # A target that failed without naming a case (crash, time-out) is one failure; one that passed is at least
-            # one pass.
+            # A target that failed without naming a case (crash, timeout) counts as one failure; one that passed counts
+            # as at least one pass.
             if ok:
                 passed += max(1, counts[0])
             else:

@@ -12,7 +12,7 @@ Output group `resources`: what ptxas says that each kernel takes, a file for eac
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 load("@cuda//:defs.bzl", "CUDA_HOME", "HAVE_CUDA")
 
-# Ampere, Hopper and Blackwell, and code of the last one that the driver compiles for what comes later.
+# Ampere, Hopper and Blackwell, and for later devices intermediate code of the last one, which the driver compiles.
 _ARCHS = {
     "sm_80": "-gencode=arch=compute_80,code=sm_80",
     "sm_90a": "-gencode=arch=compute_90a,code=sm_90a",
@@ -41,7 +41,8 @@ def _cuda_library_impl(ctx):
         args = ctx.actions.args()
         args.add_all(["-c", "-std=c++20", "-Werror", "all-warnings", "-Xcompiler=-fPIC,-Wall"])
         args.add_all(["-ccbin=" + toolchain.compiler_executable, "-diag-suppress=20012"])
-        # Names of temporary files come from process numbers, and in a sandbox those are small: in /tmp two builds meet.
+        # nvcc names temporary files by process number. Sandboxes have small numbers, so two builds would collide in
+        # /tmp.
         args.add("--objdir-as-tempdir")
         args.add_all(["-O0", "-lineinfo"] if ctx.var["COMPILATION_MODE"] == "dbg" else ["-O3"])
         args.add_all(_arch_flags(ctx) + ctx.attr.copts)

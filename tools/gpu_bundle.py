@@ -1,4 +1,4 @@
-"""What gpu-check does on the machine that has Bazel: making the bundle, and predictions of what was measured."""
+"""The part of gpu-check for the machine that has Bazel: makes the bundle, and predicts what was measured."""
 import json
 import lzma
 import os
@@ -15,24 +15,24 @@ from gpu_process import Failure, pack, run, say
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ARCHS = ("sm_80", "sm_90a", "sm_100")
-# Of the packed bundle and its scripts, which are copied to the machine with the GPU as they are.
+# Maximum size of the packed bundle and its scripts, which are copied to the machine with the GPU unchanged.
 MOST_BYTES = 48_000_000
-# Of xz: the dictionary finds what binaries have in common. 9 takes more than nine minutes.
+# Preset of xz: the dictionary finds what the binaries share. 9 takes more than nine minutes.
 PRESET = 1
 
 
 def bazel(*arguments):
-    """BAZEL may hold options of its start too: BAZEL="bazel --output_base=/tmp/b"."""
+    """Runs bazel. BAZEL may include startup options: BAZEL="bazel --output_base=/tmp/b"."""
     return run([*shlex.split(os.environ.get("BAZEL", "bazel")), *arguments], 7200, cwd=ROOT)
 
 
-# Libraries that every machine with a C library has. Everything else is linked statically.
+# Libraries that every machine with a C library has. All others are linked statically.
 NEWEST_GLIBC = (2, 34)
 COMMON_LIBRARIES = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2"}
 
 
 def static_libraries(directory):
-    """A folder that holds nothing but archives of what compilers link otherwise: the link finds them first."""
+    """Makes a folder of archives that the link finds before the shared libraries of the same names."""
     directory.mkdir(parents=True, exist_ok=True)
     for name in ("libstdc++.a", "libz.a"):
         shutil.copy(run(["gcc", f"-print-file-name={name}"], 60).strip(), directory / name)
@@ -68,8 +68,8 @@ def build(directory, archs):
     except OSError as error:
         raise Failure(f"--build {directory}: it must be a folder, or one that can be made ({error.strerror})"
                       ) from error
-    # All but the bundle is made in a folder of its own: what else lies there is not touched. Always of one name, as it
-    # is in the link's flags.
+    # Everything except the bundle is made in a separate folder, so other files of the user are not touched. The folder
+    # always has the same name, because it is part of the link flags.
     own = directory.resolve() / "gpu-check.part"
     shutil.rmtree(own, ignore_errors=True)
     try:
@@ -85,7 +85,7 @@ def build_within(own, directory, archs):
     (staging / "programs").mkdir()
     targets = ["//cli:weft-run"] + [t for group in BINARIES.values() for t in group]
     say(f"gpu-check: building {len(targets)} targets for {archs}, optimized")
-    # The compiler only makes the programs: it need not be fast.
+    # The compiler only makes the programs, so it need not be optimized.
     bazel("build", "//cli:weft")
     weft = own / "weft"
     shutil.copy(pathlib.Path(bazel("info", "bazel-bin").strip()) / "cli/weft", weft)
@@ -115,7 +115,7 @@ def speed_settings(name):
     _, sequence, microbatch, settings, _, _ = SPEED[name]
     return [f"recipe.sequence_length={sequence}", f"recipe.global_batch_sequences={SPEED_TOKENS // sequence}",
             f"recipe.microbatch_sequences={microbatch}", "recipe.dropout=0", "recipe.steps=100",
-            # So that even the first steps of 8B learn: the check looks at their losses.
+            # With this warm-up even the first steps of 8B learn: the check looks at their losses.
             "recipe.lr.warmup_steps=50"] + settings
 
 
@@ -142,7 +142,7 @@ def make_programs(weft, programs, only=None):
 
 
 def cpu_curve(path):
-    """What GPT2_CURVE loses on the CPU backend: tests/gpu/gpt2_124m_cpu.json. Takes about an hour of two cores."""
+    """Writes the losses of GPT2_CURVE on the CPU backend: tests/gpu/gpt2_124m_cpu.json. Takes an hour on two cores."""
     if not path.parent.is_dir():
         raise Failure(f"--cpu-curve {path}: the folder {path.parent} does not exist")
     bazel("build", "-c", "opt", "//cli:weft", "//cli:weft-run")
@@ -159,7 +159,7 @@ def cpu_curve(path):
 
 
 def predictions(folder, bundle_directory):
-    """Of every trace in the folder: what is predicted with the calibrated cluster, and what that is off by."""
+    """Prints for every trace in the folder the prediction with the calibrated cluster, and its error."""
     packed = folder / "files.tar.xz"
     if packed.exists():
         try:
@@ -172,7 +172,7 @@ def predictions(folder, bundle_directory):
     cluster = folder / "calibrated.textproto"
     traces = sorted(folder.glob("*.trace"))
     if not traces:
-        raise Failure(f"{folder} holds no traces: of the groups speed-* and offload")
+        raise Failure(f"{folder} has no traces; the groups speed-* and offload make them")
     bazel("build", "//cli:weft")
     weft = pathlib.Path(bazel("info", "bazel-bin").strip()) / "cli/weft"
     if bundle_directory:
@@ -181,7 +181,7 @@ def predictions(folder, bundle_directory):
         programs = folder / "programs"
         programs.mkdir(exist_ok=True)
         make_programs(weft, programs, {trace.stem for trace in traces})
-    print("| row | predicted, s | measured, s | off | kernels off by more than 10 % | copies that nothing hides |"
+    print("| row | predicted, s | measured, s | error | kernels with an error above 10 % | exposed copies |"
           "\n|---|--:|--:|--:|---|--:|")
     for trace in traces:
         command = [weft, "report", trace, "--program", programs / f"{trace.stem}.weft", "--format=json"]

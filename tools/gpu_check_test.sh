@@ -1,7 +1,7 @@
 #!/bin/bash
-# tools/gpu-check without a GPU: what it lists, what it refuses, how it unpacks its bundle, that a check that fails is
-# written down and one that is cut off goes on, that tests which crash, hang or break the GPU leave the others, speed rows
-# with a rival and without one, all on a weft-run, tests, an nvidia-smi and a PyTorch that are made up.
+# Tests tools/gpu-check without a GPU: what it lists and refuses, how it unpacks its bundle, that it records a failed
+# check and resumes an interrupted one, that tests which crash, hang or break the GPU do not affect the others, and
+# speed rows with and without PyTorch. It uses fake versions of weft-run, the tests, nvidia-smi and PyTorch.
 set -uo pipefail
 check=$(readlink -f "$1") root=$PWD
 fail() { echo "FAILED: $*"; cat "$TEST_TMPDIR/err" 2> /dev/null; exit 1; }
@@ -16,7 +16,7 @@ grep -q '^loopback: .*zb-v' list || fail "no group loopback"
 gpu_check --bundle /nowhere
 [ $? -eq 2 ] && grep -q 'must be a folder that tools/gpu-check --build' err || fail "a bundle that is not there"
 
-# ---- What cannot be: one line, and nothing of the user's is gone. BAZEL: nothing may be built here.
+# ---- Bad arguments give one line, and no file of the user is lost. BAZEL=false: nothing may be built here.
 refused() {  # STATUS TEXT ARGUMENTS...
   local status=$1 text=$2
   shift 2
@@ -43,10 +43,10 @@ refused 1 "files.tar.xz cannot be unpacked" --predictions broken
 refused 2 "argument --gpus: 0 is given, at least 1 is allowed" --bundle empty --gpus 0
 refused 2 "argument --seconds: nan is given, at least 1 is allowed" --bundle empty --seconds nan
 
-# ---- A machine that is made up.
+# ---- A fake machine.
 mkdir -p path
 printf '#!/bin/sh\necho "NVIDIA H200, 580.1, 143771 MiB"\n' > path/nvidia-smi
-# python3 has a PyTorch if there is a file torch, and then the rival is half as fast.
+# python3 has a PyTorch if there is a file `torch`; then PyTorch is half as fast as weft.
 cat > path/python3 <<S
 #!/bin/sh
 case "\$*" in
@@ -61,7 +61,7 @@ export PATH=$PWD/path:$PATH
 gpu_check() { "$real" "$check" "$@" 2> "$TEST_TMPDIR/err"; }
 
 mkdir -p raw/bin raw/programs bundle
-# GoogleTest of a few words: TESTS by name, what each does, in what it is asked for.
+# A minimal GoogleTest: the names in TESTS, and a function test_NAME for each.
 cat > googletest <<'S'
 [ "$1" = --gtest_list_tests ] && { echo "Running main() from gmock_main.cc"; echo "Suite/Gpu."; printf '  %s  # GetParam() = 1\n' $TESTS; exit; }
 wanted=:${1#--gtest_filter=}: status=0
@@ -85,7 +85,7 @@ echo "\$CUDA_HOME" > "$TEST_TMPDIR/home"
 echo '{"kernel": "ADD", "terabytes_per_second": 3.7}'
 if [ -e "$TEST_TMPDIR/bad-kernel" ]; then echo '{"kernel": "GELU", "error": "is no launch"}'; printf '{"kernel": "MU'; exit 1; fi
 S
-# What the kernels' tests do is in a file, or they take their time.
+# A file `kernels` defines what the kernels' tests do; without it they take their time.
 cat > raw/bin/gpu_backend_test <<S
 #!/bin/bash
 TESTS=Sleeps
@@ -99,7 +99,7 @@ TESTS=Runs
 test_Runs() { true; }
 . "$TEST_TMPDIR/googletest"
 S
-# A step of 65,536 tokens takes a second; of the first ones, which are not counted, ten.
+# A step of 65,536 tokens takes one second; each of the first steps, which do not count, takes ten.
 cat > raw/bin/weft-run <<'S'
 #!/usr/bin/env -S PATH=/usr/bin:/bin python3
 import json, os, sys
@@ -115,7 +115,7 @@ if broken:
 tuned = any(a.startswith("--tuning=write ") for a in sys.argv)
 if os.environ.get("BROKEN_TUNING") and tuned:
     sys.exit("weft run: cublasLtMatmul: CUBLAS_STATUS_EXECUTION_FAILED")
-# ln of the vocabulary and half the variance of logits; what is learned in a step; what bf16 is off by.
+# The logarithm of the vocabulary plus half the variance of logits; the loss learned per step; the deviation of bf16.
 first = 12.58 if "8b" in sys.argv[2] else 11.0
 slope, off = float(os.environ.get("SLOPE", "0.01")), float(os.environ.get("BF16_OFF", "0.01"))
 first += float(os.environ.get("FIRST_OFF", "0")) + (off if "contact-bf16" in sys.argv[2] else 0)
@@ -137,7 +137,7 @@ tar -C raw -cJf bundle/bundle.tar.xz bin programs $(ls raw | grep -v -e bin -e p
 gpu_check --bundle bundle --only unheard
 [ $? -eq 2 ] && grep -q 'no such group; known: contact' err || fail "an unknown group"
 
-# ---- Failures are written down, name what lacks, and run again; what has passed does not.
+# ---- Failed checks are recorded, name what is missing, and run again; passed checks do not.
 gpu_check --bundle bundle --only nccl && fail "a check that fails must show in the exit status"
 results=bundle/out/results.jsonl
 grep -q '"check": "nccl_gpu_test".*"result": "failed", "error": "0 of 1 tests passed, 1 failed, .*no libnccl.so.2: looked in' \
@@ -149,18 +149,18 @@ grep -q '"machine": "NVIDIA H200, 580.1, 143771 MiB"' "$results" || fail "the ma
 for again in "" "" --again; do gpu_check --bundle bundle --only bandwidth $again || fail "a check that passes"; done
 [ "$(grep -c '"check": "kernel_bandwidth".*"result": "passed"' "$results")" -eq 2 ] || fail "expected two results"
 [ "$(ls -d bundle/unpacked-* | wc -l)" -eq 1 ] || fail "it is unpacked once"
-# A kernel that fails leaves the others' rates.
+# If one kernel fails, the rates of the others are kept.
 touch bad-kernel
 gpu_check --bundle bundle --out bad --only bandwidth && fail "a kernel that fails"
 rm bad-kernel
 grep -q '"result": "failed", "error": "GELU: is no launch; exit status 1: .*; measured: .*3.7' bad/results.jsonl ||
   fail "what was measured beside what failed"
 
-# ---- Speed rows: what is counted, the rival's command, and what is said where there is none.
+# ---- Speed rows: what is counted, PyTorch's command, and the message if there is no PyTorch.
 gpu_check --bundle bundle --only contact || fail "the first contact"
 grep -q '"check": "contact-bf16".*"largest_difference_from_fp32": 0.0099' "$results" || fail "bf16 beside fp32"
 grep -q '"check": "contact-bf16".*attention runs on kernels' "$results" || fail "what weft-run notes"
-# Losses that show that nothing, or something else, was computed; each with the figures.
+# Losses which show that nothing, or something else, was computed; each error includes the figures.
 no_losses() {  # GROUP TEXT VARIABLES...
   local group=$1 text=$2
   shift 2
@@ -174,7 +174,7 @@ no_losses contact "more than 2e-2 from the losses in fp32" BF16_OFF=0.03
 no_losses speed-gpt2-xl "losses that are no numbers" SLOPE=inf
 no_losses speed-8b "the first loss is 12.0.*, with these initial weights it is 12.58" FIRST_OFF=-0.55
 no_losses speed-8b "nothing has been learned" SLOPE=0
-# An algorithm that breaks the device costs its row the tuned ones, not the row.
+# If a tuned algorithm breaks the device, the row is measured without tuning.
 env BROKEN_TUNING=1 "$real" "$check" --bundle bundle --out untuned --only speed-8b 2> err || fail "a row without tuning"
 grep '"result": "passed"' untuned/results.jsonl |
   grep -q '"tuning_failed": "exit status 1: weft run: cublasLtMatmul: CUBLAS_STATUS_EXECUTION_FAILED' ||
@@ -210,11 +210,11 @@ gpu_check --bundle bundle --only offload || fail "optimizer states on the host"
 no_losses offload "the first loss is 12.0.*, with these initial weights it is 12.58" FIRST_OFF=-0.55
 grep -q 'read .*tuning.txt' bundle/out/calibrated.textproto || fail "calibration does not take the tuned algorithms"
 grep -q 'programs/speed-8b.weft' bundle/out/calibrated.textproto || fail "calibration does not take the programs"
-# Not piped into grep -q, which stops reading: tar would fail.
+# No pipe into grep -q: it stops reading early, and tar would fail.
 [[ $(tar -tJf bundle/out/files.tar.xz) == *speed-8b.trace* ]] || fail "files that go back"
 [ "$(ls bundle/out/*.json bundle/out/*.md bundle/out/*.xz | wc -l)" -ge 3 ] || fail "what is left"
 
-# ---- What crashes, hangs or breaks the GPU takes no other test and no other check with it, and has its place.
+# ---- A test that crashes, hangs or breaks the GPU affects no other test and no other check, and the error names it.
 sed 's/^\(QUIET\|ALONE\)_SECONDS = .*/\1_SECONDS = 1/' "$(dirname "$check")/gpu_tests.py" > quiet.py
 mkdir -p quiet && cp "$(dirname "$check")"/gpu*check* "$(dirname "$check")"/gpu_{machine,process}.py quiet && mv quiet.py quiet/gpu_tests.py
 cat > kernels <<'S'
@@ -242,7 +242,8 @@ assert rows["kernel_bandwidth"]["result"] == "passed"
 assert rows["gpu_runs_test"]["figures"]["tests"] == 1, rows
 P
 rm kernels
-# Where there is no driver every test says the same and ends its process: one line tells why, not which were left.
+# Without a driver every test fails with the same message and ends its process: one line gives the reason, not the names
+# of the tests that did not run.
 cat > kernels <<'S'
 TESTS=$(seq -f Test%g 20)
 for name in $TESTS; do
@@ -259,20 +260,20 @@ grep -q "cudaErrorIllegalAddress).nagain, with CUDA_LAUNCH_BLOCKING=1: .*step 'h
   broken-gpu/results.jsonl || fail "the place of what is broken"
 grep -c '"group": "contact"' broken-gpu/results.jsonl | grep -qx 4 || fail "a check that fails leaves out others"
 
-# ---- Cut off, with little time left, and on a fresh machine.
+# ---- Interrupted runs, runs with little time left, and a fresh machine.
 gpu_check --bundle bundle --only kernels --seconds 20 || fail "nothing is started that does not fit"
 grep -q 'kernels gpu_backend_test: not started: it may take 240 s, 20 s are left' err || fail "no line of what was left out"
 "$real" "$check" --bundle bundle --only kernels 2> err & pid=$!
 for _ in $(seq 100); do pgrep -P $pid > /dev/null && break; sleep 0.1; done
 kill $pid; wait $pid; [ $? -eq 143 ] || fail "the exit status of what is cut off"
-# Time that ends in the middle of a check: it is none that failed, and what it started is gone.
+# If the time ends in the middle of a check, the check has not failed, and its processes are gone.
 sed "s/^SECONDS = {.*/SECONDS = {\"kernels\": 1,/" "$(dirname "$check")/gpu_checks.py" > hurried.py
 mkdir -p hurried && cp "$(dirname "$check")"/gpu*check* "$(dirname "$check")"/gpu_{machine,process,tests}.py hurried
 mv hurried.py hurried/gpu_checks.py
 "$real" hurried/gpu-check --bundle bundle --out cut --only kernels --seconds 3 2> err || fail "what is cut off has not failed"
 grep -q '"check": "gpu_backend_test".*"result": "not run", "error": "cut off after [23] s' cut/results.jsonl || fail "cut off"
 grep -q '2 checks had no time: the same command again goes on with them' err || fail "what is left to do"
-# A kill leaves half a line, and nothing that runs.
+# A kill leaves half a line, and no running process.
 "$real" "$check" --bundle bundle --out cut --only kernels 2> err & pid=$!
 for _ in $(seq 100); do started=$(pgrep -P $pid -f gpu_backend_test) && break; sleep 0.1; done
 kill -KILL $pid; wait $pid 2> /dev/null
@@ -281,12 +282,12 @@ kill -0 "$started" 2> /dev/null && fail "a check outlives a kill"
 printf '{"cut' >> cut/results.jsonl
 gpu_check --bundle bundle --out cut --only bandwidth || fail "after a kill"
 grep -q '^{"group": "bandwidth"' cut/results.jsonl || fail "half a line has taken the next one with it"
-# A toolkit that is nowhere in particular, on a machine that has none in the usual place.
+# A toolkit in an unusual place, on a machine without one in the usual place.
 mkdir -p elsewhere/bin elsewhere/lib64 && printf '#!/bin/sh\n' > elsewhere/bin/nvcc && chmod +x elsewhere/bin/nvcc
 sed 's,/usr/local/cuda/lib64,/nowhere,' "$(dirname "$check")/gpu_machine.py" > hurried/gpu_machine.py
 PATH=$PWD/elsewhere/bin:$PATH "$real" hurried/gpu-check --bundle bundle --out cut --only bandwidth --again 2> err || fail "nvcc"
 [ "$(cat home)" = "$(readlink -f elsewhere)" ] || fail "the toolkit of nvcc: $(cat home)"
-# A bundle that cannot be written to. (Root can.)
+# A bundle in a folder that is not writable. (Root can write anyway.)
 cp -r bundle fixed && rm -rf fixed/out fixed/unpacked-* && chmod a-w fixed
 gpu_check --bundle fixed --out o2 --only bandwidth || fail "a bundle that cannot be written to"
 [ -w fixed ] || [ "$(ls -d o2/unpacked-* | wc -l)" -eq 1 ] || fail "it is not unpacked beside the results"

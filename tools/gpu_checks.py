@@ -1,4 +1,4 @@
-"""What gpu-check runs on a machine with a GPU: the bundle and its checks. Needs nothing but Python."""
+"""The checks that gpu-check runs on a machine with a GPU, and their bundle. Needs only Python."""
 import hashlib
 import json
 import lzma
@@ -19,9 +19,9 @@ GROUP_SECONDS = 480
 PEAK_BF16 = 989.4e12
 BANDWIDTH_GOAL = 3.6e12
 
-# What the machine with the GPU needs of this folder.
+# Files of this folder that the machine with the GPU needs.
 SCRIPTS = ("gpu-check", "gpu_checks.py", "gpu_machine.py", "gpu_process.py", "gpu_tests.py")
-# Bazel targets of programs that test a GPU by themselves: exit status 0 is success.
+# Bazel targets of programs that test a GPU on their own: exit status 0 is success.
 BINARIES = {
     "kernels": ["//executor/backends/cuda/conformance:gpu_backend_test", "//executor/backends/cuda:gpu_runs_test"],
     "nccl": ["//executor/transports:nccl_gpu_test"],
@@ -33,8 +33,8 @@ BF16_GRADIENTS = ["precision.compute=BF16", "precision.grads=BF16"]
 FP32 = ["precision.compute=FP32", "precision.params=FP32", "precision.grads=FP32"]
 
 # Shapes of the speed table: model, sequence, sequences per microbatch, settings, PyTorch's states, goal. `fp32` and
-# `mixed` are what weft keeps too: fp32 master weights and moments, with gradients in fp32 or bf16; `mixed16` has bf16
-# moments.
+# `mixed` equal the states that weft keeps: fp32 master weights and moments, with gradients in fp32 or bf16; `mixed16`
+# has bf16 moments.
 SPEED = {
     "speed-gpt2-xl": ("gpt2-xl", 1024, 16, BF16, "fp32", {"tokens_per_second": 60e3}),
     "speed-1.5b": ("qwen2.5-1.5b", 1024, 16, BF16, "fp32", {"mfu_causal": 0.62}),
@@ -44,15 +44,15 @@ SPEED = {
                  {"mfu_causal": 0.64}),
 }
 SPEED_TOKENS = 65536
-# Of initial weights, where a recipe says nothing else (proto/recipe.proto).
+# Standard deviation of initial weights if a recipe states no other (proto/recipe.proto).
 INITIAL_SIGMA = 0.02
 WARM_UP = 3
-# Of an action of weft-run; ten times as long in the first step. It says which one has not ended.
+# Seconds until an action of weft-run times out; ten times as long in the first step. The error names the action.
 TIMEOUT = 15
-# All products of all rows: a table of one device and one version of the library.
+# The products of all rows: one table for one device and one version of the library.
 TUNING = "tuning.txt"
 
-# Plans of GPT-2 124M that run as eight ranks on one GPU; those of `bitwise` give the bits of one rank.
+# Plans of GPT-2 124M that run as eight ranks on one GPU. Plans marked True (`bitwise`) must give the bits of one rank.
 PLANS = {
     "1f1b": (["pp=8"], True),
     "interleaved": (["pp=4", "schedule=interleaved", "schedule.virtual_stages=2"], True),
@@ -62,9 +62,9 @@ PLANS = {
     "axonn": (["pp=4", "schedule=axonn", "accumulation=EXACT"], False),
     "z2-offload": (["z=2", "pp=2", "offload.optimizer=true"], False),
 }
-# GPT-2 124M as it is first run, by the programs' names.
+# The first runs of GPT-2 124M, by the programs' names.
 CONTACT = {"contact-fp32": FP32, "contact-tf32": ["precision.compute=TF32"], "contact-bf16": BF16}
-# 200 steps of 4 x 256 tokens; the CPU backend's losses are kept in tests/gpu.
+# 200 steps of 4 x 256 tokens; tests/gpu has the CPU backend's losses.
 GPT2_CURVE = ["recipe.sequence_length=256", "recipe.global_batch_sequences=4", "recipe.microbatch_sequences=4",
               "recipe.steps=200", "recipe.dropout=0", "recipe.lr.peak=0.0003", "recipe.lr.warmup_steps=20"] + FP32
 SMALL = ["recipe.sequence_length=256", "recipe.global_batch_sequences=16", "recipe.microbatch_sequences=2",
@@ -83,7 +83,7 @@ class Bundle:
         self.results = []
         if packed.exists():
             self.digest = hashlib.sha256(packed.read_bytes()).hexdigest()[:16]
-            # Beside the bundle, which results need not be.
+            # Unpack beside the bundle; the results may be elsewhere.
             self.directory = (directory if os.access(directory, os.W_OK) else out) / f"unpacked-{self.digest}"
             self.unpack(packed)
         else:
@@ -93,7 +93,7 @@ class Bundle:
             self.digest = digest.hexdigest()[:16]
 
     def unpack(self, packed):
-        """Once; what was unpacked by half does not count."""
+        """Unpacks the bundle once. An incomplete folder from an earlier run is replaced."""
         if self.directory.is_dir():
             return
         part = self.directory.with_suffix(".part")
@@ -114,14 +114,14 @@ class Bundle:
         return self.directory / "bin" / name
 
     def weft_run(self, program, seconds, *flags):
-        """Its report; `notes` are lines of its output that are no steps."""
+        """Runs weft-run and returns its report; `notes` are the lines of its output that are not steps."""
         report = self.out / f"{program}.report.json"
         command = [self.binary("weft-run"), "run", self.directory / "programs" / f"{program}.weft", "--data",
                    self.directory / "tokens.bin", "--backend=cuda", "--fault-report",
                    self.out / f"{program}.fault.json", "--report", report, *flags]
         if not any(flag.startswith("--timeout") for flag in map(str, flags)):
             command.append(f"--timeout={TIMEOUT}")
-        # What the first run has left behind stays as it is.
+        # The repeated run must not overwrite the files of the first run.
         once = [re.sub(r"\.(fault\.json|report\.json|trace)$", r".again.\1", str(word)) for word in command
                 if not str(word).startswith("--steps=")] + ["--steps=1"]
         out = run_telling(command, seconds, again=once)
@@ -130,13 +130,13 @@ class Bundle:
         return figures
 
     def config(self, model):
-        """Shapes of a model of the catalog (tests/bench/model_flops.py)."""
+        """Returns the shapes of a model of the catalog (tests/bench/model_flops.py)."""
         import_from(self.directory)
         import model_flops  # pylint: disable=import-outside-toplevel
         return model_flops.read_config(self.directory / f"{model}.json")
 
     def passed(self, check, figure):
-        """Of a check's latest result with this bundle; None where it has none that passed."""
+        """Returns a figure of the check's latest passed result with this bundle; None if there is none."""
         found = [r["figures"][figure] for r in self.results
                  if r["check"] == check and r["bundle"] == self.digest and r["result"] == "passed"
                  and figure in r.get("figures", {})]
@@ -146,7 +146,7 @@ class Bundle:
         return [step["loss"] for step in self.weft_run(program, seconds, *flags)["steps"]]
 
     def one_rank(self, program):
-        """What the plans are compared with; run once."""
+        """Returns the losses that the plans are compared with; runs the program once."""
         if program not in self.known:
             self.known[program] = self.losses(program, 100)
         return self.known[program]
@@ -161,14 +161,15 @@ def check_machine(_bundle):
 
 
 def first_loss(config):
-    """Before anything is learned. Columns of the last norm's result have the variance 1 and weights of the head that of
-    their initial values, sigma^2: so logits have width x sigma^2, and the mean of ln(sum of exp) is half of it above
-    ln(vocabulary). 10.98 for GPT-2 124M, whose losses on the CPU backend begin with 10.99 (tests/gpu)."""
+    """Returns the expected loss before anything is learned. Columns of the last norm's result have variance 1, and the
+    initial weights of the head have variance sigma^2. So logits have variance width x sigma^2, and the mean of ln(sum
+    of exp) is half of that above ln(vocabulary): 10.98 for GPT-2 124M, whose losses on the CPU backend begin with
+    10.99 (tests/gpu)."""
     return math.log(config["vocabulary"]) + config["width"] * INITIAL_SIGMA**2 / 2
 
 
 def check_losses(losses, config, figures):
-    """Values, which no time shows: a step that computes nothing is a fast one."""
+    """Checks the losses, because speed alone shows no errors: a step that computes nothing is fast."""
     expected = first_loss(config)
     if not losses or not all(math.isfinite(x) for x in losses):
         raise Failure(f"losses that are no numbers: {json.dumps(figures)}")
@@ -178,7 +179,7 @@ def check_losses(losses, config, figures):
 
 
 def check_contact(program):
-    """A few steps of GPT-2 124M: libraries are found and opened, memory is had, every kind of call is made once."""
+    """A few steps of GPT-2 124M: finds and opens libraries, allocates memory, and makes every kind of call once."""
     def check(bundle):
         report = bundle.weft_run(program, 120, "--steps=3")
         losses = [step["loss"] for step in report["steps"]]
@@ -186,7 +187,7 @@ def check_contact(program):
                    "planned_bytes": report["planned_bytes"], "allocated_bytes": report["allocated_bytes"]}
         check_losses(losses, bundle.config("gpt2"), figures)
         if len(losses) != 3:
-            raise Failure(f"three steps are wanted: {json.dumps(figures)}")
+            raise Failure(f"expected three steps: {json.dumps(figures)}")
         other = bundle.passed("contact-fp32", "losses")
         if program != "contact-fp32" and other is not None:
             figures["largest_difference_from_fp32"] = max(abs(a - b) for a, b in zip(losses, other))
@@ -197,19 +198,19 @@ def check_contact(program):
 
 
 def check_bandwidth(bundle):
-    """Memory-bound kernels, and which of them are below the goal."""
+    """Measures memory-bound kernels and lists those below the goal."""
     error = None
     try:
         out = run_telling([bundle.binary("kernel_bandwidth")], 240)
     except Failure as failure:
-        # What it has measured before counts.
+        # Rates that were measured before the failure count.
         error, out = failure, failure.output
     rows = []
     for line in out.splitlines():
         try:
             rows.append(json.loads(line))
         except json.JSONDecodeError:
-            continue  # A line that was cut off.
+            continue  # An incomplete line.
     rates = {row["kernel"]: row["terabytes_per_second"] for row in rows if "terabytes_per_second" in row}
     figures = {"below_goal": sorted(k for k, rate in rates.items() if rate * 1e12 < BANDWIDTH_GOAL),
                "terabytes_per_second": rates}
@@ -220,7 +221,7 @@ def check_bandwidth(bundle):
 
 
 def check_curve(bundle):
-    """GPT-2 124M in fp32 beside a curve of the CPU backend."""
+    """Compares the losses of GPT-2 124M in fp32 with those of the CPU backend."""
     curve = json.loads((bundle.directory / "gpt2_124m_cpu.json").read_text())["losses"]
     losses = bundle.losses("gpt2-124m", GROUP_SECONDS)
     if len(losses) != len(curve):
@@ -239,7 +240,7 @@ def check_repeatable(bundle):
 
 
 def check_plan(name, bitwise, gpus=1):
-    """Ranks on one GPU, or with more one on each."""
+    """Runs all ranks on one GPU, or with several GPUs one rank on each."""
     def check(bundle):
         if bundle.gpus < gpus:
             return {"not_run": f"needs {gpus} GPUs"}
@@ -261,7 +262,7 @@ def steps_of(model):
 
 
 def check_rival(name):
-    """PyTorch's figures and what weft's are over them, or in one line why there are none."""
+    """Measures PyTorch's speed and weft's relative to it, or states in one line why it cannot."""
     model, sequence, microbatch, _, states, _ = SPEED[name]
 
     def check(bundle):
@@ -276,7 +277,7 @@ def check_rival(name):
         command = [python, bundle.directory / "pytorch_gpu.py", bundle.directory / f"{model}.json",
                    "--sequence", sequence, "--tokens", SPEED_TOKENS, "--microbatch", microbatch,
                    "--steps", steps_of(model), "--warm-up", WARM_UP]
-        # What does not fit as weft has it is measured with layers recomputed, or with smaller states, and says so.
+        # If weft's states do not fit in PyTorch, recompute layers or use smaller states; the figures state which.
         ways = [[states], ["bf16"]]
         if sequence > 1024:
             ways.insert(1, [states, "--recompute"])
@@ -306,7 +307,7 @@ def check_speed(name):
         import_from(bundle.directory)
         import model_flops  # pylint: disable=import-outside-toplevel
         begin = time.monotonic()
-        # The first steps are traced, the others timed: the events of a trace are no part of the speed.
+        # The first steps are traced, the others timed, because recording events costs time.
         flags = [f"--steps={WARM_UP + steps_of(model)}", "--trace", bundle.out / f"{name}.trace",
                  f"--trace-steps={WARM_UP}"]
         untuned = {}
@@ -315,7 +316,7 @@ def check_speed(name):
         except CutOff:
             raise
         except Failure as error:
-            # One of the many algorithms that were tried may be what is wrong, and not the row.
+            # The cause may be one of the many tuned algorithms, so try the row without tuning.
             if not (BROKEN.search(str(error)) or re.search("cublas", str(error), re.IGNORECASE)):
                 raise
             untuned = {"tuning_failed": str(error)[-1500:]}
@@ -335,7 +336,7 @@ def check_speed(name):
                    "notes": report["notes"], **untuned}
         figures["goals"] = {key: {"wanted": want, "met": figures[key] >= want} for key, want in goal.items()}
         if figures["planned_bytes"] != figures["allocated_bytes"]:
-            raise Failure(f"allocated bytes are not those planned: {json.dumps(figures)}")
+            raise Failure(f"allocated bytes differ from planned bytes: {json.dumps(figures)}")
         check_losses([step["loss"] for step in report["steps"]], config, figures)
         if not figures["loss"] < figures["first_loss"]:
             raise Failure(f"nothing has been learned: {json.dumps(figures)}")
@@ -349,7 +350,7 @@ def import_from(directory):
 
 
 def check_calibrate(bundle):
-    """A cluster file of this GPU, with the steps of all programs of the speed table."""
+    """Calibrates a cluster file for this GPU, with the steps of all programs of the speed table."""
     tuning = bundle.out / TUNING
     out = bundle.out / "calibrated.textproto"
     programs = [f"--program={bundle.directory / 'programs' / name}.weft" for name in SPEED]
@@ -358,7 +359,7 @@ def check_calibrate(bundle):
     try:
         run_telling(command + ([f"--tuning=read {tuning}"] if tuning.exists() else []), GROUP_SECONDS)
     except Failure as error:
-        # Of a table that the library does not take back.
+        # The library may refuse the table.
         if isinstance(error, CutOff) or "tune again" not in str(error):
             raise
         figures.update(tuned=False, tuning_refused=str(error)[-500:])
@@ -368,12 +369,12 @@ def check_calibrate(bundle):
 
 
 def check_offload(bundle):
-    # Two steps of a minute: the second is what comes back again and again.
+    # Two steps of a minute each: the second is representative.
     report = bundle.weft_run("offload-8b", GROUP_SECONDS, "--steps=2", "--timeout=60", "--trace",
                              bundle.out / "offload-8b.trace", "--trace-steps=2")
     check_losses([step["loss"] for step in report["steps"]], bundle.config("llama-3.1-8b"), report["steps"])
     return {"seconds": report["steps"][-1]["seconds"], "trace": "offload-8b.trace", "notes": report["notes"],
-            "next": "tools/gpu-check --predictions FOLDER: copies that nothing hides, at most 10 % of the step"}
+            "next": "tools/gpu-check --predictions FOLDER: exposed copies, at most 10 % of the step"}
 
 
 def check_sanitizer(bundle):
@@ -387,7 +388,7 @@ def check_sanitizer(bundle):
     return {}
 
 
-# What a check may take at most where --seconds is given, by its name or its group: about twice what it should.
+# With --seconds, the most seconds that a check may take, by its name or its group: about twice the expected time.
 SECONDS = {"machine": 10, "contact": 60, "kernels": 240, "nccl": 60, "loopback": 60, "train": 60, "bandwidth": 60,
            "calibrate": 180, "offload": 240, "sanitizer": 200, "gpu_runs_test": 90, "speed-7b": 240, "speed-8b": 240,
            "pytorch-7b": 240, "pytorch-8b": 240}
@@ -399,7 +400,7 @@ def seconds_of(group, name):
 
 
 def groups():
-    """What tells most for its time first: what a machine may not last for is last."""
+    """Returns the checks by group. The most informative for their time come first, in case the machine's time ends."""
     checks = {group: {t.split(":")[1]: check_binary(t.split(":")[1]) for t in targets}
               for group, targets in BINARIES.items()}
     checks["contact"] = {"machine": check_machine, **{name: check_contact(name) for name in CONTACT}}
@@ -413,7 +414,7 @@ def groups():
     checks["offload"] = {"offload-8b": check_offload}
     checks["calibrate"] = {"calibrate": check_calibrate}
     checks["sanitizer"] = {"sanitizer": check_sanitizer}
-    # Rows of weft before those of the rival; what takes minutes of the host for seconds of the GPU behind them.
+    # weft's rows come before PyTorch's. Checks that need minutes of the host for seconds of the GPU come last.
     order = ["contact", "kernels", "nccl", "train", "bandwidth", "speed-gpt2-xl", "loopback", "speed-1.5b", "speed-8b",
              "speed-3b", "speed-7b", "pytorch-gpt2-xl", "pytorch-1.5b", "pytorch-8b", "pytorch-3b", "pytorch-7b",
              "calibrate", "offload", "sanitizer"]

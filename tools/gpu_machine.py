@@ -1,4 +1,4 @@
-"""The machine that gpu-check runs on: what it is, where its CUDA libraries are, what is said to programs about it."""
+"""The machine that gpu-check runs on: its properties, its CUDA libraries, and the environment for its programs."""
 import os
 import pathlib
 import resource
@@ -18,7 +18,7 @@ def machine():
 
 
 def facts():
-    """What a failure may come from."""
+    """Returns properties of the machine that may explain a failure."""
     pages, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     try:
@@ -36,7 +36,7 @@ def facts():
 
 
 def name_python():
-    """The packages of the python3 that is called so, whatever links lead to it, are where weft-run looks."""
+    """Sets VIRTUAL_ENV so that weft-run finds the packages of the python3 on the path, also behind links."""
     if "VIRTUAL_ENV" not in os.environ and shutil.which("python3"):
         try:
             os.environ["VIRTUAL_ENV"] = run(["python3", "-c", "import sys; print(sys.prefix)"], 30).strip()
@@ -45,7 +45,7 @@ def name_python():
 
 
 def name_cuda():
-    """A toolkit that is not where weft-run looks by itself: that of nvcc, or the newest below /usr/local or /opt."""
+    """Sets CUDA_HOME to a toolkit in an unusual place: that of nvcc, or the newest below /usr/local or /opt."""
     if "CUDA_HOME" in os.environ or pathlib.Path("/usr/local/cuda/lib64").is_dir():
         return
     nvcc = shutil.which("nvcc")
@@ -58,9 +58,9 @@ def name_cuda():
 
 
 def name_caches():
-    """What is compiled on the way is kept from one check to the next, and not among the results."""
+    """Keeps compiled kernels from one check to the next, in a folder outside the results."""
     folder = pathlib.Path(tempfile.gettempdir()) / f"gpu-check-cache-{os.getuid()}"
-    # It holds code that will be run: one that somebody else has made, or may write to, is not for us.
+    # The folder holds code that will run: do not use one that another user has made or may write to.
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
@@ -70,7 +70,7 @@ def name_caches():
 
 
 def library_folders():
-    """Where weft-run looks (docs/gpu.md), as far as a script can tell."""
+    """Returns the folders that weft-run searches (docs/gpu.md), as far as a script can tell."""
     folders = [pathlib.Path(f) for f in os.environ.get("LD_LIBRARY_PATH", "").split(":") if f]
     folders.append(pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "lib64")
     python = shutil.which("python3")
@@ -87,7 +87,7 @@ def library_folders():
 
 
 def find_libraries():
-    """By name: its file, "" if the loader knows it, None if it is nowhere."""
+    """Returns for each library its file, "" if the loader knows it, or None if it is not found."""
     try:
         known = run(["ldconfig", "-p"], 30) if shutil.which("ldconfig") else ""
     except Failure as error:

@@ -1,4 +1,4 @@
-"""What gpu-check starts and how it ends: processes that are given a time, what they say, files that go back."""
+"""Processes that gpu-check starts with a time limit, their output, and the files that are copied back."""
 import ctypes
 import lzma
 import os
@@ -10,16 +10,15 @@ import sys
 import tarfile
 import time
 
-# Errors of what runs on a GPU. They come up in a later call, and in every one behind it: nothing else of the process is
-# of use then.
+# Errors of work on the GPU. They appear in a later call and in every call after it, so the process is then useless.
 BROKEN = re.compile(
     r"cudaError(IllegalAddress|MisalignedAddress|InvalidAddressSpace|InvalidPc|IllegalInstruction|HardwareStackError|"
     r"LaunchFailure|LaunchTimeout|Assert|ECCUncorrectable|NvlinkUncorrectable|Contained|Unknown)"
     r"|CUBLAS_STATUS_EXECUTION_FAILED|CUDNN_STATUS_EXECUTION_FAILED")
-# With these the call that fails is the one that is wrong, and libraries say why.
+# With these variables the call that fails is the one that is wrong, and libraries print the reason.
 TELLING = {"CUDA_LAUNCH_BLOCKING": "1", "CUDNN_LOGLEVEL_DBG": "1", "CUDNN_LOGDEST_DBG": "stderr",
            "CUBLASLT_LOG_LEVEL": "1", "NCCL_DEBUG": "WARN"}
-# Of a process that was killed: one that waits within the driver may never end.
+# Seconds to wait for a killed process: one that waits inside the driver may never end.
 BURIAL_SECONDS = 15
 
 
@@ -27,14 +26,14 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-# Lines of GoogleTest that say nothing about what is wrong.
+# Lines of GoogleTest that do not describe the error.
 NOISE = re.compile(
     r"\[[ =-]|Value of:|Actual:|Expected|Google Test trace|Failed$|.*: Failure$|\d+ FAILED TEST|exit status \d+:$|"
     r"Note: Google Test filter")
 
 
 def brief(text, most=400):
-    """In one line what went wrong, then which tests have failed."""
+    """Returns one line: what went wrong, then which tests have failed."""
     lines = [line.strip() for line in re.sub(r"Running main\(\) from \S+", "", text).splitlines()]
     failed = [line[12:].strip().split(" (")[0] for line in lines
               if line.startswith("[  FAILED  ]") and "listed below" not in line]
@@ -43,7 +42,7 @@ def brief(text, most=400):
 
 
 class Failure(Exception):
-    """`output`: what the process that failed had written to its standard output."""
+    """A failed check. `output`: what the failed process had written to its standard output."""
 
     def __init__(self, text="", output=""):
         super().__init__(text)
@@ -51,11 +50,11 @@ class Failure(Exception):
 
 
 class CutOff(Failure):
-    """What was left of the time was less than it may take."""
+    """A check was cut off because less time was left than it may take."""
 
 
 class Clock:
-    """When the check that is running has to be over, and how long it has at most."""
+    """The deadline of the running check, and its maximum duration."""
     end = float("inf")
     most = float("inf")
 
@@ -70,14 +69,14 @@ class Clock:
 
 
 def prepare_child():
-    """Of a process that begins: what is killed leaves nothing on the GPU behind, what crashes no file of its memory."""
+    """Runs in a new process: it dies with gpu-check, so nothing stays on the GPU, and a crash writes no core file."""
     libc = ctypes.CDLL(None)
     libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def start(command, **more):
-    """In a session of its own, so that what it starts can be ended with it."""
+    """Starts a process in its own session, so that its child processes can be ended with it."""
     try:
         return subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, text=True, errors="replace",
                                 start_new_session=True, preexec_fn=prepare_child, **more)
@@ -86,7 +85,7 @@ def start(command, **more):
 
 
 def kill(process):
-    """Whether it has ended."""
+    """Kills the process and its children. Returns True if it has ended."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(BURIAL_SECONDS)
@@ -99,7 +98,8 @@ def kill(process):
 
 
 def run(command, seconds, **more):
-    """Its standard output; Failure with the end of its output if it fails or takes longer. What it started ends too."""
+    """Returns the command's standard output. Raises Failure with the end of its output if it fails or takes too long;
+    then its child processes end too."""
     left = Clock.left()
     late = Failure if left >= seconds else CutOff
     seconds = min(seconds, left)
@@ -123,7 +123,7 @@ def run(command, seconds, **more):
 
 
 def run_telling(command, seconds, again=None, again_seconds=120, **more):
-    """As `run`. Where what runs on the GPU is wrong, once more (`again`, or the same): the error then has its place."""
+    """Like `run`, but after an error on the GPU runs `again` (or the same command) to find the place of the error."""
     try:
         return run(command, seconds, **more)
     except CutOff:
@@ -139,7 +139,7 @@ def run_telling(command, seconds, again=None, again_seconds=120, **more):
 
 
 def pack(files, out, preset=9):
-    """A .tar.xz with one dictionary for all: binaries hold the same kernels. The same files give the same bytes."""
+    """Writes a .tar.xz with one dictionary, because binaries share kernels. The same files give the same bytes."""
     filters = [{"id": lzma.FILTER_LZMA2, "preset": preset, "dict_size": 1 << 27}]
     with lzma.open(out, "wb", filters=filters) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
         for name, path in sorted(files.items()):

@@ -1,8 +1,8 @@
-"""GoogleTest binaries on a GPU: a test that crashes, hangs or breaks the GPU's context takes no other test with it.
+"""Runs GoogleTest binaries on a GPU: a test that crashes, hangs or breaks the GPU's context affects no other test.
 
-All tests run in one process, as its start costs seconds. Where it ends, says nothing for too long, or has a context
-that is of no use any more, another one goes on behind the test that did it, which is run once more by itself so that
-the call that is wrong is named.
+All tests run in one process, because a start costs seconds. If the process ends, prints nothing for too long, or breaks
+its context, another process continues after the test at fault. That test then runs again alone, so that the error names
+the failing call.
 """
 import os
 import queue
@@ -13,9 +13,9 @@ import time
 
 from gpu_process import BROKEN, TELLING, Clock, CutOff, Failure, kill, run, start
 
-# Without a line of output. One test compiles some tens of plans of cuDNN.
+# Seconds without a line of output. One test compiles some tens of cuDNN plans.
 QUIET_SECONDS = 150
-# Processes for what is left, and tests that are run once more.
+# Most processes for the remaining tests, and most tests that are run again alone.
 MOST_PROCESSES = 12
 MOST_ALONE = 3
 ALONE_SECONDS = 60
@@ -34,7 +34,7 @@ def list_tests(binary):
 
 
 class Lines:
-    """Of a process, as they come."""
+    """The lines of a process, as they arrive."""
 
     def __init__(self, process):
         self.queue = queue.Queue()
@@ -44,17 +44,17 @@ class Lines:
         try:
             for line in process.stdout:
                 self.queue.put(line.rstrip("\n"))
-        except ValueError:  # Closed under it.
+        except ValueError:  # The stream was closed while it was read.
             pass
         self.queue.put(None)
 
     def next(self, seconds):
-        """None: the end. queue.Empty if there is none in time."""
+        """Returns the next line, None at the end. Raises queue.Empty if no line arrives in time."""
         return self.queue.get(timeout=max(seconds, 0.001))
 
 
 def run_some(binary, names, every, passed, failed):
-    """Runs them in one process until it breaks: what has passed and failed is added. What else there is to say."""
+    """Runs tests in one process until it breaks, and adds to `passed` and `failed`. Returns further text to report."""
     flags = [] if len(names) == every else ["--gtest_filter=" + ":".join(names)]
     process = start([binary, *flags], stderr=subprocess.STDOUT)
     lines, current, text, outside = Lines(process), None, [], []
@@ -100,7 +100,7 @@ def status_of(process):
 
 
 def alone(binary, name):
-    """What a test says by itself when every call waits for what it has started."""
+    """Runs one test alone, with every call waiting for its work, and returns its output."""
     process = start([binary, f"--gtest_filter={name}"], stderr=subprocess.STDOUT, env={**os.environ, **TELLING})
     try:
         out, _ = process.communicate(timeout=max(1, min(ALONE_SECONDS, Clock.left())))
@@ -115,7 +115,7 @@ def alone(binary, name):
 
 
 def run_tests(binary):
-    """How many have passed; Failure with all that have not."""
+    """Returns how many tests have passed. Raises Failure with all others."""
     names = list_tests(binary)
     passed, failed, said, broke = [], {}, "", []
     begin = time.monotonic()
@@ -128,7 +128,7 @@ def run_tests(binary):
         broke += [name for name in failed if name not in failures and
                   (BROKEN.search(failed[name]) or re.search("the process ended with|it was killed", failed[name]))]
         if len(passed) + len(failed) == before:
-            break  # It does not come to any test.
+            break  # The process does not reach any test.
     for name in broke[:MOST_ALONE]:
         failed[name] += "\n" + alone(binary, name)
     left = len(names) - len(passed) - len(failed)
