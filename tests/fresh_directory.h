@@ -1,4 +1,4 @@
-// Folders of tests.
+// Empty directories for tests.
 #ifndef WEFT_TESTS_FRESH_DIRECTORY_H_
 #define WEFT_TESTS_FRESH_DIRECTORY_H_
 
@@ -9,7 +9,7 @@
 
 namespace weft {
 
-// The path of an empty folder of this name, whatever an earlier test has left there.
+// Returns the path of an empty directory of this name. Removes what an earlier test has left there.
 inline std::string FreshDirectory(const std::string& name) {
   const std::string path = ::testing::TempDir() + "/" + name;
   std::filesystem::remove_all(path);

@@ -16,7 +16,7 @@ struct Place_ {
   const FieldDescriptor* field = nullptr;
 };
 
-// All set fields at any depth.
+// Collects all set fields at any depth.
 void Gather(Message* message, std::vector<Place_>* places) {
   const Reflection& reflection = *message->GetReflection();
   std::vector<const FieldDescriptor*> fields;
@@ -53,7 +53,7 @@ int64_t Twist(int64_t value, std::mt19937_64& random) {
   }
 }
 
-// Sets element i (or the field, i < 0) to something near.
+// Sets element i (the field itself if i < 0) to a similar value.
 void TwistScalar(const Place_& p, int i, std::mt19937_64& random) {
   const Reflection& r = *p.message->GetReflection();
   switch (p.field->cpp_type()) {
@@ -104,7 +104,7 @@ void Mutate(Program* program, uint64_t seed) {
     return;
   }
   if (random() % 16 == 0) {
-    // A number or switch that is not set.
+    // Change a number or switch that may be unset.
     Message* message = places[random() % places.size()].message;
     const auto& type = *message->GetDescriptor();
     const FieldDescriptor* field = type.field(static_cast<int>(random() % type.field_count()));

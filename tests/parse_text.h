@@ -1,4 +1,4 @@
-// Messages that tests write as text.
+// Parses messages that tests write as text.
 #ifndef WEFT_TESTS_PARSE_TEXT_H_
 #define WEFT_TESTS_PARSE_TEXT_H_
 
@@ -9,7 +9,7 @@
 
 namespace weft {
 
-// The test fails if the text is no T.
+// Returns the message; fails the test if the text is not a T.
 template <typename T>
 T Parse(const std::string& text) {
   T message;

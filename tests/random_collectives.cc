@@ -9,7 +9,7 @@ namespace weft {
 namespace random_program {
 namespace {
 
-// What belongs together has one algorithm (rule P4).
+// Collectives of one purpose use one algorithm (rule P4).
 const char* AlgorithmOf(Purpose purpose) {
   constexpr const char* kAlgorithms[] = {"ring", "tree", "halving-doubling", "hierarchical", "direct"};
   return kAlgorithms[purpose % 5];
@@ -124,7 +124,7 @@ void Generator::CollectiveSegment() {
       }
     }
   }
-  // Each waits for those before it that touch the same values, unless a stream orders the two.
+  // Each step waits for earlier steps that touch the same values, unless a stream orders the two.
   const auto writes = [](const Step& step, int v) {
     return std::find(step.outputs().begin(), step.outputs().end(), v) != step.outputs().end();
   };
@@ -150,7 +150,7 @@ void Generator::CollectiveSegment() {
     }
   }
 
-  // The buffers of all templates first: a collective has all its members or does not exist.
+  // Bind the buffers of all templates first: a collective has all its members or does not exist.
   std::vector<std::vector<int>> bound;
   bool live = true;
   for (TemplateDraft* t : members) {
@@ -209,7 +209,7 @@ void Generator::Collective() {
       subset.add_indices(q);
       for (TemplateDraft* t : OnPipe(q)) members.push_back(t);
     }
-    // As the replicas of a stage.
+    // A group like that of the replicas of a stage.
     if (options_.schedules && random_.Chance(0.5)) group.add_axes()->set_axis("data");
   } else {
     group.add_axes()->set_axis("pipe");
@@ -217,7 +217,7 @@ void Generator::Collective() {
     for (TemplateDraft& t : templates_) members.push_back(&t);
   }
   const Purpose purpose = static_cast<Purpose>(1 + random_.Below(4));
-  // In the order of compute it may share its stream with steps.
+  // A collective in the order of compute may share its stream with steps.
   const bool shared = any && random_.Chance(0.3);
   const std::string stream = shared ? "" : Communicator(group, purpose);
   const ActionKind what = !any ? ALL_REDUCE : random_.Pick<ActionKind>({ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER});

@@ -50,7 +50,7 @@ void Generator::Compute(TemplateDraft& t, const std::string& name,
     if (offset > 0) step.mutable_attributes()->set_microbatch_offset(offset);
     if (like.kind() == FORWARD_BACKWARD && random_.Chance(0.5)) step.mutable_attributes()->set_of_backward(true);
   }
-  // The queues of a message-driven program are of the compute stream.
+  // In a message-driven program, only the compute stream has queues.
   const bool other = streams && program_.compute_order() != STATIC_ORDER;
   if (options_.schedules && !reads_microbatch && (other || random_.Chance(0.1))) {
     like.Clear();
@@ -80,7 +80,7 @@ void Generator::Compute(TemplateDraft& t, const std::string& name,
   }
 }
 
-// Whether a detached step that no other step of the segment waits for touches the operand.
+// True if the operand is touched by a detached step that no other step of the segment waits for.
 bool Generator::DetachedUse(const Segment& segment, int operand) {
   for (int s = 0; s < segment.steps_size(); ++s) {
     const Step& step = segment.steps(s);
@@ -135,7 +135,7 @@ Step* Generator::AddStep(Segment& segment, Kernel kernel, std::vector<int> input
   step.set_kernel(kernel);
   step.mutable_inputs()->Assign(inputs.begin(), inputs.end());
   step.mutable_outputs()->Assign(outputs.begin(), outputs.end());
-  // Few distinct costs, zero among them, so that ties happen.
+  // Use few distinct costs, including zero, so that ties occur.
   if (random_.Chance(0.6)) step.mutable_work()->set_flops(options_.max_flops / 4 * random_.Below(5));
   if (random_.Chance(0.6)) step.mutable_work()->set_bytes(options_.max_bytes / 4 * random_.Below(5));
   step.mutable_work()->set_dtype(FP32);
@@ -211,7 +211,7 @@ void Generator::RandomCompute(TemplateDraft& t) {
       });
     }
   } else if (kind == 4) {
-    // Two branches on two streams that join, or not.
+    // Two branches on two streams, which may join.
     const int w = Writable(t, n, {a}), v = Writable(t, n, {a, w}), y = Writable(t, n, {a, w, v});
     Compute(t, named("branches"), {{a, READ}, {w, WRITE}, {v, WRITE}, {y, WRITE}}, [&](Segment& s) {
       AddStep(s, GELU, {0}, {1});
@@ -231,7 +231,7 @@ void Generator::RandomCompute(TemplateDraft& t) {
       AddStep(s, CAST, {0}, {1});
     });
   } else {
-    // A detached step that is waited for by name.
+    // A detached step that a later step waits for by name.
     const int w = Writable(t, n, {a}), y = Writable(t, n, {a, w});
     Compute(t, named("prefetch"), {{a, READ}, {w, WRITE}, {y, WRITE}}, [&](Segment& s) {
       Step* copy = AddStep(s, CAST, {0}, {1});

@@ -1,4 +1,4 @@
-// What the actions of a random program wait for, and the lists.
+// The dependencies and the lists of a random program.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -22,7 +22,8 @@ void Generator::OrderPersistent(TemplateDraft& t) {
         const int on = other.use.draft;
         const bool repeated = t.drafts[on].list == kBody && t.drafts[draft].list == kBody;
         const int distance = repeated ? pass - other.pass : 0;
-        // A wait of the second pass within its own repetition is known from the first.
+        // An action waits for itself only across repetitions. The second pass repeats waits within a repetition, which
+        // are already there.
         if (on != draft || distance > 0) t.drafts[draft].Wait(on, distance, other.use.detached);
       };
       if (writer.use.draft >= 0) after(writer);
@@ -64,7 +65,7 @@ void Generator::ExtraDeps(TemplateDraft& t) {
   const int n = static_cast<int>(t.drafts.size());
   for (int d = 0; d < n; ++d) {
     Draft& draft = t.drafts[d];
-    // What the compute stream orders needs no wait.
+    // The order of the compute stream makes some waits unnecessary; drop most of these.
     for (auto it = draft.deps.begin(); it != draft.deps.end();) {
       const Draft& other = t.drafts[it->first.first];
       const bool implied = draft.stream.empty() && other.stream.empty() && draft.one_part && other.one_part &&
@@ -123,7 +124,7 @@ void Generator::Emit(TemplateDraft& t) {
         it = std::min_element(streams.begin(), streams.end(),
                               [](const auto& a, const auto& b) { return a.second.back() < b.second.back(); });
       }
-      // A transfer group comes as a whole, when it is next on all of its streams.
+      // A transfer group is emitted as a whole, when it is next on all of its streams.
       std::vector<int> members;
       while (members.empty()) {
         const int head = t.drafts[it->second.back()].action.transfer_group();

@@ -32,7 +32,7 @@ Program Generator::Run() {
 void Generator::MakeMesh() {
   pipe_ = 1 + static_cast<int>(random_.Below(options_.max_pipe));
   data_ = 1 + static_cast<int>(random_.Below(options_.max_data));
-  // With blocks and strides that are neither one nor all.
+  // Size 4 allows blocks and strides that are neither one nor all.
   if (options_.collectives && options_.max_data > 1 && pipe_ * 4 <= options_.max_ranks && random_.Chance(0.3))
     data_ = 4;
   const bool pipe_first = random_.Chance(0.5);
@@ -85,7 +85,7 @@ void Generator::MakeSchedule() {
 }
 
 void Generator::MakeTemplates() {
-  // Which pipe coordinates have a template per data coordinate.
+  // Decides which pipe coordinates have a template per data coordinate.
   const int mode = static_cast<int>(random_.Below(3));
   for (int p = 0; p < pipe_; ++p) {
     const bool pin_data = mode == 1 || (mode == 2 && random_.Chance(0.5));
@@ -186,7 +186,7 @@ int Generator::Writable(TemplateDraft& t, int64_t elements, const std::vector<in
       if (std::find(avoid.begin(), avoid.end(), slot.persistent) != avoid.end()) continue;
     } else if (slot.live >= 0 && (t.history[slot.live].accesses.empty() ||
                                   std::find(avoid.begin(), avoid.end(), slot.live) != avoid.end())) {
-      continue;  // Promised to the event that is being made.
+      continue;  // Reserved for the event under construction.
     }
     slots.push_back(s);
   }
@@ -197,7 +197,7 @@ int Generator::Writable(TemplateDraft& t, int64_t elements, const std::vector<in
   if (t.slots[s].persistent >= 0) return t.slots[s].persistent;
   if (t.slots[s].live >= 0) Close(t, s);
   Slot shifted = t.slots[s];
-  // Somewhere within the slot.
+  // Place the buffer at a random offset within the slot.
   const int64_t room = (shifted.elements - elements) * 4 / 256;
   shifted.offset += 256 * random_.Below(room + 1);
   const int b = MakeBuffer(t, shifted, elements, s, dtype);
@@ -231,7 +231,7 @@ void Generator::Access(TemplateDraft& t, int draft, int buffer, bool writes, boo
       if (slot.last_release >= 0) t.drafts[draft].Wait(slot.last_release, 0);
       if (list_ == kBody && slot.first_writer_in_body < 0) slot.first_writer_in_body = draft;
     }
-    // Readers after the writers before them, writers after everything.
+    // Readers wait for earlier writers, writers for all earlier users.
     for (const Use& other : accesses) {
       if (writes || other.writes) t.drafts[draft].Wait(other.draft, 0, other.detached);
     }

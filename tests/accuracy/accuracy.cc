@@ -15,13 +15,13 @@
 namespace weft {
 namespace {
 
-// Measured times that differ by less are a tie (README.md: releases of one framework differ by 3 to 6 %).
+// Measured times closer than this fraction count as a tie (README.md: releases of one framework differ by 3 to 6 %).
 constexpr double kTie = 0.05;
 
 constexpr double kGiga = 1e9;
 constexpr double kGibi = int64_t{1} << 30;
 
-// Families whose gigabytes are binary (README.md).
+// Bytes of one gigabyte as the family counts them; README.md names the families with binary gigabytes.
 double BytesOfGigabyte(absl::string_view family) {
   for (absl::string_view binary : {"torchtitan", "SimuMax", "stas00"}) {
     if (absl::StartsWith(family, binary)) return kGibi;
@@ -61,7 +61,7 @@ void AddFamilies(absl::Span<const Measurement> runs, AccuracyReport* report) {
   std::map<std::string, int64_t> measured;
   for (const Measurement& run : runs) measured[run.family] += MeasuredSeconds(run).has_value() ? 1 : 0;
   for (const std::string& name : InOrder(runs, &Measurement::family)) {
-    // Of runs that could not be read that far.
+    // A run that could not be read may lack a family.
     if (name.empty()) continue;
     std::vector<double> all, halves[2], errors;
     for (const RowAccuracy& row : report->rows()) {
@@ -78,7 +78,7 @@ void AddFamilies(absl::Span<const Measurement> runs, AccuracyReport* report) {
     family.set_median_ape(Median(all));
     family.set_mean_ape(Mean(all));
     family.set_median_error(Median(errors));
-    // Of no rows there is no error, nor one of zero.
+    // A half without rows stays unset: its error is unknown, not zero.
     if (!halves[1].empty()) *family.mutable_fitted() = HalfOf(halves[1]);
     if (!halves[0].empty()) *family.mutable_unfitted() = HalfOf(halves[0]);
   }
@@ -98,7 +98,7 @@ void AddTiers(AccuracyReport* report) {
     made.set_tier(tier);
     made.set_families(static_cast<int64_t>(all.size()));
     made.set_median_ape(Mean(all));
-    // Rows are families here.
+    // In a tier, `rows` counts families.
     if (!fitted.empty()) *made.mutable_fitted() = HalfOf(fitted);
     if (!unfitted.empty()) *made.mutable_unfitted() = HalfOf(unfitted);
   }
@@ -122,7 +122,7 @@ void AddMemory(absl::Span<const Measurement> runs, AccuracyReport* report) {
   }
 }
 
-// Runs that are said to have run out of memory, against those of the same groups that ran.
+// Compares runs that are reported as out of memory, and the runs of the same groups that finished, with predictions.
 void AddVerdicts(absl::Span<const Measurement> runs, AccuracyReport* report) {
   std::map<std::string, const Measurement*> by_id;
   std::set<std::string> groups;
@@ -152,12 +152,12 @@ void AddRanking(absl::Span<const Measurement> runs, absl::Span<const RankingSet>
     std::vector<double> measured, predicted;
     for (size_t i = 0; i < set.ids.size(); ++i) {
       const auto run = by_id.find(set.ids[i]);
-      // A set may name runs that the data has no more.
+      // A set may name runs that are no longer in the data.
       if (run == by_id.end()) continue;
       const auto row = rows.find(set.ids[i]);
       if (row == rows.end() || !(row->second->predicted_seconds() > 0)) continue;
       const Measurement& of = *run->second;
-      // Seconds per token and device, so that sets may mix batches and sizes.
+      // Compare seconds per token and device, so that a set may mix batches and device counts.
       const double work = static_cast<double>(of.plan.global_batch.value_or(1)) *
                           static_cast<double>(of.model.sequence.value_or(1)) /
                           static_cast<double>(of.machine.gpus.value_or(1));

@@ -1,4 +1,4 @@
-// Predictions beside measurements, as an AccuracyReport (proto/report.proto).
+// Compares predictions with measurements and returns an AccuracyReport (proto/report.proto).
 #ifndef WEFT_TESTS_ACCURACY_ACCURACY_H_
 #define WEFT_TESTS_ACCURACY_ACCURACY_H_
 
@@ -13,10 +13,10 @@
 
 namespace weft {
 
-// A figure of a run, or why there is none.
+// The predicted figures of one run.
 struct RunPrediction {
   double seconds = 0;
-  // Bytes that the program's buffers take on a device.
+  // Bytes of the program's buffers on one device.
   double bytes = 0;
   bool fits = true;
   double busy = 0, exposed_communication = 0, idle = 0;
@@ -24,8 +24,8 @@ struct RunPrediction {
 };
 using PredictFn = std::function<absl::StatusOr<RunPrediction>(const Measurement&)>;
 
-// Predicts every run, in the order of `runs`, and compares. Runs that a set names and `runs` has not are left out of
-// it, as are those that cannot be predicted.
+// Predicts every run, in the order of `runs`, and compares the predictions with the measurements. A ranking set leaves
+// out runs that are missing from `runs` and runs that cannot be predicted.
 AccuracyReport Compare(absl::Span<const Measurement> runs, absl::Span<const RankingSet> sets, const PredictFn& predict);
 
 }  // namespace weft

@@ -25,7 +25,7 @@ Measurement MakeRun(const std::string& id, const std::string& family, const std:
   return run;
 }
 
-// Ten seconds, or what the notes say; "no" = it cannot be expressed.
+// Predicts ten seconds unless the notes say otherwise; "no" = the run cannot be expressed.
 absl::StatusOr<RunPrediction> Ten(const Measurement& run) {
   if (run.notes == "no") return absl::InvalidArgumentError("it is odd");
   RunPrediction prediction;
@@ -40,10 +40,10 @@ AccuracyReport Compared(const std::vector<Measurement>& runs, const std::vector<
 }
 
 TEST(Accuracy, ErrorsByFamilyHalfAndTier) {
-  // "fo" is a source of the fitted half, "a" is not.
+  // The source "fo" is in the fitted half, the source "a" is not.
   const AccuracyReport report = Compared({MakeRun("r1", "vTrain one", "fo", 8), MakeRun("r2", "vTrain one", "a", 12.5),
                                           MakeRun("r4", "other", "a", 20), MakeRun("r5", "other", "a", 0)});
-  // What was not measured is predicted too.
+  // Runs without a measured time are predicted too.
   ASSERT_EQ(report.rows_size(), 4);
   EXPECT_EQ(report.rows(3).measured_seconds(), 0);
   EXPECT_TRUE(report.rows(0).fitted());
@@ -59,7 +59,7 @@ TEST(Accuracy, ErrorsByFamilyHalfAndTier) {
   EXPECT_DOUBLE_EQ(one.unfitted().median_ape(), 0.2);
   EXPECT_EQ(report.families(1).tier(), "");
   EXPECT_EQ(report.families(1).measured(), 1);
-  // Of no rows there is no error.
+  // A half without rows has no error.
   EXPECT_FALSE(report.families(1).has_fitted());
   EXPECT_TRUE(report.families(1).has_unfitted());
   ASSERT_EQ(report.tiers_size(), 2);
@@ -126,7 +126,7 @@ TEST(Accuracy, RankingOfWhatCouldBePredicted) {
   EXPECT_DOUBLE_EQ(ranking.tau(), 1.0 / 3);
   EXPECT_DOUBLE_EQ(ranking.regret(), 0.25);
   set.ids[3] = "r5";
-  // A run that the data has no more is left out.
+  // A run that is no longer in the data is left out.
   EXPECT_EQ(Compared(runs, {set}).ranking(0).plans(), 2);
   EXPECT_EQ(Compared(runs, {set}).ranking(0).listed(), 4);
 }

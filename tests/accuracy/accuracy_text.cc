@@ -14,7 +14,7 @@
 namespace weft {
 namespace {
 
-// The first cells are headings; columns that hold numbers are set flush right.
+// The first row holds the headings. Columns with `numbers` set are right-aligned.
 struct Table {
   std::vector<std::vector<std::string>> rows;
   std::vector<bool> numbers;
@@ -24,7 +24,7 @@ std::string Percent(double fraction) { return absl::StrFormat("%.1f %%", 100 * f
 std::string Signed(double fraction) { return absl::StrFormat("%+.1f %%", 100 * fraction); }
 std::string MedianOf(const AccuracyHalf& half) { return half.rows() == 0 ? "-" : Percent(half.median_ape()); }
 
-// Share of the step that ranks spend so, on average.
+// `seconds` as a share of the busy and idle time of a rank, on average.
 std::string Share(double seconds, const RowAccuracy& row) {
   const double whole = row.busy_seconds() + row.idle_seconds();
   return whole > 0 ? absl::StrFormat("%.0f %%", 100 * seconds / whole) : "-";
@@ -104,7 +104,7 @@ Table Ranking(const AccuracyReport& report) {
   }
   table.rows.push_back({"mean", "", "", with_pairs > 0 ? absl::StrFormat("%.2f", tau / with_pairs) : "-",
                         with_plans > 0 ? Percent(regret / with_plans) : "-"});
-  // Small sets are right or wrong as a whole.
+  // A small set is right or wrong as a whole, so the mean over pairs says more.
   if (pairs > 0) {
     table.rows.push_back({"mean, by pairs", "", absl::StrCat(pairs),
                           absl::StrFormat("%.2f", tau_of_pairs / static_cast<double>(pairs)), ""});
@@ -133,7 +133,7 @@ Table Verdicts(const AccuracyReport& report) {
   return table;
 }
 
-// Reasons with the runs that they hold for, the most frequent first.
+// Each reason with the runs that it applies to, the most frequent reason first.
 Table Inexpressible(const AccuracyReport& report) {
   std::map<std::string, std::vector<std::string>> by_reason;
   for (const InexpressibleRow& row : report.inexpressible()) by_reason[row.reason()].push_back(row.id());

@@ -1,4 +1,4 @@
-// An AccuracyReport for people: plain text, or Markdown for results.md.
+// Prints an AccuracyReport as plain text, or as Markdown for results.md.
 #ifndef WEFT_TESTS_ACCURACY_ACCURACY_TEXT_H_
 #define WEFT_TESTS_ACCURACY_ACCURACY_TEXT_H_
 
@@ -10,7 +10,7 @@ namespace weft {
 
 std::string AccuracyToText(const AccuracyReport& report);
 
-// `title` is that of the section; `command` what made it.
+// `title` is the section's title, `command` the command that made the report.
 std::string AccuracyToMarkdown(const AccuracyReport& report, const std::string& title, const std::string& command);
 
 }  // namespace weft

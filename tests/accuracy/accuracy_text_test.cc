@@ -22,12 +22,12 @@ void AddSet(const std::string& group, int64_t plans, int64_t pairs, double tau, 
   set.set_regret(regret);
 }
 
-// A set of one pair is right or wrong as a whole: the mean over sets says less than that over pairs.
+// A set of one pair is right or wrong as a whole, so the mean over sets says less than the mean over pairs.
 TEST(AccuracyText, AgreementOfSetsAndOfPairs) {
   AccuracyReport report;
   AddSet("small", 2, 1, 1, 0, &report);
   AddSet("large", 5, 9, 0.5, 0.1, &report);
-  // All measured alike, and one plan alone.
+  // A set whose measured times are all tied, and a set of one plan.
   AddSet("alike", 3, 0, 0, 0.02, &report);
   AddSet("alone", 1, 0, 0, 0, &report);
   const std::string text = AccuracyToText(report);
@@ -44,7 +44,7 @@ TEST(AccuracyText, WithoutPairsThereIsNoAgreement) {
   EXPECT_THAT(text, Not(HasSubstr("by pairs")));
 }
 
-// A half of no rows has no error.
+// A half without rows has no error.
 TEST(AccuracyText, FamiliesOfOneHalf) {
   AccuracyReport report;
   FamilyAccuracy& family = *report.add_families();

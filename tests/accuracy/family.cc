@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-// Tiers are those of the collection of measurements (README.md).
+// The tiers come from the collection of measurements (README.md).
 constexpr Family kFamilies[] = {
     {"AxoNN 2021", "C", "axonn", false},
     {"AxoNN-4D", "C", "axonn", false},
@@ -45,13 +45,13 @@ constexpr Family kFamilies[] = {
 
 constexpr Family kOther = {"", "", "megatron-core", false, true};
 
-// Words of names of frameworks, and the runtime that comes nearest. The first that is found.
+// Words that name a framework, and the closest runtime of the catalog. The first match counts.
 constexpr struct {
   absl::string_view word, runtime;
 } kFrameworks[] = {
     {"megatron-deepspeed", "megatron-deepspeed"},
     {"gpt-neox", "megatron-deepspeed"},
-    // A schedule on Megatron-LM, not DeepSpeed's sharding.
+    // The zero-bubble schedule on Megatron-LM, not DeepSpeed's ZeRO.
     {"zero bubble", "megatron"},
     {"zero-bubble", "megatron"},
     {"zero", "deepspeed"},
@@ -84,7 +84,7 @@ constexpr struct {
     {"pytorch", "torchtitan"},
 };
 
-// Releases of Megatron-LM are of the years of the devices that they ran on.
+// The Megatron-LM runtime of the years in which the device was current.
 absl::string_view MegatronOn(absl::string_view gpu) {
   const std::string name = absl::AsciiStrToUpper(gpu);
   if (absl::StrContains(name, "V100") || absl::StrContains(name, "P100")) return "megatron-2020";
@@ -92,7 +92,7 @@ absl::string_view MegatronOn(absl::string_view gpu) {
   return "megatron-core";
 }
 
-// Empty if no framework is named.
+// Returns the runtime whose framework `text` names; empty if it names none.
 std::string RuntimeNamedBy(absl::string_view text, absl::string_view gpu) {
   const std::string words = absl::AsciiStrToLower(text.substr(0, 400));
   for (const auto& framework : kFrameworks) {
@@ -127,13 +127,13 @@ std::string RuntimeOf(const Measurement& run, std::vector<std::string>* assumpti
   if (family.mixed) {
     const auto stated = run.extra.find("framework");
     std::string named = stated == run.extra.end() ? "" : RuntimeNamedBy(stated->second, run.machine.gpu);
-    // What a known family calls itself says nothing of a row.
+    // The name of a known family does not tell which framework ran a row.
     if (named.empty() && family.name.empty()) named = RuntimeNamedBy(run.family, run.machine.gpu);
     if (!named.empty()) name = named;
     if (!named.empty() || family.name.empty()) assumptions->push_back(absl::StrCat("as ", name, " runs it"));
   }
   if (Mentions(run, "framework", "zero-3") || (run.plan.zero_stage == 3 && name == "axonn")) name = "deepspeed";
-  // What these are beside is DeepSpeed of their time.
+  // These frameworks' ZeRO-3 baseline is DeepSpeed of the same years.
   if (run.plan.zero_stage == 3 && (name == "megatron-2020" || name == "megatron-deepspeed-2021"))
     name = "deepspeed-2021";
   // BigScience compared DeepSpeed's pipeline with Megatron-LM's own.
@@ -151,7 +151,7 @@ std::string RuntimeOf(const Measurement& run, std::vector<std::string>* assumpti
   if (Mentions(run, "attention_kernel", "fused softmax")) vary("-fused-softmax");
   if (InEightBits(run.plan.precision)) {
     vary("-fp8");
-    // Only compiled where the framework needs that.
+    // Some frameworks have FP8 only with a compiler.
     if (!absl::EndsWith(name, "-fp8")) vary("-compile-fp8");
     const std::string words = absl::AsciiStrToLower(run.plan.precision);
     if (absl::StrContains(words, "rowwise") || absl::StrContains(words, "row-wise")) vary("-rowwise");

@@ -1,8 +1,8 @@
-// What is known of a family of measurements: how far its rows can be trusted, what ran them, what its memory figures
-// are.
+// What is known about a family of measurements: how far its rows can be trusted, which framework ran them, and what its
+// memory figures mean.
 //
-// A row states a plan; the framework decides the rest (catalog/runtimes). The table is of families and frameworks,
-// never of one run or source.
+// A row states a plan; the framework decides the rest (catalog/runtimes). The table has one entry per family or
+// framework, never per run or source.
 #ifndef WEFT_TESTS_ACCURACY_FAMILY_H_
 #define WEFT_TESTS_ACCURACY_FAMILY_H_
 
@@ -15,27 +15,27 @@
 namespace weft {
 
 struct Family {
-  // The family's name begins with this.
+  // Matches families whose name begins with this.
   absl::string_view name;
   // "A": measured time, plan almost complete. "B": recompute, overlap or microbatch partly unstated. "C": single runs.
   absl::string_view tier;
-  // Of the catalog.
+  // Name of a runtime in the catalog.
   absl::string_view runtime;
-  // Its gigabytes are what the allocator reserved, not what was allocated.
+  // Memory figures are what the allocator reserved, not what it allocated.
   bool reserved = false;
-  // Its runs are by one framework and another.
+  // Different frameworks ran the family's rows.
   bool mixed = false;
 };
 
-// A family that is not listed has tier "" and the runtime that is common today.
+// Returns the family that matches. A family that is not listed has tier "" and the runtime that is common today.
 const Family& FamilyOf(absl::string_view family);
 
-// The runtime of the catalog that ran a row: its family's, or a variant of that which the row names: another framework,
-// a compiler, 8-bit products, a kernel that is not used. Of a family that is not known here, that of the framework
-// which the row or its family names; what was assumed is appended to `assumptions`.
+// Returns the catalog's runtime for a row: the family's runtime, or the variant that the row names (another framework,
+// a compiler, FP8 products, an unused kernel). For an unknown family, the runtime comes from the framework that the row
+// or its family names. Appends what was assumed to `assumptions`.
 std::string RuntimeOf(const Measurement& run, std::vector<std::string>* assumptions);
 
-// Whether products are in 8 bits, of a precision as a source words it.
+// True if `precision`, as a source words it, names 8-bit products.
 bool InEightBits(absl::string_view precision);
 
 }  // namespace weft

@@ -119,7 +119,7 @@ TEST(Family, AStrangerIsKnownByItsFramework) {
     std::vector<std::string> assumptions;
     const std::string runtime = RuntimeOf(run, &assumptions);
     EXPECT_TRUE(LoadRuntime(runtime).ok()) << runtime;
-    // It is said, unless the family is known.
+    // The choice is listed as an assumption, unless the family is known.
     EXPECT_EQ(assumptions.size(), runtime == "llm.c" ? 0u : 1u) << runtime;
     return runtime;
   };
@@ -135,7 +135,7 @@ TEST(Family, AStrangerIsKnownByItsFramework) {
   EXPECT_EQ(by("A lab", "zero-bubble-pipeline-parallelism", "A100"), "megatron-2022");
   EXPECT_EQ(by("Zero-bubble runs of a lab", "", "H100"), "megatron-core");
   EXPECT_EQ(by("Runs with Hugging Face Accelerate", "", "A100"), "transformers");
-  // A collection of runs by many says which ran one in the row only.
+  // In a collection of runs by several frameworks, only the row tells which framework ran it.
   EXPECT_EQ(by("Small/single-node (llm.c, nanoGPT)", "", "A100"), "llm.c");
   EXPECT_EQ(by("Small/single-node (llm.c, nanoGPT)", "Composer", "A100"), "llm-foundry");
   EXPECT_EQ(by("Single published runs (OPT, NeoX)", "Megatron-DeepSpeed", "A100"), "megatron-deepspeed");

@@ -24,7 +24,7 @@ std::string Given(const JsonValue& value) {
   }
 }
 
-// Names that frameworks and papers have for fields. Read as the field itself.
+// Other names that frameworks and papers use for a field. They are read as the field itself.
 constexpr struct {
   absl::string_view name, other;
 } kAliases[] = {
@@ -71,7 +71,7 @@ constexpr struct {
     {"recompute", "activation_checkpointing"},
 };
 
-// Of values that are no objects or arrays: 2 is 2.0.
+// True if two values other than objects and arrays are equal; 2 equals 2.0.
 bool IsSame(const JsonValue& a, const JsonValue& b) {
   if (a.kind != b.kind) return false;
   if (a.kind == JsonValue::Kind::kNumber && a.Double() && b.Double()) return *a.Double() == *b.Double();
@@ -85,7 +85,7 @@ Fields::Fields(const JsonValue& object, std::string path) : object_(object), pat
 absl::Status Fields::Text(const char* name, std::string* target, bool required) {
   WEFT_ASSIGN_OR_RETURN(const JsonValue* value, Take(name));
   if (value == nullptr) return required ? Missing(name, "a string") : absl::OkStatus();
-  // "recompute": true, "offload": false.
+  // Text fields may be booleans, as in "recompute": true or "offload": false.
   if (value->kind == JsonValue::Kind::kBool && !required) {
     *target = value->boolean ? "true" : "false";
     return absl::OkStatus();

@@ -1,8 +1,8 @@
-// The members of a JSON object of measurements, each taken once by name: what a field may hold, the other names that
-// frameworks have for it, and the members that nobody took.
+// Reads the members of a JSON object of measurements by name. Knows the values that a field may hold and the other
+// names that frameworks use for it, and lists the members that nobody read.
 //
-// Null stands for absent. Errors are InvalidArgument in one line: the field with its path, what was given, the line of
-// the file, what is allowed.
+// Null counts as absent. Errors are InvalidArgument in one line: the field with its path, the value given, the line of
+// the file, and what is allowed.
 #ifndef WEFT_TESTS_ACCURACY_FIELDS_H_
 #define WEFT_TESTS_ACCURACY_FIELDS_H_
 
@@ -24,20 +24,21 @@ class Fields {
   static constexpr int64_t kMostCount = int64_t{1} << 40;
   static constexpr double kMostNumber = 1e18;
 
-  // `path` of the object in its run: "plan", empty for the run itself. `object` outlives this.
+  // `path` is the object's path in its run: "plan"; empty for the run itself. `object` must outlive this.
   Fields(const JsonValue& object, std::string path);
 
-  // Each leaves `target` as it is if the field is absent. A field that has several of its names must have one value.
+  // Each function leaves `target` unchanged if the field is absent. If a field is given under several of its names, the
+  // values must be equal.
   absl::Status Text(const char* name, std::string* target, bool required = false);
   absl::Status Count(const char* name, std::optional<int64_t>* target, int64_t low = 1);
   absl::Status Number(const char* name, std::optional<double>* target, bool zero = false);
   absl::Status Truth(const char* name, std::optional<bool>* target);
-  // Null if it is absent and not required.
+  // Returns null if the field is absent and not required.
   absl::StatusOr<const JsonValue*> Nested(const char* name, JsonValue::Kind kind, bool required);
-  // Members that are known and not read.
+  // Marks members as known although nothing reads them.
   void Ignore(std::initializer_list<const char*> names);
-  // Members that nobody took are added to `unread`, by path and each once. One that looks like a slip of a name that is
-  // absent is an error, unless `slips` is false.
+  // Appends the paths of members that nobody read to `unread`, each once. A member that looks like a misspelling of an
+  // absent field is an error, unless `slips` is false.
   absl::Status Rest(std::vector<std::string>* unread, bool slips = true);
 
   absl::Status Bad(absl::string_view name, const JsonValue& value, absl::string_view allowed) const;
@@ -45,7 +46,7 @@ class Fields {
 
  private:
   std::string Path(absl::string_view name) const;
-  // Null if no name of the field is there.
+  // Returns null if the field is absent under all of its names.
   absl::StatusOr<const JsonValue*> Take(const char* name);
   const JsonValue* Present(absl::string_view name) const;
 

@@ -71,7 +71,7 @@ TEST(Fields, NamesOfOneFieldMustAgree) {
   EXPECT_EQ(tensor(R"({"tp": 2, "tensor_parallel": 2.0, "tensor_parallel_size": 2})").value(), 2);
   EXPECT_EQ(std::string(tensor(R"({"tp": 2, "tensor_parallel": 4})").status().message()),
             "plan.tp = 2 and plan.tensor_parallel = 4 in line 1; allowed: one value, they are names of one field");
-  // Neither is the field's own name.
+  // Both are other names of the field.
   EXPECT_THAT(std::string(tensor(R"({"tensor_parallel": 2, "tensor_parallel_size": 4})").status().message()),
               HasSubstr("plan.tensor_parallel = 2 and plan.tensor_parallel_size = 4"));
   EXPECT_THAT(std::string(tensor(R"({"tp": 2, "tensor_parallel": "2"})").status().message()), HasSubstr("= '2'"));
@@ -92,7 +92,7 @@ TEST(Fields, WhatNobodyTook) {
   EXPECT_TRUE(f.Rest(&unread).ok());
   EXPECT_TRUE(f.Rest(&unread).ok());
   EXPECT_THAT(unread, ElementsAre("plan.coolant", "plan.micro_bacth"));
-  // A slip is of a name that is absent.
+  // A name counts as a misspelling only if the field that it resembles is absent.
   const JsonValue slip = Parsed(R"({"micro_bacth": 2})");
   Fields g(slip, "plan");
   EXPECT_TRUE(g.Count("micro_batch", &count).ok());

@@ -19,7 +19,7 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// The number at `path` of "a.b[2].c".
+// Returns the number at a path such as "a.b[2].c".
 absl::StatusOr<double> NumberAt(const Message& message, absl::string_view path) {
   const Message* at = &message;
   const std::vector<std::string> parts = absl::StrSplit(path, '.');
@@ -67,10 +67,10 @@ absl::StatusOr<FitResult> FitFigures(const Cluster& start, const FitOptions& opt
   }
   WEFT_ASSIGN_OR_RETURN(result.before, error(best));
   result.after = result.before;
-  // Whether the figure goes there.
+  // Sets the figure to `value` if that makes the error smaller; returns true if it does.
   const auto improve = [&](Fitted& figure, double value) -> absl::StatusOr<bool> {
     Cluster tried = best;
-    // Three digits are more than the data can tell.
+    // Three digits are more than the data can resolve.
     const std::string text = absl::StrFormat("%.3g", value);
     WEFT_RETURN_IF_ERROR(SetField(&tried, figure.field, text));
     if (!Validate(tried).ok()) return false;

@@ -1,5 +1,5 @@
-// Fits figures of one machine of the catalog to runs: of the fitted half of the sources only, and one set of figures
-// for all of them.
+// Fits figures of one machine of the catalog to measured runs. Only the fitted half of the sources is used, and all
+// runs share one set of figures.
 #ifndef WEFT_TESTS_ACCURACY_FIT_H_
 #define WEFT_TESTS_ACCURACY_FIT_H_
 
@@ -16,7 +16,7 @@ namespace weft {
 struct FitOptions {
   // Paths of positive numbers in the cluster: "device.tiles.half_depth", "intra_node.bytes_per_second".
   std::vector<std::string> fields;
-  // The first step of a figure is so much of it, up and down; halved until it is below the last.
+  // The first step changes a figure by this fraction, up or down. Steps are halved until they are below `last_step`.
   double first_step = 0.2;
   double last_step = 0.01;
 };
@@ -33,11 +33,11 @@ struct FitResult {
   double after = 0;
 };
 
-// What is made smaller: the error of the runs with these figures.
+// Returns the error to minimize: the error of the runs with the figures of the cluster.
 using ErrorFn = std::function<absl::StatusOr<double>(const Cluster&)>;
 
 // Coordinate descent from `start`: each figure in turn goes up or down by a step as long as that makes the error
-// smaller. A cluster that is not valid is never tried. InvalidArgument for a field that is not a positive number.
+// smaller. Never tries a cluster that is not valid. Returns InvalidArgument for a field that is not a positive number.
 absl::StatusOr<FitResult> FitFigures(const Cluster& start, const FitOptions& options, const ErrorFn& error);
 
 }  // namespace weft

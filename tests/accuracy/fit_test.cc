@@ -45,7 +45,7 @@ TEST(Fit, FindsFigures) {
 }
 
 TEST(Fit, StaysValid) {
-  // The more the better, but a fraction is at most 1.
+  // The error falls as the fraction grows, but a fraction is at most 1.
   const auto fitted = FitFigures(
       Start(), {.fields = {"device.matmul_efficiency[0].fraction"}},
       [](const Cluster& c) -> absl::StatusOr<double> { return 10 - c.device().matmul_efficiency(0).fraction(); });

@@ -17,18 +17,18 @@
 namespace weft {
 namespace {
 
-// Of the rate of an interface, what reaches the other end: calculon's InfiniBand efficiency (simulator README).
+// Share of an interface's rate that reaches the other end: calculon's InfiniBand efficiency (simulator README).
 constexpr double kWireFraction = 0.9;
 
 struct DeviceName {
-  // All words must be in the name.
+  // Words that must all be in the device's name.
   std::vector<absl::string_view> words;
   absl::string_view machine;
-  // What it may draw (data sheets); 0 = not known.
+  // The device's power limit (data sheets); 0 = not known.
   double watts = 0;
 };
 
-// The first that matches.
+// The first entry that matches counts.
 const std::vector<DeviceName>& DeviceNames() {
   static const auto* names = new std::vector<DeviceName>{
       {{"GB300"}, "gb300-nvl72", 1400},
@@ -62,7 +62,7 @@ const std::vector<DeviceName>& DeviceNames() {
   return *names;
 }
 
-// "H100 NVL" is a pair of cards, "NVLink" and "NVL72" are not.
+// True for "H100 NVL", which is a pair of cards; false for "NVLink" and "NVL72".
 bool IsPairOfCards(absl::string_view name) {
   const size_t found = name.find("NVL");
   return found != absl::string_view::npos && (found + 3 == name.size() || !absl::ascii_isalnum(name[found + 3]));
@@ -73,14 +73,14 @@ bool HasNvlink(absl::string_view link) {
   return absl::StrContains(words, "NVLINK") || absl::StrContains(words, "NVSWITCH");
 }
 
-// Null if none is known.
+// Returns null if the device is not known.
 const DeviceName* FindDevice(const Measurement::Machine& machine) {
-  // "40 GB" is "40GB".
+  // Read "40 GB" as "40GB".
   std::string name =
       absl::StrReplaceAll(absl::AsciiStrToUpper(machine.gpu.substr(0, 400)), {{" GB)", "GB)"}, {" GB ", "GB "}});
   if (absl::EndsWith(name, " GB")) name.replace(name.size() - 3, 3, "GB");
   const std::string link = absl::AsciiStrToUpper(machine.intra_node_link.substr(0, 400));
-  // The link may be what says that it is a card, unless the name says the opposite.
+  // A PCIe link marks the device as a card, unless the device's name says the opposite.
   const bool card = absl::StrContains(link, "PCIE") && !HasNvlink(link) && !absl::StrContains(name, "SXM");
   if (card || IsPairOfCards(name) || absl::StrContains(link, "PAIR")) absl::StrAppend(&name, " PCIE");
   for (const DeviceName& device : DeviceNames()) {
@@ -116,7 +116,7 @@ absl::StatusOr<std::string> CatalogMachineOf(const Measurement::Machine& machine
 }
 
 Interfaces ParseInterfaces(absl::string_view text, int64_t gpus_per_node) {
-  // Long or odd texts are not for std::regex, which recurses.
+  // std::regex recurses, so long texts are cut.
   const std::string words(text.substr(0, 200));
   double rate = 0;
   if (const auto terabits = FirstNumber(words, R"(([0-9.]+) ?Tb(?:/s|ps|it/s))")) rate = *terabits * 1e12 / 8;
@@ -128,25 +128,25 @@ Interfaces ParseInterfaces(absl::string_view text, int64_t gpus_per_node) {
     if (IsPerDevice(words)) return {std::clamp<int64_t>(gpus_per_node, 1, 1024), *gigabytes * 1e9};
     return {1, *gigabytes * 1e9};
   }
-  // What was measured over all interfaces of a node, from the least to the most, goes before what they promise.
+  // A measured range over all interfaces of a node (lowest to highest) takes precedence over the nominal rate.
   if (const auto least = FirstNumber(words, R"(measured all-reduce ([0-9.]+)-[0-9.]+ Gb/s)")) {
     const auto most = FirstNumber(words, R"(measured all-reduce [0-9.]+-([0-9.]+) Gb/s)");
     return {1, 0.5 * (*least + most.value_or(*least)) * 1e9 / 8, /*reached=*/true};
   }
   if (!(rate > 0)) return {};
   const std::optional<double> cards = FirstNumber(words, R"(([0-9]+) ?x)");
-  // NCCL does not use several cards of Omni-Path: of 400 Gb/s per node 23 to 55 were measured between nodes of V100 and
-  // 40 between nodes of A100 (bigscience, experiments/bandwidth). One card is what steps of BLOOM fit best.
+  // NCCL does not use several Omni-Path cards: of 400 Gb/s per node, 23 to 55 were measured between V100 nodes and 40
+  // between A100 nodes (bigscience, experiments/bandwidth). One card fits the steps of BLOOM best.
   if (cards && absl::StrContains(words, "Omni-Path")) return {1, rate};
   if (cards && *cards <= 64) return {static_cast<int64_t>(*cards), rate};
   const int64_t devices = std::clamp<int64_t>(gpus_per_node, 1, 1024);
   if (IsPerDevice(words)) return {devices, rate};
-  // A card of InfiniBand; a rate of less is not that of one.
+  // Slowest rate of one InfiniBand card. A lower rate is not the rate of a card.
   constexpr double kSlowestCard = 10e9;
   const bool card = absl::StrContains(words, "InfiniBand") || absl::StrContains(words, "NDR") ||
                     absl::StrContains(words, "HDR") || absl::StrContains(words, "EDR");
   if (card && !absl::StrContains(words, "per node") && rate >= kSlowestCard && rate <= 100e9) return {0, rate};
-  // A rate per node, with a card for each device.
+  // Otherwise the rate is per node, and each device has a card.
   return {devices, rate / static_cast<double>(devices), false, !absl::StrContains(words, "per node")};
 }
 
@@ -178,7 +178,7 @@ absl::StatusOr<Cluster> MachineOf(const Measurement& run, const Cluster& base, s
     assumptions->push_back("no bridges between cards");
   }
   const Interfaces stated = ParseInterfaces(run.machine.inter_node_link, per_node);
-  // As many interfaces per device as the catalog's machine has.
+  // As many interfaces per device as the machine of the catalog has.
   const int64_t scaled =
       std::max<int64_t>(1, base.nics_per_node() * per_node / std::max<int64_t>(1, base.devices_per_node()));
   if (stated.bytes_per_second > 0) {
@@ -199,7 +199,7 @@ absl::StatusOr<Cluster> MachineOf(const Measurement& run, const Cluster& base, s
     assumptions->push_back(absl::StrFormat("%d interfaces of %.3g GB/s per node, as %s has", cluster.nics_per_node(),
                                            base.inter_node().bytes_per_second() / 1e9, base.name()));
   }
-  // A device of another memory than the catalog's.
+  // The run's device may have another memory size than the catalog's.
   const std::string gpu = run.machine.gpu.substr(0, 200);
   if (const auto gigabytes = FirstNumber(gpu, R"(([0-9]+) ?GB)")) {
     const double bytes = *gigabytes * (int64_t{1} << 30);
@@ -207,7 +207,7 @@ absl::StatusOr<Cluster> MachineOf(const Measurement& run, const Cluster& base, s
     if (bytes < 0.9 * known || bytes > 1.1 * known)
       cluster.mutable_device()->set_memory_bytes(static_cast<int64_t>(bytes));
   }
-  // A device that may draw less runs at a lower clock: power goes with clock x voltage^2, and voltage with the clock.
+  // A device with a lower power limit runs at a lower clock: power goes with clock x voltage^2, and voltage with clock.
   const DeviceName* name = FindDevice(run.machine);
   if (const auto watts = FirstNumber(gpu, R"(([0-9]+) ?W)"); watts && name != nullptr && name->watts > 0) {
     const double clock = std::cbrt(std::min(1.0, *watts / name->watts));

@@ -33,14 +33,14 @@ TEST(CatalogMachine, NamesOfDevices) {
   EXPECT_EQ(machine("V100-SXM3-32GB (DGX-2)"), "dgx2-v100");
   EXPECT_EQ(machine("V100-16GB (Summit)"), "summit");
   EXPECT_EQ(machine("MI250X GCD (Frontier)"), "frontier");
-  // Known by name, but not in the catalog: nothing like it is taken instead.
+  // The device is known by name but not in the catalog; no similar device takes its place.
   EXPECT_EQ(machine("see note"), "none");
   EXPECT_EQ(machine("GH200-96GB"), "none");
   EXPECT_EQ(machine("GB300 (NVL72)"), "gb300-nvl72");
   EXPECT_EQ(machine("B300"), "dgx-b300");
   EXPECT_EQ(machine("MI300X"), "mi300x");
   EXPECT_EQ(machine("MI300A"), "none");
-  // Cards are not modules.
+  // PCIe cards and modules are different machines.
   EXPECT_EQ(machine("A100-PCIe-80GB"), "local-a100-nvlink-pairs");
   EXPECT_EQ(machine("A100-80GB", "PCIe 4.0"), "local-a100-nvlink-pairs");
   EXPECT_EQ(machine("A100-SXM4-80GB", "NVLink/PCIe"), "dgx-a100-80g");
@@ -80,15 +80,15 @@ TEST(Interfaces, AsSourcesWordThem) {
   expect("3.2 Tbps EFA", 8, 50e9);
   expect("25 GB/s per GPU", 8, 25e9);
   expect("InfiniBand NDR, 400Gb/s/GPU", 8, 50e9);
-  // One card of how many.
+  // The rate of one card; the number of cards is not stated.
   expect("NDR InfiniBand", 0, 50e9);
   expect("InfiniBand EDR 100Gbps", 0, 12.5e9);
   expect("800 Gb/s InfiniBand per node", 8, 12.5e9);
-  // What was measured, as it is.
+  // A measured rate is taken as it is.
   expect("Omni-Path (nominal 400 Gb/s per node; measured all-reduce 20-60 Gb/s)", 1, 5e9);
   EXPECT_TRUE(ParseInterfaces("Omni-Path (measured all-reduce 20-60 Gb/s)", 4).reached);
   EXPECT_FALSE(ParseInterfaces("2x100 Gb/s", 4).reached);
-  // NCCL uses one of several cards of Omni-Path.
+  // NCCL uses only one of several Omni-Path cards.
   EXPECT_EQ(ParseInterfaces("4x Omni-Path 100 Gb/s per node", 8).per_node, 1);
   EXPECT_EQ(ParseInterfaces("4x Omni-Path 100 Gb/s per node", 8).bytes_per_second, 12.5e9);
   EXPECT_EQ(ParseInterfaces("4x100 Gb/s RoCE per node", 8).per_node, 4);
@@ -124,7 +124,7 @@ TEST(Machine, TakesWhatTheRunStates) {
   ASSERT_TRUE(cluster.ok());
   EXPECT_EQ(cluster->nodes(), 5);
   EXPECT_EQ(cluster->devices_per_node(), 4);
-  // Links between devices are those of whole nodes.
+  // The base's direct links hold only for nodes with as many devices as the base's.
   EXPECT_EQ(cluster->node_links().direct_size(), 0);
   // As many interfaces per device as the base has.
   EXPECT_EQ(cluster->nics_per_node(), 4);
@@ -141,7 +141,7 @@ TEST(Machine, TakesWhatTheRunStates) {
   EXPECT_DOUBLE_EQ(cluster->inter_node().bytes_per_second(), 0.9 * 12.5e9);
   EXPECT_EQ(cluster->device().memory_bytes(), int64_t{96} << 30);
   EXPECT_DOUBLE_EQ(cluster->device().memory_bytes_per_second(), 2.4e12);
-  // One node's machine has no network to fall back on; bridges between cards are where they are told of.
+  // A single-node machine has no network to fall back on. Cards have bridges only where the run mentions them.
   Cluster cards = Base();
   cards.mutable_inter_node()->Clear();
   cards.mutable_intra_node()->set_kind(PCIE);
@@ -157,7 +157,7 @@ TEST(Machine, TakesWhatTheRunStates) {
   EXPECT_EQ(MachineOf(run, cards, &assumptions)->node_links().direct_size(), 0);
   run.machine.intra_node_link = "NVLink pairs";
   EXPECT_EQ(MachineOf(run, cards, &assumptions)->node_links().direct_size(), 1);
-  // One node with free places.
+  // A node that is not full.
   run.machine.gpus = 2;
   EXPECT_EQ(MachineOf(run, Base(), &assumptions)->devices_per_node(), 2);
   EXPECT_EQ(MachineOf(run, Base(), &assumptions)->nodes(), 1);

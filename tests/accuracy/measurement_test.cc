@@ -54,7 +54,7 @@ TEST(Measurements, ReadsARun) {
   EXPECT_EQ(run.extra.at("tp_overlap"), "true");
   EXPECT_EQ(run.extra.at("n"), "3");
   EXPECT_EQ(run.extra.count("none"), 0u);
-  // What is not printed is taken from what was worked out.
+  // Without a printed time, the derived time is taken.
   EXPECT_EQ(run.seconds, 1.5);
   EXPECT_EQ(run.tokens_per_second_per_gpu, 7);
   EXPECT_EQ(run.rounding, 0.01);
@@ -84,7 +84,7 @@ TEST(Measurements, RefusesByRunAndField) {
   EXPECT_THAT(Error("\"id\": \"r1\"", "\"id\": \"\""), HasSubstr("id = ''"));
   EXPECT_THAT(Error("\"plan\": {", "\"plan\": 3, \"x\": {"), HasSubstr("plan = 3"));
   EXPECT_THAT(Error("\"family\": \"f\", ", ""), HasSubstr("family is missing"));
-  // A slip is not passed over.
+  // A misspelled field is an error.
   EXPECT_THAT(Error("\"micro_batch\"", "\"micro_bacth\""), HasSubstr("nearest: 'micro_batch'"));
   EXPECT_THAT(std::string(ParseMeasurements("{}", "f").status().message()), HasSubstr("not a list of runs"));
 }
@@ -106,7 +106,7 @@ TEST(Measurements, OneRunThatCannotBeReadLeavesTheOthers) {
   EXPECT_EQ(read->runs[3].family, "f");
   EXPECT_THAT(read->runs[3].unreadable, HasSubstr("plan.tp = true"));
   EXPECT_FALSE(read->runs[3].seconds);
-  // Ids stay apart.
+  // A repeated id is made distinct.
   EXPECT_EQ(read->runs[4].id, "r1 (runs[4])");
   EXPECT_EQ(read->runs[4].unreadable, "its id is that of an earlier run");
 }
@@ -120,7 +120,7 @@ TEST(Measurements, ASlipIsOfANameThatIsAbsent) {
   };
   EXPECT_THAT(unread("\"micro_batch\": 1", "\"micro_batches\": 8, \"micro_batch\": 1"),
               ElementsAre("plan.micro_batches"));
-  // Much may be measured besides.
+  // `measured` may hold any other quantity, so unknown members of it are no misspellings.
   EXPECT_THAT(unread("\"mfu\": 0.5", "\"tokens_per_s\": 5"), ElementsAre("measured.tokens_per_s"));
 }
 
@@ -134,7 +134,7 @@ TEST(Measurements, FieldsHaveOtherNames) {
   EXPECT_EQ(read("\"micro_batch\": 1", "\"micro_batch_size\": 3").plan.micro_batch, 3);
   EXPECT_EQ(read("\"tp\": 2", "\"tp\": null, \"tensor_parallel_size\": 5").plan.tp, 5);
   EXPECT_EQ(read("\"layers\": 4", "\"num_layers\": 6").model.layers, 6);
-  // Of several, all must say the same.
+  // If several names are given, their values must be equal.
   EXPECT_EQ(read("\"tp\": 2", "\"tp\": 2, \"tensor_parallel\": 2.0").plan.tp, 2);
   EXPECT_EQ(Error("\"tp\": 2", "\"tp\": 2, \"tensor_parallel\": 5"),
             "plan.tp = 2 and plan.tensor_parallel = 5 in line 5; allowed: one value, they are names of one field");
@@ -183,7 +183,7 @@ TEST(RankingSets, ReadAndRefused) {
 }
 
 TEST(FittedSource, IsAFixedHash) {
-  // FNV-1a: af63dc4c8601ec8c, 85944171f73967e8, 08985907b541d342.
+  // FNV-1a hashes of these names: af63dc4c8601ec8c, 85944171f73967e8, 08985907b541d342.
   EXPECT_FALSE(IsFittedSource("a"));
   EXPECT_FALSE(IsFittedSource("foobar"));
   EXPECT_TRUE(IsFittedSource("fo"));

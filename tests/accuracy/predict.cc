@@ -28,7 +28,7 @@
 namespace weft {
 namespace {
 
-// Reasons stand in a table.
+// Puts the message on one line and shortens it, because reasons are printed in a table.
 absl::Status InOneLine(const absl::Status& status) {
   constexpr size_t kMost = 240;
   std::string text = absl::StrReplaceAll(status.message(), {{"\n", "; "}});
@@ -36,18 +36,18 @@ absl::Status InOneLine(const absl::Status& status) {
   return absl::Status(status.code(), text);
 }
 
-// Where the host's memory is behind NVLink, what does not fit is kept there: NVIDIA's recipes offload activations layer
-// by layer beside computation (Megatron-Bridge, "CPU Offloading"; --activation_offload_layers of its performance
-// scripts).
+// True if the host's memory is behind NVLink and can hold what does not fit on the device. NVIDIA's recipes offload
+// activations layer by layer beside computation (Megatron-Bridge, "CPU Offloading"; --activation_offload_layers of its
+// performance scripts).
 bool HostHolds(const Program& program, const Cluster& cluster) {
   if (cluster.host().kind() != NVLINK || cluster.devices_per_node() < 1) return false;
   const int64_t missing = PlannedDeviceBytes(program) - planner::UsableBytes(cluster.device());
   return missing <= cluster.host_memory_bytes() / cluster.devices_per_node();
 }
 
-// What the run says of its runtime's switches.
+// Applies the switches that the run states to its runtime.
 void SetSwitches(const Measurement& run, const Runtimes& runtimes, Runtime* runtime) {
-  // MegaScale's table 3 adds one thing after another to Megatron-LM.
+  // MegaScale's table 3 adds one optimization after another to Megatron-LM.
   if (const int64_t step = CumulativeStep(run); step > 0) {
     const Runtime& last = runtimes.at("megascale");
     if (step >= 4) runtime->set_tensor_pieces(last.tensor_pieces());
@@ -58,7 +58,7 @@ void SetSwitches(const Measurement& run, const Runtimes& runtimes, Runtime* runt
     }
     if (step >= 7) *runtime->mutable_kernels() = last.kernels();
   }
-  // Weights in blocks of 32 are gathered in 16 bits (NeMo, bf16_with_mxfp8_mixed: fp8_param_gather = False).
+  // Weights in blocks of 32 (MXFP8) are gathered in 16 bits (NeMo, bf16_with_mxfp8_mixed: fp8_param_gather = False).
   if (absl::StrContains(absl::AsciiStrToLower(run.plan.precision), "mx")) runtime->clear_gathered_weight_bytes();
   const auto overlap = run.extra.find("tp_overlap");
   if (overlap == run.extra.end()) return;
@@ -66,8 +66,8 @@ void SetSwitches(const Measurement& run, const Runtimes& runtimes, Runtime* runt
   runtime->set_tensor_pieces(on ? std::max(runtime->tensor_pieces(), 4) : 0);
 }
 
-// Gives `plan` the microbatches of the shorter of two programs, and `made` what the longer one is for. Returns the
-// global batch of the longer one, 0 if the run is short enough.
+// Gives `plan` the microbatches of the shorter of two programs, and `made` the number of lengths that the difference
+// between the two stands for. Returns the global batch of the longer program, 0 if the run is short enough.
 int64_t Shorten(RunPlan* plan, CompiledRun* made) {
   constexpr int64_t kMost = int64_t{1} << 20;
   if (plan->recipe.microbatch_sequences() > kMost || AxisSize(plan->plan.mesh(), "data") > kMost) return 0;
@@ -108,7 +108,7 @@ absl::StatusOr<CompiledRun> CompileAll(const Measurement& stated, const Machines
   WEFT_ASSIGN_OR_RETURN(made.cluster, MachineOf(run, base->second, &made.assumptions));
   planner::CompileOptions options;
   options.cost = cost;
-  // Whether it fits is a figure of its own.
+  // Whether the program fits is a figure of its own, so a program that does not fit is no error.
   options.allow_oom = true;
   options.evaluation = false;
   options.remedies = false;
@@ -156,7 +156,8 @@ absl::StatusOr<Runtimes> LoadRuntimes() {
 
 std::optional<std::pair<int64_t, int64_t>> ShorterRuns(int64_t microbatches, int64_t ranks,
                                                        absl::string_view schedule) {
-  // As many as are in flight at most, and some more. Interleaved schedules go round by as many as there are ranks.
+  // The most microbatches in flight, and a few more. An interleaved schedule advances by one microbatch per rank at a
+  // time.
   int64_t first = 0;
   if (schedule == "1f1b") first = ranks + 2;
   if (schedule == "interleaved" || schedule == "zb-h1") first = 2 * ranks;
@@ -182,7 +183,7 @@ absl::StatusOr<SimulationReport> SimulateRun(const CompiledRun& run, const Clust
                                              const std::string& cost, const std::string& network) {
   sim::SimulateOptions options;
   options.cost = cost;
-  // NCCL's choice is known for NVIDIA's devices.
+  // Algorithm choice is modeled for NCCL, so only for NVIDIA's devices.
   const bool unknown = sim::HasTrait(network, sim::kChoosesAlgorithms) && cluster.device().compute_capability() == 0;
   options.network = unknown ? "analytic" : network;
   options.runtime = &runtime;

@@ -1,4 +1,4 @@
-// What weft predicts for a measured run: its model, recipe, plan and machine, compiled and simulated.
+// Weft's prediction for a measured run: compiles and simulates its model, recipe, plan and machine.
 #ifndef WEFT_TESTS_ACCURACY_PREDICT_H_
 #define WEFT_TESTS_ACCURACY_PREDICT_H_
 
@@ -19,43 +19,44 @@
 
 namespace weft {
 
-// Machines of the catalog by name.
+// Clusters of the catalog by name.
 using Machines = std::map<std::string, Cluster>;
 absl::StatusOr<Machines> LoadMachines();
 
-// Runtimes of the catalog by name, complete.
+// Runtimes of the catalog by name, with all fields resolved.
 using Runtimes = std::map<std::string, Runtime>;
 absl::StatusOr<Runtimes> LoadRuntimes();
 
-// A run that is compiled, to be simulated with one set of figures or another.
+// A compiled run, ready to be simulated with different sets of figures.
 struct CompiledRun {
   Program program;
-  // A static schedule repeats itself while its pipeline is full. Of a run with many microbatches, `program` has as many
-  // as fill it, `longer` some more, and each of the rest takes what one of those takes.
+  // A static schedule repeats itself while its pipeline is full. For a run with many microbatches, `program` has just
+  // enough to fill the pipeline and `longer` has a few more. Each remaining microbatch takes as long as one of those.
   std::optional<Program> longer;
-  // (microbatches of the run - those of `program`) / (those of `longer` - those of `program`).
+  // (microbatches of the run - microbatches of `program`) / (microbatches of `longer` - microbatches of `program`).
   double lengths = 0;
-  // The run's cluster; its figures are those of `machine`.
+  // The run's cluster, with the figures of the catalog's `machine`.
   Cluster cluster;
   std::string machine;
-  // As the run has it: with what it says of overlap.
+  // The run's runtime, with the switches that the run states.
   Runtime runtime;
   std::vector<std::string> assumptions;
 };
 
-// An error is one line that says why weft cannot express the run. Choices are made by the cost model `cost`. With
-// `whole`, all microbatches are compiled.
+// Compiles a run. An error is one line that says why weft cannot express the run. The cost model `cost` decides choices
+// by time. With `whole`, all microbatches are compiled.
 absl::StatusOr<CompiledRun> CompileRun(const Measurement& run, const Machines& machines, const Runtimes& runtimes,
                                        const std::string& cost, bool whole = false);
 
-// Microbatches of the two programs that stand for one of `microbatches` over the `ranks` of a pipeline, by a schedule
-// of the registry; nothing where that would not be shorter, or the schedule does not repeat itself.
+// Microbatches of the two programs that stand for a run of `microbatches` over the `ranks` of a pipeline, under a
+// schedule of the registry. Nullopt if that would not be shorter, or if the schedule does not repeat itself.
 std::optional<std::pair<int64_t, int64_t>> ShorterRuns(int64_t microbatches, int64_t ranks, absl::string_view schedule);
 
-// The cluster of a run on `machine`, with all its figures: another set of figures for a run that is compiled.
+// The cluster of a run on `machine`, with the figures of `machine`. Use it to simulate a compiled run with other
+// figures.
 absl::StatusOr<Cluster> MachineOfRun(const Measurement& run, const Cluster& machine);
 
-// `run` on `cluster`, by `runtime`; `cost` and `network` are names of models of the simulator.
+// Simulates `run` on `cluster` under `runtime`. `cost` and `network` name models of the simulator.
 absl::StatusOr<SimulationReport> SimulateRun(const CompiledRun& run, const Cluster& cluster, const Runtime& runtime,
                                              const std::string& cost, const std::string& network);
 

@@ -96,7 +96,7 @@ TEST(Predict, SwitchesOfARowReachItsRuntime) {
   EXPECT_EQ(on->runtime.tensor_pieces(), 4);
 }
 
-// NVIDIA's recipes gather weights as they keep them.
+// NVIDIA's FP8 recipes gather weights in 8 bits, except with MXFP8.
 TEST(Predict, WeightsInEightBitsAreGatheredSo) {
   const Known known = Load();
   Measurement run = SmallRun();
@@ -132,7 +132,7 @@ TEST(Predict, StepsOfAnAblationAddUp) {
   EXPECT_GT(at("7").kernels_size(), at("6").kernels_size());
 }
 
-// 3 and 6 replicas divide no matrix of the model: states are cut over all of them, as one flat buffer is.
+// 3 and 6 replicas divide no matrix of the model: states are still sharded over all replicas, as one flat buffer is.
 TEST(Predict, StatesAreCutOverAnyNumberOfReplicas) {
   const Known known = Load();
   const auto states = [&](int replicas) {
@@ -149,12 +149,12 @@ TEST(Predict, StatesAreCutOverAnyNumberOfReplicas) {
     return bytes;
   };
   const auto two = static_cast<double>(states(2));
-  // But for the rounding.
+  // Equal except for rounding up.
   EXPECT_NEAR(static_cast<double>(states(3)), two * 2 / 3, 0.01 * two);
   EXPECT_NEAR(static_cast<double>(states(6)), two / 3, 0.01 * two);
 }
 
-// What `weft simulate --cluster=jean-zay-v100` gets out of a node is what the error table is made with.
+// The error table uses the same network as `weft simulate --cluster=jean-zay-v100`.
 TEST(Predict, RunsOfJeanZayHaveTheNetworkOfTheCatalog) {
   const Known known = Load();
   const Cluster& catalog = known.machines.at("jean-zay-v100");
@@ -173,7 +173,7 @@ TEST(Predict, WhatDoesNotFitIsKeptByAHostBehindNvlink) {
   const Known known = Load();
   Measurement run = SmallRun();
   run.plan.recompute.clear();
-  // 34 bytes for each of 2^24 elements of a layer, cut in two, of four layers and two microbatches: 2 GB.
+  // 34 bytes for each of 2^24 elements of a layer, halved by sharding, for four layers and two microbatches: 2 GB.
   run.model.sequence = 1024;
   run.plan.micro_batch = 32;
   run.plan.global_batch = 256;
@@ -186,7 +186,7 @@ TEST(Predict, WhatDoesNotFitIsKeptByAHostBehindNvlink) {
   EXPECT_THAT(assumed("GB200"), Contains("no recompute, which fits"));
   EXPECT_THAT(assumed("GB200 with 3 GB"), Contains("activations that do not fit in the host's memory"));
   EXPECT_THAT(assumed("B200 with 3 GB"), Contains("as many layers recomputed as must be to fit"));
-  // Where a run says that it offloads nothing, it does not.
+  // A run that states no offload does not offload.
   run.plan.offload = "none";
   EXPECT_THAT(assumed("GB200 with 3 GB"), Contains("as many layers recomputed as must be to fit"));
 }

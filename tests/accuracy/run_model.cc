@@ -34,8 +34,8 @@ std::vector<std::string> Apart(absl::string_view words) {
   return absl::StrSplit(words, absl::ByAnyChar(" -_()/,;+:.\t"), absl::SkipEmpty());
 }
 
-// Words that make another architecture of a model that is otherwise known: of the first that is there the reason, else
-// an empty one.
+// Returns why `words` name an architecture that weft lacks, although the rest of the name is known: the reason for the
+// first such word, or an empty string.
 absl::string_view WhyNot(absl::string_view words) {
   constexpr absl::string_view kRecurrent = "weft has no state-space, recurrent or linear-attention layers";
   constexpr absl::string_view kLatent = "weft has no multi-head latent attention";
@@ -83,8 +83,8 @@ absl::string_view WhyNot(absl::string_view words) {
   return "";
 }
 
-// Whether `words` say no more than that it is a transformer of the usual kind: "dense", "decoder-only transformer". One
-// word more may be another architecture.
+// True if `words` only say that the model is an ordinary transformer: "dense", "decoder-only transformer". Any other
+// word may mean another architecture.
 bool IsPlain(absl::string_view words) {
   const std::vector<std::string> apart = Apart(words);
   return !apart.empty() && std::all_of(apart.begin(), apart.end(), [](const std::string& word) {
@@ -92,7 +92,7 @@ bool IsPlain(absl::string_view words) {
   });
 }
 
-// `gated`: the width between is not four times the hidden one, as that of gated units.
+// `gated`: the inner width is not four times the hidden size, as with gated units.
 absl::StatusOr<Architecture> ArchitectureOf(absl::string_view kind, bool gated, std::vector<std::string>* assumptions) {
   constexpr struct {
     absl::string_view word, reason;
@@ -105,7 +105,7 @@ absl::StatusOr<Architecture> ArchitectureOf(absl::string_view kind, bool gated, 
       {"linear attention", "weft has no state-space, recurrent or linear-attention layers"},
       {"linear-attention", "weft has no state-space, recurrent or linear-attention layers"},
   };
-  // Architectures that differ from these in sizes and small change only.
+  // Architectures that differ from the basic ones only in sizes and in small details.
   constexpr struct {
     absl::string_view word;
     Architecture architecture;
@@ -175,9 +175,9 @@ std::string LlamaConfig(const Sizes& s, bool tied) {
       s.vocabulary, s.width, s.layers, s.heads, s.kv_heads, s.sequence, s.inner, tied ? "true" : "false");
 }
 
-// A GPT whose heads share keys and values (Nemotron-4, arXiv:2402.16819): no biases, rotary positions, a head of its
-// own. Its squared ReLU moves as many bytes as a GELU. In a parallel block both halves read one norm of the input (Wang
-// and Komatsuzaki 2021, GPT-J).
+// A GPT whose heads share keys and values (Nemotron-4, arXiv:2402.16819): no biases, rotary positions, an untied head.
+// Its squared ReLU moves as many bytes as a GELU. In a parallel block both halves read one norm of the input (Wang and
+// Komatsuzaki 2021, GPT-J).
 ModelGraph GroupedGpt(const Sizes& s, bool parallel) {
   GraphBuilder b("grouped-gpt", s.vocabulary, s.sequence);
   const double init = 0.02, residual = init / std::sqrt(2.0 * static_cast<double>(s.layers));
@@ -233,7 +233,7 @@ ModelGraph GroupedGpt(const Sizes& s, bool parallel) {
 void CompleteSizes(Measurement* run, std::vector<std::string>* assumptions) {
   Measurement::Model& model = run->model;
   constexpr int64_t kWidest = int64_t{1} << 20;
-  // Widths between are a Llama's own choice.
+  // The inner width of a Llama does not follow from the hidden size.
   const std::string kind = absl::AsciiStrToLower(model.kind.substr(0, 200));
   const bool four_times = absl::StartsWith(kind, "dense-gpt") || kind == "bert" || absl::StartsWith(kind, "dense-bert");
   if (!four_times || !model.hidden || *model.hidden > kWidest) return;
@@ -283,7 +283,7 @@ absl::StatusOr<ModelGraph> ModelOf(const Measurement& run, const Runtime& runtim
     return absl::InvalidArgumentError(absl::StrCat("model.layers = ", s.layers, "; allowed here: 1 to ", kMostLayers));
   }
   const bool llama = architecture == Architecture::kLlama;
-  // Vocabularies of GPT-2 as Megatron pads it, of Llama, and of BERT as Megatron pads it.
+  // The vocabularies of Llama, and of BERT and GPT-2 as Megatron pads them.
   s.vocabulary = model.vocabulary.value_or(llama ? 32000 : architecture == Architecture::kBert ? 30592 : 51200);
   if (!model.vocabulary) assumptions->push_back(absl::StrCat("a vocabulary of ", s.vocabulary));
   if (llama) {

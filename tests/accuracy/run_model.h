@@ -1,4 +1,4 @@
-// The model graph of a measured run, from the sizes that it states.
+// Builds the model graph of a measured run from the sizes that the run states.
 #ifndef WEFT_TESTS_ACCURACY_RUN_MODEL_H_
 #define WEFT_TESTS_ACCURACY_RUN_MODEL_H_
 
@@ -12,18 +12,18 @@
 
 namespace weft {
 
-// Of a run whose source does not state one.
+// Sequence length of a run whose source does not state one.
 inline constexpr int64_t kUsualSequence = 2048;
 
 // Fills in sizes of a GPT that follow from others: layers from its parameters, heads of about 128 columns, inner layers
-// four times as wide.
+// four times as wide as the hidden size.
 void CompleteSizes(Measurement* run, std::vector<std::string>* assumptions);
 
-// Which step of MegaScale's table 3 the run is (2: parallel blocks, 3: a sliding window, then changes of the runtime);
-// 0 = none.
+// The run's step in MegaScale's table 3 (2: parallel blocks, 3: a sliding window, then changes of the runtime); 0 = the
+// run is not in the table.
 int64_t CumulativeStep(const Measurement& run);
 
-// InvalidArgument says why weft cannot express the model: experts, a size that is not stated, ...
+// Returns InvalidArgument if weft cannot express the model: experts, a size that is not stated, ...
 absl::StatusOr<ModelGraph> ModelOf(const Measurement& run, const Runtime& runtime,
                                    std::vector<std::string>* assumptions);
 

@@ -35,7 +35,7 @@ bool IsOne(absl::string_view gpu, std::initializer_list<absl::string_view> devic
                      [&](absl::string_view device) { return absl::StrContains(name, device); });
 }
 
-// A word for that a source does not say it.
+// True if `words` mean that the source does not state the value.
 bool IsNotSaid(absl::string_view words) {
   for (const absl::string_view word : {"n/a", "na", "-", "unknown", "unstated", "not stated", "not specified", "?"}) {
     if (words == word) return true;
@@ -81,7 +81,8 @@ class PlanBuilder {
       Assume("ZeRO 3 over all devices");
       dp_ = gpus;
     } else {
-      // What two of the three leave of the devices, and nothing where the replicas are all of them.
+      // Derives a degree from the number of devices and the other two degrees. If the replicas alone use all devices,
+      // both missing degrees are 1.
       const auto rest = [&](const std::optional<int64_t>& own, const std::optional<int64_t>& other,
                             absl::string_view name) -> absl::StatusOr<int64_t> {
         if (own) return *own;
@@ -105,7 +106,7 @@ class PlanBuilder {
       return absl::InvalidArgumentError(absl::StrCat("plan.tp = ", tp_, ", pp = ", pp_, " and dp = ", dp_,
                                                      " do not make up the ", gpus, " devices of the cluster"));
     }
-    // Tensor parallelism innermost, the pipeline outermost: the order of all frameworks in the list.
+    // Tensor parallelism innermost, the pipeline outermost: all frameworks in the list use this order.
     const std::pair<const char*, int64_t> axes[] = {{"x", tp_}, {"data", dp_}, {"pipe", pp_}};
     for (const auto& [name, size] : axes) {
       if (size == 1 && std::string(name) != "pipe") continue;
@@ -123,7 +124,7 @@ class PlanBuilder {
     if (!run_.plan.micro_batch) {
       Assume(micro == 1 ? "microbatches of one sequence" : absl::StrCat("microbatches of ", micro, " sequences"));
     }
-    // A batch that was worked out from tokens; less than that, another batch is another run.
+    // A batch derived from tokens may be off by up to 1 / kNear. A larger difference means another run.
     constexpr int64_t kNear = 100;
     if (micro <= batch / dp_ && batch <= kMostBatch) {
       const int64_t round = micro * dp_, nearest = std::max<int64_t>(1, (batch + round / 2) / round) * round;
@@ -211,7 +212,8 @@ class PlanBuilder {
     const DType compute = half ? FP16 : BF16;
     precision.set_compute(compute);
     precision.set_params(compute);
-    // Sharded gradients that are reduced in bf16 are kept in it too. What a runtime does, it does with its own type.
+    // Sharded gradients that are reduced in bf16 are also kept in bf16. A runtime with narrow gradients uses the
+    // compute type.
     const bool accumulates_wide = absl::StrContains(given, "fp32 grad");
     const bool small =
         !accumulates_wide && (absl::StrContains(given, "reduce in bf16") || precision.grads() == compute);
@@ -222,8 +224,8 @@ class PlanBuilder {
     return absl::OkStatus();
   }
 
-  // Everything in 32 bits. PyTorch rounds factors of products to TF32 only if it is told to
-  // (torch.backends.cuda.matmul.allow_tf32, off since 1.12), so a source that says no more than fp32 means that.
+  // Sets all types to 32 bits. PyTorch rounds factors of products to TF32 only on request
+  // (torch.backends.cuda.matmul.allow_tf32, off since 1.12), so a source that only says fp32 means products in fp32.
   absl::Status Wide(absl::string_view given) {
     const auto says = [&](absl::string_view word) { return absl::StrContains(given, word); };
     const bool off = says("no tf32") || says("not tf32") || says("without tf32") || says("tf32 off") ||
@@ -262,7 +264,7 @@ class PlanBuilder {
   absl::Status Recomputes() {
     std::string given = absl::AsciiStrToLower(run_.plan.recompute.substr(0, 200));
     if (IsNotSaid(given)) given.clear();
-    // What the runtime calls selective.
+    // The runtime's meaning of "selective".
     const Recompute selective = made_.plan.recompute();
     made_.plan.clear_recompute();
     Recompute& recompute = *made_.plan.mutable_recompute();
@@ -294,7 +296,7 @@ class PlanBuilder {
       Assume("operators recomputed one by one cost nothing");
     } else if (given == "selective" || absl::StrContains(given, "attention core") ||
                absl::StrContains(given, "core attention") || absl::StrContains(given, "core_attn")) {
-      // A fused kernel computes scores again by itself.
+      // A fused kernel always recomputes the scores.
       if (made_.plan.attention() == MATERIALIZED) recompute.set_mode(Recompute::SELECTIVE);
     } else {
       return Inexpressible("plan.recompute", run_.plan.recompute, "weft has no such choice");
@@ -311,7 +313,7 @@ class PlanBuilder {
     }
     int64_t stage = plan.zero_stage.value_or(0);
     if (stage == 2 && pp_ > 1) {
-      // With ZeRO 2, weft scatters the gradients of every microbatch.
+      // With ZeRO 2, weft would reduce-scatter the gradients of every microbatch.
       stage = 1;
       Assume("gradients summed once per step, as with ZeRO 1");
     }

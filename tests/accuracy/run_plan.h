@@ -1,4 +1,4 @@
-// Recipe and plan of a measured run.
+// Builds the recipe and plan of a measured run.
 #ifndef WEFT_TESTS_ACCURACY_RUN_PLAN_H_
 #define WEFT_TESTS_ACCURACY_RUN_PLAN_H_
 
@@ -19,11 +19,12 @@ namespace weft {
 struct RunPlan {
   Recipe recipe;
   Plan plan;
-  // The source does not say what is recomputed: all activations are kept if that fits, else every layer's input.
+  // True if the source does not state what is recomputed. Then all activations are kept if they fit; otherwise as many
+  // layers as needed are recomputed.
   bool recompute_unknown = false;
 };
 
-// InvalidArgument says why weft cannot express the run: a size that is not stated, context parallelism, ...
+// Returns InvalidArgument if weft cannot express the run: a size that is not stated, context parallelism, ...
 absl::StatusOr<RunPlan> PlanOf(const Measurement& run, const Runtime& runtime, std::vector<std::string>* assumptions);
 
 }  // namespace weft

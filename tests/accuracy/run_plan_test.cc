@@ -87,7 +87,7 @@ TEST(RunPlan, ABatchThatIsAlmostShared) {
   };
   EXPECT_EQ(batch(1538), 1536);
   EXPECT_EQ(batch(1536), 1536);
-  // The compiler refuses it.
+  // The compiler refuses these batches, so they stay as stated.
   EXPECT_EQ(batch(36), 36);
   EXPECT_EQ(batch(4), 4);
 }
@@ -124,7 +124,7 @@ TEST(RunPlan, Schedules) {
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.schedule = "zero-bubble 1F1B"; }), HasSubstr("zero-bubble 1F1B"));
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.schedule = "PipeDream-2BW"; }), HasSubstr("'PipeDream-2BW'"));
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.schedule = "DualPipe"; }), HasSubstr("plan.schedule is 'DualPipe'"));
-  // 22 layers, embedding and head are 24: three to a rank, one to a chunk.
+  // 22 layers, the embedding and the head make 24 pieces: three per rank, one per chunk.
   const RunPlan chunks = Make([](Measurement* r) {
     r->model.layers = 22;
     r->plan.schedule = "interleaved-1f1b (1 layer per chunk)";
@@ -184,7 +184,7 @@ TEST(RunPlan, MicrobatchesAsMegatronsScriptsHaveThem) {
                runtime)
         .recipe.microbatch_sequences();
   };
-  // Two replicas, four stages: six microbatches each and more.
+  // Two replicas and four stages: at least six microbatches per replica.
   EXPECT_EQ(micro(96, "megatron-2020"), 2);
   EXPECT_EQ(micro(94, "megatron-2020"), 1);
   EXPECT_EQ(micro(2048, "megatron-2022"), 16);
@@ -203,7 +203,7 @@ TEST(RunPlan, AttentionAndRecompute) {
   const auto selective = [](Measurement* r) { r->plan.recompute = "selective (attention core)"; };
   EXPECT_EQ(Make(selective, "megatron-2022").plan.recompute().mode(), Recompute::SELECTIVE);
   EXPECT_EQ(Make(selective, "megatron-2022").plan.attention(), MATERIALIZED);
-  // A fused kernel does that by itself.
+  // A fused kernel always recomputes the scores.
   EXPECT_EQ(Make(selective).plan.recompute().mode(), Recompute::NONE);
   const auto kernel = [](const char* name) {
     return Make([&](Measurement* r) { r->extra["attention_kernel"] = name; }, "megatron-2022").plan.attention();
@@ -214,11 +214,11 @@ TEST(RunPlan, AttentionAndRecompute) {
   EXPECT_EQ(kernel("PyTorch SDPA"), FUSED);
   EXPECT_EQ(kernel("none (PyTorch)"), MATERIALIZED);
   EXPECT_EQ(kernel("Megatron's fused softmax"), MATERIALIZED);
-  // Not known: the runtime's own.
+  // An unknown kernel name leaves the runtime's own choice.
   EXPECT_EQ(kernel("ours"), MATERIALIZED);
   EXPECT_EQ(Make([](Measurement* r) { r->extra["attention_kernel"] = "ours"; }).plan.attention(),
             RuntimeNamed("").plan().attention());
-  // What a framework means by it.
+  // Wordings of recomputation that depend on the framework.
   EXPECT_EQ(Make([](Measurement* r) { r->plan.recompute = "every other layer"; }).plan.recompute().every(), 2);
   EXPECT_EQ(
       Make([](Measurement* r) { r->plan.recompute = "selective (per op)"; }, "torchtitan").plan.recompute().every(), 2);
@@ -256,7 +256,7 @@ TEST(RunPlan, WordsForPrecisionAndRecompute) {
   EXPECT_EQ(computes("Float16"), FP16);
   EXPECT_EQ(computes("amp"), BF16);
   EXPECT_EQ(computes("mixed", "V100"), FP16);
-  // Products in fp32 are so unless the source says TF32.
+  // "fp32" means products in fp32 unless the source says TF32.
   for (const char* words : {"fp32", "Float32", "fp32 (no TF32)"}) EXPECT_EQ(computes(words), FP32) << words;
   for (const char* words : {"tf32", "fp32 with TF32 products"}) EXPECT_EQ(computes(words), TF32) << words;
   EXPECT_EQ(computes("fp32", "V100"), FP32);
@@ -270,7 +270,7 @@ TEST(RunPlan, WordsForPrecisionAndRecompute) {
               }),
               HasSubstr("V100 has no products in TF32"));
   EXPECT_EQ(computes("bf16 (fp32 grad accumulation)"), BF16);
-  // Nothing else is taken for 16 bits.
+  // No other precision is read as 16 bits.
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.precision = "int8"; }), HasSubstr("known are bf16, fp16, fp8, tf32"));
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.precision = "nvfp4"; }), HasSubstr("4 bits"));
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.precision = "fp8"; }), HasSubstr("A100 has no products in 8 bits"));
@@ -281,10 +281,10 @@ TEST(RunPlan, WordsForPrecisionAndRecompute) {
   EXPECT_EQ(recomputes("gradient checkpointing"), Recompute::FULL);
   EXPECT_EQ(recomputes("off"), Recompute::NONE);
   EXPECT_EQ(recomputes("no activation checkpointing"), Recompute::NONE);
-  // Nor are chosen ones.
+  // A selective recomputation of unknown extent is refused.
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.recompute = "selective activation checkpointing"; }),
               HasSubstr("plan.recompute is 'selective activation checkpointing'"));
-  // Part of the layers is not all of them.
+  // "Full" for a part of the layers is refused.
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.recompute = "full (40 of 80 layers)"; }), HasSubstr("40 of 80"));
 }
 

@@ -1,4 +1,4 @@
-// What sources call the schedules of weft.
+// Maps the schedule names of sources to schedules of weft.
 #ifndef WEFT_TESTS_ACCURACY_SCHEDULE_NAME_H_
 #define WEFT_TESTS_ACCURACY_SCHEDULE_NAME_H_
 
@@ -9,15 +9,15 @@
 namespace weft {
 
 struct ScheduleName {
-  // A source's name begins with this, letters and digits alone.
+  // Matches source names that begin with this, with only letters and digits compared.
   absl::string_view word;
-  // Of the registry.
+  // Name in the schedule registry.
   absl::string_view schedule;
-  // Stages per rank where a row does not state them; 0: the schedule takes no such figure.
+  // Stages per rank if a row does not state them; 0 = the schedule has no such parameter.
   int64_t chunks = 0;
 };
 
-// Null if none is meant. `name` is in lower case; an empty one is 1f1b.
+// Returns the schedule that `name` (in lower case) means, or null. An empty name means 1f1b.
 const ScheduleName* FindScheduleName(absl::string_view name);
 
 }  // namespace weft

@@ -24,7 +24,7 @@ TEST(ScheduleName, AsSourcesWordThem) {
   EXPECT_EQ(Found("zero bubble (zbv)"), "zb-v");
   EXPECT_EQ(Found("chimera wave"), "chimera-wave");
   EXPECT_EQ(Found("chimera (forward doubling)"), "chimera");
-  // Of other schedules nothing like them is taken.
+  // An unknown schedule is not replaced by a similar one.
   EXPECT_EQ(Found("dualpipe"), "none");
   EXPECT_EQ(Found("pipedream-2bw"), "none");
 }

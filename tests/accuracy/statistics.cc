@@ -35,7 +35,7 @@ RankAgreement CompareRanks(absl::Span<const double> measured, absl::Span<const d
       }
     }
   }
-  // No pair is tied in what was measured.
+  // No counted pair is tied in the measured times.
   const double untied = static_cast<double>(agreement.pairs - tied);
   if (untied > 0)
     agreement.tau = static_cast<double>(difference) / std::sqrt(static_cast<double>(agreement.pairs) * untied);

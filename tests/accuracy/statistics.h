@@ -1,4 +1,4 @@
-// How far predictions are from measurements.
+// Statistics of prediction errors.
 #ifndef WEFT_TESTS_ACCURACY_STATISTICS_H_
 #define WEFT_TESTS_ACCURACY_STATISTICS_H_
 
@@ -9,7 +9,7 @@
 
 namespace weft {
 
-// 0 of nothing; the mean of the middle two of an even number.
+// Returns 0 for no values. The median of an even number of values is the mean of the middle two.
 double Median(std::vector<double> values);
 double Mean(absl::Span<const double> values);
 
@@ -19,10 +19,12 @@ struct RankAgreement {
   double regret = 0;
 };
 
-// Of plans with times that were measured and predicted, alike in order: Kendall's tau-b (Kendall 1945, "The treatment
-// of ties in ranking problems", Biometrika 33(3)) over the pairs whose measured times differ by `tie` or more of the
-// smaller one, and how much longer the plan that is predicted fastest was measured to take than the best. Of several
-// that are predicted alike, the first. tau is 0 without pairs.
+// Compares the order of plans by predicted time with their order by measured time.
+//
+// `tau` is Kendall's tau-b (Kendall 1945, "The treatment of ties in ranking problems", Biometrika 33(3)) over the pairs
+// whose measured times differ by at least `tie` times the smaller one; 0 if there are no pairs. `regret` is how much
+// longer than the best plan the plan with the fastest prediction was measured to take, relative to the best. If several
+// predictions are equally fast, the first counts.
 RankAgreement CompareRanks(absl::Span<const double> measured, absl::Span<const double> predicted, double tie);
 
 }  // namespace weft

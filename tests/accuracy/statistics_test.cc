@@ -22,7 +22,7 @@ TEST(CompareRanks, OrderAndRegret) {
   EXPECT_EQ(CompareRanks(measured, {10, 20, 30, 40}, 0.05).regret, 0);
   EXPECT_EQ(CompareRanks(measured, {40, 30, 20, 10}, 0.05).tau, -1);
   EXPECT_EQ(CompareRanks(measured, {40, 30, 20, 10}, 0.05).regret, 3);
-  // One of six pairs is the wrong way round.
+  // One of six pairs is in the wrong order.
   const RankAgreement one = CompareRanks(measured, {20, 10, 30, 40}, 0.05);
   EXPECT_EQ(one.pairs, 6);
   EXPECT_DOUBLE_EQ(one.tau, 4.0 / 6);
@@ -34,7 +34,7 @@ TEST(CompareRanks, MeasuredTiesAreDroppedPredictedOnesCount) {
   EXPECT_EQ(CompareRanks({100, 104}, {2, 1}, 0.05).pairs, 0);
   EXPECT_EQ(CompareRanks({100, 104}, {2, 1}, 0.05).tau, 0);
   EXPECT_EQ(CompareRanks({100, 105}, {2, 1}, 0.05).pairs, 1);
-  // Of 3 pairs one is predicted alike: (1 + 1) / sqrt(3 * 2).
+  // One of 3 pairs has equal predictions: (1 + 1) / sqrt(3 * 2).
   EXPECT_DOUBLE_EQ(CompareRanks({1, 2, 3}, {5, 5, 6}, 0.05).tau, 2 / std::sqrt(6.0));
   EXPECT_EQ(CompareRanks({1, 2}, {5, 5}, 0.05).tau, 0);
   EXPECT_EQ(CompareRanks({2, 1}, {5, 5}, 0.05).regret, 1);

@@ -1,4 +1,4 @@
-// weft-accuracy: how far weft's predictions are from published measurements.
+// weft-accuracy: compares weft's predictions with published measurements.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -54,7 +54,7 @@ struct Settings {
   int64_t threads = 1;
 };
 
-// "dgx-h100.device.tiles.half_depth=64", "nanotron.host.launch_seconds=1e-5".
+// Sets one figure: "dgx-h100.device.tiles.half_depth=64", "nanotron.host.launch_seconds=1e-5".
 absl::Status SetFigure(const std::string& setting, Machines* machines, Runtimes* runtimes) {
   const size_t dot = setting.find('.'), equals = setting.find('=');
   const std::string name = setting.substr(0, dot);
@@ -100,7 +100,7 @@ absl::StatusOr<RunPrediction> PredictRun(const Measurement& run, const Machines&
   return prediction;
 }
 
-// In the order of `runs`, by several threads: a run has nothing to do with another.
+// Predicts all runs on several threads and returns the results in the order of `runs`. Runs are independent.
 std::vector<absl::StatusOr<RunPrediction>> PredictAll(const std::vector<Measurement>& runs, const Machines& machines,
                                                       const Runtimes& runtimes, const Settings& settings) {
   std::vector<absl::StatusOr<RunPrediction>> predictions(runs.size(), absl::UnknownError("not predicted"));
@@ -124,7 +124,7 @@ std::vector<absl::StatusOr<RunPrediction>> PredictAll(const std::vector<Measurem
   return predictions;
 }
 
-// Mean over families of the mean of |log(predicted / measured)|, so that no large sweep decides.
+// Mean over families of the family's mean |log(predicted / measured)|, so that no large sweep dominates.
 absl::StatusOr<double> ErrorOf(const std::vector<std::pair<const Measurement*, CompiledRun>>& runs,
                                const Cluster& machine, const Settings& settings) {
   std::map<std::string, std::pair<double, int>> families;
@@ -141,7 +141,7 @@ absl::StatusOr<double> ErrorOf(const std::vector<std::pair<const Measurement*, C
   return families.empty() ? 0 : error / static_cast<double>(families.size());
 }
 
-// --fit=MACHINE:FIELD,FIELD: prints the figures that suit the fitted half best.
+// --fit=MACHINE:FIELD,FIELD: prints the figures that fit the fitted half best.
 absl::Status Fit(const std::vector<Measurement>& runs, const Machines& machines, const Runtimes& runtimes,
                  const Settings& settings) {
   const std::pair<std::string, std::string> parts = absl::StrSplit(settings.fit, absl::MaxSplits(':', 1));
@@ -172,7 +172,7 @@ absl::Status Fit(const std::vector<Measurement>& runs, const Machines& machines,
   return Print(text);
 }
 
-// What of the files has no part in the report.
+// Prints notes about parts of the files that the report leaves out.
 void Note(const Measurements& data, const std::vector<RankingSet>& sets) {
   if (!data.unread.empty()) PrintNote(absl::StrCat("fields that are not read: ", absl::StrJoin(data.unread, ", ")));
   std::set<std::string> known;
@@ -205,7 +205,7 @@ absl::Status Run(const Settings& settings) {
       return !named || (settings.core && !run.core);
     };
     data.runs.erase(std::remove_if(data.runs.begin(), data.runs.end(), left_out), data.runs.end());
-    // Sets name runs that are left out now.
+    // Ranking sets would name runs that have just been left out.
     sets.clear();
   }
   if (!settings.fit.empty()) return Fit(data.runs, machines, runtimes, settings);

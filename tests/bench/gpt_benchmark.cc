@@ -1,7 +1,8 @@
-// Tokens per second of training a small GPT in one process on the cpu backend, against pytorch_gpt.py.
+// Trains a small GPT in one process on the cpu backend and prints tokens per second, for comparison with
+// pytorch_gpt.py.
 //   gpt_benchmark [layers width heads sequence sequences vocabulary threads steps]
-// Prints one line of JSON: median and best seconds of a step, tokens/s, seconds of processor time per step, and the
-// milliseconds of a step by kernel.
+// Prints one line of JSON: median and best seconds per iteration, tokens/s, processor seconds per iteration, and
+// milliseconds per iteration by kernel.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -46,7 +47,7 @@ Cluster HostCluster() {
   return cluster;
 }
 
-// Tokens that cost nothing to read, the same in every run.
+// Generated tokens that cost nothing to read and are the same in every run.
 class RampData : public exec::DataSource {
  public:
   explicit RampData(int64_t vocabulary) : vocabulary_(vocabulary) {}
@@ -71,7 +72,7 @@ double ProcessSeconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Milliseconds per step by kernel, as members of a JSON object, largest first.
+// Milliseconds per iteration by kernel, as members of a JSON object, largest first.
 std::string KernelTimes(const Program& program, const Trace& trace) {
   std::map<int, int> segment_of_action;
   for (const Action& action : program.templates(0).body()) segment_of_action[action.id()] = action.segment();
@@ -121,7 +122,7 @@ absl::StatusOr<std::string> Measure(const Shape& shape) {
   options.on_step = [&](const RunStep&) { processor.push_back(ProcessSeconds()); };
   WEFT_ASSIGN_OR_RETURN(const exec::RunResult result, exec::RunInProcess(program, data, options));
 
-  // The first steps touch memory for the first time.
+  // Warm-up: the first iterations touch memory for the first time.
   const int warm = 3;
   std::vector<double> seconds;
   for (int i = warm; i < result.report.steps_size(); ++i) seconds.push_back(result.report.steps(i).seconds());

@@ -1,14 +1,14 @@
-// Activations that a GPT-2 layer keeps from its forward to its backward, in bytes, against Korthikanti et al. 2022
-// (arXiv:2205.05198), Table 2. With s rows of a sequence, b sequences of a microbatch, h columns, a heads, t ranks of
-// tensor parallelism, 2 bytes per element and 1 per element of a dropout mask:
+// Checks the bytes of activations that a GPT-2 layer keeps from its forward to its backward against Korthikanti et al.
+// 2022 (arXiv:2205.05198), Table 2. With sequences of s rows, microbatches of b sequences, h columns, a heads, t ranks
+// of tensor parallelism, 2 bytes per element and 1 byte per element of a dropout mask:
 //
-//                                            nothing again                 scores to p.v again    all of it
-//   one rank                                 sbh (34 + 5as/h)              34 sbh                 2 sbh
-//   tensor parallelism                       sbh (10 + 24/t + 5as/(ht))    sbh (10 + 24/t)        2 sbh
-//   and sequence parallelism                 sbh/t (34 + 5as/h)            34 sbh/t               2 sbh/t
+//                                            no recomputation              scores to p.v recomputed   all recomputed
+//   one rank                                 sbh (34 + 5as/h)              34 sbh                     2 sbh
+//   tensor parallelism                       sbh (10 + 24/t + 5as/(ht))    sbh (10 + 24/t)            2 sbh
+//   and sequence parallelism                 sbh/t (34 + 5as/h)            34 sbh/t                   2 sbh/t
 //
-// What is kept besides: mean and reciprocal deviation of the rows of both norms, 4 bytes each, of the rows that a rank
-// has: 16 sb, or 16 sb/t with sequence parallelism; nothing where all is computed again.
+// A layer also keeps the mean and reciprocal deviation of each row of both norms, 4 bytes each, for the rows that a
+// rank has: 16 sb, or 16 sb/t with sequence parallelism; nothing if everything is recomputed.
 #include <cstdint>
 #include <string>
 
@@ -55,7 +55,7 @@ absl::StatusOr<Program> CompileLayers(const Shape& shape, int layers, int64_t t,
   return planner::CompilePlan(*model, recipe, plan, cluster, {});
 }
 
-// Bytes of the operand `saved` of the only stage's forward.
+// Bytes of the operand `saved` of the forward of the only stage.
 int64_t SavedBytes(const absl::StatusOr<Program>& program) {
   EXPECT_TRUE(program.ok()) << program.status();
   if (!program.ok()) return 0;
@@ -70,7 +70,7 @@ int64_t SavedBytes(const absl::StatusOr<Program>& program) {
   return bytes;
 }
 
-// What one layer more keeps.
+// Bytes that one more layer keeps.
 int64_t LayerBytes(const Shape& shape, int64_t t, const std::string& plan_fields, double dropout = 0.1) {
   return SavedBytes(CompileLayers(shape, 3, t, plan_fields, dropout)) -
          SavedBytes(CompileLayers(shape, 2, t, plan_fields, dropout));
@@ -89,7 +89,7 @@ class ActivationMemoryTest : public testing::TestWithParam<Shape> {
     pairs_ = 5 * p.a * p.s * p.s * p.b;
     statistics_ = 16 * p.s * p.b;
   }
-  // `formula` is the paper's; what is kept besides is at most 2 % of it.
+  // `formula` is the paper's figure. `besides`, which a layer keeps in addition, is at most 2 % of it.
   static void Expect(int64_t bytes, int64_t formula, int64_t besides, const std::string& what) {
     EXPECT_EQ(bytes, formula + besides) << what;
     EXPECT_LE(besides * 50, formula) << what;
@@ -98,7 +98,7 @@ class ActivationMemoryTest : public testing::TestWithParam<Shape> {
     return LayerBytes(GetParam(), t, absl::StrCat(kPaper, fields));
   }
 
-  // sbh, the bytes 5as/h stands for, and those of statistics.
+  // sbh, the bytes of the term 5as/h, and the bytes of the norms' statistics.
   int64_t sbh_ = 0, pairs_ = 0, statistics_ = 0;
 };
 
@@ -133,17 +133,17 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ActivationMemoryTest,
                                                info.param.a);
                          });
 
-// What other choices keep of a layer, in the same terms.
+// What a layer keeps under other plan settings, in the same terms.
 TEST(ActivationMemory, OtherForms) {
   const Shape p{128, 2, 256, 4};
   const int64_t sbh = p.s * p.b * p.h, pairs = p.a * p.s * p.s * p.b, statistics = 16 * p.s * p.b;
-  // One op keeps a log-sum-exp of 4 bytes per row and head, and draws its dropout again.
+  // Fused attention keeps a log-sum-exp of 4 bytes per row and head, and draws its dropout again.
   const int64_t lse = 4 * p.a * p.s * p.b;
   EXPECT_EQ(LayerBytes(p, 1, "dropout_masks: true"), 34 * sbh + statistics + lse);
   EXPECT_EQ(LayerBytes(p, 1, ""), 32 * sbh + statistics + lse);
-  // Without masks: probabilities before and after dropout.
+  // Without masks, a layer keeps the probabilities before and after dropout.
   EXPECT_EQ(LayerBytes(p, 1, "attention: MATERIALIZED"), 32 * sbh + 4 * pairs + statistics);
-  // Without dropout they are the same, and there are no masks.
+  // Without dropout, both probabilities are the same and there are no masks.
   EXPECT_EQ(LayerBytes(p, 1, kPaper, 0), 32 * sbh + 2 * pairs + statistics);
 }
 

@@ -1,5 +1,5 @@
-// How the training of a tiny GPT under one plan must agree with that under another: whole tests in a line, for files
-// that differ in what they ask of plans.
+// Checks that training a tiny GPT under one plan agrees with training it under another. Each function is a whole test,
+// for test files that differ only in their plans.
 #ifndef WEFT_TESTS_E2E_AGREEMENT_H_
 #define WEFT_TESTS_E2E_AGREEMENT_H_
 
@@ -14,10 +14,10 @@
 
 namespace weft {
 
-// The test fails, and nothing is compared, if it is an error.
+// Returns the outcome. If `result` is an error, fails the test and returns an empty outcome.
 Outcome Must(const absl::StatusOr<exec::RunResult>& result, const std::string& what);
 
-// The same plan on one rank of data and pipe, nothing cut; the shape of x, y and z stays.
+// The same plan with one data and one pipe rank and no plan fields; the sizes of x, y and z stay.
 TinyPlan OneCopy(TinyPlan plan);
 
 // Outcomes of plans, each trained once.
@@ -29,19 +29,19 @@ class Outcomes {
   std::map<std::string, Outcome> outcomes_;
 };
 
-// As the plan's OneCopy: bit for bit under exact accumulation, else within 1e-5. Where there is clipping it is active,
-// or norms would not matter.
+// The plan trains like its OneCopy: bit for bit under exact accumulation, else within 1e-5. If the plan clips, clipping
+// must be active in the first step; otherwise norms would have no effect.
 void ExpectLikeOneRank(const TinyPlan& plan, Outcomes& references);
 
-// Fields of the plan that cut states over replicas change nothing but for norms, which are summed from parts: losses
-// and weights are the same bits if `tolerance` is 0, else within it (ExpectClose). Without clipping.
+// Plan fields that shard states over replicas change only the norms, which are then summed from parts. Losses and
+// weights are the same bits if `tolerance` is 0, else within it (ExpectClose). Clipping is off.
 void ExpectCutLikeWhole(TinyPlan plan, const std::string& fields, double tolerance);
 
-// What one plan has saved in the middle the next goes on with, to the losses of one rank and the same bits of weights.
-// `name` tells the checkpoints of a test from others.
+// Each plan resumes the checkpoint that the plan before it saved halfway, and reaches the losses of one rank and the
+// same bits of weights. `name` distinguishes the checkpoint directories of tests.
 void ExpectCheckpointsGoRound(const std::string& name, const std::vector<TinyPlan>& plans);
 
-// Losses on each of the meshes are within `tolerance`, relative, of those of the plan.
+// The losses on each mesh are within `tolerance`, relative, of the losses of the plan.
 void ExpectLossesClose(const TinyPlan& plan, const std::vector<std::string>& meshes, double tolerance);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// Plans that do not agree fail the tests that ask whether they do.
+// The checks of agreement.h fail for plans that do not agree.
 #include "tests/e2e/agreement.h"
 
 #include <string>
@@ -16,7 +16,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// What `checks` fail with, one after the other; that fails no test here.
+// Runs `checks` and returns their failure messages, without failing this test.
 template <typename Checks>
 std::string FailuresOf(const Checks& checks) {
   testing::TestPartResultArray results;
@@ -81,8 +81,8 @@ TEST(ExpectLikeOneRank, ExactPlansInAllBitsOthersWithinRounding) {
     const TinyPlan plan = PlanOf("data3", exact);
     Outcomes references;
     EXPECT_EQ(FailuresOf([&] { ExpectLikeOneRank(plan, references); }), "");
-    // The name of a plan says neither how large microbatches are nor what is dropped: sums in another order, and
-    // another training.
+    // The name of a plan does not show microbatch size or dropout, so these references replace the right one: the first
+    // sums in another order, the second is another training run.
     TinyPlan rounded = OneCopy(plan), other = rounded;
     rounded.microbatch = 3;
     Outcomes of_rounded;
@@ -109,7 +109,7 @@ TEST(ExpectLikeOneRank, ClippingIsActive) {
   EXPECT_THAT(FailuresOf([&] { ExpectLikeOneRank(NoPlan(), references); }), HasSubstr("unknown schedule"));
 }
 
-// Direct sums are those of whole buffers; a ring's are of parts, which fall elsewhere where states are cut.
+// Direct sums cover whole buffers. A ring sums parts, whose boundaries move if states are sharded.
 TEST(ExpectCutLikeWhole, InAllBitsOrWithinATolerance) {
   TinyPlan plan = PlanOf("data3", false);
   plan.plan_fields = "collective: 'direct' ";

@@ -1,5 +1,5 @@
-// What a program plans is what the executor allocates for its ranks, to the byte: the test counts what goes through
-// posix_memalign at the alignment of arenas.
+// The executor allocates exactly the bytes that a program plans for its ranks. The test counts allocations through
+// posix_memalign with the alignment of arenas.
 #include <malloc.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ extern "C" int posix_memalign(void** memory, size_t alignment, size_t bytes) noe
 namespace weft {
 namespace {
 
-// Plans of what makes memory different.
+// Plans that cover everything that changes memory.
 std::vector<TinyPlan> Plans() {
   std::vector<TinyPlan> plans;
   auto add = [&](const char* mesh, const char* schedule, const char* fields, const char* recompute,
@@ -72,8 +72,8 @@ TEST(ArenaBytesTest, PlannedIsAllocated) {
     ASSERT_TRUE(program.ok()) << plan.Name() << ": " << program.status();
     int64_t planned = 0, highest = 0;
     for (const Template& t : program->templates()) {
-      // The height of an arena is where its highest buffer ends, and buffers begin at multiples of 256 bytes. The
-      // places in which copies of optimizer states take turns are as large as the largest of these.
+      // An arena ends where its highest buffer ends, and buffers begin at multiples of 256 bytes. The slots that copies
+      // of optimizer states share are each as large as the largest copy.
       int64_t height = 0, host = 0, bucket = 0;
       for (const Buffer& buffer : t.buffers()) {
         int64_t& of_place = buffer.place() == HOST ? host : height;

@@ -1,6 +1,6 @@
-// Schedules without a flush (rule P14) train alike however states, batches and layers are cut: in all bits where sums
-// are of the same numbers in the same order, within rounding elsewhere. They train something else than a schedule that
-// flushes, by design, so each is compared with itself on one replica's plan.
+// Schedules without a flush (rule P14) train alike however states, batches and layers are sharded: bit for bit if the
+// same numbers are summed in the same order, else within rounding. By design they train differently from a schedule
+// that flushes, so each is compared with itself under a plan with fewer cuts.
 #include <cmath>
 #include <map>
 #include <string>
@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 constexpr int kSteps = 8;
 
-// `microbatches` of a step and replica, of two sequences each.
+// A plan with one microbatch per replica and step for PipeDream, three otherwise, of two sequences each.
 TinyPlan PlanOf(const std::string& schedule, const std::string& mesh, int replicas, const std::string& fields = "") {
   TinyPlan plan{
       .schedule = schedule, .steps = kSteps, .layers = 4, .microbatch = 2, .mesh = mesh, .clip = 0, .tied = false};
@@ -48,7 +48,7 @@ TEST_P(Schedules, ReplicasThatShareStatesHaveTheSameBits) {
     const Outcome whole = Trained(plan);
     for (const char* zero : {"zero { stage: 1 }", "zero { stage: 1 group: 2 }"}) {
       plan.plan_fields = zero;
-      // Groups sum in another order: first in a group, then over the groups.
+      // Groups sum in another order: first within a group, then over the groups.
       const bool groups = std::string(zero).find("group") != std::string::npos;
       if (groups) {
         ExpectClose(Trained(plan), whole, plan.Name(), half ? 2e-3 : 1e-5);
@@ -59,7 +59,7 @@ TEST_P(Schedules, ReplicasThatShareStatesHaveTheSameBits) {
   }
 }
 
-// What backwards sum over replicas is not summed over microbatches before.
+// ZeRO 2 sums each backward's gradients over replicas before summing over microbatches, which changes the order.
 TEST_P(Schedules, GradientsAndWeightsInParts) {
   const Outcome whole = Trained(PlanOf(GetParam(), "data2 pipe2", 2));
   const Outcome two = Trained(PlanOf(GetParam(), "data2 pipe2", 2, "zero { stage: 2 }"));
@@ -86,7 +86,7 @@ TEST_P(Schedules, LayersAreCutOverRanks) {
   ExpectClose(Trained(PlanOf(GetParam(), "data2 pipe2 z2", 2, "zero { stage: 1 }")), replicas, "z2, stage 1");
 }
 
-// A power of two changes no bit of fp32, and fp16 without subnormal gradients trains as fp32 does.
+// A power of two as scale changes no bit of fp32, and fp16 without subnormal gradients trains like fp32.
 TEST_P(Schedules, FixedLossScale) {
   TinyPlan plan = PlanOf(GetParam(), "data2 pipe2", 2);
   const Outcome plain = Trained(plan);
@@ -145,7 +145,7 @@ constexpr const char* kScales[] = {"", "loss_scale { fixed: 1024 }"};
 
 bool IsPlan(const Choice& c) {
   const int data = kSizes[c[kData]], pipe = kSizes[c[kPipe]], tensor = (c[kX] + 1) * (c[kY] + 1) * (c[kZ] + 1);
-  // Eight microbatches, as many on a replica as there are stages.
+  // Eight microbatches in all, and each replica needs at least one per stage.
   if (tensor * data * pipe > 16 || pipe * data > 8) return false;
   if (c[kZero] > 0 && data == 1) return false;
   if (c[kRecompute] == 3 && c[kAttention] == 0) return false;
@@ -167,8 +167,8 @@ TinyPlan PlanOf(const Choice& c) {
   return plan;
 }
 
-// With two copies every update is of weights that are one update older, however deep the pipeline: N plans, one loss.
-// Every two settings come together.
+// With two copies, every update applies to weights that are one update old, whatever the depth of the pipeline: N
+// plans, one loss. Every pair of settings occurs in some plan.
 TEST(AsynchronousPlansTest, TwoCopiesTrainAlikeWhateverThePlan) {
   const std::vector<int> levels = {2, 2, 2, 3, 3, 3, 4, 4, 2, 3, 2, 2, 2};
   ASSERT_EQ(levels.size(), size_t{kFactors});
@@ -188,10 +188,10 @@ TEST(AsynchronousPlansTest, TwoCopiesTrainAlikeWhateverThePlan) {
     Choice one(kFactors, 0), same = c;
     one[kDropout] = c[kDropout];
     ExpectClose(run(c), run(one), name);
-    // Sums are in the same order where layers and replicas are cut alike.
+    // Sums have the same order if layers and replicas are sharded alike.
     for (Factor factor : {kPipe, kRecompute, kOverlap, kScale}) same[factor] = 0;
-    // Where gradients are partial sums over several axes their order in the mesh is that of the members of a sum, and
-    // what is scattered over replicas is summed over the others at last.
+    // If gradients are partial sums over several axes, the order of the axes in the mesh decides the order of
+    // summation, and gradients that are scattered over replicas are summed over the other axes last.
     if (c[kX] + c[kY] + c[kZ] == 0) {
       same[kOrder] = 0;
       if (c[kZero] == 1) same[kZero] = 0;

@@ -1,5 +1,5 @@
-// Attention as one op and as several, dropout that draws again and dropout that keeps its masks, and what the backward
-// computes again: one loss. Within a form every bit is the same; between forms what rounding changes.
+// Fused attention and attention in several ops, dropout that is drawn again and dropout with kept masks, and every
+// recomputation have one loss. Within a form all bits are the same; between forms only rounding differs.
 #include <string>
 #include <vector>
 
@@ -36,7 +36,7 @@ TEST_P(AttentionFormsTest, FormsAgree) {
   EXPECT_LT(fused.losses.back(), fused.losses.front());
   const Outcome ops = Trained(Base(kOps));
   ExpectClose(ops, fused, "ops");
-  // Rounding differs, or the plan did nothing.
+  // If rounding did not differ, the plan field had no effect.
   EXPECT_NE(ops.losses, fused.losses);
   TinyPlan wide = Base("");
   wide.fp64 = true;
@@ -44,7 +44,7 @@ TEST_P(AttentionFormsTest, FormsAgree) {
   wide.plan_fields = kMasks;
   const Outcome ops64 = Trained(wide);
   ASSERT_EQ(ops64.losses.size(), 4);
-  // The same elements are dropped: anything else would show far above rounding.
+  // Both forms drop the same elements: any other choice would differ far more than rounding.
   for (int i = 0; i < 4; ++i) EXPECT_NEAR(ops64.losses[i], fused64.losses[i], 1e-12 * fused64.losses[i]) << i;
   ExpectSame(Trained(Base("dropout_masks: true")), fused, "masks of a fused form");
 }
@@ -76,7 +76,7 @@ TEST_P(AttentionFormsTest, WithinAFormEveryBit) {
   }
 }
 
-// Replicas, two microbatches in one forward, pairs of a forward and a backward.
+// Replicas, forwards of two microbatches, and pairs of a forward and a backward.
 TEST_P(AttentionFormsTest, Exact) {
   TinyPlan one = Base(kOps);
   one.exact = true;
@@ -99,7 +99,8 @@ TEST_P(AttentionFormsTest, Exact) {
   }
 }
 
-// Rows whose norms, sums and targets fill no multiple of 64 bytes: two microbatches in one forward lie apart.
+// Row counts whose norms, sums and targets do not fill multiples of 64 bytes: the two microbatches of one forward are
+// not contiguous.
 TEST_P(AttentionFormsTest, TwoUnevenMicrobatchesAtOnce) {
   struct Case {
     const char *mesh, *fields, *recompute;
@@ -123,7 +124,7 @@ TEST_P(AttentionFormsTest, TwoUnevenMicrobatchesAtOnce) {
   }
 }
 
-// Heads over x: the same elements are dropped, sums have another order.
+// Heads are sharded over x: the same elements are dropped, sums have another order.
 TEST_P(AttentionFormsTest, TensorParallel) {
   TinyPlan one = Base(kMasks);
   one.microbatch = 2;

@@ -1,4 +1,4 @@
-// Gradients, and moments, in bf16: plans agree bit for bit, and training goes as with those in fp32.
+// With bf16 gradients and moments, plans agree bit for bit, and training follows training with fp32 ones.
 #include <cmath>
 #include <string>
 
@@ -31,7 +31,7 @@ TEST(Bf16Gradients, PlansAgree) {
     other.recompute = std::string(schedule) == "1f1b";
     ExpectSame(Must(other), one, other.Name());
   }
-  // Exact sums do not depend on who makes them.
+  // Exact sums do not depend on how they are split over ranks.
   TinyPlan exact = Small();
   exact.exact = true;
   const Outcome sum = Must(exact);
@@ -50,7 +50,7 @@ TEST(Bf16Gradients, TrainsAsWithFp32Gradients) {
     const Outcome outcome = Must(plan);
     ASSERT_EQ(outcome.losses.size(), expected.losses.size());
     EXPECT_LT(outcome.losses.back(), outcome.losses.front() - 0.5);
-    // A gradient has 8 bits.
+    // A bf16 gradient has 8 bits of precision.
     for (size_t i = 0; i < outcome.losses.size(); ++i) {
       EXPECT_NEAR(outcome.losses[i], expected.losses[i], 0.02 * expected.losses[i]) << mesh << " step " << i;
       EXPECT_NEAR(outcome.norms[i], expected.norms[i], 0.05 * expected.norms[i]) << mesh << " step " << i;
@@ -70,13 +70,13 @@ TEST(Bf16Moments, PlansAgree) {
   TinyPlan piped = WithMoments("BF16");
   piped.pipe = 2;
   ExpectSame(Must(piped), one, piped.Name());
-  // Moments in buckets on the host, and cut over replicas.
+  // Moments in buckets on the host, and moments sharded over replicas.
   TinyPlan offloaded = WithMoments("BF16");
   offloaded.plan_fields = "offload { optimizer: true bucket_elements: 3000 }";
   ExpectSame(Must(offloaded), one, offloaded.Name());
   TinyPlan replicas = WithMoments("FP32");
   replicas.data = 2;
-  // Norms are added up in another order, and are to change nothing.
+  // Sharded norms are summed in another order, so clipping is off.
   replicas.clip = 0;
   const Outcome two = Must(replicas);
   replicas.plan_fields = "zero { stage: 1 }";
@@ -89,7 +89,7 @@ TEST(Bf16Moments, TrainsAsWithFp32Moments) {
   const Outcome expected = Must(fp32), outcome = Must(WithMoments("FP32"));
   ASSERT_EQ(outcome.losses.size(), expected.losses.size());
   EXPECT_LT(outcome.losses.back(), outcome.losses.front() - 0.5);
-  // The first two losses are those before an update and behind one with the same gradients.
+  // The first loss comes before any update.
   EXPECT_EQ(outcome.losses[0], expected.losses[0]);
   EXPECT_NE(outcome.losses, expected.losses);
   for (size_t i = 0; i < outcome.losses.size(); ++i) {

@@ -1,4 +1,4 @@
-// No simulation is faster than its lower bounds: random programs on every cluster of the catalog, with every network
+// No simulation is faster than its lower bounds, for random programs on every cluster of the catalog with every network
 // and cost model.
 #include "simulator/metrics/bounds.h"
 
@@ -17,7 +17,7 @@
 namespace weft {
 namespace {
 
-// Rounding to a picosecond and to doubles.
+// Allows for rounding to a picosecond and to doubles.
 constexpr double kSlack = 1 + 1e-9;
 
 Cluster ClusterOf(const std::string& name, int64_t ranks, uint64_t seed) {
@@ -27,7 +27,7 @@ Cluster ClusterOf(const std::string& name, int64_t ranks, uint64_t seed) {
   if (!file.ok()) return cluster;
   const absl::Status parsed = ParseMessage(file->content, name, &cluster);
   EXPECT_TRUE(parsed.ok()) << parsed;
-  // Few devices on many nodes, so that there is something to send between nodes; every other time one slow device.
+  // Some clusters have few devices per node, so that there is traffic between nodes. Every other one has a slow device.
   if (seed % 3 == 0 && !cluster.has_node_links()) cluster.set_devices_per_node(std::min<int64_t>(2, ranks));
   cluster.set_nodes(std::max(cluster.nodes(), (ranks + cluster.devices_per_node() - 1) / cluster.devices_per_node()));
   if (seed % 2 == 0) {
@@ -67,7 +67,7 @@ TEST(Bounds, NoSimulationBeatsThem) {
           simulate.network = std::string(network.name);
           const auto simulation = sim::Simulate(program, cluster, simulate);
           ++seed;
-          // A peak or a rate that the machine does not state, or no work at all: refused by name.
+          // The simulator refuses a peak or rate that the machine does not state, and a program without work.
           if (!simulation.ok()) {
             EXPECT_EQ(simulation.status().code(), absl::StatusCode::kFailedPrecondition) << simulation.status();
             continue;

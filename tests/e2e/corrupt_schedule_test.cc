@@ -1,7 +1,7 @@
-// Corrupt schedules given as files: whatever is not refused trains to the right gradients, bit for bit.
+// A corrupt schedule given as a file is refused, or trains to the right gradients, bit for bit.
 //
 // A random slot of a valid schedule is dropped, duplicated, moved, swapped with another or changed in one of its
-// fields. Most of these are no schedules any more, and the reader of schedules says so. All others must compile, run,
+// fields. Most results are no valid schedules, and the reader of schedules refuses them. All others must compile, run,
 // and train as one rank does.
 #include <algorithm>
 #include <cstring>
@@ -35,13 +35,13 @@ TinyPlan PlanWith(int pipe, const std::string& definition) {
   return plan;
 }
 
-// One random change.
+// Makes one random change to the schedule.
 void Corrupt(std::mt19937_64& random, PipelineSchedule* schedule) {
   auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };
   std::vector<Slot>& order = schedule->order[below(schedule->order.size())];
   if (order.empty()) return;
   const size_t i = below(order.size());
-  // Fields in which the schedule makes no choice are left alone.
+  // A field that no slot of the schedule uses is left alone.
   auto any = [&](auto has) {
     return std::any_of(schedule->order.begin(), schedule->order.end(),
                        [&](const std::vector<Slot>& list) { return std::any_of(list.begin(), list.end(), has); });
@@ -75,7 +75,7 @@ void Corrupt(std::mt19937_64& random, PipelineSchedule* schedule) {
       if (any([](const Slot& slot) { return slot.paired; })) order[i].paired = !order[i].paired;
       break;
     default:
-      // Neighbours, which is what leaves most schedules valid.
+      // Swapping neighbors keeps more schedules valid than any other change.
       if (i + 1 < order.size()) std::swap(order[i], order[i + 1]);
       break;
   }
@@ -117,7 +117,7 @@ TEST(CorruptScheduleTest, IsRefusedOrTrainsRight) {
     const auto result = Train(PlanWith(from.pipe, text));
     if (!result.ok()) {
       ASSERT_TRUE(absl::IsInvalidArgument(result.status())) << result.status() << "\n" << text;
-      // Not for a fault of the compiler's own.
+      // The reader must refuse it too; otherwise the fault is the compiler's.
       const auto read = ScheduleFromDefinition(text, {.ranks = from.pipe, .microbatches = kMicrobatches});
       ASSERT_FALSE(read.ok()) << "a valid schedule is refused: " << result.status() << "\n" << text;
       ++refused;
@@ -135,7 +135,7 @@ TEST(CorruptScheduleTest, IsRefusedOrTrainsRight) {
       ASSERT_TRUE(result->weights[t].bytes == reference->weights[t].bytes) << "tensor " << t << "\n" << text;
     }
   }
-  // Both outcomes are common, or the test would prove little.
+  // Both outcomes must be common, or the test would prove little.
   EXPECT_GE(refused, cases / 4);
   EXPECT_GE(ran, cases / 20);
   RecordProperty("refused", refused);

@@ -1,5 +1,6 @@
-// N plans, one loss: plans that try every two choices of how a model is spread together. All come within 1e-5 of one
-// rank's losses, and under exact accumulation plans of one tensor-parallel shape agree in all bits.
+// N plans, one loss: plans that together try every pair of settings for distributing a model. The losses of all plans
+// are within 1e-5 of the losses of one rank. Under exact accumulation, plans of one tensor-parallel shape agree in all
+// bits.
 #include <map>
 #include <random>
 #include <set>
@@ -43,7 +44,7 @@ constexpr int kSizes[] = {1, 2, 4};
 struct Schedule {
   const char* name;
   const char* fields;
-  // More than one stage on a rank.
+  // True if a rank has more than one stage.
   bool several = false;
 };
 constexpr Schedule kSchedules[] = {{"1f1b", ""},
@@ -57,7 +58,7 @@ constexpr Schedule kSchedules[] = {{"1f1b", ""},
                                    {"looped-bfs", "", true},
                                    {"chimera", "scaling: FORWARD_DOUBLING"},
                                    {"axonn", "freeze: true"}};
-// Of these, the one with forwards of two microbatches, and the one whose order is that of a simulated step.
+// Index of the schedule with forwards of two microbatches, and of the one whose order comes from a simulated step.
 constexpr int kDoubled = 9, kFrozen = 10;
 constexpr const char* kZeros[] = {"",
                                   "zero { stage: 1 }",
@@ -74,7 +75,7 @@ constexpr const char* kRecomputes[] = {"mode: NONE", "mode: FULL", "mode: EVERY 
 constexpr const char* kAttentions[] = {"", "attention: MATERIALIZED", "attention: MATERIALIZED dropout_masks: true"};
 constexpr const char* kOffloads[] = {"", "offload { optimizer: true bucket_elements: 4096 }",
                                      "offload { activation_layers: 1 }"};
-// The second needs no other precision; the third is of FP16, with a scale that changes by itself.
+// The second scale works in any precision. The third is dynamic and needs FP16.
 constexpr const char* kScales[] = {"", "loss_scale { fixed: 1024 }", "loss_scale { initial: 1024 }"};
 constexpr int kHalf = 2;
 constexpr const char* kOverlaps[] = {"", "overlap { all_reduce: false reduce_scatter: false all_gather: false }",
@@ -98,27 +99,27 @@ std::vector<int> Levels() {
   return levels;
 }
 
-// What a plan may not say, or what would say nothing.
+// False for plans that the compiler refuses, and for plans in which a setting has no effect.
 bool IsPlan(const Choice& c) {
   const int data = kSizes[c[kData]], pipe = kSizes[c[kPipe]], tensor = (c[kX] + 1) * (c[kY] + 1) * (c[kZ] + 1);
   if (tensor * data * pipe > 16) return false;
   const Schedule& schedule = kSchedules[c[kSchedule]];
   if (pipe == 1 && c[kSchedule] > 1) return false;
   if (pipe != 2 && schedule.several) return false;
-  // Four microbatches of a replica at least.
+  // DualPipeV needs at least four microbatches per replica.
   if (data == 4 && schedule.name == std::string("dualpipev")) return false;
-  // Microbatches in pairs, as many as its ranks.
+  // Forward doubling needs pairs of microbatches, as many as the pipeline has ranks.
   if (c[kSchedule] == kDoubled && pipe * data > 4) return false;
-  // An order that is found keeps that of the microbatches by chance only.
+  // A simulated order keeps microbatches in order only by chance.
   if (c[kSchedule] == kFrozen && c[kAccumulation] == 0) return false;
-  // A group needs replicas beside it.
+  // A sharding group needs replicas outside it.
   if (c[kZero] > 0 && data == 1) return false;
   if ((c[kZero] == kInGroups || c[kZero] == kInGroups + 1) && data != 4) return false;
-  // What is gathered ahead is not gathered where it is needed.
+  // Prefetched gathers contradict gathers that block where they are needed.
   if (c[kZero] == kAheadByTwo && c[kOverlap] == 1) return false;
   if (kRecomputes[c[kRecompute]] == std::string("mode: SELECTIVE") && c[kAttention] == 0) return false;
   if (c[kAttention] == 2 && c[kDropout] == 0) return false;
-  // Updates are taken back where they are made.
+  // Updates can be undone only on the device that made them.
   if (c[kPostValidation] == 1 && c[kOffload] > 0) return false;
   if (c[kOverlap] > 0 && tensor == 1 && c[kZero] < 2) return false;
   return c[kRows] == 0 || (c[kX] == 1 && c[kY] == 0);
@@ -154,7 +155,7 @@ TinyPlan PlanOf(const std::string& family, const Choice& c) {
   return plan;
 }
 
-// Small steps, or rounding would grow beyond the tolerance.
+// A small learning rate, or rounding differences would grow beyond the tolerance.
 UnetPlan UnetPlanOf(const Choice& c) {
   UnetPlan plan{.schedule = kSchedules[c[kSchedule]].name, .exact = c[kAccumulation] == 1, .mesh = MeshOf(c)};
   plan.recompute = kRecomputes[c[kRecompute]] + sizeof("mode:");
@@ -170,19 +171,19 @@ UnetPlan UnetPlanOf(const Choice& c) {
   return plan;
 }
 
-// Convolutions and norms of groups need whole images; groups of replicas cut every vector; the first convolution does
-// not divide by as many ranks.
+// Convolutions and group norms need whole images; groups of replicas shard every vector; the first convolution cannot
+// be divided by that many ranks.
 bool IsUnetPlan(const Choice& c) {
   return IsPlan(c) && c[kRows] == 0 && c[kZero] < kInGroups && c[kSchedule] < kDoubled &&
          !(c[kZero] > 0 && c[kZ] == 1 && kSizes[c[kData]] == 4);
 }
 
-// The plainest plan that must have the same bits: one replica, one stage.
+// The simplest plan that must have the same bits: one replica, one stage.
 Choice SameShape(const Choice& c) {
   Choice same(kFactors, 0);
   for (Factor factor : {kX, kY, kZ, kRows, kDropout, kClip, kScale, kAlgorithm, kAccumulation})
     same[factor] = c[factor];
-  // Masks that are kept are those that would be drawn again.
+  // Kept masks equal the masks that would be drawn again.
   same[kAttention] = c[kAttention] > 0;
   return same;
 }
@@ -193,7 +194,7 @@ class CoveringPlansTest : public testing::TestWithParam<std::string> {
   std::string Name(const Choice& c) const {
     return images() ? absl::StrCat("unet ", UnetPlanOf(c).Name()) : PlanOf(GetParam(), c).Name();
   }
-  // Null after a failure.
+  // Returns null if training failed.
   const Outcome* Run(const Choice& c) {
     const auto [found, is_new] = outcomes_.try_emplace(c);
     if (is_new) {
@@ -212,7 +213,7 @@ TEST_P(CoveringPlansTest, TrainAlike) {
   const std::vector<int> levels = Levels();
   const std::vector<Choice> covering = CoveringSet(levels, valid, 7);
   std::set<Choice> choices(covering.begin(), covering.end());
-  // And some more at random.
+  // Add random choices up to 100.
   std::mt19937 random(11);
   while (choices.size() < 100) {
     Choice choice;

@@ -7,7 +7,7 @@
 namespace weft {
 namespace {
 
-// Factor and level, twice; the first factor is the lower.
+// (factor, level, factor, level); the first factor is the lower one.
 using Pair = std::tuple<int, int, int, int>;
 
 std::set<Pair> PairsOf(const Choice& choice) {
@@ -37,7 +37,7 @@ std::vector<Choice> CoveringSet(const std::vector<int>& levels, const std::funct
   std::vector<Choice> chosen;
   while (!open.empty()) {
     const auto [a, i, b, j] = *open.begin();
-    // Of some valid choices with this pair, the one that covers most that is open.
+    // Among some valid choices with this pair, the one that covers the most open pairs.
     Choice best;
     int most = 0, candidates = 0;
     for (int n = 0; n < kTries && candidates < kCandidates; ++n) {

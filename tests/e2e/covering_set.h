@@ -1,4 +1,4 @@
-// Few choices that try every two settings together.
+// A small set of choices that tries every pair of settings.
 #ifndef WEFT_TESTS_E2E_COVERING_SET_H_
 #define WEFT_TESTS_E2E_COVERING_SET_H_
 
@@ -8,12 +8,12 @@
 
 namespace weft {
 
-// For each factor, which of its levels.
+// The level of each factor.
 using Choice = std::vector<int>;
 
-// Valid choices among which every two levels of two factors come together at least once, but for pairs that none of
-// 20,000 random choices with both is valid with. `levels` has the number of levels of each factor. The same for the
-// same arguments.
+// Returns valid choices that contain every pair of levels of two factors at least once, except pairs for which 20,000
+// random choices with the pair are all invalid. `levels` has the number of levels of each factor. Deterministic: the
+// same arguments give the same choices.
 std::vector<Choice> CoveringSet(const std::vector<int>& levels, const std::function<bool(const Choice&)>& valid,
                                 uint32_t seed);
 

@@ -38,7 +38,7 @@ std::vector<Choice> All(const std::vector<int>& levels) {
 
 TEST(CoveringSetTest, HasEveryPairThatSomeValidChoiceHas) {
   const std::vector<int> levels = {3, 4, 2, 3, 2};
-  // Leaves out pairs, and pairs that only a third factor forbids.
+  // Forbids some pairs directly, and some only in combination with a third factor.
   const auto valid = [](const Choice& c) {
     return !(c[0] == 1 && c[1] == 2) && !(c[2] == 1 && c[3] == 2) && c[0] + c[3] + c[4] < 5;
   };
@@ -50,7 +50,7 @@ TEST(CoveringSetTest, HasEveryPairThatSomeValidChoiceHas) {
     const std::vector<Choice> chosen = CoveringSet(levels, valid, seed);
     for (const Choice& choice : chosen) EXPECT_TRUE(valid(choice));
     EXPECT_EQ(PairsOf(chosen), PairsOf(possible)) << "seed " << seed;
-    // The two largest factors need 12; all of them would be 100 and more.
+    // The two largest factors need 12 choices; all combinations would be 100 and more.
     EXPECT_LE(chosen.size(), 24u);
     EXPECT_EQ(chosen, CoveringSet(levels, valid, seed));
   }

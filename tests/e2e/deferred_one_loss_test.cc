@@ -1,5 +1,5 @@
-// Whole training runs on deferred devices, which run what is enqueued late and in random legal orders: losses, norms
-// and weights are bit for bit those of the CPU backend, whatever the plan.
+// Whole training runs on deferred devices, which run enqueued work late and in random legal orders. Losses, norms and
+// weights equal those of the CPU backend bit for bit, whatever the plan.
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
@@ -18,7 +18,7 @@
 namespace weft {
 namespace {
 
-// Of the next device that is opened.
+// Seed of the next device that is opened.
 std::atomic<uint64_t> next_seed{1};
 
 absl::StatusOr<std::unique_ptr<exec::ComputeDevice>> OpenDeferred(const exec::DeviceOptions&) {
@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<exec::Backend>> MakeDeferred(exec::ComputeDevice*
   return exec::MakeDeferredBackend(static_cast<exec::DeferredDevice*>(device), exec::MakeCpuBackend(options.threads));
 }
 
-// As many queues as a GPU has: eight ranks' streams have to share them.
+// Opens a device with as few queues as a GPU has, so that the streams of eight ranks have to share them.
 absl::StatusOr<std::unique_ptr<exec::ComputeDevice>> OpenCrowded(const exec::DeviceOptions&) {
   return std::make_unique<exec::DeferredDevice>(next_seed++, 32);
 }
@@ -38,7 +38,7 @@ constexpr exec::BackendEntry kCrowded = {"deferred", &OpenCrowded, &MakeDeferred
 
 constexpr exec::BackendEntry kDeferred = {"deferred", &OpenDeferred, &MakeDeferred, "kernels of the CPU, late"};
 
-// Over loopback, or through pinned memory and inproc.
+// Trains over `transport`: loopback, or inproc through pinned memory.
 absl::StatusOr<exec::RunResult> TrainDeferred(const Program& program, const std::string& transport,
                                               exec::RunOptions options = {},
                                               const exec::BackendEntry& backend = kDeferred) {
@@ -86,7 +86,7 @@ std::vector<Case> Cases() {
   };
   TinyPlan validated = Plan("zb-h2", 2, 1, "", "post_validation: true");
   validated.layers = 8;
-  // Some steps are above it, some below, or all: taken back or not.
+  // The norms of all, some or no steps are above the limit, so updates are undone or kept.
   for (const double clip : {0.5, 2.0, 1e6}) {
     validated.clip = clip;
     cases.push_back({absl::StrCat("post_validation_", cases.size()), validated});
@@ -103,10 +103,10 @@ std::vector<Case> Cases() {
     TinyPlan plan = Plan(schedule, 2);
     plan.clip = 0;
     plan.tied = false;
-    // PipeDream steps after every microbatch.
+    // PipeDream updates weights after every microbatch.
     if (std::string(schedule) == "pipedream") plan.batch = 1;
     cases.push_back({absl::StrCat("asynchronous_", cases.size()), plan});
-    // Weights that are gathered behind an update.
+    // Weights are gathered after an update.
     plan.data = 2;
     plan.batch *= 2;
     plan.plan_fields = "zero { stage: 1 } loss_scale { fixed: 1000 }";
@@ -125,7 +125,7 @@ std::vector<Case> Cases() {
   TinyPlan half = Plan("1f1b", 2);
   half.half = "fp16";
   half.steps = 8;
-  // Too large at first: some steps are skipped.
+  // The scale is too large at first, so some steps are skipped.
   half.plan_fields = "loss_scale { initial: 67108864 growth_interval: 2 }";
   cases.push_back({"half_precision", half});
   TinyPlan exact = Plan("axonn", 2, 2);
@@ -193,7 +193,7 @@ TEST(DeferredRunTest, EightRanksOnOneDevice) {
   }
 }
 
-// Saved and loaded by copies, resumed as if it had never stopped; evaluated on the way.
+// Checkpoints are saved and loaded through copies. A resumed run equals an uninterrupted one, also with evaluation.
 TEST(DeferredRunTest, CheckpointsResumeAndEvaluate) {
   for (const std::string transport : {"loopback", "inproc"}) {
     TinyPlan plan = Plan("1f1b", 2, 2, "", "zero { stage: 2 } offload { optimizer: true bucket_elements: 1500 }");
@@ -229,7 +229,7 @@ TEST(DeferredRunTest, CheckpointsResumeAndEvaluate) {
   }
 }
 
-// Traces hold every step that the host's do, each rank's streams without two at once.
+// Traces hold every step that the CPU backend's traces hold, and no stream of a rank runs two steps at once.
 TEST(DeferredRunTest, TracesAreWhole) {
   const auto program = CompileTiny(Plan("chimera", 2));
   ASSERT_TRUE(program.ok()) << program.status();

@@ -51,7 +51,7 @@ std::vector<DifferentiateCase> DifferentiateCases() {
   cases.push_back({"matmul_transpose_b",
                    {"4x4xf64"},
                    "%y = weft.matmul %x, %p1 {L, transpose_b} : (tensor<6x4xf64>, tensor<4x4xf64>) -> " + m});
-  // Two of x's columns in the middle, and one at its end.
+  // Slices of two columns in the middle of x and of one column at its end.
   cases.push_back({"slice_columns",
                    {"2x4xf64", "1x4xf64"},
                    "%s = weft.slice_columns %x {L, first_column = 1 : i64} : (" + m +
@@ -103,7 +103,7 @@ std::vector<DifferentiateCase> DifferentiateCases() {
                                   ": f64, sequence = 3 : i64",
                                   attributes, "} : (tensor<6x12xf64>) -> (tensor<6x4xf64>, tensor<6x2xf64>)")});
   }
-  // Grouped heads of three inputs, turned and not, with and without a window.
+  // Three inputs with grouped heads, with and without rotation, with and without a window.
   for (const char* attributes : {"", ", window = 2 : i64"}) {
     cases.push_back(
         {absl::StrCat("attention_grouped", attributes),
@@ -121,7 +121,7 @@ std::vector<DifferentiateCase> DifferentiateCases() {
              "%y = weft.matmul %o, %p4 {L, transpose_b} : (tensor<6x8xf64>, tensor<4x8xf64>) -> " +
                  m)});
   }
-  // The same in several ops: of one matrix, and of three with grouped heads.
+  // Attention in several ops: from one matrix, and from three matrices with grouped heads.
   for (const char* dropout :
        {"",
         "%d = weft.dropout %p {L, dropout = 0.3 : f64, dropout_site = 5 : i32, heads = 2 : i64, sequence = 3 : i64} : "
@@ -155,7 +155,7 @@ std::vector<DifferentiateCase> DifferentiateCases() {
                       "tensor<6x2xf64>) -> ",
                       m)});
   }
-  // One value as keys and as values.
+  // One value is the queries, keys and values.
   cases.push_back({"attention_shared",
                    {},
                    "%y, %rows = weft.attention %x, %x, %x {L, heads = 2 : i64, kv_heads = 2 : i64, scale = 0.7 : f64, "
@@ -198,20 +198,20 @@ std::vector<DifferentiateCase> SkipCases() {
                         "\n");
   };
   std::vector<DifferentiateCase> cases;
-  // From one stage over the next.
+  // A skip connection over one stage.
   cases.push_back({"skip",
                    {"4x4xf64"},
                    absl::StrCat(product("a", "x", 1, "L"), "%b = weft.gelu %a {L2} : (", m, ") -> ", m,
                                 "\n%y = weft.add %b, %a {L3} : ", mm),
                    3});
-  // One value read by three stages, and one of them has another skip.
+  // Three stages read one value, and one of them reads another skip.
   cases.push_back({"skips",
                    {"4x4xf64", "4x4xf64"},
                    absl::StrCat("%a = weft.gelu %x {L} : (", m, ") -> ", m, "\n", product("c", "a", 1, "L2"),
                                 "%d = weft.add %c, %x {L2} : ", mm, "\n", product("e", "d", 2, "L3"),
                                 "%f = weft.add %e, %x {L3} : ", mm, "\n%y = weft.add %f, %a {L3} : ", mm),
                    3});
-  // The gradient of both inputs is the gradient that comes in.
+  // Both inputs have the incoming gradient as their gradient.
   cases.push_back({"skip_through",
                    {},
                    absl::StrCat("%a = weft.gelu %x {L} : (", m, ") -> ", m, "\n", "%y = weft.add %a, %x {L2} : ", mm),
@@ -228,7 +228,7 @@ std::string ModelText(const DifferentiateCase& c, const std::string& accumulatio
   types.push_back("4x8xf64");
   for (size_t i = 0; i < types.size(); ++i) {
     std::vector<std::string> extents = absl::StrSplit(types[i], 'x');
-    extents.pop_back();  // The element type.
+    extents.pop_back();  // Drop the element type.
     absl::StrAppend(&text, "weft.tensor @t", i, " index ", i, " shape [", absl::StrJoin(extents, ", "), "] : tensor<",
                     types[i], ">\n");
   }

@@ -1,4 +1,4 @@
-// Models around one op or a few, as text.
+// Models around one or a few ops, as IR text.
 #ifndef WEFT_TESTS_E2E_DIFFERENTIATE_CASES_H_
 #define WEFT_TESTS_E2E_DIFFERENTIATE_CASES_H_
 
@@ -9,21 +9,21 @@ namespace weft {
 
 struct DifferentiateCase {
   std::string name;
-  // Of its parameters %p1, %p2, ...: "4x4xf64".
+  // Types of the parameters %p1, %p2, ...: "4x4xf64".
   std::vector<std::string> parameters;
-  // Makes %y: tensor<6x4xf64> of %x: tensor<6x4xf64>, in layer 1 ({L}) to `layers` ({L2}, {L3}). With several
-  // layers it has the weft.parameter ops too.
+  // Computes %y: tensor<6x4xf64> from %x: tensor<6x4xf64>, in layers 1 ({L}) to `layers` ({L2}, {L3}). With several
+  // layers the text also has the weft.parameter ops.
   std::string body;
   int layers = 1;
 };
 
-// Of every differentiable op.
+// Cases for every differentiable op.
 std::vector<DifferentiateCase> DifferentiateCases();
 
-// Values that stages further on read, in one stage per layer.
+// Models whose values are read by later stages than the next one, with one stage per layer.
 std::vector<DifferentiateCase> SkipCases();
 
-// The model around a case: embedding, the op in a layer of its own, head, loss. Replaces L by the layer.
+// The model around a case: embedding, the op in its own layer, head, loss. Replaces {L} by the layer.
 std::string ModelText(const DifferentiateCase& c, const std::string& accumulation);
 
 }  // namespace weft

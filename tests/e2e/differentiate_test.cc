@@ -1,5 +1,5 @@
-// Every differentiable op agrees with finite differences: a model around the op is differentiated by the compiler,
-// exported, and run by the cpu backend in fp64.
+// Every differentiable op agrees with finite differences. The compiler differentiates a model around the op and exports
+// it, and the cpu backend runs it in fp64.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -29,7 +29,7 @@ constexpr int64_t kSequences = 2;
 constexpr double kStep = 1e-5;
 constexpr double kTolerance = 1e-7;
 
-// Tokens and targets of a sample are a function of its number; one target does not count.
+// Tokens and targets are a function of the sample's number. One target is masked.
 class FixedData : public exec::DataSource {
  public:
   int64_t windows() const override { return 16; }
@@ -45,12 +45,12 @@ struct Variant {
   int stages = 1;
   std::string recompute = "none";
   std::string accumulation = "in_order";
-  // One layer per stage, whatever it costs.
+  // Cut one layer per stage, whatever the layers cost.
   bool by_layer = false;
   bool halves = false;
 };
 
-// A compiled model with its buffers, on one thread.
+// A compiled model with its buffers. It runs on one thread.
 class Model {
  public:
   Model(const DifferentiateCase& c, const Variant& variant) : backend_(exec::MakeCpuBackend(1)) {
@@ -109,7 +109,7 @@ class Model {
   }
 
  private:
-  // What stage s puts out is what stage s + 1 takes in, and the other way round for gradients.
+  // The output of stage s is the input of stage s + 1; for gradients, the other way round.
   Bytes& Buffer(int32_t stage, const SegmentOperand& operand) {
     std::string place = absl::StrCat(ir::stringifyRole(operand.role).str(), " ", stage);
     if (operand.role == ir::Role::Input) place = absl::StrCat("output ", stage - 1);
@@ -124,7 +124,7 @@ class Model {
     if (operand.role >= ir::Role::LocalLosses && operand.role <= ir::Role::Norm) {
       place = ir::stringifyRole(operand.role).str();
     }
-    // Scratch is different in size from segment to segment.
+    // Workspace differs in size from segment to segment.
     if (operand.role == ir::Role::Workspace) absl::StrAppend(&place, " ", operand.bytes);
     auto found = buffers_.find(place);
     if (found == buffers_.end()) found = buffers_.emplace(place, Bytes(operand.bytes, 0)).first;
@@ -212,7 +212,7 @@ TEST(Differentiate, OverSkipConnections) {
   }
 }
 
-// Gradients of a value that one op of each of several stages reads are added in the same order as within one stage.
+// If one op in each of several stages reads a value, its gradients are added in the same order as within one stage.
 TEST(Differentiate, SkipConnectionsChangeNoBit) {
   for (const DifferentiateCase& c : SkipCases()) {
     SCOPED_TRACE(c.name);
@@ -243,7 +243,7 @@ TEST(Differentiate, SkipConnectionsAreListed) {
   const DifferentiateCase skips = SkipCases()[1];
   Model model(skips, {.stages = 5, .by_layer = true});
   ASSERT_EQ(model.set().skips.size(), 3);
-  // x for stages 2 and 3, and the activation.
+  // Skips of x to stages 2 and 3, and the skip of the activation.
   const int edges[][2] = {{0, 2}, {0, 3}, {1, 3}};
   const char* names[] = {"weft.embedding", "weft.embedding", "weft.gelu"};
   for (int i = 0; i < 3; ++i) {
@@ -260,9 +260,9 @@ TEST(Differentiate, IntoExactAccumulators) {
   for (const DifferentiateCase& c : DifferentiateCases()) CheckGradients(c, {.accumulation = "exact"});
 }
 
-// No differentiable op is without a case.
-// Ops that other tests differentiate in whole models: those of split graphs against one rank (tensor_parallel_test),
-// those of images against finite differences and PyTorch (unet_segments_test).
+// Every differentiable op needs a case, except these, which other tests differentiate in whole models: ops of split
+// graphs against one rank (tensor_parallel_test), ops of images against finite differences and PyTorch
+// (unet_segments_test).
 constexpr absl::string_view kElsewhere[] = {
     "weft.add_per_sample",
     "weft.bias_add",

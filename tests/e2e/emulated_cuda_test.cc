@@ -1,5 +1,5 @@
-// Whole training runs on the kernels of the CUDA backend, in their emulation: they learn what the CPU backend learns,
-// and plans have one loss there too, bit for bit.
+// Whole training runs on the emulated kernels of the CUDA backend: they learn what the CPU backend learns, and plans
+// have one loss there too, bit for bit.
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,7 +17,7 @@
 namespace weft {
 namespace {
 
-// A backend and the device that it takes for its own.
+// A backend together with the device that it runs on.
 class WithDevice : public exec::Backend {
  public:
   WithDevice(std::unique_ptr<exec::ComputeDevice> device, std::unique_ptr<exec::Backend> backend)
@@ -35,7 +35,7 @@ class WithDevice : public exec::Backend {
   std::unique_ptr<exec::Backend> backend_;
 };
 
-// The same kernels as work on streams that runs later, in some legal order.
+// The same kernels, enqueued on streams that run later in some legal order.
 const exec::BackendEntry& Deferred() {
   static const exec::BackendEntry entry = {
       "deferred",
@@ -44,10 +44,10 @@ const exec::BackendEntry& Deferred() {
       },
       [](exec::ComputeDevice* device,
          const exec::BackendOptions& options) -> absl::StatusOr<std::unique_ptr<exec::Backend>> {
-        // What libraries are to run is run once in the arena, before anything else is there.
+        // The backend runs library calls once in the arena before anything else uses the arena.
         if (options.idle_memory == nullptr || options.idle_bytes <= 0) return absl::InternalError("no idle memory");
         WEFT_ASSIGN_OR_RETURN(auto host, exec::cuda::EmulatedBackend().open({}));
-        // Streams by the numbers of the other device's, which ranks may share.
+        // Create streams with the numbers of the deferred device's streams. Ranks may share them.
         for (int i = 0; i < 64; ++i)
           WEFT_RETURN_IF_ERROR(host->NewStream(exec::ComputeDevice::Priority::kNormal).status());
         WEFT_ASSIGN_OR_RETURN(auto backend, exec::cuda::EmulatedBackend().make(host.get(), options));
@@ -96,7 +96,7 @@ TEST_P(EmulatedFamilyTest, LearnsWhatTheCpuLearns) {
 INSTANTIATE_TEST_SUITE_P(Families, EmulatedFamilyTest, testing::Values("gpt2", "llama", "mistral", "qwen2", "bert"),
                          [](const auto& info) { return info.param; });
 
-// The same model whatever is split, kept, scaled or made in several ops.
+// The model learns the same if it is sharded, keeps masks, or computes attention in several ops.
 TEST(EmulatedCudaTest, FormsOfPlansLearnWhatTheCpuLearns) {
   std::vector<TinyPlan> plans;
   for (const char* mesh : {"x2", "z2", "x2 data2"}) {
@@ -109,7 +109,7 @@ TEST(EmulatedCudaTest, FormsOfPlansLearnWhatTheCpuLearns) {
     plans.back().plan_fields = fields;
     plans.back().data = 2;
   }
-  // Three replicas divide no matrix: parts of odd numbers of elements, padded.
+  // Three replicas divide no matrix: shards have odd numbers of elements and are padded.
   for (const char* fields : {"zero { stage: 1 }", "zero { stage: 2 }", "zero { stage: 3 }"}) {
     plans.push_back(Small());
     plans.back().plan_fields = fields;
@@ -123,7 +123,7 @@ TEST(EmulatedCudaTest, FormsOfPlansLearnWhatTheCpuLearns) {
   for (const TinyPlan& plan : plans) ExpectAsOnTheCpu(plan, 2e-5);
 }
 
-// Roundings to bf16 and fp16 fall differently here and there.
+// Values are rounded to bf16 and fp16 at different points on the two backends.
 TEST(EmulatedCudaTest, HalfPrecisionLearnsWhatTheCpuLearns) {
   TinyPlan plan = Small();
   plan.bf16 = true;
@@ -134,7 +134,8 @@ TEST(EmulatedCudaTest, HalfPrecisionLearnsWhatTheCpuLearns) {
   ExpectAsOnTheCpu(plan, 1e-3);
 }
 
-// Both round factors alike, so that only sums fall differently; much less than fp32's products are off.
+// Both backends round factors alike, so only the order of sums differs. The difference is much smaller than the one
+// between TF32 and fp32 products.
 TEST(EmulatedCudaTest, ProductsInTf32LearnWhatTheCpuLearns) {
   TinyPlan plan = Small();
   plan.precision = "compute: TF32";
@@ -179,8 +180,8 @@ TEST(EmulatedCudaTest, ExactPlansHaveOneLoss) {
   }
 }
 
-// On streams, with everything that a GPU run has but the GPU: device memory that the host must not touch, arenas,
-// staged or shared transports. A wait that is missing shows for some seed.
+// Runs on streams with everything that a GPU run has except the GPU: device memory that the host must not touch,
+// arenas, staged or shared transports. A missing wait shows for some seed.
 TEST(EmulatedCudaTest, StreamsHaveOneLoss) {
   TinyPlan one = Small();
   one.schedule = "gpipe";

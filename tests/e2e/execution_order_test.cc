@@ -1,6 +1,6 @@
-// What the CPU executor does is what the schedule says: every registered schedule, compiled for a small model and run
-// for one step, in the order of its slots, and never holding more microbatches than the schedule alone does.
-// By default a sample of the sizes; with --full P <= 8 and N <= 24 in steps.
+// The CPU executor does what the schedule says. The test compiles every registered schedule for a small model, runs one
+// step, and checks the order of the slots and that no rank holds more microbatches than the schedule does. By default
+// it runs a sample of the sizes; with --full P <= 8 and N <= 24 in steps.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -24,7 +24,7 @@ void AppendSlots(const Action& action, std::vector<Slot>* slots) {
   for (const Slot& slot : planner::SlotsOf(action)) slots->push_back(slot);
 }
 
-// Per pipe rank, the slots of the first repetition in the order in which they began.
+// Per pipe rank, the slots of the first repetition in the order of their start.
 std::vector<std::vector<Slot>> Executed(const Program& program, const Trace& trace) {
   std::vector<std::vector<Slot>> order;
   for (const RankTrace& rank : trace.ranks()) {
@@ -42,7 +42,7 @@ std::vector<std::vector<Slot>> Executed(const Program& program, const Trace& tra
     }
     std::vector<std::pair<int64_t, int>> begun;
     for (const auto& [action, ps] : start) begun.emplace_back(ps, action);
-    // One stream runs one step at a time, so equal starts (a clock that stood still) are in list order.
+    // A stream runs one step at a time, so steps with equal start times (the clock did not advance) are in list order.
     std::sort(begun.begin(), begun.end());
     std::vector<Slot>& slots = order.emplace_back();
     for (const auto& [ps, action] : begun) AppendSlots(*actions.at(action), &slots);
@@ -122,7 +122,7 @@ TEST(ExecutionOrderTest, IsTheSchedules) {
     ASSERT_EQ(executed.order.size(), schedule.order.size());
     EXPECT_EQ(CheckSchedule(executed, c.params.microbatches), absl::OkStatus());
 
-    // The one that orders by time: its order depends on what the compiler took slots to cost.
+    // Hanayo orders slots by time, so its order depends on the slot costs that the compiler assumed.
     const bool fixed = c.entry->name != "hanayo";
     for (size_t rank = 0; rank < schedule.order.size(); ++rank) {
       SCOPED_TRACE(absl::StrCat("rank ", rank));

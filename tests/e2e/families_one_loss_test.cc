@@ -1,5 +1,5 @@
-// N plans, one loss, for the families of models besides GPT-2: losses, gradient norms and weights are those of one
-// rank, bit for bit in order where a stage has one replica, and bit for bit under exact accumulation always.
+// N plans, one loss, for model families other than GPT-2: losses, gradient norms and weights equal those of one rank.
+// They are equal bit for bit in order if a stage has one replica, and always bit for bit under exact accumulation.
 #include <string>
 #include <vector>
 
@@ -50,8 +50,7 @@ TEST_P(FamiliesOneLossTest, InOrder) {
   }
 }
 
-// Replicas of stages, two microbatches in one forward (which doubles rows), pairs of a forward and a backward, data
-// replicas.
+// Replicas of stages, forwards of two microbatches (twice the rows), pairs of a forward and a backward, data replicas.
 TEST_P(FamiliesOneLossTest, Exact) {
   const Outcome reference = Reference(true);
   ASSERT_FALSE(reference.losses.empty());
@@ -76,7 +75,7 @@ TEST_P(FamiliesOneLossTest, Exact) {
   }
 }
 
-// What is lost to bf16 is the same on every plan too.
+// Rounding to bf16 is the same under every plan too.
 TEST_P(FamiliesOneLossTest, HalfPrecision) {
   TinyPlan plan = Base(false);
   plan.bf16 = true;

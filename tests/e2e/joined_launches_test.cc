@@ -1,5 +1,6 @@
-// Predictions of weft's own runs on GPUs count launches as the executor has them (proto/util/step_runs.h): steps of one
-// launch take its time together, once, on every network, folded and not; nobody else's predictions do.
+// Predictions of weft's own GPU runs count launches as the executor makes them (proto/util/step_runs.h). The time of
+// one launch counts once for all its steps, on every network, folded or not. Predictions for other runtimes do not join
+// launches.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -68,7 +69,7 @@ std::vector<TinyPlan> Plans() {
   return plans;
 }
 
-// Of rows that are long enough for the gradients of a norm's weights to go with its backward.
+// A program whose rows are long enough for the gradients of a norm's weights to join its backward.
 Program Wide() {
   const absl::StatusOr<ModelGraph> model = ImportHuggingFaceConfig(
       R"({"model_type": "gpt2", "vocab_size": 256, "n_positions": 32, "n_embd": 1040, "n_head": 2, "n_layer": 2})",
@@ -89,7 +90,7 @@ sim::Simulation Simulated(const Program& program, const Cluster& cluster, const 
   return simulation.ok() ? *std::move(simulation) : sim::Simulation();
 }
 
-// By (rank, action id, step).
+// Start and end by (rank, action id, step).
 using Times = std::map<std::tuple<int64_t, int, int>, std::pair<int64_t, int64_t>>;
 
 Times TimesOf(const Trace& trace) {
@@ -102,7 +103,7 @@ Times TimesOf(const Trace& trace) {
   return times;
 }
 
-// Steps of all actions of a rank less their launches.
+// The number of steps minus the number of launches, over all joined steps of a rank.
 int64_t LaunchesSaved(const Program& program, int64_t rank) {
   const Template& t = program.templates(TemplateOfRank(program, rank));
   int64_t saved = 0;
@@ -114,7 +115,7 @@ int64_t LaunchesSaved(const Program& program, int64_t rank) {
   return saved;
 }
 
-// The oracle prices launches by itself, action by action.
+// The naive simulator prices launches with its own code, action by action.
 TEST(JoinedLaunches, TheOracleSaysTheSameOnEveryNetworkFoldedOrNot) {
   std::vector<std::pair<std::string, Program>> programs = {{"wide", Wide()}};
   for (const TinyPlan& plan : Plans()) programs.emplace_back(plan.Name(), Compiled(plan));
@@ -146,7 +147,7 @@ TEST(JoinedLaunches, TheOracleSaysTheSameOnEveryNetworkFoldedOrNot) {
   }
 }
 
-// Else the oracle has not seen them.
+// The comparison with the naive simulator must cover a launch of a norm with all its steps.
 TEST(JoinedLaunches, ANormIsWithAllThatItMakes) {
   const Program program = Wide();
   ASSERT_EQ(program.templates_size(), 1);
@@ -161,12 +162,12 @@ TEST(JoinedLaunches, ANormIsWithAllThatItMakes) {
   EXPECT_EQ(most, 4u);
 }
 
-// What a launch costs is paid once for each of them, where weft's executor joins them at all.
+// Each launch costs its launch time once, if weft's executor joins launches on the device.
 TEST(JoinedLaunches, EachLaunchIsPaidOnce) {
   for (const TinyPlan& plan : Plans()) {
     SCOPED_TRACE(plan.Name());
     const Program program = Compiled(plan);
-    // Far above what steps of this size take.
+    // Launch times far above the times of steps of this size.
     const auto busy = [&](int capability, double launch) {
       Cluster cluster = Gpus(capability);
       cluster.mutable_device()->set_launch_seconds(launch);
@@ -190,17 +191,17 @@ TEST(JoinedLaunches, OnlyWhereTheExecutorJoins) {
   by_other.runtime = &other;
   by_unit.cost = "unit";
   const SimulationReport own = Simulated(program, cluster).report;
-  // The default is what the catalog says of weft.
+  // The default is the catalog's runtime `weft`.
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(own, Simulated(program, cluster, by_name).report));
   const double apart = Simulated(program, cluster, by_other).report.per_rank(0).busy_seconds();
   EXPECT_GT(apart, own.per_rank(0).busy_seconds() + 30 * kLaunch);
-  // A machine without GPUs, and the cost of schedules alone.
+  // No launches are joined on a machine without GPUs, nor under unit costs.
   EXPECT_EQ(Simulated(program, Gpus(0)).report.per_rank(0).busy_seconds(), apart);
   EXPECT_EQ(Simulated(program, cluster, by_unit).report.iteration_seconds(),
             Simulated(program, Gpus(0), by_unit).report.iteration_seconds());
 }
 
-// The first of them has all the time, as in a measured trace; the bounds are of the bytes that are moved.
+// The first step of a launch has all its time, as in a measured trace. The bounds count the bytes that are moved.
 TEST(JoinedLaunches, TheFirstStepHasTheTimeOfAll) {
   const Program program = Compiled(Small());
   sim::SimulateOptions options;
@@ -223,7 +224,7 @@ TEST(JoinedLaunches, TheFirstStepHasTheTimeOfAll) {
   EXPECT_GT(joined, 50);
   const LowerBounds& bounds = simulation.report.bounds();
   EXPECT_LE(bounds.compute_seconds(), bounds.costed_seconds());
-  // Without launches, at full rates, nothing is lost but what the device's tables of efficiency say.
+  // Without launch times and efficiency tables, the two bounds are equal.
   Cluster ideal = Gpus(90);
   ideal.mutable_device()->clear_launch_seconds();
   ideal.mutable_device()->clear_memory_efficiency();

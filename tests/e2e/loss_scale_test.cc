@@ -1,4 +1,4 @@
-// Loss scaling, fixed and dynamic, and training in half precision.
+// Fixed and dynamic loss scaling, and training in half precision.
 #include <cmath>
 #include <filesystem>
 #include <string>
@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A power of two shifts exponents only.
+// A power of two only changes exponents.
 TEST(LossScaleTest, AFixedPowerOfTwoChangesNoBit) {
   const TinyPlan small{.steps = 5, .layers = 2, .batch = 4};
   std::vector<TinyPlan> plans;
@@ -61,7 +61,7 @@ TEST(LossScaleTest, ProgramsWithoutScalingReportNone) {
   EXPECT_FALSE(result->report.steps(0).has_loss_scale());
 }
 
-// Half precision has 11 bits: its losses are off by the rounding of activations, more as the runs drift apart.
+// Half precision has 11 bits: losses differ by the rounding of activations, and more as the runs diverge.
 TEST(LossScaleTest, HalfPrecisionFollowsSinglePrecision) {
   const TinyPlan single{.steps = 50, .layers = 2, .lr = "peak: 0.003 warmup_steps: 3 decay: 'cosine' min: 0.0003"};
   const Outcome expected = Must(Train(single), "fp32");
@@ -80,7 +80,7 @@ TEST(LossScaleTest, HalfPrecisionFollowsSinglePrecision) {
   }
 }
 
-// Without a scale, gradients of half precision vanish; with one they do not.
+// Half-precision gradients vanish without a scale but not with one.
 TEST(LossScaleTest, SmallGradientsSurviveOnlyScaled) {
   TinyPlan plan{.steps = 1, .layers = 2, .half = "fp16 grads"};
   TinyPlan single = plan;
@@ -93,7 +93,7 @@ TEST(LossScaleTest, SmallGradientsSurviveOnlyScaled) {
   EXPECT_GT(std::abs(vanished - norm), 3e-2 * norm);
 }
 
-// One window of text, so that all steps see the same sample; the learning rate is constant.
+// Trains on one window of text, so that all iterations see the same sample. Use it with a constant learning rate.
 absl::StatusOr<exec::RunResult> TrainOnOneWindow(const TinyPlan& plan, exec::RunOptions options = {}) {
   const std::string path = ::testing::TempDir() + "/window.txt";
   EXPECT_TRUE(WriteFileAtomic(path, "a rank sends and the other waits ").ok());
@@ -128,8 +128,8 @@ Scales ScalesOf(const exec::RunResult& result) {
   return scales;
 }
 
-// A step that is skipped takes its sample and its learning rate, but is none to the optimizer: behind them the run is
-// that which begins with the scale that they led to.
+// A skipped step uses up its sample and its learning rate, but the optimizer does not count it. Afterwards the run
+// equals a run that begins with the reduced scale.
 TEST(LossScaleTest, AnOverflowSkipsHalvesAndRecovers) {
   for (const int pipe : {1, 2}) {
     TinyPlan plan = OneWindow(14, absl::StrCat("initial: ", 1 << 26, " growth_interval: 5"));
@@ -167,13 +167,13 @@ TEST(LossScaleTest, GrowsAfterTheInterval) {
   for (bool skipped : ScalesOf(*result).skipped) EXPECT_FALSE(skipped);
 }
 
-// The dynamic scale is the same on all ranks, so plans agree as ever.
+// The dynamic scale is the same on all ranks, so plans still agree.
 TEST(LossScaleTest, PlansAgreeInHalfPrecision) {
   for (const char* half : {"fp16", "fp16 grads"}) {
     for (bool exact : {false, true}) {
       TinyPlan plan{.exact = exact, .steps = 8, .layers = 4};
       plan.half = half;
-      // Where only gradients of activations are of half precision, they overflow later.
+      // If only the gradients of activations have half precision, they overflow at a larger scale.
       const int initial = plan.half == "fp16" ? 1 << 26 : 1 << 21;
       plan.plan_fields = absl::StrCat("loss_scale { initial: ", initial, " growth_interval: 2 }");
       const auto one = Train(plan);
@@ -252,7 +252,7 @@ TEST(LossScaleTest, AResumeContinuesTheScaleBitForBit) {
   }
 }
 
-// A checkpoint is of logical tensors: a plan without scaling goes on from one with it, and the other way round.
+// A checkpoint holds logical tensors: a plan without scaling resumes from a plan with it, and the other way round.
 TEST(LossScaleTest, CheckpointsCrossOverToPlansWithoutScaling) {
   TinyPlan half{.steps = 6, .layers = 2};
   half.half = "fp16";

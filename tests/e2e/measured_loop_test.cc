@@ -1,6 +1,6 @@
-// The whole loop of measuring, with the CUDA backend's way of running (streams, events, device times) on a device whose
-// clock is arithmetic: calibrate -> cluster file -> simulate -> run with a trace -> report. Kernels take times that no
-// formula of the simulator tells, so a prediction is right only where every step takes what was measured of it.
+// The whole measurement loop on a device whose clock is arithmetic, driven as the CUDA backend drives a GPU (streams,
+// events, device times): calibrate -> cluster file -> simulate -> run with a trace -> report. No formula of the
+// simulator gives the kernels' times, so a prediction is right only if every step takes its measured time.
 #include <cmath>
 #include <memory>
 #include <set>
@@ -29,11 +29,11 @@ namespace {
 constexpr exec::CopySpeed kInside = {.start_ns = 700, .bytes_per_ns = 8};
 constexpr exec::CopySpeed kHost = {.start_ns = 900, .bytes_per_ns = 2};
 
-// Kernels of this kind take so many percent of what they take otherwise.
+// Kernels of this kind take `slow_percent` percent of their usual time.
 Kernel slow_kernel = KERNEL_UNSPECIFIED;
 int64_t slow_percent = 100;
 
-// Of all that a kernel's time may depend on, in no smooth way: 0.5 to 2.5 us for each KiB.
+// Depends on everything that may affect a kernel's time, in no smooth way: 0.5 to 2.5 us for each KiB.
 int64_t KernelNs(const Step& step, absl::Span<const exec::TensorView> inputs,
                  absl::Span<const exec::TensorView> outputs) {
   uint64_t hash = 1469598103934665603u;
@@ -53,17 +53,17 @@ int64_t KernelNs(const Step& step, absl::Span<const exec::TensorView> inputs,
       bytes += size;
     }
   }
-  // What crosses to the host and back counts once.
+  // A copy to or from the host has its bytes as input and as output; they count once.
   if (step.stream() != COMPUTE) return kHost.start_ns + bytes / 2 / kHost.bytes_per_ns;
   const int64_t ns = 2000 + bytes * static_cast<int64_t>(512 + (hash >> 32) % 2048) / 1024;
   return step.kernel() == slow_kernel ? ns * slow_percent / 100 : ns;
 }
 
-// Whether the device's kernels take several steps at once, as those of GPUs do.
+// True if the device runs several steps as one launch, as GPU kernels do.
 bool joins = false;
 
-// Launches of several steps, at the rate of the largest of them; of a norm and the sum beside it, what one has made is
-// not read again.
+// Runs several steps as one launch, at the rate of the largest step. In a launch of a sum and a norm, the norm does not
+// read again what the sum has just written.
 class JoiningBackend : public exec::ClockedBackend {
  public:
   JoiningBackend(exec::ClockedDevice* device)
@@ -130,7 +130,7 @@ const exec::BackendEntry& Clocked() {
   return entry;
 }
 
-// `weft calibrate -o FILE` and what simulate reads from it.
+// Does what `weft calibrate -o FILE` does, and returns what simulate reads from the file.
 absl::StatusOr<Cluster> CalibratedFor(const Program& program, int devices) {
   const auto device = *Clocked().open({});
   const auto backend = *Clocked().make(device.get(), {});
@@ -144,7 +144,7 @@ absl::StatusOr<Cluster> CalibratedFor(const Program& program, int devices) {
   WEFT_ASSIGN_OR_RETURN(Cluster cluster, exec::CalibrateDevice(device.get(), backend.get(), options));
   EXPECT_EQ(notes, "");
   cluster.set_devices_per_node(devices);
-  // What is not known of this device.
+  // Calibration does not know these figures of the device.
   cluster.mutable_device()->set_name("clocked");
   cluster.mutable_device()->set_memory_bytes(int64_t{1} << 34);
   if (joins) cluster.mutable_device()->set_compute_capability(90);
@@ -166,7 +166,7 @@ absl::StatusOr<exec::RunResult> Run(const Program& program, const char* transpor
   return exec::RunProgram(program, *data, transport, options);
 }
 
-// Through a file, as commands hand them on.
+// Writes the trace to a file and reads it back, as the commands do.
 Trace Kept(const Trace& trace, const Program& program) {
   const std::string path = testing::TempDir() + "/" + trace.origin() + ".trace";
   EXPECT_TRUE(WriteTrace(trace, program, path).ok());
@@ -254,7 +254,7 @@ TEST(MeasuredLoop, EveryStepTakesWhatWasMeasuredOfIt) {
     EXPECT_EQ(step.rate.source, sim::RateSource::kSame) << step.key;
     EXPECT_EQ(step.rate.entry, step.key);
   }
-  // Without its own steps nothing has the right shape: the kernels' rates by work are what is left.
+  // Without rates for its own steps no shape matches, so the kernels' rates by work remain.
   Cluster other = *cluster;
   other.mutable_device()->clear_kernel_rates();
   for (const KernelRate& rate : cluster->device().kernel_rates()) {
@@ -273,7 +273,7 @@ TEST(MeasuredLoop, APredictionIsWhatTheDeviceDoes) {
     const Loop loop = RunLoop(plan, "inproc");
     ASSERT_GT(loop.report.sources_size(), 0);
     ExpectAddsUp(loop.report);
-    // Figures that are read on the host are copied on the compute stream; the simulator knows nothing of that.
+    // Figures for the host are copied on the compute stream, which the simulator does not model.
     EXPECT_LT(std::abs(loop.report.iteration_error()), 0.01) << Sources(loop.report);
     EXPECT_GT(loop.report.kernels_size(), 15);
     for (const KernelComparison& row : loop.report.kernels()) {
@@ -284,7 +284,7 @@ TEST(MeasuredLoop, APredictionIsWhatTheDeviceDoes) {
       EXPECT_NEAR(row.first_seconds(), row.second_seconds(), 1e-4 * row.second_seconds())
           << row.segment() << row.step();
     }
-    // Planned is allocated, and the algorithms that were taken are named.
+    // Allocated bytes equal planned bytes, and the report names the algorithms that were used.
     EXPECT_GT(loop.report.first().buffer_bytes(), 0);
     EXPECT_EQ(loop.report.first().buffer_bytes(), loop.report.second().buffer_bytes());
     EXPECT_EQ(loop.run.allocated_bytes(), loop.run.planned_bytes());
@@ -293,7 +293,7 @@ TEST(MeasuredLoop, APredictionIsWhatTheDeviceDoes) {
   }
 }
 
-// What a device runs as one launch is predicted as one: each beside what was measured of it, step by step.
+// The simulator predicts one launch where the device runs one launch; predicted and measured times agree step by step.
 TEST(MeasuredLoop, LaunchesOfSeveralStepsToo) {
   for (const bool bf16 : {false, true}) {
     TinyPlan plan = Plan();
@@ -310,7 +310,7 @@ TEST(MeasuredLoop, LaunchesOfSeveralStepsToo) {
           << row.segment() << row.step();
       together += row.second_seconds() == 0;
     }
-    // Those behind the first of a launch: of 4 steps for each of 28 tensors, and of 5 norms with their sums.
+    // Steps after the first of a launch: 4 for each of 28 tensors, and those of 5 norms with their sums.
     EXPECT_GT(together, 4 * 27);
     for (const KernelComparison& row : loop.report.kernels()) EXPECT_LT(std::abs(row.error()), 1e-3) << row.kernel();
   }
@@ -326,7 +326,7 @@ TEST(MeasuredLoop, RanksOnOneDeviceToo) {
   for (const KernelComparison& row : loop.report.kernels()) EXPECT_LT(std::abs(row.error()), 1e-4) << row.kernel();
 }
 
-// Between calibration and run one kernel has become slower: the report says which, and how much of the error it is.
+// One kernel has become slower since calibration: the report names it and its share of the error.
 TEST(MeasuredLoop, WhatIsOffIsNamed) {
   const absl::StatusOr<Program> program = CompileTiny(Plan());
   ASSERT_TRUE(program.ok()) << program.status();

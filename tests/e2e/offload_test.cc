@@ -1,4 +1,4 @@
-// What plan.offload moves to host memory changes no bit of losses, norms and weights.
+// Moving data to host memory (plan.offload) changes no bit of losses, norms and weights.
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -13,7 +13,7 @@
 namespace weft {
 namespace {
 
-// Of a few thousand parameters: many buckets, tensors cut between them, and several sums of gradients.
+// With a few thousand parameters these give many buckets, tensors split between them, and several gradient sums.
 constexpr char kSmallBuckets[] = " offload { optimizer: true bucket_elements: 1500 buckets_per_reduce: 2 }";
 constexpr char kOneBucket[] = " offload { optimizer: true }";
 
@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{.pipe = 2, .clip = 0, .exact = true, .schedule = "axonn"},
         Case{.pipe = 2, .data = 2, .clip = 0, .schedule = "chimera", .plan_fields = "step_barrier: true"}));
 
-// States that are cut over replicas, and weights that are gathered of them behind the optimizer.
+// States are sharded over replicas, and weights are gathered from them after the optimizer.
 TEST(OffloadTest, ZeroStagesChangeNoBit) {
   for (const int stage : {1, 2}) {
     for (const bool bf16 : {false, true}) {
@@ -93,8 +93,8 @@ TEST(OffloadTest, ZeroStagesChangeNoBit) {
   }
 }
 
-// Kernels of the update read the factor that undoes the scale: all buckets wait for the norm, and the scale is updated
-// behind them.
+// Update kernels read the factor that undoes the scale, so all buckets wait for the norm. The scale is updated after
+// them.
 TEST(OffloadTest, LossScalesChangeNoBit) {
   for (const char* half : {"fp16", "fp16 grads"}) {
     for (const char* scale : {"", "loss_scale { fixed: 256 }"}) {
@@ -117,9 +117,9 @@ struct Activations {
   const char* plan_fields = "";
   const char* schedule_fields = "";
   int batch = 8;
-  // Instead of `pipe` and `data`.
+  // If set, replaces `pipe` and `data`.
   const char* mesh = "";
-  // Not where every backward comes soon behind its forward.
+  // False if every backward follows its forward too soon for a copy.
   bool moves = true;
 };
 
@@ -155,7 +155,8 @@ void ExpectActivationsChangeNoBit(const Activations& c) {
   }
 }
 
-// What first layers save comes back as it went; a part of the forwards has its backward too soon to go.
+// The saved activations of the first layers come back unchanged. The backwards of some forwards follow too soon for a
+// copy.
 TEST(OffloadTest, ActivationsChangeNoBit) {
   for (const Activations& c :
        {Activations{.moves = false}, Activations{.pipe = 2, .moves = false},
@@ -184,7 +185,7 @@ TEST(OffloadTest, ActivationsChangeNoBit) {
   }
 }
 
-// Copies beside collectives of segments share bytes as without these.
+// Copies may share memory also in segments with collectives.
 TEST(OffloadTest, ActivationsBesideCollectivesChangeNoBit) {
   const char* const zero = "zero { stage: 3 }";
   for (const Activations& c :
@@ -201,7 +202,7 @@ TEST(OffloadTest, ActivationsBesideCollectivesChangeNoBit) {
   }
 }
 
-// GPipe holds all microbatches: on the device is what a few of them save.
+// GPipe holds all microbatches; with offload, the device holds the activations of only a few of them.
 TEST(OffloadTest, ActivationsTakeLessMemory) {
   TinyPlan plan{.pipe = 2, .schedule = "gpipe"};
   plan.batch = 16;
@@ -219,13 +220,14 @@ TEST(OffloadTest, ActivationsTakeLessMemory) {
   };
   for (int t = 0; t < 2; ++t) {
     const Template &before = plain->templates(t), &after = offloaded->templates(t);
-    // Of 16 microbatches at most 2 on their way out or 2 on their way in, and one or two whose backward comes too soon.
+    // Of 16 microbatches, the device holds at most 2 on their way out or 2 on their way in, and one or two whose
+    // backward follows too soon.
     EXPECT_LT(after.device_arena_bytes(), before.device_arena_bytes() - 11 * saved(before)) << before.name();
     EXPECT_GT(after.host_arena_bytes(), 8 * saved(after)) << after.name();
   }
 }
 
-// A checkpoint is the same wherever the states lie.
+// A checkpoint is the same wherever the states are kept.
 TEST(OffloadTest, ResumesWhatAnotherPlanHasSaved) {
   for (const bool first_offloads : {false, true}) {
     TinyPlan plan{.pipe = 2, .data = 2};

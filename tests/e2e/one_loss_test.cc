@@ -1,5 +1,5 @@
-// N plans, one loss: the same model, data, recipe and seed give the same losses, gradient norms and weights whatever
-// the plan. By default a sample of the plans; with --full all of them.
+// N plans, one loss: the same model, data, recipe and seed give the same losses, gradient norms and weights under every
+// plan. By default the test runs a sample of the plans; with --full all of them.
 #include <atomic>
 #include <cmath>
 #include <filesystem>
@@ -17,7 +17,7 @@
 namespace weft {
 namespace {
 
-// Losses fall and clipping is active, or the comparisons would prove little.
+// Losses must fall and clipping must be active, or the comparisons would prove little.
 void ExpectTrains(const Outcome& outcome) {
   ASSERT_EQ(outcome.losses.size(), 20u);
   EXPECT_NEAR(outcome.losses.front(), std::log(256.0), 0.3);
@@ -37,7 +37,8 @@ TEST(OneLossTest, PipelineScheduleRecomputeAndThreadsDoNotMatter) {
         for (bool recompute : {false, true}) {
           for (int threads : {1, 2, 3}) {
             const TinyPlan plan{.pipe = pipe, .schedule = schedule, .recompute = recompute, .exact = exact};
-            // The sample has every plan in order, half of them under exact accumulation, with changing threads.
+            // The sample has every plan with in-order accumulation and half of the exact plans, with varying thread
+            // counts.
             ++count;
             if (!full && (threads != 1 + (count / 3) % 3 || (exact && recompute))) continue;
             exec::RunOptions options;
@@ -120,7 +121,7 @@ TEST(OneLossTest, TwentyStepsAreTenAndAResumeAndTen) {
       const auto first = Train(plans[from], options);
       ASSERT_TRUE(first.ok()) << first.status();
       EXPECT_EQ(first->last_step, 10);
-      // A second run must not write over the first by accident.
+      // A second run must not overwrite the checkpoints of the first by accident.
       EXPECT_EQ(Train(plans[to], options).status().code(), absl::StatusCode::kFailedPrecondition);
       options.steps = 0;
       options.resume = true;
@@ -137,7 +138,7 @@ TEST(OneLossTest, TwentyStepsAreTenAndAResumeAndTen) {
   }
 }
 
-// Runs the plans one after the other, each resuming from the one before, so that `steps` are done in all.
+// Runs the plans in turn, each resuming from the one before, until `steps` iterations are done in all.
 absl::StatusOr<Outcome> TrainInParts(const std::vector<TinyPlan>& plans, int64_t steps) {
   const std::string directory = ::testing::TempDir() + "/parts";
   std::filesystem::remove_all(directory);
@@ -177,7 +178,7 @@ TEST(OneLossTest, AResumeMayChangeTheReplicasUnderExactAccumulation) {
   }
 }
 
-// What is saved of a weight in bf16 is its master copy: without it the next steps would differ.
+// A checkpoint of bf16 weights holds their master copies; without them the next steps would differ.
 TEST(OneLossTest, AResumeKeepsMasterCopies) {
   auto plan = [](int pipe, int data, bool exact) {
     return TinyPlan{.pipe = pipe, .data = data, .exact = exact, .bf16 = true};
@@ -220,7 +221,7 @@ TEST(OneLossTest, TheStepInProgressIsTheLastWhenAskedToStop) {
 TEST(OneLossTest, AResumeNotesOtherDataAndAnotherNumberOfSteps) {
   const std::string directory = ::testing::TempDir() + "/notes", other = ::testing::TempDir() + "/other.txt";
   std::filesystem::remove_all(directory);
-  // As long, but with one byte changed.
+  // A text of the same length with one byte changed.
   std::string text = *ReadFile(TinyTextPath());
   text[100] = text[100] == 'x' ? 'y' : 'x';
   ASSERT_TRUE(WriteFileAtomic(other, text).ok());
@@ -267,7 +268,7 @@ TEST(OneLossTest, EvaluationChangesNothing) {
   const RunReport& report = evaluated->report;
   EXPECT_FALSE(report.steps(3).has_eval_loss());
   EXPECT_LT(report.steps(19).eval_loss(), report.steps(4).eval_loss());
-  // Without dropout, on text of the same kind: about the training loss.
+  // Evaluation has no dropout and uses similar text, so its loss is close to the training loss.
   EXPECT_NEAR(report.steps(19).eval_loss(), report.steps(19).loss(), 0.7);
 }
 

@@ -1,4 +1,4 @@
-// What a tiny model's training comes to under a plan, and how close that is to another plan's.
+// The results of training a tiny model under a plan, and comparisons between the results of two plans.
 #ifndef WEFT_TESTS_E2E_OUTCOME_H_
 #define WEFT_TESTS_E2E_OUTCOME_H_
 
@@ -14,14 +14,14 @@
 
 namespace weft {
 
-// Where the text to train on is; written at the first call.
+// Path of the text to train on. The first call writes the file.
 std::string TinyTextPath();
 
-// In this process, all weights collected.
+// Trains in this process and collects all weights.
 absl::StatusOr<exec::RunResult> Train(const Program& program, exec::RunOptions options = {});
 absl::StatusOr<exec::RunResult> Train(const TinyPlan& plan, exec::RunOptions options = {});
 
-// Weights by tensor, as bytes.
+// Losses and norms by step; weights by tensor, as bytes.
 struct Outcome {
   std::vector<double> losses, norms;
   std::vector<std::vector<std::byte>> weights;
@@ -29,16 +29,16 @@ struct Outcome {
 
 Outcome OutcomeOf(const exec::RunResult& result);
 
-// Of Train.
+// The outcome of Train.
 absl::StatusOr<Outcome> TrainTiny(const TinyPlan& plan, exec::RunOptions options = {});
 
-// The same for a U-Net, on images that are written at the first call.
+// The same for a U-Net, on images. The first call writes them.
 std::string TinyImagePath();
 absl::StatusOr<Outcome> TrainUnet(const UnetPlan& plan, exec::RunOptions options = {});
 
-// Bit for bit.
+// The outcomes are equal bit for bit.
 void ExpectSame(const Outcome& a, const Outcome& b, const std::string& what);
-// Within `tolerance` of the losses, ten times that of the norms.
+// Losses are within `tolerance`, norms within ten times `tolerance`.
 void ExpectClose(const Outcome& a, const Outcome& b, const std::string& what, double tolerance = 1e-5);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// What the overlap of collectives is for: GPT-2 on x = 2 and z = 4 simulates faster with each pass.
+// The purpose of overlapping collectives: GPT-2 on x = 2 and z = 4 simulates faster with each pass.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -48,7 +48,7 @@ TEST(OverlapPays, EveryPassShortensAStep) {
   EXPECT_LT(all_reduce, blocking);
   EXPECT_LT(reduce_scatter, all_reduce);
   EXPECT_LT(all_gather, reduce_scatter);
-  // What is gathered beside computation costs nothing either.
+  // Gathers beside computation already cost nothing, so a cache may save no time.
   EXPECT_LE(cached, all_gather);
   const double cached_only =
       IterationSeconds("all_reduce: false reduce_scatter: false all_gather: false gathered_cache_bytes: 10000000000");

@@ -1,4 +1,4 @@
-// Collectives beside computation (docs/overlap.md): the same bits as without, for any mesh and schedule.
+// Collectives beside computation (docs/overlap.md) give the same bits as blocking ones, on any mesh and schedule.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kOff[] = "overlap { all_reduce: false reduce_scatter: false all_gather: false }";
 
-// Eight microbatches of one sequence for each coordinate of z.
+// Batches of eight sequences in microbatches of two.
 TinyPlan PlanOn(const std::string& mesh) {
   return {.steps = 3, .layers = 2, .batch = 8, .microbatch = 2, .mesh = mesh};
 }
@@ -84,7 +84,7 @@ int CountSteps(const Program& program, Kernel kernel, const char* segments) {
   return count;
 }
 
-// What the fields of the plan do to a program.
+// The effect of the plan's fields on a program.
 TEST(Overlap, DetachedStepsAndKeptWeights) {
   TinyPlan plan = PlanOn("z2");
   plan.plan_fields = kOff;
@@ -103,7 +103,7 @@ TEST(Overlap, DetachedStepsAndKeptWeights) {
   EXPECT_EQ(detached(*blocking), 0);
   EXPECT_EQ(detached(*beside), CountSteps(*beside, GROUP_REDUCE_SCATTER, "backward"));
   EXPECT_GT(detached(*beside), 0);
-  // Weights are gathered by the forward alone.
+  // With the cache, only the forward gathers weights.
   EXPECT_GT(CountSteps(*blocking, GROUP_ALL_GATHER, "backward"), 0);
   EXPECT_EQ(CountSteps(*beside, GROUP_ALL_GATHER, "backward"), 0);
   EXPECT_EQ(CountSteps(*beside, GROUP_ALL_GATHER, "forward"), CountSteps(*blocking, GROUP_ALL_GATHER, "forward"));

@@ -1,8 +1,8 @@
-// The memory optimisation of Singh and Bhatele 2021 (AxoNN, arXiv:2110.13005), sec. V: a GPT of 12B parameters (Table
-// I) on 48 V100 of Summit, batch 2048, sequences of 512, microbatches of one, fp16 with Adam. With all states
-// on the device it needs G_inter x G_data = 24 x 2, with the optimizer's in host memory 6 x 8. Figure 6: the pipeline
-// phase goes from 46.08 to 34.05 s, the data-parallel phase from 0.62 to 4.32 s, a batch gets 13 % faster.
-// tests/papers/history.md has our figures and why they differ.
+// The memory optimization of Singh and Bhatele 2021 (AxoNN, arXiv:2110.13005), sec. V: a GPT of 12B parameters (Table
+// I) on 48 V100 of Summit, batch 2048, sequences of 512, microbatches of one, fp16 with Adam. With all states on the
+// device it needs G_inter x G_data = 24 x 2; with the optimizer states in host memory 6 x 8. Figure 6: the pipeline
+// phase goes from 46.08 to 34.05 s, the data-parallel phase from 0.62 to 4.32 s, and a batch gets 13 % faster.
+// tests/papers/history.md has our figures and explains the differences.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -18,9 +18,9 @@ namespace {
 
 constexpr int kInter = 6, kData = 8;
 
-// Ranks of a pipeline are neighbours: the paper's two data-parallel phases move 1.0 GB over two ranks in 0.62 s and 7.0
-// GB over eight in 4.32 s, 1.6 GB/s each, as six rings do that leave a node together, and none inside it. Layers are
-// those of Megatron-LM in 2021: dropout, attention in kernels of its own.
+// Ranks of a pipeline are neighbors: the paper's two data-parallel phases move 1.0 GB over two ranks in 0.62 s and 7.0
+// GB over eight in 4.32 s, 1.6 GB/s each. That is the rate of six rings that leave a node together and none of which
+// stays inside. The layers are those of Megatron-LM in 2021: dropout, and attention in separate kernels.
 PublishedRun Batch(int inter, int data, int sequences, const std::string& half, const std::string& offload) {
   PublishedRun run;
   run.model = "axonn-gpt-12b";
@@ -35,8 +35,8 @@ PublishedRun Batch(int inter, int data, int sequences, const std::string& half, 
   return run;
 }
 
-// bf16 as fast as fp16, for CoarseningFactor. Sec. VI: "peak intra and inter-node bandwidth for GPU communication is 50
-// GB/s and 12.5 GB/s": one of the two rails.
+// Summit with bf16 as fast as fp16, for CoarseningFactor. Sec. VI: "peak intra and inter-node bandwidth for GPU
+// communication is 50 GB/s and 12.5 GB/s": one of the two rails.
 Cluster Summit() {
   absl::StatusOr<Cluster> cluster = CatalogCluster("summit");
   EXPECT_TRUE(cluster.ok()) << cluster.status();
@@ -54,7 +54,7 @@ struct Phases {
   double pipeline = 0;
   double sync = 0;
   double batch = 0;
-  // All behind the pipeline: sums and optimizer.
+  // Seconds after the pipeline phase: gradient sums and optimizer.
   double Rest() const { return batch - pipeline; }
 };
 
@@ -77,7 +77,7 @@ std::string Offload(int64_t buckets_per_reduce) {
                       " }");
 }
 
-// More buckets than a rank has: one sum of all gradients, and the optimizer behind it.
+// More buckets than a rank has: one sum of all gradients, then the optimizer.
 constexpr int64_t kWhole = 100'000;
 
 TEST(AxonnPaper, FewerStagesWithTheOptimizerInHostMemory) {
@@ -95,8 +95,8 @@ TEST(AxonnPaper, FewerStagesWithTheOptimizerInHostMemory) {
   EXPECT_NEAR(shallow.sync / (shallow.Rest() - shallow.sync), 2.5, 0.5);
 }
 
-// Figure 8: sums in chunks of k buckets, and the optimizer beside them. In bf16: with fp16 the optimizer waits for all
-// sums, as a step is skipped where any gradient is not finite; AxoNN scales bucket by bucket.
+// Figure 8: sums in chunks of k buckets, with the optimizer beside them. The test uses bf16: with fp16 the optimizer
+// would wait for all sums, because a step is skipped if any gradient is not finite. AxoNN scales bucket by bucket.
 TEST(AxonnPaper, CoarseningFactor) {
   auto rest = [](int64_t k) {
     const PublishedRun run = Batch(kInter, kData, kInter * kData, "BF16", Offload(k));
@@ -107,12 +107,13 @@ TEST(AxonnPaper, CoarseningFactor) {
   EXPECT_LT(four, whole);
   EXPECT_LT(std::min(two, four), one);
   EXPECT_LT(std::min(two, four), eight);
-  // Not as in the paper, where k = 1 is slower than no overlap: a call costs its rounds' latencies only.
+  // In the paper k = 1 is slower than no overlap. Here it is faster, because a call costs only the latencies of its
+  // rounds.
   EXPECT_LT(one, whole);
 }
 
-// AxoNN's interval is the factor of a stage's layers (8) that is nearest to the root of all (48). It is a rule of thumb
-// for the fewest bytes; no interval tries all.
+// AxoNN's interval is the divisor of a stage's layer count (8) that is nearest to the square root of all layers (48).
+// It is a rule of thumb for the fewest bytes; this test tries all intervals.
 TEST(AxonnPaper, IntervalBesideTheFewestBytes) {
   std::vector<int64_t> planned;
   std::vector<std::string> notes;

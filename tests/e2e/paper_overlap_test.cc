@@ -1,7 +1,7 @@
 // The four overlap passes on the example of Singh et al. 2023 (arXiv:2305.13525), sec. IV: a GPT of 20B parameters
 // (Table I) on 16 A100 of Perlmutter with Gx = 2, Gy = 2, Gz = 4, Gdata = 1, a batch of 32k tokens in sequences of 2k,
-// activation checkpointing, bf16. The paper: passes added one after the other shorten a batch by 5, 8, 19 and 9 %, by
-// 34 % in all. tests/papers/history.md has our figures and why they differ.
+// activation checkpointing, bf16. In the paper, passes added one after the other shorten a batch by 5, 8, 19 and 9 %,
+// 34 % in all. tests/papers/history.md has our figures and explains the differences.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -15,9 +15,9 @@ namespace weft {
 namespace {
 
 constexpr int64_t kLayers = 32;
-// Gathered weights of one layer on a rank: 12 h^2 elements of two bytes, cut over x and y.
+// Gathered weights of one layer on a rank: 12 h^2 elements of two bytes, sharded over x and y.
 constexpr int64_t kGatheredBytes = int64_t{12} * 7168 * 7168 * 2 / 4;
-// Products of a layer whose weights are gathered.
+// Number of products per layer whose weights are gathered.
 constexpr int kWeights = 4;
 
 SimulatedRun With(const std::string& overlap) {
@@ -43,7 +43,7 @@ TEST(PaperOverlap, EachPassGainsAboutWhatThePaperMeasured) {
       With("reduce_scatter: false all_gather: false"),
       With("all_gather: false"),
       With(""),
-      // As many layers as the paper keeps.
+      // The cache holds as many layers as the paper keeps.
       With(absl::StrCat("gathered_cache_bytes: ", 28 * kGatheredBytes)),
   };
   const double paper[] = {0.05, 0.08, 0.19, 0.09};
@@ -61,7 +61,7 @@ TEST(PaperOverlap, EachPassGainsAboutWhatThePaperMeasured) {
     EXPECT_LE(gains[i], paper[i] * 2) << "pass " << i + 1;
   }
   EXPECT_NEAR(all, 0.34, 0.04);
-  // The two passes that hide gathers together, and the last one where gathers block.
+  // The gain of the two passes that hide gathers together, and the gain of the cache where gathers block.
   const double gathers = 1 - Seconds(runs[4]) / Seconds(runs[2]);
   const double paper_gathers = 1 - (1 - paper[2]) * (1 - paper[3]);
   EXPECT_GE(gathers, paper_gathers / 2);
@@ -75,7 +75,7 @@ TEST(PaperOverlap, EachPassGainsAboutWhatThePaperMeasured) {
   EXPECT_LE(alone, paper[3] * 2);
 }
 
-// What a rank has left decides how many layers are kept. The paper keeps 28 of 32.
+// The free memory of a rank decides how many layers the cache keeps. The paper keeps 28 of 32.
 TEST(PaperOverlap, CacheWithinTheMemoryOfTheDevice) {
   const SimulatedRun without = With("");
   const SimulationReport& report = without.simulation.report;
@@ -91,7 +91,7 @@ TEST(PaperOverlap, CacheWithinTheMemoryOfTheDevice) {
   EXPECT_GE(kept, 28 * kWeights / 2);
   EXPECT_TRUE(with.simulation.report.fits());
   EXPECT_LE(Seconds(with), Seconds(without));
-  // With the bytes of 28 layers, those of 28 layers.
+  // With the bytes of 28 layers, the cache keeps 28 layers.
   const SimulatedRun paper = With(absl::StrCat("gathered_cache_bytes: ", 28 * kGatheredBytes));
   const int kept_of_28 = gathers - CollectiveSteps(paper.program, BACKWARD, GATHER_WEIGHTS);
   std::printf("in the bytes of 28 layers: %d\n", kept_of_28);

@@ -1,5 +1,5 @@
-// Post-validation (rule P15) changes no bit: whether clipping takes every optimizer step back, none or some, losses,
-// norms and weights are those of the plan that waits for its norms.
+// Post-validation (rule P15) changes no bit: whether clipping undoes every optimizer step, none or some, losses, norms
+// and weights equal those of the plan that waits for its norms.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -37,13 +37,13 @@ int Exceeded(const Outcome& outcome, double clip) {
       std::count_if(outcome.norms.begin(), outcome.norms.end(), [&](double norm) { return clip / (norm + 1e-6) < 1; }));
 }
 
-// A clip_norm between the norms that the plan has with it; some steps are above it, some below.
+// Returns a clip_norm that some steps of the plan exceed and some do not.
 double ClipInBetween(TinyPlan plan, Outcome* outcome) {
   plan.clip = 1e6;
   const auto free = TrainTiny(plan);
   EXPECT_TRUE(free.ok()) << free.status();
   std::vector<double> norms = free->norms;
-  // From the middle outward: it is there, mostly.
+  // Try the norms from the middle outward, because a middle one mostly works.
   std::sort(norms.begin(), norms.end());
   const double middle = norms[norms.size() / 2];
   std::stable_sort(norms.begin(), norms.end(),
@@ -114,7 +114,7 @@ TEST(PostValidationTest, WithoutClippingOnlyTheCheckIsLate) {
   TinyPlan plan = PlanOf("zb-h2", 2, 1);
   plan.clip = 0;
   ExpectNoBitChanges(plan, 0, kSteps);
-  // All that is left to be made zero is a part of a gradient.
+  // With sharded states, an undone step only has to zero a part of the gradient.
   plan = PlanOf("zb-h2", 2, 2);
   plan.clip = 0;
   plan.exact = true;
@@ -124,7 +124,7 @@ TEST(PostValidationTest, WithoutClippingOnlyTheCheckIsLate) {
   }
 }
 
-// Gradients are then written beside compute too: they are not, before what was clipped wrongly is repaired.
+// Collectives then write gradients beside compute too, but not before a wrongly clipped update is repaired.
 TEST(PostValidationTest, CollectivesOfSegments) {
   for (const char* mesh : {"pipe2 x2", "pipe2 y2", "z2 pipe2"}) {
     TinyPlan plan = PlanOf("zb-h2", 2, 1);
@@ -141,7 +141,7 @@ TEST(PostValidationTest, CollectivesOfSegments) {
   ExpectNoBitChanges(zero, kSteps, kSteps);
 }
 
-// Weights are gathered behind the optimizer, and once more of an update that is taken back.
+// Weights are gathered after the optimizer, and again after an update is undone.
 TEST(PostValidationTest, WeightsGatheredOfUpdates) {
   struct Cut {
     const char *mesh, *schedule, *fields;
@@ -164,10 +164,10 @@ TEST(PostValidationTest, WeightsGatheredOfUpdates) {
     plan.exact = c.exact;
     plan.bf16 = c.bf16;
     plan.microbatch = c.microbatch;
-    // The middle of their norms.
+    // A limit in the middle of the plans' norms.
     plan.clip = 1.74;
     ExpectNoBitChanges(plan, 2, kSteps - 2);
-    // And exact sums are those of replicas that keep everything.
+    // Exact sums also equal those of replicas that keep all states.
     if (!c.exact || std::string(c.fields).find("stage: 3") != std::string::npos) continue;
     TinyPlan whole = Validated(plan);
     whole.plan_fields = "post_validation: true";
@@ -182,7 +182,7 @@ std::string Figures(const RunStep& step) {
                          step.loss_scale(), step.skipped() ? " skipped" : "");
 }
 
-// All that a run with a loss scale says of its steps, and the weights that it ends with.
+// Compares all figures of each step of a run with a loss scale, and the final weights.
 void ExpectSameSteps(const TinyPlan& plan, exec::RunOptions options, int* skipped) {
   const auto plain = Train(plan, options), validated = Train(Validated(plan), options);
   ASSERT_TRUE(plain.ok()) << plan.Name() << ": " << plain.status();
@@ -195,8 +195,8 @@ void ExpectSameSteps(const TinyPlan& plan, exec::RunOptions options, int* skippe
   ExpectSame(OutcomeOf(*validated), OutcomeOf(*plain), plan.Name());
 }
 
-// An overflow that is found late undoes the update, and the scale is what it would have been: halved where the gradient
-// was not finite, doubled where enough steps in a row were.
+// An overflow that is found late undoes the update. The scale is what it would have been: halved if the gradient was
+// not finite, doubled after enough good steps in a row.
 TEST(PostValidationTest, LossScales) {
   struct Scaled {
     const char *mesh, *schedule, *half, *fields;
@@ -227,7 +227,7 @@ TEST(PostValidationTest, LossScales) {
   EXPECT_GT(skipped, 5);
 }
 
-// Between steps the scale is that of the step to come, for a checkpoint and for a run that goes on from it.
+// Between steps the scale is that of the next step, for a checkpoint and for a run that resumes from it.
 TEST(PostValidationTest, LossScalesAreSaved) {
   TinyPlan plan = PlanOf("zb-h2", 2, 1);
   plan.half = "fp16 grads";
@@ -240,7 +240,7 @@ TEST(PostValidationTest, LossScalesAreSaved) {
     SCOPED_TRACE(resume);
     saving.resume = resume;
     if (resume) saving.steps = 0;
-    // The second run of each pair goes on from what the first has saved.
+    // The second run of each pair resumes what the first has saved.
     saving.checkpoint.directory = ::testing::TempDir() + "/post_validated_scale";
     if (!resume) std::filesystem::remove_all(saving.checkpoint.directory);
     const auto run = Train(Validated(plan), saving);
@@ -288,7 +288,7 @@ TEST(PostValidationTest, ActsBetweenStepsOnValidatedWeights) {
   plan.clip = ClipInBetween(plan, &plain);
   const auto program = CompileTiny(Validated(plan));
   ASSERT_TRUE(program.ok()) << program.status();
-  // The ranks vote after every step, but nobody wants to stop.
+  // The ranks vote after every step, but none wants to stop.
   std::atomic<bool> stop = false;
   exec::RunOptions options;
   options.stop = &stop;
@@ -296,7 +296,7 @@ TEST(PostValidationTest, ActsBetweenStepsOnValidatedWeights) {
   ASSERT_TRUE(voted.ok()) << voted.status();
   ExpectSame(OutcomeOf(*voted), plain, "with votes");
 
-  // Checkpoints, and a run that goes on from one.
+  // A run with checkpoints, and a run that resumes from one.
   exec::RunOptions saving;
   saving.checkpoint.directory = ::testing::TempDir() + "/post_validation";
   std::filesystem::remove_all(saving.checkpoint.directory);

@@ -1,4 +1,4 @@
-// A run that a paper describes, compiled and simulated.
+// Compiles and simulates a run that a paper describes.
 #ifndef WEFT_TESTS_E2E_PUBLISHED_RUN_H_
 #define WEFT_TESTS_E2E_PUBLISHED_RUN_H_
 
@@ -20,13 +20,13 @@ struct PublishedRun {
   // Text protos.
   std::string recipe;
   std::string plan;
-  // A plan that does not fit is simulated all the same.
+  // If true, a plan that does not fit is simulated anyway.
   bool allow_oom = false;
   bool trace = false;
   // As in SimulateOptions.
   std::string cost = "roofline";
   std::string network = "analytic";
-  // In the catalog; empty = weft's own executor.
+  // Name in the catalog; empty = weft's own executor.
   std::string runtime;
   // As in CompileOptions.
   std::vector<std::string>* notes = nullptr;
@@ -41,17 +41,17 @@ struct SimulatedRun {
 absl::StatusOr<Cluster> CatalogCluster(const std::string& name);
 
 absl::StatusOr<SimulatedRun> Run(const PublishedRun& run);
-// On a cluster that the catalog does not have.
+// Runs on a cluster that is not in the catalog.
 absl::StatusOr<SimulatedRun> RunOn(const PublishedRun& run, const Cluster& cluster);
-// Of a model that the catalog does not have; `run.model` is not looked at.
+// Runs a model that is not in the catalog; `run.model` is ignored.
 absl::StatusOr<SimulatedRun> RunOn(const ModelGraph& model, const PublishedRun& run, const Cluster& cluster);
 
-// Collective steps of one purpose in the segments of one kind of action, e.g. weights that backwards gather.
+// Number of collective steps of one purpose in the segments of one kind of action, e.g. weight gathers of backwards.
 int CollectiveSteps(const Program& program, ActionKind kind, Purpose purpose);
 
-// When the last backward of the first repetition ends, in seconds from the start of the run. Needs the trace.
+// Seconds from the start of the run to the end of the last backward of the first repetition. Needs the trace.
 double LastBackwardSeconds(const SimulatedRun& run);
-// How long a rank is in sums of gradients over replicas in the first repetition, on average. Needs the trace.
+// Seconds that a rank spends on average in gradient sums over replicas in the first repetition. Needs the trace.
 double GradientSyncSeconds(const SimulatedRun& run);
 
 }  // namespace weft

@@ -1,5 +1,5 @@
-// Random programs on the real executor: whatever the verifier accepts runs to its end, without deadlock and (in
-// sanitizer builds) without a fault, and gives the same bits however it is timed.
+// Random programs on the real executor: every program that the verifier accepts runs to its end, without deadlock and
+// (in sanitizer builds) without a fault, and gives the same bits under every timing.
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -29,7 +29,7 @@ class AnyTokens : public exec::DataSource {
   }
 };
 
-// Small enough to be run many times.
+// True if the program is small enough to run many times.
 bool Small(const Program& program) {
   if (MeshRanks(program.mesh()) > 32) return false;
   for (const Template& t : program.templates()) {
@@ -53,7 +53,7 @@ absl::Status Execute(const Program& program, int slots, int64_t repetitions) {
   return events > 0 ? absl::OkStatus() : absl::InternalError("an empty trace");
 }
 
-// The bytes of all persistent buffers after a run, rank after rank; empty if it failed.
+// The bytes of all persistent buffers after a run, rank by rank; empty if the run failed.
 std::string FinalBytes(const Program& program, int slots, int64_t repetitions) {
   const int ranks = static_cast<int>(MeshRanks(program.mesh()));
   const auto endpoints = *(*exec::FindTransport("inproc"))->open(ranks);
@@ -99,7 +99,7 @@ std::string FinalBytes(const Program& program, int slots, int64_t repetitions) {
   return bytes;
 }
 
-// Random numbers flow through the kernels: a loss may well overflow, and a kernel may refuse dtypes.
+// Kernels compute on random numbers: a loss may overflow, and a kernel may refuse dtypes.
 bool Acceptable(const absl::Status& status) {
   return status.ok() || status.code() == absl::StatusCode::kOutOfRange ||
          status.code() == absl::StatusCode::kInvalidArgument;

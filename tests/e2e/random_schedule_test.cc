@@ -1,9 +1,10 @@
-// Random schedules as a plan's own definition: whatever the checker accepts is compiled; a sample of the programs is as
-// fast as the schedule says and trains to the losses, norms and weights of one rank, bit for bit.
+// Random schedules given as a plan's own definition: the compiler compiles every schedule that the checker accepts. A
+// sample of the programs is as fast as the schedule says and trains to the losses, norms and weights of one rank, bit
+// for bit.
 //
 // A schedule is made by running stages on ranks at random: placements with loops, snakes, no pattern, several lanes and
-// idle ranks; backwards whole, in halves, or either; wide forwards; overlapped pairs; message-driven orders. So most
-// are schedules, but some deadlock once pairs start together; these are the checker's to refuse.
+// idle ranks; backwards whole, in halves, or either; wide forwards; overlapped pairs; message-driven orders. Most
+// results are valid schedules, but some deadlock once pairs start together; the checker must refuse those.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -60,7 +61,7 @@ class Generator {
 
  private:
   std::vector<int> Placement(int ranks, bool driven) {
-    // Some ranks may stay idle, wherever they are.
+    // Some ranks may stay idle, at any position.
     std::vector<int> used(ranks);
     for (int rank = 0; rank < ranks; ++rank) used[rank] = rank;
     if (Below(3) == 0) std::shuffle(used.begin(), used.end(), random_);
@@ -85,7 +86,7 @@ class Generator {
     position_.resize(microbatches_);
     for (int m = 0; m < microbatches_; ++m) position_[m] = m;
     if (Below(3) == 0) std::shuffle(position_.begin(), position_.end(), random_);
-    // Of each microbatch the first of its forward's, and how many they are.
+    // For each microbatch, the first microbatch of its forward; `wide_` marks forwards of two.
     std::vector<int> first(microbatches_);
     wide_.assign(microbatches_, false);
     const bool widens = !driven && Below(4) == 0;
@@ -115,7 +116,7 @@ class Generator {
     }
   }
 
-  // What slots of a kind, stage and microbatch leave behind; a whole backward leaves what both halves do.
+  // What slots produce, as (kind, stage, microbatch); a whole backward produces what both halves do.
   using Thing = std::tuple<char, int, int>;
 
   bool Ready(const Slot& slot) const {
@@ -132,7 +133,7 @@ class Generator {
     return true;
   }
 
-  // Whether it is the next of its stage in the common order, and the limit lets it in.
+  // True if `slot` is the next of its kind and stage in the common order and the limit admits it.
   bool InTurn(const Slot& slot) const {
     int under_way = 0;
     for (int m = 0; m < microbatches_; ++m) {
@@ -145,7 +146,7 @@ class Generator {
     });
   }
 
-  // Any order in which the lists may be run, so no two ranks wait for each other.
+  // Runs the slots in a random valid order, so that no two ranks wait for each other.
   void RunAtRandom() {
     done_.clear();
     const bool backwards_first = Below(2) == 0;
@@ -190,14 +191,14 @@ class Generator {
   PipelineSchedule schedule_;
   int microbatches_ = 0;
   std::vector<int16_t> lane_of_;
-  // Of each microbatch in the common order of a message-driven schedule.
+  // Position of each microbatch in the common order of a message-driven schedule.
   std::vector<int> position_;
   std::vector<bool> wide_;
   std::vector<Slot> todo_;
   std::set<Thing> done_;
 };
 
-// Buffers for all messages of the largest schedule.
+// Enough buffers for all messages of the largest schedule.
 constexpr char kAmple[] = "receive_buffers: 64 send_buffers: 64";
 
 TinyPlan PlanOf(int pipe, int microbatches) {
@@ -208,7 +209,7 @@ TinyPlan PlanOf(int pipe, int microbatches) {
   return plan;
 }
 
-// One rank's results, by microbatches.
+// Results of one rank, by number of microbatches.
 const exec::RunResult& Reference(int microbatches) {
   static std::map<int, exec::RunResult>* results = new std::map<int, exec::RunResult>();
   auto [found, added] = results->try_emplace(microbatches);
@@ -245,15 +246,16 @@ Cluster UnitCluster() {
   return cluster;
 }
 
-// With unit costs, free transfers and buffers for all messages, a program takes what its slots alone take. With fewer
-// buffers it may take longer: messages of an edge go in the order in which they are made, and may be read in another.
+// With unit costs, free transfers and buffers for all messages, a program takes as long as its slots alone. With fewer
+// buffers it may take longer: messages of an edge are sent in the order in which they are made, but may be read in
+// another order.
 void ExpectUnitTime(const Program& program, const NamedSchedule& named, const SlotCosts& costs, bool ample) {
   const auto timing = TimeSchedule(named.schedule, named.microbatches, costs);
   ASSERT_TRUE(timing.ok()) << timing.status();
   sim::SimulateOptions options;
   options.cost = "unit";
   options.network = "none";
-  // A unit is 60 microseconds: every stage's share of it is whole, so that what happens at one moment does.
+  // A unit is 60 microseconds, so every stage's share of it is whole and simultaneous events stay simultaneous.
   options.cost_options.unit_forward = {costs.forward * 60'000'000};
   options.cost_options.unit_backward = {costs.backward * 60'000'000};
   options.cost_options.unit_weight = {costs.weight * 60'000'000};
@@ -270,7 +272,7 @@ void ExpectUnitTime(const Program& program, const NamedSchedule& named, const Sl
   }
 }
 
-// Which kinds of schedules the sample has; a kind that is not there proves nothing.
+// Counts the kinds of schedules in the sample, because the test proves nothing about a kind that does not occur.
 struct Kinds {
   int driven = 0, lanes = 0, halves = 0, wide = 0, pairs = 0, idle = 0, several = 0;
 
@@ -296,7 +298,7 @@ struct Kinds {
   int Fewest() const { return std::min({driven, lanes, halves, wide, pairs, idle, several}); }
 };
 
-// The schedule as a plan's definition is compiled, takes the time that it should, and if `run` trains as one rank does.
+// The schedule compiles as a plan's definition, takes the right time, and if `run` trains like one rank.
 void ExpectGood(const NamedSchedule& named, const std::string& fields, bool run, int data = 1) {
   TinyPlan plan = PlanOf(static_cast<int>(named.schedule.order.size()), named.microbatches);
   std::string quoted;

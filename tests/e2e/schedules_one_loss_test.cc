@@ -1,8 +1,8 @@
 // N plans, one loss, over the registry of schedules: every synchronous schedule gives the losses, gradient norms and
-// weights that one rank gives. By default a sample of the cases; with --full all of them.
+// weights of one rank. By default the test runs a sample of the cases; with --full all of them.
 //
-// Bit for bit in order where a stage has one replica and its backwards are in ascending microbatch order; bit for bit
-// under exact accumulation always; within 1e-5 elsewhere.
+// Results are equal bit for bit with in-order accumulation if a stage has one replica and its backwards are in
+// ascending microbatch order, always bit for bit under exact accumulation, and within 1e-5 otherwise.
 #include <map>
 #include <string>
 #include <vector>
@@ -36,8 +36,8 @@ std::string Fields(const ScheduleParams& p) {
   return text;
 }
 
-// Every synchronous schedule at several sizes, with each optional parameter that it takes; those that the schedule's
-// own constraints exclude are left out.
+// Every synchronous schedule at several sizes, with each optional parameter that it takes. Leaves out sizes that the
+// schedule's own constraints exclude.
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const ScheduleEntry& entry : Schedules()) {
@@ -72,7 +72,7 @@ TinyPlan PlanOf(const Case& c, bool exact) {
   return plan;
 }
 
-// Whether the order of additions is that of one rank.
+// True if gradients are added in the same order as on one rank.
 bool KeepsOrder(const Case& c) {
   const PipelineSchedule schedule = *BuildSchedule(**FindSchedule(c.schedule), c.params);
   if (!CheckAccumulationOrder(schedule).ok()) return false;
@@ -105,7 +105,7 @@ TEST(SchedulesOneLossTest, EverySynchronousScheduleTrainsAlike) {
   const std::vector<Case> cases = Cases();
   for (size_t i = 0; i < cases.size(); ++i) {
     const Case& c = cases[i];
-    // The sample: two cases of each schedule, far apart.
+    // The sample has two cases of each schedule, far apart in the list.
     int& done = runs[c.schedule];
     if (!full && (done >= 2 || i % 5 != (done == 0 ? i % 5 : 3))) continue;
     ++done;
@@ -122,7 +122,7 @@ TEST(SchedulesOneLossTest, EverySynchronousScheduleTrainsAlike) {
       }
     }
   }
-  // Every schedule but the two asynchronous ones was run.
+  // Every schedule except the two asynchronous ones must have run.
   EXPECT_EQ(runs.size() + 2, Schedules().size());
   EXPECT_GE(in_order, 10);
 }
@@ -140,7 +140,7 @@ TEST(SchedulesOneLossTest, ReplicatedStagesAndDataReplicasTogether) {
   }
 }
 
-// Each option of where transfers and synchronisation go changes times only.
+// The options that place transfers and gradient synchronization change only times.
 TEST(SchedulesOneLossTest, PlacementOfCommunicationDoesNotMatter) {
   References references;
   for (const char* fields : {"gradient_sync: LAZY", "gradient_sync: EAGER_OPT", "transfer_placement: DEFERRED",
@@ -156,7 +156,7 @@ TEST(SchedulesOneLossTest, PlacementOfCommunicationDoesNotMatter) {
   }
 }
 
-// The static program of a message-driven schedule's simulated step.
+// `freeze` turns the simulated step of a message-driven schedule into a static program.
 TEST(SchedulesOneLossTest, FrozenSchedulesTrainAlike) {
   References references;
   for (const bool exact : {false, true}) {
@@ -170,9 +170,9 @@ TEST(SchedulesOneLossTest, FrozenSchedulesTrainAlike) {
   }
 }
 
-// Halving: forwards of the recipe's microbatch, backwards of half of it. The gradients are those of a plan whose
-// microbatches are the halves: one whole backward that sums two half products. Bit for bit in order too where there is
-// one replica (chimera-wave).
+// Backward halving: forwards of the recipe's microbatch, backwards of half of it. The gradients equal those of a plan
+// whose microbatches are the halves: one whole backward sums two half products. With one replica (chimera-wave) they
+// are also equal bit for bit with in-order accumulation.
 TEST(SchedulesOneLossTest, HalvedBackwardsSumHalfProducts) {
   for (const bool exact : {false, true}) {
     TinyPlan halves{.pipe = 1, .schedule = "gpipe", .exact = exact};

@@ -1,5 +1,5 @@
-// The forms that a stage's work can take give the same bits: a backward whole or in two halves, a forward of one or two
-// microbatches, a forward and a backward apart or as one. Segments of a small GPT-2 are run by the cpu backend.
+// All forms of a stage's work give the same bits: a backward whole or in two halves, a forward of one or two
+// microbatches, a forward and a backward separately or as a pair. The cpu backend runs segments of a small GPT-2.
 #include <cstring>
 #include <map>
 #include <memory>
@@ -43,7 +43,7 @@ struct Variant {
   Recompute::Mode recompute = Recompute::NONE;
   AccumulationMode accumulation = IN_ORDER;
   DType compute = FP32;
-  // The embedding is added again before the final norm: from the first stage to the last.
+  // Adds the embedding again before the final norm: a skip connection from the first stage to the last.
   bool skip = false;
   std::string Name() const {
     return absl::StrCat(stages, " stages, recompute ", recompute, ", accumulation ", accumulation, ", dtype ", compute,
@@ -111,22 +111,22 @@ SegmentSet Compile(const Variant& variant) {
   return *std::move(set);
 }
 
-// Buffers of one rank that holds all stages.
+// The buffers of one rank that holds all stages.
 class Machine {
  public:
   explicit Machine(DType params) : params_(params), backend_(exec::MakeCpuBackend(1)) {}
 
-  // A segment of one microbatch, or a wide one that starts with it.
+  // Runs a segment of one microbatch, or a wide one that starts with it.
   void Run(const StageSegment& s, int microbatch) { Run(s, microbatch, microbatch); }
 
-  // Of a pair, `backward` is the backward's microbatch.
+  // In a pair, `backward` is the microbatch of the backward.
   void Run(const StageSegment& s, int microbatch, int backward) {
     std::vector<char*> operands;
     for (size_t i = 0; i < s.operands.size(); ++i) {
       ASSERT_EQ(s.operands[i].bytes, s.segment.operands(static_cast<int>(i)).bytes());
       operands.push_back(Buffer(s, s.operands[i], s.operands[i].half == 0 ? microbatch : backward).data());
     }
-    // As docs/kernels.md has it.
+    // Step contexts as docs/kernels.md defines them.
     RunSegment(*backend_, s.segment, operands, [&](const Step& step, absl::Span<const exec::TensorView> outputs) {
       exec::StepContext context;
       context.seed = 5;
@@ -139,7 +139,7 @@ class Machine {
     });
   }
 
-  // What training leaves behind: gradients, losses.
+  // The results of training: gradients and losses.
   std::map<std::string, std::string> Result() {
     std::map<std::string, std::string> result;
     for (auto& [name, bytes] : buffers_) {
@@ -228,7 +228,7 @@ void ExpectSame(const Result& a, const Result& b) {
   }
 }
 
-// All forwards, then all backwards, in order of microbatches.
+// Runs all forwards, then all backwards, in order of microbatches.
 Result RunWhole(const SegmentSet& set, DType params) {
   Machine machine(params);
   const int stages = static_cast<int>(set.stages.size());
@@ -250,7 +250,7 @@ TEST(SegmentForms, HalvesOfBackwardAreTheWhole) {
     for (int m = 0; m < kMicrobatches; ++m) {
       for (const StageIndex& stage : set.stages) machine.Run(set.segments[stage.forward], m);
     }
-    // Weights as late as can be.
+    // Weight gradients come as late as possible.
     for (int m = 0; m < kMicrobatches; ++m) {
       for (int s = variant.stages; s-- > 0;) machine.Run(set.segments[set.stages[s].backward_input], m);
     }
@@ -292,7 +292,7 @@ TEST(SegmentForms, WideForwardIsTwo) {
   }
 }
 
-// Every microbatch's backward runs with the next one's forward: of the same stage, and of another.
+// Every microbatch's backward runs with the next microbatch's forward, of the same stage and of another stage.
 TEST(SegmentForms, PairIsForwardAndBackward) {
   for (const Variant& variant : Variants()) {
     SCOPED_TRACE(variant.Name());

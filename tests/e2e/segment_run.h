@@ -1,4 +1,4 @@
-// Segments run one after the other by a backend, without an executor.
+// Runs segments one after the other on a backend, without an executor.
 #ifndef WEFT_TESTS_E2E_SEGMENT_RUN_H_
 #define WEFT_TESTS_E2E_SEGMENT_RUN_H_
 
@@ -14,7 +14,7 @@
 
 namespace weft {
 
-// Bytes aligned as a backend expects. Filled with rubbish, what is read before it is written shows.
+// Bytes aligned as a backend expects. Fill them with garbage to expose reads before writes.
 struct Bytes {
   Bytes(int64_t size, char fill) : storage(static_cast<size_t>(size) + 64, fill), size(size) {}
   char* data() {
@@ -25,7 +25,8 @@ struct Bytes {
   int64_t size;
 };
 
-// All steps of a segment, on the memory of its operands; `context_of` says what a step with these outputs is told.
+// Runs all steps of a segment on the memory of its operands. `context_of` gives the context of a step with these
+// outputs.
 inline void RunSegment(
     exec::Backend& backend, const Segment& segment, const std::vector<char*>& operands,
     absl::FunctionRef<exec::StepContext(const Step&, absl::Span<const exec::TensorView>)> context_of) {

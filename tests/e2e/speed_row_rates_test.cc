@@ -1,5 +1,5 @@
-// The programs whose speed is measured on GPUs (tools/gpu-check), and what a calibrated cluster knows of their steps:
-// every kernel that occurs has a case, and a prediction takes for every step what was measured of that step.
+// Checks the programs whose speed is measured on GPUs (tools/gpu-check) against a calibrated cluster: calibration has a
+// case for every kernel that occurs, and a prediction uses for every step the time measured for that step.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -49,7 +49,7 @@ T Parse(const std::string& text) {
   return message;
 }
 
-// Of this case and no other; microseconds to milliseconds.
+// Made-up seconds that depend on every property of the case; microseconds to milliseconds.
 double Seconds(const exec::KernelCase& kernel) {
   uint64_t hash = 1469598103934665603u;
   const auto mix = [&](uint64_t value) { hash = (hash ^ value) * 1099511628211u; };
@@ -80,7 +80,7 @@ TEST_P(SpeedRowRates, EveryStepTakesItsOwn) {
   const absl::StatusOr<Program> program = planner::CompilePlan(*model, recipe, Parse<Plan>(row.plan), *cluster, {});
   ASSERT_TRUE(program.ok()) << program.status();
 
-  // As weft calibrate measures a device, with times that are made up.
+  // Measures a device as weft calibrate does, with made-up times.
   exec::MeasureKernels measure;
   std::map<std::string, double> seconds;
   measure.seconds = [](const exec::KernelCase& kernel) -> absl::StatusOr<double> { return Seconds(kernel); };
@@ -101,19 +101,19 @@ TEST_P(SpeedRowRates, EveryStepTakesItsOwn) {
     EXPECT_EQ(step.rate.entry, step.key);
     kernels.insert(step.kernel);
   }
-  // Those of a transformer's training step: products, attention, norms, losses, the optimizer.
+  // The kernels of a transformer's training step: products, attention, norms, losses, the optimizer.
   EXPECT_GE(kernels.size(), 15u);
   for (const Kernel kernel : {MATMUL, ATTENTION, ATTENTION_BACKWARD, CROSS_ENTROPY, ADAMW}) {
     EXPECT_EQ(kernels.count(kernel), 1u) << Kernel_Name(kernel);
   }
   EXPECT_TRUE(sim::NotesOnRates(*program, device).empty());
-  // Another program on that cluster: no kernel of these is without a rate.
+  // A cluster calibrated with other programs still has a rate by work for every kernel.
   for (const sim::StepRate& step : sim::RatesOfSteps(*program, by_work)) {
     EXPECT_EQ(step.rate.source, sim::RateSource::kByWork) << step.key;
   }
 
-  // So a repetition computes for as long as its steps were measured to take, one after the other; those of one launch
-  // at the rate of the largest.
+  // A repetition computes for the sum of its steps' measured times; the steps of one launch run at the rate of the
+  // largest.
   double busy = 0;
   int joined = 0;
   for (const Action& action : program->templates(0).body()) {
@@ -138,7 +138,7 @@ TEST_P(SpeedRowRates, EveryStepTakesItsOwn) {
       }
     }
   }
-  // Four steps of every tensor's, and two of every norm's in each microbatch.
+  // Four steps per tensor, and two per norm in each microbatch.
   EXPECT_GT(joined, 1000);
   sim::SimulateOptions options;
   options.cost = sim::BestCostModel(*cluster);

@@ -1,4 +1,5 @@
-// Launches of compiled plans: what a prediction counts (PlacedStepsOf of the program) is what a backend is asked for.
+// Launches of compiled plans: a prediction (PlacedStepsOf of the program) counts the same launches that the executor
+// requests from a backend.
 #include "proto/util/step_runs.h"
 
 #include <algorithm>
@@ -20,13 +21,13 @@
 namespace weft {
 namespace {
 
-// Of all ranks and actions, each launch of several steps as the names of its steps, sorted.
+// For all ranks and actions, the step names of each launch of several steps, sorted.
 using Launches = std::vector<std::string>;
 
 std::mutex mutex;
 Launches asked_for;
 
-// The CPU's kernels; prepares nothing, but notes what it is asked to.
+// Runs the CPU's kernels. PrepareRun prepares nothing but records the request.
 class NotingBackend : public exec::Backend {
  public:
   absl::Status Run(const Step& step, absl::Span<const exec::TensorView> inputs,
@@ -140,8 +141,8 @@ TEST(StepRunsAgreementTest, PredictedLaunchesAreTheExecutors) {
   ExpectAgreement(plan);
 }
 
-// The residual stream's sums are with their norms, both ways, the gradient of a bias with that of the activation behind
-// it, and an optimizer step has a launch for each kind of work.
+// In both directions, the residual stream's sums join their norms. A bias gradient joins the gradient of the activation
+// after it. An optimizer step has one launch for each kind of work.
 TEST(StepRunsAgreementTest, APlansLaunches) {
   const absl::StatusOr<Program> program = CompileTiny(Small());
   ASSERT_TRUE(program.ok()) << program.status();
@@ -149,10 +150,10 @@ TEST(StepRunsAgreementTest, APlansLaunches) {
   for (const std::string& names : LaunchesOf(*program)) {
     (std::count(names.begin(), names.end(), ' ') == 2 ? norms : updates) += 1;
   }
-  // Each of 4 microbatches: the embedding's sum and two in each of 2 layers forward, two in each layer backward, and
-  // the activation of each layer.
+  // For each of 4 microbatches: in the forward the embedding's sum and two sums in each of 2 layers, in the backward
+  // two sums in each layer, and the activation of each layer.
   EXPECT_EQ(norms, 4 * (5 + 4 + 2));
-  // Norms, scalings, updates and zeroings.
+  // One launch each for norms, scaling, updates and zeroing.
   EXPECT_EQ(updates, 4);
 }
 

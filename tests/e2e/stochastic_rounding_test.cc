@@ -1,5 +1,5 @@
-// Stochastic rounding of weights and moments: the same bits in every plan that promises the same bits, after a resume
-// and on another backend; and what is refused.
+// Stochastic rounding of weights and moments gives the same bits in every plan that promises the same bits, after a
+// resume, and on another backend. Also tests what the compiler and the verifier refuse.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -42,7 +42,7 @@ TEST(StochasticRoundingTest, IsNotToTheNearestAndNotByChance) {
   nearest.optimizer = "adamw {}";
   const Outcome to_nearest = Must(nearest), at_random = Must(PlanOf("pipe1"));
   ASSERT_EQ(at_random.losses.size(), 4u);
-  // The first step sees initial weights, which are rounded to the nearest.
+  // The first step sees initial weights, which are rounded to nearest.
   EXPECT_EQ(at_random.losses[0], to_nearest.losses[0]);
   EXPECT_NE(at_random.losses[1], to_nearest.losses[1]);
   ExpectClose(at_random, to_nearest, "nearest", 2e-2);
@@ -93,7 +93,7 @@ TEST(StochasticRoundingTest, HalfPrecisionAndSgdHaveOneLoss) {
   }
 }
 
-// Parts of a tensor have numbers of their own, the same ones whatever cuts them further.
+// Each tensor-parallel part of a tensor has its own random numbers, and sharding it further does not change them.
 TEST(StochasticRoundingTest, TensorParallelPlansHaveOneLoss) {
   for (const std::string mesh : {"x2", "z2", "x2 y2"}) {
     ExpectSamePlans(PlanOf(mesh), {PlanOf(mesh + " data2"), PlanOf(mesh + " data2", "zero { stage: 1 }"),
@@ -101,7 +101,7 @@ TEST(StochasticRoundingTest, TensorParallelPlansHaveOneLoss) {
   }
 }
 
-// What was taken back and is done again has the same numbers.
+// An update that is undone and made again draws the same random numbers.
 TEST(StochasticRoundingTest, PostValidationChangesNoBit) {
   TinyPlan plan = PlanOf("pipe2", "", "zb-h1");
   plan.exact = false;
@@ -123,7 +123,7 @@ TEST(StochasticRoundingTest, ProgramsWithoutAFlushRun) {
   EXPECT_NE(Must(plan).weights, outcome.weights);
 }
 
-// Checkpoints hold the optimizer's weights: those that compute reads are rounded again as the last step did.
+// Checkpoints hold the optimizer's weights. A resume rounds the weights for compute again, as the last step did.
 TEST(StochasticRoundingTest, AResumeChangesNoBit) {
   const Outcome whole = Must(PlanOf("pipe1"));
   const std::string directory = ::testing::TempDir() + "/rounding_resume";
@@ -161,7 +161,7 @@ TEST(StochasticRoundingTest, MomentsInBf16HaveOneLoss) {
                         HalfMomentsOf("data4", "zero { stage: 3 group: 2 }"), HalfMomentsOf("data2", offload),
                         HalfMomentsOf("data2", offload + "zero { stage: 3 }")});
   ExpectSamePlans(HalfMomentsOf("x2"), {HalfMomentsOf("x2 data2", "zero { stage: 1 }")});
-  // They are rounded, neither to the nearest nor as the weights alone would be.
+  // Moments are rounded stochastically: neither to nearest, nor left in fp32 as with stochastic weights alone.
   TinyPlan nearest = one, alone = one;
   nearest.optimizer = "adamw { beta2: 0.999 }";
   alone.precision = "compute: BF16 params: BF16 grads: FP32 reduce: FP32 master: FP32 moments: FP32";
@@ -177,7 +177,7 @@ TEST(StochasticRoundingTest, MomentsInBf16HaveOneLoss) {
   ExpectSamePlans(sgd, {sharded});
 }
 
-// What was taken back and is done again has the same numbers.
+// An update that is undone and made again draws the same random numbers.
 TEST(StochasticRoundingTest, PostValidationChangesNoMoment) {
   TinyPlan plan = HalfMomentsOf("pipe2", "", "zb-h1");
   plan.exact = false;
@@ -187,7 +187,8 @@ TEST(StochasticRoundingTest, PostValidationChangesNoMoment) {
   ExpectSamePlans(plan, {validated});
 }
 
-// Checkpoints hold moments as they are stored: nothing is rounded again. Those of fp32 are, which a note says.
+// Checkpoints hold moments as they are stored, so nothing is rounded again. Moments saved in fp32 are rounded, and a
+// note reports it.
 TEST(StochasticRoundingTest, AResumeChangesNoMoment) {
   const Outcome whole = Must(HalfMomentsOf("pipe1"));
   const std::string directory = ::testing::TempDir() + "/moments_resume";
@@ -229,7 +230,7 @@ TEST(StochasticRoundingTest, RefusedWithoutHalves) {
                         "NEAREST"));
 }
 
-// Numbers of other elements, or of none, would go unnoticed: plans would differ.
+// Random numbers of other elements, or none, would go unnoticed at run time, and plans would differ.
 TEST(StochasticRoundingTest, ProgramsThatRoundOtherwiseAreRefused) {
   const auto offloaded = CompileTiny(PlanOf("pipe1", "offload { optimizer: true bucket_elements: 3000 }"));
   ASSERT_TRUE(offloaded.ok()) << offloaded.status();

@@ -20,7 +20,7 @@ double MostDifferent(const std::vector<double>& a, const std::vector<double>& b)
   return most;
 }
 
-// Of two tensors of doubles: the norm of the difference over that of the second.
+// For two tensors of doubles, the norm of the difference divided by the norm of the second.
 double Distance(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
   const size_t elements = b.size() / sizeof(double);
   std::vector<double> x(elements), y(elements);
@@ -34,7 +34,7 @@ double Distance(const std::vector<std::byte>& a, const std::vector<std::byte>& b
   return std::sqrt(difference / norm);
 }
 
-// A plan of 6 steps with two sequences to a microbatch.
+// A plan of 6 steps with two sequences per microbatch.
 TinyPlan Plan6(const std::string& mesh) { return {.steps = 6, .layers = 2, .batch = 8, .microbatch = 2, .mesh = mesh}; }
 
 void ExpectLikeOneRank(const TinyPlan& plan, double tolerance) {
@@ -50,11 +50,11 @@ void ExpectLikeOneRank(const TinyPlan& plan, double tolerance) {
   ASSERT_EQ(result->losses.size(), 6u);
   EXPECT_LT(MostDifferent(result->losses, expected->losses), tolerance) << plan.Name();
   EXPECT_LT(MostDifferent(result->norms, expected->norms), 10 * tolerance) << plan.Name();
-  // Clipping is active, or norms would not matter.
+  // Clipping must be active, or norms would have no effect.
   if (plan.clip > 0) {
     EXPECT_GT(expected->norms[0], plan.clip);
   }
-  // In single precision the optimizer makes much of the noise where a gradient is zero (biases of keys).
+  // In single precision the optimizer amplifies noise where a gradient is zero (biases of keys).
   if (!plan.fp64) return;
   ASSERT_EQ(result->weights.size(), expected->weights.size());
   for (size_t i = 0; i < expected->weights.size(); ++i) {
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Meshes, Axes,
                                          "y2 data2 x2", "x2 z2 data2", "x2 pipe2", "y2 pipe2", "z2 pipe2",
                                          "x2 y2 z2 pipe2", "pipe2 z2 data2 x2"));
 
-// What else a plan may say does not matter either.
+// Other plan settings do not matter either.
 TEST(TensorParallelTest, PlansTrainLikeOneRank) {
   std::vector<TinyPlan> plans;
   auto add = [&](const char* mesh) -> TinyPlan& { return plans.emplace_back(Plan6(mesh)); };
@@ -124,7 +124,8 @@ TEST(TensorParallelTest, ParametersCutOverReplicasTrainLikeOneRank) {
   }
 }
 
-// Grouped heads, rotations, root mean square norms, gated units; BERT's decoder, which is cut as the embedding is.
+// Grouped heads, rotary positions, root mean square norms, gated units, and BERT's decoder, which is sharded like the
+// embedding.
 TEST(TensorParallelTest, FamiliesTrainLikeOneRank) {
   struct Case {
     const char* family;
@@ -147,7 +148,7 @@ TEST(TensorParallelTest, FamiliesTrainLikeOneRank) {
   }
 }
 
-// What the layers of a model cannot be cut into is refused by name.
+// The compiler refuses axis sizes that do not divide the model's layers, and names them.
 TEST(TensorParallelTest, WhatDoesNotDivideIsRefused) {
   struct Case {
     const char* family;
@@ -175,7 +176,7 @@ TEST(TensorParallelTest, WhatDoesNotDivideIsRefused) {
   }
 }
 
-// Plans with the bits of `plan` on the first mesh, each a change of it.
+// Each of `others` is a variant of `plan` and must train to the same bits.
 void ExpectSameBits(const TinyPlan& plan, const std::vector<TinyPlan>& others) {
   const auto expected = TrainTiny(plan);
   ASSERT_TRUE(expected.ok()) << expected.status();
@@ -186,7 +187,7 @@ void ExpectSameBits(const TinyPlan& plan, const std::vector<TinyPlan>& others) {
   }
 }
 
-// In order, the depth of the pipeline, its schedule and what is computed again do not decide about bits.
+// With in-order accumulation, pipeline depth, schedule and recomputation do not change bits.
 TEST(TensorParallelTest, PlansOfOneShapeAgreeInAllBits) {
   for (const char* shape : {"x2 y2", "x2 z2"}) {
     const TinyPlan plan = Plan6(shape);
@@ -204,7 +205,7 @@ TEST(TensorParallelTest, PlansOfOneShapeAgreeInAllBits) {
   }
 }
 
-// Under exact accumulation nothing but x, y and z themselves and the algorithm of collectives decides about bits.
+// Under exact accumulation only x, y, z and the algorithm of the collectives affect the bits.
 TEST(TensorParallelTest, ExactPlansOfOneShapeAgreeInAllBits) {
   for (const char* fields : {"", "collective: 'direct'"}) {
     TinyPlan plan = Plan6("x2 y2 z2");
@@ -236,7 +237,7 @@ TEST(TensorParallelTest, ExactPlansDoNotDependOnZero) {
   }
 }
 
-// Modes of recompute that the compiler decides by itself.
+// Recompute modes in which the compiler decides what to recompute.
 TEST(TensorParallelTest, WhatIsComputedAgainChangesNoBit) {
   TinyPlan plan = Plan6("pipe1");
   plan.layers = 4;

@@ -1,5 +1,5 @@
-// What collectives of a compiled segment move, in order, against the equations of the 4D paper (Singh, Sating, Bhatele,
-// arXiv:2305.13525, Eq. 1 to 5), and those of its Section on Megatron's case, x alone.
+// Compares the traffic of a compiled segment's collectives, in order, with the equations of the 4D paper (Singh,
+// Sating, Bhatele, arXiv:2305.13525, Eq. 1 to 5), and with its section on Megatron's case, x alone.
 #include <string>
 #include <vector>
 
@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-// Of the model of tiny_gpt.h.
+// Sizes of the model of tiny_gpt.h.
 constexpr int64_t kColumns = 32, kPositions = 32, kVocabulary = 256;
 
 class Volume {
@@ -21,23 +21,23 @@ class Volume {
 
   void Gather(int64_t k, int64_t n) { Add("weights", "z", z_, (z_ - 1) * k * n / (x_ * y_) / z_); }
   void Scatter(int64_t k, int64_t n) { Add("gradients", "z", z_, (z_ - 1) * k * n / (x_ * y_) / z_); }
-  // Of a table that only y cuts.
+  // The position table, which only y shards.
   void Positions(bool backward) {
     Add(backward ? "gradients" : "weights", "z", z_, (z_ - 1) * kPositions * kColumns / y_ / z_);
   }
-  // Columns that `cut` ranks share, summed over `ranks` ranks of `axis`.
+  // Columns that `cut` ranks share, summed over the `ranks` ranks of `axis`.
   void Sum(const char* axis, int64_t ranks, int64_t columns, int64_t cut) {
     Add("tensor", axis, ranks, 2 * (ranks - 1) * rows_ * columns / (z_ * cut) / ranks);
   }
   void Statistics(const char* axis, int64_t ranks) { Add("tensor", axis, ranks, (ranks - 1) * 2 * rows_ / z_); }
   void StatisticsBackward() { Sum("y", y_, 2, 1); }
 
-  // Eq. 1 and 3: all-gather of W and all-reduce of O. A transposed product has x and y in each other's place.
+  // Eq. 1 and 3: all-gather of W and all-reduce of O. A transposed product swaps x and y.
   void Forward(int64_t k, int64_t n, bool transposed) {
     Gather(k, n);
     transposed ? Sum("x", x_, n, y_) : Sum("y", y_, n, x_);
   }
-  // Eq. 1 again, 4 and 2: W once more, all-reduce of dI, reduce-scatter of dW.
+  // Eq. 1 again, 4 and 2: all-gather of W, all-reduce of dI, reduce-scatter of dW.
   void Backward(int64_t k, int64_t n, bool transposed) {
     Gather(k, n);
     transposed ? Sum("y", y_, k, x_) : Sum("x", x_, k, y_);
@@ -69,7 +69,7 @@ TEST(TensorVolumeTest, CollectivesMoveWhatTheEquationsSay) {
     TinyPlan plan;
     plan.layers = 1;
     plan.microbatch = 4;
-    // In the order in which results are needed.
+    // Without overlap, collectives are in the order in which their results are needed.
     plan.plan_fields = "overlap { all_gather: false all_reduce: false reduce_scatter: false }";
     plan.mesh = absl::StrCat("x", s.x, " y", s.y, " z", s.z);
     const absl::StatusOr<Program> program = CompileTiny(plan);

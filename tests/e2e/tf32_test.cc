@@ -1,4 +1,4 @@
-// Products in TF32: plans agree bit for bit, and training goes as in fp32, which it is but for the factors of products.
+// Products in TF32: plans agree bit for bit, and training is the same as in fp32 except for the rounding of factors.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -45,7 +45,7 @@ TEST(Tf32, PlansAgree) {
   }
 }
 
-// Exact sums do not depend on who makes them.
+// Exact sums do not depend on how they are split over ranks.
 TEST(Tf32, ReplicasAgreeUnderExactAccumulation) {
   TinyPlan plan = Small();
   plan.exact = true;
@@ -59,7 +59,7 @@ TEST(Tf32, ReplicasAgreeUnderExactAccumulation) {
   }
 }
 
-// A factor has 11 bits, as one of fp16: the bound is that of half precision in loss_scale_test.
+// A TF32 factor has 11 bits, like fp16, so the bound is that of half precision in loss_scale_test.
 TEST(Tf32, FollowsSinglePrecision) {
   TinyPlan plan{.steps = 50, .layers = 2, .lr = "peak: 0.003 warmup_steps: 3 decay: 'cosine' min: 0.0003"};
   const Outcome single = Must(Train(plan), "fp32");
@@ -72,12 +72,12 @@ TEST(Tf32, FollowsSinglePrecision) {
     EXPECT_NEAR(outcome.losses[i], single.losses[i], 1e-3 * single.losses[i]) << "step " << i;
     largest = std::max(largest, std::abs(outcome.losses[i] / single.losses[i] - 1));
   }
-  // From the first step on: it is another sum.
+  // The first loss already differs, because its sums are different.
   EXPECT_NE(outcome.losses.front(), single.losses.front());
   RecordProperty("largest_relative_difference", absl::StrCat(largest));
 }
 
-// Where a product is cut over ranks its parts are rounded as the whole is; sums fall differently.
+// The parts of a sharded product are rounded like the whole product; only the order of sums differs.
 TEST(Tf32, TensorParallelPlansComeClose) {
   TinyPlan plan = Small();
   plan.microbatch = 2;
@@ -85,7 +85,7 @@ TEST(Tf32, TensorParallelPlansComeClose) {
   ExpectLossesClose(plan, {"x2", "y2", "z2", "x2 y2 pipe2"}, 1e-3);
 }
 
-// All that is kept is fp32: one goes on from the other's checkpoint.
+// Everything that is stored is fp32, so each plan resumes from the other's checkpoint.
 TEST(Tf32, CheckpointsAreThoseOfSinglePrecision) {
   TinyPlan plan = Small(), single = Small();
   single.precision = "";

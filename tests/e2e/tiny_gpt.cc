@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-// All but the number of layers, which is the last field.
+// Everything except the number of layers, which is the last field.
 absl::StatusOr<std::string> Config(const TinyPlan& plan) {
   const std::string& family = plan.family;
   if (!plan.tied && family != "gpt2") return absl::InternalError("only gpt2 is untied here");

@@ -1,5 +1,4 @@
-// A model of a few thousand parameters, GPT-2 unless another family is asked for, compiled for any small plan, and text
-// to train it on.
+// A model of a few thousand parameters (GPT-2 by default), compiled for any small plan, and text to train it on.
 #ifndef WEFT_TESTS_E2E_TINY_GPT_H_
 #define WEFT_TESTS_E2E_TINY_GPT_H_
 
@@ -19,30 +18,30 @@ struct TinyPlan {
   bool recompute = false;
   bool exact = false;
   bool bf16 = false;
-  // Steps of the recipe; the learning rate decays over them.
+  // Iterations of the recipe. The learning rate decays over them.
   int steps = 20;
   int layers = 4;
-  // Sequences of the global batch and of a microbatch, and how long they are: at most 32.
+  // Sequences of the global batch and of a microbatch; tokens of a sequence, at most 32.
   int batch = 8;
   int microbatch = 1;
   int sequence = 32;
-  // Axes of the mesh in order, as in "x2 data2 z2", in place of `data` and `pipe`; pipe may be among them.
+  // If set, replaces `data` and `pipe`: the axes of the mesh in order, as in "x2 data2 z2"; pipe may be among them.
   std::string mesh = "";
   bool fp64 = false;
   double dropout = 0.1;
   double clip = 0.5;
-  // Whether the embedding is the head's weight too; gpt2.
+  // True if the head shares the embedding's weight; only gpt2 can be untied.
   bool tied = true;
-  // Further fields of the plan's schedule, and of the plan, as text.
+  // Further fields of the plan's schedule and of the plan, as text.
   std::string schedule_fields = "";
   std::string plan_fields = "";
-  // Instead of `bf16` and `fp64`: the fields of the plan's precision.
+  // If set, replaces `bf16` and `fp64`: the fields of the plan's precision.
   std::string precision = "";
-  // Instead of `recompute`: the fields of the plan's recompute.
+  // If set, replaces `recompute`: the fields of the plan's recompute.
   std::string recompute_fields = "";
   // gpt2, llama (grouped heads, tied head), mistral (a window shorter than the sequence), qwen2 (biases) or bert.
   std::string family = "gpt2";
-  // Instead of fp32, bf16 or fp64: "fp16", or "fp16 grads" where gradients are of half precision too.
+  // If set, replaces fp32, bf16 or fp64: "fp16", or "fp16 grads" to keep gradients in half precision too.
   std::string half = "";
   // Fields of the recipe.
   std::string optimizer = "adamw {}";
@@ -51,7 +50,8 @@ struct TinyPlan {
   std::string Name() const;
 };
 
-// Dropout 0.1, clipping that is active by default, AdamW with a warm-up and a cosine decay.
+// Compiles the plan with dropout 0.1 and clipping that is active by default, and AdamW with a warm-up and a cosine
+// decay.
 absl::StatusOr<Program> CompileTiny(const TinyPlan& plan);
 
 // Writes deterministic text to `path` and opens it for the program.

@@ -15,22 +15,22 @@ struct UnetPlan {
   int pipe = 1;
   int data = 1;
   std::string schedule = "1f1b";
-  // The mode, and further fields of the plan's recompute.
+  // The mode and further fields of the plan's recompute.
   std::string recompute = "NONE";
   bool exact = false;
   bool bf16 = false;
-  // Further fields of the plan's schedule, and of the plan, as text.
+  // Further fields of the plan's schedule and of the plan, as text.
   std::string schedule_fields = "";
   std::string plan_fields = "";
   int threads = 1;
   double clip_norm = 0.5;
-  // "x2 data2": axes and sizes, innermost first; instead of `pipe` and `data`.
+  // If set, replaces `pipe` and `data`: axes and sizes, innermost first, as in "x2 data2".
   std::string mesh = "";
   int microbatch = 1;
   int batch = 8;
   double learning_rate = 0.02;
   bool fp64 = false;
-  // The embedded time scales and shifts instead of being added.
+  // The time embedding scales and shifts instead of being added.
   bool scale_shift = false;
   bool fp16 = false;
   double dropout = 0.1;
@@ -39,13 +39,14 @@ struct UnetPlan {
   std::string Name() const;
 };
 
-// Two levels of one block, 12 layers; images of 8 x 8 x 3; clipping that is active by default, AdamW.
+// Compiles a U-Net of two levels of one block, 12 layers, for images of 8 x 8 x 3, with clipping that is active by
+// default and AdamW.
 absl::StatusOr<Program> CompileUnet(const UnetPlan& plan, int sequence_length = 64);
 
-// The cluster that it is compiled for.
+// The cluster that CompileUnet compiles for.
 Cluster TinyCluster();
 
-// Writes twenty images of slow waves to `path`.
+// Writes twenty images of smooth waves to `path`.
 absl::Status WriteTinyImages(const std::string& path);
 
 }  // namespace weft

@@ -1,6 +1,6 @@
-// N plans, one loss, for a U-Net: skip connections cross stages, also to the next one, and every level has rows of its
-// own. Losses, gradient norms and weights are the same bits whatever pipeline, schedule and recompute; under exact
-// accumulation also with replicas and in the order of messages.
+// N plans, one loss, for a U-Net: skip connections cross stages, also to the next stage, and every level has its own
+// number of rows. Losses, gradient norms and weights are the same bits under every pipeline, schedule and
+// recomputation; under exact accumulation also with replicas and message-driven orders.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -23,7 +23,7 @@ std::string ImagePath() {
   return path;
 }
 
-// What must be the same bits, as bytes.
+// The results that must be equal bit for bit; weights as bytes.
 struct Outcome {
   std::vector<double> losses, norms;
   std::vector<std::vector<std::byte>> weights;
@@ -56,7 +56,7 @@ void ExpectSame(const std::vector<UnetPlan>& plans) {
   const auto expected = Train(plans[0]);
   ASSERT_TRUE(expected.ok()) << plans[0].Name() << ": " << expected.status();
   ASSERT_EQ(expected->losses.size(), 6u);
-  // The last convolution is zero at first, so the loss is the noise's variance.
+  // The last convolution starts at zero, so the first loss is the variance of the noise.
   EXPECT_NEAR(expected->losses.front(), 1, 0.15);
   EXPECT_LT(expected->losses.back(), expected->losses.front() - 0.02);
   for (size_t i = 1; i < plans.size(); ++i) {
@@ -102,7 +102,8 @@ TEST(UnetOneLossTest, MixedPrecisionDoesNotDependOnThePipeline) {
   ExpectSame({{.fp16 = true}, {.pipe = 3, .schedule = "gpipe", .recompute = "FULL", .fp16 = true}});
 }
 
-// Two microbatches in one forward. Of one sample each, halves of statistics are no multiple of 64 bytes and lie apart.
+// Two microbatches in one forward. With one sample each, halves of the statistics do not fill multiples of 64 bytes and
+// are not contiguous.
 TEST(UnetOneLossTest, DoubledForwardsDoNotMatter) {
   for (const int microbatch : {1, 2}) {
     ExpectSame({{.exact = true, .microbatch = microbatch, .fp64 = true},
@@ -115,7 +116,7 @@ TEST(UnetOneLossTest, DoubledForwardsDoNotMatter) {
   }
 }
 
-// Cut in the middle of the U, the second stage reads the chain and what every level keeps for the way up.
+// If the model is cut in the middle of the U, the second stage reads the chain and every level's skip connections.
 TEST(UnetOneLossTest, SkipConnectionsLeadToTheNextStage) {
   const auto program = CompileUnet({.pipe = 2, .plan_fields = "partition { layers_per_stage: [6, 6] }"});
   ASSERT_TRUE(program.ok()) << program.status();

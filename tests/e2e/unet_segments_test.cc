@@ -1,5 +1,5 @@
-// The segments of a U-Net, run one after the other by the cpu backend without an executor: their gradients are
-// PyTorch's (tests/golden), and the same bits wherever the model is cut, whatever is recomputed, whole or in halves.
+// The cpu backend runs the segments of a U-Net one after the other, without an executor. Their gradients equal
+// PyTorch's (tests/golden), and they are the same bits for every cut, recomputation, and whole or halved backwards.
 #include <cstring>
 #include <map>
 #include <memory>
@@ -36,7 +36,7 @@ struct Variant {
   }
 };
 
-// Buffers of one rank that holds all stages.
+// The buffers of one rank that holds all stages.
 class Machine {
  public:
   Machine(const SegmentSet& set, const Golden& golden, const exec::DataSource* data, const Variant& variant)
@@ -86,7 +86,7 @@ class Machine {
     bool zero = false;
     const std::vector<double>* content = nullptr;
     switch (operand.role) {
-      // Outputs and inputs are one buffer, by where they come from.
+      // An output and the inputs that read it are one buffer, named after the stage that writes it.
       case ir::Role::Output:
         name = absl::StrCat("cut ", operand.use > 0 ? 0 : s.stage, " m", microbatch);
         break;
@@ -181,7 +181,7 @@ class UnetSegmentsTest : public testing::TestWithParam<const char*> {
     EXPECT_TRUE(set.ok()) << set.status();
     if (!set.ok()) return {};
     EXPECT_EQ(static_cast<int>(set->stages.size()), variant.stages);
-    // Cut anywhere, something crosses beside the chain: to the next stage where there are two.
+    // Every cut has skip connections beside the chain; with two stages they lead to the next stage.
     if (variant.stages > 1) {
       EXPECT_FALSE(set->skips.empty());
     }

@@ -1,5 +1,4 @@
-// U-Nets on the axes x, y and z: channels are cut as columns are, images as rows. What is trained is what one rank
-// trains.
+// U-Nets on the axes x, y and z train like one rank. Channels are sharded like columns, images like rows.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -11,8 +10,8 @@
 namespace weft {
 namespace {
 
-// Like tensor t of one rank's weights, in `T`; AdamW's steps are of one size, whatever that of a gradient, so where
-// gradients are nothing but rounding there may be steps in different directions.
+// Largest difference between the weights of two runs, which are of type `T`. AdamW's steps have one size, whatever the
+// size of a gradient. If a gradient is only rounding noise, its steps may have different directions.
 template <typename T>
 double MostDifferentWeight(const Outcome& a, const Outcome& b) {
   double most = 0;
@@ -26,7 +25,7 @@ double MostDifferentWeight(const Outcome& a, const Outcome& b) {
   return most;
 }
 
-// Steps are small, or rounding in fp32 would grow beyond the tolerance in six of them.
+// The learning rate is small, or rounding in fp32 would grow beyond the tolerance in six steps.
 void ExpectLikeOneRank(UnetPlan plan, double tolerance) {
   if (!plan.fp64) plan.learning_rate = 0.005;
   UnetPlan one = plan;
@@ -61,7 +60,7 @@ TEST_P(Axes, TrainLikeOneRankInDoublePrecision) {
   ExpectLikeOneRank({.mesh = GetParam(), .microbatch = 2, .fp64 = true, .scale_shift = true}, 1e-11);
 }
 
-// With y4 no concatenation of two halves has whole groups on every rank.
+// With y4, no concatenation of two halves has whole groups on every rank.
 INSTANTIATE_TEST_SUITE_P(Meshes, Axes,
                          testing::Values("z2", "x2", "y2", "y4", "x2 y2", "y2 x2", "x2 y2 z2", "x2 z2 data2",
                                          "z2 pipe2", "y2 pipe3", "pipe2 y2 data2 x2"));
@@ -74,7 +73,7 @@ TEST(UnetTensorTest, PlansTrainLikeOneRank) {
            {.schedule = "dualpipev", .mesh = "x2 pipe2"},
            {.plan_fields = "partition { layers_per_stage: [6, 6] }", .clip_norm = 0, .mesh = "x2 y2 pipe2"},
            {.plan_fields = "zero { stage: 3 }", .mesh = "data2"},
-           // Of the bias of three channels the last rank holds padding alone.
+           // The last rank's shard of the bias of three channels is only padding.
            {.plan_fields = "zero { stage: 1 }", .mesh = "data4", .microbatch = 2},
            {.plan_fields = "zero { stage: 3 }", .mesh = "data4", .microbatch = 2},
            {.plan_fields = "zero { stage: 3 }", .mesh = "x2 y2 z2 data2", .microbatch = 2},
@@ -90,7 +89,7 @@ TEST(UnetTensorTest, PlansTrainLikeOneRank) {
   }
 }
 
-// Under exact accumulation nothing but x, y and z themselves decides about bits.
+// Under exact accumulation only x, y and z affect the bits.
 TEST(UnetTensorTest, ExactPlansOfOneShapeAgreeInAllBits) {
   for (const std::string axes : {"x2 y2", "z2"}) {
     const auto expected = TrainUnet({.exact = true, .mesh = axes, .microbatch = 2});
@@ -110,7 +109,7 @@ TEST(UnetTensorTest, ExactPlansOfOneShapeAgreeInAllBits) {
   }
 }
 
-// What does not divide is refused by name, with the nearest values that do.
+// The compiler refuses sizes that do not divide, and names the nearest values that do.
 TEST(UnetTensorTest, Refusals) {
   struct Case {
     const char* mesh;

@@ -1,4 +1,4 @@
-// What the verifier refuses of programs of images: each rule of a kernel broken once.
+// The verifier's checks of programs for images: each test breaks one rule of a kernel.
 #include <functional>
 #include <string>
 
@@ -22,7 +22,7 @@ class UnetVerifyTest : public testing::Test {
   }
   static void TearDownTestSuite() { delete program_; }
 
-  // The refusal after `change` of the first step with this kernel.
+  // Returns the verifier's message after `change` of the first step with this kernel.
   std::string Refusal(Kernel kernel, const std::function<void(Step*, Segment*)>& change) {
     Program program = *program_;
     for (Segment& segment : *program.mutable_segments()) {

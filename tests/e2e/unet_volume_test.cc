@@ -1,6 +1,6 @@
-// What the collectives of a U-Net's segments move, in order: those of a convolution are a product's (Singh, Sating,
-// Bhatele, arXiv:2305.13525, Eq. 1 to 5, and its Section on U-Nets) with channels as k and n; and what moves columns
-// from one axis to the other.
+// Compares the traffic of the collectives of a U-Net's segments, in order, with the equations for a product (Singh,
+// Sating, Bhatele, arXiv:2305.13525, Eq. 1 to 5, and its section on U-Nets), where channels are k and n. Also counts
+// the collectives that move columns from one axis to the other.
 #include <string>
 #include <vector>
 
@@ -13,10 +13,10 @@
 namespace weft {
 namespace {
 
-// Of the model of tiny_unet.h.
+// Sizes of the model of tiny_unet.h.
 constexpr int64_t kTime = 32, kGroups = 4, kSamples = 4;
 
-// Columns over y, columns over x.
+// kA: columns over y. kB: columns over x.
 enum Layout { kA, kB };
 Layout Other(Layout layout) { return layout == kA ? kB : kA; }
 
@@ -24,7 +24,8 @@ class UnetVolume {
  public:
   UnetVolume(int64_t x, int64_t y, int64_t z) : x_(x), y_(y), z_(z) {}
 
-  // From `in` to the other layout; `rows` of all of z, those of the input and of the output.
+  // A product from layout `in` to the other layout. `in_rows` and `rows` count the rows of the input and of the output
+  // over all ranks of z.
   void Product(Layout in, int64_t in_rows, int64_t rows, int64_t k, int64_t n, int64_t taps) {
     Begin();
     Add(forward(), "weights", "z", z_, 1, k * n * taps / (x_ * y_));
@@ -33,7 +34,7 @@ class UnetVolume {
     Add(backward(), "tensor", Name(Other(in)), Size(Other(in)), 2, in_rows * k / (z_ * Size(in)));
     Add(backward(), "gradients", "z", z_, 1, k * n * taps / (x_ * y_));
   }
-  // Of what is whole and has no gradient, to layout B.
+  // A product whose input is unsharded and has no gradient, to layout B.
   void First(int64_t k, int64_t n, int64_t taps) {
     Begin();
     Add(forward(), "weights", "z", z_, 1, k * n * taps / x_);
@@ -106,13 +107,13 @@ TEST(UnetVolumeTest, CollectivesMoveWhatTheEquationsSay) {
   };
   for (const Sizes& s : {Sizes{2, 2, 2}, {2, 1, 1}, {1, 2, 1}, {1, 1, 4}, {2, 4, 1}, {2, 1, 4}}) {
     UnetPlan plan;
-    // In the order in which results are needed.
+    // Without overlap, collectives are in the order in which their results are needed.
     plan.plan_fields = "overlap { all_gather: false all_reduce: false reduce_scatter: false }";
     plan.mesh = absl::StrCat("x", s.x, " y", s.y, " z", s.z);
     plan.microbatch = kSamples;
     const absl::StatusOr<Program> program = CompileUnet(plan);
     ASSERT_TRUE(program.ok()) << plan.Name() << ": " << program.status();
-    // Positions of both levels.
+    // Number of positions on the two levels.
     const int64_t large = 64 * kSamples, small = 16 * kSamples;
     UnetVolume volume(s.x, s.y, s.z);
     volume.First(8, kTime, 1);

@@ -1,5 +1,5 @@
-// What becomes of parameters that ZeRO 3 has gathered, and how far ahead they are, changes times and memory, never a
-// bit; and what the compiler chooses by benefit simulates no slower than what could have been asked for.
+// How long ZeRO 3 keeps gathered parameters and how early it gathers them changes times and memory, but no bit. The
+// compiler's choice by benefit simulates no slower than any setting that a user could have asked for.
 #include <string>
 #include <vector>
 
@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(ZeroReshardTest, Meshes,
                                          Case{"chimera", "data2 pipe2", "", false, true},
                                          Case{"1f1b", "z2 data2 x2", "", true, true}));
 
-// With all that takes part in a backward or behind the optimizer.
+// Combines the choice with other settings that act in a backward or after the optimizer.
 TEST(ZeroReshardTest, OtherChoicesDoNotMatter) {
   for (const char* others : {"offload { optimizer: true bucket_elements: 1024 }", "offload { activation_layers: 1 }",
                              "", "loss_scale { fixed: 64 }", "overlap { reduce_scatter: false all_gather: false }",
@@ -74,7 +74,7 @@ TEST(ZeroReshardTest, OtherChoicesDoNotMatter) {
     TinyPlan plan{.steps = 2, .layers = 4, .batch = 8, .mesh = "data2 pipe2"};
     plan.recompute = std::string(others).empty();
     plan.plan_fields = absl::StrCat("zero { stage: 3 } ", others);
-    // With 1f1b on two pipe ranks no activations would leave the device.
+    // With 1f1b on two pipe ranks no activations would be offloaded.
     if (plan.plan_fields.find("activation") != std::string::npos) plan.schedule = "gpipe";
     const auto expected = TrainTiny(plan);
     ASSERT_TRUE(expected.ok()) << plan.Name() << ": " << expected.status();
@@ -104,11 +104,12 @@ struct Simulated {
 struct Setting {
   const char* mesh;
   int microbatches;
-  // Between devices.
+  // Bandwidth between devices.
   double bytes_per_second;
 };
 
-// Of layers of GPT-2 124M; `memory` 0 = more than enough. Nothing where it does not fit.
+// Simulates four layers of the size of GPT-2 124M. `memory` 0 = more than enough. Returns an error if the plan does not
+// fit.
 absl::StatusOr<Simulated> SimulateGpt2(const Setting& setting, const std::string& zero, int64_t memory) {
   WEFT_ASSIGN_OR_RETURN(const ModelGraph model,
                         ImportHuggingFaceConfig(R"({"model_type": "gpt2", "vocab_size": 5000, "n_positions": 1024,
@@ -157,7 +158,7 @@ TEST_P(Settings, ByBenefitIsNoSlowerThanWhatCouldBeAskedForAndFits) {
       }
       EXPECT_LE(chosen->seconds, other->seconds) << share << " " << forced << ": " << chosen->notes.back();
     }
-    // More memory never makes it slower than none.
+    // Additional memory never makes the plan slower.
     if (share == 0) before = chosen->seconds;
     EXPECT_LE(chosen->seconds, before) << chosen->notes.back();
   }

@@ -1,6 +1,6 @@
 // ZeRO over numbers of replicas that do not divide the elements of parameters: parts are rounded up and the last ones
-// filled with zeros (docs/program.md, P8). No element is lost or counted twice, so losses, norms and weights are those
-// of one rank, bit for bit under exact accumulation.
+// are filled with zeros (docs/program.md, P8). No element is lost or counted twice, so losses, norms and weights equal
+// those of one rank, bit for bit under exact accumulation.
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,7 +20,7 @@ std::string Zero(int stage, const std::string& fields = "") {
   return absl::StrCat("zero { stage: ", stage, " ", fields, " } ");
 }
 
-// The model's matrices have powers of two of elements, and its table 128 x 32.
+// The element counts of the model's matrices are powers of two; its table is 128 x 32.
 TinyPlan PlanOf(const std::string& mesh, const std::string& fields, int batch, const std::string& schedule = "1f1b") {
   TinyPlan plan{.schedule = schedule, .steps = kSteps, .layers = 2, .batch = batch, .microbatch = 2, .mesh = mesh};
   plan.plan_fields = fields;
@@ -28,7 +28,7 @@ TinyPlan PlanOf(const std::string& mesh, const std::string& fields, int batch, c
   return plan;
 }
 
-// Whether some tensor has buffers of which parts are rounded up.
+// True if some tensor has a buffer whose parts are rounded up.
 bool HasPadding(const Program& program) {
   for (const Template& t : program.templates()) {
     for (const Buffer& buffer : t.buffers()) {
@@ -92,8 +92,8 @@ INSTANTIATE_TEST_SUITE_P(All, UnevenMeshes,
                                          Mesh_{"data6", 12, "group: 3"}, Mesh_{"pipe2 data3", 12},
                                          Mesh_{"x2 data3", 12}, Mesh_{"z2 data3", 12}, Mesh_{"data12", 24}));
 
-// `direct` sums every element in the order of members, however long the buffer is. A ring cuts what has room behind it
-// a little further on, so that a few elements of a tensor are summed in another order (docs/tensor_parallelism.md).
+// `direct` sums every element in the order of members, whatever the length of the buffer. A ring cuts a padded buffer
+// at slightly later elements, so a few elements of a tensor are summed in another order (docs/tensor_parallelism.md).
 TEST(ZeroUnevenTest, StageOneInOrderIsBitForBitStageZero) {
   for (const bool bf16 : {false, true}) {
     TinyPlan plan = PlanOf("data3", "collective: 'direct' ", 12);
@@ -156,7 +156,8 @@ TEST(ZeroUnevenTest, OptimizersRoundingAndOffloadDoNotMatter) {
   }
 }
 
-// Schedules without a flush train something else, so they are compared with themselves; and steps that are taken back.
+// Schedules without a flush train differently, so they are compared with themselves. The second part tests steps that
+// are undone.
 TEST(ZeroUnevenTest, WithoutAFlushAndWithPostValidation) {
   Outcomes outcomes;
   for (const char* schedule : {"pipedream", "pipedream-2bw"}) {
@@ -179,13 +180,13 @@ TEST(ZeroUnevenTest, WithoutAFlushAndWithPostValidation) {
     const Outcome& expected = outcomes.Get(plan);
     plan.plan_fields += "post_validation: true";
     ExpectPadding(plan);
-    // Steps are taken back and clipped.
+    // The limit is exceeded, so steps are undone and clipped.
     EXPECT_GT(expected.norms[0], plan.clip);
     ExpectSame(outcomes.Get(plan), expected, plan.Name());
   }
 }
 
-// Over another number of replicas.
+// Each plan resumes a checkpoint of a plan with another number of replicas.
 TEST(ZeroUnevenTest, CheckpointsLoadOverOtherNumbersOfReplicas) {
   std::vector<TinyPlan> plans;
   for (const auto& [mesh, fields] :
@@ -203,10 +204,10 @@ TEST(ZeroUnevenTest, CheckpointsLoadOverOtherNumbersOfReplicas) {
   ExpectCheckpointsGoRound("zero_uneven_", plans);
 }
 
-// Elements of the parts together, of what is cut: the first of a multiple of `parts` that has as many.
+// `elements` rounded up to a multiple of `parts`: the elements of all parts together.
 int64_t RoundedUp(int64_t elements, int64_t parts) { return (elements + parts - 1) / parts * parts; }
 
-// Where messages and buffers are those of whole parts: docs/program.md, P8.
+// Messages and buffers have the sizes of whole parts: docs/program.md, P8.
 TEST(ZeroUnevenTest, BuffersAndMessagesAreThoseOfWholeParts) {
   for (const int64_t d : {3, 5, 12}) {
     for (const int stage : {1, 2, 3}) {
@@ -240,14 +241,15 @@ TEST(ZeroUnevenTest, BuffersAndMessagesAreThoseOfWholeParts) {
         for (const Step& step : segment.steps()) {
           if (step.kernel() != GROUP_ALL_GATHER && step.kernel() != GROUP_REDUCE_SCATTER) continue;
           const bool gather = step.kernel() == GROUP_ALL_GATHER;
-          // Forwards gather all, backwards what they read.
+          // Count the gathers of forwards only: they gather everything, while backwards gather only what they read.
           if (gather && action.kind() != FORWARD) continue;
           for (const int v : gather ? step.outputs() : step.inputs()) {
             add(step.kernel(), *ElementCount(segment.values(v).shape()));
           }
         }
       }
-      // One microbatch to a replica; the tied table is gathered, and its gradient scattered, for each of its uses.
+      // With one microbatch per replica, the tied table is gathered, and its gradient scattered, once for each of its
+      // uses.
       const int64_t table = RoundedUp(*ElementCount(program->tensors(0).padded_shape()), d);
       EXPECT_EQ(gathered, expected + (stage == 3 ? table : 0)) << plan.Name();
       EXPECT_EQ(scattered, expected + table) << plan.Name();

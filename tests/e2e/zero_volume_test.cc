@@ -1,5 +1,6 @@
-// What ZeRO's stages send and keep, against its paper (Rajbhandari et al. 2020, arXiv:1910.02054): section 7 for
-// volumes, section 3.1 and Figure 1 for memory. Ψ are the elements of all parameters, D the ranks of `data`.
+// Compares what ZeRO's stages send and keep with the ZeRO paper (Rajbhandari et al. 2020, arXiv:1910.02054): section 7
+// for volumes, section 3.1 and Figure 1 for memory. Ψ is the number of elements of all parameters, D the number of
+// ranks of `data`.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -13,7 +14,7 @@
 namespace weft {
 namespace {
 
-// Each tensor has one use: a gradient of its own for each would be sent for each.
+// Untied, so that each tensor has one use. A tensor with several uses would send a gradient for each.
 Program Compiled(const std::string& mesh, const std::string& fields, int batch, const std::string& precision = "") {
   TinyPlan plan{.layers = 2, .batch = batch, .mesh = mesh, .tied = false, .plan_fields = fields};
   plan.precision = precision;
@@ -30,7 +31,7 @@ int64_t Psi(const Program& program) {
   return elements;
 }
 
-// Elements that a rank sends round rings in one step, of weights and their gradients, by "gather", "scatter", "reduce".
+// Elements of weights and gradients that a rank sends in rings in one iteration, by "gather", "scatter" and "reduce".
 class Sent {
  public:
   Sent(const Program& program, const Template& t) : program_(program) {
@@ -85,7 +86,7 @@ TEST(ZeroVolumeTest, OneMicrobatchSendsWhatThePaperSays) {
       const Sent sent(program, program.templates(0));
       const int64_t part = Psi(program) / d * (d - 1);
       if (stage == 3) {
-        // Gathered for the forward and again for the backward; which reads no table of the embedding.
+        // Weights are gathered for the forward and again for the backward, which does not read the embedding tables.
         const int64_t tables = Elements(program.tensors(0)) + Elements(program.tensors(1));
         EXPECT_EQ(sent["gather"], 2 * part - tables / d * (d - 1));
         EXPECT_EQ(sent["scatter"], part);
@@ -99,7 +100,8 @@ TEST(ZeroVolumeTest, OneMicrobatchSendsWhatThePaperSays) {
   }
 }
 
-// Stage 1 waits for the sum over microbatches; stages 2 and 3 keep no whole gradients, so they scatter each.
+// Stage 1 scatters the sum over microbatches. Stages 2 and 3 keep no whole gradients, so they scatter each
+// microbatch's.
 TEST(ZeroVolumeTest, EveryMicrobatchSendsWhatItsStageDemands) {
   const int64_t d = 2;
   for (const int microbatches : {2, 4}) {
@@ -120,8 +122,8 @@ TEST(ZeroVolumeTest, EveryMicrobatchSendsWhatItsStageDemands) {
   }
 }
 
-// How often parameters are gathered is a choice of its own: for every microbatch twice, once (as
-// FullyShardedDataParallel without reshard_after_forward), or once in a step, as with stage 2.
+// How often parameters are gathered is a separate choice: twice for every microbatch, once for every microbatch (like
+// FullyShardedDataParallel without reshard_after_forward), or once per iteration, as with stage 2.
 TEST(ZeroVolumeTest, ParametersAreGatheredAsOftenAsTheyAreGivenUp) {
   for (const int64_t d : {2, 4}) {
     for (const int m : {1, 3}) {
@@ -162,7 +164,7 @@ TEST(ZeroVolumeTest, ParametersAreGatheredAsOftenAsTheyAreGivenUp) {
   }
 }
 
-// Within groups of G as above; the parts are summed over the D / G ranks that have the same.
+// Within groups of G ranks, volumes are as above; the parts are then summed over the D / G ranks with the same part.
 TEST(ZeroVolumeTest, GroupsSumTheirPartsOverTheOtherGroups) {
   const int64_t d = 4, g = 2;
   for (const int stage : {1, 2, 3}) {
@@ -177,7 +179,7 @@ TEST(ZeroVolumeTest, GroupsSumTheirPartsOverTheOtherGroups) {
 int64_t Bytes(const Template& t, BufferClass what) {
   int64_t bytes = 0;
   for (const Buffer& buffer : t.buffers()) {
-    // The state of loss scaling is no state of the model.
+    // The state of loss scaling is not part of the model's states.
     if (buffer.persistent() && buffer.class_() == what && buffer.role() != LOSS_SCALE) bytes += buffer.bytes();
   }
   return bytes;
@@ -185,9 +187,9 @@ int64_t Bytes(const Template& t, BufferClass what) {
 
 struct Widths {
   const char* precision;
-  // Bytes of an element: parameter, gradient, and K, all that the optimizer keeps.
+  // Bytes per element: parameter, gradient, and K, the sum of all optimizer states.
   int64_t param, grad, k;
-  // Without ZeRO, or with all cut alike, a parameter in the master's type is its own master.
+  // Without ZeRO, or if everything is sharded alike, a parameter of the master's type is its own master.
   int64_t master_saved = 0;
 };
 
@@ -207,8 +209,8 @@ TEST(ZeroVolumeTest, ModelStatesTakeWhatThePaperSays) {
         EXPECT_EQ(Bytes(t, PARAMETER), cut(3, w.param * psi)) << stage;
         EXPECT_EQ(Bytes(t, GRADIENT), cut(2, w.grad * psi)) << stage;
         EXPECT_EQ(Bytes(t, OPTIMIZER), cut(1, k * psi)) << stage;
-        // Places in the arena are multiples of 256. Besides model states there are losses, norms, the loss scale, and
-        // what deferred reduce-scatters work on.
+        // Buffers start at multiples of 256. Besides the model's states, there are losses, norms, the loss scale, and
+        // the buffers of deferred reduce-scatters.
         const int64_t states = cut(3, w.param * psi) + cut(2, w.grad * psi) + cut(1, k * psi);
         int64_t end = 0, others = 0;
         int persistent = 0;

@@ -1,4 +1,4 @@
-// Fuzz target: files of measured runs and of ranking sets, and what is made of a run.
+// Fuzz target: files of measured runs and of ranking sets, and the model, plan and machine of each run.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -47,7 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto machine = weft::MachineOf(run, base, &assumptions);
     Require(!machine.ok() || machine->nodes() * machine->devices_per_node() >= *run.machine.gpus);
     (void)weft::CatalogMachineOf(run.machine);
-    // Building thousands of layers tells no more.
+    // Building thousands of layers would test nothing more.
     if (run.model.layers.value_or(0) > 20) continue;
     const auto model = weft::ModelOf(run, *runtime, &assumptions);
     if (!model.ok()) Require(!model.status().message().empty());

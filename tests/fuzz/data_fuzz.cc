@@ -1,4 +1,4 @@
-// Fuzz target: data files. The first byte of the input chooses how the rest is taken: as a file of each token type, as
+// Fuzz target: data files. The first byte of the input decides how to read the rest: as a file of each token type, as
 // an image file, or as the index of a Megatron pair.
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Fuzz target: the importer of Hugging Face's config.json. What it accepts is a valid model.
+// Fuzz target: the importer of Hugging Face's config.json. Every model that it accepts is valid.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

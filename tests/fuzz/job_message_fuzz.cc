@@ -1,5 +1,5 @@
-// Fuzz target: what the processes of a job read from the network. The first byte of the input chooses the reader, the
-// second how the bytes are cut where they come as a stream.
+// Fuzz target: the messages that the processes of a job read from the network. The first byte of the input chooses the
+// reader, the second the size of the pieces in which a stream's bytes arrive.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view bytes(reinterpret_cast<const char*>(data) + 2, size - 2);
   switch (data[0] % 5) {
     case 0: {
-      // Whatever is read is written as it was, and messages are within their bounds.
+      // Every message is within the size limit, and a decoded request encodes to the same bytes.
       weft::exec::StoreMessageReader reader;
       std::string message;
       const size_t step = 1 + data[1];
@@ -37,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 2: {
       const auto reply = weft::exec::DecodeStoreReply(bytes);
       const std::string again = weft::exec::EncodeStoreReply(reply.status(), reply.ok() ? *reply : "");
-      // What is no reply has a message of its own.
+      // Bytes that are no reply decode to InvalidArgument.
       if (!absl::IsInvalidArgument(reply.status()) && again != bytes) std::abort();
       if (weft::exec::DecodeFailure(bytes).ok()) std::abort();
       return 0;

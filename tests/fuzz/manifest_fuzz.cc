@@ -1,4 +1,4 @@
-// Fuzz target: the manifest of a checkpoint, and whether a program may continue from it.
+// Fuzz target: the manifest of a checkpoint, and the check that a program may resume from it.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   Require(manifest->step() >= 0);
   for (const weft::CheckpointFile& file : manifest->files()) {
-    // Names stay within the folder of the checkpoint.
+    // File names stay inside the checkpoint's directory.
     Require(!file.name().empty() && file.name().find('/') == std::string::npos);
   }
   Require(weft::exec::ParseManifest(manifest->SerializeAsString(), "again").ok());
@@ -44,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     int64_t elements = 1;
     for (const int64_t extent : shape) elements *= extent;
     if (elements > 100000) continue;
-    // Every run lies within the tensor, and they are the piece.
+    // Every run lies within the tensor, and the runs together make up the piece.
     int64_t next = 0;
     for (const weft::exec::TensorRun& run : weft::exec::RunsOf(weft::exec::GetPiece(piece), shape)) {
       Require(run.position == next && run.count > 0 && run.logical >= 0 && run.logical + run.count <= elements);

@@ -1,5 +1,5 @@
-// Fuzz target: the readers of one contract message, WEFT_FUZZ_MESSAGE. Whatever is accepted, in whichever format, must
-// come back the same through all three formats, and its validator must decide without a fault.
+// Fuzz target: the readers of one contract message, WEFT_FUZZ_MESSAGE. A message that is accepted in any format must
+// survive a round trip through all three formats, and its validator must not crash.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -28,7 +28,7 @@ Fuzzed ReadBack(const std::string& bytes) {
   return again;
 }
 
-// What is valid can be placed on, and a message gets from any device to any other or is refused.
+// Ranks can be placed on a valid cluster, and a message has a route between any two devices or is refused.
 [[maybe_unused]] void RunTopology(const Cluster& cluster) {
   if (cluster.nodes() > 1024) return;
   const absl::StatusOr<sim::RankPlacement> placement = sim::RankPlacement::Make(5, cluster);
@@ -46,11 +46,11 @@ Fuzzed ReadBack(const std::string& bytes) {
   }
 }
 
-// A template, so that only the branch of the type at hand is compiled.
+// A template, so that only the branch of the fuzzed type is compiled.
 template <typename T>
 void RunValidator(T message) {
   if constexpr (std::is_same_v<T, Recipe>) {
-    // What is resolved stays resolved.
+    // Resolving again succeeds.
     if (ValidateAndResolve(&message).ok()) Require(ValidateAndResolve(&message).ok());
   } else if constexpr (std::is_same_v<T, Plan>) {
     if (ValidateAndResolve(&message, Device()).ok()) {
@@ -81,17 +81,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Fuzzed message;
   const absl::Status status = ParseMessage(bytes, "fuzz", &message);
   if (!status.ok()) {
-    // One line, and nothing of what was refused.
+    // The error must be a single line.
     RequireMessage(status);
     return 0;
   }
   const std::string text = MessageToText(message);
-  // Text has one NaN, doubles have many.
+  // Compare as text, which has one NaN; doubles have many.
   if (!text.empty()) Require(MessageToText(ReadBack(text)) == text);
   const std::string binary = message.SerializeAsString();
   if (!binary.empty()) Require(ReadBack(binary).SerializeAsString() == binary);
   const absl::StatusOr<std::string> json = MessageToJson(message);
-  // Only NaN and infinities have no form in JSON.
+  // JSON can represent everything except NaN and infinities.
   if (json.ok()) {
     Require(ReadBack(*json).SerializeAsString() == binary);
   } else {

@@ -1,5 +1,5 @@
-// Fuzz target: the reader of program files, once on the bytes as they are and once on the bytes as the payload of a
-// file whose header is right, since no fuzzer guesses a CRC.
+// Fuzz target: the reader of program files. It reads the bytes as they are, and again as the payload of a file with a
+// correct header, because no fuzzer guesses a CRC.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// What a fuzz target demands: the fuzzer sees a demand that is not met as a crash.
+// Requirements of a fuzz target: a requirement that is not met looks like a crash to the fuzzer.
 #ifndef WEFT_TESTS_FUZZ_REQUIRE_H_
 #define WEFT_TESTS_FUZZ_REQUIRE_H_
 
@@ -13,7 +13,7 @@ inline void Require(bool condition) {
   if (!condition) std::abort();
 }
 
-// An error says what is wrong, in one line.
+// An error has a message, in one line.
 inline void RequireMessage(const absl::Status& status) {
   Require(!status.message().empty() && status.message().find('\n') == absl::string_view::npos);
 }

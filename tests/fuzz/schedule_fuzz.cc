@@ -1,4 +1,4 @@
-// Fuzz target: schedules as files, in weft's text form or as PyTorch's CSV.
+// Fuzz target: schedule files, in weft's text form or as PyTorch's CSV.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!named.ok()) {
     RequireMessage(named.status());
   } else {
-    // What was read is a schedule, and comes back from what it is written as.
+    // A schedule that was read is valid and survives a round trip through its text form.
     Require(weft::CheckSchedule(named->schedule, named->microbatches).ok());
     const std::string written = weft::FormatSchedule(*named);
     const absl::StatusOr<weft::NamedSchedule> again = weft::ParseSchedule(written);
@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const absl::StatusOr<weft::CsvSchedule> again =
         weft::ParsePytorchCsv(*written, {.dialect = weft::CsvDialect::kTorch, .form = csv->options.form});
     Require(again.ok() && again->lists.order == csv->lists.order);
-    // A schedule that can run can be lowered, and what that makes can run.
+    // A schedule that can run can be lowered, and the lowered schedule can run.
     const absl::StatusOr<weft::ActionLists> lowered =
         weft::Lower(*weft::ToActionLists(csv->schedule, csv->microbatches));
     Require(lowered.ok());

@@ -1,4 +1,4 @@
-// Fuzz target: --set, each line of the input one setting of the recipe or the plan.
+// Fuzz target: --set. Each line of the input is one setting of the recipe or the plan.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::string recipe_before = recipe.SerializeAsString(), plan_before = plan.SerializeAsString();
     const absl::Status status = weft::ApplySetting(line, &recipe, &plan);
     if (status.ok()) {
-      // It can be said again.
+      // Applying a setting again succeeds and changes nothing.
       const std::string recipe_after = recipe.SerializeAsString(), plan_after = plan.SerializeAsString();
       Require(weft::ApplySetting(line, &recipe, &plan).ok());
       Require(recipe.SerializeAsString() == recipe_after && plan.SerializeAsString() == plan_after);

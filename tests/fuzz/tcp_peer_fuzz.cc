@@ -1,5 +1,5 @@
-// Fuzz target: what a rank of the transport tcp makes of whatever its peer sends. The first byte says in how many
-// pieces the rest comes and what has been posted before.
+// Fuzz target: a rank of the transport tcp that receives arbitrary bytes from its peer. The first byte decides the size
+// of the pieces in which the rest arrives and whether transfers are dropped halfway.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (send(fds[1], data + at, count, MSG_NOSIGNAL) != static_cast<ssize_t>(count)) break;
     peer.Read();
     peer.Write();
-    // As the endpoint does when the job is over.
+    // The endpoint does this when the job is over.
     if (data[0] >= 128 && at > size / 2) peer.DropTransfers();
     char taken[4096];
     while (recv(fds[1], taken, sizeof taken, 0) > 0) {

@@ -1,5 +1,5 @@
-// Fuzz target: the reader of trace files, with the bytes as they are and, since no fuzzer guesses a checksum, with the
-// message that they are in a file that weft writes. What can be read can be reported and comes back unchanged.
+// Fuzz target: the reader of trace files. It reads the bytes as they are and, because no fuzzer guesses a checksum,
+// also as the message in a file that weft writes. A trace that can be read can be reported and comes back unchanged.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

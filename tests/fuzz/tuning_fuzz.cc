@@ -1,4 +1,4 @@
-// Fuzz target: the reader of tuning files. What it takes is written back and read again to the same.
+// Fuzz target: the reader of tuning files. A file that it accepts survives being written and read again.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

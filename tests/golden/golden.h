@@ -1,4 +1,4 @@
-// Reads the golden files that make_gpt2_golden.py wrote (README.md).
+// Reads the golden files that make_gpt2_golden.py writes (README.md).
 #ifndef WEFT_TESTS_GOLDEN_GOLDEN_H_
 #define WEFT_TESTS_GOLDEN_GOLDEN_H_
 
@@ -22,7 +22,7 @@ struct GoldenRange {
 using GoldenTensors = std::map<std::string, std::vector<double>>;
 
 struct Golden {
-  // Numbers of golden.json by name, e.g. "seed", "learning_rate", "loss_fp64".
+  // Numbers in golden.json by name, e.g. "seed", "learning_rate", "loss_fp64".
   std::map<std::string, double> numbers;
   std::vector<double> losses_fp32, grad_norms_fp32, losses_fp64, grad_norms_fp64;
   std::vector<GoldenRange> zero_gradients;
@@ -31,17 +31,17 @@ struct Golden {
 
 absl::StatusOr<Golden> LoadGolden(const std::string& folder);
 
-// Of one case that make_pipedream_golden.py wrote.
+// One case that make_pipedream_golden.py writes.
 struct DelayedGolden {
   std::map<std::string, double> numbers;
   std::vector<double> losses;
   GoldenTensors final;
 };
 
-// `name` is e.g. "pipedream_2bw_4".
+// `name` is for example "pipedream_2bw_4".
 absl::StatusOr<DelayedGolden> LoadDelayedGolden(const std::string& folder, const std::string& name);
 
-// ||a - b|| / ||b|| over the elements that no range of `left_out` names for this tensor.
+// ||a - b|| / ||b|| over the elements of this tensor that are in no range of `left_out`.
 double RelativeDistance(const std::string& tensor, const std::vector<double>& a, const std::vector<double>& b,
                         const std::vector<GoldenRange>& left_out);
 

@@ -19,35 +19,35 @@
 namespace weft {
 
 struct GoldenPlan {
-  // Of everything.
+  // Type of weights, gradients, optimizer states and computation.
   DType dtype;
   int64_t pipe;
   int64_t microbatch;
   AccumulationMode accumulation;
 };
 
-// The recipe of a golden file without an optimizer: SGD with learning rate 1 and no clipping for `gradients`, so that
-// one step takes the gradient off the weights; else its AdamW.
+// The recipe of a golden file. With `gradients`: SGD with learning rate 1 and no clipping, so that one step subtracts
+// the gradient from the weights. Otherwise the file's AdamW.
 Recipe GoldenRecipe(const Golden& golden, const GoldenPlan& plan, bool gradients);
 
-// Every precision of a plan.
+// Precision of a plan that uses `dtype` everywhere.
 Precision AllIn(DType dtype);
 
-// So many equal devices, with room for everything.
+// One node with this many equal devices and enough memory for everything.
 Cluster OneNode(int64_t devices);
 
-// The model of `folder`/config.json.
+// Compiles the model of `folder`/config.json.
 absl::StatusOr<Program> CompileGolden(const std::string& folder, const Recipe& recipe, const GoldenPlan& plan);
 
-// Elements of FP32 or FP64.
+// The elements of a tensor of FP32 or FP64.
 std::vector<double> Doubles(const exec::TensorData& tensor);
 
-// Of a run of GoldenRecipe(gradients). Its one step of plain SGD with learning rate 1 takes the gradient off the
-// weights, so that the difference of weights before and after is the gradient, to the precision of the weights: 1e-16
-// of 0.02 against gradients of 1e-3.
+// Checks the gradients of a run of GoldenRecipe(gradients). Its one step of plain SGD with learning rate 1 subtracts
+// the gradient from the weights. So the gradient is the difference of weights before and after the step, to the
+// precision of the weights: 1e-16 of 0.02 against gradients of 1e-3.
 void ExpectGradients(const Golden& golden, const Program& program, const exec::RunResult& result);
 
-// Losses, norms and final weights of a run of GoldenRecipe without `gradients`; `distance` is that of two losses.
+// Checks losses, norms and final weights of a run of GoldenRecipe without `gradients`. `distance` compares two losses.
 using LossDistance = std::function<double(double, double)>;
 void ExpectTraining(const Golden& golden, DType dtype, const LossDistance& distance, const Program& program,
                     const exec::RunResult& result);

@@ -1,4 +1,4 @@
-// The whole way from config.json to trained weights against PyTorch's numbers (README.md).
+// The whole path from config.json to trained weights, compared with PyTorch's numbers (README.md).
 #include "tests/golden/golden.h"
 
 #include <cmath>
@@ -17,7 +17,7 @@ namespace weft {
 namespace {
 
 struct Setting {
-  // Of tests/golden.
+  // Name of a folder in tests/golden.
   const char* model;
   GoldenPlan plan;
 };
@@ -89,8 +89,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{"llama_tiny", {FP64, 2, 4, IN_ORDER}}, Setting{"bert_tiny", {FP32, 1, 8, IN_ORDER}},
                     Setting{"bert_tiny", {FP32, 4, 2, IN_ORDER}}, Setting{"bert_tiny", {FP64, 2, 4, IN_ORDER}}));
 
-// The initial values that the script found from docs/kernels.md are those of the C++ code, to the last bit but for
-// the last bits of two different libraries' logarithms and cosines.
+// The script's initial values, computed from docs/kernels.md, equal those of the C++ code, except that the last bits of
+// two libraries' logarithms and cosines may differ.
 TEST(Golden, InitialValues) {
   absl::StatusOr<Golden> golden = LoadGolden("tests/golden/gpt2_tiny");
   ASSERT_TRUE(golden.ok()) << golden.status();

@@ -1,5 +1,5 @@
-// The loss scale, the steps that are skipped and the weights that come of it, as PyTorch's GradScaler has them
-// (make_loss_scale_golden.py): the kernels of the end of a step on the very gradients that it saw.
+// Compares the loss scale, the skipped steps and the resulting weights with PyTorch's GradScaler
+// (make_loss_scale_golden.py). The kernels at the end of a step run on the same gradients that GradScaler saw.
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -15,7 +15,7 @@
 namespace weft {
 namespace {
 
-// null stands for infinity.
+// In the file, null means infinity.
 std::vector<double> Numbers(const JsonValue& list) {
   std::vector<double> numbers;
   for (const JsonValue& element : list.elements) {

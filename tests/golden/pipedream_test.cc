@@ -1,5 +1,5 @@
-// PipeDream and PipeDream-2BW from config.json to trained weights, against PyTorch's numbers of the same delayed
-// updates computed without a pipeline (make_pipedream_golden.py).
+// PipeDream and PipeDream-2BW from config.json to trained weights, compared with PyTorch's numbers for the same delayed
+// updates without a pipeline (make_pipedream_golden.py).
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,7 +22,7 @@ struct Setting {
   const char* schedule;
   int stages;
   DType dtype;
-  // Data replicas share the microbatches of an update.
+  // Number of data replicas, which share the microbatches of an update.
   int data = 1;
   const char* transport = "inproc";
 };
@@ -51,7 +51,7 @@ class PipeDreamGoldenTest : public testing::TestWithParam<Setting> {
     const bool two_buffered = std::string(GetParam().schedule) == "pipedream-2bw";
     Recipe recipe;
     recipe.set_sequence_length(Integer("sequence_length"));
-    // With replicas each has as many microbatches, of fewer sequences.
+    // Each replica has as many microbatches as without replicas, of fewer sequences each.
     recipe.set_microbatch_sequences(Integer("microbatch_sequences") / GetParam().data);
     recipe.set_global_batch_sequences(Integer("microbatch_sequences") * (two_buffered ? GetParam().stages : 1));
     recipe.set_seed(Integer("seed"));
@@ -78,7 +78,7 @@ class PipeDreamGoldenTest : public testing::TestWithParam<Setting> {
     add_axis("pipe", GetParam().stages);
     if (GetParam().data > 1) add_axis("data", GetParam().data);
     plan.mutable_schedule()->set_name(GetParam().schedule);
-    // The embedding, two blocks and the head, in equal parts.
+    // The embedding, two blocks and the head are four layers, which stages share equally.
     for (int stage = 0; stage < GetParam().stages; ++stage) {
       plan.mutable_partition()->add_layers_per_stage(4 / GetParam().stages);
     }

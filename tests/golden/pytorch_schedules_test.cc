@@ -1,4 +1,4 @@
-// What PyTorch's pipelining makes of the same schedules (make_pytorch_schedules.py), token for token.
+// Compares weft's schedules with what PyTorch's pipelining makes of them (make_pytorch_schedules.py), token by token.
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -25,7 +25,7 @@ std::string Read(const std::string& name) {
   return text.str();
 }
 
-// The file without cells that mean nothing.
+// Reads the file and drops cells without meaning.
 std::string ReadCompute(const std::string& name) {
   const absl::StatusOr<CsvSchedule> read = ParsePytorchCsv(Read(name), {.form = CsvForm::kComputeOnly});
   EXPECT_TRUE(read.ok()) << read.status();
@@ -80,7 +80,8 @@ TEST(PytorchSchedules, Interleaved) {
   }
 }
 
-// PyTorch's backwards of this schedule run in descending order; weft's in ascending. So only the lowering is compared.
+// PyTorch runs the backwards of this schedule in descending order and weft in ascending order, so the test compares
+// only the lowering.
 TEST(PytorchSchedules, LoweringOfWhatIsRead) {
   for (const char* name :
        {"looped_bfs_p2_v3_n4_compute_comms", "dualpipev_p4_n10_compute_comms", "interleaved_p4_v2_n10_compute_comms"}) {

@@ -1,4 +1,5 @@
-// The whole way from a U-Net's config.json and an image file to trained weights against PyTorch's numbers (README.md).
+// The whole path from a U-Net's config.json and an image file to trained weights, compared with PyTorch's numbers
+// (README.md).
 #include <cmath>
 #include <memory>
 #include <string>
@@ -23,7 +24,7 @@ class UnetGoldenTest : public testing::TestWithParam<std::tuple<const char*, Gol
   static std::string Folder() { return absl::StrCat("tests/golden/", std::get<0>(GetParam())); }
   static const GoldenPlan& Plan() { return std::get<1>(GetParam()); }
 
-  // From the golden file's initial weights.
+  // Trains from the golden file's initial weights.
   exec::RunResult Train(const Recipe& recipe, Program* program) const {
     absl::StatusOr<Program> compiled = CompileGolden(Folder(), recipe, Plan());
     EXPECT_TRUE(compiled.ok()) << compiled.status();

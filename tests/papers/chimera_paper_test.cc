@@ -1,7 +1,7 @@
-// Li and Hoefler 2021 (Chimera, arXiv:2107.06925), sec. 4: Bert-48 and GPT-2 on Piz Daint, Bert-48 on 32 V100; Chimera
-// beside GPipe, DAPPLE (1f1b), GEMS, PipeDream and PipeDream-2BW. tests/papers/history.md has the tables and says what
-// is fitted. By default the configurations that the paper names for Bert-48; with --full each schedule at the best of
-// all its configurations, and GPT-2.
+// Li and Hoefler 2021 (Chimera, arXiv:2107.06925), sec. 4: Bert-48 and GPT-2 on Piz Daint, Bert-48 on 32 V100. Compares
+// Chimera with GPipe, DAPPLE (1f1b), GEMS, PipeDream and PipeDream-2BW. tests/papers/history.md has the tables and
+// names what is fitted. By default the test runs the configurations that the paper names for Bert-48; with --full each
+// schedule at the best of all its configurations, and GPT-2.
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -39,9 +39,9 @@ Cluster PizDaint() {
   return *std::move(cluster);
 }
 
-// What PyTorch of 2020 keeps of a layer beyond weft's saved activations: gelu and layer norm written as several ops.
-// Which configurations the paper recomputes and which not, and GEMS with B = 32, which fits there, bound it between 1.6
-// and 1.69.
+// Activation bytes that PyTorch of 2020 keeps of a layer, relative to weft's: its gelu and layer norm are several ops.
+// The configurations that the paper recomputes or does not, and GEMS with B = 32, which fits there, put the factor
+// between 1.6 and 1.69.
 constexpr double kActivationFactor = 1.65;
 
 PipelineJob BertJob(int64_t ranks, int64_t batch) {
@@ -54,7 +54,7 @@ PipelineJob BertJob(int64_t ranks, int64_t batch) {
           // Fitted to BertBaselines() and Gpt2Baselines() (tests/papers/history.md).
           .runtime = "pytorch-gloo",
           .activation_factor = kActivationFactor,
-          // The authors pack gradients into one buffer to sum them (github.com/Shigangli/Chimera, pipeline.py).
+          // The authors copy gradients into one buffer to sum them (github.com/Shigangli/Chimera, pipeline.py).
           .gradient_factor = 2,
           .recomputes_stages = true};
 }
@@ -66,7 +66,7 @@ PipelineJob Gpt2Job(int64_t ranks, int64_t batch) {
   return job;
 }
 
-// As the authors ran the schedule: 2BW's optimizer is a program of its own.
+// Selects the runtime that the authors used for the schedule: PipeDream-2BW has its own optimizer program.
 PipelineJob RunAs(const std::string& schedule, PipelineJob job) {
   if (schedule == "pipedream-2bw" && job.runtime == "pytorch-gloo") job.runtime = "pytorch-gloo-2bw";
   return job;
@@ -82,7 +82,7 @@ struct Baseline {
   const char* schedule;
   const char* name;
   double paper;
-  // The paper's configuration, where its text has it.
+  // The paper's configuration, if its text states one.
   int64_t depth = 0, microbatch = 0;
   bool recompute = false;
 };
@@ -101,7 +101,7 @@ void CompareAtThePapersChoices(const PipelineJob& job, const PipelineChoice& chi
   const double base = Throughput(job, chimera);
   std::printf("the paper's configurations; Chimera %.1f sequences/s\n", base);
   for (const Baseline& baseline : baselines) {
-    // Sums during the schedule are Chimera's own (sec. 3.2); GEMS has two stages on a rank too.
+    // Only Chimera sums gradients during the schedule (sec. 3.2); GEMS has two stages per rank too.
     const auto run = RunPipeline(RunAs(baseline.schedule, job), {.schedule = baseline.schedule,
                                                                  .depth = baseline.depth,
                                                                  .microbatch = baseline.microbatch,
@@ -126,7 +126,7 @@ void CompareAtTheirBest(const PipelineJob& job, const PipelineSpace& space, cons
               chimera->choice.parameters.c_str(), chimera->sequences_per_second, chimera->bytes / (int64_t{1} << 30));
   for (const Baseline& baseline : baselines) {
     PipelineSpace own = space;
-    // Sec. 4.2.1: PipeDream takes the largest B that fits, powers of two or not; it recomputes with GPT-2 only.
+    // Sec. 4.2.1: PipeDream takes the largest B that fits, power of two or not; it recomputes only with GPT-2.
     if (std::string(baseline.schedule) == "pipedream") {
       own.microbatches = {1, 2, 4, 6, 8, 10, 12, 14};
       own.with_recompute = baseline.recompute;
@@ -174,7 +174,7 @@ TEST(ChimeraPaper, Bert48On64Nodes) {
                      {"GPipe", "DAPPLE", "PipeDream", "2BW"});
 }
 
-// Figure 13: the throughput of each depth over the best one's, with the largest microbatch that fits.
+// Figure 13: the throughput of each depth relative to the best depth, with the largest microbatch that fits.
 std::map<int64_t, double> OfTheBestDepth(const PipelineJob& job) {
   std::map<int64_t, double> throughput;
   double best = 0;
@@ -219,7 +219,7 @@ TEST(ChimeraPaper, EagerSync) {
     std::printf("Bert-48, %lld nodes: eager-sync-opt %.3f of eager-sync (paper on 64: 1.09), %.3f of none\n",
                 static_cast<long long>(ranks), opt / eager, opt / lazy);
     EXPECT_GT(opt, 1.01 * lazy);
-    // Copying the gradients of a middle stage to the host holds up the last backwards.
+    // Copying the gradients of a middle stage to the host delays the last backwards.
     EXPECT_GT(opt, 1.01 * eager);
   }
 }
@@ -244,12 +244,12 @@ TEST(ChimeraPaper, Gpt2On2048Nodes) {
   std::printf("parallel efficiency from 512 nodes: %.1f %%, paper 91.4 %%\n", 100 * many / few / 4);
 }
 
-// Figures 17 and 18: a schedule's mean over batches, Chimera as in the text, each baseline at its best.
+// Figures 17 and 18: a schedule's mean over batches, with Chimera as in the text and each baseline at its best.
 struct LargeBatchesOf {
   const char* name;
   PipelineJob job;
   std::vector<int64_t> batches;
-  // Of Chimera, and of the others that are searched.
+  // Chimera's depth and microbatch; the baselines search `space`.
   int64_t depth = 0;
   int64_t microbatch = 0;
   const char* scaling = "";
@@ -287,7 +287,7 @@ std::map<std::string, double> MeanErrors(const LargeBatchesOf& runs, const std::
   return mean;
 }
 
-// The text's means for Bert-48 are of 1024 sequences and more.
+// The text's means for Bert-48 are for 1024 sequences and more.
 TEST(ChimeraPaper, LargeBatchesOfBert48) {
   if (!full) GTEST_SKIP() << "with --full";
   const auto errors = MeanErrors(
@@ -299,7 +299,7 @@ TEST(ChimeraPaper, LargeBatchesOfBert48) {
        .space = {.depths = {4}, .microbatches = {4, 8, 16, 32}}},
       {{"gpipe", "GPipe", 1.13}, {"gems", "GEMS", 2.07}, {"1f1b", "DAPPLE", 1.06}, {"pipedream-2bw", "2BW", 1.0}});
   ASSERT_EQ(errors.size(), 4);
-  // GEMS is 10 % out, GPipe 16 %.
+  // GEMS is off by 10 %, GPipe by 16 %.
   EXPECT_LT(std::abs(errors.at("DAPPLE")), 0.1);
   EXPECT_LT(std::abs(errors.at("2BW")), 0.1);
 }
@@ -317,11 +317,11 @@ TEST(ChimeraPaper, LargeBatchesOfGpt2) {
        .space = {.depths = {8, 16}, .microbatches = {1, 2, 4}}},
       {{"pipedream-2bw", "2BW", 1.13}, {"gpipe", "GPipe", 1.18}, {"gems", "GEMS", 2.60}, {"1f1b", "DAPPLE", 1.34}});
   ASSERT_EQ(errors.size(), 4);
-  // GEMS is 11 % out.
+  // GEMS is off by 11 %.
   for (const char* baseline : {"GPipe", "DAPPLE", "2BW"}) EXPECT_LT(std::abs(errors.at(baseline)), 0.1) << baseline;
 }
 
-// Figure 19: GPT-2 of 32 layers, 64 nodes, 64 sequences, 1 (1f1b), 2, 4 and 8 pipelines.
+// Figure 19: GPT-2 of 32 layers, 64 nodes, 64 sequences, with 1 (1f1b), 2, 4 and 8 pipelines.
 TEST(ChimeraPaper, MoreThanTwoPipelines) {
   const auto file = FindInCatalog("models", "chimera-gpt2");
   ASSERT_TRUE(file.ok());
@@ -345,7 +345,7 @@ TEST(ChimeraPaper, MoreThanTwoPipelines) {
   }
 }
 
-// Figure 16: 32 V100, sequences of 512, 256 of them. Synchronous 1.10 to 2.39, asynchronous 1.05 to 1.89.
+// Figure 16: 32 V100, 256 sequences of 512 tokens. Synchronous 1.10 to 2.39, asynchronous 1.05 to 1.89.
 TEST(ChimeraPaper, Bert48On32V100) {
   if (!full) GTEST_SKIP() << "with --full";
   PipelineJob job = BertJob(32, 256);

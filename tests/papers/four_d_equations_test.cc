@@ -1,7 +1,7 @@
-// One fully connected layer on axes x, y, z and data, against the communication model of Singh et al., "A 4D hybrid
-// algorithm to scale parallel training to thousands of GPUs" (arXiv:2305.13525): bytes by equations 4 to 8, time by
-// their sum (9) with the bandwidths of equation 10. Latency and overhead are 0, as the model assumes; transfers of
-// rings are the paper's assumption too.
+// Compares one fully connected layer on axes x, y, z and data with the communication model of Singh et al., "A 4D
+// hybrid algorithm to scale parallel training to thousands of GPUs" (arXiv:2305.13525): bytes by equations 4 to 8, time
+// by their sum (9) with the bandwidths of equation 10. Latency and overhead are 0 and transfers form rings, as the
+// model assumes.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -32,7 +32,7 @@ int AddValue(Segment& segment, int64_t elements) {
   return segment.values_size() - 1;
 }
 
-// A blocking collective of `whole` elements behind the segment's last step.
+// Adds a blocking collective of `whole` elements after the segment's last step.
 void AddCollective(Segment& segment, Kernel kernel, int axis, Purpose purpose, int64_t whole, const Sizes& sizes) {
   const int before = segment.steps_size() - 1;
   const int64_t part = whole / sizes.g[axis];
@@ -47,7 +47,7 @@ void AddCollective(Segment& segment, Kernel kernel, int axis, Purpose purpose, i
   step->mutable_collective()->set_algorithm("ring");
 }
 
-// Algorithm 1 of the paper, one collective after the other.
+// Algorithm 1 of the paper, with one collective after the other.
 Program Layer(const Sizes& sizes) {
   Program program;
   for (int i = 0; i < 4; ++i) {
@@ -94,7 +94,8 @@ TEST(FourDEquations, BytesAndTimes) {
         sim::BuildProgramView(program, [](int, int, ActionKind) -> absl::StatusOr<Time> { return Time{}; }, {});
     ASSERT_TRUE(view.ok()) << view.status();
 
-    // Elements by equations 4 to 8: (G-1) m for gather and, of the input's parts, scatter; 2 (G-1)/G m for sums.
+    // Elements by equations 4 to 8: (G-1) m for gathers and scatters, where m is one member's part; 2 (G-1)/G m for
+    // sums.
     const int64_t gather = (z - 1) * kK * kN / (x * y * z);
     const int64_t scatter = (z - 1) * kK * kN / (x * y * z);
     const int64_t output = 2 * (y - 1) * kM * kN / (z * x * y);

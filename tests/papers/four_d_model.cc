@@ -11,10 +11,10 @@
 namespace weft {
 namespace {
 
-// Part of a buffer that each member of a ring of `size` sends: (size - 1) / size.
+// Share of a buffer that each member of a ring of `size` sends: (size - 1) / size.
 double RingPart(int64_t size) { return static_cast<double>(size - 1) / static_cast<double>(size); }
 
-// Zero bytes take no time, whatever is known of the link.
+// Zero bytes take no time, even if the bandwidth is unknown.
 double Seconds(double bytes, double bytes_per_second) { return bytes > 0 ? bytes / bytes_per_second : 0; }
 
 }  // namespace
@@ -24,7 +24,7 @@ FourDBandwidths PlacementAwareBandwidths(const FourDGrid& grid, int64_t devices_
   const int64_t sizes[] = {grid.x, grid.y, grid.z, grid.data};
   double bandwidths[4];
   devices_per_node = std::clamp<int64_t>(devices_per_node, 1, int64_t{1} << 30);
-  // Saturates at the node: beyond it only "more than a node" counts.
+  // Ranks of the inner axes. Larger values than a node all mean "more than a node", so the product saturates there.
   int64_t inner = 1;
   for (int axis = 0; axis < 4; ++axis) {
     const bool within = sizes[axis] <= devices_per_node / inner;
@@ -68,7 +68,7 @@ absl::StatusOr<std::vector<FourDLayer>> FourDLayers(const ModelGraph& model) {
   }
   std::map<std::string, const GraphParameter*> parameters;
   for (const GraphParameter& parameter : model.parameters()) parameters[parameter.name()] = &parameter;
-  // Values whose columns are cut over x, as a straight product leaves them.
+  // For each value, true if its columns are sharded over x, as a straight product leaves them.
   std::map<std::string, bool> over_x;
   std::vector<FourDLayer> layers;
   for (const GraphOp& op : model.ops()) {

@@ -1,8 +1,8 @@
 // The communication model of Singh et al., "A 4D hybrid algorithm to scale parallel training to thousands of GPUs"
 // (arXiv:2305.13525), sec. V: how long the collectives of Algorithm 1 take on axes x, y, z and data, from sizes alone.
-// It knows neither computation nor overlap nor latency, so its seconds are for ranking grids, not for predicting steps.
+// It ignores computation, overlap and latency, so its seconds can rank grids but not predict iterations.
 //
-// Of a layer with weights [k x n] whose replica has m rows, with element size e and rings at rates B (equations 4 to
+// For a layer with weights [k x n] whose replica has m rows, with element size e and rings at rates B (equations 4 to
 // 8):
 //   all-gather of W over z         e (Z-1) kn / (XYZ) / B_z
 //   reduce-scatter of dW over z    the same
@@ -35,7 +35,7 @@ struct FourDGrid {
   friend bool operator==(const FourDGrid&, const FourDGrid&) = default;
 };
 
-// Bytes per second that each group of an axis has between its members.
+// Bytes per second between the members of each group of an axis.
 struct FourDBandwidths {
   double x = 0;
   double y = 0;
@@ -43,7 +43,7 @@ struct FourDBandwidths {
   double data = 0;
 };
 
-// A product with weights. Which axis cuts its inputs alternates (docs/tensor_parallelism.md, "Products").
+// A product with weights. The axis that shards its inputs alternates (docs/tensor_parallelism.md, "Products").
 struct FourDLayer {
   int64_t inputs = 0;
   int64_t outputs = 0;
@@ -52,7 +52,7 @@ struct FourDLayer {
   friend bool operator==(const FourDLayer&, const FourDLayer&) = default;
 };
 
-// How often a layer has each of the collectives in a step. By default as equation 9 has them.
+// How often a layer runs each collective in an iteration. The defaults are those of equation 9.
 struct FourDCounts {
   double gathers = 1;
   double scatters = 1;
@@ -61,29 +61,30 @@ struct FourDCounts {
   double gradients = 1;
 };
 
-// With layers that are computed again: their gathers and sums of outputs come twice. Gradients of replicas are summed
-// in fp32, twice the bytes of an element.
+// Counts with recomputed layers: weights are gathered and outputs summed twice. Gradients of replicas are summed in
+// fp32, twice the bytes of an element.
 FourDCounts FourDCountsOfProgram();
 
-// Equation 10: `inside` between the devices of a node as long as an axis stays within it; else what a node has towards
-// another, `between`, divided by the groups of the axis that cross its border at the same time.
+// Equation 10. An axis that stays within a node has `inside`, the bandwidth between the devices of a node. Any other
+// axis has `between`, the bandwidth of a node to another, divided by the groups of the axis that leave the node at
+// once.
 FourDBandwidths PlacementAwareBandwidths(const FourDGrid& grid, int64_t devices_per_node, double inside,
                                          double between);
-// Of a cluster: `intra_node`, and all interfaces of a node together. FailedPrecondition names the figure that is
-// absent.
+// The same with the figures of a cluster: `intra_node`, and all interfaces of a node together. FailedPrecondition names
+// the figure that is absent.
 absl::StatusOr<FourDBandwidths> PlacementAwareBandwidths(const FourDGrid& grid, const Cluster& cluster);
-// The same for all axes.
+// The same bandwidth for all axes.
 FourDBandwidths PlacementAgnosticBandwidths(double bytes_per_second);
 
-// Products with weights in the order of the graph. InvalidArgument for models of images, whose layers have rows of
-// different numbers.
+// Products with weights in the order of the graph. Returns InvalidArgument for models of images, whose layers have
+// different numbers of rows.
 absl::StatusOr<std::vector<FourDLayer>> FourDLayers(const ModelGraph& model);
 
-// As the authors' program counts them: of a transposed layer it takes the inputs for outputs, so of the last product of
-// a block h x 4h instead of 4h x h, and it leaves out the last layer, the head.
+// Layers as the authors' program counts them. It swaps the inputs and outputs of a transposed layer, so the last
+// product of a block is h x 4h instead of 4h x h, and it leaves out the last layer, the head.
 std::vector<FourDLayer> FourDLayersOfProgram(std::vector<FourDLayer> layers);
 
-// Equation 9. `rows` are those of one replica, so of the batch divided by `data`.
+// Equation 9. `rows` are the rows of one replica: the batch divided by `data`.
 double FourDLayerSeconds(const FourDLayer& layer, const FourDGrid& grid, double rows, double element_bytes,
                          const FourDBandwidths& bandwidths, const FourDCounts& counts = {});
 double FourDSeconds(const std::vector<FourDLayer>& layers, const FourDGrid& grid, double rows, double element_bytes,

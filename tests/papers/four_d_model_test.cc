@@ -18,9 +18,9 @@ TEST(FourDModel, BandwidthsAreThoseOfEquation10) {
     double x, y, z, data;
   };
   const Case cases[] = {
-      // All of x and y inside; two groups of z leave a node... four of them, one per device.
+      // x and y stay inside a node. Four groups of z leave a node, one per device.
       {{2, 2, 4, 2}, 4, kInside, kInside, kBetween / 4, kBetween / 4},
-      // One group per node takes all that the node has.
+      // A single group per node has all the bandwidth of the node.
       {{1, 1, 8, 2}, 4, kInside, kInside, kBetween, kBetween / 4},
       {{8, 1, 1, 2}, 4, kBetween, kBetween / 4, kBetween / 4, kBetween / 4},
       {{2, 4, 1, 1}, 4, kInside, kBetween / 2, kBetween / 4, kBetween / 4},
@@ -51,7 +51,7 @@ TEST(FourDModel, BandwidthsAreThoseOfEquation10) {
 }
 
 TEST(FourDModel, LayerByHand) {
-  // k = 6, n = 10, m = 8, e = 2, all links one byte per second.
+  // k = 6, n = 10, m = 8, e = 2, and all links have one byte per second.
   const FourDBandwidths one = PlacementAgnosticBandwidths(1);
   const FourDLayer layer = {.inputs = 6, .outputs = 10};
   EXPECT_DOUBLE_EQ(FourDLayerSeconds(layer, {}, 8, 2, one), 0);
@@ -63,11 +63,11 @@ TEST(FourDModel, LayerByHand) {
   EXPECT_DOUBLE_EQ(FourDLayerSeconds(layer, {2, 1, 1, 1}, 8, 2, one), 2 * 48.0);
   // Equation 8.
   EXPECT_DOUBLE_EQ(FourDLayerSeconds(layer, {1, 1, 1, 2}, 8, 2, one), 2 * 60.0);
-  // All at once, at rates of their own.
+  // All axes at once, each with its own rate.
   const FourDBandwidths rates = {1, 2, 4, 8};
   const double straight = 2 * 2 * (60.0 / 4 / 2) / 4 + 2 * (80.0 / 4) / 2 + 2 * (48.0 / 4) / 1 + 2 * (60.0 / 8) / 8;
   EXPECT_DOUBLE_EQ(FourDLayerSeconds(layer, {2, 2, 2, 2}, 8, 2, rates), straight);
-  // Transposed, x and y change places: the output is summed over x.
+  // A transposed layer swaps x and y: the output is summed over x.
   const double transposed = 2 * 2 * (60.0 / 4 / 2) / 4 + 2 * (80.0 / 4) / 1 + 2 * (48.0 / 4) / 2 + 2 * (60.0 / 8) / 8;
   EXPECT_DOUBLE_EQ(FourDLayerSeconds({6, 10, true}, {2, 2, 2, 2}, 8, 2, rates), transposed);
   EXPECT_DOUBLE_EQ(FourDSeconds({layer, {6, 10, true}}, {2, 2, 2, 2}, 8, 2, rates), straight + transposed);
@@ -76,20 +76,21 @@ TEST(FourDModel, LayerByHand) {
 TEST(FourDModel, CountsOfTheProgram) {
   const FourDBandwidths one = PlacementAgnosticBandwidths(1);
   const FourDCounts counts = FourDCountsOfProgram();
-  // Two gathers and a scatter; sums of outputs twice, of inputs once; gradients in twice the bytes.
+  // Two gathers and a scatter; outputs are summed twice, inputs once; gradients have twice the bytes.
   EXPECT_DOUBLE_EQ(FourDLayerSeconds({6, 10}, {1, 1, 4, 1}, 8, 2, one, counts), 2 * 3 * 45.0);
   EXPECT_DOUBLE_EQ(FourDLayerSeconds({6, 10}, {1, 2, 1, 1}, 8, 2, one, counts), 2 * 2 * 80.0);
   EXPECT_DOUBLE_EQ(FourDLayerSeconds({6, 10}, {2, 1, 1, 1}, 8, 2, one, counts), 2 * 48.0);
   EXPECT_DOUBLE_EQ(FourDLayerSeconds({6, 10}, {1, 1, 1, 2}, 8, 2, one, counts), 2 * 2 * 60.0);
-  // A block and the head; of what is transposed inputs and outputs change places.
+  // A block and the head; transposed layers have inputs and outputs swapped.
   const std::vector<FourDLayer> block = {{8, 24}, {8, 8, true}, {8, 32}, {32, 8, true}, {8, 50}};
   const std::vector<FourDLayer> expected = {{8, 24}, {8, 8, true}, {8, 32}, {8, 32, true}};
   EXPECT_EQ(FourDLayersOfProgram(block), expected);
   EXPECT_TRUE(FourDLayersOfProgram({}).empty());
 }
 
-// The program's time of a block of GPT-20B, written out anew for each axis: what straight layers sum over y (3h and
-// 4h), transposed ones over x (h and, by the program, 4h), twice; the gradients of inputs, of h each, once.
+// The time that the authors' program gives for a block of GPT-20B, written out for each axis. Twice: outputs of
+// straight layers summed over y (3h and 4h), and of transposed layers over x (h and, by the program, 4h). Once: the
+// gradients of inputs, h each.
 TEST(FourDModel, BlockOfTheProgram) {
   const double h = 7168, m = 65536, e = 2;
   const std::vector<FourDLayer> block = {

@@ -1,8 +1,8 @@
-// Singh et al. 2023 (arXiv:2305.13525), sec. V-C and figure 7: all grids of GPT-20B on 32 A100 of Perlmutter, ranked by
-// the paper's communication model, as it is printed and as its authors' program counts (tests/papers/four_d_model.h),
-// and by time, here simulated with compute, overlap passes and shared links; and table III, hardware flop/s utilisation
-// of 5B to 80B parameters on 64 to 1024 GPUs. tests/papers/history.md has the tables. By default the first grids of
-// both rankings; with --full all.
+// Singh et al. 2023 (arXiv:2305.13525), sec. V-C and figure 7: ranks all grids of GPT-20B on 32 A100 of Perlmutter by
+// the paper's communication model, as printed and as its authors' program counts (tests/papers/four_d_model.h), and by
+// time, here simulated with compute, overlap passes and shared links. Also table III: hardware flop/s utilization of 5B
+// to 80B parameters on 64 to 1024 GPUs. tests/papers/history.md has the tables. By default the test runs the first
+// grids of both rankings; with --full all.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -25,7 +25,7 @@ constexpr int64_t kSequence = 2048;
 
 std::string Text(const FourDGrid& grid) { return absl::StrCat(grid.x, "x", grid.y, "x", grid.z, "x", grid.data); }
 
-// Seconds of the communication model.
+// Seconds that the communication model estimates.
 struct Estimate {
   double aware = 0;
   double agnostic = 0;
@@ -35,13 +35,13 @@ struct GridRun {
   FourDGrid grid;
   double seconds = 0;
   double hfu = 0;
-  // Equation 9, and the authors' program.
+  // By equation 9, and by the authors' program.
   Estimate printed, program;
   int64_t microbatch = 0;
   bool fits = false;
 };
 
-// All grids of `ranks`, sizes being powers of two, whose batch of sequences divides.
+// All grids of `ranks` whose sizes are powers of two and whose `data` divides the batch of sequences.
 std::vector<FourDGrid> Grids(int64_t ranks, int64_t heads, int64_t batch) {
   std::vector<FourDGrid> grids;
   for (int64_t x = 1; x <= ranks; x *= 2) {
@@ -55,8 +55,8 @@ std::vector<FourDGrid> Grids(int64_t ranks, int64_t heads, int64_t batch) {
   return grids;
 }
 
-// What activation checkpointing of PyTorch does, and so the paper's runs: a layer is computed again to its end, with
-// its last product and the sum behind it. (The catalog's `axonn` is the framework of 2021.)
+// Recomputes as activation checkpointing of PyTorch does in the paper's runs: a layer is recomputed to its end, with
+// its last product and the sum after it. (The catalog's `axonn` is the framework of 2021.)
 std::string Checkpointing() {
   static const std::string path = [] {
     const std::string file = testing::TempDir() + "/checkpointing.textproto";
@@ -66,7 +66,7 @@ std::string Checkpointing() {
   return path;
 }
 
-// With the four passes of sec. IV on: gathered weights are kept for the backward in what memory is left.
+// Simulates with the four passes of sec. IV: gathered weights are kept for the backward in the memory that is left.
 GridRun Simulated(const ModelGraph& model, const Cluster& cluster, const FourDGrid& grid, int64_t batch,
                   int64_t microbatch, const std::string& network) {
   PublishedRun run;
@@ -93,7 +93,7 @@ GridRun Simulated(const ModelGraph& model, const Cluster& cluster, const FourDGr
     made.seconds = report.iteration_seconds();
     made.hfu = report.hfu();
     made.fits = report.fits();
-    // Kept bytes are not the only ones that they cost.
+    // Keeping weights costs more than their own bytes, so use nine tenths of the free memory.
     const int64_t left = (report.capacity_bytes() - report.device_bytes()) / 10 * 9;
     if (cache > 0 || !made.fits || grid.z == 1 || left <= 0) break;
     cache = left;
@@ -152,9 +152,10 @@ int Found(const std::vector<GridRun>& ranked, const std::vector<GridRun>& best) 
   return found;
 }
 
-// What a ranking is worth against times.
+// The quality of a ranking, measured by times.
 struct Verdict {
-  // Of the five fastest among its first five; the place that it gives the fastest; how much slower its first is.
+  // How many of the five fastest grids are among the ranking's first five; its place for the fastest grid; how much
+  // slower than the fastest its first grid is.
   int found = 0;
   int place = 0;
   double loss = 0;
@@ -188,8 +189,8 @@ std::vector<GridRun> Candidates(const Ranking& ranking, int64_t batch) {
   return candidates;
 }
 
-// The batch is not stated. What is: the first by the placement-aware model is twelfth by the agnostic one, which the
-// models alone decide. As many tokens per GPU as in sec. IV, 32 sequences, come nearest.
+// The paper does not state the batch. It does state that the first grid of the placement-aware model is twelfth by the
+// agnostic one, which depends on the models alone. As many tokens per GPU as in sec. IV, 32 sequences, come nearest.
 TEST(FourDPaper, BatchOfFigure7) {
   const Ranking ranking("axonn-gpt-20b", "perlmutter");
   struct Row {
@@ -251,8 +252,8 @@ TEST(FourDPaper, RankingOfGrids) {
                     Place(Sorted(runs, PrintedAgnostic), run.grid), Place(Sorted(runs, ProgramAware), run.grid),
                     Place(Sorted(runs, ProgramAgnostic), run.grid));
       }
-      // On shared links. By the authors' count all that figure 7 says; by the printed one a grid of the aware one's
-      // five is slower than others, and one more of the agnostic one's is not.
+      // With shared links, the authors' count confirms everything that figure 7 says. With the printed count, the aware
+      // model finds one fewer of the fastest five than in figure 7, and the agnostic model one more.
       if (network == "flow" && batch == 32) {
         EXPECT_EQ(printed[0].place, 1);
         EXPECT_GE(printed[0].found, 3);
@@ -266,8 +267,8 @@ TEST(FourDPaper, RankingOfGrids) {
   }
 }
 
-// Table III: batches of 4M tokens; the grids are not printed. Of the first three grids by the placement-aware formula,
-// each with the most sequences per microbatch that fit, the fastest.
+// Table III: batches of 4M tokens; the grids are not printed. Takes the fastest of the first three grids by the
+// placement-aware formula, each with the most sequences per microbatch that fit.
 TEST(FourDPaper, Utilisation) {
   struct Row {
     const char* model;

@@ -1,7 +1,7 @@
-// Liu et al. 2023 (Hanayo, SC 2023), sec. 5: a BERT of 64 layers on 8 GPUs of four machines, schedules GPipe, DAPPLE
-// (1f1b), Chimera in its wave form and Hanayo with as many waves as there can be; and 8 to 32 GPUs of Lonestar6
-// (figures 8 to 12). tests/papers/history.md has the tables, says what of the paper's runs is a reading of ours, and
-// which one figure is fitted. By default figure 9 with one pipeline and weak scaling to 16 GPUs; with --full all.
+// Liu et al. 2023 (Hanayo, SC 2023), sec. 5: a BERT of 64 layers on 8 GPUs of four machines under GPipe, DAPPLE (1f1b),
+// Chimera in its wave form and Hanayo with as many waves as possible; and on 8 to 32 GPUs of Lonestar6 (figures 8 to
+// 12). tests/papers/history.md has the tables, lists our readings of the paper's runs, and names the one fitted figure.
+// By default the test runs figure 9 with one pipeline and weak scaling to 16 GPUs; with --full all.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -23,23 +23,23 @@ namespace {
 struct Setting {
   const char* cluster;
   int64_t pipe, data;
-  // Sec. 5.2's list of gains of the best Hanayo over Chimera-wave, percent, in the order in which we read it.
+  // Gain of the best Hanayo over Chimera-wave in percent, from the list in sec. 5.2, in the order in which we read it.
   double paper = 0;
 };
 
 struct Outcome {
-  // While the pipeline runs: without sums of gradients and the optimizer's step.
+  // Sequences per second of the pipeline phase, without gradient sums and the optimizer step.
   double throughput = 0;
   bool fits = false;
   double device_gib = 0;
   std::vector<double> peaks = {};
 };
 
-// Not stated in the paper.
+// Our assumption: the paper does not state it.
 constexpr int64_t kSequence = 512;
 
-// As many microbatches as ranks of a pipeline. `batch` is what the paper calls so: sequences of a microbatch of all
-// replicas together.
+// Simulates with as many microbatches as a pipeline has ranks. `batch` is the paper's batch: the sequences of one
+// microbatch of all replicas together.
 Outcome Simulated(const Setting& setting, const std::string& schedule, int64_t batch) {
   static const ModelGraph& model = *new ModelGraph(*LoadModel("hanayo-bert"));
   Outcome result;
@@ -52,7 +52,7 @@ Outcome Simulated(const Setting& setting, const std::string& schedule, int64_t b
   PublishedRun run;
   run.recipe = absl::StrCat("sequence_length: ", kSequence, " global_batch_sequences: ", sequences,
                             " microbatch_sequences: ", batch / setting.data, " steps: 1 clip_norm: 0 dropout: 0.1");
-  // Stages of a pipeline are neighbours, as in the process groups of the authors' Colossal-AI.
+  // Stages of a pipeline are neighbors, as in the process groups of the authors' Colossal-AI.
   Plan plan;
   const absl::Status parsed = ParseMessage(
       absl::StrCat("mesh { axes { name: 'pipe' size: ", setting.pipe, " } axes { name: 'data' size: ", setting.data,
@@ -63,7 +63,7 @@ Outcome Simulated(const Setting& setting, const std::string& schedule, int64_t b
   run.allow_oom = true;
   run.trace = true;
   run.cost = "tiles";
-  // Links that are shared count.
+  // A network model that shares links.
   run.network = "flow";
   run.runtime = "hanayo";
   const absl::StatusOr<SimulatedRun> made = RunOn(model, run, *cluster);
@@ -90,7 +90,7 @@ double Variance(const std::vector<double>& values) {
   return square;
 }
 
-// Figure 9. A batch of two, as on 8 GPUs in sec. 5.4.
+// Figure 9, with a batch of two, as on 8 GPUs in sec. 5.4.
 TEST(HanayoPaper, EightGpusOfFourMachines) {
   const Setting settings[] = {
       {"local-a100-nvlink-pairs", 8, 1, 15.7},
@@ -118,13 +118,13 @@ TEST(HanayoPaper, EightGpusOfFourMachines) {
                 static_cast<long long>(setting.pipe), static_cast<long long>(setting.data),
                 gpipe.throughput / chimera.throughput, dapple.throughput / chimera.throughput, *best, setting.paper,
                 waves_text.c_str());
-    // The order of schedules: GPipe and DAPPLE alike, then Chimera-wave, then Hanayo by the stated 8 to 30 %.
+    // The order of schedules: GPipe and DAPPLE equal, then Chimera-wave, then Hanayo, better by the stated 8 to 30 %.
     EXPECT_NEAR(gpipe.throughput, dapple.throughput, 0.03 * dapple.throughput);
     EXPECT_GT(chimera.throughput, 1.1 * dapple.throughput);
     EXPECT_GT(*best, 8);
     EXPECT_LT(*best, 30.4);
     EXPECT_NEAR(*best, setting.paper, 8);
-    // With NVLink more waves are better; with pairs but for 8 waves ("except for the first setting").
+    // More waves are better with NVLink; with NVLink pairs also, except for 8 waves ("except for the first setting").
     const std::string cluster = setting.cluster;
     if (cluster == "lonestar6" && setting.data == 1) {
       EXPECT_EQ(best - gains.begin(), 0) << "two waves";
@@ -196,7 +196,7 @@ TEST(HanayoPaper, BestPipelineOn32Gpus) {
       std::printf("  P=%lld D=%lld %.1f sequences/s, %.1f GiB%s", static_cast<long long>(pipe),
                   static_cast<long long>(data), run.throughput, run.device_gib, run.fits ? "" : " too many");
       if (data == 4) shallow = run.throughput;
-      // The paper: P = 8, D = 4 is best for all. Here microbatches of 4 instead of 2 pay about as much as a longer
+      // In the paper P = 8, D = 4 is best for all. Here microbatches of 4 instead of 2 gain about as much as a longer
       // pipeline costs.
       if (run.fits) {
         EXPECT_LE(run.throughput, 1.03 * shallow) << schedule;

@@ -15,12 +15,12 @@ namespace {
 
 bool UpdatesEveryMicrobatch(const PipelineChoice& choice) { return choice.schedule == "pipedream"; }
 
-// Sequences of a step.
+// Sequences of one optimizer step.
 int64_t BatchOf(const PipelineJob& job, const PipelineChoice& choice) {
   return UpdatesEveryMicrobatch(choice) ? choice.microbatch * (job.ranks / choice.depth) : job.batch;
 }
 
-// Layers of a graph from a config.json: embedding, blocks, head.
+// Layers per stage of a graph from a config.json: embedding, blocks, head.
 std::vector<int64_t> EvenLayers(const ModelGraph& model, int64_t stages) {
   const int64_t blocks = model.ops(model.ops_size() - 1).layer() - 1;
   std::vector<int64_t> layers(stages, blocks / stages);
@@ -30,8 +30,8 @@ std::vector<int64_t> EvenLayers(const ModelGraph& model, int64_t stages) {
   return layers;
 }
 
-// All of a stage is computed again, as the authors of the Chimera paper have it (github.com/Shigangli/Chimera,
-// pipeline.py, call_backward): also the loss, which FULL leaves out.
+// Recomputes a whole stage, as the authors of the Chimera paper do (github.com/Shigangli/Chimera, pipeline.py,
+// call_backward), including the loss, which FULL leaves out.
 std::string RecomputeAll(const ModelGraph& model) {
   std::vector<int64_t> layers(model.ops(model.ops_size() - 1).layer() + 1);
   std::iota(layers.begin(), layers.end(), 0);
@@ -59,7 +59,7 @@ absl::StatusOr<SimulatedRun> Simulated(const PipelineJob& job, const PipelineCho
   return RunOn(job.model, run, job.cluster);
 }
 
-// What each stage saves of one microbatch where it is not computed again.
+// Bytes that each stage saves of one microbatch if nothing is recomputed.
 absl::StatusOr<std::map<int32_t, double>> StageActivations(const PipelineJob& job, const PipelineChoice& choice) {
   PipelineJob pipeline = job;
   pipeline.ranks = choice.depth;
@@ -106,7 +106,7 @@ std::optional<PipelineRun> BestPipeline(const PipelineJob& job, const PipelineCh
         choice.depth = depth;
         choice.microbatch = microbatch;
         choice.recompute = recompute;
-        // What does not divide, or has too few microbatches for its schedule, is no choice.
+        // Skip a choice that does not divide the job or has too few microbatches for its schedule.
         const absl::StatusOr<PipelineRun> run = RunPipeline(job, choice);
         if (!run.ok()) break;
         if (all != nullptr) all->push_back(*run);

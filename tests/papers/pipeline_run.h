@@ -1,5 +1,5 @@
-// Runs of papers on pipeline schedules: one model on so many ranks with a batch of so many sequences, and of everything
-// that a schedule leaves open (pipelines W, stages D, microbatch B, recomputation) what is fastest and fits.
+// Runs of papers on pipeline schedules: one model on a number of ranks with a batch of sequences. Finds the fastest
+// setting that fits for everything that a schedule leaves open (pipelines W, stages D, microbatch B, recomputation).
 #ifndef WEFT_TESTS_PAPERS_PIPELINE_RUN_H_
 #define WEFT_TESTS_PAPERS_PIPELINE_RUN_H_
 
@@ -18,31 +18,31 @@ struct PipelineJob {
   ModelGraph model = {};
   int64_t sequence_length = 0;
   int64_t ranks = 0;
-  // Sequences of a step; of an asynchronous schedule that updates after every microbatch that is what fits.
+  // Sequences of one optimizer step. A schedule that updates after every microbatch ignores it.
   int64_t batch = 0;
   Cluster cluster = {};
-  // More of the plan, as text.
+  // Further fields of the plan, as text.
   std::string plan = {};
   std::string network = "analytic";
-  // In the catalog, or a file; empty = weft's own executor.
+  // Name in the catalog, or a file; empty = weft's own executor.
   std::string runtime = {};
-  // Bytes that the paper's framework keeps of activations, relative to weft's.
+  // Bytes of activations that the paper's framework keeps, relative to weft's.
   double activation_factor = 1;
-  // The same of gradients.
+  // Bytes of gradients that the paper's framework keeps, relative to weft's.
   double gradient_factor = 1;
-  // What is computed again is all of a stage, before its backward begins: all that the stage saves of a microbatch is
-  // held beside what is kept. weft's own goes layer by layer.
+  // True if the framework recomputes a whole stage before its backward begins. It then holds everything that the stage
+  // saves of one microbatch, in addition to what is kept. weft recomputes layer by layer.
   bool recomputes_stages = false;
 };
 
 struct PipelineChoice {
-  // As in `weft list schedules`.
+  // Name as in `weft list schedules`.
   std::string schedule = {};
-  // D, and with it W = ranks / D; B.
+  // The paper's D, which gives W = ranks / D, and the paper's B.
   int64_t depth = 0;
   int64_t microbatch = 0;
   bool recompute = false;
-  // More of the plan's schedule, as text, e.g. "lanes: 4".
+  // Further fields of the plan's schedule, as text, e.g. "lanes: 4".
   std::string parameters = {};
   std::string sync = "EAGER_OPT";
 };
@@ -54,15 +54,16 @@ struct PipelineRun {
   double bytes = 0;
   bool fits = false;
 
-  // "W=8 D=4 B=4 R".
+  // The choice in the paper's terms: "W=8 D=4 B=4 R".
   std::string Text() const;
 };
 
-// Blocks are cut evenly over the stages; the first also has the embedding, the last the head.
+// Simulates one choice. Blocks are divided evenly over the stages; the first stage also has the embedding, the last the
+// head.
 absl::StatusOr<PipelineRun> RunPipeline(const PipelineJob& job, const PipelineChoice& choice);
 
-// The fastest that fits, of all depths and microbatches that divide the job; with recomputation only where it does not
-// fit without. Empty if none fits. `all` receives every run.
+// BestPipeline returns the fastest run that fits, over all depths and microbatches that divide the job. It recomputes
+// only what does not fit without recomputation. Empty if nothing fits. `all` receives every run.
 struct PipelineSpace {
   std::vector<int64_t> depths;
   std::vector<int64_t> microbatches;

@@ -8,7 +8,7 @@
 namespace weft {
 namespace {
 
-// That buffers of the class take of the device's arena at some time, each byte once.
+// Bytes of the device's arena that buffers of the class take at some time, each byte counted once.
 double BytesOfClass(const Template& t, BufferClass of) {
   std::vector<std::pair<int64_t, int64_t>> ranges;
   for (const Buffer& buffer : t.buffers()) {

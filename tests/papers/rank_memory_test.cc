@@ -11,7 +11,8 @@ namespace {
 using testing::ElementsAre;
 using testing::Pair;
 
-// Rank 0 has most weights, rank 1 saves most; two of its saved activations share 20 bytes, and a third is elsewhere.
+// Rank 0 has the most weights, rank 1 saves the most. Two of its saved activations share 20 bytes; a third is in host
+// memory.
 Program TwoRanks() {
   Program program;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
@@ -56,7 +57,7 @@ TEST(RankMemory, AStageComputedAgainIsHeldWhereItIs) {
   EXPECT_EQ(MostBytes(program, {.activation_factor = 1.5, .recomputed = {{0, 100}, {1, 150}}}), 1275);
 }
 
-// Chimera's ranks have two stages and compute one of them again at a time.
+// Chimera's ranks have two stages and recompute one of them at a time.
 TEST(RankMemory, OfTwoStagesTheLargerIsHeld) {
   Program program = TwoRanks();
   Action* other = program.mutable_templates(0)->add_body();
