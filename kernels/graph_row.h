@@ -35,6 +35,7 @@ struct GraphOperand {
   bool optional = false;
   const char* say = nullptr;                              // The text of messages, where the shape's text is not clear.
   absl::Status (*rule)(OpView& op, int input) = nullptr;  // Checks the input instead of `shape`.
+  const char* doc_shape = nullptr;                        // The shape in docs/model_graph.md instead of `shape`.
 };
 
 struct GraphAttribute {

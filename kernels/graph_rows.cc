@@ -124,6 +124,7 @@ constexpr GraphOperand W(const char* name, Shape shape) {
 }
 constexpr GraphOperand Optional(GraphOperand o) { return o.optional = true, o; }
 constexpr GraphOperand Say(const char* what, GraphOperand o) { return o.say = what, o; }
+constexpr GraphOperand Doc(const char* shape, GraphOperand o) { return o.doc_shape = shape, o; }
 constexpr GraphOperand ByRule(absl::Status (*rule)(OpView&, int), GraphOperand o) { return o.rule = rule, o; }
 constexpr GraphOperand kLoss = {.name = "loss", .kind = Kind::kLoss, .shape = "[rows,d]"};
 constexpr GraphAttribute Int(const char* name, int64_t low, int64_t high = kMaxInt32) {
@@ -191,7 +192,9 @@ constexpr GraphRow kRows[] = {
      .kernel = ROPE,
      .check_attributes = RampFits},
     {.kind = "attention",
-     .inputs = {ByRule(AttentionHeads, X("qkv or q", "[rows,d]")), Optional(X("k", "...")), Optional(X("v", "..."))},
+     .inputs = {Doc("[rows,3·d] or [rows,d]", ByRule(AttentionHeads, X("qkv or q", "[rows,d]"))),
+                Optional(Doc("[rows,d·kv_heads/heads]", X("k", "..."))),
+                Optional(Doc("[rows,d·kv_heads/heads]", X("v", "...")))},
      .output = X("y", "[rows,d]"),
      .attributes = {Int("heads", 1),
                     {"causal"},
@@ -230,7 +233,8 @@ constexpr GraphRow kRows[] = {
      .kernel = LOAD_NOISY_IMAGE},
     {.kind = "noise", .output = X("y", "[pixels,channels]"), .samples = Samples::kImages, .kernel = LOAD_NOISE},
     {.kind = "conv2d",
-     .inputs = {X("x", "[rows,k]"), ByRule(FilterShape, W("weight", "...")), Optional(W("bias", "[n]"))},
+     .inputs = {X("x", "[rows,k]"), Doc("[n,k,s,s] or [n,k,1]", ByRule(FilterShape, W("weight", "..."))),
+                Optional(W("bias", "[n]"))},
      .output = X("y", "[out_positions,n]"),
      .attributes = {Int("stride", 0, kLargestSide)},
      .samples = Samples::kImages,
