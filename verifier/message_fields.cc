@@ -42,13 +42,16 @@ bool IsClean(const Operand& operand) { return Knows(operand) && Access_IsValid(o
 bool IsClean(const Shift& shift) { return Knows(shift) && KnowsAll(shift.terms()); }
 
 bool IsClean(const StepAttributes& a) {
-  // All of them must be finite.
-  const double numbers[] = {a.epsilon(),   a.scale(),          a.dropout(),   a.loss_weight(),  a.value(),
-                            a.clip_norm(), a.beta1(),          a.beta2(),     a.weight_decay(), a.momentum(),
-                            a.base(),      a.factor(),         a.ramp_low(),  a.ramp_high(),    a.ramp_positions(),
-                            a.magnitude(), a.timestep_scale(), a.loss_scale()};
-  return Knows(a) && std::all_of(std::begin(numbers), std::end(numbers), [](double x) { return std::isfinite(x); }) &&
-         (!a.has_column_shift() || IsClean(a.column_shift())) && (!a.has_row_shift() || IsClean(a.row_shift()));
+#define WEFT_IS_CLEAN_Bool(field) true
+#define WEFT_IS_CLEAN_Int(field) true
+#define WEFT_IS_CLEAN_Double(field) std::isfinite(a.field())
+#define WEFT_IS_CLEAN_Shift(field) (!a.has_##field() || IsClean(a.field()))
+#define WEFT_IS_CLEAN_Names(field) true
+#define ATTRIBUTE(kind, field, camel) &&WEFT_IS_CLEAN_##kind(field)
+  return Knows(a)
+#include "kernels/attributes.def"
+      ;
+#undef ATTRIBUTE
 }
 
 bool IsClean(const Group& group) { return Knows(group) && KnowsAll(group.axes()); }
