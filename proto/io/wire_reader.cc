@@ -3,13 +3,13 @@
 #include <array>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "proto/io/content.h"
-#include "proto/io/written_zero.h"
+#include "proto/io/fast_message_check.h"
+#include "proto/io/wire_message.h"
 #include "proto/util/status.h"
 #include "proto/util/suggest.h"
 
@@ -17,90 +17,7 @@ namespace weft {
 namespace {
 
 using google::protobuf::Descriptor;
-using google::protobuf::EnumDescriptor;
 using google::protobuf::FieldDescriptor;
-
-// https://protobuf.dev/programming-guides/encoding/
-enum WireType : uint8_t { kVarint = 0, kFixed64 = 1, kLength = 2, kFixed32 = 5 };
-
-struct WireMessage;
-
-// Properties of a field, kept because the readers need them again and again.
-struct WireField {
-  const FieldDescriptor* field = nullptr;
-  WireType wire_type = kVarint;
-  FieldDescriptor::Type type = FieldDescriptor::TYPE_INT32;
-  // The index in the order of declaration.
-  int index = 0;
-  bool repeated = false;
-  bool has_zero_rule = false;
-  // True for integers: all their types take a number below 2^31.
-  bool takes_small = false;
-  // The index of its oneof in the message, -1 = it is in none.
-  int oneof = -1;
-  // Set for fields that are messages.
-  const WireMessage* message = nullptr;
-  const EnumDescriptor* values = nullptr;
-};
-
-struct WireMessage {
-  // Indexed by field number; the numbers of contracts are small.
-  std::vector<WireField> fields;
-};
-
-// Protobuf does not write a zero at all, except for -0, whose bytes these are.
-constexpr absl::string_view kMinusZeroBytes("\0\0\0\0\0\0\0\x80", 8);
-
-WireType WireTypeOf(const FieldDescriptor& field) {
-  switch (field.type()) {
-    case FieldDescriptor::TYPE_DOUBLE:
-    case FieldDescriptor::TYPE_FIXED64:
-    case FieldDescriptor::TYPE_SFIXED64:
-      return kFixed64;
-    case FieldDescriptor::TYPE_FLOAT:
-    case FieldDescriptor::TYPE_FIXED32:
-    case FieldDescriptor::TYPE_SFIXED32:
-      return kFixed32;
-    case FieldDescriptor::TYPE_STRING:
-    case FieldDescriptor::TYPE_BYTES:
-    case FieldDescriptor::TYPE_MESSAGE:
-      return kLength;
-    default:
-      return kVarint;
-  }
-}
-
-// The tables of some types and of the types within them. References to them stay valid.
-class WireMessages {
- public:
-  const WireMessage& Of(const Descriptor& type) {
-    const auto [found, is_new] = messages_.try_emplace(&type);
-    // References into a map stay valid.
-    WireMessage& message = found->second;
-    for (int i = 0; is_new && i < type.field_count(); ++i) {
-      const FieldDescriptor& field = *type.field(i);
-      const auto number = static_cast<size_t>(field.number());
-      if (number >= message.fields.size()) message.fields.resize(number + 1);
-      WireField own;
-      own.field = &field;
-      own.wire_type = WireTypeOf(field);
-      own.type = field.type();
-      own.index = field.index();
-      own.repeated = field.is_repeated();
-      own.takes_small =
-          own.wire_type == kVarint && own.type != FieldDescriptor::TYPE_BOOL && own.type != FieldDescriptor::TYPE_ENUM;
-      own.has_zero_rule = field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE && HasZeroRule(field);
-      if (const auto* oneof = field.real_containing_oneof(); oneof != nullptr) own.oneof = oneof->index();
-      if (own.type == FieldDescriptor::TYPE_MESSAGE) own.message = &Of(*field.message_type());
-      if (own.type == FieldDescriptor::TYPE_ENUM) own.values = field.enum_type();
-      message.fields[number] = own;
-    }
-    return message;
-  }
-
- private:
-  std::map<const Descriptor*, WireMessage> messages_;
-};
 
 // Walks the wire format along the descriptors. Stores nothing, but says whether protobuf would read all of it.
 class WireChecker {
@@ -108,13 +25,10 @@ class WireChecker {
   WireChecker(absl::string_view bytes, absl::string_view source) : bytes_(bytes), source_(source) {}
 
   absl::Status Check(const Descriptor& type) {
-    if (CheckMessage(messages_.Of(type), bytes_.size(), 0)) return absl::OkStatus();
-    std::string path = RootName(type);
-    for (auto level = path_.rbegin(); level != path_.rend(); ++level) {
-      absl::StrAppend(&path, ".", level->field->name());
-      if (level->field->is_repeated()) absl::StrAppend(&path, "[", level->index, "]");
-    }
-    return absl::InvalidArgumentError(absl::StrCat(source_, ": byte ", position_, ": ", path, ": ", problem_));
+    const WireMessage& root = messages_.Of(type);
+    if (LooksRight(bytes_, root)) return absl::OkStatus();
+    root_ = RootName(type);
+    return CheckMessage(root, bytes_.size()) ? absl::OkStatus() : error_;
   }
 
  private:
@@ -123,9 +37,14 @@ class WireChecker {
     int index;
   };
 
-  // Each check returns true if the bytes are right. Otherwise it leaves `position_` at the problem.
-  bool Error(absl::string_view problem) {
-    problem_ = std::string(problem);
+  // Each check returns true if the bytes are right; otherwise it sets `error_`.
+  bool Error(absl::string_view message) {
+    std::string path = root_;
+    for (const Level& level : path_) {
+      absl::StrAppend(&path, ".", level.field->name());
+      if (level.field->is_repeated()) absl::StrAppend(&path, "[", level.index, "]");
+    }
+    error_ = absl::InvalidArgumentError(absl::StrCat(source_, ": byte ", position_, ": ", path, ": ", message));
     return false;
   }
 
@@ -149,8 +68,8 @@ class WireChecker {
     return Error("an integer of more than 64 bits");
   }
 
-  bool CheckMessage(const WireMessage& type, size_t end, int depth) {
-    if (depth > kMaxMessageDepth) return Error(absl::StrCat("more than ", kMaxMessageDepth, " levels"));
+  bool CheckMessage(const WireMessage& type, size_t end) {
+    if (path_.size() > kMaxMessageDepth) return Error(absl::StrCat("more than ", kMaxMessageDepth, " levels"));
     // How often each field was seen, and whether each oneof was. No contract has this many fields; beyond them,
     // duplicates pass.
     std::array<int, 64> seen{};
@@ -165,24 +84,23 @@ class WireChecker {
         position_ = start;
         return Error(absl::StrCat("unknown field number ", number, "; written by a newer version, or damaged"));
       }
-      const int index = own->index < static_cast<int>(seen.size()) ? seen[own->index]++ : 0;
-      if (CheckOnce(*own, index, &oneof_seen) && CheckField(*own, static_cast<int>(tag & 7), end, depth)) continue;
-      path_.push_back({own->field, index});
-      return false;
+      const FieldDescriptor* field = own->field;
+      int* count = own->index < static_cast<int>(seen.size()) ? &seen[own->index] : nullptr;
+      path_.push_back({field, count == nullptr ? 0 : *count});
+      if (count != nullptr && (*count)++ > 0 && !own->repeated) return Error("given twice");
+      if (own->oneof >= 0 && own->oneof < static_cast<int>(oneof_seen.size())) {
+        if (oneof_seen[own->oneof]) {
+          return Error(absl::StrCat("another member of '", field->real_containing_oneof()->name(), "' is given"));
+        }
+        oneof_seen[own->oneof] = true;
+      }
+      if (!CheckField(*own, static_cast<int>(tag & 7), end)) return false;
+      path_.pop_back();
     }
     return true;
   }
 
-  bool CheckOnce(const WireField& field, int index, std::array<bool, 16>* oneof_seen) {
-    if (index > 0 && !field.repeated) return Error("given twice");
-    if (field.oneof < 0 || field.oneof >= static_cast<int>(oneof_seen->size())) return true;
-    if ((*oneof_seen)[field.oneof]) {
-      return Error(absl::StrCat("another member of '", field.field->real_containing_oneof()->name(), "' is given"));
-    }
-    return (*oneof_seen)[field.oneof] = true;
-  }
-
-  bool CheckField(const WireField& field, int wire_type, size_t end, int depth) {
+  bool CheckField(const WireField& field, int wire_type, size_t end) {
     const WireType own = field.wire_type;
     const bool packed = wire_type == kLength && own != kLength && field.repeated;
     if (wire_type != own && !packed) return Error(absl::StrCat("wire type ", wire_type, " instead of ", own));
@@ -193,17 +111,12 @@ class WireChecker {
     if (length > end - position_) return Truncated();
     const size_t value_end = position_ + static_cast<size_t>(length);
     if (packed) {
-      // Most numbers have one byte.
-      for (const char* const bytes = bytes_.data(); position_ < value_end;) {
-        if (field.takes_small && static_cast<unsigned char>(bytes[position_]) < 0x80) {
-          ++position_;
-        } else if (!CheckScalar(field, own, value_end)) {
-          return false;
-        }
+      while (position_ < value_end) {
+        if (!CheckScalar(field, own, value_end)) return false;
       }
       return true;
     }
-    if (field.message != nullptr) return CheckMessage(*field.message, value_end, depth + 1);
+    if (field.message != nullptr) return CheckMessage(*field.message, value_end);
     if (field.type == FieldDescriptor::TYPE_STRING) {
       const absl::string_view problem = StringProblem(bytes_.substr(position_, value_end - position_));
       if (!problem.empty()) return Error(problem);
@@ -224,7 +137,6 @@ class WireChecker {
     }
     uint64_t value = 0;
     if (!Varint(end, &value)) return false;
-    if (value <= std::numeric_limits<int32_t>::max() && field.takes_small) return true;
     const int64_t as_signed = static_cast<int64_t>(value);
     const bool fits_int32 =
         as_signed >= std::numeric_limits<int32_t>::min() && as_signed <= std::numeric_limits<int32_t>::max();
@@ -250,11 +162,11 @@ class WireChecker {
 
   absl::string_view bytes_;
   absl::string_view source_;
+  std::string root_;
   WireMessages messages_;
-  size_t position_ = 0;
-  // After an error: what is wrong, and the fields that lead to it, innermost first.
-  std::string problem_;
   std::vector<Level> path_;
+  size_t position_ = 0;
+  absl::Status error_;
 };
 
 }  // namespace

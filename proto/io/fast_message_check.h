@@ -1,0 +1,16 @@
+// A fast first check of the bytes of messages, most of which are right.
+#ifndef WEFT_PROTO_IO_FAST_MESSAGE_CHECK_H_
+#define WEFT_PROTO_IO_FAST_MESSAGE_CHECK_H_
+
+#include "absl/strings/string_view.h"
+#include "proto/io/wire_message.h"
+
+namespace weft {
+
+// True if `bytes` are a message of this type in which ReadWire (wire_reader.h) refuses nothing. False does not mean
+// that the bytes are wrong: errors, and uncommon encodings, are left to a reader that can say where they are.
+bool LooksRight(absl::string_view bytes, const WireMessage& type);
+
+}  // namespace weft
+
+#endif  // WEFT_PROTO_IO_FAST_MESSAGE_CHECK_H_
