@@ -8,6 +8,13 @@
 
 namespace weft::exec {
 
+//   warm-up   step < warmup_steps:  peak * (step + 1) / warmup_steps
+//   after it  f = (step - warmup_steps) / (steps - 1 - warmup_steps), at most 1:
+//             constant  peak
+//             linear    peak + (min - peak) * f
+//             cosine    min + (peak - min) * (1 + cos(pi f)) / 2
+// The first step after the warm-up has `peak`, and the recipe's last step has `min`. Steps beyond the recipe's last
+// step keep its rate.
 double LearningRateAt(const Recipe& recipe, int64_t step) {
   const LearningRate& lr = recipe.lr();
   const double peak = lr.has_peak() ? lr.peak() : 3e-4;
