@@ -9,21 +9,23 @@
 namespace weft::exec {
 
 //   warm-up   step < warmup_steps:  peak * (step + 1) / warmup_steps
-//   after it  f = (step - warmup_steps) / (steps - 1 - warmup_steps), at most 1:
+//   stable    the next stable_steps: peak
+//   after it  f = (step - begin) / (steps - 1 - begin), begin = warmup_steps + stable_steps, at most 1:
 //             constant  peak
 //             linear    peak + (min - peak) * f
 //             cosine    min + (peak - min) * (1 + cos(pi f)) / 2
-// The first step after the warm-up has `peak`, and the recipe's last step has `min`. Steps beyond the recipe's last
+// The first step of the decay has `peak`, and the recipe's last step has `min`. Steps beyond the recipe's last
 // step keep its rate.
 double LearningRateAt(const Recipe& recipe, int64_t step) {
   const LearningRate& lr = recipe.lr();
   const double peak = lr.has_peak() ? lr.peak() : 3e-4;
   const int64_t warmup = std::max<int64_t>(0, lr.warmup_steps());
   if (step < warmup) return peak * static_cast<double>(step + 1) / static_cast<double>(warmup);
-  if (lr.decay().empty() || lr.decay() == "constant") return peak;
-  const int64_t length = std::max<int64_t>(1, recipe.steps()) - 1 - warmup;
-  const double f = length <= 0 ? (step > warmup ? 1.0 : 0.0)
-                               : std::min(1.0, static_cast<double>(step - warmup) / static_cast<double>(length));
+  const int64_t stable = std::max<int64_t>(0, lr.stable_steps());
+  if (lr.decay().empty() || lr.decay() == "constant" || step - warmup < stable) return peak;
+  const int64_t length = std::max<int64_t>(1, recipe.steps()) - 1 - warmup - stable, decayed = step - warmup - stable;
+  const double f = length <= 0 ? (decayed > 0 ? 1.0 : 0.0)
+                               : std::min(1.0, static_cast<double>(decayed) / static_cast<double>(length));
   if (lr.decay() == "linear") return peak + (lr.min() - peak) * f;
   return lr.min() + (peak - lr.min()) * (1 + std::cos(std::numbers::pi * f)) / 2;
 }

@@ -39,6 +39,21 @@ TEST(LearningRateTest, LinearAndCosineEndAtTheMinimum) {
   EXPECT_GT(LearningRateAt(MakeRecipe(15, 4, "cosine"), 6), LearningRateAt(MakeRecipe(15, 4, "linear"), 6));
 }
 
+TEST(LearningRateTest, StableStepsComeBeforeTheDecay) {
+  Recipe recipe = MakeRecipe(25, 4, "linear");
+  recipe.mutable_lr()->set_stable_steps(10);
+  EXPECT_EQ(LearningRateAt(recipe, 3), 1.0);
+  EXPECT_EQ(LearningRateAt(recipe, 13), 1.0);
+  // From here on it is the schedule of a run without them that begins ten steps later.
+  for (int64_t step = 14; step < 30; ++step) {
+    EXPECT_EQ(LearningRateAt(recipe, step), LearningRateAt(MakeRecipe(15, 4, "linear"), step - 10)) << step;
+  }
+  recipe.mutable_lr()->set_stable_steps(25);
+  EXPECT_EQ(LearningRateAt(recipe, 24), 1.0);
+  recipe.mutable_lr()->set_stable_steps(int64_t{1} << 62);
+  EXPECT_EQ(LearningRateAt(recipe, 24), 1.0);
+}
+
 TEST(LearningRateTest, AWarmupAsLongAsTheRunHasNoDecay) {
   EXPECT_EQ(LearningRateAt(MakeRecipe(4, 4, "linear"), 3), 1.0);
   EXPECT_EQ(LearningRateAt(MakeRecipe(5, 4, "linear"), 4), 1.0);

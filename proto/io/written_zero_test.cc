@@ -118,18 +118,18 @@ TEST(WrittenZero, RulesAreSortedAndOfFieldsThatThereAre) {
 // A new field must be listed here, because its zero is a value or its validator refuses it, or must have a rule.
 TEST(WrittenZero, EveryOtherFieldHasAZeroThatIsAValueOrIsRefusedByItsValidator) {
   const std::set<std::string> kValues = {
-      "weft.Recipe.seed", "weft.LearningRate.warmup_steps", "weft.LearningRate.min", "weft.Sgd.momentum",
-      "weft.Sgd.weight_decay", "weft.DecayOverride.weight_decay", "weft.Plan.gradient_bucket_bytes", "weft.Zero.stage",
-      "weft.Offload.activation_layers", "weft.PlanSchedule.definition", "weft.Cluster.source",
-      "weft.Cluster.compute_turn_seconds", "weft.Cluster.nics_per_node", "weft.NodeLinks.devices_per_bridge",
-      "weft.DirectLink.first", "weft.DirectLink.second", "weft.Fabric.hop_latency_seconds",
-      "weft.Fabric.reduce_latency_seconds", "weft.Noise.device_speed_deviation", "weft.Noise.step_deviation",
-      "weft.Noise.straggler_probability", "weft.Noise.slow_interface_probability", "weft.Device.launch_seconds",
-      "weft.Device.reserved_bytes", "weft.CommunicationLoad.multiprocessors",
-      "weft.CommunicationLoad.memory_bytes_per_second", "weft.TileFigures.half_depth", "weft.TileFigures.half_bytes",
-      "weft.Efficiency.from", "weft.KernelRate.from_work", "weft.KernelRate.flops_per_second",
-      "weft.KernelRate.bytes_per_second", "weft.KernelRate.overhead_seconds", "weft.Link.latency_seconds",
-      "weft.Link.overhead_seconds",
+      "weft.Recipe.seed", "weft.LearningRate.warmup_steps", "weft.LearningRate.min", "weft.LearningRate.stable_steps",
+      "weft.Sgd.momentum", "weft.Sgd.weight_decay", "weft.DecayOverride.weight_decay",
+      "weft.Plan.gradient_bucket_bytes", "weft.Zero.stage", "weft.Offload.activation_layers",
+      "weft.PlanSchedule.definition", "weft.Cluster.source", "weft.Cluster.compute_turn_seconds",
+      "weft.Cluster.nics_per_node", "weft.NodeLinks.devices_per_bridge", "weft.DirectLink.first",
+      "weft.DirectLink.second", "weft.Fabric.hop_latency_seconds", "weft.Fabric.reduce_latency_seconds",
+      "weft.Noise.device_speed_deviation", "weft.Noise.step_deviation", "weft.Noise.straggler_probability",
+      "weft.Noise.slow_interface_probability", "weft.Device.launch_seconds", "weft.Device.reserved_bytes",
+      "weft.CommunicationLoad.multiprocessors", "weft.CommunicationLoad.memory_bytes_per_second",
+      "weft.TileFigures.half_depth", "weft.TileFigures.half_bytes", "weft.Efficiency.from", "weft.KernelRate.from_work",
+      "weft.KernelRate.flops_per_second", "weft.KernelRate.bytes_per_second", "weft.KernelRate.overhead_seconds",
+      "weft.Link.latency_seconds", "weft.Link.overhead_seconds",
       // Zero means a link of unknown kind.
       "weft.Link.kind"};
   const std::set<std::string> kRefusedByValidators = {"weft.Recipe.sequence_length",

@@ -62,11 +62,17 @@ absl::Status ResolveLearningRate(LearningRate* lr) {
   if (lr->decay().empty()) lr->set_decay("constant");
   WEFT_RETURN_IF_ERROR(CheckNotNegative("recipe.lr.peak", lr->peak()));
   WEFT_RETURN_IF_ERROR(CheckAtLeast("recipe.lr.warmup_steps", lr->warmup_steps(), 0));
+  WEFT_RETURN_IF_ERROR(CheckAtLeast("recipe.lr.stable_steps", lr->stable_steps(), 0));
   const std::vector<std::string> decays = {"constant", "cosine", "linear"};
   WEFT_RETURN_IF_ERROR(CheckOneOf("recipe.lr.decay", lr->decay(), decays));
   WEFT_RETURN_IF_ERROR(CheckNotNegative("recipe.lr.min", lr->min()));
   if (lr->min() > lr->peak()) {
     return BadField("recipe.lr.min", lr->min(), absl::StrCat("at most recipe.lr.peak = ", lr->peak()));
+  }
+  if (lr->stable_steps() > 0 && lr->decay() == "constant") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("recipe.lr.stable_steps = ", lr->stable_steps(),
+                     " has no effect with recipe.lr.decay = 'constant'; set linear or cosine"));
   }
   if (lr->min() > 0 && lr->decay() == "constant") {
     return absl::InvalidArgumentError(absl::StrCat(
