@@ -36,7 +36,7 @@ Template FourBuffers() {
   return t;
 }
 
-// y = cast(x); z = cast(y); w += z.
+// y = cast(x); z = cast(y); w += z, which has one row.
 Segment Whole() {
   return Parse<Segment>(R"pb(
     name: "whole"
@@ -46,11 +46,11 @@ Segment Whole() {
     operands { name: "w" bytes: 32 access: READ_WRITE }
     values { name: "x" operand: 0 dtype: FP32 shape: 8 }
     values { name: "y" operand: 1 dtype: FP32 shape: 8 }
-    values { name: "z" operand: 2 dtype: FP32 shape: 8 }
+    values { name: "z" operand: 2 dtype: FP32 shape: 1 shape: 8 }
     values { name: "w" operand: 3 dtype: FP32 shape: 8 }
     steps { name: "first" kernel: CAST inputs: 0 outputs: 1 }
     steps { name: "second" kernel: CAST inputs: 1 outputs: 2 deps: 0 }
-    steps { name: "third" kernel: CAST inputs: 2 outputs: 3 accumulate: true deps: 1 deps: 0 }
+    steps { name: "third" kernel: BIAS_GRADIENT inputs: 2 outputs: 3 accumulate: true deps: 1 deps: 0 }
   )pb");
 }
 
