@@ -277,7 +277,6 @@ constexpr absl::string_view kElsewhere[] = {
     "weft.group_reduce_scatter",
     "weft.norm_apply",
     "weft.scale_shift",
-    "weft.silu",
     "weft.squared_error",
     "weft.upsample",
 };
