@@ -10,7 +10,7 @@ namespace {
 
 using Placement = std::vector<std::vector<int>>;
 
-Holdings HoldingsOf(const Placement& placement, const std::vector<StageUses>& uses) {
+Holdings ValidHoldings(const Placement& placement, const std::vector<StageUses>& uses) {
   absl::StatusOr<Holdings> holdings = HoldingsOf(placement, uses);
   EXPECT_TRUE(holdings.ok()) << holdings.status();
   return holdings.ok() ? *std::move(holdings) : Holdings();
@@ -35,7 +35,7 @@ std::string Text(const RankContent& rank) {
 
 TEST(RankContent, OneStagePerRankSumsOverRanks) {
   // Tensor 0 is used first and last, the others once each.
-  Holdings holdings = HoldingsOf(OneStagePerRank(3), {{{0, {0}}, {1, {0}}}, {{2, {0}}}, {{0, {1}}}});
+  Holdings holdings = ValidHoldings(OneStagePerRank(3), {{{0, {0}}, {1, {0}}}, {{2, {0}}}, {{0, {1}}}});
   EXPECT_EQ(Text(holdings.ranks[0]), "0:0/0* 1:0/0*");
   EXPECT_EQ(Text(holdings.ranks[1]), "2:0/0*");
   EXPECT_EQ(Text(holdings.ranks[2]), "0:1/1");
@@ -46,7 +46,7 @@ TEST(RankContent, OneStagePerRankSumsOverRanks) {
 
 TEST(RankContent, OneRankAddsItsUses) {
   // Snake: rank 0 has the first and the last stage.
-  Holdings holdings = HoldingsOf({{0, 1, 1, 0}}, {{{0, {0}}}, {{1, {0}}}, {{2, {0}}}, {{0, {1}}}});
+  Holdings holdings = ValidHoldings({{0, 1, 1, 0}}, {{{0, {0}}}, {{1, {0}}}, {{2, {0}}}, {{0, {1}}}});
   EXPECT_EQ(holdings.ranks[0].stages, (std::vector<int32_t>{0, 3}));
   EXPECT_EQ(Text(holdings.ranks[0]), "0:01/01*");
   EXPECT_EQ(Text(holdings.ranks[1]), "1:0/0* 2:0/0*");
@@ -55,7 +55,7 @@ TEST(RankContent, OneRankAddsItsUses) {
 
 TEST(RankContent, EveryUseEverywhereOtherwise) {
   // Chimera: both ranks hold both stages.
-  Holdings both = HoldingsOf({{0, 1}, {1, 0}}, {{{0, {0}}, {1, {0}}}, {{0, {1}}}});
+  Holdings both = ValidHoldings({{0, 1}, {1, 0}}, {{{0, {0}}, {1, {0}}}, {{0, {1}}}});
   EXPECT_EQ(Text(both.ranks[0]), "0:01/01* 1:0/0*");
   EXPECT_EQ(Text(both.ranks[1]), "0:01/01 1:0/0");
   EXPECT_EQ(both.tensors[0].sum, TiedSum::kEveryUse);
@@ -63,23 +63,23 @@ TEST(RankContent, EveryUseEverywhereOtherwise) {
   EXPECT_EQ(both.tensors[1].sum, TiedSum::kOneUse);
   EXPECT_EQ(both.tensors[1].ranks, (std::vector<int32_t>{0, 1}));
   // Two uses on one stage, one on another.
-  Holdings two = HoldingsOf({{0, 1}}, {{{0, {0, 1}}}, {{0, {2}}}});
+  Holdings two = ValidHoldings({{0, 1}}, {{{0, {0, 1}}}, {{0, {2}}}});
   EXPECT_EQ(Text(two.ranks[0]), "0:012/01*");
   EXPECT_EQ(Text(two.ranks[1]), "0:012/2");
   // Different ranks, but against model order; the norm is the first stage's.
-  Holdings reversed = HoldingsOf({{1, 0}}, {{{0, {0}}}, {{0, {1}}}});
+  Holdings reversed = ValidHoldings({{1, 0}}, {{{0, {0}}}, {{0, {1}}}});
   EXPECT_EQ(Text(reversed.ranks[0]), "0:01/1");
   EXPECT_EQ(Text(reversed.ranks[1]), "0:01/0*");
   EXPECT_EQ(reversed.tensors[0].sum, TiedSum::kEveryUse);
   // Three uses on two ranks in turn.
-  EXPECT_EQ(HoldingsOf({{0, 1, 0}}, {{{0, {0}}}, {{0, {1}}}, {{0, {2}}}}).tensors[0].sum, TiedSum::kEveryUse);
+  EXPECT_EQ(ValidHoldings({{0, 1, 0}}, {{{0, {0}}}, {{0, {1}}}, {{0, {2}}}}).tensors[0].sum, TiedSum::kEveryUse);
 }
 
 TEST(RankContent, OneNormWriterPerTensor) {
   const std::vector<StageUses> uses = {{{0, {0}}, {1, {0}}}, {{2, {0}}}, {{1, {1}}, {3, {0}}}, {{0, {1}}, {3, {1}}}};
   for (const Placement& placement : {Placement{{0, 1, 2, 3}, {3, 2, 1, 0}}, Placement{{0, 1, 1, 0}},
                                      Placement{{1, 0, 1, 0}}, Placement{{0, 0, 0, 0}}, Placement{{3, 2, 1, 0}}}) {
-    Holdings holdings = HoldingsOf(placement, uses);
+    Holdings holdings = ValidHoldings(placement, uses);
     std::multiset<int32_t> written;
     for (const RankContent& rank : holdings.ranks) {
       for (const HeldTensor& held : rank.tensors) {
@@ -91,7 +91,7 @@ TEST(RankContent, OneNormWriterPerTensor) {
 }
 
 TEST(RankContent, RanksMayHoldNothing) {
-  Holdings holdings = HoldingsOf({{1, 3}}, {{{0, {0}}, {1, {0}}}, {{0, {1}}}});
+  Holdings holdings = ValidHoldings({{1, 3}}, {{{0, {0}}, {1, {0}}}, {{0, {1}}}});
   ASSERT_EQ(holdings.ranks.size(), 4);
   for (int rank : {0, 2}) {
     EXPECT_TRUE(holdings.ranks[rank].stages.empty());
