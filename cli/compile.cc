@@ -48,12 +48,8 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
                &output);
   flags.Short('o', "output");
   flags.Choice("emit", {"graph", "rank", "program"}, "the IR before planning, or the planned lists, as text", &emit);
-  std::vector<std::string> costs;
-  for (const sim::CostModelEntry& entry : sim::CostModels()) {
-    if (entry.basis == sim::CostBasis::kDevice) costs.emplace_back(entry.name);
-  }
   flags.Choice(
-      "cost", costs,
+      "cost", sim::DeviceCostModels(),
       "the durations by which the compiler chooses, where stages, orders or what is kept depend on them [tiles "
       "if the cluster has figures for it, else roofline]",
       &cost);

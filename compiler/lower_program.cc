@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/compile.h"
 #include "compiler/export/export_asynchronous.h"
 #include "compiler/export/export_program.h"
@@ -137,9 +138,9 @@ absl::StatusOr<RankLevel> LowerEvaluation(CompileContext& context, const PlanInp
 absl::StatusOr<StepCost> CostsOf(const PlanInputs& inputs) {
   WEFT_ASSIGN_OR_RETURN(const sim::CostModelEntry* model, sim::FindCostModel(inputs.cost));
   if (model->basis == sim::CostBasis::kSchedule) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cost model '", model->name,
-                     "' is of schedules, not of machines: a compiler cannot choose by it; allowed: roofline, tiles"));
+    return absl::InvalidArgumentError(absl::StrCat("cost model '", model->name,
+                                                   "' knows no devices, so the compiler cannot choose by it; allowed: ",
+                                                   absl::StrJoin(sim::DeviceCostModels(), ", ")));
   }
   auto compute = [model, &cluster = inputs.cluster](const Segment& segment, const Step& step,
                                                     ActionKind kind) -> absl::StatusOr<int64_t> {

@@ -58,7 +58,7 @@ absl::StatusOr<std::string> EmitIr(const ModelGraph& model, const Recipe& recipe
                                                    "' updates the weights without a flush; its programs have no rank "
                                                    "level; allowed: graph, program"));
   }
-  if (level == "rank") WEFT_RETURN_IF_ERROR(Resolve(inputs, /*evaluation=*/false, nullptr).status());
+  if (level == "rank") WEFT_RETURN_IF_ERROR(Resolve(inputs, /*evaluation=*/true, nullptr).status());
   return weft::EmitIr(inputs, level);
 }
 

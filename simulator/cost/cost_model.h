@@ -3,6 +3,7 @@
 #define WEFT_SIMULATOR_COST_COST_MODEL_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -58,6 +59,9 @@ std::string BestCostModel(const Cluster& cluster);
 
 // Finds a model by name. NotFound lists the known names and the nearest.
 absl::StatusOr<const CostModelEntry*> FindCostModel(absl::string_view name);
+
+// Returns the names of the cost models that go by the figures of devices, sorted.
+std::vector<std::string> DeviceCostModels();
 
 // True if the named cost model goes by the figures of devices, and for names that no cost model has.
 bool KnowsDevice(absl::string_view name);

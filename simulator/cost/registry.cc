@@ -41,6 +41,14 @@ absl::StatusOr<const CostModelEntry*> FindCostModel(absl::string_view name) {
   return absl::NotFoundError(absl::StrCat("unknown cost model ", Quoted(name), NameHelp(name, known)));
 }
 
+std::vector<std::string> DeviceCostModels() {
+  std::vector<std::string> names;
+  for (const CostModelEntry& entry : kCostModels) {
+    if (entry.basis == CostBasis::kDevice) names.emplace_back(entry.name);
+  }
+  return names;
+}
+
 bool KnowsDevice(absl::string_view name) {
   const auto entry = FindCostModel(name);
   return !entry.ok() || (*entry)->basis == CostBasis::kDevice;
