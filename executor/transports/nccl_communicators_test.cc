@@ -51,9 +51,11 @@ TEST(NcclCommunicatorsTest, AMissingMemberIsNamedAndAllEnd) {
     const Transfer* sends[] = {&to_two};
     return endpoint.Connect(sends, {});
   });
-  EXPECT_THAT(std::string(results[2].message()),
-              HasSubstr("waited for rank 2 for 0.2 s to make NCCL communicator 'weft "));
-  for (const absl::Status& status : results) EXPECT_EQ(status.message(), results[2].message());
+  // Ranks 0 and 1 wait equally long, so each may be the first to give up, or both at once.
+  for (const absl::Status& status : results) {
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("waited for rank 2 for 0.2 s to make NCCL communicator 'weft "));
+  }
   EXPECT_EQ(FakeNccl::Alive(), 0);
 }
 

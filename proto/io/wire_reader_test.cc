@@ -52,8 +52,8 @@ TEST(WireReader, NamesTheByteAndTheField) {
   // Field 13 of a recipe, after two good bytes.
   EXPECT_EQ(Refusal(Bytes({0x08, 5, 0x68, 1})),
             "f: byte 2: recipe: unknown field number 13; written by a newer version, or damaged");
-  // Field 9 is lr, in which there is no field 5.
-  EXPECT_THAT(Refusal(Bytes({0x4a, 2, 0x28, 1})), HasSubstr("f: byte 2: recipe.lr: unknown field number 5"));
+  // Field 9 is lr, in which there is no field 15.
+  EXPECT_THAT(Refusal(Bytes({0x4a, 2, 0x78, 1})), HasSubstr("f: byte 2: recipe.lr: unknown field number 15"));
   // Field 7 is adamw, and its field 5 is overrides: the error is in the second of them.
   EXPECT_THAT(Refusal(Bytes({0x3a, 6, 0x2a, 0, 0x2a, 2, 0x18, 1})),
               HasSubstr("recipe.adamw.overrides[1]: unknown field number 3"));

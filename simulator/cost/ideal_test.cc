@@ -51,17 +51,22 @@ TEST(IdealTest, IsThePeakOrTheBandwidth) {
 }
 
 TEST(IdealTest, NoOtherModelOfDevicesIsFaster) {
-  for (const CostModelEntry& model : CostModels()) {
-    if (model.basis != CostBasis::kDevice) continue;
+  int compared = 0;
+  for (const std::string& model : DeviceCostModels()) {
     for (const char* work : {"flops: 1000000000 bytes: 1000000", "flops: 10 bytes: 1000000000", "bytes: 1", ""}) {
       for (const char* kernel : {"MATMUL", "GELU", "ADD"}) {
         const std::string step = absl::StrCat("kernel: ", kernel, " work { dtype: BF16 ", work, " }");
         for (int collectives : {0, 1, 2}) {
-          EXPECT_LE(Picoseconds(step), Cost(std::string(model.name), step, kDevice, collectives)->ps) << step;
+          const absl::StatusOr<Time> other = Cost(model, step, kDevice, collectives);
+          // Some models need figures that this device lacks.
+          if (!other.ok()) continue;
+          compared += model != "ideal";
+          EXPECT_LE(Picoseconds(step), other->ps) << model << ": " << step;
         }
       }
     }
   }
+  EXPECT_GE(compared, 36);
 }
 
 TEST(IdealTest, NamesTheMissingFigure) {
