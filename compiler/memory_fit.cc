@@ -21,7 +21,8 @@ std::string ClassName(BufferClass c) {
   return absl::StrReplaceAll(absl::AsciiStrToLower(BufferClass_Name(c)), {{"_", " "}});
 }
 
-// Live bytes per class at the fullest moment in list order, as if there were only buffers that are counted.
+// Live bytes per class at the fullest moment in list order. Only device buffers whose class `counts` accepts are
+// considered.
 template <typename Counts>
 std::map<BufferClass, int64_t> FullestMoment(const Template& t, const Counts& counts) {
   const auto is_counted = [&](const Buffer& buffer) { return buffer.place() == DEVICE && counts(buffer.class_()); };
@@ -63,13 +64,13 @@ struct NodeBytes {
   int64_t bytes = 0;
 };
 
-// The first of the nodes whose ranks together have the largest host arenas.
+// The node whose ranks together have the largest host arenas; the first such node on a tie.
 NodeBytes FullestNode(const Program& program, const Cluster& cluster) {
   NodeBytes fullest;
-  // A cluster with too few devices was refused before (ValidateTogether).
+  // ValidateTogether already refused a cluster with too few devices.
   const absl::StatusOr<sim::RankPlacement> placement = sim::RankPlacement::Make(MeshRanks(program.mesh()), cluster);
   if (!placement.ok()) return fullest;
-  // More than int64 holds is as good as the most it holds.
+  // Sums saturate at the largest int64.
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   for (const int64_t at : placement->nodes()) {
     const std::vector<int64_t> ranks = placement->RanksOf(at);
@@ -94,17 +95,17 @@ const Template* FullestTemplate(const Program& program) {
   return fullest;
 }
 
-// The template whose ranks have the least room on the devices that they are placed on, and such a device; nothing if
-// all have enough.
+// The template whose ranks have the least headroom on their devices, and the kind of device where that is. Both may be
+// null if every device has enough memory.
 struct Tightest {
   const Template* of = nullptr;
   const Device* device = nullptr;
 };
 
 int64_t RoomOf(const Template& t, const Device& device) {
-  // What is not known is enough.
+  // Unknown memory counts as enough.
   if (device.memory_bytes() <= 0) return std::numeric_limits<int64_t>::max();
-  // Of hostile sizes as little as int64 holds.
+  // With hostile sizes the result saturates at the smallest int64.
   const int64_t beside = device.memory_bytes() - device.reserved_bytes();
   return beside < 0
              ? std::max(beside, std::numeric_limits<int64_t>::min() + t.device_arena_bytes()) - t.device_arena_bytes()
@@ -131,7 +132,7 @@ Tightest TightestDevice(const Program& program, const Cluster& cluster) {
   return tightest;
 }
 
-// A cluster that does not state its nodes' memory has enough.
+// Always OK if the cluster does not state its nodes' memory.
 absl::Status CheckHostFit(const Program& program, const Cluster& cluster) {
   const bool any = std::any_of(program.templates().begin(), program.templates().end(),
                                [](const Template& t) { return t.host_arena_bytes() > 0; });

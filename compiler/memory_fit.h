@@ -1,4 +1,4 @@
-// Whether a program fits the devices of a cluster, and if not, what takes the memory.
+// Checks whether a program fits the devices of a cluster, and if not, reports what takes the memory.
 #ifndef WEFT_COMPILER_MEMORY_FIT_H_
 #define WEFT_COMPILER_MEMORY_FIT_H_
 
@@ -10,18 +10,18 @@
 
 namespace weft {
 
-// ResourceExhausted if arena and reserve exceed the memory of a rank's device (0 = unknown, always fits): by how much,
-// the classes and the buffers that take the most. The same for the memory of the nodes.
+// ResourceExhausted if arena and reserve exceed the memory of a rank's device (0 = unknown, always fits). The message
+// states by how much, and the classes and buffers that take the most. The host memory of the nodes is checked likewise.
 absl::Status CheckMemoryFit(const Program& program, const Cluster& cluster);
 
-// Whether arena and reserve of each rank are within the memory of the device that it is placed on.
+// True if the arena and reserve of each rank fit the memory of the rank's device.
 bool DeviceMemoryFits(const Program& program, const Cluster& cluster);
 
-// What the fullest rank holds at least on its device whatever is computed again instead of kept: all at its fullest
-// moment but saved activations and workspace.
+// Lower bound on the device bytes of the fullest rank, however much is recomputed: the most bytes that are live at
+// once, without saved activations and workspace.
 int64_t BytesWithoutSaved(const Program& program);
 
-// What the ranks of the node that needs the most keep in its memory.
+// Bytes of the host arenas on the node whose ranks need the most.
 int64_t PlannedNodeBytes(const Program& program, const Cluster& cluster);
 
 }  // namespace weft

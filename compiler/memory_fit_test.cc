@@ -1,4 +1,4 @@
-// Verdict and text of programs that fit and do not fit, to the byte.
+// Verdicts and messages for programs that fit and programs that do not, exact to the byte.
 #include "compiler/memory_fit.h"
 
 #include <cstdint>
@@ -55,7 +55,7 @@ TEST(MemoryFit, TheLastByteDecides) {
 TEST(MemoryFit, WhatIsLeftWhereAllIsComputedAgain) {
   Program program = TwoStages();
   EXPECT_EQ(BytesWithoutSaved(program), 2048);
-  // Not all at one time, and not at the moment that is the fullest with what is saved.
+  // These buffers are not all live at once. The fullest moment without saved activations is not the fullest with them.
   Template& t = *program.mutable_templates(0);
   for (const auto& [c, bytes] : {std::pair(SAVED_ACTIVATION, 9000),
                                  {IN_FLIGHT_ACTIVATION, 1500},
@@ -85,9 +85,9 @@ TEST(MemoryFit, MemoryThatIsNotStatedIsEnough) {
 TEST(MemoryFit, TheTextSaysWhoHowMuchAndWhatIsLargest) {
   const std::string text(CheckMemoryFit(TwoStages(), OneNode(8000, 96)).message());
   EXPECT_THAT(text, HasSubstr("does not fit gpu: template pipe1 needs 8 KiB (8192 bytes) besides a reserve of 96 B"));
-  // The first moment: 3072 + 2048 + 1024. What lies in host memory does not count.
+  // The first moment: 3072 + 2048 + 1024. Buffers in host memory do not count.
   EXPECT_THAT(text, HasSubstr("at the fullest moment: saved activation 3 KiB, parameter 2 KiB, workspace 1 KiB; "));
-  // Three, the first of equal ones first.
+  // The three largest; buffers of equal size in list order.
   EXPECT_THAT(text, HasSubstr("largest buffers: saved 3 KiB, twin 3 KiB, weights 2 KiB"));
   EXPECT_THAT(text, Not(HasSubstr("far")));
   EXPECT_THAT(text, Not(HasSubstr("late work")));
@@ -114,9 +114,9 @@ TEST(MemoryFit, TheRanksOfANodeShareItsMemory) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("2 ranks of node 0 takes 5000 bytes"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("cluster.host_memory_bytes is 4999"));
-  // That of devices does not depend on it.
+  // The device check does not depend on the host memory.
   EXPECT_TRUE(DeviceMemoryFits(program, short_of_one));
-  // Not stated is enough.
+  // Unstated host memory counts as enough.
   EXPECT_TRUE(CheckMemoryFit(program, OneNode(0, 0, 0)).ok());
 }
 

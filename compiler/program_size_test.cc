@@ -1,4 +1,5 @@
-// A program has the size of its roles, not of the machine (rule P8): Llama-3.1 405B on 1,024 and on 16,384 ranks.
+// Checks that a program's size depends on its roles, not on the machine (rule P8): Llama-3.1 405B on 1,024 and on
+// 16,384 ranks.
 #include <cstdint>
 #include <string>
 
@@ -49,7 +50,7 @@ TEST(ProgramSize, DoesNotGrowWithTheDataDegree) {
     // LOCAL_LOSSES and LOSSES have a double for each microbatch of the global batch (rule P11).
     EXPECT_EQ(b.device_arena_bytes() - a.device_arena_bytes(), 2 * 8 * 16 * (128 - 8));
   }
-  // Larger numbers take a few bytes more: of the mesh, the recipe and of strides over data.
+  // Larger numbers in the mesh, the recipe and strides over data take a few bytes more.
   const auto bytes = static_cast<int64_t>(small.ByteSizeLong());
   EXPECT_GT(bytes, 0);
   EXPECT_LE(static_cast<int64_t>(large.ByteSizeLong()), bytes + bytes / 1000);

@@ -21,7 +21,7 @@ namespace weft {
 
 class RepetitionOrder {
  public:
-  // The action `on`, `distance` repetitions earlier.
+  // Waits for the action `on`, `distance` repetitions earlier.
   struct Wait {
     int on = 0;
     int distance = 0;
@@ -30,17 +30,17 @@ class RepetitionOrder {
     friend auto operator<=>(const Wait&, const Wait&) = default;
   };
 
-  // `finish_is_end`: actions of this stream are finished when they end (compute, sends); false where the effect comes
-  // later (receives, collectives).
+  // `finish_is_end`: true if actions of this stream are finished when they end (compute, sends), false if their effect
+  // comes later (receives, collectives).
   int AddStream(bool finish_is_end);
-  // Appends to the list.
+  // Appends an action to the list and to `stream`.
   int AddAction(int stream);
 
-  // `before` must be finished when `after` starts: in the same repetition (distance 0, before < after in the list), or
-  // from one repetition to the next (distance 1).
+  // Requires that `before` is finished when `after` starts: in the same repetition (distance 0, before < after in the
+  // list), or from one repetition to the next (distance 1).
   void Require(int before, int after, int distance = 0);
 
-  // The same, but it holds already: no wait is added for it.
+  // States that this order holds already, so that no wait is added for it. Arguments as in Require.
   void Given(int before, int after, int distance = 0);
 
   // Adds waits until all requirements hold. Call once, after all of the above.
@@ -49,8 +49,9 @@ class RepetitionOrder {
   // Waits that were added for `action`, sorted by (distance, on).
   const std::vector<Wait>& waits(int action) const { return actions_[action].waits; }
 
-  // After Resolve(): how many actions of `stream` in this repetition are known to be finished when `action` starts, in
-  // a repetition that is not the first; negative: so many actions of the one before are not.
+  // After Resolve(): how many actions of `stream` in this repetition are known to be finished when `action` starts.
+  // This holds in every repetition but the first. -n means that n actions of the previous repetition are not known to
+  // be finished.
   int Finished(int action, int stream) const;
   // Position of `action` among the actions of its stream.
   int Index(int action) const { return actions_[action].index; }
@@ -66,16 +67,16 @@ class RepetitionOrder {
   struct Action {
     int stream = 0;
     int index = 0;
-    // The action before it on its stream, or -1.
+    // The previous action on the same stream, or -1.
     int previous = -1;
     std::vector<Wait> given;
     std::vector<Wait> required;
     std::vector<Wait> waits;
-    // known[s]: actions of stream s known to be finished, counted from the first repetition of two.
+    // known[s]: actions of stream s known to be finished, counted over two repetitions from the start of the first.
     std::vector<int> known;
   };
 
-  // Joins what is known when `action` of the same or another repetition is finished.
+  // Adds to `known` what is known when `action` of the same or another repetition is finished.
   void Learn(std::vector<int>& known, const std::vector<int>& other, int action, int repetition, bool finished) const;
   bool Knows(const std::vector<int>& known, int action, int repetition) const;
 

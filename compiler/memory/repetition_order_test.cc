@@ -61,7 +61,7 @@ TEST(RepetitionOrderTest, WaitsFromOneRepetitionToTheNext) {
   order.Require(f1, r1, 1);
   order.Resolve();
   EXPECT_EQ(order.waits(r0), (Waits{{f1, 1}}));
-  // r1 starts after the end of r0.
+  // r1 starts after the end of r0, which already waits for f1.
   EXPECT_EQ(order.waits(r1), Waits());
   EXPECT_EQ(order.Finished(r0, compute), 0);
 }

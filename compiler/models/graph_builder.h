@@ -1,4 +1,4 @@
-// Writes a model graph op by op. Every op has one output, which bears the op's name.
+// Writes a model graph op by op. Every op has one output, which has the op's name.
 #ifndef WEFT_COMPILER_MODELS_GRAPH_BUILDER_H_
 #define WEFT_COMPILER_MODELS_GRAPH_BUILDER_H_
 
@@ -21,7 +21,7 @@ class GraphBuilder {
     graph_.set_maximum_positions(positions);
   }
 
-  // The name of the op's output.
+  // Appends an op. Returns the name of its output.
   std::string Op(absl::string_view name, absl::string_view kind, std::vector<std::string> inputs,
                  const OpAttributes& attributes = {}) {
     GraphOp& op = *graph_.add_ops();
@@ -34,7 +34,8 @@ class GraphBuilder {
     return std::string(name);
   }
 
-  // Parameters; their names. Normal with this standard deviation, or constant.
+  // Weight and Constant add a parameter and return its name. Its initial values are normal with standard deviation
+  // `normal`, or all `value`.
   std::string Weight(absl::string_view name, const std::vector<int64_t>& extents, double normal) {
     GraphParameter& parameter = Parameter(name, extents);
     parameter.mutable_init()->set_normal(normal);
@@ -45,7 +46,7 @@ class GraphBuilder {
     parameter.mutable_init()->set_constant(value);
     return parameter.name();
   }
-  // The last parameter has a row per entry of the vocabulary.
+  // States that the last parameter has one row per vocabulary entry.
   void HasVocabularyRows() { graph_.mutable_parameters(graph_.parameters_size() - 1)->set_vocabulary_rows(true); }
 
   std::string Dropout(absl::string_view name, const std::string& x, double probability) {
@@ -54,7 +55,7 @@ class GraphBuilder {
     return Op(name, "dropout", {x}, attributes);
   }
 
-  // x W^T (+ b) with W [to, from], as most published checkpoints hold it; `full` is the parameters' name but for
+  // x W^T (+ b) with W [to, from], as most published checkpoints store it. `full` is the name of the parameters without
   // ".weight" and ".bias".
   std::string Linear(absl::string_view name, const std::string& full, const std::string& x, int64_t from, int64_t to,
                      double normal, bool bias) {
@@ -69,16 +70,17 @@ class GraphBuilder {
     return attributes;
   }
 
-  // Logits of [V, d] `weight` (and `bias`), targets and the loss, which ends the graph.
+  // Appends the logits, the targets and the loss, which ends the graph. `inputs` are x, a weight [V, d] and optionally
+  // a bias.
   void Loss(absl::string_view name, std::vector<std::string> inputs, const OpAttributes& targets = {}) {
     std::string logits = Op(name, "matmul", std::move(inputs), TransposeB());
     std::string ids = Op("targets", "targets", {}, targets);
     graph_.set_loss(Op("loss", "cross_entropy", {logits, ids}));
   }
 
-  // The graph of what was written so far, whose last output is `x`, then `blocks` blocks, then the head. What is before
-  // the blocks is layer 0, every block is a layer, and the head is one. `block` gives its output; nothing may be
-  // written afterwards.
+  // Appends `blocks` blocks and the head to the ops written so far, whose last output is `x`, and returns the graph.
+  // The ops before the blocks are layer 0, each block is one layer, and the head is the last layer. `block` returns the
+  // name of its output. Nothing may be written afterwards.
   ModelGraph Layers(std::string x, int64_t blocks,
                     absl::FunctionRef<std::string(int64_t block, const std::string& x)> block,
                     absl::FunctionRef<void(const std::string& x)> head) {

@@ -15,7 +15,7 @@ class Tiny : public GraphBuilder {
  public:
   Tiny() : GraphBuilder("tiny", 8, 16) {}
 
-  // An embedding, `blocks` products of width 4, and a head of the embedding's own table.
+  // An embedding, `blocks` products of width 4, and a head that reuses the embedding's table.
   ModelGraph Build(int64_t blocks) {
     const std::string table = Weight("table", {8, 4}, 0.02);
     HasVocabularyRows();
@@ -57,7 +57,7 @@ TEST(GraphBuilder, WithoutBlocksTheHeadFollowsTheEmbedding) {
   EXPECT_THAT(graph.ops(2).inputs(), ElementsAre("embedding", "table"));
 }
 
-// x W^T with W [to, from]; a vocabulary's rows are of the parameter before.
+// x W^T with W [to, from]; HasVocabularyRows applies to the parameter added last.
 TEST(GraphBuilder, ParametersHaveTheExtentsThatTheirOpsTake) {
   GraphBuilder builder("one", 8, 16);
   const std::string x = builder.Op("x", "tokens", {});
@@ -73,7 +73,7 @@ TEST(GraphBuilder, ParametersHaveTheExtentsThatTheirOpsTake) {
   EXPECT_THAT(graph.parameters(1).shape(), ElementsAre(5));
   EXPECT_TRUE(graph.parameters(1).vocabulary_rows());
   EXPECT_TRUE(graph.ops(1).attributes().transpose_b());
-  // Without attributes there is no such message.
+  // An op without attributes has no attributes message.
   EXPECT_FALSE(graph.ops(0).has_attributes());
 }
 

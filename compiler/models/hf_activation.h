@@ -11,7 +11,7 @@ namespace weft {
 
 struct Activation {
   const char* name = nullptr;
-  // The graph op of f(x), and of f(gate) up; null if there is no such op.
+  // The graph op for f(x), and the op for f(gate) * up; null if there is no such op.
   const char* kind = nullptr;
   const char* gated_kind = nullptr;
   bool tanh_approximation = false;
@@ -19,7 +19,7 @@ struct Activation {
 
 absl::Span<const Activation> Activations();
 
-// Reads the field, which must name an activation with a `kind`, or if `gated` with a `gated_kind`.
+// Reads the field, which must name an activation that has a `kind`, or a `gated_kind` if `gated`.
 absl::StatusOr<Activation> ReadActivation(const HfConfig& config, absl::string_view field, absl::string_view absent,
                                           bool gated = false);
 

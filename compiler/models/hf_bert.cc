@@ -26,7 +26,7 @@ struct BertShape {
   int64_t width = 0;
   int64_t inner = 0;
   int64_t layers = 0;
-  // Divides width.
+  // Must divide `width`.
   int64_t heads = 0;
   double epsilon = 1e-12;
   Activation activation;
@@ -49,7 +49,7 @@ class Builder : public GraphBuilder {
     masking_.set_mask_token(shape.mask_token);
   }
 
-  // `full` is the parameters' name but for ".weight" and ".bias".
+  // `full` is the name of the parameters without ".weight" and ".bias".
   std::string Norm(const std::string& name, const std::string& full, const std::string& x) {
     const std::string gamma = Constant(full + ".weight", shape_.width, 1);
     OpAttributes attributes;
@@ -160,7 +160,7 @@ constexpr HfField kFields[] = {
     {"type_vocab_size", HfUse::kRead},
 };
 
-// [MASK] of the vocabularies that were published with BERT.
+// Id of [MASK] in the vocabularies that were published with BERT.
 constexpr int64_t kPublishedMaskToken = 103;
 
 absl::Status CheckVariant(const HfConfig& config) {
@@ -197,7 +197,7 @@ absl::StatusOr<BertShape> ReadShape(const HfConfig& config) {
   WEFT_ASSIGN_OR_RETURN(shape.epsilon, config.Number("layer_norm_eps", 0, true, 1, 1e-12));
   WEFT_ASSIGN_OR_RETURN(shape.init, config.Number("initializer_range", 0, true, kNoLimit, 0.02));
   WEFT_ASSIGN_OR_RETURN(shape.tied_head, config.Flag("tie_word_embeddings", true));
-  // Token ids begin at 0.
+  // Number, not Size, because token ids begin at 0.
   WEFT_ASSIGN_OR_RETURN(const double token, config.Number("mask_token_id", 0, false, static_cast<double>(kHfLimit),
                                                           static_cast<double>(kPublishedMaskToken)));
   shape.mask_token = static_cast<int64_t>(token);

@@ -1,4 +1,4 @@
-// BERT configs: names, shapes and attributes of what they become, and what is refused.
+// BERT configs: names, shapes and attributes of the imported graphs, and which configs are refused.
 #include <map>
 #include <string>
 
@@ -29,7 +29,7 @@ TEST(HfBertTest, NamesShapesAndAttributes) {
   const ModelGraph graph = Import(kBert);
   std::map<std::string, GraphParameter> parameters;
   for (const GraphParameter& parameter : graph.parameters()) parameters[parameter.name()] = parameter;
-  // 5 of the embeddings, 16 per block, 5 of the head, which reuses the embedding.
+  // 5 parameters in the embeddings, 16 per block, 5 in the head, which reuses the embedding.
   EXPECT_EQ(graph.parameters_size(), 5 + 2 * 16 + 5);
   EXPECT_THAT(parameters["bert.embeddings.word_embeddings.weight"].shape(), ElementsAre(300, 32));
   EXPECT_THAT(parameters["bert.embeddings.position_embeddings.weight"].shape(), ElementsAre(64, 32));
@@ -55,7 +55,7 @@ TEST(HfBertTest, NamesShapesAndAttributes) {
   EXPECT_EQ(Op(graph, "layer.1.output.dropout").attributes().dropout(), 0.1);
   EXPECT_FALSE(Op(graph, "layer.1.intermediate.act").attributes().tanh_approximation());
   EXPECT_EQ(Op(graph, "layer.1.output.norm").attributes().epsilon(), 1e-12);
-  // Post-norm: what a block hands on is normed, and its sum is of two dropped or normed values.
+  // Post-norm: a block's output is normed, and its residual sum adds a dropout output and a normed value.
   EXPECT_THAT(Op(graph, "layer.1.output.residual").inputs(),
               ElementsAre("layer.1.output.dropout", "layer.1.attention.output.norm"));
   EXPECT_THAT(

@@ -20,7 +20,7 @@ namespace {
 using google::protobuf::Struct;
 using google::protobuf::Value;
 
-// Sorted by name: those that PretrainedConfig writes for any model.
+// Fields that PretrainedConfig writes for any model, sorted by name.
 constexpr HfField kCommon[] = {
     {"_attn_implementation_autoset", HfUse::kNoEffect},
     {"_name_or_path", HfUse::kNoEffect},
@@ -58,7 +58,7 @@ constexpr HfField kCommon[] = {
     {"vocab_size", HfUse::kRead},
 };
 
-// The first field by alphabet that is not in `known`; the map has no order. What is null is not there.
+// The alphabetically first field that is not in `known` (the map has no order). A null field counts as absent.
 std::string FirstUnknown(const Struct& fields, const std::vector<std::string>& known) {
   std::string unknown;
   for (const auto& [name, value] : fields.fields()) {

@@ -1,4 +1,4 @@
-// Fields of a Hugging Face config.json, read strictly: a name that nobody knows and a value that nobody can honour are
+// Reads the fields of a Hugging Face config.json strictly: an unknown field, or a value that weft cannot honor, is
 // refused by name.
 #ifndef WEFT_COMPILER_MODELS_HF_CONFIG_H_
 #define WEFT_COMPILER_MODELS_HF_CONFIG_H_
@@ -14,7 +14,7 @@
 
 namespace weft {
 
-// What is done with a field.
+// How weft treats a field.
 enum class HfUse {
   kRead,     // changes the model; a reader takes it
   kNoEffect  // concerns generation, other heads, storage or bookkeeping, not the language model's training
@@ -25,23 +25,24 @@ struct HfField {
   HfUse use;
 };
 
-// The largest extent that a config may state.
+// The largest extent and the most layers that a config may state.
 inline constexpr int64_t kHfLimit = int64_t{1} << 24;
 inline constexpr int64_t kHfLayerLimit = 10000;
 
-// Refused is what is no JSON object (RFC 8259), with its position, and numbers that no double holds, with their path.
+// Parses a JSON object (RFC 8259). Anything else is refused with its position, and a number outside the range of a
+// double with its path.
 absl::StatusOr<google::protobuf::Struct> ParseHfConfig(absl::string_view json);
 
-// "config.json: field = given; allowed".
+// The error "config.json: field = given; allowed".
 absl::Status RefuseHf(absl::string_view field, absl::string_view given, absl::string_view allowed);
 
-// A value as JSON would show it, lists and objects by their kind.
+// A value as JSON shows it; lists and objects only by their kind.
 std::string ShowHf(const google::protobuf::Value& value);
 
-// The fields of a config or of an object in it. Every reader takes the value for a field that is absent or null.
+// The fields of a config, or of an object in a config. Every reader returns `absent` if the field is absent or null.
 class HfConfig {
  public:
-  // `path` is put in front of names in messages: "rope_scaling." for the fields of that object.
+  // Messages put `path` in front of names, for example "rope_scaling." for the fields of that object.
   explicit HfConfig(const google::protobuf::Struct& fields, std::string path = "")
       : fields_(fields), path_(std::move(path)) {}
 
@@ -51,22 +52,23 @@ class HfConfig {
     return Find(name) == nullptr && fields_.fields().contains(std::string(name));
   }
 
-  // A whole number in [1, limit]; `absent` = 0 means required.
+  // Returns a whole number in [1, limit]; `absent` = 0 means that the field is required.
   absl::StatusOr<int64_t> Size(absl::string_view name, int64_t limit, int64_t absent) const;
-  // A number in [low, high), or in (low, high) if `open`.
+  // Returns a number in [low, high), or in (low, high) if `open`.
   absl::StatusOr<double> Number(absl::string_view name, double low, bool open, double high, double absent) const;
   absl::StatusOr<bool> Flag(absl::string_view name, bool absent) const;
   absl::StatusOr<std::string> Text(absl::string_view name, absl::string_view absent) const;
   absl::Status Refuse(absl::string_view name, absl::string_view given, absl::string_view allowed) const;
 
-  // InvalidArgument for the first name by alphabet, but for those that are null, that is neither in `own` nor among
-  // those that every config of Hugging Face may have; `family` is named in the message.
+  // InvalidArgument for the alphabetically first field that is neither in `own` nor common to all Hugging Face configs.
+  // Null fields are ignored. The message names `family`.
   absl::Status CheckNames(absl::Span<const HfField> own, absl::string_view family) const;
-  // The same for objects in a config, which have their own fields only.
+  // The same for an object in a config: only the fields in `names` are allowed.
   absl::Status CheckExactNames(absl::Span<const absl::string_view> names) const;
   // If `architectures` is given and not empty, it must name this one and no other.
   absl::Status CheckArchitecture(absl::string_view architecture) const;
-  // What every config may say, and no family here is: an encoder-decoder, pruned heads, chunked feed-forward layers.
+  // Refuses variants that any config may state and no family here supports: an encoder-decoder, pruned heads, chunked
+  // feed-forward layers.
   absl::Status CheckCommonVariants() const;
 
  private:

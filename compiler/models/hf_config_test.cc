@@ -48,7 +48,7 @@ TEST_F(HfConfigTest, WhatIsNoObjectIsRefusedWithItsPlace) {
   EXPECT_EQ(Refusal("[1]"), "config.json is not a JSON object, but an array");
   EXPECT_THAT(Refusal("{\n \"n\": }"), HasSubstr("config.json:2:7: expected a value"));
   EXPECT_THAT(Refusal(R"({"n": 1, "n": 2})"), HasSubstr("'n' is given twice"));
-  // As Python writes it, and no JSON.
+  // Python writes NaN, but it is not JSON.
   EXPECT_THAT(Refusal(R"({"n": NaN})"), HasSubstr("config.json:1:7: expected a value"));
 }
 

@@ -1,4 +1,4 @@
-// The families of models whose config.json weft reads: one importer each. See import_hf.h.
+// The model families whose config.json weft reads, with one importer each. See import_hf.h.
 #ifndef WEFT_COMPILER_MODELS_HF_FAMILIES_H_
 #define WEFT_COMPILER_MODELS_HF_FAMILIES_H_
 

@@ -1,5 +1,5 @@
-// Llama, Mistral and Qwen2: one graph, three sets of fields. Residual projections start divided by sqrt(2 L), as the
-// recipe's default has it; published configs only state initializer_range.
+// Llama, Mistral and Qwen2: one graph, three sets of fields. Initial weights of residual projections are divided by
+// sqrt(2 L), the recipe's default; published configs only state initializer_range.
 //
 // The Llama family as a list of ops: pre-norm blocks of causal attention with rotary positions, grouped heads of keys
 // and values, and a gated feed-forward layer. Touvron et al. 2023, arXiv:2302.13971, sec. 2.2 (RMS norm: Zhang and
@@ -44,7 +44,7 @@ struct LlamaShape {
   bool output_bias = false;
   bool mlp_bias = false;
   bool tied_head = false;
-  // Per layer: keys that a query sees at most; 0 = all before it. Empty = none has a window.
+  // Per layer: the most keys that a query sees; 0 = all before it. Empty = no layer has a window.
   std::vector<int64_t> windows;
 };
 
@@ -128,7 +128,7 @@ ModelGraph BuildLlamaGraph(const LlamaShape& shape, absl::string_view name) { re
 
 constexpr double kNoLimit = 1e300;
 
-// Sorted by name, as all below. What the three families have in common.
+// Fields that the three families share. This list and those below are sorted by name.
 constexpr HfField kShared[] = {
     {"attention_dropout", HfUse::kRead},   {"hidden_act", HfUse::kRead},
     {"hidden_size", HfUse::kRead},         {"initializer_range", HfUse::kRead},
@@ -153,9 +153,9 @@ constexpr HfField kQwen2[] = {
     {"sliding_window", HfUse::kRead}, {"use_mrope", HfUse::kRead},   {"use_sliding_window", HfUse::kRead},
 };
 
-// What differs where a field is absent.
+// Values of absent fields that differ between the families.
 struct Defaults {
-  // 0 = as many as heads.
+  // 0 = same as the number of heads.
   int64_t kv_heads;
   int64_t positions;
 };
@@ -199,11 +199,12 @@ absl::StatusOr<LlamaShape> ReadShape(const HfConfig& config, const Defaults& def
   return shape;
 }
 
-// Which layers of a Qwen2 see a window only: those that layer_types says, else those from max_window_layers on.
+// The attention window of each Qwen2 layer (0 = none). Layers with a window are those that layer_types lists; without
+// layer_types, those from max_window_layers on.
 absl::StatusOr<std::vector<int64_t>> Qwen2Windows(const HfConfig& config, int64_t layers) {
   WEFT_ASSIGN_OR_RETURN(const bool use, config.Flag("use_sliding_window", false));
   WEFT_ASSIGN_OR_RETURN(const int64_t window, config.Size("sliding_window", kHfLimit, 4096));
-  // The first layer with a window; none has one before it, so 0 is allowed.
+  // The first layer with a window. 0 is allowed: every layer has one.
   WEFT_ASSIGN_OR_RETURN(const double first, config.Number("max_window_layers", 0, false, kHfLayerLimit + 1, 28));
   if (first != static_cast<double>(static_cast<int64_t>(first))) {
     return config.Refuse("max_window_layers", absl::StrCat(first), "a whole number is required");

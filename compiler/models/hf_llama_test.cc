@@ -1,4 +1,4 @@
-// Llama, Mistral and Qwen2 configs: names, shapes and attributes of what they become, and what is refused.
+// Llama, Mistral and Qwen2 configs: names, shapes and attributes of the imported graphs, and which configs are refused.
 #include <cmath>
 #include <map>
 #include <string>
@@ -46,7 +46,7 @@ TEST(HfLlamaTest, NamesShapesAndAttributes) {
   EXPECT_EQ(graph.vocabulary(), 300);
   EXPECT_EQ(graph.maximum_positions(), 64);
   auto parameters = Parameters(graph);
-  // Embedding, 9 per block, the last norm, the head.
+  // The embedding, 9 parameters per block, the last norm, the head.
   EXPECT_EQ(graph.parameters_size(), 1 + 2 * 9 + 1 + 1);
   EXPECT_THAT(parameters["model.embed_tokens.weight"].shape(), ElementsAre(300, 32));
   EXPECT_TRUE(parameters["model.embed_tokens.weight"].vocabulary_rows());
@@ -99,7 +99,7 @@ TEST(HfLlamaTest, VariantsChangeTheGraph) {
   EXPECT_DOUBLE_EQ(Op(wide, "layers.0.self_attn.attention").attributes().scale(), 0.25);
   const ModelGraph full = Import(Replace(kLlama, "\"num_key_value_heads\": 2,", ""));
   EXPECT_EQ(Op(full, "layers.0.self_attn.attention").attributes().kv_heads(), 4);
-  // By architecture alone.
+  // The architecture alone identifies the family.
   EXPECT_EQ(Import(Replace(kLlama, "\"model_type\": \"llama\",", "")).parameters_size(), 21);
 }
 
@@ -110,7 +110,7 @@ TEST(HfLlamaTest, MistralHasWindows) {
                 .attributes()
                 .window(),
             0);
-  // As the published code has it where the field is absent.
+  // An absent field takes the default of the published code.
   EXPECT_EQ(Op(Import(Replace(kMistral, ", \"sliding_window\": 16", "")), "layers.0.self_attn.attention")
                 .attributes()
                 .window(),

@@ -57,7 +57,7 @@ absl::Status ReadYarn(const HfConfig& scaling, int64_t positions, RopeShape* rop
   if (!(slow < fast)) {
     return scaling.Refuse("beta_slow", absl::StrCat(slow), absl::StrCat("below beta_fast = ", fast));
   }
-  // The pair of dimensions that turns so many times in the original context.
+  // The pair of dimensions that turns `turns` times in the original context.
   const auto pair = [&](double turns) {
     return size * std::log(static_cast<double>(original) / (turns * kTwoPi)) / (2 * std::log(a.base()));
   };
@@ -131,7 +131,7 @@ absl::StatusOr<RopeShape> ReadScaling(const HfConfig& scaling, RopeShape rope, i
   return rope;
 }
 
-// An object among the fields, or nothing.
+// The field as an object, or null if the config does not have it.
 absl::StatusOr<const google::protobuf::Struct*> Object(const HfConfig& config, absl::string_view name) {
   const google::protobuf::Value* value = config.Find(name);
   if (value == nullptr) return nullptr;

@@ -11,9 +11,9 @@
 namespace weft {
 
 struct RopeShape {
-  // head_size, base, and what scales the frequencies.
+  // head_size, base, and the attributes that scale the frequencies.
   OpAttributes attributes;
-  // The longest sequence: the config's, or what it was trained with times the factor if that is more.
+  // The longest sequence: the config's limit, or the original context times the factor if that is more.
   int64_t positions = 0;
 };
 

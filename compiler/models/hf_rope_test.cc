@@ -1,4 +1,4 @@
-// Scalings of rotary positions, as frequencies, against the published formulas written down once more.
+// Checks the frequencies of scaled rotary positions against the published formulas, written down a second time.
 #include "compiler/models/hf_rope.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::string Error(const std::string& fields) {
   return std::string(rope.status().message());
 }
 
-// What docs/kernels.md says that the attributes mean.
+// The frequencies that docs/kernels.md defines for the attributes.
 std::vector<double> Frequencies(const OpAttributes& a) {
   std::vector<double> result;
   for (int64_t i = 0; i < kHead / 2; ++i) {

@@ -1,4 +1,4 @@
-// Configs of Hugging Face in tests: what they become, and why they are refused.
+// Helpers for tests of Hugging Face configs: import a config, or get the error that refuses it.
 #ifndef WEFT_COMPILER_MODELS_HF_TESTING_H_
 #define WEFT_COMPILER_MODELS_HF_TESTING_H_
 
@@ -13,14 +13,14 @@
 
 namespace weft {
 
-// The test fails if there is no `from` in it.
+// `text` with every `from` replaced. The test fails if there is none.
 inline std::string Replace(const std::string& text, const std::string& from, const std::string& to) {
   std::string changed = absl::StrReplaceAll(text, {{from, to}});
   EXPECT_NE(changed, text) << from;
   return changed;
 }
 
-// The graph, which is valid.
+// Imports a config. The test fails if the config is refused or the graph is not valid.
 inline ModelGraph Import(const std::string& json, const std::string& name = "m") {
   auto graph = ImportHuggingFaceConfig(json, name);
   EXPECT_TRUE(graph.ok()) << graph.status();
@@ -29,14 +29,14 @@ inline ModelGraph Import(const std::string& json, const std::string& name = "m")
   return *std::move(graph);
 }
 
-// Why there is none.
+// The error that refuses the config. The test fails if it is not InvalidArgument.
 inline std::string Error(const std::string& json) {
   const auto graph = ImportHuggingFaceConfig(json, "m");
   EXPECT_EQ(graph.status().code(), absl::StatusCode::kInvalidArgument) << json;
   return std::string(graph.status().message());
 }
 
-// By name; the test fails if there is none.
+// The op of this name; the test fails if there is none.
 inline const GraphOp& Op(const ModelGraph& graph, const std::string& name) {
   for (const GraphOp& op : graph.ops()) {
     if (op.name() == name) return op;
@@ -45,7 +45,7 @@ inline const GraphOp& Op(const ModelGraph& graph, const std::string& name) {
   return GraphOp::default_instance();
 }
 
-// Of all parameters.
+// Number of elements of all parameters together.
 inline int64_t Elements(const ModelGraph& graph) {
   int64_t sum = 0;
   for (const GraphParameter& parameter : graph.parameters()) {

@@ -1,9 +1,9 @@
 // Reads the config.json of a U-Net (`model_type` "unet") and writes the model as a list of ops. The fields are the
-// arguments of the published code (improved-diffusion and guided-diffusion: UNetModel and its script defaults), but
-// that `channel_mult` and `attention_resolutions` are lists of numbers; the latter are sides of levels, as in the
-// scripts.
+// arguments of the published code (improved-diffusion and guided-diffusion: UNetModel and its script defaults), except
+// that `channel_mult` and `attention_resolutions` are lists of numbers. `attention_resolutions` holds sides of levels,
+// as in the scripts.
 //
-// Every field is honoured, known to have no effect on training, or refused by name. Required: image_size,
+// Every field is honored, known to have no effect on training, or refused by name. Required: image_size,
 // model_channels, channel_mult, num_res_blocks, attention_resolutions. The others have the published defaults: 3
 // channels, 1 head, no dropout, times added, attention ordered by head, 1000 noise levels on a linear schedule.
 #include <algorithm>
@@ -29,8 +29,9 @@ constexpr int64_t kLargestSide = int64_t{1} << 12;
 constexpr int64_t kMostLevels = 12;
 constexpr int64_t kMostBlocks = 1000;
 
-// Those that change the model or are refused for some values, and at the end those without effect on training: what
-// names the model, learned variances (there are none to rescale), sampling, and what the plan decides.
+// The known fields. First those that change the model or are refused for some values. From _name_or_path on, those
+// without effect on training: the model's name, learned variances (there are none to rescale), sampling, and settings
+// that the plan decides.
 constexpr absl::string_view kNames[] = {
     "attention_resolutions",
     "channel_mult",
@@ -69,7 +70,7 @@ constexpr absl::string_view kNames[] = {
     "use_fp16",
 };
 
-// A list of whole numbers in [1, limit].
+// Reads a list of `least` to `most` whole numbers in [1, limit].
 absl::StatusOr<std::vector<int64_t>> Sizes(const HfConfig& config, absl::string_view name, int64_t limit, int64_t least,
                                            int64_t most) {
   const std::string allowed = absl::StrCat("a list of ", least, " to ", most, " whole numbers from 1 to ", limit,
@@ -93,7 +94,7 @@ absl::StatusOr<std::vector<int64_t>> Sizes(const HfConfig& config, absl::string_
   return sizes;
 }
 
-// Fields that name another model or another loss than the one that is built.
+// Refuses fields that ask for another model or another loss than the one that weft builds.
 absl::Status CheckVariant(const HfConfig& config, int64_t in_channels) {
   struct Switch {
     absl::string_view name;
@@ -145,7 +146,7 @@ absl::Status ReadDiffusion(const HfConfig& config, UnetShape* shape) {
   return absl::OkStatus();
 }
 
-// The image must divide into the levels, columns into groups and heads.
+// Checks that the image can be halved for every level, and that groups and heads divide the columns.
 absl::Status CheckSizes(const HfConfig& config, const UnetShape& shape) {
   const int64_t smallest = int64_t{1} << (shape.channel_mult.size() - 1);
   if (shape.image_size % smallest != 0) {
@@ -170,7 +171,7 @@ absl::Status CheckSizes(const HfConfig& config, const UnetShape& shape) {
                        " it must be a multiple of norm_num_groups = ", shape.groups, "; nearest: ",
                        std::max<int64_t>(1, (shape.channels + shape.groups / 2) / shape.groups) * shape.groups));
     }
-    // The last level has attention in the middle.
+    // The last level always has attention, in the middle block.
     const bool attends = level + 1 == shape.channel_mult.size() ||
                          std::find(shape.attention_sides.begin(), shape.attention_sides.end(), sides.back()) !=
                              shape.attention_sides.end();

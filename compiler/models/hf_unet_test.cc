@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// As small as the families of the paper are large: every kind of block is there.
+// A small model that has every kind of block.
 constexpr char kConfig[] =
     R"({"model_type": "unet", "image_size": 32, "model_channels": 128, "channel_mult": [1, 2, 2, 2],
     "num_res_blocks": 3, "attention_resolutions": [16, 8], "use_scale_shift_norm": true})";
@@ -27,8 +27,8 @@ std::string Changed(const std::string& from, const std::string& to) {
   return absl::StrReplaceAll(kConfig, {{from, to}});
 }
 // Table II of the 4D paper (Singh et al., arXiv:2305.13525) names five models by their channels; section VI has one of
-// 50M. Nichol and Dhariwal's model for 32 x 32 images, four levels of (1, 2, 2, 2) times the channels, has these
-// parameters, which is within a sixth of what the paper calls it.
+// 50M. Nichol and Dhariwal's model for 32 x 32 images has four levels of (1, 2, 2, 2) times the channels. Its parameter
+// counts, listed here, are within a sixth of the sizes in the paper.
 TEST(ImportUnet, ParametersOfThePapersModels) {
   const struct {
     int64_t channels;
@@ -135,7 +135,7 @@ TEST(ImportUnet, RefusesByName) {
   EXPECT_THAT(Error(With(R"("num_heads": 3)")), HasSubstr("num_heads = 3; it must divide the 256 columns"));
   EXPECT_THAT(Error(R"({"model_type": "unet"})"), HasSubstr("image_size = nothing"));
   EXPECT_THAT(Error(With(R"("architectures": ["BertModel"])")), HasSubstr("architectures"));
-  // What a config holds does not break the line.
+  // Messages escape a line break in a value.
   EXPECT_THAT(Error(With(R"("architectures": ["a\nb"])")), HasSubstr(R"('a\x0ab')"));
   EXPECT_THAT(Error(With(R"("noise_schedule": "a\nb")")), HasSubstr(R"('a\x0ab')"));
   EXPECT_THAT(Error(With(R"("a\nb": 1)")), HasSubstr(R"(a\x0ab is not known here)"));

@@ -28,14 +28,14 @@ constexpr Family kFamilies[] = {
     {"bert", "BertForMaskedLM", ImportBert},          {"unet", "UNetModel", ImportUnet},
 };
 
-// Fields of which every config that Hugging Face writes for a language model has one, and a model graph has none.
+// Every config that Hugging Face writes for a language model has at least one of these fields. A model graph has none.
 constexpr absl::string_view kTelling[] = {
     "model_type",  "architectures",           "transformers_version", "vocab_size",
     "hidden_size", "num_hidden_layers",       "num_attention_heads",  "n_embd",
     "n_layer",     "max_position_embeddings", "quantization_config"};
 
-// By model_type; a config without one is of the family whose one architecture it names, or GPT-2 if it has fields that
-// only that has.
+// The family of a config: by model_type; if that is absent, by its only architecture; else GPT-2 if the config has
+// fields that only GPT-2 has.
 absl::StatusOr<const Family*> FamilyOf(const HfConfig& config) {
   WEFT_ASSIGN_OR_RETURN(const std::string type, config.Text("model_type", ""));
   std::vector<std::string> known;
@@ -45,7 +45,7 @@ absl::StatusOr<const Family*> FamilyOf(const HfConfig& config) {
   }
   if (!type.empty())
     return RefuseHf("model_type", Quoted(type), absl::StrCat("weft has no importer for it", NameHelp(type, known)));
-  // Of several it would be a guess which is meant; any family's importer says so.
+  // Several architectures would be ambiguous. CheckArchitecture refuses them for any family, so the first will do.
   if (const auto* named = config.Find("architectures"); named != nullptr && named->list_value().values_size() > 1) {
     return config.CheckArchitecture(kFamilies[0].architecture);
   }
@@ -61,7 +61,7 @@ absl::StatusOr<const Family*> FamilyOf(const HfConfig& config) {
 }  // namespace
 
 bool IsHuggingFaceConfig(absl::string_view json) {
-  // Also of one with a value that is refused.
+  // ParseJson, not ParseHfConfig: a config with a value that ParseHfConfig refuses must be recognized too.
   const absl::StatusOr<JsonValue> config = ParseJson(json, "config.json");
   return config.ok() && config->is_object() &&
          std::any_of(std::begin(kTelling), std::end(kTelling),

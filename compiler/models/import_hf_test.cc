@@ -45,7 +45,7 @@ TEST(ImportHfTest, SmallModelIsValidAndHonoursEveryField) {
   EXPECT_EQ(graph->name(), "small");
   EXPECT_EQ(graph->vocabulary(), 300);
   EXPECT_EQ(graph->maximum_positions(), 64);
-  // 2 embeddings, 12 per block, 2 of the last norm; the head reuses the embedding.
+  // 2 embeddings, 12 parameters per block, 2 in the last norm; the head reuses the embedding.
   EXPECT_EQ(graph->parameters_size(), 2 + 2 * 12 + 2);
   const int64_t d = 32;
   EXPECT_EQ(Elements(*graph), 300 * d + 64 * d + 2 * (12 * d * d + 13 * d) + 2 * d);
@@ -103,7 +103,7 @@ TEST(ImportHfTest, RefusesByName) {
   EXPECT_THAT(Error(With(R"("n_layers": 3)")), testing::AllOf(HasSubstr("n_layers"), HasSubstr("n_layer?")));
   EXPECT_THAT(Error(Replace("\"gpt2\"", "\"gpt3\"")),
               HasSubstr("model_type = 'gpt3'; weft has no importer for it; nearest: 'gpt2'; known: gpt2, llama"));
-  // Another family: the first field that it does not have.
+  // The config names another family than its architecture.
   EXPECT_THAT(Error(Replace("\"gpt2\"", "\"llama\"")),
               HasSubstr("architectures = 'GPT2LMHeadModel'; 'LlamaForCausalLM'"));
   EXPECT_THAT(Error(Replace("GPT2LMHeadModel", "GPT2ForSequenceClassification")), HasSubstr("architectures"));
@@ -139,13 +139,13 @@ TEST(ImportHfTest, RefusesImpossibleValues) {
   EXPECT_THAT(Error(R"({"architectures": ["GPT2LMHeadModel"]})"), HasSubstr("vocab_size"));
   EXPECT_THAT(Error(With(R"("quantization_config": {"bits": 4}, "a_word": 1)")),
               HasSubstr("quantization_config = an object; quantized weights cannot be trained; without the field"));
-  EXPECT_THAT(Error(With(R"("n_layer": 3)")), HasSubstr("n_layer"));  // a second time
+  EXPECT_THAT(Error(With(R"("n_layer": 3)")), HasSubstr("n_layer"));  // given twice
 }
 
 TEST(ImportHfTest, WhatIsNullIsNotThere) {
   auto plain = ImportHuggingFaceConfig(kSmall, "m");
   ASSERT_TRUE(plain.ok()) << plain.status();
-  // Fields that other values are refused of, fields that any value is refused of, and optional ones.
+  // Fields that are refused with some values, fields that are refused with any value, and optional fields.
   for (const char* field : {"quantization_config", "pruned_heads", "chunk_size_feed_forward", "is_encoder_decoder",
                             "a_word", "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn"}) {
     auto graph = ImportHuggingFaceConfig(With(absl::StrCat("\"", field, "\": null")), "m");
@@ -165,7 +165,7 @@ TEST(ImportHfTest, AModelHasOneArchitecture) {
   EXPECT_THAT(
       Error(Replace("\"GPT2LMHeadModel\"", two)),
       HasSubstr("architectures = 'GPT2LMHeadModel', 'LlamaForCausalLM'; a model has one; 'GPT2LMHeadModel' is"));
-  // Without a model_type there is nothing to say which of them is meant.
+  // Without a model_type nothing says which of the two is meant.
   EXPECT_THAT(Error(absl::StrCat("{\"architectures\": [", two, "]}")), HasSubstr("a model has one"));
   EXPECT_THAT(Error(Replace("[\"GPT2LMHeadModel\"]", "\"GPT2LMHeadModel\"")),
               HasSubstr("architectures = 'GPT2LMHeadModel'; a list is allowed"));

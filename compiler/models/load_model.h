@@ -11,10 +11,12 @@
 
 namespace weft {
 
-// `bytes` told apart by content; `source` begins every error, `name` names a model whose file does not.
+// Parses a model of any of these formats; the content tells which. Every error begins with `source`. `name` is the name
+// of a model whose file has none.
 absl::StatusOr<ModelGraph> ParseModel(absl::string_view bytes, absl::string_view source, absl::string_view name);
 
-// A name without '/' that the catalog has is taken from there, anything else is a path. The graph has been validated.
+// A name without '/' that is in the catalog is loaded from the catalog; anything else is a path. Returns a validated
+// graph.
 absl::StatusOr<ModelGraph> LoadModel(const std::string& name_or_path);
 
 }  // namespace weft

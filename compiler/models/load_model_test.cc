@@ -69,7 +69,7 @@ TEST(LoadModelTest, ErrorsNameTheSource) {
   auto unknown = LoadModel("gpt2-meduim");
   EXPECT_EQ(unknown.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("gpt2-medium"));
-  // A dot does not make a name a file, an ending does.
+  // A dot alone does not make a name a file; a file ending does.
   EXPECT_THAT(std::string(LoadModel("llama3.1-405b").status().message()), HasSubstr("nearest: 'llama-3.1-405b'"));
   EXPECT_EQ(LoadModel("gpt2.json").status().message(), "gpt2.json: cannot open: No such file or directory");
   auto missing = LoadModel("./no/such/config.json");

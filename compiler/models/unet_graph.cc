@@ -11,13 +11,13 @@
 namespace weft {
 namespace {
 
-// A value and its columns.
+// A value and its number of columns.
 struct Features {
   std::string name;
   int64_t columns = 0;
 };
 
-// Appends ops of one graph. Every op has one output, which bears the op's name.
+// Appends the ops of one graph. Every op has one output, which has the op's name.
 class Builder {
  public:
   Builder(const UnetShape& shape, absl::string_view name) : shape_(shape) {
@@ -41,8 +41,8 @@ class Builder {
     return std::string(name);
   }
 
-  // PyTorch draws a layer's weights uniformly from +-1/sqrt(inputs), of standard deviation 1/sqrt(3 inputs); here they
-  // are normal with that deviation. Layers that end a residual branch are zero at first, as are all biases.
+  // PyTorch draws a layer's weights uniformly from +-1/sqrt(inputs), which has standard deviation 1/sqrt(3 inputs);
+  // here they are normal with that deviation. Layers that end a residual branch start at zero, as do all biases.
   std::string Weight(absl::string_view name, std::initializer_list<int64_t> extents, int64_t inputs, bool zero) {
     GraphParameter& parameter = AddParameter(name, extents);
     if (zero) {
@@ -58,7 +58,8 @@ class Builder {
     return parameter.name();
   }
 
-  // Weight [outputs, inputs, side, side]; of single positions in attention [outputs, inputs, 1].
+  // Convolution's weight is [outputs, inputs, side, side]. Projection works on single positions, for attention; its
+  // weight is [outputs, inputs, 1].
   Features Convolution(const std::string& name, const Features& x, int64_t outputs, int64_t side, int64_t stride = 1,
                        bool zero = false) {
     std::string weight = Weight(name + ".weight", {outputs, x.columns, side, side}, x.columns * side * side, zero);
@@ -112,7 +113,7 @@ class Builder {
   ModelGraph graph_;
   int layer_ = 0;
   Features time_;
-  // Outputs of the blocks on the way down that are still to be read on the way up.
+  // Outputs of blocks on the way down that the way up has yet to read.
   std::vector<Features> kept_;
 };
 
@@ -222,11 +223,11 @@ void Builder::Loss(const Features& x) {
   graph_.set_loss(Op("loss", "squared_error", {prediction.name, noise}));
 }
 
-// Parameters are added where they are read; the published order is that of the modules, which is the same but for the
-// times' SiLUs, which have none.
+// Parameters are added where an op reads them. The published order is the order of the modules. It is the same, except
+// for the SiLUs of the times, which have no parameters.
 ModelGraph Builder::Build() {
   EmbedTime();
-  // One for each residual block, made here (unet_graph.h).
+  // Names of the residual blocks. Each has its own SiLU of the embedded time, made here (unet_graph.h says why).
   std::vector<std::string> blocks;
   int block = 0;
   for (size_t level = 0; level < shape_.channel_mult.size(); ++level) {

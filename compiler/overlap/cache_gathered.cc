@@ -1,4 +1,4 @@
-// The pass cache-gathered: weights that a forward has gathered and its backward would gather again are saved instead.
+// The pass cache-gathered: saves weights that a forward has gathered, so that its backward need not gather them again.
 #include <algorithm>
 #include <cstdint>
 #include <utility>
@@ -17,10 +17,10 @@ namespace weft {
 namespace {
 
 constexpr int64_t kValueAlignment = 64;
-// Results are returned as such a role, behind those that are there.
+// The segment returns kept values with this role, after its other results.
 constexpr ir::Role kKept = ir::Role::Saved;
 
-// What gathers in two segments of a stage must have in common to make the same values.
+// Gathers in two segments of a stage make the same values if their keys are equal.
 struct GatherKey {
   std::vector<const void*> parts;
 
@@ -44,13 +44,13 @@ struct GatherKey {
   friend bool operator==(const GatherKey&, const GatherKey&) = default;
 };
 
-// Whether it is the last gather on the way to those that read it.
+// True if no other gather of weights reads the gather's outputs.
 bool IsWhole(ir::GroupAllGatherOp gather) {
   return llvm::none_of(gather->getUsers(),
                        [](mlir::Operation* user) { return static_cast<bool>(GatherOfWeights(user)); });
 }
 
-// Takes what nothing reads out of a gather, and then out of those that it read.
+// Removes the outputs that nothing reads from a gather, then does the same for the gathers that made their inputs.
 void EraseUnused(ir::GroupAllGatherOp gather) {
   llvm::SmallVector<mlir::Value> inputs, outputs;
   llvm::SmallVector<mlir::Type> types;
@@ -76,7 +76,7 @@ void EraseUnused(ir::GroupAllGatherOp gather) {
   }
 }
 
-// A gather of a forward and those that repeat it.
+// A gather in a forward, and the gathers in backwards that repeat it.
 struct Candidate {
   ir::SegmentOp forward;
   ir::GroupAllGatherOp gather;
@@ -109,7 +109,8 @@ struct CacheGatheredPass : impl::CacheGatheredBase<CacheGatheredPass> {
     }
   }
 
-  // Whether it may be kept: the last gather on the way, or with `replicas` what comes over the axis data.
+  // True if the pass may keep the gather's outputs. With `replicas` the gather must run over the axis data; without, no
+  // other gather may read its outputs.
   bool MayKeep(ir::GroupAllGatherOp gather) const { return replicas ? IsOverReplicas(gather) : IsWhole(gather); }
 
   std::vector<Candidate> FindCandidates() {
@@ -158,7 +159,8 @@ struct CacheGatheredPass : impl::CacheGatheredBase<CacheGatheredPass> {
     return candidate;
   }
 
-  // What is saved without it: its time, and of earlier gathers on the way the share, by bytes, of what only it reads.
+  // The time that is saved if the gather is not repeated: its own, plus the share, by bytes, of earlier gathers'
+  // outputs that only it reads.
   static int64_t ValueOf(ir::GroupAllGatherOp gather) {
     auto time = [](ir::GroupAllGatherOp op) {
       auto cost = op->getAttrOfType<mlir::IntegerAttr>(kCostAttr);

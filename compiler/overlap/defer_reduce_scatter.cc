@@ -1,4 +1,4 @@
-// The pass defer-reduce-scatter: gradients of weights are scattered beyond the end of the backward that makes them.
+// The pass defer-reduce-scatter: a reduce-scatter of weight gradients may end after the backward that makes them.
 #include "compiler/overlap/overlap_util.h"
 #include "compiler/passes/passes.h"
 #include "llvm/ADT/STLExtras.h"
@@ -10,7 +10,7 @@ namespace weft {
 
 namespace {
 
-// Whether a value is made in the segment, in storage of its own, and ends with it.
+// True if the segment makes the value in storage of its own and does not return it.
 bool IsScratch(mlir::Value value) {
   auto result = mlir::dyn_cast<mlir::OpResult>(value);
   if (!result) return false;
@@ -18,7 +18,7 @@ bool IsScratch(mlir::Value value) {
   if (!kernel || kernel.getTiedOperand(result.getResultNumber()) >= 0) return false;
   return llvm::none_of(value.getUsers(), [&](mlir::Operation* user) {
     if (mlir::isa<ir::ReturnOp>(user)) return true;
-    // Updated in place, it may be returned as something else.
+    // An op that updates the value in place may return it as its own result.
     auto updater = mlir::dyn_cast<ir::KernelInterface>(user);
     return !updater || llvm::any_of(user->getResults(), [&](mlir::OpResult made) {
       const int tied = updater.getTiedOperand(made.getResultNumber());
@@ -30,7 +30,8 @@ bool IsScratch(mlir::Value value) {
 struct DeferReduceScatterPass : impl::DeferReduceScatterBase<DeferReduceScatterPass> {
   void runOnOperation() override {
     for (ir::SegmentOp segment : getOperation().getOps<ir::SegmentOp>()) {
-      // Last ones first: what is scattered over one axis may be scattered over another then.
+      // Last ones first: a scatter over one axis may feed a scatter over another axis, which must be detached before
+      // it.
       for (mlir::Operation& op : llvm::reverse(segment.getBody().front())) {
         auto scatter = mlir::dyn_cast<ir::GroupReduceScatterOp>(op);
         if (!scatter || !MayOutlive(scatter)) continue;

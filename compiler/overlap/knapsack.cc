@@ -10,7 +10,7 @@ constexpr int kMostNodes = 1 << 16;
 
 class Search {
  public:
-  // `order`: candidates, best value per byte first; all fit alone.
+  // `order`: the candidates by value per byte, best first. Each of them fits alone.
   Search(const std::vector<KnapsackItem>& items, const std::vector<int>& order) : items_(items), order_(order) {}
 
   std::vector<int> Run(int64_t room) {
@@ -41,7 +41,7 @@ class Search {
     Keep(taken_, value);
   }
 
-  // Whether items from `next` on can be worth more than `missing`, if the last may be cut.
+  // True if items from `next` on can be worth more than `missing` when the last of them may be cut.
   bool MayReach(size_t next, int64_t room, __int128 missing) const {
     __int128 sum = 0;
     for (size_t i = next; i < order_.size() && sum <= missing; ++i) {
@@ -61,7 +61,7 @@ class Search {
       Branch(next + 1, room - Item(next).bytes, value + Item(next).value);
       taken_.pop_back();
     }
-    // Without it, those like it are left out too.
+    // If this item is left out, all items equal to it are left out too.
     size_t other = next + 1;
     while (other < order_.size() && Item(other).bytes == Item(next).bytes && Item(other).value == Item(next).value) {
       ++other;

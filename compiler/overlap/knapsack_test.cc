@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 TEST(Knapsack, TakesWhatIsWorthMost) {
-  // Greedily it would be the first alone.
+  // A greedy choice would take only the first item.
   EXPECT_THAT(ChooseItems({{6, 9}, {5, 7}, {5, 7}}, 10), ElementsAre(1, 2));
   EXPECT_THAT(ChooseItems({{6, 9}, {5, 7}, {5, 7}}, 16), ElementsAre(0, 1, 2));
   EXPECT_THAT(ChooseItems({{1, 2}, {100, 100}}, 100), ElementsAre(1));
@@ -30,7 +30,7 @@ TEST(Knapsack, LargeNumbers) {
   EXPECT_THAT(ChooseItems({{large, large}, {large, large}, {1, 1}}, INT64_MAX), ElementsAre(0, 2));
 }
 
-// Layers of a large model: four weights each.
+// The layers of a large model, with four weights each.
 TEST(Knapsack, ManyAlike) {
   std::vector<KnapsackItem> items;
   for (int layer = 0; layer < 400; ++layer) {

@@ -1,4 +1,4 @@
-// The pass overlap-all-reduce: sums of input gradients run beside the product that makes the weight's.
+// The pass overlap-all-reduce: sums input gradients while the product for the weight gradient is computed.
 #include "compiler/overlap/overlap_util.h"
 #include "compiler/passes/passes.h"
 #include "llvm/ADT/STLExtras.h"
@@ -23,8 +23,8 @@ struct OverlapAllReducePass : impl::OverlapAllReduceBase<OverlapAllReducePass> {
     }
   }
 
-  // Moves a blocking collective of activations right behind what makes its operands, if there is then something to
-  // compute beside it.
+  // Moves a blocking collective of activations directly after the ops that make its operands and makes it non-blocking,
+  // if that leaves something to compute beside it.
   static void Hoist(mlir::Operation* op) {
     if (!op->hasAttr(kBlockingAttr)) return;
     if (op->getAttrOfType<ir::PurposeAttr>("purpose").getValue() != ir::Purpose::Tensor) return;
@@ -39,8 +39,8 @@ struct OverlapAllReducePass : impl::OverlapAllReduceBase<OverlapAllReducePass> {
     op->removeAttr(kBlockingAttr);
   }
 
-  // Rows that are gathered again for the weight's gradient come in beside the product before it, which makes the
-  // input's: they were saved, so nothing that is computed here is waited for.
+  // Rows that are gathered again for the weight gradient are gathered during the product before it, which makes the
+  // input gradient. The rows were saved, so the gather waits for nothing that the segment computes.
   static void Advance(ir::GroupAllGatherOp gather) {
     if (!gather.getBlocking() || gather.getPurpose() != ir::Purpose::Tensor) return;
     if (!llvm::all_of(gather.getInputs(), [](mlir::Value input) { return mlir::isa<mlir::BlockArgument>(input); })) {

@@ -1,4 +1,4 @@
-// What the overlap passes share (docs/overlap.md).
+// Helpers that the overlap passes share (docs/overlap.md).
 #ifndef WEFT_COMPILER_OVERLAP_OVERLAP_UTIL_H_
 #define WEFT_COMPILER_OVERLAP_OVERLAP_UTIL_H_
 
@@ -7,14 +7,14 @@
 namespace weft {
 
 inline constexpr llvm::StringLiteral kBlockingAttr = "blocking";
-// Picoseconds of a gather, for weft-cache-gathered.
+// Attribute: picoseconds that a gather takes, for weft-cache-gathered.
 inline constexpr llvm::StringLiteral kCostAttr = "cost";
 
 inline bool IsCollectiveOp(mlir::Operation* op) {
   return mlir::isa<ir::GroupAllReduceOp, ir::GroupAllGatherOp, ir::GroupReduceScatterOp>(op);
 }
 
-// Whether something is computed between two ops of a block, without these.
+// True if an op between `first` and `last` (both excluded) computes, that is, is not a collective.
 inline bool ComputesBetween(mlir::Operation* first, mlir::Operation* last) {
   for (mlir::Operation* op = first->getNextNode(); op && op != last; op = op->getNextNode()) {
     if (!IsCollectiveOp(op)) return true;
@@ -22,8 +22,8 @@ inline bool ComputesBetween(mlir::Operation* first, mlir::Operation* last) {
   return false;
 }
 
-// The all-gather of weights that `op` is, if it gathers parameters of the segment, or what such a gather makes (weights
-// that are cut over several axes); else null.
+// `op` as an all-gather of weights, else null. Its inputs are parameters of the segment or the outputs of another such
+// gather (for weights that are sharded over several axes).
 inline ir::GroupAllGatherOp GatherOfWeights(mlir::Operation* op) {
   auto gather = mlir::dyn_cast_or_null<ir::GroupAllGatherOp>(op);
   if (!gather || gather.getPurpose() != ir::Purpose::GatherWeights) return {};
@@ -33,7 +33,7 @@ inline ir::GroupAllGatherOp GatherOfWeights(mlir::Operation* op) {
   return gather;
 }
 
-// Whether a gather is over data replicas, as ZeRO 3 has them.
+// True if the gather runs over data replicas, as in ZeRO 3.
 inline bool IsOverReplicas(ir::GroupAllGatherOp gather) { return gather.getOver().contains("data"); }
 
 }  // namespace weft

@@ -17,7 +17,7 @@ struct Gather {
   mlir::Operation* reader = nullptr;
 };
 
-// The first op that computes with what `gather` makes, be it through other gathers.
+// Finds the first op that computes with the outputs of `gather`, directly or through other gathers.
 void FindReader(mlir::Operation* gather, mlir::Operation** reader) {
   for (mlir::Operation* user : gather->getUsers()) {
     if (GatherOfWeights(user)) {
@@ -28,7 +28,7 @@ void FindReader(mlir::Operation* gather, mlir::Operation** reader) {
   }
 }
 
-// Gathers of weights in the order in which they are read.
+// The gathers of weights, in the order in which their outputs are read.
 std::vector<Gather> GathersInOrder(mlir::Block& block) {
   std::vector<Gather> gathers;
   for (mlir::Operation& op : block) {
@@ -56,7 +56,7 @@ struct PrefetchAllGatherPass : impl::PrefetchAllGatherBase<PrefetchAllGatherPass
       for (size_t i = 0; i < gathers.size(); ++i) {
         Gather gather = gathers[i];
         if (ahead >= 0 && IsOverReplicas(gather.op)) continue;
-        // The reader before its own, at which it is issued; the first ones are issued at once.
+        // The gather is issued at the reader before its own. Gathers of the first reader are issued at once.
         size_t before = i;
         while (before > 0 && gathers[before - 1].reader == gather.reader) --before;
         if (before > 0) {
@@ -73,7 +73,8 @@ struct PrefetchAllGatherPass : impl::PrefetchAllGatherBase<PrefetchAllGatherPass
     }
   }
 
-  // Gathers over replicas, `ahead` of them before the reader; with 0 they stay where they are needed.
+  // Issues each gather over replicas before the reader of the gather `ahead` places earlier. With 0 gathers stay where
+  // they are needed.
   void PlaceByCount(mlir::Block& block, const std::vector<Gather>& gathers) {
     std::vector<Gather> over;
     for (const Gather& gather : gathers) {
@@ -91,7 +92,8 @@ struct PrefetchAllGatherPass : impl::PrefetchAllGatherBase<PrefetchAllGatherPass
     }
   }
 
-  // Where a gather was moved in front of one that it reads, it follows that one, and `last` if that does so too.
+  // If the gather was moved before an op whose output it reads, moves it after that op, or after `last` if `last` comes
+  // later.
   static void MoveBehindOperands(ir::GroupAllGatherOp gather, mlir::Operation* last) {
     mlir::Operation* behind = nullptr;
     for (mlir::Value input : gather.getInputs()) {

@@ -1,4 +1,5 @@
-// From a schedule to lists of forwards and backwards. Knows no schedule by name: a new one needs no change here.
+// Turns a schedule into lists of forwards and backwards. The pass knows no schedule by name, so a new schedule needs no
+// change here.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -20,7 +21,7 @@ using ir::SegmentKind;
 
 llvm::StringRef Text(absl::string_view text) { return llvm::StringRef(text.data(), text.size()); }
 
-// What tells the segments of stages apart: kind, stage, width, part, stage of the backward of a pair.
+// Identifies a segment of a stage: kind, stage, width, part, and for a pair the stage of its backward.
 using SegmentKey = std::tuple<SegmentKind, int, int, int, int>;
 
 std::map<SegmentKey, ir::SignatureOp> Signatures(ir::ProgramOp program) {
@@ -34,7 +35,7 @@ std::map<SegmentKey, ir::SignatureOp> Signatures(ir::ProgramOp program) {
   return signatures;
 }
 
-// The first microbatch of the wide forward that each microbatch is in, and how wide that is.
+// For each microbatch: the first microbatch of the wide forward that contains it, and the width of that forward.
 struct Forwards {
   std::vector<int> first;
   std::vector<int> width;
@@ -53,7 +54,7 @@ struct Forwards {
   }
 };
 
-// Writes the list of one pipe rank.
+// Writes the list of actions of one pipe rank.
 class ListWriter {
  public:
   ListWriter(ir::ProgramOp program, ir::TemplateOp t, const std::map<SegmentKey, ir::SignatureOp>& signatures,
@@ -114,7 +115,8 @@ class ListWriter {
     return {};
   }
 
-  // What forwards make is of all their microbatches, what backwards make of one.
+  // True for roles that forwards make. A forward makes one value for all its microbatches, a backward one per
+  // microbatch.
   static bool IsOfForward(Role role) { return role == Role::Input || role == Role::Output || role == Role::Saved; }
 
   mlir::Value& Value(Role role, int use, const Slot& slot, int stage) {
@@ -147,8 +149,8 @@ class ListWriter {
   mlir::Operation* CreateOne(ir::SignatureOp signature, const Slot& slot, mlir::ValueRange inputs,
                              mlir::TypeRange outputs) {
     llvm::SmallVector<mlir::Value> after;
-    // While the order is chosen as it runs: a backward comes after its forward, whatever it reads, and the limit of
-    // microbatches under way.
+    // With a limit, the order is chosen while running. A backward waits for its forward, whatever it reads. A forward
+    // waits for the backward that brings the microbatches in flight below the limit.
     const int limit = static_cast<int>(program_.getLimit());
     if (limit > 0) {
       const bool forward = slot.kind == SlotKind::kForward;
@@ -200,7 +202,7 @@ class ListWriter {
         return value;
       }
       case Role::Deferred: {
-        // Two in turn: an action waits for the detached steps of the one before the previous.
+        // Two buffers take turns: an action waits for the detached steps of the action two before it.
         auto [turn, added] = deferred_.try_emplace(operand.getType(), 2 * static_cast<int>(deferred_.size()), 0);
         auto& [first, actions] = turn->second;
         auto own = ir::RoleAttr::get(builder_.getContext(), role, -1, first + actions++ % 2);
@@ -216,17 +218,18 @@ class ListWriter {
   const std::map<SegmentKey, ir::SignatureOp>& signatures_;
   const Forwards& forwards_;
   mlir::OpBuilder builder_;
-  // Of the operand `deferred`: the `use` of the first of its two buffers, and how many actions have taken one.
+  // For each type of `deferred` operand: the `use` of the first of its two buffers, and how many actions have taken
+  // one.
   llvm::DenseMap<mlir::Type, std::pair<int, int>> deferred_;
-  // (role, use, lane, stage, microbatch); of a wide forward its first microbatch.
+  // Key: (role, use, lane, stage, microbatch); for a wide forward, its first microbatch.
   std::map<std::tuple<Role, int, int, int, int>, mlir::Value> values_;
-  // Of (stage, microbatch): its forward, and the last part of its backward so far.
+  // By (stage, microbatch): the token of its forward, and of the last part of its backward so far.
   std::map<std::pair<int, int>, mlir::Value> forwards_done_, backwards_done_;
   // With a limit: the microbatches of each stage's forwards so far.
   std::map<int, std::vector<int>> forwards_of_;
 };
 
-// Forwards only, one microbatch at a time.
+// The forwards of `order`, split into one microbatch each.
 std::vector<Slot> ForwardsOf(const std::vector<Slot>& order) {
   std::vector<Slot> forwards;
   for (Slot slot : order) {
@@ -239,12 +242,12 @@ std::vector<Slot> ForwardsOf(const std::vector<Slot>& order) {
   return forwards;
 }
 
-// An order in which a message-driven rank might run: forwards as far ahead as the limit allows. The list of its program
-// is in this order, so that whatever something waits for stands before it.
+// A possible order of a message-driven rank: forwards run as far ahead as the limit allows. The program lists actions
+// in this order, so that every action stands behind those that it waits for.
 std::vector<Slot> OneOrder(const std::vector<Slot>& order, int limit) {
   std::vector<Slot> forwards, backwards, list;
   for (const Slot& slot : order) (slot.kind == SlotKind::kForward ? forwards : backwards).push_back(slot);
-  // Forwards of a stage less its finished backwards; a backward in halves is finished with the second.
+  // Per stage: forwards minus finished backwards. A backward in halves is finished with its second half.
   std::map<int, int> under_way;
   size_t f = 0, b = 0;
   while (f < forwards.size() || b < backwards.size()) {
@@ -325,7 +328,7 @@ class ApplySchedulePass : public impl::ApplyScheduleBase<ApplySchedulePass> {
     signalPassFailure();
   }
 
-  // The template of a pipe coordinate, made if it is not there. A mesh without a pipe axis has one template.
+  // The template of a pipe coordinate, created if absent. A mesh without a pipe axis has one template.
   static ir::TemplateOp TemplateOf(ir::ProgramOp program, int rank) {
     mlir::OpBuilder builder = mlir::OpBuilder::atBlockEnd(&program.getBody().front());
     llvm::SmallVector<mlir::NamedAttribute> pins;

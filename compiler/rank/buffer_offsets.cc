@@ -22,7 +22,7 @@ ArenaItem Lifetime(const TemplateOrder& known, const Transient& transient) {
   if (order.Stream(last) == kComputeStream) {
     item.last = 2 * int64_t{order.Index(last)};
   } else {
-    // Knowledge grows along the compute stream.
+    // What is known to be finished only grows along the compute stream, so a binary search finds the place.
     auto knows = std::partition_point(computes.begin(), computes.end(), [&](int compute) {
       return order.Finished(compute, order.Stream(last)) <= order.Index(last);
     });
@@ -32,8 +32,8 @@ ArenaItem Lifetime(const TemplateOrder& known, const Transient& transient) {
   return item;
 }
 
-// Without a static order: moment 0 is the two queues together, then each action that is in both. What compute
-// releases there is free afterwards.
+// The lifetime if there is no static order. Moment 0 stands for both queues together; each action that is in both
+// queues then has a moment of its own. Buffers that compute releases at moment 0 are free afterwards.
 ArenaItem DynamicLifetime(const TemplateOrder& known, const Transient& transient) {
   const RepetitionOrder& order = known.order;
   ArenaItem item;
@@ -54,7 +54,7 @@ mlir::LogicalResult AssignOffsets(ir::TemplateOp t, const TemplateOrder& known,
                                   const std::vector<Transient>& transients) {
   mlir::Builder builder(t.getContext());
   const std::vector<mlir::Operation*>& actions = known.actions;
-  // Set where another program's persistent buffers share the arena.
+  // Set if another program's persistent buffers share the arena.
   auto shared = t->getAttrOfType<mlir::IntegerAttr>("persistent_bytes");
   int64_t base = shared ? shared.getInt() : 0;
   for (ir::PersistentOp op : t.getOps<ir::PersistentOp>()) {
@@ -67,7 +67,7 @@ mlir::LogicalResult AssignOffsets(ir::TemplateOp t, const TemplateOrder& known,
   }
   t->setAttr("persistent_bytes", builder.getI64IntegerAttr(base));
   std::vector<ArenaItem> items;
-  // Of each transient.
+  // The arena item of each transient.
   std::vector<int> item_of;
   for (const Transient& transient : transients) {
     if (transient.before >= 0) {

@@ -1,13 +1,14 @@
-// Where the buffers of one repetition lie: lifetimes as intervals, packed into the arena behind persistent buffers.
+// Assigns offsets to the buffers of one repetition: their lifetimes are intervals, which are packed into the arena
+// behind the persistent buffers.
 //
 // Time is counted in compute actions, because all of them share one stream: moment 2c is compute action c, 2c + 1 the
-// gap behind it.
-//   - written by compute c: from 2c.
-//   - received, or made by a collective: from 2c + 1, c being the last compute action that is finished, for any timing,
-//     when that starts.
-//   - released by compute c: until 2c.
-//   - released by a send or a collective: until 2c - 1, c being the first compute action that starts, for any timing,
-//     after it has finished.
+// gap behind it. A buffer lives
+//   - from 2c, if compute c writes it.
+//   - from 2c + 1, if it is received or made by a collective; c is the last compute action that is certainly finished
+//     when that transfer or collective starts.
+//   - until 2c, if compute c releases it.
+//   - until 2c - 1, if a send or a collective releases it; c is the first compute action that certainly starts after
+//     that send or collective is finished.
 // Two buffers whose intervals do not meet may share bytes. Without a static order (rule P6) there is no such time.
 #ifndef WEFT_COMPILER_RANK_BUFFER_OFFSETS_H_
 #define WEFT_COMPILER_RANK_BUFFER_OFFSETS_H_
@@ -19,8 +20,8 @@
 
 namespace weft {
 
-// With a static order the first stream holds all compute actions; otherwise there are three: forwards, backwards, and
-// those that are in both queues.
+// With a static order, kComputeStream holds all compute actions. Without one, the streams hold forwards, backwards, and
+// the actions that are in both queues.
 constexpr int kComputeStream = 0;
 constexpr int kBackwardStream = 1;
 constexpr int kStepStream = 2;
@@ -29,23 +30,23 @@ constexpr int kStepStream = 2;
 struct Transient {
   mlir::Value buffer;
   int writer = 0;
-  // The action whose finish ends its life.
+  // The buffer's life ends when this action is finished.
   int last = 0;
-  // Without a static order: the one whose place it takes, or -1.
+  // Without a static order: index of the transient whose place it takes, or -1.
   int before = -1;
 };
 
-// The actions of a template and what is known of their order.
+// The actions of a template, and what is known of their order.
 struct TemplateOrder {
   const std::vector<mlir::Operation*>& actions;
-  // Those that compute, ascending.
+  // Indices of the compute actions, ascending.
   const std::vector<int>& computes;
-  // The order of compute is chosen while running.
+  // True if the order of compute actions is chosen while running.
   bool dynamic = false;
   const RepetitionOrder& order;
 };
 
-// Sets the offsets of persistent buffers and of `transients`, which are in the order of their writers, and
+// Sets the offsets of persistent buffers and of `transients` (sorted by their writers), and the attributes
 // `persistent_bytes` and `arena_bytes` of the template.
 mlir::LogicalResult AssignOffsets(ir::TemplateOp t, const TemplateOrder& known,
                                   const std::vector<Transient>& transients);

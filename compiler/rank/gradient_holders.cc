@@ -40,7 +40,7 @@ void GradientHolders::ReadSignatures(ir::ProgramOp program) {
 }
 
 void GradientHolders::SortUses() {
-  // Tensor -> its uses, and the ranks that hold any.
+  // Tensor -> its uses.
   std::map<int, std::vector<GradientUse>> uses;
   for (const auto& [use, ranks] : holders) uses[use.first].push_back(use);
   for (const auto& [tensor, list] : uses) {
@@ -54,7 +54,7 @@ void GradientHolders::SortUses() {
     SharedGradient& sum = shared[tensor];
     sum.uses = list;
     sum.ranks.assign(all.begin(), all.end());
-    // Otherwise every rank holds every use.
+    // If this is false, every rank holds every use.
     sum.over_ranks = held == all.size();
     if (sum.over_ranks) continue;
     for (const GradientUse& use : list) every_use.insert(use);

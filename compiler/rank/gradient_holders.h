@@ -1,8 +1,10 @@
-// Which rank holds which gradient, and how those of one tensor come together (rule P9), as the signatures of the ranks'
-// step segments say (compiler/segments/rank_content.h decided it):
-//   - a gradient of one holder is summed over `data`; of several holders (replicas of its stage), over them and `data`;
-//   - a tensor whose uses are on several ranks, one each: then once more over those ranks, which adds the uses;
-//   - a tensor whose ranks hold every use: each use over all those ranks and `data` instead, and grad_norm adds.
+// Which rank holds which gradient, and how the gradients of one tensor are summed (rule P9). The signatures of the
+// ranks' step segments state the holders (compiler/segments/rank_content.h decided them).
+//   - A gradient with one holder is summed over `data`; with several holders (replicas of its stage), over them and
+//     `data`.
+//   - If each rank holds one use of a tensor, the gradients are summed once more over those ranks, which adds the uses.
+//   - If every rank holds every use of a tensor, each use is summed over all those ranks and `data` instead, and
+//     grad_norm adds the uses.
 #ifndef WEFT_COMPILER_RANK_GRADIENT_HOLDERS_H_
 #define WEFT_COMPILER_RANK_GRADIENT_HOLDERS_H_
 
@@ -25,31 +27,32 @@ struct SharedGradient {
   std::vector<GradientUse> uses;
   // Pipe ranks, ascending.
   std::vector<int64_t> ranks;
-  // One use on each rank, and not every use on every rank.
+  // True if each rank holds one use, false if every rank holds every use.
   bool over_ranks = false;
 };
 
 struct GradientHolders {
   explicit GradientHolders(ir::ProgramOp program);
 
-  // The buffer that backwards of `stage` add to.
+  // The gradient buffer to which backwards of `stage` add.
   ir::OperandAttr Gradient(int stage, const GradientUse& use) const;
 
-  // Pipe ranks, ascending.
+  // The pipe ranks that hold the gradient of `use`, ascending.
   std::vector<int64_t> HoldersOf(const GradientUse& use) const;
 
-  // What backwards add to: accumulators under exact accumulation.
+  // Role of the buffers to which backwards add; accumulators under exact accumulation.
   ir::Role held_role = ir::Role::Grad;
-  // ZeRO stage 1: the ranks' parts of it, into which it is scattered at the end of the step. Empty if it is not.
+  // ZeRO stage 1: the rank's part of each gradient, into which it is scattered at the end of the iteration. Empty if
+  // gradients are not scattered.
   std::map<GradientUse, ir::OperandAttr> parts;
-  // Pipe ranks.
+  // The pipe ranks that hold each gradient.
   std::map<GradientUse, std::set<int64_t>> holders;
   std::map<GradientUse, int> stage_of;
-  // In the order in which the stage's backward has them.
+  // The gradients of each stage, in the order in which the stage's backward has them.
   std::map<int, std::vector<ir::OperandAttr>> of_stage;
-  // By tensor.
+  // Tensors whose uses are on several ranks.
   std::map<int, SharedGradient> shared;
-  // Uses of tensors of which every rank holds all.
+  // Uses of the tensors whose ranks each hold every use.
   std::set<GradientUse> every_use;
 
  private:

@@ -1,4 +1,4 @@
-// A boundary tensor that is made on one rank and read on another travels by a send and a recv.
+// Inserts a send and a recv for every boundary tensor that is made on one rank and read on another.
 #include <map>
 #include <tuple>
 
@@ -22,7 +22,7 @@ struct Maker {
   mlir::Value buffer;
 };
 
-// Boundary tensors that actions of a program make, with the action.
+// The boundary tensors that the actions of a program make, each with its action.
 std::map<TensorKey, Maker> FindMakers(ir::ProgramOp program) {
   std::map<TensorKey, Maker> makers;
   program.walk([&](mlir::Operation* op) {
@@ -77,7 +77,7 @@ class InsertTransfersPass : public impl::InsertTransfersBase<InsertTransfersPass
         boundary.getDirection(), boundary.getStage(), boundary.getMicrobatch(), boundary.getWidth(), boundary.getLane(),
         boundary.getSkip(), /*group=*/0, mlir::ValueRange(), mlir::DenseI64ArrayAttr());
     boundary.getBuffer().replaceAllUsesWith(recv.getDestination());
-    // Several sends of one action keep the order of their readers.
+    // If an action has several sends, they keep the order of their readers.
     mlir::Operation* before = maker.action;
     while (before->getNextNode() != nullptr && mlir::isa<ir::SendOp>(before->getNextNode())) {
       before = before->getNextNode();

@@ -1,9 +1,9 @@
-// When the messages of a program go if they take no time: an order of all messages among the compute actions of
-// reference_times.h to which every wait for a message can be held.
+// Computes when the messages of a program go if they take no time. The result orders all messages among the compute
+// actions of reference_times.h; passes check every wait for a message against this order.
 //
-// A message goes when it is made, when what its receive waits for has ended, and not before the messages in front of it
-// on the streams of either rank; members of a group go together. A wait of a compute action for a message that has gone
-// when the action starts agrees with that order, so that any number of them cannot make a circle:
+// A message goes when it is made, everything that its receive waits for has ended, and the messages in front of it on
+// the streams of either rank have gone. Members of a group go together. If a compute action waits for a message that
+// has gone when the action starts, the wait agrees with the order. Any number of such waits cannot form a cycle:
 //
 //   time 3:  ends of actions | messages, in the order of streams | starts of actions
 #ifndef WEFT_COMPILER_RANK_MESSAGE_MOMENTS_H_
@@ -21,41 +21,41 @@ namespace weft {
 
 class MessageMoments {
  public:
-  // Where an order of streams and groups blocks itself, its messages never go.
+  // The moment of messages that never go, because the order of streams and groups blocks itself.
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
-  // Receives are placed. `group_of` numbers runs of transfers that go together, over all ranks; those that are not in
-  // it go alone.
+  // Receives must be placed already. `group_of` numbers the runs of transfers that go together, over all ranks. A
+  // transfer that is not in it goes alone.
   MessageMoments(ir::ProgramOp program, const ReferenceTimes& times,
                  const llvm::DenseMap<mlir::Operation*, int>& group_of);
 
-  // With the groups of the program (attribute `group`).
+  // Uses the groups of the program (attribute `group`).
   static MessageMoments OfProgram(ir::ProgramOp program, const ReferenceTimes& times);
 
-  // Of a send or a receive.
+  // The moment when a send or a receive goes, or kNever.
   int64_t Of(mlir::Operation* transfer) const;
 
-  // Whether the transfer, and all that go together with it, are made before anything has to start that needs one of
-  // them, or a message that is behind one of them.
+  // True if the transfer and all that go together with it are made before any action must start that needs one of them,
+  // or that needs a message behind one of them.
   bool InTime(mlir::Operation* transfer) const;
 
-  // Whether one of those that go together with it could have gone alone before the last of them is made.
+  // True if a transfer that goes together with this one could have gone alone before the last of them is made.
   bool Waits(mlir::Operation* transfer) const;
 
  private:
   struct Node {
     int parent = 0;
-    // When the first and the last of its messages could go alone.
+    // `first` and `made`: when the first and the last of the node's messages could go alone.
     int64_t first = 0;
     int64_t made = 0;
-    // When they go behind those in front of them.
+    // When the messages go, given the messages in front of them on their streams.
     int64_t moment = kNever;
-    // Start of the first action that waits for one of them, or for one behind them.
+    // Start of the first action that waits for one of the messages, or for a message behind them.
     int64_t needed = kNever;
-    // Nodes behind it on streams, and how many are in front of it.
+    // The nodes behind this one on streams, and the number of nodes in front of it.
     std::vector<int> next;
     int before = 0;
-    // It waits for itself, or is between such.
+    // The node waits for itself, or lies between nodes that do.
     bool circle = false;
   };
 
@@ -65,7 +65,7 @@ class MessageMoments {
   void Join();
   void Spread();
 
-  // Messages; those that go together point at one.
+  // One node per message. Messages that go together have the same root (`parent`).
   std::vector<Node> nodes_;
   llvm::DenseMap<mlir::Operation*, int> node_of_;
 };

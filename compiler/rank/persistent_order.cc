@@ -9,13 +9,14 @@ namespace weft {
 
 namespace {
 
-// Persistent, or made by a collective: others may then change it in place.
+// True if other actions may change the buffer in place after its maker: it is persistent, or made by a collective.
 bool OutlivesItsMaker(mlir::Value buffer) {
   mlir::Operation* maker = buffer.getDefiningOp();
   return mlir::isa<ir::PersistentOp>(maker) || ir::IsCollective(maker);
 }
 
-// How an action uses such buffers; of one with detached steps, those or all others.
+// How an action uses buffers that outlive their maker. If the action has detached steps, `tail` selects the uses by
+// those steps, otherwise the uses by all other steps.
 std::vector<std::pair<mlir::Value, ir::Access>> PersistentAccesses(mlir::Operation* op, bool tail) {
   std::vector<std::pair<mlir::Value, ir::Access>> accesses;
   if (ir::IsCompute(op)) {
@@ -41,19 +42,20 @@ std::vector<std::pair<mlir::Value, ir::Access>> PersistentAccesses(mlir::Operati
 void RequirePersistentOrder(llvm::ArrayRef<mlir::Operation*> actions, const std::vector<bool>& is_tail,
                             RepetitionOrder* order) {
   struct Uses {
-    // Since the last write, the write itself included; per stream only the last compute action is kept.
+    // Uses since the last write, the write included. Of the compute actions of a stream that read, only the last is
+    // kept.
     std::vector<std::pair<int, bool>> recent;  // action, writes
   };
   llvm::DenseMap<mlir::Value, Uses> uses;
   for (int repetition = 0; repetition < 2; ++repetition) {
     for (int i = 0; i < static_cast<int>(actions.size()); ++i) {
-      // What detached steps wait for, their action waits for.
+      // An action waits for what its detached steps need.
       const int waiter = is_tail[i] ? i - 1 : i;
       for (auto [buffer, access] : PersistentAccesses(actions[i], is_tail[i])) {
         const bool writes = access != ir::Access::Read;
         auto& recent = uses[buffer].recent;
         for (auto [other, other_writes] : recent) {
-          // In the second round, `recent` entries at or behind i are those of the repetition before.
+          // In the second round, entries of `recent` with an index of i or more belong to the previous repetition.
           const bool before = other >= i;
           if ((!writes && !other_writes) || (other == i && repetition == 0)) continue;
           if (before && repetition == 0) continue;

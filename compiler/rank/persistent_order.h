@@ -1,4 +1,4 @@
-// Who waits for whom because of persistent buffers, which never share bytes with others (rule P7).
+// Finds which actions wait for which because of persistent buffers, which never share bytes with others (rule P7).
 #ifndef WEFT_COMPILER_RANK_PERSISTENT_ORDER_H_
 #define WEFT_COMPILER_RANK_PERSISTENT_ORDER_H_
 
@@ -9,9 +9,10 @@
 
 namespace weft {
 
-// Requires writes of a persistent buffer after earlier uses and reads after earlier writes, around the repetition.
-// `actions` are those of `order`; one with detached steps is there twice, the second time (`is_tail`) for these:
-// nothing of theirs waits itself, their action does, and among each other they are ordered by their stream.
+// Requires that writes of a persistent buffer follow earlier uses, and reads follow earlier writes, also from one
+// repetition to the next. `actions` are the actions of `order`. An action with detached steps is there twice; the
+// second entry (`is_tail`) stands for the detached steps. A tail never waits: its action waits for what the tail needs.
+// Tails are ordered among each other by their stream.
 void RequirePersistentOrder(llvm::ArrayRef<mlir::Operation*> actions, const std::vector<bool>& is_tail,
                             RepetitionOrder* order);
 

@@ -1,20 +1,21 @@
-// When messages go: how far receives run ahead, how many sends may wait, and in which order a rank's transfers stand.
+// Decides how far receives run ahead, how many sends may wait, and in which order a rank's transfers stand.
 //
 //   receive_buffers = 1    list:  R0 R1 | C0 R2 | C1 R3 | C2 ...     R2 waits for C0, the reader of R0's buffer.
 //
-// Nothing here may block a schedule that runs by itself. So each decision is held to the reference times of the program
-// (reference_times.h), in which a message takes no time:
-//   - Receives of an edge stand in the order of its sends, whatever order they are read in. A receive with k others not
-//     read yet waits until one of them is, but never for something behind what it, or a later receive, is read by.
-//   - The maker of a send waits for the send `send_buffers` before it on the edge; but where the schedule has more
-//     messages under way than that, only for the latest that has gone by then. (Looped schedules with many microbatches
-//     keep most of them under way between the last rank and the first.)
-//   - Where edges share a stream and receives are deferred, transfers stand in one order on all ranks: that in which
-//     they could go first.
-//   - Neighbours form a group only if all of it can go before anything starts that needs one of it, or a message behind
-//     one of it on a stream; whether by reading it or by waiting until it is sent.
-// All of this together can be put in one order in time, so no rank waits for another in a circle. Early receives on
-// shared streams are the exception: they stand where they would on streams of their own, and may block.
+// Nothing here may block a schedule that runs by itself. So each decision is checked against the reference times of the
+// program (reference_times.h), in which a message takes no time:
+//   - Receives of an edge stand in the order of its sends, whatever order they are read in. At most `receive_buffers`
+//     earlier receives may be unread when a receive starts: it waits until enough of them are read, but never for
+//     something behind the reader of this receive or of a later one.
+//   - The maker of a send waits for the send `send_buffers` before it on the edge. If the schedule has more messages in
+//     flight than that, the maker waits only for the latest that has gone by then. (Looped schedules with many
+//     microbatches keep most of them in flight between the last rank and the first.)
+//   - If edges share a stream and receives are deferred, transfers stand in the same order on all ranks, sorted by the
+//     earliest time at which they can go.
+//   - Neighbors form a group only if the whole group can go before any action starts that needs one of its messages, or
+//     a message behind one of them on a stream. An action needs a message that it reads, or whose sending it awaits.
+// All of this together can be put in one order in time, so ranks never wait for each other in a cycle. Early receives
+// on shared streams are the exception: they stand where they would on streams of their own, and may block.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -44,19 +45,19 @@ Edge EdgeOf(Op op) {
   return {op.getPeer().getAsOpaquePointer(), op.getDirection(), op.getLane(), op.getSkip()};
 }
 
-// When a message could go first, made unique: the same order on both its ranks.
+// The earliest time at which a message can go, made unique so that both its ranks see the same order.
 using Moment = std::tuple<int64_t, int64_t, int>;
 
-// Compute actions of a list are numbered; gap g is behind number g - 1.
+// A send or receive and its place in the list. Compute actions are numbered; gap g is behind number g - 1.
 struct Transfer {
   mlir::Operation* op = nullptr;
   Moment moment;
   int gap = 0;
-  // Of receives: the first compute action that reads it (kNever = none), and whether it waits for the one before its
-  // gap.
+  // For receives: the first compute action that reads it (kNever = none), and whether the receive waits for the compute
+  // action before its gap.
   int reader = kNever;
   bool waits = false;
-  // Receives of one gap stand in this order.
+  // Orders the receives of one gap.
   int sequence = 0;
 };
 
@@ -105,9 +106,10 @@ class ListPlacer {
     Write(/*by_moment=*/deferred && shared, /*sends_first=*/deferred);
   }
 
-  // In a program that chooses its order while running: a receive has a buffer once its microbatch is within the limit.
+  // For a program that chooses its order while running: a receive has a buffer once its microbatch is within the limit.
   void PlaceByLimit() {
-    // By stage; microbatches are in one order everywhere, and an edge has those of one stage.
+    // Per stage, the backwards that finish its microbatches. Microbatches have one order everywhere, and an edge
+    // carries those of one stage.
     std::map<int, std::vector<int>> ends;
     for (size_t i = 0; i < computes_.size(); ++i) {
       const int stage = StageOfWeightGradients(computes_[i]);
@@ -131,7 +133,7 @@ class ListPlacer {
     return send != nullptr ? positions_.lookup(send) : -1;
   }
 
-  // Of the action that makes what a transfer carries.
+  // Reference time of the action that makes what a transfer carries, or null.
   const ReferenceTime* Made(mlir::Operation* transfer) const {
     mlir::Operation* send = mlir::isa<ir::SendOp>(transfer) ? transfer : times_.Partner(transfer);
     mlir::Operation* maker = send != nullptr ? mlir::cast<ir::SendOp>(send).getSource().getDefiningOp() : nullptr;
@@ -145,7 +147,7 @@ class ListPlacer {
     return {made->end, PinnedCoordinate(send->getParentOfType<ir::TemplateOp>(), "pipe"), positions_.lookup(send)};
   }
 
-  // The compute action before which receive i of an edge must stand: the first that reads it or one behind it.
+  // For each receive of an edge, the compute action before which it must stand: the first that reads it or a later one.
   std::vector<int> Deadlines(const std::vector<Transfer>& edge) const {
     std::vector<int> deadlines(edge.size());
     int earliest = static_cast<int>(computes_.size());
@@ -156,7 +158,7 @@ class ListPlacer {
   void RunAhead(std::vector<Transfer>& edge) {
     const size_t ahead = program_.getReceiveBuffers();
     const std::vector<int> deadlines = Deadlines(edge);
-    // Readers of the receives so far: the lowest `i - ahead` are taken out, `read` is the highest of those.
+    // Readers of the receives so far, without the lowest `i - ahead`; `read` is the highest of those removed.
     std::multiset<int> readers;
     std::set<int> all;
     int read = -1;
@@ -177,12 +179,13 @@ class ListPlacer {
     }
   }
 
-  // Right before the compute action that reads it, so behind the one before that.
+  // Places each receive right before the compute action that reads it, so that it waits for the action before that.
   void Defer(std::vector<Transfer>& edge, bool shared) const {
     const std::vector<int> deadlines = Deadlines(edge);
     for (size_t i = 0; i < edge.size(); ++i) {
       int gap = deadlines[i];
-      // On a shared stream it must not hold up what goes later: it waits for nothing that ends after it could go.
+      // On a shared stream a receive must not hold up later transfers. So it waits for no action that ends after the
+      // message is made.
       const ReferenceTime* made = shared ? Made(edge[i].op) : nullptr;
       while (made != nullptr && gap > 0) {
         const ReferenceTime* before = times_.Find(computes_[gap - 1]);
@@ -194,7 +197,7 @@ class ListPlacer {
     }
   }
 
-  // Moves receives forward until the transfers of each stream stand by their moments.
+  // Moves receives forward until the transfers of each stream are sorted by their moments.
   void OrderStreams() {
     const bool one = program_.getTransferStreams() == ir::TransferStreams::Shared;
     std::map<int, std::vector<Transfer*>> streams;
@@ -260,7 +263,7 @@ class ListPlacer {
   std::map<Edge, std::vector<Transfer>> edges_;
 };
 
-// Makes neighbouring transfers with the same peer groups, on all ranks.
+// Groups neighboring transfers with the same peer, on all ranks.
 class Grouper {
  public:
   Grouper(ir::ProgramOp program, const ReferenceTimes& times)
@@ -268,7 +271,8 @@ class Grouper {
     for (ir::TemplateOp t : Templates(program)) FindRuns(t);
   }
 
-  // Those that cannot go together are left alone; as that may part others, until nothing changes.
+  // Marks the groups. Runs that cannot go together are dropped. Dropping one may make another impossible, so this
+  // repeats until nothing changes.
   void Write() {
     for (bool changed = true; changed;) {
       llvm::DenseMap<mlir::Operation*, int> group_of;
@@ -294,7 +298,7 @@ class Grouper {
  private:
   void FindRuns(ir::TemplateOp t) {
     std::vector<mlir::Operation*> run;
-    // What a run may hold once: a second message of an edge would wait for the next one there.
+    // Edges in the run, each at most once: a second message of an edge would have to wait for the first.
     std::set<std::pair<bool, Edge>> held;
     mlir::Attribute peer;
     auto close = [&] {
@@ -321,7 +325,7 @@ class Grouper {
 
   ir::ProgramOp program_;
   const ReferenceTimes& times_;
-  // Edges share streams: the first of a group that could go holds up others until all of it goes.
+  // True if edges share streams: then the first message of a group that could go holds up others until the group goes.
   const bool shared_;
   std::vector<std::vector<mlir::Operation*>> runs_;
 };
@@ -330,7 +334,7 @@ class PlaceReceivesPass : public impl::PlaceReceivesBase<PlaceReceivesPass> {
   void runOnOperation() override {
     ir::ProgramOp program = getOperation();
     const ReferenceTimes times(program);
-    // Before anything moves.
+    // Positions before anything moves.
     llvm::DenseMap<mlir::Operation*, int> positions;
     std::vector<ListPlacer> placers;
     for (ir::TemplateOp t : Templates(program)) {
@@ -344,7 +348,7 @@ class PlaceReceivesPass : public impl::PlaceReceivesBase<PlaceReceivesPass> {
         placer.Place();
       }
     }
-    // With a limit, the buffers of microbatches under way are the window (weft-plan-memory).
+    // With a limit, the buffers of microbatches in flight are the window (weft-plan-memory).
     if (program.getLimit() == 0) {
       const MessageMoments moments(program, times, llvm::DenseMap<mlir::Operation*, int>());
       for (ir::TemplateOp t : Templates(program)) LimitSends(t, times, moments);
@@ -352,7 +356,7 @@ class PlaceReceivesPass : public impl::PlaceReceivesBase<PlaceReceivesPass> {
     if (program.getGroupTransfers()) Grouper(program, times).Write();
   }
 
-  // Compute waits for the oldest of `send_buffers` outstanding sends of an edge.
+  // Makes compute wait for the oldest of `send_buffers` outstanding sends of an edge.
   void LimitSends(ir::TemplateOp t, const ReferenceTimes& times, const MessageMoments& moments) {
     const size_t window = getOperation().getSendBuffers();
     std::map<Edge, std::vector<ir::SendOp>> edges;

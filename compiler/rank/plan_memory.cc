@@ -1,27 +1,28 @@
-// Where every buffer lies, when it dies, and which waits make the reuse of its bytes safe for any timing (rule P7).
+// Decides where every buffer lies, when it dies, and which waits make the reuse of its bytes safe for any timing (rule
+// P7).
 //
-// Lifetimes are read off def-use chains: from the action that defines a buffer to the last compute action that reads
-// it, or to its send if nothing computes with it afterwards. compiler/rank/buffer_offsets.h counts time in compute
-// actions, so that two buffers whose intervals do not meet may share bytes with no further wait. What makes intervals
-// end at all:
+// Lifetimes follow def-use chains: from the action that defines a buffer to the last compute action that reads it, or
+// to its send if nothing computes with it afterwards. compiler/rank/buffer_offsets.h counts time in compute actions, so
+// that two buffers whose intervals do not meet may share bytes with no further wait. These waits make intervals end:
 //   - compute waits for sends of the buffers that it needs again (weft-place-receives);
-//   - sends that nothing waits for are waited for by the last compute action, or by the next repetition if other ranks
-//     may need that action for the send to finish (message_moments.h has an order of all ranks' actions that says so);
-//   - the first recv of an edge waits for the last compute action of the repetition before;
-//   - so does it, and the first compute action, for a collective behind that whose finish ends the life of a buffer.
+//   - the last compute action waits for sends that nothing else waits for. If other ranks may need that action for the
+//     send to finish, the next repetition waits instead (message_moments.h orders the actions of all ranks);
+//   - the first recv of an edge waits for the last compute action of the previous repetition;
+//   - if a collective behind that action ends the life of a buffer, the first recvs and the first compute action wait
+//     for the collective.
 //
 // A program that chooses its order while running (rule P6) has no such time: its forwards and its backwards are two
-// lists that nothing orders but their waits. There each kind of buffer has as many places as microbatches may be under
-// way, `limit`, and whatever writes the i-th of a kind waits for the release of the (i - limit)-th. Workspaces need one
-// place, as each list runs one action at a time.
+// lists that are ordered only by their waits. There each kind of buffer has `limit` places, one per microbatch that may
+// be in flight, and the writer of the i-th of a kind waits for the release of the (i - limit)-th. Workspaces need one
+// place, because each list runs one action at a time.
 //
-// Collectives in segments run on streams of their own, so that an action's end is not that of its compute: an action
-// with some waits for the compute action before it, and the one behind it for it. Detached steps may run on beyond
-// that. They count as an action of their own behind the one that they are of (its *tail*), finished when both are; to
-// wait for it is to wait with `detached` (rule P2). Tails of one segment add to gradients in the order of their stream,
-// without waits.
+// Collectives in segments run on streams of their own, so an action may end after its compute. An action with such
+// collectives waits for the compute action before it, and the compute action behind it waits for it. Detached steps may
+// run on beyond that. They count as an action of their own behind their action (its *tail*), which is finished when
+// both are; to wait for the tail is to wait with `detached` (rule P2). Tails of one segment add to gradients in the
+// order of their stream, without waits.
 //
-// Persistent buffers never share; conflicting accesses to them are ordered by waits where streams do not do it.
+// Persistent buffers never share bytes. Conflicting accesses to them are ordered by waits where streams do not do it.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -46,7 +47,7 @@ namespace {
 
 class TemplatePlanner {
  public:
-  // `times` and `moments` may be null where no compute action of microbatches waits for a send.
+  // `times` and `moments` may be null if no compute action of microbatches waits for a send.
   TemplatePlanner(ir::ProgramOp program, ir::TemplateOp t, const ReferenceTimes* times, const MessageMoments* moments)
       : program_(program),
         times_(times),
@@ -114,8 +115,8 @@ class TemplatePlanner {
         computes_.push_back(static_cast<int>(i));
         continue;
       }
-      // Transfers: (peer, direction, lane, skip, send or recv), also where those share a stream, which orders them only
-      // more; collectives: (group, purpose).
+      // Streams of transfers: (peer, direction, lane, skip, send or recv). Edges that share a stream count as separate
+      // here; sharing only orders them more. Streams of collectives: (group, purpose).
       std::string key;
       llvm::raw_string_ostream text(key);
       llvm::TypeSwitch<mlir::Operation*>(op)
@@ -137,7 +138,7 @@ class TemplatePlanner {
     }
   }
 
-  // With collectives in segments the compute stream does not say what is finished.
+  // With collectives in segments, the order on the compute stream does not imply that earlier actions are finished.
   void OrderComputeActions() {
     if (!collectives_ || computes_.empty()) return;
     auto has_collectives = [&](int compute) { return SignatureOf(actions_[compute]).getCollectives(); };
@@ -156,8 +157,8 @@ class TemplatePlanner {
     return ir::IsMicrobatch(op) ? kBackwardStream : kStepStream;
   }
 
-  // Whether a wait of a compute action for a send behind which it stands blocks nobody. Nothing else on any rank waits
-  // for the steps at the end of a list.
+  // True if no rank can block when compute action `compute` waits for `send`, which stands before it. The steps at the
+  // end of a list always may wait: nothing else on any rank waits for them.
   bool MayWaitFor(int compute, int send) const {
     if (!ir::IsMicrobatch(actions_[compute])) return true;
     if (times_ == nullptr) return true;
@@ -165,7 +166,7 @@ class TemplatePlanner {
     return time == nullptr || moments_->Of(actions_[send]) <= time->start;
   }
 
-  // Which action releases a buffer: the last of the list that uses it, or one behind that which may wait for all sends
+  // The action that releases a buffer: its last user in the list, or a later compute action that may wait for all sends
   // of the buffer.
   int ReleaserOf(mlir::Value buffer, int last_user) const {
     auto may_release = [&](int action) {
@@ -183,7 +184,7 @@ class TemplatePlanner {
     return last_user;
   }
 
-  // Non-persistent buffers in the order of their writers.
+  // Collects the non-persistent buffers in the order of their writers.
   void FindTransients() {
     for (int i = 0; i < static_cast<int>(actions_.size()); ++i) {
       if (is_tail_[i]) continue;
@@ -195,7 +196,7 @@ class TemplatePlanner {
           if (found != index_.end()) transient.last = std::max(transient.last, found->second);
         }
         transient.last = ReleaserOf(result, transient.last);
-        // It releases; all others are finished before it.
+        // The last action releases the buffer, so all other users must be finished before it.
         for (mlir::Operation* user : result.getUsers()) {
           auto found = index_.find(user);
           if (found != index_.end() && found->second < transient.last) order_.Require(found->second, transient.last);
@@ -205,7 +206,7 @@ class TemplatePlanner {
     }
   }
 
-  // Users of buffers after their writers, and what earlier passes asked for.
+  // Requires that users of buffers follow their writers, and the waits that earlier passes asked for.
   void RequireDataOrder() {
     for (int i = 0; i < static_cast<int>(actions_.size()); ++i) {
       if (is_tail_[i]) continue;
@@ -219,9 +220,9 @@ class TemplatePlanner {
     }
   }
 
-  // Without a static order: places for as many microbatches as may be under way.
+  // Without a static order: each kind of buffer gets as many places as microbatches may be in flight.
   void ShareByLimit() {
-    // By what writes them and as which of its results.
+    // Transients by kind: their writer's segment or edge, and which of its results they are.
     std::map<std::string, std::vector<int>> kinds;
     const int limit = std::max(1, static_cast<int>(program_.getLimit()));
     for (int i = 0; i < static_cast<int>(transients_.size()); ++i) {
@@ -251,7 +252,7 @@ class TemplatePlanner {
       kind.push_back(i);
     }
     if (computes_.empty()) return;
-    // What the two queues have in common.
+    // The actions that are in both queues order the two queues.
     int step = -1;
     const int last = computes_.back();
     bool seen[2] = {false, false};
@@ -276,7 +277,7 @@ class TemplatePlanner {
   void RequireRepetitionOrder() {
     if (computes_.empty()) return;
     const int last = computes_.back();
-    // With two queues, the first of each.
+    // The first compute action; with two queues, the first of each.
     std::vector<int> firsts;
     for (int i : computes_) {
       bool known = llvm::any_of(firsts, [&](int first) { return order_.Stream(first) == order_.Stream(i); });
@@ -296,7 +297,7 @@ class TemplatePlanner {
         order_.Require(last, stream.front(), 1);
       }
     }
-    // Of parameters that are gathered behind the last compute action.
+    // Buffers of parameters that are gathered behind the last compute action.
     for (const Transient& transient : transients_) {
       if (!ir::IsCollective(actions_[transient.last])) continue;
       for (int first : firsts) order_.Require(transient.last, first, 1);
@@ -304,14 +305,15 @@ class TemplatePlanner {
     }
   }
 
-  // In the next repetition.
+  // Requires `action` before the receives of the next repetition.
   void BeforeReceives(int action) {
     for (const std::vector<int>& stream : by_stream_) {
       if (!stream.empty() && mlir::isa<ir::RecvOp>(actions_[stream.front()])) order_.Require(action, stream.front(), 1);
     }
   }
 
-  // Between compute actions the flow of buffers counts as ordered anyway.
+  // True if `after` reads a buffer that `before` makes, which orders them without a token. This does not hold between
+  // compute actions if segments have collectives.
   bool ImpliedByOperand(int before, int after) {
     if (is_tail_[before]) return false;
     if (collectives_ && ir::IsCompute(actions_[before]) && ir::IsCompute(actions_[after])) return false;
@@ -320,7 +322,7 @@ class TemplatePlanner {
     });
   }
 
-  // Waits that do not follow from the flow of buffers become tokens.
+  // Writes as tokens the waits that do not follow from the flow of buffers.
   void WriteWaits() {
     builder_.setInsertionPointToEnd(&template_.getBody().front());
     for (int i = 0; i < static_cast<int>(actions_.size()); ++i) {
@@ -338,7 +340,7 @@ class TemplatePlanner {
     }
   }
 
-  // The token of a tail.
+  // The token of the detached steps that `tail` stands for, created on first use.
   mlir::Value DetachedToken(int tail) {
     mlir::Value& token = detached_tokens_[tail];
     if (token) return token;
@@ -363,11 +365,11 @@ class TemplatePlanner {
   const ReferenceTimes* times_;
   const MessageMoments* moments_;
   ir::TemplateOp template_;
-  // The order of compute is chosen while running.
+  // True if the order of compute actions is chosen while running.
   const bool dynamic_;
-  // Some have collectives in their segments.
+  // True if segments of some actions have collectives.
   bool collectives_ = false;
-  // An action with detached steps is there twice; the second stands for its tail.
+  // An action with detached steps is there twice; the second entry stands for its tail.
   std::vector<mlir::Operation*> actions_;
   std::vector<bool> is_tail_;
   std::map<int, mlir::Value> detached_tokens_;
@@ -375,7 +377,7 @@ class TemplatePlanner {
   RepetitionOrder order_;
   llvm::DenseMap<mlir::Operation*, int> index_;
   std::vector<int> computes_;
-  // Actions of every stream but compute.
+  // The actions of each stream except compute streams and tails.
   std::vector<std::vector<int>> by_stream_;
   std::vector<Transient> transients_;
 };
@@ -383,7 +385,7 @@ class TemplatePlanner {
 class PlanMemoryPass : public impl::PlanMemoryBase<PlanMemoryPass> {
   void runOnOperation() override {
     ir::ProgramOp program = getOperation();
-    // Before any template has waits of this pass.
+    // Computed before this pass adds waits to any template.
     std::optional<ReferenceTimes> times;
     std::optional<MessageMoments> moments;
     if (program.getComputeOrder() == ir::ComputeOrder::StaticOrder && MayWaitInside(program)) {
@@ -397,8 +399,8 @@ class PlanMemoryPass : public impl::PlanMemoryBase<PlanMemoryPass> {
     }
   }
 
-  // Whether compute actions of microbatches may have to wait for sends: lists that end with one, and buffers that are
-  // sent and used elsewhere too, as only skip edges make them.
+  // True if compute actions of microbatches may have to wait for sends: a list ends with such an action, or a buffer is
+  // both sent and used elsewhere, which only skip edges cause.
   static bool MayWaitInside(ir::ProgramOp program) {
     if (program.getSkips() && !program.getSkips()->empty()) return true;
     return llvm::any_of(Templates(program), [](ir::TemplateOp t) {

@@ -9,7 +9,7 @@ namespace weft {
 
 namespace {
 
-// Null if it is only the rank itself.
+// The ranks of axis `data` that take part; null if only the rank itself does.
 mlir::Attribute OnData(ir::ProgramOp program, DataRanks ranks) {
   mlir::Builder builder(program.getContext());
   const int64_t size = program.getMesh().getSize("data");

@@ -10,35 +10,36 @@
 
 namespace weft {
 
-// One round of messages, and sums in member order: for shared tensors, which are added in model order, and for the few
-// elements that are summed over `pipe`.
+// The algorithm with one round of messages and sums in member order. It serves shared tensors, which are added in model
+// order, and the few elements that are summed over `pipe`.
 constexpr llvm::StringLiteral kDirectSum = "direct";
 
 // Which ranks of axis `data` take part.
 enum class DataRanks {
   kAll,
-  // Those that share one copy of model states (ZeRO); none where each has its own.
+  // The ranks that share one copy of model states (ZeRO); only the rank itself if each has its own copy.
   kSharing,
-  // Those that hold the same part of them; all where each has its own copy, none where all share one.
+  // The ranks that hold the same part of model states; all if each has its own copy, only the rank itself if all share
+  // one.
   kSamePart,
 };
 
-// The group of all ranks along those of `axes` that the mesh has, on `data` of those that `ranks` says. kOverGroups
-// (state_shards.h) stands for `data` with kSamePart.
+// The group of all ranks along `axes`, except axes that the mesh does not have. On `data`, `ranks` selects the members.
+// kOverGroups (state_shards.h) stands for `data` with kSamePart.
 mlir::DictionaryAttr GroupOver(ir::ProgramOp program, llvm::ArrayRef<llvm::StringRef> axes,
                                DataRanks ranks = DataRanks::kAll);
 
-// `over` with these coordinates of `axis` too.
+// `over`, restricted to these coordinates of `axis`.
 mlir::DictionaryAttr WithIndices(mlir::DictionaryAttr over, llvm::StringRef axis, llvm::ArrayRef<int64_t> indices);
 
-// Axes of more than one rank over which the gradients of a tensor's uses are summed, besides `pipe`.
+// Axes with more than one rank, besides `pipe`, over which the gradients of a tensor's uses are summed.
 std::vector<llvm::StringRef> SyncAxes(ir::ProgramOp program, int tensor);
 
 ir::AllReduceOp AllReduce(mlir::OpBuilder& builder, mlir::ValueRange sources, mlir::ValueRange destinations,
                           mlir::DictionaryAttr over, ir::Purpose purpose, llvm::StringRef algorithm, int stage,
                           mlir::ValueRange after = {});
 
-// Into new buffers of class `communication`, the rank's parts of the sums; `types` are theirs.
+// Writes the rank's parts of the sums into new buffers of class `communication` with these `types`.
 ir::ReduceScatterOp ReduceScatter(mlir::OpBuilder& builder, mlir::ValueRange sources, mlir::TypeRange types,
                                   mlir::DictionaryAttr over, ir::Purpose purpose, llvm::StringRef algorithm, int stage,
                                   mlir::ValueRange after = {});

@@ -17,7 +17,7 @@ namespace weft {
 #define GEN_PASS_REGISTRATION
 #include "compiler/rank/rank_passes.h.inc"
 
-// All of them, in order.
+// Adds all rank passes, in order.
 void AddRankPasses(mlir::OpPassManager& programs);
 
 }  // namespace weft

@@ -19,7 +19,7 @@ ir::OperandAttr MakeOperand(const SegmentOperand& operand, mlir::MLIRContext* co
                               operand.detached);
 }
 
-// Those parameters of the schedule that are set.
+// The schedule's parameters that are set.
 mlir::DictionaryAttr ParametersOf(mlir::OpBuilder& builder, const PlanSchedule& schedule) {
   llvm::SmallVector<mlir::NamedAttribute> parameters;
   for (auto [name, value] : {std::pair<const char*, int>{"group", schedule.group()},
@@ -38,7 +38,7 @@ mlir::ArrayAttr Strings(mlir::OpBuilder& builder, const std::vector<std::string>
   return builder.getStrArrayAttr(views);
 }
 
-// The parts of the plan that passes read.
+// Copies into the program the parts of the plan that passes read.
 void SetPlan(mlir::OpBuilder& builder, ir::ProgramOp program, const RankProgramOptions& options) {
   const Plan& plan = options.plan;
   program.setEvaluation(options.evaluation);

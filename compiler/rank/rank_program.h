@@ -16,12 +16,12 @@ namespace weft {
 
 struct RankProgramOptions {
   std::string name;
-  // Resolved (proto/validate/validate.h).
+  // A resolved plan (proto/validate/validate.h).
   Plan plan;
   int32_t microbatches = 1;
   bool clip = false;
   bool evaluation = false;
-  // Of one microbatch, in any unit, for schedules that order by time.
+  // Costs of one microbatch, in any unit, for schedules that order by time.
   SlotCosts costs;
 };
 
@@ -29,8 +29,8 @@ struct RankProgramOptions {
 mlir::OwningOpRef<mlir::ModuleOp> BuildRankProgram(mlir::MLIRContext* context, const SegmentSet& segments,
                                                    const RankProgramOptions& options);
 
-// Declares in the evaluation program `program`, which has no template yet, the templates of `planned` with its
-// parameters and losses at the same offsets, and keeps the bytes of all its persistent buffers free of others.
+// Prepares the evaluation program `program`, which has no template yet. It gets the templates of `planned` with the
+// same parameters and losses at the same offsets, and keeps the bytes of all persistent buffers of `planned` free.
 void SharePersistentBuffers(ir::ProgramOp planned, ir::ProgramOp program);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// What the passes of the rank level share.
+// Helpers that the passes of the rank level share.
 #ifndef WEFT_COMPILER_RANK_RANK_UTIL_H_
 #define WEFT_COMPILER_RANK_RANK_UTIL_H_
 
@@ -19,18 +19,18 @@ std::vector<mlir::Operation*> Actions(ir::TemplateOp t);
 // The signature that a compute action runs.
 ir::SignatureOp SignatureOf(mlir::Operation* compute);
 
-// The buffer that a compute action binds to operand `index` of its signature.
+// The buffers that a compute action binds to the operands of its signature, by operand index.
 std::vector<mlir::Value> BoundBuffers(mlir::Operation* compute, ir::SignatureOp signature);
 
-// Persistent buffers of a template by role, and others that are bound to one; adds those that are missing, at the head
-// of the list behind the others.
+// The persistent buffers of a template by role, and other buffers that are bound to a role. Get adds a missing buffer
+// at the head of the list, behind the other persistent buffers.
 class PersistentBuffers {
  public:
   explicit PersistentBuffers(ir::TemplateOp t);
   mlir::Value Get(ir::RoleAttr role, ir::BufferType type);
-  // Has Get give this buffer, which need not be persistent.
+  // Makes Get return this buffer, which need not be persistent.
   void Bind(ir::RoleAttr role, mlir::Value buffer) { buffers_[role] = buffer; }
-  // Null if there is none.
+  // The buffer of `role`, or null.
   mlir::Value Find(ir::RoleAttr role) const { return buffers_.lookup(role); }
 
  private:
@@ -39,8 +39,8 @@ class PersistentBuffers {
   llvm::DenseMap<mlir::Attribute, mlir::Value> buffers_;
 };
 
-// What one half of a compute action of microbatches is of: half 0 all of it, or the forward of a pair; half 1 the
-// backward of a pair.
+// Stage, microbatches and lane of a compute action, or of one half of it. Half 0 is the whole action, or the forward of
+// a pair; half 1 is the backward of a pair.
 struct ActionPart {
   int stage = 0;
   int microbatch = 0;
@@ -49,15 +49,15 @@ struct ActionPart {
 };
 ActionPart PartOf(mlir::Operation* compute, int half = 0);
 
-// Whether it is a backward that adds to the gradients of weights, and of which stage (of a pair the backward's); -1 if
-// it is not.
+// The stage to whose weight gradients this backward adds (for a pair, the stage of its backward); -1 if the action adds
+// to none.
 int StageOfWeightGradients(mlir::Operation* compute);
 
-// The stage that makes what `reader` reads from `direction` over the edge between neighbours (skip = 0) or the skip-th
+// The stage that makes what `reader` reads from `direction`, over the edge between neighbors (skip = 0) or the skip-th
 // skip edge of the program. -1 if there is no such edge.
 int MakerStage(ir::ProgramOp program, ir::Direction direction, int reader, uint32_t skip);
 
-// Coordinate that a template pins on `axis`, 0 if it does not.
+// The coordinate that a template pins on `axis`, or 0.
 int64_t PinnedCoordinate(ir::TemplateOp t, llvm::StringRef axis);
 
 }  // namespace weft

@@ -10,7 +10,8 @@
 namespace weft {
 
 void ReferenceTimes::MatchTransfers(ir::ProgramOp program) {
-  // (direction, lane, stage that makes it, microbatch, skip): a stage is on one rank in a lane.
+  // (direction, lane, stage that makes it, microbatch, skip). The key is unique because in each lane a stage is on one
+  // rank.
   using Key = std::tuple<ir::Direction, uint32_t, int, uint32_t, uint32_t>;
   std::map<Key, mlir::Operation*> sends;
   program.walk([&](ir::SendOp op) {
@@ -37,7 +38,7 @@ int64_t ReferenceTimes::Cost(ir::ProgramOp program, mlir::Operation* compute) co
                            .Case([&](ir::BackwardWeightOp) { return weight; })
                            .Case([&](ir::ForwardBackwardOp) { return pair > 0 ? pair : forward + backward; })
                            .Default([](mlir::Operation*) { return 1; });
-  // Time must pass, for the order of ends, messages and starts to hold.
+  // The cost is at least 1, because the order of ends, messages and starts needs time to pass.
   return std::max<int64_t>(cost, 1);
 }
 
@@ -55,7 +56,7 @@ ReferenceTimes::ReferenceTimes(ir::ProgramOp program) {
       if (ir::IsCompute(&op)) list.computes.push_back(&op);
     }
   }
-  // The action of another rank that makes what `operand` holds, if it is received.
+  // If `operand` is received, the action on the other rank that makes it; else null.
   auto maker_elsewhere = [&](mlir::Value operand) -> mlir::Operation* {
     auto recv = operand.getDefiningOp<ir::RecvOp>();
     auto send = recv ? mlir::cast_or_null<ir::SendOp>(Partner(recv)) : ir::SendOp();

@@ -1,8 +1,8 @@
-// When the actions of a program would run if messages took no time: a topological order of all ranks' lists to which
-// passes can hold what they decide, so that it can block nobody.
+// Computes when the actions of a program would run if messages took no time. This is a topological order of all ranks'
+// lists. A pass whose decisions agree with it cannot block any rank.
 //
-// The cost of an action is that of the program's attributes (forward_cost and so on), alike for all stages. Of things
-// that happen at one time, ends of actions come first, then messages, then starts.
+// The cost of an action comes from the program's attributes (forward_cost and so on) and is the same for all stages. At
+// one time, ends of actions come first, then messages, then starts.
 #ifndef WEFT_COMPILER_RANK_REFERENCE_TIMES_H_
 #define WEFT_COMPILER_RANK_REFERENCE_TIMES_H_
 
@@ -22,15 +22,16 @@ struct ReferenceTime {
 
 class ReferenceTimes {
  public:
-  // Transfers are inserted, receives need not be placed. A receive whose send is not in the program waits for nothing.
+  // Transfers must be inserted already; receives need not be placed. A receive whose send is not in the program waits
+  // for nothing.
   explicit ReferenceTimes(ir::ProgramOp program);
 
-  // Of a compute action; null if it never runs, because the lists block each other.
+  // Times of a compute action; null if it never runs because the lists block each other.
   const ReferenceTime* Find(mlir::Operation* compute) const {
     auto found = times_.find(compute);
     return found == times_.end() ? nullptr : &found->second;
   }
-  // The send of a receive and the other way round; null if there is none.
+  // The send of a receive, or the receive of a send; null if there is none.
   mlir::Operation* Partner(mlir::Operation* transfer) const { return partners_.lookup(transfer); }
 
  private:

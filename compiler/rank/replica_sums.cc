@@ -12,16 +12,16 @@
 namespace weft {
 namespace {
 
-// The gradients of a stage that are summed over its replicas.
+// Gradients of a stage that are summed together over its replicas.
 struct StageSum {
   int stage = 0;
   // In the order in which the stage's backward has them.
   std::vector<ir::OperandAttr> gradients;
   // Pipe ranks, ascending.
   std::vector<int64_t> holders;
-  // Over which they are summed, besides `pipe`.
+  // The axes over which they are summed, besides `pipe`.
   std::vector<llvm::StringRef> axes;
-  // Over the sharers first, in one of these.
+  // True if they are first reduce-scattered over the ranks that share one copy of the states.
   bool scatters = false;
 };
 
@@ -30,8 +30,8 @@ class ReplicaSums {
   ReplicaSums(ir::ProgramOp program, const GradientHolders& gradients)
       : program_(program), gradients_(gradients), templates_(Templates(program)) {}
 
-  // One sum per bucket of whole tensors. All ranks of a group must run its sums in one order: that in which the
-  // last of them is ready.
+  // Adds one sum per bucket of whole tensors. All ranks of a group must run its sums in one order: sorted by when the
+  // last rank is ready.
   std::map<mlir::Operation*, GradientParts> Sum() {
     const ReferenceTimes times(program_);
     struct Ready {
@@ -40,7 +40,7 @@ class ReplicaSums {
     };
     std::vector<Ready> ready;
     for (const auto& [stage, gradients] : gradients_.of_stage) {
-      // Groups of gradients that are summed over the same axes, in the order of their first.
+      // Gradients that are summed over the same axes, in the order of the first gradient of each group.
       std::vector<StageSum> sums;
       for (ir::OperandAttr gradient : gradients) {
         const GradientUse use = UseOf(gradient);
@@ -86,11 +86,11 @@ class ReplicaSums {
     return {};
   }
 
-  // The compute action of a rank behind which the gradients of `stage` are summed; null if it computes nothing.
+  // The compute action of a rank behind which the gradients of `stage` are summed; null if the rank computes nothing.
   Last Launch(ir::TemplateOp t, int stage, const ReferenceTimes& times) {
     Last own, all;
     if (!t) return own;
-    // Whether the rank waits for something behind the stage's last backward.
+    // True if the rank waits for something after the stage's last backward.
     bool gap = false;
     for (mlir::Operation& op : t.getBody().front()) {
       if (!ir::IsMicrobatch(&op)) continue;
@@ -128,7 +128,7 @@ class ReplicaSums {
       if (previous == nullptr || (last != nullptr && previous->isBeforeInBlock(last))) previous = last;
     }
     mlir::Operation* place = launch.backward;
-    // The sends of what it made come first: other ranks wait for them.
+    // Sends of the action's results come first, because other ranks wait for them.
     while (place != nullptr && place->getNextNode() != nullptr && mlir::isa<ir::SendOp>(place->getNextNode())) {
       place = place->getNextNode();
     }
@@ -142,7 +142,7 @@ class ReplicaSums {
     } else {
       builder.setInsertionPointToEnd(&t.getBody().front());
     }
-    // Otherwise it would wait for the backwards of its own stage only.
+    // Without this token the sum would wait only for the backwards of its own stage.
     llvm::SmallVector<mlir::Value> after;
     if (launch.backward != nullptr && StageOfWeightGradients(launch.backward) != sum.stage) {
       after.push_back(ir::DoneToken(launch.backward));
@@ -169,7 +169,7 @@ class ReplicaSums {
     close();
   }
 
-  // The rank's parts of these.
+  // Reduce-scatters the gradients of a bucket. Returns the rank's part of each.
   llvm::SmallVector<mlir::Value> Scatter(ir::TemplateOp t, mlir::OpBuilder& builder,
                                          llvm::ArrayRef<ir::OperandAttr> bucket, mlir::ValueRange buffers,
                                          mlir::DictionaryAttr sharers, int stage, mlir::ValueRange after) {

@@ -1,6 +1,6 @@
-// Sums of gradients over the replicas of a stage, in buckets, while backwards of other stages still run. Where the
-// optimizer has a part of the gradient only (ZeRO stage 1), a bucket is reduce-scattered over the data replicas that
-// share one copy of the optimizer's states, and the parts are summed over all others.
+// Sums gradients over the replicas of a stage, in buckets, while backwards of other stages still run. If the optimizer
+// has only a part of the gradient (ZeRO stage 1), a bucket is reduce-scattered over the data replicas that share one
+// copy of the optimizer's states, and the parts are summed over all others.
 #ifndef WEFT_COMPILER_RANK_REPLICA_SUMS_H_
 #define WEFT_COMPILER_RANK_REPLICA_SUMS_H_
 
@@ -11,10 +11,10 @@
 
 namespace weft {
 
-// What a template has of gradients that it has scattered.
+// The parts of scattered gradients that the ranks of a template have.
 using GradientParts = std::map<GradientUse, mlir::Value>;
 
-// Adds the collectives of purpose gradient_sync to all templates.
+// Adds the collectives of purpose gradient_sync to all templates. Returns the parts of each template.
 std::map<mlir::Operation*, GradientParts> SumOverReplicas(ir::ProgramOp program, const GradientHolders& gradients);
 
 }  // namespace weft

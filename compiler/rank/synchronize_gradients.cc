@@ -1,5 +1,5 @@
-// The end of a step: gradients of replicas and of shared tensors are summed, the norm and the loss are made global, and
-// the optimizer runs (rules P9, P11).
+// Writes the end of an iteration: sums the gradients of replicas and of shared tensors, makes the norm and the loss
+// global, and runs the optimizer (rules P9, P11).
 #include <algorithm>
 #include <map>
 #include <set>
@@ -21,13 +21,13 @@ namespace {
 using ir::Role;
 using ir::SegmentKind;
 
-// With ZeRO stages 1 and 2, adds the all-gathers of purpose gather_weights behind the optimizer: they bring together
-// the parts of parameters that the data replicas have updated, in buckets, in the order in which the template's
-// microbatch actions read the parameters first. `optimizer` is the signature of its optimizer step; `buffers` has its
-// parts, where they are not those of MASTER.
+// With ZeRO stages 1 and 2, adds the all-gathers of purpose gather_weights behind the optimizer. They collect the parts
+// of parameters that the data replicas have updated, in buckets, in the order in which the template's microbatch
+// actions first read the parameters. `optimizer` is the signature of the template's optimizer step. `buffers` has its
+// parts, unless they are those of MASTER.
 void GatherWeights(ir::ProgramOp program, ir::TemplateOp t, ir::SignatureOp optimizer, mlir::OpBuilder& builder,
                    PersistentBuffers& buffers) {
-  // By tensor: what the rank has of it to send.
+  // Tensor -> the part of it that the rank sends.
   std::map<int, ir::OperandAttr> parts;
   std::set<int> whole;
   for (unsigned i = 0; i < optimizer.size(); ++i) {
@@ -113,12 +113,12 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
       }
     }
     if (losses_type_) {
-      // Axis by axis, because a round of messages or a ring over the whole mesh would grow with its size. Each element
-      // has one contributor, so every algorithm gives the same bits.
+      // The losses are summed axis by axis, because a round of messages or a ring over the whole mesh would grow with
+      // its size. Each element has one contributor, so every algorithm gives the same bits.
       mlir::Value losses = persistent.Get(RoleOf(Role::Losses), losses_type_);
       AllReduce(builder, persistent.Get(RoleOf(Role::LocalLosses), losses_type_), losses, Over({"pipe"}),
                 ir::Purpose::LossSync, kDirectSum, 0);
-      // Its ranks have other samples of each microbatch, so here an element has several contributors.
+      // Ranks along z have different samples of each microbatch, so here an element has several contributors.
       if (program_.getMesh().getSize("z") > 1) {
         AllReduce(builder, losses, losses, Over({"z"}), ir::Purpose::LossSync, kDirectSum, 0);
       }
@@ -135,7 +135,7 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
     }
   }
 
-  // Tensors whose uses are on several ranks.
+  // Sums the gradients of tensors whose uses are on several ranks.
   void SumShared(const GradientHolders& gradients, ir::TemplateOp t, mlir::OpBuilder& builder,
                  PersistentBuffers& persistent) {
     const int64_t own = PinnedCoordinate(t, "pipe");
@@ -149,7 +149,7 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
         const llvm::StringRef algorithm = sum.over_ranks ? llvm::StringRef(kDirectSum) : program_.getCollective();
         const auto part = gradients.parts.find(use);
         const bool scatters = part != gradients.parts.end();
-        // Of one use per rank they are scattered already.
+        // With one use per rank, the gradients are scattered already.
         if (scatters && !sum.over_ranks) {
           mlir::Value whole = persistent.Get(gradient.getRole(), gradient.getType());
           auto scatter =
@@ -159,7 +159,7 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
         }
         if (scatters) gradient = part->second;
         mlir::Value buffer = persistent.Get(gradient.getRole(), gradient.getType());
-        // One use per rank, ascending: then the sum over the group is in model order.
+        // With one use per rank, in ascending order, the sum over the group is in model order.
         mlir::DictionaryAttr over = builder.getDictionaryAttr({});
         if (!sum.over_ranks) {
           over = GroupOver(program_, SyncAxes(program_, tensor), scatters ? DataRanks::kSamePart : DataRanks::kAll);
@@ -173,7 +173,7 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
   ir::RoleAttr RoleOf(Role role) { return ir::RoleAttr::get(&getContext(), role, -1, 0); }
   mlir::DictionaryAttr Over(llvm::ArrayRef<llvm::StringRef> axes) { return GroupOver(program_, axes); }
 
-  // Null if the rank has no such step.
+  // The signature of the rank's step of this kind, or null.
   ir::SignatureOp SignatureAt(ir::TemplateOp t, SegmentKind kind) {
     auto found = step_signatures_.find({kind, static_cast<int>(PinnedCoordinate(t, "pipe"))});
     return found == step_signatures_.end() ? ir::SignatureOp() : found->second;
@@ -198,7 +198,7 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
     auto op = builder.create<Op>(program_.getLoc(), outputs, ir::TokenType::get(&getContext()), signature.getSymName(),
                                  static_cast<int>(signature.getStage()), inputs, mlir::ValueRange(),
                                  mlir::DenseI64ArrayAttr());
-    // What it makes for the actions behind it.
+    // Later actions find the buffers that this action makes by their roles.
     for (auto [role, buffer] : llvm::zip(made, op.getOutputs())) persistent.Bind(role, buffer);
   }
 

@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Of `templates` with one tensor each.
+// A program of `templates` templates with one tensor each.
 Program Of(int templates, int64_t elements) {
   Program program;
   for (int i = 0; i < templates; ++i) {
@@ -36,7 +36,7 @@ TEST(BucketCount, OfARank) {
   EXPECT_THAT(Error(192, Of(1, most + 1)),
               HasSubstr("plan.offload.bucket_elements = 192 cuts the states of 4194368 elements of a rank (4194368 of "
                         "all pipe ranks) into more than 65536 (262144) buckets; nearest valid: 384"));
-  // 128 elements each.
+  // Now each bucket has 128 elements.
   EXPECT_EQ(Error(384, Of(1, most + 1)), "");
   EXPECT_EQ(Error(384, Of(1, 2 * most)), "");
   EXPECT_THAT(Error(575, Of(1, 2 * most + 1)), HasSubstr("nearest valid: 576"));
@@ -49,7 +49,7 @@ TEST(BucketCount, OfAllRanks) {
   EXPECT_EQ(Error(384, Of(5, most)), "");
 }
 
-// As large as an arena may be.
+// States as large as an arena may be.
 TEST(BucketCount, LargeStates) {
   EXPECT_THAT(Error(192, Of(8, int64_t{1} << 48)), HasSubstr("nearest valid: 25769803776"));
   EXPECT_EQ(Error(25769803776, Of(8, int64_t{1} << 48)), "");

@@ -26,7 +26,7 @@ void BucketSteps::Add(const Bucket& bucket, const BucketPiece& piece, const Tens
     return AddValue(t_, buffer, std::move(value), segment);
   };
   const std::string range = absl::StrCat("[", piece.first, ", ", piece.first + piece.count, ")");
-  // A part of what a value of the whole segment is.
+  // The part of a value of the whole segment that belongs to the piece.
   const auto part_of = [&](int v) {
     const Value& value = whole_.values(v);
     return part(BufferOf(v), value.offset() + piece.first * DTypeBytes(value.dtype()), value.dtype(),
@@ -49,7 +49,7 @@ void BucketSteps::Add(const Bucket& bucket, const BucketPiece& piece, const Tens
       copy.set_stream(comes ? H2D : D2H);
       copy.add_inputs(from);
       copy.add_outputs(to);
-      // Once over the link.
+      // The bytes cross the link once.
       copy.mutable_work()->set_bytes(piece.count * size);
       copy.mutable_work()->set_dtype(host.dtype());
     }
@@ -66,7 +66,7 @@ void BucketSteps::Add(const Bucket& bucket, const BucketPiece& piece, const Tens
   }
   update_step.add_inputs(part_of(original.inputs(0)));
   for (int v : copies) update_step.add_inputs(v), update_step.add_outputs(v);
-  // What is not of elements.
+  // The other inputs do not have one entry per element.
   for (int i = states + 1; i < original.inputs_size(); ++i) {
     update_step.add_inputs(AddValue(t_, BufferOf(original.inputs(i)), whole_.values(original.inputs(i)), step));
   }
@@ -74,7 +74,8 @@ void BucketSteps::Add(const Bucket& bucket, const BucketPiece& piece, const Tens
   if (original.outputs_size() > states) {
     update_step.add_outputs(part_of(original.outputs(states)));
   } else {
-    // The optimizer's weights were those that compute reads, or gathers.
+    // The kernel updated in place the weights that compute reads or gathers. Now it writes them as an additional
+    // output.
     const auto gathered = gathered_.find(update.states[0]);
     const DType dtype = whole_.values(original.outputs(0)).dtype();
     update_step.add_outputs(gathered == gathered_.end()

@@ -1,10 +1,10 @@
-// What a bucket of offloaded optimizer states does for a piece of a tensor: it comes, is updated, and goes back.
+// The steps of a bucket of offloaded optimizer states for a piece of a tensor: fetch, update, write back.
 //
 //   fetch, on h2d:    host states [first, first + count) -> their places in the bucket's copy on the device
-//   step, on compute: the optimizer's kernel on these elements; the gradient's are made zero where that is a step
+//   step, on compute: the optimizer's kernel on these elements; sets their gradients to zero if that is a step
 //   back, on d2h:     the places -> host states
 //
-// In the copy lie all weights of the bucket first, then all first moments, and so on.
+// The copy holds all weights of the bucket first, then all first moments, and so on.
 #ifndef WEFT_COMPILER_REWRITE_BUCKET_STEPS_H_
 #define WEFT_COMPILER_REWRITE_BUCKET_STEPS_H_
 
@@ -18,27 +18,28 @@
 
 namespace weft {
 
-// The update of one tensor by a step of an optimizer's segment.
+// How a step of an optimizer's segment updates one tensor.
 struct TensorUpdate {
   int tensor = 0;
-  // Index in the optimizer's segment; of the step that makes the gradient zero, -1 if that is no step of its own.
+  // Indices in the optimizer's segment: the update, and the step that sets the gradient to zero (-1 if no separate step
+  // does).
   int step = 0, zero = -1;
   int64_t elements = 0;
-  // Of the list: the last sum of its gradient, -1 if there is none.
+  // Index in the template's body of the last sum of the gradient; -1 if there is none.
   int chunk = -1;
-  // Buffers in host memory, in the order of the kernel's in-place outputs.
+  // The tensor's buffers in host memory, in the order of the kernel's in-place outputs.
   std::vector<int> states;
 };
 
 class BucketSteps {
  public:
-  // `whole` is the optimizer's segment, bound to `operands`; `gathered` has for weights in host memory, where a
-  // collective gathers them, their copy on the device. All of them outlive this.
+  // `whole` is the optimizer's segment, bound to `operands`. `gathered` maps weights in host memory that a collective
+  // gathers to their copy on the device. All arguments must outlive this object.
   BucketSteps(const Template& t, const Segment& whole, const std::vector<int>& operands,
               const std::map<int, int>& gathered)
       : t_(t), whole_(whole), operands_(operands), gathered_(gathered) {}
 
-  // Appends the steps of a piece, whose bucket has its copy in the buffer `device`.
+  // Appends the steps of a piece. The copy of its bucket is in the buffer `device`.
   void Add(const Bucket& bucket, const BucketPiece& piece, const TensorUpdate& update, int device, BoundSegment* fetch,
            BoundSegment* step, BoundSegment* back) const;
 

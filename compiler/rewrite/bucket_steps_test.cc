@@ -10,7 +10,8 @@
 namespace weft {
 namespace {
 
-// A tensor of 10 elements: SGD with a moment, a gradient in the place of bytes 8 and up, weights in half precision.
+// A tensor of 10 elements: SGD with a moment, a gradient that begins at byte 8 of its buffer, weights in half
+// precision.
 class BucketStepsTest : public testing::Test {
  protected:
   BucketStepsTest()
@@ -54,7 +55,7 @@ TEST_F(BucketStepsTest, APieceComesIsUpdatedAndGoesBack) {
   BoundSegment fetch, step, back;
   BucketSteps(t_, whole_, operands_, gathered).Add(bucket, piece, update_, 4, &fetch, &step, &back);
 
-  // Two states, each from its element 4 to place 2 of its region of the bucket's copy, and back.
+  // Two states. Each is copied from its element 4 on to position 2 of its region in the bucket's copy, and back.
   ASSERT_EQ(fetch.segment.steps_size(), 2);
   ASSERT_EQ(back.segment.steps_size(), 2);
   for (int k = 0; k < 2; ++k) {
@@ -89,7 +90,7 @@ TEST_F(BucketStepsTest, APieceComesIsUpdatedAndGoesBack) {
   expect(update.inputs(1), 4, 2 * 4);
   expect(update.inputs(2), 4, 8 * 4 + 2 * 4);
   expect(update.outputs(2), 3, 4 * 2);
-  // In place.
+  // The states are updated in place.
   EXPECT_EQ(update.outputs(0), update.inputs(1));
   EXPECT_EQ(update.outputs(1), update.inputs(2));
   EXPECT_EQ(update.work().bytes(), 600);
@@ -101,7 +102,7 @@ TEST_F(BucketStepsTest, APieceComesIsUpdatedAndGoesBack) {
 }
 
 TEST_F(BucketStepsTest, WeightsThatAreGatheredAreWrittenToTheirCopy) {
-  // The kernel updates weights in place, nothing else reads them.
+  // The kernel updates the weights in place and has no other output for them.
   whole_.mutable_steps(0)->mutable_outputs()->RemoveLast();
   update_.zero = -1;
   Bucket bucket;
@@ -116,7 +117,7 @@ TEST_F(BucketStepsTest, WeightsThatAreGatheredAreWrittenToTheirCopy) {
   const Step& update = step.segment.steps(0);
   ASSERT_EQ(update.outputs_size(), 3);
   EXPECT_EQ(step.operands[step.segment.values(update.outputs(2)).operand()], 3);
-  // What is written more than before is counted.
+  // The work counts the bytes that are now written in addition.
   EXPECT_EQ(update.work().bytes(), 1000 + 10 * 4);
 }
 

@@ -14,7 +14,7 @@ int64_t Over(int64_t elements, int64_t count) { return elements / count + (eleme
 
 std::vector<Bucket> CutIntoBuckets(absl::Span<const int64_t> tensors, int64_t capacity) {
   std::vector<Bucket> buckets;
-  // Of the last bucket.
+  // Elements that still fit into the last bucket.
   int64_t room = 0;
   for (int t = 0; t < static_cast<int>(tensors.size()); ++t) {
     for (int64_t first = 0; first < tensors[t];) {

@@ -1,5 +1,5 @@
-// Elements of tensors cut into buckets that are worked through one after the other, and how many buckets optimizer
-// states in host memory may be cut into.
+// Cuts the elements of tensors into buckets that are processed one after the other, and limits the number of buckets of
+// optimizer states in host memory.
 #ifndef WEFT_COMPILER_REWRITE_BUCKETS_H_
 #define WEFT_COMPILER_REWRITE_BUCKETS_H_
 
@@ -13,10 +13,10 @@
 
 namespace weft {
 
-// Elements at which a tensor may be cut: a multiple of 64 bytes whatever their type.
+// Tensors are cut at multiples of this many elements: multiples of 64 bytes for any type.
 constexpr int64_t kBucketAlignment = 64;
 
-// Neighbouring elements of one tensor, and where they lie in their bucket.
+// Neighboring elements of one tensor, and their position in their bucket.
 struct BucketPiece {
   int tensor = 0;
   int64_t first = 0;
@@ -26,27 +26,27 @@ struct BucketPiece {
 
 struct Bucket {
   std::vector<BucketPiece> pieces;
-  // With what lies between pieces, which begin at multiples of kBucketAlignment.
+  // Includes the gaps between pieces, which begin at multiples of kBucketAlignment.
   int64_t elements = 0;
 };
 
-// Cuts tensors of so many elements, in order, into buckets of at most `capacity`, a multiple of kBucketAlignment. All
-// but the last are as full as the alignment allows.
+// Cuts tensors with these numbers of elements, in order, into buckets of at most `capacity` elements, a multiple of
+// kBucketAlignment. All buckets but the last are as full as the alignment allows.
 std::vector<Bucket> CutIntoBuckets(absl::Span<const int64_t> tensors, int64_t capacity);
 
-// Buckets that are on the device at one time: one comes, one is stepped, one goes.
+// Buckets on the device at one time: one is fetched, one is updated, one is written back.
 constexpr int kBucketsOnDevice = 3;
 // The smallest plan.offload.bucket_elements.
 constexpr int64_t kLeastBucketElements = 192;
-// The most buckets of a rank, and of all templates together: each becomes three actions and three segments.
+// The most buckets of a rank, and of all templates together. Each bucket becomes three actions and three segments.
 constexpr int64_t kMostBuckets = int64_t{1} << 16;
 constexpr int64_t kMostBucketsInAll = int64_t{1} << 18;
 
-// Elements of one bucket.
+// The most elements of one bucket.
 int64_t BucketCapacity(const Offload& offload);
 
-// InvalidArgument if there would be more, with the nearest valid size. The last bucket of a chunk, which may be
-// smaller than others, is not counted. `program` has MASTER buffers for all tensors.
+// InvalidArgument if there would be more buckets; the message has the nearest valid size. The last bucket of a chunk,
+// which may be smaller than others, is not counted. `program` must have MASTER buffers for all tensors.
 absl::Status CheckBucketCount(const Offload& offload, const Program& program);
 
 }  // namespace weft

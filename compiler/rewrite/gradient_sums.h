@@ -1,4 +1,4 @@
-// Which collectives of a template sum which gradients.
+// Finds which collectives of a template sum which gradients.
 #ifndef WEFT_COMPILER_REWRITE_GRADIENT_SUMS_H_
 #define WEFT_COMPILER_REWRITE_GRADIENT_SUMS_H_
 
@@ -9,9 +9,9 @@
 namespace weft {
 
 struct GradientSums {
-  // Of buffers that hold a gradient, or what a sum makes of one (with ZeRO 1 the rank's part): the tensor.
+  // Buffer that holds a gradient, or the result of its sum (with ZeRO 1 the rank's part) -> tensor.
   std::map<int, int> tensor_of;
-  // By tensor: index in the body of the last sum of its gradient.
+  // Tensor -> index in the body of the last sum of its gradient.
   std::map<int, int> last_sum;
 };
 

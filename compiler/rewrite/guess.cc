@@ -66,7 +66,7 @@ class Guess {
     }
   }
 
-  // Keeps of the leading forwards those that begin early enough.
+  // Keeps the leading forwards that begin early enough.
   void Cut() {
     const int templates = program_.templates_size();
     std::vector<std::vector<int64_t>> start(templates);
@@ -91,7 +91,7 @@ class Guess {
     }
   }
 
-  // When a forward begins; -1 if what it reads is not made by a leading forward with a known time.
+  // When a forward begins; -1 if a message that it reads does not come from a leading forward with a known time.
   int64_t Start(int t, int action, const std::vector<std::vector<int64_t>>& start) const {
     int64_t time = start[t].empty() ? 0 : start[t].back() + 1;
     for (const Dependency& dep : program_.templates(t).body(action).deps()) {
@@ -110,8 +110,8 @@ class Guess {
     return time;
   }
 
-  // Adds what the kept forwards wait for, the other ends of transfers, and the rest of transfer groups. If that is not
-  // to be, keeps less and returns false.
+  // Adds what the kept forwards wait for, the other ends of transfers, and the rest of transfer groups. If that is
+  // impossible, keeps fewer forwards and returns false.
   bool Close() {
     in_.clear();
     for (const Template& t : program_.templates()) in_.emplace_back(t.body_size(), false);
@@ -140,7 +140,7 @@ class Guess {
         if (dep.distance() == 0) open.push_back({at.t, by_id_[at.t].at(dep.action())});
       }
       if (!transfer) continue;
-      // A transfer group is a run of neighbours, done at one time.
+      // A transfer group is a run of neighbors that go together.
       for (const int next : {at.action - 1, at.action + 1}) {
         if (action.transfer_group() != 0 && next >= 0 && next < program_.templates(at.t).body_size() &&
             IsTransfer(Get({at.t, next})) && Get({at.t, next}).transfer_group() == action.transfer_group()) {
@@ -154,10 +154,11 @@ class Guess {
   }
 
   const Program& program_;
-  // By template: the forwards before anything else is computed, in order; of each action its place among them, or -1.
+  // By template: the leading forwards (those before anything else is computed), in order; and for each action its place
+  // among them, or -1.
   std::vector<std::vector<int>> forwards_, place_;
   std::vector<std::map<int, int>> by_id_;
-  // SEND and RECV.
+  // The SEND and the RECV of each message.
   std::map<Message, std::pair<At, At>> ends_;
   // By template: how many of the leading forwards are in the guess.
   std::vector<int64_t> kept_;

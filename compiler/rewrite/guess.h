@@ -1,4 +1,4 @@
-// Which actions of a post-validated program run on weights that may be taken back (rule P15).
+// Finds the actions of a post-validated program that run on weights that may be taken back (rule P15).
 #ifndef WEFT_COMPILER_REWRITE_GUESS_H_
 #define WEFT_COMPILER_REWRITE_GUESS_H_
 
@@ -8,9 +8,10 @@
 
 namespace weft {
 
-// By template, by index in its body. On each rank the first forwards: those that begin, if every forward takes as long
-// as any other, at most one after the last rank has begun. Ranks end a step at different times if they begin it at
-// different times, so this is when the norm is known, and one forward more for its way. Closed as rule P15 wants it.
+// By template, by index in its body: true for the first forwards of each rank. These are the forwards that begin no
+// later than the last rank begins, if all forwards take the same time. Ranks that begin a step at different times end
+// it at different times, so the norm is known at about that time; a forward that begins then leaves it time to arrive.
+// The set is closed as rule P15 requires.
 std::vector<std::vector<bool>> GuessOf(const Program& program);
 
 }  // namespace weft

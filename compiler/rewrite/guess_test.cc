@@ -23,8 +23,8 @@ std::string After(int id, int distance = 0) {
   return absl::StrCat("deps { action: ", id, " distance: ", distance, " } ");
 }
 
-// Rank 0 begins three forwards before its first backward, and sends each; rank 1 one. `waits` are more of rank 0's
-// second forward.
+// Rank 0 begins three forwards before its first backward, and sends the result of each. Rank 1 begins one. `waits` are
+// more dependencies of rank 0's second forward.
 Program TwoRanks(const std::string& waits = "") {
   return Parse<Program>(absl::StrCat(
       "templates { ", Compute(0, "FORWARD", 0, 0), Transfer(1, "SEND", 0, 0, After(0)),
@@ -35,7 +35,7 @@ Program TwoRanks(const std::string& waits = "") {
 }
 
 TEST(GuessTest, ForwardsThatBeginWhenTheLastRankDoes) {
-  // The last rank begins its first when rank 0 begins its second. What that is for is not sent yet.
+  // The last rank begins its first forward when rank 0 begins its second, whose result is not sent yet.
   const auto guess = GuessOf(TwoRanks());
   ASSERT_EQ(guess.size(), 2u);
   EXPECT_THAT(guess[0], ElementsAre(true, true, true, false, false, false, false, false));
@@ -44,13 +44,13 @@ TEST(GuessTest, ForwardsThatBeginWhenTheLastRankDoes) {
 
 TEST(GuessTest, AForwardThatWaitsForTheStepIsNotInIt) {
   EXPECT_THAT(GuessOf(TwoRanks(After(7)))[0], ElementsAre(true, true, false, false, false, false, false, false));
-  // Of the step before it may.
+  // It may wait for the same action of the previous repetition.
   EXPECT_THAT(GuessOf(TwoRanks(After(7, 1)))[0], ElementsAre(true, true, true, false, false, false, false, false));
 }
 
 TEST(GuessTest, WhatNobodyCanReceiveYetIsNotMade) {
   Program program = TwoRanks();
-  // Rank 1's receive waits for its backward.
+  // Rank 1's receive waits for rank 1's backward.
   *program.mutable_templates(1)->mutable_body(0)->add_deps() = Parse<Dependency>("action: 2");
   const auto guess = GuessOf(program);
   EXPECT_THAT(guess[0], ElementsAre(true, false, true, false, false, false, false, false));

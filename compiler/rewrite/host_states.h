@@ -1,4 +1,4 @@
-// Moves what only the optimizer needs to host memory.
+// Moves optimizer states, which only the optimizer needs, to host memory.
 #ifndef WEFT_COMPILER_REWRITE_HOST_STATES_H_
 #define WEFT_COMPILER_REWRITE_HOST_STATES_H_
 
@@ -6,9 +6,10 @@
 
 namespace weft {
 
-// MASTER and moments of every template get offsets in the host arena; a PARAM that the optimizer updates itself (it has
-// no MASTER) gets one there, in the order of the buffers, behind all others. What they leave free in the device arena
-// is closed, in the evaluation program too. Actions still name the buffers as before.
+// Gives MASTER and the moments of every template offsets in the host arena. A PARAM that has no MASTER, because the
+// optimizer updates it directly, gets a MASTER in the host arena; these follow all others, in the order of the buffers.
+// The gaps that the moved buffers leave in the device arena are closed, in the evaluation program too. Actions still
+// name the buffers as before.
 void MoveStatesToHost(Program* program);
 
 }  // namespace weft

@@ -56,7 +56,7 @@ TEST(HostStates, LeaveNoHole) {
   EXPECT_EQ(Find(evaluation, "param 1").offset(), 256);
   EXPECT_EQ(Find(evaluation, "output").offset(), 1024);
   EXPECT_EQ(evaluation.device_arena_bytes(), 2560 - 1280);
-  // In the order of the buffers, then the master weights that are new.
+  // In the order of the buffers; new master weights come last.
   EXPECT_EQ(Find(t, "moment 0").offset(), 0);
   EXPECT_EQ(Find(t, "master 0").offset(), 512);
   EXPECT_EQ(Find(t, "moment 1").offset(), 1024);

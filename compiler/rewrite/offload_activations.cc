@@ -1,13 +1,13 @@
-// A saved buffer becomes up to four: what stays, a copy on the device that the forward writes, one in host memory, and
-// one on the device that the backward reads.
+// Splits a saved buffer into up to four: the part that stays, a copy on the device that the forward writes, a copy in
+// host memory, and a copy on the device that the backward reads.
 //
 //   compute:  F ........ x ......... y B' ... B
 //   d2h:        offload
 //   h2d:                               fetch
 //
-// x, the second forward behind F, waits for the offload; the fetch waits for y, the action before B', the backward
-// before B, and so runs beside B'. The copies of two microbatches are on their way out at a time, and of two on their
-// way in; a backward in halves holds its own until the second.
+// x, the second forward after F, waits for the offload. B' is the backward before B; the fetch waits for y, the action
+// before B', and so runs beside B'. At most two microbatches have copies on their way out at a time, and two on their
+// way in. A backward in halves holds its copy until its second half.
 #include "compiler/rewrite/offload_activations.h"
 
 #include <algorithm>
@@ -52,7 +52,7 @@ class Rewriter {
     return absl::OkStatus();
   }
 
-  // Behind Run; empty if something goes to host memory.
+  // After Run: why nothing goes to host memory; empty if something does.
   std::string WhyNothingLeft() const {
     if (!copies_.empty()) return "";
     if (std::all_of(splits_.begin(), splits_.end(), [](const auto& entry) { return entry.second.gone.empty(); })) {
@@ -66,7 +66,8 @@ class Rewriter {
   }
 
  private:
-  // What a segment's operand `saved` has become: indices of its operands now, -1 = it reads none of that.
+  // The operands that replace a segment's operand `saved`: indices of the part that stays and of the part that goes, -1
+  // = the segment uses nothing of that part.
   struct Operands {
     int kept = -1, gone = -1;
   };
@@ -84,7 +85,8 @@ class Rewriter {
     return absl::OkStatus();
   }
 
-  // Forwards that run with a backward are looked at where there are no others.
+  // Finds how each kind of forward splits what it saves. A forward that runs in a pair with a backward is used only if
+  // no other forward of its kind exists.
   void FindSplits() {
     for (const ActionKind kind : {FORWARD, FORWARD_BACKWARD}) {
       for (const Template& t : program_.templates()) {
@@ -101,7 +103,7 @@ class Rewriter {
     }
   }
 
-  // The operands that hold what a stage saved: of a forward, of a backward, or of one each.
+  // The operands that hold what a stage saved. A pair has one for its forward and one for its backward.
   static std::vector<int> SavedOperands(const Template& t, const Action& action) {
     std::vector<int> operands;
     for (int o = 0; IsMicrobatch(action.kind()) && o < action.operands_size(); ++o) {
@@ -110,8 +112,9 @@ class Rewriter {
     return operands;
   }
 
-  // By operand that the segment had: where what goes of it has gone. Operands of which nothing stays become what goes,
-  // all others stay where they are, and what goes of them comes behind all.
+  // Splits the saved operands of a segment, once. Returns the new operands by the operand that they replace. If all of
+  // an operand goes, it becomes the part that goes. Otherwise it becomes the part that stays, and the part that goes
+  // gets a new operand behind all others.
   const std::map<int, Operands>& SplitSegment(int index, const std::map<int, const SavedSplit*>& splits) {
     const auto [it, fresh] = segments_.try_emplace(index);
     if (!fresh) return it->second;
@@ -122,7 +125,7 @@ class Rewriter {
       for (const Value& value : segment.values()) {
         if (value.operand() == operand) (split->Goes(value.offset()) ? goes : keeps) = true;
       }
-      // An operand that nothing reads stays bound.
+      // An operand that no value uses stays bound.
       keeps = keeps || !goes;
       Operand& whole = *segment.mutable_operands(operand);
       const int64_t kept_bytes = split->KeptOffset(whole.bytes());
@@ -148,7 +151,7 @@ class Rewriter {
 
   absl::Status RewriteTemplate(Template* t) {
     std::vector<int> computes;
-    // Who uses a saved buffer, in order: the forward first.
+    // The users of each saved buffer, in order: the forward first.
     std::map<int, std::vector<int>> users;
     for (int a = 0; a < t->body_size(); ++a) {
       if (IsMessage(t->body(a).kind())) continue;
@@ -191,7 +194,7 @@ class Rewriter {
 
   const SavedSplit& SplitOfForward(const Action& forward) { return splits_[KindOf(forward)]; }
 
-  // Segments of all who use what goes, and what their operands are now.
+  // Splits the segments of all users of the buffers, and records the new operands of each user.
   void SplitActions(const std::map<int, std::vector<int>>& users, const Template* t) {
     std::map<int, std::map<int, const SavedSplit*>> by_action;
     for (const auto& [buffer, actions] : users) {
@@ -217,7 +220,7 @@ class Rewriter {
                     "' is not saved by a forward for a backward");
     }
     const int64_t bytes = t->buffers(buffer).bytes();
-    // Who reads what goes.
+    // The actions that read the part that goes.
     std::vector<int> readers;
     std::vector<std::pair<int, Operands>> rebind;
     for (int a : actions) {
@@ -230,7 +233,7 @@ class Rewriter {
       for (int b : t->body(a).releases()) release = b == buffer ? a : release;
     }
     const bool keeps = std::any_of(rebind.begin(), rebind.end(), [](const auto& one) { return one.second.kept >= 0; });
-    // Where all goes, the buffer itself is what goes.
+    // If no part stays, the buffer itself becomes the copy that goes.
     const int out = keeps ? AddBuffer("saved_offloaded", buffer, split.gone_bytes, DEVICE, t) : buffer;
     const int place = place_.at(actions[0]);
     int in = out;
@@ -239,7 +242,7 @@ class Rewriter {
     for (const auto& [a, now] : rebind) {
       if (now.gone < 0) continue;
       Action& action = *t->mutable_body(a);
-      // What goes of several operands comes in the order of these.
+      // An action may get several new operands. The gaps are filled when the other buffers are split.
       while (action.operands_size() <= now.gone) action.add_operands(-1);
       action.set_operands(now.gone, a == actions[0] ? out : in);
     }
@@ -268,8 +271,8 @@ class Rewriter {
     return absl::OkStatus();
   }
 
-  // Positions among compute actions, of a forward at `forward` whose backward is at `backward`: who waits for the
-  // offload, and for whom the fetch waits.
+  // For a forward and its backward, given by their positions among compute actions: the position of the action that
+  // waits for the offload, and of the action that the fetch waits for.
   int WaitsForOffload(int forward, int backward) const {
     auto next = forwards_.upper_bound(forward);
     if (next != forwards_.end()) ++next;
@@ -281,8 +284,8 @@ class Rewriter {
     return std::max(forward, std::min(previous - 1, backward - 2));
   }
 
-  // Whether some compute action runs with neither copy on the device: it begins behind the offload, and the fetch
-  // behind its end. Else the two lie there for at least as long as what stays would.
+  // True if some compute action runs while neither copy is on the device: it begins after the offload and ends before
+  // the fetch. Otherwise the two copies would occupy the device at least as long as a buffer that stays.
   bool Gains(int forward, int backward) const {
     return backward - forward > 2 && WaitsForOffload(forward, backward) <= BeforeFetch(forward, backward);
   }
@@ -325,17 +328,17 @@ class Rewriter {
   const int layers_;
   Program& program_;
   std::map<ForwardKind, SavedSplit> splits_;
-  // By segment, then by operand that it had.
+  // By segment, then by original operand.
   std::map<int, std::map<int, Operands>> segments_;
-  // Of the template that is rewritten: by action and buffer that it had.
+  // For the template that is rewritten: by action and original buffer.
   std::map<std::pair<int, int>, Operands> operands_;
-  // Segments of copies, by kind and forward.
+  // Segments of the copies, by kind of copy and kind of forward.
   std::map<std::pair<ActionKind, ForwardKind>, int> copies_;
-  // Of the template that is rewritten: position of a compute action among these, by index.
+  // For the template that is rewritten: index of a compute action -> its position among the compute actions.
   std::map<int, int> place_;
-  // Positions of the forwards that save something, and of the first readers.
+  // Positions of the forwards that save something, and of the first reader of each saved buffer.
   std::set<int> forwards_, backwards_;
-  // What comes behind an action, by its index.
+  // Actions to insert after each action, by its index.
   std::map<int, std::vector<Action>> behind_;
   Action copy_;
   int next_ = 0;

@@ -1,4 +1,4 @@
-// Saved activations that wait in host memory for their backward (docs/offload.md).
+// Moves saved activations to host memory until their backward (docs/offload.md).
 #ifndef WEFT_COMPILER_REWRITE_OFFLOAD_ACTIVATIONS_H_
 #define WEFT_COMPILER_REWRITE_OFFLOAD_ACTIVATIONS_H_
 
@@ -11,11 +11,11 @@
 
 namespace weft {
 
-// Rewrites a compiled program so that what the first `layers` layers of each stage save goes to host memory behind the
-// forward and comes back before the backward: floating-point values that ops of these layers make. Where the backward
-// comes so soon that a copy would be on the device all the time they stay there. Steps are told apart by the names of
-// their ops in `model`. Where nothing leaves the device a note says why, if `notes` is not null. InvalidArgument if the
-// program is of a kind that this does not support.
+// Rewrites a compiled program so that values saved by the first `layers` layers of each stage go to host memory after
+// the forward and come back before the backward. This applies to floating-point values that ops of these layers make.
+// Values stay on the device if the backward comes so soon that a copy would be on the device all the time. The names of
+// the ops in `model` identify the steps. If nothing leaves the device and `notes` is not null, a note says why.
+// InvalidArgument if the program is of an unsupported kind.
 absl::Status OffloadActivations(const ModelGraph& model, int layers, Program* program, std::vector<std::string>* notes);
 
 }  // namespace weft

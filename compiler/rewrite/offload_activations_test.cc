@@ -1,5 +1,5 @@
-// Saved activations in host memory: which ones go, when they come back, and what is refused. That no bit changes is in
-// tests/e2e/offload_test.cc.
+// Saved activations in host memory: which ones go, when they come back, and what is refused. tests/e2e/offload_test.cc
+// checks that no bit changes.
 #include "compiler/rewrite/offload_activations.h"
 
 #include <algorithm>
@@ -83,7 +83,7 @@ TEST(OffloadActivations, CopiesRunBesideCompute) {
   EXPECT_EQ(with->report.makespan_seconds(), without->report.makespan_seconds());
   EXPECT_LT(with->report.live_peak_bytes(), without->report.live_peak_bytes());
   EXPECT_GT(with->report.planned_host_bytes(), 0);
-  // Over a slow link they are waited for, and the report says so.
+  // Over a slow link compute waits for the copies, and the report says so.
   const auto slow = sim::Simulate(*program, TestCluster("host { bytes_per_second: 1e8 }"), {});
   ASSERT_TRUE(slow.ok()) << slow.status();
   EXPECT_GT(slow->report.makespan_seconds(), without->report.makespan_seconds());
@@ -94,14 +94,15 @@ TEST(OffloadActivations, CopiesRunBesideCompute) {
   EXPECT_GT(waited, 0);
 }
 
-// Gpipe: at most two microbatches' values are on their way out at one time, and two have come back or are coming, so
-// the second forward waits for the copy, and the fetch for what is before the backward before.
+// Gpipe: at most two microbatches' values are on their way out at one time, and at most two have come back or are
+// coming. So the second forward waits for the offload, and the fetch waits for the action before the previous backward.
 TEST(OffloadActivations, TwoCopiesEachWay) {
   const auto program = CompileCase("gpipe", 2, "activation_layers: 2");
   ASSERT_TRUE(program.ok()) << program.status();
   for (const Template& t : program->templates()) {
-    // Of compute actions by id: their position. By microbatch: the forward, and the first that waits for the copy; the
-    // last that is over before the fetch begins, and the backward.
+    // `place`: position of each compute action, by id. `out`, by microbatch: the forward, and the first action that
+    // waits for the offload. `in`, by microbatch: the end of the last action before the fetch, and the end of the
+    // backward.
     std::map<int, int> place;
     std::map<int, std::pair<int, int>> out, in;
     std::map<int, int> offload, fetch;
@@ -126,7 +127,7 @@ TEST(OffloadActivations, TwoCopiesEachWay) {
         if (const auto it = offload.find(dep.action()); it != offload.end()) {
           out[it->second].second = std::min(out[it->second].second, place.at(action.id()));
         }
-        // It reads what has come until it ends.
+        // The action reads the fetched values until it ends.
         if (const auto it = fetch.find(dep.action()); it != fetch.end())
           in[it->second].second = place.at(action.id()) + 1;
       }
@@ -153,7 +154,7 @@ TEST(OffloadActivations, CopiesHaveAForwardAndABackwardOfTime) {
   for (const Action& action : t.body()) {
     if (action.kind() != FETCH) continue;
     ++fetches;
-    // What it waits for stands before the backward of the microbatch before.
+    // The fetch waits only for actions that stand before the previous microbatch's backward.
     for (const Dependency& dep : action.deps()) {
       for (const Action& on : t.body()) {
         if (on.id() != dep.action() || on.kind() != BACKWARD) continue;
@@ -164,7 +165,8 @@ TEST(OffloadActivations, CopiesHaveAForwardAndABackwardOfTime) {
   EXPECT_GT(fetches, 4);
 }
 
-// Forwards that run with a backward, and forwards of two microbatches: what goes comes back, all of it, once.
+// Forwards that run in pairs with backwards, and forwards of two microbatches: everything that is offloaded is fetched
+// once.
 TEST(OffloadActivations, PairsAndWideForwards) {
   struct Case {
     const char* schedule;
@@ -195,7 +197,7 @@ TEST(OffloadActivations, PairsAndWideForwards) {
   }
 }
 
-// 1F1B: a stage needs four microbatches under way at all times for all of its values to go. The one behind has four
+// 1F1B: a stage must have four microbatches in flight at all times for all of its values to go. The next stage has four
 // only when its last forward runs, and then there is time for one: the last microbatch but one.
 TEST(OffloadActivations, StagesOf1f1bThatHaveTheTime) {
   for (const int pipe : {4, 5}) {
@@ -220,7 +222,7 @@ TEST(OffloadActivations, StagesOf1f1bThatHaveTheTime) {
   }
 }
 
-// Where nothing can leave the device, the user is told why.
+// If nothing can leave the device, a note tells the user why.
 TEST(OffloadActivations, SaysWhyNothingMoves) {
   const std::string host = "host { bytes_per_second: 1e12 }";
   struct Case {
@@ -253,8 +255,8 @@ TEST(OffloadActivations, SaysWhyNothingMoves) {
 
 constexpr char kTensor[] = "axes { name: 'x' size: 2 }", kData[] = "axes { name: 'data' size: 2 }";
 
-// What goes is on the device for no longer than what stays: no rank's arena is larger, with collectives in segments or
-// without. Only packing may lose a little.
+// Offloaded values occupy the device for no longer than values that stay. So no rank's arena is larger, with
+// collectives in segments or without. Only packing may lose a little.
 TEST(OffloadActivations, NoArenaIsLarger) {
   struct Case {
     const char* schedule;
@@ -296,7 +298,7 @@ TEST(OffloadActivations, Refusals) {
   EXPECT_EQ(error("1f1b", 2, "activation_layers: 1"), "");
 }
 
-// New places for the buffers of a program that has not changed: as good as the old ones, and proven.
+// Replanning the memory of an unchanged program gives offsets that are as good as the old ones, and proven.
 TEST(ReplanMemory, PlansAsThePassDoes) {
   for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "zb-v", "chimera", "dualpipev"}) {
     auto program = CompileCase(schedule, 2, "");
@@ -312,7 +314,7 @@ TEST(ReplanMemory, PlansAsThePassDoes) {
   }
 }
 
-// The same with collectives in segments, which the compute stream does not order.
+// The same for programs with collectives in segments, which the compute stream does not order.
 TEST(ReplanMemory, PlansAsThePassDoesBesideCollectives) {
   struct Case {
     const char* schedule;

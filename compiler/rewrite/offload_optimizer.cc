@@ -4,10 +4,10 @@
 //   grad norm of chunk 0, fetch 0, optimizer 0, offload 0, fetch 1, ..., grad norm of chunk 1, ... | norm sync |
 //   optimizer
 //
-// A chunk is the tensors whose gradients one collective sums. The last action takes what is left of the optimizer's
-// segment (the norm that is reported). With clipping, or where the optimizer's kernels read the norm, all buckets come
-// behind it. fetches are on h2d, offloads on d2h, so the three kinds run side by side on neighbouring buckets, whose
-// copies take turns in kBucketsOnDevice places of the arena.
+// A chunk is the tensors whose gradients one collective sums. The last action runs what is left of the optimizer's
+// segment (the norm that is reported). With clipping, or if the optimizer's kernels read the norm, all buckets come
+// after the norm sync. Fetches run on h2d and offloads on d2h, so the three kinds of action work side by side on
+// neighboring buckets, whose copies take turns in kBucketsOnDevice places of the arena.
 #include "compiler/rewrite/offload_optimizer.h"
 
 #include <algorithm>
@@ -57,7 +57,7 @@ class TemplateRewriter {
   }
 
  private:
-  // (id, distance) -> whether it waits for detached steps too.
+  // (id, distance) -> true if the action waits for detached steps too.
   using Deps = std::map<std::pair<int, int>, bool>;
 
   absl::Status FindEnd() {
@@ -117,7 +117,8 @@ class TemplateRewriter {
     return absl::OkStatus();
   }
 
-  // Parts of weights that were gathered from the optimizer's own (ZeRO) get a copy on the device for that.
+  // If a collective gathers weights from the optimizer's own copy (ZeRO), which is now in host memory, it reads a new
+  // copy on the device instead.
   void GatherFromDevice() {
     for (Action& action : *t_.mutable_body()) {
       if (!IsCollective(action.kind())) continue;
@@ -142,7 +143,8 @@ class TemplateRewriter {
     }
   }
 
-  // Of the optimizer's segment, what is neither an update nor part of one: what updates read of it, or the rest.
+  // The steps of the optimizer's segment that belong to no update: those whose results updates read if `before`, else
+  // the rest.
   BoundSegment Rest(bool before) const {
     std::set<int> taken, read;
     for (const TensorUpdate& update : updates_) {
@@ -176,8 +178,8 @@ class TemplateRewriter {
     return -1;
   }
 
-  // Chunk by chunk, if nothing must be known of all gradients before: (chunk, part of grad_norm). Empty if something
-  // must, or there is one chunk only.
+  // The parts of grad_norm by chunk, if buckets may be stepped chunk by chunk. Empty if an update needs something that
+  // depends on all gradients, or if there is only one chunk.
   std::vector<std::pair<int, BoundSegment>> Chunks() const {
     if (clips_ || norm_ < 0 || !Rest(true).segment.steps().empty()) return {};
     std::map<int, int> chunk_of;
@@ -217,8 +219,9 @@ class TemplateRewriter {
     return action;
   }
 
-  // What `action`, made of `original`, waits for: of sums that all lie in persistent buffers, or make parts of
-  // gradients, which live until the last step, those that it uses, and instead of the others what they wait for.
+  // Dependencies of `action`, which is made of `original`. If `original` waits for a sum that `action` does not use,
+  // `action` waits for the dependencies of the sum instead. This is done for sums whose buffers are all persistent or
+  // parts of gradients, which live until the last step.
   Deps DepsOf(const Action& action, const Action& original) const {
     const std::set<int> used(action.operands().begin(), action.operands().end());
     std::set<int> passed;
@@ -238,7 +241,7 @@ class TemplateRewriter {
       if (!other) {
         (*deps)[{dep.action(), dep.distance()}] |= dep.detached();
       } else if (on.purpose() != NORM_SYNC && passed->insert(dep.action()).second) {
-        // The sum of norms is behind the last of them.
+        // The sum of norms is skipped: it comes after the last part of grad_norm.
         AddDepsOf(used, on, passed, deps);
       }
     }
@@ -246,7 +249,8 @@ class TemplateRewriter {
   static void AddDeps(const Deps& deps, Action* action) {
     for (const auto& [on, detached] : deps) AddDependency(on.first, on.second, detached, action);
   }
-  // The last of the actions that stand for `original` finishes when that did.
+  // The last of the actions that replace `original` takes over its dependencies and releases, and finishes in its
+  // place.
   void TakeOver(const Action& original, int index) {
     Action& last = body_[index];
     for (const Dependency& dep : original.deps()) AddDependency(dep.action(), dep.distance(), dep.detached(), &last);
@@ -293,7 +297,7 @@ class TemplateRewriter {
     PlaceCopies();
   }
 
-  // The buckets of a chunk's tensors, or of all.
+  // Adds the buckets of a chunk's tensors, or of all tensors.
   void AddBuckets(int chunk, bool all) {
     std::vector<int> mine;
     std::vector<int64_t> elements;
@@ -333,14 +337,14 @@ class TemplateRewriter {
     offloads_.push_back(static_cast<int>(body_.size()) - 1);
   }
 
-  // The first ones wait for the repetition before.
+  // The first fetches wait for the last offload of the previous repetition.
   void WaitForBuckets() {
     for (int number = 0; number < static_cast<int>(fetches_.size()) && number < kBucketsOnDevice; ++number) {
       AddDependency(body_[offloads_.back()].id(), 1, false, &body_[fetches_[number]]);
     }
   }
 
-  // Behind all others, in turn.
+  // Places the copies behind all other buffers, so that they take turns in kBucketsOnDevice places.
   void PlaceCopies() {
     int64_t place = 0;
     for (int b : copies_) place = std::max(place, (t_.buffers(b).bytes() + kArena - 1) / kArena * kArena);
@@ -357,7 +361,7 @@ class TemplateRewriter {
     return bytes;
   }
 
-  // The copy of a bucket on the device: all its weights, then all first moments, and so on.
+  // Adds the buffer for a bucket's copy on the device: all its weights, then all first moments, and so on.
   int AddCopyBuffer(const Bucket& bucket, const std::vector<int>& mine, int number) {
     int64_t each = 0;
     for (const BucketPiece& piece : bucket.pieces) each = std::max(each, BytesPerElement(updates_[mine[piece.tensor]]));
@@ -376,20 +380,21 @@ class TemplateRewriter {
   int optimizer_ = -1, norm_ = -1;
   bool clips_ = false;
   std::map<int, int> by_id_;
-  // The optimizer's segment and what it is bound to.
+  // The optimizer's segment, and the buffers bound to its operands.
   Segment whole_;
   std::vector<int> operands_;
   std::vector<TensorUpdate> updates_;
   const GradientSums sums_;
-  // Of a buffer in host memory: its copy for a collective.
+  // Buffer in host memory -> its copy on the device for a collective.
   std::map<int, int> gathered_;
-  // The first of them in the segment.
+  // Index of the first update in the optimizer's segment.
   int first_ = 1 << 30;
   std::vector<Action> body_;
-  // Of an action that is gone, by id: the one that finishes in its place.
+  // Id of a replaced action -> id of the action that finishes in its place.
   std::map<int, int> becomes_;
   int next_ = 0;
-  // Of buckets: indices in the new body, and buffers. The last optimizer step.
+  // Per bucket: index of its fetch and of its offload in the new body, and its copy buffer. `last_step_` is the index
+  // of the last optimizer step.
   std::vector<int> fetches_, offloads_, copies_;
   int last_step_ = -1;
 };

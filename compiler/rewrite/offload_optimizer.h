@@ -10,9 +10,9 @@
 
 namespace weft {
 
-// Rewrites a compiled program whose optimizer works on the device into one whose states are in host memory. The sums of
-// gradients stay as they are: where a bucket needs no global norm first, it waits for those of its own tensors only.
-// `bucket_elements` must be given. InvalidArgument if the program is of a kind that this does not support.
+// Rewrites a compiled program whose optimizer works on the device into one whose optimizer states are in host memory.
+// The sums of gradients stay as they are. A bucket that needs no global norm waits only for the sums of its own
+// tensors. `bucket_elements` must be set. InvalidArgument if the program is of an unsupported kind.
 absl::Status OffloadOptimizer(const Offload& offload, Program* program);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// Plans whose optimizer states are in host memory: how much is left on the device, what runs beside what, and what is
+// Plans with optimizer states in host memory: how much stays on the device, what runs concurrently, and what is
 // refused.
 #include "compiler/rewrite/offload_optimizer.h"
 
@@ -45,7 +45,7 @@ Cluster ClusterOf(const Case& c) {
                                      c.cluster_fields));
 }
 
-// The head is no copy of the embedding, whose gradient would come last.
+// The head is not tied to the embedding, whose gradient would then come last.
 absl::StatusOr<Program> CompileCase(const Case& c) {
   const auto model = ImportHuggingFaceConfig(
       absl::StrCat(R"({"model_type": "gpt2", "n_positions": 32, "n_head": 2, "tie_word_embeddings": false,
@@ -69,7 +69,7 @@ Program CompileOrDie(const Case& c) {
   return program.ok() ? *program : Program();
 }
 
-// Bytes of the device's arena that weights, gradients and the optimizer use, and elements of the template's weights.
+// Bytes of the device arena that weights, gradients and the optimizer use, and the number of elements of the weights.
 std::pair<int64_t, int64_t> StatesOf(const Template& t) {
   std::vector<std::pair<int64_t, int64_t>> ranges;
   int64_t elements = 0;
@@ -120,7 +120,7 @@ struct Busy {
   int64_t start = 0, end = 0;
 };
 
-// When the actions run whose names begin so, in a simulated step of rank 0.
+// Times of the actions whose names begin with one of `beginnings`, in a simulated iteration of rank 0.
 std::map<std::string, std::vector<Busy>> TimesOf(const Program& program, const Case& c,
                                                  const std::vector<std::string>& beginnings) {
   sim::SimulateOptions options;
@@ -139,7 +139,7 @@ std::map<std::string, std::vector<Busy>> TimesOf(const Program& program, const C
   return times;
 }
 
-// Instants at which something of each list runs.
+// Total time, in picoseconds, during which something of every list runs.
 int64_t Together(const std::vector<std::vector<Busy>>& lists) {
   std::map<int64_t, std::vector<int>> changes;
   for (size_t i = 0; i < lists.size(); ++i) {
@@ -193,14 +193,14 @@ TEST(OffloadOptimizer, GradientsAreSummedWhileEarlierOnesAreStepped) {
   EXPECT_LT(First(times["optimizer s0 bucket"]), last_sync);
   EXPECT_LT(First(times["offload"]), last_sync);
   EXPECT_GT(Together({times["gradient sync"], times["offload"]}), 0);
-  // With clipping nothing is stepped before the norm is known.
+  // With clipping, no bucket is stepped before the norm is known.
   const Case clipped{.data = 2, .clip = 1};
   times = TimesOf(CompileOrDie(clipped), clipped, {"gradient sync", "optimizer s0 bucket", "clip"});
   EXPECT_GE(First(times["optimizer s0 bucket"]), Last(times["gradient sync"]));
   EXPECT_GE(First(times["optimizer s0 bucket"]), Last(times["clip"]));
 }
 
-// ZeRO 1: what is summed is scattered, and the optimizer reads the rank's part.
+// ZeRO 1: gradients are reduce-scattered, and the optimizer reads the rank's part.
 TEST(OffloadOptimizer, PartsAreSteppedWhileLaterOnesAreSummed) {
   for (const char* zero : {"zero { stage: 1 }", "zero { stage: 1 group: 2 }"}) {
     for (const bool bf16 : {false, true}) {
@@ -221,7 +221,7 @@ TEST(OffloadOptimizer, PartsAreSteppedWhileLaterOnesAreSummed) {
   }
 }
 
-// More buckets per sum: fewer sums.
+// More buckets per sum mean fewer sums.
 TEST(OffloadOptimizer, BucketsPerReduceCountsSums) {
   std::vector<int> syncs;
   for (const char* k : {"1", "2", "4", "1000000"}) {
@@ -243,7 +243,7 @@ TEST(OffloadOptimizer, Refusals) {
   EXPECT_THAT(error({.offload = "optimizer: true bucket_elements: 191"}),
               HasSubstr("plan.offload.bucket_elements = 191 must be at least 192; left out, it is 16 Mi"));
   EXPECT_EQ(error({.offload = "optimizer: true bucket_elements: 192"}), "");
-  // 5 Mi elements and more, in 64 each; on two ranks half as many each.
+  // More than 5 Mi elements in buckets of 64; on two ranks, each has half as many.
   EXPECT_THAT(error({.offload = "optimizer: true bucket_elements: 192", .vocabulary = 40000}),
               AllOf(HasSubstr("plan.offload.bucket_elements = 192 cuts the states of "),
                     HasSubstr("into more than 65536 (262144) buckets; nearest valid: 384")));
@@ -260,9 +260,9 @@ TEST(OffloadOptimizer, Refusals) {
                               "offload.buckets_per_reduce=default (0 B)")));
 }
 
-// A plan that is too large for the device is told of offload.
+// The error for a plan that is too large for the device proposes offload.
 TEST(OffloadOptimizer, IsAWayOut) {
-  // Several buckets of the default size.
+  // The states take several buckets of the default size.
   Case c{.offload = "", .plan_fields = "recompute { mode: FULL }", .memory = 4000000000};
   c.vocabulary = 60000;
   c.columns = 512;

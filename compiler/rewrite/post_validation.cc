@@ -21,7 +21,7 @@ absl::Status Refuse(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("plan.post_validation = true: ", parts...));
 }
 
-// Rewrites one template. New actions get ids above all others, and all are numbered anew at the end.
+// Rewrites one template. New actions get ids above all others; at the end all actions are renumbered.
 class TemplateRewriter {
  public:
   TemplateRewriter(const std::vector<bool>& in_guess, int64_t evaluation_bytes, Program* program, Template* t)
@@ -46,14 +46,14 @@ class TemplateRewriter {
   }
 
  private:
-  // (id, distance) -> whether it waits for detached steps too.
+  // (id, distance) -> true if the action waits for detached steps too.
   using Deps = std::map<std::pair<int, int>, bool>;
 
   std::string Text(absl::string_view what) const {
     return absl::StrCat("template '", t_.name(), "' ", what, "; leave the field out");
   }
 
-  // The actions that end the step.
+  // Finds the actions that end the iteration.
   absl::Status FindEnd() {
     int optimizers = 0, clips = 0;
     for (int a = 0; a < t_.body_size(); ++a) {
@@ -94,7 +94,7 @@ class TemplateRewriter {
     return absl::OkStatus();
   }
 
-  // An action that computes, by itself in no list yet.
+  // Makes a compute action without adding it to a list.
   Action Compute(ActionKind kind, absl::string_view name, const AddedSegment& added) {
     Action action;
     action.set_id(next_++);
@@ -119,13 +119,13 @@ class TemplateRewriter {
     return std::any_of(steps.begin(), steps.end(), [](const Step& step) { return step.stream() != COMPUTE; });
   }
 
-  // It comes when its communicator has run what is before it.
+  // True for a collective without dependencies in its own repetition: it waits only for its communicator.
   static bool WaitsByOrderAlone(const Action& action) {
     return IsCollective(action.kind()) && std::none_of(action.deps().begin(), action.deps().end(),
                                                        [](const Dependency& dep) { return dep.distance() == 0; });
   }
 
-  // What an action of the guess or of the rest waits for.
+  // The dependencies of an action of the guess or of the rest.
   Deps NewDeps(const Action& action, bool guess) const {
     Deps deps;
     for (const Dependency& dep : action.deps()) {
@@ -140,7 +140,7 @@ class TemplateRewriter {
     return deps;
   }
 
-  // Who waits for weights of the repetition before waits for those that are gathered again.
+  // An action that waits for weights gathered in an earlier repetition also waits for the repeated gather.
   void AddGatherAgain(const Dependency& dep, bool guess, Deps* deps) const {
     const auto again = gathered_again_.find(dep.action());
     if (again != gathered_again_.end() && dep.distance() > 0 && !guess) {
@@ -157,7 +157,7 @@ class TemplateRewriter {
     return action;
   }
 
-  // The weights of an update that is done again. `list` ends with the update.
+  // Appends the all-gathers of weights that follow a repeated update. `list` ends with the update.
   void GatherAgain(int validate, bool body, std::vector<Action>* list) {
     const int stepped = list->back().id();
     for (int a : gathers_) {
@@ -225,7 +225,8 @@ class TemplateRewriter {
         deps.erase(std::pair(Id(optimizer_), 0));
         for (int sync : norm_syncs_) deps.erase(std::pair(sync, 0));
       }
-      // Compute is behind the gradients made zero by its place in the list; what runs beside it is not.
+      // Compute comes after the clearing of gradients by its place in the list. What runs beside compute needs a
+      // dependency.
       if (HasStepsBeside(t_.body(a)) || WaitsByOrderAlone(t_.body(a))) deps.emplace(std::pair(clear_id_, 0), false);
       SetDeps(deps, &list.back());
     }
@@ -255,19 +256,19 @@ class TemplateRewriter {
   const int64_t evaluation_bytes_;
   Program& program_;
   Template& t_;
-  // Indices in the body; clip -1 without an action that clips.
+  // Indices in the body; `clip_` is -1 if no action clips.
   int optimizer_ = -1, clip_ = -1;
-  // Whether the loss scale changes by itself; whether updates may be taken back.
+  // `dynamic_`: the loss scale changes by itself. `repairs_`: updates may be taken back.
   bool dynamic_ = false, repairs_ = false;
   // All-gathers of weights behind the optimizer (ZeRO 1 and 2).
   std::vector<int> gathers_;
-  // Ids.
+  // Ids of the actions that sum the norms.
   std::vector<int> norm_syncs_;
   ValidationSegments segments_;
   int next_ = 0, clear_id_ = -1;
-  // Of an action of the guess, by id: the same if the norm was too large. Empty without clipping.
+  // Id of an action of the guess -> id of the same action after a repair. Empty if updates are never taken back.
   std::map<int, int> twin_;
-  // Of an all-gather of weights, by id: that of the repair in the same list.
+  // Id of an all-gather of weights -> id of the all-gather in the repair in the same list.
   std::map<int, int> gathered_again_;
   std::vector<Action> body_, epilogue_;
 };
@@ -282,7 +283,8 @@ absl::Status PostValidate(Program* program) {
     return Refuse("schedule '", program->schedule(),
                   "' is message-driven; set plan.schedule.freeze, or take one that is not");
   }
-  // With less, the factor of a norm of zero is below 1: the verdict on nothing would be wrong (P11, P15).
+  // With a smaller value, the factor of a norm of zero would be below 1, and the verdict on a zero gradient wrong (P11,
+  // P15).
   constexpr double kLeastClipNorm = 1e-6;
   const double clip_norm = program->recipe().clip_norm();
   if (clip_norm > 0 && clip_norm < kLeastClipNorm) {

@@ -7,7 +7,7 @@
 
 namespace weft {
 
-// `program` is as the exporter left it, plain, with its evaluation program if it has one. InvalidArgument names
+// `program` must be as the exporter left it: plain, with its evaluation program if it has one. InvalidArgument names
 // plan.post_validation if the program cannot be changed.
 absl::Status PostValidate(Program* program);
 
