@@ -61,8 +61,8 @@ absl::Status InspectCommand(absl::Span<const std::string> args) {
   }
   const int64_t ranks = MeshRanks(program.mesh());
   if (rank >= ranks) {
-    return absl::InvalidArgumentError(absl::StrCat("--rank=", rank, ": ", flags.positional()[0], " has ranks 0 to ",
-                                                   ranks - 1, "; nearest valid: ", ranks - 1));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--rank=", rank, ": the last rank of ", flags.positional()[0], " is ", ranks - 1));
   }
   std::string text;
   if (rank >= 0) {

@@ -416,7 +416,7 @@ expect 1 'again.weft: .*CRC' simulate again.weft
 expect 0 '^mesh data=2 x pipe=4, 8 ranks; schedule 1f1b, 4 stages, 4 microbatches of 1 x 64 tokens' inspect tiny.weft
 expect 0 '^ +[0-9]+  backward +B s1 m0 ' inspect tiny.weft --rank=2
 expect 0 '^  rank 0 f0 f1' inspect tiny.weft --timeline
-expect 1 "rank=8: tiny.weft has ranks 0 to 7; nearest valid: 7" inspect tiny.weft --rank=8
+expect 1 "rank=8: the last rank of tiny.weft is 7" inspect tiny.weft --rank=8
 expect 2 "rank='-1': expected a rank" inspect tiny.weft --rank=-1
 expect 1 'recipe.textproto: ' inspect recipe.textproto
 

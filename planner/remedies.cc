@@ -381,12 +381,12 @@ Remedies FindRemedies(const Recipe& recipe, const Plan& plan, const Cluster& clu
 
 std::string DescribeRemedies(const Remedies& remedies) {
   constexpr absl::string_view kLeftOut =
-      "; some of several changes at once were not tried, as they take long to compile";
+      "; not all combinations of changes were tried, because compiling one takes long";
   if (remedies.found.empty() && !remedies.stopped) {
     return absl::StrCat("no change of recompute, microbatches, ZeRO, offload or mesh that was tried makes it fit",
                         !remedies.at_once   ? ""
                         : remedies.left_out ? kLeftOut
-                                            : ", nor do all that go together");
+                                            : ", nor do all compatible changes together");
   }
   // Name only the first changes that were tried: all of them would be too long for a line.
   constexpr size_t kShown = 4;
@@ -394,10 +394,9 @@ std::string DescribeRemedies(const Remedies& remedies) {
   const std::string named =
       absl::StrCat(absl::StrJoin(remedies.tried.begin(), remedies.tried.begin() + shown, ", "),
                    shown < remedies.tried.size() ? absl::StrCat(" and ", remedies.tried.size() - shown, " more") : "");
-  const std::string tried =
-      absl::StrCat("to compile so large a program takes long, so ",
-                   remedies.tried.empty() ? "none was tried" : absl::StrCat("no more was tried than ", named));
-  if (remedies.found.empty()) return absl::StrCat("no change is known to make it fit: ", tried);
+  const std::string tried = absl::StrCat("compiling this program takes so long that no change was tried",
+                                         remedies.tried.empty() ? "" : absl::StrCat(" beyond ", named));
+  if (remedies.found.empty()) return absl::StrCat("no change that makes it fit was found: ", tried);
   return absl::StrCat("it fits with ",
                       absl::StrJoin(remedies.found, ", or with ",
                                     [](std::string* out, const Remedy& remedy) {

@@ -150,7 +150,7 @@ TEST(FindRemedies, TakesTheLargestMicrobatchThatFits) {
   EXPECT_EQ(described(500), "it fits with --set mbs=50 (500 B)");
   EXPECT_EQ(described(499), "it fits with --set mbs=40 (400 B)");
   EXPECT_EQ(described(19), "it fits with --set mbs=1 (10 B)");
-  EXPECT_THAT(described(9), testing::HasSubstr("nor do all that go together"));
+  EXPECT_THAT(described(9), testing::HasSubstr("nor do all compatible changes together"));
 }
 
 // `--set tp=N` would remove the axes y and z.
@@ -329,20 +329,20 @@ TEST(FindRemedies, StopsWhereNoMoreIsWanted) {
     return DescribeRemedies(ways);
   };
   EXPECT_EQ(described(0, 1000),
-            "no change is known to make it fit: to compile so large a program takes long, so none was tried");
+            "no change that makes it fit was found: compiling this program takes so long that no change was tried");
   EXPECT_EQ(described(2, 500),
-            "no change is known to make it fit: to compile so large a program takes long, so no more was tried than "
-            "--set recompute.mode=FULL, --set recompute.mode=FULL --set schedule=1f1b");
+            "no change that makes it fit was found: compiling this program takes so long that no change was tried "
+            "beyond --set recompute.mode=FULL, --set recompute.mode=FULL --set schedule=1f1b");
   EXPECT_EQ(described(2, 1000),
-            "it fits with --set recompute.mode=FULL (800 B), or with --set schedule=1f1b (1000 B); to compile so large "
-            "a program takes long, so no more was tried than --set recompute.mode=FULL, --set schedule=1f1b");
+            "it fits with --set recompute.mode=FULL (800 B), or with --set schedule=1f1b (1000 B); compiling this "
+            "program takes so long that no change was tried beyond --set recompute.mode=FULL, --set schedule=1f1b");
 }
 
 TEST(DescribeRemedies, NamesTheFirstOfManyThatWereTried) {
   Remedies ways = {.found = {}, .tried = {"a", "b", "c", "d"}, .stopped = true};
-  EXPECT_THAT(DescribeRemedies(ways), testing::HasSubstr("no more was tried than a, b, c, d"));
+  EXPECT_THAT(DescribeRemedies(ways), testing::HasSubstr("no change was tried beyond a, b, c, d"));
   ways.tried.insert(ways.tried.end(), {"e", "f"});
-  EXPECT_THAT(DescribeRemedies(ways), testing::EndsWith("no more was tried than a, b, c, d and 2 more"));
+  EXPECT_THAT(DescribeRemedies(ways), testing::EndsWith("no change was tried beyond a, b, c, d and 2 more"));
 }
 
 TEST(FindRemedies, NothingIsSaidOfMoreToTryWhereAllThatIsWantedIsFound) {
@@ -371,10 +371,10 @@ TEST(FindRemedies, WhatIsLeftOutOfAllAtOnceIsSaid) {
     EXPECT_FALSE(ways.stopped);
     return DescribeRemedies(ways);
   };
-  EXPECT_THAT(told(), testing::EndsWith("makes it fit; some of several changes at once were not tried, as they take "
-                                        "long to compile"));
+  EXPECT_THAT(told(), testing::EndsWith("makes it fit; not all combinations of changes were tried, because compiling "
+                                        "one takes long"));
   least = 1;
-  EXPECT_THAT(told(), testing::EndsWith("makes it fit, nor do all that go together"));
+  EXPECT_THAT(told(), testing::EndsWith("makes it fit, nor do all compatible changes together"));
 }
 
 TEST(FindRemedies, StopsTrying) {

@@ -120,7 +120,7 @@ TEST(WaysOutTriesTest, AllThatIsNamedFitsHoweverMuchItTakes) {
     any_of_several |= settings.size() > 3;
   }
   EXPECT_TRUE(any_of_several);
-  EXPECT_THAT(message, HasSubstr("nor do all that go together"));
+  EXPECT_THAT(message, HasSubstr("nor do all compatible changes together"));
 }
 
 // Half, a quarter and an eighth of the microbatch are not small enough.

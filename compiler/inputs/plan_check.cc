@@ -112,7 +112,7 @@ absl::Status WithTransferOrder(const Plan& plan, const absl::Status& deadlock) {
   return absl::Status(deadlock.code(),
                       absl::StrCat("plan.transfer_order = ", TransferOrder_Name(plan.transfer_order()),
                                    " with plan.transfer_placement = EARLY makes transfers wait for each other; set "
-                                   "plan.transfer_placement (transfer_placement) to DEFERRED or FASTEST: ",
+                                   "plan.transfer_placement to DEFERRED or FASTEST: ",
                                    deadlock.message()));
 }
 

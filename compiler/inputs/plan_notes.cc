@@ -79,9 +79,9 @@ void NoteBuckets(const Offload& offload, const Program& program, std::vector<std
   const bool given = offload.bucket_elements() > 0;
   const int64_t bucket = given ? offload.bucket_elements() : int64_t{1} << 24;
   if (most == 0 || bucket < most) return;
-  notes->push_back(absl::StrCat("plan.offload.bucket_elements = ", bucket, given ? "" : " (as 0 stands for)",
-                                " holds all states of a rank, of ", most,
-                                " elements at most: offload saves no device memory; try bucket_elements of at most ",
+  notes->push_back(absl::StrCat("plan.offload.bucket_elements = ", bucket, given ? "" : " (the default)",
+                                " holds all states of a rank, which are at most ", most,
+                                " elements, so offload saves no device memory; try bucket_elements of at most ",
                                 std::max<int64_t>(1, most / 4)));
 }
 

@@ -81,7 +81,7 @@ TEST(PlanNotes, RecomputeBeyondEveryStage) {
 
 TEST(PlanNotes, BucketsThatHoldAll) {
   EXPECT_THAT(NotesOf("offload { optimizer: true }"),
-              ElementsAre(AllOf(HasSubstr("bucket_elements = 16777216 (as 0 stands for) holds all states of a rank"),
+              ElementsAre(AllOf(HasSubstr("bucket_elements = 16777216 (the default) holds all states of a rank"),
                                 HasSubstr("1200 elements"), HasSubstr("at most 300"))));
   EXPECT_THAT(NotesOf("offload { optimizer: true bucket_elements: 1200 }"),
               ElementsAre(HasSubstr("bucket_elements = 1200 holds all")));

@@ -126,7 +126,7 @@ absl::StatusOr<Struct> ParseHfConfig(absl::string_view json) {
 }
 
 absl::Status RefuseHf(absl::string_view field, absl::string_view given, absl::string_view allowed) {
-  return absl::InvalidArgumentError(absl::StrCat("config.json: ", field, " = ", given, "; ", allowed));
+  return absl::InvalidArgumentError(absl::StrCat(field, " = ", given, "; ", allowed));
 }
 
 std::string ShowHf(const Value& value) {
@@ -212,7 +212,7 @@ absl::Status HfConfig::CheckNames(absl::Span<const HfField> own, absl::string_vi
                   "quantized weights cannot be trained; without the field the model is planned as it was before, in "
                   "plan.precision, and --weights takes weights that are not quantized");
   }
-  return absl::InvalidArgumentError(absl::StrCat("config.json: ", Quoted(unknown), " is not a field of a ", family,
+  return absl::InvalidArgumentError(absl::StrCat(Quoted(unknown), " is not a field of a ", family,
                                                  " config that weft knows", DidYouMean(unknown, known),
                                                  " (a field without effect may be removed)"));
 }
@@ -222,9 +222,8 @@ absl::Status HfConfig::CheckExactNames(absl::Span<const absl::string_view> names
   for (absl::string_view name : names) known.emplace_back(name);
   const std::string unknown = FirstUnknown(fields_, known);
   if (unknown.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("config.json: ", path_, Printable(unknown),
-                                                 " is not known here; known: ", absl::StrJoin(known, ", "),
-                                                 DidYouMean(unknown, known)));
+  return absl::InvalidArgumentError(absl::StrCat(path_, Printable(unknown), " is not known here; known: ",
+                                                 absl::StrJoin(known, ", "), DidYouMean(unknown, known)));
 }
 
 absl::Status HfConfig::CheckArchitecture(absl::string_view architecture) const {

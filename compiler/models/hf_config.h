@@ -33,7 +33,7 @@ inline constexpr int64_t kHfLayerLimit = 10000;
 // double with its path.
 absl::StatusOr<google::protobuf::Struct> ParseHfConfig(absl::string_view json);
 
-// The error "config.json: field = given; allowed".
+// The error "field = given; allowed".
 absl::Status RefuseHf(absl::string_view field, absl::string_view given, absl::string_view allowed);
 
 // A value as JSON shows it; lists and objects only by their kind.

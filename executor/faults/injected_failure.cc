@@ -17,8 +17,7 @@ absl::Status CheckInjectedFailure(const Program& program, const InjectedFailure&
   const int64_t ranks = MeshRanks(program.mesh());
   const int index = failure.rank < 0 || failure.rank >= ranks ? -1 : TemplateOfRank(program, failure.rank);
   if (index < 0) {
-    return refused("rank ", failure.rank, ": this program has ranks 0 to ", ranks - 1,
-                   "; nearest valid: ", std::clamp<int64_t>(failure.rank, 0, ranks - 1));
+    return refused("rank ", failure.rank, ": the last rank of this program is ", ranks - 1);
   }
   if (failure.flip) {
     if (check_replicas <= 0) return refused("a flipped bit is looked for with --check-replicas N only");

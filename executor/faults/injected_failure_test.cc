@@ -64,9 +64,9 @@ TEST(InjectedFailure, AFlippedBitHasToBeLookedFor) {
 
 TEST(InjectedFailure, IsOfARankOfTheProgram) {
   EXPECT_EQ(Refusal({.rank = 2, .repetition = 0, .action = 0}),
-            "--inject-failure: rank 2: this program has ranks 0 to 1; nearest valid: 1");
+            "--inject-failure: rank 2: the last rank of this program is 1");
   EXPECT_THAT(Refusal({.rank = INT32_MAX, .repetition = 0, .action = 0, .flip = true}, 4, 2),
-              HasSubstr("ranks 0 to 1; nearest valid: 1"));
+              HasSubstr("the last rank of this program is 1"));
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ class Writer {
   absl::Status WriteRank(const RankTrace& rank_trace) {
     const int64_t rank = rank_trace.rank();
     if (rank < 0 || rank >= static_cast<int64_t>(view_.template_of_rank.size())) {
-      return absl::InvalidArgumentError(absl::StrCat("trace has rank ", rank, ", but the program has ranks 0 to ",
+      return absl::InvalidArgumentError(absl::StrCat("trace has rank ", rank, ", but the last rank of the program is ",
                                                      view_.template_of_rank.size() - 1));
     }
     const TemplateView& t = view_.templates[view_.template_of_rank[rank]];

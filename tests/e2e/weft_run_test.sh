@@ -70,7 +70,7 @@ while read -r wrong pattern; do
   [[ $? -eq 1 ]] || fail "exit status of a failure that cannot come about: $wrong"
   expect_error "$cd_dir/err" "--inject-failure: $pattern"
 done << 'EOF'
-4:0:0 rank 4: this program has ranks 0 to 3; nearest valid: 3
+4:0:0 rank 4: the last rank of this program is 3
 1:7:0:flip a flipped bit is looked for with --check-replicas N only
 3:2:99999 action 99999: rank 3 has none of that number .*; nearest valid: [0-9]
 3:6:4 step 6: this run has 6, counted from 0; nearest valid: 5
