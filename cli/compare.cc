@@ -83,7 +83,8 @@ absl::Status CompareCommand(absl::Span<const std::string> args) {
                "or a model graph",
                &request.input.model);
   flags.String("recipe", "FILE", "with --model: what is trained; fields also by --set", &request.input.recipe);
-  flags.String("cluster", "NAME|FILE", "the machine, from the catalog or a file; default: that of the first program",
+  flags.String("cluster", "NAME|FILE",
+               "the machine, from the catalog or a file; default: the cluster of the first program",
                &request.input.cluster);
   flags.Repeated("set", "FIELD=VALUE", "with --model: overrides a field in all plans: gbs=64 seq=1024 ...",
                  &request.input.settings);

@@ -48,11 +48,10 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
                &output);
   flags.Short('o', "output");
   flags.Choice("emit", {"graph", "rank", "program"}, "the IR before planning, or the planned lists, as text", &emit);
-  flags.Choice(
-      "cost", sim::DeviceCostModels(),
-      "the durations by which the compiler chooses, where stages, orders or what is kept depend on them [tiles "
-      "if the cluster has figures for it, else roofline]",
-      &cost);
+  flags.Choice("cost", sim::DeviceCostModels(),
+               "the cost model by which the compiler cuts stages, orders slots and chooses what to keep [tiles if the "
+               "cluster has figures for it, else roofline]",
+               &cost);
   flags.Bool("allow-oom", "mark a program that does not fit instead of refusing it; it can be simulated, not run",
              &allow_oom);
   flags.Example(

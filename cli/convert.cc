@@ -134,7 +134,8 @@ absl::Status ConvertCommand(absl::Span<const std::string> args) {
   for (const Type& known : kTypes) types.emplace_back(known.name);
   Flags flags(
       "weft convert", "FILE --to=text|json|binary|images [flags]",
-      "Converts a message between text proto, JSON and binary, whatever it is in now. A program in binary is a\n"
+      "Converts a message between text proto, JSON and binary; the input may be in any of them. A program in binary is "
+      "a\n"
       "program file; a model's config.json becomes a model graph. Raw pixels become an image file, to train on.");
   flags.Choice("to", {"text", "json", "binary", "images"}, "output format", &to);
   flags.Choice("type", types, "what the file holds, where that is not clear", &type);

@@ -24,7 +24,7 @@ expect 1 "cluster 'dgx-h10' is neither a file nor in the catalog.*nearest: 'dgx-
 
 # By default the prediction uses the program's cluster: 20 times the prediction is longer than a timeout of
 # microseconds.
-says='^deadlines: up to [0-9.e+-]+ s, 20 times what is predicted$'
+says='^deadlines: up to [0-9.e+-]+ s, 20 times the predicted time$'
 # This machine is slower than that, so the run fails, but it prints the deadlines.
 "$WEFT" "${run[@]}" --timeout 0.000001 >out.txt 2>/dev/null
 grep -qE "$says" out.txt || fail "nothing was predicted: $(cat out.txt)"

@@ -180,8 +180,8 @@ absl::Status ReportCommand(absl::Span<const std::string> args) {
       "--program, whose run is then predicted, shows how the two differ, action by action.");
   flags.String("program", "FILE", "the program of the trace: names its actions, and predicts it if there is one trace",
                &program_path);
-  flags.String("cluster", "NAME|FILE", "where to predict it; default: the cluster that it was compiled for",
-               &cluster_name);
+  flags.String("cluster", "NAME|FILE",
+               "the machine to predict for; default: the cluster that the program was compiled for", &cluster_name);
   flags.Choice("format", {"text", "json"}, "output format", &format);
   flags.Int("top", "N", "how many of the actions that differ most to show", &top, 0, 1'000'000);
   flags.Example("weft report measured.trace --program=tiny.weft --cluster=this-machine.textproto");

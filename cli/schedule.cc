@@ -105,7 +105,8 @@ void DeclareFlags(Flags& flags, ScheduleFlags& f) {
       "refuse a schedule with a rank that ever holds the activations of more microbatches than this, each "
       "counted as one whole rank's; --compare leaves it out",
       &f.activation_cap, 1, kLargestCost);
-  flags.Bool("freeze", "make a message-driven schedule the static one that it is with these times", &f.freeze);
+  flags.Bool("freeze", "turn a message-driven schedule into the static one that it becomes with these times",
+             &f.freeze);
   flags.String("compare", "NAME,...",
                "one line for NAME and for each of these, the fastest first; \"all\": all that exist for these P and N. "
                "Each gets the parameters that it takes",

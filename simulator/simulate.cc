@@ -258,7 +258,7 @@ absl::StatusOr<Simulation> SimulateByRuntime(const Program& program, const Clust
   if (options.runtime == nullptr) return SimulateAsItIs(program, program, cluster, options);
   if (!KnowsDevice(options.cost)) {
     return absl::InvalidArgumentError(absl::StrCat("cost '", options.cost,
-                                                   "' knows no kernels, so nothing of runtime '",
+                                                   "' knows no kernels, so it cannot follow runtime '",
                                                    options.runtime->name(), "'; nearest: 'roofline', 'tiles'"));
   }
   std::vector<int> capabilities = {cluster.device().compute_capability()};

@@ -61,7 +61,7 @@ void ActionMessages::CheckTransfer(const Action& action) {
 void ActionMessages::CheckCollective(const Action& action) {
   if (action.sources_size() == 0 || action.sources_size() != action.destinations_size()) {
     Bad("P4.buffers", action, "has ", action.sources_size(), " sources and ", action.destinations_size(),
-        " destinations; needs as many of both, at least one");
+        " destinations; it needs equal numbers of both, at least one");
     return;
   }
   if (action.purpose() == PURPOSE_UNSPECIFIED) Bad("P4.collective", action, "has no purpose");

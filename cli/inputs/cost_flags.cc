@@ -59,7 +59,7 @@ absl::Status CostFlags::Finish() {
   if (flags_->Given("seed") && request_->options.runs == 0) return UsageError("--seed is for --runs=N");
   if (request_->runtime != "weft" && !sim::KnowsDevice(request_->options.cost)) {
     return UsageError(absl::StrCat("--cost=", request_->options.cost,
-                                   " knows no kernels, so nothing of --runtime=", Quoted(request_->runtime)));
+                                   " knows no kernels, so it cannot follow --runtime=", Quoted(request_->runtime)));
   }
   return absl::OkStatus();
 }

@@ -62,7 +62,7 @@ void SimulateFlags::AddOutputFlags() {
         return absl::OkStatus();
       },
       /*repeated=*/true);
-  flags_.Custom("tokens", "COUNT", "also the time to train on so many tokens, e.g. 15T", "",
+  flags_.Custom("tokens", "COUNT", "also print the time to train on COUNT tokens, e.g. 15T", "",
                 [this](const std::string& text) {
                   request_->tokens = ParseCount(text);
                   if (request_->tokens) return absl::OkStatus();

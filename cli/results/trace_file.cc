@@ -58,9 +58,9 @@ absl::Status CheckCrc(const Trace& trace, bool may_lack, absl::string_view sourc
   }
   const uint32_t found = CrcOf(trace);
   if (found == trace.crc()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(source, ": damaged: trace.crc is ",
-                                                 absl::Hex(trace.crc(), absl::kZeroPad8),
-                                                 ", but what is in the file has ", absl::Hex(found, absl::kZeroPad8)));
+  return absl::InvalidArgumentError(
+      absl::StrCat(source, ": damaged: trace.crc is ", absl::Hex(trace.crc(), absl::kZeroPad8),
+                   ", but the content of the file has ", absl::Hex(found, absl::kZeroPad8)));
 }
 
 std::string EventsCrc(absl::string_view events) {

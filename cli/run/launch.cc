@@ -57,8 +57,9 @@ absl::StatusOr<Launch> ChooseLaunch(absl::string_view bootstrap, absl::string_vi
     if (!status.ok()) {
       return absl::Status(
           status.code(),
-          absl::StrCat(status.message(),
-                       unasked ? "; --transport=inproc runs all ranks in this process, whatever is set" : ""));
+          absl::StrCat(
+              status.message(),
+              unasked ? "; --transport=inproc runs all ranks in this process, whatever the launcher set" : ""));
     }
   }
   WEFT_ASSIGN_OR_RETURN(const exec::LaunchedAs process, found);

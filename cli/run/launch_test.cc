@@ -100,7 +100,7 @@ TEST(ChooseLaunchTest, Contradictions) {
       ChooseLaunch("auto", "auto", exec::EnvironmentOf({{"RANK", "1"}, {"MASTER_ADDR", "here"}})).status().message(),
       "WORLD_SIZE, MASTER_PORT, WEFT_JOB_SECRET are not set (--bootstrap=env; torchrun sets them, but for "
       "WEFT_JOB_SECRET: all processes of the job need the same, e.g. of `openssl rand -hex 32`); --transport=inproc "
-      "runs all ranks in this process, whatever is set");
+      "runs all ranks in this process, whatever the launcher set");
   EXPECT_THAT(std::string(ChooseLaunch("auto", "tcp", exec::EnvironmentOf(kMpirun)).status().message()),
               HasSubstr("MASTER_ADDR, MASTER_PORT, WEFT_JOB_SECRET are not set"));
   EXPECT_THAT(std::string(ChooseLaunch("mpi", "auto", exec::EnvironmentOf({})).status().message()),

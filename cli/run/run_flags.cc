@@ -85,7 +85,7 @@ void DeclareRunFlags(Flags& flags, RunFlags& f) {
   flags.Choice("format", {"text", "json"}, "what is printed", &f.format);
   flags.String("report", "FILE", "also write the report as JSON", &f.report);
   flags.Custom("timeout", "SECONDS",
-               "an action that takes longer ends the run, and longer than 20 times what is predicted for it", "300",
+               "end the run if an action takes longer than this and longer than 20 times its predicted time", "300",
                [&f](const std::string& text) { return ParseTimeout(text, &f.timeout); });
   flags.String(
       "cluster", "NAME|FILE",

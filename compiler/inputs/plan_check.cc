@@ -28,10 +28,10 @@ absl::Status CheckFreeze(const PlanSchedule& plan, const PipelineSchedule& sched
   } else if (std::find(names.begin(), names.end(), plan.name()) != names.end()) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("plan.schedule.freeze is given, but schedule '", plan.name(),
-                   "' is not message-driven: there is nothing to freeze; those that are: ", absl::StrJoin(names, ", "),
-                   ", and definitions with 'message-driven:'"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "plan.schedule.freeze is given, but schedule '", plan.name(),
+      "' is not message-driven, so there is nothing to freeze; message-driven schedules: ", absl::StrJoin(names, ", "),
+      ", and definitions with 'message-driven:'"));
 }
 
 absl::Status CheckTensorParallel(const ModelGraph& model, const Plan& plan, const Recipe& recipe,

@@ -25,13 +25,13 @@ void NoteRecompute(const Recompute& recompute, std::vector<int32_t> layers, std:
   const auto note = [&](const char* field, int32_t value, const char* effect) {
     notes->push_back(absl::StrCat("plan.recompute.", field, " = ", value, " has the effect of ", longest,
                                   ": the longest stage has ", longest, longest == 1 ? " layer" : " layers",
-                                  " to compute again, so that of each stage ", effect, "; useful are 1 to ", longest));
+                                  " to recompute, so in every stage ", effect, "; useful values are 1 to ", longest));
   };
   if (recompute.mode() == Recompute::INTERVAL && recompute.interval() > longest) {
     note("interval", recompute.interval(), "only the first input is kept");
   }
   if (recompute.mode() == Recompute::EVERY && recompute.every() > longest) {
-    note("every", recompute.every(), "only the first layer is computed again");
+    note("every", recompute.every(), "only the first layer is recomputed");
   }
 }
 

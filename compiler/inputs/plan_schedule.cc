@@ -29,7 +29,7 @@ absl::StatusOr<PipelineSchedule> ScheduleOf(const ScheduleChoice& choice) {
   if (schedule.asynchrony) {
     return absl::InvalidArgumentError(absl::StrCat(
         "schedule ", name, " updates the weights without a flush; for a program its list must have at least ",
-        params.ranks, " microbatches, as many as ranks"));
+        params.ranks, " microbatches, one per rank"));
   }
   if (static_cast<int>(schedule.order.size()) != params.ranks) {
     return absl::InvalidArgumentError(absl::StrCat("schedule ", name, " is for ", schedule.order.size(),

@@ -9,7 +9,7 @@
 
 namespace weft {
 
-// True if `name` matches `pattern`, in which '*' stands for any run of characters. Time: O(product of the lengths).
+// True if `name` matches `pattern`, where '*' matches any characters. Time: O(product of the lengths).
 bool MatchesPattern(absl::string_view pattern, absl::string_view name);
 
 // Weight decay of a logical tensor, per iteration and relative to the learning rate. The first override of AdamW that

@@ -90,7 +90,8 @@ TEST(CheckpointDamageTest, DamageIsNamed) {
   }
   std::string other_step = manifest;
   other_step.replace(other_step.find("step: 1"), 7, "step: 7");
-  EXPECT_THAT(load_with(path, other_step), HasSubstr("manifest.textproto: step = 7, but its folder is that of step 1"));
+  EXPECT_THAT(load_with(path, other_step),
+              HasSubstr("manifest.textproto: step = 7, but its folder is named for step 1"));
   std::string elsewhere = manifest;
   elsewhere.replace(elsewhere.find("rank-0000"), 4, "../x");
   EXPECT_THAT(load_with(path, elsewhere), HasSubstr("no file name"));

@@ -62,7 +62,7 @@ absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& checkpoint) {
   // A checkpoint that is being replaced has this prefix.
   if (absl::StartsWith(folder, ".old-")) folder.erase(0, 5);
   if (const std::optional<int64_t> step = StepOfFolder(folder); step.has_value() && *step != manifest.step()) {
-    return absl::DataLossError(absl::StrCat(path, ": step = ", manifest.step(), ", but its folder is that of step ",
+    return absl::DataLossError(absl::StrCat(path, ": step = ", manifest.step(), ", but its folder is named for step ",
                                             *step, ": the manifest is damaged, or another checkpoint's"));
   }
   return manifest;
@@ -158,13 +158,13 @@ std::vector<std::string> NotesOnContinuing(const CheckpointManifest& manifest, c
                                            const DataIdentity& data) {
   std::vector<std::string> notes;
   if (manifest.has_data() && data.tokens > 0 && manifest.data().tokens() != data.tokens) {
-    notes.push_back(absl::StrCat("note: the data has ", data.tokens, " tokens, that of the checkpoint had ",
+    notes.push_back(absl::StrCat("note: the data has ", data.tokens, " tokens, the data of the checkpoint had ",
                                  manifest.data().tokens(), ": the run goes on with other samples"));
   } else if (manifest.has_data() && data.tokens > 0 && manifest.data().crc32c() != data.crc32c) {
-    notes.push_back(
-        absl::StrFormat("note: the data is not that of the checkpoint, though as long (CRC32C of its ends "
-                        "%08x, was %08x): the run goes on with other samples",
-                        data.crc32c, manifest.data().crc32c()));
+    notes.push_back(absl::StrFormat(
+        "note: the data differs from the data of the checkpoint, though it is as long (CRC32C of its ends "
+        "%08x, was %08x): the run goes on with other samples",
+        data.crc32c, manifest.data().crc32c()));
   }
   if (manifest.has_loss_scale() && manifest.loss_scale().skipped() > 0 && !HasDynamicLossScale(program)) {
     notes.push_back(

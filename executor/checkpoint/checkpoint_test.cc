@@ -210,7 +210,7 @@ TEST(CheckpointTest, OtherDataAndStepsAreNoted) {
   EXPECT_THAT(NotesOnContinuing(manifest, job.program, data), ElementsAre());
   EXPECT_THAT(NotesOnContinuing(manifest, job.program, {}), ElementsAre());
   EXPECT_THAT(NotesOnContinuing(manifest, job.program, {.tokens = 1001, .crc32c = 7}),
-              ElementsAre(HasSubstr("has 1001 tokens, that of the checkpoint had 1000")));
+              ElementsAre(HasSubstr("has 1001 tokens, the data of the checkpoint had 1000")));
   EXPECT_THAT(NotesOnContinuing(manifest, job.program, {.tokens = 1000, .crc32c = 8}),
               ElementsAre(HasSubstr("00000008, was 00000007")));
   Program longer = job.program;

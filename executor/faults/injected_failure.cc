@@ -47,8 +47,9 @@ absl::Status CheckInjectedFailure(const Program& program, const InjectedFailure&
     const int64_t to_a = std::abs(int64_t{a} - failure.action), to_b = std::abs(int64_t{b} - failure.action);
     return to_a != to_b ? to_a < to_b : a < b;
   });
-  return refused("action ", failure.action, ": rank ", failure.rank, " has none of that number (weft inspect PROGRAM ",
-                 "--rank ", failure.rank, " lists them); nearest valid: ", nearest);
+  return refused("action ", failure.action, ": rank ", failure.rank,
+                 " has no action of that number (weft inspect PROGRAM ", "--rank ", failure.rank,
+                 " lists them); nearest valid: ", nearest);
 }
 
 }  // namespace weft::exec

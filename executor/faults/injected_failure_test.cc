@@ -36,9 +36,10 @@ TEST(InjectedFailure, IsOfAnActionOfTheRank) {
   EXPECT_EQ(Refusal({.rank = 1, .repetition = 0, .action = 7}), "");
   EXPECT_EQ(Refusal({.rank = 0, .repetition = 0, .action = 9}), "");
   // This action belongs to another rank.
-  EXPECT_EQ(Refusal({.rank = 0, .repetition = 1, .action = 7}),
-            "--inject-failure: action 7: rank 0 has none of that number (weft inspect PROGRAM --rank 0 lists them); "
-            "nearest valid: 4");
+  EXPECT_EQ(
+      Refusal({.rank = 0, .repetition = 1, .action = 7}),
+      "--inject-failure: action 7: rank 0 has no action of that number (weft inspect PROGRAM --rank 0 lists them); "
+      "nearest valid: 4");
   // This action runs once, before the first step.
   EXPECT_THAT(Refusal({.rank = 0, .repetition = 1, .action = 9}), HasSubstr("nearest valid: 4"));
   EXPECT_THAT(Refusal({.rank = 0, .repetition = 0, .action = 2}), HasSubstr("nearest valid: 0"));

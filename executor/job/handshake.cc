@@ -135,7 +135,7 @@ absl::Status ProveToServer(const Socket& socket, absl::string_view server, absl:
   WEFT_RETURN_IF_ERROR(RecvAll(socket, text.data(), text.size(), until));
   if (verdict == static_cast<uint32_t>(Verdict::kWrongSecret)) {
     return absl::PermissionDeniedError(
-        absl::StrCat(server, " refuses the secret of rank ", rank, " (WEFT_JOB_SECRET): it is not that of the job"));
+        absl::StrCat(server, " refuses the secret of rank ", rank, " (WEFT_JOB_SECRET): the job has another one"));
   }
   const auto expected = ServerProof(secret, theirs, hello, static_cast<Verdict>(verdict), text);
   if (!EqualInConstantTime(proof, View(expected))) {

@@ -72,7 +72,7 @@ TEST(HandshakeTest, AWrongSecretIsRefused) {
   Listening server;
   const absl::Status status = server.Prove("another secret", 1);
   EXPECT_TRUE(absl::IsPermissionDenied(status));
-  EXPECT_EQ(status.message(), "the server refuses the secret of rank 1 (WEFT_JOB_SECRET): it is not that of the job");
+  EXPECT_EQ(status.message(), "the server refuses the secret of rank 1 (WEFT_JOB_SECRET): the job has another one");
   // A proof for one purpose does not count for another.
   EXPECT_TRUE(absl::IsPermissionDenied(server.Prove(kSecret, 1, 4, Purpose::kTransport)));
   server.Stop();

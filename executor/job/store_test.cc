@@ -108,9 +108,8 @@ TEST(StoreTest, AWrongSecretIsRefusedAtOnce) {
   StoreOptions wrong = Options(2);
   wrong.secret = "the secret of another job";
   const absl::Status status = Join(*server, 1, wrong).status();
-  EXPECT_EQ(status.message(),
-            absl::StrCat("the store at 127.0.0.1:", server->address().port(),
-                         " refuses the secret of rank 1 (WEFT_JOB_SECRET): it is not that of the job"));
+  EXPECT_EQ(status.message(), absl::StrCat("the store at 127.0.0.1:", server->address().port(),
+                                           " refuses the secret of rank 1 (WEFT_JOB_SECRET): the job has another one"));
 }
 
 TEST(StoreTest, ARankThatNeverComesIsNamed) {

@@ -69,7 +69,7 @@ TEST(SharedLibrary, SaysWhereItLooked) {
                                                SharedLibrary::Scope::kLocal, {"/a"}, {"/b", "/c"});
   EXPECT_EQ(library.status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(library.status().message(),
-            "nothing (libweft_none.so.1 or libweft_none.so) is not installed: it is in none of /a (--lib-path), the "
+            "nothing (libweft_none.so.1 or libweft_none.so) is not installed: it was not found in /a (--lib-path), the "
             "loader's path, /b, /c; name its folder with --lib-path");
 }
 

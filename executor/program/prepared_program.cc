@@ -277,7 +277,7 @@ class Preparer {
     if (target.inputs.size() != target.outputs.size()) {
       return absl::InvalidArgumentError(absl::StrCat(Name(action), ", step '", step.name(), "': ", target.inputs.size(),
                                                      " inputs and ", target.outputs.size(),
-                                                     " outputs; a collective has as many of both"));
+                                                     " outputs; a collective has as many inputs as outputs"));
     }
     const auto elements = [](const TensorView& view) {
       int64_t product = 1;

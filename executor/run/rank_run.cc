@@ -92,7 +92,7 @@ JobFacts RankRun::Facts() const {
       {"the program's checksum", absl::StrFormat("%08x", ProgramCrc(shared_.program))},
       {"--data", data(&shared_.data)},
       {"--timeout", absl::StrCat(std::chrono::duration<double>(options.timeout).count(), " s")},
-      {"what is predicted for actions (--cluster, --predicted)",
+      {"the predicted times of actions (--cluster, --predicted)",
        options.predicted == nullptr ? std::string("nothing") : options.predicted->Digest()},
       {"--backend", std::string(shared_.backend->name)},
       {"the last step (--steps)", absl::StrCat(shared_.last_step)},

@@ -228,7 +228,7 @@ void NoteDeadlines(const RunOptions& options) {
       std::chrono::nanoseconds(std::min(options.predicted->Longest(), INT64_MAX / Deadlines::kFactor));
   if (longest > options.timeout) {
     options.on_note(
-        absl::StrCat("deadlines: up to ", longest.count(), " s, ", Deadlines::kFactor, " times what is predicted"));
+        absl::StrCat("deadlines: up to ", longest.count(), " s, ", Deadlines::kFactor, " times the predicted time"));
   }
 }
 

@@ -83,9 +83,9 @@ absl::StatusOr<std::vector<const SafetensorsEntry*>> Match(const SafetensorsRead
   if (!missing.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         reader.path(), ": ", missing.size(), " tensors of the program are missing, the first is ", Quoted(missing[0]),
-        unknown.empty() ? std::string()
-                        : absl::StrCat("; tensors that it does not know: ", unknown.size(), ", the first is ",
-                                       Quoted(unknown[0]))));
+        unknown.empty()
+            ? std::string()
+            : absl::StrCat("; it has ", unknown.size(), " unknown tensors, the first is ", Quoted(unknown[0]))));
   }
   if (!unknown.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(reader.path(), ": ", unknown.size(),

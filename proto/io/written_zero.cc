@@ -19,7 +19,7 @@ constexpr absl::string_view kPrecision = "FP16, BF16, FP32 or FP64; left out, it
 
 constexpr ZeroRule kRules[] = {
     {"weft.Cluster.compute_slots_per_node", "at least 1; left out, it is one per device"},
-    {"weft.Cluster.host_memory_bytes", "at least 1; left out, what is kept there is not checked"},
+    {"weft.Cluster.host_memory_bytes", "at least 1; without it, host memory is not checked"},
     {"weft.Device.compute_capability", "at least 1, e.g. 80; left out, it is not known"},
     {"weft.Fabric.oversubscription", "greater than 0; left out, it is 1"},
     {"weft.LearningRate.decay", "constant, linear or cosine; left out, it is constant"},

@@ -61,7 +61,7 @@ std::vector<Bad> DeviceCases() {
        "cluster.device.peaks[1].flops_per_second = 0"},
       {"device.peaks.flops_per_second", "device { peaks { dtype: BF16 flops_per_second: nan } }", "= nan"},
       {"device.matmul_efficiency.from", "device { matmul_efficiency { from: 0 fraction: 1 } }",
-       "cluster.device.matmul_efficiency[1].from = 0 must be greater than that of the row before, 0"},
+       "cluster.device.matmul_efficiency[1].from = 0 must be greater than in the previous row, 0"},
       {"device.matmul_efficiency.fraction", "device { matmul_efficiency { from: 1 fraction: 1.5 } }",
        "cluster.device.matmul_efficiency[1].fraction = 1.5 must be greater than 0 and at most 1"},
       {"device.memory_efficiency.from", "device { memory_efficiency { from: -1 fraction: 1 } }",

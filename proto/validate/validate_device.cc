@@ -46,7 +46,7 @@ absl::Status ValidateEfficiencies(const std::string& field,
     WEFT_RETURN_IF_ERROR(CheckNotNegative(absl::StrCat(path, ".from"), rows[i].from()));
     if (i > 0 && rows[i].from() <= rows[i - 1].from()) {
       return BadField(absl::StrCat(path, ".from"), rows[i].from(),
-                      absl::StrCat("greater than that of the row before, ", rows[i - 1].from()));
+                      absl::StrCat("greater than in the previous row, ", rows[i - 1].from()));
     }
     if (!(rows[i].fraction() > 0 && rows[i].fraction() <= 1)) {
       return BadField(absl::StrCat(path, ".fraction"), rows[i].fraction(), "greater than 0 and at most 1");
@@ -90,7 +90,7 @@ absl::Status ValidateKernelRates(const std::string& device_path, const Device& d
     if (before != nullptr && rate.from_work() <= before->from_work()) {
       return BadField(
           absl::StrCat(path, ".from_work"), rate.from_work(),
-          absl::StrCat("greater than that of the row before of the same kernel and dtype, ", before->from_work()));
+          absl::StrCat("greater than in the previous row of the same kernel and dtype, ", before->from_work()));
     }
     if (before != nullptr && (rate.flops_per_second() > 0) != (before->flops_per_second() > 0)) {
       return absl::InvalidArgumentError(absl::StrCat(

@@ -43,7 +43,7 @@ absl::Status CheckGroupForm(const std::string& path, const KernelForm& form) {
   }
   const auto means_nothing = [&](absl::string_view field, double value) {
     if (value == 0) return absl::OkStatus();
-    return BadField(absl::StrCat(path, ".", field), value, "0 for GROUP_ALL_GATHER, of which only bytes are counted");
+    return BadField(absl::StrCat(path, ".", field), value, "0 for GROUP_ALL_GATHER, whose bytes alone are counted");
   };
   WEFT_RETURN_IF_ERROR(means_nothing("launches", form.launches()));
   WEFT_RETURN_IF_ERROR(means_nothing("time", form.time()));

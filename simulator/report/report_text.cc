@@ -112,7 +112,7 @@ std::string BoundsText(const SimulationReport& report) {
   return Table({{"no iteration is shorter than", "time", "of this one"},
                 row("computation at dense peak and full memory bandwidth", bounds.compute_seconds()),
                 row("computation as it is costed", bounds.costed_seconds()),
-                row("what is sent, at the full bandwidth of all links", bounds.communication_seconds())}) +
+                row("bytes sent, at the full bandwidth of all links", bounds.communication_seconds())}) +
          "\n";
 }
 

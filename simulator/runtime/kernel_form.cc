@@ -99,7 +99,7 @@ std::vector<std::string> NotesOnForms(const Runtime& runtime, const Device& devi
     notes.push_back(absl::StrCat("runtime ", Quoted(runtime.name()), " has forms of ", kernel,
                                  " for devices of lesser and of greater compute capability than ", capability,
                                  ", that of ", Quoted(device.name()),
-                                 ", and none for it: it is costed as if there were none"));
+                                 ", but none for this one, so it is costed without its forms"));
     return notes;
   }
   for (const KernelForm& form : runtime.kernels()) {

@@ -92,7 +92,7 @@ TEST(KernelForm, AGapBetweenFormsIsTold) {
     EXPECT_THAT(NotesOnForms(runtime, Of(capability), program),
                 ElementsAre(absl::StrCat(
                     "runtime 'r' has forms of MATMUL for devices of lesser and of greater compute capability than ",
-                    capability, ", that of 'd', and none for it: it is costed as if there were none")));
+                    capability, ", that of 'd', but none for this one, so it is costed without its forms")));
     EXPECT_THAT(NotesOnForms(runtime, Of(capability), With({ADD})), IsEmpty());
   }
   for (const int capability : {1, 69, 70, 79, 90, 100}) {

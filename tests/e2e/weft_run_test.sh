@@ -72,7 +72,7 @@ while read -r wrong pattern; do
 done << 'EOF'
 4:0:0 rank 4: the last rank of this program is 3
 1:7:0:flip a flipped bit is looked for with --check-replicas N only
-3:2:99999 action 99999: rank 3 has none of that number .*; nearest valid: [0-9]
+3:2:99999 action 99999: rank 3 has no action of that number .*; nearest valid: [0-9]
 3:6:4 step 6: this run has 6, counted from 0; nearest valid: 5
 1:3:0:flip a flipped bit is looked for with --check-replicas N only
 EOF

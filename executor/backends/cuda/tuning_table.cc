@@ -254,7 +254,7 @@ absl::StatusOr<TuningTable> TuningTable::Parse(absl::string_view text, absl::str
     // All fields are plausible, so check that nobody has changed the line since it was written.
     const absl::string_view crc = end == absl::string_view::npos ? "" : lines[i].substr(end + kCrc.size());
     if (const std::string right = CrcText(lines[i].substr(0, end)); crc != right) {
-      return fields.Error("crc is '", crc, "' where that of the line is ", right, ": it was changed or is damaged");
+      return fields.Error("crc is '", crc, "', but the line's own is ", right, ": the line was changed or is damaged");
     }
     if (!table.entries_.emplace(KeyText(key), algorithm).second) {
       return fields.Error("the same product stands in an earlier line");
