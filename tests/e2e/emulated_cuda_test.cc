@@ -93,7 +93,8 @@ TEST_P(EmulatedFamilyTest, LearnsWhatTheCpuLearns) {
   ExpectAsOnTheCpu(plan, 2e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, EmulatedFamilyTest, testing::Values("gpt2", "llama", "mistral", "qwen2", "bert"),
+INSTANTIATE_TEST_SUITE_P(Families, EmulatedFamilyTest,
+                         testing::Values("gpt2", "llama", "mistral", "qwen2", "bert", "relu2"),
                          [](const auto& info) { return info.param; });
 
 // The model learns the same if it is sharded, keeps masks, or computes attention in several ops.

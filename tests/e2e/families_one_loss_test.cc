@@ -1,5 +1,6 @@
-// N plans, one loss, for model families other than GPT-2: losses, gradient norms and weights equal those of one rank.
-// They are equal bit for bit in order if a stage has one replica, and always bit for bit under exact accumulation.
+// N plans, one loss, for model families and activations other than GPT-2's: losses, gradient norms and weights equal
+// those of one rank. They are equal bit for bit in order if a stage has one replica, and always bit for bit under exact
+// accumulation.
 #include <string>
 #include <vector>
 
@@ -88,7 +89,7 @@ TEST_P(FamiliesOneLossTest, HalfPrecision) {
   ExpectSame(*outcome, *reference, plan.Name());
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, FamiliesOneLossTest, testing::Values("llama", "mistral", "qwen2", "bert"),
+INSTANTIATE_TEST_SUITE_P(Families, FamiliesOneLossTest, testing::Values("llama", "mistral", "qwen2", "bert", "relu2"),
                          [](const testing::TestParamInfo<std::string>& info) { return info.param; });
 
 }  // namespace

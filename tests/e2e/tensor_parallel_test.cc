@@ -136,6 +136,7 @@ TEST(TensorParallelTest, FamiliesTrainLikeOneRank) {
                         {"llama", "x2 pipe2", "sequence_parallel: true"},
                         {"mistral", "y2 z2", ""},
                         {"qwen2", "x2 y2 data2", ""},
+                        {"relu2", "x2 y2 data2", ""},
                         {"qwen2", "z2 data2", "zero { stage: 3 }"},
                         {"bert", "x2 y2 z2", ""},
                         {"bert", "y2 pipe2", ""},

@@ -16,9 +16,10 @@ namespace {
 absl::StatusOr<std::string> Config(const TinyPlan& plan) {
   const std::string& family = plan.family;
   if (!plan.tied && family != "gpt2") return absl::InternalError("only gpt2 is untied here");
-  if (family == "gpt2") {
+  if (family == "gpt2" || family == "relu2") {
     return absl::StrCat(R"({"model_type": "gpt2", "vocab_size": 256, "n_positions": 32, "n_embd": 32, "n_head": 2,)",
-                        R"( "tie_word_embeddings": )", plan.tied ? "true" : "false", R"(, "n_layer": )");
+                        family == "relu2" ? R"( "activation_function": "relu2",)" : "", R"( "tie_word_embeddings": )",
+                        plan.tied ? "true" : "false", R"(, "n_layer": )");
   }
   if (family == "bert") {
     return std::string(

@@ -39,7 +39,8 @@ struct TinyPlan {
   std::string precision = "";
   // If set, replaces `recompute`: the fields of the plan's recompute.
   std::string recompute_fields = "";
-  // gpt2, llama (grouped heads, tied head), mistral (a window shorter than the sequence), qwen2 (biases) or bert.
+  // gpt2, relu2 (gpt2 with squared ReLU), llama (grouped heads, tied head), mistral (a window shorter than the
+  // sequence), qwen2 (biases) or bert.
   std::string family = "gpt2";
   // If set, replaces fp32, bf16 or fp64: "fp16", or "fp16 grads" to keep gradients in half precision too.
   std::string half = "";
