@@ -1,4 +1,4 @@
-// Post-validated programs (rule P15) that are broken on purpose, and the rule that says so.
+// Tests that the verifier refuses broken post-validated programs (rule P15), and by which rule.
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -18,7 +18,7 @@ using post_validation::Exchange;
 using post_validation::MoveUp;
 using testing::HasSubstr;
 
-// Programs that are broken on purpose, and the rule that says so.
+// Every edit breaks the good program, and the verifier names the rule.
 TEST(PostValidationBroken, BrokenProgramsAreRefused) {
   const Program good = CompileOrDie({.pipe = 3, .microbatches = 6, .evaluation = true});
   const auto find = [](Program* p, int t, ActionKind kind, bool if_exceeded, int nth = 0) -> Action* {
@@ -116,7 +116,7 @@ TEST(PostValidationBroken, BrokenProgramsAreRefused) {
        }},
       {"a transfer group is done again in part", "P15.closed",
        [](Program* p) {
-         // The second rank sends its first microbatch when it has guessed all, and as it receives its third.
+         // The second rank sends its first microbatch after its whole guess, together with its third RECV.
          Template& t = *p->mutable_templates(1);
          int guessed = 0, again = 0;
          for (int i = 0; i < t.body_size(); ++i) {
@@ -151,7 +151,7 @@ TEST(PostValidationBroken, BrokenProgramsAreRefused) {
        }},
       {"a copy comes back to another place", "P15.kept",
        [&](Program* p) {
-         // Moments of the same tensor are equally large.
+         // The moments of one tensor have the same size.
          Action* restore = find(p, 0, RESTORE_STATE, true);
          std::vector<int> moments;
          for (int o = 0; o < restore->operands_size(); ++o) {
@@ -192,7 +192,7 @@ TEST(PostValidationBroken, BrokenProgramsAreRefused) {
          const int segment = find(p, 0, CLEAR_GRADIENTS, false)->segment();
          const Value fill = p->segments(segment).values(0);
          Action* clear = find(p, 0, CLEAR_GRADIENTS, false);
-         // Both lists leave the first gradient out.
+         // Neither list clears the first gradient.
          for (int i = 0; i < p->segments_size(); ++i) {
            Segment& s = *p->mutable_segments(i);
            const Action& last = *p->templates(0).epilogue().rbegin();
@@ -209,7 +209,7 @@ TEST(PostValidationBroken, BrokenProgramsAreRefused) {
        }},
       {"a message of the guess is received in the rest", "P15",
        [&](Program* p) {
-         // The last RECV of the guess of rank 1 moves behind VALIDATE, as do what waits for it.
+         // The last RECV in the guess of rank 1 moves behind VALIDATE, with everything that waits for it.
          Action* recv = find(p, 1, RECV, false);
          recv->set_if_exceeded(true);
        }},
@@ -249,7 +249,7 @@ TEST(PostValidationBroken, GathersOfWeightsWaitForTheWayBack) {
   }
 }
 
-// What is gathered behind the optimizer is gathered again of what takes its place.
+// The gathers after the optimizer step are repeated after the conditional optimizer step.
 TEST(PostValidationBroken, WeightsAreGatheredAgain) {
   const Program good = CompileOrDie({.schedule = "1f1b",
                                      .pipe = 2,
@@ -275,7 +275,7 @@ TEST(PostValidationBroken, WeightsAreGatheredAgain) {
     }
     EXPECT_GT(dropped, 0);
   };
-  // Of an ALL_GATHER: who of these waits for that of the repetition before.
+  // Returns the action that waits for `gather` of the previous repetition.
   const auto reader = [](Template* t, const Action& gather, bool if_exceeded) -> Action* {
     bool behind = false;
     for (Action& action : *t->mutable_body()) {
@@ -354,7 +354,7 @@ TEST(PostValidationBroken, WeightsAreGatheredAgain) {
   }
 }
 
-// The verdict is with the scale of the step that it judges, the guess with that of no gradient.
+// VALIDATE divides by the scale of the step that it judges; the guessed factor belongs to a gradient of zero.
 TEST(PostValidationBroken, LossScalesAreThoseOfTheStep) {
   const Program good =
       CompileOrDie({.schedule = "zb-h1", .pipe = 2, .microbatches = 4, .plan_fields = "precision { compute: FP16 }"});
@@ -407,7 +407,7 @@ TEST(PostValidationBroken, LossScalesAreThoseOfTheStep) {
   }
 }
 
-// A new action of the body in front of another one. Ids ascend in steps of one.
+// Inserts a new action into the body before the action at `at`. Ids ascend in steps of one.
 Action* Insert(Template* t, int at) {
   const int id = t->body(at).id();
   for (auto* list : {t->mutable_body(), t->mutable_epilogue()}) {
@@ -423,7 +423,7 @@ Action* Insert(Template* t, int at) {
 
 void Wait(Action* action, int on) { action->add_deps()->set_action(on); }
 
-// A sum over replicas that leaves its result elsewhere only reads the gradient, which must be zero by then.
+// A sum over replicas that writes elsewhere only reads the gradient. It must finish before the gradient is cleared.
 TEST(PostValidationBroken, ReadersOfGradientsWaitUntilTheyAreCleared) {
   for (const bool waits : {true, false}) {
     Program program = CompileOrDie({.schedule = "1f1b", .pipe = 2, .microbatches = 8, .data = 2});

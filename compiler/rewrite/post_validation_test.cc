@@ -1,5 +1,5 @@
-// Programs that take optimizer steps back (rule P15): the norm is no barrier any more, what is guessed, and that
-// the choices of a plan are made for them.
+// Tests programs that can take optimizer steps back (rule P15): the norm is no barrier, which actions are guessed, and
+// that the choices of a plan take the rewritten program into account.
 #include "compiler/rewrite/post_validation.h"
 
 #include <algorithm>
@@ -43,20 +43,20 @@ int64_t Period(const Program& program, bool exceeded = false) {
   return std::llround(UnitReport(program, exceeded).iteration_seconds() * 1e12);
 }
 
-// Equal stages, free transfers, F = I = W = 1 and 16 microbatches: a step takes 48, the work of a rank, once ranks may
-// begin the next one at different times; waiting for the norm adds what the makespan is longer.
+// Equal stages, free transfers, F = I = W = 1 and 16 microbatches. A step takes 48, the work of one rank, if ranks may
+// begin the next step at different times. Waiting for the norm adds the part of the makespan beyond that.
 TEST(PostValidation, NormIsNoBarrier) {
   for (const auto& [schedule, waits] : {std::pair("zb-h2", 51000), {"zb-v", 49500}}) {
     EXPECT_EQ(Period(CompileOrDie({.schedule = schedule, .post_validation = false})), waits) << schedule;
     EXPECT_EQ(Period(CompileOrDie({.schedule = schedule})), 48000) << schedule;
     EXPECT_EQ(Period(CompileOrDie({.schedule = schedule, .clip = 0})), 48000) << schedule;
   }
-  // Where every rank ends at the same time there is nothing to gain, and nothing lost.
+  // If all ranks end at the same time, nothing is gained and nothing is lost.
   EXPECT_EQ(Period(CompileOrDie({.schedule = "1f1b"})),
             Period(CompileOrDie({.schedule = "1f1b", .post_validation = false})));
 }
 
-// Taking every step back costs the guess once more, and the wait.
+// Taking every step back costs the guess a second time, and the wait for the norm.
 TEST(PostValidation, ExceededNormsCost) {
   const Program program = CompileOrDie({});
   const int64_t wrong = Period(program, true);
@@ -90,8 +90,8 @@ TEST(PostValidation, MemoryGrowsByWhatIsKept) {
   }
 }
 
-// What the optimizer makes parts of is kept, and what it works with is there once more: its parts of gradients and, of
-// half precision, of weights. Nothing of the whole weights is kept.
+// Under ZeRO, KEEP_STATE copies only the rank's parts. The optimizer's inputs (its parts of the gradients, and of
+// weights in half precision) get buffers that persist. Whole weights are not copied.
 TEST(PostValidation, KeepsPartsOfWhatReplicasShare) {
   for (const char* zero : {"zero { stage: 1 }", "zero { stage: 2 }"}) {
     for (const bool half : {false, true}) {
@@ -117,7 +117,8 @@ TEST(PostValidation, KeepsPartsOfWhatReplicasShare) {
           if (action.kind() != ALL_GATHER) continue;
           ++(action.if_exceeded() ? gathered_again : gathers);
         }
-        // fp32 each of master and moments; of parts of gradients (stage 1), and of weights in half precision.
+        // Four bytes per element of master and moments, of parts of gradients (stage 1), and two of weights in half
+        // precision.
         const int64_t elements = states / 12;
         EXPECT_EQ(lasting, (zero[14] == '1' ? 4 * elements : 0) + (half ? 2 * elements : 0)) << fields;
         EXPECT_GT(gathers, 0);
@@ -127,7 +128,7 @@ TEST(PostValidation, KeepsPartsOfWhatReplicasShare) {
   }
 }
 
-// The oracle, where verdicts are all right and where all are wrong, with costs at random.
+// Compares the engine with the oracle for random costs, once with all verdicts right and once with all wrong.
 TEST(PostValidation, EngineIsTheNaiveSimulator) {
   for (const auto& [schedule, zero] : {std::pair("zb-h2", ""), {"zb-v", ""}, {"zb-h2", "zero { stage: 1 }"}}) {
     for (int seed = 1; seed <= 2; ++seed) {
@@ -144,7 +145,7 @@ TEST(PostValidation, EngineIsTheNaiveSimulator) {
         options.cost_options.unit_weight = {700 + 50 * seed};
         const absl::StatusOr<sim::Simulation> simulation = sim::Simulate(program, TestCluster(), options);
         ASSERT_TRUE(simulation.ok()) << simulation.status();
-        // A unit cost is that of a whole rank.
+        // A unit cost is the cost of all stages of a rank.
         const int64_t stages = program.stages(), ranks = 2;
         const auto of_stage = [&](int64_t cost) { return (cost * ranks + stages - 1) / stages; };
         sim::NaiveDurations durations;
@@ -178,7 +179,7 @@ TEST(PostValidation, Refusals) {
               HasSubstr("plan.post_validation = true: schedule 'axonn' is message-driven"));
   EXPECT_THAT(error({.schedule = "pipedream-2bw", .clip = 0}), HasSubstr("plan.post_validation = true: schedule"));
   EXPECT_EQ(error({.schedule = "axonn", .schedule_fields = "freeze: true"}), "");
-  // The verdict on a norm of zero would be wrong.
+  // Below 1e-6 the verdict on a norm of zero would be wrong.
   EXPECT_THAT(error({.clip = 9e-7}), HasSubstr("recipe.clip_norm = 9e-07 must be 0 or at least 1e-06"));
   EXPECT_THAT(error({.clip = 9e-7}), HasSubstr("nearest valid: 1e-06"));
   EXPECT_THAT(error({.clip = 1e-7}), HasSubstr("nearest valid: 0"));
@@ -186,7 +187,7 @@ TEST(PostValidation, Refusals) {
   EXPECT_EQ(error({.clip = 1e-7, .post_validation = false}), "");
 }
 
-// A transfer group is in the guess as a whole, or not at all.
+// The guess contains a transfer group as a whole or not at all.
 TEST(PostValidation, TransferGroupsAreGuessedWhole) {
   Program program = CompileOrDie({.pipe = 3, .microbatches = 6, .post_validation = false});
   Template &first = *program.mutable_templates(0), &second = *program.mutable_templates(1);
@@ -195,7 +196,7 @@ TEST(PostValidation, TransferGroupsAreGuessedWhole) {
     while (t.body(i).kind() != kind || t.body(i).microbatch() != microbatch) ++i;
     return i;
   };
-  // Microbatches 1 and 2 go from the first rank to the second together; what is guessed needs only one of them.
+  // Microbatches 1 and 2 travel together from the first rank to the second; the guess needs only one of them.
   MoveUp(&first, index_of(first, FORWARD, 2), index_of(first, SEND, 1));
   MoveUp(&first, index_of(first, SEND, 2), index_of(first, SEND, 1) + 1);
   MoveUp(&second, index_of(second, RECV, 2), index_of(second, RECV, 1) + 1);
@@ -214,7 +215,7 @@ TEST(PostValidation, TransferGroupsAreGuessedWhole) {
   EXPECT_EQ(again[1], again[2]);
 }
 
-// What is kept counts where layers are chosen whose activations are computed again.
+// The copies of KEEP_STATE count when the planner chooses which layers to recompute.
 TEST(PostValidation, RecomputeFitsWithWhatIsKept) {
   for (const char* schedule : {"1f1b", "axonn"}) {
     Case c{.schedule = schedule, .pipe = 2};
@@ -227,7 +228,7 @@ TEST(PostValidation, RecomputeFitsWithWhatIsKept) {
   }
 }
 
-// The fastest transfers are those of the program that will run.
+// FASTEST compares programs as they will run, with post-validation.
 TEST(PostValidation, TransfersAreChosenByTheProgramThatRuns) {
   const auto early = [](bool post_validation) {
     const Program program =

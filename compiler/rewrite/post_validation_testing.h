@@ -1,4 +1,4 @@
-// Post-validated programs of a small GPT-2.
+// Makes post-validated programs of a small GPT-2.
 #ifndef WEFT_COMPILER_REWRITE_POST_VALIDATION_TESTING_H_
 #define WEFT_COMPILER_REWRITE_POST_VALIDATION_TESTING_H_
 
@@ -49,7 +49,7 @@ inline Cluster TestCluster(int64_t memory = 1000000000) {
   return cluster;
 }
 
-// The head is no copy of the embedding: a sum of their gradients would be a barrier of its own.
+// The head is not tied to the embedding, because the sum of tied gradients would be a barrier too.
 inline absl::StatusOr<Program> CompileCase(const Case& c, std::vector<std::string>* notes = nullptr) {
   const auto model = ImportHuggingFaceConfig(
       absl::StrCat(R"({"model_type": "gpt2", "vocab_size": 100, "n_positions": 16, "n_embd": 16, "n_head": 2,
@@ -76,7 +76,7 @@ inline Program CompileOrDie(const Case& c) {
   return program.ok() ? *program : Program();
 }
 
-// Exchanges two neighbours of the body; ids stay in order.
+// Exchanges two adjacent actions of the body. Ids stay in order.
 inline void Exchange(Template* t, int first) {
   const int a = t->body(first).id(), b = t->body(first + 1).id();
   t->mutable_body()->SwapElements(first, first + 1);

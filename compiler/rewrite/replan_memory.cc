@@ -14,10 +14,10 @@
 namespace weft {
 namespace {
 
-// Index of the stream of compute in the order.
+// Index of the compute stream in RepetitionOrder.
 constexpr int kComputeStream = 0;
 
-// What runs on one stream, as far as the order of a rank goes: equal texts share one.
+// Identifies the stream of an action for the order of a rank: actions with equal texts share a stream.
 std::string StreamOf(const Action& action) {
   if (IsCopy(action.kind())) return ActionKind_Name(action.kind());
   Action key;
@@ -46,20 +46,20 @@ class Planner {
   }
 
  private:
-  // Action indices: who writes it first, who releases it.
+  // Indices of the action that first writes the buffer and of the action that releases it.
   struct Life {
     int writer = -1, release = -1;
   };
 
-  // Whether all steps are on the compute stream, which then says when the action is finished.
+  // True if all steps are on the compute stream, so that the action is finished when its compute is.
   bool ComputesOnly(const Action& action) const {
     const auto& steps = program_.segments(action.segment()).steps();
     return std::all_of(steps.begin(), steps.end(), [](const Step& step) { return step.stream() == COMPUTE; });
   }
 
-  // Neighbours that only compute are ordered by their stream. Where one has collectives in its segment a wait orders
-  // them (plan_memory.cc). Without all of these links an action would know nothing of those before the one it waits
-  // for.
+  // The stream orders adjacent actions that only compute. If one of them has collectives in its segment, a wait orders
+  // them (plan_memory.cc). Without all of these links, an action would know nothing of the actions before the one that
+  // it waits for.
   void OrderNeighbours() {
     for (size_t i = 0; i < computes_.size(); ++i) {
       const int before = computes_[i == 0 ? computes_.size() - 1 : i - 1], after = computes_[i];
@@ -110,7 +110,7 @@ class Planner {
     }
   }
 
-  // Moments of compute: 2c is its c-th action, 2c + 1 the gap behind it (plan_memory.cc).
+  // Moments of the compute stream: 2c is its c-th action, 2c + 1 the gap after that action (plan_memory.cc).
   int64_t First(int action) const {
     if (order_.Stream(action) == kComputeStream) return 2 * int64_t{order_.Index(action)};
     return 2 * int64_t{order_.Finished(action, kComputeStream)} - 1;

@@ -1,4 +1,4 @@
-// New places in the arenas for the transient buffers of a compiled template, after some of them have changed.
+// Places the transient buffers of a compiled template again after some of them have changed.
 #ifndef WEFT_COMPILER_REWRITE_REPLAN_MEMORY_H_
 #define WEFT_COMPILER_REWRITE_REPLAN_MEMORY_H_
 
@@ -7,9 +7,9 @@
 
 namespace weft {
 
-// Lifetimes follow from the order of streams and the waits that the list has (rule P7); none are added. Two buffers
-// share bytes if the compute actions that are finished when they begin and end keep them apart, as in
-// weft-plan-memory. Persistent buffers stay where they are. `program` must have a static order of compute.
+// Lifetimes follow from the order of streams and the waits in the list (rule P7); no waits are added. Two buffers share
+// bytes if the compute actions that are finished when they begin and end keep them apart, as in weft-plan-memory.
+// Persistent buffers keep their places. `program` must have a static order of compute.
 absl::Status ReplanTransients(const Program& program, Template* t);
 
 }  // namespace weft

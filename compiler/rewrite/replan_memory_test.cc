@@ -1,5 +1,5 @@
-// Offsets of random templates against a slow reading of rule P7: the transitive closure of "happens before" over three
-// repetitions, written out event by event.
+// Checks the offsets of random templates against a slow reading of rule P7: the transitive closure of "happens before"
+// over three repetitions, event by event.
 #include "compiler/rewrite/replan_memory.h"
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace {
 
 constexpr int kRepetitions = 3;
 
-// One template whose compute actions read what comes from one neighbor, send to the other, and keep something. Some may
-// have collectives in their segments; those wait for the one before, and the one behind for them.
+// A template whose compute actions read messages from one neighbor, send to the other, and save values. Some have
+// collectives in their segments: these wait for the action before them, and the action after waits for them.
 class RandomTemplate {
  public:
   explicit RandomTemplate(uint32_t seed, bool collectives = false)
@@ -96,7 +96,7 @@ class RandomTemplate {
       use(received, READ);
       kept_.push_back(received);
     }
-    // Some sends are waited for.
+    // Actions wait for some of the sends.
     for (const int send : sends_) {
       if (random_() % 3 == 0 || last) Wait(action, send);
     }
@@ -114,7 +114,7 @@ class RandomTemplate {
     action->add_releases(work);
     last_compute_ = action->id();
     if (last) {
-      // The next repetition receives behind it.
+      // The first RECV of the next repetition waits for the last compute action.
       if (first_recv_ >= 0) Wait(t_->mutable_body(first_recv_), last_compute_, 1);
       if (first_collective_ || collective) Wait(t_->mutable_body(first_compute_), last_compute_, 1);
       return;
@@ -147,8 +147,8 @@ class RandomTemplate {
   std::vector<int> kept_;
 };
 
-// Of each action and repetition three events: start, end, finish. The end is that of its steps on the compute stream;
-// collectives in its segment may begin with it and be over behind it.
+// Each action of each repetition has three events: start, end, finish. The end is when its steps on the compute stream
+// are done. Collectives in its segment may begin with it and finish after its end.
 class HappensBefore {
  public:
   HappensBefore(const Program& program, const Template& t)
@@ -165,7 +165,7 @@ class HappensBefore {
         const std::string stream = absl::StrCat(
             action.kind(), action.peer().at_size() > 0 ? absl::StrCat(action.peer().at(0).index()) : std::string());
         if (const auto before = last_on.find(stream); before != last_on.end()) {
-          // Sends, and what only computes, are finished at their end, receives later.
+          // Sends and actions that only compute are finished at their end, receives later.
           const bool later = action.kind() == RECV || has_collectives(t.body(before->second / 3 % actions_));
           next_[before->second + (later ? 1 : 2)].push_back(Start(r, a) + (has_collectives(action) ? 1 : 0));
         }
@@ -177,7 +177,7 @@ class HappensBefore {
     }
   }
 
-  // Whether the finish of `a` is before the start of `b`.
+  // True if `a` finishes before `b` starts.
   bool Ordered(int ra, int a, int rb, int b) const {
     std::vector<bool> seen(next_.size(), false);
     std::vector<int> open = {Finish(ra, a)};
@@ -233,7 +233,7 @@ TEST(ReplanMemory, WhatSharesBytesIsOrderedForAnyTiming) {
       EXPECT_EQ(t.buffers(b).offset() % 256, 0);
       EXPECT_GE(t.buffers(b).offset(), 1024);
       height = std::max(height, t.buffers(b).offset() + (t.buffers(b).bytes() + 255) / 256 * 256);
-      // A buffer is free again in the next repetition.
+      // The buffer is free again before the next repetition writes it.
       EXPECT_TRUE(order.Ordered(1, lives[b].release, 2, lives[b].writer)) << t.buffers(b).name();
       for (int c = 1; c < b; ++c) {
         if (t.buffers(b).offset() >= t.buffers(c).offset() + t.buffers(c).bytes() ||
@@ -250,7 +250,7 @@ TEST(ReplanMemory, WhatSharesBytesIsOrderedForAnyTiming) {
     }
     EXPECT_EQ(t.device_arena_bytes(), height);
     EXPECT_EQ(t.host_arena_bytes(), 0);
-    // The order of the list is one that can happen: what is live there has to have a place.
+    // The order of the list is a possible order, so everything that is live in it needs a place.
     for (int a = 0; a < t.body_size(); ++a) {
       int64_t live = 1024;
       for (int b = 1; b < t.buffers_size(); ++b) {
@@ -262,11 +262,11 @@ TEST(ReplanMemory, WhatSharesBytesIsOrderedForAnyTiming) {
     ASSERT_TRUE(ReplanTransients(random.program(), &again).ok());
     EXPECT_EQ(again.SerializeAsString(), t.SerializeAsString());
   }
-  // Arenas without reuse would pass all of the above.
+  // Without this check, arenas without any reuse would pass.
   EXPECT_GT(shared, 600);
 }
 
-// Waits around collectives order actions as the compute stream does without them: as many bytes.
+// Waits around collectives order actions as the compute stream does without collectives, so as many bytes are needed.
 TEST(ReplanMemory, CollectivesInSegmentsTakeNoMoreBytes) {
   for (uint32_t seed = 1; seed <= 60; ++seed) {
     RandomTemplate with(seed, true), without(seed);

@@ -31,7 +31,7 @@ int LayerNames::Of(const std::string& step) const {
 std::vector<SavedValue> LeavingValues(const Segment& forward, int saved, const LayerNames& names, int layers,
                                       bool pair) {
   std::set<int> all;
-  std::map<int, int> maker;  // Of a value: its layer.
+  std::map<int, int> maker;  // The layer that makes each value.
   for (const Step& step : forward.steps()) {
     const int layer = names.Of(step.name());
     bool counts = layer >= 0 && !pair;
@@ -53,7 +53,7 @@ std::vector<SavedValue> LeavingValues(const Segment& forward, int saved, const L
   }
   std::vector<SavedValue> list;
   for (const auto& [offset, value] : leaving) {
-    // The second half of one that is whole elsewhere: of two microbatches some steps make both, others each.
+    // The second half of a tensor that is whole elsewhere: some steps make it for two microbatches, others for each.
     const bool within =
         !list.empty() && offset < list.back().offset + list.back().elements * DTypeBytes(list.back().dtype);
     if (!within) list.push_back(value);

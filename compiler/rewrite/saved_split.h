@@ -1,5 +1,5 @@
-// What of a forward's saved values goes to host memory: those that its first layers make, and where they and what stays
-// lie from then on.
+// Decides which of a forward's saved values go to host memory (those that its first layers make), and where the values
+// that leave and the values that stay are placed.
 #ifndef WEFT_COMPILER_REWRITE_SAVED_SPLIT_H_
 #define WEFT_COMPILER_REWRITE_SAVED_SPLIT_H_
 
@@ -20,40 +20,42 @@ struct SavedValue {
   int64_t elements = 0;
 };
 
-// Layers by the names of their ops.
+// Finds layers by the names of their ops.
 class LayerNames {
  public:
   explicit LayerNames(const ModelGraph& model);
-  // Of the op that a step was made of, which is named as that op, perhaps with something behind a dot; -1 = of none.
+  // The layer of the op that the step was made from. The step has the op's name, perhaps with a dot and more after it.
+  // -1 = no op.
   int Of(const std::string& step) const;
 
  private:
   std::map<std::string, int> layers_;
 };
 
-// What goes of the operand `saved` of a forward, by ascending offset: what its first `layers` layers make. Where it is
-// half of a pair, the backward has layers too; then those count that save something.
+// The values in operand `saved` of a forward that leave, by ascending offset: those that its first `layers` layers
+// make. With `pair` the operand is half of a pair, whose backward has layers too; then only layers that save something
+// count.
 std::vector<SavedValue> LeavingValues(const Segment& forward, int saved, const LayerNames& names, int layers,
                                       bool pair);
 
-// Where the values of `saved` go.
+// Where each value of `saved` goes.
 struct SavedSplit {
   struct Range {
     int64_t end = 0;
-    // New offset of its first byte.
+    // New offset of the range's first byte.
     int64_t to = 0;
   };
-  // What goes, by its old offset.
+  // The ranges that leave, by their old offset.
   std::map<int64_t, Range> gone;
   int64_t gone_bytes = 0;
-  // What goes, in order: neighbours of one dtype are one tensor.
+  // The values that leave, in order. Adjacent values of one dtype are one tensor.
   std::vector<Value> copies;
 
-  // The range that a value at `offset` is of, perhaps one of the microbatches that were saved together; null if it
-  // stays.
+  // Returns the range that contains a value at `offset`, perhaps the range of one of several microbatches that were
+  // saved together. Null if the value stays.
   const Range* Find(int64_t offset, int64_t* begin) const;
   bool Goes(int64_t offset) const;
-  // Where what stays lies: it moves down by what has gone before it.
+  // The new offset of a value that stays: it moves down by the bytes that left before it.
   int64_t KeptOffset(int64_t offset) const;
 };
 

@@ -89,7 +89,8 @@ class Maker {
     t_.set_device_arena_bytes(buffer->offset() + buffer->bytes());
   }
 
-  // What the optimizer reads and writes (with ZeRO 1 parts of gradients and of weights) is there for it once more.
+  // Makes the optimizer's inputs and outputs persistent (with ZeRO 1 also parts of gradients and weights), because an
+  // update that is repeated reads them again.
   void MakeLasting(int b) {
     Buffer* buffer = t_.mutable_buffers(b);
     if (buffer->persistent()) return;
@@ -101,7 +102,7 @@ class Maker {
     }
   }
 
-  // A buffer for what the optimizer is about to change.
+  // Adds a buffer that keeps the content of `b`, which the optimizer is about to change.
   void Keep(int b) {
     Buffer kept = t_.buffers(b);
     kept.set_name(absl::StrCat("kept ", kept.name()));
@@ -110,7 +111,7 @@ class Maker {
     if (kept.role() == LOSS_SCALE) kept.set_version(1);
     PlaceAtEnd(&kept);
     *t_.add_buffers() = std::move(kept);
-    // The verdict is on the step before, with its scale.
+    // The verdict judges the previous step, so it divides by the scale of that step.
     if (t_.buffers(b).role() == LOSS_SCALE) {
       std::replace(validate_.operands.begin(), validate_.operands.end(), b, t_.buffers_size() - 1);
     }
@@ -118,7 +119,8 @@ class Maker {
     AddCopy(t_, t_.buffers_size() - 1, b, &restore_);
   }
 
-  // Of a scaled loss the update reads its factor: of a norm that is not known, that of no gradient at all.
+  // With a scaled loss the update reads a factor. As the norm is not known yet, it reads the factor for a gradient of
+  // zero.
   void AssumeFactor() {
     Buffer& nothing = *t_.add_buffers();
     nothing.set_name("norm of nothing");

@@ -13,8 +13,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// One rank: a norm, and with it (segment 1, of an action of its own) or without (segment 0) an update of a weight by
-// its gradient, which is then made zero. Buffers: 0 norms, 1 factor, 2 weight, 3 gradient, which ends with the update.
+// A program of one rank: a norm, then an update of a weight by its gradient, which is then cleared. If it `clips`, the
+// update is segment 1 of an action of its own, else it is in segment 0. Buffers: 0 norms, 1 factor, 2 weight, 3
+// gradient, whose lifetime ends with the update.
 Program OneRank(bool clips) {
   const std::string norm = "steps { name: 'norm' kernel: NORM_TOTAL inputs: 0 outputs: 1 } ";
   const auto value = [](int operand, const char* dtype) {
@@ -52,12 +53,12 @@ TEST(ValidationSegmentsTest, WhatTheOptimizerDidIsSharedOut) {
   EXPECT_THAT(made->validate.operands, ElementsAre(0, 1));
   EXPECT_THAT(Steps(program, made->clear), ElementsAre("clear"));
   EXPECT_THAT(made->clear.operands, ElementsAre(3));
-  // The norms too.
+  // It clears the norms too.
   EXPECT_EQ(Steps(program, made->settle).size(), 2u);
   EXPECT_THAT(made->settle.operands, ElementsAre(3, 0));
   EXPECT_THAT(Steps(program, {.index = 0, .operands = {}}), ElementsAre("update"));
   EXPECT_THAT(t.body(1).operands(), ElementsAre(2, 3, 1));
-  // Nothing is taken back: nothing is kept.
+  // Nothing is taken back, so nothing is kept.
   EXPECT_EQ(made->keep.index, -1);
   EXPECT_EQ(made->restore.index, -1);
   EXPECT_EQ(t.buffers_size(), 4);

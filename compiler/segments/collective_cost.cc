@@ -53,7 +53,8 @@ absl::StatusOr<CollectiveKind> KindOf(const Step& step) {
   }
 }
 
-// Of what a reduce-scatter starts from and an all-gather ends with: Work counts that and a part of it.
+// Bytes of the whole tensor: the input of a reduce-scatter, the output of an all-gather. Work counts these and a part
+// of them.
 int64_t WholeBytes(CollectiveKind kind, int64_t bytes, int64_t members) {
   if (kind == CollectiveKind::kAllReduce) return bytes / 2;
   return static_cast<int64_t>(static_cast<__int128>(bytes) * members / (members + 1));

@@ -5,7 +5,7 @@
 namespace weft {
 namespace {
 
-// Four devices to a node, 10 GB/s between them, 1 GB/s from node to node.
+// Four devices per node, 10 GB/s within a node, 1 GB/s between nodes.
 Cluster SmallCluster() {
   Cluster cluster;
   cluster.set_nodes(4);
@@ -49,12 +49,12 @@ TEST(CollectiveCost, RingsInsideANodeAndBetweenNodes) {
   const StepCost cost =
       WithCollectives([](const Segment&, const Step&, ActionKind) { return int64_t{7}; }, mesh, cluster);
   EXPECT_EQ(CostOf(cost, Step()), 7);
-  // 4 MB are summed: in and out 8 MB. 2 * 3/4 * 4 MB at 10 GB/s are 600 us.
+  // An all-reduce of 4 MB: Work counts 8 MB in and out. 2 * 3/4 * 4 MB at 10 GB/s take 600 us.
   EXPECT_EQ(CostOf(cost, Collective(GROUP_ALL_REDUCE, "x", 8'000'000)), 600'000'000);
-  // Gathered and scattered once: half of that. In and out are 1 MB and 4 MB.
+  // An all-gather or reduce-scatter takes half of that. Work counts 1 MB and 4 MB.
   EXPECT_EQ(CostOf(cost, Collective(GROUP_ALL_GATHER, "x", 5'000'000)), 300'000'000);
   EXPECT_EQ(CostOf(cost, Collective(GROUP_REDUCE_SCATTER, "x", 5'000'000)), 300'000'000);
-  // Four groups share the NIC of a node: 3/4 * 4 MB at 0.25 GB/s.
+  // Four groups share a node's NIC: 3/4 * 4 MB at 0.25 GB/s.
   EXPECT_EQ(CostOf(cost, Collective(GROUP_ALL_GATHER, "z", 5'000'000)), 12'000'000'000);
 }
 

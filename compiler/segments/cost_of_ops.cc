@@ -52,7 +52,7 @@ void CopyAttributes(mlir::Operation* op, StepAttributes* attributes) {
   }
 }
 
-// The dtype that decides about speed: that of the first operand of floats, else of the first result.
+// The dtype that determines the speed: that of the first floating-point operand, else of the first result.
 DType WorkDType(mlir::Operation* op) {
   if (auto product = mlir::dyn_cast<ir::MatmulOp>(op); product && product.getTf32()) return TF32;
   auto dtype = [](mlir::Value value) {
@@ -143,7 +143,7 @@ absl::StatusOr<GraphCosts> CostsOfGraph(ir::GraphOp graph, const StepCost& cost)
   // Backward ops are built for real, with block arguments for gradients, and thrown away.
   mlir::Block scratch;
   mlir::OpBuilder builder(graph.getContext());
-  // What depends on a parameter: the image that a model begins with has no gradient.
+  // Values that depend on a parameter. The image at the start of a model has no gradient.
   llvm::DenseSet<mlir::Value> needs_gradient;
   for (mlir::Operation& op : graph.getBody().front()) {
     const bool needed = mlir::isa<ir::ParameterOp>(op) || llvm::any_of(op.getOperands(), [&](mlir::Value operand) {
@@ -151,7 +151,7 @@ absl::StatusOr<GraphCosts> CostsOfGraph(ir::GraphOp graph, const StepCost& cost)
                         });
     if (needed) needs_gradient.insert(op.getResults().begin(), op.getResults().end());
     auto differentiable = mlir::dyn_cast<ir::DifferentiableInterface>(op);
-    // What costs nothing in the forward may in the backward.
+    // An op that costs nothing in the forward may cost something in the backward.
     if (!mlir::isa<ir::KernelInterface>(op) && !differentiable) continue;
     auto layer = op.getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr);
     if (!layer || layer.getInt() < 0 || layer.getInt() > (1 << 24)) {

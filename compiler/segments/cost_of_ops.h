@@ -1,4 +1,4 @@
-// What kernel ops are as steps, and what layers of a graph cost.
+// Turns kernel ops into steps, and sums what the layers of a graph cost.
 #ifndef WEFT_COMPILER_SEGMENTS_COST_OF_OPS_H_
 #define WEFT_COMPILER_SEGMENTS_COST_OF_OPS_H_
 
@@ -12,25 +12,24 @@
 
 namespace weft {
 
-// The kernel that an op stands for: the one whose name is the op's mnemonic in upper case. KERNEL_UNSPECIFIED for an op
-// that is none.
+// The kernel of an op: the one whose name is the op's mnemonic in upper case. KERNEL_UNSPECIFIED if the op is no
+// kernel.
 Kernel KernelOf(mlir::Operation* op);
 
-// Name, kernel, attributes, accumulate and work of the step that `op` becomes; not its inputs and outputs. `op` must
-// be a kernel op.
+// Name, kernel, attributes, accumulate and work of the step that `op` becomes, without inputs and outputs. `op` must be
+// a kernel op.
 Step MakeStep(mlir::Operation* op);
 
-// `op` by itself: a segment of the one step that it becomes, with inputs and outputs of the op's types.
+// A segment with only the step that `op` becomes, with inputs and outputs of the op's types.
 Segment SegmentOfOp(mlir::Operation* op);
 
-// Picoseconds at 100 Tflop/s and 1 TB/s, the larger of the two: for when nothing is known about the device.
+// Picoseconds at 100 Tflop/s or 1 TB/s, whichever takes longer. For use when nothing is known about the device.
 absl::StatusOr<int64_t> NominalStepCost(const Segment& segment, const Step& step, ActionKind kind);
 
-// What `cost` says of the step that `op` becomes.
+// The cost of the step that `op` becomes.
 absl::StatusOr<int64_t> CostOfOp(mlir::Operation* op, ActionKind kind, const StepCost& cost);
 
-// One microbatch of a graph: cost of each layer 0, 1, ..., forward plus backward without recompute, and the model flops
-// of all.
+// Costs of one microbatch: forward plus backward of each layer, without recompute, and the model flops of the graph.
 struct GraphCosts {
   std::vector<int64_t> layers;
   int64_t flops = 0;

@@ -30,7 +30,7 @@ class CostOfOps : public testing::Test {
   mlir::OwningOpRef<mlir::ModuleOp> module_;
 };
 
-// One op per kernel, by name.
+// Every kernel has one op, found by name.
 TEST_F(CostOfOps, EveryKernelHasItsOp) {
   for (int kernel = Kernel_MIN; kernel <= Kernel_MAX; ++kernel) {
     if (!Kernel_IsValid(kernel) || kernel == KERNEL_UNSPECIFIED) continue;
@@ -55,7 +55,7 @@ TEST_F(CostOfOps, Matmul) {
   EXPECT_TRUE(step.attributes().transpose_b());
   EXPECT_FALSE(step.attributes().transpose_a());
   EXPECT_EQ(step.work().flops(), 2 * 2 * 3 * 5);
-  // Both operands, the old sum and the new one.
+  // Reads both operands and the old sum, writes the new sum.
   EXPECT_EQ(step.work().bytes(), 2 * (2 * 3 + 5 * 3) + 4 * (2 * 5 + 2 * 5));
   EXPECT_EQ(step.work().dtype(), BF16);
 }
@@ -66,7 +66,7 @@ TEST_F(CostOfOps, MatmulInTf32) {
     %b = weft.parameter 1 : tensor<3x5xf32>
     %0 = weft.matmul %a, %b {tf32} : (tensor<2x3xf32>, tensor<3x5xf32>) -> tensor<2x5xf32>)");
   EXPECT_TRUE(step.attributes().tf32());
-  // Its factors are stored and moved as fp32.
+  // The factors of a TF32 product are stored and moved as fp32.
   EXPECT_EQ(step.work().bytes(), 4 * (2 * 3 + 3 * 5 + 2 * 5));
   EXPECT_EQ(step.work().dtype(), TF32);
 }
@@ -89,8 +89,8 @@ TEST_F(CostOfOps, Attention) {
   EXPECT_EQ(cost.maskedFlops() * 16, cost.flops() * 6);
 }
 
-// Heads of keys and values that are shared change what is read, not what is multiplied; a window hides more than the
-// causal mask.
+// Shared heads of keys and values change how much is read, not how much is multiplied. A window masks more than the
+// causal mask alone.
 TEST_F(CostOfOps, GroupedAttentionWithAWindow) {
   Step step = StepOf(R"(
     %q = weft.parameter 0 : tensor<16x4xf32>

@@ -21,8 +21,8 @@ std::string Where(mlir::Location location) {
   return where;
 }
 
-// Without what is for those who work on passes: "'weft.matmul' op [shard_c1] ", and the op's name where that stands in
-// front already.
+// Removes text that only helps authors of passes: "'weft.matmul' op [shard_c1] ", and the op's name if `where` already
+// states it.
 std::string ForUsers(std::string text, const std::string& where) {
   const size_t op = text.find("' op ");
   const size_t begin = text[0] == '\'' && op != std::string::npos && op < text.find(' ') ? op + 5 : 0;
@@ -32,10 +32,10 @@ std::string ForUsers(std::string text, const std::string& where) {
     const bool id = bracket < text.find(' ', begin) && text.find("_c", begin) < bracket;
     if (bracket != std::string::npos && id) end = bracket + 2;
   }
-  // There is one graph, or one program: which is meant needs no word.
+  // There is only one graph and one program, so their names say nothing.
   const bool whole = absl::StartsWith(text, "'weft.graph' op ") || absl::StartsWith(text, "'weft.program' op ");
   text.erase(where.empty() && !whole ? begin : 0, where.empty() && !whole ? end - begin : end);
-  // "op 'qkv': " and "'qkv': ".
+  // The name may appear twice: "op 'qkv': " and "'qkv': ".
   if (where.size() > 3 && text.compare(0, where.size() - 3, where, 3) == 0) text.erase(0, where.size() - 3);
   return text;
 }
@@ -53,7 +53,7 @@ DiagnosticCollector::DiagnosticCollector(mlir::MLIRContext* context)
         }
         return mlir::success();
       }) {
-  // Errors carry what is needed; a dump of the op would not stay on one line.
+  // Errors carry all that is needed, and a dump of the op would not fit on one line.
   context->printOpOnDiagnostic(false);
 }
 

@@ -1,4 +1,4 @@
-// Diagnostics of MLIR as an absl::Status.
+// Turns MLIR diagnostics into an absl::Status.
 #ifndef WEFT_COMPILER_SEGMENTS_DIAGNOSTIC_STATUS_H_
 #define WEFT_COMPILER_SEGMENTS_DIAGNOSTIC_STATUS_H_
 
@@ -10,8 +10,8 @@
 
 namespace weft {
 
-// Collects the errors of a context while it lives, instead of printing them. In one line, with "; " between them: of
-// each the name of the op if its location has one, the message, then its notes in brackets.
+// Collects the errors of a context during its own lifetime instead of printing them. The status has one line, with "; "
+// between errors. Each error has the name of the op if its location has one, the message, and its notes in brackets.
 class DiagnosticCollector {
  public:
   explicit DiagnosticCollector(mlir::MLIRContext* context);

@@ -1,4 +1,4 @@
-// `over` of ops as the message Group.
+// Converts the attribute `over` of ops into the message Group.
 #ifndef WEFT_COMPILER_SEGMENTS_GROUP_OF_H_
 #define WEFT_COMPILER_SEGMENTS_GROUP_OF_H_
 

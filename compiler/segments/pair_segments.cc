@@ -29,7 +29,7 @@ bool IsPersistent(ir::Role role) {
   }
 }
 
-// One side of a pair while its steps are handed out.
+// One side of a pair while its steps are merged.
 struct Side {
   const Segment* segment = nullptr;
   std::vector<int64_t> costs;
@@ -49,7 +49,7 @@ absl::StatusOr<Side> MakeSide(const StageSegment& segment, ActionKind kind, cons
   side.segment = &segment.segment;
   for (const Step& step : segment.segment.steps()) {
     WEFT_ASSIGN_OR_RETURN(int64_t picoseconds, cost(segment.segment, step, kind));
-    // A step without work still is one.
+    // A step without work still counts as one.
     side.costs.push_back(std::max<int64_t>(1, picoseconds));
     side.total = ir::SaturatingAdd(side.total, side.costs.back());
   }
@@ -141,7 +141,7 @@ absl::StatusOr<StageSegment> MergeSegments(const StageSegment& forward, const St
   AddValues(first, &merged.segment);
   AddValues(second, &merged.segment);
   while (!first.finished() || !second.finished()) {
-    // done / total, without division: totals may be as large as an int64.
+    // Compares done / total without dividing, because totals may be as large as an int64.
     const bool forward_next =
         static_cast<__int128>(first.done) * second.total <= static_cast<__int128>(second.done) * first.total;
     if (second.finished() || (forward_next && !first.finished())) {

@@ -1,4 +1,4 @@
-// A forward and a backward as one segment of kind ForwardBackward (rule P5).
+// Merges a forward and a backward into one segment of kind ForwardBackward (rule P5).
 #ifndef WEFT_COMPILER_SEGMENTS_PAIR_SEGMENTS_H_
 #define WEFT_COMPILER_SEGMENTS_PAIR_SEGMENTS_H_
 
@@ -7,11 +7,12 @@
 
 namespace weft {
 
-// Steps of both, each list in its own order, interleaved in proportion to `cost` (null = NominalStepCost): whichever
-// has done the smaller part of its work goes next, the forward on a tie. Operands are the forward's, then those of the
-// backward; a persistent tensor that both read is there once. SegmentOperand.half says whose an operand is, also in its
-// name ("forward input", "backward saved"); steps of the backward have `of_backward` set where their kernel reads the
-// microbatch. `forward` is of kind Forward, `backward` of kind Backward or BackwardInput, of any stage.
+// Interleaves the steps of both, each list in its own order, in proportion to `cost` (null = NominalStepCost): the side
+// that has done the smaller part of its work goes next, the forward on a tie. Operands are those of the forward, then
+// those of the backward; a persistent tensor that both read appears once. SegmentOperand.half says to which side an
+// operand belongs, as does its name ("forward input", "backward saved"). Steps of the backward have `of_backward` set
+// if their kernel reads the microbatch. `forward` is of kind Forward, `backward` of kind Backward or BackwardInput, of
+// any stage.
 absl::StatusOr<StageSegment> MergeSegments(const StageSegment& forward, const StageSegment& backward,
                                            const StepCost& cost = nullptr);
 
