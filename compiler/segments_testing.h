@@ -63,7 +63,8 @@ inline int CountKernels(const SegmentSet& set, Kernel kernel, ir::SegmentKind ki
   return count;
 }
 
-// What the verifier will ask of every segment: values inside their operands, aligned, and steps on existing values.
+// Checks what the verifier will require of every segment: values lie inside their operands and are aligned, and steps
+// use existing values.
 inline void ExpectSane(const SegmentSet& set) {
   for (const StageSegment& stage : set.segments) {
     SCOPED_TRACE(stage.segment.name());

@@ -1,5 +1,5 @@
-// What schedules ask of segments: backwards in two halves, several stages on a rank and ranks per stage, skip
-// connections.
+// Tests the segments that schedules require: backwards in two halves, several stages on a rank, several ranks per
+// stage, and skip connections.
 #include <set>
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-// Of the operands of a segment, those with a role.
+// The operands of a segment that have this role.
 std::vector<SegmentOperand> Operands(const StageSegment& segment, ir::Role role) {
   std::vector<SegmentOperand> found;
   for (const SegmentOperand& operand : segment.operands) {
@@ -30,7 +30,8 @@ std::multiset<std::string> StepNames(const StageSegment& segment) {
   return names;
 }
 
-// The halves have the steps of the whole, each once; the first has those that lead to gradients of activations.
+// The halves together have each step of the whole once. The first half has the steps that lead to gradients of
+// activations.
 TEST(Segments, BackwardIsCutInTwo) {
   for (Recompute::Mode mode : {Recompute::NONE, Recompute::FULL}) {
     for (AccumulationMode accumulation : {IN_ORDER, EXACT}) {
@@ -60,7 +61,7 @@ TEST(Segments, BackwardIsCutInTwo) {
         EXPECT_TRUE(Operands(input, ir::Role::Grad).empty());
         EXPECT_TRUE(Operands(weight, ir::Role::OutputGrad).empty());
         EXPECT_TRUE(Operands(weight, ir::Role::InputGrad).empty());
-        // One layout for all who write and read.
+        // Writer and readers use the same layout.
         ASSERT_EQ(Operands(input, ir::Role::SavedGrad).size(), 1);
         ASSERT_EQ(Operands(weight, ir::Role::SavedGrad).size(), 1);
         EXPECT_EQ(Operands(input, ir::Role::SavedGrad)[0].bytes, stage.saved_grad_bytes);
@@ -85,7 +86,7 @@ TEST(Segments, BackwardIsCutInTwo) {
   EXPECT_EQ(Compile(SmallRecipe(), Options(2)).stages[0].backward_input, -1);
 }
 
-// Two lanes in opposite directions: both ranks hold everything, and have a gradient of each use of the table.
+// Two lanes in opposite directions: both ranks hold everything, and each has a gradient for every use of the table.
 TEST(Segments, TheEndOfAStepIsOfARank) {
   for (AccumulationMode accumulation : {IN_ORDER, EXACT}) {
     SegmentOptions options = Options(2);
@@ -100,7 +101,7 @@ TEST(Segments, TheEndOfAStepIsOfARank) {
       const StageSegment& step = set.segments[set.ranks[rank].optimizer_step];
       EXPECT_EQ(step.rank, rank);
       EXPECT_EQ(step.stage, 0);
-      // One copy of every parameter, though two stages read the table.
+      // Every parameter has one copy, though two stages read the table.
       EXPECT_EQ(Operands(step, ir::Role::Param).size(), set.tensors.size());
       const StageSegment& norm = set.segments[set.ranks[rank].grad_norm];
       std::vector<int32_t> uses;
@@ -110,7 +111,7 @@ TEST(Segments, TheEndOfAStepIsOfARank) {
       EXPECT_EQ(uses, (std::vector<int32_t>{0, 1}));
       int norms = 0;
       for (const Step& one : norm.segment.steps()) norms += one.kernel() == SQUARED_NORM;
-      // Rank 0 is the lowest holder of every stage.
+      // Rank 0 is the lowest rank that holds a stage, for every stage.
       EXPECT_EQ(norms, rank == 0 ? static_cast<int>(set.tensors.size()) : 0);
     }
   }
@@ -119,7 +120,7 @@ TEST(Segments, TheEndOfAStepIsOfARank) {
   EXPECT_EQ(Error(Graph(), SmallRecipe(), options), "placement: lane 1 places 1 stages; the plan has 2");
 }
 
-// A snake of four stages: the first and the last, which share the table, are on one rank.
+// A snake of four stages: the first and the last stage, which share the table, are on one rank.
 TEST(Segments, UsesOfATensorOnOneRankAreAdded) {
   SegmentOptions options = Options(4);
   options.placement = {{0, 1, 1, 0}};
@@ -132,7 +133,7 @@ TEST(Segments, UsesOfATensorOnOneRankAreAdded) {
   EXPECT_EQ(set.segments[set.ranks[1].optimizer_step].stage, 1);
 }
 
-// The embedding is added again behind the last block.
+// The embedding is added again after the last block.
 ModelGraph GraphWithSkip() {
   ModelGraph graph = Graph();
   for (int i = 0; i < graph.ops_size(); ++i) {
@@ -185,7 +186,7 @@ TEST(Segments, SkipConnectionsAreEdges) {
   options = Options(3);
   options.evaluation = true;
   EXPECT_EQ(CompileSegments(GraphWithSkip(), SmallRecipe(), options)->skips.size(), 1);
-  // Of two values to the next stage one is a skip connection.
+  // If two values cross to the next stage, one of them is a skip connection.
   set = CompileSegments(GraphWithSkip(), SmallRecipe(), Options(2));
   ASSERT_TRUE(set.ok()) << set.status();
   ExpectSane(*set);
@@ -196,7 +197,7 @@ TEST(Segments, SkipConnectionsAreEdges) {
   EXPECT_EQ(uses(set->stages[1].forward, ir::Role::Input), (std::vector<int32_t>{0, 1}));
 }
 
-// A layer of activations only is a stage of its own.
+// A layer without parameters is a stage of its own.
 TEST(Segments, AStageWithoutParametersHasNoWeightHalf) {
   ModelGraph graph = Graph();
   int norm = 0;

@@ -1,5 +1,5 @@
-// Whatever passes CheckSchedule runs by itself, so its program must, however transfers are ordered: nothing that the
-// compiler adds may let ranks wait for one another.
+// A schedule that passes CheckSchedule runs by itself. Its program must too, however transfers are ordered: nothing
+// that the compiler adds may let ranks wait for one another.
 #include <algorithm>
 #include <random>
 #include <set>
@@ -18,7 +18,7 @@
 namespace weft {
 namespace {
 
-// Compiled, which verifies it, with its evaluation program.
+// Compiles and verifies a program together with its evaluation program.
 absl::Status CompileWith(const std::string& definition, int ranks, int microbatches, const std::string& fields) {
   static const ModelGraph* model = new ModelGraph(*ImportHuggingFaceConfig(
       R"({"model_type": "gpt2", "vocab_size": 20, "n_positions": 4, "n_embd": 4, "n_head": 1, "n_layer": 6})", "tiny"));
@@ -36,7 +36,7 @@ absl::Status CompileWith(const std::string& definition, int ranks, int microbatc
   return planner::CompilePlan(*model, recipe, plan, *cluster, {}).status();
 }
 
-// All that a plan may ask for, but early receives on shared streams, which may block.
+// Everything that a plan may ask for, except early receives on shared streams, which may block.
 std::vector<std::string> Choices() {
   std::vector<std::string> choices;
   for (const char* placement : {"transfer_placement: EARLY", "transfer_placement: DEFERRED",
@@ -55,7 +55,7 @@ void ExpectNoneBlocks(const std::string& definition, int ranks, int microbatches
   }
 }
 
-// In the evaluation program rank 0 ends with a forward that rank 1 needs before it takes what is sent before that.
+// In the evaluation program, rank 0 ends with a forward whose result rank 1 needs before it receives earlier messages.
 TEST(TransferOrderTest, LastForwardWaitsForNoSendThatNeedsIt) {
   ExpectNoneBlocks(
       "weft schedule 1\nranks: 2\nmicrobatches: 4\nlane 0: 0 1\nlane 1: 0 1\n"
@@ -64,7 +64,8 @@ TEST(TransferOrderTest, LastForwardWaitsForNoSendThatNeedsIt) {
       2, 4);
 }
 
-// Groups on streams of their own, whose members' makers wait for earlier sends, and with readers in another order.
+// Groups on streams of their own. The makers of their members wait for earlier sends, and the readers run in another
+// order.
 TEST(TransferOrderTest, GroupsKeepTheOrderOfAllWaits) {
   ExpectNoneBlocks(
       "weft schedule 1\nranks: 2\nmicrobatches: 6\nlane 0: 0 1 0 1 0 1\n"
@@ -77,7 +78,7 @@ TEST(TransferOrderTest, GroupsKeepTheOrderOfAllWaits) {
       2, 6);
 }
 
-// A schedule whose lists are one random order of all slots, in which none stands before what it needs.
+// A schedule whose lists follow one random order of all slots, in which each slot comes after those that it needs.
 NamedSchedule RandomSchedule(std::mt19937_64& random) {
   auto below = [&](size_t n) { return static_cast<int>(random() % n); };
   auto pick = [&](std::vector<int> values) { return values[below(values.size())]; };

@@ -59,7 +59,8 @@ struct SavedSplit {
   int64_t KeptOffset(int64_t offset) const;
 };
 
-// `leaving` does not overlap and ascends; what goes lies one after the other, each at a multiple of 64 bytes.
+// `leaving` is in ascending order without overlaps. The values that leave are placed one after the other, each at a
+// multiple of 64 bytes.
 SavedSplit SplitOfSaved(const std::vector<SavedValue>& leaving);
 
 }  // namespace weft

@@ -23,13 +23,13 @@ const LayerNames& Names() {
 TEST(LayerNamesTest, StepsAreNamedAsTheirOpPerhapsWithMore) {
   EXPECT_EQ(Names().Of("wte"), 0);
   EXPECT_EQ(Names().Of("h.0.attn.probabilities"), 1);
-  // The longest name counts.
+  // The longest matching name wins.
   EXPECT_EQ(Names().Of("h.0.mlp.up"), 2);
   for (const char* none : {"", "h", "h.", "h.2", "wtes", ".wte"}) EXPECT_EQ(Names().Of(none), -1) << none;
 }
 
-// Operand 1 is `saved`. Layer 1 saves 10 numbers at 0 and 4 indices at 64, layer 3 saves 8 halves at 128; layer 0 makes
-// something that is not saved.
+// Operand 1 is `saved`. Layer 1 saves 10 numbers at 0 and 4 indices at 64, layer 3 saves 8 half-precision numbers at
+// 128. Layer 0 makes a value that is not saved.
 Segment Forward() {
   return Parse<Segment>(R"(
     values { operand: 0 dtype: FP32 shape: 5 } values { operand: 1 dtype: FP32 shape: 10 }
@@ -40,7 +40,7 @@ Segment Forward() {
 
 TEST(LeavingValuesTest, OfTheFirstLayersThereAre) {
   EXPECT_THAT(LeavingValues(Forward(), 1, Names(), 1, false), IsEmpty());
-  // What is no floating point stays.
+  // Values that are not floating-point stay.
   EXPECT_THAT(LeavingValues(Forward(), 1, Names(), 2, false), ElementsAre(FieldsAre(0, FP32, 10)));
   EXPECT_THAT(LeavingValues(Forward(), 1, Names(), 3, false),
               ElementsAre(FieldsAre(0, FP32, 10), FieldsAre(128, BF16, 8)));
@@ -54,7 +54,7 @@ TEST(LeavingValuesTest, OfAPairThoseThatSaveSomething) {
 
 TEST(LeavingValuesTest, HalvesOfAWholeGoWithIt) {
   Segment wide = Forward();
-  // The second microbatch's half of what another step makes whole, and the first's, which begins where the whole does.
+  // The two microbatches' halves of a value that another step makes whole. The first half begins where the whole does.
   *wide.add_values() = Parse<Value>("operand: 1 offset: 20 dtype: FP32 shape: 5");
   *wide.add_values() = Parse<Value>("operand: 1 offset: 0 dtype: FP32 shape: 5");
   *wide.add_steps() = Parse<Step>("name: 'h.0.add' outputs: 4 outputs: 5");
@@ -62,7 +62,7 @@ TEST(LeavingValuesTest, HalvesOfAWholeGoWithIt) {
 }
 
 TEST(SavedSplitTest, WhatGoesLiesOneAfterTheOther) {
-  // 40 bytes take 64; then 64 bytes of halves, and 64 of numbers.
+  // The 40 bytes take 64. Then follow 64 bytes of half-precision and 64 bytes of fp32 numbers.
   const SavedSplit split = SplitOfSaved({{64, FP32, 10}, {256, BF16, 32}, {512, FP32, 16}});
   EXPECT_EQ(split.gone_bytes, 192);
   int64_t begin = -1;
@@ -78,7 +78,7 @@ TEST(SavedSplitTest, WhatGoesLiesOneAfterTheOther) {
 TEST(SavedSplitTest, WhatStaysMovesDown) {
   const SavedSplit split = SplitOfSaved({{64, FP32, 10}, {256, BF16, 32}});
   EXPECT_EQ(split.KeptOffset(0), 0);
-  // Behind the 64 bytes that the first takes; behind both.
+  // One value moves down by the 64 bytes of the first that left, the other by the bytes of both.
   EXPECT_EQ(split.KeptOffset(128), 64);
   EXPECT_EQ(split.KeptOffset(320), 192);
   EXPECT_EQ(SplitOfSaved({}).KeptOffset(320), 320);
@@ -88,7 +88,7 @@ TEST(SavedSplitTest, NeighboursOfOneTypeAreOneCopy) {
   const SavedSplit split = SplitOfSaved({{0, FP32, 16}, {64, FP32, 10}, {128, FP32, 16}, {192, BF16, 32}});
   std::vector<std::string> copies;
   for (const Value& copy : split.copies) copies.push_back(copy.ShortDebugString());
-  // The second ends before the place of the third, so that these are not one range.
+  // The second range ends before the third begins, so they are not one range.
   EXPECT_THAT(copies, ElementsAre("name: \"saved from 0\" dtype: FP32 shape: 26",
                                   "name: \"saved from 128\" offset: 128 dtype: FP32 shape: 16",
                                   "name: \"saved from 192\" offset: 192 dtype: BF16 shape: 32"));

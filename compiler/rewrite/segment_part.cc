@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-// The whole of a buffer as a new operand; returns its value.
+// Adds a whole buffer as an operand and returns its value.
 int AddBuffer(const Template& t, int buffer, Access access, BoundSegment* segment) {
   const Buffer& proto = t.buffers(buffer);
   Operand& operand = *segment->segment.add_operands();
@@ -34,7 +34,7 @@ BoundSegment PartOf(const Segment& whole, const std::vector<int>& operands, cons
   BoundSegment part;
   part.segment.set_name(name);
   std::map<int, int> operand_of, value_of, step_of;
-  // Whether an operand is written, and whether it is read before.
+  // True if an operand is written, and if it is read.
   std::map<int, bool> read, written;
   const auto use = [&](int value, bool writes) {
     const Value& old = whole.values(value);

@@ -1,4 +1,4 @@
-// Segments made of others: some of the steps of one, copies between buffers, constants.
+// Makes segments from other segments: some steps of a segment, copies between buffers, constants.
 #ifndef WEFT_COMPILER_REWRITE_SEGMENT_PART_H_
 #define WEFT_COMPILER_REWRITE_SEGMENT_PART_H_
 
@@ -10,28 +10,29 @@
 
 namespace weft {
 
-// A segment, and what its operands are bound to on the template that it is made for.
+// A segment, and the buffers of a template that its operands are bound to.
 struct BoundSegment {
   Segment segment;
   std::vector<int> operands;
 };
 
-// The steps of `whole`, bound to `operands`, for which `keeps` holds. Operands that they do not use are left out, and
-// access is what they do.
+// The steps of `whole`, bound to `operands`, for which `keeps` is true. Operands that these steps do not use are left
+// out, and each operand's access follows from them.
 BoundSegment PartOf(const Segment& whole, const std::vector<int>& operands, const std::string& name,
                     const std::function<bool(const Step&)>& keeps);
 
-// Adds a value in `buffer` of the template, whose operand is added if need be; returns its index. SetAccess comes at
-// the end.
+// Adds a value in `buffer` of the template, and the operand if the segment does not have it. Returns the value's index.
+// Call SetAccess after the last change.
 int AddValue(const Template& t, int buffer, Value value, BoundSegment* segment);
 
-// Gives all operands the access that the steps have; what persists and is written in part is READ_WRITE.
+// Sets the access of every operand to what the steps do. A persistent buffer that is written only in part is
+// READ_WRITE.
 void SetAccess(const Template& t, BoundSegment* segment);
 
 // Appends a step that copies buffer `from` of the template to `to`, both of one dtype and shape.
 void AddCopy(const Template& t, int from, int to, BoundSegment* segment);
 
-// Appends a step that sets all of a buffer to zero.
+// Appends a step that sets a whole buffer to zero.
 void AddZero(const Template& t, int buffer, BoundSegment* segment);
 
 }  // namespace weft

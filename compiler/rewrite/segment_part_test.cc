@@ -1,4 +1,4 @@
-// Which operands, values and dependencies a part of a segment keeps, and what access it says that it needs.
+// Tests which operands, values and dependencies a part of a segment keeps, and the access of its operands.
 #include "compiler/rewrite/segment_part.h"
 
 #include <google/protobuf/text_format.h>
@@ -22,7 +22,7 @@ Message Parse(const std::string& text) {
   return message;
 }
 
-// Buffers 0 to 3 of 8 floats; only the first is kept from step to step.
+// Buffers 0 to 3 of 8 floats; only the first is persistent.
 Template FourBuffers() {
   Template t;
   for (int i = 0; i < 4; ++i) {
@@ -72,7 +72,7 @@ TEST(SegmentPartTest, WhatIsNotUsedIsLeftOut) {
   ASSERT_EQ(second.segment.steps_size(), 1);
   EXPECT_THAT(second.segment.steps(0).inputs(), ElementsAre(0));
   EXPECT_THAT(second.segment.steps(0).outputs(), ElementsAre(1));
-  // Nothing of the part is there to be waited for.
+  // The part contains none of the steps that this one waited for.
   EXPECT_THAT(second.segment.steps(0).deps(), IsEmpty());
   EXPECT_EQ(second.segment.values(0).name(), "y");
   EXPECT_EQ(second.segment.values(1).operand(), 1);
@@ -107,7 +107,7 @@ TEST(SegmentPartTest, ValuesOfOneBufferShareAnOperand) {
   EXPECT_EQ(segment.segment.operands(0).bytes(), 32);
 }
 
-// Half of what persists is written: the other half is still of use. Of others nothing is left to be read.
+// If half of a persistent buffer is written, its other half is still needed. Of a transient buffer nothing is.
 TEST(SegmentPartTest, AccessSaysWhetherAnythingRemains) {
   const Template t = FourBuffers();
   const auto written = [&](int buffer, const std::string& shape, bool accumulate) {

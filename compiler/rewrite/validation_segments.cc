@@ -43,7 +43,8 @@ class Maker {
     if (end_.repairs) {
       for (int b : step.operands) MakeLasting(b);
     }
-    // Under exact accumulation parts of gradients are left, if any; what clears them has a step.
+    // Under exact accumulation the parts of gradients stay, if there are any. The segment that clears them then has a
+    // step.
     for (int o = 0; o < step.segment.operands_size() && clear_.segment.steps().empty(); ++o) {
       const int b = step.operands[o];
       if (step.segment.operands(o).access() != READ || t_.buffers(b).role() != NO_ROLE) continue;
@@ -81,7 +82,7 @@ class Maker {
     return {program_.segments_size() - 1, std::move(bound.operands)};
   }
 
-  // Behind what the evaluation program uses too.
+  // Places the buffer after everything else, including what the evaluation program uses.
   void PlaceAtEnd(Buffer* buffer) {
     constexpr int64_t kAlignment = 256;
     const int64_t end = std::max(t_.device_arena_bytes(), end_.evaluation_bytes);

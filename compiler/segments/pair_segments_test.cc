@@ -7,7 +7,7 @@
 namespace weft {
 namespace {
 
-// A segment with as many steps as costs, in a workspace; all read the parameter. The cost of a step is its flops.
+// A segment with one step per cost, with a workspace. All steps read the parameter. A step's cost is its flops.
 StageSegment Make(ir::SegmentKind kind, const std::string& name, const std::vector<int64_t>& flops) {
   StageSegment s;
   s.kind = kind;
@@ -73,7 +73,7 @@ TEST(PairSegments, OperandsSayWhoseTheyAre) {
     EXPECT_EQ(merged->segment.operands(i).name(), names[i]);
     EXPECT_EQ(merged->operands[i].half, halves[i]);
   }
-  // Values and earlier steps keep their meaning; only the backward's dropout is of the backward's microbatch.
+  // Values and dependencies keep their meaning; only the backward's dropout has the backward's microbatch.
   ASSERT_EQ(Order(*merged), "f0 b0 f1 b1 ");
   const Step& last = merged->segment.steps(3);
   EXPECT_EQ(merged->segment.values(last.inputs(0)).operand(), 1);

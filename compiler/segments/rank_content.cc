@@ -9,10 +9,10 @@ namespace weft {
 
 namespace {
 
-// A tensor over all stages.
+// The ranks and uses of a tensor over all stages.
 struct TensorPlaces {
   std::set<int32_t> ranks;
-  // Of each use, in model order: its number, its stage, and the ranks that hold it.
+  // By number of the use, which is in model order: its stage, and the ranks that hold it.
   std::map<int32_t, std::pair<int32_t, std::set<int32_t>>> uses;
 };
 
@@ -36,7 +36,7 @@ HeldTensor Held(int32_t tensor, const TensorPlaces& places, TiedSum sum, int32_t
     if (computes) held.computed.push_back(use);
     if (computes || sum == TiedSum::kEveryUse) held.uses.push_back(use);
   }
-  // Uses are numbered in model order, so the first is in the first stage.
+  // Uses are numbered in model order, so the first use is in the first stage.
   held.writes_norm = *places.uses.begin()->second.second.begin() == rank;
   return held;
 }

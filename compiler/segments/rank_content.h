@@ -1,13 +1,14 @@
-// Which pipe rank holds what: stages, tensors, and the gradient buffers that go with them (rule P9).
+// Finds what each pipe rank holds: stages, tensors, and the gradient buffers that go with them (rule P9).
 //
-// Let R be all pipe ranks that hold a stage with a use of a tensor. A rank of R has one PARAM (MASTER, moments) buffer
-// of it, and GRAD (or GRAD_ACCUMULATOR) buffers for these of its uses:
-// - one use only: that use. Its gradients are summed over R (and the data replicas) as those of its stage.
-// - R is one rank: all of them; its grad_norm adds them in model order.
-// - every use has one holder, all are different, and ascend in model order: its own. The sum over R, in order of its
-//   members, is the sum over uses (TIED_SYNC).
-// - otherwise: all of them, also those that the rank computes nothing of and that stay zero. Each is summed over R and
-//   the data replicas (TIED_SYNC); then every rank's grad_norm adds them in model order.
+// Let R be all pipe ranks that hold a stage with a use of a tensor. Each rank of R has one PARAM (MASTER, moments)
+// buffer of the tensor, and GRAD (or GRAD_ACCUMULATOR) buffers for these uses:
+// - If there is only one use: that use. Its gradients are summed over R (and the data replicas) with those of its
+// stage.
+// - If R is one rank: all uses. The rank's grad_norm adds them in model order.
+// - If every use has one holder, all holders differ and ascend in model order: the rank's own use. The sum over R, in
+//   the order of its members, is the sum over uses (TIED_SYNC).
+// - Otherwise: all uses, also those that the rank does not compute and that stay zero. Each is summed over R and the
+//   data replicas (TIED_SYNC); then every rank's grad_norm adds them in model order.
 #ifndef WEFT_COMPILER_SEGMENTS_RANK_CONTENT_H_
 #define WEFT_COMPILER_SEGMENTS_RANK_CONTENT_H_
 
@@ -22,22 +23,23 @@ namespace weft {
 
 struct HeldTensor {
   int32_t tensor = 0;
-  // Uses that the rank has a gradient buffer of, ascending. The sum over them ends up in GRAD of the first.
+  // Uses for which the rank has a gradient buffer, ascending. Their sum ends up in GRAD of the first.
   std::vector<int32_t> uses;
-  // Of these, the uses in stages that the rank holds itself.
+  // The subset of `uses` in stages that the rank holds itself.
   std::vector<int32_t> computed;
-  // Writes the tensor's element of LOCAL_NORMS: the lowest rank that holds the first stage with a use of it.
+  // True for the lowest rank that holds the first stage with a use of the tensor: it writes the tensor's element of
+  // LOCAL_NORMS.
   bool writes_norm = false;
 };
 
 struct RankContent {
-  // Ascending; of all lanes.
+  // Stages of all lanes, ascending.
   std::vector<int32_t> stages;
   // Ascending by tensor.
   std::vector<HeldTensor> tensors;
 };
 
-// How the gradients of the uses of a tensor come together; the cases above.
+// How the gradients of a tensor's uses are summed: the four cases above.
 enum class TiedSum { kOneUse, kOneRank, kOverRanks, kEveryUse };
 
 struct TensorHolders {
@@ -58,12 +60,12 @@ constexpr int kMaximumPipeRank = (1 << 20) - 1;
 // Uses of each tensor in one stage, ascending. A use is in one stage only.
 using StageUses = std::map<int32_t, std::vector<int32_t>>;
 
-// placement[lane][stage] = pipe rank, as PipelineSchedule has it. `ranks` has 0 to the largest, some perhaps without a
-// stage; ranks above that hold nothing either. InvalidArgument if a lane does not place every stage, if there is none,
-// or if a rank is below 0 or above kMaximumPipeRank.
+// placement[lane][stage] = pipe rank, as PipelineSchedule has it. `ranks` goes from 0 to the largest rank placed; some
+// of them may hold no stage. InvalidArgument if there is no lane, if a lane does not place every stage, or if a rank is
+// below 0 or above kMaximumPipeRank.
 absl::StatusOr<Holdings> HoldingsOf(absl::Span<const std::vector<int>> placement, absl::Span<const StageUses> uses);
 
-// The placement of as many stages as ranks in order: rank i holds stage i.
+// The placement of `stages` stages on as many ranks: rank i holds stage i.
 std::vector<std::vector<int>> OneStagePerRank(int stages);
 
 }  // namespace weft

@@ -16,7 +16,7 @@ Holdings ValidHoldings(const Placement& placement, const std::vector<StageUses>&
   return holdings.ok() ? *std::move(holdings) : Holdings();
 }
 
-// "tensor:uses/computed", with * where the norm is written.
+// "tensor:uses/computed", with * if the rank writes the norm.
 std::string Text(const RankContent& rank) {
   std::string text;
   auto list = [&](const std::vector<int32_t>& numbers) {
@@ -59,19 +59,19 @@ TEST(RankContent, EveryUseEverywhereOtherwise) {
   EXPECT_EQ(Text(both.ranks[0]), "0:01/01* 1:0/0*");
   EXPECT_EQ(Text(both.ranks[1]), "0:01/01 1:0/0");
   EXPECT_EQ(both.tensors[0].sum, TiedSum::kEveryUse);
-  // A use with two holders is no tied tensor by itself.
+  // A use with two holders does not make a tensor tied.
   EXPECT_EQ(both.tensors[1].sum, TiedSum::kOneUse);
   EXPECT_EQ(both.tensors[1].ranks, (std::vector<int32_t>{0, 1}));
   // Two uses on one stage, one on another.
   Holdings two = ValidHoldings({{0, 1}}, {{{0, {0, 1}}}, {{0, {2}}}});
   EXPECT_EQ(Text(two.ranks[0]), "0:012/01*");
   EXPECT_EQ(Text(two.ranks[1]), "0:012/2");
-  // Different ranks, but against model order; the norm is the first stage's.
+  // The holders differ but descend in model order. The holder of the first stage writes the norm.
   Holdings reversed = ValidHoldings({{1, 0}}, {{{0, {0}}}, {{0, {1}}}});
   EXPECT_EQ(Text(reversed.ranks[0]), "0:01/1");
   EXPECT_EQ(Text(reversed.ranks[1]), "0:01/0*");
   EXPECT_EQ(reversed.tensors[0].sum, TiedSum::kEveryUse);
-  // Three uses on two ranks in turn.
+  // Three uses, on two ranks in turn.
   EXPECT_EQ(ValidHoldings({{0, 1, 0}}, {{{0, {0}}}, {{0, {1}}}, {{0, {2}}}}).tensors[0].sum, TiedSum::kEveryUse);
 }
 

@@ -1,4 +1,4 @@
-// What the roles of segments' operands are in programs.
+// Translates the roles of segments' operands into the buffer roles of programs.
 #ifndef WEFT_COMPILER_SEGMENTS_ROLE_KINDS_H_
 #define WEFT_COMPILER_SEGMENTS_ROLE_KINDS_H_
 
@@ -10,10 +10,10 @@ namespace weft {
 
 ir::BufferClass BufferClassOf(ir::Role role);
 
-// NO_ROLE where the rules need not know what a buffer holds.
+// NO_ROLE if no rule depends on what the buffer holds.
 BufferRole BufferRoleOf(ir::Role role);
 
-// How the buffer of a tensor in this role is cut.
+// How the buffer of a tensor in this role is sharded.
 const Shard& ShardOf(const TensorShards& shards, ir::Role role);
 
 }  // namespace weft

@@ -18,7 +18,7 @@ std::vector<ir::Role> AllRoles() {
   return roles;
 }
 
-// Names are the same on both sides, and what one side cannot tell apart the other does not either.
+// Roles and buffer roles of the same name correspond, and neither side distinguishes more than the other.
 TEST(RoleKindsTest, BufferRolesAreRolesOfTheSameName) {
   std::set<BufferRole> met;
   for (const ir::Role role : AllRoles()) {
@@ -30,13 +30,13 @@ TEST(RoleKindsTest, BufferRolesAreRolesOfTheSameName) {
   }
   for (int value = BufferRole_MIN; value <= BufferRole_MAX; ++value) {
     if (!BufferRole_IsValid(value) || value == NO_ROLE) continue;
-    // Copies of what an update changes are made behind segments (post_validation.h).
+    // Post-validation adds these copies later, outside segments (post_validation.h).
     const bool kept = value == KEPT_WEIGHT || value == KEPT_MOMENT1 || value == KEPT_MOMENT2;
     EXPECT_EQ(met.count(static_cast<BufferRole>(value)), kept ? 0u : 1u) << BufferRole_Name(value);
   }
 }
 
-// What a role is, says its name to the verifier: the two agree on what is a weight, a gradient or a state.
+// The verifier goes by the names of buffer roles. Both sides agree on which are weights, gradients and states.
 TEST(RoleKindsTest, ClassesAgreeWithBufferRoles) {
   for (const ir::Role role : AllRoles()) {
     const ir::BufferClass kind = BufferClassOf(role);
@@ -51,7 +51,7 @@ TEST(RoleKindsTest, ClassesAgreeWithBufferRoles) {
     const bool part =
         role == ir::Role::GradPart || role == ir::Role::GradAccumulatorPart || role == ir::Role::ParamPart;
     EXPECT_EQ(kind == ir::BufferClass::Communication, summed || part);
-    // Boundaries are in flight, what a backward needs is kept, the rest is gone with its segment.
+    // Boundary tensors are in flight, values for a backward are saved, and everything else ends with its segment.
     const bool boundary = role == ir::Role::Input || role == ir::Role::Output || role == ir::Role::InputGrad ||
                           role == ir::Role::OutputGrad;
     EXPECT_EQ(kind == ir::BufferClass::InFlightActivation, boundary);

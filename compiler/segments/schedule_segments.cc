@@ -34,7 +34,7 @@ class Selector {
  public:
   Selector(const StepCost& cost, SegmentSet* set) : cost_(cost), set_(*set) {}
 
-  // Each in the order of its key: stage, kind, width, part, stage of the backward.
+  // Sorted by stage, kind, width, part, stage of the backward.
   using Key = std::tuple<int, int, int, int, int>;
 
   absl::Status Add(const Slot& slot, int part) {
@@ -112,7 +112,7 @@ std::vector<int32_t> MicrobatchesInFlight(const PipelineSchedule& schedule) {
   std::vector<int32_t> most(schedule.stages, 1);
   for (const std::vector<Slot>& order : schedule.order) {
     std::vector<int32_t> now(schedule.stages, 0);
-    // Before the first repetition an asynchronous rank has run these.
+    // An asynchronous rank has run these forwards before the first repetition.
     for (const Slot& slot : order) now[slot.stage] += slot.ahead > 0 ? slot.width : 0;
     for (const Slot& slot : order) {
       if (slot.kind == SlotKind::kForward) now[slot.stage] += slot.width;
@@ -125,7 +125,7 @@ std::vector<int32_t> MicrobatchesInFlight(const PipelineSchedule& schedule) {
 }
 
 absl::Status SelectSegments(const PipelineSchedule& schedule, const StepCost& cost, SegmentSet* set) {
-  // Place of each microbatch in a wide forward; -1 = its forward is not wide. It is the same in all stages.
+  // The position of each microbatch in its wide forward, -1 if its forward is not wide. It is the same in all stages.
   std::map<int, int> part_of;
   for (const std::vector<Slot>& order : schedule.order) {
     for (const Slot& slot : order) {

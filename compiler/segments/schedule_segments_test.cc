@@ -25,7 +25,7 @@ TEST(MicrobatchesInFlight, GpipeHoldsAll) {
   EXPECT_THAT(MicrobatchesInFlight(Build("gpipe", {.ranks = 3, .microbatches = 5})), ElementsAre(5, 5, 5));
 }
 
-// Saved values last until the weight half.
+// Saved values live until the end of the weight half.
 TEST(MicrobatchesInFlight, HalvesCountToTheSecond) {
   PipelineSchedule schedule;
   schedule.stages = 1;

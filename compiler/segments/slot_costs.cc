@@ -15,14 +15,14 @@ namespace {
 constexpr int64_t kUnits = 1'000'000;
 constexpr double kLongestTransfer = 1000.0 * kUnits;
 
-// Rank of the first data replica at a place of the pipeline.
+// Rank of the first data replica at this pipe rank.
 int64_t RankAt(const Mesh& mesh, int pipe) {
   std::vector<int64_t> coordinates;
   for (const MeshAxis& axis : mesh.axes()) coordinates.push_back(axis.name() == "pipe" ? pipe : 0);
   return CoordinatesRank(mesh, coordinates);
 }
 
-// Bytes that a stage hands on as `role`, of one microbatch; 0 if it has no such operand.
+// Bytes of one microbatch that a stage sends in this role; 0 if it has no such operand.
 int64_t BoundaryBytes(const SegmentSet& segments, int stage, ir::Role role) {
   int64_t bytes = 0;
   for (const StageSegment& segment : segments.segments) {
@@ -34,7 +34,7 @@ int64_t BoundaryBytes(const SegmentSet& segments, int stage, ir::Role role) {
   return bytes;
 }
 
-// Whether computation waits for a collective step: the compute step behind it does, or there is none.
+// True if computation waits for a collective step: the next compute step waits for it, or there is no next one.
 bool Blocks(const Segment& segment, int index) {
   if (segment.steps(index).detached()) return false;
   for (int i = index + 1; i < segment.steps_size(); ++i) {
@@ -80,7 +80,7 @@ absl::StatusOr<SlotCosts> SlotCostsOf(const SegmentSet& segments, const Pipeline
     if (sum == nullptr) continue;
     for (int i = 0; i < segment.segment.steps_size(); ++i) {
       const Step& step = segment.segment.steps(i);
-      // What runs beside computation takes no time of the slot.
+      // A collective that runs beside computation takes no time of the slot.
       if (step.stream() == COLLECTIVE && !Blocks(segment.segment, i)) continue;
       WEFT_ASSIGN_OR_RETURN(int64_t ps, cost(segment.segment, step, sum == &forward ? FORWARD : BACKWARD));
       *sum += static_cast<double>(ps);
@@ -91,7 +91,7 @@ absl::StatusOr<SlotCosts> SlotCostsOf(const SegmentSet& segments, const Pipeline
   if (forward + backward <= 0) return result;
   result.forward = std::clamp<int64_t>(std::llround(kUnits * (forward / (forward + backward))), 1, kUnits - 2);
   result.backward = kUnits - result.forward;
-  // Where no backward is halved, nobody asks.
+  // If no backward is split, the value has no effect.
   const double share = input + weight > 0 ? weight / backward : 0.5;
   result.weight =
       std::clamp<int64_t>(std::llround(static_cast<double>(result.backward) * share), 1, result.backward - 1);

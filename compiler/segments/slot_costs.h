@@ -1,4 +1,4 @@
-// What a schedule that orders by time is told of the model and the machine.
+// Durations of model and machine for schedules that order their slots by time.
 #ifndef WEFT_COMPILER_SEGMENTS_SLOT_COSTS_H_
 #define WEFT_COMPILER_SEGMENTS_SLOT_COSTS_H_
 
@@ -10,11 +10,11 @@
 
 namespace weft {
 
-// A million units are forward and backward of one microbatch on one rank, in the mean over all ranks. `p2p` is the
+// The unit: forward and backward of one microbatch on one rank take a million, in the mean over all ranks. `p2p` is the
 // transfer time of the slowest boundary between two ranks of the first data replica, activations or gradients, in the
-// same unit; at most a thousand times the million, beyond which no order changes. Collectives of segments count as if
-// nothing ran beside them. `segments` has the backwards that `schedule` runs; of `schedule` only the placement counts.
-// Errors are those of `cost` and of the network model.
+// same unit. It is at most a thousand times the million, beyond which no order changes. Collectives of segments count
+// as if nothing ran beside them. `segments` has the backwards that `schedule` runs. Only the placement of `schedule`
+// matters. Errors are those of `cost` and of the network model.
 absl::StatusOr<SlotCosts> SlotCostsOf(const SegmentSet& segments, const PipelineSchedule& schedule,
                                       const StepCost& cost, const Mesh& mesh, const Cluster& cluster);
 

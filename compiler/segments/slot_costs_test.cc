@@ -14,14 +14,14 @@ namespace {
 using ir::Role;
 using ir::SegmentKind;
 
-// The step's name is its time.
+// Each step's name is its time.
 absl::StatusOr<int64_t> TimeByName(const Segment&, const Step& step, ActionKind) {
   int64_t ps = 0;
   if (!absl::SimpleAtoi(step.name(), &ps)) return absl::InternalError("no time: " + step.name());
   return ps;
 }
 
-// Of one compute step.
+// A segment of one compute step.
 StageSegment SegmentOf(SegmentKind kind, int stage, int64_t ps) {
   StageSegment segment;
   segment.kind = kind;
@@ -38,7 +38,7 @@ void AddOperand(Role role, int use, int64_t bytes, StageSegment* segment) {
   segment->operands.push_back(operand);
 }
 
-// Messages take 10 us, and 1 us per kB: on a node each, eight nodes.
+// Eight nodes of one device. A message takes 10 us, and 1 us more per kB.
 Cluster SlowLinks() {
   return Parse<Cluster>(R"pb(
     name: "test"
@@ -59,7 +59,7 @@ Mesh Pipe(int size) {
   return mesh;
 }
 
-// Stage s on rank placement[s], one lane.
+// One lane, with stage s on rank placement[s].
 PipelineSchedule Placed(std::vector<int> placement, int ranks) {
   PipelineSchedule schedule;
   schedule.stages = static_cast<int>(placement.size());
@@ -75,7 +75,8 @@ SlotCosts CostsOf(const SegmentSet& set, const PipelineSchedule& schedule) {
   return costs.ok() ? *costs : SlotCosts();
 }
 
-// For all ratios of small numbers: the two are a million, in the ratio of the sums over stages, and neither is nothing.
+// For all ratios of small numbers: forward and backward together are a million, in the ratio of their sums over stages,
+// and neither is zero.
 TEST(SlotCostsTest, ForwardAndBackwardAreAMillion) {
   for (int64_t forward = 0; forward <= 4; ++forward) {
     for (int64_t backward = 0; backward <= 4; ++backward) {
@@ -84,7 +85,7 @@ TEST(SlotCostsTest, ForwardAndBackwardAreAMillion) {
       for (int stage = 0; stage < 3; ++stage) {
         set.segments.push_back(SegmentOf(SegmentKind::Forward, stage, (stage == 0 ? 3 : 0) * forward));
         set.segments.push_back(SegmentOf(SegmentKind::Backward, stage, backward));
-        // Neither forward nor backward.
+        // These segments are neither forwards nor backwards.
         set.segments.push_back(SegmentOf(SegmentKind::OptimizerStep, stage, 1000));
         set.segments.push_back(SegmentOf(SegmentKind::GradNorm, stage, 1000));
       }
@@ -95,7 +96,7 @@ TEST(SlotCostsTest, ForwardAndBackwardAreAMillion) {
       EXPECT_NEAR(static_cast<double>(costs.forward * (forward + backward)), 1e6 * static_cast<double>(forward),
                   static_cast<double>(2 * (forward + backward)))
           << forward << " and " << backward;
-      // No backward is halved here.
+      // No backward is split here.
       EXPECT_NEAR(static_cast<double>(costs.weight), static_cast<double>(costs.backward) / 2, 1);
     }
   }
@@ -110,13 +111,13 @@ TEST(SlotCostsTest, HalvesGoBeforeWholeBackwards) {
   EXPECT_EQ(costs.backward, 600'000);
   EXPECT_EQ(costs.weight, 150'000);
   EXPECT_EQ(costs.p2p, 0);
-  // A half that is all of it leaves the other a unit.
+  // If one half takes all the time, the other still gets one unit.
   set.segments[2].segment.mutable_steps(0)->set_name("0");
   const SlotCosts all = CostsOf(set, Placed({0}, 1));
   EXPECT_EQ(all.weight, all.backward - 1);
 }
 
-// 100 of computation, 60 of a collective; whether that counts is whether computation waits for it.
+// 100 of computation and 60 of a collective. The collective counts only if computation waits for it.
 TEST(SlotCostsTest, CollectivesCountWhereComputationWaits) {
   const auto forward = [](bool detached, int waits_for, bool compute_behind) {
     StageSegment forward = SegmentOf(SegmentKind::Forward, 0, 40);
@@ -142,7 +143,7 @@ TEST(SlotCostsTest, CollectivesCountWhereComputationWaits) {
   EXPECT_NEAR(static_cast<double>(forward(true, 1, true)), of(100), 1);
 }
 
-// Stages of 10 us forward and 20 us backward hand on `activation` and `gradient` bytes.
+// Stages that take 10 us forward and 20 us backward, and send `activation` and `gradient` bytes.
 SegmentSet Handing(int stages, int64_t activation, int64_t gradient) {
   SegmentSet set;
   for (int stage = 0; stage < stages; ++stage) {
@@ -150,7 +151,7 @@ SegmentSet Handing(int stages, int64_t activation, int64_t gradient) {
     StageSegment backward = SegmentOf(SegmentKind::Backward, stage, 20'000'000);
     if (stage + 1 < stages) AddOperand(Role::Output, 0, activation, &forward);
     if (stage > 0) AddOperand(Role::InputGrad, 0, gradient, &backward);
-    // What skips stages is not looked at, nor what a wide forward hands on.
+    // Skip connections and outputs of wide forwards do not count.
     AddOperand(Role::Output, 1, 1'000'000'000, &forward);
     StageSegment wide = forward;
     wide.width = 2;
@@ -163,16 +164,16 @@ SegmentSet Handing(int stages, int64_t activation, int64_t gradient) {
   return set;
 }
 
-// A rank computes 30 us per stage that it has: a message of 20 kB takes 10 + 20 us, as long as one stage.
+// A rank computes 30 us per stage. A message of 20 kB takes 10 + 20 us, as long as one stage.
 TEST(SlotCostsTest, TheSlowestMessageInTheUnitOfARank) {
   EXPECT_EQ(CostsOf(Handing(4, 20'000, 5'000), Placed({0, 1, 2, 3}, 4)).p2p, 1'000'000);
   EXPECT_EQ(CostsOf(Handing(4, 5'000, 20'000), Placed({0, 1, 2, 3}, 4)).p2p, 1'000'000) << "the gradient's";
   EXPECT_EQ(CostsOf(Handing(4, 50'000, 5'000), Placed({0, 1, 2, 3}, 4)).p2p, 2'000'000);
-  // Two stages to a rank: twice the time, the same message.
+  // With two stages per rank, a rank takes twice the time and the message as long as before.
   EXPECT_EQ(CostsOf(Handing(4, 20'000, 5'000), Placed({0, 1, 0, 1}, 2)).p2p, 500'000);
-  // In a V the middle is no boundary of ranks; on one rank there is none.
+  // In a V the middle is no boundary between ranks. On one rank there is no boundary.
   EXPECT_EQ(CostsOf(Handing(2, 20'000, 5'000), Placed({0, 0}, 1)).p2p, 0);
-  // Lanes whose stages are elsewhere.
+  // Two lanes that place their stages on different ranks.
   PipelineSchedule both = Placed({0, 0}, 2);
   both.placement.push_back({1, 0});
   EXPECT_GT(CostsOf(Handing(2, 20'000, 5'000), both).p2p, 0);

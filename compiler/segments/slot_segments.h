@@ -1,4 +1,4 @@
-// What a slot of a schedule runs.
+// Finds the segment that a slot of a schedule runs.
 #ifndef WEFT_COMPILER_SEGMENTS_SLOT_SEGMENTS_H_
 #define WEFT_COMPILER_SEGMENTS_SLOT_SEGMENTS_H_
 

@@ -1,4 +1,4 @@
-// ZeRO as the passes need it: which model states are cut, over how many data replicas.
+// ZeRO as the passes need it: which model states are sharded, over how many data replicas.
 #ifndef WEFT_COMPILER_SEGMENTS_STATE_SHARDS_H_
 #define WEFT_COMPILER_SEGMENTS_STATE_SHARDS_H_
 
@@ -12,32 +12,32 @@
 
 namespace weft {
 
-// In place of an axis: the data replicas that hold the same part of what each group shares.
+// Stands in a list of axes for the data replicas that hold the same part in different groups.
 constexpr char kOverGroups[] = "data:groups";
 
 struct StateShards {
-  // As plan.zero.stage; 0 where nothing is cut.
+  // As plan.zero.stage; 0 if nothing is sharded.
   int32_t stage = 0;
-  // Neighbours on the axis `data` that share one copy.
+  // Number of adjacent ranks on the axis `data` that share one copy.
   int64_t members = 1;
-  // The same where these are not all replicas, else 0.
+  // The same number if these are not all replicas, else 0.
   int64_t block = 0;
   // Stage 3: layers whose parameters stay whole.
   std::vector<int32_t> kept_layers = {};
-  // Stage 3: what a forward has gathered waits for its backward.
+  // Stage 3: the parameters that a forward gathers stay until its backward.
   bool keep_for_backward = false;
-  // Stage 3: gathers ahead of the layer that computes; -1 = as all other gathers.
+  // Stage 3: number of layers by which gathers run ahead of the layer that computes; -1 = like all other gathers.
   int32_t prefetch = -1;
 };
 
-// `plan` must have passed validation. BY_BENEFIT is AFTER_FORWARD until it is resolved (choose_reshard.h), NEVER is
-// stage 2: parameters are whole wherever something is computed.
+// `plan` must have passed validation. BY_BENEFIT counts as AFTER_FORWARD until it is resolved (choose_reshard.h). NEVER
+// counts as stage 2, because parameters are whole whenever they are used.
 StateShards StateShardsOf(const Plan& plan);
 
 // The name of the steps that gather the parameters of a layer from other data replicas, or cut its gradients over them.
 // Passes may append a suffix.
 std::string NameOfLayerSteps(int64_t layer);
-// Returns the layer of a step with such a name; nothing for other names.
+// Returns the layer of a step with such a name; nullopt for other names.
 std::optional<int32_t> LayerOfNamedStep(absl::string_view name);
 
 }  // namespace weft

@@ -15,7 +15,7 @@ bool Conflict(const OrderedStep& a, const OrderedStep& b) {
   return false;
 }
 
-// What is known to be finished when a step starts: compute steps up to one, and collectives by their number.
+// The steps that are known to be finished when a step starts: compute steps up to `compute`, and collectives by number.
 struct Known {
   int compute = -1;
   std::vector<bool> collectives;
@@ -34,7 +34,7 @@ StepOrder::StepOrder(const std::vector<OrderedStep>& steps) {
   const int count = static_cast<int>(steps.size());
   deps_.resize(count);
   waited_for_by_.assign(count, count);
-  // Collectives in order: number to step and back.
+  // The steps of collectives in order, and the number of each step among them.
   std::vector<int> collectives;
   std::vector<int> number(count, -1);
   int streams = 1;
@@ -44,18 +44,18 @@ StepOrder::StepOrder(const std::vector<OrderedStep>& steps) {
     number[i] = static_cast<int>(collectives.size());
     collectives.push_back(i);
   }
-  // Of the last step of each stream so far.
+  // What is known after the last step of each stream so far.
   std::vector<Known> last(streams);
   for (Known& known : last) known.collectives.assign(collectives.size(), false);
-  // Of each collective.
+  // What is known after each collective.
   std::vector<Known> known_of(collectives.size());
   int last_compute = -1;
-  // No compute step has waited for these.
+  // Collectives that no compute step has waited for.
   std::vector<int> outstanding;
   for (int i = 0; i < count; ++i) {
     const bool compute = steps[i].stream == 0;
     Known known = last[steps[i].stream];
-    // Later ones first: they may imply the earlier ones.
+    // Later collectives first, because waiting for them may imply waiting for earlier ones.
     std::vector<int> wanted;
     for (auto it = outstanding.rbegin(); it != outstanding.rend(); ++it) {
       const bool blocks = steps[*it].blocking && *it > last_compute;
@@ -84,7 +84,7 @@ StepOrder::StepOrder(const std::vector<OrderedStep>& steps) {
         waited_for_by_[collective] = i;
         return true;
       });
-      // Ends are finishes here.
+      // A compute step is finished when it ends.
       known.compute = i;
       last_compute = i;
     } else {

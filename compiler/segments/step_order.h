@@ -1,13 +1,13 @@
-// What the steps of a segment wait for (rule P2), where some of them are collectives that run beside the others.
+// Finds what the steps of a segment wait for (rule P2) if some of them are collectives that run beside the others.
 //
 //   compute:  A      B   C        `g` stands between A and B in the list: it waits for A.
-//   z:            g               It writes what C reads: C waits for g, B does not; were it blocking, B would.
+//   z:            g               It writes what C reads: C waits for g, B does not. If it were blocking, B would.
 //
-// A collective waits for the compute step before it in the list, so its place there says when it is issued. Besides:
+// A collective waits for the compute step before it in the list, so its position determines when it is issued. Also:
 //   - any step waits for the blocking collectives between the compute step before it and itself;
-//   - steps of different streams, and collectives of one stream, that touch the same bytes, at least one of them to
-//     write, run one after the other in list order.
-// What follows from the order of streams and from other waits is left out.
+//   - steps of different streams, and collectives of one stream, that touch the same bytes run one after the other in
+//     list order if at least one of them writes.
+// Waits that follow from the order of streams or from other waits are left out.
 //
 // Time: O(steps * collectives that nothing has waited for yet).
 #ifndef WEFT_COMPILER_SEGMENTS_STEP_ORDER_H_
@@ -18,7 +18,7 @@
 
 namespace weft {
 
-// Bytes [begin, end) of a space, whatever that is to the caller.
+// Bytes [begin, end) of a space; the caller decides what a space is.
 struct StepAccess {
   int space = 0;
   int64_t begin = 0;
@@ -27,9 +27,9 @@ struct StepAccess {
 };
 
 struct OrderedStep {
-  // 0 = compute, others = a communicator each.
+  // 0 = compute; every other number is a communicator.
   int stream = 0;
-  // Of collectives.
+  // Only for collectives.
   bool blocking = false;
   std::vector<StepAccess> accesses;
 };
@@ -38,10 +38,10 @@ class StepOrder {
  public:
   explicit StepOrder(const std::vector<OrderedStep>& steps);
 
-  // Steps that `step` names in Step.deps, ascending.
+  // The steps for Step.deps of `step`, ascending.
   const std::vector<int>& deps(int step) const { return deps_[step]; }
-  // The first compute step that starts after the finish of the collective `step`, for any timing; the number of steps
-  // if none does.
+  // The first compute step that starts after the collective `step` has finished, whatever the timing; the number of
+  // steps if there is none.
   int WaitedForBy(int step) const { return waited_for_by_[step]; }
 
  private:

@@ -18,7 +18,7 @@ OrderedStep Collective(int stream, bool blocking, std::vector<StepAccess> access
 StepAccess Read(int space) { return {space, 0, 8, false}; }
 StepAccess Write(int space) { return {space, 0, 8, true}; }
 
-// Nothing runs beside them, no other collective either.
+// Nothing runs beside a blocking collective, not even another collective.
 TEST(StepOrder, BlockingCollectivesStandBetweenComputeSteps) {
   const StepOrder order({Compute(), Collective(1, true), Collective(2, true), Compute(), Compute()});
   EXPECT_THAT(order.deps(0), IsEmpty());
@@ -37,7 +37,7 @@ TEST(StepOrder, WhatIsIssuedBehindABlockingCollectiveWaitsForIt) {
 }
 
 TEST(StepOrder, AsynchronousOnesAreWaitedForWhereTheirBytesAreUsed) {
-  // Gathered during step 2, read by step 3.
+  // The gather runs beside step 2; step 3 reads its result.
   const StepOrder order({Compute(), Collective(1, false, {Write(0)}), Compute(), Compute({Read(0)})});
   EXPECT_THAT(order.deps(1), ElementsAre(0));
   EXPECT_THAT(order.deps(2), IsEmpty());
@@ -55,7 +55,7 @@ TEST(StepOrder, ReusedBytesAreWaitedFor) {
 }
 
 TEST(StepOrder, AnEndIsNotAFinishOfACollective) {
-  // Both on one stream: the second reads what the first wrote.
+  // Two collectives on one stream: the second reads what the first wrote.
   const StepOrder order({Collective(1, false, {Write(0)}), Collective(1, false, {Read(0), Write(1)}),
                          Collective(1, false, {Write(2)}), Compute({Read(1)}), Compute({Read(2)})});
   EXPECT_THAT(order.deps(1), ElementsAre(0));
@@ -70,7 +70,7 @@ TEST(StepOrder, WhatNobodyWaitsForIsLeftAlone) {
   EXPECT_EQ(order.WaitedForBy(1), 3);
 }
 
-// Every conflict is ordered by paths of waits and streams, and no wait can be left out.
+// Every conflict is ordered by a path of waits and streams, and removing any wait would break one.
 TEST(StepOrder, RandomStepsAreOrderedWithoutAWaitTooMany) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);

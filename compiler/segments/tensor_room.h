@@ -1,5 +1,5 @@
-// Room behind a tensor: where ranks have parts of it that are rounded up, what the parts are gathered into or scattered
-// from is a little longer than the tensor.
+// Padding of a tensor. If the parts that ranks hold are rounded up, the gathered or scattered tensor is a little longer
+// than the tensor itself.
 #ifndef WEFT_COMPILER_SEGMENTS_TENSOR_ROOM_H_
 #define WEFT_COMPILER_SEGMENTS_TENSOR_ROOM_H_
 
@@ -12,12 +12,12 @@ namespace weft {
 
 constexpr llvm::StringLiteral kRoomAttr = "room";
 
-// Elements of all parts of a tensor together. More than it has.
+// Sets the number of elements of all parts together. It is more than the tensor has.
 inline void SetRoom(ir::TensorOp tensor, int64_t elements) {
   tensor->setAttr(kRoomAttr, mlir::Builder(tensor.getContext()).getI64IntegerAttr(elements));
 }
 
-// 0 where the parts are as long as the tensor.
+// Elements of all parts together; 0 if they are as many as the tensor has.
 inline int64_t RoomOf(ir::TensorOp tensor) {
   auto room = tensor->getAttrOfType<mlir::IntegerAttr>(kRoomAttr);
   return room ? room.getInt() : 0;

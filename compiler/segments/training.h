@@ -1,11 +1,11 @@
-// What the passes need to know of recipe and precision, kept as the attribute `weft.training` of a module:
+// What the passes need of recipe and precision, kept as the attribute `weft.training` of a module:
 //
 //   module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 : f64, grads = f32, master = f32,
 //       moments = f32, optimizer = "adamw", beta1 = 0.9 : f64, beta2 = 0.95 : f64, epsilon = 1.0e-8 : f64}}
 //
-// or `optimizer = "sgd", momentum = 0.9 : f64`; the unit `asynchronous` for an asynchronous program; with loss scaling
-// `loss_scale = 1024.0 : f64`, and if it is dynamic `growth_interval = 2000 : i32`; the unit `stochastic_rounding`
-// where recipe.weight_rounding asks for it. Weight decay is per tensor, on weft.tensor.
+// or `optimizer = "sgd", momentum = 0.9 : f64`. An asynchronous program has the unit `asynchronous`. Loss scaling adds
+// `loss_scale = 1024.0 : f64`, and a dynamic scale `growth_interval = 2000 : i32`. The unit `stochastic_rounding` is
+// set if recipe.weight_rounding asks for it. Weight decay is per tensor, on weft.tensor.
 #ifndef WEFT_COMPILER_SEGMENTS_TRAINING_H_
 #define WEFT_COMPILER_SEGMENTS_TRAINING_H_
 
@@ -31,14 +31,14 @@ struct Training {
   double epsilon = 0;
   // SGD; 0 = no momentum buffer.
   double momentum = 0;
-  // Loss scaling (rule P11): the fixed factor, or with a growth interval the first of a dynamic one; 0 = none.
+  // Loss scaling (rule P11): the fixed factor, or the first one of a dynamic scale if growth_interval is set; 0 = none.
   double loss_scale = 0;
   int32_t growth_interval = 0;
   bool scaled() const { return loss_scale > 0; }
   bool dynamic() const { return growth_interval > 0; }
-  // Rule P14: weights always have a copy of the optimizer's own, and there are no norms.
+  // Rule P14: the optimizer always has its own copy of the weights, and there are no norms.
   bool asynchronous = false;
-  // Weights become those of half precision at random (docs/kernels.md).
+  // Weights are rounded to half precision stochastically (docs/kernels.md).
   bool stochastic_rounding = false;
 };
 
@@ -47,8 +47,8 @@ void SetTraining(mlir::ModuleOp module, const Training& training);
 // Emits an error at the module if the attribute is missing or a field of it is wrong.
 mlir::FailureOr<Training> GetTraining(mlir::ModuleOp module);
 
-// Element types as the contracts name them. Null for DTYPE_UNSPECIFIED and for TF32, in which nothing is stored;
-// DTYPE_UNSPECIFIED for a type without a name.
+// The IR's element type of a dtype. TypeOfDType returns null for DTYPE_UNSPECIFIED and for TF32, which nothing is
+// stored in. DTypeOfType returns DTYPE_UNSPECIFIED for a type without a dtype.
 mlir::Type TypeOfDType(mlir::MLIRContext* context, DType dtype);
 DType DTypeOfType(mlir::Type type);
 

@@ -35,12 +35,12 @@ class TrainingTest : public testing::Test {
     training.epsilon = 1e-8;
     return training;
   }
-  // What is wrong with the attribute, "" = nothing.
+  // The error for the attribute, "" = none.
   std::string Error() {
     DiagnosticCollector errors(&context_);
     return std::string(errors.ToStatus(GetTraining(*module_)).message());
   }
-  // The same if a field of `training` is another attribute, or is missing (null).
+  // The error if a field of `training` is replaced by `value`, or removed (null).
   std::string ErrorWith(const Training& training, llvm::StringRef field, mlir::Attribute value) {
     SetTraining(*module_, training);
     mlir::NamedAttrList fields((*module_)->getAttrOfType<mlir::DictionaryAttr>("weft.training"));
@@ -68,7 +68,7 @@ TEST_F(TrainingTest, WhatIsSetIsRead) {
       training.momentum = 0.75;
     }
     if (bits & 4) training.loss_scale = 1024;
-    // Without a scale there is none that grows.
+    // Only a loss scale can grow.
     if ((bits & 4) && (bits & 8)) training.growth_interval = 17;
     training.asynchronous = bits & 16;
     training.stochastic_rounding = bits & 8;
@@ -119,7 +119,7 @@ TEST_F(TrainingTest, AFieldThatIsWrongIsNamed) {
       {"beta2", number(-0.5), "an f64, at least 0"},
       {"epsilon", builder_.getI32IntegerAttr(1), "an f64, at least 0"},
       {"loss_scale", number(-2), "an f64, at least 0"},
-      // Nothing that it could grow from.
+      // There is no loss scale that could grow.
       {"growth_interval", builder_.getI32IntegerAttr(2000), "an i32, at least 1, beside loss_scale"},
   };
   for (const Wrong& wrong : wrongs) {
@@ -129,7 +129,7 @@ TEST_F(TrainingTest, AFieldThatIsWrongIsNamed) {
   Training sgd = Plain();
   sgd.adamw = false;
   EXPECT_THAT(ErrorWith(sgd, "momentum", none), HasSubstr("field momentum of weft.training"));
-  // Fields of the other optimizer are not asked for.
+  // Fields of the other optimizer are not required.
   EXPECT_EQ(ErrorWith(sgd, "beta1", none), "");
   Training scaled = Plain();
   scaled.loss_scale = 8;
@@ -147,7 +147,7 @@ TEST_F(TrainingTest, AllFieldsThatAreWrongAreNamed) {
                              HasSubstr("field master"), HasSubstr("field moments"), HasSubstr("field optimizer")));
 }
 
-// But TF32: products round their factors to it, nothing is stored in it.
+// TF32 is the exception: products round their factors to it, but nothing is stored in it.
 TEST_F(TrainingTest, EveryTypeOfTheContractsHasOneOfTheIr) {
   const google::protobuf::EnumDescriptor& types = *DType_descriptor();
   for (int i = 0; i < types.value_count(); ++i) {

@@ -30,7 +30,7 @@ class RowAnalysis {
   const StageSegment& forward_;
   const Segment& segment_;
   std::vector<Rows> rows_;
-  // By some step.
+  // True for values that some step writes.
   std::vector<bool> written_;
 };
 
@@ -77,7 +77,7 @@ absl::StatusOr<Rows> RowAnalysis::OutputRows(const Step& step) const {
 absl::Status RowAnalysis::Visit(const Step& step) {
   WEFT_ASSIGN_OR_RETURN(Rows rows, OutputRows(step));
   for (int i = 0; i < step.outputs_size(); ++i) {
-    // The losses of the step's microbatches.
+    // This output holds the losses of the step's microbatches.
     if (kernels::IsLoss(step.kernel()) && i + 1 == step.outputs_size()) continue;
     Rows& known = rows_[step.outputs(i)];
     if (known != Rows::kUnknown && known != rows) {
@@ -90,7 +90,7 @@ absl::Status RowAnalysis::Visit(const Step& step) {
   return absl::OkStatus();
 }
 
-// What is gathered with room behind it is read as a value of its own, which no step writes (rule P8).
+// A value that is gathered with padding is read as another value at the same place, which no step writes (rule P8).
 void RowAnalysis::SetAtSamePlace(int gathered) {
   const Value& value = segment_.values(gathered);
   for (int v = 0; v < segment_.values_size(); ++v) {

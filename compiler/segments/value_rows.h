@@ -1,5 +1,5 @@
-// Which values of a forward have rows in proportion to the microbatch's tokens (or images) in dimension 0, so that two
-// microbatches can be in one value, one behind the other.
+// Finds which values of a forward have a number of rows in proportion to the microbatch's tokens (or images), so that
+// two microbatches fit into one value, one after the other.
 #ifndef WEFT_COMPILER_SEGMENTS_VALUE_ROWS_H_
 #define WEFT_COMPILER_SEGMENTS_VALUE_ROWS_H_
 
@@ -10,7 +10,8 @@
 
 namespace weft {
 
-// kNone: something else, as parameters have; kUnknown: no step makes it, or it is of losses.
+// kPerToken: rows in proportion to tokens. kNone: anything else, such as parameters. kUnknown: no step makes the value,
+// or it holds losses.
 enum class Rows { kUnknown, kPerToken, kNone };
 
 // Returns the rows of each value of the segment, from the shapes that the kernels' rows state. InvalidArgument, naming

@@ -13,8 +13,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Operands: 0 what comes in, 1 a parameter, 2 the workspace. Values: 0 of the first, 1 of the second, the rest of the
-// third.
+// Operands: 0 the input, 1 a parameter, 2 the workspace. Value 0 is in the first, value 1 in the second, all others in
+// the third.
 StageSegment Forward(const std::string& steps, int values = 4) {
   StageSegment forward;
   for (const ir::Role role : {ir::Role::Input, ir::Role::Param, ir::Role::Workspace}) {
@@ -41,7 +41,7 @@ TEST(ValueRowsTest, FollowFromKernelsAndRoles) {
                             5));
   ASSERT_TRUE(rows.ok()) << rows.status();
   EXPECT_THAT(*rows, ElementsAre(Rows::kPerToken, Rows::kNone, Rows::kPerToken, Rows::kNone, Rows::kUnknown));
-  // What is loaded has rows without any input; a parameter times a parameter has none.
+  // Loaded values have rows per token without any input. A product of two parameters has none.
   const auto loaded =
       RowsOfForward(Forward("steps { kernel: LOAD_TOKENS outputs: 2 } "
                             "steps { kernel: MATMUL inputs: 1 inputs: 1 outputs: 3 }"));
@@ -49,7 +49,7 @@ TEST(ValueRowsTest, FollowFromKernelsAndRoles) {
   EXPECT_THAT(*loaded, ElementsAre(Rows::kPerToken, Rows::kNone, Rows::kPerToken, Rows::kNone));
 }
 
-// Value 3 lies where 2 is gathered, without the room behind it, and 4 is made there later.
+// Value 3 is value 2 as it is gathered, without its padding; value 4 is made at the same place later.
 TEST(ValueRowsTest, WhatIsGatheredWithRoomIsReadAsAnotherValue) {
   const auto rows =
       RowsOfForward(Forward("steps { kernel: GROUP_ALL_GATHER inputs: 1 outputs: 2 } "

@@ -21,8 +21,8 @@ namespace {
 constexpr int64_t kValueAlignment = 64;
 constexpr int64_t kLargestOperand = int64_t{1} << 60;
 
-// Whether a step on rows runs once for each microbatch: it takes its rows to be of one, or its sums are of an order
-// that depends on how many there are.
+// True if a step on rows runs once for each microbatch, because it takes all its rows to be of one microbatch, or
+// because the order of its sums depends on the number of rows.
 bool RunsByHalves(const Step& step, const std::vector<Rows>& rows) {
   switch (step.kernel()) {
     case GROUP_ALL_REDUCE:
@@ -42,12 +42,13 @@ bool RunsByHalves(const Step& step, const std::vector<Rows>& rows) {
   }
 }
 
-// Operands that a wide forward and the backwards of its microbatches share, or that only the wide forward has.
+// True for operands that a wide forward shares with the backwards of its microbatches, or that only the wide forward
+// has.
 bool IsWide(ir::Role role) {
   return role == ir::Role::Input || role == ir::Role::Output || role == ir::Role::Saved || role == ir::Role::Workspace;
 }
 
-// Within what an operand may be.
+// Bytes of the value; an error if they exceed what an operand may have.
 absl::StatusOr<int64_t> BytesOf(const Value& value) {
   const std::optional<int64_t> bytes = ValueBytes(value);
   if (bytes && *bytes <= kLargestOperand) return *bytes;
@@ -56,8 +57,8 @@ absl::StatusOr<int64_t> BytesOf(const Value& value) {
 
 bool Crosses(ir::Role role) { return role == ir::Role::Input || role == ir::Role::Output; }
 
-// How far the halves of a value lie from each other where it is read by halves. Within a stage a half may end before
-// the next place, between stages the microbatches of a message follow one another.
+// Distance between the two halves of a value that is read by halves. Within a stage a half may end before the next
+// begins; between stages the microbatches of a message are adjacent.
 absl::StatusOr<int64_t> HalfBytes(const Segment& segment, const Value& value, ir::Role role) {
   WEFT_ASSIGN_OR_RETURN(int64_t bytes, BytesOf(value));
   if (bytes % kValueAlignment == 0) return bytes;
@@ -69,14 +70,14 @@ absl::StatusOr<int64_t> HalfBytes(const Segment& segment, const Value& value, ir
       "product is a multiple of 16 (of images, so many of them), or a schedule without forward doubling"));
 }
 
-// Which steps run once for each microbatch, and which values are there by halves because of that.
+// The steps that run once for each microbatch, and the values that are therefore split into halves.
 struct Halves {
   std::vector<bool> steps;
   std::vector<bool> values;
 };
 
-// A value whose halves lie apart is no wide value, so all steps on it run by halves; what else these touch and cannot
-// be cut at a multiple of 64 bytes lies apart too.
+// A value whose halves lie apart is not one wide value, so all steps on it run by halves. Other values of these steps
+// lie apart too if they cannot be cut at a multiple of 64 bytes.
 absl::StatusOr<Halves> FindHalves(const StageSegment& forward, const std::vector<Rows>& rows) {
   const Segment& segment = forward.segment;
   Halves halves;
@@ -87,7 +88,7 @@ absl::StatusOr<Halves> FindHalves(const StageSegment& forward, const std::vector
     if (rows[i] != Rows::kPerToken || !IsWide(role) || Crosses(role)) continue;
     WEFT_ASSIGN_OR_RETURN(const int64_t bytes, BytesOf(segment.values(i)));
     uneven[i] = bytes % kValueAlignment != 0;
-    // A backward reads its own half.
+    // A backward reads only its own half.
     halves.values[i] = uneven[i] && role == ir::Role::Saved;
   }
   for (const Step& step : segment.steps()) halves.steps.push_back(RunsByHalves(step, rows));
@@ -127,12 +128,12 @@ absl::Status WidenOperands(StageSegment* segment, bool backward) {
   return absl::OkStatus();
 }
 
-// Work of a step on twice the rows: what it reads of parameters is read once.
+// Work of a step on twice the rows. Parameters are still read once.
 absl::Status WidenWork(const Segment& before, const std::vector<Rows>& rows, Step* step) {
   if (rows[step->outputs(0)] != Rows::kPerToken) return absl::OkStatus();
   int64_t once = 0;
   for (int input : step->inputs()) {
-    // Of a table only the rows of tokens are read.
+    // An embedding reads only the table's rows of its tokens.
     if (rows[input] == Rows::kPerToken || step->kernel() == EMBEDDING || step->kernel() == POSITION_EMBEDDING) continue;
     WEFT_ASSIGN_OR_RETURN(int64_t bytes, BytesOf(before.values(input)));
     once += bytes;
@@ -143,7 +144,8 @@ absl::Status WidenWork(const Segment& before, const std::vector<Rows>& rows, Ste
   return absl::OkStatus();
 }
 
-// Index of a new value: half `part` of the wide value `index`, whose form before was in `forward`.
+// Adds a value for half `part` of the wide value `index`, which was one microbatch's value in `forward`. Returns its
+// index.
 absl::StatusOr<int32_t> AddHalf(const StageSegment& forward, int index, int part, Segment* segment) {
   const Segment& before = forward.segment;
   Value half = before.values(index);
@@ -175,19 +177,18 @@ absl::StatusOr<StageSegment> WidenForward(const StageSegment& forward) {
     Value* value = segment.mutable_values(i);
     const ir::Role role = forward.operands[value->operand()].role;
     if (!IsWide(role)) continue;
-    // Twice the distance leaves room for twice the rows everywhere.
+    // Doubling every offset leaves space for twice the rows everywhere.
     value->set_offset(value->offset() * kForwardWidth);
     if (rows[i] != Rows::kPerToken) continue;
     if (role == ir::Role::Input || role == ir::Role::Saved) {
       WEFT_RETURN_IF_ERROR(HalfBytes(forward.segment, forward.segment.values(i), role).status());
     }
-    // What lies apart keeps its shape: it is the first half.
+    // A value whose halves lie apart keeps its shape: it becomes the first half.
     if (halves.values[i]) continue;
     value->set_shape(0, value->shape(0) * kForwardWidth);
   }
   segment.clear_steps();
-  // Where the steps of `forward` have got. Of one that became two on the compute stream, the second; of a collective,
-  // both.
+  // The new indices of the steps of `forward`. For a compute step that became two, the second; for a collective, both.
   std::vector<std::vector<int32_t>> step_index;
   for (int s = 0; s < forward.segment.steps_size(); ++s) {
     const Step& from = forward.segment.steps(s);

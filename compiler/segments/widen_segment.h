@@ -1,11 +1,11 @@
-// Forward doubling: a forward of two neighbouring microbatches at once, and the backwards of each of them.
+// Forward doubling: one forward of two adjacent microbatches at once, and the backwards of each of them.
 //
-// Every value of the forward that has rows of tokens or images gets twice as many, the lower microbatch's first;
-// parameters and what is made of parameters alone stay. The steps are the same, on more rows; losses, and collectives
-// of rows with what takes apart the parts that they gather, run once for each microbatch. So does every step on values
-// within the stage whose half is no multiple of 64 bytes (norms of rows, of 632 tokens): their halves lie apart. A
-// backward keeps its steps and reads its part of the forward's `input` and `saved`. All bits are those of two forwards
-// and two backwards of one microbatch each.
+// Every value of the forward that has rows of tokens or images gets twice as many, the lower microbatch's first.
+// Parameters and values made of parameters alone stay as they are. The steps are the same, on more rows. Losses, and
+// collectives of rows together with the steps that unpack their result, run once for each microbatch. So does every
+// step on values within the stage whose half is no multiple of 64 bytes (for example norms of 632 rows): their halves
+// lie apart. A backward keeps its steps and reads its part of the forward's `input` and `saved`. All bits equal those
+// of two forwards and two backwards of one microbatch each.
 #ifndef WEFT_COMPILER_SEGMENTS_WIDEN_SEGMENT_H_
 #define WEFT_COMPILER_SEGMENTS_WIDEN_SEGMENT_H_
 
@@ -16,12 +16,13 @@ namespace weft {
 
 inline constexpr int kForwardWidth = 2;
 
-// `forward` is of kind Forward and width 1. InvalidArgument, naming segment and value, if a half of what crosses
-// between stages would not lie at a multiple of 64 bytes, or if a kernel mixes rows (a product over tokens).
+// `forward` is of kind Forward and width 1. InvalidArgument, naming segment and value, if the second half of a value
+// that crosses between stages would not begin at a multiple of 64 bytes, or if a kernel mixes rows (a product over
+// tokens).
 absl::StatusOr<StageSegment> WidenForward(const StageSegment& forward);
 
 // `forward` as above, `backward` of kind Backward, BackwardInput or BackwardWeight of the same stage, `part` 0 or 1. A
-// BackwardWeight reads nothing wide but `input` and `saved`: `saved_grad` is of its own microbatch.
+// BackwardWeight reads only `input` and `saved` of the wide forward: its `saved_grad` is of its own microbatch.
 absl::StatusOr<StageSegment> BackwardOfWide(const StageSegment& forward, const StageSegment& backward, int part);
 
 }  // namespace weft

@@ -9,7 +9,7 @@
 namespace weft {
 namespace {
 
-// y = x w; y is handed on and x is saved; w as it is read is made of a parameter, and saved too.
+// y = x w. The output is y, x is saved; w is made of a parameter before it is read, and saved too.
 constexpr char kForward[] = R"(
   name: "f"
   operands { name: "input" bytes: 256 access: READ } operands { name: "output" bytes: 256 access: WRITE }
@@ -68,19 +68,19 @@ TEST(WidenSegment, RowsOfTokensAreDoubled) {
   }
   EXPECT_EQ(wide->operands[1].shape[0], 32);
   EXPECT_EQ(segment.values(0).shape(0), 32);
-  // What is made of parameters is there once.
+  // Values made of parameters appear once.
   EXPECT_EQ(segment.values(2).shape(0), 4);
   EXPECT_EQ(segment.values(3).offset(), 128);
   EXPECT_EQ(segment.values(3).shape(0), 32);
   EXPECT_EQ(segment.values(4).shape(0), 4);
-  // And read once.
+  // They are also read once.
   EXPECT_EQ(segment.steps(0).work().bytes(), 128);
   EXPECT_EQ(segment.steps(1).work().bytes(), 1024);
   EXPECT_EQ(segment.steps(2).work().flops(), 1024);
   EXPECT_EQ(segment.steps(2).work().bytes(), 576 + 512);
 }
 
-// The order of a sum's terms may depend on how many elements there are, so each microbatch has its own.
+// The order of a sum's terms may depend on the number of elements, so each microbatch has its own sum.
 TEST(WidenSegment, CollectivesOfRowsRunForEachMicrobatch) {
   auto wide = WidenForward(
       Forward(With(kForward, "{ name: \"y\"",
@@ -101,7 +101,7 @@ TEST(WidenSegment, CollectivesOfRowsRunForEachMicrobatch) {
     EXPECT_EQ(step.attributes().microbatch_offset(), 0);
     EXPECT_EQ(step.deps(0), 1);
   }
-  // What is made of parameters is summed once.
+  // Values made of parameters are summed once.
   EXPECT_EQ(segment.steps(4).inputs(0), 2);
   const Step& last = segment.steps(5);
   EXPECT_EQ(std::vector<int>(last.deps().begin(), last.deps().end()), (std::vector<int>{2, 3, 4, 0}));
@@ -127,8 +127,8 @@ TEST(WidenSegment, BackwardReadsItsPart) {
             "segment 'b': value 'x' is not one that 'f' saves");
 }
 
-// 144 bytes of x: its halves lie 192 apart, and what makes it runs for one after the other. So does what makes z, of
-// which x is made though it never leaves the segment; y is made of neither.
+// x has 144 bytes: its halves lie 192 bytes apart, and the step that makes it runs for each. So does the step that
+// makes z, from which x is made, though z never leaves the segment; y is made from neither.
 TEST(WidenSegment, HalvesThatDoNotFillTheirPlaceLieApart) {
   const std::string text =
       With(With(kForward, R"(offset: 64 dtype: FP32 shape: [ 16, 4 ])", R"(offset: 64 dtype: FP32 shape: [ 12, 3 ])"),
