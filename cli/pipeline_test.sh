@@ -309,7 +309,7 @@ expect 0 'schedule 1f1b;' \
 sed 's/^name: own/name: own two/' mine.schedule >bad.schedule
 expect 1 'bad\.schedule: line 2, column 11: unexpected .two.' \
   compile "${tiny[@]}" --set pp=2 --schedule=bad.schedule -o x.weft
-expect 1 "plan\.schedule\.freeze is given, but schedule '1f1b' is not message-driven: .*message-driven schedules: axonn" \
+expect 1 "plan\.schedule\.freeze is given, but schedule '1f1b' is not message-driven.*message-driven schedules: axonn" \
   compile "${tiny[@]}" --set pp=2 --set freeze=true -o x.weft
 expect 1 '\(pp\) = 2 with 8 stages .* per rank makes 16 stages .*the model has [0-9]+ layers; nearest valid: ' \
   compile "${tiny[@]}" --set pp=2 --set schedule=interleaved --set virtual=8 -o x.weft

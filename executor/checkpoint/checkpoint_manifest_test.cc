@@ -83,7 +83,7 @@ TEST(CheckpointManifest, AFolderIsOfTheStepThatItNames) {
   EXPECT_EQ(read("mine"), "");
   EXPECT_THAT(read("step-00000021"),
               HasSubstr("step = 20, but its folder is named for step 21: the manifest is damaged"));
-  EXPECT_THAT(read(".old-step-00000021"), HasSubstr("its folder is that of step 21"));
+  EXPECT_THAT(read(".old-step-00000021"), HasSubstr("its folder is named for step 21"));
   EXPECT_FALSE(ReadManifest(directory + "/nowhere").ok());
 }
 
@@ -147,7 +147,7 @@ TEST(CheckpointManifest, WhatChangesWithoutARefusalIsSaid) {
   data.crc32c = 254;
   EXPECT_THAT(
       NotesOnContinuing(manifest, program, data),
-      ElementsAre(HasSubstr("not that of the checkpoint, though as long (CRC32C of its ends 000000fe, was 000000ff)")));
+      ElementsAre(HasSubstr("differs from the data of the checkpoint, though it is as long (CRC32C of its ends 000000fe, was 000000ff)")));
   data.tokens = 99;
   EXPECT_THAT(NotesOnContinuing(manifest, program, data),
               ElementsAre(HasSubstr("the data has 99 tokens, the data of the checkpoint had 100")));

@@ -54,7 +54,7 @@ TEST(ReportTextTest, AllOfAPlainReport) {
   no iteration is shorter than                             time  of this one
   computation at dense peak and full memory bandwidth  2.000 ms       25.0 %
   computation as it is costed                          4.000 ms       50.0 %
-  bytes sent, at the full bandwidth of all links     1.000 ms       12.5 %
+  bytes sent, at the full bandwidth of all links       1.000 ms       12.5 %
 
 memory per device: 3.0 KiB planned + 1.0 KiB reserved of 8.0 KiB, fits; live peak 2.0 KiB
   class        arena  at peak

@@ -243,7 +243,7 @@ TEST(OneLossTest, AResumeNotesOtherDataAndAnotherNumberOfSteps) {
   ASSERT_EQ(notes_of(TinyTextPath(), 20, 2).size(), 1u);
   const std::vector<std::string> changed = notes_of(other, 30, 3);
   ASSERT_EQ(changed.size(), 3u);
-  EXPECT_NE(changed[1].find("the data is not that of the checkpoint"), std::string::npos) << changed[1];
+  EXPECT_NE(changed[1].find("the data differs from the data of the checkpoint"), std::string::npos) << changed[1];
   EXPECT_NE(changed[2].find("recipe.steps is 30, in the checkpoint 20"), std::string::npos) << changed[2];
 }
 

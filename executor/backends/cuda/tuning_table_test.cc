@@ -149,8 +149,8 @@ TEST(TuningTable, ErrorsNameFileLineAndField) {
   EXPECT_EQ(error("alignment=16", "alignment=16 tf=1"), "tune.txt, line 3: '->' is expected where 'tf=1' stands");
   // The bytes differ from what was written, but could be an algorithm.
   EXPECT_THAT(error("algorithm=00", "algorithm=01"),
-              testing::MatchesRegex("tune.txt, line 3: crc is '........' , but the line's own is ........: it was "
-                                    "changed or is damaged"));
+              testing::MatchesRegex("tune.txt, line 3: crc is '........', but the line's own is ........: the "
+                                    "line was changed or is damaged"));
   EXPECT_THAT(error(" crc=", " crc=0"), testing::HasSubstr("line 3: crc is '0"));
   EXPECT_THAT(error("algorithm=00", "algorithm=0"),
               testing::HasSubstr("it is written with 128 of the digits 0 to 9 and a to f"));
