@@ -342,7 +342,7 @@ ListOrders CheckDeadlock(const Index& index, const Matching& matching, Findings*
       }
       absl::StrAppend(&text, " -> ", name(cycle[i]));
     }
-    findings->Add("P13.deadlock", "these actions wait for one another (a -> b: a waits for b): ", text, " -> ",
+    findings->Add(kDeadlockRule, "these actions wait for one another (a -> b: a waits for b): ", text, " -> ",
                   name(cycle[0]));
     return {};
   }

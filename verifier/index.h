@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "proto/program.pb.h"
+#include "proto/util/action_kind.h"
 #include "verifier/range_set.h"
 #include "verifier/verify.h"
 
@@ -191,15 +192,11 @@ inline bool IsBackward(ActionKind kind) {
 }
 // True if the action is for a microbatch.
 inline bool IsMicrobatch(ActionKind kind) { return IsForward(kind) || IsBackward(kind); }
-// True if the action copies between host and device memory.
-inline bool IsCopy(ActionKind kind) { return kind == FETCH || kind == OFFLOAD; }
 // True if the action runs a segment.
 inline bool IsCompute(ActionKind kind) {
   return IsMicrobatch(kind) || IsCopy(kind) || kind == GRAD_NORM || kind == SCALE_GRADIENTS || kind == OPTIMIZER_STEP ||
          kind == KEEP_STATE || kind == VALIDATE || kind == RESTORE_STATE || kind == CLEAR_GRADIENTS;
 }
-inline bool IsTransfer(ActionKind kind) { return kind == SEND || kind == RECV; }
-inline bool IsCollective(ActionKind kind) { return kind == ALL_REDUCE || kind == ALL_GATHER || kind == REDUCE_SCATTER; }
 // Rows of one microbatch on a rank (P9). With a step that reads the microbatch, rows as the step sees them, which may
 // be another level of images. 0 if an attribute makes no sense.
 int64_t RowsOfMicrobatch(const Program& program);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/string_view.h"
 #include "compiler/segments/state_shards.h"
+#include "proto/edit/program_edit.h"
 #include "proto/util/mesh.h"
 
 namespace weft {
@@ -39,18 +40,6 @@ bool HasStepsBeside(const Segment& segment) {
 
 bool HasDetachedSteps(const Segment& segment) {
   return std::any_of(segment.steps().begin(), segment.steps().end(), [](const Step& step) { return step.detached(); });
-}
-
-void AddWait(int on, int distance, bool detached, Action* action) {
-  for (Dependency& dep : *action->mutable_deps()) {
-    if (dep.action() != on || dep.distance() != distance) continue;
-    dep.set_detached(dep.detached() || detached);
-    return;
-  }
-  Dependency& dep = *action->add_deps();
-  dep.set_action(on);
-  dep.set_distance(distance);
-  dep.set_detached(detached);
 }
 
 bool IsCompute(const Action& action) {
@@ -137,7 +126,7 @@ void ChainCompute(const Program& program, Template* t) {
                                     [&](const Action& action) { return is(action, HasDetachedSteps); });
   for (Action& action : *t->mutable_prologue()) {
     if (!IsCompute(action)) continue;
-    if (previous >= 0) AddWait(previous, 0, false, &action);
+    if (previous >= 0) AddDependency(previous, 0, false, &action);
     previous = action.id();
   }
   previous = -1;
@@ -146,14 +135,14 @@ void ChainCompute(const Program& program, Template* t) {
     const bool sums = action.purpose() == GRADIENT_SYNC;
     if (!IsCompute(action) && !sums) continue;
     if (detached && action.kind() != FORWARD && previous_backward >= 0) {
-      AddWait(previous_backward, around ? 1 : 0, true, &action);
+      AddDependency(previous_backward, around ? 1 : 0, true, &action);
     }
     if (sums) continue;
     if (previous >= 0) {
-      AddWait(previous, 0, false, &action);
+      AddDependency(previous, 0, false, &action);
     } else {
-      AddWait(last_of_body, 1, false, &action);
-      if (last_of_prologue >= 0) AddWait(last_of_prologue, 0, false, &action);
+      AddDependency(last_of_body, 1, false, &action);
+      if (last_of_prologue >= 0) AddDependency(last_of_prologue, 0, false, &action);
     }
     previous = action.id();
     if (action.kind() != BACKWARD) continue;

@@ -5,14 +5,13 @@
 #include <tuple>
 #include <utility>
 
+#include "proto/util/action_kind.h"
+
 namespace weft {
 namespace {
 
-bool IsTransfer(const Action& action) { return action.kind() == SEND || action.kind() == RECV; }
-bool IsCompute(const Action& action) {
-  return !IsTransfer(action) && action.kind() != ALL_REDUCE && action.kind() != ALL_GATHER &&
-         action.kind() != REDUCE_SCATTER;
-}
+bool IsTransfer(const Action& action) { return IsTransfer(action.kind()); }
+bool IsCompute(const Action& action) { return !IsMessage(action.kind()); }
 
 // An action of the body of a template.
 struct At {

@@ -31,10 +31,6 @@ std::string HostName() {
   return name;
 }
 
-bool IsCollectiveAction(const Action& action) {
-  return action.kind() == ALL_REDUCE || action.kind() == ALL_GATHER || action.kind() == REDUCE_SCATTER;
-}
-
 void AppendEntry(const Program& program, int rank, const FlightRecorder::Entry& entry, std::string* out) {
   const Action* action = ActionAt(program, rank, entry.action);
   absl::StrAppend(out, "    {\"number\": ", entry.number, ", \"step\": ", entry.step);
@@ -46,7 +42,7 @@ void AppendEntry(const Program& program, int rank, const FlightRecorder::Entry& 
   if (action != nullptr && IsTransfer(*action)) {
     peer = absl::StrCat(PeerRank(program.mesh(), rank, action->peer()));
     communicator = Quoted(TransferStreamName(program.transfer_streams(), *action));
-  } else if (action != nullptr && IsCollectiveAction(*action)) {
+  } else if (action != nullptr && IsCollective(*action)) {
     communicator = Quoted(CommunicatorName(action->group(), action->purpose()));
   }
   absl::StrAppend(out, ", \"peer\": ", peer, ", \"communicator\": ", communicator, ", \"begin_ns\": ", entry.begin_ns,

@@ -12,18 +12,16 @@
 
 #include "absl/status/statusor.h"
 #include "proto/program.pb.h"
+#include "proto/util/action_kind.h"
 
 namespace weft::exec {
 
 // (0, lane, direction, {skip}) of a transfer, or (1, 0, purpose, members) of a communicator.
 using ChannelKey = std::tuple<int, int, int, std::vector<int64_t>>;
 
-inline bool IsTransfer(const Action& action) { return action.kind() == SEND || action.kind() == RECV; }
-// True for collectives that are actions. Collectives within segments are steps.
-inline bool IsCollective(const Action& action) {
-  return action.kind() == ALL_REDUCE || action.kind() == ALL_GATHER || action.kind() == REDUCE_SCATTER;
-}
-inline bool IsCompute(const Action& action) { return !IsTransfer(action) && !IsCollective(action); }
+inline bool IsTransfer(const Action& action) { return weft::IsTransfer(action.kind()); }
+inline bool IsCollective(const Action& action) { return weft::IsCollective(action.kind()); }
+inline bool IsCompute(const Action& action) { return !IsMessage(action.kind()); }
 inline bool IsCollective(const Step& step) { return step.stream() == COLLECTIVE; }
 
 ChannelKey TransferKey(const Action& action);

@@ -1,6 +1,7 @@
 #include "proto/edit/program_edit.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 namespace weft {
@@ -70,7 +71,10 @@ int StepEditor::Append(Step step, int stands_for) {
 
 void StepEditor::Finish() {
   for (Step& step : steps_) {
-    for (int& dep : *step.mutable_deps()) dep = dep < 0 ? ~dep : place_[dep];
+    for (int& dep : *step.mutable_deps()) {
+      dep = dep < 0 ? ~dep : place_[dep];
+      assert(dep >= 0 && "a step waits for a step that nothing stands for");
+    }
   }
   segment_.mutable_steps()->Swap(&steps_);
 }

@@ -6,15 +6,9 @@
 #include <vector>
 
 #include "proto/program.pb.h"
+#include "proto/util/action_kind.h"
 
 namespace weft {
-
-inline bool IsTransfer(ActionKind kind) { return kind == SEND || kind == RECV; }
-inline bool IsCollective(ActionKind kind) { return kind == ALL_REDUCE || kind == ALL_GATHER || kind == REDUCE_SCATTER; }
-// Messages have no segment.
-inline bool IsMessage(ActionKind kind) { return IsTransfer(kind) || IsCollective(kind); }
-// Copies between device and host memory.
-inline bool IsCopy(ActionKind kind) { return kind == FETCH || kind == OFFLOAD; }
 
 // Returns an id above those of all actions of the template.
 int NextActionId(const Template& t);
@@ -39,7 +33,7 @@ class StepEditor {
   // the last one counts.
   int Append(Step step, int stands_for = -1);
 
-  // Replaces the old list.
+  // Replaces the old list. Every old step that a step waits for must have one that stands for it.
   void Finish();
 
  private:

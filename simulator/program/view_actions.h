@@ -6,12 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "proto/program.pb.h"
+#include "proto/util/action_kind.h"
 
 namespace weft::sim {
 
-inline bool IsTransfer(ActionKind kind) { return kind == SEND || kind == RECV; }
-inline bool IsCollective(ActionKind kind) { return kind == ALL_REDUCE || kind == ALL_GATHER || kind == REDUCE_SCATTER; }
-inline bool IsCompute(ActionKind kind) { return !IsTransfer(kind) && !IsCollective(kind); }
+inline bool IsCompute(ActionKind kind) { return !IsMessage(kind); }
 inline bool IsBackward(ActionKind kind) {
   return kind == BACKWARD || kind == BACKWARD_INPUT || kind == BACKWARD_WEIGHT;
 }
