@@ -9,7 +9,6 @@
 #include "compiler/inputs/plan_check.h"
 #include "compiler/inputs/plan_inputs.h"
 #include "compiler/inputs/plan_notes.h"
-#include "compiler/inputs/switch_collectives.h"
 #include "compiler/lower_program.h"
 #include "compiler/memory_fit.h"
 #include "compiler/rewrite/post_validation.h"
@@ -50,19 +49,13 @@ absl::StatusOr<Program> Compile(const PlanInputs& resolved, const CompileOptions
   inputs.cost = options.cost;
   if (options.on_phase != nullptr) inputs.on_phase = options.on_phase;
   WEFT_ASSIGN_OR_RETURN(StepCost cost, CostsOf(inputs));
-  Program program;
   std::vector<int32_t> layers_per_stage;
-  if (inputs.asynchronous) {
-    WEFT_ASSIGN_OR_RETURN(program, CompileAsynchronous(inputs, cost, nullptr));
-    if (options.evaluation && options.notes != nullptr) {
-      options.notes->push_back(absl::StrCat("schedule '", program.schedule(),
-                                            "' updates the weights without a flush: no evaluation program is made"));
-    }
-  } else {
-    WEFT_ASSIGN_OR_RETURN(program, CompileSynchronous(inputs, cost, options.evaluation, &layers_per_stage));
+  WEFT_ASSIGN_OR_RETURN(Program program, LowerPlan(inputs, cost, options.evaluation,
+                                                   inputs.asynchronous ? nullptr : &layers_per_stage, options.notes));
+  if (inputs.asynchronous && options.evaluation && options.notes != nullptr) {
+    options.notes->push_back(absl::StrCat("schedule '", program.schedule(),
+                                          "' updates the weights without a flush: no evaluation program is made"));
   }
-  WEFT_RETURN_IF_ERROR(CheckSwitchCollectives(program, inputs.cluster));
-  WEFT_RETURN_IF_ERROR(ApplyOffload(inputs, &program, options.notes));
   if (options.notes != nullptr) {
     AddPlanNotes(inputs.asked_recipe, inputs.asked_plan, program, inputs.cluster.device(), layers_per_stage,
                  options.notes);

@@ -9,6 +9,7 @@
 #include "compiler/export/export_asynchronous.h"
 #include "compiler/export/export_program.h"
 #include "compiler/inputs/plan_schedule.h"
+#include "compiler/inputs/switch_collectives.h"
 #include "compiler/lower_segments.h"
 #include "compiler/rank/rank_passes.h"
 #include "compiler/rank/rank_program.h"
@@ -177,6 +178,9 @@ absl::StatusOr<Program> CompileTraining(CompileContext& context, const PlanInput
   return program;
 }
 
+namespace {
+
+// Returns the training program, with the evaluation program if asked for.
 absl::StatusOr<Program> CompileSynchronous(const PlanInputs& inputs, const StepCost& cost, bool evaluation,
                                            std::vector<int32_t>* layers_per_stage) {
   CompileContext context;
@@ -194,6 +198,7 @@ absl::StatusOr<Program> CompileSynchronous(const PlanInputs& inputs, const StepC
   return program;
 }
 
+// Applies plan.offload.
 absl::Status ApplyOffload(const PlanInputs& inputs, Program* program, std::vector<std::string>* notes) {
   const Offload& offload = inputs.plan.offload();
   if (offload.activation_layers() > 0) {
@@ -202,6 +207,7 @@ absl::Status ApplyOffload(const PlanInputs& inputs, Program* program, std::vecto
   return offload.optimizer() ? OffloadOptimizer(offload, program) : absl::OkStatus();
 }
 
+// Returns the program of a schedule that never flushes.
 absl::StatusOr<Program> CompileAsynchronous(const PlanInputs& inputs, const StepCost& cost,
                                             std::vector<int32_t>* layers_per_stage) {
   inputs.on_phase("building stages");
@@ -213,6 +219,21 @@ absl::StatusOr<Program> CompileAsynchronous(const PlanInputs& inputs, const Step
   inputs.on_phase("exporting");
   WEFT_ASSIGN_OR_RETURN(Program program, ExportAsynchronous(*inputs.asynchronous, segments, inputs.plan));
   FillHeader(inputs, segments, program);
+  return program;
+}
+
+}  // namespace
+
+absl::StatusOr<Program> LowerPlan(const PlanInputs& inputs, const StepCost& cost, bool evaluation,
+                                  std::vector<int32_t>* layers_per_stage, std::vector<std::string>* notes) {
+  Program program;
+  if (inputs.asynchronous) {
+    WEFT_ASSIGN_OR_RETURN(program, CompileAsynchronous(inputs, cost, layers_per_stage));
+  } else {
+    WEFT_ASSIGN_OR_RETURN(program, CompileSynchronous(inputs, cost, evaluation, layers_per_stage));
+  }
+  WEFT_RETURN_IF_ERROR(CheckSwitchCollectives(program, inputs.cluster));
+  WEFT_RETURN_IF_ERROR(ApplyOffload(inputs, &program, notes));
   return program;
 }
 

@@ -42,16 +42,12 @@ absl::StatusOr<RankLevel> LowerTraining(CompileContext& context, const PlanInput
 absl::StatusOr<Program> CompileTraining(CompileContext& context, const PlanInputs& inputs, const StepCost& cost,
                                         RankLevel* training);
 
-// Training and, if asked for, evaluation. `layers_per_stage`, if not null, receives the partition.
-absl::StatusOr<Program> CompileSynchronous(const PlanInputs& inputs, const StepCost& cost, bool evaluation,
-                                           std::vector<int32_t>* layers_per_stage);
-
-// The program of a schedule that never flushes. `layers_per_stage` as above.
-absl::StatusOr<Program> CompileAsynchronous(const PlanInputs& inputs, const StepCost& cost,
-                                            std::vector<int32_t>* layers_per_stage);
-
-// What plan.offload moves to host memory. `notes`, if not null, receives what the user should know of it.
-absl::Status ApplyOffload(const PlanInputs& inputs, Program* program, std::vector<std::string>* notes);
+// Lowers a plan to its program: training, and with `evaluation` also evaluation unless the schedule never flushes. The
+// program is not yet post-validated (PostValidate) and not yet proven. `layers_per_stage`, if not null, receives the
+// partition; `notes`, if not null, what the user should know of offload. FailedPrecondition names a collective that is
+// left to network switches that cannot sum.
+absl::StatusOr<Program> LowerPlan(const PlanInputs& inputs, const StepCost& cost, bool evaluation,
+                                  std::vector<int32_t>* layers_per_stage, std::vector<std::string>* notes);
 
 }  // namespace weft
 

@@ -112,7 +112,7 @@ TEST(ResolveRecompute, AsFewLayersAsFit) {
 // saved for backwards of later steps.
 TEST(ResolveRecompute, OfSchedulesWithoutAFlush) {
   const auto bytes = [](const PlanInputs& inputs) {
-    const auto program = CompileAsynchronous(inputs, Costs(inputs), nullptr);
+    const auto program = LowerPlan(inputs, Costs(inputs), /*evaluation=*/false, nullptr, nullptr);
     EXPECT_TRUE(program.ok()) << program.status();
     EXPECT_TRUE(VerifyProgram(*program, {.allow_unfit = true}).ok()) << VerifyProgram(*program, {.allow_unfit = true});
     std::vector<int64_t> of_ranks(4);

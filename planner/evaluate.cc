@@ -47,13 +47,8 @@ absl::Status SimulateCandidate(const Candidate& candidate, Evaluation* made) {
 absl::StatusOr<Evaluation> Evaluate(const Candidate& candidate) {
   const PlanInputs& inputs = candidate.inputs;
   Evaluation made;
-  if (inputs.asynchronous) {
-    WEFT_ASSIGN_OR_RETURN(made.program, CompileAsynchronous(inputs, candidate.cost, &made.layers_per_stage));
-  } else {
-    WEFT_ASSIGN_OR_RETURN(made.program,
-                          CompileSynchronous(inputs, candidate.cost, candidate.evaluation, &made.layers_per_stage));
-  }
-  WEFT_RETURN_IF_ERROR(ApplyOffload(inputs, &made.program, nullptr));
+  WEFT_ASSIGN_OR_RETURN(made.program, LowerPlan(inputs, candidate.cost, candidate.evaluation, &made.layers_per_stage,
+                                                /*notes=*/nullptr));
   if (candidate.post_validate && inputs.plan.post_validation()) {
     // A schedule that is to be frozen has its order later; what is kept does not depend on the order.
     if (inputs.plan.schedule().freeze()) made.program.set_compute_order(STATIC_ORDER);

@@ -32,7 +32,7 @@ PlanInputs Inputs(const std::string& zero, int data = 4) {
 }
 
 Program ProgramOf(const PlanInputs& inputs, bool evaluation = true) {
-  auto program = CompileSynchronous(inputs, *CostsOf(inputs), evaluation, nullptr);
+  auto program = LowerPlan(inputs, *CostsOf(inputs), evaluation, nullptr, nullptr);
   EXPECT_TRUE(program.ok()) << program.status();
   if (!program.ok()) return {};
   EXPECT_TRUE(VerifyProgram(*program).ok()) << VerifyProgram(*program);
