@@ -57,7 +57,7 @@ absl::Status ResolveAdamW(AdamW* adamw) {
   return absl::OkStatus();
 }
 
-absl::Status ResolveLearningRate(LearningRate* lr) {
+absl::Status ResolveLearningRate(int64_t steps, LearningRate* lr) {
   if (!lr->has_peak()) lr->set_peak(3e-4);
   if (lr->decay().empty()) lr->set_decay("constant");
   WEFT_RETURN_IF_ERROR(CheckNotNegative("recipe.lr.peak", lr->peak()));
@@ -73,6 +73,13 @@ absl::Status ResolveLearningRate(LearningRate* lr) {
     return absl::InvalidArgumentError(
         absl::StrCat("recipe.lr.stable_steps = ", lr->stable_steps(),
                      " has no effect with recipe.lr.decay = 'constant'; set linear or cosine"));
+  }
+  // The decay goes from peak to min, so it needs two steps.
+  const int64_t most = std::max<int64_t>(0, steps - 2 - lr->warmup_steps());
+  if (steps > 0 && lr->stable_steps() > most) {
+    return BadField("recipe.lr.stable_steps", lr->stable_steps(),
+                    absl::StrCat("at most ", most, ", so that two of recipe.steps = ", steps,
+                                 " are left for the decay after recipe.lr.warmup_steps = ", lr->warmup_steps()));
   }
   if (lr->min() > 0 && lr->decay() == "constant") {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -94,7 +101,7 @@ absl::Status ValidateAndResolve(Recipe* recipe) {
   } else {
     WEFT_RETURN_IF_ERROR(ResolveAdamW(recipe->mutable_adamw()));
   }
-  WEFT_RETURN_IF_ERROR(ResolveLearningRate(recipe->mutable_lr()));
+  WEFT_RETURN_IF_ERROR(ResolveLearningRate(recipe->steps(), recipe->mutable_lr()));
   if (!recipe->has_clip_norm()) recipe->set_clip_norm(1.0);
   WEFT_RETURN_IF_ERROR(CheckNotNegative("recipe.clip_norm", recipe->clip_norm()));
   if (!WeightRounding_IsValid(recipe->weight_rounding())) {
