@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <vector>
 
@@ -274,8 +275,11 @@ constexpr GraphRow kRows[] = {
 // The op whose operands and attributes are those of a pointwise kernel, on matrices.
 GraphRow PointwiseOp(const KernelRow& kernel) {
   GraphRow row = {.kind = kernel.graph_kind, .output = X("y", "[rows,d]"), .kernel = kernel.kernel};
+  assert(kernel.inputs.size() <= std::size(row.inputs.items));
   for (const OperandSpec& input : kernel.inputs) row.inputs.Add(X(input.name, "[rows,d]"));
   for (const AttributeRule& rule : kernel.attributes) {
+    // The ranges of numbers would have to be translated; so far all attributes of pointwise kernels are flags.
+    assert(kAttributes[static_cast<int>(rule.attribute)].kind == AttributeKind::kBool);
     row.attributes.Add({kAttributes[static_cast<int>(rule.attribute)].name});
   }
   return row;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -162,7 +163,7 @@ int Write(const char* path) {
       continue;
     }
     // A line of what has no row is left out.
-    const auto found = lines.find(cells[1].substr(1, cells[1].size() - 2));
+    const auto found = lines.find(std::string(absl::StripAsciiWhitespace(cells[1])));
     if (found == lines.end()) continue;
     out.push_back(found->second);
     lines.erase(found);

@@ -134,8 +134,8 @@ TEST(FindRemedies, JoinsAsManyChangesAsItTakes) {
   EXPECT_EQ(first(125),
             "it fits with --set offload.optimizer=true --set recompute.mode=FULL --set zero.stage=3 (125 B)");
   EXPECT_EQ(first(124),
-            "no change of recompute, microbatches, ZeRO, offload or mesh that was tried makes it fit, nor do all that "
-            "go together");
+            "no change of recompute, microbatches, ZeRO, offload or mesh that was tried makes it fit, nor do all "
+            "compatible changes together");
   // The change that costs most is spared first.
   recipe = RecipeOf(60);
   EXPECT_EQ(first(750), "it fits with --set recompute.mode=FIT --set zero.stage=1 --set mbs=3 (730 B)");

@@ -145,9 +145,9 @@ TEST(CheckpointManifest, WhatChangesWithoutARefusalIsSaid) {
   program.mutable_recipe()->mutable_lr()->set_decay("constant");
   EXPECT_THAT(NotesOnContinuing(manifest, program, data), IsEmpty());
   data.crc32c = 254;
-  EXPECT_THAT(
-      NotesOnContinuing(manifest, program, data),
-      ElementsAre(HasSubstr("differs from the data of the checkpoint, though it is as long (CRC32C of its ends 000000fe, was 000000ff)")));
+  EXPECT_THAT(NotesOnContinuing(manifest, program, data),
+              ElementsAre(HasSubstr("differs from the data of the checkpoint, though it is as long (CRC32C of its ends "
+                                    "000000fe, was 000000ff)")));
   data.tokens = 99;
   EXPECT_THAT(NotesOnContinuing(manifest, program, data),
               ElementsAre(HasSubstr("the data has 99 tokens, the data of the checkpoint had 100")));

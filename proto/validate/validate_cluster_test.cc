@@ -90,7 +90,7 @@ std::vector<Bad> DeviceCases() {
        "device { kernel_rates { kernel: \"ADD\" dtype: FP32 from_work: -1 bytes_per_second: 1 } }", "from_work = -1"},
       {"device.kernel_rates.from_work",
        "device { kernel_rates { kernel: \"MATMUL\" dtype: FP32 from_work: 50 flops_per_second: 1 } }",
-       "cluster.device.kernel_rates[2].from_work = 50 must be greater than that of the row before"},
+       "cluster.device.kernel_rates[2].from_work = 50 must be greater than in the previous row"},
       {"device.kernel_rates.flops_per_second",
        "device { kernel_rates { kernel: \"ADD\" dtype: FP32 flops_per_second: -1 } }", "flops_per_second = -1"},
       {"device.kernel_rates.flops_per_second",

@@ -2,7 +2,8 @@
 //
 //   max(flops / peak(dtype), bytes / memory_bytes_per_second)
 //
-// No launches, no efficiencies, and no collectives that take a part of the device: no kernel of this work is faster.
+// No launches, no efficiencies, and no collectives that take a part of the device: no kernel within the stated
+// figures is faster.
 // The time beside that of another model says how much better kernels could gain. Copies between host and device take
 // what the link takes (stated_cost.h). Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009.
 #include <algorithm>

@@ -1,6 +1,8 @@
 #include "executor/backends/cuda/conformance/conformance_case.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 
 #include "google/protobuf/message.h"
 #include "kernels/sample.h"
@@ -23,8 +25,24 @@ Tensor Random(CaseMaker& make, const kernels::SampleTensor& like) {
   return mask;
 }
 
+// Ends the test, naming the kernel, if a case cannot be made from the row alone: integers must have a meaning, and
+// optional or repeated operands shift the positions of the others.
+void CheckNeedsNoCase(const kernels::KernelRow& row) {
+  const auto plain = [](const kernels::OperandSpec& operand) {
+    return operand.ints == kernels::Ints::kNone && operand.presence == kernels::Presence::kRequired &&
+           (operand.alias == nullptr || *operand.alias != '\0');
+  };
+  if (std::all_of(row.inputs.begin(), row.inputs.end(), plain) &&
+      std::all_of(row.outputs.begin(), row.outputs.end(), plain)) {
+    return;
+  }
+  std::fprintf(stderr, "%s needs a case in conformance/cases.def\n", Kernel_Name(row.kernel).c_str());
+  std::abort();
+}
+
 // Makes a case from the row alone: random sizes and data, flags, in place or not.
 ConformanceCase RowCase(CaseMaker& make, const kernels::KernelRow& row) {
+  CheckNeedsNoCase(row);
   const bool by_sample = std::any_of(row.attributes.begin(), row.attributes.end(),
                                      [](const auto& rule) { return rule.attribute == kernels::Symbol::sequence; });
   const int64_t sequence = make.Between(1, 9);
