@@ -133,7 +133,7 @@ constexpr KernelRow kRows[] = {
      .attributes = kOfDropoutKernels,
      .microbatch = kOfDropout,
      .calibrated = true,
-     .rules = {{"place", DropoutPlace, true}},
+     .rules = {{"place", DropoutPlace}},
      .result = "x/(1-p) where kept, else 0; its own derivative; with `heads` x is [rows, heads·sequence], what "
                "ATTENTION_SOFTMAX makes, and elements are those of ATTENTION"},
     {.kernel = DROPOUT_MASK,
@@ -142,7 +142,7 @@ constexpr KernelRow kRows[] = {
      .attributes = kOfDropoutKernels,
      .microbatch = kOfDropout,
      .calibrated = true,
-     .rules = {{"place", DropoutPlace, true}},
+     .rules = {{"place", DropoutPlace}},
      .result = "as DROPOUT, and 1 where it is kept"},
     {.kernel = DROPOUT_BY_MASK,
      .inputs = {{"dy", "..."}, {"mask", "=dy", kUint8}},

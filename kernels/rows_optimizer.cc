@@ -48,7 +48,7 @@ constexpr KernelRow kRows[] = {
                     Any("first_element")},
      .family = Family::kOptimizer,
      .calibrated = true,
-     .rules = {{"recipe", OptimizerIsTheRecipes, true}, {"rounding", RoundingIsTheRecipes, true}},
+     .rules = {{"recipe", OptimizerIsTheRecipes, true}, {"rounding", RoundingIsTheRecipes}},
      .result = "with `norm`, grad stands for grad × norm[1], as SCALE computes it in the compute type; with `scale`, "
                "if norm[1] is 0, w, m and v stay as they are (param is written all the same), and the step number is "
                "less scale[2]; in place; t = step number from 1: w -= lr·wd·w; m = β₁m + (1-β₁)g; v = β₂v + (1-β₂)g²; "
@@ -61,7 +61,7 @@ constexpr KernelRow kRows[] = {
      .attributes = {From("momentum", 0, "at least 0"), kDecay, Any("rounding_site"), Any("first_element")},
      .family = Family::kOptimizer,
      .calibrated = true,
-     .rules = {{"recipe", OptimizerIsTheRecipes, true}, {"rounding", RoundingIsTheRecipes, true}},
+     .rules = {{"recipe", OptimizerIsTheRecipes, true}, {"rounding", RoundingIsTheRecipes}},
      .result = "`norm`, `scale` and rounding as ADAMW; g += wd·w; b = μb + g; w -= lr·b; in place"},
 };
 

@@ -13,7 +13,7 @@ constexpr KernelRow kRows[] = {
      .microbatch = kOfSequences,
      .family = Family::kLoad,
      .calibrated = true,
-     .rules = {{"masking", Masking, true}},
+     .rules = {{"masking", Masking}},
      .result = "token ids of the step's microbatches; with `masked` > 0 as a masked language model sees them (*Masked "
                "tokens* below)"},
     {.kernel = LOAD_TARGETS,
@@ -22,7 +22,7 @@ constexpr KernelRow kRows[] = {
      .microbatch = kOfSequences,
      .family = Family::kLoad,
      .calibrated = true,
-     .rules = {{"masking", Masking, true}},
+     .rules = {{"masking", Masking}},
      .result = "next token at every position; -1 = does not count. With `masked` > 0 the token at each masked "
                "position, -1 at all others"},
     {.kernel = EMBEDDING,
@@ -60,7 +60,7 @@ constexpr KernelRow kRows[] = {
      .microbatch = kReadsMicrobatch,
      .family = Family::kLoss,
      .calibrated = true,
-     .rules = {{"vocabulary", VocabularyIsThePrograms, true}},
+     .rules = {{"vocabulary", VocabularyIsThePrograms}},
      .result = "lse over the first `vocabulary` columns; losses[g], g of the step's one microbatch, = loss_weight × Σ "
                "over rows with target ≥ 0, ascending, of (lse - logit[target]); other elements are left as they are"},
     {.kernel = CROSS_ENTROPY_BACKWARD,
@@ -72,14 +72,14 @@ constexpr KernelRow kRows[] = {
      .attributes = {Try(kOfSizes, Any("vocabulary")), Try(1e-3, From("loss_weight", 0, "at least 0")),
                     Any("column_shift")},
      .calibrated = true,
-     .rules = {{"vocabulary", VocabularyIsThePrograms, true}},
+     .rules = {{"vocabulary", VocabularyIsThePrograms}},
      .result = "loss_weight × (softmax - onehot); 0 in padded columns and in rows that do not count; with `scale` the "
                "weight is loss_weight × scale[0], rounded to the compute type once"},
     {.kernel = CROSS_ENTROPY_PARTIAL,
      .inputs = {{"logits", "@[rows,V]"}, Int32(Ints::kTargets, {"targets", "[rows]"})},
      .outputs = {{"partial", "[rows,2]", kStatistics}},
      .attributes = {Any("vocabulary"), Any("column_shift")},
-     .rules = {{"vocabulary", VocabularyIsThePrograms, true}},
+     .rules = {{"vocabulary", VocabularyIsThePrograms}},
      .result = "of the n columns that begin at column_shift: log-sum-exp of those below `vocabulary` (-∞ if there is "
                "none), and the logit of the target, 0 if it is not among them"},
     {.kernel = CROSS_ENTROPY_COMBINE,

@@ -52,11 +52,10 @@ void StepView::RequireWholeMicrobatches(const StepTensor& tensor) const {
 }
 
 int64_t StepView::Largest(const Shift& shift, const char* name) const {
-  if (alone()) return 0;  // The axes are unknown.
   int64_t largest = 0;
   std::vector<std::string> seen;
   for (const ShiftTerm& term : shift.terms()) {
-    const int64_t size = facts_->AxisSize(term.axis());
+    const int64_t size = alone() ? 1 : facts_->AxisSize(term.axis());  // Without a program, the axes are unknown.
     const bool twice = std::find(seen.begin(), seen.end(), term.axis()) != seen.end();
     seen.push_back(term.axis());
     if (size == 0 || twice || term.stride() < 1 || term.stride() > kExtent) {
@@ -110,6 +109,10 @@ bool NoScaleBesideInput(const StepView& s) { return s.inputs() < 2; }
 
 void Tf32IsThePrograms(const StepView& s) {
   const bool tf32 = s.a().tf32(), single = s.in(0).dtype == FP32 && s.in(1).dtype == FP32;
+  if (s.alone()) {
+    if (tf32 && !single) s.Bad("P2.attribute", "rounds to TF32, but its factors are not both stored in fp32");
+    return;
+  }
   const DType compute = s.facts().program.precision().compute();
   if (tf32 == (single && compute == TF32)) return;
   s.Bad("P2.attribute", tf32 ? "rounds to TF32" : "does not round to TF32", ", but its factors are ",
@@ -131,7 +134,7 @@ void PositionsFit(const StepView& s) {
   // Without a program the rows of a microbatch are unknown.
   const int64_t rows = s[Symbol::rows], sequence = s.a().sequence();
   const int64_t all = !shifted ? rows : s.alone() ? 0 : s.RowsOfMicrobatch();
-  if (shifted && !s.alone()) s.RequireWithin(s.a().row_shift(), "row_shift", rows, all);
+  if (shifted) s.RequireWithin(s.a().row_shift(), "row_shift", rows, s.alone() ? rows : all);
   s.Require(sequence >= 1 && sequence <= s[Symbol::M] && all % std::max<int64_t>(1, sequence) == 0, "sequence",
             sequence, "a divisor of the rows and at most the rows of the table");
 }
@@ -139,8 +142,10 @@ void PositionsFit(const StepView& s) {
 void VocabularyIsThePrograms(const StepView& s) {
   const bool part = s.step().kernel() == CROSS_ENTROPY_PARTIAL;
   const int64_t columns = s.Largest(s.a().column_shift(), "column_shift") + s[Symbol::V];
-  s.Require(s.a().vocabulary() == s.facts().program.vocabulary() && s.a().vocabulary() <= columns, "vocabulary",
-            s.a().vocabulary(),
+  const int64_t vocabulary = s.a().vocabulary();
+  // Without a program, other ranks may have more columns.
+  const bool fits = vocabulary <= columns || (s.alone() && s.a().has_column_shift());
+  s.Require(fits && (s.alone() || vocabulary == s.facts().program.vocabulary()), "vocabulary", vocabulary,
             part ? "the program's, and at most the columns of all parts"
                  : "the program's, and at most the columns of the logits");
 }
@@ -163,7 +168,8 @@ void DropoutPlace(const StepView& s) {
   const StepAttributes& a = s.a();
   const bool shifted = a.has_row_shift();
   const StepTensor& x = s.in(0);
-  const int64_t image = s.facts().program.image_size(), rows = s[Symbol::rows], sequence = a.sequence();
+  const int64_t rows = s[Symbol::rows], sequence = a.sequence();
+  const int64_t image = s.alone() ? 0 : s.facts().program.image_size();
   if (a.heads() != 0) {
     s.Require(!shifted, "row_shift", 1, "absent with heads: they have whole sequences");
     s.Require(sequence >= 1 && sequence <= kExtent && rows % std::max<int64_t>(1, sequence) == 0, "sequence", sequence,
@@ -171,9 +177,11 @@ void DropoutPlace(const StepView& s) {
     s.Require(a.heads() >= 1 && a.heads() <= kExtent, "heads", a.heads(), "at least 1");
     if (!s.ok()) return;
     s.RequireShape(x, {rows, a.heads() * sequence});
-    if (!s.ok()) return;
+    if (!s.ok() || s.alone()) return;
     s.Require(image > 0 || sequence == s.facts().program.recipe().sequence_length(), "sequence", sequence,
               "with heads the recipe's");
+  } else if (s.alone()) {
+    return s.Require(sequence >= 0, "sequence", sequence, "at least 0");
   } else if (image > 0 && !shifted) {
     // RequireWholeMicrobatches compares it with the rows.
     s.Require(sequence >= 1, "sequence", sequence, "the rows of one sample at the step's level");
@@ -197,18 +205,17 @@ void DropoutPlace(const StepView& s) {
 
 void Masking(const StepView& s) {
   const StepAttributes& a = s.a();
-  const Program& program = s.facts().program;
   if (a.masked() == 0) {
     s.Require(a.mask_token() == 0, "mask_token", a.mask_token(), "0 where nothing is masked");
     s.Require(a.vocabulary() == 0, "vocabulary", a.vocabulary(), "0 where nothing is masked");
     return;
   }
-  s.Require(a.masked() >= 1 && a.masked() <= program.recipe().sequence_length(), "masked", a.masked(),
-            "from 1 to the length of a sequence");
-  s.Require(a.vocabulary() == program.vocabulary(), "vocabulary", a.vocabulary(),
+  const int64_t sequence = s.alone() ? s[Symbol::rows] : s.facts().program.recipe().sequence_length();
+  const int64_t vocabulary = s.alone() ? a.vocabulary() : s.facts().program.vocabulary();
+  s.Require(a.masked() >= 1 && a.masked() <= sequence, "masked", a.masked(), "from 1 to the length of a sequence");
+  s.Require(a.vocabulary() == vocabulary, "vocabulary", a.vocabulary(),
             "the program's, from which random tokens are taken");
-  s.Require(a.mask_token() >= 0 && a.mask_token() < program.vocabulary(), "mask_token", a.mask_token(),
-            "below the vocabulary");
+  s.Require(a.mask_token() >= 0 && a.mask_token() < vocabulary, "mask_token", a.mask_token(), "below the vocabulary");
 }
 
 void SamplesAreImages(const StepView& s) {
@@ -288,15 +295,18 @@ void OptimizerIsTheRecipes(const StepView& s) {
 // Rule P11.round checks the tensor and its elements where the segment runs.
 void RoundingIsTheRecipes(const StepView& s) {
   const StepAttributes& a = s.a();
-  const Recipe& recipe = s.facts().program.recipe();
   const int states = s.step().kernel() == ADAMW ? 3 : a.momentum() != 0 ? 2 : 1;
   const DType param = s.outputs() > states ? s.out(states).dtype : DTYPE_UNSPECIFIED;
-  const bool halves = param == BF16 || param == FP16;
-  const bool wanted = recipe.weight_rounding() == STOCHASTIC && halves;
-  if (wanted != (a.rounding_site() > 0)) {
+  const bool halves = param == BF16 || param == FP16, given = a.rounding_site() > 0;
+  // Without a program, the recipe is unknown.
+  const WeightRounding rounding = !s.alone() ? s.facts().program.recipe().weight_rounding()
+                                  : given    ? STOCHASTIC
+                                             : NEAREST;
+  const bool wanted = rounding == STOCHASTIC && halves;
+  if (wanted != given) {
     return s.Bad(
         "P11.round", "rounding_site is ", a.rounding_site(), wanted ? ", must be positive" : ", must be 0", ": recipe.",
-        "weight_rounding is ", WeightRounding_Name(recipe.weight_rounding()),
+        "weight_rounding is ", WeightRounding_Name(rounding),
         halves ? " and the weights that compute reads are halves" : " and there are no weights in half precision");
   }
   if (!wanted) {

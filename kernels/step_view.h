@@ -59,7 +59,7 @@ class StepView {
   const StepTensor& out(int i) const { return out_[i]; }
   int inputs() const { return static_cast<int>(in_.size()); }
   int outputs() const { return static_cast<int>(out_.size()); }
-  // Only for rules that need the program (Rule::of_program).
+  // Only if the step does not stand alone, as in rules with Rule::of_program.
   const ProgramFacts& facts() const { return *facts_; }
   bool alone() const { return facts_ == nullptr; }
   bool ok() const { return ok_; }

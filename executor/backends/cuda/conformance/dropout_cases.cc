@@ -25,8 +25,9 @@ ConformanceCase Dropping(CaseMaker& make, Kernel kernel) {
     c.context.column_shift = make.Between(0, 2) * own;
     a.set_whole_columns(c.context.column_shift + own + make.Between(0, 20));
   }
-  if (a.sequence() > 0 && make.Coin()) {
+  if (!heads && a.sequence() > 0 && make.Coin()) {
     // The rank holds some rows in the middle.
+    a.mutable_row_shift();
     c.context.row_shift = make.Between(0, rows);
     rows = make.Between(1, rows);
     c.context.own_sequences = make.Between(1, 2);

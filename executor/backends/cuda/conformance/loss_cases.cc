@@ -50,6 +50,7 @@ ConformanceCase CrossEntropyBackwardCase(CaseMaker& make) {
   c.step = make.MakeStep(CROSS_ENTROPY_BACKWARD);
   c.step.mutable_attributes()->set_vocabulary(vocabulary);
   c.step.mutable_attributes()->set_loss_weight(make.Uniform(0.1, 1));
+  c.step.mutable_attributes()->mutable_column_shift();
   c.context.column_shift = shift;
   c.in = {make.Normal({rows, columns}, 3), make.Normal(make.statistics(), {rows}, 1, 5),
           Targets(make, rows, vocabulary)};
@@ -64,6 +65,7 @@ ConformanceCase CrossEntropyPartialCase(CaseMaker& make) {
   ConformanceCase c;
   c.step = make.MakeStep(CROSS_ENTROPY_PARTIAL);
   c.step.mutable_attributes()->set_vocabulary(vocabulary);
+  c.step.mutable_attributes()->mutable_column_shift();
   c.context.column_shift = shift;
   c.in = {make.Normal({rows, columns}, 3), Targets(make, rows, vocabulary)};
   c.out.emplace_back(make.statistics(), std::vector<int64_t>{rows, 2});

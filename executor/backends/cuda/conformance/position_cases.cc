@@ -42,7 +42,7 @@ Tensor Tokens(CaseMaker& make, int64_t rows, int64_t vocabulary, int64_t most) {
 int64_t Split(CaseMaker& make, ConformanceCase& c, int64_t vocabulary) {
   if (!make.Coin()) return vocabulary - 1;
   c.context.column_shift = make.Between(0, 3);
-  c.step.mutable_attributes()->mutable_column_shift()->add_terms()->set_axis("x");
+  c.step.mutable_attributes()->mutable_column_shift();
   return 3 * vocabulary;
 }
 
@@ -51,7 +51,7 @@ int64_t RowsOfSequences(CaseMaker& make, ConformanceCase& c, int64_t sequence) {
   c.step.mutable_attributes()->set_sequence(sequence);
   if (make.Coin()) return make.round == 8 ? 0 : make.Between(1, 4) * sequence;
   c.context.row_shift = make.Between(0, 30);
-  c.step.mutable_attributes()->mutable_row_shift()->add_terms()->set_axis("x");
+  c.step.mutable_attributes()->mutable_row_shift();
   return make.Rows();
 }
 
