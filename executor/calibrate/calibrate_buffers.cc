@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "executor/interface/step_tensors.h"
 #include "kernels/traits.h"
 #include "proto/util/status.h"
 #include "proto/util/units.h"
@@ -168,6 +169,7 @@ absl::StatusOr<std::unique_ptr<KernelBuffers>> KernelBuffers::Create(const Calib
       }
     }
   }
+  WEFT_RETURN_IF_ERROR(CheckStep(kernel.step, result->copies_[0].inputs, result->copies_[0].outputs));
   WEFT_RETURN_IF_ERROR(memory->Await());
   StepContext& context = result->context_;
   context.learning_rate = 1e-3;

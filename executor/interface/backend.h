@@ -42,7 +42,7 @@ struct StepContext {
   // sequences of the step are consecutive.
   int64_t own_sequences = 0;
   int64_t sample_stride = 0;
-  // The values of StepAttributes.column_shift and row_shift at the rank's coordinates (rule P8).
+  // The values of StepAttributes.column_shift and row_shift at the rank's coordinates (rule P8); never negative.
   int64_t column_shift = 0;
   int64_t row_shift = 0;
   // ADAMW, SGD_STEP with rounding_site: number of the first element that the step updates. The elements of the whole
@@ -83,14 +83,16 @@ class Backend {
 
   // Runs one kernel to its end, or enqueues it on context.stream of an asynchronous device (docs/kernels.md). The data
   // that the arguments refer to must outlive the device's work, except `context`, which is read before the call
-  // returns. The program has been verified, so shapes and dtypes agree. InvalidArgument if the kernel does not take
-  // these dtypes.
+  // returns. The step fits its row in the table of kernels: the caller has checked it once (CheckStep, step_tensors.h).
+  // InvalidArgument for what this backend itself cannot do; OutOfRange for values of integer operands that point
+  // outside a table.
   virtual absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
                            const StepContext& context) = 0;
 
   // Prepares steps of one action that may be one launch (proto/util/step_runs.h): either similar steps that share
   // nothing except inputs, or a norm and the ADD beside it, in their order. Returns null if the steps are to run one by
-  // one. The data that the steps refer to outlives the result. Called before the first step.
+  // one. Each step fits its row, as for Run. The data that the steps refer to outlives the result. Called before the
+  // first step.
   virtual absl::StatusOr<std::unique_ptr<StepRun>> PrepareRun([[maybe_unused]] absl::Span<const StepOfRun> steps) {
     return std::unique_ptr<StepRun>();
   }
@@ -112,8 +114,8 @@ struct DeviceOptions {
 struct BackendOptions {
   // >= 1. CPU only.
   int threads = 1;
-  // The program whose steps the backend may prepare before the first of them runs, so that nothing is allocated or
-  // chosen later. null = the backend prepares as it goes.
+  // The verified program whose steps the backend may prepare before the first of them runs, so that nothing is
+  // allocated or chosen later. null = the backend prepares as it goes.
   const Program* program = nullptr;
   int rank = 0;
   // Zeroed device memory that nobody else uses until the backend has been made; it is then zero again. null = none. The

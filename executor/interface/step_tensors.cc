@@ -1,57 +1,58 @@
 #include "executor/interface/step_tensors.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
+#include "kernels/check_alone.h"
 
 namespace weft::exec {
 
-absl::Status CheckStepTensors(absl::string_view backend, const Step& step, absl::Span<const TensorView> in,
-                              absl::Span<const TensorView> out, size_t inputs, size_t outputs, uint32_t floating,
-                              uint32_t integer) {
-  const auto error = [&](auto... parts) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("step '", step.name(), "', kernel ", Kernel_Name(step.kernel()), ": ", parts...));
-  };
-  if (in.size() != inputs || out.size() != outputs) {
-    return error("takes ", inputs, " inputs and ", outputs, " outputs, given ", in.size(), " and ", out.size());
+absl::Status CheckStep(const Step& step, absl::Span<const TensorView> in, absl::Span<const TensorView> out) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < in.size(); ++i) names.push_back(absl::StrCat("input ", i));
+  for (size_t i = 0; i < out.size(); ++i) names.push_back(absl::StrCat("output ", i));
+  std::vector<kernels::StepTensor> tensors;
+  for (const absl::Span<const TensorView> views : {in, out}) {
+    for (const TensorView& view : views) tensors.push_back({names[tensors.size()], view.dtype, view.shape});
   }
-  for (size_t i = 0; i < inputs + outputs; ++i) {
-    const bool is_input = i < inputs;
-    const DType dtype = is_input ? in[i].dtype : out[i - inputs].dtype;
-    const char* side = is_input ? "input " : "output ";
-    const size_t index = is_input ? i : i - inputs;
-    if ((floating >> i & 1) != 0 && !IsFloating(dtype)) {
-      return error(side, index, " is ", DType_Name(dtype), "; the ", backend,
-                   " backend takes FP64, FP32, BF16 or FP16");
-    }
-    if ((integer >> i & 1) != 0 && dtype != INT32) {
-      return error(side, index, " is ", DType_Name(dtype), "; it must be INT32");
-    }
-  }
-  return absl::OkStatus();
+  const auto all = absl::MakeConstSpan(tensors);
+  const std::string fault = kernels::CheckAlone(step, all.first(in.size()), all.subspan(in.size()));
+  if (fault.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("step '", step.name(), "', kernel ", Kernel_Name(step.kernel()), ": ", fault));
 }
 
-absl::Status CheckTf32Factors(const Step& step, absl::Span<const TensorView> in) {
-  if (!step.attributes().tf32()) return absl::OkStatus();
-  for (size_t i = 0; i < 2; ++i) {
-    if (in[i].dtype == FP32) continue;
-    return absl::InvalidArgumentError(absl::StrCat("step '", step.name(), "', kernel ", Kernel_Name(step.kernel()),
-                                                   ": input ", i, " is ", DType_Name(in[i].dtype),
-                                                   "; factors of a product in TF32 are stored in FP32"));
-  }
-  return absl::OkStatus();
+absl::StatusOr<double*> LossOf(const Step& step, const TensorView& losses, const StepContext& context) {
+  const int64_t index = context.global_microbatch;
+  if (index >= 0 && index < Elements(losses)) return static_cast<double*>(losses.data) + index;
+  return absl::OutOfRangeError(absl::StrCat("step '", step.name(), "': global microbatch ", index, "; the output has ",
+                                            Elements(losses), " elements"));
 }
 
-bool GoodPairs(const StepAttributes& attributes, const TensorView& pairs) {
-  const int64_t heads = attributes.heads(), sequence = attributes.sequence();
-  return heads >= 1 && sequence >= 1 && Rows(pairs) % sequence == 0 && Columns(pairs) % heads == 0 &&
-         Columns(pairs) / heads == sequence;
+absl::StatusOr<int64_t> FirstColumnOfSlice(const Step& step, const TensorView& x, const TensorView& y,
+                                           const StepContext& context) {
+  const int64_t all = std::max<int64_t>(1, step.attributes().groups()) * Columns(x);
+  const int64_t first = step.attributes().first_column() + context.column_shift;
+  if (first >= 0 && first <= all - Columns(y)) return first;
+  return absl::InvalidArgumentError(absl::StrCat("step '", step.name(), "': ", Columns(y), " columns from ", first,
+                                                 " on are not among the input's ", all));
 }
 
-int64_t QueryColumns(const StepAttributes& attributes, const TensorView& matrix, int64_t rows) {
-  const int64_t heads = attributes.heads(), kv_heads = attributes.kv_heads();
-  const int64_t own = kv_heads == 0 ? heads : kv_heads, parts = kv_heads == 0 ? 3 : 1;
-  if (heads < 1 || own < 1 || heads % own != 0 || Columns(matrix) % (parts * own) != 0) return 0;
-  return Rows(matrix) == rows ? Columns(matrix) / (parts * own) * heads : 0;
+int64_t RowsOfSample(const Step& step, const TensorView& x, const StepContext& context) {
+  if (step.attributes().sequence() > 0) return step.attributes().sequence();
+  return std::max<int64_t>(1, Rows(x) / std::max<int64_t>(1, context.microbatch_sequences));
+}
+
+absl::Status CheckDropout(const Step& step, const TensorView& x, const StepContext& context) {
+  const StepAttributes& a = step.attributes();
+  const int64_t rows = RowsOfSample(step, x, context), heads = a.heads();
+  const int64_t whole = std::max(heads > 0 ? heads : Columns(x), a.whole_columns());
+  const int64_t elements = rows * whole * (heads > 0 ? rows : 1);
+  if (a.dropout() == 0 || elements <= int64_t{1} << 34) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("step '", step.name(), "': ", elements, " elements of one sample at a dropout site; at most 2^34"));
 }
 
 }  // namespace weft::exec

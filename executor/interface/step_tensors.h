@@ -1,13 +1,11 @@
-// The tensors of a step as every backend sees them, as matrices, and the checks that refuse wrong ones. Internal to the
-// backends.
+// The tensors of a step as every backend sees them, as matrices, and the check of a step by the table of kernels.
 #ifndef WEFT_EXECUTOR_INTERFACE_STEP_TENSORS_H_
 #define WEFT_EXECUTOR_INTERFACE_STEP_TENSORS_H_
 
-#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "executor/interface/backend.h"
 #include "proto/program.pb.h"
@@ -25,30 +23,27 @@ inline int64_t Rows(const TensorView& view) {
   const int64_t columns = Columns(view);
   return columns == 0 ? 0 : Elements(view) / columns;
 }
-// Compares both views as matrices.
-inline bool SameShape(const TensorView& a, const TensorView& b) {
-  return Rows(a) == Rows(b) && Columns(a) == Columns(b);
-}
+// InvalidArgument "step 'NAME', kernel KERNEL: <fault>" unless the step and its tensors fit the kernel's row in the
+// table of kernels (kernels/row.h). The caller of a backend checks each step once, before it runs. What a row can only
+// compare with the program, the verifier checks.
+absl::Status CheckStep(const Step& step, absl::Span<const TensorView> in, absl::Span<const TensorView> out);
 
-inline bool IsFloating(DType dtype) { return dtype == FP64 || dtype == FP32 || dtype == BF16 || dtype == FP16; }
+// The functions below check what depends on the context of a step or on the size of its counters.
 
-// InvalidArgument, naming step, kernel and `backend`, unless all of this holds: there are as many inputs and outputs as
-// stated; all tensors named by `floating` (bit i = input i, then outputs) are FP64, FP32, BF16 or FP16; all tensors
-// named by `integer` are INT32.
-absl::Status CheckStepTensors(absl::string_view backend, const Step& step, absl::Span<const TensorView> in,
-                              absl::Span<const TensorView> out, size_t inputs, size_t outputs, uint32_t floating,
-                              uint32_t integer);
+// Returns the element of a tensor of losses that the step writes: the element of its global microbatch. OutOfRange if
+// there is none.
+absl::StatusOr<double*> LossOf(const Step& step, const TensorView& losses, const StepContext& context);
 
-// Checks a MATMUL, given at least its two factors. InvalidArgument, naming step and kernel, for a product in TF32 of
-// factors that are not stored in FP32.
-absl::Status CheckTf32Factors(const Step& step, absl::Span<const TensorView> in);
+// SLICE_COLUMNS: returns the first column of the slice. InvalidArgument if the slice leaves the columns of the input's
+// groups.
+absl::StatusOr<int64_t> FirstColumnOfSlice(const Step& step, const TensorView& x, const TensorView& y,
+                                           const StepContext& context);
 
-// Attention: true if `pairs` is [rows, heads * sequence] and its rows form whole sequences.
-bool GoodPairs(const StepAttributes& attributes, const TensorView& pairs);
+// Dropout of x, or of the pairs of positions of attention's heads: the rows of one sample, at least 1.
+int64_t RowsOfSample(const Step& step, const TensorView& x, const StepContext& context);
 
-// Attention: returns the columns of q if `matrix` has `rows` rows and is qkv, or is k or v alone with heads as wide as
-// q's; else 0.
-int64_t QueryColumns(const StepAttributes& attributes, const TensorView& matrix, int64_t rows);
+// InvalidArgument unless the random counters can number all elements of a sample: at most 2^34.
+absl::Status CheckDropout(const Step& step, const TensorView& x, const StepContext& context);
 
 }  // namespace weft::exec
 

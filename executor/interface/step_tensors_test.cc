@@ -10,12 +10,11 @@ namespace {
 
 TensorView View(DType dtype, const std::vector<int64_t>& shape) { return {nullptr, dtype, shape}; }
 
-std::string Refusal(const std::vector<TensorView>& in, const std::vector<TensorView>& out, uint32_t floating,
-                    uint32_t integer = 0) {
+Step StepOf(Kernel kernel) {
   Step step;
-  step.set_name("h.0.mlp");
-  step.set_kernel(MATMUL);
-  return std::string(CheckStepTensors("CPU", step, in, out, 2, 1, floating, integer).message());
+  step.set_name("h.0");
+  step.set_kernel(kernel);
+  return step;
 }
 
 TEST(StepTensors, TensorsAreMatricesOfTheirLastExtent) {
@@ -26,69 +25,80 @@ TEST(StepTensors, TensorsAreMatricesOfTheirLastExtent) {
   EXPECT_EQ(Columns(View(FP32, scalar)), 1);
   EXPECT_EQ(Rows(View(FP32, scalar)), 1);
   EXPECT_EQ(Rows(View(FP32, empty)), 0);
-  const std::vector<int64_t> matrix = {6, 5}, other = {5, 6};
-  EXPECT_TRUE(SameShape(View(FP32, cube), View(BF16, matrix)));
-  EXPECT_FALSE(SameShape(View(FP32, matrix), View(FP32, other)));
 }
 
-TEST(StepTensors, RefusesCountsAndTypesByPlace) {
-  const std::vector<int64_t> shape = {2, 2};
-  const TensorView real = View(BF16, shape), whole = View(INT32, shape), bytes = View(UINT8, shape);
-  EXPECT_EQ(Refusal({real, whole}, {real}, 0b101, 0b010), "");
-  EXPECT_EQ(Refusal({real}, {real}, 0b111),
-            "step 'h.0.mlp', kernel MATMUL: takes 2 inputs and 1 outputs, given 1 and 1");
-  EXPECT_EQ(Refusal({real, whole}, {real}, 0b111),
-            "step 'h.0.mlp', kernel MATMUL: input 1 is INT32; the CPU backend takes FP64, FP32, BF16 or FP16");
-  EXPECT_EQ(Refusal({real, whole}, {bytes}, 0b101, 0b010),
-            "step 'h.0.mlp', kernel MATMUL: output 0 is UINT8; the CPU backend takes FP64, FP32, BF16 or FP16");
-  EXPECT_EQ(Refusal({real, real}, {real}, 0, 0b010),
-            "step 'h.0.mlp', kernel MATMUL: input 1 is BF16; it must be INT32");
-  // Tensors that no bit names are not checked.
-  EXPECT_EQ(Refusal({bytes, bytes}, {bytes}, 0), "");
+TEST(StepTensors, AStepThatDoesNotFitItsRowIsRefusedInOneLine) {
+  const std::vector<int64_t> square = {2, 2}, wide = {2, 3};
+  const Step step = StepOf(MATMUL);
+  const TensorView real = View(BF16, square);
+  EXPECT_EQ(CheckStep(step, {real, real}, {real}), absl::OkStatus());
+  EXPECT_EQ(CheckStep(step, {real}, {real}),
+            absl::InvalidArgumentError(
+                "step 'h.0', kernel MATMUL: P2.kernel has 1 inputs and 1 outputs, takes 2 to 3 and 1"));
+  EXPECT_EQ(CheckStep(step, {real, View(INT32, square)}, {real}),
+            absl::InvalidArgumentError("step 'h.0', kernel MATMUL: P2.kernel value 'input 1' int32 [2,2] must be fp32 "
+                                       "or fp64 or bf16 or fp16"));
+  EXPECT_EQ(CheckStep(step, {real, real}, {View(FP32, wide)}),
+            absl::InvalidArgumentError(
+                "step 'h.0', kernel MATMUL: P2.kernel value 'output 0' fp32 [2,3] must have shape [2,2]"));
+  EXPECT_EQ(CheckStep(StepOf(KERNEL_UNSPECIFIED), {}, {}),
+            absl::InvalidArgumentError("step 'h.0', kernel KERNEL_UNSPECIFIED: names no kernel"));
 }
 
-TEST(StepTensors, FactorsOfAProductInTf32AreStoredInFp32) {
-  const std::vector<int64_t> shape = {2, 2};
-  const TensorView single = View(FP32, shape), half = View(BF16, shape);
-  Step step;
-  step.set_name("h.0.mlp");
-  step.set_kernel(MATMUL);
-  EXPECT_TRUE(CheckTf32Factors(step, {single, half}).ok());
-  step.mutable_attributes()->set_tf32(true);
-  // The bias may have any dtype.
-  EXPECT_TRUE(CheckTf32Factors(step, {single, single, half}).ok());
-  EXPECT_EQ(CheckTf32Factors(step, {single, half}).message(),
-            "step 'h.0.mlp', kernel MATMUL: input 1 is BF16; factors of a product in TF32 are stored in FP32");
-  EXPECT_EQ(CheckTf32Factors(step, {View(FP64, shape), single}).message(),
-            "step 'h.0.mlp', kernel MATMUL: input 0 is FP64; factors of a product in TF32 are stored in FP32");
+TEST(StepTensors, TheLossOfAStepIsThatOfItsMicrobatch) {
+  const std::vector<int64_t> shape = {3};
+  double losses[3];
+  const TensorView view = {losses, FP64, shape};
+  StepContext context;
+  context.global_microbatch = 2;
+  EXPECT_EQ(LossOf(StepOf(CROSS_ENTROPY), view, context).value(), losses + 2);
+  for (const int64_t outside : {-1, 3}) {
+    context.global_microbatch = outside;
+    EXPECT_TRUE(absl::IsOutOfRange(LossOf(StepOf(CROSS_ENTROPY), view, context).status()));
+  }
 }
 
-StepAttributes Heads(int64_t heads, int64_t kv_heads, int64_t sequence) {
-  StepAttributes attributes;
-  attributes.set_heads(heads);
-  attributes.set_kv_heads(kv_heads);
-  attributes.set_sequence(sequence);
-  return attributes;
+TEST(StepTensors, ASliceIsAmongTheColumnsOfAllGroups) {
+  const std::vector<int64_t> of_x = {6, 2}, of_y = {3, 3};
+  Step step = StepOf(SLICE_COLUMNS);
+  step.mutable_attributes()->set_groups(2);
+  StepContext context;
+  const auto first = [&](int64_t own, int64_t shift) {
+    step.mutable_attributes()->set_first_column(own);
+    context.column_shift = shift;
+    return FirstColumnOfSlice(step, View(FP32, of_x), View(FP32, of_y), context);
+  };
+  EXPECT_EQ(first(0, 1).value(), 1);
+  EXPECT_EQ(first(1, 0).value(), 1);
+  EXPECT_TRUE(absl::IsInvalidArgument(first(0, -1).status()));
+  EXPECT_EQ(first(1, 1).status(),
+            absl::InvalidArgumentError("step 'h.0': 3 columns from 2 on are not among the input's 4"));
 }
 
-TEST(StepTensors, PairsAreRowsOfWholeSequencesByHeadsTimesSequence) {
-  const std::vector<int64_t> good = {12, 24}, half = {10, 24}, wide = {12, 28};
-  EXPECT_TRUE(GoodPairs(Heads(4, 0, 6), View(FP32, good)));
-  EXPECT_FALSE(GoodPairs(Heads(4, 0, 6), View(FP32, half)));
-  EXPECT_FALSE(GoodPairs(Heads(4, 0, 6), View(FP32, wide)));
-  EXPECT_FALSE(GoodPairs(Heads(0, 0, 6), View(FP32, good)));
-  EXPECT_FALSE(GoodPairs(Heads(4, 0, 0), View(FP32, good)));
-}
-
-TEST(StepTensors, QueriesAreAsWideAsTheHeadsOfWhatTheyMeet) {
-  const std::vector<int64_t> qkv = {12, 96}, keys = {12, 16}, odd = {12, 18};
-  // For qkv, a third of its columns. For k or v alone, which have fewer heads, as many times more columns.
-  EXPECT_EQ(QueryColumns(Heads(4, 0, 6), View(FP32, qkv), 12), 32);
-  EXPECT_EQ(QueryColumns(Heads(4, 2, 6), View(FP32, keys), 12), 32);
-  EXPECT_EQ(QueryColumns(Heads(4, 0, 6), View(FP32, qkv), 6), 0);
-  EXPECT_EQ(QueryColumns(Heads(4, 3, 6), View(FP32, odd), 12), 0);
-  EXPECT_EQ(QueryColumns(Heads(4, 4, 6), View(FP32, odd), 12), 0);
-  EXPECT_EQ(QueryColumns(Heads(0, 0, 6), View(FP32, qkv), 12), 0);
+TEST(StepTensors, RandomCountersNumberTheElementsOfASample) {
+  const std::vector<int64_t> shape = {1 << 20, 1 << 16};
+  Step step = StepOf(DROPOUT);
+  StepContext context;
+  context.microbatch_sequences = 4;
+  const TensorView x = View(BF16, shape);
+  EXPECT_EQ(RowsOfSample(step, x, context), 1 << 18);
+  EXPECT_TRUE(CheckDropout(step, x, context).ok());
+  step.mutable_attributes()->set_dropout(0.5);
+  context.microbatch_sequences = 2;
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckDropout(step, x, context)));
+  context.microbatch_sequences = 4;
+  EXPECT_TRUE(CheckDropout(step, x, context).ok());
+  step.mutable_attributes()->set_whole_columns((1 << 16) + 1);
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckDropout(step, x, context)));
+  // Pairs of positions of a head.
+  step.mutable_attributes()->set_whole_columns(0);
+  step.mutable_attributes()->set_sequence(1 << 16);
+  step.mutable_attributes()->set_heads(4);
+  EXPECT_TRUE(CheckDropout(step, x, context).ok());
+  step.mutable_attributes()->set_heads(5);
+  EXPECT_EQ(CheckDropout(step, x, context),
+            absl::InvalidArgumentError("step 'h.0': 21474836480 elements of one sample at a dropout site; at most "
+                                       "2^34"));
 }
 
 }  // namespace

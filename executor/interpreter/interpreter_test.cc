@@ -135,13 +135,14 @@ TEST(InterpreterTest, StreamsOfASegmentWaitForNamedSteps) {
       name: "count"
       operands { name: "c" bytes: 64 access: READ_WRITE }
       values { operand: 0 dtype: FP64 shape: 1 }
+      values { operand: 0 dtype: FP64 shape: 1 offset: 8 }
       steps {
-        name: "count"
+        name: "one"
         kernel: FILL
-        outputs: 0
-        accumulate: true
+        outputs: 1
         attributes { value: 1 }
       }
+      steps { name: "count" kernel: ADD inputs: 1 inputs: 1 outputs: 0 accumulate: true }
     }
     templates {
       name: "only"
@@ -188,8 +189,8 @@ TEST(InterpreterTest, StreamsOfASegmentWaitForNamedSteps) {
   }
   // Prologue and epilogue run as step 0.
   const double* c = reinterpret_cast<const double*>(ranks->arenas[0]->Data(program.templates(0).buffers(2)));
-  EXPECT_EQ(*c, 1 + (3 + 1000.0 * 33) + 1);
-  EXPECT_EQ(ranks->interpreters[0]->steps_executed(), 1 + 3 * 5 + 1);
+  EXPECT_EQ(*c, 2 * (1 + (3 + 1000.0 * 33) + 1));
+  EXPECT_EQ(ranks->interpreters[0]->steps_executed(), 2 + 3 * 6 + 2);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "executor/interface/channels.h"
+#include "executor/interface/step_tensors.h"
 #include "executor/program/figure_steps.h"
 #include "executor/program/prepared_order.h"
 #include "executor/program/prepared_streams.h"
@@ -209,6 +210,9 @@ class Preparer {
       for (int value : step.outputs()) out_.views.push_back(View(action, segment, value));
       target.inputs = absl::MakeConstSpan(out_.views).subspan(first, step.inputs_size());
       target.outputs = absl::MakeConstSpan(out_.views).subspan(first + step.inputs_size(), step.outputs_size());
+      if (const absl::Status fits = CheckStep(step, target.inputs, target.outputs); !fits.ok()) {
+        return absl::InvalidArgumentError(absl::StrCat(Name(action), ", ", fits.message()));
+      }
       target.stream = static_cast<int>(step.stream());
       if (IsCollective(step)) {
         WEFT_ASSIGN_OR_RETURN(target.stream, streams_->OfStep(step, action));
@@ -274,22 +278,12 @@ class Preparer {
 
   absl::Status PrepareCollective(const Action& action, const Step& step, PreparedStep& target) {
     const CollectiveKind kind = KindOf(step);
-    if (target.inputs.size() != target.outputs.size()) {
-      return absl::InvalidArgumentError(absl::StrCat(Name(action), ", step '", step.name(), "': ", target.inputs.size(),
-                                                     " inputs and ", target.outputs.size(),
-                                                     " outputs; a collective has as many inputs as outputs"));
-    }
-    const auto elements = [](const TensorView& view) {
-      int64_t product = 1;
-      for (const int64_t extent : view.shape) product *= extent;
-      return product;
-    };
     std::vector<CollectiveBuffer> buffers;
     for (size_t i = 0; i < target.inputs.size(); ++i) {
       const TensorView &from = target.inputs[i], &to = target.outputs[i];
       WEFT_RETURN_IF_ERROR(
-          CheckSizes(action, kind, elements(from), elements(to), out_.streams[target.stream].communicator->members()));
-      buffers.push_back({from.data, from.dtype, elements(from), to.data, to.dtype, step.accumulate()});
+          CheckSizes(action, kind, Elements(from), Elements(to), out_.streams[target.stream].communicator->members()));
+      buffers.push_back({from.data, from.dtype, Elements(from), to.data, to.dtype, step.accumulate()});
     }
     WEFT_ASSIGN_OR_RETURN(target.collective, MakeCollective(action, target.stream, step.collective().algorithm(), kind,
                                                             std::move(buffers)));

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "executor/interface/transport.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -166,6 +167,19 @@ TEST(PreparedProgram, ErrorsNameTheAction) {
   FindAction(&program, 0, "F1")->add_deps()->set_action(12345);
   EXPECT_THAT(std::string(Prepared(program, 0).made.status().message()),
               HasSubstr("'F1' depends on action 12345, which does not exist"));
+}
+
+// The backends rely on it: they check no counts, types, shapes or attributes.
+TEST(PreparedProgram, AStepThatDoesNotFitItsRowIsRefused) {
+  Program program = TinyProgram();
+  const Action& action = *FindAction(&program, 0, "F1");
+  Step& step = *program.mutable_segments(action.segment())->mutable_steps(0);
+  step.clear_outputs();
+  const absl::Status status = Prepared(program, 0).made.status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(absl::StrCat("step '", step.name(), "', kernel ", Kernel_Name(step.kernel()),
+                                     ": P2.kernel has ", step.inputs_size(), " inputs and 0 outputs")));
 }
 
 }  // namespace

@@ -6,32 +6,11 @@
 // queries run in the same order on any machine.
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "executor/backends/cpu/cpu_heads.h"
 #include "proto/util/status.h"
 
 namespace weft::exec::cpu {
 namespace {
-
-absl::Status CheckGeometry(const Call& call, absl::Span<const TensorView> views) {
-  const int64_t sequence = call.attributes().sequence(), heads = call.attributes().heads();
-  const int64_t kv_heads = call.attributes().kv_heads(), rows = Rows(views[0]), columns = Columns(views[0]);
-  bool good = sequence >= 1 && heads >= 1 && rows % sequence == 0;
-  if (views.size() == 1) {
-    good = good && columns % (3 * heads) == 0;
-  } else {
-    good = good && kv_heads >= 1 && heads % kv_heads == 0 && columns % heads == 0;
-    for (int i = 1; i < 3 && good; ++i) {
-      good = Rows(views[i]) == rows && Columns(views[i]) == columns / heads * kv_heads;
-    }
-  }
-  if (!good) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "step '", call.step.name(), "': ", views.size() == 1 ? "qkv" : "q, k and v", " of ", rows, " x ", columns,
-        " do not divide into sequences of ", sequence, ", ", heads, " heads and ", kv_heads, " of keys and values"));
-  }
-  return CheckDropout(call, std::max(heads, call.attributes().whole_columns()) * sequence * sequence);
-}
 
 // Zeros the keys that a query does not see, among the `reach` keys of its block.
 template <typename T>
@@ -184,17 +163,13 @@ void Backward(const Call& call) {
 }  // namespace
 
 absl::Status Attention(const Call& call) {
-  const size_t parts = call.in.size() == 3 ? 3 : 1;
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, parts, 2, (1u << (parts + 2)) - 1));
-  WEFT_RETURN_IF_ERROR(CheckGeometry(call, call.in));
+  WEFT_RETURN_IF_ERROR(CheckDropout(call.step, call.in[0], call.context));
   WithComputeType(call.in, [&]<typename T>() { Forward<T>(call); });
   return absl::OkStatus();
 }
 
 absl::Status AttentionBackward(const Call& call) {
-  const size_t parts = call.in.size() == 6 ? 3 : 1;
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, parts + 3, parts, (1u << (2 * parts + 3)) - 1));
-  WEFT_RETURN_IF_ERROR(CheckGeometry(call, call.in.subspan(1, parts)));
+  WEFT_RETURN_IF_ERROR(CheckDropout(call.step, call.in[0], call.context));
   WithComputeType(call.in, [&]<typename T>() { Backward<T>(call); });
   return absl::OkStatus();
 }

@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
 #include "executor/backends/cpu/cpu_heads.h"
-#include "proto/util/status.h"
 
 namespace weft::exec::cpu {
 namespace {
@@ -214,74 +212,34 @@ void ValuesBackward(const Call& call) {
   });
 }
 
-absl::Status BadShapes(const Call& call) {
-  const StepAttributes& a = call.attributes();
-  return absl::InvalidArgumentError(
-      absl::StrCat("step '", call.step.name(), "': its tensors do not hold rows of whole sequences of ", a.sequence(),
-                   ", ", a.heads(), " heads and ", a.kv_heads(), " of keys and values (0 = of qkv)"));
-}
-
 }  // namespace
 
 absl::Status AttentionScores(const Call& call) {
-  const size_t parts = call.attributes().kv_heads() > 0 ? 2 : 1;
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, parts, 1, (1u << (parts + 1)) - 1));
-  const int64_t columns = QueryColumns(call.attributes(), call.in.back(), Rows(call.in[0]));
-  if (!GoodPairs(call.attributes(), call.out[0]) || columns == 0 || Rows(call.out[0]) != Rows(call.in[0]) ||
-      (parts == 2 && Columns(call.in[0]) != columns)) {
-    return BadShapes(call);
-  }
   WithComputeType(call.in, [&]<typename T>() { Scores<T>(call); });
   return absl::OkStatus();
 }
 
 absl::Status AttentionScoresBackward(const Call& call) {
-  const size_t parts = call.attributes().kv_heads() > 0 ? 2 : 1;
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, parts + 1, parts, (1u << (2 * parts + 1)) - 1));
-  const int64_t columns = QueryColumns(call.attributes(), call.in.back(), Rows(call.in[1]));
-  bool good = GoodPairs(call.attributes(), call.in[0]) && columns > 0 && Rows(call.in[0]) == Rows(call.in[1]) &&
-              (parts == 1 || Columns(call.in[1]) == columns);
-  for (size_t i = 0; i < parts; ++i) good = good && SameShape(call.out[i], call.in[i + 1]);
-  if (!good) return BadShapes(call);
   WithComputeType(call.in, [&]<typename T>() { ScoresBackward<T>(call); });
   return absl::OkStatus();
 }
 
 absl::Status AttentionSoftmax(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
-  if (!GoodPairs(call.attributes(), call.in[0]) || !SameShape(call.out[0], call.in[0])) return BadShapes(call);
   WithComputeType(call.in, [&]<typename T>() { Softmax<T>(call); });
   return absl::OkStatus();
 }
 
 absl::Status AttentionSoftmaxBackward(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
-  if (!GoodPairs(call.attributes(), call.in[1]) || !SameShape(call.in[0], call.in[1]) ||
-      !SameShape(call.out[0], call.in[1])) {
-    return BadShapes(call);
-  }
   WithComputeType(call.in, [&]<typename T>() { SoftmaxBackward<T>(call); });
   return absl::OkStatus();
 }
 
 absl::Status AttentionValues(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
-  const int64_t columns = QueryColumns(call.attributes(), call.in[1], Rows(call.in[0]));
-  if (!GoodPairs(call.attributes(), call.in[0]) || columns == 0 || Rows(call.out[0]) != Rows(call.in[0]) ||
-      Columns(call.out[0]) != columns) {
-    return BadShapes(call);
-  }
   WithComputeType(call.in, [&]<typename T>() { Values<T>(call); });
   return absl::OkStatus();
 }
 
 absl::Status AttentionValuesBackward(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 3, 2, 0b11111));
-  const int64_t columns = QueryColumns(call.attributes(), call.in[2], Rows(call.in[1]));
-  if (!GoodPairs(call.attributes(), call.in[1]) || columns == 0 || Rows(call.in[0]) != Rows(call.in[1]) ||
-      Columns(call.in[0]) != columns || !SameShape(call.out[0], call.in[1]) || !SameShape(call.out[1], call.in[2])) {
-    return BadShapes(call);
-  }
   WithComputeType(call.in, [&]<typename T>() { ValuesBackward<T>(call); });
   return absl::OkStatus();
 }

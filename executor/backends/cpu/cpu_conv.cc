@@ -6,9 +6,7 @@
 // for one block of gathered rows per thread and one block of packed columns.
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "executor/backends/cpu/cpu_kernel.h"
-#include "proto/util/status.h"
 
 namespace weft::exec::cpu {
 namespace {
@@ -31,24 +29,9 @@ struct Geometry {
   int64_t out_positions() const { return out_height() * out_width(); }
 };
 
-absl::StatusOr<Geometry> GeometryOf(const Call& call, const TensorView& x, const TensorView& y) {
+Geometry GeometryOf(const Call& call, const TensorView& x, const TensorView& y) {
   const StepAttributes& a = call.attributes();
-  const Geometry g = {a.height(), a.width(), a.kernel_size(), a.stride(), Columns(x), Columns(y)};
-  constexpr int64_t kLargest = int64_t{1} << 15;
-  const bool sane = g.height > 0 && g.width > 0 && g.height <= kLargest && g.width <= kLargest && g.side > 0 &&
-                    g.side <= kLargest && g.side % 2 == 1 && g.stride > 0;
-  if (!sane || Rows(x) % g.in_positions() != 0 || Rows(x) / g.in_positions() * g.out_positions() != Rows(y)) {
-    return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "': ", Rows(x), " rows to ", Rows(y),
-                                                   " are no convolution of images of ", g.height, " x ", g.width,
-                                                   " by a kernel of ", g.side, " with stride ", g.stride));
-  }
-  return g;
-}
-
-absl::Status CheckWeight(const Call& call, const Geometry& g, const TensorView& weight) {
-  if (!weight.shape.empty() && Elements(weight) == g.outputs * g.inputs * g.places()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "': the weight has ", Elements(weight),
-                                                 " elements, not ", g.outputs, " x ", g.inputs, " x ", g.places()));
+  return {a.height(), a.width(), a.kernel_size(), a.stride(), Columns(x), Columns(y)};
 }
 
 template <typename T>
@@ -238,26 +221,19 @@ void BackwardWeight(const Call& call, const Geometry& g) {
 }  // namespace
 
 absl::Status Conv2d(const Call& call) {
-  const size_t inputs = call.in.size() == 3 ? 3 : 2;
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, inputs, 1, inputs == 3 ? 0b1111 : 0b111));
-  WEFT_ASSIGN_OR_RETURN(const Geometry g, GeometryOf(call, call.in[0], call.out[0]));
-  WEFT_RETURN_IF_ERROR(CheckWeight(call, g, call.in[1]));
+  const Geometry g = GeometryOf(call, call.in[0], call.out[0]);
   WithComputeType(call.in, [&]<typename T>() { Forward<T>(call, g); });
   return absl::OkStatus();
 }
 
 absl::Status Conv2dBackward(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
-  WEFT_ASSIGN_OR_RETURN(const Geometry g, GeometryOf(call, call.out[0], call.in[0]));
-  WEFT_RETURN_IF_ERROR(CheckWeight(call, g, call.in[1]));
+  const Geometry g = GeometryOf(call, call.out[0], call.in[0]);
   WithComputeType(call.in, [&]<typename T>() { BackwardInput<T>(call, g); });
   return absl::OkStatus();
 }
 
 absl::Status Conv2dBackwardWeight(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
-  WEFT_ASSIGN_OR_RETURN(const Geometry g, GeometryOf(call, call.in[1], call.in[0]));
-  WEFT_RETURN_IF_ERROR(CheckWeight(call, g, call.out[0]));
+  const Geometry g = GeometryOf(call, call.in[1], call.in[0]);
   WithComputeType(call.in, [&]<typename T>() { BackwardWeight<T>(call, g); });
   return absl::OkStatus();
 }

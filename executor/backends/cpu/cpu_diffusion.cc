@@ -9,26 +9,12 @@
 namespace weft::exec::cpu {
 namespace {
 
-absl::Status CheckSteps(const Call& call) {
-  const int64_t steps = call.attributes().diffusion_steps();
-  if (steps >= 1 && steps <= (int64_t{1} << 20)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("step '", call.step.name(), "': diffusion_steps is ", steps, "; it must be from 1 to 2^20"));
-}
-
 // Returns the number of output elements per sample.
-absl::StatusOr<int64_t> PerSample(const Call& call) {
-  const int64_t samples = call.context.microbatch_sequences, elements = Elements(call.out[0]);
-  if (samples >= 1 && elements % samples == 0 && Rows(call.out[0]) % samples == 0) return elements / samples;
-  return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "': ", Rows(call.out[0]),
-                                                 " rows are not those of ", samples, " samples"));
-}
+int64_t PerSample(const Call& call) { return Elements(call.out[0]) / call.context.microbatch_sequences; }
 
 }  // namespace
 
 absl::Status LoadTimesteps(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 0, 1, 0, 0b1));
-  WEFT_RETURN_IF_ERROR(CheckSteps(call));
   auto* out = static_cast<int32_t*>(call.out[0].data);
   for (int64_t i = 0; i < Elements(call.out[0]); ++i) {
     out[i] = static_cast<int32_t>(
@@ -38,9 +24,7 @@ absl::Status LoadTimesteps(const Call& call) {
 }
 
 absl::Status LoadNoisyImage(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 0, 1, 0b1));
-  WEFT_RETURN_IF_ERROR(CheckSteps(call));
-  WEFT_ASSIGN_OR_RETURN(const int64_t elements, PerSample(call));
+  const int64_t elements = PerSample(call);
   const StepContext& context = call.context;
   if (context.data == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat("step '", call.step.name(), "': no data source is open"));
@@ -64,8 +48,7 @@ absl::Status LoadNoisyImage(const Call& call) {
 }
 
 absl::Status LoadNoise(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 0, 1, 0b1));
-  WEFT_ASSIGN_OR_RETURN(const int64_t elements, PerSample(call));
+  const int64_t elements = PerSample(call);
   for (int64_t i = 0; i < call.context.microbatch_sequences; ++i) {
     ForChunks(call, elements, [&](int64_t first, int64_t count) {
       double noise[kChunk];
@@ -79,7 +62,6 @@ absl::Status LoadNoise(const Call& call) {
 // The first half of the columns are cosines, the second half sines (Vaswani et al. 2017). If the number of columns is
 // odd, the last column is zero.
 absl::Status TimestepEmbedding(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b10, 0b1));
   const TensorView& y = call.out[0];
   const int64_t n = Columns(y), half = n / 2;
   const auto* timesteps = static_cast<const int32_t*>(call.in[0].data);
@@ -99,14 +81,9 @@ absl::Status TimestepEmbedding(const Call& call) {
 
 // Sums in fp64 throughout: over the columns of each row, then over the rows.
 absl::Status SquaredError(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
-  const TensorView &prediction = call.in[0], &losses = call.out[0];
-  const int64_t g = call.context.global_microbatch, n = Columns(prediction), rows = Rows(prediction);
-  if (losses.dtype != FP64 || g < 0 || g >= Elements(losses)) {
-    return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "': losses are ", Elements(losses),
-                                                   " elements of ", DType_Name(losses.dtype),
-                                                   "; they must be FP64 and have global microbatch ", g));
-  }
+  WEFT_ASSIGN_OR_RETURN(double* const loss, LossOf(call.step, call.out[0], call.context));
+  const TensorView& prediction = call.in[0];
+  const int64_t n = Columns(prediction), rows = Rows(prediction);
   double* sums = call.workspace.shared.Get<double>(rows);
   ForRows(call, rows, n, [&](int64_t row, int thread) {
     double* buffer = call.workspace.thread[thread].Get<double>(2 * n);
@@ -118,18 +95,12 @@ absl::Status SquaredError(const Call& call) {
   });
   double total = 0;
   for (int64_t row = 0; row < rows; ++row) total += sums[row];
-  static_cast<double*>(losses.data)[g] = call.attributes().loss_weight() * total;
+  *loss = call.attributes().loss_weight() * total;
   return absl::OkStatus();
 }
 
 absl::Status SquaredErrorBackward(const Call& call) {
-  const size_t inputs = call.in.size() == 3 ? 3 : 2;
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, inputs, 1, (2u << inputs) - 1));
-  if (inputs == 3 && call.in[2].dtype != FP64) {
-    return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "': the scale is ",
-                                                   DType_Name(call.in[2].dtype), "; it must be FP64"));
-  }
-  const double scale = inputs == 3 ? *static_cast<const double*>(call.in[2].data) : 1;
+  const double scale = call.in.size() == 3 ? *static_cast<const double*>(call.in[2].data) : 1;
   WithComputeType(call.in.subspan(0, 2), [&]<typename T>() {
     const T weight = static_cast<T>(2 * call.attributes().loss_weight() * scale);
     ForChunks(call, Elements(call.out[0]), [&](int64_t first, int64_t count) {

@@ -13,8 +13,7 @@ class Counted {
       : heads_(call.attributes().heads()),
         columns_(Columns(call.in[0])),
         whole_(std::max(heads_ > 0 ? heads_ : columns_, call.attributes().whole_columns())),
-        sequence_(call.attributes().sequence() > 0 ? call.attributes().sequence()
-                                                   : Rows(call.in[0]) / call.context.microbatch_sequences),
+        sequence_(RowsOfSample(call.step, call.in[0], call.context)),
         column_shift_(call.context.column_shift),
         begin_(call.context.row_shift * columns_),
         // With heads, a run is the scores of one query in one head. Without, it is a whole sample, or one row if ranks
@@ -23,8 +22,6 @@ class Counted {
              : columns_ == whole_ ? sequence_ * columns_
                                   : columns_) {}
 
-  int64_t in_sample() const { return sequence_ * whole_ * (heads_ > 0 ? sequence_ : 1); }
-  bool good() const { return sequence_ >= 1 && (heads_ == 0 || columns_ == heads_ * sequence_); }
   // Returns how many of the n elements from `first` on also follow one another in the whole sample.
   int64_t Run(int64_t first, int64_t n) const { return std::min(n, run_ - (begin_ + first) % run_); }
   // Sample() returns the sample of the microbatch that holds an element, Logical() the element's index in that sample.
@@ -44,12 +41,7 @@ absl::Status Drop(const Call& call, const TensorView* mask) {
   const double p = call.attributes().dropout();
   const TensorView &input = call.in[0], &output = call.out[0];
   const Counted elements(call);
-  if (!elements.good()) {
-    return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "': ", Columns(input),
-                                                   " columns are not those of ", call.attributes().heads(),
-                                                   " heads and sequences of ", call.attributes().sequence()));
-  }
-  WEFT_RETURN_IF_ERROR(CheckDropout(call, elements.in_sample()));
+  WEFT_RETURN_IF_ERROR(CheckDropout(call.step, call.in[0], call.context));
   const uint32_t threshold = DropoutThreshold(p);
   WithComputeType(call.in, [&]<typename T>() {
     const T factor = static_cast<T>(1 / (1 - p));
@@ -76,32 +68,13 @@ absl::Status Drop(const Call& call, const TensorView* mask) {
   return absl::OkStatus();
 }
 
-// Returns InvalidArgument unless `mask` has one byte for each element of input 0.
-absl::Status CheckMask(const Call& call, const TensorView& mask) {
-  if (mask.dtype == UINT8 && Columns(mask) == Columns(call.in[0]) && Rows(mask) == Rows(call.in[0])) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("step '", call.step.name(), "': its mask must be UINT8, of the shape of its input"));
-}
-
 }  // namespace
 
-absl::Status Dropout(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
-  return Drop(call, nullptr);
-}
+absl::Status Dropout(const Call& call) { return Drop(call, nullptr); }
 
-absl::Status DropoutMask(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 2, 0b11));
-  WEFT_RETURN_IF_ERROR(CheckMask(call, call.out[1]));
-  return Drop(call, &call.out[1]);
-}
+absl::Status DropoutMask(const Call& call) { return Drop(call, &call.out[1]); }
 
 absl::Status DropoutByMask(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b101));
-  WEFT_RETURN_IF_ERROR(CheckMask(call, call.in[1]));
-  WEFT_RETURN_IF_ERROR(CheckDropout(call, 0));
   const TensorView &input = call.in[0], &mask = call.in[1], &output = call.out[0];
   WithComputeType(call.in, [&]<typename T>() {
     const T factor = static_cast<T>(1 / (1 - call.attributes().dropout()));

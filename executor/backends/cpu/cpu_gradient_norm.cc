@@ -2,26 +2,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "executor/backends/cpu/cpu_kernel.h"
 #include "executor/numerics/exact192.h"
-#include "proto/util/status.h"
 
 namespace weft::exec::cpu {
 namespace {
-
-absl::Status CheckNorms(const Call& call, const TensorView& view, const char* what) {
-  if (view.dtype == FP64 || view.dtype == EXACT192) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "', kernel ",
-                                                 Kernel_Name(call.step.kernel()), ": ", what, " is ",
-                                                 DType_Name(view.dtype), "; it must be FP64 or EXACT192"));
-}
-
-absl::Status CheckIndex(const Call& call, int64_t index, const TensorView& view, const char* what) {
-  if (index >= 0 && index < Elements(view)) return absl::OkStatus();
-  return absl::OutOfRangeError(absl::StrCat("step '", call.step.name(), "': ", what, " ", index, "; the output has ",
-                                            Elements(view), " elements"));
-}
 
 // Sums fixed pieces and adds them in order.
 template <typename T>
@@ -75,10 +60,7 @@ Exact192 ExactSumOfSquares(const Call& call, int64_t n) {
 }  // namespace
 
 absl::Status SquaredNorm(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b1));
-  WEFT_RETURN_IF_ERROR(CheckNorms(call, call.out[0], "output 0"));
   const int64_t slot = call.attributes().slot();
-  WEFT_RETURN_IF_ERROR(CheckIndex(call, slot, call.out[0], "slot"));
   const int64_t n = call.context.writes_norm ? Elements(call.in[0]) : 0;
   WithComputeType(call.in, [&]<typename T>() {
     if (call.out[0].dtype == EXACT192) {
@@ -92,18 +74,6 @@ absl::Status SquaredNorm(const Call& call) {
 
 absl::Status NormTotal(const Call& call) {
   const bool dynamic = call.in.size() == 2;
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, dynamic ? 2 : 1, 1, dynamic ? 0b110 : 0b10));
-  WEFT_RETURN_IF_ERROR(CheckNorms(call, call.in[0], "input 0"));
-  if (dynamic && (call.in[1].dtype != FP64 || Elements(call.in[1]) != 3)) {
-    return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "': the scale is ", Elements(call.in[1]),
-                                                   " elements of ", DType_Name(call.in[1].dtype),
-                                                   "; it must be 3 of FP64"));
-  }
-  if (call.out[0].dtype != FP64) {
-    return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "': output 0 is ",
-                                                   DType_Name(call.out[0].dtype), "; it must be FP64"));
-  }
-  WEFT_RETURN_IF_ERROR(CheckIndex(call, 1, call.out[0], "element"));
   const bool exact = call.in[0].dtype == EXACT192;
   auto* norm = static_cast<double*>(call.out[0].data);
   double total = 0;

@@ -102,12 +102,6 @@ inline char* At(const TensorView& view, int64_t element) {
   return static_cast<char*>(view.data) + element * ElementBytes(view.dtype);
 }
 
-// Runs CheckStepTensors on the tensors of the call.
-inline absl::Status CheckTensors(const Call& call, size_t inputs, size_t outputs, uint32_t floating,
-                                 uint32_t integer = 0) {
-  return CheckStepTensors("CPU", call.step, call.in, call.out, inputs, outputs, floating, integer);
-}
-
 // True if the kernel computes in double, that is, if one of these inputs is FP64.
 inline bool ComputesInDouble(absl::Span<const TensorView> inputs) {
   return std::any_of(inputs.begin(), inputs.end(), [](const TensorView& view) { return view.dtype == FP64; });

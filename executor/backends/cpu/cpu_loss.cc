@@ -10,13 +10,6 @@
 namespace weft::exec::cpu {
 namespace {
 
-absl::Status CheckFp64(const Call& call, const TensorView& view, const char* what) {
-  if (view.dtype == FP64) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "', kernel ",
-                                                 Kernel_Name(call.step.kernel()), ": ", what, " is ",
-                                                 DType_Name(view.dtype), "; it must be FP64"));
-}
-
 absl::Status CheckTargets(const Call& call, const TensorView& targets) {
   const auto* target = static_cast<const int32_t*>(targets.data);
   for (int64_t i = 0; i < Elements(targets); ++i) {
@@ -28,16 +21,10 @@ absl::Status CheckTargets(const Call& call, const TensorView& targets) {
   return absl::OkStatus();
 }
 
-absl::Status CheckIndex(const Call& call, int64_t index, const TensorView& view, const char* what) {
-  if (index >= 0 && index < Elements(view)) return absl::OkStatus();
-  return absl::OutOfRangeError(absl::StrCat("step '", call.step.name(), "': ", what, " ", index, "; the output has ",
-                                            Elements(view), " elements"));
-}
-
-void StoreLoss(const Call& call, absl::Span<const double> losses) {
+void StoreLoss(const Call& call, absl::Span<const double> losses, double* loss) {
   double total = 0;
-  for (double loss : losses) total += loss;
-  static_cast<double*>(call.out[1].data)[call.context.global_microbatch] = call.attributes().loss_weight() * total;
+  for (double of_row : losses) total += of_row;
+  *loss = call.attributes().loss_weight() * total;
 }
 
 // Returns how many of the `columns` columns that begin at column_shift are below the vocabulary size.
@@ -48,10 +35,8 @@ int64_t LocalVocabulary(const Call& call, int64_t columns) {
 }  // namespace
 
 absl::Status CrossEntropy(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 2, 0b1101, 0b10));
-  WEFT_RETURN_IF_ERROR(CheckFp64(call, call.out[1], "output 1"));
   WEFT_RETURN_IF_ERROR(CheckTargets(call, call.in[1]));
-  WEFT_RETURN_IF_ERROR(CheckIndex(call, call.context.global_microbatch, call.out[1], "global microbatch"));
+  WEFT_ASSIGN_OR_RETURN(double* const loss, LossOf(call.step, call.out[1], call.context));
   const TensorView& logits = call.in[0];
   const int64_t columns = Columns(logits), rows = Rows(logits), vocabulary = call.attributes().vocabulary();
   const auto* targets = static_cast<const int32_t*>(call.in[1].data);
@@ -66,12 +51,11 @@ absl::Status CrossEntropy(const Call& call) {
       losses[row] = targets[row] < 0 ? 0 : static_cast<double>(lse) - static_cast<double>(x[targets[row]]);
     });
   });
-  StoreLoss(call, absl::MakeSpan(losses, rows));
+  StoreLoss(call, absl::MakeSpan(losses, rows), loss);
   return absl::OkStatus();
 }
 
 absl::Status CrossEntropyPartial(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b101, 0b10));
   WEFT_RETURN_IF_ERROR(CheckTargets(call, call.in[1]));
   const TensorView& logits = call.in[0];
   const int64_t columns = Columns(logits), rows = Rows(logits), shift = call.context.column_shift;
@@ -91,9 +75,7 @@ absl::Status CrossEntropyPartial(const Call& call) {
 }
 
 absl::Status CrossEntropyCombine(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 2, 0b1101, 0b10));
-  WEFT_RETURN_IF_ERROR(CheckFp64(call, call.out[1], "output 1"));
-  WEFT_RETURN_IF_ERROR(CheckIndex(call, call.context.global_microbatch, call.out[1], "global microbatch"));
+  WEFT_ASSIGN_OR_RETURN(double* const loss, LossOf(call.step, call.out[1], call.context));
   const TensorView& partials = call.in[0];
   const int64_t rows = Elements(call.in[1]), parts = Rows(partials) / std::max<int64_t>(rows, 1);
   const auto* targets = static_cast<const int32_t*>(call.in[1].data);
@@ -116,16 +98,13 @@ absl::Status CrossEntropyCombine(const Call& call) {
       losses[row] = targets[row] < 0 ? 0 : static_cast<double>(lse) - static_cast<double>(target);
     });
   });
-  StoreLoss(call, absl::MakeSpan(losses, rows));
+  StoreLoss(call, absl::MakeSpan(losses, rows), loss);
   return absl::OkStatus();
 }
 
 absl::Status CrossEntropyBackward(const Call& call) {
-  const size_t inputs = call.in.size() == 4 ? 4 : 3;
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, inputs, 1, 0b11 | 1u << inputs, 0b100));
   WEFT_RETURN_IF_ERROR(CheckTargets(call, call.in[2]));
-  if (inputs == 4) WEFT_RETURN_IF_ERROR(CheckFp64(call, call.in[3], "scale"));
-  const double scale = inputs == 4 ? *static_cast<const double*>(call.in[3].data) : 1;
+  const double scale = call.in.size() == 4 ? *static_cast<const double*>(call.in[3].data) : 1;
   const TensorView& logits = call.in[0];
   const int64_t columns = Columns(logits), rows = Rows(logits);
   const int64_t vocabulary = LocalVocabulary(call, columns), shift = call.context.column_shift;

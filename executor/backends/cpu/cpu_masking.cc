@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "executor/numerics/philox.h"
 
 namespace weft::exec::cpu {
@@ -32,17 +31,6 @@ absl::Span<const uint64_t> MaskedPositions(const Call& call, PhiloxKey key, uint
 }
 
 }  // namespace
-
-absl::Status CheckMasking(const Call& call, int64_t sequence) {
-  const StepAttributes& a = call.attributes();
-  if (a.masked() >= 1 && a.masked() <= sequence && sequence < (int64_t{1} << 32) && a.mask_token() >= 0 &&
-      a.vocabulary() > a.mask_token() && a.vocabulary() < (int64_t{1} << 31)) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "': masked = ", a.masked(),
-                                                 " of sequences of ", sequence, ", mask_token = ", a.mask_token(),
-                                                 " of a vocabulary of ", a.vocabulary()));
-}
 
 void MaskTokens(const Call& call, int64_t sample, absl::Span<int32_t> tokens) {
   const StepAttributes& a = call.attributes();

@@ -5,14 +5,10 @@
 
 #include <cstdint>
 
-#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "executor/backends/cpu/cpu_kernel.h"
 
 namespace weft::exec::cpu {
-
-// Returns InvalidArgument unless the step's attributes are valid for sequences of this length.
-absl::Status CheckMasking(const Call& call, int64_t sequence);
 
 // Replace the tokens of one sample, numbered over the whole run. MaskTokens writes the tokens that the model sees.
 // MaskTargets writes the targets: -1 where nothing is predicted, else the original token.

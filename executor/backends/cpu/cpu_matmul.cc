@@ -1,7 +1,5 @@
 // MATMUL and BIAS_GRADIENT.
-#include "absl/strings/str_cat.h"
 #include "executor/backends/cpu/cpu_kernel.h"
-#include "proto/util/status.h"
 
 namespace weft::exec::cpu {
 namespace {
@@ -81,9 +79,6 @@ void Multiply(const Call& call, int64_t m, int64_t n, int64_t k) {
 }  // namespace
 
 absl::Status MatMul(const Call& call) {
-  const size_t inputs = call.in.size() == 3 ? 3 : 2;
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, inputs, 1, inputs == 3 ? 0b1111 : 0b111));
-  WEFT_RETURN_IF_ERROR(CheckTf32Factors(call.step, call.in));
   const TensorView& a = call.in[0];
   const StepAttributes& attributes = call.attributes();
   const int64_t k = attributes.transpose_a() ? Rows(a) : Columns(a);
@@ -95,7 +90,6 @@ absl::Status MatMul(const Call& call) {
 }
 
 absl::Status BiasGradient(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
   const TensorView& dy = call.in[0];
   const int64_t n = Columns(dy), rows = Rows(dy);
   constexpr int64_t kColumns = 128;

@@ -3,11 +3,8 @@
 #include <cmath>
 #include <type_traits>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "executor/backends/cpu/cpu_kernel.h"
 #include "executor/backends/cpu/cpu_random.h"
-#include "proto/util/status.h"
 
 namespace weft::exec::cpu {
 namespace {
@@ -52,14 +49,6 @@ void WriteStates(const Call& call, size_t states, int64_t first, int64_t count, 
   }
 }
 
-// Returns InvalidArgument unless `view` is a vector of `elements` FP64 numbers (2 for the norm, 3 for the scale).
-absl::Status CheckScalar(const Call& call, const TensorView& view, int64_t elements, const char* what) {
-  if (view.dtype == FP64 && Elements(view) == elements) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("step '", call.step.name(), "', kernel ", Kernel_Name(call.step.kernel()), ": ", what, " is ",
-                   Elements(view), " elements of ", DType_Name(view.dtype), "; it must be ", elements, " of FP64"));
-}
-
 // Loss scaling of a step, from the inputs after gradient and state (rule P11).
 struct Scaling {
   bool given = false;
@@ -70,31 +59,16 @@ struct Scaling {
   double skipped = 0;
 };
 
-// Checks the call. Its kernel keeps `states` tensors from iteration to iteration.
-absl::StatusOr<Scaling> CheckUpdate(const Call& call, size_t states) {
-  const size_t inputs = std::clamp<size_t>(call.in.size(), states + 1, states + 3);
-  const size_t outputs = call.out.size() == states + 1 ? states + 1 : states;
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, inputs, outputs, (1u << (inputs + outputs)) - 1));
-  if (call.attributes().rounding_site() > 0) {
-    const bool half = outputs > states && (call.out[states].dtype == BF16 || call.out[states].dtype == FP16);
-    if (!half || ComputesInDouble(call.in.subspan(0, states + 1))) {
-      return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(),
-                                                     "': stochastic rounding is of weights ",
-                                                     "in FP32, to a last output of BF16 or FP16"));
-    }
-  }
+// The kernel keeps `states` tensors from iteration to iteration.
+Scaling ScalingOf(const Call& call, size_t states) {
   Scaling scaling;
-  if (inputs > states + 1) {
-    const TensorView& norm = call.in[states + 1];
-    WEFT_RETURN_IF_ERROR(CheckScalar(call, norm, 2, "norm"));
+  if (call.in.size() > states + 1) {
     scaling.given = true;
-    scaling.factor = static_cast<const double*>(norm.data)[1];
+    scaling.factor = static_cast<const double*>(call.in[states + 1].data)[1];
   }
-  if (inputs > states + 2) {
-    const TensorView& scale = call.in[states + 2];
-    WEFT_RETURN_IF_ERROR(CheckScalar(call, scale, 3, "scale"));
+  if (call.in.size() > states + 2) {
     scaling.skips = scaling.factor == 0;
-    scaling.skipped = static_cast<const double*>(scale.data)[2];
+    scaling.skipped = static_cast<const double*>(call.in[states + 2].data)[2];
   }
   return scaling;
 }
@@ -112,10 +86,6 @@ const T* ReadGradient(const Call& call, const Scaling& scaling, int64_t first, i
 }  // namespace
 
 absl::Status UpdateLossScale(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
-  WEFT_RETURN_IF_ERROR(CheckScalar(call, call.in[0], 2, "norm"));
-  WEFT_RETURN_IF_ERROR(CheckScalar(call, call.in[1], 3, "scale"));
-  WEFT_RETURN_IF_ERROR(CheckScalar(call, call.out[0], 3, "output 0"));
   const auto* norm = static_cast<const double*>(call.in[0].data);
   const auto* old = static_cast<const double*>(call.in[1].data);
   auto* scale = static_cast<double*>(call.out[0].data);
@@ -135,7 +105,7 @@ absl::Status UpdateLossScale(const Call& call) {
 }
 
 absl::Status AdamW(const Call& call) {
-  WEFT_ASSIGN_OR_RETURN(const Scaling scaling, CheckUpdate(call, 3));
+  const Scaling scaling = ScalingOf(call, 3);
   const StepAttributes& attributes = call.attributes();
   const double t = static_cast<double>(call.context.step + 1) - scaling.skipped;
   const AdamParameters parameters = {call.context.learning_rate,
@@ -167,7 +137,7 @@ absl::Status AdamW(const Call& call) {
 absl::Status SgdStep(const Call& call) {
   // grad, w, [momentum], [norm, [scale]] -> w, [momentum], [param].
   const size_t fixed = call.attributes().momentum() != 0 ? 2 : 1;
-  WEFT_ASSIGN_OR_RETURN(const Scaling scaling, CheckUpdate(call, fixed));
+  const Scaling scaling = ScalingOf(call, fixed);
   WithComputeType(call.in.subspan(0, fixed + 1), [&]<typename T>() {
     ForChunks(call, Elements(call.in[0]), [&](int64_t first, int64_t count) {
       T buffer[3][kChunk];

@@ -1,29 +1,10 @@
 // Kernels of image models that move or scale elements: concatenation and slices of columns, upsampling, and kernels
 // with one row per sample.
-#include "absl/strings/str_cat.h"
 #include "executor/backends/cpu/cpu_kernel.h"
 #include "proto/util/status.h"
 
 namespace weft::exec::cpu {
 namespace {
-
-// Returns InvalidArgument unless `rows` are whole samples of the step's `sequence` rows each.
-absl::Status CheckSamples(const Call& call, int64_t rows) {
-  const int64_t sequence = call.attributes().sequence();
-  if (sequence >= 1 && rows % sequence == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("step '", call.step.name(), "': ", rows, " rows do not divide into samples of ", sequence, " rows"));
-}
-
-absl::Status CheckSides(const Call& call, int64_t rows) {
-  const int64_t height = call.attributes().height(), width = call.attributes().width();
-  constexpr int64_t kLargest = int64_t{1} << 15;
-  if (height >= 1 && width >= 1 && height <= kLargest && width <= kLargest && rows % (height * width) == 0) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("step '", call.step.name(), "': ", rows, " rows are no images of ", height, " x ", width));
-}
 
 // Returns the row of the upsampled image at position (dy, dx) of the four positions that `row` becomes.
 int64_t UpsampledRow(const Call& call, int64_t row, int64_t dy, int64_t dx) {
@@ -48,8 +29,6 @@ void ForSampleColumns(const Call& call, int64_t samples, int64_t columns, F f) {
 // sample; e points to the first `read` of them.
 template <typename F>
 absl::Status WithSampleVectors(const Call& call, int64_t read, int64_t stride, F f) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
-  WEFT_RETURN_IF_ERROR(CheckSamples(call, Rows(call.out[0])));
   const TensorView& y = call.out[0];
   const int64_t n = Columns(y), sequence = call.attributes().sequence();
   WithComputeType(call.in, [&]<typename T>() {
@@ -68,7 +47,6 @@ absl::Status WithSampleVectors(const Call& call, int64_t read, int64_t stride, F
 }  // namespace
 
 absl::Status ConcatColumns(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
   const TensorView& y = call.out[0];
   const int64_t n = Columns(y), of_a = Columns(call.in[0]);
   WithComputeType(call.in, [&]<typename T>() {
@@ -86,18 +64,9 @@ absl::Status ConcatColumns(const Call& call) {
 }
 
 absl::Status SliceColumns(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
   const TensorView &x = call.in[0], &y = call.out[0];
-  const int64_t groups = std::max<int64_t>(1, call.attributes().groups()), rows = Rows(y), of_group = Columns(x);
-  const int64_t count = Columns(y), first = call.attributes().first_column() + call.context.column_shift;
-  if (Rows(x) / groups != rows || Rows(x) % groups != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "': the input's ", Rows(x),
-                                                   " rows are not ", groups, " times the output's ", rows));
-  }
-  if (first < 0 || first > groups * of_group - count) {
-    return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "': ", count, " columns from ", first,
-                                                   " on are not among the input's ", groups * of_group));
-  }
+  const int64_t rows = Rows(y), of_group = Columns(x), count = Columns(y);
+  WEFT_ASSIGN_OR_RETURN(const int64_t first, FirstColumnOfSlice(call.step, x, y, call.context));
   WithComputeType(call.in, [&]<typename T>() {
     ForRows(call, rows, count, [&](int64_t row, int thread) {
       T* buffer = call.workspace.thread[thread].Get<T>(count);
@@ -114,8 +83,6 @@ absl::Status SliceColumns(const Call& call) {
 }
 
 absl::Status Upsample(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
-  WEFT_RETURN_IF_ERROR(CheckSides(call, Rows(call.in[0])));
   const TensorView &x = call.in[0], &y = call.out[0];
   const int64_t n = Columns(x);
   WithComputeType(call.in, [&]<typename T>() {
@@ -130,8 +97,6 @@ absl::Status Upsample(const Call& call) {
 }
 
 absl::Status UpsampleBackward(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
-  WEFT_RETURN_IF_ERROR(CheckSides(call, Rows(call.out[0])));
   const TensorView &dy = call.in[0], &dx = call.out[0];
   const int64_t n = Columns(dx);
   WithComputeType(call.in, [&]<typename T>() {
@@ -154,8 +119,6 @@ absl::Status AddPerSample(const Call& call) {
 }
 
 absl::Status SumPerSample(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
-  WEFT_RETURN_IF_ERROR(CheckSamples(call, Rows(call.in[0])));
   const TensorView &dy = call.in[0], &de = call.out[0];
   const int64_t n = Columns(dy), sequence = call.attributes().sequence();
   WithComputeType(call.in, [&]<typename T>() {
@@ -184,8 +147,6 @@ absl::Status ScaleShiftBackward(const Call& call) {
 }
 
 absl::Status ScaleShiftBackwardSample(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
-  WEFT_RETURN_IF_ERROR(CheckSamples(call, Rows(call.in[0])));
   const TensorView &dy = call.in[0], &de = call.out[0];
   const int64_t n = Columns(dy), sequence = call.attributes().sequence();
   WithComputeType(call.in, [&]<typename T>() {

@@ -128,48 +128,5 @@ TEST_P(CpuPositionsTest, WhatASampleHas) {
 INSTANTIATE_TEST_SUITE_P(Types, CpuPositionsTest, testing::ValuesIn(kDTypes),
                          [](const auto& info) { return DType_Name(info.param); });
 
-std::string ErrorOf(Kernel kernel, const std::vector<std::vector<int64_t>>& in, const std::vector<int64_t>& out,
-                    const StepAttributes& attributes) {
-  Step step = MakeStep(kernel);
-  *step.mutable_attributes() = attributes;
-  std::vector<Tensor> inputs, outputs = {Tensor(FP32, out)};
-  for (const std::vector<int64_t>& shape : in) inputs.push_back(Tensor(FP32, shape));
-  const absl::Status status = RunStep(*MakeCpuBackend(1), step, inputs, outputs);
-  return status.ok() ? "ok" : std::string(status.message());
-}
-
-TEST(CpuPositionsRefusalTest, ShapesThatDoNotBelongTogether) {
-  StepAttributes none, sequence, sides, columns;
-  sequence.set_sequence(4);
-  for (const StepAttributes& attributes : {none, sequence}) {
-    EXPECT_NE(
-        ErrorOf(ADD_PER_SAMPLE, {{6, 2}, {1, 2}}, {6, 2}, attributes).find("6 rows do not divide into samples of"),
-        std::string::npos);
-    EXPECT_NE(ErrorOf(SUM_PER_SAMPLE, {{6, 2}}, {1, 2}, attributes).find("6 rows do not divide into samples of"),
-              std::string::npos);
-  }
-  EXPECT_EQ(ErrorOf(SUM_PER_SAMPLE, {{8, 2}}, {2, 2}, sequence), "ok");
-  // The backend refuses sides whose product overflows, also if it overflows to 0.
-  for (const int64_t height : {int64_t{0}, int64_t{-3}, int64_t{4}, int64_t{1} << 62}) {
-    sides.set_height(height);
-    sides.set_width(height >= 4 ? 4 : 3);
-    EXPECT_NE(ErrorOf(UPSAMPLE, {{6, 2}}, {24, 2}, sides).find("6 rows are no images of"), std::string::npos) << height;
-    EXPECT_NE(ErrorOf(UPSAMPLE_BACKWARD, {{24, 2}}, {6, 2}, sides).find("6 rows are no images of"), std::string::npos);
-  }
-  sides.set_height(2);
-  sides.set_width(3);
-  EXPECT_EQ(ErrorOf(UPSAMPLE, {{6, 2}}, {24, 2}, sides), "ok");
-  columns.set_groups(2);
-  EXPECT_EQ(ErrorOf(SLICE_COLUMNS, {{6, 2}}, {3, 4}, columns), "ok");
-  for (const int64_t rows : {2, 4}) {
-    EXPECT_NE(ErrorOf(SLICE_COLUMNS, {{6, 2}}, {rows, 4}, columns).find("are not 2 times the output's"),
-              std::string::npos);
-  }
-  for (const int64_t first : {-1, 1}) {
-    columns.set_first_column(first);
-    EXPECT_NE(ErrorOf(SLICE_COLUMNS, {{6, 2}}, {3, 4}, columns).find("are not among the input's 4"), std::string::npos);
-  }
-}
-
 }  // namespace
 }  // namespace weft::exec::cpu

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "absl/strings/str_cat.h"
 #include "executor/backends/cpu/cpu_kernel.h"
 #include "executor/numerics/philox.h"
 
@@ -74,20 +73,6 @@ class RoundingBits {
   uint64_t first_;
   uint32_t tensor_, step_;
 };
-
-// Returns InvalidArgument unless p is in [0, 1) and, for every element e of a sample, e / 4 fits into 32 bits.
-inline absl::Status CheckDropout(const Call& call, int64_t elements_per_sample) {
-  const double p = call.attributes().dropout();
-  if (!(p >= 0 && p < 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("step '", call.step.name(), "': dropout is ", p, "; it must be at least 0 and below 1"));
-  }
-  if (p > 0 && elements_per_sample > (int64_t{1} << 34)) {
-    return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "': ", elements_per_sample,
-                                                   " elements of one sample at a dropout site; at most 2^34"));
-  }
-  return absl::OkStatus();
-}
 
 }  // namespace weft::exec::cpu
 

@@ -155,24 +155,5 @@ TEST(CpuRoundingTest, TheSecondMomentDoesNotStarve) {
   }
 }
 
-TEST(CpuRoundingTest, RefusedWithoutHalves) {
-  const std::vector<int64_t> shape = {4};
-  alignas(64) double wide[4] = {};
-  alignas(64) float w[4] = {};
-  const TensorView single = {w, FP32, shape}, doubles = {wide, FP64, shape}, half = {w, BF16, shape};
-  const auto backend = MakeCpuBackendWithLoops(1, BestLoops());
-  const auto refuses = [&](const TensorView& state, std::vector<TensorView> more) {
-    std::vector<TensorView> out(3, state);
-    out.insert(out.end(), more.begin(), more.end());
-    const absl::Status status = backend->Run(RoundingStep(), std::vector<TensorView>(4, state), out, {});
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_NE(status.ToString().find("'adamw w': stochastic rounding is of weights in FP32"), std::string::npos)
-        << status;
-  };
-  refuses(single, {});
-  refuses(single, {single});
-  refuses(doubles, {half});
-}
-
 }  // namespace
 }  // namespace weft::exec::cpu

@@ -2,9 +2,7 @@
 // from all parts, and the kernels that use them.
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "executor/backends/cpu/cpu_kernel.h"
-#include "proto/util/status.h"
 
 namespace weft::exec::cpu {
 namespace {
@@ -36,22 +34,9 @@ void WriteOne(const Call& call, const TensorView& view, int64_t element, T value
   GetLoops<T>(call).store(&value, StorageOf(view), 1, At(view, element));
 }
 
-absl::Status CheckParts(const Call& call, const TensorView& parts, int64_t rows, int64_t columns) {
-  if (Columns(parts) == columns && rows > 0 && Rows(parts) % rows == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "': statistics of ", Rows(parts), " x ",
-                                                 Columns(parts), " elements are not some of ", rows, " x ", columns));
-}
-
-absl::Status CheckWholeColumns(const Call& call) {
-  if (call.attributes().whole_columns() > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("step '", call.step.name(), "': whole_columns is ", call.attributes().whole_columns()));
-}
-
 }  // namespace
 
 absl::Status BiasAdd(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 1, 0b111));
   const int64_t d = Columns(call.in[0]);
   WithComputeType(call.in, [&]<typename T>() {
     const T* bias = Read(call, call.in[1], 0, d, call.workspace.shared.Get<T>(d));
@@ -67,10 +52,8 @@ absl::Status BiasAdd(const Call& call) {
 }
 
 absl::Status NormPartial(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
   const bool squares_only = call.attributes().root_mean_square();
   const int64_t d = Columns(call.in[0]), rows = Rows(call.in[0]);
-  WEFT_RETURN_IF_ERROR(CheckParts(call, call.out[0], rows, squares_only ? 1 : 2));
   WithComputeType(call.in, [&]<typename T>() {
     ForRows(call, rows, d, [&](int64_t row, int thread) {
       const T* x = Read(call, call.in[0], row * d, d, call.workspace.thread[thread].Get<T>(d));
@@ -90,12 +73,9 @@ absl::Status NormPartial(const Call& call) {
 // squared differences is Σ s_i + (columns of a part) Σ (m_i - mean)² (Chan, Golub, LeVeque 1979).
 absl::Status NormCombine(const Call& call) {
   const bool squares_only = call.attributes().root_mean_square();
-  WEFT_RETURN_IF_ERROR(squares_only ? CheckTensors(call, 1, 1, 0b11) : CheckTensors(call, 1, 2, 0b111));
-  WEFT_RETURN_IF_ERROR(CheckWholeColumns(call));
   const TensorView& parts = call.in[0];
   const TensorView& rstd_out = call.out[squares_only ? 0 : 1];
   const int64_t rows = Elements(rstd_out);
-  WEFT_RETURN_IF_ERROR(CheckParts(call, parts, rows, squares_only ? 1 : 2));
   const int64_t count = Rows(parts) / rows;
   WithComputeType(call.in, [&]<typename T>() {
     const T whole = static_cast<T>(call.attributes().whole_columns());
@@ -124,7 +104,6 @@ absl::Status NormCombine(const Call& call) {
 
 absl::Status NormApply(const Call& call) {
   const bool squares_only = call.attributes().root_mean_square();
-  WEFT_RETURN_IF_ERROR(squares_only ? CheckTensors(call, 3, 1, 0b1111) : CheckTensors(call, 5, 1, 0b111111));
   const int64_t d = Columns(call.in[0]);
   WithComputeType(call.in, [&]<typename T>() {
     T* shared = call.workspace.shared.Get<T>(2 * d);
@@ -149,9 +128,7 @@ absl::Status NormApply(const Call& call) {
 
 absl::Status NormBackwardPartial(const Call& call) {
   const bool squares_only = call.attributes().root_mean_square();
-  WEFT_RETURN_IF_ERROR(squares_only ? CheckTensors(call, 4, 1, 0b11111) : CheckTensors(call, 5, 1, 0b111111));
   const int64_t d = Columns(call.in[0]), rows = Rows(call.in[0]);
-  WEFT_RETURN_IF_ERROR(CheckParts(call, call.out[0], rows, squares_only ? 1 : 2));
   WithComputeType(call.in, [&]<typename T>() {
     const T* gamma = Read(call, call.in[2], 0, d, call.workspace.shared.Get<T>(d));
     ForRows(call, rows, d, [&](int64_t row, int thread) {
@@ -175,12 +152,9 @@ absl::Status NormBackwardPartial(const Call& call) {
 // dx = rstd (dy gamma - Σ(dy gamma) / n - x̂ Σ(dy gamma x̂) / n). With root_mean_square there is no first sum.
 absl::Status NormBackwardApply(const Call& call) {
   const bool squares_only = call.attributes().root_mean_square();
-  WEFT_RETURN_IF_ERROR(squares_only ? CheckTensors(call, 5, 1, 0b111111) : CheckTensors(call, 6, 1, 0b1111111));
-  WEFT_RETURN_IF_ERROR(CheckWholeColumns(call));
   const bool accumulate = call.step.accumulate();
   const int64_t d = Columns(call.in[0]), rows = Rows(call.in[0]);
   const TensorView& sums = call.in[squares_only ? 4 : 5];
-  WEFT_RETURN_IF_ERROR(CheckParts(call, sums, rows, squares_only ? 1 : 2));
   WithComputeType(call.in, [&]<typename T>() {
     const T* gamma = Read(call, call.in[2], 0, d, call.workspace.shared.Get<T>(d));
     const T whole = static_cast<T>(call.attributes().whole_columns());

@@ -219,6 +219,7 @@ TEST_P(SplitTest, LossesOfPartsAreThoseOfWholeRows) {
 
     Step partial = Of(CROSS_ENTROPY_PARTIAL);
     partial.mutable_attributes()->set_vocabulary(vocabulary);
+    for (Step* step : {&partial, &backward}) step->mutable_attributes()->mutable_column_shift();
     std::vector<Tensor> parts;
     for (int64_t p = 0; p < kParts; ++p) {
       StepContext at;
@@ -286,6 +287,7 @@ TEST_P(SplitTest, DropoutAndPositionsCountTheWhole) {
   positions.mutable_attributes()->set_sequence(sequence);
   const Tensor table = Random({sequence + 2, kColumns});
   const Tensor embedded = Run(positions, {table}, {Tensor(dtype(), x.shape())}, context)[0];
+  positions.mutable_attributes()->mutable_row_shift();
   for (int64_t p = 0; p < kParts; ++p) {
     StepContext at = context;
     at.column_shift = p * n;

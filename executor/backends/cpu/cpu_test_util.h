@@ -14,6 +14,7 @@
 
 #include "executor/backends/cpu/cpu.h"
 #include "executor/interface/backend.h"
+#include "executor/interface/step_tensors.h"
 #include "gtest/gtest.h"
 
 namespace weft::exec::cpu {
@@ -147,13 +148,14 @@ inline Tensor Normal(DType dtype, std::vector<int64_t> shape, std::mt19937_64& r
   return tensor;
 }
 
-// Runs one step, which writes to `outputs`.
+// Checks and runs one step, which writes to `outputs`.
 inline absl::Status RunStep(Backend& backend, const Step& step, std::vector<Tensor>& inputs,
                             std::vector<Tensor>& outputs, const StepContext& context = {}) {
   std::vector<TensorView> in, out;
   for (Tensor& tensor : inputs) in.push_back(tensor.view());
   for (Tensor& tensor : outputs) out.push_back(tensor.view());
-  return backend.Run(step, in, out, context);
+  const absl::Status fits = CheckStep(step, in, out);
+  return fits.ok() ? backend.Run(step, in, out, context) : fits;
 }
 
 }  // namespace weft::exec::cpu

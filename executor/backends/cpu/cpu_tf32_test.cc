@@ -190,11 +190,5 @@ TEST(CpuTf32, DiffersFromFp32WithinTheBound) {
   EXPECT_GT(worst, 0x1p-16);
 }
 
-TEST(CpuTf32, RefusesFactorsThatAreNotStoredInFp32) {
-  std::vector<Tensor> in = {Tensor(FP32, {2, 2}), Tensor(BF16, {2, 2})}, out = {Tensor(FP32, {2, 2})};
-  EXPECT_EQ(RunStep(*MakeCpuBackend(1), Product(false, false), in, out).message(),
-            "step 'MATMUL', kernel MATMUL: input 1 is BF16; factors of a product in TF32 are stored in FP32");
-}
-
 }  // namespace
 }  // namespace weft::exec::cpu

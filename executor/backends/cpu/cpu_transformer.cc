@@ -1,14 +1,11 @@
 // RMS_NORM and its backward kernels, ROPE.
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "executor/backends/cpu/cpu_kernel.h"
-#include "proto/util/status.h"
 
 namespace weft::exec::cpu {
 
 absl::Status RmsNorm(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 2, 2, 0b1111));
   const int64_t d = Columns(call.in[0]), rows = Rows(call.in[0]);
   WithComputeType(call.in, [&]<typename T>() {
     const T* gamma = Read(call, call.in[1], 0, d, call.workspace.shared.Get<T>(d));
@@ -26,7 +23,6 @@ absl::Status RmsNorm(const Call& call) {
 }
 
 absl::Status RmsNormBackward(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 4, 1, 0b11111));
   const bool accumulate = call.step.accumulate();
   const int64_t d = Columns(call.in[0]), rows = Rows(call.in[0]);
   WithComputeType(call.in, [&]<typename T>() {
@@ -47,7 +43,6 @@ absl::Status RmsNormBackward(const Call& call) {
 
 // Threads split the columns, so each sum runs over ascending rows.
 absl::Status RmsNormBackwardWeight(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 3, 1, 0b1111));
   const bool accumulate = call.step.accumulate();
   const int64_t d = Columns(call.in[0]), rows = Rows(call.in[0]);
   constexpr int64_t kColumns = 128;
@@ -107,14 +102,8 @@ const T* RopeTable(const Call& call) {
 }  // namespace
 
 absl::Status Rope(const Call& call) {
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, 1, 1, 0b11));
   const StepAttributes& a = call.attributes();
   const int64_t d = Columns(call.in[0]), rows = Rows(call.in[0]), half = a.head_size() / 2;
-  if (half < 1 || a.head_size() % 2 != 0 || d % a.head_size() != 0 || a.sequence() < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("step '", call.step.name(), "': head_size ", a.head_size(),
-                                                   " must be even and divide ", d, " columns; sequence ", a.sequence(),
-                                                   " must be positive"));
-  }
   WithComputeType(call.in, [&]<typename T>() {
     const T* table = RopeTable<T>(call);
     ForRows(call, rows, d, [&](int64_t row, int thread) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "executor/interface/step_tensors.h"
 #include "proto/io/json.h"
 #include "proto/util/status.h"
 
@@ -38,9 +39,13 @@ absl::StatusOr<std::unique_ptr<StepRun>> LaunchOf(const BandwidthCase& c, const 
     std::vector<TensorView>&of_in = views.emplace_back(), &of_out = views.emplace_back();
     for (const int i : step.in) of_in.push_back(all[i]);
     for (const int i : step.out) of_out.push_back(all[i]);
+    WEFT_RETURN_IF_ERROR(CheckStep(step.step, of_in, of_out));
     steps.push_back({&step.step, of_in, of_out});
   }
-  if (steps.empty()) return std::unique_ptr<StepRun>();
+  if (steps.empty()) {
+    WEFT_RETURN_IF_ERROR(CheckStep(c.step, in, out));
+    return std::unique_ptr<StepRun>();
+  }
   WEFT_ASSIGN_OR_RETURN(std::unique_ptr<StepRun> launch, backend.PrepareRun(steps));
   if (launch == nullptr) return absl::InternalError("is no launch");
   return launch;

@@ -82,7 +82,7 @@ class CountingBackend : public Backend {
                    const StepContext& context) override {
     if (machine.runs++ == 0) {
       for (const TensorView& in : inputs) {
-        int64_t bytes = in.dtype == BF16 ? 2 : 4;
+        int64_t bytes = in.dtype == BF16 ? 2 : in.dtype == FP64 ? 8 : 4;
         for (const int64_t extent : in.shape) bytes *= extent;
         const char* data = static_cast<const char*>(in.data);
         machine.first_inputs.emplace_back(data, data + bytes);
@@ -116,9 +116,12 @@ std::vector<BandwidthCase> LargeCases() {
   cases.resize(2);
   for (BandwidthCase& c : cases) {
     c.launch.clear();
-    c.in = {{BF16, {1234, 1001}}, {FP32, {33}}, {INT32, {900, 400}, 500}};
-    c.out = {};
-    c.in_place = {};
+    c.step = Step();
+    c.step.set_kernel(CROSS_ENTROPY_BACKWARD);
+    c.step.mutable_attributes()->set_vocabulary(3);
+    c.in = {{BF16, {360001, 3}}, {FP32, {360001}}, {INT32, {360001}, 3}, {FP64, {3}}};
+    c.out = {{BF16, {360001, 3}}};
+    c.in_place = {-1};
   }
   return cases;
 }
@@ -144,8 +147,8 @@ TEST(BandwidthMeasure, OperandsAreFilledToTheirEnd) {
   machine = {};
   const std::vector<BandwidthCase> cases = LargeCases();
   ASSERT_TRUE(MeasureBandwidth(CountingEntry(), cases, {}, [](const BandwidthRow&) {}).ok());
-  ASSERT_EQ(machine.first_inputs.size(), 3u);
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(machine.first_inputs[i] == BandwidthContent(cases[0].in[i])) << i;
+  ASSERT_EQ(machine.first_inputs.size(), 4u);
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(machine.first_inputs[i] == BandwidthContent(cases[0].in[i])) << i;
 }
 
 // After an error that the device does not survive, no other case is tried. Earlier measurements are kept.

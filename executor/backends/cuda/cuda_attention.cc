@@ -1,5 +1,4 @@
 // ATTENTION and ATTENTION_BACKWARD: run by cuDNN if it supports them, else by the backend's own kernels.
-#include <algorithm>
 
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/cuda_dropout.h"
@@ -9,28 +8,6 @@
 
 namespace weft::exec::cuda {
 namespace {
-
-// Checks the shapes of the step and its dropout.
-absl::Status CheckGeometry(const Call& call, absl::Span<const TensorView> views) {
-  const StepAttributes& a = call.attributes();
-  const int64_t sequence = a.sequence(), heads = a.heads(), kv_heads = a.kv_heads();
-  const int64_t rows = Rows(views[0]), columns = Columns(views[0]);
-  bool good = sequence >= 1 && heads >= 1 && columns >= 1 && rows % sequence == 0;
-  if (views.size() == 1) {
-    good = good && columns % (3 * heads) == 0;
-  } else {
-    good = good && kv_heads >= 1 && heads % kv_heads == 0 && columns % heads == 0;
-    for (int i = 1; i < 3 && good; ++i) {
-      good = Rows(views[i]) == rows && Columns(views[i]) == columns / heads * kv_heads;
-    }
-  }
-  if (!good) {
-    return call.Error(views.size() == 1 ? "qkv" : "q, k and v", " of ", rows, " x ", columns,
-                      " do not divide into sequences of ", sequence, ", ", heads, " heads and ", kv_heads,
-                      " of keys and values");
-  }
-  return CheckDropout(call, std::max(heads, a.whole_columns()) * sequence * sequence);
-}
 
 // `views` is either qkv alone, or q, k and v.
 AttentionProblem ProblemOf(const Call& call, absl::Span<const TensorView> views, const TensorView& o,
@@ -142,9 +119,7 @@ AttentionPointers PointersOf(const AttentionProblem& problem) {
 }  // namespace
 
 absl::Status Attention(const Call& call) {
-  const size_t parts = call.in.size() == 3 ? 3 : 1;
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, parts, 2, (1u << (parts + 2)) - 1));
-  WEFT_RETURN_IF_ERROR(CheckGeometry(call, call.in));
+  WEFT_RETURN_IF_ERROR(CheckDropout(call.step, call.in[0], call.context));
   const AttentionProblem problem = ProblemOf(call, call.in, call.out[0], call.out[1]);
   AttentionShape shape;
   const AttentionForward own = {problem};
@@ -156,9 +131,8 @@ absl::Status Attention(const Call& call) {
 
 absl::Status AttentionBackward(const Call& call) {
   const size_t parts = call.in.size() == 6 ? 3 : 1;
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, parts + 3, parts, (1u << (2 * parts + 3)) - 1));
   const absl::Span<const TensorView> views = call.in.subspan(1, parts);
-  WEFT_RETURN_IF_ERROR(CheckGeometry(call, views));
+  WEFT_RETURN_IF_ERROR(CheckDropout(call.step, call.in[0], call.context));
   AttentionGradient args;
   args.problem = ProblemOf(call, views, call.in[parts + 1], call.in[parts + 2]);
   args.d_o = PartOf(call.in[0], args.problem.shape.width);

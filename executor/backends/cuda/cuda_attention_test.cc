@@ -153,23 +153,5 @@ TEST(CudaAttention, WhatTheLibraryIsNeverAsked) {
   EXPECT_EQ(asked_of(plain, BF16, FP32, 0), 0u);
 }
 
-TEST(CudaAttention, RefusesWhatDoesNotDivide) {
-  const auto refusal = [](std::vector<Tensor> in, int kv_heads) {
-    Asked asked;
-    std::vector<Tensor> out = {Of(BF16, kHeads * kWidth), Of(FP32, kHeads)};
-    const absl::Status status = RunStep(AttentionStep(ATTENTION, kv_heads), in, out, &asked);
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_TRUE(asked.forward.empty());
-    return std::string(status.message());
-  };
-  EXPECT_THAT(refusal({Of(BF16, 3 * kHeads * kWidth, kRows + 1)}, 0),
-              HasSubstr("qkv of 13 x 144 do not divide into sequences of 4, 6 heads"));
-  EXPECT_THAT(refusal({Of(BF16, 3 * kHeads * kWidth + 1)}, 0), HasSubstr("qkv of 12 x 145 do not divide"));
-  EXPECT_THAT(refusal({Of(BF16, kHeads * kWidth), Of(BF16, 4 * kWidth), Of(BF16, 4 * kWidth)}, 4),
-              HasSubstr("q, k and v of 12 x 48 do not divide into sequences of 4, 6 heads and 4 of keys and values"));
-  EXPECT_THAT(refusal({Of(BF16, kHeads * kWidth), Of(BF16, 2 * kWidth), Of(BF16, 3 * kWidth)}, 2),
-              HasSubstr("q, k and v of 12 x 48 do not divide"));
-}
-
 }  // namespace
 }  // namespace weft::exec::cuda

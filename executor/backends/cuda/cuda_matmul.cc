@@ -1,14 +1,11 @@
 // MATMUL.
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/elementwise.h"
-#include "proto/util/status.h"
 
 namespace weft::exec::cuda {
 
 absl::Status MatMul(const Call& call) {
   const bool has_bias = call.in.size() == 3;
-  WEFT_RETURN_IF_ERROR(CheckTensors(call, has_bias ? 3 : 2, 1, has_bias ? 0b1111 : 0b111));
-  WEFT_RETURN_IF_ERROR(CheckTf32Factors(call.step, call.in));
   const StepAttributes& attributes = call.attributes();
   const TensorView &a = call.in[0], &b = call.in[1], &y = call.out[0];
   MatmulShape shape;
@@ -17,12 +14,6 @@ absl::Status MatMul(const Call& call) {
   shape.k = attributes.transpose_a() ? Rows(a) : Columns(a);
   shape.transpose_a = attributes.transpose_a();
   shape.transpose_b = attributes.transpose_b();
-  if (Elements(a) != shape.m * shape.k || Elements(b) != shape.k * shape.n ||
-      (shape.k > 0 && (attributes.transpose_b() ? Rows(b) : Columns(b)) != shape.n) ||
-      (has_bias && Elements(call.in[2]) != shape.n)) {
-    return call.Error("matrices of ", Rows(a), " x ", Columns(a), " and ", Rows(b), " x ", Columns(b),
-                      " have no product of ", shape.m, " x ", shape.n);
-  }
   if (a.dtype != b.dtype) {
     return call.Error("MATMUL of ", DType_Name(a.dtype), " and ", DType_Name(b.dtype),
                       "; the CUDA backend multiplies matrices of one type, cast one of them");

@@ -2,14 +2,13 @@
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_NORM_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_NORM_H_
 
-#include "absl/status/statusor.h"
 #include "executor/backends/cuda/cuda_call.h"
 #include "executor/backends/cuda/kernels/norm.h"
 
 namespace weft::exec::cuda {
 
-absl::StatusOr<Norm> RowNormArguments(const Call& call);
-absl::StatusOr<NormBackward> RowNormBackwardArguments(const Call& call);
+Norm RowNormArguments(const Call& call);
+NormBackward RowNormBackwardArguments(const Call& call);
 
 }  // namespace weft::exec::cuda
 

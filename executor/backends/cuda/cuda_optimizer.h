@@ -8,9 +8,9 @@
 
 namespace weft::exec::cuda {
 
-// Check the step and return its launch.
-absl::StatusOr<AdamWUpdate> AdamWArguments(const Call& call);
-absl::StatusOr<SgdUpdate> SgdArguments(const Call& call);
+// Return the launch of a step.
+AdamWUpdate AdamWArguments(const Call& call);
+SgdUpdate SgdArguments(const Call& call);
 
 // Set the arguments that change from one optimizer step to the next.
 void SetStep(const StepContext& context, const StepAttributes& attributes, AdamWUpdate& args);

@@ -1,6 +1,5 @@
 #include "executor/backends/cuda/cuda_runs.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -119,30 +118,27 @@ Call CallOf(Resources& resources, const StepOfRun& step, const StepContext& cont
 }
 
 // Calls f with each step as a Call.
-absl::Status ForCalls(Resources& resources, absl::Span<const StepOfRun> steps,
-                      absl::FunctionRef<absl::Status(const Call& call)> f) {
+void ForCalls(Resources& resources, absl::Span<const StepOfRun> steps, absl::FunctionRef<void(const Call& call)> f) {
   for (const StepOfRun& step : steps) {
     StepContext context;
     context.first_element = step.first_element;
     context.writes_norm = step.writes_norm;
-    WEFT_RETURN_IF_ERROR(f(CallOf(resources, step, context)));
+    f(CallOf(resources, step, context));
   }
-  return absl::OkStatus();
 }
 
 template <typename Args>
 absl::StatusOr<std::unique_ptr<StepRun>> UpdatesRun(Resources& resources, absl::Span<const StepOfRun> steps,
-                                                    absl::StatusOr<Args> (*arguments)(const Call& call)) {
+                                                    Args (*arguments)(const Call& call)) {
   std::vector<TensorUpdate> tensors;
   std::optional<Args> first;
   bool alike = true;
-  WEFT_RETURN_IF_ERROR(ForCalls(resources, steps, [&](const Call& call) -> absl::Status {
-    WEFT_ASSIGN_OR_RETURN(const Args args, arguments(call));
+  ForCalls(resources, steps, [&](const Call& call) {
+    const Args args = arguments(call);
     if (!first) first = args;
     alike = alike && AreAlike(args, *first);
     tensors.push_back(args);
-    return absl::OkStatus();
-  }));
+  });
   if (!alike) return std::unique_ptr<StepRun>();
   WEFT_ASSIGN_OR_RETURN(first->table, TableOf(resources, tensors));
   return MakeRun<Args>(resources, steps, *first, &SetStep);
@@ -151,17 +147,16 @@ absl::StatusOr<std::unique_ptr<StepRun>> UpdatesRun(Resources& resources, absl::
 absl::StatusOr<std::unique_ptr<StepRun>> NormsRun(Resources& resources, absl::Span<const StepOfRun> steps) {
   std::vector<SquaredTensor> tensors;
   SumsOfSquares args;
-  args.exact = steps[0].outputs.size() == 1 && steps[0].outputs[0].dtype == EXACT192;
+  args.exact = steps[0].outputs[0].dtype == EXACT192;
   bool alike = true;
-  WEFT_RETURN_IF_ERROR(ForCalls(resources, steps, [&](const Call& call) -> absl::Status {
-    WEFT_ASSIGN_OR_RETURN(const SumOfSquares one, NormArguments(call));
+  ForCalls(resources, steps, [&](const Call& call) {
+    const SumOfSquares one = NormArguments(call);
     alike = alike && (one.exact_norm != nullptr) == args.exact;
     void* const norm = args.exact ? static_cast<void*>(one.exact_norm) : one.norm;
     if (tensors.empty()) args.type = one.x.type;
     if (args.type != one.x.type) args.type = Type::kNone;
     tensors.push_back({one.x, one.elements, norm});
-    return absl::OkStatus();
-  }));
+  });
   if (!alike) return std::unique_ptr<StepRun>();
   WEFT_ASSIGN_OR_RETURN(args.table, TableOf(resources, tensors, &NormPiecesOf));
   // Scratch of its own: the stream's scratch is only as large as one step needs.
@@ -174,45 +169,31 @@ absl::StatusOr<std::unique_ptr<StepRun>> ListRun(Resources& resources, absl::Spa
   std::vector<ListedTensor> tensors;
   TensorList args;
   const Kernel kernel = steps[0].step->kernel();
-  const bool copies = kernel == CAST && steps[0].inputs.size() == 1 && steps[0].outputs.size() == 1 &&
-                      steps[0].inputs[0].dtype == steps[0].outputs[0].dtype;
+  const bool copies = kernel == CAST && steps[0].inputs[0].dtype == steps[0].outputs[0].dtype;
   args.op = copies ? ListOp::kCopy : kernel == CAST ? ListOp::kCast : kernel == SCALE ? ListOp::kScale : ListOp::kFill;
   args.value = steps[0].step->attributes().value();
-  const size_t inputs = kernel == CAST ? 1 : kernel == SCALE ? 2 : 0;
   bool alike = true;
-  WEFT_RETURN_IF_ERROR(ForCalls(resources, steps, [&](const Call& call) {
-    const bool floats =
-        std::all_of(call.in.begin(), call.in.end(), [](const auto& v) { return IsFloating(v.dtype); }) &&
-        std::all_of(call.out.begin(), call.out.end(), [](const auto& v) { return IsFloating(v.dtype); });
-    // If a step is invalid, its own run reports the error.
-    if (!floats || call.in.size() != inputs || call.out.size() != 1 ||
-        (inputs > 0 && Elements(call.in.back()) != Elements(call.out[0]))) {
+  ForCalls(resources, steps, [&](const Call& call) {
+    if (call.out[0].dtype == EXACT192) {  // Only FILL: other tensors of its run are floats.
       alike = false;
-      return absl::OkStatus();
+      return;
     }
-    const double* scale = nullptr;
-    if (kernel == SCALE) {
-      if (call.in[0].dtype != FP64 || Elements(call.in[0]) < 2) {
-        alike = false;
-        return absl::OkStatus();
-      }
-      scale = static_cast<const double*>(call.in[0].data) + 1;
-    }
+    const double* scale = kernel == SCALE ? static_cast<const double*>(call.in[0].data) + 1 : nullptr;
     const bool in_double = kernel == FILL || ComputesInDouble(call.in.subspan(kernel == SCALE ? 1 : 0));
     if (tensors.empty()) {
       args.scale = scale;
       args.in_double = in_double;
       args.type = TypeOf(call.out[0]);
     }
-    if (TypeOf(call.out[0]) != args.type || (inputs > 0 && TypeOf(call.in.back()) != args.type)) {
+    if (TypeOf(call.out[0]) != args.type || (kernel != FILL && TypeOf(call.in.back()) != args.type)) {
       args.type = Type::kNone;
     }
     alike = alike && scale == args.scale && in_double == args.in_double && call.attributes().value() == args.value &&
             (kernel != CAST || (call.in[0].dtype == call.out[0].dtype) == copies) &&
             (!copies || args.type != Type::kNone);
-    tensors.push_back({Elements(call.out[0]), inputs > 0 ? ArrayOf(call.in.back()) : Array(), ArrayOf(call.out[0])});
-    return absl::OkStatus();
-  }));
+    tensors.push_back(
+        {Elements(call.out[0]), kernel != FILL ? ArrayOf(call.in.back()) : Array(), ArrayOf(call.out[0])});
+  });
   if (!alike) return std::unique_ptr<StepRun>();
   WEFT_ASSIGN_OR_RETURN(args.table, TableOf(resources, tensors));
   return MakeRun(resources, steps, args);
@@ -223,16 +204,19 @@ absl::StatusOr<std::unique_ptr<StepRun>> ExactRun(Resources& resources, absl::Sp
   ExactTensors args;
   const double value = steps[0].step->attributes().value();
   bool alike = true;
-  WEFT_RETURN_IF_ERROR(ForCalls(resources, steps, [&](const Call& call) -> absl::Status {
-    WEFT_ASSIGN_OR_RETURN(const ExactCall one, ExactArguments(call));
+  ForCalls(resources, steps, [&](const Call& call) {
+    if (call.step.kernel() == FILL && call.out[0].dtype != EXACT192) {
+      alike = false;
+      return;
+    }
+    const ExactCall one = ExactArguments(call);
     if (tensors.empty()) {
       args.op = one.op;
       args.value = one.value;
     }
     alike = alike && one.op == args.op && call.attributes().value() == value;
     tensors.push_back(one.tensor);
-    return absl::OkStatus();
-  }));
+  });
   if (!alike) return std::unique_ptr<StepRun>();
   WEFT_ASSIGN_OR_RETURN(args.table, TableOf(resources, tensors, &ExactTilesOf));
   return MakeRun(resources, steps, args);
@@ -240,13 +224,8 @@ absl::StatusOr<std::unique_ptr<StepRun>> ExactRun(Resources& resources, absl::Sp
 
 // True if `sum` is an ADD of tensors with `elements` elements that computes in the same type as `norm`.
 bool IsSumFor(const StepOfRun& sum, const StepOfRun& norm, int64_t elements) {
-  if (sum.step->kernel() != ADD || sum.step->accumulate() || sum.inputs.size() != 2 || sum.outputs.size() != 1) {
-    return false;
-  }
-  for (const TensorView& view : {sum.inputs[0], sum.inputs[1], sum.outputs[0]}) {
-    if (!IsFloating(view.dtype) || Elements(view) != elements) return false;
-  }
-  return ComputesInDouble(sum.inputs) == ComputesInDouble(norm.inputs);
+  return sum.step->kernel() == ADD && !sum.step->accumulate() && sum.outputs[0].dtype != EXACT192 &&
+         Elements(sum.outputs[0]) == elements && ComputesInDouble(sum.inputs) == ComputesInDouble(norm.inputs);
 }
 
 // One launch for an ADD and the norm of its sum; null if the steps are something else.
@@ -254,7 +233,7 @@ absl::StatusOr<std::unique_ptr<StepRun>> NormOfSumRun(Resources& resources, absl
   const StepOfRun &sum = steps[0], &norm = steps[1];
   const Kernel kernel = norm.step->kernel();
   if (steps.size() != 2 || (kernel != LAYER_NORM && kernel != RMS_NORM)) return std::unique_ptr<StepRun>();
-  WEFT_ASSIGN_OR_RETURN(Norm args, RowNormArguments(CallOf(resources, norm, {})));
+  Norm args = RowNormArguments(CallOf(resources, norm, {}));
   if (args.x.data == nullptr || !IsSumFor(sum, norm, args.rows * args.columns) || sum.outputs[0].data != args.x.data ||
       TypeOf(sum.outputs[0]) != args.x.type) {
     return std::unique_ptr<StepRun>();
@@ -266,7 +245,7 @@ absl::StatusOr<std::unique_ptr<StepRun>> NormOfSumRun(Resources& resources, absl
 
 // True if `bias` is the BIAS_GRADIENT of the tensor `made` and computes in the same type as the launch.
 bool IsBiasOf(const StepOfRun& bias, const TensorView& made, bool in_double) {
-  return bias.step->kernel() == BIAS_GRADIENT && bias.inputs.size() == 1 && bias.inputs[0].data == made.data &&
+  return bias.step->kernel() == BIAS_GRADIENT && bias.inputs[0].data == made.data &&
          bias.inputs[0].dtype == made.dtype && ComputesInDouble(bias.inputs) == in_double;
 }
 
@@ -276,7 +255,7 @@ absl::StatusOr<std::unique_ptr<StepRun>> SumOfGradientRun(Resources& resources, 
   const bool weights = steps.size() > 2;
   const StepOfRun &norm = steps[0], &sum = steps[weights ? 2 : 1];
   if (steps.size() > 4 || norm.step->accumulate()) return std::unique_ptr<StepRun>();
-  WEFT_ASSIGN_OR_RETURN(NormBackward args, RowNormBackwardArguments(CallOf(resources, norm, {})));
+  NormBackward args = RowNormBackwardArguments(CallOf(resources, norm, {}));
   if (args.dx.data == nullptr || !IsSumFor(sum, norm, args.rows * args.columns)) return std::unique_ptr<StepRun>();
   const int link = sum.inputs[0].data == args.dx.data ? 0 : 1;
   const TensorView &dx = sum.inputs[link], &residual = sum.inputs[1 - link];
@@ -292,7 +271,7 @@ absl::StatusOr<std::unique_ptr<StepRun>> SumOfGradientRun(Resources& resources, 
     return std::unique_ptr<StepRun>();
   }
   NormBackwardSums with = {args, {}};
-  WEFT_ASSIGN_OR_RETURN(with.sums, NormWeightArguments(CallOf(resources, of_weights, {})));
+  with.sums = NormWeightArguments(CallOf(resources, of_weights, {}));
   const ColumnSums& sums = with.sums;
   if (sums.in_double || sums.dy.data != args.dy.data || sums.x.data != args.x.data ||
       sums.mean.data != args.mean.data || sums.rstd.data != args.rstd.data || sums.rows != args.rows ||
@@ -302,7 +281,7 @@ absl::StatusOr<std::unique_ptr<StepRun>> SumOfGradientRun(Resources& resources, 
   if (steps.size() == 4) {
     const StepOfRun& of_bias = steps[3];
     if (!IsBiasOf(of_bias, sum.outputs[0], /*in_double=*/false)) return std::unique_ptr<StepRun>();
-    WEFT_ASSIGN_OR_RETURN(const ColumnSums bias, BiasGradientArguments(CallOf(resources, of_bias, {})));
+    const ColumnSums bias = BiasGradientArguments(CallOf(resources, of_bias, {}));
     if (bias.rows != args.rows || bias.columns != args.columns) return std::unique_ptr<StepRun>();
     with.sums.beside = bias.plain;
     with.sums.accumulate_beside = bias.accumulate;
@@ -315,14 +294,12 @@ absl::StatusOr<std::unique_ptr<StepRun>> SumOfGradientRun(Resources& resources, 
 absl::StatusOr<std::unique_ptr<StepRun>> ActivationWithBiasRun(Resources& resources,
                                                                absl::Span<const StepOfRun> steps) {
   const StepOfRun &gelu = steps[0], &of_bias = steps[1];
-  if (steps.size() != 2 || gelu.inputs.size() != 2 || gelu.outputs.size() != 1) return std::unique_ptr<StepRun>();
+  if (steps.size() != 2) return std::unique_ptr<StepRun>();
   const bool in_double = ComputesInDouble(gelu.inputs);
   const TensorView& made = gelu.outputs[0];
   if (!IsBiasOf(of_bias, made, in_double)) return std::unique_ptr<StepRun>();
-  WEFT_ASSIGN_OR_RETURN(ColumnSums sums, BiasGradientArguments(CallOf(resources, of_bias, {})));
-  for (const TensorView& view : {gelu.inputs[0], gelu.inputs[1], made}) {
-    if (!IsFloating(view.dtype) || Elements(view) != sums.rows * sums.columns) return std::unique_ptr<StepRun>();
-  }
+  ColumnSums sums = BiasGradientArguments(CallOf(resources, of_bias, {}));
+  if (Elements(made) != sums.rows * sums.columns) return std::unique_ptr<StepRun>();
   sums.dy = ArrayOf(gelu.inputs[0]);
   sums.x = ArrayOf(gelu.inputs[1]);
   sums.made = ArrayOf(made);
@@ -353,7 +330,7 @@ absl::StatusOr<std::unique_ptr<StepRun>> PrepareRun(Resources& resources, absl::
     case SQUARED_NORM:
       return NormsRun(resources, steps);
     case FILL:
-      if (!steps[0].outputs.empty() && steps[0].outputs[0].dtype == EXACT192) return ExactRun(resources, steps);
+      if (steps[0].outputs[0].dtype == EXACT192) return ExactRun(resources, steps);
       [[fallthrough]];
     case CAST:
     case SCALE:
