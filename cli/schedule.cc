@@ -139,7 +139,7 @@ absl::Status CheckFlags(const Flags& flags, ScheduleFlags& f) {
   }
   if (f.compare.empty()) return absl::OkStatus();
   if (f.format != "text" && f.format != "json") {
-    return UsageError("--compare has --format=text and json; see weft schedule --help");
+    return UsageError("--compare supports --format=text and json; see weft schedule --help");
   }
   if (flags.Given("communicators") || f.grouped) {
     return UsageError("--communicators and --grouped check one schedule, without --compare; see weft schedule --help");

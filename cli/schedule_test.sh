@@ -148,7 +148,7 @@ expect 2 "expected a number" schedule gpipe --backward=nan
 expect 2 "expected a number" schedule gpipe --backward=1e3
 expect 2 "expected a number" schedule gpipe --p2p=1.2345
 expect 2 "format='jsno': allowed: text, json, csv, svg, schedule, nearest valid: json" schedule gpipe --format=jsno
-expect 2 '.*--compare has --format=text and json' schedule gpipe --compare=all --format=svg
+expect 2 '.*--compare supports --format=text and json' schedule gpipe --compare=all --format=svg
 expect 1 'ranks = 1000, microbatches = 1000000 and 1 stages per rank have up to 3000000000 slots; allowed: 67108864, nearest valid: microbatches = 22369' \
   schedule gpipe --ranks=1000 --microbatches=1000000
 expect 1 'nearest valid: ranks = 2796202' schedule chimera --ranks=8388608

@@ -26,7 +26,7 @@ namespace weft {
 struct CompileOptions {
   // A program that does not fit the device is marked (`does_not_fit`) instead of refused.
   bool allow_oom = false;
-  // Cost model, "roofline" or "tiles", of the durations with which the compiler balances stages, orders slots, chooses
+  // Cost model (sim::DeviceCostModels) of the durations with which the compiler balances stages, orders slots, chooses
   // which gathered weights to keep, and simulates plans where the plan asks for a choice. The program may be simulated
   // with another model later.
   std::string cost = "roofline";

@@ -74,8 +74,8 @@ def Weft_AttentionValuesBackwardOp : Weft_KernelOp<"attention_values_backward"> 
 }
 
 def Weft_DropoutMaskOp : Weft_KernelOp<"dropout_mask", [Weft_Differentiable, Weft_Shardable]> {
-  let summary = "dropout, and a byte per element for its derivative: 1 where it is kept";
-  let description = "Attributes are those of weft.dropout, and the elements that it drops the same.";
+  let summary = "dropout that also returns a byte per element for the derivative: 1 if the element is kept";
+  let description = "It has the attributes of weft.dropout and drops the same elements.";
   let arguments = !con((ins Weft_Matrix:$x), Weft_DropoutAttributes);
   let results = (outs Weft_Matrix:$result, Weft_Mask:$mask);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";

@@ -45,7 +45,7 @@ def Weft_PositionEmbeddingOp : Weft_KernelOp<"position_embedding", [Weft_Differe
 }
 
 def Weft_AddOp : Weft_KernelOp<"add", [Weft_Differentiable, Weft_Shardable]> {
-  let summary = "a + b (+ init); of accumulators, an exact merge of b into a";
+  let summary = "adds a, b and, if given, init; merges accumulator b exactly into a";
   let arguments = (ins Weft_Addend:$a, Weft_Addend:$b, Optional<Weft_FloatTensor>:$init);
   let results = (outs Weft_Addend:$result);
   let kernelMethods = [{

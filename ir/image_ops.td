@@ -136,13 +136,13 @@ def Weft_ConcatColumnsOp : Weft_KernelOp<"concat_columns", [Weft_Differentiable,
 def Weft_SliceColumnsOp : Weft_KernelOp<"slice_columns", [Weft_Differentiable]> {
   let summary = "the columns of x from `first_column` on";
   let description = [{
-    With `groups` x is so many matrices one behind the other, as an all-gather leaves the parts of its members; they are
-    taken side by side. `column_shift` comes on top of `first_column`.
+    With `groups`, x holds that many matrices one after the other, as an all-gather leaves the parts of its members; the
+    op takes them side by side. `column_shift` is added to `first_column`.
 
-    Where columns are brought together or taken apart (docs/tensor_parallelism.md) the axis `over`, of `members` ranks,
-    says what the derivative is. With `part`, the rank's own among those that were gathered, the result is all columns,
-    and the gradient of `part` is the rank's columns of the result's. Without, the result is the rank's part of x, whose
-    gradient is gathered.
+    If columns are gathered or scattered (docs/tensor_parallelism.md), the axis `over`, of `members` ranks, determines
+    the derivative. With `part`, the rank's own part of the gathered columns, the result is all columns, and the gradient
+    of `part` is the rank's columns of the result's gradient. Without `part`, the result is the rank's part of x, and the
+    gradient of x is gathered.
   }];
   let arguments = (ins Weft_Matrix:$x, Optional<Weft_Matrix>:$part, I64Attr:$first_column,
                        DefaultValuedAttr<I64Attr, "0">:$groups, Weft_Shift:$column_shift,

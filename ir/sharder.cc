@@ -78,8 +78,8 @@ bool Sharder::SameLayout(const PartLayout& a, const PartLayout& b) const {
 
 mlir::LogicalResult Sharder::ExpectRuns(const PartLayout& layout, int64_t runs, llvm::StringRef what) {
   if (!IsCut(layout) || layout.runs == runs) return mlir::success();
-  return Error("shard_c6") << what << " must come as columns in " << runs << (runs == 1 ? " run" : " runs side by side")
-                           << " where axis " << NameOf(layout.columns) << " cuts them, here " << layout.runs;
+  return Error("shard_c6") << what << " needs its columns in " << runs << (runs == 1 ? " run" : " runs side by side")
+                           << ", because axis " << NameOf(layout.columns) << " cuts them; it has " << layout.runs;
 }
 
 mlir::InFlightDiagnostic Sharder::Error(llvm::StringRef id) {

@@ -108,7 +108,7 @@ struct AttributeRule {
   bool odd = false, even = false;
   Relation relation = Relation::kNone;
   Symbol of = Symbol::kNone;
-  // The value in samples; 0: unset, unless the attribute is an extent of the sample (sample.h).
+  // Value in sample steps (sample.h). 0 leaves the attribute unset, unless it is an extent of the sample.
   double sample = 0;
   // A condition that is no range.
   bool (*holds)(const StepView& step) = nullptr;

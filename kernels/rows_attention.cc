@@ -45,11 +45,12 @@ constexpr KernelRow kRows[] = {
      .products = 2,
      .calibrated = true,
      .rules = {{"place", AttentionPlace, true}},
-     .result = "of one input, q, k, v are column blocks of d; head h of q is columns [h·d/heads, (h+1)·d/heads). Of "
-               "three, `kv_heads` heads of k and v, as wide, serve heads / kv_heads neighbouring heads of q each. o = "
-               "dropout(softmax(scale·q·kᵀ + mask))·v; lse = log-sum-exp of each row of scores, head by head in each "
-               "sequence: that of position s of sequence b and head h is element (b·heads + h)·sequence + s. `causal`: "
-               "query i sees keys j ≤ i; with `window` w > 0 (causal only) those with i - w < j ≤ i"},
+     .result =
+         "of one input, q, k, v are column blocks of d; head h of q is columns [h·d/heads, (h+1)·d/heads). "
+         "With three inputs, each of the `kv_heads` heads of k and v serves heads / kv_heads adjacent heads of q. o = "
+         "dropout(softmax(scale·q·kᵀ + mask))·v; lse = log-sum-exp of each row of scores, head by head in each "
+         "sequence: that of position s of sequence b and head h is element (b·heads + h)·sequence + s. `causal`: "
+         "query i sees keys j ≤ i; with `window` w > 0 (causal only) those with i - w < j ≤ i"},
     {.kernel = ATTENTION_BACKWARD,
      .inputs = {{"do", "[rows,heads*h]"},
                 kQkv,

@@ -39,7 +39,7 @@ void FindInProgram(const Program& program, const VerifyOptions& options, Finding
       if (!findings->empty() || (again && !verify::HasAgain(program))) return;
       // The plain programs have no post-validation, so this does not recur.
       const std::string prefix = findings->prefix();
-      findings->set_prefix(absl::StrCat(prefix, again ? "with the guess done again: " : "with the guess as it is: "));
+      findings->set_prefix(absl::StrCat(prefix, again ? "if the guess is repeated: " : "if the guess stays: "));
       FindInProgram(verify::PlainProgram(program, again), options, findings);
       findings->set_prefix(prefix);
     }

@@ -90,7 +90,7 @@ absl::Status CheckAsked(const Recipe& recipe, const Plan& plan, const std::strin
         "compute in BF16 or FP32");
   }
   if (plan.accumulation() == EXACT) {
-    return refuse("plan.accumulation = EXACT is not made for it; allowed: IN_ORDER");
+    return refuse("plan.accumulation = EXACT is not supported; allowed: IN_ORDER");
   }
   if (plan.transfer_order() != BY_EDGE || plan.transfer_placement() != EARLY || plan.group_transfers()) {
     return refuse(

@@ -245,9 +245,9 @@ def PrefetchAllGather : Pass<"weft-prefetch-all-gather", "::mlir::ModuleOp"> {
     it, so that at most two gathered weights are there at a time; the first stands at the head of the segment. They are
     no longer blocking, but where nothing is computed in between.
 
-    With `ahead` = n of at least 0 those over the axis data (ZeRO 3) go by themselves: each stands in front of the
-    first reader of the n-th of them before it, those without one at the head of the segment; with 0 each stays where it
-    is needed, and blocks.
+    With `ahead` = n > 0, gathers over the axis data (ZeRO 3) are placed by themselves: each is issued before the first
+    reader of the gather n places earlier, and the first n at the head of the segment. With n = 0 each stays where it is
+    needed, and blocks.
 
     Source: Singh et al. 2023, arXiv:2305.13525, sec. IV-C.
 

@@ -112,7 +112,8 @@ absl::Status CalibrationMemory::Fill(const CaseTensor& tensor, int64_t vocabular
     WEFT_ASSIGN_OR_RETURN(event_, device_.NewEvent(/*timed=*/false));
   }
   WEFT_ASSIGN_OR_RETURN(const Pattern pattern, PatternOf(tensor, vocabulary, bytes));
-  // Moves on by an odd number of whole elements, including those of 24 bytes, so that tensors of one type differ.
+  // Advances by 1237 units of 768 bytes, a multiple of every element size, so that tensors of one type begin at
+  // different places of the pattern.
   begin_ += 3 * 1237;
   int64_t from = begin_ * 256 % pattern.bytes;
   for (int64_t at = 0; at < bytes;) {

@@ -31,8 +31,7 @@ std::string Content(int64_t bytes) {
   return content;
 }
 
-// Checkpoints that were written hold identities of this definition: the size in eight bytes, the first MiB, the last
-// MiB.
+// Existing checkpoints depend on this definition: the size in eight bytes, the first MiB, the last MiB.
 TEST(DataIdentityTest, OfTheDefinition) {
   const std::string small = Content(300);
   const DataIdentity all = Identity(small, 0, 300);

@@ -114,7 +114,7 @@ class Interpreter::Impl {
     return streams_.HeadOf(0).ready || streams_.HeadOf(prepared_->backward_queue).ready;
   }
 
-  // Rule P6: chooses by what is really over. On an asynchronous device it therefore chooses only when the previous
+  // Rule P6: chooses by what has really finished. On an asynchronous device it therefore chooses only when the previous
   // action has ended there.
   absl::StatusOr<int> ChooseQueue();
 

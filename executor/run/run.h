@@ -59,8 +59,8 @@ struct RunOptions {
   int64_t eval_every = 0;
   int64_t eval_batches = 16;
 
-  // Empty directory: no checkpoints. Otherwise the run saves the state every `checkpoint_every` steps (0 = only at the
-  // end) and when it ends, early or not.
+  // If `checkpoint.directory` is empty, nothing is saved. Otherwise the run saves the state every `checkpoint_every`
+  // steps (0 = only at the end) and when it ends, early or not.
   CheckpointOptions checkpoint;
   int64_t checkpoint_every = 0;
   // Continue from the directory's checkpoint, or from the beginning if it has none. Without `resume`, a directory that

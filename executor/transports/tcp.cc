@@ -157,7 +157,7 @@ class TcpEndpoint : public Endpoint {
         // The peer has sent everything that it will ever send.
         if (!peer.HasTransfers()) continue;
         *last = NoteOf(rank);
-        return absl::AbortedError(absl::StrCat("rank ", rank, ", for which rank ", rank_, " still waits, has ended"));
+        return absl::AbortedError(absl::StrCat("rank ", rank, " has ended, but rank ", rank_, " still waits for it"));
       }
       if (LowestAlive() != rank_ && now - peer.lost_ns() < kReportNs) continue;
       *last = NoteOf(rank);

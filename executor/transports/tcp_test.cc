@@ -121,7 +121,7 @@ TEST(TcpTest, EndedRanksAreNamedIfTheyAreMissed) {
   transfer.bytes = 1;
   transfer.peer = 2;
   ASSERT_TRUE(endpoints[0]->PostRecv(&transfer).ok());
-  EXPECT_EQ(endpoints[0]->CheckPeers(&note).message(), "rank 2, for which rank 0 still waits, has ended");
+  EXPECT_EQ(endpoints[0]->CheckPeers(&note).message(), "rank 2 has ended, but rank 0 still waits for it");
   EXPECT_EQ(note.rank, 2);
   EXPECT_TRUE(endpoints[1]->CheckPeers(&note).ok());
 }

@@ -99,7 +99,7 @@ absl::Status ValidateNodeLinks(const Cluster& cluster) {
     WEFT_RETURN_IF_ERROR(CheckWithin(row + ".first", direct.first(), 0, devices - 1));
     WEFT_RETURN_IF_ERROR(CheckWithin(row + ".second", direct.second(), 0, devices - 1));
     if (direct.first() == direct.second()) {
-      return BadField(row + ".second", direct.second(), "another device than first");
+      return BadField(row + ".second", direct.second(), "different from first");
     }
     if (!pairs.insert(std::minmax(direct.first(), direct.second())).second) {
       return absl::InvalidArgumentError(absl::StrCat(row, " links devices ", direct.first(), " and ", direct.second(),

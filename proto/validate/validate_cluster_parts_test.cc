@@ -47,7 +47,7 @@ TEST(ClusterParts, LinksInsideANode) {
             "");
   EXPECT_THAT(Links("node_links { direct { first: 0 second: 4 " + link + "} }"),
               HasSubstr("cluster.node_links.direct[0].second = 4 must be at most 3"));
-  EXPECT_THAT(Links("node_links { direct { first: 1 second: 1 } }"), HasSubstr("another device than first"));
+  EXPECT_THAT(Links("node_links { direct { first: 1 second: 1 } }"), HasSubstr("different from first"));
   EXPECT_THAT(
       Links("node_links { direct { first: 1 second: 2 " + link + "} direct { first: 2 second: 1 " + link + "} }"),
       HasSubstr("cluster.node_links.direct[1] links devices 2 and 1, which another row does"));

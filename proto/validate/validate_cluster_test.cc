@@ -193,7 +193,7 @@ TEST(ValidateCluster, RefusesEveryBadField) {
       {"node_links.direct.second", "node_links { direct { first: 2 second: -1 link { bytes_per_second: 1 } } }",
        "cluster.node_links.direct[1].second = -1 must be at least 0"},
       {"node_links.direct.second", "node_links { direct { first: 2 second: 2 link { bytes_per_second: 1 } } }",
-       "cluster.node_links.direct[1].second = 2 must be another device than first"},
+       "cluster.node_links.direct[1].second = 2 must be different from first"},
       {"node_links.direct.second", "node_links { direct { first: 1 second: 0 link { bytes_per_second: 1 } } }",
        "cluster.node_links.direct[1] links devices 1 and 0, which another row does"},
       {"node_links.direct.link.bytes_per_second", "node_links { direct { first: 1 second: 2 } }",

@@ -112,8 +112,9 @@ class Replay {
   const PipelineSchedule& schedule_;
   const UnitCosts& costs_;
   ResultTimes ends_;
-  // For each stage: the number of forwards that have started, and the times when microbatches ended, in their order.
+  // Forwards that have started, by stage.
   std::vector<int64_t> started_;
+  // Times when microbatches ended, by stage, in their order.
   std::vector<std::vector<int64_t>> through_;
   std::vector<Rank> ranks_;
   std::vector<std::vector<int32_t>> result_;

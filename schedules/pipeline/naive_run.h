@@ -1,4 +1,4 @@
-// An independent check for tests, slow and by other means: it runs the ranks' lists as they are.
+// An independent, slow check for tests: it runs the ranks' lists as they are.
 #ifndef WEFT_SCHEDULES_PIPELINE_NAIVE_RUN_H_
 #define WEFT_SCHEDULES_PIPELINE_NAIVE_RUN_H_
 

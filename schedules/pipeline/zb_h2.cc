@@ -1,5 +1,5 @@
-// ZB-H2 ("ZB2P"): ZB-H1 with twice the warm-up. Once a rank has begun, it never waits until it is done. But the ranks
-// begin and end one after the other.
+// ZB-H2 ("ZB2P"): ZB-H1 with twice the warm-up. Once a rank has begun, it runs without idle time until it is done. But
+// the ranks begin and end one after the other.
 //
 //   P=3, N=6, F=I=W=1   (f: forward, i: input gradient, w: weight gradient, with its microbatch)
 //     rank 0: f0 f1 f2 f3 f4 i0 w0 f5 i1 w1 i2 w2 i3 w3 i4 w4 i5 w5 .. ..

@@ -49,9 +49,9 @@ struct StepRate {
 };
 std::vector<StepRate> RatesOfSteps(const Program& program, const Device& device);
 
-// Returns notes for users, one sentence each: on kernels that are not measured although others of the device are, and
-// on steps that run on slower kernels than a prediction without a measurement assumes. For a device without measured
-// rates there are only notes of the second kind.
+// Returns notes for users, one sentence each: on kernels that are not measured although others of the device are, on
+// steps whose rate is that of similar shapes, and on steps that run on slower kernels than a prediction without a
+// measurement assumes. For a device without measured rates there are only notes of the last kind.
 std::vector<std::string> NotesOnRates(const Program& program, const Device& device);
 
 }  // namespace weft::sim

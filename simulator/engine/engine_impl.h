@@ -343,10 +343,11 @@ class Engine {
   // Called when collective stream `s` of a rank starts; the rank may be in a stretch.
   void DisturbStretch(int32_t s);
 
-  // For the stretch that is being recorded. NoteComputeEnd: a computation of its action is about to end. EndNotes:
-  // nothing more will be recorded. Note: records anything else.
+  // Records in the current stretch that a computation of its action is about to end.
   void NoteComputeEnd(int32_t s);
+  // Ends the recording.
   void EndNotes(RankState& rank);
+  // Records any other note.
   void Note(const RankState& rank, StretchNote note) {
     note.offset = now_ - rank.stretch_begin;
     stretches_[rank.recording].notes.push_back(note);
@@ -407,6 +408,7 @@ class Engine {
   void EndOfQueued(const StreamState& stream, const Entry& entry);
   void EndTransfer(int32_t c);
 
+  // One end of a transfer has ended. Its action finishes `latency` later.
   void EndSide(const ChannelEnd& end, Time latency);
   void EndCommunication(int32_t s, Time latency);
   // A transfer has ended and is finished `latency` later.

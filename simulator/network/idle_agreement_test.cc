@@ -108,7 +108,8 @@ TEST(IdleAgreement, RingsOverNodes) {
   }
 }
 
-// One device on each of eight nodes, four nodes to a leaf: rings and pairs that go up, and all to all.
+// One device on each of eight nodes, four nodes to a leaf with oversubscribed uplinks: ring, direct and
+// halving-doubling.
 TEST(IdleAgreement, LinksUpThatAreOversubscribed) {
   for (const char* kind : {"FAT_TREE", "DRAGONFLY"}) {
     for (const char* oversubscription : {"1", "2", "4"}) {

@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-// Everything except the number of layers, which is the last field.
+// The config up to the number of layers, which the caller appends.
 absl::StatusOr<std::string> Config(const TinyPlan& plan) {
   const std::string& family = plan.family;
   if (!plan.tied && family != "gpt2") return absl::InternalError("only gpt2 is untied here");

@@ -80,8 +80,7 @@ TEST(PytorchSchedules, Interleaved) {
   }
 }
 
-// PyTorch runs the backwards of this schedule in descending order and weft in ascending order, so the test compares
-// only the lowering.
+// Compares only the lowering. (PyTorch runs the backwards of looped_bfs in descending order, weft in ascending order.)
 TEST(PytorchSchedules, LoweringOfWhatIsRead) {
   for (const char* name :
        {"looped_bfs_p2_v3_n4_compute_comms", "dualpipev_p4_n10_compute_comms", "interleaved_p4_v2_n10_compute_comms"}) {
