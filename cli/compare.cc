@@ -25,7 +25,7 @@ namespace weft {
 namespace {
 
 // More programs would not be readable as one table.
-constexpr size_t kMostPrograms = 64;
+constexpr size_t kMaxPrograms = 64;
 
 // A note, and the programs that it applies to.
 struct NoteOfPrograms {
@@ -95,8 +95,8 @@ absl::Status CompareCommand(absl::Span<const std::string> args) {
   flags.Example("weft compare a.textproto b.textproto --model=gpt2 --cluster=dgx-a100-80g --set gbs=64 --set seq=1024");
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 2, std::numeric_limits<int>::max()));
   if (flags.help_wanted()) return Print(flags.Help());
-  if (flags.positional().size() > kMostPrograms) {
-    return UsageError(absl::StrCat(flags.positional().size(), " files; at most ", kMostPrograms, " go into one table"));
+  if (flags.positional().size() > kMaxPrograms) {
+    return UsageError(absl::StrCat(flags.positional().size(), " files; at most ", kMaxPrograms, " go into one table"));
   }
   for (const std::string& file : flags.positional()) {
     if (file.empty()) return UsageError("a file's name is empty");

@@ -69,8 +69,8 @@ std::string TakenFlagsAndLimits(const ScheduleEntry& entry) {
   const bool chooses = BuildSchedule(entry, {.ranks = 4, .microbatches = 8, .virtual_stages = 3}).ok();
   return absl::StrReplaceAll(
       TakenFlags(entry),
-      {{"--virtual", chooses ? absl::StrCat("--virtual (up to ", kMaximumStagesPerRank, ")") : "--virtual"},
-       {"--waves", absl::StrCat("--waves (up to ", kMaximumStagesPerRank / 2, ")")}});
+      {{"--virtual", chooses ? absl::StrCat("--virtual (up to ", kMaxStagesPerRank, ")") : "--virtual"},
+       {"--waves", absl::StrCat("--waves (up to ", kMaxStagesPerRank / 2, ")")}});
 }
 
 Rows PipelineSchedules() {

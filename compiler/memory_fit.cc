@@ -71,14 +71,14 @@ NodeBytes FullestNode(const Program& program, const Cluster& cluster) {
   const absl::StatusOr<sim::RankPlacement> placement = sim::RankPlacement::Make(MeshRanks(program.mesh()), cluster);
   if (!placement.ok()) return fullest;
   // Sums saturate at the largest int64.
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   for (const int64_t at : placement->nodes()) {
     const std::vector<int64_t> ranks = placement->RanksOf(at);
     NodeBytes node{at, static_cast<int64_t>(ranks.size()), 0};
     for (const int64_t rank : ranks) {
       const int t = TemplateOfRank(program, rank);
       const int64_t bytes = t < 0 ? 0 : program.templates(t).host_arena_bytes();
-      node.bytes = bytes > kMost - node.bytes ? kMost : node.bytes + bytes;
+      node.bytes = bytes > kMax - node.bytes ? kMax : node.bytes + bytes;
     }
     if (node.bytes > fullest.bytes) fullest = node;
   }

@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
 // Two templates of a pipeline; the second is the fuller one.
 Program TwoStages() {
@@ -78,7 +78,7 @@ TEST(MemoryFit, WhatIsLeftWhereAllIsComputedAgain) {
 
 TEST(MemoryFit, MemoryThatIsNotStatedIsEnough) {
   EXPECT_TRUE(CheckMemoryFit(TwoStages(), OneNode(0, 0)).ok());
-  EXPECT_TRUE(DeviceMemoryFits(TwoStages(), OneNode(0, kMost)));
+  EXPECT_TRUE(DeviceMemoryFits(TwoStages(), OneNode(0, kMax)));
   EXPECT_TRUE(CheckMemoryFit(Program(), OneNode(1, 0)).ok());
 }
 
@@ -122,14 +122,14 @@ TEST(MemoryFit, TheRanksOfANodeShareItsMemory) {
 
 TEST(MemoryFit, HostileSizesDoNotOverflow) {
   Program program = TwoStages();
-  program.mutable_templates(0)->set_host_arena_bytes(kMost - 1);
-  program.mutable_templates(1)->set_host_arena_bytes(kMost - 1);
-  EXPECT_EQ(PlannedNodeBytes(program, OneNode(0, 0, 1)), kMost);
-  EXPECT_FALSE(CheckMemoryFit(program, OneNode(0, 0, kMost - 1)).ok());
-  program.mutable_templates(1)->set_device_arena_bytes(kMost);
-  EXPECT_FALSE(DeviceMemoryFits(program, OneNode(1, kMost)));
-  EXPECT_FALSE(DeviceMemoryFits(program, OneNode(kMost, 1)));
-  EXPECT_TRUE(DeviceMemoryFits(program, OneNode(kMost, 0)));
+  program.mutable_templates(0)->set_host_arena_bytes(kMax - 1);
+  program.mutable_templates(1)->set_host_arena_bytes(kMax - 1);
+  EXPECT_EQ(PlannedNodeBytes(program, OneNode(0, 0, 1)), kMax);
+  EXPECT_FALSE(CheckMemoryFit(program, OneNode(0, 0, kMax - 1)).ok());
+  program.mutable_templates(1)->set_device_arena_bytes(kMax);
+  EXPECT_FALSE(DeviceMemoryFits(program, OneNode(1, kMax)));
+  EXPECT_FALSE(DeviceMemoryFits(program, OneNode(kMax, 1)));
+  EXPECT_TRUE(DeviceMemoryFits(program, OneNode(kMax, 0)));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace weft::kernels {
 namespace {
 
 // Steps on more tensors, such as the steps of a whole stage, are told apart by their bytes.
-constexpr int kMostTensors = 12;
+constexpr int kMaxTensors = 12;
 
 // Returns "bf16*3,fp32".
 template <typename Indices>
@@ -70,7 +70,7 @@ bool IsAttention(const KernelRow& row) {
 std::string ShapesText(const Segment& segment, const Step& step) {
   std::vector<int> values(step.inputs().begin(), step.inputs().end());
   values.insert(values.end(), step.outputs().begin(), step.outputs().end());
-  if (values.size() > kMostTensors) return absl::StrCat(std::max<int64_t>(1, step.work().bytes()));
+  if (values.size() > kMaxTensors) return absl::StrCat(std::max<int64_t>(1, step.work().bytes()));
   std::vector<std::string> shapes;
   for (const int value : values) {
     std::string shape;

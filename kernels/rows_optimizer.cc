@@ -7,7 +7,7 @@ namespace {
 constexpr OperandSpec kNorm = Scalar({"norm", "[2]", kFp64}), kScale = Scalar({"scale", "[3]", kFp64});
 constexpr OperandSpec kParam = Optional({"param", "=grad"});
 // The bounds that plans have too. With a smaller or larger factor, gradients are zeros or infinities in any type.
-constexpr double kLeastLossScale = 0x1p-60, kLargestLossScale = 0x1p60;
+constexpr double kMinLossScale = 0x1p-60, kLargestLossScale = 0x1p60;
 constexpr AttributeRule kDecay = From("weight_decay", 0, "at least 0");
 
 constexpr OperandSpec State(const char* name) { return {name, "=grad", kSum}; }
@@ -25,7 +25,7 @@ constexpr KernelRow kRows[] = {
      .inputs = {{"norms", "[T]", kNorms}, Optional(kScale)},
      .outputs = {{"norm", "[2]", kFp64}},
      .attributes = {Try(1, From("clip_norm", 0, "at least 0")),
-                    OrZero(Within("loss_scale", kLeastLossScale, kLargestLossScale, "0 or from 2^-60 to 2^60")),
+                    OrZero(Within("loss_scale", kMinLossScale, kLargestLossScale, "0 or from 2^-60 to 2^60")),
                     OrZero(Holds("loss_scale", NoScaleBesideInput, "0 with the input scale"))},
      .calibrated = true,
      .result =

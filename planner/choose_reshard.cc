@@ -13,7 +13,7 @@
 namespace weft::planner {
 namespace {
 
-constexpr int32_t kMostAhead = 64;
+constexpr int32_t kMaxAhead = 64;
 
 int64_t Highest(const ReshardTrial& trial) {
   return trial.bytes.empty() ? 0 : *std::max_element(trial.bytes.begin(), trial.bytes.end());
@@ -28,7 +28,7 @@ class Choice {
     const int32_t first = asked_.has_prefetch() ? asked_.prefetch() : 1;
     WEFT_ASSIGN_OR_RETURN(never_, Try(Zero::NEVER, first, {}));
     double before = 0;
-    for (int32_t ahead = first; ahead <= std::max(first, kMostAhead); ahead *= 2) {
+    for (int32_t ahead = first; ahead <= std::max(first, kMaxAhead); ahead *= 2) {
       WEFT_ASSIGN_OR_RETURN(const ReshardTrial none, Try(Zero::AFTER_FORWARD, ahead, {}));
       if (ahead == first) {
         none_ = none;
@@ -37,7 +37,7 @@ class Choice {
       }
       before = none.seconds;
       WEFT_RETURN_IF_ERROR(Try(Zero::AFTER_BACKWARD, ahead, {}).status());
-      if (none.layers.size() <= kMostExhaustive) {
+      if (none.layers.size() <= kMaxExhaustive) {
         WEFT_RETURN_IF_ERROR(TryAll(ahead, none));
       } else {
         WEFT_RETURN_IF_ERROR(Grow(ahead, none));
@@ -111,7 +111,7 @@ class Choice {
     std::set<int32_t> kept;
     // Bytes by which sets that did not fit exceeded the capacity; later sets get less memory.
     std::vector<int64_t> margin(none.bytes.size(), 0);
-    for (int round = 0; round < kMostRounds; ++round) {
+    for (int round = 0; round < kMaxRounds; ++round) {
       std::vector<int64_t> room;
       for (size_t rank = 0; rank < trial.bytes.size(); ++rank) {
         room.push_back(capacity_ - trial.bytes[rank] - margin[rank]);

@@ -44,12 +44,12 @@ struct ReshardDecision {
 // fast ones it takes the one with the fewest bytes on the fullest rank. If none fits, it takes the one with the fewest
 // bytes. It tries, for 1, 2, 4, ... gathers ahead as long as that gets faster (or for asked.prefetch alone):
 // - AFTER_FORWARD and AFTER_BACKWARD, and once NEVER;
-// - with at most kMostExhaustive layers, every set of kept layers, so the choice is exact;
+// - with at most kMaxExhaustive layers, every set of kept layers, so the choice is exact;
 // - with more layers, sets that grow: on each rank, the layers that save most of the time that computation still
-//   waits, within the memory left (knapsack.h), until it waits for nothing, no layer fits, or kMostRounds sets were
+//   waits, within the memory left (knapsack.h), until it waits for nothing, no layer fits, or kMaxRounds sets were
 //   tried.
-inline constexpr int kMostExhaustive = 4;
-inline constexpr int kMostRounds = 6;
+inline constexpr int kMaxExhaustive = 4;
+inline constexpr int kMaxRounds = 6;
 absl::StatusOr<ReshardDecision> ChooseReshard(const Zero& asked, int64_t capacity, const TryReshard& attempt);
 
 }  // namespace weft::planner

@@ -257,8 +257,8 @@ class Search {
 
   TriedBytes BytesOf(const Variant& variant) {
     if (const auto known = known_.find(variant.change); known != known_.end()) return known->second;
-    if (remedies_.stopped || remedies_.tried.size() >= kMostTries) return TryOutcome::kStopped;
-    if (on_try_) on_try_(absl::StrCat(variant.change, ", ", remedies_.tried.size() + 1, " of at most ", kMostTries));
+    if (remedies_.stopped || remedies_.tried.size() >= kMaxTries) return TryOutcome::kStopped;
+    if (on_try_) on_try_(absl::StrCat(variant.change, ", ", remedies_.tried.size() + 1, " of at most ", kMaxTries));
     const TriedBytes bytes = try_plan_(variant.recipe, variant.plan);
     remedies_.stopped = bytes == TriedBytes(TryOutcome::kStopped);
     if (!remedies_.stopped && bytes != TriedBytes(TryOutcome::kTooLong)) remedies_.tried.push_back(variant.change);

@@ -59,9 +59,9 @@ using TryPlan = std::function<TriedBytes(const Recipe& recipe, const Plan& plan)
 // fit, the result is one remedy with no more of them than needed and with the largest microbatch that fits, as far as
 // no try was left out.
 //
-// Every remedy was tried as it is returned; there are at most kMostTries tries. `recipe` and `plan` are as the user
+// Every remedy was tried as it is returned; there are at most kMaxTries tries. `recipe` and `plan` are as the user
 // gave them, `layers` bounds the stages, `parameters` is the model's number of parameters.
-inline constexpr int kMostTries = 40;
+inline constexpr int kMaxTries = 40;
 Remedies FindRemedies(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers, int64_t parameters,
                       const Shortage& shortage, int wanted, const TryPlan& try_plan, const OnTry& on_try = nullptr);
 

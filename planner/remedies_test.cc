@@ -122,7 +122,7 @@ TEST(FindRemedies, JoinsAsManyChangesAsItTakes) {
   const auto first = [&](int64_t capacity) {
     const Remedies ways = FindRemedies(recipe, plan, cluster, 8, 1000, {false, capacity}, 3, bytes);
     ExpectTrue(ways, recipe, plan, capacity, bytes);
-    EXPECT_LE(ways.tried.size(), static_cast<size_t>(kMostTries));
+    EXPECT_LE(ways.tried.size(), static_cast<size_t>(kMaxTries));
     return DescribeRemedies(ways);
   };
   // With stage 2 the plan needs 150; with the gentler recompute, 160.
@@ -386,7 +386,7 @@ TEST(FindRemedies, StopsTrying) {
   EXPECT_TRUE(FindRemedies(RecipeOf(64), PlanOf(1, 64, "gpipe"), ClusterOf(64), 64, 1000, {false, 999}, 3, never)
                   .found.empty());
   EXPECT_GT(tries, 10);
-  EXPECT_LE(tries, kMostTries);
+  EXPECT_LE(tries, kMaxTries);
   EXPECT_THAT(DescribeRemedies({}), testing::HasSubstr("no change"));
   // No remedy has a stage without a layer, more ranks than devices, or a part of a sequence.
   for (const Remedy& way :

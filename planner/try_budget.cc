@@ -40,16 +40,16 @@ TryBudget::TryBudget(const Program& refused, int layers)
     : actions_(ActionsOf(refused)), work_(WorkOf(refused)), layers_(layers) {}
 
 int64_t TryBudget::WorkOfTry(const Recompute& recompute, int64_t times) const {
-  const int64_t more = std::min(std::max<int64_t>(times - kFewTimes, 0), kMostWork);
+  const int64_t more = std::min(std::max<int64_t>(times - kFewTimes, 0), kMaxWork);
   return (work_ + more * actions_) * CompilationsOf(recompute, layers_);
 }
 
 bool TryBudget::Has(const Recompute& recompute, int64_t times) const {
-  const int64_t first = work_ <= kMostWork ? work_ : 0;
+  const int64_t first = work_ <= kMaxWork ? work_ : 0;
   if (spent_ <= first && times <= kFewTimes && CompilationsOf(recompute, layers_) == 1) return true;
   const int64_t work = WorkOfTry(recompute, times);
-  if (times > kFewTimes && work > kMostWork / kFewTries) return false;
-  return spent_ + work <= kMostWork;
+  if (times > kFewTimes && work > kMaxWork / kFewTries) return false;
+  return spent_ + work <= kMaxWork;
 }
 
 void TryBudget::Spend(const Recompute& recompute, int64_t times) { spent_ += WorkOfTry(recompute, times); }

@@ -18,21 +18,21 @@ int64_t MicrobatchesOfAReplica(const Recipe& recipe, const Plan& plan);
 class TryBudget {
  public:
   // Actions and steps of all programs tried. Each takes about 0.2 ms of a core in a build without -c opt: 8 s in all.
-  static constexpr int64_t kMostWork = 40000;
+  static constexpr int64_t kMaxWork = 40000;
 
   // `layers` is the model's number of layers.
   TryBudget(const Program& refused, int layers);
 
   // True if one more plan with this recompute, and with `times` the microbatches, may be tried. If such a plan takes
   // one compilation and has at most kFewTimes the microbatches, it may always be the first. It may also be the second
-  // if one try is within kMostWork (to recompute all, and that with something else). If the recompute is chosen, a try
+  // if one try is within kMaxWork (to recompute all, and that with something else). If the recompute is chosen, a try
   // takes one compilation for each candidate.
   bool Has(const Recompute& recompute, int64_t times = 1) const;
   // Counts one such try.
   void Spend(const Recompute& recompute, int64_t times = 1);
 
   // Up to kFewTimes the microbatches count as no more work. Beyond that, each further time adds the actions of the
-  // program. Such plans are tried only if kFewTries of them would be within kMostWork: one that fits is compared with
+  // program. Such plans are tried only if kFewTries of them would be within kMaxWork: one that fits is compared with
   // others.
   static constexpr int64_t kFewTimes = 8;
   static constexpr int64_t kFewTries = 16;

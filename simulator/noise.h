@@ -13,7 +13,7 @@
 
 namespace weft::sim {
 
-inline constexpr int kMostRuns = 1'000'000;
+inline constexpr int kMaxRuns = 1'000'000;
 
 // Returns InvalidArgument, naming the field and its range, if Cluster.noise is absent or out of range.
 absl::Status CheckNoise(const Cluster& cluster);

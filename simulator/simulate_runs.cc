@@ -12,9 +12,9 @@ namespace weft::sim {
 
 absl::StatusOr<NoiseReport> SimulateRuns(const Program& program, const Cluster& cluster, const SimulateOptions& options,
                                          const std::function<void(int64_t)>& on_run) {
-  if (options.runs < 1 || options.runs > kMostRuns) {
-    return absl::InvalidArgumentError(absl::StrCat("runs = ", options.runs, " must be from 1 to ", kMostRuns,
-                                                   "; nearest valid: ", options.runs < 1 ? 1 : kMostRuns));
+  if (options.runs < 1 || options.runs > kMaxRuns) {
+    return absl::InvalidArgumentError(absl::StrCat("runs = ", options.runs, " must be from 1 to ", kMaxRuns,
+                                                   "; nearest valid: ", options.runs < 1 ? 1 : kMaxRuns));
   }
   WEFT_RETURN_IF_ERROR(CheckNoise(cluster));
   // Trace, critical path and other output of a single run are not needed here.

@@ -18,8 +18,8 @@
 namespace weft::sim {
 namespace {
 
-constexpr double kLeastFactor = 0.01;
-constexpr double kMostFactor = 100;
+constexpr double kMinFactor = 0.01;
+constexpr double kMaxFactor = 100;
 
 // Figures that one change multiplies, with their setters; only figures that the cluster states.
 using Figures = std::vector<std::pair<double, std::function<void(double)>>>;
@@ -161,9 +161,9 @@ absl::StatusOr<WhatIfChange> ParseChange(absl::string_view text) {
     return absl::InvalidArgumentError(absl::StrCat(name, "=", Quoted(text.substr(equals + 1)),
                                                    ": expected a factor from 0.01 to 100, e.g. 2x or 0.5x", without));
   }
-  if (!(factor >= kLeastFactor && factor <= kMostFactor)) {
-    return absl::InvalidArgumentError(absl::StrCat(name, "=", number, "x: allowed: 0.01 to 100, nearest valid: ",
-                                                   factor < kLeastFactor ? kLeastFactor : kMostFactor));
+  if (!(factor >= kMinFactor && factor <= kMaxFactor)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, "=", number, "x: allowed: 0.01 to 100, nearest valid: ", factor < kMinFactor ? kMinFactor : kMaxFactor));
   }
   return WhatIfChange{std::string(name), factor, std::string(text)};
 }

@@ -173,9 +173,9 @@ class Completeness {
   // True if CheckForwardFirst must succeed because of the dependencies within one repetition alone, as in most
   // programs. An action that waits for another starts when all steps of the other are finished.
   bool WaitForForwards(const TemplateIndex& t) const {
-    constexpr int kMost = 4096;
+    constexpr int kMax = 4096;
     const int begin = t.list_begin[kBody], count = t.list_begin[kEpilogue] - begin;
-    if (IsAsynchronous(*index_.program) || count > kMost) return false;
+    if (IsAsynchronous(*index_.program) || count > kMax) return false;
     std::map<std::tuple<int, int, int>, int> forward, input;
     for (int a = 0; a < static_cast<int>(t.actions.size()); ++a) {
       const Action& action = *t.actions[a].action;

@@ -18,7 +18,7 @@ namespace {
 
 // The smallest clip_norm for which a gradient norm of 0 needs no clipping: the factor is min(1, clip_norm / 1e-6)
 // (P11).
-constexpr double kLeastClipNorm = 1e-6;
+constexpr double kMinClipNorm = 1e-6;
 
 bool OfPostValidation(const Action& action) {
   const ActionKind kind = action.kind();
@@ -397,10 +397,10 @@ void CheckPostValidationForm(const Program& program, Findings* findings) {
     if (IsAsynchronous(program)) findings->Add("P15.program", "an asynchronous program has no post_validation");
     if (IsMessageDriven(program)) findings->Add("P15.program", "with post_validation compute_order is STATIC_ORDER");
     const double clip_norm = program.recipe().clip_norm();
-    if (clip_norm > 0 && clip_norm < kLeastClipNorm) {
-      findings->Add("P15.program", "recipe.clip_norm = ", clip_norm, " must be 0 or at least ", kLeastClipNorm,
+    if (clip_norm > 0 && clip_norm < kMinClipNorm) {
+      findings->Add("P15.program", "recipe.clip_norm = ", clip_norm, " must be 0 or at least ", kMinClipNorm,
                     " with post_validation: the verdict on a norm of 0 would be wrong; nearest valid: ",
-                    clip_norm < kLeastClipNorm / 2 ? 0 : kLeastClipNorm);
+                    clip_norm < kMinClipNorm / 2 ? 0 : kMinClipNorm);
     }
     for (const Template& t : program.templates()) {
       PostValidationLists lists;

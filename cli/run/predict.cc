@@ -20,7 +20,7 @@ namespace {
 // In the first repetition the pipeline fills; in the second, ranks wait for ranks that are behind.
 constexpr int kRepetitions = 2;
 
-// Steps of the trace. Stops counting beyond kMostStepsUnasked.
+// Steps of the trace. Stops counting beyond kMaxStepsUnasked.
 int64_t Steps(const Program& program) {
   std::vector<int64_t> of_template;
   for (const Template& t : program.templates()) {
@@ -33,7 +33,7 @@ int64_t Steps(const Program& program) {
   }
   int64_t steps = 0;
   const int64_t ranks = MeshRanks(program.mesh());
-  for (int64_t rank = 0; rank < ranks && steps <= kMostStepsUnasked; ++rank) {
+  for (int64_t rank = 0; rank < ranks && steps <= kMaxStepsUnasked; ++rank) {
     const int t = TemplateOfRank(program, rank);
     if (t >= 0) steps += kRepetitions * of_template[t];
   }
@@ -58,7 +58,7 @@ absl::StatusOr<Prediction> PredictRun(const Program& program, const std::string&
     if (!FindInCatalog("clusters", program.cluster_name()).ok()) return Prediction{};
     const absl::StatusOr<Cluster> known = LoadCluster(program.cluster_name());
     if (!known.ok() || ClusterDigest(*known) != program.cluster_digest()) return Prediction{};
-    if (Steps(program) > kMostStepsUnasked) return Prediction{};
+    if (Steps(program) > kMaxStepsUnasked) return Prediction{};
     absl::StatusOr<Prediction> prediction = PredictOn(program, *known);
     return prediction.ok() ? *std::move(prediction) : Prediction{};
   }

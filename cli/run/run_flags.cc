@@ -27,16 +27,16 @@ std::vector<std::string> Choices(const Entries& entries) {
   return names;
 }
 
-constexpr double kLeastTimeout = 1e-6, kMostTimeout = 1e6;
+constexpr double kMinTimeout = 1e-6, kMaxTimeout = 1e6;
 
 absl::Status ParseTimeout(const std::string& text, double* timeout) {
   const absl::string_view without = BadBeginning(text);
   if (!without.empty() || !absl::SimpleAtod(text, timeout) || std::isnan(*timeout)) {
     return absl::InvalidArgumentError(absl::StrCat("expected seconds from 0.000001 to 1000000", without));
   }
-  if (*timeout >= kLeastTimeout && *timeout <= kMostTimeout) return absl::OkStatus();
+  if (*timeout >= kMinTimeout && *timeout <= kMaxTimeout) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("allowed: 0.000001 to 1000000 seconds, nearest valid: ",
-                                                 *timeout < kLeastTimeout ? "0.000001" : "1000000"));
+                                                 *timeout < kMinTimeout ? "0.000001" : "1000000"));
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ namespace weft {
 namespace {
 
 // Enough for a thousand ranks with thousands of microbatches.
-constexpr int64_t kMaximumScheduleBytes = int64_t{1} << 28;
+constexpr int64_t kMaxScheduleBytes = int64_t{1} << 28;
 constexpr int kDefaultRanks = 4, kDefaultMicrobatches = 8;
 
 // The optional parameters, as flags of the command line.
@@ -78,7 +78,7 @@ absl::Status AtFile(const std::string& path, const absl::Status& status) {
 }
 
 absl::Status LoadFile(const ScheduleRequest& request, LoadedSchedule* loaded) {
-  absl::StatusOr<std::string> text = ReadFile(request.name, kMaximumScheduleBytes);
+  absl::StatusOr<std::string> text = ReadFile(request.name, kMaxScheduleBytes);
   if (!text.ok()) return AtFile(request.name, text.status());
   absl::StatusOr<NamedSchedule> named = ParseSchedule(*text, request.csv);
   if (!named.ok()) return AtFile(request.name, named.status());

@@ -15,7 +15,7 @@ namespace weft {
 
 namespace {
 
-constexpr int64_t kMostRanks = int64_t{1} << 20;
+constexpr int64_t kMaxRanks = int64_t{1} << 20;
 
 // The field in which a stage keeps the index of a segment of this kind.
 int* IndexOf(StageIndex& stage, ir::SegmentKind kind) {
@@ -51,8 +51,8 @@ int* IndexOf(RankIndex& rank, ir::SegmentKind kind) {
 mlir::FailureOr<int*> PlaceOf(ir::SegmentOp segment, SegmentSet* set) {
   if (ir::IsOfRank(segment.getKind())) {
     const int64_t rank = RankOf(segment);
-    if (rank >= kMostRanks) {
-      segment.emitOpError() << "[export_segments_c12] is of rank " << rank << "; allowed: 0 to " << kMostRanks - 1;
+    if (rank >= kMaxRanks) {
+      segment.emitOpError() << "[export_segments_c12] is of rank " << rank << "; allowed: 0 to " << kMaxRanks - 1;
       return mlir::failure();
     }
     // A rank without parameters has no segments.

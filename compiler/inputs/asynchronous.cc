@@ -116,13 +116,13 @@ absl::StatusOr<std::optional<AsynchronousPlan>> AsynchronousOf(const ScheduleCho
   // The checks of schedules that flush report what is wrong with this one.
   if (!MayBeAsynchronous(choice)) return std::optional<AsynchronousPlan>();
   // A program has at least one action per stage and microbatch of a repetition, and a repetition may be two lists.
-  constexpr int64_t kMostPairs = int64_t{1} << 18;
+  constexpr int64_t kMaxPairs = int64_t{1} << 18;
   const int64_t pairs = 2 * int64_t{made.microbatches_per_order} * choice.params.ranks;
-  if (choice.definition.empty() && pairs > kMostPairs) {
+  if (choice.definition.empty() && pairs > kMaxPairs) {
     return absl::InvalidArgumentError(
         absl::StrCat("schedule '", choice.name, "' on ", choice.params.ranks, " pipe ranks repeats after up to ",
                      2 * int64_t{made.microbatches_per_order}, " microbatches; at most ",
-                     kMostPairs / choice.params.ranks, " can be compiled on so many ranks"));
+                     kMaxPairs / choice.params.ranks, " can be compiled on so many ranks"));
   }
   absl::StatusOr<PipelineSchedule> schedule = BuildList(choice, made.microbatches_per_order);
   if (!schedule.ok() || !schedule->asynchrony) return std::optional<AsynchronousPlan>();

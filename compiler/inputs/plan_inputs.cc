@@ -29,10 +29,10 @@ absl::Status CheckWeightRounding(const Recipe& recipe, const Plan& plan) {
 
 // Largest beta2 for moments in bf16 that are rounded to nearest. With a larger one, the second moment of a constant
 // gradient ends below 0.9 of its true value (docs/precision.md).
-constexpr double kMostBeta2 = 0.98;
+constexpr double kMaxBeta2 = 0.98;
 void NoteMoments(const Recipe& recipe, const Plan& plan, std::vector<std::string>* notes) {
   if (notes == nullptr || plan.precision().moments() != BF16 || recipe.weight_rounding() == STOCHASTIC) return;
-  if (!recipe.has_adamw() || !(recipe.adamw().beta2() > kMostBeta2)) return;
+  if (!recipe.has_adamw() || !(recipe.adamw().beta2() > kMaxBeta2)) return;
   notes->push_back(
       absl::StrFormat("plan.precision.moments = BF16, to the nearest, loses most of what a step adds to the second "
                       "moment where recipe.adamw.beta2 = %g; recipe.weight_rounding = STOCHASTIC rounds moments too",
@@ -57,9 +57,9 @@ void ResolveDropout(const ModelGraph& model, Recipe& recipe, std::vector<std::st
 void NoteLargeGroups(const Mesh& mesh, std::vector<std::string>* notes) {
   if (notes == nullptr) return;
   for (const MeshAxis& axis : mesh.axes()) {
-    if (axis.size() <= kMaximumPlanMembers) continue;
+    if (axis.size() <= kMaxPlanMembers) continue;
     notes->push_back(absl::StrCat("plan.mesh: axis '", axis.name(), "' has ", axis.size(),
-                                  " ranks; sums over more than ", kMaximumPlanMembers,
+                                  " ranks; sums over more than ", kMaxPlanMembers,
                                   " can be simulated, but weft run refuses them"));
   }
 }
@@ -105,9 +105,9 @@ absl::Status ResolveOffload(PlanInputs& inputs) {
   if (!inputs.plan.offload().optimizer()) return absl::OkStatus();
   Offload& offload = *inputs.plan.mutable_offload();
   if (offload.bucket_elements() == 0) offload.set_bucket_elements(int64_t{1} << 24);
-  if (offload.bucket_elements() < kLeastBucketElements) {
+  if (offload.bucket_elements() < kMinBucketElements) {
     return absl::InvalidArgumentError(absl::StrCat("plan.offload.bucket_elements = ", offload.bucket_elements(),
-                                                   " must be at least ", kLeastBucketElements,
+                                                   " must be at least ", kMinBucketElements,
                                                    "; left out, it is 16 Mi"));
   }
   if (inputs.plan.gradient_bucket_bytes() > 0) {
@@ -120,8 +120,8 @@ absl::Status ResolveOffload(PlanInputs& inputs) {
   const DType held = inputs.plan.accumulation() == EXACT ? EXACT192 : inputs.plan.precision().grads();
   const double bytes = static_cast<double>(offload.bucket_elements()) * offload.buckets_per_reduce() *
                        static_cast<double>(DTypeBytes(held));
-  constexpr double kMost = 0x1p50;
-  inputs.plan.set_gradient_bucket_bytes(static_cast<int64_t>(std::min(bytes, kMost)));
+  constexpr double kMax = 0x1p50;
+  inputs.plan.set_gradient_bucket_bytes(static_cast<int64_t>(std::min(bytes, kMax)));
   return absl::OkStatus();
 }
 
@@ -150,13 +150,13 @@ absl::StatusOr<PlanInputs> ResolveInputs(const ModelGraph& model, const Recipe& 
   if (schedule.scaling() == PlanSchedule::BACKWARD_HALVING) WEFT_RETURN_IF_ERROR(HalveMicrobatches(inputs.recipe));
   WEFT_ASSIGN_OR_RETURN(int64_t microbatches, MicrobatchesPerReplica(inputs.recipe, inputs.plan.mesh()));
   // Checked before any list is built: a program has at least one action per stage and microbatch.
-  constexpr int64_t kMostPairs = int64_t{1} << 18;
+  constexpr int64_t kMaxPairs = int64_t{1} << 18;
   const int64_t ranks = AxisSize(inputs.plan.mesh(), "pipe");
   auto check_pairs = [&](int64_t stages) {
-    if (microbatches <= kMostPairs / stages) return absl::OkStatus();
+    if (microbatches <= kMaxPairs / stages) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("recipe.global_batch_sequences = ", inputs.recipe.global_batch_sequences(), " gives ",
-                     microbatches, " microbatches per replica; at most ", kMostPairs / stages, " for ", stages,
+                     microbatches, " microbatches per replica; at most ", kMaxPairs / stages, " for ", stages,
                      stages == ranks ? " pipe ranks" : " stages",
                      ": use a larger recipe.microbatch_sequences or more data replicas"));
   };

@@ -92,17 +92,17 @@ std::vector<int32_t> StageCutOf(const Runtime& runtime, const ModelGraph& model,
                                 const Plan& plan) {
   if (runtime.stage_cut() == Runtime::BY_COST || plan.partition().layers_per_stage_size() > 0) return {};
   const int64_t ranks = AxisSize(plan.mesh(), "pipe");
-  constexpr int64_t kMost = int64_t{1} << 20;
+  constexpr int64_t kMax = int64_t{1} << 20;
   // An unset microbatch has one sequence.
   const int64_t samples = recipe.microbatch_sequences() == 0 ? 1 : recipe.microbatch_sequences();
   const int64_t replicas = AxisSize(plan.mesh(), "data");
-  if (ranks < 1 || ranks > kMost || replicas < 1 || replicas > kMost || samples < 1 || samples > kMost ||
+  if (ranks < 1 || ranks > kMax || replicas < 1 || replicas > kMax || samples < 1 || samples > kMax ||
       model.ops_size() == 0) {
     return {};
   }
   const int64_t microbatches = recipe.global_batch_sequences() / samples / replicas;
   // The lists of slots are as long as the product of both.
-  if (microbatches < 1 || microbatches > kMost / ranks) return {};
+  if (microbatches < 1 || microbatches > kMax / ranks) return {};
   PlanSchedule schedule = plan.schedule();
   if (schedule.name().empty() && schedule.definition().empty()) schedule.set_name("1f1b");
   const auto built = ScheduleOf(ChoiceOf(schedule, static_cast<int>(ranks), static_cast<int>(microbatches), {}));

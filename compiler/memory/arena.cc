@@ -22,12 +22,12 @@ constexpr int64_t kSearchedPairs = 4'000'000;
 constexpr int64_t kSearchRounds = 80;
 // What may be lost without a longer search; it is tried from the first to the last of these parts, twice as many each
 // time, with so many seeds.
-constexpr int64_t kLeastLoss = int64_t{1} << 20;
+constexpr int64_t kMinLoss = int64_t{1} << 20;
 constexpr int64_t kFirstLostPart = 32;
 constexpr int64_t kLastLostPart = 1024;
-constexpr int kMostFailed = 2;
+constexpr int kMaxFailed = 2;
 constexpr uint32_t kSeeds = 24;
-constexpr int64_t kMaximumBytes = int64_t{1} << 62;
+constexpr int64_t kMaxBytes = int64_t{1} << 62;
 
 bool Overlap(const ArenaItem& a, const ArenaItem& b) { return a.first <= b.last && b.first <= a.last; }
 
@@ -115,8 +115,7 @@ absl::Status Check(absl::Span<const ArenaItem> items) {
       return absl::InvalidArgumentError(absl::StrCat("arena item ", i, " has ", items[i].bytes,
                                                      " bytes and lives from ", items[i].first, " to ", items[i].last));
     }
-    if (items[i].bytes > kMaximumBytes - kArenaAlignment ||
-        (sum += RoundUp(items[i].bytes, kArenaAlignment)) > kMaximumBytes) {
+    if (items[i].bytes > kMaxBytes - kArenaAlignment || (sum += RoundUp(items[i].bytes, kArenaAlignment)) > kMaxBytes) {
       return absl::ResourceExhaustedError("buffers of one rank exceed 2^62 bytes");
     }
   }
@@ -179,11 +178,11 @@ absl::StatusOr<Arena> PlanArena(absl::Span<const ArenaItem> items) {
 
 absl::StatusOr<Arena> PlanArenaOfRank(absl::Span<const ArenaItem> items, int64_t beside) {
   WEFT_ASSIGN_OR_RETURN(Arena best, PlanArena(items));
-  const int64_t all = best.lower_bound > kMaximumBytes - beside ? kMaximumBytes : best.lower_bound + beside;
-  const std::vector<int64_t> greedy = best.offsets, nowhere(items.size(), kMaximumBytes);
+  const int64_t all = best.lower_bound > kMaxBytes - beside ? kMaxBytes : best.lower_bound + beside;
+  const std::vector<int64_t> greedy = best.offsets, nowhere(items.size(), kMaxBytes);
   int failed = 0;
   for (int64_t part = kFirstLostPart; part <= kLastLostPart; part *= 2) {
-    const int64_t enough = best.lower_bound + std::max(kLeastLoss, all / part);
+    const int64_t enough = best.lower_bound + std::max(kMinLoss, all / part);
     std::optional<std::vector<int64_t>> offsets;
     for (uint32_t seed = 1; seed <= kSeeds && best.height > enough && !offsets; ++seed) {
       offsets = FitArena(items, enough, seed % 3 == 0 ? best.offsets : seed % 3 == 1 ? greedy : nowhere, seed);
@@ -192,7 +191,7 @@ absl::StatusOr<Arena> PlanArenaOfRank(absl::Span<const ArenaItem> items, int64_t
       const int64_t lower_bound = best.lower_bound;
       best = Measure(*std::move(offsets), items);
       best.lower_bound = lower_bound;
-    } else if (best.height > enough && ++failed == kMostFailed) {
+    } else if (best.height > enough && ++failed == kMaxFailed) {
       break;
     }
   }

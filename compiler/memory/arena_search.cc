@@ -11,7 +11,7 @@ namespace weft {
 namespace {
 
 // Pairs of items that live together, and how many of them are looked at.
-constexpr size_t kMostPairs = 2'000'000;
+constexpr size_t kMaxPairs = 2'000'000;
 constexpr int64_t kComparisons = 6'000'000;
 constexpr int64_t kNowhere = -1;
 
@@ -62,7 +62,7 @@ class Fit {
       for (size_t b = a + 1; b < by_start.size() && items[by_start[b]].first <= items[by_start[a]].last; ++b) {
         neighbors_[by_start[a]].push_back(by_start[b]);
         neighbors_[by_start[b]].push_back(by_start[a]);
-        if ((too_many_ = ++pairs > kMostPairs)) return;
+        if ((too_many_ = ++pairs > kMaxPairs)) return;
       }
     }
   }

@@ -7,7 +7,7 @@
 namespace weft {
 
 std::vector<ArenaItem> LivesOfDeferred(absl::Span<const DeferredValue> values, int steps) {
-  constexpr int64_t kMost = int64_t{1} << 60;
+  constexpr int64_t kMax = int64_t{1} << 60;
   struct Layer {
     int first_step = 0;
     int64_t bytes = 0;
@@ -16,7 +16,7 @@ std::vector<ArenaItem> LivesOfDeferred(absl::Span<const DeferredValue> values, i
   for (const DeferredValue& value : values) {
     auto [layer, added] = by_number.try_emplace(value.layer, Layer{value.first_step, 0});
     layer->second.first_step = std::min(layer->second.first_step, value.first_step);
-    layer->second.bytes = std::min(kMost, layer->second.bytes + std::min(kMost, value.bytes));
+    layer->second.bytes = std::min(kMax, layer->second.bytes + std::min(kMax, value.bytes));
   }
   // In the order of the steps.
   std::vector<std::pair<int64_t, Layer>> layers(by_number.begin(), by_number.end());

@@ -26,8 +26,8 @@ namespace {
 using google::protobuf::Value;
 
 constexpr int64_t kLargestSide = int64_t{1} << 12;
-constexpr int64_t kMostLevels = 12;
-constexpr int64_t kMostBlocks = 1000;
+constexpr int64_t kMaxLevels = 12;
+constexpr int64_t kMaxBlocks = 1000;
 
 // The known fields. First those that change the model or are refused for some values. From _name_or_path on, those
 // without effect on training: the model's name, learned variances (there are none to rescale), sampling, and settings
@@ -203,9 +203,9 @@ absl::StatusOr<ModelGraph> ImportUnet(const HfConfig& config, absl::string_view 
   WEFT_ASSIGN_OR_RETURN(shape.in_channels, config.Size("in_channels", kLargestSide, 3));
   WEFT_RETURN_IF_ERROR(CheckVariant(config, shape.in_channels));
   WEFT_ASSIGN_OR_RETURN(shape.channels, config.Size("model_channels", kHfLimit, 0));
-  WEFT_ASSIGN_OR_RETURN(shape.channel_mult, Sizes(config, "channel_mult", kHfLimit, 1, kMostLevels));
-  WEFT_ASSIGN_OR_RETURN(shape.blocks, config.Size("num_res_blocks", kMostBlocks, 0));
-  WEFT_ASSIGN_OR_RETURN(shape.attention_sides, Sizes(config, "attention_resolutions", kLargestSide, 0, kMostLevels));
+  WEFT_ASSIGN_OR_RETURN(shape.channel_mult, Sizes(config, "channel_mult", kHfLimit, 1, kMaxLevels));
+  WEFT_ASSIGN_OR_RETURN(shape.blocks, config.Size("num_res_blocks", kMaxBlocks, 0));
+  WEFT_ASSIGN_OR_RETURN(shape.attention_sides, Sizes(config, "attention_resolutions", kLargestSide, 0, kMaxLevels));
   WEFT_ASSIGN_OR_RETURN(shape.heads, config.Size("num_heads", kHfLimit, 1));
   WEFT_ASSIGN_OR_RETURN(shape.heads_up, config.Size("num_heads_upsample", kHfLimit, shape.heads));
   if (config.Has("num_head_channels")) {

@@ -6,7 +6,7 @@ namespace weft {
 
 namespace {
 
-constexpr int kMostNodes = 1 << 16;
+constexpr int kMaxNodes = 1 << 16;
 
 class Search {
  public:
@@ -55,7 +55,7 @@ class Search {
 
   void Branch(size_t next, int64_t room, __int128 value) {
     Keep(taken_, value);
-    if (next == order_.size() || ++nodes_ > kMostNodes || !MayReach(next, room, best_value_ - value)) return;
+    if (next == order_.size() || ++nodes_ > kMaxNodes || !MayReach(next, room, best_value_ - value)) return;
     if (Item(next).bytes <= room) {
       taken_.push_back(order_[next]);
       Branch(next + 1, room - Item(next).bytes, value + Item(next).value);

@@ -31,7 +31,7 @@ std::string Error(int64_t bucket_elements, const Program& program) {
 }
 
 TEST(BucketCount, OfARank) {
-  const int64_t most = kMostBuckets * 64;
+  const int64_t most = kMaxBuckets * 64;
   EXPECT_EQ(Error(192, Of(1, most)), "");
   EXPECT_THAT(Error(192, Of(1, most + 1)),
               HasSubstr("plan.offload.bucket_elements = 192 cuts the states of 4194368 elements of a rank (4194368 of "
@@ -43,7 +43,7 @@ TEST(BucketCount, OfARank) {
 }
 
 TEST(BucketCount, OfAllRanks) {
-  const int64_t most = kMostBuckets * 64;
+  const int64_t most = kMaxBuckets * 64;
   EXPECT_EQ(Error(192, Of(4, most)), "");
   EXPECT_THAT(Error(192, Of(5, most)), HasSubstr("nearest valid: 384"));
   EXPECT_EQ(Error(384, Of(5, most)), "");

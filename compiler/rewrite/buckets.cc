@@ -48,12 +48,12 @@ absl::Status CheckBucketCount(const Offload& offload, const Program& program) {
     most = std::max(most, elements);
     all += elements;
   }
-  const int64_t least = RoundUp(std::max(Over(most, kMostBuckets), Over(all, kMostBucketsInAll)), kBucketAlignment);
+  const int64_t least = RoundUp(std::max(Over(most, kMaxBuckets), Over(all, kMaxBucketsInAll)), kBucketAlignment);
   if (BucketCapacity(offload) >= least) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("plan.offload.bucket_elements = ", offload.bucket_elements(), " cuts the states of ", most,
-                   " elements of a rank (", all, " of all pipe ranks) into more than ", kMostBuckets, " (",
-                   kMostBucketsInAll, ") buckets; nearest valid: ", least * kBucketsOnDevice));
+                   " elements of a rank (", all, " of all pipe ranks) into more than ", kMaxBuckets, " (",
+                   kMaxBucketsInAll, ") buckets; nearest valid: ", least * kBucketsOnDevice));
 }
 
 }  // namespace weft

@@ -37,10 +37,10 @@ std::vector<Bucket> CutIntoBuckets(absl::Span<const int64_t> tensors, int64_t ca
 // Buckets on the device at one time: one is fetched, one is updated, one is written back.
 constexpr int kBucketsOnDevice = 3;
 // The smallest plan.offload.bucket_elements.
-constexpr int64_t kLeastBucketElements = 192;
+constexpr int64_t kMinBucketElements = 192;
 // The most buckets of a rank, and of all templates together. Each bucket becomes three actions and three segments.
-constexpr int64_t kMostBuckets = int64_t{1} << 16;
-constexpr int64_t kMostBucketsInAll = int64_t{1} << 18;
+constexpr int64_t kMaxBuckets = int64_t{1} << 16;
+constexpr int64_t kMaxBucketsInAll = int64_t{1} << 18;
 
 // The most elements of one bucket.
 int64_t BucketCapacity(const Offload& offload);

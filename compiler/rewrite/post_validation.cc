@@ -285,11 +285,11 @@ absl::Status PostValidate(Program* program) {
   }
   // With a smaller value, the factor of a norm of zero would be below 1, and the verdict on a zero gradient wrong (P11,
   // P15).
-  constexpr double kLeastClipNorm = 1e-6;
+  constexpr double kMinClipNorm = 1e-6;
   const double clip_norm = program->recipe().clip_norm();
-  if (clip_norm > 0 && clip_norm < kLeastClipNorm) {
-    return Refuse("recipe.clip_norm = ", clip_norm, " must be 0 or at least ", kLeastClipNorm,
-                  " with it; nearest valid: ", clip_norm < kLeastClipNorm / 2 ? 0 : kLeastClipNorm);
+  if (clip_norm > 0 && clip_norm < kMinClipNorm) {
+    return Refuse("recipe.clip_norm = ", clip_norm, " must be 0 or at least ", kMinClipNorm,
+                  " with it; nearest valid: ", clip_norm < kMinClipNorm / 2 ? 0 : kMinClipNorm);
   }
   const std::vector<std::vector<bool>> guess = GuessOf(*program);
   std::set<int> segments;

@@ -54,9 +54,9 @@ absl::StatusOr<Holdings> HoldingsOf(absl::Span<const std::vector<int>> placement
     }
     for (size_t stage = 0; stage < stages; ++stage) {
       const int rank = placement[lane][stage];
-      if (rank < 0 || rank > kMaximumPipeRank) {
+      if (rank < 0 || rank > kMaxPipeRank) {
         return absl::InvalidArgumentError(absl::StrCat("placement: lane ", lane, " puts stage ", stage, " on rank ",
-                                                       rank, "; allowed: 0 to ", kMaximumPipeRank));
+                                                       rank, "; allowed: 0 to ", kMaxPipeRank));
       }
       holders[stage].insert(rank);
       last = std::max<int32_t>(last, rank);

@@ -55,14 +55,14 @@ struct Holdings {
   std::vector<TensorHolders> tensors;
 };
 
-constexpr int kMaximumPipeRank = (1 << 20) - 1;
+constexpr int kMaxPipeRank = (1 << 20) - 1;
 
 // Uses of each tensor in one stage, ascending. A use is in one stage only.
 using StageUses = std::map<int32_t, std::vector<int32_t>>;
 
 // placement[lane][stage] = pipe rank, as PipelineSchedule has it. `ranks` goes from 0 to the largest rank placed; some
 // of them may hold no stage. InvalidArgument if there is no lane, if a lane does not place every stage, or if a rank is
-// below 0 or above kMaximumPipeRank.
+// below 0 or above kMaxPipeRank.
 absl::StatusOr<Holdings> HoldingsOf(absl::Span<const std::vector<int>> placement, absl::Span<const StageUses> uses);
 
 // The placement of `stages` stages on as many ranks: rank i holds stage i.

@@ -64,8 +64,8 @@ absl::StatusOr<TensorView> Allocate(const CaseTensor& tensor, int64_t vocabulary
   const int64_t bytes = RoundUp(std::max<int64_t>(1, elements * DTypeBytes(tensor.dtype)), 256);
   WEFT_ASSIGN_OR_RETURN(std::byte* const data, memory->Take(bytes));
   // Filling more would only take time. The rest is what earlier cases have left there.
-  constexpr int64_t kMostFilled = int64_t{1} << 28;
-  WEFT_RETURN_IF_ERROR(memory->Fill(tensor, vocabulary, data, std::min(bytes, kMostFilled)));
+  constexpr int64_t kMaxFilled = int64_t{1} << 28;
+  WEFT_RETURN_IF_ERROR(memory->Fill(tensor, vocabulary, data, std::min(bytes, kMaxFilled)));
   return TensorView{data, tensor.dtype, tensor.shape};
 }
 
@@ -91,8 +91,8 @@ int64_t CalibrationMemory::bytes() const {
 absl::StatusOr<CalibrationMemory::Pattern> CalibrationMemory::PatternOf(const CaseTensor& tensor, int64_t vocabulary,
                                                                         int64_t bytes) {
   // Large tensors repeat a pattern. It is random enough for caches and for the power that a device draws.
-  constexpr int64_t kLeast = int64_t{1} << 16, kMost = int64_t{1} << 24;
-  const int64_t wanted = std::clamp(bytes, kLeast, kMost);
+  constexpr int64_t kMin = int64_t{1} << 16, kMax = int64_t{1} << 24;
+  const int64_t wanted = std::clamp(bytes, kMin, kMax);
   Pattern& pattern = patterns_[{tensor.dtype, tensor.dtype == INT32 ? vocabulary : 0}];
   if (pattern.bytes >= wanted) return pattern;
   // A multiple of the size of every element, including those of 24 bytes.
@@ -138,8 +138,8 @@ absl::StatusOr<std::byte*> CalibrationMemory::Take(int64_t bytes) {
     return block.data + block.used - bytes;
   }
   // A few large blocks, because devices give no memory back.
-  constexpr int64_t kLeast = int64_t{1} << 26;
-  const int64_t size = std::max(bytes, kLeast);
+  constexpr int64_t kMin = int64_t{1} << 26;
+  const int64_t size = std::max(bytes, kMin);
   WEFT_ASSIGN_OR_RETURN(void* const data, device_.Allocate(DEVICE, size));
   blocks_.push_back({static_cast<std::byte*>(data), size, bytes});
   return blocks_.back().data;

@@ -97,7 +97,7 @@ absl::Status CheckCheckpoint(const std::string& folder) {
   for (const CheckpointFile& file : manifest.files()) bytes += static_cast<double>(file.bytes());
   for (const CheckpointFile& file : manifest.files()) {
     const std::string path = folder + "/" + file.name();
-    if (bytes <= static_cast<double>(kMostBytesChecked)) {
+    if (bytes <= static_cast<double>(kMaxBytesChecked)) {
       WEFT_RETURN_IF_ERROR(CheckFile(path, file));
       continue;
     }

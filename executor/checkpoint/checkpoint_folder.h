@@ -29,7 +29,7 @@ absl::Status SyncFolder(const std::string& path);
 absl::Status CheckFile(const std::string& path, const CheckpointFile& file);
 
 // Checks a whole checkpoint. Above this size, checksums would take minutes, so only file sizes are compared.
-inline constexpr int64_t kMostBytesChecked = int64_t{16} << 30;
+inline constexpr int64_t kMaxBytesChecked = int64_t{16} << 30;
 absl::Status CheckCheckpoint(const std::string& folder);
 
 }  // namespace weft::exec

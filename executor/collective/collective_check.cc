@@ -16,7 +16,7 @@ namespace {
 absl::Status HasMessages(const std::string& algorithm, int64_t members) {
   WEFT_ASSIGN_OR_RETURN(const CollectiveEntry* entry, FindCollective(algorithm));
   // Build refuses both cases before it builds anything.
-  return entry->in_switch() || members > kMaximumPlanMembers ? entry->Build(members).status() : absl::OkStatus();
+  return entry->in_switch() || members > kMaxPlanMembers ? entry->Build(members).status() : absl::OkStatus();
 }
 
 class Checker {

@@ -49,7 +49,7 @@ struct Transfer {
 
 // Channels below kProgramChannels belong to the program, the others to the executor (executor/interpreter/control.h).
 inline constexpr int kProgramChannels = 30000;
-inline constexpr int kMaximumChannel = 32000;
+inline constexpr int kMaxChannel = 32000;
 
 // Collectives that a transport runs itself, on device memory.
 class NativeCollectives {

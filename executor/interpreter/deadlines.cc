@@ -13,10 +13,10 @@ namespace weft::exec {
 namespace {
 
 // The longest deadline: about 30 years.
-constexpr int64_t kMostNanoseconds = int64_t{1000000000} * 1000000000;
+constexpr int64_t kMaxNanoseconds = int64_t{1000000000} * 1000000000;
 
 int64_t Times(int64_t value, int64_t factor) {
-  return value > kMostNanoseconds / factor ? kMostNanoseconds : value * factor;
+  return value > kMaxNanoseconds / factor ? kMaxNanoseconds : value * factor;
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ int64_t PredictedTimes::Of(int template_index, int32_t action) const {
 
 Deadlines::Deadlines(const Program& program, int rank, std::chrono::nanoseconds timeout,
                      const PredictedTimes& predicted, bool generous)
-    : timeout_ns_(std::clamp<int64_t>(timeout.count(), 1, kMostNanoseconds / kFirstFactor)), generous_(generous) {
+    : timeout_ns_(std::clamp<int64_t>(timeout.count(), 1, kMaxNanoseconds / kFirstFactor)), generous_(generous) {
   const int index = TemplateOfRank(program, rank);
   if (index < 0) return;
   const Template& t = program.templates(index);

@@ -16,8 +16,8 @@
 namespace weft::exec {
 namespace {
 
-constexpr size_t kLeastSecret = 16;
-constexpr int kMostProcesses = 1 << 20;
+constexpr size_t kMinSecret = 16;
+constexpr int kMaxProcesses = 1 << 20;
 
 Bootstrap wanted_bootstrap = Bootstrap::kAuto;
 const std::atomic<bool>* stop_flag = nullptr;
@@ -81,9 +81,9 @@ struct Names {
 LaunchedAs Read(const Names& names, Variables& variables) {
   LaunchedAs process;
   process.bootstrap = names.bootstrap;
-  process.size = variables.Number(names.size, 1, kMostProcesses, "number of processes");
-  process.rank = variables.Number(names.rank, 0, kMostProcesses - 1, "rank");
-  process.local_rank = variables.NumberIfSet(names.local_rank, 0, kMostProcesses - 1, "rank on its node");
+  process.size = variables.Number(names.size, 1, kMaxProcesses, "number of processes");
+  process.rank = variables.Number(names.rank, 0, kMaxProcesses - 1, "rank");
+  process.local_rank = variables.NumberIfSet(names.local_rank, 0, kMaxProcesses - 1, "rank on its node");
   if (process.size > 0 && process.rank >= process.size && !variables.missing(names.size)) {
     variables.Wrong(absl::StrCat(names.rank, "=", process.rank, " must be below ", names.size, "=", process.size));
   }
@@ -192,13 +192,12 @@ bool StandsForAll(absl::string_view host) {
 }
 
 // Longest name in the DNS, as text: RFC 1035, sec. 2.3.4.
-constexpr size_t kMostHost = 253;
+constexpr size_t kMaxHost = 253;
 
 // Returns why the text is no address or name at all; empty if it may be one.
 std::string NoAddress(absl::string_view host) {
-  if (host.size() > kMostHost) {
-    return absl::StrCat("MASTER_ADDR=", Quoted(host), " has ", host.size(), " characters; allowed: at most ",
-                        kMostHost);
+  if (host.size() > kMaxHost) {
+    return absl::StrCat("MASTER_ADDR=", Quoted(host), " has ", host.size(), " characters; allowed: at most ", kMaxHost);
   }
   for (const char c : host) {
     if (absl::ascii_isspace(c) || absl::ascii_iscntrl(c) || c == '/' || c == ',') {
@@ -266,9 +265,9 @@ absl::StatusOr<Rendezvous> FindRendezvous(Bootstrap wanted, const Environment& e
     if (environment("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True") ++rendezvous.port;
   }
   rendezvous.secret = variables.Text(kSecretVariable);
-  if (!rendezvous.secret.empty() && rendezvous.secret.size() < kLeastSecret) {
+  if (!rendezvous.secret.empty() && rendezvous.secret.size() < kMinSecret) {
     variables.Wrong(absl::StrCat(kSecretVariable, " has ", rendezvous.secret.size(), " characters; allowed: at least ",
-                                 kLeastSecret));
+                                 kMinSecret));
   }
   if (variables.Has("WEFT_RENDEZVOUS_TIMEOUT")) {
     rendezvous.timeout =

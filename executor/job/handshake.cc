@@ -128,7 +128,7 @@ absl::Status ProveToServer(const Socket& socket, absl::string_view server, absl:
   absl::string_view verdict_bytes(bytes, kVerdictBytes), proof;
   uint32_t verdict = 0, length = 0;
   if (!ReadBytes(&verdict_bytes, kMagicBytes, &magic) || magic != kMagic || !ReadNumber(&verdict_bytes, &verdict) ||
-      !ReadNumber(&verdict_bytes, &length) || !ReadBytes(&verdict_bytes, 32, &proof) || length > kMostVerdictText) {
+      !ReadNumber(&verdict_bytes, &length) || !ReadBytes(&verdict_bytes, 32, &proof) || length > kMaxVerdictText) {
     return speaks_other();
   }
   std::string text(length, '\0');
@@ -228,7 +228,7 @@ bool ProvingListener::Judge(Pending& pending, std::vector<Accepted>* accepted) {
     admitted = options_.admit(hello->rank);
   }
   const Verdict verdict = admitted.ok() ? Verdict::kWelcome : Verdict::kRefused;
-  const absl::string_view text = admitted.message().substr(0, kMostVerdictText);
+  const absl::string_view text = admitted.message().substr(0, kMaxVerdictText);
   const auto proof = ServerProof(options_.secret, pending.challenge, *hello, verdict, text);
   if (!admitted.ok()) return refuse(verdict, proof, text);
   if (!SendNowOrNever(pending.socket, EncodeVerdict(verdict, proof, ""))) {

@@ -44,7 +44,7 @@ struct Hello {
 inline constexpr size_t kChallengeBytes = 40;
 inline constexpr size_t kHelloBytes = 92;
 inline constexpr size_t kVerdictBytes = 48;
-inline constexpr size_t kMostVerdictText = 512;
+inline constexpr size_t kMaxVerdictText = 512;
 
 std::string EncodeChallenge(const Nonce& nonce);
 std::string EncodeHello(const Hello& hello);

@@ -42,14 +42,14 @@ constexpr int64_t kAfterAgain = kSecond;
 // Time for one attempt to inform the others that a rank has died before it met them.
 constexpr std::chrono::milliseconds kAttempt(300);
 constexpr int kPassedOn[] = {SIGUSR1, SIGTERM, SIGINT, SIGHUP};
-constexpr int kMostRanks = 1024;
+constexpr int kMaxRanks = 1024;
 // Exit status of a rank that has noticed the death of another rank (docs/faults.md).
 constexpr int kAnotherDied = 4;
 // Bytes of notes (transports/tcp.cc) per rank.
 constexpr size_t kNoteBytes = 16;
 
 // Maximum number of ranks that a message names.
-constexpr size_t kMostNamed = 8;
+constexpr size_t kMaxNamed = 8;
 
 // True if a process takes no signal but SIGKILL. Its state is in /proc/PID/stat, after the name in parentheses.
 bool IsStopped(pid_t process) {
@@ -248,7 +248,7 @@ class Launcher {
                                    IsStopped(child.process) ? ", stopped by a signal)" : ")"));
     }
     if (names.empty() || !launch_.on_message) return;
-    const size_t more = names.size() - std::min(names.size(), kMostNamed);
+    const size_t more = names.size() - std::min(names.size(), kMaxNamed);
     names.resize(names.size() - more);
     launch_.on_message(absl::StrCat(absl::StrJoin(names, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "",
                                     names.size() + more == 1 ? " does" : " do", " not answer ", strsignal(passed_on_),
@@ -282,9 +282,9 @@ absl::StatusOr<int> LaunchLocal(const LocalLaunch& launch) {
     return absl::FailedPreconditionError(
         absl::StrCat("--bootstrap=local: cannot find this program itself: /proc/self/exe: ", std::strerror(errno)));
   }
-  if (launch.ranks < 1 || launch.ranks > kMostRanks || launch.arguments.empty()) {
+  if (launch.ranks < 1 || launch.ranks > kMaxRanks || launch.arguments.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("--bootstrap=local starts one process per rank on this node: ",
-                                                   launch.ranks, " ranks; allowed: 1 to ", kMostRanks));
+                                                   launch.ranks, " ranks; allowed: 1 to ", kMaxRanks));
   }
   Launcher launcher(launch);
   WEFT_RETURN_IF_ERROR(launcher.Start());

@@ -22,7 +22,7 @@ namespace weft::exec {
 namespace {
 
 // Maximum size of replies that a client has not taken.
-constexpr size_t kMostOutputBytes = 4 * kMostStoreMessageBytes;
+constexpr size_t kMaxOutputBytes = 4 * kMaxStoreMessageBytes;
 constexpr int64_t kMillisecond = 1000000;
 
 std::string Seconds(int64_t milliseconds) { return absl::StrCat(static_cast<double>(milliseconds) / 1000, " s"); }
@@ -173,7 +173,7 @@ class StoreServer::Serving {
           return Lose(rank, "it sent a request while another was under way");
         }
         Handle(rank, *std::move(request));
-        if (client.output.size() > kMostOutputBytes) return Lose(rank, "it does not take the store's replies");
+        if (client.output.size() > kMaxOutputBytes) return Lose(rank, "it does not take the store's replies");
       }
       if (!client.socket.open()) return;
       if (!client.reader.partial()) {

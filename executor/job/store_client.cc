@@ -69,10 +69,10 @@ StoreClient::~StoreClient() {
 
 absl::Status StoreClient::Send(const StoreRequest& request, const Until& until) {
   const std::string message = EncodeStoreRequest(request);
-  if (message.size() > kMostStoreMessageBytes || request.key.size() > kMostStoreKeyBytes) {
+  if (message.size() > kMaxStoreMessageBytes || request.key.size() > kMaxStoreKeyBytes) {
     return absl::InvalidArgumentError(absl::StrCat("a message of ", message.size(), " bytes with a key of ",
-                                                   request.key.size(), "; allowed: ", kMostStoreMessageBytes, " and ",
-                                                   kMostStoreKeyBytes));
+                                                   request.key.size(), "; allowed: ", kMaxStoreMessageBytes, " and ",
+                                                   kMaxStoreKeyBytes));
   }
   return Lost(SendAll(socket_, WithLength(message), until), until);
 }

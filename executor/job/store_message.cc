@@ -40,13 +40,13 @@ absl::StatusOr<StoreRequest> DecodeStoreRequest(absl::string_view bytes) {
     return absl::InvalidArgumentError(absl::StrCat("a request for operation ", operation, ", which the store has not"));
   }
   request.operation = static_cast<StoreOperation>(operation);
-  if (request.timeout_ms > kMostStoreTimeoutMs) {
+  if (request.timeout_ms > kMaxStoreTimeoutMs) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a timeout of ", request.timeout_ms, " ms; allowed: up to ", kMostStoreTimeoutMs));
+        absl::StrCat("a timeout of ", request.timeout_ms, " ms; allowed: up to ", kMaxStoreTimeoutMs));
   }
-  if (key_bytes > kMostStoreKeyBytes || !ReadBytes(&bytes, key_bytes, &key)) {
+  if (key_bytes > kMaxStoreKeyBytes || !ReadBytes(&bytes, key_bytes, &key)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a key of ", key_bytes, " bytes; allowed: up to ", kMostStoreKeyBytes, " and within the message"));
+        absl::StrCat("a key of ", key_bytes, " bytes; allowed: up to ", kMaxStoreKeyBytes, " and within the message"));
   }
   request.key = std::string(key);
   request.value = std::string(bytes);
@@ -63,7 +63,7 @@ std::string EncodeStoreReply(const absl::Status& status, absl::string_view value
 std::string EncodeFailure(const absl::Status& status) {
   std::string bytes;
   AppendNumber(&bytes, static_cast<uint8_t>(status.raw_code()));
-  absl::StrAppend(&bytes, status.message().substr(0, kMostFailureText));
+  absl::StrAppend(&bytes, status.message().substr(0, kMaxFailureText));
   return bytes;
 }
 
@@ -72,7 +72,7 @@ absl::Status DecodeFailure(absl::string_view value) {
   if (!ReadNumber(&value, &code) || code == 0 || code > static_cast<uint8_t>(absl::StatusCode::kUnauthenticated)) {
     code = static_cast<uint8_t>(absl::StatusCode::kUnknown);
   }
-  return absl::Status(static_cast<absl::StatusCode>(code), value.substr(0, kMostFailureText));
+  return absl::Status(static_cast<absl::StatusCode>(code), value.substr(0, kMaxFailureText));
 }
 
 absl::StatusOr<std::string> DecodeStoreReply(absl::string_view bytes) {
@@ -91,9 +91,9 @@ absl::StatusOr<std::string> DecodeStoreReply(absl::string_view bytes) {
 absl::Status StoreMessageReader::CheckLength() const {
   if (buffer_.size() < sizeof(uint32_t)) return absl::OkStatus();
   const uint32_t length = LengthOf(buffer_);
-  if (length == 0 || length > kMostStoreMessageBytes) {
+  if (length == 0 || length > kMaxStoreMessageBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a message of ", length, " bytes; allowed: 1 to ", kMostStoreMessageBytes));
+        absl::StrCat("a message of ", length, " bytes; allowed: 1 to ", kMaxStoreMessageBytes));
   }
   return absl::OkStatus();
 }

@@ -18,9 +18,9 @@
 
 namespace weft::exec {
 
-inline constexpr size_t kMostStoreMessageBytes = 1 << 20;
-inline constexpr size_t kMostStoreKeyBytes = 256;
-inline constexpr uint64_t kMostStoreTimeoutMs = uint64_t{7} * 24 * 3600 * 1000;
+inline constexpr size_t kMaxStoreMessageBytes = 1 << 20;
+inline constexpr size_t kMaxStoreKeyBytes = 256;
+inline constexpr uint64_t kMaxStoreTimeoutMs = uint64_t{7} * 24 * 3600 * 1000;
 
 enum class StoreOperation : uint8_t {
   kSet = 1,      // key = value
@@ -40,8 +40,8 @@ struct StoreRequest {
 // Without the leading length.
 std::string EncodeStoreRequest(const StoreRequest& request);
 absl::StatusOr<StoreRequest> DecodeStoreRequest(absl::string_view bytes);
-// For kFail. Never Ok; texts are cut at kMostFailureText.
-inline constexpr size_t kMostFailureText = 4096;
+// For kFail. Never Ok; texts are cut at kMaxFailureText.
+inline constexpr size_t kMaxFailureText = 4096;
 // The value of the reply if the failed rank itself must report the failure. Otherwise the reply is the failure that
 // came before.
 inline constexpr char kSayIt[] = "say it";

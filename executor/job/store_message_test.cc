@@ -15,7 +15,7 @@ TEST(StoreMessageTest, RequestsComeBack) {
   for (const StoreOperation operation : {StoreOperation::kSet, StoreOperation::kGet, StoreOperation::kWait,
                                          StoreOperation::kBarrier, StoreOperation::kLeave}) {
     const StoreRequest request = {operation, 12345678901, "a key", std::string("a\0value", 7)};
-    if (request.timeout_ms > kMostStoreTimeoutMs) {
+    if (request.timeout_ms > kMaxStoreTimeoutMs) {
       EXPECT_FALSE(DecodeStoreRequest(EncodeStoreRequest(request)).ok());
     }
     StoreRequest allowed = request;
@@ -59,7 +59,7 @@ TEST(StoreMessageTest, FailuresComeBackAndAreNeverOk) {
   const absl::Status why = absl::NotFoundError("rank 3: data.bin: No such file");
   EXPECT_EQ(DecodeFailure(EncodeFailure(why)), why);
   EXPECT_EQ(DecodeFailure(EncodeFailure(absl::InternalError(std::string(100000, 'x')))).message().size(),
-            kMostFailureText);
+            kMaxFailureText);
   for (const std::string& bytes : {std::string(), std::string(1, '\0'), std::string("\xff???")}) {
     EXPECT_TRUE(absl::IsUnknown(DecodeFailure(bytes)));
   }

@@ -66,7 +66,7 @@ void StoreState::Handle(int rank, StoreRequest request, int64_t now_ns, std::vec
 void StoreState::Set(int rank, StoreRequest request, std::vector<StoreAnswer>* answers) {
   auto [entry, added] = values_.try_emplace(request.key);
   const size_t after = stored_ - entry->second.size() + request.value.size() + (added ? request.key.size() : 0);
-  if (after > kMostStoredBytes) {
+  if (after > kMaxStoredBytes) {
     if (added) values_.erase(entry);
     answers->push_back({rank, absl::ResourceExhaustedError("the store is full")});
     return;

@@ -17,7 +17,7 @@
 namespace weft::exec {
 
 // Limit on all keys and values together.
-inline constexpr size_t kMostStoredBytes = 64 << 20;
+inline constexpr size_t kMaxStoredBytes = 64 << 20;
 
 struct StoreAnswer {
   int rank = 0;

@@ -137,12 +137,12 @@ TEST(StoreState, ThoseThatNeverCameAreNamedFirst) {
 
 TEST(StoreState, WhatItHoldsIsBounded) {
   Desk desk(2);
-  const std::string large(kMostStoreMessageBytes - 1024, 'x');
+  const std::string large(kMaxStoreMessageBytes - 1024, 'x');
   int stored = 0;
   while (desk.Ask(0, Set(absl::StrCat("key ", stored), large)) == std::vector<std::string>{"0: "}) {
     ASSERT_LT(++stored, 100);
   }
-  EXPECT_EQ(stored, static_cast<int>(kMostStoredBytes / (large.size() + 6)));
+  EXPECT_EQ(stored, static_cast<int>(kMaxStoredBytes / (large.size() + 6)));
   EXPECT_THAT(desk.Ask(0, Get(absl::StrCat("key ", stored))),
               ElementsAre(absl::StrCat("0! the store has no 'key ", stored, "'")));
   // A value that replaces another needs no additional memory.

@@ -281,7 +281,7 @@ TEST(StoreTest, OversizeValuesAreRefusedByTheClient) {
   const auto server = Serve(options);
   const auto client = Join(*server, 0, options);
   ASSERT_TRUE(client.ok());
-  EXPECT_TRUE(absl::IsInvalidArgument((*client)->Set("key", std::string(kMostStoreMessageBytes, 'v'))));
+  EXPECT_TRUE(absl::IsInvalidArgument((*client)->Set("key", std::string(kMaxStoreMessageBytes, 'v'))));
   EXPECT_TRUE(absl::IsInvalidArgument((*client)->Set(std::string(300, 'k'), "value")));
   EXPECT_TRUE((*client)->Set("key", "value").ok());
   // The store does not grow without limit.

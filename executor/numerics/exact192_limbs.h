@@ -24,7 +24,7 @@ static_assert(sizeof(Exact192) == 24);
 
 namespace exact192 {
 
-constexpr int kLeastExponent = -126;
+constexpr int kMinExponent = -126;
 constexpr uint64_t kSign = uint64_t{1} << 63;
 
 // a += b in two's complement; a result outside the open interval (-2^191, 2^191) becomes the overflow value.
@@ -55,9 +55,9 @@ WEFT_HOST_DEVICE inline void AddNumber(Exact192& accumulator, double x) {
   const uint64_t exponent = (bits >> 52) & 0x7ff;
   // |x| >= 2^64, an infinity or NaN.
   const bool too_large = exponent >= 1023 + 64;
-  // |x| = mantissa * 2^(shift + kLeastExponent).
+  // |x| = mantissa * 2^(shift + kMinExponent).
   uint64_t mantissa = (bits & ((uint64_t{1} << 52) - 1)) | (uint64_t{exponent != 0} << 52);
-  int64_t shift = static_cast<int64_t>(exponent > 1 ? exponent : 1) - 1075 - kLeastExponent;
+  int64_t shift = static_cast<int64_t>(exponent > 1 ? exponent : 1) - 1075 - kMinExponent;
   if (shift < 0) {
     // Below the grid's resolution: round to a multiple of 2^-126, ties to even. A mantissa has 53 bits, so everything
     // from 54 on gives 0 and 63 keeps the shifts defined.
@@ -133,7 +133,7 @@ WEFT_HOST_DEVICE inline double Rounded(const Exact192& accumulator, int precisio
     const uint64_t half = uint64_t{1} << (drop - 1);
     mantissa += (rest > half) | ((rest == half) & (below | (mantissa & 1)));
   }
-  const double magnitude = ldexp(static_cast<double>(mantissa), 64 * top - lead + drop + kLeastExponent);
+  const double magnitude = ldexp(static_cast<double>(mantissa), 64 * top - lead + drop + kMinExponent);
   return negative ? -magnitude : magnitude;
 }
 

@@ -43,14 +43,14 @@ std::vector<double> WildTerms(int count, std::mt19937_64& random) {
 class BigNumber {
  public:
   static constexpr int kDigits = 160;
-  static constexpr int kLeast = -1200;
+  static constexpr int kMin = -1200;
 
   void AddScaled(int64_t integer, int exponent) {
     // integer * 2^exponent, one bit at a time.
     const int64_t sign = integer < 0 ? -1 : 1;
     uint64_t magnitude = integer < 0 ? -static_cast<uint64_t>(integer) : static_cast<uint64_t>(integer);
     for (int bit = 0; magnitude != 0; ++bit, magnitude >>= 1) {
-      if (magnitude & 1) digit_[(exponent + bit - kLeast) / 16] += sign << ((exponent + bit - kLeast) % 16);
+      if (magnitude & 1) digit_[(exponent + bit - kMin) / 16] += sign << ((exponent + bit - kMin) % 16);
     }
   }
   void Add(double x) {
@@ -83,7 +83,7 @@ class BigNumber {
     bool rest = false;
     for (size_t i = first + precision + 1; i < bits.size(); ++i) rest |= bits[i] == 1;
     if (half && (rest || mantissa % 2 == 1)) ++mantissa;
-    const int exponent = kLeast + static_cast<int>(bits.size() - 1 - first) - (precision - 1);
+    const int exponent = kMin + static_cast<int>(bits.size() - 1 - first) - (precision - 1);
     return std::ldexp(static_cast<double>(negative ? -mantissa : mantissa), exponent);
   }
 

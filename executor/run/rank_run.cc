@@ -20,7 +20,7 @@
 namespace weft::exec {
 namespace {
 
-constexpr int64_t kMostStepsAtOnce = 10000;
+constexpr int64_t kMaxStepsAtOnce = 10000;
 
 int64_t NextMultiple(int64_t step, int64_t every) {
   return every <= 0 || step > INT64_MAX - every ? INT64_MAX : (step / every + 1) * every;
@@ -169,7 +169,7 @@ absl::Status RankRun::Train() {
   while (step < shared_.last_step && !result_.stopped) {
     // Memory for the results of steps is reserved in advance, so one call takes no more steps than a run does in an
     // hour or so.
-    int64_t next = std::min(shared_.last_step, step + kMostStepsAtOnce * steps_per_repetition);
+    int64_t next = std::min(shared_.last_step, step + kMaxStepsAtOnce * steps_per_repetition);
     if (options.eval_data != nullptr) next = std::min(next, NextMultiple(step, options.eval_every));
     if (saves) next = std::min(next, NextMultiple(step, options.checkpoint_every));
     next = std::min(next, NextMultiple(step, options.check_replicas));

@@ -20,7 +20,7 @@ namespace {
 
 // Bytes that are read from the device at a time.
 constexpr int64_t kChunkBytes = int64_t{16} << 20;
-constexpr size_t kMostRanksNamed = 8;
+constexpr size_t kMaxRanksNamed = 8;
 
 template <typename T>
 uint32_t Extend(uint32_t crc, const T& value) {
@@ -37,7 +37,7 @@ uint32_t ChecksumOf(const TensorPiece& piece) {
 }
 
 std::string Names(const std::vector<int>& ranks) {
-  const size_t shown = std::min(ranks.size(), kMostRanksNamed);
+  const size_t shown = std::min(ranks.size(), kMaxRanksNamed);
   return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(ranks.begin(), ranks.begin() + shown, ", "),
                       shown < ranks.size() ? absl::StrCat(" and ", ranks.size() - shown, " more") : "");
 }

@@ -42,7 +42,7 @@ constexpr int kMostThreads = 256;
 // everything is over within ten.
 constexpr std::chrono::seconds kForTakingDown(4);
 // About 1 GiB of events.
-constexpr int64_t kMostTraceSteps = int64_t{1} << 24;
+constexpr int64_t kMaxTraceSteps = int64_t{1} << 24;
 
 absl::Status CheckOptions(const Program& program, const RunOptions& options) {
   if (program.does_not_fit()) {
@@ -107,11 +107,11 @@ absl::Status CheckTraceSize(const Program& program, int64_t ranks, int64_t repet
   }
   double each = 0;
   for (int64_t rank = 0; rank < ranks; ++rank) each += steps_of_template[TemplateOfRank(program, rank)];
-  if (repetitions * each <= kMostTraceSteps) return absl::OkStatus();
-  const int64_t most = static_cast<int64_t>(kMostTraceSteps / each);
+  if (repetitions * each <= kMaxTraceSteps) return absl::OkStatus();
+  const int64_t most = static_cast<int64_t>(kMaxTraceSteps / each);
   return absl::InvalidArgumentError(absl::StrCat(
       "--trace-steps: ", repetitions, repetitions == 1 ? " step" : " steps", " of ", each,
-      " kernels and transfers over ", ranks, " ranks are too many for a trace, which holds ", kMostTraceSteps, "; ",
+      " kernels and transfers over ", ranks, " ranks are too many for a trace, which holds ", kMaxTraceSteps, "; ",
       most < 1 ? std::string("this program cannot be traced") : absl::StrCat("nearest valid: ", most)));
 }
 

@@ -23,7 +23,7 @@ namespace {
 // Bytes that are copied to or from the device at once when a buffer is built on the host.
 constexpr int64_t kStagingBytes = int64_t{32} << 20;
 // Minimum number of initial values per thread: a thread costs as much as a few thousand of them.
-constexpr int64_t kLeastPerThread = 1 << 15;
+constexpr int64_t kMinPerThread = 1 << 15;
 
 // Roles of the buffers that hold the part. The leading copy comes first; the others are roundings of it.
 std::vector<BufferRole> RolesOf(StatePart part) {
@@ -221,7 +221,7 @@ absl::Status RankState::Begin(const TensorPiece& piece, absl::Span<const Buffer*
       const int64_t count = std::min(run.count - done, most - made);
       // On all cores: a model of billions of parameters would take minutes on one.
       std::atomic<bool> good{true};
-      ParallelRanges(count, kLeastPerThread, [&](int64_t first, int64_t last) {
+      ParallelRanges(count, kMinPerThread, [&](int64_t first, int64_t last) {
         const absl::Span<float> part = absl::MakeSpan(values).subspan(first, last - first);
         InitialValues(program_.recipe().seed(), copies[0]->tensor(), tensor, run.logical + done + first, part);
         const auto bytes =

@@ -18,7 +18,7 @@ namespace {
 // A stream stays preferred for 1, 2, 4, ... items on average. With long turns some streams get far ahead.
 constexpr uint64_t kTurns = 7;
 // Maximum number of items that one query runs.
-constexpr uint64_t kMostAtOnce = 64;
+constexpr uint64_t kMaxAtOnce = 64;
 
 void* Map(int64_t bytes, int protection) {
   void* memory =
@@ -215,7 +215,7 @@ absl::StatusOr<bool> DeferredDevice::Finished(int event) {
   std::lock_guard<std::mutex> lock(mutex_);
   WEFT_RETURN_IF_ERROR(CheckEvent(event));
   const int64_t record = events_[event].record;
-  for (uint64_t left = random_() % kMostAtOnce + 1; left > 0 && !Over(record); --left) {
+  for (uint64_t left = random_() % kMaxAtOnce + 1; left > 0 && !Over(record); --left) {
     WEFT_ASSIGN_OR_RETURN(const bool ran, RunOne());
     if (!ran) break;
   }

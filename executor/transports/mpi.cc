@@ -92,7 +92,7 @@ class MpiEndpoint : public Endpoint {
     void* limit = nullptr;
     int found = 0;
     mpi_.comm_get_attr(mpi_.comm_world, kMpiTagUpperBound, &limit, &found);
-    if (found && *static_cast<int*>(limit) < kMaximumChannel) {
+    if (found && *static_cast<int*>(limit) < kMaxChannel) {
       return absl::UnavailableError(absl::StrCat("mpi: tags end at ", *static_cast<int*>(limit)));
     }
     mpi_.comm_split_type(mpi_.comm_world, kMpiCommTypeShared, rank_, mpi_.info_null, &node_);

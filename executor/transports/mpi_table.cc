@@ -11,7 +11,7 @@ namespace weft::exec {
 namespace {
 
 // Longer than the text of any library (MPI_MAX_LIBRARY_VERSION_STRING is 256 there).
-constexpr int kMostVersionBytes = 8192;
+constexpr int kMaxVersionBytes = 8192;
 
 absl::StatusOr<MpiTable> Load() {
   // Global, because the library's modules look for its symbols among those of the process.
@@ -20,9 +20,9 @@ absl::StatusOr<MpiTable> Load() {
   MpiTable table;
   int (*version)(char* text, int* length) = nullptr;
   WEFT_RETURN_IF_ERROR(library.Load("MPI_Get_library_version", &version));
-  std::string said(kMostVersionBytes, '\0');
+  std::string said(kMaxVersionBytes, '\0');
   int length = 0;
-  if (version(said.data(), &length) != kMpiSuccess || length < 0 || length > kMostVersionBytes) length = 0;
+  if (version(said.data(), &length) != kMpiSuccess || length < 0 || length > kMaxVersionBytes) length = 0;
   said.resize(length);
   absl::StatusOr<std::string> checked = CheckedMpiVersion(said);
   if (!checked.ok()) {

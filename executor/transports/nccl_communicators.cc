@@ -17,12 +17,12 @@ constexpr int kIdChannel = kProgramChannels + 100;
 constexpr auto kPause = std::chrono::microseconds(50);
 constexpr auto kAwake = std::chrono::microseconds(200);
 // Maximum number of blocks of a kernel. Each block takes a multiprocessor.
-constexpr int kMostPairCtas = 2;
-constexpr int kMostGroupCtas = 16;
+constexpr int kMaxPairCtas = 2;
+constexpr int kMaxGroupCtas = 16;
 // Maximum number of blocks of all communicators of a rank together. Kernels that wait for a partner must all fit at
 // once; otherwise one that nobody waits for keeps out one that is waited for. An A100 has 108 multiprocessors, others
 // have more.
-constexpr int64_t kMostCtas = 104;
+constexpr int64_t kMaxCtas = 104;
 
 // The message of the first member to the others. They know all of it except the id: if they expect another communicator
 // now, the ranks do not run the same program.
@@ -53,8 +53,8 @@ NcclOrder OrderOf(const NcclGroup& group) {
 }
 
 std::string DescribeNcclGroup(const NcclGroup& group) {
-  constexpr size_t kMost = 8;
-  const size_t shown = std::min(group.ranks.size(), kMost);
+  constexpr size_t kMax = 8;
+  const size_t shown = std::min(group.ranks.size(), kMax);
   return absl::StrCat("'", group.name, "' of rank", group.ranks.size() == 1 ? " " : "s ",
                       absl::StrJoin(group.ranks.begin(), group.ranks.begin() + shown, ", "),
                       shown < group.ranks.size() ? absl::StrCat(" and ", group.ranks.size() - shown, " more") : "");
@@ -90,12 +90,12 @@ absl::Status NcclCommunicators::MakeOne(const NcclGroup& group) {
   }
   int64_t pairs = group.pair, collectives = !group.pair;
   for (const Made& made : made_) ++(made.group.pair ? pairs : collectives);
-  if (pairs * kMostPairCtas + collectives * kMostGroupCtas > kMostCtas) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "rank ", host_.rank(), " needs ", pairs, " NCCL communicators for edges and ", collectives,
-        " for collectives; their kernels would take ", pairs * kMostPairCtas + collectives * kMostGroupCtas,
-        " multiprocessors of a GPU at a time, at most ", kMostCtas, " are sure to be there (", kMostPairCtas,
-        " per edge, ", kMostGroupCtas, " per group); use fewer lanes or mesh axes, or transport mpi"));
+  if (pairs * kMaxPairCtas + collectives * kMaxGroupCtas > kMaxCtas) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("rank ", host_.rank(), " needs ", pairs, " NCCL communicators for edges and ", collectives,
+                     " for collectives; their kernels would take ", pairs * kMaxPairCtas + collectives * kMaxGroupCtas,
+                     " multiprocessors of a GPU at a time, at most ", kMaxCtas, " are sure to be there (", kMaxPairCtas,
+                     " per edge, ", kMaxGroupCtas, " per group); use fewer lanes or mesh axes, or transport mpi"));
   }
   const int member = static_cast<int>(self - group.ranks.begin());
   WEFT_ASSIGN_OR_RETURN(const NcclId id, ShareId(group, member));
@@ -107,7 +107,7 @@ absl::Status NcclCommunicators::MakeOne(const NcclGroup& group) {
   config.blocking = 0;
   config.comm_name = made.group.name.c_str();
   config.min_ctas = 1;
-  config.max_ctas = group.pair ? kMostPairCtas : kMostGroupCtas;
+  config.max_ctas = group.pair ? kMaxPairCtas : kMaxGroupCtas;
   const int result = nccl_.comm_init_rank_config(&made.comm, static_cast<int>(group.ranks.size()), id, member, &config);
   if (made.comm == nullptr) {
     const absl::Status status = Error(made, "cannot be made", result);

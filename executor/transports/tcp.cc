@@ -202,7 +202,7 @@ class TcpEndpoint : public Endpoint {
 
   absl::Status Post(Transfer* transfer, bool send) {
     if (transfer->peer < 0 || transfer->peer >= size_ || transfer->bytes < 0 || transfer->channel < 0 ||
-        transfer->channel > kMaximumChannel) {
+        transfer->channel > kMaxChannel) {
       return absl::InvalidArgumentError(absl::StrCat("rank ", rank_, ": a transfer of ", transfer->bytes,
                                                      " bytes with rank ", transfer->peer, " of ", size_, " on channel ",
                                                      transfer->channel));

@@ -42,18 +42,18 @@ absl::StatusOr<Frame> ParseFrame(absl::string_view bytes, int ranks) {
   int32_t last_channel = 0;
   switch (frame.kind) {
     case FrameKind::kData:
-      most = kMostPartBytes;
-      last_channel = kMaximumChannel;
+      most = kMaxPartBytes;
+      last_channel = kMaxChannel;
       break;
     case FrameKind::kReady:
-      last_channel = kMaximumChannel;
+      last_channel = kMaxChannel;
       break;
     case FrameKind::kVerdict:
       last_channel = ranks - 1;
-      most = kMostStatusBytes;
+      most = kMaxStatusBytes;
       break;
     case FrameKind::kAbort:
-      most = kMostStatusBytes;
+      most = kMaxStatusBytes;
       break;
     case FrameKind::kNote:
     case FrameKind::kBye:
@@ -70,7 +70,7 @@ absl::StatusOr<Frame> ParseFrame(absl::string_view bytes, int ranks) {
 std::string EncodeStatus(const absl::Status& status) {
   std::string payload;
   AppendNumber(&payload, static_cast<uint32_t>(status.raw_code()));
-  absl::StrAppend(&payload, status.message().substr(0, kMostStatusBytes - payload.size()));
+  absl::StrAppend(&payload, status.message().substr(0, kMaxStatusBytes - payload.size()));
   return payload;
 }
 

@@ -36,8 +36,8 @@ struct Frame {
 
 inline constexpr size_t kFrameBytes = 40;
 // Maximum size of a part of a message, so that urgent frames never wait long.
-inline constexpr uint32_t kMostPartBytes = 1 << 20;
-inline constexpr uint32_t kMostStatusBytes = 4096;
+inline constexpr uint32_t kMaxPartBytes = 1 << 20;
+inline constexpr uint32_t kMaxStatusBytes = 4096;
 
 void AppendFrame(std::string* out, const Frame& frame);
 // `bytes` has kFrameBytes. InvalidArgument if the bytes are no frame, or a frame that no rank of a job of `ranks`

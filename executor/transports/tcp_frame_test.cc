@@ -15,10 +15,10 @@ std::string Bytes(const Frame& frame) {
 
 TEST(TcpFrameTest, FramesComeBack) {
   const Frame frames[] = {
-      {.kind = FrameKind::kReady, .channel = kMaximumChannel, .action = -1, .step = 1LL << 40, .bytes = 1LL << 50},
-      {.kind = FrameKind::kData, .channel = 3, .action = 7, .step = 2, .bytes = 5000000, .payload = kMostPartBytes},
+      {.kind = FrameKind::kReady, .channel = kMaxChannel, .action = -1, .step = 1LL << 40, .bytes = 1LL << 50},
+      {.kind = FrameKind::kData, .channel = 3, .action = 7, .step = 2, .bytes = 5000000, .payload = kMaxPartBytes},
       {.kind = FrameKind::kNote, .action = 1, .step = 2},
-      {.kind = FrameKind::kAbort, .payload = kMostStatusBytes},
+      {.kind = FrameKind::kAbort, .payload = kMaxStatusBytes},
       {.kind = FrameKind::kVerdict, .channel = 7, .payload = 10},
       {.kind = FrameKind::kBye},
   };
@@ -39,14 +39,14 @@ TEST(TcpFrameTest, WhatNoRankSendsIsRefused) {
   const Frame frames[] = {
       {.kind = static_cast<FrameKind>(0)},
       {.kind = static_cast<FrameKind>(7)},
-      {.kind = FrameKind::kReady, .channel = kMaximumChannel + 1},
+      {.kind = FrameKind::kReady, .channel = kMaxChannel + 1},
       {.kind = FrameKind::kReady, .channel = -1},
       {.kind = FrameKind::kReady, .bytes = -1},
       {.kind = FrameKind::kReady, .bytes = 8, .payload = 8},
-      {.kind = FrameKind::kData, .bytes = 1LL << 40, .payload = kMostPartBytes + 1},
+      {.kind = FrameKind::kData, .bytes = 1LL << 40, .payload = kMaxPartBytes + 1},
       {.kind = FrameKind::kData, .bytes = 3, .payload = 4},
       {.kind = FrameKind::kNote, .payload = 1},
-      {.kind = FrameKind::kAbort, .payload = kMostStatusBytes + 1},
+      {.kind = FrameKind::kAbort, .payload = kMaxStatusBytes + 1},
       {.kind = FrameKind::kVerdict, .channel = 8},
   };
   for (const Frame& frame : frames) EXPECT_FALSE(ParseFrame(Bytes(frame), 8).ok());
@@ -59,7 +59,7 @@ TEST(TcpFrameTest, WhatNoRankSendsIsRefused) {
 TEST(TcpFrameTest, StatusesComeBack) {
   const absl::Status status = absl::DataLossError("the reason");
   EXPECT_EQ(DecodeStatus(EncodeStatus(status)), status);
-  EXPECT_EQ(EncodeStatus(absl::DataLossError(std::string(10000, 'x'))).size(), kMostStatusBytes);
+  EXPECT_EQ(EncodeStatus(absl::DataLossError(std::string(10000, 'x'))).size(), kMaxStatusBytes);
   for (const char* damaged : {"", "abc", "\0\0\0\0", "\xff\xff\xff\xff"}) EXPECT_FALSE(DecodeStatus(damaged).ok());
 }
 

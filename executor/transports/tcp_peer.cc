@@ -86,7 +86,7 @@ void TcpPeer::BeginPart() {
   Transfer* send = sending_.head();
   Frame frame = {.kind = FrameKind::kData, .channel = send->channel, .action = own_action_, .step = own_step_};
   frame.bytes = send->bytes;
-  frame.payload = static_cast<uint32_t>(std::min<int64_t>(kMostPartBytes, send->bytes - sent_));
+  frame.payload = static_cast<uint32_t>(std::min<int64_t>(kMaxPartBytes, send->bytes - sent_));
   header_.clear();
   AppendFrame(&header_, frame);
   header_sent_ = 0;

@@ -95,7 +95,7 @@ TEST(TcpPeerTest, LongMessagesInBothDirectionsAndOnSeveralChannels) {
   SCOPED_TRACE(absl::StrCat("seed ", seed));
   std::mt19937 random(seed);
   for (int i = 0; i < 60; ++i) {
-    const size_t bytes = i % 7 == 0 ? kMostPartBytes + random() % 1000000 : random() % 3000;
+    const size_t bytes = i % 7 == 0 ? kMaxPartBytes + random() % 1000000 : random() % 3000;
     const int sender = i % 2, channel = static_cast<int>(random() % 4);
     std::string& from = data.emplace_back(Pattern(bytes, i));
     std::string& to = data.emplace_back(bytes, '\xEE');
@@ -121,7 +121,7 @@ TEST(TcpPeerTest, LongMessagesInBothDirectionsAndOnSeveralChannels) {
 TEST(TcpPeerTest, AnAbortLeavesTheConnectionInStep) {
   Pair pair;
   std::deque<Transfer> transfers;
-  std::string from = Pattern(kMostPartBytes / 2, 1), to(from.size(), '\xEE');
+  std::string from = Pattern(kMaxPartBytes / 2, 1), to(from.size(), '\xEE');
   pair.ends[1].peer->PostRecv(Add(transfers, to, 0));
   pair.Move(2);
   pair.ends[0].peer->PostSend(Add(transfers, from, 0));

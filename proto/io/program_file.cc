@@ -87,10 +87,10 @@ absl::StatusOr<Program> ParseProgram(absl::string_view bytes, absl::string_view 
 
 absl::StatusOr<Program> ReadProgram(const std::string& path) {
   // A pipe or a device has no size and may never end. Reading stops long before memory runs out.
-  constexpr int64_t kMostWithoutSize = int64_t{256} << 20;
+  constexpr int64_t kMaxWithoutSize = int64_t{256} << 20;
   std::error_code error;
   const bool has_size = std::filesystem::is_regular_file(path, error);
-  const int64_t most = has_size ? int64_t{kMaxPayload} + int64_t{kHeaderBytes} : kMostWithoutSize;
+  const int64_t most = has_size ? int64_t{kMaxPayload} + int64_t{kHeaderBytes} : kMaxWithoutSize;
   WEFT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, most));
   return ParseProgram(bytes, path);
 }

@@ -75,8 +75,8 @@ std::string CutInMiddle(absl::string_view text, size_t most) {
 }
 
 std::string MessageLine(absl::string_view message) {
-  constexpr size_t kMost = 4000;
-  return CutInMiddle(Printable(message), kMost);
+  constexpr size_t kMax = 4000;
+  return CutInMiddle(Printable(message), kMax);
 }
 
 }  // namespace weft

@@ -112,7 +112,7 @@ class Neighbours {
 
 // The gradients of a norm's weights share a launch with the gradients of its inputs if the norm has more columns than
 // the first and no more than the second. A block of a device then has one row, and memory for the sums.
-constexpr int64_t kLeastSummedNorm = 1024, kMostSummedNorm = 8192;
+constexpr int64_t kMinSummedNorm = 1024, kMaxSummedNorm = 8192;
 
 bool IsNorm(Kernel kernel) { return kernel == LAYER_NORM || kernel == RMS_NORM; }
 bool IsNormBackward(Kernel kernel) { return kernel == LAYER_NORM_BACKWARD || kernel == RMS_NORM_BACKWARD; }
@@ -149,7 +149,7 @@ int LinkOf(const PlacedStep& sum, const StepTouch& tensor) {
 }
 
 // True if `weights` makes the gradients of the weights of the norm whose backward is `norm`, from the same tensors, and
-// both have rows of the length that kLeastSummedNorm describes.
+// both have rows of the length that kMinSummedNorm describes.
 bool IsSummedNorm(const PlacedStep& norm, const PlacedStep& weights) {
   const size_t statistics = norm.step->kernel() == LAYER_NORM_BACKWARD ? 2 : 1;
   const Kernel of_weights = statistics == 2 ? LAYER_NORM_BACKWARD_WEIGHT : RMS_NORM_BACKWARD_WEIGHT;
@@ -165,7 +165,7 @@ bool IsSummedNorm(const PlacedStep& norm, const PlacedStep& weights) {
   }
   const StepTouch& gamma = norm.inputs[2];
   const auto columns = static_cast<int64_t>(gamma.end - gamma.begin) / std::max<int64_t>(1, DTypeBytes(gamma.dtype));
-  return columns > kLeastSummedNorm && columns <= kMostSummedNorm;
+  return columns > kMinSummedNorm && columns <= kMaxSummedNorm;
 }
 
 // True if `sums` writes nothing that these steps touch.

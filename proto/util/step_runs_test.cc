@@ -242,7 +242,7 @@ TEST(NormRunsTest, AGradientAndItsSum) {
 // dbeta), and the gradient of the bias after the sum.
 constexpr int kLong = 2000;
 // A norm needs more columns than the first and no more than the second.
-constexpr int kLeastSummedNorm = 1024, kMostSummedNorm = 8192;
+constexpr int kMinSummedNorm = 1024, kMaxSummedNorm = 8192;
 Steps LongBackward(bool centred, int columns = kLong, std::pair<int, int> sum = {40000, 10000}) {
   const std::pair<int, int> dy = {0, 10000}, x = {10000, 10000}, dx = {20000, 10000}, residual = {30000, 10000};
   const std::pair<int, int> gamma = {50000, columns}, mean = {60000, 5}, rstd = {60005, 5}, dgamma = {70000, columns},
@@ -265,10 +265,10 @@ TEST(NormRunsTest, SumsOverRowsGoWithTheRows) {
   const Runs all = {{0, 4, {{0, 1, 2, 3}}}}, no_bias = {{0, 3, {{0, 1, 2}}}}, apart = {{0, 3, {{1}, {0, 2}}}};
   for (const bool centred : {false, true}) {
     EXPECT_EQ(LongBackward(centred).Norms(), all);
-    EXPECT_EQ(LongBackward(centred, kMostSummedNorm).Norms(), all);
-    EXPECT_EQ(LongBackward(centred, kLeastSummedNorm + 1).Norms(), all);
-    EXPECT_EQ(LongBackward(centred, kLeastSummedNorm).Norms(), apart);
-    EXPECT_EQ(LongBackward(centred, kMostSummedNorm + 1).Norms(), apart);
+    EXPECT_EQ(LongBackward(centred, kMaxSummedNorm).Norms(), all);
+    EXPECT_EQ(LongBackward(centred, kMinSummedNorm + 1).Norms(), all);
+    EXPECT_EQ(LongBackward(centred, kMinSummedNorm).Norms(), apart);
+    EXPECT_EQ(LongBackward(centred, kMaxSummedNorm + 1).Norms(), apart);
     // The sum may be written row by row in the place of what is read.
     for (const int place : {0, 10000, 30000}) EXPECT_EQ(LongBackward(centred, kLong, {place, 10000}).Norms(), all);
     for (int what = 0; what < 7; ++what) {

@@ -18,7 +18,7 @@ absl::Status Required(absl::string_view field, absl::string_view why) {
 
 absl::Status Validate(const Cluster& cluster) {
   constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
-  constexpr int64_t kMostInterfaces = 4096;
+  constexpr int64_t kMaxInterfaces = 4096;
   WEFT_RETURN_IF_ERROR(CheckName("cluster.name", cluster.name()));
   if (!cluster.has_device()) return Required("device", "every cluster");
   WEFT_RETURN_IF_ERROR(ValidateDevice("cluster.device", cluster.device()));
@@ -33,7 +33,7 @@ absl::Status Validate(const Cluster& cluster) {
   if (cluster.nodes() > 1 && !cluster.has_inter_node()) return Required("inter_node", "several nodes");
   if (cluster.has_inter_node()) WEFT_RETURN_IF_ERROR(ValidateLink("cluster.inter_node", cluster.inter_node()));
   WEFT_RETURN_IF_ERROR(
-      CheckWithin("cluster.nics_per_node", cluster.nics_per_node(), cluster.nodes() > 1 ? 1 : 0, kMostInterfaces));
+      CheckWithin("cluster.nics_per_node", cluster.nics_per_node(), cluster.nodes() > 1 ? 1 : 0, kMaxInterfaces));
   if (cluster.has_host()) WEFT_RETURN_IF_ERROR(ValidateLink("cluster.host", cluster.host()));
   WEFT_RETURN_IF_ERROR(CheckAtLeast("cluster.host_memory_bytes", cluster.host_memory_bytes(), 0));
   WEFT_RETURN_IF_ERROR(CheckWithin("cluster.compute_slots_per_node", cluster.compute_slots_per_node(), 0, kMaxInt32));

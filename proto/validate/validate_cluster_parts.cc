@@ -48,15 +48,15 @@ absl::Status CheckUnused(const std::string& path, double value, FabricKind kind)
 }
 
 absl::Status ValidateTorus(const Cluster& cluster) {
-  constexpr int kMostDimensions = 16;
+  constexpr int kMaxDimensions = 16;
   const Numbers& torus = cluster.fabric().torus();
   if (torus.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "cluster.fabric.torus is missing; the nodes along each dimension are required, together ", cluster.nodes()));
   }
-  if (torus.size() > kMostDimensions) {
+  if (torus.size() > kMaxDimensions) {
     return absl::InvalidArgumentError(absl::StrCat("cluster.fabric.torus has ", torus.size(), " dimensions; at most ",
-                                                   kMostDimensions, " are possible"));
+                                                   kMaxDimensions, " are possible"));
   }
   int64_t product = 1;
   for (int i = 0; i < torus.size(); ++i) {
@@ -81,13 +81,13 @@ absl::Status ValidateLink(const std::string& path, const Link& link) {
 
 absl::Status ValidateNodeLinks(const Cluster& cluster) {
   // The most devices of a node in which all pairs are linked.
-  constexpr int64_t kMostAllPairs = 256;
+  constexpr int64_t kMaxAllPairs = 256;
   const NodeLinks& links = cluster.node_links();
   const std::string path = "cluster.node_links";
   const int64_t devices = cluster.devices_per_node();
-  if (links.all_pairs() && devices > kMostAllPairs) {
+  if (links.all_pairs() && devices > kMaxAllPairs) {
     return absl::InvalidArgumentError(absl::StrCat(path, ".all_pairs = true must be false with ", devices,
-                                                   " devices per node; it is for at most ", kMostAllPairs));
+                                                   " devices per node; it is for at most ", kMaxAllPairs));
   }
   if (links.all_pairs() && links.switch_reduces()) {
     return absl::InvalidArgumentError(path + ".switch_reduces = true must be false with all_pairs: there is no switch");
@@ -119,7 +119,7 @@ absl::Status ValidateNodeLinks(const Cluster& cluster) {
 
 absl::Status ValidateFabric(const Cluster& cluster) {
   // The most interfaces of one leaf switch or group, so that the traffic from below can be counted.
-  constexpr int64_t kMostInterfaces = int64_t{1} << 40;
+  constexpr int64_t kMaxInterfaces = int64_t{1} << 40;
   const Fabric& fabric = cluster.fabric();
   const std::string path = "cluster.fabric";
   if (!FabricKind_IsValid(fabric.kind())) {
@@ -127,7 +127,7 @@ absl::Status ValidateFabric(const Cluster& cluster) {
                     "NON_BLOCKING, FAT_TREE, RAIL_OPTIMISED, DRAGONFLY or TORUS");
   }
   WEFT_RETURN_IF_ERROR(CheckWithin(path + ".nodes_per_switch", fabric.nodes_per_switch(), 0,
-                                   kMostInterfaces / std::max<int64_t>(cluster.nics_per_node(), 1)));
+                                   kMaxInterfaces / std::max<int64_t>(cluster.nics_per_node(), 1)));
   WEFT_RETURN_IF_ERROR(CheckNotNegative(path + ".oversubscription", fabric.oversubscription()));
   WEFT_RETURN_IF_ERROR(CheckNotNegative(path + ".hop_latency_seconds", fabric.hop_latency_seconds()));
   if (!SwitchReduction_IsValid(fabric.reduces())) {
@@ -163,7 +163,7 @@ absl::Status ValidateFabric(const Cluster& cluster) {
 }
 
 absl::Status ValidateOthers(const Cluster& cluster) {
-  constexpr double kMostSpeed = 1e6;
+  constexpr double kMaxSpeed = 1e6;
   for (int i = 0; i < cluster.other_devices_size(); ++i) {
     const OtherDevices& row = cluster.other_devices(i);
     const std::string path = absl::StrCat("cluster.other_devices[", i, "]");
@@ -172,7 +172,7 @@ absl::Status ValidateOthers(const Cluster& cluster) {
         CheckNumbers(path + ".devices", row.devices(), cluster.devices_per_node(), "cluster.devices_per_node"));
     if (row.has_device()) WEFT_RETURN_IF_ERROR(ValidateDevice(path + ".device", row.device()));
     // Speeds are counted in millionths.
-    if (row.speed() != 0 && !(row.speed() >= 1 / kMostSpeed && row.speed() <= kMostSpeed)) {
+    if (row.speed() != 0 && !(row.speed() >= 1 / kMaxSpeed && row.speed() <= kMaxSpeed)) {
       return BadField(path + ".speed", row.speed(), "at least 1e-06 and at most 1e+06");
     }
   }

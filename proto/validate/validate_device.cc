@@ -108,16 +108,16 @@ absl::Status CheckFraction(const std::string& path, double fraction) {
 }
 
 absl::Status ValidateTiles(const std::string& path, const TileFigures& figures) {
-  constexpr int kMost = 1 << 20;
-  WEFT_RETURN_IF_ERROR(CheckWithin(path + ".multiprocessors", figures.multiprocessors(), 1, kMost));
-  WEFT_RETURN_IF_ERROR(CheckWithin(path + ".attention_rows", figures.attention_rows(), 1, kMost));
+  constexpr int kMax = 1 << 20;
+  WEFT_RETURN_IF_ERROR(CheckWithin(path + ".multiprocessors", figures.multiprocessors(), 1, kMax));
+  WEFT_RETURN_IF_ERROR(CheckWithin(path + ".attention_rows", figures.attention_rows(), 1, kMax));
   if (figures.tiles_size() == 0) {
     return absl::InvalidArgumentError(path + ".tiles is missing; the tile of one kernel at least is required");
   }
   for (int i = 0; i < figures.tiles_size(); ++i) {
     const std::string tile = absl::StrCat(path, ".tiles[", i, "]");
-    WEFT_RETURN_IF_ERROR(CheckWithin(tile + ".rows", figures.tiles(i).rows(), 1, kMost));
-    WEFT_RETURN_IF_ERROR(CheckWithin(tile + ".columns", figures.tiles(i).columns(), 1, kMost));
+    WEFT_RETURN_IF_ERROR(CheckWithin(tile + ".rows", figures.tiles(i).rows(), 1, kMax));
+    WEFT_RETURN_IF_ERROR(CheckWithin(tile + ".columns", figures.tiles(i).columns(), 1, kMax));
     WEFT_RETURN_IF_ERROR(CheckFraction(tile + ".fraction", figures.tiles(i).fraction()));
   }
   WEFT_RETURN_IF_ERROR(CheckNotNegative(path + ".half_depth", figures.half_depth()));

@@ -11,7 +11,7 @@ namespace weft {
 namespace {
 
 // With a scale below this, or above kLargestLossScale, gradients are zeros or infinities in any type.
-constexpr double kLeastLossScale = 0x1p-60;
+constexpr double kMinLossScale = 0x1p-60;
 
 absl::Status CheckScale(absl::string_view path, double given, double least) {
   if (given == 0 || (given >= least && given <= kLargestLossScale)) return absl::OkStatus();
@@ -26,7 +26,7 @@ absl::Status ResolveLossScale(Plan* plan) {
   const LossScale& given = plan->loss_scale();
   WEFT_RETURN_IF_ERROR(CheckNotNegative("plan.loss_scale.fixed", given.fixed()));
   WEFT_RETURN_IF_ERROR(CheckNotNegative("plan.loss_scale.initial", given.initial()));
-  WEFT_RETURN_IF_ERROR(CheckScale("plan.loss_scale.fixed", given.fixed(), kLeastLossScale));
+  WEFT_RETURN_IF_ERROR(CheckScale("plan.loss_scale.fixed", given.fixed(), kMinLossScale));
   // A dynamic scale is never below 1.
   WEFT_RETURN_IF_ERROR(CheckScale("plan.loss_scale.initial", given.initial(), 1));
   WEFT_RETURN_IF_ERROR(CheckAtLeast("plan.loss_scale.growth_interval", given.growth_interval(), 0));

@@ -122,9 +122,9 @@ struct CollectiveTraffic {
 };
 
 // Build() refuses more members, because a plan holds up to 2 * members^2 steps. CollectiveTraffic has no such limit.
-inline constexpr int kMaximumPlanMembers = 1024;
+inline constexpr int kMaxPlanMembers = 1024;
 
-// Builds the plan of an algorithm. 2 <= members <= kMaximumPlanMembers.
+// Builds the plan of an algorithm. 2 <= members <= kMaxPlanMembers.
 using CollectiveBuildFn = CollectivePlan(CollectiveKind kind, int members);
 // members >= 2.
 using CollectiveTrafficFn = CollectiveTraffic(CollectiveKind kind, int64_t members);
@@ -140,7 +140,7 @@ struct CollectiveEntry {
 
   bool in_switch() const { return build == nullptr; }
 
-  // Returns InvalidArgument unless 1 <= members <= kMaximumPlanMembers, or if in_switch() and members > 1.
+  // Returns InvalidArgument unless 1 <= members <= kMaxPlanMembers, or if in_switch() and members > 1.
   absl::StatusOr<CollectivePlan> Build(int64_t members, CollectiveKind kind = CollectiveKind::kAllReduce) const;
   // Returns no messages if members < 2.
   CollectiveTraffic Traffic(int64_t members, CollectiveKind kind = CollectiveKind::kAllReduce) const;

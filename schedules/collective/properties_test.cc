@@ -94,7 +94,7 @@ TEST(Collectives, OneMemberSendsNothing) {
 
 TEST(Collectives, ImpossibleSizesAreRefused) {
   for (const CollectiveEntry& entry : Collectives()) {
-    for (int64_t members : {int64_t{0}, int64_t{-1}, int64_t{kMaximumPlanMembers} + 1, INT64_MAX, INT64_MIN}) {
+    for (int64_t members : {int64_t{0}, int64_t{-1}, int64_t{kMaxPlanMembers} + 1, INT64_MAX, INT64_MIN}) {
       EXPECT_EQ(entry.Build(members).status().code(), absl::StatusCode::kInvalidArgument) << entry.name << members;
     }
   }
@@ -168,7 +168,7 @@ TEST(Collectives, WhatASwitchDoesHasNoPlan) {
 
 TEST(ChunkBegin, CutsEveryLengthWithoutGapOrOverlap) {
   for (int64_t elements : {int64_t{0}, int64_t{1}, int64_t{7}, int64_t{64}, int64_t{1000003}, INT64_MAX}) {
-    for (int chunks : {1, 2, 3, 7, kMaximumPlanMembers}) {
+    for (int chunks : {1, 2, 3, 7, kMaxPlanMembers}) {
       EXPECT_EQ(ChunkBegin(elements, chunks, 0), 0);
       EXPECT_EQ(ChunkBegin(elements, chunks, chunks), elements);
       for (int chunk = 0; chunk < chunks; ++chunk) {

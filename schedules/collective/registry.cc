@@ -67,10 +67,10 @@ absl::StatusOr<const CollectiveEntry*> FindCollective(absl::string_view name) {
 }
 
 absl::StatusOr<CollectivePlan> CollectiveEntry::Build(int64_t members, CollectiveKind kind) const {
-  if (members < 1 || members > kMaximumPlanMembers) {
+  if (members < 1 || members > kMaxPlanMembers) {
     return absl::InvalidArgumentError(absl::StrCat("collective '", name, "' over ", members, " members; allowed: 1 to ",
-                                                   kMaximumPlanMembers,
-                                                   ", nearest valid: ", members < 1 ? 1 : kMaximumPlanMembers));
+                                                   kMaxPlanMembers,
+                                                   ", nearest valid: ", members < 1 ? 1 : kMaxPlanMembers));
   }
   if (members == 1) return CollectivePlan{.kind = kind, .rounds = {}};
   if (in_switch()) {

@@ -26,9 +26,9 @@ absl::Status CheckForm(const PipelineSchedule& schedule, int microbatches) {
     return Refuse("ranks = ", ranks, ", stages = ", schedule.stages, ", lanes = ", schedule.lanes,
                   ", microbatches = ", microbatches, "; each must be at least 1");
   }
-  if (int64_t{2} * schedule.stages > kMaximumSlots / microbatches) {
-    return Refuse("stages = ", schedule.stages, " with microbatches = ", microbatches, " make more than ",
-                  kMaximumSlots, " slots");
+  if (int64_t{2} * schedule.stages > kMaxSlots / microbatches) {
+    return Refuse("stages = ", schedule.stages, " with microbatches = ", microbatches, " make more than ", kMaxSlots,
+                  " slots");
   }
   if (schedule.lanes > std::numeric_limits<int16_t>::max()) {
     return Refuse("lanes = ", schedule.lanes, "; allowed: 1 to ", std::numeric_limits<int16_t>::max());

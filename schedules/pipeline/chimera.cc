@@ -85,7 +85,7 @@ absl::Status CheckChimera(const ScheduleParams& params, int lanes) {
                      params.ranks > 1 ? absl::StrCat(params.ranks - 1, " and ") : "", params.ranks + 1));
   }
   // A slot stores its lane in 16 bits, and the placement lists every stage of every lane. Both limit the lanes.
-  const int64_t most = std::min<int64_t>({INT16_MAX, params.ranks, std::max(kMaximumSlots / params.ranks, int64_t{2})});
+  const int64_t most = std::min<int64_t>({INT16_MAX, params.ranks, std::max(kMaxSlots / params.ranks, int64_t{2})});
   if (lanes % 2 != 0 || lanes > most || params.ranks / 2 % (lanes / 2) != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("lanes = ", lanes, " with ranks = ", params.ranks,

@@ -11,11 +11,11 @@ namespace {
 
 absl::Status CheckParamCosts(const ScheduleParams& params) {
   const SlotCosts& costs = params.costs;
-  if (absl::Status s = CheckRange("forward", costs.forward, 1, kMaximumSlotCost); !s.ok()) return s;
-  if (absl::Status s = CheckRange("backward", costs.backward, 1, kMaximumSlotCost); !s.ok()) return s;
+  if (absl::Status s = CheckRange("forward", costs.forward, 1, kMaxSlotCost); !s.ok()) return s;
+  if (absl::Status s = CheckRange("backward", costs.backward, 1, kMaxSlotCost); !s.ok()) return s;
   if (absl::Status s = CheckRange("weight", costs.weight, 0, costs.backward); !s.ok()) return s;
-  if (absl::Status s = CheckRange("pair", costs.pair, 0, 2 * kMaximumSlotCost); !s.ok()) return s;
-  if (absl::Status s = CheckRange("p2p", costs.p2p, 0, kMaximumSlotCost); !s.ok()) return s;
+  if (absl::Status s = CheckRange("pair", costs.pair, 0, 2 * kMaxSlotCost); !s.ok()) return s;
+  if (absl::Status s = CheckRange("p2p", costs.p2p, 0, kMaxSlotCost); !s.ok()) return s;
   const int64_t both = costs.forward + costs.backward;
   const int64_t most = (int64_t{1} << 62) / (int64_t{params.ranks} * params.microbatches);
   if (std::max(both, costs.pair) > most) {
@@ -35,16 +35,16 @@ absl::Status CheckRange(absl::string_view name, int64_t value, int64_t low, int6
 }
 
 absl::Status CheckParams(const ScheduleParams& params, int stages_per_rank) {
-  const int64_t most = kMaximumSlots / 3;
+  const int64_t most = kMaxSlots / 3;
   if (absl::Status s = CheckRange("ranks", params.ranks, 1, most); !s.ok()) return s;
   for (const auto& [name, value, high, wave] : {std::tuple<absl::string_view, int64_t, int64_t, absl::string_view>{
-                                                    "virtual_stages", params.virtual_stages, kMaximumStagesPerRank, ""},
-                                                {"waves", params.waves, kMaximumStagesPerRank / 2, ", a wave is 2"}}) {
+                                                    "virtual_stages", params.virtual_stages, kMaxStagesPerRank, ""},
+                                                {"waves", params.waves, kMaxStagesPerRank / 2, ", a wave is 2"}}) {
     // 0 lets the schedule choose.
     if (value == 0) continue;
     if (absl::Status s = CheckRange(name, value, 1, high); !s.ok()) {
       return absl::InvalidArgumentError(
-          absl::StrCat(s.message(), " (a rank has at most ", kMaximumStagesPerRank, " stages", wave, ")"));
+          absl::StrCat(s.message(), " (a rank has at most ", kMaxStagesPerRank, " stages", wave, ")"));
     }
   }
   const int64_t per_rank =
@@ -58,7 +58,7 @@ absl::Status CheckParams(const ScheduleParams& params, int stages_per_rank) {
     return absl::InvalidArgumentError(absl::StrCat(
         "ranks = ", params.ranks, ", microbatches = ", params.microbatches, " and ", per_rank,
         " stages per rank have up to ", int64_t{3} * params.ranks * params.microbatches * per_rank,
-        " slots; allowed: ", kMaximumSlots, ", nearest valid: ",
+        " slots; allowed: ", kMaxSlots, ", nearest valid: ",
         nearest < 1 ? "fewer stages per rank" : absl::StrCat(ranks ? "ranks = " : "microbatches = ", nearest)));
   }
   for (const auto& [name, value] : {std::pair<absl::string_view, int64_t>{"lanes", params.lanes},

@@ -13,16 +13,16 @@ namespace weft {
 
 // Maximum number of slots in all ranks' lists: 1024 ranks with 4 stages each, 4096 microbatches and 3 slots for each. A
 // larger number is a mistake or an attack.
-inline constexpr int64_t kMaximumSlots = int64_t{1} << 26;
+inline constexpr int64_t kMaxSlots = int64_t{1} << 26;
 // Maximum cost of a slot: 1000 s in picoseconds.
-inline constexpr int64_t kMaximumSlotCost = int64_t{1} << 50;
-inline constexpr int kMaximumStagesPerRank = 1024;
+inline constexpr int64_t kMaxSlotCost = int64_t{1} << 50;
+inline constexpr int kMaxStagesPerRank = 1024;
 
 // Returns InvalidArgument with the nearest valid value if value is not in low..high.
 absl::Status CheckRange(absl::string_view name, int64_t value, int64_t low, int64_t high);
 
-// Checks that 1 <= ranks, 1 <= microbatches, 3 slots per stage and microbatch are at most kMaximumSlots, costs are in
-// 1..kMaximumSlotCost (weight, pair and p2p may be 0, weight is at most backward), the sum of the costs of all slots is
+// Checks that 1 <= ranks, 1 <= microbatches, 3 slots per stage and microbatch are at most kMaxSlots, costs are in
+// 1..kMaxSlotCost (weight, pair and p2p may be 0, weight is at most backward), the sum of the costs of all slots is
 // at most 2^62, and no optional parameter is negative or absurd. A schedule with several stages per rank passes their
 // number; params.virtual_stages or 2 * params.waves counts instead if it is larger. InvalidArgument names the
 // parameter, its value and the nearest valid one.

@@ -22,8 +22,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr int kMaximumRanks = 8;
-constexpr int kMaximumMicrobatches = 24;
+constexpr int kMaxRanks = 8;
+constexpr int kMaxMicrobatches = 24;
 // Forward, backward, weight. 1:2 is the usual ratio, and 1:3 is with recompute. The others catch formulas that assume
 // these ratios.
 const std::vector<SlotCosts> kCosts = {{1, 2, 1}, {1, 1, 0}, {1, 3, 1}, {2, 1, 1}, {5, 10, 4}, {5, 7, 6}, {10, 1, 0}};
@@ -113,11 +113,11 @@ void ForAll(const std::vector<SlotCosts>& costs, const Body& body) {
     const std::string name(entry.name);
     int valid = 0;
     for (ScheduleParams params : Variants(entry)) {
-      for (params.ranks = 1; params.ranks <= kMaximumRanks; ++params.ranks) {
-        for (params.microbatches = 1; params.microbatches <= kMaximumMicrobatches; ++params.microbatches) {
+      for (params.ranks = 1; params.ranks <= kMaxRanks; ++params.ranks) {
+        for (params.microbatches = 1; params.microbatches <= kMaxMicrobatches; ++params.microbatches) {
           for (const SlotCosts& cost : costs) {
             // To save time, unusual ratios run at half of the sizes only.
-            if (params.microbatches > kMaximumMicrobatches / 2 && &cost != &costs.front()) continue;
+            if (params.microbatches > kMaxMicrobatches / 2 && &cost != &costs.front()) continue;
             params.costs = cost;
             const absl::StatusOr<PipelineSchedule> schedule = BuildSchedule(entry, params);
             if (schedule.ok()) {

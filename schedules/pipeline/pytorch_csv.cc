@@ -59,7 +59,7 @@ struct Cell {
 
 // The look-up key of an action that has a microbatch.
 uint64_t Key(Kind kind, int stage, int microbatch) {
-  static_assert(kMaximumSlots <= int64_t{1} << 28);
+  static_assert(kMaxSlots <= int64_t{1} << 28);
   return (static_cast<uint64_t>(kind) << 28 | static_cast<uint64_t>(stage)) << 28 | static_cast<uint64_t>(microbatch);
 }
 
@@ -99,17 +99,16 @@ struct Reader {
       return Refuse(At(place), "unknown action ", Quoted(word), " in ", Quoted(token), NameHelp(word, Words()));
     }
     cell->word = static_cast<int>(known - Words().begin());
-    if (!absl::SimpleAtoi(token.substr(0, digits), &cell->stage) || cell->stage >= kMaximumSlots) {
-      return Refuse(At(place), "stage ", Quoted(token.substr(0, digits)), "; allowed: 0 to ", kMaximumSlots - 1);
+    if (!absl::SimpleAtoi(token.substr(0, digits), &cell->stage) || cell->stage >= kMaxSlots) {
+      return Refuse(At(place), "stage ", Quoted(token.substr(0, digits)), "; allowed: 0 to ", kMaxSlots - 1);
     }
     const bool wants_microbatch = cell->word == kWordBW || HasMicrobatch(static_cast<Kind>(cell->word));
     if (wants_microbatch != !microbatch.empty()) {
       return Refuse(At(place), Quoted(token),
                     wants_microbatch ? " lacks its microbatch, like in 0F0" : " takes no microbatch, like 0UNSHARD");
     }
-    if (!microbatch.empty() &&
-        (!absl::SimpleAtoi(microbatch, &cell->microbatch) || cell->microbatch >= kMaximumSlots)) {
-      return Refuse(At(place), "microbatch ", Quoted(microbatch), "; allowed: 0 to ", kMaximumSlots - 1);
+    if (!microbatch.empty() && (!absl::SimpleAtoi(microbatch, &cell->microbatch) || cell->microbatch >= kMaxSlots)) {
+      return Refuse(At(place), "microbatch ", Quoted(microbatch), "; allowed: 0 to ", kMaxSlots - 1);
     }
     return absl::OkStatus();
   }

@@ -31,7 +31,7 @@ const std::vector<std::string>& Keys() {
   return keys;
 }
 
-constexpr size_t kMaximumName = 200;
+constexpr size_t kMaxName = 200;
 
 // A word of a line, or a whole line, with its position.
 struct Word {
@@ -135,7 +135,7 @@ class TextReader {
       if (!absl::ConsumePrefix(&index, is_rank ? "rank " : "lane ")) continue;
       int i = 0;
       if (absl::Status status =
-              ReadNumber(key, absl::StripAsciiWhitespace(index), is_rank ? "rank" : "lane", 0, kMaximumSlots - 1, &i);
+              ReadNumber(key, absl::StripAsciiWhitespace(index), is_rank ? "rank" : "lane", 0, kMaxSlots - 1, &i);
           !status.ok()) {
         return status;
       }
@@ -164,7 +164,7 @@ class TextReader {
     if (words.empty()) return RefuseAt(key, Quoted(key.text), " lacks its value");
     if (key.text == "versions") {
       for (const Word& word : words) {
-        if (absl::Status s = ReadNumber(word, word.text, "versions", 1, kMaximumSlots, &versions_.emplace_back());
+        if (absl::Status s = ReadNumber(word, word.text, "versions", 1, kMaxSlots, &versions_.emplace_back());
             !s.ok()) {
           return s;
         }
@@ -181,8 +181,8 @@ class TextReader {
                       NameHelp(value.text, {std::string(first), std::string(second)}));
     };
     if (key.text == "name") {
-      if (value.text.size() > kMaximumName) {
-        return RefuseAt(value, "a name of ", value.text.size(), " characters; allowed: at most ", kMaximumName);
+      if (value.text.size() > kMaxName) {
+        return RefuseAt(value, "a name of ", value.text.size(), " characters; allowed: at most ", kMaxName);
       }
       if (!IsName(value.text)) {
         return RefuseAt(value, "name ", Quoted(value.text), "; allowed: letters, digits, '.', '_' and '-'");
@@ -196,12 +196,12 @@ class TextReader {
                         : key.text == "microbatches" ? &named_.microbatches
                         : key.text == "limit"        ? &limit_
                                                      : &update_every_;
-    return ReadNumber(value, value.text, key.text, 1, kMaximumSlots / 2, target);
+    return ReadNumber(value, value.text, key.text, 1, kMaxSlots / 2, target);
   }
 
   absl::Status ReadLane(const std::vector<Word>& words, std::vector<int>* lane) {
     for (const Word& word : words) {
-      if (absl::Status s = ReadNumber(word, word.text, "rank", 0, kMaximumSlots - 1, &lane->emplace_back()); !s.ok())
+      if (absl::Status s = ReadNumber(word, word.text, "rank", 0, kMaxSlots - 1, &lane->emplace_back()); !s.ok())
         return s;
     }
     return absl::OkStatus();
@@ -236,18 +236,17 @@ class TextReader {
     }
     const size_t dot = text.find('.');
     if (dot == absl::string_view::npos) return RefuseAt(word, "cannot read ", Quoted(word.text), "; ", kSlotHelp);
-    if (absl::Status s = ReadNumber(word, text.substr(0, dot), "stage", 0, kMaximumSlots - 1, &slot->stage); !s.ok()) {
+    if (absl::Status s = ReadNumber(word, text.substr(0, dot), "stage", 0, kMaxSlots - 1, &slot->stage); !s.ok()) {
       return s;
     }
     text.remove_prefix(dot + 1);
     const size_t dash = text.find('-');
     const absl::string_view first = text.substr(0, dash);
-    if (absl::Status s = ReadNumber(word, first, "microbatch", 0, kMaximumSlots - 1, &slot->microbatch); !s.ok())
-      return s;
+    if (absl::Status s = ReadNumber(word, first, "microbatch", 0, kMaxSlots - 1, &slot->microbatch); !s.ok()) return s;
     if (dash == absl::string_view::npos) return absl::OkStatus();
     slot->width = 2;
     int last = 0;
-    if (absl::Status s = ReadNumber(word, text.substr(dash + 1), "microbatch", 0, kMaximumSlots - 1, &last); !s.ok())
+    if (absl::Status s = ReadNumber(word, text.substr(dash + 1), "microbatch", 0, kMaxSlots - 1, &last); !s.ok())
       return s;
     if (last == slot->microbatch + 1) return absl::OkStatus();
     return RefuseAt(word, Quoted(word.text), "; allowed: one microbatch, or it and the next: ", slot->microbatch, "-",

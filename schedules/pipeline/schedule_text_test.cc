@@ -122,11 +122,10 @@ TEST(ParseSchedule, NamesLineAndColumn) {
   EXPECT_EQ(with("name: mine", "  F0.0"),
             "line 3, column 3: an indented line continues a 'rank N:' line, but none is before it");
   EXPECT_EQ(with("ranks: 2", "ranks: two"),
-            absl::StrCat("line 4, column 8: ranks 'two'; allowed: 1 to ", kMaximumSlots / 2));
-  EXPECT_EQ(with("ranks: 2", "ranks: 0"),
-            absl::StrCat("line 4, column 8: ranks '0'; allowed: 1 to ", kMaximumSlots / 2));
+            absl::StrCat("line 4, column 8: ranks 'two'; allowed: 1 to ", kMaxSlots / 2));
+  EXPECT_EQ(with("ranks: 2", "ranks: 0"), absl::StrCat("line 4, column 8: ranks '0'; allowed: 1 to ", kMaxSlots / 2));
   EXPECT_EQ(with("ranks: 2", "ranks: 99999999999999999999"),
-            absl::StrCat("line 4, column 8: ranks '99999999999999999999'; allowed: 1 to ", kMaximumSlots / 2));
+            absl::StrCat("line 4, column 8: ranks '99999999999999999999'; allowed: 1 to ", kMaxSlots / 2));
   EXPECT_EQ(with("ranks: 2", "ranks: 3"), "the file has no line 'rank 2:'");
   EXPECT_EQ(with("ranks: 2", "ranks: 1"), "line 9, column 1: rank 1; with 'ranks: 1' allowed: 0 to 0");
   EXPECT_EQ(with("ranks: 2\n", ""), "the file has no line 'ranks:'");

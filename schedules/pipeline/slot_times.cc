@@ -11,11 +11,11 @@ namespace weft {
 
 absl::StatusOr<UnitCosts> MakeUnitCosts(const PipelineSchedule& schedule, int microbatches, const SlotCosts& costs) {
   for (const auto& [name, cost, most] :
-       {std::tuple<const char*, int64_t, int64_t>{"forward", costs.forward, kMaximumSlotCost},
-        {"backward", costs.backward, kMaximumSlotCost},
+       {std::tuple<const char*, int64_t, int64_t>{"forward", costs.forward, kMaxSlotCost},
+        {"backward", costs.backward, kMaxSlotCost},
         {"weight", costs.weight, costs.backward},
-        {"pair", costs.pair, 2 * kMaximumSlotCost},
-        {"p2p", costs.p2p, kMaximumSlotCost}}) {
+        {"pair", costs.pair, 2 * kMaxSlotCost},
+        {"p2p", costs.p2p, kMaxSlotCost}}) {
     if (cost < 0 || cost > most) {
       return absl::InvalidArgumentError(absl::StrCat(name, " = ", cost, "; allowed: 0 to ", most));
     }

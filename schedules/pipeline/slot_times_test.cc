@@ -69,9 +69,9 @@ TEST(UnitCostsTest, CostsOutOfRangeAreRefusedByName) {
   };
   EXPECT_THAT(refusal({.forward = -1}), HasSubstr("forward = -1; allowed: 0 to "));
   EXPECT_THAT(refusal({.backward = 2, .weight = 3}), HasSubstr("weight = 3; allowed: 0 to 2"));
-  EXPECT_THAT(refusal({.pair = 2 * kMaximumSlotCost + 1}), HasSubstr("pair = "));
-  EXPECT_EQ(refusal({.forward = kMaximumSlotCost}), "");
-  EXPECT_THAT(refusal({.forward = kMaximumSlotCost}, 1 << 30), HasSubstr("too large for 2 ranks and 2 stages"));
+  EXPECT_THAT(refusal({.pair = 2 * kMaxSlotCost + 1}), HasSubstr("pair = "));
+  EXPECT_EQ(refusal({.forward = kMaxSlotCost}), "");
+  EXPECT_THAT(refusal({.forward = kMaxSlotCost}, 1 << 30), HasSubstr("too large for 2 ranks and 2 stages"));
 }
 
 // One slot that ran: its rank and its times.

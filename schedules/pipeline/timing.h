@@ -56,7 +56,7 @@ inline constexpr int kPeriodSearch = 4096;
 
 // Times a schedule. Each rank runs its list in order (a message-driven rank chooses by rule P6). A slot starts as soon
 // as its rank is free and its inputs are there. Returns InvalidArgument if CheckSchedule refuses the schedule or a cost
-// is negative or beyond kMaximumSlotCost (params.h).
+// is negative or beyond kMaxSlotCost (params.h).
 absl::StatusOr<ScheduleTiming> TimeSchedule(const PipelineSchedule& schedule, int microbatches, const SlotCosts& costs);
 
 // Turns a message-driven schedule into a static one: each rank's slots are in the order in which they start with these

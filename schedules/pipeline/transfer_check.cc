@@ -371,7 +371,7 @@ class DeadlockCheck {
 absl::Status CheckTransfers(const ActionLists& lists, const TransferOptions& options) {
   size_t actions = 0;
   for (const std::vector<ListAction>& list : lists.order) actions += list.size();
-  // Keeps the numbers of actions within 32 bits. Lowering makes fewer from kMaximumSlots slots.
+  // Keeps the numbers of actions within 32 bits. Lowering makes fewer from kMaxSlots slots.
   if (actions > size_t{1} << 30) return Refuse(actions, " actions; allowed: up to ", size_t{1} << 30);
   Table table(lists);
   if (absl::Status status = table.Fill(); !status.ok()) return status;

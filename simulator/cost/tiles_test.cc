@@ -166,14 +166,14 @@ TEST(Tiles, StatedCostsGoFirstAndMissingFiguresAreNamed) {
 }
 
 TEST(Tiles, HugeWorkSaturates) {
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   Step step;
   step.set_kernel(MATMUL);
-  step.mutable_work()->set_flops(kMost);
+  step.mutable_work()->set_flops(kMax);
   step.mutable_work()->set_dtype(BF16);
   const auto entry = FindCostModel("tiles");
   ASSERT_TRUE(entry.ok());
-  EXPECT_EQ((*entry)->cost(step, {kMost, kMost, kMost, kMost}, FORWARD, 0, TestCluster(), {})->ps, int64_t{1} << 62);
+  EXPECT_EQ((*entry)->cost(step, {kMax, kMax, kMax, kMax}, FORWARD, 0, TestCluster(), {})->ps, int64_t{1} << 62);
 }
 
 }  // namespace

@@ -12,9 +12,9 @@ namespace weft::sim {
 // Returns the cost, at `speed` in millionths of full speed, of work that costs `cost` at full speed: ceil(cost /
 // speed), at most 2^62.
 inline int64_t AtSpeed(int64_t cost, int64_t speed) {
-  constexpr __int128 kMost = __int128{1} << 62;
+  constexpr __int128 kMax = __int128{1} << 62;
   const __int128 divisor = std::max<int64_t>(speed, 1);
-  return static_cast<int64_t>(std::min(kMost, (static_cast<__int128>(cost) * kFullSpeed + divisor - 1) / divisor));
+  return static_cast<int64_t>(std::min(kMax, (static_cast<__int128>(cost) * kFullSpeed + divisor - 1) / divisor));
 }
 
 }  // namespace weft::sim

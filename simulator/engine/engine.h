@@ -90,16 +90,16 @@ struct EngineResult {
 };
 
 // Maximum number of steps in a trace of all ranks: 1 GiB, less than a message may have.
-inline constexpr int64_t kMostTraceSteps = int64_t{1} << 24;
+inline constexpr int64_t kMaxTraceSteps = int64_t{1} << 24;
 
 // Returns ResourceExhausted, naming how many repetitions are possible, if a trace of `repetitions` repetitions would
-// have more than kMostTraceSteps.
+// have more than kMaxTraceSteps.
 absl::Status CheckTraceSize(const ProgramView& view, int64_t repetitions);
 
 // Simulates the ranks of `links`. The result covers all ranks that they stand for. Errors:
 //   - errors of the network model;
 //   - ResourceExhausted if the state of the simulation, which grows with ranks x actions, would take more than 4 GiB,
-//     or if the trace has more than kMostTraceSteps;
+//     or if the trace has more than kMaxTraceSteps;
 //   - Internal, naming the actions that wait, if a program that was not verified comes to a standstill;
 //   - OutOfRange if simulated time passes 2^61 ps (26 days);
 //   - InvalidArgument if ranks were folded (fold.h) that share compute slots or have jitter.

@@ -64,14 +64,14 @@ void Engine::Retime(RankState& state, int32_t load) {
   }
   own.left -= passed;
   own.since = now_;
-  constexpr __int128 kMost = __int128{2} * kTimeLimit;
+  constexpr __int128 kMax = __int128{2} * kTimeLimit;
   const int64_t before = cost(own.step, state.load), after = cost(own.step, load);
   __int128 left = own.left;
   if (before > 0) left = (left * after + before - 1) / before;
-  own.left = static_cast<int64_t>(std::min(left, kMost));
+  own.left = static_cast<int64_t>(std::min(left, kMax));
   __int128 rest = left;
   for (int32_t i = own.step + 1; i < steps.end; ++i) rest += cost(i, load);
-  const int64_t duration = static_cast<int64_t>(std::min(rest, kMost));
+  const int64_t duration = static_cast<int64_t>(std::min(rest, kMax));
   if (!WithinLimit(duration)) return;
   const int64_t end = now_ + duration;
   if (end == own.end) return;

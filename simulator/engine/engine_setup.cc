@@ -8,7 +8,7 @@ namespace weft::sim {
 namespace {
 
 // A larger program would fail in the middle of the simulation, when the machine runs out of memory.
-constexpr int64_t kMostStateBytes = int64_t{1} << 32;
+constexpr int64_t kMaxStateBytes = int64_t{1} << 32;
 // Approximate bytes of a rank's result and its part of a report.
 constexpr int64_t kResultBytes = sizeof(RankResult) + 1024;
 // Approximate bytes of a stream in Links.
@@ -35,10 +35,10 @@ absl::Status Engine::Prepare() {
                         times * sizeof(finish_times_[0]) + ranks * sizeof(RankState) +
                         static_cast<int64_t>(view_.template_of_rank.size()) * kResultBytes;
   // The limit on bytes also keeps the indices of objects within int32.
-  if (bytes > kMostStateBytes) {
+  if (bytes > kMaxStateBytes) {
     return absl::ResourceExhaustedError(absl::StrCat("the program has ", total, " actions over ", ranks,
                                                      " ranks; simulating them takes ", bytes >> 20,
-                                                     " MiB of memory, allowed are ", kMostStateBytes >> 20));
+                                                     " MiB of memory, allowed are ", kMaxStateBytes >> 20));
   }
   if (options_.trace) WEFT_RETURN_IF_ERROR(CheckTraceSize(view_, options_.repetitions));
   ranks_.reserve(ranks);
@@ -95,11 +95,11 @@ absl::Status CheckTraceSize(const ProgramView& view, int64_t repetitions) {
     once += count[0] + count[2];
     each += count[1];
   }
-  const int64_t most = each == 0 ? 0 : std::max<int64_t>(0, kMostTraceSteps - once) / each;
-  if (once <= kMostTraceSteps && (each == 0 || repetitions <= most)) return absl::OkStatus();
+  const int64_t most = each == 0 ? 0 : std::max<int64_t>(0, kMaxTraceSteps - once) / each;
+  if (once <= kMaxTraceSteps && (each == 0 || repetitions <= most)) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("a trace of ", repetitions, repetitions == 1 ? " repetition" : " repetitions", " over ",
-                   view.template_of_rank.size(), " ranks has more than ", kMostTraceSteps, " steps; ",
+                   view.template_of_rank.size(), " ranks has more than ", kMaxTraceSteps, " steps; ",
                    most < 1 ? std::string("this program cannot be traced") : absl::StrCat("nearest valid: ", most)));
 }
 

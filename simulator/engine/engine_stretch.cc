@@ -17,7 +17,7 @@ namespace weft::sim {
 namespace {
 
 // Each recorded stretch takes a few KiB.
-constexpr size_t kMostStretches = 1 << 12;
+constexpr size_t kMaxStretches = 1 << 12;
 
 }  // namespace
 
@@ -118,7 +118,7 @@ int64_t Engine::BeginStretch(int32_t s) {
   // The step that the collective waits for must be yet to come.
   bool comes = false;
   for (int32_t run = compute.run; run < entry.runs.end; ++run) comes |= compute.t->runs[run].signal == named;
-  if (!comes || stretches_.size() >= kMostStretches) return -1;
+  if (!comes || stretches_.size() >= kMaxStretches) return -1;
   rank.recording = static_cast<int32_t>(stretches_.size());
   rank.stretch_begin = now_;
   rank.stretch_action = entry.action;

@@ -16,7 +16,7 @@
 namespace weft::sim {
 namespace {
 
-constexpr __int128 kMostTime = int64_t{1} << 62;
+constexpr __int128 kMaxTime = int64_t{1} << 62;
 
 struct ComputeTimes {
   __int128 ideal = 0;
@@ -47,7 +47,7 @@ int64_t IdealPicoseconds(const Segment& segment, const StepRef& ref, const Devic
   for (const std::vector<int>& launch : ref.range->launches) {
     sum += IdealPicoseconds(AsOneStep(segment, launch), device, speed);
   }
-  return static_cast<int64_t>(std::min(sum, kMostTime));
+  return static_cast<int64_t>(std::min(sum, kMaxTime));
 }
 
 // Compute times of one repetition.
@@ -76,7 +76,7 @@ ComputeTimes ComputeOf(const Program& program, const TemplateView& t, const Devi
   return times;
 }
 
-double Seconds(__int128 picoseconds) { return ToSeconds({static_cast<int64_t>(std::min(picoseconds, kMostTime))}); }
+double Seconds(__int128 picoseconds) { return ToSeconds({static_cast<int64_t>(std::min(picoseconds, kMaxTime))}); }
 
 // Bytes that a member sends whatever the algorithm. For a gather, its own part. For a sum, everything but the part that
 // it is to have, once.

@@ -6,7 +6,7 @@
 namespace weft::sim {
 namespace {
 
-constexpr __int128 kMostBytes = INT64_MAX;
+constexpr __int128 kMaxBytes = INT64_MAX;
 
 // Returns the bytes of the longest chunks, summed over the parts that travel one by one or over the others.
 __int128 MessageBytes(const CollectiveCall& call, bool one_by_one, int64_t chunks) {
@@ -43,12 +43,12 @@ int64_t CollectiveBytesSent(const CollectiveCall& call, int64_t members) {
   __int128 sent = 0;
   for (const bool one_by_one : {false, true}) {
     const CollectiveTraffic traffic = Traffic(call, one_by_one, members);
-    const __int128 message = std::min(MessageBytes(call, one_by_one, traffic.chunks), kMostBytes);
+    const __int128 message = std::min(MessageBytes(call, one_by_one, traffic.chunks), kMaxBytes);
     __int128 messages = 0;
     for (const CollectiveStage& stage : traffic.stages) {
-      messages = std::min(messages + static_cast<__int128>(stage.rounds) * StageMessages(stage, members), kMostBytes);
+      messages = std::min(messages + static_cast<__int128>(stage.rounds) * StageMessages(stage, members), kMaxBytes);
     }
-    if (messages > 0) sent = std::min(sent + (message * messages + members - 1) / members, kMostBytes);
+    if (messages > 0) sent = std::min(sent + (message * messages + members - 1) / members, kMaxBytes);
   }
   return static_cast<int64_t>(sent);
 }

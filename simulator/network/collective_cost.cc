@@ -197,7 +197,7 @@ absl::StatusOr<RoundTime> EveryOtherRound(double bytes, const GroupPaths& paths)
 
 // True if every two members have a link of their own, and all these links are equally fast.
 absl::StatusOr<bool> LinkedPairwise(const GroupPaths& paths, const std::vector<int64_t>& members) {
-  if (std::ssize(members) > kMostLinkedMembers) return false;
+  if (std::ssize(members) > kMaxLinkedMembers) return false;
   double speed = 0;
   for (size_t i = 0; i < members.size(); ++i) {
     for (size_t j = i + 1; j < members.size(); ++j) {

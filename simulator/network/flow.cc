@@ -36,11 +36,11 @@ namespace {
 // If each member of a larger group sends to every other, only kDistances of the distances between members are
 // simulated, each standing for its neighbors. What members send and receive stays the same; links of the fabric between
 // them are loaded about the same.
-constexpr int64_t kMostExactMembers = 512;
+constexpr int64_t kMaxExactMembers = 512;
 constexpr int64_t kDistances = 64;
 // The largest groups use fewer distances, so that no more routes than this are computed.
-constexpr int64_t kMostRoutes = int64_t{1} << 22;
-constexpr double kMostBytes = 4.6e18;
+constexpr int64_t kMaxRoutes = int64_t{1} << 22;
+constexpr double kMaxBytes = 4.6e18;
 
 // Cost of one round of a stage.
 struct RoundCost {
@@ -83,14 +83,14 @@ class FlowNetwork : public NetworkModel {
       WEFT_ASSIGN_OR_RETURN(RoundCost round, CostOfRound(phase.stage, members));
       const double rounds = static_cast<double>(phase.stage.rounds);
       const double message = std::ceil(phase.bytes / static_cast<double>(round.parts));
-      const int64_t bytes = round.loads.empty() ? 0 : static_cast<int64_t>(std::min(rounds * message, kMostBytes));
+      const int64_t bytes = round.loads.empty() ? 0 : static_cast<int64_t>(std::min(rounds * message, kMaxBytes));
       const double seconds = rounds * (round.overhead + round.latency);
       if (flow.phases.empty() || flow.phases.back().loads != round.loads) {
         flow.phases.push_back({.loads = std::move(round.loads)});
         fixed.push_back(0);
       }
       fixed.back() += seconds;
-      flow.phases.back().bytes = std::min(flow.phases.back().bytes + bytes, static_cast<int64_t>(kMostBytes));
+      flow.phases.back().bytes = std::min(flow.phases.back().bytes + bytes, static_cast<int64_t>(kMaxBytes));
     }
     double ahead = group_latency;
     for (size_t i = fixed.size(); i-- > 0;) {
@@ -201,7 +201,7 @@ class FlowNetwork : public NetworkModel {
 
   // True if all members are on one node and every two have a link of their own, all equally fast.
   bool LinkedPairwise(absl::Span<const int64_t> members) const {
-    if (static_cast<int64_t>(members.size()) > kMostLinkedMembers) return false;
+    if (static_cast<int64_t>(members.size()) > kMaxLinkedMembers) return false;
     int64_t speed = 0;
     for (size_t i = 0; i < members.size(); ++i) {
       for (size_t j = i + 1; j < members.size(); ++j) {
@@ -221,8 +221,7 @@ class FlowNetwork : public NetworkModel {
     if (known != every_other_.end()) return known->second;
     Round round(members.size());
     loads_->Clear();
-    const int64_t distances =
-        n <= kMostExactMembers ? n - 1 : std::clamp<int64_t>(kMostRoutes / n, /*lo=*/4, kDistances);
+    const int64_t distances = n <= kMaxExactMembers ? n - 1 : std::clamp<int64_t>(kMaxRoutes / n, /*lo=*/4, kDistances);
     for (int64_t i = 0; i < distances; ++i) {
       // The first of the distances [first, next) stands for all of them.
       const int64_t first = 1 + i * (n - 1) / distances, next = 1 + (i + 1) * (n - 1) / distances;

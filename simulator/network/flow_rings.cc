@@ -14,7 +14,7 @@ int32_t Zigzag(int32_t i, int32_t k) { return i % 2 == 1 ? (i + 1) / 2 : (2 * k 
 
 bool HasZigzags(int64_t g) { return g >= 4 && g % 2 == 0; }
 
-constexpr int32_t kMostBalanced = 16;
+constexpr int32_t kMaxBalanced = 16;
 
 // Returns rings without a message in common: n - 1 for odd n > 2, n - 2 for even n.
 Rings DisjointRings(int32_t n) {
@@ -101,13 +101,13 @@ std::vector<std::vector<int32_t>> RotatedRings(absl::Span<const int64_t> nodes, 
 
 int64_t BalancedLinks(int64_t n) {
   if (n == 2) return 1;
-  return n % 2 == 1 || n <= kMostBalanced ? n - 1 : n - 2;
+  return n % 2 == 1 || n <= kMaxBalanced ? n - 1 : n - 2;
 }
 
 std::vector<std::vector<int32_t>> BalancedRings(int32_t n) {
   if (n == 2) return {{0, 1}};
   const Rings rings = DisjointRings(n);
-  if (n % 2 == 1 || n > kMostBalanced) return rings;
+  if (n % 2 == 1 || n > kMaxBalanced) return rings;
   // All pairs form n - 1 sets of n / 2 disjoint pairs (round i of a tournament: n-1 and i, i+j and i-j). Members are
   // renamed so that each set is unused once; every pair is then used the other times.
   const std::vector<int32_t> partner = UnusedPartner(rings, n);

@@ -44,7 +44,7 @@ std::vector<std::vector<int32_t>> BalancedRings(int32_t n);
 int64_t BalancedLinks(int64_t n);
 
 // Larger groups on one node are not checked for a link between every two members.
-inline constexpr int64_t kMostLinkedMembers = 64;
+inline constexpr int64_t kMaxLinkedMembers = 64;
 
 }  // namespace weft::sim
 

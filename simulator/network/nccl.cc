@@ -20,7 +20,7 @@
 namespace weft::sim {
 namespace {
 
-constexpr int kLeastCapability = 60;
+constexpr int kMinCapability = 60;
 
 class NcclNetwork : public NetworkModel {
  public:
@@ -75,9 +75,9 @@ class NcclNetwork : public NetworkModel {
   const Cluster& cluster() const { return links_.cluster(); }
 
   absl::Status CheckCapability() const {
-    if (compute_capability_ >= kLeastCapability) return absl::OkStatus();
+    if (compute_capability_ >= kMinCapability) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat("cluster.device.compute_capability = ", compute_capability_,
-                                                      ", network 'nccl' needs at least ", kLeastCapability,
+                                                      ", network 'nccl' needs at least ", kMinCapability,
                                                       ", e.g. 80 of an A100; other devices: network 'analytic'"));
   }
 

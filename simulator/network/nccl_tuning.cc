@@ -57,7 +57,7 @@ constexpr double kPlateauBytes = 64;
 constexpr double kPlateau = 1.4;
 constexpr double kPlateauBeforeAmpere = 1.9;
 
-constexpr double kMostBytesOfLLSend = 16384;
+constexpr double kMaxBytesOfLLSend = 16384;
 
 Generation GenerationOf(int compute_capability) {
   if (compute_capability >= 100) return kBlackwell;
@@ -243,7 +243,7 @@ std::pair<NcclAlgorithm, NcclProtocol> NcclChoice(CollectiveKind kind, double by
 }
 
 NcclMessage NcclSend(double bytes, double bytes_per_second, bool crosses, bool nvlink) {
-  const NcclProtocol protocol = bytes <= kMostBytesOfLLSend ? NcclProtocol::kLL : NcclProtocol::kSimple;
+  const NcclProtocol protocol = bytes <= kMaxBytesOfLLSend ? NcclProtocol::kLL : NcclProtocol::kSimple;
   const int p = static_cast<int>(protocol);
   const Hop hop = crosses ? kNetworkHop : nvlink ? kNvlinkHop : kPcieHop;
   const double share = protocol == NcclProtocol::kLL ? 0.5 : 1;

@@ -44,7 +44,7 @@ int32_t LastRowOf(const std::vector<int32_t>& everywhere,
 }
 
 // Most ranks for which a placement and a topology fit in memory.
-constexpr int64_t kMostRanks = int64_t{1} << 26;
+constexpr int64_t kMaxRanks = int64_t{1} << 26;
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -111,9 +111,9 @@ RankPlacement::RankPlacement(int64_t ranks, const Cluster& cluster)
 }
 
 absl::StatusOr<RankPlacement> RankPlacement::Make(int64_t ranks, const Cluster& cluster) {
-  if (ranks > kMostRanks) {
+  if (ranks > kMaxRanks) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("the program has ", ranks, " ranks; at most ", kMostRanks, " can be placed on devices"));
+        absl::StrCat("the program has ", ranks, " ranks; at most ", kMaxRanks, " can be placed on devices"));
   }
   const int64_t per_node = cluster.placement().devices_size() > 0 ? cluster.placement().devices_size()
                                                                   : std::max<int64_t>(cluster.devices_per_node(), 1);

@@ -9,11 +9,11 @@
 namespace weft::sim {
 namespace {
 
-constexpr double kMostLinks = 1 << 24;
+constexpr double kMaxLinks = 1 << 24;
 // Most uplinks of one leaf: no switch has more ports.
-constexpr int64_t kMostUplinks = 4096;
+constexpr int64_t kMaxUplinks = 4096;
 // 2^60 bytes per second: a sum of a few such bandwidths fits in an int64_t.
-constexpr double kMostBytesPerSecond = 1.152921504606847e18;
+constexpr double kMaxBytesPerSecond = 1.152921504606847e18;
 
 absl::Status Missing(absl::string_view field, absl::string_view why) {
   return absl::FailedPreconditionError(absl::StrCat("cluster.", field, " must be positive: ", why));
@@ -21,7 +21,7 @@ absl::Status Missing(absl::string_view field, absl::string_view why) {
 
 int64_t BytesPerSecond(double figure) {
   if (!(figure >= 1)) return 1;
-  return static_cast<int64_t>(std::min(figure, kMostBytesPerSecond));
+  return static_cast<int64_t>(std::min(figure, kMaxBytesPerSecond));
 }
 
 uint64_t PairKey(uint64_t a, uint64_t b) { return std::min(a, b) << 32 | std::max(a, b); }
@@ -170,8 +170,8 @@ absl::Status Topology::BuildFabric() {
   uplinks_ = fabric.kind() == DRAGONFLY
                  ? 1
                  : std::clamp<int64_t>(std::llround(std::min(nodes * (rails ? 1 : ports) / Oversubscription(fabric),
-                                                             static_cast<double>(kMostUplinks))),
-                                       1, kMostUplinks);
+                                                             static_cast<double>(kMaxUplinks))),
+                                       1, kMaxUplinks);
   const LinkRole role = fabric.kind() == DRAGONFLY ? LinkRole::kGroupOut : LinkRole::kLeafUp;
   for (const int64_t node : placement_->nodes()) {
     const int64_t place = PlaceOf(node);
@@ -218,9 +218,9 @@ int32_t Topology::AddBoth(LinkRole role, int64_t place, int64_t index, int64_t t
 }
 
 absl::Status Topology::CheckSize(double more) const {
-  if (static_cast<double>(links_.size()) + more <= kMostLinks) return absl::OkStatus();
+  if (static_cast<double>(links_.size()) + more <= kMaxLinks) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("cluster '", cluster_->name(), "' with ", placement_->ranks(),
-                                                   " ranks has more than ", static_cast<int64_t>(kMostLinks),
+                                                   " ranks has more than ", static_cast<int64_t>(kMaxLinks),
                                                    " links; more cannot be simulated"));
 }
 

@@ -12,7 +12,7 @@
 namespace weft::sim {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{1} << 32;
+constexpr int64_t kMaxBytes = int64_t{1} << 32;
 // Approximate bytes of a stream or a side, with its share of its communicator or channel.
 constexpr int64_t kSideBytes = 64;
 
@@ -69,10 +69,10 @@ class Linker {
       streams += static_cast<int64_t>(view_.templates[t].streams.size());
     }
     const int64_t ranks = static_cast<int64_t>(view_.template_of_rank.size());
-    if ((ranks + sides + streams) * kSideBytes > kMostBytes) {
+    if ((ranks + sides + streams) * kSideBytes > kMaxBytes) {
       return absl::ResourceExhaustedError(
           absl::StrCat("the program has ", streams, " streams over ", ranks, " ranks; simulating them takes ",
-                       (ranks + sides + streams) * kSideBytes >> 20, " MiB of memory, allowed are ", kMostBytes >> 20));
+                       (ranks + sides + streams) * kSideBytes >> 20, " MiB of memory, allowed are ", kMaxBytes >> 20));
     }
     links_.ranks.reserve(ranks);
     links_.sides.reserve(sides);

@@ -11,7 +11,7 @@
 namespace weft::sim {
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 62;
+constexpr int64_t kMax = int64_t{1} << 62;
 
 bool IsOnDevice(const Buffer& buffer) { return buffer.persistent() && buffer.place() == DEVICE && buffer.bytes() > 0; }
 
@@ -20,7 +20,7 @@ int64_t Rounding(const Template& t, int64_t block) {
   if (block <= 1) return 0;
   for (const Buffer& buffer : t.buffers()) {
     if (!IsOnDevice(buffer)) continue;
-    bytes = std::min(kMost, bytes + (block - buffer.bytes() % block) % block);
+    bytes = std::min(kMax, bytes + (block - buffer.bytes() % block) % block);
   }
   return bytes;
 }
@@ -136,7 +136,7 @@ int64_t OfTemplate(const Program& program, const Template& t, const Runtime& run
   double beside = Tensors(program, t, runtime);
   if (!tensors_only) beside += memory.fragmentation() * (planned + beside);
   const int64_t bytes = static_cast<int64_t>(std::clamp(beside, -planned, 0x1p60));
-  return tensors_only ? bytes : std::min(kMost, bytes + Rounding(t, memory.block_bytes()) + memory.reserved_bytes());
+  return tensors_only ? bytes : std::min(kMax, bytes + Rounding(t, memory.block_bytes()) + memory.reserved_bytes());
 }
 
 // Returns, by template, its arena and all other bytes of a rank.
@@ -144,7 +144,7 @@ std::vector<int64_t> BytesOfTemplates(const Program& program, const Runtime& run
   std::vector<int64_t> all;
   for (const Template& t : program.templates()) {
     const int64_t arena = t.device_arena_bytes(), beside = OfTemplate(program, t, runtime, tensors_only);
-    all.push_back(beside > 0 && arena > kMost - beside ? kMost : arena + beside);
+    all.push_back(beside > 0 && arena > kMax - beside ? kMax : arena + beside);
   }
   return all;
 }

@@ -111,7 +111,7 @@ absl::Status Fields::Number(const char* name, std::optional<double>* target, boo
   WEFT_ASSIGN_OR_RETURN(const JsonValue* value, Take(name));
   if (value == nullptr) return absl::OkStatus();
   const std::optional<double> number = value->Double();
-  if (!number || !(zero ? *number >= 0 : *number > 0) || *number > kMostNumber) {
+  if (!number || !(zero ? *number >= 0 : *number > 0) || *number > kMaxNumber) {
     return Bad(name, *value, absl::StrCat("a number ", zero ? "from 0" : "above 0", " to 1e18, or null"));
   }
   *target = number;

@@ -81,13 +81,13 @@ absl::StatusOr<FitResult> FitFigures(const Cluster& start, const FitOptions& opt
     WEFT_ASSIGN_OR_RETURN(figure.after, NumberAt(best, figure.field));
     return true;
   };
-  constexpr int kMostSteps = 20;
+  constexpr int kMaxSteps = 20;
   for (double step = options.first_step; step >= options.last_step; step /= 2) {
     for (Fitted& figure : result.figures) {
       for (const double factor : {1 + step, 1 / (1 + step)}) {
         int steps = 0;
         bool better = true;
-        while (better && steps++ < kMostSteps) {
+        while (better && steps++ < kMaxSteps) {
           WEFT_ASSIGN_OR_RETURN(better, improve(figure, figure.after * factor));
         }
         if (steps > 1) break;

@@ -155,8 +155,8 @@ absl::StatusOr<Cluster> MachineOf(const Measurement& run, const Cluster& base, s
   Cluster cluster = base;
   const int64_t devices = *run.machine.gpus;
   const int64_t per_node = run.machine.gpus_per_node.value_or(base.devices_per_node());
-  constexpr int64_t kMost = int64_t{1} << 24;
-  if (devices > kMost || per_node > kMost) {
+  constexpr int64_t kMax = int64_t{1} << 24;
+  if (devices > kMax || per_node > kMax) {
     return absl::InvalidArgumentError(
         absl::StrCat("cluster.gpus = ", devices, " in nodes of ", per_node, "; weft simulates at most 2^24 devices"));
   }

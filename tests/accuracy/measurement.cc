@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-constexpr double kMostNumber = Fields::kMostNumber;
+constexpr double kMaxNumber = Fields::kMaxNumber;
 
 class RunReader {
  public:
@@ -173,7 +173,7 @@ absl::Status ReadRankingSet(const JsonValue& object, RankingSet* set) {
       return f.Bad(absl::StrCat("ids_best_to_worst[", i, "]"), id, "an id that the list does not have yet");
     }
     const std::optional<double> value = values->elements[i].Double();
-    if (!value || !(*value > 0) || *value > kMostNumber) {
+    if (!value || !(*value > 0) || *value > kMaxNumber) {
       return f.Bad(absl::StrCat("values[", i, "]"), values->elements[i], "a number above 0 to 1e18");
     }
     set->ids.push_back(id.text);

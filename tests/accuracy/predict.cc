@@ -30,9 +30,9 @@ namespace {
 
 // Puts the message on one line and shortens it, because reasons are printed in a table.
 absl::Status InOneLine(const absl::Status& status) {
-  constexpr size_t kMost = 240;
+  constexpr size_t kMax = 240;
   std::string text = absl::StrReplaceAll(status.message(), {{"\n", "; "}});
-  if (text.size() > kMost) text = absl::StrCat(text.substr(0, text.rfind(' ', kMost)), " ...");
+  if (text.size() > kMax) text = absl::StrCat(text.substr(0, text.rfind(' ', kMax)), " ...");
   return absl::Status(status.code(), text);
 }
 
@@ -69,8 +69,8 @@ void SetSwitches(const Measurement& run, const Runtimes& runtimes, Runtime* runt
 // Gives `plan` the microbatches of the shorter of two programs, and `made` the number of lengths that the difference
 // between the two stands for. Returns the global batch of the longer program, 0 if the run is short enough.
 int64_t Shorten(RunPlan* plan, CompiledRun* made) {
-  constexpr int64_t kMost = int64_t{1} << 20;
-  if (plan->recipe.microbatch_sequences() > kMost || AxisSize(plan->plan.mesh(), "data") > kMost) return 0;
+  constexpr int64_t kMax = int64_t{1} << 20;
+  if (plan->recipe.microbatch_sequences() > kMax || AxisSize(plan->plan.mesh(), "data") > kMax) return 0;
   const int64_t samples = AxisSize(plan->plan.mesh(), "data") * plan->recipe.microbatch_sequences();
   if (samples <= 0 || plan->recipe.global_batch_sequences() % samples != 0) return 0;
   const int64_t microbatches = plan->recipe.global_batch_sequences() / samples;

@@ -278,9 +278,9 @@ absl::StatusOr<ModelGraph> ModelOf(const Measurement& run, const Runtime& runtim
   s.sequence = model.sequence.value_or(kUsualSequence);
   if (!model.sequence) assumptions->push_back(absl::StrCat("sequences of ", kUsualSequence));
   s.kv_heads = model.kv_heads.value_or(s.heads);
-  constexpr int64_t kMostLayers = 1000;
-  if (s.layers > kMostLayers) {
-    return absl::InvalidArgumentError(absl::StrCat("model.layers = ", s.layers, "; allowed here: 1 to ", kMostLayers));
+  constexpr int64_t kMaxLayers = 1000;
+  if (s.layers > kMaxLayers) {
+    return absl::InvalidArgumentError(absl::StrCat("model.layers = ", s.layers, "; allowed here: 1 to ", kMaxLayers));
   }
   const bool llama = architecture == Architecture::kLlama;
   // The vocabularies of Llama, and of BERT and GPT-2 as Megatron pads them.

@@ -74,7 +74,7 @@ class PlanBuilder {
     if (plan.ep.value_or(1) > 1) {
       return absl::InvalidArgumentError(absl::StrCat("plan.ep = ", *plan.ep, ": weft has no expert parallelism"));
     }
-    constexpr int64_t kMost = int64_t{1} << 20;
+    constexpr int64_t kMax = int64_t{1} << 20;
     if (!run_.machine.gpus) return absl::InvalidArgumentError("cluster.gpus is not stated");
     const int64_t gpus = *run_.machine.gpus;
     if (plan.zero_stage == 3 && !plan.tp && !plan.pp && !plan.dp && gpus > 0) {
@@ -87,7 +87,7 @@ class PlanBuilder {
                             absl::string_view name) -> absl::StatusOr<int64_t> {
         if (own) return *own;
         const int64_t known = other.value_or(1);
-        if (!plan.dp || *plan.dp > kMost || known > kMost || gpus % (*plan.dp * known) != 0) return Stated(own, name);
+        if (!plan.dp || *plan.dp > kMax || known > kMax || gpus % (*plan.dp * known) != 0) return Stated(own, name);
         const int64_t left = gpus / (*plan.dp * known);
         if (!other && left != 1) return Stated(own, name);
         Assume(absl::StrCat(name, " = ", left, ", which the devices make up"));
@@ -95,14 +95,14 @@ class PlanBuilder {
       };
       WEFT_ASSIGN_OR_RETURN(tp_, rest(plan.tp, plan.pp, "tp"));
       WEFT_ASSIGN_OR_RETURN(pp_, rest(plan.pp, plan.tp, "pp"));
-      if (!plan.dp && tp_ > 0 && pp_ > 0 && tp_ <= kMost && pp_ <= kMost && gpus > 0) {
+      if (!plan.dp && tp_ > 0 && pp_ > 0 && tp_ <= kMax && pp_ <= kMax && gpus > 0) {
         dp_ = std::max<int64_t>(1, gpus / (tp_ * pp_));
         Assume(absl::StrCat(dp_, " replicas, which the devices make up"));
       } else {
         WEFT_ASSIGN_OR_RETURN(dp_, Stated(plan.dp, "dp"));
       }
     }
-    if (tp_ > kMost || pp_ > kMost || dp_ > kMost || tp_ * pp_ > kMost || tp_ * pp_ * dp_ != gpus) {
+    if (tp_ > kMax || pp_ > kMax || dp_ > kMax || tp_ * pp_ > kMax || tp_ * pp_ * dp_ != gpus) {
       return absl::InvalidArgumentError(absl::StrCat("plan.tp = ", tp_, ", pp = ", pp_, " and dp = ", dp_,
                                                      " do not make up the ", gpus, " devices of the cluster"));
     }
@@ -119,14 +119,14 @@ class PlanBuilder {
 
   absl::Status Batch() {
     WEFT_ASSIGN_OR_RETURN(int64_t batch, Stated(run_.plan.global_batch, "global_batch"));
-    constexpr int64_t kMostBatch = int64_t{1} << 40;
+    constexpr int64_t kMaxBatch = int64_t{1} << 40;
     const int64_t micro = run_.plan.micro_batch.value_or(UsualMicrobatchOf(runtime_, batch, dp_, pp_).value_or(1));
     if (!run_.plan.micro_batch) {
       Assume(micro == 1 ? "microbatches of one sequence" : absl::StrCat("microbatches of ", micro, " sequences"));
     }
     // A batch derived from tokens may be off by up to 1 / kNear. A larger difference means another run.
     constexpr int64_t kNear = 100;
-    if (micro <= batch / dp_ && batch <= kMostBatch) {
+    if (micro <= batch / dp_ && batch <= kMaxBatch) {
       const int64_t round = micro * dp_, nearest = std::max<int64_t>(1, (batch + round / 2) / round) * round;
       if (nearest != batch && std::abs(nearest - batch) <= batch / kNear) {
         Assume(absl::StrCat("a batch of ", nearest, ", which ", dp_, " replicas can share"));
@@ -170,8 +170,8 @@ class PlanBuilder {
     made_.plan.mutable_schedule()->set_name(schedule);
     if (chunked && pp_ > 1) made_.plan.mutable_schedule()->set_virtual_stages(static_cast<int32_t>(per_rank));
     const int64_t stages = pp_ * per_rank;
-    constexpr int64_t kMostBlocks = 10000;
-    if (blocks > kMostBlocks || stages > blocks + 2) {
+    constexpr int64_t kMaxBlocks = 10000;
+    if (blocks > kMaxBlocks || stages > blocks + 2) {
       return absl::InvalidArgumentError(
           absl::StrCat("model.layers = ", blocks, " cannot be cut into ", stages, " stages"));
     }

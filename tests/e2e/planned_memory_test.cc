@@ -24,7 +24,7 @@ struct Case {
 
 // Maximum of planned bytes over live bytes. The plan has memory for two copies each way at any time; a simulation may
 // have fewer copies at once (docs/offload.md).
-constexpr double kMost = 1.02, kMostWithCopies = 1.08;
+constexpr double kMax = 1.02, kMaxWithCopies = 1.08;
 
 Cluster Node() {
   Cluster cluster;
@@ -133,7 +133,7 @@ TEST_P(PlannedMemoryTest, IsCloseToWhatIsLive) {
   }
   const double ratio = static_cast<double>(report->planned_bytes()) / static_cast<double>(report->live_peak_bytes());
   const bool copies = c.fields.find("activation_layers") != std::string::npos;
-  EXPECT_LE(ratio, copies ? kMostWithCopies : kMost)
+  EXPECT_LE(ratio, copies ? kMaxWithCopies : kMax)
       << what << ": " << report->planned_bytes() << " planned, " << report->live_peak_bytes() << " live";
   RecordProperty("planned_over_live", absl::StrCat(ratio));
 }

@@ -32,7 +32,7 @@
 namespace weft {
 namespace {
 
-constexpr int kMostStages = 6;
+constexpr int kMaxStages = 6;
 
 class Generator {
  public:
@@ -42,7 +42,7 @@ class Generator {
     const int ranks = 1 + Below(4);
     microbatches_ = 2 + Below(5);
     schedule_ = PipelineSchedule();
-    schedule_.stages = std::min({kMostStages, 1 + Below(3 * ranks), ranks * (1 + Below(3))});
+    schedule_.stages = std::min({kMaxStages, 1 + Below(3 * ranks), ranks * (1 + Below(3))});
     const bool driven = Below(3) == 0;
     schedule_.lanes = driven ? 1 : 1 + Below(5) / 4;
     for (int lane = 0; lane < schedule_.lanes; ++lane) schedule_.placement.push_back(Placement(ranks, driven));
@@ -205,7 +205,7 @@ TinyPlan PlanOf(int pipe, int microbatches) {
   TinyPlan plan{.pipe = pipe, .schedule = "gpipe", .exact = true};
   plan.steps = 2;
   plan.batch = microbatches;
-  plan.layers = kMostStages;
+  plan.layers = kMaxStages;
   return plan;
 }
 

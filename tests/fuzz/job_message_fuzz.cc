@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       for (size_t at = 0; at < bytes.size(); at += step) {
         if (!reader.Append(bytes.substr(at, step)).ok()) return 0;
         while (reader.Next(&message)) {
-          if (message.empty() || message.size() > weft::exec::kMostStoreMessageBytes) std::abort();
+          if (message.empty() || message.size() > weft::exec::kMaxStoreMessageBytes) std::abort();
           const auto request = weft::exec::DecodeStoreRequest(message);
           if (request.ok() && weft::exec::EncodeStoreRequest(*request) != message) std::abort();
         }
@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     default: {
       const auto frame = weft::exec::ParseFrame(bytes.substr(0, weft::exec::kFrameBytes), 1 + data[1]);
       if (frame.ok()) {
-        if (frame->payload > weft::exec::kMostPartBytes || frame->channel < 0 || frame->bytes < 0) std::abort();
+        if (frame->payload > weft::exec::kMaxPartBytes || frame->channel < 0 || frame->bytes < 0) std::abort();
         std::string again;
         weft::exec::AppendFrame(&again, *frame);
         if (again != bytes.substr(0, weft::exec::kFrameBytes)) std::abort();

@@ -81,9 +81,9 @@ absl::Status Fill(const BandwidthOperand& operand, char* to, Bench& bench) {
 // has waited for the host is slow at first. It runs at least once, so that outputs that are accumulated into hold a
 // number.
 absl::Status WarmUp(const std::function<absl::Status()>& run, int64_t nanoseconds, Bench& bench) {
-  constexpr int kMost = 1 << 12;
+  constexpr int kMax = 1 << 12;
   int64_t spent = 0;
-  for (int runs = 1; runs == 1 || (spent < nanoseconds && runs <= kMost); runs *= 2) {
+  for (int runs = 1; runs == 1 || (spent < nanoseconds && runs <= kMax); runs *= 2) {
     WEFT_RETURN_IF_ERROR(bench.device.Record(bench.events.front(), bench.stream));
     for (int i = 0; i < runs; ++i) WEFT_RETURN_IF_ERROR(run());
     WEFT_RETURN_IF_ERROR(bench.device.Record(bench.events.back(), bench.stream));

@@ -87,10 +87,10 @@ absl::Status CublasLtTuner::WarmUp(CublasLtProduct& product, cublasLtHandle_t ha
                                    void* workspace, int64_t workspace_bytes) {
   // Longer than a device takes to raise its clocks. Several small shapes together reach this time.
   constexpr int64_t kNanoseconds = 100'000'000;
-  constexpr int kMostMeasured = 32;
+  constexpr int kMaxMeasured = 32;
   if (algorithms.empty()) return absl::OkStatus();
   product.set_algorithm(algorithms.front());
-  for (int i = 0; i < kMostMeasured && warm_nanoseconds_ < kNanoseconds; ++i) {
+  for (int i = 0; i < kMaxMeasured && warm_nanoseconds_ < kNanoseconds; ++i) {
     const absl::StatusOr<int64_t> time = Measure(product, handle, pointers, workspace, workspace_bytes);
     // Fastest leaves this algorithm out when its turn comes.
     if (IsRefusal(time.status())) return absl::OkStatus();

@@ -56,9 +56,9 @@ absl::Status LaunchStatus(Outcome outcome) {
 
 // Loads the code of the kernels that collectives run. An error comes up again when they run.
 void LoadSums() {
-  const void* const parts[kMostParts] = {};
+  const void* const parts[kMaxParts] = {};
   for (const Type type : {Type::kFp64, Type::kFp32, Type::kExact192}) {
-    for (const int count : {1, kMostParts}) Launch(SumParts{type, 1, parts, count, nullptr}, LoadOnly());
+    for (const int count : {1, kMaxParts}) Launch(SumParts{type, 1, parts, count, nullptr}, LoadOnly());
     Launch(AddValues{{nullptr, Type::kFp32}, 1, true, {nullptr, type}}, LoadOnly());
   }
 }
@@ -356,9 +356,9 @@ absl::Status CudaDevice::Clear(int stream, void* to, int64_t bytes) {
 absl::Status CudaDevice::Sum(int stream, DType dtype, int64_t elements, absl::Span<const void* const> parts,
                              void* destination) {
   if (!HasSum(dtype)) return absl::InvalidArgumentError(absl::StrCat("values of ", DType_Name(dtype), " have no sum"));
-  if (parts.empty() || parts.size() > static_cast<size_t>(kMostParts)) {
+  if (parts.empty() || parts.size() > static_cast<size_t>(kMaxParts)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a sum of ", parts.size(), " parts; a device adds from 1 to ", kMostParts, " at once"));
+        absl::StrCat("a sum of ", parts.size(), " parts; a device adds from 1 to ", kMaxParts, " at once"));
   }
   WEFT_ASSIGN_OR_RETURN(const cudaStream_t native, FindStream(stream));
   SumParts sum;

@@ -8,8 +8,8 @@ namespace {
 
 // The device counts rows and tokens in 32 bits.
 absl::Status CheckCounts(const Call& call, int64_t rows, int64_t table_rows) {
-  constexpr int64_t kMost = int64_t{1} << 30;
-  if (rows <= kMost && table_rows <= kMost) return absl::OkStatus();
+  constexpr int64_t kMax = int64_t{1} << 30;
+  if (rows <= kMax && table_rows <= kMax) return absl::OkStatus();
   return call.Error(rows, " rows and a table of ", table_rows, "; at most 2^30 each");
 }
 

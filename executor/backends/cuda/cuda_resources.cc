@@ -15,7 +15,7 @@ constexpr int kNoStream = -2;
 
 // Alignment of tables and of pieces of the upload ring, and the least size of the ring.
 constexpr int64_t kAlignment = 256;
-constexpr int64_t kLeastRing = 1 << 16;
+constexpr int64_t kMinRing = 1 << 16;
 
 int64_t RoundUp(int64_t bytes, int64_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }
 
@@ -81,7 +81,7 @@ absl::StatusOr<KeptTables::Table> KeptTables::Get(int stream, const std::vector<
     ++of_stream;
     if (oldest == entries_.end() && entry->bytes >= bytes) oldest = entry;
   }
-  if (of_stream >= kMost && oldest != entries_.end()) {
+  if (of_stream >= kMax && oldest != entries_.end()) {
     // Move the entry to the end: it is the newest now.
     std::rotate(oldest, oldest + 1, entries_.end());
     spare = &entries_.back();
@@ -98,7 +98,7 @@ absl::Status KeptTables::Prepare(const std::vector<double>& key, int64_t bytes) 
   for (const Entry& entry : entries_) {
     if (entry.key == key) return absl::OkStatus();
   }
-  if (entries_.size() >= kMost) return absl::OkStatus();
+  if (entries_.size() >= kMax) return absl::OkStatus();
   WEFT_ASSIGN_OR_RETURN(Entry * entry, NewEntry(bytes));
   // The key identifies the entry until a stream takes its memory.
   entry->key = key;
@@ -114,9 +114,9 @@ void Staging::Reserve(int64_t bytes) {
 
 absl::Status Staging::Settle() {
   if (largest_ == 0) return absl::OkStatus();
-  const int64_t usual = kMost * RoundUp(total_ / uploads_, kAlignment);
+  const int64_t usual = kMax * RoundUp(total_ / uploads_, kAlignment);
   WEFT_RETURN_IF_ERROR(Grow(std::max(2 * largest_, std::min(usual, kRoomy))));
-  while (events_.size() + pieces_.size() < kMost) {
+  while (events_.size() + pieces_.size() < kMax) {
     WEFT_ASSIGN_OR_RETURN(events_.emplace_back(), device_->NewEvent(false));
   }
   return absl::OkStatus();
@@ -161,11 +161,11 @@ absl::Status Staging::Upload(int stream, void* to, int64_t bytes, absl::Function
   if (bytes == 0) return absl::OkStatus();
   const int64_t taken = RoundUp(bytes, kAlignment);
   // Only for uploads that were not reserved. The ring at least doubles, so this is rare.
-  if (taken > capacity_) WEFT_RETURN_IF_ERROR(Grow(std::max({2 * taken, 2 * capacity_, kLeastRing})));
+  if (taken > capacity_) WEFT_RETURN_IF_ERROR(Grow(std::max({2 * taken, 2 * capacity_, kMinRing})));
   // Start at the beginning if the rest of the ring is too short.
   const int64_t begin = next_ + taken <= capacity_ ? next_ : 0, end = begin + taken;
   const auto in_the_way = [&](const Piece& piece) { return piece.begin < end && begin < piece.end; };
-  while (static_cast<int>(pieces_.size()) >= kMost || std::any_of(pieces_.begin(), pieces_.end(), in_the_way)) {
+  while (static_cast<int>(pieces_.size()) >= kMax || std::any_of(pieces_.begin(), pieces_.end(), in_the_way)) {
     WEFT_RETURN_IF_ERROR(Retire());
   }
   WEFT_RETURN_IF_ERROR(fill(ring_ + begin));

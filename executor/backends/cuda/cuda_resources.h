@@ -58,7 +58,7 @@ class KeptTables {
 
  private:
   // Most tables per stream, more than any model has. A new table then replaces the stream's oldest one.
-  static constexpr int kMost = 16;
+  static constexpr int kMax = 16;
   struct Entry {
     // The stream that uses the table, or kNoStream (cuda_resources.cc) if no stream has taken this memory yet.
     int stream = -1;
@@ -105,12 +105,12 @@ class Staging {
   absl::Status Settle();
 
   // Bytes of the ring. It holds twice the largest announced upload, so that an upload need not wait for the one before.
-  // It also holds kMost uploads of average size, as long as these take no more than kRoomy bytes.
+  // It also holds kMax uploads of average size, as long as these take no more than kRoomy bytes.
   int64_t capacity() const { return capacity_; }
 
  private:
   // Most uploads in flight. Beyond that the host waits, which is safe: work waits only for work enqueued before it.
-  static constexpr int kMost = 32;
+  static constexpr int kMax = 32;
   static constexpr int64_t kRoomy = int64_t{16} << 20;
   // Bytes [begin, end) of the ring, free once the event has finished.
   struct Piece {

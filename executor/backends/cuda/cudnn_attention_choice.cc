@@ -11,14 +11,14 @@ namespace {
 
 // Alignment that the vector loads of cuDNN's kernels need: 16 bytes of two-byte elements.
 constexpr int64_t kVector = 8;
-constexpr int64_t kMostHeadSize = 256;
+constexpr int64_t kMaxHeadSize = 256;
 // These limits keep all sizes far below 2^63. cuDNN's own indices overflow earlier.
-constexpr int64_t kMostRows = int64_t{1} << 20, kMostBatch = int64_t{1} << 20, kMostHeads = int64_t{1} << 12;
-constexpr int64_t kMostStride = int64_t{1} << 30;
+constexpr int64_t kMaxRows = int64_t{1} << 20, kMaxBatch = int64_t{1} << 20, kMaxHeads = int64_t{1} << 12;
+constexpr int64_t kMaxStride = int64_t{1} << 30;
 
 bool Vectors(const HeadLayout& layout) {
   return layout.row_stride % kVector == 0 && layout.head_stride % kVector == 0 && layout.row_stride > 0 &&
-         layout.head_stride > 0 && layout.row_stride < kMostStride && layout.head_stride < kMostStride;
+         layout.head_stride > 0 && layout.row_stride < kMaxStride && layout.head_stride < kMaxStride;
 }
 
 // Returns the first slice for whose graph (from `make`) there is an engine within `workspace_limit`. If there is none
@@ -55,8 +55,8 @@ absl::StatusOr<std::unique_ptr<Choice>> Choose(const AttentionShape& shape, cons
 }  // namespace
 
 int64_t AttentionWorkspaceLimit(int64_t free_bytes) {
-  constexpr int64_t kLeast = int64_t{64} << 20;
-  return std::clamp(free_bytes / 2, kLeast, kAttentionWorkspaceLimit);
+  constexpr int64_t kMin = int64_t{64} << 20;
+  return std::clamp(free_bytes / 2, kMin, kAttentionWorkspaceLimit);
 }
 
 std::string UnsupportedAttention(const AttentionShape& shape) {
@@ -64,9 +64,9 @@ std::string UnsupportedAttention(const AttentionShape& shape) {
     return "values that are neither bf16 nor fp16: its kernels multiply those only";
   }
   if (shape.window > 0 && !shape.causal) return absl::StrCat("a window of ", shape.window, " keys and no causal mask");
-  if (shape.head_size <= 0 || shape.head_size % kVector != 0 || shape.head_size > kMostHeadSize) {
+  if (shape.head_size <= 0 || shape.head_size % kVector != 0 || shape.head_size > kMaxHeadSize) {
     return absl::StrCat("heads of ", shape.head_size, " columns: its kernels take multiples of ", kVector, " up to ",
-                        kMostHeadSize);
+                        kMaxHeadSize);
   }
   if (shape.kv_heads <= 0 || shape.heads <= 0 || shape.heads % shape.kv_heads != 0) {
     return absl::StrCat(shape.heads, " heads of q over ", shape.kv_heads, " of k and v");
@@ -77,8 +77,8 @@ std::string UnsupportedAttention(const AttentionShape& shape) {
   for (const HeadLayout& layout : {shape.q, shape.k, shape.v, shape.o}) {
     if (layout.row_stride < shape.head_size || layout.head_stride < shape.head_size) return "heads that overlap";
   }
-  if (shape.sequence <= 0 || shape.sequence > kMostRows || shape.batch <= 0 || shape.batch > kMostBatch ||
-      shape.heads > kMostHeads) {
+  if (shape.sequence <= 0 || shape.sequence > kMaxRows || shape.batch <= 0 || shape.batch > kMaxBatch ||
+      shape.heads > kMaxHeads) {
     return absl::StrCat(shape.batch, " sequences of ", shape.sequence, " rows and ", shape.heads, " heads");
   }
   return "";

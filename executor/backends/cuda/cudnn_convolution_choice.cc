@@ -9,9 +9,9 @@
 namespace weft::exec::cuda {
 namespace {
 
-constexpr int64_t kMostExtent = int64_t{1} << 15;
+constexpr int64_t kMaxExtent = int64_t{1} << 15;
 // In places cuDNN counts the elements of a tensor in 31 bits.
-constexpr int64_t kMostElements = int64_t{1} << 31;
+constexpr int64_t kMaxElements = int64_t{1} << 31;
 
 constexpr uint32_t Bit(cudnnBackendNumericalNote_t note) { return uint32_t{1} << note; }
 
@@ -63,7 +63,7 @@ std::string UnsupportedConvolution(const ConvolutionShape& shape) {
     return "values that are none of fp32, bf16 and fp16";
   }
   for (const int64_t extent : {shape.height, shape.width, shape.channels, shape.outputs, shape.samples}) {
-    if (extent <= 0 || extent > kMostExtent) return absl::StrCat("an extent of ", extent);
+    if (extent <= 0 || extent > kMaxExtent) return absl::StrCat("an extent of ", extent);
   }
   if (shape.kernel_size <= 0 || shape.kernel_size > 64 || shape.kernel_size % 2 == 0 || shape.stride <= 0 ||
       shape.stride > 64) {
@@ -71,8 +71,8 @@ std::string UnsupportedConvolution(const ConvolutionShape& shape) {
   }
   // These products do not overflow: extents are below 2^16, and only two at a time are multiplied.
   const int64_t positions = shape.samples * (shape.height * shape.width);
-  if (positions > kMostElements || positions * shape.channels > kMostElements ||
-      positions * shape.outputs > kMostElements) {
+  if (positions > kMaxElements || positions * shape.channels > kMaxElements ||
+      positions * shape.outputs > kMaxElements) {
     return absl::StrCat(positions, " positions: more elements than it counts");
   }
   return "";

@@ -354,7 +354,7 @@ absl::StatusOr<CudnnPlan> MakeCudnnPlan(CudnnEngine engine, std::vector<CudnnEng
 absl::Status RunCudnnPlan(CudnnPlan& plan, cudnnHandle_t handle, absl::Span<const CudnnArgument> arguments,
                           void* workspace) {
   // Most packs to keep: more than any program has microbatches in flight.
-  constexpr size_t kMostPacks = 4096;
+  constexpr size_t kMaxPacks = 4096;
   const Cudnn* cudnn = plan.plan.cudnn();
   std::vector<const void*> data;
   data.reserve(arguments.size() + 1);
@@ -362,7 +362,7 @@ absl::Status RunCudnnPlan(CudnnPlan& plan, cudnnHandle_t handle, absl::Span<cons
   data.push_back(workspace);
   auto found = plan.packs.find(data);
   if (found == plan.packs.end()) {
-    if (plan.packs.size() >= kMostPacks) plan.packs.clear();
+    if (plan.packs.size() >= kMaxPacks) plan.packs.clear();
     std::vector<int64_t> ids;
     for (const CudnnArgument& argument : arguments) ids.push_back(argument.tensor);
     const int64_t count = static_cast<int64_t>(ids.size());

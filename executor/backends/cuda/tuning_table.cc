@@ -27,8 +27,8 @@
 namespace weft::exec::cuda {
 namespace {
 
-constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-constexpr int64_t kMostExtent = int64_t{1} << 40;
+constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMaxExtent = int64_t{1} << 40;
 constexpr absl::string_view kMagic = "weft-tuning ";
 constexpr int64_t kVersion = 2;
 constexpr absl::string_view kCrc = " crc=";
@@ -95,8 +95,8 @@ class Fields {
     const std::vector<absl::string_view> parts = absl::StrSplit(text, ':');
     if (parts.size() != 3) return Error(name, " is '", text, "'; it is written type:stride:batch_stride");
     WEFT_RETURN_IF_ERROR(TypeOf(name, parts[0], false, &layout->type));
-    WEFT_RETURN_IF_ERROR(ParseInteger(name, parts[1], 0, kMostExtent, &layout->stride));
-    return ParseInteger(name, parts[2], 0, kMostExtent, &layout->batch_stride);
+    WEFT_RETURN_IF_ERROR(ParseInteger(name, parts[1], 0, kMaxExtent, &layout->stride));
+    return ParseInteger(name, parts[2], 0, kMaxExtent, &layout->batch_stride);
   }
 
   absl::Status Word(absl::string_view word) {
@@ -140,10 +140,10 @@ std::string KeyText(const TuningKey& key) {
 absl::Status ParseKey(Fields& fields, TuningKey* key) {
   MatmulShape& s = key->shape;
   WEFT_RETURN_IF_ERROR(fields.Word("matmul"));
-  WEFT_RETURN_IF_ERROR(fields.Integer("m", 1, kMostExtent, &s.m));
-  WEFT_RETURN_IF_ERROR(fields.Integer("n", 1, kMostExtent, &s.n));
-  WEFT_RETURN_IF_ERROR(fields.Integer("k", 0, kMostExtent, &s.k));
-  WEFT_RETURN_IF_ERROR(fields.Integer("batch", 1, kMostExtent, &s.batch));
+  WEFT_RETURN_IF_ERROR(fields.Integer("m", 1, kMaxExtent, &s.m));
+  WEFT_RETURN_IF_ERROR(fields.Integer("n", 1, kMaxExtent, &s.n));
+  WEFT_RETURN_IF_ERROR(fields.Integer("k", 0, kMaxExtent, &s.k));
+  WEFT_RETURN_IF_ERROR(fields.Integer("batch", 1, kMaxExtent, &s.batch));
   WEFT_RETURN_IF_ERROR(fields.Flag("transpose_a", &s.transpose_a));
   WEFT_RETURN_IF_ERROR(fields.Flag("transpose_b", &s.transpose_b));
   WEFT_RETURN_IF_ERROR(fields.Matrix("a", &s.a));
@@ -233,9 +233,9 @@ absl::StatusOr<TuningTable> TuningTable::Parse(absl::string_view text, absl::str
   Fields header(lines.size() > 1 ? lines[1] : absl::string_view(), where(1));
   TuningDevice device;
   WEFT_RETURN_IF_ERROR(header.Word("for"));
-  WEFT_RETURN_IF_ERROR(header.Integer("architecture", 0, kMost, &device.architecture));
-  WEFT_RETURN_IF_ERROR(header.Integer("multiprocessors", 1, kMost, &device.multiprocessors));
-  WEFT_RETURN_IF_ERROR(header.Integer("cublaslt", 0, kMost, &device.cublaslt));
+  WEFT_RETURN_IF_ERROR(header.Integer("architecture", 0, kMax, &device.architecture));
+  WEFT_RETURN_IF_ERROR(header.Integer("multiprocessors", 1, kMax, &device.multiprocessors));
+  WEFT_RETURN_IF_ERROR(header.Integer("cublaslt", 0, kMax, &device.cublaslt));
   absl::string_view name = header.rest();
   if (!absl::ConsumePrefix(&name, "device=") || name.empty()) {
     return header.Error("'device=' and a name are expected where '", header.rest(), "' stands");

@@ -22,14 +22,14 @@ std::vector<Block>& Blocks() {
 }
 
 absl::StatusOr<char*> Take(int64_t bytes) {
-  constexpr int64_t kAlignment = 256, kLeast = int64_t{256} << 20;
+  constexpr int64_t kAlignment = 256, kMin = int64_t{256} << 20;
   const int64_t taken = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   for (Block& block : Blocks()) {
     if (block.bytes - block.used < taken) continue;
     block.used += taken;
     return block.data + block.used - taken;
   }
-  const int64_t size = std::max(taken, kLeast);
+  const int64_t size = std::max(taken, kMin);
   WEFT_ASSIGN_OR_RETURN(void* const data, TheMachine().device->Allocate(DEVICE, size));
   Blocks().push_back({static_cast<char*>(data), size, taken});
   return Blocks().back().data;

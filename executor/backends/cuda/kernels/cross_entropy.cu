@@ -202,8 +202,8 @@ template <typename V>
 constexpr int64_t kFoldBytes = int64_t{kThreads} * int64_t{sizeof(V)};
 
 Outcome LaunchSum(const double* of_rows, int64_t rows, double weight, double* loss, void* stream) {
-  constexpr int kMost = SumRows::kMaxThreads;
-  return LaunchKernel(SumRows{of_rows, rows, weight, loss}, 1, kMost, kMost * int64_t{sizeof(double)}, stream);
+  constexpr int kMax = SumRows::kMaxThreads;
+  return LaunchKernel(SumRows{of_rows, rows, weight, loss}, 1, kMax, kMax * int64_t{sizeof(double)}, stream);
 }
 
 }  // namespace

@@ -131,7 +131,7 @@ class Thread {
   void CopyAsync(int64_t byte, const void* from) {
     CheckAlignment(reinterpret_cast<const void*>(byte), 16);
     CheckAlignment(from, 16);
-    if (copies_ == kMostCopies)
+    if (copies_ == kMaxCopies)
       Fail("more asynchronous copies of a thread than the emulation keeps:", copies_ + 1, copies_);
     Shared<cuda::Words>(byte, 1).Put(0, {{kNan, kNan, kNan, kNan}});
     copy_[copies_++] = {byte, from, groups_};
@@ -177,14 +177,14 @@ class Thread {
   int64_t block_;
   int64_t blocks_;
   // Copies that the thread has not waited for, and the number of groups of copies that it has ended.
-  static constexpr int kMostCopies = 32;
+  static constexpr int kMaxCopies = 32;
   static constexpr uint32_t kNan = 0xffffffff;
   struct Copy {
     int64_t byte;
     const void* from;
     int group;
   };
-  Copy copy_[kMostCopies];
+  Copy copy_[kMaxCopies];
   int copies_ = 0;
   int groups_ = 0;
 };

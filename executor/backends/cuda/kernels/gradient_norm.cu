@@ -9,7 +9,7 @@ namespace weft::exec::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-static_assert(kLeastNormPiece == int64_t{kThreads} * kBlock * 4);
+static_assert(kMinNormPiece == int64_t{kThreads} * kBlock * 4);
 
 // How squares are summed: in double, or exactly.
 struct InDouble {

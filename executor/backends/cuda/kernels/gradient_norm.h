@@ -10,14 +10,14 @@ namespace weft::exec::cuda {
 
 // Most pieces of a tensor whose squares are summed separately, and the size below which another piece does not pay. The
 // number of pieces depends only on the number of elements.
-inline constexpr int64_t kMostNormPieces = 1024;
-inline constexpr int64_t kLeastNormPiece = 8192;
+inline constexpr int64_t kMaxNormPieces = 1024;
+inline constexpr int64_t kMinNormPiece = 8192;
 inline int64_t NormPiecesOf(int64_t elements) {
-  const int64_t pieces = (elements + kLeastNormPiece - 1) / kLeastNormPiece;
-  return pieces < 1 ? 1 : pieces < kMostNormPieces ? pieces : kMostNormPieces;
+  const int64_t pieces = (elements + kMinNormPiece - 1) / kMinNormPiece;
+  return pieces < 1 ? 1 : pieces < kMaxNormPieces ? pieces : kMaxNormPieces;
 }
 // Scratch memory on the device that a norm needs.
-inline constexpr int64_t kNormScratchBytes = kMostNormPieces * int64_t{sizeof(Exact192)};
+inline constexpr int64_t kNormScratchBytes = kMaxNormPieces * int64_t{sizeof(Exact192)};
 
 // *norm = sum of x * x in double, in an order fixed by the number of elements. If `exact_norm` is given instead, the
 // sum is exact, over squares that are rounded to double and then to the grid.

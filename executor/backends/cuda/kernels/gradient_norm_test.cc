@@ -56,8 +56,7 @@ TEST(GradientNormTest, AnOverflowIsSeenByTheDynamicScale) {
 
 // Tries sizes around the limits of a piece.
 TEST(GradientNormTest, EveryElementCountsOnce) {
-  for (const int64_t n :
-       {int64_t{1}, kLeastNormPiece - 1, kLeastNormPiece, kLeastNormPiece + 1, 5 * kLeastNormPiece + 3}) {
+  for (const int64_t n : {int64_t{1}, kMinNormPiece - 1, kMinNormPiece, kMinNormPiece + 1, 5 * kMinNormPiece + 3}) {
     EXPECT_EQ(NormOf(std::vector<float>(n, 1)), static_cast<double>(n));
   }
 }
@@ -68,8 +67,7 @@ TEST(GradientNormTest, TensorsOfATableHaveTheirOwnNorms) {
   for (const auto& [exact, type] :
        {std::pair(false, Type::kFp32), std::pair(false, Type::kNone), std::pair(true, Type::kFp32)}) {
     std::vector<std::vector<float>> data;
-    for (const int64_t n :
-         {int64_t{5}, int64_t{0}, 3 * kLeastNormPiece + 1, int64_t{1}, kLeastNormPiece, int64_t{77}}) {
+    for (const int64_t n : {int64_t{5}, int64_t{0}, 3 * kMinNormPiece + 1, int64_t{1}, kMinNormPiece, int64_t{77}}) {
       data.emplace_back(n);
       for (int64_t i = 0; i < n; ++i) data.back()[i] = static_cast<float>((i * 37 + n) % 101) / 7 - 6;
     }
@@ -120,9 +118,9 @@ TEST(GradientNormTest, MoreElementsThan32BitsCount) {
   const SparseMemory x(kElements * 2);
   ASSERT_TRUE(x.good());
   x.data<uint16_t>()[int64_t{1} << 32] = ToBf16(3.0f).bits;
-  std::vector<double> sums(kMostNormPieces, -1);
-  ASSERT_EQ(NormPiecesOf(kElements), kMostNormPieces);
-  RunBlock(Pieces<InDouble, Type::kBf16>{{x.data<void>(), Type::kBf16}, kElements, sums.data()}, 0, kMostNormPieces,
+  std::vector<double> sums(kMaxNormPieces, -1);
+  ASSERT_EQ(NormPiecesOf(kElements), kMaxNormPieces);
+  RunBlock(Pieces<InDouble, Type::kBf16>{{x.data<void>(), Type::kBf16}, kElements, sums.data()}, 0, kMaxNormPieces,
            kThreads, kThreads * int64_t{sizeof(double)});
   EXPECT_EQ(sums[0], 9);
 }

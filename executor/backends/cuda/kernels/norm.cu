@@ -10,7 +10,7 @@ namespace {
 // kHeld: eights of a row that a thread keeps; 0 = it reads them again in every pass. kSums: the kernel also makes x.
 template <typename C, Type S, int kHeld, bool kSums>
 struct Forward {
-  static constexpr int kMaxThreads = kMostRowThreads;
+  static constexpr int kMaxThreads = kMaxRowThreads;
   static constexpr int kMinBlocks = S == Type::kNone ? 1 : 2;
   static constexpr int kKept = kHeld == 0 ? 1 : kHeld;
   Norm a;

@@ -8,7 +8,7 @@
 
 namespace weft::exec::cuda {
 
-inline constexpr int kMostRowThreads = 512;
+inline constexpr int kMaxRowThreads = 512;
 
 // An eight of halves takes four registers, so with two eights per thread everything that a row needs fits.
 template <Type S>
@@ -19,7 +19,7 @@ constexpr bool kHalves = S == Type::kBf16 || S == Type::kFp16;
 // loads the weights again in every pass, because the registers are needed for something else.
 template <typename C, Type S, int kHeld, bool kSums, bool kAsksAgain = false>
 struct Backward {
-  static constexpr int kMaxThreads = kMostRowThreads;
+  static constexpr int kMaxThreads = kMaxRowThreads;
   static constexpr int kMinBlocks = kHalves<S> || (S == Type::kFp32 && kHeld <= 2) ? 2 : 1;
   static constexpr int kKept = kHeld == 0 ? 1 : kHeld;
   // True if there are registers for the values that dx is added to, and for the weights until they are used again.

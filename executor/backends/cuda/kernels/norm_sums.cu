@@ -14,7 +14,7 @@ constexpr int kHeld = 2;
 // made.
 template <typename C, Type S, bool kCentred, bool kBias>
 struct BackwardWithSums {
-  static constexpr int kMaxThreads = kMostRowThreads;
+  static constexpr int kMaxThreads = kMaxRowThreads;
   static constexpr int kOfThread = kHeld * kBlock;
   // Results in the order of ColumnSums, without those that are not made.
   static constexpr int kResults = 1 + (kCentred ? 1 : 0) + (kBias ? 1 : 0);
@@ -89,10 +89,10 @@ struct StagedBackwardWithSums {
   using Sums = BackwardWithSums<C, S, kCentred, kBias>;
   static constexpr int kOfThread = Sums::kOfThread, kResults = Sums::kResults;
   static constexpr int kStages = 2, kArrays = 3, kDy = 0, kX = 1, kResidual = 2;
-  static constexpr int kMostWarps = kMaxThreads / kWarp;
+  static constexpr int kMaxWarps = kMaxThreads / kWarp;
   // If true, weights come from L1 in every pass, because the sums need the registers.
   static constexpr bool kAsksAgain = kCentred && kBias;
-  static_assert(kStages * 2 * kMostWarps * sizeof(C) <= kBlockSumBytes);
+  static_assert(kStages * 2 * kMaxWarps * sizeof(C) <= kBlockSumBytes);
   NormBackward a;
   ColumnSums sums;
   int64_t rows_of_chunk;
@@ -274,17 +274,16 @@ struct StagedBackwardWithSums {
   WEFT_DEVICE static void SumBoth(Thread& thread, int turn, C& plain, C& products) {
     if constexpr (kCentred) plain = WarpSum(thread, plain);
     products = WarpSum(thread, products);
-    const auto of_warps =
-        thread.template Shared<C>(int64_t{turn} * 2 * kMostWarps * int64_t{sizeof(C)}, 2 * kMostWarps);
+    const auto of_warps = thread.template Shared<C>(int64_t{turn} * 2 * kMaxWarps * int64_t{sizeof(C)}, 2 * kMaxWarps);
     if (thread.lane() == 0) {
       if constexpr (kCentred) of_warps.Put(thread.warp(), plain);
-      of_warps.Put(kMostWarps + thread.warp(), products);
+      of_warps.Put(kMaxWarps + thread.warp(), products);
     }
     thread.Sync();
     plain = products = 0;
     for (int i = 0; i < thread.warps(); ++i) {
       if constexpr (kCentred) plain += of_warps[i];
-      products += of_warps[kMostWarps + i];
+      products += of_warps[kMaxWarps + i];
     }
   }
 };

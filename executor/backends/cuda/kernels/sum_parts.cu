@@ -8,7 +8,7 @@ namespace weft::exec::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kMostBlocks = 4096;
+constexpr int64_t kMaxBlocks = 4096;
 
 // Passed by value, so that no host memory has to outlive the launch.
 template <int most>
@@ -136,7 +136,7 @@ bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
 int64_t BlocksFor(int64_t elements, int64_t per_thread) {
   const int64_t blocks = CeilDivide(elements, kThreads * per_thread);
-  return blocks < kMostBlocks ? blocks : kMostBlocks;
+  return blocks < kMaxBlocks ? blocks : kMaxBlocks;
 }
 
 template <int most>
@@ -163,9 +163,9 @@ Outcome LaunchSum(const SumParts& args, void* stream) {
 }  // namespace
 
 Outcome Launch(const SumParts& args, void* stream) {
-  if (args.count < 1 || args.count > kMostParts) return "a sum of no parts, or of more than 256";
+  if (args.count < 1 || args.count > kMaxParts) return "a sum of no parts, or of more than 256";
   // Most groups are small, so few addresses need to be passed.
-  return args.count <= 8 ? LaunchSum<8>(args, stream) : LaunchSum<kMostParts>(args, stream);
+  return args.count <= 8 ? LaunchSum<8>(args, stream) : LaunchSum<kMaxParts>(args, stream);
 }
 
 Outcome Launch(const AddValues& args, void* stream) {

@@ -7,7 +7,7 @@
 namespace weft::exec::cuda {
 
 // Most parts of one sum. Their addresses are arguments of the kernel.
-inline constexpr int kMostParts = 256;
+inline constexpr int kMaxParts = 256;
 
 // destination[i] = parts[0][i] + parts[1][i] + ... in this order. All have one type, which must have a sum. A part may
 // be the destination.
@@ -15,7 +15,7 @@ struct SumParts {
   Type type = Type::kNone;
   int64_t elements = 0;
   const void* const* parts = nullptr;
-  // From 1 to kMostParts.
+  // From 1 to kMaxParts.
   int count = 0;
   void* destination = nullptr;
 };

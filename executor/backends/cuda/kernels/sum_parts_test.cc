@@ -93,12 +93,12 @@ TEST(SumPartsTest, OrderIsThatOfTheParts) {
 
 TEST(SumPartsTest, TooManyPartsAreRefused) {
   float x = 1;
-  const std::vector<const void*> parts(kMostParts + 1, &x);
+  const std::vector<const void*> parts(kMaxParts + 1, &x);
   float sum = 0;
-  EXPECT_NE(Launch(SumParts{Type::kFp32, 1, parts.data(), kMostParts + 1, &sum}, nullptr), nullptr);
+  EXPECT_NE(Launch(SumParts{Type::kFp32, 1, parts.data(), kMaxParts + 1, &sum}, nullptr), nullptr);
   EXPECT_NE(Launch(SumParts{Type::kFp32, 1, parts.data(), 0, &sum}, nullptr), nullptr);
-  ASSERT_EQ(Launch(SumParts{Type::kFp32, 1, parts.data(), kMostParts, &sum}, nullptr), nullptr);
-  EXPECT_EQ(sum, kMostParts);
+  ASSERT_EQ(Launch(SumParts{Type::kFp32, 1, parts.data(), kMaxParts, &sum}, nullptr), nullptr);
+  EXPECT_EQ(sum, kMaxParts);
 }
 
 void CheckAddTo(Type from, Type to, std::mt19937_64& random) {

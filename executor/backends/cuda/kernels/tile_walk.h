@@ -13,8 +13,8 @@ static_assert(kTileThreads * kBlock == kTileElements);
 
 // Returns a number of blocks that fills any device but is small enough for the fixed work of a block to cost little.
 inline int64_t TileBlocks(int64_t tiles) {
-  constexpr int64_t kMost = 2048;
-  return tiles < kMost ? tiles : kMost;
+  constexpr int64_t kMax = 2048;
+  return tiles < kMax ? tiles : kMax;
 }
 
 // Returns the first tensor whose tiles end after `tile`.
