@@ -144,12 +144,12 @@ TEST(CompileTraining, ClippingIsAnActionOnlyWhereTheUpdateDoesNotClip) {
 }
 
 // On the same bytes, forwards only, without dropout.
-TEST(CompileSynchronous, TheEvaluationIsOfTheSameStages) {
+TEST(LowerPlan, TheEvaluationIsOfTheSameStages) {
   const PlanInputs inputs = Inputs("");
   std::vector<int32_t> layers;
-  const auto with = CompileSynchronous(inputs, Costs(inputs), /*evaluation=*/true, &layers);
+  const auto with = LowerPlan(inputs, Costs(inputs), /*evaluation=*/true, &layers, nullptr);
   ASSERT_TRUE(with.ok()) << with.status();
-  const auto without = CompileSynchronous(inputs, Costs(inputs), /*evaluation=*/false, nullptr);
+  const auto without = LowerPlan(inputs, Costs(inputs), /*evaluation=*/false, nullptr, nullptr);
   ASSERT_TRUE(without.ok()) << without.status();
   EXPECT_FALSE(without->has_evaluation());
   Program training = *with;
@@ -176,21 +176,21 @@ TEST(CompileSynchronous, TheEvaluationIsOfTheSameStages) {
   }
 }
 
-TEST(CompileSynchronous, TheSameBytesEveryTime) {
+TEST(LowerPlan, TheSameBytesEveryTime) {
   const PlanInputs inputs = Inputs("zero { stage: 2 } recompute { mode: FULL }");
-  const auto once = CompileSynchronous(inputs, Costs(inputs), true, nullptr);
-  const auto again = CompileSynchronous(inputs, Costs(inputs), true, nullptr);
+  const auto once = LowerPlan(inputs, Costs(inputs), true, nullptr, nullptr);
+  const auto again = LowerPlan(inputs, Costs(inputs), true, nullptr, nullptr);
   ASSERT_TRUE(once.ok()) << once.status();
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(once->SerializeAsString(), again->SerializeAsString());
 }
 
-TEST(CompileAsynchronous, ARepetitionHasAllItsSteps) {
+TEST(LowerPlan, AnAsynchronousRepetitionHasAllItsSteps) {
   const PlanInputs inputs = Inputs("schedule { name: 'pipedream' }", "clip_norm: 0 global_batch_sequences: 2",
                                    TinyGpt2(5, R"(, "tie_word_embeddings": false)"));
   ASSERT_TRUE(inputs.asynchronous.has_value());
   std::vector<int32_t> layers;
-  const auto program = CompileAsynchronous(inputs, Costs(inputs), &layers);
+  const auto program = LowerPlan(inputs, Costs(inputs), /*evaluation=*/true, &layers, nullptr);
   ASSERT_TRUE(program.ok()) << program.status();
   EXPECT_EQ(program->steps_per_repetition(), inputs.asynchronous->steps_per_repetition);
   EXPECT_EQ(program->microbatches(), inputs.asynchronous->microbatches);
@@ -200,24 +200,24 @@ TEST(CompileAsynchronous, ARepetitionHasAllItsSteps) {
   EXPECT_TRUE(VerifyProgram(*program).ok()) << VerifyProgram(*program);
 }
 
-TEST(ApplyOffload, MovesWhatThePlanAsksFor) {
+TEST(LowerPlan, OffloadMovesWhatThePlanAsksFor) {
   const auto places = [](const Program& program) {
     std::map<BufferRole, std::map<Place, int>> count;
     for (const Buffer& buffer : program.templates(0).buffers()) ++count[buffer.role()][buffer.place()];
     return count;
   };
+  const auto lowered = [](const PlanInputs& inputs) {
+    std::vector<std::string> notes;
+    auto program = LowerPlan(inputs, Costs(inputs), /*evaluation=*/false, nullptr, &notes);
+    EXPECT_TRUE(program.ok()) << program.status();
+    EXPECT_THAT(notes, IsEmpty());
+    return program.ok() ? *std::move(program) : Program();
+  };
   const PlanInputs plain = Inputs("");
-  Program program = Training(plain);
-  const std::string before = program.SerializeAsString();
-  std::vector<std::string> notes;
-  ASSERT_TRUE(ApplyOffload(plain, &program, &notes).ok());
-  EXPECT_EQ(program.SerializeAsString(), before);
-  EXPECT_THAT(notes, IsEmpty());
-  EXPECT_EQ(places(program)[MOMENT1].count(HOST), 0u);
+  EXPECT_EQ(lowered(plain).SerializeAsString(), Training(plain).SerializeAsString());
+  EXPECT_EQ(places(lowered(plain))[MOMENT1].count(HOST), 0u);
 
-  const PlanInputs inputs = Inputs("offload { optimizer: true }");
-  program = Training(inputs);
-  ASSERT_TRUE(ApplyOffload(inputs, &program, nullptr).ok());
+  const Program program = lowered(Inputs("offload { optimizer: true }"));
   EXPECT_GT(places(program)[MOMENT1][HOST], 0);
   EXPECT_GT(Count(program, FETCH), 0);
   EXPECT_GT(Count(program, OFFLOAD), 0);
