@@ -31,9 +31,10 @@ void StepView::RequireShape(const StepTensor& tensor, std::initializer_list<int6
 }
 
 // Returns nothing if a factor is unknown or a division leaves a remainder, and -1 if the product overflows.
-std::optional<int64_t> StepView::Value(const Term& term) const {
+std::optional<int64_t> StepView::Value(const Term& term, const Factor* without) const {
   int64_t value = 1;
   for (const Factor& factor : term.factors) {
+    if (&factor == without) continue;
     if (factor.symbol != Symbol::kNone && !Known(factor.symbol)) return std::nullopt;
     const int64_t x = factor.symbol == Symbol::kNone ? factor.number : (*this)[factor.symbol];
     if (factor.divides) {
@@ -48,45 +49,53 @@ std::optional<int64_t> StepView::Value(const Term& term) const {
   return value;
 }
 
-bool StepView::IsVariable(const Factor& factor) const {
-  if (factor.symbol == Symbol::kNone || Known(factor.symbol)) return false;
+bool StepView::IsVariable(Symbol s) const {
+  if (s == Symbol::kNone || Known(s)) return false;
   // Without a program, its figures are variables too.
-  return factor.symbol >= Symbol::kVariables ||
-         (alone() && (factor.symbol == Symbol::losses || factor.symbol == Symbol::channels));
+  return s >= Symbol::kVariables || (alone() && (s == Symbol::losses || s == Symbol::channels));
 }
 
 const Factor* StepView::Unbound(const Dim& dim) const {
   if (dim.terms.size() != 1) return nullptr;
   const Factor* unbound = nullptr;
   for (const Factor& factor : dim.terms[0].factors) {
-    if (!factor.divides && IsVariable(factor)) unbound = &factor;
+    if (!factor.divides && IsVariable(factor.symbol)) unbound = &factor;
   }
   return unbound;
 }
 
 bool StepView::Bind(const Term& term, const Factor& unbound, size_t dimension, const StepTensor& tensor) {
-  Term rest;
-  for (const Factor& factor : term.factors) {
-    if (&factor != &unbound) rest.factors.Add(factor);
-  }
-  const std::optional<int64_t> known = Value(rest);
+  const std::optional<int64_t> known = Value(term, &unbound);
   if (!known) return false;  // Another check reports it.
   const int64_t extent = tensor.shape[dimension];
   if (*known >= 1 && extent % *known == 0) {
     SetKnown(unbound.symbol, extent / *known);
     return true;
   }
-  if (rest.factors.size() == 1 && dimension == 0) {
+  if (term.factors.size() == 2 && dimension == 0) {
     Bad("P2.kernel", "value ", Text(tensor), " must have a multiple of ", *known, " rows");
     return false;
   }
   std::string factors;
-  for (const Factor& factor : rest.factors) {
+  for (const Factor& factor : term.factors) {
+    if (&factor == &unbound) continue;
     absl::StrAppend(&factors, factors.empty() ? "" : " x ",
                     factor.symbol == Symbol::kNone ? factor.number : (*this)[factor.symbol],
                     factor.symbol == Symbol::heads || factor.symbol == Symbol::kv_heads ? " heads" : "");
   }
   Bad("P2.kernel", dimension == 0 ? "rows" : "columns", " of ", Text(tensor), " must be a multiple of ", factors);
+  return false;
+}
+
+bool StepView::HasVariable(const Shape& shape) const {
+  for (const Dim& dim : shape.dims) {
+    for (const Term& term : dim.terms) {
+      if (std::any_of(term.factors.begin(), term.factors.end(),
+                      [&](const Factor& f) { return IsVariable(f.symbol); })) {
+        return true;
+      }
+    }
+  }
   return false;
 }
 
@@ -103,32 +112,34 @@ void StepView::CheckShape(const OperandSpec& operand, const StepTensor& tensor) 
   const size_t rank = shape.dims.size();
   const bool swap =
       shape.swapped_by != Symbol::kNone && kAttributes[static_cast<int>(shape.swapped_by)].integer(a()) != 0;
-  const auto dim = [&](size_t i) -> const Dim& { return shape.dims[swap && i + 2 >= rank ? 2 * rank - 3 - i : i]; };
-  bool binds = false;
-  for (const Dim& d : shape.dims) {
-    for (const Term& term : d.terms) {
-      for (const Factor& factor : term.factors) binds = binds || IsVariable(factor);
-    }
-  }
-  if (binds && tensor.shape.size() != rank) {
+  if (tensor.shape.size() != rank && HasVariable(shape)) {
     return Bad("P2.kernel", "value ", Text(tensor), " must have ", rank, rank == 1 ? " dimension" : " dimensions");
   }
-  absl::InlinedVector<int64_t, 4> want;
+  Few<int64_t, 4> want;
   for (size_t i = 0; i < rank; ++i) {
-    if (const Factor* unbound = Unbound(dim(i)); unbound != nullptr) {
-      if (!Bind(dim(i).terms[0], *unbound, i, tensor)) return;
-      want.push_back(tensor.shape[i]);
+    const Dim& dim = shape.dims[swap && i + 2 >= rank ? 2 * rank - 3 - i : i];
+    if (dim.name != Symbol::kNone) {
+      if (!Known(dim.name)) {
+        if (!IsVariable(dim.name)) return;  // Another check reports it.
+        SetKnown(dim.name, tensor.shape[i]);
+      }
+      want.Add((*this)[dim.name]);
+      continue;
+    }
+    if (const Factor* unbound = Unbound(dim); unbound != nullptr) {
+      if (!Bind(dim.terms[0], *unbound, i, tensor)) return;
+      want.Add(tensor.shape[i]);
       continue;
     }
     int64_t sum = 0;
-    for (const Term& term : dim(i).terms) {
+    for (const Term& term : dim.terms) {
       const std::optional<int64_t> value = Value(term);
       if (!value) return;  // Another check reports it.
       sum += *value;
     }
-    want.push_back(sum);
+    want.Add(sum);
   }
-  if (tensor.shape == absl::MakeConstSpan(want)) return;
+  if (std::equal(tensor.shape.begin(), tensor.shape.end(), want.begin(), want.end())) return;
   Bad("P2.kernel", "value ", Text(tensor), " must have shape [", absl::StrJoin(want, ","), "]");
 }
 

@@ -230,8 +230,8 @@ void StepView::CheckAliases() {
     return -1;
   };
   for (int o = 0; o < outputs(); ++o) {
-    const int at = input_of(*outputs_[o], o);
-    if (at < 0 || !outputs_[o]->in_place) continue;
+    const int at = outputs_[o]->in_place ? input_of(*outputs_[o], o) : -1;
+    if (at < 0) continue;
     const StepTensor &x = in_[at], &y = out_[o];
     if (x.place != y.place || x.offset != y.offset || x.dtype != y.dtype) {
       Bad("P2.alias", "output ", o, " '", y.name, "' must be input ", at, " '", x.name, "' (in place)");
@@ -239,10 +239,9 @@ void StepView::CheckAliases() {
   }
   if (!ok_) return;
   for (int o = 0; o < outputs(); ++o) {
-    const int at = input_of(*outputs_[o], o);
     for (int i = 0; i < inputs(); ++i) {
       if (!Overlap(in_[i], out_[o])) continue;
-      if (i == at && in_[i].offset == out_[o].offset && in_[i].dtype == out_[o].dtype) continue;
+      if (i == input_of(*outputs_[o], o) && in_[i].offset == out_[o].offset && in_[i].dtype == out_[o].dtype) continue;
       Bad("P2.alias", "output '", out_[o].name, "' shares bytes with input '", in_[i].name, "'");
     }
     for (int p = 0; p < o; ++p) {

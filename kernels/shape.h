@@ -49,6 +49,7 @@ struct Term {
 };
 struct Dim {
   Few<Term, 2> terms;
+  Symbol name = Symbol::kNone;  // If the dim is one name, as most are.
 };
 
 struct Shape {
@@ -95,6 +96,7 @@ struct Shape {
         if (*t == '+') dim.terms.Add(Term());
         if (*t != '*' && *t != '/' && *t != '+') break;
       }
+      if (dim.terms.size() == 1 && dim.terms[0].factors.size() == 1) dim.name = dim.terms[0].factors[0].symbol;
       dims.Add(dim);
       Expect(*t == ',' || *t == ']');
       if (*t == ',') ++t;

@@ -107,10 +107,12 @@ class StepView {
   void CheckTypes(const OperandSpec& operand, const StepTensor& tensor);
   void CheckShapes();
   void CheckShape(const OperandSpec& operand, const StepTensor& tensor);
-  std::optional<int64_t> Value(const Term& term) const;
-  // True if the factor is a name that has no value yet. Unbound returns the one such factor of a dim, null if there is
-  // none; Bind gives it the value with which the dim is the tensor's extent.
-  bool IsVariable(const Factor& factor) const;
+  // The value of a term, or of its other factors if `without` is one of its factors.
+  std::optional<int64_t> Value(const Term& term, const Factor* without = nullptr) const;
+  // True if the symbol is a variable that has no value yet. Unbound returns the one such factor of a dim, null if there
+  // is none; Bind gives it the value with which the dim is the tensor's extent.
+  bool IsVariable(Symbol s) const;
+  bool HasVariable(const Shape& shape) const;
   const Factor* Unbound(const Dim& dim) const;
   bool Bind(const Term& term, const Factor& unbound, size_t dimension, const StepTensor& tensor);
   const StepTensor* Find(const char* operand) const;

@@ -25,13 +25,6 @@ bool IsOf(Kernel kernel, Family family) {
 
 }  // namespace
 
-bool IsThere(const OperandSpec& operand, const StepAttributes& a) {
-  if (operand.when.attribute == Symbol::kNone) return true;
-  const Attribute& attribute = kAttributes[static_cast<int>(operand.when.attribute)];
-  const bool set = attribute.integer != nullptr ? attribute.integer(a) != 0 : attribute.real(a) != 0;
-  return set == operand.when.set;
-}
-
 bool IsCollective(Kernel kernel) { return IsOf(kernel, Family::kCollective); }
 bool IsLoss(Kernel kernel) { return IsOf(kernel, Family::kLoss); }
 bool IsOptimizer(Kernel kernel) { return IsOf(kernel, Family::kOptimizer); }
@@ -87,9 +80,14 @@ const OperandSpec* InputSpec(const Step& step, int i) {
 }
 
 int FindInput(const Step& step, absl::string_view name) {
-  for (int i = 0; i < step.inputs_size(); ++i) {
-    const OperandSpec* spec = InputSpec(step, i);
-    if (spec != nullptr && name == spec->name) return i;
+  const KernelRow* row = FindRow(step.kernel());
+  if (row == nullptr) return -1;
+  int i = 0;  // An operand that may be repeated is the last.
+  for (const OperandSpec& operand : row->inputs) {
+    if (!IsThere(operand, step.attributes())) continue;
+    if (i == step.inputs_size()) break;
+    if (name == operand.name) return i;
+    ++i;
   }
   return -1;
 }

@@ -9,7 +9,12 @@
 namespace weft::kernels {
 
 // Returns true if steps with these attributes have the operand (or may have it, if it is optional).
-bool IsThere(const OperandSpec& operand, const StepAttributes& attributes);
+inline bool IsThere(const OperandSpec& operand, const StepAttributes& attributes) {
+  if (operand.when.attribute == Symbol::kNone) return true;
+  const Attribute& attribute = kAttributes[static_cast<int>(operand.when.attribute)];
+  const bool set = attribute.integer != nullptr ? attribute.integer(attributes) != 0 : attribute.real(attributes) != 0;
+  return set == operand.when.set;
+}
 
 bool IsCollective(Kernel kernel);
 // True if the kernel computes losses, one for each microbatch.

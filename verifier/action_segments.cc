@@ -30,11 +30,17 @@ void ActionSegments::CheckCompute(const Action& action) {
   }
   CheckOperands(action, segment);
   if (const std::string fault = room_.Fault(action, segment); !fault.empty()) Bad("P8.room", action, fault);
-  for (const Step& step : segment.steps()) {
-    if (!CheckMicrobatches(action, segment, step)) break;
+  const auto [of, first] = microbatch_steps_.try_emplace(action.segment());
+  if (first) {
+    for (int i = 0; i < segment.steps_size(); ++i) {
+      if (kernels::ReadsMicrobatch(segment.steps(i))) of->second.push_back(i);
+    }
+  }
+  for (const int i : of->second) {
+    if (!CheckMicrobatches(action, segment, segment.steps(i))) break;
   }
   if (findings_->empty() && IsCopy(action.kind())) CheckCopies(action, segment);
-  if (segments_.insert(action.segment()).second) {
+  if (first) {
     for (const Step& step : segment.steps()) {
       if (step.has_collective())
         CheckGroup(action, absl::StrCat("step '", step.name(), "': "), step.collective().group());
@@ -97,10 +103,9 @@ void ActionSegments::CheckCopies(const Action& action, const Segment& segment) {
   }
 }
 
-// Checks that the step's microbatches are among the action's.
+// Checks that the microbatches of a step that reads them are among the action's.
 bool ActionSegments::CheckMicrobatches(const Action& action, const Segment& segment, const Step& step) {
   const Kernel k = step.kernel();
-  if (!kernels::ReadsMicrobatch(step)) return true;
   const auto bad = [&](const auto&... parts) {
     Bad("P2.kernel", action, "step '", step.name(), "' (", Kernel_Name(k), ") ", parts...);
     return false;

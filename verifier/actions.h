@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "proto/program.pb.h"
 #include "proto/util/groups.h"
 #include "verifier/index.h"
@@ -66,7 +66,8 @@ class ActionSegments : public ActionCheck {
   void CheckCopies(const Action& action, const Segment& segment);
   bool CheckMicrobatches(const Action& action, const Segment& segment, const Step& step);
 
-  absl::flat_hash_set<int> segments_;  // Segments whose groups have been checked.
+  // By segment of an action checked so far: its steps that read their microbatch.
+  absl::flat_hash_map<int, std::vector<int>> microbatch_steps_;
   RoomOfSteps room_;
   std::vector<int> operand_of_;  // For the current action, by buffer: its first operand, or -1.
 };

@@ -1,10 +1,9 @@
-// Checks sizes, names and ranges of everything except actions: mesh, recipe, tensors, templates, buffers, segments (P7,
-// P8, P13).
+// Checks sizes, names and ranges of everything except segments and actions: mesh, recipe, tensors, templates, buffers
+// (P7, P8, P13).
 #include <map>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_join.h"
-#include "kernels/step_view.h"
 #include "proto/util/units.h"
 #include "verifier/cuts.h"
 #include "verifier/index.h"
@@ -339,71 +338,6 @@ void CheckBuffers(const Program& program, Findings* findings) {
     CheckTemplateBuffers(program, t, findings);
   }
   if (findings->empty()) CheckShards(program, findings);
-}
-
-void CheckSegments(const Program& program, const VerifyOptions& options, Findings* findings) {
-  const kernels::ProgramFacts facts(program, options.algorithms);
-  const auto report = [&](const char* rule, const std::string& message) { findings->Add(rule, message); };
-  for (int s = 0; s < program.segments_size() && !findings->full(); ++s) {
-    const Segment& segment = program.segments(s);
-    const auto bad = [&](const char* rule, const auto&... parts) {
-      findings->Add(rule, "segment ", s, " '", segment.name(), "': ", parts...);
-    };
-    for (const Operand& operand : segment.operands()) {
-      if (operand.bytes() < 1 || operand.bytes() > Limits::kArenaBytes) {
-        bad("P2.operand", "operand '", operand.name(), "' has ", operand.bytes(), " bytes");
-      }
-      if (operand.access() == ACCESS_UNSPECIFIED)
-        bad("P2.operand", "operand '", operand.name(), "' has no access mode");
-    }
-    bool values_ok = true;
-    for (int v = 0; v < segment.values_size(); ++v) {
-      const Value& value = segment.values(v);
-      const auto bad_value = [&](const auto&... parts) {
-        values_ok = false;
-        bad("P2.value", "value ", v, " '", value.name(), "': ", parts...);
-      };
-      if (value.operand() < 0 || value.operand() >= segment.operands_size()) {
-        bad_value("operand ", value.operand(), " is out of range, the segment has ", segment.operands_size());
-        continue;
-      }
-      const int64_t room = segment.operands(value.operand()).bytes();
-      const std::optional<int64_t> bytes = TensorBytes(value.dtype(), value.shape());
-      if (!bytes) {
-        bad_value("dtype ", DTypeName(value.dtype()), " and its shape have no valid size");
-      } else if (value.offset() < 0 || value.offset() > room || *bytes > room - value.offset()) {
-        bad_value("bytes [", value.offset(), ", +", *bytes, ") leave operand '",
-                  segment.operands(value.operand()).name(), "' of ", room, " bytes");
-      }
-      if (value.offset() % 64 != 0) bad_value("offset ", value.offset(), " is not a multiple of 64");
-    }
-    if (segment.steps_size() == 0) bad("P2.step", "has no steps");
-    bool waited = segment.steps_size() == 0;
-    for (int i = 0; i < segment.steps_size() && !findings->full(); ++i) {
-      const Step& step = segment.steps(i);
-      const auto bad_step = [&](const auto&... parts) {
-        bad("P2.step", "step ", i, " '", step.name(), "': ", parts...);
-      };
-      bool indices_ok = true;
-      for (const auto* list : {&step.inputs(), &step.outputs()}) {
-        for (int v : *list) {
-          if (v >= 0 && v < segment.values_size()) continue;
-          indices_ok = false;
-          bad_step("names value ", v, ", the segment has ", segment.values_size());
-        }
-      }
-      for (int d : step.deps()) {
-        if (d < 0 || d >= i) bad_step("depends on step ", d, ", must name an earlier step");
-      }
-      const Work& work = step.work();
-      if (work.flops() < 0 || work.bytes() < 0 || work.flops() > int64_t{1} << 62 || work.bytes() > int64_t{1} << 62) {
-        bad_step("work of ", work.flops(), " flops and ", work.bytes(), " bytes is out of range");
-      }
-      waited = waited || !step.detached();
-      if (indices_ok && values_ok) kernels::CheckStep(facts, segment, i, report);
-    }
-    if (!waited) bad("P2.step", "all steps are detached: the end of its actions would be undefined");
-  }
 }
 
 }  // namespace weft::verify
