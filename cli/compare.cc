@@ -76,13 +76,14 @@ absl::Status CompareCommand(absl::Span<const std::string> args) {
   bool require_fit = false;
   Flags flags(
       "weft compare", "PROGRAM PROGRAM... | PLAN PLAN... --model=M --cluster=C [--recipe=R]   [flags]",
-      "Predicts two or more programs on one cluster: which is fastest, what each needs, and what a step is spent\n"
-      "on, beside the first. Programs are files that `weft compile` wrote, or are compiled from plans on the way.");
+      "Predicts two or more programs on one cluster and compares each with the first: which is fastest, how much\n"
+      "memory each needs, and where the time goes. A program is a file that `weft compile` wrote. With --model the\n"
+      "files are plans, which are compiled first.");
   flags.String("model", "NAME|FILE",
                "the files are plans for this model: from the catalog, a Hugging Face config.json "
                "or a model graph",
                &request.input.model);
-  flags.String("recipe", "FILE", "with --model: what is trained; fields also by --set", &request.input.recipe);
+  flags.String("recipe", "FILE", "with --model: what to train; --set overrides single fields", &request.input.recipe);
   flags.String("cluster", "NAME|FILE",
                "the machine, from the catalog or a file; default: the cluster of the first program",
                &request.input.cluster);
@@ -90,21 +91,22 @@ absl::Status CompareCommand(absl::Span<const std::string> args) {
                  &request.input.settings);
   CostFlags cost_flags(&flags, &request);
   flags.Choice("format", {"text", "json"}, "output format", &format);
-  flags.Bool("require-fit", "exit with 1 if one does not fit the device", &require_fit);
+  flags.Bool("require-fit", "exit with status 1 if a program does not fit the device", &require_fit);
   flags.Example("weft compare gpt2.weft cut.weft --cluster=dgx-h100");
   flags.Example("weft compare a.textproto b.textproto --model=gpt2 --cluster=dgx-a100-80g --set gbs=64 --set seq=1024");
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 2, std::numeric_limits<int>::max()));
   if (flags.help_wanted()) return Print(flags.Help());
   if (flags.positional().size() > kMaxPrograms) {
-    return UsageError(absl::StrCat(flags.positional().size(), " files; at most ", kMaxPrograms, " go into one table"));
+    return UsageError(
+        absl::StrCat(flags.positional().size(), " files are given; one table holds at most ", kMaxPrograms));
   }
   for (const std::string& file : flags.positional()) {
-    if (file.empty()) return UsageError("a file's name is empty");
+    if (file.empty()) return UsageError("the name of a file is empty");
   }
   for (const char* flag : {"recipe", "set"}) {
     if (request.input.model.empty() && flags.Given(flag)) {
-      return UsageError(absl::StrCat("--", flag, " is for compiling plans, with --model; ",
-                                     Quoted(flags.positional()[0]), " is to be a program"));
+      return UsageError(absl::StrCat("--", flag, " needs --model, which compiles plans; without --model, ",
+                                     Quoted(flags.positional()[0]), " must be a program"));
     }
   }
   WEFT_RETURN_IF_ERROR(cost_flags.Finish());

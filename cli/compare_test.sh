@@ -38,7 +38,8 @@ expect 0 '^runtime weft: 2 programs on dgx-a100-80g \(cost tiles, network analyt
   compare deep.weft wide.weft
 expect 0 '^  wide.weft +8 .* [-+][0-9.]+ % .* yes ' compare deep.weft wide.weft
 expect 0 '^  waiting for gradient input +[0-9.]+ [mu]?s +0 +-[0-9.]+ [mu]?s$' compare deep.weft wide.weft
-expect 0 '^Steps are not of equally many tokens \(1024 in wide.weft, 2048 in large.weft\)' compare wide.weft large.weft
+expect 0 '^The programs have different numbers of tokens per step \(1024 in wide.weft, 2048 in large.weft\)' \
+  compare wide.weft large.weft
 
 # All programs are costed on one machine: the first program's, or the one that is given.
 "$WEFT" compile --model=gpt2-tiny --cluster=dgx-h100 --set seq=64 --set gbs=16 --set dp=8 -o hopper.weft \
@@ -101,17 +102,18 @@ expect 0 '^  …name/\\x1b\[31m/deep.weft +8 ' compare "$long" wide.weft
   fail "the name in JSON is not the one given"
 
 # Invalid usage.
-expect 2 '^weft compare: 65 files; at most 64 go into one table' compare $(for i in $(seq 65); do echo deep.weft; done)
-expect 2 "^weft compare: a file's name is empty" compare deep.weft ''
+expect 2 '^weft compare: 65 files are given; one table holds at most 64' \
+  compare $(for i in $(seq 65); do echo deep.weft; done)
+expect 2 "^weft compare: the name of a file is empty" compare deep.weft ''
 expect 1 '^weft compare: missing.weft: cannot open' compare deep.weft missing.weft
-expect 1 '^weft compare: wide.textproto: is no compiled program' compare deep.weft wide.textproto
+expect 1 '^weft compare: wide.textproto: is not a compiled program' compare deep.weft wide.textproto
 expect 2 'an argument is missing' compare deep.weft
-expect 2 "--set is for compiling plans, with --model; 'deep.weft' is to be a program" \
+expect 2 "--set needs --model, which compiles plans; without --model, 'deep.weft' must be a program" \
   compare deep.weft wide.weft --set pp=2
 expect 2 '--cluster=NAME|FILE is needed' compare deep.textproto wide.textproto --model=gpt2-tiny
-expect 2 '--seed is for --runs=N' compare deep.weft wide.weft --seed=3
+expect 2 '--seed needs --runs=N' compare deep.weft wide.weft --seed=3
 expect 2 '--forward is for --cost=unit$' compare deep.weft wide.weft --forward=2
 expect 2 '--cost=unit knows no kernels' compare deep.weft wide.weft --runtime=torchtitan --cost=unit
-expect 2 '--exceeded is for programs with post_validation' compare deep.weft wide.weft --exceeded
+expect 2 '--exceeded needs a program that was compiled with plan.post_validation' compare deep.weft wide.weft --exceeded
 "$WEFT" compare deep.weft wide.weft >&- 2>/dev/null && fail "closed output went unnoticed"
 finish

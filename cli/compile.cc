@@ -44,16 +44,16 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
               "Lowers a model and a plan into a program: an ordered list of actions for every rank, proven complete,\n"
               "matched, free of deadlock and inside device memory.");
   AddInputFlags(&flags, &input);
-  flags.String("output", "FILE", "the program file; with --emit=graph|rank instead of standard output, which is - too",
-               &output);
+  flags.String("output", "FILE",
+               "the program file; with --emit=graph|rank the file for the IR, by default - (standard output)", &output);
   flags.Short('o', "output");
-  flags.Choice("emit", {"graph", "rank", "program"}, "the IR before planning, or the planned lists, as text", &emit);
+  flags.Choice("emit", {"graph", "rank", "program"},
+               "what to write: the IR before planning or the planned lists, as text, or the program", &emit);
   flags.Choice("cost", sim::DeviceCostModels(),
-               "the cost model by which the compiler cuts stages, orders slots and chooses what to keep [tiles if the "
+               "the cost model that the compiler uses to cut stages, order slots and choose what to keep [tiles if the "
                "cluster has figures for it, else roofline]",
                &cost);
-  flags.Bool("allow-oom", "mark a program that does not fit instead of refusing it; it can be simulated, not run",
-             &allow_oom);
+  flags.Bool("allow-oom", "write a program even if it does not fit; you can simulate it, but not run it", &allow_oom);
   flags.Example(
       "weft compile --model=gpt2 --cluster=dgx-a100-80g --set pp=4 --set dp=2 --set gbs=64 --set seq=1024 -o "
       "gpt2.weft");
@@ -86,7 +86,7 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
     progress.Step(absl::StrCat("compiling ", inputs.model.name(), ": ", phase));
   };
   options.on_try = [&](absl::string_view change) {
-    progress.Step(absl::StrCat("it does not fit; looking for what would: ", change));
+    progress.Step(absl::StrCat("the plan does not fit; trying changes: ", change));
   };
   const absl::StatusOr<Program> compiled =
       planner::CompilePlan(inputs.model, inputs.recipe, inputs.plan, inputs.cluster, options);

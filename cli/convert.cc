@@ -92,8 +92,9 @@ absl::StatusOr<std::unique_ptr<Message>> Read(const std::string& bytes, const st
   if (matches.size() == 1) return message;
   if (!type.empty()) return refused;
   return absl::InvalidArgumentError(
-      matches.empty() ? absl::StrCat(path, ": not a message of any known type; say which it should be with --type")
-                      : absl::StrCat(path, ": could be a ", absl::StrJoin(matches, ", a "), "; say which with --type"));
+      matches.empty()
+          ? absl::StrCat(path, ": not a message of any known type; name the type that it should have with --type")
+          : absl::StrCat(path, ": could be of type ", absl::StrJoin(matches, " or "), "; name one with --type"));
 }
 
 absl::StatusOr<std::string> Write(const Message& message, absl::string_view format) {
@@ -138,21 +139,23 @@ absl::Status ConvertCommand(absl::Span<const std::string> args) {
       "a\n"
       "program file; a model's config.json becomes a model graph. Raw pixels become an image file, to train on.");
   flags.Choice("to", {"text", "json", "binary", "images"}, "output format", &to);
-  flags.Choice("type", types, "what the file holds, where that is not clear", &type);
-  flags.String("image", "HEIGHTxWIDTHxCHANNELS", "of one image, where raw pixels become an image file", &image);
-  flags.Choice("image-type", {"uint8", "float32"}, "of a raw pixel; little-endian", &image_type);
-  flags.String("output", "FILE", "instead of standard output, which is - too", &output);
+  flags.Choice("type", types, "the type of message in FILE, if weft cannot tell it from the content", &type);
+  flags.String("image", "HEIGHTxWIDTHxCHANNELS", "with --to=images: the size of one image in a file of raw pixels",
+               &image);
+  flags.Choice("image-type", {"uint8", "float32"}, "with --to=images: the type of a raw pixel, little-endian",
+               &image_type);
+  flags.String("output", "FILE", "the file to write; by default - (standard output)", &output);
   flags.Short('o', "output");
   flags.Example("weft convert config.json --to=text -o model.textproto");
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 1));
   if (flags.help_wanted()) return Print(flags.Help());
   if (to.empty()) return UsageError("--to=text|json|binary|images is needed; see weft convert --help");
   if ((to == "images") != !image.empty()) {
-    return UsageError("--to=images and --image=HEIGHTxWIDTHxCHANNELS belong together");
+    return UsageError("--to=images and --image=HEIGHTxWIDTHxCHANNELS need each other; give both or neither");
   }
   if (output == "-") output.clear();
   if ((to == "binary" || to == "images") && output.empty() && isatty(STDOUT_FILENO)) {
-    return UsageError("binary output to a terminal; give a file with -o FILE");
+    return UsageError("weft does not write binary output to a terminal; give a file with -o FILE");
   }
   WEFT_RETURN_IF_ERROR(CheckFileClashes({{"the input", flags.positional()[0]}}, {{"-o", output}}));
 

@@ -21,7 +21,7 @@ done
 # Without --type, the content decides the type if only one type fits.
 expect 0 '^  "sequence_length": 128,$' convert recipe.textproto --to=json
 echo 'name: "x"' >name.textproto
-expect 1 'name.textproto: could be a cluster, a model_graph, a .*; say which with --type' \
+expect 1 'name.textproto: could be of type cluster or model_graph or .*; name one with --type' \
   convert name.textproto --to=json
 echo 'nonsense: 1' >nonsense.textproto
 expect 1 'nonsense.textproto: not a message of any known type' convert nonsense.textproto --to=json
@@ -71,5 +71,5 @@ expect 1 '^weft convert: nothing: the file is empty$' convert nothing --to=json
 "$WEFT" convert viewers.json --to=text | cmp -s - <("$WEFT" convert plain.trace --to=text) ||
   fail "a trace for viewers is another"
 head -c 1000 viewers.json >cut.json
-expect 1 'cut.json: a trace for viewers that is cut off' convert cut.json --to=text
+expect 1 'cut.json: this trace for viewers is cut off' convert cut.json --to=text
 finish

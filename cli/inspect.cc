@@ -43,7 +43,7 @@ absl::Status InspectCommand(absl::Span<const std::string> args) {
               "rank in order. `weft convert PROGRAM --to=text` shows every field.");
   flags.Custom("rank", "R", "the actions of this rank", "",
                [&rank](const std::string& text) { return ReadCount(text, "expected a rank: 0, 1, ...", &rank); });
-  flags.Bool("timeline", "who computes when, were every forward 1 us, every backward 2 us and all else free",
+  flags.Bool("timeline", "when each rank computes, if each forward takes 1 us, each backward 2 us and all else no time",
              &timeline);
   flags.Example("weft inspect gpt2.weft --rank=0");
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 1));

@@ -178,7 +178,7 @@ absl::Status ListCommand(absl::Span<const std::string> args) {
               "Lists the names that --model, --cluster, --network, --cost, --runtime and the plan's fields\n"
               "schedule.name and collective take, with their sources.");
   flags.Choice("format", {"text", "json"}, "output format", &format);
-  flags.String("show", "NAME", "print this one of the models, clusters or runtimes, as a file to copy and edit", &show);
+  flags.String("show", "NAME", "print one model, cluster or runtime as a file, to copy and edit", &show);
   flags.Example("weft list schedules");
   flags.Example("weft list clusters --show dgx-h100 > mine.textproto");
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 1));
@@ -187,8 +187,9 @@ absl::Status ListCommand(absl::Span<const std::string> args) {
     if (kind.name != flags.positional()[0]) continue;
     if (flags.Given("show")) {
       if (kind.name != "models" && kind.name != "clusters" && kind.name != "runtimes") {
-        return UsageError(absl::StrCat(
-            "--show prints files of the catalog: models, clusters and runtimes; there is none of ", Quoted(kind.name)));
+        return UsageError(
+            absl::StrCat("--show prints a model, cluster or runtime of the catalog; the catalog has no files of ",
+                         Quoted(kind.name)));
       }
       WEFT_ASSIGN_OR_RETURN(const std::string file, Show(kind.name, show, format == "json"));
       return Print(file);

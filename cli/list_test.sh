@@ -24,5 +24,5 @@ for format in text json; do
   expect 0 'megatron' simulate whole.weft --runtime ./copy
 done
 expect 1 "no 'dgx-h10' in the catalog of clusters; nearest: 'dgx-h100'" list clusters --show dgx-h10
-expect 2 "--show prints files of the catalog: models, clusters and runtimes" list schedules --show 1f1b
+expect 2 "--show prints a model, cluster or runtime of the catalog" list schedules --show 1f1b
 finish

@@ -27,7 +27,7 @@ constexpr Command kCommands[] = {
     {"schedule", "a pipeline schedule without a model: timeline, bubble, memory", ScheduleCommand},
     {"calibrate", "measures this machine into a cluster file", CalibrateCommand},
     {"convert", "between text, JSON and binary; Hugging Face configs to model graphs", ConvertCommand},
-    {"list", "models, clusters, schedules, collectives, ... that names can stand for", ListCommand},
+    {"list", "names of models, clusters, schedules, collectives, ...", ListCommand},
 };
 
 std::string Help() {
@@ -42,10 +42,10 @@ std::string Help() {
 
 exit status:
   0        ok
-  1        refused or failed: bad input, a wrong field or value of --set, an output that cannot be written to (standard
-           output too: files that were asked for are there and whole then)
-  2        wrong usage: a command line that cannot be understood or contradicts itself, whatever is in its files
-  of `weft run` also (docs/faults.md):
+  1        refused or failed: bad input, a wrong field or value of --set, or an output that weft cannot write (if that
+           is standard output, the requested files are complete)
+  2        wrong usage: weft cannot understand the command line, or it contradicts itself, whatever the files hold
+  `weft run` also ends with (docs/faults.md):
   3        a deadline has passed
   4        another rank's process has died
   5        an error of a device or transport

@@ -42,13 +42,13 @@ expect 0 'for 2 ranks, 2 stages, 8 microbatches, schedule gpipe' \
   compile --model=gpt2-tiny --cluster=dgx-h100 --recipe=recipe.textproto --plan=plan.json -o gpipe.weft
 # A zero that would silently mean a default is refused wherever it is written; "default" unsets a field.
 for setting in mbs=0 recipe.steps=0 loss_scale.fixed=0 vpp=0 receive_buffers=0 collective=; do
-  expect 1 "--set ${setting%=}=?.*: .* = .* must be .*; left out, it is" compile "${tiny[@]}" --set $setting -o x.weft
+  expect 1 "--set ${setting%=}=?.*: .* = .* must be .*; (the|by) default " compile "${tiny[@]}" --set $setting -o x.weft
 done
 { cat recipe.textproto; echo 'steps: 0'; } >zero.textproto
-expect 1 "zero.textproto:3:1: recipe.steps = 0 must be at least 1; left out, it is 1" \
+expect 1 "zero.textproto:3:1: recipe.steps = 0 must be at least 1; the default is 1" \
   compile --model=gpt2-tiny --cluster=dgx-h100 --recipe=zero.textproto -o x.weft
 echo '{"send_buffers": 0}' >zero.json
-expect 1 "zero.json:1:18: plan.send_buffers = 0 must be at least 1; left out, it is 2" \
+expect 1 "zero.json:1:18: plan.send_buffers = 0 must be at least 1; the default is 2" \
   compile "${tiny[@]}" --plan=zero.json -o x.weft
 [ ! -e x.weft ] || fail "a program is left of what was refused"
 echo 'schedule { name: "interleaved" virtual_stages: 2 }' >virtual.textproto
@@ -62,7 +62,7 @@ for pair in 'seq=128' 'recipe.global_batch_sequences=16'; do
 done
 expect 2 "'vpp=2' and --set 'plan.schedule.virtual_stages=3' are both given; give one" \
   compile "${tiny[@]}" --set vpp=2 --set plan.schedule.virtual_stages=3 -o y.weft
-expect 2 "'pp=2' and --set 'mesh.axes\[0\].size=4' are both given, and both are of the mesh" \
+expect 2 "'pp=2' and --set 'mesh.axes\[0\].size=4' are both given, but both set axes of the mesh" \
   compile "${tiny[@]}" --set pp=2 --set 'mesh.axes[0].size=4' -o y.weft
 expect 2 'a recipe has one optimizer' \
   compile "${tiny[@]}" --set recipe.sgd.momentum=0.9 --set recipe.adamw.beta1=0.9 -o y.weft
@@ -72,9 +72,9 @@ expect 1 '^weft compile: plan.partition.layers_per_stage has 2 stages with 3 lay
 
 # An input file is never overwritten.
 cp tiny.weft mine.weft
-expect 2 "--trace ./mine.weft would overwrite the program mine.weft, which is read" \
+expect 2 "--trace ./mine.weft would overwrite the program mine.weft, which is an input" \
   simulate mine.weft --trace=./mine.weft
-expect 2 "-o recipe.textproto would overwrite --recipe recipe.textproto, which is read" \
+expect 2 "-o recipe.textproto would overwrite --recipe recipe.textproto, which is an input" \
   compile --model=gpt2-tiny --cluster=dgx-h100 --recipe=recipe.textproto -o recipe.textproto
 cmp -s tiny.weft mine.weft || fail "a program was overwritten by a trace"
 # A file that cannot be written completely is removed.
@@ -89,9 +89,9 @@ expect 0 '^runtime megatron-core: gpt2-tiny on dgx-a100-80g' \
   simulate "${tiny[@]}" --set pp=2 --set dp=2 --set tp=2 --runtime=megatron-core
 expect 0 '^runtime torchtitan: ' simulate tiny.weft --runtime=torchtitan
 "$WEFT" simulate tiny.weft --runtime=megatron-2020 2>&1 >/dev/null |
-  grep -q "runtime 'megatron-2020' decides plan\.[a-z_, .]*plan\.attention.* is silent; this program is compiled" ||
+  grep -q "runtime 'megatron-2020' has its own defaults for plan\.[a-z_, .]*plan\.attention.*; this program is" ||
   fail "no note on what a runtime would have decided"
-expect 1 "; runtime 'internevo' decides grads = BF16, reduce = BF16 where the plan is silent; --set precision.grads=" \
+expect 1 "; runtime 'internevo' sets grads = BF16, reduce = BF16 if the plan does not; .* --set precision.grads=" \
   simulate "${tiny[@]}" --runtime=internevo --set precision.compute=FP16
 # The user's settings, "false" included, take precedence over the runtime's defaults.
 "$WEFT" simulate "${tiny[@]}" --set tp=2 --runtime=megatron-core --format=json >parallel.json 2>/dev/null ||
@@ -120,22 +120,23 @@ cut --runtime=nanotron | cmp -s - <(cut --runtime=nanotron --set partition.layer
   fail "what the plan says of stages is lost under a runtime"
 # If the recipe states no microbatch, the framework's usual one is used.
 "$WEFT" simulate "${tiny[@]}" --runtime=megatron-2020 2>&1 >/dev/null |
-  grep -q "recipe.microbatch_sequences is not given: 8, as runtime 'megatron-2020' usually has it" ||
+  grep -q "recipe.microbatch_sequences is not set; weft takes 8, the usual value for runtime 'megatron-2020'" ||
   fail "no note on the usual microbatch"
-"$WEFT" simulate "${tiny[@]}" --set mbs=2 --runtime=megatron-2020 2>&1 >/dev/null | grep usually &&
+"$WEFT" simulate "${tiny[@]}" --set mbs=2 --runtime=megatron-2020 2>&1 >/dev/null | grep 'usual value' &&
   fail "a microbatch that is given is not the runtime's to choose"
 # Eight sequences leave four stages at most two microbatches. No usual microbatch fits, and no note claims one.
 "$WEFT" simulate "${tiny[@]}" --set pp=4 --runtime=megatron-2020 2>notes >/dev/null || fail "few sequences"
-grep usually notes && fail "what is not usual is called so"
+grep 'usual value' notes && fail "what is not usual is called so"
 # A note reports the runtime's cut of stages, but not a given cut, nor the cut of a single stage.
-grep -q "plan.partition is not given: stages of 2, 1, 1, 2 layers, as runtime 'megatron-2020' cuts them" notes ||
+grep -q "plan.partition is not set; weft cuts the model into stages of 2, 1, 1, 2 layers, as runtime 'megatron-2020'" \
+  notes ||
   fail "no note on the cut of stages: $(cat notes)"
 "$WEFT" simulate "${tiny[@]}" --set pp=2 --runtime=megatron-core 2>&1 >/dev/null |
-  grep -q "plan.partition is not given: stages of 3 layers, as runtime 'megatron-core' cuts them" ||
+  grep -q "plan.partition is not set; weft cuts the model into stages of 3 layers, as runtime 'megatron-core' does" ||
   fail "no note on stages that are alike"
 "$WEFT" simulate "${tiny[@]}" --set pp=2 --set partition.layers_per_stage=3,3 --runtime=megatron-core 2>&1 >/dev/null |
-  grep 'cuts them' && fail "a cut that is given is not the runtime's"
-"$WEFT" simulate "${tiny[@]}" --runtime=megatron-core 2>&1 >/dev/null | grep 'cuts them' &&
+  grep 'weft cuts the model' && fail "a cut that is given is not the runtime's"
+"$WEFT" simulate "${tiny[@]}" --runtime=megatron-core 2>&1 >/dev/null | grep 'weft cuts the model' &&
   fail "one stage is cut"
 # If the user sets a recompute mode, even NONE, the runtime's recompute fields do not apply.
 for mode in NONE FULL; do
@@ -144,17 +145,17 @@ done
 expect 1 'plan.recompute.every is given, but plan.recompute.mode is FULL' \
   simulate "${tiny[@]}" --set recompute.mode=FULL --set recompute.every=2 --runtime=torchtitan
 # Products in 8 bits are refused on a device that has none.
-expect 1 "runtime 'nemo-fp8' has no MATMUL for devices of compute capability 1 to 88; 'A100-SXM4-80GB' has 80" \
+expect 1 "runtime 'nemo-fp8' has no kernel for MATMUL on devices of compute capability 1 to 88; 'A100-.*' has 80" \
   simulate tiny.weft --runtime=nemo-fp8
 expect 0 "^runtime nemo-fp8: " simulate tiny.weft --runtime=nemo-fp8 --cluster=dgx-h100
 "$WEFT" simulate tiny.weft --runtime=nemo-fp8 --cluster=mi300x 2>&1 >/dev/null |
-  grep -q "'MI300X-192GB' states none, and is believed" || fail "no note on a device that states no capability"
+  grep -q "'MI300X-192GB' states none, so weft assumes" || fail "no note on a device that states no capability"
 # The runtime's figures for 8 bits are relative to products in 16 bits.
 for type in FP32 TF32; do
   "$WEFT" compile --model=gpt2-tiny --cluster=dgx-h100 --set seq=64 --set gbs=8 --set precision.compute=$type \
     -o $type.weft >/dev/null 2>&1 || fail "compile with precision.compute=$type"
   for costs in "simulate" "compare tiny.weft"; do
-    expect 1 "precision.compute = $type, .* allowed for runtime 'paxml-fp8', whose products are in 8 bits: BF16, FP16" \
+    expect 1 "precision.compute = $type, .* allowed for runtime 'paxml-fp8', which multiplies in 8 bits: BF16, FP16" \
       $costs $type.weft --runtime=paxml-fp8 --cluster=dgx-h100
   done
   expect 0 '^runtime paxml: ' simulate $type.weft --runtime=paxml
@@ -189,7 +190,7 @@ expect 0 '^w.weft: .* for 2 ranks, 2 stages, ' compile "${tiny[@]}" --plan=plan.
 { cat recipe.textproto; echo 'adamw { beta1: 0.8 }'; } >adamw.textproto
 adamw=(compile --model=gpt2-tiny --cluster=dgx-h100 --recipe=adamw.textproto -o w.weft)
 "$WEFT" "${adamw[@]}" --set recipe.sgd.momentum=0.9 2>&1 >/dev/null |
-  grep -q '^note: --set recipe.sgd.momentum=0.9 takes SGD .*; what adamw.textproto says of adamw is left out$' ||
+  grep -q '^note: --set recipe.sgd.momentum=0.9 selects SGD .*; weft ignores the field adamw of adamw.textproto$' ||
   fail "adamw is dropped without a note"
 for setting in recipe.adamw.beta2=0.9 recipe.adamw=default; do
   "$WEFT" "${adamw[@]}" --set $setting 2>&1 >/dev/null | grep 'as the optimizer' && fail "a note on --set $setting"
@@ -263,16 +264,16 @@ done
 sed 's/\*ln\*/ln/' listed.textproto >unlisted.textproto
 expect 1 "^weft simulate: unlisted.textproto: recipe.adamw.overrides\[0\].pattern = 'ln' matches no .*'\*ln\*'" \
   simulate --model=gpt2-tiny --cluster=dgx-a100-80g --recipe=unlisted.textproto
-expect 2 "^weft simulate: --model is for compiling, and 'extra' is given as a program .* give one of the two" \
+expect 2 "^weft simulate: --model is for compilation, but the program 'extra' is compiled already; give one" \
   simulate extra "${tiny[@]}"
 # A user's own machine that has the name of another; and one that states no compute capability.
 "$WEFT" list clusters --show dgx-a100-80g | sed 's/^\( *memory_bytes:\) [0-9]*/\1 90000000000/' >copied.textproto
 "$WEFT" simulate tiny.weft --cluster=copied.textproto 2>&1 >/dev/null |
-  grep -q "^note: the program was compiled for another cluster of the name 'dgx-a100-80g'; .* of copied.textproto" ||
+  grep -q "^note: the program was compiled for another cluster .* named 'dgx-a100-80g'; .* of copied.textproto" ||
   fail "no note on a cluster of the same name"
 "$WEFT" list clusters --show dgx-a100-80g | sed '/compute_capability/d' >unstated.textproto
 "$WEFT" simulate tiny.weft --cluster=unstated.textproto 2>&1 >/dev/null |
-  grep -q "^note: '.*' states no compute capability, so every step is a launch of its own; from 80 on" ||
+  grep -q "^note: '.*' states no device.compute_capability, so weft counts one launch per step; from 80 on" ||
   fail "no note on launches that are not joined"
 "$WEFT" simulate tiny.weft 2>&1 >/dev/null | grep 'compute capability' && fail "a note on a stated capability"
 
@@ -313,7 +314,7 @@ expect 1 "plan\.schedule\.freeze is given, but schedule '1f1b' is not message-dr
   compile "${tiny[@]}" --set pp=2 --set freeze=true -o x.weft
 expect 1 '\(pp\) = 2 with 8 stages .* per rank makes 16 stages .*the model has [0-9]+ layers; nearest valid: ' \
   compile "${tiny[@]}" --set pp=2 --set schedule=interleaved --set virtual=8 -o x.weft
-expect 1 'plan\.transfer_order = TOGETHER with plan\.transfer_placement = EARLY .*or FASTEST: .*P13\.deadlock.* waits for ' \
+expect 1 'plan\.transfer_order = TOGETHER makes transfers .* EARLY wait .*or FASTEST: .*P13\.deadlock.* waits for ' \
   compile "${tiny[@]}" --set pp=4 --set transfer_order=TOGETHER -o x.weft
 expect 0 'schedule 1f1b' \
   compile "${tiny[@]}" --set pp=4 --set transfer_order=TOGETHER --set transfer_placement=DEFERRED -o together.weft
@@ -360,7 +361,7 @@ expect 1 "which is not in the catalog; give its file with --cluster" simulate oo
 "$WEFT" simulate "${small[@]}" 2>&1 >/dev/null | grep -q 'note: the plan does not fit small: ' ||
   fail "it is not said what takes the memory"
 "$WEFT" simulate "${small[@]}" --runtime=torchtitan 2>&1 >/dev/null | grep -q \
-  "note: the fit check assumes weft's own executor, the report is for runtime 'torchtitan': the plan does not fit" ||
+  "note: the fit check assumes weft's own executor; the report is for runtime 'torchtitan': the plan does not fit" ||
   fail "it is not said that another runtime may fit"
 
 # Simulating a file and simulating a plan give the same result.
@@ -401,10 +402,10 @@ for run in 1 2; do
 done
 cmp -s run1.json run2.json || fail "the same seed gave other figures"
 grep -q '"seed": 7' run1.json || fail "the seed is not in the report"
-expect 1 "cluster 'dgx-a100-80g' does not say how runs differ.*state cluster.noise" simulate tiny.weft --runs=5
-expect 2 '--seed is for --runs' simulate tiny.weft --seed=3
+expect 1 "cluster 'dgx-a100-80g' has no noise, .*set cluster.noise" simulate tiny.weft --runs=5
+expect 2 '--seed needs --runs' simulate tiny.weft --seed=3
 expect 2 "runs='-1'" simulate tiny.weft --runs=-1
-expect 2 '--set is for compiling' simulate tiny.weft --set pp=2
+expect 2 '--set is for compilation' simulate tiny.weft --set pp=2
 expect 2 'needed' simulate
 expect 1 'missing.weft' simulate missing.weft
 head -c 1000 tiny.weft >cut.weft
@@ -427,9 +428,9 @@ expect 0 '^simulated trace of .*: 3 steps, ' report t.json
 expect 0 '^simulated trace of .*: 1 step, ' report t.trace
 expect 0 'first .*, second .*: \+0\.0 % off' report t.json t.json
 expect 0 '^  FORWARD +32 ' report t.json --program=tiny.weft
-expect 0 '^by kind, summed over all ranks, per step; steps alone, without host and waiting$' \
+expect 0 '^by kind, summed over all ranks, per step; kernel steps only, without host and waiting$' \
   report t.json --program=tiny.weft
-expect 0 '^by source, mean over ranks, per step; with host and waiting, so it adds up$' \
+expect 0 '^by source, mean over ranks, per step; includes host and waiting, so the rows add up to the step$' \
   report t.json --program=tiny.weft
 # A steady period differs by a whole number of picoseconds or not at all.
 "$WEFT" report t.json --program=tiny.weft | grep -E '^  steady state .*e-' && fail "rounding is shown as a time"
@@ -442,5 +443,5 @@ expect 1 "t.json: the trace is of program .* not of" report t.json --program=gpi
 expect 2 '--cluster is for' report t.json --cluster=dgx-h100
 expect 1 'recipe.textproto' report recipe.textproto
 echo '{"traceEvents": []}' >other.json
-expect 1 'other.json: a trace for viewers that weft did not write' report other.json
+expect 1 'other.json: weft did not write this trace for viewers' report other.json
 finish

@@ -18,7 +18,7 @@ expect 0 '^1 step,' "${run[@]}"
 expect 0 '^1 step,' "${run[@]}" --predicted a.trace
 expect 1 "--predicted=b.trace: the trace is of program .* the run is of" "${run[@]}" --predicted b.trace
 "$WEFT" "${run[@]}" --trace=measured.trace >/dev/null || fail "trace"
-expect 1 '--predicted=measured.trace: the trace is a measured one' "${run[@]}" --predicted measured.trace
+expect 1 '--predicted=measured.trace: the trace is measured' "${run[@]}" --predicted measured.trace
 expect 2 'give one of them' "${run[@]}" --predicted a.trace --cluster dgx-h100
 expect 1 "cluster 'dgx-h10' is neither a file nor in the catalog.*nearest: 'dgx-h100'" "${run[@]}" --cluster dgx-h10
 

@@ -58,9 +58,10 @@ std::string ShareText(double share) { return absl::StrFormat("%5.1f %%", 100 * s
 // Shows where the difference comes from: by source, by kernel, by step. On both sides, the sources add up to the time
 // per step.
 std::string Sources(const ComparisonReport& report, const std::string& heads, int top) {
-  std::string text =
-      absl::StrFormat("\nby source, mean over ranks, per step; with host and waiting, so it adds up\n  %-27s %s %7s\n",
-                      "source", heads, "share");
+  std::string text = absl::StrFormat(
+      "\nby source, mean over ranks, per step; includes host and waiting, so the rows add up to the step\n  %-27s %s "
+      "%7s\n",
+      "source", heads, "share");
   double first = 0, second = 0;
   for (const SourceComparison& row : report.sources()) {
     absl::StrAppendFormat(&text, "  %-27s %s %s\n", row.source(), Sides(row.first_seconds(), row.second_seconds()),
@@ -111,7 +112,8 @@ std::string TwoTraces(const ComparisonReport& report, int top) {
                                      report.second().repetitions(), SignedPercentText(report.iteration_error()));
   if (report.kinds_size() > 0) {
     absl::StrAppendFormat(
-        &text, "\nby kind, summed over all ranks, per step; steps alone, without host and waiting\n  %-18s %8s %s\n",
+        &text,
+        "\nby kind, summed over all ranks, per step; kernel steps only, without host and waiting\n  %-18s %8s %s\n",
         "kind", "actions", heads);
     for (const KindComparison& kind : report.kinds()) {
       absl::StrAppendFormat(&text, "  %-18s %8d %s\n", kind.kind(), kind.actions(),
@@ -183,13 +185,14 @@ absl::Status ReportCommand(absl::Span<const std::string> args) {
   flags.String("cluster", "NAME|FILE",
                "the machine to predict for; default: the cluster that the program was compiled for", &cluster_name);
   flags.Choice("format", {"text", "json"}, "output format", &format);
-  flags.Int("top", "N", "how many of the actions that differ most to show", &top, 0, 1'000'000);
+  flags.Int("top", "N", "rows in each list of the steps and actions that differ most", &top, 0, 1'000'000);
   flags.Example("weft report measured.trace --program=tiny.weft --cluster=this-machine.textproto");
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 2));
   if (flags.help_wanted()) return Print(flags.Help());
   const bool two = flags.positional().size() == 2;
   if (!cluster_name.empty() && (two || program_path.empty())) {
-    return UsageError("--cluster is for predicting one trace's --program; see weft report --help");
+    return UsageError(
+        "--cluster needs --program and one TRACE, because it predicts that program; see weft report --help");
   }
 
   Progress progress;
@@ -234,7 +237,7 @@ absl::Status ReportCommand(absl::Span<const std::string> args) {
     }
     text = PrintableLines(TwoTraces(report, static_cast<int>(top)));
     if (program.steps_per_repetition() > 0) {
-      absl::StrAppend(&text, "\nThe program never drains the pipeline: a step above is a repetition of ",
+      absl::StrAppend(&text, "\nThe program never drains the pipeline. Each step above is a repetition of ",
                       program.steps_per_repetition(), " optimizer steps.\n");
     }
     if (format == "json") {

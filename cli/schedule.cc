@@ -52,7 +52,7 @@ std::string UnusedLanes(const PipelineSchedule& schedule) {
   std::string lines;
   for (int lane = 0; lane < schedule.lanes; ++lane) {
     if (used[lane]) continue;
-    absl::StrAppend(&lines, "lane ", lane, " has no microbatch; its ranks keep its stages' weights all the same\n");
+    absl::StrAppend(&lines, "lane ", lane, " has no microbatch, but its ranks still hold the weights of its stages\n");
   }
   return lines;
 }
@@ -81,47 +81,49 @@ struct ScheduleFlags {
 };
 
 void DeclareFlags(Flags& flags, ScheduleFlags& f) {
-  flags.Int("ranks", "P", "pipeline ranks; by default 4, or the file's", &f.ranks, 1, kMaximumCount);
-  flags.Int("microbatches", "N", "microbatches of one step; by default 8, or the file's", &f.microbatches, 1,
-            kMaximumCount);
+  flags.Int("ranks", "P", "pipeline ranks; by default 4, or the ranks of FILE", &f.ranks, 1, kMaximumCount);
+  flags.Int("microbatches", "N", "microbatches of one step; by default 8, or the microbatches of FILE", &f.microbatches,
+            1, kMaximumCount);
   flags.Thousandths("forward", "T", "time of one microbatch's forward on one rank, in any unit", &f.forward, 1,
                     kLargestCost);
   flags.Thousandths("backward", "T", "time of its backward", &f.backward, 1, kLargestCost);
-  flags.Thousandths("weight", "T", "of that, time of the weight gradients; half of --backward if only that is given",
+  flags.Thousandths("weight", "T",
+                    "the part of --backward for the weight gradients; by default half, if --backward is given",
                     &f.weight, 0, kLargestCost);
-  flags.Thousandths("pair", "T", "time of a forward and a backward that overlap; 0 = the sum", &f.pair, 0,
+  flags.Thousandths("pair", "T", "time of a forward and a backward that overlap; 0 = the sum of both", &f.pair, 0,
                     kLargestCost);
   flags.Thousandths("p2p", "T", "time from a result to its use on another rank", &f.p2p, 0, kLargestCost);
-  flags.Int("virtual", "V", "stages per rank; by default the schedule's choice, as of the next four", &f.virtual_stages,
-            1, kMaximumCount);
+  flags.Int("virtual", "V", "stages per rank; the schedule chooses the default of this and the next four flags",
+            &f.virtual_stages, 1, kMaximumCount);
   flags.Int("waves", "W", "waves through the ranks and back (hanayo)", &f.waves, 1, kMaximumCount);
   flags.Int("lanes", "L", "passes of the pipeline in both directions (chimera)", &f.lanes, 1, kMaximumCount);
   flags.Int("limit", "M", "microbatches in flight", &f.limit, 1, kMaximumCount);
-  flags.Int("group", "G", "microbatches that a rank does of one stage before the next (interleaved)", &f.group, 1,
+  flags.Int("group", "G", "microbatches that a rank runs on one stage before its next stage (interleaved)", &f.group, 1,
             kMaximumCount);
   flags.Choice("scaling", kScalings, "how chimera uses more microbatches than ranks", &f.scaling);
-  flags.Thousandths(
-      "activation-cap", "M",
-      "refuse a schedule with a rank that ever holds the activations of more microbatches than this, each "
-      "counted as one whole rank's; --compare leaves it out",
-      &f.activation_cap, 1, kLargestCost);
-  flags.Bool("freeze", "turn a message-driven schedule into the static one that it becomes with these times",
+  flags.Thousandths("activation-cap", "M",
+                    "refuse a schedule if a rank ever holds the activations of more than M microbatches (1 = one "
+                    "microbatch in all stages of a rank); --compare leaves such schedules out",
+                    &f.activation_cap, 1, kLargestCost);
+  flags.Bool("freeze", "turn a message-driven schedule into a static one, in the order that these times produce",
              &f.freeze);
   flags.String("compare", "NAME,...",
-               "one line for NAME and for each of these, the fastest first; \"all\": all that exist for these P and N. "
-               "Each gets the parameters that it takes",
+               "print one line for NAME and for each of these, the fastest first; \"all\": all schedules that exist "
+               "for these P and N. Each schedule gets only the parameters that it takes",
                &f.compare);
   flags.Choice("format", {"text", "json", "csv", "svg", "schedule"},
                "csv: for PyTorch's pipeline runtime; schedule: weft's text form", &f.format);
-  flags.Choice("csv-form", {"compute_only", "compute_comms"}, "what --format=csv holds; compute_comms: transfers too",
-               &f.csv_form);
-  flags.Choice("dialect", {"torch", "torch-2.5", "late-2024"}, "which PyTorch --format=csv is for", &f.dialect);
+  flags.Choice("csv-form", {"compute_only", "compute_comms"},
+               "what --format=csv prints; compute_comms: also the transfers", &f.csv_form);
+  flags.Choice("dialect", {"torch", "torch-2.5", "late-2024"},
+               "the PyTorch version that reads the output of --format=csv", &f.dialect);
   flags.Choice("file-form", Strings(kCsvForms), "what FILE holds", &f.file_form);
-  flags.Choice("file-dialect", Strings(kCsvDialects), "which PyTorch FILE is from", &f.file_dialect);
-  flags.Choice("communicators", kCommunicators,
-               "check that the transfers of csv-form=compute_comms cannot block if they share communicators so",
-               &f.communicators);
-  flags.Bool("grouped", "... and neighbouring transfers start together", &f.grouped);
+  flags.Choice("file-dialect", Strings(kCsvDialects), "the PyTorch version that wrote FILE", &f.file_dialect);
+  flags.Choice(
+      "communicators", kCommunicators,
+      "check that the transfers of --csv-form=compute_comms cannot deadlock if they share communicators this way",
+      &f.communicators);
+  flags.Bool("grouped", "with --communicators: transfers next to each other start together", &f.grouped);
   flags.Example("weft schedule zb-h1 --ranks=4 --microbatches=8 --p2p=0.25 --compare=all");
 }
 
@@ -134,15 +136,15 @@ absl::Status CheckFlags(const Flags& flags, ScheduleFlags& f) {
   for (const char* flag : {"csv-form", "dialect"}) {
     if (!flags.Given(flag) || f.format == "csv") continue;
     return UsageError(absl::StrCat("--", flag, " is for --format=csv, but the format is ", f.format,
-                                   "; what FILE holds is said by --file-form and --file-dialect; see weft schedule "
-                                   "--help"));
+                                   "; to describe FILE, use --file-form and --file-dialect; see weft schedule --help"));
   }
   if (f.compare.empty()) return absl::OkStatus();
   if (f.format != "text" && f.format != "json") {
     return UsageError("--compare supports --format=text and json; see weft schedule --help");
   }
   if (flags.Given("communicators") || f.grouped) {
-    return UsageError("--communicators and --grouped check one schedule, without --compare; see weft schedule --help");
+    return UsageError(
+        "--communicators and --grouped check one schedule; give them without --compare; see weft schedule --help");
   }
   return absl::OkStatus();
 }

@@ -26,15 +26,15 @@ expect 0 'makespan 52, .* ideal 51,' schedule dualpipe --ranks=8 --microbatches=
 expect 0 'makespan 49\.4,' schedule zb-h1 --microbatches=16 --backward=2 --weight=0.8 --forward=1 --ranks=2
 expect 0 '^asynchronous: steady period of a step 24, bubble 0\.00 %$' schedule pipedream
 expect 0 '^0F0,' schedule axonn --freeze --format=csv
-expect 1 'cannot say what axonn does: the order is message-driven' schedule axonn --format=csv
-expect 1 'cannot say what chimera does: stage 0 is on ranks 0 and 3 \(lanes 0 and 1\)' schedule chimera --format=csv
-expect 1 'cannot say what pipedream does: the schedule is asynchronous' schedule pipedream --format=csv
+expect 1 'cannot express what axonn does: the order is message-driven' schedule axonn --format=csv
+expect 1 'cannot express what chimera does: stage 0 is on ranks 0 and 3 \(lanes 0 and 1\)' schedule chimera --format=csv
+expect 1 'cannot express what pipedream does: the schedule is asynchronous' schedule pipedream --format=csv
 expect 1 'schedule .1f1b. does not take --virtual; those that do: ' schedule 1f1b --virtual=2
 expect 1 'ranks = 5' schedule chimera --ranks=5
 expect 2 'weight=3: allowed: at most --backward=2' schedule zb-h1 --weight=3
 
 # Options that have no effect are refused.
-expect 1 '^weft schedule: --freeze: schedule .1f1b. is static already; message-driven, .*: axonn, and files' \
+expect 1 '^weft schedule: --freeze: schedule .1f1b. is static already; only message-driven .*: axonn, and files' \
   schedule 1f1b --freeze
 expect 1 'none of the compared schedules takes --virtual; those that do: ' schedule zb-h1 --virtual=2 --compare=gpipe
 expect 1 '^weft schedule: --virtual = 1; allowed: at least 2' schedule interleaved --virtual=1
@@ -46,9 +46,10 @@ expect 0 'makespan 27' schedule chimera --scaling=FORWARD_DOUBLING
 # Names that are not plain text, and size limits.
 expect 1 'unknown schedule .x+…' schedule "$(head -c 100000 /dev/zero | tr '\0' x)"
 expect 0 '^  \(the first 256 of 300000 ranks; --format=json has all\)$' schedule 1f1b --ranks=300000 --microbatches=1
-expect 0 'no timeline: the first 1 ranks have 2000000 slots, drawn are at most ' \
+expect 0 'no timeline: the first 1 ranks have 2000000 slots, and weft draws at most ' \
   schedule gpipe --ranks=1 --microbatches=1000000
-expect 1 'a drawing of 2000000 slots; allowed: at most ' schedule gpipe --ranks=1 --microbatches=1000000 --format=svg
+expect 1 'a drawing of 2000000 slots is too large; allowed: at most ' \
+  schedule gpipe --ranks=1 --microbatches=1000000 --format=svg
 
 # A limit on activations.
 expect 0 '^makespan 33,' schedule 1f1b --activation-cap=4
@@ -57,7 +58,7 @@ expect 1 "schedule '1f1b': activation cap = 3\.5 microbatches: rank 0, slot F s0
 expect 1 'activation cap = 1\.999 microbatches: rank 0, message-driven with at most 2 ' \
   schedule axonn --limit=2 --activation-cap=1.999
 expect 0 '^  1f1b +33 ' schedule gpipe --compare=1f1b --activation-cap=4
-expect 0 '^  gpipe +not for these: activation cap = 4 microbatches: rank 0, slot F s0 m4: ' \
+expect 0 '^  gpipe +does not apply: activation cap = 4 microbatches: rank 0, slot F s0 m4: ' \
   schedule gpipe --compare=all --activation-cap=4
 expect 2 'expected a number from 0\.001' schedule gpipe --activation-cap=0
 
@@ -119,7 +120,7 @@ expect 1 'deadlock: 0SEND_F1 \(rank 0\) with 1RECV_F1 \(rank 1\) waits for 1SEND
   fail "a refused schedule is reported"
 if "$WEFT" schedule 1f1b --format=text | grep -q 'transfers checked'; then fail "checked without being asked"; fi
 expect 1 'the schedule is for 2 ranks, but 4 are asked for' schedule "$dir/mine.csv" --ranks=4
-expect 1 'mine\.csv: a schedule that is given by its lists takes no --waves' schedule "$dir/mine.csv" --waves=2
+expect 1 'mine\.csv: a schedule file lists its actions and takes no --waves' schedule "$dir/mine.csv" --waves=2
 expect 1 'old\.csv: line 1 \(rank 0\), cell 3: dialect torch has no BW' schedule "$dir/old.csv" --file-dialect=torch
 expect 1 'comms\.csv: line 1 \(rank 0\), cell 2: SEND_F in a compute_only file' \
   schedule "$dir/comms.csv" --file-form=compute_only
@@ -128,7 +129,7 @@ expect 1 'no/such\.csv' schedule no/such.csv
 
 # Comparisons.
 expect 0 '^  zb-v +25\.5 +24 +25\.5 ' schedule zb-h1 --compare=all
-expect 0 '^  chimera +not for these: ranks = 3' schedule gpipe --ranks=3 --compare=all
+expect 0 '^  chimera +does not apply: ranks = 3' schedule gpipe --ranks=3 --compare=all
 expect 0 '"schedule": "interleaved-zb"' schedule gpipe --compare=all --format=json
 expect 1 'ranks = 3' schedule gpipe --ranks=3 --compare=chimera
 first() { "$WEFT" schedule gpipe --compare=all "$@" | sed -n 2p | awk '{print $1}'; }

@@ -59,11 +59,11 @@ expect 0 '^runtime mine: ' simulate tiny.weft --runtime=mine.textproto --explain
 "$WEFT" simulate tiny.weft --fold=off --format=json 2>/dev/null | grep -v simulated_ranks >unfolded.json
 grep -v simulated_ranks plain.json | cmp -s - unfolded.json || fail "folding changed the report"
 expect 2 "fold='on': allowed: auto, off" simulate tiny.weft --fold=on
-expect 2 '--seed is for --runs=N' simulate tiny.weft --seed=3
+expect 2 '--seed needs --runs=N' simulate tiny.weft --seed=3
 # Runs without noise are refused before anything is compiled; otherwise this plan would be refused.
 sed 's/^name: "plain"/& noise { }/' plain.textproto >silent.textproto
-expect 1 "cluster 'plain' does not say how runs differ" simulate tiny.weft --cluster=silent.textproto --runs=3
-expect 1 "cluster 'plain' does not say how runs differ" simulate --model=gpt2-tiny --cluster=silent.textproto \
+expect 1 "cluster 'plain' has no noise" simulate tiny.weft --cluster=silent.textproto --runs=3
+expect 1 "cluster 'plain' has no noise" simulate --model=gpt2-tiny --cluster=silent.textproto \
   --set seq=64 --set gbs=8 --set dp=3 --runs=3
 expect 2 "what-if='nik=2x': unknown what-if 'nik'; nearest: 'nic'; known: compute, host, intra, " \
   simulate tiny.weft --what-if=nik=2x
@@ -72,20 +72,20 @@ expect 2 "tokens='015T': expected a number from 1 to 1e18, e.g. 300B or 15T with
 expect 2 "what-if='nic=-1': nic='-1': expected a factor from 0.01 to 100" simulate tiny.weft --what-if=nic=-1
 expect 2 "what-if='nic=0x': nic=0x: allowed: 0.01 to 100, nearest valid: 0.01" simulate tiny.weft --what-if=nic=0x
 expect 2 "nic='1e3x': expected a factor from 0.01 to 100" simulate tiny.weft --what-if=nic=1e3x
-expect 2 "'nic' is no change NAME=FACTOR, e.g. nic=2x; see weft" simulate tiny.weft --what-if=nic
+expect 2 "'nic' is not of the form NAME=FACTOR, e.g. nic=2x; see weft" simulate tiny.weft --what-if=nic
 expect 2 'nic is changed twice' simulate tiny.weft --what-if=nic=2x,nic=3x
-expect 2 '--what-if: compute=2x changes nothing: the cost unit does not ask the device' \
+expect 2 '--what-if: compute=2x changes nothing: with --cost=unit the device has no effect' \
   simulate tiny.weft --cost=unit --what-if=compute=2x
-expect 2 '--what-if: nic=2x changes nothing: with the network none' simulate tiny.weft --network=none --what-if=nic=2x
+expect 2 '--what-if: nic=2x changes nothing: with --network=none' simulate tiny.weft --network=none --what-if=nic=2x
 expect 1 "what-if host=2x: cluster 'plain' does not state cluster.host.bytes_per_second" \
   simulate tiny.weft --cluster=plain.textproto --what-if=host=2x
 expect 2 '--forward is for --cost=unit$' simulate tiny.weft --forward=2
-expect 2 '--forward is for --cost=unit, the cost is tiles' simulate tiny.weft --cost=tiles --forward=2
+expect 2 '--forward is for --cost=unit, but the cost model is tiles' simulate tiny.weft --cost=tiles --forward=2
 expect 2 '--weight=3: allowed: at most --backward=2' simulate tiny.weft --cost=unit --weight=3
-expect 2 '--trace-repetitions is for --trace=FILE' simulate tiny.weft --trace-repetitions=3
-expect 2 '--verbose has --format=text only' simulate tiny.weft --verbose --format=json
-expect 2 '--tokens has --format=text only' simulate tiny.weft --tokens=1B --format=json
-expect 2 '--exceeded is for programs with post_validation' simulate tiny.weft --exceeded
+expect 2 '--trace-repetitions needs --trace=FILE' simulate tiny.weft --trace-repetitions=3
+expect 2 '--verbose needs --format=text' simulate tiny.weft --verbose --format=json
+expect 2 '--tokens needs --format=text' simulate tiny.weft --tokens=1B --format=json
+expect 2 '--exceeded needs a program' simulate tiny.weft --exceeded
 # A ratio without a denominator is an error, not zero.
 sed '/peaks/s/.*/  peaks { dtype: FP64 flops_per_second: 1e13 } }/' plain.textproto >half.textproto
 expect 1 'device\.peaks' simulate tiny.weft --cluster=half.textproto

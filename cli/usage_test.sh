@@ -73,8 +73,8 @@ expect 1 '/nodir/t: cannot create a file beside it: No such file' \
 
 # "-" means standard output for text outputs, not a file of that name.
 cd "$TEST_TMPDIR" || exit 1
-expect 2 '-o -: it is not for standard output; give a file \(\./- if' compile "${tiny[@]}" -o -
-expect 2 '--trace -: it is not for standard output' simulate tiny.weft --trace=-
+expect 2 '-o -: this output cannot go to standard output; give a file \(\./- for' compile "${tiny[@]}" -o -
+expect 2 '--trace -: this output cannot go to standard output' simulate tiny.weft --trace=-
 expect 0 '^module' compile "${tiny[@]}" --emit=graph -o -
 expect 0 'sequence_length' convert "$TEST_TMPDIR/tiny.weft" --to=text -o -
 [ ! -e - ] || fail "a file is called -"

@@ -158,7 +158,7 @@ void SetCallbacks(const Program& program, const RunFlags& f, bool first, RunOutp
 absl::Status WithFaultReport(const absl::Status& status, const exec::RunOptions& options, int64_t ranks) {
   if (!exec::FailedInStep(status) || !HasFaultReport(options.fault_report, ranks)) return status;
   // Keep the payloads, which say who reports the error.
-  absl::Status failed(status.code(), absl::StrCat(status.message(), "; what the ranks did last is in ",
+  absl::Status failed(status.code(), absl::StrCat(status.message(), "; the last actions of each rank are in ",
                                                   exec::FaultFileOfRank(options.fault_report, -1)));
   status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) { failed.SetPayload(type, payload); });
   return failed;

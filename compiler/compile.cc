@@ -29,7 +29,7 @@ absl::Status CheckNoChoiceIsOpen(const PlanInputs& inputs) {
   const Plan& plan = inputs.plan;
   const auto open = [](absl::string_view field) {
     return absl::InvalidArgumentError(
-        absl::StrCat(field, " leaves a choice open, which the compiler does not make; planner::Resolve makes it"));
+        absl::StrCat(field, " leaves a choice open; call planner::Resolve first, which makes it"));
   };
   if (plan.recompute().mode() == Recompute::FIT) return open("plan.recompute.mode = FIT");
   if (plan.recompute().mode() == Recompute::INTERVAL && plan.recompute().interval() == 0) {
@@ -53,8 +53,9 @@ absl::StatusOr<Program> Compile(const PlanInputs& resolved, const CompileOptions
   WEFT_ASSIGN_OR_RETURN(Program program, LowerPlan(inputs, cost, options.evaluation,
                                                    inputs.asynchronous ? nullptr : &layers_per_stage, options.notes));
   if (inputs.asynchronous && options.evaluation && options.notes != nullptr) {
-    options.notes->push_back(absl::StrCat("schedule '", program.schedule(),
-                                          "' updates the weights without a flush: no evaluation program is made"));
+    options.notes->push_back(
+        absl::StrCat("schedule '", program.schedule(),
+                     "' updates the weights without a flush, so the program has no evaluation program"));
   }
   if (options.notes != nullptr) {
     AddPlanNotes(inputs.asked_recipe, inputs.asked_plan, program, inputs.cluster.device(), layers_per_stage,

@@ -283,7 +283,7 @@ TEST(Segments, SaysWhatIsWrong) {
   EXPECT_NE(Error(graph, SmallRecipe(), Options(1)).find("names must be unique"), std::string::npos);
   graph = Graph();
   graph.mutable_ops(4)->set_layer(9);
-  EXPECT_NE(Error(graph, SmallRecipe(), Options(1)).find("none may be skipped"), std::string::npos);
+  EXPECT_NE(Error(graph, SmallRecipe(), Options(1)).find("layers must not skip a number"), std::string::npos);
   graph = Graph();
   graph.set_loss("");
   EXPECT_NE(Error(graph, SmallRecipe(), Options(1)).find("loss '' must be the output"), std::string::npos);

@@ -45,12 +45,9 @@ absl::Status CheckChosenRecompute(const PlanInputs& inputs) {
   const bool fit = inputs.plan.recompute().mode() == Recompute::FIT;
   return absl::InvalidArgumentError(
       absl::StrCat("plan.recompute.", fit ? "mode = FIT" : "interval = 0",
-                   " is chosen before plan.schedule.freeze "
-                   "gives schedule '",
-                   inputs.plan.schedule().name(),
-                   "' an order, and needs one for collectives in stages (mesh axes x, y, z, plan.zero.stage 2 or 3); "
-                   "give ",
-                   fit ? "another mode" : "an interval"));
+                   " needs a static order for collectives in stages (mesh axes x, y, z, plan.zero.stage 2 or 3), but "
+                   "weft chooses it before plan.schedule.freeze gives schedule '",
+                   inputs.plan.schedule().name(), "' an order; set ", fit ? "another mode" : "an interval"));
 }
 
 absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, std::vector<std::string>* notes) {
@@ -119,7 +116,7 @@ absl::StatusOr<std::string> NoteOfFreezing(const FrozenSchedule& frozen, const P
   WEFT_ASSIGN_OR_RETURN(const sim::Simulation simulation,
                         sim::Simulate(program, inputs.cluster, {.cost = inputs.cost}));
   return absl::StrFormat(
-      "plan.schedule.freeze: the order is that of a simulated step of '%s'%s%s: %.6g s message-driven, %.6g s static",
+      "plan.schedule.freeze: the order comes from a simulated step of '%s'%s%s: %.6g s message-driven, %.6g s static",
       program.schedule(), frozen.without_collectives ? " whose stages have no collectives" : "",
       frozen.replicas_differ ? ", as the first data replica ran it (others ran it differently)" : "",
       frozen.message_driven_seconds, simulation.report.makespan_seconds());
@@ -162,7 +159,7 @@ absl::Status ChooseTransfers(PlanInputs& inputs, const StepCost& cost, std::vect
   inputs.plan.set_group_transfers(fastest->grouped);
   if (notes != nullptr) {
     notes->push_back(absl::StrCat("plan.transfer_placement = FASTEST: transfers are ", fastest->name,
-                                  ", of simulated steps: ", absl::StrJoin(times, ", ")));
+                                  ", the fastest in simulated steps: ", absl::StrJoin(times, ", ")));
   }
   return absl::OkStatus();
 }

@@ -140,7 +140,7 @@ TEST(ResolveRecompute, OfSchedulesWithoutAFlush) {
     std::vector<std::string> notes;
     ASSERT_EQ(ResolveRecompute(roomy, Costs(roomy), &notes), absl::OkStatus());
     EXPECT_EQ(roomy.plan.recompute().layers_size(), 0);
-    EXPECT_THAT(notes, ElementsAre(HasSubstr("plan.recompute = FIT")));
+    EXPECT_THAT(notes, ElementsAre(HasSubstr("plan.recompute.mode = FIT")));
     const std::vector<int64_t> full = bytes(roomy);
     const int64_t capacity = *std::max_element(full.begin(), full.end()) - 1;
     PlanInputs tight = fit;

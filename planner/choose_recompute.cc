@@ -45,8 +45,9 @@ absl::StatusOr<RecomputeDecision> ChooseInterval(const PlanArenas& plan) {
     lowest = bytes;
     best.recompute = tried;
   }
-  best.note = absl::StrCat("plan.recompute.interval: ", best.recompute.interval(), ", of 1 to ", longest,
-                           " that with the fewest planned bytes, ", lowest, " on the fullest rank");
+  best.note = absl::StrCat("plan.recompute.interval = ", best.recompute.interval(),
+                           " needs the least memory of the intervals 1 to ", longest, ": ", lowest,
+                           " planned bytes on the fullest rank");
   return best;
 }
 
@@ -90,7 +91,7 @@ absl::StatusOr<RecomputeDecision> ChooseFit(const PlanArenas& plan, int64_t capa
   decision.recompute = FirstLayers(none, high);
   std::vector<std::string> counts;
   for (size_t rank = 0; rank < ranks; ++rank) counts.push_back(absl::StrCat(high[rank], "/", none.layers[rank].size()));
-  decision.note = absl::StrCat("plan.recompute = FIT: layers recomputed on the ranks of the pipeline: ",
+  decision.note = absl::StrCat("plan.recompute.mode = FIT: recomputed layers on each rank of the pipeline: ",
                                absl::StrJoin(counts, ", "));
   return decision;
 }

@@ -139,8 +139,8 @@ class Choice {
       what = absl::StrCat("parameters of ", zero.kept_layers_size(), " of ", none_.layers.size(), " layers are kept");
     } else {
       what = absl::StrCat("parameters are ", zero.reshard() == Zero::NEVER           ? "kept"
-                                             : zero.reshard() == Zero::AFTER_FORWARD ? "given up after each forward"
-                                                                                     : "given up after each backward");
+                                             : zero.reshard() == Zero::AFTER_FORWARD ? "freed after each forward"
+                                                                                     : "freed after each backward");
     }
     const auto time = [&](const char* name, const ReshardTrial& trial) {
       return absl::StrFormat("%s %.6g s%s", name, trial.seconds, trial.fits ? "" : " (does not fit)");
@@ -148,7 +148,8 @@ class Choice {
     ReshardDecision decision;
     decision.zero = zero;
     decision.note = absl::StrFormat(
-        "plan.zero.reshard = BY_BENEFIT: %s, %d gathered ahead: a simulated step takes %.6g s; of %d tried, %s, %s",
+        "plan.zero.reshard = BY_BENEFIT: %s, %d gathered ahead: a simulated step takes %.6g s, the best of %d tried "
+        "plans (%s, %s)",
         what, zero.prefetch(), best_->seconds, tried_, time("none kept", none_), time("all kept", never_));
     return decision;
   }

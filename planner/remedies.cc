@@ -381,9 +381,9 @@ Remedies FindRemedies(const Recipe& recipe, const Plan& plan, const Cluster& clu
 
 std::string DescribeRemedies(const Remedies& remedies) {
   constexpr absl::string_view kLeftOut =
-      "; not all combinations of changes were tried, because compiling one takes long";
+      "; weft did not try all combinations of changes, because each compilation takes long";
   if (remedies.found.empty() && !remedies.stopped) {
-    return absl::StrCat("no change of recompute, microbatches, ZeRO, offload or mesh that was tried makes it fit",
+    return absl::StrCat("weft tried changes of recompute, microbatches, ZeRO, offload and mesh, but none makes it fit",
                         !remedies.at_once   ? ""
                         : remedies.left_out ? kLeftOut
                                             : ", nor do all compatible changes together");
@@ -394,9 +394,9 @@ std::string DescribeRemedies(const Remedies& remedies) {
   const std::string named =
       absl::StrCat(absl::StrJoin(remedies.tried.begin(), remedies.tried.begin() + shown, ", "),
                    shown < remedies.tried.size() ? absl::StrCat(" and ", remedies.tried.size() - shown, " more") : "");
-  const std::string tried = absl::StrCat("compiling this program takes so long that no change was tried",
+  const std::string tried = absl::StrCat("each compilation takes long, so weft tried no changes",
                                          remedies.tried.empty() ? "" : absl::StrCat(" beyond ", named));
-  if (remedies.found.empty()) return absl::StrCat("no change that makes it fit was found: ", tried);
+  if (remedies.found.empty()) return absl::StrCat("weft found no change that makes it fit: ", tried);
   return absl::StrCat("it fits with ",
                       absl::StrJoin(remedies.found, ", or with ",
                                     [](std::string* out, const Remedy& remedy) {

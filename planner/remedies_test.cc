@@ -134,7 +134,7 @@ TEST(FindRemedies, JoinsAsManyChangesAsItTakes) {
   EXPECT_EQ(first(125),
             "it fits with --set offload.optimizer=true --set recompute.mode=FULL --set zero.stage=3 (125 B)");
   EXPECT_EQ(first(124),
-            "no change of recompute, microbatches, ZeRO, offload or mesh that was tried makes it fit, nor do all "
+            "weft tried changes of recompute, microbatches, ZeRO, offload and mesh, but none makes it fit, nor do all "
             "compatible changes together");
   // The change that costs most is spared first.
   recipe = RecipeOf(60);
@@ -329,20 +329,20 @@ TEST(FindRemedies, StopsWhereNoMoreIsWanted) {
     return DescribeRemedies(ways);
   };
   EXPECT_EQ(described(0, 1000),
-            "no change that makes it fit was found: compiling this program takes so long that no change was tried");
+            "weft found no change that makes it fit: each compilation takes long, so weft tried no changes");
   EXPECT_EQ(described(2, 500),
-            "no change that makes it fit was found: compiling this program takes so long that no change was tried "
-            "beyond --set recompute.mode=FULL, --set recompute.mode=FULL --set schedule=1f1b");
+            "weft found no change that makes it fit: each compilation takes long, so weft tried no changes beyond "
+            "--set recompute.mode=FULL, --set recompute.mode=FULL --set schedule=1f1b");
   EXPECT_EQ(described(2, 1000),
-            "it fits with --set recompute.mode=FULL (800 B), or with --set schedule=1f1b (1000 B); compiling this "
-            "program takes so long that no change was tried beyond --set recompute.mode=FULL, --set schedule=1f1b");
+            "it fits with --set recompute.mode=FULL (800 B), or with --set schedule=1f1b (1000 B); each compilation "
+            "takes long, so weft tried no changes beyond --set recompute.mode=FULL, --set schedule=1f1b");
 }
 
 TEST(DescribeRemedies, NamesTheFirstOfManyThatWereTried) {
   Remedies ways = {.found = {}, .tried = {"a", "b", "c", "d"}, .stopped = true};
-  EXPECT_THAT(DescribeRemedies(ways), testing::HasSubstr("no change was tried beyond a, b, c, d"));
+  EXPECT_THAT(DescribeRemedies(ways), testing::HasSubstr("weft tried no changes beyond a, b, c, d"));
   ways.tried.insert(ways.tried.end(), {"e", "f"});
-  EXPECT_THAT(DescribeRemedies(ways), testing::EndsWith("no change was tried beyond a, b, c, d and 2 more"));
+  EXPECT_THAT(DescribeRemedies(ways), testing::EndsWith("weft tried no changes beyond a, b, c, d and 2 more"));
 }
 
 TEST(FindRemedies, NothingIsSaidOfMoreToTryWhereAllThatIsWantedIsFound) {
@@ -371,8 +371,9 @@ TEST(FindRemedies, WhatIsLeftOutOfAllAtOnceIsSaid) {
     EXPECT_FALSE(ways.stopped);
     return DescribeRemedies(ways);
   };
-  EXPECT_THAT(told(), testing::EndsWith("makes it fit; not all combinations of changes were tried, because compiling "
-                                        "one takes long"));
+  EXPECT_THAT(told(),
+              testing::EndsWith(
+                  "makes it fit; weft did not try all combinations of changes, because each compilation takes long"));
   least = 1;
   EXPECT_THAT(told(), testing::EndsWith("makes it fit, nor do all compatible changes together"));
 }

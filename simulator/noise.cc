@@ -113,9 +113,9 @@ absl::Status CheckNoise(const Cluster& cluster) {
   const Noise& noise = cluster.noise();
   if (noise.device_speed_deviation() == 0 && noise.step_deviation() == 0 && noise.straggler_probability() == 0 &&
       noise.slow_interface_probability() == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("cluster '", cluster.name(),
-                                                   "' does not say how runs differ, so all of them would be the same; "
-                                                   "state cluster.noise, e.g. noise { step_deviation: 0.01 }"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cluster '", cluster.name(),
+        "' has no noise, so all runs would be the same; set cluster.noise, e.g. noise { step_deviation: 0.01 }"));
   }
   WEFT_RETURN_IF_ERROR(CheckRange("device_speed_deviation", noise.device_speed_deviation(), 0, 1));
   WEFT_RETURN_IF_ERROR(CheckRange("step_deviation", noise.step_deviation(), 0, 1));

@@ -163,7 +163,7 @@ TEST(DrawCluster, TooFewDevicesAreRefused) { EXPECT_FALSE(DrawCluster(FourByTwo(
 TEST(CheckNoise, NamesTheField) {
   Cluster cluster = FourByTwo();
   // Runs that do not differ are not worth simulating.
-  EXPECT_THAT(std::string(CheckNoise(cluster).message()), HasSubstr("does not say how runs differ"));
+  EXPECT_THAT(std::string(CheckNoise(cluster).message()), HasSubstr("has no noise, so all runs would be the same"));
   cluster.mutable_noise()->set_straggler_slowdown(2);
   EXPECT_FALSE(CheckNoise(cluster).ok());
   cluster.mutable_noise()->clear_straggler_slowdown();
@@ -186,7 +186,7 @@ TEST(CheckNoise, NamesTheField) {
   cluster.mutable_noise()->set_slow_interface_probability(0.5);
   EXPECT_THAT(std::string(CheckNoise(cluster).message()), HasSubstr("slow_interface_fraction = 0 must be from 0.001"));
   cluster.clear_noise();
-  EXPECT_THAT(std::string(CheckNoise(cluster).message()), HasSubstr("state cluster.noise"));
+  EXPECT_THAT(std::string(CheckNoise(cluster).message()), HasSubstr("set cluster.noise"));
 }
 
 TEST(SummarizeRuns, PercentilesAreOfRunsThatWere) {

@@ -160,7 +160,7 @@ absl::StatusOr<ProgramView> ViewOf(const Program& program, const Cluster& cluste
   if (options.trace) WEFT_RETURN_IF_ERROR(CheckTraceSize(view, options.trace_repetitions));
   if (options.explain) {
     if (absl::Status status = CheckTraceSize(view, 1); !status.ok()) {
-      return absl::Status(status.code(), absl::StrCat("to explain a run takes a trace of it; ", status.message()));
+      return absl::Status(status.code(), absl::StrCat("to explain a run, weft must trace it, and ", status.message()));
     }
   }
   return view;
@@ -285,15 +285,16 @@ absl::StatusOr<Simulation> Simulate(const Program& program, const Cluster& clust
 
 absl::Status CheckRatios(const Program& program, const SimulationReport& report) {
   if (!(report.iteration_seconds() > 0)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("no step of program '", program.name(), "' takes any time on cluster '", report.cluster(),
-                     "' with cost ", report.cost(), " and network ", report.network(),
-                     ", so no rates are available: state cluster.device.launch_seconds or the work of steps"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "no step of program '", program.name(), "' takes any time on cluster '", report.cluster(), "' with cost ",
+        report.cost(), " and network ", report.network(),
+        ", so no rates are available; set cluster.device.launch_seconds, or the work of the program's steps"));
   }
   if (program.model_flops() == 0 || report.mfu() > 0 || !KnowsDevice(report.cost())) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "cluster '", report.cluster(), "' states no peak of its devices for ", DType_Name(program.precision().compute()),
-      ", the compute type of program '", program.name(), "', which MFU is relative to: cluster.device.peaks"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("cluster '", report.cluster(), "' has no peak for ", DType_Name(program.precision().compute()),
+                   ", the compute type of program '", program.name(),
+                   "', so MFU cannot be computed; add the peak to cluster.device.peaks"));
 }
 
 }  // namespace weft::sim

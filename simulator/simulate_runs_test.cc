@@ -216,7 +216,7 @@ TEST(SimulateRuns, WhatCannotBeDrawnIsRefused) {
               HasSubstr("cluster.noise.step_deviation = 3"));
   cluster.clear_noise();
   EXPECT_THAT(std::string(Simulate(ComputeAndSum(2), cluster, options).status().message()),
-              HasSubstr("state cluster.noise"));
+              HasSubstr("set cluster.noise"));
 }
 
 }  // namespace

@@ -185,7 +185,7 @@ TEST(Simulate, RefusesToDivideByNothing) {
   program.mutable_precision()->set_compute(FP16);
   const absl::Status no_peak = CheckRatios(program, Report(program, cluster, options));
   EXPECT_EQ(no_peak.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(no_peak.message()), HasSubstr("'test' states no peak of its devices for FP16"));
+  EXPECT_THAT(std::string(no_peak.message()), HasSubstr("'test' has no peak for FP16"));
   // The times of the cost "unit" are not the devices' times, so there is no MFU, whatever the peak.
   program.mutable_precision()->set_compute(BF16);
   EXPECT_GT(Report(program, cluster, options).mfu(), 0);
@@ -223,7 +223,7 @@ TEST(Simulate, RefusesToExplainWhatNobodyCouldKeep) {
   const auto simulation = Simulate(program, cluster, {.cost = "unit", .explain = true});
   EXPECT_EQ(simulation.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(simulation.status().message()),
-              AllOf(HasSubstr("to explain a run takes a trace of it"), HasSubstr("more than 16777216 steps")));
+              AllOf(HasSubstr("to explain a run, weft must trace it"), HasSubstr("more than 16777216 steps")));
 }
 
 TEST(Simulate, TraceOfSeveralRepetitions) {
@@ -278,7 +278,7 @@ TEST(Simulate, RefusesWhatDoesNotFitInMemory) {
   const auto simulation = Simulate(program, cluster, {.fold = false});
   EXPECT_EQ(simulation.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(simulation.status().message()),
-              AllOf(HasSubstr("over 1048576 ranks"), HasSubstr("MiB of memory, allowed are 4096")));
+              AllOf(HasSubstr("over 1048576 ranks"), HasSubstr("MiB of memory; allowed: 4096 MiB")));
 }
 
 TEST(Simulate, RefusesTracesThatNobodyCouldKeep) {
@@ -318,7 +318,7 @@ TEST(ReportText, NamesTheRuntimeFirstAndHasTheFigures) {
   EXPECT_THAT(text, StartsWith("runtime weft: gpipe on test, 2 ranks (cost unit, network none)\n"));
   EXPECT_THAT(text, HasSubstr("15.00 us"));
   EXPECT_THAT(text, HasSubstr("DOES NOT FIT"));
-  EXPECT_THAT(text, HasSubstr("too much by 700 B"));
+  EXPECT_THAT(text, HasSubstr("missing: 700 B"));
   EXPECT_THAT(text, HasSubstr("waiting for gradient input"));
   EXPECT_THAT(text, HasSubstr("saved_activation"));
 }

@@ -144,7 +144,7 @@ absl::StatusOr<WhatIfChange> ParseChange(absl::string_view text) {
   const size_t equals = text.find('=');
   if (equals == absl::string_view::npos) {
     const bool known = Find(text) != nullptr;
-    return absl::InvalidArgumentError(absl::StrCat(Quoted(text), " is no change NAME=FACTOR, e.g. ",
+    return absl::InvalidArgumentError(absl::StrCat(Quoted(text), " is not of the form NAME=FACTOR, e.g. ",
                                                    known ? text : "nic", "=2x",
                                                    known ? "" : NameHelp(text, WhatIfNames())));
   }
@@ -206,9 +206,9 @@ absl::Status CheckWhatIf(const WhatIfChanges& changes, const SimulateOptions& op
     const bool network = entry->network && !HasTrait(options.network, kTakesNoTime);
     const bool device = entry->device && KnowsDevice(options.cost);
     if (network || device) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        change.text, " changes nothing: ",
-        entry->network ? "with the network none everything arrives at once" : "the cost unit does not ask the device"));
+    return absl::InvalidArgumentError(absl::StrCat(change.text, " changes nothing: ",
+                                                   entry->network ? "with --network=none everything arrives at once"
+                                                                  : "with --cost=unit the device has no effect"));
   }
   return absl::OkStatus();
 }
@@ -224,7 +224,7 @@ absl::Status CheckAsked(const WhatIfChanges& changes, const Cluster& cluster, ab
     if (change.name != unasked) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(change.text, " changes nothing: with cluster.nodes = ", cluster.nodes(),
-                     " the network agnostic gives all ranks ",
+                     " the network agnostic connects all ranks by ",
                      cluster.nodes() > 1 ? "inter_node; nearest: 'nic'" : "intra_node; nearest: 'intra'"));
   }
   return absl::OkStatus();
@@ -271,7 +271,7 @@ absl::Status AddWhatIfs(const Program& program, const Cluster& cluster, const Si
     const double seconds = simulation.report.iteration_seconds();
     if (!(seconds > 0)) {
       return absl::FailedPreconditionError(
-          absl::StrCat("what-if ", text, ": the program takes no time then, so there is no gain to tell"));
+          absl::StrCat("what-if ", text, ": with this change the program takes no time, so it has no finite gain"));
     }
     WhatIf* row = report->add_what_if();
     row->set_change(text);

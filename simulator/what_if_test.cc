@@ -49,12 +49,12 @@ TEST(ParseWhatIf, ReadsNamesAndFactors) {
 
 TEST(ParseWhatIf, RefusesByName) {
   EXPECT_THAT(Refusal("nik=2x"), HasSubstr("unknown what-if 'nik'; nearest: 'nic'; known: compute, host, intra"));
-  EXPECT_THAT(Refusal(""), HasSubstr("'' is no change NAME=FACTOR"));
+  EXPECT_THAT(Refusal(""), HasSubstr("'' is not of the form NAME=FACTOR"));
   // A known name has no nearest one.
-  EXPECT_EQ(Refusal("nic"), "'nic' is no change NAME=FACTOR, e.g. nic=2x");
-  EXPECT_EQ(Refusal("memory"), "'memory' is no change NAME=FACTOR, e.g. memory=2x");
+  EXPECT_EQ(Refusal("nic"), "'nic' is not of the form NAME=FACTOR, e.g. nic=2x");
+  EXPECT_EQ(Refusal("memory"), "'memory' is not of the form NAME=FACTOR, e.g. memory=2x");
   EXPECT_THAT(Refusal("nik"), HasSubstr("e.g. nic=2x; nearest: 'nic'"));
-  EXPECT_THAT(Refusal("nic=2x,"), HasSubstr("is no change"));
+  EXPECT_THAT(Refusal("nic=2x,"), HasSubstr("is not of the form"));
   EXPECT_THAT(Refusal("nic=010"),
               HasSubstr("nic='010': expected a factor from 0.01 to 100, e.g. 2x or 0.5x without a 0"));
   EXPECT_THAT(Refusal("nic=+2"), HasSubstr("e.g. 2x or 0.5x without a + in front"));
@@ -163,10 +163,10 @@ TEST(AddWhatIfs, RefusesWhatTheModelsDoNotAskFor) {
   const Program program = TestProgram();
   SimulationReport report;
   absl::Status status = AddWhatIfs(program, TestCluster(), {.cost = "unit"}, {*ParseWhatIf("compute=2x")}, &report);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("compute=2x changes nothing: the cost unit"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("compute=2x changes nothing: with --cost=unit"));
   status =
       AddWhatIfs(program, TestCluster(), {.cost = "roofline", .network = "none"}, {*ParseWhatIf("nic=2x")}, &report);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("nic=2x changes nothing: with the network none"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("nic=2x changes nothing: with --network=none"));
   status = AddWhatIfs(program, TestCluster(), {.cost = "roofline", .network = "nccl"}, {*ParseWhatIf("latency=0.5x")},
                       &report);
   EXPECT_THAT(std::string(status.message()), HasSubstr("latency=0.5x: the network nccl takes the latencies"));

@@ -119,7 +119,7 @@ if os.environ.get("BROKEN_TUNING") and tuned:
 first = 12.58 if "8b" in sys.argv[2] else 11.0
 slope, off = float(os.environ.get("SLOPE", "0.01")), float(os.environ.get("BF16_OFF", "0.01"))
 first += float(os.environ.get("FIRST_OFF", "0")) + (off if "contact-bf16" in sys.argv[2] else 0)
-print("weft: 1 rank\nattention runs on kernels of weft's own\nstep 0  loss 10")
+print("weft: 1 rank\nattention runs on weft's own kernels\nstep 0  loss 10")
 report = {"planned_bytes": 7, "allocated_bytes": 7, "steps": [
     {"loss": first - slope * i, "seconds": 10 if i < 3 else 1} for i in range(steps)]}
 open(sys.argv[sys.argv.index("--report") + 1], "w").write(json.dumps(report))
@@ -159,7 +159,7 @@ grep -q '"result": "failed", "error": "GELU: is no launch; exit status 1: .*; me
 # ---- Speed rows: what is counted, PyTorch's command, and the message if there is no PyTorch.
 gpu_check --bundle bundle --only contact || fail "the first contact"
 grep -q '"check": "contact-bf16".*"largest_difference_from_fp32": 0.0099' "$results" || fail "bf16 beside fp32"
-grep -q '"check": "contact-bf16".*attention runs on kernels' "$results" || fail "what weft-run notes"
+grep -q '"check": "contact-bf16".*attention runs on weft' "$results" || fail "what weft-run notes"
 # Losses which show that nothing, or something else, was computed; each error includes the figures.
 no_losses() {  # GROUP TEXT VARIABLES...
   local group=$1 text=$2

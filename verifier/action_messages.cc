@@ -55,13 +55,13 @@ void ActionMessages::CheckTransfer(const Action& action) {
     }
     for (const Coordinate& pin : t_.pins()) differs = differs || (pin.axis() == at.axis() && pin.index() != at.index());
   }
-  if (!differs) Bad("P8.peer", action, "the peer is the rank itself");
+  if (!differs) Bad("P8.peer", action, "names itself as its peer");
 }
 
 void ActionMessages::CheckCollective(const Action& action) {
   if (action.sources_size() == 0 || action.sources_size() != action.destinations_size()) {
     Bad("P4.buffers", action, "has ", action.sources_size(), " sources and ", action.destinations_size(),
-        " destinations; it needs equal numbers of both, at least one");
+        " destinations; it needs the same number of both, at least one");
     return;
   }
   if (action.purpose() == PURPOSE_UNSPECIFIED) Bad("P4.collective", action, "has no purpose");

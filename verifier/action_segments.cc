@@ -50,7 +50,7 @@ void ActionSegments::CheckCompute(const Action& action) {
     for (const Step& step : segment.steps()) {
       if (step.stream() == COMPUTE) continue;
       Bad("P6.streams", action, "step '", step.name(), "' is on stream ", StreamKind_Name(step.stream()),
-          "; in a message-driven program those of forwards and backwards are on COMPUTE");
+          "; in a message-driven program the steps of forwards and backwards must be on COMPUTE");
       break;
     }
   }
@@ -71,7 +71,7 @@ void ActionSegments::CheckOperands(const Action& action, const Segment& segment)
       operand_of_[b] = i;
     } else if (segment.operands(i).access() != READ || segment.operands(first).access() != READ) {
       Bad("P2.operand", action, "binds ", DescribeBuffer(t_, b), " to operands '", segment.operands(first).name(),
-          "' and '", segment.operands(i).name(), "', one of which it writes");
+          "' and '", segment.operands(i).name(), "', but it writes one of them");
     }
   }
   for (const int b : action.operands()) {
@@ -86,12 +86,13 @@ void ActionSegments::CheckCopies(const Action& action, const Segment& segment) {
   for (const Step& step : segment.steps()) {
     const auto bad = [&](const auto&... parts) { Bad("P2.copy", action, "step '", step.name(), "' ", parts...); };
     if (step.kernel() != CAST || step.stream() != stream) {
-      return bad("is ", Kernel_Name(step.kernel()), " on stream ", StreamKind_Name(step.stream()), "; those of a ",
-                 ActionKind_Name(action.kind()), " are CAST on ", StreamKind_Name(stream));
+      return bad("is ", Kernel_Name(step.kernel()), " on stream ", StreamKind_Name(step.stream()), "; the steps of a ",
+                 ActionKind_Name(action.kind()), " must be CAST on ", StreamKind_Name(stream));
     }
     const Value &from = segment.values(step.inputs(0)), &to = segment.values(step.outputs(0));
     if (from.dtype() != to.dtype()) {
-      return bad("makes ", DTypeName(to.dtype()), " of ", DTypeName(from.dtype()), "; it copies one dtype");
+      return bad("makes ", DTypeName(to.dtype()), " from ", DTypeName(from.dtype()),
+                 "; it must copy without a change of dtype");
     }
     const Buffer &source = t_.buffers(action.operands(from.operand())),
                  &destination = t_.buffers(action.operands(to.operand()));
@@ -111,7 +112,7 @@ bool ActionSegments::CheckMicrobatches(const Action& action, const Segment& segm
     return false;
   };
   if (!IsMicrobatch(action.kind())) {
-    return bad("reads the microbatch; only forwards and backwards have one");
+    return bad("reads the microbatch, which only forwards and backwards have");
   }
   if (step.attributes().of_backward() && action.kind() != FORWARD_BACKWARD) {
     return bad("has of_backward, which only a step of a FORWARD_BACKWARD may have");
@@ -120,7 +121,8 @@ bool ActionSegments::CheckMicrobatches(const Action& action, const Segment& segm
   const int64_t count = std::max<int64_t>(1, kernels::RowsValue(segment, step)->shape(0) / one);
   const int64_t offset = step.attributes().microbatch_offset();
   const int width = Width(action);
-  if (kernels::IsLoss(k) && count > 1) return bad("has the rows of ", count, " microbatches, is for one");
+  if (kernels::IsLoss(k) && count > 1)
+    return bad("has the rows of ", count, " microbatches; it must have the rows of one");
   if (offset < 0 || offset > width - count) {
     return bad("is for ", count, " microbatches from the action's + ", offset, ", but the action has ", width);
   }

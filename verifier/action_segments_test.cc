@@ -72,7 +72,7 @@ TEST(ActionSegments, WhatIsBoundTwiceIsOnlyRead) {
   EXPECT_THAT(Found(Two("READ"), "segment: 0 operands: 1 operands: 1"), IsEmpty());
   EXPECT_THAT(Found(Two("WRITE"), "segment: 0 operands: 1 operands: 2 " + second), IsEmpty());
   EXPECT_THAT(Found(Two("WRITE"), "segment: 0 operands: 1 operands: 1"),
-              ElementsAre(AllOf(HasSubstr("P2.operand"), HasSubstr("'a' and 'b', one of which it writes"))));
+              ElementsAre(AllOf(HasSubstr("P2.operand"), HasSubstr("'a' and 'b', but it writes one of them"))));
 }
 
 }  // namespace

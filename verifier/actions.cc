@@ -125,8 +125,8 @@ class TemplateCheck : public ActionCheck {
     const int steps = program_.steps_per_repetition();
     if (steps == 0 || (!IsMicrobatch(kind) && kind != OPTIMIZER_STEP)) {
       if (action.step() != 0) {
-        Bad("P14.step", action, "step is ", action.step(), "; only forwards, backwards and OPTIMIZER_STEP of an ",
-            "asynchronous program have one");
+        Bad("P14.step", action, "step is ", action.step(),
+            "; only forwards, backwards and OPTIMIZER_STEP of an asynchronous program have a step");
       }
       if (steps > 0 && (kind == GRAD_NORM || kind == SCALE_GRADIENTS)) {
         Bad("P14.program", action, "an asynchronous program takes no norms");
@@ -161,7 +161,7 @@ class TemplateCheck : public ActionCheck {
   }
 
   void CheckPair(const Action& action) {
-    if (!action.has_backward()) return Bad("P5.pair", action, "a FORWARD_BACKWARD says what its backward is of");
+    if (!action.has_backward()) return Bad("P5.pair", action, "a FORWARD_BACKWARD needs the field backward");
     const StageMicrobatch& b = action.backward();
     CheckRange(action, "backward.", b.stage(), b.microbatch(), b.lane(), program_.microbatches());
     if (b.stage() == action.stage() && b.microbatch() == action.microbatch()) {
@@ -219,8 +219,8 @@ class TemplateCheck : public ActionCheck {
     for (const auto* list : {&action.operands(), &action.sources(), &action.destinations()}) {
       for (const int b : *list) {
         if (b < 0 || b >= t_.buffers_size() || t_.buffers(b).place() != HOST) continue;
-        return Bad("P7.host", action, "touches ", DescribeBuffer(t_, b), ", which is in host memory; only FETCH and ",
-                   "OFFLOAD do");
+        return Bad("P7.host", action, "touches ", DescribeBuffer(t_, b),
+                   ", which is in host memory; only FETCH and OFFLOAD may touch host memory");
       }
     }
   }

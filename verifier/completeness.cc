@@ -54,7 +54,7 @@ class Completeness {
         if (kind == FORWARD && MicrobatchesAhead(*index_.program, *ref.action) > 0) continue;
         if (kind != SEND && kind != RECV) {
           findings_->Add("P13.complete", Describe(*t.t, *ref.action), ": a ", ActionKind_Name(kind),
-                         " belongs into the body, which is the optimizer step");
+                         " must be in the body, because the body is the optimizer step");
         }
       }
       if (findings_->empty() && IsAsynchronous(*index_.program)) CheckAhead(t);
@@ -164,9 +164,9 @@ class Completeness {
     const std::pair<int, int> group = {work.microbatch, work.width};
     const auto [together, no_group] = p->group.emplace(m, std::pair(group, at));
     if (!no_group && together->second.first != group) {
-      bad("microbatch ", m, " goes with ", work.width, " from ", work.microbatch, ", but in ",
-          Name(together->second.second), " with ", together->second.first.second, " from ",
-          together->second.first.first, "; the same go together in all stages");
+      bad("microbatch ", m, " is one of ", work.width, " that run together from microbatch ", work.microbatch,
+          ", but in ", Name(together->second.second), " it is one of ", together->second.first.second,
+          " from microbatch ", together->second.first.first, "; all stages must run the same microbatches together");
     }
   }
 

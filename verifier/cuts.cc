@@ -103,7 +103,7 @@ std::string ShardFault(const Program& program, const LogicalTensor& tensor, cons
       return absl::StrCat("is cut over axis '", axis, "'; the mesh has ",
                           absl::StrJoin(program.mesh().axes(), ", ",
                                         [](std::string* out, const MeshAxis& a) { absl::StrAppend(out, a.name()); }),
-                          ", and pipe cuts nothing");
+                          ", and axis pipe cuts no tensor");
     }
     if (std::find(axes.begin(), axes.end(), axis) != axes.end())
       return absl::StrCat("is cut over axis ", axis, " twice");
@@ -129,7 +129,7 @@ std::string ShardFault(const Program& program, const LogicalTensor& tensor, cons
     if (const std::string fault = axis_fault(cut.axis()); !fault.empty()) return fault;
     const int64_t size = AxisSize(program.mesh(), cut.axis());
     if (cut.block() < 0 || cut.block() > size || (cut.block() > 0 && size % cut.block() != 0)) {
-      return absl::StrCat("is cut into ranges over blocks of ", cut.block(), ", no divisor of the ", size,
+      return absl::StrCat("is cut into ranges over blocks of ", cut.block(), "; the block must divide the ", size,
                           " ranks of axis ", cut.axis());
     }
   }

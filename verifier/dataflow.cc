@@ -86,7 +86,7 @@ Symbol Dataflow::SumGradients(const RoleAction& at, Symbol a, const Symbol& b) {
     }
     if (x.stage != y.stage) {
       Bad("P9.uses", at, "adds the gradients of ", TensorName(x.tensor), " use ", x.use, " of stages ", x.stage,
-          " and ", y.stage, "; each use is in one stage");
+          " and ", y.stage, "; each use must be in one stage");
       return {};
     }
     if (x.sums != y.sums || x.ranges != y.ranges) {

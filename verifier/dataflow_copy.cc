@@ -29,7 +29,7 @@ void Dataflow::Fetch(const RoleAction& at, const Action& action) {
     const int from = action.operands(source.operand()), to = action.operands(destination.operand());
     if (BufferOf(at.role, to).role() != NO_ROLE) {
       Bad("P11.host", at, "fetches into ", DescribeBuffer(*TemplateOf(at.role).t, to), ", whose role is ",
-          BufferRole_Name(BufferOf(at.role, to).role()), "; what is fetched is a copy without one");
+          BufferRole_Name(BufferOf(at.role, to).role()), "; a fetched copy must have no role");
       continue;
     }
     if (!IsState(BufferOf(at.role, from).role())) {
@@ -67,7 +67,7 @@ void Dataflow::TakeBack(const RoleAction& at, const Action& action) {
     if (symbol.kind != Symbol::kState || symbol.buffer != to ||
         symbol.shift != destination.offset() - source.offset()) {
       Bad("P11.host", at, "takes to bytes [", destination.offset(), ", ", EndOf(destination), ") of ", what,
-          " what was not fetched from there");
+          " content that was not fetched from there");
     } else if (!symbol.updated) {
       Bad("P11.host", at, "takes back bytes [", destination.offset(), ", ", EndOf(destination), ") of ", what,
           " that no optimizer has updated");

@@ -93,7 +93,7 @@ void Dataflow::ReadInputs(const RoleAction& at, const Action& action, const std:
     for (const StageWork& work : works) names.push_back(ExplainWork(work));
     Bad("P13.input", at, "operand '", segment.operands(o).name(), "' reads ",
         DescribeBuffer(*TemplateOf(at.role).t, action.operands(o)), ", which holds ", ExplainActivation(symbol),
-        "; it may read what belongs to ", absl::StrJoin(names, " and "));
+        "; it may read only what belongs to ", absl::StrJoin(names, " and "));
     return false;
   };
   for (int o = 0; o < action.operands_size(); ++o) {
@@ -181,7 +181,7 @@ void Dataflow::WriteOutputs(const RoleAction& at, const Action& action, const st
           if (flow == nullptr || works.size() < 2) break;
           flow->operands[o].ForEach(begin, end, [&](int64_t, int64_t, Share share) {
             if (share.index != 0) return true;
-            Bad("P5.pair", at, "adds something of its forward to ", DescribeBuffer(*TemplateOf(at.role).t, b));
+            Bad("P5.pair", at, "adds a result of its forward to ", DescribeBuffer(*TemplateOf(at.role).t, b));
             return false;
           });
         }
@@ -253,10 +253,11 @@ void Dataflow::CheckLosses(const RoleAction& at, const Action& action, const Sta
   if (forward.stage == index_.program->stages() - 1) {
     if (losses != 1 || !each_once) {
       Bad("P11.loss", at,
-          "must write LOCAL_LOSSES by one CROSS_ENTROPY or SQUARED_ERROR for each microbatch: it is of the last stage");
+          "belongs to the last stage, so it must write LOCAL_LOSSES by one CROSS_ENTROPY or SQUARED_ERROR for each "
+          "microbatch");
     }
   } else if (losses > 0 && (kernels > 0 || action.kind() == FORWARD)) {
-    Bad("P11.loss", at, "computes a loss, but is not of the last stage");
+    Bad("P11.loss", at, "computes a loss, but does not belong to the last stage");
   }
   if (losses == 0 || kernels == 0) return;
   Symbol* const there = state_[at.role][buffer].content.Find(0, state_[at.role][buffer].extent);
@@ -274,7 +275,8 @@ void Dataflow::CheckOnce(const RoleAction& at, const Action& action, int o) {
   const auto what = [&] { return DescribeBuffer(*TemplateOf(at.role).t, action.operands(o)); };
   if (use.rewritten_by >= 0) {
     Bad("P9.once", at, "step ", use.rewritten_by, " '", segment.steps(use.rewritten_by).name(), "' writes bytes of ",
-        what(), " that an earlier step of the segment has written; a microbatch adds to each byte of a gradient once");
+        what(),
+        " that an earlier step of the segment has written; a microbatch must add to each byte of a gradient once");
   } else if (!use.first_reads.empty() && !use.first_reads.Covers(use.writes)) {
     Bad("P9.once", at, "adds to some bytes of ", what(), " and overwrites others");
   }
@@ -319,7 +321,7 @@ void Dataflow::CheckScattered(const RoleAction& at, int b, const Held& held) {
     };
     if (scattered.most > all) {
       return Bad("P8.room", at, "scatters ", scattered.most, " elements to ", what(),
-                 ", and what is behind them must be zero");
+                 ", and the elements after them must be zero");
     }
     if (scattered.least < all) {
       return Bad("P8.room", at, "scatters ", scattered.least, " elements to ", what(),

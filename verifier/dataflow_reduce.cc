@@ -29,7 +29,7 @@ std::optional<Symbol> Dataflow::OfMembers(const Rendezvous& members, int source)
   }
   for (const auto& [place, other] : sums) {
     if (other == sums.begin()->second) continue;
-    Bad("P9.sync", members[0], "sums or gathers different things over ranks that should hold the same");
+    Bad("P9.sync", members[0], "sums or gathers different contents over ranks that must hold the same");
     return std::nullopt;
   }
   return std::move(sums.begin()->second);
@@ -77,7 +77,7 @@ void Dataflow::Deliver(const RoleAction& member, int i, const Symbol& result) {
                       result.ranges == RangeCuts(*index_.program, buffer.shard());
     if (!fits) {
       Bad("P11.update", member, "writes ", DescribeBuffer(*TemplateOf(member.role).t, b),
-          ", which is not its updated weights gathered");
+          ", but not with its gathered updated weights");
     }
     Updated(member, b, 0, buffer.bytes());
     if (fits && IsAsynchronous(*index_.program)) Publish(member, b, result);
@@ -100,7 +100,7 @@ void Dataflow::CheckWholePart(const RoleAction& at, int b, int tensor, const Cut
                               const Symbol& symbol) {
   if (!PaddedAtEnd(*index_.program, PartElements(*index_.program, tensor, dimensions_[tensor], {}), ranges, cuts)) {
     Bad("P8.gather", at, "gathers or scatters ", DescribeBuffer(*TemplateOf(at.role).t, b), " at once over several of ",
-        DescribeCuts(*index_.program, ranges), "; ranges of ", TensorName(tensor),
+        DescribeCuts(*index_.program, ranges), "; the ranges of ", TensorName(tensor),
         " do not come out even before the last of these");
   }
   const int64_t all = PartElements(*index_.program, tensor, dimensions_[tensor], ranges);
@@ -180,7 +180,7 @@ void Dataflow::AddAxes(const RoleAction& at, const GroupCuts& group, Symbol& sum
   for (const AxisCut& cut : group.cuts) {
     const std::string& axis = index_.program->mesh().axes(cut.axis).name();
     if (axis != "data" && axis != "z") {
-      Bad("P11.loss", at, "sums the losses over ", axis, ", on which all ranks have the same");
+      Bad("P11.loss", at, "sums the losses over ", axis, ", but all ranks on that axis have the same losses");
       continue;
     }
     bool& over = axis == "data" ? sum.over_data : sum.over_z;
@@ -200,7 +200,7 @@ void Dataflow::ReduceLosses(const RoleAction& at, BufferRole to, const Symbol& s
   const auto over = [&](bool summed, const char* axis) { return summed || index_.AxisSize(axis) == 1; };
   if (static_cast<int>(sum.elements.size()) != index_.program->microbatches() && over(sum.over_pipe, "pipe")) {
     Bad("P11.loss", at, "sums the losses when ", sum.elements.size(), " of ", index_.program->microbatches(),
-        " microbatches have given theirs");
+        " microbatches have added their losses");
   }
   const int first = repetition_ * index_.program->microbatches();
   for (const int m : sum.elements) {

@@ -74,7 +74,7 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
       case UPDATE_LOSS_SCALE:
         if (get(step.inputs(0)).kind != Symbol::kNormTotal) {
           Bad("P11.scale", at, "step '", step.name(),
-              "' learns from something that is not the global norm of the step");
+              "' updates the loss scale from a value that is not the global norm of the step");
         }
         break;
       case ADAMW:
@@ -99,7 +99,7 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
       const BufferRole role = BufferOf(at.role, b).role();
       if ((role == PARAM || role == MASTER) && step.kernel() != CAST) {
         Bad("P11.update", at, "step '", step.name(), "' writes ", DescribeBuffer(*TemplateOf(at.role).t, b),
-            " and is no optimizer kernel");
+            ", but it is not an optimizer kernel");
       }
       set(step.outputs(k), std::move(out[k]));
     }
@@ -124,14 +124,14 @@ void Dataflow::CopyParam(const RoleAction& at, const Action& action, const Segme
   const Buffer &a = BufferOf(at.role, from), &b = BufferOf(at.role, to);
   if (b.role() != PARAM) return;
   if (IsAsynchronous(*index_.program)) {
-    Bad("P14.version", at, "casts the new weights; the optimizer's kernel writes them");
+    Bad("P14.version", at, "casts the new weights, but the optimizer's kernel must write them");
   }
   const bool updated = a.role() == NO_ROLE || (a.role() == MASTER && state_[at.role][from].updates == 1);
   const bool same_elements = content.element == destination.offset() / ItemBytes(destination);
   if (!updated || !same_elements || content.kind != Symbol::kWeights || content.tensor != b.tensor() ||
       content.ranges != RangeCuts(*index_.program, b.shard())) {
     Bad("P11.update", at, "writes ", DescribeBuffer(*TemplateOf(at.role).t, to),
-        ", which is not from its updated master copy");
+        ", but not from its updated master copy");
   }
   Updated(at, to, destination.offset(), EndOf(destination));
 }
@@ -177,7 +177,7 @@ bool Dataflow::WholeGradient(const RoleAction& at, int tensor, const Symbol& sym
 }
 
 Symbol Dataflow::Scale(const RoleAction& at, const Symbol& norm, Symbol gradient) {
-  if (norm.kind != Symbol::kNormTotal) Bad("P11.clip", at, "scales by something that is not the global norm");
+  if (norm.kind != Symbol::kNormTotal) Bad("P11.clip", at, "scales by a value that is not the global norm");
   if (gradient.kind == Symbol::kGradient) {
     if (gradient.scaled) Bad("P11.clip", at, "scales ", Explain(gradient), " twice");
     gradient.scaled = true;
@@ -257,13 +257,13 @@ Dataflow::Target Dataflow::TargetOf(int role, const Action& action, const Value&
 
 Symbol Dataflow::Update(const RoleAction& at, const Action& action, const Segment& segment, const Step& step,
                         const Symbol& gradient) {
-  if (action.kind() != OPTIMIZER_STEP) Bad("P11.update", at, "step '", step.name(), "' belongs into an OPTIMIZER_STEP");
+  if (action.kind() != OPTIMIZER_STEP) Bad("P11.update", at, "step '", step.name(), "' must be in an OPTIMIZER_STEP");
   const Value& new_weight = segment.values(step.outputs(0));
   const Target target = TargetOf(at.role, action, new_weight);
   const Buffer& weight = BufferOf(at.role, target.buffer);
   if (weight.role() != PARAM && weight.role() != MASTER) {
     Bad("P11.update", at, "step '", step.name(), "' updates ", DescribeBuffer(*TemplateOf(at.role).t, target.buffer),
-        ", which is no parameter");
+        ", which is not a parameter");
     return {};
   }
   Symbol result = SymbolOf(Symbol::kWeights);
@@ -306,7 +306,7 @@ Symbol Dataflow::Update(const RoleAction& at, const Action& action, const Segmen
     }
     if (scaled_ && !gradient.scaled) {
       Bad("P11.scale", at, "the gradient of ", TensorName(tensor),
-          " is that of the scaled loss; neither SCALE nor the update undoes that");
+          " still contains the loss scale; SCALE or the update must divide by it");
     }
     if (gradient.parts[0].ranges != result.ranges) {
       Bad("P9.scatter", at, "updates ", DescribeBuffer(*TemplateOf(at.role).t, target.buffer),
@@ -318,9 +318,9 @@ Symbol Dataflow::Update(const RoleAction& at, const Action& action, const Segmen
   if (const StepAttributes& a = step.attributes();
       a.rounding_site() > 0 && (a.rounding_site() != static_cast<uint32_t>(tensor) + 1 ||
                                 a.first_element() != element || weight.role() != MASTER)) {
-    Bad("P11.round", at, "step '", step.name(), "' rounds with random numbers of elements from ", a.first_element(),
-        " on of rounding_site ", a.rounding_site(), "; it updates those from ", element, " on of ",
-        DescribeBuffer(*TemplateOf(at.role).t, target.buffer), ", whose rounding_site is ", tensor + 1);
+    Bad("P11.round", at, "step '", step.name(), "' rounds with random numbers for the elements from ",
+        a.first_element(), " on of rounding_site ", a.rounding_site(), "; but it updates the elements from ", element,
+        " on of ", DescribeBuffer(*TemplateOf(at.role).t, target.buffer), ", whose rounding_site is ", tensor + 1);
   }
   if (!target.fetched) Updated(at, target.buffer, target.begin, target.begin + EndOf(new_weight) - new_weight.offset());
   if (IsAsynchronous(*index_.program)) {

@@ -57,8 +57,8 @@ class LossScaleCheck {
       case SQUARED_ERROR_BACKWARD: {
         const double factor = fixed_ > 0 ? fixed_ : 1;
         if (loss_ != nullptr && a.loss_weight() != loss_->attributes().loss_weight() * factor) {
-          bad("has loss_weight ", a.loss_weight(), "; that of the loss is ", loss_->attributes().loss_weight(),
-              ", which the gradient norm takes to be scaled by ", factor);
+          bad("has loss_weight ", a.loss_weight(), "; the loss has ", loss_->attributes().loss_weight(),
+              ", which the gradient norm assumes to be scaled by ", factor);
         }
         break;
       }
@@ -115,7 +115,8 @@ class LossScaleCheck {
         for (int i = 0; i < step.inputs_size(); ++i) {
           if (!is_scale(step.inputs(i))) continue;
           touches = true;
-          if (i != scale) bad(Describe(action), ", step '", step.name(), "' reads LOSS_SCALE, which is no scale to it");
+          if (i != scale)
+            bad(Describe(action), ", step '", step.name(), "' reads LOSS_SCALE, but does not use it as a scale");
         }
         for (int value : step.outputs()) {
           if (is_scale(value) && step.kernel() != UPDATE_LOSS_SCALE) {
@@ -127,13 +128,15 @@ class LossScaleCheck {
         }
         if (step.kernel() == UPDATE_LOSS_SCALE) {
           update = &action;
-          if (action.kind() != OPTIMIZER_STEP) bad(Describe(action), " updates the loss scale; an OPTIMIZER_STEP does");
+          if (action.kind() != OPTIMIZER_STEP)
+            bad(Describe(action), " updates the loss scale; only an OPTIMIZER_STEP may");
         }
       }
     }
-    if ((dynamic_ || fixed_ > 0) && !total) bad("takes no NORM_TOTAL, so it does not know whether steps are skipped");
+    if ((dynamic_ || fixed_ > 0) && !total) bad("has no NORM_TOTAL, so it cannot know whether steps are skipped");
     if (dynamic_ && update == nullptr) bad("never updates LOSS_SCALE");
-    if (!dynamic_ && update != nullptr) bad(Describe(*update), " updates a loss scale that the norm is not divided by");
+    if (!dynamic_ && update != nullptr)
+      bad(Describe(*update), " updates a loss scale, but the norm is not divided by it");
   }
 
   const Program& program_;

@@ -211,8 +211,8 @@ class TemplateMemory {
       const Order::Instance& r = order_.instances()[release];
       for (const BufferAccess* access : by_copy[copy]) {
         if (!UsedUntilRelease(*access, r, release)) {
-          return Bad("P7.use_after_release", Name(access->instance), " uses ", what(),
-                     " and is not finished for sure when ", Name(release), " releases it");
+          return Bad("P7.use_after_release", Name(access->instance), " uses ", what(), ", but it may still run when ",
+                     Name(release), " releases it");
         }
       }
       lifetimes_.push_back({buffer, first.instance, release, FirstRankOf(first.instance)});

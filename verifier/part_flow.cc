@@ -186,7 +186,7 @@ class Walk {
     for (int v : step.inputs()) {
       const Value& value = segment_.values(v);
       if (!behind_[value.operand()].Overlaps(value.offset(), EndOf(value))) continue;
-      Fault(step, "reads '", value.name(), "', of which a part is behind the end of what was gathered there");
+      Fault(step, "reads '", value.name(), "', but a part of it lies after the end of the gathered elements");
     }
   }
 

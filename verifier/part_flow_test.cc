@@ -83,7 +83,7 @@ TEST(PartFlow, NothingReadsBehindTheEndOfWhatIsGathered) {
     return FollowParts(program, program.segments(0), {{kOverData, 62}, {}});
   };
   EXPECT_EQ(flow("62").fault, "");
-  EXPECT_THAT(flow("63").fault, HasSubstr("step 'gelu' reads 'read', of which a part is behind the end"));
+  EXPECT_THAT(flow("63").fault, HasSubstr("step 'gelu' reads 'read', but a part of it lies after the end"));
 }
 
 TEST(PartFlow, ZerosAtTheEndAreNotScattered) {

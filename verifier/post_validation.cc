@@ -92,7 +92,7 @@ class TemplateCheck {
     }
     for (size_t i = 0; i < lists_.again.size(); ++i) {
       Action a = *lists_.guess[i], b = *lists_.again[i];
-      if (b.releases_size() > 0) Bad("P15.again", b, "releases a buffer; that is its twin's part");
+      if (b.releases_size() > 0) Bad("P15.again", b, "releases a buffer; only its twin may release it");
       for (Action* action : {&a, &b}) {
         action->clear_id();
         action->clear_name();
@@ -126,7 +126,7 @@ class TemplateCheck {
         const Buffer& buffer = t_.buffers(action->operands(o));
         if (buffer.persistent() && segment.operands(o).access() != READ && buffer.role() != LOCAL_LOSSES) {
           Bad("P15.closed", *action, "writes ", DescribeBuffer(t_, action->operands(o)),
-              ", which the way back does not restore");
+              ", which the repair does not restore");
         }
       }
     }
@@ -182,11 +182,11 @@ class TemplateCheck {
         const int buffer = clear.operands(SegmentOf(clear).values(step.outputs(0)).operand());
         const BufferRole role = t_.buffers(buffer).role();
         if (!IsGrad(role) && !(norms && role == NORMS) && !IsGradientPart(buffer)) {
-          Bad("P15.clear", clear, "step '", step.name(), "' makes more zero than it is for");
+          Bad("P15.clear", clear, "step '", step.name(), "' clears a buffer that it must not clear");
         }
         buffers.insert(buffer);
       } else {
-        Bad("P15.clear", clear, "step '", step.name(), "' does not make a whole buffer zero");
+        Bad("P15.clear", clear, "step '", step.name(), "' does not clear a whole buffer");
       }
     }
     return buffers;
@@ -199,7 +199,7 @@ class TemplateCheck {
     for (int b = 0; b < t_.buffers_size(); ++b) {
       if (t_.buffers(b).role() == NORMS) wanted.insert(b);
     }
-    if (zeroed != wanted) Bad("P15.clear", *repair.clear, "must make zero what that of the body does, and NORMS");
+    if (zeroed != wanted) Bad("P15.clear", *repair.clear, "must clear the same buffers as in the body, and NORMS");
   }
 
   // The (from, to) of the copies that the action makes. Reports anything else that it does.
@@ -237,7 +237,7 @@ class TemplateCheck {
       const Buffer &a = t_.buffers(from), &b = t_.buffers(to);
       if (!IsKept(b) || IsKept(a) || b.role() != KeptRoleOf(a.role()) || a.tensor() != b.tensor()) {
         Bad("P15.kept", *lists_.keep, "copies ", DescribeBuffer(t_, from), " to ", DescribeBuffer(t_, to),
-            ", whose role or tensor is not for that");
+            ", whose role or tensor does not match");
       }
       sources.insert(from);
       back.insert({to, from});
@@ -274,7 +274,8 @@ class TemplateCheck {
     const auto check = [&](int b) {
       const BufferRole role = t_.buffers(b).role();
       if (role == PARAM || KeptRoleOf(role) != NO_ROLE) {
-        Bad("P15.kept", action, "writes ", DescribeBuffer(t_, b), "; only OPTIMIZER_STEP and what gathers of it may");
+        Bad("P15.kept", action, "writes ", DescribeBuffer(t_, b),
+            "; only OPTIMIZER_STEP and the gathers of its results may");
       }
     };
     for (int b : action.destinations()) check(b);
@@ -375,7 +376,7 @@ class TemplateCheck {
         }
       }
       if (!found) {
-        Bad("P15.clear", *action, "uses beside the compute stream what is needed until then and does not wait for ",
+        Bad("P15.clear", *action, "uses, on another stream, a buffer that the repair needs, and does not wait for ",
             Describe(*lists_.body.clear));
       }
     }

@@ -57,8 +57,7 @@ class GatherCheck {
     for (size_t i = 0; i < repair.gathers.size(); ++i) {
       const Action &again = *repair.gathers[i], &gather = *lists_.gathers[i];
       if (Content(again) != Content(gather)) Bad(again, "is not ", Describe(gather), " again");
-      if (again.releases_size() > 0 || gather.releases_size() > 0)
-        Bad(again, "releases a buffer that is read once more");
+      if (again.releases_size() > 0 || gather.releases_size() > 0) Bad(again, "releases a buffer that is read again");
       for (int b : again.sources()) {
         if (!t_.buffers(b).persistent()) Bad(again, "gathers of ", DescribeBuffer(t_, b), ", which does not last");
       }

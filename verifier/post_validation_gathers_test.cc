@@ -170,8 +170,8 @@ TEST_F(PostValidationGathersTest, TheSameInTheSameOrder) {
 
 TEST_F(PostValidationGathersTest, WhatIsReadTwiceLasts) {
   Get(9).add_releases(0);
-  EXPECT_THAT(Find(), ElementsAre(HasSubstr("releases a buffer that is read once more"),
-                                  HasSubstr("releases a buffer that is read once more")));
+  EXPECT_THAT(Find(), ElementsAre(HasSubstr("releases a buffer that is read again"),
+                                  HasSubstr("releases a buffer that is read again")));
   Get(9).clear_releases();
   for (int id : {4, 10, 14}) Get(id).set_sources(0, 2);
   EXPECT_THAT(Find(), ElementsAre(HasSubstr("which does not last"), HasSubstr("which does not last")));

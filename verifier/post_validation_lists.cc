@@ -14,10 +14,10 @@ using Actions = google::protobuf::RepeatedPtrField<Action>;
 // Takes the next action if it has this kind and condition. Otherwise returns what is wrong.
 std::string Take(const Actions& list, ActionKind kind, bool if_exceeded, int* next, const Action** action) {
   const std::string wanted = absl::StrCat(ActionKind_Name(kind), if_exceeded ? " with" : " without", " if_exceeded");
-  if (*next >= list.size()) return absl::StrCat("the list ends where a ", wanted, " must stand");
+  if (*next >= list.size()) return absl::StrCat("the list ends, but a ", wanted, " must follow");
   const Action& found = list[*next];
   if (found.kind() != kind || found.if_exceeded() != if_exceeded) {
-    return absl::StrCat(Describe(found), " stands where a ", wanted, " must");
+    return absl::StrCat(Describe(found), " is in the place of a ", wanted);
   }
   *action = &found;
   ++*next;
@@ -67,17 +67,18 @@ std::string SplitLists(const Program& program, const Template& t, PostValidation
     const ActionKind kind = action.kind();
     if (action.if_exceeded() || kind == VALIDATE || kind == RESTORE_STATE || kind == SCALE_GRADIENTS ||
         kind == CLEAR_GRADIENTS) {
-      return absl::StrCat(Describe(action), " does not belong into the rest of the body");
+      return absl::StrCat(Describe(action), " must not be in the rest of the body");
     }
     lists->rest.push_back(&action);
     if (GathersWeights(t, action)) lists->gathers.push_back(&action);
     if (kind == KEEP_STATE && (!repairs || lists->keep != nullptr || lists->optimizer != nullptr)) {
       return absl::StrCat(Describe(action),
-                          ": where updates may be taken back there is one KEEP_STATE, before the OPTIMIZER_STEP");
+                          ": if updates may be taken back, there must be one KEEP_STATE, before the OPTIMIZER_STEP");
     }
     if (kind == KEEP_STATE) lists->keep = &action;
     if (kind != OPTIMIZER_STEP) continue;
-    if (lists->optimizer != nullptr) return absl::StrCat(Describe(action), ": there is one OPTIMIZER_STEP");
+    if (lists->optimizer != nullptr)
+      return absl::StrCat(Describe(action), ": there must be exactly one OPTIMIZER_STEP");
     lists->optimizer = &action;
   }
   if (lists->optimizer == nullptr) return "the rest of its body has no OPTIMIZER_STEP";

@@ -19,7 +19,7 @@ class FactorCheck {
     const Step& total = verdict.steps(0);
     if (verdict.steps_size() != 1) return Bad(validate, "takes several norms");
     if (total.inputs_size() > 1 && !IsKeptScale(t_.buffers(Bound(validate, total.inputs(1))))) {
-      return Bad(validate, "divides by a scale that may be another one than that of the step that it judges");
+      return Bad(validate, "divides by a scale that may differ from the scale of the step that it judges");
     }
     if (lists_.keep == nullptr) return;
     const Segment& keep = SegmentOf(*lists_.keep);

@@ -141,10 +141,10 @@ TEST_F(PostValidationScaleTest, WithoutAScaleNoNormIsAssumed) {
 
 TEST_F(PostValidationScaleTest, TheVerdictIsOneNormByTheScaleOfItsStep) {
   t().mutable_body(0)->set_operands(1, 1);
-  EXPECT_THAT(Find(), ElementsAre(HasSubstr("divides by a scale that may be another one")));
+  EXPECT_THAT(Find(), ElementsAre(HasSubstr("divides by a scale that may differ")));
   // The same holds if nothing is kept.
   keeps_ = false;
-  EXPECT_THAT(Find(), ElementsAre(HasSubstr("divides by a scale that may be another one")));
+  EXPECT_THAT(Find(), ElementsAre(HasSubstr("divides by a scale that may differ")));
   t().mutable_body(0)->set_operands(1, 2);
   EXPECT_THAT(Find(), IsEmpty());
   *program_.mutable_segments(0)->add_steps() = Total();

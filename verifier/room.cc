@@ -83,7 +83,7 @@ std::string RoomOfSteps::Fault(const Action& action, const Segment& segment) {
         if (value.operand() >= action.operands_size() || EndOf(value) <= ends[value.operand()]) continue;
         return absl::StrCat("step '", step.name(), "' touches '", value.name(), "' up to byte ", EndOf(value), " of ",
                             DescribeBuffer(t_, action.operands(value.operand())), ", which holds ",
-                            ends[value.operand()], "; what is behind is for collective actions");
+                            ends[value.operand()], "; only collective actions may touch the bytes after it");
       }
     }
   }

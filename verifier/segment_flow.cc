@@ -31,7 +31,7 @@ class Walk {
         }
         if (mixed && width_ == 0 && flow_.fault.empty()) {
           flow_.fault =
-              absl::StrCat("step '", step.name(), "' mixes what is of the forward with what is of the backward");
+              absl::StrCat("step '", step.name(), "' mixes values of the forward with values of the backward");
         }
         shares.push_back(mixed ? Share{} : share);
       }

@@ -97,7 +97,7 @@ void CheckSegments(const Program& program, const VerifyOptions& options, Finding
       kernels::CheckStep(facts, segment, i, report);
     }
     known = s;
-    if (!waited) bad("P2.step", "all steps are detached: the end of its actions would be undefined");
+    if (!waited) bad("P2.step", "all steps are detached, so the end of its actions is undefined");
   }
 }
 

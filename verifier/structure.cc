@@ -50,8 +50,8 @@ void CheckRecipe(const Program& program, const VerifyOptions& options, Findings*
   range("recipe.steps", r.steps(), 0, int64_t{1} << 40);
   if (!findings->empty()) return;
   if (images && r.sequence_length() != program.image_size() * program.image_size()) {
-    findings->Add("P13.recipe", "recipe.sequence_length is ", r.sequence_length(), ", must be the pixels of an image, ",
-                  program.image_size() * program.image_size());
+    findings->Add("P13.recipe", "recipe.sequence_length is ", r.sequence_length(),
+                  ", must be the number of pixels of an image, ", program.image_size() * program.image_size());
   }
   const int64_t sequences = std::max<int64_t>(1, r.microbatch_sequences());
   if (sequences > Limits::kRows / r.sequence_length()) {
@@ -64,7 +64,7 @@ void CheckRecipe(const Program& program, const VerifyOptions& options, Findings*
     if (axis.name() == "z") z = axis.size();
   }
   if (sequences % z != 0) {
-    findings->Add("P9.batch", "recipe.microbatch_sequences is ", sequences, ", not a multiple of the ", z,
+    findings->Add("P9.batch", "recipe.microbatch_sequences is ", sequences, " and must be a multiple of the ", z,
                   " ranks of axis z, which share a microbatch");
   }
   // Both factors are at most 2^20, so the product and its bytes as fp64 stay below 2^43. Times the sequences, the
@@ -140,7 +140,7 @@ void CheckTensors(const Program& program, Findings* findings) {
       }
     }
     const std::optional<int64_t> count = ElementCount(tensor.padded_shape());
-    if (!count || *count > Limits::kArenaBytes) bad("has more elements than any arena holds");
+    if (!count || *count > Limits::kArenaBytes) bad("has more elements than any arena can hold");
   }
 }
 
@@ -201,7 +201,7 @@ void CheckRole(const Program& program, const Template& t, int b, Findings* findi
     }
     const std::vector<int64_t> want = ShardShape(program, tensor, buffer.shard());
     if (!std::equal(buffer.shape().begin(), buffer.shape().end(), want.begin(), want.end())) {
-      bad("has not the ",
+      bad("does not have the ",
           buffer.has_shard() ? absl::StrCat("shape of its part, [", absl::StrJoin(want, ","), "],")
                              : std::string("padded shape"),
           " of tensor '", tensor.name(), "'");
@@ -314,7 +314,7 @@ std::string DescribeBuffer(const Template& t, int buffer) {
 
 void CheckStructure(const Program& program, const VerifyOptions& options, Findings* findings) {
   if (program.does_not_fit() && !options.allow_unfit) {
-    findings->Add("P13.fit", "the program is marked does_not_fit: it was compiled for memory that is not there");
+    findings->Add("P13.fit", "the program is marked does_not_fit: it needs more memory than its cluster has");
   }
   CheckMesh(program, findings);
   if (findings->empty()) CheckRecipe(program, options, findings);

@@ -27,19 +27,18 @@ absl::Status CheckFileClashes(absl::Span<const NamedFile> read, absl::Span<const
     const NamedFile& output = written[i];
     if (output.path.empty()) continue;
     if (output.path == "-") {
-      return UsageError(absl::StrCat(output.flag,
-                                     " -: it is not for standard output; give a file (./- if it is to be "
-                                     "called so)"));
+      return UsageError(absl::StrCat(
+          output.flag, " -: this output cannot go to standard output; give a file (./- for a file named -)"));
     }
     for (const NamedFile& input : read) {
       if (input.path.empty() || !AreOne(output.path, input.path)) continue;
       return UsageError(absl::StrCat(output.flag, " ", output.path, " would overwrite ", input.flag, " ", input.path,
-                                     ", which is read; give it a name of its own"));
+                                     ", which is an input; give another name"));
     }
     for (size_t k = 0; k < i; ++k) {
       if (written[k].path.empty() || !AreOne(output.path, written[k].path)) continue;
       return UsageError(absl::StrCat(output.flag, " ", output.path, " and ", written[k].flag, " ", written[k].path,
-                                     " are one file; give each a name of its own"));
+                                     " are the same file; give two different names"));
     }
   }
   return absl::OkStatus();

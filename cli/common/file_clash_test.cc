@@ -41,7 +41,7 @@ TEST(FileClash, TwoOutputsAreTwoFiles) {
   const std::string fresh = testing::TempDir() + "/fresh.json", same = testing::TempDir() + "/./fresh.json";
   const absl::Status status = CheckFileClashes({}, {{"--trace", fresh}, {"--report", same}});
   EXPECT_TRUE(IsUsageError(status));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("are one file"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("are the same file"));
   EXPECT_EQ(CheckFileClashes({}, {{"--trace", fresh}, {"--report", fresh + "2"}}), absl::OkStatus());
   // A device loses nothing, and a flag that is not given names no file.
   EXPECT_EQ(CheckFileClashes({{"--data", "/dev/null"}}, {{"--trace", "/dev/null"}, {"--report", "/dev/null"}}),
@@ -52,7 +52,8 @@ TEST(FileClash, TwoOutputsAreTwoFiles) {
 TEST(FileClash, ADashIsNoFile) {
   const absl::Status status = CheckFileClashes({}, {{"--report", ""}, {"--trace", "-"}});
   EXPECT_TRUE(IsUsageError(status));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("--trace -: it is not for standard output; give a file"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("--trace -: this output cannot go to standard output; give a file"));
   EXPECT_EQ(CheckFileClashes({}, {{"--trace", "./-"}}), absl::OkStatus());
 }
 

@@ -32,34 +32,39 @@ CostFlags::CostFlags(Flags* flags, CostRequest* request) : flags_(flags), reques
   weight_ns_ = unit.unit_weight.ps / 1000;
   pair_ns_ = unit.unit_pair.ps / 1000;
   sim::SimulateOptions& options = request->options;
-  flags->Choice("network", NamesOf(sim::NetworkModels()), "how transfers are costed", &options.network);
+  flags->Choice("network", NamesOf(sim::NetworkModels()), "the model for the time of transfers", &options.network);
   flags->Choice("cost", NamesOf(sim::CostModels()),
-                "how kernels are costed [tiles if the cluster has figures for it, else roofline]", &options.cost);
+                "the model for the time of kernels [tiles if the cluster has figures for it, else roofline]",
+                &options.cost);
   flags->Thousandths("forward", "US", "with --cost=unit: microseconds of a forward", &forward_ns_, 1, kLargestUnitNs);
   flags->Thousandths("backward", "US", "with --cost=unit: microseconds of a backward", &backward_ns_, 1,
                      kLargestUnitNs);
-  flags->Thousandths("weight", "US",
-                     "with --cost=unit: of a backward, the weight gradients'; half of it if only --backward is given",
-                     &weight_ns_, 0, kLargestUnitNs);
-  flags->Thousandths("pair", "US", "with --cost=unit: a forward and a backward that overlap; 0 = the sum", &pair_ns_, 0,
-                     kLargestUnitNs);
-  flags->String("runtime", "NAME|FILE", "the framework whose run is predicted; see weft list runtimes",
-                &request->runtime);
-  flags->Int("runs", "N", "also the iteration's time in N runs that differ as the cluster's `noise` says: percentiles",
+  flags->Thousandths(
+      "weight", "US",
+      "with --cost=unit: the part of --backward for the weight gradients; by default half, if --backward is given",
+      &weight_ns_, 0, kLargestUnitNs);
+  flags->Thousandths("pair", "US",
+                     "with --cost=unit: microseconds of a forward and a backward that overlap; 0 = the sum of both",
+                     &pair_ns_, 0, kLargestUnitNs);
+  flags->String("runtime", "NAME|FILE", "the framework to predict; see weft list runtimes", &request->runtime);
+  flags->Int("runs", "N",
+             "also simulate N noisy runs (the cluster's `noise`) and print percentiles of the iteration time",
              &options.runs, 0, 1'000'000);
-  flags->Int("seed", "S", "with --runs: another seed, other runs", &options.seed, 0, INT64_MAX);
-  flags->Choice("fold", {"auto", "off"}, "simulate one rank for all that behave like it; off: every rank", &fold_);
-  flags->Bool("exceeded", "of a program with post_validation: every gradient norm is too large, instead of none",
+  flags->Int("seed", "S", "with --runs: the seed of the noise", &options.seed, 0, INT64_MAX);
+  flags->Choice("fold", {"auto", "off"},
+                "auto: simulate one rank for all ranks that behave alike; off: simulate every rank", &fold_);
+  flags->Bool("exceeded", "with post_validation: simulate that every gradient norm is too large, instead of none",
               &options.exceeded);
 }
 
 absl::Status CostFlags::Finish() {
   WEFT_RETURN_IF_ERROR(SetUnitCosts());
   request_->options.fold = fold_ == "auto";
-  if (flags_->Given("seed") && request_->options.runs == 0) return UsageError("--seed is for --runs=N");
+  if (flags_->Given("seed") && request_->options.runs == 0) return UsageError("--seed needs --runs=N");
   if (request_->runtime != "weft" && !sim::KnowsDevice(request_->options.cost)) {
-    return UsageError(absl::StrCat("--cost=", request_->options.cost,
-                                   " knows no kernels, so it cannot follow --runtime=", Quoted(request_->runtime)));
+    return UsageError(
+        absl::StrCat("--cost=", request_->options.cost,
+                     " has no times of kernels, so it cannot predict --runtime=", Quoted(request_->runtime)));
   }
   return absl::OkStatus();
 }
@@ -68,8 +73,9 @@ absl::Status CostFlags::SetUnitCosts() {
   const sim::SimulateOptions& options = request_->options;
   for (const char* flag : {"forward", "backward", "weight", "pair"}) {
     if (sim::KnowsDevice(options.cost) && flags_->Given(flag)) {
-      return UsageError(absl::StrCat("--", flag, " is for --cost=unit",
-                                     options.cost.empty() ? "" : absl::StrCat(", the cost is ", options.cost)));
+      return UsageError(
+          absl::StrCat("--", flag, " is for --cost=unit",
+                       options.cost.empty() ? "" : absl::StrCat(", but the cost model is ", options.cost)));
     }
   }
   if (flags_->Given("backward") && !flags_->Given("weight")) weight_ns_ = backward_ns_ / 2;

@@ -35,9 +35,9 @@ std::string NoteOnPlan(const Runtime& runtime) {
   runtime.plan().GetReflection()->ListFields(runtime.plan(), &fields);
   const std::string names = absl::StrJoin(
       fields, ", ", [](std::string* out, const auto* field) { absl::StrAppend(out, "plan.", field->name()); });
-  return absl::StrCat("runtime ", Quoted(runtime.name()), " decides ", names,
-                      " where a plan is silent; this program is ",
-                      "compiled already and keeps its own: with --model instead of the program the runtime decides");
+  return absl::StrCat("runtime ", Quoted(runtime.name()), " has its own defaults for ", names,
+                      "; this program is compiled and keeps the values of its plan; to use the defaults of the "
+                      "runtime, give --model and --cluster instead of the program");
 }
 
 // Returns "4, 2"; "5, 6 (14 stages), 5"; or "3" if all stages are alike.
@@ -64,9 +64,10 @@ absl::Status WithPrecisionOf(const Runtime& runtime, const absl::Status& status)
   const std::string decided = absl::StrJoin(fields, ", ", [&](std::string* out, const auto* field) {
     absl::StrAppend(out, field->name(), " = ", precision.GetReflection()->GetEnum(precision, field)->name());
   });
-  return absl::Status(status.code(), absl::StrCat(status.message(), "; runtime ", Quoted(runtime.name()), " decides ",
-                                                  decided, " where the plan is silent; --set precision.",
-                                                  fields.front()->name(), "=... decides otherwise"));
+  return absl::Status(
+      status.code(),
+      absl::StrCat(status.message(), "; runtime ", Quoted(runtime.name()), " sets ", decided,
+                   " if the plan does not; to choose another, use --set precision.", fields.front()->name(), "=..."));
 }
 
 // Fills fields on which recipe and plan are silent as the framework does, by the model's sizes and the mesh.
@@ -77,13 +78,13 @@ void ChooseAs(const Runtime& runtime, Inputs* inputs, std::vector<std::string>* 
                         AxisSize(inputs->plan.mesh(), "pipe"));
   if (recipe.microbatch_sequences() == 0 && usual) {
     recipe.set_microbatch_sequences(*usual);
-    notes->push_back(absl::StrCat("recipe.microbatch_sequences is not given: ", recipe.microbatch_sequences(),
-                                  ", as runtime ", Quoted(runtime.name()), " usually has it"));
+    notes->push_back(absl::StrCat("recipe.microbatch_sequences is not set; weft takes ", recipe.microbatch_sequences(),
+                                  ", the usual value for runtime ", Quoted(runtime.name())));
   }
   const std::vector<int32_t> cut = CutStagesAs(runtime, inputs->model, recipe, &inputs->plan);
   if (cut.size() > 1) {
-    notes->push_back(absl::StrCat("plan.partition is not given: stages of ", LayersText(cut), " layers, as runtime ",
-                                  Quoted(runtime.name()), " cuts them"));
+    notes->push_back(absl::StrCat("plan.partition is not set; weft cuts the model into stages of ", LayersText(cut),
+                                  " layers, as runtime ", Quoted(runtime.name()), " does"));
   }
 }
 
@@ -137,7 +138,7 @@ absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress
   loaded.program = *std::move(compiled);
   // A program that does not fit weft's own executor may still fit under this runtime.
   if (!unfit.empty()) {
-    loaded.notes.push_back(absl::StrCat("the fit check assumes weft's own executor, the report is for runtime ",
+    loaded.notes.push_back(absl::StrCat("the fit check assumes weft's own executor; the report is for runtime ",
                                         Quoted(loaded.runtime->name()), ": ", unfit));
   }
   loaded.cluster = std::move(inputs.cluster);
@@ -146,9 +147,7 @@ absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress
 
 absl::Status FinishOptions(const CostedProgram& loaded, sim::SimulateOptions* options) {
   if (options->exceeded && !loaded.program.post_validation()) {
-    return UsageError(
-        "--exceeded is for programs with post_validation; this one waits for its norms (plan field "
-        "post_validation)");
+    return UsageError("--exceeded needs a program that was compiled with plan.post_validation = true");
   }
   if (options->cost.empty()) options->cost = sim::BestCostModel(loaded.cluster);
   if (loaded.runtime) options->runtime = &*loaded.runtime;

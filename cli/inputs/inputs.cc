@@ -73,10 +73,11 @@ absl::Status CheckTogether(const std::vector<std::string>& settings) {
   }
   // tp sets axis x, and y and z to 1.
   if (tp != nullptr && tensor != nullptr) {
-    return both(*tp, *tensor, ", but tp is axis x with y and z of 1; give tp, or x, y and z");
+    return both(*tp, *tensor, ", but tp = N means x = N, y = 1 and z = 1; give tp, or x, y and z");
   }
   if (axis != nullptr && mesh != nullptr) {
-    return both(*axis, *mesh, ", and both are of the mesh's axes; give sizes by names, or the mesh's fields");
+    return both(*axis, *mesh,
+                ", but both set axes of the mesh; use either short names such as tp, or fields of plan.mesh");
   }
   const auto of = [&](absl::string_view optimizer) {
     return std::find_if(settings.begin(), settings.end(), [&](const std::string& setting) {
@@ -86,7 +87,7 @@ absl::Status CheckTogether(const std::vector<std::string>& settings) {
   };
   const auto sgd = of("recipe.sgd"), adamw = of("recipe.adamw");
   if (sgd != settings.end() && adamw != settings.end()) {
-    return both(*sgd, *adamw, ", but a recipe has one optimizer; give those of one");
+    return both(*sgd, *adamw, ", but a recipe has one optimizer; set fields of one optimizer only");
   }
   return absl::OkStatus();
 }
@@ -100,14 +101,14 @@ absl::Status Annotate(const absl::Status& status, absl::string_view source) {
 
 void AddInputFlags(Flags* flags, InputFlags* input) {
   flags->String("model", "NAME|FILE", "from the catalog, a Hugging Face config.json or a model graph", &input->model);
-  flags->String("recipe", "FILE", "what is trained; fields also by --set", &input->recipe);
-  flags->String("plan", "FILE", "how it is spread over ranks; fields also by --set", &input->plan);
+  flags->String("recipe", "FILE", "what to train; --set overrides single fields", &input->recipe);
+  flags->String("plan", "FILE", "how to spread it over ranks; --set overrides single fields", &input->plan);
   flags->String("cluster", "NAME|FILE", "the machine, from the catalog or a file", &input->cluster);
-  flags->String("schedule", "NAME|FILE", "of `weft list schedules`, or a file: weft's text form or PyTorch's CSV",
-                &input->schedule);
+  flags->String("schedule", "NAME|FILE",
+                "a name from `weft list schedules`, or a file in weft's text form or PyTorch's CSV", &input->schedule);
   flags->Repeated("set", "FIELD=VALUE",
                   "overrides a field: pp=4 dp=2 gbs=64 mbs=1 seq=1024 schedule=gpipe vpp=2 recipe.lr.peak=1e-3 ...; "
-                  "FIELD=default leaves out what a file gives",
+                  "FIELD=default drops the file's value",
                   &input->settings);
 }
 
@@ -189,9 +190,9 @@ absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
     const Recipe::OptimizerCase after = inputs.recipe.optimizer_case();
     if (before == after || before == Recipe::OPTIMIZER_NOT_SET || after == Recipe::OPTIMIZER_NOT_SET) continue;
     const bool sgd = after == Recipe::kSgd;
-    inputs.notes.push_back(absl::StrCat("--set ", Printable(setting), " takes ", sgd ? "SGD" : "AdamW",
-                                        " as the optimizer; what ", input.recipe, " says of ", sgd ? "adamw" : "sgd",
-                                        " is left out"));
+    inputs.notes.push_back(absl::StrCat("--set ", Printable(setting), " selects ", sgd ? "SGD" : "AdamW",
+                                        " as the optimizer; weft ignores the field ", sgd ? "adamw" : "sgd", " of ",
+                                        input.recipe));
   }
   if (!input.schedule.empty()) {
     WEFT_RETURN_IF_ERROR(SetSchedule(input.schedule, inputs.plan.mutable_schedule()));
@@ -252,14 +253,15 @@ std::string NoteOnCluster(const Program& program, const Cluster& cluster, const 
                           absl::string_view done) {
   if (ClusterDigest(cluster) == program.cluster_digest()) return "";
   if (cluster.name() == program.cluster_name() && !name_or_path.empty()) {
-    return absl::StrCat("the program was compiled for another cluster of the name ", Quoted(cluster.name()), "; it is ",
-                        done, " with the figures of ", name_or_path, ": give one of the two a name of its own");
+    return absl::StrCat("the program was compiled for another cluster that is also named ", Quoted(cluster.name()),
+                        "; it is ", done, " with the figures of ", name_or_path, "; rename one of the two clusters");
   }
-  return absl::StrCat("the program was compiled for cluster ", Quoted(program.cluster_name()), "; it is ", done, " on ",
-                      Quoted(cluster.name()),
-                      cluster.name() == program.cluster_name()
-                          ? ", whose figures are not those: a file of one's own is given with --cluster"
-                          : "");
+  return absl::StrCat(
+      "the program was compiled for cluster ", Quoted(program.cluster_name()), "; it is ", done, " on ",
+      Quoted(cluster.name()),
+      cluster.name() == program.cluster_name()
+          ? ", whose figures differ from the compiled ones; to use your own cluster file, give it with --cluster"
+          : "");
 }
 
 absl::StatusOr<Program> LoadProgram(const std::string& path) {

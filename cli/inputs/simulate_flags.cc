@@ -39,7 +39,7 @@ SimulateFlags::SimulateFlags(SimulateRequest* request)
     : request_(request),
       flags_("weft simulate", "PROGRAM | --model=M --cluster=C [--recipe=R] [--plan=P]   [flags]",
              "Predicts what a program costs: time per step, idle time and its causes, memory, tokens per second. The\n"
-             "program is a file that `weft compile` wrote, or is compiled from the same flags on the way.") {
+             "program is a file that `weft compile` wrote. With --model it is compiled first, from the same flags.") {
   AddInputFlags(&flags_, &request->input);
   cost_flags_.emplace(&flags_, request);
   AddOutputFlags();
@@ -48,13 +48,13 @@ SimulateFlags::SimulateFlags(SimulateRequest* request)
 }
 
 void SimulateFlags::AddOutputFlags() {
-  flags_.Bool("explain", "also what the step's end was waiting for, back to its start: the critical path",
+  flags_.Bool("explain", "also print the critical path: what the end of the step waited for, back to its start",
               &request_->options.explain);
   flags_.Custom(
       "what-if", "NAME=FACTOR,...",
-      absl::StrCat("also the gain on a changed machine, of each change and of all together; may be given more"
-                   " than once; names: ",
-                   absl::StrJoin(sim::WhatIfNames(), " ")),
+      absl::StrCat(
+          "also print the gain on a changed machine, for each change and for all together; can be repeated; names: ",
+          absl::StrJoin(sim::WhatIfNames(), " ")),
       "",
       [this](const std::string& text) -> absl::Status {
         WEFT_ASSIGN_OR_RETURN(sim::WhatIfChanges changes, sim::ParseWhatIf(text));
@@ -70,11 +70,10 @@ void SimulateFlags::AddOutputFlags() {
                       absl::StrCat("expected a number from 1 to 1e18, e.g. 300B or 15T", BadBeginning(text)));
                 });
   flags_.Choice("format", {"text", "json"}, "output format", &request_->format);
-  flags_.Bool("verbose", "also what each rank waited for, and for how long", &request_->verbose);
-  flags_.String("trace", "FILE", "writes the simulated steps for ui.perfetto.dev and for weft report",
-                &request_->trace);
+  flags_.Bool("verbose", "also print what each rank waited for, and for how long", &request_->verbose);
+  flags_.String("trace", "FILE", "write the simulated steps, for ui.perfetto.dev and weft report", &request_->trace);
   flags_.Int("trace-repetitions", "K", "optimizer steps in the trace", &repetitions_, 1, 1000);
-  flags_.Bool("require-fit", "exit with 1 if the program does not fit the device", &request_->require_fit);
+  flags_.Bool("require-fit", "exit with status 1 if the program does not fit the device", &request_->require_fit);
 }
 
 absl::Status SimulateFlags::Parse(absl::Span<const std::string> args) {
@@ -84,10 +83,11 @@ absl::Status SimulateFlags::Parse(absl::Span<const std::string> args) {
   WEFT_RETURN_IF_ERROR(CheckInput());
   WEFT_RETURN_IF_ERROR(cost_flags_->Finish());
   const bool json = request_->format == "json";
-  if (request_->verbose && json) return UsageError("--verbose has --format=text only; JSON has everything");
-  if (request_->tokens && json) return UsageError("--tokens has --format=text only; see weft simulate --help");
+  if (request_->verbose && json)
+    return UsageError("--verbose needs --format=text; the JSON report holds everything without it");
+  if (request_->tokens && json) return UsageError("--tokens needs --format=text; see weft simulate --help");
   if (flags_.Given("trace-repetitions") && request_->trace.empty()) {
-    return UsageError("--trace-repetitions is for --trace=FILE, which is not given");
+    return UsageError("--trace-repetitions needs --trace=FILE");
   }
   for (const sim::WhatIfChanges& changes : request_->what_if) {
     if (absl::Status status = sim::CheckWhatIf(changes, request_->options); !status.ok()) {
@@ -106,12 +106,12 @@ absl::Status SimulateFlags::Parse(absl::Span<const std::string> args) {
 absl::Status SimulateFlags::CheckInput() const {
   for (const char* flag : {"model", "recipe", "plan", "set"}) {
     if (!request_->program.empty() && flags_.Given(flag)) {
-      return UsageError(absl::StrCat("--", flag, " is for compiling, and ", Quoted(request_->program),
-                                     " is given as a program that is compiled already; give one of the two"));
+      return UsageError(absl::StrCat("--", flag, " is for compilation, but the program ", Quoted(request_->program),
+                                     " is compiled already; give one of the two"));
     }
   }
   if (flags_.positional().empty() && request_->input.model.empty()) {
-    return UsageError("a PROGRAM, or --model and --cluster, are needed; see weft simulate --help");
+    return UsageError("a PROGRAM is missing; give one, or --model and --cluster; see weft simulate --help");
   }
   return absl::OkStatus();
 }

@@ -26,7 +26,7 @@ absl::Status CheckFit(const sim::Simulation& simulation, const Program& program,
   if (report.fits()) return absl::OkStatus();
   if (report.device_bytes() <= report.capacity_bytes()) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "the program needs ", BytesText(report.planned_host_bytes()), " of the memory of a node; ", report.cluster(),
+        "the program needs ", BytesText(report.planned_host_bytes()), " of host memory per node; ", report.cluster(),
         " has ", BytesText(report.host_capacity_bytes()), " (cluster.host_memory_bytes)"));
   }
   const auto placement = sim::RankPlacement::Make(MeshRanks(program.mesh()), cluster);

@@ -43,7 +43,7 @@ TEST(CheckFit, NamesTheMemoryOfNodes) {
   EXPECT_EQ(Said(Parse<SimulationReport>("cluster: 'c' device_bytes: 1 capacity_bytes: 2 planned_host_bytes: 64 "
                                          "host_capacity_bytes: 32"),
                  Nodes()),
-            "the program needs 64 B of the memory of a node; c has 32 B (cluster.host_memory_bytes)");
+            "the program needs 64 B of host memory per node; c has 32 B (cluster.host_memory_bytes)");
 }
 
 }  // namespace

@@ -53,14 +53,14 @@ absl::Status CheckCrc(const Trace& trace, bool may_lack, absl::string_view sourc
     if (may_lack) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat(source,
-                     ": the trace has no checksum: the file is damaged, or of a weft that wrote none; write it "
+                     ": the trace has no checksum: the file is damaged, or an early version of weft wrote it; write it "
                      "again with weft run --trace or weft simulate --trace"));
   }
   const uint32_t found = CrcOf(trace);
   if (found == trace.crc()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(source, ": damaged: trace.crc is ", absl::Hex(trace.crc(), absl::kZeroPad8),
-                   ", but the content of the file has ", absl::Hex(found, absl::kZeroPad8)));
+      absl::StrCat(source, ": the file is damaged: trace.crc is ", absl::Hex(trace.crc(), absl::kZeroPad8),
+                   ", but the content of the file has the checksum ", absl::Hex(found, absl::kZeroPad8)));
 }
 
 std::string EventsCrc(absl::string_view events) {
@@ -75,8 +75,8 @@ absl::Status CheckEvents(absl::string_view front, absl::string_view behind, absl
   if (unchanged && absl::StripAsciiWhitespace(behind) == "}") return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(source,
-                   ": its events for viewers were changed after weft wrote them; weft reads the weft_trace of the file "
-                   "alone, which does not say the same: take the file as it was written"));
+                   ": the events for viewers were changed after weft wrote the file; weft reads only weft_trace, which "
+                   "still holds the original events; use the file as weft wrote it"));
 }
 
 }  // namespace
@@ -118,8 +118,8 @@ absl::StatusOr<Trace> ParseTrace(absl::string_view bytes, const std::string& sou
     // weft_trace comes last in the file, so a file that is cut off lacks it.
     const bool whole = absl::EndsWith(absl::StripTrailingAsciiWhitespace(bytes), "}");
     return absl::InvalidArgumentError(
-        absl::StrCat(source, whole ? ": a trace for viewers that weft did not write: it has no weft_trace"
-                                   : ": a trace for viewers that is cut off: it does not end with a '}'"));
+        absl::StrCat(source, whole ? ": weft did not write this trace for viewers: it has no weft_trace"
+                                   : ": this trace for viewers is cut off: it does not end with a '}'"));
   } else {
     WEFT_RETURN_IF_ERROR(ParseMessage(bytes, source, &trace));
     // A binary message contains bytes that no text has: at least those of the times.

@@ -83,9 +83,9 @@ TEST(TraceFile, ATraceForViewersThatIsCutOff) {
   EXPECT_FALSE(IsForViewers(MessageToText(TestTrace())));
   EXPECT_TRUE(ParseTrace(chrome, "t").ok()) << ParseTrace(chrome, "t").status();
   EXPECT_THAT(std::string(ParseTrace(chrome.substr(0, 20), "t").status().message()),
-              HasSubstr("t: a trace for viewers that is cut off"));
+              HasSubstr("t: this trace for viewers is cut off"));
   EXPECT_THAT(std::string(ParseTrace("{\"traceEvents\": []}\n", "t").status().message()),
-              HasSubstr("that weft did not write"));
+              HasSubstr("weft did not write this trace"));
 }
 
 // Files whose events for viewers differ from the trace that weft would read.
@@ -93,7 +93,7 @@ TEST(TraceFile, ChangedEventsAreRefused) {
   const std::string chrome = WithTrace("{\"traceEvents\": [{\"ts\": 1}]}", TestTrace());
   ASSERT_TRUE(ParseTrace(chrome, "t").ok()) << ParseTrace(chrome, "t").status();
   const auto message = [](const std::string& text) { return std::string(ParseTrace(text, "t").status().message()); };
-  const char* changed = "t: its events for viewers were changed after weft wrote them";
+  const char* changed = "t: the events for viewers were changed after weft wrote the file";
   std::string other = chrome;
   other[other.find("\"ts\": 1") + 6] = '2';
   EXPECT_THAT(message(other), HasSubstr(changed));
@@ -111,7 +111,7 @@ TEST(TraceFile, RefusesOthers) {
   const auto message = [](absl::string_view content) {
     return std::string(ReadTrace(Write(content)).status().message());
   };
-  EXPECT_THAT(message("{\"traceEvents\":[]}"), HasSubstr("trace: a trace for viewers that weft did not write"));
+  EXPECT_THAT(message("{\"traceEvents\":[]}"), HasSubstr("trace: weft did not write this trace for viewers"));
   EXPECT_THAT(message("{\"weft_trace\":\"!!!\"}"), HasSubstr("damaged"));
   EXPECT_THAT(message("{\"weft_trace\":\"AAAA"), HasSubstr("trace: "));
   EXPECT_THAT(message("{\"weft_trace\":\"AAAA\"}"), HasSubstr("trace: "));

@@ -43,9 +43,9 @@ absl::Status CalibrateCommand(absl::Span<const std::string> args) {
       "weft calibrate", "-o CLUSTER.textproto [flags]",
       "Measures this machine into a cluster file for compile and simulate: memory, rates of kernels and, on cpu, "
       "links\n"
-      "between ranks and how ranks share the cores. It takes --seconds and a few more, and longer where a kernel or a\n"
-      "step of a --program is so slow that five calls of it take longer than its part. Nothing but the file is\n"
-      "written; what it is at is shown on a terminal.");
+      "between ranks and how ranks share the cores. It takes a few seconds more than --seconds, and longer if five\n"
+      "calls of a slow kernel, or of a step of --program, exceed their share. It writes only the cluster file and the\n"
+      "file of --tuning; on a terminal it shows its progress.");
   std::string output, base, backend = "auto", tuning = "off";
   std::vector<std::string> lib_path, program_paths;
   int64_t ranks = 4, threads = 1, seconds = 0;
@@ -53,21 +53,19 @@ absl::Status CalibrateCommand(absl::Span<const std::string> args) {
   flags.Short('o', "output");
   std::vector<std::string> backends = {"auto"};
   for (const exec::BackendEntry& entry : exec::Backends()) backends.emplace_back(entry.name);
-  flags.Choice("backend", backends, "what runs the kernels; auto = cuda where there is a GPU, else cpu", &backend,
+  flags.Choice("backend", backends, "what runs the kernels; auto = cuda if the machine has a GPU, else cpu", &backend,
                kBackendWords);
   flags.String("base", "CLUSTER",
-               "of a GPU: the catalog's cluster or file to take from what one device cannot tell, as nodes and links",
+               "cuda: a cluster (catalog name or file) for what one GPU cannot measure, such as nodes and links",
                &base);
-  flags.Repeated(
-      "program", "FILE",
-      "a compiled program whose steps are measured one by one, so that predictions of it rest on nothing else",
-      &program_paths);
-  flags.String("tuning", "off|write FILE|read FILE", "of a GPU: algorithms of matrix products, as in weft run",
-               &tuning);
-  flags.Repeated("lib-path", "DIR", "where the libraries of CUDA are looked for first", &lib_path);
-  flags.Int("ranks", "R", "cpu: devices, that is ranks that share this machine", &ranks, 1, 256);
+  flags.Repeated("program", "FILE",
+                 "also measure each step of this compiled program, so that its prediction uses measured times",
+                 &program_paths);
+  flags.String("tuning", "off|write FILE|read FILE", "cuda: algorithms of matrix products, as in weft run", &tuning);
+  flags.Repeated("lib-path", "DIR", "the folder to search first for CUDA's libraries", &lib_path);
+  flags.Int("ranks", "R", "cpu: ranks that share this machine, each a device of the cluster", &ranks, 1, 256);
   flags.Int("threads", "N", "cpu: threads per rank", &threads, 1, 256);
-  flags.Int("seconds", "S", "about how long kernels are measured; 0 = 25 on cpu, 60 on GPUs", &seconds, 0, 3600);
+  flags.Int("seconds", "S", "approximate time to measure kernels; 0 = 25 on cpu, 60 on GPUs", &seconds, 0, 3600);
   flags.Example("weft calibrate --backend=cpu -o this-machine.textproto");
   flags.Example("weft calibrate --backend=cuda --program gpt.weft --tuning='read gpt.tuning' -o h200.textproto");
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 0, 0));
@@ -96,7 +94,7 @@ absl::Status CalibrateCommand(absl::Span<const std::string> args) {
   auto on_progress = [&](const std::string& text) { progress.Step(text); };
   Cluster cluster;
   if (entry->name == "cpu") {
-    if (!base.empty()) return UsageError("--base is for GPUs: of cores everything is measured; leave it out");
+    if (!base.empty()) return UsageError("--base is for GPUs; on cpu weft measures everything; leave --base out");
     if (tuning != "off") {
       return UsageError(absl::StrCat("--tuning=", tuning, ": backend cpu has nothing to tune; leave it out"));
     }

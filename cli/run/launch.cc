@@ -44,8 +44,9 @@ absl::StatusOr<Launch> ChooseLaunch(absl::string_view bootstrap, absl::string_vi
     return Launch{};
   }
   if (transport == "mpi" && wanted != exec::Bootstrap::kAuto && wanted != exec::Bootstrap::kMpi) {
-    return UsageError(absl::StrCat("--bootstrap=", bootstrap, " and --transport=mpi: processes that talk through MPI ",
-                                   "are started by its launcher; allowed: --bootstrap=mpi, auto"));
+    return UsageError(absl::StrCat("--bootstrap=", bootstrap,
+                                   " does not go with --transport=mpi: MPI's own launcher must start the processes; "
+                                   "allowed: --bootstrap=mpi, auto"));
   }
   const absl::StatusOr<exec::LaunchedAs> found = exec::FindLauncher(wanted, environment);
   // One message names everything that is missing: this process's place in the job, and where the others are.
@@ -59,7 +60,7 @@ absl::StatusOr<Launch> ChooseLaunch(absl::string_view bootstrap, absl::string_vi
           status.code(),
           absl::StrCat(
               status.message(),
-              unasked ? "; --transport=inproc runs all ranks in this process, whatever the launcher set" : ""));
+              unasked ? "; to run all ranks in this process and ignore the launcher, use --transport=inproc" : ""));
     }
   }
   WEFT_ASSIGN_OR_RETURN(const exec::LaunchedAs process, found);

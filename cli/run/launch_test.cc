@@ -93,14 +93,13 @@ TEST(ChooseLaunchTest, Contradictions) {
   // The message names everything that is missing at once.
   EXPECT_EQ(
       ChooseLaunch("env", "auto", exec::EnvironmentOf({})).status().message(),
-      "WORLD_SIZE, RANK, MASTER_ADDR, MASTER_PORT, WEFT_JOB_SECRET are not set (--bootstrap=env; "
-      "torchrun sets them, but for WEFT_JOB_SECRET: all processes of the job need the same, e.g. of `openssl rand "
-      "-hex 32`)");
+      "WORLD_SIZE, RANK, MASTER_ADDR, MASTER_PORT, WEFT_JOB_SECRET are not set (--bootstrap=env; torchrun sets them, "
+      "except WEFT_JOB_SECRET: give all processes of the job the same secret, e.g. from `openssl rand -hex 32`)");
   EXPECT_EQ(
       ChooseLaunch("auto", "auto", exec::EnvironmentOf({{"RANK", "1"}, {"MASTER_ADDR", "here"}})).status().message(),
-      "WORLD_SIZE, MASTER_PORT, WEFT_JOB_SECRET are not set (--bootstrap=env; torchrun sets them, but for "
-      "WEFT_JOB_SECRET: all processes of the job need the same, e.g. of `openssl rand -hex 32`); --transport=inproc "
-      "runs all ranks in this process, whatever the launcher set");
+      "WORLD_SIZE, MASTER_PORT, WEFT_JOB_SECRET are not set (--bootstrap=env; torchrun sets them, except "
+      "WEFT_JOB_SECRET: give all processes of the job the same secret, e.g. from `openssl rand -hex 32`); to run all "
+      "ranks in this process and ignore the launcher, use --transport=inproc");
   EXPECT_THAT(std::string(ChooseLaunch("auto", "tcp", exec::EnvironmentOf(kMpirun)).status().message()),
               HasSubstr("MASTER_ADDR, MASTER_PORT, WEFT_JOB_SECRET are not set"));
   EXPECT_THAT(std::string(ChooseLaunch("mpi", "auto", exec::EnvironmentOf({})).status().message()),

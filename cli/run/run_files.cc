@@ -35,10 +35,8 @@ absl::Status CheckWritten(const std::string& path) {
   WEFT_RETURN_IF_ERROR(CheckWritable(path));
   std::error_code error;
   if (IsOpenAlready(path) || !fs::is_fifo(path, error)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(path,
-                   ": is a named pipe, which would be waited for until somebody reads it; give a file, or "
-                   "/dev/stdout"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": is a named pipe, and weft would wait until another program reads it; give a file, or /dev/stdout"));
 }
 
 absl::Status CheckCheckpointFolder(const std::string& folder) {
@@ -50,9 +48,9 @@ absl::Status CheckCheckpointFolder(const std::string& folder) {
     return absl::UnavailableError(absl::StrCat(folder, ": cannot create: ", there.string(), " is not a folder"));
   }
   if (const fs::path latest = fs::path(folder) / "latest"; fs::is_directory(latest, error)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(latest.string(),
-                     ": is a folder, but a file of this name is to say which checkpoint is the newest; move it away"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        latest.string(),
+        ": is a folder, but weft writes a file of this name to mark the newest checkpoint; move the folder away"));
   }
   // In another folder, try a name that no file has.
   const bool is_there = there == fs::path(folder);
@@ -70,8 +68,9 @@ absl::Status CheckRead(absl::string_view flag, const std::string& path) {
   std::error_code error;
   const fs::file_status status = path.empty() ? fs::file_status() : fs::status(path, error);
   if (!fs::exists(status) || fs::is_regular_file(status) || fs::is_directory(status)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      flag, ": ", path, ": is no regular file; each process of a run reads it, so pipes and devices cannot serve"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, ": ", path,
+                   ": is not a regular file; every process of a run reads it, so it cannot be a pipe or a device"));
 }
 
 absl::Status CheckOutputs(const RunFlags& f) {

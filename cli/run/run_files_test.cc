@@ -46,9 +46,9 @@ TEST(RunFiles, WhatEveryProcessReadsIsARegularFile) {
     EXPECT_TRUE(CheckRead("--cluster", path).ok()) << path;
   }
   const std::string pipe = Pipe(folder);
-  EXPECT_EQ(
-      Message(CheckRead("--cluster", pipe)),
-      "--cluster: " + pipe + ": is no regular file; each process of a run reads it, so pipes and devices cannot serve");
+  EXPECT_EQ(Message(CheckRead("--cluster", pipe)),
+            "--cluster: " + pipe +
+                ": is not a regular file; every process of a run reads it, so it cannot be a pipe or a device");
   EXPECT_FALSE(CheckRead("--cluster", "/dev/zero").ok());
   EXPECT_FALSE(CheckRead("--cluster", OpenPipe().name(0)).ok());
 }
@@ -60,7 +60,7 @@ TEST(RunFiles, NobodyIsWaitedForToReadWhatIsWritten) {
   for (const auto member : {&RunFlags::trace, &RunFlags::report}) {
     RunFlags flags;
     flags.*member = pipe;
-    EXPECT_THAT(Message(CheckOutputs(flags)), HasSubstr(pipe + ": is a named pipe, which would be waited for"));
+    EXPECT_THAT(Message(CheckOutputs(flags)), HasSubstr(pipe + ": is a named pipe, and weft would wait"));
     flags.*member = open.name(1);
     EXPECT_EQ(CheckOutputs(flags), absl::OkStatus());
     flags.*member = folder + "/new";
@@ -114,7 +114,8 @@ TEST(RunFiles, CheckpointsGoToAFolder) {
             "--checkpoint: " + flags.checkpoint + ": cannot create: " + folder + "/file is not a folder");
   flags.checkpoint = folder + "/named";
   fs::create_directories(folder + "/named/latest");
-  EXPECT_THAT(Message(CheckOutputs(flags)), HasSubstr("/named/latest: is a folder, but a file of this name"));
+  EXPECT_THAT(Message(CheckOutputs(flags)),
+              HasSubstr("/named/latest: is a folder, but weft writes a file of this name"));
 }
 
 TEST(RunFiles, AFaultReportIsAFileOfEachRank) {

@@ -47,25 +47,28 @@ void DeclareRunFlags(Flags& flags, RunFlags& f) {
       "training data: a token file, a Megatron .bin/.idx pair, or text as bytes; an image file for a model of images",
       &f.data);
   flags.Choice("token-type", {"uint16", "uint32", "bytes"},
-               "of raw token files, which have no header; bytes: any file, each byte a token", &f.token_type);
+               "the type of tokens in a raw file, which has no header; bytes: any file, each byte is a token",
+               &f.token_type);
   flags.String("eval-data", "FILE", "evaluation data", &f.eval_data);
   flags.Int("eval-every", "N", "evaluate after every N steps", &f.eval_every, 0, INT64_MAX);
   flags.Int("eval-batches", "N", "at most N global batches per evaluation", &f.eval_batches, 1, INT64_MAX);
   flags.Choice("backend", Choices(exec::Backends()), "what runs the kernels", &f.backend, kBackendWords);
-  flags.Choice("transport", Choices(exec::Transports()),
-               "how ranks talk: threads of one process (inproc; loopback on a GPU), or processes", &f.transport);
+  flags.Choice(
+      "transport", Choices(exec::Transports()),
+      "how ranks communicate: as threads of one process (inproc; loopback on a GPU), or as processes (the others)",
+      &f.transport);
   flags.Choice("bootstrap", {"auto", "none", "local", "env", "mpi"},
-               "what starts the processes: nothing, as one has all ranks; weft-run on this node; a launcher that sets "
-               "RANK and WORLD_SIZE; or MPI's",
+               "what starts the processes: none = one process holds all ranks; local = weft-run, on this node; env = a "
+               "launcher that sets RANK and WORLD_SIZE; mpi = MPI's launcher",
                &f.bootstrap);
-  flags.Repeated("lib-path", "DIR", "where the libraries of CUDA and MPI are looked for first", &f.lib_path);
+  flags.Repeated("lib-path", "DIR", "the folder to search first for the libraries of CUDA and MPI", &f.lib_path);
   flags.String("tuning", "off|write FILE|read FILE",
-               "algorithms of matrix products on a GPU: the library's first choice; measured once for each shape, and "
-               "kept in FILE; those of FILE",
+               "algorithms of matrix products on a GPU: off = the library's first choice; write FILE = measure each "
+               "shape once and save the fastest in FILE; read FILE = use those of FILE",
                &f.tuning);
   flags.Int("threads", "N", "threads per rank; results do not depend on it", &f.threads, 1, 256);
-  flags.Int("slots", "N", "ranks of a process that compute at a time; 0 = cores / threads", &f.slots, 0, 4096);
-  flags.Int("steps", "N", "run until N optimizer steps are done, instead of the recipe's", &f.steps, 1, INT64_MAX);
+  flags.Int("slots", "N", "ranks of a process that compute at the same time; 0 = cores / threads", &f.slots, 0, 4096);
+  flags.Int("steps", "N", "stop after optimizer step N instead of the recipe's last step", &f.steps, 1, INT64_MAX);
   flags.String("checkpoint", "DIR", "save the state here", &f.checkpoint);
   flags.Int("checkpoint-every", "N", "save after every N steps; 0 = only at the end", &f.checkpoint_every, 0,
             INT64_MAX);
@@ -82,30 +85,31 @@ void DeclareRunFlags(Flags& flags, RunFlags& f) {
                "`weft report` reads both",
                &f.trace);
   flags.Int("trace-steps", "N", "steps to trace", &f.trace_steps, 1, 1000000);
-  flags.Choice("format", {"text", "json"}, "what is printed", &f.format);
+  flags.Choice("format", {"text", "json"}, "the format of the printed output", &f.format);
   flags.String("report", "FILE", "also write the report as JSON", &f.report);
   flags.Custom("timeout", "SECONDS",
                "end the run if an action takes longer than this and longer than 20 times its predicted time", "300",
                [&f](const std::string& text) { return ParseTimeout(text, &f.timeout); });
+  flags.String("cluster", "NAME|FILE",
+               "the cluster that predicts how long actions take, for their deadlines; 'none' = use --timeout alone. "
+               "Default: the program's cluster, if it is in the catalog",
+               &f.cluster);
+  flags.String("predicted", "TRACE", "take the deadlines from this trace of `weft simulate --trace`", &f.predicted);
   flags.String(
-      "cluster", "NAME|FILE",
-      "the machine that actions are predicted on, for their deadlines; 'none' = --timeout alone. Default: that "
-      "of the program, if the catalog has it",
-      &f.cluster);
-  flags.String("predicted", "TRACE", "deadlines are from this trace of `weft simulate --trace`", &f.predicted);
-  flags.String("fault-report", "FILE",
-               "where a run that fails writes what each rank did last, its number before the extension; 'none' = "
-               "nowhere. Default: weft-fault.json with the checkpoints, else beside the trace, else here",
-               &f.fault_report);
+      "fault-report", "FILE",
+      "where a failed run writes the last actions of each rank: one file per rank, with the rank before the extension; "
+      "'none' = nowhere. Default: weft-fault.json with the checkpoints, else beside the trace, else in this folder",
+      &f.fault_report);
   flags.Int("check-replicas", "N", "compare the replicas of all weights after every N steps; 0 = never",
             &f.check_replicas, 0, INT64_MAX);
-  flags.String("inject-failure", "RANK:STEP:ACTION[:kill|:stall|:flip]", "for tests of failures", &f.fail_at);
+  flags.String("inject-failure", "RANK:STEP:ACTION[:kill|:stall|:flip]",
+               "make this action fail, to test how a run ends", &f.fail_at);
   flags.Example("weft run gpt.weft --data /usr/share/common-licenses/GPL-3 --steps 20");
 }
 
 absl::Status CheckRunFlags(const Flags& flags, RunFlags& f) {
   if (f.data.empty()) {
-    return UsageError("--data FILE is required: a text file, say (docs/data.md has the formats); see weft run --help");
+    return UsageError("--data FILE is required, e.g. a text file (docs/data.md has the formats); see weft run --help");
   }
   if (!f.eval_data.empty() && f.eval_every == 0) return UsageError("--eval-data needs --eval-every N");
   if (f.eval_data.empty() && f.eval_every > 0) return UsageError("--eval-every needs --eval-data FILE");
@@ -114,7 +118,7 @@ absl::Status CheckRunFlags(const Flags& flags, RunFlags& f) {
     return UsageError("--resume, --resume-step, --checkpoint-every and --keep need --checkpoint DIR");
   }
   if (flags.Given("trace-steps") && f.trace.empty()) {
-    return UsageError("--trace-steps is for --trace=FILE, which is not given");
+    return UsageError("--trace-steps needs --trace=FILE");
   }
   f.resume |= flags.Given("resume-step");
   if (f.resume && !f.weights.empty()) {
@@ -122,7 +126,7 @@ absl::Status CheckRunFlags(const Flags& flags, RunFlags& f) {
         "--weights and --resume: a run starts from a weights file or from its checkpoint; give one of them");
   }
   if (!f.cluster.empty() && !f.predicted.empty()) {
-    return UsageError("--cluster and --predicted: deadlines are from the one or the other; give one of them");
+    return UsageError("--cluster and --predicted both set the deadlines; give one of them");
   }
   if (const absl::Status tuning = exec::ParseTuningOptions(f.tuning).status(); !tuning.ok()) {
     return UsageError(tuning.message());

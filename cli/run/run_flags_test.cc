@@ -66,7 +66,7 @@ TEST(RunFlags, WhatNeedsAnother) {
   for (const char* flag : {"--resume", "--resume-step=3", "--checkpoint-every=3", "--keep=3"}) {
     EXPECT_THAT(Error({"--data=d", flag}), HasSubstr("need --checkpoint DIR")) << flag;
   }
-  EXPECT_THAT(Error({"--data=d", "--trace-steps=3"}), HasSubstr("--trace-steps is for --trace=FILE"));
+  EXPECT_THAT(Error({"--data=d", "--trace-steps=3"}), HasSubstr("--trace-steps needs --trace=FILE"));
   EXPECT_THAT(Error({"--data=d", "--checkpoint=c", "--resume", "--weights=w"}), HasSubstr("give one of them"));
   EXPECT_THAT(Error({"--data=d", "--cluster=c", "--predicted=p"}), HasSubstr("give one of them"));
 }

@@ -25,9 +25,8 @@ std::string SkippedLine(const RunReport& report) {
   for (const RunStep& step : report.steps()) skipped += step.skipped() ? 1 : 0;
   if (skipped == 0 || skipped < report.steps_size()) return "";
   return absl::StrCat(skipped, " of ", skipped, skipped == 1 ? " step" : " steps",
-                      " skipped: gradients overflowed in each, so no weight has changed; ",
-                      "run more steps, as the loss scale falls with each, or compile with a lower "
-                      "plan.loss_scale.initial\n");
+                      " skipped because gradients overflowed, so no weight has changed; run more steps, since each "
+                      "lowers the loss scale, or compile with a lower plan.loss_scale.initial\n");
 }
 
 std::string LastLines(const exec::RunResult& result, const std::string& checkpoint) {

@@ -66,8 +66,8 @@ absl::Status CheckTakes(absl::string_view name, uint32_t takes, const SchedulePa
 
 absl::Status RefuseFreeze(absl::string_view what) {
   return absl::InvalidArgumentError(
-      absl::StrCat("--freeze: ", what, " static already; message-driven, so that it can be frozen, is: ",
-                   absl::StrJoin(MessageDrivenSchedules(), ", "), ", and files that say so"));
+      absl::StrCat("--freeze: ", what, " static already; only message-driven schedules can be frozen: ",
+                   absl::StrJoin(MessageDrivenSchedules(), ", "), ", and files with 'message-driven:'"));
 }
 
 // Returns "FILE: what is wrong", on one line.
@@ -89,7 +89,7 @@ absl::Status LoadFile(const ScheduleRequest& request, LoadedSchedule* loaded) {
   for (const OptionalFlag& optional : OptionalFlags(params)) {
     if (!optional.given) continue;
     return AtFile(request.name, absl::InvalidArgumentError(
-                                    absl::StrCat("a schedule that is given by its lists takes no ", optional.flag)));
+                                    absl::StrCat("a schedule file lists its actions and takes no ", optional.flag)));
   }
   // The same check that a plan with this file gets.
   if (absl::Status status = CheckDefinition(*named, params); !status.ok()) return AtFile(request.name, status);
@@ -136,7 +136,8 @@ absl::StatusOr<LoadedSchedule> LoadSchedule(const ScheduleRequest& request) {
   if (entry.ok()) {
     if (request.csv.dialect != CsvDialect::kAuto || request.csv.form != CsvForm::kAuto) {
       return absl::InvalidArgumentError(
-          absl::StrCat(Quoted(request.name), " is not a file: it is in no dialect and form"));
+          absl::StrCat(Quoted(request.name),
+                       " is a schedule's name; --file-form and --file-dialect describe a file; leave them out"));
     }
     const ScheduleParams params = request.ignore_foreign ? OnlyTaken(**entry, request.params) : request.params;
     WEFT_RETURN_IF_ERROR(CheckTakes((*entry)->name, (*entry)->takes, params));
@@ -245,7 +246,7 @@ absl::StatusOr<ActionLists> ActionsOf(const LoadedSchedule& loaded, CsvForm form
   absl::StatusOr<ActionLists> lists = ToActionLists(loaded.timed.schedule, loaded.timed.microbatches);
   if (!lists.ok()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("PyTorch's CSV cannot say what ", loaded.timed.name, " does: ", lists.status().message()));
+        absl::StrCat("PyTorch's CSV cannot express what ", loaded.timed.name, " does: ", lists.status().message()));
   }
   return form == CsvForm::kComputeComms ? Lower(*lists) : lists;
 }

@@ -60,7 +60,7 @@ TEST(LoadSchedule, RegisteredAndFile) {
 TEST(LoadSchedule, FreezeMakesItStatic) {
   ScheduleRequest request = Request("axonn");
   EXPECT_THAT(std::string(ActionsOf(*LoadSchedule(request), CsvForm::kComputeOnly).status().message()),
-              HasSubstr("PyTorch's CSV cannot say what axonn does: the order is message-driven"));
+              HasSubstr("PyTorch's CSV cannot express what axonn does: the order is message-driven"));
   request.freeze = true;
   EXPECT_EQ(LoadSchedule(request)->frozen, true);
   EXPECT_TRUE(ActionsOf(*LoadSchedule(request), CsvForm::kComputeComms).ok());
@@ -69,9 +69,9 @@ TEST(LoadSchedule, FreezeMakesItStatic) {
 TEST(LoadSchedule, FreezeIsForMessageDrivenSchedules) {
   ScheduleRequest request = Request("1f1b");
   request.freeze = true;
-  EXPECT_THAT(Error(request),
-              HasSubstr("--freeze: schedule '1f1b' is static already; message-driven, so that it can be "
-                        "frozen, is: axonn"));
+  EXPECT_THAT(
+      Error(request),
+      HasSubstr("--freeze: schedule '1f1b' is static already; only message-driven schedules can be frozen: axonn"));
   EXPECT_TRUE(CompareSchedules(request, {"axonn"}).ok());
   EXPECT_THAT(std::string(CompareSchedules(request, {"gpipe"}).status().message()), HasSubstr("--freeze"));
 }

@@ -247,8 +247,8 @@ std::string ScheduleTimeline(const TimedSchedule& timed, int width, bool colour)
   const size_t ranks = schedule.order.size();
   std::vector<TimelineRow> rows(std::min<size_t>(ranks, kTimelineRows));
   if (const int64_t slots = SlotsOf(schedule, rows.size()); slots > kDrawnSlots) {
-    return absl::StrCat("  no timeline: the first ", rows.size(), " ranks have ", slots, " slots, drawn are at most ",
-                        kDrawnSlots, "; --format=schedule has the lists\n");
+    return absl::StrCat("  no timeline: the first ", rows.size(), " ranks have ", slots,
+                        " slots, and weft draws at most ", kDrawnSlots, "; --format=schedule prints the lists\n");
   }
   const int digits = static_cast<int>(absl::StrCat(ranks - 1).size());
   const Chunks chunks(schedule);
@@ -267,7 +267,8 @@ std::string ScheduleTimeline(const TimedSchedule& timed, int width, bool colour)
   const Timeline timeline = DrawTimeline(rows, width, colour, {.rows = ranks, .end = timed.timing.makespan});
   const double column = timeline.column / static_cast<double>(timed.timing.unit * timed.scale);
   return absl::StrCat(timeline.text, "  one column = ", JsonNumber(column),
-                      timeline.exact ? "" : ", each drawn by its middle", "; ", Legend(timed, chunks.most()), "\n");
+                      timeline.exact ? "" : ", which shows what runs at its middle", "; ", Legend(timed, chunks.most()),
+                      "\n");
 }
 
 absl::StatusOr<std::string> ScheduleSvg(const TimedSchedule& timed, const ScheduleReport& report) {
@@ -276,8 +277,9 @@ absl::StatusOr<std::string> ScheduleSvg(const TimedSchedule& timed, const Schedu
   const int64_t slots = SlotsOf(schedule, schedule.order.size());
   if (slots > kDrawnSlots) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a drawing of ", slots, " slots; allowed: at most ", kDrawnSlots, ", nearest valid: about microbatches = ",
-        std::max<int64_t>(1, static_cast<int64_t>(timed.microbatches) * kDrawnSlots / slots), " on as many ranks"));
+        "a drawing of ", slots, " slots is too large; allowed: at most ", kDrawnSlots,
+        ", nearest valid: about --microbatches=",
+        std::max<int64_t>(1, static_cast<int64_t>(timed.microbatches) * kDrawnSlots / slots), " on the same ranks"));
   }
   const Chunks chunks(schedule);
   const double height = kTop + kRow * static_cast<double>(schedule.order.size()) + 10;
@@ -336,7 +338,7 @@ std::string ScheduleComparison(const ScheduleComparisonReport& report) {
                           JsonNumber(row.weight_copies()));
   }
   for (const SkippedSchedule& row : report.skipped()) {
-    absl::StrAppendFormat(&text, "  %-*s not for these: %s\n", width, row.schedule(), row.reason());
+    absl::StrAppendFormat(&text, "  %-*s does not apply: %s\n", width, row.schedule(), row.reason());
   }
   return text;
 }

@@ -40,7 +40,8 @@ TEST(ScheduleTimeline, TooWideIsDrawnByLetters) {
   EXPECT_EQ(ScheduleTimeline(t, 30, false),
             "  rank 0 fffff.......BBBBBBBBB\n"
             "  rank 1 ..fffffBBBBBBBBB.....\n"
-            "  one column = 0.429, each drawn by its middle; f forward, B backward\n");
+            "  one column = 0.429, which shows what runs at its middle; f forward, B backward\n"
+            "");
 }
 
 TEST(ScheduleTimeline, ColoursRunsOnce) {
@@ -99,7 +100,7 @@ TEST(ScheduleView, ManyRanksAndSlotsAreQuick) {
   const TimedSchedule slots = Build("gpipe", 1, 1'000'000, {});
   EXPECT_THAT(ScheduleTimeline(slots, 100, false), HasSubstr("no timeline: the first 1 ranks have 2000000 slots"));
   EXPECT_THAT(std::string(ScheduleSvg(slots, MakeScheduleReport(slots)).status().message()),
-              HasSubstr("a drawing of 2000000 slots; allowed: at most 131072"));
+              HasSubstr("a drawing of 2000000 slots is too large; allowed: at most 131072"));
 }
 
 // Halves, pairs and lanes look different, and the legend names the symbols that occur.

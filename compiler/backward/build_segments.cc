@@ -72,8 +72,8 @@ mlir::LogicalResult BuildSegmentsPass::CollectStages(ir::GraphOp graph) {
     int64_t last = static_cast<int64_t>(stages_.size()) - 1;
     if (!stage || !layer || stage.getInt() < std::max<int64_t>(last, 0) || stage.getInt() > last + 1) {
       return op.emitOpError(
-          "[build_segments_c2] needs a `layer`, and a `stage` that is that of the op before it or the "
-          "next one; run weft-partition-stages first");
+          "[build_segments_c2] needs a `layer`, and a `stage` equal to the stage of the op before it or one higher; "
+          "run weft-partition-stages first");
     }
     if (stage.getInt() > last) {
       stages_.emplace_back();
@@ -95,8 +95,7 @@ mlir::LogicalResult BuildSegmentsPass::CollectStages(ir::GraphOp graph) {
     }
     if (!parameter->hasOneUse() || IntegerOf(*parameter->user_begin(), ir::kStageAttr) != stage.getInt()) {
       return parameter.emitOpError(
-          "[build_segments_c5] must be read in one place, of its own stage; every place has a "
-          "weft.parameter of its own");
+          "[build_segments_c5] must have exactly one reader, in its own stage; add one weft.parameter for each reader");
     }
     content.uses[tensor].push_back(static_cast<int32_t>(parameter.getUse()));
   }
@@ -113,8 +112,8 @@ mlir::LogicalResult BuildSegmentsPass::CollectStages(ir::GraphOp graph) {
 mlir::LogicalResult BuildSegmentsPass::CheckCrossing(ir::GraphOp graph, mlir::Value value, int32_t from, int32_t to) {
   auto type = mlir::cast<mlir::RankedTensorType>(value.getType());
   if (type.getRank() == 2 && mlir::isa<mlir::FloatType>(type.getElementType())) return mlir::success();
-  mlir::InFlightDiagnostic error = graph.emitOpError() << "[build_segments_c10] what crosses from stage " << from
-                                                       << " to stage " << to << " must be a matrix of floats";
+  mlir::InFlightDiagnostic error = graph.emitOpError() << "[build_segments_c10] a value that crosses from stage "
+                                                       << from << " to stage " << to << " must be a matrix of floats";
   error.attachNote(value.getLoc()) << NameOf(value) << " of type " << type << " crosses";
   return error;
 }

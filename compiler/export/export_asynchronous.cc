@@ -425,7 +425,7 @@ absl::Status CheckSegments(const SegmentSet& segments, const std::string& schedu
   for (const SkipTensor& skip : segments.skips) {
     return refuse(absl::StrCat("value '", skip.name, "' crosses from stage ", skip.from_stage, " to stage ",
                                skip.to_stage,
-                               " by a skip connection; of each stage one value may cross, to the next "
+                               " by a skip connection, but only one value per stage may cross, and only to the next "
                                "stage; use a schedule that flushes"));
   }
   return absl::OkStatus();

@@ -199,7 +199,7 @@ mlir::LogicalResult SegmentStorage::Touch(mlir::Operation* op, int step) {
     Storage& storage = Of(operand);
     if (storage.content != operand) {
       mlir::InFlightDiagnostic error = op->emitOpError() << "[export_segments_c3] reads '" << storage.name
-                                                         << "' after its storage was given to another value";
+                                                         << "' after another value has taken its storage";
       if (storage.content) error.attachNote(storage.content.getLoc()) << "it holds this value then";
       return error;
     }

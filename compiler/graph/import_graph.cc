@@ -75,7 +75,7 @@ absl::Status GraphImporter::CheckSettings() {
   }
   if (graph_.image_size() > 0 && recipe_.sequence_length() != graph_.image_size() * graph_.image_size()) {
     return absl::InvalidArgumentError(absl::StrCat("recipe.sequence_length = ", recipe_.sequence_length(),
-                                                   " must be the pixels of an image, ",
+                                                   " must be the number of pixels of an image, ",
                                                    graph_.image_size() * graph_.image_size()));
   }
   if (graph_.vocabulary() <= 0 && graph_.image_size() == 0)
@@ -86,8 +86,8 @@ absl::Status GraphImporter::CheckSettings() {
   const std::optional<int64_t> batches = ElementCount({recipe_.global_batch_sequences() / sequences, steps});
   if (!batches) {
     return absl::InvalidArgumentError(absl::StrCat("recipe.global_batch_sequences = ", recipe_.global_batch_sequences(),
-                                                   " in microbatches of ", sequences, " and ", steps,
-                                                   " steps of a repetition make too many microbatches"));
+                                                   " makes too many microbatches of ", sequences, " sequences in the ",
+                                                   steps, " steps of a repetition"));
   }
   batches_ = *batches;
   compute_ = TypeOfDType(context_, stored);
@@ -155,7 +155,7 @@ absl::StatusOr<ImportedGraph> GraphImporter::Run() {
     return Bad("loss ", Quoted(graph_.loss()), " must be the output of the last cross_entropy or squared_error op");
   }
   if (!llvm::is_contained(losses_.getDefiningOp()->getOperands(), block.getArgument(0))) {
-    return Bad("has more than one loss, may have one");
+    return Bad("has more than one loss; allowed: one");
   }
   builder_.create<ir::YieldOp>(unknown, losses_);
 

@@ -91,7 +91,8 @@ absl::Status GraphImporter::AddOp(const GraphOp& op) {
   where_ = absl::StrCat("op ", Quoted(op.name()), ": ");
   if (values_.empty() && op.layer() != 0) return Bad("is the first op and must be in layer 0, not ", op.layer());
   if (op.layer() < layer_) return Bad("layer ", op.layer(), " comes after layer ", layer_, "; layers must ascend");
-  if (op.layer() > layer_ + 1) return Bad("layer ", op.layer(), " comes after layer ", layer_, "; none may be skipped");
+  if (op.layer() > layer_ + 1)
+    return Bad("layer ", op.layer(), " comes after layer ", layer_, "; layers must not skip a number");
   layer_ = op.layer();
   const kernels::GraphRow* row = kernels::FindGraphRow(op.kind());
   if (row == nullptr) return Bad("unknown kind ", Quoted(op.kind()));

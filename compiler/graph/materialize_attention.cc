@@ -23,7 +23,8 @@ struct MaterializeAttentionPass : impl::MaterializeAttentionBase<MaterializeAtte
  private:
   static mlir::LogicalResult Replace(ir::AttentionOp attention) {
     if (!attention.getLse().use_empty()) {
-      return attention.emitOpError("[materialize_attention_c1] something reads its log-sum-exp, which is not made");
+      return attention.emitOpError(
+          "[materialize_attention_c1] its log-sum-exp is used, but the materialized form does not compute it");
     }
     if (!attention.getColumnShift().empty()) {
       return attention.emitOpError("[materialize_attention_c2] is split already; run the pass before weft-shard");

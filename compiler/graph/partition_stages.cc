@@ -67,7 +67,7 @@ mlir::LogicalResult PartitionStagesPass::Partition(ir::GraphOp graph) {
   for (mlir::Operation& op : graph.getBody().front().without_terminator()) {
     auto layer = op.getAttrOfType<mlir::IntegerAttr>(ir::kLayerAttr);
     if (!layer || layer.getInt() < last) {
-      return op.emitOpError("[partition_stages_c5] needs a `layer` that is not below that of the op before it");
+      return op.emitOpError("[partition_stages_c5] needs a `layer` that is not below the layer of the op before it");
     }
     last = layer.getInt();
   }

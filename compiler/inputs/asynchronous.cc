@@ -37,7 +37,8 @@ absl::Status CheckForm(const AsynchronousPlan& made, const std::string& name) {
   const PipelineSchedule& schedule = made.schedule;
   const int microbatches = made.microbatches_per_order;
   const auto refuse = [&](const std::string& why) {
-    return absl::InvalidArgumentError(absl::StrCat("schedule ", name, ": asynchronous programs ", why));
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule ", name, " updates the weights without a flush, so it must ", why));
   };
   const int ranks = static_cast<int>(schedule.order.size());
   if (schedule.stages != ranks || schedule.lanes != 1) return refuse("have one stage on each rank and one lane");
@@ -54,20 +55,20 @@ absl::Status CheckForm(const AsynchronousPlan& made, const std::string& name) {
       const int next = forward ? ahead + forwards++ : backwards++;
       if (slot.microbatch + (slot.ahead > 0 ? microbatches : 0) != next || (!forward && slot.ahead > 0) ||
           forwards - backwards > 1 || backwards > forwards) {
-        return refuse(absl::StrCat("take forwards and backwards in turn, in ascending order; rank ", rank,
+        return refuse(absl::StrCat("run forwards and backwards in turn, in ascending order; rank ", rank,
                                    " does not at microbatch ", slot.microbatch));
       }
     }
     if (schedule.asynchrony->uses == Asynchrony::Uses::kNewest && schedule.asynchrony->versions[rank] <= ahead) {
-      return refuse(absl::StrCat("keep a version for each microbatch under way; rank ", rank, " has ",
+      return refuse(absl::StrCat("keep a version of the weights for each microbatch in flight; rank ", rank, " has ",
                                  schedule.asynchrony->versions[rank], " for ", ahead + 1));
     }
     const int limit = rank + 1 == ranks ? 0 : microbatches - 1;
     if (ahead > limit)
-      return refuse(absl::StrCat("are at most ", limit, " microbatches ahead; rank ", rank, " is ", ahead));
+      return refuse(absl::StrCat("be at most ", limit, " microbatches ahead; rank ", rank, " is ", ahead));
     const bool previous = schedule.asynchrony->uses == Asynchrony::Uses::kPrevious;
     if (previous && ahead > made.microbatches_per_step) {
-      return refuse(absl::StrCat("with two versions are at most one update ahead; rank ", rank, " is ", ahead,
+      return refuse(absl::StrCat("be at most one update ahead with two versions; rank ", rank, " is ", ahead,
                                  " microbatches ahead"));
     }
   }
@@ -79,22 +80,20 @@ absl::Status CheckAsked(const Recipe& recipe, const Plan& plan, const std::strin
     return absl::InvalidArgumentError(absl::StrCat("schedule ", name, " updates the weights without a flush: ", what));
   };
   if (!recipe.has_clip_norm() || recipe.clip_norm() > 0) {
-    return refuse(absl::StrCat("no gradient norm over all ranks is taken, so recipe.clip_norm = ",
-                               recipe.has_clip_norm() ? recipe.clip_norm() : 1.0,
-                               " cannot be done; set recipe.clip_norm=0"));
+    return refuse(absl::StrCat("it has no gradient norm over all ranks, so it cannot clip at recipe.clip_norm = ",
+                               recipe.has_clip_norm() ? recipe.clip_norm() : 1.0, "; set recipe.clip_norm=0"));
   }
   if (plan.loss_scale().growth_interval() > 0) {
     return refuse(
-        "no norm is taken that would tell a dynamic loss scale of an overflow; set plan.loss_scale.fixed (1024, say), "
-        "or "
-        "compute in BF16 or FP32");
+        "it has no gradient norm, so a dynamic loss scale cannot detect overflows; set plan.loss_scale.fixed (e.g. "
+        "1024), or compute in BF16 or FP32");
   }
   if (plan.accumulation() == EXACT) {
     return refuse("plan.accumulation = EXACT is not supported; allowed: IN_ORDER");
   }
   if (plan.transfer_order() != BY_EDGE || plan.transfer_placement() != EARLY || plan.group_transfers()) {
     return refuse(
-        "plan.transfer_order, plan.transfer_placement and plan.group_transfers can only be BY_EDGE, EARLY and false");
+        "it needs plan.transfer_order = BY_EDGE, plan.transfer_placement = EARLY and plan.group_transfers = false");
   }
   const int64_t steps = made.steps_per_repetition;
   if (recipe.steps() % steps != 0) {
@@ -122,7 +121,7 @@ absl::StatusOr<std::optional<AsynchronousPlan>> AsynchronousOf(const ScheduleCho
     return absl::InvalidArgumentError(
         absl::StrCat("schedule '", choice.name, "' on ", choice.params.ranks, " pipe ranks repeats after up to ",
                      2 * int64_t{made.microbatches_per_order}, " microbatches; at most ",
-                     kMaxPairs / choice.params.ranks, " can be compiled on so many ranks"));
+                     kMaxPairs / choice.params.ranks, " can be compiled on this many ranks"));
   }
   absl::StatusOr<PipelineSchedule> schedule = BuildList(choice, made.microbatches_per_order);
   if (!schedule.ok() || !schedule->asynchrony) return std::optional<AsynchronousPlan>();
@@ -134,7 +133,8 @@ absl::StatusOr<std::optional<AsynchronousPlan>> AsynchronousOf(const ScheduleCho
   const auto refuse_batch = [&](const std::string& what, int64_t microbatches) {
     return absl::InvalidArgumentError(absl::StrCat(
         "schedule ", name, " ", what, ": recipe.global_batch_sequences = ", recipe.global_batch_sequences(), " makes ",
-        made.microbatches_per_step, " per step and data replica; nearest valid: ", microbatches * sequences));
+        made.microbatches_per_step,
+        " microbatches per step and data replica; nearest valid: ", microbatches * sequences));
   };
   if (asynchrony.microbatches_per_update != made.microbatches_per_step) {
     if (asynchrony.microbatches_per_update == 1) return refuse_batch("updates after every microbatch", 1);
@@ -142,7 +142,7 @@ absl::StatusOr<std::optional<AsynchronousPlan>> AsynchronousOf(const ScheduleCho
                         asynchrony.microbatches_per_update);
   }
   if (asynchrony.uses == Asynchrony::Uses::kNewest && made.microbatches_per_step != 1) {
-    return refuse_batch("uses the newest weights of each rank, which is made for one microbatch per update", 1);
+    return refuse_batch("uses the newest weights of each rank, so it needs one microbatch per update", 1);
   }
   if (static_cast<int>(made.schedule.order.size()) != choice.params.ranks) {
     return absl::InvalidArgumentError(absl::StrCat("schedule ", name, " is for ", made.schedule.order.size(),

@@ -59,11 +59,11 @@ absl::Status CheckTensorParallel(const ModelGraph& model, const Plan& plan, cons
   const absl::string_view name = plan.schedule().name();
   // These ask for collectives in the middle of stages.
   if (schedule.message_driven && !plan.schedule().freeze() && (axes || zero > 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("schedule '", name,
-                     "' is message-driven: its ranks choose while they run, but the members of a "
-                     "collective must agree; ",
-                     cause, " with it, or set plan.schedule.freeze, or use a static schedule"));
+    return absl::InvalidArgumentError(absl::StrCat("schedule '", name,
+                                                   "' is message-driven: its ranks choose their order while they run, "
+                                                   "but the members of a collective must agree on it; ",
+                                                   cause,
+                                                   " with it, or set plan.schedule.freeze, or use a static schedule"));
   }
   return absl::OkStatus();
 }
@@ -109,11 +109,10 @@ absl::Status CheckKeptLayers(const ModelGraph& model, const Zero& zero) {
 
 absl::Status WithTransferOrder(const Plan& plan, const absl::Status& deadlock) {
   if (plan.transfer_order() == BY_EDGE || plan.transfer_placement() != EARLY) return deadlock;
-  return absl::Status(deadlock.code(),
-                      absl::StrCat("plan.transfer_order = ", TransferOrder_Name(plan.transfer_order()),
-                                   " with plan.transfer_placement = EARLY makes transfers wait for each other; set "
-                                   "plan.transfer_placement to DEFERRED or FASTEST: ",
-                                   deadlock.message()));
+  return absl::Status(deadlock.code(), absl::StrCat("plan.transfer_order = ", TransferOrder_Name(plan.transfer_order()),
+                                                    " makes transfers that are placed EARLY wait for each other; set "
+                                                    "plan.transfer_placement to DEFERRED or FASTEST: ",
+                                                    deadlock.message()));
 }
 
 }  // namespace weft

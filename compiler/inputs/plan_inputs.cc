@@ -23,7 +23,7 @@ absl::Status CheckWeightRounding(const Recipe& recipe, const Plan& plan) {
   const DType params = plan.precision().params();
   if (recipe.weight_rounding() != STOCHASTIC || params == BF16 || params == FP16) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "recipe.weight_rounding = STOCHASTIC needs weights in half precision, rounded from the optimizer's: ",
+      "recipe.weight_rounding = STOCHASTIC rounds the optimizer's weights to half precision; ",
       "plan.precision.params = ", DType_Name(params), "; allowed: BF16 or FP16, or recipe.weight_rounding = NEAREST"));
 }
 
@@ -33,10 +33,10 @@ constexpr double kMaxBeta2 = 0.98;
 void NoteMoments(const Recipe& recipe, const Plan& plan, std::vector<std::string>* notes) {
   if (notes == nullptr || plan.precision().moments() != BF16 || recipe.weight_rounding() == STOCHASTIC) return;
   if (!recipe.has_adamw() || !(recipe.adamw().beta2() > kMaxBeta2)) return;
-  notes->push_back(
-      absl::StrFormat("plan.precision.moments = BF16, to the nearest, loses most of what a step adds to the second "
-                      "moment where recipe.adamw.beta2 = %g; recipe.weight_rounding = STOCHASTIC rounds moments too",
-                      recipe.adamw().beta2()));
+  notes->push_back(absl::StrFormat(
+      "plan.precision.moments = BF16 with rounding to nearest loses most of what a step adds to the second moment if "
+      "recipe.adamw.beta2 = %g; set recipe.weight_rounding = STOCHASTIC, which rounds moments too",
+      recipe.adamw().beta2()));
 }
 
 // Without `recipe.dropout` a model trains without dropout, whatever its config says. If the config has dropout, a note
@@ -48,7 +48,7 @@ void ResolveDropout(const ModelGraph& model, Recipe& recipe, std::vector<std::st
   recipe.set_dropout(0);
   if (most > 0 && notes != nullptr) {
     notes->push_back(absl::StrFormat(
-        "the model's config has dropout %g, but recipe.dropout is not set: training is without dropout", most));
+        "the model's config has dropout %g, but recipe.dropout is not set, so the model trains without dropout", most));
   }
 }
 
@@ -96,7 +96,8 @@ absl::Status ResolveOffload(PlanInputs& inputs) {
                   inputs.cluster.name(), "' does not state it");
   }
   if (inputs.plan.post_validation()) {
-    return refuse("does not go with plan.post_validation = true, which does forwards and updates twice; leave one out");
+    return refuse(
+        "does not go with plan.post_validation = true, which can run forwards and updates twice; leave one out");
   }
   if (inputs.asynchronous) {
     return refuse("does not go with schedule '", inputs.plan.schedule().name(),
@@ -107,14 +108,13 @@ absl::Status ResolveOffload(PlanInputs& inputs) {
   if (offload.bucket_elements() == 0) offload.set_bucket_elements(int64_t{1} << 24);
   if (offload.bucket_elements() < kMinBucketElements) {
     return absl::InvalidArgumentError(absl::StrCat("plan.offload.bucket_elements = ", offload.bucket_elements(),
-                                                   " must be at least ", kMinBucketElements,
-                                                   "; left out, it is 16 Mi"));
+                                                   " must be at least ", kMinBucketElements, "; the default is 16 Mi"));
   }
   if (inputs.plan.gradient_bucket_bytes() > 0) {
     if (offload.buckets_per_reduce() == 0) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
         "plan.offload.buckets_per_reduce = ", offload.buckets_per_reduce(), " and plan.gradient_bucket_bytes = ",
-        inputs.plan.gradient_bucket_bytes(), " both say how many gradients are summed at a time; leave one out"));
+        inputs.plan.gradient_bucket_bytes(), " both set how many gradients are summed at a time; leave one out"));
   }
   if (offload.buckets_per_reduce() == 0) offload.set_buckets_per_reduce(4);
   const DType held = inputs.plan.accumulation() == EXACT ? EXACT192 : inputs.plan.precision().grads();

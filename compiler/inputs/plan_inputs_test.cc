@@ -165,7 +165,7 @@ TEST_F(PlanInputsTest, MomentsThatStarveAreNoted) {
   EXPECT_THAT(notes_, IsEmpty());
   Good(plan, "adamw { beta2: 0.999 }");
   EXPECT_THAT(notes_, ElementsAre(AllOf(HasSubstr("plan.precision.moments = BF16"), HasSubstr("beta2 = 0.999"),
-                                        HasSubstr("weight_rounding = STOCHASTIC rounds moments too"))));
+                                        HasSubstr("weight_rounding = STOCHASTIC, which rounds moments too"))));
   const Recipe recipe =
       Parse<Recipe>("sequence_length: 16 global_batch_sequences: 16 dropout: 0 adamw { beta2: 0.999 }");
   const auto quiet = ResolveInputs(model_, recipe, Parse<Plan>(plan), cluster_, nullptr);

@@ -14,7 +14,7 @@ namespace {
 void NoteZero(const Plan& plan, std::vector<std::string>* notes) {
   if (plan.zero().stage() == 0 || AxisSize(plan.mesh(), "data") > 1) return;
   notes->push_back(absl::StrCat("plan.zero.stage = ", plan.zero().stage(),
-                                " cuts nothing: mesh axis data (dp) has 1 rank; it takes at least 2"));
+                                " cuts nothing: mesh axis data (dp) has 1 rank; it needs at least 2"));
 }
 
 void NoteRecompute(const Recompute& recompute, std::vector<int32_t> layers, std::vector<std::string>* notes) {
@@ -47,7 +47,7 @@ void NoteWarmup(const Recipe& recipe, std::vector<std::string>* notes) {
   const int64_t warmup = recipe.lr().warmup_steps();
   if (recipe.steps() == 0 || warmup <= recipe.steps()) return;
   notes->push_back(absl::StrCat("recipe.lr.warmup_steps = ", warmup, " is more than recipe.steps = ", recipe.steps(),
-                                ": within them the learning rate does not come to recipe.lr.peak"));
+                                ", so the learning rate never reaches recipe.lr.peak"));
 }
 
 // Where bf16 is no faster than fp32, fp32 is the default (validate_plan.cc), though fp16 may be faster.
@@ -60,9 +60,9 @@ void NotePrecision(const Precision& given, const Precision& taken, const Device&
     if (peak.dtype() == FP16) fp16 = peak.flops_per_second();
   }
   if (!(fp16 >= 1.5 * fp32)) return;
-  notes->push_back(absl::StrCat("plan.precision.compute is not given and taken as FP32, as ", Quoted(device.name()),
+  notes->push_back(absl::StrCat("plan.precision.compute is not set; weft takes FP32, because ", Quoted(device.name()),
                                 " is no faster with BF16; FP16 has ", absl::StrFormat("%.1f", fp16 / fp32),
-                                " times its peak (precision.compute=FP16, with loss_scale)"));
+                                " times the peak of FP32 (to use it, set precision.compute=FP16, with a loss_scale)"));
 }
 
 void NoteBuckets(const Offload& offload, const Program& program, std::vector<std::string>* notes) {

@@ -51,8 +51,10 @@ TEST(PlanNotes, SinglePrecisionOfDevicesWithHalf) {
   peak(FP32, 15.7e12);
   EXPECT_THAT(notes(), IsEmpty());
   peak(FP16, 125e12);
-  EXPECT_THAT(notes(), ElementsAre("plan.precision.compute is not given and taken as FP32, as 'V100' is no faster with "
-                                   "BF16; FP16 has 8.0 times its peak (precision.compute=FP16, with loss_scale)"));
+  EXPECT_THAT(
+      notes(),
+      ElementsAre("plan.precision.compute is not set; weft takes FP32, because 'V100' is no faster with BF16; FP16 has "
+                  "8.0 times the peak of FP32 (to use it, set precision.compute=FP16, with a loss_scale)"));
   plan.mutable_precision()->set_compute(FP32);
   EXPECT_THAT(notes(), IsEmpty());
   plan.clear_precision();
@@ -62,7 +64,7 @@ TEST(PlanNotes, SinglePrecisionOfDevicesWithHalf) {
 
 TEST(PlanNotes, ZeroOverOneReplica) {
   EXPECT_THAT(NotesOf("zero { stage: 3 } mesh { axes { name: 'x' size: 2 } }"),
-              ElementsAre("plan.zero.stage = 3 cuts nothing: mesh axis data (dp) has 1 rank; it takes at least 2"));
+              ElementsAre("plan.zero.stage = 3 cuts nothing: mesh axis data (dp) has 1 rank; it needs at least 2"));
   EXPECT_THAT(NotesOf("zero { stage: 3 } mesh { axes { name: 'data' size: 2 } }"), IsEmpty());
   EXPECT_THAT(NotesOf("mesh { axes { name: 'data' size: 1 } }"), IsEmpty());
 }
@@ -104,9 +106,8 @@ TEST(PlanNotes, AWarmUpLongerThanTheTraining) {
   recipe.set_steps(21);
   EXPECT_THAT(NotesOf("", {}, recipe), IsEmpty());
   recipe.set_steps(20);
-  EXPECT_THAT(NotesOf("", {}, recipe),
-              ElementsAre("recipe.lr.warmup_steps = 21 is more than recipe.steps = 20: within them the learning rate "
-                          "does not come to recipe.lr.peak"));
+  EXPECT_THAT(NotesOf("", {}, recipe), ElementsAre("recipe.lr.warmup_steps = 21 is more than recipe.steps = 20, so the "
+                                                   "learning rate never reaches recipe.lr.peak"));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ absl::StatusOr<PipelineSchedule> ScheduleOf(const ScheduleChoice& choice) {
   const std::string name = choice.name.empty() ? "of plan.schedule.definition" : absl::StrCat("'", choice.name, "'");
   if (schedule.asynchrony) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "schedule ", name, " updates the weights without a flush; for a program its list must have at least ",
+        "schedule ", name, " updates the weights without a flush; to compile it, its list must have at least ",
         params.ranks, " microbatches, one per rank"));
   }
   if (static_cast<int>(schedule.order.size()) != params.ranks) {

@@ -57,9 +57,9 @@ absl::Status CheckDecayOverrides(const ModelGraph& model, const Recipe& recipe) 
     if (nearest.empty()) nearest = Nearest(pattern, names);
     return absl::InvalidArgumentError(
         absl::StrCat("recipe.adamw.overrides[", i, "].pattern = ", Quoted(pattern), " matches no tensor of model ",
-                     Quoted(model.name()), ", where '*' matches any characters",
+                     Quoted(model.name()), "; '*' matches any characters",
                      nearest.empty() ? "" : absl::StrCat("; nearest: ", Quoted(nearest)),
-                     names.empty() ? "" : absl::StrCat("; tensors are called as ", Quoted(names.front()))));
+                     names.empty() ? "" : absl::StrCat("; tensor names look like ", Quoted(names.front()))));
   }
   return absl::OkStatus();
 }

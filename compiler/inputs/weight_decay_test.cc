@@ -51,7 +51,7 @@ TEST(WeightDecay, APatternThatMatchesNothingIsRefused) {
                     HasSubstr("; nearest: '*qkv*'")));
   EXPECT_THAT(check("overrides { pattern: 'wtf' }"), HasSubstr("; nearest: 'wte'"));
   EXPECT_THAT(check("overrides { pattern: '*.bias' }"),
-              AllOf(testing::Not(HasSubstr("nearest")), HasSubstr("called as 'h.0.qkv.weight'")));
+              AllOf(testing::Not(HasSubstr("nearest")), HasSubstr("look like 'h.0.qkv.weight'")));
 }
 
 }  // namespace

@@ -115,10 +115,10 @@ std::string DidYouMean(const std::string& unknown, const std::vector<std::string
 }  // namespace
 
 absl::StatusOr<Struct> ParseHfConfig(absl::string_view json) {
-  WEFT_ASSIGN_OR_RETURN(const JsonValue parsed, ParseJson(json, "config.json"));
+  WEFT_ASSIGN_OR_RETURN(const JsonValue parsed, ParseJson(json, "JSON"));
   if (!parsed.is_object()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("config.json is not a JSON object, but ", std::string(JsonKindName(parsed.kind))));
+        absl::StrCat("the file must hold a JSON object, but holds ", std::string(JsonKindName(parsed.kind))));
   }
   Value converted;
   WEFT_RETURN_IF_ERROR(Convert(parsed, "", &converted));
@@ -209,12 +209,12 @@ absl::Status HfConfig::CheckNames(absl::Span<const HfField> own, absl::string_vi
   if (unknown.empty()) return absl::OkStatus();
   if (const Value* value = Find("quantization_config"); value != nullptr) {
     return Refuse("quantization_config", ShowHf(*value),
-                  "quantized weights cannot be trained; without the field the model is planned as it was before, in "
-                  "plan.precision, and --weights takes weights that are not quantized");
+                  "quantized weights cannot be trained; remove the field to plan the model in plan.precision; "
+                  "--weights then needs weights that are not quantized");
   }
-  return absl::InvalidArgumentError(absl::StrCat(Quoted(unknown), " is not a field of a ", family,
-                                                 " config that weft knows", DidYouMean(unknown, known),
-                                                 " (a field without effect may be removed)"));
+  return absl::InvalidArgumentError(absl::StrCat(Quoted(unknown), " is not a known field of a ", family, " config",
+                                                 DidYouMean(unknown, known),
+                                                 " (if the field has no effect, remove it)"));
 }
 
 absl::Status HfConfig::CheckExactNames(absl::Span<const absl::string_view> names) const {
@@ -222,8 +222,8 @@ absl::Status HfConfig::CheckExactNames(absl::Span<const absl::string_view> names
   for (absl::string_view name : names) known.emplace_back(name);
   const std::string unknown = FirstUnknown(fields_, known);
   if (unknown.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(path_, Printable(unknown), " is not known here; known: ",
-                                                 absl::StrJoin(known, ", "), DidYouMean(unknown, known)));
+  return absl::InvalidArgumentError(absl::StrCat(
+      path_, Printable(unknown), " is unknown; known: ", absl::StrJoin(known, ", "), DidYouMean(unknown, known)));
 }
 
 absl::Status HfConfig::CheckArchitecture(absl::string_view architecture) const {
@@ -237,7 +237,7 @@ absl::Status HfConfig::CheckArchitecture(absl::string_view architecture) const {
   std::vector<std::string> given;
   for (const Value& name : names) given.push_back(ShowHf(name));
   if (names.size() > 1) {
-    return Refuse("architectures", absl::StrJoin(given, ", "), absl::StrCat("a model has one; ", allowed));
+    return Refuse("architectures", absl::StrJoin(given, ", "), absl::StrCat("a model has one architecture; ", allowed));
   }
   if (names.empty() || absl::string_view(names[0].string_value()) == architecture) return absl::OkStatus();
   return Refuse("architectures", given[0], allowed);
@@ -246,7 +246,7 @@ absl::Status HfConfig::CheckArchitecture(absl::string_view architecture) const {
 absl::Status HfConfig::CheckCommonVariants() const {
   for (absl::string_view name : {"add_cross_attention", "is_encoder_decoder"}) {
     WEFT_ASSIGN_OR_RETURN(bool on, Flag(name, false));
-    if (on) return Refuse(name, "true", "only false is supported: the model stands on its own");
+    if (on) return Refuse(name, "true", "only false is supported: weft has no encoder-decoder models");
   }
   if (const Value* value = Find("pruned_heads");
       value != nullptr && (value->kind_case() != Value::kStructValue || value->struct_value().fields_size() > 0)) {

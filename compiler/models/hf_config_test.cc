@@ -45,11 +45,11 @@ TEST_F(HfConfigTest, KeepsEveryKindOfValue) {
 }
 
 TEST_F(HfConfigTest, WhatIsNoObjectIsRefusedWithItsPlace) {
-  EXPECT_EQ(Refusal("[1]"), "config.json is not a JSON object, but an array");
-  EXPECT_THAT(Refusal("{\n \"n\": }"), HasSubstr("config.json:2:7: expected a value"));
+  EXPECT_EQ(Refusal("[1]"), "the file must hold a JSON object, but holds an array");
+  EXPECT_THAT(Refusal("{\n \"n\": }"), HasSubstr("JSON:2:7: expected a value"));
   EXPECT_THAT(Refusal(R"({"n": 1, "n": 2})"), HasSubstr("'n' is given twice"));
   // Python writes NaN, but it is not JSON.
-  EXPECT_THAT(Refusal(R"({"n": NaN})"), HasSubstr("config.json:1:7: expected a value"));
+  EXPECT_THAT(Refusal(R"({"n": NaN})"), HasSubstr("JSON:1:7: expected a value"));
 }
 
 TEST_F(HfConfigTest, NumbersThatNoDoubleHoldsAreRefusedByPath) {
@@ -87,13 +87,13 @@ TEST_F(HfConfigTest, NamesAreKnownOrHaveANearest) {
   const HfField own[] = {{"n_layer", HfUse::kRead}};
   EXPECT_EQ(Said(Config(R"({"n_layer": 1, "use_cache": true, "odd": null})").CheckNames(own, "gpt2")), "");
   EXPECT_THAT(Said(Config(R"({"n_layr": 1})").CheckNames(own, "gpt2")),
-              HasSubstr("'n_layr' is not a field of a gpt2 config that weft knows; did you mean n_layer?"));
+              HasSubstr("'n_layr' is not a known field of a gpt2 config; did you mean n_layer?"));
   EXPECT_THAT(Said(Config(R"({"quantization_config": {}})").CheckNames(own, "gpt2")),
               HasSubstr("quantized weights cannot be trained"));
   const absl::string_view exact[] = {"factor", "type"};
   EXPECT_EQ(Said(Config(R"({"factor": 2})", "rope.").CheckExactNames(exact)), "");
   EXPECT_EQ(Said(Config(R"({"facter": 2})", "rope.").CheckExactNames(exact)),
-            "rope.facter is not known here; known: factor, type; did you mean factor?");
+            "rope.facter is unknown; known: factor, type; did you mean factor?");
 }
 
 TEST_F(HfConfigTest, OneArchitectureAndNoVariants) {

@@ -147,8 +147,9 @@ TEST(HfLlamaTest, RefusesByName) {
   EXPECT_THAT(Error(With(kLlama, "\"head_dim\": 7")), HasSubstr("head_dim = 7; rotary positions need an even number"));
   EXPECT_THAT(Error(Replace(kLlama, "\"pretraining_tp\": 1", "\"pretraining_tp\": 2")),
               HasSubstr("pretraining_tp = 2"));
-  EXPECT_THAT(Error(With(kLlama, "\"sliding_window\": 16")), HasSubstr("'sliding_window' is not a field of a Llama"));
-  EXPECT_THAT(Error(With(kMistral, "\"mlp_bias\": false")), HasSubstr("'mlp_bias' is not a field of a Mistral"));
+  EXPECT_THAT(Error(With(kLlama, "\"sliding_window\": 16")),
+              HasSubstr("'sliding_window' is not a known field of a Llama"));
+  EXPECT_THAT(Error(With(kMistral, "\"mlp_bias\": false")), HasSubstr("'mlp_bias' is not a known field of a Mistral"));
   EXPECT_THAT(Error(With(kLlama, "\"quantization_config\": {}")), HasSubstr("quantization_config"));
   EXPECT_THAT(Error(With(kLlama, "\"hidden_sizes\": 32")), HasSubstr("did you mean hidden_size?"));
   EXPECT_THAT(Error(With(kLlama, "\"is_encoder_decoder\": true")), HasSubstr("is_encoder_decoder = true"));

@@ -145,7 +145,7 @@ TEST(HfRopeTest, RefusesByName) {
   EXPECT_THAT(Error(R"("rope_scaling": {"type": "linear"})"), HasSubstr("rope_scaling.factor = nothing"));
   EXPECT_THAT(Error(R"("rope_scaling": {"type": "linear", "factor": 0.5})"), HasSubstr("rope_scaling.factor = 0.5"));
   EXPECT_THAT(Error(R"("rope_scaling": {"type": "linear", "factor": 2.0, "beta_fast": 3})"),
-              HasSubstr("rope_scaling.beta_fast is not known here"));
+              HasSubstr("rope_scaling.beta_fast is unknown"));
   EXPECT_THAT(Error(R"("rope_scaling": {"type": "linear", "rope_type": "yarn", "factor": 2.0})"),
               HasSubstr("it must equal rope_type"));
   EXPECT_THAT(Error(R"("rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 4.0,

@@ -102,11 +102,11 @@ absl::Status CheckVariant(const HfConfig& config, int64_t in_channels) {
     absl::string_view why;
   };
   constexpr Switch kSwitches[] = {
-      {"class_cond", false, "the model is not told classes"},
-      {"conv_resample", true, "levels are left by convolutions"},
-      {"learn_sigma", false, "the model predicts noise alone"},
+      {"class_cond", false, "weft's model takes no class labels"},
+      {"conv_resample", true, "convolutions change the size between levels"},
+      {"learn_sigma", false, "the model predicts only noise"},
       {"predict_xstart", false, "the model predicts noise"},
-      {"resblock_updown", false, "levels are left by convolutions"},
+      {"resblock_updown", false, "convolutions change the size between levels"},
       {"use_kl", false, "the loss is the squared error of the noise"},
   };
   for (const Switch& s : kSwitches) {
@@ -117,14 +117,14 @@ absl::Status CheckVariant(const HfConfig& config, int64_t in_channels) {
     }
   }
   if (const Value* classes = config.Find("num_classes"); classes != nullptr) {
-    return config.Refuse("num_classes", ShowHf(*classes), "only null is supported: the model is not told classes");
+    return config.Refuse("num_classes", ShowHf(*classes), "only null is supported: weft's model takes no class labels");
   }
   WEFT_ASSIGN_OR_RETURN(const int64_t dims, config.Size("dims", 3, 2));
   if (dims != 2) return config.Refuse("dims", absl::StrCat(dims), "only 2 is supported");
   WEFT_ASSIGN_OR_RETURN(const int64_t out, config.Size("out_channels", kHfLimit, in_channels));
   if (out != in_channels) {
     return config.Refuse("out_channels", absl::StrCat(out),
-                         absl::StrCat("it must equal in_channels = ", in_channels, ": the model predicts noise alone"));
+                         absl::StrCat("it must equal in_channels = ", in_channels, ": the model predicts only noise"));
   }
   WEFT_ASSIGN_OR_RETURN(const std::string respacing, config.Text("timestep_respacing", ""));
   if (!respacing.empty()) {

@@ -53,9 +53,8 @@ absl::StatusOr<const Family*> FamilyOf(const HfConfig& config) {
     if (config.Has("architectures") && config.CheckArchitecture(family.architecture).ok()) return &family;
   }
   if (config.Has("n_embd") || config.Has("n_layer")) return &kFamilies[0];
-  return RefuseHf(
-      "model_type", "nothing",
-      absl::StrCat("one is required, as weft has an importer for each; known: ", absl::StrJoin(known, ", ")));
+  return RefuseHf("model_type", "nothing",
+                  absl::StrCat("it is required, because it selects the importer; known: ", absl::StrJoin(known, ", ")));
 }
 
 }  // namespace

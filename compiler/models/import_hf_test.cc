@@ -130,15 +130,16 @@ TEST(ImportHfTest, RefusesImpossibleValues) {
   EXPECT_THAT(Error(Replace("1e-05", "0")), HasSubstr("layer_norm_epsilon"));
   EXPECT_THAT(Error(With(R"("tie_word_embeddings": 1)")), HasSubstr("tie_word_embeddings = 1; true or false"));
   EXPECT_THAT(Error("[1]"), HasSubstr("JSON"));
-  EXPECT_THAT(Error("{\"model_type\": "), HasSubstr("config.json:1:16: expected a value"));
-  EXPECT_THAT(Error(""), HasSubstr("config.json:1:1: expected a value"));
-  EXPECT_THAT(Error("{}"), HasSubstr("model_type = nothing; one is required"));
-  EXPECT_THAT(Error(R"({"hidden_size": 128})"), HasSubstr("model_type = nothing; one is required, as weft has an "
-                                                          "importer for each; known: gpt2, llama, mistral"));
+  EXPECT_THAT(Error("{\"model_type\": "), HasSubstr("JSON:1:16: expected a value"));
+  EXPECT_THAT(Error(""), HasSubstr("JSON:1:1: expected a value"));
+  EXPECT_THAT(Error("{}"), HasSubstr("model_type = nothing; it is required"));
+  EXPECT_THAT(
+      Error(R"({"hidden_size": 128})"),
+      HasSubstr("model_type = nothing; it is required, because it selects the importer; known: gpt2, llama, mistral"));
   EXPECT_THAT(Error(R"({"n_embd": 128})"), HasSubstr("vocab_size"));
   EXPECT_THAT(Error(R"({"architectures": ["GPT2LMHeadModel"]})"), HasSubstr("vocab_size"));
   EXPECT_THAT(Error(With(R"("quantization_config": {"bits": 4}, "a_word": 1)")),
-              HasSubstr("quantization_config = an object; quantized weights cannot be trained; without the field"));
+              HasSubstr("quantization_config = an object; quantized weights cannot be trained; remove the field"));
   EXPECT_THAT(Error(With(R"("n_layer": 3)")), HasSubstr("n_layer"));  // given twice
 }
 
@@ -164,7 +165,8 @@ TEST(ImportHfTest, AModelHasOneArchitecture) {
   const std::string two = "\"GPT2LMHeadModel\", \"LlamaForCausalLM\"";
   EXPECT_THAT(
       Error(Replace("\"GPT2LMHeadModel\"", two)),
-      HasSubstr("architectures = 'GPT2LMHeadModel', 'LlamaForCausalLM'; a model has one; 'GPT2LMHeadModel' is"));
+      HasSubstr(
+          "architectures = 'GPT2LMHeadModel', 'LlamaForCausalLM'; a model has one architecture; 'GPT2LMHeadModel' is"));
   // Without a model_type nothing says which of the two is meant.
   EXPECT_THAT(Error(absl::StrCat("{\"architectures\": [", two, "]}")), HasSubstr("a model has one"));
   EXPECT_THAT(Error(Replace("[\"GPT2LMHeadModel\"]", "\"GPT2LMHeadModel\"")),

@@ -69,8 +69,7 @@ class TemplatePlanner {
   mlir::LogicalResult Plan() {
     if (dynamic_ && collectives_) {
       return template_.emitOpError(
-          "[memory_c3] runs forwards and backwards in an order chosen while running (rule P6), but they hold "
-          "collectives; "
+          "[memory_c3] chooses the order of forwards and backwards while it runs (rule P6), but they hold collectives; "
           "use a schedule with a static order");
     }
     AddActions();

@@ -34,8 +34,9 @@ TEST(BucketCount, OfARank) {
   const int64_t most = kMaxBuckets * 64;
   EXPECT_EQ(Error(192, Of(1, most)), "");
   EXPECT_THAT(Error(192, Of(1, most + 1)),
-              HasSubstr("plan.offload.bucket_elements = 192 cuts the states of 4194368 elements of a rank (4194368 of "
-                        "all pipe ranks) into more than 65536 (262144) buckets; nearest valid: 384"));
+              HasSubstr("plan.offload.bucket_elements = 192 makes too many buckets: a rank has states of up to 4194368 "
+                        "elements, and all pipe ranks have 4194368; allowed: at most 65536 buckets per rank and 262144 "
+                        "in all; nearest valid: 384"));
   // Now each bucket has 128 elements.
   EXPECT_EQ(Error(384, Of(1, most + 1)), "");
   EXPECT_EQ(Error(384, Of(1, 2 * most)), "");

@@ -50,10 +50,11 @@ absl::Status CheckBucketCount(const Offload& offload, const Program& program) {
   }
   const int64_t least = RoundUp(std::max(Over(most, kMaxBuckets), Over(all, kMaxBucketsInAll)), kBucketAlignment);
   if (BucketCapacity(offload) >= least) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("plan.offload.bucket_elements = ", offload.bucket_elements(), " cuts the states of ", most,
-                   " elements of a rank (", all, " of all pipe ranks) into more than ", kMaxBuckets, " (",
-                   kMaxBucketsInAll, ") buckets; nearest valid: ", least * kBucketsOnDevice));
+  return absl::InvalidArgumentError(absl::StrCat("plan.offload.bucket_elements = ", offload.bucket_elements(),
+                                                 " makes too many buckets: a rank has states of up to ", most,
+                                                 " elements, and all pipe ranks have ", all, "; allowed: at most ",
+                                                 kMaxBuckets, " buckets per rank and ", kMaxBucketsInAll,
+                                                 " in all; nearest valid: ", least * kBucketsOnDevice));
 }
 
 }  // namespace weft

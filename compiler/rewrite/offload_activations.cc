@@ -58,11 +58,9 @@ class Rewriter {
     if (std::all_of(splits_.begin(), splits_.end(), [](const auto& entry) { return entry.second.gone.empty(); })) {
       return "these layers save no floating-point values for their backward (plan.recompute makes them again)";
     }
-    return absl::StrCat(
-        "with schedule '", program_.schedule(),
-        "' every backward comes so soon behind its forward that a copy on its way out or back would be on the "
-        "device all the time; more pipe ranks, or a schedule that holds more microbatches, as gpipe, "
-        "leave time for the way there and back");
+    return absl::StrCat("schedule '", program_.schedule(),
+                        "' runs every backward so soon after its forward that there is no time to copy activations out "
+                        "and back; use more pipe ranks, or a schedule that holds more microbatches, such as gpipe");
   }
 
  private:

@@ -231,7 +231,7 @@ TEST(OffloadActivations, SaysWhyNothingMoves) {
     const char* fields;
     const char* note;
   };
-  const char* const soon = "every backward comes so soon behind its forward";
+  const char* const soon = "every backward so soon after its forward";
   for (const Case& c : {Case{1, "1f1b", "", soon}, Case{2, "1f1b", "", soon}, Case{4, "1f1b", "", nullptr},
                         Case{1, "gpipe", "", nullptr}}) {
     std::vector<std::string> notes;

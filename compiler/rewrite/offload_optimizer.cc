@@ -84,7 +84,8 @@ class TemplateRewriter {
     std::map<int, int> by_gradient;
     for (int i = 0; i < whole_.steps_size(); ++i) {
       const Step& step = whole_.steps(i);
-      if (step.stream() != COMPUTE || step.detached()) return Refuse("the optimizer of '", t_.name(), "' has streams");
+      if (step.stream() != COMPUTE || step.detached())
+        return Refuse("the optimizer step of '", t_.name(), "' uses several streams");
       if (!kernels::IsOptimizer(step.kernel())) continue;
       TensorUpdate update;
       update.step = i;
@@ -93,7 +94,8 @@ class TemplateRewriter {
       for (int k = 0; k < states; ++k) {
         const auto found = host.find({k == 0 ? MASTER : k == 1 ? MOMENT1 : MOMENT2, update.tensor});
         if (found == host.end() || whole_.values(step.outputs(k)).offset() != 0) {
-          return Refuse("step '", step.name(), "' of '", t_.name(), "' updates what is no state of a tensor");
+          return Refuse("step '", step.name(), "' of '", t_.name(),
+                        "' updates a buffer that is not the state of a tensor");
         }
         update.states.push_back(found->second);
       }

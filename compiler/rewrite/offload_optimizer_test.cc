@@ -241,12 +241,12 @@ TEST(OffloadOptimizer, Refusals) {
       error({.cluster_fields = ""}),
       AllOf(HasSubstr("plan.offload.optimizer = true needs cluster.host.bytes_per_second"), HasSubstr("'test'")));
   EXPECT_THAT(error({.offload = "optimizer: true bucket_elements: 191"}),
-              HasSubstr("plan.offload.bucket_elements = 191 must be at least 192; left out, it is 16 Mi"));
+              HasSubstr("plan.offload.bucket_elements = 191 must be at least 192; the default is 16 Mi"));
   EXPECT_EQ(error({.offload = "optimizer: true bucket_elements: 192"}), "");
   // More than 5 Mi elements in buckets of 64; on two ranks, each has half as many.
   EXPECT_THAT(error({.offload = "optimizer: true bucket_elements: 192", .vocabulary = 40000}),
-              AllOf(HasSubstr("plan.offload.bucket_elements = 192 cuts the states of "),
-                    HasSubstr("into more than 65536 (262144) buckets; nearest valid: 384")));
+              AllOf(HasSubstr("plan.offload.bucket_elements = 192 makes too many buckets: a rank has states of up to "),
+                    HasSubstr("at most 65536 buckets per rank and 262144 in all; nearest valid: 384")));
   EXPECT_EQ(error({.offload = "optimizer: true bucket_elements: 384", .vocabulary = 40000}), "");
   EXPECT_THAT(error({.plan_fields = "post_validation: true"}), HasSubstr("does not go with plan.post_validation"));
   EXPECT_THAT(error({.pipe = 2, .schedule = "pipedream-2bw"}),

@@ -76,13 +76,13 @@ class TemplateRewriter {
     }
     repairs_ = dynamic_ || program_.recipe().clip_norm() > 0;
     if (optimizers != 1 || clips > 1 || norm_syncs_.empty()) {
-      return Refuse(Text("has no single optimizer step with a norm (a rank without weights)"));
+      return Refuse(Text("needs exactly one optimizer step with a norm; a rank without weights has none"));
     }
     for (int a : {optimizer_, clip_}) {
       if (a < 0) continue;
       for (const Step& step : program_.segments(t_.body(a).segment()).steps()) {
         if (step.stream() == COMPUTE && !step.detached()) continue;
-        return Refuse(Text("steps its optimizer on several streams (offload)"));
+        return Refuse(Text("runs its optimizer on several streams (plan.offload)"));
       }
     }
     for (int a = 0; a < t_.body_size(); ++a) {
@@ -281,7 +281,7 @@ absl::Status PostValidate(Program* program) {
   }
   if (program->compute_order() != STATIC_ORDER) {
     return Refuse("schedule '", program->schedule(),
-                  "' is message-driven; set plan.schedule.freeze, or take one that is not");
+                  "' is message-driven; set plan.schedule.freeze, or use a static schedule");
   }
   // With a smaller value, the factor of a norm of zero would be below 1, and the verdict on a zero gradient wrong (P11,
   // P15).
@@ -289,7 +289,7 @@ absl::Status PostValidate(Program* program) {
   const double clip_norm = program->recipe().clip_norm();
   if (clip_norm > 0 && clip_norm < kMinClipNorm) {
     return Refuse("recipe.clip_norm = ", clip_norm, " must be 0 or at least ", kMinClipNorm,
-                  " with it; nearest valid: ", clip_norm < kMinClipNorm / 2 ? 0 : kMinClipNorm);
+                  "; nearest valid: ", clip_norm < kMinClipNorm / 2 ? 0 : kMinClipNorm);
   }
   const std::vector<std::vector<bool>> guess = GuessOf(*program);
   std::set<int> segments;

@@ -81,9 +81,10 @@ absl::Status AddOperands(const StageSegment& from, int half, Side& side, StageSe
     }
     if (same < of_forward) {
       if (operand.access != READ || merged->operands[same].access != READ) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "segment '", from.segment.name(), "' cannot be paired: operand '",
-            from.segment.operands(static_cast<int>(i)).name(), "' is also one of the forward, and not only read"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("segment '", from.segment.name(), "' cannot be paired: operand '",
+                         from.segment.operands(static_cast<int>(i)).name(),
+                         "' is also an operand of the forward, and one of the two writes it"));
       }
       side.operands.push_back(static_cast<int32_t>(same));
       continue;
@@ -116,9 +117,9 @@ absl::Status CheckKinds(const StageSegment& forward, const StageSegment& backwar
                      "' cannot be paired; needed: a forward, and a backward or backward_input"));
   }
   if (forward.width != 1 || backward.part >= 0) {
-    return absl::InvalidArgumentError(absl::StrCat("segments '", forward.segment.name(), "' and '",
-                                                   backward.segment.name(),
-                                                   "' cannot be paired; a pair is of one microbatch each, not of two"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("segments '", forward.segment.name(), "' and '", backward.segment.name(),
+                     "' cannot be paired: a pair has one microbatch on each side, not two"));
   }
   return absl::OkStatus();
 }

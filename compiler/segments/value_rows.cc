@@ -62,7 +62,8 @@ absl::StatusOr<Rows> RowAnalysis::OutputRows(const Step& step) const {
     as_stated = as_stated && counts == tokens;
   }
   if (any) {  // The kernel treats all elements alike.
-    if (per_token != 0 && per_token != step.inputs_size()) return Error(step, "adds a parameter to tokens by row");
+    if (per_token != 0 && per_token != step.inputs_size())
+      return Error(step, "combines a tensor with a row per token and one without");
     return per_token > 0 ? Rows::kPerToken : Rows::kNone;
   }
   if (per_token == 0 && counting > 0) {
@@ -82,7 +83,7 @@ absl::Status RowAnalysis::Visit(const Step& step) {
     Rows& known = rows_[step.outputs(i)];
     if (known != Rows::kUnknown && known != rows) {
       return Error(step, absl::StrCat("value '", segment_.values(step.outputs(i)).name(),
-                                      "' has a row per token at one time and none at another"));
+                                      "' has a row per token in one step and none in another"));
     }
     known = rows;
     if (step.kernel() == GROUP_ALL_GATHER) SetAtSamePlace(step.outputs(i));

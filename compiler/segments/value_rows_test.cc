@@ -73,14 +73,15 @@ TEST(ValueRowsTest, WhatMixesTokensIsRefusedByName) {
   EXPECT_THAT(Refusal("steps { kernel: MATMUL inputs: 0 inputs: 1 outputs: 2 attributes { transpose_a: true } }"),
               HasSubstr("mixes tokens"));
   EXPECT_THAT(Refusal("steps { kernel: MATMUL inputs: 1 inputs: 0 outputs: 2 }"), HasSubstr("mixes tokens"));
-  EXPECT_THAT(Refusal("steps { kernel: ADD inputs: 0 inputs: 1 outputs: 2 }"), HasSubstr("adds a parameter to tokens"));
+  EXPECT_THAT(Refusal("steps { kernel: ADD inputs: 0 inputs: 1 outputs: 2 }"),
+              HasSubstr("combines a tensor with a row per token"));
   EXPECT_THAT(Refusal("steps { kernel: DROPOUT inputs: 1 outputs: 2 }"), HasSubstr("is not applied to tokens"));
   EXPECT_THAT(Refusal("steps { kernel: BIAS_GRADIENT inputs: 0 outputs: 2 }"), HasSubstr("mixes tokens"));
 }
 
 TEST(ValueRowsTest, OneValueIsOneOrTheOther) {
   EXPECT_THAT(Refusal("steps { kernel: CAST inputs: 0 outputs: 2 } steps { kernel: CAST inputs: 1 outputs: 2 }"),
-              HasSubstr("value 'v2' has a row per token at one time and none at another"));
+              HasSubstr("value 'v2' has a row per token in one step and none in another"));
 }
 
 }  // namespace

@@ -65,9 +65,9 @@ absl::StatusOr<int64_t> HalfBytes(const Segment& segment, const Value& value, ir
   if (!Crosses(role)) return RoundUp(bytes, kValueAlignment);
   return absl::InvalidArgumentError(absl::StrCat(
       "segment '", segment.name(), "': value '", value.name(), "' has ", bytes,
-      " bytes per microbatch; where two microbatches run as one forward, this must be a multiple of ", kValueAlignment,
-      ": it crosses between stages in one message. Use a sequence length or a number of sequences per microbatch whose "
-      "product is a multiple of 16 (of images, so many of them), or a schedule without forward doubling"));
+      " bytes per microbatch; if two microbatches run as one forward, this must be a multiple of ", kValueAlignment,
+      ", because one message carries both between stages; make the tokens (or images) of a microbatch a multiple of "
+      "16, or use a schedule without forward doubling"));
 }
 
 // The steps that run once for each microbatch, and the values that are therefore split into halves.

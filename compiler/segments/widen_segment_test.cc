@@ -174,25 +174,22 @@ TEST(WidenSegment, SaysWhatIsWrong) {
   auto error = [](const std::string& old, const std::string& now) {
     return std::string(WidenForward(Forward(With(kForward, old, now))).status().message());
   };
-  EXPECT_EQ(
-      error(R"(operand: 0 dtype: FP32 shape: [ 16, 4 ])", R"(operand: 0 dtype: FP32 shape: [ 12, 3 ])"),
-      "segment 'f': value 'input' has 144 bytes per microbatch; where two microbatches run as one forward, this must "
-      "be "
-      "a multiple of 64: it crosses between stages in one message. Use a sequence length or a number of sequences per "
-      "microbatch whose product is a multiple of 16 (of images, so many of them), or a schedule without forward "
-      "doubling");
+  EXPECT_EQ(error(R"(operand: 0 dtype: FP32 shape: [ 16, 4 ])", R"(operand: 0 dtype: FP32 shape: [ 12, 3 ])"),
+            "segment 'f': value 'input' has 144 bytes per microbatch; if two microbatches run as one forward, this "
+            "must be a multiple of 64, because one message carries both between stages; make the tokens (or images) of "
+            "a microbatch a multiple of 16, or use a schedule without forward doubling");
   const std::string advice = ", so two microbatches cannot run at once; use a schedule without forward doubling";
   EXPECT_EQ(error("inputs: [ 0, 2 ] outputs: 1", "inputs: [ 0, 0 ] outputs: 1"),
             "segment 'f', step 'y': mixes tokens of different rows" + advice);
   EXPECT_EQ(error("inputs: [ 0, 2 ] outputs: 1", "inputs: [ 0, 2 ] outputs: 1 attributes { transpose_a: true }"),
             "segment 'f', step 'y': mixes tokens of different rows" + advice);
   EXPECT_EQ(error("kernel: MATMUL", "kernel: ADD"),
-            "segment 'f', step 'y': adds a parameter to tokens by row" + advice);
+            "segment 'f', step 'y': combines a tensor with a row per token and one without" + advice);
   EXPECT_EQ(error("kernel: MATMUL", "kernel: BIAS_GRADIENT"),
             "segment 'f', step 'y': mixes tokens of different rows" + advice);
   EXPECT_EQ(error("name: \"copy\" kernel: CAST inputs: 0", "name: \"copy\" kernel: CAST inputs: 2"), "");
   EXPECT_EQ(error("inputs: 0 outputs: 3", "inputs: 0 outputs: 2"),
-            "segment 'f', step 'copy': value 'w' has a row per token at one time and none at another" + advice);
+            "segment 'f', step 'copy': value 'w' has a row per token in one step and none in another" + advice);
   StageSegment wide = Forward();
   wide.width = 2;
   EXPECT_EQ(std::string(WidenForward(wide).status().message()), "segment 'f' is not a forward of one microbatch");

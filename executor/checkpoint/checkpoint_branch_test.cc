@@ -42,8 +42,8 @@ TEST(CheckpointBranch, WhatIsBeyondGoesAndIsADirectoryOfItsOwn) {
   fs::create_directory(directory + "/step-00000040");  // Not whole.
   EXPECT_THAT(*StepsBeyond(directory, 10), ElementsAre(20, 30));
   EXPECT_EQ(*NoteOnBranch(directory, 10),
-            "checkpoints after 20, 30 steps are of the run that is left here: they go to " + directory +
-                "/abandoned-1 when this one saves");
+            "this run leaves the earlier run, which has checkpoints after 20, 30 steps; they move to " + directory +
+                "/abandoned-1 when this run saves");
   ASSERT_TRUE(SetAsideBeyond(directory, 10).ok());
   EXPECT_EQ(NamesOf(directory), std::set<std::string>({"abandoned-1", "latest", "step-00000010", "step-00000040"}));
   EXPECT_EQ(**FindCheckpoint(directory), directory + "/step-00000010");

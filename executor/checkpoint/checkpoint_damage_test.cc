@@ -94,7 +94,7 @@ TEST(CheckpointDamageTest, DamageIsNamed) {
               HasSubstr("manifest.textproto: step = 7, but its folder is named for step 1"));
   std::string elsewhere = manifest;
   elsewhere.replace(elsewhere.find("rank-0000"), 4, "../x");
-  EXPECT_THAT(load_with(path, elsewhere), HasSubstr("no file name"));
+  EXPECT_THAT(load_with(path, elsewhere), HasSubstr("not a file name"));
   std::ofstream(directory + "/latest", std::ios::trunc) << "../../etc";
   EXPECT_THAT(std::string(FindCheckpoint(directory).status().message()), HasSubstr("latest: holds '../../etc'"));
   // The checkpoint that `latest` names is gone. Another whole one is used. If there is none, that is an error, unlike a
@@ -131,9 +131,9 @@ TEST(CheckpointDamageTest, OfDamagedOnesTheNewestUndamagedIsNamed) {
   EXPECT_EQ(**FindCheckpoint(directory, 1), directory + "/step-00000001");
   EXPECT_EQ(FindCheckpoint(directory, 7).status().message(),
             absl::StrCat("--resume-step: ", directory,
-                         " has no checkpoint of step 7; there are those of 1, 2, 3; nearest valid: 3"));
+                         " has no checkpoint of step 7; it has checkpoints of steps 1, 2, 3; nearest valid: 3"));
   fs::remove(directory + "/step-00000001/manifest.textproto");
-  EXPECT_EQ(advice(), absl::StrCat("it is damaged; ", directory, " has no other checkpoint that is undamaged"));
+  EXPECT_EQ(advice(), absl::StrCat("it is damaged; ", directory, " has no other undamaged checkpoint"));
   EXPECT_THAT(std::string(FindCheckpoint(FreshDirectory("nothing"), 7).status().message()),
               HasSubstr("nothing has no checkpoint"));
 }

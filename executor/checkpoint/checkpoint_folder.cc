@@ -123,7 +123,7 @@ absl::StatusOr<std::optional<std::string>> FindStep(const std::string& directory
       steps.begin(), steps.end(), [&](int64_t a, int64_t b) { return std::abs(a - wanted) < std::abs(b - wanted); });
   std::reverse(steps.begin(), steps.end());
   return absl::NotFoundError(absl::StrCat("--resume-step: ", directory, " has no checkpoint of step ", wanted,
-                                          "; there are those of ", absl::StrJoin(steps, ", "),
+                                          "; it has checkpoints of steps ", absl::StrJoin(steps, ", "),
                                           "; nearest valid: ", nearest));
 }
 
@@ -137,7 +137,7 @@ absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& dir
   // Reading a pipe would block.
   if (fs::exists(pointer, error) && !fs::is_regular_file(pointer, error)) {
     return absl::FailedPreconditionError(
-        absl::StrCat(pointer, ": is ", fs::is_directory(pointer, error) ? "a folder" : "no regular file",
+        absl::StrCat(pointer, ": is ", fs::is_directory(pointer, error) ? "a folder" : "not a regular file",
                      ", expected a file that holds a name like ", FolderName(20),
                      "; move it away to use the newest checkpoint, or name one with --resume-step N"));
   }
@@ -178,7 +178,7 @@ std::string NoteOnLatest(const std::string& directory, const std::string& found)
   const std::string name(absl::StripAsciiWhitespace(*content));
   if (found == directory + "/" + name || found == directory + "/.old-" + name) return "";
   return absl::StrCat("note: ", pointer, " names ", name,
-                      ", which is not there: the newest whole checkpoint is taken, ", found);
+                      ", which is not there; weft uses the newest complete checkpoint, ", found);
 }
 
 absl::Status WithUndamaged(const absl::Status& damage, const std::string& directory, const std::string& checkpoint) {
@@ -190,7 +190,7 @@ absl::Status WithUndamaged(const absl::Status& damage, const std::string& direct
                                                     ": --resume-step ", (*steps)[i], " takes it"));
   }
   return absl::Status(damage.code(),
-                      absl::StrCat(damage.message(), "; ", directory, " has no other checkpoint that is undamaged"));
+                      absl::StrCat(damage.message(), "; ", directory, " has no other undamaged checkpoint"));
 }
 
 }  // namespace weft::exec

@@ -99,11 +99,11 @@ TEST(CheckpointFolder, DamageNamesTheNewestCheckpointWithoutIt) {
   EXPECT_THAT(Message(WithUndamaged(damage, directory, folders[2])), HasSubstr("--resume-step 10 takes it"));
   fs::remove_all(folders[0]);
   EXPECT_THAT(Message(WithUndamaged(damage, directory, folders[2])),
-              HasSubstr(directory + " has no other checkpoint that is undamaged"));
+              HasSubstr(directory + " has no other undamaged checkpoint"));
   // The damage of a checkpoint may be in none of its files. It is never advised instead of itself.
   const std::string whole = Put(directory, 40, "weights");
   EXPECT_THAT(Message(WithUndamaged(absl::DataLossError("x"), directory, whole)),
-              HasSubstr(directory + " has no other checkpoint that is undamaged"));
+              HasSubstr(directory + " has no other undamaged checkpoint"));
 }
 
 TEST(CheckpointFolder, LatestNamesTheOneThatIsFound) {
@@ -124,8 +124,9 @@ TEST(CheckpointFolder, LatestNamesTheOneThatIsFound) {
   fs::remove_all(directory + "/.old-step-00000010");
   EXPECT_EQ(**FindCheckpoint(directory), directory + "/step-00000020");
   EXPECT_EQ(NoteOnLatest(directory, directory + "/step-00000020"),
-            absl::StrCat("note: ", directory, "/latest names step-00000010, which is not there: the newest whole ",
-                         "checkpoint is taken, ", directory, "/step-00000020"));
+            absl::StrCat("note: ", directory,
+                         "/latest names step-00000010, which is not there; weft uses the newest complete ",
+                         "checkpoint, ", directory, "/step-00000020"));
   fs::remove_all(directory + "/step-00000020");
   EXPECT_THAT(Message(FindCheckpoint(directory).status()),
               HasSubstr("names step-00000010, which is not there, and " + directory + " has no other checkpoint"));
@@ -150,10 +151,11 @@ TEST(CheckpointFolder, APipeIsNotWaitedFor) {
   const std::string directory = FreshDirectory("folder_pipe");
   Put(directory, 20, "a");
   ASSERT_EQ(mkfifo((directory + "/latest").c_str(), 0600), 0);
-  EXPECT_THAT(Message(FindCheckpoint(directory).status()), HasSubstr("/latest: is no regular file, expected a file"));
+  EXPECT_THAT(Message(FindCheckpoint(directory).status()),
+              HasSubstr("/latest: is not a regular file, expected a file"));
   fs::create_directory(directory + "/step-00000030");
   ASSERT_EQ(mkfifo((directory + "/step-00000030/" + kManifestName).c_str(), 0600), 0);
-  EXPECT_THAT(Message(ReadManifest(directory + "/step-00000030").status()), HasSubstr(": is no regular file"));
+  EXPECT_THAT(Message(ReadManifest(directory + "/step-00000030").status()), HasSubstr(": is not a regular file"));
 }
 
 TEST(CheckpointFolder, AStepThatThereIsNotNamesTheNearest) {
@@ -163,7 +165,7 @@ TEST(CheckpointFolder, AStepThatThereIsNotNamesTheNearest) {
   fs::create_directory(directory + "/" + FolderName(33));
   EXPECT_EQ(**FindCheckpoint(directory, 10), directory + "/step-00000010");
   EXPECT_THAT(Message(FindCheckpoint(directory, 33).status()),
-              HasSubstr("has no checkpoint of step 33; there are those of 10, 20, 40; nearest valid: 40"));
+              HasSubstr("has no checkpoint of step 33; it has checkpoints of steps 10, 20, 40; nearest valid: 40"));
 }
 
 }  // namespace

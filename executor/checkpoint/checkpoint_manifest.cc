@@ -54,7 +54,7 @@ absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& checkpoint) {
   // Reading a pipe would block.
   std::error_code error;
   if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
-    return absl::DataLossError(absl::StrCat(path, ": is no regular file"));
+    return absl::DataLossError(absl::StrCat(path, ": is not a regular file"));
   }
   WEFT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
   WEFT_ASSIGN_OR_RETURN(CheckpointManifest manifest, ParseManifest(bytes, path));
@@ -63,7 +63,7 @@ absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& checkpoint) {
   if (absl::StartsWith(folder, ".old-")) folder.erase(0, 5);
   if (const std::optional<int64_t> step = StepOfFolder(folder); step.has_value() && *step != manifest.step()) {
     return absl::DataLossError(absl::StrCat(path, ": step = ", manifest.step(), ", but its folder is named for step ",
-                                            *step, ": the manifest is damaged, or another checkpoint's"));
+                                            *step, ": the manifest is damaged, or it belongs to another checkpoint"));
   }
   return manifest;
 }
@@ -73,7 +73,7 @@ absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view bytes, const 
   WEFT_RETURN_IF_ERROR(ParseMessage(bytes, path, &manifest));
   if (manifest.format_version() < 1 || manifest.format_version() > kFormatVersion) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": format_version = ", manifest.format_version(),
-                                                   ", this weft reads 1 to ", kFormatVersion));
+                                                   "; this weft reads 1 to ", kFormatVersion));
   }
   if (manifest.step() < 0) {
     return absl::DataLossError(absl::StrCat(path, ": step = ", manifest.step(), " must be at least 0"));
@@ -84,12 +84,12 @@ absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view bytes, const 
         scale.steady() <= manifest.step() && scale.skipped() >= 0 && scale.skipped() <= manifest.step())) {
     return absl::DataLossError(absl::StrCat(path, ": loss_scale has scale = ", scale.scale(),
                                             ", steady = ", scale.steady(), ", skipped = ", scale.skipped(),
-                                            "; the scale must be from 1 to 2^60, the others at most the ",
-                                            manifest.step(), " steps"));
+                                            "; the scale must be from 1 to 2^60, and the other two at most ",
+                                            manifest.step()));
   }
   for (const CheckpointFile& file : manifest.files()) {
     if (file.name().empty() || file.name().find('/') != std::string::npos) {
-      return absl::DataLossError(absl::StrCat(path, ": files.name = ", Quoted(file.name()), " is no file name"));
+      return absl::DataLossError(absl::StrCat(path, ": files.name = ", Quoted(file.name()), " is not a file name"));
     }
   }
   if (const absl::Status status = CheckPieces(manifest); !status.ok()) {
@@ -102,16 +102,16 @@ absl::Status CheckContinues(const CheckpointManifest& manifest, const std::strin
   auto shape = [](const auto& extents) { return absl::StrCat("[", absl::StrJoin(extents, ", "), "]"); };
   if (manifest.tensors_size() != program.tensors_size()) {
     return absl::FailedPreconditionError(absl::StrCat(checkpoint, ": has ", manifest.tensors_size(),
-                                                      " tensors, the program ", program.tensors_size(),
-                                                      ": not the same model"));
+                                                      " tensors, but the program has ", program.tensors_size(),
+                                                      ": the models differ"));
   }
   for (int i = 0; i < program.tensors_size(); ++i) {
     const CheckpointTensor& saved = manifest.tensors(i);
     const LogicalTensor& wanted = program.tensors(i);
     if (saved.name() != wanted.name() || shape(saved.shape()) != shape(wanted.shape())) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(checkpoint, ": tensor ", i, " is ", Quoted(saved.name()), " ", shape(saved.shape()),
-                       ", in the program ", Quoted(wanted.name()), " ", shape(wanted.shape()), ": not the same model"));
+      return absl::FailedPreconditionError(absl::StrCat(checkpoint, ": tensor ", i, " is ", Quoted(saved.name()), " ",
+                                                        shape(saved.shape()), ", but ", Quoted(wanted.name()), " ",
+                                                        shape(wanted.shape()), " in the program: the models differ"));
     }
   }
   google::protobuf::util::MessageDifferencer differencer;
@@ -135,21 +135,21 @@ absl::Status CheckContinues(const CheckpointManifest& manifest, const std::strin
       }
     }
     return absl::FailedPreconditionError(absl::StrCat(
-        checkpoint, ": its recipe is not the program's (checkpoint -> program): ", absl::StrJoin(fields, "; ")));
+        checkpoint, ": its recipe differs from the program's (checkpoint -> program): ", absl::StrJoin(fields, "; ")));
   }
   // Both follow from what was compared. If they differ, somebody has changed the file, or it was written by another
   // rule.
   if (manifest.seed() != program.recipe().seed()) {
     return absl::DataLossError(absl::StrCat(checkpoint, "/", kManifestName, ": seed = ", manifest.seed(),
-                                            ", but its recipe's is ", program.recipe().seed(),
+                                            ", but the seed of its recipe is ", program.recipe().seed(),
                                             ": the manifest is damaged"));
   }
   const int64_t batch = program.recipe().global_batch_sequences();
   int64_t next = 0;
   if (__builtin_mul_overflow(manifest.step(), batch, &next) || manifest.next_sample() != next) {
     return absl::DataLossError(absl::StrCat(checkpoint, "/", kManifestName, ": next_sample = ", manifest.next_sample(),
-                                            " is not that of step = ", manifest.step(), " and ", batch,
-                                            " sequences a step: the manifest is damaged"));
+                                            " does not match step = ", manifest.step(), " with ", batch,
+                                            " sequences per step: the manifest is damaged"));
   }
   return absl::OkStatus();
 }
@@ -158,24 +158,24 @@ std::vector<std::string> NotesOnContinuing(const CheckpointManifest& manifest, c
                                            const DataIdentity& data) {
   std::vector<std::string> notes;
   if (manifest.has_data() && data.tokens > 0 && manifest.data().tokens() != data.tokens) {
-    notes.push_back(absl::StrCat("note: the data has ", data.tokens, " tokens, the data of the checkpoint had ",
-                                 manifest.data().tokens(), ": the run goes on with other samples"));
+    notes.push_back(absl::StrCat("note: the data has ", data.tokens, " tokens, but the data of the checkpoint had ",
+                                 manifest.data().tokens(), "; the run continues with other samples"));
   } else if (manifest.has_data() && data.tokens > 0 && manifest.data().crc32c() != data.crc32c) {
-    notes.push_back(absl::StrFormat(
-        "note: the data differs from the data of the checkpoint, though it is as long (CRC32C of its ends "
-        "%08x, was %08x): the run goes on with other samples",
-        data.crc32c, manifest.data().crc32c()));
+    notes.push_back(
+        absl::StrFormat("note: the data differs from the data of the checkpoint, although both have the same length "
+                        "(CRC32C of both ends: %08x, was %08x); the run continues with other samples",
+                        data.crc32c, manifest.data().crc32c()));
   }
   if (manifest.has_loss_scale() && manifest.loss_scale().skipped() > 0 && !HasDynamicLossScale(program)) {
-    notes.push_back(
-        absl::StrCat("note: the program has no dynamic loss scale: the ", manifest.loss_scale().skipped(),
-                     " steps that the checkpoint's run skipped count as steps of the optimizer from here on"));
+    notes.push_back(absl::StrCat("note: the program has no dynamic loss scale, so the ",
+                                 manifest.loss_scale().skipped(),
+                                 " steps that the checkpoint's run skipped count as optimizer steps from now on"));
   }
   const std::string& decay = program.recipe().lr().decay();
   if (manifest.recipe().steps() != program.recipe().steps() && !decay.empty() && decay != "constant") {
-    notes.push_back(absl::StrCat("note: recipe.steps is ", program.recipe().steps(), ", in the checkpoint ",
-                                 manifest.recipe().steps(), ": the learning rate's ", decay,
-                                 " decay is over the new number from here on"));
+    notes.push_back(absl::StrCat("note: recipe.steps is ", program.recipe().steps(), ", but the checkpoint has ",
+                                 manifest.recipe().steps(), "; the learning rate's ", decay,
+                                 " decay uses the new number from now on"));
   }
   return notes;
 }

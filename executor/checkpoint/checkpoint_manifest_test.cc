@@ -45,13 +45,14 @@ TEST(CheckpointManifest, TheVersionIsTheLeastThatHasWhatItHas) {
 
 TEST(CheckpointManifest, WhatNoCheckpointHasIsRefused) {
   EXPECT_EQ(Refused("format_version: 1 step: 5 files { name: 'a' bytes: 1 }"), "");
-  EXPECT_THAT(Refused("step: 5"), HasSubstr("m: format_version = 0, this weft reads 1 to 3"));
-  EXPECT_THAT(Refused("format_version: 4"), HasSubstr("format_version = 4, this weft reads 1 to 3"));
+  EXPECT_THAT(Refused("step: 5"), HasSubstr("m: format_version = 0; this weft reads 1 to 3"));
+  EXPECT_THAT(Refused("format_version: 4"), HasSubstr("format_version = 4; this weft reads 1 to 3"));
   EXPECT_THAT(Refused("format_version: 1 step: -1"), HasSubstr("step = -1 must be at least 0"));
   EXPECT_THAT(Refused("format_version: 1 stp: 1"), HasSubstr("stp"));
   // Nothing outside the checkpoint's folder is read.
   for (const char* name : {"", "../a", "/etc/passwd", "b/a"}) {
-    EXPECT_THAT(Refused(std::string("format_version: 1 files { name: '") + name + "' }"), HasSubstr("is no file name"))
+    EXPECT_THAT(Refused(std::string("format_version: 1 files { name: '") + name + "' }"),
+                HasSubstr("is not a file name"))
         << name;
   }
 }
@@ -65,7 +66,7 @@ TEST(CheckpointManifest, ALossScaleIsOneThatARunCanHave) {
   for (const char* fields :
        {"scale: 0.5", "scale: 1152921504606847232", "scale: nan", "scale: inf", "scale: 1 steady: 6",
         "scale: 1 steady: -1", "scale: 1 skipped: 6", "scale: 1 skipped: -1"}) {
-    EXPECT_THAT(with(fields), HasSubstr("the scale must be from 1 to 2^60, the others at most the 5 steps")) << fields;
+    EXPECT_THAT(with(fields), HasSubstr("the scale must be from 1 to 2^60, and the other two at most 5")) << fields;
   }
 }
 
@@ -100,7 +101,7 @@ TEST(CheckpointManifest, ARunGoesOnWithItsOwnModelAndRecipe) {
   Program other = program;
   other.mutable_recipe()->set_steps(5);
   EXPECT_THAT(refused(other),
-              HasSubstr("c: its recipe is not the program's (checkpoint -> program): recipe.steps: 10 -> 5"));
+              HasSubstr("c: its recipe differs from the program's (checkpoint -> program): recipe.steps: 10 -> 5"));
   other = program;
   other.mutable_recipe()->mutable_sgd()->set_momentum(0.5);
   other.mutable_recipe()->clear_clip_norm();
@@ -111,9 +112,9 @@ TEST(CheckpointManifest, ARunGoesOnWithItsOwnModelAndRecipe) {
   EXPECT_THAT(refused(other), HasSubstr("recipe.seed: default -> 3"));
   other = program;
   other.mutable_tensors(0)->set_shape(1, 4);
-  EXPECT_THAT(refused(other), HasSubstr("c: tensor 0 is 'w' [2, 3], in the program 'w' [2, 4]: not the same model"));
+  EXPECT_THAT(refused(other), HasSubstr("c: tensor 0 is 'w' [2, 3], but 'w' [2, 4] in the program: the models differ"));
   other.add_tensors();
-  EXPECT_THAT(refused(other), HasSubstr("has 1 tensors, the program 2"));
+  EXPECT_THAT(refused(other), HasSubstr("has 1 tensors, but the program has 2"));
 }
 
 TEST(CheckpointManifest, SeedAndNextSampleAreThoseOfRecipeAndStep) {
@@ -123,12 +124,13 @@ TEST(CheckpointManifest, SeedAndNextSampleAreThoseOfRecipeAndStep) {
   EXPECT_EQ(CheckContinues(manifest, "c", program), absl::OkStatus());
   CheckpointManifest other = manifest;
   other.set_seed(8);
-  EXPECT_EQ(CheckContinues(other, "c", program),
-            absl::DataLossError("c/manifest.textproto: seed = 8, but its recipe's is 7: the manifest is damaged"));
+  EXPECT_EQ(
+      CheckContinues(other, "c", program),
+      absl::DataLossError("c/manifest.textproto: seed = 8, but the seed of its recipe is 7: the manifest is damaged"));
   other = manifest;
   other.set_next_sample(16);
   EXPECT_EQ(CheckContinues(other, "c", program),
-            absl::DataLossError("c/manifest.textproto: next_sample = 16 is not that of step = 3 and 4 sequences a "
+            absl::DataLossError("c/manifest.textproto: next_sample = 16 does not match step = 3 with 4 sequences per "
                                 "step: the manifest is damaged"));
   other.set_step(INT64_MAX);
   EXPECT_EQ(CheckContinues(other, "c", program).code(), absl::StatusCode::kDataLoss);
@@ -140,17 +142,18 @@ TEST(CheckpointManifest, WhatChangesWithoutARefusalIsSaid) {
   DataIdentity data;
   data.tokens = 100;
   data.crc32c = 255;
-  EXPECT_THAT(NotesOnContinuing(manifest, program, data),
-              ElementsAre(HasSubstr("recipe.steps is 20, in the checkpoint 10: the learning rate's cosine decay")));
+  EXPECT_THAT(
+      NotesOnContinuing(manifest, program, data),
+      ElementsAre(HasSubstr("recipe.steps is 20, but the checkpoint has 10; the learning rate's cosine decay")));
   program.mutable_recipe()->mutable_lr()->set_decay("constant");
   EXPECT_THAT(NotesOnContinuing(manifest, program, data), IsEmpty());
   data.crc32c = 254;
   EXPECT_THAT(NotesOnContinuing(manifest, program, data),
-              ElementsAre(HasSubstr("differs from the data of the checkpoint, though it is as long (CRC32C of its ends "
-                                    "000000fe, was 000000ff)")));
+              ElementsAre(HasSubstr("differs from the data of the checkpoint, although both have the same length "
+                                    "(CRC32C of both ends: 000000fe, was 000000ff)")));
   data.tokens = 99;
   EXPECT_THAT(NotesOnContinuing(manifest, program, data),
-              ElementsAre(HasSubstr("the data has 99 tokens, the data of the checkpoint had 100")));
+              ElementsAre(HasSubstr("the data has 99 tokens, but the data of the checkpoint had 100")));
   // Data of unknown identity gives no notes.
   data.tokens = 0;
   EXPECT_THAT(NotesOnContinuing(manifest, program, data), IsEmpty());

@@ -41,10 +41,10 @@ std::string NoteOnMoments(const std::string& checkpoint, const CheckpointManifes
   const DType saved = SavedMoments(checkpoint, manifest);
   if (saved == DTYPE_UNSPECIFIED || DTypeBytes(saved) <= DTypeBytes(stored)) return "";
   std::string note =
-      absl::StrCat("note: the checkpoint's moments are ", DType_Name(saved), ", the program keeps them in ",
-                   DType_Name(stored), ": they are rounded to the nearest now");
+      absl::StrCat("note: the checkpoint's moments are ", DType_Name(saved), ", but the program keeps them in ",
+                   DType_Name(stored), "; weft rounds them to the nearest now");
   if (program.recipe().weight_rounding() != STOCHASTIC) {
-    absl::StrAppend(&note, ", and in every step from here on (docs/precision.md)");
+    absl::StrAppend(&note, ", and in every step from now on (docs/precision.md)");
   }
   return note;
 }

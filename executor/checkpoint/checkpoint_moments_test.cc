@@ -43,11 +43,11 @@ TEST(CheckpointMomentsTest, WhatIsRoundedIsNoted) {
     const CheckpointManifest manifest = *ReadManifest(fp32);
     EXPECT_EQ(NoteOnMoments(fp32, manifest, program), "");
     const std::string note = NoteOnMoments(fp32, manifest, half);
-    EXPECT_THAT(note, HasSubstr("the checkpoint's moments are FP32, the program keeps them in BF16"));
-    EXPECT_THAT(note, HasSubstr("and in every step from here on"));
+    EXPECT_THAT(note, HasSubstr("the checkpoint's moments are FP32, but the program keeps them in BF16"));
+    EXPECT_THAT(note, HasSubstr("and in every step from now on"));
     Program at_random = half;
     at_random.mutable_recipe()->set_weight_rounding(STOCHASTIC);
-    EXPECT_THAT(NoteOnMoments(fp32, manifest, at_random), EndsWith("rounded to the nearest now"));
+    EXPECT_THAT(NoteOnMoments(fp32, manifest, at_random), EndsWith("rounds them to the nearest now"));
     // The other direction loses nothing.
     const std::string bf16 = Saved(half, "moments_bf16");
     EXPECT_EQ(NoteOnMoments(bf16, *ReadManifest(bf16), program), "");

@@ -210,7 +210,7 @@ TEST(CheckpointTest, OtherDataAndStepsAreNoted) {
   EXPECT_THAT(NotesOnContinuing(manifest, job.program, data), ElementsAre());
   EXPECT_THAT(NotesOnContinuing(manifest, job.program, {}), ElementsAre());
   EXPECT_THAT(NotesOnContinuing(manifest, job.program, {.tokens = 1001, .crc32c = 7}),
-              ElementsAre(HasSubstr("has 1001 tokens, the data of the checkpoint had 1000")));
+              ElementsAre(HasSubstr("has 1001 tokens, but the data of the checkpoint had 1000")));
   EXPECT_THAT(NotesOnContinuing(manifest, job.program, {.tokens = 1000, .crc32c = 8}),
               ElementsAre(HasSubstr("00000008, was 00000007")));
   Program longer = job.program;
@@ -219,7 +219,7 @@ TEST(CheckpointTest, OtherDataAndStepsAreNoted) {
   EXPECT_THAT(NotesOnContinuing(manifest, longer, data), ElementsAre());
   longer.mutable_recipe()->mutable_lr()->set_decay("cosine");
   EXPECT_THAT(NotesOnContinuing(manifest, longer, data),
-              ElementsAre(HasSubstr("recipe.steps is 200, in the checkpoint 100")));
+              ElementsAre(HasSubstr("recipe.steps is 200, but the checkpoint has 100")));
 }
 
 TEST(CheckpointTest, AnotherModelOrRecipeIsNamedByField) {
@@ -243,7 +243,8 @@ TEST(CheckpointTest, AnotherModelOrRecipeIsNamedByField) {
   EXPECT_THAT(check([](Program& p) { p.mutable_recipe()->set_weight_rounding(STOCHASTIC); }),
               HasSubstr("recipe.weight_rounding: default -> STOCHASTIC"));
   EXPECT_THAT(check([](Program& p) { p.mutable_tensors(1)->set_shape(0, 6); }), HasSubstr("'h.0.bias' [5]"));
-  EXPECT_THAT(check([](Program& p) { p.mutable_tensors()->RemoveLast(); }), HasSubstr("has 2 tensors, the program 1"));
+  EXPECT_THAT(check([](Program& p) { p.mutable_tensors()->RemoveLast(); }),
+              HasSubstr("has 2 tensors, but the program has 1"));
 }
 
 }  // namespace

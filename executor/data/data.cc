@@ -72,7 +72,7 @@ class TokenSource : public DataSource {
       const auto zero = std::find(chunk.begin(), chunk.end(), 0);
       if (zero == chunk.end()) continue;
       return absl::InvalidArgumentError(absl::StrCat(
-          file_.path(), ": is no text: byte ", first + (zero - chunk.begin()),
+          file_.path(), ": is not text: byte ", first + (zero - chunk.begin()),
           " is 0. Raw tokens need a token type (uint16, uint32, or bytes to take every byte for a token); other ",
           "formats are in docs/data.md"));
     }
@@ -112,11 +112,10 @@ class TokenSource : public DataSource {
   }
 
   absl::Status BadToken(int64_t token, int64_t index) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat(file_.path(), ": token ", token, " at index ", index, " (byte ",
-                     layout_.offset + index * layout_.bytes_per_token, ") is outside of the vocabulary of ", limit_,
-                     limit_ < options_.vocabulary ? " that its header states" : " of the model",
-                     "; tokens are from 0 to ", limit_ - 1));
+    return absl::InvalidArgumentError(absl::StrCat(
+        file_.path(), ": token ", token, " at index ", index, " (byte ",
+        layout_.offset + index * layout_.bytes_per_token, ") is outside the vocabulary of ", limit_,
+        limit_ < options_.vocabulary ? " of its header" : " of the model", "; tokens are from 0 to ", limit_ - 1));
   }
 
   InputFile file_;
@@ -137,10 +136,10 @@ absl::StatusOr<TokenLayout> LayoutOf(const InputFile& file, const DataOptions& o
     // Otherwise the header of a token file would be read as tokens.
     if (LooksLikeTokenFile(start)) {
       return absl::InvalidArgumentError(absl::StrCat(file.path(), ": is a token file with a header; token type '",
-                                                     options.token_type, "' is for raw tokens, leave it out"));
+                                                     options.token_type, "' is for raw tokens; leave it out"));
     }
     if (file.size() % layout.bytes_per_token != 0) {
-      return absl::InvalidArgumentError(absl::StrCat(file.path(), ": ", file.size(), " bytes are no multiple of ",
+      return absl::InvalidArgumentError(absl::StrCat(file.path(), ": ", file.size(), " bytes are not a multiple of ",
                                                      layout.bytes_per_token, ", the size of a ", options.token_type));
     }
   } else if (options.token_type.empty()) {
@@ -153,16 +152,16 @@ absl::StatusOr<TokenLayout> LayoutOf(const InputFile& file, const DataOptions& o
     }
     if (LooksLikeImageFile(start)) {
       return absl::InvalidArgumentError(
-          absl::StrCat(file.path(), ": is an image file; the model is trained on tokens"));
+          absl::StrCat(file.path(), ": is an image file, but the model trains on tokens"));
     }
     if (absl::StartsWith(start, "WEFTPROG")) {
-      return absl::InvalidArgumentError(absl::StrCat(file.path(), ": is a compiled program, no data"));
+      return absl::InvalidArgumentError(absl::StrCat(file.path(), ": is a compiled program, not data"));
     }
   }
   layout.count = file.size() / layout.bytes_per_token;
   if (layout.bytes_per_token == 1 && options.vocabulary < 256) {
     return absl::InvalidArgumentError(
-        absl::StrCat(file.path(), ": text is read as bytes, which need a vocabulary of at least 256; the model has ",
+        absl::StrCat(file.path(), ": weft reads text as bytes, which need a vocabulary of at least 256; the model has ",
                      options.vocabulary));
   }
   return layout;

@@ -37,7 +37,7 @@ class DataSource {
   // Fills the image of global sample `sample`: rows of positions, with the channels of a position together. Values are
   // in [-1, 1] if the file has bytes. Nothing is allocated.
   virtual absl::Status Image(int64_t sample, absl::Span<float> pixels) const {
-    return absl::FailedPreconditionError("the data holds tokens, the program is trained on images");
+    return absl::FailedPreconditionError("the data holds tokens, but the program trains on images");
   }
 
   virtual DataIdentity identity() const { return {}; }

@@ -157,7 +157,7 @@ TEST(Data, TextAndBytes) {
   EXPECT_EQ(tokens[0], 1);
   EXPECT_EQ(targets[253], 255);
   const std::string binary = Write("bytes", '\0' + text);
-  EXPECT_THAT(ErrorOf(Options(binary, 8, 256)), AllOf(HasSubstr("is no text: byte 0 is 0"), HasSubstr("token type")));
+  EXPECT_THAT(ErrorOf(Options(binary, 8, 256)), AllOf(HasSubstr("is not text: byte 0 is 0"), HasSubstr("token type")));
   ExpectAscendingEpoch(Options(binary, 8, 256, "bytes"), 31);
 }
 
@@ -232,17 +232,18 @@ TEST(Data, RefusesBadTokenFiles) {
   EXPECT_THAT(error(changed), HasSubstr("dtype 3"));
   EXPECT_THAT(error(good, 99), HasSubstr("was written for a vocabulary of 100; the model has 99"));
   EXPECT_THAT(error(TokenFileHeader(2, 19, 20) + tokens),
-              HasSubstr("token 19 at index 19 (byte 70) is outside of the vocabulary of 19 that its header states"));
+              HasSubstr("token 19 at index 19 (byte 70) is outside the vocabulary of 19 of its header"));
 }
 
 TEST(Data, RefusesWhatCannotBeRead) {
   const std::string raw = Write("raw", Integers(Ascending(33), 2));
-  EXPECT_THAT(ErrorOf(Options(raw, 8, 32, "uint16")),
-              HasSubstr("token 32 at index 32 (byte 64) is outside of the vocabulary of 32 of the model; tokens are "
-                        "from 0 to 31"));
+  EXPECT_THAT(
+      ErrorOf(Options(raw, 8, 32, "uint16")),
+      HasSubstr(
+          "token 32 at index 32 (byte 64) is outside the vocabulary of 32 of the model; tokens are from 0 to 31"));
   EXPECT_THAT(ErrorOf(Options(raw, 33, 100, "uint16")),
               HasSubstr("33 tokens are too few; one sequence of 33 and its last target need 34"));
-  EXPECT_THAT(ErrorOf(Options(raw, 8, 100, "uint32")), HasSubstr("66 bytes are no multiple of 4"));
+  EXPECT_THAT(ErrorOf(Options(raw, 8, 100, "uint32")), HasSubstr("66 bytes are not a multiple of 4"));
   EXPECT_THAT(ErrorOf(Options(raw, 8, 100, "uint8")), HasSubstr("token type 'uint8' is unknown; nearest: 'uint16'"));
   EXPECT_THAT(ErrorOf(Options(Write("h", TokenFileHeader(2, 9, 0)), 8, 100, "uint16")), HasSubstr("leave it out"));
   EXPECT_THAT(ErrorOf(Options(Write("empty", ""), 8, 256)), HasSubstr("the file is empty"));
@@ -250,11 +251,11 @@ TEST(Data, RefusesWhatCannotBeRead) {
   EXPECT_THAT(ErrorOf(Options(Write("t", "hello"), 8, 256)), HasSubstr("5 tokens are too few"));
   EXPECT_THAT(ErrorOf(Options(Write("t", "WEFTPROG............"), 8, 256)), HasSubstr("compiled program"));
   EXPECT_THAT(ErrorOf(Options(testing::TempDir(), 8, 256)), HasSubstr("is a directory"));
-  EXPECT_THAT(ErrorOf(Options("/dev/zero", 8, 256)), HasSubstr("no regular file"));
+  EXPECT_THAT(ErrorOf(Options("/dev/zero", 8, 256)), HasSubstr("not a regular file"));
   const std::string pipe = testing::TempDir() + "/pipe";
   unlink(pipe.c_str());
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_THAT(ErrorOf(Options(pipe, 8, 256)), HasSubstr("no regular file"));
+  EXPECT_THAT(ErrorOf(Options(pipe, 8, 256)), HasSubstr("not a regular file"));
   EXPECT_THAT(ErrorOf(Options("", 8, 256)), HasSubstr("empty"));
   EXPECT_EQ(OpenData(Options("/nonexistent/file", 8, 256)).status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(ErrorOf(Options(raw, 0, 100)), HasSubstr("sequence_length = 0"));

@@ -24,7 +24,7 @@ class ImageSource : public DataSource {
   int64_t windows() const override { return layout_.count; }
 
   absl::Status Sample(int64_t, absl::Span<int32_t>, absl::Span<int32_t>) const override {
-    return absl::FailedPreconditionError(absl::StrCat(file_.path(), ": holds images, the program wants tokens"));
+    return absl::FailedPreconditionError(absl::StrCat(file_.path(), ": holds images, but the program needs tokens"));
   }
 
   absl::Status Image(int64_t sample, absl::Span<float> pixels) const override {
@@ -102,9 +102,10 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenImages(const DataOptions& option
   WEFT_RETURN_IF_ERROR(file.Read(0, absl::MakeSpan(head)));
   const absl::string_view start(head.data(), head.size());
   if (!LooksLikeImageFile(start)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        file.path(), ": is no image file, and the model is trained on images of ", options.image_size, " x ",
-        options.image_size, " x ", options.image_channels, "; `weft convert --to=images` makes one of raw pixels"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.path(), ": is not an image file, but the model trains on images of ", options.image_size,
+                     " x ", options.image_size, " x ", options.image_channels,
+                     "; `weft convert --to=images` makes an image file from raw pixels"));
   }
   WEFT_ASSIGN_OR_RETURN(const ImageLayout layout, ParseImageHeader(start, file.size(), file.path()));
   if (layout.height != options.image_size || layout.width != options.image_size ||

@@ -75,7 +75,7 @@ TEST(ImageData, FloatsAreTakenAsTheyAre) {
 }
 
 TEST(ImageData, RefusesFilesThatAreNot) {
-  EXPECT_THAT(Refusal(Options(WriteTemporary("text.txt", "just text"))), HasSubstr("is no image file"));
+  EXPECT_THAT(Refusal(Options(WriteTemporary("text.txt", "just text"))), HasSubstr("is not an image file"));
   EXPECT_THAT(Refusal(Options(::testing::TempDir() + "/missing.img")), HasSubstr("missing.img: cannot open"));
   const std::string good = Images(3);
   EXPECT_THAT(Refusal(Options(WriteTemporary("cut.img", good.substr(0, 30)))), HasSubstr("cut off: 30 bytes"));
@@ -98,7 +98,7 @@ TEST(ImageData, RefusesFilesThatAreNot) {
   EXPECT_THAT(Refusal(other), HasSubstr("is for tokens"));
   // A model of tokens refuses images.
   other = {.path = WriteTemporary("good.img", good), .sequence_length = 4, .vocabulary = 256, .token_type = ""};
-  EXPECT_THAT(Refusal(other), HasSubstr("is an image file; the model is trained on tokens"));
+  EXPECT_THAT(Refusal(other), HasSubstr("is an image file, but the model trains on tokens"));
 }
 
 }  // namespace

@@ -86,11 +86,11 @@ absl::StatusOr<ImageLayout> LayoutOfRawImages(absl::string_view shape, absl::str
   }
   if (!ok) {
     return absl::InvalidArgumentError(absl::StrCat("'", shape,
-                                                   "' is no shape of an image; expected HEIGHTxWIDTHxCHANNELS, ",
+                                                   "' is not the shape of an image; expected HEIGHTxWIDTHxCHANNELS, ",
                                                    "each from 1 to ", kLargestImageExtent, ", such as 32x32x3"));
   }
   if (dtype != "uint8" && dtype != "float32") {
-    return absl::InvalidArgumentError(absl::StrCat("'", dtype, "' is no type of pixels; known: uint8, float32"));
+    return absl::InvalidArgumentError(absl::StrCat("'", dtype, "' is not a type of pixels; known: uint8, float32"));
   }
   layout.bytes_per_element = dtype == "uint8" ? 1 : 4;
   const int64_t each = layout.elements() * layout.bytes_per_element;

@@ -53,7 +53,7 @@ absl::Status FaultGuard::Located(size_t index, const absl::Status& status) {
   return absl::Status(
       status.code(),
       absl::StrCat(absl::StartsWith(status.message(), prefix) ? "" : absl::StrCat(prefix, ": "), status.message(),
-                   "; the last that it began is ", DescribeEntry(program_, rank.endpoint->rank(), last.back())));
+                   "; the last action that it began is ", DescribeEntry(program_, rank.endpoint->rank(), last.back())));
 }
 
 void FaultGuard::Returned(size_t index, const absl::Status& status, bool first) {

@@ -137,12 +137,11 @@ TEST(FaultGuardTest, AnErrorWithoutAPlaceGetsOne) {
   // Before the first action there is no place to name.
   EXPECT_EQ(guard.Located(1, cuda), cuda);
   guard.flight(1)->Begin(1, 3);
-  EXPECT_EQ(
-      guard.Located(1, cuda).message(),
-      "rank 1: cudaEventQuery: an illegal memory access was encountered; the last that it began is step 3, action "
-      "4 'B'");
+  EXPECT_EQ(guard.Located(1, cuda).message(),
+            "rank 1: cudaEventQuery: an illegal memory access was encountered; the last action that it began is step "
+            "3, action 4 'B'");
   EXPECT_EQ(guard.Located(1, absl::InternalError("rank 1: NCCL communicator 'weft data' failed")).message(),
-            "rank 1: NCCL communicator 'weft data' failed; the last that it began is step 3, action 4 'B'");
+            "rank 1: NCCL communicator 'weft data' failed; the last action that it began is step 3, action 4 'B'");
   for (const absl::Status& status :
        {absl::OkStatus(), ErrorAtAction(absl::StatusCode::kInternal, "rank 1, step 3, action 0 'F': why"),
         absl::DataLossError("replicas")}) {

@@ -20,7 +20,8 @@ absl::Status CheckInjectedFailure(const Program& program, const InjectedFailure&
     return refused("rank ", failure.rank, ": the last rank of this program is ", ranks - 1);
   }
   if (failure.flip) {
-    if (check_replicas <= 0) return refused("a flipped bit is looked for with --check-replicas N only");
+    if (check_replicas <= 0)
+      return refused("flip needs --check-replicas N, because nothing else detects a flipped bit");
     const int64_t last_look = last_step / check_replicas * check_replicas;
     if (last_look == 0) {
       return refused("--check-replicas=", check_replicas, " compares nothing in ", last_step,
@@ -39,7 +40,7 @@ absl::Status CheckInjectedFailure(const Program& program, const InjectedFailure&
   }
   if (failure.repetition >= std::max<int64_t>(repetitions, 1)) {
     return refused("step ", failure.repetition, ": this run has ", repetitions,
-                   ", counted from 0; nearest valid: ", std::max<int64_t>(repetitions, 1) - 1);
+                   " steps, counted from 0; nearest valid: ", std::max<int64_t>(repetitions, 1) - 1);
   }
   if (std::find(known.begin(), known.end(), failure.action) != known.end()) return absl::OkStatus();
   if (known.empty()) return refused("rank ", failure.rank, " has no actions");

@@ -54,7 +54,8 @@ TEST(InjectedFailure, IsOfAStepOfTheRun) {
 
 TEST(InjectedFailure, AFlippedBitHasToBeLookedFor) {
   EXPECT_EQ(Refusal({.rank = 0, .repetition = 3, .action = 0, .flip = true}, 4, 2), "");
-  EXPECT_THAT(Refusal({.rank = 0, .repetition = 3, .action = 0, .flip = true}), HasSubstr("--check-replicas N only"));
+  EXPECT_THAT(Refusal({.rank = 0, .repetition = 3, .action = 0, .flip = true}),
+              HasSubstr("flip needs --check-replicas N"));
   // The last comparison can still find it.
   EXPECT_EQ(Refusal({.rank = 0, .repetition = 4, .action = 0, .flip = true}, 5, 2), "");
   EXPECT_EQ(Refusal({.rank = 0, .repetition = 5, .action = 0, .flip = true}, 5, 2),

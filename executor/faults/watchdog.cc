@@ -103,9 +103,8 @@ void Watchdog::Follow(size_t index, int64_t now) {
   // The watchdog waits two seconds longer than a rank does in an action, because that rank's error says more.
   const int64_t quiet = now - std::max(state.stop_ns, state.begun_ns);
   if (quiet < patience + std::chrono::nanoseconds(std::chrono::seconds(2)).count()) return;
-  watched.endpoint->Abort(
-      absl::DeadlineExceededError(absl::StrCat(who, " was asked to stop, and waits for the end of step ",
-                                               watched.flight->LastStep(), " in vain: the step is lost")));
+  watched.endpoint->Abort(absl::DeadlineExceededError(absl::StrCat(
+      who, " was asked to stop, but step ", watched.flight->LastStep(), " did not end in time; the step is lost")));
 }
 
 }  // namespace weft::exec

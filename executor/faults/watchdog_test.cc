@@ -94,8 +94,7 @@ TEST(WatchdogTest, AStopInVain) {
     const char* message;
   } cases[] = {
       {RunPhase::kStarting, false, "rank 0 was stopped by a signal before the first step"},
-      {RunPhase::kStepping, true,
-       "rank 0 was asked to stop, and waits for the end of step 5 in vain: the step is lost"},
+      {RunPhase::kStepping, true, "rank 0 was asked to stop, but step 5 did not end in time; the step is lost"},
   };
   for (const auto& [phase, begun, message] : cases) {
     SCOPED_TRACE(message);

@@ -24,13 +24,13 @@ int64_t Times(int64_t value, int64_t factor) {
 absl::StatusOr<PredictedTimes> PredictedTimes::Make(const Program& program, const Trace& trace) {
   if (trace.origin() != "simulated") {
     return absl::InvalidArgumentError(
-        absl::StrCat("the trace is ", trace.origin() == "measured" ? "a measured one" : "not said to be simulated",
-                     "; allowed: what `weft simulate PROGRAM --trace=FILE` writes"));
+        absl::StrCat("the trace is ", trace.origin() == "measured" ? "measured" : "not marked as simulated",
+                     "; allowed: a trace that `weft simulate PROGRAM --trace=FILE` wrote"));
   }
   if (trace.program_crc() != ProgramCrc(program)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the trace is of program '", trace.program_name(), "' (CRC ", absl::Hex(trace.program_crc(), absl::kZeroPad8),
-        "), the run is of '", program.name(), "' (CRC ", absl::Hex(ProgramCrc(program), absl::kZeroPad8), ")"));
+        "), but the run is of '", program.name(), "' (CRC ", absl::Hex(ProgramCrc(program), absl::kZeroPad8), ")"));
   }
   PredictedTimes result;
   result.times_.resize(program.templates_size());

@@ -142,10 +142,10 @@ TEST(DeadlinesTest, AMeasuredTraceIsRefused) {
   Trace trace = Predicted(program);
   trace.set_origin("measured");
   EXPECT_EQ(PredictedTimes::Make(program, trace).status().message(),
-            "the trace is a measured one; allowed: what `weft simulate PROGRAM --trace=FILE` writes");
+            "the trace is measured; allowed: a trace that `weft simulate PROGRAM --trace=FILE` wrote");
   trace.clear_origin();
   EXPECT_THAT(std::string(PredictedTimes::Make(program, trace).status().message()),
-              HasSubstr("the trace is not said to be simulated"));
+              HasSubstr("the trace is not marked as simulated"));
 }
 
 TEST(DeadlinesTest, ATraceOfAnotherProgramIsRefused) {
@@ -154,7 +154,7 @@ TEST(DeadlinesTest, ATraceOfAnotherProgramIsRefused) {
   trace.set_program_crc(1);
   trace.set_program_name("other");
   EXPECT_THAT(std::string(PredictedTimes::Make(program, trace).status().message()),
-              HasSubstr("the trace is of program 'other' (CRC 00000001), the run is of 'p' (CRC "));
+              HasSubstr("the trace is of program 'other' (CRC 00000001), but the run is of 'p' (CRC "));
 }
 
 }  // namespace

@@ -200,14 +200,13 @@ absl::Status Interpreter::Impl::CheckQuiet(int64_t& since_ns) {
     return ErrorAtAction(absl::StatusCode::kDeadlineExceeded,
                          absl::StrCat(results_.Where(action, streams_[i].repetition), " has waited for rank ", peer,
                                       " on '", stream.name, "' for more than ", seconds(deadline), " s",
-                                      hurried ? "; it was asked to stop meanwhile, and the step is lost" : ""));
+                                      hurried ? "; the run was asked to stop, and the step is lost" : ""));
   }
   // A prediction may give transfers and collectives that are under way more time than that.
   if (AnyActive() || quiet_ns < of_waiting.count()) return absl::OkStatus();
   if (const int peer = votes_.vote().waiting_for(); peer >= 0) {
     return absl::DeadlineExceededError(absl::StrCat("rank ", endpoint_.rank(), " has waited for rank ", peer,
-                                                    " to say that its step is over for more than ", seconds(of_waiting),
-                                                    " s"));
+                                                    " to end its step for more than ", seconds(of_waiting), " s"));
   }
   return absl::DeadlineExceededError(
       absl::StrCat("rank ", endpoint_.rank(), ": no progress for more than ", seconds(of_waiting), " s"));

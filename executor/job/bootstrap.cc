@@ -37,7 +37,7 @@ class Variables {
     const std::string text = *environment_(name);
     int value = 0;
     if (absl::SimpleAtoi(text, &value) && value >= low && value <= high) return value;
-    wrong_.push_back(absl::StrCat(name, "='", text, "' is no ", meaning, " from ", low, " to ", high));
+    wrong_.push_back(absl::StrCat(name, "='", text, "' must be a ", meaning, " from ", low, " to ", high));
     return std::nullopt;
   }
   std::string Text(const char* name) {
@@ -201,8 +201,8 @@ std::string NoAddress(absl::string_view host) {
   }
   for (const char c : host) {
     if (absl::ascii_isspace(c) || absl::ascii_iscntrl(c) || c == '/' || c == ',') {
-      return absl::StrCat("MASTER_ADDR=", Quoted(host), " is no address and no name of a machine; allowed: one, as in ",
-                          "10.0.0.1, ::1 or node-1");
+      return absl::StrCat("MASTER_ADDR=", Quoted(host),
+                          " is neither an address nor the name of a machine; allowed: e.g. 10.0.0.1, ::1 or node-1");
     }
   }
   // Finds an address with a port: "10.0.0.1:29500", "[::1]:29500". With more colons and no brackets it is an IPv6
@@ -214,7 +214,7 @@ std::string NoAddress(absl::string_view host) {
   const bool brackets = before.size() > 2 && before.front() == '[' && before.back() == ']';
   if (!one && !brackets) return "";
   return absl::StrCat("MASTER_ADDR=", Quoted(host),
-                      " holds a port, which is MASTER_PORT's to say; nearest valid: ", "MASTER_ADDR=", before,
+                      " contains a port, which belongs in MASTER_PORT; nearest valid: MASTER_ADDR=", before,
                       port.empty() ? "" : absl::StrCat(" MASTER_PORT=", port));
 }
 
@@ -236,7 +236,7 @@ absl::Status CheckLocalRank(Bootstrap bootstrap, const Environment& environment)
                        : open_mpi                           ? kOpenMpiNames
                                                             : kSlurmNames;
   return absl::InvalidArgumentError(
-      absl::StrCat(names.local_rank, " is not set; with GPUs it says which of its node's each process takes",
+      absl::StrCat(names.local_rank, " is not set; with GPUs it selects the GPU of each process on its node",
                    process.bootstrap == Bootstrap::kMpi ? "" : " (torchrun sets it)"));
 }
 
@@ -255,8 +255,8 @@ absl::StatusOr<Rendezvous> FindRendezvous(Bootstrap wanted, const Environment& e
   if (std::string reason = NoAddress(rendezvous.host); !reason.empty()) variables.Wrong(std::move(reason));
   if (StandsForAll(rendezvous.host)) {
     variables.Wrong(absl::StrCat("MASTER_ADDR='", rendezvous.host,
-                                 "' stands for all addresses of a machine; allowed: one of rank 0's machine that the "
-                                 "others reach, or its name"));
+                                 "' means all addresses of a machine; allowed: one address of rank 0's machine that "
+                                 "the other ranks can reach, or the machine's name"));
   }
   if (variables.Has("WEFT_STORE_PORT")) {
     rendezvous.port = variables.Number("WEFT_STORE_PORT", 1, 65535, "port");
@@ -281,10 +281,10 @@ absl::StatusOr<Rendezvous> FindRendezvous(Bootstrap wanted, const Environment& e
   }
   const bool launcher = variables.missing("RANK") || variables.missing("WORLD_SIZE");
   std::vector<std::string> advice;
-  if (wanted == Bootstrap::kEnv && launcher) advice.push_back("--bootstrap=env; torchrun sets them, but for ");
+  if (wanted == Bootstrap::kEnv && launcher) advice.push_back("--bootstrap=env; torchrun sets them, except ");
   if (variables.missing(kSecretVariable)) {
-    advice.push_back(
-        absl::StrCat(kSecretVariable, ": all processes of the job need the same, e.g. of `openssl rand -hex 32`"));
+    advice.push_back(absl::StrCat(kSecretVariable,
+                                  ": give all processes of the job the same secret, e.g. from `openssl rand -hex 32`"));
   } else if (!advice.empty()) {
     advice = {"--bootstrap=env; torchrun sets them"};
   }

@@ -95,7 +95,7 @@ TEST(FindLauncherTest, OnlyGpusNeedALocalRank) {
   without.erase("LOCAL_RANK");
   EXPECT_EQ(check(Bootstrap::kNone, without), "");
   EXPECT_EQ(check(Bootstrap::kEnv, without),
-            "LOCAL_RANK is not set; with GPUs it says which of its node's each process takes (torchrun sets it)");
+            "LOCAL_RANK is not set; with GPUs it selects the GPU of each process on its node (torchrun sets it)");
   EXPECT_FALSE(FindRendezvous(Bootstrap::kEnv, EnvironmentOf(without))->process.local_rank.has_value());
   EXPECT_THAT(check(Bootstrap::kMpi, {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}),
               HasSubstr("OMPI_COMM_WORLD_LOCAL_RANK is not set"));
@@ -157,7 +157,7 @@ TEST(FindRendezvousTest, EachMissingOrWrongVariableIsNamed) {
     variables["MASTER_ADDR"] = all;
     EXPECT_THAT(
         std::string(FindRendezvous(Bootstrap::kEnv, EnvironmentOf(variables)).status().message()),
-        HasSubstr(absl::StrCat("MASTER_ADDR='", all, "' stands for all addresses of a machine; allowed: one of")));
+        HasSubstr(absl::StrCat("MASTER_ADDR='", all, "' means all addresses of a machine; allowed: one address of")));
   }
   const auto wrong = [](const std::string& host) {
     Map variables = Torchrun();
@@ -165,13 +165,13 @@ TEST(FindRendezvousTest, EachMissingOrWrongVariableIsNamed) {
     return std::string(FindRendezvous(Bootstrap::kEnv, EnvironmentOf(variables)).status().message());
   };
   EXPECT_EQ(wrong("10.0.0.1:29500"),
-            "MASTER_ADDR='10.0.0.1:29500' holds a port, which is MASTER_PORT's to say; nearest valid: "
+            "MASTER_ADDR='10.0.0.1:29500' contains a port, which belongs in MASTER_PORT; nearest valid: "
             "MASTER_ADDR=10.0.0.1 MASTER_PORT=29500");
   EXPECT_THAT(wrong("[::1]:80"), HasSubstr("nearest valid: MASTER_ADDR=[::1] MASTER_PORT=80"));
   EXPECT_THAT(wrong("node-1:"), HasSubstr("nearest valid: MASTER_ADDR=node-1"));
   EXPECT_THAT(wrong(std::string(254, 'n')), HasSubstr("…' has 254 characters; allowed: at most 253"));
   for (const char* none : {"node 1", "a\nb", "http://node-1", "node-1,node-2"}) {
-    EXPECT_THAT(wrong(none), HasSubstr("is no address and no name of a machine")) << none;
+    EXPECT_THAT(wrong(none), HasSubstr("is neither an address nor the name of a machine")) << none;
   }
   for (const char* one : {"fe80::1%eth0", "::1", "[::1]", "127.0.0.1", "node-3.cluster"}) {
     Map variables = Torchrun();
@@ -181,9 +181,9 @@ TEST(FindRendezvousTest, EachMissingOrWrongVariableIsNamed) {
   // One message names the errors in the launcher's variables and in those of the rendezvous.
   EXPECT_EQ(
       FindRendezvous(Bootstrap::kEnv, EnvironmentOf({{"RANK", "one"}, {"MASTER_PORT", "29500"}})).status().message(),
-      "RANK='one' is no rank from 0 to 1048575; WORLD_SIZE, MASTER_ADDR, WEFT_JOB_SECRET are not set "
-      "(--bootstrap=env; torchrun sets them, but for WEFT_JOB_SECRET: all processes of the job need the same, e.g. of "
-      "`openssl rand -hex 32`)");
+      "RANK='one' must be a rank from 0 to 1048575; WORLD_SIZE, MASTER_ADDR, WEFT_JOB_SECRET are not set "
+      "(--bootstrap=env; torchrun sets them, except WEFT_JOB_SECRET: give all processes of the job the same secret, "
+      "e.g. from `openssl rand -hex 32`)");
   Map variables = Torchrun();
   variables["WEFT_JOB_SECRET"] = "short";
   variables["WEFT_RENDEZVOUS_TIMEOUT"] = "soon";

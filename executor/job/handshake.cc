@@ -98,7 +98,7 @@ absl::StatusOr<Nonce> RandomNonce() {
   while (have < nonce.size()) {
     const ssize_t got = getrandom(nonce.data() + have, nonce.size() - have, 0);
     if (got < 0 && errno != EINTR) {
-      return absl::UnavailableError(absl::StrCat("no random numbers: ", std::strerror(errno)));
+      return absl::UnavailableError(absl::StrCat("cannot get random numbers: ", std::strerror(errno)));
     }
     have += std::max<ssize_t>(got, 0);
   }
@@ -114,7 +114,7 @@ absl::Status ProveToServer(const Socket& socket, absl::string_view server, absl:
   ReadBytes(&challenge, kMagicBytes, &magic);
   const auto speaks_other = [&] {
     return absl::FailedPreconditionError(
-        absl::StrCat(server, " does not speak as a weft job does: another program listens there"));
+        absl::StrCat(server, " does not answer like a weft job: another program listens there"));
   };
   if (magic != kMagic) return speaks_other();
   Nonce theirs;
@@ -135,12 +135,12 @@ absl::Status ProveToServer(const Socket& socket, absl::string_view server, absl:
   WEFT_RETURN_IF_ERROR(RecvAll(socket, text.data(), text.size(), until));
   if (verdict == static_cast<uint32_t>(Verdict::kWrongSecret)) {
     return absl::PermissionDeniedError(
-        absl::StrCat(server, " refuses the secret of rank ", rank, " (WEFT_JOB_SECRET): the job has another one"));
+        absl::StrCat(server, " refuses the secret of rank ", rank, " (WEFT_JOB_SECRET): the job has another secret"));
   }
   const auto expected = ServerProof(secret, theirs, hello, static_cast<Verdict>(verdict), text);
   if (!EqualInConstantTime(proof, View(expected))) {
-    return absl::PermissionDeniedError(
-        absl::StrCat(server, " does not know the secret of rank ", rank, " (WEFT_JOB_SECRET): it is of another job"));
+    return absl::PermissionDeniedError(absl::StrCat(server, " does not know the secret of rank ", rank,
+                                                    " (WEFT_JOB_SECRET): it belongs to another job"));
   }
   if (verdict == static_cast<uint32_t>(Verdict::kWelcome)) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(server, " refuses rank ", rank, ": ", text));
@@ -220,8 +220,8 @@ bool ProvingListener::Judge(Pending& pending, std::vector<Accepted>* accepted) {
   }
   absl::Status admitted;
   if (hello->size != options_.size) {
-    admitted = absl::InvalidArgumentError(absl::StrCat("it says that the job has ", hello->size,
-                                                       " processes (WORLD_SIZE), this one has ", options_.size));
+    admitted = absl::InvalidArgumentError(
+        absl::StrCat("its WORLD_SIZE is ", hello->size, ", but the job has ", options_.size, " processes"));
   } else if (hello->rank < 0 || hello->rank >= options_.size) {
     admitted = absl::InvalidArgumentError(absl::StrCat("ranks are from 0 to ", options_.size - 1));
   } else {

@@ -72,7 +72,7 @@ TEST(HandshakeTest, AWrongSecretIsRefused) {
   Listening server;
   const absl::Status status = server.Prove("another secret", 1);
   EXPECT_TRUE(absl::IsPermissionDenied(status));
-  EXPECT_EQ(status.message(), "the server refuses the secret of rank 1 (WEFT_JOB_SECRET): the job has another one");
+  EXPECT_EQ(status.message(), "the server refuses the secret of rank 1 (WEFT_JOB_SECRET): the job has another secret");
   // A proof for one purpose does not count for another.
   EXPECT_TRUE(absl::IsPermissionDenied(server.Prove(kSecret, 1, 4, Purpose::kTransport)));
   server.Stop();
@@ -82,14 +82,14 @@ TEST(HandshakeTest, AWrongSecretIsRefused) {
 TEST(HandshakeTest, WrongRanksAndSizesAreNamed) {
   ProvingListener::Options options;
   options.admit = [](int rank) {
-    return rank == 2 ? absl::AlreadyExistsError("rank 2 is here already") : absl::OkStatus();
+    return rank == 2 ? absl::AlreadyExistsError("rank 2 is connected already") : absl::OkStatus();
   };
   Listening server(std::move(options));
   EXPECT_EQ(server.Prove(kSecret, 1, 8).message(),
-            "the server refuses rank 1: it says that the job has 8 processes (WORLD_SIZE), this one has 4");
+            "the server refuses rank 1: its WORLD_SIZE is 8, but the job has 4 processes");
   EXPECT_EQ(server.Prove(kSecret, 4).message(), "the server refuses rank 4: ranks are from 0 to 3");
   EXPECT_EQ(server.Prove(kSecret, -1).message(), "the server refuses rank -1: ranks are from 0 to 3");
-  EXPECT_EQ(server.Prove(kSecret, 2).message(), "the server refuses rank 2: rank 2 is here already");
+  EXPECT_EQ(server.Prove(kSecret, 2).message(), "the server refuses rank 2: rank 2 is connected already");
 }
 
 // A recorded greeting is worth nothing on another connection, because the challenge differs.
@@ -131,8 +131,8 @@ TEST(HandshakeTest, AServerMustKnowTheSecret) {
     const absl::Status status = ProveToServer(socket, "the server", kSecret, Purpose::kStore, 1, 4, In(10000));
     EXPECT_EQ(status.message(),
               verdict[0] == 'W'
-                  ? "the server does not know the secret of rank 1 (WEFT_JOB_SECRET): it is of another job"
-                  : "the server does not speak as a weft job does: another program listens there");
+                  ? "the server does not know the secret of rank 1 (WEFT_JOB_SECRET): it belongs to another job"
+                  : "the server does not answer like a weft job: another program listens there");
     impostor.join();
   }
 }

@@ -87,7 +87,8 @@ class Launcher {
     WEFT_ASSIGN_OR_RETURN(const SocketAddress address, LocalAddress(listener));
     const Socket notes(memfd_create("weft notes", MFD_CLOEXEC));
     if (!notes.open() || ftruncate(notes.fd(), static_cast<off_t>(kNoteBytes) * launch_.ranks) != 0) {
-      return absl::ResourceExhaustedError(absl::StrCat("--bootstrap=local: no memory: ", std::strerror(errno)));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("--bootstrap=local: cannot share memory: ", std::strerror(errno)));
     }
     WEFT_ASSIGN_OR_RETURN(const Nonce secret, RandomNonce());
     port_ = address.port();
@@ -251,8 +252,8 @@ class Launcher {
     const size_t more = names.size() - std::min(names.size(), kMaxNamed);
     names.resize(names.size() - more);
     launch_.on_message(absl::StrCat(absl::StrJoin(names, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "",
-                                    names.size() + more == 1 ? " does" : " do", " not answer ", strsignal(passed_on_),
-                                    " (signal ", passed_on_, ") the second time; killed"));
+                                    names.size() + more == 1 ? " does" : " do", " not end after a second ",
+                                    strsignal(passed_on_), " (signal ", passed_on_, "); killed"));
   }
 
   const LocalLaunch& launch_;

@@ -105,7 +105,7 @@ class StoreServer::Serving {
   absl::Status Admit(int rank) {
     if (!state_.came(rank)) return absl::OkStatus();
     return absl::AlreadyExistsError(
-        absl::StrCat("rank ", rank, clients_[rank].socket.open() ? " is here already" : " was here before",
+        absl::StrCat("rank ", rank, clients_[rank].socket.open() ? " is connected already" : " was connected before",
                      ": two processes of the job have the same RANK, or one of them was started again"));
   }
 
@@ -215,7 +215,7 @@ class StoreServer::Serving {
     const int64_t now = MonotonicNanoseconds();
     for (int rank = 0; rank < options_.size; ++rank) {
       if (clients_[rank].patience_ns < 0 || now < clients_[rank].patience_ns) continue;
-      Lose(rank, absl::StrCat("a message was not whole within ", Seconds(options_.patience.count() / kMillisecond)));
+      Lose(rank, absl::StrCat("a message was not complete within ", Seconds(options_.patience.count() / kMillisecond)));
     }
     std::vector<StoreAnswer> answers;
     state_.Expire(now, &answers);

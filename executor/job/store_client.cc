@@ -56,10 +56,10 @@ absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Connect(const std::str
     WEFT_RETURN_IF_ERROR(SleepWithin(pause, {deadline, go_on}));
     pause = std::min(pause * 2, std::chrono::milliseconds(500));
   } while (MonotonicNanoseconds() < deadline);
-  return absl::DeadlineExceededError(absl::StrCat("rank ", rank, ": no store at MASTER_ADDR=", host, ", port ", port,
-                                                  " within ", std::chrono::duration<double>(timeout).count(), " s (",
-                                                  std::string(last.message()), tried,
-                                                  "); rank 0 serves it: was it started, and on that machine?"));
+  return absl::DeadlineExceededError(
+      absl::StrCat("rank ", rank, ": no store at MASTER_ADDR=", host, ", port ", port, " within ",
+                   std::chrono::duration<double>(timeout).count(), " s (", std::string(last.message()), tried,
+                   "); check that rank 0, which serves the store, was started on that machine"));
 }
 
 StoreClient::~StoreClient() {
@@ -113,7 +113,7 @@ absl::Status StoreClient::Fail(const absl::Status& status) {
   const bool crossed = reply.ok() ? *reply != kSayIt : !ReportedRemotely(reply.status());
   if (crossed && MonotonicNanoseconds() < until.deadline_ns) reply = Receive(until);
   if (reply.ok() && *reply != kSayIt) {
-    return absl::InternalError(absl::StrCat(server_, " does not answer a failure as it should"));
+    return absl::InternalError(absl::StrCat(server_, " gave no valid answer to a reported failure"));
   }
   return reply.status();
 }

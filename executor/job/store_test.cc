@@ -108,8 +108,9 @@ TEST(StoreTest, AWrongSecretIsRefusedAtOnce) {
   StoreOptions wrong = Options(2);
   wrong.secret = "the secret of another job";
   const absl::Status status = Join(*server, 1, wrong).status();
-  EXPECT_EQ(status.message(), absl::StrCat("the store at 127.0.0.1:", server->address().port(),
-                                           " refuses the secret of rank 1 (WEFT_JOB_SECRET): the job has another one"));
+  EXPECT_EQ(status.message(),
+            absl::StrCat("the store at 127.0.0.1:", server->address().port(),
+                         " refuses the secret of rank 1 (WEFT_JOB_SECRET): the job has another secret"));
 }
 
 TEST(StoreTest, ARankThatNeverComesIsNamed) {
@@ -145,7 +146,7 @@ TEST(StoreTest, ASecondProcessOfARankIsRefused) {
   auto first = Join(*server, 1, options);
   ASSERT_TRUE(first.ok());
   EXPECT_THAT(std::string(Join(*server, 1, options).status().message()),
-              HasSubstr("refuses rank 1: rank 1 is here already: two processes of the job have the same RANK"));
+              HasSubstr("refuses rank 1: rank 1 is connected already: two processes of the job have the same RANK"));
   // The first client is not disturbed.
   EXPECT_TRUE((*first)->Set("key", "value").ok());
 }
@@ -301,7 +302,7 @@ TEST(StoreTest, ASlowClientIsDropped) {
   const int64_t deadline = MonotonicNanoseconds() + int64_t{10} * 1000 * 1000 * 1000;
   ASSERT_TRUE(SendAll(one, std::string("\x10\0", 2), deadline).ok());
   EXPECT_EQ((*zero)->Barrier("start", seconds(10)).message(),
-            "rank 1 was lost while the job was starting: a message was not whole within 0.2 s");
+            "rank 1 was lost while the job was starting: a message was not complete within 0.2 s");
 }
 
 // Addresses as launchers write them, with brackets and without.

@@ -35,8 +35,8 @@ std::string NoteOnSteps(const Recipe& recipe, int64_t steps) {
   const int64_t recipes = std::max<int64_t>(1, recipe.steps());
   if (steps <= recipes || decay.empty() || decay == "constant") return "";
   return absl::StrFormat(
-      "note: --steps %d is beyond the recipe's %d: the learning rate's %s decay ends there, and it stays at its "
-      "minimum, %g; a program compiled with recipe.steps: %d decays over all of them",
+      "note: --steps %d is more than the recipe's %d, where the learning rate's %s decay ends; after that it stays at "
+      "its minimum, %g; to decay over all steps, compile with recipe.steps: %d",
       steps, recipes, decay, recipe.lr().min(), steps);
 }
 

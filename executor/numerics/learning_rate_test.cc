@@ -62,8 +62,8 @@ TEST(LearningRateTest, AWarmupAsLongAsTheRunHasNoDecay) {
 
 TEST(LearningRateTest, StepsBeyondADecayAreNoted) {
   EXPECT_EQ(NoteOnSteps(MakeRecipe(10, 2, "cosine"), 15),
-            "note: --steps 15 is beyond the recipe's 10: the learning rate's cosine decay ends there, and it stays at "
-            "its minimum, 0.1; a program compiled with recipe.steps: 15 decays over all of them");
+            "note: --steps 15 is more than the recipe's 10, where the learning rate's cosine decay ends; after that it "
+            "stays at its minimum, 0.1; to decay over all steps, compile with recipe.steps: 15");
   EXPECT_NE(NoteOnSteps(MakeRecipe(10, 2, "linear"), 11), "");
   EXPECT_EQ(NoteOnSteps(MakeRecipe(10, 2, "cosine"), 10), "");
   EXPECT_EQ(NoteOnSteps(MakeRecipe(10, 2, "cosine"), 0), "");

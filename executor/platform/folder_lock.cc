@@ -86,10 +86,8 @@ absl::StatusOr<FolderLock> FolderLock::Take(const std::string& folder) {
   int locked = flock(file, LOCK_EX | LOCK_NB);
   while (locked != 0 && errno == EINTR) locked = flock(file, LOCK_EX | LOCK_NB);
   if (locked != 0 && errno == EWOULDBLOCK) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(folder,
-                     ": another run that has not ended saves its checkpoints here; wait for its end, or choose another "
-                     "directory"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        folder, ": another run is still saving its checkpoints here; wait until it ends, or choose another directory"));
   }
   if (locked == 0 && !IsStill(file, folder)) return Take(folder);
   return lock;

@@ -32,8 +32,8 @@ absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
   if (fstat(fd, &info) != 0) return Error("read", path);
   if (S_ISDIR(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, ": is a directory, not a file"));
   if (!S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": is no regular file; data is read in random order, so pipes and devices cannot serve"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": is not a regular file; weft reads data in random order, so it cannot be a pipe or a device"));
   }
   if (info.st_size == 0) return absl::InvalidArgumentError(absl::StrCat(path, ": the file is empty"));
   file.size_ = info.st_size;

@@ -186,15 +186,15 @@ absl::StatusOr<SharedLibrary> SharedLibrary::OpenFrom(absl::string_view what, ab
   for (const std::string& folder : first_folders) searched.push_back(absl::StrCat(folder, " (--lib-path)"));
   searched.push_back("the loader's path");
   searched.insert(searched.end(), last_folders.begin(), last_folders.end());
-  return absl::NotFoundError(absl::StrCat(wanted, " is not installed: it was not found in ",
-                                          absl::StrJoin(searched, ", "), "; name its folder with --lib-path"));
+  return absl::NotFoundError(
+      absl::StrCat(wanted, " was not found in ", absl::StrJoin(searched, ", "), "; name its folder with --lib-path"));
 }
 
 void* SharedLibrary::Find(const char* name) const { return dlsym(handle_, name); }
 
 absl::Status SharedLibrary::Missing(absl::string_view name) const {
   return absl::FailedPreconditionError(
-      absl::StrCat(what_, " in ", path_, " has no ", std::string(name), ": it is of another version"));
+      absl::StrCat(what_, " in ", path_, " has no ", std::string(name), ": it has another version"));
 }
 
 }  // namespace weft::exec

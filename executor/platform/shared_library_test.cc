@@ -45,7 +45,7 @@ TEST(SharedLibrary, FindsFunctionsAndVariables) {
   const absl::Status missing = library->Load("weft_example_none", &add);
   EXPECT_EQ(missing.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(missing.message(),
-            "an example in " + folder + "/libexample.so.7 has no weft_example_none: it is of another version");
+            "an example in " + folder + "/libexample.so.7 has no weft_example_none: it has another version");
 }
 
 TEST(SharedLibrary, TheFoldersOfTheUserComeFirst) {
@@ -69,8 +69,8 @@ TEST(SharedLibrary, SaysWhereItLooked) {
                                                SharedLibrary::Scope::kLocal, {"/a"}, {"/b", "/c"});
   EXPECT_EQ(library.status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(library.status().message(),
-            "nothing (libweft_none.so.1 or libweft_none.so) is not installed: it was not found in /a (--lib-path), the "
-            "loader's path, /b, /c; name its folder with --lib-path");
+            "nothing (libweft_none.so.1 or libweft_none.so) was not found in /a (--lib-path), the loader's path, /b, "
+            "/c; name its folder with --lib-path");
 }
 
 TEST(SharedLibrary, AFileThatIsNoLibraryIsNamed) {

@@ -29,9 +29,9 @@ absl::Status CheckMachineMemory(const Program& program, bool evaluates, bool on_
   }
   if (needed <= machine) return absl::OkStatus();
   const std::string text = absl::StrCat("the arenas of ", ranks, " ranks take ", needed / (1 << 30),
-                                        " GiB, this machine has ", machine / (1 << 30), " GiB");
+                                        " GiB, but this machine has ", machine / (1 << 30), " GiB");
   if (on_host) return absl::ResourceExhaustedError(text);
-  *note = absl::StrCat(text, " of the host's memory: the driver may refuse to pin that");
+  *note = absl::StrCat(text, " of host memory; the driver may refuse to pin them");
   return absl::OkStatus();
 }
 

@@ -56,7 +56,7 @@ TEST(ArenaSize, MemoryOfADeviceIsNotTheMachines) {
   program.mutable_templates(0)->set_host_arena_bytes(kTooMuch);
   EXPECT_TRUE(CheckMachineMemory(program, false, /*on_host=*/false, 0, 4, &note).ok());
   EXPECT_THAT(note, testing::HasSubstr("the arenas of 4 ranks take"));
-  EXPECT_THAT(note, testing::HasSubstr("the driver may refuse to pin that"));
+  EXPECT_THAT(note, testing::HasSubstr("the driver may refuse to pin them"));
 }
 
 // Evaluation uses the same memory, which is as large as the larger of the two arenas.

@@ -17,8 +17,8 @@ namespace weft::exec {
 namespace {
 
 std::string Text(const StreamDemand& demand) {
-  return absl::StrCat(demand.total(), " (1 of compute, ", demand.copies, " of copies, ", demand.communicators,
-                      " of communicators, ", demand.transfers + demand.forks, " of transfers)");
+  return absl::StrCat(demand.total(), " (1 for compute, ", demand.copies, " for copies, ", demand.communicators,
+                      " for communicators, ", demand.transfers + demand.forks, " for transfers)");
 }
 
 }  // namespace
@@ -73,11 +73,12 @@ absl::StatusOr<TransferStreams> FitTransferStreams(const Program& program, int r
     // Everything else has been proven before.
     if (VerifyProgram(shared, {.allow_unfit = true, .completeness = false}).ok()) return sharing;
   }
-  return absl::FailedPreconditionError(absl::StrCat(
-      "rank ", rank, ": the program works on ", Text(own), " streams of the device, and of its ", queues,
-      " hardware queues (CUDA_DEVICE_MAX_CONNECTIONS, at most 32) ", std::max(0, budget),
-      " are free for them; with this transport streams that share a queue may wait for each other for ever; plan with "
-      "fewer: transfer_order PER_DIRECTION or SHARED, fewer lanes or virtual stages, or take --transport=mpi"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("rank ", rank, ": the program needs ", Text(own), " streams, but only ", std::max(0, budget),
+                   " of the device's ", queues,
+                   " hardware queues (CUDA_DEVICE_MAX_CONNECTIONS, at most 32) are free; with this transport, streams "
+                   "that share a queue may deadlock; set plan.transfer_order to BY_DIRECTION or TOGETHER, use fewer "
+                   "lanes or virtual stages, or use --transport=mpi"));
 }
 
 absl::StatusOr<StreamPlan> PlanStreams(const Program& program, const Endpoint& endpoint, const ComputeDevice& device) {

@@ -53,10 +53,9 @@ TEST(StreamDemandTest, SharesOnlyWhereItMustAndIsProven) {
   const auto none = FitTransferStreams(program, 1, all - 3, 6);
   EXPECT_EQ(none.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(none.status().message()),
-              AllOf(HasSubstr(absl::StrCat("rank 1: the program works on ", all, " (1 of compute, 0 of copies, ")),
-                    HasSubstr("4 of transfers) streams of the device, and of its 6 hardware queues "
-                              "(CUDA_DEVICE_MAX_CONNECTIONS, at most 32)"),
-                    HasSubstr(absl::StrCat(all - 3, " are free for them"))));
+              AllOf(HasSubstr(absl::StrCat("rank 1: the program needs ", all, " (1 for compute, 0 for copies, ")),
+                    HasSubstr("of the device's 6 hardware queues (CUDA_DEVICE_MAX_CONNECTIONS, at most 32) are free"),
+                    HasSubstr(absl::StrCat("4 for transfers) streams, but only ", all - 3, " of "))));
   // The ends of the pipeline need fewer streams.
   EXPECT_EQ(*FitTransferStreams(program, 0, all - 2, 32), PER_EDGE);
 }

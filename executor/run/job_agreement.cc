@@ -30,7 +30,7 @@ absl::Status AgreeOnJob(Endpoint& endpoint, const JobFacts& mine, std::chrono::n
     for (size_t i = 0; i + 1 < fields.size(); i += 2) {
       if (i + 1 < its.size() && its[i] == fields[i] && its[i + 1] == fields[i + 1]) continue;
       return absl::FailedPreconditionError(
-          absl::StrCat("rank ", rank, " was started otherwise than rank 0: ", fields[i], " is ",
+          absl::StrCat("rank ", rank, " was started differently from rank 0: ", fields[i], " is ",
                        i + 1 < its.size() ? its[i + 1] : "unknown", " there and ", fields[i + 1],
                        " here; start all ranks with the same weft-run, flags and files"));
     }

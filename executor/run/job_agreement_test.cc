@@ -38,7 +38,7 @@ TEST(AgreeOnJob, NamesRankAndWhatDiffers) {
                                        {{"program", "5b27f346"}, {"--steps", "2"}}});
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("rank 2 was started otherwise"), HasSubstr("--steps is 2 there and 3 here")));
+              AllOf(HasSubstr("rank 2 was started differently"), HasSubstr("--steps is 2 there and 3 here")));
 }
 
 // A rank with fewer facts may be of another version.

@@ -131,7 +131,7 @@ absl::Status CanCheckReplicas(const Program& program) {
   if (program.steps_per_repetition() == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--check-replicas: schedule '", program.schedule(),
-                   "' updates the weights without a flush, so replicas are at different steps at any time"));
+                   "' updates the weights without a flush, so replicas are never at the same step"));
 }
 
 }  // namespace weft::exec

@@ -131,9 +131,9 @@ TEST(ReplicaCheckTest, AsynchronousProgramsCannotBeChecked) {
   Program program = TwoReplicas();
   EXPECT_TRUE(CanCheckReplicas(program).ok());
   program.set_steps_per_repetition(2);
-  EXPECT_EQ(CanCheckReplicas(program).message(),
-            "--check-replicas: schedule '1f1b' updates the weights without a flush, so replicas are at different steps "
-            "at any time");
+  EXPECT_EQ(
+      CanCheckReplicas(program).message(),
+      "--check-replicas: schedule '1f1b' updates the weights without a flush, so replicas are never at the same step");
 }
 
 }  // namespace

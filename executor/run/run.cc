@@ -82,15 +82,15 @@ absl::Status CheckAsynchronous(const Program& program, int64_t last_step, const 
   }
   if (options.checkpoint.directory.empty()) return absl::OkStatus();
   if (options.checkpoint_every > 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(of, "a checkpoint every ", options.checkpoint_every,
-                     " steps would have to drain the pipeline; without --checkpoint-every there is one at the end"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        of, "a checkpoint every ", options.checkpoint_every,
+        " steps would have to drain the pipeline; leave --checkpoint-every out, and weft saves one at the end"));
   }
   if (options.resume) {
     return absl::InvalidArgumentError(
         absl::StrCat(of,
-                     "a checkpoint does not hold the microbatches and versions of weights that are under way, so "
-                     "--resume would not continue the run; start a new one from its weights with --weights"));
+                     "a checkpoint does not hold the microbatches in flight and their versions of the weights, so "
+                     "--resume cannot continue the run; start a new run with --weights"));
   }
   return absl::OkStatus();
 }
@@ -111,8 +111,8 @@ absl::Status CheckTraceSize(const Program& program, int64_t ranks, int64_t repet
   const int64_t most = static_cast<int64_t>(kMaxTraceSteps / each);
   return absl::InvalidArgumentError(absl::StrCat(
       "--trace-steps: ", repetitions, repetitions == 1 ? " step" : " steps", " of ", each,
-      " kernels and transfers over ", ranks, " ranks are too many for a trace, which holds ", kMaxTraceSteps, "; ",
-      most < 1 ? std::string("this program cannot be traced") : absl::StrCat("nearest valid: ", most)));
+      " kernels and transfers over ", ranks, " ranks do not fit into a trace, which holds at most ", kMaxTraceSteps,
+      "; ", most < 1 ? std::string("this program cannot be traced") : absl::StrCat("nearest valid: ", most)));
 }
 
 absl::StatusOr<RunResult> RunRanks(SharedByRanks& shared, const std::vector<std::unique_ptr<Endpoint>>& endpoints,
@@ -205,9 +205,9 @@ absl::Status CheckMachine(const Program& program, const RunOptions& options, con
   const int64_t ranks = MeshRanks(program.mesh());
   const bool one_process = RunsInOneProcess(transport);
   if (one_process && ranks > kMostThreads) {
-    return absl::InvalidArgumentError(absl::StrCat("the program has ", ranks, " ranks; transport '", transport.name,
-                                                   "' runs at most ", kMostThreads,
-                                                   " in one process; --bootstrap=local starts one for each"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the program has ", ranks, " ranks; transport '", transport.name, "' runs at most ", kMostThreads,
+                     " in one process; to run one process per rank, use --bootstrap=local"));
   }
   const bool all_here = one_process || WantedBootstrap() == Bootstrap::kLocal;
   const bool on_host = options.backend == nullptr || options.backend->name == "cpu";
@@ -377,7 +377,7 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   // Checked before the ranks meet, so that they can be told.
   if (const int launched = RankFromLauncher().size; !one_process && launched > 0 && launched != ranks) {
     return absl::InvalidArgumentError(absl::StrCat(std::string(entry->name), ": the launcher started ", launched,
-                                                   " processes, the program has ", ranks, " ranks"));
+                                                   " processes, but the program has ", ranks, " ranks"));
   }
   if (options.on_meeting) options.on_meeting(/*met=*/false);
   WEFT_ASSIGN_OR_RETURN(auto endpoints, entry->open(static_cast<int>(ranks)));

@@ -135,7 +135,7 @@ TEST(Run, ATraceHasALimit) {
   RunOptions options = Options();
   options.steps = options.trace_repetitions = INT64_MAX / 2;
   const std::string refusal = Refusal(options);
-  EXPECT_THAT(refusal, HasSubstr("are too many for a trace, which holds 16777216; nearest valid: "));
+  EXPECT_THAT(refusal, HasSubstr("do not fit into a trace, which holds at most 16777216; nearest valid: "));
   // Takes the number that the refusal names. A run with fewer steps than are to be traced counts only its own steps.
   const int64_t most = std::stoll(refusal.substr(refusal.rfind(' ') + 1));
   EXPECT_GT(most, 1000);

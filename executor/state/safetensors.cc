@@ -142,7 +142,7 @@ absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensorsHeader(absl::strin
     if (entry.begin != covered) {
       return absl::InvalidArgumentError(absl::StrCat(source, ": tensor ", Quoted(entry.name),
                                                      entry.begin < covered
-                                                         ? " overlaps the one before: begins at byte "
+                                                         ? " overlaps the tensor before it: begins at byte "
                                                          : " leaves a hole before it: begins at byte ",
                                                      entry.begin, ", expected ", covered));
     }
@@ -150,7 +150,7 @@ absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensorsHeader(absl::strin
   }
   if (covered != data_bytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat(source, ": ", data_bytes - covered, " bytes behind the last tensor belong to none"));
+        absl::StrCat(source, ": ", data_bytes - covered, " bytes after the last tensor belong to no tensor"));
   }
   return entries;
 }
@@ -166,7 +166,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsReader>> SafetensorsReader::Open(const
   if (S_ISDIR(info.st_mode)) return absl::InvalidArgumentError(path + ": is a directory, not a file");
   if (!S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError(
-        path + ": is no regular file; tensors are read in any order, so pipes and devices cannot serve");
+        path + ": is not a regular file; weft reads tensors in any order, so it cannot be a pipe or a device");
   }
   unsigned char prefix[8];
   if (info.st_size < 8 || pread(reader->file_, prefix, 8, 0) != 8) {

@@ -91,7 +91,7 @@ TEST(SafetensorsTest, RefusesWhatIsNotWellFormed) {
        "does not fill"},
       {File("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", four), "ascending"},
       {File("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", four), "truncated"},
-      {File("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", eight), "belong to none"},
+      {File("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", eight), "belong to no tensor"},
       {File("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", eight), "hole"},
       {File("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
             "\"b\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[2,6]}}",
@@ -118,7 +118,7 @@ TEST(SafetensorsTest, RefusesWhatIsNotWellFormed) {
   const std::string pipe = Path("pipe");
   std::remove(pipe.c_str());
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_THAT(std::string(SafetensorsReader::Open(pipe).status().message()), HasSubstr("is no regular file"));
+  EXPECT_THAT(std::string(SafetensorsReader::Open(pipe).status().message()), HasSubstr("is not a regular file"));
 }
 
 template <typename T>

@@ -268,7 +268,7 @@ absl::Status RankState::Write(int tensor, StatePart part, const TensorData& data
   if (leading == nullptr) return absl::NotFoundError(absl::StrCat("this rank does not hold ", logical.name()));
   if (!std::equal(data.shape.begin(), data.shape.end(), logical.shape().begin(), logical.shape().end())) {
     return absl::InvalidArgumentError(absl::StrCat("tensor '", logical.name(), "' has shape [",
-                                                   absl::StrJoin(data.shape, ", "), "], the program expects [",
+                                                   absl::StrJoin(data.shape, ", "), "], but the program expects [",
                                                    absl::StrJoin(logical.shape(), ", "), "]"));
   }
   // The values of the leading copy. The other copies are roundings of these, as the optimizer makes them.

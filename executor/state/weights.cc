@@ -62,7 +62,7 @@ absl::StatusOr<std::vector<const SafetensorsEntry*>> Match(const SafetensorsRead
     const SafetensorsEntry& entry = *found->second;
     if (!std::equal(entry.shape.begin(), entry.shape.end(), tensor.shape().begin(), tensor.shape().end())) {
       return absl::InvalidArgumentError(absl::StrCat(reader.path(), ": tensor ", Quoted(entry.name), " has shape [",
-                                                     absl::StrJoin(entry.shape, ", "), "], the program expects [",
+                                                     absl::StrJoin(entry.shape, ", "), "], but the program expects [",
                                                      absl::StrJoin(tensor.shape(), ", "), "]"));
     }
     if (entry.dtype == DTYPE_UNSPECIFIED || entry.dtype == INT32) {
@@ -128,8 +128,8 @@ absl::Status LoadWeights(const SafetensorsReader& reader, const Program& program
 absl::Status CheckWeightsTarget(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      path, ": exists and is no regular file; weights are written to files only, not to pipes or devices"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": is not a regular file; weft writes weights to files only, not to pipes or devices"));
 }
 
 absl::Status SaveWeights(const std::string& path, const Program& program,

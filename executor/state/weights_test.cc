@@ -48,7 +48,7 @@ TEST(WeightsTest, HuggingFaceNamesMatch) {
   };
   EXPECT_THAT(message({wte}), HasSubstr("1 tensors of the program are missing, the first is 'h.0.bias'"));
   EXPECT_THAT(message({wte, bias, {"h.1.bias", FP32, {5}}}), HasSubstr("the first is 'h.1.bias'"));
-  EXPECT_THAT(message({wte, {"h.0.bias", FP32, {6}}}), HasSubstr("has shape [6], the program expects [5]"));
+  EXPECT_THAT(message({wte, {"h.0.bias", FP32, {6}}}), HasSubstr("has shape [6], but the program expects [5]"));
   EXPECT_THAT(message({wte, {"h.0.bias", INT32, {5}}}), HasSubstr("is I32; allowed"));
   EXPECT_THAT(message({wte, bias, {"transformer.h.0.bias", FP32, {5}}}), HasSubstr("with and without"));
 }
@@ -85,7 +85,7 @@ TEST(WeightsTest, AHeadThatIsNotTiedIsRefused) {
 }
 
 TEST(WeightsTest, DevicesAreNoTargets) {
-  EXPECT_THAT(std::string(CheckWeightsTarget("/dev/full").message()), HasSubstr("/dev/full: exists and is no regular"));
+  EXPECT_THAT(std::string(CheckWeightsTarget("/dev/full").message()), HasSubstr("/dev/full: is not a regular"));
   const std::string path = ::testing::TempDir() + "/target";
   std::remove(path.c_str());
   EXPECT_TRUE(CheckWeightsTarget(path).ok());

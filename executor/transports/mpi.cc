@@ -87,7 +87,7 @@ class MpiEndpoint : public Endpoint {
     mpi_.comm_size(mpi_.comm_world, &size_);
     if (size_ != ranks) {
       return absl::InvalidArgumentError(
-          absl::StrCat("mpi: the launcher started ", size_, " processes, the program has ", ranks, " ranks"));
+          absl::StrCat("mpi: the launcher started ", size_, " processes, but the program has ", ranks, " ranks"));
     }
     void* limit = nullptr;
     int found = 0;

@@ -76,7 +76,7 @@ absl::StatusOr<std::string> CheckedMpiVersion(const std::string& said) {
     if (absl::StartsWith(first, absl::StrCat(kName, major))) return first;
   }
   return absl::FailedPreconditionError(
-      absl::StrCat("the MPI library is '", first, "'; transport 'mpi' knows the binary interface of Open MPI 4 and 5"));
+      absl::StrCat("the MPI library is '", first, "'; transport 'mpi' supports Open MPI 4 and 5"));
 }
 
 absl::StatusOr<const MpiTable*> OpenMpiTable() {

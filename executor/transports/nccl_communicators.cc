@@ -94,8 +94,8 @@ absl::Status NcclCommunicators::MakeOne(const NcclGroup& group) {
     return absl::ResourceExhaustedError(
         absl::StrCat("rank ", host_.rank(), " needs ", pairs, " NCCL communicators for edges and ", collectives,
                      " for collectives; their kernels would take ", pairs * kMaxPairCtas + collectives * kMaxGroupCtas,
-                     " multiprocessors of a GPU at a time, at most ", kMaxCtas, " are sure to be there (", kMaxPairCtas,
-                     " per edge, ", kMaxGroupCtas, " per group); use fewer lanes or mesh axes, or transport mpi"));
+                     " multiprocessors of a GPU at the same time (", kMaxPairCtas, " per edge, ", kMaxGroupCtas,
+                     " per group); allowed: at most ", kMaxCtas, "; use fewer lanes or mesh axes, or --transport=mpi"));
   }
   const int member = static_cast<int>(self - group.ranks.begin());
   WEFT_ASSIGN_OR_RETURN(const NcclId id, ShareId(group, member));

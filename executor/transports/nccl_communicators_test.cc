@@ -93,7 +93,7 @@ TEST(NcclCommunicatorsTest, MoreCommunicatorsThanHaveRoomAreRefused) {
          }
          return rank == 0 ? job.endpoints[rank]->Connect(all, {}) : job.endpoints[rank]->Connect({}, all);
        })) {
-    EXPECT_THAT(std::string(status.message()), HasSubstr("would take 106 multiprocessors of a GPU at a time"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("would take 106 multiprocessors of a GPU at the same time"));
   }
 }
 

@@ -28,7 +28,7 @@ absl::StatusOr<NcclTable> Load() {
   table.path = library.path();
   WEFT_RETURN_IF_ERROR(library.Load("ncclGetVersion", &table.get_version));
   if (const int result = table.get_version(&table.version); result != kNcclSuccess) {
-    return absl::FailedPreconditionError(absl::StrCat(library.path(), " does not tell its version: error ", result));
+    return absl::FailedPreconditionError(absl::StrCat(library.path(), " does not report its version: error ", result));
   }
   if (const absl::Status status = CheckNcclVersion(table.version); !status.ok()) {
     return absl::FailedPreconditionError(absl::StrCat(library.path(), " is ", status.message()));

@@ -162,7 +162,8 @@ class TcpEndpoint : public Endpoint {
       if (LowestAlive() != rank_ && now - peer.lost_ns() < kReportNs) continue;
       *last = NoteOf(rank);
       return absl::AbortedError(absl::StrCat("rank ", rank, " died (", peer.Description(),
-                                             notes_ == nullptr ? "; step and action as last heard" : "", ")"));
+                                             notes_ == nullptr ? "; step and action are the last ones reported" : "",
+                                             ")"));
     }
     return absl::OkStatus();
   }
@@ -386,7 +387,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Endpoint>>> OpenTcp(int ranks) {
   WEFT_ASSIGN_OR_RETURN(const Rendezvous rendezvous, FindRendezvous(WantedBootstrap(), ProcessEnvironment()));
   if (rendezvous.process.size != ranks) {
     return absl::InvalidArgumentError(absl::StrCat("tcp: the launcher started ", rendezvous.process.size,
-                                                   " processes, the program has ", ranks, " ranks"));
+                                                   " processes, but the program has ", ranks, " ranks"));
   }
   std::vector<std::unique_ptr<Endpoint>> endpoints(1);
   WEFT_ASSIGN_OR_RETURN(endpoints[0], OpenTcpEndpoint(rendezvous, /*own_process=*/true));

@@ -132,10 +132,10 @@ absl::StatusOr<TcpConnection> ConnectToRank(const Rendezvous& rendezvous, int pe
     WEFT_RETURN_IF_ERROR(until.GoesOn());
     if (absl::IsPermissionDenied(status) || absl::IsFailedPrecondition(status)) return status;
     if (MonotonicNanoseconds() + std::chrono::nanoseconds(pause).count() >= until.deadline_ns) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("rank ", process.rank, " cannot reach ", server, ": ", std::string(status.message()),
-                       "; ranks connect to each other on ports that the system chooses, so a firewall between the "
-                       "nodes must let them"));
+      return absl::DeadlineExceededError(absl::StrCat("rank ", process.rank, " cannot reach ", server, ": ",
+                                                      std::string(status.message()),
+                                                      "; ranks connect to each other on ports that the system chooses, "
+                                                      "so a firewall between the nodes must allow these connections"));
     }
     WEFT_RETURN_IF_ERROR(SleepWithin(pause, until));
   }

@@ -153,8 +153,8 @@ TEST(TcpTest, ADeadRankIsNoticedWithItsLastNote) {
     (void)endpoints[0]->WaitForProgress(std::chrono::milliseconds(10));
     status = endpoints[0]->CheckPeers(&note);
   }
-  EXPECT_EQ(status.message(),
-            absl::StrCat("rank 2 died (process ", getpid(), " at 127.0.0.1; step and action as last heard)"));
+  EXPECT_EQ(status.message(), absl::StrCat("rank 2 died (process ", getpid(),
+                                           " at 127.0.0.1; step and action are the last ones reported)"));
   EXPECT_EQ(note.rank, 2);
   EXPECT_EQ(note.step, 3);
   EXPECT_EQ(note.action, 5);

@@ -85,7 +85,7 @@ std::string EnumHelp(const FieldDescriptor& field, absl::string_view given) {
   for (absl::string_view eight : {"fp8", "float8", "e4m3", "e5m2", "int8"}) {
     if (!of_precision || !absl::StrContains(lower, eight)) continue;
     return absl::StrCat("; known: ", absl::StrJoin(KnownValues(field), ", "),
-                        "; weft itself trains in 16 bits or more, runtimes with products in 8 bits are predicted with "
+                        "; weft trains in 16 bits or more; to predict a runtime that multiplies in 8 bits, use "
                         "--runtime=NAME-fp8 (`weft list runtimes`)");
   }
   return NameHelp(given, KnownValues(field));
@@ -129,7 +129,7 @@ absl::Status CheckContent(const Message& message, const std::string& path) {
   const Reflection& reflection = *message.GetReflection();
   if (const auto& unknown = reflection.GetUnknownFields(message); !unknown.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": unknown field number ", unknown.field(0).number(),
-                                                   "; written by a newer version, or damaged"));
+                                                   "; a newer version wrote it, or it is damaged"));
   }
   std::vector<const FieldDescriptor*> fields;
   reflection.ListFields(message, &fields);

@@ -152,7 +152,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
   if (S_ISDIR(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, ": is a directory, not a file"));
   const auto too_long = [&](absl::string_view size) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(path, ": ", size, " bytes; at most ", max_bytes, " bytes are read"));
+        absl::StrCat(path, ": the file has ", size, " bytes; weft reads at most ", max_bytes, " bytes"));
   };
   if (S_ISREG(info.st_mode) && info.st_size > max_bytes) return too_long(absl::StrCat(info.st_size));
   std::string content;

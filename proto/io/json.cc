@@ -206,7 +206,7 @@ class JsonPrinter {
   absl::Status PrintReal(double value, const Place& place) {
     if (!std::isfinite(value)) {
       return absl::InvalidArgumentError(
-          absl::StrCat(place.Path(), " = ", value, " has no form in JSON; it must be finite"));
+          absl::StrCat(place.Path(), " = ", value, " cannot be written in JSON; it must be finite"));
     }
     AppendNumber(value, out_);
     return absl::OkStatus();

@@ -28,7 +28,7 @@ class JsonParser {
   absl::StatusOr<JsonValue> Parse() {
     if (text_.size() > kMaxBytes) {
       return absl::InvalidArgumentError(
-          absl::StrCat(source_, ": ", text_.size(), " bytes of JSON; at most ", kMaxBytes, " are read"));
+          absl::StrCat(source_, ": the JSON has ", text_.size(), " bytes; weft reads at most ", kMaxBytes));
     }
     if (const size_t bad = FirstInvalidUtf8(text_); bad != text_.size()) {
       while (position_ < bad) Advance();

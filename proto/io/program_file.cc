@@ -58,14 +58,14 @@ absl::StatusOr<Program> ParseProgram(absl::string_view bytes, absl::string_view 
   };
   if (bytes.empty()) return refuse("the file is empty");
   if (!LooksLikeProgram(bytes)) {
-    return refuse("is no compiled program (it does not begin with WEFTPROG); `weft compile` makes one");
+    return refuse("is not a compiled program (it does not begin with WEFTPROG); `weft compile` makes one");
   }
   if (bytes.size() < kHeaderBytes) {
-    return refuse("is cut off: ", bytes.size(), " bytes, the header alone has ", kHeaderBytes);
+    return refuse("is cut off: it has ", bytes.size(), " bytes, but its header needs ", kHeaderBytes);
   }
   const uint64_t version = LittleEndian(bytes.substr(8, 4));
   if (version > kProgramFormatVersion) {
-    return refuse("has program format ", version, ", written by a newer weft; this one reads up to format ",
+    return refuse("has program format ", version, ", which a newer weft wrote; this weft reads formats up to ",
                   kProgramFormatVersion);
   }
   if (version == 0) return refuse("has program format 0, which does not exist; the file is damaged");
@@ -73,11 +73,11 @@ absl::StatusOr<Program> ParseProgram(absl::string_view bytes, absl::string_view 
   const uint64_t length = LittleEndian(bytes.substr(12, 8));
   if (length != payload.size()) {
     return refuse(length > payload.size() ? "is cut off" : "has trailing bytes", ": the header says ", length,
-                  " bytes of payload, there are ", payload.size());
+                  " bytes of payload, but the file has ", payload.size());
   }
   const uint32_t crc = static_cast<uint32_t>(LittleEndian(bytes.substr(20, 4)));
   if (const uint32_t actual = Crc32c(payload); actual != crc) {
-    return refuse("is damaged: its CRC32C is ", absl::StrFormat("%08x", actual), ", the header says ",
+    return refuse("is damaged: its CRC32C is ", absl::StrFormat("%08x", actual), ", but the header says ",
                   absl::StrFormat("%08x", crc));
   }
   Program program;

@@ -119,8 +119,8 @@ TEST(ProgramFile, WhatNeverEndsIsGivenUp) {
 TEST(ProgramFile, RefusesBadHeaders) {
   const std::string good = SerializeProgram(SmallProgram());
   EXPECT_THAT(ErrorOf(""), HasSubstr("p.weft: the file is empty"));
-  EXPECT_THAT(ErrorOf("name: \"x\""), HasSubstr("is no compiled program"));
-  EXPECT_THAT(ErrorOf("WEFTPROF" + good.substr(8)), HasSubstr("is no compiled program"));
+  EXPECT_THAT(ErrorOf("name: \"x\""), HasSubstr("is not a compiled program"));
+  EXPECT_THAT(ErrorOf("WEFTPROF" + good.substr(8)), HasSubstr("is not a compiled program"));
   EXPECT_THAT(ErrorOf(FileOf("", 2)), AllOf(HasSubstr("program format 2"), HasSubstr("newer")));
   EXPECT_THAT(ErrorOf(FileOf("", 0)), HasSubstr("format 0"));
   EXPECT_THAT(ErrorOf(good + "x"), HasSubstr("trailing bytes"));

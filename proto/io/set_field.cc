@@ -238,9 +238,9 @@ absl::Status SetAxis(absl::string_view alias, absl::string_view axis, absl::stri
 absl::Status RefuseForeignAxis(absl::string_view alias, absl::string_view value) {
   if (value == "1") return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(alias, " = ", Quoted(value), ": weft has no ", alias == "cp" ? "context" : "expert",
-                   " parallelism; 1 is allowed, ",
-                   alias == "cp" ? "and sequences are cut over x with sequence_parallel" : "models are dense"));
+      absl::StrCat(alias, " = ", Quoted(value), ": weft has no ", alias == "cp" ? "context" : "expert", " parallelism",
+                   alias == "cp" ? "; allowed: 1; to cut sequences over axis x, set sequence_parallel=true"
+                                 : ", because its models are dense; allowed: 1"));
 }
 
 // Short names of fields. "schedule" is not among them: it is also the name of a message.
@@ -318,7 +318,7 @@ absl::Status ApplySetting(absl::string_view setting, Recipe* recipe, Plan* plan)
   for (const std::string& field : recipe_fields) {
     if (field == first) {
       return absl::InvalidArgumentError(
-          absl::StrCat("unknown setting ", Quoted(name), "; fields of the recipe are written 'recipe.", name, "'"));
+          absl::StrCat("unknown setting ", Quoted(name), "; for a field of the recipe, write 'recipe.", name, "'"));
     }
   }
   return absl::InvalidArgumentError(

@@ -195,9 +195,9 @@ TEST(FullSettingName, OneForAllThatAreOfOneField) {
 TEST(ApplySetting, AxesOfOthersAreRefusedByTheirNames) {
   Specs s;
   EXPECT_EQ(s.Set("cp=2"),
-            "cp = '2': weft has no context parallelism; 1 is allowed, and sequences are cut over x with "
-            "sequence_parallel");
-  EXPECT_EQ(s.Set("ep=8"), "ep = '8': weft has no expert parallelism; 1 is allowed, models are dense");
+            "cp = '2': weft has no context parallelism; allowed: 1; to cut sequences over axis x, set "
+            "sequence_parallel=true");
+  EXPECT_EQ(s.Set("ep=8"), "ep = '8': weft has no expert parallelism, because its models are dense; allowed: 1");
   EXPECT_EQ(s.Set("cp=1"), "");
   EXPECT_EQ(s.Set("ep=1"), "");
   EXPECT_EQ(s.Axes(), "");

@@ -58,10 +58,10 @@ std::string ProblemAtEnd(absl::string_view text, int line, int column) {
   // Another problem, such as a string without an end, is reported by the parser's own tokenizer.
   if (error.heard()) return "";
   if (tokens.current().line != line || tokens.current().column != column) return "";
-  if (open.empty()) return absl::StrCat("the file ends behind '", last, "', where a value is expected");
+  if (open.empty()) return absl::StrCat("the file ends after '", last, "', but a value must follow");
   const Tokenizer::Token& bracket = open.back();
-  return absl::StrCat("the file ends inside the '", bracket.text, "' of ", bracket.line + 1, ":", bracket.column + 1,
-                      ", which has no '", std::string(1, ClosingOf(bracket.text)), "'");
+  return absl::StrCat("the file ends, but the '", bracket.text, "' at ", bracket.line + 1, ":", bracket.column + 1,
+                      " has no '", std::string(1, ClosingOf(bracket.text)), "'");
 }
 
 }  // namespace weft

@@ -110,7 +110,8 @@ void Parse(absl::string_view text, Message* message, Attempt* attempt) {
 absl::Status ReadText(absl::string_view text, absl::string_view source, Message* message) {
   const Descriptor& type = *message->GetDescriptor();
   if (text.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
-    return absl::InvalidArgumentError(absl::StrCat(source, ": ", text.size(), " bytes; at most 2^31-1 are read"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(source, ": the text has ", text.size(), " bytes; weft reads at most 2^31-1"));
   }
   std::optional<Attempt> attempt(std::in_place);
   Parse(text, message, &*attempt);

@@ -65,7 +65,7 @@ class WireChecker {
       *value |= (byte & 0x7f) << shift;
       if (byte < 0x80) return true;
     }
-    return Error("an integer of more than 64 bits");
+    return Error("the integer has more than 64 bits");
   }
 
   bool CheckMessage(const WireMessage& type, size_t end) {
@@ -82,7 +82,7 @@ class WireChecker {
       const WireField* own = number < type.fields.size() ? &type.fields[number] : nullptr;
       if (own == nullptr || own->field == nullptr) {
         position_ = start;
-        return Error(absl::StrCat("unknown field number ", number, "; written by a newer version, or damaged"));
+        return Error(absl::StrCat("unknown field number ", number, "; a newer version wrote it, or it is damaged"));
       }
       const FieldDescriptor* field = own->field;
       int* count = own->index < static_cast<int>(seen.size()) ? &seen[own->index] : nullptr;
@@ -130,7 +130,7 @@ class WireChecker {
       const size_t size = wire_type == kFixed64 ? 8 : 4;
       if (end - position_ < size) return Truncated();
       if (field.has_zero_rule && bytes_.substr(position_, size) == kMinusZeroBytes) {
-        return Error("-0 stands for another value; leave it out");
+        return Error("-0 would count as unset, so the default would apply; leave the field out");
       }
       position_ += size;
       return true;
@@ -142,7 +142,7 @@ class WireChecker {
         as_signed >= std::numeric_limits<int32_t>::min() && as_signed <= std::numeric_limits<int32_t>::max();
     switch (field.type) {
       case FieldDescriptor::TYPE_BOOL:
-        return value <= 1 || Error(absl::StrCat(value, " is no bool"));
+        return value <= 1 || Error(absl::StrCat(value, " is not a bool"));
       case FieldDescriptor::TYPE_INT32:
         return fits_int32 || Error(absl::StrCat(as_signed, " does not fit into 32 bits"));
       case FieldDescriptor::TYPE_UINT32:
@@ -153,8 +153,9 @@ class WireChecker {
         if (fits_int32 && field.values->FindValueByNumber(static_cast<int>(as_signed)) != nullptr) {
           return true;
         }
-        return Error(absl::StrCat(as_signed, " is no ", field.values->name(),
-                                  "; written by a newer version, or damaged", NameHelp("", ValueNames(*field.values))));
+        return Error(absl::StrCat(as_signed, " is not a value of ", field.values->name(),
+                                  "; a newer version wrote it, or it is damaged",
+                                  NameHelp("", ValueNames(*field.values))));
       default:
         return true;
     }
@@ -174,11 +175,12 @@ class WireChecker {
 absl::Status ReadWire(absl::string_view bytes, absl::string_view source, google::protobuf::Message* message) {
   message->Clear();
   if (bytes.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
-    return absl::InvalidArgumentError(absl::StrCat(source, ": ", bytes.size(), " bytes; at most 2^31-1 are read"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(source, ": the message has ", bytes.size(), " bytes; weft reads at most 2^31-1"));
   }
   WEFT_RETURN_IF_ERROR(WireChecker(bytes, source).Check(*message->GetDescriptor()));
   if (!message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return absl::InvalidArgumentError(absl::StrCat(source, ": protobuf cannot read this"));
+    return absl::InvalidArgumentError(absl::StrCat(source, ": protobuf cannot read this message"));
   }
   return absl::OkStatus();
 }

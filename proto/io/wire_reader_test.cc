@@ -51,7 +51,7 @@ TEST(WireReader, ReadsWhatIsWritten) {
 TEST(WireReader, NamesTheByteAndTheField) {
   // Field 13 of a recipe, after two good bytes.
   EXPECT_EQ(Refusal(Bytes({0x08, 5, 0x68, 1})),
-            "f: byte 2: recipe: unknown field number 13; written by a newer version, or damaged");
+            "f: byte 2: recipe: unknown field number 13; a newer version wrote it, or it is damaged");
   // Field 9 is lr, in which there is no field 15.
   EXPECT_THAT(Refusal(Bytes({0x4a, 2, 0x78, 1})), HasSubstr("f: byte 2: recipe.lr: unknown field number 15"));
   // Field 7 is adamw, and its field 5 is overrides: the error is in the second of them.
@@ -77,11 +77,11 @@ TEST(WireReader, NumbersFitTheirFields) {
               HasSubstr("plan.receive_buffers: 4294967297 does not fit into 32 bits"));
   EXPECT_EQ(Refusal<Plan>(Bytes({0x38, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})), "");
   // step_barrier (11): every number but 0 would be true.
-  EXPECT_THAT(Refusal<Plan>(Bytes({0x58, 2})), HasSubstr("plan.step_barrier: 2 is no bool"));
+  EXPECT_THAT(Refusal<Plan>(Bytes({0x58, 2})), HasSubstr("plan.step_barrier: 2 is not a value of bool"));
   // accumulation (6): protobuf would keep the number as an unknown field.
   EXPECT_THAT(Refusal<Plan>(Bytes({0x30, 99})), HasSubstr("plan.accumulation: 99 is no AccumulationMode"));
   EXPECT_THAT(Refusal(Bytes({0x28, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02})),
-              HasSubstr("recipe.seed: an integer of more than 64 bits"));
+              HasSubstr("recipe.seed: the integer has more than 64 bits"));
 }
 
 TEST(WireReader, WireTypesAreThoseOfTheField) {

@@ -13,32 +13,32 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-constexpr absl::string_view kScheduleChoice = "at least 1; left out, it is the schedule's own choice";
-constexpr absl::string_view kCompute = "FP16, BF16, TF32, FP32 or FP64; left out, it follows from the device";
-constexpr absl::string_view kPrecision = "FP16, BF16, FP32 or FP64; left out, it follows from the device";
+constexpr absl::string_view kScheduleChoice = "at least 1; by default the schedule chooses it";
+constexpr absl::string_view kCompute = "FP16, BF16, TF32, FP32 or FP64; by default it follows from the device";
+constexpr absl::string_view kPrecision = "FP16, BF16, FP32 or FP64; by default it follows from the device";
 
 constexpr ZeroRule kRules[] = {
-    {"weft.Cluster.compute_slots_per_node", "at least 1; left out, it is one per device"},
+    {"weft.Cluster.compute_slots_per_node", "at least 1; the default is one per device"},
     {"weft.Cluster.host_memory_bytes", "at least 1; without it, host memory is not checked"},
-    {"weft.Device.compute_capability", "at least 1, e.g. 80; left out, it is not known"},
-    {"weft.Fabric.oversubscription", "greater than 0; left out, it is 1"},
-    {"weft.LearningRate.decay", "constant, linear or cosine; left out, it is constant"},
-    {"weft.LossScale.fixed", "from 2^-60 to 2^60; left out, it is dynamic with FP16 and none otherwise"},
-    {"weft.LossScale.growth_interval", "at least 1; left out, it is 2000"},
-    {"weft.LossScale.initial", "from 1 to 2^60; left out, it is 65536"},
-    {"weft.Noise.slow_interface_fraction", "greater than 0 and at most 1; left out, no interface is slow"},
-    {"weft.Noise.straggler_slowdown", "at least 1; left out, no node is slow"},
-    {"weft.Offload.bucket_elements", "at least 1; left out, it is 16 Mi"},
-    {"weft.Offload.buckets_per_reduce", "at least 1; left out, it is 4"},
-    {"weft.OtherDevices.speed", "at least 1e-06 and at most 1e+06; left out, it is 1"},
-    {"weft.Plan.accumulation", "IN_ORDER or EXACT; left out, it is IN_ORDER"},
-    {"weft.Plan.collective", "a name of `weft list collectives`; left out, it is ring"},
-    {"weft.Plan.receive_buffers", "at least 1; left out, it is 1"},
-    {"weft.Plan.send_buffers", "at least 1; left out, it is 2"},
+    {"weft.Device.compute_capability", "at least 1, e.g. 80; by default it is unknown"},
+    {"weft.Fabric.oversubscription", "greater than 0; the default is 1"},
+    {"weft.LearningRate.decay", "constant, linear or cosine; the default is constant"},
+    {"weft.LossScale.fixed", "from 2^-60 to 2^60; the default is dynamic with FP16 and none otherwise"},
+    {"weft.LossScale.growth_interval", "at least 1; the default is 2000"},
+    {"weft.LossScale.initial", "from 1 to 2^60; the default is 65536"},
+    {"weft.Noise.slow_interface_fraction", "greater than 0 and at most 1; by default no interface is slow"},
+    {"weft.Noise.straggler_slowdown", "at least 1; by default no node is slow"},
+    {"weft.Offload.bucket_elements", "at least 1; the default is 16 Mi"},
+    {"weft.Offload.buckets_per_reduce", "at least 1; the default is 4"},
+    {"weft.OtherDevices.speed", "at least 1e-06 and at most 1e+06; the default is 1"},
+    {"weft.Plan.accumulation", "IN_ORDER or EXACT; the default is IN_ORDER"},
+    {"weft.Plan.collective", "a name of `weft list collectives`; the default is ring"},
+    {"weft.Plan.receive_buffers", "at least 1; the default is 1"},
+    {"weft.Plan.send_buffers", "at least 1; the default is 2"},
     {"weft.PlanSchedule.group", kScheduleChoice},
     {"weft.PlanSchedule.lanes", kScheduleChoice},
     {"weft.PlanSchedule.limit", kScheduleChoice},
-    {"weft.PlanSchedule.name", "a name of `weft list schedules`; left out, it is 1f1b"},
+    {"weft.PlanSchedule.name", "a name of `weft list schedules`; the default is 1f1b"},
     {"weft.PlanSchedule.virtual_stages", kScheduleChoice},
     {"weft.PlanSchedule.waves", kScheduleChoice},
     {"weft.Precision.compute", kCompute},
@@ -47,11 +47,11 @@ constexpr ZeroRule kRules[] = {
     {"weft.Precision.moments", kPrecision},
     {"weft.Precision.params", kPrecision},
     {"weft.Precision.reduce", kPrecision},
-    {"weft.Recipe.microbatch_sequences", "at least 1; left out, it is 1"},
-    {"weft.Recipe.steps", "at least 1; left out, it is 1"},
+    {"weft.Recipe.microbatch_sequences", "at least 1; the default is 1"},
+    {"weft.Recipe.steps", "at least 1; the default is 1"},
     {"weft.Recompute.every", "at least 1 with mode EVERY, and left out with others"},
-    {"weft.Recompute.interval", "at least 1; left out, it is that with the fewest planned bytes"},
-    {"weft.Zero.group", "at least 1 and a divisor of mesh axis data; left out, it is all replicas"},
+    {"weft.Recompute.interval", "at least 1; by default weft takes the interval with the fewest planned bytes"},
+    {"weft.Zero.group", "at least 1 and a divisor of mesh axis data; the default is all replicas"},
 };
 
 const ZeroRule* RuleOf(const FieldDescriptor& field) {

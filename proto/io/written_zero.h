@@ -30,7 +30,7 @@ bool HasZeroRule(const google::protobuf::FieldDescriptor& field);
 // True if the field has a rule and holds its zero: 0, an empty string or an unspecified enum value.
 bool HoldsUnwritableZero(const google::protobuf::Message& message, const google::protobuf::FieldDescriptor& field);
 
-// Returns "recipe.steps = 0 must be at least 1; left out, it is 1" if the field, which was written,
+// Returns "recipe.steps = 0 must be at least 1; the default is 1" if the field, which was written,
 // HoldsUnwritableZero.
 absl::Status CheckWritten(const google::protobuf::Message& message, const google::protobuf::FieldDescriptor& field,
                           absl::string_view path);

@@ -252,17 +252,16 @@ TEST(WrittenZero, SaysWhatIsAllowed) {
   Recipe recipe;
   Plan plan;
   EXPECT_EQ(ApplySetting("mbs=0", &recipe, &plan).message(),
-            "recipe.microbatch_sequences = 0 must be at least 1; left out, it is 1");
+            "recipe.microbatch_sequences = 0 must be at least 1; the default is 1");
   EXPECT_EQ(ApplySetting("vpp=0", &recipe, &plan).message(),
-            "plan.schedule.virtual_stages = 0 must be at least 1; left out, it is the schedule's own choice");
-  EXPECT_EQ(
-      ApplySetting("precision.compute=DTYPE_UNSPECIFIED", &recipe, &plan).message(),
-      "plan.precision.compute = DTYPE_UNSPECIFIED must be FP16, BF16, TF32, FP32 or FP64; left out, it follows from "
-      "the device");
+            "plan.schedule.virtual_stages = 0 must be at least 1; by default the schedule chooses it");
+  EXPECT_EQ(ApplySetting("precision.compute=DTYPE_UNSPECIFIED", &recipe, &plan).message(),
+            "plan.precision.compute = DTYPE_UNSPECIFIED must be FP16, BF16, TF32, FP32 or FP64; by default it follows "
+            "from the device");
   EXPECT_EQ(ApplySetting("collective=", &recipe, &plan).message(),
-            "plan.collective = '' must be a name of `weft list collectives`; left out, it is ring");
+            "plan.collective = '' must be a name of `weft list collectives`; the default is ring");
   EXPECT_EQ(ParseMessage("steps: 3 microbatch_sequences: 0x0", "r", &recipe).message(),
-            "r:1:10: recipe.microbatch_sequences = 0 must be at least 1; left out, it is 1");
+            "r:1:10: recipe.microbatch_sequences = 0 must be at least 1; the default is 1");
   // Zeros that are values are accepted.
   EXPECT_EQ(ParseMessage("seed: 0 lr { warmup_steps: 0 min: 0 }", "r", &recipe), absl::OkStatus());
   EXPECT_EQ(ApplySetting("gradient_bucket_bytes=0", &recipe, &plan), absl::OkStatus());

@@ -21,11 +21,11 @@ std::string SubsetFault(const AxisSubset& subset, int64_t size) {
   const int ways = (subset.indices_size() > 0) + (subset.block() != 0) + (subset.stride() != 0);
   if (ways > 1) {
     return absl::StrCat("group cuts axis ", subset.axis(), " in ", ways,
-                        " ways; indices, block and stride exclude one another");
+                        " ways; use only one of indices, block and stride");
   }
   for (const auto& [name, value] : {std::pair("block", subset.block()), std::pair("stride", subset.stride())}) {
     if (value < 0 || value > size || (value > 0 && size % value != 0)) {
-      return absl::StrCat(name, " ", value, " of axis ", subset.axis(), " is no divisor of its size, ", size);
+      return absl::StrCat(name, " ", value, " of axis ", subset.axis(), " must divide the size of the axis, ", size);
     }
   }
   return "";

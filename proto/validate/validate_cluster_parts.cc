@@ -51,12 +51,13 @@ absl::Status ValidateTorus(const Cluster& cluster) {
   constexpr int kMaxDimensions = 16;
   const Numbers& torus = cluster.fabric().torus();
   if (torus.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "cluster.fabric.torus is missing; the nodes along each dimension are required, together ", cluster.nodes()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("cluster.fabric.torus is missing; it must list the nodes along each dimension, whose product is ",
+                     cluster.nodes()));
   }
   if (torus.size() > kMaxDimensions) {
     return absl::InvalidArgumentError(absl::StrCat("cluster.fabric.torus has ", torus.size(), " dimensions; at most ",
-                                                   kMaxDimensions, " are possible"));
+                                                   kMaxDimensions, " are allowed"));
   }
   int64_t product = 1;
   for (int i = 0; i < torus.size(); ++i) {
@@ -66,7 +67,7 @@ absl::Status ValidateTorus(const Cluster& cluster) {
   }
   if (product == cluster.nodes()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("cluster.fabric.torus = ", absl::StrJoin(torus, " x "),
-                                                 " must have as many nodes as the cluster, ", cluster.nodes()));
+                                                 " must multiply to the nodes of the cluster, ", cluster.nodes()));
 }
 
 }  // namespace
@@ -87,7 +88,7 @@ absl::Status ValidateNodeLinks(const Cluster& cluster) {
   const int64_t devices = cluster.devices_per_node();
   if (links.all_pairs() && devices > kMaxAllPairs) {
     return absl::InvalidArgumentError(absl::StrCat(path, ".all_pairs = true must be false with ", devices,
-                                                   " devices per node; it is for at most ", kMaxAllPairs));
+                                                   " devices per node; all_pairs allows at most ", kMaxAllPairs));
   }
   if (links.all_pairs() && links.switch_reduces()) {
     return absl::InvalidArgumentError(path + ".switch_reduces = true must be false with all_pairs: there is no switch");
@@ -102,8 +103,9 @@ absl::Status ValidateNodeLinks(const Cluster& cluster) {
       return BadField(row + ".second", direct.second(), "different from first");
     }
     if (!pairs.insert(std::minmax(direct.first(), direct.second())).second) {
-      return absl::InvalidArgumentError(absl::StrCat(row, " links devices ", direct.first(), " and ", direct.second(),
-                                                     ", which another row does; a link has both directions"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(row, " links devices ", direct.first(), " and ", direct.second(),
+                       ", but another row links them too; a link counts in both directions"));
     }
     WEFT_RETURN_IF_ERROR(ValidateLink(row + ".link", direct.link()));
   }
@@ -138,11 +140,11 @@ absl::Status ValidateFabric(const Cluster& cluster) {
   if (fabric.reduces() != NO_SWITCHES && (fabric.kind() == DRAGONFLY || fabric.kind() == TORUS)) {
     return absl::InvalidArgumentError(absl::StrCat(
         path, ".reduces = ", SwitchReduction_Name(fabric.reduces()), " must be NO_SWITCHES in a fabric of kind ",
-        FabricKind_Name(fabric.kind()), ": sums are made in switches above all members, as a tree has"));
+        FabricKind_Name(fabric.kind()), ": only a tree has switches above all members that can sum"));
   }
   if (fabric.reduces() == NO_SWITCHES && fabric.reduce_latency_seconds() > 0) {
     return BadField(path + ".reduce_latency_seconds", fabric.reduce_latency_seconds(),
-                    "0: no switch of the fabric sums (cluster.fabric.reduces)");
+                    "0 if no switch of the fabric sums (cluster.fabric.reduces = NO_SWITCHES)");
   }
   if (fabric.kind() == NON_BLOCKING) {
     WEFT_RETURN_IF_ERROR(CheckUnused(path + ".hop_latency_seconds", fabric.hop_latency_seconds(), fabric.kind()));
@@ -159,7 +161,7 @@ absl::Status ValidateFabric(const Cluster& cluster) {
   if (fabric.kind() == TORUS) return ValidateTorus(cluster);
   if (fabric.torus().empty()) return absl::OkStatus();
   return BadField(path + ".torus", absl::StrCat("[", absl::StrJoin(fabric.torus(), ", "), "]"),
-                  absl::StrCat("left out: a fabric of kind ", FabricKind_Name(fabric.kind()), " is no torus"));
+                  absl::StrCat("left out: a fabric of kind ", FabricKind_Name(fabric.kind()), " is not a torus"));
 }
 
 absl::Status ValidateOthers(const Cluster& cluster) {
@@ -185,7 +187,7 @@ absl::Status ValidateOthers(const Cluster& cluster) {
     if (!row.down()) {
       WEFT_RETURN_IF_ERROR(CheckFraction(path + ".fraction", row.fraction()));
     } else if (row.fraction() != 0) {
-      return BadField(path + ".fraction", row.fraction(), "left out where down is true");
+      return BadField(path + ".fraction", row.fraction(), "left out if down is true");
     }
   }
   return absl::OkStatus();

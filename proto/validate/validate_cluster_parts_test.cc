@@ -50,7 +50,7 @@ TEST(ClusterParts, LinksInsideANode) {
   EXPECT_THAT(Links("node_links { direct { first: 1 second: 1 } }"), HasSubstr("different from first"));
   EXPECT_THAT(
       Links("node_links { direct { first: 1 second: 2 " + link + "} direct { first: 2 second: 1 " + link + "} }"),
-      HasSubstr("cluster.node_links.direct[1] links devices 2 and 1, which another row does"));
+      HasSubstr("cluster.node_links.direct[1] links devices 2 and 1, but another row links them too"));
   EXPECT_THAT(Links("node_links { bridge { bytes_per_second: 1 } }"), HasSubstr("devices_per_bridge is missing"));
   EXPECT_THAT(Links("node_links { devices_per_bridge: 2 }"), HasSubstr("bridge is missing"));
   EXPECT_THAT(Links("node_links { all_pairs: true switch_reduces: true }"), HasSubstr("there is no switch"));
@@ -63,9 +63,9 @@ TEST(ClusterParts, EveryKindOfFabricHasItsOwnFigures) {
   EXPECT_THAT(Fabric("fabric { kind: FAT_TREE }"), HasSubstr("nodes_per_switch is missing"));
   EXPECT_THAT(Fabric("fabric { hop_latency_seconds: 1 }"), HasSubstr("hop_latency_seconds = 1 must be 0"));
   EXPECT_THAT(Fabric("fabric { kind: TORUS }"), HasSubstr("cluster.fabric.torus is missing"));
-  EXPECT_THAT(Fabric("fabric { kind: TORUS torus: [ 2, 2 ] }"), HasSubstr("torus = 2 x 2 must have as many nodes"));
+  EXPECT_THAT(Fabric("fabric { kind: TORUS torus: [ 2, 2 ] }"), HasSubstr("torus = 2 x 2 must multiply to the nodes"));
   EXPECT_EQ(Fabric("fabric { kind: DRAGONFLY nodes_per_switch: 1 torus: [ 2, 4 ] }"),
-            "cluster.fabric.torus = [2, 4] must be left out: a fabric of kind DRAGONFLY is no torus");
+            "cluster.fabric.torus = [2, 4] must be left out: a fabric of kind DRAGONFLY is not a torus");
   EXPECT_THAT(Fabric("fabric { kind: DRAGONFLY nodes_per_switch: 1 reduces: ALL_SWITCHES }"),
               HasSubstr("reduces = ALL_SWITCHES must be NO_SWITCHES"));
   EXPECT_THAT(Fabric("fabric { reduce_latency_seconds: 1 }"), HasSubstr("no switch of the fabric sums"));
@@ -79,7 +79,7 @@ TEST(ClusterParts, WhatIsNotLikeTheRest) {
   EXPECT_THAT(Others("other_devices { devices: [ 1, 1 ] }"), HasSubstr("devices[1] = 1 is listed twice"));
   EXPECT_THAT(Others("other_devices { speed: 1e7 }"), HasSubstr("speed = 1e+07 must be at least 1e-06"));
   EXPECT_THAT(Others("other_interfaces { fraction: 0 }"), HasSubstr("fraction = 0 must be greater than 0"));
-  EXPECT_THAT(Others("other_interfaces { fraction: 0.5 down: true }"), HasSubstr("left out where down is true"));
+  EXPECT_THAT(Others("other_interfaces { fraction: 0.5 down: true }"), HasSubstr("left out if down is true"));
 }
 
 TEST(ClusterParts, PlacementsNameDevicesThatThereAreOnce) {

@@ -24,7 +24,7 @@ absl::Status CheckComputeDType(const std::string& path, DType dtype) {
 absl::Status ValidatePeaks(const std::string& path, const Device& device) {
   if (device.peaks_size() == 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ".peaks is missing; a peak per dtype of products is required"));
+        absl::StrCat(path, ".peaks is missing; give a peak for each dtype of matrix products"));
   }
   std::set<DType> seen;
   for (int i = 0; i < device.peaks_size(); ++i) {
@@ -93,9 +93,10 @@ absl::Status ValidateKernelRates(const std::string& device_path, const Device& d
           absl::StrCat("greater than in the previous row of the same kernel and dtype, ", before->from_work()));
     }
     if (before != nullptr && (rate.flops_per_second() > 0) != (before->flops_per_second() > 0)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          path, ".flops_per_second = ", rate.flops_per_second(), " differs in kind from the row before of the same ",
-          "kernel and dtype (", before->flops_per_second(), "): from_work counts flops in all of them or in none"));
+      return absl::InvalidArgumentError(absl::StrCat(path, ".flops_per_second = ", rate.flops_per_second(),
+                                                     " does not match the previous row of the same kernel and dtype (",
+                                                     before->flops_per_second(),
+                                                     "): either all of these rows have a rate of flops, or none has"));
     }
     before = &rate;
   }
@@ -133,15 +134,16 @@ absl::Status ValidateLoad(const std::string& path, const Device& device) {
   const int most = device.has_tiles() ? (device.tiles().multiprocessors() - 1) / 2 : 0;
   if (load.multiprocessors() > 0 && !device.has_tiles()) {
     return BadField(path + ".communication_load.multiprocessors", load.multiprocessors(),
-                    absl::StrCat("0 without ", path, ".tiles: it is a part of its multiprocessors"));
+                    absl::StrCat("0 without ", path, ".tiles: the value counts multiprocessors of that field"));
   }
   WEFT_RETURN_IF_ERROR(CheckWithin(path + ".communication_load.multiprocessors", load.multiprocessors(), 0, most));
   WEFT_RETURN_IF_ERROR(
       CheckNotNegative(path + ".communication_load.memory_bytes_per_second", load.memory_bytes_per_second()));
   if (2 * load.memory_bytes_per_second() >= device.memory_bytes_per_second()) {
-    return BadField(path + ".communication_load.memory_bytes_per_second", load.memory_bytes_per_second(),
-                    absl::StrCat("less than half of ", path, ".memory_bytes_per_second = ",
-                                 device.memory_bytes_per_second(), ", as two collectives may run at a time"));
+    return BadField(
+        path + ".communication_load.memory_bytes_per_second", load.memory_bytes_per_second(),
+        absl::StrCat("less than half of ", path, ".memory_bytes_per_second = ", device.memory_bytes_per_second(),
+                     ", because two collectives may run at the same time"));
   }
   return absl::OkStatus();
 }

@@ -40,10 +40,11 @@ absl::Status ResolveLossScale(Plan* plan) {
   const bool half = precision.compute() == FP16 || precision.grads() == FP16;
   if (given.fixed() == 0 && !half) {
     if (dynamic != nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "plan.loss_scale.", dynamic, " is of dynamic scaling, which is for FP16; plan.precision.compute is ",
-          std::string(DTypeName(precision.compute())), " and plan.precision.grads ",
-          std::string(DTypeName(precision.grads())), ": leave it out, or set plan.loss_scale.fixed"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("plan.loss_scale.", dynamic,
+                       " needs FP16, because only FP16 uses a dynamic scale; plan.precision.compute is ",
+                       std::string(DTypeName(precision.compute())), " and plan.precision.grads ",
+                       std::string(DTypeName(precision.grads())), ": leave it out, or set plan.loss_scale.fixed"));
     }
     plan->clear_loss_scale();
     return absl::OkStatus();

@@ -57,7 +57,7 @@ TEST(ValidateLossScale, FixedForAnyType) {
 
 TEST(ValidateLossScale, Refusals) {
   EXPECT_THAT(Refusal(std::string(kSingle) + "loss_scale { initial: 8 }"),
-              HasSubstr("plan.loss_scale.initial is of dynamic scaling, which is for FP16"));
+              HasSubstr("plan.loss_scale.initial needs FP16, because only FP16 uses a dynamic scale"));
   EXPECT_THAT(Refusal(std::string(kSingle) + "loss_scale { growth_interval: 8 }"),
               HasSubstr("plan.precision.compute is fp32"));
   EXPECT_THAT(Refusal(std::string(kHalf) + "loss_scale { fixed: 2 growth_interval: 4 }"),

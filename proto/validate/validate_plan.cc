@@ -53,7 +53,8 @@ absl::Status ValidateMesh(const Mesh& mesh) {
     const MeshAxis& axis = mesh.axes(i);
     const std::string path = absl::StrCat("plan.mesh.axes[", i, "]");
     if (const std::string meant = MeantAxis(axis.name()); !meant.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ".name = '", axis.name(), "' is not an axis here; ", meant));
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ".name = '", axis.name(), "' is not an axis of weft; ", meant));
     }
     WEFT_RETURN_IF_ERROR(CheckOneOf(absl::StrCat(path, ".name"), axis.name(), names));
     if (!seen.insert(axis.name()).second) {
@@ -82,7 +83,7 @@ absl::Status ResolveSchedule(PlanSchedule* schedule) {
                              {"group", schedule->group(), kMaxMicrobatches}}) {
     const std::string path = absl::StrCat("plan.schedule.", p.name);
     // A negative number is not meant as 0, which stands for "not given", so the error asks for at least 1.
-    if (p.value < 0) return BadField(path, p.value, "at least 1; left out, it is the schedule's own choice");
+    if (p.value < 0) return BadField(path, p.value, "at least 1; by default the schedule chooses it");
     WEFT_RETURN_IF_ERROR(CheckWithin(path, p.value, 0, p.most));
     if (p.value == 0 || schedule->definition().empty()) continue;
     return absl::InvalidArgumentError(absl::StrCat(
@@ -180,12 +181,13 @@ absl::Status ResolvePrecision(Precision* precision, const Device& device) {
     const std::string path = absl::StrCat("plan.precision.", kPrecisionNames[i]);
     if (!DType_IsValid(given[i])) return BadField(path, static_cast<int>(given[i]), "FP32, TF32, BF16, FP16 or FP64");
     if (given[i] == TF32 && i > 0) {
-      return BadField(path, DType_Name(given[i]), "FP32, BF16, FP16 or FP64; TF32 is of products (precision.compute)");
+      return BadField(path, DType_Name(given[i]),
+                      "FP32, BF16, FP16 or FP64; TF32 is for matrix products only (precision.compute)");
     }
     if (given[i] == INT32 || given[i] == EXACT192 || given[i] == UINT8) {
       return absl::InvalidArgumentError(absl::StrCat(
-          path, " = ", DType_Name(given[i]), " is no precision of training; supported: FP32, TF32, BF16, FP16, FP64",
-          given[i] == EXACT192 ? " (plan.accumulation: EXACT sums in it)" : ""));
+          path, " = ", DType_Name(given[i]), " cannot be used for training; supported: FP32, TF32, BF16, FP16, FP64",
+          given[i] == EXACT192 ? " (weft uses it for sums with plan.accumulation: EXACT)" : ""));
     }
   }
   double fp32 = 0, bf16 = 0;
@@ -221,7 +223,7 @@ absl::Status ResolvePrecision(Precision* precision, const Device& device) {
                    ") is not supported yet; supported: fp32 throughout, also with compute "
                    "tf32, fp64 throughout, (",
                    Describe(kBf16), "), (", Describe(kFp16), "), (", Describe(kBf16Grads), ") or (",
-                   Describe(kFp16Grads), "); where params are bf16 also with moments bf16"));
+                   Describe(kFp16Grads), "); if params are bf16, moments may be bf16 too"));
   refusal.SetPayload(kRefusedPrecision, absl::Cord());
   return refusal;
 }

@@ -62,9 +62,9 @@ absl::Status ValidateGathers(const Zero& zero, const Overlap& overlap) {
   if (!zero.has_prefetch()) return absl::OkStatus();
   WEFT_RETURN_IF_ERROR(CheckWithin("plan.zero.prefetch", zero.prefetch(), 0, kMaxCount));
   if (zero.prefetch() == 0 || !overlap.has_all_gather() || overlap.all_gather()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("plan.zero.prefetch = ", zero.prefetch(),
-                                                 " gathers ahead, but plan.overlap.all_gather is false; leave one out, "
-                                                 "or set prefetch to 0"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "plan.zero.prefetch = ", zero.prefetch(),
+      " gathers layers ahead, but plan.overlap.all_gather is false; leave one of the two out, or set prefetch to 0"));
 }
 
 absl::Status ValidateZero(const Plan& plan) {
@@ -114,7 +114,8 @@ absl::Status ValidateParallelism(const Plan& plan) {
   }
   if (plan.recompute().mode() == Recompute::SELECTIVE && plan.attention() != MATERIALIZED) {
     return absl::InvalidArgumentError(
-        "plan.recompute.mode = SELECTIVE needs plan.attention = MATERIALIZED; FUSED keeps no scores to compute again");
+        "plan.recompute.mode = SELECTIVE needs plan.attention = MATERIALIZED, because FUSED saves no scores that could "
+        "be recomputed");
   }
   return absl::OkStatus();
 }

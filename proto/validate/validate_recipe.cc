@@ -78,8 +78,8 @@ absl::Status ResolveLearningRate(int64_t steps, LearningRate* lr) {
   const int64_t most = std::max<int64_t>(0, steps - 2 - lr->warmup_steps());
   if (steps > 0 && lr->stable_steps() > most) {
     return BadField("recipe.lr.stable_steps", lr->stable_steps(),
-                    absl::StrCat("at most ", most, ", so that two of recipe.steps = ", steps,
-                                 " are left for the decay after recipe.lr.warmup_steps = ", lr->warmup_steps()));
+                    absl::StrCat("at most ", most, ", so that two steps of recipe.steps = ", steps,
+                                 " remain for the decay after recipe.lr.warmup_steps = ", lr->warmup_steps()));
   }
   if (lr->min() > 0 && lr->decay() == "constant") {
     return absl::InvalidArgumentError(absl::StrCat(

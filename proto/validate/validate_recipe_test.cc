@@ -74,7 +74,7 @@ TEST(ValidateRecipe, RefusesEveryBadField) {
        "recipe.lr.stable_steps = -1 must be at least 0"},
       {"lr.stable_steps", "lr { stable_steps: 2 }", "has no effect with recipe.lr.decay = 'constant'"},
       {"lr.stable_steps", "steps: 100 lr { decay: \"linear\" warmup_steps: 10 stable_steps: 89 }",
-       "recipe.lr.stable_steps = 89 must be at most 88, so that two of recipe.steps = 100"},
+       "recipe.lr.stable_steps = 89 must be at most 88, so that two steps of recipe.steps = 100"},
       {"lr.decay", "lr { decay: \"cosin\" }", "recipe.lr.decay = 'cosin' is unknown; nearest: 'cosine'; known: "},
       {"lr.min", "lr { decay: \"linear\" min: -1 }", "recipe.lr.min = -1 must be"},
       {"lr.min", "lr { decay: \"linear\" min: 1 }", "recipe.lr.min = 1 must be at most recipe.lr.peak = 0.0003"},

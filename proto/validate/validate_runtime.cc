@@ -37,13 +37,13 @@ absl::Status CheckGroupForm(const std::string& path, const KernelForm& form) {
     return absl::OkStatus();
   }
   if (!gather) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ".kernel = ", Quoted(form.kernel()),
-                     " has no form: it is costed by the network; of collectives, 'GROUP_ALL_GATHER' may state bytes"));
+    return absl::InvalidArgumentError(absl::StrCat(path, ".kernel = ", Quoted(form.kernel()),
+                                                   " is a collective, whose cost comes from the network; the only "
+                                                   "collective allowed here is GROUP_ALL_GATHER, with bytes"));
   }
   const auto means_nothing = [&](absl::string_view field, double value) {
     if (value == 0) return absl::OkStatus();
-    return BadField(absl::StrCat(path, ".", field), value, "0 for GROUP_ALL_GATHER, whose bytes alone are counted");
+    return BadField(absl::StrCat(path, ".", field), value, "0 for GROUP_ALL_GATHER, which takes only bytes");
   };
   WEFT_RETURN_IF_ERROR(means_nothing("launches", form.launches()));
   WEFT_RETURN_IF_ERROR(means_nothing("time", form.time()));
@@ -85,8 +85,9 @@ absl::Status ValidateKernels(const Runtime& runtime) {
       bare.clear_below_compute_capability();
       bare.clear_unsupported();
       if (bare.ByteSizeLong() > 0) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            path, ".unsupported is set beside figures of the kernel; it takes none but compute capabilities"));
+        return absl::InvalidArgumentError(absl::StrCat(path,
+                                                       ".unsupported is set, but the form also has other fields; it "
+                                                       "may have only kernel and compute capabilities"));
       }
     }
     WEFT_RETURN_IF_ERROR(CheckGroupForm(path, form));
@@ -110,8 +111,8 @@ absl::Status ValidateKernels(const Runtime& runtime) {
 
 absl::Status ValidatePlanDefaults(const Plan& plan) {
   const auto refused = [](absl::string_view field) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("runtime.plan.", field, " is set; it is of one model and machine, not of a framework"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "runtime.plan.", field, " is set, but it belongs to one model and machine, not to a framework; leave it out"));
   };
   if (plan.has_mesh()) return refused("mesh");
   if (plan.has_partition()) return refused("partition");

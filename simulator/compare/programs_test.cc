@@ -89,7 +89,7 @@ TEST(ProgramsTest, GainIsOfTokensPerSecond) {
   EXPECT_EQ(report.programs(0).gain(), 0);
   EXPECT_EQ(report.programs(1).gain(), 1.5);
   EXPECT_EQ(report.programs(2).gain(), 3);
-  EXPECT_NE(ProgramComparisonText(report).find("not of equally many tokens (1000 in a.weft, 4000 in a.weft)"),
+  EXPECT_NE(ProgramComparisonText(report).find("different numbers of tokens per step (1000 in a.weft, 4000 in a.weft)"),
             std::string::npos);
 }
 

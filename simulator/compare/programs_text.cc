@@ -156,8 +156,9 @@ std::string Unlike(const ProgramComparisonReport& report, const Names& programs)
   for (int i = 1; i < report.programs_size(); ++i) {
     const int64_t own = report.programs(i).report().tokens_per_step();
     if (own == tokens) continue;
-    return absl::StrCat("\nSteps are not of equally many tokens (", tokens, " in ", programs[0], ", ", own, " in ",
-                        programs[i], "): \"faster by\" is of tokens/s, times are of each one's own step.\n");
+    return absl::StrCat("\nThe programs have different numbers of tokens per step (", tokens, " in ", programs[0], ", ",
+                        own, " in ", programs[i],
+                        "): \"faster by\" compares tokens/s, and times are per step of each program.\n");
   }
   return "";
 }

@@ -109,8 +109,8 @@ TEST(Roofline, MissingFigureIsNamed) {
   }
   const Step bf16 = Parse<Step>("name: 'qkv' kernel: MATMUL work { flops: 1 dtype: BF16 }");
   EXPECT_EQ((*entry)->cost(bf16, {}, FORWARD, 0, p100, {}).status().message(),
-            "P100 has no bf16 products, which step 'qkv' (MATMUL) is: cluster.device.peaks has fp32, fp16; "
-            "precision.compute says which a plan takes");
+            "P100 has no peak for bf16, which step 'qkv' (MATMUL) needs; cluster.device.peaks has fp32, fp16; "
+            "plan.precision.compute selects one");
 
   const Step add = Parse<Step>("name: 'add' kernel: ADD work { bytes: 1 dtype: FP32 }");
   const auto no_memory = (*entry)->cost(add, {}, FORWARD, 0, Cluster(), {});

@@ -143,18 +143,18 @@ std::vector<std::string> NotesOnRates(const Program& program, const Device& devi
   }
   if (!device.kernel_rates().empty() && !unmeasured.empty()) {
     notes.push_back(
-        absl::StrCat("no measured rate of ", absl::StrJoin(unmeasured, ", "), " on ", device.name(),
-                     ": costed by the cost model; weft calibrate --program measures a program's own steps"));
+        absl::StrCat(device.name(), " has no measured rate of ", absl::StrJoin(unmeasured, ", "),
+                     "; the cost model costs them; weft calibrate --program measures a program's own steps"));
   }
   if (near > 0) {
-    notes.push_back(absl::StrCat(near, " of ", all, " steps have the rates of similar shapes measured on ",
-                                 device.name(), "; weft calibrate --program measures a program's own steps"));
+    notes.push_back(absl::StrCat(near, " of ", all, " steps use measured rates of similar shapes on ", device.name(),
+                                 "; weft calibrate --program measures a program's own steps"));
   }
   // Only GPUs have compute capabilities.
   if (device.compute_capability() > 0 && !slow.empty()) {
     notes.push_back(absl::StrCat("attention with dropout (", *slow.begin(), slow.size() > 1 ? ", ..." : "",
-                                 ") is costed as fused attention; weft's backend cuda runs it on slower kernels of its "
-                                 "own. weft calibrate --program measures it"));
+                                 ") is costed as fused attention, but weft's backend cuda runs it on slower kernels; "
+                                 "weft calibrate --program measures them"));
   }
   return notes;
 }

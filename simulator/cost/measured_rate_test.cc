@@ -97,7 +97,8 @@ TEST(RatesOfSteps, OneRowForEveryDifferentStep) {
   EXPECT_EQ(rates[0].rate.source, RateSource::kNear);
   EXPECT_EQ(rates[1].steps, 2);
   EXPECT_EQ(rates[1].rate.source, RateSource::kSame);
-  EXPECT_THAT(NotesOnRates(program, Parse<Device>(kRates)), ElementsAre(HasSubstr("1 of 3 steps have the rates of")));
+  EXPECT_THAT(NotesOnRates(program, Parse<Device>(kRates)),
+              ElementsAre(HasSubstr("1 of 3 steps use measured rates of")));
   EXPECT_THAT(NotesOnRates(program, Device()), IsEmpty());
 }
 

@@ -26,9 +26,9 @@ absl::StatusOr<double> PeakOf(const Step& step, const Device& device) {
   const absl::string_view name =
       device.name().empty() ? absl::string_view("the device") : absl::string_view(device.name());
   return absl::FailedPreconditionError(absl::StrCat(
-      std::string(name), " has no ", DTypeName(step.work().dtype()), " products, which step '", step.name(), "' (",
-      Kernel_Name(step.kernel()), ") is: cluster.device.peaks has ", has.empty() ? "none" : absl::StrJoin(has, ", "),
-      has.empty() ? "" : "; precision.compute says which a plan takes"));
+      std::string(name), " has no peak for ", DTypeName(step.work().dtype()), ", which step '", step.name(), "' (",
+      Kernel_Name(step.kernel()), ") needs; cluster.device.peaks has ", has.empty() ? "none" : absl::StrJoin(has, ", "),
+      has.empty() ? "" : "; plan.precision.compute selects one"));
 }
 
 absl::StatusOr<std::optional<Time>> StatedCost(const Step& step, const StepShapes& shapes, const Cluster& cluster,

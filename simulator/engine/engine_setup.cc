@@ -38,7 +38,7 @@ absl::Status Engine::Prepare() {
   if (bytes > kMaxStateBytes) {
     return absl::ResourceExhaustedError(absl::StrCat("the program has ", total, " actions over ", ranks,
                                                      " ranks; simulating them takes ", bytes >> 20,
-                                                     " MiB of memory, allowed are ", kMaxStateBytes >> 20));
+                                                     " MiB of memory; allowed: ", kMaxStateBytes >> 20, " MiB"));
   }
   if (options_.trace) WEFT_RETURN_IF_ERROR(CheckTraceSize(view_, options_.repetitions));
   ranks_.reserve(ranks);

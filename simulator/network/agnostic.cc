@@ -29,10 +29,10 @@ class AnyGroup : public GroupPaths {
     WEFT_RETURN_IF_ERROR(CheckNodeSwitchReduces(cluster_));
     // All members are known to share a node only if there is just one.
     if (cluster_.nodes() <= 1) return SwitchWay{.nodes = 1, .on_node = size_};
-    return absl::FailedPreconditionError(absl::StrCat(
-        "collective 'switch' with cluster.nodes = ", cluster_.nodes(),
-        ": switches of nodes sum, and network 'agnostic' does not know which ranks share a node; nearest valid: ",
-        "--network=analytic, which does, or collective 'ring'"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("collective 'switch' with cluster.nodes = ", cluster_.nodes(),
+                     ": the switch of each node sums, but network 'agnostic' does not know which ranks share a node; "
+                     "nearest valid: --network=analytic, which does, or collective 'ring'"));
   }
   absl::StatusOr<double> Latency() const override { return path_.latency_seconds; }
 
@@ -70,7 +70,7 @@ class AgnosticNetwork : public NetworkModel {
                                       : links > 0 ? "inter_node.bytes_per_second"
                                                   : "nics_per_node";
       return absl::FailedPreconditionError(
-          absl::StrCat("cluster.", field, " must be positive: network 'agnostic' gives it to all ranks"));
+          absl::StrCat("cluster.", field, " must be positive: network 'agnostic' uses it for all ranks"));
     }
     return MessagePath{link.overhead_seconds(), link.latency_seconds(), links * link.bytes_per_second()};
   }

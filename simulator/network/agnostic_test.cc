@@ -66,8 +66,8 @@ TEST_F(AgnosticTest, ASwitchSumsOnOneNodeOnly) {
   Make(8, R"(nodes: 2 devices_per_node: 4 nics_per_node: 4 inter_node { bytes_per_second: 1e10 })");
   EXPECT_THAT(why(), HasSubstr("switch_reduces = false"));
   cluster_.mutable_node_links()->set_switch_reduces(true);
-  EXPECT_THAT(why(), HasSubstr("with cluster.nodes = 2: switches of nodes sum, and network 'agnostic' does not know "
-                               "which ranks share a node; nearest valid: --network=analytic"));
+  EXPECT_THAT(why(), HasSubstr("with cluster.nodes = 2: the switch of each node sums, but network 'agnostic' does not "
+                               "know which ranks share a node; nearest valid: --network=analytic"));
 }
 
 TEST_F(AgnosticTest, MissingFiguresAreNamed) {

@@ -77,15 +77,15 @@ class NcclNetwork : public NetworkModel {
   absl::Status CheckCapability() const {
     if (compute_capability_ >= kMinCapability) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat("cluster.device.compute_capability = ", compute_capability_,
-                                                      ", network 'nccl' needs at least ", kMinCapability,
-                                                      ", e.g. 80 of an A100; other devices: network 'analytic'"));
+                                                      ", but network 'nccl' needs at least ", kMinCapability,
+                                                      " (an A100 has 80); for other devices, use --network=analytic"));
   }
 
   static absl::Status CheckKind(LinkKind kind) {
     if (kind == NVLINK || kind == PCIE) return absl::OkStatus();
     return absl::FailedPreconditionError(
         absl::StrCat("cluster.intra_node.kind (or that of a link in node_links.direct) = ", LinkKind_Name(kind),
-                     ", network 'nccl' needs NVLINK or PCIE"));
+                     ", but network 'nccl' needs NVLINK or PCIE"));
   }
 
   // If `shared`, bandwidths are what other groups and the fabric leave.

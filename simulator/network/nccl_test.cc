@@ -159,7 +159,7 @@ TEST_F(NcclNetworkTest, NeedsToKnowTheDevicesAndTheirLinks) {
   cluster_.mutable_device()->clear_compute_capability();
   Make({{"data", 8}});
   EXPECT_THAT(std::string(AllReduce(0, 1024).status().message()),
-              HasSubstr("cluster.device.compute_capability = 0, network 'nccl' needs at least 60"));
+              HasSubstr("cluster.device.compute_capability = 0, but network 'nccl' needs at least 60"));
   EXPECT_FALSE(network_->Transfer(0, 1, 1).ok());
   cluster_.mutable_device()->set_compute_capability(80);
   cluster_.mutable_intra_node()->clear_kind();

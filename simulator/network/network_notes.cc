@@ -103,11 +103,9 @@ std::string NoteOnLastNode(const Program& program, const RankPlacement& placemen
   if (last >= full) return "";
   const auto [fewest, most] = MostUneven(program, placement);
   if (fewest == most) return "";
-  return absl::StrCat("the last of ", nodes, " nodes has ", last, last == 1 ? " rank" : " ranks", ", the others ", full,
-                      ": a ring over nodes is cut into as many rings as it has members on the node with the fewest, "
-                      "here ",
-                      fewest, " where ", most, " would be; ", placement.ranks() - last, " ranks fill ", nodes - 1,
-                      nodes == 2 ? " node" : " nodes");
+  return absl::StrCat("the last of ", nodes, " nodes has ", last, last == 1 ? " rank" : " ranks", ", the others have ",
+                      full, ", so the number of parallel rings over the nodes is ", fewest, " instead of ", most, "; ",
+                      placement.ranks() - last, " ranks would fill ", nodes - 1, nodes == 2 ? " node" : " nodes");
 }
 
 }  // namespace
@@ -116,8 +114,8 @@ std::vector<std::string> NotesOnNetwork(const Program& program, const Cluster& c
   std::vector<std::string> notes;
   const int64_t ranks = MeshRanks(program.mesh()), devices = cluster.placement().devices_of_ranks_size();
   if (devices > ranks) {
-    notes.push_back(absl::StrCat("cluster.placement.devices_of_ranks has ", devices, " devices, the program ", ranks,
-                                 ranks == 1 ? " rank" : " ranks", ": the first ", ranks, " are taken"));
+    notes.push_back(absl::StrCat("cluster.placement.devices_of_ranks has ", devices, " devices, but the program has ",
+                                 ranks, ranks == 1 ? " rank" : " ranks", "; weft uses the first ", ranks));
   }
   if (HasTrait(network, kTakesNoTime) || HasTrait(network, kIgnoresPlacement)) return notes;
   const absl::StatusOr<RankPlacement> placement = RankPlacement::Make(ranks, cluster);
@@ -128,8 +126,8 @@ std::vector<std::string> NotesOnNetwork(const Program& program, const Cluster& c
   }
   if (HasTrait(network, kSharesLinks)) return notes;
   const auto leaves_out = [&](absl::string_view what) {
-    notes.push_back(absl::StrCat("network '", network, "' does not share ", what,
-                                 ": what meets there is predicted too fast; --network=flow has it"));
+    notes.push_back(absl::StrCat("network '", network, "' does not model how transfers share ", what,
+                                 ", so it predicts transfers that meet there too fast; --network=flow models it"));
   };
   if (BridgesMeet(cluster, *placement)) leaves_out("the bridges inside a node (node_links.devices_per_bridge)");
   if (cluster.fabric().kind() == TORUS && placement->nodes().size() > 1) {
@@ -140,10 +138,10 @@ std::vector<std::string> NotesOnNetwork(const Program& program, const Cluster& c
     const auto [crossing, least] = MostScattered(program, *placement);
     if (crossing > least) {
       notes.push_back(
-          absl::StrCat("network 'analytic' runs rings in order of ranks, as weft's own transports do: on "
-                       "cluster.placement.devices_of_ranks one goes from node to node ",
-                       crossing, " times a round where ", least,
-                       " would do; of libraries that order members by node, --network=nccl or flow"));
+          absl::StrCat("network 'analytic' runs rings in the order of ranks, as weft's own transports do; with "
+                       "cluster.placement.devices_of_ranks a ring goes from node to node ",
+                       crossing, " times per round, although ", least,
+                       " would be enough; for libraries that order members by node, use --network=nccl or flow"));
     }
   }
   return notes;

@@ -69,16 +69,15 @@ TEST(NotesOnNetwork, ALastNodeWithFewerRanks) {
   data.set_size(13);
   for (const char* network : {"analytic", "flow"}) {
     EXPECT_THAT(NotesOnNetwork(program, MakeCluster(""), network),
-                ElementsAre("the last of 4 nodes has 1 rank, the others 4: a ring over nodes is cut into as many rings "
-                            "as it has members on the node with the fewest, here 1 where 4 would be; 12 ranks fill 3 "
-                            "nodes"));
+                ElementsAre("the last of 4 nodes has 1 rank, the others have 4, so the number of parallel rings over "
+                            "the nodes is 1 instead of 4; 12 ranks would fill 3 nodes"));
   }
   EXPECT_THAT(NotesOnNetwork(program, MakeCluster("placement { nodes: [ 3, 2, 1, 0 ] }"), "analytic"),
               ElementsAre(HasSubstr("the last of 4 nodes has 1 rank,")));
   data.set_size(7);
   EXPECT_THAT(NotesOnNetwork(program, MakeCluster(""), "analytic"),
               ElementsAre(AllOf(HasSubstr("the last of 2 nodes has 3 ranks"), HasSubstr("here 3 where 4"),
-                                HasSubstr("4 ranks fill 1 node"))));
+                                HasSubstr("4 ranks would fill 1 node"))));
   // These numbers of ranks spread evenly over all nodes.
   for (const int ranks : {1, 3, 4, 6, 8, 9, 12}) {
     data.set_size(ranks);
@@ -98,17 +97,19 @@ TEST(NotesOnNetwork, ALastNodeWithFewerRanks) {
 TEST(NotesOnNetwork, DevicesOfRanksThatThereAreNot) {
   const Cluster more = MakeCluster("placement { devices_of_ranks: [ 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 ] }");
   for (const char* network : {"analytic", "nccl", "flow"}) {
-    EXPECT_THAT(NotesOnNetwork(RingProgram(), more, network),
-                ElementsAre("cluster.placement.devices_of_ranks has 10 devices, the program 8 ranks: the first 8 are "
-                            "taken"))
+    EXPECT_THAT(
+        NotesOnNetwork(RingProgram(), more, network),
+        ElementsAre(
+            "cluster.placement.devices_of_ranks has 10 devices, but the program has 8 ranks; weft uses the first 8"))
         << network;
   }
 }
 
 TEST(NotesOnNetwork, RingsThatComeBackToANode) {
   const Cluster strided = MakeCluster("placement { devices_of_ranks: [ 0, 4, 8, 12, 1, 5, 9, 13 ] }");
-  EXPECT_THAT(NotesOnNetwork(RingProgram(), strided, "analytic"),
-              ElementsAre(AllOf(HasSubstr("8 times a round where 4 would do"), HasSubstr("devices_of_ranks"))));
+  EXPECT_THAT(
+      NotesOnNetwork(RingProgram(), strided, "analytic"),
+      ElementsAre(AllOf(HasSubstr("8 times per round, although 4 would be enough"), HasSubstr("devices_of_ranks"))));
   for (const char* network : {"nccl", "flow"}) EXPECT_THAT(NotesOnNetwork(RingProgram(), strided, network), IsEmpty());
   // There is no note if the ranks of a node follow each other, in whatever order, or for another algorithm.
   EXPECT_THAT(NotesOnNetwork(RingProgram(), MakeCluster("placement { devices_of_ranks: [ 8, 9, 3, 2, 1, 0, 10, 11 ] }"),

@@ -64,17 +64,19 @@ absl::Status CheckRoom(int64_t ranks, int64_t per_node, const Cluster& cluster) 
     if (placement.devices_of_ranks_size() >= ranks) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat("cluster.placement.devices_of_ranks has ",
                                                    placement.devices_of_ranks_size(), " devices", needed,
-                                                   "it must name the device of each"));
+                                                   "it must name one device for each rank"));
   }
   const bool some = placement.nodes_size() > 0;
   const int64_t nodes = some ? placement.nodes_size() : std::max<int64_t>(cluster.nodes(), 1);
   // The comparison avoids a product, which could overflow: the cluster may not have been validated.
   if (CeilDivide(ranks, per_node) <= nodes) return absl::OkStatus();
-  const std::string devices = placement.devices_size() > 0 ? " devices of the placement" : " devices";
-  return absl::InvalidArgumentError(absl::StrCat(
-      "cluster '", cluster.name(), "' has ", nodes, some ? " nodes of the placement, of " : " nodes of ", per_node,
-      devices, needed, some ? "cluster.placement.nodes must list at least " : "cluster.nodes must be at least ",
-      CeilDivide(ranks, per_node), some ? " nodes" : ""));
+  const std::string devices =
+      placement.devices_size() > 0 ? " devices each in cluster.placement.devices" : " devices each";
+  return absl::InvalidArgumentError(
+      absl::StrCat("cluster '", cluster.name(), "' has ", nodes,
+                   some ? " nodes in cluster.placement.nodes with " : " nodes with ", per_node, devices, needed,
+                   some ? "cluster.placement.nodes must list at least " : "cluster.nodes must be at least ",
+                   CeilDivide(ranks, per_node), some ? " nodes" : ""));
 }
 
 }  // namespace

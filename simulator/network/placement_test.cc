@@ -96,8 +96,8 @@ TEST(RankPlacement, TooFewDevicesNameTheNearestValue) {
   EXPECT_EQ(error("name: 'c' nodes: 2 devices_per_node: 4", 9),
             "cluster 'c' has 2 nodes of 4 devices, but the program has 9 ranks; cluster.nodes must be at least 3");
   EXPECT_EQ(error("name: 'c' nodes: 9 devices_per_node: 4 placement { nodes: [ 1, 2 ] devices: [ 0, 1, 2 ] }", 7),
-            "cluster 'c' has 2 nodes of the placement, of 3 devices of the placement, but the program has 7 ranks; "
-            "cluster.placement.nodes must list at least 3 nodes");
+            "cluster 'c' has 2 nodes in cluster.placement.nodes with 3 devices each in cluster.placement.devices, but "
+            "the program has 7 ranks; cluster.placement.nodes must list at least 3 nodes");
   EXPECT_THAT(error("nodes: 9 devices_per_node: 4 placement { devices_of_ranks: [ 1, 2 ] }", 3),
               HasSubstr("cluster.placement.devices_of_ranks has 2 devices, but the program has 3 ranks"));
 }

@@ -12,13 +12,13 @@ absl::Status CheckNodeSwitchReduces(const Cluster& cluster) {
   const NodeLinks& links = cluster.node_links();
   if (!links.switch_reduces()) {
     return absl::FailedPreconditionError(
-        "cluster.node_links.switch_reduces = false must be true for collective 'switch': no switch of the cluster's "
-        "nodes is known to sum; nearest valid: 'ring'");
+        "cluster.node_links.switch_reduces = false must be true for collective 'switch': without it the switches of "
+        "the nodes do not sum; nearest valid: 'ring'");
   }
   if (links.direct_size() > 0 || links.devices_per_bridge() > 0) {
     return absl::FailedPreconditionError(
-        "cluster.node_links.direct and .devices_per_bridge must be empty for collective 'switch': not all devices of a "
-        "node are below its switch alone; nearest valid: 'ring'");
+        "cluster.node_links.direct and .devices_per_bridge must be empty for collective 'switch': the switch of a node "
+        "sums only if all its devices connect through the switch alone; nearest valid: 'ring'");
   }
   return absl::OkStatus();
 }
@@ -34,15 +34,16 @@ absl::StatusOr<SwitchWay> SwitchWayOf(const Cluster& cluster, absl::Span<const i
   if (fabric.reduces() == NO_SWITCHES) {
     return absl::FailedPreconditionError(
         "cluster.fabric.reduces = NO_SWITCHES must be LEAF_SWITCHES or ALL_SWITCHES for collective 'switch' of a group "
-        "over several nodes: no switch between nodes is known to sum; nearest valid: 'hierarchical'");
+        "over several nodes: without it the switches between nodes do not sum; nearest valid: 'hierarchical'");
   }
   std::set<int64_t> leaves;
   for (const auto& [node, count] : members) {
     if (count != way.on_node) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "collective 'switch' of a group with ", way.on_node, " members on node ", members.begin()->first, " and ",
-          count, " on node ", node,
-          ": each node must have as many, since each sends an equal part of a sum; nearest valid: 'ring'"));
+      return absl::FailedPreconditionError(absl::StrCat("collective 'switch' of a group with ", way.on_node,
+                                                        " members on node ", members.begin()->first, " and ", count,
+                                                        " on node ", node,
+                                                        ": all nodes must have the same number, because each member "
+                                                        "sends an equal part of the sum; nearest valid: 'ring'"));
     }
     if (fabric.nodes_per_switch() > 0) leaves.insert(node / fabric.nodes_per_switch());
   }

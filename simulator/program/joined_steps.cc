@@ -42,8 +42,8 @@ std::string NoteOnLaunches(const Program& program, const Device& device, int fro
   if (from == 0 || cores || device.compute_capability() > 0 || device.launch_seconds() <= 0) return "";
   if (!JoinsAny(program)) return "";
   return absl::StrCat(Quoted(device.name()),
-                      " states no compute capability, so every step is a launch of its own; from ", from,
-                      " on, updates and norms of many tensors are one (device.compute_capability)");
+                      " states no device.compute_capability, so weft counts one launch per step; from ", from,
+                      " on, one launch updates or takes the norms of many tensors");
 }
 
 }  // namespace weft::sim

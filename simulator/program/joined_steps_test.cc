@@ -68,7 +68,7 @@ TEST(JoinedStepsTest, ADeviceWithoutCapabilityIsNoted) {
   Device device = Parse<Device>("name: 'd' launch_seconds: 1e-6");
   EXPECT_THAT(
       NoteOnLaunches(program, device, 80),
-      testing::AllOf(testing::StartsWith("'d' states no compute capability"), testing::HasSubstr("from 80 on")));
+      testing::AllOf(testing::StartsWith("'d' states no device.compute_capability"), testing::HasSubstr("from 80 on")));
   // No note if no runtime joins, if launches take no time, or if nothing would be joined.
   EXPECT_EQ(NoteOnLaunches(program, device, 0), "");
   EXPECT_EQ(NoteOnLaunches(program, Device(), 80), "");

@@ -70,9 +70,9 @@ class Linker {
     }
     const int64_t ranks = static_cast<int64_t>(view_.template_of_rank.size());
     if ((ranks + sides + streams) * kSideBytes > kMaxBytes) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("the program has ", streams, " streams over ", ranks, " ranks; simulating them takes ",
-                       (ranks + sides + streams) * kSideBytes >> 20, " MiB of memory, allowed are ", kMaxBytes >> 20));
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "the program has ", streams, " streams over ", ranks, " ranks; simulating them takes ",
+          (ranks + sides + streams) * kSideBytes >> 20, " MiB of memory; allowed: ", kMaxBytes >> 20, " MiB"));
     }
     links_.ranks.reserve(ranks);
     links_.sides.reserve(sides);

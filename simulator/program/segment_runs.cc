@@ -144,9 +144,10 @@ class Builder {
         costs_({.segment = index_, .step = step, .kind = kind_, .device = view_.device, .ranges = ranges_}));
     const bool grows = times[0] <= times[1] && times[1] <= times[2] && (times[0].ps > 0 || times[2].ps == 0);
     if (!grows) {
-      return absl::InternalError(absl::StrCat(
-          "segment '", segment_.name(), "' step '", segment_.steps(step).name(), "' costs ", times[0].ps, ", ",
-          times[1].ps, ", ", times[2].ps, " ps beside 0, 1, 2 collectives; costs must not fall, and be 0 all or none"));
+      return absl::InternalError(absl::StrCat("segment '", segment_.name(), "' step '", segment_.steps(step).name(),
+                                              "' costs ", times[0].ps, ", ", times[1].ps, ", ", times[2].ps,
+                                              " ps beside 0, 1, 2 collectives; costs must not fall with more "
+                                              "collectives, and either all or none must be 0"));
     }
     return std::array<int64_t, kLoads>{times[0].ps, times[1].ps, times[2].ps};
   }

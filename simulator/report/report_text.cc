@@ -22,16 +22,16 @@ std::string MemoryText(const SimulationReport& report) {
                                   " of ", Bytes(report.capacity_bytes()), report.fits() ? ", fits" : ", DOES NOT FIT",
                                   "; live peak ", Bytes(report.live_peak_bytes()), "\n");
   if (besides < 0) {
-    absl::StrAppend(&text, "  taken: by the rank whose device has the least room, under runtime ", report.runtime(),
-                    "; planned: of the fullest rank\n");
+    absl::StrAppend(&text, "  taken: on the rank whose device has the least headroom, under runtime ", report.runtime(),
+                    "; planned: on the fullest rank\n");
   }
   if (!report.fits() && report.device_bytes() > report.capacity_bytes()) {
-    absl::StrAppend(&text, "  too much by ", Bytes(report.device_bytes() - report.capacity_bytes()), "\n");
+    absl::StrAppend(&text, "  missing: ", Bytes(report.device_bytes() - report.capacity_bytes()), "\n");
   }
   if (report.live_peak_bytes() > report.planned_bytes() && !report.runtime().empty()) {
-    absl::StrAppend(&text, "  live peak: of the plan's own buffers, which live longer in the order of runtime ",
-                    report.runtime(), "; the fit is decided by ", besides >= 0 ? "planned + reserved" : "what is taken",
-                    "\n");
+    absl::StrAppend(&text, "  live peak: the plan's own buffers, which live longer in the order of runtime ",
+                    report.runtime(), "; ", besides >= 0 ? "planned + reserved" : "taken",
+                    " decides whether it fits\n");
   }
   if (report.planned_host_bytes() > 0) {
     const int64_t capacity = report.host_capacity_bytes();

@@ -70,16 +70,16 @@ absl::Status CheckForms(const Runtime& runtime, const Device& device, const Prog
     Kernel kernel = KERNEL_UNSPECIFIED;
     if (!Kernel_Parse(form.kernel(), &kernel) || FormOf(runtime, kernel, capability) != &form) continue;
     return absl::FailedPreconditionError(
-        absl::StrCat("runtime ", Quoted(runtime.name()), " has no ", form.kernel(),
-                     " for devices of compute capability ", CapabilitiesOf(form), "; ", Quoted(device.name()),
+        absl::StrCat("runtime ", Quoted(runtime.name()), " has no kernel for ", form.kernel(),
+                     " on devices of compute capability ", CapabilitiesOf(form), "; ", Quoted(device.name()),
                      capability > 0 ? absl::StrCat(" has ", capability) : " states none"));
   }
   // The figures of a form with products in 8 bits are relative to products in 16 bits.
   const DType compute = program.precision().compute();
   if (IsWide(compute) && MultipliesIn8Bits(runtime, capability, program)) {
     return absl::FailedPreconditionError(
-        absl::StrCat("precision.compute = ", DType_Name(compute), ", that of program ", Quoted(program.name()),
-                     "; allowed for runtime ", Quoted(runtime.name()), ", whose products are in 8 bits: BF16, FP16"));
+        absl::StrCat("precision.compute = ", DType_Name(compute), " in program ", Quoted(program.name()),
+                     "; allowed for runtime ", Quoted(runtime.name()), ", which multiplies in 8 bits: BF16, FP16"));
   }
   return absl::OkStatus();
 }
@@ -88,26 +88,26 @@ std::vector<std::string> NotesOnForms(const Runtime& runtime, const Device& devi
   std::vector<std::string> notes;
   const int capability = device.compute_capability();
   if (MultipliesIn8Bits(runtime, capability, program)) {
-    notes.push_back(absl::StrCat("runtime ", Quoted(runtime.name()),
-                                 " multiplies in 8 bits: utilisations and the lower bound of computation are by the "
-                                 "peak of ",
-                                 DType_Name(program.precision().compute()), ", which such products may pass"));
+    notes.push_back(
+        absl::StrCat("runtime ", Quoted(runtime.name()),
+                     " multiplies in 8 bits, but MFU, HFU and the lower bound of computation use the peak of ",
+                     DType_Name(program.precision().compute()), ", which products in 8 bits can exceed"));
   }
   if (capability > 0) {
     const std::string kernel = KernelInAGap(runtime, capability, program);
     if (kernel.empty()) return notes;
     notes.push_back(absl::StrCat("runtime ", Quoted(runtime.name()), " has forms of ", kernel,
-                                 " for devices of lesser and of greater compute capability than ", capability,
-                                 ", that of ", Quoted(device.name()),
-                                 ", but none for this one, so it is costed without its forms"));
+                                 " for lower and higher compute capabilities than ", capability, ", which ",
+                                 Quoted(device.name()),
+                                 " has, but none for it, so weft costs the kernel without a form"));
     return notes;
   }
   for (const KernelForm& form : runtime.kernels()) {
     if (!form.unsupported() || IsFor(form, 0) || !Has(program, form.kernel())) continue;
-    notes.push_back(absl::StrCat("runtime ", Quoted(runtime.name()), " has no ", form.kernel(),
-                                 " for devices of compute capability ", CapabilitiesOf(form), "; ",
-                                 Quoted(device.name()),
-                                 " states none, and is believed to have it (device.compute_capability)"));
+    notes.push_back(
+        absl::StrCat("runtime ", Quoted(runtime.name()), " has no kernel for ", form.kernel(),
+                     " on devices of compute capability ", CapabilitiesOf(form), "; ", Quoted(device.name()),
+                     " states none, so weft assumes a device with the kernel (set device.compute_capability)"));
     break;
   }
   return notes;

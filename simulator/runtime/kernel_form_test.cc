@@ -60,11 +60,11 @@ TEST(KernelForm, UnsupportedDevicesAreRefused) {
   for (const int capability : {0, 89, 90, 100})
     EXPECT_EQ(CheckForms(runtime, Of(capability), program), absl::OkStatus()) << capability;
   EXPECT_EQ(CheckForms(runtime, Of(1), program).message(),
-            "runtime 'r' has no MATMUL for devices of compute capability 1 to 88; 'd' has 1");
+            "runtime 'r' has no kernel for MATMUL on devices of compute capability 1 to 88; 'd' has 1");
   EXPECT_FALSE(CheckForms(runtime, Of(88), program).ok());
   EXPECT_THAT(NotesOnForms(runtime, Of(0), program),
-              Contains("runtime 'r' has no MATMUL for devices of compute capability 1 to 88; 'd' states none, and is "
-                       "believed to have it (device.compute_capability)"));
+              Contains("runtime 'r' has no kernel for MATMUL on devices of compute capability 1 to 88; 'd' states "
+                       "none, so weft assumes a device with the kernel (set device.compute_capability)"));
   EXPECT_THAT(NotesOnForms(runtime, Of(90), program), Not(Contains(HasSubstr("believed"))));
   // A later form makes the kernel available again.
   ASSERT_TRUE(ParseMessage(R"(name: "r" kernels { kernel: "MATMUL" unsupported: true }
@@ -73,7 +73,7 @@ TEST(KernelForm, UnsupportedDevicesAreRefused) {
                   .ok());
   EXPECT_EQ(CheckForms(runtime, Of(80), program), absl::OkStatus());
   EXPECT_EQ(CheckForms(runtime, Of(0), program).message(),
-            "runtime 'r' has no MATMUL for devices of compute capability 0 and more; 'd' states none");
+            "runtime 'r' has no kernel for MATMUL on devices of compute capability 0 and more; 'd' states none");
 }
 
 // Forms with a gap may have forgotten the devices in the gap. A device outside the range of all forms, or with a form
@@ -91,8 +91,8 @@ TEST(KernelForm, AGapBetweenFormsIsTold) {
     EXPECT_EQ(CheckForms(runtime, Of(capability), program), absl::OkStatus());
     EXPECT_THAT(NotesOnForms(runtime, Of(capability), program),
                 ElementsAre(absl::StrCat(
-                    "runtime 'r' has forms of MATMUL for devices of lesser and of greater compute capability than ",
-                    capability, ", that of 'd', but none for this one, so it is costed without its forms")));
+                    "runtime 'r' has forms of MATMUL for lower and higher compute capabilities than ", capability,
+                    ", which 'd' has, but none for it, so weft costs the kernel without a form")));
     EXPECT_THAT(NotesOnForms(runtime, Of(capability), With({ADD})), IsEmpty());
   }
   for (const int capability : {1, 69, 70, 79, 90, 100}) {
@@ -123,25 +123,26 @@ TEST(KernelForm, WideProductsAreNotMadeOf8Bits) {
       EXPECT_EQ(CheckForms(always, Of(capability), program), absl::OkStatus());
       EXPECT_EQ(CheckForms(newer, Of(capability), program), absl::OkStatus());
     }
-    EXPECT_THAT(NotesOnForms(newer, Of(90), program),
-                ElementsAre("runtime 'newer' multiplies in 8 bits: utilisations and the lower bound of computation are "
-                            "by the peak of " +
-                            DType_Name(narrow) + ", which such products may pass"));
+    EXPECT_THAT(
+        NotesOnForms(newer, Of(90), program),
+        ElementsAre(
+            "runtime 'newer' multiplies in 8 bits, but MFU, HFU and the lower bound of computation use the peak of " +
+            DType_Name(narrow) + ", which products in 8 bits can exceed"));
     EXPECT_THAT(NotesOnForms(newer, Of(89), program), IsEmpty());
     EXPECT_THAT(NotesOnForms(neither, Of(90), program), IsEmpty());
     EXPECT_THAT(NotesOnForms(always, Of(90), With({ADD})), IsEmpty());
   }
   for (const DType wide : {FP32, TF32, FP64}) {
     program.mutable_precision()->set_compute(wide);
-    const std::string given = absl::StrCat("precision.compute = ", DType_Name(wide), ", that of program 'p'; ");
+    const std::string given = absl::StrCat("precision.compute = ", DType_Name(wide), " in program 'p'; ");
     for (const int capability : {0, 89, 90}) {
       EXPECT_EQ(CheckForms(always, Of(capability), program).message(),
-                given + "allowed for runtime 'always', whose products are in 8 bits: BF16, FP16");
+                given + "allowed for runtime 'always', which multiplies in 8 bits: BF16, FP16");
       EXPECT_EQ(CheckForms(neither, Of(capability), program), absl::OkStatus());
     }
     EXPECT_EQ(CheckForms(newer, Of(89), program), absl::OkStatus());
     EXPECT_EQ(CheckForms(newer, Of(90), program).message(),
-              given + "allowed for runtime 'newer', whose products are in 8 bits: BF16, FP16");
+              given + "allowed for runtime 'newer', which multiplies in 8 bits: BF16, FP16");
   }
   Program sums = With({ADD});
   sums.mutable_precision()->set_compute(FP32);

@@ -145,7 +145,7 @@ start=$SECONDS
 port=$(free_port)
 env_job p2d2 4 "$port" --inject-failure 2:3:5:kill --fault-report none && fail "status after a death (env)"
 cat "$dir"/err* > "$dir/all"
-expect_error "$dir/all" "rank 2 died (process [0-9]* at 127.0.0.1; step and action as last heard) in step [0-9]*, action"
+expect_error "$dir/all" "rank 2 died (process [0-9]* at 127.0.0.1; .* the last ones reported) in step [0-9]*, action"
 (( SECONDS - start < limit )) || fail "a death under env took $((SECONDS - start)) s"
 # A rank is killed from outside during a long run.
 rm -f "$dir/long.out"
@@ -190,9 +190,9 @@ for case in "2|rank 2: .*missing.txt: |run $dir/p3.weft --data $dir/missing.txt"
   "1|rank 1: .*missing.weft: |run $dir/missing.weft --data $text" \
   "2|rank 2: --threads='0': allowed|${good[*]} --threads 0" \
   "1|rank 1: .*backend cuda: |${good[*]} --backend=cuda" \
-  "2|the launcher started 3 processes, the program has 2 ranks|run $dir/p2.weft --data $text" \
-  "1|rank 1 was started otherwise than rank 0: --timeout is 20 s there and 300 s|${good[*]} --timeout 20" \
-  "1|rank 1 was started otherwise than rank 0: the last step (--steps) is 2 there and 6|${good[*]} --steps 2"; do
+  "2|the launcher started 3 processes, but the program has 2 ranks|run $dir/p2.weft --data $text" \
+  "1|rank 1 was started differently from rank 0: --timeout is 20 s there and 300 s|${good[*]} --timeout 20" \
+  "1|rank 1 was started differently from rank 0: the last step (--steps) is 2 there and 6|${good[*]} --steps 2"; do
   IFS='|' read -r bad pattern words <<< "$case"
   start=$SECONDS
   CUDA_VISIBLE_DEVICES= mixed_job "$bad" $words
@@ -269,7 +269,7 @@ wait $launcher
 (( SECONDS - start < limit + 3 )) || fail "SIGSTOP took $((SECONDS - start)) s"
 # The rank is in an action, or between two steps.
 where="\(, step [0-9]*, action [0-9]* '.*'\)\?"
-expect_error "$dir/err" "rank 0$where has waited for rank 1 \(on '.*'\|to say that its step is over\) for more than 3 s"
+expect_error "$dir/err" "rank 0$where has waited for rank 1 \(on '.*'\|to end its step\) for more than 3 s"
 [[ -s $dir/stop-0.json ]] || fail "no report after SIGSTOP"
 
 # ---- No process is orphaned, however the launcher ends.
@@ -324,11 +324,11 @@ refused 1 "RANK='two' is no rank" env RANK=two WORLD_SIZE=2 LOCAL_RANK=0 "$run" 
   --bootstrap=env
 refused 1 'MASTER_ADDR, MASTER_PORT, WEFT_JOB_SECRET are not set' env RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 \
   "$run" run "$dir/p2.weft" --data "$text"
-refused 1 'the launcher started 3 processes, the program has 2 ranks' as_rank 0 3 29500 \
+refused 1 'the launcher started 3 processes, but the program has 2 ranks' as_rank 0 3 29500 \
   "$run" run "$dir/p2.weft" --data "$text"
 refused 1 'no MPI launcher has started this process.*mpirun -n RANKS weft run' "$run" run "$dir/p2.weft" --data "$text" \
   --transport=mpi
-refused 1 "MASTER_ADDR='0.0.0.0' stands for all addresses" env RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=0.0.0.0 \
+refused 1 "MASTER_ADDR='0.0.0.0' means all addresses" env RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=0.0.0.0 \
   MASTER_PORT=29500 WEFT_JOB_SECRET=$secret "$run" run "$dir/p2.weft" --data "$text"
 mkdir -p "$dir/folder"
 refused 1 "--fault-report: $dir/folder: is a folder; give a file, e.g. $dir/folder/weft-fault.json" \
@@ -346,7 +346,7 @@ zero=$!
 secret=another-secret-of-32-characters.
 refused 1 "refuses the secret of rank 1 (WEFT_JOB_SECRET)" as_rank 1 2 "$port" "$run" run "$dir/p2.weft" --data "$text"
 secret=0123456789abcdef0123456789abcdef
-refused 1 "rank 0 is here already\|the port is taken" as_rank 0 2 "$port" "$run" run "$dir/p2.weft" --data "$text"
+refused 1 "rank 0 is connected already\|the port is taken" as_rank 0 2 "$port" "$run" run "$dir/p2.weft" --data "$text"
 as_rank 1 2 "$port" "$run" run "$dir/p2.weft" --data "$text" > /dev/null 2> "$dir/err.1" || { cat "$dir/err.1"; fail "rank 1"; }
 wait $zero || { cat "$dir/err.0"; fail "rank 0 after a wrong secret"; }
 echo "all as expected"

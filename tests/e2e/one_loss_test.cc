@@ -244,7 +244,7 @@ TEST(OneLossTest, AResumeNotesOtherDataAndAnotherNumberOfSteps) {
   const std::vector<std::string> changed = notes_of(other, 30, 3);
   ASSERT_EQ(changed.size(), 3u);
   EXPECT_NE(changed[1].find("the data differs from the data of the checkpoint"), std::string::npos) << changed[1];
-  EXPECT_NE(changed[2].find("recipe.steps is 30, in the checkpoint 20"), std::string::npos) << changed[2];
+  EXPECT_NE(changed[2].find("recipe.steps is 30, but the checkpoint has 20"), std::string::npos) << changed[2];
 }
 
 TEST(OneLossTest, EvaluationChangesNothing) {

@@ -131,11 +131,13 @@ TEST(AxonnPaper, IntervalBesideTheFewestBytes) {
   EXPECT_EQ(planned[0], planned[1]);
   EXPECT_LT(planned[2], planned[0]);
   EXPECT_LT(planned[0], planned[2] + planned[2] / 10);
-  EXPECT_NE(std::find_if(notes.begin(), notes.end(),
-                         [](const std::string& note) {
-                           return note.find("plan.recompute.interval: 2, of 1 to 9") != std::string::npos;
-                         }),
-            notes.end());
+  EXPECT_NE(
+      std::find_if(notes.begin(), notes.end(),
+                   [](const std::string& note) {
+                     return note.find("plan.recompute.interval = 2 needs the least memory of the intervals 1 to 9") !=
+                            std::string::npos;
+                   }),
+      notes.end());
 }
 
 }  // namespace

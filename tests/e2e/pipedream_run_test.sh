@@ -67,7 +67,7 @@ program=$work/pipedream.weft
 refuse 'steps = 5; allowed: multiples of the 4 steps of a repetition, nearest valid: 4' "$run" run "$program" --data "$text" --steps 5
 refuse 'a checkpoint every 2 steps would have to drain the pipeline' \
   "$run" run "$program" --data "$text" --checkpoint "$work/c" --checkpoint-every 2
-refuse 'would not continue the run' "$run" run "$program" --data "$text" --checkpoint "$work/pipedream.checkpoint" --resume
+refuse 'cannot continue the run' "$run" run "$program" --data "$text" --checkpoint "$work/pipedream.checkpoint" --resume
 refuse 'has no evaluation program' "$run" run "$program" --data "$text" --eval-data "$text" --eval-every 4
 refuse 'set recipe.clip_norm=0' "$weft" compile --model="$config" --cluster="$work/cluster.textproto" --set seq=16 \
   --set gbs=1 --set pp=4 --set schedule=pipedream -o "$work/x.weft"

@@ -217,7 +217,7 @@ TEST(StochasticRoundingTest, AResumeChangesNoMoment) {
   single.precision = "compute: BF16 params: BF16 grads: FP32 reduce: FP32 master: FP32 moments: FP32";
   half_of(single);
   Must(HalfMomentsOf("pipe1"), rest);
-  EXPECT_THAT(notes, testing::ElementsAre(HasSubstr("moments are FP32, the program keeps them in BF16")));
+  EXPECT_THAT(notes, testing::ElementsAre(HasSubstr("moments are FP32, but the program keeps them in BF16")));
   std::filesystem::remove_all(directory);
 }
 
@@ -225,9 +225,8 @@ TEST(StochasticRoundingTest, RefusedWithoutHalves) {
   TinyPlan plan = PlanOf("pipe1");
   plan.bf16 = false;
   EXPECT_THAT(std::string(CompileTiny(plan).status().message()),
-              HasSubstr("recipe.weight_rounding = STOCHASTIC needs weights in half precision, rounded from the "
-                        "optimizer's: plan.precision.params = FP32; allowed: BF16 or FP16, or recipe.weight_rounding = "
-                        "NEAREST"));
+              HasSubstr("recipe.weight_rounding = STOCHASTIC rounds the optimizer's weights to half precision; "
+                        "plan.precision.params = FP32; allowed: BF16 or FP16, or recipe.weight_rounding = NEAREST"));
 }
 
 // Random numbers of other elements, or none, would go unnoticed at run time, and plans would differ.
@@ -251,7 +250,7 @@ TEST(StochasticRoundingTest, ProgramsThatRoundOtherwiseAreRefused) {
     }
     ADD_FAILURE() << "no tensor is updated in parts";
   };
-  refused([](StepAttributes& a) { a.set_first_element(a.first_element() - 8); }, "it updates those from");
+  refused([](StepAttributes& a) { a.set_first_element(a.first_element() - 8); }, "but it updates the elements from");
   refused([](StepAttributes& a) { a.set_rounding_site(a.rounding_site() + 1); }, "whose rounding_site is");
   refused([](StepAttributes& a) { a.clear_rounding_site(); }, "must be positive");
 }

@@ -115,7 +115,7 @@ TEST_F(UnetVerifyTest, Program) {
   EXPECT_THAT(std::string(VerifyProgram(program).message()), HasSubstr("must have shape"));
   program = *program_;
   program.set_image_size(9);
-  EXPECT_THAT(std::string(VerifyProgram(program).message()), HasSubstr("must be the pixels of an image, 81"));
+  EXPECT_THAT(std::string(VerifyProgram(program).message()), HasSubstr("must be the number of pixels of an image, 81"));
   program = *program_;
   program.set_image_size(0);
   EXPECT_FALSE(VerifyProgram(program).ok());

@@ -71,14 +71,14 @@ while read -r wrong pattern; do
   expect_error "$cd_dir/err" "--inject-failure: $pattern"
 done << 'EOF'
 4:0:0 rank 4: the last rank of this program is 3
-1:7:0:flip a flipped bit is looked for with --check-replicas N only
+1:7:0:flip flip needs --check-replicas N, because nothing else detects a flipped bit
 3:2:99999 action 99999: rank 3 has no action of that number .*; nearest valid: [0-9]
 3:6:4 step 6: this run has 6, counted from 0; nearest valid: 5
-1:3:0:flip a flipped bit is looked for with --check-replicas N only
+1:3:0:flip flip needs --check-replicas N, because nothing else detects a flipped bit
 EOF
 "$run" run "$cd_dir/p2d2.weft" --data "$text" --inject-failure 3:2:4 --fault-report "$cd_dir/a.json" > /dev/null 2> "$cd_dir/err"
 [[ $? -eq 5 ]] || fail "exit status after a failure (inproc)"
-expect_error "$cd_dir/err" "rank 3, step 2, action 4 '.*': injected failure; what the ranks did last is in .*/a-\*.json"
+expect_error "$cd_dir/err" "rank 3, step 2, action 4 '.*': injected failure; the last actions .* are in .*/a-\*.json"
 reports a 4 3
 tools/run_mpi.sh 4 "$run" run "$cd_dir/p2d2.weft" --data "$text" --inject-failure 3:2:4 --fault-report "$cd_dir/b.json" > /dev/null 2> "$cd_dir/err"
 [[ $? -eq 5 ]] || fail "exit status after a failure (mpi)"
@@ -104,7 +104,7 @@ done
 grep -q deadlines "$cd_dir/out" && fail "microseconds are longer than the timeout"
 "$run" run "$cd_dir/p2d2.weft" --data "$text" --predicted "$cd_dir/p2d2.json" > /dev/null 2> "$cd_dir/err"
 [[ $? -eq 1 ]] || fail "exit status of a measured trace as a prediction"
-expect_error "$cd_dir/err" "--predicted=.*: the trace is a measured one; allowed: what .weft simulate PROGRAM --trace=FILE. writes"
+expect_error "$cd_dir/err" "--predicted=.*: the trace is measured; allowed: .* .weft simulate PROGRAM --trace=FILE."
 # Replicas agree throughout, unless a bit of one flips.
 "$run" run "$cd_dir/p2d2.weft" --data "$text" --check-replicas 2 > /dev/null || fail "replicas"
 "$run" run "$cd_dir/p2d2.weft" --data "$text" --check-replicas 2 --inject-failure 1:3:0:flip --fault-report none \
@@ -121,7 +121,7 @@ wait_for_step "$cd_dir/long.out" 3
 # No other run may save into the folder meanwhile.
 "$run" run "$cd_dir/long.weft" --data "$text" --checkpoint "$cd_dir/ckpt" --resume > /dev/null 2> "$cd_dir/second.err" &&
   fail "two runs in one folder"
-expect_error "$cd_dir/second.err" "ckpt: another run that has not ended saves its checkpoints here"
+expect_error "$cd_dir/second.err" "ckpt: another run is still saving its checkpoints here"
 kill -TERM $pid
 wait $pid || { cat "$cd_dir/err"; fail "exit status after SIGTERM"; }
 grep -q '^weft run: stopping after the step in progress' "$cd_dir/err" || fail "SIGTERM is not answered"
@@ -156,7 +156,7 @@ wait $job && fail "exit status after SIGSTOP (mpi)"
 (( SECONDS - start < 13 )) || fail "SIGSTOP took $((SECONDS - start)) s (mpi)"
 # The rank may be stopped in an action or between two steps.
 where="\(, step [0-9]*, action [0-9]* '.*'\)\?"
-expect_error "$cd_dir/err" "rank 0$where has waited for rank 1 \(on '.*'\|to say that its step is over\) for more than 3 s"
+expect_error "$cd_dir/err" "rank 0$where has waited for rank 1 \(on '.*'\|to end its step\) for more than 3 s"
 [[ -s $cd_dir/stopped-0.json ]] || fail "no report after SIGSTOP (mpi)"
 for _ in $(seq 50); do kill -0 "$victim" 2> /dev/null || break; sleep 0.1; done
 kill -0 "$victim" 2> /dev/null && fail "the stopped rank has survived"
@@ -195,7 +195,7 @@ refused 2 'transport' run "$cd_dir/p2.weft" --data "$text" --transport pigeons
 refused 1 '--lib-path: .*/nodir: there is no such folder' run "$cd_dir/p2.weft" --data "$text" --lib-path "$cd_dir/nodir"
 refused 1 '--checkpoint: /proc/x: cannot write in /proc: ' run "$cd_dir/p2.weft" --data "$text" --checkpoint /proc/x
 grep -q latest "$cd_dir/err" && fail "a file that nobody named is blamed: $(cat "$cd_dir/err")"
-refused 1 '--checkpoint: .*/others/latest: is a folder, but a file of this name is to say which checkpoint is the newest' \
+refused 1 '--checkpoint: .*/others/latest: is a folder, but weft writes a file of this name to mark the newest' \
   run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/others"
 refused 1 'missing.weft' run "$cd_dir/missing.weft" --data "$text"
 refused 1 'cut.weft' run "$cd_dir/cut.weft" --data "$text"
@@ -207,7 +207,7 @@ refused 1 'text.txt' run "$cd_dir/p2.weft" --data "$text" --weights "$text"
 refused 2 'weights and --resume' run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/fresh" --resume \
   --weights "$cd_dir/any.safetensors"
 refused 1 'add --resume' run "$cd_dir/long.weft" --data "$text" --checkpoint "$cd_dir/ckpt"
-refused 1 'not the same model\|recipe\.' run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/ckpt" --resume
+refused 1 'the models differ\|recipe\.' run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/ckpt" --resume
 
 # If a checkpoint is damaged, the error names the newest undamaged one, and the flag that selects it.
 "$run" run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --checkpoint-every 2 --keep 3 > /dev/null || fail "save"
@@ -223,11 +223,11 @@ refused 1 "rank [01]: .*step-00000006/rank-0001.safetensors: .*$advice" \
 : > "$cd_dir/damaged/step-00000006/manifest.textproto"
 refused 1 "manifest.textproto: .*; the newest undamaged checkpoint is .*step-00000004: --resume-step 4 takes it" \
   run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --resume --steps 6
-refused 1 "has no checkpoint of step 5; there are those of 2, 4, 6; nearest valid: 6" \
+refused 1 "has no checkpoint of step 5; it has checkpoints of steps 2, 4, 6; nearest valid: 6" \
   run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --resume-step 5
 "$run" run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --resume-step 4 > "$cd_dir/out" || fail "--resume-step"
 grep -q '^resuming after step 4 from .*step-00000004$' "$cd_dir/out" || fail "the step that is resumed from"
-grep -q '^checkpoints after 6 steps are of the run that is left here: they go to .*/abandoned-1 when this one saves$' \
+grep -q '^this run leaves .* checkpoints after 6 steps; they move to .*/abandoned-1 when this run saves$' \
   "$cd_dir/out" || fail "the run that is left is not named"
 [[ -s $cd_dir/damaged/step-00000006/manifest.textproto && -e $cd_dir/damaged/abandoned-1/step-00000006 ]] ||
   fail "the run that is left is mixed with this one"
@@ -261,7 +261,7 @@ for flag in --trace --report --save-weights; do
   refused 2 "$flag $cd_dir/also-mine would overwrite the program $cd_dir/mine.weft" \
     run "$cd_dir/mine.weft" --data "$text" $flag "$cd_dir/also-mine"
 done
-refused 2 "--report $cd_dir/x and --trace $cd_dir/x are one file" \
+refused 2 "--report $cd_dir/x and --trace $cd_dir/x are the same file" \
   run "$cd_dir/mine.weft" --data "$text" --trace "$cd_dir/x" --report "$cd_dir/x"
 refused 2 "would overwrite --data" run "$cd_dir/mine.weft" --data "$text" --trace "$text"
 cmp "$cd_dir/p1.weft" "$cd_dir/mine.weft" || fail "the program was overwritten"
@@ -306,7 +306,7 @@ refused 1 "--checkpoint: $text: " run "$cd_dir/p1.weft" --data "$text" --checkpo
 refused 1 '--trace-steps: .*nearest valid: [1-9]' \
   run "$cd_dir/long.weft" --data "$text" --trace "$cd_dir/t.json" --trace-steps 1000000
 [[ ! -e $cd_dir/t.json ]] || fail "a trial leaves a file behind"
-refused 1 '--save-weights: /dev/full: exists and is no regular file' run "$cd_dir/p1.weft" --data "$text" \
+refused 1 '--save-weights: /dev/full: is not a regular file' run "$cd_dir/p1.weft" --data "$text" \
   --save-weights /dev/full
 [[ ! -s $cd_dir/out ]] || { cat "$cd_dir/out"; fail "a device for weights is refused after the training"; }
 # If one output fails at the end anyway, the others are still written.
@@ -331,12 +331,12 @@ rm -f "$cd_dir/trace" "$cd_dir/report"
 
 # Pipes are refused as data and as weights, without waiting for a writer.
 mkfifo "$cd_dir/pipe"
-refused 1 'pipe: is no regular file' run "$cd_dir/p1.weft" --data "$cd_dir/pipe"
-refused 1 'pipe: is no regular file' run "$cd_dir/p1.weft" --data "$text" --weights "$cd_dir/pipe"
+refused 1 'pipe: is not a regular file' run "$cd_dir/p1.weft" --data "$cd_dir/pipe"
+refused 1 'pipe: is not a regular file' run "$cd_dir/p1.weft" --data "$text" --weights "$cd_dir/pipe"
 for read in --predicted --cluster; do
-  refused 1 "$read: .*pipe: is no regular file" run "$cd_dir/p1.weft" --data "$text" "$read" "$cd_dir/pipe"
+  refused 1 "$read: .*pipe: is not a regular file" run "$cd_dir/p1.weft" --data "$text" "$read" "$cd_dir/pipe"
 done
-refused 1 'the program: .*pipe: is no regular file' run "$cd_dir/pipe" --data "$text"
+refused 1 'the program: .*pipe: is not a regular file' run "$cd_dir/pipe" --data "$text"
 for written in --trace --report; do
   refused 1 "$written: .*pipe: is a named pipe" run "$cd_dir/p1.weft" --data "$text" "$written" "$cd_dir/pipe"
 done

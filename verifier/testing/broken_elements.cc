@@ -101,7 +101,7 @@ std::vector<Broken> BrokenElements() {
       {"P11.update",
        "halves_exchanged_on_the_way_to_be_gathered",
        [](Program* p) { SwapHalves(p, "optimizer", "new wte"); },
-       {"'gather weights'", "not its updated weights gathered"},
+       {"'gather weights'", "not with its gathered updated weights"},
        Updated},
       {"P9.gradient",
        "read_as_items_of_another_size",

@@ -33,7 +33,7 @@ std::vector<Broken> BrokenLossScale() {
       {"P11.scale",
        "not_undone",
        [](Program* p) { FindStep(p, "optimizer1", "update gamma")->mutable_inputs()->RemoveLast(); },
-       {"'optimizer'", "'gamma'", "neither SCALE nor the update"},
+       {"'optimizer'", "'gamma'", "SCALE or the update must divide by it"},
        fixed},
       {"P2.alias",
        "copy_of_a_weight_over_the_norm",

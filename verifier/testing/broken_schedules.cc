@@ -193,7 +193,7 @@ std::vector<Broken> BrokenWidths() {
            for (Dependency& dep : *a.mutable_deps()) dep.set_action(id[dep.action()]);
          }
        },
-       {"'F s1 m0'", "microbatch 0 goes with 1 from 0", "with 2 from 0"},
+       {"'F s1 m0'", "microbatch 0 is one of 1 that run together from microbatch 0", "with 2 from 0"},
        ProgramOf(OneRank)},
       {"P4.microbatch",
        "narrow_send_of_a_wide_forward",

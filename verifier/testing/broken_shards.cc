@@ -138,7 +138,7 @@ std::vector<Broken> BrokenShards() {
       {"P8.gather",
        "what_is_behind_a_gathered_table_is_read",
        [](Program* p) { ValueOf(p, "F", "table")->set_offset(64); },
-       {"'embed'", "'table'", "behind the end"},
+       {"'embed'", "'table'", "after the end"},
        MoreRanksThanElements},
   };
 }

@@ -159,7 +159,7 @@ std::vector<Broken> BrokenSums() {
          AddDep(p, 0, "optimizer", "gather weights");
          AddDep(p, 0, "gather weights", "norm");
        },
-       {"'gather weights'", "not its updated weights"},
+       {"'gather weights'", "not with its gathered updated weights"},
        Zero},
   };
 }

@@ -48,9 +48,9 @@ absl::Status CublasLt::Error(absl::string_view doing, cublasStatus_t status) con
 absl::Status CheckCublasLtVersion(int64_t version, absl::string_view path) {
   // Version 13.1.0 is the number 130100.
   if (version / 10000 == 13) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("backend cuda: cuBLASLt in ", path, " is of version ",
+  return absl::FailedPreconditionError(absl::StrCat("backend cuda: cuBLASLt in ", path, " has version ",
                                                     version / 10000, ".", version / 100 % 100, ".", version % 100,
-                                                    "; needed is 13"));
+                                                    "; allowed: 13.x"));
 }
 
 absl::StatusOr<const CublasLt*> OpenCublasLt() {

@@ -314,7 +314,7 @@ TEST_F(CublasLtMatmulTest, TuningTakesTheFastestAndKeepsIt) {
     const absl::Status unknown = Make({TuningOptions::Mode::kRead, path})->Prepare(s);
     EXPECT_EQ(unknown.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(unknown.message(), path +
-                                     ": cuBLASLt does not run the algorithm for a product of 8 x 4 by 4 x 16: tune "
+                                     ": cuBLASLt cannot run the tuned algorithm for a product of 8 x 4 by 4 x 16: tune "
                                      "again with --tuning='write FILE'");
     EXPECT_EQ(fake::seen.checks, checks + 1);
     EXPECT_EQ(fake::seen.launches.size(), launches);
@@ -342,7 +342,7 @@ TEST(OpenCublasLt, FindsTheLibrary) {
   EXPECT_GE((*lt)->version, 130000);
   EXPECT_TRUE(CheckCublasLtVersion((*lt)->version, (*lt)->path).ok());
   EXPECT_EQ(CheckCublasLtVersion(120805, "/lib/x").message(),
-            "backend cuda: cuBLASLt in /lib/x is of version 12.8.5; needed is 13");
+            "backend cuda: cuBLASLt in /lib/x has version 12.8.5; allowed: 13.x");
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ absl::StatusOr<std::unique_ptr<CublasLtProduct>> CublasLtProduct::Make(const Cub
                                                                        int64_t alignment) {
   if (shape.batch > std::numeric_limits<int32_t>::max()) {
     return absl::InvalidArgumentError(absl::StrCat("cuBLASLt multiplies at most ", std::numeric_limits<int32_t>::max(),
-                                                   " pairs of matrices at once; given are ", shape.batch));
+                                                   " pairs of matrices at once; given: ", shape.batch));
   }
   std::unique_ptr<CublasLtProduct> product(new CublasLtProduct(lt, shape, alignment));
   WEFT_RETURN_IF_ERROR(product->Describe());
@@ -188,7 +188,7 @@ absl::StatusOr<cublasLtMatmulAlgo_t> CublasLtProduct::FromTuned(cublasLtHandle_t
   const bool ordered = reduction == CUBLASLT_REDUCTION_SCHEME_NONE || reduction == kReductions;
   if (status != CUBLAS_STATUS_SUCCESS || result.state != CUBLAS_STATUS_SUCCESS || !ordered ||
       result.workspaceSize > static_cast<size_t>(workspace_bytes)) {
-    return absl::InvalidArgumentError(absl::StrCat("cuBLASLt does not run the algorithm for ", Name(shape_),
+    return absl::InvalidArgumentError(absl::StrCat("cuBLASLt cannot run the tuned algorithm for ", Name(shape_),
                                                    ": tune again with --tuning='write FILE'"));
   }
   return algorithm;

@@ -187,16 +187,16 @@ TEST(CublasLtProductTest, ATunedAlgorithmFitsTheWorkspace) {
   TunedAlgorithm tuned = CublasLtProduct::ToTuned((*product->Heuristics(nullptr, 1 << 20, 1))[0]);
   tuned.words[2] = 5000;
   EXPECT_TRUE(product->FromTuned(nullptr, tuned, 5000).ok());
-  EXPECT_EQ(product->FromTuned(nullptr, tuned, 4999).status().message(),
-            "cuBLASLt does not run the algorithm for a product of 3 x 4 by 4 x 5: tune again with "
-            "--tuning='write FILE'");
+  EXPECT_EQ(
+      product->FromTuned(nullptr, tuned, 4999).status().message(),
+      "cuBLASLt cannot run the tuned algorithm for a product of 3 x 4 by 4 x 5: tune again with --tuning='write FILE'");
 }
 
 TEST(CublasLtProductTest, MorePairsThanTheLibraryCounts) {
   const CublasLt lt = fake::Table();
   EXPECT_TRUE(CublasLtProduct::Make(&lt, Shape(false, false, (int64_t{1} << 31) - 1), 16).ok());
   const absl::Status status = CublasLtProduct::Make(&lt, Shape(false, false, int64_t{1} << 31), 16).status();
-  EXPECT_EQ(status.message(), "cuBLASLt multiplies at most 2147483647 pairs of matrices at once; given are 2147483648");
+  EXPECT_EQ(status.message(), "cuBLASLt multiplies at most 2147483647 pairs of matrices at once; given: 2147483648");
 }
 
 }  // namespace

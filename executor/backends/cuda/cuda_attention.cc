@@ -49,11 +49,12 @@ void NoteSlow(const Call& call, const AttentionProblem& problem, bool tensor_cor
   const Type type = problem.q.array.type;
   if (!call.measuring || (type != Type::kBf16 && type != Type::kFp16)) return;
   const HeadShape& shape = problem.shape;
-  call.resources.notes.insert(absl::StrCat(
-      "attention ", why, " (", shape.heads, " heads of ", shape.width, ", sequences of ", shape.sequence,
-      ") runs on kernels of weft's own, ",
-      tensor_cores ? "on tensor cores: slower than cuDNN's" : "without tensor cores: many times slower than cuDNN's",
-      refusal.empty() ? "" : absl::StrCat("; ", std::string(refusal))));
+  call.resources.notes.insert(absl::StrCat("attention ", why, " (", shape.heads, " heads of ", shape.width,
+                                           ", sequences of ", shape.sequence, ") runs on weft's own kernels ",
+                                           tensor_cores
+                                               ? "on tensor cores, which are slower than cuDNN's"
+                                               : "without tensor cores, which are many times slower than cuDNN's",
+                                           refusal.empty() ? "" : absl::StrCat("; ", std::string(refusal))));
 }
 
 // Returns the library if it supports this attention, else null. Announces the shape while the program is measured.
@@ -91,7 +92,7 @@ absl::StatusOr<FusedAttention*> LibraryFor(const Call& call, const AttentionProb
   described.window = problem.window;
   described.scale = problem.scale;
   if (!library->Has(described, backward)) {
-    NoteSlow(call, problem, tensor_cores, "that cuDNN does not have", library->Refusal(described, backward));
+    NoteSlow(call, problem, tensor_cores, "that cuDNN does not support", library->Refusal(described, backward));
     return nullptr;
   }
   if (call.measuring) {
@@ -99,7 +100,7 @@ absl::StatusOr<FusedAttention*> LibraryFor(const Call& call, const AttentionProb
     if (absl::IsResourceExhausted(prepared)) return prepared;
     // The library proposed a plan that does not compile.
     if (!prepared.ok()) {
-      NoteSlow(call, problem, tensor_cores, "that cuDNN does not have", prepared.message());
+      NoteSlow(call, problem, tensor_cores, "that cuDNN does not support", prepared.message());
       return nullptr;
     }
   }

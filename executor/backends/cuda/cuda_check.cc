@@ -17,7 +17,7 @@ std::string Gibibytes(int64_t bytes) { return absl::StrFormat("%.2f GiB", static
 absl::Status CheckDriver(const DriverFacts& facts) {
   if (facts.driver_version == 0) {
     return absl::FailedPreconditionError(
-        "backend cuda: no NVIDIA driver on this machine (the loader finds no libcuda.so.1); install one, or run with "
+        "backend cuda: this machine has no NVIDIA driver (the loader finds no libcuda.so.1); install one, or run with "
         "--backend=cpu");
   }
   // Within a major version, any driver runs the output of any toolkit (CUDA's minor version compatibility).
@@ -32,7 +32,7 @@ absl::Status CheckDriver(const DriverFacts& facts) {
     return absl::FailedPreconditionError(
         facts.visible_devices_set
             ? absl::StrCat("backend cuda: no GPU is visible; CUDA_VISIBLE_DEVICES is '", facts.visible_devices, "'")
-            : std::string("backend cuda: there is an NVIDIA driver, but no GPU"));
+            : std::string("backend cuda: this machine has an NVIDIA driver, but no GPU"));
   }
   return absl::OkStatus();
 }
@@ -41,12 +41,12 @@ absl::Status CheckArchitecture(absl::string_view device, int major, int minor) {
   if (major >= 8) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("backend cuda: ", device, " has compute capability ", major, ".",
                                                     minor,
-                                                    "; 8.0 (A100) or newer is needed: older devices have no bfloat16, "
-                                                    "and CUDA 13 makes no code for V100 and before"));
+                                                    "; allowed: 8.0 (A100) or newer, because older devices have no "
+                                                    "bfloat16 and CUDA 13 does not support V100 and older"));
 }
 
 absl::StatusOr<int> ChooseDevice(int wanted, int devices, const char* (*variable)(const char* name)) {
-  std::string source = "the device asked for";
+  std::string source = "the requested device";
   int chosen = wanted;
   if (wanted < 0) {
     chosen = 0;
@@ -66,14 +66,14 @@ absl::StatusOr<int> ChooseDevice(int wanted, int devices, const char* (*variable
   if (chosen < devices) return chosen;
   return absl::FailedPreconditionError(absl::StrCat("backend cuda: ", source, " is ", chosen,
                                                     ", but this machine shows ", devices,
-                                                    devices == 1 ? " GPU" : " GPUs", " (numbers from 0)"));
+                                                    devices == 1 ? " GPU" : " GPUs", ", numbered from 0"));
 }
 
 absl::Status CheckMemory(absl::string_view device, int64_t planned, int64_t free, int64_t total) {
   if (planned <= free) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
-      "backend cuda: too little memory on ", device, ": ", planned, " bytes (", Gibibytes(planned), ") are planned, ",
-      free, " (", Gibibytes(free), ") of ", total, " (", Gibibytes(total), ") are free"));
+      "backend cuda: too little memory on ", device, ": the plan needs ", planned, " bytes (", Gibibytes(planned),
+      "), but only ", free, " (", Gibibytes(free), ") of ", total, " (", Gibibytes(total), ") are free"));
 }
 
 }  // namespace weft::exec::cuda

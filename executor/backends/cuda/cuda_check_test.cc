@@ -19,10 +19,9 @@ TEST(CheckDriver, EachRefusalIsOneLine) {
   EXPECT_TRUE(CheckDriver(Good()).ok());
   DriverFacts none;
   none.runtime_version = kRuntime;
-  EXPECT_EQ(
-      CheckDriver(none).message(),
-      "backend cuda: no NVIDIA driver on this machine (the loader finds no libcuda.so.1); install one, or run with "
-      "--backend=cpu");
+  EXPECT_EQ(CheckDriver(none).message(),
+            "backend cuda: this machine has no NVIDIA driver (the loader finds no libcuda.so.1); install one, or run "
+            "with --backend=cpu");
   DriverFacts old = Good();
   old.driver_version = 12080;
   old.error = "cudaGetDeviceCount: CUDA driver version is insufficient for CUDA runtime version";
@@ -32,7 +31,7 @@ TEST(CheckDriver, EachRefusalIsOneLine) {
       "which needs a driver for CUDA 13.0 or newer");
   DriverFacts empty = Good();
   empty.devices = 0;
-  EXPECT_EQ(CheckDriver(empty).message(), "backend cuda: there is an NVIDIA driver, but no GPU");
+  EXPECT_EQ(CheckDriver(empty).message(), "backend cuda: this machine has an NVIDIA driver, but no GPU");
   empty.visible_devices_set = true;
   empty.visible_devices = "7";
   EXPECT_EQ(CheckDriver(empty).message(), "backend cuda: no GPU is visible; CUDA_VISIBLE_DEVICES is '7'");
@@ -49,10 +48,9 @@ TEST(CheckDriver, AnOlderMinorVersionRuns) {
 }
 
 TEST(CheckArchitecture, BeforeAmpereIsRefusedWithTheReason) {
-  EXPECT_EQ(
-      CheckArchitecture("Tesla V100-SXM2-16GB", 7, 0).message(),
-      "backend cuda: Tesla V100-SXM2-16GB has compute capability 7.0; 8.0 (A100) or newer is needed: older devices "
-      "have no bfloat16, and CUDA 13 makes no code for V100 and before");
+  EXPECT_EQ(CheckArchitecture("Tesla V100-SXM2-16GB", 7, 0).message(),
+            "backend cuda: Tesla V100-SXM2-16GB has compute capability 7.0; allowed: 8.0 (A100) or newer, because "
+            "older devices have no bfloat16 and CUDA 13 does not support V100 and older");
   EXPECT_FALSE(CheckArchitecture("T4", 7, 5).ok());
   for (const auto& [major, minor] : {std::pair{8, 0}, {8, 6}, {8, 9}, {9, 0}, {10, 0}, {12, 0}}) {
     EXPECT_TRUE(CheckArchitecture("a device", major, minor).ok()) << major << "." << minor;
@@ -78,7 +76,7 @@ TEST(ChooseDevice, ByTheLocalRank) {
     // Slurm with a GPU bound to each task.
     EXPECT_EQ(*ChooseDevice(-1, 1, Variable), 0) << name;
     EXPECT_EQ(ChooseDevice(-1, 4, Variable).status().message(),
-              std::string("backend cuda: ") + name + " is 5, but this machine shows 4 GPUs (numbers from 0)");
+              std::string("backend cuda: ") + name + " is 5, but this machine shows 4 GPUs, numbered from 0");
   }
   set_value = "x";
   EXPECT_EQ(ChooseDevice(-1, 4, Variable).status().message(),
@@ -86,15 +84,14 @@ TEST(ChooseDevice, ByTheLocalRank) {
   set_value = "-1";
   EXPECT_FALSE(ChooseDevice(-1, 4, Variable).ok());
   EXPECT_EQ(ChooseDevice(1, 1, Variable).status().message(),
-            "backend cuda: the device asked for is 1, but this machine shows 1 GPU (numbers from 0)");
+            "backend cuda: the requested device is 1, but this machine shows 1 GPU, numbered from 0");
 }
 
 TEST(CheckMemory, SaysWhatIsPlannedAndFree) {
   EXPECT_TRUE(CheckMemory("H200", int64_t{100} << 30, int64_t{100} << 30, int64_t{140} << 30).ok());
-  EXPECT_EQ(
-      CheckMemory("H200", int64_t{150} << 30, int64_t{139} << 30, int64_t{140} << 30).message(),
-      "backend cuda: too little memory on H200: 161061273600 bytes (150.00 GiB) are planned, 149250113536 (139.00 "
-      "GiB) of 150323855360 (140.00 GiB) are free");
+  EXPECT_EQ(CheckMemory("H200", int64_t{150} << 30, int64_t{139} << 30, int64_t{140} << 30).message(),
+            "backend cuda: too little memory on H200: the plan needs 161061273600 bytes (150.00 GiB), but only "
+            "149250113536 (139.00 GiB) of 150323855360 (140.00 GiB) are free");
 }
 
 }  // namespace

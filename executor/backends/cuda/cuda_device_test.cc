@@ -23,7 +23,7 @@ TEST(CudaDevice, RefusesInOneLineWhereThereIsNone) {
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   if (driver == 0) {
     EXPECT_EQ(message,
-              "backend cuda: no NVIDIA driver on this machine (the loader finds no libcuda.so.1); install one, or run "
+              "backend cuda: this machine has no NVIDIA driver (the loader finds no libcuda.so.1); install one, or run "
               "with --backend=cpu");
   }
   // The maximum of hardware queues is set before the driver starts.

@@ -79,9 +79,8 @@ absl::Status CheckCudnnVersion(int64_t version, absl::string_view path) {
   // NVIDIA's own frontend refuses attention in these versions, "due to known bugs".
   const bool wrong = version == 91000 || version == 91001;
   if (version >= kOldest && version < kNewer && !wrong) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("backend cuda: cuDNN in ", path, " is of version ", Version(version),
-                   "; needed is 9.8.0 or newer, before 10, and neither 9.10.0 nor 9.10.1"));
+  return absl::FailedPreconditionError(absl::StrCat("backend cuda: cuDNN in ", path, " has version ", Version(version),
+                                                    "; allowed: 9.8.0 and later 9.x, except 9.10.0 and 9.10.1"));
 }
 
 absl::StatusOr<const Cudnn*> OpenCudnn() {

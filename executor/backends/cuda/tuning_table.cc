@@ -60,7 +60,7 @@ class Fields {
     rest_ = end == absl::string_view::npos ? absl::string_view() : rest_.substr(end + 1);
     absl::string_view value = field;
     if (!absl::ConsumePrefix(&value, name) || !absl::ConsumePrefix(&value, "=")) {
-      return Error("'", name, "=' is expected where '", field, "' stands");
+      return Error("'", name, "=' is expected, but the line has '", field, "'");
     }
     return value;
   }
@@ -93,7 +93,7 @@ class Fields {
   absl::Status Matrix(absl::string_view name, MatrixLayout* layout) {
     WEFT_ASSIGN_OR_RETURN(const absl::string_view text, Next(name));
     const std::vector<absl::string_view> parts = absl::StrSplit(text, ':');
-    if (parts.size() != 3) return Error(name, " is '", text, "'; it is written type:stride:batch_stride");
+    if (parts.size() != 3) return Error(name, " is '", text, "'; expected type:stride:batch_stride");
     WEFT_RETURN_IF_ERROR(TypeOf(name, parts[0], false, &layout->type));
     WEFT_RETURN_IF_ERROR(ParseInteger(name, parts[1], 0, kMaxExtent, &layout->stride));
     return ParseInteger(name, parts[2], 0, kMaxExtent, &layout->batch_stride);
@@ -103,7 +103,7 @@ class Fields {
     const size_t end = rest_.find(' ');
     const absl::string_view found = rest_.substr(0, end);
     rest_ = end == absl::string_view::npos ? absl::string_view() : rest_.substr(end + 1);
-    return found == word ? absl::OkStatus() : Error("'", word, "' is expected where '", found, "' stands");
+    return found == word ? absl::OkStatus() : Error("'", word, "' is expected, but the line has '", found, "'");
   }
 
   absl::string_view rest() const { return rest_; }
@@ -117,7 +117,7 @@ class Fields {
   absl::Status ParseInteger(absl::string_view name, absl::string_view text, int64_t least, int64_t most,
                             int64_t* value) const {
     if (absl::SimpleAtoi(text, value) && *value >= least && *value <= most) return absl::OkStatus();
-    return Error(name, " is '", text, "'; allowed are whole numbers from ", least, " to ", most);
+    return Error(name, " is '", text, "'; allowed: whole numbers from ", least, " to ", most);
   }
 
   absl::string_view rest_;
@@ -154,12 +154,12 @@ absl::Status ParseKey(Fields& fields, TuningKey* key) {
   WEFT_RETURN_IF_ERROR(fields.Flag("accumulate", &s.accumulate));
   WEFT_ASSIGN_OR_RETURN(const absl::string_view scale, fields.Next("scale"));
   if (!absl::SimpleAtod(scale, &s.scale) || !std::isfinite(s.scale)) {
-    return fields.Error("scale is '", scale, "'; allowed are finite numbers");
+    return fields.Error("scale is '", scale, "'; allowed: finite numbers");
   }
   WEFT_RETURN_IF_ERROR(fields.Integer("alignment", 1, 256, &key->alignment));
   if (!fields.IsNext("tf32")) return absl::OkStatus();
   WEFT_RETURN_IF_ERROR(fields.Flag("tf32", &s.tf32));
-  if (s.tf32 && s.a.type != Type::kFp32) return fields.Error("tf32 is 1 where a is ", NameOf(s.a.type), ", not fp32");
+  if (s.tf32 && s.a.type != Type::kFp32) return fields.Error("tf32 is 1, but a is ", NameOf(s.a.type), ", not fp32");
   return absl::OkStatus();
 }
 
@@ -174,9 +174,9 @@ absl::Status ParseAlgorithm(Fields& fields, TunedAlgorithm* algorithm) {
     uint64_t& word = algorithm->words[i / kDigits];
     word = word << 4 | (good ? digit : 0);
   }
-  if (!good) return fields.Error("algorithm is '", digits, "'; it is written with 128 of the digits 0 to 9 and a to f");
+  if (!good) return fields.Error("algorithm is '", digits, "'; expected 128 of the digits 0 to 9 and a to f");
   WEFT_RETURN_IF_ERROR(fields.Integer("nanoseconds", 0, std::numeric_limits<int64_t>::max(), &algorithm->nanoseconds));
-  return fields.rest().empty() ? absl::OkStatus() : fields.Error("'", fields.rest(), "' stands behind the last field");
+  return fields.rest().empty() ? absl::OkStatus() : fields.Error("'", fields.rest(), "' follows the last field");
 }
 
 std::string AlgorithmText(const TunedAlgorithm& algorithm) {
@@ -224,7 +224,7 @@ absl::StatusOr<TuningTable> TuningTable::Parse(absl::string_view text, absl::str
   int64_t number = 0;
   if (!absl::ConsumePrefix(&version, kMagic) || !absl::SimpleAtoi(version, &number)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, " is no tuning file: its first line is not '", kMagic, kVersion, "'"));
+        absl::StrCat(path, " is not a tuning file: its first line is not '", kMagic, kVersion, "'"));
   }
   if (number != kVersion) {
     return absl::InvalidArgumentError(
@@ -238,7 +238,7 @@ absl::StatusOr<TuningTable> TuningTable::Parse(absl::string_view text, absl::str
   WEFT_RETURN_IF_ERROR(header.Integer("cublaslt", 0, kMax, &device.cublaslt));
   absl::string_view name = header.rest();
   if (!absl::ConsumePrefix(&name, "device=") || name.empty()) {
-    return header.Error("'device=' and a name are expected where '", header.rest(), "' stands");
+    return header.Error("'device=' and a name are expected, but the line has '", header.rest(), "'");
   }
   device.name = std::string(name);
   TuningTable table(std::move(device));
@@ -254,10 +254,11 @@ absl::StatusOr<TuningTable> TuningTable::Parse(absl::string_view text, absl::str
     // All fields are plausible, so check that nobody has changed the line since it was written.
     const absl::string_view crc = end == absl::string_view::npos ? "" : lines[i].substr(end + kCrc.size());
     if (const std::string right = CrcText(lines[i].substr(0, end)); crc != right) {
-      return fields.Error("crc is '", crc, "', but the line's own is ", right, ": the line was changed or is damaged");
+      return fields.Error("crc is '", crc, "', but the checksum of the line is ", right,
+                          ": the line was changed or is damaged");
     }
     if (!table.entries_.emplace(KeyText(key), algorithm).second) {
-      return fields.Error("the same product stands in an earlier line");
+      return fields.Error("an earlier line has the same product");
     }
   }
   return table;
@@ -270,9 +271,8 @@ absl::StatusOr<TuningTable> TuningTable::Read(const std::string& path) {
 
 absl::Status TuningTable::CheckDevice(const TuningDevice& device, absl::string_view path) const {
   if (device == device_) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(path, " is ", DeviceText(device_), "; this run is ",
-                                                    DeviceText(device),
-                                                    ": algorithms of one mean nothing to the other"));
+  return absl::FailedPreconditionError(absl::StrCat(path, " is ", DeviceText(device_), ", but this run is ",
+                                                    DeviceText(device), "; tune again on this device"));
 }
 
 const TunedAlgorithm* TuningTable::Find(const TuningKey& key) const {

@@ -124,41 +124,41 @@ TEST(TuningTable, ErrorsNameFileLineAndField) {
     return std::string(table.status().message());
   };
   EXPECT_EQ(TuningTable::Parse("", "tune.txt").status().message(),
-            "tune.txt is no tuning file: its first line is not 'weft-tuning 2'");
+            "tune.txt is not a tuning file: its first line is not 'weft-tuning 2'");
   EXPECT_EQ(error("weft-tuning 2", "weft-tuning 1"), "tune.txt, line 1: version 1; this program reads version 2");
   EXPECT_EQ(error("multiprocessors=132", "sms=132"),
-            "tune.txt, line 2: 'multiprocessors=' is expected where 'sms=132' stands");
-  EXPECT_EQ(error(" device=NVIDIA H200", ""), "tune.txt, line 2: 'device=' and a name are expected where '' stands");
-  EXPECT_EQ(error("m=4096", "m=0"), "tune.txt, line 3: m is '0'; allowed are whole numbers from 1 to 1099511627776");
+            "tune.txt, line 2: 'multiprocessors=' is expected, but the line has 'sms=132'");
+  EXPECT_EQ(error(" device=NVIDIA H200", ""),
+            "tune.txt, line 2: 'device=' and a name are expected, but the line has ''");
+  EXPECT_EQ(error("m=4096", "m=0"), "tune.txt, line 3: m is '0'; allowed: whole numbers from 1 to 1099511627776");
   EXPECT_EQ(error("m=4096", "m=99999999999999999999"),
-            "tune.txt, line 3: m is '99999999999999999999'; allowed are whole numbers from 1 to 1099511627776");
+            "tune.txt, line 3: m is '99999999999999999999'; allowed: whole numbers from 1 to 1099511627776");
   EXPECT_EQ(error("transpose_b=1", "transpose_b=2"),
-            "tune.txt, line 3: transpose_b is '2'; allowed are whole numbers from 0 to 1");
+            "tune.txt, line 3: transpose_b is '2'; allowed: whole numbers from 0 to 1");
   EXPECT_EQ(error("a=bf16:768:0", "a=bf16:768"),
-            "tune.txt, line 3: a is 'bf16:768'; it is written type:stride:batch_stride");
+            "tune.txt, line 3: a is 'bf16:768'; expected type:stride:batch_stride");
   EXPECT_EQ(error("a=bf16:768:0", "a=none:768:0"),
             "tune.txt, line 3: a is of type 'none'; allowed: fp64, fp32, bf16, fp16");
   EXPECT_EQ(error("bias=fp32", "bias=int8"),
             "tune.txt, line 3: bias is of type 'int8'; allowed: none, fp64, fp32, bf16, fp16");
   EXPECT_EQ(error("scale=0.10000000000000001", "scale=nan"),
-            "tune.txt, line 3: scale is 'nan'; allowed are finite numbers");
-  EXPECT_EQ(error("-> algorithm", "=> algorithm"), "tune.txt, line 3: '->' is expected where '=>' stands");
+            "tune.txt, line 3: scale is 'nan'; allowed: finite numbers");
+  EXPECT_EQ(error("-> algorithm", "=> algorithm"), "tune.txt, line 3: '->' is expected, but the line has '=>'");
   EXPECT_EQ(error("alignment=16", "alignment=16 tf32=2"),
-            "tune.txt, line 3: tf32 is '2'; allowed are whole numbers from 0 to 1");
-  EXPECT_EQ(error("alignment=16", "alignment=16 tf32=1"), "tune.txt, line 3: tf32 is 1 where a is bf16, not fp32");
-  EXPECT_EQ(error("alignment=16", "alignment=16 tf=1"), "tune.txt, line 3: '->' is expected where 'tf=1' stands");
+            "tune.txt, line 3: tf32 is '2'; allowed: whole numbers from 0 to 1");
+  EXPECT_EQ(error("alignment=16", "alignment=16 tf32=1"), "tune.txt, line 3: tf32 is 1, but a is bf16, not fp32");
+  EXPECT_EQ(error("alignment=16", "alignment=16 tf=1"), "tune.txt, line 3: '->' is expected, but the line has 'tf=1'");
   // The bytes differ from what was written, but could be an algorithm.
   EXPECT_THAT(error("algorithm=00", "algorithm=01"),
-              testing::MatchesRegex("tune.txt, line 3: crc is '........', but the line's own is ........: the "
-                                    "line was changed or is damaged"));
+              testing::MatchesRegex("tune.txt, line 3: crc is '........', but the checksum of the line is ........: "
+                                    "the line was changed or is damaged"));
   EXPECT_THAT(error(" crc=", " crc=0"), testing::HasSubstr("line 3: crc is '0"));
-  EXPECT_THAT(error("algorithm=00", "algorithm=0"),
-              testing::HasSubstr("it is written with 128 of the digits 0 to 9 and a to f"));
-  EXPECT_THAT(error("algorithm=00", "algorithm=0G"), testing::HasSubstr("it is written with 128 of the digits"));
-  EXPECT_EQ(error("=31744", "=31744 more=1"), "tune.txt, line 3: 'more=1' stands behind the last field");
+  EXPECT_THAT(error("algorithm=00", "algorithm=0"), testing::HasSubstr("expected 128 of the digits 0 to 9 and a to f"));
+  EXPECT_THAT(error("algorithm=00", "algorithm=0G"), testing::HasSubstr("expected 128 of the digits"));
+  EXPECT_EQ(error("=31744", "=31744 more=1"), "tune.txt, line 3: 'more=1' follows the last field");
   EXPECT_EQ(error("matmul", text.substr(text.find("matmul")) + "matmul"),
-            "tune.txt, line 4: the same product stands in an earlier line");
-  EXPECT_EQ(error("matmul", "\nmatmul"), "tune.txt, line 3: 'matmul' is expected where '' stands");
+            "tune.txt, line 4: an earlier line has the same product");
+  EXPECT_EQ(error("matmul", "\nmatmul"), "tune.txt, line 3: 'matmul' is expected, but the line has ''");
 }
 
 TEST(TuningTable, OfAnotherDeviceIsRefused) {
@@ -166,9 +166,8 @@ TEST(TuningTable, OfAnotherDeviceIsRefused) {
   EXPECT_TRUE(Table().CheckDevice(other, "tune.txt").ok());
   other.cublaslt = 130200;
   EXPECT_EQ(Table().CheckDevice(other, "tune.txt").message(),
-            "tune.txt is for architecture=90 multiprocessors=132 cublaslt=130100 device=NVIDIA H200; this run is for "
-            "architecture=90 multiprocessors=132 cublaslt=130200 device=NVIDIA H200: algorithms of one mean nothing to "
-            "the other");
+            "tune.txt is for architecture=90 multiprocessors=132 cublaslt=130100 device=NVIDIA H200, but this run is "
+            "for architecture=90 multiprocessors=132 cublaslt=130200 device=NVIDIA H200; tune again on this device");
 }
 
 TEST(TuningTable, MergesLoseNothing) {

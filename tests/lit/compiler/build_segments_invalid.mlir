@@ -14,7 +14,7 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 :
 module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 : f64, grads = f32, master = f32, moments = f32, optimizer = "sgd", momentum = 0.0 : f64}} {
   weft.graph @model {
   ^bb0(%losses: tensor<2xf64>):
-    // expected-error@+1 {{[build_segments_c2] needs a `layer`, and a `stage` that is that of the op before it or the next one; run weft-partition-stages first}}
+    // expected-error@+1 {{[build_segments_c2] needs a `layer`, and a `stage` equal to the stage of the op before it or one higher; run weft-partition-stages first}}
     %tokens = weft.load_tokens {layer = 0 : i32} : tensor<6xi32>
     weft.yield %losses : tensor<2xf64>
   }
@@ -50,7 +50,7 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 :
   weft.tensor @w index 0 shape [8, 4] : tensor<8x4xf32>
   weft.graph @model {
   ^bb0(%losses: tensor<2xf64>):
-    // expected-error@+1 {{[build_segments_c5] must be read in one place, of its own stage; every place has a weft.parameter of its own}}
+    // expected-error@+1 {{[build_segments_c5] must have exactly one reader, in its own stage; add one weft.parameter for each reader}}
     %w = weft.parameter 0 {layer = 0 : i32, stage = 0 : i32} : tensor<8x4xf32>
     %0 = weft.add %w, %w {layer = 0 : i32, stage = 0 : i32} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
     weft.yield %losses : tensor<2xf64>
@@ -101,7 +101,7 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 :
 
 module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 : f64, grads = f32, master = f32, moments = f32, optimizer = "sgd", momentum = 0.0 : f64}} {
   weft.tensor @w index 0 shape [8, 4] : tensor<8x4xf32>
-  // expected-error@+1 {{[build_segments_c10] what crosses from stage 0 to stage 1 must be a matrix of floats}}
+  // expected-error@+1 {{[build_segments_c10] a value that crosses from stage 0 to stage 1 must be a matrix of floats}}
   weft.graph @model {
   ^bb0(%losses: tensor<2xf64>):
     // expected-note@+1 {{'tokens' of type 'tensor<6xi32>' crosses}}

@@ -19,7 +19,7 @@ weft.segment @s scale_gradients stage 0 (%g: tensor<4xf32> as <grad tensor 0>, %
     -> (<grad tensor 0>, <output>) {
   // expected-note@+1 {{it holds this value then}}
   %0 = weft.scale %n, %g : (tensor<2xf64>, tensor<4xf32>) -> tensor<4xf32>
-  // expected-error@+1 {{[export_segments_c3] reads 'grad tensor 0' after its storage was given to another value}}
+  // expected-error@+1 {{[export_segments_c3] reads 'grad tensor 0' after another value has taken its storage}}
   %1 = weft.gelu %g : (tensor<4xf32>) -> tensor<4xf32>
   weft.return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }

@@ -23,7 +23,7 @@ weft.graph @model {
 weft.graph @model {
 ^bb0(%losses: tensor<1xf64>):
   %tokens = weft.load_tokens {layer = 1 : i32} : tensor<4xi32>
-  // expected-error@+1 {{[partition_stages_c5] needs a `layer` that is not below that of the op before it}}
+  // expected-error@+1 {{[partition_stages_c5] needs a `layer` that is not below the layer of the op before it}}
   %targets = weft.load_targets {layer = 0 : i32} : tensor<4xi32>
   weft.yield %losses : tensor<1xf64>
 }
