@@ -8,12 +8,12 @@
 
 namespace weft::kernels {
 
-// The meaning of a name in a shape or rule.
+// Everything that a name in a shape or rule may stand for.
 enum class Symbol : uint8_t {
 #define ATTRIBUTE(kind, field, camel) field,
 #include "kernels/attributes.def"
 #undef ATTRIBUTE
-  kAttributes,  // All before this one are attributes.
+  kAttributes,  // All symbols before this one are attributes.
 
   // Figures of the program. For a step without a program they are unknown and count as variables.
   losses = kAttributes,  // Elements of a tensor of losses: microbatches x ranks of axis data.
@@ -28,8 +28,8 @@ enum class Symbol : uint8_t {
   // Extents that operands have in common.
   rows = kVariables,
   d,         // Columns of activations.
-  k,         // The inner extent of a product, or its inputs.
-  m,         // Rows of a product, or columns.
+  k,         // The inner extent of a product; the input channels of a convolution.
+  m,         // Rows of a product; columns of the first input that CONCAT_COLUMNS joins.
   n,         // Columns of a result.
   h,         // Columns of one head.
   V,         // Rows of a table of tokens.
@@ -119,7 +119,7 @@ constexpr bool Equal(const char* a, const char* b, int size) {
   }
   return a[size] == 0;
 }
-// Not constexpr: a name that is not known does not compile.
+// Not constexpr, so that an unknown name does not compile.
 Symbol NoSuchName();
 
 constexpr Symbol Find(const char* text, int size) {

@@ -1,4 +1,4 @@
-// Checks a step without a program, such as one that a test or a measurement makes.
+// Checks a step without a program, such as a step that a test or a measurement makes.
 #ifndef WEFT_KERNELS_CHECK_ALONE_H_
 #define WEFT_KERNELS_CHECK_ALONE_H_
 

@@ -30,7 +30,7 @@ void StepView::RequireShape(const StepTensor& tensor, std::initializer_list<int6
   Bad("P2.kernel", "value ", Text(tensor), " must have shape [", absl::StrJoin(want, ","), "]");
 }
 
-// Returns nothing if a factor is unknown or a division leaves a remainder, and -1 if the product overflows.
+// Returns nullopt if a factor is unknown or a division leaves a remainder, and -1 if the product overflows.
 std::optional<int64_t> StepView::Value(const Term& term, const Factor* without) const {
   int64_t value = 1;
   for (const Factor& factor : term.factors) {
@@ -51,7 +51,7 @@ std::optional<int64_t> StepView::Value(const Term& term, const Factor* without) 
 
 bool StepView::IsVariable(Symbol s) const {
   if (s == Symbol::kNone || Known(s)) return false;
-  // Without a program, its figures are variables too.
+  // For a step without a program, the program's figures are variables too.
   return s >= Symbol::kVariables || (alone() && (s == Symbol::losses || s == Symbol::channels));
 }
 
@@ -66,7 +66,7 @@ const Factor* StepView::Unbound(const Dim& dim) const {
 
 bool StepView::Bind(const Term& term, const Factor& unbound, size_t dimension, const StepTensor& tensor) {
   const std::optional<int64_t> known = Value(term, &unbound);
-  if (!known) return false;  // Another check reports it.
+  if (!known) return false;  // Another check reports this.
   const int64_t extent = tensor.shape[dimension];
   if (*known >= 1 && extent % *known == 0) {
     SetKnown(unbound.symbol, extent / *known);
@@ -120,7 +120,7 @@ void StepView::CheckShape(const OperandSpec& operand, const StepTensor& tensor) 
     const Dim& dim = shape.dims[swap && i + 2 >= rank ? 2 * rank - 3 - i : i];
     if (dim.name != Symbol::kNone) {
       if (!Known(dim.name)) {
-        if (!IsVariable(dim.name)) return;  // Another check reports it.
+        if (!IsVariable(dim.name)) return;  // Another check reports this.
         SetKnown(dim.name, tensor.shape[i]);
       }
       want.Add((*this)[dim.name]);
@@ -134,7 +134,7 @@ void StepView::CheckShape(const OperandSpec& operand, const StepTensor& tensor) 
     int64_t sum = 0;
     for (const Term& term : dim.terms) {
       const std::optional<int64_t> value = Value(term);
-      if (!value) return;  // Another check reports it.
+      if (!value) return;  // Another check reports this.
       sum += *value;
     }
     want.Add(sum);

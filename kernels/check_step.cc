@@ -45,7 +45,8 @@ absl::Span<const DType> DTypesOf(Types types, DType first) {
   return {};
 }
 
-// Finds the row's operand for each of the `given` operands of a step, and how many operands the row takes.
+// Finds the row's operand for each of the `given` operands of a step, and the least and the most operands that the row
+// takes.
 template <typename Operands>
 void FindPresent(const Operands& operands, const StepAttributes& a, int given,
                  absl::InlinedVector<const OperandSpec*, 8>* present, int* least, int* most) {
@@ -88,7 +89,7 @@ bool StepView::CheckCount() {
     return false;
   }
   if (inputs() >= in_least && inputs() <= in_most && outputs() >= out_least && outputs() <= out_most) return true;
-  // The attributes that decide how many there are.
+  // `why` names the first attribute that decides how many operands there are.
   std::string why;
   for (const auto& operands : {absl::MakeConstSpan(row_.inputs.begin(), row_.inputs.size()),
                                absl::MakeConstSpan(row_.outputs.begin(), row_.outputs.size())}) {
@@ -105,7 +106,7 @@ bool StepView::CheckCount() {
   return false;
 }
 
-// Returns false only if the step certainly sets no attribute that the row does not list. Reading the serialized
+// Returns true if the step may set an attribute that the row does not list; false is certain. Reading the serialized
 // attributes is far quicker than asking each field whether it is set.
 bool StepView::MaySetOthers() const {
   constexpr size_t kMax = 512;
@@ -191,7 +192,7 @@ void StepView::CheckRelation(const AttributeRule& rule) {
   Require(ok, attribute.name, x, rule.must);
 }
 
-// Sets the symbols that shapes may name from the start.
+// Sets the symbols whose values do not depend on the tensors.
 void StepView::Prepare() {
   for (const AttributeRule& rule : row_.attributes) {
     const Attribute& attribute = kAttributes[static_cast<int>(rule.attribute)];
@@ -207,7 +208,7 @@ void StepView::Prepare() {
   if (Known(Symbol::groups)) SetKnown(Symbol::blocks, std::max<int64_t>(1, a().groups()));
   if (alone()) return;
   SetKnown(Symbol::losses, facts_->program.microbatches() * facts_->data);
-  // In a model of tokens, SamplesAreImages reports it.
+  // In a model of tokens `channels` stays unknown, and SamplesAreImages reports the step.
   if (facts_->program.image_size() > 0) SetKnown(Symbol::channels, facts_->program.image_channels());
 }
 

@@ -1,4 +1,4 @@
-// Checks one step by itself, for tests of rows.
+// Checks one step, for tests of the table of kernels.
 #ifndef WEFT_KERNELS_CHECK_STEP_TESTING_H_
 #define WEFT_KERNELS_CHECK_STEP_TESTING_H_
 

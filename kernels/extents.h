@@ -9,7 +9,8 @@
 
 namespace weft::kernels {
 
-// By the names in the shapes of the step's row. 0: the row has no such name, or the step does not fit its row.
+// The extent of each name in the shapes of the step's row; 0 if the row has no such name or the step does not fit its
+// row.
 struct Extents {
   int64_t values[static_cast<int>(Symbol::kSymbols)] = {};
   int64_t operator[](Symbol s) const { return values[static_cast<int>(s)]; }

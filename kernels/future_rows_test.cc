@@ -1,6 +1,5 @@
-// Shows that the language of rows expresses kernels that are planned: routing of tokens to experts, and products of
-// 8-bit floats. The rows only have to compile. program.proto lacks their kernels and attributes, so WEFT_LATER defines
-// stand-ins.
+// Shows that rows can express planned kernels: routing of tokens to experts, and products of 8-bit floats. The rows
+// only have to compile. program.proto lacks their kernels and attributes, so WEFT_LATER defines stand-ins.
 #include <gtest/gtest.h>
 
 #include <iterator>
@@ -21,7 +20,7 @@ constexpr OperandSpec kCountsOf = Int32(Ints::kCounts, {"counts", "[E]"});
 constexpr OperandSpec kPlacesOf = Int32(Ints::kPlaces, {"places", "[rows,top_k]"});
 
 constexpr KernelRow kRows[] = {
-    // ROUTE: of each row the top_k columns by score, their weights, and how many rows each expert gets.
+    // ROUTE: for each row, the top_k columns by score and their weights; for each expert, how many rows it gets.
     {.kernel = kLater,
      .inputs = {{"logits", "[rows,E]"}},
      .outputs = {{"weights", "[rows,top_k]", kStatistics}, kExpertsOf, kCountsOf},
@@ -31,7 +30,8 @@ constexpr KernelRow kRows[] = {
      .inputs = {{"dweights", "[rows,top_k]", kStatistics}, {"logits", "@[rows,E]"}, kExpertsOf},
      .outputs = {Acc({"dlogits", "=logits"})},
      .attributes = {kTopK, Any("sigmoid"), Any("normalize")}},
-    // PERMUTE: rows of x, expert after expert, in ascending order of rows; `counts` of the `capacity` rows are there.
+    // PERMUTE: the rows of x by expert, in ascending order for each expert. Of the `capacity` rows, the sum of `counts`
+    // are in use.
     {.kernel = kLater,
      .inputs = {{"x", "[rows,d]"},
                 Int32(Ints::kExperts, {"experts", "[rows,top_k]"}),
@@ -39,7 +39,7 @@ constexpr KernelRow kRows[] = {
      .outputs = {Counted("counts", {"y", "[capacity,d]"}), kPlacesOf},
      .attributes = {kTopK, Any("drop")},
      .rules = {}},  // capacity_holds_rows: capacity >= rows * top_k unless drop.
-    // UNPERMUTE: the weighted sum of a row's copies, ascending in top_k; without weights PERMUTE's derivative.
+    // UNPERMUTE: the weighted sum of a row's copies, ascending in top_k. Without weights it is PERMUTE's derivative.
     {.kernel = kLater,
      .inputs = {Counted("counts", {"y", "@[capacity,d]"}), Int32(Ints::kPlaces, {"places", "[rows,top_k]"}),
                 Int32(Ints::kCounts, {"counts", "[E]"}), Optional({"weights", "[rows,top_k]", kStatistics})},
@@ -54,8 +54,8 @@ constexpr KernelRow kRows[] = {
                 {"weights", "[rows,top_k]", kStatistics}},
      .outputs = {Counted("counts", {"dy", "=y"}), {"dweights", "=weights", kStatistics}},
      .attributes = {Any("top_k")}},
-    // GROUPED_MATMUL: y[r] = a[r] op(b[e]) for the rows r of expert e; groups follow one another, rows beyond the sum
-    // of counts are neither read nor written.
+    // GROUPED_MATMUL: y[r] = a[r] op(b[e]) for the rows r of expert e. The experts' rows are adjacent. Rows beyond the
+    // sum of counts are neither read nor written.
     {.kernel = kLater,
      .inputs = {Counted("counts", {"a", "[capacity,k]"}), {"b", "[E,k,n]^transpose_b"}, kCountsOf},
      .outputs = {Acc(Counted("counts", {"y", "[capacity,n]"}))},
@@ -67,13 +67,15 @@ constexpr KernelRow kRows[] = {
      .outputs = {Acc({"db", "[E,k,n]^transpose_b", kSum})},
      .attributes = {Any("transpose_b")},
      .work = WorkKind::kProduct},
-    // QUANTIZE: x / scale rounded to fp8, one scale for each block; scale = amax of the block / largest of the type.
+    // QUANTIZE: x / scale rounded to fp8, with one scale per block: scale = amax of the block / largest value of the
+    // type.
     {.kernel = kLater,
      .inputs = {{"x", "[rows,d]"}},
      .outputs = {{"y", "=x", kFp8}, Scalar({"scale", "[rows/a_rows,d/a_columns]", kStatistics})},
      .attributes = {Divides("a_rows", "rows", "a divisor of the rows"),
                     Divides("a_columns", "d", "a divisor of the columns")}},
-    // MATMUL_FP8: op(a · a_scale) op(b · b_scale) + bias. 1 x 128 and 128 x 128 blocks, rows, or one scale for all.
+    // MATMUL_FP8: op(a · a_scale) op(b · b_scale) + bias. Scales are per block (1 x 128 or 128 x 128), per row, or one
+    // for the whole matrix.
     {.kernel = kLater,
      .inputs = {{"a", "[m,k]^transpose_a", kFp8},
                 {"b", "[k,n]^transpose_b", kFp8},

@@ -1,4 +1,4 @@
-// The ops of a model graph: each row is one row of docs/model_graph.md.
+// The table of the ops of a model graph. Each row is one row of docs/model_graph.md.
 #ifndef WEFT_KERNELS_GRAPH_ROW_H_
 #define WEFT_KERNELS_GRAPH_ROW_H_
 
@@ -33,7 +33,7 @@ struct GraphOperand {
   Kind kind = Kind::kActivation;
   Shape shape = {};
   bool optional = false;
-  const char* say = nullptr;                              // The text of messages, where the shape's text is not clear.
+  const char* say = nullptr;                              // The expected shape in messages, if `shape` is not clear.
   absl::Status (*rule)(OpView& op, int input) = nullptr;  // Checks the input instead of `shape`.
   const char* doc_shape = nullptr;                        // The shape in docs/model_graph.md instead of `shape`.
 };
@@ -53,7 +53,7 @@ struct GraphRow {
   GraphOperand output = {};
   Few<GraphAttribute, 9> attributes = {};
   Samples samples = Samples::kAny;
-  // The kernel of its step; KERNEL_UNSPECIFIED: the importer makes several steps of it.
+  // The kernel of the op's step; KERNEL_UNSPECIFIED if the importer makes several steps of the op.
   Kernel kernel = KERNEL_UNSPECIFIED;
   absl::Status (*check_attributes)(const OpView& op) = nullptr;
 };

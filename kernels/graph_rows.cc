@@ -25,7 +25,7 @@ absl::Status FilterShape(OpView& op, int input) {
   return absl::OkStatus();
 }
 
-// Checks one input with q, k and v side by side, or three inputs.
+// Checks the inputs of attention: one input with q, k and v side by side, or three inputs.
 absl::Status AttentionHeads(OpView& op, int) {
   const int64_t in = op.inputs[0]->columns, heads = op.a().heads(), kv_heads = op.a().kv_heads();
   const std::string path = op.path + ".attributes.kv_heads";
@@ -73,7 +73,7 @@ absl::Status WindowIsCausal(const OpView& op) {
       absl::StrCat(op.path, ".attributes.window = ", op.a().window(), " needs causal: true"));
 }
 
-// Checks the attributes of a ramp, which needs a factor.
+// Checks dynamic_positions and the ramp. A ramp needs a factor, and excludes dynamic_positions.
 absl::Status RampFits(const OpView& op) {
   const std::string path = op.path + ".attributes";
   const OpAttributes& a = op.a();
@@ -93,7 +93,7 @@ absl::Status RampFits(const OpView& op) {
   return BadField(path + ".ramp_low", a.ramp_low(), absl::StrCat("below ramp_high = ", a.ramp_high()));
 }
 
-// Checks that tokens and targets are masked alike, or not at all.
+// Checks the attributes for masking. All ops that load tokens or targets must mask alike.
 absl::Status MaskedAlike(const OpView& op) {
   const std::string path = op.path + ".attributes";
   const OpAttributes& a = op.a();
@@ -272,7 +272,7 @@ constexpr GraphRow kRows[] = {
      .kernel = SQUARED_ERROR},
 };
 
-// The op whose operands and attributes are those of a pointwise kernel, on matrices.
+// Returns the graph op for a pointwise kernel: the same operands, as matrices, and the same attributes.
 GraphRow PointwiseOp(const KernelRow& kernel) {
   GraphRow row = {.kind = kernel.graph_kind, .output = X("y", "[rows,d]"), .kernel = kernel.kernel};
   assert(kernel.inputs.size() <= std::size(row.inputs.items));

@@ -24,7 +24,7 @@ const char* NameOf(Symbol s) {
   return "?";
 }
 
-// Returns which rows an activation has.
+// Returns the symbol that says which rows an activation has.
 Symbol RowsOf(const Shape& shape) {
   return shape.dims[0].terms[0].factors[shape.dims[0].terms[0].factors.size() - 1].symbol;
 }
@@ -128,7 +128,8 @@ int64_t OpView::Value(const Dim& dim) const {
   return sum;
 }
 
-// Returns true if `extent` fits `dim`, and binds the unknown of `dim`. `multiple` is the number that must divide it.
+// Returns true if `extent` fits `dim`, and binds the unknown factor of `dim`. If the extent cannot be divided,
+// `multiple` receives the text of the number that must divide it.
 bool OpView::Bind(const Dim& dim, int64_t extent, std::string* multiple) {
   const Factor* unknown = nullptr;
   int64_t known = 1;
@@ -188,7 +189,7 @@ absl::Status OpView::CheckShape(int input, const GraphOperand& operand) {
   if (operand.kind == Kind::kParameter) {
     const auto& shape = named.parameter->shape();
     const bool swap = operand.shape.swapped_by != Symbol::kNone && a().transpose_b();
-    // Messages name a variable that is unknown so far.
+    // Made before Bind, so that the message names variables that have no value yet.
     const std::string expected = Expected(operand, swap);
     bool ok = shape.size() == static_cast<int>(dims.size());
     for (size_t i = 0; ok && i < dims.size(); ++i) {
@@ -227,7 +228,7 @@ absl::Status OpView::Infer(Named* output) {
   if (output->kind == Kind::kActivation) output->columns = Value(row.output.shape.dims[1]);
   if (graph.image_size() == 0 || (output->kind != Kind::kActivation && output->kind != Kind::kLoss))
     return absl::OkStatus();
-  // Sides of images: other inputs have as many rows as the first.
+  // Checks sides of images: each input has as many positions as the first input, or one row per sample.
   int64_t first = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Named& named = *inputs[i];

@@ -1,4 +1,4 @@
-// One op of a model graph, as its row and rules see it. Internal to the validation.
+// One op of a model graph, as its row and the rules see it. Internal to the validation.
 #ifndef WEFT_KERNELS_GRAPH_VIEW_H_
 #define WEFT_KERNELS_GRAPH_VIEW_H_
 
@@ -13,7 +13,7 @@ namespace weft::kernels {
 struct Named {
   Kind kind = Kind::kActivation;
   int64_t columns = 0;  // Columns of an activation.
-  int64_t side = 0;     // Side of the square of positions that a sample of images has; 1: the sample has one row.
+  int64_t side = 0;     // In a model of images, a sample has side x side positions; 1: one row.
   const GraphParameter* parameter = nullptr;
   std::string path;  // The field that defines it, for errors.
   bool read = false;
@@ -25,7 +25,7 @@ class OpView {
       : graph(graph), op(op), row(row), path(std::move(path)) {}
 
   absl::Status CheckAttributes() const;
-  // Infers the columns and the side of the output. `inputs` are set and have the row's kinds.
+  // Infers the columns and the side of the output. The caller has set `inputs`, and they have the row's kinds.
   absl::Status Infer(Named* output);
 
   const ModelGraph& graph;

@@ -12,10 +12,10 @@
 namespace weft::kernels {
 namespace {
 
-// Steps on more tensors, such as the steps of a whole stage, are told apart by their bytes.
+// The keys of steps on more tensors, such as the steps of a whole stage, have their bytes instead of shapes.
 constexpr int kMaxTensors = 12;
 
-// Returns "bf16*3,fp32".
+// Returns types with their counts, such as "bf16*3,fp32".
 template <typename Indices>
 std::string TypesText(const Segment& segment, const Indices& values) {
   std::string text;
@@ -61,7 +61,7 @@ int64_t Extent(const Value& value, int dimension) {
   return dimension < value.shape_size() ? std::max<int64_t>(1, value.shape(dimension)) : 1;
 }
 
-// Kernels of attention have heads in every step, unlike dropout.
+// Every step of an attention kernel must set `heads`. DROPOUT reads `heads` too, but need not have it.
 bool IsAttention(const KernelRow& row) {
   return std::any_of(row.attributes.begin(), row.attributes.end(),
                      [](const AttributeRule& rule) { return rule.attribute == Symbol::heads && rule.must != nullptr; });
@@ -90,7 +90,7 @@ std::string ExtentsText(const Segment& segment, const Step& step) {
   if (product && of[Symbol::m] > 0) return absl::StrCat(of[Symbol::m], "x", of[Symbol::n], "x", of[Symbol::k]);
   const int64_t heads = of[Symbol::heads], sequence = of[Symbol::sequence], kv_heads = of[Symbol::kv_heads];
   if (heads < 1 || sequence < 1) return ShapesText(segment, step);
-  // The softmax knows no head size.
+  // The softmax kernels have no head size: h is 0.
   return absl::StrCat(std::max<int64_t>(1, of[Symbol::rows] / sequence), "x", sequence, "x", heads, "x",
                       kv_heads > 0 ? kv_heads : heads, "x", std::max<int64_t>(1, of[Symbol::h]));
 }

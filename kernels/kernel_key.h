@@ -8,8 +8,9 @@
 
 namespace weft::kernels {
 
-// `segment` is verified. Two steps with the same key compute equally much on tensors of the same shapes and types.
-// Seeds, sites, scales and the like do not count.
+// Steps with equal keys are expected to take the same time. The key has the kernel, the tensors' types, the options
+// that affect the time, and extents (or the bytes if there are more than 12 tensors). Seeds, sites, scales and the like
+// are left out. `segment` must be verified.
 std::string KernelKey(const Segment& segment, const Step& step);
 
 }  // namespace weft::kernels

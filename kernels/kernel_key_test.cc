@@ -24,7 +24,7 @@ TEST(KernelKey, OfProducts) {
   EXPECT_EQ(KeyOf(std::string(kProduct) +
                   "steps { kernel: MATMUL inputs: 0 inputs: 1 inputs: 3 outputs: 2 attributes { transpose_b: true } }"),
             "MATMUL bf16*3>bf16 tb 64x128x32");
-  // dW = xᵀ dy, added to what is there.
+  // dW = xᵀ dy, added to the old dW.
   EXPECT_EQ(KeyOf(std::string(kProduct) + "steps { kernel: MATMUL inputs: 2 inputs: 0 outputs: 1 accumulate: true "
                                           "attributes { transpose_a: true } }"),
             "MATMUL bf16*2>bf16 ta += 128x32x64");
@@ -47,7 +47,7 @@ TEST(KernelKey, OfOthersByTheirShapes) {
   EXPECT_EQ(KeyOf("values { dtype: FP32 } steps { kernel: FILL outputs: 0 }"), "FILL ->fp32 1");
 }
 
-// Options that make no difference to the time make none to the key.
+// Options that do not affect the time are not in the key.
 TEST(KernelKey, SeedsAndScalesDoNotCount) {
   const std::string values = "values { dtype: FP32 shape: 8 shape: 8 } ";
   const std::string step = "steps { kernel: DROPOUT inputs: 0 outputs: 0 attributes { dropout: ";

@@ -1,5 +1,5 @@
-// Writes a page with the tables between its marks made from the rows: print_tables PAGE > NEW. A table keeps the order
-// of its lines; what is in no table of the page comes at the end of the last one.
+// Prints a page of docs with its marked tables made anew from the rows: print_tables PAGE > NEW. Lines keep their
+// order. Kernels or ops that the page lacks come at the end of its last table.
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -123,7 +123,7 @@ std::string LineOf(const GraphRow& row) {
                       " |");
 }
 
-// The lines of a page's tables, by the first column.
+// Returns the lines of the tables by their first column, the name of the op (`graph`) or kernel.
 std::map<std::string, std::string> Lines(bool graph) {
   std::map<std::string, std::string> lines;
   if (graph) {
@@ -162,7 +162,7 @@ int Write(const char* path) {
       out.push_back(old[i]);
       continue;
     }
-    // A line of what has no row is left out.
+    // A line whose kernel or op no longer has a row is dropped.
     const auto found = lines.find(std::string(absl::StripAsciiWhitespace(cells[1])));
     if (found == lines.end()) continue;
     out.push_back(found->second);

@@ -16,14 +16,14 @@ class StepView;
 
 // The largest extent of one dimension: BLAS counts in int.
 inline constexpr int64_t kExtent = (int64_t{1} << 31) - 1;
-// The value of AttributeRule::sample for an attribute that is an extent of the sample.
+// Value of AttributeRule::sample: sample steps take the attribute's value from the extents of the sample (sample.cc).
 inline constexpr double kOfSizes = -1;
 // The largest side of an image or of a convolution's filter.
 inline constexpr int64_t kSide = int64_t{1} << 15;
 
 enum class Types : uint8_t {
   kFloat,       // FP32, FP64, BF16 or FP16.
-  kSum,         // The same, for gradients and states, which samples keep in FP32.
+  kSum,         // As kFloat, for gradients and states, which sample steps keep in FP32.
   kStatistics,  // FP32 or FP64.
   kFp64,
   kNorms,  // FP64 or EXACT192.
@@ -36,7 +36,7 @@ enum class Types : uint8_t {
   kByRule,  // A rule checks the type.
 };
 
-// The things that an INT32 operand counts or points at. A reader's values must come from a writer of the same kind
+// The meaning of the numbers in an INT32 operand. A step must read numbers that a writer of the same kind made
 // (P2.indices).
 enum class Ints : uint8_t { kNone, kTokens, kTargets, kTimes, kExperts, kCounts, kPlaces };
 
@@ -45,7 +45,7 @@ enum class Presence : uint8_t { kRequired, kOptional, kRepeated };
 // How a step changes an output.
 enum class Update : uint8_t {
   kReplaces,
-  kAccumulates,  // With Step.accumulate it adds.
+  kAccumulates,  // It adds if Step.accumulate is set.
   kAdds,         // It always adds.
   kPart,         // It writes one element and leaves the others as they are.
 };
@@ -67,7 +67,7 @@ struct OperandSpec {
   bool scalar = false;               // True if the operand's dtype does not raise the compute type.
   Shape moved = {};                  // The part that is read or written, which Work counts. kAny: all of it.
   bool by_rule = false;              // A rule checks the shape; `shape` is for samples and docs.
-  bool in_place = false;             // An output that must be in the place of `alias`; else it may be.
+  bool in_place = false;             // The output must be in the place of `alias`; else it may be.
   const char* counted_by = nullptr;  // The operand of counts whose sum is the number of rows in use.
   const char* alias = nullptr;       // The input whose place the output may take; "" = the input at the output's index.
   const char* doc_shape = nullptr;   // The shape in docs/kernels.md, where `shape.text` is not enough.
@@ -101,7 +101,7 @@ enum class Relation : uint8_t { kNone, kDivides, kMultipleOf, kBelow, kAtLeast, 
 struct AttributeRule {
   Symbol attribute = Symbol::kNone;
   const char* must = nullptr;
-  // The range of a number. With `above_low` or `below_high` the bound itself is refused. NaN is always refused.
+  // The range of a number. With `above_low` or `below_high` the bound itself is not allowed. NaN is never allowed.
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
   bool above_low = false, below_high = false;
   bool or_zero = false;
@@ -110,7 +110,7 @@ struct AttributeRule {
   Symbol of = Symbol::kNone;
   // Value in sample steps (sample.h). 0 leaves the attribute unset, unless it is an extent of the sample.
   double sample = 0;
-  // A condition that is no range.
+  // A condition beyond a range; null = none.
   bool (*holds)(const StepView& step) = nullptr;
 };
 
@@ -131,7 +131,7 @@ consteval AttributeRule Above(const char* a, double low, const char* must) {
 consteval AttributeRule Finite(const char* a, double low, const char* must) {
   return {.attribute = SymbolNamed(a), .must = must, .low = low, .high = std::numeric_limits<double>::max()};
 }
-consteval AttributeRule Below(const char* a, double high, const char* must) {  // From 0.
+consteval AttributeRule Below(const char* a, double high, const char* must) {  // At least 0.
   return {.attribute = SymbolNamed(a), .must = must, .low = 0, .high = high, .below_high = true};
 }
 consteval AttributeRule Divides(const char* a, const char* of, const char* must) {
@@ -154,7 +154,7 @@ consteval AttributeRule Related(AttributeRule r, Relation relation, const char* 
 constexpr AttributeRule Try(double sample, AttributeRule r) { return r.sample = sample, r; }
 constexpr AttributeRule AndHolds(AttributeRule r, bool (*holds)(const StepView&)) { return r.holds = holds, r; }
 
-// States whether a step needs to know its microbatch, and where the rows of one sample are. A kernel that reads the
+// States whether a step needs to know its microbatch, and how many rows one sample has. A kernel that reads the
 // microbatch may set the attributes microbatch_offset and of_backward.
 struct Microbatch {
   enum class Reads : uint8_t { kNo, kYes, kWithDropout } reads = Reads::kNo;
@@ -164,9 +164,9 @@ struct Microbatch {
     kSequenceOrRecipe,
     kOne
   } rows_of_sample = RowsOfSample::kRecipe;
-  // The samples' rows are the rows of input 0; else of output 0.
+  // True if the samples' rows are the rows of input 0, false if they are the rows of output 0.
   bool of_input = false;
-  // These rows must be whole microbatches.
+  // True if these rows must be whole microbatches.
   bool whole = false;
 };
 
@@ -180,14 +180,14 @@ enum class WorkKind : uint8_t {
   kAttention,    // `products` products of [sequence, h] by [h, sequence] for each head and sequence.
 };
 
-// A check that the row's fields cannot state. It runs when all other checks have passed and reports to the step.
+// A check that the row's fields cannot express. It runs after all other checks have passed, and reports through `step`.
 struct Rule {
   const char* name = nullptr;
   void (*check)(const StepView& step) = nullptr;
-  bool of_program = false;  // The check needs the program: it is skipped for a step without one.
+  bool of_program = false;  // The check needs the program. It is skipped for a step without a program.
 };
 
-// The classes of kernels that passes ask for.
+// Classes of kernels that passes distinguish.
 enum class Family : uint8_t { kPlain, kLoad, kLoss, kOptimizer, kCollective };
 
 struct KernelRow {
@@ -202,8 +202,7 @@ struct KernelRow {
   int8_t products = 0;
   bool calibrated = false;  // Calibration measures this kernel by itself (executor/calibrate).
   bool pointwise = false;   // One formula gives each element: no element depends on its neighbors.
-  // Of a pointwise kernel: the op of model graphs that is this kernel on matrices, with its attributes; null if none
-  // is.
+  // The op of model graphs that is this pointwise kernel on matrices, with the same attributes; null if there is none.
   const char* graph_kind = nullptr;
   Few<Rule, 3> rules = {};
   const char* result = "";  // The last column of docs/kernels.md.

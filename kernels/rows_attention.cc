@@ -1,4 +1,4 @@
-// Attention as one kernel and as several, rotary positions, dropout.
+// Rows of attention (as one kernel and as several), rotary positions, and dropout.
 #include "kernels/rows.h"
 
 namespace weft::kernels {
@@ -11,7 +11,7 @@ constexpr AttributeRule kSequence = Divides("sequence", "rows", "a divisor of th
 constexpr AttributeRule kWindow = Holds("window", WindowIsCausal, "0, or positive with causal");
 constexpr AttributeRule kDropout = Below("dropout", 1, "in [0, 1)"), kSomeDropout = Try(0.1, kDropout);
 
-// Without kv_heads q, k and v are side by side in one matrix.
+// Without kv_heads, q, k and v are side by side in one matrix.
 constexpr OperandSpec kQkv = Unless("kv_heads", {"qkv", "@[rows,3*heads*h]"});
 constexpr OperandSpec kQ = If("kv_heads", {"q", "[rows,heads*h]"});
 constexpr OperandSpec kK = If("kv_heads", {"k", "@[rows,kv_heads*h]"});

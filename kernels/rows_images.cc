@@ -1,4 +1,4 @@
-// Kernels that only models of images use, and the collectives of a segment.
+// Rows of kernels for models of images, of SLICE_COLUMNS, and of the collectives of segments.
 #include "kernels/rows.h"
 
 namespace weft::kernels {

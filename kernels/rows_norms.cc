@@ -1,4 +1,4 @@
-// Norms of rows and of groups of columns, with whole columns and with columns split over ranks.
+// Rows of norms over rows and over groups of columns, with whole columns and with columns that are split over ranks.
 #include "kernels/rows.h"
 
 namespace weft::kernels {

@@ -1,4 +1,4 @@
-// Kernels in which no element depends on its neighbors.
+// Rows of kernels in which no element depends on its neighbors.
 #include "kernels/rows.h"
 
 namespace weft::kernels {

@@ -1,4 +1,4 @@
-// Matrix products, convolutions, biases.
+// Rows of matrix products, convolutions and biases.
 #include "kernels/rows.h"
 
 namespace weft::kernels {

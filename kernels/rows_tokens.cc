@@ -1,4 +1,4 @@
-// Samples, embeddings and losses of tokens.
+// Rows of kernels that load samples, and of embeddings and losses of tokens.
 #include "kernels/rows.h"
 
 namespace weft::kernels {

@@ -129,7 +129,7 @@ void TableHoldsVocabulary(const StepView& s) {
 }
 
 void PositionsFit(const StepView& s) {
-  // Rows that begin at a shift need not be whole sequences.
+  // If the rows begin at a shift, they need not be whole sequences.
   const bool shifted = s.a().has_row_shift();
   // Without a program the rows of a microbatch are unknown.
   const int64_t rows = s[Symbol::rows], sequence = s.a().sequence();
@@ -155,7 +155,7 @@ void AttentionPlace(const StepView& s) {
   if (a.dropout() > 0) {
     s.RequireWholeMicrobatches(s.in(s.step().kernel() == ATTENTION ? 0 : 1));
     const int64_t sequence = s.facts().program.recipe().sequence_length();
-    // Lower levels of a model of images have fewer positions.
+    // In a model of images, levels of lower resolution have fewer positions.
     if (s.facts().program.image_size() == 0 && a.sequence() != sequence) {
       s.Bad("P2.kernel", "with dropout, sequence must be the recipe's, ", sequence, "; it is ", a.sequence());
     }
@@ -183,7 +183,7 @@ void DropoutPlace(const StepView& s) {
   } else if (s.alone()) {
     return s.Require(sequence >= 0, "sequence", sequence, "at least 0");
   } else if (image > 0 && !shifted) {
-    // RequireWholeMicrobatches compares it with the rows.
+    // RequireWholeMicrobatches compares `sequence` with the rows.
     s.Require(sequence >= 1, "sequence", sequence, "the rows of one sample at the step's level");
   } else {
     s.Require(shifted ? sequence >= 1 && s.RowsOfMicrobatch() % std::max<int64_t>(1, sequence) == 0 : sequence == 0,
@@ -191,11 +191,12 @@ void DropoutPlace(const StepView& s) {
               "set with row_shift or in a model of images only, with row_shift a divisor of the rows of the rank's "
               "samples");
   }
-  // With heads, the columns of a part are counted in heads.
+  // With heads, the columns of the part are counted in heads.
   const int64_t columns = a.heads() != 0 ? a.heads() : s[Symbol::d];
   RequireWholeColumns(s, columns);
   s.RequireWithin(a.column_shift(), "column_shift", columns, std::max(columns, a.whole_columns()));
-  // Elements are counted per sample.
+  // Dropout numbers the elements of each sample, so the rows must be whole microbatches, or a part that begins at a
+  // shift.
   if (shifted) {
     s.RequireWithin(a.row_shift(), "row_shift", rows, s.RowsOfMicrobatch());
   } else {
@@ -241,7 +242,7 @@ void FilterIsSquare(const StepView& s) {
 }
 
 void ColumnsAreThere(const StepView& s) {
-  // The columns of all groups side by side, which have the elements of the input.
+  // The groups' blocks of rows are put side by side; `all` counts the columns.
   const int64_t first = s.a().first_column(), all = s[Symbol::blocks] * s[Symbol::d];
   s.Require(first >= 0 && first <= all - s[Symbol::n], "first_column", first,
             "such that the output's columns are among the input's");
@@ -270,7 +271,7 @@ void OptimizerIsTheRecipes(const StepView& s) {
     s.Bad("P11.recipe", field, " is ", given, ", but recipe.", recipe.has_sgd() ? "sgd." : "adamw.", field, " is ",
           wanted);
   };
-  // Vectors have no decay; patterns of names make exceptions.
+  // Weight decay is 0 for vectors; the recipe's overrides set it for patterns of names.
   std::vector<double> decays = {0};
   if (recipe.has_sgd()) {
     if (kernel != SGD_STEP) return s.Bad("P11.recipe", "is ", Kernel_Name(kernel), ", but the recipe has sgd");
@@ -292,7 +293,7 @@ void OptimizerIsTheRecipes(const StepView& s) {
   }
 }
 
-// Rule P11.round checks the tensor and its elements where the segment runs.
+// Compares the rounding with the recipe. Where the segment runs, P11.round also checks the tensor and its elements.
 void RoundingIsTheRecipes(const StepView& s) {
   const StepAttributes& a = s.a();
   const int states = s.step().kernel() == ADAMW ? 3 : a.momentum() != 0 ? 2 : 1;
@@ -336,7 +337,7 @@ void GroupIsSound(const StepView& s) {
     if (kernel != GROUP_REDUCE_SCATTER || x.dtype == EXACT192) {
       if (y.dtype != x.dtype) s.Bad("P2.kernel", "value ", StepView::Text(y), " must be ", DTypeName(x.dtype));
     }
-    // Both are below 2^50, and size is at most 2^20.
+    // Values lie within their operands, so ElementCount has a result.
     const int64_t from = *ElementCount(x.shape), to = *ElementCount(y.shape);
     const int64_t gathers = kernel == GROUP_ALL_GATHER ? size : 1, scatters = kernel == GROUP_REDUCE_SCATTER ? size : 1;
     if (to % gathers != 0 || from % scatters != 0 || to / gathers != from / scatters) {

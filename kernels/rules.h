@@ -1,4 +1,4 @@
-// Checks that the fields of a row cannot state. A row's `rules` and the `holds` of its attributes name them.
+// Checks that the fields of a row cannot express. A row's `rules` and the `holds` of its attributes refer to them.
 #ifndef WEFT_KERNELS_RULES_H_
 #define WEFT_KERNELS_RULES_H_
 

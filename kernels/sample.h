@@ -1,4 +1,4 @@
-// Sample steps made from rows, for calibration, bandwidth figures and tests.
+// Makes sample steps from rows, for calibration, bandwidth figures and tests.
 #ifndef WEFT_KERNELS_SAMPLE_H_
 #define WEFT_KERNELS_SAMPLE_H_
 
@@ -24,7 +24,7 @@ struct SampleTensor {
 struct Sample {
   Step step;
   std::vector<SampleTensor> in, out;
-  // Work, counted as the compiler counts it.
+  // Work as the compiler counts it.
   double flops = 0, bytes = 0;
 };
 

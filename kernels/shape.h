@@ -1,4 +1,4 @@
-// Shapes of operands as text. The compiler reads them with the table: a mistake in one does not compile.
+// Shapes of operands as text, parsed while weft is compiled: a shape with a mistake does not compile.
 //
 //   shape  = "..."                     any
 //          | "=" operand               the shape of another operand
@@ -8,8 +8,8 @@
 //   term   = factor {("*" | "/") factor}   at most four; a division leaves no remainder
 //   factor = number | name             an attribute, a figure or a variable (attributes.h)
 //
-// A variable is bound where it first occurs, alone or as the one unknown factor of a product; operands with "@" come
-// first, then inputs, then outputs. "^" exchanges two dims if the attribute is set.
+// A variable is bound where it first occurs, alone or as the one unknown factor of a product. Operands with "@" are
+// visited first, then inputs, then outputs. "^" exchanges the last two dims if the attribute is set.
 #ifndef WEFT_KERNELS_SHAPE_H_
 #define WEFT_KERNELS_SHAPE_H_
 
@@ -31,7 +31,7 @@ struct Few {
   constexpr Few(std::initializer_list<T> list) {
     for (const T& item : list) Add(item);
   }
-  constexpr void Add(const T& item) { items[count++] = item; }  // An item too many is not a constant expression.
+  constexpr void Add(const T& item) { items[count++] = item; }  // In a constant, one item too many does not compile.
   constexpr const T* begin() const { return items; }
   constexpr const T* end() const { return items + count; }
   constexpr size_t size() const { return count; }
@@ -40,7 +40,7 @@ struct Few {
 };
 
 struct Factor {
-  Symbol symbol = Symbol::kNone;  // kNone: `number`.
+  Symbol symbol = Symbol::kNone;  // kNone: the factor is `number`.
   bool divides = false;
   int32_t number = 1;
 };
@@ -59,7 +59,7 @@ struct Shape {
   Kind kind = Kind::kAny;
   bool first = false;                 // "@"
   Symbol swapped_by = Symbol::kNone;  // "^"
-  const char* like = nullptr;         // The name of an operand.
+  const char* like = nullptr;         // The name of the operand with the same shape.
   Few<Dim, 4> dims;
 
   constexpr Shape() = default;
@@ -103,7 +103,7 @@ struct Shape {
     }
     ++t;
     if (*t == '^') {
-      Expect(dims.size() >= 2);  // The last two.
+      Expect(dims.size() >= 2);  // "^" exchanges the last two.
       swapped_by = SymbolNamed(t + 1);
       return;
     }

@@ -1,4 +1,4 @@
-// One step as rules look at it: operands by number, extents by name, the program if there is one.
+// One step as rules see it: operands by number, extents by name, and the program if there is one.
 #ifndef WEFT_KERNELS_STEP_VIEW_H_
 #define WEFT_KERNELS_STEP_VIEW_H_
 
@@ -19,7 +19,7 @@
 
 namespace weft::kernels {
 
-// An operand of a step. `place` and `offset` say where it is in memory, for checks of aliases; place -1: unknown.
+// An operand of a step. `place` and `offset` are its position in memory, for checks of aliases; place -1: unknown.
 struct StepTensor {
   absl::string_view name;
   DType dtype = DTYPE_UNSPECIFIED;
@@ -72,7 +72,7 @@ class StepView {
     ok_ = false;
     report_(rule, absl::StrCat(parts...));
   }
-  // "heads is 0, must be at least 1".
+  // Reports, for example, "heads is 0, must be at least 1" unless `ok`.
   template <typename T>
   void Require(bool ok, const char* attribute, T given, const char* must) const {
     if (!ok) Bad("P2.attribute", attribute, " is ", given, ", must be ", must);
@@ -80,12 +80,12 @@ class StepView {
   void RequireShape(const StepTensor& tensor, std::initializer_list<int64_t> want) const;
   static std::string Text(const StepTensor& tensor);
 
-  // Returns the largest value of a shift over the ranks; 0 if its terms are wrong, which is reported, or if the step
-  // stands alone.
+  // Returns the largest value of a shift over all ranks; 0 if the step has no program, or if a term is wrong, which
+  // this reports.
   int64_t Largest(const Shift& shift, const char* name) const;
   // Requires that a part of `extent` that begins at the shift lies within `whole`.
   void RequireWithin(const Shift& shift, const char* name, int64_t extent, int64_t whole) const;
-  // Returns the rows of one microbatch on a rank at the step's level; 0 if an attribute makes them meaningless.
+  // Returns the rows of one microbatch on a rank, at the resolution of the step; 0 if they are no valid number of rows.
   int64_t RowsOfMicrobatch() const;
   void RequireWholeMicrobatches(const StepTensor& tensor) const;
 
@@ -130,7 +130,7 @@ class StepView {
   Bits wrong_ = 0;  // Attributes that were refused. Checks that depend on them are skipped.
 };
 
-// Appends the operands of a step of a segment to `tensors`: inputs, then outputs.
+// Appends the operands of a segment's step to `tensors`: inputs, then outputs.
 void TensorsOf(const Segment& segment, const Step& step, absl::InlinedVector<StepTensor, 12>* tensors);
 
 // Checks one step of a program against its row. The caller has checked that indices are in range, extents are positive

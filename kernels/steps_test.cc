@@ -1,5 +1,5 @@
-// Steps of every kernel, written out: what a row must accept, and what it must refuse. Nothing here is derived from the
-// rows, so a mistake in a row shows.
+// Tests written-out steps of every kernel: steps that a row must accept, and steps that it must refuse. Nothing here is
+// derived from the rows, so a mistake in a row shows.
 #include <set>
 #include <string>
 #include <vector>
@@ -32,7 +32,7 @@ struct StepCase {
   std::string rest = {}, program = {};
 };
 
-// Pixels of two 2 x 2 images in a microbatch.
+// A microbatch of two images of 2 x 2 pixels.
 const char* const kImages = "vocabulary: 0 image_size: 2 image_channels: 3";
 const char* const kConvolution = "height: 2 width: 2 stride: 1 kernel_size: 3";
 const char* const kAdamW = "beta1: 0.9 beta2: 0.95 epsilon: 1e-8 weight_decay: 0.1";
@@ -205,7 +205,7 @@ const std::vector<StepCase>& Pointwise() {
   return *cases;
 }
 
-// Of each formula, which is on tensors of one shape.
+// Good and bad steps of each formula in pointwise.def. In a good step all tensors have one shape.
 const std::vector<StepCase>& Formulas() {
   const Tensor x = F({8, 6}), other = F({8, 5}), same_place = F({8, 6}, 0);
   static const auto* cases = new std::vector<StepCase>{

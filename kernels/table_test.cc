@@ -1,4 +1,4 @@
-// The table is complete and consistent.
+// Tests that the table of kernels is complete and consistent.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -92,7 +92,7 @@ TEST(TableTest, OperandsNameOneAnother) {
   }
 }
 
-// Optional operands come last, so that a step's count says which ones it has.
+// Optional operands come last, so that the number of a step's operands determines which of them it has.
 TEST(TableTest, OptionalOperandsAreLast) {
   for (const KernelRow* row : AllRows()) {
     bool optional = false;
@@ -105,7 +105,7 @@ TEST(TableTest, OptionalOperandsAreLast) {
   }
 }
 
-// A shape divides only by a name that an attribute rule or a rule of the row checks.
+// If a shape divides by a name, an attribute rule or a rule of the row checks the division.
 TEST(TableTest, DivisionsAreChecked) {
   for (const KernelRow* row : AllRows()) {
     for (const auto* operands : {row->inputs.begin(), row->outputs.begin()}) {
@@ -128,7 +128,7 @@ TEST(TableTest, DivisionsAreChecked) {
   }
 }
 
-// pointwise.def lists the rows that say `pointwise`, with their operands.
+// pointwise.def lists exactly the rows that set `pointwise`, with their numbers of operands.
 TEST(TableTest, PointwiseRowsHaveFormulas) {
   struct Line {
     Kernel kernel;

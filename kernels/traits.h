@@ -21,24 +21,26 @@ bool IsCollective(Kernel kernel);
 bool IsLoss(Kernel kernel);
 bool IsOptimizer(Kernel kernel);
 
-// True if the step needs to know its microbatch, and if some step of the kernel does.
+// ReadsMicrobatch: true if the step needs to know its microbatch. MayReadMicrobatch: true if steps of the kernel can
+// need to.
 bool ReadsMicrobatch(const Step& step);
 bool MayReadMicrobatch(Kernel kernel);
-// Returns the rows of one sample in such a step; at least 1 in a valid program.
+// Returns the rows of one sample in a step that reads its microbatch; at least 1 in a valid program.
 int64_t RowsOfSample(const Program& program, const Step& step);
-// Returns the value whose rows are the rows of the step's samples; null if the step has none.
+// Returns the value whose rows are those of the step's samples; null if the step has no such value.
 const Value* RowsValue(const Segment& segment, const Step& step);
 
-// True if the step adds to the old content of output `o`, and if it writes only one element of it.
+// AddsToOutput: true if the step adds to the old content of output `o`. WritesPartOfOutput: true if it writes only one
+// element of the output.
 bool AddsToOutput(const Step& step, int o);
 bool WritesPartOfOutput(const Step& step, int o);
 
-// Returns the row's operand for input `i` of a step; null if the row has none. FindInput returns the index of the input
-// with this name in the row, -1 if the step has none.
+// InputSpec returns the row's operand for input `i` of a step; null if there is none. FindInput returns the index of
+// the step's input that the row calls `name`; -1 if the step has none.
 const OperandSpec* InputSpec(const Step& step, int i);
 int FindInput(const Step& step, absl::string_view name);
-// Returns how many outputs an optimizer keeps from iteration to iteration: the weight and its moments. They are inputs
-// 1, 2, ...
+// Returns how many of an optimizer's outputs persist from iteration to iteration: the weight and its moments. They are
+// also inputs 1, 2, ...
 int OptimizerStates(const Step& step);
 
 }  // namespace weft::kernels

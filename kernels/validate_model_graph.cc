@@ -187,7 +187,7 @@ class GraphValidator {
   }
 
   const ModelGraph& graph_;
-  // Ordered, so that errors do not depend on hashing.
+  // Ordered maps, so that errors do not depend on hashing.
   std::map<std::string, Named> names_;
   std::map<std::string, std::string> op_paths_;
   int64_t elements_ = 0;

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Every kind of op on tokens once; the table is tied.
+// A graph with every kind of op on tokens. The table is tied: the embedding and the head share it.
 const char kGraph[] = R"(
   name: "m" vocabulary: 50 maximum_positions: 16 loss: "loss"
   parameters { name: "wte" shape: [50, 8] init { normal: 0.02 } vocabulary_rows: true }
@@ -49,7 +49,7 @@ const char kGraph[] = R"(
   ops { name: "loss" kind: "cross_entropy" inputs: ["logits", "targets"] outputs: "loss" layer: 2 }
 )";
 
-// Every kind of op on images once: 4 x 4 pixels, halved and doubled again.
+// A graph with every kind of op on images of 4 x 4 pixels, which are halved and doubled again.
 const char kImages[] = R"(
   name: "u" image_size: 4 image_channels: 3 loss: "loss"
   parameters { name: "wt" shape: [6, 16] init { normal: 0.02 } }

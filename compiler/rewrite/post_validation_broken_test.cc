@@ -137,7 +137,7 @@ TEST(PostValidationBroken, BrokenProgramsAreRefused) {
        [&](Program* p) {
          const int segment = find(p, 0, KEEP_STATE, false)->segment();
          Segment& keep = *p->mutable_segments(segment);
-         // The first buffer is copied to where it is; its copy keeps nothing.
+         // KEEP_STATE no longer copies its first buffer.
          Action* action = find(p, 0, KEEP_STATE, false);
          keep.mutable_operands()->DeleteSubrange(0, 2);
          keep.mutable_values()->DeleteSubrange(0, 2);
@@ -224,7 +224,8 @@ TEST(PostValidationBroken, BrokenProgramsAreRefused) {
   }
 }
 
-// Weights in pieces are gathered by collectives that do not wait for their turn on the compute stream.
+// With ZeRO 3, collectives gather the weights beside the compute stream, so only dependencies make them wait for
+// CLEAR_GRADIENTS.
 TEST(PostValidationBroken, GathersOfWeightsWaitForTheWayBack) {
   const Program good =
       CompileOrDie({.schedule = "1f1b", .pipe = 2, .microbatches = 8, .data = 2, .plan_fields = "zero { stage: 3 }"});

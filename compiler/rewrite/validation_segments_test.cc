@@ -73,7 +73,8 @@ TEST(ValidationSegmentsTest, WhatIsTakenBackIsKept) {
       MakeValidationSegments({.optimizer = 1, .clip = 0, .repairs = true, .evaluation_bytes = 2000}, &program, &t);
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_THAT(Steps(program, made->validate), ElementsAre("norm"));
-  // The weight, behind what evaluation uses and the gradient, which an update that is done again reads once more.
+  // The copy of the weight is new. It lies after the evaluation program's bytes and the gradient, which persists
+  // because a repeated update reads it again.
   ASSERT_EQ(t.buffers_size(), 5);
   EXPECT_EQ(t.buffers(4).name(), "kept weight");
   EXPECT_EQ(t.buffers(4).role(), KEPT_WEIGHT);

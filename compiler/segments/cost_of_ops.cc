@@ -91,7 +91,7 @@ Step MakeStep(mlir::Operation* op) {
   step.mutable_work()->set_dtype(WorkDType(op));
   step.set_stream(COMPUTE);
   auto over = op->getAttrOfType<mlir::DictionaryAttr>("over");
-  // Others name the group of a collective in their derivative.
+  // In ops without `purpose`, `over` names the group for a collective in their derivative.
   if (!over || !op->hasAttr("purpose")) return step;
   step.set_stream(COLLECTIVE);
   step.set_detached(op->hasAttr("detached"));
@@ -140,7 +140,7 @@ absl::StatusOr<GraphCosts> CostsOfGraph(ir::GraphOp graph, const StepCost& cost)
     costs.flops_masked = ir::SaturatingAdd(costs.flops_masked, interface.maskedFlops());
     return absl::OkStatus();
   };
-  // Backward ops are built for real, with block arguments for gradients, and thrown away.
+  // Real backward ops are built, with block arguments for gradients, and then discarded.
   mlir::Block scratch;
   mlir::OpBuilder builder(graph.getContext());
   // Values that depend on a parameter. The image at the start of a model has no gradient.

@@ -85,7 +85,7 @@ TEST_F(CostOfOps, Attention) {
   EXPECT_EQ(step.attributes().dropout_site(), 7);
   auto cost = mlir::cast<ir::CostInterface>(
       module_->lookupSymbol<ir::GraphOp>("g").getBody().front().getTerminator()->getPrevNode());
-  // Of the S x S scores of a sequence, S(S-1)/2 are masked.
+  // The causal mask removes S(S-1)/2 of the S x S scores of a sequence.
   EXPECT_EQ(cost.maskedFlops() * 16, cost.flops() * 6);
 }
 

@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-// NameOfLayerSteps puts the layer between these.
+// A name of NameOfLayerSteps has the layer's number between these two.
 constexpr absl::string_view kLayer = "layer", kMoved = ".zero";
 
 }  // namespace

@@ -46,7 +46,7 @@ TEST(StepOrder, AsynchronousOnesAreWaitedForWhereTheirBytesAreUsed) {
 }
 
 TEST(StepOrder, ReusedBytesAreWaitedFor) {
-  // The second gather overwrites what step 1 reads, and step 3 what the collective reads.
+  // Step 2, a collective, overwrites what step 1 reads. Step 3 overwrites what step 2 reads.
   const StepOrder order({Collective(1, false, {Write(0)}), Compute({Read(0)}),
                          Collective(2, false, {Read(1), Write(0)}), Compute({Write(1)})});
   EXPECT_THAT(order.deps(1), ElementsAre(0));

@@ -14,8 +14,8 @@ namespace weft {
 // or it holds losses.
 enum class Rows { kUnknown, kPerToken, kNone };
 
-// Returns the rows of each value of the segment, from the shapes that the kernels' rows state. InvalidArgument, naming
-// segment and step, if a step mixes rows of several tokens, as a product over tokens does.
+// Returns the kind of rows of each value in the segment, from the shapes in the table of kernels. InvalidArgument,
+// naming segment and step, if a step mixes rows of several tokens, as a product over tokens does.
 absl::StatusOr<std::vector<Rows>> RowsOfForward(const StageSegment& forward);
 
 }  // namespace weft

@@ -61,7 +61,7 @@ void NumberActions(Template* t) {
   });
 }
 
-// Dependencies on new steps are complements of new indices until Finish() resolves both kinds.
+// In `deps`, a negative number ~i is step i of the new list. Finish() resolves old and new indices.
 int StepEditor::Append(Step step, int stands_for) {
   const int index = steps_.size();
   if (stands_for >= 0) place_[stands_for] = index;

@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// b waits for a, and c waits for b.
+// A segment in which b waits for a, and c waits for b.
 Segment Chain() {
   return Parse<Segment>(R"(steps { name: "a" } steps { name: "b" deps: 0 } steps { name: "c" deps: 1 })");
 }
@@ -34,7 +34,7 @@ std::vector<std::string> NamesOf(const Segment& segment) {
 
 TEST(ProgramEdit, StepsStandBehindTheirsAndDependenciesFollow) {
   Segment segment = Chain();
-  // The list is not sorted by `behind`. Two steps behind the same step keep their order.
+  // The list is not sorted by `behind`. Two steps after the same step keep their order.
   Join({Joining("late", 2, {0, 2}), Joining("first", -1), Joining("y", 0, {0}), Joining("x", 0)}, &segment);
   EXPECT_THAT(NamesOf(segment), ElementsAre("first", "a", "y", "x", "b", "c", "late"));
   EXPECT_THAT(segment.steps(1).deps(), IsEmpty());
@@ -102,7 +102,7 @@ TEST(ProgramEdit, AStepThatMovesDownIsStillAwaited) {
   EXPECT_THAT(segment.steps(1).deps(), ElementsAre(2));
 }
 
-// x and y stand for b (id 5), which is gone. Actions that waited for b wait for y.
+// x and y replace b (id 5), which no longer exists. Actions that waited for b wait for y.
 TEST(ProgramEdit, IdsBecomePositions) {
   Template t = Parse<Template>(R"(
     prologue { id: 2 name: "p" }
@@ -135,7 +135,7 @@ TEST(ProgramEdit, ADependencyIsAddedOnce) {
   AddDependency(3, 0, true, &action);
   AddDependency(3, 0, false, &action);
   ASSERT_EQ(action.deps_size(), 2);
-  // The dependency waits for detached steps if one of the calls asked for that.
+  // The dependency waits for detached steps because one of the calls asked for that.
   EXPECT_TRUE(action.deps(0).detached());
   EXPECT_FALSE(action.deps(1).detached());
   EXPECT_EQ(action.deps(1).distance(), 1);
