@@ -128,8 +128,8 @@ std::string FirstLine(const Program& program, const RunFlags& f, const Machinery
 // Sets the functions that `options` calls as the run goes on. Everything that is passed outlives the run.
 void SetCallbacks(const Program& program, const RunFlags& f, bool first, RunOutput& output, exec::RunOptions& options) {
   // Nothing else can be done: the rank's thread will not return.
-  options.on_stuck = [](const absl::Status& reason, bool told) {
-    if (told) std::fprintf(stderr, "weft run: %s\n", MessageLine(reason.message()).c_str());
+  options.on_stuck = [](const absl::Status& reason, bool reports) {
+    if (reports) std::fprintf(stderr, "weft run: %s\n", MessageLine(reason.message()).c_str());
     _exit(exec::ExitStatusOf(reason));
   };
   if (first) {

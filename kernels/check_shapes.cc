@@ -111,7 +111,7 @@ void StepView::CheckShape(const OperandSpec& operand, const StepTensor& tensor) 
   }
   const size_t rank = shape.dims.size();
   const bool swap =
-      shape.swapped_by != Symbol::kNone && kAttributes[static_cast<int>(shape.swapped_by)].integer(a()) != 0;
+      shape.swapped_by != Symbol::kNone && kAttributes[static_cast<int>(shape.swapped_by)].integer(attributes()) != 0;
   if (tensor.shape.size() != rank && HasVariable(shape)) {
     return Bad("P2.kernel", "value ", Text(tensor), " must have ", rank, rank == 1 ? " dimension" : " dimensions");
   }

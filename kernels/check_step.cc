@@ -81,8 +81,8 @@ std::string StepView::Text(const StepTensor& t) {
 
 bool StepView::CheckCount() {
   int in_least, in_most, out_least, out_most;
-  FindPresent(row_.inputs, a(), inputs(), &inputs_, &in_least, &in_most);
-  FindPresent(row_.outputs, a(), outputs(), &outputs_, &out_least, &out_most);
+  FindPresent(row_.inputs, attributes(), inputs(), &inputs_, &in_least, &in_most);
+  FindPresent(row_.outputs, attributes(), outputs(), &outputs_, &out_least, &out_most);
   if (row_.family == Family::kCollective) {
     if (inputs() >= 1 && inputs() == outputs()) return true;
     Bad("P2.kernel", "has ", inputs(), " inputs and ", outputs(), " outputs, takes as many of both, at least one");
@@ -96,9 +96,9 @@ bool StepView::CheckCount() {
     for (const OperandSpec& operand : operands) {
       if (operand.when.attribute == Symbol::kNone || !why.empty()) continue;
       const Attribute& attribute = kAttributes[static_cast<int>(operand.when.attribute)];
-      why = absl::StrCat(
-          "; ", attribute.name, " is ",
-          attribute.integer != nullptr ? absl::StrCat(attribute.integer(a())) : absl::StrCat(attribute.real(a())));
+      why = absl::StrCat("; ", attribute.name, " is ",
+                         attribute.integer != nullptr ? absl::StrCat(attribute.integer(attributes()))
+                                                      : absl::StrCat(attribute.real(attributes())));
     }
   }
   Bad("P2.kernel", "has ", inputs(), " inputs and ", outputs(), " outputs, takes ", Range(in_least, in_most), " and ",
@@ -111,8 +111,8 @@ bool StepView::CheckCount() {
 bool StepView::MaySetOthers() const {
   constexpr size_t kMax = 512;
   uint8_t bytes[kMax];
-  const size_t size = a().ByteSizeLong();
-  if (size > kMax || !a().SerializePartialToArray(bytes, static_cast<int>(kMax))) return true;
+  const size_t size = attributes().ByteSizeLong();
+  if (size > kMax || !attributes().SerializePartialToArray(bytes, static_cast<int>(kMax))) return true;
   google::protobuf::io::CodedInputStream stream(bytes, static_cast<int>(size));
   const bool microbatch = row_.microbatch.reads != Microbatch::Reads::kNo;
   while (const uint32_t tag = stream.ReadTag()) {
@@ -130,7 +130,7 @@ bool StepView::MaySetOthers() const {
 void StepView::CheckAttributes() {
   if (step_.has_attributes() && MaySetOthers()) {
     std::vector<const google::protobuf::FieldDescriptor*> set;
-    a().GetReflection()->ListFields(a(), &set);
+    attributes().GetReflection()->ListFields(attributes(), &set);
     const bool microbatch = row_.microbatch.reads != Microbatch::Reads::kNo;
     for (const auto* field : set) {
       bool known = microbatch && (field->number() == StepAttributes::kMicrobatchOffsetFieldNumber ||
@@ -156,9 +156,9 @@ void StepView::CheckNumber(const AttributeRule& rule) {
     if (!ok) wrong_ |= Bit(rule.attribute);
   };
   if (attribute.integer != nullptr) {
-    check(attribute.integer(a()));
+    check(attribute.integer(attributes()));
   } else if (attribute.real != nullptr) {
-    check(attribute.real(a()));
+    check(attribute.real(attributes()));
   } else if (rule.holds != nullptr && !rule.holds(*this)) {
     wrong_ |= Bit(rule.attribute);
   }
@@ -167,7 +167,7 @@ void StepView::CheckNumber(const AttributeRule& rule) {
 void StepView::CheckRelation(const AttributeRule& rule) {
   if (rule.relation == Relation::kNone || (wrong_ & Bit(rule.attribute)) != 0 || !Known(rule.of)) return;
   const Attribute& attribute = kAttributes[static_cast<int>(rule.attribute)];
-  const int64_t x = attribute.integer(a()), of = (*this)[rule.of];
+  const int64_t x = attribute.integer(attributes()), of = (*this)[rule.of];
   if (rule.or_zero && x == 0) return;
   bool ok = true;
   switch (rule.relation) {
@@ -197,15 +197,17 @@ void StepView::Prepare() {
   for (const AttributeRule& rule : row_.attributes) {
     const Attribute& attribute = kAttributes[static_cast<int>(rule.attribute)];
     if (attribute.kind == AttributeKind::kInt && (wrong_ & Bit(rule.attribute)) == 0) {
-      SetKnown(rule.attribute, attribute.integer(a()));
+      SetKnown(rule.attribute, attribute.integer(attributes()));
     }
   }
-  if (Known(Symbol::height) && Known(Symbol::width)) SetKnown(Symbol::positions, a().height() * a().width());
+  if (Known(Symbol::height) && Known(Symbol::width))
+    SetKnown(Symbol::positions, attributes().height() * attributes().width());
   if (Known(Symbol::positions) && Known(Symbol::stride)) {
-    SetKnown(Symbol::out_positions, ((a().height() - 1) / a().stride() + 1) * ((a().width() - 1) / a().stride() + 1));
+    SetKnown(Symbol::out_positions, ((attributes().height() - 1) / attributes().stride() + 1) *
+                                        ((attributes().width() - 1) / attributes().stride() + 1));
   }
-  SetKnown(Symbol::statistics, a().root_mean_square() ? 1 : 2);
-  if (Known(Symbol::groups)) SetKnown(Symbol::blocks, std::max<int64_t>(1, a().groups()));
+  SetKnown(Symbol::statistics, attributes().root_mean_square() ? 1 : 2);
+  if (Known(Symbol::groups)) SetKnown(Symbol::blocks, std::max<int64_t>(1, attributes().groups()));
   if (alone()) return;
   SetKnown(Symbol::losses, facts_->program.microbatches() * facts_->data);
   // In a model of tokens `channels` stays unknown, and SamplesAreImages reports the step.

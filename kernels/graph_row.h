@@ -33,7 +33,7 @@ struct GraphOperand {
   Kind kind = Kind::kActivation;
   Shape shape = {};
   bool optional = false;
-  const char* say = nullptr;                              // The expected shape in messages, if `shape` is not clear.
+  const char* expected_text = nullptr;                    // The expected shape in messages, if `shape` is not clear.
   absl::Status (*rule)(OpView& op, int input) = nullptr;  // Checks the input instead of `shape`.
   const char* doc_shape = nullptr;                        // The shape in docs/model_graph.md instead of `shape`.
 };

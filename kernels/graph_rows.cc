@@ -27,7 +27,7 @@ absl::Status FilterShape(OpView& op, int input) {
 
 // Checks the inputs of attention: one input with q, k and v side by side, or three inputs.
 absl::Status AttentionHeads(OpView& op, int) {
-  const int64_t in = op.inputs[0]->columns, heads = op.a().heads(), kv_heads = op.a().kv_heads();
+  const int64_t in = op.inputs[0]->columns, heads = op.attributes().heads(), kv_heads = op.attributes().kv_heads();
   const std::string path = op.path + ".attributes.kv_heads";
   if (op.inputs.size() == 1) {
     if (in % 3 != 0 || in / 3 % heads != 0) {
@@ -51,7 +51,7 @@ absl::Status AttentionHeads(OpView& op, int) {
     }
   }
   op.Set(Symbol::d, in);
-  if (!op.a().qkv_by_head()) return absl::OkStatus();
+  if (!op.attributes().qkv_by_head()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(op.path, ".attributes.qkv_by_head must be false where q, k and v are inputs of their own"));
 }
@@ -68,15 +68,15 @@ absl::Status PositionsCover(OpView& op, int input) {
 }
 
 absl::Status WindowIsCausal(const OpView& op) {
-  if (op.a().window() == 0 || op.a().causal()) return absl::OkStatus();
+  if (op.attributes().window() == 0 || op.attributes().causal()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(op.path, ".attributes.window = ", op.a().window(), " needs causal: true"));
+      absl::StrCat(op.path, ".attributes.window = ", op.attributes().window(), " needs causal: true"));
 }
 
 // Checks dynamic_positions and the ramp. A ramp needs a factor, and excludes dynamic_positions.
 absl::Status RampFits(const OpView& op) {
   const std::string path = op.path + ".attributes";
-  const OpAttributes& a = op.a();
+  const OpAttributes& a = op.attributes();
   const bool dynamic = a.dynamic_positions() > 0;
   if (dynamic && (!(a.factor() >= 1) || a.head_size() == 2)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ".dynamic_positions = ", a.dynamic_positions(),
@@ -96,7 +96,7 @@ absl::Status RampFits(const OpView& op) {
 // Checks the attributes for masking. All ops that load tokens or targets must mask alike.
 absl::Status MaskedAlike(const OpView& op) {
   const std::string path = op.path + ".attributes";
-  const OpAttributes& a = op.a();
+  const OpAttributes& a = op.attributes();
   if (!(a.masked_fraction() >= 0 && a.masked_fraction() <= 1)) {
     return BadField(path + ".masked_fraction", a.masked_fraction(), "from 0 (off) to 1");
   }
@@ -124,7 +124,7 @@ constexpr GraphOperand W(const char* name, Shape shape) {
   return {.name = name, .kind = Kind::kParameter, .shape = shape};
 }
 constexpr GraphOperand Optional(GraphOperand o) { return o.optional = true, o; }
-constexpr GraphOperand Say(const char* what, GraphOperand o) { return o.say = what, o; }
+constexpr GraphOperand ExpectedText(const char* what, GraphOperand o) { return o.expected_text = what, o; }
 constexpr GraphOperand Doc(const char* shape, GraphOperand o) { return o.doc_shape = shape, o; }
 constexpr GraphOperand ByRule(absl::Status (*rule)(OpView&, int), GraphOperand o) { return o.rule = rule, o; }
 constexpr GraphOperand kLoss = {.name = "loss", .kind = Kind::kLoss, .shape = "[rows,d]"};
@@ -159,7 +159,7 @@ constexpr GraphRow kRows[] = {
      .samples = Samples::kTokens,
      .kernel = POSITION_EMBEDDING},
     {.kind = "type_embedding",
-     .inputs = {Say("shape [types, columns]", W("table", "[M,columns]"))},
+     .inputs = {ExpectedText("shape [types, columns]", W("table", "[M,columns]"))},
      .output = X("y", "[rows,columns]"),
      .samples = Samples::kTokens,
      .kernel = POSITION_EMBEDDING},

@@ -67,8 +67,8 @@ absl::Status OpView::BadSide(int input, absl::string_view expected) const {
 absl::Status OpView::CheckAttributes() const {
   const std::string attributes = path + ".attributes";
   std::vector<const google::protobuf::FieldDescriptor*> fields;
-  const auto* reflection = a().GetReflection();
-  reflection->ListFields(a(), &fields);
+  const auto* reflection = attributes().GetReflection();
+  reflection->ListFields(attributes(), &fields);
   for (const auto* field : fields) {
     const bool known = std::any_of(row.attributes.begin(), row.attributes.end(),
                                    [&](const GraphAttribute& attribute) { return attribute.name == field->name(); });
@@ -84,8 +84,8 @@ absl::Status OpView::CheckAttributes() const {
   for (const GraphAttribute& attribute : row.attributes) {
     const auto* field = OpAttributes::descriptor()->FindFieldByName(attribute.name);
     const std::string at = absl::StrCat(attributes, ".", attribute.name);
-    const auto integer = [&] { return reflection->GetInt64(a(), field); };
-    const auto real = [&] { return reflection->GetDouble(a(), field); };
+    const auto integer = [&] { return reflection->GetInt64(attributes(), field); };
+    const auto real = [&] { return reflection->GetDouble(attributes(), field); };
     switch (attribute.range) {
       case GraphAttribute::Range::kAny:
         break;
@@ -156,7 +156,7 @@ bool OpView::Bind(const Dim& dim, int64_t extent, std::string* multiple) {
 
 // Returns the expected shape for a message: "shape [8, n]", "8 columns".
 std::string OpView::Expected(const GraphOperand& operand, bool swap) const {
-  if (operand.say != nullptr) return operand.say;
+  if (operand.expected_text != nullptr) return operand.expected_text;
   const auto text = [&](const Dim& dim) -> std::string {
     const Factor& factor = dim.terms[0].factors[0];
     if (dim.terms.size() == 1 && dim.terms[0].factors.size() == 1 && factor.symbol != Symbol::kNone) {
@@ -188,7 +188,7 @@ absl::Status OpView::CheckShape(int input, const GraphOperand& operand) {
   std::string multiple;
   if (operand.kind == Kind::kParameter) {
     const auto& shape = named.parameter->shape();
-    const bool swap = operand.shape.swapped_by != Symbol::kNone && a().transpose_b();
+    const bool swap = operand.shape.swapped_by != Symbol::kNone && attributes().transpose_b();
     // Made before Bind, so that the message names variables that have no value yet.
     const std::string expected = Expected(operand, swap);
     bool ok = shape.size() == static_cast<int>(dims.size());
@@ -209,8 +209,8 @@ absl::Status OpView::Infer(Named* output) {
     if (attribute.range != GraphAttribute::Range::kInt && attribute.range != GraphAttribute::Range::kEven) continue;
     for (const internal::Name& name : internal::kNames) {
       if (absl::string_view(name.text) == attribute.name) {
-        Set(name.symbol,
-            a().GetReflection()->GetInt64(a(), OpAttributes::descriptor()->FindFieldByName(attribute.name)));
+        Set(name.symbol, attributes().GetReflection()->GetInt64(
+                             attributes(), OpAttributes::descriptor()->FindFieldByName(attribute.name)));
       }
     }
   }
@@ -219,7 +219,8 @@ absl::Status OpView::Infer(Named* output) {
   }
   for (const GraphAttribute& attribute : row.attributes) {
     if (attribute.divides == Symbol::kNone) continue;
-    const int64_t x = a().GetReflection()->GetInt64(a(), OpAttributes::descriptor()->FindFieldByName(attribute.name));
+    const int64_t x = attributes().GetReflection()->GetInt64(
+        attributes(), OpAttributes::descriptor()->FindFieldByName(attribute.name));
     if ((*this)[attribute.divides] % x != 0) {
       return BadField(absl::StrCat(path, ".attributes.", attribute.name), x,
                       absl::StrCat("a divisor of the ", (*this)[attribute.divides], " columns"));
@@ -253,7 +254,7 @@ absl::Status OpView::Infer(Named* output) {
       output->side = 1;
       break;
     case Symbol::out_positions:
-      output->side = (first - 1) / std::max<int64_t>(1, a().stride()) + 1;
+      output->side = (first - 1) / std::max<int64_t>(1, attributes().stride()) + 1;
       break;
     default:  // 4*rows, or rows.
       output->side = row.output.shape.dims[0].terms[0].factors.size() > 1 ? 2 * first : first;

@@ -34,7 +34,7 @@ class OpView {
   const std::string path;
   std::vector<const Named*> inputs;
 
-  const OpAttributes& a() const { return op.attributes(); }
+  const OpAttributes& attributes() const { return op.attributes(); }
   bool Known(Symbol s) const { return known_[static_cast<int>(s)]; }
   int64_t operator[](Symbol s) const { return values_[static_cast<int>(s)]; }
   void Set(Symbol s, int64_t value) { values_[static_cast<int>(s)] = value, known_[static_cast<int>(s)] = true; }

@@ -17,7 +17,7 @@ class StepView;
 // The largest extent of one dimension: BLAS counts in int.
 inline constexpr int64_t kExtent = (int64_t{1} << 31) - 1;
 // Value of AttributeRule::sample: sample steps take the attribute's value from the extents of the sample (sample.cc).
-inline constexpr double kOfSizes = -1;
+inline constexpr double kFromSampleExtents = -1;
 // The largest side of an image or of a convolution's filter.
 inline constexpr int64_t kSide = int64_t{1} << 15;
 

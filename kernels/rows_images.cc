@@ -7,8 +7,8 @@ namespace {
 constexpr AttributeRule kSequence = Divides("sequence", "rows", "a divisor of the rows");
 constexpr AttributeRule kPixels = Holds("sequence", IsRecipeSequence, "recipe.sequence_length");
 constexpr AttributeRule kSteps = Try(1000, Within("diffusion_steps", 1, 1 << 20, "in [1, 2^20]"));
-constexpr AttributeRule kHeight = Try(kOfSizes, Within("height", 1, kSide, "in [1, 2^15]")),
-                        kWidth = Try(kOfSizes, Within("width", 1, kSide, "in [1, 2^15]"));
+constexpr AttributeRule kHeight = Try(kFromSampleExtents, Within("height", 1, kSide, "in [1, 2^15]")),
+                        kWidth = Try(kFromSampleExtents, Within("width", 1, kSide, "in [1, 2^15]"));
 constexpr Microbatch kOfImages = {
     .reads = Microbatch::Reads::kYes, .rows_of_sample = Microbatch::RowsOfSample::kSequence, .whole = true};
 

@@ -5,7 +5,7 @@ namespace weft::kernels {
 namespace {
 
 constexpr AttributeRule kEpsilon = Try(1e-5, From("epsilon", 0, "at least 0"));
-constexpr AttributeRule kGroups = Try(kOfSizes, Divides("groups", "d", "a divisor of the columns"));
+constexpr AttributeRule kGroups = Try(kFromSampleExtents, Divides("groups", "d", "a divisor of the columns"));
 constexpr AttributeRule kSequence = Divides("sequence", "rows", "a divisor of the rows");
 constexpr OperandSpec kMean = {"mean", "[rows]", kStatistics}, kRstd = {"rstd", "[rows]", kStatistics};
 constexpr OperandSpec kGroupMean = {"mean", "[rows/sequence,groups]", kStatistics},
@@ -67,8 +67,9 @@ constexpr KernelRow kRows[] = {
      .inputs = {{"partials", "[parts*rows,statistics]", kStatistics}},
      .outputs = {Unless("root_mean_square", {"mean", "@[rows]", kStatistics}), {"rstd", "@[rows]", kStatistics}},
      .attributes = {kEpsilon,
-                    Try(kOfSizes, Related(Within("whole_columns", 1, kExtent, "a multiple of the number of parts"),
-                                          kMultipleOf, "parts")),
+                    Try(kFromSampleExtents,
+                        Related(Within("whole_columns", 1, kExtent, "a multiple of the number of parts"), kMultipleOf,
+                                "parts")),
                     Any("root_mean_square")},
      .result =
          "those of whole rows, from their g equal parts in order; with root_mean_square only rstd, from [g·rows,1]"},
@@ -91,8 +92,9 @@ constexpr KernelRow kRows[] = {
                 kRstd,
                 {"sums", "[rows,statistics]", kStatistics}},
      .outputs = {Acc({"dx", "=x"})},
-     .attributes = {Try(kOfSizes, Related(Within("whole_columns", 1, kExtent, "at least the columns of the part"),
-                                          kAtLeast, "n")),
+     .attributes = {Try(kFromSampleExtents,
+                        Related(Within("whole_columns", 1, kExtent, "at least the columns of the part"), kAtLeast,
+                                "n")),
                     Any("root_mean_square")},
      .result = "from the sums of whole rows"},
 };

@@ -5,9 +5,10 @@ namespace weft::kernels {
 namespace {
 
 constexpr const char* kOfSide = "in [1, 2^15]";
-constexpr Few<AttributeRule, 12> kConvolution = {
-    Try(kOfSizes, Within("height", 1, kSide, kOfSide)), Try(kOfSizes, Within("width", 1, kSide, kOfSide)),
-    Try(3, Odd(Within("kernel_size", 1, kSide, "odd, in [1, 2^15]"))), Try(1, Within("stride", 1, kSide, kOfSide))};
+constexpr Few<AttributeRule, 12> kConvolution = {Try(kFromSampleExtents, Within("height", 1, kSide, kOfSide)),
+                                                 Try(kFromSampleExtents, Within("width", 1, kSide, kOfSide)),
+                                                 Try(3, Odd(Within("kernel_size", 1, kSide, "odd, in [1, 2^15]"))),
+                                                 Try(1, Within("stride", 1, kSide, kOfSide))};
 constexpr const char* kFilter = "[n,k,s,s] or, with s = 1, [n,k,1]";
 
 constexpr KernelRow kRows[] = {

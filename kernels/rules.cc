@@ -32,10 +32,10 @@ int64_t StepView::RowsOfMicrobatch() const {
     case Microbatch::RowsOfSample::kRecipe:
       break;
     case Microbatch::RowsOfSample::kSequence:
-      rows = a().sequence();
+      rows = attributes().sequence();
       break;
     case Microbatch::RowsOfSample::kSequenceOrRecipe:
-      if (a().sequence() > 0) rows = a().sequence();
+      if (attributes().sequence() > 0) rows = attributes().sequence();
       break;
     case Microbatch::RowsOfSample::kOne:
       rows = 1;
@@ -78,28 +78,30 @@ void StepView::RequireWithin(const Shift& shift, const char* name, int64_t exten
 namespace {
 
 void RequireWholeColumns(const StepView& s, int64_t part) {
-  const int64_t whole = s.a().whole_columns();
+  const int64_t whole = s.attributes().whole_columns();
   s.Require(whole == 0 || (whole >= part && whole <= kExtent), "whole_columns", whole,
             "0, or at least the columns of the part");
 }
 
 }  // namespace
 
-bool WindowIsCausal(const StepView& s) { return s.a().window() == 0 || (s.a().window() > 0 && s.a().causal()); }
+bool WindowIsCausal(const StepView& s) {
+  return s.attributes().window() == 0 || (s.attributes().window() > 0 && s.attributes().causal());
+}
 
 bool IsRecipeSequence(const StepView& s) {
-  return s.alone() || s.a().sequence() == s.facts().program.recipe().sequence_length();
+  return s.alone() || s.attributes().sequence() == s.facts().program.recipe().sequence_length();
 }
 
 bool KvHeadsDivideHeads(const StepView& s) {
-  const int64_t kv = s.a().kv_heads();
-  return kv == 0 || (kv >= 1 && s.a().heads() % kv == 0);
+  const int64_t kv = s.attributes().kv_heads();
+  return kv == 0 || (kv >= 1 && s.attributes().heads() % kv == 0);
 }
 
-bool ByHeadIsFused(const StepView& s) { return !s.a().qkv_by_head() || s.a().kv_heads() == 0; }
+bool ByHeadIsFused(const StepView& s) { return !s.attributes().qkv_by_head() || s.attributes().kv_heads() == 0; }
 
 bool RampFitsFactor(const StepView& s) {
-  const StepAttributes& a = s.a();
+  const StepAttributes& a = s.attributes();
   return std::isfinite(a.ramp_low()) && std::isfinite(a.ramp_high()) &&
          (a.factor() == 0 ? a.ramp_low() == 0 && a.ramp_high() == 0 && a.ramp_positions() == 0
                           : a.ramp_low() < a.ramp_high());
@@ -108,7 +110,7 @@ bool RampFitsFactor(const StepView& s) {
 bool NoScaleBesideInput(const StepView& s) { return s.inputs() < 2; }
 
 void Tf32IsThePrograms(const StepView& s) {
-  const bool tf32 = s.a().tf32(), single = s.in(0).dtype == FP32 && s.in(1).dtype == FP32;
+  const bool tf32 = s.attributes().tf32(), single = s.in(0).dtype == FP32 && s.in(1).dtype == FP32;
   if (s.alone()) {
     if (tf32 && !single) s.Bad("P2.attribute", "rounds to TF32, but its factors are not both stored in fp32");
     return;
@@ -122,7 +124,7 @@ void Tf32IsThePrograms(const StepView& s) {
 void TableHoldsVocabulary(const StepView& s) {
   const StepTensor& table = s.step().kernel() == EMBEDDING ? s.in(1) : s.out(0);
   // If the table is split, the parts of all ranks together have a row for every token.
-  const int64_t rows = s.Largest(s.a().column_shift(), "column_shift") + s[Symbol::V];
+  const int64_t rows = s.Largest(s.attributes().column_shift(), "column_shift") + s[Symbol::V];
   if (rows >= s.facts().program.vocabulary()) return;
   s.Bad("P2.kernel", "table ", StepView::Text(table), " has fewer rows than the vocabulary of ",
         s.facts().program.vocabulary());
@@ -130,28 +132,28 @@ void TableHoldsVocabulary(const StepView& s) {
 
 void PositionsFit(const StepView& s) {
   // If the rows begin at a shift, they need not be whole sequences.
-  const bool shifted = s.a().has_row_shift();
+  const bool shifted = s.attributes().has_row_shift();
   // Without a program the rows of a microbatch are unknown.
-  const int64_t rows = s[Symbol::rows], sequence = s.a().sequence();
+  const int64_t rows = s[Symbol::rows], sequence = s.attributes().sequence();
   const int64_t all = !shifted ? rows : s.alone() ? 0 : s.RowsOfMicrobatch();
-  if (shifted) s.RequireWithin(s.a().row_shift(), "row_shift", rows, s.alone() ? rows : all);
+  if (shifted) s.RequireWithin(s.attributes().row_shift(), "row_shift", rows, s.alone() ? rows : all);
   s.Require(sequence >= 1 && sequence <= s[Symbol::M] && all % std::max<int64_t>(1, sequence) == 0, "sequence",
             sequence, "a divisor of the rows and at most the rows of the table");
 }
 
 void VocabularyIsThePrograms(const StepView& s) {
   const bool part = s.step().kernel() == CROSS_ENTROPY_PARTIAL;
-  const int64_t columns = s.Largest(s.a().column_shift(), "column_shift") + s[Symbol::V];
-  const int64_t vocabulary = s.a().vocabulary();
+  const int64_t columns = s.Largest(s.attributes().column_shift(), "column_shift") + s[Symbol::V];
+  const int64_t vocabulary = s.attributes().vocabulary();
   // Without a program, other ranks may have more columns.
-  const bool fits = vocabulary <= columns || (s.alone() && s.a().has_column_shift());
+  const bool fits = vocabulary <= columns || (s.alone() && s.attributes().has_column_shift());
   s.Require(fits && (s.alone() || vocabulary == s.facts().program.vocabulary()), "vocabulary", vocabulary,
             part ? "the program's, and at most the columns of all parts"
                  : "the program's, and at most the columns of the logits");
 }
 
 void AttentionPlace(const StepView& s) {
-  const StepAttributes& a = s.a();
+  const StepAttributes& a = s.attributes();
   if (a.dropout() > 0) {
     s.RequireWholeMicrobatches(s.in(s.step().kernel() == ATTENTION ? 0 : 1));
     const int64_t sequence = s.facts().program.recipe().sequence_length();
@@ -165,7 +167,7 @@ void AttentionPlace(const StepView& s) {
 }
 
 void DropoutPlace(const StepView& s) {
-  const StepAttributes& a = s.a();
+  const StepAttributes& a = s.attributes();
   const bool shifted = a.has_row_shift();
   const StepTensor& x = s.in(0);
   const int64_t rows = s[Symbol::rows], sequence = a.sequence();
@@ -205,7 +207,7 @@ void DropoutPlace(const StepView& s) {
 }
 
 void Masking(const StepView& s) {
-  const StepAttributes& a = s.a();
+  const StepAttributes& a = s.attributes();
   if (a.masked() == 0) {
     s.Require(a.mask_token() == 0, "mask_token", a.mask_token(), "0 where nothing is masked");
     s.Require(a.vocabulary() == 0, "vocabulary", a.vocabulary(), "0 where nothing is masked");
@@ -236,23 +238,23 @@ void WholeImages(const StepView& s) {
 
 void FilterIsSquare(const StepView& s) {
   const StepTensor& weight = s.step().kernel() == CONV2D_BACKWARD_WEIGHT ? s.out(0) : s.in(1);
-  const int64_t outputs = s[Symbol::n], channels = s[Symbol::k], side = s.a().kernel_size();
+  const int64_t outputs = s[Symbol::n], channels = s[Symbol::k], side = s.attributes().kernel_size();
   if (side == 1 && weight.shape.size() == 3) return s.RequireShape(weight, {outputs, channels, 1});
   s.RequireShape(weight, {outputs, channels, side, side});
 }
 
 void ColumnsAreThere(const StepView& s) {
   // The groups' blocks of rows are put side by side; `all` counts the columns.
-  const int64_t first = s.a().first_column(), all = s[Symbol::blocks] * s[Symbol::d];
+  const int64_t first = s.attributes().first_column(), all = s[Symbol::blocks] * s[Symbol::d];
   s.Require(first >= 0 && first <= all - s[Symbol::n], "first_column", first,
             "such that the output's columns are among the input's");
   if (first < 0 || first > all) return;
-  s.RequireWithin(s.a().column_shift(), "column_shift", s[Symbol::n], all - first);
+  s.RequireWithin(s.attributes().column_shift(), "column_shift", s[Symbol::n], all - first);
 }
 
 void AxesAreCountedOnce(const StepView& s) {
   std::vector<std::string> seen;
-  for (const std::string& name : s.a().counted_once()) {
+  for (const std::string& name : s.attributes().counted_once()) {
     const bool known = s.facts().AxisSize(name) != 0;
     if (!known || std::find(seen.begin(), seen.end(), name) != seen.end()) {
       s.Bad("P2.attribute", "counted_once names axis '", name, "'",
@@ -263,7 +265,7 @@ void AxesAreCountedOnce(const StepView& s) {
 }
 
 void OptimizerIsTheRecipes(const StepView& s) {
-  const StepAttributes& a = s.a();
+  const StepAttributes& a = s.attributes();
   const Recipe& recipe = s.facts().program.recipe();
   const Kernel kernel = s.step().kernel();
   const auto same = [&](const char* field, double given, bool stated, double wanted) {
@@ -295,7 +297,7 @@ void OptimizerIsTheRecipes(const StepView& s) {
 
 // Compares the rounding with the recipe. Where the segment runs, P11.round also checks the tensor and its elements.
 void RoundingIsTheRecipes(const StepView& s) {
-  const StepAttributes& a = s.a();
+  const StepAttributes& a = s.attributes();
   const int states = s.step().kernel() == ADAMW ? 3 : a.momentum() != 0 ? 2 : 1;
   const DType param = s.outputs() > states ? s.out(states).dtype : DTYPE_UNSPECIFIED;
   const bool halves = param == BF16 || param == FP16, given = a.rounding_site() > 0;

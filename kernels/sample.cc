@@ -71,7 +71,7 @@ class Maker {
     const Attribute& attribute = kAttributes[static_cast<int>(rule.attribute)];
     const auto* field = StepAttributes::descriptor()->FindFieldByNumber(attribute.number);
     const auto* reflection = attributes->GetReflection();
-    const bool of_sizes = rule.sample == kOfSizes || rule.attribute == Symbol::sequence ||
+    const bool of_sizes = rule.sample == kFromSampleExtents || rule.attribute == Symbol::sequence ||
                           rule.attribute == Symbol::head_size ||
                           (rule.attribute == Symbol::heads && rule.must != nullptr);
     const double value = of_sizes ? static_cast<double>(extents_[rule.attribute]) : rule.sample;

@@ -54,7 +54,7 @@ class StepView {
   const Extents* BindExtents();
 
   const Step& step() const { return step_; }
-  const StepAttributes& a() const { return step_.attributes(); }
+  const StepAttributes& attributes() const { return step_.attributes(); }
   const StepTensor& in(int i) const { return in_[i]; }
   const StepTensor& out(int i) const { return out_[i]; }
   int inputs() const { return static_cast<int>(in_.size()); }
@@ -109,8 +109,8 @@ class StepView {
   void CheckShape(const OperandSpec& operand, const StepTensor& tensor);
   // The value of a term, or of its other factors if `without` is one of its factors.
   std::optional<int64_t> Value(const Term& term, const Factor* without = nullptr) const;
-  // True if the symbol is a variable that has no value yet. Unbound returns the one such factor of a dim, null if there
-  // is none; Bind gives it the value with which the dim is the tensor's extent.
+  // IsVariable: true if the symbol is a variable that has no value yet. Unbound: returns such a factor of a dim, null
+  // if there is none. Bind: gives this factor the value that makes the dim equal to the tensor's extent.
   bool IsVariable(Symbol s) const;
   bool HasVariable(const Shape& shape) const;
   const Factor* Unbound(const Dim& dim) const;

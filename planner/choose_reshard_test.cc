@@ -24,7 +24,7 @@ struct Model {
   int64_t surprise = 0;
   std::vector<std::pair<Zero, ReshardTrial>> tried = {};
 
-  ReshardTrial Of(const Zero& zero) const {
+  ReshardTrial TrialOf(const Zero& zero) const {
     const std::set<int32_t> kept(zero.kept_layers().begin(), zero.kept_layers().end());
     ReshardTrial trial;
     int32_t next = 0;
@@ -55,7 +55,7 @@ struct Model {
 
   TryReshard Attempt() {
     return [this](const Zero& zero) -> absl::StatusOr<ReshardTrial> {
-      tried.emplace_back(zero, Of(zero));
+      tried.emplace_back(zero, TrialOf(zero));
       return tried.back().second;
     };
   }
@@ -88,13 +88,13 @@ TEST(ChooseReshard, IsNeverSlowerThanAForcedChoiceThatFits) {
     model.surprise = static_cast<int64_t>(random() % 3);
     const auto decision = ChooseReshard(ByBenefit(), model.capacity, model.Attempt());
     ASSERT_TRUE(decision.ok()) << decision.status();
-    const ReshardTrial chosen = model.Of(decision->zero);
+    const ReshardTrial chosen = model.TrialOf(decision->zero);
     EXPECT_NE(decision->zero.reshard(), Zero::BY_BENEFIT);
     EXPECT_EQ(decision->zero.stage(), 3);
     EXPECT_EQ(decision->zero.group(), 2);
     bool any = false;
     for (const Zero::Reshard reshard : {Zero::AFTER_FORWARD, Zero::AFTER_BACKWARD, Zero::NEVER}) {
-      const ReshardTrial forced = model.Of(Forced(reshard, 1));
+      const ReshardTrial forced = model.TrialOf(Forced(reshard, 1));
       if (!forced.fits) continue;
       any = true;
       EXPECT_LE(chosen.seconds, forced.seconds) << "seed 5, case " << i << ": " << decision->note;
@@ -119,10 +119,10 @@ TEST(ChooseReshard, IsExactForFewLayers) {
         for (int32_t layer = 0; layer < 4; ++layer) {
           if (bits >> layer & 1) zero.add_kept_layers(layer);
         }
-        const ReshardTrial trial = model.Of(zero);
+        const ReshardTrial trial = model.TrialOf(zero);
         if (trial.fits) best = std::min(best, trial.seconds);
       }
-      EXPECT_LE(model.Of(decision->zero).seconds, best) << decision->note;
+      EXPECT_LE(model.TrialOf(decision->zero).seconds, best) << decision->note;
       EXPECT_EQ(decision->zero.prefetch(), 1);
     }
   }
@@ -139,7 +139,7 @@ TEST(ChooseReshard, KeepsWhatFitsOnEachRank) {
   EXPECT_EQ(decision->zero.reshard(), Zero::LAYERS);
   // Each rank keeps four layers of ten bytes.
   EXPECT_EQ(decision->zero.kept_layers_size(), 8);
-  EXPECT_TRUE(model.Of(decision->zero).fits);
+  EXPECT_TRUE(model.TrialOf(decision->zero).fits);
   EXPECT_NE(decision->note.find("parameters of 8 of 13 layers are kept"), std::string::npos) << decision->note;
   EXPECT_NE(decision->note.find("all kept 100 s (does not fit)"), std::string::npos) << decision->note;
 }

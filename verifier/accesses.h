@@ -24,7 +24,7 @@ class Accesses {
  public:
   Accesses(const Index& index, const TemplateIndex& t, const Order& order);
 
-  absl::Span<const BufferAccess> Of(int buffer) const {
+  absl::Span<const BufferAccess> AccessesOf(int buffer) const {
     return absl::MakeConstSpan(all_).subspan(begin_[buffer], begin_[buffer + 1] - begin_[buffer]);
   }
 

@@ -61,7 +61,7 @@ void ExpectListed(const Program& program) {
     std::map<std::pair<int, int>, Use> listed;
     size_t count = 0;
     for (int buffer = 0; buffer < t.t->buffers_size(); ++buffer) {
-      for (const BufferAccess& access : accesses.Of(buffer)) {
+      for (const BufferAccess& access : accesses.AccessesOf(buffer)) {
         listed[{buffer, access.instance}] = {access.write, access.reads};
         // A compute action knows the bytes that it uses. A message moves all bytes.
         EXPECT_EQ(access.use != nullptr, order.instances()[access.instance].segment != nullptr);
@@ -79,7 +79,7 @@ int ExpectOrdered(const Program& program) {
   ForOrders(program, [&](const Index& index, const TemplateIndex& t, const Order& order) {
     const Accesses accesses(index, t, order);
     for (int buffer = 0; buffer < t.t->buffers_size(); ++buffer) {
-      const absl::Span<const BufferAccess> list = accesses.Of(buffer);
+      const absl::Span<const BufferAccess> list = accesses.AccessesOf(buffer);
       for (size_t later = 0; later < list.size(); ++later) {
         for (size_t earlier = 0; earlier < later; ++earlier) {
           EXPECT_FALSE(order.InstanceBefore(list[later].instance, list[earlier].instance))

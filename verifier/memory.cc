@@ -116,7 +116,7 @@ class TemplateMemory {
   }
 
   void CheckConflicts(int buffer) {
-    const absl::Span<const BufferAccess> list = accesses_.Of(buffer);
+    const absl::Span<const BufferAccess> list = accesses_.AccessesOf(buffer);
     const BufferAccess* writer = nullptr;
     size_t readers = 0;  // From here to the current access, all read what `writer` wrote.
     const auto race = [&](const BufferAccess& a, const BufferAccess& b) {
@@ -142,7 +142,7 @@ class TemplateMemory {
 
   // For host memory, where a FETCH of some bytes may run while an OFFLOAD writes others.
   void CheckConflictsByBytes(int buffer) {
-    const absl::Span<const BufferAccess> list = accesses_.Of(buffer);
+    const absl::Span<const BufferAccess> list = accesses_.AccessesOf(buffer);
     RangeMap<Last> last;
     int first = -1, second = -1;
     const auto require = [&](int earlier, int later) {
@@ -183,7 +183,7 @@ class TemplateMemory {
 
   // Checks one lifetime for each copy of a list that uses the buffer.
   void CheckLifetimes(int buffer) {
-    const absl::Span<const BufferAccess> list = accesses_.Of(buffer);
+    const absl::Span<const BufferAccess> list = accesses_.AccessesOf(buffer);
     // Each copy is in chronological order, because `list` is.
     std::vector<std::vector<const BufferAccess*>> by_copy(order_.copies());
     for (const BufferAccess& access : list) by_copy[order_.instances()[access.instance].copy].push_back(&access);
@@ -271,7 +271,7 @@ class TemplateMemory {
     for (int copy = 0; copy < order_.copies(); ++copy) {
       for (int b = 0; b < t_.t->buffers_size(); ++b) {
         if (releases_[copy][b] < 0) continue;
-        const absl::Span<const BufferAccess> list = accesses_.Of(b);
+        const absl::Span<const BufferAccess> list = accesses_.AccessesOf(b);
         if (std::none_of(list.begin(), list.end(), [&](const BufferAccess& access) {
               return order_.instances()[access.instance].copy == copy;
             })) {
@@ -285,7 +285,7 @@ class TemplateMemory {
   // Checks that tokens and targets read from a buffer were written by LOAD_TOKENS and LOAD_TARGETS.
   void CheckIndices(int buffer) {
     RangeSet tokens, targets;
-    for (const BufferAccess& access : accesses_.Of(buffer)) {
+    for (const BufferAccess& access : accesses_.AccessesOf(buffer)) {
       const OperandUse* use = access.use;
       if (use == nullptr) {
         if (access.write) tokens.clear(), targets.clear();

@@ -12,7 +12,7 @@ namespace {
 using Actions = google::protobuf::RepeatedPtrField<Action>;
 
 // Takes the next action if it has this kind and condition. Otherwise returns what is wrong.
-std::string Take(const Actions& list, ActionKind kind, bool if_exceeded, int* next, const Action** action) {
+std::string TakeAction(const Actions& list, ActionKind kind, bool if_exceeded, int* next, const Action** action) {
   const std::string wanted = absl::StrCat(ActionKind_Name(kind), if_exceeded ? " with" : " without", " if_exceeded");
   if (*next >= list.size()) return absl::StrCat("the list ends, but a ", wanted, " must follow");
   const Action& found = list[*next];
@@ -25,16 +25,16 @@ std::string Take(const Actions& list, ActionKind kind, bool if_exceeded, int* ne
 }
 
 std::string TakeRepair(const Program& program, const Actions& list, int* next, Repair* repair) {
-  std::string bad = Take(list, VALIDATE, false, next, &repair->validate);
+  std::string bad = TakeAction(list, VALIDATE, false, next, &repair->validate);
   if (Repairs(program)) {
-    if (bad.empty()) bad = Take(list, RESTORE_STATE, true, next, &repair->restore);
-    if (bad.empty() && ClipsByAction(program)) bad = Take(list, SCALE_GRADIENTS, true, next, &repair->scale);
-    if (bad.empty()) bad = Take(list, OPTIMIZER_STEP, true, next, &repair->optimizer);
+    if (bad.empty()) bad = TakeAction(list, RESTORE_STATE, true, next, &repair->restore);
+    if (bad.empty() && ClipsByAction(program)) bad = TakeAction(list, SCALE_GRADIENTS, true, next, &repair->scale);
+    if (bad.empty()) bad = TakeAction(list, OPTIMIZER_STEP, true, next, &repair->optimizer);
     while (bad.empty() && *next < list.size() && list[*next].kind() == ALL_GATHER && list[*next].if_exceeded()) {
       repair->gathers.push_back(&list[(*next)++]);
     }
   }
-  if (bad.empty()) bad = Take(list, CLEAR_GRADIENTS, false, next, &repair->clear);
+  if (bad.empty()) bad = TakeAction(list, CLEAR_GRADIENTS, false, next, &repair->clear);
   return bad;
 }
 

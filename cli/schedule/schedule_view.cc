@@ -83,13 +83,13 @@ class Chunks {
     }
   }
 
-  int Of(const Slot& slot) const { return of_[slot.lane][slot.stage]; }
+  int StageOfRank(const Slot& slot) const { return of_[slot.lane][slot.stage]; }
   // The largest number of stages that a rank has in one lane.
   int most() const { return most_; }
   // "" for the first stage of a rank. "'" for the second if no rank has more than two; otherwise ".1" for the second,
   // ".2" for the third, and so on.
   std::string Suffix(const Slot& slot) const {
-    const int chunk = Of(slot);
+    const int chunk = StageOfRank(slot);
     if (chunk == 0) return "";
     return most_ == 2 ? "'" : absl::StrCat(".", chunk);
   }
@@ -306,7 +306,7 @@ absl::StatusOr<std::string> ScheduleSvg(const TimedSchedule& timed, const Schedu
                                                                        : "#b279a2";
       // Lanes differ in outline, a rank's stages in opacity. A dark outline surrounds both sides of a pair.
       static constexpr const char* kStrokes[] = {"white", "#e45756", "#f58518", "#72b7b2"};
-      const double opacity = 1 - 0.5 * std::min(chunks.Of(slot), 3) / 3.0;
+      const double opacity = 1 - 0.5 * std::min(chunks.StageOfRank(slot), 3) / 3.0;
       absl::StrAppendFormat(&svg,
                             "<rect x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%.0f\" fill=\"%s\" "
                             "fill-opacity=\"%.2f\" stroke=\"%s\" stroke-width=\"%s\"><title>%s</title></rect>\n",

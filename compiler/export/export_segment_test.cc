@@ -24,19 +24,19 @@ class Written {
     }
   }
   void Write(const Value& value, int index) {
-    for (int& last : Of(value)) last = index;
+    for (int& last : WritersOf(value)) last = index;
   }
   // True if all of it still holds what was written as this value. With `from_elsewhere`, bytes that were never written
   // also count.
   bool IsStill(const Value& value, int index, bool from_elsewhere) {
-    for (const int last : Of(value)) {
+    for (const int last : WritersOf(value)) {
       if (last != index && !(from_elsewhere && last == -1)) return false;
     }
     return true;
   }
 
  private:
-  absl::Span<int> Of(const Value& value) {
+  absl::Span<int> WritersOf(const Value& value) {
     const int64_t blocks = (*ValueBytes(value) + kAlignment - 1) / kAlignment;
     return absl::MakeSpan(last_[value.operand()]).subspan(value.offset() / kAlignment, blocks);
   }

@@ -32,7 +32,7 @@ class StageCosts {
     }
   }
 
-  int64_t Of(int64_t from, int64_t to) const {
+  int64_t CostOf(int64_t from, int64_t to) const {
     const int64_t begin = position_[from], end = position_[to];
     // The first layer of the same series that is not in the stage.
     const int64_t behind = begin + (end - begin + every_ - 1) / every_ * every_;
@@ -65,13 +65,13 @@ std::vector<int32_t> SmallestSortedCosts(const StageCosts& costs, int64_t layers
   // best[i]: costs of the best cut of layers [i, layers) into s + 1 stages, descending.
   std::vector<std::vector<int64_t>> best(layers), before;
   std::vector<std::vector<int32_t>> ends(stages, std::vector<int32_t>(layers, static_cast<int32_t>(layers)));
-  for (int64_t i = 0; i < layers; ++i) best[i] = {costs.Of(i, layers)};
+  for (int64_t i = 0; i < layers; ++i) best[i] = {costs.CostOf(i, layers)};
   for (int32_t s = 1; s < stages; ++s) {
     before.swap(best);
     best.assign(layers, {});
     for (int64_t i = 0; i + s < layers; ++i) {
       for (int64_t end = i + 1; end + s <= layers; ++end) {
-        const int64_t cost = costs.Of(i, end);
+        const int64_t cost = costs.CostOf(i, end);
         // Longer stages cost no less.
         if (!best[i].empty() && cost > best[i].front()) break;
         if (!best[i].empty() && !IsBetter(cost, before[end], best[i])) continue;
@@ -94,7 +94,7 @@ std::vector<int32_t> SmallestSortedCosts(const StageCosts& costs, int64_t layers
 std::vector<int32_t> SmallestMaximum(const StageCosts& sums, int64_t layers, int32_t stages) {
   // best[s][i]: smallest maximum for layers [i, layers) in s + 1 stages. Only i <= layers - s - 1 has a meaning.
   std::vector<std::vector<int64_t>> best(stages, std::vector<int64_t>(layers + 1, 0));
-  for (int64_t i = 0; i <= layers; ++i) best[0][i] = sums.Of(i, layers);
+  for (int64_t i = 0; i <= layers; ++i) best[0][i] = sums.CostOf(i, layers);
   for (int32_t s = 1; s < stages; ++s) {
     for (int64_t i = 0; i + s < layers; ++i) {
       // The first stage ends at j. Its sum grows with j, the best of the rest falls: the optimum is where they cross.
@@ -102,14 +102,14 @@ std::vector<int32_t> SmallestMaximum(const StageCosts& sums, int64_t layers, int
       int64_t high = layers - s;
       while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        if (sums.Of(i, middle) >= best[s - 1][middle]) {
+        if (sums.CostOf(i, middle) >= best[s - 1][middle]) {
           high = middle;
         } else {
           low = middle + 1;
         }
       }
-      int64_t value = std::max(sums.Of(i, low), best[s - 1][low]);
-      if (low > i + 1) value = std::min(value, std::max(sums.Of(i, low - 1), best[s - 1][low - 1]));
+      int64_t value = std::max(sums.CostOf(i, low), best[s - 1][low]);
+      if (low > i + 1) value = std::min(value, std::max(sums.CostOf(i, low - 1), best[s - 1][low - 1]));
       best[s][i] = value;
     }
   }

@@ -29,7 +29,7 @@ constexpr Family kFamilies[] = {
 };
 
 // Every config that Hugging Face writes for a language model has at least one of these fields. A model graph has none.
-constexpr absl::string_view kTelling[] = {
+constexpr absl::string_view kDistinctiveFields[] = {
     "model_type",  "architectures",           "transformers_version", "vocab_size",
     "hidden_size", "num_hidden_layers",       "num_attention_heads",  "n_embd",
     "n_layer",     "max_position_embeddings", "quantization_config"};
@@ -63,7 +63,7 @@ bool IsHuggingFaceConfig(absl::string_view json) {
   // ParseJson, not ParseHfConfig: a config with a value that ParseHfConfig refuses must be recognized too.
   const absl::StatusOr<JsonValue> config = ParseJson(json, "config.json");
   return config.ok() && config->is_object() &&
-         std::any_of(std::begin(kTelling), std::end(kTelling),
+         std::any_of(std::begin(kDistinctiveFields), std::end(kDistinctiveFields),
                      [&](absl::string_view name) { return config->Find(name) != nullptr; });
 }
 

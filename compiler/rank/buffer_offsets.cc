@@ -70,8 +70,8 @@ mlir::LogicalResult AssignOffsets(ir::TemplateOp t, const TemplateOrder& known,
   // The arena item of each transient.
   std::vector<int> item_of;
   for (const Transient& transient : transients) {
-    if (transient.before >= 0) {
-      const int item = item_of[transient.before];
+    if (transient.reuses >= 0) {
+      const int item = item_of[transient.reuses];
       items[item].last = std::max(items[item].last, DynamicLifetime(known, transient).last);
       item_of.push_back(item);
       continue;

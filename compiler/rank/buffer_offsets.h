@@ -33,7 +33,7 @@ struct Transient {
   // The buffer's life ends when this action is finished.
   int last = 0;
   // Without a static order: index of the transient whose place it takes, or -1.
-  int before = -1;
+  int reuses = -1;
 };
 
 // The actions of a template, and what is known of their order.

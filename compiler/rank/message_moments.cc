@@ -171,7 +171,7 @@ void MessageMoments::Spread() {
   }
 }
 
-int64_t MessageMoments::Of(mlir::Operation* transfer) const {
+int64_t MessageMoments::MomentOf(mlir::Operation* transfer) const {
   auto node = node_of_.find(transfer);
   return node == node_of_.end() ? kNever : nodes_[Root(node->second)].moment;
 }
@@ -183,7 +183,7 @@ bool MessageMoments::InTime(mlir::Operation* transfer) const {
   return !node.circle && node.made <= node.needed;
 }
 
-bool MessageMoments::Waits(mlir::Operation* transfer) const {
+bool MessageMoments::DelaysMember(mlir::Operation* transfer) const {
   auto found = node_of_.find(transfer);
   if (found == node_of_.end()) return false;
   const Node& node = nodes_[Root(found->second)];

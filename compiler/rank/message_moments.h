@@ -33,14 +33,14 @@ class MessageMoments {
   static MessageMoments OfProgram(ir::ProgramOp program, const ReferenceTimes& times);
 
   // The moment when a send or a receive goes, or kNever.
-  int64_t Of(mlir::Operation* transfer) const;
+  int64_t MomentOf(mlir::Operation* transfer) const;
 
   // True if the transfer and all that go together with it are made before any action must start that needs one of them,
   // or that needs a message behind one of them.
   bool InTime(mlir::Operation* transfer) const;
 
   // True if a transfer that goes together with this one could have gone alone before the last of them is made.
-  bool Waits(mlir::Operation* transfer) const;
+  bool DelaysMember(mlir::Operation* transfer) const;
 
  private:
   struct Node {

@@ -282,7 +282,7 @@ class Grouper {
       const MessageMoments moments(program_, times_, group_of);
       const size_t before = runs_.size();
       std::erase_if(runs_, [&](const std::vector<mlir::Operation*>& run) {
-        return !moments.InTime(run.front()) || (shared_ && moments.Waits(run.front()));
+        return !moments.InTime(run.front()) || (shared_ && moments.DelaysMember(run.front()));
       });
       changed = runs_.size() != before;
     }
@@ -367,7 +367,7 @@ class PlaceReceivesPass : public impl::PlaceReceivesBase<PlaceReceivesPass> {
         if (maker == nullptr || !ir::IsCompute(maker)) continue;
         const ReferenceTime* time = times.Find(maker);
         size_t on = k - window + 1;
-        while (time != nullptr && on > 0 && moments.Of(sends[on - 1]) > time->start) --on;
+        while (time != nullptr && on > 0 && moments.MomentOf(sends[on - 1]) > time->start) --on;
         if (on == 0 || !sends[on - 1]->isBeforeInBlock(maker)) continue;
         ir::AfterTokens(maker).append(sends[on - 1].getDone());
       }

@@ -244,7 +244,7 @@ class TemplatePlanner {
       if (kind.size() >= places) {
         const int before = kind[kind.size() - places];
         if (transients_[before].last < transient.writer) {
-          transient.before = before;
+          transient.reuses = before;
           order_.Require(transients_[before].last, transient.writer);
         }
       }

@@ -10,7 +10,7 @@ namespace {
 using testing::HasSubstr;
 
 // A program of `templates` templates with one tensor each.
-Program Of(int templates, int64_t elements) {
+Program ProgramWith(int templates, int64_t elements) {
   Program program;
   for (int i = 0; i < templates; ++i) {
     Template& t = *program.add_templates();
@@ -32,28 +32,28 @@ std::string Error(int64_t bucket_elements, const Program& program) {
 
 TEST(BucketCount, OfARank) {
   const int64_t most = kMaxBuckets * 64;
-  EXPECT_EQ(Error(192, Of(1, most)), "");
-  EXPECT_THAT(Error(192, Of(1, most + 1)),
+  EXPECT_EQ(Error(192, ProgramWith(1, most)), "");
+  EXPECT_THAT(Error(192, ProgramWith(1, most + 1)),
               HasSubstr("plan.offload.bucket_elements = 192 makes too many buckets: a rank has states of up to 4194368 "
                         "elements, and all pipe ranks have 4194368; allowed: at most 65536 buckets per rank and 262144 "
                         "in all; nearest valid: 384"));
   // Now each bucket has 128 elements.
-  EXPECT_EQ(Error(384, Of(1, most + 1)), "");
-  EXPECT_EQ(Error(384, Of(1, 2 * most)), "");
-  EXPECT_THAT(Error(575, Of(1, 2 * most + 1)), HasSubstr("nearest valid: 576"));
+  EXPECT_EQ(Error(384, ProgramWith(1, most + 1)), "");
+  EXPECT_EQ(Error(384, ProgramWith(1, 2 * most)), "");
+  EXPECT_THAT(Error(575, ProgramWith(1, 2 * most + 1)), HasSubstr("nearest valid: 576"));
 }
 
 TEST(BucketCount, OfAllRanks) {
   const int64_t most = kMaxBuckets * 64;
-  EXPECT_EQ(Error(192, Of(4, most)), "");
-  EXPECT_THAT(Error(192, Of(5, most)), HasSubstr("nearest valid: 384"));
-  EXPECT_EQ(Error(384, Of(5, most)), "");
+  EXPECT_EQ(Error(192, ProgramWith(4, most)), "");
+  EXPECT_THAT(Error(192, ProgramWith(5, most)), HasSubstr("nearest valid: 384"));
+  EXPECT_EQ(Error(384, ProgramWith(5, most)), "");
 }
 
 // States as large as an arena may be.
 TEST(BucketCount, LargeStates) {
-  EXPECT_THAT(Error(192, Of(8, int64_t{1} << 48)), HasSubstr("nearest valid: 25769803776"));
-  EXPECT_EQ(Error(25769803776, Of(8, int64_t{1} << 48)), "");
+  EXPECT_THAT(Error(192, ProgramWith(8, int64_t{1} << 48)), HasSubstr("nearest valid: 25769803776"));
+  EXPECT_EQ(Error(25769803776, ProgramWith(8, int64_t{1} << 48)), "");
 }
 
 }  // namespace

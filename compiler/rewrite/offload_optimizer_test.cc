@@ -261,7 +261,7 @@ TEST(OffloadOptimizer, Refusals) {
 }
 
 // The error for a plan that is too large for the device proposes offload.
-TEST(OffloadOptimizer, IsAWayOut) {
+TEST(OffloadOptimizer, IsARemedy) {
   // The states take several buckets of the default size.
   Case c{.offload = "", .plan_fields = "recompute { mode: FULL }", .memory = 4000000000};
   c.vocabulary = 60000;

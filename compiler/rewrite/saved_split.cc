@@ -19,7 +19,7 @@ LayerNames::LayerNames(const ModelGraph& model) {
   for (const GraphOp& op : model.ops()) layers_[op.name()] = op.layer();
 }
 
-int LayerNames::Of(const std::string& step) const {
+int LayerNames::LayerOf(const std::string& step) const {
   for (size_t length = step.size(); length != std::string::npos; length = step.rfind('.', length - 1)) {
     const auto found = layers_.find(step.substr(0, length));
     if (found != layers_.end()) return found->second;
@@ -33,7 +33,7 @@ std::vector<SavedValue> LeavingValues(const Segment& forward, int saved, const L
   std::set<int> all;
   std::map<int, int> maker;  // The layer that makes each value.
   for (const Step& step : forward.steps()) {
-    const int layer = names.Of(step.name());
+    const int layer = names.LayerOf(step.name());
     bool counts = layer >= 0 && !pair;
     for (int v : step.outputs()) {
       maker[v] = layer;

@@ -26,7 +26,7 @@ class LayerNames {
   explicit LayerNames(const ModelGraph& model);
   // The layer of the op that the step was made from. The step has the op's name, perhaps with a dot and more after it.
   // -1 = no op.
-  int Of(const std::string& step) const;
+  int LayerOf(const std::string& step) const;
 
  private:
   std::map<std::string, int> layers_;

@@ -21,11 +21,11 @@ const LayerNames& Names() {
 }
 
 TEST(LayerNamesTest, StepsAreNamedAsTheirOpPerhapsWithMore) {
-  EXPECT_EQ(Names().Of("wte"), 0);
-  EXPECT_EQ(Names().Of("h.0.attn.probabilities"), 1);
+  EXPECT_EQ(Names().LayerOf("wte"), 0);
+  EXPECT_EQ(Names().LayerOf("h.0.attn.probabilities"), 1);
   // The longest matching name wins.
-  EXPECT_EQ(Names().Of("h.0.mlp.up"), 2);
-  for (const char* none : {"", "h", "h.", "h.2", "wtes", ".wte"}) EXPECT_EQ(Names().Of(none), -1) << none;
+  EXPECT_EQ(Names().LayerOf("h.0.mlp.up"), 2);
+  for (const char* none : {"", "h", "h.", "h.2", "wtes", ".wte"}) EXPECT_EQ(Names().LayerOf(none), -1) << none;
 }
 
 // Operand 1 is `saved`. Layer 1 saves 10 numbers at 0 and 4 indices at 64, layer 3 saves 8 half-precision numbers at

@@ -11,15 +11,15 @@ EndGuard::~EndGuard() {
   if (thread_.joinable()) thread_.join();
 }
 
-void EndGuard::Failed(const absl::Status& reason, bool told) {
+void EndGuard::Failed(const absl::Status& reason, bool reports) {
   if (!give_up_ || thread_.joinable()) return;
-  thread_ = std::thread([this, reason, told] {
+  thread_ = std::thread([this, reason, reports] {
     std::unique_lock<std::mutex> lock(mutex_);
     // A process that does not report the reason leaves time to the one that does, because launchers end all processes
     // when one has ended.
-    if (changed_.wait_for(lock, told ? patience_ : 2 * patience_, [this] { return down_; })) return;
+    if (changed_.wait_for(lock, reports ? patience_ : 2 * patience_, [this] { return down_; })) return;
     lock.unlock();
-    give_up_(reason, told);
+    give_up_(reason, reports);
   });
 }
 

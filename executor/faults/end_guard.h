@@ -16,18 +16,18 @@ namespace weft::exec {
 class EndGuard {
  public:
   // `give_up` is that of FaultOptions; null = wait for ever.
-  EndGuard(std::function<void(const absl::Status& reason, bool told)> give_up, std::chrono::nanoseconds patience)
+  EndGuard(std::function<void(const absl::Status& reason, bool reports)> give_up, std::chrono::nanoseconds patience)
       : give_up_(std::move(give_up)), patience_(patience) {}
   EndGuard(const EndGuard&) = delete;
   // Called when everything has been taken down.
   ~EndGuard();
 
   // Called at most once, when the run has failed and all its ranks are back; what it ran on is taken down from here on.
-  // `told`: this process reports the reason. A process that does not report it has twice the patience.
-  void Failed(const absl::Status& reason, bool told);
+  // `reports`: this process reports the reason. A process that does not report it has twice the patience.
+  void Failed(const absl::Status& reason, bool reports);
 
  private:
-  const std::function<void(const absl::Status& reason, bool told)> give_up_;
+  const std::function<void(const absl::Status& reason, bool reports)> give_up_;
   const std::chrono::nanoseconds patience_;
   std::mutex mutex_;
   std::condition_variable changed_;

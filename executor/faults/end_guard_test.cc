@@ -21,9 +21,9 @@ using ::testing::HasSubstr;
 
 TEST(EndGuard, WhatIsStuckIsGivenUpAndNothingElse) {
   std::atomic<int> given_up{0};
-  const auto give_up = [&](const absl::Status& reason, bool told) {
+  const auto give_up = [&](const absl::Status& reason, bool reports) {
     EXPECT_EQ(reason.message(), "why");
-    EXPECT_TRUE(told);
+    EXPECT_TRUE(reports);
     ++given_up;
   };
   {
@@ -78,8 +78,8 @@ TEST(EndGuard, ARunWhoseDeviceIsStuckSaysWhy) {
   options.steps = 2;
   options.failure = InjectedFailure{.rank = 0, .repetition = 0, .action = program.templates(0).body(0).id()};
   std::string reason;
-  options.on_stuck = [&](const absl::Status& status, bool told) {
-    if (told) reason = std::string(status.message());
+  options.on_stuck = [&](const absl::Status& status, bool reports) {
+    if (reports) reason = std::string(status.message());
     kernel_is_over = true;
   };
   const auto start = std::chrono::steady_clock::now();

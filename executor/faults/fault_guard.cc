@@ -28,12 +28,12 @@ FaultGuard::FaultGuard(const Program& program, const std::vector<std::unique_ptr
   watchdog.report = [this](int rank, const absl::Status& reason) { Write(rank, reason, false); };
   if (options_.give_up) {
     watchdog.give_up = [this](int /*rank*/, const absl::Status& reason) {
-      bool told = false;
+      bool reports = false;
       // Aborting again returns whether the abort came from one of this process's ranks. All ranks are asked, not only
       // the stuck one, because the process waits for the stuck one and does not come to report what the others have
       // found.
-      for (Rank& own : ranks_) told |= own.endpoint->Abort(reason);
-      options_.give_up(reason, told);
+      for (Rank& own : ranks_) reports |= own.endpoint->Abort(reason);
+      options_.give_up(reason, reports);
     };
   }
   watchdog_ = std::make_unique<Watchdog>(program, std::move(watched), std::move(watchdog));

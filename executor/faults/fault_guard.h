@@ -33,8 +33,8 @@ struct FaultOptions {
   // none.
   std::string report_file = {};
   // Called on another thread if the run has failed and a rank of this process does not come back, so that the process
-  // cannot end in order. `told` is true if this process should report the reason. Null: the process goes on waiting.
-  std::function<void(const absl::Status& reason, bool told)> give_up = {};
+  // cannot end in order. `reports` is true if this process should report the reason. Null: the process goes on waiting.
+  std::function<void(const absl::Status& reason, bool reports)> give_up = {};
 };
 
 class FaultGuard {

@@ -90,14 +90,14 @@ TEST(FaultGuardTest, ARankThatIsStuckIsGivenUp) {
   const std::string file = TestFile("stuck.json");
   std::atomic<int> given_up{0};
   absl::Status reason;
-  bool told = false;
+  bool reports = false;
   {
     FaultGuard guard(program, endpoints,
                      {.timeout = std::chrono::milliseconds(200),
                       .report_file = file,
                       .give_up = [&](const absl::Status& status, bool tell) {
                         reason = status;
-                        told = tell;
+                        reports = tell;
                         ++given_up;
                       }});
     guard.deadlines(1)->Enter(RunPhase::kStepping);
@@ -110,7 +110,7 @@ TEST(FaultGuardTest, ARankThatIsStuckIsGivenUp) {
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
   }
   EXPECT_EQ(given_up, 1);
-  EXPECT_TRUE(told);
+  EXPECT_TRUE(reports);
   EXPECT_EQ(reason.message(), "rank 1, step 7, action 4 'B' has run for more than 0.2 s");
   EXPECT_THAT(*ReadFile(FaultFileOfRank(file, 1)), HasSubstr("\"end_ns\": null"));
 }
@@ -119,13 +119,13 @@ TEST(FaultGuardTest, ARankThatIsStuckIsGivenUp) {
 TEST(FaultGuardTest, AStuckRankDoesNotSilenceTheOthers) {
   const Program program = ForwardAndBackward();
   const auto endpoints = *(*FindTransport("inproc"))->open(2);
-  std::atomic<int> told{-1};
-  FaultGuard guard(program, endpoints, {.give_up = [&](const absl::Status&, bool tell) { told = tell ? 1 : 0; }});
+  std::atomic<int> reports{-1};
+  FaultGuard guard(program, endpoints, {.give_up = [&](const absl::Status&, bool tell) { reports = tell ? 1 : 0; }});
   const absl::Status reason = absl::DeadlineExceededError("rank 0 has waited for rank 1");
   EXPECT_TRUE(endpoints[0]->Abort(reason));
   guard.Returned(0, reason, true);
-  while (told < 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  EXPECT_EQ(told, 1);
+  while (reports < 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(reports, 1);
   guard.Returned(1, reason, false);
 }
 

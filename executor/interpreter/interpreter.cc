@@ -41,7 +41,7 @@ absl::StatusOr<int64_t> Interpreter::Impl::RunList(ActionList list, int64_t firs
   const int64_t end = first_repetition_ + count;
   WEFT_ASSIGN_OR_RETURN(const double loss_scale, LossScale());
   results_.Begin(list, first_step, first_repetition_, count, loss_scale);
-  told_over_ = first_repetition_;
+  reported_iterations_ = first_repetition_;
   if (list == kBodyList) left_.assign(count, ActionsOfBody());
   // Only the first of several epilogues (rule P15) is traced.
   tracing_ = options_.trace_repetitions > 0 && (list != kEpilogueList || first_repetition_ == 0);
@@ -96,7 +96,8 @@ absl::StatusOr<bool> Interpreter::Impl::PollDevice() {
     unblocked_ = true;
     SetAllowedEnd();
     if (streams_.list() == kBodyList && options_.deadlines != nullptr) {
-      for (; told_over_ < device_->over(); ++told_over_) options_.deadlines->RepetitionIsOver(MonotonicNanoseconds());
+      for (; reported_iterations_ < device_->over(); ++reported_iterations_)
+        options_.deadlines->RepetitionIsOver(MonotonicNanoseconds());
     }
   }
   return any;

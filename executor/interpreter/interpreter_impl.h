@@ -187,7 +187,7 @@ class Interpreter::Impl {
   std::unique_ptr<DeviceRun> device_;
   uint32_t since_look_ = 0;
   // Repetitions of the body below this have been reported to Deadlines as over.
-  int64_t told_over_ = 0;
+  int64_t reported_iterations_ = 0;
   // Start of the time without progress in which the device was last asked how far it is.
   int64_t asked_in_ = 0;
   // Runs of the epilogue so far.

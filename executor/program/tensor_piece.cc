@@ -30,7 +30,7 @@ void Append(Intervals& to, IndexInterval interval) {
 }
 
 // Appends the indices at positions [first, first + count) of `from`.
-void Take(const Intervals& from, int64_t first, int64_t count, Intervals& to) {
+void AppendSlice(const Intervals& from, int64_t first, int64_t count, Intervals& to) {
   for (const IndexInterval& interval : from) {
     const int64_t length = interval.end - interval.begin;
     const int64_t begin = std::clamp<int64_t>(first, 0, length);
@@ -59,7 +59,7 @@ bool CutDimension(int64_t runs, int64_t parts, int64_t part, Intervals& interval
   if (length % runs != 0 || length / runs % parts != 0) return false;
   const int64_t run = length / runs, own = run / parts;
   Intervals result;
-  for (int64_t r = 0; r < runs; ++r) Take(intervals, r * run + part * own, own, result);
+  for (int64_t r = 0; r < runs; ++r) AppendSlice(intervals, r * run + part * own, own, result);
   intervals = std::move(result);
   return true;
 }
@@ -191,7 +191,7 @@ std::vector<TensorRun> RunsOf(const TensorPiece& piece, absl::Span<const int64_t
     for (int d = last - 1; d >= 0; --d) {
       const int64_t length = Length(piece.dimensions[d]);
       Intervals index;
-      Take(piece.dimensions[d], rest % length, 1, index);
+      AppendSlice(piece.dimensions[d], rest % length, 1, index);
       base += index[0].begin * stride;
       rest /= length;
       stride *= shape[d];

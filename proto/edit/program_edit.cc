@@ -64,7 +64,7 @@ void NumberActions(Template* t) {
 // In `deps`, a negative number ~i is step i of the new list. Finish() resolves old and new indices.
 int StepEditor::Append(Step step, int stands_for) {
   const int index = steps_.size();
-  if (stands_for >= 0) place_[stands_for] = index;
+  if (stands_for >= 0) new_index_[stands_for] = index;
   *steps_.Add() = std::move(step);
   return ~index;
 }
@@ -72,7 +72,7 @@ int StepEditor::Append(Step step, int stands_for) {
 void StepEditor::Finish() {
   for (Step& step : steps_) {
     for (int& dep : *step.mutable_deps()) {
-      dep = dep < 0 ? ~dep : place_[dep];
+      dep = dep < 0 ? ~dep : new_index_[dep];
       assert(dep >= 0 && "a step waits for a step that nothing stands for");
     }
   }
@@ -82,9 +82,9 @@ void StepEditor::Finish() {
 void Join(const std::vector<JoiningStep>& joining, Segment* segment) {
   std::vector<std::vector<int>> behind(segment->steps_size() + 1), awaits(segment->steps_size());
   for (size_t j = 0; j < joining.size(); ++j) {
-    behind[joining[j].behind + 1].push_back(static_cast<int>(j));
+    behind[joining[j].after_step + 1].push_back(static_cast<int>(j));
     for (const int step : joining[j].awaited_by) {
-      if (joining[j].behind < step) awaits[step].push_back(static_cast<int>(j));
+      if (joining[j].after_step < step) awaits[step].push_back(static_cast<int>(j));
     }
   }
   StepEditor editor(segment);

@@ -26,7 +26,7 @@ void NumberActions(Template* t);
 // Makes a new list of steps for a segment. Until Finish() the segment keeps the old list.
 class StepEditor {
  public:
-  explicit StepEditor(Segment* segment) : segment_(*segment), place_(segment->steps_size(), -1) {}
+  explicit StepEditor(Segment* segment) : segment_(*segment), new_index_(segment->steps_size(), -1) {}
 
   // Appends a step to the new list. Its `deps` are indices into the old list, or results of Append for new steps. Steps
   // that wait for the old step `stands_for` will wait for this step (-1 = none). If several steps stand for one old
@@ -40,7 +40,7 @@ class StepEditor {
   Segment& segment_;
   google::protobuf::RepeatedPtrField<Step> steps_;
   // The index in the new list of the step that stands for each old step; -1 = none so far.
-  std::vector<int> place_;
+  std::vector<int> new_index_;
 };
 
 // A step to insert into a segment.
@@ -48,14 +48,14 @@ struct JoiningStep {
   Step step;
   // The new step is inserted after this step of the original segment; -1 = before all steps. The `deps` of the new step
   // are indices into the original segment.
-  int behind = -1;
+  int after_step = -1;
   // Other joining steps that this step also waits for: indices into the list given to Join.
   std::vector<int> after = {};
   // Steps of the original segment that also wait for this step.
   std::vector<int> awaited_by = {};
 };
 
-// Inserts the steps into the segment. Steps with the same `behind` keep the order of the list.
+// Inserts the steps into the segment. Steps with the same `after_step` keep the order of the list.
 void Join(const std::vector<JoiningStep>& joining, Segment* segment);
 
 }  // namespace weft

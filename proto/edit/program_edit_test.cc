@@ -22,7 +22,7 @@ JoiningStep Joining(const std::string& name, int behind, std::vector<int> deps =
   JoiningStep joining;
   joining.step.set_name(name);
   for (const int dep : deps) joining.step.add_deps(dep);
-  joining.behind = behind;
+  joining.after_step = behind;
   return joining;
 }
 
@@ -34,7 +34,7 @@ std::vector<std::string> NamesOf(const Segment& segment) {
 
 TEST(ProgramEdit, StepsStandBehindTheirsAndDependenciesFollow) {
   Segment segment = Chain();
-  // The list is not sorted by `behind`. Two steps after the same step keep their order.
+  // The list is not sorted by `after_step`. Two steps after the same step keep their order.
   Join({Joining("late", 2, {0, 2}), Joining("first", -1), Joining("y", 0, {0}), Joining("x", 0)}, &segment);
   EXPECT_THAT(NamesOf(segment), ElementsAre("first", "a", "y", "x", "b", "c", "late"));
   EXPECT_THAT(segment.steps(1).deps(), IsEmpty());

@@ -411,7 +411,7 @@ class OneStep {
     step.mutable_work()->set_flops(flops);
     step.mutable_work()->set_dtype(FP32);
   }
-  Step Of(const std::vector<int>& launch) const { return AsOneStep(segment_, launch); }
+  Step Joined(const std::vector<int>& launch) const { return AsOneStep(segment_, launch); }
 
  private:
   Segment segment_;
@@ -423,10 +423,10 @@ TEST(AsOneStepTest, TheSumIsNotReadAgain) {
   const int y = steps.Value(2, 0);
   steps.Add(ADD, {a, b}, {sum}, 120);
   steps.Add(RMS_NORM, {same}, {y}, 80);
-  EXPECT_EQ(steps.Of({0, 1}).work().bytes(), 160);
-  EXPECT_EQ(steps.Of({0, 1}).kernel(), ADD);
-  EXPECT_EQ(steps.Of({1}).work().bytes(), 80);
-  EXPECT_EQ(steps.Of({1}).kernel(), RMS_NORM);
+  EXPECT_EQ(steps.Joined({0, 1}).work().bytes(), 160);
+  EXPECT_EQ(steps.Joined({0, 1}).kernel(), ADD);
+  EXPECT_EQ(steps.Joined({1}).work().bytes(), 80);
+  EXPECT_EQ(steps.Joined({1}).kernel(), RMS_NORM);
 }
 
 // The backward of a norm with all steps that go with it. Each tensor has 40 bytes.
@@ -439,9 +439,9 @@ TEST(AsOneStepTest, WhatIsReadByTwoIsReadOnce) {
   steps.Add(RMS_NORM_BACKWARD_WEIGHT, {dy, x}, {dgamma}, 120);
   steps.Add(ADD, {residual, dx}, {sum}, 120);
   steps.Add(BIAS_GRADIENT, {sum}, {dbias}, 80);
-  EXPECT_EQ(steps.Of({0, 1, 2, 3}).work().bytes(), 160 + 40 + 80 + 40);
-  EXPECT_EQ(steps.Of({0, 1, 2, 3}).kernel(), RMS_NORM_BACKWARD);
-  EXPECT_EQ(steps.Of({0, 1, 2}).work().bytes(), 160 + 40 + 80);
+  EXPECT_EQ(steps.Joined({0, 1, 2, 3}).work().bytes(), 160 + 40 + 80 + 40);
+  EXPECT_EQ(steps.Joined({0, 1, 2, 3}).kernel(), RMS_NORM_BACKWARD);
+  EXPECT_EQ(steps.Joined({0, 1, 2}).work().bytes(), 160 + 40 + 80);
 }
 
 TEST(AsOneStepTest, ManyAreTheLargestWithTheWorkOfAll) {
@@ -450,13 +450,13 @@ TEST(AsOneStepTest, ManyAreTheLargestWithTheWorkOfAll) {
     const int tensor = steps.Value(static_cast<int>(bytes), bytes);
     steps.Add(ADAMW, {tensor}, {tensor}, bytes, bytes / 100);
   }
-  const Step one = steps.Of({0, 1, 2, 3});
+  const Step one = steps.Joined({0, 1, 2, 3});
   EXPECT_EQ(one.work().bytes(), 900);
   EXPECT_EQ(one.work().flops(), 9);
   EXPECT_EQ(one.inputs(0), 1);
   // Sums saturate at the largest number.
   steps.Add(ADAMW, {}, {}, std::numeric_limits<int64_t>::max());
-  EXPECT_EQ(steps.Of({0, 1, 4}).work().bytes(), std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(steps.Joined({0, 1, 4}).work().bytes(), std::numeric_limits<int64_t>::max());
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ class Replay {
     if (!forward.ready && !backward.ready) return;
     const int queue = !forward.ready || (backward.ready && backward.order < forward.order) ? 1 : 0;
     const Slot& slot = SlotOf(rank, queue);
-    const int64_t end = now + costs_.Of(slot);
+    const int64_t end = now + costs_.TimeOf(slot);
     Rank& state = ranks_[rank];
     result_[rank].push_back(state.queue[queue][state.head[queue]++]);
     state.free = end;

@@ -23,7 +23,7 @@ struct UnitCosts {
   // An upper bound on the time of a repetition, in any order.
   int64_t longest = 0;
 
-  int64_t Of(const Slot& slot) const {
+  int64_t TimeOf(const Slot& slot) const {
     switch (slot.kind) {
       case SlotKind::kForward:
         return forward * slot.width;
@@ -116,7 +116,7 @@ void ListTimer::Run(const std::vector<std::vector<Slot>>& order, int repetition,
         }
       }
     }
-    run.end = run.start + (count == 2 ? costs_.pair : costs_.Of(order[rank][index]));
+    run.end = run.start + (count == 2 ? costs_.pair : costs_.TimeOf(order[rank][index]));
     free_[rank] = run.end;
     for (int64_t i = index; i < index + count; ++i) {
       const Slot& slot = order[rank][i];

@@ -137,9 +137,9 @@ class Mover {
       for (int s = 0; s < segment.steps_size(); ++s) {
         if (Touches(segment, host, segment.steps(s).outputs(), sources)) last = s;
       }
-      for (const int m : move.joining.after) last = std::max(last, moves_[m].joining.behind);
+      for (const int m : move.joining.after) last = std::max(last, moves_[m].joining.after_step);
       if (last < 0) continue;
-      move.joining.behind = last;
+      move.joining.after_step = last;
       for (const int32_t destination : action.destinations()) moved[destination] = static_cast<int>(moves_.size());
       moves_.push_back(std::move(move));
     }
@@ -215,7 +215,7 @@ class Mover {
         JoiningStep step = moves_[m].joining;
         step.step = StepOf(*template_, template_->body(moves_[m].collective), action, &segment);
         step.step.set_detached(sums);
-        if (sums) step.step.add_deps(step.behind);
+        if (sums) step.step.add_deps(step.after_step);
         for (int& other : step.after) other = place.at(other);
         joining.push_back(std::move(step));
       }

@@ -32,7 +32,7 @@ TEST(KernelForm, TheLastOneForTheDeviceCounts) {
   EXPECT_EQ(FormOf(runtime, GELU, 90), nullptr);
 }
 
-Device Of(int capability) {
+Device DeviceWith(int capability) {
   Device device;
   device.set_name("d");
   device.set_compute_capability(capability);
@@ -58,21 +58,21 @@ TEST(KernelForm, UnsupportedDevicesAreRefused) {
                            "test", &runtime)
                   .ok());
   for (const int capability : {0, 89, 90, 100})
-    EXPECT_EQ(CheckForms(runtime, Of(capability), program), absl::OkStatus()) << capability;
-  EXPECT_EQ(CheckForms(runtime, Of(1), program).message(),
+    EXPECT_EQ(CheckForms(runtime, DeviceWith(capability), program), absl::OkStatus()) << capability;
+  EXPECT_EQ(CheckForms(runtime, DeviceWith(1), program).message(),
             "runtime 'r' has no kernel for MATMUL on devices of compute capability 1 to 88; 'd' has 1");
-  EXPECT_FALSE(CheckForms(runtime, Of(88), program).ok());
-  EXPECT_THAT(NotesOnForms(runtime, Of(0), program),
+  EXPECT_FALSE(CheckForms(runtime, DeviceWith(88), program).ok());
+  EXPECT_THAT(NotesOnForms(runtime, DeviceWith(0), program),
               Contains("runtime 'r' has no kernel for MATMUL on devices of compute capability 1 to 88; 'd' states "
                        "none, so weft assumes a device with the kernel (set device.compute_capability)"));
-  EXPECT_THAT(NotesOnForms(runtime, Of(90), program), Not(Contains(HasSubstr("believed"))));
+  EXPECT_THAT(NotesOnForms(runtime, DeviceWith(90), program), Not(Contains(HasSubstr("believed"))));
   // A later form makes the kernel available again.
   ASSERT_TRUE(ParseMessage(R"(name: "r" kernels { kernel: "MATMUL" unsupported: true }
                               kernels { kernel: "MATMUL" from_compute_capability: 80 })",
                            "test", &runtime)
                   .ok());
-  EXPECT_EQ(CheckForms(runtime, Of(80), program), absl::OkStatus());
-  EXPECT_EQ(CheckForms(runtime, Of(0), program).message(),
+  EXPECT_EQ(CheckForms(runtime, DeviceWith(80), program), absl::OkStatus());
+  EXPECT_EQ(CheckForms(runtime, DeviceWith(0), program).message(),
             "runtime 'r' has no kernel for MATMUL on devices of compute capability 0 and more; 'd' states none");
 }
 
@@ -88,15 +88,15 @@ TEST(KernelForm, AGapBetweenFormsIsTold) {
                   .ok());
   const Program program = With({MATMUL});
   for (const int capability : {80, 89}) {
-    EXPECT_EQ(CheckForms(runtime, Of(capability), program), absl::OkStatus());
-    EXPECT_THAT(NotesOnForms(runtime, Of(capability), program),
+    EXPECT_EQ(CheckForms(runtime, DeviceWith(capability), program), absl::OkStatus());
+    EXPECT_THAT(NotesOnForms(runtime, DeviceWith(capability), program),
                 ElementsAre(absl::StrCat(
                     "runtime 'r' has forms of MATMUL for lower and higher compute capabilities than ", capability,
                     ", which 'd' has, but none for it, so weft costs the kernel without a form")));
-    EXPECT_THAT(NotesOnForms(runtime, Of(capability), With({ADD})), IsEmpty());
+    EXPECT_THAT(NotesOnForms(runtime, DeviceWith(capability), With({ADD})), IsEmpty());
   }
   for (const int capability : {1, 69, 70, 79, 90, 100}) {
-    EXPECT_THAT(NotesOnForms(runtime, Of(capability), program), IsEmpty()) << capability;
+    EXPECT_THAT(NotesOnForms(runtime, DeviceWith(capability), program), IsEmpty()) << capability;
   }
 }
 
@@ -120,33 +120,33 @@ TEST(KernelForm, WideProductsAreNotMadeOf8Bits) {
   for (const DType narrow : {BF16, FP16}) {
     program.mutable_precision()->set_compute(narrow);
     for (const int capability : {0, 89, 90}) {
-      EXPECT_EQ(CheckForms(always, Of(capability), program), absl::OkStatus());
-      EXPECT_EQ(CheckForms(newer, Of(capability), program), absl::OkStatus());
+      EXPECT_EQ(CheckForms(always, DeviceWith(capability), program), absl::OkStatus());
+      EXPECT_EQ(CheckForms(newer, DeviceWith(capability), program), absl::OkStatus());
     }
     EXPECT_THAT(
-        NotesOnForms(newer, Of(90), program),
+        NotesOnForms(newer, DeviceWith(90), program),
         ElementsAre(
             "runtime 'newer' multiplies in 8 bits, but MFU, HFU and the lower bound of computation use the peak of " +
             DType_Name(narrow) + ", which products in 8 bits can exceed"));
-    EXPECT_THAT(NotesOnForms(newer, Of(89), program), IsEmpty());
-    EXPECT_THAT(NotesOnForms(neither, Of(90), program), IsEmpty());
-    EXPECT_THAT(NotesOnForms(always, Of(90), With({ADD})), IsEmpty());
+    EXPECT_THAT(NotesOnForms(newer, DeviceWith(89), program), IsEmpty());
+    EXPECT_THAT(NotesOnForms(neither, DeviceWith(90), program), IsEmpty());
+    EXPECT_THAT(NotesOnForms(always, DeviceWith(90), With({ADD})), IsEmpty());
   }
   for (const DType wide : {FP32, TF32, FP64}) {
     program.mutable_precision()->set_compute(wide);
     const std::string given = absl::StrCat("precision.compute = ", DType_Name(wide), " in program 'p'; ");
     for (const int capability : {0, 89, 90}) {
-      EXPECT_EQ(CheckForms(always, Of(capability), program).message(),
+      EXPECT_EQ(CheckForms(always, DeviceWith(capability), program).message(),
                 given + "allowed for runtime 'always', which multiplies in 8 bits: BF16, FP16");
-      EXPECT_EQ(CheckForms(neither, Of(capability), program), absl::OkStatus());
+      EXPECT_EQ(CheckForms(neither, DeviceWith(capability), program), absl::OkStatus());
     }
-    EXPECT_EQ(CheckForms(newer, Of(89), program), absl::OkStatus());
-    EXPECT_EQ(CheckForms(newer, Of(90), program).message(),
+    EXPECT_EQ(CheckForms(newer, DeviceWith(89), program), absl::OkStatus());
+    EXPECT_EQ(CheckForms(newer, DeviceWith(90), program).message(),
               given + "allowed for runtime 'newer', which multiplies in 8 bits: BF16, FP16");
   }
   Program sums = With({ADD});
   sums.mutable_precision()->set_compute(FP32);
-  EXPECT_EQ(CheckForms(always, Of(90), sums), absl::OkStatus());
+  EXPECT_EQ(CheckForms(always, DeviceWith(90), sums), absl::OkStatus());
 }
 
 // A runtime may lack a kernel that the program does not use.
@@ -159,12 +159,12 @@ TEST(KernelForm, OnlyKernelsOfTheProgramAreAskedFor) {
                                         unsupported: true })",
                            "test", &runtime)
                   .ok());
-  EXPECT_EQ(CheckForms(runtime, Of(85), With({})), absl::OkStatus());
-  EXPECT_EQ(CheckForms(runtime, Of(85), With({GELU})), absl::OkStatus());
-  EXPECT_EQ(CheckForms(runtime, Of(75), With({ADD})), absl::OkStatus());
-  EXPECT_FALSE(CheckForms(runtime, Of(85), With({GELU, ADD})).ok());
-  EXPECT_FALSE(CheckForms(runtime, Of(75), With({ADD, MATMUL})).ok());
-  EXPECT_THAT(NotesOnForms(runtime, Of(0), With({GELU})), IsEmpty());
+  EXPECT_EQ(CheckForms(runtime, DeviceWith(85), With({})), absl::OkStatus());
+  EXPECT_EQ(CheckForms(runtime, DeviceWith(85), With({GELU})), absl::OkStatus());
+  EXPECT_EQ(CheckForms(runtime, DeviceWith(75), With({ADD})), absl::OkStatus());
+  EXPECT_FALSE(CheckForms(runtime, DeviceWith(85), With({GELU, ADD})).ok());
+  EXPECT_FALSE(CheckForms(runtime, DeviceWith(75), With({ADD, MATMUL})).ok());
+  EXPECT_THAT(NotesOnForms(runtime, DeviceWith(0), With({GELU})), IsEmpty());
 }
 
 }  // namespace

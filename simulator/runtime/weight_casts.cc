@@ -98,7 +98,7 @@ void CastWeightsOnce(double bytes, bool casts_at_loss, Program* program) {
         const int32_t weight = segment.steps(product).inputs(std::get<2>(*it));
         const Value& value = segment.values(weight);
         if (!cast.emplace(action.operands(value.operand()), value.offset()).second) continue;
-        joining.push_back({.step = CastOf(segment, product, weight, bytes), .behind = product - 1});
+        joining.push_back({.step = CastOf(segment, product, weight, bytes), .after_step = product - 1});
       }
       if (joining.empty()) continue;
       Segment first = segment;

@@ -83,7 +83,7 @@ class Copier {
     std::map<int, int> copies;
     for (int i = rest; i < end; ++i) {
       if (GathersWeights(forward_.steps(i))) continue;
-      JoiningStep copy{.step = forward_.steps(i), .behind = last, .after = {}, .awaited_by = {}};
+      JoiningStep copy{.step = forward_.steps(i), .after_step = last, .after = {}, .awaited_by = {}};
       copy.step.clear_deps();
       for (const int dep : forward_.steps(i).deps()) {
         if (const auto found = copies.find(dep); found != copies.end()) {
@@ -94,7 +94,7 @@ class Copier {
           last = std::max(last, Again(dep));
         }
       }
-      copy.behind = last;
+      copy.after_step = last;
       for (int32_t& value : *copy.step.mutable_inputs()) value = CopyOfValue(value);
       for (int32_t& value : *copy.step.mutable_outputs()) value = CopyOfValue(value);
       copies[i] = static_cast<int>(joining_.size());

@@ -62,7 +62,7 @@ class SplitTest : public testing::TestWithParam<std::tuple<DType, int>> {
     for (const Tensor& tensor : out) EXPECT_TRUE(tensor.GuardIntact());
     return out;
   }
-  static Step Of(Kernel kernel) {
+  static Step StepOf(Kernel kernel) {
     Step step;
     step.set_kernel(kernel);
     return step;
@@ -75,7 +75,7 @@ class SplitTest : public testing::TestWithParam<std::tuple<DType, int>> {
 
 TEST_P(SplitTest, BiasIsAddedToEveryRow) {
   const Tensor x = Random({kRows, kColumns}), bias = Random({kColumns});
-  const Tensor y = Run(Of(BIAS_ADD), {x, bias}, {Tensor(dtype(), x.shape())})[0];
+  const Tensor y = Run(StepOf(BIAS_ADD), {x, bias}, {Tensor(dtype(), x.shape())})[0];
   Tensor expected(dtype(), x.shape());
   for (int64_t i = 0; i < x.size(); ++i) {
     const double sum = x.Get(i) + bias.Get(i % kColumns);
@@ -90,17 +90,17 @@ TEST_P(SplitTest, NormsOfPartsAreThoseOfWholeRows) {
   for (int64_t i = 0; i < x.size(); ++i) x.Set(i, x.Get(i) + 3 + (i % kColumns < kColumns / 2 ? 1 : 0));
   const Tensor gamma = Random({kColumns}), beta = Random({kColumns}), dy = Random({kRows, kColumns});
   const Tensor matrix(dtype(), x.shape()), vector(statistics(), {kRows});
-  Step whole = Of(LAYER_NORM);
+  Step whole = StepOf(LAYER_NORM);
   whole.mutable_attributes()->set_epsilon(1e-3);
   const std::vector<Tensor> expected = Run(whole, {x, gamma, beta}, {matrix, vector, vector});
-  const Tensor expected_dx = Run(Of(LAYER_NORM_BACKWARD), {dy, x, gamma, expected[1], expected[2]}, {matrix})[0];
+  const Tensor expected_dx = Run(StepOf(LAYER_NORM_BACKWARD), {dy, x, gamma, expected[1], expected[2]}, {matrix})[0];
 
   const int64_t n = kColumns / kParts;
   std::vector<Tensor> partial, sums, y, dx;
   for (int64_t p = 0; p < kParts; ++p) {
-    partial.push_back(Run(Of(NORM_PARTIAL), {Columns(x, p * n, n)}, {Tensor(statistics(), {kRows, 2})})[0]);
+    partial.push_back(Run(StepOf(NORM_PARTIAL), {Columns(x, p * n, n)}, {Tensor(statistics(), {kRows, 2})})[0]);
   }
-  Step combine = Of(NORM_COMBINE);
+  Step combine = StepOf(NORM_COMBINE);
   combine.mutable_attributes()->set_epsilon(1e-3);
   combine.mutable_attributes()->set_whole_columns(kColumns);
   const std::vector<Tensor> of_rows = Run(combine, {Stack(partial)}, {vector, vector});
@@ -109,15 +109,15 @@ TEST_P(SplitTest, NormsOfPartsAreThoseOfWholeRows) {
   for (int64_t p = 0; p < kParts; ++p) {
     const Tensor g = Columns(gamma, p * n, n), part(dtype(), {kRows, n});
     const Tensor y_part =
-        Run(Of(NORM_APPLY), {Columns(x, p * n, n), g, Columns(beta, p * n, n), of_rows[0], of_rows[1]}, {part})[0];
+        Run(StepOf(NORM_APPLY), {Columns(x, p * n, n), g, Columns(beta, p * n, n), of_rows[0], of_rows[1]}, {part})[0];
     ExpectNear(y_part, Columns(expected[0], p * n, n), tolerance());
-    sums.push_back(Run(Of(NORM_BACKWARD_PARTIAL),
+    sums.push_back(Run(StepOf(NORM_BACKWARD_PARTIAL),
                        {Columns(dy, p * n, n), Columns(x, p * n, n), g, of_rows[0], of_rows[1]},
                        {Tensor(statistics(), {kRows, 2})})[0]);
   }
   Tensor all = sums[0];
   for (int64_t i = 0; i < all.size(); ++i) all.Set(i, sums[0].Get(i) + sums[1].Get(i));
-  Step apply = Of(NORM_BACKWARD_APPLY);
+  Step apply = StepOf(NORM_BACKWARD_APPLY);
   apply.mutable_attributes()->set_whole_columns(kColumns);
   for (int64_t p = 0; p < kParts; ++p) {
     const Tensor old = Random({kRows, n});
@@ -140,7 +140,7 @@ TEST_P(SplitTest, RootMeanSquareNorms) {
   const Tensor x = Random({kRows, kColumns}), gamma = Random({kColumns}), dy = Random({kRows, kColumns});
   const int64_t n = kColumns / kParts;
   auto rms = [](Kernel kernel) {
-    Step step = Of(kernel);
+    Step step = StepOf(kernel);
     step.mutable_attributes()->set_root_mean_square(true);
     step.mutable_attributes()->set_whole_columns(kernel == NORM_COMBINE || kernel == NORM_BACKWARD_APPLY ? kColumns
                                                                                                          : 0);
@@ -206,7 +206,7 @@ TEST_P(SplitTest, LossesOfPartsAreThoseOfWholeRows) {
     const Tensor logits = Random({kRows, columns});
     Tensor targets(INT32, {kRows});
     for (int64_t r = 0; r < kRows; ++r) targets.Set(r, r == 3 ? -1 : static_cast<double>(random_() % vocabulary));
-    Step whole = Of(CROSS_ENTROPY);
+    Step whole = StepOf(CROSS_ENTROPY);
     whole.mutable_attributes()->set_vocabulary(vocabulary);
     whole.mutable_attributes()->set_loss_weight(0.25);
     StepContext context;
@@ -217,7 +217,7 @@ TEST_P(SplitTest, LossesOfPartsAreThoseOfWholeRows) {
     backward.set_kernel(CROSS_ENTROPY_BACKWARD);
     const Tensor gradient = Run(backward, {logits, expected[0], targets}, {Tensor(dtype(), {kRows, columns})})[0];
 
-    Step partial = Of(CROSS_ENTROPY_PARTIAL);
+    Step partial = StepOf(CROSS_ENTROPY_PARTIAL);
     partial.mutable_attributes()->set_vocabulary(vocabulary);
     for (Step* step : {&partial, &backward}) step->mutable_attributes()->mutable_column_shift();
     std::vector<Tensor> parts;
@@ -226,7 +226,7 @@ TEST_P(SplitTest, LossesOfPartsAreThoseOfWholeRows) {
       at.column_shift = p * n;
       parts.push_back(Run(partial, {Columns(logits, p * n, n), targets}, {Tensor(statistics(), {kRows, 2})}, at)[0]);
     }
-    Step combine = Of(CROSS_ENTROPY_COMBINE);
+    Step combine = StepOf(CROSS_ENTROPY_COMBINE);
     combine.mutable_attributes()->set_loss_weight(0.25);
     const std::vector<Tensor> result =
         Run(combine, {Stack(parts), targets}, {Tensor(statistics(), {kRows}), Tensor(FP64, {2})}, context);
@@ -248,11 +248,11 @@ TEST_P(SplitTest, RowsOfATableAreFoundOnOneRank) {
   const Tensor table = Random({rows, kColumns}), dy = Random({kRows, kColumns});
   Tensor tokens(INT32, {kRows});
   for (int64_t r = 0; r < kRows; ++r) tokens.Set(r, static_cast<double>(random_() % rows));
-  const Tensor expected = Run(Of(EMBEDDING), {tokens, table}, {Tensor(dtype(), {kRows, kColumns})})[0];
-  const Tensor gradient = Run(Of(EMBEDDING_BACKWARD), {tokens, dy}, {Tensor(dtype(), {rows, kColumns})})[0];
+  const Tensor expected = Run(StepOf(EMBEDDING), {tokens, table}, {Tensor(dtype(), {kRows, kColumns})})[0];
+  const Tensor gradient = Run(StepOf(EMBEDDING_BACKWARD), {tokens, dy}, {Tensor(dtype(), {rows, kColumns})})[0];
   Tensor sum(dtype(), {kRows, kColumns});
   for (int64_t p = 0; p < kParts; ++p) {
-    Step step = Of(EMBEDDING);
+    Step step = StepOf(EMBEDDING);
     ShiftTerm* term = step.mutable_attributes()->mutable_column_shift()->add_terms();
     term->set_axis("x");
     term->set_stride(n);
@@ -268,7 +268,7 @@ TEST_P(SplitTest, RowsOfATableAreFoundOnOneRank) {
 
 TEST_P(SplitTest, DropoutAndPositionsCountTheWhole) {
   const int64_t sequences = 3, sequence = kRows / sequences, n = kColumns / kParts;
-  Step step = Of(DROPOUT);
+  Step step = StepOf(DROPOUT);
   step.mutable_attributes()->set_dropout(0.4);
   step.mutable_attributes()->set_dropout_site(5);
   StepContext context;
@@ -283,7 +283,7 @@ TEST_P(SplitTest, DropoutAndPositionsCountTheWhole) {
   rows.mutable_attributes()->set_sequence(sequence);
   // Parts of 6 rows hold one and a half sequences.
   const int64_t half = kRows / kParts;
-  Step positions = Of(POSITION_EMBEDDING);
+  Step positions = StepOf(POSITION_EMBEDDING);
   positions.mutable_attributes()->set_sequence(sequence);
   const Tensor table = Random({sequence + 2, kColumns});
   const Tensor embedded = Run(positions, {table}, {Tensor(dtype(), x.shape())}, context)[0];
@@ -302,7 +302,7 @@ TEST_P(SplitTest, DropoutAndPositionsCountTheWhole) {
 
 TEST_P(SplitTest, HeadsOfAttentionAreThoseOfTheWhole) {
   const int64_t sequence = 6, heads = 4, size = 5, d = heads * size, n = d / kParts;
-  Step step = Of(ATTENTION);
+  Step step = StepOf(ATTENTION);
   StepAttributes& a = *step.mutable_attributes();
   a.set_heads(heads);
   a.set_sequence(sequence);
@@ -340,7 +340,7 @@ TEST_P(SplitTest, HeadsOfAttentionAreThoseOfTheWhole) {
 
 TEST_P(SplitTest, ExactNormsDoNotDependOnTheCut) {
   const Tensor x = Random({kRows, kColumns});
-  Step step = Of(SQUARED_NORM);
+  Step step = StepOf(SQUARED_NORM);
   step.mutable_attributes()->set_slot(1);
   Tensor whole = Run(step, {x}, {Tensor(EXACT192, {2})})[0];
   Exact192 sum = {};
@@ -351,7 +351,7 @@ TEST_P(SplitTest, ExactNormsDoNotDependOnTheCut) {
   EXPECT_TRUE(sum == whole.data<Exact192>()[1]);
   const Tensor plain = Run(step, {x}, {Tensor(FP64, {2})})[0];
   EXPECT_NEAR(ExactRound(sum, 53), plain.Get(1), 1e-13 * plain.Get(1));
-  Tensor totals = Run(Of(NORM_TOTAL), {whole}, {Tensor(FP64, {2})})[0];
+  Tensor totals = Run(StepOf(NORM_TOTAL), {whole}, {Tensor(FP64, {2})})[0];
   EXPECT_DOUBLE_EQ(totals.Get(0), std::sqrt(ExactRound(sum, 53)));
   // A rank that holds a copy writes 0 and overwrites the old value.
   StepContext copy;

@@ -58,7 +58,7 @@ class Maker {
     c.step.set_accumulate(true);
     c.other_bytes += c.out[0].Bytes();
   }
-  static StepAttributes& Of(BandwidthCase& c) { return *c.step.mutable_attributes(); }
+  static StepAttributes& AttributesOf(BandwidthCase& c) { return *c.step.mutable_attributes(); }
 
   BandwidthOperand All(DType dtype) const { return {dtype, {rows, columns}}; }
   BandwidthOperand Row(DType dtype) const { return {dtype, {columns}}; }
@@ -92,7 +92,7 @@ void AddElementwise(Maker& make) {
   make.Accumulate(make.AddSample(NORM_BACKWARD_APPLY));
   for (const bool tanh : {true, false}) {
     for (const Kernel kernel : {GELU, GELU_BACKWARD}) {
-      make.Of(make.AddSample(kernel, tanh ? "bf16 tanh" : "bf16", make.Sizes())).set_tanh_approximation(tanh);
+      make.AttributesOf(make.AddSample(kernel, tanh ? "bf16 tanh" : "bf16", make.Sizes())).set_tanh_approximation(tanh);
     }
   }
   make.AddSample(ADD);
@@ -119,7 +119,7 @@ void AddTokens(Maker& make) {
   kernels::SampleSizes logits = make.Sizes();
   logits.rows = make.rows * make.columns / make.vocabulary + 1;
   for (const Kernel kernel : {CROSS_ENTROPY, CROSS_ENTROPY_PARTIAL, CROSS_ENTROPY_BACKWARD}) {
-    make.Of(make.AddSample(kernel, "bf16", logits)).set_vocabulary(make.vocabulary);
+    make.AttributesOf(make.AddSample(kernel, "bf16", logits)).set_vocabulary(make.vocabulary);
   }
 }
 
@@ -140,8 +140,8 @@ void AddImages(Maker& make) {
   for (const bool backward : {false, true}) {
     BandwidthCase& c =
         backward ? make.Add(UPSAMPLE_BACKWARD, "bf16", {x}, {small}) : make.Add(UPSAMPLE, "bf16", {small}, {x});
-    make.Of(c).set_height(8);
-    make.Of(c).set_width(8);
+    make.AttributesOf(c).set_height(8);
+    make.AttributesOf(c).set_width(8);
   }
 }
 
@@ -179,21 +179,21 @@ void AddLaunches(Maker& make, const std::string& detail) {
 void AddOptimizer(Maker& make) {
   const BandwidthOperand x = make.All(BF16), single = make.All(FP32), exact = make.All(EXACT192);
   BandwidthCase& adamw = make.Add(ADAMW, "fp32", {x, single, single, single}, {single, single, single, x});
-  make.Of(adamw).set_beta1(0.9);
-  make.Of(adamw).set_beta2(0.95);
-  make.Of(adamw).set_epsilon(1e-8);
+  make.AttributesOf(adamw).set_beta1(0.9);
+  make.AttributesOf(adamw).set_beta2(0.95);
+  make.AttributesOf(adamw).set_epsilon(1e-8);
   adamw.in_place = {1, 2, 3, -1};
   adamw.context.learning_rate = 1e-3;
   // Moments and parameters in bf16, rounded stochastically.
   BandwidthCase& halves = make.Add(ADAMW, "bf16 at random", {x, single, x, x}, {single, x, x, x});
-  make.Of(halves).set_beta1(0.9);
-  make.Of(halves).set_beta2(0.999);
-  make.Of(halves).set_epsilon(1e-8);
-  make.Of(halves).set_rounding_site(1);
+  make.AttributesOf(halves).set_beta1(0.9);
+  make.AttributesOf(halves).set_beta2(0.999);
+  make.AttributesOf(halves).set_epsilon(1e-8);
+  make.AttributesOf(halves).set_rounding_site(1);
   halves.in_place = {1, 2, 3, -1};
   halves.context.learning_rate = 1e-3;
   BandwidthCase& sgd = make.Add(SGD_STEP, "fp32", {x, single, single}, {single, single, x});
-  make.Of(sgd).set_momentum(0.9);
+  make.AttributesOf(sgd).set_momentum(0.9);
   sgd.in_place = {1, 2, -1};
   sgd.context.learning_rate = 1e-3;
   make.AddSample(SQUARED_NORM, FP32);

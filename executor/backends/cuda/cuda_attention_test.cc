@@ -60,7 +60,7 @@ Step AttentionStep(Kernel kernel, int kv_heads) {
   return step;
 }
 
-Tensor Of(DType dtype, int64_t columns, int64_t rows = kRows) { return Tensor(dtype, {rows, columns}); }
+Tensor MakeTensor(DType dtype, int64_t columns, int64_t rows = kRows) { return Tensor(dtype, {rows, columns}); }
 
 absl::Status RunStep(const Step& step, std::vector<Tensor>& in, std::vector<Tensor>& out, Asked* asked) {
   CountingDevice device;
@@ -73,7 +73,8 @@ absl::Status RunStep(const Step& step, std::vector<Tensor>& in, std::vector<Tens
 
 TEST(CudaAttention, OneMatrixOfThreePartsIsThreeLayouts) {
   Asked asked;
-  std::vector<Tensor> in = {Of(BF16, 3 * kHeads * kWidth)}, out = {Of(BF16, kHeads * kWidth), Of(FP32, kHeads)};
+  std::vector<Tensor> in = {MakeTensor(BF16, 3 * kHeads * kWidth)},
+                      out = {MakeTensor(BF16, kHeads * kWidth), MakeTensor(FP32, kHeads)};
   ASSERT_EQ(RunStep(AttentionStep(ATTENTION, 0), in, out, &asked), absl::OkStatus());
   ASSERT_EQ(asked.forward.size(), 1u);
   const AttentionShape& shape = asked.forward[0];
@@ -96,8 +97,9 @@ TEST(CudaAttention, OneMatrixOfThreePartsIsThreeLayouts) {
 
 TEST(CudaAttention, FewerHeadsOfKeysAndValues) {
   Asked asked;
-  std::vector<Tensor> in = {Of(FP16, kHeads * kWidth), Of(FP16, 2 * kWidth), Of(FP16, 2 * kWidth)};
-  std::vector<Tensor> out = {Of(FP16, kHeads * kWidth), Of(FP32, kHeads)};
+  std::vector<Tensor> in = {MakeTensor(FP16, kHeads * kWidth), MakeTensor(FP16, 2 * kWidth),
+                            MakeTensor(FP16, 2 * kWidth)};
+  std::vector<Tensor> out = {MakeTensor(FP16, kHeads * kWidth), MakeTensor(FP32, kHeads)};
   ASSERT_EQ(RunStep(AttentionStep(ATTENTION, 2), in, out, &asked), absl::OkStatus());
   ASSERT_EQ(asked.forward.size(), 1u);
   EXPECT_EQ(asked.forward[0].kv_heads, 2);
@@ -110,14 +112,15 @@ TEST(CudaAttention, FewerHeadsOfKeysAndValues) {
 
 // Returns the inputs of ATTENTION_BACKWARD: do, q, k, v, o and statistics.
 std::vector<Tensor> BackwardInputs(DType gradient, DType type) {
-  return {Of(gradient, kHeads * kWidth), Of(type, kHeads * kWidth), Of(type, 2 * kWidth),
-          Of(type, 2 * kWidth),          Of(type, kHeads * kWidth), Of(FP32, kHeads)};
+  return {MakeTensor(gradient, kHeads * kWidth), MakeTensor(type, kHeads * kWidth), MakeTensor(type, 2 * kWidth),
+          MakeTensor(type, 2 * kWidth),          MakeTensor(type, kHeads * kWidth), MakeTensor(FP32, kHeads)};
 }
 
 TEST(CudaAttention, GradientsOfTheTypeOfWhatTheyAreOf) {
   const auto run = [](DType gradient, Asked* asked) {
     std::vector<Tensor> in = BackwardInputs(gradient, BF16);
-    std::vector<Tensor> out = {Of(BF16, kHeads * kWidth), Of(BF16, 2 * kWidth), Of(BF16, 2 * kWidth)};
+    std::vector<Tensor> out = {MakeTensor(BF16, kHeads * kWidth), MakeTensor(BF16, 2 * kWidth),
+                               MakeTensor(BF16, 2 * kWidth)};
     ASSERT_EQ(RunStep(AttentionStep(ATTENTION_BACKWARD, 2), in, out, asked), absl::OkStatus());
     if (asked->backward.empty()) return;
     EXPECT_EQ(asked->pointers.gradient_o, in[0].data<void>());
@@ -137,8 +140,8 @@ TEST(CudaAttention, GradientsOfTheTypeOfWhatTheyAreOf) {
 TEST(CudaAttention, WhatTheLibraryIsNeverAsked) {
   const auto asked_of = [](const Step& step, DType type, DType statistics, int64_t rows) {
     Asked asked;
-    std::vector<Tensor> in = {Of(type, 3 * kHeads * kWidth, rows)};
-    std::vector<Tensor> out = {Of(type, kHeads * kWidth, rows), Of(statistics, kHeads, rows)};
+    std::vector<Tensor> in = {MakeTensor(type, 3 * kHeads * kWidth, rows)};
+    std::vector<Tensor> out = {MakeTensor(type, kHeads * kWidth, rows), MakeTensor(statistics, kHeads, rows)};
     EXPECT_EQ(RunStep(step, in, out, &asked), absl::OkStatus());
     return asked.forward.size();
   };

@@ -8,7 +8,7 @@ namespace weft::exec::cuda {
 namespace {
 
 // Returns sums over all rows of input 0.
-ColumnSums Of(const Call& call) {
+ColumnSums ColumnSumsOf(const Call& call) {
   ColumnSums sums;
   sums.dy = ArrayOf(call.in[0]);
   sums.rows = Rows(call.in[0]);
@@ -20,7 +20,7 @@ ColumnSums Of(const Call& call) {
 
 // Returns sums over the rows of each sample: segments of `sequence` rows.
 ColumnSums OfSamples(const Call& call, int64_t blocks_of_columns) {
-  ColumnSums sums = Of(call);
+  ColumnSums sums = ColumnSumsOf(call);
   const int64_t sequence = call.attributes().sequence();
   sums.segments = sums.rows / sequence;
   sums.rows = sequence;
@@ -37,14 +37,14 @@ absl::Status Sum(const Call& call, ColumnSums sums) {
 }  // namespace
 
 ColumnSums BiasGradientArguments(const Call& call) {
-  ColumnSums sums = Of(call);
+  ColumnSums sums = ColumnSumsOf(call);
   sums.plain = ArrayOf(call.out[0]);
   return sums;
 }
 
 ColumnSums NormWeightArguments(const Call& call) {
   const bool centred = call.step.kernel() == LAYER_NORM_BACKWARD_WEIGHT;
-  ColumnSums sums = Of(call);
+  ColumnSums sums = ColumnSumsOf(call);
   sums.x = ArrayOf(call.in[1]);
   if (centred) sums.mean = ArrayOf(call.in[2]);
   sums.rstd = ArrayOf(call.in[centred ? 3 : 2]);

@@ -7,7 +7,7 @@ namespace weft::exec::cuda {
 namespace {
 
 // Returns a launch on all inputs and outputs.
-Elementwise Of(const Call& call, ElementwiseOp op) {
+Elementwise ElementwiseOf(const Call& call, ElementwiseOp op) {
   Elementwise e;
   e.op = op;
   for (size_t i = 0; i < call.in.size(); ++i) e.in[i] = ArrayOf(call.in[i]);
@@ -34,7 +34,7 @@ absl::Status RunBroadcast(const Call& call, BroadcastOp op, int64_t rows_per_row
 
 absl::Status AddTensors(const Call& call) {
   if (call.in[0].dtype == EXACT192) return AddExact(call);
-  Elementwise e = Of(call, ElementwiseOp::kAdd);
+  Elementwise e = ElementwiseOf(call, ElementwiseOp::kAdd);
   e.accumulate = call.step.accumulate();
   return call.Launch(e);
 }
@@ -42,7 +42,7 @@ absl::Status AddTensors(const Call& call) {
 // A cast to the same type is a copy. Between device and host a copy runs beside the kernels (rule P7).
 absl::Status Cast(const Call& call) {
   const TensorView &x = call.in[0], &y = call.out[0];
-  if (x.dtype != y.dtype) return call.Launch(Of(call, ElementwiseOp::kCast));
+  if (x.dtype != y.dtype) return call.Launch(ElementwiseOf(call, ElementwiseOp::kCast));
   const int64_t bytes = Elements(x) * ElementBytes(TypeOf(x));
   if (call.measuring || bytes == 0 || x.data == y.data) return absl::OkStatus();
   return call.resources.device->Copy(call.context.stream, y.data, x.data, bytes);
@@ -50,7 +50,7 @@ absl::Status Cast(const Call& call) {
 
 absl::Status Fill(const Call& call) {
   if (call.out[0].dtype == EXACT192) return FillExact(call);
-  Elementwise e = Of(call, ElementwiseOp::kFill);
+  Elementwise e = ElementwiseOf(call, ElementwiseOp::kFill);
   e.value = call.attributes().value();
   e.in_double = true;
   return call.Launch(e);
@@ -70,7 +70,7 @@ absl::Status ScaleTensor(const Call& call) {
 absl::Status RunPointwise(const Call& call) {
   const StepAttributes& a = call.attributes();
 #define POINTWISE(op, inputs, outputs, of, when) \
-  if (call.step.kernel() == of && (when)) return call.Launch(Of(call, ElementwiseOp::op));
+  if (call.step.kernel() == of && (when)) return call.Launch(ElementwiseOf(call, ElementwiseOp::op));
 #include "kernels/pointwise.def"
 #undef POINTWISE
   return call.Error("kernels/pointwise.def has no formula of ", Kernel_Name(call.step.kernel()));

@@ -286,8 +286,9 @@ absl::StatusOr<std::vector<CudnnEngine>> CudnnGraph::Engines(const CudnnTarget& 
       WEFT_RETURN_IF_ERROR(
           Get(engine.config, CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, CUDNN_TYPE_INT64, &engine.workspace_bytes));
       // Kernels that are not compiled at run time do not report it.
-      const absl::Status told = Get(engine.config, CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED, CUDNN_TYPE_INT32, &shared);
-      if (told.ok()) engine.shared_memory_bytes = shared;
+      const absl::Status status =
+          Get(engine.config, CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED, CUDNN_TYPE_INT32, &shared);
+      if (status.ok()) engine.shared_memory_bytes = shared;
       WEFT_ASSIGN_OR_RETURN(engine.notes, NotesOf(engine.config));
       engines.push_back(std::move(engine));
     }

@@ -8,7 +8,7 @@ namespace {
 
 using cpu::Tensor;
 
-NumberedStep Of(Kernel kernel, std::vector<int> in, std::vector<int> out) {
+NumberedStep StepOf(Kernel kernel, std::vector<int> in, std::vector<int> out) {
   NumberedStep step;
   step.step.set_kernel(kernel);
   step.in = std::move(in);
@@ -37,7 +37,7 @@ TEST(NumberedSteps, NumbersAreSmallAndDiffer) {
 TEST(NumberedSteps, BehindThemIsWhatTheyLeave) {
   std::vector<Tensor> tensors;
   for (int i = 0; i < 4; ++i) tensors.push_back(Matrix(FP64, 3, 5, i));
-  const auto behind = Behind({Of(ADD, {0, 1}, {2}), Of(ADD, {2, 1}, {3})}, tensors, false);
+  const auto behind = Behind({StepOf(ADD, {0, 1}, {2}), StepOf(ADD, {2, 1}, {3})}, tensors, false);
   std::vector<Tensor> expected = tensors;
   for (int64_t i = 0; i < 15; ++i) {
     expected[2].Set(i, tensors[0].Get(i) + tensors[1].Get(i));
@@ -53,9 +53,9 @@ TEST(NumberedSteps, SomeAreARun) {
   for (int i = 0; i < 4; ++i) tensors.push_back(Matrix(FP32, 4, 64, i));
   tensors.push_back(Matrix(FP32, 1, 64, 4));
   tensors.push_back(Matrix(FP32, 1, 4, 5));
-  NumberedStep norm = Of(RMS_NORM, {2, 4}, {3, 5});
+  NumberedStep norm = StepOf(RMS_NORM, {2, 4}, {3, 5});
   norm.step.mutable_attributes()->set_epsilon(1e-5);
-  const NumberedStep sum = Of(ADD, {0, 1}, {2});
+  const NumberedStep sum = StepOf(ADD, {0, 1}, {2});
   EXPECT_TRUE(IsRun({sum, norm}, tensors));
   EXPECT_FALSE(IsRun({sum}, tensors));
   ExpectSameBehind({sum, norm}, tensors);

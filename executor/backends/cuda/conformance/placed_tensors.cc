@@ -21,7 +21,7 @@ std::vector<Block>& Blocks() {
   return *blocks;
 }
 
-absl::StatusOr<char*> Take(int64_t bytes) {
+absl::StatusOr<char*> TakeFromBlock(int64_t bytes) {
   constexpr int64_t kAlignment = 256, kMin = int64_t{256} << 20;
   const int64_t taken = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   for (Block& block : Blocks()) {
@@ -46,7 +46,7 @@ absl::StatusOr<TensorView> PlacedTensors::Place(cpu::Tensor& tensor) {
   ComputeDevice& device = *TheMachine().device;
   if (!device.asynchronous()) return view;
   const auto bytes = static_cast<int64_t>(tensor.bytes().size());
-  WEFT_ASSIGN_OR_RETURN(view.data, Take(bytes));
+  WEFT_ASSIGN_OR_RETURN(view.data, TakeFromBlock(bytes));
   WEFT_RETURN_IF_ERROR(device.CopyNow(view.data, tensor.bytes().data(), bytes));
   copies_.emplace_back(&tensor, view.data);
   return view;

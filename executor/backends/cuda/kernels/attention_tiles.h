@@ -105,7 +105,7 @@ struct Place {
     sample = SampleOf(a.samples, sequence);
   }
 
-  WEFT_DEVICE HeadRows Of(const HeadPart& part, int64_t of_head) const {
+  WEFT_DEVICE HeadRows RowsOf(const HeadPart& part, int64_t of_head) const {
     return HeadRows(part, sequence * a.shape.sequence, of_head);
   }
   WEFT_DEVICE int64_t StatisticOf(int64_t query, int64_t of_head) const {

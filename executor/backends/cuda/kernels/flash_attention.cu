@@ -209,7 +209,7 @@ struct Forward {
     for (int i = 0; i < kOfWarp; ++i) most[i] = C(-INFINITY);
     for (int64_t first = tile.FirstKey(); first < tile.EndOfKeys(); first += kRows) {
       C p[kOfWarp];
-      Products(thread, a, tile.Of(a.q, tile.head), tile.first, tile.Of(a.k, kv), first, p);
+      Products(thread, a, tile.RowsOf(a.q, tile.head), tile.first, tile.RowsOf(a.k, kv), first, p);
       const uint32_t kept = tile.Kept(tile.head, tile.first + thread.warp() * kOfWarp, 1, first + thread.lane(), 0);
 #pragma unroll
       for (int i = 0; i < kOfWarp; ++i) {
@@ -225,7 +225,7 @@ struct Forward {
         for (int h = 0; h < kHeld<C>; ++h) o[i][h] *= rest;
         p[i] = tile.Dropped(kept, i, p[i]);
       }
-      LoadSlice<C>(thread, a, tile.Of(a.v, kv), first, tile.column, 0);
+      LoadSlice<C>(thread, a, tile.RowsOf(a.v, kv), first, tile.column, 0);
       thread.Sync();
       AddSlice(thread, 0, p, o);
     }
@@ -238,7 +238,7 @@ struct Forward {
         Store<C>(a.lse, tile.Statistic(query, tile.head), most[i] + Log(total[i]));
       }
     }
-    StoreRows(thread, tile, tile.Of(a.o, tile.head), o);
+    StoreRows(thread, tile, tile.RowsOf(a.o, tile.head), o);
   }
 };
 
@@ -272,13 +272,13 @@ struct QueryGradient {
 #pragma unroll
     for (int i = 0; i < kOfWarp; ++i) {
       const int64_t query = tile.first + thread.warp() * kOfWarp + i;
-      shift[i] = Shift<C>(thread, a, tile.Of(g.d_o, tile.head), tile.Of(a.o, tile.head), query);
+      shift[i] = Shift<C>(thread, a, tile.RowsOf(g.d_o, tile.head), tile.RowsOf(a.o, tile.head), query);
       lse[i] = query < a.shape.sequence ? Load<C>(a.lse, tile.Statistic(query, tile.head)) : C(0);
     }
     for (int64_t first = tile.FirstKey(); first < tile.EndOfKeys(); first += kRows) {
       C s[kOfWarp], dp[kOfWarp];
-      Products(thread, a, tile.Of(a.q, tile.head), tile.first, tile.Of(a.k, kv), first, s);
-      Products(thread, a, tile.Of(g.d_o, tile.head), tile.first, tile.Of(a.v, kv), first, dp);
+      Products(thread, a, tile.RowsOf(a.q, tile.head), tile.first, tile.RowsOf(a.k, kv), first, s);
+      Products(thread, a, tile.RowsOf(g.d_o, tile.head), tile.first, tile.RowsOf(a.v, kv), first, dp);
       const uint32_t kept = tile.Kept(tile.head, tile.first + thread.warp() * kOfWarp, 1, first + thread.lane(), 0);
 #pragma unroll
       for (int i = 0; i < kOfWarp; ++i) {
@@ -287,11 +287,11 @@ struct QueryGradient {
         const C p = sees ? Exp(s[i] * scale - lse[i]) : C(0);
         s[i] = sees ? p * (tile.Dropped(kept, i, dp[i]) - shift[i]) * scale : C(0);
       }
-      LoadSlice<C>(thread, a, tile.Of(a.k, kv), first, tile.column, 0);
+      LoadSlice<C>(thread, a, tile.RowsOf(a.k, kv), first, tile.column, 0);
       thread.Sync();
       AddSlice(thread, 0, s, dq);
     }
-    StoreRows(thread, tile, tile.Of(g.dq, tile.head), dq);
+    StoreRows(thread, tile, tile.RowsOf(g.dq, tile.head), dq);
   }
 };
 
@@ -312,8 +312,8 @@ struct KeyGradient {
         AddQueries(thread, tile, head, first, dk, dv);
       }
     }
-    StoreRows(thread, tile, tile.Of(g.dk, tile.head), dk);
-    StoreRows(thread, tile, tile.Of(g.dv, tile.head), dv);
+    StoreRows(thread, tile, tile.RowsOf(g.dk, tile.head), dk);
+    StoreRows(thread, tile, tile.RowsOf(g.dv, tile.head), dv);
   }
 
   template <typename Thread>
@@ -323,19 +323,19 @@ struct KeyGradient {
     const C scale = static_cast<C>(a.scale);
     const auto statistics = thread.template Shared<C>(Layout<C>::kStatistics, 2 * kRows);
     C s[kOfWarp], dp[kOfWarp];
-    Products(thread, a, tile.Of(a.k, tile.head), tile.first, tile.Of(a.q, head), first, s);
-    Products(thread, a, tile.Of(a.v, tile.head), tile.first, tile.Of(g.d_o, head), first, dp);
+    Products(thread, a, tile.RowsOf(a.k, tile.head), tile.first, tile.RowsOf(a.q, head), first, s);
+    Products(thread, a, tile.RowsOf(a.v, tile.head), tile.first, tile.RowsOf(g.d_o, head), first, dp);
     // The statistics of the previous round have been read: Products contains a barrier.
 #pragma unroll 1
     for (int i = 0; i < kOfWarp; ++i) {
       const int r = thread.warp() * kOfWarp + i;
-      const C shift = Shift<C>(thread, a, tile.Of(g.d_o, head), tile.Of(a.o, head), first + r);
+      const C shift = Shift<C>(thread, a, tile.RowsOf(g.d_o, head), tile.RowsOf(a.o, head), first + r);
       if (thread.lane() != 0) continue;
       statistics.Put(r, first + r < a.shape.sequence ? Load<C>(a.lse, tile.Statistic(first + r, head)) : C(0));
       statistics.Put(kRows + r, shift);
     }
-    LoadSlice<C>(thread, a, tile.Of(a.q, head), first, tile.column, 0);
-    LoadSlice<C>(thread, a, tile.Of(g.d_o, head), first, tile.column, 1);
+    LoadSlice<C>(thread, a, tile.RowsOf(a.q, head), first, tile.column, 0);
+    LoadSlice<C>(thread, a, tile.RowsOf(g.d_o, head), first, tile.column, 1);
     thread.Sync();
     const C lse = statistics[thread.lane()], shift = statistics[kRows + thread.lane()];
     const uint32_t kept = tile.Kept(head, first + thread.lane(), 0, tile.first + thread.warp() * kOfWarp, 1);

@@ -23,7 +23,7 @@ struct Forward {
     const int64_t kv = Divide(place.head, a.shape.group()), query = place.first + thread.warp() * 16;
     const auto rows = thread.template Shared<uint32_t>(4 * kKeys, Layout<D>::kRowWords);
     const auto values = thread.template Shared<uint32_t>(int64_t{4} * kValues, Layout<D>::kTurnedWords);
-    LoadTile<D>(thread, a.shape, place.Of(a.q, place.head), place.first, kKeys, -1);
+    LoadTile<D>(thread, a.shape, place.RowsOf(a.q, place.head), place.first, kKeys, -1);
     thread.Sync();
     MmaLeft q[D / 16];
 #pragma unroll
@@ -35,8 +35,8 @@ struct Forward {
     MmaSums o[D / 8] = {};
     for (int64_t first = place.FirstKey(); first < place.EndOfKeys(); first += kTile) {
       thread.Sync();
-      LoadTile<D>(thread, a.shape, place.Of(a.k, kv), first, kKeys, -1);
-      LoadTile<D>(thread, a.shape, place.Of(a.v, kv), first, -1, kValues);
+      LoadTile<D>(thread, a.shape, place.RowsOf(a.k, kv), first, kKeys, -1);
+      LoadTile<D>(thread, a.shape, place.RowsOf(a.v, kv), first, -1, kValues);
       thread.Sync();
       MmaSums p[kBlocks];
       Scores<S, D>(thread, [&](int step) { return q[step]; }, rows, p);
@@ -87,7 +87,7 @@ struct Forward {
         static_cast<float*>(a.lse.data)[place.StatisticOf(at, place.head)] = most[r] + Log(total[r]);
       }
     }
-    StoreRows<S, D>(thread, a.shape, place.Of(a.o, place.head), query, o, factors);
+    StoreRows<S, D>(thread, a.shape, place.RowsOf(a.o, place.head), query, o, factors);
   }
 };
 
@@ -125,8 +125,8 @@ struct QueryGradient {
     const auto keys = thread.template Shared<uint32_t>(4 * kKeys, Layout<D>::kRowWords);
     const auto values = thread.template Shared<uint32_t>(int64_t{4} * kValues, Layout<D>::kRowWords);
     const auto turned = thread.template Shared<uint32_t>(int64_t{4} * kTurned, Layout<D>::kTurnedWords);
-    const HeadRows d_o = place.Of(g.d_o, place.head);
-    LoadTile<D>(thread, a.shape, place.Of(a.q, place.head), place.first, kKeys, -1);
+    const HeadRows d_o = place.RowsOf(g.d_o, place.head);
+    LoadTile<D>(thread, a.shape, place.RowsOf(a.q, place.head), place.first, kKeys, -1);
     LoadTile<D>(thread, a.shape, d_o, place.first, kValues, -1);
     thread.Sync();
     MmaLeft q[D / 16], of_do[D / 16];
@@ -141,14 +141,14 @@ struct QueryGradient {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int64_t at = query + thread.lane() / 4 + 8 * r;
-      shift[r] = QuadSum(thread, ShiftPart<S>(a.shape, d_o, place.Of(a.o, place.head), at, thread.lane() % 4, 4));
+      shift[r] = QuadSum(thread, ShiftPart<S>(a.shape, d_o, place.RowsOf(a.o, place.head), at, thread.lane() % 4, 4));
       lse[r] = at < a.shape.sequence ? static_cast<const float*>(a.lse.data)[place.StatisticOf(at, place.head)] : 0.0f;
     }
     MmaSums dq[D / 8] = {};
     for (int64_t first = place.FirstKey(); first < place.EndOfKeys(); first += kTile) {
       thread.Sync();
-      LoadTile<D>(thread, a.shape, place.Of(a.k, kv), first, kKeys, kTurned);
-      LoadTile<D>(thread, a.shape, place.Of(a.v, kv), first, kValues, -1);
+      LoadTile<D>(thread, a.shape, place.RowsOf(a.k, kv), first, kKeys, kTurned);
+      LoadTile<D>(thread, a.shape, place.RowsOf(a.v, kv), first, kValues, -1);
       thread.Sync();
       MmaSums s[kBlocks], dp[kBlocks];
       Scores<S, D>(thread, [&](int step) { return q[step]; }, keys, s);
@@ -167,7 +167,7 @@ struct QueryGradient {
       AddRows<S, D>(thread, s, turned, dq);
     }
     const float ones[2] = {1, 1};
-    StoreRows<S, D>(thread, a.shape, place.Of(g.dq, place.head), query, dq, ones);
+    StoreRows<S, D>(thread, a.shape, place.RowsOf(g.dq, place.head), query, dq, ones);
   }
 };
 
@@ -186,8 +186,8 @@ struct KeyGradient {
   WEFT_DEVICE void operator()(Thread& thread) const {
     const AttentionProblem& a = g.problem;
     const Place<S, D> place(a, a.shape.kv_heads, false, thread);
-    LoadTile<D>(thread, a.shape, place.Of(a.k, place.head), place.first, kKeys, -1);
-    LoadTile<D>(thread, a.shape, place.Of(a.v, place.head), place.first, kValues, -1);
+    LoadTile<D>(thread, a.shape, place.RowsOf(a.k, place.head), place.first, kKeys, -1);
+    LoadTile<D>(thread, a.shape, place.RowsOf(a.v, place.head), place.first, kValues, -1);
     MmaSums dk[D / 8] = {}, dv[D / 8] = {};
     for (int64_t member = 0; member < a.shape.group(); ++member) {
       const int64_t head = place.head * a.shape.group() + member;
@@ -199,8 +199,8 @@ struct KeyGradient {
     const float ones[2] = {1, 1}, factor = a.dropout.threshold == 0 ? 1.0f : place.Factor();
     const float factors[2] = {factor, factor};
     const int64_t row = place.first + thread.warp() * 16;
-    StoreRows<S, D>(thread, a.shape, place.Of(g.dk, place.head), row, dk, ones);
-    StoreRows<S, D>(thread, a.shape, place.Of(g.dv, place.head), row, dv, factors);
+    StoreRows<S, D>(thread, a.shape, place.RowsOf(g.dk, place.head), row, dk, ones);
+    StoreRows<S, D>(thread, a.shape, place.RowsOf(g.dv, place.head), row, dv, factors);
   }
 
   template <typename Thread>
@@ -211,13 +211,13 @@ struct KeyGradient {
     const auto rows = [&](int word) { return thread.template Shared<uint32_t>(int64_t{4} * word, kRows); };
     const auto turned = [&](int word) { return thread.template Shared<uint32_t>(int64_t{4} * word, kColumns); };
     const auto statistics = thread.template Shared<float>(int64_t{4} * kStatistics, 2 * kTile);
-    const HeadRows d_o = place.Of(g.d_o, head);
+    const HeadRows d_o = place.RowsOf(g.d_o, head);
     // Wait until all threads have read the last tile's data.
     thread.Sync();
-    LoadTile<D>(thread, a.shape, place.Of(a.q, head), first, kQueries, kTurnedQueries);
+    LoadTile<D>(thread, a.shape, place.RowsOf(a.q, head), first, kQueries, kTurnedQueries);
     LoadTile<D>(thread, a.shape, d_o, first, kOut, kTurnedOut);
     const int of_tile = thread.index() / 2;
-    float shift = ShiftPart<S>(a.shape, d_o, place.Of(a.o, head), first + of_tile, thread.index() % 2, 2);
+    float shift = ShiftPart<S>(a.shape, d_o, place.RowsOf(a.o, head), first + of_tile, thread.index() % 2, 2);
     shift += thread.ShuffleXor(shift, 1);
     if (thread.index() % 2 == 0) {
       const bool inside = first + of_tile < a.shape.sequence;
