@@ -29,21 +29,6 @@ constexpr int kMaxFailed = 2;
 constexpr uint32_t kSeeds = 24;
 constexpr int64_t kMaxBytes = int64_t{1} << 62;
 
-bool Overlap(const ArenaItem& a, const ArenaItem& b) { return a.first <= b.last && b.first <= a.last; }
-
-// The lowest gap of at least `bytes` between `occupied` ranges, which are sorted by offset and may overlap.
-template <typename Ranges>
-int64_t FirstFit(const Ranges& occupied, int64_t bytes) {
-  int64_t offset = 0;
-  for (const auto& [begin, end, item] : occupied) {
-    if (begin - offset >= bytes) break;
-    offset = std::max(offset, end);
-  }
-  return offset;
-}
-
-using Range = std::tuple<int64_t, int64_t, int>;  // begin, end, item
-
 Arena Measure(std::vector<int64_t> offsets, absl::Span<const ArenaItem> items) {
   Arena arena;
   arena.offsets = std::move(offsets);
@@ -53,22 +38,30 @@ Arena Measure(std::vector<int64_t> offsets, absl::Span<const ArenaItem> items) {
   return arena;
 }
 
+struct Placed {
+  int64_t begin, end;   // Its bytes.
+  int64_t first, last;  // Its life.
+};
+
 // Places items one after another, each at the lowest offset that is free during all its life.
 Arena PlaceInOrder(absl::Span<const ArenaItem> items, absl::Span<const int> order) {
   std::vector<int64_t> offsets(items.size(), 0);
-  std::vector<Range> placed;  // sorted by offset
-  std::vector<Range> occupied;
-  for (int i : order) {
+  std::vector<Placed> placed;  // Sorted by begin.
+  placed.reserve(items.size());
+  for (const int i : order) {
     const ArenaItem& item = items[i];
     const int64_t bytes = RoundUp(item.bytes, kArenaAlignment);
     if (bytes == 0) continue;
-    occupied.clear();
-    for (const Range& range : placed) {
-      if (Overlap(items[std::get<2>(range)], item)) occupied.push_back(range);
+    int64_t offset = 0;
+    for (const Placed& other : placed) {
+      if (other.first > item.last || item.first > other.last) continue;
+      if (other.begin - offset >= bytes) break;
+      offset = std::max(offset, other.end);
     }
-    offsets[i] = FirstFit(occupied, bytes);
-    Range range{offsets[i], offsets[i] + bytes, i};
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), range), range);
+    offsets[i] = offset;
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), offset,
+                                   [](int64_t at, const Placed& other) { return at < other.begin; }),
+                  {offset, offset + bytes, item.first, item.last});
   }
   return Measure(std::move(offsets), items);
 }
@@ -76,7 +69,7 @@ Arena PlaceInOrder(absl::Span<const ArenaItem> items, absl::Span<const int> orde
 // First fit by start of life, keeping only what is live: for programs with very many buffers.
 Arena PlaceByStart(absl::Span<const ArenaItem> items, absl::Span<const int> order) {
   std::vector<int64_t> offsets(items.size(), 0);
-  std::set<Range> live;
+  std::set<std::tuple<int64_t, int64_t, int>> live;  // begin, end, item
   std::set<std::pair<int64_t, int>> ends;
   for (int i : order) {
     const ArenaItem& item = items[i];
@@ -87,7 +80,10 @@ Arena PlaceByStart(absl::Span<const ArenaItem> items, absl::Span<const int> orde
       live.erase({offsets[ended], offsets[ended] + RoundUp(items[ended].bytes, kArenaAlignment), ended});
       ends.erase(ends.begin());
     }
-    offsets[i] = FirstFit(live, bytes);
+    for (const auto& [begin, end, other] : live) {
+      if (begin - offsets[i] >= bytes) break;
+      offsets[i] = std::max(offsets[i], end);
+    }
     live.insert({offsets[i], offsets[i] + bytes, i});
     ends.insert({item.last, i});
   }
