@@ -52,8 +52,8 @@ expect 1 'one.img: is an image file already' convert one.img --to=images --image
 cp recipe.text mine.text
 expect 2 'mine.text' convert mine.text --type=recipe --to=json -o mine.text
 cmp recipe.text mine.text || fail "convert has overwritten its input"
-expect 2 'belong together' convert raw --to=images -o two.img
-expect 2 'belong together' convert recipe.textproto --to=text --image=4x4x3
+expect 2 'need each other' convert raw --to=images -o two.img
+expect 2 'need each other' convert recipe.textproto --to=text --image=4x4x3
 
 expect 1 'missing.json' convert missing.json --to=text
 expect 1 '/' convert / --to=text

@@ -155,7 +155,7 @@ for type in FP32 TF32; do
   "$WEFT" compile --model=gpt2-tiny --cluster=dgx-h100 --set seq=64 --set gbs=8 --set precision.compute=$type \
     -o $type.weft >/dev/null 2>&1 || fail "compile with precision.compute=$type"
   for costs in "simulate" "compare tiny.weft"; do
-    expect 1 "precision.compute = $type, .* allowed for runtime 'paxml-fp8', which multiplies in 8 bits: BF16, FP16" \
+    expect 1 "precision.compute = $type in program .*; allowed for runtime 'paxml-fp8', which multiplies in 8 bits: BF16, FP16" \
       $costs $type.weft --runtime=paxml-fp8 --cluster=dgx-h100
   done
   expect 0 '^runtime paxml: ' simulate $type.weft --runtime=paxml
@@ -167,7 +167,7 @@ expect 0 '^runtime own: ' simulate tiny.weft --runtime=own.textproto
 expect 1 "runtime 'torchtitn' is neither a file nor in the catalog.*'torchtitan'" simulate tiny.weft --runtime=torchtitn
 echo 'name: "own" kernels { kernel: "MATMULL" }' >own.textproto
 expect 1 "own.textproto: runtime.kernels\[0\].kernel = 'MATMULL' is unknown" simulate tiny.weft --runtime=own.textproto
-expect 2 '--cost=unit knows no kernels' simulate tiny.weft --runtime=torchtitan --cost=unit
+expect 2 '--cost=unit has no times of kernels' simulate tiny.weft --runtime=torchtitan --cost=unit
 
 expect 2 '--model=.* is needed' compile --cluster=dgx-a100-80g -o x.weft
 expect 2 '--cluster=.* is needed' compile --model=gpt2-tiny -o x.weft
@@ -273,9 +273,9 @@ expect 2 "^weft simulate: --model is for compilation, but the program 'extra' is
   fail "no note on a cluster of the same name"
 "$WEFT" list clusters --show dgx-a100-80g | sed '/compute_capability/d' >unstated.textproto
 "$WEFT" simulate tiny.weft --cluster=unstated.textproto 2>&1 >/dev/null |
-  grep -q "^note: '.*' states no device.compute_capability, so weft counts one launch per step; from 80 on" ||
+  grep -q "^note: '.*' states no device.compute_capability, so weft counts one launch per step; from compute capability 80 on" ||
   fail "no note on launches that are not joined"
-"$WEFT" simulate tiny.weft 2>&1 >/dev/null | grep 'compute capability' && fail "a note on a stated capability"
+"$WEFT" simulate tiny.weft 2>&1 >/dev/null | grep 'one launch per step' && fail "a note on a stated capability"
 
 # On a terminal, and only there, progress is shown and then erased.
 python3 - "$WEFT" "${tiny[@]}" --set pp=2 <<'END' || fail "progress on a terminal"
@@ -428,7 +428,7 @@ expect 0 '^simulated trace of .*: 3 steps, ' report t.json
 expect 0 '^simulated trace of .*: 1 step, ' report t.trace
 expect 0 'first .*, second .*: \+0\.0 % off' report t.json t.json
 expect 0 '^  FORWARD +32 ' report t.json --program=tiny.weft
-expect 0 '^by kind, summed over all ranks, per step; kernel steps only, without host and waiting$' \
+expect 0 '^by kind of action, summed over all ranks, per step; without host and waiting$' \
   report t.json --program=tiny.weft
 expect 0 '^by source, mean over ranks, per step; includes host and waiting, so the rows add up to the step$' \
   report t.json --program=tiny.weft
@@ -440,7 +440,7 @@ expect 0 'off$' report t.json --program=tiny.weft --cluster=dgx-h100
   grep -q "^note: the program was compiled for cluster 'dgx-a100-80g'; it is predicted on 'dgx-h100'" ||
   fail "another cluster of a prediction is not named"
 expect 1 "t.json: the trace is of program .* not of" report t.json --program=gpipe.weft
-expect 2 '--cluster is for' report t.json --cluster=dgx-h100
+expect 2 '--cluster needs --program' report t.json --cluster=dgx-h100
 expect 1 'recipe.textproto' report recipe.textproto
 echo '{"traceEvents": []}' >other.json
 expect 1 'other.json: weft did not write this trace for viewers' report other.json

@@ -112,8 +112,7 @@ std::string TwoTraces(const ComparisonReport& report, int top) {
                                      report.second().repetitions(), SignedPercentText(report.iteration_error()));
   if (report.kinds_size() > 0) {
     absl::StrAppendFormat(
-        &text,
-        "\nby kind, summed over all ranks, per step; kernel steps only, without host and waiting\n  %-18s %8s %s\n",
+        &text, "\nby kind of action, summed over all ranks, per step; without host and waiting\n  %-18s %8s %s\n",
         "kind", "actions", heads);
     for (const KindComparison& kind : report.kinds()) {
       absl::StrAppendFormat(&text, "  %-18s %8d %s\n", kind.kind(), kind.actions(),

@@ -124,7 +124,7 @@ expect 1 'mine\.csv: a schedule file lists its actions and takes no --waves' sch
 expect 1 'old\.csv: line 1 \(rank 0\), cell 3: dialect torch has no BW' schedule "$dir/old.csv" --file-dialect=torch
 expect 1 'comms\.csv: line 1 \(rank 0\), cell 2: SEND_F in a compute_only file' \
   schedule "$dir/comms.csv" --file-form=compute_only
-expect 1 'is not a file' schedule gpipe --file-dialect=torch
+expect 1 "is a schedule's name" schedule gpipe --file-dialect=torch
 expect 1 'no/such\.csv' schedule no/such.csv
 
 # Comparisons.

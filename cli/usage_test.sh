@@ -24,7 +24,7 @@ for command in $commands; do
 done
 
 # The help lists all exit statuses of a run.
-expect 0 'of .weft run. also' --help
+expect 0 '.weft run. also ends with' --help
 expect 0 '128 \+ N  a rank died of signal N' --help
 expect 0 '6 replicas differ; 128 \+ N' run --help
 expect 2 "--backend='gpu': allowed: auto, cpu, cuda, nearest valid: cuda" calibrate --backend=gpu -o x

@@ -63,7 +63,7 @@ TEST(CostsOf, AStepCostsWhatTheClusterSays) {
   // A type without a peak has no cost.
   const auto unknown = cost(Segment(), Parse<Step>("kernel: MATMUL work { flops: 1000 dtype: FP64 }"), FORWARD);
   EXPECT_FALSE(unknown.ok());
-  EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("no fp64 products"));
+  EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("no peak for fp64"));
 }
 
 TEST(CostsOf, ModelsThatAreOfMachines) {

@@ -139,12 +139,12 @@ absl::Status CheckHostFit(const Program& program, const Cluster& cluster) {
   if (cluster.host_memory_bytes() <= 0 || !any) return absl::OkStatus();
   const NodeBytes fullest = FullestNode(program, cluster);
   if (fullest.bytes <= cluster.host_memory_bytes()) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the plan does not fit the host memory of cluster '", cluster.name(), "': plan.offload moves ",
-                   fullest.bytes, " bytes (", BytesText(fullest.bytes), ") of the ", fullest.ranks, " ranks of node ",
-                   fullest.node, " there, but cluster.host_memory_bytes is ", cluster.host_memory_bytes(), " (",
-                   BytesText(cluster.host_memory_bytes()),
-                   "); use fewer ranks per node, more pipeline ranks or plan.zero, or leave plan.offload out"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the plan does not fit the host memory of cluster '", cluster.name(), "': plan.offload needs ", fullest.bytes,
+      " bytes (", BytesText(fullest.bytes), ") there for the ", fullest.ranks, fullest.ranks == 1 ? " rank" : " ranks",
+      " of node ", fullest.node, ", but cluster.host_memory_bytes is ", cluster.host_memory_bytes(), " (",
+      BytesText(cluster.host_memory_bytes()),
+      "); use fewer ranks per node, more pipeline ranks or plan.zero, or leave plan.offload out"));
 }
 
 }  // namespace

@@ -112,7 +112,8 @@ TEST(MemoryFit, TheRanksOfANodeShareItsMemory) {
   EXPECT_TRUE(CheckMemoryFit(program, enough).ok());
   const absl::Status status = CheckMemoryFit(program, short_of_one);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("2 ranks of node 0 takes 5000 bytes"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("plan.offload needs 5000 bytes ("));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("2 ranks of node 0"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("cluster.host_memory_bytes is 4999"));
   // The device check does not depend on the host memory.
   EXPECT_TRUE(DeviceMemoryFits(program, short_of_one));

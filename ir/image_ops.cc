@@ -218,8 +218,8 @@ mlir::LogicalResult SliceColumnsOp::verify() {
   }
   const int64_t columns = SaturatingMultiply(groups, Dim(getX(), 1));
   if (first < 0 || first > columns - Dim(getResult(), 1)) {
-    return emitOpError() << "[slice_columns_c1] the result's " << Dim(getResult(), 1) << " columns from " << first
-                         << " on must be among x's " << columns;
+    return emitOpError() << "[slice_columns_c1] the result takes " << Dim(getResult(), 1) << " columns from column "
+                         << first << " on, but groups x columns of x = " << columns;
   }
   if (mlir::failed(CheckShift(*this, "slice_columns_c4", "column_shift", getColumnShiftAttr()))) return mlir::failure();
   if (getOverAttr() && (getOverAttr().size() != 1 || getMembersAttr().getInt() < 2 || !getAlgorithmAttr())) {

@@ -65,7 +65,7 @@ absl::Status OpView::BadSide(int input, absl::string_view expected) const {
 }
 
 absl::Status OpView::CheckAttributes() const {
-  const std::string attributes = path + ".attributes";
+  const std::string where = path + ".attributes";
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   const auto* reflection = attributes().GetReflection();
   reflection->ListFields(attributes(), &fields);
@@ -74,7 +74,7 @@ absl::Status OpView::CheckAttributes() const {
                                    [&](const GraphAttribute& attribute) { return attribute.name == field->name(); });
     if (known) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        attributes, ".", field->name(), " is no attribute of ", row.kind,
+        where, ".", field->name(), " is no attribute of ", row.kind,
         row.attributes.empty() ? "; it has none"
                                : absl::StrCat("; known: ", absl::StrJoin(row.attributes, ", ",
                                                                          [](std::string* s, const GraphAttribute& one) {
@@ -83,7 +83,7 @@ absl::Status OpView::CheckAttributes() const {
   }
   for (const GraphAttribute& attribute : row.attributes) {
     const auto* field = OpAttributes::descriptor()->FindFieldByName(attribute.name);
-    const std::string at = absl::StrCat(attributes, ".", attribute.name);
+    const std::string at = absl::StrCat(where, ".", attribute.name);
     const auto integer = [&] { return reflection->GetInt64(attributes(), field); };
     const auto real = [&] { return reflection->GetDouble(attributes(), field); };
     switch (attribute.range) {

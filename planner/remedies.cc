@@ -383,7 +383,7 @@ std::string DescribeRemedies(const Remedies& remedies) {
   constexpr absl::string_view kLeftOut =
       "; weft did not try all combinations of changes, because each compilation takes long";
   if (remedies.found.empty() && !remedies.stopped) {
-    return absl::StrCat("weft tried changes of recompute, microbatches, ZeRO, offload and mesh, but none makes it fit",
+    return absl::StrCat("no change of recompute, microbatches, ZeRO, offload or mesh that weft tried makes it fit",
                         !remedies.at_once   ? ""
                         : remedies.left_out ? kLeftOut
                                             : ", nor do all compatible changes together");

@@ -134,7 +134,7 @@ TEST(FindRemedies, JoinsAsManyChangesAsItTakes) {
   EXPECT_EQ(first(125),
             "it fits with --set offload.optimizer=true --set recompute.mode=FULL --set zero.stage=3 (125 B)");
   EXPECT_EQ(first(124),
-            "weft tried changes of recompute, microbatches, ZeRO, offload and mesh, but none makes it fit, nor do all "
+            "no change of recompute, microbatches, ZeRO, offload or mesh that weft tried makes it fit, nor do all "
             "compatible changes together");
   // The change that costs most is spared first.
   recipe = RecipeOf(60);

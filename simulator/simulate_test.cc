@@ -318,7 +318,7 @@ TEST(ReportText, NamesTheRuntimeFirstAndHasTheFigures) {
   EXPECT_THAT(text, StartsWith("runtime weft: gpipe on test, 2 ranks (cost unit, network none)\n"));
   EXPECT_THAT(text, HasSubstr("15.00 us"));
   EXPECT_THAT(text, HasSubstr("DOES NOT FIT"));
-  EXPECT_THAT(text, HasSubstr("missing: 700 B"));
+  EXPECT_THAT(text, HasSubstr("exceeds the capacity by 700 B"));
   EXPECT_THAT(text, HasSubstr("waiting for gradient input"));
   EXPECT_THAT(text, HasSubstr("saved_activation"));
 }

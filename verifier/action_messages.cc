@@ -55,7 +55,7 @@ void ActionMessages::CheckTransfer(const Action& action) {
     }
     for (const Coordinate& pin : t_.pins()) differs = differs || (pin.axis() == at.axis() && pin.index() != at.index());
   }
-  if (!differs) Bad("P8.peer", action, "names itself as its peer");
+  if (!differs) Bad("P8.peer", action, "names its own rank as the peer");
 }
 
 void ActionMessages::CheckCollective(const Action& action) {

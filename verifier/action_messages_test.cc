@@ -77,7 +77,7 @@ TEST(ActionMessages, APeerIsAnotherRankOnAxesThatArePinned) {
     return Found("kind: SEND direction: TOWARDS_LOSS sources: 0 peer { " + at + " }");
   };
   EXPECT_THAT(to("at { axis: 'pipe' index: 1 }"), IsEmpty());
-  EXPECT_THAT(to("at { axis: 'pipe' index: 0 }"), ElementsAre(HasSubstr("names itself as its peer")));
+  EXPECT_THAT(to("at { axis: 'pipe' index: 0 }"), ElementsAre(HasSubstr("names its own rank as the peer")));
   EXPECT_THAT(to("at { axis: 'pipe' index: 2 }"), ElementsAre(HasSubstr("beyond the axis")));
   EXPECT_THAT(to("at { axis: 'data' index: 1 } at { axis: 'pipe' index: 1 }"),
               ElementsAre(HasSubstr("axis data, which the template does not pin")));

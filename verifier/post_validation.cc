@@ -126,7 +126,7 @@ class TemplateCheck {
         const Buffer& buffer = t_.buffers(action->operands(o));
         if (buffer.persistent() && segment.operands(o).access() != READ && buffer.role() != LOCAL_LOSSES) {
           Bad("P15.closed", *action, "writes ", DescribeBuffer(t_, action->operands(o)),
-              ", which the repair does not restore");
+              ", which RESTORE_STATE does not restore");
         }
       }
     }
@@ -376,7 +376,8 @@ class TemplateCheck {
         }
       }
       if (!found) {
-        Bad("P15.clear", *action, "uses, on another stream, a buffer that the repair needs, and does not wait for ",
+        Bad("P15.clear", *action,
+            "uses, on another stream, a buffer that the optimizer step may still need, and does not wait for ",
             Describe(*lists_.body.clear));
       }
     }
@@ -395,8 +396,9 @@ class TemplateCheck {
 
 void CheckPostValidationForm(const Program& program, Findings* findings) {
   if (program.post_validation()) {
-    if (IsAsynchronous(program)) findings->Add("P15.program", "an asynchronous program has no post_validation");
-    if (IsMessageDriven(program)) findings->Add("P15.program", "with post_validation compute_order is STATIC_ORDER");
+    if (IsAsynchronous(program)) findings->Add("P15.program", "an asynchronous program must not set post_validation");
+    if (IsMessageDriven(program))
+      findings->Add("P15.program", "a program with post_validation must have compute_order = STATIC_ORDER");
     const double clip_norm = program.recipe().clip_norm();
     if (clip_norm > 0 && clip_norm < kMinClipNorm) {
       findings->Add("P15.program", "recipe.clip_norm = ", clip_norm, " must be 0 or at least ", kMinClipNorm,

@@ -111,7 +111,7 @@ absl::Status SimulateFlags::CheckInput() const {
     }
   }
   if (flags_.positional().empty() && request_->input.model.empty()) {
-    return UsageError("a PROGRAM is missing; give one, or --model and --cluster; see weft simulate --help");
+    return UsageError("a PROGRAM is needed, or --model and --cluster; see weft simulate --help");
   }
   return absl::OkStatus();
 }

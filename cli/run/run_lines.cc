@@ -26,7 +26,7 @@ std::string SkippedLine(const RunReport& report) {
   if (skipped == 0 || skipped < report.steps_size()) return "";
   return absl::StrCat(skipped, " of ", skipped, skipped == 1 ? " step" : " steps",
                       " skipped because gradients overflowed, so no weight has changed; run more steps, since each "
-                      "lowers the loss scale, or compile with a lower plan.loss_scale.initial\n");
+                      "skipped step lowers the loss scale, or compile with a lower plan.loss_scale.initial\n");
 }
 
 std::string LastLines(const exec::RunResult& result, const std::string& checkpoint) {

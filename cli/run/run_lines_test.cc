@@ -22,10 +22,10 @@ TEST(RunLines, AnEvaluationHasTooAndIsAnotherLine) {
 TEST(RunLines, OnlyARunThatSkippedAllItsStepsHasLearnedNothing) {
   EXPECT_EQ(SkippedLine(Parse<RunReport>("")), "");
   EXPECT_EQ(SkippedLine(Parse<RunReport>("steps { step: 1 } steps { step: 2 skipped: true }")), "");
-  EXPECT_EQ(SkippedLine(Parse<RunReport>("steps { skipped: true }")).substr(0, 32), "1 of 1 step skipped: gradients o");
+  EXPECT_EQ(SkippedLine(Parse<RunReport>("steps { skipped: true }")).substr(0, 32), "1 of 1 step skipped because grad");
   EXPECT_EQ(SkippedLine(Parse<RunReport>("steps { skipped: true } steps { skipped: true }")),
             "2 of 2 steps skipped because gradients overflowed, so no weight has changed; run more steps, since each "
-            "lowers the loss scale, or compile with a lower plan.loss_scale.initial\n");
+            "skipped step lowers the loss scale, or compile with a lower plan.loss_scale.initial\n");
 }
 
 TEST(RunLines, TheLastLinesSayWhatIsDone) {

@@ -40,8 +40,7 @@ TEST(ScheduleTimeline, TooWideIsDrawnByLetters) {
   EXPECT_EQ(ScheduleTimeline(t, 30, false),
             "  rank 0 fffff.......BBBBBBBBB\n"
             "  rank 1 ..fffffBBBBBBBBB.....\n"
-            "  one column = 0.429, which shows what runs at its middle; f forward, B backward\n"
-            "");
+            "  one column = 0.429, which shows what runs at its middle; f forward, B backward\n");
 }
 
 TEST(ScheduleTimeline, ColoursRunsOnce) {

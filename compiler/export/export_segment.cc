@@ -100,7 +100,7 @@ std::vector<OrderedStep> SegmentExporter::OrderedSteps(const std::vector<Planned
       step.blocking = op->hasAttr("blocking");
     }
     auto access = [&](mlir::Value value, bool writes) {
-      const Storage& storage = values_.Of(value);
+      const Storage& storage = values_.StorageOf(value);
       if (storage.operand < 0) {
         step.accesses.push_back({values_.IndexOf(value), 0, 1, writes});
       } else {
@@ -286,14 +286,14 @@ void SegmentExporter::MakeSteps() {
       auto kernel = mlir::cast<ir::KernelInterface>(op);
       *step = MakeStep(op);
       for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
-        if (kernel.isStepInput(index)) step->add_inputs(values_.Of(operand).value);
+        if (kernel.isStepInput(index)) step->add_inputs(values_.StorageOf(operand).value);
       }
-      for (mlir::Value result : op->getResults()) step->add_outputs(values_.Of(result).value);
+      for (mlir::Value result : op->getResults()) step->add_outputs(values_.StorageOf(result).value);
       const bool gathers = mlir::isa<ir::GroupAllGatherOp>(op);
       for (auto [index, whole] : llvm::enumerate(WholesOf(op))) {
         if (!IsRoundedUp(op, index)) continue;
         (gathers ? step->mutable_outputs() : step->mutable_inputs())
-            ->Set(static_cast<int>(index), values_.Of(whole).roomy_value);
+            ->Set(static_cast<int>(index), values_.StorageOf(whole).roomy_value);
       }
     }
     for (int on : order.deps(static_cast<int>(number))) step->add_deps(on);

@@ -131,7 +131,7 @@ void SegmentStorage::DeferDetached() {
   for (mlir::Operation* op : steps_) {
     if (!op->hasAttr("detached")) continue;
     auto defer = [&](mlir::Value value) {
-      Storage& storage = Of(value);
+      Storage& storage = StorageOf(value);
       if (!storage.role) storage.role = role;
     };
     for (mlir::Value operand : op->getOperands()) defer(operand);
@@ -143,7 +143,7 @@ mlir::LogicalResult SegmentStorage::CheckDetached() {
   for (mlir::Operation* op : steps_) {
     const bool detached = op->hasAttr("detached");
     auto touch = [&](mlir::Value value) -> mlir::LogicalResult {
-      Storage& storage = Of(value);
+      Storage& storage = StorageOf(value);
       (detached ? storage.detached : storage.attached) = true;
       if (!detached || OutlivesActions(storage.role.getRole())) return mlir::success();
       return op->emitOpError() << "[export_segments_c14] is detached, but touches '" << storage.name
@@ -175,7 +175,7 @@ mlir::LogicalResult SegmentStorage::MakeRoom() {
   for (mlir::Operation* op : steps_) {
     for (auto [index, whole] : llvm::enumerate(WholesOf(op))) {
       if (!IsRoundedUp(op, index)) continue;
-      Storage& storage = Of(whole);
+      Storage& storage = StorageOf(whole);
       const int64_t elements = ElementsOfParts(op, index);
       if (storage.room > 0 && storage.room != elements) {
         return op->emitOpError() << "[export_segments_c16] needs room for " << elements << " elements in '"
@@ -196,7 +196,7 @@ mlir::LogicalResult SegmentStorage::MakeRoom() {
 mlir::LogicalResult SegmentStorage::Touch(mlir::Operation* op, int step) {
   auto kernel = mlir::cast<ir::KernelInterface>(op);
   for (mlir::Value operand : op->getOperands()) {
-    Storage& storage = Of(operand);
+    Storage& storage = StorageOf(operand);
     if (storage.content != operand) {
       mlir::InFlightDiagnostic error = op->emitOpError() << "[export_segments_c3] reads '" << storage.name
                                                          << "' after another value has taken its storage";
@@ -208,11 +208,11 @@ mlir::LogicalResult SegmentStorage::Touch(mlir::Operation* op, int step) {
     storage.last_step = step;
   }
   for (mlir::OpResult result : op->getResults()) {
-    Storage& storage = Of(result);
+    Storage& storage = StorageOf(result);
     int tied = kernel.getTiedOperand(result.getResultNumber());
     // Only additions and all-reduces may write over an operand that their result is not tied to.
     for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
-      if (static_cast<int>(index) == tied || &Of(operand) != &storage) continue;
+      if (static_cast<int>(index) == tied || &StorageOf(operand) != &storage) continue;
       if (mlir::isa<ir::AddOp>(op) && index == 0) continue;
       if (mlir::isa<ir::GroupAllReduceOp>(op) && index == result.getResultNumber()) continue;
       return op->emitOpError() << "[export_segments_c4] would write over its operand " << index << ", '" << storage.name
@@ -227,12 +227,12 @@ mlir::LogicalResult SegmentStorage::Touch(mlir::Operation* op, int step) {
 }
 
 mlir::LogicalResult SegmentStorage::WalkSteps() {
-  for (mlir::BlockArgument argument : segment_.getBody().getArguments()) Of(argument).content = argument;
+  for (mlir::BlockArgument argument : segment_.getBody().getArguments()) StorageOf(argument).content = argument;
   for (auto [index, op] : llvm::enumerate(steps_)) {
     if (mlir::failed(Touch(op, static_cast<int>(index)))) return mlir::failure();
   }
   for (auto [index, value] : llvm::enumerate(ret_.getValues())) {
-    if (Of(value).content == value) continue;
+    if (StorageOf(value).content == value) continue;
     return ret_.emitOpError() << "[export_segments_c5] the result '" << RoleName(segment_.getResultRole(index))
                               << "' is not the last value in its storage";
   }

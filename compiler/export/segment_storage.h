@@ -79,7 +79,7 @@ class SegmentStorage {
   std::vector<int> places() const;
   Storage& at(int place) { return storages_[place]; }
   int IndexOf(mlir::Value value) const { return Find(storage_of_.lookup(value)); }
-  Storage& Of(mlir::Value value) { return storages_[IndexOf(value)]; }
+  Storage& StorageOf(mlir::Value value) { return storages_[IndexOf(value)]; }
 
  private:
   mlir::LogicalResult PlaceValues();

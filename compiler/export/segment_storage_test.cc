@@ -42,11 +42,11 @@ TEST_F(SegmentStorageTest, WhatIsTiedOrReturnedLiesInItsOperand) {
   EXPECT_EQ(found_->steps().size(), 2u);
   EXPECT_EQ(found_->places().size(), 4u);
   EXPECT_EQ(found_->IndexOf(Result(1)), found_->IndexOf(Operand(1, 2)));
-  const Storage& gradient = found_->Of(Result(1));
+  const Storage& gradient = found_->StorageOf(Result(1));
   EXPECT_EQ(gradient.role.getRole(), ir::Role::Grad);
   EXPECT_TRUE(gradient.read_first);
   EXPECT_TRUE(gradient.written);
-  const Storage& sum = found_->Of(Result(0));
+  const Storage& sum = found_->StorageOf(Result(0));
   EXPECT_FALSE(sum.role);
   EXPECT_EQ(sum.first_step, 0);
   EXPECT_EQ(sum.last_step, 1);
@@ -67,16 +67,16 @@ TEST_F(SegmentStorageTest, PartsThatAreRoundedUpHaveRoom) {
     })"));
   EXPECT_TRUE(IsRoundedUp(found_->steps()[0], 0));
   EXPECT_TRUE(WholesOf(found_->steps()[1]).empty());
-  const Storage& gathered = found_->Of(Result(0));
+  const Storage& gathered = found_->StorageOf(Result(0));
   EXPECT_EQ(gathered.room, 18);
   EXPECT_EQ(gathered.bytes(), 72);
   EXPECT_FALSE(gathered.ends_in_zeros);
-  const Storage& scattered = found_->Of(Result(1));
+  const Storage& scattered = found_->StorageOf(Result(1));
   EXPECT_EQ(scattered.room, 18);
   EXPECT_TRUE(scattered.ends_in_zeros);
   // The elements take 64 bytes, a multiple of 64, so zeros begin where the elements end.
   EXPECT_EQ(scattered.zeros_from(), 64);
-  EXPECT_EQ(found_->Of(Result(2)).room, 0);
+  EXPECT_EQ(found_->StorageOf(Result(2)).room, 0);
 }
 
 TEST_F(SegmentStorageTest, ZerosBeginWhereValuesMay) {
@@ -89,8 +89,8 @@ TEST_F(SegmentStorageTest, ZerosBeginWhereValuesMay) {
       weft.return %0 : tensor<9xf32>
     })"));
   // The elements take 100 bytes; there is room for 27 elements.
-  EXPECT_EQ(found_->Of(Result(0)).zeros_from(), 64);
-  EXPECT_EQ(found_->Of(Result(0)).bytes(), 108);
+  EXPECT_EQ(found_->StorageOf(Result(0)).zeros_from(), 64);
+  EXPECT_EQ(found_->StorageOf(Result(0)).bytes(), 108);
 }
 
 }  // namespace

@@ -171,9 +171,11 @@ TEST(Asynchronous, RefusesWhatItCannotDo) {
   EXPECT_THAT(ErrorOf({.tied = true}), HasSubstr("tensor 'transformer.wte.weight' is used in 2 places (tied)"));
   EXPECT_THAT(ErrorOf({.plan = "accumulation: EXACT"}), HasSubstr("allowed: IN_ORDER"));
   EXPECT_THAT(ErrorOf({.plan = "transfer_order: TOGETHER"}), HasSubstr("plan.transfer_order"));
-  EXPECT_THAT(ErrorOf({.microbatches = 5}),
-              HasSubstr("'pipedream' updates after every microbatch: recipe.global_batch_sequences = 5 makes 5 per "
-                        "step and data replica; nearest valid: 1"));
+  EXPECT_THAT(
+      ErrorOf({.microbatches = 5}),
+      HasSubstr(
+          "'pipedream' updates after every microbatch: recipe.global_batch_sequences = 5 makes 5 microbatches per "
+          "step and data replica; nearest valid: 1"));
   EXPECT_THAT(ErrorOf({"pipedream-2bw", 4, 3}),
               HasSubstr("needs at least 4 microbatches per update: recipe.global_batch_sequences = 3"));
   EXPECT_THAT(ErrorOf({"pipedream-2bw", 4, 3}), HasSubstr("nearest valid: 4"));

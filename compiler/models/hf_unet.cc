@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -161,15 +162,16 @@ absl::Status CheckSizes(const HfConfig& config, const UnetShape& shape) {
     sides.push_back(shape.image_size >> level);
     const int64_t columns = shape.channels * shape.channel_mult[level];
     if (columns > kHfLimit) {
-      return config.Refuse(absl::StrCat("channel_mult[", level, "]"), absl::StrCat(shape.channel_mult[level]),
-                           absl::StrCat("times model_channels it must be at most ", kHfLimit));
+      return config.Refuse(
+          absl::StrCat("channel_mult[", level, "]"), absl::StrCat(shape.channel_mult[level]),
+          absl::StrCat("channel_mult[", level, "] * model_channels = ", columns, " must be at most ", kHfLimit));
     }
     if (columns % shape.groups != 0) {
-      return config.Refuse(
-          "model_channels", absl::StrCat(shape.channels),
-          absl::StrCat("times channel_mult[", level, "] = ", shape.channel_mult[level],
-                       " it must be a multiple of norm_num_groups = ", shape.groups, "; nearest: ",
-                       std::max<int64_t>(1, (shape.channels + shape.groups / 2) / shape.groups) * shape.groups));
+      const int64_t unit = shape.groups / std::gcd(shape.groups, shape.channel_mult[level]);
+      return config.Refuse("model_channels", absl::StrCat(shape.channels),
+                           absl::StrCat("model_channels * channel_mult[", level, "] = ", columns,
+                                        " must be a multiple of norm_num_groups = ", shape.groups, "; nearest: ",
+                                        std::max<int64_t>(1, (shape.channels + unit / 2) / unit) * unit));
     }
     // The last level always has attention, in the middle block.
     const bool attends = level + 1 == shape.channel_mult.size() ||

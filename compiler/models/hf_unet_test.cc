@@ -138,7 +138,7 @@ TEST(ImportUnet, RefusesByName) {
   // Messages escape a line break in a value.
   EXPECT_THAT(Error(With(R"("architectures": ["a\nb"])")), HasSubstr(R"('a\x0ab')"));
   EXPECT_THAT(Error(With(R"("noise_schedule": "a\nb")")), HasSubstr(R"('a\x0ab')"));
-  EXPECT_THAT(Error(With(R"("a\nb": 1)")), HasSubstr(R"(a\x0ab is not known here)"));
+  EXPECT_THAT(Error(With(R"("a\nb": 1)")), HasSubstr(R"(a\x0ab is unknown)"));
 }
 
 }  // namespace

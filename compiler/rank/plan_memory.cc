@@ -162,7 +162,7 @@ class TemplatePlanner {
     if (!ir::IsMicrobatch(actions_[compute])) return true;
     if (times_ == nullptr) return true;
     const ReferenceTime* time = times_->Find(actions_[compute]);
-    return time == nullptr || moments_->Of(actions_[send]) <= time->start;
+    return time == nullptr || moments_->MomentOf(actions_[send]) <= time->start;
   }
 
   // The action that releases a buffer: its last user in the list, or a later compute action that may wait for all sends
@@ -173,7 +173,7 @@ class TemplatePlanner {
         auto found = index_.find(user);
         if (found == index_.end() || found->second == action || !mlir::isa<ir::SendOp>(user)) return true;
         if (ir::IsCompute(actions_[action])) return MayWaitFor(action, found->second);
-        return moments_ == nullptr || moments_->Of(user) <= moments_->Of(actions_[action]);
+        return moments_ == nullptr || moments_->MomentOf(user) <= moments_->MomentOf(actions_[action]);
       });
     };
     if (may_release(last_user)) return last_user;

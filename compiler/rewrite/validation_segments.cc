@@ -38,7 +38,8 @@ class Maker {
       validate_ = PartOf(whole, operands, name("validate"), is_norm);
     }
     clear_ = PartOf(whole, operands, name("clear_gradients"), clears);
-    if (validate_.segment.steps().empty()) return absl::InvalidArgumentError("has no norm on this rank");
+    if (validate_.segment.steps().empty())
+      return absl::InvalidArgumentError("has no step that computes the norm of the gradients");
     BoundSegment step = PartOf(whole, operands, whole.name(), [&](const Step& s) { return !is_norm(s) && !clears(s); });
     if (end_.repairs) {
       for (int b : step.operands) MakeLasting(b);

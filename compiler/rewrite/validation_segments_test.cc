@@ -95,7 +95,7 @@ TEST(ValidationSegmentsTest, WhatIsTakenBackIsKept) {
 TEST(ValidationSegmentsTest, SaysWhatIsNotThere) {
   Program program = OneRank(true);
   const auto no_norm = MakeValidationSegments({.optimizer = 1}, &program, program.mutable_templates(0));
-  EXPECT_EQ(no_norm.status(), absl::InvalidArgumentError("has no norm on this rank"));
+  EXPECT_EQ(no_norm.status(), absl::InvalidArgumentError("has no step that computes the norm of the gradients"));
   program = OneRank(false);
   program.mutable_segments(0)->mutable_steps()->RemoveLast();
   program.mutable_templates(0)->mutable_buffers(1)->set_role(LOSSES);

@@ -84,7 +84,7 @@ absl::Status AddOperands(const StageSegment& from, int half, Side& side, StageSe
         return absl::InvalidArgumentError(
             absl::StrCat("segment '", from.segment.name(), "' cannot be paired: operand '",
                          from.segment.operands(static_cast<int>(i)).name(),
-                         "' is also an operand of the forward, and one of the two writes it"));
+                         "' is also an operand of the forward, and at least one of the two writes it"));
       }
       side.operands.push_back(static_cast<int32_t>(same));
       continue;

@@ -96,9 +96,9 @@ TEST(PairSegments, SaysWhatIsWrong) {
   EXPECT_EQ(error(wide, b), "segments 'f' and 'b' cannot be paired: a pair has one microbatch on each side, not two");
   StageSegment writes = f;
   writes.operands[1].access = READ_WRITE;
-  EXPECT_EQ(
-      error(writes, b),
-      "segment 'b' cannot be paired: operand 'param' is also an operand of the forward, and one of the two writes it");
+  EXPECT_EQ(error(writes, b),
+            "segment 'b' cannot be paired: operand 'param' is also an operand of the forward, and at least one of the "
+            "two writes it");
 }
 
 }  // namespace

@@ -66,7 +66,8 @@ absl::StatusOr<int64_t> HalfBytes(const Segment& segment, const Value& value, ir
   return absl::InvalidArgumentError(absl::StrCat(
       "segment '", segment.name(), "': value '", value.name(), "' has ", bytes,
       " bytes per microbatch; if two microbatches run as one forward, this must be a multiple of ", kValueAlignment,
-      ", because one message carries both between stages; make the tokens (or images) of a microbatch a multiple of "
+      ", because one message carries both between stages; make the number of tokens (or images) of a microbatch a "
+      "multiple of "
       "16, or use a schedule without forward doubling"));
 }
 

@@ -176,7 +176,8 @@ TEST(WidenSegment, SaysWhatIsWrong) {
   };
   EXPECT_EQ(error(R"(operand: 0 dtype: FP32 shape: [ 16, 4 ])", R"(operand: 0 dtype: FP32 shape: [ 12, 3 ])"),
             "segment 'f': value 'input' has 144 bytes per microbatch; if two microbatches run as one forward, this "
-            "must be a multiple of 64, because one message carries both between stages; make the tokens (or images) of "
+            "must be a multiple of 64, because one message carries both between stages; make the number of tokens (or "
+            "images) of "
             "a microbatch a multiple of 16, or use a schedule without forward doubling");
   const std::string advice = ", so two microbatches cannot run at once; use a schedule without forward doubling";
   EXPECT_EQ(error("inputs: [ 0, 2 ] outputs: 1", "inputs: [ 0, 0 ] outputs: 1"),

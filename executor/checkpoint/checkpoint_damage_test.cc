@@ -131,7 +131,7 @@ TEST(CheckpointDamageTest, OfDamagedOnesTheNewestUndamagedIsNamed) {
   EXPECT_EQ(**FindCheckpoint(directory, 1), directory + "/step-00000001");
   EXPECT_EQ(FindCheckpoint(directory, 7).status().message(),
             absl::StrCat("--resume-step: ", directory,
-                         " has no checkpoint of step 7; it has checkpoints of steps 1, 2, 3; nearest valid: 3"));
+                         " has no checkpoint of step 7; steps with a checkpoint: 1, 2, 3; nearest valid: 3"));
   fs::remove(directory + "/step-00000001/manifest.textproto");
   EXPECT_EQ(advice(), absl::StrCat("it is damaged; ", directory, " has no other undamaged checkpoint"));
   EXPECT_THAT(std::string(FindCheckpoint(FreshDirectory("nothing"), 7).status().message()),

@@ -123,7 +123,7 @@ absl::StatusOr<std::optional<std::string>> FindStep(const std::string& directory
       steps.begin(), steps.end(), [&](int64_t a, int64_t b) { return std::abs(a - wanted) < std::abs(b - wanted); });
   std::reverse(steps.begin(), steps.end());
   return absl::NotFoundError(absl::StrCat("--resume-step: ", directory, " has no checkpoint of step ", wanted,
-                                          "; it has checkpoints of steps ", absl::StrJoin(steps, ", "),
+                                          "; steps with a checkpoint: ", absl::StrJoin(steps, ", "),
                                           "; nearest valid: ", nearest));
 }
 

@@ -165,7 +165,7 @@ TEST(CheckpointFolder, AStepThatThereIsNotNamesTheNearest) {
   fs::create_directory(directory + "/" + FolderName(33));
   EXPECT_EQ(**FindCheckpoint(directory, 10), directory + "/step-00000010");
   EXPECT_THAT(Message(FindCheckpoint(directory, 33).status()),
-              HasSubstr("has no checkpoint of step 33; it has checkpoints of steps 10, 20, 40; nearest valid: 40"));
+              HasSubstr("has no checkpoint of step 33; steps with a checkpoint: 10, 20, 40; nearest valid: 40"));
 }
 
 }  // namespace

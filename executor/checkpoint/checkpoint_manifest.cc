@@ -82,10 +82,9 @@ absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view bytes, const 
       manifest.has_loss_scale() &&
       !(scale.scale() >= 1 && scale.scale() <= kLargestLossScale && scale.steady() >= 0 &&
         scale.steady() <= manifest.step() && scale.skipped() >= 0 && scale.skipped() <= manifest.step())) {
-    return absl::DataLossError(absl::StrCat(path, ": loss_scale has scale = ", scale.scale(),
-                                            ", steady = ", scale.steady(), ", skipped = ", scale.skipped(),
-                                            "; the scale must be from 1 to 2^60, and the other two at most ",
-                                            manifest.step()));
+    return absl::DataLossError(absl::StrCat(
+        path, ": loss_scale has scale = ", scale.scale(), ", steady = ", scale.steady(), ", skipped = ",
+        scale.skipped(), "; the scale must be from 1 to 2^60, and the other two from 0 to step = ", manifest.step()));
   }
   for (const CheckpointFile& file : manifest.files()) {
     if (file.name().empty() || file.name().find('/') != std::string::npos) {

@@ -66,7 +66,8 @@ TEST(CheckpointManifest, ALossScaleIsOneThatARunCanHave) {
   for (const char* fields :
        {"scale: 0.5", "scale: 1152921504606847232", "scale: nan", "scale: inf", "scale: 1 steady: 6",
         "scale: 1 steady: -1", "scale: 1 skipped: 6", "scale: 1 skipped: -1"}) {
-    EXPECT_THAT(with(fields), HasSubstr("the scale must be from 1 to 2^60, and the other two at most 5")) << fields;
+    EXPECT_THAT(with(fields), HasSubstr("the scale must be from 1 to 2^60, and the other two from 0 to step = 5"))
+        << fields;
   }
 }
 

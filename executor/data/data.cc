@@ -112,10 +112,11 @@ class TokenSource : public DataSource {
   }
 
   absl::Status BadToken(int64_t token, int64_t index) const {
-    return absl::InvalidArgumentError(absl::StrCat(
-        file_.path(), ": token ", token, " at index ", index, " (byte ",
-        layout_.offset + index * layout_.bytes_per_token, ") is outside the vocabulary of ", limit_,
-        limit_ < options_.vocabulary ? " of its header" : " of the model", "; tokens are from 0 to ", limit_ - 1));
+    return absl::InvalidArgumentError(
+        absl::StrCat(file_.path(), ": token ", token, " at index ", index, " (byte ",
+                     layout_.offset + index * layout_.bytes_per_token, ") is outside the vocabulary of ", limit_,
+                     limit_ < options_.vocabulary ? " that its header states" : " of the model",
+                     "; tokens are from 0 to ", limit_ - 1));
   }
 
   InputFile file_;

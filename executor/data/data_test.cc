@@ -232,7 +232,7 @@ TEST(Data, RefusesBadTokenFiles) {
   EXPECT_THAT(error(changed), HasSubstr("dtype 3"));
   EXPECT_THAT(error(good, 99), HasSubstr("was written for a vocabulary of 100; the model has 99"));
   EXPECT_THAT(error(TokenFileHeader(2, 19, 20) + tokens),
-              HasSubstr("token 19 at index 19 (byte 70) is outside the vocabulary of 19 of its header"));
+              HasSubstr("token 19 at index 19 (byte 70) is outside the vocabulary of 19 that its header states"));
 }
 
 TEST(Data, RefusesWhatCannotBeRead) {

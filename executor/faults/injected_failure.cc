@@ -39,8 +39,8 @@ absl::Status CheckInjectedFailure(const Program& program, const InjectedFailure&
     for (const Action& action : *list) known.push_back(action.id());
   }
   if (failure.repetition >= std::max<int64_t>(repetitions, 1)) {
-    return refused("step ", failure.repetition, ": this run has ", repetitions,
-                   " steps, counted from 0; nearest valid: ", std::max<int64_t>(repetitions, 1) - 1);
+    return refused("step ", failure.repetition, ": this run has ", repetitions, repetitions == 1 ? " step" : " steps",
+                   ", counted from 0; nearest valid: ", std::max<int64_t>(repetitions, 1) - 1);
   }
   if (std::find(known.begin(), known.end(), failure.action) != known.end()) return absl::OkStatus();
   if (known.empty()) return refused("rank ", failure.rank, " has no actions");

@@ -48,7 +48,7 @@ TEST(InjectedFailure, IsOfAnActionOfTheRank) {
 
 TEST(InjectedFailure, IsOfAStepOfTheRun) {
   EXPECT_EQ(Refusal({.rank = 0, .repetition = 4, .action = 4}),
-            "--inject-failure: step 4: this run has 4, counted from 0; nearest valid: 3");
+            "--inject-failure: step 4: this run has 4 steps, counted from 0; nearest valid: 3");
   EXPECT_THAT(Refusal({.rank = 0, .repetition = INT64_MAX, .action = 4}), HasSubstr("nearest valid: 3"));
 }
 

@@ -68,7 +68,7 @@ TEST(FindLauncherTest, EachMissingOrWrongVariableIsNamed) {
     for (const char* wrong : {"two", "-1", "1.5", "99999999999999999999"}) {
       variables[name] = wrong;
       EXPECT_THAT(std::string(FindLauncher(Bootstrap::kEnv, EnvironmentOf(variables)).status().message()),
-                  HasSubstr(absl::StrCat(name, "='", wrong, "' is no ")));
+                  HasSubstr(absl::StrCat(name, "='", wrong, "' must be a ")));
     }
   }
   EXPECT_EQ(FindLauncher(Bootstrap::kEnv, EnvironmentOf({})).status().message(),
@@ -79,7 +79,7 @@ TEST(FindLauncherTest, EachMissingOrWrongVariableIsNamed) {
               HasSubstr("RANK=8 must be below WORLD_SIZE=8"));
   variables["WORLD_SIZE"] = "0";
   EXPECT_THAT(std::string(FindLauncher(Bootstrap::kEnv, EnvironmentOf(variables)).status().message()),
-              AllOf(HasSubstr("WORLD_SIZE='0' is no number of processes"), Not(HasSubstr("must be below"))));
+              AllOf(HasSubstr("WORLD_SIZE='0' must be a number of processes"), Not(HasSubstr("must be below"))));
   EXPECT_THAT(std::string(FindLauncher(Bootstrap::kMpi, EnvironmentOf(Torchrun())).status().message()),
               HasSubstr("no MPI launcher has started this process"));
 }
@@ -150,7 +150,7 @@ TEST(FindRendezvousTest, EachMissingOrWrongVariableIsNamed) {
     Map variables = Torchrun();
     variables["MASTER_PORT"] = port;
     EXPECT_THAT(std::string(FindRendezvous(Bootstrap::kEnv, EnvironmentOf(variables)).status().message()),
-                HasSubstr(absl::StrCat("MASTER_PORT='", port, "' is no port from 1 to 65534")));
+                HasSubstr(absl::StrCat("MASTER_PORT='", port, "' must be a port from 1 to 65534")));
   }
   for (const char* all : {"0.0.0.0", "::", "[::]", "*"}) {
     Map variables = Torchrun();
@@ -189,7 +189,7 @@ TEST(FindRendezvousTest, EachMissingOrWrongVariableIsNamed) {
   variables["WEFT_RENDEZVOUS_TIMEOUT"] = "soon";
   const std::string message(FindRendezvous(Bootstrap::kEnv, EnvironmentOf(variables)).status().message());
   EXPECT_THAT(message, HasSubstr("WEFT_JOB_SECRET has 5 characters; allowed: at least 16"));
-  EXPECT_THAT(message, HasSubstr("WEFT_RENDEZVOUS_TIMEOUT='soon' is no number of seconds"));
+  EXPECT_THAT(message, HasSubstr("WEFT_RENDEZVOUS_TIMEOUT='soon' must be a number of seconds"));
   EXPECT_THAT(std::string(FindRendezvous(Bootstrap::kAuto, EnvironmentOf({})).status().message()),
               HasSubstr("no launcher has started this process"));
 }

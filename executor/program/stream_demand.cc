@@ -17,7 +17,7 @@ namespace weft::exec {
 namespace {
 
 std::string Text(const StreamDemand& demand) {
-  return absl::StrCat(demand.total(), " (1 for compute, ", demand.copies, " for copies, ", demand.communicators,
+  return absl::StrCat(demand.total(), " streams (1 for compute, ", demand.copies, " for copies, ", demand.communicators,
                       " for communicators, ", demand.transfers + demand.forks, " for transfers)");
 }
 
@@ -73,12 +73,11 @@ absl::StatusOr<TransferStreams> FitTransferStreams(const Program& program, int r
     // Everything else has been proven before.
     if (VerifyProgram(shared, {.allow_unfit = true, .completeness = false}).ok()) return sharing;
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat("rank ", rank, ": the program needs ", Text(own), " streams, but only ", std::max(0, budget),
-                   " of the device's ", queues,
-                   " hardware queues (CUDA_DEVICE_MAX_CONNECTIONS, at most 32) are free; with this transport, streams "
-                   "that share a queue may deadlock; set plan.transfer_order to BY_DIRECTION or TOGETHER, use fewer "
-                   "lanes or virtual stages, or use --transport=mpi"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "rank ", rank, ": the program needs ", Text(own), ", but only ", std::max(0, budget), " of the device's ", queues,
+      " hardware queues (CUDA_DEVICE_MAX_CONNECTIONS, at most 32) are free; with this transport, streams "
+      "that share a queue may deadlock; set plan.transfer_order to BY_DIRECTION or TOGETHER, use fewer "
+      "lanes or virtual stages, or use --transport=mpi"));
 }
 
 absl::StatusOr<StreamPlan> PlanStreams(const Program& program, const Endpoint& endpoint, const ComputeDevice& device) {

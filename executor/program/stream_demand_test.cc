@@ -52,10 +52,11 @@ TEST(StreamDemandTest, SharesOnlyWhereItMustAndIsProven) {
   EXPECT_EQ(DemandOf(program, 1, SHARED).total(), all - 3);
   const auto none = FitTransferStreams(program, 1, all - 3, 6);
   EXPECT_EQ(none.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(none.status().message()),
-              AllOf(HasSubstr(absl::StrCat("rank 1: the program needs ", all, " (1 for compute, 0 for copies, ")),
-                    HasSubstr("of the device's 6 hardware queues (CUDA_DEVICE_MAX_CONNECTIONS, at most 32) are free"),
-                    HasSubstr(absl::StrCat("4 for transfers) streams, but only ", all - 3, " of "))));
+  EXPECT_THAT(
+      std::string(none.status().message()),
+      AllOf(HasSubstr(absl::StrCat("rank 1: the program needs ", all, " streams (1 for compute, 0 for copies, ")),
+            HasSubstr("of the device's 6 hardware queues (CUDA_DEVICE_MAX_CONNECTIONS, at most 32) are free"),
+            HasSubstr(absl::StrCat("4 for transfers), but only ", all - 3, " of "))));
   // The ends of the pipeline need fewer streams.
   EXPECT_EQ(*FitTransferStreams(program, 0, all - 2, 32), PER_EDGE);
 }

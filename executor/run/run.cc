@@ -90,7 +90,7 @@ absl::Status CheckAsynchronous(const Program& program, int64_t last_step, const 
     return absl::InvalidArgumentError(
         absl::StrCat(of,
                      "a checkpoint does not hold the microbatches in flight and their versions of the weights, so "
-                     "--resume cannot continue the run; start a new run with --weights"));
+                     "--resume cannot continue the run; start a new run from its weights with --weights"));
   }
   return absl::OkStatus();
 }

@@ -189,7 +189,7 @@ TEST(NcclProgramTest, StreamsFitTheHardwareQueues) {
     if (absl::IsResourceExhausted(outcome.status)) continue;
     if (absl::IsFailedPrecondition(outcome.status)) {
       EXPECT_THAT(std::string(outcome.status.message()),
-                  testing::HasSubstr(absl::StrCat("of its ", queues, " hardware queues")));
+                  testing::HasSubstr(absl::StrCat("of the device's ", queues, " hardware queues")));
       ++refused;
       continue;
     }

@@ -31,7 +31,7 @@ absl::StatusOr<Frame> ParseFrame(absl::string_view bytes, int ranks) {
       !ReadNumber(&bytes, &padding) || !ReadNumber(&bytes, &frame.channel) || !ReadNumber(&bytes, &frame.action) ||
       !ReadNumber(&bytes, &frame.step) || !ReadNumber(&bytes, &frame.bytes) || !ReadNumber(&bytes, &frame.payload) ||
       !ReadNumber(&bytes, &zero)) {
-    return absl::InvalidArgumentError("a frame is cut short");
+    return absl::InvalidArgumentError("a frame that is cut short");
   }
   if (magic != kMagic || padding != 0 || zero != 0) return absl::InvalidArgumentError("bytes that are no frame");
   if (kind < static_cast<uint16_t>(FrameKind::kReady) || kind > static_cast<uint16_t>(FrameKind::kBye)) {

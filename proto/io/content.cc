@@ -155,7 +155,8 @@ absl::Status CheckContent(const Message& message, const std::string& path) {
         const int value = field->is_repeated() ? reflection.GetRepeatedEnumValue(message, field, i)
                                                : reflection.GetEnumValue(message, field);
         if (field->enum_type()->FindValueByNumber(value) == nullptr) {
-          return absl::InvalidArgumentError(absl::StrCat(name(), " = ", value, " is no ", field->enum_type()->name(),
+          return absl::InvalidArgumentError(absl::StrCat(name(), " = ", value, " is not a value of ",
+                                                         field->enum_type()->name(),
                                                          NameHelp("", KnownValues(*field))));
         }
       }

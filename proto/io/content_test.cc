@@ -37,7 +37,8 @@ TEST(Content, CheckContentNamesTheField) {
   EXPECT_EQ(CheckContent(recipe, "recipe").message(), "recipe.lr.decay: a NUL byte in a string");
   recipe.mutable_lr()->set_decay("cosine");
   recipe.set_weight_rounding(static_cast<decltype(recipe.weight_rounding())>(99));
-  EXPECT_THAT(std::string(CheckContent(recipe, "recipe").message()), HasSubstr("recipe.weight_rounding = 99 is no "));
+  EXPECT_THAT(std::string(CheckContent(recipe, "recipe").message()),
+              HasSubstr("recipe.weight_rounding = 99 is not a value of "));
 }
 
 const google::protobuf::FieldDescriptor& Field(const google::protobuf::Descriptor* type, const char* name) {

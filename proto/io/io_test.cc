@@ -315,7 +315,7 @@ TEST(ParseMessage, EnumsByNameAndKnownNumber) {
   EXPECT_THAT(std::string(status.message()), AllOf(StartsWith("p:1:"), HasSubstr("nearest: 'FP32'")));
   status = ParseMessage("precision { compute: 31 }", "p", &plan);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("plan.precision.compute = 31 is no DType; known: FP16, BF16, TF32, FP32, FP64"));
+              HasSubstr("plan.precision.compute = 31 is not a value of DType; known: FP16, BF16, TF32, FP32, FP64"));
   status = ParseMessage("{\"precision\": {\"compute\": \"FP31\"}}", "p", &plan);
   EXPECT_THAT(std::string(status.message()), AllOf(StartsWith("p:1:"), HasSubstr("nearest: 'FP32'")));
   status = ParseMessage("{\"precision\": {\"compute\": 31}}", "p", &plan);

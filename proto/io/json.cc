@@ -186,7 +186,7 @@ class JsonPrinter {
         const auto* value = field.enum_type()->FindValueByNumber(number);
         if (value == nullptr) {
           return absl::InvalidArgumentError(
-              absl::StrCat(place.Path(), " = ", number, " is no ", field.enum_type()->name()));
+              absl::StrCat(place.Path(), " = ", number, " is not a value of ", field.enum_type()->name()));
         }
         absl::StrAppend(&out_, "\"", value->name(), "\"");
         return absl::OkStatus();

@@ -148,7 +148,7 @@ TEST(ProgramFile, RefusesUnknownFieldsAndValues) {
   program = SmallProgram();
   program.mutable_templates(0)->mutable_body(0)->set_kind(static_cast<ActionKind>(77));
   EXPECT_THAT(ErrorOf(FileOf(program.SerializeAsString())),
-              AllOf(HasSubstr("program.templates[0].body[0].kind"), HasSubstr("77 is no ActionKind")));
+              AllOf(HasSubstr("program.templates[0].body[0].kind"), HasSubstr("77 is not a value of ActionKind")));
 
   program = SmallProgram();
   program.mutable_evaluation()->mutable_precision()->set_compute(static_cast<DType>(-1));

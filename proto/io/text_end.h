@@ -8,8 +8,8 @@
 
 namespace weft {
 
-// If line and column (from 0, as protobuf counts) are the end of `text`, says what is missing there: if a bracket is
-// open, "the file ends inside the '{' of 1:6, which has no '}'"; otherwise the value of a field. Empty elsewhere.
+// If line and column (from 0, as protobuf counts) are the end of `text`, states what is missing there: if a bracket is
+// open, "the file ends, but the '{' at 1:6 has no '}'"; otherwise the value of a field. Empty elsewhere.
 std::string ProblemAtEnd(absl::string_view text, int line, int column);
 
 }  // namespace weft

@@ -77,9 +77,9 @@ TEST(WireReader, NumbersFitTheirFields) {
               HasSubstr("plan.receive_buffers: 4294967297 does not fit into 32 bits"));
   EXPECT_EQ(Refusal<Plan>(Bytes({0x38, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})), "");
   // step_barrier (11): every number but 0 would be true.
-  EXPECT_THAT(Refusal<Plan>(Bytes({0x58, 2})), HasSubstr("plan.step_barrier: 2 is not a value of bool"));
+  EXPECT_THAT(Refusal<Plan>(Bytes({0x58, 2})), HasSubstr("plan.step_barrier: 2 is not a bool"));
   // accumulation (6): protobuf would keep the number as an unknown field.
-  EXPECT_THAT(Refusal<Plan>(Bytes({0x30, 99})), HasSubstr("plan.accumulation: 99 is no AccumulationMode"));
+  EXPECT_THAT(Refusal<Plan>(Bytes({0x30, 99})), HasSubstr("plan.accumulation: 99 is not a value of AccumulationMode"));
   EXPECT_THAT(Refusal(Bytes({0x28, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02})),
               HasSubstr("recipe.seed: the integer has more than 64 bits"));
 }

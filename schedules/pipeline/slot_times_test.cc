@@ -57,10 +57,10 @@ TEST(UnitCostsTest, OfEveryKindOfSlot) {
   const UnitCosts units = {.forward = 3, .backward = 7, .weight = 2};
   Slot wide = Make(SlotKind::kForward, 0, 0);
   wide.width = 2;
-  EXPECT_EQ(units.Of(wide), 6);
-  EXPECT_EQ(units.Of(Make(SlotKind::kBackward, 0, 0)), 7);
-  EXPECT_EQ(units.Of(Make(SlotKind::kBackwardInput, 0, 0)), 5);
-  EXPECT_EQ(units.Of(Make(SlotKind::kBackwardWeight, 0, 0)), 2);
+  EXPECT_EQ(units.TimeOf(wide), 6);
+  EXPECT_EQ(units.TimeOf(Make(SlotKind::kBackward, 0, 0)), 7);
+  EXPECT_EQ(units.TimeOf(Make(SlotKind::kBackwardInput, 0, 0)), 5);
+  EXPECT_EQ(units.TimeOf(Make(SlotKind::kBackwardWeight, 0, 0)), 2);
 }
 
 TEST(UnitCostsTest, CostsOutOfRangeAreRefusedByName) {

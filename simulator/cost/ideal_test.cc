@@ -73,7 +73,7 @@ TEST(IdealTest, NamesTheMissingFigure) {
   EXPECT_THAT(std::string(Cost("ideal", "kernel: ADD work { bytes: 1 dtype: BF16 }", "").status().message()),
               HasSubstr("cluster.device.memory_bytes_per_second must be positive"));
   EXPECT_THAT(std::string(Cost("ideal", "kernel: MATMUL work { flops: 1 dtype: BF16 }", "").status().message()),
-              HasSubstr("has no bf16 products"));
+              HasSubstr("has no peak for bf16"));
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ TEST(NotesOnNetwork, ALastNodeWithFewerRanks) {
               ElementsAre(HasSubstr("the last of 4 nodes has 1 rank,")));
   data.set_size(7);
   EXPECT_THAT(NotesOnNetwork(program, MakeCluster(""), "analytic"),
-              ElementsAre(AllOf(HasSubstr("the last of 2 nodes has 3 ranks"), HasSubstr("here 3 where 4"),
+              ElementsAre(AllOf(HasSubstr("the last of 2 nodes has 3 ranks"), HasSubstr("is 3 instead of 4"),
                                 HasSubstr("4 ranks would fill 1 node"))));
   // These numbers of ranks spread evenly over all nodes.
   for (const int ranks : {1, 3, 4, 6, 8, 9, 12}) {
@@ -90,7 +90,7 @@ TEST(NotesOnNetwork, ALastNodeWithFewerRanks) {
   data.set_size(3);
   EXPECT_THAT(NotesOnNetwork(program, MakeCluster("placement { devices: [ 0 ] }"), "analytic"), IsEmpty());
   EXPECT_THAT(NotesOnNetwork(program, MakeCluster("placement { devices: [ 0, 1 ] }"), "analytic"),
-              ElementsAre(HasSubstr("the last of 2 nodes has 1 rank, the others 2:")));
+              ElementsAre(HasSubstr("the last of 2 nodes has 1 rank, the others have 2, so")));
   EXPECT_THAT(NotesOnNetwork(program, MakeCluster("placement { devices: [ 0, 1 ] }"), "nccl"), IsEmpty());
 }
 

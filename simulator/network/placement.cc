@@ -70,13 +70,14 @@ absl::Status CheckRoom(int64_t ranks, int64_t per_node, const Cluster& cluster) 
   const int64_t nodes = some ? placement.nodes_size() : std::max<int64_t>(cluster.nodes(), 1);
   // The comparison avoids a product, which could overflow: the cluster may not have been validated.
   if (CeilDivide(ranks, per_node) <= nodes) return absl::OkStatus();
-  const std::string devices =
-      placement.devices_size() > 0 ? " devices each in cluster.placement.devices" : " devices each";
-  return absl::InvalidArgumentError(
-      absl::StrCat("cluster '", cluster.name(), "' has ", nodes,
-                   some ? " nodes in cluster.placement.nodes with " : " nodes with ", per_node, devices, needed,
-                   some ? "cluster.placement.nodes must list at least " : "cluster.nodes must be at least ",
-                   CeilDivide(ranks, per_node), some ? " nodes" : ""));
+  const bool listed = placement.devices_size() > 0;
+  const int64_t devices = listed ? placement.devices_size() : std::max<int64_t>(cluster.devices_per_node(), 1);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "cluster '", cluster.name(), "' has ", nodes, nodes == 1 ? " node" : " nodes",
+      some ? " in cluster.placement.nodes with " : " with ", devices, devices == 1 ? " device" : " devices",
+      nodes == 1 ? "" : " each", listed ? " in cluster.placement.devices" : "", needed,
+      some ? "cluster.placement.nodes must list at least " : "cluster.nodes must be at least ",
+      CeilDivide(ranks, per_node), some ? " nodes" : ""));
 }
 
 }  // namespace

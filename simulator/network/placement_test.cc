@@ -93,8 +93,9 @@ TEST(RankPlacement, TooFewDevicesNameTheNearestValue) {
     const Cluster cluster = Parse(text);
     return std::string(RankPlacement::Make(ranks, cluster).status().message());
   };
-  EXPECT_EQ(error("name: 'c' nodes: 2 devices_per_node: 4", 9),
-            "cluster 'c' has 2 nodes of 4 devices, but the program has 9 ranks; cluster.nodes must be at least 3");
+  EXPECT_EQ(
+      error("name: 'c' nodes: 2 devices_per_node: 4", 9),
+      "cluster 'c' has 2 nodes with 4 devices each, but the program has 9 ranks; cluster.nodes must be at least 3");
   EXPECT_EQ(error("name: 'c' nodes: 9 devices_per_node: 4 placement { nodes: [ 1, 2 ] devices: [ 0, 1, 2 ] }", 7),
             "cluster 'c' has 2 nodes in cluster.placement.nodes with 3 devices each in cluster.placement.devices, but "
             "the program has 7 ranks; cluster.placement.nodes must list at least 3 nodes");

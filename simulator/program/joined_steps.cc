@@ -41,9 +41,10 @@ std::string NoteOnLaunches(const Program& program, const Device& device, int fro
   const bool cores = device.kernel_rates_size() > 0 && device.tiles().multiprocessors() == 0;
   if (from == 0 || cores || device.compute_capability() > 0 || device.launch_seconds() <= 0) return "";
   if (!JoinsAny(program)) return "";
-  return absl::StrCat(Quoted(device.name()),
-                      " states no device.compute_capability, so weft counts one launch per step; from ", from,
-                      " on, one launch updates or takes the norms of many tensors");
+  return absl::StrCat(
+      Quoted(device.name()),
+      " states no device.compute_capability, so weft counts one launch per step; from compute capability ", from,
+      " on, one launch updates or takes the norms of many tensors");
 }
 
 }  // namespace weft::sim

@@ -66,9 +66,9 @@ TEST(JoinedStepsTest, ADeviceWithoutCapabilityIsNoted) {
   Program program = Casts();
   *program.mutable_templates(0)->add_body() = Update("0, 1, 2, 3");
   Device device = Parse<Device>("name: 'd' launch_seconds: 1e-6");
-  EXPECT_THAT(
-      NoteOnLaunches(program, device, 80),
-      testing::AllOf(testing::StartsWith("'d' states no device.compute_capability"), testing::HasSubstr("from 80 on")));
+  EXPECT_THAT(NoteOnLaunches(program, device, 80),
+              testing::AllOf(testing::StartsWith("'d' states no device.compute_capability"),
+                             testing::HasSubstr("from compute capability 80 on")));
   // No note if no runtime joins, if launches take no time, or if nothing would be joined.
   EXPECT_EQ(NoteOnLaunches(program, device, 0), "");
   EXPECT_EQ(NoteOnLaunches(program, Device(), 80), "");

@@ -26,11 +26,11 @@ std::string MemoryText(const SimulationReport& report) {
                     "; planned: on the fullest rank\n");
   }
   if (!report.fits() && report.device_bytes() > report.capacity_bytes()) {
-    absl::StrAppend(&text, "  missing: ", Bytes(report.device_bytes() - report.capacity_bytes()), "\n");
+    absl::StrAppend(&text, "  exceeds the capacity by ", Bytes(report.device_bytes() - report.capacity_bytes()), "\n");
   }
   if (report.live_peak_bytes() > report.planned_bytes() && !report.runtime().empty()) {
     absl::StrAppend(&text, "  live peak: the plan's own buffers, which live longer in the order of runtime ",
-                    report.runtime(), "; ", besides >= 0 ? "planned + reserved" : "taken",
+                    report.runtime(), "; ", besides >= 0 ? "planned + reserved" : "the memory taken",
                     " decides whether it fits\n");
   }
   if (report.planned_host_bytes() > 0) {

@@ -240,7 +240,7 @@ start=$SECONDS
 kill -TERM $launcher
 wait $launcher && fail "exit status of a stop in vain"
 # The rank may have been stopped between two steps.
-expect_error "$dir/err" "rank 0, step [0-9]*, action .* has waited for rank 1 on '.*' for more than [0-9.]* s; it was asked to stop meanwhile\|rank 0 has waited for rank 1 to say that its step is over for more than [0-9.]* s"
+expect_error "$dir/err" "rank 0, step [0-9]*, action .* has waited for rank 1 on '.*' for more than [0-9.]* s; the run was asked to stop\|rank 0 has waited for rank 1 to end its step for more than [0-9.]* s"
 (( SECONDS - start < 3 * limit / 2 )) || fail "a stop in vain took $((SECONDS - start)) s"
 [[ -s $dir/vain-0.json ]] || fail "no report of a stop in vain"
 rm -f "$dir/long.out"
@@ -320,7 +320,7 @@ CUDA_VISIBLE_DEVICES= refused 1 'backend cuda: ' "$run" run "$dir/p2d2.weft" --d
   --bootstrap=local
 refused 1 'WORLD_SIZE, RANK, MASTER_ADDR, MASTER_PORT, WEFT_JOB_SECRET are not set' "$run" run "$dir/p2.weft" --data "$text" --bootstrap=env
 refused 1 'start it with mpirun' "$run" run "$dir/p2.weft" --data "$text" --bootstrap=mpi
-refused 1 "RANK='two' is no rank" env RANK=two WORLD_SIZE=2 LOCAL_RANK=0 "$run" run "$dir/p2.weft" --data "$text" \
+refused 1 "RANK='two' must be a rank" env RANK=two WORLD_SIZE=2 LOCAL_RANK=0 "$run" run "$dir/p2.weft" --data "$text" \
   --bootstrap=env
 refused 1 'MASTER_ADDR, MASTER_PORT, WEFT_JOB_SECRET are not set' env RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 \
   "$run" run "$dir/p2.weft" --data "$text"

@@ -73,7 +73,7 @@ done << 'EOF'
 4:0:0 rank 4: the last rank of this program is 3
 1:7:0:flip flip needs --check-replicas N, because nothing else detects a flipped bit
 3:2:99999 action 99999: rank 3 has no action of that number .*; nearest valid: [0-9]
-3:6:4 step 6: this run has 6, counted from 0; nearest valid: 5
+3:6:4 step 6: this run has 6 steps, counted from 0; nearest valid: 5
 1:3:0:flip flip needs --check-replicas N, because nothing else detects a flipped bit
 EOF
 "$run" run "$cd_dir/p2d2.weft" --data "$text" --inject-failure 3:2:4 --fault-report "$cd_dir/a.json" > /dev/null 2> "$cd_dir/err"
@@ -223,7 +223,7 @@ refused 1 "rank [01]: .*step-00000006/rank-0001.safetensors: .*$advice" \
 : > "$cd_dir/damaged/step-00000006/manifest.textproto"
 refused 1 "manifest.textproto: .*; the newest undamaged checkpoint is .*step-00000004: --resume-step 4 takes it" \
   run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --resume --steps 6
-refused 1 "has no checkpoint of step 5; it has checkpoints of steps 2, 4, 6; nearest valid: 6" \
+refused 1 "has no checkpoint of step 5; steps with a checkpoint: 2, 4, 6; nearest valid: 6" \
   run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --resume-step 5
 "$run" run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --resume-step 4 > "$cd_dir/out" || fail "--resume-step"
 grep -q '^resuming after step 4 from .*step-00000004$' "$cd_dir/out" || fail "the step that is resumed from"

@@ -175,7 +175,7 @@ std::vector<Broken> BrokenHost() {
       {"P2.copy",
        "copy_that_rounds",
        [](Program* p) { ValueOf(p, "fetch 0", 1).set_dtype(BF16); },
-       {"'fetch 0'", "makes bf16 of fp32"},
+       {"'fetch 0'", "makes bf16 from fp32"},
        Offloaded},
       {"P2.fields",
        "offload_with_a_peer",

@@ -104,7 +104,7 @@ std::vector<Broken> BrokenMemory() {
       {"P8.peer",
        "itself",
        [](Program* p) { FindAction(p, 0, "send F0")->mutable_peer()->mutable_at(0)->set_index(0); },
-       {"'send F0'", "itself"}},
+       {"'send F0'", "its own rank"}},
       {"P8.peer",
        "unpinned_axis",
        [](Program* p) { FindAction(p, 0, "send F0")->mutable_peer()->mutable_at(0)->set_axis("data"); },

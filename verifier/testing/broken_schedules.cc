@@ -193,7 +193,8 @@ std::vector<Broken> BrokenWidths() {
            for (Dependency& dep : *a.mutable_deps()) dep.set_action(id[dep.action()]);
          }
        },
-       {"'F s1 m0'", "microbatch 0 is one of 1 that run together from microbatch 0", "with 2 from 0"},
+       {"'F s1 m0'", "microbatch 0 is one of 1 that run together from microbatch 0",
+        "it is one of 2 from microbatch 0"},
        ProgramOf(OneRank)},
       {"P4.microbatch",
        "narrow_send_of_a_wide_forward",

@@ -50,10 +50,9 @@ void NoteSlow(const Call& call, const AttentionProblem& problem, bool tensor_cor
   if (!call.measuring || (type != Type::kBf16 && type != Type::kFp16)) return;
   const HeadShape& shape = problem.shape;
   call.resources.notes.insert(absl::StrCat("attention ", why, " (", shape.heads, " heads of ", shape.width,
-                                           ", sequences of ", shape.sequence, ") runs on weft's own kernels ",
-                                           tensor_cores
-                                               ? "on tensor cores, which are slower than cuDNN's"
-                                               : "without tensor cores, which are many times slower than cuDNN's",
+                                           ", sequences of ", shape.sequence, ") runs on weft's own kernels, which ",
+                                           tensor_cores ? "use tensor cores but are slower than cuDNN's"
+                                                        : "use no tensor cores and are many times slower than cuDNN's",
                                            refusal.empty() ? "" : absl::StrCat("; ", std::string(refusal))));
 }
 

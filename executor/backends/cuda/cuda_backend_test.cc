@@ -274,11 +274,12 @@ TEST(CudaBackend, NotesAttentionThatTheLibraryDoesNotHave) {
     return (*backend)->Notes();
   };
   EXPECT_THAT(notes(8, 0), testing::IsEmpty());
-  EXPECT_THAT(notes(8, 0.1), testing::ElementsAre("attention with dropout (2 heads of 8, sequences of 4) runs on "
-                                                  "weft's own kernels on tensor cores, which are slower than cuDNN's"));
+  EXPECT_THAT(notes(8, 0.1),
+              testing::ElementsAre("attention with dropout (2 heads of 8, sequences of 4) runs on "
+                                   "weft's own kernels, which use tensor cores but are slower than cuDNN's"));
   EXPECT_THAT(notes(5, 0), testing::ElementsAre(
                                "attention that cuDNN does not support (2 heads of 5, sequences of 4) runs on weft's "
-                               "own kernels without tensor cores, which are many times slower than cuDNN's"));
+                               "own kernels, which use no tensor cores and are many times slower than cuDNN's"));
 }
 
 TEST(CudaBackend, AllocatesAsItGoesWithoutAProgram) {

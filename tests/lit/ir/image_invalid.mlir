@@ -290,7 +290,7 @@ weft.graph @g {
 weft.graph @g {
 ^bb0(%losses: tensor<2xf64>):
   %x = weft.parameter 0 : tensor<8x5xf32>
-  // expected-error@+1 {{[slice_columns_c1] the result's 3 columns from 3 on must be among x's 5}}
+  // expected-error@+1 {{[slice_columns_c1] the result takes 3 columns from column 3 on, but groups x columns of x = 5}}
   %y = weft.slice_columns %x {first_column = 3 : i64} : (tensor<8x5xf32>) -> tensor<8x3xf32>
   weft.yield %losses : tensor<2xf64>
 }

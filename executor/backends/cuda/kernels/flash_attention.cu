@@ -68,7 +68,7 @@ struct Tile {
     sample = SampleOf(a.samples, sequence);
   }
 
-  WEFT_DEVICE Rows Of(const HeadPart& part, int64_t of_head) const {
+  WEFT_DEVICE Rows RowsOf(const HeadPart& part, int64_t of_head) const {
     return {part, sequence * a.shape.sequence, of_head};
   }
   WEFT_DEVICE int64_t Statistic(int64_t query, int64_t of_head) const {

@@ -74,7 +74,7 @@ Outcome LaunchCopies(const TensorList& args, void* stream) {
   if (args.type == Type::kFp64) return launch(CopyKernel<uint64_t>{args.table});
   if (args.type == Type::kFp32) return launch(CopyKernel<uint32_t>{args.table});
   if (args.type == Type::kBf16 || args.type == Type::kFp16) return launch(CopyKernel<uint16_t>{args.table});
-  return "a list of copies is of one floating-point type";
+  return "the tensors of a list of copies must all be FP64, FP32, BF16 or FP16, and of one type";
 }
 
 }  // namespace
