@@ -39,10 +39,11 @@ struct Few {
   constexpr const T& operator[](size_t i) const { return items[i]; }
 };
 
+// Small, because a row has hundreds of factors.
 struct Factor {
   Symbol symbol = Symbol::kNone;  // kNone: the factor is `number`.
   bool divides = false;
-  int32_t number = 1;
+  int16_t number = 1;
 };
 struct Term {
   Few<Factor, 4> factors;
@@ -85,8 +86,10 @@ struct Shape {
         while (IsWord(t[size])) ++size;
         Expect(size > 0);
         if (t[0] >= '0' && t[0] <= '9') {
-          factor.number = 0;
-          for (int i = 0; i < size; ++i) factor.number = factor.number * 10 + (t[i] - '0');
+          Expect(size <= 4);
+          int number = 0;
+          for (int i = 0; i < size; ++i) number = number * 10 + (t[i] - '0');
+          factor.number = static_cast<int16_t>(number);
         } else {
           factor.symbol = internal::Find(t, size);
         }

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "kernels/traits.h"
 #include "proto/util/units.h"
 #include "verifier/dataflow.h"
 
@@ -243,8 +242,8 @@ void Dataflow::CheckLosses(const RoleAction& at, const Action& action, const Sta
   }
   std::set<int> microbatches;
   int kernels = 0;
-  for (const Step& step : segment.steps()) {
-    if (!kernels::IsLoss(step.kernel())) continue;
+  for (const int i : use.losses) {
+    const Step& step = segment.steps(i);
     if (step.attributes().of_backward()) continue;
     ++kernels;
     microbatches.insert(forward.microbatch + static_cast<int>(step.attributes().microbatch_offset()));

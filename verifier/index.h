@@ -97,6 +97,7 @@ struct SegmentUse {
   std::vector<int> first_parts, last_parts;  // The first and last of all parts; last_parts without detached.
   std::vector<std::string> communicators;    // Keys: stream 3 + i is communicators[i].
   std::vector<int> representative;           // One step of each communicator.
+  std::vector<int> losses;                   // Steps that compute losses.
   bool has_detached = false;
 };
 

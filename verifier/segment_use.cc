@@ -31,7 +31,10 @@ class SegmentWalk {
       Bad("P13.limits", "has too many steps on several streams, more than ", Limits::kParts);
       return std::move(use_);
     }
-    for (int i = 0; i < segment_.steps_size(); ++i) Visit(i);
+    for (int i = 0; i < segment_.steps_size(); ++i) {
+      Visit(i);
+      if (kernels::IsLoss(segment_.steps(i).kernel())) use_.losses.push_back(i);
+    }
     for (int o = 0; o < segment_.operands_size(); ++o) CheckMode(o);
     for (OperandUse& use : use_.operands) {
       std::sort(use.parts.begin(), use.parts.end());
