@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-// A longer chain of bases is taken for a cycle.
+// A runtime may name another one as its `base`. A longer chain of bases is treated as a cycle.
 constexpr int kLongestChain = 8;
 
 absl::Status Annotated(const absl::Status& status, absl::string_view source) {

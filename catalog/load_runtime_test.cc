@@ -29,7 +29,7 @@ TEST(LoadRuntime, WeftChangesNothingButLaunches) {
   ASSERT_TRUE(weft.ok()) << weft.status();
   EXPECT_FALSE(weft->has_plan() || weft->has_host() || weft->has_memory() || weft->kernels_size() > 0 ||
                weft->sums_under_backward() || weft->gathers_under_forward() || weft->tensor_pieces() > 0);
-  // Only weft's own kernels join steps, and only on these devices.
+  // Only weft's own kernels join steps, and only on devices of compute capability 8.0 or later.
   EXPECT_EQ(weft->joins_from_compute_capability(), 80);
   for (const std::string& name : CatalogNames("runtimes")) {
     const absl::StatusOr<Runtime> runtime = LoadRuntime(name);

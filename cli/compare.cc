@@ -42,8 +42,8 @@ void AddNote(const std::string& text, const std::string& file, std::vector<NoteO
   notes->push_back({text, {file}});
 }
 
-// Adds to `status` which of several files it is about. Leaves alone messages that begin with the file, and usage
-// errors.
+// Puts the file's name in front of an error, so that the user sees which of several files the error is about. Usage
+// errors, and messages that begin with the file's name already, stay as they are.
 absl::Status OfFile(const absl::Status& status, const std::string& file) {
   if (status.ok() || IsUsageError(status) || absl::StartsWith(status.message(), file)) return status;
   return Annotate(status, file);

@@ -61,7 +61,7 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
   if (flags.help_wanted()) return Print(flags.Help());
   if (emit == "program" && output.empty()) return UsageError("-o FILE is needed; see weft compile --help");
 
-  // Only IR may go to standard output: a program is binary, and a line about it is printed there.
+  // Only IR may be written to standard output. A program is binary, and a line about it is printed there.
   if (emit != "program" && output == "-") output.clear();
   WEFT_RETURN_IF_ERROR(CheckFileClashes(InputFiles(input), {{"-o", output}}));
   Progress progress;

@@ -63,7 +63,7 @@ Rows Clusters() {
   return rows;
 }
 
-// Adds the limits of flags to TakenFlags, if all schedules with a choice share the limit.
+// Returns TakenFlags with the limits of the flags whose limit is the same for all schedules with a choice.
 std::string TakenFlagsAndLimits(const ScheduleEntry& entry) {
   // Some schedules accept --virtual only with the value that they have anyway.
   const bool chooses = BuildSchedule(entry, {.ranks = 4, .microbatches = 8, .virtual_stages = 3}).ok();

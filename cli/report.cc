@@ -1,4 +1,4 @@
-// weft report: shows what a trace says, and how far a prediction was off, action by action.
+// weft report: shows the contents of a trace, and how far a prediction was off, action by action.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -89,7 +89,7 @@ std::string Sources(const ComparisonReport& report, const std::string& heads, in
   return text;
 }
 
-// Planned and allocated bytes; empty unless both traces know theirs.
+// Text with the planned and allocated bytes; empty unless both traces contain their buffer bytes.
 std::string Memory(const ComparisonReport& report) {
   const int64_t first = report.first().buffer_bytes(), second = report.second().buffer_bytes();
   if (first == 0 || second == 0) return "";
@@ -152,7 +152,7 @@ absl::StatusOr<ComparisonReport> CompareWithPrediction(const Trace& measured, co
   WEFT_ASSIGN_OR_RETURN(ComparisonReport report, sim::CompareTraces(*simulation.trace, measured, &program));
   // Use the steady period itself, instead of its estimate from a few repetitions.
   report.mutable_first()->set_iteration_seconds(simulation.report.iteration_seconds());
-  // The rest of the period: the sources cover one repetition and do not add up to it.
+  // The part of the period that the sources do not cover: they cover one repetition and do not add up to the period.
   double apart = simulation.report.iteration_seconds();
   for (const SourceComparison& row : report.sources()) apart -= row.first_seconds();
   // Times are whole picoseconds (rule P12). A smaller rest is a rounding error of sums of doubles.
@@ -202,7 +202,7 @@ absl::Status ReportCommand(absl::Span<const std::string> args) {
     traces.push_back(std::move(trace));
   }
   std::vector<std::string> paths(flags.positional().begin(), flags.positional().end());
-  // The prediction comes first whatever the order of the files, because the error is the prediction's.
+  // Put the prediction first, whatever the order of the files: the reported error is the error of the prediction.
   if (two && traces[0].origin() == "measured" && traces[1].origin() == "simulated") {
     std::swap(traces[0], traces[1]);
     std::swap(paths[0], paths[1]);

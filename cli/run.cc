@@ -13,7 +13,8 @@
 namespace weft {
 namespace {
 
-// Replaces this process by the weft-run beside its executable: it was built with it. Never takes one from PATH.
+// Replaces this process by the weft-run beside its executable, because both were built together. Never uses a weft-run
+// from PATH.
 absl::Status Exec(const char* command, absl::Span<const std::string> args) {
   std::string self(PATH_MAX, '\0');
   const ssize_t length = readlink("/proc/self/exe", self.data(), self.size());

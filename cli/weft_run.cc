@@ -54,9 +54,10 @@
 namespace weft {
 namespace {
 
-// True once the ranks meet. From then on the transport tells the other ranks why this process failed.
+// True once the ranks meet. From then on the transport reports to the other ranks why this process failed.
 bool meets = false;
-// True for --transport=tcp: before the ranks meet, the rendezvous store tells them, even under an MPI launcher.
+// True for --transport=tcp: before the ranks meet, the rendezvous store reports the failure to the other ranks, even
+// under an MPI launcher.
 bool has_store = false;
 
 // Reads a program file and proves it: its content may then be used without checks.
@@ -127,7 +128,7 @@ std::string FirstLine(const Program& program, const RunFlags& f, const Machinery
 
 // Sets the functions that `options` calls as the run goes on. Everything that is passed outlives the run.
 void SetCallbacks(const Program& program, const RunFlags& f, bool first, RunOutput& output, exec::RunOptions& options) {
-  // Nothing else can be done: the rank's thread will not return.
+  // End the process: nothing else can be done, because the rank's thread will not return.
   options.on_stuck = [](const absl::Status& reason, bool reports) {
     if (reports) std::fprintf(stderr, "weft run: %s\n", MessageLine(reason.message()).c_str());
     _exit(exec::ExitStatusOf(reason));
@@ -157,7 +158,7 @@ void SetCallbacks(const Program& program, const RunFlags& f, bool first, RunOutp
 // Adds the fault reports, if there are any, to the error of a run that failed.
 absl::Status WithFaultReport(const absl::Status& status, const exec::RunOptions& options, int64_t ranks) {
   if (!exec::FailedInStep(status) || !HasFaultReport(options.fault_report, ranks)) return status;
-  // Keep the payloads, which say who reports the error.
+  // Keep the payloads, which state which processes report the error.
   absl::Status failed(status.code(), absl::StrCat(status.message(), "; the last actions of each rank are in ",
                                                   exec::FaultFileOfRank(options.fault_report, -1)));
   status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) { failed.SetPayload(type, payload); });

@@ -41,7 +41,8 @@ struct CompileOptions {
   std::function<void(absl::string_view)> on_phase = nullptr;
   // If not null, receives notes for the user, one sentence each.
   std::vector<std::string>* notes = nullptr;
-  // If not null, receives the reason why a program that is only marked does not fit; `notes` then does not get it.
+  // If not null, receives the reason why the program does not fit, if the program is only marked. `notes` then does not
+  // get the reason.
   std::string* unfit = nullptr;
 };
 

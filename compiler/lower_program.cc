@@ -37,7 +37,7 @@ RankProgramOptions RankOptions(const PlanInputs& inputs, const SlotCosts& costs,
   options.name = inputs.model.name();
   options.plan = inputs.plan;
   options.microbatches = inputs.microbatches;
-  // With loss scaling the optimizer's kernels clip as they undo the scale.
+  // With loss scaling, the optimizer's kernels clip the gradients when they undo the scale.
   const bool scaled = inputs.plan.loss_scale().fixed() > 0 || inputs.plan.loss_scale().growth_interval() > 0;
   options.clip = !evaluation && inputs.recipe.clip_norm() > 0 && !scaled;
   options.evaluation = evaluation;
@@ -74,13 +74,13 @@ SegmentOptions OptionsOfSegments(const PlanInputs& inputs, const StepCost& cost)
   return options;
 }
 
-// Says which pass begins.
+// Reports each pass when it begins.
 class PassProgress : public mlir::PassInstrumentation {
  public:
   explicit PassProgress(const std::function<void(absl::string_view)>& on_phase) : on_phase_(on_phase) {}
 
   void runBeforePass(mlir::Pass* pass, mlir::Operation*) override {
-    // Without one: what runs the passes of a nested operation.
+    // A pass without this prefix only runs the passes of a nested operation.
     llvm::StringRef name = pass->getArgument();
     if (!name.consume_front("weft-")) return;
     on_phase_(absl::string_view(name.data(), name.size()));
@@ -94,7 +94,8 @@ absl::Status RunRankPasses(mlir::MLIRContext& context, const PlanInputs& inputs,
   DiagnosticCollector diagnostics(&context);
   mlir::PassManager passes(&context);
   passes.addInstrumentation(std::make_unique<PassProgress>(inputs.on_phase));
-  // Once at the end instead of behind each pass: that is half of the time, and VerifyProgram has the last word.
+  // Verify the IR once at the end. Verification after each pass would take half of the time, and VerifyProgram checks
+  // the final program.
   passes.enableVerifier(false);
   AddRankPasses(passes.nest<ir::ProgramOp>());
   WEFT_RETURN_IF_ERROR(diagnostics.ToStatus(passes.run(*level.module)));
@@ -157,7 +158,7 @@ absl::StatusOr<RankLevel> LowerTraining(CompileContext& context, const PlanInput
   WEFT_ASSIGN_OR_RETURN(level.segments, CompileSegments(inputs.model, inputs.recipe, OptionsOfSegments(inputs, cost)));
   WEFT_ASSIGN_OR_RETURN(const SlotCosts costs,
                         SlotCostsOf(level.segments, inputs.schedule, cost, inputs.plan.mesh(), inputs.cluster));
-  // The order that the rank level will ask for: with what slots really cost.
+  // The order that the rank level will request, with the real costs of the slots.
   WEFT_ASSIGN_OR_RETURN(const PipelineSchedule schedule,
                         ScheduleOf(ChoiceOf(inputs.plan.schedule(), static_cast<int>(inputs.schedule.order.size()),
                                             inputs.microbatches, costs)));

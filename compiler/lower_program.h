@@ -1,4 +1,5 @@
-// From resolved inputs through the graph and rank levels to a Program, without choices and not yet verified.
+// Lowers resolved inputs through the graph and rank levels to a Program. It makes no choices and does not verify the
+// program.
 #ifndef WEFT_COMPILER_LOWER_PROGRAM_H_
 #define WEFT_COMPILER_LOWER_PROGRAM_H_
 
@@ -18,8 +19,8 @@
 
 namespace weft {
 
-// What a step costs in picoseconds, by `inputs.cost` and the cluster's figures. `inputs` must outlive it. NotFound of a
-// cost model that is not known; InvalidArgument of "unit", which has no durations of steps.
+// Returns a function for the cost of a step in picoseconds, by `inputs.cost` and the cluster's figures. `inputs` must
+// outlive it. NotFound for an unknown cost model; InvalidArgument for "unit", which has no durations of steps.
 absl::StatusOr<StepCost> CostsOf(const PlanInputs& inputs);
 
 // A context for one compilation.
@@ -28,24 +29,24 @@ struct CompileContext {
   CompileContext() { mlir.loadDialect<ir::WeftDialect>(); }
 };
 
-// One program on its way through the passes of the rank level.
+// One program at the rank level, with its segments.
 struct RankLevel {
   SegmentSet segments;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   ir::ProgramOp program() { return *module->getOps<ir::ProgramOp>().begin(); }
 };
 
-// The training program up to the end of the rank level.
+// Lowers the training program up to the end of the rank level.
 absl::StatusOr<RankLevel> LowerTraining(CompileContext& context, const PlanInputs& inputs, const StepCost& cost);
 
-// The training program alone. `training`, if not null, receives its rank level.
+// Compiles the training program alone. `training`, if not null, receives its rank level.
 absl::StatusOr<Program> CompileTraining(CompileContext& context, const PlanInputs& inputs, const StepCost& cost,
                                         RankLevel* training);
 
-// Lowers a plan to its program: training, and with `evaluation` also evaluation unless the schedule never flushes. The
-// program is not yet post-validated (PostValidate) and not yet proven. `layers_per_stage`, if not null, receives the
-// partition; `notes`, if not null, what the user should know of offload. FailedPrecondition names a collective that is
-// left to network switches that cannot sum.
+// Lowers a plan to its training program. With `evaluation`, also adds the evaluation program, unless the schedule never
+// flushes. The result is not yet post-validated (PostValidate) and not yet proven. `layers_per_stage`, if not null,
+// receives the partition. `notes`, if not null, receives notes on offload. FailedPrecondition names a collective that
+// is left to network switches that cannot sum.
 absl::StatusOr<Program> LowerPlan(const PlanInputs& inputs, const StepCost& cost, bool evaluation,
                                   std::vector<int32_t>* layers_per_stage, std::vector<std::string>* notes);
 

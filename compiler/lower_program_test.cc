@@ -53,7 +53,7 @@ int Count(const Program& program, ActionKind kind) {
 TEST(CostsOf, AStepCostsWhatTheClusterSays) {
   const PlanInputs inputs = Inputs("");
   const StepCost cost = Costs(inputs);
-  // Bound by its products at 1e13 a second, or by its memory at 1e12 bytes a second.
+  // Products limit a step at 1e13 flops a second, or memory limits it at 1e12 bytes a second.
   const auto of = [&](const std::string& step) { return *cost(Segment(), Parse<Step>(step), FORWARD); };
   const int64_t products = of("kernel: MATMUL work { flops: 10000000000 bytes: 1000 dtype: FP32 }");
   EXPECT_NEAR(static_cast<double>(products), 1e9, 1e8);
@@ -74,7 +74,7 @@ TEST(CostsOf, ModelsThatAreOfMachines) {
   EXPECT_THAT(std::string(CostsOf(inputs).status().message()), HasSubstr("cost model 'unit'"));
 }
 
-// All that the rank level gets and leaves.
+// Checks the segments that the rank level receives and the lists that it produces.
 TEST(LowerTraining, SegmentsAndListsOfEveryRank) {
   const PlanInputs inputs = Inputs("");
   CompileContext context;
@@ -83,18 +83,18 @@ TEST(LowerTraining, SegmentsAndListsOfEveryRank) {
   EXPECT_EQ(level->segments.stages.size(), 3u);
   int layers = 0;
   for (const int32_t of_stage : level->segments.layers_per_stage) layers += of_stage;
-  // The embedding's, five blocks, the loss's.
+  // The layer of the embedding, five blocks, and the layer of the loss.
   EXPECT_EQ(layers, 7);
   for (const StageIndex& stage : level->segments.stages) {
     EXPECT_GE(stage.forward, 0);
     EXPECT_GE(stage.backward, 0);
-    // Nobody runs halves.
+    // No action runs the halves of a backward.
     EXPECT_EQ(stage.backward_input, -1);
   }
   EXPECT_TRUE(level->program());
 }
 
-// Gradients of microbatch 1 are added before those of microbatch 0, which only exact sums bear (rule P9).
+// Gradients of microbatch 1 are added before those of microbatch 0, which only exact sums allow (rule P9).
 TEST(LowerTraining, SumsInAnotherOrderMustBeExact) {
   for (const char* accumulation : {"IN_ORDER", "EXACT"}) {
     auto inputs = ResolveInputs(
@@ -129,7 +129,7 @@ TEST(CompileTraining, TheHeaderSaysWhatItIsOf) {
   EXPECT_EQ(program->vocabulary(), 100);
   EXPECT_TRUE(program->step_barrier());
   EXPECT_FALSE(program->has_evaluation());
-  // Of four microbatches on two replicas.
+  // The flops of four microbatches on each of two replicas.
   EXPECT_DOUBLE_EQ(program->model_flops(), static_cast<double>(level.segments.model_flops) * 8);
   EXPECT_GT(program->model_flops_masked(), 0);
   EXPECT_LT(program->model_flops_masked(), program->model_flops());
@@ -143,7 +143,7 @@ TEST(CompileTraining, ClippingIsAnActionOnlyWhereTheUpdateDoesNotClip) {
   EXPECT_EQ(Count(Training(Inputs("")), OPTIMIZER_STEP), 3);
 }
 
-// On the same bytes, forwards only, without dropout.
+// The evaluation program uses the same bytes and runs only forwards, without dropout.
 TEST(LowerPlan, TheEvaluationIsOfTheSameStages) {
   const PlanInputs inputs = Inputs("");
   std::vector<int32_t> layers;

@@ -43,7 +43,7 @@ absl::StatusOr<std::string> RecomputeMode(const Recompute& recompute) {
   }
 }
 
-// Layers of each stage, as the stages of the graph's ops say.
+// Layers of each stage, derived from the stages of the graph's ops.
 std::vector<int32_t> LayersPerStage(mlir::ModuleOp module) {
   std::vector<int64_t> last_layer;
   for (ir::GraphOp graph : module.getOps<ir::GraphOp>()) {
@@ -62,7 +62,7 @@ std::vector<int32_t> LayersPerStage(mlir::ModuleOp module) {
   return counts;
 }
 
-// Uses of each tensor in each stage, as the stages of the graph's ops say.
+// Uses of each tensor in each stage, derived from the stages of the graph's ops.
 std::vector<StageUses> UsesPerStage(mlir::ModuleOp module) {
   std::vector<StageUses> uses;
   for (ir::GraphOp graph : module.getOps<ir::GraphOp>()) {
@@ -84,13 +84,14 @@ absl::Status RunPass(mlir::ModuleOp module, std::unique_ptr<mlir::Pass> pass) {
   return collector.ToStatus(passes.run(module));
 }
 
-// Costs of layers as the plan runs them: with the steps of exact accumulation, and with what is computed again.
+// Costs of layers as the plan runs them, including the steps of exact accumulation, and the costs of recomputation.
 struct MeasuredLayers {
   std::vector<int64_t> layers;
   RecomputeCosts recompute;
 };
 
-// Builds the segments of a single stage that holds everything, and throws them away.
+// Measures the layers on trial segments: builds the segments of a single stage that holds all layers, and discards
+// them.
 absl::StatusOr<MeasuredLayers> MeasureLayers(mlir::ModuleOp module, size_t layers, BuildSegmentsOptions build,
                                              const StepCost& cost) {
   MeasuredLayers measured;
@@ -119,14 +120,14 @@ absl::StatusOr<MeasuredLayers> MeasureLayers(mlir::ModuleOp module, size_t layer
       const bool again = by_position && part && part.getValue() == "recompute";
       int64_t& sum = (again ? measured.recompute.layers : measured.layers)[layer.getInt()];
       sum = ir::SaturatingAdd(sum, std::max<int64_t>(0, picoseconds));
-      // Positions are counted without the layer of the loss.
+      // Modes that choose layers by position neither count nor recompute the layer of the loss (-1).
       if (ir::IsLoss(&op)) measured.recompute.layers[layer.getInt()] = -1;
     }
   }
   return measured;
 }
 
-// Picoseconds of every gather of weights, for the choice of those that are kept.
+// Sets the picoseconds of every gather of weights, by which weft-cache-gathered chooses the gathers to keep.
 absl::Status SetGatherCosts(mlir::ModuleOp module, const StepCost& cost) {
   mlir::Builder builder(module.getContext());
   for (ir::SegmentOp segment : module.getOps<ir::SegmentOp>()) {
@@ -140,7 +141,7 @@ absl::Status SetGatherCosts(mlir::ModuleOp module, const StepCost& cost) {
   return absl::OkStatus();
 }
 
-// The passes of docs/overlap.md that the plan asks for.
+// Runs the passes of docs/overlap.md that the plan asks for.
 absl::Status OverlapCollectives(mlir::ModuleOp module, const SegmentOptions& options,
                                 const std::vector<int32_t>& placement, const StepCost& cost) {
   const Overlap& overlap = options.overlap;
@@ -192,7 +193,7 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
 
   const StepCost cost = options.cost ? options.cost : StepCost(NominalStepCost);
   WEFT_ASSIGN_OR_RETURN(GraphCosts costs, CostsOfGraph(*module.getOps<ir::GraphOp>().begin(), cost));
-  // Of the whole model, whatever a rank has of it.
+  // Flops of the whole model, whatever part of it a rank has.
   const int64_t model_flops = costs.flops, model_flops_masked = costs.flops_masked;
   const bool materialized = options.attention == MATERIALIZED, sharded = IsSharded(options.tensor_parallel);
   if (materialized) WEFT_RETURN_IF_ERROR(RunPass(module, createMaterializeAttention()));
@@ -222,7 +223,7 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
   partition.stages = options.stages;
   partition.layersPerStage = options.layers_per_stage;
   partition.layerCosts = costs.layers;
-  MeasuredLayers measured;  // Referred to by `partition`.
+  MeasuredLayers measured;  // `partition` refers to it.
   if (options.stages > 1 && options.layers_per_stage.empty() && !options.evaluation) {
     WEFT_ASSIGN_OR_RETURN(measured, MeasureLayers(module, costs.layers.size(), build, cost));
     partition.layerCosts = measured.layers;
@@ -233,7 +234,7 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
   std::vector<int32_t> layers_per_stage = LayersPerStage(module);
   const std::vector<std::vector<int>> lanes =
       options.placement.empty() ? OneStagePerRank(options.stages) : options.placement;
-  std::vector<int32_t> placement;  // Referred to by `build`.
+  std::vector<int32_t> placement;  // `build` refers to it.
   for (size_t lane = 0; lane < lanes.size(); ++lane) {
     if (static_cast<int64_t>(lanes[lane].size()) != options.stages) {
       return absl::InvalidArgumentError(absl::StrCat("placement: lane ", lane, " places ", lanes[lane].size(),

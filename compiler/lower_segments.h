@@ -1,5 +1,5 @@
-// From a model graph to the segments of every stage: import, partition, differentiate, recompute, export. The passes
-// behind this are in passes/passes.td; each works on a module that the one before has left.
+// From a model graph to the segments of every stage: import, partition, differentiate, recompute, export.
+// passes/passes.td describes the passes. Each pass works on the module that the previous pass has left.
 #ifndef WEFT_COMPILER_LOWER_SEGMENTS_H_
 #define WEFT_COMPILER_LOWER_SEGMENTS_H_
 
@@ -20,36 +20,37 @@ struct SegmentOptions {
   Precision precision;
   AccumulationMode accumulation = IN_ORDER;
   int32_t stages = 1;
-  // As the plan says; empty = balanced by `cost`, or by flops and bytes if there is none.
+  // The plan's number of layers per stage; empty = balanced by `cost`, or by flops and bytes if there is no `cost`.
   std::vector<int32_t> layers_per_stage;
   Recompute recompute;
   AttentionForm attention = FUSED;
   bool dropout_masks = false;
-  // Which backwards every stage gets.
+  // The kinds of backward that every stage gets.
   bool whole_backward = true;
   bool split_backward = false;
   // placement[lane][stage] = pipe rank, as PipelineSchedule has it; empty = rank i holds stage i.
   std::vector<std::vector<int>> placement;
-  // Segments of kind Evaluate only (StageIndex.forward): no dropout, nothing saved.
+  // True = make only segments of kind Evaluate (StageIndex.forward), without dropout and without saved values.
   bool evaluation = false;
   // Sizes of x, y and z.
   ir::TensorParallel tensor_parallel;
   StateShards zero;
-  // Of an asynchronous program (rule P14): optimizer steps in a repetition; optimizer_step always has MASTER, and there
-  // is no grad_norm. 0 = it is synchronous.
+  // Optimizer steps in a repetition of an asynchronous program (rule P14), whose optimizer_step always has MASTER and
+  // which has no grad_norm. 0 = the program is synchronous.
   int32_t steps_per_repetition = 0;
-  // Which collectives run beside computation (docs/overlap.md); what is absent is as plan.proto says.
+  // Chooses the collectives that run beside computation (docs/overlap.md). Absent fields have the defaults of
+  // plan.proto.
   Overlap overlap;
   // Resolved (proto/validate/validate.h).
   LossScale loss_scale;
-  // By stage: most microbatches on one rank between their forward and the last of their backward, for
+  // By stage: the most microbatches that one rank holds between their forward and the end of their backward, for
   // overlap.gathered_cache_bytes; empty = 1.
   std::vector<int32_t> in_flight;
   StepCost cost;
 };
 
-// `graph` and `recipe` must have passed validation, and `recipe` must have its defaults filled in (ResolveRecipe); what
-// the compiler alone can check (shapes, layers, stages) gives InvalidArgument naming the op or tensor.
+// `graph` and `recipe` must have passed validation, and `recipe` must have its defaults filled in (ResolveRecipe).
+// Errors that only the compiler can find (shapes, layers, stages) are InvalidArgument and name the op or tensor.
 absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe& recipe,
                                            const SegmentOptions& options);
 

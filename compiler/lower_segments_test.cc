@@ -32,7 +32,7 @@ TEST(Segments, EveryVariantIsSane) {
   }
 }
 
-// What one stage hands on has the shape that the next one takes, in both directions.
+// The value that one stage hands on has the shape that the next stage reads, in both directions.
 TEST(Segments, BoundariesMatch) {
   SegmentSet set = Compile(SmallRecipe(), Options(3));
   auto find = [&](int segment, ir::Role role) -> const SegmentOperand* {
@@ -58,7 +58,7 @@ TEST(Segments, BoundariesMatch) {
   }
 }
 
-// The work does not depend on the partition, and is the model's flops and the scores of attention again.
+// The work does not depend on the partition. It is the model's flops plus a second computation of attention's scores.
 TEST(Segments, FlopsAreThoseOfTheModel) {
   const int64_t rows = 32, d = 8, layers = 4, sequence = 16, padded = 384;
   int64_t before = 0;
@@ -94,12 +94,12 @@ TEST(Segments, ModelFlopsOfGpt2AreTheClosedForm) {
   const int64_t tokens = recipe.microbatch_sequences() * 1024;
   const int64_t parameters = 12 * 12 * 768 * 768 + 768 * 50304;
   EXPECT_EQ(set->model_flops, tokens * (6 * parameters + 12 * 12 * 1024 * 768));
-  // Of 1024 scores of a row a causal mask leaves 512.5 on average.
+  // A causal mask leaves on average 512.5 of the 1024 scores of a row.
   EXPECT_EQ(set->model_flops_masked, tokens * 12 * 12 * 1023 * 768 / 2);
 }
 
-// Nothing reads a gradient of the image, so none is made, and none is counted: with attention as ops of its own, whose
-// scores are saved, the work is the model's.
+// Nothing reads a gradient of the image, so none is made and none is counted. With attention as separate ops, whose
+// scores are saved, the work equals the model's flops.
 TEST(Segments, ModelFlopsOfAUnetAreItsWork) {
   auto graph = ImportHuggingFaceConfig(R"({"model_type": "unet", "image_size": 8, "in_channels": 3,
       "model_channels": 16, "channel_mult": [1, 2], "num_res_blocks": 1, "attention_resolutions": [4], "num_heads": 2,
@@ -137,7 +137,7 @@ TEST(Segments, RecomputeSavesLessAndComputesMore) {
   EXPECT_EQ(full.model_flops, all.model_flops);
 }
 
-// The cut that is chosen is the best of all cuts, measured on the segments that each of them really gets.
+// The chosen cut is the best of all cuts, measured on the segments that each cut really gets.
 TEST(Segments, BalanceKnowsWhatIsComputedAgain) {
   struct Case {
     Recompute::Mode mode;
@@ -182,7 +182,8 @@ TEST(Segments, DropoutIsTheRecipes) {
   EXPECT_EQ(CountKernels(off, DROPOUT, ir::SegmentKind::Forward), 0);
   recipe.set_dropout(0.25);
   SegmentSet on = Compile(recipe, Options(1));
-  // After the embedding, and twice per block; the config's 0 is overridden too. Attention is a site as well.
+  // Dropout comes after the embedding and twice per block, and replaces the config's 0 too. Attention is a site as
+  // well.
   EXPECT_EQ(CountKernels(on, DROPOUT, ir::SegmentKind::Forward), 9);
   std::set<uint32_t> sites;
   for (const Step& step : on.segments[on.stages[0].forward].segment.steps()) {

@@ -33,8 +33,8 @@ mlir::LogicalResult CheckScores(mlir::Operation* op, llvm::StringRef id, llvm::S
   return ExpectShape(op, id, what, matrix, {rows, SaturatingMultiply(heads, sequence)});
 }
 
-// Checks that the columns of `matrix` divide into heads: of q, k and v side by side (`kv_heads` = 0), or of k or v
-// alone. Returns the number of columns of q.
+// Checks that the columns of `matrix` divide into heads. The matrix has q, k and v side by side if `kv_heads` is 0,
+// else only k or v. Returns the number of columns of q.
 mlir::FailureOr<int64_t> QueryColumns(mlir::Operation* op, llvm::StringRef id, mlir::Value matrix, int64_t heads,
                                       int64_t kv_heads, bool by_head) {
   const int64_t parts = kv_heads == 0 ? 3 : 1, own = kv_heads == 0 ? heads : kv_heads;

@@ -10,7 +10,7 @@ namespace {
 // An op cut over heads: `made` is a clone of the op on the rank's parts of the operands, and computes the rank's heads.
 struct HeadParts {
   PartLayout in;
-  // The layout of the result, which has one run of columns, however many q, k and v have.
+  // The layout of the result. It has one run of columns, even if the operands have several.
   PartLayout out;
   int64_t heads = 0;
   int64_t kv_heads = 0;

@@ -68,11 +68,13 @@ int64_t AttentionVolume(mlir::Value out, int64_t sequence) {
   return SaturatingMultiply(SaturatingMultiply(Dim(out, 0), Dim(out, 1)), sequence);
 }
 
-// A query i of S sees min(i + 1, W) of S keys: in all W (2S - W + 1) / 2, for W = S (no window) S (S + 1) / 2.
+// Query i of a sequence of S rows attends to min(i + 1, W) keys. All queries of the sequence together attend to W (2S -
+// W + 1) / 2 keys. Without a window W = S, which gives S (S + 1) / 2.
 int64_t HiddenAttentionVolume(mlir::Value out, int64_t sequence, int64_t window) {
   const int64_t width = window > 0 && window < sequence ? window : sequence;
   const int64_t rest = sequence - width;
-  // 2 S^2 - W (2S - W + 1) = S (S - 1) + (S - W) (S - W + 1), over S once per row: S - 1 + (S - W) (S - W + 1) / S.
+  // Twice the hidden pairs of a sequence are 2 S^2 - W (2S - W + 1) = S (S - 1) + (S - W) (S - W + 1). The first term
+  // is S - 1 for each row. The second term is added once for each sequence.
   const int64_t causal = AttentionVolume(out, sequence - 1);
   if (rest == 0) return causal;
   const int64_t sequences = Dim(out, 0) / std::max<int64_t>(1, sequence);

@@ -31,7 +31,7 @@ mlir::Type StatisticsType(mlir::Value value);
 mlir::LogicalResult ExpectStatistics(mlir::Operation* op, llvm::StringRef id, llvm::StringRef what,
                                      mlir::Value statistics, mlir::Value value);
 
-// Returns the error "[id] what must be positive and finite, got -1" if `allowed` is false.
+// Returns the error "[id] message", such as "[id] what must be positive and finite, got -1", if `allowed` is false.
 mlir::LogicalResult Expect(mlir::Operation* op, bool allowed, llvm::StringRef id, const llvm::Twine& message);
 
 // Checks `shift`, if it is not null. The error is "[id] what must map axes to positive strides, as in {x = 24 : i64}".
@@ -44,7 +44,8 @@ inline llvm::ArrayRef<int64_t> ShapeOf(mlir::Value value) {
 }
 inline int64_t Dim(mlir::Value value, unsigned index) { return ShapeOf(value)[index]; }
 
-// rows * sequence * d of attention's output. Attention has 4 times as many flops forward and 10 times backward.
+// Returns rows * sequence * d for an output of attention with d columns. Attention takes 4 times as many flops forward
+// and 10 times as many backward.
 int64_t AttentionVolume(mlir::Value out, int64_t sequence);
 // Twice the part of AttentionVolume that a causal mask hides, with a window of `window` keys if `window` > 0.
 int64_t HiddenAttentionVolume(mlir::Value out, int64_t sequence, int64_t window);

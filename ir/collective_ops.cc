@@ -42,7 +42,8 @@ mlir::LogicalResult CheckCounts(mlir::Operation* op, llvm::StringRef id, size_t 
   return op->emitOpError() << "[" << id << "] needs inputs and as many results, got " << inputs << " and " << outputs;
 }
 
-// Checks that `whole` has the elements of `members` parts. If `of_tensor`, the last parts may be padded.
+// Checks that `whole` has as many elements as `members` parts. If `of_tensor`, `whole` may have fewer elements; the
+// last parts are then padded.
 mlir::LogicalResult CheckParts(mlir::Operation* op, llvm::StringRef id, llvm::StringRef what, size_t index,
                                mlir::Value whole, mlir::Value part, int64_t members, bool of_tensor) {
   const int64_t expected = SaturatingMultiply(Elements(part), members);
@@ -154,8 +155,8 @@ mlir::LogicalResult CutGradientsOp::verify() {
 
 // --- Derivatives ----------------------------------------------------------------------------------------------------
 //
-// One op, in one message, gives the gradients of all operands that request one. Operands that add their gradient to an
-// init and operands that do not need two ops.
+// One op, in one message, gives the gradients of all operands that request one. If some operands add their gradient to
+// an init and others do not, two ops are needed.
 
 Gradients GroupAllReduceOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
                                           Requests requests) {

@@ -48,8 +48,8 @@ Gradients AddOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Va
   return gradients;
 }
 
-// With A = op(a) [m,k], B = op(b) [k,n]: dA = dy B^T, dB = A^T dy. The gradient of a transposed operand is the
-// transpose of that.
+// With A = op(a) [m,k] and B = op(b) [k,n]: dA = dy B^T, dB = A^T dy. If an operand is transposed, its gradient is the
+// transpose of dA or dB.
 Gradients MatmulOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
                                   Requests requests) {
   Gradients gradients(requests.size());
@@ -63,8 +63,8 @@ Gradients MatmulOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir:
   unsigned next = 2;
   if (getBias()) {
     const GradientRequest& bias = requests[next];
-    // Comes first, right after the op that makes dy, so that a device can sum columns as it makes them
-    // (proto/util/step_runs.h).
+    // The bias gradient comes first, right after the op that makes dy, so that a device can sum the columns of dy while
+    // it makes dy (proto/util/step_runs.h).
     if (bias.type) gradients[next] = builder.create<BiasGradientOp>(getLoc(), bias.type, dy, bias.init);
     ++next;
   }

@@ -24,8 +24,8 @@ struct GradientRequest {
 class Sharder;
 mlir::LogicalResult ShardElementByElement(mlir::Operation* op, Sharder& sharder);
 
-// Of the ops of pointwise_ops.td: checks that all tensors have the shape of operand 0, and builds the derivative, the
-// op <name>_backward of dy and the op's operands and attributes.
+// For the ops of pointwise_ops.td. VerifyPointwise checks that all tensors have the shape of operand 0.
+// BuildPointwiseBackward builds the op <name>_backward, whose operands are dy and the op's operands.
 mlir::LogicalResult VerifyPointwise(mlir::Operation* op);
 llvm::SmallVector<mlir::Value> BuildPointwiseBackward(mlir::Operation* op, mlir::OpBuilder& builder, mlir::Value dy,
                                                       llvm::ArrayRef<GradientRequest> requests);
@@ -35,7 +35,7 @@ class Pointwise : public mlir::OpTrait::TraitBase<Op, Pointwise> {
   static mlir::LogicalResult verifyTrait(mlir::Operation* op) { return VerifyPointwise(op); }
 };
 
-// Costs saturate here, so that sums of a few of them do not overflow.
+// Costs saturate at this value, so that sums of a few of them do not overflow.
 inline constexpr int64_t kCostLimit = int64_t{1} << 62;
 
 // a * b and a + b for non-negative numbers, capped at kCostLimit.

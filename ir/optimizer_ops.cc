@@ -88,7 +88,7 @@ mlir::LogicalResult ScaleOp::verify() {
 
 namespace {
 
-// Checks the operands of loss scaling: norm, and after it scale.
+// Checks the operands of loss scaling: none, norm alone, or norm and scale.
 mlir::LogicalResult VerifyScaling(mlir::Operation* op, llvm::StringRef id, mlir::ValueRange scaling) {
   if (scaling.size() > 2) {
     return op->emitOpError() << "[" << id << "] takes norm and scale besides, got " << scaling.size() << " vectors";

@@ -27,7 +27,7 @@ bool IsMicrobatch(mlir::Operation* op);
 bool IsCollective(mlir::Operation* op);
 struct CollectiveView {
   mlir::OperandRange sources;
-  // The destinations that the op is given, or those that it makes.
+  // The op's results if it has outputs, else its destination operands.
   mlir::ValueRange destinations;
   mlir::DictionaryAttr over;
   Purpose purpose;
@@ -35,7 +35,7 @@ struct CollectiveView {
 };
 // The properties that all collectives have.
 CollectiveView ViewOf(mlir::Operation* collective);
-// The token that says that the action has finished.
+// The token that marks the end of the action.
 mlir::Value DoneToken(mlir::Operation* action);
 // The tokens that an action waits for.
 mlir::MutableOperandRange AfterTokens(mlir::Operation* action);

@@ -1,5 +1,5 @@
 // Turns the ops of a whole graph into ops on a rank's parts (docs/tensor_parallelism.md): where the parts of their
-// operands are, how weights are cut, and the collectives in between. The pass weft-shard drives it.
+// operands are, how weights are cut, and the collectives in between. The pass weft-shard calls it.
 #ifndef WEFT_IR_SHARDER_H_
 #define WEFT_IR_SHARDER_H_
 
@@ -23,9 +23,10 @@ struct PartLayout {
   ShardAxis columns = ShardAxis::kY;
   // The number of equal runs of columns, each of which is cut.
   int64_t runs = 1;
-  // Sequence parallelism: the rank has only the part of these rows for its coordinate on x.
+  // True with sequence parallelism: of the rows of its coordinate on z, the rank has only the part for its coordinate
+  // on x.
   bool rows_over_x = false;
-  // For token ids and statistics of rows: the rank has all columns, whatever `columns` says.
+  // True for token ids and statistics of rows: the rank has all columns, whichever axis `columns` names.
   bool whole_columns = false;
 };
 
@@ -42,11 +43,11 @@ struct TensorCut {
 // How a parameter is distributed over the ranks.
 struct TensorParts {
   mlir::RankedTensorType whole;
-  // Sorted by dimension, without axes of size 1.
+  // The dimensions that are cut, in ascending order. Axes of size 1 are left out.
   std::vector<TensorCut> cuts;
   // The type after the cuts.
   mlir::RankedTensorType block;
-  // The block is cut again, over z: the rank has a range of its elements.
+  // True if the block is also cut over z. The rank then has a range of the block's elements.
   bool range_over_z = false;
   // True if ranks on x compute gradients of different rows.
   bool partial_over_x = false;
@@ -91,11 +92,11 @@ class Sharder {
   // The type of a rank's part of a value of this type. The first dimension is rows, the last one columns. Emits an
   // error at the op if something does not divide.
   mlir::FailureOr<mlir::RankedTensorType> PartType(mlir::RankedTensorType whole, const PartLayout& layout);
-  // Returns `extent` / size of the axis. `what` says what `extent` counts, as in "heads".
+  // Returns `extent` / size of the axis. `what` names the counted things in the error, as in "heads".
   mlir::FailureOr<int64_t> Divide(int64_t extent, ShardAxis axis, llvm::StringRef what);
 
-  // The part of an operand for ranks of `axis` that each make a part of its gradient, with all rows of the rank's z
-  // coordinate. Products of a layer that read the same value share the collective.
+  // Returns an operand for ranks of `axis`, with all rows of the rank's z coordinate. Each of these ranks makes a part
+  // of the operand's gradient. Products of a layer that read the same value share the collective.
   mlir::Value FanOut(mlir::Value whole, ShardAxis axis);
   // Completes `partial`, a sum over `axis`, into a value of layout `to`, which may have only a part of its rows.
   mlir::Value Sum(mlir::Value partial, ShardAxis axis, const PartLayout& to);
@@ -117,8 +118,8 @@ class Sharder {
   // Gathers the parts of all members, one after the other in dimension 0.
   mlir::Value Gather(mlir::Value part, ShardAxis axis, llvm::StringRef name);
 
-  // The block of a parameter that the rank computes with. `cuts` are the cuts of this use, and must equal those of all
-  // other uses. `of_split_rows`: the rows that are computed with the block are split over x.
+  // Returns the block of a parameter that the rank computes with. `cuts` are the cuts of this use, and must equal those
+  // of all other uses. `of_split_rows` states that the rows that are computed with the block are split over x.
   mlir::FailureOr<mlir::Value> Parameter(mlir::Value whole, llvm::ArrayRef<TensorCut> cuts, bool of_split_rows = false);
 
   // The axis over which an earlier use of a parameter cut this dimension.
@@ -146,7 +147,7 @@ class Sharder {
   std::vector<TensorParts> tensors_;
   mlir::OpBuilder builder_;
   mlir::Operation* op_ = nullptr;
-  // The op before the current one, from before ops were built.
+  // The op that preceded the current op before the sharder inserted new ops between them; null if there was none.
   mlir::Operation* before_ = nullptr;
   std::string name_;
   llvm::DenseMap<mlir::Value, std::pair<mlir::Value, PartLayout>> parts_;

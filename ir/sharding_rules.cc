@@ -64,7 +64,7 @@ mlir::LogicalResult EmbeddingOp::shard(Sharder& sharder) {
   mlir::DictionaryAttr shift = sharder.Shift(ShardAxis::kX, Dim(*table, 0));
   mlir::Value rows = sharder.builder().create<EmbeddingOp>(
       getLoc(), WithShape(getType(), {Dim(tokens, 0), Dim(*table, 1)}), tokens, *table, shift);
-  // Tokens whose rows of the table are on other ranks gave zeros, so the sum over x is the embedding.
+  // The op gives zeros for tokens whose rows of the table are on other ranks, so the sum over x is the embedding.
   const PartLayout layout = sharder.residual();
   if (layout.rows_over_x && mlir::failed(sharder.Divide(Dim(tokens, 0), ShardAxis::kX, "rows"))) {
     return mlir::failure();
@@ -87,8 +87,8 @@ mlir::LogicalResult PositionEmbeddingOp::shard(Sharder& sharder) {
 
 int64_t MatmulOp::runsOfOperand(unsigned, int64_t) { return 0; }
 
-// The axis that cuts the columns of a product: the other axis than the one that cuts the input's columns. But a partner
-// or an earlier use of the weight that is cut already decides first.
+// Returns the axis that cuts the columns of a product. A partner (ColumnsOfPartner) or an earlier use that has cut the
+// weight decides. Without them, it is the axis that does not cut the input's columns.
 static ShardAxis ColumnsOfProduct(Sharder& sharder, MatmulOp op) {
   if (std::optional<ShardAxis> partner = ColumnsOfPartner(sharder, op.getResult())) return *partner;
   const int32_t rows = op.getTransposeB() ? 1 : 0;

@@ -19,7 +19,7 @@ struct TensorParallel {
   int64_t x = 1;
   int64_t y = 1;
   int64_t z = 1;
-  // Has an effect if x > 1; needs y = 1.
+  // Has an effect only if x > 1. Requires y = 1.
   bool sequence_parallel = false;
   std::string algorithm = "ring";
   // Rows of a sequence.

@@ -22,7 +22,7 @@ enum class Symbol : uint8_t {
   positions,      // height x width.
   out_positions,  // Positions of a convolution's output.
   statistics,     // 1 with root_mean_square, else 2.
-  blocks,         // groups, or 1 if it is 0.
+  blocks,         // groups, or 1 if groups is 0.
   kVariables,
 
   // Extents that operands have in common.

@@ -1,4 +1,4 @@
-// Steps without a program: what can still be said about attributes that otherwise follow from the program.
+// Tests checks of steps without a program: how far they check attributes that otherwise follow from the program.
 #include "kernels/check_alone.h"
 
 #include <string>
@@ -43,7 +43,7 @@ TEST(CheckAloneTest, TheVocabularyIsAmongTheColumns) {
   EXPECT_EQ(FaultOf(CROSS_ENTROPY, {kX, kIds}, {lse, losses}, "vocabulary: 12"), "");
   ExpectFinding(FaultOf(CROSS_ENTROPY, {kX, kIds}, {lse, losses}, "vocabulary: 13"), "vocabulary is 13");
   ExpectFinding(FaultOf(CROSS_ENTROPY_PARTIAL, {kX, kIds}, {pairs}, "vocabulary: 13"), "vocabulary is 13");
-  // Of a split row, other ranks have more.
+  // If a row is split, other ranks have more of its columns.
   EXPECT_EQ(FaultOf(CROSS_ENTROPY_PARTIAL, {kX, kIds}, {pairs}, "vocabulary: 13 column_shift {}"), "");
 }
 

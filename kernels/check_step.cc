@@ -106,8 +106,8 @@ bool StepView::CheckCount() {
   return false;
 }
 
-// Returns true if the step may set an attribute that the row does not list; false is certain. Reading the serialized
-// attributes is far quicker than asking each field whether it is set.
+// Returns true if the step may set an attribute that its kernel does not read. If it returns false, the step sets no
+// such attribute. Reading the serialized attributes is far quicker than asking each field whether it is set.
 bool StepView::MaySetOthers() const {
   constexpr size_t kMax = 512;
   uint8_t bytes[kMax];

@@ -53,7 +53,7 @@ struct GraphRow {
   GraphOperand output = {};
   Few<GraphAttribute, 9> attributes = {};
   Samples samples = Samples::kAny;
-  // The kernel of the op's step; KERNEL_UNSPECIFIED if the importer makes several steps of the op.
+  // The kernel of the op's step; KERNEL_UNSPECIFIED if the importer turns the op into several steps.
   Kernel kernel = KERNEL_UNSPECIFIED;
   absl::Status (*check_attributes)(const OpView& op) = nullptr;
 };

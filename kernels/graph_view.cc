@@ -24,7 +24,7 @@ const char* NameOf(Symbol s) {
   return "?";
 }
 
-// Returns the symbol that says which rows an activation has.
+// Returns the symbol that states which rows an activation has.
 Symbol RowsOf(const Shape& shape) {
   return shape.dims[0].terms[0].factors[shape.dims[0].terms[0].factors.size() - 1].symbol;
 }

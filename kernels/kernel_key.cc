@@ -12,7 +12,8 @@
 namespace weft::kernels {
 namespace {
 
-// The keys of steps on more tensors, such as the steps of a whole stage, have their bytes instead of shapes.
+// The key of a step with more tensors, such as a step of a whole stage, has the bytes of the step's work instead of
+// shapes.
 constexpr int kMaxTensors = 12;
 
 // Returns types with their counts, such as "bf16*3,fp32".

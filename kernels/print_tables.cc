@@ -1,5 +1,6 @@
-// Prints a page of docs with its marked tables made anew from the rows: print_tables PAGE > NEW. Lines keep their
-// order. Kernels or ops that the page lacks come at the end of its last table.
+// Prints a page of docs with its marked tables regenerated from KernelRows and GraphRows (row.h, graph_row.h):
+// print_tables PAGE > NEW. Lines of a table keep their order. Kernels or ops that the page lacks come at the end of its
+// last table.
 #include <fstream>
 #include <iostream>
 #include <iterator>

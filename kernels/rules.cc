@@ -227,7 +227,7 @@ void SamplesAreImages(const StepView& s) {
 
 void WholeImages(const StepView& s) {
   if (s[Symbol::rows] % s[Symbol::positions] == 0) return;
-  // The operand that binds the rows.
+  // The operand whose shape sets the symbol `rows`.
   const Kernel kernel = s.step().kernel();
   const StepTensor& x = kernel == CONV2D || kernel == UPSAMPLE ? s.in(0)
                         : kernel == CONV2D_BACKWARD_WEIGHT     ? s.in(1)
@@ -244,7 +244,7 @@ void FilterIsSquare(const StepView& s) {
 }
 
 void ColumnsAreThere(const StepView& s) {
-  // The groups' blocks of rows are put side by side; `all` counts the columns.
+  // The groups' blocks of rows are put side by side; `all` counts their columns.
   const int64_t first = s.attributes().first_column(), all = s[Symbol::blocks] * s[Symbol::d];
   s.Require(first >= 0 && first <= all - s[Symbol::n], "first_column", first,
             "such that the output's columns are among the input's");

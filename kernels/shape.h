@@ -50,7 +50,7 @@ struct Term {
 };
 struct Dim {
   Few<Term, 2> terms;
-  Symbol name = Symbol::kNone;  // If the dim is one name, as most are.
+  Symbol name = Symbol::kNone;  // Set if the dim is a single name, as most dims are.
 };
 
 struct Shape {

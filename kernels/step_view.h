@@ -59,11 +59,11 @@ class StepView {
   const StepTensor& out(int i) const { return out_[i]; }
   int inputs() const { return static_cast<int>(in_.size()); }
   int outputs() const { return static_cast<int>(out_.size()); }
-  // Only if the step does not stand alone, as in rules with Rule::of_program.
+  // Call facts() only if the step has a program, as in rules with Rule::of_program.
   const ProgramFacts& facts() const { return *facts_; }
   bool alone() const { return facts_ == nullptr; }
   bool ok() const { return ok_; }
-  // Returns the value of a symbol; 0 if it is unknown, which has been reported.
+  // Returns the value of a symbol; 0 if it is unknown, which is then already reported.
   int64_t operator[](Symbol s) const { return values_[s]; }
   bool Known(Symbol s) const { return (known_ & Bit(s)) != 0; }
 
@@ -80,12 +80,12 @@ class StepView {
   void RequireShape(const StepTensor& tensor, std::initializer_list<int64_t> want) const;
   static std::string Text(const StepTensor& tensor);
 
-  // Returns the largest value of a shift over all ranks; 0 if the step has no program, or if a term is wrong, which
-  // this reports.
+  // Returns the largest value of a shift over all ranks. Returns 0 if the step has no program, or if a term is wrong;
+  // the wrong term is reported.
   int64_t Largest(const Shift& shift, const char* name) const;
   // Requires that a part of `extent` that begins at the shift lies within `whole`.
   void RequireWithin(const Shift& shift, const char* name, int64_t extent, int64_t whole) const;
-  // Returns the rows of one microbatch on a rank, at the resolution of the step; 0 if they are no valid number of rows.
+  // Returns the rows of one microbatch on a rank, at the resolution of the step; 0 if this number of rows is not valid.
   int64_t RowsOfMicrobatch() const;
   void RequireWholeMicrobatches(const StepTensor& tensor) const;
 

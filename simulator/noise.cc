@@ -12,7 +12,7 @@
 namespace weft::sim {
 namespace {
 
-// Kind of a draw: the first counter below the run.
+// The purpose of a random draw. It is part of the key of the draw, after the number of the run.
 enum DrawKind : uint64_t { kDeviceSpeed = 1, kStraggler = 2, kSlowInterfaces = 3, kStepJitter = 4 };
 
 Draw OfRun(int64_t seed, int64_t run, DrawKind kind) {
@@ -20,7 +20,7 @@ Draw OfRun(int64_t seed, int64_t run, DrawKind kind) {
 }
 
 absl::Status CheckRange(const char* field, double given, double least, double most) {
-  // NaN is in no range.
+  // NaN fails both comparisons, so it is an error.
   if (given >= least && given <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("cluster.noise.", field, " = ", given, " must be from ", least, " to ",
                                                  most, "; nearest valid: ", given > most ? most : least));
@@ -38,8 +38,8 @@ int64_t SpeedFactor(const Noise& noise, Draw draw) {
 
 void AddDeviceRows(const Cluster& cluster, const RankPlacement& placement, int64_t seed, int64_t run, Cluster& drawn) {
   const Noise& noise = cluster.noise();
-  // Figures: kind and speed, 1 = as fast as the kind. `nodes_of` has the nodes by figures and number of the device in
-  // its node.
+  // Figures: (kind, speed relative to the kind). `nodes_of` has, for each pair of figures and device number in the
+  // node, the nodes with such a device.
   using Figures = std::pair<int32_t, double>;
   std::map<std::pair<Figures, int64_t>, std::vector<int64_t>> nodes_of;
   for (const int64_t node : placement.nodes()) {

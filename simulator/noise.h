@@ -1,4 +1,4 @@
-// How runs differ (Cluster.noise): draws the machine that one run finds, and summarizes many runs.
+// How runs differ (Cluster.noise): draws the state of the machine in one run, and summarizes many runs.
 #ifndef WEFT_SIMULATOR_NOISE_H_
 #define WEFT_SIMULATOR_NOISE_H_
 
@@ -18,12 +18,12 @@ inline constexpr int kMaxRuns = 1'000'000;
 // Returns InvalidArgument, naming the field and its range, if Cluster.noise is absent or out of range.
 absl::Status CheckNoise(const Cluster& cluster);
 
-// Returns the cluster as the ranks 0..ranks-1 find it in run `run` (0, 1, ...). Whatever is slow becomes a row of
-// other_devices or other_interfaces, so no other code needs to know about noise. InvalidArgument if the cluster has
-// fewer devices.
+// Returns the cluster in the state in which ranks 0..ranks-1 find it in run `run` (0, 1, ...). Slow devices and
+// interfaces become rows of other_devices and other_interfaces, so no other code depends on noise. InvalidArgument if
+// the cluster has fewer devices than ranks.
 absl::StatusOr<Cluster> DrawCluster(const Cluster& cluster, int64_t ranks, int64_t seed, int64_t run);
 
-// Returns the jitter of the same run.
+// Returns the jitter of run `run`.
 Jitter DrawJitter(const Noise& noise, int64_t seed, int64_t run);
 
 // Summarizes `seconds` of at least one run. The q-th percentile is the shortest time of a run that at least q percent

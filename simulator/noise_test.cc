@@ -64,7 +64,7 @@ TEST(DrawCluster, AStragglerIsAWholeNode) {
   EXPECT_EQ(Speeds(cluster, 1, 0), std::vector<int64_t>(8, 500000));
 }
 
-// Devices that are already slow or of another kind stay so, and become slower.
+// Devices that are already slow or of another kind keep their kind, and become slower.
 TEST(DrawCluster, RowsThatAreThereAreKept) {
   Cluster cluster = FourByTwo();
   cluster.mutable_noise()->set_straggler_probability(1);

@@ -11,7 +11,7 @@ TEST(OwnRuntime, IsThatOfTheCatalog) {
   ASSERT_TRUE(own.ok()) << own.status();
   EXPECT_TRUE(Validate(*own).ok());
   EXPECT_EQ(own->name(), "weft");
-  // It must be complete by itself, because nothing looks up its base.
+  // The runtime must be complete by itself, because nothing resolves its `base`.
   EXPECT_TRUE(own->base().empty());
   EXPECT_GT(own->joins_from_compute_capability(), 0);
 }

@@ -1,4 +1,5 @@
-// Actions that rule P15 leaves out, in random programs: engine and oracle agree with and without them.
+// Actions that rule P15 leaves out, in random programs: engine and oracle agree when these actions run and when they do
+// not.
 #include <cstdint>
 #include <set>
 
@@ -25,8 +26,8 @@ uint64_t MessageOf(const Action& action) {
   return ((((low * 8191u + action.microbatch()) * 3 + action.direction()) * 67 + action.lane()) * 101) + action.skip();
 }
 
-// Puts a VALIDATE at the beginning of body and epilogue, and marks a random part of the actions behind it to be left
-// out unless the norm was too large. Returns the number of marked actions.
+// Puts a VALIDATE at the beginning of body and epilogue. Marks a random part of the actions after it as left out unless
+// the norm was too large. Returns the number of marked actions.
 int LeaveOut(uint64_t seed, Program* program) {
   Segment& segment = *program->add_segments();
   segment.set_name("validate");

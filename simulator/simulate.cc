@@ -36,7 +36,8 @@
 namespace weft::sim {
 namespace {
 
-// For each segment, the number of microbatches that a forward on it computes at once; its shapes are for that many.
+// For each segment, the number of microbatches that a forward with this segment computes at once. The segment's shapes
+// are for all of them together.
 std::vector<int32_t> SegmentWidths(const Program& program) {
   std::vector<int32_t> widths(program.segments_size(), 1);
   for (const Template& t : program.templates()) {
@@ -60,7 +61,7 @@ std::vector<int> FirstComputeSteps(const Program& program) {
   return first;
 }
 
-// A unit cost is for one microbatch on one whole rank; a stage costs a part of that.
+// Unit costs are for one microbatch on all stages of a rank. Returns the cost of one stage.
 Time OfOneStage(Time cost, int64_t ranks, int64_t stages) {
   if (stages <= 0 || ranks == stages) return cost;
   const __int128 scaled = (static_cast<__int128>(cost.ps) * ranks + stages - 1) / stages;
@@ -79,7 +80,7 @@ CostOptions OfOneStage(CostOptions options, const Program& program) {
   return options;
 }
 
-// For each kind of devices, the cluster as if it had only that kind.
+// For each kind of devices, the cluster with devices of that kind only.
 std::vector<Cluster> ClustersOf(const DeviceClasses& devices, const Cluster& cluster) {
   std::vector<Cluster> clusters(devices.kinds.size(), cluster);
   for (size_t kind = 0; kind < clusters.size(); ++kind) *clusters[kind].mutable_device() = *devices.kinds[kind];
@@ -92,7 +93,7 @@ std::vector<int64_t> NodesOf(const RankPlacement& placement) {
   return nodes;
 }
 
-// The cost "unit" is for schedules and has no launches.
+// With the cost "unit" nothing is joined, because its costs are for schedules and it has no launches.
 std::vector<bool> JoinsOnDevices(const RuntimeSteps& steps, const DeviceClasses& devices, const std::string& cost) {
   std::vector<bool> joins;
   for (const Device* device : devices.kinds) joins.push_back(KnowsDevice(cost) && steps.Joins(*device));
@@ -105,8 +106,8 @@ std::vector<int64_t> ArenasOf(const Program& program) {
   return arenas;
 }
 
-// Returns the values of the program's templates for each template of the view. A template of the program may have
-// several views, for several devices.
+// `of_templates` has a value for each template of the program. Returns these values for the templates of the view,
+// which has a template of the program several times if its ranks are on several kinds of devices.
 std::vector<int64_t> OfView(const ProgramView& view, const std::vector<int64_t>& of_templates) {
   absl::flat_hash_map<const Template*, int64_t> of;
   for (int t = 0; t < view.program->templates_size(); ++t) of[&view.program->templates(t)] = of_templates[t];
@@ -119,8 +120,8 @@ bool SlotsLimit(const Cluster& cluster, const RankPlacement& placement) {
   return cluster.compute_slots_per_node() > 0 && cluster.compute_slots_per_node() < placement.devices_per_node();
 }
 
-// Returns what a step costs on a kind of devices, by the number of collectives that run beside it. `program`, `devices`
-// and `steps` must outlive the result.
+// Returns a function that gives the costs of a step on a kind of devices, by the number of collectives that run beside
+// it. `program`, `devices` and `steps` must outlive the result.
 StepCostsFn CostsOfSteps(const Program& program, const Cluster& cluster, const DeviceClasses& devices,
                          const CostOptions& unit_costs, RuntimeSteps& steps) {
   return [&program, &steps, clusters = ClustersOf(devices, cluster), widths = SegmentWidths(program),
@@ -166,7 +167,7 @@ absl::StatusOr<ProgramView> ViewOf(const Program& program, const Cluster& cluste
   return view;
 }
 
-// Options of the engine for one isolated repetition.
+// Returns the engine's options for one repetition that runs alone.
 EngineOptions IsolatedOptions(const Cluster& cluster, const SimulateOptions& options, const RankPlacement& placement) {
   return {.repetitions = 1,
           .devices_per_node = placement.devices_per_node(),
@@ -178,7 +179,8 @@ EngineOptions IsolatedOptions(const Cluster& cluster, const SimulateOptions& opt
           .stop_when_steady = false};
 }
 
-// Sets what the report says of memory and of the models. The view is of `program`, which is `planned` or made from it.
+// Fills in the fields of the report about memory and about the models. The view is of `program`, which is `planned` or
+// made from it.
 void CompleteReport(const Program& program, const Program& planned, const SimulateOptions& options,
                     const RankPlacement& placement, const ProgramView& view, Simulation& simulation) {
   const TightestRank tightest = FindTightestRank(
@@ -188,7 +190,7 @@ void CompleteReport(const Program& program, const Program& planned, const Simula
   simulation.tightest_rank = tightest.rank;
   simulation.report.set_network(options.network);
   simulation.report.set_cost(options.cost);
-  // The times of such a cost are not the devices' times, so no fraction of the devices' peaks follows from them.
+  // Such a cost does not give the devices' real times, so no fraction of the devices' peaks follows from it.
   if (!KnowsDevice(options.cost)) {
     simulation.report.clear_mfu();
     simulation.report.clear_mfu_causal();
@@ -217,7 +219,7 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Program&
   if (options.fold && !SlotsLimit(cluster, placement) && !options.jitter.any()) folded = FoldRanks(view, *network, all);
   const auto run = [&](const EngineOptions& engine_options) {
     absl::StatusOr<EngineResult> result = RunEngine(view, folded ? *folded : all, *network, engine_options);
-    // Run again without folding, so that the error names ranks as if there were no folding.
+    // Run again without folding, so that the error message names the ranks that it would name without folding.
     if (!result.ok() && folded) result = RunEngine(view, all, *network, engine_options);
     return result;
   };
@@ -234,7 +236,7 @@ absl::StatusOr<Simulation> SimulateAsItIs(const Program& program, const Program&
   WEFT_ASSIGN_OR_RETURN(const EngineResult steady, run(engine_options));
 
   Simulation simulation;
-  // Costs that vary from run to run are not bounded by the costs without jitter.
+  // With jitter, costs may be lower than those that the bounds are computed from, so there are no bounds.
   const LowerBounds bounds = options.jitter.any() ? LowerBounds() : BoundsOf(view, cluster, placement, options.network);
   simulation.report = MakeReport(view, cluster, placement, devices, isolated, steady, bounds);
   simulation.report.set_simulated_ranks(static_cast<int64_t>(folded ? folded->ranks.size() : all.ranks.size()));

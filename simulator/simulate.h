@@ -18,7 +18,7 @@
 namespace weft::sim {
 
 struct SimulateOptions {
-  // Names from the registries. An unknown name is NotFound; the error lists the known names.
+  // Names of models in the registries. An unknown name is a NotFound error, which lists the known names.
   std::string cost = "roofline";
   std::string network = "analytic";
   CostOptions cost_options = {};
@@ -28,11 +28,11 @@ struct SimulateOptions {
   // Find the critical path of the isolated repetition: critical_kinds and critical_actions of the report. This keeps
   // every step, so it is ResourceExhausted if a trace of one repetition would be.
   bool explain = false;
-  // For a post-validated program (rule P15): cost the run in which every verdict is that the norm was too large,
-  // instead of the run in which none is.
+  // For a post-validated program (rule P15): simulate the run in which every VALIDATE finds the norm too large, instead
+  // of the run in which none does.
   bool exceeded = false;
-  // Predict the run of this framework (docs/runtimes.md); null = of weft's own executor. It must be valid, and
-  // complete: it must include what its `base` says. Not with the cost "unit", which knows no kernels.
+  // The framework whose run is predicted (docs/runtimes.md); null = weft's own executor. It must be valid and complete:
+  // it must include the fields of its `base`. Must be null with the cost "unit", which does not model kernels.
   const Runtime* runtime = nullptr;
   // Simulate one rank for all ranks that behave like it, if there are any (fold.h). This changes only the time that the
   // simulation takes, and the report's simulated_ranks.
@@ -40,13 +40,13 @@ struct SimulateOptions {
   // If not 0, also simulate this many runs with the cluster's noise, drawn from `seed` (docs/simulator.md, "Noise").
   int64_t runs = 0;
   int64_t seed = 1;
-  // Jitter of the compute steps in one run of many. With jitter no two ranks are alike.
+  // Jitter of the compute steps, for one of many runs. With jitter no two ranks are alike.
   Jitter jitter = {};
 };
 
 struct Simulation {
   SimulationReport report;
-  // The rank that device_bytes and capacity_bytes of the report belong to.
+  // The rank to which device_bytes and capacity_bytes of the report belong.
   int64_t tightest_rank = 0;
   // The program that was costed and traced, if it is not the given one.
   std::optional<Program> as_run;

@@ -1,5 +1,5 @@
-// Simulations with and without folding give the same report and the same trace. Clusters are alike, or have slow or
-// other devices, slow interfaces, several placements, or load.
+// Checks that simulations with and without folding give the same report and the same trace: on clusters that are alike
+// everywhere, and with slow or other devices, slow interfaces, several placements, or load.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -100,7 +100,7 @@ absl::StatusOr<Simulation> ExpectSameUnfolded(const Program& program, const Clus
 }
 
 TEST(SimulateFolded, ReportsAndTracesAreTheSame) {
-  // Number of simulations in which some ranks were left out, by variant.
+  // For each variant, the number of simulations in which some ranks were not simulated themselves.
   std::map<std::string, int> folded;
   for (const auto& [name, text] : Variants()) {
     Cluster cluster = BaseCluster();
@@ -158,8 +158,8 @@ Program TrainingProgram(const std::vector<std::string>& axes) {
   return program;
 }
 
-// Folding of flows on every fabric, with everything in flight on it. It is exact if many unlike flows share links, and
-// leaves out at least half of the ranks if the machine is regular. Nodes hold 4 ranks; there are 32 nodes.
+// Folding of flows on every fabric, with everything in flight on it. Folding is exact even if many different flows
+// share links, and leaves out at least half of the ranks if the machine is regular. There are 32 nodes of 4 ranks.
 TEST(SimulateFolded, FlowsOnEveryFabric) {
   const std::map<std::string, std::string> fabrics = {
       {"non blocking", ""},
@@ -218,7 +218,7 @@ TEST(SimulateFolded, ASlowDeviceHoldsItsPipelineUp) {
   EXPECT_DOUBLE_EQ(simulation->report.makespan_seconds(), 12e-6);
 }
 
-// The device with the least memory left decides.
+// The fit check uses the device with the least memory left.
 TEST(SimulateFolded, EveryDeviceMustHaveRoom) {
   Program program = GPipeProgram(/*ranks=*/2, /*microbatches=*/2, /*bytes=*/100);
   program.mutable_templates(0)->set_device_arena_bytes(60000);
@@ -242,8 +242,8 @@ TEST(SimulateFolded, EveryDeviceMustHaveRoom) {
   EXPECT_TRUE(simulation->report.fits());
 }
 
-// Memory that a framework takes in addition counts for the rank that it belongs to. Without it, the smaller device is
-// the tightest.
+// Additional memory of a framework counts for the rank that needs it. Without that memory, the rank on the smaller
+// device has the least memory left.
 TEST(SimulateFolded, WhatARuntimeTakesBesidesCountsWhereItIs) {
   Program program = GPipeProgram(/*ranks=*/2, /*microbatches=*/2, /*bytes=*/100);
   program.mutable_templates(0)->set_device_arena_bytes(30000);
@@ -271,12 +271,12 @@ TEST(SimulateFolded, WhatARuntimeTakesBesidesCountsWhereItIs) {
   simulation = Simulate(program, cluster, {.runtime = &runtime});
   ASSERT_TRUE(simulation.ok()) << simulation.status();
   EXPECT_EQ(simulation->tightest_rank, 0);
-  // The program's own buffers are of 1000, 100 and 100 bytes.
+  // The program's own buffers have 1000, 100 and 100 bytes.
   EXPECT_EQ(simulation->report.device_bytes(), 30000 + 59999 + 59000 + 2 * 59900 + 10);
   EXPECT_EQ(simulation->report.capacity_bytes(), 100000);
 }
 
-// The cluster states what collectives take: 20 of 100 multiprocessors each.
+// The cluster states how much of a device collectives take: 20 of 100 multiprocessors each.
 TEST(SimulateFolded, SlowedByCollectives) {
   Program program = GPipeProgram(/*ranks=*/1, /*microbatches=*/1, /*bytes=*/100);
   program.mutable_mesh()->mutable_axes(0)->set_name("x");
@@ -289,7 +289,7 @@ TEST(SimulateFolded, SlowedByCollectives) {
   work.mutable_work()->set_flops(100'000'000'000'000);
   const auto simulation = Simulate(program, BaseCluster(), {.network = "analytic"});
   ASSERT_TRUE(simulation.ok()) << simulation.status();
-  // 1 s alone, 1.25 s beside the sum, which takes longer than that.
+  // The step takes 1 s alone and 1.25 s beside the sum, which takes longer than that.
   EXPECT_NEAR(simulation->report.per_rank(0).slowed_seconds(), 0.25, 1e-6);
   EXPECT_EQ(simulation->report.simulated_ranks(), 1);
 }

@@ -14,7 +14,7 @@
 namespace weft::sim {
 
 // Simulates `options.runs` runs, at least 1. InvalidArgument, naming the field, if there are too many or the cluster
-// does not say how runs differ. If `on_run` is set, it is called before each run with the number of the run, from 1.
+// does not state how runs differ. If `on_run` is set, it is called before each run with the number of the run, from 1.
 absl::StatusOr<NoiseReport> SimulateRuns(const Program& program, const Cluster& cluster, const SimulateOptions& options,
                                          const std::function<void(int64_t)>& on_run = nullptr);
 

@@ -15,7 +15,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// In every repetition each of `ranks` ranks computes for a millisecond. Then they sum 1 MB, and only then continue.
+// A program in which each of `ranks` ranks computes for a millisecond per repetition. Then all ranks sum 1 MB, and none
+// continues before the sum is finished.
 Program ComputeAndSum(int ranks) {
   Program program;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
@@ -90,7 +91,7 @@ SimulationReport Report(const Program& program, const Cluster& cluster, int64_t 
 constexpr double kCompute = 1e-3;
 
 TEST(SimulateRuns, WithoutDeviationsAllRunsAreThePlainOne) {
-  // All nodes are stragglers in every run, but with a slowdown of 1.
+  // All nodes are stragglers in every run, but with a slowdown of 1, so no run differs.
   Cluster cluster = Nodes(4);
   cluster.mutable_noise()->set_straggler_probability(1);
   cluster.mutable_noise()->set_straggler_slowdown(1);
@@ -115,7 +116,8 @@ TEST(SimulateRuns, IfAllNodesStraggleComputationTakesThatMuchLonger) {
   EXPECT_EQ(report.noise().p10(), report.noise().p90());
 }
 
-// At least one of n nodes is slow in 1 - (1 - p)^n of the runs, and all others wait for it.
+// If each node is slow with probability p, at least one of n nodes is slow in 1 - (1 - p)^n of the runs, and all others
+// wait for it.
 TEST(SimulateRuns, OneStragglerHoldsUpAll) {
   Cluster cluster = Nodes(4);
   cluster.mutable_noise()->set_straggler_probability(0.1);
@@ -143,7 +145,7 @@ TEST(SimulateRuns, SlowInterfacesSlowWhatPassesThem) {
 // Biometrika 48, 1961, table 1.
 constexpr double kGreatest[][2] = {{2, 0.56419}, {4, 1.02938}, {8, 1.42360}, {16, 1.76599}};
 
-// Steps vary, and an iteration takes as long as the slowest rank: the more ranks, the longer.
+// Step times vary, and an iteration takes as long as the slowest rank needs: the more ranks, the longer.
 TEST(SimulateRuns, TheSlowestOfManyRanksIsSlower) {
   constexpr double kDeviation = 0.05;
   for (const auto& [ranks, expected] : kGreatest) {
@@ -151,14 +153,16 @@ TEST(SimulateRuns, TheSlowestOfManyRanksIsSlower) {
     cluster.mutable_noise()->set_step_deviation(kDeviation);
     const SimulationReport report = Report(ComputeAndSum(static_cast<int>(ranks)), cluster, 100);
     const double greatest = (report.noise().mean() - report.iteration_seconds()) / kCompute / kDeviation;
-    // Each run is the mean of 8 iterations, and there are 100 runs. Each iteration has a deviation of at most 0.83.
+    // There are 100 runs, and each is the mean of 8 iterations. The greatest of n normal deviates has a standard
+    // deviation of at most 0.83.
     EXPECT_NEAR(greatest, expected, 5 * 0.83 / std::sqrt(800.0)) << ranks;
     EXPECT_LT(report.noise().p10(), report.noise().p50());
     EXPECT_LT(report.noise().p50(), report.noise().p90());
   }
 }
 
-// The same with devices that are faster or slower for a whole run. Time is 1 / speed, so the mean is a little longer.
+// Like TheSlowestOfManyRanksIsSlower, but each device is faster or slower for a whole run. Time is 1 / speed, so the
+// mean is a little longer.
 TEST(SimulateRuns, TheSlowestOfManyDevicesIsSlower) {
   constexpr double kDeviation = 0.02;
   for (const auto& [ranks, expected] : kGreatest) {

@@ -34,7 +34,7 @@ Cluster TestCluster() {
   return cluster;
 }
 
-// A GPipe program with everything, besides times, that the report's figures need.
+// A GPipe program with everything that the figures of a report need in addition to times.
 Program TestProgram(int ranks, int microbatches) {
   Program program = GPipeProgram(ranks, microbatches, 100);
   program.set_runtime("weft");
@@ -96,8 +96,8 @@ TEST(Simulate, FiguresFollowTheirEquations) {
   EXPECT_EQ(report.tokens_per_step(), 40);
   EXPECT_DOUBLE_EQ(report.tokens_per_second(), 40 / seconds);
   EXPECT_DOUBLE_EQ(report.tokens_per_second_per_device(), 20 / seconds);
-  // A rank has 4 forwards, 4 backwards and 8 ends of transfers. First comes one repetition alone, then as many as it
-  // takes to see two equal differences; a further repetition may have begun by then.
+  // A rank has 4 forwards, 4 backwards and 8 ends of transfers. The simulator first runs one repetition alone. Then it
+  // runs repetitions until two successive differences of their times are equal; a further one may have begun by then.
   EXPECT_GE(report.simulated_steps(), 4 * 2 * 16);
   const SimulationReport costed = Report(program, TestCluster(), {.cost = "roofline", .network = "none"});
   const double peak_flops = 2 * 1e12 * costed.iteration_seconds();
@@ -268,7 +268,7 @@ TEST(Simulate, Refusals) {
 }
 
 TEST(Simulate, RefusesWhatDoesNotFitInMemory) {
-  // 2^20 ranks with 1,000 actions each, from a file of a few kilobytes.
+  // The trace would have 2^20 ranks with 1,000 actions each, although the program's file has only a few kilobytes.
   Program program = TestProgram(4, 250);
   MeshAxis* data = program.mutable_mesh()->add_axes();
   data->set_name("data");
@@ -287,7 +287,7 @@ TEST(Simulate, RefusesTracesThatNobodyCouldKeep) {
   options.trace_repetitions = 1'000'000;
   const auto simulation = Simulate(TestProgram(2, 4), TestCluster(), options);
   EXPECT_EQ(simulation.status().code(), absl::StatusCode::kResourceExhausted);
-  // Each side has 4 forwards, 4 backwards and 8 transfers.
+  // Each of the two ranks has 4 forwards, 4 backwards and 8 transfers.
   EXPECT_THAT(std::string(simulation.status().message()),
               AllOf(HasSubstr("a trace of 1000000 repetitions over 2 ranks has more than 16777216 steps"),
                     HasSubstr("nearest valid: 524288")));
@@ -337,7 +337,7 @@ TEST(Simulate, UnitTimesAndPeakActivations) {
   SimulateOptions options = {.cost = "unit", .network = "none"};
   options.cost_options = {.unit_forward = {2'000'000}, .unit_backward = {3'000'000}};
   const SimulationReport report = Report(TestProgram(2, 4), TestCluster(), options);
-  // GPipe takes (4 + 2 - 1) * (2 + 3) and keeps all microbatches.
+  // With GPipe, the repetition takes (4 + 2 - 1) * (2 + 3) us, and each rank holds all microbatches.
   EXPECT_DOUBLE_EQ(report.makespan_seconds(), 25e-6);
   for (const RankReport& rank : report.per_rank()) EXPECT_EQ(rank.peak_activations(), 4);
 }
@@ -408,8 +408,8 @@ TEST(Simulate, CollectivesOfSegments) {
   }
   EXPECT_GT(gathered, 0.2e-6 - 1e-12);
   EXPECT_LT(tensor, 4 * 0.4e-6);
-  // Bytes of one repetition with four microbatches: half of the 400 bytes of each gather, all 400 of each sum, and the
-  // messages between stages.
+  // Bytes that rank 0 sends in one repetition, by purpose. It has four microbatches: half of the 400 bytes of each
+  // gather, all 400 bytes of each sum, and the messages between stages.
   ASSERT_EQ(report.per_rank(0).sent_size(), 3);
   EXPECT_EQ(report.per_rank(0).sent(0).purpose(), "gather_weights");
   EXPECT_EQ(report.per_rank(0).sent(0).bytes(), 4 * 200);
@@ -420,7 +420,7 @@ TEST(Simulate, CollectivesOfSegments) {
   ASSERT_EQ(report.sent_size(), 3);
   EXPECT_EQ(report.sent(1).bytes(), 8 * 4 * 400);
   EXPECT_THAT(ReportToText(report), HasSubstr("gather_weights         800 B\n"));
-  // The first run has 8 ranks with 4 x (3 + 1) steps of segments and 4 x 2 transfers each.
+  // More than three repetitions are simulated. Each has 8 ranks with 4 x (3 + 1) steps of segments and 4 x 2 transfers.
   EXPECT_GT(report.simulated_steps(), 3 * 8 * (4 * 4 + 4 * 2));
 }
 

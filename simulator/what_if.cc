@@ -21,7 +21,7 @@ namespace {
 constexpr double kMinFactor = 0.01;
 constexpr double kMaxFactor = 100;
 
-// Figures that one change multiplies, with their setters; only figures that the cluster states.
+// The figures that one change multiplies, each with its setter. Figures that the cluster does not state are left out.
 using Figures = std::vector<std::pair<double, std::function<void(double)>>>;
 
 template <typename Message>
@@ -116,9 +116,10 @@ void LaunchFigures(Cluster& cluster, Figures& figures) {
 struct Entry {
   absl::string_view name;
   void (*figures)(Cluster&, Figures&);
-  // The figure that the cluster must state.
+  // The name of the figure that the cluster must state.
   absl::string_view field;
-  // True if times of links between devices depend on the figure; true if times of a device by itself do.
+  // `network`: true if the times of links between devices depend on the figure. `device`: true if the times of a device
+  // alone do.
   bool network;
   bool device;
 };
@@ -215,8 +216,8 @@ absl::Status CheckWhatIf(const WhatIfChanges& changes, const SimulateOptions& op
 
 namespace {
 
-// Checks changes that only one kind of cluster uses: "agnostic" gives all ranks one link, the one inside a node if
-// there is one node, else the one between nodes.
+// Checks the changes that network "agnostic" uses only for some clusters. It gives all ranks one link: the link inside
+// a node if there is one node, else the link between nodes.
 absl::Status CheckAsked(const WhatIfChanges& changes, const Cluster& cluster, absl::string_view network) {
   if (network != "agnostic") return absl::OkStatus();
   const absl::string_view unasked = cluster.nodes() > 1 ? "intra" : "nic";

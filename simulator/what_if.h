@@ -9,11 +9,12 @@
 //   compute    peaks of devices                                                     more
 //   launch     launch_seconds of devices                                            less
 //
-// All kinds of devices change, OtherDevices too; their speeds are relative, so they follow. Figures that are stated as
-// fractions (efficiencies, tiles, oversubscription, slow interfaces) stay, so what they apply to follows. Measured
-// rates of kernels follow term by term: flops_per_second with compute, bytes_per_second with memory, overhead_seconds
-// with launch. The lower edges of tables stay, and so does what a collective takes from computation beside it. The
-// program stays too: a plan that was chosen for the machine is not chosen again.
+// A change applies to all kinds of devices, OtherDevices too; their speeds are relative, so the speeds follow. Figures
+// that are stated as fractions (efficiencies, tiles, oversubscription, slow interfaces) are not changed, so they apply
+// to the changed figures. Measured rates of kernels follow term by term: flops_per_second with compute,
+// bytes_per_second with memory, overhead_seconds with launch. The lower edges of tables are not changed, and neither is
+// the share of a device that a collective takes from computation beside it. The program is not changed either: a plan
+// that was chosen for the machine is not chosen again.
 #ifndef WEFT_SIMULATOR_WHAT_IF_H_
 #define WEFT_SIMULATOR_WHAT_IF_H_
 
@@ -31,7 +32,7 @@
 
 namespace weft::sim {
 
-// One figure times a factor.
+// A change that multiplies one figure by a factor.
 struct WhatIfChange {
   // One of WhatIfNames().
   std::string name;
@@ -49,17 +50,17 @@ std::vector<std::string> WhatIfNames();
 // be left out.
 absl::StatusOr<WhatIfChanges> ParseWhatIf(absl::string_view text);
 
-// Returns InvalidArgument, naming the change, if the models do not use what it changes: computation with cost "unit",
-// links with network "none", latencies with network "nccl", which has its own.
+// Returns InvalidArgument, naming the change, if the models do not use the figures that it changes: figures of devices
+// with cost "unit", links with network "none", and latencies with network "nccl", which has its own latencies.
 absl::Status CheckWhatIf(const WhatIfChanges& changes, const SimulateOptions& options);
 
-// Returns the cluster with all of `changes`. FailedPrecondition, naming the figure, if the cluster states no figure
-// that a change multiplies.
+// Returns the cluster with all of `changes` applied. FailedPrecondition, naming the figure, if the cluster does not
+// state the figure that a change multiplies.
 absl::StatusOr<Cluster> ChangedCluster(const Cluster& cluster, const WhatIfChanges& changes);
 
-// Adds a row to report->what_if for each element of `what_if`. If an element has several changes, a row for each of
-// them alone comes first. No row is added twice. InvalidArgument as in CheckWhatIf, and if network "agnostic" does not
-// use a figure on such a cluster. `report` must be the report of the program on the cluster, with the same options.
+// Adds a row to report->what_if for each element of `what_if`. If an element has several changes, adds a row for each
+// of its changes alone first. No row is added twice. InvalidArgument as in CheckWhatIf, and if network "agnostic" does
+// not use a figure on such a cluster. `report` must be the report of the program on the cluster, with the same options.
 absl::Status AddWhatIfs(const Program& program, const Cluster& cluster, const SimulateOptions& options,
                         absl::Span<const WhatIfChanges> what_if, SimulationReport* report);
 

@@ -82,7 +82,7 @@ TEST(WhatIfGain, WhatIsFasterIsNotSlower) {
     EXPECT_GT(count.all, 200) << network;
     EXPECT_GT(count.gained * 5, count.all) << network;
   }
-  // Networks that may lose do so rarely and little.
+  // On networks where a run may become slower, that is rare and the loss is small.
   EXPECT_LT(counts["flow"].lost * 50, counts["flow"].all);
   EXPECT_GT(counts["flow"].most, -0.1);
   EXPECT_LT(counts["nccl"].lost * 50, counts["nccl"].all);

@@ -50,7 +50,7 @@ TEST(ParseWhatIf, ReadsNamesAndFactors) {
 TEST(ParseWhatIf, RefusesByName) {
   EXPECT_THAT(Refusal("nik=2x"), HasSubstr("unknown what-if 'nik'; nearest: 'nic'; known: compute, host, intra"));
   EXPECT_THAT(Refusal(""), HasSubstr("'' is not of the form NAME=FACTOR"));
-  // A known name has no nearest one.
+  // If the name is known, the error suggests no nearest name.
   EXPECT_EQ(Refusal("nic"), "'nic' is not of the form NAME=FACTOR, e.g. nic=2x");
   EXPECT_EQ(Refusal("memory"), "'memory' is not of the form NAME=FACTOR, e.g. memory=2x");
   EXPECT_THAT(Refusal("nik"), HasSubstr("e.g. nic=2x; nearest: 'nic'"));
@@ -147,7 +147,7 @@ TEST(AddWhatIfs, AddsChangesOneByOneAndTogether) {
     EXPECT_GT(row.iteration_seconds(), 0);
     EXPECT_GT(row.gain(), 0) << row.change();
     EXPECT_DOUBLE_EQ(row.gain(), report.iteration_seconds() / row.iteration_seconds() - 1);
-    // The row is for the changed cluster.
+    // The gain in the row equals a simulation of the changed cluster.
     const auto alone = Simulate(program, *ChangedCluster(TestCluster(), *ParseWhatIf(row.change())), options);
     ASSERT_TRUE(alone.ok()) << alone.status();
     EXPECT_EQ(alone->report.iteration_seconds(), row.iteration_seconds());

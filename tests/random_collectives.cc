@@ -150,7 +150,7 @@ void Generator::CollectiveSegment() {
     }
   }
 
-  // Bind the buffers of all templates first: a collective has all its members or does not exist.
+  // Bind the buffers of all templates first: either all members of a collective exist or the collective does not.
   std::vector<std::vector<int>> bound;
   bool live = true;
   for (TemplateDraft* t : members) {

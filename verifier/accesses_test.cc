@@ -63,7 +63,7 @@ void ExpectListed(const Program& program) {
     for (int buffer = 0; buffer < t.t->buffers_size(); ++buffer) {
       for (const BufferAccess& access : accesses.AccessesOf(buffer)) {
         listed[{buffer, access.instance}] = {access.write, access.reads};
-        // A compute action knows the bytes that it uses. A message moves all bytes.
+        // A compute action states the bytes that it uses. A message moves all bytes.
         EXPECT_EQ(access.use != nullptr, order.instances()[access.instance].segment != nullptr);
         ++count;
       }

@@ -27,7 +27,7 @@ TEST(Clusters, ParseAndValidate) {
     EXPECT_FALSE(cluster->source().empty());
     std::set<DType> peaks;
     for (const Peak& peak : cluster->device().peaks()) peaks.insert(peak.dtype());
-    // NVIDIA devices have TF32 since Ampere, as they have bf16; AMD devices have it later.
+    // NVIDIA devices have both TF32 and bf16 from Ampere on. AMD devices got TF32 later than bf16.
     const int capability = cluster->device().compute_capability();
     if (capability > 0) {
       EXPECT_EQ(peaks.count(TF32), capability >= 80 ? 1u : 0u);

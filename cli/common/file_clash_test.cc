@@ -43,7 +43,7 @@ TEST(FileClash, TwoOutputsAreTwoFiles) {
   EXPECT_TRUE(IsUsageError(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("are the same file"));
   EXPECT_EQ(CheckFileClashes({}, {{"--trace", fresh}, {"--report", fresh + "2"}}), absl::OkStatus());
-  // A device loses nothing, and a flag that is not given names no file.
+  // Writing to a device loses nothing, and a flag that is not given names no file.
   EXPECT_EQ(CheckFileClashes({{"--data", "/dev/null"}}, {{"--trace", "/dev/null"}, {"--report", "/dev/null"}}),
             absl::OkStatus());
   EXPECT_EQ(CheckFileClashes({{"--data", ""}}, {{"--trace", ""}, {"--report", ""}}), absl::OkStatus());

@@ -43,14 +43,15 @@ class Flags {
   // A target keeps its value if its flag is not given; --help shows that value as the default.
   void Bool(std::string name, std::string help, bool* target);
   void String(std::string name, std::string value, std::string help, std::string* target);
-  // If `*target` starts outside low..high, `help` says what that default means. Only leaving the flag out gives it.
+  // If `*target` starts outside low..high, `help` must describe what this default means. A user gets such a default
+  // only by leaving the flag out.
   void Int(std::string name, std::string value, std::string help, int64_t* target, int64_t low, int64_t high);
   // A decimal number with at most three digits after the point. `target`, `low` and `high` count thousandths.
   void Thousandths(std::string name, std::string value, std::string help, int64_t* target, int64_t low, int64_t high);
   // May be given more than once.
   void Repeated(std::string name, std::string value, std::string help, std::vector<std::string>* target);
-  // `meant`: words that are not choices, each with the choice that it means, which the error suggests as the nearest
-  // valid one. Not copied.
+  // `meant` lists words that are not choices, each with the choice that it means. The error suggests that choice as the
+  // nearest valid one. `meant` is not copied.
   void Choice(std::string name, std::vector<std::string> choices, std::string help, std::string* target,
               absl::Span<const std::pair<absl::string_view, absl::string_view>> meant = {});
   // For values with their own syntax. `parse` returns why it refuses a value; the error puts that after "--NAME=VALUE:

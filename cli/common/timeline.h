@@ -16,7 +16,7 @@ struct Bar {
   // 'f' forward, 'B' backward, 'I' and 'W' the halves of a backward, 'p' and 'P' forward and backward of an overlapped
   // pair; any other letter for other work.
   char letter = 'f';
-  // -1 = none.
+  // Drawn after the letter; -1 = none.
   int64_t number = -1;
   // Drawn after the number if there is space.
   std::string suffix = {};

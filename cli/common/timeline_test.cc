@@ -28,7 +28,7 @@ TEST(TimelineTest, WhatIsTooWideIsSampledInTheMiddleOfColumns) {
   std::vector<TimelineRow> rows = {{"r", {{0, 40, 'f', 0}, {41, 100, 'W', 0}}}};
   const Timeline timeline = DrawTimeline(rows, 24, /*colour=*/false);
   EXPECT_FALSE(timeline.exact);
-  // 24 minus the name and three more would be exactly 20 columns, of 5 each.
+  // The width 24 minus the name and three spaces leaves 20 columns of 5 units of time each.
   EXPECT_EQ(timeline.column, 5);
   EXPECT_EQ(timeline.text, "  r ffffffffWWWWWWWWWWWW\n");
   // A gap is drawn if it covers the middle of a column.

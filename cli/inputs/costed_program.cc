@@ -29,7 +29,8 @@
 namespace weft {
 namespace {
 
-// Says which plan fields the runtime would decide, but cannot: a compiled program keeps its own.
+// Returns a note that lists the plan fields that the runtime would set. They have no effect, because a compiled program
+// keeps its own plan.
 std::string NoteOnPlan(const Runtime& runtime) {
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   runtime.plan().GetReflection()->ListFields(runtime.plan(), &fields);
@@ -70,7 +71,8 @@ absl::Status WithPrecisionOf(const Runtime& runtime, const absl::Status& status)
                    " if the plan does not; to choose another, use --set precision.", fields.front()->name(), "=..."));
 }
 
-// Fills fields on which recipe and plan are silent as the framework does, by the model's sizes and the mesh.
+// Fills the fields that recipe and plan leave unset with the framework's own choices. These depend on the model's sizes
+// and the mesh.
 void ChooseAs(const Runtime& runtime, Inputs* inputs, std::vector<std::string>* notes) {
   Recipe& recipe = inputs->recipe;
   const std::optional<int64_t> usual =
@@ -94,7 +96,7 @@ absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress
   CostedProgram loaded;
   WEFT_ASSIGN_OR_RETURN(loaded.runtime, LoadRuntime(request.runtime));
   loaded.joins_from = loaded.runtime ? loaded.runtime->joins_from_compute_capability() : 0;
-  // Weft's own runtime changes nothing else.
+  // Apart from `joins_from`, weft's own runtime changes nothing, so it counts as no runtime.
   if (loaded.runtime->name() == "weft") loaded.runtime.reset();
   if (!request.program.empty()) {
     progress->Step(absl::StrCat("reading and proving ", request.program));
@@ -113,7 +115,7 @@ absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress
   if (loaded.runtime) {
     const Plan own = inputs.plan;
     inputs.plan = PlanUnder(*loaded.runtime, own);
-    // A mode that the user sets counts even if it is the default.
+    // Keep a recompute mode that the user sets, even if it is the default.
     if (IsSet(request.input, "plan.recompute.mode")) *inputs.plan.mutable_recompute() = own.recompute();
     WEFT_RETURN_IF_ERROR(ApplySettingsOver(request.input, &inputs.plan));
     ChooseAs(*loaded.runtime, &inputs, &loaded.notes);

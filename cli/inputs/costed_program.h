@@ -22,7 +22,7 @@ struct CostRequest {
   // A program file. If empty, the program is compiled from `input`.
   std::string program;
   InputFlags input;
-  // `options.cost` is empty unless the user gave it: the best model is known only once the cluster is.
+  // `options.cost` is empty unless the user gave it: the best cost model is known only once the cluster is known.
   sim::SimulateOptions options;
   // A catalog name or a file.
   std::string runtime = "weft";
@@ -50,7 +50,7 @@ absl::Status FinishOptions(const CostedProgram& loaded, sim::SimulateOptions* op
 absl::StatusOr<sim::Simulation> SimulateCosted(const CostedProgram& loaded, const sim::SimulateOptions& options,
                                                Progress* progress);
 
-// Notes of the program, and notes on what the prediction rests on, after a simulation with `options`.
+// Returns the notes of the program, and notes on the assumptions of the prediction, after a simulation with `options`.
 std::vector<std::string> NotesOn(const CostedProgram& loaded, const sim::SimulateOptions& options);
 
 }  // namespace weft

@@ -57,7 +57,7 @@ absl::Status CheckTogether(const std::vector<std::string>& settings) {
   const auto both = [](const std::string& a, const std::string& b, absl::string_view why) {
     return UsageError(absl::StrCat("--set ", Quoted(a), " and --set ", Quoted(b), " are both given", why));
   };
-  // Settings of tp; of x, y or z; of any axis; of the mesh's own fields.
+  // The setting found for tp; for x, y or z; for any axis; for the mesh's own fields.
   const std::string *tp = nullptr, *tensor = nullptr, *axis = nullptr, *mesh = nullptr;
   for (const std::string& setting : settings) {
     if (setting.find('=') == std::string::npos || setting.front() == '=') {
@@ -136,8 +136,8 @@ absl::Status SetSchedule(const std::string& name_or_path, PlanSchedule* schedule
   return absl::OkStatus();
 }
 
-// Validates the file's mesh alone if settings added axes. They would come first and shift the axis numbers in errors,
-// so that the author of the file would look in the wrong place.
+// If settings added axes, validates the file's mesh alone. The added axes would come first and shift the axis numbers
+// in errors, so that the author of the file would look in the wrong place.
 absl::Status CheckAxes(const Mesh& of_file, const Inputs& inputs, const std::string& path) {
   if (of_file.axes_size() == 0 || of_file.axes_size() == inputs.plan.mesh().axes_size()) return absl::OkStatus();
   Plan plan;
@@ -145,7 +145,8 @@ absl::Status CheckAxes(const Mesh& of_file, const Inputs& inputs, const std::str
   return Annotate(ValidateAndResolve(&plan, inputs.cluster.device()), path);
 }
 
-// Checks the file's names that a registry looks up later. Its error could not say that the name comes from the file.
+// Checks the names in the file that a registry looks up later. The registry's error could not state that the name comes
+// from the file.
 absl::Status CheckNames(const Plan& of_file, const Plan& plan, const std::string& path) {
   const std::string& collective = of_file.collective();
   if (!collective.empty() && collective == plan.collective()) {
@@ -233,7 +234,8 @@ bool IsSet(const InputFlags& input, absl::string_view field) {
 absl::Status ApplySettingsOver(const InputFlags& input, Plan* plan) {
   Recipe recipe;
   for (const std::string& setting : input.settings) {
-    // A runtime has no recipe. Besides, a setting for a list element may need the list in the recipe's file.
+    // Skip recipe settings: a runtime has no recipe. Besides, a setting for a list element may need the list in the
+    // recipe's file.
     if (absl::StartsWith(FullSettingName(NameOf(setting)), "recipe.")) continue;
     // FIELD=default counts as not given, so the runtime's value stays.
     if (IsDefault(setting)) continue;

@@ -11,12 +11,12 @@ namespace weft {
 
 void UseLargePages() {
 #ifdef __GLIBC__
-  // Address space only: pages that are not touched take no memory.
+  // Such a step reserves only address space: pages that are not touched take no memory.
   constexpr int kStep = 64 << 20;
   constexpr uintptr_t kPage = 2 << 20;
   mallopt(M_TOP_PAD, kStep);
   mallopt(M_TRIM_THRESHOLD, 4 * kStep);
-  // As high as glibc itself would let it rise. Larger blocks go back to the system when they are freed.
+  // The highest threshold that glibc itself would choose. Larger blocks are returned to the system when they are freed.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   const uintptr_t before = reinterpret_cast<uintptr_t>(sbrk(0));
   // Larger than the rest of the heap, so that the heap grows.

@@ -34,9 +34,10 @@ constexpr size_t kGrain = 16;
 constexpr size_t kLargest = 512;
 constexpr size_t kSizes = kLargest / kGrain + 1;
 constexpr size_t kLargePage = size_t{2} << 20;
-// Short commands use only this much, in pages of the usual size.
+// The first bytes of the region, which have pages of the usual size. Short commands use no more than these.
 constexpr size_t kSmallPages = size_t{512} << 10;
-// The region becomes usable in steps of this size: if memory is not overcommitted, usable memory may count as used.
+// The region becomes usable in steps of this size. A system that does not overcommit memory may count usable memory as
+// used.
 constexpr size_t kStep = size_t{64} << 20;
 
 struct FreeBlock {

@@ -122,7 +122,7 @@ absl::StatusOr<Trace> ParseTrace(absl::string_view bytes, const std::string& sou
                                    : ": this trace for viewers is cut off: it does not end with a '}'"));
   } else {
     WEFT_RETURN_IF_ERROR(ParseMessage(bytes, source, &trace));
-    // A binary message contains bytes that no text has: at least those of the times.
+    // A binary message contains bytes that no text has, at least in its times.
     text = std::all_of(bytes.begin(), bytes.end(), [](char c) {
       const unsigned char byte = static_cast<unsigned char>(c);
       return byte >= 0x20 || byte == '\n' || byte == '\t' || byte == '\r';

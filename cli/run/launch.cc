@@ -53,7 +53,7 @@ absl::StatusOr<Launch> ChooseLaunch(absl::string_view bootstrap, absl::string_vi
   const bool over_tcp = transport == "tcp" || !found.ok() || found->bootstrap == exec::Bootstrap::kEnv;
   if (over_tcp && (!found.ok() || found->size > 0)) {
     const absl::Status status = exec::FindRendezvous(wanted, environment).status();
-    // The user asked for no launcher, but a launcher's variable is set.
+    // The user named no launcher, but a launcher's variable is set.
     const bool unasked = wanted == exec::Bootstrap::kAuto && transport == "auto";
     if (!status.ok()) {
       return absl::Status(

@@ -25,13 +25,12 @@ struct Launch {
 absl::StatusOr<Launch> ChooseLaunch(absl::string_view bootstrap, absl::string_view transport,
                                     const exec::Environment& environment);
 
-// Resolves --transport=auto for a backend. GPU memory goes through nccl between processes and through loopback within
-// one process. For the CPU the result is "auto", which FindTransport resolves. Any other transport is returned as it
-// is.
+// Resolves --transport=auto for a backend. For a GPU backend the result is nccl between processes and loopback within
+// one process. For the CPU it is "auto", which FindTransport resolves. Any other transport is returned as it is.
 std::string ChooseTransport(absl::string_view transport, absl::string_view backend, exec::Bootstrap bootstrap);
 
-// Runs `weft-run run ARGS` once per rank. Unless no process could be started, LaunchedExitStatus reads the status of a
-// job that failed.
+// Runs `weft-run run ARGS` once per rank. If the job fails after processes have started, LaunchedExitStatus returns the
+// job's exit status from the returned error.
 absl::Status RunLocally(int ranks, absl::Span<const std::string> args);
 // The exit status of a job that RunLocally ran, if `status` holds it. The caller prints no message for such a status.
 std::optional<int> LaunchedExitStatus(const absl::Status& status);

@@ -20,7 +20,7 @@ namespace {
 // In the first repetition the pipeline fills; in the second, ranks wait for ranks that are behind.
 constexpr int kRepetitions = 2;
 
-// Steps of the trace. Stops counting beyond kMaxStepsUnasked.
+// Returns the number of steps of the trace. Stops counting beyond kMaxStepsUnasked.
 int64_t Steps(const Program& program) {
   std::vector<int64_t> of_template;
   for (const Template& t : program.templates()) {

@@ -49,7 +49,7 @@ TEST(PredictRun, NothingWhereTheClusterIsNotKnown) {
   EXPECT_FALSE(PredictRun(OfTheCatalog(), "none")->trace.has_value());
 }
 
-// A cluster that the user asks for must be known and must serve, or it is an error.
+// If the user asks for a cluster, an unknown cluster and a failed prediction are errors.
 TEST(PredictRun, OnTheClusterThatIsAskedFor) {
   Program program = OfTheCatalog();
   program.set_cluster_name("this-machine");

@@ -77,7 +77,7 @@ absl::Status CheckOutputs(const RunFlags& f) {
   if (!f.checkpoint.empty()) WEFT_RETURN_IF_ERROR(OfFlag("--checkpoint", CheckCheckpointFolder(f.checkpoint)));
   std::vector<std::pair<const char*, std::string>> outputs = {
       {"--trace", f.trace}, {"--save-weights", f.save_weights}, {"--report", f.report}};
-  // A value that cannot be parsed was refused with the flags.
+  // The check of the flags has already refused a value that cannot be parsed.
   if (const auto tuning = exec::ParseTuningOptions(f.tuning); tuning.ok())
     outputs.push_back({"--tuning", tuning->written()});
   for (const auto& [flag, path] : outputs) {

@@ -21,8 +21,8 @@ absl::Status CheckRead(absl::string_view flag, const std::string& path);
 // and /proc/self/fd/N are open already, whatever they are.
 absl::Status CheckOutputs(const RunFlags& flags);
 
-// Checks --fault-report for `rank`, each on its own machine. The default (an empty path) is not checked: the user did
-// not ask for it, so a working folder that cannot be written to must not stop the run.
+// Checks --fault-report for `rank`; each rank's file is on its own machine. The default (an empty path) is not checked:
+// the user did not ask for it, so a working folder that cannot be written to must not stop the run.
 absl::Status CheckFaultReport(const std::string& path, int rank);
 
 // True if a fault report of one of the ranks exists on this machine.

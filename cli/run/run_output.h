@@ -9,11 +9,11 @@
 
 namespace weft {
 
-// A run that is refused prints nothing: text waits until nothing can be refused any more.
+// Holds text back until nothing can be refused any more, so that a run that is refused prints nothing.
 class RunOutput {
  public:
   void Write(absl::string_view text);
-  // Nothing can be refused any more. `met`: the ranks have met. If nobody reads the output from then on,
+  // Call this when nothing can be refused any more. `met`: the ranks have met. If nobody reads the output from then on,
   // `stop_requested` becomes true, as after a signal. A stop before that would end the run before it has done anything.
   void Accept(bool met);
   // The first error of writing.

@@ -11,7 +11,7 @@ namespace weft {
 // signal of the same number ends the process at once and removes empty folders that were made for checkpoints.
 extern std::atomic<bool> stop_requested;
 
-// Set in one process of a job whose ranks have met: it reports on standard error that the job stops.
+// Set in one process of a job whose ranks have met: this process reports on standard error that the job stops.
 extern std::atomic<bool> announces_stop;
 
 // Catches these signals from now on. SIGHUP stays ignored if it was (nohup, say). SIGPIPE is ignored: if nobody reads

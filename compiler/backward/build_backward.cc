@@ -182,7 +182,7 @@ mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, Segm
     label(sum, "weight", (".exact" + llvm::Twine(tensor)).str());
     backward_results_.push_back({role, sum});
   }
-  // Labels the ops that only lead to those labeled above.
+  // Labels the remaining ops: "weight" if only weight ops read their results, else "input".
   for (mlir::Operation* made = &block->back(); made != before; made = made->getPrevNode()) {
     const bool weight = llvm::all_of(made->getUsers(), [](mlir::Operation* user) {
       auto part = user->getAttrOfType<mlir::StringAttr>(ir::kPartAttr);
@@ -198,8 +198,8 @@ mlir::LogicalResult StageDifferentiator::BuildBackward(SegmentBuilder& both) {
     return forward_.back()->emitOpError(
         "[build_segments_c16] the graph must yield the losses of a cross_entropy or squared_error op");
   }
-  // Adds gradients in order of the last reader first, as within a stage: the furthest stage's gradient, then nearer
-  // ones.
+  // Adds gradients in the order of their readers, the last reader first, as within a stage: the furthest stage's
+  // gradient, then nearer ones.
   for (const Crossing& output : llvm::reverse(outputs_)) {
     mlir::Type type = output.value.getType();
     mlir::Value gradient = both.Argument(both.Role(ir::Role::OutputGrad, -1, output.use), type);
@@ -222,7 +222,8 @@ mlir::LogicalResult StageDifferentiator::BuildBackward(SegmentBuilder& both) {
     if (!gradient) {
       return forward_.front()->emitOpError("[build_segments_c17] the loss does not depend on what this stage receives");
     }
-    // Copies a gradient that passes through unchanged or that goes to two inputs, because their buffers differ.
+    // Copies a gradient that passes through unchanged, or that is the gradient of two inputs, because each gradient has
+    // a buffer of its own.
     if (mlir::isa<mlir::BlockArgument>(gradient) || !handed_on.insert(gradient).second) {
       gradient = both.Named(both.builder().create<ir::CastOp>(both.loc(), gradient.getType(), gradient), "copy");
       gradient.getDefiningOp()->setAttr(ir::kPartAttr, both.builder().getStringAttr("input"));

@@ -48,7 +48,7 @@ class StageDifferentiator {
   void AddGradient(mlir::Value value, mlir::Value gradient, mlir::Operation* reader, llvm::StringRef name,
                    SegmentBuilder& both);
   mlir::Value AddTogether(mlir::Value a, mlir::Value b, const LayerSum& sum, SegmentBuilder& both);
-  // Returns the complete gradient of `value`. All readers of `value` must already have added theirs.
+  // Returns the complete gradient of `value`. All readers of `value` must already have added their gradients.
   mlir::Value GradientOf(mlir::Value value, SegmentBuilder& both);
   // These split the block into segments.
   void FindSaved();

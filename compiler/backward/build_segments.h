@@ -53,11 +53,11 @@ struct TensorInfo {
   mlir::RankedTensorType StateType(mlir::Type element) {
     return Stored(op.getStateType().value_or(op.getType()), element);
   }
-  // ZeRO stage 1: backwards need more of the gradient than the optimizer, which gets its part at the end of the
-  // iteration.
+  // True for ZeRO stage 1: backwards need more of the gradient than the optimizer. The optimizer gets its part at the
+  // end of the iteration.
   bool CutsGradientAtEnd() { return GradType({}).getShape() != StateType({}).getShape(); }
-  // ZeRO stages 1 and 2: compute reads more of the parameter than the optimizer updates, so the parameter is gathered
-  // after the update.
+  // True for ZeRO stages 1 and 2: compute reads more of the parameter than the optimizer updates, so the parameter is
+  // gathered after the update.
   bool GathersAtEnd() { return Type().getShape() != StateType({}).getShape(); }
 
  private:
@@ -101,7 +101,8 @@ class SegmentBuilder {
 
   ir::SegmentOp segment_;
   mlir::OpBuilder builder_;
-  // Set on the segment only once, because the context keeps every list of roles that the segment ever had.
+  // The roles of the arguments. They are set on the segment only once, because the context keeps every list of roles
+  // that the segment ever had.
   llvm::SmallVector<mlir::Attribute> argument_roles_;
   llvm::DenseMap<mlir::Attribute, mlir::Value> arguments_;
   llvm::SmallVector<mlir::Attribute> result_roles_;
@@ -120,8 +121,8 @@ mlir::LogicalResult BuildForwardAndBackward(mlir::OpBuilder& builder, const Stag
                                             std::vector<TensorInfo>& tensors, const Training* training,
                                             const Backwards& backwards);
 
-// Mesh axes that cut the optimizer's gradient of a tensor, and mesh axes that cut the gradient of any tensor. Norms are
-// summed over the latter.
+// GradientAxes returns the mesh axes that cut the optimizer's gradient of one tensor. NormAxes returns the mesh axes
+// that cut the gradient of any tensor; norms are summed over these axes.
 std::set<std::string> GradientAxes(ir::TensorOp tensor);
 std::set<std::string> NormAxes(std::vector<TensorInfo>& tensors);
 

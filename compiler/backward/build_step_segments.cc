@@ -208,7 +208,7 @@ void StepSegments::OptimizerStep() {
     mlir::Type param_type = has_copy ? mlir::Type(info.StateType(info.Type().getElementType())) : mlir::Type();
     auto number = [&](double value) { return ops.getF64FloatAttr(value); };
     mlir::FloatAttr decay = info.op.getWeightDecayAttr();
-    // A copy in the type of the optimizer's own weights is exact.
+    // A copy in the type of the optimizer's own weights is exact, so it needs no stochastic rounding.
     mlir::IntegerAttr site = ops.getI32IntegerAttr(training_.stochastic_rounding && casts ? tensor + 1 : 0);
     if (training_.adamw) {
       auto step = ops.create<ir::AdamwOp>(loc, weight.getType(), moments, moments, param_type, grad, weight,
@@ -234,8 +234,8 @@ void StepSegments::OptimizerStep() {
   if (training_.dynamic()) UpdateLossScale(segment, norm);
   for (const auto& [tensor, uses, computed, writes_norm] : content_.tensors) {
     for (int32_t use : uses) {
-      // Under exact accumulation only the first use has a gradient of its own type. A part of it that is made for this
-      // iteration is not kept.
+      // Under exact accumulation only the first use has a gradient of its own type. If this gradient is a part that is
+      // made for one iteration, it is not kept. Gradients that do not exist or are not kept need no zeros.
       if (Exact() && (use != uses.front() || tensors_[tensor].CutsGradientAtEnd())) continue;
       Zero(segment, segment.Role(ir::Role::Grad, tensor, use), tensors_[tensor].GradType(training_.grads),
            "zero gradient of " + Name(tensor));

@@ -53,8 +53,8 @@ void StageDifferentiator::EmitForward() {
     if (used) map.map(argument, segment.Argument(block_.getArgRole(index), argument.getType()));
   }
   for (mlir::Operation* op : forward_) segment.builder().clone(*op, map);
-  // A value that is handed on and read again, or handed on twice, is kept in two places, because their buffers have
-  // separate lifetimes.
+  // A value that is handed on and read again, or handed on twice, is kept in two places, because the buffers of the two
+  // places have separate lifetimes.
   llvm::DenseSet<mlir::Value> placed;
   auto place = [&](ir::RoleAttr role, mlir::Value value) {
     mlir::Value kept = map.lookup(value);

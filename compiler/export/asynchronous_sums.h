@@ -18,7 +18,7 @@ struct GradientSum {
   std::string name;
   Group group;
   std::vector<const SegmentOperand*> from, to;
-  // True if it further sums the result of the previous one.
+  // True if this collective further sums the result of the previous one.
   bool after_previous = false;
 };
 

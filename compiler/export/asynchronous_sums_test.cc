@@ -86,7 +86,7 @@ TEST(GradientSumsBeforeTest, SharedStatesScatterFirst) {
   const SegmentSet set = Synchronised({{"data"}, {"x", "data"}, {"data"}});
   const StageSegment optimizer =
       Holding({{Role::Grad, 0}, {Role::GradPart, 0}, {Role::Grad, 1}, {Role::GradPart, 1}, {Role::Grad, 2}});
-  // All replicas share, so the scatter is the whole sum over data. Tensor 2 has no parts, so it is summed whole.
+  // All replicas share states, so the scatter is the whole sum over data. Tensor 2 has no parts, so it is summed whole.
   const std::vector<GradientSum> all = GradientSumsBefore(optimizer, set, PlanOf("stage: 1"));
   EXPECT_THAT(Texts(all), ElementsAre("REDUCE_SCATTER over data of 0", "REDUCE_SCATTER over data of 1",
                                       "ALL_REDUCE over x of 1, further", "ALL_REDUCE over data of 2"));

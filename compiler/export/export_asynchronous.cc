@@ -1,9 +1,9 @@
 // Lists and buffers of an asynchronous program.
 //
-// On a rank that is w forwards ahead, the body is F(w) B(0) F(w+1) B(1) ... Forward x of a repetition belongs to
-// microbatch x, or from N on to microbatch x - N of the next repetition. A message is received in the list in which it
-// is sent, so that transfers stay within a list. The rank below is further ahead, so the RECV of x may be in an earlier
-// repetition than F(x).
+// On a rank that is w forwards ahead, the body is F(w) B(0) F(w+1) B(1) ... With N microbatches per repetition, forward
+// x of a repetition belongs to microbatch x, or, if x >= N, to microbatch x - N of the next repetition. A message is
+// received in the list in which it is sent, so that transfers stay within a list. The rank below is further ahead, so
+// the RECV of x may be in an earlier repetition than F(x).
 //
 // Everything that passes from slot to slot is in a ring of persistent buffers. Microbatch x uses place x mod size,
 // where size divides N, so that places do not depend on the repetition. A wait for the previous user of a place is a
@@ -395,8 +395,8 @@ class RankExporter {
   // Microbatches per repetition.
   const int n_;
   int ranks_ = 1;
-  // Forwards before the first backward of a list, on this rank and on the rank below, which sends that many in the
-  // prologue.
+  // Forwards before the first backward of a list, on this rank and on the rank below. The rank below sends this number
+  // of outputs in the prologue.
   int ahead_ = 0, ahead_below_ = 0;
   int versions_ = 1;
   // Empty if every replica updates whole weights.

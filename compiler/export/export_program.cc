@@ -120,8 +120,8 @@ class TemplateExporter {
   }
 
   // Compute actions share a stream, whose order needs no dependency. There are two exceptions. A program that chooses
-  // its order goes by the time when an action's last dependency finished, even one in the same queue (rule P6). An
-  // action whose segment holds collectives waits where a token says so (weft-plan-memory).
+  // its order compares the times when the last dependency of each action finished, even a dependency in the same queue
+  // (rule P6). An action whose segment holds collectives waits where a token requires it (weft-plan-memory).
   bool AreOrdered(mlir::Operation* before, mlir::Operation* op, bool by_token) const {
     if (!ir::IsCompute(before) || !ir::IsCompute(op)) return false;
     if (by_token && (SignatureOf(before).getCollectives() || SignatureOf(op).getCollectives())) return false;
@@ -129,7 +129,7 @@ class TemplateExporter {
   }
 
   // In a program that chooses its order, a backward that reads what its forward received waits only for the forward.
-  // The choice goes by the receives that an action itself waits for (rule P6).
+  // The choice depends on the receives that an action itself waits for (rule P6).
   bool IsSeenByForward(mlir::Operation* before, mlir::Operation* op) const {
     auto recv = mlir::dyn_cast<ir::RecvOp>(before);
     return dynamic_ && recv && recv.getDirection() == ir::Direction::TowardsLoss && ir::IsMicrobatch(op) &&

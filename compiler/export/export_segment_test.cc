@@ -26,8 +26,8 @@ class Written {
   void Write(const Value& value, int index) {
     for (int& last : WritersOf(value)) last = index;
   }
-  // True if all of it still holds what was written as this value. With `from_elsewhere`, bytes that were never written
-  // also count.
+  // True if all bytes of the value still hold what was written as value `index`. With `from_elsewhere`, bytes that were
+  // never written also count.
   bool IsStill(const Value& value, int index, bool from_elsewhere) {
     for (const int last : WritersOf(value)) {
       if (last != index && !(from_elsewhere && last == -1)) return false;

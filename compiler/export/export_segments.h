@@ -1,5 +1,4 @@
-// Exports the weft.segment ops of a module as messages. This is the last part of the way from a model graph to
-// segments.
+// Exports the weft.segment ops of a module as messages. This is the last step from a model graph to segments.
 #ifndef WEFT_COMPILER_EXPORT_EXPORT_SEGMENTS_H_
 #define WEFT_COMPILER_EXPORT_EXPORT_SEGMENTS_H_
 

@@ -34,7 +34,7 @@ struct Storage {
   bool written = false;
   int first_step = -1;
   int last_step = -1;
-  // True if detached steps touch it; true if other steps touch it.
+  // `detached`: detached steps touch the storage. `attached`: other steps touch it.
   bool detached = false;
   bool attached = false;
   int operand = -1;
@@ -42,7 +42,7 @@ struct Storage {
   int value = -1;
   // Number of elements, if more than the type has: parts that are gathered into it or scattered from it are rounded up.
   int64_t room = 0;
-  // The value of this place with that room.
+  // Index of the exported value that gives this place `room` elements; -1 = none.
   int roomy_value = -1;
   // True if a step of this segment gathers into it or scatters from it in rounded-up parts.
   bool in_parts = false;

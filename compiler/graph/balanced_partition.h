@@ -7,8 +7,9 @@
 // lexicographically smallest counts wins: early stages get few layers, because they hold the activations of more
 // microbatches.
 //
-// Time: O(stages^2 * layers^2), exact (dynamic programming over suffixes). If that is more than 2^30, only the maximum
-// is smallest, in O(stages * layers * log layers), and each layer is charged its share of the recomputed cost.
+// Time: O(stages^2 * layers^2), exact (dynamic programming over suffixes). If stages^2 * layers^2 exceeds 2^30, only
+// the maximum is minimized, in O(stages * layers * log layers), and each layer is charged its share of the recomputed
+// cost.
 #ifndef WEFT_COMPILER_GRAPH_BALANCED_PARTITION_H_
 #define WEFT_COMPILER_GRAPH_BALANCED_PARTITION_H_
 

@@ -36,7 +36,7 @@ class GraphImporter {
   absl::StatusOr<mlir::Value> RowOp(const GraphOp& op, const kernels::GraphRow& row);
   absl::Status AddAttributes(const GraphOp& op, const kernels::KernelRow& kernel, int64_t sequence,
                              mlir::OperationState& state);
-  // The ops of which a row does not say all.
+  // Ops that a row alone does not describe completely.
   absl::StatusOr<mlir::Value> Load(const GraphOp& op);
   absl::StatusOr<mlir::Value> Matmul(const GraphOp& op);
   absl::StatusOr<mlir::Value> Attention(const GraphOp& op);

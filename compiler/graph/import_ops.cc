@@ -276,7 +276,7 @@ absl::StatusOr<mlir::Value> GraphImporter::Rope(const GraphOp& op) {
   const OpAttributes& a = op.attributes();
   double base = a.base(), factor = a.factor();
   if (a.dynamic_positions() > 0) {
-    // Sequences longer than that turn by a larger base. All sequences of a run are equally long.
+    // A sequence longer than `positions` rotates with a larger base. All sequences of a run are equally long.
     const double length = static_cast<double>(recipe_.sequence_length());
     const double size = static_cast<double>(a.head_size()), positions = static_cast<double>(a.dynamic_positions());
     if (length > positions) base *= std::pow(factor * length / positions - (factor - 1), size / (size - 2));

@@ -1,5 +1,5 @@
 // The pass weft-shard-states: ZeRO. Cuts the parameters that weft-shard leaves, their gradients and the optimizer
-// states over data replicas, as far as the stage says. If the replicas do not divide the elements of a tensor, parts
+// states over data replicas, as the ZeRO stage requires. If the replicas do not divide the elements of a tensor, parts
 // are rounded up and the last ones filled with zeros. Source: Rajbhandari et al. 2020, arXiv:1910.02054.
 #include <map>
 #include <string>
@@ -89,8 +89,9 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
     for (int64_t tensor : given_up) kept_.erase(tensor);
   }
 
-  // Brings all parameters of a layer together in one message, where the first of them is needed. In the backward, one
-  // message holds their gradients.
+  // For each layer, one message gathers the parameters that the rank holds in part, where the first parameter of the
+  // layer stands. In the backward, one message holds the gradients of these parameters, and one the gradients of the
+  // parameters that the rank holds whole.
   mlir::LogicalResult BringTogether(ir::GraphOp graph) {
     std::map<int64_t, llvm::SmallVector<ir::ParameterOp>> by_layer;
     for (auto parameter : graph.getBody().front().getOps<ir::ParameterOp>()) {

@@ -17,7 +17,7 @@ bool IsSharded(const ir::TensorParallel& sizes);
 // `sequence_length`: number of rows of a sequence.
 ShardOptions OptionsOfShard(const ir::TensorParallel& sizes, int64_t sequence_length);
 
-// The options point into `zero`.
+// The returned options point into `zero`.
 ShardStatesOptions OptionsOfShardStates(const StateShards& zero, const std::string& algorithm);
 
 // Fills in `shards` and `norm_axes` from the weft.tensor ops of a module.

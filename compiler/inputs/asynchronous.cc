@@ -11,8 +11,8 @@
 namespace weft {
 namespace {
 
-// Builds a schedule with as many microbatches as one list needs. These may be more than an iteration has, because
-// PipeDream updates after each.
+// Builds the schedule with the number of microbatches that one list needs. A list may have more microbatches than an
+// iteration, because PipeDream updates the weights after each microbatch.
 absl::StatusOr<PipelineSchedule> BuildList(const ScheduleChoice& choice, int microbatches) {
   ScheduleParams params = choice.params;
   params.microbatches = microbatches;

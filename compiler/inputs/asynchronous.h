@@ -1,8 +1,8 @@
 // Programs of schedules that never drain the pipeline (rule P14): PipeDream, PipeDream-2BW.
 //
-// They are made from segments without the rank level, whose passes read lifetimes off def-use chains within a
-// repetition. In these programs the next repetition often reads what a forward makes. Buffers are therefore persistent
-// and used in turn; their places, and the waits, follow from the schedule alone.
+// They are made from segments without the rank level. The passes of the rank level derive lifetimes from def-use chains
+// within a repetition, but in these programs the next repetition often reads the results of a forward. Buffers are
+// therefore persistent and used in turn; their places, and the waits, follow from the schedule alone.
 #ifndef WEFT_COMPILER_INPUTS_ASYNCHRONOUS_H_
 #define WEFT_COMPILER_INPUTS_ASYNCHRONOUS_H_
 
@@ -17,7 +17,7 @@
 
 namespace weft {
 
-// A repetition runs the schedule's `order` until the versions of the weights come round.
+// A repetition runs the schedule's `order` until the next repetition can begin with the same version of the weights.
 struct AsynchronousPlan {
   PipelineSchedule schedule;
   // Microbatches of the schedule's `order`, of one optimizer step, and of a repetition of the program.

@@ -268,7 +268,8 @@ TEST(Asynchronous, BrokenProgramsAreRefused) {
          }
        },
        "has version 1"},
-      // As in a ring that is one place too small, what is received overwrites what a microbatch in flight has kept.
+      // A received value overwrites a value that a microbatch in flight keeps, as in a ring that is one place too
+      // small.
       {"P7.race",
        [](Program* p) {
          for (Template& t : *p->mutable_templates()) {

@@ -1,4 +1,4 @@
-// Refuses what in a plan does not go together with its schedule or its model, in the plan's words.
+// Refuses plan fields that do not go together with the plan's schedule or its model. Errors name the plan's fields.
 #ifndef WEFT_COMPILER_INPUTS_PLAN_CHECK_H_
 #define WEFT_COMPILER_INPUTS_PLAN_CHECK_H_
 
@@ -31,8 +31,8 @@ absl::Status CheckRecomputeLayers(const ModelGraph& model, const Recompute& reco
 
 absl::Status CheckKeptLayers(const ModelGraph& model, const Zero& zero);
 
-// Returns `deadlock`, the refusal of a program that blocks. If the common order of transfers may be the reason, puts
-// the plan's fields and what to set instead before the cycle.
+// Returns `deadlock`, the refusal of a program that blocks. If the common order of transfers may be the reason, the
+// message first names the plan's fields and the values to set instead, and then the cycle.
 absl::Status WithTransferOrder(const Plan& plan, const absl::Status& deadlock);
 
 }  // namespace weft

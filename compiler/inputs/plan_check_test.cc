@@ -155,7 +155,7 @@ TEST_F(CheckTensorParallelTest, RanksThatChooseCannotMeetInCollectives) {
   }
 }
 
-// What the message calls valid is, and no more than that.
+// The numbers that the message calls valid are accepted, and one more pipeline rank is not.
 TEST(CheckStages, AsManyAsThereAreLayersAtMost) {
   for (int layers = 1; layers <= 12; ++layers) {
     const ModelGraph model = Layers(layers);

@@ -18,7 +18,8 @@
 namespace weft {
 namespace {
 
-// Weights that are not in half precision are not rounded, and moments in bf16 are kept only beside bf16 weights.
+// Refuses stochastic rounding unless weights are in half precision: other weights are not rounded, and moments in bf16
+// are kept only beside bf16 weights.
 absl::Status CheckWeightRounding(const Recipe& recipe, const Plan& plan) {
   const DType params = plan.precision().params();
   if (recipe.weight_rounding() != STOCHASTIC || params == BF16 || params == FP16) return absl::OkStatus();

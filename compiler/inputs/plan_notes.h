@@ -1,5 +1,5 @@
-// Notes on what a recipe or plan asks for without effect (legal, but hardly meant), and on what was chosen where it
-// says nothing.
+// Notes on settings of a recipe or plan that have no effect (legal, but hardly meant), and on values that were chosen
+// for fields that are not set.
 #ifndef WEFT_COMPILER_INPUTS_PLAN_NOTES_H_
 #define WEFT_COMPILER_INPUTS_PLAN_NOTES_H_
 

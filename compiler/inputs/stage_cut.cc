@@ -101,7 +101,7 @@ std::vector<int32_t> StageCutOf(const Runtime& runtime, const ModelGraph& model,
     return {};
   }
   const int64_t microbatches = recipe.global_batch_sequences() / samples / replicas;
-  // The lists of slots are as long as the product of both.
+  // The lists of slots are as long as the product of ranks and microbatches.
   if (microbatches < 1 || microbatches > kMax / ranks) return {};
   PlanSchedule schedule = plan.schedule();
   if (schedule.name().empty() && schedule.definition().empty()) schedule.set_name("1f1b");

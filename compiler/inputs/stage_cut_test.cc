@@ -43,8 +43,8 @@ TEST(LayersPerStage, EvenWhereItComesOut) {
 }
 
 TEST(LayersByWeights, TheHeadCounts) {
-  // A block has 4 x 16 x 16 + 3 x 16 x 64 = 4096 parameters, the head 16 x 1024: as many as four blocks. With 16
-  // blocks, 10 of 20 are not more than half, so the first stage takes one more.
+  // A block has 4 x 16 x 16 + 3 x 16 x 64 = 4096 parameters, and the head 16 x 1024, the same as four blocks. With 16
+  // blocks, 10 blocks are not more than half of 16 + 4, so the first stage takes one more.
   EXPECT_THAT(LayersByWeights(Llama(16, 1024, 4), 2), ElementsAre(12, 6));
   EXPECT_THAT(LayersByWeights(Llama(16, 1024, 4), 1), ElementsAre(18));
   EXPECT_THAT(LayersByWeights(Llama(15, 1024, 4), 2), ElementsAre(11, 6));

@@ -32,7 +32,7 @@ TEST(WeightDecay, MatricesDecayUnlessARecipeSaysOtherwise) {
   const auto sgd = Parse<Recipe>("sgd { weight_decay: 0.3 }");
   EXPECT_EQ(WeightDecayOf(sgd, matrix), 0.3);
   EXPECT_EQ(WeightDecayOf(sgd, vector), 0);
-  // The first that matches.
+  // The first override that matches decides.
   const auto adamw = Parse<Recipe>(
       "adamw { weight_decay: 0.2 overrides { pattern: '*.ln.*' weight_decay: 0.5 } overrides { pattern: '*' } }");
   EXPECT_EQ(WeightDecayOf(adamw, vector), 0.5);

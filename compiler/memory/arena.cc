@@ -16,12 +16,13 @@ namespace weft {
 namespace {
 
 constexpr int64_t kExactItems = 3000;
-// A search stops within this part of the lower bound, or when it has compared so many pairs of items.
+// A search stops when the height is within 1 / kCloseEnough of the lower bound, after kSearchedPairs comparisons of two
+// items, or after kSearchRounds rounds.
 constexpr int64_t kCloseEnough = 100;
 constexpr int64_t kSearchedPairs = 4'000'000;
 constexpr int64_t kSearchRounds = 80;
-// What may be lost without a longer search; it is tried from the first to the last of these parts, twice as many each
-// time, with so many seeds.
+// A loss of kMinLoss bytes needs no longer search. A larger loss is reduced to 1/32 of all bytes, then to 1/64, and so
+// on to 1/1024. Each of these goals is tried with kSeeds seeds; the search stops when kMaxFailed goals have failed.
 constexpr int64_t kMinLoss = int64_t{1} << 20;
 constexpr int64_t kFirstLostPart = 32;
 constexpr int64_t kLastLostPart = 1024;
@@ -66,7 +67,8 @@ Arena PlaceInOrder(absl::Span<const ArenaItem> items, absl::Span<const int> orde
   return Measure(std::move(offsets), items);
 }
 
-// First fit by start of life, keeping only what is live: for programs with very many buffers.
+// Places items at the lowest free offset, in the order in which their lives begin. Keeps only the live items, for
+// programs with very many buffers.
 Arena PlaceByStart(absl::Span<const ArenaItem> items, absl::Span<const int> order) {
   std::vector<int64_t> offsets(items.size(), 0);
   std::set<std::tuple<int64_t, int64_t, int>> live;  // begin, end, item
@@ -91,7 +93,7 @@ Arena PlaceByStart(absl::Span<const ArenaItem> items, absl::Span<const int> orde
 }
 
 int64_t LowerBound(absl::Span<const ArenaItem> items) {
-  // At one moment lives begin before others end: intervals are inclusive.
+  // At the same moment, count beginnings before ends, because intervals are inclusive.
   std::vector<std::tuple<int64_t, int, int64_t>> changes;
   for (const ArenaItem& item : items) {
     int64_t bytes = RoundUp(item.bytes, kArenaAlignment);
@@ -122,7 +124,7 @@ bool CloseEnough(const Arena& arena, int64_t lower_bound) {
   return arena.height - lower_bound <= lower_bound / kCloseEnough;
 }
 
-// Places items in order; again and again with one that ends highest half way nearer to the front.
+// Places the items in order, then moves one that ends highest half way to the front of the order, and repeats this.
 void Search(absl::Span<const ArenaItem> items, std::vector<int> order, int64_t lower_bound, Arena* best) {
   const int64_t n = static_cast<int64_t>(items.size());
   const int64_t rounds = std::min(kSearchRounds, kSearchedPairs / std::max<int64_t>(1, n * n));

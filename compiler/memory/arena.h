@@ -1,4 +1,5 @@
-// Packs buffers with known lifetimes into one arena: the smallest height that a few greedy orders find.
+// Packs buffers with known lifetimes into one arena. The height is the smallest that a few greedy orders, and changes
+// of them, find.
 //
 //   time  0 1 2 3 4 5            offset
 //   A     ######                 A: 0        B cannot share with A or C (they are live together),
@@ -8,10 +9,12 @@
 // Two items overlap in time when neither ends before the other begins: [first, last] are inclusive. Items that overlap
 // in time get disjoint bytes. The height is at least the largest sum of sizes live at one time (`lower_bound`).
 //
-// Where the best of these is more than 1 % above that, each order is changed step by step: what ends highest is placed
-// earlier.
-// Time: O(n^2) for up to kExactItems items, the search included; beyond, only the order by first use is tried,
-// O(n * live).
+// If the best greedy order is more than 1 % above `lower_bound`, each order is changed step by step: an item that ends
+// highest is placed earlier.
+//
+// Time: O(n^2) for up to kExactItems items, including the changes. For more items, only the order by first use is
+// tried, in O(n * live).
+//
 // Source: the greedy orders are those of Pisarchyk and Lee 2020, arXiv:2001.03288, sec. 4 (by size, by breadth) and
 // first fit by start, which is optimal for items of one size.
 #ifndef WEFT_COMPILER_MEMORY_ARENA_H_
@@ -42,12 +45,13 @@ struct Arena {
   int64_t lower_bound = 0;
 };
 
-// Same items, same offsets. InvalidArgument if an item has negative bytes or ends before it begins; ResourceExhausted
-// if the sum of all bytes exceeds 2^62.
+// Returns the same offsets for the same items. InvalidArgument if an item has negative bytes or ends before it begins;
+// ResourceExhausted if the sum of all bytes exceeds 2^62.
 absl::StatusOr<Arena> PlanArena(absl::Span<const ArenaItem> items);
 
-// The same for what a rank holds, `beside` >= 0 bytes that lie beside it all the time: while more than 1/1024 of it all
-// is lost, and more than 1 MiB, a longer search follows (arena_search.h), which may fail for some of it.
+// Plans the arena of a rank that also holds `beside` >= 0 bytes outside the arena all the time. If the height exceeds
+// the lower bound by more than 1 MiB and by more than 1/1024 of all these bytes, a longer search follows
+// (arena_search.h). The search may not reach this goal.
 absl::StatusOr<Arena> PlanArenaOfRank(absl::Span<const ArenaItem> items, int64_t beside);
 
 }  // namespace weft

@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-// Pairs of items that live together, and how many of them are looked at.
+// The search gives up if more than kMaxPairs pairs of items live together, and after kComparisons comparisons.
 constexpr size_t kMaxPairs = 2'000'000;
 constexpr int64_t kComparisons = 6'000'000;
 constexpr int64_t kNowhere = -1;
@@ -67,14 +67,15 @@ class Fit {
     }
   }
 
-  // The largest of those put aside is the next.
+  // Takes the item out of the arena. The largest item that is put aside is inserted next.
   void PutAside(int item) {
     offsets_[item] = kNowhere;
     const auto before = [this](int a, int b) { return std::make_pair(bytes_[a], a) < std::make_pair(bytes_[b], b); };
     aside_.insert(std::upper_bound(aside_.begin(), aside_.end(), item, before), item);
   }
 
-  // Where what has to be put aside for the item weighs the least; one of several by chance.
+  // Places the item where the items that must be put aside for it have the least weight. Chooses at random among equal
+  // offsets.
   void Insert(int item) {
     occupied_.clear();
     for (int other : neighbors_[item]) {
@@ -117,18 +118,18 @@ class Fit {
 
   const int64_t height_;
   std::vector<int64_t> bytes_;
-  // Where each lies, or kNowhere.
+  // The offset of each item, or kNowhere.
   std::vector<int64_t> offsets_;
-  // Those that live together with it.
+  // For each item, the items that live at the same time.
   std::vector<std::vector<int>> neighbors_;
   bool too_many_ = false;
-  // How often it found no place, and one.
+  // For each item, 1 + how often it found no free place.
   std::vector<int64_t> weights_;
-  // Ascending by size.
+  // The items that are put aside, ascending by size.
   std::vector<int> aside_;
   std::mt19937 random_;
   int64_t comparisons_ = 0;
-  // Of one insertion.
+  // The state of one insertion.
   std::vector<Occupied> occupied_;
   int64_t best_ = 0;
   int64_t best_weight_ = 0;

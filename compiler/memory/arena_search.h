@@ -1,9 +1,9 @@
-// A longer search for a low arena (compiler/memory/arena.h), for those few whose bytes are worth it: whether the items
-// can lie below a given height.
+// A longer search for a low arena (compiler/memory/arena.h), for the few arenas whose bytes are worth it. It tries to
+// place all items below a given height.
 //
-//   height ----------        D finds no place: it takes that of C, which has been in the way the fewest times,
-//   | B |     D              and C looks for another one. Each time that an item finds none its weight grows, so that
-//   | A | C |                those which are hard to place are put aside more and more rarely.
+//   height ----------        D finds no free place. It takes the place of C, which has the least weight,
+//   | B |     D              and C looks for another place. Each time an item finds no free place, its weight
+//   | A | C |                grows, so items that are hard to place are put aside more and more rarely.
 #ifndef WEFT_COMPILER_MEMORY_ARENA_SEARCH_H_
 #define WEFT_COMPILER_MEMORY_ARENA_SEARCH_H_
 
@@ -16,13 +16,14 @@
 
 namespace weft {
 
-// Offsets, one per item, with which none reaches above `height`; nothing if none were found in the steps allowed, some
-// milliseconds: what is found at all is mostly found soon, so that another seed or start helps more than patience.
-// `start` is where the items lie at first, disjoint while they live; those that reach above `height` look for another
-// place. Items are as PlanArena has checked them. Always the same for the same arguments.
+// Returns one offset per item, so that no item reaches above `height`. Returns nullopt if the search finds none within
+// its limit of steps (some milliseconds). A search that succeeds mostly does so soon, so another seed or start helps
+// more than a longer search. `start` holds the first offsets, at which items that live together are disjoint. Items
+// that reach above `height` there look for another place. The items must pass PlanArena's checks. The result depends
+// only on the arguments.
 //
-// The method is the ejection search of Nagata and Braysy 2009, Oper. Res. Lett. 37 (there for routes of vehicles): what
-// is put aside is the set of least weight, and only places beside another item or at an end are looked at.
+// The method is the ejection search of Nagata and Braysy 2009, Oper. Res. Lett. 37 (there for routes of vehicles). The
+// items put aside are the set of least weight. Only places beside another item or at an end are considered.
 std::optional<std::vector<int64_t>> FitArena(absl::Span<const ArenaItem> items, int64_t height,
                                              std::vector<int64_t> start, uint32_t seed);
 

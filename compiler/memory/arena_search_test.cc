@@ -30,13 +30,13 @@ void ExpectFits(const std::vector<ArenaItem>& items, const std::vector<int64_t>&
   }
 }
 
-// All above the height: each has to look for a place.
+// A start with all items above the height, so that each has to look for a place.
 std::vector<int64_t> Nowhere(const std::vector<ArenaItem>& items) {
   return std::vector<int64_t>(items.size(), int64_t{1} << 62);
 }
 
-// The least height, by trying every order with first fit: some order gives every arena in which nothing can be moved
-// down, and one of those is the lowest.
+// Returns the least height by trying first fit in every order. For every arena in which no item can be moved down, some
+// order produces it, and one of these arenas is the lowest.
 int64_t LeastHeight(const std::vector<ArenaItem>& items) {
   std::vector<int64_t> offsets(items.size());
   std::vector<bool> placed(items.size(), false);
@@ -50,7 +50,7 @@ int64_t LeastHeight(const std::vector<ArenaItem>& items) {
     for (size_t i = 0; i < items.size(); ++i) {
       if (placed[i]) continue;
       const int64_t bytes = RoundUp(items[i].bytes, kArenaAlignment);
-      // The lowest of all multiples at which it meets nothing.
+      // The lowest aligned offset at which the item meets no other item.
       int64_t offset = 0;
       const auto free_at = [&](int64_t at) {
         for (size_t j = 0; j < items.size(); ++j) {
@@ -72,10 +72,10 @@ int64_t LeastHeight(const std::vector<ArenaItem>& items) {
   return least;
 }
 
-// A rank of zb-v with the first and the last stage. Of the first, seven microbatches wait, and an eighth while the
-// oldest is worked on; between these the last stage needs two buffers, each as large as four of those. With a place for
-// each of the eight the two would always lie above them: 8 + 8.3 of the unit. But in the right order the free place is
-// part of one of two gaps, which wander through the arena: 7 + 8.3.
+// A rank of zb-v with the first and the last stage. On the first stage seven microbatches wait, and an eighth while the
+// oldest is worked on. In between, the last stage needs two buffers, each as large as four of these microbatches. With
+// a fixed place for each of the eight, the two buffers would always lie above them: 8 + 8.3 units. In the right order
+// the free place is part of one of two gaps that move through the arena: 7 + 8.3 units.
 TEST(ArenaSearch, GapsOfTheSizeThatIsNeededWander) {
   constexpr int64_t kBlock = 50470912, kSaved = 209223680, kGradient = 209190912;
   std::vector<ArenaItem> items;
@@ -161,7 +161,7 @@ TEST(ArenaSearch, HostileSizesDoNotOverflow) {
   ASSERT_TRUE(offsets.has_value());
   ExpectFits(items, *offsets, int64_t{1} << 62);
   EXPECT_FALSE(FitArena(items, kHuge, Nowhere(items), 1).has_value());
-  // The sum of what lies beside and what is live exceeds int64.
+  // The sum of the bytes beside the arena and the live bytes exceeds int64.
   const std::vector<ArenaItem> two = {{kHuge, 0, 1}, {kHuge / 2, 1, 2}, {kHuge / 4, 2, 3}};
   const absl::StatusOr<Arena> arena = PlanArenaOfRank(two, std::numeric_limits<int64_t>::max());
   ASSERT_TRUE(arena.ok());

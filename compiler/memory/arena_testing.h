@@ -1,4 +1,4 @@
-// What tests of arenas compare with.
+// Bounds with which tests of arenas compare.
 #ifndef WEFT_COMPILER_MEMORY_ARENA_TESTING_H_
 #define WEFT_COMPILER_MEMORY_ARENA_TESTING_H_
 
@@ -11,7 +11,7 @@
 
 namespace weft {
 
-// Bytes of the items that live at the fullest moment: no arena is lower.
+// Bytes of the items that live at the fullest moment. No arena can be lower.
 inline int64_t LargestLiveSum(const std::vector<ArenaItem>& items) {
   int64_t most = 0;
   for (const ArenaItem& at : items) {

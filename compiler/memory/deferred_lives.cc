@@ -18,7 +18,7 @@ std::vector<ArenaItem> LivesOfDeferred(absl::Span<const DeferredValue> values, i
     layer->second.first_step = std::min(layer->second.first_step, value.first_step);
     layer->second.bytes = std::min(kMax, layer->second.bytes + std::min(kMax, value.bytes));
   }
-  // In the order of the steps.
+  // The layers in the order of their first steps.
   std::vector<std::pair<int64_t, Layer>> layers(by_number.begin(), by_number.end());
   std::sort(layers.begin(), layers.end(),
             [](const auto& a, const auto& b) { return a.second.first_step < b.second.first_step; });

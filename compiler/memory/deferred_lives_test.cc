@@ -30,7 +30,7 @@ TEST(DeferredLives, BehindALargeLayerThereIsTimeForManySmallOnes) {
   EXPECT_EQ(PlanArena(LivesOfDeferred(values, 10))->height, 1536);
 }
 
-// What one collective scatters at the end of a layer.
+// One collective scatters two values at the end of a layer.
 TEST(DeferredLives, AtLeastUntilTheLastUse) {
   EXPECT_THAT(Ends({{2, 0, 5, 64}, {2, 1, 5, 64}, {1, 3, 4, 128}, {0, 4, 6, 128}}, 7), ElementsAre(5, 5, 6, 6));
 }

@@ -43,12 +43,12 @@ void RepetitionOrder::Learn(std::vector<int>& known, const std::vector<int>& oth
   const Action& a = actions_[action];
   const int index = a.index + repetition * streams_[a.stream].actions;
   int& count = known[a.stream];
-  // Where the finish comes after the end, one finish says nothing about those before it.
+  // If actions finish after they end, the finish of one action proves nothing about the actions before it.
   if (finished && (streams_[a.stream].finish_is_end || count == index)) count = std::max(count, index + 1);
 }
 
 void RepetitionOrder::Resolve() {
-  // known of the first repetition, for waits from the second.
+  // `known` of each action in the first repetition, for waits from the second.
   std::vector<std::vector<int>> first(actions_.size());
   for (int repetition = 0; repetition < 2; ++repetition) {
     for (int i = 0; i < size(); ++i) {

@@ -1,4 +1,5 @@
-// What happens before what on one rank, for any timing (docs/program.md, P7), and which waits make it so.
+// Derives which actions of one rank happen before which others for any timing (docs/program.md, P7), and adds the waits
+// that enforce a required order.
 //
 // Actions of one repetition are listed in order, each on a stream. Known order comes from streams (an action starts
 // after the end of the one before it on its stream, around the repetition) and from waits. Requirements state an order
@@ -7,8 +8,8 @@
 //   stream c:  F0 F1 F2 ...      Require(S0, F2): the send of F0's output has finished before F2 starts.
 //   stream s:  S0 S1 ...         Require(S1, F2) alone would imply it: S0 ended before S1 started.
 //
-// Knowledge is kept per action as one number per stream: how many of its actions, in order over two repetitions, are
-// known to have finished. Two repetitions suffice: what holds from one to the next holds for all.
+// For each action and each stream, the class keeps how many of the stream's actions, in order over two repetitions, are
+// known to have finished. Two repetitions suffice: an order that holds from one to the next holds for all.
 //
 // Time: O(actions * streams + requirements).
 #ifndef WEFT_COMPILER_MEMORY_REPETITION_ORDER_H_
@@ -76,7 +77,8 @@ class RepetitionOrder {
     std::vector<int> known;
   };
 
-  // Adds to `known` what is known when `action` of the same or another repetition is finished.
+  // Adds to `known` everything that is known when `action` has ended, of this or another repetition; with `finished`,
+  // also that the action itself has finished.
   void Learn(std::vector<int>& known, const std::vector<int>& other, int action, int repetition, bool finished) const;
   bool Knows(const std::vector<int>& known, int action, int repetition) const;
 

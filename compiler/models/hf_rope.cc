@@ -1,9 +1,9 @@
-// Sources of the scalings:
-// linear: Chen et al. 2023, arXiv:2306.15595. dynamic: "dynamic NTK-aware" scaling, Peng et al. 2023, arXiv:2309.00071,
-// sec. 3.3, with the base that section 3.1 gives for the length at hand. yarn: the same, sec. 3.4: frequencies that
-// turn more than beta_fast times in the original context stay, those that turn less than beta_slow times are divided by
-// the factor, between them a ramp over the dimensions; attention's temperature as 0.1 ln(factor) + 1 on cosines and
-// sines. llama3: Llama 3.1's published code; the ramp is over the number of turns in the original context.
+// Sources of the scalings: linear: Chen et al. 2023, arXiv:2306.15595. dynamic: "dynamic NTK-aware" scaling, Peng et
+// al. 2023, arXiv:2309.00071, sec. 3.3, with the base that section 3.1 gives for the length at hand. yarn: Peng et al.,
+// sec. 3.4: frequencies that turn more than beta_fast times in the original context stay, and those that turn less than
+// beta_slow times are divided by the factor. Between them is a ramp over the dimensions. Attention's temperature is the
+// factor 0.1 ln(factor) + 1 on cosines and sines. llama3: Llama 3.1's published code; the ramp is over the number of
+// turns in the original context.
 #include "compiler/models/hf_rope.h"
 
 #include <algorithm>

@@ -45,7 +45,8 @@ absl::StatusOr<const Family*> FamilyOf(const HfConfig& config) {
   }
   if (!type.empty())
     return RefuseHf("model_type", Quoted(type), absl::StrCat("weft has no importer for it", NameHelp(type, known)));
-  // Several architectures would be ambiguous. CheckArchitecture refuses them for any family, so the first will do.
+  // Several architectures would be ambiguous. CheckArchitecture refuses them for any family, so the first family
+  // serves.
   if (const auto* named = config.Find("architectures"); named != nullptr && named->list_value().values_size() > 1) {
     return config.CheckArchitecture(kFamilies[0].architecture);
   }

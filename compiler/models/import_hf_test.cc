@@ -167,7 +167,7 @@ TEST(ImportHfTest, AModelHasOneArchitecture) {
       Error(Replace("\"GPT2LMHeadModel\"", two)),
       HasSubstr(
           "architectures = 'GPT2LMHeadModel', 'LlamaForCausalLM'; a model has one architecture; 'GPT2LMHeadModel' is"));
-  // Without a model_type nothing says which of the two is meant.
+  // Without a model_type it is not clear which of the two architectures is meant.
   EXPECT_THAT(Error(absl::StrCat("{\"architectures\": [", two, "]}")), HasSubstr("a model has one"));
   EXPECT_THAT(Error(Replace("[\"GPT2LMHeadModel\"]", "\"GPT2LMHeadModel\"")),
               HasSubstr("architectures = 'GPT2LMHeadModel'; a list is allowed"));

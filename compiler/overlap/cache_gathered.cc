@@ -159,8 +159,9 @@ struct CacheGatheredPass : impl::CacheGatheredBase<CacheGatheredPass> {
     return candidate;
   }
 
-  // The time that is saved if the gather is not repeated: its own, plus the share, by bytes, of earlier gathers'
-  // outputs that only it reads.
+  // Time saved if the gather is not repeated: its own time and, for every output of an earlier gather that only this
+  // gather reads, the part of the earlier gather's time that matches the share of this output in the bytes of the
+  // earlier gather.
   static int64_t ValueOf(ir::GroupAllGatherOp gather) {
     auto time = [](ir::GroupAllGatherOp op) {
       auto cost = op->getAttrOfType<mlir::IntegerAttr>(kCostAttr);

@@ -39,8 +39,8 @@ struct OverlapAllReducePass : impl::OverlapAllReduceBase<OverlapAllReducePass> {
     op->removeAttr(kBlockingAttr);
   }
 
-  // Rows that are gathered again for the weight gradient are gathered during the product before it, which makes the
-  // input gradient. The rows were saved, so the gather waits for nothing that the segment computes.
+  // Rows that the weight gradient needs again are gathered during the product before it, which makes the input
+  // gradient. The rows were saved, so the gather waits for nothing that the segment computes.
   static void Advance(ir::GroupAllGatherOp gather) {
     if (!gather.getBlocking() || gather.getPurpose() != ir::Purpose::Tensor) return;
     if (!llvm::all_of(gather.getInputs(), [](mlir::Value input) { return mlir::isa<mlir::BlockArgument>(input); })) {

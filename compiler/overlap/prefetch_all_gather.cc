@@ -56,7 +56,8 @@ struct PrefetchAllGatherPass : impl::PrefetchAllGatherBase<PrefetchAllGatherPass
       for (size_t i = 0; i < gathers.size(); ++i) {
         Gather gather = gathers[i];
         if (ahead >= 0 && IsOverReplicas(gather.op)) continue;
-        // The gather is issued at the reader before its own. Gathers of the first reader are issued at once.
+        // The gather is issued before the reader that precedes its own reader. Gathers of the first reader are issued
+        // at once.
         size_t before = i;
         while (before > 0 && gathers[before - 1].reader == gather.reader) --before;
         if (before > 0) {

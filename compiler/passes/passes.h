@@ -1,5 +1,5 @@
-// Passes of the graph level: from a model's forward to the segments of every stage. passes.td says what each does; each
-// has a test in tests/lit/compiler.
+// Passes of the graph level: from a model's forward to the segments of every stage. passes.td describes the passes.
+// Each pass has a test in tests/lit/compiler.
 #ifndef WEFT_COMPILER_PASSES_PASSES_H_
 #define WEFT_COMPILER_PASSES_PASSES_H_
 

@@ -202,7 +202,7 @@ class ListWriter {
         return value;
       }
       case Role::Deferred: {
-        // Two buffers take turns: an action waits for the detached steps of the action two before it.
+        // Two buffers take turns, so an action waits for the detached steps of the action two before it.
         auto [turn, added] = deferred_.try_emplace(operand.getType(), 2 * static_cast<int>(deferred_.size()), 0);
         auto& [first, actions] = turn->second;
         auto own = ir::RoleAttr::get(builder_.getContext(), role, -1, first + actions++ % 2);
@@ -243,7 +243,7 @@ std::vector<Slot> ForwardsOf(const std::vector<Slot>& order) {
 }
 
 // A possible order of a message-driven rank: forwards run as far ahead as the limit allows. The program lists actions
-// in this order, so that every action stands behind those that it waits for.
+// in this order, so that every action comes after the actions that it waits for.
 std::vector<Slot> OneOrder(const std::vector<Slot>& order, int limit) {
   std::vector<Slot> forwards, backwards, list;
   for (const Slot& slot : order) (slot.kind == SlotKind::kForward ? forwards : backwards).push_back(slot);

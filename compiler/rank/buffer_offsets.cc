@@ -22,7 +22,7 @@ ArenaItem Lifetime(const TemplateOrder& known, const Transient& transient) {
   if (order.Stream(last) == kComputeStream) {
     item.last = 2 * int64_t{order.Index(last)};
   } else {
-    // What is known to be finished only grows along the compute stream, so a binary search finds the place.
+    // Along the compute stream, more and more actions are known to be finished, so a binary search finds the place.
     auto knows = std::partition_point(computes.begin(), computes.end(), [&](int compute) {
       return order.Finished(compute, order.Stream(last)) <= order.Index(last);
     });

@@ -158,7 +158,8 @@ class ListPlacer {
   void RunAhead(std::vector<Transfer>& edge) {
     const size_t ahead = program_.getReceiveBuffers();
     const std::vector<int> deadlines = Deadlines(edge);
-    // Readers of the receives so far, without the lowest `i - ahead`; `read` is the highest of those removed.
+    // `readers`: the readers of the receives so far, without the lowest `i - ahead`. `read`: the highest reader that
+    // was removed from `readers`. `all`: the readers of all receives so far.
     std::multiset<int> readers;
     std::set<int> all;
     int read = -1;
@@ -348,7 +349,7 @@ class PlaceReceivesPass : public impl::PlaceReceivesBase<PlaceReceivesPass> {
         placer.Place();
       }
     }
-    // With a limit, the buffers of microbatches in flight are the window (weft-plan-memory).
+    // With a limit, the number of buffers for microbatches in flight already limits the sends (weft-plan-memory).
     if (program.getLimit() == 0) {
       const MessageMoments moments(program, times, llvm::DenseMap<mlir::Operation*, int>());
       for (ir::TemplateOp t : Templates(program)) LimitSends(t, times, moments);

@@ -296,7 +296,8 @@ class TemplatePlanner {
         order_.Require(last, stream.front(), 1);
       }
     }
-    // Buffers of parameters that are gathered behind the last compute action.
+    // A collective after the last compute action (a gather of parameters) may use buffers last. It must finish before
+    // the next repetition computes or receives.
     for (const Transient& transient : transients_) {
       if (!ir::IsCollective(actions_[transient.last])) continue;
       for (int first : firsts) order_.Require(transient.last, first, 1);

@@ -1,5 +1,5 @@
-// Passes of the rank level: from signatures of segments to ordered actions on planned buffers. rank_passes.td says what
-// each does; each has a test in tests/lit/compiler.
+// Passes of the rank level: from signatures of segments to ordered actions on planned buffers. rank_passes.td describes
+// the passes. Each pass has a test in tests/lit/compiler.
 #ifndef WEFT_COMPILER_RANK_RANK_PASSES_H_
 #define WEFT_COMPILER_RANK_RANK_PASSES_H_
 

@@ -23,7 +23,7 @@ ir::SignatureOp SignatureOf(mlir::Operation* compute);
 std::vector<mlir::Value> BoundBuffers(mlir::Operation* compute, ir::SignatureOp signature);
 
 // The persistent buffers of a template by role, and other buffers that are bound to a role. Get adds a missing buffer
-// at the head of the list, behind the other persistent buffers.
+// at the head of the list, after the other persistent buffers.
 class PersistentBuffers {
  public:
   explicit PersistentBuffers(ir::TemplateOp t);

@@ -19,9 +19,9 @@ struct StageSum {
   std::vector<ir::OperandAttr> gradients;
   // Pipe ranks, ascending.
   std::vector<int64_t> holders;
-  // The axes over which they are summed, besides `pipe`.
+  // The axes over which the gradients are summed, besides `pipe`.
   std::vector<llvm::StringRef> axes;
-  // True if they are first reduce-scattered over the ranks that share one copy of the states.
+  // True if the gradients are first reduce-scattered over the ranks that share one copy of the states.
   bool scatters = false;
 };
 

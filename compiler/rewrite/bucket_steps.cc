@@ -74,8 +74,8 @@ void BucketSteps::Add(const Bucket& bucket, const BucketPiece& piece, const Tens
   if (original.outputs_size() > states) {
     update_step.add_outputs(part_of(original.outputs(states)));
   } else {
-    // The kernel updated in place the weights that compute reads or gathers. Now it writes them as an additional
-    // output.
+    // The optimizer's kernel updated in place the weights that compute reads or a collective gathers. The kernel of a
+    // piece writes them as an additional output.
     const auto gathered = gathered_.find(update.states[0]);
     const DType dtype = whole_.values(original.outputs(0)).dtype();
     update_step.add_outputs(gathered == gathered_.end()

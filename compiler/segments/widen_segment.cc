@@ -42,8 +42,7 @@ bool RunsByHalves(const Step& step, const std::vector<Rows>& rows) {
   }
 }
 
-// True for operands that a wide forward shares with the backwards of its microbatches, or that only the wide forward
-// has.
+// True for roles whose operands hold two microbatches in a wide forward (widen_segment.h), so they are twice as large.
 bool IsWide(ir::Role role) {
   return role == ir::Role::Input || role == ir::Role::Output || role == ir::Role::Saved || role == ir::Role::Workspace;
 }

@@ -32,7 +32,7 @@ TEST(Backends, CpuRunsOnTheHostDevice) {
   EXPECT_TRUE(cpu->make(device->get(), {}).ok());
 }
 
-// Without a GPU, or without CUDA in this build, the backend is listed all the same and says why in one line.
+// Without a GPU, or without CUDA in this build, the backend is still listed and reports the reason in one line.
 TEST(Backends, CudaOpensOrSaysWhyNot) {
   const BackendEntry* cuda = FindBackend("cuda").value();
   const auto device = cuda->open({});

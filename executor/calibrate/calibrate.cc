@@ -30,7 +30,7 @@
 namespace weft::exec {
 namespace {
 
-// A rank has one collective per group, purpose and bucket of gradients.
+// Collectives of a rank for which memory is reserved. A rank has one per group, purpose and bucket of gradients.
 constexpr int64_t kReservedCollectives = 16;
 
 double Seconds(int64_t ns) { return 1e-9 * static_cast<double>(ns); }
@@ -63,7 +63,7 @@ struct Machine {
 
   const int slots;
   const int threads;
-  // One per slot.
+  // One backend, one device and one memory per slot.
   std::vector<std::unique_ptr<Backend>> backends;
   std::vector<std::unique_ptr<ComputeDevice>> devices;
   std::vector<CalibrationMemory> memory;
@@ -108,7 +108,7 @@ absl::StatusOr<double> SlotHandover() {
         slept = true;
       }
       if (slept) times[rank].push_back(Seconds(MonotonicNanoseconds() - released_ns.load()));
-      // Long enough for the other rank to fall asleep.
+      // This is long enough for the other rank's thread to fall asleep.
       for (const int64_t begin = MonotonicNanoseconds(); MonotonicNanoseconds() - begin < 100000;) {
       }
       released_ns.store(MonotonicNanoseconds());
@@ -149,7 +149,7 @@ absl::StatusOr<double> RoundTrip(int64_t bytes, int rounds, int pairs) {
 }
 
 // Seconds of a tiny all-reduce of all ranks by the algorithm "direct". The ranks have more threads than the machine has
-// cores, so most messages meet a sleeping thread. The collectives of a run pay for that too.
+// cores, so most messages are for a sleeping thread. The collectives of a run have this cost too.
 absl::StatusOr<double> SmallAllReduce(int ranks) {
   constexpr int kUses = 200;
   WEFT_ASSIGN_OR_RETURN(const auto endpoints, (*FindTransport("inproc"))->open(ranks));
@@ -182,13 +182,13 @@ absl::StatusOr<double> SmallAllReduce(int ranks) {
 // latency in a ping-pong, and a small all-reduce of n ranks takes (n - 1) overhead + latency.
 absl::StatusOr<Link> MeasureLink(int ranks) {
   constexpr int64_t kBytes = 8 << 20;
-  // More ranks would show nothing new.
+  // More ranks would add no information.
   const int members = std::min(ranks, 16);
   // As in a run: with more ranks than cores, a message meets a thread that must first get a core.
   WEFT_ASSIGN_OR_RETURN(const double small, RoundTrip(8, 400, std::max(1, members / 2)));
   WEFT_ASSIGN_OR_RETURN(const double alone, RoundTrip(8, 400, 1));
   WEFT_ASSIGN_OR_RETURN(const double large, RoundTrip(kBytes, 15, 1));
-  // Posts without a waiting partner show what both ends spend besides the copy.
+  // Posts without a waiting partner show the time that both ends spend apart from the copy.
   WEFT_ASSIGN_OR_RETURN(const auto endpoints, (*FindTransport("inproc"))->open(1));
   constexpr int kPosts = 2000;
   const int64_t start = MonotonicNanoseconds();

@@ -19,7 +19,7 @@ struct CalibrateOptions {
   int threads_per_rank = 1;
   // Approximate time limit for the measurements of all kernels.
   double seconds = 25;
-  // As CalibrateDeviceOptions.programs.
+  // Programs whose steps are also measured one by one, as in CalibrateDeviceOptions.
   std::vector<const Program*> programs = {};
   std::function<void(const std::string&)> on_progress = {};
   std::function<void(const std::string&)> on_note = {};

@@ -12,7 +12,7 @@
 namespace weft::exec {
 namespace {
 
-// Tokens and targets that count up, without a file behind them.
+// Tokens and targets that count up. No file is read.
 class CountingData : public DataSource {
  public:
   explicit CountingData(int64_t vocabulary) : vocabulary_(vocabulary) {}
@@ -63,7 +63,7 @@ absl::StatusOr<TensorView> Allocate(const CaseTensor& tensor, int64_t vocabulary
   const int64_t elements = ElementCount(tensor.shape).value_or(0);
   const int64_t bytes = RoundUp(std::max<int64_t>(1, elements * DTypeBytes(tensor.dtype)), 256);
   WEFT_ASSIGN_OR_RETURN(std::byte* const data, memory->Take(bytes));
-  // Filling more would only take time. The rest is what earlier cases have left there.
+  // Filling more would only take time. The rest keeps the values that earlier cases have left there.
   constexpr int64_t kMaxFilled = int64_t{1} << 28;
   WEFT_RETURN_IF_ERROR(memory->Fill(tensor, vocabulary, data, std::min(bytes, kMaxFilled)));
   return TensorView{data, tensor.dtype, tensor.shape};
@@ -137,7 +137,7 @@ absl::StatusOr<std::byte*> CalibrationMemory::Take(int64_t bytes) {
     block.used += bytes;
     return block.data + block.used - bytes;
   }
-  // A few large blocks, because devices give no memory back.
+  // Allocates a few large blocks, because a device frees memory only at its own end.
   constexpr int64_t kMin = int64_t{1} << 26;
   const int64_t size = std::max(bytes, kMin);
   WEFT_ASSIGN_OR_RETURN(void* const data, device_.Allocate(DEVICE, size));
@@ -153,7 +153,7 @@ absl::StatusOr<std::unique_ptr<KernelBuffers>> KernelBuffers::Create(const Calib
   const int64_t vocabulary = kernel.vocabulary > 0 ? kernel.vocabulary : shapes.vocabulary;
   const int64_t sequence = kernel.sequence > 0 ? kernel.sequence : shapes.sequence;
   result->data_ = std::make_unique<CountingData>(vocabulary);
-  // A case many times as large as a cache leaves nothing there that the next call could use.
+  // A case much larger than a cache leaves no data there that the next call could use, so one copy of it is enough.
   const double least = kernel.bytes > 4 * shapes.turn_bytes ? 1.0 : 2.0;
   const int count = static_cast<int>(std::clamp(shapes.turn_bytes / std::max(1.0, kernel.bytes), least, 32.0));
   for (int i = 0; i < count; ++i) {
@@ -176,7 +176,7 @@ absl::StatusOr<std::unique_ptr<KernelBuffers>> KernelBuffers::Create(const Calib
   context.learning_rate = 1e-3;
   context.seed = 1;
   context.data = result->data_.get();
-  // Rows are positions, either of what a kernel reads or of what it makes without inputs.
+  // Rows are positions: those of the first input if `in_place` is given and there are inputs, else of the first output.
   const std::vector<CaseTensor>& rows =
       kernel.inputs.empty() || kernel.in_place.empty() ? kernel.outputs : kernel.inputs;
   if (!rows.empty() && !rows[0].shape.empty() && rows[0].shape[0] % sequence == 0) {

@@ -17,7 +17,7 @@
 
 namespace weft::exec {
 
-// Device memory that the cases use one after another, because devices give no memory back.
+// Device memory that the cases use one after another, because a device frees memory only at its own end.
 class CalibrationMemory {
  public:
   explicit CalibrationMemory(ComputeDevice* device) : device_(*device) {}
@@ -31,7 +31,7 @@ class CalibrationMemory {
   absl::Status Fill(const CaseTensor& tensor, int64_t vocabulary, std::byte* to, int64_t bytes);
   // Waits for everything that was enqueued.
   absl::Status Await();
-  // Bytes that the device has given.
+  // Bytes allocated on the device.
   int64_t bytes() const;
 
  private:

@@ -81,7 +81,7 @@ TEST(CalibrationMemory, PatternsCountAsTaken) {
   Filled<float>(memory, FP32, 1 << 20);
   const int64_t one = memory.bytes();
   EXPECT_GE(one, 1 << 20);
-  // The memory is there already.
+  // Enough memory is already allocated.
   Filled<float>(memory, FP32, 1 << 19);
   EXPECT_EQ(memory.bytes(), one);
   ASSERT_TRUE(memory.Take(512).ok());

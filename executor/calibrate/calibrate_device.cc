@@ -149,7 +149,8 @@ absl::StatusOr<Cluster> CalibrateDevice(ComputeDevice* device, Backend* backend,
                    options.base == nullptr ? std::string() : absl::StrCat(", else as ", options.base->name()),
                    absl::StrFormat("; copies to the device %.3g, to the host %.3g, both at a time %.3g bytes/s each",
                                    to_device, to_host, static_cast<double>(bytes) / both)));
-  // Offloading copies in both directions at the same time, and the cost model has only one rate (docs/simulator.md).
+  // Offloading copies in both directions at the same time, but the cost model has only one rate (docs/simulator.md). So
+  // the lowest measured rate counts.
   Link& host_link = *cluster.mutable_host();
   host_link.set_bytes_per_second(std::min({to_device, to_host, static_cast<double>(bytes) / both}));
   host_link.set_overhead_seconds(std::max(0.0, smallest_to_device - 4 / host_link.bytes_per_second()));
@@ -181,7 +182,7 @@ absl::StatusOr<Cluster> CalibrateDevice(ComputeDevice* device, Backend* backend,
     return absl::Status(seconds.status().code(),
                         absl::StrCat("kernel ", Kernel_Name(kernel.step.kernel()), ": ", seconds.status().message()));
   };
-  // The largest cases come first, while the memory is still in one piece.
+  // The largest cases are measured first, before smaller cases divide up the memory.
   std::vector<std::string> left_out;
   Device of_steps;
   WEFT_RETURN_IF_ERROR(MeasureCases(own, measure, &of_steps, &left_out));

@@ -64,7 +64,7 @@ TEST(CalibrateDevice, WhatOneDeviceCannotTellIsThatOfTheBase) {
   EXPECT_THAT(cluster->source(), testing::HasSubstr("else as two-nodes"));
 }
 
-// Fails in every kernel.
+// A backend that fails in every kernel.
 class BrokenBackend : public Backend {
  public:
   absl::Status Run(const Step&, absl::Span<const TensorView>, absl::Span<const TensorView>,

@@ -57,7 +57,8 @@ KernelCase SampleOf(const Shapes& shapes, Kernel kernel, Shapes::Extent e, DType
                                       .vocabulary = shapes.vocabulary,
                                       .sequence = shapes.sequence,
                                       .head_size = shapes.head_size,
-                                      // A kernel that reads nothing but norms has as many as make its time visible.
+                                      // A kernel that reads only norms gets enough of them for its time to be
+                                      // measurable.
                                       .tensors = kernel == NORM_TOTAL ? e.rows / 8 : 8,
                                       .dtype = dtype};
   kernels::Sample sample = kernels::MakeSample(kernels::RowOf(kernel), sizes);
@@ -74,7 +75,8 @@ void SetType(KernelCase& kernel, CaseTensor& tensor, DType dtype) {
   kernel.bytes += Bytes(tensor);
 }
 
-// As the compiler defines it: the type of the first floating-point input, else of the first output.
+// Returns the dtype of a kernel's work as the compiler defines it: the type of the first floating-point input, else of
+// the first output.
 DType DTypeOfWork(const KernelCase& kernel) {
   for (const CaseTensor& tensor : kernel.inputs) {
     if (tensor.dtype == FP64 || tensor.dtype == FP32 || tensor.dtype == BF16 || tensor.dtype == FP16) {
@@ -118,7 +120,7 @@ void AddSamples(const Shapes& shapes, Kernel kernel, DType dtype, std::vector<Ke
 const CalibrationShapes& SmallShapes() {
   static const CalibrationShapes shapes = {
       .dtype = FP32,
-      // The vocabulary of bytes, padded.
+      // The vocabulary of byte tokens.
       .vocabulary = 256,
       .sequence = 128,
       .head_size = 32,

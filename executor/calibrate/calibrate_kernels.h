@@ -41,7 +41,7 @@ struct CalibrationShapes {
   int64_t vocabulary = 0;
   int64_t sequence = 0;
   int64_t head_size = 0;
-  // Ascending.
+  // The products to measure, in ascending order of size.
   std::vector<Linear> products;
   // Further dtypes whose products are measured. TF32 uses factors stored in FP32.
   std::vector<DType> product_dtypes;
@@ -49,7 +49,7 @@ struct CalibrationShapes {
   Linear peak_product;
   std::vector<DType> peaks;
   std::vector<Extent> attention;
-  // For kernels that are bound by memory.
+  // Extents of the cases of kernels that are bound by memory.
   std::vector<Extent> elementwise;
   // Calls use several copies of a case's tensors in turn: as many as make up this many bytes, at most 32.
   double turn_bytes = 0;
@@ -70,7 +70,7 @@ struct KernelFamily {
   std::vector<std::vector<KernelCase>> sizes = {};
 };
 
-// Every kernel that the table says is calibrated (KernelRow::calibrated), in the order of program.proto.
+// Every kernel that the kernel table marks as calibrated (KernelRow::calibrated), in the order of program.proto.
 std::vector<KernelFamily> KernelFamilies(const CalibrationShapes& shapes);
 
 // The smallest possible step. Its time is the cost of starting a step.

@@ -30,7 +30,7 @@ TEST_P(KernelFamiliesTest, SizesAscendInTheirWork) {
   }
 }
 
-// A Program could have every step that is measured.
+// Every step that is measured could occur in a Program.
 TEST_P(KernelFamiliesTest, CasesFitTheirRows) {
   for (const KernelFamily& family : KernelFamilies(*GetParam())) {
     for (const auto& size : family.sizes) {

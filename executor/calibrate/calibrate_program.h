@@ -16,7 +16,7 @@
 namespace weft::exec {
 
 struct ProgramCase {
-  // See proto/util/kernel_key.h.
+  // The key of the step (proto/util/kernel_key.h).
   std::string key;
   KernelCase kernel;
 };

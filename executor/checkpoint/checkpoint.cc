@@ -49,7 +49,7 @@ absl::Status RemoveAll(const std::string& path) {
   return absl::OkStatus();
 }
 
-// Removes the manifest first, so that the rest of a removal that is cut short is no checkpoint.
+// Removes the manifest first. If the removal is cut short, the files that remain are then no checkpoint.
 absl::Status RemoveCheckpoint(const std::string& folder) {
   unlink((folder + "/" + kManifestName).c_str());
   return RemoveAll(folder);
@@ -70,7 +70,8 @@ bool IsWhole(const TensorHolder& holder, const LogicalTensor& tensor) {
 
 std::string RankFileName(int rank) { return absl::StrFormat("rank-%04d.safetensors", rank); }
 
-// Writes everything of which this rank is the first holder; no file and zero bytes if there is nothing.
+// Writes each tensor or piece whose first holder is this rank. If there is none, it writes no file and returns zero
+// bytes.
 absl::StatusOr<WrittenFile> WriteRankFile(const std::string& path, const Program& program, const RankState& state,
                                           int rank) {
   std::vector<SafetensorsWriter::Declaration> declarations;
@@ -116,8 +117,8 @@ absl::StatusOr<std::vector<WrittenFile>> GatherWritten(const WrittenFile& mine, 
   return files;
 }
 
-// Removes all but `keep` checkpoints, never the one of `current`, which `latest` names. Checkpoints of higher steps go
-// first, because they are of a run that was rolled back. Then the oldest go.
+// Removes all but `keep` checkpoints, but never the checkpoint of step `current`, which `latest` names. Checkpoints of
+// higher steps are removed first, because they belong to a run that was rolled back; then the oldest are removed.
 absl::Status Prune(const std::string& directory, int64_t current, int64_t keep) {
   WEFT_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, StepsIn(directory));
   std::vector<int64_t> removable;
@@ -140,8 +141,8 @@ absl::Status Prune(const std::string& directory, int64_t current, int64_t keep) 
   return absl::OkStatus();
 }
 
-// Cleans up after saves that were cut short: removes parts of new checkpoints, and brings back a checkpoint that was
-// being replaced unless the new one is there.
+// Cleans up after saves that were cut short: removes parts of new checkpoints, and restores a checkpoint that was being
+// replaced unless the new one is there.
 absl::Status CleanUp(const std::string& directory) {
   WEFT_ASSIGN_OR_RETURN(const std::vector<std::string> temporaries, NamesIn(directory, ".tmp-"));
   for (const std::string& name : temporaries) WEFT_RETURN_IF_ERROR(RemoveAll(directory + "/" + name));
@@ -231,8 +232,9 @@ absl::Status Commit(const CheckpointOptions& options, const Program& program, in
 
 namespace {
 
-// A file that keeps the folder of a save while a rank is in it. Without it, the rank that fails first would remove an
-// empty folder, and the last rank would fail because the folder is missing: a second error that hides the first.
+// A file that prevents the removal of a save's folder while a rank still writes there. Without it, the rank that fails
+// first would remove an empty folder, and the last rank would fail because the folder is missing: a second error that
+// hides the first.
 std::string MarkName(int rank) { return "." + RankFileName(rank); }
 
 absl::Status Mark(const std::string& path) {

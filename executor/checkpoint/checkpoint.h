@@ -3,10 +3,10 @@
 //   DIR/latest               "step-00000020\n": replaced last, atomically
 //   DIR/step-00000020/       manifest.textproto, rank-0000.safetensors, ...
 //   DIR/.tmp-step-00000030/  being written, or left behind by a crash; never read
-//   DIR/.old-step-00000020/  what is being replaced; stands for step-00000020 while that is not there
+//   DIR/.old-step-00000020/  being replaced; stands for step-00000020 while that folder does not exist
 //
-// Each rank writes the tensors, or pieces of cut tensors, of which it is the first holder. The folder gets its final
-// name when all of its files are synced.
+// Several ranks may hold the same tensor, or the same piece of a cut tensor; only its first holder writes it. The
+// folder gets its final name when all of its files are synced.
 #ifndef WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_H_
 #define WEFT_EXECUTOR_CHECKPOINT_CHECKPOINT_H_
 
@@ -29,8 +29,8 @@ namespace weft::exec {
 
 struct CheckpointOptions {
   std::string directory;
-  // The step that this run has saved last or continued from; -1 = it began anew. Later checkpoints belong to a run that
-  // was left. This save moves them to a folder of their own (checkpoint_branch.h).
+  // The step that this run has saved last or continued from; -1 = it began anew. Checkpoints of later steps belong to
+  // an abandoned run. This save moves them to a folder of their own (checkpoint_branch.h).
   int64_t follows = -1;
   // Number of checkpoints that are kept; at least 1. The one just saved is always among them. Of the others, those of
   // higher steps are removed before the oldest.
@@ -41,7 +41,7 @@ struct CheckpointOptions {
 };
 
 // Saves the state after `step` optimizer steps. All ranks call it when they have finished that step. When it returns on
-// rank 0, the checkpoint is durable. When it returns on another rank, that rank's part is.
+// rank 0, the whole checkpoint is durable. When it returns on another rank, only that rank's part is durable.
 absl::Status SaveCheckpoint(const CheckpointOptions& options, const Program& program, int64_t step,
                             const RankState& state, Endpoint& endpoint);
 
@@ -53,8 +53,8 @@ absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& dir
 // is.
 std::string NoteOnLatest(const std::string& directory, const std::string& found);
 
-// Adds to the error about a damaged checkpoint which one to use instead: the newest other checkpoint of the directory
-// whose files match its manifest.
+// Adds to the error about a damaged checkpoint the name of one to use instead: the newest other checkpoint of the
+// directory whose files match its manifest.
 absl::Status WithUndamaged(const absl::Status& damage, const std::string& directory, const std::string& checkpoint);
 
 // Reads the manifest of a checkpoint folder. Errors name the file.

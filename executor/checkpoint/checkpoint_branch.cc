@@ -27,7 +27,7 @@ absl::Status Failed(const std::string& path, absl::string_view what) {
   return absl::UnknownError(absl::StrCat(path, ": ", what, ": ", std::strerror(errno)));
 }
 
-// Returns "DIR/abandoned-3" if there are two.
+// Returns "DIR/abandoned-3" if two such folders exist.
 absl::StatusOr<std::string> NextFolder(const std::string& directory) {
   WEFT_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory, kAbandoned));
   int64_t last = 0;

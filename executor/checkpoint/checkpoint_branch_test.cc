@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 namespace fs = std::filesystem;
 
-// Writes a whole checkpoint that says which run it belongs to.
+// Writes a whole checkpoint that contains the name of the run that it belongs to.
 void Put(const std::string& directory, int64_t step, const std::string& run) {
   const std::string folder = directory + "/" + FolderName(step);
   fs::create_directories(folder);
@@ -53,14 +53,14 @@ TEST(CheckpointBranch, WhatIsBeyondGoesAndIsADirectoryOfItsOwn) {
   ASSERT_TRUE(SetAsideBeyond(directory, 10).ok());
   EXPECT_EQ(*NoteOnBranch(directory, 10), "");
   EXPECT_FALSE(fs::exists(directory + "/abandoned-2"));
-  // The next run that is left goes to another folder than the first.
+  // The checkpoints of the next abandoned run move to a second folder.
   Put(directory, 20, "new");
   ASSERT_TRUE(SetAsideBeyond(directory, 10).ok());
   EXPECT_EQ(RunOf(directory + "/abandoned-1", 20), "old");
   EXPECT_EQ(RunOf(directory + "/abandoned-2", 20), "new");
 }
 
-// The state that a move leaves behind if it ends between two renames.
+// Tests the state that a move leaves if it ends between two renames.
 TEST(CheckpointBranch, ACutShortMoveIsNoMixture) {
   const std::string directory = FreshDirectory("branch_cut");
   for (int64_t step : {10, 20}) Put(directory, step, "old");

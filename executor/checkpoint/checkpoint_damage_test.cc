@@ -1,4 +1,4 @@
-// Tests that damaged checkpoints are refused, with what is wrong and where.
+// Tests that damaged checkpoints are refused with an error that names the damage and its place.
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -122,7 +122,7 @@ TEST(CheckpointDamageTest, OfDamagedOnesTheNewestUndamagedIsNamed) {
   const auto advice = [&] { return std::string(WithUndamaged(damage, directory, newest).message()); };
   EXPECT_EQ(advice(), absl::StrCat("it is damaged; the newest undamaged checkpoint is ", directory,
                                    "/step-00000002: --resume-step 2 takes it"));
-  // A checkpoint with a flipped bit in a file is not advised.
+  // The error does not recommend a checkpoint with a flipped bit in a file.
   const std::string file = directory + "/step-00000002/rank-0000.safetensors";
   std::string bytes = *ReadFile(file);
   bytes.back() ^= 1;

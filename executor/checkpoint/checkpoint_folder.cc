@@ -134,7 +134,7 @@ absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& dir
   const std::string pointer = directory + "/latest";
   std::error_code error;
   std::string named;
-  // Reading a pipe would block.
+  // Anything but a regular file is refused, because reading a pipe would block.
   if (fs::exists(pointer, error) && !fs::is_regular_file(pointer, error)) {
     return absl::FailedPreconditionError(
         absl::StrCat(pointer, ": is ", fs::is_directory(pointer, error) ? "a folder" : "not a regular file",
@@ -152,7 +152,7 @@ absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& dir
     named = name;
     const std::string folder = directory + "/" + name;
     if (fs::exists(folder, error)) return folder;
-    // A save of the same step was cut short between two renames.
+    // A save of the same step may have been cut short between two renames; the old checkpoint then has this name.
     const std::string aside = directory + "/.old-" + name;
     if (IsWholeFolder(aside)) return aside;
   }
@@ -161,7 +161,7 @@ absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& dir
     const std::string folder = directory + "/" + FolderName(step);
     if (IsWholeFolder(folder)) return folder;
   }
-  // `latest` shows that a run has trained here. To begin at step 0 would lose that without a message.
+  // `latest` shows that a run has trained here. Beginning at step 0 would lose its result without a message.
   if (!named.empty()) {
     return absl::DataLossError(absl::StrCat(pointer, ": names ", named, ", which is not there, and ", directory,
                                             " has no other checkpoint; remove the file to start at step 0"));

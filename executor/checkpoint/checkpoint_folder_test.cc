@@ -68,7 +68,7 @@ TEST(CheckpointFolder, StepsAreThoseOfFoldersNewestFirst) {
 
 TEST(CheckpointFolder, AFileIsWhatTheManifestSays) {
   const std::string directory = FreshDirectory("folder_file");
-  // More than one read takes.
+  // The content is longer than one read.
   const std::string content(3'000'001, 'w');
   const std::string path = Put(directory, 1, content) + "/weights.safetensors";
   CheckpointFile file;
@@ -100,7 +100,7 @@ TEST(CheckpointFolder, DamageNamesTheNewestCheckpointWithoutIt) {
   fs::remove_all(folders[0]);
   EXPECT_THAT(Message(WithUndamaged(damage, directory, folders[2])),
               HasSubstr(directory + " has no other undamaged checkpoint"));
-  // The damage of a checkpoint may be in none of its files. It is never advised instead of itself.
+  // The damage of a checkpoint may be outside its files. A damaged checkpoint is never recommended in place of itself.
   const std::string whole = Put(directory, 40, "weights");
   EXPECT_THAT(Message(WithUndamaged(absl::DataLossError("x"), directory, whole)),
               HasSubstr(directory + " has no other undamaged checkpoint"));
@@ -111,7 +111,7 @@ TEST(CheckpointFolder, LatestNamesTheOneThatIsFound) {
   EXPECT_FALSE(FindCheckpoint(directory)->has_value());
   for (int64_t step : {10, 20}) Put(directory, step, "a");
   fs::create_directory(directory + "/" + FolderName(30));
-  // Without `latest`: the newest whole checkpoint.
+  // Without `latest`, the newest whole checkpoint is found.
   EXPECT_EQ(**FindCheckpoint(directory), directory + "/step-00000020");
   EXPECT_EQ(NoteOnLatest(directory, directory + "/step-00000020"), "");
   ASSERT_TRUE(WriteFileAtomic(directory + "/latest", "step-00000010\n").ok());

@@ -47,7 +47,7 @@ int64_t MicrosecondsOfASave(const std::string& directory, int64_t fill, int64_t 
 }
 
 // Kills `moments` children, one after another, that `save` into `directory` without end. After each kill, a checkpoint
-// that is found loads. `check` receives its path, if there is one, and what a job then holds.
+// that is found must load. `check` receives its path, if there is one, and what a job then holds.
 void KillAtManyMoments(const std::string& directory, int moments, uint32_t seed, int64_t save_us,
                        absl::FunctionRef<void()> save,
                        absl::FunctionRef<void(const std::optional<std::string>&, CheckpointJob&)> check) {
@@ -99,7 +99,7 @@ TEST(CheckpointKillTest, AKillAtAnyMomentOfSavingLeavesALoadableCheckpoint) {
   EXPECT_GT(interrupted, 0);
 }
 
-// The same, but saves replace an existing step and, in between, `latest` is set back.
+// Like the test above, but saves replace an existing step and, in between, `latest` is set back.
 TEST(CheckpointKillTest, AKillAtAnyMomentOfReplacingLeavesALoadableCheckpoint) {
   const std::string directory = FreshDirectory("kill_replace");
   int64_t last = 1, progress = 0;

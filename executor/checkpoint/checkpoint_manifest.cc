@@ -51,7 +51,7 @@ int FormatVersionOf(const CheckpointManifest& manifest) {
 
 absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& checkpoint) {
   const std::string path = checkpoint + "/" + kManifestName;
-  // Reading a pipe would block.
+  // Anything but a regular file is refused, because reading a pipe would block.
   std::error_code error;
   if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
     return absl::DataLossError(absl::StrCat(path, ": is not a regular file"));
@@ -136,8 +136,8 @@ absl::Status CheckContinues(const CheckpointManifest& manifest, const std::strin
     return absl::FailedPreconditionError(absl::StrCat(
         checkpoint, ": its recipe differs from the program's (checkpoint -> program): ", absl::StrJoin(fields, "; ")));
   }
-  // Both follow from what was compared. If they differ, somebody has changed the file, or it was written by another
-  // rule.
+  // Seed and next sample follow from what was compared. If they differ, somebody has changed the file, or it was
+  // written by another rule.
   if (manifest.seed() != program.recipe().seed()) {
     return absl::DataLossError(absl::StrCat(checkpoint, "/", kManifestName, ": seed = ", manifest.seed(),
                                             ", but the seed of its recipe is ", program.recipe().seed(),

@@ -81,7 +81,7 @@ TEST(CheckpointManifest, AFolderIsOfTheStepThatItNames) {
   };
   EXPECT_EQ(read("step-00000020"), "");
   EXPECT_EQ(read(".old-step-00000020"), "");
-  // A folder that was copied elsewhere by hand.
+  // A folder that was copied by hand may have another name, but not the name of another step.
   EXPECT_EQ(read("mine"), "");
   EXPECT_THAT(read("step-00000021"),
               HasSubstr("step = 20, but its folder is named for step 21: the manifest is damaged"));

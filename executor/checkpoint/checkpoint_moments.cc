@@ -21,7 +21,7 @@ DType StoredMoments(const Program& program) {
   return DTYPE_UNSPECIFIED;
 }
 
-// Reads only headers, and mostly only those of the first files: rank 0 has moments unless other ranks come before it.
+// Reads only headers, and mostly only those of the first files, because the first file with moments is enough.
 DType SavedMoments(const std::string& checkpoint, const CheckpointManifest& manifest) {
   for (const CheckpointFile& file : manifest.files()) {
     const auto reader = SafetensorsReader::Open(absl::StrCat(checkpoint, "/", file.name()));

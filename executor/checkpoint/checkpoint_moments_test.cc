@@ -48,7 +48,7 @@ TEST(CheckpointMomentsTest, WhatIsRoundedIsNoted) {
     Program at_random = half;
     at_random.mutable_recipe()->set_weight_rounding(STOCHASTIC);
     EXPECT_THAT(NoteOnMoments(fp32, manifest, at_random), EndsWith("rounds them to the nearest now"));
-    // The other direction loses nothing.
+    // Nothing is lost if the program keeps at least as many bits as the checkpoint.
     const std::string bf16 = Saved(half, "moments_bf16");
     EXPECT_EQ(NoteOnMoments(bf16, *ReadManifest(bf16), program), "");
     EXPECT_EQ(NoteOnMoments(bf16, *ReadManifest(bf16), half), "");

@@ -152,7 +152,7 @@ TEST(CheckpointTest, ARollBackLosesNeitherTheNewNorWhatLatestNames) {
     job.ExpectFilled(fill);
   };
   for (int64_t step : {10, 20, 30, 40}) save(step, 4, step);
-  // Back to step 10, then on with other steps: the checkpoints of the abandoned run go first, then the oldest.
+  // Continues from step 10 with other steps: the checkpoints of the abandoned run are removed first, then the oldest.
   PointTo(directory, "step-00000010");
   EXPECT_EQ(**FindCheckpoint(directory), directory + "/step-00000010");
   save(15, 3, 115);
@@ -180,17 +180,17 @@ TEST(CheckpointTest, WhatACutShortReplacementLeavesIsLoaded) {
     ASSERT_TRUE(job.Load(directory + "/" + name).ok());
     job.ExpectFilled(fill);
   };
-  // Cut short when the old checkpoint was set aside and the new one was not there yet.
+  // The save was cut short after the old checkpoint was set aside and before the new one was in its place.
   fs::rename(directory + "/step-00000030", directory + "/.old-step-00000030");
   fs::create_directory(directory + "/.tmp-step-00000030");
   expect_found(".old-step-00000030", 5);
-  // A save of another step puts it back into its place.
+  // A save of another step restores the checkpoint that was set aside.
   job.Fill(6);
   ASSERT_TRUE(job.Save(directory, 40, 2).ok());
   EXPECT_EQ(NamesIn(directory), std::set<std::string>({"latest", "step-00000030", "step-00000040"}));
   PointTo(directory, "step-00000030");
   expect_found("step-00000030", 5);
-  // Cut short when both were there: the new checkpoint counts.
+  // The save was cut short when both checkpoints were in place: the new one counts.
   fs::copy(directory + "/step-00000040", directory + "/.old-step-00000040", fs::copy_options::recursive);
   PointTo(directory, "step-00000040");
   expect_found("step-00000040", 6);
@@ -215,7 +215,7 @@ TEST(CheckpointTest, OtherDataAndStepsAreNoted) {
               ElementsAre(HasSubstr("00000008, was 00000007")));
   Program longer = job.program;
   longer.mutable_recipe()->set_steps(200);
-  // A constant rate is not affected.
+  // A constant learning rate does not depend on the number of steps, so there is no note.
   EXPECT_THAT(NotesOnContinuing(manifest, longer, data), ElementsAre());
   longer.mutable_recipe()->mutable_lr()->set_decay("cosine");
   EXPECT_THAT(NotesOnContinuing(manifest, longer, data),

@@ -368,7 +368,7 @@ absl::Status Communicator::FinishResult(const Piece& piece, const RouteRound& ro
   const CollectiveBuffer& buffer = current_->buffers_[piece.buffer];
   const auto received = [&](size_t i) { return Data(piece, chunk, round.receives[i].slot); };
   if (!result.reduces && result.completes) {
-    // The member's own range of a reduce-scatter, summed by another member.
+    // This is the member's own range of a reduce-scatter, which another member has summed.
     return device_->AddTo(
         stream_, buffer.dtype, received(result.first), elements, buffer.accumulate, buffer.destination_dtype,
         static_cast<std::byte*>(buffer.destination) + piece.from * DTypeBytes(buffer.destination_dtype));

@@ -47,7 +47,7 @@ struct CollectivePeer {
 
 // A collective that is ready to run any number of times. The result for an element depends only on the plan, the
 // members' order and the element's position in its own buffer (rule P10), because each buffer is cut into chunks on its
-// own. The chunks go through the plan in pieces, which bounds the scratch memory.
+// own. The plan runs on one piece of each chunk at a time, which bounds the scratch memory.
 class PreparedCollective {
  public:
   CollectiveKind kind() const { return kind_; }
@@ -94,7 +94,7 @@ class PreparedCollective {
   // Run by the transport before the batches: calls on the buffers themselves, and pieces that end in scratch memory.
   std::vector<NativeCollectives::Call> native_calls_;
   std::vector<NativePiece> native_pieces_;
-  // By buffer: true if the transport runs it.
+  // By buffer: true if the transport's own collectives run it.
   std::vector<bool> native_;
   bool keeps_order_ = true;
 };

@@ -10,7 +10,7 @@ namespace weft::exec {
 
 // InvalidArgument, naming an action, if a collective has no messages between its members. That is so if switches of the
 // network sum it, or if it has more members than a plan can have. Only a transport with collectives of its own
-// (`native`) asks the switches, and no such transport adds EXACT192. The collectives of the evaluation program are
+// (`native`) can use the switches, and no such transport adds EXACT192. The collectives of the evaluation program are
 // checked too. The program must have been verified.
 absl::Status CheckCollectives(const Program& program, absl::string_view transport, bool native);
 

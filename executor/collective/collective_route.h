@@ -25,10 +25,10 @@ struct RouteResult {
   size_t first = 0;
   size_t last = 0;
   bool reduces = false;
-  // Where the member's own term is (if `reduces`), and where the result goes.
+  // Where the member's own term is (if `reduces`), and where the result is stored.
   int own_slot = kHome;
   int result_slot = kHome;
-  // Reduce-scatter only: the result is the member's range of the sum, and goes to the destination.
+  // Reduce-scatter only: the result is the member's range of the sum, and is stored in the destination.
   bool completes = false;
 };
 

@@ -116,7 +116,8 @@ void RunPlan(const CollectivePlan& plan, std::vector<std::vector<T>>& data) {
   }
 }
 
-// The algorithms that are messages, without those that have the rounds of an earlier one for this many members.
+// Returns the algorithms that consist of messages, without those whose rounds for this number of members equal an
+// earlier algorithm's.
 std::vector<CollectiveEntry> Different(int members, CollectiveKind kind) {
   std::vector<CollectiveEntry> different;
   for (const CollectiveEntry& entry : Collectives()) {
@@ -221,7 +222,7 @@ TEST(AllReduceTest, ScratchIsBounded) {
                                                        {&x, FP64, 1200, &y, FP64, false}});
         ASSERT_TRUE(collective.ok()) << collective.status();
         EXPECT_LE(communicator->scratch_bytes(), Communicator::kScratchBytes) << entry.name << " " << members;
-        // Gathered data goes directly to its place.
+        // Gathered data is received directly at its final place.
         EXPECT_EQ(communicator->scratch_bytes() > 0, kind != CollectiveKind::kAllGather);
       }
     }

@@ -60,7 +60,7 @@ class TokenSource : public DataSource {
     return absl::OkStatus();
   }
 
-  // Reports bad data at once, not after hours, as far as reading it takes no more than a moment.
+  // Reports bad data at once, not after hours. Checks only the part that can be read in a moment.
   absl::Status CheckBeginning(bool text) const {
     constexpr int64_t kChecked = int64_t{1} << 26;
     const int64_t count = std::min(layout_.count, kChecked);

@@ -13,7 +13,7 @@
 
 namespace weft::exec {
 
-// Tells sets of training data apart without reading all of them.
+// Distinguishes sets of training data without reading all of them.
 struct DataIdentity {
   // Number of tokens or images; 0 = not known.
   int64_t tokens = 0;

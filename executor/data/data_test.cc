@@ -178,7 +178,7 @@ TEST(Data, MegatronPairs) {
   for (const auto& [code, bytes] : codes) {
     const std::string bin = Write("pair.bin", Integers(Ascending(41), bytes));
     const std::string idx = Write("pair.idx", MegatronIndex(code, {20, 0, 21}, bytes));
-    // Opened by either file and by the common name.
+    // The pair can be opened by either file and by its common name.
     for (const std::string& path : {bin, idx, bin.substr(0, bin.size() - 4)}) {
       ExpectAscendingEpoch(Options(path, 8, 41), 5);
     }
@@ -272,7 +272,7 @@ TEST(Data, SampleChecksItsArguments) {
 }
 
 TEST(Data, TokensOrTargetsAloneAreTheSame) {
-  // Longer than what is read at a time.
+  // A sequence is longer than the part that is read at a time.
   const int length = 20000;
   const auto data = OpenData(Options(Write("long", Integers(Ascending(2 * length + 1), 2)), length, 1 << 16, "uint16"));
   ASSERT_TRUE(data.ok()) << data.status();

@@ -44,7 +44,7 @@ class ImageSource : public DataSource {
     return absl::OkStatus();
   }
 
-  // Reports bad data at once, not after hours, as far as reading it takes no more than a moment.
+  // Reports bad data at once, not after hours. Checks only the part that can be read in a moment.
   absl::Status CheckBeginning() const {
     if (layout_.bytes_per_element == 1) return absl::OkStatus();
     constexpr int64_t kChecked = int64_t{1} << 26;

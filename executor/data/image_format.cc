@@ -64,7 +64,7 @@ absl::StatusOr<ImageLayout> ParseImageHeader(absl::string_view head, int64_t fil
     return refuse("bytes 28 to 31 are ", zero, "; they must be 0");
   }
   const uint64_t count = LittleEndian(head.substr(32, 8));
-  // At most 2^47.
+  // The product is at most 2^47, so it does not overflow.
   const auto bytes = static_cast<uint64_t>(layout.elements() * layout.bytes_per_element);
   const auto held = static_cast<uint64_t>(file_bytes - kImageHeaderBytes);
   if (count < 1 || held % bytes != 0 || count != held / bytes) {

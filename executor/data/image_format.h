@@ -26,7 +26,7 @@ struct ImageLayout {
 };
 
 inline constexpr int64_t kImageHeaderBytes = 40;
-// The most channels, and the largest height and width, so that their product fits everywhere.
+// Largest number of channels, largest height and largest width, so that their product fits everywhere.
 inline constexpr int64_t kLargestImageExtent = int64_t{1} << 15;
 
 bool LooksLikeImageFile(absl::string_view head);

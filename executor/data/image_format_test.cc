@@ -19,7 +19,7 @@ std::string Refusal(const std::string& header, int64_t file_bytes) {
   return std::string(layout.status().message());
 }
 
-// The bytes that docs/data.md states.
+// Expects the bytes that docs/data.md states.
 TEST(ImageFormat, TheHeaderIsFortyBytesLittleEndian) {
   const ImageLayout layout = {.count = 0x102, .channels = 3, .height = 5, .width = 0x201, .bytes_per_element = 4};
   const std::string header = ImageFileHeader(layout);

@@ -18,7 +18,7 @@ struct TokenLayout {
   // 1, 2, 4 or 8.
   int bytes_per_token = 1;
   bool is_signed = false;
-  // Tokens are below this number, according to the file; 0 if the file does not say.
+  // Tokens are below this number, according to the file; 0 if the file does not state it.
   int64_t vocabulary = 0;
 };
 

@@ -1,4 +1,4 @@
-// Tests headers of token files and Megatron indices, byte by byte. data_test.cc tests reading the tokens behind them.
+// Tests headers of token files and Megatron indices, byte by byte. data_test.cc tests reading the tokens after them.
 #include "executor/data/token_format.h"
 
 #include <string>
@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The bytes that docs/data.md states.
+// Expects the bytes that docs/data.md states.
 TEST(TokenFormat, TheHeaderIsThirtyTwoBytesLittleEndian) {
   const std::string header = TokenFileHeader(2, 0x10203, 0x405);
   const std::vector<int> expected = {'W', 'E', 'F', 'T', 'T', 'O', 'K', 'N', 1, 0, 0, 0, 1, 0, 0, 0,
@@ -114,7 +114,7 @@ TEST(MegatronIndex, TheSequencesFillTheDataInOrder) {
   EXPECT_THAT(refusal(good + "\1\1", 14), HasSubstr("multimodal data is not supported"));
   EXPECT_THAT(refusal(good + "\1", 14), HasSubstr("33 bytes follow it, which do not hold them"));
   EXPECT_THAT(refusal(good.substr(0, 33), 14), HasSubstr("cut off: 33 bytes"));
-  // The bytes of these counts would wrap around.
+  // The number of bytes for these counts would wrap around.
   std::string many = good;
   many[25] = '\x40';
   EXPECT_THAT(refusal(many, 14), HasSubstr("which do not hold them"));

@@ -15,8 +15,8 @@ void EndGuard::Failed(const absl::Status& reason, bool reports) {
   if (!give_up_ || thread_.joinable()) return;
   thread_ = std::thread([this, reason, reports] {
     std::unique_lock<std::mutex> lock(mutex_);
-    // A process that does not report the reason leaves time to the one that does, because launchers end all processes
-    // when one has ended.
+    // A process that does not report the reason waits longer, so that the process that reports it can do so first:
+    // launchers end all processes when one has ended.
     if (changed_.wait_for(lock, reports ? patience_ : 2 * patience_, [this] { return down_; })) return;
     lock.unlock();
     give_up_(reason, reports);

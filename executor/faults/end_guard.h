@@ -1,5 +1,5 @@
-// Ends the process if it gets stuck while a failed run is taken down. Releasing what runs on a device waits for the
-// device. A kernel that never ends would block the process for ever, before anybody learns the reason.
+// Ends the process if it gets stuck while a failed run is taken down. Releasing the resources of a device waits for its
+// work. A kernel that never ends would block the process for ever, before it has reported the reason.
 #ifndef WEFT_EXECUTOR_FAULTS_END_GUARD_H_
 #define WEFT_EXECUTOR_FAULTS_END_GUARD_H_
 
@@ -15,15 +15,16 @@ namespace weft::exec {
 
 class EndGuard {
  public:
-  // `give_up` is that of FaultOptions; null = wait for ever.
+  // `give_up` has the meaning of FaultOptions::give_up; null = wait for ever.
   EndGuard(std::function<void(const absl::Status& reason, bool reports)> give_up, std::chrono::nanoseconds patience)
       : give_up_(std::move(give_up)), patience_(patience) {}
   EndGuard(const EndGuard&) = delete;
   // Called when everything has been taken down.
   ~EndGuard();
 
-  // Called at most once, when the run has failed and all its ranks are back; what it ran on is taken down from here on.
-  // `reports`: this process reports the reason. A process that does not report it has twice the patience.
+  // Called at most once, when the run has failed and all its ranks have returned. From here on, the resources that the
+  // run used are released. `reports`: this process reports the reason. A process that does not report it has twice the
+  // patience.
   void Failed(const absl::Status& reason, bool reports);
 
  private:

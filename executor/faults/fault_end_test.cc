@@ -1,5 +1,5 @@
 // However a rank fails on an asynchronous device (an error of its device, an error of the transport, a device that
-// hangs), all ranks end within ten seconds, with one reason. One report says whose reason it is.
+// hangs), all ranks end within ten seconds, with one reason. Exactly one report states that its rank failed first.
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -85,7 +85,7 @@ class BreakingEndpoint : public Endpoint {
   int left_;
 };
 
-// One of its kernels fails on the device, after it was enqueued.
+// A backend with a kernel that fails on the device, after it was enqueued.
 class FailingBackend : public AddingBackend {
  public:
   absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
@@ -95,7 +95,7 @@ class FailingBackend : public AddingBackend {
   }
 };
 
-// A device whose events are never over.
+// A device whose events never complete.
 class HangingDevice : public DeferredDevice {
  public:
   HangingDevice() : DeferredDevice(1) {}

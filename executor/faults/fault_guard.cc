@@ -30,8 +30,7 @@ FaultGuard::FaultGuard(const Program& program, const std::vector<std::unique_ptr
     watchdog.give_up = [this](int /*rank*/, const absl::Status& reason) {
       bool reports = false;
       // Aborting again returns whether the abort came from one of this process's ranks. All ranks are asked, not only
-      // the stuck one, because the process waits for the stuck one and does not come to report what the others have
-      // found.
+      // the stuck one: while the process waits for the stuck rank, it cannot report what the other ranks have found.
       for (Rank& own : ranks_) reports |= own.endpoint->Abort(reason);
       options_.give_up(reason, reports);
     };
@@ -65,7 +64,7 @@ void FaultGuard::Write(int rank, const absl::Status& reason, bool first) {
   if (options_.report_file.empty()) return;
   std::lock_guard<std::mutex> lock(mutex_);
   for (Rank& own : ranks_) {
-    // A refusal before the first step is not a fault, and nothing was done.
+    // A refusal before the first step is not a fault, because nothing has been done yet.
     if (own.endpoint->rank() != rank || own.deadlines.phase() == RunPhase::kStarting) continue;
     if (std::exchange(own.written, true)) continue;
     report_status_.Update(WriteFaultReport(options_.report_file, program_, rank, reason, first, own.flight));

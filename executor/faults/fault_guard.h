@@ -25,32 +25,32 @@ struct FaultOptions {
   std::chrono::nanoseconds timeout = std::chrono::seconds(300);
   // Null: only the timeout counts.
   const PredictedTimes* predicted = nullptr;
-  // `generous` of Deadlines.
+  // Passed to Deadlines as `generous`.
   bool generous_first = false;
-  // `stop` of WatchdogOptions.
+  // Passed to the watchdog as WatchdogOptions::stop.
   const std::atomic<bool>* stop = nullptr;
   // The report, written per rank (FaultFileOfRank) when the run fails after the rank's first step has begun; empty =
   // none.
   std::string report_file = {};
-  // Called on another thread if the run has failed and a rank of this process does not come back, so that the process
-  // cannot end in order. `reports` is true if this process should report the reason. Null: the process goes on waiting.
+  // Called on another thread if the run has failed and a rank of this process does not return, so that the process
+  // cannot end in order. `reports` is true if this process should report the reason. Null: the process keeps waiting.
   std::function<void(const absl::Status& reason, bool reports)> give_up = {};
 };
 
 class FaultGuard {
  public:
-  // `program` and `endpoints` must outlive it.
+  // `program` and `endpoints` must outlive the guard.
   FaultGuard(const Program& program, const std::vector<std::unique_ptr<Endpoint>>& endpoints, FaultOptions options);
   ~FaultGuard();
 
-  // For the rank of the i-th endpoint.
+  // The flight recorder and the deadlines of the i-th endpoint's rank.
   FlightRecorder* flight(size_t index) { return &ranks_[index].flight; }
   Deadlines* deadlines(size_t index) { return &ranks_[index].deadlines; }
 
   // Completes a failure of the rank before it is passed on to the others: if the error names no action, adds the last
   // action that the rank began. A failure of another rank, and a failure that is not about an action, stays as it is.
   absl::Status Located(size_t index, const absl::Status& status);
-  // Called when the rank is back. `first`: it was the first to fail.
+  // Called when the rank has returned. `first`: it was the first to fail.
   void Returned(size_t index, const absl::Status& status, bool first);
   // Ok, or the reason why a report could not be written.
   absl::Status report_status() const;

@@ -83,7 +83,7 @@ TEST(FaultGuardTest, AFileThatCannotBeWrittenIsSaid) {
   EXPECT_THAT(std::string(guard.report_status().message()), HasSubstr("/nowhere/fault-0.json"));
 }
 
-// The rank's thread never comes back: its report is written for it, and the process is asked to end.
+// The rank's thread never returns: its report is written for it, and the process is asked to end.
 TEST(FaultGuardTest, ARankThatIsStuckIsGivenUp) {
   const Program program = ForwardAndBackward();
   const auto endpoints = *(*FindTransport("inproc"))->open(2);

@@ -17,7 +17,7 @@ const Action* ActionAt(const Program& program, int rank, int64_t index);
 // Number of all actions of the rank.
 int64_t ActionCount(const Program& program, int rank);
 
-// "step 3, action 7 'F s1 m3'".
+// Returns, for example, "step 3, action 7 'F s1 m3'".
 std::string DescribeEntry(const Program& program, int rank, const FlightRecorder::Entry& entry);
 
 // The report as JSON (docs/faults.md). `first`: the rank was the first to fail.

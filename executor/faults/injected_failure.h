@@ -1,4 +1,5 @@
-// Checks that a failure that a test injects can happen. One that cannot would look like a run that survives it.
+// Checks that a failure that a test injects can happen. If it cannot, the run would look as if it had survived the
+// failure.
 #ifndef WEFT_EXECUTOR_FAULTS_INJECTED_FAILURE_H_
 #define WEFT_EXECUTOR_FAULTS_INJECTED_FAILURE_H_
 

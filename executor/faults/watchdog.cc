@@ -82,12 +82,12 @@ void Watchdog::Follow(size_t index, int64_t now) {
     state.begun = begun;
     state.begun_ns = now;
   }
-  // A save may take as long as it needs.
+  // A save may take as long as it needs, so its time does not count as waiting.
   if (phase == RunPhase::kEnding) state.begun_ns = now;
   if (options_.stop == nullptr || !options_.stop->load(std::memory_order_relaxed)) return;
   const int64_t over = watched.deadlines->repetitions_over();
   const int64_t longest = watched.deadlines->longest_repetition_ns();
-  // The first repetition of a device says nothing, and the next one has not ended.
+  // The time of a device's first repetition is no guide for later ones, and the next repetition has not ended.
   if (phase == RunPhase::kStepping && longest == 0 && (over > 0 || watched.deadlines->in_first())) return;
   const int64_t of_first = std::max(options_.first_patience, watched.deadlines->LongestPredicted()).count();
   const int64_t patience = over == 0 ? of_first : std::max(options_.least_patience.count(), Threefold(longest));
@@ -100,7 +100,7 @@ void Watchdog::Follow(size_t index, int64_t now) {
     watched.endpoint->Abort(absl::CancelledError(absl::StrCat(who, " was stopped by a signal before the first step")));
     return;
   }
-  // The watchdog waits two seconds longer than a rank does in an action, because that rank's error says more.
+  // The watchdog waits two seconds longer than a rank does in an action, because the rank's own error is more specific.
   const int64_t quiet = now - std::max(state.stop_ns, state.begun_ns);
   if (quiet < patience + std::chrono::nanoseconds(std::chrono::seconds(2)).count()) return;
   watched.endpoint->Abort(absl::DeadlineExceededError(absl::StrCat(

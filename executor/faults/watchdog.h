@@ -2,16 +2,16 @@
 // kernel's rank cannot notice it. It also makes sure that a run that has failed is over soon, whatever its ranks are
 // stuck in.
 //
-// A run that is asked to stop does so after the step in progress. If nothing moves any more, that step never ends. A
-// rank that waits for others therefore gives up after three times its longest repetition so far, but not before
+// A run that is asked to stop does so after the step in progress. If no rank makes progress any more, that step never
+// ends. A rank that waits for others therefore gives up after three times its longest repetition so far, but not before
 // least_patience. If no repetition has ended, the rank gives up after first_patience or, if that is longer,
 // Deadlines::kFactor times the predicted time of its longest action. The deadline of its action applies this limit and
 // names the action (Deadlines::Hurry).
 //
-// A later step that has begun on a rank proves nothing: in a pipeline that is never drained, forwards are steps ahead
-// of backwards, and a device has steps enqueued before it ends any. The watchdog itself ends waits outside of actions
-// and before the first step. On a device the first repetition does not count, and ranks keep their own deadlines until
-// the second has ended.
+// The beginning of a later step on a rank does not show that an earlier step has ended: in a pipeline that is never
+// drained, forwards are steps ahead of backwards, and a device has steps enqueued before it ends any. The watchdog
+// itself ends waits outside of actions and before the first step. On a device the first repetition does not count, and
+// ranks keep their own deadlines until the second has ended.
 #ifndef WEFT_EXECUTOR_FAULTS_WATCHDOG_H_
 #define WEFT_EXECUTOR_FAULTS_WATCHDOG_H_
 
@@ -56,7 +56,7 @@ struct WatchdogOptions {
 
 class Watchdog {
  public:
-  // Everything that is watched must outlive it.
+  // Everything that is watched must outlive the watchdog.
   Watchdog(const Program& program, std::vector<WatchedRank> ranks, WatchdogOptions options);
   ~Watchdog();
 
@@ -68,11 +68,11 @@ class Watchdog {
     bool returned = false;
     bool reported = false;
     bool given_up = false;
-    // When the failure was seen; 0 = not yet.
+    // When the watchdog first saw the failure; 0 = not yet.
     int64_t failed_ns = 0;
     // Number of actions that the rank has begun, and when the watchdog first saw that number.
     int64_t begun = -1, begun_ns = 0;
-    // When the stop was seen; 0 = not yet.
+    // When the watchdog first saw that the run was asked to stop; 0 = not yet.
     int64_t stop_ns = 0;
   };
 

@@ -86,7 +86,7 @@ TEST(WatchdogTest, WaitingForOthersIsNotItsBusiness) {
   EXPECT_TRUE(ranks.seen.empty());
 }
 
-// A run that is asked to stop while nothing moves does not wait for the timeout.
+// A run that is asked to stop while no rank makes progress does not wait for the timeout.
 TEST(WatchdogTest, AStopInVain) {
   const struct {
     RunPhase phase;
@@ -124,8 +124,8 @@ TEST(WatchdogTest, AStopInVain) {
   }
 }
 
-// Repetitions that were over before the watchdog looked count, so the patience of the first does not apply to the
-// others.
+// Repetitions that were over before the watchdog first polled count, so the patience of the first repetition does not
+// apply to later ones.
 TEST(WatchdogTest, AStopAfterShortSteps) {
   Ranks ranks(std::chrono::seconds(300));
   std::atomic<bool> stop{true};
@@ -152,7 +152,7 @@ TEST(WatchdogTest, AStopInASlowFirstStep) {
   rank->set_template_name(ranks.program.templates(0).name());
   TraceEvent* event = rank->add_events();
   event->set_action(ranks.program.templates(0).body(0).id());
-  // 30 s.
+  // 30 s in picoseconds.
   event->set_finish_ps(int64_t{30} * 1000 * 1000 * 1000 * 1000);
   const absl::StatusOr<PredictedTimes> predicted = PredictedTimes::Make(ranks.program, trace);
   ASSERT_TRUE(predicted.ok()) << predicted.status();
@@ -168,7 +168,7 @@ TEST(WatchdogTest, AStopInASlowFirstStep) {
   EXPECT_EQ(slow.OfWaitIn(99), std::chrono::seconds(301));
   slow.Hurry(std::chrono::hours(1));
   std::this_thread::sleep_for(milliseconds(50));
-  // 20 times 30 s.
+  // Deadlines::kFactor (20) times 30 s.
   EXPECT_EQ(slow.OfWaitIn(0), std::chrono::seconds(600));
   EXPECT_TRUE(ranks.endpoints[0]->Poll().ok());
   watchdog.Returned(0);
@@ -193,7 +193,7 @@ TEST(WatchdogTest, AStepThatHasBegunLaterIsNoneThatHasEnded) {
   stop = true;
   while (!ranks.deadlines[0]->hurried()) std::this_thread::sleep_for(milliseconds(1));
   EXPECT_EQ(ranks.deadlines[0]->OfWaitIn(1), std::chrono::seconds(60));
-  // When the first step has ended at last, its time of unknown length is over too.
+  // When the first step has ended, the long patience of the first step no longer applies.
   ranks.deadlines[0]->RepetitionIsOver(MonotonicNanoseconds());
   while (ranks.deadlines[0]->OfWaitIn(1) >= std::chrono::seconds(10)) std::this_thread::sleep_for(milliseconds(1));
   EXPECT_GE(ranks.deadlines[0]->OfWaitIn(1), milliseconds(3 * 100));
@@ -222,8 +222,7 @@ TEST(WatchdogTest, AStopWaitsForASlowStep) {
   watchdog.Returned(1);
 }
 
-// The host has enqueued two steps while the device is in the first. The steps that begin say nothing about how long
-// they take.
+// The host has enqueued two steps while the device is in the first. When a step begins, its duration is still unknown.
 TEST(WatchdogTest, AStopWaitsForADeviceThatIsBehind) {
   Ranks ranks(std::chrono::seconds(300));
   std::atomic<bool> stop{false};
@@ -243,7 +242,7 @@ TEST(WatchdogTest, AStopWaitsForADeviceThatIsBehind) {
   std::this_thread::sleep_for(milliseconds(2500));
   EXPECT_TRUE(ranks.endpoints[0]->Poll().ok());
   EXPECT_FALSE(ranks.deadlines[0]->hurried());
-  // The first repetition, in which kernels are loaded, says nothing about the others.
+  // The first repetition, in which kernels are loaded, is no guide to the duration of later ones.
   ranks.deadlines[0]->RepetitionIsOver(MonotonicNanoseconds());
   std::this_thread::sleep_for(milliseconds(250));
   EXPECT_FALSE(ranks.deadlines[0]->hurried());

@@ -1,4 +1,4 @@
-// The interface of backends, which run kernels. A backend knows nothing of models, stages, gradients or schedules.
+// The interface of backends, which run kernels. A backend does not depend on models, stages, gradients or schedules.
 #ifndef WEFT_EXECUTOR_INTERFACE_BACKEND_H_
 #define WEFT_EXECUTOR_INTERFACE_BACKEND_H_
 
@@ -24,7 +24,7 @@ struct TensorView {
   absl::Span<const int64_t> shape;
 };
 
-// Everything besides its values that a step may depend on.
+// Everything that a step may depend on besides the values of its tensors.
 struct StepContext {
   // Number of the optimizer step, from 0.
   int64_t step = 0;
@@ -112,10 +112,10 @@ struct DeviceOptions {
 };
 
 struct BackendOptions {
-  // >= 1. CPU only.
+  // Number of threads that run a kernel, at least 1. Used by the CPU backend only.
   int threads = 1;
   // The verified program whose steps the backend may prepare before the first of them runs, so that nothing is
-  // allocated or chosen later. null = the backend prepares as it goes.
+  // allocated or chosen later. null = the backend prepares each step when it first runs.
   const Program* program = nullptr;
   int rank = 0;
   // Zeroed device memory that nobody else uses until the backend has been made; it is then zero again. null = none. The

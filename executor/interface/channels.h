@@ -1,4 +1,4 @@
-// How the messages of a program are told apart: channels between two ranks, and the streams that carry communication
+// How the messages of a program are distinguished: channels between two ranks, and the streams that carry communication
 // (rule P3).
 #ifndef WEFT_EXECUTOR_INTERFACE_CHANNELS_H_
 #define WEFT_EXECUTOR_INTERFACE_CHANNELS_H_
@@ -40,9 +40,9 @@ class ChannelMap {
   std::map<std::pair<int64_t, ChannelKey>, int> channels_;
 };
 
-// E.g. "send pipe=1 towards_loss lane 0", "p2p".
+// Returns, for example, "send pipe=1 towards_loss lane 0" or "p2p".
 std::string TransferStreamName(TransferStreams sharing, const Action& action);
-// E.g. "GRADIENT_SYNC over data,pipe=0+3".
+// Returns, for example, "GRADIENT_SYNC over data,pipe=0+3".
 std::string CommunicatorName(const Group& group, Purpose purpose);
 
 }  // namespace weft::exec

@@ -2,7 +2,7 @@
 // first.
 //
 // Passing a slot on puts one thread to sleep and wakes another, which easily takes as long as a small step. A turn is
-// therefore not too short.
+// therefore long enough for several small steps.
 #ifndef WEFT_EXECUTOR_INTERFACE_COMPUTE_SLOTS_H_
 #define WEFT_EXECUTOR_INTERFACE_COMPUTE_SLOTS_H_
 
@@ -16,7 +16,7 @@
 
 namespace weft::exec {
 
-// Shared by the rank threads of one process.
+// The compute slots that the rank threads of one process share.
 class ComputeSlots {
  public:
   // `endpoints[i]` belongs to the rank with index i in this process; it is woken when a slot is granted.
@@ -44,8 +44,8 @@ class ComputeSlots {
     return false;
   }
 
-  // For a rank that holds a slot and has a step ready: true if the rank may go on. Either its turn is not over, or no
-  // rank waits and it begins another turn at once.
+  // For a rank that holds a slot and has a step ready: true if the rank may keep the slot. Either its turn is not over,
+  // or no rank waits and it begins another turn at once.
   bool Keep(int rank) {
     std::lock_guard<std::mutex> lock(mutex_);
     const int64_t now = MonotonicNanoseconds();
@@ -75,7 +75,7 @@ class ComputeSlots {
     if (next != nullptr) next->Wake();
   }
 
-  // How long a rank may go on while others wait: Cluster.compute_turn_seconds of this machine.
+  // How long a rank may keep a slot while others wait: Cluster.compute_turn_seconds of this machine.
   static constexpr int64_t kTurnNs = 500 * 1000;
 
  private:
@@ -85,7 +85,7 @@ class ComputeSlots {
   std::vector<bool> held_;
   // When the rank got the slot that it holds.
   std::vector<int64_t> since_ns_;
-  // (ready time, rank).
+  // The waiting ranks, as (ready time, rank).
   std::set<std::pair<int64_t, int>> waiting_;
 };
 

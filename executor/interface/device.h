@@ -1,5 +1,5 @@
-// A device as the executor drives it: memory, streams of ordered work, and events between them. A device knows nothing
-// of programs.
+// A device as the executor drives it: memory, streams of ordered work, and events between them. A device does not
+// depend on programs.
 //
 // On an asynchronous device, every call that takes a stream returns when the work is enqueued. The work runs after
 // everything that was enqueued on that stream before. Work waits only for work that was enqueued earlier, so the device
@@ -36,7 +36,7 @@ class ComputeDevice {
     // E.g. "NVIDIA H200".
     std::string product;
     int64_t memory_bytes = 0;
-    // Bytes that Allocate(DEVICE) can still give, in all.
+    // Bytes that Allocate(DEVICE) can still return in total.
     int64_t free_bytes = 0;
     int multiprocessors = 0;
     // E.g. 90 for H100 and H200.
@@ -45,8 +45,8 @@ class ComputeDevice {
   virtual absl::StatusOr<Properties> properties() { return Properties(); }
 
   // Returns zeroed memory, aligned to 4096 bytes, of the device or of the host. Host memory is pinned, so that copies
-  // between it and the device run on their own. The device frees the memory at its end. Never called in a step. The
-  // ResourceExhausted error says how much memory is there.
+  // between it and the device run asynchronously. The device frees the memory at its end. Never called in a step. The
+  // ResourceExhausted error states how much memory there is.
   virtual absl::StatusOr<void*> Allocate(Place place, int64_t bytes) = 0;
 
   // Number of streams whose work runs side by side. With more streams, some wait for others without need. 0 = no such
@@ -63,8 +63,8 @@ class ComputeDevice {
   // handle.
   virtual void* NativeStream([[maybe_unused]] int stream) { return nullptr; }
 
-  // The event is over when everything that has been enqueued on the stream so far is. Recording an event again replaces
-  // the work that it stands for, but waits enqueued before still wait for the old work.
+  // The event is over when everything that has been enqueued on the stream so far is over. Recording an event again
+  // replaces the work that it stands for, but waits enqueued before still wait for the old work.
   virtual absl::Status Record(int event, int stream) = 0;
   // Everything enqueued on the stream from now on waits for the work that the event stands for now. An event that was
   // never recorded delays nothing.
@@ -81,7 +81,7 @@ class ComputeDevice {
   // Copies between any two memories that Allocate returned; they do not overlap.
   virtual absl::Status Copy(int stream, void* to, const void* from, int64_t bytes) = 0;
   virtual absl::Status Clear(int stream, void* to, int64_t bytes) = 0;
-  // SumParts and AddTo of executor/numerics/sum_parts.h, with the same bits. All data is in device memory.
+  // Like SumParts and AddTo of executor/numerics/sum_parts.h, to the same bits. All data is in device memory.
   virtual absl::Status Sum(int stream, DType dtype, int64_t elements, absl::Span<const void* const> parts,
                            void* destination) = 0;
   virtual absl::Status AddTo(int stream, DType from, const void* values, int64_t elements, bool accumulate, DType to,

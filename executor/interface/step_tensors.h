@@ -24,8 +24,8 @@ inline int64_t Rows(const TensorView& view) {
   return columns == 0 ? 0 : Elements(view) / columns;
 }
 // InvalidArgument "step 'NAME', kernel KERNEL: <fault>" unless the step and its tensors fit the kernel's row in the
-// table of kernels (kernels/row.h). The caller of a backend checks each step once, before it runs. What a row can only
-// compare with the program, the verifier checks.
+// table of kernels (kernels/row.h). The caller of a backend checks each step once, before it runs. The verifier checks
+// those rules of a row that need the whole program.
 absl::Status CheckStep(const Step& step, absl::Span<const TensorView> in, absl::Span<const TensorView> out);
 
 // The functions below check what depends on the context of a step or on the size of its counters.
@@ -39,7 +39,8 @@ absl::StatusOr<double*> LossOf(const Step& step, const TensorView& losses, const
 absl::StatusOr<int64_t> FirstColumnOfSlice(const Step& step, const TensorView& x, const TensorView& y,
                                            const StepContext& context);
 
-// Dropout of x, or of the pairs of positions of attention's heads: the rows of one sample, at least 1.
+// Returns the number of rows of one sample, at least 1, for the dropout of x or of the pairs of positions of
+// attention's heads.
 int64_t RowsOfSample(const Step& step, const TensorView& x, const StepContext& context);
 
 // InvalidArgument unless the random counters can number all elements of a sample: at most 2^34.

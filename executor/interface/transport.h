@@ -1,5 +1,5 @@
-// The interface of transports, which move bytes between ranks. A transport knows nothing of programs: it matches sends
-// with receives, channel by channel, and moves the bytes.
+// The interface of transports, which move bytes between ranks. A transport does not depend on programs: it matches
+// sends with receives, channel by channel, and moves the bytes.
 #ifndef WEFT_EXECUTOR_INTERFACE_TRANSPORT_H_
 #define WEFT_EXECUTOR_INTERFACE_TRANSPORT_H_
 
@@ -19,8 +19,8 @@
 
 namespace weft::exec {
 
-// One message. The caller owns it and keeps it from the post until it is done; it may then be posted again. Nothing is
-// allocated per message.
+// One message. The caller owns it and must keep it from when it is posted until it is done; it may then be posted
+// again. Nothing is allocated per message.
 struct Transfer {
   // Set by the caller.
   void* data = nullptr;
@@ -98,7 +98,7 @@ class Endpoint {
   }
   // Number of ranks of this process on the device, including this one.
   virtual int ranks_on_device() const { return 1; }
-  // True if a transfer or collective holds up its stream until the other side is there. If false, enqueued work waits
+  // True if a transfer or collective blocks its stream until the other side takes part. If false, enqueued work waits
   // only for work that was enqueued before it, and streams may share a hardware queue of the device in any way.
   virtual bool holds_streams() const { return false; }
   // Number of device streams that the transport itself works on.

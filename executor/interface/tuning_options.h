@@ -9,9 +9,9 @@
 
 namespace weft::exec {
 
-// `off` takes the algorithm that the library's heuristics name first, which is the same on every run. `write` measures
-// the best of the named algorithms, once for each shape, and keeps the fastest in a file. `read` takes the algorithms
-// from that file; for shapes that the file does not hold it does as `off`.
+// `off` takes the algorithm that the library's heuristics list first, which is the same on every run. `write` measures
+// the best of the listed algorithms, once for each shape, and keeps the fastest in a file. `read` takes the algorithms
+// from that file; for shapes that the file lacks, it works like `off`.
 struct TuningOptions {
   enum class Mode { kOff, kWrite, kRead };
   Mode mode = Mode::kOff;

@@ -30,8 +30,8 @@ absl::Status SendNow(Endpoint& endpoint, int peer, const void* data, int64_t byt
 absl::Status RecvNow(Endpoint& endpoint, int peer, void* data, int64_t bytes, std::chrono::nanoseconds timeout);
 
 // Ranks may be in different repetitions when one of them is asked to stop, so they vote. When a rank has finished
-// repetition k, it reports to rank 0 whether it was asked to stop. When rank 0 has heard from all ranks, it answers
-// each whether repetition k+1 will take place.
+// repetition k, it reports to rank 0 whether it was asked to stop. When rank 0 has the reports of all ranks, it sends
+// each rank the answer whether repetition k+1 will take place.
 class StopVote {
  public:
   // `asked` is set when this rank is asked to stop; null = it is never asked.

@@ -40,7 +40,7 @@ TEST(Barrier, NobodyPassesBeforeTheLastHasCome) {
       ++come;
       EXPECT_EQ(Barrier(*endpoints[rank], kLong), absl::OkStatus());
       too_early += come < round * kRanks;
-      // No rank goes on to the next round before all have checked the count.
+      // No rank begins the next round before all have checked the count.
       EXPECT_EQ(Barrier(*endpoints[rank], kLong), absl::OkStatus());
     }
   });

@@ -59,11 +59,11 @@ class Deadlines {
   Deadlines(const Program& program, int rank, std::chrono::nanoseconds timeout, const PredictedTimes& predicted,
             bool generous);
 
-  // The deadline of an action, by index in PreparedProgram.actions. The first repetition is under way until
-  // RepetitionIsOver is called.
+  // Returns the deadline of an action, by its index in PreparedProgram.actions. If deadlines are generous, they are
+  // kFirstFactor times as long until RepetitionIsOver is called.
   std::chrono::nanoseconds Of(int32_t action) const;
-  // The deadline for waiting for other ranks in the action. It is a little longer, so that a stuck rank is named by its
-  // own process.
+  // The deadline for waiting for other ranks in the action. It is a little longer, so that a stuck rank's own process
+  // names it first.
   std::chrono::nanoseconds OfWaitIn(int32_t action) const { return AtMostPatience(Of(action) + kWaitGrace); }
   // kFactor x predicted for the action with the longest prediction; 0 without predictions.
   std::chrono::nanoseconds LongestPredicted() const { return std::chrono::nanoseconds(longest_predicted_ns_); }
@@ -75,7 +75,7 @@ class Deadlines {
   // overlap, one ends after the next has begun.
   void RepetitionIsOver(int64_t now_ns) {
     const bool first = generous_.load(std::memory_order_relaxed);
-    // A first repetition that may take many times as long says nothing about the others.
+    // A first repetition that may take many times as long does not count for the longest repetition.
     if (!first) {
       const int64_t longest = longest_repetition_ns_.load(std::memory_order_relaxed);
       longest_repetition_ns_.store(std::max({int64_t{1}, longest, now_ns - since_ns_}), std::memory_order_relaxed);
@@ -87,7 +87,7 @@ class Deadlines {
   // True until the first repetition is over, if it is generous.
   bool in_first() const { return generous_.load(std::memory_order_relaxed); }
   int64_t repetitions_over() const { return repetitions_over_.load(std::memory_order_acquire); }
-  // 0 if no repetition is over that shows how long the others take.
+  // 0 until a repetition that counts is over. A generous first repetition does not count.
   int64_t longest_repetition_ns() const { return longest_repetition_ns_.load(std::memory_order_relaxed); }
 
   // Called when the run was asked to stop: from now on it waits no longer than `patience` for other ranks to end the

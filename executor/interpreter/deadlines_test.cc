@@ -58,7 +58,7 @@ TEST(DeadlinesTest, TheLongerOfTimeoutAndTwentyTimesThePrediction) {
   const Program program = TwoTemplates();
   const auto predicted = PredictedTimes::Make(program, Predicted(program));
   ASSERT_TRUE(predicted.ok()) << predicted.status();
-  // From the first step that was ready to the last that was finished.
+  // The time runs from when the first step was ready to when the last step was finished.
   EXPECT_EQ(predicted->Of(0, 0), 8000 - 1);
   EXPECT_EQ(predicted->Of(0, 2), int64_t{2} * 1000 * 1000 * 1000);
   EXPECT_EQ(predicted->Longest(), int64_t{2} * 1000 * 1000 * 1000);
@@ -70,7 +70,7 @@ TEST(DeadlinesTest, TheLongerOfTimeoutAndTwentyTimesThePrediction) {
   EXPECT_EQ(predicted->Digest(), PredictedTimes::Make(program, Predicted(program))->Digest());
   EXPECT_NE(predicted->Digest(), PredictedTimes::Make(program, other)->Digest());
   EXPECT_EQ(PredictedTimes().Digest(), "nothing");
-  // In list order: prologue, body, epilogue.
+  // Indices follow the lists in order: prologue, body, epilogue.
   Deadlines deadlines(program, 0, seconds(3), *predicted, /*generous=*/false);
   EXPECT_EQ(deadlines.Of(0), seconds(3));
   EXPECT_EQ(deadlines.Of(1), seconds(3));
@@ -104,7 +104,8 @@ TEST(DeadlinesTest, TheLongestRepetition) {
     const int64_t start = MonotonicNanoseconds();
     const int64_t first = start + 3'000'000'000, second = first + 2'000'000'000, third = second + 1;
     deadlines.RepetitionIsOver(first);
-    // If the first repetition is generous, as on a device that loads kernels in it, it says nothing about the others.
+    // If the first repetition is generous, as on a device that loads kernels in it, it does not count for the longest
+    // one.
     if (generous) {
       EXPECT_EQ(deadlines.longest_repetition_ns(), 0);
     }

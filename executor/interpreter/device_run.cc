@@ -50,7 +50,8 @@ absl::Status DeviceRun::EndStep(int action, int step, int64_t repetition, bool t
 
 absl::Status DeviceRun::EndRepetition(size_t stream, int64_t repetition) {
   WEFT_RETURN_IF_ERROR(streams_->EndRepetition(stream, repetition));
-  // Every stream goes through the repetitions in turn, so the last stream completes them in turn.
+  // Every stream enqueues the repetitions in order. So repetitions are completed in order too, each by the last of its
+  // streams.
   int& through = through_[repetition % DeviceStreams::kSlots];
   if (++through == streams_of_list_) {
     through = 0;

@@ -1,6 +1,6 @@
-// The part of a rank's program that an asynchronous device has been given and has not ended. The interpreter goes on as
+// The part of a rank's program that is enqueued on an asynchronous device and not over. The interpreter continues as
 // soon as a step is enqueued. This class does what is needed to enqueue a step, and collects results when the device
-// gets there: figures, times, and repetitions that are over. Internal to the interpreter.
+// has produced them: figures, times, and repetitions that are over. Internal to the interpreter.
 #ifndef WEFT_EXECUTOR_INTERPRETER_DEVICE_RUN_H_
 #define WEFT_EXECUTOR_INTERPRETER_DEVICE_RUN_H_
 
@@ -70,7 +70,8 @@ class DeviceRun {
   std::unique_ptr<FigureCopies> figures_;
   StepTimes times_;
   ActionList list_ = kBodyList;
-  // Program streams that have steps in the list, and how many of them are through with a repetition, by its slot.
+  // Program streams that have steps in the list, and how many of them have ended a repetition, by the repetition's
+  // slot.
   int streams_of_list_ = 0;
   int through_[DeviceStreams::kSlots] = {};
   // All streams have enqueued the repetitions below `enqueued_`; the repetitions below `over_` are over.

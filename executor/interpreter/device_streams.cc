@@ -152,7 +152,8 @@ absl::StatusOr<std::optional<DeviceStreams::Unfinished>> DeviceStreams::FindUnfi
     }
   }
   if (first.has_value()) return first;
-  // A step that no other stream waits for has no event. It shows in the event at the end of its stream's repetition.
+  // A step that no other stream waits for has no event of its own. It is known to be over when the event at the end of
+  // its stream's repetition is.
   for (size_t i = 0; i < program_.streams.size(); ++i) {
     const std::vector<StreamStep>& steps = program_.streams[i].steps[list];
     if (steps.empty()) continue;

@@ -39,7 +39,7 @@ class DeviceStreams {
   absl::Status Await(const PreparedStep& step);
   // Called when the step is enqueued. Steps that wait for this one wait for the event that is recorded here.
   absl::Status Ended(const PreparedStep& step, int64_t repetition);
-  // For a step that `done` already counts.
+  // Like Ended above, for a step that `done` already counts.
   absl::Status Ended(const PreparedStep& step) { return Ended(step, step.done - 1); }
   // Rule P4: makes each of the group's streams wait for everything enqueued on the others.
   absl::Status Join(absl::Span<const int> streams);

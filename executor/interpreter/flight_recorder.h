@@ -73,7 +73,7 @@ class FlightRecorder {
 
   // The last kReported entries, oldest first.
   std::vector<Entry> Last() const;
-  // The action that the rank's thread is executing a call of; begin_ns is when it entered the call. False if there is
+  // The action for which the rank's thread is executing a call; begin_ns is when it entered the call. False if there is
   // none.
   bool Inside(Entry* entry) const;
   int64_t begun() const { return begun_.load(std::memory_order_acquire); }

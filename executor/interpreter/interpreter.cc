@@ -18,7 +18,7 @@ namespace weft::exec {
 namespace {
 
 constexpr auto kLongestSleep = std::chrono::milliseconds(200);
-// Time between two looks at a busy asynchronous device: an eighth of the time waited so far, within these bounds.
+// Time between two polls of a busy asynchronous device: an eighth of the time waited so far, within these bounds.
 constexpr auto kShortestLook = std::chrono::microseconds(10);
 constexpr auto kLongestLook = std::chrono::milliseconds(1);
 constexpr uint32_t kStepsBetweenLooks = 64;
@@ -104,7 +104,7 @@ absl::StatusOr<bool> Interpreter::Impl::PollDevice() {
 }
 
 absl::Status Interpreter::Impl::Drive() {
-  // 0: something happened since the last look at the clock.
+  // 0: something happened since the clock was last read.
   int64_t quiet_since = 0;
   bool news = true;
   while (Busy()) {
@@ -122,7 +122,7 @@ absl::Status Interpreter::Impl::Drive() {
     }
     WEFT_ASSIGN_OR_RETURN(const bool computed, AdvanceCompute());
     progress |= computed;
-    // A device that is fed without a pause is polled now and then.
+    // While something makes progress all the time, the device is polled only every kStepsBetweenLooks rounds.
     if (!progress || ++since_look_ % kStepsBetweenLooks == 0) {
       WEFT_ASSIGN_OR_RETURN(const bool looked, PollDevice());
       progress |= looked;
@@ -203,7 +203,7 @@ absl::Status Interpreter::Impl::CheckQuiet(int64_t& since_ns) {
                                       " on '", stream.name, "' for more than ", seconds(deadline), " s",
                                       hurried ? "; the run was asked to stop, and the step is lost" : ""));
   }
-  // A prediction may give transfers and collectives that are under way more time than that.
+  // A prediction may give transfers and collectives that are under way more time than the deadline for waiting.
   if (AnyActive() || quiet_ns < of_waiting.count()) return absl::OkStatus();
   if (const int peer = votes_.vote().waiting_for(); peer >= 0) {
     return absl::DeadlineExceededError(absl::StrCat("rank ", endpoint_.rank(), " has waited for rank ", peer,

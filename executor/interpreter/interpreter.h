@@ -1,7 +1,7 @@
 // One rank's run of a Program, as docs/program.md defines it: streams with queues, actions with dependencies, and steps
 // on views that are resolved before the first step runs. Nothing is allocated in a step.
 //
-// One thread does everything. It runs compute steps, posts transfers as soon as they are ready, looks for finished
+// One thread does everything. It runs compute steps, posts transfers as soon as they are ready, checks for finished
 // transfers between two steps, and sleeps when nothing can run. On an asynchronous device it enqueues the steps, up to
 // two repetitions ahead (docs/devices.md).
 #ifndef WEFT_EXECUTOR_INTERPRETER_INTERPRETER_H_
@@ -38,7 +38,8 @@ struct InjectedFailure {
   int32_t action = 0;
   // End the process as a crash would, instead of returning an error.
   bool kill = false;
-  // Flip a bit of a weight of the rank, when so many steps are done and replicas are compared; `action` says nothing.
+  // Flip a bit of a weight of the rank just before replicas are compared, once `repetition` steps are done; `action` is
+  // ignored.
   bool flip = false;
   // Hang in the action, for ever or until `stall_until` is set, instead of returning an error.
   bool stall = false;
@@ -65,13 +66,13 @@ struct InterpreterOptions {
   const DataSource* data = nullptr;
   // Null: compute steps run whenever they are ready.
   ComputeSlots* slots = nullptr;
-  // How long a rank may wait without any progress of its own, unless `deadlines` says otherwise.
+  // How long a rank may wait without any progress of its own, unless `deadlines` sets another limit.
   std::chrono::nanoseconds timeout = std::chrono::seconds(300);
   // Either both or neither are set. They belong to this rank and program.
   FlightRecorder* flight = nullptr;
   Deadlines* deadlines = nullptr;
-  // Set, on any rank, when the run shall end after the current repetition; null = never. If it is given, the ranks
-  // agree after each repetition whether to go on, when all have finished it.
+  // Set, on any rank, when the run should end after the current repetition; null = never. If the pointer is given, the
+  // ranks agree after each repetition whether to continue, once all have finished it.
   const std::atomic<bool>* stop = nullptr;
   // Number of first repetitions whose events are kept, together with the events of prologue and epilogue; 0 = none.
   int64_t trace_repetitions = 0;
@@ -87,8 +88,8 @@ struct InterpreterOptions {
 
 class Interpreter {
  public:
-  // `program` must have been verified. It and the objects pointed to must outlive the result. The arena holds at least
-  // what the rank's template asks for.
+  // `program` must have been verified. It and the objects pointed to must outlive the result. The arena must have at
+  // least the size that the rank's template requires.
   static absl::StatusOr<std::unique_ptr<Interpreter>> Create(const Program& program, Endpoint* endpoint,
                                                              Backend* backend, const Arena* arena,
                                                              const InterpreterOptions& options);
@@ -102,8 +103,8 @@ class Interpreter {
   // `next_step` is the step after the last. In a post-validated program (rule P15) the epilogue runs each time before
   // something reads the weights, and the body may go on after it.
   absl::Status RunEpilogue(int64_t next_step = 0);
-  // Asks all ranks whether one of them wants to stop. If options.stop is set, all ranks call it between two calls of
-  // RunBody.
+  // Asks all ranks whether one of them was asked to stop. If options.stop is set, all ranks call it between two calls
+  // of RunBody.
   absl::StatusOr<bool> AgreeToStop();
 
   // One result per optimizer step of all RunBody calls so far.

@@ -94,7 +94,7 @@ class Interpreter::Impl {
   // Moves a stream of communication or copies as far as it can without waiting. Returns whether anything moved.
   absl::StatusOr<bool> AdvanceStream(size_t index);
 
-  // Posts the members of a ready group, all at once, and looks for members that have ended. A member does not wait for
+  // Posts the members of a ready group, all at once, and checks which members have ended. A member does not wait for
   // its partner's group; that changes times, never results.
   absl::StatusOr<bool> AdvanceGroup(int index);
 

@@ -185,7 +185,7 @@ absl::Status Interpreter::Impl::RunKernel(const PreparedStream& stream, StreamSt
   if (head.first) {
     StepContext& context = action.context;
     context.step = results_.StepOf(state.repetition) + action.action->step();
-    // Rule P15: this is the step that was taken back.
+    // Rule P15: this action repeats the optimizer step that was taken back, which is the step before.
     if (action.action->if_exceeded() && action.action->kind() == OPTIMIZER_STEP) --context.step;
     context.learning_rate = LearningRateAt(program_.recipe(), context.step);
     context.data = options_.data;
@@ -273,7 +273,7 @@ absl::Status Interpreter::Impl::StepDone(size_t stream_index, int64_t repetition
   unblocked_ |= prepared.awaited;
   if (prepared.figures != 0 && device_ == nullptr) {
     WEFT_RETURN_IF_ERROR(results_.Take(prepared.figures, action, repetition, prepared_->figures));
-    // It may be known now which actions are left out (rule P15).
+    // This step may have decided which actions are left out (rule P15).
     unblocked_ = true;
   }
   if (step.last) {

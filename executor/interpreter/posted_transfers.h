@@ -48,7 +48,7 @@ class PostedTransfers {
     for (const int member : members) WEFT_RETURN_IF_ERROR(Post(member));
     return endpoint_.EndGroup();
   }
-  // Index in the group of a member that has ended and has not been returned yet, or -1.
+  // Returns the index in the group of a member that has ended and has not been returned yet, or -1.
   int NextEnded(int group) {
     Group& state = groups_[group];
     for (size_t i = 0; i < state.ended.size(); ++i) {
@@ -65,7 +65,7 @@ class PostedTransfers {
     groups_[group].posted = false;
     return true;
   }
-  // An action of a posted group that has not ended.
+  // Returns an action of a posted group that has not ended.
   int Unfinished(int group) const {
     const std::vector<bool>& ended = groups_[group].ended;
     return program_.groups[group].actions[std::find(ended.begin(), ended.end(), false) - ended.begin()];
@@ -74,7 +74,7 @@ class PostedTransfers {
  private:
   struct Group {
     bool posted = false;
-    // By member: whether it has ended. `left` counts the members that have not.
+    // For each member: whether it has ended. `left` counts the members that have not ended.
     std::vector<bool> ended;
     size_t left = 0;
   };

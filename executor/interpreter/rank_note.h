@@ -11,7 +11,7 @@
 
 namespace weft::exec {
 
-// "step 3, action 7 'F s1 m3'"; without the name if the program has no such action.
+// Returns, for example, "step 3, action 7 'F s1 m3'", without the name if the program has no such action.
 inline std::string DescribeNote(const Program& program, const Endpoint::LastNote& note) {
   std::string text = absl::StrCat("step ", note.step, ", action ", note.action);
   const int index = TemplateOfRank(program, note.rank);

@@ -17,7 +17,7 @@ namespace weft::exec {
 
 class RepetitionVotes {
  public:
-  // The vote after a repetition decides on the repetition that comes `lead` later.
+  // The vote after repetition k decides whether repetition k + `lead` runs.
   RepetitionVotes(Endpoint& endpoint, const std::atomic<bool>* asked, int64_t lead)
       : vote_(endpoint, asked), lead_(lead) {}
 

@@ -32,7 +32,7 @@ void StepResults::Begin(ActionList list, int64_t first_step, int64_t first, int6
 
 int64_t StepResults::StepOf(int64_t repetition) const {
   if (list_ == kBodyList) return first_step_ + (repetition - first_repetition_) * steps_per_repetition_;
-  // Rule P14: the prologue is the repetition before the first.
+  // Rule P14: the prologue counts as the repetition before the first repetition of the body.
   const bool before = list_ == kPrologueList && program_.steps_per_repetition() > 0;
   return first_step_ - (before ? steps_per_repetition_ : 0);
 }

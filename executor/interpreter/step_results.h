@@ -33,7 +33,7 @@ class StepResults {
 
   // The optimizer step with which a repetition of the list begins.
   int64_t StepOf(int64_t repetition) const;
-  // "rank 1, step 3, action 7 'F0'".
+  // Returns, for example, "rank 1, step 3, action 7 'F0'".
   std::string Where(const PreparedAction& action, int64_t repetition) const;
 
   // Takes the figures (bits of Figure) that a step of `action` has completed. OutOfRange for a figure that is not
@@ -43,7 +43,7 @@ class StepResults {
   void Over(int64_t repetition, int64_t end_ns);
 
   bool post_validated() const { return post_validated_; }
-  // For a post-validated program.
+  // The verdict of a repetition; only for a post-validated program.
   Verdict verdict(int64_t repetition) const { return verdicts_[repetition - first_repetition_]; }
   const std::vector<StepResult>& all() const { return results_; }
 
@@ -70,7 +70,7 @@ class StepResults {
   std::vector<StepResult> results_;
   // The dynamic loss scale that the next repetition uses.
   double loss_scale_ = 0;
-  // By repetition of the list.
+  // The verdict of each repetition of the list.
   std::vector<Verdict> verdicts_;
   // Repetitions of the body whose norm is known, and repetitions that have been reported.
   int64_t validated_ = 0;

@@ -126,7 +126,7 @@ TEST_F(StepResultsTest, ARepetitionOfSeveralStepsHasTheLossOfEach) {
   EXPECT_EQ(reported_[1].step, 9);
   EXPECT_EQ(reported_[1].loss, 132);
   EXPECT_EQ(reported_[1].steps_of_repetition, 2);
-  // The prologue counts as the repetition before the first.
+  // The prologue counts as the repetition before the first repetition of the body.
   results.Begin(kPrologueList, 6, 0, 1, 0);
   EXPECT_EQ(results.StepOf(0), 4);
 }

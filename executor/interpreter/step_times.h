@@ -28,7 +28,7 @@ class StepTimes {
     }
     return absl::OkStatus();
   }
-  // The work enqueued on the stream next is a step. Returns a number for End.
+  // Called before a step is enqueued on the stream. Returns the number that End needs.
   absl::StatusOr<int> Begin(int stream) {
     if (free_.empty()) WEFT_RETURN_IF_ERROR(Reserve(1));
     const int event = free_.back();

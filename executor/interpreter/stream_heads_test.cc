@@ -5,7 +5,7 @@
 namespace weft::exec {
 namespace {
 
-// Two actions of one step each on streams of their own: 1 waits for 0.
+// Two actions of one step each, each action on its own stream. Action 1 waits for action 0.
 PreparedProgram TwoStreams() {
   PreparedProgram program;
   program.streams.resize(2);
@@ -145,7 +145,7 @@ TEST_F(StreamHeadsTest, OfTwoQueuesTheEarliestArrivalRuns) {
   program_.actions[2].finished_ns = 20;
   EXPECT_EQ(chosen(ARRIVAL), 0) << "of two that arrive together, the forward";
   EXPECT_EQ(chosen(BACKWARD_FIRST), 1);
-  // An action that waited for no message goes first.
+  // An action that waited for no message runs first.
   program_.actions[2].finished_ns = 99;
   program_.actions[0].awaits_recv = false;
   EXPECT_EQ(chosen(ARRIVAL), 0);

@@ -19,7 +19,7 @@ namespace {
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-// Whichever rank fails before the others have met it: they end at once with its reason, which it alone reports.
+// Whichever rank fails before it has met the others, the others end at once with its reason. Only that rank reports it.
 TEST(AnnounceFailureTest, TheOthersDoNotWait) {
   for (int failed = 0; failed < 3; ++failed) {
     SCOPED_TRACE(failed);
@@ -44,7 +44,7 @@ TEST(AnnounceFailureTest, TheOthersDoNotWait) {
   }
 }
 
-// A rank that comes when the failure is known already is informed too.
+// A rank that comes when the failure is already known is informed too.
 TEST(AnnounceFailureTest, ALatecomerDoesNotWait) {
   const std::vector<Rendezvous> job = LocalJob(3, seconds(60));
   const auto start = steady_clock::now();

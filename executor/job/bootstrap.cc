@@ -72,7 +72,7 @@ class Variables {
   std::vector<std::string> missing_, wrong_;
 };
 
-// Variables of one launcher.
+// The names of one launcher's variables.
 struct Names {
   Bootstrap bootstrap;
   const char *rank, *size, *local_rank;
@@ -141,7 +141,7 @@ bool HasOpenMpi(const Variables& variables) {
   return variables.Has(kOpenMpiNames.rank) || variables.Has(kOpenMpiNames.size);
 }
 
-// The launcher that kAuto stands for here.
+// Returns the launcher that `wanted` asks for. For kAuto, the environment decides.
 Bootstrap Decide(Bootstrap wanted, const Variables& variables, const Environment& environment) {
   if (wanted != Bootstrap::kAuto) return wanted;
   if (StartedHere(environment)) return Bootstrap::kLocal;

@@ -23,7 +23,7 @@ enum class Bootstrap {
 };
 absl::string_view BootstrapName(Bootstrap bootstrap);
 
-// The value of an environment variable; nullopt if it is not set.
+// Returns the value of an environment variable, or nullopt if the variable is not set.
 using Environment = std::function<std::optional<std::string>(const char*)>;
 Environment ProcessEnvironment();
 
@@ -33,7 +33,7 @@ struct LaunchedAs {
   Bootstrap bootstrap = Bootstrap::kNone;
   int rank = 0;
   int size = 0;  // 0: no launcher
-  // Its number among the processes of its node. Only GPUs need it (CheckLocalRank).
+  // The number of this process among the processes of its node. Only GPUs need it (CheckLocalRank).
   std::optional<int> local_rank;
 };
 

@@ -168,8 +168,8 @@ void ProvingListener::AcceptAll() {
     absl::StatusOr<Socket> socket = AcceptFrom(listener_);
     if (absl::IsInvalidArgument(socket.status())) return;
     if (!socket.ok()) {
-      // For example, no descriptors are left. The connection that has been pending longest is dropped. If there is
-      // none, the next attempt comes a little later.
+      // Accepting may fail, for example, when no descriptors are left. The connection that has been pending longest is
+      // dropped. If no connection is pending, the next attempt comes a little later.
       if (pending_.empty()) {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
         return;

@@ -37,7 +37,7 @@ constexpr int64_t kSecond = int64_t{1000} * 1000 * 1000;
 constexpr int64_t kAfterDeath = 5 * kSecond;
 constexpr int64_t kAfterFailure = 3 * kSecond;
 constexpr int64_t kAfterRequest = 5 * kSecond / 2;
-// Time after the same signal again, which ends every rank that can take it at once.
+// Time that ranks have to end after the same signal is passed on again.
 constexpr int64_t kAfterAgain = kSecond;
 // Time for one attempt to inform the others that a rank has died before it met them.
 constexpr std::chrono::milliseconds kAttempt(300);
@@ -205,7 +205,7 @@ class Launcher {
         continue;
       }
       first_ = code;
-      // Death by a signal that was passed on surprises nobody.
+      // A death by a signal that was passed on is expected.
       if (killed && WTERMSIG(status) != passed_on_) killed_rank_ = unmet_rank_ = rank;
       next_ns_ = MonotonicNanoseconds() + (killed ? kAfterDeath : kAfterFailure);
       // What has been reported must not be reported again by others that have found the same. Rank 0 would answer.

@@ -31,7 +31,7 @@ inline PhiloxKey MakePhiloxKey(uint64_t seed, PhiloxPurpose purpose) {
   return {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32) ^ static_cast<uint32_t>(purpose)};
 }
 
-// The four 32-bit words of one counter.
+// Returns the four random 32-bit words that belong to one counter.
 inline std::array<uint32_t, 4> Philox4x32(PhiloxKey key, std::array<uint32_t, 4> counter) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t product0 = uint64_t{0xD2511F53} * counter[0];

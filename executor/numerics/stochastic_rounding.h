@@ -18,7 +18,7 @@ struct RoundingNumbers {
   int64_t step = 0;
   // Index in Program.tensors.
   int64_t tensor = 0;
-  // Weights and each of the moments have random numbers of their own.
+  // Weights and each of the moments have separate random numbers.
   PhiloxPurpose purpose = PhiloxPurpose::kWeightRounding;
 };
 

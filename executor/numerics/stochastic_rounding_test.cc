@@ -39,7 +39,7 @@ TEST(StochasticRoundingTest, ProbabilityIsTheDistanceFromTheLowerNeighbour) {
   for (const DType to : {BF16, FP16}) {
     std::mt19937 random(7);
     for (int i = 0; i < 40; ++i) {
-      // Values of all magnitudes of fp16, including subnormal ones; bf16 uses the same values.
+      // Values from below the smallest subnormal of fp16 up to 2^15.
       const float x = std::ldexp(1 + std::generate_canonical<float, 24>(random), static_cast<int>(random() % 40) - 25) *
                       (i % 2 == 0 ? 1 : -1);
       const double low = std::fabs(Value(to, Round(to, x, 0)));

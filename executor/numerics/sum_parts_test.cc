@@ -15,7 +15,7 @@ namespace {
 uint16_t Bf16(float x) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(x) >> 16); }
 
 TEST(SumPartsTest, Bf16RoundsToNearestEven) {
-  // 256 + 1 is half way between 256 and 258 in bf16: to even, 256. 258 + 1 goes to 260.
+  // In bf16, 256 + 1 is half way between 256 and 258; ties go to even, so the sum is 256. 258 + 1 rounds to 260.
   const std::vector<uint16_t> a = {Bf16(256), Bf16(258), Bf16(1.5), Bf16(INFINITY)};
   const std::vector<uint16_t> b = {Bf16(1), Bf16(1), Bf16(2), Bf16(-INFINITY)};
   std::vector<uint16_t> sum(4);
@@ -89,8 +89,8 @@ TEST(AddToTest, ConvertsAndAdds) {
 }
 
 TEST(AddToTest, RoundsOnce) {
-  // Just above the middle between 1 and the next bf16. Rounding by way of fp32 would give the middle, and then go to
-  // even.
+  // The values are just above the middle between 1 and the next bf16. Rounding to fp32 first would give the middle,
+  // which then rounds to even.
   const std::vector<double> x = {
       1 + 0x1p-8 + 0x1p-40, 1 + 0x1p-8, -(1 + 0x1p-8 + 0x1p-40), 1e300, -1e-300, NAN, INFINITY, 0};
   std::vector<uint16_t> y(x.size());

@@ -24,7 +24,7 @@ class FolderLock {
   ~FolderLock();
 
  private:
-  // Releases what is held.
+  // Removes the folders in `made_` that are still empty, and releases the lock if it is held.
   void Drop();
 
   // File descriptor of the folder; -1 = not locked.

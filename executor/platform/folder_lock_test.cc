@@ -115,11 +115,11 @@ TEST(FolderLock, ASignalThatEndsTheProcessLeavesNoEmptyFolder) {
     EXPECT_FALSE(fs::exists(there + "/a/b"));
     EXPECT_TRUE(fs::exists(there + "/a/step-1"));
   }
-  // A lock that is gone removes nothing any more.
+  // A lock that no longer exists removes nothing.
   ASSERT_TRUE(fs::create_directory(there + "/a/b"));
   RemoveUnusedFolders();
   EXPECT_TRUE(fs::exists(there + "/a/b"));
-  // A lock does not remove a folder that was there before.
+  // A lock does not remove a folder that existed before the lock.
   const absl::StatusOr<FolderLock> lock = FolderLock::Take(there + "/a/b");
   RemoveUnusedFolders();
   EXPECT_TRUE(fs::exists(there + "/a/b"));

@@ -12,7 +12,7 @@
 namespace weft::exec {
 namespace {
 
-// How many of the small pages are in memory.
+// Returns the number of the small pages that are in memory.
 int64_t Resident(void* memory, int64_t bytes) {
   std::vector<unsigned char> pages((bytes + 4095) / 4096);
   if (mincore(memory, static_cast<size_t>(bytes), pages.data()) != 0) return -1;
@@ -32,7 +32,7 @@ TEST(HostPages, AreZeroAndThere) {
     std::memset(memory, 7, static_cast<size_t>(bytes));
     EXPECT_EQ(memory[bytes - 1], 7);
     UnmapHostPages(memory, bytes);
-    // Nothing is mapped there any more.
+    // Nothing is mapped at this address any more.
     EXPECT_EQ(Resident(memory, 4096), -1);
   }
 }
@@ -82,7 +82,7 @@ TEST(HostPages, WhatIsLeftMayShrinkOnTheWay) {
   EXPECT_LT(there[0], 1000);
   EXPECT_GT(there[1], (int64_t{256} << 20) / 4096 - 1000);
   EXPECT_LT(OfThisProcess() - before, 1000);
-  // Only the bytes still to be touched are compared with what is left, not the whole.
+  // The check compares the memory that is left with the bytes that are still to be touched, not with all bytes.
   std::vector<int64_t> rest = {int64_t{8} << 20, kBytes};
   void* const memory = MapHostPages(kBytes, [&] {
     if (rest.empty()) return int64_t{0};

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-// The files of a version of control groups, and where it is mounted below /sys/fs/cgroup.
+// The file names of one version of control groups, and where that version is mounted below /sys/fs/cgroup.
 struct Version {
   const char *mount, *limit, *used, *unused_files;
 };

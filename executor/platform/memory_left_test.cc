@@ -49,7 +49,7 @@ TEST(MemoryLeft, NothingReadableIsNoLimit) {
               kUnknown)
         << limit;
   }
-  // A limit without the file that says how much is used.
+  // There is a limit, but no file that states how much is used.
   EXPECT_EQ(LeftWith({{"proc/self/cgroup", "0::/"}, {"sys/fs/cgroup/memory.max", "5000"}}), kUnknown);
 }
 
@@ -61,10 +61,10 @@ TEST(MemoryLeft, IsWhatTheTightestGroupLeaves) {
   EXPECT_EQ(LeftWith(files), 10000);
   files["sys/fs/cgroup/jobs/memory.max"] = "73000\n";
   EXPECT_EQ(LeftWith(files), 3000);
-  // The machine may have less than a group leaves.
+  // The machine may have less memory left than the control group allows.
   files["proc/meminfo"] = "MemAvailable: 2 kB\n";
   EXPECT_EQ(LeftWith(files), 2048);
-  // A limit may be lowered below what is used.
+  // A limit may be set below the memory that is already used.
   files["sys/fs/cgroup/jobs/memory.max"] = "60000\n";
   EXPECT_EQ(LeftWith(files), 0);
 }
@@ -105,7 +105,7 @@ TEST(MemoryLeft, OfTheFirstVersion) {
   EXPECT_EQ(LeftWith(files), 100);
 }
 
-// Whatever machine runs this has some memory left, and less than the largest number.
+// Every machine that runs this test has some memory left, and less than the largest number.
 TEST(MemoryLeft, OfThisMachine) {
   EXPECT_GT(MemoryLeft(), 0);
   EXPECT_LT(MemoryLeft(), kUnknown);

@@ -55,12 +55,13 @@ void Compress(const uint8_t* block, uint32_t (&hash)[8]) {
 }  // namespace
 
 Sha256Digest Sha256(absl::string_view data) {
-  // 5.3.3: from the square roots of the first eight primes.
+  // 5.3.3: the initial hash value, from the square roots of the first eight primes.
   uint32_t hash[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   const uint8_t* bytes = reinterpret_cast<const uint8_t*>(data.data());
   size_t left = data.size();
   for (; left >= kBlock; left -= kBlock, bytes += kBlock) Compress(bytes, hash);
-  // 5.1.1: a one bit, zeros, and the length in bits, in the last one or two blocks.
+  // 5.1.1: a one bit, zeros, and the length in bits follow the message. Its rest and this padding fill one or two
+  // blocks.
   uint8_t tail[2 * kBlock] = {};
   if (left > 0) std::memcpy(tail, bytes, left);
   tail[left] = 0x80;

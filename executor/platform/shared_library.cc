@@ -73,7 +73,7 @@ class FolderList {
   std::vector<std::string> found_;
 };
 
-// The first python3 in PATH, as PATH spells it.
+// Returns the path of the first python3 in PATH, as PATH spells it.
 std::optional<fs::path> PythonOf(const std::string& path) {
   for (const std::string& folder : std::vector<std::string>(absl::StrSplit(path, ':', absl::SkipEmpty()))) {
     const fs::path python = fs::path(folder) / "python3";

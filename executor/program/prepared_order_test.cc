@@ -30,7 +30,7 @@ class Prepared {
     prepared.steps.emplace_back().stream = stream;
     return static_cast<int>(program.actions.size()) - 1;
   }
-  // The same, and adds the action's steps to the stream's list.
+  // Adds an action as Add does, and adds the action's steps to the stream's list.
   void Queue(ActionKind kind, int stream, int steps = 1, ActionList list = kBodyList) {
     const int action = Add(kind, stream, 0, list);
     for (int step = 0; step < steps; ++step) {
@@ -122,7 +122,7 @@ TEST(OrderQueues, ForwardsAloneHoldNothingUp) {
   p.program.backward_queue = 1;
   p.Queue(FORWARD, 0);
   p.Queue(BACKWARD, 1);
-  // This list has one queue only.
+  // This list has only one queue.
   p.Queue(OPTIMIZER_STEP, 0, 1, kEpilogueList);
   OrderQueues(p.program);
   EXPECT_THAT(p.Waits(0), ElementsAre(std::pair(-1, 0)));

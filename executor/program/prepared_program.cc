@@ -34,7 +34,7 @@ bool IsBackward(const Action& action) {
   return action.kind() == BACKWARD || action.kind() == BACKWARD_INPUT || action.kind() == BACKWARD_WEIGHT;
 }
 
-// Elements of the buffer, including the padding behind a tensor whose parts are rounded up (rule P8).
+// Returns the elements of the buffer, including the padding after a tensor whose parts are rounded up (rule P8).
 int64_t ElementsOf(const Buffer& buffer) { return buffer.bytes() / std::max<int64_t>(1, DTypeBytes(buffer.dtype())); }
 
 CollectiveKind KindOf(const Action& action) {

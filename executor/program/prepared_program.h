@@ -33,7 +33,7 @@ struct PreparedStep {
   uint8_t figures = 0;
   absl::Span<const TensorView> inputs;
   absl::Span<const TensorView> outputs;
-  // Earlier steps of the segment on other streams. Earlier steps on its own stream are over anyway.
+  // Earlier steps of the segment on other streams. Earlier steps on this step's stream are over anyway.
   std::vector<int> deps;
   // Number of the first microbatch that the step works on; `sequences` counts the sequences of all its microbatches
   // (docs/kernels.md).
@@ -84,7 +84,7 @@ struct PreparedAction {
   bool awaited = false;
   // True if one of its dependencies is a RECV.
   bool awaits_recv = false;
-  // Message-driven programs only: when the action was last finished.
+  // The time at which the action was last finished; only set for message-driven programs.
   int64_t finished_ns = 0;
   // SEND, RECV: the buffer, the partner, and the group that the transfer starts with, -1 = it starts by itself.
   bool sends = false;
@@ -115,12 +115,12 @@ enum class StreamType { kCompute, kCopy, kTransfers, kCollective };
 struct PreparedStream {
   StreamType type = StreamType::kCompute;
   std::string name;
-  // Stream of an asynchronous device. The two queues of a message-driven program share one; other streams may share one
-  // too (stream_fold.h).
+  // Stream of an asynchronous device. The two queues of a message-driven program share one device stream; other streams
+  // may also share one (stream_fold.h).
   int device_stream = -1;
   // Set for kCollective.
   std::unique_ptr<Communicator> communicator;
-  // By ActionList.
+  // The steps on this stream, by ActionList.
   std::vector<StreamStep> steps[3];
 };
 

@@ -131,7 +131,7 @@ TEST(PreparedProgram, ValuesLieWhereTheirBuffersDo) {
   }
 }
 
-// Every send has a receive on the partner, with as many bytes on the same channel.
+// Every send has a receive on the partner, with the same number of bytes on the same channel.
 TEST(PreparedProgram, TransfersMeet) {
   const Program program = TinyProgram();
   const int ranks = static_cast<int>(MeshRanks(program.mesh()));
@@ -169,7 +169,7 @@ TEST(PreparedProgram, ErrorsNameTheAction) {
               HasSubstr("'F1' depends on action 12345, which does not exist"));
 }
 
-// The backends rely on it: they check no counts, types, shapes or attributes.
+// The backends rely on this refusal: they check no counts, types, shapes or attributes.
 TEST(PreparedProgram, AStepThatDoesNotFitItsRowIsRefused) {
   Program program = TinyProgram();
   const Action& action = *FindAction(&program, 0, "F1");

@@ -154,7 +154,7 @@ TEST(Run, ReportsItsStepsInOrder) {
   const absl::StatusOr<RunResult> result = Train(options, program);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_THAT(meetings, ElementsAre(false, true));
-  // As many steps as the recipe says.
+  // The recipe sets the number of steps.
   ASSERT_EQ(steps.size(), 3u);
   EXPECT_THAT(steps, ElementsAre(steps[0], steps[0] + 1, steps[0] + 2));
   ASSERT_EQ(result->report.steps_size(), 3);

@@ -146,7 +146,7 @@ TEST(ScheduleRun, ReplicasAreTheSameBitsIfExact) {
     std::vector<ScheduleSpec> specs;
     for (const Style style : {Style::kWhole, Style::kHalves, Style::kWide}) {
       specs.push_back(Spec(kBothWays, {0, 0, 1, 1}, 4, style));
-      // The same global batch over two data replicas.
+      // The same global batch, split between two data replicas.
       specs.push_back(Spec(kChain, {0, 0}, 2, style));
       specs.back().data = 2;
     }

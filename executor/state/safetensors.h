@@ -31,9 +31,9 @@ struct SafetensorsEntry {
   int64_t end = 0;
 };
 
-// Checks a header against the number of bytes that follow it: every entry is well-formed and has as many bytes as its
-// dtype and shape say, and the entries cover all of the data without overlap. Returns the entries in order of their
-// bytes. Every error begins with `source`.
+// Checks a header against the number of bytes that follow it. Every entry must be well-formed and have the number of
+// bytes that its dtype and shape require, and the entries must cover all of the data without overlap. Returns the
+// entries in order of their bytes. Every error begins with `source`.
 absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensorsHeader(absl::string_view json, int64_t data_bytes,
                                                                      const std::string& source,
                                                                      std::map<std::string, std::string>* metadata);

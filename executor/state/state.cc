@@ -188,12 +188,12 @@ absl::Status RankState::Begin(const TensorPiece& piece, absl::Span<const Buffer*
   const LogicalTensor& tensor = program_.tensors(copies[0]->tensor());
   int64_t widest = 1;
   for (const Buffer* copy : copies) widest = std::max(widest, DTypeBytes(copy->dtype()));
-  // Works in pieces, so that a large embedding needs no second copy on the host. Runs follow one another in the
-  // buffers: the `made` elements come after the `copied` ones.
+  // Works in pieces, so that a large embedding needs no second copy on the host. In the buffers, runs of elements
+  // follow one another: the `made` elements come after the `copied` ones.
   const int64_t most = std::clamp<int64_t>(piece.count, 1, kStagingBytes / widest);
   std::vector<float> values(most);
-  // Two staging buffers: values are made in one while the other is on its way to the device. A tensor of one piece
-  // needs only one.
+  // Two staging buffers: values are made in one while the other is copied to the device. A tensor of one piece needs
+  // only one.
   const int slots = most < piece.count ? 2 : 1;
   std::vector<std::vector<std::byte>> staged[2];
   for (int slot = 0; slot < slots; ++slot) {
@@ -219,7 +219,7 @@ absl::Status RankState::Begin(const TensorPiece& piece, absl::Span<const Buffer*
   for (const TensorRun& run : RunsOf(piece, tensor.shape())) {
     for (int64_t done = 0; done < run.count;) {
       const int64_t count = std::min(run.count - done, most - made);
-      // On all cores: a model of billions of parameters would take minutes on one.
+      // Uses all cores, because a model of billions of parameters would take minutes on one core.
       std::atomic<bool> good{true};
       ParallelRanges(count, kMinPerThread, [&](int64_t first, int64_t last) {
         const absl::Span<float> part = absl::MakeSpan(values).subspan(first, last - first);
@@ -271,7 +271,7 @@ absl::Status RankState::Write(int tensor, StatePart part, const TensorData& data
                                                    absl::StrJoin(data.shape, ", "), "], but the program expects [",
                                                    absl::StrJoin(logical.shape(), ", "), "]"));
   }
-  // The values of the leading copy. The other copies are roundings of these, as the optimizer makes them.
+  // The values of the leading copy. The other copies are rounded from these values, as the optimizer does it.
   const int64_t leading_size = DTypeBytes(leading->dtype());
   std::vector<std::byte> leading_bytes(Elements(logical.shape()) * leading_size);
   WEFT_RETURN_IF_ERROR(ConvertFloats(data.dtype, data.bytes, leading->dtype(), absl::MakeSpan(leading_bytes)));
@@ -282,7 +282,7 @@ absl::Status RankState::Write(int tensor, StatePart part, const TensorData& data
     const int64_t size = DTypeBytes(buffer.dtype());
     const bool half = buffer.dtype() == BF16 || buffer.dtype() == FP16;
     const bool at_random = program_.recipe().weight_rounding() == STOCHASTIC && steps > 0 && half;
-    // Includes the padding behind the piece.
+    // Includes the padding after the piece.
     std::vector<std::byte> staging(buffer.bytes());
     for (const TensorRun& run : RunsOf(piece, logical.shape())) {
       const auto from =

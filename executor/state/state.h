@@ -63,7 +63,7 @@ class RankState {
   // first value.
   absl::Status Initialize();
 
-  // Nothing if the rank has no dynamic loss scale; setting it then does nothing.
+  // LossScale returns nothing if the rank has no dynamic loss scale; SetLossScale then does nothing.
   absl::StatusOr<std::optional<LossScaleState>> LossScale() const;
   absl::Status SetLossScale(const LossScaleState& state);
   // Sets the loss scale to its first value.
@@ -83,7 +83,7 @@ class RankState {
   const Buffer* Find(int tensor, StatePart part) const;
   // Null if the rank has no dynamic loss scale.
   std::byte* LossScaleData() const;
-  // Writes the initial values of a piece of a tensor to each buffer that holds it, and zeros behind them.
+  // Writes the initial values of a piece of a tensor to each buffer that holds it, and zeros after them.
   absl::Status Begin(const TensorPiece& piece, absl::Span<const Buffer* const> copies);
   // Writes zeros from byte `from` of the buffer on.
   absl::Status Clear(const Buffer& buffer, int64_t from);

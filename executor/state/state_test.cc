@@ -42,7 +42,7 @@ Program OneTensor(int64_t rows) {
   return program;
 }
 
-// One tensor is copied at once. Another goes in three pieces, through two staging buffers in turn.
+// One tensor is copied in one piece. Another is copied in three pieces, through two staging buffers in turn.
 TEST(RankState, BeginsWithTheSameValuesInAnyNumberOfPieces) {
   for (const int64_t rows : {3, 6000}) {
     SCOPED_TRACE(rows);
@@ -53,7 +53,7 @@ TEST(RankState, BeginsWithTheSameValuesInAnyNumberOfPieces) {
     std::memset((*arena)->device_memory(), 0xff, program.templates(0).device_arena_bytes());
     const absl::Status status = RankState(program, 0, arena->get()).Initialize();
     ASSERT_TRUE(status.ok()) << status;
-    // Rows of padding are zero.
+    // The rows of padding are zero.
     std::vector<float> values((rows + 2) * kColumns, 0);
     InitialValues(77, 0, program.tensors(0), 0, absl::MakeSpan(values).subspan(0, rows * kColumns));
     const auto bytes = absl::MakeConstSpan(reinterpret_cast<const std::byte*>(values.data()), values.size() * 4);

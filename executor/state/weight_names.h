@@ -9,8 +9,8 @@
 
 namespace weft::exec {
 
-// Returns the name in one form for all files of a model: without the prefix of the model without its head
-// ("transformer.", "model.", "bert."), and with today's name of a norm's parameters, which BERT's oldest files call
+// Returns the name in one form for all files of a model. Removes the prefix of the model without its head
+// ("transformer.", "model.", "bert."), and uses today's names of a norm's parameters, which BERT's oldest files call
 // gamma and beta.
 std::string CanonicalWeightName(absl::string_view name);
 
@@ -18,8 +18,8 @@ std::string CanonicalWeightName(absl::string_view name);
 // files hold, and heads that a language model does not have (BERT's pooler and next-sentence head).
 bool IsNoParameter(absl::string_view canonical);
 
-// The canonical names of tensors, one of which replaces this tensor in a model that ties the two; empty if it is not
-// such a tensor.
+// Returns the canonical names of tensors, one of which replaces this tensor in a model that ties the two. Returns
+// nothing if no tensor can replace this one.
 std::vector<std::string> TiedTo(absl::string_view canonical);
 
 }  // namespace weft::exec

@@ -41,7 +41,7 @@ absl::Status CheckTied(const SafetensorsReader& reader, const SafetensorsEntry& 
   return values[0] == values[1] ? absl::OkStatus() : absl::InvalidArgumentError(refusal + tied);
 }
 
-// As MatchWeights. `copies` receives the tensors that the program replaces by others.
+// Does what MatchWeights does. `copies` receives the tensors that the program replaces by others.
 absl::StatusOr<std::vector<const SafetensorsEntry*>> Match(const SafetensorsReader& reader, const Program& program,
                                                            std::vector<const SafetensorsEntry*>* copies) {
   std::map<std::string, const SafetensorsEntry*> entries;

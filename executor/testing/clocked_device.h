@@ -1,7 +1,7 @@
 // For tests of measurements: an asynchronous device whose clock is computed. Work runs at once, which is a legal order.
 // Each stream has a time that advances by the stated duration of its work, and events carry times between streams, as
-// CUDA's do. A run therefore has the times of a machine with exactly the stated speeds, and no host that it could wait
-// for.
+// CUDA's events do. A run therefore has the times of a machine with exactly the stated speeds, on which work never
+// waits for the host.
 #ifndef WEFT_EXECUTOR_TESTING_CLOCKED_DEVICE_H_
 #define WEFT_EXECUTOR_TESTING_CLOCKED_DEVICE_H_
 
@@ -103,7 +103,7 @@ class ClockedDevice : public ComputeDevice {
   }
 
   const CopySpeed inside_, to_host_;
-  // In the future, so that no run starts later than its own device's first event.
+  // Lies in the future, so that no run starts later than its own device's first event.
   const int64_t start_ns_ = MonotonicNanoseconds() + int64_t{3600} * 1'000'000'000;
   const std::unique_ptr<ComputeDevice> memory_ = MakeHostDevice();
   std::mutex mutex_;

@@ -167,7 +167,8 @@ absl::Status DeferredDevice::Record(int event, int stream) {
 absl::Status DeferredDevice::Wait(int stream, int event) {
   std::lock_guard<std::mutex> lock(mutex_);
   WEFT_RETURN_IF_ERROR(CheckEvent(event));
-  // The wait is for what the event stands for now, whatever it stands for when the wait is met.
+  // The stream waits for the record that the event stands for now, even if the event stands for a later record when the
+  // stream reaches the wait.
   const int64_t record = events_[event].record;
   return record == 0 ? CheckStream(stream) : Push(stream, {.record = record});
 }

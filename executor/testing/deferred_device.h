@@ -66,7 +66,7 @@ class DeferredDevice : public ComputeDevice {
  private:
   struct Memory {
     int64_t bytes = 0;
-    // Where the bytes of device memory are. Null for host memory.
+    // The address where the bytes of device memory are. Null for host memory.
     std::byte* real = nullptr;
   };
   // Exactly one of three: work, a record, or a wait.
@@ -101,7 +101,7 @@ class DeferredDevice : public ComputeDevice {
   void LetOthersRun(std::unique_lock<std::mutex>& lock);
   absl::Status Push(int stream, Item item);
   absl::StatusOr<std::byte*> Find(const void* address, int64_t bytes, bool any) const;
-  // For memory that Allocate has given.
+  // Find for memory that Allocate has returned.
   absl::StatusOr<std::byte*> Own(const void* address, int64_t bytes) const { return Find(address, bytes, false); }
 
   const int hardware_queues_;

@@ -52,7 +52,7 @@ struct RanksOptions {
   std::function<std::unique_ptr<Backend>(int rank)> backend = [](int) { return MakeCpuBackend(1); };
   // ComputeDevice::hardware_queues of a shared device.
   int hardware_queues = 0;
-  // If set, makes the devices instead of those that `on` says.
+  // If set, makes the devices instead of those that `on` selects.
   std::function<std::unique_ptr<ComputeDevice>(int rank)> device;
 };
 

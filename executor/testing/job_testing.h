@@ -1,4 +1,4 @@
-// Jobs of processes for tests, with what a launcher would tell them.
+// Jobs of processes for tests, with the data that a launcher would give them.
 #ifndef WEFT_EXECUTOR_TESTING_JOB_TESTING_H_
 #define WEFT_EXECUTOR_TESTING_JOB_TESTING_H_
 

@@ -13,7 +13,7 @@ namespace {
 TEST(JobTesting, AnEnvironmentHasItsVariablesAlone) {
   const Environment environment = EnvironmentOf({{"RANK", "3"}, {"EMPTY", ""}});
   EXPECT_EQ(environment("RANK"), "3");
-  // A variable that is set to nothing is not unset.
+  // A variable that is set to an empty value is not unset.
   EXPECT_EQ(environment("EMPTY"), "");
   EXPECT_EQ(environment("WORLD_SIZE"), std::nullopt);
   // Variables of the process that runs the test are not seen.

@@ -60,7 +60,8 @@ class RankBuilder {
     const int ahead = std::min(n, pipeline_.ranks - 1 - rank_);
     for (int m = 0; m < ahead; ++m) Forward(m);
     for (int m = 0; m < n; ++m) {
-      // A send is followed by a receive from the same neighbor; on the neighbor it is the other way round.
+      // A send is grouped with the receive from the same neighbor that follows it; on the neighbor the receive comes
+      // first.
       if (ahead + m < n) Forward(ahead + m, 2 * m, 2 * m + 1);
       Backward(m, 2 * m + 1, 2 * m + 2);
     }

@@ -28,7 +28,7 @@ struct TestPipeline {
 // A program with a 1F1B order in its lists. Rank 0's result is its LOSSES.
 Program TestPipelineProgram(const TestPipeline& pipeline);
 
-// FILL writes its value + 1000 x optimizer step + global microbatch, ADD adds; FP64 only.
+// FILL writes its value + 1000 x optimizer step + global microbatch; ADD adds its inputs. FP64 only.
 class AddingBackend : public Backend {
  public:
   absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,

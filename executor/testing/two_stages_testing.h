@@ -16,7 +16,7 @@
 
 namespace weft::exec {
 
-// FILL writes value + 1000 * optimizer step + global microbatch; ADD adds; doubles only.
+// FILL writes its value + 1000 * optimizer step + global microbatch; ADD adds its inputs. FP64 only.
 class TinyBackend : public Backend {
  public:
   absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,

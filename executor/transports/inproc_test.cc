@@ -76,7 +76,7 @@ TEST(ControlTest, AMissingRankAtABarrierEndsTheJob) {
   // Rank 0 must report it, though the others already know of it from the barrier.
   EXPECT_FALSE(endpoints[1]->Abort(results[1]));
   EXPECT_TRUE(endpoints[0]->Abort(results[0]));
-  // A rank that comes late posts nothing any more.
+  // A rank that comes late posts no transfers any more.
   EXPECT_EQ(Barrier(*endpoints[2], std::chrono::seconds(60)), results[0]);
 }
 

@@ -276,7 +276,7 @@ class MpiEndpoint : public Endpoint {
     transfer->start_ns = MonotonicNanoseconds();
     transfer->parts_left = std::max<int64_t>(1, (transfer->bytes + kPartBytes - 1) / kPartBytes);
     if (transfer->stream < 0 || device_ == nullptr) return Issue(transfer, send);
-    // MPI knows nothing of streams, so it is called when the stream has reached this point.
+    // MPI does not support streams, so it is called when the stream has reached this point.
     if (free_events_.empty()) {
       WEFT_ASSIGN_OR_RETURN(const int event, device_->NewEvent(/*timed=*/false));
       free_events_.push_back(event);

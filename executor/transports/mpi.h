@@ -13,7 +13,7 @@ namespace weft::exec {
 // Decides whether MPI is given device memory. If not, UseDevice of an asynchronous device is Unimplemented, and
 // executor/transports/staged.h copies in between.
 enum class MpiDeviceMemory {
-  // As the library says (MPIX_Query_cuda_support).
+  // As the library states (MPIX_Query_cuda_support).
   kAsTheLibrarySays,
   // For tests with devices whose memory is the host's.
   kTaken,

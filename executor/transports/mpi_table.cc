@@ -10,7 +10,7 @@
 namespace weft::exec {
 namespace {
 
-// Longer than the text of any library (MPI_MAX_LIBRARY_VERSION_STRING is 256 there).
+// Longer than the text of any library. In Open MPI, MPI_MAX_LIBRARY_VERSION_STRING is 256.
 constexpr int kMaxVersionBytes = 8192;
 
 absl::StatusOr<MpiTable> Load() {

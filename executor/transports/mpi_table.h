@@ -65,7 +65,7 @@ struct MpiTable {
 
   // "Open MPI v4.1.4".
   std::string version;
-  // Null if the library cannot say whether it takes memory of CUDA devices. Call it only after init_thread.
+  // Null if the library cannot report whether it takes memory of CUDA devices. Call it only after init_thread.
   int (*query_cuda_support)() = nullptr;
 };
 

@@ -18,7 +18,7 @@
 namespace weft::exec {
 namespace {
 
-// Time between two checks for errors that come up on their own.
+// Time between two checks for errors that NCCL reports outside a call.
 constexpr int64_t kCheckNanoseconds = 100 * 1000 * 1000;
 // How long ending communicators in order may take.
 constexpr auto kFinishLimit = std::chrono::seconds(10);
@@ -103,7 +103,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
       Edge& edge = edges_[key];
       edge.communicator = communicators_.Find(group);
     }
-    // The first edge of a group on a stream stays on that stream. Any edge may be the first.
+    // The first edge of a group on a stream stays on that stream. Any edge of the group may be the first.
     for (const auto& [stream, keys] : grouped) {
       for (const EdgeKey& key : keys) {
         Edge& edge = edges_[key];
@@ -127,7 +127,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     if (pending_.empty()) return absl::OkStatus();
     WEFT_RETURN_IF_ERROR(Fork());
     WEFT_RETURN_IF_ERROR(Issue());
-    // What comes after the group on a stream waits for all members of the group on that stream.
+    // Work that comes after the group on a stream waits for all members of the group on that stream.
     for (Pending& pending : pending_) {
       if (pending.on == pending.transfer->stream) continue;
       WEFT_RETURN_IF_ERROR(device_->Record(pending.edge->event, pending.on));
@@ -262,7 +262,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
                                                    " bytes with rank ", transfer.peer, " of ", size()));
   }
 
-  // The sender is member 0.
+  // The sender is member 0 of the group.
   NcclGroup GroupOfEdge(const EdgeKey& key) const {
     const int from = key.send ? rank() : key.peer, to = key.send ? key.peer : rank();
     NcclGroup group;
@@ -273,8 +273,8 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     return group;
   }
 
-  // Makes the communicators and their connections, and uses each communicator once for its purpose. The order is that
-  // of OrderOf, because a message of a communicator waits for its members too.
+  // Makes the communicators and their connections, and uses each communicator once for its purpose. The order is the
+  // one of OrderOf, because the first message of a communicator waits for its members too.
   absl::Status Make(std::vector<NcclGroup> groups) {
     std::sort(groups.begin(), groups.end(),
               [](const NcclGroup& a, const NcclGroup& b) { return OrderOf(a) < OrderOf(b); });
@@ -341,8 +341,8 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     return absl::OkStatus();
   }
 
-  // Members of a group run at the same time. Communicators that share a stream get a stream each, which waits for what
-  // the shared stream waits for. A communicator stays on one stream.
+  // Members of a group run at the same time. If communicators share a stream, each after the first gets its own stream,
+  // which waits for what the shared stream waits for. All transfers of a communicator stay on one stream.
   absl::Status Fork() {
     for (size_t i = 0; i < pending_.size(); ++i) {
       Pending& own = pending_[i];
@@ -408,7 +408,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     news_ = true;
   }
 
-  // For a group of one.
+  // Copies each source to its destination, for a group of one member.
   absl::Status CopyOwn(absl::Span<const Call> calls, int stream) {
     for (const Call& call : calls) {
       if (call.source == call.destination) continue;

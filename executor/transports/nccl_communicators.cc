@@ -24,8 +24,8 @@ constexpr int kMaxGroupCtas = 16;
 // have more.
 constexpr int64_t kMaxCtas = 104;
 
-// The message of the first member to the others. They know all of it except the id: if they expect another communicator
-// now, the ranks do not run the same program.
+// The message of the first member to the others. The others can predict all of it except the id. If they expect another
+// communicator now, the ranks do not run the same program.
 struct Invitation {
   NcclId id;
   int32_t members;
@@ -100,7 +100,7 @@ absl::Status NcclCommunicators::MakeOne(const NcclGroup& group) {
   const int member = static_cast<int>(self - group.ranks.begin());
   WEFT_ASSIGN_OR_RETURN(const NcclId id, ShareId(group, member));
   const int index = static_cast<int>(made_.size());
-  // The element does not move: NCCL may hold on to the name.
+  // The element must not move, because NCCL may keep a pointer to the name.
   Made& made = made_.emplace_back(Made{group, member, nullptr});
   NcclConfig config;
   // No wait for another rank may happen inside NCCL, because it could not be aborted there.
@@ -167,7 +167,7 @@ absl::StatusOr<NcclId> NcclCommunicators::ShareId(const NcclGroup& group, int se
   return mine.id;
 }
 
-// If it fails, it has aborted the job, so nothing touches the transfers any more.
+// If WaitFor fails, it has aborted the job, so nothing touches the transfers any more.
 absl::Status NcclCommunicators::WaitFor(const Transfer& transfer, const NcclGroup& group, int64_t deadline_ns) {
   while (!transfer.done.load(std::memory_order_acquire)) {
     absl::StatusOr<bool> news = host_.WaitForProgress(std::chrono::milliseconds(100));

@@ -32,7 +32,7 @@ TEST(NcclLibraryTest, WithoutAGpuOneLineSaysSo) {
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("rank 0: NCCL communicator 'weft test' of rank 0: cannot be made: "));
   EXPECT_EQ(std::string(status.message()).find('\n'), std::string::npos);
-  // The message does not complain about our arguments, so NCCL knows the configuration.
+  // The message does not complain about our arguments, so NCCL accepts the configuration.
   EXPECT_THAT(std::string(status.message()), Not(HasSubstr("invalid argument")));
   communicators.Abort();
   EXPECT_EQ(communicators.size(), 0u);

@@ -34,7 +34,7 @@ using ::testing::IsEmpty;
 
 struct Outcome {
   absl::Status status;
-  // Of all ranks: the persistent buffers in turn.
+  // The contents of the persistent buffers of all ranks, in turn.
   std::vector<std::string> memory;
   // Results of rank 0.
   std::vector<StepResult> steps;

@@ -11,13 +11,13 @@ namespace {
 
 // Sets the variables before NCCL reads them, which it does once.
 void SetEnvironment() {
-  // With 1, no kernel begins before those that were issued earlier have begun. A receive that is issued ahead, behind
-  // another on its stream, then holds up what its partner waits for (docs/transports.md). So the user's value does not
-  // count.
+  // With 1, no kernel begins before those that were issued earlier have begun. A receive that is issued ahead, after
+  // another on its stream, then delays the work that its partner waits for (docs/transports.md). So the user's value is
+  // overwritten.
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "0", 1);
   // Two threads that issue at once give an error, not a race.
   setenv("NCCL_LAUNCH_RACE_FATAL", "1", 1);
-  // Everything that a collective may choose between is connected when its communicator is made, nothing in a step.
+  // Everything that a collective may choose between is connected when its communicator is made, not during a step.
   setenv("NCCL_RUNTIME_CONNECT", "0", 0);
 }
 

@@ -93,7 +93,7 @@ struct NcclTable {
   int (*reduce_scatter)(const void* from, void* to, size_t count, int type, int op, NcclComm comm,
                         NcclStream stream) = nullptr;
 
-  // As NCCL counts: 10000 x major + 100 x minor + patch.
+  // In NCCL's format: 10000 x major + 100 x minor + patch.
   int version = 0;
   // The file that the library was loaded from.
   std::string path;

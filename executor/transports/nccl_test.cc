@@ -59,7 +59,7 @@ absl::Status RunGroup(NcclJob& job, int rank, const std::vector<Message>& messag
       WEFT_RETURN_IF_ERROR(messages[i].send ? endpoint.PostSend(&transfers[i]) : endpoint.PostRecv(&transfers[i]));
     }
     WEFT_RETURN_IF_ERROR(endpoint.EndGroup());
-    // On the same stream, so it finds what was received.
+    // The copy is on the same stream, so it finds the data that was received.
     for (size_t i = 0; i < messages.size(); ++i) {
       if (messages[i].send) continue;
       if (!transfers[i].done) return absl::InternalError("a group's member is not done");
@@ -190,13 +190,13 @@ TEST(NcclTest, ADeviceThatIsNotCudaIsRefused) {
   job.endpoints.clear();
 }
 
-// A receive is issued ahead, behind another on its stream. What the partner of the first receive waits for is issued
-// after it.
+// A receive is issued ahead, after another on its stream. The work that the partner of the first receive waits for is
+// issued after it.
 absl::Status ReceiveAhead(NcclJob& job, int rank, std::chrono::milliseconds limit) {
   Endpoint& endpoint = *job.endpoints[rank];
   FakeGpu& gpu = *job.gpus[rank];
   WEFT_RETURN_IF_ERROR(endpoint.UseDevice(&gpu));
-  // The first two are on one edge; the third goes the other way.
+  // The first two messages are on one edge; the third has the opposite direction.
   Transfer transfers[3];
   int streams[2];
   for (int& stream : streams) {

@@ -118,8 +118,8 @@ class ThreadEndpoint : public Endpoint {
   absl::Status CheckPeers(LastNote*) override { return absl::OkStatus(); }
 
  private:
-  // Returns the reason of the abort once nobody moves bytes any more; the caller may then free its transfers. No match
-  // is made after an abort, so this takes no longer than a copy.
+  // Returns the reason of the abort once no thread moves bytes any more; the caller may then free its transfers. No
+  // match is made after an abort, so this takes no longer than a copy.
   absl::Status AfterCopies(std::unique_lock<std::mutex>& lock) {
     world_->copied.wait(lock, [&] { return world_->copies == 0; });
     return world_->reason;

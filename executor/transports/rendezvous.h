@@ -19,7 +19,7 @@ class Mover {
 
   // Called for Endpoint::UseDevice of a rank.
   virtual absl::Status UseDevice(ComputeDevice* device) = 0;
-  // Called when the transfer is about to be posted; no partner knows it yet.
+  // Called when the transfer is about to be posted; no partner can match it yet.
   virtual absl::Status Prepare(Transfer* /*transfer*/, bool /*send*/) { return absl::OkStatus(); }
   // Moves the bytes of a pair. Both sides are posted and agree in bytes. Called on the thread of the rank that came
   // later. When it returns, both are done.

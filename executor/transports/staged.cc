@@ -12,7 +12,7 @@
 namespace weft::exec {
 namespace {
 
-// Pinned memory of one piece that is on its way.
+// Pinned memory of one piece that is in flight.
 struct Slot {
   void* data = nullptr;
   int64_t bytes = 0;
@@ -43,7 +43,7 @@ struct Edge {
   Transfer* newest = nullptr;
   Transfer* beginning = nullptr;
   int64_t begun_of_it = 0;
-  // True if the edge is in the list of those that have something to do.
+  // True if the edge is in the list of edges that have work to do.
   bool listed = false;
 
   Slot& SlotOf(int64_t piece) { return slots[piece % kStagedPieces]; }

@@ -261,7 +261,7 @@ class TcpEndpoint : public Endpoint {
     changed_.notify_all();
   }
 
-  // Handles what reading and writing has brought up. This may itself write.
+  // Handles the events that reading and writing have found. This may itself write.
   void HandleEvents() {
     if (verdict_.first >= 0) Decide(verdict_.first, verdict_.second, /*tell=*/false);
     if (abort_asked_.first >= 0) Decide(abort_asked_.first, abort_asked_.second, /*tell=*/true);

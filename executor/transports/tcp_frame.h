@@ -40,13 +40,13 @@ inline constexpr uint32_t kMaxPartBytes = 1 << 20;
 inline constexpr uint32_t kMaxStatusBytes = 4096;
 
 void AppendFrame(std::string* out, const Frame& frame);
-// `bytes` has kFrameBytes. InvalidArgument if the bytes are no frame, or a frame that no rank of a job of `ranks`
-// sends.
+// `bytes` has kFrameBytes. InvalidArgument if the bytes are no frame, or a frame that no rank sends in a job of `ranks`
+// ranks.
 absl::StatusOr<Frame> ParseFrame(absl::string_view bytes, int ranks);
 
 // The payload of kAbort and kVerdict, cut to the allowed length.
 std::string EncodeStatus(const absl::Status& status);
-// Returns InvalidArgument, saying so, if the payload is no status; never Ok.
+// Never returns Ok. If the payload is no status, returns InvalidArgument with a message that states this.
 absl::Status DecodeStatus(absl::string_view payload);
 
 }  // namespace weft::exec

@@ -52,8 +52,8 @@ class Accepting {
   }
   ~Accepting() { Stop(); }
 
-  // Returns the connections when all higher ranks have proven themselves. That is so once all ranks report that they
-  // have connected.
+  // Returns the connections when all higher ranks have proven themselves. They have done so once all ranks report that
+  // they have connected.
   std::vector<TcpConnection> Finish() {
     thread_.join();
     return std::move(connections_);
@@ -207,7 +207,7 @@ absl::StatusOr<std::vector<TcpConnection>> ConnectMesh(const Rendezvous& rendezv
   }
   absl::Status failure = connections.status();
   if (!ReportedRemotely(failure)) {
-    // Nobody waits for this rank any more.
+    // No other rank waits for this rank any more.
     if (absl::IsCancelled(failure) && server != nullptr && !server->Absent().empty()) {
       failure = absl::CancelledError(absl::StrCat(failure.message(), ": ", NameRanks(server->Absent()), " of ", size,
                                                   " did not come to ", server->address().ToString()));
@@ -216,8 +216,8 @@ absl::StatusOr<std::vector<TcpConnection>> ConnectMesh(const Rendezvous& rendezv
   }
   store->reset();
   if (server == nullptr) return failure;
-  // A rank that comes a little later would wait for a store that is gone. If the job is stopped or its time is over,
-  // nobody else is expected.
+  // A rank that comes a little later would wait for a store that no longer exists. If the job is stopped or its time is
+  // over, no other rank is expected.
   if (absl::IsCancelled(failure) || absl::IsDeadlineExceeded(failure)) {
     server->WaitForThoseHere(kLinger);
   } else {

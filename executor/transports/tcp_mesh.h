@@ -16,7 +16,7 @@
 namespace weft::exec {
 
 struct TcpConnection {
-  // Not open for the rank itself.
+  // Not open in the rank's connection to itself.
   Socket socket;
   int64_t process = 0;
   std::string host;

@@ -58,7 +58,7 @@ TEST(ConnectMeshTest, ALostRankIsNamed) {
     const auto store = StoreClient::Connect("127.0.0.1", job[2].port, 2, {.size = 3, .secret = job[2].secret},
                                             std::chrono::seconds(20));
     ASSERT_TRUE(store.ok()) << store.status();
-    // Nobody listens at the address that the rank gives, and then the rank is gone.
+    // No socket listens at the address that the rank gives, and then the rank's connection is closed.
     EXPECT_TRUE((*store)->Set("tcp address of rank 2", "127.0.0.1 1 77").ok());
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     shutdown((*store)->fd(), SHUT_RDWR);

@@ -129,7 +129,7 @@ void TcpPeer::Write() {
     } else {
       return;
     }
-    // The rest follows when the connection reports that it takes more, which it does at once.
+    // The rest is written when the connection reports that it can take more, which it does at once.
     if (moved >= kMoveAtOnce) {
       blocked_ = true;
       return;

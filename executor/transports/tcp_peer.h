@@ -45,7 +45,7 @@ class TcpPeer {
   int fd() const { return connection_.socket.fd(); }
   // True if Write must go on when the connection takes more.
   bool blocked() const { return blocked_; }
-  // True if nothing is left to be written.
+  // True if no bytes are left to be written.
   bool flushed() const { return !open() || (!blocked_ && control_.empty() && !InPart() && sending_.head() == nullptr); }
   // Leaves the connection open until the process ends.
   void KeepOpen() { connection_.socket.Release(); }
@@ -61,7 +61,7 @@ class TcpPeer {
   // "process 1234 at 10.0.0.2".
   std::string Description() const;
 
-  // Sets the note that goes with every frame.
+  // Sets the note that is sent with every frame.
   void SetNote(int64_t step, int32_t action) {
     own_step_ = step;
     own_action_ = action;
@@ -100,7 +100,8 @@ class TcpPeer {
   // Sends whose receives are ready, in order. `sent_` counts the bytes of the first send that were put into parts.
   TransferQueue sending_;
   int64_t sent_ = 0;
-  // The part that is being written. Null data stands for zeros.
+  // The part of a message that is being written: a frame header, then bytes. After an abort `part_data_` is null, and
+  // zeros are written for the bytes that are left.
   std::string header_;
   size_t header_sent_ = 0;
   const char* part_data_ = nullptr;
@@ -111,8 +112,8 @@ class TcpPeer {
   std::vector<char> input_;
   size_t input_begin_ = 0, input_end_ = 0;
   Frame frame_;
-  // The payload of the frame that is being read. Null target: the payload belongs to an abort or verdict (`text_`), or
-  // is dropped.
+  // The payload of the frame that is being read. If the target is null, the payload belongs to an abort or verdict
+  // (`text_`), or is dropped.
   uint32_t payload_left_ = 0;
   char* payload_to_ = nullptr;
   std::string text_;

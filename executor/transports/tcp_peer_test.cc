@@ -117,7 +117,7 @@ TEST(TcpPeerTest, LongMessagesInBothDirectionsAndOnSeveralChannels) {
   EXPECT_TRUE(pair.ends[0].peer->flushed() && pair.ends[1].peer->flushed());
 }
 
-// Both sides forget a message in the middle of it. What follows is understood nevertheless.
+// Both sides forget a message in the middle of it. The frames that follow are understood nevertheless.
 TEST(TcpPeerTest, AnAbortLeavesTheConnectionInStep) {
   Pair pair;
   std::deque<Transfer> transfers;
@@ -172,7 +172,7 @@ TEST(TcpPeerTest, NotesAndEnds) {
   EXPECT_GT(other.ends[1].peer->lost_ns(), 0);
 }
 
-// Parts that nobody asked for, parts of a message of another size, and parts beyond its end.
+// Refuses parts that no receive asked for, parts of a message of another size, and parts beyond the message's end.
 TEST(TcpPeerTest, WrongPartsAreRefused) {
   const struct {
     Frame frame;

@@ -132,7 +132,7 @@ TEST(TcpTest, ADeadRankIsNoticedWithItsLastNote) {
   std::vector<TcpConnection> dead;
   InThreads(3, [&](int rank) {
     if (rank == 2) {
-      // Not an endpoint: it sends what the test wants and breaks off.
+      // This rank has no endpoint: it sends what the test chooses and breaks off.
       auto connections = ConnectMesh(job[2]);
       ASSERT_TRUE(connections.ok()) << connections.status();
       dead = *std::move(connections);
@@ -158,7 +158,7 @@ TEST(TcpTest, ADeadRankIsNoticedWithItsLastNote) {
   EXPECT_EQ(note.rank, 2);
   EXPECT_EQ(note.step, 3);
   EXPECT_EQ(note.action, 5);
-  // Rank 0 must report it; rank 1 leaves it the time.
+  // Rank 0 must report it; rank 1 gives rank 0 the time to do so.
   EXPECT_TRUE(endpoints[1]->CheckPeers(&note).ok());
 }
 

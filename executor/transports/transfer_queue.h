@@ -5,7 +5,8 @@
 
 namespace weft::exec {
 
-// Posted transfers in order, linked through their own `next`, so nothing is allocated.
+// A queue of posted transfers in the order of posting. It links the transfers through their `next` fields, so it
+// allocates nothing.
 class TransferQueue {
  public:
   Transfer* head() const { return head_; }

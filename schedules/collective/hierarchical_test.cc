@@ -42,7 +42,8 @@ int Farthest(const CollectivePlan& plan) {
 size_t Rounds(const std::string& name, int members) { return Build(name, members).rounds.size(); }
 
 TEST(Hierarchical, Blocks) {
-  // 2 (g - 1) + 2 (n / g - 1) rounds.
+  // An all-reduce of n members in blocks of g takes 2 (g - 1) rounds inside blocks and 2 (n / g - 1) rounds between
+  // blocks.
   EXPECT_EQ(Rounds("hierarchical", 64), 14u + 14);
   EXPECT_EQ(Rounds("hierarchical", 128), 14u + 30);
   EXPECT_EQ(Rounds("hierarchical", 12), 4u + 6);

@@ -108,7 +108,8 @@ struct Stretch {
   int64_t begin = 0;
   int64_t duration = 0;
   std::vector<StretchNote> notes;
-  // Named steps that finished during the stretch.
+  // Steps that finished during the stretch and that other steps or actions wait for. Indices relative to
+  // Entry::named_base, as in `named`.
   std::vector<int32_t> signals;
   // How many of the notes and signals belong to the stretch. More may follow while it is recorded.
   size_t notes_until_end = 0;

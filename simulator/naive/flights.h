@@ -15,13 +15,13 @@ class Flights {
  public:
   explicit Flights(std::vector<int64_t> capacities) : capacities_(std::move(capacities)) {}
 
-  // Starts a transfer or collective with phases; `what` names it.
+  // Starts a transfer or collective that consists of `phases`. `what` is the number that TakeEnded returns for it.
   void Begin(int what, const std::vector<NaivePhase>& phases, int64_t now);
 
-  // Removes what ends at `now` and returns its names.
+  // Removes the transfers and collectives that end at `now` and returns their numbers.
   std::vector<int> TakeEnded(int64_t now);
 
-  // Gives everything that moves bytes its rate. Called when nothing more can happen at `now`.
+  // Sets the rate of every phase that moves bytes. Must be called when nothing else can happen at `now`.
   void ShareLinks(int64_t now);
 
   // Returns the next instant at which a phase begins to move bytes or ends; -1 = nothing is in flight, or the next
@@ -33,9 +33,9 @@ class Flights {
     int what = 0;
     std::vector<NaivePhase> phases;
     size_t phase = 0;
-    // End of the phase's fixed part.
+    // The instant at which the phase's fixed part ends and its bytes begin to move.
     int64_t moves_at = 0;
-    // The bytes that each of its messages still has to move at `as_of`, in units of 10^-12.
+    // The bytes that each message of the phase still has to move at `as_of`, in units of 10^-12.
     __int128 left = 0;
     int64_t as_of = 0;
     int64_t rate = 0;

@@ -1,4 +1,4 @@
-// Finds which steps communicate with each other, by counting (rule P4).
+// Finds which steps communicate with each other, by counting the steps of every channel and communicator (rule P4).
 #include <map>
 
 #include "simulator/naive/coordinates.h"
@@ -7,7 +7,8 @@
 namespace weft::sim::naive {
 
 void MatchPartners(Expansion& expansion, const NaiveDurations& durations) {
-  // For each key the steps in order, for collectives by rank. The i-th steps belong together.
+  // The steps with each key, in order; the steps of a collective also by rank. The i-th steps of all lists of a key
+  // communicate with each other.
   std::map<std::string, std::vector<int>> sends;
   std::map<std::string, std::vector<int>> recvs;
   std::map<std::string, std::map<int64_t, std::vector<int>>> collectives;

@@ -9,7 +9,7 @@ std::vector<int64_t> MaxMinRates(const std::vector<int64_t>& capacities,
   std::vector<int64_t> rates(flows.size(), 0);
   std::vector<__int128> free(capacities.begin(), capacities.end());
   while (true) {
-    // The rate that each link can give, for links that still have a flow without a rate.
+    // The highest rate that each link can give to its flows without a rate. Links without such flows are left out.
     std::map<int, __int128> levels;
     for (int link = 0; link < static_cast<int>(capacities.size()); ++link) {
       __int128 loads = 0;

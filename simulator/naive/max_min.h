@@ -8,8 +8,8 @@
 
 namespace weft::sim::naive {
 
-// `flows` has the loads of each flow by link; `capacities` is by link. Returns the rate of each flow in bytes per
-// second, at least 1.
+// `flows` has, for each flow, its number of messages on each link; `capacities` is by link. Returns the rate of each
+// flow's messages in bytes per second, at least 1.
 std::vector<int64_t> MaxMinRates(const std::vector<int64_t>& capacities,
                                  const std::vector<std::map<int, int64_t>>& flows);
 

@@ -24,14 +24,14 @@ TEST(MaxMin, RatesAreRoundedDownAndAtLeastOne) {
   EXPECT_THAT(MaxMinRates({2}, {{{0, 1}}, {{0, 1}}, {{0, 1}}}), ElementsAre(1, 1, 1));
 }
 
-// The parking lot: one long flow over three links, one short flow on each. The link of 30 is the tightest and gives 15
-// to each of its flows; then 90 - 15 and 60 - 15 are left to the others.
+// The "parking lot" example: one long flow over three links, and one short flow on each link. The link of 30 is the
+// tightest and gives 15 to each of its two flows. Then 90 - 15 and 60 - 15 are left for the other short flows.
 TEST(MaxMin, WhatOneLinkTakesIsFreeForOthers) {
   EXPECT_THAT(MaxMinRates({90, 30, 60}, {{{0, 1}, {1, 1}, {2, 1}}, {{0, 1}}, {{1, 1}}, {{2, 1}}}),
               ElementsAre(15, 75, 15, 45));
 }
 
-// A flow of three messages takes three times its rate.
+// A flow with three messages on a link takes three times its rate from that link.
 TEST(MaxMin, LoadsWeigh) { EXPECT_THAT(MaxMinRates({100}, {{{0, 3}}, {{0, 1}}}), ElementsAre(25, 25)); }
 
 TEST(MaxMin, AFlowWithoutLinksHasNoRate) { EXPECT_THAT(MaxMinRates({100}, {{}, {{0, 1}}}), ElementsAre(0, 100)); }
@@ -57,7 +57,7 @@ TEST(MaxMin, EveryFlowHasABottleneck) {
     for (size_t f = 0; f < flows.size(); ++f) {
       for (const auto& [link, load] : flows[f]) {
         used[link] += load * rates[f];
-        // Rounding down leaves less than 1 on a link for each message of its flows.
+        // Rates are rounded down, which leaves less than 1 unused on a link for each message of its flows.
         slack[link] += load;
         most[link] = std::max(most[link], rates[f]);
       }

@@ -40,7 +40,7 @@ int64_t LivePeak(const Expansion& expansion, int64_t rank) {
     std::set<std::pair<int, int>> instances = {{kPrologue, 0}, {kEpilogue, 0}};
     for (int k = 0; k < expansion.repetitions; ++k) instances.insert({kBody, k});
     for (const auto& [list, repetition] : instances) {
-      // Steps are in list order, so the first writer found is the first writer.
+      // Steps are in list order, so the loop finds the first writer first.
       int writer = -1;
       int64_t from = -1;
       int64_t to = -1;

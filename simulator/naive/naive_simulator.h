@@ -15,7 +15,7 @@
 
 namespace weft::sim {
 
-// A step of a segment that is not a collective, and the load of its rank (P3) at which its cost is wanted: 0, 1 or 2.
+// Asks for the cost of one step of a segment that is not a collective. `load` (P3) is the load of its rank: 0, 1 or 2.
 struct NaiveStepCall {
   int64_t rank = 0;
   int repetition = 0;
@@ -31,7 +31,7 @@ struct NaiveCollective {
   Kind kind = kAllReduce;
   std::string algorithm;
   std::vector<int64_t> members;
-  // For each source: its bytes, and its type with the type of its destination.
+  // For each source: its bytes, and the pair of its type and its destination's type.
   std::vector<int64_t> source_bytes;
   std::vector<std::pair<DType, DType>> types = {};
   // The template and group of one member, for times that depend on more than the list of members.
@@ -43,7 +43,7 @@ struct NaiveCollective {
 struct NaivePhase {
   int64_t fixed = 0;
   int64_t bytes = 0;
-  // Load > 0 by index of the link.
+  // For each link, by index: the number of the phase's messages that use it, > 0.
   std::map<int, int64_t> loads;
 };
 
@@ -84,14 +84,14 @@ struct NaiveOptions {
   // Rank r is on node r / devices_per_node, unless `nodes` has the node of each rank.
   int64_t devices_per_node = 1;
   std::vector<int64_t> nodes = {};
-  // If true, every verdict of rule P15 is that the norm was too large; if false, none is.
+  // If true, every VALIDATE (rule P15) finds that the norm was too large; if false, none does.
   bool exceeded = false;
 };
 
 struct NaiveResult {
   std::vector<NaiveStep> steps;
   int64_t makespan = 0;
-  // T(k) of rule P1.
+  // The finish time T(k) of each repetition k of the body (rule P1).
   std::vector<int64_t> repetition_finish;
   // Live peak of device memory, by rank.
   std::vector<int64_t> live_peak;

@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
-// Builds a program for ranks along one axis; every rank has a template of its own.
+// Builds a program by hand for ranks along one axis. Every rank has its own template.
 class Hand {
  public:
   explicit Hand(int ranks) {
@@ -32,7 +32,7 @@ class Hand {
     }
   }
 
-  // Adds an action with one step in a segment of its own; `cost` is by load.
+  // Adds an action whose segment has one step. `cost` is the step's cost at each load.
   Action& Compute(int rank, std::vector<int64_t> cost, const std::vector<int>& deps = {}) {
     Action& action = Add(rank, FORWARD, deps);
     action.set_segment(program.segments_size());
@@ -97,8 +97,8 @@ class Hand {
   }
 };
 
-// Beside an all-reduce of 5 ps, a step of 10 takes 20. At 5, 15 are left. Without the all-reduce they take ceil(15 x 10
-// / 20) = 8.
+// During an all-reduce of 5 ps, a step that costs 10 ps alone costs 20 ps. At 5 ps, 15 are left, which become ceil(15 x
+// 10 / 20) = 8 without the all-reduce.
 TEST(NaiveLoad, WhatIsLeftIsScaledWhenACollectiveEnds) {
   Hand hand(2);
   for (int rank = 0; rank < 2; ++rank) {
@@ -109,8 +109,8 @@ TEST(NaiveLoad, WhatIsLeftIsScaledWhenACollectiveEnds) {
   EXPECT_THAT(hand.Times(0), ElementsAre(Pair(0, 13), Pair(0, 5)));
 }
 
-// Three collectives at a time count as two; latency is no load. The costs are 10, 20, 30; two collectives or more run
-// until 6, one until 8. At 6, 24 of 30 are left and become 16. At 8, 14 are left and become 7.
+// Three collectives at a time count as two; latency is no load. The step costs 10, 20 or 30 with 0, 1 or 2 collectives.
+// Two or more run until 6, one until 8. At 6, 24 of 30 are left and become 16. At 8, 14 are left and become 7.
 TEST(NaiveLoad, AtMostTwoCount) {
   Hand hand(2);
   for (int rank = 0; rank < 2; ++rank) {
@@ -188,7 +188,8 @@ TEST(NaiveFlows, PhasesFollowOneAnother) {
   EXPECT_THAT(hand.Times(2), ElementsAre(Pair(0, 5 * kSecond / 2 + 3), Pair(0, 2 * kSecond)));
 }
 
-// A collective's flow of several messages takes that many times its rate of a link, and is a load while it lasts.
+// A collective with several messages on a link takes its rate from the link once per message. While it runs, it is a
+// load for its ranks.
 TEST(NaiveFlows, CollectivesAreFlowsAndLoad) {
   Hand hand(2);
   constexpr int64_t kSecond = 1000000000000;

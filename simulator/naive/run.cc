@@ -77,7 +77,7 @@ class Runner {
     return true;
   }
 
-  // Every rank whose compute stream is free chooses one of the heads of its queues (P6).
+  // Lets every rank whose compute stream is free choose one of the first actions of its two queues (P6).
   bool Choose(int64_t now) {
     bool changed = false;
     for (int64_t rank = 0; rank < ranks_ && !items_.empty(); ++rank) {
@@ -99,7 +99,7 @@ class Runner {
         return head >= 0 && (items_[head].queue != Item::kBoth || other == head || other < 0) &&
                WaitsAreOver(items_[head].steps.front(), now);
       };
-      // An action that is in both queues can start only if nothing is left before it in the other queue.
+      // An action that is in both queues can start only if it is the first in the other queue too.
       const bool can_forward = ready(forward, backward);
       const bool can_backward = ready(backward, forward);
       if (!can_forward && !can_backward) continue;
@@ -175,7 +175,7 @@ class Runner {
       if (step.start >= 0 && step.end > now) running.insert(step.rank);
       if (step.start < 0 && step.ready >= 0) next[step.rank] = i;
     }
-    // A rank that holds a slot and is not running has just ended a step.
+    // A rank that holds a slot without running a step has just ended one. It keeps the slot until its turn is over.
     for (const auto& [rank, since] : holders_) {
       if (running.count(rank) > 0 || next.count(rank) == 0 || now - since >= options_.turn) continue;
       StartCompute(next[rank], now);
@@ -207,7 +207,7 @@ class Runner {
     return options_.nodes.empty() ? rank / options_.devices_per_node : options_.nodes[rank];
   }
 
-  // P3: collectives that a rank is in slow down its computation.
+  // P3: the collectives that a rank takes part in slow down its computation.
   void ApplyLoads(int64_t now) {
     loads_.assign(ranks_, 0);
     for (size_t i = 0; i < nodes_.size(); ++i) {

@@ -1,4 +1,5 @@
-// Goes from instant to instant and asks every step whether it may become ready and start (rules P3 to P6, P12).
+// Visits one instant after another and checks for every step whether it becomes ready and can start (rules P3 to P6,
+// P12).
 #ifndef WEFT_SIMULATOR_NAIVE_RUN_H_
 #define WEFT_SIMULATOR_NAIVE_RUN_H_
 

@@ -1,4 +1,4 @@
-// Finds the steps that every step waits for: rules P1 and P2, and P15 for actions that are left out.
+// Finds the steps that every step waits for: rules P1 and P2, and P15 for dependencies on actions that are left out.
 #include "simulator/naive/expansion.h"
 
 namespace weft::sim::naive {
@@ -24,8 +24,8 @@ void ResolveStep(Expansion& expansion, int i) {
   }
   node.ready_with = node.group >= 0 ? expansion.groups[node.group] : std::vector<int>{i};
   bool named = false;
-  // Waits for the step `step_index` of an action or, if that is negative, for its attached steps, with `detached` for
-  // all of its steps.
+  // Adds a wait for the step `step_index` of an action. If `step_index` is negative, adds a wait for all attached steps
+  // of the action and, with `detached`, for its detached steps too.
   const auto wait_for = [&](int list, int repetition, int action_id, int step_index, bool detached) {
     for (size_t j = 0; j < expansion.nodes.size(); ++j) {
       const NaiveStep& other = expansion.steps[j];
@@ -46,7 +46,7 @@ void ResolveStep(Expansion& expansion, int i) {
   named = true;
   for (const Dependency& dep : node.action->deps()) {
     for (const Action& action : node.t->prologue()) {
-      // The prologue has repetition 0 only.
+      // Prologue actions run once, so only repetition 0 exists.
       if (action.id() == dep.action() && dep.distance() == 0) {
         wait_for(kPrologue, 0, dep.action(), -1, dep.detached());
       }

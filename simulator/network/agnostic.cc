@@ -15,7 +15,7 @@
 namespace weft::sim {
 namespace {
 
-// Members that are all alike, as if each were on its own node.
+// Paths that are the same between all members, as if each member were on its own node.
 class AnyGroup : public GroupPaths {
  public:
   AnyGroup(int64_t size, const MessagePath& path, const Cluster& cluster)
@@ -27,7 +27,7 @@ class AnyGroup : public GroupPaths {
   absl::StatusOr<double> NodeBandwidth(int32_t) const override { return path_.bytes_per_second; }
   absl::StatusOr<SwitchWay> Switches() const override {
     WEFT_RETURN_IF_ERROR(CheckNodeSwitchReduces(cluster_));
-    // All members are known to share a node only if there is just one.
+    // This network ignores nodes. It is certain that all members share a node only if the cluster has just one.
     if (cluster_.nodes() <= 1) return SwitchWay{.nodes = 1, .on_node = size_};
     return absl::FailedPreconditionError(
         absl::StrCat("collective 'switch' with cluster.nodes = ", cluster_.nodes(),

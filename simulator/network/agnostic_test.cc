@@ -37,7 +37,8 @@ class AgnosticTest : public ::testing::Test {
 TEST_F(AgnosticTest, OneBandwidthWhereverRanksAre) {
   Make(8, R"(nodes: 2 devices_per_node: 4 nics_per_node: 4 intra_node { bytes_per_second: 1e12 }
     inter_node { bytes_per_second: 1e10 })");
-  // 4 MB at 40 GB/s: (G-1)/G of it takes 75 us, twice that for an all-reduce.
+  // 4 MB at 40 GB/s: a ring of G = 4 members moves (G-1)/G of the bytes in 75 us, and an all-reduce takes twice as
+  // long.
   for (const std::vector<int64_t>& members : {std::vector<int64_t>{0, 1, 2, 3}, std::vector<int64_t>{0, 2, 4, 6}}) {
     EXPECT_EQ(Ring(CollectiveKind::kAllGather, 1'000'000, members)->occupancy.ps, 75'000'000);
     EXPECT_EQ(Ring(CollectiveKind::kReduceScatter, 1'000'000, members)->occupancy.ps, 75'000'000);
@@ -62,7 +63,7 @@ TEST_F(AgnosticTest, ASwitchSumsOnOneNodeOnly) {
   EXPECT_THAT(why(), HasSubstr("cluster.node_links.switch_reduces = false must be true"));
   Make(4, "nodes: 1 devices_per_node: 4 intra_node { bytes_per_second: 1e12 } node_links { switch_reduces: true }");
   EXPECT_EQ(why(), "");
-  // Ranks 0 and 1 share a node, but this network does not know of nodes.
+  // Ranks 0 and 1 share a node, but this network ignores nodes.
   Make(8, R"(nodes: 2 devices_per_node: 4 nics_per_node: 4 inter_node { bytes_per_second: 1e10 })");
   EXPECT_THAT(why(), HasSubstr("switch_reduces = false"));
   cluster_.mutable_node_links()->set_switch_reduces(true);

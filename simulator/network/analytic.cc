@@ -53,7 +53,7 @@ class AnalyticNetwork : public NetworkModel {
 
  private:
   PlacedLinks links_;
-  // Times by shape of the group and what is moved.
+  // Times by the shape of the group and by the collective's kind, algorithm and buffers.
   mutable absl::flat_hash_map<std::vector<int64_t>, TransferTime> times_;
 };
 

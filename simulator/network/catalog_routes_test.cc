@@ -78,7 +78,7 @@ TEST(CatalogRoutes, RingsOfANode) {
   EXPECT_EQ(RingOfANode(catalog.at("local-a100-nvswitch")), 240);
 }
 
-// A die of an MI250X has four links to its twin, two to another die and one to a third; a V100 has six in all.
+// One die of an MI250X has four links to its twin, two to a second die and one to a third. A V100 has six links in all.
 TEST(CatalogRoutes, LinksOfADeviceAddUp) {
   const std::map<std::string, Cluster> catalog = Catalog();
   for (const auto& [name, links] : std::map<std::string, int>{{"frontier", 7}, {"cloud-v100", 6}}) {

@@ -8,7 +8,8 @@ namespace {
 
 constexpr __int128 kMaxBytes = INT64_MAX;
 
-// Returns the bytes of the longest chunks, summed over the parts that travel one by one or over the others.
+// Returns the bytes of one message: the longest chunk of every part, summed over the parts whose `one_by_one` equals
+// the argument.
 __int128 MessageBytes(const CollectiveCall& call, bool one_by_one, int64_t chunks) {
   __int128 bytes = 0;
   for (const CollectivePart& part : call.parts) {

@@ -10,12 +10,12 @@
 
 namespace weft::sim {
 
-// One whole buffer of a collective: what a reduce-scatter starts from, or what an all-gather ends with.
+// One whole buffer of a collective: the input of a reduce-scatter, or the result of an all-gather.
 struct CollectivePart {
   int64_t elements = 0;
   int64_t element_bytes = 0;
-  // True if the members' contributions are added one by one, so that they travel as `direct` sends them (rule P10:
-  // floating-point numbers into EXACT192).
+  // True if each member's contribution must be added separately. The part then travels with the `direct` algorithm
+  // (rule P10: floating-point numbers into EXACT192).
   bool one_by_one = false;
 
   friend bool operator==(const CollectivePart&, const CollectivePart&) = default;
@@ -29,7 +29,7 @@ struct CollectiveCall {
   friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
 };
 
-// Rounds that are alike, with messages of at most `bytes` bytes each.
+// Consecutive rounds that are alike. Each of their messages has at most `bytes` bytes.
 struct CollectivePhase {
   CollectiveStage stage;
   double bytes = 0;
@@ -39,8 +39,8 @@ struct CollectivePhase {
 // one. Empty for one member.
 std::vector<CollectivePhase> CollectivePhases(const CollectiveCall& call, int64_t members);
 
-// Returns the bytes that a member sends, on average and rounded up. Each message counts as the longest of its round.
-// Saturates.
+// Returns the bytes that a member sends: the average over the members, rounded up. Each message counts as the longest
+// of its round. The result is at most the largest int64_t.
 int64_t CollectiveBytesSent(const CollectiveCall& call, int64_t members);
 
 }  // namespace weft::sim

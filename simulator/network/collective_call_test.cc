@@ -26,7 +26,7 @@ TEST(CollectiveBytesSent, AreThoseOfThePlan) {
       for (int members = 1; members <= 8; ++members) {
         SCOPED_TRACE(testing::Message() << entry.name << " " << CollectiveKindName(kind) << " " << members);
         const CollectivePlan plan = *entry.Build(members, kind);
-        const int64_t elements = 840 * plan.chunks;  // all sizes divide it
+        const int64_t elements = 840 * plan.chunks;  // A multiple of all sizes.
         const CollectiveCall call = {
             .kind = kind, .algorithm = &entry, .parts = {{.elements = elements, .element_bytes = 2}}};
         int64_t sent = 0;

@@ -13,8 +13,8 @@ namespace {
 // The traffic that one member sends, or receives, inside its node.
 struct Inside {
   double overhead = 0;
-  // `port`: time of the bytes through its port, one message after the other. `link`: time on the slowest of its own
-  // links.
+  // `port`: time of all bytes through the member's port, one message after the other. `link`: time on the slowest link
+  // that the member has to one other member alone.
   double port = 0;
   double link = 0;
 
@@ -35,7 +35,7 @@ void AddAt(std::vector<double>& sums, int32_t place, double more) {
   sums[place] += more;
 }
 
-// One direction, sent or received, of what a round moves.
+// The messages of a round in one direction: either all that are sent or all that are received.
 struct Side {
   explicit Side(int64_t members) : inside(members), overhead(members, 0), crosses(members, 0) {}
 
@@ -75,7 +75,7 @@ absl::StatusOr<double> Longest(const Side& side, const GroupPaths& paths) {
   return longest;
 }
 
-// `inside` has the bytes of a message that stays in its node, `bytes` those of one that leaves it.
+// A message that stays in its node has `inside` bytes; a message that leaves it has `bytes` bytes.
 absl::StatusOr<RoundTime> ListedRound(const std::vector<CollectiveExchange>& exchanges, double bytes, double inside,
                                       const GroupPaths& paths) {
   Side sent(paths.size()), received(paths.size());
@@ -113,7 +113,7 @@ absl::StatusOr<RoundTime> SwitchRound(const CollectiveStage& stage, double bytes
   for (int64_t member = 0; member < paths.size(); ++member) {
     nodes[way.nodes == 1 ? 0 : paths.NodeOf(member)].push_back(member);
   }
-  // Times inside the nodes, and between them.
+  // Times of the messages inside the nodes, and of the messages between them.
   RoundTime inside, outside;
   const double messages = std::max(stage.sent, stage.received);
   const SwitchMessages past = MessagesPast(stage, paths.size(), way.on_node);
@@ -134,7 +134,7 @@ absl::StatusOr<RoundTime> SwitchRound(const CollectiveStage& stage, double bytes
       outside.latency_seconds = std::max(outside.latency_seconds, path.latency_seconds);
     }
   }
-  // Each place passes one sum on to the others.
+  // Each place passes one sum on to the other places.
   std::vector<int64_t> places;
   for (size_t node = 0; node < nodes.size(); ++node) {
     const size_t place = static_cast<size_t>(paths.PlaceOf(static_cast<int32_t>(node)));
@@ -146,12 +146,13 @@ absl::StatusOr<RoundTime> SwitchRound(const CollectiveStage& stage, double bytes
     WEFT_ASSIGN_OR_RETURN(const double bandwidth, paths.PlaceBandwidth(static_cast<int32_t>(place)));
     outside.seconds = std::max(outside.seconds, static_cast<double>(std::max(above.out, above.in)) * bytes / bandwidth);
   }
-  // The latency leads up through the node's switch, up to the switch above all members, and down again.
+  // A message passes the node's switch on its way up and again on its way down, so the latency inside counts twice. The
+  // switches above add theirs.
   return RoundTime{std::max(inside.seconds, outside.seconds),
                    2 * inside.latency_seconds + outside.latency_seconds + way.latency_seconds};
 }
 
-// Avoids a list of all members^2 messages.
+// Time of a round in which every member sends to every other, without a list of all members^2 messages.
 absl::StatusOr<RoundTime> EveryOtherRound(double bytes, const GroupPaths& paths) {
   std::vector<std::vector<int64_t>> nodes;
   for (int64_t member = 0; member < paths.size(); ++member) {
@@ -209,8 +210,8 @@ absl::StatusOr<bool> LinkedPairwise(const GroupPaths& paths, const std::vector<i
   return true;
 }
 
-// Returns the part of a ring's message that one link or port carries inside a node. Several rings run at the same time,
-// each with a part of the message.
+// A ring algorithm cuts a message over several rings that run at the same time. Returns the fraction of a message that
+// one link or port carries inside a node.
 absl::StatusOr<double> RingPart(const GroupPaths& paths) {
   std::vector<std::vector<int64_t>> nodes;
   for (int64_t member = 0; member < paths.size(); ++member) {

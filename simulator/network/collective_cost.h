@@ -18,7 +18,7 @@ namespace weft::sim {
 struct MessagePath {
   double overhead_seconds = 0;
   double latency_seconds = 0;
-  // For messages inside a node. Messages between nodes share GroupPaths::NodeBandwidth.
+  // Only for messages inside a node. Messages between nodes share GroupPaths::NodeBandwidth.
   double bytes_per_second = 0;
   // True if these two members have a link to themselves. All other messages go through the member's port.
   bool own_link = false;
@@ -40,10 +40,10 @@ class GroupPaths {
   virtual int32_t PlaceOf(int32_t) const { return 0; }
   // Bytes per second that all members of a place together send to other places, and receive from them.
   virtual absl::StatusOr<double> PlaceBandwidth(int32_t place) const;
-  // Returns the way through the switches that sum and multicast for all members. FailedPrecondition, naming what is
-  // missing, if there is none.
+  // Returns the way through the switches that sum and multicast for all members. If some switch cannot, returns
+  // FailedPrecondition, which names what is missing.
   virtual absl::StatusOr<SwitchWay> Switches() const = 0;
-  // Latency of collectives of the group: the largest from a member to the next, or from the first to any.
+  // Latency of the group's collectives: the largest latency from a member to the next, or from the first to any other.
   virtual absl::StatusOr<double> Latency() const = 0;
 };
 
@@ -72,7 +72,8 @@ struct RoundTime {
 };
 absl::StatusOr<RoundTime> StageRoundTime(const CollectivePhase& phase, const GroupPaths& paths);
 
-// Returns the time of all rounds of all phases. It finishes the group's `latency` after the occupancy.
+// Returns the time of all rounds of all phases. The collective is finished the group's latency after the occupancy
+// ends.
 absl::StatusOr<TransferTime> RoundsTime(absl::Span<const CollectivePhase> phases, const GroupPaths& paths);
 
 }  // namespace weft::sim

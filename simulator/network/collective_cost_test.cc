@@ -13,8 +13,8 @@ namespace {
 constexpr double kLatency = 3e-6;
 constexpr double kBandwidth = 1e9;
 
-// `size` members fill nodes of `inside` members, one node after the other. `outside` is the bandwidth of a node to the
-// others.
+// `size` members fill nodes of `inside` members, one node after the other. `outside` is the bandwidth from one node to
+// all other nodes.
 class TestPaths : public GroupPaths {
  public:
   explicit TestPaths(int64_t size, int64_t inside = 1 << 30) : size_(size), inside_(inside) {}
@@ -65,7 +65,7 @@ double AllReduce(const std::string& algorithm, int64_t bytes, const GroupPaths& 
   return Seconds(algorithm, CollectiveKind::kAllReduce, bytes, paths);
 }
 
-// Allows for two roundings up.
+// The tolerance covers two times that are rounded up to picoseconds.
 #define EXPECT_TIME(actual, expected) EXPECT_NEAR(actual, expected, 2.5e-12)
 
 TEST(RoundsTime, RingAndHalvingDoublingInClosedForm) {
@@ -88,21 +88,22 @@ TEST(RoundsTime, RingAndHalvingDoublingInClosedForm) {
 }
 
 TEST(RoundsTime, AFoldedMemberTakesTheWholeBufferTwice) {
-  // 6 = 4 + 2: members 0 and 1, and 2 and 3, exchange the whole buffer there and back; the rest runs on four members.
+  // 6 = 4 + 2: members 0 and 1, and members 2 and 3, send each other the whole buffer before and after. The rest runs
+  // on four members.
   const int64_t bytes = 1 << 20;
   const double whole = static_cast<double>(bytes) / kBandwidth;
   EXPECT_TIME(AllReduce("halving-doubling", bytes, TestPaths(6)), 6 * kLatency + 2 * whole + 1.5 * whole);
 }
 
 TEST(RoundsTime, TreeInClosedForm) {
-  // h = 3, 16 chunks per tree, 2h + 15 rounds. Chunk j goes up from depth d in round 3 - d + j and down to it in round
-  // 2 + j + d: 3 levels of edges up in rounds 0-15, 1-16, 2-17 and down in rounds 3-18, 4-19, 5-20. The member that has
-  // most to do in both trees counts.
+  // Trees of height h = 3, 16 chunks per tree, 2h + 15 rounds. Chunk j moves up from depth d in round 3 - d + j and
+  // down to depth d in round 2 + j + d. So the 3 levels of edges are used upwards in rounds 0-15, 1-16, 2-17 and
+  // downwards in rounds 3-18, 4-19, 5-20. The member with the most messages in both trees together counts.
   const int64_t bytes = 32 * 1000;
   const double chunk = 1000 / kBandwidth;
   const double tree = AllReduce("tree", bytes, TestPaths(8));
-  // In rounds 0 and 1 members receive from two leaves, or from two members below in the next round. In rounds 5-15
-  // there are four messages.
+  // In rounds 0 and 1 some members receive from two leaves, or in the next round from the two members below them. In
+  // rounds 5-15 a member has up to four messages.
   double messages = 0;
   const CollectiveTraffic traffic = (*FindCollective("tree"))->Traffic(8);
   for (const CollectiveStage& stage : traffic.stages) {
@@ -116,16 +117,15 @@ TEST(RoundsTime, TreeInClosedForm) {
     messages += static_cast<double>(stage.rounds) * most;
   }
   EXPECT_TIME(tree, 21 * kLatency + messages * chunk);
-  // The time is at least 2 log2 n latencies with twice the buffer, and at most the same with the time to fill the
-  // trees.
+  // Lower bound: 2 log2 n latencies plus twice the buffer. Upper bound: the same plus the time to fill the trees.
   const double whole = static_cast<double>(bytes) / kBandwidth;
   EXPECT_GE(tree, 6 * kLatency + 2 * whole * 7 / 8);
   EXPECT_LE(tree, 21 * kLatency + 2 * whole * 21 / 16);
 }
 
 TEST(RoundsTime, HierarchicalInClosedForm) {
-  // 32 members in 4 nodes of 8. Inside, 7 rounds have 4 messages of 1/32 each, twice. Across, 3 rounds, twice, have 8
-  // members with one message each through the node's bandwidth.
+  // 32 members in 4 nodes of 8. Inside a node there are 7 rounds, twice, with 4 messages of 1/32 each. Between nodes
+  // there are 3 rounds, twice, in which 8 members send one message each through the node's bandwidth.
   const int64_t bytes = 32 * 100'000;
   TestPaths paths(32, 8);
   paths.outside = 4e9;
@@ -146,15 +146,15 @@ TEST(RoundsTime, HierarchicalInClosedForm) {
 }
 
 TEST(RoundsTime, EveryOtherCountsWhatLeavesANode) {
-  // 6 members in nodes of 4 and 2. A member of the first node has 3 messages inside, and 2 messages out, for which 4
-  // members share the node's bandwidth.
+  // 6 members in nodes of 4 and 2. A member of the first node has 3 messages inside the node and 2 messages out of it.
+  // For the latter, its 4 members share the node's bandwidth.
   TestPaths paths(6, 4);
   paths.overhead = 1e-6;
   paths.outside = 2e9;
   const double bytes = 60'000;
   EXPECT_TIME(AllReduce("direct", 60'000, paths),
               kLatency + 3 * (1e-6 + bytes / kBandwidth) + 2 * (1e-6 + 4 * bytes / 2e9));
-  // The same round as a list of messages.
+  // The same round, given as a list of messages, takes the same time.
   const CollectiveStage all = {.rounds = 1, .pattern = CollectiveStage::kEveryOther, .exchanges = {}};
   const CollectiveStage listed = {
       .rounds = 1, .pattern = CollectiveStage::kListed, .exchanges = StageExchanges(all, 6)};
@@ -244,8 +244,8 @@ TEST(RoundsTime, SwitchesInClosedForm) {
   EXPECT_EQ(RoundsTime(CollectivePhases(call, 8), outside).status().message(), "several nodes");
 }
 
-// Data moves in the nodes and between them at the same time. A node sends and receives once what its members have
-// summed.
+// Data moves inside the nodes and between them at the same time. A node sends the sum of its members once, and receives
+// as much.
 TEST(RoundsTime, SwitchesOverNodesInClosedForm) {
   const int64_t bytes = 1 << 20;
   const double all = static_cast<double>(bytes);

@@ -38,7 +38,7 @@ namespace {
 // them are loaded about the same.
 constexpr int64_t kMaxExactMembers = 512;
 constexpr int64_t kDistances = 64;
-// The largest groups use fewer distances, so that no more routes than this are computed.
+// The largest groups use fewer distances, so that at most kMaxRoutes routes are computed.
 constexpr int64_t kMaxRoutes = int64_t{1} << 22;
 constexpr double kMaxBytes = 4.6e18;
 
@@ -123,7 +123,7 @@ class FlowNetwork : public NetworkModel {
     return absl::OkStatus();
   }
 
-  // Returns the time of a flow with nothing else in flight.
+  // Returns the time of a flow on an idle network.
   TransferTime IdleTime(const Flow& flow) const {
     __int128 time = 0;
     for (const FlowPhase& phase : flow.phases) {
@@ -247,7 +247,8 @@ class FlowNetwork : public NetworkModel {
     double inside = 0;
     for (const auto& [node, own] : on_node) {
       for (size_t i = 0; i < own.size() && own.size() > 1; ++i) {
-        // The route leads out of one member and into the next; the switch is between.
+        // The route leads from one member through the switch to the next. Its first link belongs to the sender, its
+        // last link to the receiver.
         WEFT_ASSIGN_OR_RETURN(const LinkRoute route, topology_->RouteOfRanks(own[i], own[(i + 1) % own.size()]));
         loads_->Add(absl::MakeConstSpan(&route.links.front(), 1), cost.parts * stage.sent);
         loads_->Add(absl::MakeConstSpan(&route.links.back(), 1), cost.parts * stage.received);
@@ -271,8 +272,8 @@ class FlowNetwork : public NetworkModel {
     return cost;
   }
 
-  // Adds the loads of one part of a sum of `members` members, `on_node` on each node. The ranks of `tree` send the
-  // part; the root of the sum is above the first of them.
+  // A group of `members` members, `on_node` on each node, sums one part of a message. Adds the loads of that sum. The
+  // ranks in `tree` send the part; the root of the sum is above the first of them.
   absl::Status AddTree(const CollectiveStage& stage, int64_t members, int64_t on_node, const SwitchMessages& past,
                        absl::Span<const int64_t> tree, double* latency, double* overhead) const {
     const auto role = [&](int32_t link) { return topology_->links()[link].role; };
@@ -280,7 +281,7 @@ class FlowNetwork : public NetworkModel {
       int32_t up = -1, down = -1;
       int64_t nodes = 0;
     };
-    // Leaves by place and rail, except the root's.
+    // The leaf switches by place and rail, except the leaf above the first rank (`root`).
     std::map<std::pair<int64_t, int32_t>, Leaf> leaves;
     Leaf root;
     for (size_t i = 0; i < tree.size(); ++i) {
@@ -307,7 +308,7 @@ class FlowNetwork : public NetworkModel {
       leaf.up = *up;
       leaf.down = *up + 1;
       ++leaf.nodes;
-      // Data that goes up from other leaves comes into the root's leaf: the same switch above joins both.
+      // Data from other leaves also comes down into the root's leaf, because the same switch above joins both leaves.
       root.down = *(up + 1);
       root.up = root.down - 1;
     }
@@ -321,7 +322,7 @@ class FlowNetwork : public NetworkModel {
     return absl::OkStatus();
   }
 
-  // A round while its messages are counted; their loads are in loads_.
+  // Counts the messages of one round. Their loads are in loads_.
   struct Round {
     explicit Round(size_t members) : sent(members, 0), received(members, 0) {}
     // Overheads of the messages that each member sends, and of those that it receives.
@@ -348,13 +349,13 @@ class FlowNetwork : public NetworkModel {
   }
 
   const Cluster& cluster_;
-  // The error if the cluster cannot be used; every call returns it.
+  // The error if the cluster cannot be used; all calls return this error.
   absl::Status status_;
   std::optional<RankPlacement> placement_;
   std::optional<Topology> topology_;
   std::vector<int64_t> capacities_;
-  // Both are kept between calls: `loads_` to reuse its memory, `every_other_` because groups send from each member to
-  // every other for several purposes.
+  // Kept between calls: `loads_` to reuse its memory, and `every_other_` because several collectives of a group send
+  // from each member to every other.
   mutable std::optional<LinkLoads> loads_;
   mutable std::map<std::vector<int64_t>, RoundCost> every_other_;
 };

@@ -42,8 +42,8 @@ Rings DisjointRings(int32_t n) {
 
 // For even n: returns, for each member, the one other member that is its neighbor in no ring of `rings`.
 std::vector<int32_t> UnusedPartner(const Rings& rings, int32_t n) {
-  // The sum of the other members, less the neighbors in all rings, leaves the partner. A ring and its reverse have the
-  // same neighbors, so only one of them counts.
+  // The sum of all other members, minus the sum of the neighbors in all rings, is the partner. A ring and its reverse
+  // have the same neighbors, so only one of the two is counted.
   std::vector<int32_t> partner(n, n * (n - 1) / 2);
   for (int32_t member = 0; member < n; ++member) partner[member] -= member;
   for (size_t r = 0; r < rings.size(); r += 2) {

@@ -1,4 +1,4 @@
-// The rings on which a collective runs at the same time, each with an equal share of the bytes.
+// The rings that a collective uses at the same time. Each ring carries an equal share of the bytes.
 #ifndef WEFT_SIMULATOR_NETWORK_FLOW_RINGS_H_
 #define WEFT_SIMULATOR_NETWORK_FLOW_RINGS_H_
 
@@ -26,8 +26,8 @@ namespace weft::sim {
 //   two nodes of 4:   ring 0: 0 1 3 2 | 6 7 5 4     ring 1: 1 2 0 3 | 7 4 6 5     ...
 std::vector<std::vector<int32_t>> RotatedRings(absl::Span<const int64_t> nodes, bool linked = false);
 
-// Returns the part of a ring's message that a member's link, or port, carries inside its node, if the message is cut
-// over RotatedRings of g members on each of several nodes.
+// Returns the fraction of the rings that use the same link of a member inside its node (without `linked`: the same
+// port), if the rings are RotatedRings of g members on each of several nodes.
 double InsidePart(int64_t g, bool linked);
 
 // Returns rings over 0..n-1, n >= 2, for members with a link between every two. Each link in each direction is in the
@@ -43,7 +43,7 @@ std::vector<std::vector<int32_t>> BalancedRings(int32_t n);
 // divided by the largest number of rings on one link.
 int64_t BalancedLinks(int64_t n);
 
-// Larger groups on one node are not checked for a link between every two members.
+// A larger group on one node is treated as if not every two of its members had a link.
 inline constexpr int64_t kMaxLinkedMembers = 64;
 
 }  // namespace weft::sim

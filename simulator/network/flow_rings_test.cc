@@ -23,7 +23,7 @@ void ExpectPermutations(const Rings& rings, int32_t n) {
   }
 }
 
-// The number of all rings, divided by the number on the link with the most.
+// BalancedLinks is the number of all rings, divided by the number of rings on the link with the most.
 TEST(BalancedLinks, AreThoseOfTheRings) {
   for (int32_t n = 2; n <= 40; ++n) {
     const Rings rings = BalancedRings(n);
@@ -87,7 +87,7 @@ TEST(RotatedRings, OfLinkedMembersHaveEachLinkOnce) {
       for (const auto& ring : rings) {
         for (size_t i = 0; i < ring.size(); ++i) ++on_link[{ring[i], ring[(i + 1) % ring.size()]}];
       }
-      // Rings use every link of every node, and each member's rail.
+      // Rings use every link of every node, and the rail of every member.
       EXPECT_EQ(on_link.size(), node_of.size() * static_cast<size_t>(members)) << nodes << " nodes of " << members;
       for (const auto& [link, times] : on_link) {
         EXPECT_EQ(times, 1);
@@ -99,7 +99,7 @@ TEST(RotatedRings, OfLinkedMembersHaveEachLinkOnce) {
   }
   EXPECT_EQ(RotatedRings({0, 0, 0, 0, 1, 1, 1, 1}, true)[0], (std::vector<int32_t>{0, 1, 3, 2, 6, 7, 5, 4}));
   EXPECT_EQ(RotatedRings({0, 0, 0, 0, 1, 1, 1, 1}, true)[1], (std::vector<int32_t>{1, 2, 0, 3, 7, 4, 6, 5}));
-  // There are no such orders for three members, nor for nodes of different sizes.
+  // There are no orders that use each link once for three members, nor for nodes of different sizes.
   EXPECT_EQ(RotatedRings({0, 0, 0, 1, 1, 1}, true), RotatedRings({0, 0, 0, 1, 1, 1}));
   EXPECT_EQ(RotatedRings({0, 0, 0, 0, 1, 1, 1, 1, 1}, true), RotatedRings({0, 0, 0, 0, 1, 1, 1, 1, 1}));
 }

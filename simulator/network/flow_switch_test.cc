@@ -89,7 +89,8 @@ TEST_F(FlowTest, ALeafPassesOneSumOn) {
     return count;
   };
   EXPECT_THAT(loads(CollectiveKind::kAllReduce), ElementsAre(Pair(1, 18)));
-  // Sums for 5 other nodes leave a node, and one comes in. Sums for 4 nodes leave a leaf, and 2 come in.
+  // Each node sends the sums for 5 other nodes and receives one sum. Each leaf sends the sums for 4 nodes and receives
+  // 2.
   EXPECT_THAT(loads(CollectiveKind::kReduceScatter), ElementsAre(Pair(1, 6), Pair(2, 3), Pair(4, 3), Pair(5, 6)));
   EXPECT_THAT(loads(CollectiveKind::kAllGather), ElementsAre(Pair(1, 6), Pair(2, 3), Pair(4, 3), Pair(5, 6)));
   // An uplink has the capacity of one interface, although two nodes are below. It carries only one sum, so nothing
@@ -100,7 +101,7 @@ TEST_F(FlowTest, ALeafPassesOneSumOn) {
   Make(6, cluster);
   ExpectSeconds(TimeOf(Call("switch", CollectiveKind::kAllReduce, 6'000'000), Members(6)).occupancy,
                 kNicOverhead + 2 * 24e6 / kNic, 4);
-  // For members below one leaf no uplink matters.
+  // Members below one leaf use no uplink.
   const Flow below = FlowOf(Call("switch", CollectiveKind::kAllReduce, 6'000'000), Members(2));
   EXPECT_EQ(below.phases[0].loads.size(), 4u);
 }
@@ -121,8 +122,8 @@ TEST_F(FlowTest, LoadsOfSwitchesAreThoseOfSumsThatAreFollowed) {
     fabric.set_reduces(ALL_SWITCHES);
     Make(n, cluster);
     SCOPED_TRACE("round " + std::to_string(round));
-    // Number of parts of chunks, by kind and number of the link. Every chunk is cut into as many parts as a node has
-    // members.
+    // Number of parts of chunks that each link carries, by the link's name. Every chunk is cut into as many parts as a
+    // node has members.
     std::map<std::string, int64_t> up, down;
     for (int64_t owner = 0; owner < n; ++owner) {
       for (int64_t part = 0; part < inside; ++part) {

@@ -33,8 +33,8 @@ TEST_F(FlowTest, TransfersTakeTheirRoute) {
   }
 }
 
-// Takes every round of the plan by itself: the longest overheads and latency of its messages, and the fullest port. A
-// chunk is rounded up.
+// Adds up the times of the rounds of the plan. A round takes the largest overhead and latency of its messages, and the
+// time of the port with the most chunks. The bytes of a chunk are rounded up.
 double SecondsByThePlan(const CollectivePlan& plan, int64_t elements, int64_t element_bytes) {
   const double chunk =
       static_cast<double>((elements + plan.chunks - 1) / plan.chunks) * static_cast<double>(element_bytes);
@@ -81,7 +81,7 @@ TEST_F(FlowTest, ClosedFormsOfRingAndDirectOnAnIdleNetwork) {
   ExpectSeconds(TimeOf(Call("ring", CollectiveKind::kReduceScatter, 1'000'000), Members(8)).occupancy, ring(1));
   ExpectSeconds(TimeOf(Call("direct", CollectiveKind::kAllReduce, 1'000'000), Members(8)).occupancy,
                 (n - 1) * (kInsideOverhead + bytes / kInside));
-  // Where nothing is shared, the analytic network gives the same times.
+  // If no link is shared, the analytic network gives the same times.
   for (const std::string algorithm : {"ring", "direct"}) {
     for (const CollectiveKind kind : kCollectiveKinds) {
       const CollectiveCall call = Call(algorithm, kind, 1'000'000);
@@ -154,7 +154,7 @@ TEST_F(FlowTest, GroupsHaveOneLatency) {
 }
 
 TEST_F(FlowTest, LargeGroupsLoadTheirEndsExactly) {
-  // The group has more members than are simulated exactly. Each member has one link out and one link in.
+  // The group is too large for all its messages to be simulated. Each member has one link out and one link in.
   Make(600, MakeCluster(600, 1, 1));
   const Flow flow = FlowOf(Call("direct", CollectiveKind::kAllReduce, 10), Members(600));
   ASSERT_EQ(flow.phases.size(), 1u);

@@ -1,4 +1,4 @@
-// A group of ranks (rule P8) as an expression on the coordinates of its members.
+// The form of a group of ranks (rule P8): the coordinates of its members on every axis, relative to one member.
 #ifndef WEFT_SIMULATOR_NETWORK_GROUP_FORM_H_
 #define WEFT_SIMULATOR_NETWORK_GROUP_FORM_H_
 
@@ -14,9 +14,9 @@ namespace weft::sim {
 struct AxisPart {
   enum Kind : uint8_t { kOwn, kAll, kListed, kBlock, kStride };
   Kind kind = kOwn;
-  // For kBlock and kStride.
+  // Size of the block, or the stride. Only for kBlock and kStride.
   int64_t size = 0;
-  // For kListed, ascending.
+  // The coordinates, ascending. Only for kListed.
   std::vector<int64_t> listed;
 
   friend auto operator<=>(const AxisPart&, const AxisPart&) = default;

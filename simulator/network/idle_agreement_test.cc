@@ -1,5 +1,5 @@
-// The closed forms of "analytic" agree with "flow" over links and routes: on an idle network, and if like groups do the
-// same at the same time.
+// The closed forms of "analytic" agree with "flow" over links and routes on an idle network, and also when similar
+// groups run the same collective at the same time.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -51,7 +51,7 @@ double Seconds(const std::string& network, const Cluster& cluster, int64_t ranks
 void ExpectAgreement(const std::string& text, const std::vector<int64_t>& sizes,
                      const std::vector<std::string>& algorithms) {
   const Cluster cluster = MakeCluster(text);
-  // Divisible by all numbers of chunks and rings.
+  // A multiple of all numbers of chunks and rings, so no message is rounded.
   const int64_t bytes = int64_t{1260} << 20;
   for (const int64_t ranks : sizes) {
     for (const std::string& algorithm : algorithms) {
@@ -121,7 +121,8 @@ TEST(IdleAgreement, LinksUpThatAreOversubscribed) {
   }
 }
 
-// Returns the time if like groups are all in flight: each has an equal share of every link.
+// Returns the time of the slowest of `flows` if similar groups are all in flight. Each has an equal share of every
+// link.
 double SecondsOfAllInFlight(const NetworkModel& network, const std::vector<Flow>& flows) {
   double slowest = 0;
   for (const Flow& flow : flows) {
@@ -144,7 +145,7 @@ double SecondsOfAllInFlight(const NetworkModel& network, const std::vector<Flow>
   return slowest;
 }
 
-// Every ring goes up: all eight through the one uplink of an 8:1 tree, or each through its own uplink.
+// Every ring leaves its leaf: all eight rings use the one uplink of an 8:1 tree, or each ring has its own uplink.
 TEST(IdleAgreement, AnEightToOneTreeTakesEightTimesAsLongForGroupsThatAllGoUp) {
   Cluster cluster = MakeCluster("nodes: 2 fabric { kind: FAT_TREE nodes_per_switch: 1 oversubscription: 8 }");
   Mesh mesh = MakeMesh(8);

@@ -49,7 +49,7 @@ class NcclNetwork : public NetworkModel {
   absl::StatusOr<TransferTime> Collective(const CollectiveCall& call, const GroupForm& form,
                                           absl::Span<const int64_t> members) const override {
     if (members.size() < 2) return TransferTime{};
-    // Fail if the ranks cannot be placed.
+    // Returns an error if the ranks cannot be placed.
     WEFT_RETURN_IF_ERROR(links_.Path(members[0], members[1]).status());
     // NCCL chooses the algorithm itself, but the program must not name one that is impossible here.
     if (call.algorithm != nullptr && call.algorithm->in_switch()) {
@@ -88,7 +88,7 @@ class NcclNetwork : public NetworkModel {
                      ", but network 'nccl' needs NVLINK or PCIE"));
   }
 
-  // If `shared`, bandwidths are what other groups and the fabric leave.
+  // If `shared`, bandwidths are reduced by the traffic of other groups and by the fabric.
   absl::StatusOr<NcclGroup> Group(const PlacedGroup& placed, absl::Span<const int64_t> members, bool shared) const {
     NcclGroup group = {.ranks = placed.size(),
                        .nodes = placed.nodes(),
@@ -138,7 +138,7 @@ class NcclNetwork : public NetworkModel {
     return SwitchWayOf(cluster(), nodes).ok();
   }
 
-  // Returns the rings over those members of one node.
+  // Returns the rings over the members in `inside`, which are on one node. `inside` has indices in `members`.
   absl::StatusOr<PairRings> Inside(const PlacedGroup& placed, absl::Span<const int64_t> members,
                                    absl::Span<const int64_t> inside) const {
     std::vector<int64_t> devices;
@@ -154,7 +154,7 @@ class NcclNetwork : public NetworkModel {
   }
 
   PlacedLinks links_;
-  // The lowest of all devices; NCCL uses that one.
+  // The lowest compute capability of all devices, because NCCL uses the lowest one.
   int compute_capability_;
   // Times by shape of the group, kind and bytes.
   mutable std::map<std::tuple<int64_t, CollectiveKind, double>, TransferTime> times_;

@@ -15,10 +15,10 @@ const Link* PairLink(const Cluster& cluster, int64_t first, int64_t second);
 
 struct PairRings {
   // Bandwidth of all rings together. Every device sends on all its links to the others at once, so this is the
-  // bandwidth of the device with the least. (With a link between every two of 4 devices, 3 rings with half of each link
-  // go one way, and the same 3 rings go the other way.)
+  // bandwidth of the device whose links carry least. (With a link between every two of 4 devices, 3 rings with half of
+  // each link run in one direction, and the same 3 rings run in the other direction.)
   double bytes_per_second = 0;
-  // PCIE if any of the links is.
+  // PCIE if any of the links is PCIE.
   LinkKind kind = LINK_KIND_UNSPECIFIED;
 };
 

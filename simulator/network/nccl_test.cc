@@ -1,4 +1,4 @@
-// The network model "nccl": figures that it needs, and what the placement changes.
+// The network model "nccl": the figures that it needs, and how the placement changes its times.
 #include <memory>
 #include <string>
 #include <utility>

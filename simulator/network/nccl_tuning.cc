@@ -13,7 +13,7 @@ constexpr double kGigabyte = 1e9;
 // By protocol: LL, LL128, Simple.
 using ByProtocol = double[3];
 
-// Base latencies in microseconds.
+// Base latencies of trees and rings, by protocol. All latencies in this file are in microseconds.
 constexpr ByProtocol kTreeBase = {6.8, 14.0, 8.4};
 constexpr ByProtocol kRingBase = {6.6, 14.0, 8.4};
 // Latencies of one hop over NVLink, PCIe and the network.
@@ -22,14 +22,14 @@ constexpr ByProtocol kTreeHop[] = {{0.6, 1.25, 4.0}, {1.0, 1.9, 4.0}, {5.0, 8.5,
 constexpr ByProtocol kRingHop[] = {{0.6, 1.9, 3.4}, {1.0, 2.5, 5.7}, {2.7, 4.0, 14.0}};
 constexpr double kNvlsInside = 25.0;
 constexpr double kNvlsTreeOutside = 20.9;
-// Latencies if switches between nodes sum, for all nodes at once.
+// Latencies between nodes if the switches between nodes sum, for all nodes together.
 constexpr double kNvlsOutside = 18.0;
 constexpr double kCollNetDirectInside = 3.7, kCollNetDirectOutside = 31.0;
 constexpr double kCollNetChainInside = 2.8, kCollNetChainOutside = 30.0;
-// Direct exchange: latency of each further rank of the node, and factor on the bandwidth from Hopper on.
+// CollNetDirect: latency of each further rank of the node, and a factor on the bandwidth for Hopper and later.
 constexpr double kCollNetDirectRank = 0.4;
 constexpr double kCollNetDirectHopper = 0.85;
-// Latency of posting a message to the network on an Intel host. Simple posts three times.
+// Latency of posting a message to the network on an Intel host. The Simple protocol posts three times.
 constexpr double kNetworkPost = 1.0;
 
 enum Generation { kVolta, kAmpere, kHopper, kBlackwell };
@@ -44,7 +44,7 @@ constexpr ByNodes kTreeLL128PerChannel[] = {
     {20.0, 20.0, 20.0}, {20.0, 20.0, 20.0}, {36.7, 36.7, 29.0}, {55.6, 31.67, 20.0}};
 constexpr double kNvlsEfficiency[] = {0.0, 0.0, 0.85, 0.74};
 
-// Bandwidth of trees relative to the plain model, by protocol, for 64 bytes x 2^i.
+// Factor on the bandwidth of trees, by protocol, for buffers of 64 x 2^i bytes.
 constexpr double kTreeCorrection[3][23] = {
     {1.0, 1.0, 1.0, 1.0, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.0, 1.0, 1.0},
     {1.0, 1.0, 1.0, 1.0, 1.0, 0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.8, 0.9, 0.9, 0.9, 0.9, 1.0, 1.0},
@@ -65,7 +65,7 @@ Generation GenerationOf(int compute_capability) {
   return compute_capability >= 80 ? kAmpere : kVolta;
 }
 
-// Returns the GB/s of one NVLink, or of a PCIe slot.
+// Returns the bandwidth, in GB/s, of one NVLink or of one PCIe slot.
 double LinkBandwidth(const NcclGroup& group) {
   if (!group.nvlink) return 12.0;
   if (group.compute_capability >= 100) return 40.1;
@@ -106,7 +106,7 @@ struct Model {
 
   bool all_reduce() const { return kind == CollectiveKind::kAllReduce; }
 
-  // Returns the GB/s that a ring carries.
+  // Returns the bandwidth of a ring in GB/s.
   double Bus() const {
     double bus = std::numeric_limits<double>::infinity();
     if (group.nodes > 1) bus = group.outside_bytes_per_second;
@@ -157,7 +157,7 @@ struct Model {
     const double others = static_cast<double>(g - 1);
     double bandwidth = group.outside_bytes_per_second;
     if (g > 1) {
-      // Each byte goes around the node (chain), or its parts go to their ranks and back (direct).
+      // A chain moves each byte around the node. Direct messages move each part to its rank and back.
       const double inside_bandwidth = group.inside_bytes_per_second *
                                       (direct ? static_cast<double>(g) / (2 * others) : 0.5) *
                                       (direct && generation >= kHopper ? kCollNetDirectHopper : 1);

@@ -46,7 +46,7 @@ enum class NcclProtocol { kLL, kLL128, kSimple };
 absl::string_view NcclAlgorithmName(NcclAlgorithm algorithm);
 absl::string_view NcclProtocolName(NcclProtocol protocol);
 
-// The ranks of a communicator as they are placed.
+// The ranks of a communicator, with figures of the nodes that they are placed on.
 struct NcclGroup {
   int64_t ranks = 1;
   int64_t nodes = 1;
@@ -57,15 +57,14 @@ struct NcclGroup {
   bool switch_reduces = false;
   // True if switches between the nodes sum (SHARP).
   bool fabric_reduces = false;
-  // The bandwidth of a ring inside a node that has several ranks, and out of a node if there are several nodes. Bytes
-  // per second in each direction, of the slowest node.
+  // Bandwidth of a ring inside a node if the node has several ranks, and out of a node if there are several nodes. Both
+  // are in bytes per second in each direction and belong to the slowest node.
   double inside_bytes_per_second = 0;
   double outside_bytes_per_second = 0;
 };
 
 // Returns the time, or nothing if the algorithm and protocol are not possible for the group. `bytes` is the size of the
-// whole buffer: what a reduce-scatter starts from, or what an all-gather ends with. The group must have at least 2
-// ranks.
+// whole buffer: the input of a reduce-scatter, or the result of an all-gather. The group must have at least 2 ranks.
 std::optional<double> NcclSeconds(NcclAlgorithm algorithm, NcclProtocol protocol, CollectiveKind kind, double bytes,
                                   const NcclGroup& group);
 

@@ -1,4 +1,4 @@
-// Checks the choices and bandwidths that NCCL is known to have, and properties that every model must have.
+// Compares the model with NCCL's known choices and bandwidths, and checks properties that every model must have.
 #include "simulator/network/nccl_tuning.h"
 
 #include <cmath>
@@ -42,7 +42,7 @@ double Seconds(double bytes, const NcclGroup& group, CollectiveKind kind = kAllR
   return *NcclSeconds(algorithm, protocol, kind, bytes, group);
 }
 
-// Bandwidth in GB/s as nccl-tests prints it.
+// Bandwidth in GB/s as nccl-tests defines its "bus bandwidth".
 double BusBandwidth(double bytes, const NcclGroup& group, CollectiveKind kind = kAllReduce) {
   const double n = static_cast<double>(group.ranks);
   return bytes / Seconds(bytes, group, kind) * (kind == kAllReduce ? 2 : 1) * (n - 1) / n * 1e-9;
@@ -58,17 +58,17 @@ TEST(Nccl, LatencyByHand) {
               (8.4 + 28 * 3.4 + 2 * 14) * 1e-6 + 9000 / (180e9 * 16 / 30), 1e-12);
   EXPECT_NEAR(*NcclSeconds(NcclAlgorithm::kRing, NcclProtocol::kSimple, kAllReduce, 9300, A100(2)),
               1.4 * (8.4 + 28 * 3.4 + 2 * 14) * 1e-6 + 9300 / (180e9 * 16 / 30), 1e-12);
-  // 16 nodes: 2 (7 inside + 4 outside). For 32 bytes the only correction is Simple's 0.9.
+  // 16 nodes: 2 (7 hops inside + 4 outside). For 32 bytes the only correction is the factor 0.9 of Simple.
   EXPECT_NEAR(*NcclSeconds(NcclAlgorithm::kTree, NcclProtocol::kSimple, kAllReduce, 32, A100(16)),
               (8.4 + 2 * (7 * 4.0 + 4 * 14)) * 1e-6 + 32 / (9 * 17.8e9 * 0.5 * 0.9), 1e-12);
 }
 
 TEST(Nccl, ReachesWhatIsMeasured) {
-  // nccl-tests on DGX A100: 230 to 250 GB/s.
+  // nccl-tests measures 230 to 250 GB/s on a DGX A100.
   EXPECT_GT(BusBandwidth(kGiB, A100(1)), 230);
   EXPECT_LT(BusBandwidth(8 * kGiB, A100(1)), 250);
   EXPECT_EQ(Choice(kGiB, A100(1)), "Ring Simple");
-  // DGX H100: 360 to 371 by ring, 460 to 485 if the switch sums.
+  // A DGX H100 reaches 360 to 371 GB/s by rings, and 460 to 485 GB/s if the switch sums.
   EXPECT_GT(BusBandwidth(kGiB, H100(1, false)), 355);
   EXPECT_LT(BusBandwidth(8 * kGiB, H100(1, false)), 371);
   EXPECT_GT(BusBandwidth(kGiB, H100(1, true)), 460);
@@ -95,7 +95,8 @@ TEST(Nccl, SumsInTheFabric) {
   NcclGroup a100 = A100(128);
   EXPECT_FALSE(NcclSeconds(NcclAlgorithm::kCollNetChain, NcclProtocol::kSimple, kAllReduce, 1e9, a100).has_value());
   a100.fabric_reduces = true;
-  // Direct: a hop, 7 further ranks, the network; 8 / 14 of 240 GB/s inside is less than 180 outside.
+  // Direct messages: latency of one hop, 7 further ranks and the network. Inside a node 8 / 14 of 240 GB/s is less than
+  // the 180 GB/s outside.
   EXPECT_NEAR(*NcclSeconds(NcclAlgorithm::kCollNetDirect, NcclProtocol::kSimple, kAllReduce, 1e9, a100),
               (3.7 + 7 * 0.4 + 31) * 1e-6 + 1e9 / (240e9 * 8 / 14), 1e-12);
   EXPECT_NEAR(*NcclSeconds(NcclAlgorithm::kCollNetChain, NcclProtocol::kSimple, kAllReduce, 1e9, a100),
@@ -144,7 +145,7 @@ TEST(Nccl, MoreBytesTakeLongerAndNoneBeatsTheBandwidth) {
       for (double bytes = 1; bytes < 64 * kGiB; bytes *= 1.07) {
         const double seconds = Seconds(bytes, group, kind);
         EXPECT_GE(seconds, before) << group.ranks << " " << bytes;
-        // A switch that sums takes every byte from each device once. With several nodes, the nodes then exchange parts.
+        // If a switch sums, each device sends every byte to it once. With several nodes, the nodes then exchange parts.
         const bool sums = group.switch_reduces && kind == kAllReduce;
         const double share = sums ? static_cast<double>(group.nodes) : n;
         const double part = sums && group.nodes == 1 ? 1 : times * (share - 1) / share;
@@ -157,7 +158,7 @@ TEST(Nccl, MoreBytesTakeLongerAndNoneBeatsTheBandwidth) {
 }
 
 TEST(Nccl, SendsTakeBaseAndHop) {
-  // With Simple, 11.8 us (inside) and 22.4 us (outside) come before the bytes.
+  // With Simple, the latency is 11.8 us inside a node and 22.4 us between nodes.
   const NcclMessage inside = NcclSend(1e6, 240e9, /*crosses=*/false, /*nvlink=*/true);
   EXPECT_NEAR(inside.seconds, 8.4e-6 + 1e6 / 240e9, 1e-15);
   EXPECT_NEAR(inside.latency_seconds, 3.4e-6, 1e-15);

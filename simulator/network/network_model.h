@@ -1,5 +1,5 @@
-// A network model gives the times for which transfers and collectives occupy the ranks that take part (rule P4). It is
-// one file and one line in registry.def.
+// A network model gives the times for which transfers and collectives occupy the ranks that take part (rule P4). To add
+// a model, write one file and one line in registry.def.
 #ifndef WEFT_SIMULATOR_NETWORK_NETWORK_MODEL_H_
 #define WEFT_SIMULATOR_NETWORK_NETWORK_MODEL_H_
 
@@ -19,7 +19,7 @@
 
 namespace weft::sim {
 
-// Streams are busy for `occupancy`; the data is visible `latency` after that.
+// Streams are busy for `occupancy`; the data is visible `latency` after the end of the occupancy.
 struct TransferTime {
   Time occupancy;
   Time latency;
@@ -27,7 +27,7 @@ struct TransferTime {
   friend bool operator==(const TransferTime&, const TransferTime&) = default;
 };
 
-// A phase of messages that are alike, as a flow over shared links (rule P12).
+// A phase of a flow over shared links (rule P12). All messages of the phase are alike.
 struct FlowPhase {
   // Time before any byte moves: overheads and latencies of the phase's rounds.
   int64_t fixed_ps = 0;
@@ -52,7 +52,7 @@ class NetworkModel {
  public:
   virtual ~NetworkModel() = default;
 
-  // Returns the bytes per second that each link carries, > 0. If it is empty, nothing in flight shares links, and
+  // Returns the bytes per second that each link carries, > 0. If the list is empty, nothing in flight shares links, and
   // Transfer and Collective give all times. Otherwise TransferFlow and CollectiveFlow give the flows, and Transfer and
   // Collective give the times on an idle network.
   virtual absl::Span<const int64_t> LinkCapacities() const { return {}; }
@@ -64,8 +64,8 @@ class NetworkModel {
   // cluster lacks a figure.
   virtual absl::StatusOr<TransferTime> Transfer(int64_t source, int64_t destination, int64_t bytes) const = 0;
 
-  // Returns the time of a collective over `members` (ascending ranks), which is the group of each of them by `form`.
-  // The latency must depend on the group alone.
+  // Returns the time of a collective over `members` (ascending ranks). For each member, `form` must give these members
+  // as its group. The latency must depend on the group alone.
   virtual absl::StatusOr<TransferTime> Collective(const CollectiveCall& call, const GroupForm& form,
                                                   absl::Span<const int64_t> members) const = 0;
 };
@@ -73,7 +73,7 @@ class NetworkModel {
 // Makes a model of `cluster` with the ranks of `mesh` placed on it (placement.h). Both must outlive the model.
 using NetworkModelFn = std::unique_ptr<NetworkModel>(const Mesh& mesh, const Cluster& cluster);
 
-// What sets a network model apart; a model has any of these.
+// Properties in which network models differ. A model can have any number of them.
 enum NetworkTrait : uint32_t {
   // Everything arrives at once.
   kTakesNoTime = 1,
@@ -81,7 +81,7 @@ enum NetworkTrait : uint32_t {
   kIgnoresPlacement = 2,
   // Collectives run in rings in order of ranks, whatever nodes the ranks are on.
   kRingsByRank = 4,
-  // Collectives take the algorithms and latencies of the library, not those of the program and the cluster.
+  // The communication library chooses algorithms and latencies; those of the program and the cluster are ignored.
   kChoosesAlgorithms = 8,
   // Everything in flight shares the links that it crosses.
   kSharesLinks = 16,
@@ -90,7 +90,7 @@ enum NetworkTrait : uint32_t {
 struct NetworkModelEntry {
   absl::string_view name;
   NetworkModelFn* make;
-  // Sum of NetworkTrait.
+  // Sum of the NetworkTrait values that the model has.
   uint32_t traits;
   absl::string_view description;
 };

@@ -66,7 +66,7 @@ class AnalyticTest : public ::testing::Test {
     EXPECT_TRUE(time.ok()) << time.status();
     return time.value_or(TransferTime{});
   }
-  // The part of each axis that is in the group; on other axes the rank's own coordinate.
+  // For each listed axis, the coordinates in the group; on all other axes, the rank's own coordinate.
   using Parts = std::vector<std::pair<std::string, AxisPart>>;
   GroupForm Form(const Parts& parts) {
     GroupForm form(mesh_.axes_size());
@@ -105,15 +105,16 @@ TEST_F(AnalyticTest, TransferInsideANode) {
 }
 
 TEST_F(AnalyticTest, TransferAcrossNodesSharesTheNics) {
-  // data is inside: nodes {0..3}, {4..7}. The pipe axis crosses, and 4 replicas at a time share 2 NICs: 5 GB/s each.
+  // The data axis is inside the nodes {0..3} and {4..7}. The pipe axis crosses nodes, and 4 replicas at a time share 2
+  // NICs: 5 GB/s each.
   Make(MakeMesh({{"data", 4}, {"pipe", 2}}), TestCluster(4, 2));
   ExpectMicroseconds(Transfer(1, 5, 1'000'000).occupancy, 3 + 200);
   ExpectMicroseconds(Transfer(1, 5, 1'000'000).latency, 5);
-  // pipe is inside: only the pair (1, 2) crosses, at the speed of one NIC.
+  // The pipe axis is mostly inside nodes: only the pair (1, 2) crosses, at the speed of one NIC.
   Make(MakeMesh({{"pipe", 4}, {"data", 1}}), TestCluster(2, 2));
   ExpectMicroseconds(Transfer(1, 2, 1'000'000).occupancy, 3 + 100);
-  // pipe 3 on nodes of 2: the two ranks on node 1 (pipe 2 of replica 0, pipe 0 of replica 1) cross in opposite
-  // directions.
+  // 3 pipe stages on nodes of 2: the two ranks on node 1 (stage 2 of replica 0 and stage 0 of replica 1) send across
+  // nodes in opposite directions.
   Make(MakeMesh({{"pipe", 3}, {"data", 2}}), TestCluster(2, 1));
   ExpectMicroseconds(Transfer(1, 2, 1'000'000).occupancy, 3 + 100);
 }
@@ -128,8 +129,8 @@ TEST_F(AnalyticTest, RingClosedForm) {
 }
 
 TEST_F(AnalyticTest, RingTakesTheBandwidthOfEquation10) {
-  // x = 2 inside, data = 4 outside, 4 devices per node: two rings over data share the node's NICs. B = 4 * 10 GB/s / 2;
-  // each message is 1 MB.
+  // x = 2 and half of data = 4 are inside nodes of 4 devices: two rings over data share the node's NICs. B = 4 * 10
+  // GB/s / 2; each message is 1 MB.
   Make(MakeMesh({{"x", 2}, {"data", 4}}), TestCluster(4, 4));
   ExpectMicroseconds(AllReduce("ring", {{"data", kAll}}, 1'000'000).occupancy, 6 * (3 + 50) + 5 * 5);
   // One group over all ranks has the whole bandwidth of the node, 40 GB/s; 8 messages of 0.5 MB.
@@ -156,7 +157,8 @@ TEST_F(AnalyticTest, AllGatherAndReduceScatterAreHalfAnAllReduce) {
 }
 
 TEST_F(AnalyticTest, EveryAxisSeesItsShareOfTheNics) {
-  // The paper's order x, y, z, data, innermost first, on nodes of 8 with 4 NICs of 10 GB/s: 40 GB/s. Messages are 1 MB.
+  // The paper's order of axes is x, y, z, data, innermost first. Nodes of 8 devices have 4 NICs of 10 GB/s: 40 GB/s.
+  // Messages are 1 MB.
   Make(MakeMesh({{"x", 2}, {"y", 4}, {"z", 2}, {"data", 2}}), TestCluster(8, 4));
   const auto message = [&](const std::string& axis, CollectiveKind kind) {
     const int64_t elements = 250'000 * AxisSize(mesh_, axis);
@@ -164,20 +166,20 @@ TEST_F(AnalyticTest, EveryAxisSeesItsShareOfTheNics) {
   };
   ExpectMicroseconds(message("x", CollectiveKind::kAllReduce), 2 * (2 + 10) + 1);
   ExpectMicroseconds(message("y", CollectiveKind::kAllReduce), 6 * (2 + 10) + 5);
-  // Eight groups over z leave a node, and eight groups over data: each has 5 GB/s.
+  // Eight groups along z cross between nodes, or eight groups along data: each has 5 GB/s.
   ExpectMicroseconds(message("z", CollectiveKind::kAllGather), 3 + 200);
   ExpectMicroseconds(message("data", CollectiveKind::kAllReduce), 2 * (3 + 200) + 5);
-  // z is inside, x is outside: now x crosses, in 8 groups.
+  // z is inside the nodes, and x crosses between nodes in 8 groups.
   Make(MakeMesh({{"z", 2}, {"y", 4}, {"x", 2}}), TestCluster(8, 4));
   ExpectMicroseconds(message("z", CollectiveKind::kAllGather), 2 + 10);
   ExpectMicroseconds(message("x", CollectiveKind::kAllReduce), 2 * (3 + 200) + 5);
-  // Half of y is inside: 2 of its groups cross, with 20 GB/s each.
+  // Half of the y axis is inside a node: its 2 groups cross, with 20 GB/s each.
   Make(MakeMesh({{"x", 2}, {"y", 8}}), TestCluster(8, 4));
   ExpectMicroseconds(message("y", CollectiveKind::kReduceScatter), 7 * (3 + 50) + 6 * 5);
 }
 
 TEST_F(AnalyticTest, OtherBlocksCrossAtTheSameTime) {
-  // data = 6 on nodes of 3 with 1 NIC: blocks {0, 1}, {2, 3}, {4, 5}. Of node {0, 1, 2} only the second block crosses.
+  // data = 6 on nodes of 3 with 1 NIC: blocks {0, 1}, {2, 3}, {4, 5}. Only block {2, 3} crosses between nodes.
   Make(MakeMesh({{"data", 6}}), TestCluster(3, 1));
   ExpectMicroseconds(Collective("ring", CollectiveKind::kAllGather, {{"data", Block(2)}}, 500'000, 2).occupancy,
                      3 + 100);
@@ -189,8 +191,8 @@ TEST_F(AnalyticTest, OtherBlocksCrossAtTheSameTime) {
 }
 
 TEST_F(AnalyticTest, OneByOneTravelsDirectly) {
-  // Parts that go into exact accumulators travel in the source's type. After the other parts, each member sends every
-  // other member its range.
+  // Parts that are summed in exact accumulators travel in the source's type. They follow the other parts, and each
+  // member sends every other member the range that it owns.
   Make(MakeMesh({{"z", 4}}), TestCluster(4, 1));
   CollectiveCall call = {.kind = CollectiveKind::kReduceScatter,
                          .algorithm = *FindCollective("ring"),
@@ -205,12 +207,13 @@ TEST_F(AnalyticTest, OneByOneTravelsDirectly) {
 }
 
 TEST_F(AnalyticTest, GroupOfListedCoordinatesCountsOnlyItsLikes) {
-  // Tied copies are on pipe 0 and 3 of each of two replicas. Nodes hold {pipe 0, 1} and {pipe 2, 3} of both replicas.
+  // Copies of tied weights are on pipe stages 0 and 3 of each of two replicas. One node holds stages 0 and 1 of both
+  // replicas, the other node holds stages 2 and 3.
   Make(MakeMesh({{"data", 2}, {"pipe", 4}}), TestCluster(4, 2));
   // Two groups cross: (0, 6) and (1, 7). Both use the first NIC of node 0 and the second of node 1, so each has 5 GB/s.
   // Messages are 2 MB.
   ExpectMicroseconds(AllReduce("ring", {{"pipe", Listed({0, 3})}}, 1'000'000).occupancy, 2 * (3 + 400) + 1 * 5);
-  // One group over all of both has 10 GB/s; messages are 1 MB.
+  // One group over all coordinates of data and both tied stages has 10 GB/s; messages are 1 MB.
   ExpectMicroseconds(AllReduce("ring", {{"data", kAll}, {"pipe", Listed({0, 3})}}, 1'000'000).occupancy,
                      6 * (3 + 100) + 5 * 5);
 }
@@ -218,7 +221,8 @@ TEST_F(AnalyticTest, GroupOfListedCoordinatesCountsOnlyItsLikes) {
 TEST_F(AnalyticTest, DirectClosedForm) {
   Make(MakeMesh({{"data", 4}}), TestCluster(4, 1));
   ExpectMicroseconds(AllReduce("direct", {{"data", kAll}}, 250'000).occupancy, 3 * (2 + 10));
-  // Two nodes of two: one message inside (12 us), two out, for which both members share one NIC: 1 MB at 5 GB/s.
+  // Two nodes of two members. Each member sends one message inside (12 us) and two messages out, for which both members
+  // share one NIC: 1 MB at 5 GB/s.
   Make(MakeMesh({{"data", 4}}), TestCluster(2, 1));
   const TransferTime time = AllReduce("direct", {{"data", kAll}}, 250'000);
   ExpectMicroseconds(time.occupancy, 12 + 2 * (3 + 200));

@@ -60,8 +60,8 @@ void ForEachRing(const Program& program, const RankPlacement& placement, OnRing 
   }
 }
 
-// Takes the ring that crosses between nodes most often beyond what is needed. Returns how often it crosses, in order of
-// ranks, and how many nodes it has. {0, 0} if every ring visits each of its nodes once.
+// Finds the ring with the most crossings between nodes beyond one per node. Returns its number of crossings, in order
+// of ranks, and its number of nodes. {0, 0} if every ring visits each of its nodes once.
 std::pair<int64_t, int64_t> MostScattered(const Program& program, const RankPlacement& placement) {
   std::pair<int64_t, int64_t> most;
   ForEachRing(program, placement, [&](const std::vector<int64_t>& members) {
@@ -133,7 +133,7 @@ std::vector<std::string> NotesOnNetwork(const Program& program, const Cluster& c
   if (cluster.fabric().kind() == TORUS && placement->nodes().size() > 1) {
     leaves_out("the links of the torus between nodes (fabric.kind)");
   }
-  // A ring can come back to a node only if ranks are placed one by one.
+  // A ring visits a node more than once only if the placement states the device of every rank.
   if (HasTrait(network, kRingsByRank) && cluster.placement().devices_of_ranks_size() > 0) {
     const auto [crossing, least] = MostScattered(program, *placement);
     if (crossing > least) {

@@ -11,8 +11,8 @@
 
 namespace weft::sim {
 
-// Returns one line for each thing ignored, naming the network that models it; none if nothing is ignored. For all
-// networks:
+// Returns one line for each thing that the network model ignores, with the name of a network that models it. The list
+// is empty if nothing is ignored. For all networks:
 //   a placement  that names devices of more ranks than the program has
 // For "analytic" and "flow":
 //   a last node  with fewer ranks than the others, and a ring that has fewer members there
@@ -22,7 +22,7 @@ namespace weft::sim {
 // For "analytic" alone:
 //   rings        members of a ring on one node do not follow each other: rings go in order of ranks (rule P10), while
 //                communication libraries order them by node
-// There are none for a program that does not fit the cluster.
+// A program that does not fit the cluster gets no notes.
 std::vector<std::string> NotesOnNetwork(const Program& program, const Cluster& cluster, absl::string_view network);
 
 }  // namespace weft::sim

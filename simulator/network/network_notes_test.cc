@@ -54,7 +54,7 @@ TEST(NotesOnNetwork, BridgesOfANode) {
       IsEmpty());
 }
 
-// Two nodes may have other nodes between them, and their interfaces may carry more than the link.
+// On a torus, other nodes may lie between two nodes of the program, and interfaces may carry more than the torus links.
 TEST(NotesOnNetwork, ATorusOfSeveralNodes) {
   for (const char* placement : {"", "placement { nodes: [ 0, 2 ] }", "placement { devices: [ 0, 1 ] }"}) {
     const Cluster torus = MakeCluster(absl::StrCat("fabric { kind: TORUS torus: 4 } ", placement));

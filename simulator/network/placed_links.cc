@@ -17,7 +17,7 @@ absl::Status Missing(absl::string_view field) {
       absl::StrCat("cluster.", field, " must be positive: ranks of different nodes exchange data"));
 }
 
-// Returns the bits of a bandwidth, which identify it in a key. An error counts as -1.
+// Returns the bits of a bandwidth, for use in a key. An error counts as a bandwidth of -1.
 int64_t BitsOf(const absl::StatusOr<double>& bandwidth) { return absl::bit_cast<int64_t>(bandwidth.value_or(-1)); }
 
 }  // namespace
@@ -60,7 +60,7 @@ absl::StatusOr<MessagePath> PlacedLinks::SharedPath(int64_t source, int64_t dest
   return path;
 }
 
-// Counts one more member of a group that has `members` members on the node, or in the place.
+// Adds one user to `sharing`. The user's group has `members` members on the node, or in the place.
 void PlacedLinks::AddTo(Sharing& sharing, int64_t members) {
   for (auto& [alike, count] : sharing) {
     if (alike == members) {
@@ -71,7 +71,7 @@ void PlacedLinks::AddTo(Sharing& sharing, int64_t members) {
   sharing.emplace_back(members, 1);
 }
 
-// Returns the bandwidth that a group has on a link of bandwidth `all` with these users.
+// Returns a group's bandwidth on a link whose full bandwidth is `all`, if these users share the link.
 double PlacedLinks::Shared(double all, const Sharing& sharing) {
   double users = 0;
   for (const auto& [members, count] : sharing) users += static_cast<double>(count) / static_cast<double>(members);
@@ -127,7 +127,7 @@ void PlacedLinks::AddUser(int32_t link, LinkUsers& users) {
   }
 }
 
-// Returns at least 1: the transfer that asks.
+// Returns how many transfers use the link. At least 1, because the calling transfer counts too.
 double PlacedLinks::UsersOf(int32_t link, const LinkUsers& users) {
   const auto known = absl::c_find_if(users, [&](const auto& entry) { return entry.first == link; });
   return known == users.end() ? 1 : static_cast<double>(known->second);
@@ -235,7 +235,7 @@ PlacedLinks::FormGroups& PlacedLinks::GroupsOf(const GroupForm& form) const {
 
 void PlacedLinks::CountGroups(FormGroups& groups) const {
   constexpr int64_t kNone = -1, kSeveral = -2;
-  // The node and the place of each group, by the lowest member of the group.
+  // For each group, by its lowest member: the node and the place of all its members, or kSeveral if they differ.
   std::vector<int64_t> node_of(placement_->ranks(), kNone), place_of(placement_->ranks(), kNone);
   std::vector<int64_t> lowest_of(placement_->ranks());
   for (int64_t rank = 0; rank < placement_->ranks(); ++rank) {
@@ -281,8 +281,8 @@ int64_t PlacedLinks::ShapeOf(const GroupForm& form, absl::Span<const int64_t> me
   FormGroups& groups = GroupsOf(form);
   const auto [known, is_new] = groups.shapes.emplace(members.front(), 0);
   if (!is_new) return known->second;
-  // The key says which members share nodes, which nodes share leaves of the fabric, and which devices the members have.
-  // In a torus, and where interfaces differ, the key also says which nodes they are.
+  // The key contains which members share nodes, which nodes share leaves of the fabric, and which devices the members
+  // have. In a torus, and if interfaces differ, the key also contains the numbers of the nodes.
   const Fabric& fabric = cluster_.fabric();
   const bool which = fabric.kind() == TORUS || !ports_.all_alike();
   std::vector<int64_t> key = {static_cast<int64_t>(members.size())};

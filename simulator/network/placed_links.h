@@ -1,19 +1,19 @@
-// The bandwidth of the links between ranks where the mesh is placed on a cluster. All traffic that leaves a node at the
-// same time shares the interfaces of the node.
+// The bandwidth of the links between ranks, where the mesh is placed on a cluster. All traffic that leaves a node at
+// the same time shares the interfaces of the node.
 //
 // Bandwidth B between nodes: the traffic of a group that leaves a node is spread evenly over the group's members on the
-// node. Each member sends by the links to its own interface. Members of several groups, or several members of one
-// group, may send by one link at the same time and then share it. With g the number of members that a group has on the
-// node,
+// node. Each member sends over the links to its own interface. Members of several groups, or several members of one
+// group, may send over one link at the same time and then share it. Let C_l be the capacity of link l, and g the number
+// of members that a group has on the node. Then
 //     B = min over links l of its members of C_l / (sum over all members of such groups that use l of 1 / g).
 // For axes i = 0, 1, ... from the inside out, of sizes G_i, on nodes of G_node devices with interfaces that are alike,
 // this is Eq. 10 of the AxoNN-4D paper,
 //     B_i = B_inter / min(G_node, G_0 * ... * G_(i-1)).
-// The paper divides the interfaces of a node by the number of groups of axis i on it; this file counts the groups where
+// The paper divides the bandwidth of a node by the number of groups of axis i on it; this file counts the groups where
 // the ranks really are. The same formula gives the bandwidth of the links up from an oversubscribed leaf of the fabric,
 // with g the number of members below the leaf. Inside a node, and from node to node, a message has the bandwidth that
-// the slowest link of its route has alone (topology.h). Source: Singh et al., "A 4D hybrid algorithm to scale parallel
-// training to thousands of GPUs", arXiv:2305.13525,
+// the slowest link of its route has without other traffic (topology.h). Source: Singh et al., "A 4D hybrid algorithm to
+// scale parallel training to thousands of GPUs", arXiv:2305.13525,
 //         Eq. 10.
 #ifndef WEFT_SIMULATOR_NETWORK_PLACED_LINKS_H_
 #define WEFT_SIMULATOR_NETWORK_PLACED_LINKS_H_
@@ -51,7 +51,7 @@ class PlacedLinks {
   // Returns the number of the rank's device in its node.
   int64_t DeviceInNode(int64_t rank) const { return placement_.ok() ? placement_->DeviceInNode(rank) : 0; }
 
-  // Returns the path of a message between two ranks. `bytes_per_second` is the bandwidth that the message has alone.
+  // Returns the path of a message between two ranks. `bytes_per_second` is its bandwidth without other traffic.
   absl::StatusOr<MessagePath> Path(int64_t source, int64_t destination) const;
   // Returns the same path with the bandwidth that a transfer has while other replicas make the same transfer.
   absl::StatusOr<MessagePath> SharedPath(int64_t source, int64_t destination) const;
@@ -69,13 +69,13 @@ class PlacedLinks {
   int64_t ShapeOf(const GroupForm& form, absl::Span<const int64_t> members) const;
 
  private:
-  // The users of a link, as pairs. The first number says how many members a group has on the node (or in the place),
-  // while other members are elsewhere. The second one says how many members of such groups use the link.
+  // The users of a link, as pairs. The first number is how many members a group has on the node (or in the place),
+  // while other members are elsewhere. The second number is how many members of such groups use the link.
   using Sharing = absl::InlinedVector<std::pair<int64_t, int64_t>, 1>;
   // The counts of all groups of one form.
   struct FormGroups {
     GroupForm form;
-    // Users by link to an interface, and users by place and leaf.
+    // The users of each link to an interface, by link; and the users of each leaf, by place and leaf.
     absl::flat_hash_map<int32_t, Sharing> of_link;
     absl::flat_hash_map<std::pair<int64_t, int32_t>, Sharing> of_leaf;
     // Shape numbers by the lowest member of the group.

@@ -76,7 +76,7 @@ GroupForm DrawForm(std::mt19937& random) {
   return form;
 }
 
-// The bandwidth of each link of a way, by the link's name.
+// The links of a way, by name, each with its bandwidth.
 using Way = std::map<std::string, double>;
 
 class Counted {
@@ -142,7 +142,7 @@ int Compare(const Mesh& mesh, const GroupForm& form, Part part, Leaving leaving,
       leave.push_back(rank);
     }
   }
-  // By link: the sum over the groups of the fraction of a group's traffic out of the part that goes by the link.
+  // For each link: the fraction of a group's traffic out of the part that this link carries, summed over the groups.
   std::map<std::string, double> used;
   for (const int64_t rank : leave) {
     for (const auto& [link, carries] : leaving(rank)) used[link] += 1.0 / static_cast<double>(beside(rank).size());

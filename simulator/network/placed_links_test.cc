@@ -185,7 +185,7 @@ TEST_F(PlacedLinksTest, LinksUpThatAreOversubscribed) {
        "fabric { kind: RAIL_OPTIMISED nodes_per_switch: 2 oversubscription: 4 }");
   EXPECT_DOUBLE_EQ(place({kAll, kAll}, {0, 1, 2, 3}), 10);
   EXPECT_DOUBLE_EQ(place({kOwn, kAll}, {0, 2}), 5);
-  // A full tree does not limit the nodes.
+  // A fabric that is not oversubscribed does not limit the nodes.
   Make({2, 4}, machine + "1 }");
   EXPECT_FALSE(links_->HasNarrowPlaces());
 }
@@ -234,8 +234,8 @@ TEST_F(PlacedLinksTest, RememberedTimesAreThoseOfAFreshNetwork) {
   }
 }
 
-// Tensor 8, data 128, pipe 16 on 2,048 nodes of 8 devices: asks for every group and every transfer, with several sizes
-// for each group.
+// A mesh of tensor 8, data 128 and pipe 16 on 2,048 nodes of 8 devices. The test times every group and every transfer,
+// with several sizes for each group.
 TEST_F(PlacedLinksTest, SixteenThousandRanksAreQuick) {
   const Mesh mesh = MakeMesh({8, 128, 16});
   const Cluster cluster = MakeCluster(

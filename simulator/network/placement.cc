@@ -9,7 +9,7 @@
 namespace weft::sim {
 namespace {
 
-// Sorts the rows of a list by the nodes that they name.
+// Sorts the rows of a list: rows that name no node into `everywhere`, the others into `of_node` by the nodes they name.
 template <typename Rows>
 void IndexRows(const Rows& rows, std::vector<int32_t>* everywhere,
                absl::flat_hash_map<int64_t, std::vector<int32_t>>* of_node) {
@@ -28,7 +28,8 @@ int32_t LastRow(const std::vector<int32_t>& rows, const Names& names) {
   return -1;
 }
 
-// Returns the last row that names `node` and whose list, given by `parts`, is empty or contains `part`; -1 = none.
+// Returns the last row that applies to `node` and whose list, given by `parts`, is empty or contains `part`; -1 = none.
+// A row that names no node applies to all nodes.
 template <typename Parts>
 int32_t LastRowOf(const std::vector<int32_t>& everywhere,
                   const absl::flat_hash_map<int64_t, std::vector<int32_t>>& of_node, int64_t node, int64_t part,
@@ -43,7 +44,7 @@ int32_t LastRowOf(const std::vector<int32_t>& everywhere,
   return last;
 }
 
-// Most ranks for which a placement and a topology fit in memory.
+// The largest number of ranks for which a placement and a topology fit in memory.
 constexpr int64_t kMaxRanks = int64_t{1} << 26;
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }

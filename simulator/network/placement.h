@@ -1,4 +1,4 @@
-// Says on which device of a cluster each rank is (Cluster.placement), and what kind and speed that device has.
+// Finds the device of a cluster that each rank is on (Cluster.placement), and the kind and speed of that device.
 #ifndef WEFT_SIMULATOR_NETWORK_PLACEMENT_H_
 #define WEFT_SIMULATOR_NETWORK_PLACEMENT_H_
 
@@ -43,7 +43,7 @@ class RankPlacement {
   int32_t KindOf(int64_t rank) const { return KindAndSpeed(rank).first; }
   int64_t SpeedOf(int64_t rank) const { return KindAndSpeed(rank).second; }
   std::pair<int32_t, int64_t> KindAndSpeed(int64_t rank) const;
-  // A row of other_devices that has no device repeats Cluster.device.
+  // The kinds of devices. A row of other_devices without a device of its own has the same device as Cluster.device.
   const std::vector<const Device*>& kinds() const { return kinds_; }
   // True if the cluster has no other_devices, so that every rank has kind 0 and full speed.
   bool all_alike() const { return rows_everywhere_.empty() && rows_of_node_.empty(); }
@@ -57,11 +57,11 @@ class RankPlacement {
   // Number of ranks on each node, in the order of Placement.devices; 0 = the placement states the device of every rank.
   int64_t ranks_per_node_;
   std::vector<int64_t> nodes_;
-  // If the placement states devices: (device, rank), ascending. If it states nodes: (node, index in the list),
-  // ascending.
+  // If the placement states the device of every rank: (device, rank), ascending. If it states nodes: (node, index in
+  // the list), ascending.
   std::vector<std::pair<int64_t, int64_t>> sorted_;
   std::vector<const Device*> kinds_;
-  // Rows of other_devices, ascending: rows that name no node, and rows that name this node.
+  // Rows of other_devices, ascending: rows that name no node, and for each node the rows that name it.
   std::vector<int32_t> rows_everywhere_;
   absl::flat_hash_map<int64_t, std::vector<int32_t>> rows_of_node_;
 };
@@ -84,7 +84,7 @@ class InterfacePorts {
   // Returns the port that a device uses; -1 = all ports are down. A device whose own port is down shares the working
   // port with the nearest number (the lower one of two).
   int64_t PortOf(int64_t node, int64_t device_in_node) const;
-  // True if all interfaces of all nodes are as Cluster.inter_node says.
+  // True if no row of Cluster.other_interfaces changes an interface, so that all are as in Cluster.inter_node.
   bool all_alike() const { return rows_everywhere_.empty() && rows_of_node_.empty(); }
 
  private:

@@ -165,7 +165,7 @@ TEST(InterfacePorts, SharedEvenly) {
   EXPECT_EQ(ports.PortOf(0, 7), 3);
   EXPECT_EQ(ports.Share(0, 0), 1);
   EXPECT_EQ(ports.NodeShare(0), 4);
-  // Four interfaces for three devices: each device has one and a third.
+  // Four interfaces for three devices: each device has 4/3 of an interface.
   const Cluster many = Parse("devices_per_node: 3 nics_per_node: 4");
   EXPECT_EQ(InterfacePorts(many).ports(), 3);
   EXPECT_DOUBLE_EQ(InterfacePorts(many).Share(0, 1), 4.0 / 3);
@@ -197,8 +197,8 @@ TEST(InterfacePorts, DownAndSlowOnes) {
 }
 
 TEST(InterfacePorts, PartsOfAnInterfaceThatIsDown) {
-  // Four interfaces for three devices. In thirds of an interface, device 0 has 0..4, device 1 has 4..8, device 2 has
-  // 8..12, and interface 1 is 3..6.
+  // Four interfaces for three devices. In thirds of an interface, device 0 has 0..4, device 1 has 4..8 and device 2 has
+  // 8..12. Interface 1 covers 3..6.
   const Cluster cluster = Parse("devices_per_node: 3 nics_per_node: 4 other_interfaces { interfaces: 1 down: true }");
   const InterfacePorts ports(cluster);
   EXPECT_DOUBLE_EQ(ports.Share(0, 0), 1);

@@ -29,11 +29,12 @@ struct SwitchWay {
   double latency_seconds = 0;
 };
 
-// Returns the way for a group whose members are on these nodes of the cluster, at least one, in any order. Returns
-// FailedPrecondition, naming the field or the reason, if some switch on the way does not sum.
+// Returns the way through the switches for a group whose members are on these nodes of the cluster. There must be at
+// least one node; the order does not matter. Returns FailedPrecondition, naming the field or the reason, if some switch
+// on the way does not sum.
 absl::StatusOr<SwitchWay> SwitchWayOf(const Cluster& cluster, absl::Span<const int64_t> nodes);
 
-// Returns the same error if the switch inside a node does not sum.
+// Returns FailedPrecondition, naming the field, if the switch inside a node does not sum.
 absl::Status CheckNodeSwitchReduces(const Cluster& cluster);
 
 // Messages of one round that `below` of the members together send to the others, and messages that the others send to

@@ -72,7 +72,7 @@ TEST(SwitchReduces, MessagesOfAPartOfTheMembers) {
     return std::pair(messages.out, messages.in);
   };
   EXPECT_EQ(past(1, 1, 2), std::pair(int64_t{1}, int64_t{1}));
-  // The summed parts of the six other members leave, and two sums arrive. A gather has the opposite directions.
+  // The summed parts of the six other members leave, and two sums arrive. In a gather, the two directions are swapped.
   EXPECT_EQ(past(7, 1, 2), std::pair(int64_t{6}, int64_t{2}));
   EXPECT_EQ(past(1, 7, 2), std::pair(int64_t{2}, int64_t{6}));
 }

@@ -10,7 +10,7 @@ namespace weft::sim {
 namespace {
 
 constexpr double kMaxLinks = 1 << 24;
-// Most uplinks of one leaf: no switch has more ports.
+// The maximum number of uplinks of one leaf, since no switch has more ports.
 constexpr int64_t kMaxUplinks = 4096;
 // 2^60 bytes per second: a sum of a few such bandwidths fits in an int64_t.
 constexpr double kMaxBytesPerSecond = 1.152921504606847e18;
@@ -138,7 +138,7 @@ void Topology::BuildInterfaces(size_t begin, size_t end) {
     }
     ends.interface = link->second;
     if (ends.bridge < 0) continue;
-    // An interface is behind the bridge of the first device that has this interface as its own.
+    // An interface is below the bridge of the first device that has this interface as its own.
     const int64_t first = (port * devices_per_node_ + ports_.ports() - 1) / ports_.ports();
     const int64_t home = BridgeOf(*cluster_, first);
     if (home == links_[ends.bridge].index) continue;
@@ -163,7 +163,7 @@ absl::Status Topology::BuildFabric() {
   const double ports = static_cast<double>(std::max<int64_t>(ports_.ports(), 1));
   const bool rails = fabric.kind() == RAIL_OPTIMISED;
   const int64_t leaves = rails ? std::max<int64_t>(ports_.ports(), 1) : 1;
-  // The bandwidth that the nodes below one leaf can send through it, and the number of uplinks.
+  // The bytes per second that the nodes below one leaf can send through it, and the capacity of its uplinks.
   const double sends = nodes * (rails ? node_sends / ports : node_sends);
   const double up = sends / Oversubscription(fabric);
   if (Oversubscription(fabric) > 1 && PlaceOf(placement_->nodes().back()) != first) leaf_bytes_per_second_ = up;
@@ -263,7 +263,7 @@ std::string Topology::LinkName(int32_t link) const {
 }
 
 const Topology::Ends* Topology::Find(int64_t device) const {
-  // If the placed devices have no gaps, the index of a device is its distance from the first device.
+  // If the numbers of the placed devices have no gaps, the index of a device is its number minus the first number.
   const uint64_t first = ends_.empty() ? 0 : static_cast<uint64_t>(ends_.front().device);
   const uint64_t place = static_cast<uint64_t>(device) - first;
   if (place < ends_.size() && ends_[place].device == device) return &ends_[place];
@@ -352,7 +352,7 @@ absl::StatusOr<LinkRoute> Topology::Outside(const Ends& from, const Ends& to) co
   LinkRoute route;
   route.latency_seconds = cluster_->inter_node().latency_seconds();
   route.overhead_seconds = cluster_->inter_node().overhead_seconds();
-  // Where PCIe links the devices, a message to the interfaces passes the same ports.
+  // If PCIe links the devices, a message to another node passes the device's PCIe port too.
   const bool by_port = cluster_->intra_node().kind() == PCIE;
   if (by_port) route.links.push_back(from.port);
   if (from.interface_bridge >= 0) {

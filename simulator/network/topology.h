@@ -50,7 +50,7 @@ struct TopologyLink {
 };
 
 struct LinkRoute {
-  // In the order in which a message passes the links, without repeats; empty from a device to itself.
+  // Links in the order in which a message passes them, without repeats; empty from a device to itself.
   std::vector<int32_t> links;
   double latency_seconds = 0;
   // Time for which both ends are busy in addition to the time of the bytes.
@@ -91,13 +91,14 @@ class Topology {
   // The links at a placed device.
   struct Ends {
     int64_t device = 0;
-    // First link of each pair (out, in); -1 = none.
+    // The first link, which leads out, of each pair of links (out, in); -1 = none.
     int32_t port = -1;
     int32_t bridge = -1;
     int32_t interface = -1;
-    // The bridge that the device's interface is behind, if it is not the device's own bridge; -1 = own bridge or none.
+    // The bridge above the device's interface, if that is not the device's own bridge; -1 = it is, or there is no
+    // bridge.
     int32_t interface_bridge = -1;
-    // Number of the port of interfaces.
+    // Number of the interface port (InterfacePorts) that the device uses.
     int32_t interface_port = -1;
   };
 
@@ -108,7 +109,7 @@ class Topology {
   void BuildInterfaces(size_t begin, size_t end);
   absl::Status BuildFabric();
   absl::Status BuildTorus();
-  // Adds a link and, behind it, the link of the other direction. `role` is the role of the first link.
+  // Adds a link and, after it, the link in the other direction. `role` is the role of the first link.
   int32_t AddBoth(LinkRole role, int64_t place, int64_t index, int64_t to, double bytes_per_second);
   absl::Status CheckSize(double more) const;
 
@@ -135,7 +136,7 @@ class Topology {
   std::vector<std::pair<int64_t, int32_t>> places_;
   // Number of links from one leaf to the switches above it.
   int64_t uplinks_ = 0;
-  // 0 = all nodes are in one place, or the places carry all that their nodes send.
+  // Bandwidth of all links up from one leaf; 0 = all nodes are in one place, or the places carry all that nodes send.
   double leaf_bytes_per_second_ = 0;
   // First link of the torus. The links of a node are in order of dimensions, up and down.
   int32_t torus_ = -1;

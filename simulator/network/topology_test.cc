@@ -122,7 +122,7 @@ TEST_F(TopologyTest, DirectLinksBesideBridges) {
 }
 
 TEST_F(TopologyTest, AnInterfaceBehindAnotherBridge) {
-  // The only interface of a node is behind the bridge of devices 0 and 1. Device 2 reaches it over its PCIe port and
+  // The only interface of a node is below the bridge of devices 0 and 1. Device 2 reaches it over its PCIe port and
   // both bridges.
   Make(6, R"(nodes: 2 devices_per_node: 3 nics_per_node: 1 intra_node { kind: PCIE } node_links {
     devices_per_bridge: 2 bridge { bytes_per_second: 3e10 latency_seconds: 2e-6 overhead_seconds: 1e-6 } })");
@@ -162,8 +162,7 @@ TEST_F(TopologyTest, FatTree) {
   EXPECT_DOUBLE_EQ(Microseconds(0, 5), 6);
   EXPECT_THAT(Names(9, 6), ElementsAre("node 4 nic 1 out", "leaf 2 up 0", "leaf 1 down 0", "node 3 nic 0 in"));
   EXPECT_EQ(Carries("leaf 2 up 1"), 10'000'000'000);
-  // Oversubscription 1.5: three links lead up where four come from below. The three share the bandwidth of 40 / 1.5
-  // GB/s.
+  // Oversubscription 1.5: a leaf has three links up for the four interfaces below it. The three share 40 / 1.5 GB/s.
   Make(12, R"(nodes: 6 devices_per_node: 2 nics_per_node: 2
     fabric { kind: FAT_TREE nodes_per_switch: 2 oversubscription: 1.5 })");
   EXPECT_EQ(Carries("leaf 0 up 2"), 8'888'888'888);
@@ -214,8 +213,8 @@ TEST_F(TopologyTest, TorusGoesDimensionByDimensionTheShorterWay) {
   EXPECT_THAT(Names(0, 1), ElementsAre("node 0 nic 0 out", "node 0 dimension 0 up", "node 1 nic 0 in"));
   EXPECT_DOUBLE_EQ(Microseconds(0, 1), 5);
   EXPECT_THAT(Names(0, 3), ElementsAre("node 0 nic 0 out", "node 0 dimension 0 down", "node 3 nic 0 in"));
-  // A way half round the ring goes upwards. The message then goes one node down in the second dimension and crosses the
-  // third.
+  // Half round the ring, both directions are equally long, and the message goes up. It then goes one node down in the
+  // second dimension and one step in the third.
   EXPECT_THAT(Names(0, 2 + 4 * 2 + 12),
               ElementsAre("node 0 nic 0 out", "node 0 dimension 0 up", "node 1 dimension 0 up",
                           "node 2 dimension 1 down", "node 10 dimension 2 up", "node 22 nic 0 in"));
@@ -337,7 +336,7 @@ TEST_F(TopologyTest, SixteenThousandDevicesAreQuick) {
     links += topology_->RouteOfRanks(rank, (rank + 1000) % 16384)->links.size();
   EXPECT_EQ(links, 16384u * 4);
   EXPECT_EQ(topology_->links().size(), 16384u * 4 + 2048 / 32 * 8 * 32 * 2);
-  // The bound holds without optimization and on a busy machine; a table of all pairs would take hours.
+  // The bound also holds in a build without optimization and on a busy machine. A table of all pairs would take hours.
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 

@@ -1,5 +1,5 @@
 // If a link of a cluster becomes slower, fails or has more users, no transfer and no collective becomes faster. The
-// tests check this on every network that knows its links, over all kinds of nodes and fabrics.
+// tests check this on every network that models links, over all kinds of nodes and fabrics.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -49,7 +49,8 @@ std::vector<Cluster> Machines() {
            // Kinds of fabrics.
            node + "fabric { kind: FAT_TREE nodes_per_switch: 2 oversubscription: 1 hop_latency_seconds: 1e-7 }",
            node + "fabric { kind: FAT_TREE nodes_per_switch: 2 oversubscription: 4 hop_latency_seconds: 1e-7 }",
-           // Without hop latency: a device that uses another device's interface may move to the rail of its partner.
+           // No hop latency: a device that uses another device's interface may move to its partner's rail and save
+           // hops.
            node + "fabric { kind: RAIL_OPTIMISED nodes_per_switch: 2 oversubscription: 2 }",
            node + "fabric { kind: DRAGONFLY nodes_per_switch: 2 oversubscription: 1.75 hop_latency_seconds: 1e-7 }",
            "nics_per_node: 1 fabric { kind: TORUS torus: [ 2, 2 ] hop_latency_seconds: 1e-7 }",
@@ -142,8 +143,8 @@ std::vector<std::pair<std::string, int64_t>> Times(const std::string& network, c
         const std::vector<int64_t> members = FormMembers(mesh, rank, form);
         if (members.front() != rank) continue;
         for (const int64_t bytes : {int64_t{1} << 12, int64_t{48} << 20}) {
-          // NCCL does not know which groups share its interfaces. If they are slow, it may make a better choice for a
-          // few bytes.
+          // NCCL chooses without regard to the groups that share its interfaces. If the interfaces are slower, its
+          // choice for a few bytes may be a better one.
           if (network == "nccl" && bytes < (1 << 20)) continue;
           note(std::string(algorithm.name) + " from " + std::to_string(rank) + " of " + std::to_string(members.size()),
                model->Collective({.kind = CollectiveKind::kAllReduce,

@@ -11,7 +11,7 @@ DeviceClasses FindDeviceClasses(const RankPlacement& placement) {
     found.kinds.push_back(placement.kinds().front());
     return found;
   }
-  // Rows of other_devices may repeat a kind. Pointers serve as keys here; their order does not matter.
+  // Several rows of other_devices may have the same kind. Pointers serve as keys here; their order does not matter.
   std::map<const Device*, int32_t> known;
   for (int64_t rank = 0; rank < placement.ranks(); ++rank) {
     const auto [kind, speed] = placement.KindAndSpeed(rank);

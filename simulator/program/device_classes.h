@@ -11,8 +11,8 @@
 namespace weft::sim {
 
 struct DeviceClasses {
-  // The devices that some rank is on, among the cluster's device and its other_devices. They are in the order of their
-  // first ranks, and there is at least one.
+  // The devices, among Cluster.device and other_devices, that at least one rank is on, in the order of their first
+  // ranks.
   std::vector<const Device*> kinds;
   // Index in `kinds` for each rank; empty = all ranks are on kind 0.
   std::vector<int32_t> kind_of_rank;

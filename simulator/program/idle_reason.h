@@ -29,7 +29,7 @@ inline constexpr int kIdleReasons = 13;
 // Returns the name of a reason, e.g. "waiting for forward input".
 absl::string_view IdleReasonName(IdleReason reason);
 
-// Returns the reason of a stream that waits for a collective.
+// Returns why a stream that waits for a collective with this purpose is idle.
 IdleReason CollectiveReason(Purpose purpose);
 
 }  // namespace weft::sim

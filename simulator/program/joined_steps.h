@@ -25,10 +25,10 @@ class JoinedSteps {
   JoinedSteps(const Program& program, const Template& t, bool joins)
       : program_(program), template_(t), joins_(joins), places_(t) {}
 
-  // Returns the number of a compute action's list; -1 = none of its steps are joined.
+  // Returns the number of the list of joined steps of a compute action; -1 = none of its steps are joined.
   int32_t IndexOf(const Action& action);
   const std::vector<StepRange>* List(int32_t index) const { return lists_[index].get(); }
-  // Returns all lists by number. The lists keep their addresses.
+  // Returns all lists by number. The lists are not copied, so pointers to them stay valid.
   std::vector<std::shared_ptr<const std::vector<StepRange>>> TakeLists() { return std::move(lists_); }
 
  private:
@@ -42,8 +42,8 @@ class JoinedSteps {
   absl::flat_hash_map<std::vector<int64_t>, int32_t> index_of_key_;
 };
 
-// Returns a note that no steps are joined if `program` has steps that would be one launch, and `device` may be a GPU
-// but states no compute capability, which must be at least `from`. Returns "" otherwise, and if a launch takes no time.
+// Returns a note that no steps are joined, if all of this holds: `program` has steps that would be one launch, `device`
+// may be a GPU but states no compute capability (which must be at least `from`), and a launch takes time. Else "".
 std::string NoteOnLaunches(const Program& program, const Device& device, int from);
 
 }  // namespace weft::sim

@@ -39,12 +39,12 @@ TEST(JoinedStepsTest, WhatADeviceJoins) {
   const int32_t index = joined.IndexOf(Update("0, 1, 2, 3"));
   ASSERT_EQ(index, 0);
   EXPECT_THAT(*joined.List(index), ElementsAre(StepRange{0, 2, {{0, 1}}}));
-  // A single step joins nothing, and neither does the action of a microbatch, which has no updates.
+  // A single step joins nothing. The action of a microbatch joins nothing either, because it has no updates.
   EXPECT_EQ(joined.IndexOf(Update("0", 1)), -1);
   Action forward = Update("0, 1, 2, 3");
   forward.set_kind(FORWARD);
   EXPECT_EQ(joined.IndexOf(forward), -1);
-  // Devices that do not join have no list.
+  // If the device does not join steps, there is no list.
   EXPECT_EQ(JoinedSteps(program, program.templates(0), false).IndexOf(Update("0, 1, 2, 3")), -1);
 }
 
@@ -69,7 +69,7 @@ TEST(JoinedStepsTest, ADeviceWithoutCapabilityIsNoted) {
   EXPECT_THAT(NoteOnLaunches(program, device, 80),
               testing::AllOf(testing::StartsWith("'d' states no device.compute_capability"),
                              testing::HasSubstr("from compute capability 80 on")));
-  // No note if no runtime joins, if launches take no time, or if nothing would be joined.
+  // There is no note if no runtime joins steps, if launches take no time, or if nothing would be joined.
   EXPECT_EQ(NoteOnLaunches(program, device, 0), "");
   EXPECT_EQ(NoteOnLaunches(program, Device(), 80), "");
   EXPECT_EQ(NoteOnLaunches(Casts(), device, 80), "");

@@ -1,4 +1,4 @@
-// Where the buffers of a template lie, to tell whether buffers of one action share bytes.
+// Where the buffers of a template lie in memory, to find out whether buffers of one action share bytes.
 #ifndef WEFT_SIMULATOR_PROGRAM_OPERAND_PLACES_H_
 #define WEFT_SIMULATOR_PROGRAM_OPERAND_PLACES_H_
 
@@ -12,8 +12,8 @@ namespace weft::sim {
 // Returns the address of a buffer, comparable within one memory. Addresses in host memory are negative.
 int64_t AddressOf(const Buffer& buffer);
 
-// Places of one template's buffers; the template must outlive this object. A check takes about as long as the action
-// has operands.
+// Places of one template's buffers; the template must outlive this object. The time of a check grows with the number of
+// the action's operands.
 class OperandPlaces {
  public:
   explicit OperandPlaces(const Template& t) : template_(t) {}
@@ -27,7 +27,7 @@ class OperandPlaces {
   const Template& template_;
   // Buffers in order of memory and address, and the place of each buffer in that order; empty until first needed.
   std::vector<int32_t> by_address_, place_of_;
-  // True for places of the action's operands.
+  // By place: true if the buffer there is an operand of the action that is being checked.
   std::vector<char> is_operand_;
 };
 

@@ -40,7 +40,7 @@ TEST(OperandPlacesTest, OneInAnotherOrTwiceTheSameIsNot) {
   EXPECT_FALSE(Apart(t, {0, 5}));
   EXPECT_FALSE(Apart(t, {1, 5, 0}));
   EXPECT_FALSE(Apart(t, {1, 0, 1}));
-  // An empty buffer begins where another buffer does.
+  // Buffer 4 is empty and begins where buffer 1 begins.
   EXPECT_FALSE(Apart(t, {1, 4}));
 }
 
@@ -51,7 +51,7 @@ TEST(OperandPlacesTest, AddressesTellMemoriesApart) {
   EXPECT_NE(AddressOf(t.buffers(2)), AddressOf(t.buffers(3)));
 }
 
-// Agrees with a comparison of every pair of operands, for many actions in a row.
+// AreApart agrees with a comparison of every two operands, for many actions one after the other.
 TEST(OperandPlacesTest, AsTwoByTwo) {
   std::mt19937 random(7);
   const auto below = [&](int n) { return static_cast<int>(random() % n); };

@@ -58,7 +58,7 @@ class TemplateBuilder {
   absl::Status Error(const Action& action, absl::string_view what) const { return ViewError(template_, action, what); }
 
   void AddActions(const google::protobuf::RepeatedPtrField<Action>& list, ListKind kind) {
-    // The VALIDATE of the list, -1 = none so far.
+    // The last VALIDATE of the list so far; -1 = none.
     int32_t validate = -1;
     for (const Action& action : list) {
       // Rule P15: the action is left out, and actions that depend on it depend on VALIDATE instead.
@@ -169,7 +169,7 @@ class TemplateBuilder {
       AddEntry(index, key).channel = found->second;
       return absl::OkStatus();
     }
-    // The members of a group are neighbors on every stream too.
+    // The members of a group are neighbors on every stream too, so each stream gets one entry for the group.
     GroupView& view = view_.groups[group];
     if (first) view.members.begin = view_.group_members.size();
     view_.group_members.push_back({.action = index, .channel = found->second, .stream = -1});
@@ -180,7 +180,7 @@ class TemplateBuilder {
     return absl::OkStatus();
   }
 
-  // Adds the one run of a collective action.
+  // Adds a collective action as a single run.
   absl::StatusOr<Range> AddActionRun(const Action& action) {
     Run run;
     WEFT_ASSIGN_OR_RETURN(run.collective, AddActionCall(action, view_));
@@ -209,7 +209,7 @@ class TemplateBuilder {
     return &runs_.emplace(key, built).first->second;
   }
 
-  // Adds streams in the order of their keys, and their entries with waits in list order.
+  // Adds streams in the order of their keys. The entries of a stream, with their waits, are in list order.
   absl::Status AddStreams() {
     for (auto& [key, entries] : entries_) {
       StreamView stream;
@@ -307,14 +307,13 @@ class TemplateBuilder {
       return action.direction() == FROM_LOSS ? IdleReason::kGradientInput : IdleReason::kForwardInput;
     }
     if (IsCollective(action.kind())) return CollectiveReason(action.purpose());
-    // Among the rank's other compute actions, only one whose turn is chosen at run time need not come first on the
-    // stream.
+    // The action may come later than the waiting action on this rank only if its turn is chosen at run time.
     if (program_.compute_order() != STATIC_ORDER && view.start_object < 0) return IdleReason::kInFlightLimit;
     return RunsOf(index)->reason;
   }
 
-  // True if the action `target` comes earlier and ends on the entry's own stream. Never true in a queue, where the
-  // times of all dependencies count.
+  // True if the action `target` comes earlier and ends on the entry's own stream, so that the stream's order already
+  // implies the wait. Never true in a queue, where the times of all dependencies count.
   bool ImpliedByStream(int32_t target, const Entry& entry, int32_t distance, const StreamView& stream) const {
     const SegmentRuns* runs = RunsOf(target);
     if (runs == nullptr || view_.actions[target].tails != 1 || entry.runs.empty()) return false;
@@ -342,7 +341,7 @@ class TemplateBuilder {
   JoinedSteps joined_;
   // For each compute action, index of its joined steps in view_.ranges, or -1.
   std::vector<int32_t> ranges_;
-  // For each compute action, the object of its first named step.
+  // For each compute action, the object of its first named step, that is, of its first step that others wait for.
   std::vector<int32_t> named_base_;
   QueueOrder order_;
   // Stream of each of TemplateView::group_members.

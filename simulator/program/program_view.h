@@ -22,7 +22,7 @@ namespace weft::sim {
 
 inline constexpr int kBufferClasses = BufferClass_ARRAYSIZE;
 
-// Bytes per BufferClass, in device memory.
+// Bytes of device memory for each BufferClass.
 using ClassSizes = std::array<int64_t, kBufferClasses>;
 
 // Number of loads: at most two collectives slow a step down, so loads are 0, 1 and 2 (rule P3).
@@ -31,7 +31,8 @@ inline constexpr int kLoads = 3;
 // Cost of a step at each load.
 using LoadTimes = std::array<Time, kLoads>;
 
-// Step `step` of segment `segment` as an action of `kind` runs it, on a device of kind `device` at full speed.
+// A request for the cost of step `step` of segment `segment`: an action of kind `kind` runs the step on a device of
+// kind `device` at full speed.
 struct StepUse {
   int segment = 0;
   int step = 0;
@@ -41,8 +42,8 @@ struct StepUse {
   const std::vector<StepRange>* ranges = nullptr;
 };
 
-// Returns the costs of a step. They must not fall with the load, and all must be 0 if one is. The costs of copies must
-// not depend on the load.
+// Returns the costs of a step. Costs must not fall with the load, and if one of them is 0, all must be 0. The costs of
+// copies must not depend on the load.
 using StepCostsFn = std::function<absl::StatusOr<LoadTimes>(const StepUse& use)>;
 
 // Returns a cost that is the same on all devices and at any load.
@@ -60,15 +61,16 @@ struct Range {
 
 struct StepRef {
   int32_t step = 0;
-  // The steps that this one runs together with (TemplateView::ranges); null = none. The first of these steps has the
-  // cost of all, the others cost nothing.
+  // The joined steps that this step is part of (TemplateView::ranges); null = none. The first of the joined steps has
+  // the cost of all of them, the others cost nothing.
   const StepRange* range = nullptr;
   // Cost by load.
   std::array<int64_t, kLoads> cost_ps = {};
 };
 
-// Steps of one action on one stream that nothing can come between. Only the first may wait for steps of other streams,
-// and only the last may be waited for. The engine treats them as one event. A collective is a run by itself.
+// Consecutive steps of one action on one stream that no other step can separate. Only the first may wait for steps of
+// other streams, and other steps may wait only for the last. The engine treats a run as one event. A collective is a
+// run by itself.
 struct Run {
   // Sum of the costs of its steps, by load.
   std::array<int64_t, kLoads> cost_ps = {};
@@ -78,21 +80,23 @@ struct Run {
   Range waits;
   // Index, relative to Entry::named_base, of the last step if other steps or actions wait for it, else -1.
   int32_t signal = -1;
-  // True if the run ends with the action's last attached step on this stream, unless another stream's last attached
-  // step cannot finish before that one anyway.
+  // True if the run ends with the action's last attached step on this stream (a "tail"). False if another stream has a
+  // last attached step that cannot finish earlier anyway.
   bool is_tail = false;
   // Index in TemplateView::collectives, -1 = not a collective. Its time depends on the ranks that take part.
   int32_t collective = -1;
 };
 
-// A run's wait for a named step of its action; `named` is relative to Entry::named_base.
+// A run's wait for a named step of its action, i.e. a step that others wait for. `named` is relative to
+// Entry::named_base.
 struct RunWait {
   int32_t named = 0;
   IdleReason reason = IdleReason::kHostCopy;
 };
 
-// A wait for object `object` of the same rank. The engine counts how often the object was finished. An entry of
-// repetition k waits until the count is k + 1 - distance, or 1 - distance if the object is not in the body.
+// A wait for object `object` of the same rank. An object is something that finishes, such as an action; the engine
+// counts how often it has finished. An entry of repetition k waits until the count is k + 1 - distance, or 1 - distance
+// if the object is not in the body.
 struct Wait {
   int32_t object = 0;
   int32_t distance = 0;
@@ -102,15 +106,15 @@ struct Wait {
   IdleReason reason = IdleReason::kHostCopy;
 };
 
-// One action on one stream, or the transfers of one group on it (rule P4). For a group, `action` is the first of them.
+// One action on one stream, or all transfers of one group on it (rule P4). For a group, `action` is its first transfer.
 struct Entry {
   int32_t action = 0;
   ListKind list = ListKind::kBody;
-  // Empty for transfers.
+  // Range in TemplateView::runs; empty for transfers.
   Range runs;
   Range waits;
   int32_t named_base = 0;
-  // Object that counts the tails of this stream, -1 if the completion of the action counts them.
+  // Object that counts how often the action's tail on this stream has finished; -1 = the action's own object does.
   int32_t tail_object = -1;
   // For a queue: object that counts how often the entry's steps have ended, -1 if nothing needs it.
   int32_t end_object = -1;
@@ -154,11 +158,12 @@ struct ActionView {
   // `tail_objects` count these steps.
   int32_t tails = 0;
   Range tail_objects;
-  // Object that counts the action's starts; -1 if its steps are on one stream, whose start is the action's.
+  // Object that counts the action's starts; -1 if its steps are on one stream, since the action then starts when they
+  // do.
   int32_t start_object = -1;
-  // Number of microbatches whose activations begin to be held when the action starts, and number that cease to be held
-  // when it finishes. All microbatches of a wide forward are held until the last of its backwards; `held_object` counts
-  // these backwards.
+  // `holds`: number of microbatches whose activations are held from the start of this action on. `unholds`: number
+  // whose activations are held until it finishes. All microbatches of a wide forward are held until the last of its
+  // backwards; `held_object` counts these backwards.
   int32_t holds = 0;
   int32_t unholds = 0;
   int32_t held_object = -1;
@@ -213,7 +218,7 @@ struct ProgramView {
 };
 
 struct ProgramViewOptions {
-  // Join steps to runs. If false, every step is a run by itself, which is needed if ranks take turns between steps.
+  // Join steps to runs. If false, every step is a run by itself. Ranks that take turns between steps need this.
   bool join_steps = true;
   // Include the actions that are done again if a norm was too large (rule P15).
   bool exceeded = false;
@@ -223,7 +228,7 @@ struct ProgramViewOptions {
   std::vector<bool> joins_on_device = {};
   // Kind of each rank's device, as in `StepUse::device`; empty = all on kind 0.
   std::vector<int32_t> device_of_rank = {};
-  // As ProgramView::speed_of_rank.
+  // The speed of each rank's device, as in ProgramView::speed_of_rank.
   std::vector<int64_t> speed_of_rank = {};
 };
 

@@ -8,7 +8,7 @@
 namespace weft::sim {
 namespace {
 
-// True if the action is in both queues, so that no other action passes it.
+// True if an action of this kind is in both queues, so that no other action passes it.
 bool IsInBothQueues(ActionKind kind) { return kind != FORWARD && !IsBackward(kind); }
 
 bool OnCompute(const Program& program, const Action& action) {
@@ -20,10 +20,10 @@ bool OnCompute(const Program& program, const Action& action) {
 
 }  // namespace
 
-// An action in both queues waits for all backwards before it. Backwards come in order, so it waits for the last one. A
-// backward waits for the last action in both queues before it. If there is none in its list, earlier lists count: for
-// the body, the last one of the previous repetition and the last one of the prologue; for the epilogue, the last one of
-// the body or, if the body has none, of the prologue.
+// An action in both queues waits for all backwards before it. Backwards run in order, so it waits for the last one. A
+// backward waits for the last action in both queues before it. If its list has none, earlier lists count: for the body,
+// the last one of the previous repetition and the last one of the prologue; for the epilogue, the last one of the body
+// or, if the body has none, of the prologue.
 QueueOrder OrderQueues(const Program& program, TemplateView& view) {
   QueueOrder order;
   order.waits.resize(view.actions.size());
@@ -39,8 +39,8 @@ QueueOrder OrderQueues(const Program& program, TemplateView& view) {
   for (int list = 0; list < 3; ++list) {
     for (const bool both : {false, true}) {
       for (const int32_t action : actions[list][both]) {
-        // Makes the action wait for the last action of the other sort before `before` in a list. Returns false if there
-        // is none.
+        // Makes a backward wait for the last action in both queues before index `before` of a list, or an action in
+        // both queues for the last backward. Returns false if there is none.
         const auto wait_for_last = [&](int other_list, int32_t before, int32_t distance) {
           const std::vector<int32_t>& others = actions[other_list][!both];
           const auto end = std::lower_bound(others.begin(), others.end(), before);

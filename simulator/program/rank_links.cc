@@ -13,7 +13,7 @@ namespace weft::sim {
 namespace {
 
 constexpr int64_t kMaxBytes = int64_t{1} << 32;
-// Approximate bytes of a stream or a side, with its share of its communicator or channel.
+// Approximate memory, in bytes, of one stream or one channel end, with its share of the communicator or channel.
 constexpr int64_t kSideBytes = 64;
 
 struct Axis {
@@ -23,16 +23,16 @@ struct Axis {
   int64_t CoordinateOf(int64_t rank) const { return rank / stride % size; }
 };
 
-// A coordinate that is not the rank's own.
+// A coordinate of the peer that differs from the rank's own: its axis and its index on that axis.
 struct Fixed {
   Axis axis;
   int64_t index = 0;
 };
 
-// A channel of a view.
+// A channel as the view of one template has it.
 struct ChannelShape {
   std::vector<Fixed> peer;
-  // Channels of `other_view`, the view of the last peer, that may be the other end.
+  // View of the most recent peer, and those of its channels that may be the other end of this channel.
   int32_t other_view = -1;
   absl::InlinedVector<int32_t, 2> others;
 
@@ -43,12 +43,12 @@ struct ChannelShape {
   }
 };
 
-// A collective stream of a view.
+// A collective stream as the view of one template has it.
 struct StreamShape {
   Purpose purpose = PURPOSE_UNSPECIFIED;
   int32_t stage = -1;
   const GroupForm* form = nullptr;
-  // Equal for groups of one form.
+  // Groups of the same form have the same number.
   int32_t form_number = -1;
 };
 
@@ -139,7 +139,7 @@ class Linker {
     const int32_t side = static_cast<int32_t>(links_.sides.size());
     const auto [peer, other] = OtherEnd(rank, index);
     int32_t channel = -1;
-    // An earlier rank already has its sides.
+    // A peer with a lower rank already has its channel ends.
     if (peer >= 0 && peer < rank) channel = links_.sides[links_.ranks[peer].first_side + other].channel;
     if (peer == rank && other < index) channel = links_.sides[side - index + other].channel;
     const bool send = view_.templates[view_.template_of_rank[rank]].channels[index].send;
@@ -178,7 +178,7 @@ class Linker {
     links_.streams.push_back(at->second);
   }
 
-  // The same as LowestCoordinates, without a table of coordinates.
+  // Returns the rank at LowestCoordinates, without a table of coordinates.
   int64_t LowestMember(int64_t rank, const GroupForm& form) const {
     int64_t lowest = rank;
     for (size_t i = 0; i < form.size(); ++i) {
@@ -205,7 +205,7 @@ class Linker {
     return lowest;
   }
 
-  // Axes are innermost first, so the members come out in ascending order.
+  // Axes are innermost first, so the members are in ascending order.
   std::vector<int64_t> Members(int64_t lowest, const GroupForm& form) const {
     std::vector<int64_t> members = {lowest};
     for (size_t i = 0; i < form.size(); ++i) {
@@ -229,7 +229,7 @@ class Linker {
 
   const ProgramView& view_;
   std::vector<Axis> axes_;
-  // By view.
+  // Channels and collective streams of each view.
   std::vector<std::vector<ChannelShape>> channel_shapes_;
   std::vector<std::vector<StreamShape>> stream_shapes_;
   std::map<GroupForm, int32_t> forms_;

@@ -16,21 +16,21 @@ namespace weft::sim {
 // A rank that is simulated.
 struct LinkedRank {
   int32_t rank = 0;
-  // Number of ranks that it is simulated for, itself included.
+  // Number of ranks that behave like this rank and are not simulated themselves, plus one for this rank.
   int64_t stands_for = 1;
-  // First of its elements in RankLinks::sides and RankLinks::streams.
+  // Index of this rank's first elements in RankLinks::sides and RankLinks::streams.
   int32_t first_side = 0;
   int32_t first_stream = 0;
 };
 
-// A channel of one (source, destination, lane, direction, skip). Several transfers in one group have a channel each.
-// The ends are indices in RankLinks::sides, -1 = nothing is at this end.
+// A channel of one (source, destination, lane, direction, skip). If several transfers of one group share these, each
+// has a channel. The ends are indices in RankLinks::sides, -1 = nothing is at this end.
 struct ChannelLink {
   int32_t send = -1;
   int32_t recv = -1;
 };
 
-// One end of a channel, as a rank's view has it.
+// One end of a channel.
 struct ChannelSide {
   // Indices in RankLinks::ranks and TemplateView::channels.
   int32_t owner = 0;
@@ -47,7 +47,7 @@ struct CommunicatorStream {
 
 // The communicator of one (group, purpose).
 struct CommunicatorLink {
-  // The form of the group at its lowest member.
+  // The form of the group, as the lowest member has it.
   GroupForm form;
   // Ranks, ascending.
   std::vector<int64_t> members;
@@ -57,11 +57,12 @@ struct CommunicatorLink {
   int64_t needed = 0;
 };
 
-// For folded ranks on a network with shared links (rule P12): what stands for its links and flows (link_classes.h).
+// Used if some ranks are folded, i.e. not simulated themselves, on a network with shared links (rule P12). Replaces the
+// network's links and flows by those of link classes (link_classes.h).
 struct LinkedFlows {
-  // Capacity of each class of links; empty = links are the network's own.
+  // Capacity of each class of links; empty = use the network's own links.
   std::vector<int64_t> capacities;
-  // For each channel of RankLinks, the flow of each size of message.
+  // For each channel of RankLinks, (bytes of a message, flow) for each size of message.
   std::vector<std::vector<std::pair<int64_t, Flow>>> of_channel;
   // For each communicator, the flow of each call of its first stream.
   std::vector<std::vector<std::pair<int64_t, Flow>>> of_communicator;

@@ -83,8 +83,8 @@ class Builder {
     return absl::InvalidArgumentError(absl::StrCat("segment '", segment_.name(), "' step ", step, ": ", what));
   }
 
-  // Finds the last attached step of each stream. Such a step does not count as a tail if a step of another stream waits
-  // for it and that stream has a last attached step there or later: the other stream's end implies it.
+  // Finds the last attached step of each stream (its tail). Such a step is not a tail if a step of another stream waits
+  // for it and that other stream has a last attached step at or after the waiting step. The other tail implies it.
   void FindTails() {
     last_attached_.assign(keys_.size(), -1);
     for (int i = 0; i < segment_.steps_size(); ++i) {
@@ -98,8 +98,8 @@ class Builder {
         if (stream != stream_of_[i] && dep == last_attached_[stream]) tails_[stream] = -1;
       }
     }
-    // A stream that waits for the action waits for the tail that is not computation; of several, the last one in the
-    // list.
+    // A stream that waits for the action waits for a tail that is not computation. If there are several, the last one
+    // in the list counts.
     int last = -1;
     for (size_t s = 0; s < keys_.size(); ++s) {
       if (keys_[s]->kind != StreamClass::kCompute) last = std::max(last, tails_[s]);
@@ -127,8 +127,8 @@ class Builder {
     }
   }
 
-  // True if `dep` is implied by its stream: on one stream a step ends before the next one starts. A collective is
-  // finished later than it ends, so its stream implies nothing.
+  // True if the stream's order implies the wait of `step` for `dep`: on one stream a step ends before the next one
+  // starts. A collective finishes later than it ends, so the order of its stream implies nothing.
   bool ImpliedByStream(int dep, int step) const {
     return stream_of_[dep] == stream_of_[step] && keys_[stream_of_[dep]]->kind != StreamClass::kCollective;
   }

@@ -68,7 +68,8 @@ TEST(SegmentRuns, TheEndOfAnActionIsToldByAsFewStreamsAsPossible) {
   const auto two = View(open);
   ASSERT_TRUE(two.ok()) << two.status();
   EXPECT_EQ(two->templates[0].actions[0].tails, 2);
-  // A detached collective does not count, and is waited for by name.
+  // A detached collective does not count for the end of the action. A dependency with `detached` waits for it
+  // separately.
   Program detached = OneSegmentProgram({"", Sum("deps: 0 detached: true"), ""});
   Action* next = detached.mutable_templates(0)->add_body();
   next->set_id(1);

@@ -14,11 +14,11 @@ namespace weft::sim {
 
 enum class StreamClass : uint8_t { kCompute, kD2h, kH2d, kSend, kRecv, kTransfers, kCollective };
 
-// If the order of compute is chosen at run time, the compute stream is two queues (rule P6). Actions that are in both
-// queues are in kForwards here, and `ordering` waits keep them in order with the other queue.
+// If the order of compute is chosen at run time, the compute stream is two queues (rule P6). An action that is in both
+// queues has the key kForwards. `ordering` waits (program_view.h) keep it in order with the other queue.
 enum class ComputeQueue : uint8_t { kNone, kForwards, kBackwards };
 
-// One side of the key by which transfers match (rule P4).
+// The key by which sends and receives match (rule P4), as one of the two ranks has it.
 struct ChannelView {
   bool send = false;
   // The peer's coordinate on each axis of the mesh, -1 = the rank's own.
@@ -26,8 +26,8 @@ struct ChannelView {
   int32_t lane = 0;
   Direction direction = DIRECTION_UNSPECIFIED;
   int32_t skip = 0;
-  // Number among the transfers of one group that would share this channel and are in flight at the same time. The
-  // partner's group has the same numbers.
+  // Index among the transfers of one group that would otherwise have the same channel and are in flight at the same
+  // time. The partner's group uses the same indices.
   int32_t slot = 0;
 
   friend auto operator<=>(const ChannelView&, const ChannelView&) = default;
@@ -47,7 +47,7 @@ struct StreamKey {
   // template.
   GroupForm group;
   Purpose purpose = PURPOSE_UNSPECIFIED;
-  // The stage of the communicator if every stage has its own; -1 = for all stages.
+  // The stage whose gradients the communicator sums, if every stage has its own communicator; -1 = one for all stages.
   int32_t stage = -1;
 
   friend auto operator<=>(const StreamKey&, const StreamKey&) = default;

@@ -15,7 +15,7 @@ std::vector<int32_t> TemplatesOfRanks(const Program& program) {
   std::vector<std::vector<Pinned>> pins(program.templates_size());
   for (int t = 0; t < program.templates_size(); ++t) {
     for (const Coordinate& pin : program.templates(t).pins()) {
-      // An axis that the mesh does not list has one coordinate.
+      // An axis that the mesh does not list counts as an axis of size 1.
       Pinned& pinned = pins[t].emplace_back();
       pinned.index = pin.index();
       int64_t stride = 1;

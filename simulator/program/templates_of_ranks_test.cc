@@ -18,7 +18,7 @@ TEST(TemplatesOfRanksTest, PinsAreOfTheirAxis) {
   const Program program = Parse<Program>(std::string(kMesh) +
                                          "templates { pins { axis: 'pipe' index: 1 } } "
                                          "templates { pins { axis: 'pipe' index: 2 } pins { axis: 'data' index: 1 } }");
-  // Ranks are numbered along `data` first.
+  // Rank numbers grow along `data` first.
   EXPECT_THAT(TemplatesOfRanks(program), ElementsAre(-1, -1, 0, 0, -1, 1));
 }
 

@@ -1,4 +1,4 @@
-// Kinds of actions, and the error for an action that no verified program has.
+// Kinds of actions, and the error for an action that a verified program cannot have.
 #ifndef WEFT_SIMULATOR_PROGRAM_VIEW_ACTIONS_H_
 #define WEFT_SIMULATOR_PROGRAM_VIEW_ACTIONS_H_
 

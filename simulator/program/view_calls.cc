@@ -12,7 +12,7 @@
 namespace weft::sim {
 namespace {
 
-// Describes a whole buffer that goes from the members' `source` type to `destination` type.
+// Describes a whole buffer whose elements have type `source` at the members and type `destination` in the result.
 CollectivePart Part(CollectiveKind kind, int64_t elements, DType source, DType destination) {
   return {.elements = elements,
           .element_bytes = std::max<int64_t>(DTypeBytes(source), 1),

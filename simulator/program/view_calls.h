@@ -1,4 +1,4 @@
-// The collectives of a template. Those of actions and those of steps are described alike.
+// Describes the collectives of a template. Actions and steps that are collectives have the same kind of description.
 #ifndef WEFT_SIMULATOR_PROGRAM_VIEW_CALLS_H_
 #define WEFT_SIMULATOR_PROGRAM_VIEW_CALLS_H_
 
@@ -10,8 +10,8 @@
 
 namespace weft::sim {
 
-// Returns the index in TemplateView::collectives of an equal call, which is added if there is none. NotFound for an
-// unknown algorithm, InvalidArgument for what no verified program has.
+// Add the call to TemplateView::collectives, unless an equal call is there already, and return its index. Errors:
+// NotFound for an unknown algorithm, InvalidArgument for a fault that no verified program has.
 absl::StatusOr<int32_t> AddActionCall(const Action& action, TemplateView& view);
 absl::StatusOr<int32_t> AddStepCall(const Segment& segment, const Step& step, TemplateView& view);
 

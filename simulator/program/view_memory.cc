@@ -24,7 +24,7 @@ Range AddChanges(const ClassSizes& sizes, TemplateView& view) {
 
 }  // namespace
 
-// Buffers that become live or die with an action are summed by class.
+// The bytes of buffers that become live or die with an action are summed by class.
 absl::Status AddMemory(const Program& program, TemplateView& view) {
   const Template& t = *view.proto;
   std::vector<ClassSizes> allocates(view.actions.size());
@@ -78,15 +78,15 @@ absl::Status AddMemory(const Program& program, TemplateView& view) {
   return absl::OkStatus();
 }
 
-// Counts activations like the timing of a schedule: a stage holds a microbatch from the start of its forward to the end
-// of its backward, or of the weight half of the backward.
+// Counts held activations as the timing of a schedule does: a stage holds a microbatch from the start of its forward to
+// the end of its backward, or of the weight half of the backward.
 void AddHeldActivations(TemplateView& view) {
   using Key = std::tuple<int32_t, int32_t, int32_t>;  // lane, stage, microbatch
   std::map<Key, std::pair<int32_t, int32_t>> wide;    // width, object
   for (ActionView& action_view : view.actions) {
     const Action& action = *action_view.action;
     if (action.kind() != FORWARD && action.kind() != FORWARD_BACKWARD) continue;
-    // A microbatch that is done again (rule P15) was already in flight.
+    // An action that runs again (rule P15) adds no microbatch: its microbatch was already in flight.
     if (action.if_exceeded()) continue;
     action_view.holds = std::max(1, action.width());
     if (action_view.holds == 1) continue;

@@ -1,4 +1,4 @@
-// The live buffers (rule P7) and live microbatches while an action of a template runs.
+// Finds which buffers (rule P7) and microbatches are live while an action of a template runs.
 #ifndef WEFT_SIMULATOR_PROGRAM_VIEW_MEMORY_H_
 #define WEFT_SIMULATOR_PROGRAM_VIEW_MEMORY_H_
 
@@ -8,7 +8,7 @@
 
 namespace weft::sim {
 
-// For both, `view` must have its actions.
+// Both functions need the actions of `view` to be filled in.
 absl::Status AddMemory(const Program& program, TemplateView& view);
 void AddHeldActivations(TemplateView& view);
 

@@ -60,7 +60,7 @@ TEST(ViewMemoryTest, BuffersLiveFromTheirFirstWriterToTheirRelease) {
   EXPECT_THAT(Changes(view, view.actions[0].frees), IsEmpty());
   EXPECT_THAT(Changes(view, view.actions[1].allocates), ElementsAre(Pair(WORKSPACE, 30)));
   EXPECT_THAT(Changes(view, view.actions[1].frees), ElementsAre(Pair(SAVED_ACTIVATION, 100)));
-  // The buffer is written a second time.
+  // Action 2 writes a buffer that is already live, so nothing becomes live.
   EXPECT_THAT(Changes(view, view.actions[2].allocates), IsEmpty());
   EXPECT_THAT(Changes(view, view.actions[2].frees),
               ::testing::UnorderedElementsAre(Pair(WORKSPACE, 30), Pair(SAVED_ACTIVATION, 7)));
@@ -110,7 +110,7 @@ TEST(HeldActivationsTest, FromTheForwardToTheLastOfTheBackward) {
     unholds.push_back(action.unholds);
     EXPECT_EQ(action.held_object, -1);
   }
-  // A microbatch that is done again was already in flight.
+  // An action that runs again adds no microbatch.
   EXPECT_THAT(holds, ElementsAre(1, 0, 0, 1, 0));
   EXPECT_THAT(unholds, ElementsAre(0, 0, 1, 1, 0));
 }
@@ -128,7 +128,7 @@ TEST(HeldActivationsTest, OfAWideForwardAllUntilTheLast) {
     EXPECT_EQ(view.actions[backward].held_object, 4);
     EXPECT_EQ(view.actions[backward].unholds, 2);
   }
-  // A backward of another stage.
+  // Action 3 is a backward of another stage, so it does not belong to the wide forward.
   EXPECT_EQ(view.actions[3].held_object, -1);
   EXPECT_EQ(view.actions[3].unholds, 1);
 }

@@ -23,7 +23,7 @@ namespace {
 // Formats picoseconds as microseconds, exactly.
 std::string Microseconds(int64_t ps) { return absl::StrFormat("%d.%06d", ps / 1'000'000, ps % 1'000'000); }
 
-// Key of messages that match in order: (source, destination, lane, direction, skip).
+// Messages with the same key match in order: (source, destination, lane, direction, skip).
 using Edge = std::tuple<int64_t, int64_t, int32_t, int32_t, int32_t>;
 
 struct Slice {
@@ -88,7 +88,7 @@ class Writer {
       Metadata(rank, s, "thread_sort_index", absl::StrCat("\"sort_index\":", s));
     }
 
-    // Steps of one action instance on one stream.
+    // The events of each action instance on each stream.
     std::map<std::tuple<int32_t, int32_t, int32_t>, std::vector<const TraceEvent*>> groups;
     for (int i = 0; i < rank_trace.events_size(); ++i) {
       const TraceEvent& event = rank_trace.events(i);
@@ -208,7 +208,7 @@ class Writer {
       std::stable_sort(recvs.begin(), recvs.end(), earlier);
       for (size_t i = 0; i < std::min(sends.size(), recvs.size()); ++i) {
         ++id;
-        // Measured clocks differ a little; clamp, so that the arrow ends inside the slice of the recv.
+        // Clocks of measured traces differ a little, so clamp: the arrow must end inside the slice of the recv.
         const int64_t arrival = std::clamp(sends[i].start, recvs[i].start, recvs[i].end);
         WriteFlowEnd("\"ph\":\"s\"", id, sends[i], sends[i].start);
         WriteFlowEnd("\"ph\":\"f\",\"bp\":\"e\"", id, recvs[i], arrival);

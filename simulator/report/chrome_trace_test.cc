@@ -68,7 +68,7 @@ TEST(ChromeTrace, SlicesCountersAndArrows) {
   EXPECT_EQ(flows.size(), 12);
   EXPECT_GT(phases["C"], 0);
   EXPECT_EQ(negative_memory, 0);
-  // Two processes with two entries each, and for each the entries of a compute, a send and a recv stream.
+  // Two processes with two name entries each, and two entries for each of their compute, send and recv streams.
   EXPECT_EQ(phases["M"], 2 * (2 + 2 * 3));
 }
 
@@ -100,7 +100,7 @@ TEST(ChromeTrace, StepsOfASegmentAreNested) {
   EXPECT_THAT(json, HasSubstr("\"name\":\"F s0 m0\",\"cat\":\"forward\""));
   EXPECT_THAT(json, HasSubstr("\"name\":\"forward step\""));
   EXPECT_THAT(json, HasSubstr("\"name\":\"second\""));
-  // The other segment has only one step, so its action has no slices inside.
+  // The backward's segment has only one step, so its action has no slices inside.
   EXPECT_THAT(json, Not(HasSubstr("backward step")));
 }
 
@@ -127,7 +127,7 @@ TEST(ChromeTrace, CollectivesOfASegmentStandForThemselves) {
   }
   const std::string json = ChromeJson(program, 1);
   EXPECT_THAT(json, HasSubstr("\"collective x tensor\""));
-  // After 1 us of forward, two messages of 1000 bytes at 1 GB/s, with a latency of 3 ps between and after them.
+  // The sum follows 1 us of forward. It sends two messages of 1000 bytes at 1 GB/s, with a latency of 3 ps after each.
   EXPECT_THAT(json, HasSubstr("\"ts\":1.000000,\"dur\":2.000003,\"name\":\"first sum\",\"cat\":\"group_all_reduce\""));
   EXPECT_THAT(json, HasSubstr("\"of\":\"F s0 m0\",\"finish_us\":3.000006"));
   EXPECT_THAT(json, HasSubstr("\"ts\":3.000003,\"dur\":2.000003,\"name\":\"second sum\""));

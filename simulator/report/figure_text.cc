@@ -27,7 +27,7 @@ std::string Percent(double ratio) { return absl::StrFormat("%.1f %%", 100 * rati
 
 namespace {
 
-// Returns the number of characters of valid UTF-8; each counts as one column.
+// Returns the number of characters of valid UTF-8. Each character takes one column.
 size_t Columns(const std::string& text) {
   return std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xc0) != 0x80; });
 }

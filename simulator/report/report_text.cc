@@ -70,7 +70,7 @@ std::string IdleText(const SimulationReport& report) {
   return Table(rows);
 }
 
-// Empty without runs.
+// Returns "" if no runs with noise were simulated.
 std::string NoiseText(const SimulationReport& report) {
   if (!report.has_noise()) return "";
   const NoiseReport& noise = report.noise();
@@ -88,7 +88,7 @@ std::string NoiseText(const SimulationReport& report) {
   return "\n" + Table(rows);
 }
 
-// Empty if nothing is sent.
+// Returns "" if the program sends nothing.
 std::string SentText(const SimulationReport& report) {
   if (report.sent_size() == 0) return "";
   std::vector<std::vector<std::string>> rows = {{"sent, mean per rank", "bytes"}};
@@ -98,10 +98,10 @@ std::string SentText(const SimulationReport& report) {
   return Table(rows) + "\n";
 }
 
-// A figure that may be missing: a ratio to a peak that the device does not state.
+// Formats a ratio to a peak as a percentage; "-" if the device does not state the peak.
 std::string PercentOrNone(double ratio) { return ratio > 0 ? Percent(ratio) : "-"; }
 
-// Empty if the report has no bounds.
+// Returns "" if the report has no bounds.
 std::string BoundsText(const SimulationReport& report) {
   if (!report.has_bounds()) return "";
   const LowerBounds& bounds = report.bounds();
@@ -116,7 +116,7 @@ std::string BoundsText(const SimulationReport& report) {
          "\n";
 }
 
-// Empty if it was not asked for.
+// Returns "" if no critical path was requested.
 std::string CriticalPathText(const SimulationReport& report) {
   if (report.critical_kinds_size() == 0) return "";
   const char* alone =
@@ -134,7 +134,7 @@ std::string CriticalPathText(const SimulationReport& report) {
   return absl::StrCat("\n", Table(kinds), "\n", Table(actions));
 }
 
-// Empty if it was not asked for.
+// Returns "" if no "what if" was requested.
 std::string WhatIfText(const SimulationReport& report) {
   if (report.what_if_size() == 0) return "";
   std::vector<std::vector<std::string>> rows = {{"what if", "iteration", "faster by"}};
@@ -182,7 +182,7 @@ std::string RankIdleText(const SimulationReport& report) {
       rows.back().push_back(Seconds(seconds));
     }
   }
-  // Split the columns into blocks that fit a terminal.
+  // Split the columns into blocks that fit the width of a terminal.
   std::string text;
   constexpr size_t kColumns = 8;
   for (size_t first = 1; first < rows[0].size(); first += kColumns) {

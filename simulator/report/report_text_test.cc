@@ -84,8 +84,8 @@ TEST(ReportTextTest, ALivePeakAboveThePlanIsExplained) {
                                               "runtime megatron; planned + reserved decides whether it fits\n"));
 }
 
-// A runtime may leave out buffers of the plan, and the rank on the device with the least memory left may not be the
-// fullest rank.
+// A runtime may leave out buffers of the plan, so it may need less memory than planned. Also, the rank whose device has
+// the least memory left may not be the rank that needs the most.
 TEST(ReportTextTest, LessThanPlannedMayBeTaken) {
   SimulationReport report = TwoRanks();
   report.set_device_bytes(2048);
@@ -105,7 +105,7 @@ TEST(ReportTextTest, WhatDoesNotFitSaysByHowMuch) {
   report.set_planned_bytes(8192);
   EXPECT_THAT(ReportToText(report), HasSubstr("reserved of 8.0 KiB, DOES NOT FIT; live peak 2.0 KiB\n"
                                               "  exceeds the capacity by 1.0 KiB\n"));
-  // Host memory may be what is short.
+  // The program may run out of host memory rather than device memory.
   report.set_device_bytes(4096);
   report.set_planned_host_bytes(2048);
   report.set_host_capacity_bytes(1024);
@@ -115,7 +115,7 @@ TEST(ReportTextTest, WhatDoesNotFitSaysByHowMuch) {
   EXPECT_THAT(ReportToText(report), HasSubstr("host memory per node: 2.0 KiB planned\n"));
 }
 
-// Rule P14: a repetition may be several steps.
+// Rule P14: one repetition of the body may contain several training steps.
 TEST(ReportTextTest, RepetitionsOfSeveralStepsAreSaid) {
   SimulationReport report = TwoRanks();
   report.set_steps_per_repetition(4);
@@ -167,7 +167,7 @@ TEST(ReportTextTest, ManyRanksAreLeftToJson) {
   EXPECT_THAT(text, HasSubstr("\n  31 "));
   EXPECT_THAT(text, Not(HasSubstr("\n  32 ")));
   EXPECT_THAT(text, HasSubstr("  ... and 8 more ranks (in the JSON report)\n"));
-  // Ranks come in blocks of eight.
+  // The text shows ranks in blocks of eight, and only the first 32.
   EXPECT_THAT(text, HasSubstr("rank 23\n"));
   EXPECT_THAT(text, Not(HasSubstr("rank 32")));
 }

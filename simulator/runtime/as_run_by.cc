@@ -31,7 +31,7 @@ const KernelForm* FormThatCastsOnce(const Runtime& runtime, absl::Span<const int
 std::optional<Program> AsRunBy(const Runtime& runtime, absl::Span<const int> capabilities, const Program& program) {
   const double gathered = capabilities.empty() ? 1 : GatheredBytes(runtime, capabilities.front());
   const KernelForm* casts_once = FormThatCastsOnce(runtime, capabilities);
-  // Runtimes that join steps as weft's executor does also run bias gradients in the executor's order.
+  // A runtime that joins steps as weft's executor does also computes bias gradients where the compiler puts them.
   const bool biases_last = runtime.joins_from_compute_capability() == 0 && HasBiasSums(program);
   if (!runtime.sums_under_backward() && !runtime.gathers_under_forward() && runtime.tensor_pieces() < 2 &&
       !runtime.collectives_per_tensor() && !runtime.gathers_within_block() && !runtime.one_copy_stream() &&
@@ -41,7 +41,7 @@ std::optional<Program> AsRunBy(const Runtime& runtime, absl::Span<const int> cap
   }
   Program as_run = program;
   if (biases_last) SumBiasesLast(&as_run);
-  // DelayGathers runs first: the end of a recomputed layer stands behind the gathers that it waits for.
+  // DelayGathers runs first, because the end of a recomputed layer must come after the gathers that it waits for.
   if (runtime.gathers_within_block()) DelayGathers(&as_run);
   if (runtime.recomputes_whole_layers()) RecomputeWholeLayers(&as_run);
   if (runtime.sums_under_backward()) HideGradientSums(&as_run);

@@ -8,7 +8,7 @@
 namespace weft::sim {
 namespace {
 
-// The product of a gathered activation and a weight.
+// A program with one product, of a gathered activation and a weight.
 Program OneProduct() {
   return Parse<Program>(R"(
     segments { name: "forward" operands { name: "part" } operands { name: "whole" } operands { name: "w" }
@@ -45,7 +45,7 @@ TEST(AsRunBy, FormsOfTheDeviceDecide) {
   EXPECT_EQ(cast->segments(1).steps(1).work().bytes(), 2 * 2 * 64);
 }
 
-// A V100 and an H100: one of the two casts the weights.
+// The devices are a V100 and an H100, and only one of the two casts weights.
 TEST(AsRunBy, AnyKindOfDeviceMayCastWeights) {
   const Runtime casts = Parse<Runtime>(
       "kernels { kernel: 'MATMUL' factor_bytes: 2 weights_cast_once: true "
@@ -56,7 +56,8 @@ TEST(AsRunBy, AnyKindOfDeviceMayCastWeights) {
   EXPECT_EQ(cast->segments(1).steps(1).kernel(), CAST);
 }
 
-// weft's executor computes bias gradients where the compiler puts them.
+// weft's executor computes bias gradients where the compiler puts them. Other frameworks compute them after the
+// products.
 TEST(AsRunBy, BiasesAreSummedUpBehindTheProductsByOthers) {
   const Program program = Parse<Program>(R"(segments { name: "backward" operands { name: "a" }
     values { shape: 8 } values { offset: 64 shape: 8 } values { offset: 128 shape: 8 } values { offset: 192 shape: 8 }

@@ -1,9 +1,9 @@
-// Moves the gradient of a bias behind the products that read the same rows.
+// Moves the gradient of a bias to a place after the products that read the same rows.
 //
 // The compiler puts the bias gradient in front of these products, because weft's own executor computes it together with
 // the rows (proto/util/step_runs.h). Other frameworks compute it last. PyTorch's formula of a linear layer has the
 // gradients of the input, the weight and the bias in this order. Megatron-LM starts the collective of the input's
-// gradient between the first and the second, so that the following steps run beside it
+// gradient after computing that gradient, so that the gradients of the weight and the bias run beside the collective
 // (megatron/core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication.backward).
 #include <algorithm>
 #include <cstdint>
@@ -30,7 +30,7 @@ bool WaitsFor(const Step& step, int index) {
   return std::find(step.deps().begin(), step.deps().end(), index) != step.deps().end();
 }
 
-// Returns the step behind which the bias gradient goes, or the bias gradient itself if it stays.
+// Returns the step after which the bias gradient `sum` must run, or `sum` itself if it does not move.
 int PlaceOf(const Segment& segment, int sum) {
   const Step& own = segment.steps(sum);
   const ValueRange rows = RangeOf(segment, own.inputs(0));
@@ -38,7 +38,7 @@ int PlaceOf(const Segment& segment, int sum) {
   for (int i = sum + 1; i < segment.steps_size(); ++i) {
     const Step& step = segment.steps(i);
     if (WaitsFor(step, sum)) break;
-    // Another layer has the same rows, and its own products.
+    // Another layer reads the same rows; the products after this step belong to that layer.
     if (IsBiasSum(step) && RangeOf(segment, step.inputs(0)) == rows) break;
     const bool touches = std::any_of(own.outputs().begin(), own.outputs().end(), [&](int32_t made) {
       const ValueRange range = RangeOf(segment, made);
@@ -72,7 +72,7 @@ void SumBiasesLast(Program* program) {
     if (!moves) continue;
     std::vector<int> order(segment.steps_size());
     std::iota(order.begin(), order.end(), 0);
-    // A step that moves stands behind its target step, which stays.
+    // A step that moves follows its target step, which stays where it is.
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
       return std::pair(behind[a], behind[a] != a) < std::pair(behind[b], behind[b] != b);
     });

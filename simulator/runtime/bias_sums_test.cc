@@ -45,7 +45,7 @@ TEST(BiasSums, StandBehindBothProductsOfTheLayer) {
     steps { name: "sum" kernel: GROUP_ALL_REDUCE stream: COLLECTIVE inputs: 2 outputs: 2 deps: 2 }
     steps { name: "dw" kernel: MATMUL inputs: [0, 3] outputs: 4 deps: 1 }
     steps { name: "norm" kernel: LAYER_NORM_BACKWARD inputs: 2 outputs: 2 deps: 3 })");
-  // The bias gradient stays in front of a step that waits for it: here dw waits.
+  // The bias gradient must stay in front of a step that waits for it. Here dw waits for it.
   EXPECT_THAT(Names(s), ElementsAre("gelu", "dx", "db", "sum", "dw", "norm"));
   EXPECT_THAT(s.steps(3).deps(), ElementsAre(1));
   EXPECT_THAT(s.steps(4).deps(), ElementsAre(2));
@@ -72,18 +72,18 @@ TEST(BiasSums, LayersWithTheSameRowsKeepTheirOwn) {
 }
 
 TEST(BiasSums, StayInFrontOfWhatTheyMustNotPass) {
-  // A step reads the bias gradient.
+  // The bias gradient stays in front of a step that reads it.
   EXPECT_THAT(Names(Moved(R"(steps { name: "db" kernel: BIAS_GRADIENT inputs: 0 outputs: 5 }
     steps { name: "cast" kernel: CAST inputs: 5 outputs: 6 }
     steps { name: "dx" kernel: MATMUL inputs: [0, 1] outputs: 2 })")),
               ElementsAre("db", "cast", "dx"));
-  // A step overwrites the rows with another tensor.
+  // The bias gradient stays in front of a step that overwrites the rows with another tensor.
   EXPECT_THAT(Names(Moved(R"(steps { name: "db" kernel: BIAS_GRADIENT inputs: 0 outputs: 5 }
     steps { name: "dx" kernel: MATMUL inputs: [0, 1] outputs: 2 }
     steps { name: "gelu" kernel: GELU_BACKWARD inputs: 2 outputs: 0 }
     steps { name: "next" kernel: MATMUL inputs: [0, 6] outputs: 3 })")),
               ElementsAre("dx", "db", "gelu", "next"));
-  // No product reads the rows.
+  // If no product reads the rows, the bias gradient stays.
   EXPECT_THAT(Names(Moved(R"(steps { name: "db" kernel: BIAS_GRADIENT inputs: 0 outputs: 5 }
     steps { name: "dx" kernel: MATMUL inputs: [3, 1] outputs: 2 })")),
               ElementsAre("db", "dx"));

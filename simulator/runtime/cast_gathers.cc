@@ -17,7 +17,7 @@ bool IsGather(const Step& step) {
   return step.stream() == COLLECTIVE && step.kernel() == GROUP_ALL_GATHER && step.collective().purpose() == TENSOR;
 }
 
-// Returns the gathers that at least one product outside `at_loss` reads.
+// Returns the gathers whose result at least one product outside `at_loss` reads. `number` is the segment's number.
 std::set<int> GathersOfProducts(const Segment& segment, int number, const std::set<std::pair<int, int>>& at_loss) {
   struct Gathered {
     // The pieces of one gather, which follow each other (tensor_pieces.cc).
@@ -44,7 +44,7 @@ std::set<int> GathersOfProducts(const Segment& segment, int number, const std::s
   return gathers;
 }
 
-// Gives the gather values with `bytes` times the elements.
+// Multiplies the number of elements that the gather moves by `bytes`.
 void Scale(double bytes, int gather, Segment* segment) {
   Step& step = *segment->mutable_steps(gather);
   for (auto* values : {step.mutable_inputs(), step.mutable_outputs()}) {
@@ -94,7 +94,7 @@ std::set<std::tuple<int, int, int>> GatheredFactors(const Program& program) {
         }
       }
       for (const int32_t output : step.outputs()) {
-        // Any other step that writes to this place makes another tensor.
+        // After any other step that writes to this place, the place holds another tensor.
         if (IsGather(step)) {
           gathered.insert(RangeOf(segment, output));
         } else {

@@ -14,19 +14,20 @@
 
 namespace weft::sim {
 
-// Returns the bytes of a gather relative to the program's, on devices of this compute capability; 1 if the runtime
-// gathers what the program gathers.
+// Returns the bytes that a gather moves on devices of this compute capability, relative to the program's bytes; 1 if
+// the runtime changes nothing.
 double GatheredBytes(const Runtime& runtime, int capability);
 
-// True if products at the loss are in 8 bits like all others, that is if the runtime states no separate time for them.
+// True if the products of LossProducts are in 8 bits like all others: if the runtime states no separate time for them.
 bool CastsAtLoss(const Runtime& runtime, int capability);
 
-// Scales the gathers between ranks of a layer that products read. A gather of the embedding's backward stays as it is,
-// since it is no factor of a product in 8 bits. Gathers that only products at the loss read also stay, unless
-// `casts_at_loss`. The result is for costing only.
+// Scales the gathers between ranks of a layer whose results products read. The gather of the embedding's backward is
+// not scaled, since it is no factor of a product in 8 bits. Gathers that only products at the loss read are scaled only
+// with `casts_at_loss`. The result is for costing only.
 void ScaleGathers(double bytes, bool casts_at_loss, Program* program);
 
-// Returns segment, step and factor (0 or 1) of products that read the result of such a gather.
+// Returns segment, step and factor (0 or 1) of the factors of products that are results of gathers between ranks of a
+// layer.
 std::set<std::tuple<int, int, int>> GatheredFactors(const Program& program);
 
 }  // namespace weft::sim

@@ -10,8 +10,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::FieldsAre;
 
-// A gather of four parts of [2 x 8] and two products that read it; then a layer's own tensor in the same place and a
-// product that reads that tensor; then a gather of weights.
+// The segment has a gather of four parts of [2 x 8] and two products that read it. Then come a layer's own tensor in
+// the same place, a product that reads that tensor, and a gather of weights.
 Program Gathered() {
   Program program;
   const absl::Status read = ParseMessage(R"(segments {
@@ -40,11 +40,11 @@ TEST(CastGathers, GathersOfALayerMoveFewerBytesAndProductsStay) {
   EXPECT_THAT(segment.values(segment.steps(0).outputs(0)).shape(), ElementsAre(32));
   EXPECT_THAT(segment.values(segment.steps(1).inputs(0)).shape(), ElementsAre(8, 8));
   EXPECT_THAT(segment.values(segment.steps(5).outputs(0)).shape(), ElementsAre(8, 8));
-  // The scaled gathers still mark the factors that they gather.
+  // After scaling, GatheredFactors still finds the same factors.
   EXPECT_THAT(GatheredFactors(program), ElementsAre(FieldsAre(0, 1, 0), FieldsAre(0, 2, 1)));
 }
 
-// The product that makes logits reads the gather of the head. No product reads the gather of the embedding.
+// Only the product that makes logits reads the gather of the head, and no product reads the gather of the embedding.
 TEST(CastGathers, WhatTheHeadAndTheEmbeddingGatherStays) {
   constexpr char kHead[] = R"(segments { name: "s"
     values { operand: 0 shape: 2 shape: 8 } values { operand: 1 shape: 8 shape: 8 } values { operand: 2 shape: 8 }

@@ -19,7 +19,7 @@ class HeldActivations {
     if (runtime.memory().parts_in_place()) FindParts();
     for (const KernelForm& form : runtime.kernels()) {
       Kernel kernel;
-      // Forms for other devices state the same memory.
+      // Forms of one kernel for different devices state the same memory.
       if (form.saved() > 0 && Kernel_Parse(form.kernel(), &kernel)) saved_[kernel] = form.saved();
     }
   }
@@ -66,7 +66,7 @@ class HeldActivations {
 
  private:
   struct Life {
-    // Bytes while the buffer lives: in the program, and under the framework.
+    // Bytes of the buffer while it lives: `bytes` in the program, `held` under the framework.
     double bytes = 0, held = 0;
     // Bytes that the weight half of the backward reads, if the backward has halves.
     double of_weights = 0;

@@ -7,11 +7,11 @@
 
 namespace weft::sim {
 
-// Returns the peak bytes of a rank of the template under the framework, less the peak bytes of the program. The
-// framework keeps KernelForm.saved of every step whose result is kept, from the forward on. With
-// memory.frees_between_halves, it keeps only what the weight half reads, from the input half on. With
-// memory.parts_in_place, it has no parts of sums and of new parameters. The actions of the body are taken in list
-// order.
+// Returns the peak bytes of a rank of the template under the framework, minus the peak bytes of the program. For every
+// step whose result is kept, the framework keeps KernelForm.saved too, from the forward on. With
+// memory.frees_between_halves, after the input half of a backward it keeps only the tensors that the weight half reads.
+// With memory.parts_in_place, the parts of sums and of new parameters take no memory. The actions of the body are taken
+// in list order.
 double HeldBeside(const Program& program, const Template& t, const Runtime& runtime);
 
 }  // namespace weft::sim

@@ -40,7 +40,7 @@ double Beside(const std::string& runtime, const std::string& program = kProgram)
 
 TEST(HeldActivations, WhatAKernelKeepsBesides) {
   EXPECT_EQ(Beside(""), 0);
-  // In both microbatches, only the step whose result is kept counts.
+  // Only the step whose result is kept counts, in both microbatches.
   EXPECT_EQ(Beside("kernels { kernel: 'RMS_NORM' saved: 4 }"), 2 * 4 * 80);
   EXPECT_EQ(Beside("kernels { kernel: 'SWIGLU' saved: 4 }"), 0);
   // A form for other devices does not count the kernel twice.

@@ -1,11 +1,11 @@
 // A program as run by frameworks that sum gradients under the backward and gather weights under the forward.
 //
-// A program of weft sums the gradients of a stage after the stage's last backward. It gathers the parts that an
-// optimizer step left before the first forward of the next iteration. A runtime may hide both. The sum of a bucket then
-// becomes a detached step of the backward that completes the bucket, behind the last step that writes a gradient of the
-// bucket. A gather becomes a step of the first forward, and only steps that read its weights wait for it. Actions that
-// waited for the collectives wait for the backward or the forward. A gather stays where it is if the forward also waits
-// for another stage: there the warm-up of the pipeline hides the gather.
+// A program of weft sums the gradients of a stage after the stage's last backward. Before the first forward of the next
+// iteration, it gathers the parts of the weights that an optimizer step made. A runtime may hide both. The sum of a
+// bucket then becomes a detached step of the backward that completes the bucket, after the last step that writes a
+// gradient of the bucket. A gather becomes a step of the first forward, and only steps that read its weights wait for
+// it. Actions that waited for the collectives wait for the backward or the forward. A gather is not moved if the
+// forward also waits for another stage: there the warm-up of the pipeline hides the gather.
 //
 // The result is for costing only: it is not proven again and never run. Sources: Li et al., "PyTorch Distributed",
 // arXiv:2006.15704, sec. 3.2.3 (buckets under the backward); Megatron-LM --overlap-grad-reduce and
@@ -29,7 +29,8 @@ bool WritesGradients(ActionKind kind) {
   return kind == BACKWARD || kind == BACKWARD_WEIGHT || kind == FORWARD_BACKWARD;
 }
 
-// The members of such a group run different templates, whose segments may not have the step at the same place.
+// True if the members of the group are on several stages. They run different templates, whose segments may not have the
+// step at the same place.
 bool CrossesStages(const Group& group) {
   return std::any_of(group.axes().begin(), group.axes().end(),
                      [](const AxisSubset& axis) { return axis.axis() == "pipe"; });
@@ -44,8 +45,7 @@ bool Touches(const Segment& segment, const Action& action, const google::protobu
   });
 }
 
-// Returns a value of `segment` that covers the whole buffer as `action` binds it. Adds an operand if the action does
-// not bind the buffer yet.
+// Returns a value of `segment` for the whole buffer. Adds an operand to `action` if it does not bind the buffer yet.
 int32_t ValueOf(const Template& t, int32_t buffer, Access access, Action* action, Segment* segment) {
   const Buffer& of = t.buffers(buffer);
   int32_t operand = -1;
@@ -86,7 +86,8 @@ Step StepOf(const Template& t, const Action& collective, Action* action, Segment
   return step;
 }
 
-// A collective that becomes a step: the positions of the collective and of its host action in the body, and the step.
+// A collective that becomes a step of a compute action, its host. `collective` and `host` are positions in the body;
+// `joining` is the step.
 struct Move {
   int collective = 0;
   int host = 0;
@@ -100,7 +101,7 @@ class Mover {
   }
 
   void HideSums() {
-    // The last writer of each buffer so far. For buffers that a moved collective writes, the move.
+    // `writer`: the last writer of each buffer so far. `moved`: for buffers that a moved collective writes, its move.
     std::map<int32_t, int> writer, moved;
     for (int i = 0; i < template_->body_size(); ++i) {
       const Action& action = template_->body(i);
@@ -125,7 +126,7 @@ class Mover {
         }
       }
       if (!known || move.host < 0 || !OnlyWaitsFor(action, move.host)) continue;
-      // A chain of collectives stays in one segment.
+      // Collectives that read each other's results must all move to the same host.
       if (std::any_of(after.begin(), after.end(), [&](int m) { return moves_[m].host != move.host; })) continue;
       std::sort(after.begin(), after.end());
       after.erase(std::unique(after.begin(), after.end()), after.end());
@@ -186,7 +187,7 @@ class Mover {
     });
   }
 
-  // True if the collective waits for no action of this repetition behind `host`, except collectives that move to the
+  // True if the collective waits for no action after `host` in this repetition, except collectives that move to the
   // same host.
   bool OnlyWaitsFor(const Action& action, int host) const {
     return std::all_of(action.deps().begin(), action.deps().end(), [&](const Dependency& dep) {
@@ -266,8 +267,8 @@ class Mover {
             if (action.id() != host.id() || dep.distance() > 0) AddDependency(host.id(), dep.distance(), true, &action);
             continue;
           }
-          // The forward itself needs no dependency, and later compute actions wait for the forward. Any other action
-          // waits only for the bytes of the parts, so it waits for the actions that made the parts.
+          // The host itself needs no dependency on the gather, and compute actions after the host wait for the host.
+          // Any other action needs only the parts themselves, so it waits for the actions that made the parts.
           const auto own = position_.find(action.id());
           const bool computes = action.segment() > 0 || action.operands_size() > 0;
           if (list == template_->mutable_body() && own != position_.end() && own->second >= move.host && computes) {
@@ -282,8 +283,8 @@ class Mover {
     }
   }
 
-  // The releases of a sum go to its host. The releases of a gather go to the action that made the parts, because a
-  // lifetime does not continue into the next repetition.
+  // The host of a sum takes over the sum's releases. The action that made the parts takes over the releases of a
+  // gather, because a lifetime does not continue into the next repetition.
   void MoveReleases(const std::map<int32_t, int>& move_of_id, bool sums) {
     for (const Move& move : moves_) {
       const Action& collective = template_->body(move.collective);

@@ -12,7 +12,7 @@
 namespace weft::sim {
 namespace {
 
-// Returns the largest number of stages whose gradients one rank sums.
+// Returns the largest number of stages, over all ranks, whose gradients one rank sums.
 int64_t SumsOfARank(const Program& program) {
   size_t most = 1;
   for (const Template& t : program.templates()) {
@@ -30,7 +30,7 @@ bool ReadsMessages(ActionKind kind) {
   return kind == FORWARD || kind == BACKWARD || kind == BACKWARD_INPUT || kind == FORWARD_BACKWARD;
 }
 
-// True if the action uses the buffer. An action may also wait for a message only because both use the same memory.
+// True if the buffer is an operand of the action. (An action may also wait for a message only to reuse its memory.)
 bool HasBuffer(const Action& action, int32_t buffer) {
   return std::find(action.operands().begin(), action.operands().end(), buffer) != action.operands().end();
 }
@@ -76,7 +76,7 @@ class HostTransportNetwork : public NetworkModel {
     return flow;
   }
 
-  // Returns the time that the transfer takes beyond `time`.
+  // Returns the time that the transfer takes in addition to `time`.
   Time MoreOfTransfer(int64_t bytes, const TransferTime& time) const {
     double more = runtime_.host().transfer_seconds();
     if (runtime_.has_host_transport() && bytes > 0) {
@@ -98,7 +98,7 @@ class HostTransportNetwork : public NetworkModel {
                        rounds * runtime_.host_transport().latency_seconds());
   }
 
-  // Returns the time that the thread needs beyond `seconds`.
+  // Returns the additional time if the thread needs longer than `seconds` for these bytes, else 0.
   double OverThread(double bytes, double seconds) const {
     const double rate = runtime_.host_transport().bytes_per_second();
     return rate > 0 ? std::max(0.0, bytes / rate - seconds) : 0;

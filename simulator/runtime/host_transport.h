@@ -1,15 +1,15 @@
 // Communication through host memory and sockets, as Gloo does it, instead of from device to device. One thread moves
 // the S bytes of a transfer, or the s bytes that a rank sends in a collective. Tensors are copied to host memory before
 // that and back afterwards. Separate actions copy gradients (staged_sums.cc). Threads copy the tensors of transfers on
-// the stream on which the rank computes, so the action that reads or makes them takes S / host link longer
-// (runtime_steps.h):
+// the stream on which the rank computes, so the action that reads or makes them takes S / (bandwidth of the host link)
+// longer (runtime_steps.h):
 //
 //     transfer     max(time of the network, S / bytes_per_second) + latency_seconds
 //     collective   max(k x time of the network, s / bytes_per_second) + rounds x latency_seconds
 //
 // k is the number of gradient sums that a rank may have in flight: the number of its stages with
-// communicators_by_stage, else 1. As in equation 10 of the 4D paper, the network is shared by counting, not by time. A
-// network of flows shares by time, so it has k = 1. There, the time beyond the network's own time on idle links comes
+// communicators_by_stage, else 1. As in equation 10 of the 4D paper, each sum gets 1/k of the network all the time. A
+// network of flows shares its links only while flows are in flight, so it has k = 1. There, any additional time comes
 // before the flow.
 //
 // host.transfer_seconds is added to every transfer, with or without host_transport.
@@ -26,7 +26,8 @@
 
 namespace weft::sim {
 
-// Returns `network` itself if the runtime has neither. `runtime` must outlive the model.
+// Returns `network` itself if the runtime has neither host_transport nor host.transfer_seconds. `runtime` must outlive
+// the model.
 std::unique_ptr<NetworkModel> ThroughHosts(const Runtime& runtime, const Program& program,
                                            std::unique_ptr<NetworkModel> network);
 

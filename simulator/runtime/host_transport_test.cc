@@ -77,8 +77,8 @@ TEST(HostTransport, BytesOfMessagesAreThoseThatAnActionReadsAndMakes) {
   EXPECT_EQ(MessageBytesOfSegments(program), (std::map<int32_t, int64_t>{{2, 1100}, {3, 10000}, {4, 10100}}));
 }
 
-// The forward reads a message that came at the end of the previous repetition. The message that it makes is sent in the
-// next repetition.
+// The forward reads a message that was sent at the end of the previous repetition. The message that the forward makes
+// is sent in the next repetition.
 TEST(HostTransport, MessagesMayBeUnderWayFromOneRepetitionToTheNext) {
   Program program;
   ASSERT_TRUE(ParseMessage(R"(templates {

@@ -14,7 +14,7 @@ bool IsFor(const KernelForm& form, int capability) {
          (form.below_compute_capability() == 0 || capability < form.below_compute_capability());
 }
 
-// Returns a text such as "1 to 88" or "90 and more".
+// Formats the range of compute capabilities that a form is for: "1 to 88", "90 and more".
 std::string CapabilitiesOf(const KernelForm& form) {
   const int below = form.below_compute_capability();
   return absl::StrCat(form.from_compute_capability(), below == 0 ? " and more" : absl::StrCat(" to ", below - 1));
@@ -27,8 +27,8 @@ bool Has(const Program& program, const std::string& kernel) {
   });
 }
 
-// Returns a kernel of the program that has forms on both sides of this capability and none for it; empty if there is
-// none.
+// Returns the name of a kernel of the program that has forms for lower and for higher capabilities, but none for this
+// one; "" = no such kernel.
 std::string KernelInAGap(const Runtime& runtime, int capability, const Program& program) {
   for (const KernelForm& form : runtime.kernels()) {
     const auto other = [&](auto is_other) {

@@ -76,8 +76,8 @@ TEST(KernelForm, UnsupportedDevicesAreRefused) {
             "runtime 'r' has no kernel for MATMUL on devices of compute capability 0 and more; 'd' states none");
 }
 
-// Forms with a gap may have forgotten the devices in the gap. A device outside the range of all forms, or with a form
-// of its own, was not forgotten.
+// If a device is in a gap between the forms of a kernel, the author may have forgotten it. Devices outside the range of
+// all forms, or with a form of their own, get no note.
 TEST(KernelForm, AGapBetweenFormsIsTold) {
   Runtime runtime;
   ASSERT_TRUE(ParseMessage(R"(name: "r"
@@ -109,7 +109,7 @@ TEST(KernelForm, WideProductsAreNotMadeOf8Bits) {
                               kernels { kernel: "MATMUL" time: 0.5 from_compute_capability: 90 in_8_bits: true })",
                            "test", &newer)
                   .ok());
-  // Casts are no sign of products in 8 bits, and unsupported devices are no such sign either.
+  // Casts do not show that products are in 8 bits, and neither do forms for unsupported devices.
   ASSERT_TRUE(ParseMessage(R"(name: "neither" kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 2 }
                               kernels { kernel: "MATMUL" from_compute_capability: 1 below_compute_capability: 89
                                         unsupported: true })",
@@ -149,7 +149,7 @@ TEST(KernelForm, WideProductsAreNotMadeOf8Bits) {
   EXPECT_EQ(CheckForms(always, DeviceWith(90), sums), absl::OkStatus());
 }
 
-// A runtime may lack a kernel that the program does not use.
+// A runtime may lack a kernel if the program does not use it.
 TEST(KernelForm, OnlyKernelsOfTheProgramAreAskedFor) {
   Runtime runtime;
   ASSERT_TRUE(ParseMessage(R"(name: "r"

@@ -21,14 +21,14 @@ bool IsGather(const Step& step) {
          step.collective().purpose() == GATHER_WEIGHTS;
 }
 
-// Products of a backward are plain MATMULs, so other kernels identify a backward.
+// Products of a backward are plain MATMULs, so only other kernels show that a step belongs to a backward.
 bool IsBackward(const Step& step) {
   return step.stream() == COMPUTE &&
          (step.kernel() == BIAS_GRADIENT || Kernel_Name(step.kernel()).find("BACKWARD") != std::string::npos);
 }
 
 // Returns the last backward kernel between the gather and its first reader; -1 = none. Readers are found by the place
-// of the value, because a tensor that is gathered with padding behind it is read as another value (rule P8).
+// of the value, because a tensor that is gathered with padding is then read as another value without padding (rule P8).
 int BackwardBefore(const Segment& segment, int gather) {
   const auto place = [&](int32_t v) { return std::pair(segment.values(v).operand(), segment.values(v).offset()); };
   const auto gathers_to = [&](int32_t input) {

@@ -46,7 +46,7 @@ TEST(DelayGathers, BehindTheBackwardOfTheBlockAbove) {
   EXPECT_EQ(s.steps(7).deps(0), 5);
 }
 
-// Parts that are rounded up are gathered with padding behind them, and read without it.
+// If the size of parts is rounded up, the tensor is gathered with padding after it, and then read without padding.
 TEST(DelayGathers, ReadersGoByThePlaceOfWhatIsGathered) {
   Program program = Read(R"(segments {
     values { name: "w" offset: 64 dtype: FP32 shape: [ 4, 4 ] }

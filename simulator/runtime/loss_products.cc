@@ -31,7 +31,7 @@ std::set<std::pair<int, int>> LossProducts(const Program& program) {
       bool reads_gradient = false;
       for (const int32_t input : step.inputs()) reads_gradient |= gradients.count(RangeOf(segment, input)) > 0;
       if (step.kernel() == MATMUL && reads_gradient) products.emplace(s, i);
-      // Any other step that writes to this place makes another tensor.
+      // After any other step that writes to this place, the place holds another tensor.
       for (const int32_t output : step.outputs()) gradients.erase(RangeOf(segment, output));
     }
   }

@@ -1,5 +1,5 @@
-// The changes that AsRunBy makes to a program. Each is for costing only. Its source says what frameworks do and where
-// that is written. Internal to this folder.
+// The changes that AsRunBy makes to a program, all for costing only. The source file of each change describes what
+// frameworks do and cites where that is documented. Internal to this folder.
 #ifndef WEFT_SIMULATOR_RUNTIME_REWRITES_H_
 #define WEFT_SIMULATOR_RUNTIME_REWRITES_H_
 
@@ -18,15 +18,16 @@ inline ValueRange RangeOf(const Segment& segment, int32_t value) {
 
 // bias_sums.cc. True if the program has bias gradients.
 bool HasBiasSums(const Program& program);
-// Moves each BIAS_GRADIENT behind the last product that reads the same rows. It does not pass a step that waits for it,
-// touches its output or overwrites the rows.
+// Moves each BIAS_GRADIENT to a place after the last product that reads the same rows. It does not move past a step
+// that waits for it, touches its output or overwrites the rows.
 void SumBiasesLast(Program* program);
 
 // late_gathers.cc. Prefetches weights only within a recomputed block.
 void DelayGathers(Program* program);
 
-// whole_layers.cc. Completes layers whose first steps, without a gap and not counting gathers of weights, are computed
-// again. A layer is the steps of a forward whose names are equal up to the first number, e.g. "h.3".
+// whole_layers.cc. If a backward recomputes only the first steps of a layer (without a gap, apart from gathers of
+// weights), adds the other steps. A layer is all steps of a forward whose names are equal up to the first number, e.g.
+// "h.3".
 void RecomputeWholeLayers(Program* program);
 
 // hidden_collectives.cc. Sums gradients under the backward, and gathers weights under the forward.
@@ -40,8 +41,8 @@ void StageGradientSums(Program* program);
 void SplitCollectives(Program* program);
 
 // gate_sums.cc. The gradient of a gated unit's input is the sum of two products, one for the gradient of each half. The
-// ranks of the layer sum this gradient. This function makes every such sum twice, one behind the other, because the
-// result of each product is as large as their sum.
+// ranks of the layer sum this gradient. This function replaces every such sum by two sums, one after the other, because
+// the result of each product is as large as their sum.
 void TakeGateSumsApart(Program* program);
 
 // tensor_pieces.cc. Cuts collectives beside products into pieces. Does nothing if `pieces` is below 2.

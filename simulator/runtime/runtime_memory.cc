@@ -48,16 +48,16 @@ int Normal(Kernel kernel) { return kernel == CROSS_ENTROPY_PARTIAL ? CROSS_ENTRO
 
 bool IsUpdate(int kernel) { return kernel == ADAMW || kernel == SGD_STEP; }
 
-// True if the optimizer states are on the host. They then come to the device bucket by bucket.
+// True if the optimizer states are in host memory. They are then fetched to the device bucket by bucket.
 bool StatesAreOnHost(const Template& t) {
   return std::any_of(t.buffers().begin(), t.buffers().end(), [](const Buffer& buffer) {
     return (buffer.role() == MOMENT1 || buffer.role() == MASTER) && buffer.place() == HOST;
   });
 }
 
-// Returns, for each kernel with a workspace in some form, the elements of the largest first input in an action of the
-// template. A loss is computed sample by sample, so the logits of all samples count together. An action updates all its
-// tensors at once, unless the states come from the host.
+// For each kernel that has a workspace in some form, returns the elements of its largest first input in any action of
+// the template. A loss is computed sample by sample, so the logits of all samples count together. An action updates all
+// its tensors at once, unless the states are on the host.
 std::map<int, double> InputElements(const Program& program, const Template& t, const Runtime& runtime) {
   std::map<int, double> inputs;
   for (const KernelForm& form : runtime.kernels()) {
@@ -71,7 +71,7 @@ std::map<int, double> InputElements(const Program& program, const Template& t, c
     if (action.segment() < 0 || action.segment() >= program.segments_size() || action.operands_size() == 0) continue;
     if (!segments.insert(action.segment()).second) continue;
     const Segment& segment = program.segments(action.segment());
-    // One sum is enough, because a segment has a loss or an update.
+    // One sum is enough, because no segment has both a loss and an update.
     double together = 0;
     for (const Step& step : segment.steps()) {
       const auto found = inputs.find(Normal(step.kernel()));
@@ -111,7 +111,7 @@ WorkspaceBytes Workspaces(const Program& program, const Template& t, const Runti
     Kernel kernel;
     if (form.workspace() == 0 || !Kernel_Parse(form.kernel(), &kernel)) continue;
     (IsUpdate(kernel) ? bytes.update : bytes.passes) += form.workspace() * inputs[kernel];
-    // Forms for other devices state the same memory.
+    // Forms of one kernel for different devices state the same memory, so only the first counts.
     inputs[kernel] = 0;
   }
   return bytes;
@@ -129,7 +129,7 @@ double Tensors(const Program& program, const Template& t, const Runtime& runtime
   return std::max(passes, workspaces.update + kept - free);
 }
 
-// Returns the bytes of a rank beyond the planned bytes. They may be negative, but never save more than is planned.
+// Returns the bytes of a rank in addition to the planned bytes. A negative result saves at most the planned bytes.
 int64_t OfTemplate(const Program& program, const Template& t, const Runtime& runtime, bool tensors_only) {
   const RuntimeMemory& memory = runtime.memory();
   const double planned = static_cast<double>(t.device_arena_bytes());
@@ -139,7 +139,7 @@ int64_t OfTemplate(const Program& program, const Template& t, const Runtime& run
   return tensors_only ? bytes : std::min(kMax, bytes + Rounding(t, memory.block_bytes()) + memory.reserved_bytes());
 }
 
-// Returns, by template, its arena and all other bytes of a rank.
+// Returns, for each template, the bytes of a rank: its arena and everything else.
 std::vector<int64_t> BytesOfTemplates(const Program& program, const Runtime& runtime, bool tensors_only) {
   std::vector<int64_t> all;
   for (const Template& t : program.templates()) {
@@ -149,7 +149,7 @@ std::vector<int64_t> BytesOfTemplates(const Program& program, const Runtime& run
   return all;
 }
 
-// Returns the bytes beyond the largest arena.
+// Returns by how much the bytes of the rank that needs most exceed the largest arena.
 int64_t BytesBeside(const Program& program, const Runtime& runtime, bool tensors_only) {
   if (program.templates().empty()) return tensors_only ? 0 : runtime.memory().reserved_bytes();
   int64_t arena = 0;

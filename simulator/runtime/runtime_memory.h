@@ -10,15 +10,16 @@
 
 namespace weft::sim {
 
-// Returns the bytes beyond the largest arena, of the rank that needs most. They are the tensors of the framework's own,
-// with those of held_activations.h, + fragmentation x all tensors + the rounding of persistent buffers +
+// Returns by how much the bytes of the rank that needs most exceed the largest arena. They consist of the framework's
+// own tensors (with those of held_activations.h), fragmentation x all tensors, the rounding of persistent buffers, and
 // reserved_bytes.
 int64_t RuntimeBytes(const Program& program, const Runtime& runtime);
 
-// Returns the tensors among these bytes. A framework counts them as allocated, and the other bytes as reserved.
+// Returns how many of these bytes are tensors. A framework counts tensors as allocated, and the other bytes as
+// reserved.
 int64_t RuntimeTensorBytes(const Program& program, const Runtime& runtime);
 
-// Returns, by template, its device arena and all other bytes of a rank, at most 2^62.
+// Returns, for each template, the bytes of a rank: its device arena and everything else, at most 2^62.
 std::vector<int64_t> BytesOfTemplatesUnder(const Program& program, const Runtime& runtime);
 
 }  // namespace weft::sim

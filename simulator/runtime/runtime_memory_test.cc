@@ -30,7 +30,7 @@ TEST(RuntimeMemory, CopiesByElement) {
                 buffers { bytes: 40 persistent: true role: GRAD dtype: FP32 }
                 buffers { bytes: 80 persistent: true role: MOMENT1 dtype: FP32 } })");
   EXPECT_EQ(RuntimeBytes(program, Parse<Runtime>("memory { bytes_per_wide_gradient: 2 }")), 20);
-  // Fragmentation also counts the additional tensors.
+  // Fragmentation applies to the additional tensors too.
   const Runtime both = Parse<Runtime>("memory { bytes_per_wide_gradient: 2 fragmentation: 0.5 }");
   EXPECT_EQ(RuntimeBytes(program, both), 530);
   EXPECT_EQ(RuntimeTensorBytes(program, both), 20);
@@ -45,14 +45,14 @@ TEST(RuntimeMemory, WorkspacesOfKernels) {
     templates { device_arena_bytes: 1000 body { segment: 0 operands: 0 } }
     templates { device_arena_bytes: 1100 })");
   const auto bytes = [&](const char* runtime) { return RuntimeBytes(program, Parse<Runtime>(runtime)); };
-  // The largest SWIGLU counts, and the loss of all samples counts. The second template has neither, and its arena has
-  // 100 more bytes.
+  // The SWIGLU with the largest input counts, and the loss of all samples together. The second template has neither,
+  // and its arena has 100 more bytes.
   EXPECT_EQ(bytes("kernels { kernel: 'SWIGLU' workspace: 2 }"), 2 * 80 - 100);
   EXPECT_EQ(bytes("kernels { kernel: 'CROSS_ENTROPY' workspace: 4 }"), 4 * 84 - 100);
   EXPECT_EQ(bytes("kernels { kernel: 'CROSS_ENTROPY' workspace: -4 }"), 0);
   EXPECT_EQ(bytes("kernels { kernel: 'CROSS_ENTROPY' workspace: 1 }"), 0);
   EXPECT_EQ(bytes("kernels { kernel: 'MATMUL' workspace: 9 }"), 0);
-  // Forms for several devices count once, and no workspace saves more than the planned bytes.
+  // Forms of one kernel for several devices count once. A workspace cannot save more than the planned bytes.
   EXPECT_EQ(bytes("kernels { kernel: 'SWIGLU' workspace: 2 } "
                   "kernels { kernel: 'SWIGLU' workspace: 2 from_compute_capability: 90 }"),
             60);
@@ -74,8 +74,8 @@ TEST(RuntimeMemory, AnOptimizerStepHasAllItsTensorsAtOnce) {
                 body { kind: OPTIMIZER_STEP segment: 2 operands: 0 }
                 body { kind: OPTIMIZER_STEP segment: 0 operands: 0 } })");
   const auto bytes = [&](const char* runtime) { return RuntimeBytes(program, Parse<Runtime>(runtime)); };
-  // 40 elements come on top of 700 persistent bytes. They are free up to the size of the arena. Actions run one after
-  // the other.
+  // The workspace is for 40 elements and comes on top of 700 persistent bytes. It costs nothing as long as it fits into
+  // the rest of the arena. Actions run one after the other.
   EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 7 }"), 0);
   EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 8 }"), 20);
   EXPECT_EQ(bytes("kernels { kernel: 'SGD_STEP' workspace: 8 }"), 0);
@@ -87,7 +87,7 @@ TEST(RuntimeMemory, AnOptimizerStepHasAllItsTensorsAtOnce) {
   program.set_steps_per_repetition(2);
   EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 8 }"), 320);
   program.set_steps_per_repetition(0);
-  // States on the host come to the device one by one: at most 35 elements.
+  // States on the host are fetched to the device one by one: at most 35 elements at a time.
   *program.mutable_templates(0)->add_buffers() = Parse<Buffer>("bytes: 50 persistent: true place: HOST role: MASTER");
   EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 8 }"), 0);
   EXPECT_EQ(bytes("kernels { kernel: 'ADAMW' workspace: 9 }"), 15);

@@ -68,7 +68,7 @@ class RuntimeNetwork : public NetworkModel {
   }
 
  private:
-  // With sequence parallelism, a rank has only a part of the activations from the start.
+  // True if the program has sequence parallelism. Then a rank holds only a part of the activations anyway.
   static bool HasPartsAnyway(const Program& program) {
     for (const Segment& segment : program.segments()) {
       for (const Step& step : segment.steps()) {
@@ -80,7 +80,7 @@ class RuntimeNetwork : public NetworkModel {
 
   int64_t PartOf(int64_t bytes) const { return bytes / parts_ + (bytes % parts_ != 0 ? 1 : 0); }
 
-  // Returns the time until the ranks of the layer of `rank` have gathered their parts.
+  // Returns the time that the ranks of the layer of `rank` need to gather their parts of a message of `bytes`.
   absl::StatusOr<Time> Gathered(int64_t rank, int64_t bytes) const {
     if (parts_ == 1 || bytes == 0) return Time{};
     CollectiveCall call = {.kind = CollectiveKind::kAllGather, .parts = {{.elements = bytes, .element_bytes = 1}}};
@@ -105,7 +105,8 @@ class RuntimeNetwork : public NetworkModel {
     return replicas;
   }
 
-  // Returns a sum of gradients as the framework makes it: in the framework's width, and of whole tensors or of parts.
+  // Returns a sum of gradients as the framework makes it: with elements of the framework's width, and as an all-reduce
+  // of whole tensors if runtime.sums_whole.
   CollectiveCall AsSummed(CollectiveCall call, const GroupForm& form) const {
     constexpr int64_t kHalf = 2, kWide = 4;
     if (call.kind == CollectiveKind::kAllGather || !IsOverReplicas(form)) return call;
@@ -116,7 +117,7 @@ class RuntimeNetwork : public NetworkModel {
     return call;
   }
 
-  // Returns a gather with the bytes of the type in which the framework keeps the weights.
+  // Returns a gather of weights with the number of bytes that the weights have in the framework's type.
   CollectiveCall AsKept(CollectiveCall call) const {
     if (call.kind != CollectiveKind::kAllGather || !(runtime_.gathered_weight_bytes() > 0)) return call;
     for (CollectivePart& part : call.parts) {
@@ -145,7 +146,7 @@ class RuntimeNetwork : public NetworkModel {
   const Mesh& mesh_;
   std::unique_ptr<NetworkModel> network_;
   std::vector<bool> is_replica_axis_;
-  // The group of ranks that hold parts of one layer, and their number if transfers go in parts.
+  // The group of ranks that hold parts of one layer. `parts_` is their number if they share each transfer, else 1.
   GroupForm layer_;
   int64_t parts_ = 1;
 };

@@ -1,5 +1,5 @@
-// Collectives over replicas and transfers between stages as a framework makes them: tensor by tensor, with the host's
-// work for each member, and in parts.
+// Collectives over replicas and transfers between stages as a framework makes them: tensor by tensor, with the time
+// that the host needs for each member, and with transfers shared by the ranks of a layer.
 #ifndef WEFT_SIMULATOR_RUNTIME_RUNTIME_NETWORK_H_
 #define WEFT_SIMULATOR_RUNTIME_RUNTIME_NETWORK_H_
 
@@ -11,7 +11,7 @@
 
 namespace weft::sim {
 
-// Returns `network` itself if the runtime communicates as programs state. `runtime` and `program` must outlive the
+// Returns `network` itself if the runtime communicates as the program states. `runtime` and `program` must outlive the
 // model.
 std::unique_ptr<NetworkModel> NetworkUnder(const Runtime& runtime, const Program& program,
                                            std::unique_ptr<NetworkModel> network);

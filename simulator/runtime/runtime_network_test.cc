@@ -53,7 +53,7 @@ struct Asked {
 TEST(RuntimeNetwork, TensorByTensor) {
   const Asked asked("states_per_tensor: true");
   EXPECT_EQ(asked.TimeOf(asked.gather, asked.replicas), (TransferTime{Time{2'080'000}, Time{7}}));
-  // Gathers between ranks of one layer, and between all ranks, stay as the program states.
+  // Gathers between ranks of one layer, and between all ranks, are not changed.
   EXPECT_EQ(asked.TimeOf(asked.gather, asked.tensor).occupancy, Time{1'080'000});
   EXPECT_EQ(asked.TimeOf(asked.gather, asked.both).occupancy, Time{1'080'000});
   CollectiveCall scatter = asked.gather;
@@ -95,7 +95,8 @@ TEST(RuntimeNetwork, GradientsAreSummedAsTheFrameworkDoes) {
   EXPECT_EQ(wide.TimeOf(scatter, wide.replicas).occupancy, Time{1'160'000});
   EXPECT_EQ(whole.TimeOf(scatter, whole.replicas).occupancy, Time{1'160'000});
   EXPECT_EQ(both.TimeOf(scatter, both.replicas).occupancy, Time{1'320'000});
-  // Three calls do not change: ranks of one layer sum activations, a gather is no sum, and fp32 is already wide.
+  // Three calls do not change: a sum of activations between ranks of one layer, a gather, and a sum that is already in
+  // fp32.
   EXPECT_EQ(both.TimeOf(scatter, both.tensor).occupancy, Time{1'080'000});
   EXPECT_EQ(both.TimeOf(both.gather, both.replicas).occupancy, Time{1'080'000});
   CollectiveCall fp32 = scatter;
@@ -124,7 +125,7 @@ TEST(RuntimeNetwork, TransfersInParts) {
   };
   // The transfer sends half of the bytes, rounded up. Then a gather of all bytes follows, with its latency.
   EXPECT_EQ(transfer(), (TransferTime{Time{26}, Time{3 + 1'051'000 + 7}}));
-  // Here each rank has only a part of the sequence.
+  // With sequence parallelism, each rank has only a part of the sequence and sends just that.
   Step* step = asked.program.add_segments()->add_steps();
   step->set_kernel(GROUP_REDUCE_SCATTER);
   step->mutable_collective()->set_purpose(TENSOR);

@@ -168,13 +168,13 @@ absl::StatusOr<Time> RuntimeSteps::Cost(const Use& use, const Cluster& cluster, 
   if (program_.segments(use.segment).steps(use.step).stream() != COMPUTE) return time;
   WEFT_ASSIGN_OR_RETURN(const double share, HostShare(use, cluster, options));
   if (share > 1) {
-    // The time of the host does not grow when collectives slow down the device.
+    // Collectives may slow down the device, but they do not increase the time of the host.
     CostOptions alone = options;
     alone.collectives = 0;
     WEFT_ASSIGN_OR_RETURN(const Time own, OnDevice(use, cluster, alone));
     time.ps = std::max(time.ps, Scaled(own.ps, share));
   }
-  // A first step that takes no time itself also has the wait.
+  // The wait is added to the first step, even if that step itself takes no time.
   if (use.index != 0) return time;
   double wait = 0;
   switch (use.kind) {

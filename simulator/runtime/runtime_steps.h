@@ -78,14 +78,14 @@ class RuntimeSteps {
   // Returns the cost of a launch by itself.
   absl::StatusOr<Time> OfLaunch(const Segment& of, const Step& step, const Use& use, const Cluster& cluster,
                                 const CostOptions& options) const;
-  // Returns the same without the special case of weight casts, which not all devices make.
+  // Returns the cost of a launch that is not a weight cast. (Not all devices make weight casts.)
   absl::StatusOr<Time> OfKernel(const Segment& of, const Step& step, const Use& use, const Cluster& cluster,
                                 const CostOptions& options) const;
-  // Returns the form of products that states a weight's cast (weight_casts.h) on the rank's own device; null = the
-  // device makes no such cast.
+  // Returns the device's form of products if that form casts weights once (weight_casts.h); null = the device makes no
+  // such cast.
   const KernelForm* CastForm(const Device& device) const;
   bool IsOfLoss(const KernelForm& form, const Use& use) const;
-  // True if factor `input` (0 or 1) of the product is cast for the product.
+  // True if factor `input` (0 or 1) of the product is cast each time that the product runs.
   bool IsCast(const KernelForm& form, const Use& use, int input) const;
   // Returns the number of launches of the step with its casts; 1 if `form` is null.
   int Launches(const KernelForm* form, const Use& use) const;
@@ -106,7 +106,7 @@ class RuntimeSteps {
   std::set<std::pair<int, int>> loss_products_;
   std::set<std::tuple<int, int, int>> gathered_factors_;
   std::set<std::tuple<int, int, int>> kept_weights_;
-  // By segment, kind, joined steps and the cluster that has the device.
+  // Results of HostShare by segment, kind, joined steps and the cluster that has the device.
   std::map<std::tuple<int, ActionKind, const std::vector<StepRange>*, const Cluster*>, double> host_shares_;
 };
 

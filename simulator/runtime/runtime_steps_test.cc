@@ -43,12 +43,12 @@ TEST(RuntimeSteps, FormsMoveMoreBytesAndLaunchMoreKernels) {
   const Runtime runtime = Parse<Runtime>(R"(kernels { kernel: "RMS_NORM" launches: 3 bytes: 4 time: 2 })");
   RuntimeSteps steps(program, runtime, Roofline());
   EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, FORWARD, cluster), 1100);
-  // 2 x (100 + 4000) us and two more launches.
+  // Each of the two kernels takes 100 + 4000 us, and there are two more launches.
   EXPECT_NEAR(Microseconds(&steps, 1, FORWARD, cluster), 8400, 1e-5);
 }
 
 TEST(RuntimeSteps, FactorsOfAProductAreCastBeforeIt) {
-  // [200 x 300] [300 x 400]: 60,000 and 120,000 elements.
+  // The product [200 x 300] [300 x 400] has factors of 60,000 and 120,000 elements.
   const Program program = Parse<Program>(R"(segments {
     name: "s"
     values { shape: 200 shape: 300 } values { shape: 300 shape: 400 } values { shape: 200 shape: 400 }
@@ -61,7 +61,7 @@ TEST(RuntimeSteps, FactorsOfAProductAreCastBeforeIt) {
   EXPECT_NEAR(Microseconds(&alone, 0, FORWARD, cluster), 550, 1e-5);
   const Runtime runtime = Parse<Runtime>(R"(kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 5 })");
   RuntimeSteps steps(program, runtime, Roofline());
-  // Casts of 300,000 and 600,000 bytes, each with its launch.
+  // The casts of the two factors move 300,000 and 600,000 bytes, and each has its own launch.
   EXPECT_NEAR(Microseconds(&steps, 0, FORWARD, cluster), 550 + 400 + 700, 1e-5);
   const Runtime hosted =
       Parse<Runtime>(R"(kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 5 } host { launch_seconds: 1.1e-3 })");
@@ -83,7 +83,7 @@ TEST(RuntimeSteps, WhatIsGatheredWasCastInParts) {
   const Runtime runtime = Parse<Runtime>(
       R"(kernels { kernel: "MATMUL" time: 0.5 factor_bytes: 5 } kernels { kernel: "GROUP_ALL_GATHER" bytes: 0.5 })");
   RuntimeSteps steps(program, runtime, Roofline());
-  // Casts of 75,000 and 600,000 bytes.
+  // The casts move 75,000 and 600,000 bytes.
   EXPECT_NEAR(Microseconds(&steps, 1, FORWARD, cluster), 550 + 175 + 700, 1e-5);
 }
 
@@ -106,7 +106,7 @@ TEST(RuntimeSteps, ProductsAtTheLossHaveATimeOfTheirOwn) {
   EXPECT_NEAR(Microseconds(&all, 0, FORWARD, cluster), 1650, 1e-5);
 }
 
-// The host launches no casts where nothing is cast.
+// The host launches no casts for products whose factors are not cast.
 TEST(RuntimeSteps, TheHostLaunchesTheCastsThatThereAre) {
   const Program program = Parse<Program>(R"(segments {
     name: "s" operands { name: "x" } operands { name: "w" }
@@ -180,7 +180,7 @@ TEST(RuntimeSteps, FormsAreForDevices) {
 TEST(RuntimeSteps, TheHostShowsWhereTheDeviceIsFaster) {
   const Program program = TwoKernels();
   const Cluster cluster = Machine();
-  // Two launches of 2.2 ms each take twice as long as the device needs.
+  // The host needs 2.2 ms for each of two launches, twice as long as the device needs for the kernels.
   Runtime runtime = Parse<Runtime>("host { launch_seconds: 2.2e-3 }");
   RuntimeSteps bound(program, runtime, Roofline());
   EXPECT_NEAR(Microseconds(&bound, 0, FORWARD, cluster), 2200, 1e-3);
@@ -202,7 +202,7 @@ TEST(RuntimeSteps, WaitsStandBeforeTheFirstStep) {
   EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, GRAD_NORM, cluster), 1100);
 }
 
-// The first step has nothing to compute, but it still has the wait.
+// The first step has nothing to compute, but the wait is still added to it.
 TEST(RuntimeSteps, WaitsStandBeforeAStepThatTakesNoTime) {
   Program program = TwoKernels();
   program.mutable_segments(0)->mutable_steps(0)->clear_work();
@@ -220,7 +220,8 @@ TEST(RuntimeSteps, WaitsStandBeforeAStepThatTakesNoTime) {
   EXPECT_DOUBLE_EQ(Microseconds(&steps, 1, FORWARD, cluster), 1000);
 }
 
-// Two updates of 1 and 3 MB take turns with two zeroings. They become two launches, and the first step has their cost.
+// Two updates of 1 and 3 MB alternate with two zeroings. They become two launches, and the first step has the cost of
+// both.
 TEST(RuntimeSteps, JoinedStepsAreTheirLaunches) {
   Program program = Parse<Program>(R"(segments {
     name: "s"

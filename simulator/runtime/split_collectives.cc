@@ -1,4 +1,4 @@
-// A program as run by frameworks that gather and scatter every tensor by itself (ZeRO 3 of DeepSpeed).
+// A program as run by frameworks that gather and scatter every tensor separately (ZeRO 3 of DeepSpeed).
 //
 // A step of weft gathers all weights of a layer at once. Here a step that gathers k tensors becomes k steps of one
 // tensor each, one after the other on the communicator. They move the same bytes with k times the latencies. Steps that

@@ -26,7 +26,7 @@ class Stager {
   Stager(Program* program, Template* t) : program_(program), t_(t), next_id_(NextActionId(*t)) {}
 
   void Stage() {
-    // By sum: the copy back.
+    // For each sum, by its id, the id of the action that copies the result back.
     std::map<int, int> behind;
     google::protobuf::RepeatedPtrField<Action> staged;
     // Copies to the host that the next compute action waits for.

@@ -1,10 +1,10 @@
 // A program as run by frameworks that cut products and the collectives beside them into pieces (tensor parallelism).
 //
-// With n pieces of a gather, the product behind the gather starts with the first piece. The other pieces arrive while
-// the product runs, and the step after the product waits for them. With n pieces of a reduce-scatter, all pieces but
-// the last are sent while the product in front of the reduce-scatter makes the next piece. So a gather G and a product
-// P take G/n + max(P, (n-1)/n G) instead of G + P. The pieces of one kind go as one message with the bytes of all.
-// Products are not cut.
+// If a gather has n pieces, the product after the gather starts with the first piece. The other pieces arrive while the
+// product runs, and the step after the product waits for them. If a reduce-scatter has n pieces, all pieces except the
+// last are sent while the product before the reduce-scatter makes the next piece. So a gather G and a product P take
+// G/n + max(P, (n-1)/n G) instead of G + P. All pieces that move beside the product are one message here. Products are
+// not cut.
 //
 // The result is for costing only. Sources: Wang et al., ASPLOS 2023, "Overlap communication with dependent computation
 // via decomposition"; NVIDIA Transformer Engine, user buffers (--tp-comm-overlap); PyTorch, asynchronous tensor
@@ -62,7 +62,7 @@ class Cutter {
     return false;
   }
 
-  // Returns the reduce-scatter that sends the result of `product`, if no compute step stands between them; -1 = none.
+  // Returns the reduce-scatter that sends the result of `product`, if no compute step is between them; -1 = none.
   int ScatterBehind(int product) const {
     if (segment_.steps(product).kernel() != MATMUL) return -1;
     for (int i = product + 1; i < segment_.steps_size(); ++i) {
@@ -82,7 +82,7 @@ class Cutter {
     return -1;
   }
 
-  // Reduces each value of the step to a part of its elements.
+  // Replaces each value of the step by its first piece (`numerator` = 1) or by all its other pieces.
   void SetPart(int64_t numerator, Step* step) {
     for (auto* values : {step->mutable_inputs(), step->mutable_outputs()}) {
       for (int32_t& value : *values) {
@@ -99,7 +99,7 @@ class Cutter {
 
   void AddStep(int index) {
     Step step = segment_.steps(index);
-    // A step behind a product that began with a first piece needs all pieces. A step before the product does not.
+    // A step after a product that began with a first piece needs all pieces. A step before the product does not.
     if (step.stream() == COMPUTE) {
       std::erase_if(rests_, [&](const Rest& rest) {
         if (index > rest.product) step.add_deps(rest.step);
@@ -137,9 +137,9 @@ class Cutter {
   const int64_t pieces_;
   Segment& segment_;
   StepEditor editor_;
-  // By step: whether it is a reduce-scatter whose first pieces are sent earlier.
+  // For each step: true if it is a reduce-scatter whose first pieces are sent earlier.
   std::vector<bool> cut_;
-  // The other pieces of a gather. The next compute step behind the gather's product waits for them.
+  // The other pieces of a gather. The first compute step after the gather's product waits for them.
   struct Rest {
     int step = 0;
     int product = 0;

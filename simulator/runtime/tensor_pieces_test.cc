@@ -51,7 +51,7 @@ TEST(TensorPieces, GathersBehindAndScattersInFrontOfTheProduct) {
   std::string names;
   for (const Step& step : s.steps()) names += step.name() + " ";
   EXPECT_EQ(names, "gather gather up gelu scatter down scatter norm ");
-  // The product waits for the first quarter, and the step behind the product waits for the rest.
+  // The product waits for the first quarter, and the step after the product waits for the rest.
   EXPECT_EQ(Elements(s, s.steps(0).outputs(0)), 80);
   EXPECT_EQ(Elements(s, s.steps(1).outputs(0)), 240);
   EXPECT_EQ(Elements(s, s.steps(1).inputs(0)), 60);
@@ -59,7 +59,7 @@ TEST(TensorPieces, GathersBehindAndScattersInFrontOfTheProduct) {
   EXPECT_EQ(s.steps(2).deps(0), 0);
   ASSERT_EQ(s.steps(3).deps_size(), 1);
   EXPECT_EQ(s.steps(3).deps(0), 1);
-  // Three quarters of the sum are sent while the product runs, that is after the step before the product. The rest is
+  // Three quarters of the sum are sent while the product runs: they wait for the step before the product. The rest is
   // sent after the product.
   EXPECT_EQ(Elements(s, s.steps(4).inputs(0)), 240);
   ASSERT_EQ(s.steps(4).deps_size(), 1);
@@ -71,8 +71,8 @@ TEST(TensorPieces, GathersBehindAndScattersInFrontOfTheProduct) {
   EXPECT_EQ(s.steps(7).deps(0), 6);
 }
 
-// The backward of a layer gathers its input again for the weight's product. The product before that one runs beside the
-// gather.
+// The backward of a layer gathers its input again for the weight's product. Another product before that one runs while
+// the gather is in flight.
 TEST(TensorPieces, WhatRunsBeforeTheProductDoesNotWaitForItsGather) {
   Program program = Read(R"(segments {
     name: "backward"

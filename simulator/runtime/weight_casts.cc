@@ -12,7 +12,7 @@
 namespace weft::sim {
 namespace {
 
-// The product of the forward, and the product of the backward for the gradient of the input.
+// Two products read a weight: one in the forward, and one in the backward for the gradient of the input.
 constexpr double kProductsOfAWeight = 2;
 
 bool RunsSegment(const Action& action) { return action.segment() > 0 || action.operands_size() > 0; }
@@ -46,7 +46,7 @@ Step CastOf(const Segment& segment, int product, int32_t weight, double bytes) {
   cast.add_inputs(weight);
   cast.mutable_work()->set_dtype(segment.steps(product).work().dtype());
   cast.mutable_work()->set_bytes(WeightCastBytes(segment, cast, bytes));
-  // The cast waits for the gather of the weight's parts on other replicas.
+  // The cast waits for the gather that collects the weight's parts from the replicas.
   for (const int dep : segment.steps(product).deps()) {
     if (segment.steps(dep).collective().purpose() == GATHER_WEIGHTS) cast.add_deps(dep);
   }
@@ -55,7 +55,7 @@ Step CastOf(const Segment& segment, int product, int32_t weight, double bytes) {
 
 }  // namespace
 
-// A cast that the compiler states has an output.
+// A cast that the compiler made has an output; a cast of CastWeightsOnce has none.
 bool IsWeightCast(const Step& step) {
   return step.kernel() == CAST && step.inputs_size() == 1 && step.outputs_size() == 0;
 }
@@ -86,7 +86,7 @@ std::set<std::tuple<int, int, int>> KeptWeightFactors(const Program& program, bo
 void CastWeightsOnce(double bytes, bool casts_at_loss, Program* program) {
   const std::set<std::tuple<int, int, int>> factors = KeptWeightFactors(*program, casts_at_loss);
   for (Template& t : *program->mutable_templates()) {
-    // A buffer with several weights has them at several offsets.
+    // (buffer, offset) of the weights with a cast so far. A buffer may hold several weights at several offsets.
     std::set<std::pair<int32_t, int64_t>> cast;
     for (Action& action : *t.mutable_body()) {
       if (action.kind() != FORWARD && action.kind() != FORWARD_BACKWARD) continue;

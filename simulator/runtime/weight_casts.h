@@ -1,10 +1,10 @@
 // Weights that are cast to 8 bits once per optimizer step and then kept for all its microbatches.
 //
 // Transformer Engine keeps the cast weight, as it is and transposed, over the microbatches of a step
-// (pytorch/module/linear.py: `is_first_microbatch`, `get_weight_workspace` with `cache_name`). Megatron-Core says which
-// microbatch is the first (core/extensions/transformer_engine.py, `set_is_first_microbatch`). Weights that ZeRO 3
-// gathers are not kept. A program with several optimizer steps in flight has several versions of each weight, which are
-// not kept either. Such weights are cast for every product.
+// (pytorch/module/linear.py: `is_first_microbatch`, `get_weight_workspace` with `cache_name`). Megatron-Core marks the
+// first microbatch (core/extensions/transformer_engine.py, `set_is_first_microbatch`). Weights that ZeRO 3 gathers are
+// not kept. A program with several optimizer steps in flight has several versions of each weight, which are not kept
+// either. Weights that are not kept are cast for every product.
 #ifndef WEFT_SIMULATOR_RUNTIME_WEIGHT_CASTS_H_
 #define WEFT_SIMULATOR_RUNTIME_WEIGHT_CASTS_H_
 
@@ -23,7 +23,7 @@ std::set<std::tuple<int, int, int>> KeptWeightFactors(const Program& program, bo
 // True for a step that CastWeightsOnce added.
 bool IsWeightCast(const Step& step);
 
-// Returns the bytes that the cast moves, with `bytes` for each element of the weight and each product.
+// Returns the bytes that the cast moves, if it moves `bytes` per element of the weight for each of its two products.
 int64_t WeightCastBytes(const Segment& segment, const Step& cast, double bytes);
 
 // Adds a CAST in front of the first product of each repetition that reads such a weight. The cast moves `bytes` per

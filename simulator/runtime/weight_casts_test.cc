@@ -57,10 +57,10 @@ TEST(WeightCasts, TheFirstForwardOfARepetitionCastsThem) {
   ASSERT_EQ(first.steps_size(), 6);
   EXPECT_EQ(first.steps(2).kernel(), CAST);
   EXPECT_EQ(first.steps(2).name(), "cast w");
-  // 32 elements, 2 bytes for each of two products.
+  // 32 elements x 2 bytes x 2 products.
   EXPECT_EQ(first.steps(2).work().bytes(), 128);
   EXPECT_EQ(first.steps(2).work().dtype(), BF16);
-  // The cast waits for the gathered weight, not for the norm.
+  // The cast waits for the gather of the weight, not for the norm.
   EXPECT_THAT(first.steps(2).deps(), ElementsAre(0));
   EXPECT_EQ(first.steps(3).name(), "up");
   EXPECT_THAT(first.steps(3).deps(), ElementsAre(0, 1));

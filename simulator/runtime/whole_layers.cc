@@ -51,7 +51,7 @@ class Copier {
       end = begin + 1;
       if (GathersWeights(forward_.steps(begin))) continue;
       const absl::string_view layer = LayerOf(forward_.steps(begin).name());
-      // Gathers for the next layer stand among the steps of this layer.
+      // Gathers for the next layer may be among the steps of this layer.
       while (end < forward_.steps_size() &&
              (GathersWeights(forward_.steps(end)) || LayerOf(forward_.steps(end).name()) == layer)) {
         ++end;
@@ -62,7 +62,7 @@ class Copier {
   }
 
  private:
-  // Returns the index in the backward; -1 if the backward does not compute the step again.
+  // Returns the index in the backward of a step of the forward; -1 if the backward does not recompute the step.
   int Again(int step) const {
     const auto found = again_.find(forward_.steps(step).name());
     return found == again_.end() || backward_.steps(found->second).kernel() != forward_.steps(step).kernel()
@@ -90,7 +90,7 @@ class Copier {
           copy.after.push_back(found->second);
         } else if (Again(dep) >= 0) {
           copy.step.add_deps(Again(dep));
-          // A gather that the layer's backward starts at its beginning stands behind the recomputed steps.
+          // If the backward starts the gather when the layer begins, the gather comes after the recomputed steps.
           last = std::max(last, Again(dep));
         }
       }

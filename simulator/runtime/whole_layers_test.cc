@@ -62,7 +62,7 @@ TEST(RecomputeWholeLayers, WhatOnlyTheNextLayerReads) {
   ASSERT_EQ(s.steps(8).deps_size(), 1);
   EXPECT_EQ(s.steps(8).deps(0), 7);
   EXPECT_EQ(s.steps(10).deps(0), 9);
-  // The copied steps have their own shapes.
+  // The copied steps keep the shapes that they have in the forward.
   ASSERT_EQ(s.steps(6).inputs_size(), 2);
   EXPECT_EQ(s.values(s.steps(6).inputs(0)).shape(1), 8);
   EXPECT_EQ(s.values(s.steps(6).outputs(0)).shape(1), 2);
@@ -71,9 +71,9 @@ TEST(RecomputeWholeLayers, WhatOnlyTheNextLayerReads) {
   EXPECT_EQ(s.values_size(), 3);
 }
 
-// With the prefetch of docs/overlap.md, the gathers for the next product stand among the steps before it. Here the
-// gather of layer 1 stands before the last product of layer 0. If gathers block, the gather of the backward stands
-// behind the recomputed steps.
+// With the prefetch of docs/overlap.md, the gathers for the next product are among the steps before it. Here the gather
+// of layer 1 comes before the last product of layer 0. If gathers block, the gather of the backward comes after the
+// recomputed steps.
 TEST(RecomputeWholeLayers, AmongGathersForWhatComesNext) {
   constexpr char kPrefetched[] = R"(segments {
     operands { name: "x" bytes: 64 }
@@ -108,12 +108,12 @@ TEST(RecomputeWholeLayers, AmongGathersForWhatComesNext) {
 
 TEST(RecomputeWholeLayers, PartsOfLayersAndWholeOnesStay) {
   for (const char* backward : {
-           // No step of a layer, the middle of a layer, a part with a gap, a whole layer.
+           // Backwards that recompute no step of a layer, the middle of a layer, a part with a gap, or a whole layer.
            R"(steps { name: "h.0.down.dx" kernel: MATMUL })",
            R"(steps { name: "h.0.up" kernel: MATMUL } steps { name: "h.0.down.dx" kernel: MATMUL })",
            R"(steps { name: "h.0.norm" kernel: LAYER_NORM } steps { name: "h.0.down" kernel: MATMUL })",
            R"(steps { name: "h.1.norm" kernel: LAYER_NORM } steps { name: "h.1.down" kernel: MATMUL })",
-           // Another kernel with the same name, and a step of no layer.
+           // Backwards with another kernel of the same name, or with a step of no layer.
            R"(steps { name: "h.0.norm" kernel: RMS_NORM })",
            R"(steps { name: "wte" kernel: EMBEDDING })",
        }) {

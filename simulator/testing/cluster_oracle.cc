@@ -26,7 +26,7 @@ int64_t RanksOf(const Program& program) {
   return ranks;
 }
 
-// A device of the cluster: figures of the last row that names it, else of the cluster's device.
+// The device of one rank: its figures are those of the last row of other_devices that names it, else of Cluster.device.
 struct OwnDevice {
   const Device* device = nullptr;
   int64_t speed_millionths = 1000000;
@@ -74,8 +74,8 @@ int64_t BytesOf(const Value& value) {
   return bytes;
 }
 
-// Joins the steps of one launch (docs/simulator.md): the step with the most bytes, with the work of all steps. If their
-// kernels differ, bytes do not count that a step reads after an earlier one has read or written them.
+// Joins the steps of one launch (docs/simulator.md) into one step: the step with the most bytes, with the work of all
+// steps. If their kernels differ, bytes that a step reads do not count if an earlier step has read or written them.
 Step Together(const Segment& segment, const std::vector<int>& launch) {
   Step one = segment.steps(launch[0]);
   int64_t most = one.work().bytes(), flops = 0, bytes = 0, again = 0;
@@ -104,8 +104,8 @@ Step Together(const Segment& segment, const std::vector<int>& launch) {
   return one;
 }
 
-// Returns what the device runs at the turn of a step. On GPUs on which weft's executor joins steps, all launches of
-// joined steps come at the turn of the first one, and nothing at the turns of the others.
+// Returns the steps that the device runs when it is the step's turn. On GPUs on which weft's executor joins steps, all
+// launches of joined steps run at the turn of the first step, and none at the turns of the others.
 std::vector<Step> RunAt(const Program& program, const NaiveStepCall& call, const Device& device) {
   const Segment& segment = program.segments(call.segment);
   const Template& t = program.templates(TemplateOfRank(program, call.rank));
@@ -149,7 +149,7 @@ std::vector<int64_t> DevicesOfRanks(const Cluster& cluster, int64_t ranks) {
   }
   std::vector<int64_t> devices(placement.devices().begin(), placement.devices().end());
   if (devices.empty()) {
-    // Use the fewest nodes, with the same number of devices on each if that divides evenly.
+    // Use the fewest nodes. If the ranks divide evenly over them, use the same number of devices on each node.
     int64_t each = cluster.devices_per_node();
     const int64_t used = ranks / each + (ranks % each != 0);
     if (used > 1 && ranks % used == 0) each = ranks / used;
@@ -169,7 +169,7 @@ NaiveDurations ClusterDurations(const Program& program, const Cluster& cluster, 
   struct Figures {
     const CostModelEntry* cost = nullptr;
     std::vector<OwnDevice> devices;
-    // For each device, the cluster as if all its devices were like it.
+    // For each device, the cluster with devices of that kind only.
     std::map<const Device*, Cluster> clusters;
   };
   const auto figures = std::make_shared<Figures>();

@@ -1,6 +1,6 @@
-// An independent reading of what docs/program.md and proto/cluster.proto say about a machine: which device each rank is
-// on, how fast the device is, and so how long everything takes. Figures of single steps and messages come from the cost
-// and network models, which have tests of their own.
+// An independent implementation of the rules in docs/program.md and proto/cluster.proto about machines: which device
+// each rank is on, how fast the device is, and so how long everything takes. Times of single steps and messages come
+// from the cost and network models, which have tests of their own.
 #ifndef WEFT_SIMULATOR_TESTING_CLUSTER_ORACLE_H_
 #define WEFT_SIMULATOR_TESTING_CLUSTER_ORACLE_H_
 
@@ -15,7 +15,7 @@
 
 namespace weft::sim {
 
-// Returns node * devices_per_node + device of every rank, by Cluster.placement.
+// Returns, for every rank, node * devices_per_node + device in the node, as Cluster.placement states.
 std::vector<int64_t> DevicesOfRanks(const Cluster& cluster, int64_t ranks);
 
 // Returns the durations of a program; the cluster must have all figures for it. All arguments must outlive the result.

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kLinks = 4;
 
-// Gives the oracle's durations through the engine's network interface.
+// Passes the oracle's durations to the engine as a network model.
 class TableNetwork : public NetworkModel {
  public:
   explicit TableNetwork(const NaiveDurations& durations) : durations_(durations) {}
@@ -121,7 +121,7 @@ NaiveDurations RandomDurations(uint64_t seed, const DurationOptions& options) {
   durations.step = [=](const NaiveStepCall& call) {
     const int32_t device = options.device_of_rank.empty() ? 0 : options.device_of_rank[call.rank];
     const int64_t cost = HashBelow(seed, {1, call.segment, call.step, call.kind, device}, 6);
-    // Some steps are not slowed at all, some only by the first collective.
+    // A collective may add nothing: some steps are not slowed down at all, some only by the first collective.
     int64_t more = 0;
     for (int load = 1; load <= call.load; ++load)
       more += HashBelow(seed, {6, call.segment, call.step, device, load}, 4);

@@ -1,4 +1,4 @@
-// Compares engine and oracle: runs both with the same durations and compares all results of a program.
+// Runs engine and oracle with the same durations and compares all their results for a program.
 #ifndef WEFT_SIMULATOR_TESTING_ENGINE_ORACLE_H_
 #define WEFT_SIMULATOR_TESTING_ENGINE_ORACLE_H_
 
@@ -14,9 +14,9 @@
 namespace weft::sim {
 
 struct DurationOptions {
-  // Collectives make the steps beside them cost more.
+  // If true, collectives make the steps beside them cost more.
   bool load = false;
-  // Transfers and collectives are flows over shared links.
+  // If true, transfers and collectives are flows over shared links.
   bool flows = false;
   // Class of each rank's device; steps cost the same on devices of one class. Empty = one class.
   std::vector<int32_t> device_of_rank = {};
@@ -42,7 +42,8 @@ struct Agreement {
   Jitter jitter = {};
 };
 
-// Expects the same times of every step, the same finish of every repetition and the same live peaks.
+// Expects that engine and oracle have the same times for every step, the same finish of every repetition and the same
+// live peaks.
 void ExpectAgreement(const Program& program, const NaiveDurations& durations, const Agreement& how);
 
 }  // namespace weft::sim

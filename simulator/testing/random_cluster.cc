@@ -15,7 +15,7 @@ class ClusterMaker {
     cluster_.set_name("random " + std::to_string(seed));
     cluster_.set_devices_per_node(1 + Below(4));
     const int64_t least = (ranks + cluster_.devices_per_node() - 1) / cluster_.devices_per_node();
-    // Some of the nodes may be left out.
+    // The cluster may have more nodes than the ranks need.
     cluster_.set_nodes(least + Below(3));
     FillDevice(*cluster_.mutable_device(), load);
     FillLink(*cluster_.mutable_intra_node(), Below(2) == 0 ? NVLINK : PCIE);
@@ -39,7 +39,7 @@ class ClusterMaker {
     row.set_speed(speeds[Below(5)]);
   }
 
-  // One interface of each node stays as it is, so that every rank can reach every other.
+  // One interface of each node is not changed, so that every rank can reach every other.
   void AddOtherInterfaces(bool may_be_down) {
     OtherInterfaces& row = *cluster_.add_other_interfaces();
     row.add_nodes(Below(cluster_.nodes()));
@@ -65,7 +65,8 @@ class ClusterMaker {
     std::vector<int64_t> nodes(cluster_.nodes());
     std::iota(nodes.begin(), nodes.end(), 0);
     Shuffle(nodes);
-    // Take enough of the nodes with all their devices, or all nodes with all devices but one if these are enough.
+    // Use either enough of the nodes, with all their devices, or all nodes with all devices except one, if these are
+    // enough.
     const int64_t least = (ranks_ + per_node - 1) / per_node;
     const bool fewer = per_node > 1 && Below(2) == 0 && cluster_.nodes() * (per_node - 1) >= ranks_;
     if (fewer) {

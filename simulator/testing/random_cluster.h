@@ -14,7 +14,7 @@ enum class Wear {
   kSymmetric,
   // One thing differs from the rest: a device, an interface, or the placement.
   kNearly,
-  // Several things differ, some interfaces are down, and the job may not have all nodes.
+  // Several things differ, some interfaces are down, and the job may use only some of the nodes.
   kDegraded,
 };
 

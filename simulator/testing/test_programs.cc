@@ -102,7 +102,7 @@ Segment RandomSegment(Random& random, const Mesh& mesh, int index) {
     operand->set_name(absl::StrCat("operand", i));
     operand->set_access(i == 0 ? WRITE : READ_WRITE);
   }
-  // The first two segments use the compute stream only, as the queues of a dynamic order need.
+  // The first two segments use the compute stream only, because actions in the queues of a dynamic order require that.
   const int streams = index < 2 ? 1 : index < 4 ? 3 : 5;
   const int steps = 1 + Below(random, index < 4 ? 5 : 8);
   for (int i = 0; i < steps; ++i) {
@@ -164,8 +164,8 @@ class RandomBuilder {
  private:
   using List = google::protobuf::RepeatedPtrField<Action>;
 
-  // Generates events one after the other over all templates. An event goes to the end of the list of every template
-  // that takes part; that order is free of deadlock.
+  // Generates events one after the other for all templates. Appends each event to the list of every template that takes
+  // part. This order is free of deadlock.
   void FillList(List* (Template::*list)(), int count) {
     for (int i = 0; i < count; ++i) {
       const int p = Below(random_, pipe_);
@@ -184,7 +184,7 @@ class RandomBuilder {
     }
   }
 
-  // Makes actions wait for later actions in the list, of earlier repetitions.
+  // Makes actions wait for actions of earlier repetitions that come later in the list.
   void AddBackwardDependencies() {
     for (Template& t : *program_.mutable_templates()) {
       for (int i = 0; i < t.body_size(); ++i) {
@@ -295,7 +295,8 @@ class RandomBuilder {
     for (const bool is_send : {true, false}) AddSide(transfer, is_send, 0, list);
   }
 
-  // Adds some transfers at once. The transfers of a rank are a group, or only its sends or its receives are.
+  // Adds several transfers that start together. On each rank, all its transfers form a group, or only its sends or only
+  // its receives do.
   void AddTransferGroup(List* (Template::*list)()) {
     std::vector<Transfer> transfers;
     bool same_channel = false;
@@ -309,7 +310,8 @@ class RandomBuilder {
     in_group_event_ = true;
     event_first_ = next_id_;
     // Two messages of one channel are in flight together only if both sides have them in a group. If transfers share
-    // streams, a group on one side could wait for what the other side has in order behind it.
+    // streams, a group on one side could wait for a transfer that the other side can start only after another of the
+    // group.
     const bool both_sides = same_channel || program_.transfer_streams() != PER_EDGE || Below(random_, 2) == 0;
     const bool sends_together = both_sides || Below(random_, 2) == 0;
     const bool recvs_together = both_sides || !sends_together;
@@ -328,7 +330,7 @@ class RandomBuilder {
     Group group;
     std::vector<int> members;
     if (choice < 2 || pipe_ == 1) {
-      // Replicas of one stage; some groups list all indices of the axis.
+      // The replicas of one stage. Some of these groups list all indices of the axis explicitly.
       AxisSubset* axis = group.add_axes();
       axis->set_axis("data");
       for (int i = 0; choice == 0 && i < data_; ++i) axis->add_indices(i);
@@ -381,7 +383,7 @@ class RandomBuilder {
   bool in_group_event_ = false;
   std::vector<int> event_first_;
   std::vector<int> next_id_;
-  // For each template, buffers of the current list that nothing releases yet, with their writers.
+  // For each template, (writer, buffer) of the current list's buffers that no action releases yet.
   std::vector<std::vector<std::pair<Action*, int>>> kept_;
 };
 

@@ -12,15 +12,16 @@
 namespace weft::sim {
 
 // GPipe over `ranks` ranks of axis pipe: all forwards, then all backwards in order of microbatch, with one step each.
-// Activations of `bytes` bytes go up, gradients go down. Each microbatch keeps `bytes` from its forward to its
-// backward.
+// Activations of `bytes` bytes are sent towards the last stage, gradients towards the first. Each microbatch keeps
+// `bytes` from its forward to its backward.
 Program GPipeProgram(int ranks, int microbatches, int64_t bytes);
 
-// Appends a sum of the gradients, buffer 0, over axis data to each body of such a program. The program must have an
+// Appends a sum of the gradients (buffer 0) over axis data to each body of a GPipeProgram. The program must have an
 // axis data.
 void AddGradientSync(Program& program);
 
-// Two ranks on axis x run one segment once. It has one value of 8 elements; `steps` has its steps as text of Step.
+// Two ranks on axis x run one segment once. The segment has one value of 8 elements; each element of `steps` is one of
+// its steps, as the text form of a Step.
 Program OneSegmentProgram(const std::vector<std::string>& steps);
 
 // A random program, free of deadlock by construction. It may have:

@@ -21,7 +21,7 @@ constexpr double kTie = 0.05;
 constexpr double kGiga = 1e9;
 constexpr double kGibi = int64_t{1} << 30;
 
-// Bytes of one gigabyte as the family counts them; README.md names the families with binary gigabytes.
+// Number of bytes that the family calls a gigabyte. README.md names the families that use binary gigabytes.
 double BytesOfGigabyte(absl::string_view family) {
   for (absl::string_view binary : {"torchtitan", "SimuMax", "stas00"}) {
     if (absl::StartsWith(family, binary)) return kGibi;
@@ -61,7 +61,7 @@ void AddFamilies(absl::Span<const Measurement> runs, AccuracyReport* report) {
   std::map<std::string, int64_t> measured;
   for (const Measurement& run : runs) measured[run.family] += MeasuredSeconds(run).has_value() ? 1 : 0;
   for (const std::string& name : InOrder(runs, &Measurement::family)) {
-    // A run that could not be read may lack a family.
+    // A run that could not be read may have no family.
     if (name.empty()) continue;
     std::vector<double> all, halves[2], errors;
     for (const RowAccuracy& row : report->rows()) {
@@ -98,7 +98,7 @@ void AddTiers(AccuracyReport* report) {
     made.set_tier(tier);
     made.set_families(static_cast<int64_t>(all.size()));
     made.set_median_ape(Mean(all));
-    // In a tier, `rows` counts families.
+    // In the halves of a tier, `rows` is the number of families.
     if (!fitted.empty()) *made.mutable_fitted() = HalfOf(fitted);
     if (!unfitted.empty()) *made.mutable_unfitted() = HalfOf(unfitted);
   }
@@ -122,7 +122,8 @@ void AddMemory(absl::Span<const Measurement> runs, AccuracyReport* report) {
   }
 }
 
-// Compares runs that are reported as out of memory, and the runs of the same groups that finished, with predictions.
+// Compares predictions with runs that are reported as out of memory, and with the runs of the same groups that
+// finished.
 void AddVerdicts(absl::Span<const Measurement> runs, AccuracyReport* report) {
   std::map<std::string, const Measurement*> by_id;
   std::set<std::string> groups;

@@ -24,7 +24,7 @@ std::string Percent(double fraction) { return absl::StrFormat("%.1f %%", 100 * f
 std::string Signed(double fraction) { return absl::StrFormat("%+.1f %%", 100 * fraction); }
 std::string MedianOf(const AccuracyHalf& half) { return half.rows() == 0 ? "-" : Percent(half.median_ape()); }
 
-// `seconds` as a share of the busy and idle time of a rank, on average.
+// Formats `seconds` as a share of the mean busy and idle time of a rank.
 std::string Share(double seconds, const RowAccuracy& row) {
   const double whole = row.busy_seconds() + row.idle_seconds();
   return whole > 0 ? absl::StrFormat("%.0f %%", 100 * seconds / whole) : "-";

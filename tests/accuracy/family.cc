@@ -51,7 +51,7 @@ constexpr struct {
 } kFrameworks[] = {
     {"megatron-deepspeed", "megatron-deepspeed"},
     {"gpt-neox", "megatron-deepspeed"},
-    // The zero-bubble schedule on Megatron-LM, not DeepSpeed's ZeRO.
+    // "Zero bubble" is a schedule on Megatron-LM, not DeepSpeed's ZeRO.
     {"zero bubble", "megatron"},
     {"zero-bubble", "megatron"},
     {"zero", "deepspeed"},
@@ -127,13 +127,13 @@ std::string RuntimeOf(const Measurement& run, std::vector<std::string>* assumpti
   if (family.mixed) {
     const auto stated = run.extra.find("framework");
     std::string named = stated == run.extra.end() ? "" : RuntimeNamedBy(stated->second, run.machine.gpu);
-    // The name of a known family does not tell which framework ran a row.
+    // The name of a known family does not show which framework ran a row; the name of an unknown family may.
     if (named.empty() && family.name.empty()) named = RuntimeNamedBy(run.family, run.machine.gpu);
     if (!named.empty()) name = named;
     if (!named.empty() || family.name.empty()) assumptions->push_back(absl::StrCat("as ", name, " runs it"));
   }
   if (Mentions(run, "framework", "zero-3") || (run.plan.zero_stage == 3 && name == "axonn")) name = "deepspeed";
-  // These frameworks' ZeRO-3 baseline is DeepSpeed of the same years.
+  // Rows of these frameworks with ZeRO 3 are a baseline, which DeepSpeed of the same years ran.
   if (run.plan.zero_stage == 3 && (name == "megatron-2020" || name == "megatron-deepspeed-2021"))
     name = "deepspeed-2021";
   // BigScience compared DeepSpeed's pipeline with Megatron-LM's own.
@@ -151,7 +151,7 @@ std::string RuntimeOf(const Measurement& run, std::vector<std::string>* assumpti
   if (Mentions(run, "attention_kernel", "fused softmax")) vary("-fused-softmax");
   if (InEightBits(run.plan.precision)) {
     vary("-fp8");
-    // Some frameworks have FP8 only with a compiler.
+    // For some frameworks, the catalog has FP8 only together with a compiler.
     if (!absl::EndsWith(name, "-fp8")) vary("-compile-fp8");
     const std::string words = absl::AsciiStrToLower(run.plan.precision);
     if (absl::StrContains(words, "rowwise") || absl::StrContains(words, "row-wise")) vary("-rowwise");

@@ -1,7 +1,7 @@
-// What is known about a family of measurements: how far its rows can be trusted, which framework ran them, and what its
-// memory figures mean.
+// Facts about a family of measurements: how reliable its rows are, which framework ran them, and what its memory
+// figures mean.
 //
-// A row states a plan; the framework decides the rest (catalog/runtimes). The table has one entry per family or
+// A row states a plan; the framework decides everything else (catalog/runtimes). The table has one entry per family or
 // framework, never per run or source.
 #ifndef WEFT_TESTS_ACCURACY_FAMILY_H_
 #define WEFT_TESTS_ACCURACY_FAMILY_H_
@@ -15,15 +15,15 @@
 namespace weft {
 
 struct Family {
-  // Matches families whose name begins with this.
+  // The entry matches families whose name begins with this text.
   absl::string_view name;
   // "A": measured time, plan almost complete. "B": recompute, overlap or microbatch partly unstated. "C": single runs.
   absl::string_view tier;
   // Name of a runtime in the catalog.
   absl::string_view runtime;
-  // Memory figures are what the allocator reserved, not what it allocated.
+  // True if memory figures are the memory that the allocator reserved, not the memory that it allocated.
   bool reserved = false;
-  // Different frameworks ran the family's rows.
+  // True if different frameworks ran the family's rows.
   bool mixed = false;
 };
 

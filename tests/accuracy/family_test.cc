@@ -135,7 +135,7 @@ TEST(Family, AStrangerIsKnownByItsFramework) {
   EXPECT_EQ(by("A lab", "zero-bubble-pipeline-parallelism", "A100"), "megatron-2022");
   EXPECT_EQ(by("Zero-bubble runs of a lab", "", "H100"), "megatron-core");
   EXPECT_EQ(by("Runs with Hugging Face Accelerate", "", "A100"), "transformers");
-  // In a collection of runs by several frameworks, only the row tells which framework ran it.
+  // In a collection of runs by several frameworks, only the row itself names its framework.
   EXPECT_EQ(by("Small/single-node (llm.c, nanoGPT)", "", "A100"), "llm.c");
   EXPECT_EQ(by("Small/single-node (llm.c, nanoGPT)", "Composer", "A100"), "llm-foundry");
   EXPECT_EQ(by("Single published runs (OPT, NeoX)", "Megatron-DeepSpeed", "A100"), "megatron-deepspeed");

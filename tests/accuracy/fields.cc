@@ -24,7 +24,7 @@ std::string Given(const JsonValue& value) {
   }
 }
 
-// Other names that frameworks and papers use for a field. They are read as the field itself.
+// Other names that frameworks and papers use for a field. Reading the field also finds a member with such a name.
 constexpr struct {
   absl::string_view name, other;
 } kAliases[] = {
@@ -71,7 +71,7 @@ constexpr struct {
     {"recompute", "activation_checkpointing"},
 };
 
-// True if two values other than objects and arrays are equal; 2 equals 2.0.
+// True if two values are equal and neither is an object or array; 2 equals 2.0.
 bool IsSame(const JsonValue& a, const JsonValue& b) {
   if (a.kind != b.kind) return false;
   if (a.kind == JsonValue::Kind::kNumber && a.Double() && b.Double()) return *a.Double() == *b.Double();

@@ -1,5 +1,5 @@
-// Reads the members of a JSON object of measurements by name. Knows the values that a field may hold and the other
-// names that frameworks use for it, and lists the members that nobody read.
+// Reads the members of a JSON object of measurements by name. Checks the values that a field may have, accepts the
+// other names that frameworks use for it, and lists the members that no caller read.
 //
 // Null counts as absent. Errors are InvalidArgument in one line: the field with its path, the value given, the line of
 // the file, and what is allowed.
@@ -24,7 +24,7 @@ class Fields {
   static constexpr int64_t kMostCount = int64_t{1} << 40;
   static constexpr double kMaxNumber = 1e18;
 
-  // `path` is the object's path in its run: "plan"; empty for the run itself. `object` must outlive this.
+  // `path` is the object's path in its run, e.g. "plan"; empty for the run itself. `object` must outlive this object.
   Fields(const JsonValue& object, std::string path);
 
   // Each function leaves `target` unchanged if the field is absent. If a field is given under several of its names, the
@@ -37,8 +37,8 @@ class Fields {
   absl::StatusOr<const JsonValue*> Nested(const char* name, JsonValue::Kind kind, bool required);
   // Marks members as known although nothing reads them.
   void Ignore(std::initializer_list<const char*> names);
-  // Appends the paths of members that nobody read to `unread`, each once. A member that looks like a misspelling of an
-  // absent field is an error, unless `slips` is false.
+  // Appends the paths of members that no caller read to `unread`, each once. A member that looks like a misspelling of
+  // an absent field is an error, unless `slips` is false.
   absl::Status Rest(std::vector<std::string>* unread, bool slips = true);
 
   absl::Status Bad(absl::string_view name, const JsonValue& value, absl::string_view allowed) const;

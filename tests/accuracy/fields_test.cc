@@ -71,7 +71,7 @@ TEST(Fields, NamesOfOneFieldMustAgree) {
   EXPECT_EQ(tensor(R"({"tp": 2, "tensor_parallel": 2.0, "tensor_parallel_size": 2})").value(), 2);
   EXPECT_EQ(std::string(tensor(R"({"tp": 2, "tensor_parallel": 4})").status().message()),
             "plan.tp = 2 and plan.tensor_parallel = 4 in line 1; allowed: one value, they are names of one field");
-  // Both are other names of the field.
+  // Both members are other names of the same field, and their values differ.
   EXPECT_THAT(std::string(tensor(R"({"tensor_parallel": 2, "tensor_parallel_size": 4})").status().message()),
               HasSubstr("plan.tensor_parallel = 2 and plan.tensor_parallel_size = 4"));
   EXPECT_THAT(std::string(tensor(R"({"tp": 2, "tensor_parallel": "2"})").status().message()), HasSubstr("= '2'"));

@@ -70,7 +70,7 @@ absl::StatusOr<FitResult> FitFigures(const Cluster& start, const FitOptions& opt
   // Sets the figure to `value` if that makes the error smaller; returns true if it does.
   const auto improve = [&](Fitted& figure, double value) -> absl::StatusOr<bool> {
     Cluster tried = best;
-    // Three digits are more than the data can resolve.
+    // Keep three digits, because the data cannot resolve more.
     const std::string text = absl::StrFormat("%.3g", value);
     WEFT_RETURN_IF_ERROR(SetField(&tried, figure.field, text));
     if (!Validate(tried).ok()) return false;

@@ -14,7 +14,7 @@
 namespace weft {
 
 struct FitOptions {
-  // Paths of positive numbers in the cluster: "device.tiles.half_depth", "intra_node.bytes_per_second".
+  // The figures to fit: paths of positive numbers in the cluster, e.g. "device.tiles.half_depth".
   std::vector<std::string> fields;
   // The first step changes a figure by this fraction, up or down. Steps are halved until they are below `last_step`.
   double first_step = 0.2;
@@ -36,7 +36,7 @@ struct FitResult {
 // Returns the error to minimize: the error of the runs with the figures of the cluster.
 using ErrorFn = std::function<absl::StatusOr<double>(const Cluster&)>;
 
-// Coordinate descent from `start`: each figure in turn goes up or down by a step as long as that makes the error
+// Coordinate descent from `start`: raises or lowers each figure in turn by a step as long as that makes the error
 // smaller. Never tries a cluster that is not valid. Returns InvalidArgument for a field that is not a positive number.
 absl::StatusOr<FitResult> FitFigures(const Cluster& start, const FitOptions& options, const ErrorFn& error);
 

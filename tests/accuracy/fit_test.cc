@@ -45,7 +45,7 @@ TEST(Fit, FindsFigures) {
 }
 
 TEST(Fit, StaysValid) {
-  // The error falls as the fraction grows, but a fraction is at most 1.
+  // The error always falls as the fraction grows, so the fit must stop at the largest valid fraction, 1.
   const auto fitted = FitFigures(
       Start(), {.fields = {"device.matmul_efficiency[0].fraction"}},
       [](const Cluster& c) -> absl::StatusOr<double> { return 10 - c.device().matmul_efficiency(0).fraction(); });

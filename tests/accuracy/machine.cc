@@ -17,25 +17,25 @@
 namespace weft {
 namespace {
 
-// Share of an interface's rate that reaches the other end: calculon's InfiniBand efficiency (simulator README).
+// Fraction of an interface's nominal rate that messages reach: calculon's InfiniBand efficiency (simulator README).
 constexpr double kWireFraction = 0.9;
 
 struct DeviceName {
-  // Words that must all be in the device's name.
+  // Words that the device's name must contain, all of them.
   std::vector<absl::string_view> words;
   absl::string_view machine;
   // The device's power limit (data sheets); 0 = not known.
   double watts = 0;
 };
 
-// The first entry that matches counts.
+// Device names with their machine. If several entries match a name, the first one counts.
 const std::vector<DeviceName>& DeviceNames() {
   static const auto* names = new std::vector<DeviceName>{
       {{"GB300"}, "gb300-nvl72", 1400},
       {{"B300"}, "dgx-b300", 1100},
       {{"GB200"}, "gb200-nvl72", 1200},
       {{"B200"}, "dgx-b200", 1000},
-      // An H100 beside an Arm processor, with more memory and links of its own.
+      // A GH200 is an H100 with an Arm processor, more memory and other links, so it is not the catalog's H100.
       {{"GH200"}, ""},
       {{"H200", "PCIE"}, ""},
       {{"H200"}, "dgx-h200", 700},
@@ -80,7 +80,7 @@ const DeviceName* FindDevice(const Measurement::Machine& machine) {
       absl::StrReplaceAll(absl::AsciiStrToUpper(machine.gpu.substr(0, 400)), {{" GB)", "GB)"}, {" GB ", "GB "}});
   if (absl::EndsWith(name, " GB")) name.replace(name.size() - 3, 3, "GB");
   const std::string link = absl::AsciiStrToUpper(machine.intra_node_link.substr(0, 400));
-  // A PCIe link marks the device as a card, unless the device's name says the opposite.
+  // A PCIe link without NVLink means that the device is a card, unless the device's name contains "SXM".
   const bool card = absl::StrContains(link, "PCIE") && !HasNvlink(link) && !absl::StrContains(name, "SXM");
   if (card || IsPairOfCards(name) || absl::StrContains(link, "PAIR")) absl::StrAppend(&name, " PCIE");
   for (const DeviceName& device : DeviceNames()) {
@@ -116,7 +116,7 @@ absl::StatusOr<std::string> CatalogMachineOf(const Measurement::Machine& machine
 }
 
 Interfaces ParseInterfaces(absl::string_view text, int64_t gpus_per_node) {
-  // std::regex recurses, so long texts are cut.
+  // std::regex uses recursion, so long texts are cut to avoid a stack overflow.
   const std::string words(text.substr(0, 200));
   double rate = 0;
   if (const auto terabits = FirstNumber(words, R"(([0-9.]+) ?Tb(?:/s|ps|it/s))")) rate = *terabits * 1e12 / 8;
@@ -128,7 +128,8 @@ Interfaces ParseInterfaces(absl::string_view text, int64_t gpus_per_node) {
     if (IsPerDevice(words)) return {std::clamp<int64_t>(gpus_per_node, 1, 1024), *gigabytes * 1e9};
     return {1, *gigabytes * 1e9};
   }
-  // A measured range over all interfaces of a node (lowest to highest) takes precedence over the nominal rate.
+  // If the source states a measured range over all interfaces of a node (lowest to highest), it replaces the nominal
+  // rate.
   if (const auto least = FirstNumber(words, R"(measured all-reduce ([0-9.]+)-[0-9.]+ Gb/s)")) {
     const auto most = FirstNumber(words, R"(measured all-reduce [0-9.]+-([0-9.]+) Gb/s)");
     return {1, 0.5 * (*least + most.value_or(*least)) * 1e9 / 8, /*reached=*/true};
@@ -141,12 +142,12 @@ Interfaces ParseInterfaces(absl::string_view text, int64_t gpus_per_node) {
   if (cards && *cards <= 64) return {static_cast<int64_t>(*cards), rate};
   const int64_t devices = std::clamp<int64_t>(gpus_per_node, 1, 1024);
   if (IsPerDevice(words)) return {devices, rate};
-  // Slowest rate of one InfiniBand card. A lower rate is not the rate of a card.
+  // Rate of the slowest InfiniBand card, in bytes per second. A lower stated rate is not the rate of a card.
   constexpr double kSlowestCard = 10e9;
   const bool card = absl::StrContains(words, "InfiniBand") || absl::StrContains(words, "NDR") ||
                     absl::StrContains(words, "HDR") || absl::StrContains(words, "EDR");
   if (card && !absl::StrContains(words, "per node") && rate >= kSlowestCard && rate <= 100e9) return {0, rate};
-  // Otherwise the rate is per node, and each device has a card.
+  // Otherwise the rate is for the whole node, and each device has a card with an equal share of it.
   return {devices, rate / static_cast<double>(devices), false, !absl::StrContains(words, "per node")};
 }
 
@@ -178,7 +179,7 @@ absl::StatusOr<Cluster> MachineOf(const Measurement& run, const Cluster& base, s
     assumptions->push_back("no bridges between cards");
   }
   const Interfaces stated = ParseInterfaces(run.machine.inter_node_link, per_node);
-  // As many interfaces per device as the machine of the catalog has.
+  // Use as many interfaces per device as the catalog's machine has.
   const int64_t scaled =
       std::max<int64_t>(1, base.nics_per_node() * per_node / std::max<int64_t>(1, base.devices_per_node()));
   if (stated.bytes_per_second > 0) {
@@ -199,7 +200,7 @@ absl::StatusOr<Cluster> MachineOf(const Measurement& run, const Cluster& base, s
     assumptions->push_back(absl::StrFormat("%d interfaces of %.3g GB/s per node, as %s has", cluster.nics_per_node(),
                                            base.inter_node().bytes_per_second() / 1e9, base.name()));
   }
-  // The run's device may have another memory size than the catalog's.
+  // The run's device may have another memory size than the device in the catalog.
   const std::string gpu = run.machine.gpu.substr(0, 200);
   if (const auto gigabytes = FirstNumber(gpu, R"(([0-9]+) ?GB)")) {
     const double bytes = *gigabytes * (int64_t{1} << 30);
@@ -207,7 +208,8 @@ absl::StatusOr<Cluster> MachineOf(const Measurement& run, const Cluster& base, s
     if (bytes < 0.9 * known || bytes > 1.1 * known)
       cluster.mutable_device()->set_memory_bytes(static_cast<int64_t>(bytes));
   }
-  // A device with a lower power limit runs at a lower clock: power goes with clock x voltage^2, and voltage with clock.
+  // A device with a lower power limit runs at a lower clock. Power is proportional to clock x voltage^2, and the
+  // voltage grows with the clock.
   const DeviceName* name = FindDevice(run.machine);
   if (const auto watts = FirstNumber(gpu, R"(([0-9]+) ?W)"); watts && name != nullptr && name->watts > 0) {
     const double clock = std::cbrt(std::min(1.0, *watts / name->watts));

@@ -25,7 +25,7 @@ struct Interfaces {
   int64_t per_node = 0;
   double bytes_per_second = 0;
   bool reached = false;
-  // The source does not state that the rate is per node.
+  // True if the rate is taken as per node although the source does not state that.
   bool guessed = false;
 };
 Interfaces ParseInterfaces(absl::string_view text, int64_t gpus_per_node);

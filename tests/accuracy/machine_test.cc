@@ -33,7 +33,7 @@ TEST(CatalogMachine, NamesOfDevices) {
   EXPECT_EQ(machine("V100-SXM3-32GB (DGX-2)"), "dgx2-v100");
   EXPECT_EQ(machine("V100-16GB (Summit)"), "summit");
   EXPECT_EQ(machine("MI250X GCD (Frontier)"), "frontier");
-  // The device is known by name but not in the catalog; no similar device takes its place.
+  // A device that the catalog does not have gets no machine; no similar device replaces it.
   EXPECT_EQ(machine("see note"), "none");
   EXPECT_EQ(machine("GH200-96GB"), "none");
   EXPECT_EQ(machine("GB300 (NVL72)"), "gb300-nvl72");
@@ -84,7 +84,7 @@ TEST(Interfaces, AsSourcesWordThem) {
   expect("NDR InfiniBand", 0, 50e9);
   expect("InfiniBand EDR 100Gbps", 0, 12.5e9);
   expect("800 Gb/s InfiniBand per node", 8, 12.5e9);
-  // A measured rate is taken as it is.
+  // A measured range counts with its mean, and the rate is marked as reached.
   expect("Omni-Path (nominal 400 Gb/s per node; measured all-reduce 20-60 Gb/s)", 1, 5e9);
   EXPECT_TRUE(ParseInterfaces("Omni-Path (measured all-reduce 20-60 Gb/s)", 4).reached);
   EXPECT_FALSE(ParseInterfaces("2x100 Gb/s", 4).reached);
@@ -124,9 +124,9 @@ TEST(Machine, TakesWhatTheRunStates) {
   ASSERT_TRUE(cluster.ok());
   EXPECT_EQ(cluster->nodes(), 5);
   EXPECT_EQ(cluster->devices_per_node(), 4);
-  // The base's direct links hold only for nodes with as many devices as the base's.
+  // The direct links of the base apply only to nodes that have as many devices as the base's nodes.
   EXPECT_EQ(cluster->node_links().direct_size(), 0);
-  // As many interfaces per device as the base has.
+  // The run has as many interfaces per device as the base.
   EXPECT_EQ(cluster->nics_per_node(), 4);
   ASSERT_EQ(assumptions.size(), 1u);
   EXPECT_THAT(assumptions[0], HasSubstr("4 interfaces of 10 GB/s per node, as base has"));
@@ -141,7 +141,8 @@ TEST(Machine, TakesWhatTheRunStates) {
   EXPECT_DOUBLE_EQ(cluster->inter_node().bytes_per_second(), 0.9 * 12.5e9);
   EXPECT_EQ(cluster->device().memory_bytes(), int64_t{96} << 30);
   EXPECT_DOUBLE_EQ(cluster->device().memory_bytes_per_second(), 2.4e12);
-  // A single-node machine has no network to fall back on. Cards have bridges only where the run mentions them.
+  // A machine that is a single node has no network figures to fall back on. Cards have bridges only if the run mentions
+  // bridges.
   Cluster cards = Base();
   cards.mutable_inter_node()->Clear();
   cards.mutable_intra_node()->set_kind(PCIE);
@@ -157,7 +158,7 @@ TEST(Machine, TakesWhatTheRunStates) {
   EXPECT_EQ(MachineOf(run, cards, &assumptions)->node_links().direct_size(), 0);
   run.machine.intra_node_link = "NVLink pairs";
   EXPECT_EQ(MachineOf(run, cards, &assumptions)->node_links().direct_size(), 1);
-  // A node that is not full.
+  // The run uses only some devices of its node.
   run.machine.gpus = 2;
   EXPECT_EQ(MachineOf(run, Base(), &assumptions)->devices_per_node(), 2);
   EXPECT_EQ(MachineOf(run, Base(), &assumptions)->nodes(), 1);

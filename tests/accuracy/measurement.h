@@ -1,8 +1,8 @@
 // Reads published measurements from files: runs (JSON, a list of objects), and sets of runs whose order was measured.
 //
-// README.md describes the fields. What a source does not state is null or absent. A file that is no list is an error. A
-// run or set that cannot be read is kept with a line that names the field, what was given and what is allowed, so that
-// the others can still be read.
+// README.md describes the fields. A field is null or absent if the source does not state it. A file that is not a list
+// is an error. A run or set that cannot be read is kept, with a line that names the field, the value given and what is
+// allowed, so that the others can still be read.
 #ifndef WEFT_TESTS_ACCURACY_MEASUREMENT_H_
 #define WEFT_TESTS_ACCURACY_MEASUREMENT_H_
 
@@ -22,18 +22,18 @@ struct Measurement {
     std::optional<int64_t> layers, hidden, heads, kv_heads, ffn_hidden, vocabulary, sequence;
     // Number of parameters, in billions.
     std::optional<double> billions;
-    // "dense-gpt", "dense-llama (tied embeddings)", "moe", ...
+    // Architecture as the source words it: "dense-gpt", "dense-llama (tied embeddings)", "moe", ...
     std::string kind;
   };
   struct Machine {
-    // "A100-SXM4-80GB". Links are as the source words them, or empty.
+    // Name of the device, e.g. "A100-SXM4-80GB". Links are as the source words them, or empty.
     std::string gpu, intra_node_link, inter_node_link;
     std::optional<int64_t> gpus, gpus_per_node;
   };
   struct Plan {
     std::optional<int64_t> tp, pp, dp, cp, ep, vpp, micro_batch, global_batch, zero_stage;
     std::optional<bool> sequence_parallel;
-    // As the source words them, or empty.
+    // These texts are as the source words them, or empty.
     std::string schedule, recompute, precision, offload;
   };
   std::string id, family, source, group, notes;
@@ -44,15 +44,15 @@ struct Measurement {
   Model model;
   Machine machine;
   Plan plan;
-  // Switches that are not part of the plan, as text: "FlashAttention-2", "true", "8".
+  // Settings that are not part of the plan, by name, as text: "FlashAttention-2", "true", "8".
   std::map<std::string, std::string> extra;
 
-  // Seconds of one iteration: printed, or derived from what is printed.
+  // Seconds of one iteration, as the source prints them or derived from other printed figures.
   std::optional<double> seconds;
   std::optional<double> tokens_per_second_per_gpu;
   // Sequences per second over all devices.
   std::optional<double> samples_per_second;
-  // True if the source prints flops per second or a utilization, which sources count in different ways.
+  // True if the source prints flops per second or a utilization. Sources count these in different ways.
   bool states_flops = false;
   // Relative rounding error: half a unit of the last printed digit.
   double rounding = 0;
@@ -73,7 +73,7 @@ struct RankingSet {
 
 struct Measurements {
   std::vector<Measurement> runs;
-  // Members that nobody reads, such as "cluster.switch", each once, in the order of the file.
+  // Paths of members that the parser does not read, such as "cluster.switch", each once, in the order of the file.
   std::vector<std::string> unread;
 };
 

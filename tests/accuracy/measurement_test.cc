@@ -54,7 +54,7 @@ TEST(Measurements, ReadsARun) {
   EXPECT_EQ(run.extra.at("tp_overlap"), "true");
   EXPECT_EQ(run.extra.at("n"), "3");
   EXPECT_EQ(run.extra.count("none"), 0u);
-  // Without a printed time, the derived time is taken.
+  // If no time is printed, the derived time is used.
   EXPECT_EQ(run.seconds, 1.5);
   EXPECT_EQ(run.tokens_per_second_per_gpu, 7);
   EXPECT_EQ(run.rounding, 0.01);
@@ -120,7 +120,7 @@ TEST(Measurements, ASlipIsOfANameThatIsAbsent) {
   };
   EXPECT_THAT(unread("\"micro_batch\": 1", "\"micro_batches\": 8, \"micro_batch\": 1"),
               ElementsAre("plan.micro_batches"));
-  // `measured` may hold any other quantity, so unknown members of it are no misspellings.
+  // `measured` may contain any other quantity, so its unknown members do not count as misspellings.
   EXPECT_THAT(unread("\"mfu\": 0.5", "\"tokens_per_s\": 5"), ElementsAre("measured.tokens_per_s"));
 }
 

@@ -36,9 +36,9 @@ absl::Status InOneLine(const absl::Status& status) {
   return absl::Status(status.code(), text);
 }
 
-// True if the host's memory is behind NVLink and can hold what does not fit on the device. NVIDIA's recipes offload
-// activations layer by layer beside computation (Megatron-Bridge, "CPU Offloading"; --activation_offload_layers of its
-// performance scripts).
+// True if NVLink connects the host's memory to the device, and the memory can hold everything that does not fit on the
+// device. NVIDIA's recipes offload activations layer by layer beside computation (Megatron-Bridge, "CPU Offloading";
+// --activation_offload_layers of its performance scripts).
 bool HostHolds(const Program& program, const Cluster& cluster) {
   if (cluster.host().kind() != NVLINK || cluster.devices_per_node() < 1) return false;
   const int64_t missing = PlannedDeviceBytes(program) - planner::UsableBytes(cluster.device());
@@ -47,7 +47,8 @@ bool HostHolds(const Program& program, const Cluster& cluster) {
 
 // Applies the switches that the run states to its runtime.
 void SetSwitches(const Measurement& run, const Runtimes& runtimes, Runtime* runtime) {
-  // MegaScale's table 3 adds one optimization after another to Megatron-LM.
+  // MegaScale's table 3 adds one optimization after another to Megatron-LM, so a step has all optimizations up to its
+  // own.
   if (const int64_t step = CumulativeStep(run); step > 0) {
     const Runtime& last = runtimes.at("megascale");
     if (step >= 4) runtime->set_tensor_pieces(last.tensor_pieces());
@@ -66,8 +67,8 @@ void SetSwitches(const Measurement& run, const Runtimes& runtimes, Runtime* runt
   runtime->set_tensor_pieces(on ? std::max(runtime->tensor_pieces(), 4) : 0);
 }
 
-// Gives `plan` the microbatches of the shorter of two programs, and `made` the number of lengths that the difference
-// between the two stands for. Returns the global batch of the longer program, 0 if the run is short enough.
+// Sets the microbatches of `plan` to those of the shorter of two programs, and made->lengths (predict.h). Returns the
+// global batch of the longer program; 0 = the run is not shortened, and nothing changes.
 int64_t Shorten(RunPlan* plan, CompiledRun* made) {
   constexpr int64_t kMax = int64_t{1} << 20;
   if (plan->recipe.microbatch_sequences() > kMax || AxisSize(plan->plan.mesh(), "data") > kMax) return 0;
@@ -108,7 +109,7 @@ absl::StatusOr<CompiledRun> CompileAll(const Measurement& stated, const Machines
   WEFT_ASSIGN_OR_RETURN(made.cluster, MachineOf(run, base->second, &made.assumptions));
   planner::CompileOptions options;
   options.cost = cost;
-  // Whether the program fits is a figure of its own, so a program that does not fit is no error.
+  // The prediction states separately whether the program fits, so a program that does not fit is not an error.
   options.allow_oom = true;
   options.evaluation = false;
   options.remedies = false;
@@ -183,7 +184,7 @@ absl::StatusOr<SimulationReport> SimulateRun(const CompiledRun& run, const Clust
                                              const std::string& cost, const std::string& network) {
   sim::SimulateOptions options;
   options.cost = cost;
-  // Algorithm choice is modeled for NCCL, so only for NVIDIA's devices.
+  // The network's choice of algorithms is that of NCCL, so it applies only to NVIDIA's devices.
   const bool unknown = sim::HasTrait(network, sim::kChoosesAlgorithms) && cluster.device().compute_capability() == 0;
   options.network = unknown ? "analytic" : network;
   options.runtime = &runtime;

@@ -1,4 +1,4 @@
-// Weft's prediction for a measured run: compiles and simulates its model, recipe, plan and machine.
+// weft's prediction for a measured run: compiles and simulates the run's model, recipe and plan for its machine.
 #ifndef WEFT_TESTS_ACCURACY_PREDICT_H_
 #define WEFT_TESTS_ACCURACY_PREDICT_H_
 
@@ -27,11 +27,12 @@ absl::StatusOr<Machines> LoadMachines();
 using Runtimes = std::map<std::string, Runtime>;
 absl::StatusOr<Runtimes> LoadRuntimes();
 
-// A compiled run, ready to be simulated with different sets of figures.
+// A compiled run. It can be simulated with different cluster figures.
 struct CompiledRun {
   Program program;
   // A static schedule repeats itself while its pipeline is full. For a run with many microbatches, `program` has just
-  // enough to fill the pipeline and `longer` has a few more. Each remaining microbatch takes as long as one of those.
+  // enough to fill the pipeline, and `longer` has a few more. The difference between the two times gives the time of
+  // the remaining microbatches.
   std::optional<Program> longer;
   // (microbatches of the run - microbatches of `program`) / (microbatches of `longer` - microbatches of `program`).
   double lengths = 0;
@@ -43,13 +44,14 @@ struct CompiledRun {
   std::vector<std::string> assumptions;
 };
 
-// Compiles a run. An error is one line that says why weft cannot express the run. The cost model `cost` decides choices
-// by time. With `whole`, all microbatches are compiled.
+// Compiles a run. If weft cannot express the run, the error gives the reason in one line. Choices that depend on time
+// use the cost model `cost`. With `whole`, all microbatches are compiled.
 absl::StatusOr<CompiledRun> CompileRun(const Measurement& run, const Machines& machines, const Runtimes& runtimes,
                                        const std::string& cost, bool whole = false);
 
-// Microbatches of the two programs that stand for a run of `microbatches` over the `ranks` of a pipeline, under a
-// schedule of the registry. Nullopt if that would not be shorter, or if the schedule does not repeat itself.
+// Returns the numbers of microbatches of the two programs (see CompiledRun) that replace a run of `microbatches` over
+// the `ranks` of a pipeline, under a schedule of the registry. Nullopt if they would not be shorter, or if the schedule
+// does not repeat itself.
 std::optional<std::pair<int64_t, int64_t>> ShorterRuns(int64_t microbatches, int64_t ranks, absl::string_view schedule);
 
 // The cluster of a run on `machine`, with the figures of `machine`. Use it to simulate a compiled run with other

@@ -132,7 +132,8 @@ TEST(Predict, StepsOfAnAblationAddUp) {
   EXPECT_GT(at("7").kernels_size(), at("6").kernels_size());
 }
 
-// 3 and 6 replicas divide no matrix of the model: states are still sharded over all replicas, as one flat buffer is.
+// 3 and 6 replicas do not divide the matrices of the model. States are still sharded over all replicas, as one flat
+// buffer would be.
 TEST(Predict, StatesAreCutOverAnyNumberOfReplicas) {
   const Known known = Load();
   const auto states = [&](int replicas) {
@@ -149,7 +150,7 @@ TEST(Predict, StatesAreCutOverAnyNumberOfReplicas) {
     return bytes;
   };
   const auto two = static_cast<double>(states(2));
-  // Equal except for rounding up.
+  // The sharded states are inversely proportional to the number of replicas, except for rounding up.
   EXPECT_NEAR(static_cast<double>(states(3)), two * 2 / 3, 0.01 * two);
   EXPECT_NEAR(static_cast<double>(states(6)), two / 3, 0.01 * two);
 }
@@ -173,7 +174,8 @@ TEST(Predict, WhatDoesNotFitIsKeptByAHostBehindNvlink) {
   const Known known = Load();
   Measurement run = SmallRun();
   run.plan.recompute.clear();
-  // 34 bytes for each of 2^24 elements of a layer, halved by sharding, for four layers and two microbatches: 2 GB.
+  // Activations take 34 bytes for each of 2^24 elements of a layer, halved by sharding, for four layers and two
+  // microbatches: 2 GB.
   run.model.sequence = 1024;
   run.plan.micro_batch = 32;
   run.plan.global_batch = 256;

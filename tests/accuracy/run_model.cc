@@ -34,8 +34,8 @@ std::vector<std::string> Apart(absl::string_view words) {
   return absl::StrSplit(words, absl::ByAnyChar(" -_()/,;+:.\t"), absl::SkipEmpty());
 }
 
-// Returns why `words` name an architecture that weft lacks, although the rest of the name is known: the reason for the
-// first such word, or an empty string.
+// Returns why weft cannot express an architecture that `words` name, although the rest of the name is known. The reason
+// is for the first such word; empty = there is none.
 absl::string_view WhyNot(absl::string_view words) {
   constexpr absl::string_view kRecurrent = "weft has no state-space, recurrent or linear-attention layers";
   constexpr absl::string_view kLatent = "weft has no multi-head latent attention";
@@ -83,8 +83,8 @@ absl::string_view WhyNot(absl::string_view words) {
   return "";
 }
 
-// True if `words` only say that the model is an ordinary transformer: "dense", "decoder-only transformer". Any other
-// word may mean another architecture.
+// True if `words` mean just an ordinary transformer: "dense", "decoder-only transformer". Any other word may mean
+// another architecture.
 bool IsPlain(absl::string_view words) {
   const std::vector<std::string> apart = Apart(words);
   return !apart.empty() && std::all_of(apart.begin(), apart.end(), [](const std::string& word) {
@@ -283,7 +283,7 @@ absl::StatusOr<ModelGraph> ModelOf(const Measurement& run, const Runtime& runtim
     return absl::InvalidArgumentError(absl::StrCat("model.layers = ", s.layers, "; allowed here: 1 to ", kMaxLayers));
   }
   const bool llama = architecture == Architecture::kLlama;
-  // The vocabularies of Llama, and of BERT and GPT-2 as Megatron pads them.
+  // The usual vocabulary sizes: Llama's, and those of BERT and GPT-2 as Megatron pads them.
   s.vocabulary = model.vocabulary.value_or(llama ? 32000 : architecture == Architecture::kBert ? 30592 : 51200);
   if (!model.vocabulary) assumptions->push_back(absl::StrCat("a vocabulary of ", s.vocabulary));
   if (llama) {

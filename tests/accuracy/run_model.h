@@ -12,11 +12,11 @@
 
 namespace weft {
 
-// Sequence length of a run whose source does not state one.
+// The sequence length that is assumed if a run's source does not state one.
 inline constexpr int64_t kUsualSequence = 2048;
 
-// Fills in sizes of a GPT that follow from others: layers from its parameters, heads of about 128 columns, inner layers
-// four times as wide as the hidden size.
+// Fills in sizes of a GPT that follow from other sizes: the number of layers from the number of parameters, heads of
+// about 128 columns, inner layers four times as wide as the hidden size.
 void CompleteSizes(Measurement* run, std::vector<std::string>* assumptions);
 
 // The run's step in MegaScale's table 3 (2: parallel blocks, 3: a sliding window, then changes of the runtime); 0 = the

@@ -46,7 +46,7 @@ TEST(RunModel, SizesBecomeParameters) {
     return Parameters(*graph);
   };
   const int64_t d = 64, f = 160, v = 1000, s = 128;
-  // Products with biases, two norms per layer, token and position embeddings, the last norm.
+  // A GPT has products with biases, two norms per layer, token and position embeddings, and a last norm.
   EXPECT_EQ(parameters(MakeRun("dense-gpt (MPT)")),
             3 * (4 * d * d + 4 * d + 2 * d * f + f + d + 4 * d) + v * d + s * d + 2 * d);
   const int64_t llama = 3 * (4 * d * d + 3 * d * f + 2 * d) + v * d + d;
@@ -68,7 +68,7 @@ TEST(RunModel, OtherArchitecturesAreThoseOfAGptALlamaOrABert) {
   EXPECT_EQ(name("Mistral"), name("Dense-Llama"));
   EXPECT_EQ(name("OPT"), name("dense-gpt"));
   EXPECT_THAT(assumptions, ElementsAre("'dense-qwen (GQA)' as a Llama", "'Mistral' as a Llama", "'OPT' as a GPT"));
-  // BERT is a GPT with a second embedding, a norm for it, and a head with a product and a norm of its own.
+  // In addition to a GPT, BERT has a second embedding, a norm for it, and a product and a norm in its head.
   EXPECT_GT(name("bert"), name("dense-gpt"));
   EXPECT_EQ(name("dense-bert"), name("bert"));
   Measurement deep = MakeRun("dense-llama");
@@ -102,7 +102,7 @@ TEST(RunModel, AWordMoreIsAnotherArchitecture) {
                 HasSubstr(std::string("model.kind is '") + kind + "'; known: dense-gpt, dense-llama, bert"));
   }
   EXPECT_THAT(assumptions, testing::IsEmpty());
-  // One extra word turns a known model into another architecture, or only states its size.
+  // An additional word either means another architecture, or only states the size of a known one.
   constexpr struct {
     const char *kind, *why;
   } kOther[] = {{"dense-llama (MLA)", "latent attention"},

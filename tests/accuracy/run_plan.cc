@@ -106,7 +106,8 @@ class PlanBuilder {
       return absl::InvalidArgumentError(absl::StrCat("plan.tp = ", tp_, ", pp = ", pp_, " and dp = ", dp_,
                                                      " do not make up the ", gpus, " devices of the cluster"));
     }
-    // Tensor parallelism innermost, the pipeline outermost: all frameworks in the list use this order.
+    // Tensor parallelism is the innermost axis and the pipeline the outermost: all frameworks in the list use this
+    // order.
     const std::pair<const char*, int64_t> axes[] = {{"x", tp_}, {"data", dp_}, {"pipe", pp_}};
     for (const auto& [name, size] : axes) {
       if (size == 1 && std::string(name) != "pipe") continue;
@@ -124,7 +125,8 @@ class PlanBuilder {
     if (!run_.plan.micro_batch) {
       Assume(micro == 1 ? "microbatches of one sequence" : absl::StrCat("microbatches of ", micro, " sequences"));
     }
-    // A batch derived from tokens may be off by up to 1 / kNear. A larger difference means another run.
+    // A batch that is derived from tokens may be wrong by up to 1 / kNear. A larger difference means that the figures
+    // do not belong to one run.
     constexpr int64_t kNear = 100;
     if (micro <= batch / dp_ && batch <= kMaxBatch) {
       const int64_t round = micro * dp_, nearest = std::max<int64_t>(1, (batch + round / 2) / round) * round;
@@ -225,7 +227,7 @@ class PlanBuilder {
   }
 
   // Sets all types to 32 bits. PyTorch rounds factors of products to TF32 only on request
-  // (torch.backends.cuda.matmul.allow_tf32, off since 1.12), so a source that only says fp32 means products in fp32.
+  // (torch.backends.cuda.matmul.allow_tf32, off since 1.12), so a source that states only fp32 multiplies in fp32.
   absl::Status Wide(absl::string_view given) {
     const auto says = [&](absl::string_view word) { return absl::StrContains(given, word); };
     const bool off = says("no tf32") || says("not tf32") || says("without tf32") || says("tf32 off") ||
@@ -264,7 +266,7 @@ class PlanBuilder {
   absl::Status Recomputes() {
     std::string given = absl::AsciiStrToLower(run_.plan.recompute.substr(0, 200));
     if (IsNotSaid(given)) given.clear();
-    // The runtime's meaning of "selective".
+    // So far the plan has the runtime's meaning of "selective".
     const Recompute selective = made_.plan.recompute();
     made_.plan.clear_recompute();
     Recompute& recompute = *made_.plan.mutable_recompute();
@@ -296,7 +298,7 @@ class PlanBuilder {
       Assume("operators recomputed one by one cost nothing");
     } else if (given == "selective" || absl::StrContains(given, "attention core") ||
                absl::StrContains(given, "core attention") || absl::StrContains(given, "core_attn")) {
-      // A fused kernel always recomputes the scores.
+      // A fused attention kernel always recomputes the scores, so only materialized attention needs a setting.
       if (made_.plan.attention() == MATERIALIZED) recompute.set_mode(Recompute::SELECTIVE);
     } else {
       return Inexpressible("plan.recompute", run_.plan.recompute, "weft has no such choice");
@@ -313,7 +315,8 @@ class PlanBuilder {
     }
     int64_t stage = plan.zero_stage.value_or(0);
     if (stage == 2 && pp_ > 1) {
-      // With ZeRO 2, weft would reduce-scatter the gradients of every microbatch.
+      // With ZeRO 2, weft would reduce-scatter the gradients of every microbatch. The run is assumed to sum them once
+      // per step.
       stage = 1;
       Assume("gradients summed once per step, as with ZeRO 1");
     }

@@ -214,7 +214,7 @@ TEST(RunPlan, AttentionAndRecompute) {
   EXPECT_EQ(kernel("PyTorch SDPA"), FUSED);
   EXPECT_EQ(kernel("none (PyTorch)"), MATERIALIZED);
   EXPECT_EQ(kernel("Megatron's fused softmax"), MATERIALIZED);
-  // An unknown kernel name leaves the runtime's own choice.
+  // With an unknown kernel name, the plan keeps the attention of its runtime.
   EXPECT_EQ(kernel("ours"), MATERIALIZED);
   EXPECT_EQ(Make([](Measurement* r) { r->extra["attention_kernel"] = "ours"; }).plan.attention(),
             RuntimeNamed("").plan().attention());

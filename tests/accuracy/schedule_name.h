@@ -9,7 +9,7 @@
 namespace weft {
 
 struct ScheduleName {
-  // Matches source names that begin with this, with only letters and digits compared.
+  // Matches source names that begin with this word. Only letters and digits are compared.
   absl::string_view word;
   // Name in the schedule registry.
   absl::string_view schedule;

@@ -9,7 +9,7 @@
 
 namespace weft {
 
-// Returns 0 for no values. The median of an even number of values is the mean of the middle two.
+// Both functions return 0 for no values. The median of an even number of values is the mean of the middle two.
 double Median(std::vector<double> values);
 double Mean(absl::Span<const double> values);
 

@@ -124,7 +124,8 @@ std::vector<absl::StatusOr<RunPrediction>> PredictAll(const std::vector<Measurem
   return predictions;
 }
 
-// Mean over families of the family's mean |log(predicted / measured)|, so that no large sweep dominates.
+// For each family, takes the mean of |log(predicted / measured)|. Returns the mean of these over families, so that no
+// large sweep dominates.
 absl::StatusOr<double> ErrorOf(const std::vector<std::pair<const Measurement*, CompiledRun>>& runs,
                                const Cluster& machine, const Settings& settings) {
   std::map<std::string, std::pair<double, int>> families;

@@ -89,7 +89,7 @@ class ActivationMemoryTest : public testing::TestWithParam<Shape> {
     pairs_ = 5 * p.a * p.s * p.s * p.b;
     statistics_ = 16 * p.s * p.b;
   }
-  // `formula` is the paper's figure. `besides`, which a layer keeps in addition, is at most 2 % of it.
+  // `formula` is the paper's figure in bytes. A layer also keeps `besides` bytes, at most 2 % of `formula`.
   static void Expect(int64_t bytes, int64_t formula, int64_t besides, const std::string& what) {
     EXPECT_EQ(bytes, formula + besides) << what;
     EXPECT_LE(besides * 50, formula) << what;

@@ -17,7 +17,7 @@ namespace weft {
 // Returns the outcome. If `result` is an error, fails the test and returns an empty outcome.
 Outcome Must(const absl::StatusOr<exec::RunResult>& result, const std::string& what);
 
-// The same plan with one data and one pipe rank and no plan fields; the sizes of x, y and z stay.
+// Returns the same plan with one data and one pipe rank and without plan fields. The sizes of x, y and z stay.
 TinyPlan OneCopy(TinyPlan plan);
 
 // Outcomes of plans, each trained once.
@@ -29,8 +29,8 @@ class Outcomes {
   std::map<std::string, Outcome> outcomes_;
 };
 
-// The plan trains like its OneCopy: bit for bit under exact accumulation, else within 1e-5. If the plan clips, clipping
-// must be active in the first step; otherwise norms would have no effect.
+// Checks that the plan trains like its OneCopy: bit for bit under exact accumulation, else within 1e-5. If the plan
+// clips, clipping must be active in the first step; otherwise norms would have no effect.
 void ExpectLikeOneRank(const TinyPlan& plan, Outcomes& references);
 
 // Plan fields that shard states over replicas change only the norms, which are then summed from parts. Losses and
@@ -41,7 +41,7 @@ void ExpectCutLikeWhole(TinyPlan plan, const std::string& fields, double toleran
 // same bits of weights. `name` distinguishes the checkpoint directories of tests.
 void ExpectCheckpointsGoRound(const std::string& name, const std::vector<TinyPlan>& plans);
 
-// The losses on each mesh are within `tolerance`, relative, of the losses of the plan.
+// Checks that the losses on each mesh differ from the losses of the plan by at most `tolerance`, relative.
 void ExpectLossesClose(const TinyPlan& plan, const std::vector<std::string>& meshes, double tolerance);
 
 }  // namespace weft

@@ -36,7 +36,7 @@ TEST_P(AttentionFormsTest, FormsAgree) {
   EXPECT_LT(fused.losses.back(), fused.losses.front());
   const Outcome ops = Trained(Base(kOps));
   ExpectClose(ops, fused, "ops");
-  // If rounding did not differ, the plan field had no effect.
+  // Rounding must differ; otherwise the plan field had no effect.
   EXPECT_NE(ops.losses, fused.losses);
   TinyPlan wide = Base("");
   wide.fp64 = true;
@@ -124,7 +124,7 @@ TEST_P(AttentionFormsTest, TwoUnevenMicrobatchesAtOnce) {
   }
 }
 
-// Heads are sharded over x: the same elements are dropped, sums have another order.
+// If heads are sharded over x, the same elements are dropped, but sums have another order.
 TEST_P(AttentionFormsTest, TensorParallel) {
   TinyPlan one = Base(kMasks);
   one.microbatch = 2;

@@ -1,4 +1,5 @@
-// With bf16 gradients and moments, plans agree bit for bit, and training follows training with fp32 ones.
+// With bf16 gradients and moments, plans agree bit for bit, and losses stay close to those with fp32 gradients and
+// moments.
 #include <cmath>
 #include <string>
 

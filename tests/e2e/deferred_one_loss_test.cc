@@ -18,7 +18,7 @@
 namespace weft {
 namespace {
 
-// Seed of the next device that is opened.
+// Seed of the device that is opened next.
 std::atomic<uint64_t> next_seed{1};
 
 absl::StatusOr<std::unique_ptr<exec::ComputeDevice>> OpenDeferred(const exec::DeviceOptions&) {

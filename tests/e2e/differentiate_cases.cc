@@ -10,8 +10,8 @@
 namespace weft {
 namespace {
 
-// Of every op with one formula per element: without its attributes, and with each of them. The last input is %x, the
-// others are products of %x.
+// Adds cases for every op with one formula per element: without its attributes, and with each of them. The last input
+// is %x, the other inputs are products of %x.
 void AddPointwiseCases(std::vector<DifferentiateCase>& cases) {
   const std::string m = "tensor<6x4xf64>";
   for (const kernels::KernelRow& row : kernels::kPointwiseRows) {

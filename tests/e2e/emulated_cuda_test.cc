@@ -1,5 +1,5 @@
-// Whole training runs on the emulated kernels of the CUDA backend: they learn what the CPU backend learns, and plans
-// have one loss there too, bit for bit.
+// Whole training runs on the emulated kernels of the CUDA backend. They train like the CPU backend, and all plans have
+// the same loss, bit for bit.
 #include <memory>
 #include <string>
 #include <utility>

@@ -1,6 +1,6 @@
-// The CPU executor does what the schedule says. The test compiles every registered schedule for a small model, runs one
-// step, and checks the order of the slots and that no rank holds more microbatches than the schedule does. By default
-// it runs a sample of the sizes; with --full P <= 8 and N <= 24 in steps.
+// The CPU executor follows the schedule. The test compiles every registered schedule for a small model, runs one step,
+// and checks the order of the slots and that no rank holds more microbatches than the schedule does. By default it runs
+// a sample of the sizes; with --full it runs P <= 8 and N <= 24 in steps.
 #include <algorithm>
 #include <map>
 #include <random>

@@ -1,6 +1,6 @@
 // N plans, one loss, for model families and activations other than GPT-2's: losses, gradient norms and weights equal
-// those of one rank. They are equal bit for bit in order if a stage has one replica, and always bit for bit under exact
-// accumulation.
+// those of one rank. With in-order accumulation they are equal bit for bit if a stage has one replica. Under exact
+// accumulation they are always equal bit for bit.
 #include <string>
 #include <vector>
 

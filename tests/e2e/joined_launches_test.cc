@@ -69,7 +69,7 @@ std::vector<TinyPlan> Plans() {
   return plans;
 }
 
-// A program whose rows are long enough for the gradients of a norm's weights to join its backward.
+// A program with rows so long that the gradients of a norm's weights join the norm's backward.
 Program Wide() {
   const absl::StatusOr<ModelGraph> model = ImportHuggingFaceConfig(
       R"({"model_type": "gpt2", "vocab_size": 256, "n_positions": 32, "n_embd": 1040, "n_head": 2, "n_layer": 2})",
@@ -201,7 +201,8 @@ TEST(JoinedLaunches, OnlyWhereTheExecutorJoins) {
             Simulated(program, Gpus(0), by_unit).report.iteration_seconds());
 }
 
-// The first step of a launch has all its time, as in a measured trace. The bounds count the bytes that are moved.
+// The first step of a launch has the time of the whole launch, as in a measured trace. The bounds count the bytes that
+// are moved.
 TEST(JoinedLaunches, TheFirstStepHasTheTimeOfAll) {
   const Program program = Compiled(Small());
   sim::SimulateOptions options;

@@ -310,7 +310,8 @@ TEST(MeasuredLoop, LaunchesOfSeveralStepsToo) {
           << row.segment() << row.step();
       together += row.second_seconds() == 0;
     }
-    // Steps after the first of a launch: 4 for each of 28 tensors, and those of 5 norms with their sums.
+    // Counts the steps after the first of each launch: 4 for each of 28 tensors, and the steps of 5 norms with their
+    // sums.
     EXPECT_GT(together, 4 * 27);
     for (const KernelComparison& row : loop.report.kernels()) EXPECT_LT(std::abs(row.error()), 1e-3) << row.kernel();
   }

@@ -93,8 +93,8 @@ TEST(OffloadTest, ZeroStagesChangeNoBit) {
   }
 }
 
-// Update kernels read the factor that undoes the scale, so all buckets wait for the norm. The scale is updated after
-// them.
+// Update kernels read the factor that undoes the loss scale, so all buckets wait for the norm. The scale is updated
+// after all buckets.
 TEST(OffloadTest, LossScalesChangeNoBit) {
   for (const char* half : {"fp16", "fp16 grads"}) {
     for (const char* scale : {"", "loss_scale { fixed: 256 }"}) {
@@ -155,8 +155,8 @@ void ExpectActivationsChangeNoBit(const Activations& c) {
   }
 }
 
-// The saved activations of the first layers come back unchanged. The backwards of some forwards follow too soon for a
-// copy.
+// Saved activations of the first layers are copied to the host and back unchanged. The activations of some forwards are
+// not copied, because their backwards follow too soon.
 TEST(OffloadTest, ActivationsChangeNoBit) {
   for (const Activations& c :
        {Activations{.moves = false}, Activations{.pipe = 2, .moves = false},
@@ -220,8 +220,8 @@ TEST(OffloadTest, ActivationsTakeLessMemory) {
   };
   for (int t = 0; t < 2; ++t) {
     const Template &before = plain->templates(t), &after = offloaded->templates(t);
-    // Of 16 microbatches, the device holds at most 2 on their way out or 2 on their way in, and one or two whose
-    // backward follows too soon.
+    // Of 16 microbatches, the device holds at most 2 whose activations are being copied to the host or 2 whose
+    // activations are being copied back, and one or two whose backward follows too soon for a copy.
     EXPECT_LT(after.device_arena_bytes(), before.device_arena_bytes() - 11 * saved(before)) << before.name();
     EXPECT_GT(after.host_arena_bytes(), 8 * saved(after)) << after.name();
   }

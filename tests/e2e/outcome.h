@@ -32,13 +32,13 @@ Outcome OutcomeOf(const exec::RunResult& result);
 // The outcome of Train.
 absl::StatusOr<Outcome> TrainTiny(const TinyPlan& plan, exec::RunOptions options = {});
 
-// The same for a U-Net, on images. The first call writes them.
+// Path of the images on which a U-Net trains. The first call writes the file.
 std::string TinyImagePath();
 absl::StatusOr<Outcome> TrainUnet(const UnetPlan& plan, exec::RunOptions options = {});
 
-// The outcomes are equal bit for bit.
+// Checks that the outcomes are equal bit for bit.
 void ExpectSame(const Outcome& a, const Outcome& b, const std::string& what);
-// Losses are within `tolerance`, norms within ten times `tolerance`.
+// Checks that losses are within `tolerance` and norms within ten times `tolerance`.
 void ExpectClose(const Outcome& a, const Outcome& b, const std::string& what, double tolerance = 1e-5);
 
 }  // namespace weft

@@ -48,7 +48,7 @@ TEST(OverlapPays, EveryPassShortensAStep) {
   EXPECT_LT(all_reduce, blocking);
   EXPECT_LT(reduce_scatter, all_reduce);
   EXPECT_LT(all_gather, reduce_scatter);
-  // Gathers beside computation already cost nothing, so a cache may save no time.
+  // Overlapped gathers already cost nothing, so a cache may save no time.
   EXPECT_LE(cached, all_gather);
   const double cached_only =
       IterationSeconds("all_reduce: false reduce_scatter: false all_gather: false gathered_cache_bytes: 10000000000");

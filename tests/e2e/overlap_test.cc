@@ -1,4 +1,4 @@
-// Collectives beside computation (docs/overlap.md) give the same bits as blocking ones, on any mesh and schedule.
+// Collectives that overlap computation (docs/overlap.md) give the same bits as blocking ones, on any mesh and schedule.
 #include <algorithm>
 #include <string>
 #include <vector>

@@ -37,7 +37,7 @@ int Exceeded(const Outcome& outcome, double clip) {
       std::count_if(outcome.norms.begin(), outcome.norms.end(), [&](double norm) { return clip / (norm + 1e-6) < 1; }));
 }
 
-// Returns a clip_norm that some steps of the plan exceed and some do not.
+// Returns a clip_norm that the norms of some steps of the plan exceed and the norms of other steps do not.
 double ClipInBetween(TinyPlan plan, Outcome* outcome) {
   plan.clip = 1e6;
   const auto free = TrainTiny(plan);
@@ -227,7 +227,7 @@ TEST(PostValidationTest, LossScales) {
   EXPECT_GT(skipped, 5);
 }
 
-// Between steps the scale is that of the next step, for a checkpoint and for a run that resumes from it.
+// Between two steps, the stored scale is the scale of the next step. Checkpoints and runs that resume from them use it.
 TEST(PostValidationTest, LossScalesAreSaved) {
   TinyPlan plan = PlanOf("zb-h2", 2, 1);
   plan.half = "fp16 grads";
@@ -288,7 +288,7 @@ TEST(PostValidationTest, ActsBetweenStepsOnValidatedWeights) {
   plan.clip = ClipInBetween(plan, &plain);
   const auto program = CompileTiny(Validated(plan));
   ASSERT_TRUE(program.ok()) << program.status();
-  // The ranks vote after every step, but none wants to stop.
+  // The ranks vote after every step, but no rank votes to stop.
   std::atomic<bool> stop = false;
   exec::RunOptions options;
   options.stop = &stop;

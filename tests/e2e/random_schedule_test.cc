@@ -116,7 +116,7 @@ class Generator {
     }
   }
 
-  // What slots produce, as (kind, stage, microbatch); a whole backward produces what both halves do.
+  // A result of a slot, as (kind, stage, microbatch). A whole backward produces the results of both halves.
   using Thing = std::tuple<char, int, int>;
 
   bool Ready(const Slot& slot) const {

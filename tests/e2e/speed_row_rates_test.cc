@@ -112,8 +112,8 @@ TEST_P(SpeedRowRates, EveryStepTakesItsOwn) {
     EXPECT_EQ(step.rate.source, sim::RateSource::kByWork) << step.key;
   }
 
-  // A repetition computes for the sum of its steps' measured times; the steps of one launch run at the rate of the
-  // largest.
+  // A repetition computes for the sum of the measured times of its steps. All steps of one launch run at the rate of
+  // the launch's largest step.
   double busy = 0;
   int joined = 0;
   for (const Action& action : program->templates(0).body()) {

@@ -10,8 +10,9 @@
 namespace weft {
 namespace {
 
-// Largest difference between the weights of two runs, which are of type `T`. AdamW's steps have one size, whatever the
-// size of a gradient. If a gradient is only rounding noise, its steps may have different directions.
+// Largest difference between the weights of two runs, which are of type `T`. AdamW's steps have about one size,
+// whatever the size of a gradient. If a gradient is only rounding noise, the steps of two runs may have different
+// directions.
 template <typename T>
 double MostDifferentWeight(const Outcome& a, const Outcome& b) {
   double most = 0;

@@ -1,4 +1,4 @@
-// Compares weft's schedules with what PyTorch's pipelining makes of them (make_pytorch_schedules.py), token by token.
+// Compares weft's schedules with the schedules of PyTorch's pipelining (make_pytorch_schedules.py), token by token.
 #include <fstream>
 #include <map>
 #include <sstream>

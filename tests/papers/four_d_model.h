@@ -73,7 +73,7 @@ FourDBandwidths PlacementAwareBandwidths(const FourDGrid& grid, int64_t devices_
 // The same with the figures of a cluster: `intra_node`, and all interfaces of a node together. FailedPrecondition names
 // the figure that is absent.
 absl::StatusOr<FourDBandwidths> PlacementAwareBandwidths(const FourDGrid& grid, const Cluster& cluster);
-// The same bandwidth for all axes.
+// Returns the same bandwidth for all axes.
 FourDBandwidths PlacementAgnosticBandwidths(double bytes_per_second);
 
 // Products with weights in the order of the graph. Returns InvalidArgument for models of images, whose layers have

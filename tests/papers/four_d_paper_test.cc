@@ -154,8 +154,8 @@ int Found(const std::vector<GridRun>& ranked, const std::vector<GridRun>& best) 
 
 // The quality of a ranking, measured by times.
 struct Verdict {
-  // How many of the five fastest grids are among the ranking's first five; its place for the fastest grid; how much
-  // slower than the fastest its first grid is.
+  // `found` of the five fastest grids are among the first five of the ranking. The other figures are the place that the
+  // ranking gives to the fastest grid, and how much slower than the fastest grid the ranking's first grid is.
   int found = 0;
   int place = 0;
   double loss = 0;

@@ -35,7 +35,7 @@ struct Outcome {
   std::vector<double> peaks = {};
 };
 
-// Our assumption: the paper does not state it.
+// Our assumption: the paper does not state the sequence length.
 constexpr int64_t kSequence = 512;
 
 // Simulates with as many microbatches as a pipeline has ranks. `batch` is the paper's batch: the sequences of one
@@ -124,7 +124,8 @@ TEST(HanayoPaper, EightGpusOfFourMachines) {
     EXPECT_GT(*best, 8);
     EXPECT_LT(*best, 30.4);
     EXPECT_NEAR(*best, setting.paper, 8);
-    // More waves are better with NVLink; with NVLink pairs also, except for 8 waves ("except for the first setting").
+    // More waves are better with NVLink. With NVLink pairs they are better too, except for 8 waves ("except for the
+    // first setting").
     const std::string cluster = setting.cluster;
     if (cluster == "lonestar6" && setting.data == 1) {
       EXPECT_EQ(best - gains.begin(), 0) << "two waves";

@@ -1,5 +1,6 @@
-// Runs of papers on pipeline schedules: one model on a number of ranks with a batch of sequences. Finds the fastest
-// setting that fits for everything that a schedule leaves open (pipelines W, stages D, microbatch B, recomputation).
+// Simulates runs of papers on pipeline schedules: one model on a number of ranks with a batch of sequences. Finds the
+// fastest setting that fits for everything that a schedule leaves open (pipelines W, stages D, microbatch B,
+// recomputation).
 #ifndef WEFT_TESTS_PAPERS_PIPELINE_RUN_H_
 #define WEFT_TESTS_PAPERS_PIPELINE_RUN_H_
 

@@ -43,8 +43,9 @@ inline double Log(double x) { return ::log(x); }
 inline float Sqrt(float x) { return __builtin_sqrtf(x); }
 inline double Sqrt(double x) { return __builtin_sqrt(x); }
 
-// Returns the sum of f over [0, n). f(i, zero vector) returns a vector of lanes, f(i, scalar) one element. Lane l sums
-// elements l, l + lanes, …; the lanes are then added as a tree.
+// Returns the sum of f over [0, n). The type of f's second argument selects what f returns: for a vector, the kWidth
+// elements from i on; for a T, element i. Partial sum l of 2 kWidth adds elements l, l + 2 kWidth, …; the partial sums
+// are then added as a tree.
 template <typename T, typename F>
 inline __attribute__((always_inline)) T Sum(int64_t n, F f) {
   using V = typename Lanes<T>::Type;

@@ -36,8 +36,8 @@ absl::Status OpenCompiler() {
 }
 
 absl::StatusOr<const Cudnn*> Open() {
-  // cuDNN opens these libraries by name when it first needs them. It gets the ones that are open already under that
-  // name.
+  // cuDNN opens these libraries by name when it first needs them. If a library of that name is already open, cuDNN gets
+  // that library.
   static const std::string kCublas[] = {"libcublasLt.so.13"};
   WEFT_RETURN_IF_ERROR(SharedLibrary::Open("cuBLASLt 13, which cuDNN needs", kCublas).status());
   WEFT_RETURN_IF_ERROR(OpenCompiler());

@@ -15,7 +15,7 @@
 
 namespace weft::exec::cuda {
 
-// The functions that the backend uses, under their own names without the prefix.
+// The cuDNN functions that the backend uses, under their names without the prefix "cudnn".
 struct Cudnn {
   // Path and version of the library that was opened; 91900 is version 9.19.0.
   std::string path;
@@ -39,9 +39,10 @@ struct Cudnn {
   absl::Status Error(absl::string_view doing, cudnnStatus_t status) const;
 };
 
-// Opens cuDNN once per process, after the libraries that it opens itself (cuBLASLt, NVRTC), wherever they are installed
-// (executor/platform/shared_library.h). Returns NotFound if one is not installed, and FailedPrecondition if the version
-// cannot be used, each in one line. 9.8 is the first version that can be asked without a device.
+// Opens cuDNN once per process, after the libraries that cuDNN itself opens (cuBLASLt, NVRTC), wherever they are
+// installed (executor/platform/shared_library.h). Returns NotFound if a library is not installed, and
+// FailedPrecondition if its version cannot be used; each error is one line. cuDNN 9.8 is the first version that answers
+// queries without a device.
 absl::StatusOr<const Cudnn*> OpenCudnn();
 
 // Returns FailedPrecondition unless the backend can use this version.

@@ -9,14 +9,15 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Returns an element of a factor, rounded to TF32 if the shape says so. A device may cut off the lower bits instead.
+// Returns an element of a factor, rounded to TF32 if the shape sets `tf32`. A device may cut off the lower bits
+// instead.
 template <typename T>
 T Factor(const MatmulShape& s, const Array& array, int64_t at) {
   const T x = Load<T>(array, at);
   return s.tf32 ? static_cast<T>(Tf32FromFloat(static_cast<float>(x))) : x;
 }
 
-// Sums in type T, as the device does.
+// Multiplies with sums in type T, as the device does.
 template <typename T>
 void Multiply(const MatmulShape& s, const MatmulPointers& p) {
   const Array a{const_cast<void*>(p.a), s.a.type}, b{const_cast<void*>(p.b), s.b.type};

@@ -35,7 +35,7 @@ struct Preference {
   uint32_t alignment[4] = {256, 256, 256, 256};
 };
 
-// Arguments of the last calls.
+// Records the calls so far, for tests to check.
 struct Seen {
   Preference preference;
   // The bias address for which an algorithm was last asked.
@@ -43,7 +43,7 @@ struct Seen {
   int heuristics = 0;
   int checks = 0;
   int64_t algorithm = -1;
-  // The products so far, in order: what they read and wrote, by columns.
+  // The products so far, in order: factors, result, and the size of the result as a column-major matrix.
   struct Launch {
     const void *a, *b, *d;
     int64_t rows, columns;
@@ -88,14 +88,14 @@ inline void Store(void* data, cudaDataType_t type, int64_t i, double x) {
   }
 }
 
-// Returns an element of a factor, rounded to TF32 if the compute type says so.
+// Returns an element of a factor, rounded to TF32 if the compute type requires it.
 template <typename T>
 T Factor(const Operation& o, const void* data, cudaDataType_t type, int64_t i) {
   const double x = Load(data, type, i);
   return static_cast<T>(o.compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? Tf32FromFloat(static_cast<float>(x)) : x);
 }
 
-// Multiplies with sums in T, as the compute type says.
+// Multiplies with sums in T, the type that the compute type requires.
 template <typename T>
 void Multiply(const Operation& o, T alpha, const void* a, const Layout& la, const void* b, const Layout& lb, T beta,
               void* d, const Layout& ld) {

@@ -1,6 +1,7 @@
-// Device memory that nobody uses before the first step. Whatever libraries will run is run in it once, because the code
-// of a kernel is loaded onto the device at its first launch. During a step, that may have to wait for everything that
-// the device runs, including kernels that wait for another rank, which waits for this one.
+// Device memory that is unused before the first step. Before that step, each library runs what it will run later once
+// in this memory, because the code of a kernel is loaded onto the device at its first launch. During a step, loading
+// may have to wait for everything that the device runs, including kernels that wait for another rank, which waits for
+// this one.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_IDLE_MEMORY_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_IDLE_MEMORY_H_
 
@@ -18,7 +19,7 @@ class IdleMemory {
   bool empty() const { return bytes_ <= 0; }
   // Makes Take start again at the beginning.
   void Begin() { next_ = 0; }
-  // Returns `bytes` bytes, aligned to 256, after those taken since Begin. If too few are left, it starts again at the
+  // Returns `bytes` bytes, aligned to 256, after those taken since Begin. If too few are left, Take starts again at the
   // beginning; tensors may then overlap, which does no harm if nobody reads the result. Returns null if the idle memory
   // is smaller than `bytes`.
   void* Take(int64_t bytes) {

@@ -12,7 +12,7 @@ TEST(IdleMemory, IsHandedOutInTurnAndFromTheBeginningAgain) {
   EXPECT_EQ(memory.Take(100), bytes + 512);
   EXPECT_EQ(memory.TakeApart(300), nullptr);
   EXPECT_EQ(memory.touched(), 612);
-  // The rest is too small for it.
+  // Fewer than 600 bytes are left, so Take starts again at the beginning.
   EXPECT_EQ(memory.Take(600), bytes);
   EXPECT_EQ(memory.TakeApart(256), bytes + 768);
   EXPECT_EQ(memory.TakeApart(1), nullptr);

@@ -10,7 +10,7 @@
 namespace {
 
 constexpr int64_t kRows = 32768, kColumns = 4096, kVocabulary = 50304;
-// The warm-up is longer than clocks take to rise.
+// The warm-up is longer than the GPU takes to raise its clocks.
 constexpr weft::exec::cuda::BandwidthRuns kRuns = {.warm_nanoseconds = 50'000'000, .timed = 21};
 
 absl::Status Measure() {

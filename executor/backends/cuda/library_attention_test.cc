@@ -1,6 +1,6 @@
 // On a GPU, compares the backend's attention, which is cuDNN's, with our own kernels on tensor cores. The sizes are
-// those of speed rows; cuDNN computes one of them in slices of heads. The emulation has no cuDNN: our kernels without
-// tensor cores replace it, at sizes that the emulation can handle.
+// those of the speed rows (docs/gpu-results.md); cuDNN computes one of them in slices of heads. The emulation has no
+// cuDNN: our kernels without tensor cores replace it, at sizes that the emulation can handle.
 #include <cmath>
 #include <cstring>
 #include <random>

@@ -12,7 +12,7 @@ TEST(LibraryWorkspace, TheFirstStreamGetsWhatWasReserved) {
   workspace.Reserve(600);
   workspace.Reserve(1000);
   workspace.Reserve(500);
-  // Only now is the size known.
+  // Nothing is allocated before Settle, because only then is the size known.
   EXPECT_EQ(workspace.allocated_bytes(), 0);
   const auto settled = workspace.Settle();
   ASSERT_TRUE(settled.ok());

@@ -17,7 +17,7 @@ namespace {
 
 using cpu::Tensor;
 
-// A norm and the ADD next to it, as one launch and one after the other.
+// Compares a norm and the ADD next to it, run as one launch, with the two steps run one after the other.
 class NormWithSumTest : public testing::TestWithParam<Kernel> {};
 
 // Rows that fit in the registers of a warp, rows that fit in those of a block, rows with four eights for each thread,
@@ -110,12 +110,12 @@ void ExpectSumsOfNormBehind(DType type, int64_t rows, int64_t columns, bool cent
   bias.out = {dbias};
   ExpectSameBehind({norm, weights, sum}, tensors);
   ExpectSameBehind({norm, weights, sum, bias}, tensors);
-  // The sum overwrites an input of the norm or its own.
+  // The sum overwrites an input of the norm or one of its own inputs.
   sum.out = bias.in = {in_place == 0 ? dy : in_place == 1 ? x : residual};
   ExpectSameBehind({norm, weights, sum, bias}, tensors);
 }
 
-// A turn with one row, several turns, and several chunks; rows that are whole eights and rows that are not.
+// Tests a turn with one row, several turns, and several chunks; rows that are whole eights and rows that are not.
 TEST_P(WithSumsTest, ABackwardOfANormIsItsStepsOneAfterTheOther) {
   for (const auto& [rows, columns] :
        {std::pair<int64_t, int64_t>{5, 1600}, {19, 1032}, {40, 1029}, {70, 3592}, {3, 4096}, {9, 8192}}) {
@@ -163,7 +163,8 @@ TEST_P(WithSumsTest, AnActivationAndTheBiasBeforeItAreTheTwo) {
 INSTANTIATE_TEST_SUITE_P(Types, WithSumsTest, testing::Values(BF16, FP16, FP32),
                          [](const auto& info) { return DType_Name(info.param); });
 
-// Which norms have sums is a rule of programs (proto/util/step_runs.h). Here it depends on what fits into the kernels.
+// proto/util/step_runs.h states, as a rule of programs, which norms have sums. HasSums depends on what fits into the
+// kernels. The two must agree.
 TEST(NormRunsTest, NormsThatHaveSums) {
   Step backward, weights, add;
   backward.set_kernel(RMS_NORM_BACKWARD);

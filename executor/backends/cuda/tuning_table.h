@@ -40,7 +40,7 @@ struct TunedAlgorithm {
   bool operator==(const TunedAlgorithm&) const = default;
 };
 
-// The device that was measured. Its measurements mean nothing on other devices.
+// The device that was measured. Its measurements are not valid for other devices.
 struct TuningDevice {
   int64_t architecture = 0;
   int64_t multiprocessors = 0;
@@ -80,7 +80,7 @@ class TuningTable {
 
  private:
   TuningDevice device_;
-  // Keyed by the text of the key.
+  // Entries by the text of their keys.
   std::map<std::string, TunedAlgorithm> entries_;
 };
 

@@ -33,7 +33,7 @@ inline void ExpectConforms(const std::vector<std::unique_ptr<Endpoint>>& endpoin
     if (test.name == "big messages" && !big) continue;
     const std::vector<absl::Status> results = OnAllRanks(ranks, [&](int rank) {
       const absl::Status status = test.run(*under_test[rank]);
-      // The other ranks then need not wait for its messages.
+      // After this abort, the other ranks need not wait for this rank's messages.
       if (!status.ok()) endpoints[rank]->Abort(status);
       return status;
     });
@@ -43,7 +43,7 @@ inline void ExpectConforms(const std::vector<std::unique_ptr<Endpoint>>& endpoin
   }
 }
 
-// With messages in host memory.
+// Runs the cases with messages in host memory.
 inline void ExpectConforms(const std::vector<std::unique_ptr<Endpoint>>& endpoints, bool big) {
   std::vector<std::unique_ptr<ConformanceRank>> under_test;
   for (const auto& endpoint : endpoints) under_test.push_back(std::make_unique<ConformanceRank>(endpoint.get()));

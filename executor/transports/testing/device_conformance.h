@@ -15,7 +15,7 @@
 
 namespace weft::exec {
 
-// The host itself for seed 0, else a deferred device.
+// Returns the host itself for seed 0, else a deferred device.
 inline std::unique_ptr<ComputeDevice> ConformanceDevice(uint64_t seed) {
   if (seed == 0) return MakeHostDevice();
   return std::make_unique<DeferredDevice>(seed);

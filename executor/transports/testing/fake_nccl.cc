@@ -72,7 +72,7 @@ int Flush() {
       (*kernel)->ops.push_back(std::move(issue.op));
     }
     for (NcclKernel* kernel : kernels) {
-      // The first kernel of a communicator makes connections. Later calls are under way only now and then.
+      // The first kernel of a communicator makes connections, so its call stays under way. Only some later calls do.
       Comm* comm = kernel->comm;
       if (kernel->number_of_comm == 0 || world.random() % 8 == 0) {
         comm->polls_left = static_cast<int>(world.random() % 4 + 1);

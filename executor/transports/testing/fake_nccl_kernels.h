@@ -1,4 +1,4 @@
-// The communicators of the NCCL for tests (fake_nccl.h), and what its kernels do. Internal to it.
+// The communicators of the NCCL for tests (fake_nccl.h), and what its kernels do. Internal to the NCCL for tests.
 #ifndef WEFT_EXECUTOR_TRANSPORTS_TESTING_FAKE_NCCL_KERNELS_H_
 #define WEFT_EXECUTOR_TRANSPORTS_TESTING_FAKE_NCCL_KERNELS_H_
 

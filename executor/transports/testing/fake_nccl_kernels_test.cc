@@ -1,4 +1,4 @@
-// Tests that the NCCL for tests finds what it should. Tests of the transport are only as good as this NCCL.
+// Tests that the NCCL for tests finds the errors that it should find. The tests of the transport rely on it.
 #include "executor/transports/testing/fake_nccl_kernels.h"
 
 #include <cstddef>
@@ -81,7 +81,7 @@ TEST(FakeNcclKernels, AMessageMovesWhenBothSidesHaveBegun) {
   NcclKernel& send = job.Issue(0, OpKind::kSend, sent, nullptr, 3, 1);
   EXPECT_FALSE(Advance(send));
   NcclKernel& receive = job.Issue(1, OpKind::kRecv, {}, &received, 3, 0);
-  // It is issued, but its stream has not reached it.
+  // The kernel of the send is issued, but its stream has not reached it.
   EXPECT_FALSE(Advance(send));
   EXPECT_THAT(received, ElementsAre(0, 0, 0));
   EXPECT_TRUE(Advance(receive));
@@ -142,7 +142,8 @@ TEST(FakeNcclKernels, AKernelWaitsForMultiprocessors) {
 TEST(FakeNcclKernels, InOrderOfIssueOneHoldsUpTheNextOfItsDevice) {
   for (const bool in_order : {false, true}) {
     Job job(3);
-    // Of another communicator of the same device: as NCCL_LAUNCH_ORDER_IMPLICIT=1 makes it.
+    // `second` stands for a kernel of another communicator on the device of `first`. It is held up only if kernels
+    // begin in order, as with NCCL_LAUNCH_ORDER_IMPLICIT=1.
     FakeNccl::BeginInOrder(in_order);
     const std::vector<float> sent = {1};
     NcclKernel& first = job.Issue(0, OpKind::kSend, sent, nullptr, 1, 1);
@@ -157,7 +158,7 @@ TEST(FakeNcclKernels, InOrderOfIssueOneHoldsUpTheNextOfItsDevice) {
   }
 }
 
-// Five elements, which three members cannot share equally.
+// Uses five elements, which three members cannot share equally.
 TEST(FakeNcclKernels, SumsAreThoseOfAllMembers) {
   Job job(3);
   std::vector<std::vector<float>> data;

@@ -44,7 +44,7 @@ class NcclJob {
     return results;
   }
 
-  // As Run, but every rank must succeed and leave nothing behind.
+  // Like Run, but every rank must succeed and leave nothing behind.
   void RunWell(const std::function<absl::Status(int)>& run) {
     const std::vector<absl::Status> results = Run(run);
     for (size_t rank = 0; rank < results.size(); ++rank) EXPECT_TRUE(results[rank].ok()) << rank << results[rank];

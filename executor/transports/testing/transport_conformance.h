@@ -248,7 +248,7 @@ inline absl::Status AbortConforms(ConformanceRank& self) {
 }
 
 // All ranks give up at once: one wins, and all see its whole reason. The job is over after this, so this is not part of
-// ConformanceCases. `won` says whether this rank won.
+// ConformanceCases. `won` receives whether this rank won.
 inline absl::Status RacingAbortsConform(Endpoint& endpoint, bool* won) {
   const std::string text(900, static_cast<char>('a' + endpoint.rank()));
   *won = endpoint.Abort(absl::DataLossError(text));

@@ -2,7 +2,7 @@
 // float or double.
 //
 // S is the storage type that all arrays of a launch share, or Type::kNone if each array gives its own type at run time.
-// The latter costs one branch per eight elements, the same in all threads.
+// With Type::kNone, every eight elements cost one branch, which all threads take alike.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ACCESS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ACCESS_H_
 
@@ -46,7 +46,7 @@ WEFT_DEVICE void Store(const Array& array, int64_t i, C x) {
   }
 }
 
-// Returns two numbers as a word of two halves.
+// Rounds two numbers to 16-bit type S and packs them into one word.
 template <Type S, typename C>
 WEFT_DEVICE uint32_t HalvesOf(C low, C high) {
   if constexpr (S == Type::kBf16) return ToBf16(low).bits | uint32_t{ToBf16(high).bits} << 16;
@@ -107,7 +107,8 @@ WEFT_DEVICE void StoreFloats(float* p, const C (&x)[kBlock]) {
 
 }  // namespace access
 
-// Loads eight elements. `first` must be a multiple of eight, and every eight of the array must be aligned to 16 bytes.
+// Loads eight elements. `first` must be a multiple of eight, and every run of eight elements must begin at a multiple
+// of 16 bytes.
 template <typename C, Type S = Type::kNone>
 WEFT_DEVICE void LoadBlock(const Array& array, int64_t first, C (&x)[kBlock]) {
   switch (S == Type::kNone ? array.type : S) {
@@ -150,8 +151,8 @@ WEFT_DEVICE void StoreBlock(const Array& array, int64_t first, const C (&x)[kBlo
   }
 }
 
-// Loads the first `count` of eight elements and sets the others to 0. `aligned` means aligned as LoadBlock needs it; it
-// must be the same for all threads.
+// Loads the first `count` of eight elements and sets the others to 0. `aligned` states that the array has the alignment
+// that LoadBlock needs; it must be the same for all threads.
 template <typename C, Type S = Type::kNone>
 WEFT_DEVICE void LoadSome(const Array& array, int64_t first, int64_t count, bool aligned, C (&x)[kBlock]) {
   if (aligned && count >= kBlock) return LoadBlock<C, S>(array, first, x);

@@ -1,4 +1,4 @@
-// Products of attention in tiles, for any layout.
+// Computes the products of attention in tiles, for any layout of the arrays.
 #include "executor/backends/cuda/kernels/access.h"
 #include "executor/backends/cuda/kernels/attention_ops.h"
 #include "executor/backends/cuda/kernels/tile_product.h"
@@ -6,7 +6,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// One product per sequence and head of q.
+// Computes HeadPairs: one matrix product per sequence and head of q.
 template <typename C>
 struct PairsOfHeads {
   using Compute = C;
@@ -49,8 +49,8 @@ struct SumsOfHeads {
   }
 };
 
-// One product per sequence and head of k. Its depth runs over the heads of q that share the head of k, then over
-// queries.
+// Computes GroupSums: one matrix product per sequence and head of k. Each element is a sum over the heads of q that
+// share the head of k, then over queries.
 template <typename C>
 struct SumsOfGroups {
   using Compute = C;
@@ -59,7 +59,8 @@ struct SumsOfGroups {
   ProductShape shape;
   GroupSums args;
 
-  // The head of q of term k. Row returns the row of a position.
+  // Head returns the head of q that term k of product p belongs to. Row returns the row of position i in the sequence
+  // of product p.
   WEFT_DEVICE int64_t Head(int64_t p, int64_t k) const {
     return Modulo(p, args.shape.kv_heads) * args.shape.group() + Divide(k, args.shape.sequence);
   }

@@ -1,8 +1,9 @@
 // Tiles of attention on tensor cores: 64 rows of a head in shared memory, products of a warp's sixteen rows with them,
 // and the test which pairs of queries and keys count.
 //
-// A tile lies in shared memory by rows, as a factor over the columns of a head, and turned, as a factor over rows. A
-// word holds two halves. Rows are four words longer than needed, so that the lanes of a warp access different banks.
+// A tile lies in shared memory by rows, for products that sum over the columns of a head, or transposed ("turned"), for
+// products that sum over the tile's rows, or in both forms. A word holds two halves. Rows are four words longer than
+// needed, so that the lanes of a warp access different banks.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ATTENTION_TILES_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ATTENTION_TILES_H_
 
@@ -43,8 +44,8 @@ WEFT_DEVICE float Number(const Words& words, int i) {
 }
 
 // Loads rows [first, first + 64) into shared memory: by rows from word `rows` on, and turned from word `turned` on; -1
-// = not in this form. Stores zeros beyond the sequence and the head. A lane takes two rows, a warp every fourth eight
-// of columns.
+// = not in this form. Stores zeros beyond the sequence and the head. Each lane loads two rows; each warp loads every
+// fourth group of eight columns.
 template <int D, typename Thread>
 WEFT_DEVICE void LoadTile(Thread& thread, const HeadShape& shape, const HeadRows& from, int64_t first, int rows,
                           int turned) {
@@ -115,7 +116,8 @@ struct Place {
     if (query >= a.shape.sequence || key >= a.shape.sequence) return false;
     return !a.causal || (key <= query && (a.window <= 0 || key > query - a.window));
   }
-  // The same for one pair of a lane, in sums of sixteen queries and a tile of keys: block n, row r, column c.
+  // Like Sees above, for one pair that a lane holds in the sums of sixteen queries from `query` on with a tile of keys
+  // from `key` on: block n of eight keys, row r, column c.
   template <typename Thread>
   WEFT_DEVICE bool Sees(const Thread& thread, int64_t query, int64_t key, int n, int r, int c) const {
     return Sees(query + thread.lane() / 4 + 8 * r, key + 8 * n + thread.lane() % 4 * 2 + c);
@@ -178,7 +180,8 @@ WEFT_DEVICE void AddRows(Thread& thread, const MmaSums (&factors)[kBlocks], cons
   }
 }
 
-// Stores the warp's sixteen rows from `row` on, multiplied by `factors`, which are those of rows g and g + 8.
+// Stores the warp's sixteen rows from `row` on. A lane holds rows g and g + 8, where g = lane / 4, and multiplies them
+// by factors[0] and factors[1].
 template <Type S, int D, typename Thread>
 WEFT_DEVICE void StoreRows(const Thread& thread, const HeadShape& shape, const HeadRows& to, int64_t row,
                            const MmaSums (&sums)[D / 8], const float (&factors)[2]) {
@@ -202,8 +205,9 @@ WEFT_DEVICE float QuadSum(Thread& thread, float x) {
   return x + thread.ShuffleXor(x, 2);
 }
 
-// Returns which pairs of rows g and g + 8 (queries) with columns 2t and 2t + 1 of block n (keys) are kept, as bit 2 row
-// + column. Two neighboring lanes share the random words of four keys; each makes the words of one row.
+// Returns which of a lane's four pairs are kept, as bit 2 row + column. Rows are queries g and g + 8, where g = lane /
+// 4; columns are keys 2t and 2t + 1 of the eight keys from `key` on, where t = lane % 4. Two neighboring lanes share
+// the random words of four keys; each makes the words of one row.
 template <typename Thread, typename P>
 WEFT_DEVICE uint32_t KeptOfQueries(Thread& thread, const P& place, int64_t query, int64_t key) {
   if (place.a.dropout.threshold == 0) return 15;
@@ -215,7 +219,7 @@ WEFT_DEVICE uint32_t KeptOfQueries(Thread& thread, const P& place, int64_t query
   return ((upper >> (2 * odd)) & 3) | ((lower >> (2 * odd)) & 3) << 2;
 }
 
-// The same for rows that are keys and columns that are queries. Four lanes with neighboring rows share the words of
+// Like KeptOfQueries, but rows are keys and columns are queries. Four lanes with neighboring rows share the words of
 // four keys and one query; each makes the words of one of the four rows and columns that a lane has.
 template <typename Thread, typename P>
 WEFT_DEVICE uint32_t KeptOfKeys(Thread& thread, const P& place, int64_t head, int64_t query, int64_t key) {

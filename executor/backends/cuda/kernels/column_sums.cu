@@ -147,7 +147,7 @@ struct AddChunks {
     const int64_t result = Divide(thread.block(), tiles), segment = result / kColumnResults,
                   which = result % kColumnResults;
     const Array& to = which == 0 ? a.plain : which == 1 ? a.products : a.beside;
-    // This is the same for the whole block.
+    // All threads of the block take the same branch.
     if (to.data == nullptr) return;
     const int64_t column = (thread.block() - result * tiles) * kWarp + thread.lane();
     const C* const parts =
@@ -206,7 +206,7 @@ Outcome AddColumnChunks(const ColumnSums& sums, void* stream) {
 Outcome Launch(const ColumnSums& sums, void* stream) {
   const int64_t chunks = sums.Chunks(), per_chunk = sums.RowsOfChunk(), tiles = CeilDivide(sums.columns, kTile),
                 blocks = tiles * chunks * sums.segments;
-  // With groups, every eight elements belong to one group.
+  // True if every eight elements that a thread handles lie in one row and one group.
   const bool whole = sums.columns / sums.groups % kBlock == 0;
   const Outcome first = WithEights(
       sums.in_double, whole, {sums.dy, sums.x, sums.made}, {sums.mean, sums.rstd}, [&]<typename C, Type S>() {

@@ -7,7 +7,7 @@
 
 namespace weft::exec::cuda {
 
-// Sums of a chunk, one after the other in scratch: plain, products, beside.
+// Number of sums per chunk and column. They lie one after the other in scratch: plain, products, beside.
 inline constexpr int kColumnResults = 3;
 
 // For each of `segments` runs of `rows` rows, and each column:
@@ -19,7 +19,8 @@ inline constexpr int kColumnResults = 3;
 struct ColumnSums {
   Array dy, x;
   Array made;
-  // kGeluBackward or kGeluTanhBackward. Only with `plain` alone and one segment.
+  // kGeluBackward or kGeluTanhBackward. If `made` is given, `plain` must be the only result and there must be one
+  // segment.
   ElementwiseOp make = ElementwiseOp::kGeluBackward;
   // One per row; or, if given, one per `rows_of_statistic` rows and each of `groups` equal runs of columns.
   Array mean, rstd;
@@ -35,7 +36,7 @@ struct ColumnSums {
   int64_t columns = 0;
   bool accumulate = false;
   bool in_double = false;
-  // ScratchBytes() bytes.
+  // Scratch memory of ScratchBytes() bytes.
   void* scratch = nullptr;
 
   // Rows per chunk, and number of chunks. The chunks' sums are added in order. Both numbers depend only on the shape.

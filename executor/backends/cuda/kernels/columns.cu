@@ -6,7 +6,7 @@ namespace {
 
 constexpr int kEach = 2;
 
-// With a type S, eights of columns do not cross from one block of x to the next, and are aligned in x and y.
+// With a type S, no group of eight columns crosses from one block of x to the next, and groups are aligned in x and y.
 template <typename C, Type S>
 struct Copy {
   static constexpr int kMaxThreads = kPieceThreads;
@@ -36,7 +36,7 @@ struct Copy {
     }
   }
 
-  // Returns the element of x. A row of all columns of x runs through several blocks of rows.
+  // Returns the index of an element of x. A row over all columns of x is spread over several blocks of rows.
   WEFT_DEVICE int64_t Element(int64_t row, int64_t column) const {
     const int64_t group = Divide(column, a.x_columns);
     return (group * a.rows + row) * a.x_columns + column - group * a.x_columns;

@@ -23,7 +23,7 @@ Outcome Launch(const CopyColumns& copy, void* stream);
 // y.
 struct Upsample {
   Array x, y;
-  // Rows of the smaller array.
+  // Number of rows of the smaller array.
   int64_t rows = 0;
   int64_t columns = 0;
   int64_t height = 0, width = 0;

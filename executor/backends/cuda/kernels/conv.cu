@@ -12,7 +12,7 @@ WEFT_DEVICE void Put(const Array& array, int64_t element, bool accumulate, C val
   Store<C>(array, element, accumulate ? Load<C>(array, element) + value : value);
 }
 
-// [rows of y, places * inputs] x [places * inputs, outputs].
+// Computes y as a product [rows of y, places * inputs] x [places * inputs, outputs].
 template <typename C>
 struct Forward {
   using Compute = C;
@@ -35,7 +35,7 @@ struct Forward {
   }
 };
 
-// [rows of x, places * outputs] x [places * outputs, inputs].
+// Computes dx as a product [rows of x, places * outputs] x [places * outputs, inputs].
 template <typename C>
 struct Backward {
   using Compute = C;
@@ -57,7 +57,7 @@ struct Backward {
   }
 };
 
-// [outputs, rows of y] x [rows of y, places * inputs].
+// Computes dweight as a product [outputs, rows of y] x [rows of y, places * inputs].
 template <typename C>
 struct BackwardWeight {
   using Compute = C;

@@ -8,8 +8,8 @@
 
 namespace weft::exec::cuda {
 
-// A convolution from images of height x width positions to images of at most as many, with a kernel of side x side
-// places; `side` is odd.
+// A convolution from images of height x width positions to images of the same size or smaller, with a kernel of side x
+// side places; `side` is odd.
 struct ConvPlaces {
   int64_t height = 0, width = 0, side = 1, stride = 1;
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kThreads = 512;
 
-// Stands for the sum sum * exp(most). If most is -infinity, all elements so far were -infinity.
+// Represents a sum of exponentials as sum * exp(most). If most is -infinity, all elements so far were -infinity.
 template <typename C>
 struct ExpSum {
   C most, sum;
@@ -161,7 +161,7 @@ struct Backward {
       next.Get(x);
       // This works in place too: these elements are not written yet, and only this thread writes them.
       next.Ask(logits.values, first + i + step, counts ? columns - i - step : 0, aligned);
-      // Among the eight: how many columns count, and the place of the target.
+      // The number of these eight columns that count, and the index of the target among them.
       const int64_t inside = logits.vocabulary - i, hit = target - i;
 #pragma unroll
       for (int b = 0; b < kBlock; ++b) {

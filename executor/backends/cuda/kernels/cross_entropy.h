@@ -43,7 +43,7 @@ struct PartialsLoss {
   double weight = 1;
   Array lse;
   double* loss = nullptr;
-  // Scratch as in LogitsLoss.
+  // Scratch for the loss of each row, as in LogitsLoss.
   double* of_rows = nullptr;
 };
 Outcome Launch(const PartialsLoss& args, void* stream);

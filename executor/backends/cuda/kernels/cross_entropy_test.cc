@@ -106,7 +106,7 @@ TEST_F(CrossEntropyTest, ATargetBeyondTheVocabularyMakesNaN) {
   EXPECT_TRUE(std::isnan(Loss()));
 }
 
-// More rows than the block that adds them up has threads, and than these threads load together.
+// Tests more rows than the block that adds them up has threads, and more than these threads load together.
 TEST_F(CrossEntropyTest, EveryRowCountsOnce) {
   for (const int rows : {1, 1023, 1025, 8200}) {
     std::vector<int32_t> targets(rows, 0);
@@ -122,7 +122,7 @@ TEST_F(CrossEntropyTest, MoreElementsThan32BitsCount) {
   const SparseMemory logits(kRows * kColumns * 2), lse(kRows * 4), targets(kRows * 4);
   ASSERT_TRUE(logits.good() && lse.good() && targets.good());
   targets.data<int32_t>()[kRow] = 17;
-  // Larger by ln 2 than the zeros around it.
+  // This logit is larger by ln 2 than the zeros around it.
   logits.data<uint16_t>()[kRow * kColumns + 17] = ToBf16(std::log(2.0f)).bits;
   Logits given;
   given.values = {logits.data<void>(), Type::kBf16};

@@ -23,7 +23,7 @@ struct SquaredError {
   double* loss = nullptr;
   int64_t elements = 0;
   double weight = 0;
-  // Parts() doubles.
+  // Scratch memory of Parts() doubles.
   double* scratch = nullptr;
 
   // Returns the number of partial sums, which are added at the end. It depends only on the shape.

@@ -7,8 +7,9 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Position of an element of the step in the whole sample: its sample, its number there, and how many elements from it
-// on are consecutive there too. A run ends with its row, or with heads at the end of one head's scores.
+// Position of an element of the step: its sample, its index in the whole sample, and the number of elements from it on
+// that are consecutive in the sample too. Such a run ends with its row; if columns are scores of heads, it ends with
+// the scores of one head.
 struct Place {
   uint64_t sample;
   int64_t logical;

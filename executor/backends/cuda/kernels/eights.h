@@ -55,7 +55,8 @@ struct Eight {
     }
   }
 
-  // Makes the compiler forget that it has converted these words: it would rather keep eight numbers than four words.
+  // Hides the words from the compiler. Otherwise it keeps the converted numbers in registers, which takes more
+  // registers than the words.
   WEFT_DEVICE void Pack() {
 #pragma unroll
     for (Words& w : words) {
@@ -83,7 +84,7 @@ struct Eight<C, Type::kNone> {
   WEFT_DEVICE void Pack() {}
 };
 
-// True if element i of an eight is in the row, of which `count` elements are left.
+// True if element i of an eight is in the row, which has `count` elements left.
 template <Type S>
 WEFT_DEVICE bool InRow(int i, int64_t count) {
   return (S == Type::kNone ? i : 0) < count;

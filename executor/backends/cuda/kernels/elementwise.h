@@ -13,7 +13,7 @@ enum class ElementwiseOp {
   kCast,
   // y = factor
   kFill,
-  // y = x factor
+  // y = factor * x
   kScale,
   // y = factor (a - b)
   kDifference,
@@ -24,7 +24,8 @@ enum class ElementwiseOp {
 
 struct Elementwise {
   ElementwiseOp op = ElementwiseOp::kAdd;
-  // As many arrays as the operation takes, all with `elements` elements. An output may be an input of the same type.
+  // The inputs and outputs that the operation has, each with `elements` elements. An output may be an input of the same
+  // type.
   Array in[3];
   Array out[2];
   int64_t elements = 0;

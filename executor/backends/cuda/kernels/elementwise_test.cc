@@ -1,4 +1,4 @@
-// NaNs, infinities and numbers that are too large give the same results as on the CPU.
+// Tests that NaNs, infinities and numbers that are too large give the same results as on the CPU.
 #include "executor/backends/cuda/kernels/elementwise.h"
 
 #include <cmath>
@@ -13,8 +13,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// Runs the op on equal elements and returns the result. There are enough elements for the eights of a thread and for
-// the rest at the end.
+// Runs the op on equal elements and returns the result. There are enough elements for threads to handle groups of
+// eight, and a few single elements at the end.
 double ResultOf(ElementwiseOp op, Type type, bool in_double, const std::vector<double>& inputs) {
   constexpr int64_t kElements = 4096 + 3;
   Elementwise args;

@@ -47,7 +47,7 @@ struct Gather {
     for (int i = 0; i < kEach; ++i) {
       C x[kBlock];
       eight[i].Get(x);
-      // Tokens of another rank's part of the table give zeros.
+      // A token that belongs to another rank's part of the table gives zeros.
       const bool wrong = token[i] < 0 || (!a.split && TableRow(token[i], a.shift, a.table_rows) < 0);
 #pragma unroll
       for (int j = 0; j < kBlock; ++j) x[j] = wrong ? NotANumber(C(0)) : x[j];
@@ -62,7 +62,7 @@ struct Gather {
 struct Index {
   int32_t* count;
   int32_t* placed;
-  // Number of names that have a place, of rows named seldom, and of rows named often.
+  // Number of names that have a place, number of rows named seldom, and number of rows named often.
   int32_t* totals;
   int32_t* begin;
   int32_t* unsorted;
@@ -120,7 +120,7 @@ struct CountNames {
 };
 
 // Gives each row of the table that is named a run of `order` and a place in one of the lists. Blocks take places in the
-// order in which they come; neither the content of a run nor the sum of a row depends on its place.
+// order in which they run; neither the content of a run nor the sum of a row depends on its place.
 struct PlaceRows {
   static constexpr int kMaxThreads = kThreads;
   static constexpr int64_t kSharedBytes = 4 * (3 * (kThreads / kWarp) + 3);
@@ -260,7 +260,7 @@ struct AddOften {
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
     const int64_t which = Divide(thread.block(), tiles), tile = thread.block() - which * tiles;
-    // This is the same for the whole block.
+    // All threads of the block take the same branch.
     if (which >= index.totals[2]) return;
     const int64_t row = index.often[which];
     const int64_t first = (tile * kWarp + thread.lane()) * kBlock, count = a.columns - first;

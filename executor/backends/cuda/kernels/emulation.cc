@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kWarp = 32;
 constexpr int kMaxThreads = 1024;
-// Most shared memory of a block on the smallest architecture that weft compiles for (sm_80: 163 KiB).
+// Largest shared memory of a block on the smallest architecture that weft compiles for (sm_80: 163 KiB).
 constexpr int64_t kMaxShared = int64_t{163} << 10;
 
 struct Site {
@@ -50,7 +50,8 @@ class Machine {
   void WaitForBlock(Site site);
   const uint64_t* Exchange(uint64_t bits, Site site);
   void* SharedBytes(int64_t first, int64_t bytes, SharedUse*& uses, const uint32_t*& barrier);
-  // Formats like printf. It does not return, so objects on the caller's stack are never destroyed; none may need it.
+  // Formats like printf. Fail does not return, so objects on the caller's stack are never destroyed; the caller must
+  // have no objects there that need it.
   [[noreturn]] __attribute__((format(printf, 2, 3))) void Fail(const char* format, ...);
 
   bool running = false;
@@ -61,7 +62,7 @@ class Machine {
     Machine* machine;
     int number;
     std::unique_ptr<Fiber> fiber;
-    // The thread of the block that it runs; -1 = none.
+    // The thread of the block that this worker runs; -1 = none.
     int thread = -1;
   };
 
@@ -83,8 +84,8 @@ class Machine {
   std::vector<ThreadState> states_;
   std::vector<WarpState> warps_;
   std::vector<uint64_t> shared_;
-  // One use per four bytes, and the number of barriers so far. It never starts again, so uses before the last barrier
-  // do not count.
+  // One use per four bytes of shared memory, and the number of barriers so far. This number is never reset, so uses
+  // before the last barrier do not count.
   std::vector<SharedUse> uses_;
   uint32_t barrier_ = 0;
   std::vector<std::unique_ptr<Worker>> workers_;
@@ -188,7 +189,7 @@ cuda::Outcome Machine::Run(int64_t blocks, int threads, int64_t shared_bytes, vo
   body_ = body;
   kernel_ = kernel;
   failed_ = false;
-  // As long as asked for, so that no access beyond the end counts as shared memory.
+  // Only as long as the launch requests, so that no access beyond the end counts as shared memory.
   shared_.assign((shared_bytes + 7) / 8, 0);
   uses_.assign(2 * shared_.size(), {});
   for (int64_t i = 0; i < blocks && !failed_; ++i) {
@@ -207,7 +208,7 @@ void Machine::Pause(State state, Site site) {
   states_[index].state = state;
   states_[index].site = site;
   workers_[states_[index].fiber]->fiber->Yield();
-  // Back again: whoever resumed this thread has made it the current one.
+  // The thread runs again. The code that resumed it has made it the current thread.
   states_[index].state = State::kReady;
 }
 

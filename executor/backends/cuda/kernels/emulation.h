@@ -1,14 +1,15 @@
-// CUDA's execution model on the host: a grid of blocks of threads, shared memory per block, barriers, warps that
-// shuffle. The threads of a block take turns, each on its own stack, in an order that tests can reverse. The result of
-// a kernel must not depend on the order.
+// CUDA's execution model on the host: a grid of blocks of threads, shared memory per block, barriers, and warps whose
+// lanes shuffle. The threads of a block take turns, each on its own stack, in an order that tests can reverse. The
+// result of a kernel must not depend on the order.
 //
 // The emulation finds these errors and reports them as the outcome of the launch: threads that wait at different
 // barriers, or at a barrier that others never reach; lanes of a warp that shuffle without the others; shared memory out
 // of range or not aligned; two threads at the same place of shared memory, one of them writing, without a barrier of
 // the block between them; 16-byte accesses that are not aligned. Missing barriers are found whatever the order of
-// turns, and even within a warp, whose lanes do not run in lockstep since Volta. Shared memory is filled with a pattern
-// that is NaN in every type. So is the destination of an asynchronous copy until the thread waits for the copy, which
-// is made only then, from what is in memory at that time.
+// turns, and even within a warp, whose lanes do not run in lockstep since Volta.
+//
+// Shared memory is filled with a pattern that is NaN in every type. The destination of an asynchronous copy holds this
+// pattern too until the thread waits for the copy. The copy is made only then, from the content of memory at that time.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EMULATION_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_EMULATION_H_
 

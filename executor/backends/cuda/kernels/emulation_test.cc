@@ -101,7 +101,7 @@ TEST(Emulation, FindsThreadsThatMissABarrier) {
 }
 
 TEST(Emulation, FindsDifferentBarriers) {
-  // Not inside a macro, where all code would be on one line.
+  // The kernel is not written inside the macro, where all its code would be on one line.
   const auto kernel = [](auto& t) {
     if (t.index() < 32) {
       t.Sync();
@@ -129,7 +129,7 @@ TEST(Emulation, FindsShufflesWithoutAllLanes) {
   EXPECT_THAT(LaunchBoth(1, 32, 0, kernel), HasSubstr("lanes of a warp shuffle at different places"));
 }
 
-// Finds them whatever the order in which threads take their turns.
+// The emulation finds such uses whatever the order in which threads take their turns.
 TEST(Emulation, FindsUsesOfSharedMemoryWithoutABarrier) {
   const auto launch = [](auto f) {
     return LaunchBoth(2, 64, 256, [&](auto& t) { f(t, t.template Shared<int>(0, 64)); });
@@ -288,7 +288,7 @@ TEST(Access, FindsSixteenBytesThatAreNotAligned) {
 }
 
 TEST(Numbers, DoublesAreRoundedOnce) {
-  // Just above the middle of two bf16 numbers, by less than a unit in the last place of a float.
+  // This number is just above the midpoint of two bf16 numbers, by less than a unit in the last place of a float.
   EXPECT_EQ(ToBf16(1 + 0x1p-8 + 0x1p-40).bits, 0x3f81);
   EXPECT_EQ(ToBf16(1 + 0x1p-8).bits, 0x3f80);
   EXPECT_EQ(ToFp16(1 + 0x1p-11 + 0x1p-40).bits, 0x3c01);

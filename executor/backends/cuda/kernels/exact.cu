@@ -94,7 +94,7 @@ struct OfOne {
   }
 };
 
-// One block for every tile of every tensor.
+// Handles all tensors of a table, with one block for every tile of every tensor.
 template <ExactOp kOp>
 struct OfMany {
   static constexpr int kMaxThreads = kThreads;

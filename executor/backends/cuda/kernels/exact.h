@@ -32,7 +32,7 @@ struct ExactConstant {
 };
 Outcome Launch(const ExactConstant& args, void* stream);
 
-// One of the above for all tensors of a table. Its tiles have kExactTile elements.
+// One of the operations above for all tensors of a table. The table's tiles have kExactTile elements.
 inline constexpr int64_t kExactTile = 512;
 inline int64_t ExactTilesOf(int64_t elements) { return (elements + kExactTile - 1) / kExactTile; }
 struct ExactTensor {

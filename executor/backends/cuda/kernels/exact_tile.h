@@ -14,14 +14,15 @@ struct ExactTile {
   static constexpr int kLimbs = 3 * kElements, kWords = kLimbs / 2 / kThreads;
   static constexpr int64_t kBytes = int64_t{8} * kLimbs;
 
-  // Fewer than kElements at the end of an array. `aligned`: to 16 bytes.
+  // Number of accumulators in the tile: kElements, or fewer at the end of an array. `aligned` is true if they are
+  // aligned to 16 bytes.
   int64_t count = 0;
   bool aligned = false;
   Words words[kWords];
 
   WEFT_DEVICE bool Whole() const { return aligned && count == kElements; }
 
-  // Loads what Put then writes to shared memory. Until then no thread may use that memory.
+  // Loads the words that Put then writes to shared memory. Put must not run while a thread still uses that memory.
   template <typename Thread>
   WEFT_DEVICE void Ask(const Thread& thread, const Exact192* from) {
     if (!Whole()) return;

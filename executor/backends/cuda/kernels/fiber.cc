@@ -136,8 +136,8 @@ Fiber::Fiber(void (*function)(void*), void* argument) : context_(std::make_uniqu
   if (memory == MAP_FAILED || mprotect(memory, c.guard, PROT_NONE) != 0) std::abort();
   c.memory = static_cast<char*>(memory);
 #if defined(__x86_64__)
-  // Looks as if Enter had been called: the registers that the switch pops, then the address that it returns to, then a
-  // null return address.
+  // The new stack looks as if Enter had been called: the registers that the switch pops, then the address that it
+  // returns to, then a null return address.
   auto* top = reinterpret_cast<void**>(c.bottom() + kStackBytes) - 10;
   for (int i = 0; i < 10; ++i) top[i] = nullptr;
   top[6] = reinterpret_cast<void*>(&Context::Enter);

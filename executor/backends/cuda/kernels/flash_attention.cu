@@ -1,9 +1,10 @@
 // Attention without a matrix of scores (Dao et al. 2022, arXiv:2205.14135), for any type and any width of a head,
 // without tensor cores. It is deterministic: every result is summed by one block in a fixed order.
 //
-// A block has a tile of 32 rows (queries, or keys for the gradients of k and v), four per warp, and loops over tiles of
-// 32 rows of the other kind, one per lane. Products over the columns of a head take a few columns at a time. Each block
-// makes one slice of the columns of the results and recomputes the scores for it, so heads may be of any width.
+// A block has a tile of 32 queries, four per warp, and loops over tiles of 32 keys, one per lane. For the gradients of
+// k and v, it has a tile of keys and loops over tiles of queries. Products over the columns of a head take a few
+// columns at a time. Each block makes one slice of the columns of the results and recomputes the scores for it, so
+// heads may be of any width.
 #include "executor/backends/cuda/kernels/access.h"
 #include "executor/backends/cuda/kernels/dropout_words.h"
 #include "executor/backends/cuda/kernels/flash_attention.h"
@@ -54,7 +55,7 @@ struct Tile {
   int64_t sequence, head, first, column;
   uint64_t sample;
 
-  // `heads` is the number of heads per sequence. Slices of the result are innermost.
+  // `heads` is the number of heads per sequence. From one block to the next, the slice of the result varies fastest.
   template <typename Thread>
   WEFT_DEVICE Tile(const AttentionProblem& problem, int64_t heads, const Thread& thread) : a(problem) {
     const int64_t slices = Divide(a.shape.width + kSlice<C> - 1, kSlice<C>);
@@ -78,7 +79,7 @@ struct Tile {
     if (query >= a.shape.sequence || key >= a.shape.sequence) return false;
     return !a.causal || (key <= query && (a.window <= 0 || key > query - a.window));
   }
-  // Keeps no words from one element to the next, which would take too many registers.
+  // Makes the random words again for every element, because keeping them would take too many registers.
   WEFT_DEVICE bool Keeps(int64_t e) const { return DropoutWords(a.dropout).Kept(sample, e); }
 
   // Returns which of a warp's pairs dropout keeps, one bit each. Each pair is `query_step` and `key_step` after the one

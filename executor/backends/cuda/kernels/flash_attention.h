@@ -16,7 +16,7 @@ struct AttentionProblem {
   int64_t window = 0;
   double scale = 1;
   HeadPart q, k, v, o;
-  // [sequences, heads, sequence].
+  // Log-sum-exp of the scores, [sequences, heads, sequence].
   Array lse;
   // Threshold 0 = no dropout.
   DropoutKey dropout;

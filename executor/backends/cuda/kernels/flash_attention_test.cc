@@ -38,7 +38,7 @@ TEST(FlashAttentionTest, MoreElementsThan32BitsCount) {
   RunBlock(Forward<float>{a}, blocks - 1, blocks, kThreads, Layout<float>::kBytes);
   EXPECT_EQ(ToFloat(Bf16{o.data<uint16_t>()[a.o.Element(row, 1) + 5]}), 3);
   EXPECT_EQ(ToFloat(Bf16{o.data<uint16_t>()[a.o.Element(row - 1, 1) + 5]}), 0);
-  // The log of one exponential of 0 has replaced another number.
+  // The only key has score 0, so the log-sum-exp is 0; it has replaced another number.
   EXPECT_EQ(statistic, 0);
 }
 

@@ -28,8 +28,8 @@ struct Exactly {
   }
 };
 
-// Returns the sum of a piece to all threads of its block. Pieces take turns at the tensor's eights; each thread of a
-// piece goes on by `step` elements.
+// Returns the sum of a piece to all threads of its block. Pieces take turns at the tensor's groups of eight elements;
+// each thread of a piece advances by `step` elements.
 template <typename Way, Type S, typename Thread>
 WEFT_DEVICE typename Way::Sum SumOfPiece(Thread& thread, const Array& x, int64_t elements, int64_t piece,
                                          int64_t pieces) {
@@ -95,7 +95,7 @@ struct AddPieces {
   }
 };
 
-// One block for every piece of every tensor.
+// Sums the squares of every piece of every tensor, with one block for each piece.
 template <typename Way, Type S>
 struct PiecesOfTensors {
   static constexpr int kMaxThreads = kThreads;
@@ -112,7 +112,7 @@ struct PiecesOfTensors {
   }
 };
 
-// One block for every tensor.
+// Adds the sums of each tensor's pieces, with one block for every tensor.
 template <typename Way>
 struct AddPiecesOfTensors {
   static constexpr int kMaxThreads = kThreads;
@@ -122,7 +122,7 @@ struct AddPiecesOfTensors {
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
     const int64_t t = thread.block(), begin = t > 0 ? table.ends[t - 1] : 0, count = table.ends[t] - begin;
-    // The sum of a single piece is the norm.
+    // If there is only one piece, its sum is already the result.
     const auto sum = count == 1 ? sums[begin] : SumOfSums<Way>(thread, sums + begin, count);
     if (thread.index() == 0) *static_cast<typename Way::Sum*>(table.tensors[t].norm) = sum;
   }
@@ -132,7 +132,7 @@ template <typename Way, Type S>
 Outcome LaunchNorm(const SumOfSquares& args, typename Way::Sum* norm, void* stream) {
   using Sum = typename Way::Sum;
   const int64_t pieces = NormPiecesOf(args.elements), bytes = int64_t{kThreads} * int64_t{sizeof(Sum)};
-  // Most tensors are small: their one piece is the norm.
+  // Most tensors are small and have one piece; its sum is written directly to the result.
   auto* sums = pieces == 1 ? norm : static_cast<Sum*>(args.scratch);
   const Outcome outcome = LaunchKernel(Pieces<Way, S>{args.x, args.elements, sums}, pieces, kThreads, bytes, stream);
   if (outcome != nullptr || pieces == 1) return outcome;

@@ -8,8 +8,8 @@
 
 namespace weft::exec::cuda {
 
-// Most pieces of a tensor whose squares are summed separately, and the size below which another piece does not pay. The
-// number of pieces depends only on the number of elements.
+// Largest number of pieces of a tensor whose squares are summed separately, and the size below which another piece does
+// not pay. The number of pieces depends only on the number of elements.
 inline constexpr int64_t kMaxNormPieces = 1024;
 inline constexpr int64_t kMinNormPiece = 8192;
 inline int64_t NormPiecesOf(int64_t elements) {
@@ -30,8 +30,8 @@ struct SumOfSquares {
 };
 Outcome Launch(const SumOfSquares& args, void* stream);
 
-// The same for all tensors of a table, whose tiles are the pieces: one pass over the gradients, then one over the
-// pieces' sums. Each `norm` is a double, or with `exact` an Exact192.
+// Like SumOfSquares for all tensors of a table, whose tiles are the pieces: one pass over the gradients, then one over
+// the pieces' sums. Each `norm` is a double, or with `exact` an Exact192.
 struct SquaredTensor {
   Array x;
   int64_t elements = 0;
@@ -42,7 +42,7 @@ struct SumsOfSquares {
   // Type of all x, or kNone if they differ.
   Type type = Type::kNone;
   bool exact = false;
-  // One sum for each piece of all tensors.
+  // Scratch memory for one sum for each piece of all tensors.
   void* scratch = nullptr;
 };
 Outcome Launch(const SumsOfSquares& args, void* stream);

@@ -39,8 +39,8 @@ struct Group {
 };
 
 // Calls f(i, element, channel, channels) for the eights that are the thread's share of its group. With kHeld > 0 there
-// are kHeld calls; eights after the end have channels <= 0. With kHeld = 0 there are as many calls as eights, all with
-// i = 0.
+// are kHeld calls; eights after the end have channels <= 0. With kHeld = 0 there is one call for each eight, always
+// with i = 0.
 template <int kHeld, typename Thread, typename F>
 WEFT_DEVICE void ForEights(const Thread& thread, const GroupNormShape& norm, const Group& group, F f) {
   const int64_t of_row = Divide(group.width + kBlock - 1, kBlock), all = norm.rows * of_row;

@@ -26,8 +26,8 @@ struct MmaSums {
 
 #ifdef __CUDACC__
 
-// All lanes of the warp must call it. `volatile` ensures that: the compiler must not move the product to where some
-// lanes do not come. The hardware adds the terms of a product in an order of its own, which is the same every time.
+// All lanes of the warp must call it. `volatile` ensures that: the compiler must not move the product into a branch
+// that some lanes skip. The hardware adds the terms of a product in an order of its own, which is the same every time.
 template <Type S>
 WEFT_DEVICE void Multiply(DeviceThread&, const MmaLeft& a, const MmaRight& b, MmaSums& c) {
   if constexpr (S == Type::kBf16) {
@@ -50,7 +50,7 @@ WEFT_DEVICE void Multiply(DeviceThread&, const MmaLeft& a, const MmaRight& b, Mm
 template <Type S, typename Thread>
 void Multiply(Thread& thread, const MmaLeft& a, const MmaRight& b, MmaSums& c) {
   const int g = thread.lane() / 4, t = thread.lane() % 4;
-  // Rows g, rows g + 8, columns g. In each pair of words the lower k comes first.
+  // The words of rows g, of rows g + 8 and of columns g. In each pair of words the lower k comes first.
   uint64_t lanes[3][kWarp];
   thread.Gather(a.word[0] | uint64_t{a.word[2]} << 32, lanes[0]);
   thread.Gather(a.word[1] | uint64_t{a.word[3]} << 32, lanes[1]);

@@ -29,7 +29,7 @@ struct Forward {
       kept[i].Ask(kSums ? a.a : a.x, begin + first, count, aligned);
     }
     if constexpr (kSums) MakeRow(share, begin, aligned, kept);
-    // The weights depend on nothing, so they are loaded while the row is summed.
+    // The weights do not depend on the sums, so they are loaded while the row is summed.
     const auto ask_weights = [&](int i, int64_t first) {
       gamma[i].Ask(a.gamma, first, a.columns - first, aligned);
       if (centred) beta[i].Ask(a.beta, first, a.columns - first, aligned);
@@ -39,7 +39,7 @@ struct Forward {
 #pragma unroll
       for (int i = 0; i < kHeld; ++i) ask_weights(i, share.First(i));
     }
-    // Calls f(x, i, first) for the thread's eights, where i is the index of the one that is kept.
+    // Calls f(x, i, first) for the thread's eights, where i is the index of the kept eight.
     const auto each = [&](auto f) {
       C x[kBlock];
       if constexpr (kHeld > 0) {

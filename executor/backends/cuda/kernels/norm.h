@@ -21,11 +21,11 @@ struct Norm {
 };
 Outcome Launch(const Norm& norm, void* stream);
 
-// Without `mean`, the backward of the root mean square norm.
+// Without `mean`, this is the backward pass of the root mean square norm.
 struct NormBackward {
   Array dy, x, gamma, mean, rstd;
   Array dx;
-  // If given: sum = (dx, as it is stored) + residual. `residual` may be `sum`. Not with `accumulate`.
+  // If given: sum = (dx, as it is stored) + residual. `residual` may be `sum`. Must not be given with `accumulate`.
   Array residual, sum;
   int64_t rows = 0;
   int64_t columns = 0;
@@ -34,7 +34,7 @@ struct NormBackward {
 };
 Outcome Launch(const NormBackward& norm, void* stream);
 
-// A norm with `residual` and `sum`, in float, for rows of which RowLayout holds two eights per thread (1024 < columns
+// A norm with `residual` and `sum`, in float, for rows that RowLayout holds with two eights per thread (1024 < columns
 // <= 8192). In addition it makes, bit for bit, the results of `sums` that ColumnSums would make from dy, x, mean and
 // rstd of the norm, and in `beside` the sums of `sum`. Only the results, the `accumulate`s and the scratch of `sums`
 // are used.
@@ -42,7 +42,7 @@ struct NormBackwardSums {
   NormBackward norm;
   ColumnSums sums;
 };
-// True if there is such a launch for the norm.
+// True if NormBackwardSums supports the norm.
 bool HasSums(const NormBackward& norm);
 Outcome Launch(const NormBackwardSums& args, void* stream);
 

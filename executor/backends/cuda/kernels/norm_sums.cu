@@ -79,9 +79,9 @@ struct BackwardWithSums {
   }
 };
 
-// The same for rows of whole eights of halves and for blocks that are small enough. Rows arrive in shared memory while
-// the row before is summed, so a block waits for none of them. A thread copies exactly what it reads itself. So only
-// the two sums over a row need a barrier, and they share one.
+// Like BackwardWithSums, for rows of whole eights of halves and for blocks that are small enough. Each row arrives in
+// shared memory while the row before it is summed, so a block waits for none of them. A thread copies exactly the
+// elements that it reads itself, so only the two sums over a row need a barrier, and they share one.
 template <Type S, bool kCentred, bool kBias>
 struct StagedBackwardWithSums {
   static constexpr int kMaxThreads = 256, kMinBlocks = 2;

@@ -1,5 +1,5 @@
-// bf16 and fp16 as bits, and their conversions from float and double: rounded once, to nearest, ties to even. They give
-// the results of executor/numerics/float_bits.h, by instructions of the device where it has them.
+// bf16 and fp16 as bits, and their conversions from float and double: rounded once, to nearest, ties to even. The
+// conversions give the same bits as executor/numerics/float_bits.h and use the device's instructions where it has them.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NUMBERS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NUMBERS_H_
 

@@ -9,9 +9,10 @@ namespace weft::exec::cuda {
 
 // Loss scaling in device memory (rule P11). Either pointer may be null.
 struct LossScaling {
-  // [2]: norm[1] is the factor for gradients.
+  // Two numbers; norm[1] is the factor for gradients.
   const double* norm = nullptr;
-  // [3]: if `scale` is given and the factor is 0, the state stays unchanged. scale[2] steps have been skipped so far.
+  // Three numbers. If `scale` is given and the factor is 0, the state stays unchanged. scale[2] steps have been skipped
+  // so far.
   const double* scale = nullptr;
 };
 
@@ -39,7 +40,8 @@ struct TensorUpdate {
   int64_t first_element = 0;
 };
 
-// The update of one tensor; or of all tensors of `table`, with arrays present and of the same types as here.
+// Updates one tensor or, if `table` is given, all its tensors. The tensors of the table must have the same arrays, of
+// the same types, as this struct.
 struct AdamWUpdate : TensorUpdate {
   TensorTable<TensorUpdate> table;
   bool in_double = false;

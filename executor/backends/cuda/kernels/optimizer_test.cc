@@ -36,7 +36,7 @@ struct State {
   double norm[2] = {3, 0}, scale[3] = {1024, 0, 2};
 };
 
-// The state keeps its bits, whatever the gradient holds. The copy for compute steps is written all the same.
+// The state keeps its bits, whatever the gradient holds. The copy for compute steps is still written.
 TEST(OptimizerTest, AnOverflowSkipsTheStep) {
   State state(1003);
   state.gradient[5] = NAN;
@@ -148,8 +148,8 @@ TEST(OptimizerTest, PartsAreRoundedAsTheWhole) {
   }
 }
 
-// Moments in bf16 get the bits of the plain loop, with random numbers of their own, wherever a part begins. This holds
-// for both updates and for the kernels for any types.
+// Moments in bf16 are rounded to the same bits as by the plain loop, with random numbers of their own, wherever a part
+// begins. This holds for both updates and for the kernels for any types.
 TEST(OptimizerTest, MomentsAreRoundedAsTheWhole) {
   constexpr int64_t kAll = 96, kAt = (int64_t{1} << 35) - 21;
   const uint64_t seed = 0x123456789abcdef0;

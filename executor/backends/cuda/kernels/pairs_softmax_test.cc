@@ -24,7 +24,7 @@ TEST(AttentionOpsTest, ScoresOfAllSizes) {
   }
 }
 
-// From rows that a warp can hold to rows that no block can hold.
+// Tests lengths from rows that a warp can hold to rows that no block can hold.
 TEST(PairsSoftmaxTest, RowsOfAllLengths) {
   for (const int64_t n : {1, 7, 512, 513, 1024, 1025, 8200, 16400}) {
     PairsSoftmax args;

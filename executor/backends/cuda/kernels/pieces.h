@@ -1,4 +1,4 @@
-// Matrices whose eights may be handled in any order, each by one thread.
+// Matrices whose groups of eight elements may be handled in any order, each group by one thread.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PIECES_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PIECES_H_
 

@@ -1,4 +1,4 @@
-// The formulas of kernels/pointwise.def on single elements.
+// Applies the formulas of kernels/pointwise.def to single elements.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_POINTWISE_OPS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_POINTWISE_OPS_H_
 
@@ -31,7 +31,7 @@ WEFT_DEVICE C Bounded(C x) {
   return x > C(64) ? C(64) : x < C(-64) ? C(-64) : x;
 }
 
-// x are the inputs and y the outputs, in the order of the kernel's row.
+// x are the inputs and y the outputs, in the order of the kernel's row in kernels/pointwise.def.
 template <ElementwiseOp>
 struct Formula;
 

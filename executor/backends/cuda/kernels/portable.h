@@ -39,7 +39,7 @@ namespace weft::exec::cuda {
 
 inline constexpr int kWarp = 32;
 
-// A launch passes its arguments by their bytes, in 4 KB of constant memory.
+// A launch passes the kernel's arguments as bytes, in 4 KB of constant memory.
 template <typename Kernel>
 constexpr bool kCanTravel = sizeof(Kernel) <= 4096 && std::is_trivially_copyable_v<Kernel>;
 
@@ -81,8 +81,8 @@ class DeviceThread {
     const uint4 words = *reinterpret_cast<const uint4*>(weft_shared + byte);
     return {{words.x, words.y, words.z, words.w}};
   }
-  // The copy bypasses L1, because copied data are read once. "memory" keeps the thread's earlier reads of the place
-  // before the copy.
+  // The copy bypasses L1, because copied data are read once. The clobber "memory" keeps the thread's earlier reads of
+  // the destination before the copy.
   WEFT_DEVICE void CopyAsync(int64_t byte, const void* from) const {
     extern __shared__ __align__(16) unsigned char weft_shared[];
     const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(weft_shared + byte));
@@ -113,9 +113,8 @@ __global__ void __launch_bounds__(Kernel::kMaxThreads, MinBlocks<Kernel>())
 }
 
 // Returns, for example, "cudaLaunchKernel: invalid argument (cudaErrorInvalidValue)". It reports the error of this
-// call, not the thread's last error: an event query or a library may have left that, and it is not about this kernel.
-// It also clears the last error, so that nobody finds it later. An error of a running kernel appears in a later call,
-// which did not cause it.
+// call, not the thread's last error, which an event query or a library may have left. It also clears the last error, so
+// that no later call reports it. An error of a running kernel appears in a later call, which did not cause it.
 inline Outcome OutcomeOf(const char* call, cudaError_t error) {
   if (error == cudaSuccess) return nullptr;
   cudaGetLastError();
@@ -147,7 +146,7 @@ Outcome AllowSharedMemory(const void* function) {
   outcome = OutcomeOf("cudaFuncSetAttribute",
                       cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
   if (outcome != nullptr) return outcome;
-  // A hint: as many blocks per multiprocessor as registers allow matter more than L1.
+  // A hint: the number of blocks per multiprocessor, which registers limit, matters more than L1.
   outcome = OutcomeOf(
       "cudaFuncSetAttribute",
       cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared));
@@ -186,7 +185,7 @@ WEFT_DEVICE void StoreWords(void* p, const Words& words) {
   *static_cast<uint4*>(p) = make_uint4(words.word[0], words.word[1], words.word[2], words.word[3]);
 }
 
-// Four aligned bytes.
+// Load and store four aligned bytes.
 WEFT_DEVICE uint32_t LoadWord(const void* p) { return *static_cast<const uint32_t*>(p); }
 WEFT_DEVICE void StoreWord(void* p, uint32_t word) { *static_cast<uint32_t*>(p) = word; }
 

@@ -1,4 +1,4 @@
-// Philox-4x32-10 in kernels: the same words as executor/numerics/philox.h.
+// Philox-4x32-10 in kernels. It makes the same words as executor/numerics/philox.h.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_RANDOM_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_RANDOM_H_
 

@@ -1,4 +1,4 @@
-// Rounds fp32 weights and moments to half precision, to nearest or stochastically, with the bits of
+// Rounds fp32 weights and moments to half precision, to nearest or stochastically, to the same bits as
 // executor/numerics/stochastic_rounding.h.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ROUNDING_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ROUNDING_H_

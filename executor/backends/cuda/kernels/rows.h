@@ -49,7 +49,7 @@ WEFT_DEVICE C BlockSum(Thread& thread, C x) {
   return total;
 }
 
-// The same for the largest value.
+// Like BlockSum, for the largest value.
 template <typename C, typename Thread>
 WEFT_DEVICE C BlockLargest(Thread& thread, C x) {
   x = WarpLargest(thread, x);

@@ -1,4 +1,4 @@
-// Sums for collectives in device memory, with the bits of executor/numerics/sum_parts.h.
+// Sums for collectives in device memory, with the same bits as executor/numerics/sum_parts.h.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SUM_PARTS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SUM_PARTS_H_
 
@@ -6,7 +6,7 @@
 
 namespace weft::exec::cuda {
 
-// Most parts of one sum. Their addresses are arguments of the kernel.
+// Largest number of parts of one sum. Their addresses are arguments of the kernel.
 inline constexpr int kMaxParts = 256;
 
 // destination[i] = parts[0][i] + parts[1][i] + ... in this order. All have one type, which must have a sum. A part may
@@ -15,15 +15,15 @@ struct SumParts {
   Type type = Type::kNone;
   int64_t elements = 0;
   const void* const* parts = nullptr;
-  // From 1 to kMaxParts.
+  // Number of parts, from 1 to kMaxParts.
   int count = 0;
   void* destination = nullptr;
 };
 Outcome Launch(const SumParts& args, void* stream);
 
 // destination[i] = values[i], or destination[i] + values[i] with `accumulate`. The sum is computed in double if either
-// type is fp64, otherwise in float, and rounded once. If the destination is EXACT192, each value is rounded to its
-// grid, or the merge is exact.
+// type is fp64, otherwise in float, and rounded once. If only the destination is EXACT192, each value is rounded to its
+// grid; if both are, the sum is exact.
 struct AddValues {
   Array values;
   int64_t elements = 0;

@@ -6,8 +6,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Each thread writes one element of y, so neighbors write neighbors. Reads stay in the cache, because weights are
-// small.
+// Each thread writes one element of y, so neighboring threads write neighboring elements. Reads stay in the cache,
+// because weights are small.
 template <typename C, Type S>
 struct Swap {
   static constexpr int kMaxThreads = kThreads;

@@ -1,4 +1,4 @@
-// Exchanges the two inner axes of a tensor: for weights of convolutions on their way to and from cuDNN.
+// Exchanges the two inner axes of a tensor, for weights of convolutions that cuDNN reads or writes.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SWAP_AXES_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_SWAP_AXES_H_
 

@@ -1,7 +1,7 @@
 // Attention without a matrix of scores (Dao 2023, arXiv:2307.08691). It is deterministic: one warp sums every result in
-// a fixed order. A block has 64 queries, or 64 keys when it computes the gradients of k and v, sixteen for each warp.
-// It loops over tiles of 64 of the other kind. Probabilities and their gradients are rounded to half precision before
-// they are multiplied, as in cuDNN.
+// a fixed order. A block has 64 queries and loops over tiles of 64 keys; for the gradients of k and v it has 64 keys
+// and loops over tiles of 64 queries. Each warp has sixteen of the block's rows. Probabilities and their gradients are
+// rounded to half precision before they are multiplied, as in cuDNN.
 #include "executor/backends/cuda/kernels/attention_tiles.h"
 #include "executor/backends/cuda/kernels/flash_attention.h"
 
@@ -273,8 +273,8 @@ bool Takes(const AttentionProblem& a, std::initializer_list<HeadPart> more) {
   return takes;
 }
 
-// Returns the most shared memory that a block may have. Workstation GPUs (compute capabilities 8.6, 8.9 and 12.0) have
-// less than data-center GPUs.
+// Returns the largest shared memory that a block may have. Workstation GPUs (compute capabilities 8.6, 8.9 and 12.0)
+// have less than data-center GPUs.
 int64_t MostSharedBytes() {
 #ifdef __CUDACC__
   int device = 0, bytes = 0;
@@ -316,7 +316,7 @@ Outcome Launch(const AttentionForward& args, void* stream) {
 
 bool OnTensorCores(const AttentionGradient& args) {
   if (!Takes(args.problem, {args.d_o, args.dq, args.dk, args.dv})) return false;
-  // KeyGradient needs the most shared memory, the same for both types.
+  // Among the kernels, KeyGradient needs the most shared memory. Both types need the same size.
   const int64_t bytes = args.problem.shape.width <= 64 ? KeyGradient<Type::kBf16, 64>::kSharedBytes
                                                        : KeyGradient<Type::kBf16, 128>::kSharedBytes;
   return bytes <= MostSharedBytes();

@@ -32,7 +32,7 @@ struct CopyKernel {
   }
 };
 
-// Gives the bits of kCast, kScale and kFill of elementwise.cu.
+// Gives the same bits as kCast, kScale and kFill of elementwise.cu.
 template <ListOp kOp, typename C, Type S>
 struct ListKernel {
   static constexpr int kMaxThreads = kTileThreads;
