@@ -9,11 +9,12 @@ defvar Weft_HeadAttributes = (ins I64Attr:$heads, I64Attr:$sequence, DefaultValu
                                   UnitAttr:$qkv_by_head);
 
 def Weft_AttentionScoresOp : Weft_KernelOp<"attention_scores", [Weft_Differentiable, Weft_ShardableInRuns]> {
-  let summary = "scale * q k^T, head by head";
+  let summary = "the product scale * q k^T, head by head";
   let description = [{
-    Of one matrix `qkv`, or of q (in its place) and k, where `kv_heads` heads of k serve heads / kv_heads heads of q each.
-    Row i of the result has the scores of query i with all keys of its sequence, one head after the other: heads *
-    sequence columns. flops: 2 * rows * sequence * d with d the columns of q.
+    The inputs are one matrix `qkv`, which holds q, k and v side by side, or q (as the operand `qkv`) and k. In the
+    second case k has `kv_heads` heads, and each serves heads / kv_heads heads of q. Row i of the result has the scores
+    of query i with all keys of its sequence, one head after the other: heads * sequence columns. The op takes 2 * rows
+    * sequence * d flops, where q has d columns.
   }];
   let arguments = !con((ins Weft_Matrix:$qkv, Optional<Weft_Matrix>:$k, F64Attr:$scale), Weft_HeadAttributes);
   let results = (outs Weft_Matrix:$result);
@@ -23,7 +24,7 @@ def Weft_AttentionScoresOp : Weft_KernelOp<"attention_scores", [Weft_Differentia
 }
 
 def Weft_AttentionScoresBackwardOp : Weft_KernelOp<"attention_scores_backward"> {
-  let summary = "gradients of attention_scores' inputs; of qkv with zeros in the columns of v";
+  let summary = "gradients of attention_scores' inputs; the gradient of qkv has zeros in the columns of v";
   let arguments = !con((ins Weft_Matrix:$ds, Weft_Matrix:$qkv, Optional<Weft_Matrix>:$k, F64Attr:$scale),
                        Weft_HeadAttributes);
   let results = (outs Weft_Matrix:$dqkv, Optional<Weft_Matrix>:$dk);
@@ -33,7 +34,7 @@ def Weft_AttentionScoresBackwardOp : Weft_KernelOp<"attention_scores_backward"> 
 }
 
 def Weft_AttentionSoftmaxOp : Weft_KernelOp<"attention_softmax", [Weft_Differentiable, Weft_Shardable]> {
-  let summary = "softmax of each head's scores over the keys that the mask shows, 0 at the others; in place";
+  let summary = "softmax of each head's scores over the keys that the mask allows, 0 for the other keys; in place";
   let arguments = (ins Weft_Matrix:$s, I64Attr:$heads, I64Attr:$sequence, UnitAttr:$causal,
                        DefaultValuedAttr<I64Attr, "0">:$window);
   let results = (outs Weft_Matrix:$result);
@@ -43,7 +44,7 @@ def Weft_AttentionSoftmaxOp : Weft_KernelOp<"attention_softmax", [Weft_Different
 }
 
 def Weft_AttentionSoftmaxBackwardOp : Weft_KernelOp<"attention_softmax_backward"> {
-  let summary = "p * (dp - sum of dp * p) for each head of a row; in place of dp";
+  let summary = "p * (dp - sum of dp * p) for each head of a row; overwrites dp";
   let arguments = (ins Weft_Matrix:$dp, Weft_Matrix:$p, I64Attr:$heads, I64Attr:$sequence);
   let results = (outs Weft_Matrix:$ds);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
@@ -52,10 +53,10 @@ def Weft_AttentionSoftmaxBackwardOp : Weft_KernelOp<"attention_softmax_backward"
 }
 
 def Weft_AttentionValuesOp : Weft_KernelOp<"attention_values", [Weft_Differentiable, Weft_ShardableInRuns]> {
-  let summary = "p v, head by head";
+  let summary = "the product p v, head by head";
   let description = [{
-    `qkv` is one matrix with all three, or with `kv_heads` it is v. flops: 2 * rows * sequence * d with d the columns of
-    the result.
+    `qkv` is one matrix that holds q, k and v; with `kv_heads` it is v alone. The op takes 2 * rows * sequence * d
+    flops, where the result has d columns.
   }];
   let arguments = !con((ins Weft_Matrix:$p, Weft_Matrix:$qkv), Weft_HeadAttributes);
   let results = (outs Weft_Matrix:$result);
@@ -65,7 +66,7 @@ def Weft_AttentionValuesOp : Weft_KernelOp<"attention_values", [Weft_Differentia
 }
 
 def Weft_AttentionValuesBackwardOp : Weft_KernelOp<"attention_values_backward"> {
-  let summary = "gradients of attention_values' inputs; of qkv with zeros in the columns of q and k";
+  let summary = "gradients of attention_values' inputs; the gradient of qkv has zeros in the columns of q and k";
   let arguments = !con((ins Weft_Matrix:$dout, Weft_Matrix:$p, Weft_Matrix:$qkv), Weft_HeadAttributes);
   let results = (outs Weft_Matrix:$dp, Weft_Matrix:$dqkv);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
@@ -75,7 +76,7 @@ def Weft_AttentionValuesBackwardOp : Weft_KernelOp<"attention_values_backward"> 
 
 def Weft_DropoutMaskOp : Weft_KernelOp<"dropout_mask", [Weft_Differentiable, Weft_Shardable]> {
   let summary = "dropout that also returns a byte per element for the derivative: 1 if the element is kept";
-  let description = "It has the attributes of weft.dropout and drops the same elements.";
+  let description = "The op has the attributes of weft.dropout and drops the same elements.";
   let arguments = !con((ins Weft_Matrix:$x), Weft_DropoutAttributes);
   let results = (outs Weft_Matrix:$result, Weft_Mask:$mask);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";

@@ -5,7 +5,7 @@
 include "ir/kernel_ops.td"
 
 def Weft_EmbeddingBackwardOp : Weft_AccumulatingOp<"embedding_backward"> {
-  let summary = "adds rows of `dy` into the rows of the table that they came from";
+  let summary = "adds each row of `dy` to the gradient of the table row that the forward read for it";
   let arguments = (ins Weft_Tokens:$tokens, Weft_Matrix:$dy, Optional<Weft_Matrix>:$init, Weft_Shift:$column_shift);
   let results = (outs Weft_Matrix:$dtable);
   let assemblyFormat = "$tokens `,` $dy (`init` $init^)? attr-dict `:` functional-type(operands, results)";
@@ -21,7 +21,7 @@ def Weft_PositionEmbeddingBackwardOp : Weft_AccumulatingOp<"position_embedding_b
 }
 
 def Weft_BiasGradientOp : Weft_AccumulatingOp<"bias_gradient"> {
-  let summary = "column sums";
+  let summary = "column sums of `dy`: the gradient of a bias";
   let arguments = (ins Weft_Matrix:$dy, Optional<Weft_Vector>:$init);
   let results = (outs Weft_Vector:$dbias);
   let assemblyFormat = "$dy (`init` $init^)? attr-dict `:` functional-type(operands, results)";
@@ -59,10 +59,11 @@ def Weft_LayerNormBackwardWeightOp : Weft_KernelOp<"layer_norm_backward_weight",
 def Weft_AttentionBackwardOp : Weft_KernelOp<"attention_backward"> {
   let summary = "gradients of attention's inputs";
   let description = [{
-    flops: five products (scores again, dv, dp, dq, dk) where the forward has two, 10 * rows * S * d; masked as there.
-    The scores were the forward's already, so the model's flops are those of four products, 8 * rows * S * d, and with
-    the forward 12 * S * d per token: Narayanan et al. 2021, arXiv:2104.04473, and Chowdhery et al. 2022,
-    arXiv:2204.02311, appendix B.
+    The forward has two products; the backward has five (the scores again, dv, dp, dq, dk) and takes 10 * rows * S * d
+    flops, where S is `sequence` and q has d columns. The mask makes the same part unnecessary as in the forward. The
+    forward has computed the scores already, so the model's flops count only four products, 8 * rows * S * d. With the
+    forward these are 12 * S * d per token (Narayanan et al. 2021, arXiv:2104.04473; Chowdhery et al. 2022,
+    arXiv:2204.02311, appendix B).
   }];
   let arguments = !con((ins Weft_Matrix:$dout, Weft_Matrix:$qkv, Variadic<Weft_Matrix>:$kv, Weft_Matrix:$out,
                             Weft_Matrix:$lse), Weft_AttentionAttributes);
@@ -73,7 +74,7 @@ def Weft_AttentionBackwardOp : Weft_KernelOp<"attention_backward"> {
 }
 
 def Weft_CrossEntropyBackwardOp : Weft_KernelOp<"cross_entropy_backward"> {
-  let summary = "gradient of the logits of the sum of cross_entropy's losses, times element 0 of `scale`";
+  let summary = "gradient of the logits for the sum of cross_entropy's losses, times element 0 of `scale`";
   let arguments = (ins Weft_Matrix:$logits, Weft_Vector:$lse, Weft_Tokens:$targets, Optional<Weft_F64Vector>:$scale,
                        I64Attr:$vocabulary, F64Attr:$loss_weight, Weft_Shift:$column_shift);
   let results = (outs Weft_Matrix:$dlogits);

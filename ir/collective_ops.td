@@ -20,14 +20,18 @@ class Weft_GroupOp<string mnemonic, list<Trait> traits = []>
 def Weft_GroupAllReduceOp : Weft_GroupOp<"group_all_reduce"> {
   let summary = "sums each input over a group of ranks";
   let description = [{
-    `over` maps an axis to who takes part (rule P8): `array<i64: 0, 2>` those coordinates, `array<i64>` all,
-    `{block = n : i64}` those in the caller's block of n neighbours, `{stride = n : i64}` those at the caller's place in
-    their blocks of n. `members` is the size of the group that comes of it, so that shapes can be checked without a mesh.
-    A `blocking` collective waits for the compute before it, and what stands behind waits for it; a `detached` one is
-    not waited for by the end of its action (rule P2).
+    `over` maps each axis to the coordinates that take part (rule P8):
 
-    Every rank goes on with the sum, so as far as derivatives are concerned the op adds up what came from one value: the
-    gradient of each input is that of its result.
+    - `array<i64: 0, 2>`: these coordinates.
+    - `array<i64>`: all coordinates.
+    - `{block = n : i64}`: the coordinates in the caller's block of n neighbors.
+    - `{stride = n : i64}`: in every block of n, the coordinate at the caller's place in its own block.
+
+    `members` is the size of the resulting group; with it, shapes can be checked without a mesh. A `blocking` collective
+    waits for the compute steps before it, and the steps after it wait for the collective. The end of an action does not
+    wait for a `detached` collective (rule P2).
+
+    Every rank continues with the same sum. The gradient of each input is therefore the gradient of its result.
 
     ```mlir
     %y = weft.group_all_reduce (%x) over {x = array<i64>} members 2 tensor "ring" {blocking}
@@ -46,10 +50,11 @@ def Weft_GroupAllReduceOp : Weft_GroupOp<"group_all_reduce"> {
 def Weft_GroupAllGatherOp : Weft_GroupOp<"group_all_gather"> {
   let summary = "the members' inputs, one after the other";
   let description = [{
-    A result has the elements of all members in member order, in whatever shape. One of a weight (purpose
-    `gather_weights`) may have fewer than these: of the last members what is beyond its end is left out, as far as no
-    smaller parts would do. The gradient of an input is reduce-scattered; that of a weight with purpose
-    `scatter_gradients`, into the weight's gradient. Attributes as those of group_all_reduce.
+    A result has the elements of all members in member order; its shape is free. The result for a weight (purpose
+    `gather_weights`) may have fewer elements than all members together: elements beyond its end, which the last members
+    hold, are left out. The parts must still be as small as possible. The gradient of an input is reduce-scattered. For
+    a weight the reduce-scatter has the purpose `scatter_gradients` and adds to the weight's gradient. The attributes
+    are those of group_all_reduce.
 
     ```mlir
     %w = weft.group_all_gather (%part) over {z = array<i64>} members 4 gather_weights "ring" {blocking}
@@ -68,10 +73,10 @@ def Weft_GroupAllGatherOp : Weft_GroupOp<"group_all_gather"> {
 def Weft_GroupReduceScatterOp : Weft_GroupOp<"group_reduce_scatter", [AttrSizedOperandSegments]> {
   let summary = "the member's own range of the sum of the members' inputs, added to the inits if there are any";
   let description = [{
-    An input's elements are cut into as many equal ranges as there are members; of purpose `scatter_gradients` they are
-    filled up with zeros for that, by fewer than there are members. A result may be of another type than its input, and
-    is its init's new content where there is one. The gradient of an input is all-gathered. Attributes as those of
-    group_all_reduce.
+    The elements of an input are cut into equal ranges, one for each member. With purpose `scatter_gradients`, the input
+    is first padded with zeros to a multiple of the number of members. A result may have another type than its input. If
+    there are inits, each result is the new content of its init. The gradient of an input is all-gathered. The
+    attributes are those of group_all_reduce.
 
     ```mlir
     %g1 = weft.group_reduce_scatter (%dw) init (%g) over {z = array<i64>} members 4 scatter_gradients "ring" {blocking}
@@ -96,11 +101,11 @@ def Weft_GroupReduceScatterOp : Weft_GroupOp<"group_reduce_scatter", [AttrSizedO
 }
 
 def Weft_FanOutOp : Weft_Op<"fan_out", [Pure, Weft_Differentiable, AllTypesMatch<["x", "result"]>]> {
-  let summary = "the value itself, whose gradient is summed over a group";
+  let summary = "returns its operand; the gradient of the operand is summed over a group";
   let description = [{
-    Says that each rank of the group computes with a value that is the same on all of them, so each has a part of the
-    gradient: that is all-reduced. In the forward there is nothing to do; weft-build-segments replaces the result by the
-    operand. It stands in graphs only.
+    Every rank of the group computes with a value that is the same on all of them, so each rank has one addend of the
+    value's gradient; the backward all-reduces them. The forward does nothing: weft-build-segments replaces the result
+    by the operand. The op stands in graphs only.
 
     ```mlir
     %1 = weft.fan_out %0 over {x = array<i64>} members 2 tensor "ring" : tensor<4x8xf32>
@@ -115,11 +120,11 @@ def Weft_FanOutOp : Weft_Op<"fan_out", [Pure, Weft_Differentiable, AllTypesMatch
 }
 
 def Weft_CutGradientsOp : Weft_Op<"cut_gradients", [Pure, Weft_Differentiable]> {
-  let summary = "parameters themselves, whose gradients are cut over a group";
+  let summary = "returns its operands; their gradients are summed over a group, and each rank keeps its range";
   let description = [{
-    Says that a rank keeps only its range of the gradient of each input, of the sum over the group: they are
-    reduce-scattered with purpose `scatter_gradients`. In the forward there is nothing to do; weft-build-segments
-    replaces the results by the inputs. It stands in graphs only.
+    The inputs are parameters. The backward reduce-scatters their gradients over the group, with purpose
+    `scatter_gradients`, so each rank keeps only its range of the sum. The forward does nothing: weft-build-segments
+    replaces the results by the inputs. The op stands in graphs only.
 
     ```mlir
     %w1 = weft.cut_gradients (%w) over {data = array<i64>} members 2 "ring" : (tensor<4x8xf32>) -> tensor<4x8xf32>

@@ -11,18 +11,19 @@ def Weft_Dialect : Dialect {
   let cppNamespace = "::weft::ir";
   let summary = "Parallel training plans, from tensor ops to lists of actions";
   let description = [{
-    Two levels live in one dialect.
+    The dialect has two levels.
 
-    *Graph level*: ops on statically shaped tensors, one op per kernel of `proto/program.proto` and with the meaning that
-    `docs/kernels.md` gives it; the op's mnemonic is the kernel's name in lower case and its attributes are the kernel's.
-    Values are immutable: an op that updates storage in place takes the old value as an operand and returns the new one
-    (its *tied* operand and result share storage). Ops sit in a `weft.graph` (the whole model, forward only) or in a
-    `weft.segment` (what one compute action of one stage runs).
+    *Graph level*: ops on statically shaped tensors. Each kernel of `proto/program.proto` has one op, which means what
+    `docs/kernels.md` says of the kernel. The op's mnemonic is the kernel's name in lower case, and the op has the
+    kernel's attributes. Values are immutable: an op that updates storage in place takes the old value as an operand and
+    returns the new one (this *tied* operand and result share storage). Ops stand in a `weft.graph` (the whole model,
+    forward only) or in a `weft.segment` (the kernels of one compute action of one stage).
 
-    *Rank level*: one template per role of rank, an ordered list of actions on buffers.
+    *Rank level*: one template for each group of ranks that run the same list of actions. A template is that list, in
+    order, with the buffers that the actions use.
 
-    Discardable attributes of graph-level ops: `name` (shown in traces), `layer` and `stage` (i32), and in backward
-    segments `part` ("input", "weight" or "recompute": which of the three the op belongs to).
+    Graph-level ops may carry these discardable attributes: `name` (shown in traces), `layer` and `stage` (i32), and in
+    backward segments `part`, the part of the backward that the op belongs to ("input", "weight" or "recompute").
 
     Error messages of verifiers begin with an id in brackets, such as `[matmul_c1]`.
   }];
@@ -62,7 +63,7 @@ def Weft_Exact192Type : Weft_Type<"Exact192", "exact192"> {
 
 // The role of a segment's tensor outside the segment. Roles of persistent buffers have the names of BufferRole in
 // proto/program.proto.
-def Weft_Role : I32EnumAttr<"Role", "what a segment's argument or result is to the outside", [
+def Weft_Role : I32EnumAttr<"Role", "what an argument or result of a segment holds, seen from outside the segment", [
     I32EnumAttrCase<"Input", 0, "input">,
     I32EnumAttrCase<"Output", 1, "output">,
     I32EnumAttrCase<"OutputGrad", 2, "output_grad">,
@@ -99,10 +100,13 @@ def Weft_Role : I32EnumAttr<"Role", "what a segment's argument or result is to t
 def Weft_RoleAttr : Weft_Attr<"Role", "role"> {
   let summary = "role of a segment's argument or result";
   let description = [{
-    `tensor` is the index of the logical tensor for roles that belong to one, else -1; `use` counts the places in the
-    model that read the tensor, for `grad` and `grad_accumulator` and their parts; for `saved` and `saved_grad` it numbers the saved
-    values of a stage; for `input`, `output` and their gradients it is 0 for the tensor that crosses between neighbouring
-    stages and i for the i-th skip connection of the model (rule P4).
+    `tensor` is the index of the logical tensor if the role belongs to one, else -1. The meaning of `use` depends on the
+    role:
+
+    - `grad`, `grad_accumulator` and their parts: which of the places in the model that read the tensor.
+    - `saved` and `saved_grad`: the number of the saved value within the stage.
+    - `input`, `output` and their gradients: 0 for the tensor that crosses between neighboring stages, i for the i-th
+      skip connection of the model (rule P4).
 
     Example: `#weft.role<grad tensor 3 use 1>`.
   }];
@@ -115,7 +119,7 @@ def Weft_RoleAttr : Weft_Attr<"Role", "role"> {
   let assemblyFormat = "`<` $role (`tensor` $tensor^)? (`use` $use^)? `>`";
 }
 
-def Weft_SegmentKind : I32EnumAttr<"SegmentKind", "what a segment does for its stage or its rank of the pipeline", [
+def Weft_SegmentKind : I32EnumAttr<"SegmentKind", "what a segment does for its stage or its pipeline rank", [
     I32EnumAttrCase<"Forward", 0, "forward">,
     I32EnumAttrCase<"Backward", 1, "backward">,
     I32EnumAttrCase<"GradNorm", 2, "grad_norm">,
@@ -154,14 +158,14 @@ def Weft_Access : I32EnumAttr<"Access", "how an action uses a buffer", [
   let genSpecializedAttr = 0;
 }
 // Direction and Purpose of proto/program.proto.
-def Weft_Direction : I32EnumAttr<"Direction", "of a transfer between stages", [
+def Weft_Direction : I32EnumAttr<"Direction", "direction of a transfer between stages", [
     I32EnumAttrCase<"TowardsLoss", 1, "towards_loss">,
     I32EnumAttrCase<"FromLoss", 2, "from_loss">]> {
   let cppNamespace = "::weft::ir";
   let genSpecializedAttr = 0;
 }
 def Weft_DirectionAttr : EnumAttr<Weft_Dialect, Weft_Direction, "direction">;
-def Weft_Purpose : I32EnumAttr<"Purpose", "of a collective", [
+def Weft_Purpose : I32EnumAttr<"Purpose", "purpose of a collective", [
     I32EnumAttrCase<"GradientSync", 1, "gradient_sync">,
     I32EnumAttrCase<"TiedSync", 2, "tied_sync">,
     I32EnumAttrCase<"NormSync", 3, "norm_sync">,
@@ -210,7 +214,7 @@ def Weft_SyncMomentAttr : EnumAttr<Weft_Dialect, Weft_SyncMoment, "sync_moment">
 def Weft_BufferType : Weft_Type<"Buffer", "buffer"> {
   let summary = "bytes on one rank, of one class (rule P7)";
   let description = [{
-    `content` is the tensor that the buffer holds, or none for a buffer with several values inside.
+    `content` is the tensor that the buffer holds. It is absent if the buffer holds several values.
 
     Examples: `!weft.buffer<saved_activation, 4096>`, `!weft.buffer<gradient, 64, tensor<4x4xf32>>`.
   }];
@@ -221,7 +225,7 @@ def Weft_BufferType : Weft_Type<"Buffer", "buffer"> {
 }
 
 def Weft_TokenType : Weft_Type<"Token", "token"> {
-  let summary = "the finish of an action; an action that takes it waits for it (rule P2)";
+  let summary = "the finish of an action; an action that takes the token waits for that action (rule P2)";
 }
 
 def Weft_MeshAttr : Weft_Attr<"Mesh", "mesh"> {
@@ -237,11 +241,11 @@ def Weft_MeshAttr : Weft_Attr<"Mesh", "mesh"> {
 }
 
 def Weft_OperandAttr : Weft_Attr<"Operand", "operand"> {
-  let summary = "what an action passes to a segment in one place: role, access, and the type of buffer";
+  let summary = "one operand of a segment: its role, how the segment accesses it, and the type of its buffer";
   let description = [{
     Example: `#weft.operand<<grad tensor 3 use 1>, read_write, !weft.buffer<gradient, 64, tensor<4x4xf32>>>`. In a
-    forward_backward, `half 1` marks the operands of the backward. `detached 1` marks what only detached steps touch
-    (rule P2), `detached 2` what others do too.
+    forward_backward, `half 1` marks the operands of the backward. `detached 1` marks operands that only detached steps
+    use (rule P2); `detached 2` marks operands that detached steps and other steps use.
   }];
   let parameters = (ins "::weft::ir::RoleAttr":$role, EnumParameter<Weft_Access>:$access,
                         "::weft::ir::BufferType":$type, DefaultValuedParameter<"int32_t", "0">:$half,

@@ -16,7 +16,7 @@ defvar Weft_ConvolutionAttributes = (ins I64Attr:$height, I64Attr:$width, I64Att
 // --- Sources --------------------------------------------------------------------------------------------------------
 
 def Weft_LoadTimestepsOp : Weft_KernelOp<"load_timesteps", [Weft_ShardableByElement]> {
-  let summary = "noise level of every sample";
+  let summary = "the noise level (timestep) of every sample";
   let arguments = (ins I64Attr:$diffusion_steps);
   let results = (outs Weft_Tokens:$timesteps);
   let assemblyFormat = "attr-dict `:` type($timesteps)";
@@ -24,7 +24,7 @@ def Weft_LoadTimestepsOp : Weft_KernelOp<"load_timesteps", [Weft_ShardableByElem
 }
 
 def Weft_LoadNoisyImageOp : Weft_KernelOp<"load_noisy_image", [Weft_ShardableByElement]> {
-  let summary = "images of the microbatch, each with noise of its level";
+  let summary = "the microbatch's images, each with noise of its sample's level";
   let arguments = (ins I64Attr:$sequence, I64Attr:$diffusion_steps, UnitAttr:$cosine_schedule);
   let results = (outs Weft_Matrix:$image);
   let assemblyFormat = "attr-dict `:` type($image)";
@@ -40,7 +40,7 @@ def Weft_LoadNoiseOp : Weft_KernelOp<"load_noise", [Weft_ShardableByElement]> {
 }
 
 def Weft_TimestepEmbeddingOp : Weft_KernelOp<"timestep_embedding", [Weft_ShardableByElement]> {
-  let summary = "cosines and sines of every time at falling frequencies";
+  let summary = "cosines and sines of every timestep at falling frequencies";
   let arguments = (ins Weft_Tokens:$timesteps, F64Attr:$timestep_scale);
   let results = (outs Weft_Matrix:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
@@ -52,9 +52,9 @@ def Weft_TimestepEmbeddingOp : Weft_KernelOp<"timestep_embedding", [Weft_Shardab
 def Weft_Conv2dOp : Weft_KernelOp<"conv2d", [Weft_Differentiable, Weft_ShardableInRuns]> {
   let summary = "two-dimensional convolution (cross-correlation) with a bias";
   let description = [{
-    `x` is [samples * height * width, inputs], `weight` [outputs, inputs, kernel_size, kernel_size]; zeros surround the
-    image, kernel_size / 2 on each side. The result has ceil(height / stride) x ceil(width / stride) positions per
-    sample. flops: 2 * rows of the result * outputs * inputs * kernel_size^2.
+    `x` is [samples * height * width, inputs] and `weight` is [outputs, inputs, kernel_size, kernel_size]. Each side of
+    the image is padded with kernel_size / 2 zeros. The result has ceil(height / stride) x ceil(width / stride)
+    positions per sample. The op takes 2 * (rows of the result) * outputs * inputs * kernel_size^2 flops.
   }];
   let arguments = !con((ins Weft_Matrix:$x, Weft_Filter:$weight, Optional<Weft_Vector>:$bias),
                        Weft_ConvolutionAttributes);
@@ -86,7 +86,7 @@ def Weft_Conv2dBackwardWeightOp : Weft_AccumulatingOp<"conv2d_backward_weight"> 
 // --- Norm and activation --------------------------------------------------------------------------------------------
 
 def Weft_GroupNormOp : Weft_KernelOp<"group_norm", [Weft_Differentiable, Weft_Shardable]> {
-  let summary = "normalises each of `groups` runs of columns over all rows of a sample";
+  let summary = "normalizes each of `groups` runs of columns over all rows of a sample";
   let arguments = (ins Weft_Matrix:$x, Weft_Vector:$gamma, Weft_Vector:$beta, I64Attr:$groups, I64Attr:$sequence,
                        F64Attr:$epsilon);
   let results = (outs Weft_Matrix:$result, Weft_Matrix:$mean, Weft_Matrix:$rstd);
@@ -136,13 +136,13 @@ def Weft_ConcatColumnsOp : Weft_KernelOp<"concat_columns", [Weft_Differentiable,
 def Weft_SliceColumnsOp : Weft_KernelOp<"slice_columns", [Weft_Differentiable]> {
   let summary = "the columns of x from `first_column` on";
   let description = [{
-    With `groups`, x holds that many matrices one after the other, as an all-gather leaves the parts of its members; the
-    op takes them side by side. `column_shift` is added to `first_column`.
+    With `groups`, x holds `groups` matrices one below the other, which is how an all-gather leaves its members' parts.
+    The op then takes its columns from these matrices side by side. `column_shift` is added to `first_column`.
 
-    If columns are gathered or scattered (docs/tensor_parallelism.md), the axis `over`, of `members` ranks, determines
-    the derivative. With `part`, the rank's own part of the gathered columns, the result is all columns, and the gradient
-    of `part` is the rank's columns of the result's gradient. Without `part`, the result is the rank's part of x, and the
-    gradient of x is gathered.
+    If columns are gathered or scattered (docs/tensor_parallelism.md), the derivative depends on `over`, an axis of
+    `members` ranks. With `part` (the rank's own part of the gathered columns), the result has all columns, and the
+    gradient of `part` is the rank's columns of the result's gradient. Without `part`, the result is the rank's part of
+    x, and the gradient of x is gathered.
   }];
   let arguments = (ins Weft_Matrix:$x, Optional<Weft_Matrix>:$part, I64Attr:$first_column,
                        DefaultValuedAttr<I64Attr, "0">:$groups, Weft_Shift:$column_shift,
@@ -167,7 +167,7 @@ def Weft_SliceColumnsOp : Weft_KernelOp<"slice_columns", [Weft_Differentiable]> 
 }
 
 def Weft_UpsampleOp : Weft_KernelOp<"upsample", [Weft_Differentiable, Weft_ShardableByElement]> {
-  let summary = "every position becomes a square of four";
+  let summary = "copies every position to a square of four positions";
   let arguments = (ins Weft_Matrix:$x, I64Attr:$height, I64Attr:$width);
   let results = (outs Weft_Matrix:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
@@ -229,7 +229,8 @@ def Weft_ScaleShiftBackwardSampleOp : Weft_KernelOp<"scale_shift_backward_sample
 def Weft_SquaredErrorOp : Weft_KernelOp<"squared_error", [Weft_Differentiable, Weft_Shardable]> {
   let summary = "writes the microbatch's weighted sum of squared differences into its element of `losses`";
   let description = [{
-    `losses` is updated in place. Its gradient is taken with respect to the sum of its elements, so none is passed in.
+    The op updates `losses` in place. The backward differentiates the sum of the elements of `losses`, so it takes no
+    gradient of `losses` as an operand.
   }];
   let arguments = (ins Weft_Matrix:$prediction, Weft_Matrix:$target, Weft_F64Vector:$losses, I64Attr:$sequence,
                        F64Attr:$loss_weight);
@@ -243,7 +244,7 @@ def Weft_SquaredErrorOp : Weft_KernelOp<"squared_error", [Weft_Differentiable, W
 }
 
 def Weft_SquaredErrorBackwardOp : Weft_KernelOp<"squared_error_backward"> {
-  let summary = "gradient of the prediction of the sum of squared_error's losses, times element 0 of `scale`";
+  let summary = "gradient of the prediction for the sum of squared_error's losses, times element 0 of `scale`";
   let arguments = (ins Weft_Matrix:$prediction, Weft_Matrix:$target, Optional<Weft_F64Vector>:$scale,
                        F64Attr:$loss_weight);
   let results = (outs Weft_Matrix:$dprediction);

@@ -7,15 +7,15 @@ include "mlir/IR/OpBase.td"
 def Weft_KernelInterface : OpInterface<"KernelInterface"> {
   let cppNamespace = "::weft::ir";
   let description = [{
-    An op that becomes one step of a program: the kernel whose name is the op's mnemonic in upper case. Says which
-    operands are the step's inputs and which results take an operand's storage.
+    An op that becomes one step of a program. The step runs the kernel whose name is the op's mnemonic in upper case.
+    The interface says which operands are the step's inputs and which results share an operand's storage.
   }];
   let methods = [
     InterfaceMethod<"Index of the operand whose storage `result` takes over (the kernel updates it in place); -1 if the "
                     "result has storage of its own.",
                     "int", "getTiedOperand", (ins "unsigned":$result), [{}], [{ return -1; }]>,
-    InterfaceMethod<"Whether operand `index` is among the step's inputs. An operand that is only there to be updated is "
-                    "not.",
+    InterfaceMethod<"Whether operand `index` is among the step's inputs. An operand that the kernel only "
+                    "updates is not.",
                     "bool", "isStepInput", (ins "unsigned":$index), [{}], [{ return true; }]>,
     InterfaceMethod<"Whether the step adds its result to the storage of result 0 (Step.accumulate).",
                     "bool", "accumulates", (ins), [{}], [{ return false; }]>,
@@ -29,12 +29,12 @@ def Weft_CostInterface : OpInterface<"CostInterface"> {
     InterfaceMethod<"Floating-point operations of matrix products, a multiply-add counting as 2; 0 for ops bound by "
                     "memory.",
                     "int64_t", "flops", (ins), [{}], [{ return 0; }]>,
-    InterfaceMethod<"The part of flops() that the model asks for, as utilisation (MFU) counts it: without what a kernel "
-                    "computes a second time only to save memory.",
+    InterfaceMethod<"The flops() that count for model flops utilization (MFU): all but those that a kernel computes "
+                    "a second time only to save memory.",
                     "int64_t", "modelFlops", (ins), [{}], [{ return $_op.flops(); }]>,
     InterfaceMethod<"The part of modelFlops() that a causal mask makes unnecessary.",
                     "int64_t", "maskedFlops", (ins), [{}], [{ return 0; }]>,
-    InterfaceMethod<"Bytes read and written: every operand and every result once.",
+    InterfaceMethod<"Bytes read and written: every operand and every result counts once.",
                     "int64_t", "bytes", (ins), [{}], [{ return ::weft::ir::BytesOfOperandsAndResults($_op); }]>,
   ];
 }
@@ -42,15 +42,15 @@ def Weft_CostInterface : OpInterface<"CostInterface"> {
 def Weft_DifferentiableInterface : OpInterface<"DifferentiableInterface"> {
   let cppNamespace = "::weft::ir";
   let description = [{
-    Builds the ops of the reverse pass. Gradients of different operands come from different ops wherever the kernels
-    allow it, so that a schedule can run those of activations and those of parameters apart. The ops may use the
-    operands and results of the forward op: those are what the forward has to save.
+    Builds the ops of the reverse pass. Wherever the kernels allow it, gradients of different operands come from
+    different ops, so that a schedule can compute gradients of activations and gradients of parameters at different
+    times. The ops may use operands and results of the forward op; the forward must save those that they use.
   }];
   let methods = [
     InterfaceMethod<[{
-      Builds ops at `builder` that compute the gradients of the operands that `requests` (one per operand) asks for, from
-      the gradients of the results (null = zero, or for the loss: one). Returns one value per operand, null where
-      nothing was asked for or the gradient is zero.
+      Builds, at `builder`, ops that compute the requested gradients of operands from the gradients of the results.
+      `requests` has one entry per operand. A null result gradient stands for zero, or for one if the result is the
+      loss. Returns one value per operand: null if its gradient was not requested or is zero.
     }], "::llvm::SmallVector<::mlir::Value>", "buildBackward",
         (ins "::mlir::OpBuilder&":$builder, "::llvm::ArrayRef<::mlir::Value>":$resultGrads,
              "::llvm::ArrayRef<::weft::ir::GradientRequest>":$requests)>,
@@ -61,17 +61,17 @@ def Weft_ShardableInterface : OpInterface<"ShardableInterface"> {
   let cppNamespace = "::weft::ir";
   let description = [{
     How the op is split over the tensor-parallel axes x, y, z (docs/tensor_parallelism.md). An op that works element by
-    element needs nothing but the interface.
+    element needs no methods of its own.
   }];
   let methods = [
     InterfaceMethod<[{
-      Builds what becomes of the op on a rank's parts of its operands, in front of it, and tells the sharder the parts of
-      its results (ir/sharder.h). Errors are emitted at the op.
+      Builds, before the op, the ops that replace it on a rank's parts of its operands, and gives the sharder the parts
+      of its results (ir/sharder.h). Emits errors at the op.
     }], "::mlir::LogicalResult", "shard", (ins "::weft::ir::Sharder&":$sharder), [{}],
         [{ return ::weft::ir::ShardElementByElement($_op, sharder); }]>,
     InterfaceMethod<[{
-      Of how many equal runs the columns of operand `index` are made, each of which is cut, if those of result 0 are made
-      of `resultRuns`: 3 of a matrix with q, k and v side by side. 0 = it makes no difference.
+      Returns the number of equal runs of columns in operand `index` if result 0 has `resultRuns` of them. Each run is
+      cut by itself: a matrix with q, k and v side by side has 3 runs. 0 means that any number will do.
     }], "int64_t", "runsOfOperand", (ins "unsigned":$index, "int64_t":$resultRuns), [{}], [{ return resultRuns; }]>,
   ];
 }

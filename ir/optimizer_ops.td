@@ -5,7 +5,7 @@
 include "ir/kernel_ops.td"
 
 def Weft_FillOp : Weft_KernelOp<"fill"> {
-  let summary = "a constant";
+  let summary = "a tensor whose elements are all `value`";
   let arguments = (ins F64Attr:$value);
   let results = (outs Weft_AnyTensor:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
@@ -25,7 +25,7 @@ def Weft_ExactAccumulateOp : Weft_KernelOp<"exact_accumulate"> {
 }
 
 def Weft_ExactRoundOp : Weft_KernelOp<"exact_round"> {
-  let summary = "the nearest value of the result's type";
+  let summary = "rounds each accumulator to the nearest value of the result's type";
   let arguments = (ins Weft_Accumulator:$accumulator);
   let results = (outs Weft_FloatTensor:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
@@ -33,7 +33,10 @@ def Weft_ExactRoundOp : Weft_KernelOp<"exact_round"> {
 }
 
 def Weft_SquaredNormOp : Weft_KernelOp<"squared_norm"> {
-  let summary = "writes the sum of x*x into element `slot` of `norms`, in place; 0 on copies over axes of `counted_once`";
+  let summary = "writes the sum of x*x into element `slot` of `norms`, in place";
+  let description = [{
+    Copies of x must count once: a rank whose coordinate on an axis of `counted_once` is not 0 writes 0.
+  }];
   let arguments = (ins Weft_FloatTensor:$x, Weft_Norms:$norms, I64Attr:$slot,
                        DefaultValuedAttr<StrArrayAttr, "{}">:$counted_once);
   let results = (outs Weft_Norms:$result);
@@ -48,7 +51,8 @@ def Weft_SquaredNormOp : Weft_KernelOp<"squared_norm"> {
 def Weft_NormTotalOp : Weft_KernelOp<"norm_total"> {
   let summary = "global gradient norm, and the factor that clipping applies";
   let description = [{
-    Of gradients of the loss times `scale` or `loss_scale` (rule P11), which the factor undoes; at most one is given.
+    If the gradients are those of the loss times `scale` or `loss_scale` (rule P11), the factor also divides by that
+    scale. At most one of the two is given.
   }];
   let arguments = (ins Weft_Norms:$norms, Optional<Weft_F64Vector>:$scale, F64Attr:$clip_norm,
                        DefaultValuedAttr<F64Attr, "0.0">:$loss_scale);
@@ -58,8 +62,8 @@ def Weft_NormTotalOp : Weft_KernelOp<"norm_total"> {
 }
 
 def Weft_UpdateLossScaleOp : Weft_KernelOp<"update_loss_scale"> {
-  let summary = "halves the loss scale after an overflow, doubles it after growth_interval steps without, in place";
-  let description = "`loss_scale` is its value before the first step.";
+  let summary = "halves the loss scale after an overflow, doubles it after `growth_interval` good iterations; in place";
+  let description = "`loss_scale` is the scale before the first iteration.";
   let arguments = (ins Weft_F64Vector:$norm, Weft_F64Vector:$scale, F64Attr:$loss_scale, I32Attr:$growth_interval);
   let results = (outs Weft_F64Vector:$new_scale);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
@@ -80,8 +84,8 @@ def Weft_ScaleOp : Weft_KernelOp<"scale"> {
 def Weft_AdamwOp : Weft_KernelOp<"adamw"> {
   let summary = "one step of AdamW, in place; `param` is the new weight rounded to the type that compute reads";
   let description = [{
-    `scaling`: with loss scaling `norm`, and behind it `scale` if it is dynamic. With `rounding_site` > 0 `param` is
-    rounded stochastically, with random numbers of tensor `rounding_site` - 1 (docs/kernels.md).
+    With loss scaling, `scaling` is `norm`, followed by `scale` if the scaling is dynamic. With `rounding_site` > 0,
+    `param` is rounded stochastically with the random numbers of tensor `rounding_site` - 1 (docs/kernels.md).
   }];
   let arguments = (ins Weft_FloatTensor:$grad, Weft_FloatTensor:$weight, Weft_FloatTensor:$moment1,
                        Weft_FloatTensor:$moment2, Variadic<Weft_F64Vector>:$scaling, F64Attr:$beta1, F64Attr:$beta2,
@@ -94,8 +98,8 @@ def Weft_AdamwOp : Weft_KernelOp<"adamw"> {
 }
 
 def Weft_SgdStepOp : Weft_KernelOp<"sgd_step", [AttrSizedOperandSegments, AttrSizedResultSegments]> {
-  let summary = "one step of SGD, in place; with a momentum buffer iff `momentum` is not 0";
-  let description = "`scaling` and `rounding_site` as those of adamw.";
+  let summary = "one step of SGD, in place; it has a momentum buffer if and only if `momentum` is not 0";
+  let description = "`scaling` and `rounding_site` mean the same as in adamw.";
   let arguments = (ins Weft_FloatTensor:$grad, Weft_FloatTensor:$weight, Optional<Weft_FloatTensor>:$buffer,
                        Variadic<Weft_F64Vector>:$scaling, F64Attr:$momentum, F64Attr:$weight_decay,
                        DefaultValuedAttr<I32Attr, "0">:$rounding_site);

@@ -8,8 +8,8 @@ include "mlir/IR/SymbolInterfaces.td"
 def Weft_ProgramOp : Weft_Op<"program", [Symbol, SymbolTable, IsolatedFromAbove, SingleBlock, NoTerminator]> {
   let summary = "the lists of actions of all ranks of a mesh";
   let description = [{
-    Holds the signatures of its segments and one template per role of rank. The attributes are the parts of the plan
-    that the passes of the rank level read.
+    The program holds the signatures of its segments, and one template for each group of ranks that run the same list of
+    actions. Its attributes are the parts of the plan that the rank-level passes read.
 
     ```mlir
     weft.program @gpt2 mesh <data = 2, pipe = 4> stages 4 microbatches 8 schedule "1f1b" {
@@ -73,11 +73,11 @@ def Weft_ProgramOp : Weft_Op<"program", [Symbol, SymbolTable, IsolatedFromAbove,
 }
 
 def Weft_SignatureOp : Weft_Op<"signature", [Symbol, HasParent<"ProgramOp">]> {
-  let summary = "what a segment takes, buffer by buffer";
+  let summary = "the operands of a segment";
   let description = [{
-    The operands of a segment in order. Those that are written here for the first time in a repetition (access `write`
-    to a boundary tensor, to saved activations or gradients, or to the workspace) are results of the actions that run
-    the segment; all others are their inputs.
+    Lists the operands of a segment in order. If the segment is the first in a repetition to write an operand (access
+    `write` to a boundary tensor, to saved activations or gradients, or to the workspace), the operand is a result of
+    the actions that run the segment. All other operands are inputs of these actions.
 
     `width`, `part`, `rank` and `backward_stage` are those of StageSegment (compiler/segments/segment_set.h).
   }];
@@ -110,8 +110,8 @@ def Weft_SignatureOp : Weft_Op<"signature", [Symbol, HasParent<"ProgramOp">]> {
 def Weft_TemplateOp : Weft_Op<"template", [Symbol, HasParent<"ProgramOp">, SingleBlock, NoTerminator]> {
   let summary = "the actions of one repetition of all ranks whose coordinates match `pins`";
   let description = [{
-    Persistent buffers first, then actions in list order. A non-persistent buffer is the result of the action that
-    writes it first, so lifetimes are read off def-use chains.
+    The persistent buffers come first, then the actions in list order. A non-persistent buffer is the result of the
+    action that first writes it, so the def-use chain of the result gives the buffer's lifetime.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, DictionaryAttr:$pins);
   let regions = (region SizedRegion<1>:$body);
@@ -131,8 +131,8 @@ def Weft_PersistentOp : Weft_RankOp<"persistent"> {
 // An action that runs a segment. `inputs` and `outputs` are bound to the segment's operands by its signature.
 class Weft_ComputeOp<string mnemonic> : Weft_RankOp<mnemonic, [AttrSizedOperandSegments]> {
   let description = [{
-    Runs a segment. `inputs` and `outputs` together are the operands of the segment's signature, each in its order.
-    `offsets` are the places of `outputs` in the arena.
+    Runs a segment. `inputs` and `outputs` together are the operands of the segment's signature; each list keeps the
+    signature's order. `offsets` are the offsets of `outputs` in the arena, in bytes.
 
     ```mlir
     %y, %saved, %done = weft.forward @stage1.forward stage 1 microbatch 0 (%x, %w)
@@ -162,19 +162,19 @@ class Weft_StepOp<string mnemonic> : Weft_ComputeOp<mnemonic> {
 }
 
 def Weft_ForwardOp : Weft_MicrobatchOp<"forward"> {
-  let summary = "forward of one stage for `width` neighbouring microbatches";
+  let summary = "forward of one stage for `width` neighboring microbatches";
 }
 def Weft_BackwardOp : Weft_MicrobatchOp<"backward"> {
   let summary = "backward of one stage for one microbatch";
 }
 def Weft_BackwardInputOp : Weft_MicrobatchOp<"backward_input"> {
-  let summary = "the half of a backward that makes the gradient of the stage's input";
+  let summary = "the half of a backward that computes the gradient of the stage's input";
 }
 def Weft_BackwardWeightOp : Weft_MicrobatchOp<"backward_weight"> {
-  let summary = "the half of a backward that makes the gradients of the stage's weights";
+  let summary = "the half of a backward that computes the gradients of the stage's weights";
 }
 def Weft_ForwardBackwardOp : Weft_ComputeOp<"forward_backward"> {
-  let summary = "a forward and a backward that run as one (rule P5)";
+  let summary = "a forward and a backward that run as one action (rule P5)";
   let arguments = (ins FlatSymbolRefAttr:$segment, I32Attr:$stage, I32Attr:$microbatch,
                        DefaultValuedAttr<I32Attr, "0">:$lane, I32Attr:$backward_stage, I32Attr:$backward_microbatch,
                        DefaultValuedAttr<I32Attr, "0">:$backward_lane, Variadic<Weft_BufferType>:$inputs,
@@ -196,10 +196,11 @@ def Weft_OptimizerStepOp : Weft_StepOp<"optimizer_step"> {
 }
 
 def Weft_BoundaryOp : Weft_RankOp<"boundary"> {
-  let summary = "a boundary tensor that another rank makes, before transfers are inserted";
+  let summary = "a boundary tensor that another rank computes; replaced by a receive when transfers are inserted";
   let description = [{
-    Stands for what `stage` reads: the output of the stage before it (`towards_loss`) or the input gradient of the stage
-    behind it (`from_loss`); with `skip` = i > 0, the tensor that crosses by the i-th skip edge, or its gradient.
+    The op stands for a tensor that `stage` reads: the output of the stage before it (`towards_loss`) or the input
+    gradient of the stage after it (`from_loss`). With `skip` = i > 0 it stands for the tensor that crosses the i-th
+    skip edge, or for that tensor's gradient.
   }];
   let arguments = (ins Weft_DirectionAttr:$direction, I32Attr:$stage, I32Attr:$microbatch,
                        DefaultValuedAttr<I32Attr, "1">:$width, DefaultValuedAttr<I32Attr, "0">:$lane,
@@ -213,8 +214,8 @@ def Weft_BoundaryOp : Weft_RankOp<"boundary"> {
 }
 
 def Weft_SendOp : Weft_RankOp<"send"> {
-  let summary = "hands a boundary tensor to the rank of the stage that reads it";
-  let description = "`stage` is the one that made the tensor; `group` is Action.transfer_group.";
+  let summary = "sends a boundary tensor to the rank of the stage that reads it";
+  let description = "`stage` is the stage that computed the tensor; `group` is Action.transfer_group.";
   let arguments = (ins Weft_BufferType:$source, DictionaryAttr:$peer, Weft_DirectionAttr:$direction, I32Attr:$stage,
                        I32Attr:$microbatch, DefaultValuedAttr<I32Attr, "1">:$width,
                        DefaultValuedAttr<I32Attr, "0">:$lane, DefaultValuedAttr<I32Attr, "0">:$skip,
@@ -228,8 +229,8 @@ def Weft_SendOp : Weft_RankOp<"send"> {
 }
 
 def Weft_RecvOp : Weft_RankOp<"recv"> {
-  let summary = "takes a boundary tensor from the rank of the stage that makes it";
-  let description = "`stage` is the one that reads the tensor. `offsets` is the place of the buffer in the arena.";
+  let summary = "receives a boundary tensor from the rank of the stage that computes it";
+  let description = "`stage` reads the tensor. `offsets` has the offset of the buffer in the arena, in bytes.";
   let arguments = (ins DictionaryAttr:$peer, Weft_DirectionAttr:$direction, I32Attr:$stage, I32Attr:$microbatch,
                        DefaultValuedAttr<I32Attr, "1">:$width, DefaultValuedAttr<I32Attr, "0">:$lane,
                        DefaultValuedAttr<I32Attr, "0">:$skip, DefaultValuedAttr<I32Attr, "0">:$group,
@@ -259,9 +260,8 @@ class Weft_CollectiveOp<string mnemonic> : Weft_RankOp<mnemonic, [AttrSizedOpera
 def Weft_AllReduceOp : Weft_CollectiveOp<"all_reduce"> {
   let summary = "sums each source over a group of ranks into its destination";
   let description = [{
-    `over` maps an axis to who takes part (rule P8): `array<i64: 0, 2>` those coordinates, `array<i64>` all,
-    `{block = n : i64}` those in the caller's block of n neighbours, `{stride = n : i64}` those at the caller's place in
-    their blocks of n; on other axes the rank's own takes part. A destination may be its source.
+    `over` maps each axis to the coordinates that take part (rule P8), in the forms of weft.group_all_reduce. On an axis
+    that `over` does not name, only the rank's own coordinate takes part. A destination may be its source.
 
     ```mlir
     %t = weft.all_reduce (%g) into (%g) over {data = array<i64>} gradient_sync "ring" stage 1
@@ -271,9 +271,9 @@ def Weft_AllReduceOp : Weft_CollectiveOp<"all_reduce"> {
 }
 
 def Weft_AllGatherOp : Weft_CollectiveOp<"all_gather"> {
-  let summary = "each destination holds the members' sources one after the other";
+  let summary = "writes the members' sources one after the other into each destination";
   let description = [{
-    Ranges are equal, in member order. Attributes as those of all_reduce.
+    Ranges are equal and in member order. The attributes are those of all_reduce.
 
     ```mlir
     %t = weft.all_gather (%part) into (%w) over {data = {block = 2 : i64}} gather_weights "ring" stage 1
@@ -283,9 +283,9 @@ def Weft_AllGatherOp : Weft_CollectiveOp<"all_gather"> {
 }
 
 def Weft_ReduceScatterOp : Weft_CollectiveOp<"reduce_scatter"> {
-  let summary = "each destination is the rank's own range of the sum of the sources";
+  let summary = "writes the rank's own range of the sum of the sources into each destination";
   let description = [{
-    Ranges are equal, in member order. Attributes as those of all_reduce.
+    Ranges are equal and in member order. The attributes are those of all_reduce.
 
     ```mlir
     %t = weft.reduce_scatter (%g) into (%part) over {data = array<i64>} scatter_gradients "ring" stage 1
@@ -298,9 +298,9 @@ def Weft_ReduceScatterOp : Weft_CollectiveOp<"reduce_scatter"> {
 }
 
 def Weft_DetachedOp : Weft_RankOp<"detached"> {
-  let summary = "the finish of an action with its detached steps (rule P2)";
+  let summary = "the finish of an action and of its detached steps (rule P2)";
   let description = [{
-    An action that takes the result waits for the detached steps of the action behind `action` too.
+    An action that takes the result waits for the action of the token `action`, and for its detached steps too.
 
     ```mlir
     %all = weft.detached %done
@@ -319,7 +319,7 @@ def Weft_ReleaseOp : Weft_RankOp<"release"> {
 }
 
 def Weft_RepeatAfterOp : Weft_RankOp<"repeat_after"> {
-  let summary = "in the next repetition, the action of `early` waits for the one of `late` in this repetition";
+  let summary = "the action of token `early` in the next repetition waits for the action of `late` in this one";
   let arguments = (ins Weft_TokenType:$early, Weft_TokenType:$late);
   let assemblyFormat = "$early `waits` $late attr-dict";
 }

@@ -7,19 +7,25 @@ include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
 def Weft_TensorOp : Weft_Op<"tensor", [Symbol]> {
-  let summary = "a parameter as the model knows it";
+  let summary = "declares a parameter of the model";
   let description = [{
-    Declares logical tensor `index` (LogicalTensor of proto/program.proto). `type` is that of its padded storage as
-    forward and backward read it; `shape` is the unpadded shape and differs in dimension 0 only.
+    Declares logical tensor `index` (LogicalTensor of proto/program.proto). `type` is the type of its padded storage,
+    which forward and backward read. `shape` is the unpadded shape; it differs from the padded shape in dimension 0
+    only.
 
-    Of a tensor that is cut over ranks `type` is that of the rank's part as PARAM has it, and `padded` the shape of which
-    it is a part. `cuts` says which dimension an axis cuts, and in how many runs: {x = array<i64: 1, 3>}; what that
-    leaves is cut into ranges over the axes of `ranges`, one after the other. Gradients are of `grad_type`, cut over
-    `grad_ranges`, master weights and moments of `state_type` over `state_ranges`, where these are not like PARAM.
-    Ranges over `data` are of all its ranks, or of blocks of `data_block` neighbours; where these do not divide what is
-    cut, each has as many elements as if the last were full, and buffers of what is cut have room for `room` elements (an
-    attribute that weft-shard-states sets).
-    Gradients of the rank's backwards stay partial sums over the axes of `partial`, besides `data`.
+    If the tensor is cut over ranks, `type` is the type of the rank's part in its PARAM buffer, and `padded` is the
+    shape of the whole tensor. `cuts` says which dimension an axis cuts, and in how many runs: {x = array<i64: 1, 3>}
+    cuts dimension 1 in 3 runs over axis x. The part that is left is cut into ranges over the axes of `ranges`, one axis
+    after the other.
+
+    Gradients have the type `grad_type` and are cut over `grad_ranges`; master weights and moments have the type
+    `state_type` and are cut over `state_ranges`. An absent type is that of PARAM.
+
+    Ranges over `data` are shared by all its ranks, or by blocks of `data_block` neighbors. If the number of ranges does
+    not divide the number of elements, all ranges have the size of the largest, and buffers from which ranges are taken
+    have room for `room` elements (an attribute that weft-shard-states sets).
+
+    The gradients that a rank's backwards compute are partial sums over `data` and over the axes of `partial`.
 
     ```mlir
     weft.tensor @wte.weight index 0 shape [50257, 768] : tensor<50304x768xf32> {uses = 2 : i32, weight_decay = 0.1}
@@ -53,8 +59,9 @@ def Weft_TensorOp : Weft_Op<"tensor", [Symbol]> {
 def Weft_GraphOp : Weft_Op<"graph", [Symbol, IsolatedFromAbove, SingleBlock]> {
   let summary = "a model: the forward of one microbatch";
   let description = [{
-    One block of kernel ops and `weft.parameter`s. Its argument is the vector of weighted losses of the step's
-    microbatches, fp64; `weft.yield` ends it with the vector that holds this microbatch's loss.
+    A graph is one block of kernel ops and `weft.parameter` ops. The block's argument is the fp64 vector of the weighted
+    losses of an iteration's microbatches. `weft.yield` ends the block and returns that vector with this microbatch's
+    loss in it.
 
     ```mlir
     weft.graph @gpt2 {
@@ -73,8 +80,8 @@ def Weft_GraphOp : Weft_Op<"graph", [Symbol, IsolatedFromAbove, SingleBlock]> {
 def Weft_ParameterOp : Weft_Op<"parameter", [Pure, HasParent<"GraphOp">]> {
   let summary = "one use of a parameter";
   let description = [{
-    A tensor that the model reads in several places has one op per place, `use` counting them in model order: each has a
-    gradient of its own (rule P9).
+    If the model reads a tensor in several places, there is one op per place, and `use` numbers them in model order.
+    Each use has its own gradient (rule P9).
   }];
   let arguments = (ins I32Attr:$tensor, DefaultValuedAttr<I32Attr, "0">:$use);
   let results = (outs Weft_FloatTensor:$result);
@@ -83,7 +90,7 @@ def Weft_ParameterOp : Weft_Op<"parameter", [Pure, HasParent<"GraphOp">]> {
 }
 
 def Weft_YieldOp : Weft_Op<"yield", [Pure, Terminator, HasParent<"GraphOp">]> {
-  let summary = "ends a graph with its losses";
+  let summary = "ends a graph and returns its losses";
   let arguments = (ins Weft_F64Vector:$losses);
   let assemblyFormat = "$losses attr-dict `:` type($losses)";
 }
@@ -91,13 +98,13 @@ def Weft_YieldOp : Weft_Op<"yield", [Pure, Terminator, HasParent<"GraphOp">]> {
 def Weft_SegmentOp : Weft_Op<"segment", [Symbol, IsolatedFromAbove, SingleBlock]> {
   let summary = "the kernels that one compute action runs";
   let description = [{
-    Everything it reads is an argument and everything it leaves behind is a result; each has a role. A result with the
-    role of an argument is that tensor's new content, in the same storage. The `saved` arguments of a stage's backwards
-    are `saved` results of its forward, with the same `use` numbers; so it is with `saved_grad` between the two halves
-    of a backward.
+    Every tensor that the segment reads is an argument, and every tensor that other actions use after it is a result.
+    Each has a role. A result with the same role as an argument is the new content of that tensor, in the same storage.
+    The `saved` arguments of a stage's backwards are the `saved` results of its forward with the same `use` numbers. In
+    the same way, `saved_grad` connects the two halves of a backward.
 
-    `grad_norm`, `scale_gradients` and `optimizer_step` are of one rank of the pipeline, for all stages that it holds;
-    `stage` is the lowest of these, and the rank has the same number where none is given.
+    The segments `grad_norm`, `scale_gradients` and `optimizer_step` belong to one pipeline rank and serve all stages
+    that it holds. `stage` is the lowest of these stages. Without `rank`, the pipeline rank has the number `stage`.
 
     ```mlir
     weft.segment @rank1.optimizer_step optimizer_step stage 0 rank 1 (

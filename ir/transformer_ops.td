@@ -5,7 +5,7 @@
 include "ir/kernel_ops.td"
 
 def Weft_RmsNormOp : Weft_KernelOp<"rms_norm", [Weft_Differentiable, Weft_Shardable]> {
-  let summary = "x * rstd * gamma for every row, and rstd = 1 / sqrt(mean of squares + epsilon)";
+  let summary = "x * rstd * gamma for every row; also returns rstd = 1 / sqrt(mean of squares + epsilon)";
   let arguments = (ins Weft_Matrix:$x, Weft_Vector:$gamma, F64Attr:$epsilon);
   let results = (outs Weft_Matrix:$result, Weft_Vector:$rstd);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
@@ -34,7 +34,8 @@ def Weft_RmsNormBackwardWeightOp : Weft_AccumulatingOp<"rms_norm_backward_weight
 def Weft_RopeOp : Weft_KernelOp<"rope", [Weft_Differentiable, Weft_Shardable]> {
   let summary = "rotates the halves of every head by angles that grow with the position";
   let description = [{
-    Its derivative is the rotation back: the same with the other `inverse`. Angles and their scaling: docs/kernels.md.
+    The derivative is the rotation back: the same op with the opposite `inverse`. docs/kernels.md gives the angles and
+    their scaling.
   }];
   let arguments = (ins Weft_Matrix:$x, I64Attr:$sequence, I64Attr:$head_size, F64Attr:$base, F64Attr:$magnitude,
                        DefaultValuedAttr<F64Attr, "0.0">:$factor, DefaultValuedAttr<F64Attr, "0.0">:$ramp_low,
