@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "executor/interpreter/interpreter_impl.h"
 #include "executor/interpreter/named_action.h"
-#include "executor/interpreter/rank_note.h"
 #include "executor/program/program_edges.h"
 #include "executor/program/step_runs.h"
+#include "proto/util/mesh.h"
 #include "proto/util/status.h"
 
 namespace weft::exec {
@@ -22,6 +22,21 @@ constexpr auto kLongestSleep = std::chrono::milliseconds(200);
 constexpr auto kShortestLook = std::chrono::microseconds(10);
 constexpr auto kLongestLook = std::chrono::milliseconds(1);
 constexpr uint32_t kStepsBetweenLooks = 64;
+
+// Describes the last note of a rank that died, for example "step 3, action 7 'F s1 m3'", without the name if the program
+// has no such action.
+std::string DescribeNote(const Program& program, const Endpoint::LastNote& note) {
+  std::string text = absl::StrCat("step ", note.step, ", action ", note.action);
+  const int index = TemplateOfRank(program, note.rank);
+  if (index < 0) return text;
+  const Template& t = program.templates(index);
+  for (const auto* list : {&t.prologue(), &t.body(), &t.epilogue()}) {
+    for (const Action& action : *list) {
+      if (action.id() == note.action) return absl::StrCat(text, " '", action.name(), "'");
+    }
+  }
+  return text;
+}
 
 }  // namespace
 

@@ -14,9 +14,31 @@
 #include "executor/interface/transport.h"
 #include "executor/transports/tcp_frame.h"
 #include "executor/transports/tcp_mesh.h"
-#include "executor/transports/transfer_queue.h"
 
 namespace weft::exec {
+
+// A queue of posted transfers in the order of posting. It links the transfers through their `next` fields, so it
+// allocates nothing.
+class TransferQueue {
+ public:
+  Transfer* head() const { return head_; }
+  void Push(Transfer* transfer) {
+    transfer->next = nullptr;
+    (tail_ == nullptr ? head_ : tail_->next) = transfer;
+    tail_ = transfer;
+  }
+  // Null if the queue is empty.
+  Transfer* Pop() {
+    Transfer* transfer = head_;
+    if (transfer != nullptr && (head_ = transfer->next) == nullptr) tail_ = nullptr;
+    return transfer;
+  }
+  void Clear() { head_ = tail_ = nullptr; }
+
+ private:
+  Transfer* head_ = nullptr;
+  Transfer* tail_ = nullptr;
+};
 
 class TcpPeer {
  public:

@@ -1,6 +1,6 @@
 // Gradients that are sums over rows: gradients of biases, of the weights of norms, and of vectors added to all rows of
 // a sample.
-#include "executor/backends/cuda/cuda_column_sums.h"
+#include "executor/backends/cuda/cuda_arguments.h"
 
 #include "proto/util/status.h"
 

@@ -1,5 +1,5 @@
 // LAYER_NORM, RMS_NORM and their backward kernels. RMS_NORM is LAYER_NORM without beta and mean.
-#include "executor/backends/cuda/cuda_norm.h"
+#include "executor/backends/cuda/cuda_arguments.h"
 
 namespace weft::exec::cuda {
 

@@ -1,5 +1,5 @@
 // ADAMW and SGD_STEP, which undo the loss scale, and UPDATE_LOSS_SCALE.
-#include "executor/backends/cuda/cuda_optimizer.h"
+#include "executor/backends/cuda/cuda_arguments.h"
 
 #include "executor/numerics/philox.h"
 

@@ -5,11 +5,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "executor/backends/cuda/cuda_column_sums.h"
-#include "executor/backends/cuda/cuda_exact.h"
-#include "executor/backends/cuda/cuda_gradient_norm.h"
-#include "executor/backends/cuda/cuda_norm.h"
-#include "executor/backends/cuda/cuda_optimizer.h"
+#include "executor/backends/cuda/cuda_arguments.h"
 #include "executor/backends/cuda/kernels/exact.h"
 #include "executor/backends/cuda/kernels/gradient_norm.h"
 #include "executor/backends/cuda/kernels/tensor_list.h"

@@ -2,10 +2,53 @@
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_CONV_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_CONV_H_
 
-#include "executor/backends/cuda/kernels/conv_places.h"
+#include <stdint.h>
+
 #include "executor/backends/cuda/kernels/types.h"
+#include "executor/numerics/device_code.h"
 
 namespace weft::exec::cuda {
+
+// A convolution from images of height x width positions to images of the same size or smaller, with a kernel of side x
+// side places; `side` is odd.
+struct ConvPlaces {
+  int64_t height = 0, width = 0, side = 1, stride = 1;
+
+  WEFT_HOST_DEVICE int64_t places() const { return side * side; }
+  WEFT_HOST_DEVICE int64_t out_height() const { return Quotient(height - 1, stride) + 1; }
+  WEFT_HOST_DEVICE int64_t out_width() const { return Quotient(width - 1, stride) + 1; }
+
+  // Returns the row of the input that a place of the kernel multiplies for a row of the output; -1 outside the image.
+  WEFT_HOST_DEVICE int64_t InputRow(int64_t row, int64_t place) const {
+    const int64_t line = Quotient(row, out_width()), sample = Quotient(line, out_height());
+    const int64_t down = Quotient(place, side), right = place - down * side;
+    const int64_t y = (line - sample * out_height()) * stride + down - side / 2;
+    const int64_t x = (row - line * out_width()) * stride + right - side / 2;
+    if (y < 0 || y >= height || x < 0 || x >= width) return -1;
+    return (sample * height + y) * width + x;
+  }
+
+  // The inverse: returns the row of the output for which a place of the kernel multiplies a row of the input; -1 if
+  // there is none.
+  WEFT_HOST_DEVICE int64_t OutputRow(int64_t row, int64_t place) const {
+    const int64_t line = Quotient(row, width), sample = Quotient(line, height);
+    const int64_t down = Quotient(place, side), right = place - down * side;
+    const int64_t y = line - sample * height + side / 2 - down, x = row - line * width + side / 2 - right;
+    if (y < 0 || x < 0) return -1;
+    const int64_t out_y = Quotient(y, stride), out_x = Quotient(x, stride);
+    if (out_y * stride != y || out_x * stride != x || out_y >= out_height() || out_x >= out_width()) return -1;
+    return (sample * out_height() + out_y) * out_width() + out_x;
+  }
+
+ private:
+  // Quotient of two numbers that are not negative. 64-bit division is slow on a GPU and mostly not needed.
+  WEFT_HOST_DEVICE static int64_t Quotient(int64_t a, int64_t b) {
+    if (((static_cast<uint64_t>(a) | static_cast<uint64_t>(b)) >> 32) == 0) {
+      return static_cast<int64_t>(static_cast<uint32_t>(a) / static_cast<uint32_t>(b));
+    }
+    return a / b;
+  }
+};
 
 struct ConvShape {
   ConvPlaces places;
