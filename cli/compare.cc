@@ -44,7 +44,7 @@ void AddNote(const std::string& text, const std::string& file, std::vector<NoteO
 
 // Puts the file's name in front of an error, so that the user sees which of several files the error is about. Usage
 // errors, and messages that begin with the file's name already, stay as they are.
-absl::Status OfFile(const absl::Status& status, const std::string& file) {
+absl::Status WithFile(const absl::Status& status, const std::string& file) {
   if (status.ok() || IsUsageError(status) || absl::StartsWith(status.message(), file)) return status;
   return Annotate(status, file);
 }
@@ -54,13 +54,13 @@ absl::StatusOr<sim::SimulatedProgram> SimulateOne(const std::string& file, CostR
                                                   absl::Status* fits) {
   (request.input.model.empty() ? request.program : request.input.plan) = file;
   absl::StatusOr<CostedProgram> loaded = LoadOrCompile(request, progress);
-  if (!loaded.ok()) return OfFile(loaded.status(), file);
+  if (!loaded.ok()) return WithFile(loaded.status(), file);
   sim::SimulateOptions& options = request.options;
-  WEFT_RETURN_IF_ERROR(OfFile(FinishOptions(*loaded, &options), file));
+  WEFT_RETURN_IF_ERROR(WithFile(FinishOptions(*loaded, &options), file));
   progress->Step(absl::StrCat("simulating ", file, " on ", loaded->cluster.name()));
   const absl::StatusOr<sim::Simulation> simulation = SimulateCosted(*loaded, options, progress);
-  if (!simulation.ok()) return OfFile(simulation.status(), file);
-  WEFT_RETURN_IF_ERROR(OfFile(sim::CheckRatios(loaded->program, simulation->report), file));
+  if (!simulation.ok()) return WithFile(simulation.status(), file);
+  WEFT_RETURN_IF_ERROR(WithFile(sim::CheckRatios(loaded->program, simulation->report), file));
   for (const std::string& note : NotesOn(*loaded, options)) AddNote(note, file, notes);
   fits->Update(Annotate(CheckFit(*simulation, loaded->program, loaded->cluster), file));
   // The following programs run on the same cluster.

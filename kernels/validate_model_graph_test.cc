@@ -83,7 +83,7 @@ const char kImages[] = R"(
 )";
 
 // Fields that only a model of images sets.
-const std::set<std::string>& OfImages() {
+const std::set<std::string>& ImageFields() {
   static const auto* fields = new std::set<std::string>{"image_size",
                                                         "image_channels",
                                                         "ops.attributes.columns",
@@ -205,7 +205,7 @@ TEST(ValidateModelGraph, RefusesEveryBadField) {
       {"ops.attributes.mask_token", "ops[0].attributes.mask_token=3", "mask_token = 3 must be 0 where masked_fraction"},
       {"ops.kind", "ops { name: \"z\" kind: \"gelu\" inputs: \"x\" outputs: \"z\" layer: 2 }", "comes after the loss"},
   };
-  CheckTable<ModelGraph>(Parse<ModelGraph>(kGraph), table, OfImages(),
+  CheckTable<ModelGraph>(Parse<ModelGraph>(kGraph), table, ImageFields(),
                          [](ModelGraph* g) { return ValidateModelGraph(*g); });
   EXPECT_THAT(std::string(ValidateModelGraph(Parse<ModelGraph>("name: \"m\" vocabulary: 5")).message()),
               HasSubstr("model_graph.ops is empty"));
@@ -258,7 +258,7 @@ TEST(ValidateModelGraph, RefusesEveryBadFieldOfImages) {
   };
   std::set<std::string> free;
   LeafFields(*ModelGraph::descriptor(), "", &free);
-  for (const std::string& field : OfImages()) free.erase(field);
+  for (const std::string& field : ImageFields()) free.erase(field);
   CheckTable<ModelGraph>(Parse<ModelGraph>(kImages), table, free, [](ModelGraph* g) { return ValidateModelGraph(*g); });
 }
 

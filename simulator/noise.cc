@@ -15,7 +15,7 @@ namespace {
 // The purpose of a random draw. It is part of the key of the draw, after the number of the run.
 enum DrawKind : uint64_t { kDeviceSpeed = 1, kStraggler = 2, kSlowInterfaces = 3, kStepJitter = 4 };
 
-Draw OfRun(int64_t seed, int64_t run, DrawKind kind) {
+Draw DrawOfRun(int64_t seed, int64_t run, DrawKind kind) {
   return Draw(static_cast<uint64_t>(seed)).At(static_cast<uint64_t>(run)).At(kind);
 }
 
@@ -44,12 +44,12 @@ void AddDeviceRows(const Cluster& cluster, const RankPlacement& placement, int64
   std::map<std::pair<Figures, int64_t>, std::vector<int64_t>> nodes_of;
   for (const int64_t node : placement.nodes()) {
     const bool straggles =
-        OfRun(seed, run, kStraggler).At(static_cast<uint64_t>(node)).Happens(noise.straggler_probability());
+        DrawOfRun(seed, run, kStraggler).At(static_cast<uint64_t>(node)).Happens(noise.straggler_probability());
     if (!straggles && noise.device_speed_deviation() == 0) continue;
     for (const int64_t rank : placement.RanksOf(node)) {
       const auto [kind, stated] = placement.KindAndSpeed(rank);
       const int64_t device = placement.DeviceOf(rank);
-      const int64_t factor = SpeedFactor(noise, OfRun(seed, run, kDeviceSpeed).At(static_cast<uint64_t>(device)));
+      const int64_t factor = SpeedFactor(noise, DrawOfRun(seed, run, kDeviceSpeed).At(static_cast<uint64_t>(device)));
       double speed = static_cast<double>(stated) / static_cast<double>(kFullSpeed) * static_cast<double>(factor) /
                      static_cast<double>(FactorDraw::kOne);
       if (straggles) speed /= noise.straggler_slowdown();
@@ -87,7 +87,7 @@ void AddInterfaceRows(const Cluster& cluster, const RankPlacement& placement, in
   // Nodes by (fraction that is left, interface); interface -1 = all.
   std::map<std::pair<double, int64_t>, std::vector<int64_t>> nodes_of;
   for (const int64_t node : placement.nodes()) {
-    const Draw draw = OfRun(seed, run, kSlowInterfaces).At(static_cast<uint64_t>(node));
+    const Draw draw = DrawOfRun(seed, run, kSlowInterfaces).At(static_cast<uint64_t>(node));
     if (!draw.Happens(noise.slow_interface_probability())) continue;
     if (cluster.other_interfaces_size() == 0) {
       nodes_of[{noise.slow_interface_fraction(), -1}].push_back(node);
@@ -140,7 +140,7 @@ absl::StatusOr<Cluster> DrawCluster(const Cluster& cluster, int64_t ranks, int64
 }
 
 Jitter DrawJitter(const Noise& noise, int64_t seed, int64_t run) {
-  return Jitter(OfRun(seed, run, kStepJitter), noise.step_deviation());
+  return Jitter(DrawOfRun(seed, run, kStepJitter), noise.step_deviation());
 }
 
 NoiseReport SummarizeRuns(std::vector<double> seconds, int64_t seed) {

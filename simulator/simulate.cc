@@ -62,7 +62,7 @@ std::vector<int> FirstComputeSteps(const Program& program) {
 }
 
 // Unit costs are for one microbatch on all stages of a rank. Returns the cost of one stage.
-Time OfOneStage(Time cost, int64_t ranks, int64_t stages) {
+Time CostPerStage(Time cost, int64_t ranks, int64_t stages) {
   if (stages <= 0 || ranks == stages) return cost;
   const __int128 scaled = (static_cast<__int128>(cost.ps) * ranks + stages - 1) / stages;
   return Time{static_cast<int64_t>(std::min<__int128>(scaled, int64_t{1} << 62))};
@@ -72,10 +72,10 @@ Time Times(Time cost, int64_t factor) {
   return Time{cost.ps > (int64_t{1} << 62) / factor ? int64_t{1} << 62 : cost.ps * factor};
 }
 
-CostOptions OfOneStage(CostOptions options, const Program& program) {
+CostOptions CostPerStage(CostOptions options, const Program& program) {
   const int64_t ranks = std::max<int64_t>(1, AxisSize(program.mesh(), "pipe"));
   for (Time* cost : {&options.unit_forward, &options.unit_backward, &options.unit_weight, &options.unit_pair}) {
-    *cost = OfOneStage(*cost, ranks, program.stages());
+    *cost = CostPerStage(*cost, ranks, program.stages());
   }
   return options;
 }
@@ -108,7 +108,7 @@ std::vector<int64_t> ArenasOf(const Program& program) {
 
 // `of_templates` has a value for each template of the program. Returns these values for the templates of the view,
 // which has a template of the program several times if its ranks are on several kinds of devices.
-std::vector<int64_t> OfView(const ProgramView& view, const std::vector<int64_t>& of_templates) {
+std::vector<int64_t> ValuesByView(const ProgramView& view, const std::vector<int64_t>& of_templates) {
   absl::flat_hash_map<const Template*, int64_t> of;
   for (int t = 0; t < view.program->templates_size(); ++t) of[&view.program->templates(t)] = of_templates[t];
   std::vector<int64_t> all;
@@ -126,7 +126,7 @@ StepCostsFn CostsOfSteps(const Program& program, const Cluster& cluster, const D
                          const CostOptions& unit_costs, RuntimeSteps& steps) {
   return [&program, &steps, clusters = ClustersOf(devices, cluster), widths = SegmentWidths(program),
           first_compute = FirstComputeSteps(program),
-          cost_options = OfOneStage(unit_costs, program)](const StepUse& use) -> absl::StatusOr<LoadTimes> {
+          cost_options = CostPerStage(unit_costs, program)](const StepUse& use) -> absl::StatusOr<LoadTimes> {
     const Cluster& own_cluster = clusters[use.device];
     const bool computes = program.segments(use.segment).steps(use.step).stream() == COMPUTE;
     CostOptions wide = cost_options;
@@ -184,7 +184,8 @@ EngineOptions IsolatedOptions(const Cluster& cluster, const SimulateOptions& opt
 void CompleteReport(const Program& program, const Program& planned, const SimulateOptions& options,
                     const RankPlacement& placement, const ProgramView& view, Simulation& simulation) {
   const TightestRank tightest = FindTightestRank(
-      OfView(view, options.runtime == nullptr ? ArenasOf(program) : BytesOfTemplatesUnder(planned, *options.runtime)),
+      ValuesByView(view,
+                   options.runtime == nullptr ? ArenasOf(program) : BytesOfTemplatesUnder(planned, *options.runtime)),
       view.template_of_rank, placement);
   ReportFit(tightest, &simulation.report);
   simulation.tightest_rank = tightest.rank;

@@ -217,7 +217,7 @@ class Dataflow {
   void CheckScattered(const RoleAction& at, int b, const Held& held);
 
   // dataflow_reduce.cc: collective actions.
-  std::optional<Symbol> OfMembers(const Rendezvous& members, int source);
+  std::optional<Symbol> ReduceMembers(const Rendezvous& members, int source);
   // For a buffer of weights: the new weights, or an unknown symbol if they are not updated. nullopt for other buffers.
   std::optional<Symbol> WeightsIn(int role, int b) const;
   void Reduce(const Rendezvous& members);

@@ -9,7 +9,7 @@ namespace weft::verify {
 
 // Combines the members' symbols into one. Members at the same place of the other axes are summed over pipe. All these
 // sums must agree, because the ranks of one role must hold the same symbol.
-std::optional<Symbol> Dataflow::OfMembers(const Rendezvous& members, int source) {
+std::optional<Symbol> Dataflow::ReduceMembers(const Rendezvous& members, int source) {
   std::map<std::vector<int64_t>, Symbol> sums;
   for (const RoleAction& member : members) {
     const int b = Ref(member)->sources(source);
@@ -50,7 +50,7 @@ void Dataflow::Reduce(const Rendezvous& members) {
   const Action& first = *Ref(members[0]);
   const GroupCuts group = CutsOf(*index_.program, first.group());
   for (int i = 0; i < first.sources_size(); ++i) {
-    Symbol result = OfMembers(members, i).value_or(Symbol());
+    Symbol result = ReduceMembers(members, i).value_or(Symbol());
     if (first.kind() == ALL_GATHER) {
       result = Gathered(members[0], i, group, std::move(result));
     } else if (result.kind == Symbol::kGradient) {

@@ -19,7 +19,7 @@ class RangeSet {
 
   void Add(int64_t begin, int64_t end) {
     if (begin >= end) return;
-    auto first = Behind(begin);
+    auto first = FirstBeginningAfter(begin);
     if (first != ranges_.begin() && std::prev(first)->second >= begin) --first;
     auto last = first;
     for (; last != ranges_.end() && last->first <= end; ++last) {
@@ -36,7 +36,7 @@ class RangeSet {
 
   void Remove(int64_t begin, int64_t end) {
     if (begin >= end) return;
-    auto first = Behind(begin);
+    auto first = FirstBeginningAfter(begin);
     if (first != ranges_.begin() && std::prev(first)->second > begin) --first;
     auto last = first;
     while (last != ranges_.end() && last->first < end) ++last;
@@ -67,7 +67,7 @@ class RangeSet {
 
   bool Covers(int64_t begin, int64_t end) const {
     if (begin >= end) return true;
-    const auto it = Behind(begin);
+    const auto it = FirstBeginningAfter(begin);
     return it != ranges_.begin() && std::prev(it)->second >= end;
   }
 
@@ -78,13 +78,13 @@ class RangeSet {
 
   bool Overlaps(int64_t begin, int64_t end) const {
     if (begin >= end) return false;
-    const auto it = Behind(begin);
+    const auto it = FirstBeginningAfter(begin);
     return (it != ranges_.end() && it->first < end) || (it != ranges_.begin() && std::prev(it)->second > begin);
   }
 
   // Adds to `into` the parts of [begin, end) that are not in this set.
   void AddMissing(int64_t begin, int64_t end, RangeSet* into) const {
-    auto it = Behind(begin);
+    auto it = FirstBeginningAfter(begin);
     if (it != ranges_.begin()) --it;
     for (; it != ranges_.end() && it->first < end; ++it) {
       if (it->second <= begin) continue;
@@ -101,12 +101,12 @@ class RangeSet {
  private:
   // The first range that begins after `byte`.
   template <typename R>
-  static auto BehindIn(R& ranges, int64_t byte) {
+  static auto FirstBeginningAfterIn(R& ranges, int64_t byte) {
     return std::upper_bound(ranges.begin(), ranges.end(), byte,
                             [](int64_t b, const std::pair<int64_t, int64_t>& range) { return b < range.first; });
   }
-  Ranges::iterator Behind(int64_t byte) { return BehindIn(ranges_, byte); }
-  Ranges::const_iterator Behind(int64_t byte) const { return BehindIn(ranges_, byte); }
+  Ranges::iterator FirstBeginningAfter(int64_t byte) { return FirstBeginningAfterIn(ranges_, byte); }
+  Ranges::const_iterator FirstBeginningAfter(int64_t byte) const { return FirstBeginningAfterIn(ranges_, byte); }
 
   Ranges ranges_;
 };

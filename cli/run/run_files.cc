@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-absl::Status OfFlag(absl::string_view flag, const absl::Status& status) {
+absl::Status WithFlag(absl::string_view flag, const absl::Status& status) {
   return status.ok() ? status : absl::Status(status.code(), absl::StrCat(flag, ": ", status.message()));
 }
 
@@ -74,7 +74,7 @@ absl::Status CheckRead(absl::string_view flag, const std::string& path) {
 }
 
 absl::Status CheckOutputs(const RunFlags& f) {
-  if (!f.checkpoint.empty()) WEFT_RETURN_IF_ERROR(OfFlag("--checkpoint", CheckCheckpointFolder(f.checkpoint)));
+  if (!f.checkpoint.empty()) WEFT_RETURN_IF_ERROR(WithFlag("--checkpoint", CheckCheckpointFolder(f.checkpoint)));
   std::vector<std::pair<const char*, std::string>> outputs = {
       {"--trace", f.trace}, {"--save-weights", f.save_weights}, {"--report", f.report}};
   // The check of the flags has already refused a value that cannot be parsed.
@@ -82,8 +82,9 @@ absl::Status CheckOutputs(const RunFlags& f) {
     outputs.push_back({"--tuning", tuning->written()});
   for (const auto& [flag, path] : outputs) {
     if (path.empty()) continue;
-    if (absl::string_view(flag) == "--save-weights") WEFT_RETURN_IF_ERROR(OfFlag(flag, exec::CheckWeightsTarget(path)));
-    WEFT_RETURN_IF_ERROR(OfFlag(flag, CheckWritten(path)));
+    if (absl::string_view(flag) == "--save-weights")
+      WEFT_RETURN_IF_ERROR(WithFlag(flag, exec::CheckWeightsTarget(path)));
+    WEFT_RETURN_IF_ERROR(WithFlag(flag, CheckWritten(path)));
   }
   return absl::OkStatus();
 }
@@ -96,7 +97,7 @@ absl::Status CheckFaultReport(const std::string& path, int rank) {
     return absl::InvalidArgumentError(
         absl::StrCat("--fault-report: ", path, ": is a folder; give a file, e.g. ", file));
   }
-  return OfFlag("--fault-report", CheckWritten(exec::FaultFileOfRank(path, rank)));
+  return WithFlag("--fault-report", CheckWritten(exec::FaultFileOfRank(path, rank)));
 }
 
 bool HasFaultReport(const std::string& path, int64_t ranks) {

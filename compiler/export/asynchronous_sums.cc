@@ -64,23 +64,23 @@ Group GroupOfSharers(const Plan& plan) {
 
 std::vector<GradientSum> GradientSumsBefore(const StageSegment& optimizer, const SegmentSet& segments,
                                             const Plan& plan) {
-  struct Together {
+  struct SumGroup {
     std::vector<std::string> axes;
     bool parts = false;
     std::vector<const SegmentOperand*> gradients;
   };
-  std::vector<Together> all;
+  std::vector<SumGroup> all;
   for (const SegmentOperand& operand : optimizer.operands) {
     if (operand.role != Role::Grad) continue;
     const std::vector<std::string>& axes = segments.shards[operand.tensor].sync_axes;
     const bool parts = FindOperand(optimizer, Role::GradPart, operand.tensor) != nullptr;
     auto found = std::find_if(all.begin(), all.end(),
-                              [&](const Together& other) { return other.axes == axes && other.parts == parts; });
+                              [&](const SumGroup& other) { return other.axes == axes && other.parts == parts; });
     if (found == all.end()) found = all.insert(all.end(), {axes, parts, {}});
     found->gradients.push_back(&operand);
   }
   std::vector<GradientSum> sums;
-  for (const Together& together : all) {
+  for (const SumGroup& together : all) {
     std::vector<const SegmentOperand*> held = together.gradients;
     if (together.parts) {
       for (const SegmentOperand*& operand : held) operand = FindOperand(optimizer, Role::GradPart, operand->tensor);

@@ -101,7 +101,7 @@ class RankExporter {
 
   // The copy of the weights that the update after the backward of microbatch x writes: the copy for the rank's next
   // forward, or with two copies the one that the update's own microbatches have used.
-  int VersionWrittenBehind(int x) const {
+  int VersionWrittenAfter(int x) const {
     const bool previous = made_.schedule.asynchrony->uses == Asynchrony::Uses::kPrevious;
     return previous ? VersionOf(x) : VersionOf(x + ahead_ + 1);
   }
@@ -262,7 +262,7 @@ class RankExporter {
       if (sum.after_previous) action.add_deps()->set_action(sums.back());
       sums.push_back(action.id());
     }
-    const int version = VersionWrittenBehind(x);
+    const int version = VersionWrittenAfter(x);
     Action& action = Add(false, OPTIMIZER_STEP, absl::StrCat("optimizer s", rank_));
     action.set_step(x / made_.microbatches_per_step);
     Bind(Optimizer(), 0, version, action);

@@ -259,7 +259,7 @@ void SegmentExporter::MakeValues(const std::vector<int>& order) {
   for (int i : order) {
     Storage& storage = values_.at(i);
     if (!storage.in_parts) continue;
-    storage.roomy_value = add(storage, storage.name + " with room", 0, {storage.room});
+    storage.padded_value = add(storage, storage.name + " with room", 0, {storage.room});
     if (!storage.ends_in_zeros) continue;
     const int64_t from = storage.zeros_from();
     storage.zeros_value = add(storage, storage.name + " end", from, {(storage.bytes() - from) / storage.item()});
@@ -293,7 +293,7 @@ void SegmentExporter::MakeSteps() {
       for (auto [index, whole] : llvm::enumerate(WholesOf(op))) {
         if (!IsRoundedUp(op, index)) continue;
         (gathers ? step->mutable_outputs() : step->mutable_inputs())
-            ->Set(static_cast<int>(index), values_.StorageOf(whole).roomy_value);
+            ->Set(static_cast<int>(index), values_.StorageOf(whole).padded_value);
       }
     }
     for (int on : order.deps(static_cast<int>(number))) step->add_deps(on);

@@ -43,7 +43,7 @@ struct Storage {
   // Number of elements, if more than the type has: parts that are gathered into it or scattered from it are rounded up.
   int64_t room = 0;
   // Index of the exported value that gives this place `room` elements; -1 = none.
-  int roomy_value = -1;
+  int padded_value = -1;
   // True if a step of this segment gathers into it or scatters from it in rounded-up parts.
   bool in_parts = false;
   // True if it must end in zeros because parts are scattered from it. A step makes the zeros before the first write.

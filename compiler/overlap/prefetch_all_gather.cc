@@ -67,7 +67,7 @@ struct PrefetchAllGatherPass : impl::PrefetchAllGatherBase<PrefetchAllGatherPass
         } else {
           gather.op->moveAfter(gathers[i - 1].op);
         }
-        MoveBehindOperands(gather.op, last);
+        MoveAfterOperands(gather.op, last);
         last = gather.op;
         if (ComputesBetween(gather.op, gather.reader)) gather.op.setBlocking(false);
       }
@@ -95,7 +95,7 @@ struct PrefetchAllGatherPass : impl::PrefetchAllGatherBase<PrefetchAllGatherPass
 
   // If the gather was moved before an op whose output it reads, moves it after that op, or after `last` if `last` comes
   // later.
-  static void MoveBehindOperands(ir::GroupAllGatherOp gather, mlir::Operation* last) {
+  static void MoveAfterOperands(ir::GroupAllGatherOp gather, mlir::Operation* last) {
     mlir::Operation* behind = nullptr;
     for (mlir::Value input : gather.getInputs()) {
       mlir::Operation* maker = input.getDefiningOp();

@@ -115,7 +115,7 @@ void MessageMoments::Join() {
   }
 }
 
-MessageMoments MessageMoments::OfProgram(ir::ProgramOp program, const ReferenceTimes& times) {
+MessageMoments MessageMoments::FromProgram(ir::ProgramOp program, const ReferenceTimes& times) {
   llvm::DenseMap<mlir::Operation*, int> group_of;
   int groups = 0;
   for (ir::TemplateOp t : Templates(program)) {

@@ -30,7 +30,7 @@ class MessageMoments {
                  const llvm::DenseMap<mlir::Operation*, int>& group_of);
 
   // Uses the groups of the program (attribute `group`).
-  static MessageMoments OfProgram(ir::ProgramOp program, const ReferenceTimes& times);
+  static MessageMoments FromProgram(ir::ProgramOp program, const ReferenceTimes& times);
 
   // The moment when a send or a receive goes, or kNever.
   int64_t MomentOf(mlir::Operation* transfer) const;

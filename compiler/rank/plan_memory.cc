@@ -390,7 +390,7 @@ class PlanMemoryPass : public impl::PlanMemoryBase<PlanMemoryPass> {
     std::optional<MessageMoments> moments;
     if (program.getComputeOrder() == ir::ComputeOrder::StaticOrder && MayWaitInside(program)) {
       times.emplace(program);
-      moments = MessageMoments::OfProgram(program, *times);
+      moments = MessageMoments::FromProgram(program, *times);
     }
     for (ir::TemplateOp t : Templates(program)) {
       if (mlir::failed(TemplatePlanner(program, t, times ? &*times : nullptr, moments ? &*moments : nullptr).Plan())) {

@@ -140,7 +140,7 @@ std::map<std::string, std::vector<Busy>> TimesOf(const Program& program, const C
 }
 
 // Total time, in picoseconds, during which something of every list runs.
-int64_t Together(const std::vector<std::vector<Busy>>& lists) {
+int64_t OverlapTime(const std::vector<std::vector<Busy>>& lists) {
   std::map<int64_t, std::vector<int>> changes;
   for (size_t i = 0; i < lists.size(); ++i) {
     for (const Busy& busy : lists[i]) {
@@ -175,10 +175,10 @@ TEST(OffloadOptimizer, FetchStepAndOffloadRunSideBySide) {
     const Case c{.data = 2, .clip = clip};
     const Program program = CompileOrDie(c);
     auto times = TimesOf(program, c, {"fetch", "optimizer s0 bucket", "offload"});
-    EXPECT_GT(Together({times["fetch"], times["optimizer s0 bucket"], times["offload"]}), 0) << "clip " << clip;
+    EXPECT_GT(OverlapTime({times["fetch"], times["optimizer s0 bucket"], times["offload"]}), 0) << "clip " << clip;
     // The link is busy in both directions most of the time from the first step on.
     const int64_t span = Last(times["offload"]) - First(times["optimizer s0 bucket"]);
-    EXPECT_GT(Together({times["fetch"], times["offload"]}), span / 2) << "clip " << clip;
+    EXPECT_GT(OverlapTime({times["fetch"], times["offload"]}), span / 2) << "clip " << clip;
   }
 }
 
@@ -192,7 +192,7 @@ TEST(OffloadOptimizer, GradientsAreSummedWhileEarlierOnesAreStepped) {
   const int64_t last_sync = Last(times["gradient sync"]);
   EXPECT_LT(First(times["optimizer s0 bucket"]), last_sync);
   EXPECT_LT(First(times["offload"]), last_sync);
-  EXPECT_GT(Together({times["gradient sync"], times["offload"]}), 0);
+  EXPECT_GT(OverlapTime({times["gradient sync"], times["offload"]}), 0);
   // With clipping, no bucket is stepped before the norm is known.
   const Case clipped{.data = 2, .clip = 1};
   times = TimesOf(CompileOrDie(clipped), clipped, {"gradient sync", "optimizer s0 bucket", "clip"});
@@ -213,7 +213,7 @@ TEST(OffloadOptimizer, PartsAreSteppedWhileLaterOnesAreSummed) {
       const int64_t last_sync = Last(times["gradient sync"]);
       EXPECT_LT(First(times["optimizer s0 bucket"]), last_sync) << zero;
       EXPECT_LT(First(times["offload"]), last_sync) << zero;
-      EXPECT_GT(Together({times["gradient sync"], times["optimizer s0 bucket"]}), 0) << zero;
+      EXPECT_GT(OverlapTime({times["gradient sync"], times["optimizer s0 bucket"]}), 0) << zero;
       c.clip = 1;
       times = TimesOf(CompileOrDie(c), c, {"gradient sync", "optimizer s0 bucket"});
       EXPECT_GE(First(times["optimizer s0 bucket"]), Last(times["gradient sync"])) << zero;

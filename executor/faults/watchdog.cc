@@ -40,12 +40,12 @@ void Watchdog::Run() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!changed_.wait_for(lock, options_.period, [this] { return stop_; })) {
     for (size_t i = 0; i < ranks_.size(); ++i) {
-      if (!states_[i].returned) Look(i);
+      if (!states_[i].returned) CheckRank(i);
     }
   }
 }
 
-void Watchdog::Look(size_t index) {
+void Watchdog::CheckRank(size_t index) {
   const WatchedRank& watched = ranks_[index];
   State& state = states_[index];
   const int rank = watched.endpoint->rank();

@@ -77,7 +77,7 @@ class Watchdog {
   };
 
   void Run();
-  void Look(size_t index);
+  void CheckRank(size_t index);
   // Keeps track of what the rank does, and handles a stop.
   void Follow(size_t index, int64_t now);
 

@@ -117,7 +117,7 @@ TEST(WatchdogTest, AStopInVain) {
     EXPECT_EQ(ranks.endpoints[1]->Poll().status().message(), message);
     // In an action the rank itself gives up first, and names the rank that it waited for.
     EXPECT_TRUE(ranks.deadlines[0]->hurried());
-    EXPECT_EQ(ranks.deadlines[0]->OfWaitIn(1), milliseconds(100));
+    EXPECT_EQ(ranks.deadlines[0]->WaitDeadlineIn(1), milliseconds(100));
     EXPECT_EQ(ranks.deadlines[0]->Of(1), std::chrono::seconds(300));
     watchdog.Returned(0);
     watchdog.Returned(1);
@@ -136,7 +136,7 @@ TEST(WatchdogTest, AStopAfterShortSteps) {
   for (int step = 0; step < 3; ++step) ranks.deadlines[0]->RepetitionIsOver(MonotonicNanoseconds());
   Watchdog watchdog(ranks.program, ranks.watched, ranks.options);
   while (!ranks.deadlines[0]->hurried()) std::this_thread::sleep_for(milliseconds(1));
-  EXPECT_EQ(ranks.deadlines[0]->OfWaitIn(1), milliseconds(100));
+  EXPECT_EQ(ranks.deadlines[0]->WaitDeadlineIn(1), milliseconds(100));
   watchdog.Returned(0);
   watchdog.Returned(1);
 }
@@ -165,11 +165,11 @@ TEST(WatchdogTest, AStopInASlowFirstStep) {
   ranks.deadlines[1]->Enter(RunPhase::kEnding);
   Watchdog watchdog(ranks.program, ranks.watched, ranks.options);
   while (!slow.hurried()) std::this_thread::sleep_for(milliseconds(1));
-  EXPECT_EQ(slow.OfWaitIn(99), std::chrono::seconds(301));
+  EXPECT_EQ(slow.WaitDeadlineIn(99), std::chrono::seconds(301));
   slow.Hurry(std::chrono::hours(1));
   std::this_thread::sleep_for(milliseconds(50));
   // Deadlines::kFactor (20) times 30 s.
-  EXPECT_EQ(slow.OfWaitIn(0), std::chrono::seconds(600));
+  EXPECT_EQ(slow.WaitDeadlineIn(0), std::chrono::seconds(600));
   EXPECT_TRUE(ranks.endpoints[0]->Poll().ok());
   watchdog.Returned(0);
   watchdog.Returned(1);
@@ -192,11 +192,12 @@ TEST(WatchdogTest, AStepThatHasBegunLaterIsNoneThatHasEnded) {
   }
   stop = true;
   while (!ranks.deadlines[0]->hurried()) std::this_thread::sleep_for(milliseconds(1));
-  EXPECT_EQ(ranks.deadlines[0]->OfWaitIn(1), std::chrono::seconds(60));
+  EXPECT_EQ(ranks.deadlines[0]->WaitDeadlineIn(1), std::chrono::seconds(60));
   // When the first step has ended, the long patience of the first step no longer applies.
   ranks.deadlines[0]->RepetitionIsOver(MonotonicNanoseconds());
-  while (ranks.deadlines[0]->OfWaitIn(1) >= std::chrono::seconds(10)) std::this_thread::sleep_for(milliseconds(1));
-  EXPECT_GE(ranks.deadlines[0]->OfWaitIn(1), milliseconds(3 * 100));
+  while (ranks.deadlines[0]->WaitDeadlineIn(1) >= std::chrono::seconds(10))
+    std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_GE(ranks.deadlines[0]->WaitDeadlineIn(1), milliseconds(3 * 100));
   watchdog.Returned(0);
   watchdog.Returned(1);
 }
@@ -216,8 +217,8 @@ TEST(WatchdogTest, AStopWaitsForASlowStep) {
   }
   stop = true;
   while (!ranks.deadlines[0]->hurried()) std::this_thread::sleep_for(milliseconds(1));
-  EXPECT_GE(ranks.deadlines[0]->OfWaiting(), milliseconds(3 * 200));
-  EXPECT_LT(ranks.deadlines[0]->OfWaiting(), std::chrono::seconds(60));
+  EXPECT_GE(ranks.deadlines[0]->WaitDeadline(), milliseconds(3 * 200));
+  EXPECT_LT(ranks.deadlines[0]->WaitDeadline(), std::chrono::seconds(60));
   watchdog.Returned(0);
   watchdog.Returned(1);
 }
@@ -248,8 +249,8 @@ TEST(WatchdogTest, AStopWaitsForADeviceThatIsBehind) {
   EXPECT_FALSE(ranks.deadlines[0]->hurried());
   ranks.deadlines[0]->RepetitionIsOver(MonotonicNanoseconds());
   while (!ranks.deadlines[0]->hurried()) std::this_thread::sleep_for(milliseconds(1));
-  EXPECT_GE(ranks.deadlines[0]->OfWaiting(), milliseconds(3 * 250));
-  EXPECT_LT(ranks.deadlines[0]->OfWaiting(), milliseconds(3 * 2500));
+  EXPECT_GE(ranks.deadlines[0]->WaitDeadline(), milliseconds(3 * 250));
+  EXPECT_LT(ranks.deadlines[0]->WaitDeadline(), milliseconds(3 * 2500));
   watchdog.Returned(0);
   watchdog.Returned(1);
 }

@@ -64,11 +64,11 @@ class Deadlines {
   std::chrono::nanoseconds Of(int32_t action) const;
   // The deadline for waiting for other ranks in the action. It is a little longer, so that a stuck rank's own process
   // names it first.
-  std::chrono::nanoseconds OfWaitIn(int32_t action) const { return AtMostPatience(Of(action) + kWaitGrace); }
+  std::chrono::nanoseconds WaitDeadlineIn(int32_t action) const { return AtMostPatience(Of(action) + kWaitGrace); }
   // kFactor x predicted for the action with the longest prediction; 0 without predictions.
   std::chrono::nanoseconds LongestPredicted() const { return std::chrono::nanoseconds(longest_predicted_ns_); }
   // The deadline for waiting outside of actions.
-  std::chrono::nanoseconds OfWaiting() const {
+  std::chrono::nanoseconds WaitDeadline() const {
     return AtMostPatience(std::chrono::nanoseconds(timeout_ns_ * Now()) + kWaitGrace);
   }
   // Called when all of the rank's actions of a repetition are over, for its first repetition too. Where repetitions

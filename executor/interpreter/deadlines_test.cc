@@ -78,8 +78,8 @@ TEST(DeadlinesTest, TheLongerOfTimeoutAndTwentyTimesThePrediction) {
   EXPECT_EQ(deadlines.Of(99), seconds(3));
   EXPECT_EQ(deadlines.LongestPredicted(), seconds(40));
   EXPECT_EQ(Deadlines(program, 0, seconds(3), PredictedTimes(), false).LongestPredicted(), seconds(0));
-  EXPECT_EQ(deadlines.OfWaiting(), seconds(4));
-  EXPECT_EQ(deadlines.OfWaitIn(2), seconds(41));
+  EXPECT_EQ(deadlines.WaitDeadline(), seconds(4));
+  EXPECT_EQ(deadlines.WaitDeadlineIn(2), seconds(41));
 }
 
 TEST(DeadlinesTest, TheFirstRepetitionHasMoreTime) {
@@ -88,7 +88,7 @@ TEST(DeadlinesTest, TheFirstRepetitionHasMoreTime) {
   Deadlines deadlines(program, 0, milliseconds(100), *predicted, /*generous=*/true);
   EXPECT_EQ(deadlines.Of(0), seconds(1));
   EXPECT_EQ(deadlines.Of(2), seconds(400));
-  EXPECT_EQ(deadlines.OfWaiting(), seconds(2));
+  EXPECT_EQ(deadlines.WaitDeadline(), seconds(2));
   EXPECT_TRUE(deadlines.in_first());
   deadlines.RepetitionIsOver(MonotonicNanoseconds());
   EXPECT_FALSE(deadlines.in_first());

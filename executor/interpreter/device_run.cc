@@ -66,7 +66,7 @@ absl::StatusOr<bool> DeviceRun::TakeFigures() {
   });
 }
 
-absl::StatusOr<bool> DeviceRun::Look() {
+absl::StatusOr<bool> DeviceRun::Collect() {
   WEFT_ASSIGN_OR_RETURN(bool any, TakeFigures());
   while (over_ < enqueued_) {
     WEFT_ASSIGN_OR_RETURN(const std::optional<int64_t> end_ns, streams_->Over(list_, over_));

@@ -40,7 +40,7 @@ class DeviceRun {
   absl::Status EndRepetition(size_t stream, int64_t repetition);
 
   // Collects what is over: figures go to the results, times to the recorder. Returns whether anything was over.
-  absl::StatusOr<bool> Look();
+  absl::StatusOr<bool> Collect();
   // Repetitions below this are over.
   int64_t over() const { return over_; }
   bool all_over() const { return over_ == enqueued_; }

@@ -19,12 +19,12 @@ namespace {
 
 constexpr auto kLongestSleep = std::chrono::milliseconds(200);
 // Time between two polls of a busy asynchronous device: an eighth of the time waited so far, within these bounds.
-constexpr auto kShortestLook = std::chrono::microseconds(10);
-constexpr auto kLongestLook = std::chrono::milliseconds(1);
-constexpr uint32_t kStepsBetweenLooks = 64;
+constexpr auto kShortestPoll = std::chrono::microseconds(10);
+constexpr auto kLongestPoll = std::chrono::milliseconds(1);
+constexpr uint32_t kStepsBetweenPolls = 64;
 
-// Describes the last note of a rank that died, for example "step 3, action 7 'F s1 m3'", without the name if the program
-// has no such action.
+// Describes the last note of a rank that died, for example "step 3, action 7 'F s1 m3'", without the name if the
+// program has no such action.
 std::string DescribeNote(const Program& program, const Endpoint::LastNote& note) {
   std::string text = absl::StrCat("step ", note.step, ", action ", note.action);
   const int index = TemplateOfRank(program, note.rank);
@@ -98,14 +98,14 @@ absl::StatusOr<bool> Interpreter::Impl::Sleep(int64_t quiet_since) {
   if (device_ != nullptr) {
     // The device does not wake the interpreter, so it is polled again and again.
     const std::chrono::nanoseconds waited(MonotonicNanoseconds() - quiet_since);
-    longest = std::clamp<std::chrono::nanoseconds>(waited / 8, kShortestLook, kLongestLook);
+    longest = std::clamp<std::chrono::nanoseconds>(waited / 8, kShortestPoll, kLongestPoll);
   }
   return endpoint_.WaitForProgress(longest);
 }
 
 absl::StatusOr<bool> Interpreter::Impl::PollDevice() {
   if (device_ == nullptr) return false;
-  WEFT_ASSIGN_OR_RETURN(const bool any, device_->Look());
+  WEFT_ASSIGN_OR_RETURN(const bool any, device_->Collect());
   if (any) {
     // More repetitions may begin now, and verdicts may be known.
     unblocked_ = true;
@@ -137,8 +137,8 @@ absl::Status Interpreter::Impl::Drive() {
     }
     WEFT_ASSIGN_OR_RETURN(const bool computed, AdvanceCompute());
     progress |= computed;
-    // While something makes progress all the time, the device is polled only every kStepsBetweenLooks rounds.
-    if (!progress || ++since_look_ % kStepsBetweenLooks == 0) {
+    // While something makes progress all the time, the device is polled only every kStepsBetweenPolls rounds.
+    if (!progress || ++since_look_ % kStepsBetweenPolls == 0) {
       WEFT_ASSIGN_OR_RETURN(const bool looked, PollDevice());
       progress |= looked;
     }
@@ -176,7 +176,7 @@ absl::Status Interpreter::Impl::CheckQuiet(int64_t& since_ns) {
   };
   const bool hurried = options_.deadlines != nullptr && options_.deadlines->hurried();
   const std::chrono::nanoseconds of_waiting =
-      options_.deadlines != nullptr ? options_.deadlines->OfWaiting() : options_.timeout;
+      options_.deadlines != nullptr ? options_.deadlines->WaitDeadline() : options_.timeout;
   if (device_ != nullptr && quiet_ns >= of_waiting.count() / 2) {
     if (std::exchange(asked_in_, since_ns) != since_ns) WEFT_RETURN_IF_ERROR(device_->MarkProgress());
     if (quiet_ns < of_waiting.count()) return absl::OkStatus();
@@ -189,7 +189,7 @@ absl::Status Interpreter::Impl::CheckQuiet(int64_t& since_ns) {
     if (unfinished.has_value()) {
       const int index = unfinished->action;
       const std::chrono::nanoseconds deadline =
-          std::max(of_waiting, options_.deadlines != nullptr ? options_.deadlines->OfWaitIn(index) : of_waiting);
+          std::max(of_waiting, options_.deadlines != nullptr ? options_.deadlines->WaitDeadlineIn(index) : of_waiting);
       if (quiet_ns < deadline.count()) return absl::OkStatus();
       const PreparedAction& action = prepared_->actions[index];
       return ErrorAtAction(
@@ -209,7 +209,7 @@ absl::Status Interpreter::Impl::CheckQuiet(int64_t& since_ns) {
       index = transfers_.Unfinished(group);
     }
     const std::chrono::nanoseconds deadline =
-        options_.deadlines != nullptr ? options_.deadlines->OfWaitIn(index) : options_.timeout;
+        options_.deadlines != nullptr ? options_.deadlines->WaitDeadlineIn(index) : options_.timeout;
     if (quiet_ns < deadline.count()) continue;
     const PreparedAction& action = prepared_->actions[index];
     const int peer = stream.communicator != nullptr ? stream.communicator->waiting_for() : action.peer;

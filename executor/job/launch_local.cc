@@ -74,7 +74,7 @@ class Launcher {
     sigprocmask(SIG_BLOCK, &waited_, &before_);
   }
   ~Launcher() {
-    Tell(SIGKILL);
+    SignalRanks(SIGKILL);
     for (Child& child : children_) {
       if (child.process > 0 && !child.ended) waitpid(child.process, nullptr, 0);
     }
@@ -151,12 +151,12 @@ class Launcher {
       const int signal = sigtimedwait(&waited_, nullptr, &timeout);
       if (signal > 0 && signal != SIGCHLD) PassOn(signal);
       Reap();
-      if (unmet_rank_ >= 0 && !said_ && !asked_) TellTheOthers();
+      if (unreported_rank_ >= 0 && !reported_ && !end_requested_) NotifyOtherRanks();
       if (next_ns_.has_value() && MonotonicNanoseconds() >= *next_ns_) Escalate();
     }
     // A rank that a signal has ended reports nothing, so another rank does. If there is none, the launcher reports it
     // here.
-    if (killed_rank_ >= 0 && !said_ && launch_.on_message) launch_.on_message(HowItDied());
+    if (killed_rank_ >= 0 && !reported_ && launch_.on_message) launch_.on_message(DescribeDeath());
     return first_;
   }
 
@@ -166,7 +166,7 @@ class Launcher {
                                           [](const Child& child) { return child.process > 0 && !child.ended; }));
   }
 
-  void Tell(int signal, int first = 0) {
+  void SignalRanks(int signal, int first = 0) {
     for (int rank = first; rank < launch_.ranks; ++rank) {
       const Child& child = children_[rank];
       if (child.process > 0 && !child.ended) kill(child.process, signal);
@@ -175,10 +175,10 @@ class Launcher {
 
   void PassOn(int signal) {
     // SIGUSR1 only asks for a stop, so a second one changes nothing.
-    again_ = again_ || (signal == passed_on_ && signal != SIGUSR1);
+    signaled_again_ = signaled_again_ || (signal == passed_on_ && signal != SIGUSR1);
     passed_on_ = signal;
-    Tell(signal);
-    if (again_) next_ns_ = std::min(next_ns_.value_or(INT64_MAX), MonotonicNanoseconds() + kAfterAgain);
+    SignalRanks(signal);
+    if (signaled_again_) next_ns_ = std::min(next_ns_.value_or(INT64_MAX), MonotonicNanoseconds() + kAfterAgain);
   }
 
   void Reap() {
@@ -190,15 +190,15 @@ class Launcher {
       const bool killed = WIFSIGNALED(status);
       const int code = killed ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
       if (code == 0) continue;
-      if (again_ && killed) {
+      if (signaled_again_ && killed) {
         if (first_ == 0) first_ = 128 + passed_on_;
         continue;
       }
       // A rank that ends with a status of its own has reported why, or knows that another rank does.
-      if (!killed && !asked_) said_ = true;
+      if (!killed && !end_requested_) reported_ = true;
       if (first_ != 0) {
         // A rank that has noticed a death may be seen to end before the rank that died.
-        if (first_ == kAnotherDied && killed && !asked_ && WTERMSIG(status) != SIGTERM &&
+        if (first_ == kAnotherDied && killed && !end_requested_ && WTERMSIG(status) != SIGTERM &&
             WTERMSIG(status) != passed_on_) {
           first_ = code;
         }
@@ -206,41 +206,42 @@ class Launcher {
       }
       first_ = code;
       // A death by a signal that was passed on is expected.
-      if (killed && WTERMSIG(status) != passed_on_) killed_rank_ = unmet_rank_ = rank;
+      if (killed && WTERMSIG(status) != passed_on_) killed_rank_ = unreported_rank_ = rank;
       next_ns_ = MonotonicNanoseconds() + (killed ? kAfterDeath : kAfterFailure);
       // What has been reported must not be reported again by others that have found the same. Rank 0 would answer.
-      if (!killed) Tell(SIGTERM, /*first=*/1);
+      if (!killed) SignalRanks(SIGTERM, /*first=*/1);
     }
   }
 
-  std::string HowItDied() const {
+  std::string DescribeDeath() const {
     return absl::StrCat("rank ", killed_rank_, " (process ", children_[killed_rank_].process, ") was killed by signal ",
                         first_ - 128, " (", strsignal(first_ - 128), ")");
   }
 
   // If the ranks have not met yet, the others wait for the rank that has died. The launcher reports the death in that
   // rank's name. The store refuses this if the rank has been there; it has then noticed the death itself.
-  void TellTheOthers() {
+  void NotifyOtherRanks() {
     const StoreOptions options = {.size = launch_.ranks, .secret = secret_};
     absl::StatusOr<std::unique_ptr<StoreClient>> store = absl::UnavailableError("rank 0 serves it");
-    if (unmet_rank_ > 0) store = StoreClient::Connect("127.0.0.1", port_, unmet_rank_, options, kAttempt);
+    if (unreported_rank_ > 0) store = StoreClient::Connect("127.0.0.1", port_, unreported_rank_, options, kAttempt);
     if (store.ok()) {
-      said_ = true;
-      if ((*store)->Fail(absl::AbortedError(HowItDied())).ok() && launch_.on_message) launch_.on_message(HowItDied());
+      reported_ = true;
+      if ((*store)->Fail(absl::AbortedError(DescribeDeath())).ok() && launch_.on_message)
+        launch_.on_message(DescribeDeath());
     }
     // Tries again until rank 0 serves.
-    if (!absl::IsDeadlineExceeded(store.status())) unmet_rank_ = -1;
+    if (!absl::IsDeadlineExceeded(store.status())) unreported_rank_ = -1;
   }
 
   // Called when the job is over and some processes are not.
   void Escalate() {
-    if (again_ && !asked_) SayWhoDidNotAnswer();
-    Tell(asked_ || again_ ? SIGKILL : SIGTERM);
-    asked_ = true;
+    if (signaled_again_ && !end_requested_) NameUnresponsiveRanks();
+    SignalRanks(end_requested_ || signaled_again_ ? SIGKILL : SIGTERM);
+    end_requested_ = true;
     next_ns_ = MonotonicNanoseconds() + kAfterRequest;
   }
 
-  void SayWhoDidNotAnswer() const {
+  void NameUnresponsiveRanks() const {
     std::vector<std::string> names;
     for (int rank = 0; rank < launch_.ranks; ++rank) {
       const Child& child = children_[rank];
@@ -264,16 +265,16 @@ class Launcher {
   int first_ = 0;
   int killed_rank_ = -1;
   // `killed_rank_` while the other ranks may not know of its death, else -1.
-  int unmet_rank_ = -1;
+  int unreported_rank_ = -1;
   std::string secret_;
   int port_ = 0;
-  bool said_ = false;
+  bool reported_ = false;
   int passed_on_ = 0;
   // The same signal came twice: nothing is waited for any more.
-  bool again_ = false;
+  bool signaled_again_ = false;
   // When to do more about the processes that have not ended.
   std::optional<int64_t> next_ns_;
-  bool asked_ = false;
+  bool end_requested_ = false;
 };
 
 }  // namespace

@@ -44,12 +44,12 @@ absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Connect(const std::str
       const Until attempt(std::min(deadline, MonotonicNanoseconds() + options.patience.count()), go_on);
       absl::StatusOr<Socket> socket = ConnectTo(address, attempt);
       last = socket.status();
-      WEFT_RETURN_IF_ERROR(attempt.GoesOn());
+      WEFT_RETURN_IF_ERROR(attempt.CheckGoOn());
       if (!last.ok()) continue;
       SetForMessages(*socket);
       last = ProveToServer(*socket, server, options.secret, Purpose::kStore, rank, options.size, attempt);
       if (last.ok()) return std::unique_ptr<StoreClient>(new StoreClient(*std::move(socket), server, go_on));
-      WEFT_RETURN_IF_ERROR(attempt.GoesOn());
+      WEFT_RETURN_IF_ERROR(attempt.CheckGoOn());
       // Trying again changes nothing.
       if (absl::IsPermissionDenied(last) || absl::IsFailedPrecondition(last)) return last;
     }
@@ -79,7 +79,7 @@ absl::Status StoreClient::Send(const StoreRequest& request, const Until& until) 
 
 absl::Status StoreClient::Lost(const absl::Status& status, const Until& until) const {
   if (status.ok()) return status;
-  WEFT_RETURN_IF_ERROR(until.GoesOn());
+  WEFT_RETURN_IF_ERROR(until.CheckGoOn());
   return absl::Status(status.code(),
                       absl::StrCat(server_, ", which rank 0 serves, is lost: ", std::string(status.message())));
 }
@@ -110,9 +110,9 @@ absl::Status StoreClient::Fail(const absl::Status& status) {
   absl::StatusOr<std::string> reply = Receive(until);
   // The reply to a request under way may have crossed this message. There is at most one, because requests are made one
   // after another. A lost connection gives no further reply.
-  const bool crossed = reply.ok() ? *reply != kSayIt : !ReportedRemotely(reply.status());
+  const bool crossed = reply.ok() ? *reply != kReportFailure : !ReportedRemotely(reply.status());
   if (crossed && MonotonicNanoseconds() < until.deadline_ns) reply = Receive(until);
-  if (reply.ok() && *reply != kSayIt) {
+  if (reply.ok() && *reply != kReportFailure) {
     return absl::InternalError(absl::StrCat(server_, " gave no valid answer to a reported failure"));
   }
   return reply.status();

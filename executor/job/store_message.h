@@ -44,7 +44,7 @@ absl::StatusOr<StoreRequest> DecodeStoreRequest(absl::string_view bytes);
 inline constexpr size_t kMaxFailureText = 4096;
 // The value of the reply if the failed rank itself must report the failure. Otherwise the reply is the failure that
 // came before.
-inline constexpr char kSayIt[] = "say it";
+inline constexpr char kReportFailure[] = "say it";
 std::string EncodeFailure(const absl::Status& status);
 absl::Status DecodeFailure(absl::string_view value);
 std::string EncodeStoreReply(const absl::Status& status, absl::string_view value);

@@ -33,7 +33,7 @@ void StoreState::Handle(int rank, StoreRequest request, int64_t now_ns, std::vec
   if (request.operation == StoreOperation::kFail) {
     clients_[rank].waits = false;
     Fail(DecodeFailure(request.value), rank, answers);
-    answers->push_back({rank, said_by_ == rank ? absl::OkStatus() : FailureFor(rank), kSayIt});
+    answers->push_back({rank, said_by_ == rank ? absl::OkStatus() : FailureFor(rank), kReportFailure});
     return;
   }
   if (!failure_.ok()) {

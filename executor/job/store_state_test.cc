@@ -19,8 +19,9 @@ constexpr int64_t kSecond = 1000000000;
 
 // A state of `size` ranks, all of which have come. Its answers read "1: value", "2! why", or "2!! why" if another rank
 // reports it.
-struct Desk {
-  explicit Desk(int size, absl::Status failure = absl::OkStatus()) : state(size, "10.0.0.1:29500", std::move(failure)) {
+struct StoreUnderTest {
+  explicit StoreUnderTest(int size, absl::Status failure = absl::OkStatus())
+      : state(size, "10.0.0.1:29500", std::move(failure)) {
     for (int rank = 0; rank < size; ++rank) state.Come(rank);
   }
   std::vector<std::string> Ask(int rank, StoreRequest request, int64_t now_ns = 0) {
@@ -59,69 +60,69 @@ StoreRequest Fail(const std::string& why) {
 }
 
 TEST(StoreState, WhoWaitsIsAnsweredWhenTheValueIsThere) {
-  Desk desk(3);
-  EXPECT_THAT(desk.Ask(0, Get("k")), ElementsAre("0! the store has no 'k'"));
-  EXPECT_THAT(desk.Ask(1, Wait("k")), IsEmpty());
-  EXPECT_THAT(desk.Ask(2, Wait("other")), IsEmpty());
-  EXPECT_TRUE(desk.state.waits(1));
-  EXPECT_THAT(desk.Ask(0, Set("k", "v")), ElementsAre("0: ", "1: v"));
-  EXPECT_FALSE(desk.state.waits(1));
-  EXPECT_TRUE(desk.state.waits(2));
-  EXPECT_THAT(desk.Ask(1, Wait("k")), ElementsAre("1: v"));
+  StoreUnderTest store(3);
+  EXPECT_THAT(store.Ask(0, Get("k")), ElementsAre("0! the store has no 'k'"));
+  EXPECT_THAT(store.Ask(1, Wait("k")), IsEmpty());
+  EXPECT_THAT(store.Ask(2, Wait("other")), IsEmpty());
+  EXPECT_TRUE(store.state.waits(1));
+  EXPECT_THAT(store.Ask(0, Set("k", "v")), ElementsAre("0: ", "1: v"));
+  EXPECT_FALSE(store.state.waits(1));
+  EXPECT_TRUE(store.state.waits(2));
+  EXPECT_THAT(store.Ask(1, Wait("k")), ElementsAre("1: v"));
   // The last value counts.
-  EXPECT_THAT(desk.Ask(0, Set("k", "w")), ElementsAre("0: "));
-  EXPECT_THAT(desk.Ask(0, Get("k")), ElementsAre("0: w"));
+  EXPECT_THAT(store.Ask(0, Set("k", "w")), ElementsAre("0: "));
+  EXPECT_THAT(store.Ask(0, Get("k")), ElementsAre("0: w"));
 }
 
 TEST(StoreState, ABarrierIsPassedByAllTogetherAndOnce) {
-  Desk desk(3);
-  EXPECT_THAT(desk.Ask(2, Barrier("b")), IsEmpty());
-  EXPECT_THAT(desk.Ask(0, Barrier("b")), IsEmpty());
+  StoreUnderTest store(3);
+  EXPECT_THAT(store.Ask(2, Barrier("b")), IsEmpty());
+  EXPECT_THAT(store.Ask(0, Barrier("b")), IsEmpty());
   // A barrier of another name, or a value of the same name, is no part of it.
-  EXPECT_THAT(desk.Ask(1, Set("b", "v")), ElementsAre("1: "));
-  EXPECT_THAT(desk.Ask(1, Barrier("b")), ElementsAre("1: ", "0: ", "2: "));
-  EXPECT_THAT(desk.Ask(1, Barrier("b")), ElementsAre("1! rank 1 is at barrier 'b' for the second time"));
+  EXPECT_THAT(store.Ask(1, Set("b", "v")), ElementsAre("1: "));
+  EXPECT_THAT(store.Ask(1, Barrier("b")), ElementsAre("1: ", "0: ", "2: "));
+  EXPECT_THAT(store.Ask(1, Barrier("b")), ElementsAre("1! rank 1 is at barrier 'b' for the second time"));
 }
 
 TEST(StoreState, TheFirstFailureAnswersEverythingFromThenOn) {
-  Desk desk(3);
-  EXPECT_THAT(desk.Ask(0, Wait("k")), IsEmpty());
-  EXPECT_THAT(desk.Ask(1, Wait("k")), IsEmpty());
+  StoreUnderTest store(3);
+  EXPECT_THAT(store.Ask(0, Wait("k")), IsEmpty());
+  EXPECT_THAT(store.Ask(1, Wait("k")), IsEmpty());
   // The rank that failed reports it, even if it is waiting itself.
-  EXPECT_THAT(desk.Ask(1, Fail("no file")), ElementsAre("0!! no file", "1: say it"));
-  EXPECT_FALSE(desk.state.waits(1));
-  EXPECT_THAT(desk.Ask(2, Fail("no disk")), ElementsAre("2!! no file"));
-  EXPECT_THAT(desk.Ask(2, Set("k", "v")), ElementsAre("2!! no file"));
-  EXPECT_THAT(desk.Ask(1, Get("k")), ElementsAre("1! no file"));
-  EXPECT_THAT(desk.Lose(2, "it went"), IsEmpty());
-  EXPECT_THAT(desk.Ask(0, Get("k")), ElementsAre("0!! no file"));
+  EXPECT_THAT(store.Ask(1, Fail("no file")), ElementsAre("0!! no file", "1: say it"));
+  EXPECT_FALSE(store.state.waits(1));
+  EXPECT_THAT(store.Ask(2, Fail("no disk")), ElementsAre("2!! no file"));
+  EXPECT_THAT(store.Ask(2, Set("k", "v")), ElementsAre("2!! no file"));
+  EXPECT_THAT(store.Ask(1, Get("k")), ElementsAre("1! no file"));
+  EXPECT_THAT(store.Lose(2, "it went"), IsEmpty());
+  EXPECT_THAT(store.Ask(0, Get("k")), ElementsAre("0!! no file"));
 }
 
 TEST(StoreState, OfALostRankRankZeroTells) {
-  Desk desk(3);
-  EXPECT_THAT(desk.Ask(0, Barrier("b")), IsEmpty());
-  EXPECT_THAT(desk.Ask(2, Barrier("b")), IsEmpty());
-  EXPECT_THAT(desk.Lose(2, "it went"), ElementsAre("0! rank 2 was lost while the job was starting: it went"));
-  EXPECT_THAT(desk.Ask(1, Get("k")), ElementsAre("1!! rank 2 was lost while the job was starting: it went"));
+  StoreUnderTest store(3);
+  EXPECT_THAT(store.Ask(0, Barrier("b")), IsEmpty());
+  EXPECT_THAT(store.Ask(2, Barrier("b")), IsEmpty());
+  EXPECT_THAT(store.Lose(2, "it went"), ElementsAre("0! rank 2 was lost while the job was starting: it went"));
+  EXPECT_THAT(store.Ask(1, Get("k")), ElementsAre("1!! rank 2 was lost while the job was starting: it went"));
 }
 
 TEST(StoreState, WhatRankZeroHasFailedForBeforeIsKnownFromTheStart) {
-  Desk desk(2, absl::NotFoundError("no data"));
-  EXPECT_THAT(desk.Ask(1, Wait("k")), ElementsAre("1!! no data"));
-  EXPECT_THAT(desk.Ask(0, Get("k")), ElementsAre("0! no data"));
+  StoreUnderTest store(2, absl::NotFoundError("no data"));
+  EXPECT_THAT(store.Ask(1, Wait("k")), ElementsAre("1!! no data"));
+  EXPECT_THAT(store.Ask(0, Get("k")), ElementsAre("0! no data"));
 }
 
 TEST(StoreState, WhoIsLateIsNamed) {
-  Desk desk(3);
-  EXPECT_EQ(desk.state.NextDeadline(), -1);
-  EXPECT_THAT(desk.Ask(0, Barrier("b", 5000), kSecond), IsEmpty());
-  EXPECT_THAT(desk.Ask(1, Wait("k", 2000), kSecond), IsEmpty());
-  EXPECT_EQ(desk.state.NextDeadline(), 3 * kSecond);
-  EXPECT_THAT(desk.Expire(3 * kSecond - 1), IsEmpty());
-  EXPECT_THAT(desk.Expire(3 * kSecond), ElementsAre("1! nobody has set 'k' within 2 s"));
-  EXPECT_EQ(desk.state.NextDeadline(), 6 * kSecond);
-  EXPECT_THAT(desk.Expire(60 * kSecond), ElementsAre("0! ranks 1 and 2 did not come to 'b' within 5 s"));
-  EXPECT_EQ(desk.state.NextDeadline(), -1);
+  StoreUnderTest store(3);
+  EXPECT_EQ(store.state.NextDeadline(), -1);
+  EXPECT_THAT(store.Ask(0, Barrier("b", 5000), kSecond), IsEmpty());
+  EXPECT_THAT(store.Ask(1, Wait("k", 2000), kSecond), IsEmpty());
+  EXPECT_EQ(store.state.NextDeadline(), 3 * kSecond);
+  EXPECT_THAT(store.Expire(3 * kSecond - 1), IsEmpty());
+  EXPECT_THAT(store.Expire(3 * kSecond), ElementsAre("1! nobody has set 'k' within 2 s"));
+  EXPECT_EQ(store.state.NextDeadline(), 6 * kSecond);
+  EXPECT_THAT(store.Expire(60 * kSecond), ElementsAre("0! ranks 1 and 2 did not come to 'b' within 5 s"));
+  EXPECT_EQ(store.state.NextDeadline(), -1);
 }
 
 TEST(StoreState, ThoseThatNeverCameAreNamedFirst) {
@@ -132,23 +133,24 @@ TEST(StoreState, ThoseThatNeverCameAreNamedFirst) {
   std::vector<StoreAnswer> answers;
   state.Handle(0, Wait("k", 2000), 0, &answers);
   state.Expire(2 * kSecond, &answers);
-  EXPECT_THAT(Desk::Texts(answers), ElementsAre("0! ranks 1 and 3 of 4 did not come to 10.0.0.1:29500 within 2 s"));
+  EXPECT_THAT(StoreUnderTest::Texts(answers),
+              ElementsAre("0! ranks 1 and 3 of 4 did not come to 10.0.0.1:29500 within 2 s"));
 }
 
 TEST(StoreState, WhatItHoldsIsBounded) {
-  Desk desk(2);
+  StoreUnderTest store(2);
   const std::string large(kMaxStoreMessageBytes - 1024, 'x');
   int stored = 0;
-  while (desk.Ask(0, Set(absl::StrCat("key ", stored), large)) == std::vector<std::string>{"0: "}) {
+  while (store.Ask(0, Set(absl::StrCat("key ", stored), large)) == std::vector<std::string>{"0: "}) {
     ASSERT_LT(++stored, 100);
   }
   EXPECT_EQ(stored, static_cast<int>(kMaxStoredBytes / (large.size() + 6)));
-  EXPECT_THAT(desk.Ask(0, Get(absl::StrCat("key ", stored))),
+  EXPECT_THAT(store.Ask(0, Get(absl::StrCat("key ", stored))),
               ElementsAre(absl::StrCat("0! the store has no 'key ", stored, "'")));
   // A value that replaces another needs no additional memory.
-  EXPECT_THAT(desk.Ask(1, Set("key 0", large)), ElementsAre("1: "));
-  EXPECT_THAT(desk.Ask(1, Set("key 0", "")), ElementsAre("1: "));
-  EXPECT_THAT(desk.Ask(1, Set("key new", large)), ElementsAre("1: "));
+  EXPECT_THAT(store.Ask(1, Set("key 0", large)), ElementsAre("1: "));
+  EXPECT_THAT(store.Ask(1, Set("key 0", "")), ElementsAre("1: "));
+  EXPECT_THAT(store.Ask(1, Set("key new", large)), ElementsAre("1: "));
 }
 
 TEST(NameRanks, FewAndMany) {

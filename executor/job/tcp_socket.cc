@@ -28,7 +28,7 @@ std::string Reason() { return std::strerror(errno); }
 // Waits until the socket can be read from or written to; DeadlineExceeded at the deadline.
 absl::Status WaitFor(const Socket& socket, short events, const Until& until) {
   for (;;) {
-    WEFT_RETURN_IF_ERROR(until.GoesOn());
+    WEFT_RETURN_IF_ERROR(until.CheckGoOn());
     const int64_t left = until.deadline_ns - MonotonicNanoseconds();
     if (left <= 0) return absl::DeadlineExceededError("no answer in time");
     pollfd entry = {.fd = socket.fd(), .events = events, .revents = 0};
@@ -43,7 +43,7 @@ absl::Status WaitFor(const Socket& socket, short events, const Until& until) {
 absl::Status SleepWithin(std::chrono::nanoseconds pause, const Until& until) {
   const int64_t end = std::min(until.deadline_ns, MonotonicNanoseconds() + pause.count());
   for (;;) {
-    WEFT_RETURN_IF_ERROR(until.GoesOn());
+    WEFT_RETURN_IF_ERROR(until.CheckGoOn());
     const int64_t left = end - MonotonicNanoseconds();
     if (left <= 0) return absl::OkStatus();
     std::this_thread::sleep_for(std::chrono::nanoseconds(std::min<int64_t>(left, int64_t{kSliceMs} * 1000000)));

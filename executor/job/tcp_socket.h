@@ -24,7 +24,7 @@ struct Until {
   Until(int64_t deadline_ns) : deadline_ns(deadline_ns) {}
   Until(int64_t deadline_ns, std::function<absl::Status()> go_on) : deadline_ns(deadline_ns), go_on(std::move(go_on)) {}
 
-  absl::Status GoesOn() const { return go_on ? go_on() : absl::OkStatus(); }
+  absl::Status CheckGoOn() const { return go_on ? go_on() : absl::OkStatus(); }
 
   int64_t deadline_ns;
   // An error from it ends the wait.

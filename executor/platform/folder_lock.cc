@@ -31,7 +31,7 @@ static_assert(std::atomic<const char*>::is_always_lock_free);
 // Returns a copy of the name that stays as long as the process runs: RemoveUnusedFolders may have begun to read a name
 // at the moment when it is forgotten. There is one copy per name, so a process that takes a folder again and again
 // keeps no more.
-const char* Kept(const std::string& folder) {
+const char* PermanentCopy(const std::string& folder) {
   static std::mutex one_at_a_time;
   static auto* const names = new std::set<std::string>;
   const std::lock_guard<std::mutex> lock(one_at_a_time);
@@ -61,7 +61,7 @@ absl::Status MakeFolders(const std::string& folder, std::vector<const char*>* ma
   }
   for (auto path = missing.rbegin(); path != missing.rend(); ++path) {
     // False without an error: somebody else was faster, or the path ends in a slash.
-    if (fs::create_directory(*path, error)) Remember(made->emplace_back(Kept(path->string())));
+    if (fs::create_directory(*path, error)) Remember(made->emplace_back(PermanentCopy(path->string())));
     if (error) return absl::UnavailableError(absl::StrCat(folder, ": cannot create: ", error.message()));
   }
   return absl::OkStatus();

@@ -38,7 +38,7 @@ TEST(HostPages, AreZeroAndThere) {
 }
 
 // Pages of this process that are in memory.
-int64_t OfThisProcess() {
+int64_t ResidentPages() {
   int64_t all = 0, resident = 0;
   std::ifstream("/proc/self/statm") >> all >> resident;
   return resident;
@@ -54,34 +54,34 @@ TEST(HostPages, NothingIsTouchedOfWhatIsMoreThanIsLeft) {
   void* const memory = MapHostPages(kBytes, left(kBytes));
   ASSERT_NE(memory, nullptr);
   UnmapHostPages(memory, kBytes);
-  const int64_t before = OfThisProcess();
+  const int64_t before = ResidentPages();
   std::vector<int64_t> there;
   EXPECT_EQ(MapHostPages(kBytes,
                          [&] {
-                           there.push_back(OfThisProcess() - before);
+                           there.push_back(ResidentPages() - before);
                            return kBytes / 2;
                          }),
             nullptr);
   ASSERT_EQ(there.size(), 1u);
   EXPECT_LT(there[0], 1000);
-  EXPECT_LT(OfThisProcess() - before, 1000);
+  EXPECT_LT(ResidentPages() - before, 1000);
 }
 
 // Another process takes memory meanwhile: the pages that were touched are given back.
 TEST(HostPages, WhatIsLeftMayShrinkOnTheWay) {
   constexpr int64_t kBytes = int64_t{264} << 20;
-  const int64_t before = OfThisProcess();
+  const int64_t before = ResidentPages();
   std::vector<int64_t> there;
   EXPECT_EQ(MapHostPages(kBytes,
                          [&] {
-                           there.push_back(OfThisProcess() - before);
+                           there.push_back(ResidentPages() - before);
                            return there.size() == 1 ? kBytes : int64_t{4} << 20;
                          }),
             nullptr);
   ASSERT_EQ(there.size(), 2u);
   EXPECT_LT(there[0], 1000);
   EXPECT_GT(there[1], (int64_t{256} << 20) / 4096 - 1000);
-  EXPECT_LT(OfThisProcess() - before, 1000);
+  EXPECT_LT(ResidentPages() - before, 1000);
   // The check compares the memory that is left with the bytes that are still to be touched, not with all bytes.
   std::vector<int64_t> rest = {int64_t{8} << 20, kBytes};
   void* const memory = MapHostPages(kBytes, [&] {

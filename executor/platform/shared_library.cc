@@ -99,7 +99,7 @@ void SetLibraryPath(std::vector<std::string> folders) { MutableLibraryPath() = s
 
 const std::vector<std::string>& LibraryPath() { return MutableLibraryPath(); }
 
-LibraryEnvironment LibraryEnvironment::OfProcess() {
+LibraryEnvironment LibraryEnvironment::FromProcess() {
   LibraryEnvironment environment;
   environment.cuda_home = Variable("CUDA_HOME");
   environment.cuda_libraries = Variable("WEFT_CUDA_LIBRARIES");
@@ -137,7 +137,7 @@ std::vector<std::string> LibraryFolders(const LibraryEnvironment& environment) {
 
 absl::StatusOr<SharedLibrary> SharedLibrary::Open(absl::string_view what, absl::Span<const std::string> names,
                                                   Scope scope) {
-  return OpenFrom(what, names, scope, LibraryPath(), LibraryFolders(LibraryEnvironment::OfProcess()));
+  return OpenFrom(what, names, scope, LibraryPath(), LibraryFolders(LibraryEnvironment::FromProcess()));
 }
 
 absl::StatusOr<SharedLibrary> SharedLibrary::OpenFrom(absl::string_view what, absl::Span<const std::string> names,

@@ -27,7 +27,7 @@ struct LibraryEnvironment {
   std::string path;            // PATH: its first python3 has packages beside it
   std::string home;            // HOME
 
-  static LibraryEnvironment OfProcess();
+  static LibraryEnvironment FromProcess();
 };
 
 // The folders that exist, each once, in the order in which they are searched after the loader's own path: lib64 of the

@@ -150,7 +150,7 @@ TEST(LibraryFolders, OfAToolkitAndOfPythonEnvironments) {
 TEST(LibraryFolders, OfTheProcess) {
   ASSERT_EQ(setenv("CUDA_HOME", "/toolkit", 1), 0);
   ASSERT_EQ(unsetenv("VIRTUAL_ENV"), 0);
-  const LibraryEnvironment environment = LibraryEnvironment::OfProcess();
+  const LibraryEnvironment environment = LibraryEnvironment::FromProcess();
   EXPECT_EQ(environment.cuda_home, "/toolkit");
   EXPECT_EQ(environment.virtual_env, "");
 }

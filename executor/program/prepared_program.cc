@@ -215,7 +215,7 @@ class Preparer {
       }
       target.stream = static_cast<int>(step.stream());
       if (IsCollective(step)) {
-        WEFT_ASSIGN_OR_RETURN(target.stream, streams_->OfStep(step, action));
+        WEFT_ASSIGN_OR_RETURN(target.stream, streams_->StepStream(step, action));
         WEFT_RETURN_IF_ERROR(PrepareCollective(action, step, target));
       }
       for (int dep : step.deps()) {
@@ -314,12 +314,12 @@ class Preparer {
     const int buffer = prepared.sends ? action.sources(0) : action.destinations(0);
     prepared.data = Data(buffer);
     prepared.bytes = t_->buffers(buffer).bytes();
-    WEFT_ASSIGN_OR_RETURN(step.stream, streams_->OfTransfer(action, peer));
+    WEFT_ASSIGN_OR_RETURN(step.stream, streams_->TransferStream(action, peer));
     return absl::OkStatus();
   }
 
   absl::Status PrepareCollectiveAction(const Action& action, PreparedStep& step) {
-    WEFT_ASSIGN_OR_RETURN(step.stream, streams_->OfCommunicator(action.group(), action.purpose(), action));
+    WEFT_ASSIGN_OR_RETURN(step.stream, streams_->CommunicatorStream(action.group(), action.purpose(), action));
     const CollectiveKind kind = KindOf(action);
     if (action.sources_size() != action.destinations_size()) {
       return absl::InvalidArgumentError(absl::StrCat(Name(action), ": ", action.sources_size(), " sources and ",

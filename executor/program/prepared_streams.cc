@@ -77,7 +77,7 @@ absl::StatusOr<int> PreparedStreams::Channel(const Action& action, int64_t peer)
   return Checked(channels_.Channel(peer, TransferKey(action)), action);
 }
 
-absl::StatusOr<int> PreparedStreams::OfTransfer(const Action& action, int64_t peer) {
+absl::StatusOr<int> PreparedStreams::TransferStream(const Action& action, int64_t peer) {
   const bool sends = action.kind() == SEND;
   StreamKey key = {3, peer, sends, TransferKey(action)};
   if (transfer_streams_ == SHARED) key = {1, -1, false, {}};
@@ -90,15 +90,15 @@ absl::StatusOr<int> PreparedStreams::OfTransfer(const Action& action, int64_t pe
   return found->second;
 }
 
-absl::StatusOr<int> PreparedStreams::OfStep(const Step& step, const Action& action) {
+absl::StatusOr<int> PreparedStreams::StepStream(const Step& step, const Action& action) {
   const auto found = of_step_.find(&step);
   if (found != of_step_.end()) return found->second;
   WEFT_ASSIGN_OR_RETURN(const int stream,
-                        OfCommunicator(step.collective().group(), step.collective().purpose(), action));
+                        CommunicatorStream(step.collective().group(), step.collective().purpose(), action));
   return of_step_[&step] = stream;
 }
 
-absl::StatusOr<int> PreparedStreams::OfCommunicator(const Group& group, Purpose purpose, const Action& action) {
+absl::StatusOr<int> PreparedStreams::CommunicatorStream(const Group& group, Purpose purpose, const Action& action) {
   const ChannelKey key = CommunicatorKey(program_.mesh(), rank_, group, purpose);
   const auto [found, is_new] = known_.try_emplace({0, -1, false, key}, static_cast<int>(streams_.size()));
   if (!is_new) return found->second;

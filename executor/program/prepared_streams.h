@@ -39,11 +39,11 @@ class PreparedStreams {
 
   // The stream of a SEND or RECV to `peer`. This function and the next two return indices into `streams`; errors name
   // the action.
-  absl::StatusOr<int> OfTransfer(const Action& action, int64_t peer);
+  absl::StatusOr<int> TransferStream(const Action& action, int64_t peer);
   // The stream of a collective step. It is looked up once for all actions that run its segment.
-  absl::StatusOr<int> OfStep(const Step& step, const Action& action);
+  absl::StatusOr<int> StepStream(const Step& step, const Action& action);
   // The stream of the communicator of (group, purpose).
-  absl::StatusOr<int> OfCommunicator(const Group& group, Purpose purpose, const Action& action);
+  absl::StatusOr<int> CommunicatorStream(const Group& group, Purpose purpose, const Action& action);
 
   // The channel of a SEND or RECV to `peer`.
   absl::StatusOr<int> Channel(const Action& action, int64_t peer) const;

@@ -43,7 +43,7 @@ struct Middle {
   }
   const Action& action(int i) const { return program.templates(1).body(i); }
   int Transfer(int i) {
-    const absl::StatusOr<int> stream = made.OfTransfer(action(i), PeerRank(program.mesh(), 1, action(i).peer()));
+    const absl::StatusOr<int> stream = made.TransferStream(action(i), PeerRank(program.mesh(), 1, action(i).peer()));
     EXPECT_TRUE(stream.ok()) << stream.status();
     return stream.value_or(-1);
   }
@@ -81,15 +81,15 @@ TEST(PreparedStreams, TransfersShareThemAsThePlanSays) {
 TEST(PreparedStreams, ACommunicatorIsItsMembersAndItsPurpose) {
   Middle middle;
   const Action &norm = middle.action(4), &forward = middle.action(5), &others = middle.action(6);
-  EXPECT_EQ(*middle.made.OfCommunicator(norm.group(), norm.purpose(), norm), 3);
+  EXPECT_EQ(*middle.made.CommunicatorStream(norm.group(), norm.purpose(), norm), 3);
   const Step& step = middle.program.segments(0).steps(0);
-  for (int again = 0; again < 2; ++again) EXPECT_EQ(*middle.made.OfStep(step, forward), 4);
-  EXPECT_EQ(*middle.made.OfCommunicator(norm.group(), norm.purpose(), norm), 3);
+  for (int again = 0; again < 2; ++again) EXPECT_EQ(*middle.made.StepStream(step, forward), 4);
+  EXPECT_EQ(*middle.made.CommunicatorStream(norm.group(), norm.purpose(), norm), 3);
   ASSERT_EQ(middle.streams.size(), 5u);
   EXPECT_EQ(middle.streams[3].type, StreamType::kCollective);
   EXPECT_EQ(middle.streams[3].communicator->members(), 3);
   EXPECT_EQ(middle.streams[4].communicator->members(), 3);
-  EXPECT_THAT(std::string(middle.made.OfCommunicator(others.group(), others.purpose(), others).status().message()),
+  EXPECT_THAT(std::string(middle.made.CommunicatorStream(others.group(), others.purpose(), others).status().message()),
               HasSubstr("rank 1: action 6 'others': the rank is not in its own group"));
 }
 

@@ -212,7 +212,7 @@ absl::Status RunMember(const Spec& spec, ConformanceRank& rank, NativeCollective
   }
   for (size_t b = 0; b < buffers.size(); ++b) {
     WEFT_RETURN_IF_ERROR(rank.Fetch(destinations[b], stream));
-    if (!spec.buffers[b].in_place) WEFT_RETURN_IF_ERROR(rank.Spoil(sources[b], stream));
+    if (!spec.buffers[b].in_place) WEFT_RETURN_IF_ERROR(rank.Overwrite(sources[b], stream));
   }
   WEFT_RETURN_IF_ERROR(rank.Finish());
   for (const ConformanceRank::Memory& memory : destinations) {

@@ -65,7 +65,7 @@ absl::Status CheckOptions(const Program& program, const RunOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status OfFlag(absl::string_view flag, const absl::Status& status) {
+absl::Status WithFlag(absl::string_view flag, const absl::Status& status) {
   return status.ok() ? status : absl::Status(status.code(), absl::StrCat(flag, ": ", status.message()));
 }
 
@@ -289,8 +289,8 @@ absl::StatusOr<std::unique_ptr<SafetensorsReader>> OpenWeights(const Program& pr
         "--weights and --resume: a run starts from a weights file or from its checkpoint; give one of them");
   }
   absl::StatusOr<std::unique_ptr<SafetensorsReader>> opened = SafetensorsReader::Open(options.weights);
-  if (!opened.ok()) return OfFlag("--weights", opened.status());
-  WEFT_RETURN_IF_ERROR(OfFlag("--weights", MatchWeights(**opened, program).status()));
+  if (!opened.ok()) return WithFlag("--weights", opened.status());
+  WEFT_RETURN_IF_ERROR(WithFlag("--weights", MatchWeights(**opened, program).status()));
   return opened;
 }
 

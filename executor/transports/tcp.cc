@@ -309,7 +309,7 @@ class TcpEndpoint : public Endpoint {
   }
 
   // Sends this rank's note to rank 0, which would report this rank's death.
-  void TellNote() {
+  void SendNote() {
     if (rank_ == 0 || notes_ != nullptr || !peers_[0]->open() || aborted_.load(std::memory_order_relaxed)) return;
     const std::pair<int64_t, int32_t> note(note_step_.load(std::memory_order_relaxed),
                                            note_action_.load(std::memory_order_relaxed));
@@ -338,7 +338,7 @@ class TcpEndpoint : public Endpoint {
         HandleEvents();
         if (!peers_[rank]->open()) Signal();
       }
-      TellNote();
+      SendNote();
       moved_.notify_all();
     }
   }

@@ -129,7 +129,7 @@ absl::StatusOr<TcpConnection> ConnectToRank(const Rendezvous& rendezvous, int pe
       connection.socket = *std::move(socket);
       return connection;
     }
-    WEFT_RETURN_IF_ERROR(until.GoesOn());
+    WEFT_RETURN_IF_ERROR(until.CheckGoOn());
     if (absl::IsPermissionDenied(status) || absl::IsFailedPrecondition(status)) return status;
     if (MonotonicNanoseconds() + std::chrono::nanoseconds(pause).count() >= until.deadline_ns) {
       return absl::DeadlineExceededError(absl::StrCat("rank ", process.rank, " cannot reach ", server, ": ",

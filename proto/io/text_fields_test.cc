@@ -19,8 +19,8 @@ std::string Found(const std::string& text, const google::protobuf::Descriptor* t
   return problem.has_value() ? absl::StrCat(problem->line, ":", problem->column, " ", problem->message) : "";
 }
 
-std::string OfPlan(const std::string& text) { return Found(text, Plan::descriptor()); }
-std::string OfRecipe(const std::string& text) { return Found(text, Recipe::descriptor()); }
+std::string FoundInPlan(const std::string& text) { return Found(text, Plan::descriptor()); }
+std::string FoundInRecipe(const std::string& text) { return Found(text, Recipe::descriptor()); }
 
 TEST(FirstTextProblem, RightTextHasNone) {
   for (const bool accepted : {false, true}) {
@@ -36,25 +36,25 @@ TEST(FirstTextProblem, RightTextHasNone) {
 }
 
 TEST(FirstTextProblem, NamesTheFieldAndTheNearest) {
-  EXPECT_THAT(OfPlan("\n  mehs { }"), StartsWith("1:2 unknown field 'mehs' of Plan; nearest: 'mesh'; known: "));
-  EXPECT_THAT(OfPlan("mesh { axes { } axes { naem: 'x' } }"),
+  EXPECT_THAT(FoundInPlan("\n  mehs { }"), StartsWith("1:2 unknown field 'mehs' of Plan; nearest: 'mesh'; known: "));
+  EXPECT_THAT(FoundInPlan("mesh { axes { } axes { naem: 'x' } }"),
               StartsWith("0:23 unknown field 'naem' of MeshAxis, plan.mesh.axes[1]; nearest: 'name'"));
-  EXPECT_THAT(OfPlan("precision {\n compute: FP31\n}"),
+  EXPECT_THAT(FoundInPlan("precision {\n compute: FP31\n}"),
               StartsWith("1:10 plan.precision.compute = 'FP31' is unknown; nearest: 'FP32'; known: FP16, BF16, TF32"));
-  EXPECT_THAT(OfPlan("precision { compute: FP8 }"), testing::HasSubstr("--runtime=NAME-fp8"));
-  EXPECT_EQ(OfPlan("recompute { layers: [1, 2] layers: 2147483648 }"),
+  EXPECT_THAT(FoundInPlan("precision { compute: FP8 }"), testing::HasSubstr("--runtime=NAME-fp8"));
+  EXPECT_EQ(FoundInPlan("recompute { layers: [1, 2] layers: 2147483648 }"),
             "0:35 plan.recompute.layers[2] = '2147483648' must be an integer of 32 bits; nearest: 2147483647");
-  EXPECT_EQ(OfPlan("recompute { layers: [1, -9999999999] }"),
+  EXPECT_EQ(FoundInPlan("recompute { layers: [1, -9999999999] }"),
             "0:24 plan.recompute.layers[1] = '-9999999999' must be an integer of 32 bits; nearest: -2147483648");
-  EXPECT_EQ(OfRecipe("seed: -1"), "0:6 recipe.seed = '-1' must be an integer from 0 to 2^64-1; nearest: 0");
-  EXPECT_EQ(OfPlan("send_buffers: 3000000000"),
+  EXPECT_EQ(FoundInRecipe("seed: -1"), "0:6 recipe.seed = '-1' must be an integer from 0 to 2^64-1; nearest: 0");
+  EXPECT_EQ(FoundInPlan("send_buffers: 3000000000"),
             "0:14 plan.send_buffers = '3000000000' must be an integer of 32 bits; nearest: 2147483647");
-  EXPECT_EQ(OfPlan("step_barrier: yes"), "0:14 plan.step_barrier = 'yes' must be true or false");
-  EXPECT_EQ(OfPlan("step_barrier: 2"), "0:14 plan.step_barrier = '2' must be true or false");
-  EXPECT_EQ(OfRecipe("lr { decay: cosine }"), "0:12 recipe.lr.decay = 'cosine' must be a text in double quotes");
-  EXPECT_EQ(OfRecipe("lr { peak: fast }"), "0:11 recipe.lr.peak = 'fast' must be a finite number");
-  EXPECT_EQ(OfRecipe("lr { peak: 0x10 }"), "0:11 recipe.lr.peak = '0x10' must be a decimal number");
-  EXPECT_THAT(OfRecipe("lr: 5"), StartsWith("0:4 recipe.lr has fields of its own: lr { ... } with peak, "));
+  EXPECT_EQ(FoundInPlan("step_barrier: yes"), "0:14 plan.step_barrier = 'yes' must be true or false");
+  EXPECT_EQ(FoundInPlan("step_barrier: 2"), "0:14 plan.step_barrier = '2' must be true or false");
+  EXPECT_EQ(FoundInRecipe("lr { decay: cosine }"), "0:12 recipe.lr.decay = 'cosine' must be a text in double quotes");
+  EXPECT_EQ(FoundInRecipe("lr { peak: fast }"), "0:11 recipe.lr.peak = 'fast' must be a finite number");
+  EXPECT_EQ(FoundInRecipe("lr { peak: 0x10 }"), "0:11 recipe.lr.peak = '0x10' must be a decimal number");
+  EXPECT_THAT(FoundInRecipe("lr: 5"), StartsWith("0:4 recipe.lr has fields of its own: lr { ... } with peak, "));
 }
 
 TEST(FirstTextProblem, OfAcceptedTextDoublesAndNumbersAlone) {
@@ -101,9 +101,9 @@ TEST(FirstTextProblem, WhatIsNoTextProtoIsTheParsers) {
                                   std::string("5: 6"), std::string("send_buffers 5"), std::string("}"), std::string(),
                                   std::string("mesh { axes ["), std::string("\"open")}) {
     FirstTextProblem(text, *Plan::descriptor(), true);
-    EXPECT_EQ(OfPlan(text).find("unknown"), std::string::npos) << text;
+    EXPECT_EQ(FoundInPlan(text).find("unknown"), std::string::npos) << text;
   }
-  EXPECT_THAT(OfPlan(deep), StartsWith("0:6 unknown field 'mesh' of Mesh"));
+  EXPECT_THAT(FoundInPlan(deep), StartsWith("0:6 unknown field 'mesh' of Mesh"));
 }
 
 }  // namespace

@@ -334,7 +334,7 @@ class DeadlockCheck {
     std::vector<std::string> links;
     for (size_t i = 0; i < path.size(); ++i) {
       const int64_t awaited = path[(i + path.size() - 1) % path.size()].before;
-      links.push_back(absl::StrCat(NodeName(path[i].after), Together(path[i].after, awaited), " waits for ",
+      links.push_back(absl::StrCat(NodeName(path[i].after), AwaitedInNode(path[i].after, awaited), " waits for ",
                                    table_.ShortName(path[i].before)));
     }
     return Refuse("deadlock: ", absl::StrJoin(links, "; "));
@@ -346,7 +346,7 @@ class DeadlockCheck {
   }
 
   // Names the awaited action in the node of `id`, unless NodeName already names it.
-  std::string Together(int64_t id, int64_t awaited) const {
+  std::string AwaitedInNode(int64_t id, int64_t awaited) const {
     if (awaited == id || (IsTransfer(table_[id].kind) && Partner(id) == awaited)) return "";
     return absl::StrCat(IsTransfer(table_[id].kind) ? ", which starts together with " : ", paired with ",
                         table_.ShortName(awaited), ",");

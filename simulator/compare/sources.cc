@@ -231,7 +231,7 @@ void AddSources(const Trace& first, const Trace& second, const Program* program,
   for (const std::string& kernel : kernels) {
     const auto of = [&](const TimeBySource& side) {
       const auto found = side.kernels.find(kernel);
-      return found == side.kernels.end() ? TimeBySource::OfKernel() : found->second;
+      return found == side.kernels.end() ? TimeBySource::KernelTimes() : found->second;
     };
     KernelComparison& row = rows.emplace_back();
     row.set_kernel(kernel);

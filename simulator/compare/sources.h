@@ -38,12 +38,12 @@ struct TimeBySource {
   int64_t ranks = 0;
   int64_t window_ps = 0;
   std::array<absl::int128, kSources> ps = {};
-  struct OfKernel {
+  struct KernelTimes {
     absl::int128 ps = 0;
     int64_t steps = 0;
   };
   // Time and steps of each kernel; empty without a program.
-  std::map<std::string, OfKernel> kernels;
+  std::map<std::string, KernelTimes> kernels;
 };
 // `program` may be null; otherwise `trace` must be a trace of it (ValidateTogether).
 TimeBySource SourcesOf(const Trace& trace, const Program* program);

@@ -55,7 +55,7 @@ void Engine::StartTransfer(int32_t c) {
   const Flow* flow = nullptr;
   if (shares_links_) {
     const absl::StatusOr<const Flow*> found =
-        flow_table_.OfTransfer(network_, c, channel.source, channel.destination, bytes);
+        flow_table_.TransferFlow(network_, c, channel.source, channel.destination, bytes);
     status_.Update(found.status());
     if (found.ok()) channel.time = {{}, (flow = *found)->latency};
   } else {
@@ -80,7 +80,7 @@ void Engine::StartCollective(int32_t c) {
   const Flow* flow = nullptr;
   if (shares_links_) {
     const absl::StatusOr<const Flow*> found =
-        flow_table_.OfCollective(network_, c, call, first.t->collectives[call], communicator);
+        flow_table_.CollectiveFlow(network_, c, call, first.t->collectives[call], communicator);
     status_.Update(found.status());
     if (found.ok()) communicator.time = {{}, (flow = *found)->latency};
   } else {

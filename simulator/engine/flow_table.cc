@@ -23,8 +23,8 @@ FlowTable::FlowTable(const RankLinks& links) : folded_(!links.flows.capacities.e
   }
 }
 
-absl::StatusOr<const Flow*> FlowTable::OfTransfer(const NetworkModel& network, int32_t index, int64_t source,
-                                                  int64_t destination, int64_t bytes) {
+absl::StatusOr<const Flow*> FlowTable::TransferFlow(const NetworkModel& network, int32_t index, int64_t source,
+                                                    int64_t destination, int64_t bytes) {
   if (static_cast<int32_t>(transfers_.size()) <= index) transfers_.resize(index + 1);
   for (const auto& [known_bytes, flow] : transfers_[index]) {
     if (known_bytes == bytes) return flow;
@@ -36,9 +36,9 @@ absl::StatusOr<const Flow*> FlowTable::OfTransfer(const NetworkModel& network, i
   return &flows_.back();
 }
 
-absl::StatusOr<const Flow*> FlowTable::OfCollective(const NetworkModel& network, int32_t index, int32_t call,
-                                                    const CollectiveCall& collective,
-                                                    const Communicator& communicator) {
+absl::StatusOr<const Flow*> FlowTable::CollectiveFlow(const NetworkModel& network, int32_t index, int32_t call,
+                                                      const CollectiveCall& collective,
+                                                      const Communicator& communicator) {
   if (static_cast<int32_t>(collectives_.size()) <= index) collectives_.resize(index + 1);
   std::vector<const Flow*>& known = collectives_[index];
   if (static_cast<int32_t>(known.size()) <= call) known.resize(call + 1, nullptr);

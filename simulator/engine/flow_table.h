@@ -20,13 +20,13 @@ class FlowTable {
   // `links` must outlive the table.
   explicit FlowTable(const RankLinks& links);
 
-  // OfTransfer returns the flow of a message on channel `index`. OfCollective returns the flow of the call-th
+  // TransferFlow returns the flow of a message on channel `index`. CollectiveFlow returns the flow of the call-th
   // collective of the first member's template on communicator `index`. Flows are valid as long as the table. Internal
   // if the network breaks its promise that the latency of collectives depends on the group alone.
-  absl::StatusOr<const Flow*> OfTransfer(const NetworkModel& network, int32_t index, int64_t source,
-                                         int64_t destination, int64_t bytes);
-  absl::StatusOr<const Flow*> OfCollective(const NetworkModel& network, int32_t index, int32_t call,
-                                           const CollectiveCall& collective, const Communicator& communicator);
+  absl::StatusOr<const Flow*> TransferFlow(const NetworkModel& network, int32_t index, int64_t source,
+                                           int64_t destination, int64_t bytes);
+  absl::StatusOr<const Flow*> CollectiveFlow(const NetworkModel& network, int32_t index, int32_t call,
+                                             const CollectiveCall& collective, const Communicator& communicator);
 
  private:
   // True if links are classes of links, which the network does not know.

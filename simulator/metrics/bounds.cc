@@ -92,7 +92,7 @@ int64_t LeastBytesSent(const CollectiveCall& call, int64_t members) {
 }
 
 // Most bytes of one repetition that go one after the other, between two ranks or on one communicator.
-int64_t MostSentInOrder(const Mesh& mesh, const TemplateView& t, bool any_algorithm) {
+int64_t MaxSentInOrder(const Mesh& mesh, const TemplateView& t, bool any_algorithm) {
   std::vector<int64_t> channels(t.channels.size(), 0);
   int64_t most = 0;
   const auto add = [&](int32_t action, int32_t channel) {
@@ -160,7 +160,7 @@ LowerBounds BoundsOf(const ProgramView& view, const Cluster& cluster, const Rank
       bounds.set_costed_seconds(std::max(bounds.costed_seconds(), Seconds(compute.costed)));
       sent[index] = HasTrait(network, kTakesNoTime)
                         ? 0
-                        : MostSentInOrder(view.program->mesh(), t, HasTrait(network, kChoosesAlgorithms));
+                        : MaxSentInOrder(view.program->mesh(), t, HasTrait(network, kChoosesAlgorithms));
     }
     if (sent[index] == 0) continue;
     // If ranks have no place, every message counts as one between nodes.

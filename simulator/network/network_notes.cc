@@ -62,7 +62,7 @@ void ForEachRing(const Program& program, const RankPlacement& placement, OnRing 
 
 // Finds the ring with the most crossings between nodes beyond one per node. Returns its number of crossings, in order
 // of ranks, and its number of nodes. {0, 0} if every ring visits each of its nodes once.
-std::pair<int64_t, int64_t> MostScattered(const Program& program, const RankPlacement& placement) {
+std::pair<int64_t, int64_t> MostScatteredRing(const Program& program, const RankPlacement& placement) {
   std::pair<int64_t, int64_t> most;
   ForEachRing(program, placement, [&](const std::vector<int64_t>& members) {
     std::set<int64_t> nodes;
@@ -80,7 +80,7 @@ std::pair<int64_t, int64_t> MostScattered(const Program& program, const RankPlac
 
 // Takes the ring whose nodes differ most in their number of members. Returns the fewest and the most members on a node.
 // {0, 0} if every ring has equally many on all its nodes.
-std::pair<int64_t, int64_t> MostUneven(const Program& program, const RankPlacement& placement) {
+std::pair<int64_t, int64_t> MostUnevenRing(const Program& program, const RankPlacement& placement) {
   std::pair<int64_t, int64_t> uneven;
   ForEachRing(program, placement, [&](const std::vector<int64_t>& members) {
     std::map<int64_t, int64_t> on_node;
@@ -101,7 +101,7 @@ std::string NoteOnLastNode(const Program& program, const RankPlacement& placemen
   };
   const int64_t full = beside(0), last = beside(placement.ranks() - 1);
   if (last >= full) return "";
-  const auto [fewest, most] = MostUneven(program, placement);
+  const auto [fewest, most] = MostUnevenRing(program, placement);
   if (fewest == most) return "";
   return absl::StrCat("the last of ", nodes, " nodes has ", last, last == 1 ? " rank" : " ranks", ", the others have ",
                       full, ", so the number of parallel rings over the nodes is ", fewest, " instead of ", most, "; ",
@@ -135,7 +135,7 @@ std::vector<std::string> NotesOnNetwork(const Program& program, const Cluster& c
   }
   // A ring visits a node more than once only if the placement states the device of every rank.
   if (HasTrait(network, kRingsByRank) && cluster.placement().devices_of_ranks_size() > 0) {
-    const auto [crossing, least] = MostScattered(program, *placement);
+    const auto [crossing, least] = MostScatteredRing(program, *placement);
     if (crossing > least) {
       notes.push_back(
           absl::StrCat("network 'analytic' runs rings in the order of ranks, as weft's own transports do; with "

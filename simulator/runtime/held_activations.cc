@@ -41,7 +41,7 @@ class HeldActivations {
       };
       for (int k = 0; k < action.operands_size(); ++k) {
         if (Operates(action, k) && SegmentOf(action).operands(k).access() != READ) {
-          make(action.operands(k), Besides(action, k));
+          make(action.operands(k), AdditionalBytes(action, k));
         }
       }
       for (const int32_t buffer : action.destinations()) make(buffer, 0);
@@ -138,7 +138,7 @@ class HeldActivations {
   }
 
   // Returns the bytes that the framework keeps in addition to operand k, which the action writes.
-  double Besides(const Action& action, int k) {
+  double AdditionalBytes(const Action& action, int k) {
     if (saved_.empty() || !IsSaved(action.operands(k))) return 0;
     const auto [found, is_new] = besides_.emplace(std::make_pair(action.segment(), k), 0);
     if (!is_new) return found->second;

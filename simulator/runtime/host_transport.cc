@@ -53,7 +53,7 @@ class HostTransportNetwork : public NetworkModel {
   absl::StatusOr<Flow> TransferFlow(int64_t source, int64_t destination, int64_t bytes) const override {
     WEFT_ASSIGN_OR_RETURN(const TransferTime time, network_->Transfer(source, destination, bytes));
     WEFT_ASSIGN_OR_RETURN(Flow flow, network_->TransferFlow(source, destination, bytes));
-    return Behind(MoreOfTransfer(bytes, time), std::move(flow));
+    return DelayFlow(MoreOfTransfer(bytes, time), std::move(flow));
   }
 
   absl::StatusOr<TransferTime> Collective(const CollectiveCall& call, const GroupForm& form,
@@ -67,11 +67,11 @@ class HostTransportNetwork : public NetworkModel {
                                       absl::Span<const int64_t> members) const override {
     WEFT_ASSIGN_OR_RETURN(const TransferTime time, network_->Collective(call, form, members));
     WEFT_ASSIGN_OR_RETURN(Flow flow, network_->CollectiveFlow(call, form, members));
-    return Behind(MoreOfCollective(call, members, time), std::move(flow));
+    return DelayFlow(MoreOfCollective(call, members, time), std::move(flow));
   }
 
  private:
-  static Flow Behind(Time more, Flow flow) {
+  static Flow DelayFlow(Time more, Flow flow) {
     if (more.ps > 0) flow.phases.insert(flow.phases.begin(), FlowPhase{.fixed_ps = more.ps});
     return flow;
   }

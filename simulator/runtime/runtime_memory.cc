@@ -130,7 +130,7 @@ double Tensors(const Program& program, const Template& t, const Runtime& runtime
 }
 
 // Returns the bytes of a rank in addition to the planned bytes. A negative result saves at most the planned bytes.
-int64_t OfTemplate(const Program& program, const Template& t, const Runtime& runtime, bool tensors_only) {
+int64_t TemplateBytes(const Program& program, const Template& t, const Runtime& runtime, bool tensors_only) {
   const RuntimeMemory& memory = runtime.memory();
   const double planned = static_cast<double>(t.device_arena_bytes());
   double beside = Tensors(program, t, runtime);
@@ -143,7 +143,7 @@ int64_t OfTemplate(const Program& program, const Template& t, const Runtime& run
 std::vector<int64_t> BytesOfTemplates(const Program& program, const Runtime& runtime, bool tensors_only) {
   std::vector<int64_t> all;
   for (const Template& t : program.templates()) {
-    const int64_t arena = t.device_arena_bytes(), beside = OfTemplate(program, t, runtime, tensors_only);
+    const int64_t arena = t.device_arena_bytes(), beside = TemplateBytes(program, t, runtime, tensors_only);
     all.push_back(beside > 0 && arena > kMax - beside ? kMax : arena + beside);
   }
   return all;

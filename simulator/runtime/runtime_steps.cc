@@ -29,18 +29,18 @@ bool RuntimeSteps::Joins(const Device& device) const {
   return from > 0 && device.compute_capability() >= from;
 }
 
-absl::StatusOr<Time> RuntimeSteps::OfLaunch(const Segment& of, const Step& step, const Use& use, const Cluster& cluster,
-                                            const CostOptions& options) const {
-  if (!IsWeightCast(step)) return OfKernel(of, step, use, cluster, options);
+absl::StatusOr<Time> RuntimeSteps::LaunchCost(const Segment& of, const Step& step, const Use& use,
+                                              const Cluster& cluster, const CostOptions& options) const {
+  if (!IsWeightCast(step)) return KernelCost(of, step, use, cluster, options);
   const KernelForm* product = CastForm(cluster.device());
   if (product == nullptr) return Time{};
   Step own = step;
   own.mutable_work()->set_bytes(WeightCastBytes(of, step, product->factor_bytes()));
-  return OfKernel(of, own, use, cluster, options);
+  return KernelCost(of, own, use, cluster, options);
 }
 
-absl::StatusOr<Time> RuntimeSteps::OfKernel(const Segment& of, const Step& step, const Use& use, const Cluster& cluster,
-                                            const CostOptions& options) const {
+absl::StatusOr<Time> RuntimeSteps::KernelCost(const Segment& of, const Step& step, const Use& use,
+                                              const Cluster& cluster, const CostOptions& options) const {
   const StepShapes shapes = ShapesOf(of, step);
   const KernelForm* form = FormOf(runtime_, step.kernel(), cluster.device().compute_capability());
   if (form == nullptr || step.stream() != COMPUTE) return cost_(step, shapes, use.kind, use.index, cluster, options);
@@ -106,11 +106,11 @@ int64_t RuntimeSteps::LayerRanks() const { return AxisSize(program_.mesh(), "x")
 absl::StatusOr<Time> RuntimeSteps::OnDevice(const Use& use, const Cluster& cluster, const CostOptions& options) const {
   const Segment& of = program_.segments(use.segment);
   const StepRange* range = use.ranges == nullptr ? nullptr : RangeOf(*use.ranges, use.step);
-  if (range == nullptr) return OfLaunch(of, of.steps(use.step), use, cluster, options);
+  if (range == nullptr) return LaunchCost(of, of.steps(use.step), use, cluster, options);
   Time sum;
   if (use.step != range->first) return sum;
   for (const std::vector<int>& launch : range->launches) {
-    WEFT_ASSIGN_OR_RETURN(const Time time, OfLaunch(of, AsOneStep(of, launch), use, cluster, options));
+    WEFT_ASSIGN_OR_RETURN(const Time time, LaunchCost(of, AsOneStep(of, launch), use, cluster, options));
     sum.ps += std::min(time.ps, kLongest - sum.ps);
   }
   return sum;

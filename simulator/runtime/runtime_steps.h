@@ -76,11 +76,11 @@ class RuntimeSteps {
  private:
   absl::StatusOr<Time> OnDevice(const Use& use, const Cluster& cluster, const CostOptions& options) const;
   // Returns the cost of a launch by itself.
-  absl::StatusOr<Time> OfLaunch(const Segment& of, const Step& step, const Use& use, const Cluster& cluster,
-                                const CostOptions& options) const;
+  absl::StatusOr<Time> LaunchCost(const Segment& of, const Step& step, const Use& use, const Cluster& cluster,
+                                  const CostOptions& options) const;
   // Returns the cost of a launch that is not a weight cast. (Not all devices make weight casts.)
-  absl::StatusOr<Time> OfKernel(const Segment& of, const Step& step, const Use& use, const Cluster& cluster,
-                                const CostOptions& options) const;
+  absl::StatusOr<Time> KernelCost(const Segment& of, const Step& step, const Use& use, const Cluster& cluster,
+                                  const CostOptions& options) const;
   // Returns the device's form of products if that form casts weights once (weight_casts.h); null = the device makes no
   // such cast.
   const KernelForm* CastForm(const Device& device) const;

@@ -76,7 +76,7 @@ int64_t BytesOf(const Value& value) {
 
 // Joins the steps of one launch (docs/simulator.md) into one step: the step with the most bytes, with the work of all
 // steps. If their kernels differ, bytes that a step reads do not count if an earlier step has read or written them.
-Step Together(const Segment& segment, const std::vector<int>& launch) {
+Step JoinSteps(const Segment& segment, const std::vector<int>& launch) {
   Step one = segment.steps(launch[0]);
   int64_t most = one.work().bytes(), flops = 0, bytes = 0, again = 0;
   std::set<Kernel> kernels;
@@ -116,7 +116,7 @@ std::vector<Step> RunAt(const Program& program, const NaiveStepCall& call, const
         if (call.step < range.first || call.step >= range.first + range.count) continue;
         std::vector<Step> steps;
         for (const std::vector<int>& launch : range.launches) {
-          if (call.step == range.first) steps.push_back(Together(segment, launch));
+          if (call.step == range.first) steps.push_back(JoinSteps(segment, launch));
         }
         return steps;
       }

@@ -50,7 +50,7 @@ std::vector<std::vector<Slot>> Executed(const Program& program, const Trace& tra
   return order;
 }
 
-std::vector<Slot> OfKind(const std::vector<Slot>& slots, bool forward) {
+std::vector<Slot> SlotsOfKind(const std::vector<Slot>& slots, bool forward) {
   std::vector<Slot> kept;
   for (const Slot& slot : slots) {
     if ((slot.kind == SlotKind::kForward) == forward) kept.push_back(slot);
@@ -129,7 +129,7 @@ TEST(ExecutionOrderTest, IsTheSchedules) {
       const std::vector<Slot>& did = executed.order[rank];
       if (schedule.message_driven) {
         for (const bool forward : {true, false}) {
-          EXPECT_TRUE(OfKind(did, forward) == OfKind(schedule.order[rank], forward));
+          EXPECT_TRUE(SlotsOfKind(did, forward) == SlotsOfKind(schedule.order[rank], forward));
         }
         int held = 0, most = 0;
         for (const Slot& slot : did) most = std::max(most, held += slot.kind == SlotKind::kForward ? 1 : -1);

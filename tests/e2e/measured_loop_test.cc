@@ -167,7 +167,7 @@ absl::StatusOr<exec::RunResult> Run(const Program& program, const char* transpor
 }
 
 // Writes the trace to a file and reads it back, as the commands do.
-Trace Kept(const Trace& trace, const Program& program) {
+Trace WriteAndRead(const Trace& trace, const Program& program) {
   const std::string path = testing::TempDir() + "/" + trace.origin() + ".trace";
   EXPECT_TRUE(WriteTrace(trace, program, path).ok());
   const absl::StatusOr<Trace> back = ReadTrace(path);
@@ -199,8 +199,8 @@ Loop RunLoop(const TinyPlan& plan, const char* transport, const Cluster* known =
   EXPECT_TRUE(result.ok()) << result.status();
   if (!simulation.ok() || !result.ok()) return loop;
   loop.run = result->report;
-  loop.predicted = Kept(*simulation->trace, *program);
-  loop.measured = Kept(*result->trace, *program);
+  loop.predicted = WriteAndRead(*simulation->trace, *program);
+  loop.measured = WriteAndRead(*result->trace, *program);
   EXPECT_TRUE(sim::ValidateTogether(loop.measured, *program).ok());
   const absl::StatusOr<ComparisonReport> report = sim::CompareTraces(loop.predicted, loop.measured, &*program);
   EXPECT_TRUE(report.ok()) << report.status();

@@ -33,7 +33,7 @@ struct StepCase {
 };
 
 // Returns steps that need memory of the backend.
-std::vector<StepCase> Hungry() {
+std::vector<StepCase> StepsWithScratch() {
   std::vector<StepCase> cases(3);
   cases[0].step.set_kernel(BIAS_GRADIENT);
   cases[0].in.emplace_back(BF16, std::vector<int64_t>{2000, 512});
@@ -53,7 +53,7 @@ std::vector<StepCase> Hungry() {
 }
 
 TEST(CudaBackend, NothingIsAllocatedInStepsOfAProgram) {
-  std::vector<StepCase> cases = Hungry();
+  std::vector<StepCase> cases = StepsWithScratch();
   Program program;
   Segment& segment = *program.add_segments();
   for (StepCase& c : cases) {
@@ -283,7 +283,7 @@ TEST(CudaBackend, NotesAttentionThatTheLibraryDoesNotHave) {
 }
 
 TEST(CudaBackend, AllocatesAsItGoesWithoutAProgram) {
-  std::vector<StepCase> cases = Hungry();
+  std::vector<StepCase> cases = StepsWithScratch();
   CountingDevice device;
   const auto backend = MakeBackend(&device, EmulatedLibraries(), {});
   ASSERT_TRUE(backend.ok()) << backend.status();

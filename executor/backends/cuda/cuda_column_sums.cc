@@ -1,7 +1,6 @@
 // Gradients that are sums over rows: gradients of biases, of the weights of norms, and of vectors added to all rows of
 // a sample.
 #include "executor/backends/cuda/cuda_arguments.h"
-
 #include "proto/util/status.h"
 
 namespace weft::exec::cuda {
@@ -19,7 +18,7 @@ ColumnSums ColumnSumsOf(const Call& call) {
 }
 
 // Returns sums over the rows of each sample: segments of `sequence` rows.
-ColumnSums OfSamples(const Call& call, int64_t blocks_of_columns) {
+ColumnSums SampleSums(const Call& call, int64_t blocks_of_columns) {
   ColumnSums sums = ColumnSumsOf(call);
   const int64_t sequence = call.attributes().sequence();
   sums.segments = sums.rows / sequence;
@@ -58,13 +57,13 @@ absl::Status BiasGradient(const Call& call) { return Sum(call, BiasGradientArgum
 absl::Status NormWeightGradient(const Call& call) { return Sum(call, NormWeightArguments(call)); }
 
 absl::Status SumPerSample(const Call& call) {
-  ColumnSums sums = OfSamples(call, 1);
+  ColumnSums sums = SampleSums(call, 1);
   sums.plain = ArrayOf(call.out[0]);
   return Sum(call, sums);
 }
 
 absl::Status ScaleShiftBackwardSample(const Call& call) {
-  ColumnSums sums = OfSamples(call, 2);
+  ColumnSums sums = SampleSums(call, 2);
   sums.x = ArrayOf(call.in[1]);
   sums.products = ArrayOf(call.out[0]);
   sums.plain = ArrayOf(call.out[0]);

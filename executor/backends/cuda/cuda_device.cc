@@ -24,16 +24,16 @@ namespace {
 constexpr int64_t kAlignment = 4096;
 // Host memory of at least this size is brought in by all cores.
 constexpr int64_t kLargeHostMemory = int64_t{1} << 30;
-// Pause between polls of an event that somebody waits for. The first kLooks polls follow each other at once.
-constexpr std::chrono::microseconds kNap(20);
-constexpr int kLooks = 20;
+// Pause between polls of an event that somebody waits for. The first kFastPolls polls follow each other at once.
+constexpr std::chrono::microseconds kPollPause(20);
+constexpr int kFastPolls = 20;
 
 // The device that the calling thread uses in CUDA, if one of our devices has set it; else -1.
 thread_local int thread_device = -1;
 
 const char* Variable(const char* name) { return std::getenv(name); }
 
-DriverFacts AskDriver() {
+DriverFacts QueryDriver() {
   DriverFacts facts;
   if (const char* visible = Variable("CUDA_VISIBLE_DEVICES")) {
     facts.visible_devices_set = true;
@@ -82,7 +82,7 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const DeviceOptions
 }
 
 absl::Status CudaDevice::Initialise(const DeviceOptions& options) {
-  const DriverFacts facts = AskDriver();
+  const DriverFacts facts = QueryDriver();
   WEFT_RETURN_IF_ERROR(CheckDriver(facts));
   WEFT_ASSIGN_OR_RETURN(ordinal_, ChooseDevice(options.ordinal, facts.devices, &Variable));
   cudaDeviceProp properties;
@@ -318,10 +318,10 @@ absl::StatusOr<bool> CudaDevice::Finished(int event) {
 
 absl::Status CudaDevice::Synchronize(int event) {
   // cudaEventSynchronize would keep a core busy that other ranks need.
-  for (int looks = 0;; ++looks) {
+  for (int polls = 0;; ++polls) {
     WEFT_ASSIGN_OR_RETURN(const bool finished, Finished(event));
     if (finished) return absl::OkStatus();
-    if (looks >= kLooks) std::this_thread::sleep_for(kNap);
+    if (polls >= kFastPolls) std::this_thread::sleep_for(kPollPause);
   }
 }
 

@@ -45,7 +45,7 @@ class CudnnAttentionTest : public ::testing::Test {
     ASSERT_TRUE(device.ok()) << device.status();
     attention_ = nullptr;
     device_ = *std::move(device);
-    session_ = CudnnSession::OfDescribed(cudnn_, &device_, memory_.get());
+    session_ = CudnnSession::ForDescribedDevice(cudnn_, &device_, memory_.get());
     attention_ = MakeCudnnAttention(session_);
   }
 

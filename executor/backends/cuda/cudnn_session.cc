@@ -16,8 +16,8 @@ absl::StatusOr<std::shared_ptr<CudnnSession>> CudnnSession::Open(ComputeDevice* 
   return session;
 }
 
-std::shared_ptr<CudnnSession> CudnnSession::OfDescribed(const Cudnn* cudnn, const CudnnDescriptor* described,
-                                                        ComputeDevice* memory) {
+std::shared_ptr<CudnnSession> CudnnSession::ForDescribedDevice(const Cudnn* cudnn, const CudnnDescriptor* described,
+                                                               ComputeDevice* memory) {
   std::shared_ptr<CudnnSession> session(new CudnnSession(cudnn, memory));
   session->described_ = described;
   return session;

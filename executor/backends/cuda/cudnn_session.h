@@ -23,8 +23,8 @@ class CudnnSession {
   static absl::StatusOr<std::shared_ptr<CudnnSession>> Open(ComputeDevice* device);
   // Makes a session for a device that is only described to cuDNN: it finds engines but runs no plan. The arguments must
   // outlive the session.
-  static std::shared_ptr<CudnnSession> OfDescribed(const Cudnn* cudnn, const CudnnDescriptor* described,
-                                                   ComputeDevice* memory);
+  static std::shared_ptr<CudnnSession> ForDescribedDevice(const Cudnn* cudnn, const CudnnDescriptor* described,
+                                                          ComputeDevice* memory);
   CudnnSession(const CudnnSession&) = delete;
   ~CudnnSession();
 

@@ -47,8 +47,8 @@ bool IsRun(const std::vector<NumberedStep>& steps, std::vector<Tensor> tensors) 
   return prepared.ok() && *prepared != nullptr;
 }
 
-std::vector<std::vector<unsigned char>> Behind(const std::vector<NumberedStep>& steps, std::vector<Tensor> tensors,
-                                               bool as_run) {
+std::vector<std::vector<unsigned char>> TensorsAfter(const std::vector<NumberedStep>& steps,
+                                                     std::vector<Tensor> tensors, bool as_run) {
   Backend& backend = *TheMachine().backend;
   StepContext context;
   context.stream = TheStream();
@@ -75,7 +75,7 @@ std::vector<std::vector<unsigned char>> Behind(const std::vector<NumberedStep>& 
 }
 
 void ExpectSameBehind(const std::vector<NumberedStep>& steps, const std::vector<Tensor>& tensors) {
-  EXPECT_TRUE(Behind(steps, tensors, false) == Behind(steps, tensors, true));
+  EXPECT_TRUE(TensorsAfter(steps, tensors, false) == TensorsAfter(steps, tensors, true));
 }
 
 }  // namespace weft::exec::cuda

@@ -24,8 +24,8 @@ bool IsRun(const std::vector<NumberedStep>& steps, std::vector<cpu::Tensor> tens
 
 // Returns the bytes of all tensors after the steps. With `as_run` the steps run as one run, which they must form;
 // otherwise one by one.
-std::vector<std::vector<unsigned char>> Behind(const std::vector<NumberedStep>& steps, std::vector<cpu::Tensor> tensors,
-                                               bool as_run);
+std::vector<std::vector<unsigned char>> TensorsAfter(const std::vector<NumberedStep>& steps,
+                                                     std::vector<cpu::Tensor> tensors, bool as_run);
 
 // Expects the same bytes from the run and from the steps one by one.
 void ExpectSameBehind(const std::vector<NumberedStep>& steps, const std::vector<cpu::Tensor>& tensors);

@@ -37,14 +37,14 @@ TEST(NumberedSteps, NumbersAreSmallAndDiffer) {
 TEST(NumberedSteps, BehindThemIsWhatTheyLeave) {
   std::vector<Tensor> tensors;
   for (int i = 0; i < 4; ++i) tensors.push_back(Matrix(FP64, 3, 5, i));
-  const auto behind = Behind({StepOf(ADD, {0, 1}, {2}), StepOf(ADD, {2, 1}, {3})}, tensors, false);
+  const auto after = TensorsAfter({StepOf(ADD, {0, 1}, {2}), StepOf(ADD, {2, 1}, {3})}, tensors, false);
   std::vector<Tensor> expected = tensors;
   for (int64_t i = 0; i < 15; ++i) {
     expected[2].Set(i, tensors[0].Get(i) + tensors[1].Get(i));
     expected[3].Set(i, expected[2].Get(i) + tensors[1].Get(i));
   }
-  ASSERT_EQ(behind.size(), 4u);
-  for (int i = 0; i < 4; ++i) EXPECT_TRUE(behind[i] == expected[i].bytes()) << i;
+  ASSERT_EQ(after.size(), 4u);
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(after[i] == expected[i].bytes()) << i;
 }
 
 // An ADD and the norm of its sum form a run; an ADD alone does not.
@@ -59,9 +59,9 @@ TEST(NumberedSteps, SomeAreARun) {
   EXPECT_TRUE(IsRun({sum, norm}, tensors));
   EXPECT_FALSE(IsRun({sum}, tensors));
   ExpectSameBehind({sum, norm}, tensors);
-  EXPECT_EQ(Behind({sum, norm}, tensors, true).size(), tensors.size());
+  EXPECT_EQ(TensorsAfter({sum, norm}, tensors, true).size(), tensors.size());
   // Steps that form no run cannot be compared as one; the helper reports that.
-  EXPECT_NONFATAL_FAILURE(Behind({sum}, tensors, true), "prepared");
+  EXPECT_NONFATAL_FAILURE(TensorsAfter({sum}, tensors, true), "prepared");
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ inline absl::Status CollectivesConform(ConformanceRank& rank, const CollectiveEn
       if (!job.done) continue;
       --left;
       WEFT_RETURN_IF_ERROR(rank.Fetch(job.destination, job.stream));
-      WEFT_RETURN_IF_ERROR(rank.Spoil(job.source, job.stream));
+      WEFT_RETURN_IF_ERROR(rank.Overwrite(job.source, job.stream));
     }
     if (left == 0) break;
     WEFT_RETURN_IF_ERROR(endpoint.WaitForProgress(std::chrono::milliseconds(100)).status());

@@ -67,7 +67,7 @@ class ConformanceRank {
     return on_device() ? device_.Copy(stream, memory.host, memory.data, memory.bytes) : absl::OkStatus();
   }
   // Overwrites what a message was sent from, which is allowed as soon as the send is done.
-  absl::Status Spoil(const Memory& memory, int stream) {
+  absl::Status Overwrite(const Memory& memory, int stream) {
     return on_device() ? device_.Clear(stream, memory.data, memory.bytes) : absl::OkStatus();
   }
   // Waits until everything that this rank has enqueued is over. The host then sees what was fetched.

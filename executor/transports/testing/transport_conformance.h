@@ -96,7 +96,8 @@ inline absl::Status ExchangeConforms(ConformanceRank& self, const std::vector<in
     WEFT_RETURN_IF_ERROR(post(i, /*send=*/true));
   }
   for (size_t i = 0; i < receives.size() && sends_first; ++i) WEFT_RETURN_IF_ERROR(post(i, /*send=*/false));
-  WEFT_RETURN_IF_ERROR(WaitUntilDone(endpoint, sends, [&](size_t i) { return self.Spoil(sent[i], sends[i].stream); }));
+  WEFT_RETURN_IF_ERROR(
+      WaitUntilDone(endpoint, sends, [&](size_t i) { return self.Overwrite(sent[i], sends[i].stream); }));
   WEFT_RETURN_IF_ERROR(
       WaitUntilDone(endpoint, receives, [&](size_t i) { return self.Fetch(received[i], receives[i].stream); }));
   WEFT_RETURN_IF_ERROR(self.Finish());

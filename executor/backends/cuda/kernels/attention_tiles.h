@@ -16,13 +16,13 @@ namespace weft::exec::cuda::tiles {
 inline constexpr int kThreads = 128;
 inline constexpr int kTile = 64;
 inline constexpr int kBlocks = kTile / 8;
-inline constexpr int kTurnedPitch = kTile / 2 + 4;
+inline constexpr int kTransposedPitch = kTile / 2 + 4;
 
 // D is the number of columns of a head, rounded up.
 template <int D>
 struct Layout {
   static constexpr int kPitch = D / 2 + 4;
-  static constexpr int kRowWords = kTile * kPitch, kTurnedWords = D * kTurnedPitch;
+  static constexpr int kRowWords = kTile * kPitch, kTransposedWords = D * kTransposedPitch;
 };
 
 // Rows of one head of one sequence.
@@ -64,10 +64,10 @@ WEFT_DEVICE void LoadTile(Thread& thread, const HeadShape& shape, const HeadRows
       for (int i = 0; i < 2; ++i) tile.Put(((2 * thread.lane() + i) * kPitch) / 4 + e, words[i]);
     }
     if (turned >= 0) {
-      const auto tile = thread.template Shared<uint32_t>(int64_t{4} * turned, Layout<D>::kTurnedWords);
+      const auto tile = thread.template Shared<uint32_t>(int64_t{4} * turned, Layout<D>::kTransposedWords);
 #pragma unroll
       for (int i = 0; i < kBlock; ++i) {
-        tile.Put((e * kBlock + i) * kTurnedPitch + thread.lane(), Half(words[0], i) | Half(words[1], i) << 16);
+        tile.Put((e * kBlock + i) * kTransposedPitch + thread.lane(), Half(words[0], i) | Half(words[1], i) << 16);
       }
     }
   }
@@ -143,7 +143,7 @@ struct Place {
     uint32_t kept = 0;
     // Not unrolled: every iteration would repeat the code that makes the words.
 #pragma unroll 1
-    for (int i = 0; i < 4; ++i) kept |= static_cast<uint32_t>(words.Kept(sample, e + i)) << i;
+    for (int i = 0; i < 4; ++i) kept |= static_cast<uint32_t>(words.IsKept(sample, e + i)) << i;
     return kept;
   }
   WEFT_DEVICE float Factor() const { return static_cast<float>(a.dropout.factor); }
@@ -175,7 +175,7 @@ WEFT_DEVICE void AddRows(Thread& thread, const MmaSums (&factors)[kBlocks], cons
                         HalvesOf<S>(high[2], high[3])}};
 #pragma unroll
     for (int n = 0; n < D / 8; ++n) {
-      Multiply<S>(thread, a, RightOf(turned, kTurnedPitch, 8 * n, step, thread.lane()), to[n]);
+      Multiply<S>(thread, a, RightOf(turned, kTransposedPitch, 8 * n, step, thread.lane()), to[n]);
     }
   }
 }

@@ -45,7 +45,7 @@ WEFT_DEVICE uint32_t KeptBits(const Dropout& a, int64_t first, int64_t count) {
   DropoutWords words(a.key);
   for (int i = 0; i < count; ++i) {
     if (place.run == 0) place = PlaceOf(a, first + i);
-    bits |= (words.Kept(place.sample, place.logical) ? 1u : 0u) << i;
+    bits |= (words.IsKept(place.sample, place.logical) ? 1u : 0u) << i;
     ++place.logical;
     --place.run;
   }

@@ -21,7 +21,7 @@ class DropoutWords {
  public:
   WEFT_DEVICE explicit DropoutWords(const DropoutKey& key) : key_(key) {}
 
-  WEFT_DEVICE bool Kept(uint64_t sample, int64_t element) {
+  WEFT_DEVICE bool IsKept(uint64_t sample, int64_t element) {
     const auto block = static_cast<uint32_t>(element >> 2);
     if (block != block_ || sample != sample_ || !any_) {
       any_ = true;

@@ -70,10 +70,10 @@ struct Index {
   int32_t* seldom;
   int32_t* often;
 
-  static int64_t MostNamed(int64_t rows, int64_t table_rows) { return rows < table_rows ? rows : table_rows; }
-  static int64_t MostOften(int64_t rows) { return rows / (EmbeddingBackward::kFew + 1); }
+  static int64_t MaxNamed(int64_t rows, int64_t table_rows) { return rows < table_rows ? rows : table_rows; }
+  static int64_t MaxOften(int64_t rows) { return rows / (EmbeddingBackward::kFew + 1); }
   static int64_t Numbers(int64_t rows, int64_t table_rows) {
-    return 3 * table_rows + kTotals + 2 * rows + MostNamed(rows, table_rows) + MostOften(rows);
+    return 3 * table_rows + kTotals + 2 * rows + MaxNamed(rows, table_rows) + MaxOften(rows);
   }
   static constexpr int kTotals = 3;
 
@@ -87,7 +87,7 @@ struct Index {
     index.unsorted = index.begin + table_rows;
     index.order = index.unsorted + rows;
     index.seldom = index.order + rows;
-    index.often = index.seldom + MostNamed(rows, table_rows);
+    index.often = index.seldom + MaxNamed(rows, table_rows);
     return index;
   }
 };
@@ -368,12 +368,12 @@ Outcome Launch(const EmbeddingBackward& a, void* stream) {
   if (outcome == nullptr) outcome = LaunchKernel(SortNames{a, index}, row_blocks, kThreads, 0, stream);
   if (outcome != nullptr) return outcome;
   // Most rows of a large table are not named. With `accumulate`, nothing is launched for them.
-  const int64_t touched = a.accumulate ? Index::MostNamed(a.rows, a.table_rows) : a.table_rows;
+  const int64_t touched = a.accumulate ? Index::MaxNamed(a.rows, a.table_rows) : a.table_rows;
   return WithEights(a.in_double, a.columns % kBlock == 0, {a.dy}, {}, [&]<typename C, Type S>() {
     const Outcome few =
         LaunchKernel(AddFew<C, S>{a, index, tiles}, CeilDivide(touched * tiles, kThreads / kWarp), kThreads, 0, stream);
     if (few != nullptr) return few;
-    return LaunchKernel(AddOften<C, S>{a, index, tiles}, Index::MostOften(a.rows) * tiles, kThreads,
+    return LaunchKernel(AddOften<C, S>{a, index, tiles}, Index::MaxOften(a.rows) * tiles, kThreads,
                         kThreads * kBlock * static_cast<int64_t>(sizeof(C)), stream);
   });
 }

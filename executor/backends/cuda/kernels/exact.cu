@@ -78,7 +78,7 @@ WEFT_DEVICE void SetAll(Thread& thread, const Place& place, const Exact192& valu
 }
 
 template <ExactOp kOp>
-struct OfOne {
+struct OneTensor {
   static constexpr int kMaxThreads = kThreads;
   ExactTensor tensor;
   bool fresh;
@@ -96,7 +96,7 @@ struct OfOne {
 
 // Handles all tensors of a table, with one block for every tile of every tensor.
 template <ExactOp kOp>
-struct OfMany {
+struct ManyTensors {
   static constexpr int kMaxThreads = kThreads;
   TensorTable<ExactTensor> table;
   Exact192 value;
@@ -117,13 +117,13 @@ bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
 template <ExactOp kOp>
 Outcome LaunchOne(const ExactTensor& tensor, bool fresh, const Exact192& value, void* stream) {
-  return LaunchKernel(OfOne<kOp>{tensor, fresh, value, Aligned(tensor.accumulators)}, ExactTilesOf(tensor.elements),
+  return LaunchKernel(OneTensor<kOp>{tensor, fresh, value, Aligned(tensor.accumulators)}, ExactTilesOf(tensor.elements),
                       kThreads, ExactTile::kBytes, stream);
 }
 
 template <ExactOp kOp>
 Outcome LaunchMany(const ExactTensors& args, void* stream) {
-  return LaunchKernel(OfMany<kOp>{args.table, args.value}, args.table.tiles, kThreads, ExactTile::kBytes, stream);
+  return LaunchKernel(ManyTensors<kOp>{args.table, args.value}, args.table.tiles, kThreads, ExactTile::kBytes, stream);
 }
 
 }  // namespace

@@ -80,11 +80,12 @@ struct Tile {
     return !a.causal || (key <= query && (a.window <= 0 || key > query - a.window));
   }
   // Makes the random words again for every element, because keeping them would take too many registers.
-  WEFT_DEVICE bool Keeps(int64_t e) const { return DropoutWords(a.dropout).Kept(sample, e); }
+  WEFT_DEVICE bool Keeps(int64_t e) const { return DropoutWords(a.dropout).IsKept(sample, e); }
 
   // Returns which of a warp's pairs dropout keeps, one bit each. Each pair is `query_step` and `key_step` after the one
   // before.
-  WEFT_DEVICE uint32_t Kept(int64_t of_head, int64_t query, int64_t query_step, int64_t key, int64_t key_step) const {
+  WEFT_DEVICE uint32_t KeptBits(int64_t of_head, int64_t query, int64_t query_step, int64_t key,
+                                int64_t key_step) const {
     if (a.dropout.threshold == 0) return ~uint32_t{0};
     const int64_t n = a.shape.sequence;
     int64_t e = ((a.first_head + of_head) * n + query) * n + key;
@@ -211,7 +212,7 @@ struct Forward {
     for (int64_t first = tile.FirstKey(); first < tile.EndOfKeys(); first += kRows) {
       C p[kOfWarp];
       Products(thread, a, tile.RowsOf(a.q, tile.head), tile.first, tile.RowsOf(a.k, kv), first, p);
-      const uint32_t kept = tile.Kept(tile.head, tile.first + thread.warp() * kOfWarp, 1, first + thread.lane(), 0);
+      const uint32_t kept = tile.KeptBits(tile.head, tile.first + thread.warp() * kOfWarp, 1, first + thread.lane(), 0);
 #pragma unroll
       for (int i = 0; i < kOfWarp; ++i) {
         const int64_t query = tile.first + thread.warp() * kOfWarp + i, key = first + thread.lane();
@@ -280,7 +281,7 @@ struct QueryGradient {
       C s[kOfWarp], dp[kOfWarp];
       Products(thread, a, tile.RowsOf(a.q, tile.head), tile.first, tile.RowsOf(a.k, kv), first, s);
       Products(thread, a, tile.RowsOf(g.d_o, tile.head), tile.first, tile.RowsOf(a.v, kv), first, dp);
-      const uint32_t kept = tile.Kept(tile.head, tile.first + thread.warp() * kOfWarp, 1, first + thread.lane(), 0);
+      const uint32_t kept = tile.KeptBits(tile.head, tile.first + thread.warp() * kOfWarp, 1, first + thread.lane(), 0);
 #pragma unroll
       for (int i = 0; i < kOfWarp; ++i) {
         const int64_t query = tile.first + thread.warp() * kOfWarp + i, key = first + thread.lane();
@@ -339,7 +340,7 @@ struct KeyGradient {
     LoadSlice<C>(thread, a, tile.RowsOf(g.d_o, head), first, tile.column, 1);
     thread.Sync();
     const C lse = statistics[thread.lane()], shift = statistics[kRows + thread.lane()];
-    const uint32_t kept = tile.Kept(head, first + thread.lane(), 0, tile.first + thread.warp() * kOfWarp, 1);
+    const uint32_t kept = tile.KeptBits(head, first + thread.lane(), 0, tile.first + thread.warp() * kOfWarp, 1);
 #pragma unroll
     for (int i = 0; i < kOfWarp; ++i) {
       const int64_t key = tile.first + thread.warp() * kOfWarp + i, query = first + thread.lane();

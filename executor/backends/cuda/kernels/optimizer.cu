@@ -73,12 +73,12 @@ struct AdamWKernel {
              });
   }
 
-  template <Type OfG, Type OfW, Type OfM>
+  template <Type kGradient, Type kWeight, Type kMoment>
   WEFT_DEVICE void Update(const AdamFactors<C>& a, const Gradients<C>& gradients, const TensorUpdate& tensor,
                           int64_t first, int64_t count) const {
-    Eight<C, OfW> weights;
-    Eight<C, OfM> moments[2];
-    Eight<C, OfG> gradient;
+    Eight<C, kWeight> weights;
+    Eight<C, kMoment> moments[2];
+    Eight<C, kGradient> gradient;
     weights.Ask(tensor.from[0], first, count, true);
 #pragma unroll
     for (int i = 0; i < 2; ++i) moments[i].Ask(tensor.from[i + 1], first, count, true);
@@ -99,9 +99,9 @@ struct AdamWKernel {
         w[i] = keep * w[i] - a.rate * (m[i] / (Sqrt(v[i]) * a.inverse_correction2 + a.epsilon));
       }
     }
-    StoreEight<C, OfW>(tensor.to[0], first, count, true, w);
-    StoreMoment<OfM>(0, tensor, args.rounding, first, count, m);
-    StoreMoment<OfM>(1, tensor, args.rounding, first, count, v);
+    StoreEight<C, kWeight>(tensor.to[0], first, count, true, w);
+    StoreMoment<kMoment>(0, tensor, args.rounding, first, count, m);
+    StoreMoment<kMoment>(1, tensor, args.rounding, first, count, v);
     StoreParam(tensor, args.rounding, first, count, w);
   }
 };
@@ -125,15 +125,15 @@ struct SgdKernel {
              });
   }
 
-  template <Type OfG, Type OfW, Type OfM>
+  template <Type kGradient, Type kWeight, Type kMoment>
   WEFT_DEVICE void Update(const Gradients<C>& gradients, const TensorUpdate& tensor, int64_t first,
                           int64_t count) const {
     const C learning_rate = static_cast<C>(args.learning_rate), keep = static_cast<C>(args.momentum);
     const C weight_decay = static_cast<C>(tensor.weight_decay);
     const bool momentum = tensor.to[1].data != nullptr;
-    Eight<C, OfW> weights;
-    Eight<C, OfM> momenta;
-    Eight<C, OfG> gradient;
+    Eight<C, kWeight> weights;
+    Eight<C, kMoment> momenta;
+    Eight<C, kGradient> gradient;
     weights.Ask(tensor.from[0], first, count, true);
     if (momentum) momenta.Ask(tensor.from[1], first, count, true);
     gradient.Ask(tensor.gradient, first, count, true);
@@ -154,8 +154,8 @@ struct SgdKernel {
         w[i] -= learning_rate * g[i];
       }
     }
-    StoreEight<C, OfW>(tensor.to[0], first, count, true, w);
-    if (momentum) StoreMoment<OfM>(0, tensor, args.rounding, first, count, b);
+    StoreEight<C, kWeight>(tensor.to[0], first, count, true, w);
+    if (momentum) StoreMoment<kMoment>(0, tensor, args.rounding, first, count, b);
     StoreParam(tensor, args.rounding, first, count, w);
   }
 };

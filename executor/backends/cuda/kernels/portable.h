@@ -41,7 +41,7 @@ inline constexpr int kWarp = 32;
 
 // A launch passes the kernel's arguments as bytes, in 4 KB of constant memory.
 template <typename Kernel>
-constexpr bool kCanTravel = sizeof(Kernel) <= 4096 && std::is_trivially_copyable_v<Kernel>;
+constexpr bool kFitsLaunchArguments = sizeof(Kernel) <= 4096 && std::is_trivially_copyable_v<Kernel>;
 
 #ifdef __CUDACC__
 
@@ -157,7 +157,7 @@ Outcome AllowSharedMemory(const void* function) {
 // Enqueues the kernel on a cudaStream_t. With no blocks there is nothing to do.
 template <typename Kernel>
 Outcome LaunchKernel(const Kernel& kernel, int64_t blocks, int threads, int64_t shared_bytes, void* stream) {
-  static_assert(kCanTravel<Kernel>);
+  static_assert(kFitsLaunchArguments<Kernel>);
   if (blocks <= 0) return nullptr;
   if (blocks > 0x7fffffff || threads > Kernel::kMaxThreads || threads % kWarp != 0 || threads <= 0) {
     return "a launch of a grid or block that is too large, or of parts of warps";
@@ -206,7 +206,7 @@ WEFT_DEVICE float Quotient(float a, float b) { return __fdividef(a, b); }
 // Runs the kernel before it returns. The kernel is not enqueued on the stream.
 template <typename Kernel>
 Outcome LaunchKernel(const Kernel& kernel, int64_t blocks, int threads, int64_t shared_bytes, void* stream) {
-  static_assert(kCanTravel<Kernel>);
+  static_assert(kFitsLaunchArguments<Kernel>);
   if (blocks <= 0) return nullptr;
   if (blocks > 0x7fffffff || threads > Kernel::kMaxThreads || threads % kWarp != 0 || threads <= 0) {
     return "a launch of a grid or block that is too large, or of parts of warps";

@@ -275,7 +275,7 @@ bool Takes(const AttentionProblem& a, std::initializer_list<HeadPart> more) {
 
 // Returns the largest shared memory that a block may have. Workstation GPUs (compute capabilities 8.6, 8.9 and 12.0)
 // have less than data-center GPUs.
-int64_t MostSharedBytes() {
+int64_t MaxSharedBytes() {
 #ifdef __CUDACC__
   int device = 0, bytes = 0;
   if (cudaGetDevice(&device) == cudaSuccess &&
@@ -319,7 +319,7 @@ bool OnTensorCores(const AttentionGradient& args) {
   // Among the kernels, KeyGradient needs the most shared memory. Both types need the same size.
   const int64_t bytes = args.problem.shape.width <= 64 ? KeyGradient<Type::kBf16, 64>::kSharedBytes
                                                        : KeyGradient<Type::kBf16, 128>::kSharedBytes;
-  return bytes <= MostSharedBytes();
+  return bytes <= MaxSharedBytes();
 }
 
 Outcome Launch(const AttentionGradient& args, void* stream) {
