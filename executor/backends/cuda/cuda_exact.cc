@@ -1,6 +1,5 @@
 // EXACT_ACCUMULATE, EXACT_ROUND, and ADD and FILL of EXACT192: gradient sums that have the same value in any order.
 #include "executor/backends/cuda/cuda_arguments.h"
-
 #include "executor/backends/cuda/kernels/sum_parts.h"
 
 namespace weft::exec::cuda {

@@ -1,6 +1,5 @@
 // SQUARED_NORM, NORM_TOTAL: norms of gradients.
 #include "executor/backends/cuda/cuda_arguments.h"
-
 #include "proto/util/status.h"
 
 namespace weft::exec::cuda {

@@ -1,6 +1,5 @@
 // ADAMW and SGD_STEP, which undo the loss scale, and UPDATE_LOSS_SCALE.
 #include "executor/backends/cuda/cuda_arguments.h"
-
 #include "executor/numerics/philox.h"
 
 namespace weft::exec::cuda {
