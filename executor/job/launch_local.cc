@@ -32,26 +32,27 @@ namespace weft::exec {
 namespace {
 
 constexpr int64_t kSecond = int64_t{1000} * 1000 * 1000;
-// Time for the other ranks to notice that a rank has died and to report it, or to react when a rank has failed and has
-// reported it itself; and time to end when they are asked to.
+// kAfterDeath: time for the other ranks to notice that a rank has died and to report it. kAfterFailure: time for them
+// to react to a rank that has failed and has reported it. kAfterRequest: time for ranks to end after they are asked to.
 constexpr int64_t kAfterDeath = 5 * kSecond;
 constexpr int64_t kAfterFailure = 3 * kSecond;
 constexpr int64_t kAfterRequest = 5 * kSecond / 2;
 // Time that ranks have to end after the same signal is passed on again.
 constexpr int64_t kAfterAgain = kSecond;
-// Time for one attempt to inform the others that a rank has died before it met them.
+// Time limit of one attempt to inform the other ranks, for a rank that died before all ranks had met.
 constexpr std::chrono::milliseconds kAttempt(300);
 constexpr int kPassedOn[] = {SIGUSR1, SIGTERM, SIGINT, SIGHUP};
 constexpr int kMaxRanks = 1024;
 // Exit status of a rank that has noticed the death of another rank (docs/faults.md).
 constexpr int kAnotherDied = 4;
-// Bytes of notes (transports/tcp.cc) per rank.
+// Bytes per rank in the memory that the ranks share for notes (transports/tcp.cc).
 constexpr size_t kNoteBytes = 16;
 
 // Maximum number of ranks that a message names.
 constexpr size_t kMaxNamed = 8;
 
-// True if a process takes no signal but SIGKILL. Its state is in /proc/PID/stat, after the name in parentheses.
+// True if a process is stopped, so that of all signals only SIGKILL ends it. /proc/PID/stat holds the process's state
+// after its name in parentheses.
 bool IsStopped(pid_t process) {
   std::ifstream file(absl::StrCat("/proc/", process, "/stat"));
   const std::string text(std::istreambuf_iterator<char>(file), {});
@@ -113,10 +114,12 @@ class Launcher {
         children_[rank].process = process;
         continue;
       }
-      // In the child. If the launcher died before the kernel knew of this, the child has another parent by now.
+      // This is the child. It must die with the launcher. If the launcher has died before the prctl call, no signal
+      // comes, but the child has another parent by now.
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != self) _exit(1);
-      // A terminal's Ctrl-C reaches the child through the launcher only, once.
+      // In a process group of its own, the child does not receive a terminal's Ctrl-C directly. It receives the signal
+      // once, from the launcher.
       setpgid(0, 0);
       for (const auto& [name, value] : common) setenv(name, value.c_str(), 1);
       setenv("RANK", absl::StrCat(rank).c_str(), 1);
@@ -154,8 +157,8 @@ class Launcher {
       if (unreported_rank_ >= 0 && !reported_ && !end_requested_) NotifyOtherRanks();
       if (next_ns_.has_value() && MonotonicNanoseconds() >= *next_ns_) Escalate();
     }
-    // A rank that a signal has ended reports nothing, so another rank does. If there is none, the launcher reports it
-    // here.
+    // A rank that a signal has killed cannot report its death, so another rank reports it. If no rank has, the launcher
+    // does.
     if (killed_rank_ >= 0 && !reported_ && launch_.on_message) launch_.on_message(DescribeDeath());
     return first_;
   }
@@ -194,10 +197,11 @@ class Launcher {
         if (first_ == 0) first_ = 128 + passed_on_;
         continue;
       }
-      // A rank that ends with a status of its own has reported why, or knows that another rank does.
+      // A rank that no signal has killed has reported why it failed, or leaves the report to another rank.
       if (!killed && !end_requested_) reported_ = true;
       if (first_ != 0) {
-        // A rank that has noticed a death may be seen to end before the rank that died.
+        // The launcher may see the end of a rank that noticed a death before it sees the death itself. The exit status
+        // is then the one of the rank that died.
         if (first_ == kAnotherDied && killed && !end_requested_ && WTERMSIG(status) != SIGTERM &&
             WTERMSIG(status) != passed_on_) {
           first_ = code;
@@ -208,7 +212,8 @@ class Launcher {
       // A death by a signal that was passed on is expected.
       if (killed && WTERMSIG(status) != passed_on_) killed_rank_ = unreported_rank_ = rank;
       next_ns_ = MonotonicNanoseconds() + (killed ? kAfterDeath : kAfterFailure);
-      // What has been reported must not be reported again by others that have found the same. Rank 0 would answer.
+      // The failure has been reported. Stop the other ranks before they find and report the same failure. Rank 0 is
+      // left alone, because it would answer to SIGTERM with a report.
       if (!killed) SignalRanks(SIGTERM, /*first=*/1);
     }
   }
@@ -218,8 +223,9 @@ class Launcher {
                         first_ - 128, " (", strsignal(first_ - 128), ")");
   }
 
-  // If the ranks have not met yet, the others wait for the rank that has died. The launcher reports the death in that
-  // rank's name. The store refuses this if the rank has been there; it has then noticed the death itself.
+  // Called if a rank has been killed. Before the ranks have met, the others would wait for it, so the launcher reports
+  // the death to the store in that rank's name. The store refuses the launcher if the rank was already connected; the
+  // store has then noticed the death itself.
   void NotifyOtherRanks() {
     const StoreOptions options = {.size = launch_.ranks, .secret = secret_};
     absl::StatusOr<std::unique_ptr<StoreClient>> store = absl::UnavailableError("rank 0 serves it");
@@ -229,11 +235,11 @@ class Launcher {
       if ((*store)->Fail(absl::AbortedError(DescribeDeath())).ok() && launch_.on_message)
         launch_.on_message(DescribeDeath());
     }
-    // Tries again until rank 0 serves.
+    // A deadline means that rank 0 does not serve the store yet. The launcher then tries again later.
     if (!absl::IsDeadlineExceeded(store.status())) unreported_rank_ = -1;
   }
 
-  // Called when the job is over and some processes are not.
+  // Called when the job should be over but some processes have not ended.
   void Escalate() {
     if (signaled_again_ && !end_requested_) NameUnresponsiveRanks();
     SignalRanks(end_requested_ || signaled_again_ ? SIGKILL : SIGTERM);
@@ -260,8 +266,8 @@ class Launcher {
   const LocalLaunch& launch_;
   std::vector<Child> children_;
   sigset_t waited_, before_;
-  // Exit status of the first rank that failed. `killed_rank_` is that rank if a signal that the launcher did not pass
-  // on ended it.
+  // Exit status of the first rank that failed. `killed_rank_` is that rank if a signal killed it, other than a signal
+  // that the launcher passed on; else -1.
   int first_ = 0;
   int killed_rank_ = -1;
   // `killed_rank_` while the other ranks may not know of its death, else -1.
@@ -270,9 +276,9 @@ class Launcher {
   int port_ = 0;
   bool reported_ = false;
   int passed_on_ = 0;
-  // The same signal came twice: nothing is waited for any more.
+  // True after the same signal came twice: the launcher then ends the job within about a second.
   bool signaled_again_ = false;
-  // When to do more about the processes that have not ended.
+  // Time of the next step against processes that have not ended. Empty until the job must end.
   std::optional<int64_t> next_ns_;
   bool end_requested_ = false;
 };

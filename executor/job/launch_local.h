@@ -1,4 +1,5 @@
-// --bootstrap=local: this process starts one process per rank on this node, watches over them, and ends with them.
+// --bootstrap=local: this process starts one process per rank on this node and watches them. All of them end when this
+// process ends.
 #ifndef WEFT_EXECUTOR_JOB_LAUNCH_LOCAL_H_
 #define WEFT_EXECUTOR_JOB_LAUNCH_LOCAL_H_
 
@@ -12,24 +13,26 @@ namespace weft::exec {
 
 struct LocalLaunch {
   int ranks = 1;
-  // The command line of each process: for this executable, with its name first.
+  // The command line of each process, beginning with a program name. The program is always this executable.
   std::vector<std::string> arguments;
   // Receives one line about something that no rank could report itself.
   std::function<void(const std::string&)> on_message;
 };
 
-// Returns the exit status of the job when all of its processes have ended: 0, or that of the process that failed first
-// (128 + the signal if a signal ended it).
+// Starts the processes of the job and waits until all have ended. Returns the exit status of the job: 0, or the status
+// of the process that failed first (128 + the signal if a signal ended it).
 //
-// Signals that this process gets are passed on to all: SIGUSR1, SIGTERM, SIGINT, SIGHUP. The same signal again (except
-// SIGUSR1) ends the job within two seconds: processes that have not ended by then are named and killed. When a process
-// fails, the others have a moment to report why, and are then ended. No process outlives this one: the kernel ends them
-// with it, however it ends.
+// This process passes the signals SIGUSR1, SIGTERM, SIGINT and SIGHUP on to all processes. The same signal again
+// (except SIGUSR1) ends the job within two seconds: processes that have not ended by then are named and killed. When a
+// process fails, the others have a few seconds to report why, and are then ended. No process outlives this one: the
+// kernel kills them when this process ends, for whatever reason.
 //
-// The processes find their place in the job in the environment (executor/job/bootstrap.h), with a secret of their own.
-// They meet on a port of 127.0.0.1 that is open already, so that nobody can take it in between.
+// The environment gives each process its rank, the address where the ranks meet (executor/job/bootstrap.h), and a
+// secret that is new for each job. The ranks meet on a port of 127.0.0.1 that this process opens first, so that no
+// other program can take the port.
 //
-// Called by a process without other threads. Errors: a process could not be started; the others are then ended.
+// The calling process must not have other threads. Returns an error if a process could not be started; the processes
+// that were started are then ended.
 absl::StatusOr<int> LaunchLocal(const LocalLaunch& launch);
 
 }  // namespace weft::exec

@@ -1,4 +1,4 @@
-// The processes of the jobs are this test itself, started again with a word that selects their behavior.
+// The ranks of the jobs are processes of this test itself. Their command line selects their behavior.
 #include "executor/job/launch_local.h"
 
 #include <signal.h>
@@ -32,7 +32,7 @@ void WaitFor(const std::string& path) {
   while (!std::ifstream(path).good()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 
-// The behavior of rank `rank` in a job.
+// Runs as rank `rank` of a job. `how` selects the behavior. Returns the exit status of the process.
 int Behave(const std::string& how, const std::string& argument, int rank) {
   if (how == "describe") {
     const auto rendezvous = FindRendezvous(Bootstrap::kAuto, ProcessEnvironment());
@@ -92,7 +92,7 @@ int Behave(const std::string& how, const std::string& argument, int rank) {
     return 0;
   }
   if (how == "rank 1 is stopped" || how == "all are stopped") {
-    // As in weft-run, the second signal is deadly.
+    // As in weft-run, the first SIGTERM only requests a stop, and the second ends the process.
     struct sigaction action = {};
     action.sa_handler = [](int) {};
     action.sa_flags = static_cast<int>(SA_RESETHAND);
@@ -149,12 +149,13 @@ TEST(LaunchLocalTest, RanksAreToldWhatTheyAre) {
 TEST(LaunchLocalTest, AFailureEndsTheOthersAndGivesTheStatus) {
   const Outcome outcome = Launch("rank 1 exits with 7");
   EXPECT_EQ(outcome.status, 7);
-  // The rank has reported why itself.
+  // The launcher reports nothing, because the rank has reported its failure itself.
   EXPECT_TRUE(outcome.messages.empty());
   EXPECT_LT(outcome.seconds, 10);
 }
 
-// A failure of several ranks is reported by one: the others learn at once that it has been. Rank 0 is left alone.
+// If several ranks would fail in the same way, only one reports it. The launcher stops the others at once with SIGTERM,
+// except rank 0.
 TEST(LaunchLocalTest, AFailureIsToldToTheOthers) {
   const std::string folder = Folder();
   EXPECT_EQ(Launch("rank 1 of two that would fail", folder).status, 7);
@@ -193,8 +194,8 @@ TEST(LaunchLocalTest, WhoDoesNotEndIsKilled) {
 
 TEST(LaunchLocalTest, SignalsArePassedOn) {
   const std::string folder = Folder();
-  // Another process sends the signal to this one when all ranks are there. With a second thread in this process, that
-  // thread could get the signal.
+  // Another process sends the signal once all ranks run. A second thread in this process must not send it, because the
+  // signal could then be delivered to that thread.
   const pid_t self = getpid();
   const pid_t teller = fork();
   if (teller == 0) {
@@ -208,7 +209,7 @@ TEST(LaunchLocalTest, SignalsArePassedOn) {
   waitpid(teller, nullptr, 0);
 }
 
-// The second signal ends every rank that can take it at once. A rank that cannot is named and killed.
+// The second signal ends at once every rank that can receive it. Other ranks are named and killed.
 TEST(LaunchLocalTest, ASecondSignalWaitsForNobody) {
   for (const std::string how : {"rank 1 is stopped", "all are stopped"}) {
     const std::string folder = Folder();

@@ -21,7 +21,7 @@
 namespace weft::exec {
 namespace {
 
-// Maximum size of replies that a client has not taken.
+// Maximum bytes of replies that wait because a client does not read them.
 constexpr size_t kMaxOutputBytes = 4 * kMaxStoreMessageBytes;
 constexpr int64_t kMillisecond = 1000000;
 
@@ -98,7 +98,7 @@ class StoreServer::Serving {
     Socket socket;
     StoreMessageReader reader;
     std::string output;
-    // Deadline for the message that has begun to be whole; -1 = none.
+    // Deadline for the rest of a message that has partly arrived; -1 = none.
     int64_t patience_ns = -1;
   };
 
@@ -112,7 +112,7 @@ class StoreServer::Serving {
   void Run() {
     std::vector<pollfd> entries;
     std::vector<int> listening;
-    // Ranks of the clients' entries, which are the last ones.
+    // Ranks of the clients in `entries`. The entries of the clients are the last ones.
     std::vector<int> ranks;
     while (!stop_.load(std::memory_order_acquire)) {
       entries.clear();
@@ -136,7 +136,7 @@ class StoreServer::Serving {
       }
       poll(entries.data(), entries.size(), timeout_ms);
       for (ProvingListener::Accepted& accepted : listener_.Advance()) {
-        // Two connections of the same rank may have proven themselves at once.
+        // Two connections of the same rank may have passed the handshake at the same time. Only the first counts.
         if (state_.came(accepted.rank)) continue;
         clients_[accepted.rank].socket = std::move(accepted.socket);
         std::lock_guard<std::mutex> lock(mutex_);
@@ -156,7 +156,7 @@ class StoreServer::Serving {
   void Read(int rank) {
     Client& client = clients_[rank];
     char bytes[16384];
-    // The amount that one client sends at a time is bounded, so that the others have their turn.
+    // Bounds the bytes that are read from one client at a time, so that the other clients are served too.
     for (int i = 0; i < 16 && client.socket.open(); ++i) {
       const ssize_t got = recv(client.socket.fd(), bytes, sizeof bytes, 0);
       if (got < 0 && errno == EINTR) continue;
@@ -204,7 +204,7 @@ class StoreServer::Serving {
     Send(answers);
   }
 
-  // The rank's connection is over, in order or not.
+  // Records that the rank's connection is over, because the rank has left or because the connection was lost.
   void SetGone(int rank) {
     std::lock_guard<std::mutex> lock(mutex_);
     gone_[rank] = true;
@@ -234,7 +234,7 @@ class StoreServer::Serving {
     while (!client.output.empty()) {
       const ssize_t sent = send(client.socket.fd(), client.output.data(), client.output.size(), MSG_NOSIGNAL);
       if (sent < 0 && errno == EINTR) continue;
-      // A lost connection is noticed when it is read.
+      // Read will notice it if the connection is lost.
       if (sent < 0) return;
       client.output.erase(0, sent);
     }
@@ -245,7 +245,7 @@ class StoreServer::Serving {
   std::vector<Client> clients_;
   StoreState state_;
   ProvingListener listener_;
-  // Other threads read gone_ and which ranks have come, so both change under the mutex.
+  // Protects gone_ and, in state_, which ranks have come: other threads read both.
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<bool> gone_;

@@ -1,10 +1,11 @@
 // The rendezvous store, where the processes of a job find each other. Rank 0 serves it on MASTER_ADDR:MASTER_PORT, on
-// that address alone. Every rank, including rank 0, is a client. Connections prove themselves first (handshake.h), and
-// messages are bounded (store_message.h).
+// that address alone. Every rank, including rank 0, is a client. Each connection begins with a handshake that proves
+// that the client belongs to the job (handshake.h). The size of messages is limited (store_message.h).
 //
-// A job that cannot start ends for all ranks at once. The failure of the first rank (StoreClient::Fail, or a connection
-// that is lost) answers every request of the others, now and later. One rank reports it: the rank that failed, or rank
-// 0 for a rank that is gone. The errors of the others are marked (reported_remotely.h).
+// A job that cannot start ends for all ranks at once. The first failure (StoreClient::Fail, or a lost connection) is
+// the answer to every request of the other ranks, including requests that wait already. One rank reports the failure to
+// the user: the rank that failed, or rank 0 if a rank's connection was lost. The errors of the other ranks are marked
+// (reported_remotely.h).
 #ifndef WEFT_EXECUTOR_JOB_STORE_H_
 #define WEFT_EXECUTOR_JOB_STORE_H_
 
@@ -26,28 +27,30 @@ namespace weft::exec {
 struct StoreOptions {
   int size = 1;
   std::string secret;
-  // Time for a connection to prove itself, and for a message that has begun to become whole.
+  // Time limit for the handshake of a connection, and for the rest of a message that has partly arrived.
   std::chrono::nanoseconds patience = std::chrono::seconds(10);
-  // For the server: the failure of rank 0 before it served, or Ok.
+  // For the server: a failure of rank 0 that came before the store was served, or Ok.
   absl::Status failure = {};
 };
 
 class StoreServer {
  public:
-  // Serves in a thread of its own until it is destroyed.
+  // Serves the store on `listener`, in a thread of the object, until the object is destroyed.
   static absl::StatusOr<std::unique_ptr<StoreServer>> Start(Socket listener, const StoreOptions& options);
-  // Listens on `host` alone, which is an address of this machine.
+  // Does the same on a new listener. `host` must be an address of this machine; the server listens on no other address.
   static absl::StatusOr<std::unique_ptr<StoreServer>> Listen(const std::string& host, int port,
                                                              const StoreOptions& options);
   ~StoreServer();
 
   const SocketAddress& address() const;
 
-  // Waits until all ranks except rank 0, whose thread this is, have left. DeadlineExceeded names those that have not.
+  // Waits until all ranks except rank 0, which calls this, have left. Otherwise returns DeadlineExceeded, which names
+  // the ranks that have not left.
   absl::Status WaitForAll(std::chrono::nanoseconds timeout);
-  // After a failure: waits until the ranks that are here know of it.
+  // Called after a failure. Waits until every rank that has connected is gone, so that each of them can learn of the
+  // failure.
   void WaitForThoseHere(std::chrono::nanoseconds timeout);
-  // Ranks that have not come.
+  // Returns the ranks that have never connected.
   std::vector<int> Absent() const;
 
  private:
@@ -59,29 +62,30 @@ class StoreServer {
 // One rank's connection, used by one thread. If missing ranks are the reason for an error, the error names them.
 class StoreClient {
  public:
-  // Tries until `timeout` is over, because the server may start later. This call and later requests ask `go_on`; its
-  // error ends them.
+  // Connects to the server, and tries again until `timeout` is over, because the server may start later. This call and
+  // later requests call `go_on` again and again; if it returns an error, they stop and return that error.
   static absl::StatusOr<std::unique_ptr<StoreClient>> Connect(const std::string& host, int port, int rank,
                                                               const StoreOptions& options,
                                                               std::chrono::nanoseconds timeout,
                                                               std::function<absl::Status()> go_on = {});
-  // Tells the server that this rank does not need it any more.
+  // Informs the server that this rank needs the store no longer.
   ~StoreClient();
 
   absl::Status Set(absl::string_view key, absl::string_view value);
-  // NotFound if the key is not set.
+  // Returns the value of the key. Returns NotFound if the key is not set.
   absl::StatusOr<std::string> Get(absl::string_view key);
-  // Waits until the key is set. DeadlineExceeded names ranks that never came.
+  // Waits until the key is set and returns its value. DeadlineExceeded names ranks that never connected.
   absl::StatusOr<std::string> Wait(absl::string_view key, std::chrono::nanoseconds timeout);
-  // Waits until all ranks have called it with this name, each once. DeadlineExceeded names the ranks that did not.
+  // Waits until all ranks have called it with this name. A rank must not use a name twice. DeadlineExceeded names the
+  // ranks that did not call it.
   absl::Status Barrier(absl::string_view name, std::chrono::nanoseconds timeout);
-  // Informs the others that this rank cannot go on; `status` is not Ok. Returns Ok if this rank must report the
-  // failure. Otherwise returns the failure that came before, or that the store is lost.
+  // Informs the other ranks that this rank cannot go on. `status` must not be Ok. Returns Ok if this rank must report
+  // the failure to the user. Otherwise returns an earlier failure of the job, or the error if the store is lost.
   absl::Status Fail(const absl::Status& status);
   // The failure of the job so far, or Ok.
   absl::Status Check();
 
-  // This machine's address as the store sees it.
+  // The local address of the connection to the store.
   absl::StatusOr<SocketAddress> local_address() const { return LocalAddress(socket_); }
   int fd() const { return socket_.fd(); }
 

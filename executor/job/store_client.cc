@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Connect(const std::str
     for (size_t i = 0; addresses.ok() && i < addresses->size(); ++i) {
       const SocketAddress& address = (*addresses)[i];
       const std::string server = absl::StrCat("the store at ", address.ToString());
-      // One attempt does not get all of the time: a server that does not answer now may be started again.
+      // One attempt may not use all of the time: if this server does not answer, another may be started in its place.
       const Until attempt(std::min(deadline, MonotonicNanoseconds() + options.patience.count()), go_on);
       absl::StatusOr<Socket> socket = ConnectTo(address, attempt);
       last = socket.status();
@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Connect(const std::str
       last = ProveToServer(*socket, server, options.secret, Purpose::kStore, rank, options.size, attempt);
       if (last.ok()) return std::unique_ptr<StoreClient>(new StoreClient(*std::move(socket), server, go_on));
       WEFT_RETURN_IF_ERROR(attempt.CheckGoOn());
-      // Trying again changes nothing.
+      // The server's refusal is final, so do not try again.
       if (absl::IsPermissionDenied(last) || absl::IsFailedPrecondition(last)) return last;
     }
     WEFT_RETURN_IF_ERROR(SleepWithin(pause, {deadline, go_on}));
@@ -87,7 +87,8 @@ absl::Status StoreClient::Lost(const absl::Status& status, const Until& until) c
 absl::StatusOr<std::string> StoreClient::Receive(const Until& until) {
   std::string reply;
   while (!reader_.Next(&reply)) {
-    // Reads everything that has arrived, because reading byte by byte would be slow. No more follows than is read here.
+    // Reads all bytes that have arrived, because reading byte by byte would be slow. `reader_` keeps bytes that do not
+    // belong to this reply.
     char bytes[4096];
     WEFT_RETURN_IF_ERROR(Lost(RecvAll(socket_, bytes, 1, until), until));
     const ssize_t more = recv(socket_.fd(), bytes + 1, sizeof bytes - 1, 0);
@@ -97,19 +98,20 @@ absl::StatusOr<std::string> StoreClient::Receive(const Until& until) {
 }
 
 absl::StatusOr<std::string> StoreClient::Ask(const StoreRequest& request) {
-  // The server reports why it is late, unless it is gone itself.
+  // The deadline is 10 s after the timeout of the request, so that a server that is alive can still report the reason.
   const Until until(MonotonicNanoseconds() + (static_cast<int64_t>(request.timeout_ms) + 10000) * kMillisecond, go_on_);
   WEFT_RETURN_IF_ERROR(Send(request, until));
   return Receive(until);
 }
 
 absl::Status StoreClient::Fail(const absl::Status& status) {
-  // Whatever the caller was waiting for, the failure is still sent.
+  // The failure is sent even if `go_on` would stop every other request.
   const Until until(MonotonicNanoseconds() + int64_t{5000} * kMillisecond);
   WEFT_RETURN_IF_ERROR(Send({.operation = StoreOperation::kFail, .value = EncodeFailure(status)}, until));
   absl::StatusOr<std::string> reply = Receive(until);
-  // The reply to a request under way may have crossed this message. There is at most one, because requests are made one
-  // after another. A lost connection gives no further reply.
+  // If a request was under way, its reply may have been sent before the server read this message, so the next reply is
+  // the answer. One request at most is under way, because requests are made one after another. After a lost connection
+  // there is no further reply.
   const bool crossed = reply.ok() ? *reply != kReportFailure : !ReportedRemotely(reply.status());
   if (crossed && MonotonicNanoseconds() < until.deadline_ns) reply = Receive(until);
   if (reply.ok() && *reply != kReportFailure) {

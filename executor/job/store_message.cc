@@ -7,7 +7,7 @@
 namespace weft::exec {
 namespace {
 
-// In a reply: another rank reports the error.
+// Bit in the code of a reply. It is set if another rank reports the error.
 constexpr uint8_t kElsewhereBit = 128;
 
 uint32_t LengthOf(absl::string_view buffer) {

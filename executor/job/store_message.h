@@ -1,11 +1,11 @@
-// The messages of the rendezvous store (store.h), after a connection has been proven (handshake.h). Each is a u32
-// length and that many bytes:
+// The messages of the rendezvous store (store.h), which follow the handshake of a connection (handshake.h). A message
+// is a u32 length and that many bytes:
 //
 //   request  u8 operation, u64 timeout in milliseconds, u32 length of the key, the key, the value (the rest)
 //   reply    u8 absl::StatusCode, the value or the error's message (the rest); the code + 128: another rank reports it
 //            (reported_remotely.h)
 //
-// A client has one request under way at a time.
+// A client waits for the reply to a request before it sends the next one, except for kFail.
 #ifndef WEFT_EXECUTOR_JOB_STORE_MESSAGE_H_
 #define WEFT_EXECUTOR_JOB_STORE_MESSAGE_H_
 
@@ -23,12 +23,12 @@ inline constexpr size_t kMaxStoreKeyBytes = 256;
 inline constexpr uint64_t kMaxStoreTimeoutMs = uint64_t{7} * 24 * 3600 * 1000;
 
 enum class StoreOperation : uint8_t {
-  kSet = 1,      // key = value
-  kGet = 2,      // the value, or NotFound at once
-  kWait = 3,     // the value, when it is there
-  kBarrier = 4,  // when all ranks have come to the barrier of this name
-  kLeave = 5,    // this rank needs the store no more; no reply
-  kFail = 6,     // this rank cannot go on: value = u8 absl::StatusCode, why. It may be sent while another is under way
+  kSet = 1,      // sets the key to the value
+  kGet = 2,      // replies with the value, or with NotFound at once
+  kWait = 3,     // replies with the value as soon as the key is set
+  kBarrier = 4,  // replies when all ranks have sent kBarrier with this key
+  kLeave = 5,    // this rank needs the store no longer; has no reply
+  kFail = 6,     // this rank cannot go on; value: u8 absl::StatusCode, text. Allowed while another request is under way
 };
 
 struct StoreRequest {
@@ -37,28 +37,28 @@ struct StoreRequest {
   std::string key = {}, value = {};
 };
 
-// Without the leading length.
+// Encode and decode a request. The bytes do not include the length.
 std::string EncodeStoreRequest(const StoreRequest& request);
 absl::StatusOr<StoreRequest> DecodeStoreRequest(absl::string_view bytes);
-// For kFail. Never Ok; texts are cut at kMaxFailureText.
+// Maximum bytes of a failure's text; longer texts are cut. DecodeFailure never returns Ok.
 inline constexpr size_t kMaxFailureText = 4096;
-// The value of the reply if the failed rank itself must report the failure. Otherwise the reply is the failure that
-// came before.
+// Value of the reply to kFail if the rank that failed must report its failure itself. If another failure came before,
+// the reply is that failure.
 inline constexpr char kReportFailure[] = "say it";
 std::string EncodeFailure(const absl::Status& status);
 absl::Status DecodeFailure(absl::string_view value);
 std::string EncodeStoreReply(const absl::Status& status, absl::string_view value);
-// The value, or the error that was sent.
+// Returns the value of the reply, or the error that the reply holds.
 absl::StatusOr<std::string> DecodeStoreReply(absl::string_view bytes);
 
 // Cuts an incoming stream of bytes into messages. Holds no more than one message and the bytes of one call.
 class StoreMessageReader {
  public:
-  // InvalidArgument if the bytes are no message; nothing more may then be read from the stream.
+  // Returns InvalidArgument if the bytes are not a valid message. The caller must then stop reading the stream.
   absl::Status Append(absl::string_view bytes);
   // Stores the next whole message in `*message`; false if there is none yet.
   bool Next(std::string* message);
-  // True if a message has begun and is not whole.
+  // True if part of a message has arrived.
   bool partial() const { return !buffer_.empty(); }
 
  private:

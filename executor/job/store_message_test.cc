@@ -46,7 +46,7 @@ TEST(StoreMessageTest, RepliesComeBack) {
   EXPECT_EQ(*DecodeStoreReply(EncodeStoreReply(absl::OkStatus(), "the value")), "the value");
   EXPECT_EQ(DecodeStoreReply(EncodeStoreReply(absl::NotFoundError("not there"), "")).status(),
             absl::NotFoundError("not there"));
-  // The mark that another rank reports the error travels with it.
+  // A reply keeps the mark that another rank reports the error.
   const absl::Status elsewhere = AsReportedRemotely(absl::AbortedError("rank 1 died"));
   EXPECT_EQ(DecodeStoreReply(EncodeStoreReply(elsewhere, "")).status(), elsewhere);
   EXPECT_FALSE(ReportedRemotely(DecodeStoreReply(EncodeStoreReply(absl::AbortedError("x"), "")).status()));

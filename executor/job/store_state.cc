@@ -111,7 +111,7 @@ void StoreState::Lose(int rank, absl::string_view why, std::vector<StoreAnswer>*
   Fail(absl::AbortedError(absl::StrCat("rank ", rank, " was lost while the job was starting: ", why)), 0, answers);
 }
 
-// Only the first failure counts.
+// Records the first failure and answers every request that waits with it. Later failures change nothing.
 void StoreState::Fail(const absl::Status& status, int said_by, std::vector<StoreAnswer>* answers) {
   if (!failure_.ok()) return;
   failure_ = status;

@@ -1,5 +1,5 @@
-// The state of the rendezvous store, which decides who is answered when: keys and values, who waits for what, and why
-// the job cannot start. It touches no connection (those are in store.cc) and no clock.
+// The state of the rendezvous store: keys and values, the requests that wait, and why the job cannot start. It decides
+// which requests are answered when. It uses no connection (those are in store.cc) and no clock.
 #ifndef WEFT_EXECUTOR_JOB_STORE_STATE_H_
 #define WEFT_EXECUTOR_JOB_STORE_STATE_H_
 
@@ -27,8 +27,8 @@ struct StoreAnswer {
 
 class StoreState {
  public:
-  // For a job of `size` ranks. Errors name `address` as the place to which late ranks did not come. `failure`: the
-  // failure of rank 0 before the store served, or Ok.
+  // Makes the state of a job of `size` ranks. Errors about late ranks name `address` as the place where they were
+  // expected. `failure`: a failure of rank 0 that came before the store was served, or Ok.
   StoreState(int size, std::string address, absl::Status failure);
 
   // The rank has a connection now. Called once per rank.
@@ -37,12 +37,14 @@ class StoreState {
   // True if a request of the rank has no answer yet. The rank may then send kFail only.
   bool waits(int rank) const { return clients_[rank].waits; }
 
-  // Appends the answers that a request causes, to this rank and others. Not for kLeave, which has no answer. Once the
-  // job has failed, every request is answered with the first failure, which one rank reports.
+  // Handles a request and appends the answers that it causes, for this rank and for others. kLeave has no answer, so
+  // the caller must not pass it. Once the job has failed, the answer to every request is the first failure, which one
+  // rank reports.
   void Handle(int rank, StoreRequest request, int64_t now_ns, std::vector<StoreAnswer>* answers);
-  // The rank is gone before it left the store, so it will not do what others wait for.
+  // Records that the rank's connection was lost before the rank left the store. That fails the job, because other ranks
+  // may wait for this rank.
   void Lose(int rank, absl::string_view why, std::vector<StoreAnswer>* answers);
-  // Answers the requests whose time is over. The error names the ranks that did not come.
+  // Answers the requests whose timeout is over with an error. The error names the ranks that did not come.
   void Expire(int64_t now_ns, std::vector<StoreAnswer>* answers);
   // When to call Expire next; -1 = nobody waits.
   int64_t NextDeadline() const;
@@ -50,7 +52,7 @@ class StoreState {
  private:
   struct Client {
     bool came = false;
-    // True if `request` waits for others.
+    // True if `request` waits for other ranks and has no answer yet.
     bool waits = false;
     StoreRequest request = {};
     int64_t deadline_ns = 0;
@@ -59,7 +61,7 @@ class StoreState {
   void Set(int rank, StoreRequest request, std::vector<StoreAnswer>* answers);
   void Barrier(int rank, StoreRequest request, int64_t now_ns, std::vector<StoreAnswer>* answers);
   void BeginWait(int rank, StoreRequest request, int64_t now_ns);
-  // Answers all ranks that wait with this operation for this key.
+  // Answers all ranks whose request with this operation and key waits.
   void EndWaits(StoreOperation operation, const std::string& key, absl::string_view value,
                 std::vector<StoreAnswer>* answers);
   void Fail(const absl::Status& status, int said_by, std::vector<StoreAnswer>* answers);
@@ -71,7 +73,7 @@ class StoreState {
   std::map<std::string, std::string> values_;
   std::map<std::string, std::set<int>> barriers_;
   size_t stored_ = 0;
-  // Why nothing can succeed any more, and the rank that reports it.
+  // The failure that answers every request, and the rank that reports it. Ok while there is none.
   absl::Status failure_;
   int said_by_ = 0;
 };

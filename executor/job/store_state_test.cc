@@ -17,8 +17,8 @@ using ::testing::IsEmpty;
 
 constexpr int64_t kSecond = 1000000000;
 
-// A state of `size` ranks, all of which have come. Its answers read "1: value", "2! why", or "2!! why" if another rank
-// reports it.
+// A state of `size` ranks, all of which have connected. Its functions return the answers as text: "1: value" for a
+// value for rank 1, "2! why" for an error for rank 2, "2!! why" if another rank reports that error.
 struct StoreUnderTest {
   explicit StoreUnderTest(int size, absl::Status failure = absl::OkStatus())
       : state(size, "10.0.0.1:29500", std::move(failure)) {
@@ -69,7 +69,7 @@ TEST(StoreState, WhoWaitsIsAnsweredWhenTheValueIsThere) {
   EXPECT_FALSE(store.state.waits(1));
   EXPECT_TRUE(store.state.waits(2));
   EXPECT_THAT(store.Ask(1, Wait("k")), ElementsAre("1: v"));
-  // The last value counts.
+  // A second value of a key replaces the first.
   EXPECT_THAT(store.Ask(0, Set("k", "w")), ElementsAre("0: "));
   EXPECT_THAT(store.Ask(0, Get("k")), ElementsAre("0: w"));
 }
@@ -78,7 +78,7 @@ TEST(StoreState, ABarrierIsPassedByAllTogetherAndOnce) {
   StoreUnderTest store(3);
   EXPECT_THAT(store.Ask(2, Barrier("b")), IsEmpty());
   EXPECT_THAT(store.Ask(0, Barrier("b")), IsEmpty());
-  // A barrier of another name, or a value of the same name, is no part of it.
+  // A value with the name of a barrier does not affect the barrier.
   EXPECT_THAT(store.Ask(1, Set("b", "v")), ElementsAre("1: "));
   EXPECT_THAT(store.Ask(1, Barrier("b")), ElementsAre("1: ", "0: ", "2: "));
   EXPECT_THAT(store.Ask(1, Barrier("b")), ElementsAre("1! rank 1 is at barrier 'b' for the second time"));
@@ -147,7 +147,7 @@ TEST(StoreState, WhatItHoldsIsBounded) {
   EXPECT_EQ(stored, static_cast<int>(kMaxStoredBytes / (large.size() + 6)));
   EXPECT_THAT(store.Ask(0, Get(absl::StrCat("key ", stored))),
               ElementsAre(absl::StrCat("0! the store has no 'key ", stored, "'")));
-  // A value that replaces another needs no additional memory.
+  // When the store is full, a value can still replace another value, and a smaller value frees memory for a new key.
   EXPECT_THAT(store.Ask(1, Set("key 0", large)), ElementsAre("1: "));
   EXPECT_THAT(store.Ask(1, Set("key 0", "")), ElementsAre("1: "));
   EXPECT_THAT(store.Ask(1, Set("key new", large)), ElementsAre("1: "));

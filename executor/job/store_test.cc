@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<StoreClient>> Join(const StoreServer& server, int
   return StoreClient::Connect("127.0.0.1", server.address().port(), rank, options, timeout);
 }
 
-// A connection that has proven itself and can then send anything.
+// Returns a connection that has passed the handshake, so that a test can send any bytes on it.
 Socket RawClient(const StoreServer& server, int rank, const StoreOptions& options) {
   const int64_t deadline = MonotonicNanoseconds() + int64_t{10} * 1000 * 1000 * 1000;
   Socket socket = *ConnectTo(server.address(), deadline);
@@ -79,7 +79,7 @@ TEST(StoreTest, ServesOneAddressOnly) {
   EXPECT_EQ(own.Host(), "127.0.0.2");
   EXPECT_TRUE(ConnectTo(own, deadline).ok());
   EXPECT_TRUE(absl::IsUnavailable(ConnectTo((*ResolveHost("127.0.0.1", own.port()))[0], deadline).status()));
-  // If it cannot listen there, it says so.
+  // If it cannot listen on the address, the error names the address and the reason.
   EXPECT_THAT(
       std::string(StoreServer::Listen("192.0.2.1", 29500, Options(1)).status().message()),
       HasSubstr("MASTER_ADDR=192.0.2.1, MASTER_PORT=29500: cannot listen on 192.0.2.1:29500: it is no address"));
@@ -168,8 +168,8 @@ TEST(StoreTest, ALostRankEndsTheWaits) {
   EXPECT_LT(MonotonicNanoseconds() - start, int64_t{10} * 1000 * 1000 * 1000);
 }
 
-// One rank reports why the job has failed, and all others learn of it: those that wait, those that ask, and those that
-// come later.
+// One rank reports why the job has failed. All other ranks get the failure as an error: in requests that wait, in new
+// requests, and if they connect later.
 TEST(StoreTest, AFailureEndsTheJobForAll) {
   const StoreOptions options = Options(5);
   const auto server = Serve(options);
@@ -200,7 +200,7 @@ TEST(StoreTest, AFailureEndsTheJobForAll) {
   EXPECT_LT(MonotonicNanoseconds() - start, int64_t{10} * 1000 * 1000 * 1000);
 }
 
-// Rank 0 reports what has happened to a rank that cannot report it any more.
+// If a rank's connection is lost, rank 0 reports it in that rank's place.
 TEST(StoreTest, OfALostRankRankZeroTells) {
   const StoreOptions options = Options(3);
   const auto server = Serve(options);
@@ -216,7 +216,7 @@ TEST(StoreTest, OfALostRankRankZeroTells) {
   EXPECT_EQ(of_zero.message(), of_one.message());
 }
 
-// Whatever a rank waits for, it can still report that it cannot go on.
+// A rank that stops waiting for the others can still report its failure.
 TEST(StoreTest, AWaitThatIsGivenUpCanBeTold) {
   const StoreOptions options = Options(2);
   const auto server = Serve(options);
@@ -237,7 +237,7 @@ TEST(StoreTest, AWaitThatIsGivenUpCanBeTold) {
   EXPECT_TRUE((*zero)->Fail(status).ok());
   const absl::Status told = (*one)->Barrier("start", seconds(60));
   EXPECT_TRUE(absl::IsCancelled(told) && ReportedRemotely(told)) << told;
-  // A connection that is not answered does not hold up a rank that is asked to stop either.
+  // A rank that is asked to stop also stops while it waits for a server that accepts connections but never answers.
   const Socket silent = *ListenOn((*ResolveHost("127.0.0.1", 0))[0]);
   const auto never = StoreClient::Connect("127.0.0.1", LocalAddress(silent)->port(), 1, options, seconds(60),
                                           [] { return absl::CancelledError("stopped"); });
@@ -285,7 +285,7 @@ TEST(StoreTest, OversizeValuesAreRefusedByTheClient) {
   EXPECT_TRUE(absl::IsInvalidArgument((*client)->Set("key", std::string(kMaxStoreMessageBytes, 'v'))));
   EXPECT_TRUE(absl::IsInvalidArgument((*client)->Set(std::string(300, 'k'), "value")));
   EXPECT_TRUE((*client)->Set("key", "value").ok());
-  // The store does not grow without limit.
+  // The store refuses values when it is full.
   absl::Status status;
   for (int i = 0; i < 100 && status.ok(); ++i) {
     status = (*client)->Set(absl::StrCat("key ", i), std::string(1000000, 'v'));
@@ -305,7 +305,7 @@ TEST(StoreTest, ASlowClientIsDropped) {
             "rank 1 was lost while the job was starting: a message was not complete within 0.2 s");
 }
 
-// Addresses as launchers write them, with brackets and without.
+// IPv6 addresses as launchers write them, with brackets and without.
 TEST(StoreTest, VersionSixAddresses) {
   const StoreOptions options = Options(1);
   for (const char* host : {"::1", "[::1]", "localhost"}) {

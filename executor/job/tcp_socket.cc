@@ -159,7 +159,7 @@ absl::StatusOr<Socket> ConnectTo(const SocketAddress& address, const Until& unti
     getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &length);
     if (error != 0) return absl::UnavailableError(std::strerror(error));
   }
-  // If the port is in the range that the system uses for callers, the socket may have been connected to itself.
+  // If the port is in the range that the system assigns to connecting sockets, the socket may be connected to itself.
   const auto local = LocalAddress(socket);
   if (local.ok() && local->ToString() == address.ToString()) return absl::UnavailableError("nobody listens");
   return socket;

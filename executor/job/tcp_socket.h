@@ -18,7 +18,8 @@
 
 namespace weft::exec {
 
-// How long a call waits: until a deadline, or until `go_on` returns an error. `go_on` is asked every tenth of a second.
+// How long a call waits: until a deadline, or until `go_on` returns an error. The waiting call calls `go_on` every
+// tenth of a second.
 struct Until {
   // NOLINTNEXTLINE: a deadline alone is one.
   Until(int64_t deadline_ns) : deadline_ns(deadline_ns) {}
@@ -27,13 +28,13 @@ struct Until {
   absl::Status CheckGoOn() const { return go_on ? go_on() : absl::OkStatus(); }
 
   int64_t deadline_ns;
-  // An error from it ends the wait.
+  // Null if only the deadline ends the wait. An error that it returns ends the wait.
   std::function<absl::Status()> go_on;
 };
-// Sleeps for `pause`, or until `until` ends. Never returns DeadlineExceeded.
+// Sleeps for `pause`, or until `until` ends. The deadline is no error here: it returns Ok.
 absl::Status SleepWithin(std::chrono::nanoseconds pause, const Until& until);
 
-// A file descriptor that is closed with its owner.
+// Owns a file descriptor and closes it when it is destroyed.
 class Socket {
  public:
   Socket() = default;
@@ -45,7 +46,7 @@ class Socket {
   int fd() const { return fd_; }
   bool open() const { return fd_ >= 0; }
   void Close();
-  // The owner no longer closes it.
+  // Returns the descriptor, which this object then no longer closes.
   int Release() { return std::exchange(fd_, -1); }
 
  private:
@@ -56,35 +57,37 @@ struct SocketAddress {
   sockaddr_storage storage = {};
   socklen_t length = 0;
 
-  // "127.0.0.1:29500", "[::1]:29500".
+  // Returns e.g. "127.0.0.1:29500" or "[::1]:29500".
   std::string ToString() const;
-  // "127.0.0.1", "::1".
+  // Returns e.g. "127.0.0.1" or "::1".
   std::string Host() const;
   int port() const;
   void set_port(int port);
 };
 
-// Returns the addresses of a host name or of an address as text, including "[::1]". NotFound if the name is not known,
-// at least not now.
+// Returns the addresses of a host name, or of an address as text, including "[::1]". Returns NotFound if the name is
+// not known; it may become known later.
 absl::StatusOr<std::vector<SocketAddress>> ResolveHost(const std::string& host, int port);
 
 // Listens on this address alone; port 0 takes a free port. FailedPrecondition if the address is not this machine's or
 // if the port is taken.
 absl::StatusOr<Socket> ListenOn(const SocketAddress& address);
-// Takes over a socket that the process was given and that is already listening.
+// Takes ownership of a listening socket that the process inherited as a descriptor.
 absl::StatusOr<Socket> AdoptListener(int fd);
-// InvalidArgument if there is no connection to accept; Unavailable for other reasons, which do not matter.
+// Returns InvalidArgument if no connection waits to be accepted. Other errors are Unavailable; the caller may try
+// again.
 absl::StatusOr<Socket> AcceptFrom(const Socket& listener);
-// Unavailable if nobody answers in time.
+// Returns Unavailable if the connection fails, and DeadlineExceeded if it is not made before the deadline of `until`.
 absl::StatusOr<Socket> ConnectTo(const SocketAddress& address, const Until& until);
 
 absl::StatusOr<SocketAddress> LocalAddress(const Socket& socket);
 absl::StatusOr<SocketAddress> PeerAddress(const Socket& socket);
 
-// Makes small messages leave at once, and notices within ten seconds that a machine has vanished.
+// Sends small messages without delay, and makes the connection fail within ten seconds if the other machine has
+// vanished.
 void SetForMessages(const Socket& socket);
 
-// Transfers all bytes, or returns an error: DeadlineExceeded, or Unavailable if the connection has ended.
+// Transfer all bytes. Otherwise return DeadlineExceeded, or Unavailable if the connection has ended.
 absl::Status SendAll(const Socket& socket, absl::string_view bytes, const Until& until);
 absl::Status RecvAll(const Socket& socket, char* bytes, size_t count, const Until& until);
 

@@ -46,7 +46,7 @@ TEST(TcpSocketTest, DeadlinesHold) {
   char byte;
   const int64_t start = MonotonicNanoseconds();
   EXPECT_TRUE(absl::IsDeadlineExceeded(RecvAll(*socket, &byte, 1, In(50))));
-  // Nobody reads, so sending waits once the system's buffers are full.
+  // The other side does not read, so SendAll has to wait once the system's buffers are full.
   EXPECT_TRUE(absl::IsDeadlineExceeded(SendAll(*socket, std::string(64 << 20, 'x'), In(50))));
   EXPECT_LT(MonotonicNanoseconds() - start, int64_t{5} * 1000 * 1000 * 1000);
 }
@@ -55,7 +55,7 @@ TEST(TcpSocketTest, WhatCannotBeListenedOnIsNamed) {
   const Socket listener = Listener();
   const SocketAddress taken = *LocalAddress(listener);
   EXPECT_EQ(ListenOn(taken).status().message(), "cannot listen on " + taken.ToString() + ": the port is taken");
-  // An address of a block that is kept for documentation (RFC 5737).
+  // 192.0.2.1 is no address of this machine: its block is reserved for documentation (RFC 5737).
   EXPECT_EQ(ListenOn((*ResolveHost("192.0.2.1", 29500))[0]).status().message(),
             "cannot listen on 192.0.2.1:29500: it is no address of this machine");
 }

@@ -16,7 +16,8 @@ double Uniform(uint32_t high, uint32_t low) {
   return (static_cast<double>(uint64_t{high} << 32 | low) + 0.5) * 0x1p-64;
 }
 
-// The part of the signal that is left at the beginning of a level of the cosine schedule.
+// Returns f(t) of the cosine schedule (Nichol and Dhariwal 2021, eq. 17) for t / T = `part`. The share of the variance
+// that is left is f(t) / f(0).
 double Cosine(double part) {
   const double cosine = std::cos((part + 0.008) / 1.008 * kPi / 2);
   return cosine * cosine;

@@ -29,7 +29,8 @@ TEST(Diffusion, NoiseDoesNotDependOnWhereItIsCut) {
   }
 }
 
-// Linear with 1000 levels: the first beta is 1e-4, the product over all 4.0358e-5 (Ho et al. 2020 leave about 4e-5).
+// For the linear schedule with 1000 levels, the first beta is 1e-4 and the product over all levels is 4.0358e-5 (about
+// 4e-5 in Ho et al. 2020).
 TEST(Diffusion, SignalLevels) {
   EXPECT_NEAR(SignalLevel(1000, false, 0), 1 - 1e-4, 1e-15);
   EXPECT_NEAR(SignalLevel(1000, false, 999), 4.0358e-5, 1e-8);

@@ -1,9 +1,10 @@
-// EXACT192: an accumulator of one real number whose result does not depend on the order or grouping of its terms.
-// It is a fixed-point number of 192 bits, two's complement, whose least bit is 2^-126 (docs/kernels.md).
+// EXACT192: an accumulator for a sum of real numbers whose result does not depend on the order or grouping of the
+// terms. It is a fixed-point number of 192 bits, two's complement, whose least bit is 2^-126 (docs/kernels.md).
 //
-// Each term is rounded to the grid on its own, so the sum of n terms is at most n * 2^-127 away from the true sum, plus
-// one rounding to the result's type at the end. While the magnitudes of all terms add up to less than 2^65 no order
-// overflows; beyond that the accumulator may turn into the overflow value, which absorbs everything and rounds to NaN.
+// Each term is rounded to a multiple of 2^-126 on its own, so the sum of n terms is at most n * 2^-127 away from the
+// true sum. One more rounding, to the result's type, follows at the end. If the magnitudes of all terms add up to less
+// than 2^65, no order of the terms overflows. Beyond that the accumulator may become the overflow value: it stays so
+// whatever is added, and rounds to NaN.
 #ifndef WEFT_EXECUTOR_NUMERICS_EXACT192_H_
 #define WEFT_EXECUTOR_NUMERICS_EXACT192_H_
 
@@ -14,8 +15,8 @@
 
 namespace weft::exec {
 
-// accumulators[i] += x[i]. Floats convert to double exactly, and so do bf16 values. A bf16 value is given as the upper
-// 16 bits of a float.
+// accumulators[i] += x[i]. All three types convert to double exactly. A bf16 value is given as the upper 16 bits of a
+// float.
 void ExactAccumulate(absl::Span<const double> x, absl::Span<Exact192> accumulators);
 void ExactAccumulate(absl::Span<const float> x, absl::Span<Exact192> accumulators);
 void ExactAccumulateBf16(absl::Span<const uint16_t> x, absl::Span<Exact192> accumulators);
@@ -27,8 +28,8 @@ void ExactMerge(absl::Span<const Exact192> terms, absl::Span<Exact192> accumulat
 // result is subnormal or infinite in any of these types. NaN if overflowed.
 double ExactRound(const Exact192& accumulator, int precision);
 
-// Rounds to 53 bits towards zero, and sets the last bit if anything was lost. Rounding the result to nearest with 51
-// bits or fewer gives the same as rounding the accumulator itself.
+// Rounds to 53 bits towards zero, and sets the last bit if any bits were lost. If the result is then rounded to nearest
+// with 51 bits or fewer, that gives the same as rounding the accumulator once.
 double ExactRoundToOdd(const Exact192& accumulator);
 
 }  // namespace weft::exec

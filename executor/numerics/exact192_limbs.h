@@ -11,7 +11,7 @@
 
 namespace weft::exec {
 
-// Limbs least significant first. Zero bytes are the number zero.
+// A number of 192 bits. Limbs are stored least significant first. If all bytes are zero, the number is zero.
 struct Exact192 {
   uint64_t limb[3];
 
@@ -36,7 +36,8 @@ WEFT_HOST_DEVICE inline void AddLimbs(Exact192& a, uint64_t b0, uint64_t b1, uin
   const uint64_t r1 = t1 + carry0;
   const uint64_t carry1 = (t1 < b1) | (r1 < carry0);
   const uint64_t r2 = a.limb[2] + b2 + carry1;
-  // Overflow: two terms of one sign have a sum of the other sign. The sum -2^191 is the overflow value itself.
+  // The sum overflows if both terms have one sign and the sum has the other. If the sum is -2^191 without an overflow,
+  // it already equals the overflow value.
   overflow |= (((a.limb[2] ^ r2) & (b2 ^ r2)) >> 63) != 0;
   a.limb[0] = overflow ? 0 : r0;
   a.limb[1] = overflow ? 0 : r1;
@@ -48,19 +49,19 @@ WEFT_HOST_DEVICE inline void Merge(Exact192& accumulator, const Exact192& term) 
   AddLimbs(accumulator, term.limb[0], term.limb[1], term.limb[2], term.overflowed());
 }
 
-// accumulator += x, rounded to the grid.
+// accumulator += x, with x rounded to a multiple of 2^-126.
 WEFT_HOST_DEVICE inline void AddNumber(Exact192& accumulator, double x) {
   uint64_t bits;
   memcpy(&bits, &x, sizeof(bits));
   const uint64_t exponent = (bits >> 52) & 0x7ff;
-  // |x| >= 2^64, an infinity or NaN.
+  // True if |x| >= 2^64, or if x is an infinity or NaN.
   const bool too_large = exponent >= 1023 + 64;
   // |x| = mantissa * 2^(shift + kMinExponent).
   uint64_t mantissa = (bits & ((uint64_t{1} << 52) - 1)) | (uint64_t{exponent != 0} << 52);
   int64_t shift = static_cast<int64_t>(exponent > 1 ? exponent : 1) - 1075 - kMinExponent;
   if (shift < 0) {
-    // Below the grid's resolution: round to a multiple of 2^-126, ties to even. A mantissa has 53 bits, so everything
-    // from 54 on gives 0 and 63 keeps the shifts defined.
+    // x has bits below 2^-126. Round it to a multiple of 2^-126, ties to even. A mantissa has 53 bits, so dropping 54
+    // or more gives 0. At most 63 are dropped, so that the shifts are defined.
     const int drop = static_cast<int>(-shift < 63 ? -shift : 63);
     const uint64_t rest = mantissa & ((uint64_t{1} << drop) - 1);
     const uint64_t half = uint64_t{1} << (drop - 1);
@@ -73,7 +74,7 @@ WEFT_HOST_DEVICE inline void AddNumber(Exact192& accumulator, double x) {
   const int offset = static_cast<int>(shift & 63);
   const uint64_t low = mantissa << offset;
   const uint64_t high = (mantissa >> 1) >> (63 - offset);
-  // All ones if x is negative: the limbs are then complemented and 1 is added.
+  // All ones if x is negative, else 0. The limbs of a negative number are complemented and 1 is added.
   const uint64_t negative = ~((bits >> 63) - 1);
   uint64_t b0 = (index == 0 ? low : 0) ^ negative;
   uint64_t b1 = (index == 0 ? high : index == 1 ? low : 0) ^ negative;
@@ -93,8 +94,8 @@ WEFT_HOST_DEVICE inline int LeadingZeros(uint64_t x) {
 #endif
 }
 
-// The nearest number with `precision` significant bits, ties to even. With `to_odd`: the number towards zero, with the
-// last bit set if anything was lost.
+// Returns the nearest number with `precision` significant bits, ties to even. With `to_odd`: rounds towards zero
+// instead and sets the last bit if any bits were lost.
 WEFT_HOST_DEVICE inline double Rounded(const Exact192& accumulator, int precision, bool to_odd) {
   if (accumulator.overflowed()) {
     const uint64_t quiet_nan = uint64_t{0x7ff8} << 48;
@@ -114,7 +115,7 @@ WEFT_HOST_DEVICE inline double Rounded(const Exact192& accumulator, int precisio
   const int top = limb[2] != 0 ? 2 : limb[1] != 0 ? 1 : 0;
   const uint64_t first = top == 2 ? limb[2] : top == 1 ? limb[1] : limb[0];
   if (first == 0) return 0;
-  // The 64 bits from the leading one down; whatever lies below them only matters as "not zero".
+  // `window` holds the 64 bits from the leading one on. `below` is true if any lower bit is not zero.
   const int lead = LeadingZeros(first);
   uint64_t window = first << lead;
   bool below = false;

@@ -38,8 +38,8 @@ std::vector<double> WildTerms(int count, std::mt19937_64& random) {
   return terms;
 }
 
-// Oracle: schoolbook big integers in base 2^16 with a sign, least digit 2^-1200. It shares nothing with the code under
-// test.
+// A second implementation to compare with: big integers in base 2^16 with a sign, whose least bit is 2^-1200. It shares
+// no code with the code under test.
 class BigNumber {
  public:
   static constexpr int kDigits = 160;
@@ -58,7 +58,7 @@ class BigNumber {
     const double fraction = std::frexp(x, &exponent);
     AddScaled(static_cast<int64_t>(std::ldexp(fraction, 53)), exponent - 53);
   }
-  // Bits of the magnitude, most significant first.
+  // Returns the bits of the magnitude, most significant first, and sets `*negative`.
   std::vector<int> Bits(bool* negative) const {
     std::vector<int64_t> digits(digit_, digit_ + kDigits);
     *negative = !Carry(digits);
@@ -70,7 +70,7 @@ class BigNumber {
     for (int i = kDigits * 16 - 1; i >= 0; --i) bits.push_back((digits[i / 16] >> (i % 16)) & 1);
     return bits;
   }
-  // Nearest with `precision` bits, ties to even, exponents unbounded.
+  // Returns the nearest number with `precision` bits, ties to even, for any exponent.
   double Round(int precision) const {
     bool negative = false;
     const std::vector<int> bits = Bits(&negative);
@@ -88,7 +88,7 @@ class BigNumber {
   }
 
  private:
-  // Brings every digit into [0, 2^16); false if the number is negative.
+  // Carries, so that every digit is in [0, 2^16). Returns false if the number is negative.
   static bool Carry(std::vector<int64_t>& digits) {
     int64_t carry = 0;
     for (int64_t& digit : digits) {
@@ -155,7 +155,7 @@ TEST(Exact192, RoundsLikeBigIntegers) {
   }
 }
 
-// Sums that have few bits around the rounding point, where ties are common.
+// Rounds sums that have few bits near the last bit kept, so that ties are common.
 TEST(Exact192, TiesGoToEven) {
   std::mt19937_64 random(4);
   int ties = 0;
@@ -194,7 +194,7 @@ TEST(Exact192, TermsRoundToTheGrid) {
   EXPECT_EQ(Sum({std::numeric_limits<double>::denorm_min(), -std::numeric_limits<double>::min()}), (Exact192{}));
   EXPECT_EQ(Sum({-0.0}), (Exact192{}));
   EXPECT_EQ(Sum({1.0}), (Exact192{{0, uint64_t{1} << 62, 0}}));
-  // Subnormal floats, read through the float overload.
+  // A float below the grid is rounded to 0, although it is subnormal.
   Exact192 accumulator = {};
   const float subnormal = std::numeric_limits<float>::denorm_min();
   ExactAccumulate(absl::Span<const float>(&subnormal, 1), absl::MakeSpan(&accumulator, 1));

@@ -1,5 +1,5 @@
-// Conversions of storage types, for host and device alike: to nearest, ties to even; a NaN stays a NaN. Host and device
-// use the same code, so that sums of collectives have the same bits wherever they are computed.
+// Conversions of storage types. They round to nearest, ties to even; a NaN stays a NaN. Host and device use the same
+// code, so that the sums of collectives have the same bits wherever they are computed.
 #ifndef WEFT_EXECUTOR_NUMERICS_FLOAT_BITS_H_
 #define WEFT_EXECUTOR_NUMERICS_FLOAT_BITS_H_
 
@@ -29,8 +29,8 @@ WEFT_HOST_DEVICE inline uint16_t Bf16FromFloat(float x) {
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-// Converts to float towards the odd neighbor, which keeps the information that decides a tie when the result is rounded
-// again (Boldo and Melquiond 2008, doi:10.1109/TC.2007.70819).
+// Converts to float. A value between two floats becomes the one whose last bit is odd, which shows that bits were lost.
+// So a second rounding breaks ties as one rounding would (Boldo and Melquiond 2008, doi:10.1109/TC.2007.70819).
 WEFT_HOST_DEVICE inline float OddFromDouble(double x) {
   const float nearest = static_cast<float>(x);
   const double difference = x - static_cast<double>(nearest);
@@ -53,13 +53,13 @@ WEFT_HOST_DEVICE inline float FloatFromFp16(uint16_t x) {
   return FloatOfBits(sign | (exponent == 31 ? uint32_t{255} : exponent + 112) << 23 | fraction << 13);
 }
 
-// 65520 and above become infinite.
+// Converts to fp16. Magnitudes of 65520 and above become infinite.
 WEFT_HOST_DEVICE inline uint16_t Fp16FromFloat(float x) {
   const uint32_t bits = BitsOfFloat(x), magnitude = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;
   if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);
   if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);
   if (magnitude < 0x38800000) {
-    // Below 2^-14: the sum with 0.5 rounds to multiples of 2^-24.
+    // Below 2^-14, fp16 numbers are multiples of 2^-24. Adding 0.5 rounds to such a multiple.
     const float sum = FloatOfBits(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (BitsOfFloat(sum) - BitsOfFloat(0.5f)));
   }

@@ -9,11 +9,11 @@
 
 namespace weft::exec {
 
-// Returns the learning rate of optimizer step `step`, from 0, by recipe.lr.
+// Returns the learning rate of optimizer step `step` (counted from 0), as recipe.lr describes it.
 double LearningRateAt(const Recipe& recipe, int64_t step);
 
-// Returns a note if a run of `steps` steps goes beyond the recipe's last step, where the learning rate has decayed;
-// empty if there is nothing to note.
+// Returns a note if a run of `steps` steps continues after the recipe's last step, where the decay of the learning rate
+// has ended. Returns an empty text if there is nothing to note.
 std::string NoteOnSteps(const Recipe& recipe, int64_t steps);
 
 }  // namespace weft::exec

@@ -44,7 +44,7 @@ TEST(LearningRateTest, StableStepsComeBeforeTheDecay) {
   recipe.mutable_lr()->set_stable_steps(10);
   EXPECT_EQ(LearningRateAt(recipe, 3), 1.0);
   EXPECT_EQ(LearningRateAt(recipe, 13), 1.0);
-  // From here on it is the schedule of a run without them that begins ten steps later.
+  // From here on the rates are those of a run without stable steps that begins ten steps later.
   for (int64_t step = 14; step < 30; ++step) {
     EXPECT_EQ(LearningRateAt(recipe, step), LearningRateAt(MakeRecipe(15, 4, "linear"), step - 10)) << step;
   }

@@ -1,5 +1,6 @@
-// Libraries that are opened at run time: cuBLASLt, cuDNN, NCCL, MPI. weft-run starts where none of them is installed.
-// It finds the libraries of a CUDA toolkit, of the system, or of a Python environment (which PyTorch's packages bring).
+// Libraries that are opened at run time: cuBLASLt, cuDNN, NCCL, MPI. So weft-run also starts on a machine that has none
+// of them. It finds the libraries of a CUDA toolkit, of the system, or of a Python environment (PyTorch's packages
+// install them there).
 #ifndef WEFT_EXECUTOR_PLATFORM_SHARED_LIBRARY_H_
 #define WEFT_EXECUTOR_PLATFORM_SHARED_LIBRARY_H_
 
@@ -14,25 +15,26 @@
 
 namespace weft::exec {
 
-// The folders of --lib-path, which are searched before all others. main sets them before anything is opened.
+// Sets the folders of --lib-path, which are searched before all others. main calls it before any library is opened.
 void SetLibraryPath(std::vector<std::string> folders);
 const std::vector<std::string>& LibraryPath();
 
-// The environment variables that say where libraries may be. Empty = not set.
+// The environment variables that help to find libraries. Empty = not set.
 struct LibraryEnvironment {
   std::string cuda_home;       // CUDA_HOME; /usr/local/cuda if empty
   std::string cuda_libraries;  // WEFT_CUDA_LIBRARIES; ~/.cache/weft_cuda if empty: where tools/setup installs
   std::string virtual_env;     // VIRTUAL_ENV
   std::string conda_prefix;    // CONDA_PREFIX
-  std::string path;            // PATH: its first python3 has packages beside it
+  std::string path;            // PATH; packages beside its first python3 are searched
   std::string home;            // HOME
 
   static LibraryEnvironment FromProcess();
 };
 
-// The folders that exist, each once, in the order in which they are searched after the loader's own path: lib64 of the
-// toolkit, then nvidia/*/lib among the packages of the virtual environment, of the conda environment, of PATH's
-// python3, of the user (~/.local), and of tools/setup. Entries of one folder are in alphabetical order.
+// Returns the folders that exist, each once, in the order of the search. They are searched after the loader's own path.
+// First comes lib64 of the toolkit. Then comes nvidia/*/lib among the Python packages of the virtual environment, of
+// the conda environment, of PATH's python3, of the user (~/.local), and of tools/setup. Entries of one folder are in
+// alphabetical order.
 std::vector<std::string> LibraryFolders(const LibraryEnvironment& environment);
 
 // An open library, which stays open until the process ends: CUDA's libraries cannot be closed safely.
@@ -44,10 +46,10 @@ class SharedLibrary {
     kGlobal,
   };
 
-  // Opens the first of `names` ("libcudnn.so.9", the most wanted first) that a place has. The places are LibraryPath,
-  // the loader's path, then LibraryFolders of the process. Errors call the library `what` ("cuDNN 9"). NotFound lists
-  // the places that were searched. FailedPrecondition, with the loader's reason, if a file is there and cannot be
-  // loaded.
+  // Searches LibraryPath, then the loader's path, then LibraryFolders of the process. Opens the library from the first
+  // of these places that has a file with one of `names` (e.g. "libcudnn.so.9"; a place's files are tried in this
+  // order). Errors call the library `what` ("cuDNN 9"). Returns NotFound, with the places that were searched, if there
+  // is no such file. Returns FailedPrecondition, with the loader's reason, if a file exists but cannot be loaded.
   static absl::StatusOr<SharedLibrary> Open(absl::string_view what, absl::Span<const std::string> names,
                                             Scope scope = Scope::kLocal);
   static absl::StatusOr<SharedLibrary> OpenFrom(absl::string_view what, absl::Span<const std::string> names,

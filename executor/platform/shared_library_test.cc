@@ -77,8 +77,8 @@ TEST(SharedLibrary, AFileThatIsNoLibraryIsNamed) {
   const std::string broken = Folder("broken"), good = Folder("good");
   Write(broken + "/libbroken.so", "text\n");
   fs::copy_file(kExample, good + "/libbroken.so");
-  // A broken file is an error in a folder that the user named. Elsewhere the search goes on, and reports the broken
-  // file if it finds nothing.
+  // A broken file in a folder that the user named is an error. In other folders the search continues, and reports the
+  // broken file only if it finds no other.
   const auto asked =
       SharedLibrary::OpenFrom("an example", {"libbroken.so"}, SharedLibrary::Scope::kLocal, {broken}, {good});
   EXPECT_EQ(asked.status().code(), absl::StatusCode::kFailedPrecondition);

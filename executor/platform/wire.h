@@ -1,4 +1,4 @@
-// Numbers in messages between the processes of a job: little-endian, of fixed width.
+// Reads and writes numbers in messages between the processes of a job: little-endian, of fixed width.
 #ifndef WEFT_EXECUTOR_PLATFORM_WIRE_H_
 #define WEFT_EXECUTOR_PLATFORM_WIRE_H_
 
@@ -16,7 +16,8 @@ void AppendNumber(std::string* out, T number) {
   for (size_t i = 0; i < sizeof(T); ++i) out->push_back(static_cast<char>(bits >> (8 * i)));
 }
 
-// Reads a number from the front of `data`. False, with nothing read, if `data` is too short.
+// Reads a number from the front of `data` and removes it there. Returns false, and removes nothing, if `data` is too
+// short.
 template <typename T>
 bool ReadNumber(absl::string_view* data, T* number) {
   if (data->size() < sizeof(T)) return false;

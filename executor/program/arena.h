@@ -24,7 +24,7 @@ class Arena {
     std::unique_ptr<Arena> arena(new Arena(device));
     const std::pair<Place, int64_t> sizes[2] = {{DEVICE, device_bytes}, {HOST, host_bytes}};
     for (const auto& [place, bytes] : sizes) {
-      // Allocates exactly the planned bytes.
+      // A rank that needs no memory in this place gets none.
       if (bytes <= 0) continue;
       const absl::StatusOr<void*> memory = device->Allocate(place, bytes);
       if (!memory.ok()) {
@@ -37,7 +37,7 @@ class Arena {
     }
     return arena;
   }
-  // Allocates on a host device of its own.
+  // Allocates on a host device that the arena makes and owns.
   static absl::StatusOr<std::unique_ptr<Arena>> Allocate(int64_t device_bytes, int64_t host_bytes) {
     std::unique_ptr<ComputeDevice> host = MakeHostDevice();
     absl::StatusOr<std::unique_ptr<Arena>> arena = Allocate(host.get(), device_bytes, host_bytes);
@@ -46,11 +46,11 @@ class Arena {
   }
 
   ComputeDevice& device() const { return *device_; }
-  // Bytes that the device has given.
+  // Bytes of the arena in this place.
   int64_t bytes(Place place) const { return bytes_[place == HOST]; }
-  // All of the arena's device memory; null if it has none.
+  // Address of the arena's device memory; null if it has none.
   std::byte* device_memory() const { return memory_[0]; }
-  // Address of a buffer. If it is in the device's memory, the host reads and writes it only by copies
+  // Returns the address of a buffer. The host must not access an address in a device's own memory, except by copies
   // (ComputeDevice::CopyNow).
   std::byte* Data(const Buffer& buffer) const { return memory_[buffer.place() == HOST] + buffer.offset(); }
 

@@ -59,7 +59,7 @@ TEST(ArenaSize, MemoryOfADeviceIsNotTheMachines) {
   EXPECT_THAT(note, testing::HasSubstr("the driver may refuse to pin them"));
 }
 
-// Evaluation uses the same memory, which is as large as the larger of the two arenas.
+// Evaluation uses the memory of training, which must be large enough for both.
 TEST(ArenaSize, ArenasOfEvaluationMustFitWhereThereIsOne) {
   Program program = TinyProgram();
   *program.mutable_evaluation() = TinyEvaluation();

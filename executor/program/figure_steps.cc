@@ -61,7 +61,7 @@ class Marker {
     return -1;
   }
 
-  // Marks the last step of the body that writes the buffer of this role. Returns the buffer, or null if no step does.
+  // Marks the last step of the body that writes a buffer of this role. Returns the buffer, or null if no step does.
   const Buffer* MarkLast(BufferRole role, Figure figure) {
     for (size_t i = out_.actions.size(); i-- > 0;) {
       PreparedAction& prepared = out_.actions[i];
@@ -77,7 +77,8 @@ class Marker {
     return nullptr;
   }
 
-  // Rule P15: the body and the epilogue have one VALIDATE each, with the same NORM.
+  // Marks the steps that compute the norm of a VALIDATE. By rule P15, the body and the epilogue have one VALIDATE each,
+  // with the same NORM.
   absl::Status MarkVerdicts() {
     for (PreparedAction& prepared : out_.actions) {
       if (prepared.action->kind() != VALIDATE) continue;
@@ -89,7 +90,7 @@ class Marker {
         out_.figures.norm = Doubles(buffer);
         marked = true;
       }
-      // The loss scale of the step that is judged.
+      // VALIDATE reads the loss scale of the step whose norm it checks.
       for (const int b : prepared.action->operands()) {
         const Buffer& buffer = out_.rank_template->buffers(b);
         if (buffer.role() == LOSS_SCALE) out_.figures.loss_scale = Doubles(buffer).data();

@@ -9,7 +9,7 @@
 
 namespace weft::exec {
 
-// Sets `figures` of the program and of its steps, and fixed_loss_scale. The actions must already have their steps.
+// Sets `figures` of `prepared` and of its steps, and fixed_loss_scale. The actions must already have their steps.
 absl::Status MarkFigures(const Program& program, int rank, const Arena& arena, PreparedProgram& prepared);
 
 }  // namespace weft::exec

@@ -11,7 +11,7 @@
 namespace weft::exec {
 namespace {
 
-// Segment 0 makes a loss in two steps, segment 1 makes the norm. Actions are in the list order of their ids.
+// Segment 0 computes a loss in its second step; segment 1 computes the norm. The ids of actions follow the list order.
 constexpr char kProgram[] = R"(
   segments { steps { name: "product" outputs: 0 } steps { name: "loss" outputs: 1 } steps { name: "other" outputs: 0 }
     values { operand: 0 } values { operand: 1 } }
@@ -30,7 +30,7 @@ class FigureStepsTest : public ::testing::Test {
  protected:
   FigureStepsTest() : program_(Parse<Program>(kProgram)), arena_(*Arena::Allocate(256, 0)) {}
 
-  // Adds an action to the body, unless `list` says otherwise, in the order of the calls.
+  // Appends an action to the body, or to `list` if it is given.
   void Add(const std::string& action, ActionList list = kBodyList) {
     protos_.push_back(std::make_unique<Action>(Parse<Action>(action)));
     PreparedAction& prepared = prepared_.actions.emplace_back();
@@ -44,7 +44,7 @@ class FigureStepsTest : public ::testing::Test {
     return MarkFigures(program_, /*rank=*/3, *arena_, prepared_);
   }
 
-  // All marks. "1.0:2" means that step 0 of action 1 completes figure 2.
+  // Returns all marks. "1.0:2" means that step 0 of action 1 completes the figures in the bit mask 2 (enum Figure).
   std::string Marked() const {
     std::string text;
     for (size_t a = 0; a < prepared_.actions.size(); ++a) {
@@ -81,7 +81,7 @@ TEST_F(FigureStepsTest, TheLastStepThatWritesThemCompletesLosses) {
 TEST_F(FigureStepsTest, SummedLossesCountInsteadOfLocalOnes) {
   Add("id: 0 kind: FORWARD segment: 0 operands: [0, 1]");
   Add("id: 1 kind: ALL_REDUCE sources: 1 destinations: 2");
-  // Figures of an epilogue are not printed.
+  // The epilogue also writes the losses, but only figures of the body are printed.
   Add("id: 2 kind: ALL_REDUCE sources: 1 destinations: 2", kEpilogueList);
   ASSERT_TRUE(Mark().ok());
   EXPECT_EQ(Marked(), "1.0:1 ");
@@ -112,7 +112,7 @@ TEST_F(FigureStepsTest, WhatRunsOnlyWhereANormIsExceededCompletesNothing) {
   EXPECT_EQ(Marked(), "0.0:2 ");
 }
 
-// Rule P15.
+// By rule P15, both VALIDATEs complete a verdict. Their norm and loss scale are the program's figures.
 TEST_F(FigureStepsTest, APostValidatedProgramHasVerdicts) {
   program_.set_post_validation(true);
   Add("id: 0 kind: FORWARD segment: 0 operands: [0, 1]");

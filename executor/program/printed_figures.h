@@ -1,4 +1,5 @@
-// The figures of an optimizer step: where they are, and how the loss and the norm follow from them (rule P11).
+// The figures that are printed for an optimizer step: where they are in memory, and how the loss and the norm are
+// computed from them (rule P11).
 #ifndef WEFT_EXECUTOR_PROGRAM_PRINTED_FIGURES_H_
 #define WEFT_EXECUTOR_PROGRAM_PRINTED_FIGURES_H_
 
@@ -11,28 +12,29 @@
 
 namespace weft::exec {
 
-// Bits that say which figures a step completes.
+// Bits of PreparedStep::figures. They state which figures a step completes.
 enum Figure : uint8_t {
   kLossFigure = 1,
   kNormFigure = 2,
   kLossScaleFigure = 4,
-  // NORM of a VALIDATE (rule P15).
+  // The norm that a VALIDATE computes (rule P15).
   kVerdictFigure = 8,
 };
 
-// A figure that the rank does not have is empty or null.
+// Where the figures are in the arena. A figure that the rank does not have is empty or null.
 struct Figures {
-  // The losses of all data coordinates, one coordinate after another.
+  // One loss per microbatch, for all data coordinates, one coordinate after another.
   absl::Span<const double> losses;
-  // NORM: the norm, and the factor of the update. A rank that updates nothing has NORMS instead: the squares by tensor.
+  // `norm` is the buffer NORM: the norm, and the factor of the update. A rank that updates nothing has `norms` instead,
+  // the buffer NORMS: the square of each tensor's norm.
   absl::Span<const double> norm;
   TensorView norms;
-  // A dynamic loss scale.
+  // Null if the loss scale is not dynamic.
   const double* loss_scale = nullptr;
 };
 
-// The loss of step `step` in a repetition of `steps` steps. The microbatches of a step follow one another on every data
-// coordinate.
+// Returns the loss of step `step` in a repetition of `steps` steps. On every data coordinate, the microbatches of one
+// step are consecutive.
 inline double LossOfStep(const Figures& figures, int64_t microbatches, int64_t steps, int64_t step) {
   double sum = 0;
   if (steps == 1) {
@@ -46,7 +48,8 @@ inline double LossOfStep(const Figures& figures, int64_t microbatches, int64_t s
   return sum;
 }
 
-// The norm of the gradients. A rank that updates nothing computes it from the squares by tensor, in ascending order.
+// Returns the norm of the gradients. A rank that updates nothing adds the squares of the tensors' norms, in ascending
+// order of the tensors.
 inline double GradientNorm(const Figures& figures) {
   if (!figures.norm.empty()) return figures.norm[0];
   const TensorView& norms = figures.norms;

@@ -21,7 +21,7 @@ absl::Status ConnectEdges(const PreparedProgram& program, Endpoint& endpoint) {
   for (const PreparedStream& stream : program.streams) {
     if (stream.communicator != nullptr) WEFT_RETURN_IF_ERROR(stream.communicator->AllocateScratch());
   }
-  // Transfers cannot be moved, so a deque holds them.
+  // In deques, because a Transfer cannot be moved.
   std::deque<Transfer> sends, receives;
   for (const PreparedAction& action : program.actions) {
     if (action.peer >= 0) DescribeTransfer(program, action, &(action.sends ? sends : receives).emplace_back());

@@ -1,5 +1,5 @@
-// Gives a transport every edge that the messages of a rank's program use, before the first step on an asynchronous
-// device. The transport connects and allocates then. Internal to the interpreter.
+// Before the first step on an asynchronous device, passes every edge between ranks that the rank's program uses to the
+// transport. The transport then connects and allocates, so that no step has to. Internal to the interpreter.
 #ifndef WEFT_EXECUTOR_PROGRAM_PROGRAM_EDGES_H_
 #define WEFT_EXECUTOR_PROGRAM_PROGRAM_EDGES_H_
 
@@ -9,10 +9,11 @@
 
 namespace weft::exec {
 
-// Allocates what collectives need, and passes all transfers to the endpoint, in list order. All ranks call it.
+// Allocates the scratch of collectives, and passes all transfers to the endpoint, in list order. All ranks must call
+// it.
 absl::Status ConnectEdges(const PreparedProgram& program, Endpoint& endpoint);
 
-// Describes the transfer of the action, which is a SEND or RECV, without its state.
+// Describes the transfer of the action, which must be a SEND or RECV. Does not set the state of `*transfer`.
 void DescribeTransfer(const PreparedProgram& program, const PreparedAction& action, Transfer* transfer);
 
 }  // namespace weft::exec

@@ -1,4 +1,5 @@
-// Tests which microbatches a step works on: wide forwards, and both halves of a pair.
+// Tests which microbatch a step works on, if a forward has several microbatches or an action is a pair of a forward and
+// a backward.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -25,7 +26,7 @@ struct Field {
   bool rows;
 };
 
-// The values that a microbatch needs, in the order of buffers and operands.
+// Returns the values that a microbatch needs. Buffers and operands have the same order.
 const std::vector<Field>& Fields() {
   static const auto* fields = new std::vector<Field>{{"table", kVocabulary * 12 * 4, false},
                                                      {"losses", 8 * 8, false},
@@ -60,8 +61,8 @@ std::string Shape(int field, int64_t rows) {
   }
 }
 
-// A segment for `width` microbatches of 2 sequences. Its kernels run once for `at_once` of them; the loss always runs
-// once for each.
+// Returns a segment for `width` microbatches of 2 sequences. A step covers `at_once` of these microbatches, except that
+// the loss has one step per microbatch.
 std::string SegmentText(int width, int at_once) {
   const int64_t rows = 2 * kSequence;
   std::string operands, values, steps;
@@ -69,7 +70,7 @@ std::string SegmentText(int width, int at_once) {
     absl::StrAppend(&operands, "operands { name: '", field.name,
                     "' access: READ_WRITE bytes: ", field.rows ? field.bytes * rows * width : field.bytes, " }\n");
   }
-  // The values of part p, which is of `parts` microbatches, begin at 9 p.
+  // Adds nine values for each part. A part is `parts` microbatches. The values of part p begin at index 9 p.
   const auto add_values = [&](int parts) {
     for (int part = 0; part < width / parts; ++part) {
       for (int f = 0; f < 9; ++f) {
@@ -102,8 +103,8 @@ std::string SegmentText(int width, int at_once) {
   return absl::StrCat("segments { ", operands, values, steps, " }\n");
 }
 
-// A program of forwards, `width` microbatches at once, on one rank or on `depth` ranks that share the samples of each.
-// In either case a rank has two sequences of a microbatch.
+// Returns a program of forwards, each of `width` microbatches. With `depth` > 1, that many ranks (axis z) share the
+// samples of each microbatch. In either case a rank has two sequences of a microbatch.
 Program ForwardProgram(int width, int at_once, int depth = 1, int microbatches = 4) {
   std::string buffers, actions;
   int64_t offset = 0;
@@ -134,7 +135,8 @@ Program ForwardProgram(int width, int at_once, int depth = 1, int microbatches =
   return program;
 }
 
-// Contents of the buffers, over all microbatches in order, after three steps.
+// Results after three steps: the losses of the steps and of the microbatches, and the contents of the buffers "o" of
+// all microbatches, in order.
 struct Outcome {
   std::vector<double> losses;
   std::string o;
@@ -181,8 +183,9 @@ TEST(StepMicrobatchTest, AWideForwardIsSeveralNarrowOnes) {
   }
 }
 
-// Rule P9: the coordinates of z take the samples of a microbatch in order. Two ranks therefore make of four
-// microbatches what one rank makes of eight half as large: the same tokens, targets and both kinds of dropout.
+// By rule P9, the coordinates of z take consecutive samples of a microbatch. So two ranks with four microbatches
+// compute the same as one rank with eight microbatches of half the size: the same tokens, targets and both kinds of
+// dropout.
 TEST(StepMicrobatchTest, CoordinatesOfZShareTheSamples) {
   const Outcome one = RunForwards(ForwardProgram(1, 1, 1, 8));
   const size_t size = one.o.size() / 8;
@@ -198,7 +201,8 @@ TEST(StepMicrobatchTest, CoordinatesOfZShareTheSamples) {
   }
 }
 
-// A pair of the forward of microbatch 3 and the backward of microbatch 1.
+// One action pairs the forward of microbatch 3 with the backward of microbatch 1. Each step must load its own half's
+// microbatch.
 TEST(StepMicrobatchTest, StepsOfAPairNameTheirHalf) {
   Program program;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(

@@ -17,12 +17,12 @@ StepTouch TouchOf(const TensorView& view) {
   return {begin, begin + static_cast<uint64_t>(bytes), view.dtype};
 }
 
-// Runs launches one after another.
+// Runs the launches of a range of steps one after another.
 class LaunchesRun : public StepRun {
  public:
   explicit LaunchesRun(Backend& backend) : backend_(backend) {}
 
-  // Adds a single step, or several steps as the backend has prepared them.
+  // Adds one launch: a single step, or several steps as the backend has prepared them.
   void Add(const StepOfRun& step) { pieces_.push_back({nullptr, step}); }
   void Add(std::unique_ptr<StepRun> run) {
     ++runs_;
@@ -56,7 +56,7 @@ class LaunchesRun : public StepRun {
   int runs_ = 0;
 };
 
-// Null if the backend prepares none of the launches.
+// Prepares the launches of a range of steps. Returns null if the backend prepares no launch of several steps.
 absl::StatusOr<std::unique_ptr<StepRun>> PrepareRange(const PreparedAction& action, const StepRange& range,
                                                       Backend& backend) {
   auto run = std::make_unique<LaunchesRun>(backend);

@@ -1,5 +1,5 @@
-// Steps that a backend may run as one (Backend::PrepareRun), found by proto/util/step_runs.h. Internal to the
-// interpreter.
+// Prepares runs: several steps that a backend may run as one launch (Backend::PrepareRun). proto/util/step_runs.h finds
+// them. Internal to the interpreter.
 #ifndef WEFT_EXECUTOR_PROGRAM_STEP_RUNS_H_
 #define WEFT_EXECUTOR_PROGRAM_STEP_RUNS_H_
 
@@ -13,10 +13,10 @@
 
 namespace weft::exec {
 
-// The action's steps as they are placed on this rank.
+// Returns the action's steps with the memory that they use on this rank.
 std::vector<PlacedStep> PlacedStepsOf(const PreparedAction& action);
 
-// Makes the backend prepare the runs of all actions, and marks their steps.
+// Has the backend prepare the runs of all actions, and marks the steps of each run in `program`.
 absl::StatusOr<std::vector<std::unique_ptr<StepRun>>> PrepareStepRuns(PreparedProgram& program, Backend& backend);
 
 }  // namespace weft::exec

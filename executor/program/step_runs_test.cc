@@ -1,5 +1,6 @@
-// Tests what the interpreter makes of runs. Launches keep their order. Steps that the backend does not take together
-// run one by one, each with its own context. All of a run happens at the turn of its first step.
+// Tests how the interpreter runs several steps as one launch. Launches keep their order. Steps that the backend does
+// not prepare together run one by one, each with its own context. All steps of a run execute at the turn of its first
+// step.
 #include "executor/program/step_runs.h"
 
 #include <memory>
@@ -12,7 +13,7 @@
 namespace weft::exec {
 namespace {
 
-// Records what it is asked to run; prepares no launches of SCALE.
+// Records the steps and launches that it runs. Prepares no launches of SCALE.
 class WritingBackend : public Backend {
  public:
   absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
@@ -61,7 +62,7 @@ class StepRunsTest : public testing::Test {
     prepared.outputs = absl::MakeConstSpan(views_.back().get(), 1);
     return prepared;
   }
-  // Returns what runs at the turn of each step.
+  // Returns, for each step, what the backend runs at its turn; "in run" if an earlier step's turn has covered it.
   std::vector<std::string> Turns() {
     const auto runs = PrepareStepRuns(program_, backend_);
     EXPECT_TRUE(runs.ok()) << runs.status();
@@ -123,7 +124,7 @@ TEST_F(StepRunsTest, WhatTheHostOrAStreamWaitsForEndsARun) {
   EXPECT_EQ(Turns(), (Turns_{"0+1 ", "in run", "2+3 ", "in run", "", ""}));
 }
 
-// Only updates at the end of an optimizer step are one launch.
+// Steps of a BACKWARD are not combined: only updates at the end of an optimizer step are one launch.
 TEST_F(StepRunsTest, NotOfAMicrobatch) {
   action_.set_kind(BACKWARD);
   Add(FILL, 0, 10);

@@ -12,7 +12,8 @@ class Waits {
 
   void Run() {
     for (const PreparedStream& stream : program_.streams) {
-      // Rule P6: which queue goes on depends on when the dependencies of its head were over, on any stream.
+      // By rule P6, the stream chooses between two queues at run time. The choice depends on when the dependencies of
+      // each queue's next action finished, also on this stream. So all of these dependencies need events.
       const bool chosen = program_.backward_queue >= 0 && stream.type == StreamType::kCompute;
       for (const std::vector<StreamStep>& steps : stream.steps) {
         for (const StreamStep& step : steps) Add(step, chosen);
@@ -24,7 +25,7 @@ class Waits {
   void Add(const StreamStep& at, bool chosen) {
     PreparedAction& action = program_.actions[at.action];
     PreparedStep& step = action.steps[at.step];
-    // By event: the least distance.
+    // For each event to wait for: the least distance in repetitions.
     std::map<int, int64_t> waits;
     const auto wait_for = [&](PreparedStep& other, int64_t distance) {
       if (other.stream == step.stream && !chosen) return;

@@ -70,7 +70,7 @@ absl::StatusOr<TransferStreams> FitTransferStreams(const Program& program, int r
     if (sharing == program.transfer_streams() || DemandOf(program, rank, sharing).total() > budget) continue;
     Program shared = program;
     shared.set_transfer_streams(sharing);
-    // Everything else has been proven before.
+    // Completeness is not proven again: it does not depend on the sharing and has been proven before.
     if (VerifyProgram(shared, {.allow_unfit = true, .completeness = false}).ok()) return sharing;
   }
   return absl::FailedPreconditionError(absl::StrCat(
@@ -90,7 +90,8 @@ absl::StatusOr<StreamPlan> PlanStreams(const Program& program, const Endpoint& e
     plan.fold_budget = endpoint.ranks_on_device() > 1 ? budget : std::max(budget, kStreamUses);
     return plan;
   }
-  // A stream that waits for a partner would hold up other program streams on it, so each gets its own device stream.
+  // Transfers of this transport occupy a stream until the partner is there. That would block other program streams on
+  // the same device stream, so each program stream gets its own.
   WEFT_ASSIGN_OR_RETURN(plan.transfer_streams,
                         FitTransferStreams(program, endpoint.rank(), budget, device.hardware_queues()));
   return plan;

@@ -24,14 +24,14 @@ TEST(StreamDemandTest, CountsEdgesDirectionsAndForks) {
   EXPECT_EQ(DemandOf(program, 1, SHARED).forks, 0);
   EXPECT_EQ(DemandOf(program, 0, PER_EDGE).transfers, 2);
   EXPECT_EQ(DemandOf(program, 1, PER_EDGE).total(), 5);
-  // Members of a group that share a stream are kept apart all the same.
+  // Transfers of one group that share a program stream still need a stream each.
   const Program grouped = TestPipelineProgram({.ranks = 4, .streams = SHARED, .groups = true});
   EXPECT_EQ(DemandOf(grouped, 1, PER_EDGE).forks, 0);
   EXPECT_EQ(DemandOf(grouped, 1, SHARED).transfers, 1);
   EXPECT_EQ(DemandOf(grouped, 1, SHARED).forks, 3);
 }
 
-// 1F1B over three ranks, proven as it is.
+// Returns 1F1B over three ranks, which is proven with a stream for each edge.
 Program Pipeline() {
   return ScheduleProgram(
       {.order = {"F0.0 F0.1 F0.2 B0.0 B0.1 B0.2", "F1.0 F1.1 B1.0 F1.2 B1.1 B1.2", "F2.0 B2.0 F2.1 B2.1 F2.2 B2.2"},
@@ -48,7 +48,7 @@ TEST(StreamDemandTest, SharesOnlyWhereItMustAndIsProven) {
   EXPECT_EQ(*FitTransferStreams(program, 1, all, 32), PER_EDGE);
   EXPECT_EQ(*FitTransferStreams(program, 1, all - 1, 32), PER_DIRECTION);
   EXPECT_EQ(*FitTransferStreams(program, 1, all - 2, 32), PER_DIRECTION);
-  // On one stream, the sends of two neighbors to each other would wait for each other.
+  // If all transfers share one stream, two neighbors that send to each other wait for each other. So nothing fits.
   EXPECT_EQ(DemandOf(program, 1, SHARED).total(), all - 3);
   const auto none = FitTransferStreams(program, 1, all - 3, 6);
   EXPECT_EQ(none.status().code(), absl::StatusCode::kFailedPrecondition);

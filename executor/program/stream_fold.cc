@@ -7,8 +7,9 @@
 namespace weft::exec {
 namespace {
 
-// kSlots[n - 1] is the slot of each use with n streams. Compute stays alone as long as there are two streams. Copies to
-// the host share with sends, and copies from the host share with receives, as their data does.
+// kSlots[n - 1] is the slot of each use (StreamUse) with n streams. With two or more streams, compute has one to
+// itself. With three or four, copies to the host share a stream with sends, and copies from the host share one with
+// receives, because their data does.
 constexpr std::array<int, kStreamUses> kSlots[kStreamUses] = {
     {0, 0, 0, 0, 0, 0}, {0, 1, 1, 1, 1, 1}, {0, 1, 2, 2, 2, 1},
     {0, 1, 2, 3, 2, 1}, {0, 1, 2, 3, 4, 4}, {0, 1, 2, 3, 4, 5},
@@ -27,7 +28,7 @@ StreamFold::StreamFold(ComputeDevice* device, int budget)
 int StreamFold::Budget(const ComputeDevice& device, int ranks, int taken) {
   const int queues = device.hardware_queues();
   if (queues <= 0) return 0;
-  // Ranks that share a device have few streams as it is.
+  // Reserved queues are left out only if a rank has the device to itself: ranks that share a device have few streams.
   return std::max(1, ranks > 1 ? queues / ranks : queues - taken - kReservedQueues);
 }
 

@@ -1,7 +1,7 @@
-// Places the streams of a rank's program on the streams of a device. If the device has enough for all ranks that share
-// it, each program stream has its own device stream; else those of one use share one. Any program streams may share a
-// device stream: work waits only for work that was enqueued before it, so sharing costs overlap but never ends in a
-// deadlock.
+// Places the streams of a rank's program on the streams of a device. If the device has enough streams for all ranks
+// that share it, each program stream has its own device stream. Otherwise program streams of the same use share one.
+// Any program streams may share a device stream: work waits only for work that was enqueued before it, so sharing costs
+// overlap but never leads to a deadlock.
 #ifndef WEFT_EXECUTOR_PROGRAM_STREAM_FOLD_H_
 #define WEFT_EXECUTOR_PROGRAM_STREAM_FOLD_H_
 
@@ -15,25 +15,25 @@ namespace weft::exec {
 enum class StreamUse { kCompute, kReceives, kSends, kCollectives, kOffload, kFetch };
 inline constexpr int kStreamUses = 6;
 
-// Queues for the device itself, which nobody counts: one for comparing clocks, and one to spare.
+// Hardware queues that no rank's budget contains: one for comparing clocks, and one to spare.
 inline constexpr int kReservedQueues = 2;
 
 class StreamFold {
  public:
-  // `budget`: number of device streams that the rank may use; 0 = as many as it wants.
+  // `budget`: number of device streams that the rank may use; 0 = no limit.
   StreamFold(ComputeDevice* device, int budget);
 
-  // Number of streams that a rank may use on a device that `ranks` ranks share, if the transport itself works on
-  // `taken` streams. 0 = as many as it wants.
+  // Returns the number of streams that a rank may use on a device that `ranks` ranks share; 0 = no limit. `taken` is
+  // the number of streams that the transport uses itself.
   static int Budget(const ComputeDevice& device, int ranks, int taken);
 
   struct Stream {
     // The device's number of the stream.
     int number = 0;
-    // True if other streams of the program may be on it.
+    // True if other program streams may be placed on the same device stream.
     bool shared = false;
   };
-  // Takes a device stream for one more program stream.
+  // Returns a device stream for one more program stream.
   absl::StatusOr<Stream> Take(StreamUse use);
 
  private:
@@ -41,7 +41,7 @@ class StreamFold {
 
   ComputeDevice& device_;
   const int budget_;
-  // Device streams that may still be made for one program stream each.
+  // Number of device streams that can still be given to one program stream each.
   int own_left_ = 0;
   // shared_[slot_[use]] is the shared stream of a use, -1 = not made yet.
   std::array<int, kStreamUses> shared_;

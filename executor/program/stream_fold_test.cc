@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// The device streams of one program stream of each use, in order.
+// Takes one program stream of each use, in order, and returns the numbers of their device streams.
 std::vector<int> OneOfEach(int budget) {
   DeferredDevice device(1);
   StreamFold fold(&device, budget);
@@ -55,7 +55,7 @@ TEST(StreamFoldTest, RanksShareTheQueues) {
   const DeferredDevice any(1), some(1, 32);
   EXPECT_EQ(StreamFold::Budget(any, 8, 0), 0);
   EXPECT_EQ(StreamFold::Budget(any, 1, 3), 0);
-  // A rank alone leaves some queues to the transport and to the device.
+  // The budget of a rank that is alone leaves out the queues of the transport and the reserved queues.
   EXPECT_EQ(StreamFold::Budget(some, 1, 0), 30);
   EXPECT_EQ(StreamFold::Budget(some, 1, 3), 27);
   EXPECT_EQ(StreamFold::Budget(some, 1, 40), 1);

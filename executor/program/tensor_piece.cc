@@ -52,8 +52,8 @@ int64_t BlockElements(const TensorPiece& piece) {
   return product;
 }
 
-// Cuts a dimension to the part of one coordinate: the same part of each of `runs` equal runs. False if it does not
-// divide.
+// Cuts a dimension down to part `part` of `parts`. The dimension consists of `runs` equal runs; part `part` of each run
+// is kept. Returns false if the runs or parts do not divide the dimension.
 bool CutDimension(int64_t runs, int64_t parts, int64_t part, Intervals& intervals) {
   const int64_t length = Length(intervals);
   if (length % runs != 0 || length / runs % parts != 0) return false;
@@ -64,16 +64,17 @@ bool CutDimension(int64_t runs, int64_t parts, int64_t part, Intervals& interval
   return true;
 }
 
-// The part of a block that the ranges of a shard leave.
+// The part of a block that one rank holds after all range cuts of its shard.
 struct RangeOfBlock {
-  // `part` is the number of elements that each rank has space for. `count` is the number that this rank has: fewer, at
-  // the end, where a cut is not even.
+  // `part` is the number of elements that each rank has space for. `count` is the number that this rank holds: fewer
+  // than `part` at the end of the block if a cut is not even. `first` is the position in the block.
   int64_t part = 0;
   int64_t count = 0;
   int64_t first = 0;
 };
 
-// Each cut divides the part that the previous cut left, which has the same length on all ranks.
+// Applies the range cuts one after another. Each cut divides the part that the previous cut left; that part has the
+// same length on all ranks.
 RangeOfBlock CutRanges(const Program& program, int64_t rank, const Buffer& buffer, int64_t block) {
   RangeOfBlock range = {block, block, 0};
   for (const RangeCut& cut : buffer.shard().ranges()) {
@@ -115,7 +116,7 @@ absl::StatusOr<TensorPiece> PieceOfBuffer(const Program& program, int64_t rank, 
     return refuse("it has ", elements, " elements; the rank's part of a block of ", block, " has ", range.part);
   }
   piece.first = range.first;
-  // Padding is in the last rows, so it is at the end of the block.
+  // Remove the padding. It is in the last rows, so it is at the end of the block.
   if (!padded.empty()) {
     Intervals rows;
     for (const IndexInterval& interval : piece.dimensions[0]) {
@@ -178,7 +179,7 @@ absl::Status CheckPiece(const TensorPiece& piece, absl::Span<const int64_t> shap
 std::vector<TensorRun> RunsOf(const TensorPiece& piece, absl::Span<const int64_t> shape) {
   std::vector<TensorRun> runs;
   if (piece.count == 0) return runs;
-  // The dimensions after the last one that is cut are whole.
+  // The dimensions after `last` are whole; `inner` is the product of their extents.
   int last = static_cast<int>(shape.size()) - 1;
   int64_t inner = 1;
   while (last >= 0 && Length(piece.dimensions[last]) == shape[last]) inner *= shape[last--];
@@ -186,7 +187,7 @@ std::vector<TensorRun> RunsOf(const TensorPiece& piece, absl::Span<const int64_t
   const Intervals& own = piece.dimensions[last];
   const int64_t row = Length(own) * inner;
   for (int64_t r = piece.first / row; r * row < piece.first + piece.count; ++r) {
-    // Finds the row's indices in the earlier dimensions, and so where it begins in the tensor.
+    // Find the row's indices in the earlier dimensions. They give the place where the row begins in the tensor.
     int64_t base = 0, stride = inner * shape[last], rest = r;
     for (int d = last - 1; d >= 0; --d) {
       const int64_t length = Length(piece.dimensions[d]);

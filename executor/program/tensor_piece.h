@@ -1,6 +1,5 @@
-// The elements of a logical tensor that a buffer holds (Shard, rule P8), resolved for one rank. Checkpoints, initial
-// values and weight files work on such pieces. A piece says nothing of meshes, so any plan can read what any other plan
-// wrote.
+// The elements of a logical tensor that a buffer of one rank holds (Shard, rule P8). Checkpoints, initial values and
+// weight files work on such pieces. A piece does not depend on a mesh, so any plan can read what any other plan wrote.
 #ifndef WEFT_EXECUTOR_PROGRAM_TENSOR_PIECE_H_
 #define WEFT_EXECUTOR_PROGRAM_TENSOR_PIECE_H_
 
@@ -21,8 +20,9 @@ struct IndexInterval {
   friend bool operator==(const IndexInterval&, const IndexInterval&) = default;
 };
 
-// A piece of a tensor's unpadded shape. The ascending indices that are taken of each dimension make a block. Of the
-// block's elements, row-major, the piece has `count` from number `first` on. Buffers hold those and then padding.
+// A piece of a tensor's unpadded shape. `dimensions` lists ascending indices in each dimension; together they form a
+// block. The piece is `count` elements of the block, in row-major order, from position `first` on. A buffer holds these
+// elements and then padding.
 struct TensorPiece {
   std::vector<std::vector<IndexInterval>> dimensions;
   int64_t first = 0;
@@ -31,21 +31,21 @@ struct TensorPiece {
   friend bool operator==(const TensorPiece&, const TensorPiece&) = default;
 };
 
-// Consecutive elements: the `count` elements from `position` of the piece on are those from element `logical` of the
-// tensor on.
+// A run of consecutive elements. Elements [position, position + count) of the piece are elements [logical, logical +
+// count) of the tensor.
 struct TensorRun {
   int64_t logical = 0;
   int64_t position = 0;
   int64_t count = 0;
 };
 
-// Returns the part of its tensor that `buffer` of `rank` holds. InvalidArgument, naming the buffer, for a shard that
-// does not divide the tensor or that is not as long as the buffer.
+// Returns the part of its tensor that `buffer` of `rank` holds. Returns InvalidArgument, with the buffer's name, if the
+// shard does not divide the tensor or if its length differs from the buffer's.
 absl::StatusOr<TensorPiece> PieceOfBuffer(const Program& program, int64_t rank, const Buffer& buffer);
 
-// Number of the first element of the buffer's piece among the elements of the whole tensor, padding included. Elements
-// are counted part after part: all elements of one part that dimension cuts (DimensionCut) leave, then those of the
-// next part.
+// Returns the number of the first element of the buffer's piece, counted over all elements of the tensor, padding
+// included. The dimension cuts (DimensionCut) divide the tensor into parts. Elements are counted part after part: all
+// elements of one part, then all elements of the next.
 int64_t FirstElementOf(const Program& program, int64_t rank, const Buffer& buffer);
 
 TensorPiece WholePiece(absl::Span<const int64_t> shape);

@@ -56,7 +56,7 @@ std::vector<int64_t> ElementsOf(const TensorPiece& piece, const std::vector<int6
 }
 
 TEST(TensorPieceTest, ThirdsOfColumns) {
-  // q, k and v side by side, four columns each, over x = 2: rank 1 has the second half of each.
+  // q, k and v are side by side, four columns each. Over x = 2, rank 1 has the last two columns of each.
   const Program program = OneTensor({2, 12}, 2, {{"x", 2}});
   Buffer buffer;
   Cut(buffer, 1, "x", 3);
@@ -66,7 +66,8 @@ TEST(TensorPieceTest, ThirdsOfColumns) {
             (std::vector<int64_t>{2, 3, 6, 7, 10, 11, 14, 15, 18, 19, 22, 23}));
 }
 
-// Elements are counted part after part. Within a part, it does not matter how many ranks share it.
+// Elements are counted part after part, and the dimension cuts make the parts. Within a part, only the rank's range
+// counts.
 TEST(TensorPieceTest, NumberOfTheFirstElement) {
   const Program program = OneTensor({6, 8}, 8, {{"x", 2}, {"y", 2}, {"data", 4}});
   const auto first = [&](int64_t x, int64_t y, int64_t data, std::vector<std::pair<std::string, int64_t>> ranges) {
@@ -113,9 +114,9 @@ TEST(TensorPieceTest, PaddedRows) {
   EXPECT_EQ(PieceOfBuffer(program, 0, buffer)->count, 12);
 }
 
-// Over any number of ranks, every element has one owner, and its place does not depend on the ranks. This also holds
-// where the ranks do not divide the elements or outnumber them, in blocks, and after a cut over z that does not divide
-// either.
+// Every element has one owner in each shard group, and the pieces have the places that FirstElementOf returns. This
+// holds for any number of ranks: also if it does not divide the elements or exceeds them, if the ranks form groups, and
+// after a cut over z that does not divide the elements either.
 TEST(TensorPieceTest, RangesThatAreRoundedUpAreTheTensor) {
   for (const int64_t parts : {2, 3, 5, 6, 7, 12}) {
     for (const std::vector<int64_t>& shape : {std::vector<int64_t>{1, 1}, {3, 5}, {4, 4}, {1, 11}, {7, 13}}) {
@@ -174,7 +175,7 @@ TEST(TensorPieceTest, PiecesOfRandomShardsAreTheTensor) {
     }
     std::multiset<int64_t> seen;
     for (int64_t rank = 0; rank < data * x * y; ++rank) {
-      // Takes one of the ranks that hold the same piece.
+      // Skips all but one of the ranks that hold the same piece.
       if ((!cut_rows && AxisCoordinate(program.mesh(), rank, "x") > 0) ||
           (!cut_columns && AxisCoordinate(program.mesh(), rank, "y") > 0) ||
           (!range && AxisCoordinate(program.mesh(), rank, "data") > 0)) {

@@ -1,5 +1,5 @@
-// Runs the same programs on the host and on deferred devices. Figures and memory are the same in every legal order that
-// the device picks, so the interpreter's waits are enough.
+// Runs the same programs on the host and on deferred devices, which pick any legal order of the work. The figures and
+// the memory are the same in every order, so the steps wait for everything that they need.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -40,7 +40,7 @@ TEST(AsynchronousTest, RandomProgramsEndAsOnTheHost) {
     const std::vector<std::string> expected = OutcomeOn(program, run);
     for (const RanksOn on : kDevices) {
       run.on = on;
-      // On a shared device, the streams of a program share device streams too: all of them, some, or none.
+      // On a shared device, all, some or none of a program's streams share device streams, by the number of queues.
       run.hardware_queues = std::vector<int>{0, 1, 8, 24}[seed % 4];
       EXPECT_TRUE(OutcomeOn(program, run) == expected) << (on == RanksOn::kSharedDevice ? "one device" : "devices");
     }
@@ -53,7 +53,7 @@ TEST(AsynchronousTest, RandomProgramsEndAsOnTheHost) {
 }
 
 TEST(AsynchronousTest, PipelinesOfEveryOrderAndSharing) {
-  // Without groups, transfers of both directions on one stream would wait for each other.
+  // SHARED needs groups: otherwise transfers of both directions on one stream would wait for each other.
   const std::vector<std::tuple<ComputeOrder, TransferStreams, bool>> cases = {
       {STATIC_ORDER, PER_EDGE, false},      {STATIC_ORDER, PER_EDGE, true},
       {STATIC_ORDER, PER_DIRECTION, false}, {STATIC_ORDER, SHARED, true},
@@ -101,7 +101,8 @@ TEST(AsynchronousTest, PipelinesOfEveryOrderAndSharing) {
   }
 }
 
-// The loss of a rank is known while later steps are under way, and reported in order.
+// A loss that is not finite ends the run. Later steps may be under way by then. The losses of earlier steps are
+// reported, in order.
 TEST(AsynchronousTest, ALossThatIsNotFiniteEndsTheRun) {
   class Failing : public AddingBackend {
    public:

@@ -1,5 +1,5 @@
-// Collectives in the memory of an asynchronous device give the same bits as in host memory, and use the transport's own
-// collectives where it has them.
+// Collectives in the memory of an asynchronous device give the same bits as in host memory. If the transport has
+// collectives of its own, they are used.
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
@@ -31,7 +31,8 @@ struct BufferSpec {
   int64_t elements;
   DType destination_dtype;
   bool accumulate = false;
-  // All-reduce: the destination is the source. All-gather: the source is the member's range of the destination.
+  // True if source and destination share memory. All-reduce: the source is the destination. All-gather: the source is
+  // the member's range of the destination.
   bool in_place = false;
 };
 
@@ -40,7 +41,7 @@ struct Spec {
   std::string algorithm;
   int members;
   std::vector<BufferSpec> buffers;
-  // Whole numbers, whose sums are exact in any order.
+  // True if all values are whole numbers, whose sums are exact in any order.
   bool whole_numbers = false;
 };
 
@@ -62,9 +63,9 @@ std::vector<std::byte> Values(DType dtype, int64_t elements, bool whole_numbers,
   return bytes;
 }
 
-// The transport's own collectives, for ranks that share a device. Members meet on the host. The stream of the last
-// member does the work of all, in descending member order, after the earlier and before the later work of the others'
-// streams.
+// Collectives of a transport, for ranks that share a device. The members' threads meet on the host. The last member to
+// arrive enqueues the work of all members on its stream, in descending member order. That work comes after the earlier
+// work and before the later work of every member's stream.
 class FakeCollectives {
  public:
   explicit FakeCollectives(ComputeDevice* device, DType without) : device_(*device), without_(without) {}
@@ -160,10 +161,10 @@ class FakeCollectives {
 };
 
 using Bytes = std::vector<std::byte>;
-// By member and buffer.
+// Contents of the destinations after a collective, by member and buffer.
 using Results = std::vector<std::vector<Bytes>>;
 
-// Runs one member's part twice in a row, the second time from the same sources.
+// Runs one member's part of a collective twice in a row. The second run reads the same sources again.
 absl::Status RunMember(const Spec& spec, ConformanceRank& rank, NativeCollectives* native, int seed,
                        std::vector<Bytes>* results, bool* keeps_order) {
   Endpoint& endpoint = rank.endpoint();
@@ -313,8 +314,8 @@ TEST(CollectiveDeviceTest, TheTransportsOwnDoWhatTheyCan) {
         const Results expected = RunOver(spec, members, 0, false).results;
         const Outcome outcome = RunOver(spec, members, 11, /*native=*/true, without);
         EXPECT_TRUE(outcome.results == expected) << std::string(CollectiveKindName(kind)) << " " << members;
-        // Two calls for each buffer, except for types that the transport lacks. Contributions to an EXACT192 buffer are
-        // added one by one.
+        // Each buffer takes two calls of the transport, one per run. Buffers take none if the transport does not
+        // support their type, or if they add to an EXACT192 buffer, since such terms are added one by one.
         int64_t calls = 0;
         for (const BufferSpec& buffer : spec.buffers) {
           calls += 2 * (members > 1 && buffer.dtype != EXACT192 && buffer.dtype != without &&

@@ -43,8 +43,9 @@ int64_t MedianTime(std::vector<int64_t> nanoseconds);
 absl::Status MeasureBandwidth(const BackendEntry& backend, absl::Span<const BandwidthCase> cases,
                               const BandwidthRuns& runs, const std::function<void(const BandwidthRow&)>& add);
 
-// {"kernel": "ADD bf16", "bytes": 805306368, "microseconds": 201.3, "terabytes_per_second": 4.000}
-// {"kernel": "ADD bf16", "error": "is no launch"}
+// Returns the row as one line of JSON: a measurement, or the error of a failed case. Examples:
+//   {"kernel": "ADD bf16", "bytes": 805306368, "microseconds": 201.3, "terabytes_per_second": 4.000}
+//   {"kernel": "ADD bf16", "error": "is no launch"}
 std::string BandwidthLine(const BandwidthRow& row);
 
 }  // namespace weft::exec::cuda

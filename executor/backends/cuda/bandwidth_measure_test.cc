@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 
 TEST(BandwidthMeasure, OneRowForEachCaseInOrder) {
   std::vector<BandwidthCase> cases = BandwidthCases(256, 128, 500);
-  // Add launches of several steps; with more columns there are more of them.
+  // Adds launches that hold several steps. There are more such launches if the tensors have more columns.
   const size_t steps = cases.size();
   for (BandwidthCase& c : BandwidthCases(256, 1152, 500)) {
     if (!c.launch.empty()) cases.push_back(std::move(c));
@@ -55,7 +55,8 @@ TEST(BandwidthMeasure, WhatABackendDoesNotHaveIsNamedAndLeavesOutNothingElse) {
   EXPECT_GE(rows[2].nanoseconds, 1);
 }
 
-// State of the entry below, whose functions cannot hold any: settings of the test, and what the backend has seen.
+// State of the backend entry below: settings of the test, and records of what the backend has run. The state is global
+// because the functions of an entry cannot capture variables.
 struct Machine {
   ClockedDevice* device = nullptr;
   int64_t nanoseconds_of_run = 0;
@@ -110,7 +111,7 @@ const BackendEntry& CountingEntry() {
   return kEntry;
 }
 
-// The first input, in bf16, is larger than the block that the host copies, and not a multiple of it.
+// The first input, in bf16, is larger than the block that the host copies at a time, and not a multiple of that block.
 std::vector<BandwidthCase> LargeCases() {
   std::vector<BandwidthCase> cases = BandwidthCases(256, 128, 500);
   cases.resize(2);
@@ -151,7 +152,7 @@ TEST(BandwidthMeasure, OperandsAreFilledToTheirEnd) {
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(machine.first_inputs[i] == BandwidthContent(cases[0].in[i])) << i;
 }
 
-// After an error that the device does not survive, no other case is tried. Earlier measurements are kept.
+// After an error that leaves the device unusable, no other case is tried. Earlier measurements are kept.
 TEST(BandwidthMeasure, ABrokenDeviceEndsIt) {
   machine = {.breaking_run = 3};
   std::vector<BandwidthCase> cases = LargeCases();
@@ -170,7 +171,7 @@ TEST(BandwidthMeasure, AnOutlierDoesNotMoveTheMedian) {
   EXPECT_EQ(MedianTime({7}), 7);
   EXPECT_EQ(MedianTime({1000, 3, 4, 5, 2}), 4);
   EXPECT_EQ(MedianTime({4, 1, 3, 2}), 3);
-  // Two events may have the same time.
+  // Two events may have the same time. The median of 0 is returned as 1.
   EXPECT_EQ(MedianTime({0, 0, 9}), 1);
 }
 

@@ -37,9 +37,9 @@ class FusedConvolution {
 
   // True if the library supports this part of this shape. The answer never changes.
   virtual bool Has(const ConvolutionShape& shape, ConvolutionPart part) = 0;
-  // Announces a supported shape before the first step, so that its plan is made here and not during a step.
+  // Announces a supported shape before the first step, so that Prepare makes its plan and no step has to.
   virtual absl::Status Prepare(const ConvolutionShape& shape, ConvolutionPart part) = 0;
-  // As FusedAttention::Settle.
+  // Does the same as FusedAttention::Settle: allocates the workspace and runs each plan once in `memory`.
   virtual absl::Status Settle(IdleMemory& memory) = 0;
   // Enqueue the work. Deterministic: every run gives the same bits. `bias` may be null.
   virtual absl::Status Forward(const ConvolutionShape& shape, const void* x, const void* weight, const void* bias,

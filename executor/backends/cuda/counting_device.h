@@ -1,4 +1,4 @@
-// For tests: the host as a device that counts its allocations.
+// A device for tests. It uses the host's memory and counts its allocations.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_COUNTING_DEVICE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_COUNTING_DEVICE_H_
 

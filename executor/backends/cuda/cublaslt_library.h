@@ -13,7 +13,8 @@
 
 namespace weft::exec::cuda {
 
-// The functions that the backend uses, under their own names without the prefix. Tests make a table of plain loops.
+// The functions that the backend uses, named as in cuBLASLt but without the prefix. Tests fill the table with functions
+// that compute in plain loops.
 struct CublasLt {
   // Path and version of the library that was opened; 130100 is version 13.1.0.
   std::string path;
@@ -40,8 +41,8 @@ struct CublasLt {
   absl::Status Error(absl::string_view doing, cublasStatus_t status) const;
 };
 
-// Opens the library once per process, wherever it is installed (executor/platform/shared_library.h). Returns NotFound
-// if it is not installed and FailedPrecondition if its major version is not 13, each in one line.
+// Finds and opens the installed library, once per process (executor/platform/shared_library.h). Returns NotFound if it
+// is not installed and FailedPrecondition if its major version is not 13. Each message is one line.
 absl::StatusOr<const CublasLt*> OpenCublasLt();
 
 // Returns FailedPrecondition unless the backend can use this version.

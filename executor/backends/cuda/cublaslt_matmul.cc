@@ -50,7 +50,7 @@ class CublasLtMatmul : public Matmul {
   ~CublasLtMatmul() override { lt_->Destroy(handle_); }
 
   absl::Status Prepare(const MatmulShape& shape) override {
-    // Such a product does not use cuBLASLt.
+    // If k is 0, RunEmpty handles the product without cuBLASLt.
     if (shape.k == 0) return absl::OkStatus();
     WEFT_ASSIGN_OR_RETURN(ProductPlan * plan, FindProductPlan(shape, kAlignment));
     workspace_.Reserve(kWorkspaceBytes + plan->extra_bytes());
@@ -73,7 +73,7 @@ class CublasLtMatmul : public Matmul {
       pointers.b = idle->Take(bytes.b);
       pointers.y = idle->Take(bytes.y);
       if (shape.bias != Type::kNone) pointers.bias = idle->Take(bytes.bias);
-      // A product that does not fit into the idle memory is in none of the program's steps.
+      // The matrices of every step of the program fit into the idle memory. A product that does not is in no step.
       if (pointers.a == nullptr || pointers.b == nullptr || pointers.y == nullptr) continue;
       if (shape.bias != Type::kNone && pointers.bias == nullptr) continue;
       WEFT_ASSIGN_OR_RETURN(const ProductPlan* plan, FindProductPlan(shape, kAlignment));
@@ -96,7 +96,7 @@ class CublasLtMatmul : public Matmul {
   struct ProductPlan {
     MatmulShape direct;
     std::unique_ptr<CublasLtProduct> product;
-    // Bytes after the workspace for the product and the bias in those types; 0 = not needed.
+    // Bytes after the workspace for the result and the bias in the types that cuBLASLt supports; 0 = no conversion.
     int64_t product_bytes = 0, bias_bytes = 0;
     bool prepared = false;
 
@@ -133,7 +133,7 @@ class CublasLtMatmul : public Matmul {
   }
 
   static int64_t AlignmentOf(const MatmulShape& shape, const MatmulPointers& pointers) {
-    // The bias (null if there is none) must be aligned as well as the result.
+    // The alignment holds for all operands, also for the bias. The bias may be null.
     const uintptr_t all = reinterpret_cast<uintptr_t>(pointers.a) | reinterpret_cast<uintptr_t>(pointers.b) |
                           reinterpret_cast<uintptr_t>(pointers.y) | reinterpret_cast<uintptr_t>(pointers.bias);
     return all % kAlignment == 0 ? kAlignment : std::min(BytesOf(shape.a.type), BytesOf(shape.y.type));
@@ -182,7 +182,7 @@ class CublasLtMatmul : public Matmul {
       direct.bias = direct.y.type;
       plan->bias_bytes = Aligned(shape.n * BytesOf(direct.bias));
     }
-    // Conversions go through workspace memory, which is always aligned.
+    // The alignment holds for `direct` too: converted operands lie in the workspace, which is always aligned.
     WEFT_ASSIGN_OR_RETURN(plan->product, CublasLtProduct::Make(lt_, direct, alignment));
     WEFT_RETURN_IF_ERROR(ChooseAlgorithm(direct, alignment, *plan->product));
     return plan;
@@ -239,7 +239,7 @@ class CublasLtMatmul : public Matmul {
   TuningTable chosen_;
   LibraryWorkspace workspace_;
   std::unique_ptr<CublasLtTuner> tuner_;
-  // Until Settle: memory that may be used, and shapes that have been prepared.
+  // Used until Settle: memory that trial runs may use, and the shapes prepared so far.
   IdleMemory* idle_ = nullptr;
   std::vector<MatmulShape> prepared_;
   std::unordered_map<std::pair<MatmulShape, int64_t>, std::unique_ptr<ProductPlan>, KeyHash> product_plans_;
@@ -254,7 +254,8 @@ absl::StatusOr<std::unique_ptr<Matmul>> MakeCublasLtMatmul(const CublasLt* lt, C
     WEFT_ASSIGN_OR_RETURN(table, TuningTable::Read(tuning.path));
     WEFT_RETURN_IF_ERROR(table.CheckDevice(described, tuning.path));
   } else if (tuning.mode == TuningOptions::Mode::kWrite) {
-    // Check before measuring, not after, that the file can be written and what it holds.
+    // Checks before the measurements, not after, that the file can be written and that an existing file is a table of
+    // this device.
     WEFT_RETURN_IF_ERROR(table.MergeInto(tuning.path));
   }
   cublasLtHandle_t handle = nullptr;

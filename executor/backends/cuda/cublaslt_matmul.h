@@ -14,8 +14,8 @@
 
 namespace weft::exec::cuda {
 
-// Makes matrix products on `device`, which CUDA must use on this thread and which must outlive the result. `lt` may be
-// the loops of a test. Returns errors of the tuning file, and Internal if cuBLASLt does not start.
+// Makes matrix products on `device`. `device` must be the current CUDA device of this thread and must outlive the
+// result. `lt` may be a test's table. Returns errors of the tuning file, and Internal if cuBLASLt does not start.
 absl::StatusOr<std::unique_ptr<Matmul>> MakeCublasLtMatmul(const CublasLt* lt, ComputeDevice* device,
                                                            const TuningDevice& described, const TuningOptions& tuning);
 

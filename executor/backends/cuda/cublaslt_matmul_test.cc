@@ -77,8 +77,8 @@ MatmulShape Shape(int64_t m, int64_t n, int64_t k, Type in, Type out) {
   return s;
 }
 
-// The row-major matrices, as described to cuBLASLt, give the results of plain loops, for every transpose, type, bias,
-// accumulation, stride and batch.
+// The products equal the results of plain loops for every transpose, type, bias, accumulation, stride and batch. So the
+// row-major matrices are described correctly to cuBLASLt.
 TEST_F(CublasLtMatmulTest, IsTheProductByRows) {
   std::mt19937 random(7);
   const Libraries loops = EmulatedLibraries();
@@ -117,7 +117,7 @@ TEST_F(CublasLtMatmulTest, IsTheProductByRows) {
           const absl::Status run = matmul->Run(s, {a.data(), b.data(), bias_data, y.data()}, {});
           ASSERT_TRUE(run.ok()) << run;
           const std::vector<double> got = y.Read(), want = expected.Read();
-          // A result that is converted from another type is rounded once more.
+          // A result that is converted to type `out` after the product is rounded once more.
           const double tolerance = out == Type::kBf16 ? 2e-2 : out == Type::kFp16 ? 3e-3 : 1e-6;
           for (size_t i = 0; i < got.size(); ++i) {
             ASSERT_NEAR(got[i], want[i], in == Type::kFp64 && out == Type::kFp64 && bias != Type::kFp32 ? 0 : tolerance)
@@ -132,7 +132,7 @@ TEST_F(CublasLtMatmulTest, IsTheProductByRows) {
   EXPECT_GT(tried, 900);
 }
 
-// A product in fp32 uses TF32 if its shape says so, and only then. The two are different shapes.
+// A product in fp32 uses TF32 if and only if its shape requests it. Shapes with and without TF32 are distinct.
 TEST_F(CublasLtMatmulTest, ProductsInTf32AreAskedForByTheirShape) {
   std::mt19937 random(7);
   const Libraries loops = EmulatedLibraries();
@@ -206,7 +206,7 @@ TEST_F(CublasLtMatmulTest, RefusesWhatItDoesNotMultiply) {
   EXPECT_EQ(matmul->Prepare(s).code(), absl::StatusCode::kInvalidArgument);
   s = Shape(4, 4, 4, Type::kInt32, Type::kInt32);
   EXPECT_EQ(matmul->Prepare(s).code(), absl::StatusCode::kInvalidArgument);
-  // Rows overlap: cuBLASLt has no algorithm.
+  // The rows overlap (stride 3, 4 columns), so cuBLASLt has no algorithm.
   s = Shape(4, 4, 4, Type::kBf16, Type::kBf16);
   s.a.stride = 3;
   EXPECT_EQ(matmul->Prepare(s).message(), "cuBLASLt has no algorithm for a product of 4 x 4 by 4 x 4");
@@ -223,7 +223,7 @@ TEST_F(CublasLtMatmulTest, WhatWasPreparedIsRunOnceBeforeTheFirstStep) {
   IdleMemory idle(bytes, sizeof bytes);
   std::vector<MatmulShape> shapes = {
       Shape(8, 16, 4, Type::kBf16, Type::kBf16), Shape(3, 5, 7, Type::kFp32, Type::kFp32),
-      // Converted from another type, with a bias.
+      // The result and the bias are converted: cuBLASLt does not support these types together.
       Shape(6, 10, 4, Type::kBf16, Type::kFp16), Shape(4, 4, 0, Type::kBf16, Type::kBf16)};
   shapes[2].bias = Type::kBf16;
   matmul.UseIdleMemory(&idle);
@@ -233,7 +233,7 @@ TEST_F(CublasLtMatmulTest, WhatWasPreparedIsRunOnceBeforeTheFirstStep) {
   EXPECT_TRUE(fake::seen.launches.empty());
   EXPECT_EQ(device.allocations(), 0);
   ASSERT_TRUE(matmul.Settle().ok());
-  // cuBLASLt counts by columns: its columns are our rows.
+  // The matrices of cuBLASLt are stored by columns: its columns are our rows.
   std::vector<std::pair<int64_t, int64_t>> ran;
   for (const auto& launch : fake::seen.launches) {
     ran.emplace_back(launch.columns, launch.rows);
@@ -299,8 +299,8 @@ TEST_F(CublasLtMatmulTest, TuningTakesTheFastestAndKeepsIt) {
   EXPECT_NE(reading->Digest(), off->Digest());
   // A shape that the file does not hold is multiplied as without a file.
   EXPECT_TRUE(reading->Prepare(Shape(4, 4, 4, Type::kBf16, Type::kFp32)).ok());
-  // cuBLASLt is asked about an algorithm first. If it refuses the bytes, they are not run. The same holds for sums in
-  // any order and for more workspace than there is.
+  // cuBLASLt checks each algorithm of the file before it runs. An algorithm does not run if cuBLASLt refuses its bytes,
+  // if it adds partial sums in any order, or if it needs more workspace than there is.
   const TunedAlgorithm good = *table->Find({s, 16});
   for (const auto& [word, value] : std::vector<std::pair<int, uint64_t>>{
            {0, 9}, {7, 0}, {1, CUBLASLT_REDUCTION_SCHEME_INPLACE}, {2, uint64_t{1} << 40}}) {
@@ -320,7 +320,7 @@ TEST_F(CublasLtMatmulTest, TuningTakesTheFastestAndKeepsIt) {
     EXPECT_EQ(fake::seen.launches.size(), launches);
   }
   fake::slow_microseconds = 0;
-  // A file of another device, and a missing file.
+  // A file that was written on another device, and a missing file, are errors.
   EXPECT_EQ(
       MakeCublasLtMatmul(&lt_, device_.get(), {80, 108, 130100, "NVIDIA A100"}, {TuningOptions::Mode::kRead, path})
           .status()

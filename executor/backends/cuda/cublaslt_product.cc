@@ -25,7 +25,7 @@ cudaDataType_t DataType(Type type) {
 }
 
 bool InDouble(const MatmulShape& shape) { return shape.a.type == Type::kFp64; }
-// fp32 stays fp32: cuBLASLt uses TF32 only if the compute type asks for it.
+// Products of fp32 matrices are computed in fp32: cuBLASLt uses TF32 only if the compute type requests it.
 cublasComputeType_t ComputeType(const MatmulShape& shape) {
   if (InDouble(shape)) return CUBLAS_COMPUTE_64F;
   return shape.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -37,7 +37,8 @@ std::string Name(const MatmulShape& shape) {
                       shape.k, " by ", shape.k, " x ", shape.n, shape.tf32 ? " in TF32" : "");
 }
 
-// A matrix of `rows` x `columns` stored by rows is one of `columns` x `rows` stored by columns.
+// Describes the matrix to cuBLASLt, which stores matrices by columns. A matrix of `rows` x `columns` stored by rows is
+// the same memory as a matrix of `columns` x `rows` stored by columns.
 absl::Status MakeLayout(const CublasLt* lt, const MatrixLayout& matrix, int64_t rows, int64_t columns, int64_t batch,
                         cublasLtMatrixLayout_t* layout) {
   WEFT_RETURN_IF_ERROR(
@@ -56,7 +57,7 @@ int64_t Extent(const MatrixLayout& layout, int64_t rows, int64_t columns, int64_
   return ((batch - 1) * layout.batch_stride + (rows - 1) * layout.stride + columns) * BytesOf(layout.type);
 }
 
-// Partial sums kept in the output's type, or in the output itself, would be rounded in between.
+// Allows only partial sums in the compute type. Partial sums in the output's type would be rounded before the last sum.
 constexpr uint32_t kReductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
 }  // namespace
@@ -122,8 +123,8 @@ absl::Status CublasLtProduct::Describe() {
     WEFT_RETURN_IF_ERROR(
         lt_->Error("making an operation",
                    lt_->MatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue)));
-    // The choice of algorithm depends on the alignment of this address (cublasLt.h). It is aligned exactly as the real
-    // addresses are, no better.
+    // The choice of algorithm depends on the alignment of this address (cublasLt.h). The address is a placeholder until
+    // Run; it has exactly the alignment of the real addresses, and no higher one.
     const void* bias = reinterpret_cast<const void*>(static_cast<uintptr_t>(alignment_) * 257);
     WEFT_RETURN_IF_ERROR(
         lt_->Error("making an operation",

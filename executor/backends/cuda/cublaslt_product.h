@@ -1,4 +1,5 @@
-// One shape of matrix product in cuBLASLt: its descriptors are made once, its algorithm is chosen once, then it runs.
+// One shape of matrix product in cuBLASLt. Its descriptors are made once and its algorithm is chosen once; it runs
+// often.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUBLASLT_PRODUCT_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUBLASLT_PRODUCT_H_
 
@@ -26,8 +27,8 @@ ProductBytes BytesOf(const MatmulShape& shape);
 
 class CublasLtProduct {
  public:
-  // Makes a product for addresses that are multiples of `alignment`. The shape must be direct, its bias none or of y's
-  // type, and k at least 1.
+  // Makes a product for addresses that are multiples of `alignment`. The types of the shape must form a direct product
+  // (IsDirectProduct). The bias must be absent or have y's type, and k must be at least 1.
   static absl::StatusOr<std::unique_ptr<CublasLtProduct>> Make(const CublasLt* lt, const MatmulShape& shape,
                                                                int64_t alignment);
   CublasLtProduct(const CublasLtProduct&) = delete;
@@ -39,9 +40,9 @@ class CublasLtProduct {
   absl::StatusOr<std::vector<cublasLtMatmulAlgo_t>> Heuristics(cublasLtHandle_t handle, int64_t workspace_bytes,
                                                                int most) const;
 
-  // Convert an algorithm of a tuning file to one of cuBLASLt, and back. FromTuned asks cuBLASLt about the bytes before
-  // they are ever run. It returns InvalidArgument if the algorithm does not support this product, needs more workspace,
-  // or does not give the same bits in every run.
+  // Convert an algorithm between the form of a tuning file and the form of cuBLASLt. FromTuned has cuBLASLt check the
+  // bytes before they are ever run. It returns InvalidArgument if the algorithm does not support this product, needs
+  // more workspace, or does not give the same bits in every run.
   absl::StatusOr<cublasLtMatmulAlgo_t> FromTuned(cublasLtHandle_t handle, const TunedAlgorithm& tuned,
                                                  int64_t workspace_bytes) const;
   static TunedAlgorithm ToTuned(const cublasLtMatmulAlgo_t& algorithm);

@@ -16,10 +16,10 @@
 namespace weft::exec::cuda {
 namespace {
 
-// State of the functions in the table, which cannot hold any.
+// State of the functions in the test's library table. It is global because those functions cannot capture variables.
 struct Count {
   int alive = 0;
-  // Calls so far that may fail, and the index of the call that does fail; -1 = none.
+  // Number of calls so far that could have failed, and the index of the call that must fail; -1 = none.
   int calls = 0, fails = -1;
 };
 Count count;
@@ -95,7 +95,8 @@ MatmulShape Shape(bool transpose_a, bool transpose_b, int64_t batch) {
   return s;
 }
 
-// Returns the bytes up to the end of the last element touched, by the definition in matmul.h, element by element.
+// Returns the bytes up to the end of the last element of the matrix. Finds that element by visiting every element, with
+// the formula in matmul.h.
 int64_t Touched(const MatrixLayout& matrix, int64_t rows, int64_t columns, int64_t batch) {
   int64_t last = -1;
   for (int64_t b = 0; b < batch; ++b) {
@@ -121,7 +122,7 @@ TEST(BytesOfProductTest, ToBehindTheLastElement) {
   }
 }
 
-// A product is direct exactly if the library accepts it.
+// IsDirectProduct is true exactly if the library has an algorithm for the types.
 TEST(IsDirectProductTest, IsWhatTheLibraryTakes) {
   const CublasLt lt = fake::Table();
   for (const Type a : {Type::kFp64, Type::kFp32, Type::kBf16, Type::kFp16}) {

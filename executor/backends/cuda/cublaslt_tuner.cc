@@ -33,8 +33,8 @@ std::vector<char> RandomBlock(Type type) {
   return block;
 }
 
-// True if cuBLASLt refuses an algorithm, which is no fault of the device. Some algorithms that its heuristics name are
-// not supported, and some make it report an invalid value.
+// True if cuBLASLt refuses an algorithm. That is no fault of the device: the heuristics also name algorithms that
+// cuBLASLt then reports as unsupported or as an invalid value.
 bool IsRefusal(const absl::Status& status) { return absl::IsUnimplemented(status) || absl::IsInvalidArgument(status); }
 
 }  // namespace
@@ -85,14 +85,14 @@ absl::StatusOr<int64_t> CublasLtTuner::Measure(CublasLtProduct& product, cublasL
 absl::Status CublasLtTuner::WarmUp(CublasLtProduct& product, cublasLtHandle_t handle,
                                    const std::vector<cublasLtMatmulAlgo_t>& algorithms, const MatmulPointers& pointers,
                                    void* workspace, int64_t workspace_bytes) {
-  // Longer than a device takes to raise its clocks. Several small shapes together reach this time.
+  // A device takes less time than this to raise its clocks. Several small shapes reach this time together.
   constexpr int64_t kNanoseconds = 100'000'000;
   constexpr int kMaxMeasured = 32;
   if (algorithms.empty()) return absl::OkStatus();
   product.set_algorithm(algorithms.front());
   for (int i = 0; i < kMaxMeasured && warm_nanoseconds_ < kNanoseconds; ++i) {
     const absl::StatusOr<int64_t> time = Measure(product, handle, pointers, workspace, workspace_bytes);
-    // Fastest leaves this algorithm out when its turn comes.
+    // Fastest skips this algorithm too when it measures it.
     if (IsRefusal(time.status())) return absl::OkStatus();
     WEFT_RETURN_IF_ERROR(time.status());
     warm_nanoseconds_ += *time * kRuns * (kRounds + 1);

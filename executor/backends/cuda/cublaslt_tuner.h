@@ -17,7 +17,7 @@
 
 namespace weft::exec::cuda {
 
-// Most candidates of the heuristics that are measured.
+// Maximum number of algorithms that the tuner measures, from the heuristics' list.
 inline constexpr int kTunedCandidates = 16;
 
 class CublasLtTuner {
@@ -29,9 +29,9 @@ class CublasLtTuner {
     // Time of one run. 0 = not measured for lack of memory; `index` is then the heuristics' first choice.
     int64_t nanoseconds = 0;
   };
-  // Returns the fastest algorithm on random values, which cost as much power as real ones: zeros run faster. Leaves out
-  // algorithms that cuBLASLt refuses. Works in `idle` (which may be null) if there is enough of it, else in the tuner's
-  // own memory, which grows to the needs of the largest product.
+  // Measures the algorithms and returns the fastest. The values are random, since products of zeros draw less power and
+  // run faster. Skips algorithms that cuBLASLt refuses. Works in `idle` (which may be null) if that is large enough,
+  // else in the tuner's own memory, which grows to the needs of the largest product.
   absl::StatusOr<Best> Fastest(const MatmulShape& shape, CublasLtProduct& product, cublasLtHandle_t handle,
                                const std::vector<cublasLtMatmulAlgo_t>& algorithms, int64_t workspace_bytes,
                                IdleMemory* idle);
@@ -41,8 +41,8 @@ class CublasLtTuner {
 
   absl::StatusOr<char*> Take(int64_t bytes, IdleMemory* idle);
   absl::Status Fill(void* to, int64_t bytes, Type type);
-  // Warms the device up, once: a device at rest is slow at first, so an algorithm measured then would lose against
-  // later ones.
+  // Warms the device up, once. A device at rest is slow at first, so without a warm-up the algorithm that is measured
+  // first would seem slower than later ones.
   absl::Status WarmUp(CublasLtProduct& product, cublasLtHandle_t handle,
                       const std::vector<cublasLtMatmulAlgo_t>& algorithms, const MatmulPointers& pointers,
                       void* workspace, int64_t workspace_bytes);

@@ -1,4 +1,4 @@
-// Tests the tuner on a library whose products take the times of a table, on a device with a simulated clock.
+// Tests the tuner with a library that takes a given time for each product, on a device with a simulated clock.
 #include "executor/backends/cuda/cublaslt_tuner.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// The library's answer when an algorithm runs for the n-th time: the nanoseconds it takes, or the error.
+// Result of one run of an algorithm in the test's library: the time it takes, or the error.
 struct Answer {
   int64_t nanoseconds = 0;
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
@@ -30,7 +30,7 @@ struct Launched {
   size_t workspace_bytes;
 };
 
-// State of the functions in the table, which cannot hold any.
+// State of the functions in the test's library table. It is global because those functions cannot capture variables.
 struct Machine {
   ClockedDevice* device = nullptr;
   std::function<Answer(int algorithm, int run)> answer;
@@ -110,7 +110,7 @@ TEST_F(CublasLtTunerTest, TheFastestWhereverItIs) {
     EXPECT_EQ(best->index, static_cast<size_t>(fastest));
     EXPECT_EQ(best->nanoseconds, 700);
   }
-  // Of equally fast algorithms the first is taken, which the heuristics prefer.
+  // If several algorithms are equally fast, the first one is chosen: the heuristics prefer it.
   EXPECT_EQ(Fastest(3, [](int, int) { return Answer{50}; })->index, 0u);
 }
 
@@ -152,7 +152,7 @@ TEST_F(CublasLtTunerTest, ADeviceAtRestIsWarmedUpOnce) {
     ASSERT_TRUE(Fastest(2, [](int, int) { return Answer{1000}; }).ok());
     EXPECT_GT(machine.runs[0], machine.runs[1]);
   }
-  // Algorithms that the library refuses during the warm-up are left out too.
+  // Algorithms that the library refuses during the warm-up are not chosen.
   tuner_ = *CublasLtTuner::Make(&device_);
   for (const cublasStatus_t refused : {CUBLAS_STATUS_NOT_SUPPORTED, CUBLAS_STATUS_INVALID_VALUE}) {
     const auto other =
@@ -179,7 +179,7 @@ TEST_F(CublasLtTunerTest, WhatTheLibraryRefusesIsLeftOut) {
   EXPECT_EQ(fault.status().code(), absl::StatusCode::kInternal);
 }
 
-// Every matrix has its own aligned memory and holds random values as in training; zeros would run faster.
+// Every matrix has its own aligned memory. The inputs hold random values, since a product of zeros would run faster.
 TEST_F(CublasLtTunerTest, MatricesOfRandomValuesApartFromEachOther) {
   ASSERT_TRUE(Fastest(1, [](int, int) { return Answer{1}; }).ok());
   ASSERT_FALSE(machine.launched.empty());

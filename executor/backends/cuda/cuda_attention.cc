@@ -43,7 +43,8 @@ const void* Data(const HeadPart& part) {
   return static_cast<const char*>(part.array.data) + part.first_column * ElementBytes(part.array.type);
 }
 
-// Adds a note that the backend's own kernels run this attention, where users expect cuDNN. `refusal` is cuDNN's reason.
+// Notes that the backend's own kernels run this attention, although users expect cuDNN's faster ones. `why` describes
+// the attention, and `refusal` is cuDNN's reason.
 void NoteSlow(const Call& call, const AttentionProblem& problem, bool tensor_cores, absl::string_view why,
               absl::string_view refusal = "") {
   const Type type = problem.q.array.type;
@@ -72,7 +73,7 @@ absl::StatusOr<FusedAttention*> LibraryFor(const Call& call, const AttentionProb
   for (const HeadPart* part : {&problem.q, &problem.k, &problem.v, &problem.o}) {
     if (part->array.type != type) return nullptr;
   }
-  // A gradient must have the type of its tensor.
+  // Every gradient must have the type of q, k and v.
   if (backward && TypeOf(call.in[0]) != type) return nullptr;
   for (const TensorView& view : call.out.subspan(0, backward ? call.out.size() : 1)) {
     if (TypeOf(view) != type) return nullptr;

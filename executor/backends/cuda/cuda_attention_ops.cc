@@ -11,7 +11,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Returns the columns of q, given `matrix`: qkv, or k or v alone.
+// Returns the number of columns of q. `matrix` is qkv, or k or v if q, k and v are separate.
 int64_t QueryColumns(const Call& call, const TensorView& matrix) {
   const int64_t kv_heads = call.attributes().kv_heads();
   return kv_heads == 0 ? Columns(matrix) / 3 : Columns(matrix) / kv_heads * call.attributes().heads();
@@ -35,14 +35,14 @@ HeadPart Operand(const Call& call, const HeadShape& shape, const TensorView& vie
   return call.attributes().kv_heads() > 0 ? PartOf(view, shape.width) : PartOfQkv(call, view, index);
 }
 
-// One factor of a set of products. It holds one matrix per sequence and head, for heads that are `step` apart; the rows
-// of a matrix are the rows of its sequence.
+// One factor, or the result, of a set of products. It holds one matrix per sequence and head. The heads of the set are
+// `step` heads apart; the rows of a matrix are the rows of its sequence.
 struct Factor {
   const HeadPart& part;
   int64_t first_head, step;
 
   MatrixLayout Layout(int64_t batch_stride) const { return {part.array.type, part.stride, batch_stride}; }
-  // Elements from one of these heads to the next, and from one sequence to the next.
+  // Distances in elements: between neighboring heads of the set, and between sequences.
   int64_t HeadStride() const { return step * part.head_step; }
   int64_t SequenceStride(const HeadShape& shape) const { return shape.sequence * part.stride; }
   void* At(int64_t row, int64_t head) const {
@@ -67,8 +67,8 @@ bool LibraryTakes(const HeadPart& a, const HeadPart& b, const HeadPart& y) {
          Factor{y, 0, 1}.Aligned();
 }
 
-// Runs `count` products for every sequence, one per head. If a single stride leads from each product to the next, one
-// call runs all of them; else as few calls as possible, each for all sequences or all heads.
+// Runs `count` products for every sequence, one per head. One call runs all of them if the products lie at equal
+// distances in memory. Otherwise each call runs all sequences or all heads, whichever needs fewer calls.
 absl::Status Multiply(const Call& call, const HeadShape& heads, int64_t count, const Batch& batch, const Factor& a,
                       const Factor& b, const Factor& y) {
   const Factor* const factors[] = {&a, &b, &y};
@@ -102,7 +102,7 @@ absl::Status Multiply(const Call& call, const HeadShape& heads, int64_t count, c
   return absl::OkStatus();
 }
 
-// Run the products of attention_ops.h, in the library or by the backend's own kernels.
+// These functions run the products that attention_ops.h defines, by the library or by the backend's own kernels.
 absl::Status Run(const Call& call, const HeadPairs& args) {
   const HeadShape& s = args.shape;
   if (!LibraryTakes(args.queries, args.keys, args.pairs)) return call.Launch(args);
@@ -127,7 +127,7 @@ absl::Status Run(const Call& call, const HeadSums& args) {
 
 absl::Status Run(const Call& call, const GroupSums& args) {
   const HeadShape& s = args.shape;
-  // The library would round the sum over heads after each head.
+  // If several heads share k and v, the library would round the sum over these heads after each head.
   if (s.group() != 1 || !LibraryTakes(args.pairs, args.queries, args.result)) return call.Launch(args);
   const Batch batch = {s.sequence, s.width, s.sequence, true, false, args.factor};
   return Multiply(call, s, s.heads, batch, {args.pairs, 0, 1}, {args.queries, 0, 1}, {args.result, 0, 1});

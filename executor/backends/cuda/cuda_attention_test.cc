@@ -1,5 +1,5 @@
-// Tests what attention steps ask of the library, and which steps the backend's own kernels run, on the host with a
-// library that only records its calls. fused_steps_test.cc and the conformance tests check the results.
+// Tests which attention steps the backend passes to the library, and with what arguments. The tests run on the host
+// with a library that only records its calls. fused_steps_test.cc and the conformance tests check the results.
 #include <memory>
 #include <string>
 #include <utility>
@@ -147,12 +147,12 @@ TEST(CudaAttention, WhatTheLibraryIsNeverAsked) {
   };
   const Step plain = AttentionStep(ATTENTION, 0);
   EXPECT_EQ(asked_of(plain, BF16, FP32, kRows), 1u);
-  // The library's random numbers differ from weft's.
+  // Steps with dropout never use the library: its random numbers differ from weft's.
   Step dropped = plain;
   dropped.mutable_attributes()->set_dropout(0.5);
   EXPECT_EQ(asked_of(dropped, BF16, FP32, kRows), 0u);
   EXPECT_EQ(asked_of(plain, FP64, FP64, kRows), 0u);
-  // There are no sequences.
+  // Without any sequences the library is not called.
   EXPECT_EQ(asked_of(plain, BF16, FP32, 0), 0u);
 }
 

@@ -100,7 +100,8 @@ class CudaBackend : public Backend {
     if (index < 0) return segments;
     const Template& t = program.templates(index);
     for (const auto* list : {&t.prologue(), &t.body(), &t.epilogue()}) {
-      // Actions that do not compute have 0 in this field. A segment too many only costs a little time.
+      // Actions that do not compute have 0 in this field, so segment 0 may be marked although the rank does not run it.
+      // That only costs a little time.
       for (const Action& action : *list) {
         if (action.segment() >= 0 && action.segment() < program.segments_size()) segments[action.segment()] = true;
       }
@@ -108,9 +109,9 @@ class CudaBackend : public Backend {
     return segments;
   }
 
-  // Runs through every step of the rank once, without memory, to find how much scratch the steps need and what
-  // libraries have to prepare. The step itself reports its errors later, when its context is known; only lack of memory
-  // is an error here.
+  // Calls the function of every step of the rank once, with addresses that are not real, to find how much scratch the
+  // steps need and what the libraries must prepare. Of the errors, only lack of memory is returned: a step reports its
+  // other errors when it runs.
   absl::Status Measure(const Program& program, int rank) {
     std::vector<TensorView> in, out;
     const std::vector<bool> runs = SegmentsOf(program, rank);

@@ -1,5 +1,5 @@
-// The backend `cuda`: every kernel of docs/kernels.md as launches on a stream of the device. The arithmetic is in
-// kernels/*.cu; linked with their emulation (kernels:emulated) the same backend runs where there is no GPU.
+// The backend `cuda`. It runs every kernel of docs/kernels.md as launches on a stream of the device. The arithmetic is
+// in kernels/*.cu; linked with their emulation (kernels:emulated), the same backend runs without a GPU.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_BACKEND_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_BACKEND_H_
 
@@ -13,8 +13,8 @@
 
 namespace weft::exec::cuda {
 
-// Libraries of the device that the backend uses. Only `matmul` is required: the backend has its own kernels in place of
-// the others, and for everything that the others do not support.
+// Libraries of the device that the backend uses. Only `matmul` is required. If another library is null or does not
+// support a step, the backend runs its own kernels.
 struct Libraries {
   std::unique_ptr<Matmul> matmul;
   std::unique_ptr<FusedAttention> attention;

@@ -32,7 +32,7 @@ struct StepCase {
   std::vector<Tensor> in, out;
 };
 
-// Returns steps that need memory of the backend.
+// Returns steps that need scratch memory or tables of the backend.
 std::vector<StepCase> StepsWithScratch() {
   std::vector<StepCase> cases(3);
   cases[0].step.set_kernel(BIAS_GRADIENT);
@@ -75,7 +75,7 @@ TEST(CudaBackend, NothingIsAllocatedInStepsOfAProgram) {
   EXPECT_EQ(device.allocations(), before);
 }
 
-// Records the calls that it gets. Settle leaves bytes behind in the idle memory.
+// Records the calls that it gets. Settle writes to the idle memory and leaves it changed.
 class RecordingMatmul : public Matmul {
  public:
   explicit RecordingMatmul(std::vector<std::string>* log) : log_(log) {}
@@ -168,7 +168,8 @@ TEST(CudaBackend, AProductThatTheLibraryRefusesIsToldBeforehand) {
   EXPECT_EQ(refused, absl::InvalidArgumentError("step 'the product': tune.txt: no"));
 }
 
-// The scores of all heads and sequences run in one call, or in one call per head or per sequence, whichever is fewer.
+// The scores of all heads and sequences are computed in one call if possible, else in one call per head or in one call
+// per sequence, whichever needs fewer calls.
 TEST(CudaBackend, ProductsOfHeadsAreBatched) {
   class Counting : public Matmul {
    public:
@@ -311,7 +312,7 @@ TEST(CudaBackend, RefusesWhatItCannotDo) {
   EXPECT_THAT(refusal(step), HasSubstr("MATMUL of BF16 and FP32"));
 }
 
-// For a token without a row in the table nothing is read. The result is NaN, and the loss then ends the run.
+// A token outside the table reads no memory. Its result is NaN, so the loss becomes NaN and ends the run.
 TEST(CudaBackend, TokensWithoutARowGiveNaN) {
   CountingDevice device;
   const auto backend = MakeBackend(&device, EmulatedLibraries(), {});

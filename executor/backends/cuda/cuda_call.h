@@ -1,10 +1,10 @@
 // Code shared by the files that map steps to launches. Internal to the CUDA backend.
 //
 // A function of kernels.def fills the plain struct of a launch (kernels/*.h) and passes it to call.Launch. It refuses
-// only what this backend cannot do, since the caller has checked the step (CheckStep, step_tensors.h). Scratch comes
-// from one call.Scratch. If the backend has a program, it runs through all steps once beforehand to measure them.
-// Pointers are not real then and nothing is enqueued, so only Launch, Upload and the interfaces of call.libraries may
-// access memory.
+// only what this backend cannot do, since the caller has checked the step (CheckStep, step_tensors.h). A function gets
+// all its scratch memory from one call of call.Scratch. If the backend has a program, it calls the functions of all
+// steps once before the first step, to measure them. Pointers are not real then and nothing is enqueued, so only
+// Launch, Upload and the interfaces of call.libraries may access memory.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_CALL_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_CALL_H_
 
@@ -28,26 +28,26 @@
 
 namespace weft::exec::cuda {
 
-// Lives as long as the backend.
+// Objects that all steps share. They live as long as the backend.
 struct Resources {
   explicit Resources(ComputeDevice* on, Libraries with)
       : device(on), libraries(std::move(with)), scratch(on), staging(on), tables(on), fixed_tables(on) {}
 
   ComputeDevice* device;
   Libraries libraries;
-  // Makes the tensors that a step reads from outside: samples and noise.
+  // A CPU backend that makes the tensors which a step loads from outside the program: samples and noise.
   std::unique_ptr<Backend> host = MakeCpuBackend(1);
   ScratchMemory scratch;
   Staging staging;
   KeptTables tables;
   FixedTables fixed_tables;
-  // For Backend::Notes.
+  // The notes that Backend::Notes returns.
   std::set<std::string> notes;
   // Error of the first product that the library refused while measuring.
   absl::Status refused;
 };
 
-// Calls the Launch of the struct's own header.
+// Calls the function Launch that the header of `Args` declares. Inside Call, the member Launch hides that function.
 template <typename Args>
 Outcome LaunchArgs(const Args& args, void* stream) {
   return Launch(args, stream);
@@ -59,7 +59,7 @@ struct Call {
   absl::Span<const TensorView> out;
   const StepContext& context;
   Resources& resources;
-  // While measuring, only shapes and types are real.
+  // True while the backend measures its program. Shapes and types are real then; addresses are not.
   bool measuring = false;
 
   const StepAttributes& attributes() const { return step.attributes(); }
@@ -71,7 +71,7 @@ struct Call {
   template <typename Args>
   absl::Status Launch(const Args& args) const {
     if (measuring) {
-      // The step reports the error again when it runs.
+      // An error is ignored here: the step returns it again when it runs.
       LaunchArgs(args, LoadOnly());
       return absl::OkStatus();
     }
@@ -94,7 +94,7 @@ struct Call {
     return absl::OkStatus();
   }
 
-  // Returns a table that depends only on the key. The caller fills the table if it is not filled.
+  // Returns a table whose content depends only on the key. If the table is new, the caller must fill it.
   absl::StatusOr<KeptTables::Table> Table(const std::vector<double>& key, int64_t bytes) const {
     if (!measuring) return resources.tables.Get(context.stream, key, bytes);
     const absl::Status status = resources.tables.Prepare(key, bytes);
@@ -102,7 +102,7 @@ struct Call {
     return KeptTables::Table{reinterpret_cast<void*>(uintptr_t{256}), false};
   }
 
-  // Announces a product while measuring.
+  // While measuring: announces a product to the library and keeps the first refusal.
   absl::Status Prepare(const MatmulShape& shape) const {
     const absl::Status status = resources.libraries.matmul->Prepare(shape);
     if (!status.ok()) {
@@ -131,7 +131,7 @@ inline int64_t ElementBytes(Type type) {
          : type == Type::kBf16 || type == Type::kFp16 ? 2
                                                       : 4;
 }
-// True if a kernel computes in double, that is, if one of these inputs is FP64.
+// True if a kernel with these inputs computes in double, that is, if one of the inputs is FP64.
 inline bool ComputesInDouble(absl::Span<const TensorView> inputs) {
   return std::any_of(inputs.begin(), inputs.end(), [](const TensorView& view) { return view.dtype == FP64; });
 }

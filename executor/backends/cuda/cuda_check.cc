@@ -60,7 +60,7 @@ absl::StatusOr<int> ChooseDevice(int wanted, int devices, const char* (*variable
       source = name;
       break;
     }
-    // The launcher has chosen one device for each process.
+    // The launcher shows only one device to each process, so the process uses that device.
     if (devices == 1) chosen = 0;
   }
   if (chosen < devices) return chosen;

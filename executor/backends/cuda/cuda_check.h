@@ -25,17 +25,17 @@ struct DriverFacts {
   std::string visible_devices;
 };
 
-// Returns FailedPrecondition if there is no driver, if the driver is of an older major version of CUDA, or if there is
-// no GPU.
+// Returns FailedPrecondition if there is no driver or no GPU, or if the driver's major version of CUDA is older than
+// the toolkit's.
 absl::Status CheckDriver(const DriverFacts& facts);
 
 // Returns FailedPrecondition below compute capability 8.0, with the device and the reason.
 absl::Status CheckArchitecture(absl::string_view device, int major, int minor);
 
-// Returns the device of this process. `wanted` >= 0 is its number. -1 = the number of the local rank, from torchrun
-// (LOCAL_RANK), Open MPI (OMPI_COMM_WORLD_LOCAL_RANK) or Slurm (SLURM_LOCALID), and 0 without any of them. If the
-// launcher shows only one device to each process, that device is used. Returns FailedPrecondition if there is no device
-// of this number.
+// Returns the number of the device that this process uses: `wanted` if it is at least 0. If `wanted` is -1, the number
+// is the local rank from torchrun (LOCAL_RANK), Open MPI (OMPI_COMM_WORLD_LOCAL_RANK) or Slurm (SLURM_LOCALID), or 0 if
+// none of them is set. If the launcher shows only one device to each process, that device is used. Returns
+// FailedPrecondition if there is no device of this number.
 absl::StatusOr<int> ChooseDevice(int wanted, int devices, const char* (*variable)(const char* name));
 
 // Returns ResourceExhausted if `planned` bytes are more than `free`. The message names planned, free and total memory.

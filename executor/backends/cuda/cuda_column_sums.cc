@@ -6,7 +6,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Returns sums over all rows of input 0.
+// Returns a launch that sums all rows of input 0. The caller sets the output.
 ColumnSums ColumnSumsOf(const Call& call) {
   ColumnSums sums;
   sums.dy = ArrayOf(call.in[0]);
@@ -17,7 +17,7 @@ ColumnSums ColumnSumsOf(const Call& call) {
   return sums;
 }
 
-// Returns sums over the rows of each sample: segments of `sequence` rows.
+// Returns a launch that sums the rows of each sample separately. A sample is a segment of `sequence` rows.
 ColumnSums SampleSums(const Call& call, int64_t blocks_of_columns) {
   ColumnSums sums = ColumnSumsOf(call);
   const int64_t sequence = call.attributes().sequence();

@@ -1,5 +1,5 @@
-// Tests the sums over rows that steps ask for: which rows of which samples, and where the results lie. The
-// conformance tests check the sums for all shapes and types.
+// Tests that steps sum the right rows of the right samples and write the results to the right elements. The conformance
+// tests check the sums for all shapes and types.
 #include <memory>
 #include <vector>
 
@@ -59,7 +59,7 @@ TEST(CudaColumnSums, EverySampleHasItsOwnRows) {
   EXPECT_THAT(Values(out[0]), testing::ElementsAre(1, 201, 5, 205, 9, 209));
 }
 
-// For each sample, the sums of dy x come first, then the sums of dy.
+// The result has one row per sample: the column sums of dy x, then the column sums of dy.
 TEST(CudaColumnSums, ScaleAndShiftLieSideBySide) {
   Tensor twos(FP32, {4, 2});
   for (int i = 0; i < 8; ++i) twos.Set(i, 2);

@@ -22,13 +22,13 @@ namespace weft::exec::cuda {
 namespace {
 
 constexpr int64_t kAlignment = 4096;
-// Host memory of at least this size is brought in by all cores.
+// For host memory of at least this size, all cores bring the pages into memory.
 constexpr int64_t kLargeHostMemory = int64_t{1} << 30;
 // Pause between polls of an event that somebody waits for. The first kFastPolls polls follow each other at once.
 constexpr std::chrono::microseconds kPollPause(20);
 constexpr int kFastPolls = 20;
 
-// The device that the calling thread uses in CUDA, if one of our devices has set it; else -1.
+// The CUDA device of the calling thread, if a CudaDevice has set it; else -1.
 thread_local int thread_device = -1;
 
 const char* Variable(const char* name) { return std::getenv(name); }
@@ -45,7 +45,7 @@ DriverFacts QueryDriver() {
   if (error != cudaSuccess) {
     facts.devices = 0;
     if (error != cudaErrorNoDevice) facts.error = std::string(CudaStatus("cudaGetDeviceCount", error).message());
-    cudaGetLastError();  // Later calls must not find this error.
+    cudaGetLastError();  // Clears the error, so that later calls do not find it.
   }
   return facts;
 }
@@ -54,7 +54,7 @@ absl::Status LaunchStatus(Outcome outcome) {
   return outcome == nullptr ? absl::OkStatus() : absl::InternalError(absl::StrCat("launching a kernel: ", outcome));
 }
 
-// Loads the code of the kernels that collectives run. An error comes up again when they run.
+// Loads the code of the kernels that collectives run. Errors are ignored here: they are reported when the kernels run.
 void LoadSums() {
   const void* const parts[kMaxParts] = {};
   for (const Type type : {Type::kFp64, Type::kFp32, Type::kExact192}) {
@@ -97,15 +97,15 @@ absl::Status CudaDevice::Initialise(const DeviceOptions& options) {
   int lowest_priority = 0;
   WEFT_RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange, &lowest_priority, &highest_priority_);
   LoadSums();
-  // Compare the clocks now, while no work can delay it. Later comparisons need not be waited for, because this one can
-  // take their place.
+  // Compare the clocks now, while no other work can delay the comparison. A later comparison that takes too long is
+  // given up, because this one can replace it.
   const std::lock_guard<std::mutex> lock(mutex_);
   return FreshReference().status();
 }
 
 CudaDevice::~CudaDevice() {
   if (!Use().ok()) return;
-  // Work that is still running uses the memory freed below.
+  // Work that still runs may use the memory that is freed below, so wait for it.
   cudaDeviceSynchronize();
   reference_ = nullptr;
   for (Event& event : events_) {
@@ -155,7 +155,7 @@ absl::StatusOr<void*> CudaDevice::Allocate(Place place, int64_t bytes) {
   WEFT_RETURN_IF_CUDA_ERROR(cudaMalloc, &memory, size);
   void* aligned = memory;
   if (reinterpret_cast<uintptr_t>(memory) % kAlignment != 0) {
-    // CUDA takes small blocks out of larger ones, at multiples of 256.
+    // CUDA aligns small blocks to multiples of 256 only. Allocate more and round the address up.
     cudaFree(memory);
     WEFT_RETURN_IF_CUDA_ERROR(cudaMalloc, &memory, size + kAlignment);
     aligned = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(memory) + kAlignment - 1) / kAlignment * kAlignment);
@@ -165,19 +165,20 @@ absl::StatusOr<void*> CudaDevice::Allocate(Place place, int64_t bytes) {
     device_memory_.push_back(memory);
   }
   WEFT_RETURN_IF_CUDA_ERROR(cudaMemset, aligned, 0, size);
-  // cudaMemset does not wait, and our streams do not wait for the stream that it uses.
+  // cudaMemset returns before it has finished, and our streams do not wait for the stream that it uses. So wait here.
   WEFT_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize, cudaStreamLegacy);
   return aligned;
 }
 
 absl::StatusOr<void*> CudaDevice::AllocateHost(int64_t bytes) {
-  // Most host memory is for optimizer states, and cudaHostAlloc brings pages in on one core only.
+  // Most host memory holds optimizer states, in large blocks. cudaHostAlloc would bring their pages in on one core
+  // only.
   if (bytes >= kLargeHostMemory) {
     if (void* const pages = MapHostPages(bytes); pages != nullptr) {
       const cudaError_t error =
           cudaHostRegister(pages, static_cast<size_t>(bytes), cudaHostRegisterPortable | cudaHostRegisterMapped);
       void* on_device = nullptr;
-      // The program uses one address on both host and device.
+      // The pages are usable only if they have the same address on host and device, since programs use one address.
       if (error == cudaSuccess && cudaHostGetDevicePointer(&on_device, pages, 0) == cudaSuccess && on_device == pages) {
         const std::lock_guard<std::mutex> lock(mutex_);
         host_pages_.emplace_back(pages, bytes);
@@ -217,8 +218,8 @@ absl::StatusOr<int> CudaDevice::NewEvent(bool timed) {
   WEFT_RETURN_IF_ERROR(Use());
   Event event;
   event.timed = timed;
-  // Without cudaEventBlockingSync, which would make the device interrupt the host for each event. A trace has some
-  // hundred thousand events, which are polled and never waited for.
+  // The flag cudaEventBlockingSync is left out: with it, the device would interrupt the host for each event. A trace
+  // has some hundred thousand events, which the host polls and never waits for.
   WEFT_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags, &event.event, timed ? cudaEventDefault : cudaEventDisableTiming);
   const std::lock_guard<std::mutex> lock(mutex_);
   events_.push_back(std::move(event));
@@ -250,7 +251,7 @@ absl::StatusOr<cudaEvent_t> CudaDevice::FindEvent(int event) {
 
 absl::StatusOr<std::shared_ptr<const CudaDevice::Reference>> CudaDevice::FreshReference() {
   // CUDA returns time differences as floats of milliseconds: exact to some 15 ns over a quarter of a second, but only
-  // to a quarter of a millisecond over an hour. So times are measured from a recent reference, which is measured from
+  // to a quarter of a millisecond over an hour. So times are measured from a recent reference, and each reference from
   // the one before it.
   constexpr double kRenewNanoseconds = 250e6, kPatienceNanoseconds = 1e6;
   const double now = static_cast<double>(MonotonicNanoseconds());
@@ -259,13 +260,13 @@ absl::StatusOr<std::shared_ptr<const CudaDevice::Reference>> CudaDevice::FreshRe
     WEFT_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithPriority, &clock_stream_, cudaStreamNonBlocking, highest_priority_);
   }
   auto fresh = std::make_shared<Reference>();
-  // Made for spinning, because a sleeping thread would notice the event late.
+  // The loop below polls this event without a pause, because a sleeping thread would notice the event late.
   WEFT_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags, &fresh->event, cudaEventDefault);
   const double before = static_cast<double>(MonotonicNanoseconds());
   WEFT_RETURN_IF_CUDA_ERROR(cudaEventRecord, fresh->event, clock_stream_);
   for (cudaError_t error; (error = cudaEventQuery(fresh->event)) != cudaSuccess;) {
     if (error != cudaErrorNotReady) return CudaStatus("cudaEventQuery", error);
-    cudaGetLastError();  // Not an error; later calls must not find it.
+    cudaGetLastError();  // Clears the status, so that later calls do not find it.
     // With more streams than hardware queues, this event may queue after work that waits for another rank, which in
     // turn waits for this thread. An older reference is good enough then.
     if (reference_ != nullptr && static_cast<double>(MonotonicNanoseconds()) - now > kPatienceNanoseconds) {
@@ -309,7 +310,7 @@ absl::StatusOr<bool> CudaDevice::Finished(int event) {
   WEFT_ASSIGN_OR_RETURN(const cudaEvent_t found, FindEvent(event));
   const cudaError_t error = cudaEventQuery(found);
   if (error == cudaErrorNotReady) {
-    cudaGetLastError();  // Not an error.
+    cudaGetLastError();  // Clears the status, which is not an error.
     return false;
   }
   if (error != cudaSuccess) return CudaStatus("cudaEventQuery", error);
@@ -390,8 +391,8 @@ absl::Status CudaDevice::CopyNow(void* to, const void* from, int64_t bytes) {
   WEFT_RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize);
   if (bytes == 0) return absl::OkStatus();
   WEFT_RETURN_IF_CUDA_ERROR(cudaMemcpy, to, from, static_cast<size_t>(bytes), cudaMemcpyDefault);
-  // From pageable memory, cudaMemcpy returns when the bytes have been read, before they have arrived. Our streams do
-  // not wait for the stream that it uses.
+  // From pageable memory, cudaMemcpy returns once it has read the bytes, before they have arrived. Our streams do not
+  // wait for the stream that cudaMemcpy uses. So wait here.
   WEFT_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize, cudaStreamLegacy);
   return absl::OkStatus();
 }

@@ -49,10 +49,10 @@ class CudaDevice : public ComputeDevice {
                      void* destination) override;
   absl::Status CopyNow(void* to, const void* from, int64_t bytes) override;
 
-  // Returns a cudaStream_t. Makes this the calling thread's device.
+  // Returns a cudaStream_t. Also makes this device the calling thread's device in CUDA.
   void* NativeStream(int stream) override;
-  // Makes this the calling thread's device. Each thread needs it once before it calls CUDA or one of its libraries; the
-  // calls above do it themselves.
+  // Makes this device the calling thread's device in CUDA. A thread must call it once before it calls CUDA or a library
+  // of CUDA itself; the functions above call it for their thread.
   absl::Status Use();
 
   int ordinal() const { return ordinal_; }
@@ -65,8 +65,8 @@ class CudaDevice : public ComputeDevice {
   // A moment at which the device's clock and the host's were compared.
   struct Reference {
     cudaEvent_t event = nullptr;
-    // The moment on the host's clock. The first reference reads that clock; later ones add the time that the device
-    // measured since the reference before.
+    // Time of the comparison on the host's clock. Only the first reference reads that clock; a later one adds the time
+    // that the device has measured since the previous reference.
     double host_ns = 0;
     ~Reference();
   };
@@ -79,11 +79,13 @@ class CudaDevice : public ComputeDevice {
 
   CudaDevice() = default;
   absl::Status Initialise(const DeviceOptions& options);
-  // Returns zeroed memory that the device reads and writes. All cores bring large blocks in, which are then pinned.
+  // Returns pinned, zeroed host memory that the device can read and write. All cores bring in the pages of large blocks
+  // before the pages are pinned.
   absl::StatusOr<void*> AllocateHost(int64_t bytes);
   absl::StatusOr<cudaStream_t> FindStream(int stream);
   absl::StatusOr<cudaEvent_t> FindEvent(int event);
-  // Returns the latest comparison of clocks, and renews it if it is old. The caller holds mutex_.
+  // Returns the latest comparison of the two clocks, after repeating the comparison if it is old. The caller must hold
+  // mutex_.
   absl::StatusOr<std::shared_ptr<const Reference>> FreshReference();
 
   int ordinal_ = 0;
@@ -108,7 +110,7 @@ class CudaDevice : public ComputeDevice {
   double renew_ns_ = 0;
 };
 
-// Returns null if the device is not a CUDA device.
+// Returns `device` as a CudaDevice, or null if it is not one.
 inline CudaDevice* AsCudaDevice(ComputeDevice* device) {
   return device->name() == "cuda" ? static_cast<CudaDevice*>(device) : nullptr;
 }

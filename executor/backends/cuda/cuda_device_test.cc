@@ -26,7 +26,7 @@ TEST(CudaDevice, RefusesInOneLineWhereThereIsNone) {
               "backend cuda: this machine has no NVIDIA driver (the loader finds no libcuda.so.1); install one, or run "
               "with --backend=cpu");
   }
-  // The maximum of hardware queues is set before the driver starts.
+  // The variable must have its maximum before the driver starts.
   EXPECT_STREQ(std::getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "32");
 }
 

@@ -6,7 +6,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// `mask` may be null.
+// Runs dropout. `mask` receives the mask; null if the step has no mask.
 absl::Status Drop(const Call& call, const TensorView* mask) {
   const StepAttributes& a = call.attributes();
   const StepContext& context = call.context;

@@ -1,4 +1,4 @@
-// Dropout parameters of launches. Internal to the CUDA backend.
+// Computes the parameters that launches with dropout need. Internal to the CUDA backend.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_DROPOUT_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_DROPOUT_H_
 

@@ -6,7 +6,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// The device counts rows and tokens in 32 bits.
+// Returns an error if there are too many rows: the kernels count rows and tokens in 32 bits.
 absl::Status CheckCounts(const Call& call, int64_t rows, int64_t table_rows) {
   constexpr int64_t kMax = int64_t{1} << 30;
   if (rows <= kMax && table_rows <= kMax) return absl::OkStatus();

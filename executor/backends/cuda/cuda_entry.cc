@@ -1,4 +1,4 @@
-// Registry entry of the backend `cuda`: the GPU, CUDA's libraries on it, and the kernels.
+// Registers the backend `cuda`: how to open the GPU, and how to make the backend with CUDA's libraries.
 #include <memory>
 #include <utility>
 

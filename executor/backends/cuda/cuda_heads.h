@@ -14,7 +14,7 @@ inline HeadPart PartOf(const TensorView& view, int64_t head_step) {
   return {ArrayOf(view), Columns(view), 0, head_step};
 }
 
-// Returns q (index 0), k (1) or v (2) of a tensor that holds all three.
+// Returns the part of a tensor of q, k and v that holds q (index 0), k (1) or v (2).
 inline HeadPart PartOfQkv(const Call& call, const TensorView& qkv, int index) {
   const int64_t width = Columns(qkv) / 3, head = width / call.attributes().heads();
   if (call.attributes().qkv_by_head()) return {ArrayOf(qkv), Columns(qkv), index * head, 3 * head};

@@ -1,5 +1,5 @@
-// LOAD_TOKENS, LOAD_TARGETS, LOAD_TIMESTEPS, LOAD_NOISY_IMAGE, LOAD_NOISE. The host computes the same as the CPU
-// backend, in pinned memory, and the stream copies the result to the device.
+// LOAD_TOKENS, LOAD_TARGETS, LOAD_TIMESTEPS, LOAD_NOISY_IMAGE, LOAD_NOISE. The host runs the CPU backend's kernel and
+// writes the result to pinned memory. The stream then copies the result to the device.
 #include "executor/backends/cuda/cuda_call.h"
 
 namespace weft::exec::cuda {

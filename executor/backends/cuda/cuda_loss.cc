@@ -60,7 +60,7 @@ absl::Status CrossEntropyCombine(const Call& call) {
 
 absl::Status CrossEntropyBackward(const Call& call) {
   LogitsGradient args;
-  // The scale is in double whatever the kernel computes in.
+  // The type of the scale (input 3) does not count: the scale is always a double.
   const bool in_double = ComputesInDouble(call.in.subspan(0, 3));
   args.logits = LogitsOf(call, call.in[0], call.in[2], in_double);
   if (call.in.size() == 4) args.scale = static_cast<const double*>(call.in[3].data);

@@ -10,7 +10,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Stream of a table that no stream uses. Not -1, which is the only stream of a device without streams.
+// Marks a table that no stream uses. It cannot be -1: a device without streams calls its only stream -1.
 constexpr int kNoStream = -2;
 
 // Alignment of tables and of pieces of the upload ring, and the least size of the ring.
@@ -82,7 +82,7 @@ absl::StatusOr<KeptTables::Table> KeptTables::Get(int stream, const std::vector<
     if (oldest == entries_.end() && entry->bytes >= bytes) oldest = entry;
   }
   if (of_stream >= kMax && oldest != entries_.end()) {
-    // Move the entry to the end: it is the newest now.
+    // Reuse the oldest table. Move its entry to the end, because it is the newest now.
     std::rotate(oldest, oldest + 1, entries_.end());
     spare = &entries_.back();
   }
@@ -100,7 +100,7 @@ absl::Status KeptTables::Prepare(const std::vector<double>& key, int64_t bytes) 
   }
   if (entries_.size() >= kMax) return absl::OkStatus();
   WEFT_ASSIGN_OR_RETURN(Entry * entry, NewEntry(bytes));
-  // The key identifies the entry until a stream takes its memory.
+  // The entry has a key but no stream. The key shows that this table is prepared, until a stream takes its memory.
   entry->key = key;
   return absl::OkStatus();
 }
@@ -124,7 +124,7 @@ absl::Status Staging::Settle() {
 
 absl::Status Staging::Grow(int64_t least) {
   if (capacity_ >= least) return absl::OkStatus();
-  // Uploads in flight from the old ring, which stays allocated, must not count as pieces of the new one.
+  // Wait for uploads from the old ring: they must not count as pieces of the new ring. The old ring stays allocated.
   while (!pieces_.empty()) WEFT_RETURN_IF_ERROR(Retire());
   WEFT_ASSIGN_OR_RETURN(void* const ring, device_->Allocate(HOST, least));
   ring_ = static_cast<char*>(ring);
@@ -134,7 +134,7 @@ absl::Status Staging::Grow(int64_t least) {
 }
 
 absl::Status Staging::Retire() {
-  // An upload never finishes if the device's work waits for a rank that is gone.
+  // If the device's work waits for a rank that is gone, the upload never finishes. The deadline ends the wait then.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(10);
   while (true) {
     WEFT_ASSIGN_OR_RETURN(const bool over, device_->Finished(pieces_.front().event));
@@ -160,7 +160,7 @@ absl::StatusOr<int> Staging::NewPieceEvent() {
 absl::Status Staging::Upload(int stream, void* to, int64_t bytes, absl::FunctionRef<absl::Status(void*)> fill) {
   if (bytes == 0) return absl::OkStatus();
   const int64_t taken = RoundUp(bytes, kAlignment);
-  // Only for uploads that were not reserved. The ring at least doubles, so this is rare.
+  // The ring is too small only for uploads that were not reserved. It at least doubles, so this is rare.
   if (taken > capacity_) WEFT_RETURN_IF_ERROR(Grow(std::max({2 * taken, 2 * capacity_, kMinRing})));
   // Start at the beginning if the rest of the ring is too short.
   const int64_t begin = next_ + taken <= capacity_ ? next_ : 0, end = begin + taken;

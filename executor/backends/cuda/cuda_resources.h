@@ -22,12 +22,12 @@ class ScratchMemory {
  public:
   explicit ScratchMemory(ComputeDevice* device) : device_(device) {}
 
-  // Returns at least `bytes` bytes, aligned to 256. The old content is lost. Allocates if the stream has never asked
-  // for that many.
+  // Returns at least `bytes` bytes, aligned to 256. The old content is lost. Allocates memory if the stream's block is
+  // smaller than that.
   absl::StatusOr<void*> Get(int stream, int64_t bytes);
-  // Every stream that is used from now on gets at least this many bytes.
+  // From now on, every new block has at least this many bytes.
   void Reserve(int64_t bytes) { least_ = std::max(least_, bytes); }
-  // Allocates the reserved bytes for one stream, the first that asks.
+  // Allocates a block of the reserved bytes in advance. The first stream that needs scratch memory gets it.
   absl::Status Settle();
 
  private:
@@ -41,14 +41,14 @@ class ScratchMemory {
   std::map<int, Block> blocks_;
 };
 
-// Tables on the device that depend only on a few numbers. They are kept from one step to the next.
+// Tables on the device whose content depends only on a few numbers, the key. Tables are kept from step to step.
 class KeptTables {
  public:
   explicit KeptTables(ComputeDevice* device) : device_(device) {}
 
   struct Table {
     void* data = nullptr;
-    // False if the table is new: the caller must fill it on the stream now.
+    // False if the table is new. The caller must then enqueue work on the stream that fills it.
     bool filled = false;
   };
   // Returns the stream's table with this key.
@@ -57,7 +57,7 @@ class KeptTables {
   absl::Status Prepare(const std::vector<double>& key, int64_t bytes);
 
  private:
-  // Most tables per stream, more than any model has. A new table then replaces the stream's oldest one.
+  // Maximum number of tables per stream, more than any model has. Beyond it, a new table replaces the stream's oldest.
   static constexpr int kMax = 16;
   struct Entry {
     // The stream that uses the table, or kNoStream (cuda_resources.cc) if no stream has taken this memory yet.
@@ -91,8 +91,8 @@ class FixedTables {
   int64_t free_bytes_ = 0;
 };
 
-// Copies bytes made by the host to the device, on a stream, through a ring of pinned memory. An upload takes as much of
-// the ring as it needs.
+// Copies bytes from the host to the device, on a stream, through a ring of pinned memory. An upload occupies part of
+// the ring until its copy has finished.
 class Staging {
  public:
   explicit Staging(ComputeDevice* device) : device_(device) {}
@@ -109,16 +109,17 @@ class Staging {
   int64_t capacity() const { return capacity_; }
 
  private:
-  // Most uploads in flight. Beyond that the host waits, which is safe: work waits only for work enqueued before it.
+  // Maximum number of uploads in flight. A further upload waits on the host. That cannot deadlock: work on the device
+  // waits only for work that was enqueued before it.
   static constexpr int kMax = 32;
   static constexpr int64_t kRoomy = int64_t{16} << 20;
-  // Bytes [begin, end) of the ring, free once the event has finished.
+  // An upload in flight: bytes [begin, end) of the ring. They are free again once the event has finished.
   struct Piece {
     int64_t begin = 0, end = 0;
     int event = -1;
   };
 
-  // Waits for the oldest upload.
+  // Waits until the oldest upload has finished, and frees its piece of the ring.
   absl::Status Retire();
   absl::Status Grow(int64_t least);
   absl::StatusOr<int> NewPieceEvent();

@@ -43,7 +43,7 @@ TEST(ScratchMemory, OfTheFirstStreamIsAllocatedBeforehand) {
   std::memset(scratch.Get(3, 10).value(), 1, 300000);
   std::memset(scratch.Get(3, 300000).value(), 1, 300000);
   EXPECT_EQ(device.allocations(), 1);
-  // Other streams get the reserved bytes at once.
+  // Another stream gets a block of the reserved bytes with its first request.
   EXPECT_TRUE(scratch.Get(4, 10).ok());
   EXPECT_TRUE(scratch.Get(4, 300000).ok());
   EXPECT_EQ(device.allocations(), 2);
@@ -116,7 +116,7 @@ TEST(KeptTables, OldOnesMakeRoom) {
   EXPECT_FALSE(tables.Get(0, {0}, 64).value().filled);
 }
 
-// More uploads than the pinned memory holds, on a device that finishes work late.
+// Uploads more than the pinned memory holds, on a device that finishes work late.
 TEST(Staging, BytesAreNotReplacedBeforeTheyAreTaken) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     DeferredDevice device(seed);
@@ -165,7 +165,7 @@ TEST(Staging, IsAllocatedBeforehand) {
   EXPECT_EQ(device.allocations(), before);
 }
 
-// The ring is large enough for two uploads of the largest size, not for as many as may be in flight.
+// The ring holds 32 uploads of average size if these fit into 16 MiB. It always holds two uploads of the largest size.
 TEST(Staging, TakesAsMuchAsIsUploaded) {
   constexpr int64_t kMiB = int64_t{1} << 20;
   CountingDevice device;
@@ -183,7 +183,7 @@ TEST(Staging, TakesAsMuchAsIsUploaded) {
   EXPECT_EQ(large.capacity(), 16 * kMiB);
 }
 
-// Uploads of random sizes, some larger than the initial ring, on a device that finishes work late.
+// Uploads bytes of random sizes, some larger than the initial ring, on a device that finishes work late.
 TEST(Staging, PiecesOfTheRingDoNotOverlap) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     std::mt19937_64 random(seed);

@@ -21,7 +21,7 @@ absl::StatusOr<T*> ToDevice(Resources& resources, const std::vector<T>& values) 
   return static_cast<T*>(memory);
 }
 
-// `tiles_of` returns the number of tiles for a number of elements.
+// Makes a table of the tensors on the device. `tiles_of` returns how many tiles a tensor of `elements` elements has.
 template <typename T>
 absl::StatusOr<TensorTable<T>> TableOf(Resources& resources, const std::vector<T>& tensors,
                                        int64_t (*tiles_of)(int64_t elements) = TilesOf) {
@@ -42,7 +42,7 @@ class LaunchRun : public StepRun {
   // `set_step` sets the arguments that change from one optimizer step to the next; null if nothing changes.
   LaunchRun(Resources& resources, absl::Span<const StepOfRun> steps, const Args& args, SetStepFunction set_step)
       : resources_(resources), first_(*steps[0].step), count_(steps.size()), args_(args), set_step_(set_step) {
-    // Load the kernel's code onto the device now. An error comes up again when it runs.
+    // Load the kernel's code onto the device now. An error is ignored here: it is reported when the kernel runs.
     LaunchArgs(args_, LoadOnly());
   }
 
@@ -66,8 +66,8 @@ class LaunchRun : public StepRun {
 ColumnSums& SumsOf(ColumnSums& args) { return args; }
 ColumnSums& SumsOf(NormBackwardSums& args) { return args.sums; }
 
-// A launch with sums over rows. The chunks of the sums are in the stream's scratch, which is large enough, because the
-// steps themselves need as much.
+// A launch with sums over rows, whose partial sums are in the stream's scratch. The scratch is large enough because the
+// steps need as much when they run one by one.
 template <typename Args>
 class RunWithSums : public StepRun {
  public:
@@ -155,7 +155,7 @@ absl::StatusOr<std::unique_ptr<StepRun>> NormsRun(Resources& resources, absl::Sp
   });
   if (!alike) return std::unique_ptr<StepRun>();
   WEFT_ASSIGN_OR_RETURN(args.table, TableOf(resources, tensors, &NormPiecesOf));
-  // Scratch of its own: the stream's scratch is only as large as one step needs.
+  // The run allocates scratch for itself, because the stream's scratch is only large enough for one step.
   const int64_t bytes = args.table.tiles * static_cast<int64_t>(args.exact ? sizeof(Exact192) : sizeof(double));
   WEFT_ASSIGN_OR_RETURN(args.scratch, resources.device->Allocate(DEVICE, bytes));
   return MakeRun(resources, steps, args);
@@ -170,7 +170,7 @@ absl::StatusOr<std::unique_ptr<StepRun>> ListRun(Resources& resources, absl::Spa
   args.value = steps[0].step->attributes().value();
   bool alike = true;
   ForCalls(resources, steps, [&](const Call& call) {
-    if (call.out[0].dtype == EXACT192) {  // Only FILL: other tensors of its run are floats.
+    if (call.out[0].dtype == EXACT192) {  // Only for FILL: a run cannot mix EXACT192 and floats.
       alike = false;
       return;
     }
@@ -218,7 +218,7 @@ absl::StatusOr<std::unique_ptr<StepRun>> ExactRun(Resources& resources, absl::Sp
   return MakeRun(resources, steps, args);
 }
 
-// True if `sum` is an ADD of tensors with `elements` elements that computes in the same type as `norm`.
+// True if `sum` is an ADD with a result of `elements` elements and computes in the same type as `norm`.
 bool IsSumFor(const StepOfRun& sum, const StepOfRun& norm, int64_t elements) {
   return sum.step->kernel() == ADD && !sum.step->accumulate() && sum.outputs[0].dtype != EXACT192 &&
          Elements(sum.outputs[0]) == elements && ComputesInDouble(sum.inputs) == ComputesInDouble(norm.inputs);
@@ -239,14 +239,16 @@ absl::StatusOr<std::unique_ptr<StepRun>> NormOfSumRun(Resources& resources, absl
   return MakeRun(resources, steps, args);
 }
 
-// True if `bias` is the BIAS_GRADIENT of the tensor `made` and computes in the same type as the launch.
+// True if `bias` is the BIAS_GRADIENT of the tensor `made`, which the launch writes, and computes in the same type as
+// the launch.
 bool IsBiasOf(const StepOfRun& bias, const TensorView& made, bool in_double) {
   return bias.step->kernel() == BIAS_GRADIENT && bias.inputs[0].data == made.data &&
          bias.inputs[0].dtype == made.dtype && ComputesInDouble(bias.inputs) == in_double;
 }
 
-// One launch for the backward of a norm and the ADD of its result; null if the steps are something else. Optional steps
-// are the gradients of the norm's weights, between the two, and then, after the ADD, the BIAS_GRADIENT of the sum.
+// Returns one launch for the backward of a norm and the ADD of its result; null if the steps are something else. Two
+// further steps are optional: between them the gradients of the norm's weights, and then, as the last step, the
+// BIAS_GRADIENT of the sum.
 absl::StatusOr<std::unique_ptr<StepRun>> SumOfGradientRun(Resources& resources, absl::Span<const StepOfRun> steps) {
   const bool weights = steps.size() > 2;
   const StepOfRun &norm = steps[0], &sum = steps[weights ? 2 : 1];
@@ -285,8 +287,8 @@ absl::StatusOr<std::unique_ptr<StepRun>> SumOfGradientRun(Resources& resources, 
   return std::make_unique<RunWithSums<NormBackwardSums>>(resources, steps, with);
 }
 
-// One launch for GELU_BACKWARD and the gradient of the bias before that activation; null if the steps are something
-// else.
+// Returns one launch for GELU_BACKWARD and the gradient of the bias that was added before the GELU. Returns null if the
+// steps are something else.
 absl::StatusOr<std::unique_ptr<StepRun>> ActivationWithBiasRun(Resources& resources,
                                                                absl::Span<const StepOfRun> steps) {
   const StepOfRun &gelu = steps[0], &of_bias = steps[1];

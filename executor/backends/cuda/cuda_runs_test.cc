@@ -1,5 +1,5 @@
-// Tests runs of steps as one launch: they give the bits of the steps one by one, for tensors of all sizes, and some
-// steps are refused.
+// Tests runs of several steps as one launch. A run gives the same bits as its steps one by one, for tensors of all
+// sizes. Steps that cannot be one launch are refused.
 #include <list>
 #include <string>
 #include <utility>
@@ -16,7 +16,8 @@ namespace {
 
 using cpu::Tensor;
 
-// Steps of one kernel with tensors of their own; `norm`, `scale` and `norms` are shared.
+// Steps of one kernel. Each step has its own tensors, but all steps share the inputs `norm` and `scale` and the output
+// `norms`.
 class RunOfSteps {
  public:
   explicit RunOfSteps(Kernel kernel) : kernel_(kernel) {}
@@ -38,7 +39,7 @@ class RunOfSteps {
   }
   std::list<Own>& steps() { return steps_; }
 
-  // Returns all tensors after the steps, which run as one launch or one by one.
+  // Runs the steps as one launch or one by one, and returns the bytes of all tensors afterwards.
   std::vector<std::vector<unsigned char>> Results(bool as_run, Tensor* shared_out, const std::vector<Tensor>& shared_in,
                                                   const StepContext& context) {
     StepContext at = context;
@@ -122,7 +123,7 @@ Tensor Positive(DType dtype, int64_t n) {
   return tensor;
 }
 
-// Sizes below a block's share, empty tensors, more than one tile, whole tiles.
+// Numbers of elements: less than a block's share, none, more than one tile, and whole tiles.
 const std::vector<int64_t> kSizes = {7, 0, 5000, 1, 2048, 768, 0, 4096, 33};
 
 StepContext AtStep() {
@@ -274,7 +275,7 @@ TEST(CudaRunsTest, ExactAccumulators) {
   }
 }
 
-// A run of tensors of one type gives the same bits as its steps.
+// A run of norms gives the same bits as its steps, if all tensors have one type.
 TEST(CudaRunsTest, NormsOfOneType) {
   for (const DType type : {FP32, BF16, FP16}) {
     RunOfSteps run(SQUARED_NORM);

@@ -18,10 +18,10 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Returns the address `elements` further on, for elements of two bytes.
+// Returns the address that lies `elements` elements of two bytes after `data`.
 const void* At(const void* data, int64_t elements) { return static_cast<const std::byte*>(data) + 2 * elements; }
 
-// Begin of a slice in each matrix, in elements.
+// Where a slice begins in each tensor, in elements.
 struct Offsets {
   int64_t q, k, v, o, statistics;
 };
@@ -103,11 +103,12 @@ class CudnnAttention : public FusedAttention {
     std::optional<CudnnPlan> plan;
     // True after Settle, which runs the plan once if there is memory for it.
     bool settled = false;
-    // Values of the graph's Numbers. Their addresses must not change.
+    // Values of the numbers that the graph takes as inputs. Their addresses must not change.
     float scale = 1, masked = 0, window = 0, one = 1;
   };
 
-  // Returns the entry of a shape. It searches linearly, because programs have only a handful of shapes.
+  // Returns the entry of a shape, and makes it if there is none. The search is linear, because programs have few
+  // shapes.
   template <typename Choice, typename MakeChoice>
   static Entry<Choice>& Find(std::vector<std::unique_ptr<Entry<Choice>>>& entries, const AttentionShape& shape,
                              const MakeChoice& make) {
@@ -126,8 +127,7 @@ class CudnnAttention : public FusedAttention {
     }
     return *entries.back();
   }
-  // Returns the limit of one call's workspace. It is set when the first shape is asked about, and is the same for all
-  // shapes.
+  // Returns the limit of one call's workspace. The limit is computed for the first shape and then kept for all shapes.
   int64_t WorkspaceLimit() {
     if (workspace_limit_ == 0) {
       const auto properties = session_->device()->properties();
@@ -231,7 +231,7 @@ class CudnnAttention : public FusedAttention {
     return all ? std::optional<AttentionPointers>(p) : std::nullopt;
   }
 
-  // Returns the bytes of one float for each row and head of q in a slice.
+  // Returns the bytes of the sums of a slice: one float for each row and head of q.
   static int64_t SumsBytes(const AttentionShape& shape, const AttentionSlice& slice) {
     return slice.batch * shape.sequence * slice.kv_heads * (shape.heads / shape.kv_heads) *
            static_cast<int64_t>(sizeof(float));

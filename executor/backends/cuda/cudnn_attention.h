@@ -13,7 +13,7 @@
 namespace weft::exec::cuda {
 
 // Makes attention by cuDNN. Has is true for a shape if ChooseAttention* finds an engine for the session's device. Other
-// shapes run on the backend's own, slower kernels: UnsupportedAttention says why.
+// shapes run on the backend's own, slower kernels; Refusal returns the reason.
 std::unique_ptr<FusedAttention> MakeCudnnAttention(std::shared_ptr<CudnnSession> session);
 
 }  // namespace weft::exec::cuda

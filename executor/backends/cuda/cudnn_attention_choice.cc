@@ -9,7 +9,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Alignment that the vector loads of cuDNN's kernels need: 16 bytes of two-byte elements.
+// Alignment in elements that the vector loads of cuDNN's kernels need: 16 bytes of two-byte elements.
 constexpr int64_t kVector = 8;
 constexpr int64_t kMaxHeadSize = 256;
 // These limits keep all sizes far below 2^63. cuDNN's own indices overflow earlier.
@@ -22,8 +22,9 @@ bool Vectors(const HeadLayout& layout) {
 }
 
 // Returns the first slice for whose graph (from `make`) there is an engine within `workspace_limit`. If there is none
-// and the limit is below kAttentionWorkspaceLimit, returns the smallest slice within that constant. So the free memory
-// of a device may decide the number of calls, which changes no bit, but not whose kernels run.
+// and the limit is below kAttentionWorkspaceLimit, returns the smallest slice if it fits into that constant. So the
+// free memory of a device may change the number of calls, which changes no bit. It never changes whether cuDNN runs a
+// shape.
 template <typename Choice, typename MakeGraph>
 absl::StatusOr<std::unique_ptr<Choice>> Choose(const AttentionShape& shape, const CudnnTarget& target,
                                                int64_t workspace_limit, const MakeGraph& make) {

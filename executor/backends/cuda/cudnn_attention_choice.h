@@ -15,20 +15,22 @@
 
 namespace weft::exec::cuda {
 
-// Most bytes of workspace for one call.
+// Maximum bytes of workspace for one call.
 inline constexpr int64_t kAttentionWorkspaceLimit = int64_t{2} << 30;
-// Returns the limit if the device has `free_bytes` free once the arena is allocated. Other users need some of these
-// bytes too. Smaller slices cost a little time and change no bit; too large a workspace ends the run.
+// Returns the limit of the workspace if `free_bytes` are free on the device after the arena is allocated. Other users
+// need some of these bytes too. Smaller slices cost a little time and change no bit; too large a workspace ends the
+// run.
 int64_t AttentionWorkspaceLimit(int64_t free_bytes);
 
-// Returns why cuDNN is not asked for this shape; empty if it is asked. Choose reports if cuDNN then has no engine.
+// Returns why cuDNN is never used for this shape; empty if it may be used. Even then cuDNN may have no engine, which
+// ChooseAttention* reports.
 std::string UnsupportedAttention(const AttentionShape& shape);
 
 // Returns slices that divide a shape evenly, largest first: whole sequences with all heads, then one sequence with some
 // of its heads of k and v.
 std::vector<AttentionSlice> AttentionSlices(const AttentionShape& shape);
 
-// The graph of a slice, which runs once for each slice, and the engine that runs it.
+// The graph of a slice and the engine that runs it. The graph runs once for each slice.
 struct AttentionForwardChoice {
   AttentionSlice slice;
   AttentionForwardGraph call;
@@ -44,9 +46,9 @@ struct AttentionBackwardChoice {
   std::vector<CudnnEngine> others;
 };
 
-// Returns the largest slice with a deterministic engine whose workspace is within the limit; else the smallest slice,
-// if it is within kAttentionWorkspaceLimit. Returns Unimplemented, with the reason, if there is none: the backend's own
-// kernels then run the shape.
+// Return the largest slice with a deterministic engine whose workspace is within the limit. If there is none, return
+// the smallest slice, provided that it is within kAttentionWorkspaceLimit. Otherwise return Unimplemented with the
+// reason; the backend's own kernels then run the shape.
 absl::StatusOr<std::unique_ptr<AttentionForwardChoice>> ChooseAttentionForward(
     const Cudnn* cudnn, const AttentionShape& shape, const CudnnTarget& target,
     int64_t workspace_limit = kAttentionWorkspaceLimit);

@@ -1,5 +1,5 @@
-// Shows without a GPU that cuDNN has kernels for our graphs of attention. Each graph is checked, closed, and matched
-// with engines for an H200 that is only described. For some graphs the kernel is also generated and compiled.
+// Shows without a GPU that cuDNN has kernels for our graphs of attention. cuDNN checks each graph and finds engines for
+// it, for an H200 that is only described. For some graphs the kernel is also generated and compiled.
 #include "executor/backends/cuda/cudnn_attention_choice.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ struct Model {
   AttentionShape shape;
 };
 
-// Returns heads and head sizes as published with each model.
+// Returns shapes with the published numbers of heads and head sizes of well-known models.
 std::vector<Model> Models() {
   return {
       {"GPT-2 124M", Shape(4, 1024, 12, 12, 64, true)},
@@ -81,7 +81,7 @@ class CudnnAttentionTest : public ::testing::Test {
   }
   CudnnTarget target() const { return {nullptr, &device_}; }
 
-  // Closes a graph and asks for engines as Choose does. Returns why there are none; "" if there are some.
+  // Finishes a graph and looks for engines as Choose does. Returns why there are none; "" if there are some.
   std::string Refusal(CudnnGraph& graph) {
     if (const absl::Status finished = graph.Finish(target()); !finished.ok()) return std::string(finished.message());
     const absl::StatusOr<std::vector<CudnnEngine>> engines = graph.Engines(target());
@@ -113,7 +113,7 @@ TEST_F(CudnnAttentionTest, HasForwardAndDeterministicBackwardOfEveryModel) {
       EXPECT_EQ((*backward)->call.graph.operations(), (shape.heads == shape.kv_heads ? 21 : 23) + window);
       EXPECT_TRUE((*backward)->engine.deterministic());
       EXPECT_LE((*backward)->engine.workspace_bytes, kAttentionWorkspaceLimit);
-      // Most shared memory that a Hopper GPU gives a block.
+      // A block on a Hopper GPU can have at most this much shared memory.
       EXPECT_LE((*backward)->engine.shared_memory_bytes, 232448);
       EXPECT_GT((*backward)->engine.shared_memory_bytes, 0);
     }
@@ -142,7 +142,7 @@ TEST_F(CudnnAttentionTest, WhatIsFreeDoesNotDecideWhoseKernelsRun) {
   EXPECT_EQ((*smallest)->slice.batch, 1);
   EXPECT_EQ((*smallest)->slice.kv_heads, 1);
   EXPECT_GT((*smallest)->engine.workspace_bytes, 1 << 20);
-  // Even one head of k and v is too much: 8 GiB.
+  // One head of k and v alone takes 8 GiB, which is more than kAttentionWorkspaceLimit.
   for (const int64_t limit : {int64_t{1} << 20, kAttentionWorkspaceLimit}) {
     const auto none = ChooseAttentionBackward(cudnn_, Shape(1, 65536, 8, 8, 128, false), target(), limit);
     EXPECT_EQ(none.status().code(), absl::StatusCode::kUnimplemented) << none.status();
@@ -201,7 +201,7 @@ TEST_F(CudnnAttentionTest, TakesOtherLayoutsAndShapes) {
   }
 }
 
-// Shows that the check can fail: the forward graph by hand, with one thing wrong at a time.
+// Shows that the check can fail. The test builds the forward graph by hand, each time with one mistake.
 TEST_F(CudnnAttentionTest, WrongOperationsAreRefused) {
   enum Wrong {
     kNothing,

@@ -33,12 +33,13 @@ struct Shapes {
   int64_t b, h, g, s, d;
   cudnnDataType_t type;
   CudnnShape q, k, v, o, lse, scores;
-  // `rows`: one number for each row and head. `wide`: what a head of k or v gets from each head of q, before the sum.
+  // `rows`: one number for each row and head of q. `wide`: d numbers for each row and head of q, also for the gradients
+  // of k and v before the heads of q that share them are summed.
   CudnnShape rows, wide;
 };
 
-// Returns the scores with `masked` in place of those whose key comes after the query: row index >= column index keeps a
-// score. cuDNN recognizes the four operations as a causal mask.
+// Returns the scores with `masked` in place of every score whose key comes after its query. A score is kept if its row
+// index >= its column index. cuDNN recognizes these four operations as a causal mask.
 CudnnGraph::Tensor Mask(CudnnGraph& graph, const CudnnShape& all, CudnnGraph::Tensor scores,
                         CudnnGraph::Tensor masked) {
   const CudnnGraph::Tensor row = graph.Virtual("row", CUDNN_DATA_INT32, all);
@@ -52,8 +53,8 @@ CudnnGraph::Tensor Mask(CudnnGraph& graph, const CudnnShape& all, CudnnGraph::Te
   return result;
 }
 
-// Returns these scores with `masked` in place of those whose key comes before the query's window: column index + window
-// > row index keeps a score. cuDNN recognizes this as the left bound of a band.
+// Returns these scores with `masked` in place of every score whose key comes before the query's window. A score is kept
+// if column index + window > row index. cuDNN recognizes these operations as the left bound of a band.
 CudnnGraph::Tensor LeaveWindow(CudnnGraph& graph, const CudnnShape& all, CudnnGraph::Tensor scores,
                                CudnnGraph::Tensor masked, CudnnGraph::Tensor window) {
   const CudnnGraph::Tensor row = graph.Virtual("row of the band", CUDNN_DATA_INT32, all);
@@ -202,7 +203,7 @@ AttentionBackwardGraph MakeAttentionBackwardGraph(const Cudnn* cudnn, const Atte
     graph.Reduce(CUDNN_REDUCE_TENSOR_ADD, each, made.dk);
   }
 
-  // dq = dscores k. It is written once; many blocks adding to it in any order would not be deterministic.
+  // dq = dscores k. Each element is written once: if many blocks added to it, their order would change the bits.
   const CudnnGraph::Tensor k_rows = graph.Virtual("k, rows", shapes.type, shapes.k);
   graph.Reshape(made.k, k_rows);
   graph.Matmul(ds, k_rows, made.dq);

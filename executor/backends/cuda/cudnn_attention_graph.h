@@ -1,5 +1,5 @@
 // Attention, forward and deterministic backward, as graphs of cuDNN operations. cuDNN matches such a graph with its
-// fused kernels. Its single operation for attention has no causal mask in cuDNN 9.19.
+// fused kernels. cuDNN 9.19 also has one operation for all of attention, but that operation has no causal mask.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_ATTENTION_GRAPH_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_ATTENTION_GRAPH_H_
 
@@ -14,17 +14,17 @@ namespace weft::exec::cuda {
 cudnnDataType_t CudnnType(Type type);
 
 // The part of a shape that one call computes: whole sequences, and heads of k and v with all heads of q that share
-// them. The layouts are those of the whole shape.
+// them. The tensors keep the strides of the whole shape.
 struct AttentionSlice {
   int64_t batch = 0;
   int64_t kv_heads = 0;
 };
 
-// True if some keys before a query are outside its window.
+// True if the window leaves out some keys that come before a query.
 bool HasWindow(const AttentionShape& shape);
 
-// Computes o and lse from q, k, v. `scale`, `masked` (0 without a causal mask) and `window` (0 without a window) are
-// floats on the host.
+// A graph that computes o and lse from q, k, v. `scale`, `masked` (0 without a causal mask) and `window` (0 without a
+// window) are inputs that hold one float on the host.
 struct AttentionForwardGraph {
   CudnnGraph graph;
   CudnnGraph::Tensor q, k, v, o, lse, scale, masked, window;
@@ -32,8 +32,8 @@ struct AttentionForwardGraph {
 AttentionForwardGraph MakeAttentionForwardGraph(const Cudnn* cudnn, const AttentionShape& shape,
                                                 const AttentionSlice& slice);
 
-// Computes dq, dk, dv from do and the inputs and outputs of the forward, with the same bits in every run. `sums` is
-// memory for one float per row and head of the slice; `one` is the number 1.
+// A graph that computes dq, dk, dv from do and the inputs and outputs of the forward, with the same bits in every run.
+// `sums` is memory for one float per row and head of the slice; `one` is the number 1.
 struct AttentionBackwardGraph {
   CudnnGraph graph;
   CudnnGraph::Tensor q, k, v, o, lse, d_o, dq, dk, dv, scale, one, sums, masked, window;

@@ -1,5 +1,5 @@
-// Tests FusedAttention on devices that are only described: which shapes it supports, which it refuses and for how long,
-// and that a shape whose plan cannot be made counts as unsupported. Only a GPU can show that plans compute attention.
+// Tests FusedAttention on devices that are only described: which shapes it supports, and which it refuses. A shape
+// whose plan cannot be made must count as unsupported from then on. Only a GPU can show that plans compute attention.
 #include "executor/backends/cuda/cudnn_attention.h"
 
 #include <memory>
@@ -86,8 +86,7 @@ TEST_F(CudnnAttentionTest, RefusesWithTheReason) {
   EXPECT_NE(attention_->Refusal(Shape(2, 256, 8, 8, 64), /*backward=*/false), "");
 }
 
-// A shape is asked about only once, so it must hold everything that leads to another graph or to another slice of
-// memory.
+// The answer for a shape is kept. So AttentionShape must hold every property that changes the graph or the slices.
 TEST_F(CudnnAttentionTest, AnswersAreOfTheWholeShape) {
   const AttentionShape shape = Shape(2, 256, 8, 4, 64);
   EXPECT_TRUE(attention_->Has(shape, false));
@@ -107,8 +106,8 @@ TEST_F(CudnnAttentionTest, AnswersAreOfTheWholeShape) {
   EXPECT_EQ(attention_->Refusal(shape, false), "");
 }
 
-// The stand-in for the driver loads no code. The same can happen on a device that does not run an engine after all.
-// From then on the shape is refused with the error, and nobody calls the missing plan.
+// The stand-in for the driver loads no code, so no plan can be made. The same can happen on a real device that cannot
+// run an engine after all. From then on the shape is refused with that error, and the missing plan is never run.
 TEST_F(CudnnAttentionTest, APlanThatCannotBeMadeIsRefusedFromThenOn) {
   const AttentionShape shape = Shape(2, 256, 8, 8, 64), other = Shape(2, 256, 4, 4, 64);
   for (const bool backward : {false, true}) {

@@ -64,7 +64,7 @@ class CudnnConvolution : public FusedConvolution {
   }
 
  private:
-  // The tensors of a convolution. One of the three is written.
+  // The tensors of a convolution. The forward writes y; the derivatives write x or weight.
   struct Data {
     void *x, *weight, *y;
   };
@@ -125,7 +125,8 @@ class CudnnConvolution : public FusedConvolution {
     return absl::OkStatus();
   }
 
-  // Returns the bytes of the plan's workspace, and of a weight in cuDNN's layout after it if that layout differs.
+  // Returns the bytes of the plan's workspace. If cuDNN needs the weight in another layout, includes a copy of the
+  // weight after the workspace.
   static int64_t WorkspaceBytes(const Entry& entry) {
     return Aligned(entry.plan->workspace_bytes) + (IsWeightTurned(entry.shape) ? WeightBytes(entry.shape) : 0);
   }
@@ -145,7 +146,8 @@ class CudnnConvolution : public FusedConvolution {
     void* const weight =
         turned ? static_cast<std::byte*>(workspace) + Aligned(entry.plan->workspace_bytes) : data.weight;
     const int64_t places = shape.kernel_size * shape.kernel_size;
-    // An old gradient that is added to is turned too, so that the sum is rounded once.
+    // A weight that cuDNN reads is copied into its layout. So is an old gradient that cuDNN adds to: then the sum is
+    // rounded only once.
     if (turned && (!writes_weight || entry.accumulate)) {
       const SwapAxes to = {{data.weight, shape.type}, {weight, shape.type}, shape.outputs, shape.channels, places};
       WEFT_RETURN_IF_ERROR(Check(Launch(to, stream.native)));

@@ -10,7 +10,7 @@ namespace weft::exec::cuda {
 namespace {
 
 constexpr int64_t kMaxExtent = int64_t{1} << 15;
-// In places cuDNN counts the elements of a tensor in 31 bits.
+// Some code of cuDNN counts the elements of a tensor in 31 bits.
 constexpr int64_t kMaxElements = int64_t{1} << 31;
 
 constexpr uint32_t Bit(cudnnBackendNumericalNote_t note) { return uint32_t{1} << note; }
@@ -19,7 +19,7 @@ cudnnDataType_t DataType(Type type) {
   return type == Type::kFp32 ? CUDNN_DATA_FLOAT : type == Type::kFp16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
 }
 
-// Returns the notes of engines that lose bits.
+// Returns the numerical notes (as bits) of engines that lose precision. Such engines are refused.
 uint32_t Refused(Type type) {
   const uint32_t always = Bit(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) | Bit(CUDNN_NUMERICAL_NOTE_FFT) |
                           Bit(CUDNN_NUMERICAL_NOTE_WINOGRAD) | Bit(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
@@ -27,7 +27,8 @@ uint32_t Refused(Type type) {
   return type == Type::kFp32 ? always | Bit(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) : always;
 }
 
-// Extents are sample, channel, height, width. The channels are adjacent in memory.
+// Returns the shape of images. The extents are sample, channel, height and width; the channels of a pixel are adjacent
+// in memory.
 CudnnShape Images(int64_t samples, int64_t channels, int64_t height, int64_t width) {
   return {{samples, channels, height, width}, {height * width * channels, 1, width * channels, channels}};
 }
@@ -69,7 +70,7 @@ std::string UnsupportedConvolution(const ConvolutionShape& shape) {
       shape.stride > 64) {
     return absl::StrCat("a kernel of ", shape.kernel_size, " and a stride of ", shape.stride);
   }
-  // These products do not overflow: extents are below 2^16, and only two at a time are multiplied.
+  // These products do not overflow: extents are at most 2^15, and `positions` is at most 2^31 when it is multiplied.
   const int64_t positions = shape.samples * (shape.height * shape.width);
   if (positions > kMaxElements || positions * shape.channels > kMaxElements ||
       positions * shape.outputs > kMaxElements) {

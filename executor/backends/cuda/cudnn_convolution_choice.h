@@ -13,25 +13,26 @@
 
 namespace weft::exec::cuda {
 
-// Most bytes of workspace for one call.
+// Maximum bytes of workspace for one call.
 inline constexpr int64_t kConvolutionWorkspaceLimit = int64_t{256} << 20;
 
 // x and y are images with channels last. The weight has channels last too, [outputs, kernel_size, kernel_size,
-// channels], because all of cuDNN's tensor-core kernels take this layout. A published weight has its channels before
-// its places, which is the same layout only if there is one place or one channel.
+// channels], because all of cuDNN's tensor-core kernels take this layout. A published weight has the layout [outputs,
+// channels, kernel_size, kernel_size], which is the same only if kernel_size or the number of channels is 1.
 struct ConvolutionGraph {
   CudnnGraph graph;
   CudnnGraph::Tensor x, weight, y;
 };
-// If `accumulate`, the result is added to the old value.
+// Makes the graph of a convolution or of one of its derivatives. If `accumulate`, the graph adds the result to the old
+// value.
 ConvolutionGraph MakeConvolutionGraph(const Cudnn* cudnn, const ConvolutionShape& shape, ConvolutionPart part,
                                       bool accumulate);
 
-// Bytes of the weight, and true if cuDNN's layout of the weight differs from the published one.
+// Return the bytes of the weight, and whether cuDNN's layout of the weight differs from the published layout.
 int64_t WeightBytes(const ConvolutionShape& shape);
 inline bool IsWeightTurned(const ConvolutionShape& shape) { return shape.kernel_size > 1 && shape.channels > 1; }
 
-// Returns why cuDNN is not asked for this shape; empty if it is asked.
+// Returns why cuDNN is never used for this shape; empty if it may be used.
 std::string UnsupportedConvolution(const ConvolutionShape& shape);
 
 struct ConvolutionChoice {

@@ -24,8 +24,8 @@ ConvolutionShape Shape(int64_t samples, int64_t side, int64_t channels, int64_t 
   return shape;
 }
 
-// Convolutions of diffusion models: the first and the last, those within a level, to the next level and across, and one
-// of odd sizes.
+// Returns convolutions of diffusion models: the first and the last of a model, two within a level, one to the next
+// level (stride 2), one with a 1 x 1 kernel, and one of odd sizes.
 std::vector<ConvolutionShape> Shapes() {
   ConvolutionShape odd = Shape(3, 9, 24, 40, 3, 2);
   odd.width = 7;
@@ -67,7 +67,7 @@ TEST(ConvolutionChoice, HasDeterministicEnginesOfThePrecisionAskedFor) {
   }
 }
 
-// Shows that the check can fail: a weight with other channels than the image.
+// Shows that the check can fail: cuDNN refuses a weight whose number of channels differs from the image's.
 TEST(ConvolutionChoice, WrongGraphsAreRefused) {
   const auto cudnn = OpenCudnnWithoutDriver();
   ASSERT_TRUE(cudnn.ok()) << cudnn.status();

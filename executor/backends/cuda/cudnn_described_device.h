@@ -1,4 +1,4 @@
-// Devices that are only described to cuDNN, so that tests can ask for its engines without a GPU.
+// Devices that are described to cuDNN but do not exist. Tests ask cuDNN for its engines on them, without a GPU.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_DESCRIBED_DEVICE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_DESCRIBED_DEVICE_H_
 
@@ -18,8 +18,8 @@
 
 namespace weft::exec::cuda {
 
-// Properties that engines look at. Sources: the CUDA programming guide's table of technical specifications per compute
-// capability, and the data sheets of A100, H200 and B200.
+// Device properties that decide which engines run. Sources: the CUDA programming guide's table of technical
+// specifications per compute capability, and the data sheets of A100, H200 and B200.
 struct DescribedDevice {
   const char* name;
   // 900 means compute capability 9.0.
@@ -34,8 +34,8 @@ inline constexpr DescribedDevice kA100 = {"NVIDIA A100", 800, 108, 166912, int64
 inline constexpr DescribedDevice kH200 = {"NVIDIA H200", 900, 132, 232448, int64_t{141} << 30, 50 << 20};
 inline constexpr DescribedDevice kB200 = {"NVIDIA B200", 1000, 148, 232448, int64_t{180} << 30, 126 << 20};
 
-// Uses the keys that cuDNN 9.19 asks for. A real device writes the same keys (CUDNN_ATTR_DEVICEPROP_HANDLE, then this
-// attribute).
+// Describes the device to cuDNN, in JSON with the keys that cuDNN 9.19 needs. These are also the keys that cuDNN writes
+// for a real device (CUDNN_ATTR_DEVICEPROP_HANDLE, then this attribute).
 inline absl::StatusOr<CudnnDescriptor> Describe(const Cudnn* cudnn, const DescribedDevice& device) {
   const std::string json = absl::StrCat(
       R"({"deviceName":")", device.name, R"(","cudaDeviceId":0,"deviceVer":)", device.version,
@@ -54,7 +54,8 @@ inline absl::StatusOr<CudnnDescriptor> Describe(const Cudnn* cudnn, const Descri
 }
 
 // Opens cuDNN without a driver. Its engines look for libcuda.so.1 and find the test's stand-in, whose functions all
-// fail (libcuda_stub.so in the BUILD file). Libraries are where the build found their headers (TEST_CUDA_LIBRARY_PATH).
+// fail (libcuda_stub.so in the BUILD file). Looks for cuDNN first where the build found its headers
+// (TEST_CUDA_LIBRARY_PATH).
 inline absl::StatusOr<const Cudnn*> OpenCudnnWithoutDriver() {
   if (dlopen("executor/backends/cuda/libcuda_stub.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
     return absl::InternalError(dlerror());

@@ -13,7 +13,7 @@ namespace {
 constexpr auto kGraphHandle = static_cast<cudnnBackendAttributeName_t>(800);
 constexpr auto kPlanHandle = static_cast<cudnnBackendAttributeName_t>(400);
 
-// Reads an attribute of a descriptor that is a single number.
+// Reads an attribute of a descriptor into `value`. The attribute must be a single number.
 template <typename T>
 absl::Status Get(const CudnnDescriptor& descriptor, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                  T* value) {
@@ -23,7 +23,7 @@ absl::Status Get(const CudnnDescriptor& descriptor, cudnnBackendAttributeName_t 
       descriptor.cudnn()->BackendGetAttribute(descriptor.get(), name, type, 1, &count, value));
 }
 
-// Returns the notes on the engine of a configuration, as bits.
+// Returns cuDNN's numerical notes on the engine of a configuration. Bit n is cudnnBackendNumericalNote_t n.
 absl::StatusOr<uint32_t> NotesOf(const CudnnDescriptor& config) {
   const Cudnn* cudnn = config.cudnn();
   WEFT_ASSIGN_OR_RETURN(CudnnDescriptor engine,
@@ -200,7 +200,7 @@ absl::StatusOr<CudnnDescriptor> CudnnGraph::MakeConvolve(ConvolutionKind kind, c
   const std::string what = absl::StrCat("the convolution of the graph ", name_);
   WEFT_ASSIGN_OR_RETURN(CudnnDescriptor form,
                         CudnnDescriptor::Make(cudnn_, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, what));
-  // Cross-correlation, without flipping the filter, is what machine learning calls a convolution.
+  // In machine learning, a convolution does not flip the filter. cuDNN calls that a cross-correlation.
   const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
   WEFT_RETURN_IF_ERROR(form.SetDataType(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT));
   WEFT_RETURN_IF_ERROR(form.Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode));
@@ -248,7 +248,7 @@ absl::Status CudnnGraph::Finish(const CudnnTarget& target) {
 absl::StatusOr<std::vector<CudnnEngine>> CudnnGraph::Engines(const CudnnTarget& target) const {
   std::vector<CudnnEngine> engines;
   std::string refused;
-  // First the engines that suit the device best, then those that run at all.
+  // First the engines that suit the device best. If there are none, any engines that run.
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     WEFT_ASSIGN_OR_RETURN(CudnnDescriptor heuristics,
                           CudnnDescriptor::Make(cudnn_, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR,
@@ -285,7 +285,7 @@ absl::StatusOr<std::vector<CudnnEngine>> CudnnGraph::Engines(const CudnnTarget& 
       int32_t shared = 0;
       WEFT_RETURN_IF_ERROR(
           Get(engine.config, CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, CUDNN_TYPE_INT64, &engine.workspace_bytes));
-      // Kernels that are not compiled at run time do not report it.
+      // Engines whose kernels are not compiled at run time do not report their shared memory.
       const absl::Status status =
           Get(engine.config, CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED, CUDNN_TYPE_INT32, &shared);
       if (status.ok()) engine.shared_memory_bytes = shared;
@@ -354,7 +354,7 @@ absl::StatusOr<CudnnPlan> MakeCudnnPlan(CudnnEngine engine, std::vector<CudnnEng
 
 absl::Status RunCudnnPlan(CudnnPlan& plan, cudnnHandle_t handle, absl::Span<const CudnnArgument> arguments,
                           void* workspace) {
-  // Most packs to keep: more than any program has microbatches in flight.
+  // Maximum number of packs to keep. No program has that many microbatches in flight.
   constexpr size_t kMaxPacks = 4096;
   const Cudnn* cudnn = plan.plan.cudnn();
   std::vector<const void*> data;

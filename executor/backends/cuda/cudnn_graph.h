@@ -1,4 +1,5 @@
-// A graph of cuDNN operations on tensors of four dimensions, the engines that can run it, and a plan made of one.
+// A graph of cuDNN operations on tensors of four dimensions, the engines that can run the graph, and the plan that is
+// compiled from an engine.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_GRAPH_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_GRAPH_H_
 
@@ -33,8 +34,8 @@ struct CudnnShape {
   }
 };
 
-// Where a graph is to run: a device (by its handle), or a device that is only described, which is enough to ask for
-// engines (cudnn_described_device.h).
+// The device for which engines are chosen. It is either a real device (`handle`), or a device that is only described
+// (`device`). A description is enough to ask cuDNN for engines (cudnn_described_device.h).
 struct CudnnTarget {
   cudnnHandle_t handle = nullptr;
   const CudnnDescriptor* device = nullptr;
@@ -59,12 +60,13 @@ struct CudnnPlan {
   CudnnDescriptor plan;
   // Workspace that the plan really needs; the heuristics may have named another number.
   int64_t workspace_bytes = 0;
-  // Data of earlier runs in the form that cuDNN takes, by the addresses of the data and of the workspace. A program
-  // uses the same addresses in every iteration.
+  // cuDNN's packs of the data of earlier runs, by the addresses of the data and of the workspace. They are kept because
+  // a program uses the same addresses in every iteration.
   absl::flat_hash_map<std::vector<const void*>, CudnnDescriptor> packs;
 };
 
-// A graph of operations, added in the order of the data. Finish returns the first error of any call.
+// A graph of operations. An operation must be added after the operations that make its inputs. Finish returns the first
+// error of any earlier call.
 class CudnnGraph {
  public:
   // A tensor of the graph. The number is its unique id.
@@ -72,19 +74,19 @@ class CudnnGraph {
 
   CudnnGraph(const Cudnn* cudnn, std::string name) : cudnn_(cudnn), name_(std::move(name)) {}
 
-  // A tensor in memory that RunCudnnPlan gets, aligned to `alignment` bytes.
+  // Adds a tensor in memory. RunCudnnPlan gets its address, which must be a multiple of `alignment` bytes.
   Tensor InMemory(absl::string_view name, cudnnDataType_t type, const CudnnShape& shape, int64_t alignment = 16);
-  // A tensor that exists only between operations.
+  // Adds a tensor that exists only between operations and has no address.
   Tensor Virtual(absl::string_view name, cudnnDataType_t type, const CudnnShape& shape);
-  // A single number. RunCudnnPlan gets a pointer to it on the host.
+  // Adds a single number as an input. RunCudnnPlan gets a pointer to the number on the host.
   Tensor Number(absl::string_view name, cudnnDataType_t type);
 
   void Matmul(Tensor a, Tensor b, Tensor c);
-  // y = mode(x), or mode(x, b). Select: y = x where `select` is true, else b.
+  // Adds y = mode(x), or y = mode(x, b). Select adds: y = x where `select` is true, else b.
   void Pointwise(cudnnPointwiseMode_t mode, cudnnDataType_t compute, Tensor x, Tensor y);
   void Pointwise(cudnnPointwiseMode_t mode, cudnnDataType_t compute, Tensor x, Tensor b, Tensor y);
   void Select(Tensor x, Tensor b, Tensor select, Tensor y);
-  // y = the index along the axis, in the shape of x.
+  // Adds y with the shape of x. Each element of y is its own index along the axis.
   void Index(int64_t axis, Tensor x, Tensor y);
   void Reduce(cudnnReduceTensorOp_t mode, Tensor x, Tensor y);
   // y holds the elements of x in another shape.
@@ -95,13 +97,13 @@ class CudnnGraph {
     int64_t stride = 1;
   };
   enum class ConvolutionKind { kForward, kData, kFilter };
-  // Adds a convolution of image x, filter w and output y. The result is one of the three, plus `beta` times its old
-  // value.
+  // Adds a convolution of image x, filter w and output y. `kind` selects which of the three is the result. The result
+  // is added to `beta` times its old value.
   void Convolve(ConvolutionKind kind, const Convolution& convolution, Tensor x, Tensor w, Tensor y, float beta);
 
   int64_t operations() const { return static_cast<int64_t>(operations_.size()); }
 
-  // Checks and closes the graph.
+  // Checks the graph and finishes it: no operations can be added afterwards.
   absl::Status Finish(const CudnnTarget& target);
   // Returns the engines that the heuristics find, best first. Call Finish before. Returns Unimplemented if there are
   // none.
@@ -121,26 +123,27 @@ class CudnnGraph {
   std::string name_;
   absl::Status status_;
   std::vector<CudnnDescriptor> tensors_;
-  // Descriptors that operations refer to: kinds of pointwise operations, of reductions, …
+  // Descriptors that operations refer to, e.g. the kind of a pointwise operation or of a reduction.
   std::vector<CudnnDescriptor> parts_;
   std::vector<CudnnDescriptor> operations_;
   CudnnDescriptor graph_;
 };
 
 // Returns the first engine that is deterministic, has none of the notes in `refused` (bits as in CudnnEngine), and
-// needs at most `workspace_limit` bytes of workspace. If there is none, returns Unimplemented and lists the engines
-// there were. Further engines that qualify go to `others`, best first.
+// needs at most `workspace_limit` bytes of workspace. Appends the further engines that qualify to `others`, best first.
+// If no engine qualifies, returns Unimplemented with the number of engines and the least workspace that one needs.
 absl::StatusOr<CudnnEngine> ChooseCudnnEngine(std::vector<CudnnEngine> engines, int64_t workspace_limit,
                                               uint32_t refused = 0, std::vector<CudnnEngine>* others = nullptr);
 
 // Compiles the engine's kernels for the target, which takes up to a second.
 absl::StatusOr<CudnnPlan> MakeCudnnPlan(CudnnEngine engine, const CudnnTarget& target);
-// Compiles `engine` and the others in turn. Returns the plan of the first that compiles and needs at most
-// `workspace_limit` bytes: heuristics propose some engines that do not. The error is that of the last engine.
+// Compiles `engine` and the others in turn. Returns the plan of the first engine that compiles and needs at most
+// `workspace_limit` bytes; the heuristics propose some engines that do not. If there is none, returns the error of the
+// last engine.
 absl::StatusOr<CudnnPlan> MakeCudnnPlan(CudnnEngine engine, std::vector<CudnnEngine> others, const CudnnTarget& target,
                                         int64_t workspace_limit);
 
-// Data of one tensor: device memory, or host memory for a Number, which is read when the plan runs.
+// The data of one tensor when a plan runs: an address in device memory, or for a Number the address on the host.
 struct CudnnArgument {
   CudnnGraph::Tensor tensor;
   const void* data;

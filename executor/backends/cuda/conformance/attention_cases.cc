@@ -15,7 +15,8 @@ struct Sizes {
   int64_t columns() const { return heads * width; }
 };
 
-// Draws sequences shorter and longer than a tile, and widths below and above a slice.
+// Draws sequences shorter and longer than a tile of the kernels, and widths of a head below and above a slice of the
+// columns.
 Sizes Draw(CaseMaker& make, Step& step) {
   static constexpr int64_t kSequences[] = {1, 5, 32, 33, 70, 64, 16};
   static constexpr int64_t kWidths[] = {1, 8, 33, 130, 64, 32, 17, 120};
@@ -34,7 +35,8 @@ Sizes Draw(CaseMaker& make, Step& step) {
   return s;
 }
 
-// Kernels of pairs do not read how q, k and v are stored.
+// Draws sizes for the kernels that take scores of pairs of tokens. These kernels do not read how q, k and v are stored,
+// so the function clears those attributes.
 Sizes DrawPairs(CaseMaker& make, Step& step) {
   const Sizes s = Draw(make, step);
   step.mutable_attributes()->clear_kv_heads();
@@ -90,7 +92,7 @@ Tensor Pairs(CaseMaker& make, DType dtype, const Sizes& s) {
   return make.Normal(dtype, {s.rows(), s.heads * s.sequence});
 }
 
-// Sometimes returns a type that no library multiplies with the others.
+// Returns the type of the scores. It is sometimes fp32 beside bf16 or fp16 factors, which no library multiplies.
 DType PairsType(CaseMaker& make) { return make.dtype == FP64 || make.Coin() ? make.dtype : FP32; }
 
 }  // namespace

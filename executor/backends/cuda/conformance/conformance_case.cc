@@ -25,8 +25,8 @@ Tensor Random(CaseMaker& make, const kernels::SampleTensor& like) {
   return mask;
 }
 
-// Ends the test, naming the kernel, if a case cannot be made from the row alone: integers must have a meaning, and
-// optional or repeated operands shift the positions of the others.
+// Ends the process with an error that names the kernel if a case cannot be made from the row alone. That is so if an
+// operand holds integers, which must have a meaning, or is optional or repeated, which shifts the operands after it.
 void CheckNeedsNoCase(const kernels::KernelRow& row) {
   const auto plain = [](const kernels::OperandSpec& operand) {
     return operand.ints == kernels::Ints::kNone && operand.presence == kernels::Presence::kRequired &&
@@ -40,7 +40,7 @@ void CheckNeedsNoCase(const kernels::KernelRow& row) {
   std::abort();
 }
 
-// Makes a case from the row alone: random sizes and data, flags, in place or not.
+// Makes a case from the kernel's row alone. Draws the sizes, the data, the flags and whether outputs are in place.
 ConformanceCase RowCase(CaseMaker& make, const kernels::KernelRow& row) {
   CheckNeedsNoCase(row);
   const bool by_sample = std::any_of(row.attributes.begin(), row.attributes.end(),

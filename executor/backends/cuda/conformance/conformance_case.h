@@ -22,7 +22,7 @@ struct ConformanceCase {
   // The test poisons the outputs before the run, except `updated` and the outputs of a step that accumulates.
   std::vector<Tensor> out;
   StepContext context;
-  // {i, j}: output i shares the memory of input j, as it may in a program. The result does not depend on it.
+  // {i, j}: output i shares the memory of input j, as it may in a program. The result is the same without sharing.
   std::vector<std::pair<int, int>> in_place;
   // Outputs that the kernel updates in place instead of writing. They keep their initial content.
   std::vector<int> updated;
@@ -39,21 +39,21 @@ class CaseMaker {
  public:
   CaseMaker(uint64_t seed, int round_number, DType floating) : random(seed), round(round_number), dtype(floating) {}
 
-  // Number of the case among the cases of a kernel. The first cases should have the awkward sizes (see Rows and
+  // `round` numbers the cases of a kernel, from 0. The first cases should have the awkward sizes (see Rows and
   // Columns).
   std::mt19937_64 random;
   int round;
   // Type of activations, weights and gradients.
   DType dtype;
-  // Type of means, log-sum-exps and other statistics of these tensors.
+  // Type of means, log-sum-exps and other statistics of activations and gradients.
   DType statistics() const { return dtype == FP64 ? FP64 : FP32; }
 
   int64_t Between(int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(random); }
   bool Coin() { return Between(0, 1) == 1; }
   double Uniform(double least, double most) { return std::uniform_real_distribution<double>(least, most)(random); }
 
-  // The first rounds have one row, one column, multiples of 8 and others, more columns than a block has threads, and no
-  // rows. From round 10 on, every second round has a multiple of 8 columns.
+  // Draw the sizes. The first 10 rounds include the awkward ones: one row, no rows, one column, multiples of 8 and
+  // other numbers, and more columns than a block has threads. Later, every second round has a multiple of 8 columns.
   int64_t Rows() {
     static constexpr int64_t kRows[] = {1, 5, 3, 33, 9, 2, 4, 2, 0, 70};
     return round < 10 ? kRows[round] : Between(1, 40);

@@ -33,7 +33,7 @@ bool Keeps(const ConformanceCase& c, int output) {
   return std::find(c.updated.begin(), c.updated.end(), output) != c.updated.end();
 }
 
-// Runs the case on TheMachine(). `in` and `out` receive what the kernel leaves in them.
+// Runs the case on TheMachine(). Afterwards `in` and `out` hold the contents that the kernel left in memory.
 absl::Status RunOnMachine(const ConformanceCase& c, std::vector<Tensor>& in, std::vector<Tensor>& out) {
   static const int event = TheMachine().device->NewEvent(false).value();
   std::map<int, int> shared(c.in_place.begin(), c.in_place.end());
@@ -86,7 +86,7 @@ void Compare(const ConformanceCase& c, DType computed, const std::vector<Tensor>
     for (int64_t e = 0; e < got[i].size(); ++e) {
       const double want = expected[i].Get(e), have = got[i].Get(e);
       if (std::isnan(want) ? std::isnan(have) : std::isinf(want) && want == have) continue;
-      // A NaN makes the sum a NaN, which is within no bound.
+      // If only one of the values is a NaN, the sum becomes a NaN, which fails every bound.
       const double off = std::max(std::abs(have - want) - (i == 0 && !c.slack.empty() ? c.slack[e] : 0), 0.0);
       difference += off * off;
       norm += want * want;
@@ -156,7 +156,7 @@ void Check(const ConformanceCase& c, DType dtype) {
   }
 }
 
-// Returns why the step does not fit its row.
+// Returns why the step does not fit the row of its kernel. Empty if it fits.
 std::string Fault(const ConformanceCase& c) {
   std::map<int, int> shared(c.in_place.begin(), c.in_place.end());
   std::vector<kernels::StepTensor> in, out;

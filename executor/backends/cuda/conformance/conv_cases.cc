@@ -37,7 +37,8 @@ struct Groups {
 Groups DrawGroups(CaseMaker& make, Step& step) {
   Groups g;
   g.samples = make.round == 8 ? 0 : make.Between(1, 3);
-  // Draws groups of whole eights that a block keeps, and one group that is too large for a block.
+  // Most rounds draw groups that fit into one block; every third round has groups of a multiple of 8 columns. Round 6
+  // has one group that is too large for a block.
   g.rows = make.round == 3 ? 700 : make.round == 6 ? 2100 : make.Between(1, 60);
   g.groups = make.round == 6 ? 1 : make.Between(1, 5);
   g.columns = g.groups * (make.round % 3 == 0 ? 8 * make.Between(1, 2) : make.Between(1, 12));
@@ -73,7 +74,7 @@ ConformanceCase Conv2dBackwardWeightCase(CaseMaker& make) {
   ConformanceCase c;
   c.step = make.MakeStep(CONV2D_BACKWARD_WEIGHT, make.Coin());
   Images i = DrawImages(make, c.step);
-  // This round has more rows than one run of the sum.
+  // Round 6 has more rows than one run of the kernel's sum over rows.
   if (make.round == 6) i.samples = 20;
   c.in = {make.Normal({i.out_rows(), i.outputs}), make.Normal({i.rows(), i.inputs})};
   c.out = {make.Normal(i.weight())};

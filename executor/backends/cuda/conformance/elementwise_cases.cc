@@ -24,7 +24,7 @@ ConformanceCase AddCase(CaseMaker& make) {
   } else if (make.Coin()) {
     c.in_place = {{0, 0}};
   }
-  // A sum of two types.
+  // Adds tensors of two types.
   if (make.round % 5 == 4 && make.dtype == BF16) c.in[1] = make.Normal(FP32, c.in[1].shape());
   return c;
 }

@@ -1,4 +1,4 @@
-// Cases of tensors that a step reads from outside. They must have the same bits as on the CPU.
+// Cases of steps that load tensors from outside the program. The tensors must have the same bits as on the CPU.
 #include <algorithm>
 
 #include "executor/backends/cuda/conformance/conformance_case.h"

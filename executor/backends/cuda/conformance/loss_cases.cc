@@ -1,4 +1,4 @@
-// Cases of cross entropy: rows that do not count, padded columns, columns that are split over ranks.
+// Cases of cross entropy: rows excluded from the loss, padded columns, columns that are split over ranks.
 #include <algorithm>
 
 #include "executor/backends/cuda/conformance/conformance_case.h"
@@ -8,7 +8,7 @@ namespace {
 
 Tensor Targets(CaseMaker& make, int64_t rows, int64_t vocabulary) {
   Tensor targets = make.Integers({rows}, 0, vocabulary - 1);
-  // None, some or all of the rows do not count.
+  // None, some or all of the rows are excluded from the loss: their target is -1.
   const int64_t masked = make.Between(0, 5);
   for (int64_t i = 0; i < rows; ++i) {
     if (masked == 5 || make.Between(1, 6) <= masked) targets.Set(i, -1);
@@ -24,7 +24,7 @@ Tensor Losses(CaseMaker& make, ConformanceCase& c) {
   return make.Normal(FP64, {count});
 }
 
-// Round 12 has more columns than a block takes at a time.
+// Returns the number of columns. Round 12 has more columns than a block of the kernel handles at a time.
 int64_t LogitColumns(CaseMaker& make) { return make.round == 12 ? 8240 : make.Columns(); }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace weft::exec::cuda {
 struct Machine {
   std::unique_ptr<ComputeDevice> device;
   std::unique_ptr<Backend> backend;
-  // Sets whether threads and blocks take their turns in reverse order. Null if they take no turns.
+  // Sets whether the threads and blocks of the emulation run in reverse order. Null on a GPU, which has no such order.
   void (*set_reversed)(bool reversed) = nullptr;
 };
 

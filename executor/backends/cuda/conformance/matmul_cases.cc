@@ -41,7 +41,7 @@ ConformanceCase MatMulCase(CaseMaker& make) {
   if (make.Coin()) c.in.push_back(make.Normal({n}));
   // Gradients of weights may be fp32 beside bf16 activations.
   c.out.push_back(make.Normal(make.round % 3 == 1 ? make.statistics() : make.dtype, {m, n}));
-  // This comes last so that all earlier random numbers are the same for every type.
+  // TF32 is drawn last so that all earlier random numbers are the same for every type.
   if (make.dtype == FP32 && make.Coin()) {
     a.set_tf32(true);
     c.slack = Tf32Slack(c, m, n, k);

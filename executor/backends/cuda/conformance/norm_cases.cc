@@ -4,7 +4,8 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Some rounds have rows that fill the registers of a warp or of a block, or that do not fit into them.
+// Returns the number of columns. Some rounds have rows that fill the registers of a warp or of a block, or that do not
+// fit into registers.
 int64_t NormColumns(CaseMaker& make) {
   return make.round == 10 ? 8200 : make.round == 11 ? 17000 : make.round == 12 ? 768 : make.Columns();
 }

@@ -7,12 +7,12 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Adds norm and scale after the states, or only the norm, or nothing.
+// Appends the optional inputs norm and scale, or only norm, or neither. They follow the states.
 void AddScaling(CaseMaker& make, ConformanceCase& c) {
   const int64_t given = make.Between(0, 3);
   if (given == 0) return;
   Tensor norm = make.Positive(FP64, {2});
-  // After an overflow the step is skipped if the scale is dynamic.
+  // A second element of 0 records an overflow. The step is then skipped if the loss scale is dynamic.
   if (given == 3 && make.Coin()) norm.Set(1, 0);
   c.in.push_back(norm);
   if (given == 1) return;
@@ -44,7 +44,8 @@ void RoundAtRandom(CaseMaker& make, ConformanceCase& c) {
 }
 
 // Types of the states: weights and moments all in fp32, or all in the type of the case, or moments in bf16 with weights
-// in fp32. Rounds 1 + 3 n round stochastically; at least every other one of them has moments in bf16.
+// in fp32. Stochastic rounding runs in rounds 1, 4, 7, 10 and 13 with fp32 weights. Except in round 4 and for fp16
+// cases, moments are then in bf16.
 DType StateType(CaseMaker& make) { return make.dtype == FP64 ? FP64 : make.Coin() ? FP32 : make.dtype; }
 DType MomentType(CaseMaker& make, DType state) {
   return state == FP32 && make.dtype != FP16 && (make.round % 4 == 2 || make.round % 6 == 1) ? BF16 : state;
@@ -109,7 +110,7 @@ ConformanceCase UpdateLossScaleCase(CaseMaker& make) {
   c.step.mutable_attributes()->set_growth_interval(static_cast<int32_t>(make.Between(1, 4)));
   Tensor norm = make.Positive(FP64, {2}), scale(FP64, {3});
   if (make.round % 3 == 0) norm.Set(1, 0);
-  // The smallest and the largest scale must stay within their bounds.
+  // In the first rounds the scale is at its smallest or largest value, and must not leave the allowed range.
   scale.Set(0,
             make.round < 4 ? (make.round % 2 == 0 ? 1 : 0x1p60) : std::ldexp(1, static_cast<int>(make.Between(0, 60))));
   scale.Set(1, static_cast<double>(make.Between(0, 3)));

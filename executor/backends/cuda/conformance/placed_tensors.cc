@@ -9,7 +9,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Device memory is never freed, so each test reuses the blocks of the previous one.
+// A block of device memory. It is never freed: each PlacedTensors object reuses the blocks of the previous one.
 struct Block {
   char* data = nullptr;
   int64_t bytes = 0;

@@ -32,7 +32,7 @@ TEST(PlacedTensors, WhatKernelsLeaveInTheCopiesComesBackWithTheGuard) {
   EXPECT_EQ(std::memcmp(first.data, small.bytes().data(), small.bytes().size()), 0);
   EXPECT_EQ(static_cast<double*>(second.data)[7], 5);
   for (const TensorView& view : {first, second}) EXPECT_EQ(reinterpret_cast<uintptr_t>(view.data) % 256, 0u);
-  // Write after the end too.
+  // Elements 1 and 3 are written; 3 lies after the end of the tensor.
   static_cast<float*>(first.data)[1] = 9;
   static_cast<float*>(first.data)[3] = 9;
   static_cast<double*>(second.data)[(1 << 20) - 1] = 8;

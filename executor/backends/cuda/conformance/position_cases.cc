@@ -114,7 +114,7 @@ ConformanceCase ConcatColumnsCase(CaseMaker& make) {
 ConformanceCase SliceColumnsCase(CaseMaker& make) {
   const int64_t rows = make.Rows(), m = make.Columns(), groups = make.Between(0, 3);
   const int64_t whole = std::max<int64_t>(groups, 1) * m;
-  // Slices of whole eights of columns, aligned in every block, and other slices.
+  // Draws slices whose bounds are multiples of 8 columns, which are aligned in every block, and other slices.
   const bool eights = m % 8 == 0 && make.Coin();
   const int64_t unit = eights ? 8 : 1;
   const int64_t n = unit * make.Between(1, whole / unit), first = unit * make.Between(0, (whole - n) / unit);
@@ -166,7 +166,7 @@ ConformanceCase SquaredErrorCase(CaseMaker& make) {
   c.context.global_microbatch = make.Between(0, 2);
   c.in.push_back(make.Normal({rows, columns}));
   c.in.push_back(make.Normal({rows, columns}));
-  // The other elements must keep their values.
+  // The step writes one element of the losses. The other elements must keep their values.
   c.out.push_back(make.Normal(FP64, {3}));
   c.updated = {0};
   return c;

@@ -4,7 +4,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Begins a case of any of these kernels.
+// Makes the step of a case; the callers add its operands. Sets `squares_only` if the norm is a root mean square.
 ConformanceCase Begin(CaseMaker& make, Kernel kernel, bool& squares_only) {
   ConformanceCase c;
   c.step = make.MakeStep(kernel);
