@@ -41,7 +41,7 @@ TEST(Catalog, UnknownNames) {
   EXPECT_TRUE(CatalogNames("nonsense").empty());
 }
 
-TEST(Catalog, WhatLooksLikeAFile) {
+TEST(Catalog, RecognizesFileNames) {
   for (const char* file : {"./gpt2", "a/b.c", "my.json", "MY.TEXTPROTO", "zb.csv", "of.mine.schedule", "x.weft"}) {
     EXPECT_TRUE(LooksLikeFile(file)) << file;
   }

@@ -52,7 +52,7 @@ TEST(MemoryFit, TheLastByteDecides) {
   EXPECT_FALSE(DeviceMemoryFits(program, OneNode(8191 + 100, 100)));
 }
 
-TEST(MemoryFit, WhatIsLeftWhereAllIsComputedAgain) {
+TEST(MemoryFit, CountsBytesWithoutSavedActivations) {
   Program program = TwoStages();
   EXPECT_EQ(BytesWithoutSaved(program), 2048);
   // These buffers are not all live at once. The fullest moment without saved activations is not the fullest with them.

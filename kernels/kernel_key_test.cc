@@ -20,7 +20,7 @@ std::string KeyOf(const std::string& text) {
 constexpr char kProduct[] = R"(values { dtype: BF16 shape: 64 shape: 32 } values { dtype: BF16 shape: 128 shape: 32 }
                                values { dtype: BF16 shape: 64 shape: 128 } values { dtype: BF16 shape: 128 })";
 
-TEST(KernelKey, OfProducts) {
+TEST(KernelKey, DescribesProducts) {
   EXPECT_EQ(KeyOf(std::string(kProduct) +
                   "steps { kernel: MATMUL inputs: 0 inputs: 1 inputs: 3 outputs: 2 attributes { transpose_b: true } }"),
             "MATMUL bf16*3>bf16 tb 64x128x32");
@@ -30,7 +30,7 @@ TEST(KernelKey, OfProducts) {
             "MATMUL bf16*2>bf16 ta += 128x32x64");
 }
 
-TEST(KernelKey, OfAttention) {
+TEST(KernelKey, DescribesAttention) {
   const std::string grouped =
       "values { dtype: BF16 shape: 64 shape: 128 } values { dtype: BF16 shape: 64 shape: 32 } "
       "values { dtype: FP32 shape: 64 shape: 8 }"
@@ -39,7 +39,7 @@ TEST(KernelKey, OfAttention) {
   EXPECT_EQ(KeyOf(grouped), "ATTENTION bf16*3>bf16,fp32 causal dropout 4x16x8x2x16");
 }
 
-TEST(KernelKey, OfOthersByTheirShapes) {
+TEST(KernelKey, DescribesOtherKernelsByTheirShapes) {
   EXPECT_EQ(KeyOf("values { dtype: BF16 shape: 8 shape: 4 } values { dtype: BF16 shape: 4 } "
                   "values { dtype: FP32 shape: 8 } steps { kernel: LAYER_NORM inputs: 0 inputs: 1 inputs: 1 "
                   "outputs: 0 outputs: 2 outputs: 2 attributes { epsilon: 1e-5 } }"),

@@ -45,7 +45,7 @@ Program ProgramOf(const PlanInputs& inputs) {
   return program.ok() ? *std::move(program) : Program();
 }
 
-TEST(PlanChoices, WhatIsSaidIsNotChosen) {
+TEST(PlanChoices, KeepsChoicesOfTheUser) {
   for (const char* plan : {"", "recompute { mode: FULL }", "recompute { mode: INTERVAL interval: 2 }",
                            "transfer_placement: DEFERRED", "schedule { name: 'axonn' }"}) {
     PlanInputs inputs = Inputs(plan);
@@ -110,7 +110,7 @@ TEST(ResolveRecompute, AsFewLayersAsFit) {
 
 // Without a flush, the arena that counts is the program's too: it has the versions of the weights, and the activations
 // saved for backwards of later steps.
-TEST(ResolveRecompute, OfSchedulesWithoutAFlush) {
+TEST(ResolveRecompute, FitsSchedulesWithoutAFlush) {
   const auto bytes = [](const PlanInputs& inputs) {
     const auto program = LowerPlan(inputs, Costs(inputs), /*evaluation=*/false, nullptr, nullptr);
     EXPECT_TRUE(program.ok()) << program.status();
@@ -169,7 +169,7 @@ TEST(ResolveRecompute, OfSchedulesWithoutAFlush) {
   }
 }
 
-TEST(ResolveRecompute, WhereThereIsNoChoice) {
+TEST(ResolveRecompute, RefusesPlansWithoutAChoice) {
   for (const auto& [recompute, field] : {std::pair{"recompute { mode: FIT }", "plan.recompute.mode = FIT"},
                                          std::pair{"recompute { mode: INTERVAL }", "plan.recompute.interval = 0"}}) {
     PlanInputs inputs = Inputs(absl::StrCat(recompute, " schedule { name: 'axonn' freeze: true } zero { stage: 2 }"));

@@ -169,7 +169,7 @@ TEST(ChooseReshard, GathersFurtherAheadWhileThatPays) {
   for (const auto& [zero, trial] : model.tried) EXPECT_LE(zero.prefetch(), 8);
 }
 
-TEST(ChooseReshard, WhereNothingFitsTakesTheFewestBytes) {
+TEST(ChooseReshard, TakesTheFewestBytesIfNothingFits) {
   Model model{{6}};
   model.capacity = 50;
   const auto decision = ChooseReshard(ByBenefit(), model.capacity, model.Attempt());

@@ -69,7 +69,7 @@ TEST(LeastThatFits, TakesWhatIsSlowNoFurtherThanThereIsTime) {
 }
 
 // Other changes are made weaker too, so that the result has as much of both as the time allows.
-TEST(LeastThatFits, WhatTakesTooLongWithoutTheSlowOneIsMadeWeaker) {
+TEST(LeastThatFits, BalancesSlowChangesWithinTheTimeLimit) {
   const auto attempt = [](const Strengths& s) {
     if (s[0] > 2 || s[0] * s[1] > 4) return TryOutcome::kTooLong;
     return s[0] + s[1] >= 4 ? TryOutcome::kFits : TryOutcome::kDoesNotFit;

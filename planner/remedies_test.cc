@@ -227,7 +227,7 @@ TEST(FindRemedies, TellsEveryTryBeforeItIsMade) {
 }
 
 // FIT is tried only if recomputing all layers fits, because FIT takes several compilations.
-TEST(FindRemedies, WhatFitsIsTriedWhereAllRecomputedDoes) {
+TEST(FindRemedies, TriesFitOnlyIfFullRecomputeFits) {
   const auto with = [](int64_t full, int64_t fit) {
     int fits_tried = 0;
     const auto bytes = [&](const Recipe&, const Plan& plan) -> TriedBytes {

@@ -244,7 +244,7 @@ TEST(SimulateFolded, EveryDeviceMustHaveRoom) {
 
 // Additional memory of a framework counts for the rank that needs it. Without that memory, the rank on the smaller
 // device has the least memory left.
-TEST(SimulateFolded, WhatARuntimeTakesBesidesCountsWhereItIs) {
+TEST(SimulateFolded, CountsAdditionalRuntimeMemoryOfItsRank) {
   Program program = GPipeProgram(/*ranks=*/2, /*microbatches=*/2, /*bytes=*/100);
   program.mutable_templates(0)->set_device_arena_bytes(30000);
   program.mutable_templates(1)->set_device_arena_bytes(40000);

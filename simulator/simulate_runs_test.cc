@@ -205,7 +205,7 @@ TEST(SimulateRuns, EveryRunIsTold) {
   EXPECT_EQ(told_of->SerializeAsString(), SimulateRuns(ComputeAndSum(2), cluster, options)->SerializeAsString());
 }
 
-TEST(SimulateRuns, WhatCannotBeDrawnIsRefused) {
+TEST(SimulateRuns, RefusesRunsThatCannotBeDrawn) {
   Cluster cluster = Nodes(2);
   SimulateOptions options;
   options.runs = -1;

@@ -44,7 +44,7 @@ Case CaseOf(uint64_t seed) {
   return made;
 }
 
-TEST(WhatIfGain, WhatIsFasterIsNotSlower) {
+TEST(WhatIfGain, FasterPartsDoNotSlowTheStep) {
   // For each network: changes simulated, changes that gained, changes that lost, and the largest loss.
   struct Count {
     int all = 0, gained = 0, lost = 0;

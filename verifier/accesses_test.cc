@@ -98,7 +98,7 @@ TEST(Accesses, EveryUseIsListedOnce) {
   ExpectListed(SplitProgram(true, 2, 2, 2));
 }
 
-TEST(Accesses, WhatIsBeforeIsListedBefore) {
+TEST(Accesses, ListsAccessesInExecutionOrder) {
   EXPECT_GT(ExpectOrdered(TinyProgram()), 0);
   EXPECT_GT(ExpectOrdered(SplitProgram(true, 2, 2, 2)), 0);
 }

@@ -67,7 +67,7 @@ TEST(ActionSegments, OperandsAreAsManyAndAsLarge) {
 }
 
 // The bindings of the first action do not carry over to the second.
-TEST(ActionSegments, WhatIsBoundTwiceIsOnlyRead) {
+TEST(ActionSegments, BuffersBoundTwiceMayOnlyBeRead) {
   const std::string second = "} body { id: 1 name: 'again' kind: FORWARD segment: 0 operands: 2 operands: 1";
   EXPECT_THAT(Found(Two("READ"), "segment: 0 operands: 1 operands: 1"), IsEmpty());
   EXPECT_THAT(Found(Two("WRITE"), "segment: 0 operands: 1 operands: 2 " + second), IsEmpty());

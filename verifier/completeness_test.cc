@@ -20,7 +20,7 @@ std::vector<std::string> Found(const Program& program, bool training = true) {
   return Texts(std::move(findings));
 }
 
-TEST(Completeness, WhatOnlyTrainingHas) {
+TEST(Completeness, RecognizesTrainingPrograms) {
   EXPECT_TRUE(IsTraining(TinyProgram()));
   EXPECT_FALSE(IsTraining(TinyEvaluation()));
   // One buffer of the optimizer makes it training.

@@ -44,14 +44,14 @@ std::vector<std::string> Cycle(const Program& program) {
   return absl::StrSplit(findings[0].message.substr(begin + start.size()), " -> ");
 }
 
-TEST(Deadlock, OfFewActionsNamesAll) {
+TEST(Deadlock, NamesAllActionsOfAShortCycle) {
   const std::vector<std::string> cycle = Cycle(ThatWaitsForItself(2));
   ASSERT_GE(cycle.size(), 4u);
   EXPECT_EQ(cycle.front(), cycle.back());
   for (const std::string& action : cycle) EXPECT_THAT(action, HasSubstr("'"));
 }
 
-TEST(Deadlock, OfManyActionsIsCutInItsMiddle) {
+TEST(Deadlock, CutsALongCycleInTheMiddle) {
   const std::vector<std::string> shorter = Cycle(ThatWaitsForItself(8)), longer = Cycle(ThatWaitsForItself(16));
   for (const std::vector<std::string>* cycle : {&shorter, &longer}) {
     ASSERT_EQ(cycle->size(), 8u);

@@ -19,7 +19,7 @@ std::vector<std::string> Found(const Program& program) {
   return Texts(std::move(findings));
 }
 
-TEST(Memory, WhatIsOrderedIsSound) {
+TEST(Memory, AcceptsOrderedAccesses) {
   EXPECT_THAT(Found(TinyProgram()), IsEmpty());
   EXPECT_THAT(Found(TinyEvaluation()), IsEmpty());
 }
@@ -33,7 +33,7 @@ TEST(Memory, TwoUsesOfBytesWaitForOneAnother) {
   EXPECT_THAT(Found(unsent), Contains(AllOf(HasSubstr("P7.race"), HasSubstr("'F0' of the next repetition"))));
 }
 
-TEST(Memory, WhatIsReadHasBeenWritten) {
+TEST(Memory, FindsReadsOfUnwrittenBytes) {
   Program program = TinyProgram();
   RemoveAction(&program, 1, "recv F0");
   EXPECT_THAT(Found(program), Contains(AllOf(HasSubstr("P7.undefined"), HasSubstr("'F0'"), HasSubstr("'x0'"))));

@@ -41,7 +41,7 @@ PartFlow Follow(const std::string& steps, const Cuts& first) {
   return FollowParts(program, program.segments(0), {{first, first.empty() ? 0 : 64}, {}});
 }
 
-TEST(PartFlow, WhatWorksByElementKeepsRanges) {
+TEST(PartFlow, ElementwiseStepsKeepRanges) {
   const PartFlow flow = Follow("steps { name: 'cast' kernel: CAST inputs: 0 outputs: 1 }", kOverData);
   EXPECT_EQ(flow.fault, "");
   ExpectHeld(flow.written[1], kOverData, {});

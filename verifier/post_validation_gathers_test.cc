@@ -168,7 +168,7 @@ TEST_F(PostValidationGathersTest, TheSameInTheSameOrder) {
   EXPECT_THAT(Find(), ElementsAre(HasSubstr(" again"), HasSubstr(" again")));
 }
 
-TEST_F(PostValidationGathersTest, WhatIsReadTwiceLasts) {
+TEST_F(PostValidationGathersTest, BuffersThatAreReadAgainAreNotReleased) {
   Get(9).add_releases(0);
   EXPECT_THAT(Find(), ElementsAre(HasSubstr("releases a buffer that is read again"),
                                   HasSubstr("releases a buffer that is read again")));
@@ -196,7 +196,7 @@ TEST_F(PostValidationGathersTest, EachWaitIsNeeded) {
   EXPECT_THAT(Find(), ElementsAre(AllOf(HasSubstr("does not wait for"), HasSubstr("at distance 1"))));
 }
 
-TEST_F(PostValidationGathersTest, WhoReadsOlderWeightsWaitsForTheRepairOfThem) {
+TEST_F(PostValidationGathersTest, ReadersOfOlderWeightsWaitForTheirRepair) {
   Get(5).mutable_deps(0)->set_distance(2);
   EXPECT_THAT(Find(), ElementsAre(HasSubstr("it must wait for action 3 at distance 1")));
   Get(5).mutable_deps(1)->set_distance(1);

@@ -119,9 +119,9 @@ class PostValidationScaleTest : public testing::Test {
   bool keeps_ = true;
 };
 
-TEST_F(PostValidationScaleTest, OfADynamicScale) { EXPECT_THAT(Find(), IsEmpty()); }
+TEST_F(PostValidationScaleTest, AcceptsADynamicScale) { EXPECT_THAT(Find(), IsEmpty()); }
 
-TEST_F(PostValidationScaleTest, OfAConstantScale) {
+TEST_F(PostValidationScaleTest, AcceptsAConstantScale) {
   for (Step* step : {&Total(), &Assumed()}) {
     step->mutable_inputs()->RemoveLast();
     step->mutable_attributes()->set_loss_scale(1024);

@@ -89,7 +89,7 @@ TEST(Room, IsAsMuchAsThePartsNeed) {
   EXPECT_THAT(Found(Cut(11, true)), IsEmpty());
 }
 
-TEST(Room, OfAnEvaluationIsBelowOneElementForEachRank) {
+TEST(Room, EvaluationRoomIsBelowOneElementPerRank) {
   EXPECT_THAT(Found(Cut(12, false)), IsEmpty());
   EXPECT_THAT(Found(Cut(13, false)), IsEmpty());
   EXPECT_THAT(Found(Cut(11 + static_cast<int>(Limits::kRanks) - 1, false)), IsEmpty());

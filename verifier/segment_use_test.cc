@@ -76,7 +76,7 @@ void Break(std::mt19937_64& random, Program* program) {
   }
 }
 
-TEST(SegmentUse, WhatIsBrokenInOneOfAlikeIsFound) {
+TEST(SegmentUse, FindsFaultsInOneOfAlikeSegments) {
   const ScheduleSpec chain = {.order = {"F0.0 F0.1 B0.0 B0.1", "F1.0 F1.1 B1.0 B1.1", "F2.0 F2.1 B2.0 B2.1"},
                               .placement = {{0, 1, 2}},
                               .lane = {0, 0}};

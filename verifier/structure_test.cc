@@ -21,7 +21,7 @@ std::vector<std::string> Found(const std::function<void(Program*)>& edit) {
   return Texts(std::move(findings));
 }
 
-TEST(Structure, OfASoundProgramIsSound) {
+TEST(Structure, AcceptsASoundProgram) {
   EXPECT_THAT(Found([](Program*) {}), IsEmpty());
 }
 

@@ -20,7 +20,7 @@ std::string Made(const std::string& name) {
   return path;
 }
 
-TEST(FileClash, WhatIsReadIsNotOverwritten) {
+TEST(FileClash, RefusesToOverwriteInputs) {
   const std::string program = Made("p.weft");
   const std::string link = testing::TempDir() + "/link.weft";
   fs::remove(link);

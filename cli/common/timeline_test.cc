@@ -24,7 +24,7 @@ TEST(TimelineTest, OneColumnPerCommonStep) {
 }
 
 // The common step is 1, and a hundred cells of three characters each do not fit.
-TEST(TimelineTest, WhatIsTooWideIsSampledInTheMiddleOfColumns) {
+TEST(TimelineTest, SamplesTheMiddleOfColumnsIfTooWide) {
   std::vector<TimelineRow> rows = {{"r", {{0, 40, 'f', 0}, {41, 100, 'W', 0}}}};
   const Timeline timeline = DrawTimeline(rows, 24, /*colour=*/false);
   EXPECT_FALSE(timeline.exact);

@@ -21,7 +21,7 @@ std::string Said(const SimulationReport& report, const Cluster& cluster, int64_t
   return std::string(CheckFit(simulation, TwoStages(), cluster).message());
 }
 
-TEST(CheckFit, WhatFitsIsRight) {
+TEST(CheckFit, AcceptsAProgramThatFits) {
   EXPECT_EQ(Said(Parse<SimulationReport>("fits: true device_bytes: 9 capacity_bytes: 1"), Nodes()), "");
 }
 

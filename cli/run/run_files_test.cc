@@ -37,7 +37,7 @@ struct OpenPipe {
   int ends[2];
 };
 
-TEST(RunFiles, WhatEveryProcessReadsIsARegularFile) {
+TEST(RunFiles, InputsOfEveryProcessMustBeRegularFiles) {
   const std::string folder = FreshDirectory("run_files_read");
   const std::string file = folder + "/file", link = folder + "/link";
   ASSERT_TRUE(WriteFileAtomic(file, "x").ok());

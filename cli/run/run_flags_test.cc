@@ -59,7 +59,7 @@ TEST(RunFlags, ANumberOfStepsIsAskedForByName) {
   EXPECT_THAT(flags.Help(), HasSubstr("after N steps instead of the newest\n"));
 }
 
-TEST(RunFlags, WhatNeedsAnother) {
+TEST(RunFlags, RefusesFlagsWithoutTheFlagTheyNeed) {
   EXPECT_THAT(Error({}), HasSubstr("--data FILE is required"));
   EXPECT_EQ(Error({"--data=d", "--eval-data=e"}), "--eval-data needs --eval-every N");
   EXPECT_EQ(Error({"--data=d", "--eval-every=2"}), "--eval-every needs --eval-data FILE");

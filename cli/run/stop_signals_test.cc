@@ -47,7 +47,7 @@ TEST(StopSignals, AnotherOneStillAsksAndTheSameEnds) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) << status;
 }
 
-TEST(StopSignals, WhatEndsAtOnceLeavesNoEmptyFolder) {
+TEST(StopSignals, SecondSignalRemovesEmptyFolders) {
   const std::string folder = testing::TempDir() + "/signals/checkpoints";
   const int status = Ended([&] {
     CatchStopSignals();
@@ -62,7 +62,7 @@ TEST(StopSignals, WhatEndsAtOnceLeavesNoEmptyFolder) {
   EXPECT_FALSE(std::filesystem::exists(testing::TempDir() + "/signals"));
 }
 
-TEST(StopSignals, WhoStartsItMayIgnoreTheHangup) {
+TEST(StopSignals, IgnoredHangupStaysIgnored) {
   const int status = Ended([] {
     ::signal(SIGHUP, SIG_IGN);
     CatchStopSignals();

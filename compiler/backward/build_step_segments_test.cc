@@ -155,7 +155,7 @@ TEST_F(StepSegmentsTest, ExactSumsAreRoundedAndTheirAccumulatorsZero) {
   EXPECT_EQ(Ops<ir::FillOp>(SegmentKind::OptimizerStep).size(), 2u);
 }
 
-TEST_F(StepSegmentsTest, WhatTheOptimizerKeeps) {
+TEST_F(StepSegmentsTest, OptimizerReturnsItsStates) {
   // If compute reads weights of the optimizer's own type, there is only one copy.
   Build({kWhole, kHalf});
   EXPECT_THAT(Leaves(SegmentKind::OptimizerStep), ElementsAre("norm", "param 0", "moment1 0", "moment2 0", "master 1",

@@ -119,7 +119,7 @@ TEST(GroupOfSharersTest, AllReplicasOrTheNeighbours) {
   EXPECT_EQ(Text(GroupOfSharers(PlanOf("stage: 3 group: 2"))), "data[2]");
 }
 
-TEST(GatheredWeightsTest, WhatTheOptimizerDoesNotWriteWhole) {
+TEST(GatheredWeightsTest, FindsParametersThatTheOptimizerWritesInPart) {
   // 0: whole parameters. 1: the master itself is the part. 2: a part in the precision of the parameters. 3: only the
   // backward reads the parameter. 4: nothing on this rank reads the parameter.
   const StageSegment optimizer = Holding({{Role::Master, 0},

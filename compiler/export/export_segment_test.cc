@@ -73,7 +73,7 @@ TEST(ExportSegment, ValuesLieInTheirOperandsAligned) {
 
 // Places are reused, but never too early. In the order of steps, each step reads what was made, and reads nothing from
 // the workspace that no step has made.
-TEST(ExportSegment, WhatIsReadIsWhatWasMade) {
+TEST(ExportSegment, StepsReadWhatEarlierStepsWrote) {
   int reads = 0, shared = 0;
   for (const SegmentSet& set : Sets()) {
     for (const StageSegment& segment : set.segments) {

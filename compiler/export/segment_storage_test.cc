@@ -30,7 +30,7 @@ class SegmentStorageTest : public testing::Test {
   std::unique_ptr<SegmentStorage> found_;
 };
 
-TEST_F(SegmentStorageTest, WhatIsTiedOrReturnedLiesInItsOperand) {
+TEST_F(SegmentStorageTest, TiedAndReturnedValuesLieInTheirOperands) {
   ASSERT_TRUE(Find(R"(
     weft.segment @s backward stage 0 (%x: tensor<4x4xf32> as <input>, %dy: tensor<4x4xf32> as <output_grad>,
                                       %g: tensor<4x4xf32> as <grad tensor 0>) -> (<grad tensor 0>) {

@@ -45,7 +45,7 @@ SegmentSet Describe(const std::vector<std::string>& tensors) {
   return set;
 }
 
-TEST(TensorShards, WhatIsNotCutIsWhole) {
+TEST(TensorShards, UncutTensorsAreWhole) {
   const SegmentSet set = Describe({"tensor<4x12xf32>", "tensor<4x12xbf16> {uses = 2 : i32}"});
   ASSERT_EQ(set.shards.size(), 2u);
   for (const TensorShards& shards : set.shards) {

@@ -57,7 +57,7 @@ TEST(CheckScheduleName, ADefinitionUnderTheNameOfAnother) {
   EXPECT_EQ(Message(CheckScheduleName(plan)), "");
 }
 
-TEST(CheckFreeze, WhatHasAnOrderCannotBeFrozen) {
+TEST(CheckFreeze, StaticSchedulesCannotBeFrozen) {
   const std::vector<std::string> driven = MessageDrivenSchedules();
   ASSERT_FALSE(driven.empty());
   PlanSchedule plan;

@@ -144,7 +144,7 @@ TEST_F(PlanInputsTest, OffloadedOptimizersSumByTheirBuckets) {
               HasSubstr("plan.offload.activation_layers = 2 needs cluster.host.bytes_per_second"));
 }
 
-TEST_F(PlanInputsTest, WhatTheUserShouldKnow) {
+TEST_F(PlanInputsTest, AddsNotesForTheUser) {
   model_ = TinyGpt2(2, R"(, "resid_pdrop": 0.25)");
   Recipe recipe = Parse<Recipe>("sequence_length: 16 global_batch_sequences: 16");
   const auto inputs = ResolveInputs(model_, recipe, Plan(), cluster_, &notes_);

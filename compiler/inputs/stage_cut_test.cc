@@ -72,7 +72,7 @@ TEST(StageCut, IsTheRuntimesWhereThePlanIsSilent) {
   EXPECT_THAT(Cut("stage_cut: BY_BLOCKS", "", Llama(1, 1024, 4)), IsEmpty());
 }
 
-TEST(StageCut, OfSchedulesThatGoBackAndForthIsByCost) {
+TEST(StageCut, VShapedSchedulesCutByCost) {
   for (const char* schedule : {"zb-v", "chimera", "no such"}) {
     EXPECT_THAT(Cut("stage_cut: BY_BLOCKS", absl::StrCat("schedule { name: '", schedule, "' }"), Llama(8, 1024, 4)),
                 IsEmpty())

@@ -42,7 +42,7 @@ TEST(UsualMicrobatch, WithinAFactorOfTwoOfEveryRowOfTheScript) {
   EXPECT_EQ(same, 2 * 9);
 }
 
-TEST(UsualMicrobatch, OfOtherRuntimesIsOneSequence) {
+TEST(UsualMicrobatch, IsOneSequenceForOtherRuntimes) {
   for (const char* name : {"megatron", "megatron-2023", "megatron-core", "megatron-deepspeed", "nemo", "weft"}) {
     EXPECT_EQ(UsualMicrobatchOf(Named(name), 512, 32, 1).value_or(1), 1) << name;
   }

@@ -157,7 +157,7 @@ TEST(RepetitionOrderTest, RandomRequirementsHoldAndKnowledgeIsSound) {
   }
 }
 
-TEST(RepetitionOrderTest, WhatHoldsAlreadyNeedsNoWait) {
+TEST(RepetitionOrderTest, AddsNoWaitForAnOrderThatHolds) {
   RepetitionOrder order;
   const int a_stream = order.AddStream(true), b_stream = order.AddStream(true);
   const int a = order.AddAction(a_stream), b = order.AddAction(b_stream), c = order.AddAction(b_stream);

@@ -36,7 +36,7 @@ std::vector<std::string> LayersOf(const ModelGraph& graph) {
   return out;
 }
 
-TEST(GraphBuilder, WhatIsBeforeTheBlocksEveryBlockAndTheHeadAreLayers) {
+TEST(GraphBuilder, EmbeddingsBlocksAndHeadAreLayers) {
   const ModelGraph graph = Tiny().Build(2);
   EXPECT_THAT(LayersOf(graph),
               ElementsAre("tokens 0", "embedding 0", "block.0 1", "block.1 2", "head 3", "targets 3", "loss 3"));

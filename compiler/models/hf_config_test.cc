@@ -44,7 +44,7 @@ TEST_F(HfConfigTest, KeepsEveryKindOfValue) {
   EXPECT_EQ(config.Find("o")->struct_value().fields().at("i").struct_value().fields().at("k").string_value(), "v");
 }
 
-TEST_F(HfConfigTest, WhatIsNoObjectIsRefusedWithItsPlace) {
+TEST_F(HfConfigTest, RefusesAnythingButAnObjectWithItsPlace) {
   EXPECT_EQ(Refusal("[1]"), "the file must hold a JSON object, but holds an array");
   EXPECT_THAT(Refusal("{\n \"n\": }"), HasSubstr("JSON:2:7: expected a value"));
   EXPECT_THAT(Refusal(R"({"n": 1, "n": 2})"), HasSubstr("'n' is given twice"));

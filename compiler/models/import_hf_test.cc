@@ -143,7 +143,7 @@ TEST(ImportHfTest, RefusesImpossibleValues) {
   EXPECT_THAT(Error(With(R"("n_layer": 3)")), HasSubstr("n_layer"));  // given twice
 }
 
-TEST(ImportHfTest, WhatIsNullIsNotThere) {
+TEST(ImportHfTest, NullFieldsCountAsAbsent) {
   auto plain = ImportHuggingFaceConfig(kSmall, "m");
   ASSERT_TRUE(plain.ok()) << plain.status();
   // Fields that are refused with some values, fields that are refused with any value, and optional fields.

@@ -30,7 +30,7 @@ std::string Error(int64_t bucket_elements, const Program& program) {
   return std::string(CheckBucketCount(offload, program).message());
 }
 
-TEST(BucketCount, OfARank) {
+TEST(BucketCount, LimitsBucketsOfARank) {
   const int64_t most = kMaxBuckets * 64;
   EXPECT_EQ(Error(192, ProgramWith(1, most)), "");
   EXPECT_THAT(Error(192, ProgramWith(1, most + 1)),
@@ -43,7 +43,7 @@ TEST(BucketCount, OfARank) {
   EXPECT_THAT(Error(575, ProgramWith(1, 2 * most + 1)), HasSubstr("nearest valid: 576"));
 }
 
-TEST(BucketCount, OfAllRanks) {
+TEST(BucketCount, LimitsBucketsOfAllRanks) {
   const int64_t most = kMaxBuckets * 64;
   EXPECT_EQ(Error(192, ProgramWith(4, most)), "");
   EXPECT_THAT(Error(192, ProgramWith(5, most)), HasSubstr("nearest valid: 384"));

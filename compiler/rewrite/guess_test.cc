@@ -48,7 +48,7 @@ TEST(GuessTest, AForwardThatWaitsForTheStepIsNotInIt) {
   EXPECT_THAT(GuessOf(TwoRanks(After(7, 1)))[0], ElementsAre(true, true, true, false, false, false, false, false));
 }
 
-TEST(GuessTest, WhatNobodyCanReceiveYetIsNotMade) {
+TEST(GuessTest, NoGuessForATensorThatCannotBeReceivedYet) {
   Program program = TwoRanks();
   // Rank 1's receive waits for rank 1's backward.
   *program.mutable_templates(1)->mutable_body(0)->add_deps() = Parse<Dependency>("action: 2");

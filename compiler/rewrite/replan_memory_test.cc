@@ -218,7 +218,7 @@ std::vector<Life> LivesOf(const Program& program, const Template& t) {
   return lives;
 }
 
-TEST(ReplanMemory, WhatSharesBytesIsOrderedForAnyTiming) {
+TEST(ReplanMemory, BuffersThatShareBytesAreOrderedForAnyTiming) {
   int shared = 0;
   for (uint32_t seed = 1; seed <= 120; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

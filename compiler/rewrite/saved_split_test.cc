@@ -38,7 +38,7 @@ Segment Forward() {
     steps { name: "h.1.ln" outputs: 3 })");
 }
 
-TEST(LeavingValuesTest, OfTheFirstLayersThereAre) {
+TEST(LeavingValuesTest, TakesTheFirstLayersThatExist) {
   EXPECT_THAT(LeavingValues(Forward(), 1, Names(), 1, false), IsEmpty());
   // Values that are not floating-point stay.
   EXPECT_THAT(LeavingValues(Forward(), 1, Names(), 2, false), ElementsAre(FieldsAre(0, FP32, 10)));
@@ -48,7 +48,7 @@ TEST(LeavingValuesTest, OfTheFirstLayersThereAre) {
               ElementsAre(FieldsAre(0, FP32, 10), FieldsAre(128, BF16, 8)));
 }
 
-TEST(LeavingValuesTest, OfAPairThoseThatSaveSomething) {
+TEST(LeavingValuesTest, InAPairTakesLayersThatSaveSomething) {
   EXPECT_THAT(LeavingValues(Forward(), 1, Names(), 1, true), ElementsAre(FieldsAre(0, FP32, 10)));
 }
 
@@ -61,7 +61,7 @@ TEST(LeavingValuesTest, HalvesOfAWholeGoWithIt) {
   EXPECT_THAT(LeavingValues(wide, 1, Names(), 2, false), ElementsAre(FieldsAre(0, FP32, 10)));
 }
 
-TEST(SavedSplitTest, WhatGoesLiesOneAfterTheOther) {
+TEST(SavedSplitTest, LeavingValuesAreConsecutive) {
   // The 40 bytes take 64. Then follow 64 bytes of half-precision and 64 bytes of fp32 numbers.
   const SavedSplit split = SplitOfSaved({{64, FP32, 10}, {256, BF16, 32}, {512, FP32, 16}});
   EXPECT_EQ(split.gone_bytes, 192);
@@ -75,7 +75,7 @@ TEST(SavedSplitTest, WhatGoesLiesOneAfterTheOther) {
   for (const int64_t stays : {0, 63, 104, 255, 320, 576}) EXPECT_FALSE(split.Goes(stays)) << stays;
 }
 
-TEST(SavedSplitTest, WhatStaysMovesDown) {
+TEST(SavedSplitTest, StayingValuesMoveDown) {
   const SavedSplit split = SplitOfSaved({{64, FP32, 10}, {256, BF16, 32}});
   EXPECT_EQ(split.KeptOffset(0), 0);
   // One value moves down by the 64 bytes of the first that left, the other by the bytes of both.

@@ -62,7 +62,7 @@ std::vector<std::string> Operands(const BoundSegment& part) {
   return names;
 }
 
-TEST(SegmentPartTest, WhatIsNotUsedIsLeftOut) {
+TEST(SegmentPartTest, OmitsUnusedOperands) {
   const Segment whole = Whole();
   const auto named = [](const std::string& name) { return [=](const Step& step) { return step.name() == name; }; };
   const BoundSegment second = PartOf(whole, {10, 11, 12, 13}, "part", named("second"));

@@ -43,7 +43,7 @@ std::vector<std::string> Steps(const Program& program, const AddedSegment& added
   return names;
 }
 
-TEST(ValidationSegmentsTest, WhatTheOptimizerDidIsSharedOut) {
+TEST(ValidationSegmentsTest, SplitsTheOptimizersStepsIntoSegments) {
   Program program = OneRank(false);
   Template& t = *program.mutable_templates(0);
   const auto made = MakeValidationSegments({.optimizer = 1}, &program, &t);
@@ -66,7 +66,7 @@ TEST(ValidationSegmentsTest, WhatTheOptimizerDidIsSharedOut) {
   EXPECT_THAT(t.body(1).releases(), ElementsAre(3));
 }
 
-TEST(ValidationSegmentsTest, WhatIsTakenBackIsKept) {
+TEST(ValidationSegmentsTest, KeepsACopyOfWeightsThatMayBeRestored) {
   Program program = OneRank(true);
   Template& t = *program.mutable_templates(0);
   const auto made =

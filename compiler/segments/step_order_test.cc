@@ -29,7 +29,7 @@ TEST(StepOrder, BlockingCollectivesStandBetweenComputeSteps) {
   EXPECT_EQ(order.WaitedForBy(1), 3);
 }
 
-TEST(StepOrder, WhatIsIssuedBehindABlockingCollectiveWaitsForIt) {
+TEST(StepOrder, LaterStepsWaitForABlockingCollective) {
   const StepOrder order({Compute(), Collective(1, false), Collective(2, true), Collective(3, false), Compute()});
   EXPECT_THAT(order.deps(2), ElementsAre(0));
   EXPECT_THAT(order.deps(3), ElementsAre(2));
@@ -65,7 +65,7 @@ TEST(StepOrder, AnEndIsNotAFinishOfACollective) {
   EXPECT_EQ(order.WaitedForBy(0), 3);
 }
 
-TEST(StepOrder, WhatNobodyWaitsForIsLeftAlone) {
+TEST(StepOrder, CollectivesThatNoStepWaitsForAreNotAwaited) {
   const StepOrder order({Compute({Write(0)}), Collective(1, false, {Read(0)}), Compute()});
   EXPECT_EQ(order.WaitedForBy(1), 3);
 }

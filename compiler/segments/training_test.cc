@@ -58,7 +58,7 @@ class TrainingTest : public testing::Test {
   mlir::OwningOpRef<mlir::ModuleOp> module_;
 };
 
-TEST_F(TrainingTest, WhatIsSetIsRead) {
+TEST_F(TrainingTest, ReadsWhatWasSet) {
   for (int bits = 0; bits < 32; ++bits) {
     Training training = Plain();
     training.accumulation = bits & 1 ? EXACT : IN_ORDER;

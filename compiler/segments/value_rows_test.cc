@@ -50,7 +50,7 @@ TEST(ValueRowsTest, FollowFromKernelsAndRoles) {
 }
 
 // Value 3 is value 2 as it is gathered, without its padding; value 4 is made at the same place later.
-TEST(ValueRowsTest, WhatIsGatheredWithRoomIsReadAsAnotherValue) {
+TEST(ValueRowsTest, PaddedGatherIsReadAsAnotherValue) {
   const auto rows =
       RowsOfForward(Forward("steps { kernel: GROUP_ALL_GATHER inputs: 1 outputs: 2 } "
                             "steps { kernel: MATMUL inputs: 0 inputs: 3 outputs: 4 }",
@@ -66,7 +66,7 @@ TEST(ValueRowsTest, LossesAreNoRows) {
   EXPECT_EQ(rows->back(), Rows::kUnknown);
 }
 
-TEST(ValueRowsTest, WhatMixesTokensIsRefusedByName) {
+TEST(ValueRowsTest, RefusesStepsThatMixTokensByName) {
   EXPECT_THAT(
       Refusal("steps { name: 'p' kernel: MATMUL inputs: 0 inputs: 0 outputs: 2 }"),
       HasSubstr("segment 'f', step 'p': mixes tokens of different rows, so two microbatches cannot run at once"));

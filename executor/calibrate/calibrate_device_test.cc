@@ -37,7 +37,7 @@ TEST(CalibrateDevice, EveryKernelHasARateThatIsMeasuredOnTheDevice) {
   EXPECT_GT(cluster->device().launch_seconds(), 0);
 }
 
-TEST(CalibrateDevice, WhatOneDeviceCannotTellIsThatOfTheBase) {
+TEST(CalibrateDevice, TakesUnmeasurableFiguresFromTheBaseCluster) {
   Cluster base;
   base.set_name("two-nodes");
   base.set_nodes(2);

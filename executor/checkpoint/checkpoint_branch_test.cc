@@ -35,7 +35,7 @@ std::set<std::string> NamesOf(const std::string& directory) {
   return names;
 }
 
-TEST(CheckpointBranch, WhatIsBeyondGoesAndIsADirectoryOfItsOwn) {
+TEST(CheckpointBranch, MovesLaterCheckpointsToADirectoryOfTheirOwn) {
   const std::string directory = FreshDirectory("branch_moves");
   for (int64_t step : {10, 20, 30}) Put(directory, step, "old");
   ASSERT_TRUE(WriteFileAtomic(directory + "/latest", "step-00000030\n").ok());

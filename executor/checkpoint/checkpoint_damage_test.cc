@@ -110,7 +110,7 @@ TEST(CheckpointDamageTest, DamageIsNamed) {
   EXPECT_FALSE(FindCheckpoint(directory)->has_value());
 }
 
-TEST(CheckpointDamageTest, OfDamagedOnesTheNewestUndamagedIsNamed) {
+TEST(CheckpointDamageTest, NamesTheNewestUndamagedCheckpoint) {
   CheckpointJob job(CheckpointProgram(1, 1));
   const std::string directory = FreshDirectory("undamaged");
   for (int64_t step : {1, 2, 3}) {

@@ -43,7 +43,7 @@ TEST(CheckpointManifest, TheVersionIsTheLeastThatHasWhatItHas) {
   EXPECT_EQ(FormatVersionOf(manifest), 3);
 }
 
-TEST(CheckpointManifest, WhatNoCheckpointHasIsRefused) {
+TEST(CheckpointManifest, RefusesImpossibleContents) {
   EXPECT_EQ(Refused("format_version: 1 step: 5 files { name: 'a' bytes: 1 }"), "");
   EXPECT_THAT(Refused("step: 5"), HasSubstr("m: format_version = 0; this weft reads 1 to 3"));
   EXPECT_THAT(Refused("format_version: 4"), HasSubstr("format_version = 4; this weft reads 1 to 3"));
@@ -137,7 +137,7 @@ TEST(CheckpointManifest, SeedAndNextSampleAreThoseOfRecipeAndStep) {
   EXPECT_EQ(CheckContinues(other, "c", program).code(), absl::StatusCode::kDataLoss);
 }
 
-TEST(CheckpointManifest, WhatChangesWithoutARefusalIsSaid) {
+TEST(CheckpointManifest, NotesChangesThatAreAllowed) {
   auto manifest = Parse<CheckpointManifest>("step: 5 data { tokens: 100 crc32c: 255 } recipe { steps: 10 }");
   auto program = Parse<Program>("recipe { steps: 20 lr { decay: 'cosine' } }");
   DataIdentity data;

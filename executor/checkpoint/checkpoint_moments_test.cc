@@ -35,7 +35,7 @@ std::string Saved(const Program& program, const std::string& name) {
   return **FindCheckpoint(directory);
 }
 
-TEST(CheckpointMomentsTest, WhatIsRoundedIsNoted) {
+TEST(CheckpointMomentsTest, NotesRoundedMoments) {
   const Program whole = CheckpointProgram(1, 2, /*bf16=*/true), cut = CutCheckpointProgram(2, 1, 2);
   for (const Program& program : {whole, cut}) {
     const Program half = WithMoments(program, BF16);

@@ -170,7 +170,7 @@ TEST(CheckpointTest, ARollBackLosesNeitherTheNewNorWhatLatestNames) {
   EXPECT_EQ(NamesIn(directory), std::set<std::string>({"latest", "step-00000016"}));
 }
 
-TEST(CheckpointTest, WhatACutShortReplacementLeavesIsLoaded) {
+TEST(CheckpointTest, LoadsAfterAnInterruptedReplacement) {
   CheckpointJob job(CheckpointProgram(1, 2));
   const std::string directory = FreshDirectory("replace");
   job.Fill(5);

@@ -32,7 +32,7 @@ std::string Content(int64_t bytes) {
 }
 
 // Existing checkpoints depend on this definition: the size in eight bytes, the first MiB, the last MiB.
-TEST(DataIdentityTest, OfTheDefinition) {
+TEST(DataIdentityTest, MatchesTheDefinition) {
   const std::string small = Content(300);
   const DataIdentity all = Identity(small, 0, 300);
   EXPECT_EQ(all.tokens, 7);

@@ -29,7 +29,7 @@ TEST(ImageFormat, TheHeaderIsFortyBytesLittleEndian) {
   EXPECT_EQ(static_cast<int64_t>(header.size()), kImageHeaderBytes);
 }
 
-TEST(ImageFormat, WhatIsWrittenIsRead) {
+TEST(ImageFormat, ReadsWhatWasWritten) {
   for (const int bytes_per_element : {1, 4}) {
     for (const int64_t side : {int64_t{1}, int64_t{7}, kSide}) {
       const ImageLayout written = {

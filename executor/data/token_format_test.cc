@@ -23,7 +23,7 @@ TEST(TokenFormat, TheHeaderIsThirtyTwoBytesLittleEndian) {
   EXPECT_EQ(TokenFileHeader(4, 1, 1)[12], 2);
 }
 
-TEST(TokenFormat, WhatIsWrittenIsRead) {
+TEST(TokenFormat, ReadsWhatWasWritten) {
   for (const int bytes : {2, 4}) {
     for (const int64_t count : {int64_t{0}, int64_t{7}, int64_t{1} << 40}) {
       const auto layout =

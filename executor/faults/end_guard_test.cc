@@ -19,7 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
-TEST(EndGuard, WhatIsStuckIsGivenUpAndNothingElse) {
+TEST(EndGuard, GivesUpOnlyOnStuckRuns) {
   std::atomic<int> given_up{0};
   const auto give_up = [&](const absl::Status& reason, bool reports) {
     EXPECT_EQ(reason.message(), "why");

@@ -68,7 +68,7 @@ TEST_F(StepResultsTest, AStepIsReportedWhenItIsOver) {
   EXPECT_EQ(results.all().size(), 4u);
 }
 
-TEST_F(StepResultsTest, WhatIsNotFiniteEndsTheRunAndIsNamed) {
+TEST_F(StepResultsTest, NonFiniteFiguresEndTheRunAndAreNamed) {
   StepResults results = Results();
   results.Begin(kBodyList, 3, 0, 1, 0);
   EXPECT_EQ(results.Where(action_, 0), "rank 1, step 3, action 7 'F0'");

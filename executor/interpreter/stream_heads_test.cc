@@ -124,7 +124,7 @@ TEST_F(StreamHeadsTest, GroupsAreOfTransfers) {
 }
 
 // Rule P6.
-TEST_F(StreamHeadsTest, OfTwoQueuesTheEarliestArrivalRuns) {
+TEST_F(StreamHeadsTest, RunsTheEarliestArrivalOfTwoQueues) {
   program_.backward_queue = 1;
   program_.actions[1].deps.clear();
   program_.actions[1].awaits_recv = true;

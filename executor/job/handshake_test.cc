@@ -57,7 +57,7 @@ class Listening {
   std::thread thread_;
 };
 
-TEST(HandshakeTest, WhoKnowsTheSecretIsLetIn) {
+TEST(HandshakeTest, AdmitsPeersThatKnowTheSecret) {
   Listening server;
   EXPECT_TRUE(server.Prove(kSecret, 0).ok());
   EXPECT_TRUE(server.Prove(kSecret, 3).ok());

@@ -186,7 +186,7 @@ TEST(LaunchLocalTest, TheStatusIsThatOfTheDeathAlsoIfItIsSeenLater) {
   EXPECT_LT(outcome.seconds, 5);
 }
 
-TEST(LaunchLocalTest, WhoDoesNotEndIsKilled) {
+TEST(LaunchLocalTest, KillsRanksThatDoNotEnd) {
   const Outcome outcome = Launch("stubborn");
   EXPECT_EQ(outcome.status, 3);
   EXPECT_LT(outcome.seconds, 10);

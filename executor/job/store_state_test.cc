@@ -59,7 +59,7 @@ StoreRequest Fail(const std::string& why) {
   return {StoreOperation::kFail, 0, "", EncodeFailure(absl::NotFoundError(why))};
 }
 
-TEST(StoreState, WhoWaitsIsAnsweredWhenTheValueIsThere) {
+TEST(StoreState, AnswersWaitersOnceTheValueIsSet) {
   StoreUnderTest store(3);
   EXPECT_THAT(store.Ask(0, Get("k")), ElementsAre("0! the store has no 'k'"));
   EXPECT_THAT(store.Ask(1, Wait("k")), IsEmpty());
@@ -98,7 +98,7 @@ TEST(StoreState, TheFirstFailureAnswersEverythingFromThenOn) {
   EXPECT_THAT(store.Ask(0, Get("k")), ElementsAre("0!! no file"));
 }
 
-TEST(StoreState, OfALostRankRankZeroTells) {
+TEST(StoreState, RankZeroReportsALostRank) {
   StoreUnderTest store(3);
   EXPECT_THAT(store.Ask(0, Barrier("b")), IsEmpty());
   EXPECT_THAT(store.Ask(2, Barrier("b")), IsEmpty());
@@ -106,13 +106,13 @@ TEST(StoreState, OfALostRankRankZeroTells) {
   EXPECT_THAT(store.Ask(1, Get("k")), ElementsAre("1!! rank 2 was lost while the job was starting: it went"));
 }
 
-TEST(StoreState, WhatRankZeroHasFailedForBeforeIsKnownFromTheStart) {
+TEST(StoreState, EarlierFailureOfRankZeroIsReportedFromTheStart) {
   StoreUnderTest store(2, absl::NotFoundError("no data"));
   EXPECT_THAT(store.Ask(1, Wait("k")), ElementsAre("1!! no data"));
   EXPECT_THAT(store.Ask(0, Get("k")), ElementsAre("0! no data"));
 }
 
-TEST(StoreState, WhoIsLateIsNamed) {
+TEST(StoreState, NamesLateRanks) {
   StoreUnderTest store(3);
   EXPECT_EQ(store.state.NextDeadline(), -1);
   EXPECT_THAT(store.Ask(0, Barrier("b", 5000), kSecond), IsEmpty());
@@ -137,7 +137,7 @@ TEST(StoreState, ThoseThatNeverCameAreNamedFirst) {
               ElementsAre("0! ranks 1 and 3 of 4 did not come to 10.0.0.1:29500 within 2 s"));
 }
 
-TEST(StoreState, WhatItHoldsIsBounded) {
+TEST(StoreState, BoundsItsContents) {
   StoreUnderTest store(2);
   const std::string large(kMaxStoreMessageBytes - 1024, 'x');
   int stored = 0;

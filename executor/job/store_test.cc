@@ -201,7 +201,7 @@ TEST(StoreTest, AFailureEndsTheJobForAll) {
 }
 
 // If a rank's connection is lost, rank 0 reports it in that rank's place.
-TEST(StoreTest, OfALostRankRankZeroTells) {
+TEST(StoreTest, RankZeroReportsALostRank) {
   const StoreOptions options = Options(3);
   const auto server = Serve(options);
   const auto zero = Join(*server, 0, options), one = Join(*server, 1, options);

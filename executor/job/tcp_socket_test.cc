@@ -51,7 +51,7 @@ TEST(TcpSocketTest, DeadlinesHold) {
   EXPECT_LT(MonotonicNanoseconds() - start, int64_t{5} * 1000 * 1000 * 1000);
 }
 
-TEST(TcpSocketTest, WhatCannotBeListenedOnIsNamed) {
+TEST(TcpSocketTest, NamesAddressesThatCannotBeListenedOn) {
   const Socket listener = Listener();
   const SocketAddress taken = *LocalAddress(listener);
   EXPECT_EQ(ListenOn(taken).status().message(), "cannot listen on " + taken.ToString() + ": the port is taken");

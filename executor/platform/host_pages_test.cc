@@ -68,7 +68,7 @@ TEST(HostPages, NothingIsTouchedOfWhatIsMoreThanIsLeft) {
 }
 
 // Another process takes memory meanwhile: the pages that were touched are given back.
-TEST(HostPages, WhatIsLeftMayShrinkOnTheWay) {
+TEST(HostPages, ReturnsPagesIfMemoryShrinksMeanwhile) {
   constexpr int64_t kBytes = int64_t{264} << 20;
   const int64_t before = ResidentPages();
   std::vector<int64_t> there;

@@ -84,7 +84,7 @@ TEST(MemoryLeft, PagesOfFilesThatNobodyUsesAreLeft) {
 }
 
 // Version 1 has a group per controller, 9223372036854771712 for no limit, and sums over the groups within.
-TEST(MemoryLeft, OfTheFirstVersion) {
+TEST(MemoryLeft, ReadsCgroupVersion1) {
   std::map<std::string, std::string> files = {
       {"proc/self/cgroup", "9:cpu,cpuacct:/\n4:hugetlb,memory:/docker/ab:c\n0::/\n"},
       {"sys/fs/cgroup/memory/docker/ab:c/memory.limit_in_bytes", "8000\n"},
@@ -106,7 +106,7 @@ TEST(MemoryLeft, OfTheFirstVersion) {
 }
 
 // Every machine that runs this test has some memory left, and less than the largest number.
-TEST(MemoryLeft, OfThisMachine) {
+TEST(MemoryLeft, ReadsThisMachine) {
   EXPECT_GT(MemoryLeft(), 0);
   EXPECT_LT(MemoryLeft(), kUnknown);
 }

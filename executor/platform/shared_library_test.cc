@@ -105,7 +105,7 @@ TEST(SharedLibrary, OpenAsksTheFoldersOfLibPath) {
   SetLibraryPath({});
 }
 
-TEST(LibraryFolders, OfAToolkitAndOfPythonEnvironments) {
+TEST(LibraryFolders, SearchesToolkitAndPythonEnvironments) {
   const std::string root = Folder("folders");
   const auto make = [&](const std::string& folder) {
     fs::create_directories(root + folder);
@@ -147,7 +147,7 @@ TEST(LibraryFolders, OfAToolkitAndOfPythonEnvironments) {
   EXPECT_EQ(LibraryFolders(environment), fewer);
 }
 
-TEST(LibraryFolders, OfTheProcess) {
+TEST(LibraryFolders, ReadsTheProcessEnvironment) {
   ASSERT_EQ(setenv("CUDA_HOME", "/toolkit", 1), 0);
   ASSERT_EQ(unsetenv("VIRTUAL_ENV"), 0);
   const LibraryEnvironment environment = LibraryEnvironment::FromProcess();

@@ -105,7 +105,7 @@ TEST_F(FigureStepsTest, TheNormIsTheTotalOrElseItsParts) {
   EXPECT_EQ(OffsetOf(prepared_.figures.loss_scale), 168);
 }
 
-TEST_F(FigureStepsTest, WhatRunsOnlyWhereANormIsExceededCompletesNothing) {
+TEST_F(FigureStepsTest, ConditionalActionsCompleteNoFigure) {
   Add("id: 0 kind: GRAD_NORM segment: 1 operands: 3");
   Add("id: 1 kind: GRAD_NORM segment: 1 operands: 3 if_exceeded: true");
   ASSERT_TRUE(Mark().ok());

@@ -71,7 +71,7 @@ TEST(GroupTransfers, NeighboursWithTheSameNumberAreOneGroup) {
   EXPECT_THAT(groups, ElementsAre(-1, 0, 0, 0, 1, 1));
 }
 
-TEST(GroupTransfers, WhatIsApartOrAloneOrWithoutANumberIsNoGroup) {
+TEST(GroupTransfers, SeparateSingleOrUnnumberedTransfersFormNoGroup) {
   Prepared p;
   // These transfers are in two lists.
   p.Add(SEND, 5, 1, kPrologueList);
@@ -101,7 +101,7 @@ TEST(GroupTransfers, GroupsKeepTheirList) {
 
 // F F B B O F B: the optimizer step O waits for both backwards before it. In the next repetition, these two backwards
 // wait for O of this one. The last backward waits for O of its own repetition.
-TEST(OrderQueues, WhatIsInBothQueuesHoldsUpBackwardsAndWaitsForThem) {
+TEST(OrderQueues, ActionsOfBothQueuesAreOrderedWithBackwards) {
   Prepared p;
   p.program.backward_queue = 1;
   p.Queue(FORWARD, 0, 2);

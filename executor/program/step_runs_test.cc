@@ -114,7 +114,7 @@ TEST_F(StepRunsTest, NothingThatTheBackendTakesIsNoRun) {
   EXPECT_EQ(Turns(), (Turns_{"", ""}));
 }
 
-TEST_F(StepRunsTest, WhatTheHostOrAStreamWaitsForEndsARun) {
+TEST_F(StepRunsTest, AwaitedStepsEndARun) {
   Add(FILL, 0, 10);
   Add(FILL, 10, 10).figures = 1;
   Add(FILL, 20, 10);

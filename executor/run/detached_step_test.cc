@@ -153,7 +153,7 @@ TEST(DetachedStepTest, ComputeGoesOnWhileCollectivesWait) {
   EXPECT_EQ(Content(outcome, program, 1, 2), std::vector<float>(8, 4));
 }
 
-TEST(DetachedStepTest, WhoDoesNotAskForDetachedStepsDoesNotWaitForThem) {
+TEST(DetachedStepTest, PlainDependenciesDoNotWaitForDetachedSteps) {
   const Program program = Overlap(/*waits=*/false);
   Flag wait_ran;
   std::atomic<bool> in_time{false};

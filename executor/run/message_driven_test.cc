@@ -190,7 +190,7 @@ TEST(MessageDrivenTest, TheRuleDecidesWhenBothAreReady) {
 }
 
 // The last rank's backward waits for no message: it follows its forward though the next forward could run as well.
-TEST(MessageDrivenTest, WhatWaitsForNoMessageComesFirst) {
+TEST(MessageDrivenTest, ActionsThatWaitForNoMessageComeFirst) {
   for (const ComputeOrder order : {ARRIVAL, BACKWARD_FIRST}) {
     const TestPipeline pipeline = {.ranks = 2, .microbatches = 4, .order = order, .limit = 4};
     const Program program = TestPipelineProgram(pipeline);

@@ -34,7 +34,7 @@ absl::Status OpenBytes(const std::string& bytes) {
   return SafetensorsReader::Open(path).status();
 }
 
-TEST(SafetensorsTest, WhatIsWrittenIsRead) {
+TEST(SafetensorsTest, ReadsWhatWasWritten) {
   const std::string path = Path("round.safetensors");
   std::remove(path.c_str());
   const std::vector<SafetensorsWriter::Declaration> tensors = {

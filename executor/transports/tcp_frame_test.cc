@@ -35,7 +35,7 @@ TEST(TcpFrameTest, FramesComeBack) {
   }
 }
 
-TEST(TcpFrameTest, WhatNoRankSendsIsRefused) {
+TEST(TcpFrameTest, RefusesFramesThatNoRankSends) {
   const Frame frames[] = {
       {.kind = static_cast<FrameKind>(0)},
       {.kind = static_cast<FrameKind>(7)},

@@ -38,7 +38,7 @@ double Beside(const std::string& runtime, const std::string& program = kProgram)
   return HeldBeside(made, made.templates(0), Parse<Runtime>(runtime));
 }
 
-TEST(HeldActivations, WhatAKernelKeepsBesides) {
+TEST(HeldActivations, CountsAdditionalBytesOfKernels) {
   EXPECT_EQ(Beside(""), 0);
   // Only the step whose result is kept counts, in both microbatches.
   EXPECT_EQ(Beside("kernels { kernel: 'RMS_NORM' saved: 4 }"), 2 * 4 * 80);
@@ -49,7 +49,7 @@ TEST(HeldActivations, WhatAKernelKeepsBesides) {
             2 * 4 * 80);
 }
 
-TEST(HeldActivations, WhatTheWeightHalfDoesNotReadIsGivenUp) {
+TEST(HeldActivations, FreesTensorsThatTheWeightHalfDoesNotRead) {
   // At the second forward, 160 of the first microbatch's 320 bytes are left.
   EXPECT_EQ(Beside("memory { frees_between_halves: true }"), -160);
   // The weight half does not read the additional bytes either.

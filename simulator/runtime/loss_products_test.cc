@@ -18,7 +18,7 @@ std::set<std::pair<int, int>> Found(const std::string& text) {
   return LossProducts(program);
 }
 
-TEST(LossProducts, WhatMakesLogitsIsOne) {
+TEST(LossProducts, FindsTheProductThatComputesLogits) {
   // The product of a layer, the product of the head, and the loss over the head's columns.
   EXPECT_THAT(Found(R"(segments { name: "forward"
                 values { operand: 0 } values { operand: 1 } values { operand: 2 } values { operand: 2 }
@@ -28,7 +28,7 @@ TEST(LossProducts, WhatMakesLogitsIsOne) {
               ElementsAre(Pair(0, 1)));
 }
 
-TEST(LossProducts, WhatReadsTheirGradientIsOneUntilItIsOverwritten) {
+TEST(LossProducts, FindsProductsThatReadTheGradientOfLogits) {
   EXPECT_THAT(Found(R"(segments { name: "other" }
                 segments { name: "backward"
                 values { operand: 0 } values { operand: 1 } values { operand: 2 }

@@ -109,7 +109,7 @@ TEST(RuntimeMemory, WholeLogits) {
   EXPECT_EQ(bytes("whole_logits: true"), 800);
 }
 
-TEST(RuntimeMemory, OfEachTemplateIsBesideItsOwnArena) {
+TEST(RuntimeMemory, CountsEachTemplateWithItsOwnArena) {
   // The template with the smaller arena has the larger tensor.
   const Program program = Parse<Program>(R"(
     segments { values { shape: 10 shape: 8 } steps { kernel: GELU inputs: 0 } }

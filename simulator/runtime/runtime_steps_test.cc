@@ -70,7 +70,7 @@ TEST(RuntimeSteps, FactorsOfAProductAreCastBeforeIt) {
   EXPECT_NEAR(Microseconds(&bound, 0, FORWARD, cluster), 3300, 1e-3);
 }
 
-TEST(RuntimeSteps, WhatIsGatheredWasCastInParts) {
+TEST(RuntimeSteps, CastsPartsBeforeTheyAreGathered) {
   const Program program = Parse<Program>(R"(mesh { axes { name: "x" size: 4 } axes { name: "data" size: 2 } }
     segments { name: "s"
     values { operand: 0 shape: 50 shape: 300 } values { operand: 1 shape: 200 shape: 300 }

@@ -73,7 +73,7 @@ TEST(TensorPieces, GathersBehindAndScattersInFrontOfTheProduct) {
 
 // The backward of a layer gathers its input again for the weight's product. Another product before that one runs while
 // the gather is in flight.
-TEST(TensorPieces, WhatRunsBeforeTheProductDoesNotWaitForItsGather) {
+TEST(TensorPieces, EarlierProductsDoNotWaitForTheGather) {
   Program program = Read(R"(segments {
     name: "backward"
     operands { bytes: 4096 access: READ_WRITE }

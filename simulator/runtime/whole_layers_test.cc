@@ -42,7 +42,7 @@ std::vector<std::string> Names(const Segment& segment) {
   return names;
 }
 
-TEST(RecomputeWholeLayers, WhatOnlyTheNextLayerReads) {
+TEST(RecomputeWholeLayers, HandlesValuesThatOnlyTheNextLayerReads) {
   const Segment s = Whole(R"(values { dtype: FP32 shape: 1 }
     steps { name: "h.1.norm" kernel: LAYER_NORM }
     steps { name: "h.1.down.dx" kernel: MATMUL }

@@ -19,7 +19,7 @@ JsonValue Parsed(const char* text) {
   return value.value_or(JsonValue());
 }
 
-TEST(Fields, WhatAFieldMayHold) {
+TEST(Fields, ReadsAllowedValues) {
   const JsonValue object =
       Parsed(R"({"pp": 4, "whole": 8.0, "part": 1.5, "no": null, "yes": true, "word": "w", "list": [1]})");
   Fields f(object, "plan");
@@ -82,7 +82,7 @@ TEST(Fields, NamesOfOneFieldMustAgree) {
               HasSubstr("recompute = 'full' and activation_checkpointing = true"));
 }
 
-TEST(Fields, WhatNobodyTook) {
+TEST(Fields, ListsUnreadFields) {
   const JsonValue object = Parsed(R"({"micro_batch": 1, "note": "", "coolant": 1, "micro_bacth": 2})");
   std::optional<int64_t> count;
   std::vector<std::string> unread;

@@ -170,7 +170,7 @@ TEST(Predict, RunsOfJeanZayHaveTheNetworkOfTheCatalog) {
   EXPECT_DOUBLE_EQ(cluster->inter_node().bytes_per_second(), catalog.inter_node().bytes_per_second());
 }
 
-TEST(Predict, WhatDoesNotFitIsKeptByAHostBehindNvlink) {
+TEST(Predict, HostBehindNvlinkHoldsWhatDoesNotFit) {
   const Known known = Load();
   Measurement run = SmallRun();
   run.plan.recompute.clear();

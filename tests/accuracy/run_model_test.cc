@@ -76,7 +76,7 @@ TEST(RunModel, OtherArchitecturesAreThoseOfAGptALlamaOrABert) {
   EXPECT_THAT(std::string(ModelOf(deep, Runtime(), &assumptions).status().message()), HasSubstr("model.layers = 1001"));
 }
 
-TEST(RunModel, WhatIsOnlyDenseIsKnownByItsWidthBetween) {
+TEST(RunModel, InnerWidthDecidesPlainDenseModels) {
   std::vector<std::string> assumptions;
   const auto name = [&](const char* kind, int64_t between) {
     Measurement run = MakeRun(kind);

@@ -132,7 +132,7 @@ TEST(RunPlan, Schedules) {
   EXPECT_EQ(chunks.plan.schedule().virtual_stages(), 6);
 }
 
-TEST(RunPlan, WhatIsUnknownIsAssumedAloud) {
+TEST(RunPlan, ReportsAssumptionsForUnknownSettings) {
   std::vector<std::string> assumptions;
   const RunPlan made = Make(
       [](Measurement* r) {
@@ -161,7 +161,7 @@ TEST(RunPlan, WhatIsUnknownIsAssumedAloud) {
   EXPECT_FALSE(Make([](Measurement* r) { r->plan.sequence_parallel = false; }).plan.sequence_parallel());
 }
 
-TEST(RunPlan, WhatTheDevicesMakeUp) {
+TEST(RunPlan, InfersMissingSizesFromTheDevices) {
   std::vector<std::string> assumptions;
   const RunPlan made = Make([](Measurement* r) { r->plan.tp.reset(); }, "", &assumptions);
   EXPECT_EQ(made.plan.mesh().axes(0).size(), 2);

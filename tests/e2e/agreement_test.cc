@@ -64,7 +64,7 @@ TEST(OneCopy, OnlyAxesThatCutLayersStay) {
   EXPECT_EQ(OneCopy(PlanOf("", false)).mesh, "pipe1");
 }
 
-TEST(Outcomes, OfEachPlanOnce) {
+TEST(Outcomes, TrainsEachPlanOnce) {
   Outcomes outcomes;
   TinyPlan plan = PlanOf("pipe1", false);
   const Outcome& first = outcomes.Get(plan);

@@ -328,7 +328,7 @@ TEST(MeasuredLoop, RanksOnOneDeviceToo) {
 }
 
 // One kernel has become slower since calibration: the report names it and its share of the error.
-TEST(MeasuredLoop, WhatIsOffIsNamed) {
+TEST(MeasuredLoop, NamesTheKernelThatIsOff) {
   const absl::StatusOr<Program> program = CompileTiny(Plan());
   ASSERT_TRUE(program.ok()) << program.status();
   const absl::StatusOr<Cluster> cluster = CalibratedFor(*program, 1);

@@ -350,7 +350,7 @@ TEST(RandomScheduleTest, Corners) {
   }
 }
 
-TEST(RandomScheduleTest, WhatTheCheckerAcceptsIsCompiledTimedAndTrained) {
+TEST(RandomScheduleTest, AcceptedSchedulesCompileSimulateAndTrain) {
   constexpr uint64_t kSeed = 20261120;
   const char* const kFields[] = {kAmple,
                                  kAmple,

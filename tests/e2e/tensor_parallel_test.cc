@@ -150,7 +150,7 @@ TEST(TensorParallelTest, FamiliesTrainLikeOneRank) {
 }
 
 // The compiler refuses axis sizes that do not divide the model's layers, and names them.
-TEST(TensorParallelTest, WhatDoesNotDivideIsRefused) {
+TEST(TensorParallelTest, RefusesAxisSizesThatDoNotDivide) {
   struct Case {
     const char* family;
     const char* mesh;
@@ -239,7 +239,7 @@ TEST(TensorParallelTest, ExactPlansDoNotDependOnZero) {
 }
 
 // Recompute modes in which the compiler decides what to recompute.
-TEST(TensorParallelTest, WhatIsComputedAgainChangesNoBit) {
+TEST(TensorParallelTest, RecomputeChangesNoBit) {
   TinyPlan plan = Plan6("pipe1");
   plan.layers = 4;
   std::vector<TinyPlan> others;

@@ -172,7 +172,7 @@ TEST(ZeroOneLossTest, CheckpointsLoadAcrossStagesWithLossScaling) {
                  {"data2", Zero(3)}});
 }
 
-TEST(ZeroOneLossTest, WhatCannotBeIsRefusedByName) {
+TEST(ZeroOneLossTest, RefusesImpossiblePlansByName) {
   struct Case {
     const char* mesh;
     std::string fields;

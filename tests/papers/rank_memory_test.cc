@@ -58,7 +58,7 @@ TEST(RankMemory, AStageComputedAgainIsHeldWhereItIs) {
 }
 
 // Chimera's ranks have two stages and recompute one of them at a time.
-TEST(RankMemory, OfTwoStagesTheLargerIsHeld) {
+TEST(RankMemory, HoldsTheLargerOfTwoRecomputedStages) {
   Program program = TwoRanks();
   Action* other = program.mutable_templates(0)->add_body();
   other->set_kind(FORWARD);

@@ -79,7 +79,7 @@ TEST_P(CpuPositionsTest, UpsampledFourTimes) {
 }
 
 // Tries more columns than one task sums, and fewer.
-TEST_P(CpuPositionsTest, WhatASampleHas) {
+TEST_P(CpuPositionsTest, KernelsWithOneRowPerSample) {
   const int64_t samples = 3, positions = 4, rows = samples * positions;
   for (int64_t n : {1, 6, 150}) {
     const auto check = [&](Kernel kernel, std::vector<Tensor> in, std::vector<int64_t> out,

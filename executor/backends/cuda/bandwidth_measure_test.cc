@@ -40,7 +40,7 @@ TEST(BandwidthMeasure, OneRowForEachCaseInOrder) {
   }
 }
 
-TEST(BandwidthMeasure, WhatABackendDoesNotHaveIsNamedAndLeavesOutNothingElse) {
+TEST(BandwidthMeasure, NamesMissingKernelsAndMeasuresTheRest) {
   std::vector<BandwidthCase> cases = BandwidthCases(256, 128, 500);
   cases.resize(3);
   cases[1].step.set_kernel(KERNEL_UNSPECIFIED);

@@ -213,7 +213,7 @@ TEST_F(CublasLtMatmulTest, RefusesWhatItDoesNotMultiply) {
 }
 
 // Prepared products run once before the first step, in idle memory, and nothing is allocated afterwards.
-TEST_F(CublasLtMatmulTest, WhatWasPreparedIsRunOnceBeforeTheFirstStep) {
+TEST_F(CublasLtMatmulTest, RunsPreparedProductsOnceBeforeTheFirstStep) {
   std::mt19937 random(7);
   CountingDevice device;
   auto made = MakeCublasLtMatmul(&lt_, &device, kDevice, {});

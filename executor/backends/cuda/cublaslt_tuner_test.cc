@@ -162,7 +162,7 @@ TEST_F(CublasLtTunerTest, ADeviceAtRestIsWarmedUpOnce) {
   }
 }
 
-TEST_F(CublasLtTunerTest, WhatTheLibraryRefusesIsLeftOut) {
+TEST_F(CublasLtTunerTest, SkipsAlgorithmsThatTheLibraryRefuses) {
   const auto best = Fastest(3, [](int algorithm, int run) {
     // The library refuses one algorithm at once, and another one after a round.
     if (algorithm == 0) return Answer{1, CUBLAS_STATUS_NOT_SUPPORTED};

@@ -137,7 +137,7 @@ TEST(CudaAttention, GradientsOfTheTypeOfWhatTheyAreOf) {
   EXPECT_TRUE(other.backward.empty());
 }
 
-TEST(CudaAttention, WhatTheLibraryIsNeverAsked) {
+TEST(CudaAttention, NeverPassesUnsupportedStepsToTheLibrary) {
   const auto asked_of = [](const Step& step, DType type, DType statistics, int64_t rows) {
     Asked asked;
     std::vector<Tensor> in = {MakeTensor(type, 3 * kHeads * kWidth, rows)};

@@ -30,7 +30,7 @@ TEST(ScratchMemory, IsEachStreamsOwnAndGrows) {
   EXPECT_EQ(device.allocations(), 3);
 }
 
-TEST(ScratchMemory, OfTheFirstStreamIsAllocatedBeforehand) {
+TEST(ScratchMemory, AllocatesForTheFirstStreamBeforehand) {
   CountingDevice device;
   ScratchMemory scratch(&device);
   EXPECT_TRUE(scratch.Settle().ok());

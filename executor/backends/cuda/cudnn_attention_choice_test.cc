@@ -136,7 +136,7 @@ TEST_F(CudnnAttentionTest, BackwardBeyondTheLimitTakesSomeHeadsAtATime) {
 
 // Free memory does not decide whether cuDNN supports a shape: a limit below kAttentionWorkspaceLimit selects the
 // smallest slice.
-TEST_F(CudnnAttentionTest, WhatIsFreeDoesNotDecideWhoseKernelsRun) {
+TEST_F(CudnnAttentionTest, FreeMemoryDoesNotDecideWhoseKernelsRun) {
   const auto smallest = ChooseAttentionBackward(cudnn_, Shape(2, 8192, 32, 8, 128, false), target(), 1 << 20);
   ASSERT_TRUE(smallest.ok()) << smallest.status();
   EXPECT_EQ((*smallest)->slice.batch, 1);

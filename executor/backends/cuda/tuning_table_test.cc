@@ -161,7 +161,7 @@ TEST(TuningTable, ErrorsNameFileLineAndField) {
   EXPECT_EQ(error("matmul", "\nmatmul"), "tune.txt, line 3: 'matmul' is expected, but the line has ''");
 }
 
-TEST(TuningTable, OfAnotherDeviceIsRefused) {
+TEST(TuningTable, RefusesATableOfAnotherDevice) {
   TuningDevice other = kDevice;
   EXPECT_TRUE(Table().CheckDevice(other, "tune.txt").ok());
   other.cublaslt = 130200;

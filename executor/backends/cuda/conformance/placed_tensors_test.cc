@@ -19,7 +19,7 @@ namespace {
 
 using cpu::Tensor;
 
-TEST(PlacedTensors, WhatKernelsLeaveInTheCopiesComesBackWithTheGuard) {
+TEST(PlacedTensors, CopiesBackResultsAndGuardBytes) {
   Tensor small(FP32, {3}), large(FP64, {1 << 20});
   for (int i = 0; i < 3; ++i) small.Set(i, i + 1);
   large.Set(7, 5);
@@ -58,7 +58,7 @@ TEST(PlacedTensors, TheNextOnesTakeTheSameMemory) {
 }
 
 // A tensor may be larger than a block of memory.
-TEST(PlacedTensors, OfAnySize) {
+TEST(PlacedTensors, PlacesTensorsOfAnySize) {
   Tensor tensor(FP64, {(int64_t{300} << 20) / 8});
   tensor.Set(tensor.size() - 1, 4);
   PlacedTensors placed;
