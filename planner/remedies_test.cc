@@ -273,7 +273,7 @@ TEST(FindRemedies, AllThatIsToldOfFitIsTriedAsItIsTold) {
   EXPECT_EQ(described(700, 701), "it fits with --set recompute.mode=FULL (700 B)");
 }
 
-TEST(FindRemedies, WhatTakesLongerThanOthersIsNeitherTriedNorTheEnd) {
+TEST(FindRemedies, SkipsTriesThatTakeTooLongAndContinues) {
   const auto bytes = [](const Recipe& recipe, const Plan& tried) -> TriedBytes {
     if (tried.recompute().mode() == Recompute::FIT) return TryOutcome::kTooLong;
     return Bytes(recipe, tried);
@@ -297,7 +297,7 @@ TEST(FindRemedies, TheHostMayNeedMoreRecomputedThanFitDoes) {
 }
 
 // A change that does not help with all layers recomputed is not tried without.
-TEST(FindRemedies, WhereToRecomputeAllIsNotEnoughItIsTriedWithEveryChangeFirst) {
+TEST(FindRemedies, IfFullRecomputeIsNotEnoughTriesItWithEveryChange) {
   std::vector<std::string> told;
   const auto on_try = [&](absl::string_view change) { told.emplace_back(change.substr(0, change.find(','))); };
   // The plan needs 1400 as it is, 800 with all layers recomputed.
@@ -358,7 +358,7 @@ TEST(FindRemedies, NothingIsSaidOfMoreToTryWhereAllThatIsWantedIsFound) {
 }
 
 // If some tries were left out, the message does not say that all changes at once are not enough.
-TEST(FindRemedies, WhatIsLeftOutOfAllAtOnceIsSaid) {
+TEST(FindRemedies, ReportsSkippedTries) {
   int64_t least = 8;
   const auto bytes = [&](const Recipe& recipe, const Plan&) -> TriedBytes {
     if (recipe.microbatch_sequences() < least) return TryOutcome::kTooLong;

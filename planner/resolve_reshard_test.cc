@@ -45,7 +45,7 @@ PlanInputs With(const PlanInputs& inputs, const std::string& zero) {
   return other;
 }
 
-TEST(ResolveReshard, WhatIsSaidIsNotChosen) {
+TEST(ResolveReshard, KeepsChoicesOfTheUser) {
   for (const char* zero :
        {"", "stage: 2", "stage: 3", "stage: 3 reshard: NEVER", "stage: 3 reshard: LAYERS kept_layers: [1, 2]"}) {
     PlanInputs inputs = Inputs(zero);

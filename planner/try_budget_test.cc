@@ -52,7 +52,7 @@ TEST(TryBudget, ChoicesTakeManyCompilations) {
   EXPECT_EQ(TriesOf(TryBudget(ProgramOf(4002), 64), Mode(Recompute::FIT)), 0);
 }
 
-TEST(TryBudget, WhatWasSpentIsGone) {
+TEST(TryBudget, SpentTriesAreGone) {
   TryBudget budget(ProgramOf(30000), 8);
   EXPECT_TRUE(budget.Has(Mode(Recompute::FULL)));
   EXPECT_FALSE(budget.Has(Mode(Recompute::FIT)));

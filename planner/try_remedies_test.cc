@@ -101,7 +101,7 @@ TEST(WaysOutTriesTest, ToRecomputeAllIsNamedWhereStagesCutElsewhereFit) {
   ExpectThatNamedWaysFit("FIT", full, 3, "--set recompute.mode=FULL");
 }
 
-TEST(WaysOutTriesTest, WhatFitDoesNotMakeFitIsNamedWithAllRecomputed) {
+TEST(WaysOutTriesTest, NamesFullRecomputeIfFitIsNotEnough) {
   ExpectThatNamedWaysFit("FIT", BytesOf(MakePlan("FULL"), 2), 3, "--set recompute.mode=FULL --set mbs=2");
 }
 

@@ -57,7 +57,7 @@ TEST(ProgramEdit, JoiningStepsWaitForEachOtherAndAreWaitedFor) {
   EXPECT_THAT(segment.steps(4).deps(), ElementsAre(3, 0, 2));
 }
 
-TEST(ProgramEdit, WhatStandsBehindAStepIsNotAwaitedByIt) {
+TEST(ProgramEdit, StepsDoNotWaitForLaterSteps) {
   Segment segment = Chain();
   JoiningStep behind = Joining("behind", 1);
   behind.awaited_by = {0, 1, 2};
@@ -68,7 +68,7 @@ TEST(ProgramEdit, WhatStandsBehindAStepIsNotAwaitedByIt) {
   EXPECT_THAT(segment.steps(3).deps(), ElementsAre(1, 2));
 }
 
-TEST(ProgramEdit, OfNothingNothingChanges) {
+TEST(ProgramEdit, JoiningNothingChangesNothing) {
   Segment segment = Chain();
   Join({}, &segment);
   EXPECT_EQ(segment.SerializeAsString(), Chain().SerializeAsString());
@@ -121,7 +121,7 @@ TEST(ProgramEdit, IdsBecomePositions) {
   EXPECT_EQ(t.DebugString(), expected.DebugString());
 }
 
-TEST(ProgramEdit, WhatStandsForAnActionMayWaitForIt) {
+TEST(ProgramEdit, AReplacementMayWaitForTheActionItReplaces) {
   Template t = Parse<Template>("body { id: 0 } body { id: 7 deps { action: 0 } } body { id: 2 deps { action: 0 } }");
   RedirectDependencies({{0, 7}}, &t);
   EXPECT_EQ(t.body(1).deps(0).action(), 0);

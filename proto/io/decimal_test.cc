@@ -28,7 +28,7 @@ TEST(ReadDecimal, ZeroIsInRangeHoweverItIsWritten) {
   }
 }
 
-TEST(ReadDecimal, WhatIsNoDoubleIsOutOfRange) {
+TEST(ReadDecimal, RefusesNumbersOutOfRange) {
   for (const std::string& text : {std::string("1e400"), std::string("-1e400"), std::string("1e-400"),
                                   std::string("-0.001e-322"), "1" + std::string(400, '0')}) {
     double value = 7;

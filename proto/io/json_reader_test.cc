@@ -108,7 +108,7 @@ TEST(JsonReader, EnumsAreReadInAnyCase) {
   EXPECT_THAT(ErrorOf(Read("{\"recompute\": {\"mode\": \"fitt\"}}", &plan)), HasSubstr("nearest: 'FIT'"));
 }
 
-TEST(JsonReader, WhatWasThereIsGone) {
+TEST(JsonReader, ReplacesEarlierContents) {
   Recipe recipe;
   recipe.set_sequence_length(7);
   ASSERT_TRUE(Read("{}", &recipe).ok());

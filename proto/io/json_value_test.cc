@@ -47,7 +47,7 @@ TEST(JsonValue, KindsAndPlaces) {
   EXPECT_EQ(Value("\xef\xbb\xbf[]").column, 1);
 }
 
-TEST(JsonValue, WhatIsNoJson) {
+TEST(JsonValue, RefusesInvalidJson) {
   EXPECT_EQ(Refusal(""), "f:1:1: expected a value, got end of file");
   EXPECT_EQ(Refusal("[1,]"), "f:1:4: expected a value, got ']'");
   EXPECT_EQ(Refusal("[1 2]"), "f:1:4: expected ',' or ']', got '2'");

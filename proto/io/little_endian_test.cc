@@ -17,7 +17,7 @@ TEST(LittleEndianTest, TheFirstByteIsTheLowest) {
   EXPECT_EQ(out, std::string("x\x08\x07\x06"));
 }
 
-TEST(LittleEndianTest, WhatIsWrittenIsRead) {
+TEST(LittleEndianTest, ReadsWhatWasWritten) {
   for (int bytes = 1; bytes <= 8; ++bytes) {
     const uint64_t largest = std::numeric_limits<uint64_t>::max() >> (64 - 8 * bytes);
     for (const uint64_t value : {uint64_t{0}, uint64_t{1}, uint64_t{0x80}, largest / 3, largest - 1, largest}) {

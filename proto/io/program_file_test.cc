@@ -112,7 +112,7 @@ TEST(ProgramFile, FilesRoundTrip) {
   EXPECT_EQ(ReadProgram(path + "none").status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST(ProgramFile, WhatNeverEndsIsGivenUp) {
+TEST(ProgramFile, GivesUpOnEndlessFiles) {
   EXPECT_EQ(ReadProgram("/dev/zero").status().code(), absl::StatusCode::kResourceExhausted);
 }
 

@@ -57,7 +57,7 @@ TEST(FirstTextProblem, NamesTheFieldAndTheNearest) {
   EXPECT_THAT(FoundInRecipe("lr: 5"), StartsWith("0:4 recipe.lr has fields of its own: lr { ... } with peak, "));
 }
 
-TEST(FirstTextProblem, OfAcceptedTextDoublesAndNumbersAlone) {
+TEST(FirstTextProblem, ChecksOnlyRepeatsAndNumbersOfAcceptedText) {
   const auto recipe = [](const std::string& text) { return Found(text, Recipe::descriptor(), true); };
   EXPECT_EQ(recipe("steps: 0\n steps: 2"), "1:1 field 'steps' is given twice");
   EXPECT_EQ(recipe("lr { peak: 1 min: 0 peak: 2 }"), "0:20 field 'peak' is given twice");
@@ -94,7 +94,7 @@ TEST(FirstTextProblem, NumbersOfValuesHaveNoZeroInFront) {
   }
 }
 
-TEST(FirstTextProblem, WhatIsNoTextProtoIsTheParsers) {
+TEST(FirstTextProblem, LeavesSyntaxErrorsToTheParser) {
   std::string deep;
   for (int i = 0; i < 100000; ++i) deep += "mesh {";
   for (const std::string& text : {std::string("mesh"), std::string("mesh {"), std::string("mesh { axes { name:"),

@@ -34,7 +34,7 @@ TEST(PrintableTest, BytesThatAreNoUtf8AreShownOneByOne) {
   EXPECT_EQ(Printable("\xc0\xaf"), "\\xc0\\xaf");
 }
 
-TEST(PrintableTest, WhatTerminalsObeyBeyondAsciiIsSpeltOut) {
+TEST(PrintableTest, EscapesControlCharactersBeyondAscii) {
   // Operating system command, next line.
   EXPECT_EQ(Printable("a" + Utf8(0x9d) + "b" + Utf8(0x85)), "a\\u009db\\u0085");
   // A terminal would show "gpttext".

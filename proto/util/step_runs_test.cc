@@ -100,7 +100,7 @@ TEST(UpdateRunsTest, OneThatIsUnlikeBreaksNoRun) {
   EXPECT_EQ(betas.Updates(), (Runs{{0, 4, {{0, 1}, {2, 3}}}}));
 }
 
-TEST(UpdateRunsTest, WhatDependsOnALaunchIsBehindIt) {
+TEST(UpdateRunsTest, DependentStepsFollowTheLaunch) {
   Steps chain;
   for (int i = 0; i < 4; ++i) chain.Add(CAST, {{10 * i, 10}}, {{10 * i + 10, 10}});
   EXPECT_EQ(chain.Updates(), Runs());
@@ -430,7 +430,7 @@ TEST(AsOneStepTest, TheSumIsNotReadAgain) {
 }
 
 // The backward of a norm with all steps that go with it. Each tensor has 40 bytes.
-TEST(AsOneStepTest, WhatIsReadByTwoIsReadOnce) {
+TEST(AsOneStepTest, SharedInputsCountOnce) {
   OneStep steps;
   const int dy = steps.Value(0, 0), x = steps.Value(1, 0), gamma = steps.Value(2, 0), dx = steps.Value(3, 0),
             residual = steps.Value(4, 0), sum = steps.Value(5, 0), dgamma = steps.Value(6, 0),

@@ -71,7 +71,7 @@ TEST(ClusterParts, EveryKindOfFabricHasItsOwnFigures) {
   EXPECT_THAT(Fabric("fabric { reduce_latency_seconds: 1 }"), HasSubstr("no switch of the fabric sums"));
 }
 
-TEST(ClusterParts, WhatIsNotLikeTheRest) {
+TEST(ClusterParts, ChecksDevicesAndInterfacesThatDiffer) {
   EXPECT_EQ(Others("other_devices { nodes: 1 devices: [ 0, 3 ] speed: 0.5 } other_interfaces { nodes: 0 down: true }"),
             "");
   EXPECT_THAT(Others("other_devices { nodes: 2 }"),

@@ -74,7 +74,7 @@ TEST(Collectives, AReduceScatterSumsInTheOrderOfTheAllReduce) {
   }
 }
 
-TEST(Collectives, WhatOnlyReducesTakesTheRing) {
+TEST(Collectives, AllReduceOnlyAlgorithmsGatherByRing) {
   for (const CollectiveEntry& entry : Collectives()) {
     if (!entry.all_reduce_only) continue;
     const CollectiveEntry& ring = **FindCollective("ring");
@@ -160,7 +160,7 @@ TEST(Collectives, InASwitchEveryByteGoesUpOnceAndDownOnce) {
   }
 }
 
-TEST(Collectives, WhatASwitchDoesHasNoPlan) {
+TEST(Collectives, SwitchCollectivesHaveNoRounds) {
   const absl::Status status = (*FindCollective("switch"))->Build(4).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("collective 'switch' is done by switches of the network"));

@@ -52,7 +52,7 @@ TEST(CheckActivations, ADoubledForwardHoldsTwoUntilItsLastBackward) {
   EXPECT_THAT(Message("chimera", params, {1, 1}), testing::HasSubstr("m0-1: it then holds 2 microbatches"));
 }
 
-TEST(CheckActivations, OfMessageDrivenRanksTheLimitCounts) {
+TEST(CheckActivations, MessageDrivenRanksCountTheirLimit) {
   EXPECT_EQ(Message("axonn", {.ranks = 4, .microbatches = 8, .limit = 3}, {3, 1}), "");
   EXPECT_EQ(
       Message("axonn", {.ranks = 4, .microbatches = 8, .limit = 3}, {2999, 1000}),
@@ -61,7 +61,7 @@ TEST(CheckActivations, OfMessageDrivenRanksTheLimitCounts) {
   EXPECT_EQ(Message("axonn", {.ranks = 4, .microbatches = 2, .limit = 3}, {2, 1}), "");
 }
 
-TEST(CheckActivations, WhatIsNoScheduleIsRefused) {
+TEST(CheckActivations, RefusesInvalidSchedules) {
   EXPECT_THAT(std::string(CheckActivations({}, 1, {1, 1}).message()), testing::Not(testing::IsEmpty()));
   PipelineSchedule schedule = *BuildSchedule(**FindSchedule("gpipe"), {.ranks = 2, .microbatches = 2});
   schedule.order[0].pop_back();

@@ -191,7 +191,7 @@ TEST(CheckMessageDriven, OneBoundaryPerEdge) {
   EXPECT_THAT(Message(placed({0, 1, 1, 0, 0, 1}), 1), HasSubstr("stages 0 and 4 both hand on from rank 0 to rank 1"));
 }
 
-TEST(CheckAsynchronous, WhatIsAheadWaitsForNothingThatIsNot) {
+TEST(CheckAsynchronous, SlotsOfTheNextStepWaitOnlyForEachOther) {
   PipelineSchedule schedule = Linear({{Ahead(F, 0, 0), S(B, 0, 0)}, {S(F, 1, 0), S(B, 1, 0)}});
   EXPECT_EQ(Message(schedule, 1),
             "rank 0, slot F s0 m0 (next): ahead by 1; allowed: 0, and 1 in asynchronous schedules");

@@ -53,7 +53,7 @@ TEST(UnitCostsTest, ASlotIsItsStagesPartOfARank) {
   EXPECT_EQ(units->activations, 2);
 }
 
-TEST(UnitCostsTest, OfEveryKindOfSlot) {
+TEST(UnitCostsTest, TimesEveryKindOfSlot) {
   const UnitCosts units = {.forward = 3, .backward = 7, .weight = 2};
   Slot wide = Make(SlotKind::kForward, 0, 0);
   wide.width = 2;

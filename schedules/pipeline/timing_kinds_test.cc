@@ -90,7 +90,7 @@ TEST(TimeSchedule, IdleByCause) {
 
 // Rule ARRIVAL: at 4, the last rank could run the forward of microbatch 1, which arrived at 2. It could also run the
 // backward of microbatch 0, which it has just made possible and which waits for no message.
-TEST(TimeMessageDriven, WhatWaitsForNoMessageGoesFirst) {
+TEST(TimeMessageDriven, SlotsThatWaitForNoMessageRunFirst) {
   PipelineSchedule schedule =
       Linear({{S(F, 0, 0), S(F, 0, 1), S(B, 0, 0), S(B, 0, 1)}, {S(F, 1, 0), S(F, 1, 1), S(B, 1, 0), S(B, 1, 1)}});
   schedule.message_driven = MessageDriven{.limit = 2};

@@ -120,7 +120,7 @@ TEST(ProgramsTest, TextHasARowOfFiguresForEveryProgram) {
 )");
 }
 
-TEST(ProgramsTest, WhatIsTooShortToShowIsNothing) {
+TEST(ProgramsTest, OmitsDifferencesTooShortToShow) {
   SimulatedProgram close = First();
   close.report.set_iteration_seconds(close.report.iteration_seconds() - 1 - 3e-9);
   SimulatedProgram closer = close;

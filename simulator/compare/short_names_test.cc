@@ -14,12 +14,12 @@ TEST(ShortNamesTest, NamesThatFitStay) {
   EXPECT_THAT(ShortNames({"a.weft", "12345678"}, 8), ElementsAre("a.weft", "12345678"));
 }
 
-TEST(ShortNamesTest, OfLongerOnesTheEnd) {
+TEST(ShortNamesTest, KeepsTheEndOfLongNames) {
   EXPECT_THAT(ShortNames({"plans/deep.weft", "a.weft"}, 10), ElementsAre("…deep.weft", "a.weft"));
   EXPECT_THAT(ShortNames({"abc"}, 1), ElementsAre("…"));
 }
 
-TEST(ShortNamesTest, WhatDiffersLooksDifferent) {
+TEST(ShortNamesTest, DifferentNamesStayDifferent) {
   // With nine characters of the end, both would be "…deep.weft".
   EXPECT_THAT(ShortNames({"first/deep.weft", "second/deep.weft"}, 10), ElementsAre("…t/deep.weft", "…d/deep.weft"));
   // The names differ only in the first character.
@@ -37,7 +37,7 @@ TEST(ShortNamesTest, CharactersAreCountedAndStayWhole) {
   EXPECT_THAT(ShortNames({"größe重み.weft"}, 8), ElementsAre("…重み.weft"));
 }
 
-TEST(ShortNamesTest, WhatATerminalObeysIsSpeltOut) {
+TEST(ShortNamesTest, EscapesControlCharacters) {
   EXPECT_THAT(ShortNames({"a\x1b.weft"}, 20), ElementsAre("a\\x1b.weft"));
 }
 

@@ -51,7 +51,7 @@ TEST(Sources, EveryInstantIsOneOfThem) {
   EXPECT_EQ(TimeOf(time, Source::kWaiting), 3 + 10);
 }
 
-TEST(Sources, WhatComesNextTellsWhatAGapIs) {
+TEST(Sources, TheNextEventDecidesTheSourceOfAGap) {
   const auto of = [](const std::string& next) {
     return SourcesOf(Parse<Trace>(R"pb(
                                     repetitions: 1
@@ -70,7 +70,7 @@ TEST(Sources, WhatComesNextTellsWhatAGapIs) {
             5);
 }
 
-TEST(Sources, OfTheRepetitionInTheMiddle) {
+TEST(Sources, TakesTheRepetitionInTheMiddle) {
   // Periods are 10 (left out), 8, 12 and 9. The window is the period of 9, which begins where the one of 12 ends.
   const Trace trace = Parse<Trace>(R"pb(
     repetitions: 5

@@ -308,7 +308,7 @@ TEST(CollectiveSteps, ANetworkWhoseLatencyVariesIsRefused) {
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("latencies"));
 }
 
-TEST(CollectiveSteps, WhatIsNoCollectiveIsRefused) {
+TEST(CollectiveSteps, RefusesStepsThatAreNoCollective) {
   Builder b;
   Segment& segment = b.NewSegment();
   b.Collective(segment, "sum", GROUP_ALL_REDUCE, TENSOR, 50, {}).set_kernel(ADD);

@@ -207,7 +207,7 @@ TEST(EngineFlow, StopsWhenSteadyAndCountsRepetitions) {
   EXPECT_EQ(result->repetition_finish, (std::vector<Time>{{1003}, {2003}, {3003}}));
 }
 
-TEST(EngineFlow, WhatTakesLongerThanAllTimeIsRefused) {
+TEST(EngineFlow, RefusesTransfersBeyondTheTimeLimit) {
   Builder b(2);
   b.Transfer(0, 1, int64_t{1} << 60);
   const auto result = b.Run(StarNetwork(2, 1, {}, 0));

@@ -66,7 +66,7 @@ std::map<int, std::pair<int64_t, int64_t>> Times(const EngineResult& result) {
 
 using Interval = std::pair<int64_t, int64_t>;
 
-TEST(EngineLoad, WhatIsLeftIsConverted) {
+TEST(EngineLoad, ConvertsRemainingTime) {
   const Program program = OneSegmentProgram({"", Sum("TENSOR", "deps: 0"), "", ""});
   for (const bool join_steps : {false, true}) {
     const EngineResult result = RunSteps(program, {Time{100}, Time{200}, Time{400}}, {{50}, {7}}, join_steps);

@@ -47,7 +47,7 @@ TEST(FlowClock, IncastSharesTheLinkThatAllEnter) {
   for (const int64_t end : Ends(std::vector<int64_t>(5, 50'000'000'000), flows)) EXPECT_EQ(end, 8 * kMillisecond);
 }
 
-TEST(FlowClock, WhatIsLeftGoesOnAtTheNewRate) {
+TEST(FlowClock, RemainingBytesMoveAtTheNewRate) {
   // 100 and 300 bytes share 100 bytes/s until 2 s; then the remaining 200 bytes go alone.
   EXPECT_EQ(Ends({100}, {{0, OneMessage(100, {{0, 1}})}, {0, OneMessage(300, {{0, 1}})}}),
             (std::vector<int64_t>{2000 * kMillisecond, 4000 * kMillisecond}));

@@ -25,7 +25,7 @@ LinkClasses Star(int64_t core = 1000) {
   return links;
 }
 
-TEST(LinkClasses, WhatIsSharedCountsForAll) {
+TEST(LinkClasses, SharedLinksCountForAllMembers) {
   for (const int64_t core : {1000, 100}) {
     LinkClasses links = Star(core);
     const std::vector<int32_t> classes(8, 0);

@@ -308,7 +308,7 @@ TEST(HeldActivations, EndWithTheWeightGradient) {
   EXPECT_EQ(tiny.Run()->ranks[0].peak_forwards, 2);
 }
 
-TEST(HeldActivations, OfAWideForwardEndWithItsLastBackward) {
+TEST(HeldActivations, WideForwardHoldsUntilItsLastBackward) {
   TinyProgram tiny(1);
   tiny.Compute(0, FORWARD, 1, 0).set_width(2);
   tiny.Compute(0, BACKWARD, 1, 0);

@@ -190,7 +190,7 @@ Durations RandomDurations(uint64_t seed) {
   return [seed](int segment, int step, ActionKind kind) { return Hash(seed, {5, segment, step, kind}, 6); };
 }
 
-TEST(CriticalPath, OfRandomProgramsIsContiguousAndReal) {
+TEST(CriticalPath, IsContiguousAndRealForRandomPrograms) {
   int dynamic = 0, slots = 0, barriers = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -215,7 +215,7 @@ TEST(CriticalPath, OfRandomProgramsIsContiguousAndReal) {
   EXPECT_GT(barriers, 20);
 }
 
-TEST(CriticalPath, OfProgramsOfSchedules) {
+TEST(CriticalPath, IsContiguousAndRealForSchedules) {
   const RandomProgramOptions options = {.max_pipe = 4, .max_data = 2, .events = 20, .schedules = true};
   for (uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -286,7 +286,7 @@ int64_t Picoseconds(double seconds) { return std::llround(seconds * 1e12); }
 
 // GPipe on 2 ranks, 2 microbatches, forwards 3, backwards 5, messages 2 with a latency of 1. The path is F0 on rank 0,
 // its message, F0 F1 B0 on rank 1, the message back, B0 B1 on rank 0.
-TEST(CriticalPath, OfAPipelineByHand) {
+TEST(CriticalPath, MatchesAPipelineByHand) {
   class Fixed : public NetworkModel {
     absl::StatusOr<TransferTime> Transfer(int64_t, int64_t, int64_t) const override { return TransferTime{{2}, {1}}; }
     absl::StatusOr<TransferTime> Collective(const CollectiveCall&, const GroupForm&,
@@ -324,7 +324,7 @@ TEST(CriticalPath, ListsTwentyActions) {
   EXPECT_EQ(report.critical_actions_size(), 20);
 }
 
-TEST(CriticalPath, OfNoTimeTakesNone) {
+TEST(CriticalPath, HasNoLengthIfNothingTakesTime) {
   TracedRun run;
   run.program = GPipeProgram(1, 1, 100);
   RunTraced([](int, int, ActionKind) { return 0; }, HashNetwork(1), /*join=*/true, run);

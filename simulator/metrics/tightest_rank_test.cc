@@ -37,7 +37,7 @@ TEST(TightestRank, RanksWithoutATemplateTakeNothing) {
   EXPECT_EQ(Find({10}, {-1, 0, -1, -1}, kSmall).rank, 2);
 }
 
-TEST(TightestRank, OfHostileSizesIsStillLess) {
+TEST(TightestRank, HandlesTheLargestSizes) {
   constexpr int64_t kLargest = 9223372036854775807;
   const TightestRank tightest = Find({kLargest, 1}, {1, 0}, "");
   EXPECT_EQ(tightest.rank, 1);

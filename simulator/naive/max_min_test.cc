@@ -26,7 +26,7 @@ TEST(MaxMin, RatesAreRoundedDownAndAtLeastOne) {
 
 // The "parking lot" example: one long flow over three links, and one short flow on each link. The link of 30 is the
 // tightest and gives 15 to each of its two flows. Then 90 - 15 and 60 - 15 are left for the other short flows.
-TEST(MaxMin, WhatOneLinkTakesIsFreeForOthers) {
+TEST(MaxMin, SharesWhatTheTightestLinkLeaves) {
   EXPECT_THAT(MaxMinRates({90, 30, 60}, {{{0, 1}, {1, 1}, {2, 1}}, {{0, 1}}, {{1, 1}}, {{2, 1}}}),
               ElementsAre(15, 75, 15, 45));
 }

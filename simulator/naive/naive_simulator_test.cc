@@ -99,7 +99,7 @@ class Hand {
 
 // During an all-reduce of 5 ps, a step that costs 10 ps alone costs 20 ps. At 5 ps, 15 are left, which become ceil(15 x
 // 10 / 20) = 8 without the all-reduce.
-TEST(NaiveLoad, WhatIsLeftIsScaledWhenACollectiveEnds) {
+TEST(NaiveLoad, ScalesRemainingTimeWhenACollectiveEnds) {
   Hand hand(2);
   for (int rank = 0; rank < 2; ++rank) {
     hand.Compute(rank, {10, 20, 40});
@@ -162,7 +162,7 @@ TEST(NaiveFlows, Incast) {
 
 // Two messages share a link of 10 bytes per second until the shorter one is over: 10 bytes at 5 each take 2 s. The
 // longer one has 20 bytes left, which take another 2 s.
-TEST(NaiveFlows, WhatIsFreedIsUsed) {
+TEST(NaiveFlows, FreedCapacityIsUsed) {
   Hand hand(3);
   hand.Transfer(0, 2, 10);
   hand.Transfer(1, 2, 30);

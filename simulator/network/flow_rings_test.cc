@@ -75,7 +75,7 @@ TEST(RotatedRings, EveryMemberSendsAndReceivesOneMessageOfAnotherNodeOnItsRail) 
   }
 }
 
-TEST(RotatedRings, OfLinkedMembersHaveEachLinkOnce) {
+TEST(RotatedRings, UseEachLinkOfLinkedMembersOnce) {
   for (const int64_t nodes : {2, 4}) {
     for (const int64_t members : {2, 4, 6, 8, 16}) {
       std::vector<int64_t> node_of;

@@ -178,7 +178,7 @@ TEST_F(FlowTest, HugeSizesSaturate) {
   EXPECT_EQ(TimeOf(call, Members(4)).occupancy.ps, int64_t{1} << 62);
 }
 
-TEST_F(FlowTest, WhatTheClusterLacksIsNamed) {
+TEST_F(FlowTest, NamesMissingClusterFields) {
   Cluster cluster = MakeCluster(2, 4, 0);
   Make(8, cluster);
   EXPECT_THAT(std::string(network_->Transfer(0, 4, 1).status().message()), HasSubstr("cluster.nics_per_node"));

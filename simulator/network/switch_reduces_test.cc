@@ -17,7 +17,7 @@ std::string Why(const Cluster& cluster, const std::vector<int64_t>& nodes) {
   return std::string(status.message());
 }
 
-TEST(SwitchReduces, WhatIsMissingInANodeIsNamed) {
+TEST(SwitchReduces, NamesWhatANodeLacks) {
   Cluster cluster;
   EXPECT_THAT(Why(cluster, {0, 0}), HasSubstr("cluster.node_links.switch_reduces = false must be true"));
   cluster.mutable_node_links()->set_switch_reduces(true);
@@ -31,7 +31,7 @@ TEST(SwitchReduces, WhatIsMissingInANodeIsNamed) {
   EXPECT_THAT(Why(cluster, {0, 0}), HasSubstr("cluster.node_links.direct"));
 }
 
-TEST(SwitchReduces, WhatIsMissingBetweenNodesIsNamed) {
+TEST(SwitchReduces, NamesWhatTheFabricLacks) {
   Cluster cluster;
   EXPECT_THAT(Why(cluster, {0, 1}), HasSubstr("cluster.fabric.reduces = NO_SWITCHES must be LEAF_SWITCHES or"));
   cluster.mutable_fabric()->set_reduces(LEAF_SWITCHES);

@@ -7,7 +7,7 @@
 namespace weft::sim {
 namespace {
 
-TEST(DeviceClasses, OfKindAndSpeed) {
+TEST(DeviceClasses, GroupsDevicesByKindAndSpeed) {
   Cluster cluster;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
       R"pb(

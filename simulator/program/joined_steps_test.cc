@@ -33,7 +33,7 @@ Action Update(const std::string& operands, int segment = 0) {
   return Parse<Action>("kind: OPTIMIZER_STEP segment: " + std::to_string(segment) + " operands: [" + operands + "]");
 }
 
-TEST(JoinedStepsTest, WhatADeviceJoins) {
+TEST(JoinedStepsTest, JoinsStepsThatTheDeviceJoins) {
   const Program program = Casts();
   JoinedSteps joined(program, program.templates(0), true);
   const int32_t index = joined.IndexOf(Update("0, 1, 2, 3"));

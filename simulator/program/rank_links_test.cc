@@ -90,7 +90,7 @@ TEST(RankLinks, RandomPrograms) {
   EXPECT_GT(communicators, 1000);
 }
 
-TEST(RankLinks, WhoHasNoPartnerIsAlone) {
+TEST(RankLinks, RanksWithoutAPartnerAreAlone) {
   Program program = GPipeProgram(2, 1, 100);
   // Rank 1 receives nothing.
   google::protobuf::RepeatedPtrField<Action>& body = *program.mutable_templates(1)->mutable_body();

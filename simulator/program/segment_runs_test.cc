@@ -93,7 +93,7 @@ TEST(SegmentRuns, TheEndOfAnActionIsToldByAsFewStreamsAsPossible) {
   EXPECT_THAT(waits(named->templates[0]), ElementsAre(IdleReason::kTensorCollective));
 }
 
-TEST(SegmentRuns, WhatNoVerifiedProgramHoldsIsRefused) {
+TEST(SegmentRuns, RefusesUnverifiedPrograms) {
   const auto message = [](const std::vector<std::string>& steps) {
     return std::string(View(OneSegmentProgram(steps)).status().message());
   };

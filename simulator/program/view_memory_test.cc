@@ -76,7 +76,7 @@ TEST(ViewMemoryTest, EveryListHasItsOwnWriters) {
   }
 }
 
-TEST(ViewMemoryTest, WhatLastsIsThereAllTheTimeAndHostMemoryIsNotCounted) {
+TEST(ViewMemoryTest, PersistentBuffersAlwaysCountAndHostMemoryNever) {
   const Program program = WithBody("body { kind: RECV destinations: [ 3, 4 ] releases: 4 }");
   TemplateView view = ViewOf(program);
   ASSERT_TRUE(AddMemory(program, view).ok());
@@ -86,7 +86,7 @@ TEST(ViewMemoryTest, WhatLastsIsThereAllTheTimeAndHostMemoryIsNotCounted) {
   EXPECT_EQ(view.persistent[SAVED_ACTIVATION], 0);
 }
 
-TEST(ViewMemoryTest, WhatNoVerifiedProgramHoldsIsNamed) {
+TEST(ViewMemoryTest, NamesFaultsOfUnverifiedPrograms) {
   const auto error = [](const std::string& actions) {
     const Program program = WithBody(actions);
     TemplateView view = ViewOf(program);
@@ -115,7 +115,7 @@ TEST(HeldActivationsTest, FromTheForwardToTheLastOfTheBackward) {
   EXPECT_THAT(unholds, ElementsAre(0, 0, 1, 1, 0));
 }
 
-TEST(HeldActivationsTest, OfAWideForwardAllUntilTheLast) {
+TEST(HeldActivationsTest, WideForwardHoldsAllUntilItsLastBackward) {
   const Program program = WithBody(R"(
     body { kind: FORWARD stage: 1 microbatch: 2 width: 2 } body { kind: BACKWARD stage: 1 microbatch: 2 }
     body { kind: BACKWARD stage: 1 microbatch: 3 } body { kind: BACKWARD stage: 0 microbatch: 3 })");

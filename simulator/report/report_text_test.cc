@@ -98,7 +98,7 @@ TEST(ReportTextTest, LessThanPlannedMayBeTaken) {
   EXPECT_THAT(ReportToText(report), HasSubstr("taken decides whether it fits\n"));
 }
 
-TEST(ReportTextTest, WhatDoesNotFitSaysByHowMuch) {
+TEST(ReportTextTest, StatesByHowMuchAProgramDoesNotFit) {
   SimulationReport report = TwoRanks();
   report.set_fits(false);
   report.set_device_bytes(9216);
@@ -127,7 +127,7 @@ TEST(ReportTextTest, RepetitionsOfSeveralStepsAreSaid) {
   EXPECT_THAT(ReportToText(report), HasSubstr("  iteration, 1 step "));
 }
 
-TEST(ReportTextTest, WhatWasAskedForIsShown) {
+TEST(ReportTextTest, ShowsRequestedSections) {
   SimulationReport report = TwoRanks();
   *report.add_critical_kinds() = Parse<CriticalKind>(R"(kind: "FORWARD" seconds: 0.005)");
   *report.add_critical_actions() =

@@ -20,7 +20,7 @@ Program OneProduct() {
       body { id: 0 kind: FORWARD segment: 0 operands: [0, 1, 2] } })");
 }
 
-TEST(AsRunBy, WhatChangesNothingGivesNothing) {
+TEST(AsRunBy, ReturnsNothingIfNothingChanges) {
   EXPECT_FALSE(AsRunBy(Runtime(), {90}, OneProduct()).has_value());
   EXPECT_FALSE(AsRunBy(Parse<Runtime>("tensor_pieces: 1"), {90}, OneProduct()).has_value());
   EXPECT_FALSE(AsRunBy(Parse<Runtime>("kernels { kernel: 'MATMUL' factor_bytes: 2 }"), {90}, OneProduct()).has_value());

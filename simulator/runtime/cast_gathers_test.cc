@@ -45,7 +45,7 @@ TEST(CastGathers, GathersOfALayerMoveFewerBytesAndProductsStay) {
 }
 
 // Only the product that makes logits reads the gather of the head, and no product reads the gather of the embedding.
-TEST(CastGathers, WhatTheHeadAndTheEmbeddingGatherStays) {
+TEST(CastGathers, KeepsGathersOfHeadAndEmbedding) {
   constexpr char kHead[] = R"(segments { name: "s"
     values { operand: 0 shape: 2 shape: 8 } values { operand: 1 shape: 8 shape: 8 } values { operand: 2 shape: 8 }
     steps { kernel: GROUP_ALL_GATHER stream: COLLECTIVE inputs: 0 outputs: 1 collective { purpose: TENSOR } }
