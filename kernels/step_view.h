@@ -107,10 +107,11 @@ class StepView {
   void CheckTypes(const OperandSpec& operand, const StepTensor& tensor);
   void CheckShapes();
   void CheckShape(const OperandSpec& operand, const StepTensor& tensor);
-  // The value of a term, or of its other factors if `without` is one of its factors.
+  // Returns the value of a term. If `without` is given, returns the product of the term's other factors.
   std::optional<int64_t> Value(const Term& term, const Factor* without = nullptr) const;
-  // IsVariable: true if the symbol is a variable that has no value yet. Unbound: returns such a factor of a dim, null
-  // if there is none. Bind: gives this factor the value that makes the dim equal to the tensor's extent.
+  // IsVariable: true if the symbol is a variable that has no value yet. Unbound: returns a factor of a dim that is such
+  // a variable; null if there is none. Bind: gives this factor the value that makes the dim equal to the tensor's
+  // extent.
   bool IsVariable(Symbol s) const;
   bool HasVariable(const Shape& shape) const;
   const Factor* Unbound(const Dim& dim) const;

@@ -82,7 +82,7 @@ const OperandSpec* InputSpec(const Step& step, int i) {
 int FindInput(const Step& step, absl::string_view name) {
   const KernelRow* row = FindRow(step.kernel());
   if (row == nullptr) return -1;
-  int i = 0;  // An operand that may be repeated is the last.
+  int i = 0;  // Only the last operand may be repeated.
   for (const OperandSpec& operand : row->inputs) {
     if (!IsThere(operand, step.attributes())) continue;
     if (i == step.inputs_size()) break;

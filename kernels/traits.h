@@ -1,4 +1,4 @@
-// Properties of kernels that other code asks for, answered by their rows.
+// Properties of kernels that other code needs. They are derived from the rows of the kernels.
 #ifndef WEFT_KERNELS_TRAITS_H_
 #define WEFT_KERNELS_TRAITS_H_
 
@@ -21,11 +21,11 @@ bool IsCollective(Kernel kernel);
 bool IsLoss(Kernel kernel);
 bool IsOptimizer(Kernel kernel);
 
-// ReadsMicrobatch: true if the step needs to know its microbatch. MayReadMicrobatch: true if steps of the kernel can
-// need to.
+// ReadsMicrobatch: true if the step depends on which microbatch it belongs to. MayReadMicrobatch: true if steps of the
+// kernel can depend on it.
 bool ReadsMicrobatch(const Step& step);
 bool MayReadMicrobatch(Kernel kernel);
-// Returns the rows of one sample in a step that reads its microbatch; at least 1 in a valid program.
+// Returns the number of rows per sample in a step that reads its microbatch; at least 1 in a valid program.
 int64_t RowsOfSample(const Program& program, const Step& step);
 // Returns the value whose rows are those of the step's samples; null if the step has no such value.
 const Value* RowsValue(const Segment& segment, const Step& step);

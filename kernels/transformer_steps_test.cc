@@ -1,4 +1,4 @@
-// Tests steps of the kernels of transformers. Correct steps pass. If one thing changes, the error names it.
+// Tests steps of the kernels of transformers. Correct steps pass. If one detail of a step is wrong, the error names it.
 #include <string>
 #include <vector>
 

@@ -17,7 +17,7 @@
 namespace weft::planner {
 namespace {
 
-// True if stages have collectives. Ranks that choose while running cannot have them (rule P6).
+// True if stages have collectives. Ranks that choose their order at run time cannot have them (rule P6).
 bool HasCollectives(const Plan& plan) {
   const Mesh& mesh = plan.mesh();
   return AxisSize(mesh, "x") > 1 || AxisSize(mesh, "y") > 1 || AxisSize(mesh, "z") > 1 || StateShardsOf(plan).stage > 1;
@@ -59,8 +59,8 @@ absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, std::vec
   const int64_t ranks = AxisSize(inputs.plan.mesh(), "pipe");
   const PlanArenas plan = [&](const Recompute& recompute) -> absl::StatusOr<PlannedArenas> {
     *tried.plan.mutable_recompute() = recompute;
-    // The arena of a schedule without a flush holds the versions of the weights that are in use at a time, and what is
-    // saved for backwards of later steps.
+    // Without a flush, an arena holds all versions of the weights that are in use at the same time, and the activations
+    // that are saved for backwards of later steps.
     WEFT_ASSIGN_OR_RETURN(Evaluation made, Evaluate({.inputs = tried, .cost = cost, .simulate = false}));
     const std::vector<int32_t>& counts = made.layers_per_stage;
     tried.plan.mutable_partition()->mutable_layers_per_stage()->Assign(counts.begin(), counts.end());

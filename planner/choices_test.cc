@@ -108,8 +108,8 @@ TEST(ResolveRecompute, AsFewLayersAsFit) {
   EXPECT_GE(HighestArena(ProgramOf(fewer)), most);
 }
 
-// Without a flush, the arena that counts is the program's too: it has the versions of the weights, and the activations
-// saved for backwards of later steps.
+// Without a flush, the arenas that are compared are those of the program too. They hold the versions of the weights,
+// and the activations saved for backwards of later steps.
 TEST(ResolveRecompute, FitsSchedulesWithoutAFlush) {
   const auto bytes = [](const PlanInputs& inputs) {
     const auto program = LowerPlan(inputs, Costs(inputs), /*evaluation=*/false, nullptr, nullptr);

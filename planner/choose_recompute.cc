@@ -54,8 +54,8 @@ absl::StatusOr<RecomputeDecision> ChooseInterval(const PlanArenas& plan) {
 absl::StatusOr<RecomputeDecision> ChooseFit(const PlanArenas& plan, int64_t capacity) {
   WEFT_ASSIGN_OR_RETURN(const PlannedArenas none, plan(Recompute()));
   const size_t ranks = none.bytes.size();
-  // A rank that does not fit even if it recomputes all layers needs no search. Recomputing all layers but one may take
-  // less memory, by what one layer needs at a time, so only a clear shortage counts.
+  // A rank that does not fit even if it recomputes all layers needs no search. Recomputing one layer less may take less
+  // memory, because a recomputed layer needs memory for a moment. So only a shortage of more than an eighth counts.
   std::vector<bool> hopeless(ranks);
   if (Highest(none) > capacity) {
     std::vector<int> all;

@@ -28,13 +28,13 @@ struct RecomputeDecision {
   std::string note;
 };
 
-// For INTERVAL with interval 0: tries all intervals and takes the one whose highest arena is lowest; of equal ones the
-// smallest.
+// For INTERVAL with interval 0: tries all intervals and takes the one with the smallest highest arena. Ties go to the
+// smallest interval.
 absl::StatusOr<RecomputeDecision> ChooseInterval(const PlanArenas& plan);
 
-// For FIT: on each pipe rank, recomputes the fewest layers, from its first on, with which its arena is at most
-// `capacity`; all layers if that is not enough. The arenas of ranks do not depend on each other, so one binary search
-// serves all ranks with about log2(layers of a rank) + 3 compilations. A rank that lacks more than an eighth of
+// For FIT: on each pipe rank, recomputes the first layers: the fewest with which the rank's arena is at most
+// `capacity`, or all layers if that is not enough. The arenas of ranks do not depend on each other, so one binary
+// search serves all ranks with about log2(layers of a rank) + 3 compilations. A rank that lacks more than an eighth of
 // `capacity` with all its layers recomputed takes part in only two of them. If recomputing more layers ever made an
 // arena larger, the answer would still be a number of layers such that one layer less does not fit.
 absl::StatusOr<RecomputeDecision> ChooseFit(const PlanArenas& plan, int64_t capacity);

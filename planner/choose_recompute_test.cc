@@ -83,8 +83,8 @@ TEST(ChooseFit, DoesNotSearchWhereNothingFits) {
 }
 
 TEST(ChooseInterval, FindsTheLowest) {
-  // 1 per kept input and 10 per layer of a group: of 64 layers, groups of 2 (32 + 20) and 3 (22 + 30) tie, and 2 is
-  // smaller.
+  // Each group keeps an input of 1 byte and needs 10 bytes per layer of the group. With 64 layers, groups of 2 (32 +
+  // 20) and groups of 3 (22 + 30) take the same, and the smaller interval wins.
   Model model{{64, 10}};
   const auto decision = ChooseInterval(model.Plan());
   ASSERT_TRUE(decision.ok());

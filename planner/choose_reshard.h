@@ -20,7 +20,7 @@ struct GatheredLayer {
   std::vector<int> ranks;
   // Bytes that each of these ranks would hold in addition if it kept the parameters.
   int64_t bytes = 0;
-  // Exposed picoseconds of these gathers in a step: nothing is computed meanwhile.
+  // Exposed picoseconds of these gathers in a step, that is, the time in which nothing is computed meanwhile.
   int64_t exposed = 0;
 };
 
@@ -40,14 +40,13 @@ struct ReshardDecision {
   std::string note;
 };
 
-// Chooses a candidate that fits `capacity` and simulates no slower than any other that was tried and fits. Of equally
+// Chooses a candidate that fits `capacity` and simulates no slower than any other tried candidate that fits. Of equally
 // fast ones it takes the one with the fewest bytes on the fullest rank. If none fits, it takes the one with the fewest
 // bytes. It tries, for 1, 2, 4, ... gathers ahead as long as that gets faster (or for asked.prefetch alone):
 // - AFTER_FORWARD and AFTER_BACKWARD, and once NEVER;
 // - with at most kMaxExhaustive layers, every set of kept layers, so the choice is exact;
-// - with more layers, sets that grow: on each rank, the layers that save most of the time that computation still
-//   waits, within the memory left (knapsack.h), until it waits for nothing, no layer fits, or kMaxRounds sets were
-//   tried.
+// - with more layers, sets that grow: each rank keeps the layers that save the most waiting time within the memory left
+//   (knapsack.h). The sets grow until computation waits for no gather, no layer fits, or kMaxRounds sets were tried.
 inline constexpr int kMaxExhaustive = 4;
 inline constexpr int kMaxRounds = 6;
 absl::StatusOr<ReshardDecision> ChooseReshard(const Zero& asked, int64_t capacity, const TryReshard& attempt);

@@ -9,9 +9,9 @@
 namespace weft::planner {
 namespace {
 
-// A pipeline with `layers` layers on each rank. A layer's gather takes `gather`. Of this, `hidden` lies under the
-// computation of the layer before and costs nothing, and twice that with two gathers ahead. The first gather of a rank
-// is exposed.
+// A pipeline with `layers` layers on each rank. A layer's gather takes `gather`. The layer before computes during
+// `hidden` of this time, or during twice that with two gathers ahead; this part costs nothing. The first gather of a
+// rank is fully exposed.
 struct Model {
   std::vector<int> layers;
   int64_t bytes = 10;
@@ -144,7 +144,7 @@ TEST(ChooseReshard, KeepsWhatFitsOnEachRank) {
   EXPECT_NE(decision->note.find("all kept 100 s (does not fit)"), std::string::npos) << decision->note;
 }
 
-// If an arena takes more than its layers say, the next set gets less memory.
+// If an arena is larger than the bytes of its layers suggest, the next set gets less memory.
 TEST(ChooseReshard, LearnsFromAnArenaThatDoesNotFit) {
   Model model{{10}};
   model.capacity = 145;
@@ -163,7 +163,7 @@ TEST(ChooseReshard, GathersFurtherAheadWhileThatPays) {
   model.capacity = 105;
   const auto decision = ChooseReshard(ByBenefit(), model.capacity, model.Attempt());
   ASSERT_TRUE(decision.ok());
-  // Two gathers ahead hide 8 of 14, four hide all.
+  // Two gathers ahead hide 8 of the 14 that a gather takes; four hide all of it.
   EXPECT_EQ(decision->zero.prefetch(), 4);
   EXPECT_EQ(decision->zero.reshard(), Zero::AFTER_FORWARD);
   for (const auto& [zero, trial] : model.tried) EXPECT_LE(zero.prefetch(), 8);

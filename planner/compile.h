@@ -19,7 +19,7 @@ struct CompileOptions : weft::CompileOptions {
   // If true, the refusal of a program that does not fit names changes with which it fits (remedies.h). This costs some
   // compilations (try_budget.h).
   bool remedies = true;
-  // If set, called before each such try with a description, e.g. "--set mbs=2, 3 of at most 40".
+  // If set, called before each of these compilations with a description, e.g. "--set mbs=2, 3 of at most 40".
   OnTry on_try = nullptr;
 };
 
@@ -34,7 +34,8 @@ struct Choices {
 // choices. `evaluation`: the program will have an evaluation, which counts for its memory.
 absl::StatusOr<Choices> Resolve(PlanInputs& inputs, bool evaluation, std::vector<std::string>* notes);
 
-// Runs ResolveInputs, Resolve and weft::Compile, and returns their errors. All messages may be as the user wrote them.
+// Runs ResolveInputs, Resolve and weft::Compile, and returns their errors. The messages need no preparation: they may
+// be as the user wrote them.
 absl::StatusOr<Program> CompilePlan(const ModelGraph& model, const Recipe& recipe, const Plan& plan,
                                     const Cluster& cluster, const CompileOptions& options);
 

@@ -1,4 +1,4 @@
-// Tests by which durations the compiler chooses: those of the requested cost model, for the shapes of the steps.
+// Tests which durations guide the compiler's choices: those of the requested cost model, for the shapes of the steps.
 #include <string>
 #include <vector>
 
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 constexpr int kStages = 2;
 
-// The head is so large that no other step has nearly its shape.
+// The head is so large that no other step has a similar shape.
 ModelGraph Model() {
   auto graph = ImportHuggingFaceConfig(
       R"({"model_type": "gpt2", "vocab_size": 5000, "n_positions": 16, "n_embd": 16, "n_head": 2, "n_layer": 8})",
@@ -68,7 +68,7 @@ std::vector<int> Layers(const Program& program) {
   return layers;
 }
 
-// The key of the first product of the first layer.
+// The kernel key of the first matrix product in the first layer.
 std::string KeyOfLayers(const Program& program) {
   for (const Action& action : program.templates(0).body()) {
     if (action.kind() != FORWARD) continue;
@@ -97,9 +97,9 @@ TEST(CompileCost, PlansAreSimulatedWithTheModelThatIsAskedFor) {
   EXPECT_NE(seconds[0], seconds[1]);
 }
 
-// A measurement of one shape by `weft calibrate` counts when stages are balanced. By the device's figures, the head
-// takes as long as all layers. If the first product of a layer takes a second, the head takes next to nothing beside
-// them.
+// If `weft calibrate` measured a shape, that time is used to balance stages. By the device's figures, the head takes as
+// long as all layers. If the first product of a layer takes a second, the head takes next to nothing compared with the
+// layers.
 TEST(CompileCost, StagesAreBalancedByWhatWasMeasuredOfAShape) {
   const auto plain = Compiled(MakeCluster(""), "roofline");
   ASSERT_TRUE(plain.ok()) << plain.status();
@@ -117,8 +117,8 @@ TEST(CompileCost, StagesAreBalancedByWhatWasMeasuredOfAShape) {
   EXPECT_EQ(Layers(*other), (std::vector<int>{8, 0}));
 }
 
-// With tiles, a product that fills a fraction of one wave costs a whole wave. Layers with few columns then cost more,
-// relative to the head, than their flops say.
+// With tiles, a product that fills only part of one wave costs a whole wave. Layers with few columns then cost more,
+// relative to the head, than their flops suggest.
 TEST(CompileCost, StagesAreBalancedByShapes) {
   const Cluster cluster = MakeCluster(kTiles);
   const auto roofline = Compiled(cluster, "roofline"), tiles = Compiled(cluster, "tiles");

@@ -1,5 +1,5 @@
-// Compiles programs for every schedule: they are proven, and as fast as the schedule alone. By default tests a sample
-// of the plans; with --full all of them.
+// Compiles programs for every schedule: they are proven, and as fast as the schedule alone. By default the test covers
+// a sample of the plans; with --full it covers all of them.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -130,7 +130,7 @@ TEST_P(EveryScheduleTest, GivesAProvenProgramAsFastAsItself) {
       const Recipe recipe = MakeRecipe(batch, halves ? "microbatch_sequences: 2" : "");
       auto program = CompilePlan(Model(), recipe, MakePlan(pipe, 1, variant), TinyCluster(), {});
       if (!program.ok()) {
-        // The schedule itself does not take this size.
+        // The schedule itself does not support this size.
         EXPECT_EQ(program.status().code(), absl::StatusCode::kInvalidArgument) << program.status();
         const std::string message(program.status().message());
         EXPECT_TRUE(absl::StrContains(message, "ranks") || absl::StrContains(message, "microbatches") ||
@@ -177,7 +177,7 @@ TEST_P(EveryScheduleTest, WorksWithReplicasInOrderWhereItKeepsIt) {
   }
 }
 
-// For all settings of transfers, the program is proven, or the refusal shows who waits for whom.
+// For all settings of transfers, the program is proven, or the refusal names the actions that wait for one another.
 TEST_P(EveryScheduleTest, TransfersGoInAnyOrder) {
   const ScheduleEntry& entry = *GetParam();
   if (absl::StartsWith(entry.name, "pipedream")) return;
@@ -195,8 +195,8 @@ TEST_P(EveryScheduleTest, TransfersGoInAnyOrder) {
           ExpectSound(*program);
           continue;
         }
-        // An early receive on a shared stream may stand before what it waits for. A rank that chooses its order while
-        // running cannot promise the order of its messages.
+        // On a shared stream, an early receive may precede an action that it waits for. A rank that chooses its order
+        // at run time cannot promise the order of its messages.
         const bool naive =
             std::string(order) != "BY_EDGE" && (std::string(placement) == "EARLY" || entry.name == "axonn");
         EXPECT_TRUE(naive) << program.status();

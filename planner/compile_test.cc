@@ -140,7 +140,7 @@ TEST(CompileTest, TiedTensorIsSummedOverItsTwoStagesInModelOrder) {
   EXPECT_THAT(holders, testing::ElementsAre(0, 3));
 }
 
-// Sums over the whole mesh would take as many messages as there are ranks.
+// A ring over the whole mesh would take rounds in proportion to the number of ranks.
 TEST(CompileTest, LossesAreSummedAxisByAxis) {
   for (int data : {1, 2}) {
     auto program = CompileCase({4, data}, TinyGpt2(8), "collective: 'ring'");
@@ -239,7 +239,8 @@ TEST(CompileTest, MemoryOfOneRankIsWhatTheSizesSay) {
   const int64_t vectors = (6 + 2 + 1 + 1) * 256;
   // Each tensor has a parameter, a gradient and two moments; the shared embedding has a second gradient.
   int64_t persistent = 4 * (matrices + vectors) + 4 * 128 * 16;
-  // 16 losses of 8 bytes fill 128 bytes, twice; the norms of 16 tensors take as much, twice; then the norm.
+  // Two buffers hold 16 losses of 8 bytes, which is 128 bytes. Two more hold the norms of 16 tensors, also 128 bytes.
+  // One holds the total norm. Each takes 256 bytes.
   persistent += (2 + 2 + 1) * 256;
   int64_t found = 0;
   for (const Buffer& buffer : t.buffers()) found += buffer.persistent() ? Round(buffer.bytes()) : 0;
@@ -319,7 +320,8 @@ TEST(CompileTest, PrecisionFollowsTheDevice) {
   EXPECT_EQ(single->precision().compute(), FP32);
 }
 
-// Every product uses TF32, forward, backward and cut over ranks, and no other step does. Everything stored is fp32.
+// Every matrix product uses TF32, in the forward, in the backward and cut over ranks. No other step does. All stored
+// values are fp32.
 TEST(CompileTest, ProductsInTf32) {
   Cluster cluster = TinyCluster();
   *cluster.mutable_device()->add_peaks() = Parse<Peak>("dtype: TF32 flops_per_second: 5e13");

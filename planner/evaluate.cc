@@ -50,7 +50,8 @@ absl::StatusOr<Evaluation> Evaluate(const Candidate& candidate) {
   WEFT_ASSIGN_OR_RETURN(made.program, LowerPlan(inputs, candidate.cost, candidate.evaluation, &made.layers_per_stage,
                                                 /*notes=*/nullptr));
   if (candidate.post_validate && inputs.plan.post_validation()) {
-    // A schedule that is to be frozen has its order later; what is kept does not depend on the order.
+    // Freezing decides the order of the schedule later. The state that post-validation keeps does not depend on the
+    // order.
     if (inputs.plan.schedule().freeze()) made.program.set_compute_order(STATIC_ORDER);
     WEFT_RETURN_IF_ERROR(PostValidate(&made.program));
   }

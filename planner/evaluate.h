@@ -1,4 +1,4 @@
-// What a candidate comes to: its program, what it needs of each rank's memory, and how long an iteration takes.
+// Compiles a candidate plan and finds its program, the memory that each rank needs, and the time of an iteration.
 #ifndef WEFT_PLANNER_EVALUATE_H_
 #define WEFT_PLANNER_EVALUATE_H_
 
@@ -21,13 +21,13 @@ namespace weft::planner {
 struct Candidate {
   // Leaves no choice open for the compiler (compiler/compile.h).
   const PlanInputs& inputs;
-  // Durations of steps, of CostsOf(inputs).
+  // Durations of steps, as CostsOf(inputs) returns them.
   const StepCost& cost;
   // Also compile the evaluation program, whose arenas count too.
   bool evaluation = false;
   // Apply plan.post_validation.
   bool post_validate = true;
-  // Prove and simulate the program. Without it only the program and its arenas are known.
+  // Prove and simulate the program. If false, only the program and its arenas are known.
   bool simulate = true;
   // The network and the runtime that the time is for; null = weft's own executor.
   std::string network = "analytic";
@@ -37,7 +37,7 @@ struct Candidate {
 };
 
 struct Evaluation {
-  // Proven if the candidate was simulated. A program that does not fit is not marked.
+  // Proven if the candidate was simulated. If the program does not fit, its does_not_fit field is still not set.
   Program program;
   std::vector<int32_t> layers_per_stage;
   // Bytes of the highest device arena, by pipe rank.
@@ -53,7 +53,7 @@ struct Evaluation {
 // Compiles, proves and simulates a candidate. Fails as the compiler, the verifier and the simulator do.
 absl::StatusOr<Evaluation> Evaluate(const Candidate& candidate);
 
-// Bytes that a rank may use on the device of the cluster; the largest number for a device without a figure.
+// Bytes that a rank may use on a device of the cluster; INT64_MAX if the device states no memory size.
 int64_t UsableBytes(const Device& device);
 
 }  // namespace weft::planner

@@ -37,7 +37,7 @@ absl::StatusOr<FrozenSchedule> FreezeRun(const PipelineSchedule& schedule, const
   // Indexed by template.
   std::vector<std::unordered_map<int32_t, Slot>> slots;
   for (const Template& t : program.templates()) slots.push_back(SlotsById(t));
-  // Ranks ascend, so the first rank at a place of the pipeline is in the first replica.
+  // Ranks ascend, so the first rank at each pipeline position belongs to the first replica.
   for (const RankTrace& rank : run.trace->ranks()) {
     const auto& known = slots[TemplateOfRank(program, rank.rank())];
     std::vector<Slot> order;

@@ -12,16 +12,16 @@ struct FrozenSchedule {
   PipelineSchedule schedule;
   // Seconds of the simulated step.
   double message_driven_seconds = 0;
-  // True if ranks at the same place of the pipeline computed in another order in another data replica. `schedule` does
-  // then not describe their part of the step.
+  // True if ranks at the same pipeline position computed in different orders in different data replicas. `schedule`
+  // then describes only the first replica's part of the step.
   bool replicas_differ = false;
   // True if the simulated plan lacked the collectives that the plan's stages have.
   bool without_collectives = false;
 };
 
 // Returns each rank's slots in the order in which the ranks of the first data replica start them in the trace of `run`.
-// Ranks of all replicas share one list, so the others get it too. The program of `run` belongs to `schedule` and is
-// message-driven. The result has passed CheckSchedule. Fails if `run` has no trace.
+// Ranks of all replicas share one list, so the other replicas get this order too. The program of `run` must belong to
+// `schedule` and be message-driven. The result has passed CheckSchedule. Fails if `run` has no trace.
 absl::StatusOr<FrozenSchedule> FreezeRun(const PipelineSchedule& schedule, const Evaluation& run);
 
 }  // namespace weft::planner

@@ -1,5 +1,5 @@
-// Tests frozen programs: they have the order of a simulated step, not of equal stages and free links. Also tests what
-// schedules know of the links.
+// Tests that frozen programs have the order of a simulated step, not the order for equal stages and free links. Also
+// tests which schedules depend on the links.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -100,8 +100,8 @@ TEST(FreezeScheduleTest, IsTheOrderOfASimulatedStep) {
   int differ = 0;
   for (const Case& c : {kEqual, kSlowLinks, kUnequal}) {
     SCOPED_TRACE(c.name);
-    // Give buffers for all messages. Otherwise a static list's receives wait for the consumer of the message before,
-    // which over slow links costs more than the order does.
+    // Give every message its own buffer. Otherwise a receive of a static list waits until the previous message is
+    // consumed. With slow links, this wait costs more than the order does.
     const std::string room = " receive_buffers: 12 send_buffers: 12";
     auto dynamic = CompileCase(c, MakePlan(c, "name: 'axonn'", room));
     ASSERT_TRUE(dynamic.ok()) << dynamic.status();
@@ -137,7 +137,7 @@ TEST(FreezeScheduleTest, SaysWhatItDid) {
                                                       HasSubstr(" s message-driven, "), HasSubstr(" s static"))));
 }
 
-// Ranks that choose while running cannot share an order of transfers; ranks with a frozen order can.
+// Ranks that choose their order at run time cannot share an order of transfers; ranks with a frozen order can.
 TEST(FreezeScheduleTest, TransfersMayThenShareAnOrder) {
   const std::string ask = " transfer_order: BY_DIRECTION transfer_placement: DEFERRED group_transfers: true";
   auto dynamic = CompileCase(kSlowLinks, MakePlan(kSlowLinks, "name: 'axonn'", ask));
@@ -155,7 +155,7 @@ TEST(FreezeScheduleTest, TheIrShowsTheOrder) {
   EXPECT_THAT(*ir, HasSubstr("definition = \"weft schedule 1"));
 }
 
-// Hanayo orders its slots by time: if transfers take long, it makes another order, for such links.
+// Hanayo orders its slots by their times, so slow transfers give it another order than fast ones.
 TEST(FreezeScheduleTest, SchedulesThatOrderByTimeKnowTheLinks) {
   const std::string hanayo = "name: 'hanayo' waves: 1";
   auto fast = CompileCase(kEqual, MakePlan(kEqual, hanayo, " accumulation: EXACT"));
@@ -169,15 +169,16 @@ TEST(FreezeScheduleTest, SchedulesThatOrderByTimeKnowTheLinks) {
     return sim::Simulate(p, MakeCluster(kSlowLinks.latency), {})->report.makespan_seconds();
   };
   EXPECT_LE(seconds(*slow), seconds(*fast));
-  // Other schedules have one order, whatever the links.
+  // Other schedules have one order for all links.
   auto plain_fast = CompileCase(kEqual, MakePlan(kEqual, "name: '1f1b'"));
   auto plain_slow = CompileCase(kSlowLinks, MakePlan(kSlowLinks, "name: '1f1b'"));
   ASSERT_TRUE(plain_fast.ok() && plain_slow.ok());
   for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(OrderOf(*plain_fast, rank), OrderOf(*plain_slow, rank));
 }
 
-// A transfer costs the time from the end of a rank's action until another rank can use the result: overhead, bytes over
-// bandwidth, and latency. The unit is a millionth of a rank's forward and backward of a microbatch.
+// The cost of a transfer is the time from the end of a rank's action until another rank can use the result: overhead,
+// bytes over bandwidth, and latency. The unit is a millionth of the time that a rank takes for the forward and backward
+// of a microbatch.
 TEST(FreezeScheduleTest, TheCostOfATransferIsOfTheClusterInUnitsOfCompute) {
   auto p2p = [](double latency) {
     const Recipe recipe = Parse<Recipe>("sequence_length: 16 global_batch_sequences: 4");

@@ -6,7 +6,7 @@ namespace weft::planner {
 
 std::optional<Strengths> LeastThatFits(const Strengths& strongest, int slow,
                                        const std::function<TryOutcome(const Strengths&)>& attempt) {
-  // Tries with the slow change as strong as the time allows.
+  // Tries the changes. As long as the try would take too long, makes the slow change weaker.
   const auto in_time = [&](Strengths* strengths) {
     TryOutcome outcome = attempt(*strengths);
     while (outcome == TryOutcome::kTooLong && (*strengths)[slow] > 0) {
@@ -19,7 +19,7 @@ std::optional<Strengths> LeastThatFits(const Strengths& strongest, int slow,
   TryOutcome outcome = in_time(&now);
   const auto is_out = [](TryOutcome of) { return of == TryOutcome::kRefused || of == TryOutcome::kTooLong; };
   if (is_out(outcome)) {
-    // Collect the changes that go together with the earlier ones, each as strong as that allows.
+    // Collect the changes that are compatible with the earlier ones, each as strong as possible.
     Strengths together(strongest.size(), 0);
     for (size_t i = 0; i < strongest.size() && outcome != TryOutcome::kFits; ++i) {
       if (strongest[i] == 0) continue;

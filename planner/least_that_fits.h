@@ -11,9 +11,9 @@ namespace weft::planner {
 enum class TryOutcome {
   kFits,
   kDoesNotFit,
-  // These changes do not go together.
+  // These changes cannot be combined.
   kRefused,
-  // Not tried: it would take longer than a weaker one.
+  // Not tried: it would take too long. A weaker change may take less time.
   kTooLong,
   // Not tried, and nothing else will be tried.
   kStopped,
@@ -23,11 +23,11 @@ enum class TryOutcome {
 using Strengths = std::vector<int>;
 
 // Returns changes that together fit and are no more and no stronger than needed; nothing if even the strongest do not
-// fit. The search begins with all of `strongest`. If these do not go together, it first collects as many changes as do.
-// Then it weakens one change after the other, the first one first, each to the weakest that fits with the others. It
-// does so by binary search, which assumes that a stronger change needs less memory. If a try would take too long, the
-// change `slow` is made weaker first. The result was tried and fits. Number of tries: one; if the changes do not go
-// together, one for every change and each half of its strength; and log2 of the strength of each change.
+// fit. The search first tries all of `strongest`. If these changes cannot be combined, it collects as many as can. Then
+// it weakens one change after the other, from the first to the last, each as far as the result still fits. It uses a
+// binary search, which assumes that a stronger change needs less memory. If a try would take too long, the change
+// `slow` is made weaker first. The result was tried and fits. Number of tries: one; if the changes cannot be combined,
+// one for every change and each half of its strength; and log2 of the strength of each change.
 std::optional<Strengths> LeastThatFits(const Strengths& strongest, int slow,
                                        const std::function<TryOutcome(const Strengths&)>& attempt);
 

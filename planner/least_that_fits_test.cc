@@ -38,7 +38,7 @@ TEST(LeastThatFits, IsTheLeast) {
   EXPECT_EQ(tries, 1);
 }
 
-// Either of the two changes is enough: the first one is spared.
+// Either of the two changes is enough, so the first one is dropped.
 TEST(LeastThatFits, SparesTheFirstFirst) {
   const auto attempt = [](const Strengths& s) { return s[0] + s[1] > 0 ? TryOutcome::kFits : TryOutcome::kDoesNotFit; };
   EXPECT_THAT(*LeastThatFits({1, 1}, 1, attempt), ElementsAre(0, 1));
@@ -68,7 +68,8 @@ TEST(LeastThatFits, TakesWhatIsSlowNoFurtherThanThereIsTime) {
   EXPECT_FALSE(LeastThatFits({1}, 0, [](const Strengths&) { return TryOutcome::kTooLong; }).has_value());
 }
 
-// Other changes are made weaker too, so that the result has as much of both as the time allows.
+// If a try takes too long even without the slow change, the other change is made weaker too. The result has as much of
+// both as the time allows.
 TEST(LeastThatFits, BalancesSlowChangesWithinTheTimeLimit) {
   const auto attempt = [](const Strengths& s) {
     if (s[0] > 2 || s[0] * s[1] > 4) return TryOutcome::kTooLong;
@@ -77,7 +78,7 @@ TEST(LeastThatFits, BalancesSlowChangesWithinTheTimeLimit) {
   EXPECT_THAT(*LeastThatFits({8, 9}, 1, attempt), ElementsAre(2, 2));
 }
 
-// The result is what was found before the stop, though it is not the least.
+// The result is the best one found before the stop, though weaker changes may be enough.
 TEST(LeastThatFits, StopsWhereNothingMoreIsTried) {
   int left = 2, tries = 0;
   const auto limited = [&](const Strengths& s) {

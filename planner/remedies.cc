@@ -15,10 +15,10 @@
 namespace weft::planner {
 namespace {
 
-// The meaning of plan.offload.bucket_elements = 0.
+// The bucket size that plan.offload.bucket_elements = 0 stands for.
 constexpr int64_t kDefaultBucketElements = int64_t{1} << 24;
 
-// A recipe and a plan with a change. `change` is its command line; empty = unchanged.
+// A recipe and a plan with a change. `change` holds the flags that make this change; empty = unchanged.
 struct Variant {
   Recipe recipe;
   Plan plan;
@@ -26,14 +26,15 @@ struct Variant {
 };
 using Change = std::function<std::optional<Variant>(Variant variant)>;
 
-// Applies a setting as the command line takes it. Returns nothing if that is not possible.
+// Applies a setting written as on the command line. Returns nothing if the setting cannot be applied.
 std::optional<Variant> With(Variant variant, absl::string_view setting) {
   if (!ApplySetting(setting, &variant.recipe, &variant.plan).ok()) return std::nullopt;
   absl::StrAppend(&variant.change, variant.change.empty() ? "--set " : " --set ", setting);
   return variant;
 }
 
-// The flag changes one field, and fields that belong to another mode would stay. Such plans are left alone.
+// Sets the mode of recompute. The flag changes no other field, so plans whose mode has further fields are left
+// unchanged.
 Change RecomputeMode(Recompute::Mode mode) {
   return [mode](Variant variant) -> std::optional<Variant> {
     const Recompute::Mode now = variant.plan.recompute().mode();
@@ -43,7 +44,7 @@ Change RecomputeMode(Recompute::Mode mode) {
   };
 }
 
-// 1F1B has fewer microbatches in flight.
+// Changes the schedule to 1F1B, which has fewer microbatches in flight.
 std::optional<Variant> OneForwardOneBackward(Variant variant) {
   const PlanSchedule& schedule = variant.plan.schedule();
   PlanSchedule bare;
@@ -110,8 +111,9 @@ std::optional<Variant> KeepAll(Variant variant) {
   return with ? KeepActivations(*std::move(with)) : std::nullopt;
 }
 
-// Makes offload buckets smaller, so that fewer states are on the device at a time: 1/`part` of the present bucket, or
-// of a rank's elements if these are cut over all ranks except those of `data`, whichever is less.
+// Makes offload buckets smaller, so that fewer states are on the device at a time. The new bucket has 1/`part` of the
+// present bucket's elements, or of a rank's elements if these are fewer. A rank's elements are the parameters divided
+// by the ranks of a replica.
 Change SmallerBuckets(int64_t parameters, int64_t part) {
   return [parameters, part](Variant variant) -> std::optional<Variant> {
     const Mesh& mesh = variant.plan.mesh();
@@ -124,8 +126,8 @@ Change SmallerBuckets(int64_t parameters, int64_t part) {
   };
 }
 
-// Gives a replica `factor` times the ranks on `axis`: from fewer replicas, or, if their number does not divide, from
-// further ranks of the cluster.
+// Multiplies the ranks of a replica on `axis` by `factor`. The ranks come from other replicas or, if `factor` does not
+// divide the number of replicas, from unused devices of the cluster.
 Change MoreRanks(std::string axis, int64_t factor, const Cluster& cluster, int layers) {
   return [axis, factor, &cluster, layers](Variant variant) -> std::optional<Variant> {
     const Mesh& mesh = variant.plan.mesh();
@@ -133,7 +135,7 @@ Change MoreRanks(std::string axis, int64_t factor, const Cluster& cluster, int l
     if (axis == "pipe" && (now * factor > layers || variant.plan.partition().layers_per_stage_size() > 0)) {
       return std::nullopt;
     }
-    // tp sets x alone and would remove y and z.
+    // The setting tp would remove the axes y and z, so it is used only if there are none.
     const bool alone = AxisSize(mesh, "y") == 1 && AxisSize(mesh, "z") == 1;
     const std::string more = absl::StrCat(axis != "x" ? "pp" : alone ? "tp" : "x", "=", now * factor);
     if (replicas % factor != 0) {
@@ -171,7 +173,7 @@ Ladder Microbatches(const Recipe& recipe) {
   return ladder;
 }
 
-// The kinds of changes that may be made at once. Kinds that cost more time come first, and are spared first.
+// The kinds of changes that may be combined. Kinds that cost more time come first, and are dropped first.
 enum LadderIndex { kPipe, kTensor, kOffload, kRecomputeAll, kZero, kMicrobatch, kSchedule, kReshard, kLadders };
 
 std::vector<Ladder> AllLadders(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers,
@@ -193,7 +195,7 @@ std::vector<Ladder> AllLadders(const Recipe& recipe, const Plan& plan, const Clu
   for (int32_t stage : {1, 2, 3}) ladders[kZero].push_back(ZeroStage(stage));
   ladders[kMicrobatch] = Microbatches(recipe);
   ladders[kSchedule] = {OneForwardOneBackward};
-  // Drop changes that do nothing to this plan.
+  // Drop changes that do not apply to this plan.
   for (Ladder& ladder : ladders) {
     const auto none = [&](const Change& change) { return !change({recipe, plan, ""}).has_value(); };
     ladder.erase(std::remove_if(ladder.begin(), ladder.end(), none), ladder.end());
@@ -210,8 +212,8 @@ class Search {
   Variant AsItIs() const { return {recipe_, plan_, ""}; }
   bool NoneFound() const { return remedies_.found.empty(); }
 
-  // Returns true if `first` is one more remedy. `gentler` is better if it fits too, but is less likely to fit or takes
-  // more compilations.
+  // Returns true if `first` fits and is recorded as one more remedy. `gentler` replaces it if it fits too. It is tried
+  // later, because it is less likely to fit or takes more compilations.
   bool Attempt(const std::optional<Variant>& first, std::optional<Variant> gentler) {
     if (AllFound()) return false;
     std::optional<Remedy> remedy = RemedyOf(first);
@@ -221,7 +223,8 @@ class Search {
     return true;
   }
 
-  // Tries as many changes as go together, each up to its strength in `strongest`, and then no more of them than needed.
+  // Combines as many changes as possible, each up to its strength in `strongest`. Then reduces them to no more than
+  // needed.
   void AttemptAtOnce(std::vector<Ladder> ladders, const Strengths& strongest) {
     if (remedies_.stopped) return;
     remedies_.at_once = true;
@@ -300,7 +303,7 @@ class Search {
   const TryPlan& try_plan_;
   const OnTry& on_try_;
   Remedies remedies_;
-  // One entry for each remedy found.
+  // The gentler variant of each remedy found, in the same order; empty = none.
   std::vector<std::optional<Variant>> gentler_;
   // The result of each change that was tried.
   std::map<std::string, TriedBytes> known_;
@@ -310,7 +313,7 @@ class Search {
 
 Remedies FindRemedies(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers, int64_t parameters,
                       const Shortage& shortage, int wanted, const TryPlan& try_plan, const OnTry& on_try) {
-  // For a kind above 0, one remedy is enough.
+  // For a kind above 0, no further change of the kind is tried after one has given a remedy.
   constexpr int kAny = 0, kRecompute = 1, kKeep = 2, kBuckets = 3;
   struct Numbered {
     int kind;
@@ -319,7 +322,7 @@ Remedies FindRemedies(const Recipe& recipe, const Plan& plan, const Cluster& clu
   const Change full = RecomputeMode(Recompute::FULL);
   std::vector<Numbered> changes = {{kRecompute, full}};
   if (shortage.host) {
-    // These come first: nothing else is as sure to help.
+    // Try these changes first: no other change is as likely to help.
     changes.insert(changes.begin(), {{kKeep, KeepActivations}, {kKeep, KeepStates}, {kKeep, KeepAll}});
   } else {
     changes.insert(changes.begin(), {kAny, KeepWhatFits});
@@ -335,7 +338,7 @@ Remedies FindRemedies(const Recipe& recipe, const Plan& plan, const Cluster& clu
     any(MoreRanks("x", factor, cluster, layers));
   }
   Search search(recipe, plan, shortage, wanted, try_plan, on_try);
-  // Changes that are not enough alone. They may be with all layers recomputed.
+  // Changes that are not enough alone. They are tried again with all layers recomputed.
   std::vector<size_t> failed;
   std::set<int> fitting_kinds;
   // If set, each change is first tried with all layers recomputed. It is set if recomputing all layers is not enough
@@ -364,7 +367,8 @@ Remedies FindRemedies(const Recipe& recipe, const Plan& plan, const Cluster& clu
       search.Attempt(changes[i].change(*std::move(variant)), std::nullopt);
     }
   }
-  // Two changes at once are not enough either. More ranks are used only if everything else is not enough.
+  // If two changes together are not enough either, combine more. Use more ranks only if all other changes together are
+  // not enough.
   const std::vector<Ladder> ladders = AllLadders(recipe, plan, cluster, layers, parameters, shortage.host);
   for (const std::vector<int>& axes : {std::vector<int>{}, {kTensor}, {kPipe}, {kPipe, kTensor}}) {
     Strengths strongest;

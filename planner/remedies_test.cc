@@ -47,30 +47,30 @@ TriedBytes Bytes(const Recipe& recipe, const Plan& plan) {
 }
 
 // Checks that the flags of every remedy give the bytes that it states, and that it fits.
-void ExpectTrue(const Remedies& ways, const Recipe& recipe, const Plan& plan, int64_t capacity,
+void ExpectTrue(const Remedies& remedies, const Recipe& recipe, const Plan& plan, int64_t capacity,
                 const TryPlan& bytes = Bytes) {
-  for (const Remedy& way : ways.found) {
+  for (const Remedy& remedy : remedies.found) {
     Recipe changed = recipe;
     Plan changed_plan = plan;
-    for (absl::string_view setting : absl::StrSplit(absl::StripPrefix(way.change, "--set "), " --set ")) {
-      ASSERT_TRUE(ApplySetting(setting, &changed, &changed_plan).ok()) << way.change;
+    for (absl::string_view setting : absl::StrSplit(absl::StripPrefix(remedy.change, "--set "), " --set ")) {
+      ASSERT_TRUE(ApplySetting(setting, &changed, &changed_plan).ok()) << remedy.change;
     }
-    EXPECT_EQ(bytes(changed, changed_plan), TriedBytes(way.planned_bytes)) << way.change;
-    EXPECT_LE(way.planned_bytes, capacity);
+    EXPECT_EQ(bytes(changed, changed_plan), TriedBytes(remedy.planned_bytes)) << remedy.change;
+    EXPECT_LE(remedy.planned_bytes, capacity);
   }
 }
 
 TEST(FindRemedies, GivesWhatFits) {
   const Recipe recipe = RecipeOf(4);
   const Plan plan = PlanOf(1, 2, "gpipe");
-  // The plan needs 1400 as it is.
-  const auto ways = FindRemedies(recipe, plan, ClusterOf(2), 8, 1000, {false, 1000}, 3, Bytes);
-  ASSERT_EQ(ways.found.size(), 3u);
-  EXPECT_EQ(ways.found[0].change, "--set recompute.mode=FIT");
-  EXPECT_EQ(ways.found[1].change, "--set schedule=1f1b");
-  EXPECT_EQ(ways.found[2].change, "--set mbs=2");
-  ExpectTrue(ways, recipe, plan, 1000);
-  EXPECT_EQ(DescribeRemedies(ways),
+  // The plan needs 1400 bytes without changes.
+  const auto remedies = FindRemedies(recipe, plan, ClusterOf(2), 8, 1000, {false, 1000}, 3, Bytes);
+  ASSERT_EQ(remedies.found.size(), 3u);
+  EXPECT_EQ(remedies.found[0].change, "--set recompute.mode=FIT");
+  EXPECT_EQ(remedies.found[1].change, "--set schedule=1f1b");
+  EXPECT_EQ(remedies.found[2].change, "--set mbs=2");
+  ExpectTrue(remedies, recipe, plan, 1000);
+  EXPECT_EQ(DescribeRemedies(remedies),
             "it fits with --set recompute.mode=FIT (800 B), or with --set schedule=1f1b (1000 B), or with --set mbs=2 "
             "(1000 B)");
 }
@@ -82,10 +82,10 @@ TEST(FindRemedies, GivesUpWhatZeroKeeps) {
   const auto bytes = [](const Recipe&, const Plan& tried) -> TriedBytes {
     return tried.zero().reshard() == Zero::BY_BENEFIT ? 400 : 900;
   };
-  auto ways = FindRemedies(RecipeOf(4), plan, ClusterOf(2), 8, 1000, {false, 500}, 1, bytes);
-  ASSERT_EQ(ways.found.size(), 1u);
-  EXPECT_EQ(ways.found[0].change, "--set zero.reshard=BY_BENEFIT");
-  // The flag would leave the named layers in the plan.
+  auto remedies = FindRemedies(RecipeOf(4), plan, ClusterOf(2), 8, 1000, {false, 500}, 1, bytes);
+  ASSERT_EQ(remedies.found.size(), 1u);
+  EXPECT_EQ(remedies.found[0].change, "--set zero.reshard=BY_BENEFIT");
+  // With LAYERS, the flag would change the mode but leave the list of layers in the plan, so weft does not propose it.
   plan.mutable_zero()->set_reshard(Zero::LAYERS);
   EXPECT_TRUE(FindRemedies(RecipeOf(4), plan, ClusterOf(2), 8, 1000, {false, 500}, 1, bytes).found.empty());
 }
@@ -93,16 +93,17 @@ TEST(FindRemedies, GivesUpWhatZeroKeeps) {
 TEST(FindRemedies, TradesReplicasAndJoinsChanges) {
   const Recipe recipe = RecipeOf(4);
   const Plan plan = PlanOf(1, 2, "1f1b");
-  // The capacity is below the states of one rank: a replica needs two ranks, and for the second capacity recompute too.
-  auto ways = FindRemedies(recipe, plan, ClusterOf(2), 8, 1000, {false, 500}, 2, Bytes);
-  ASSERT_EQ(ways.found.size(), 2u);
-  EXPECT_EQ(ways.found[0].change, "--set pp=2 --set dp=1");
-  EXPECT_EQ(ways.found[1].change, "--set tp=2 --set dp=1");
-  ExpectTrue(ways, recipe, plan, 500);
-  ways = FindRemedies(recipe, plan, ClusterOf(2), 8, 1000, {false, 350}, 2, Bytes);
-  ASSERT_EQ(ways.found.size(), 2u);
-  EXPECT_EQ(ways.found[0].change, "--set recompute.mode=FULL --set pp=2 --set dp=1");
-  ExpectTrue(ways, recipe, plan, 350);
+  // The capacity is below the states of one rank, so a replica needs two ranks. For the second capacity it needs
+  // recompute too.
+  auto remedies = FindRemedies(recipe, plan, ClusterOf(2), 8, 1000, {false, 500}, 2, Bytes);
+  ASSERT_EQ(remedies.found.size(), 2u);
+  EXPECT_EQ(remedies.found[0].change, "--set pp=2 --set dp=1");
+  EXPECT_EQ(remedies.found[1].change, "--set tp=2 --set dp=1");
+  ExpectTrue(remedies, recipe, plan, 500);
+  remedies = FindRemedies(recipe, plan, ClusterOf(2), 8, 1000, {false, 350}, 2, Bytes);
+  ASSERT_EQ(remedies.found.size(), 2u);
+  EXPECT_EQ(remedies.found[0].change, "--set recompute.mode=FULL --set pp=2 --set dp=1");
+  ExpectTrue(remedies, recipe, plan, 350);
 }
 
 // The plan has 1600 bytes of states, and 800 of activations per sequence.
@@ -120,12 +121,12 @@ TEST(FindRemedies, JoinsAsManyChangesAsItTakes) {
     return states / (p.zero().stage() > 0 ? 2 << p.zero().stage() : 1) + activations * r.microbatch_sequences();
   };
   const auto first = [&](int64_t capacity) {
-    const Remedies ways = FindRemedies(recipe, plan, cluster, 8, 1000, {false, capacity}, 3, bytes);
-    ExpectTrue(ways, recipe, plan, capacity, bytes);
-    EXPECT_LE(ways.tried.size(), static_cast<size_t>(kMaxTries));
-    return DescribeRemedies(ways);
+    const Remedies remedies = FindRemedies(recipe, plan, cluster, 8, 1000, {false, capacity}, 3, bytes);
+    ExpectTrue(remedies, recipe, plan, capacity, bytes);
+    EXPECT_LE(remedies.tried.size(), static_cast<size_t>(kMaxTries));
+    return DescribeRemedies(remedies);
   };
-  // With stage 2 the plan needs 150; with the gentler recompute, 160.
+  // With ZeRO stage 2 the plan needs 150 bytes, or 160 with the gentler recompute.
   EXPECT_EQ(first(155),
             "it fits with --set offload.optimizer=true --set recompute.mode=FULL --set zero.stage=2 (150 B)");
   EXPECT_EQ(first(160),
@@ -136,7 +137,7 @@ TEST(FindRemedies, JoinsAsManyChangesAsItTakes) {
   EXPECT_EQ(first(124),
             "no change of recompute, microbatches, ZeRO, offload or mesh that weft tried makes it fit, nor do all "
             "compatible changes together");
-  // The change that costs most is spared first.
+  // The search drops the most expensive change first.
   recipe = RecipeOf(60);
   EXPECT_EQ(first(750), "it fits with --set recompute.mode=FIT --set zero.stage=1 --set mbs=3 (730 B)");
 }
@@ -160,10 +161,10 @@ TEST(FindRemedies, KeepsOtherTensorAxes) {
   z.set_name("z");
   z.set_size(2);
   const Recipe recipe = RecipeOf(4);
-  const auto ways = FindRemedies(recipe, plan, ClusterOf(4), 8, 1000, {false, 500}, 2, Bytes);
-  ASSERT_EQ(ways.found.size(), 2u);
-  EXPECT_EQ(ways.found[1].change, "--set x=2 --set dp=1");
-  ExpectTrue(ways, recipe, plan, 500);
+  const auto remedies = FindRemedies(recipe, plan, ClusterOf(4), 8, 1000, {false, 500}, 2, Bytes);
+  ASSERT_EQ(remedies.found.size(), 2u);
+  EXPECT_EQ(remedies.found[1].change, "--set x=2 --set dp=1");
+  ExpectTrue(remedies, recipe, plan, 500);
 }
 
 // Bytes on the host: 600 of states, 400 of activations.
@@ -216,9 +217,9 @@ TEST(FindRemedies, TellsEveryTryBeforeItIsMade) {
     return Bytes(recipe, plan);
   };
   const auto on_try = [&](absl::string_view change) { told.emplace_back(change); };
-  const auto ways =
+  const auto remedies =
       FindRemedies(RecipeOf(4), PlanOf(1, 2, "gpipe"), ClusterOf(2), 8, 1000, {false, 1000}, 3, bytes, on_try);
-  ASSERT_EQ(ways.found.size(), 3u);
+  ASSERT_EQ(remedies.found.size(), 3u);
   EXPECT_EQ(told.size(), made);
   ASSERT_GE(told.size(), 3u);
   EXPECT_EQ(told[0], "--set recompute.mode=FULL, 1 of at most 40");
@@ -236,16 +237,17 @@ TEST(FindRemedies, TriesFitOnlyIfFullRecomputeFits) {
       ++fits_tried;
       return fit;
     };
-    const auto ways = FindRemedies(RecipeOf(1), PlanOf(1, 1, "1f1b"), ClusterOf(1), 1, 1000, {false, 500}, 1, bytes);
-    return absl::StrCat(ways.found.empty() ? "nothing" : ways.found[0].change, ", ", fits_tried);
+    const auto remedies =
+        FindRemedies(RecipeOf(1), PlanOf(1, 1, "1f1b"), ClusterOf(1), 1, 1000, {false, 500}, 1, bytes);
+    return absl::StrCat(remedies.found.empty() ? "nothing" : remedies.found[0].change, ", ", fits_tried);
   };
   EXPECT_EQ(with(400, 500), "--set recompute.mode=FIT, 1");
   EXPECT_EQ(with(400, 501), "--set recompute.mode=FULL, 1");
   EXPECT_EQ(with(501, 400), "nothing, 0");
 }
 
-// The choice of FIT takes several compilations, so every change is tried with all layers recomputed first. The plan
-// needs 700 then.
+// The choice of FIT takes several compilations, so every change is first tried with all layers recomputed. The plan
+// then needs 700 bytes.
 TEST(FindRemedies, AllThatIsToldOfFitIsTriedAsItIsTold) {
   Plan plan = PlanOf(1, 2, "1f1b");
   plan.mutable_recompute()->set_mode(Recompute::FIT);
@@ -258,10 +260,10 @@ TEST(FindRemedies, AllThatIsToldOfFitIsTriedAsItIsTold) {
       if (fit < 0) return TryOutcome::kTooLong;
       return fit;
     };
-    const auto ways = FindRemedies(RecipeOf(4), plan, ClusterOf(2), 8, 1000, {false, capacity}, 1, bytes, on_try);
-    EXPECT_FALSE(ways.stopped);
-    EXPECT_EQ(ways.tried.size(), told.size() - (fit < 0 && !ways.found.empty()));
-    return DescribeRemedies(ways);
+    const auto remedies = FindRemedies(RecipeOf(4), plan, ClusterOf(2), 8, 1000, {false, capacity}, 1, bytes, on_try);
+    EXPECT_FALSE(remedies.stopped);
+    EXPECT_EQ(remedies.tried.size(), told.size() - (fit < 0 && !remedies.found.empty()));
+    return DescribeRemedies(remedies);
   };
   EXPECT_EQ(described(500, 450), "it fits with --set pp=2 --set dp=1 (450 B)");
   EXPECT_EQ(told.front(), "--set recompute.mode=FULL");
@@ -269,7 +271,7 @@ TEST(FindRemedies, AllThatIsToldOfFitIsTriedAsItIsTold) {
   EXPECT_EQ(described(500, -1), "it fits with --set recompute.mode=FULL --set pp=2 --set dp=1 (350 B)");
   EXPECT_THAT(described(299, 300), testing::HasSubstr("no change"));
   EXPECT_THAT(told, testing::Each(testing::HasSubstr("FULL")));
-  // FIT may cut the stages so that they do not fit, and FULL may cut them elsewhere.
+  // The partition that FIT chooses may not fit, while FULL chooses another partition, which fits.
   EXPECT_EQ(described(700, 701), "it fits with --set recompute.mode=FULL (700 B)");
 }
 
@@ -278,32 +280,32 @@ TEST(FindRemedies, SkipsTriesThatTakeTooLongAndContinues) {
     if (tried.recompute().mode() == Recompute::FIT) return TryOutcome::kTooLong;
     return Bytes(recipe, tried);
   };
-  const Remedies ways =
+  const Remedies remedies =
       FindRemedies(RecipeOf(4), PlanOf(1, 2, "gpipe"), ClusterOf(2), 8, 1000, {false, 1000}, 2, bytes);
-  EXPECT_EQ(DescribeRemedies(ways),
+  EXPECT_EQ(DescribeRemedies(remedies),
             "it fits with --set recompute.mode=FULL (800 B), or with --set schedule=1f1b (1000 B)");
-  EXPECT_THAT(ways.tried, testing::ElementsAre("--set recompute.mode=FULL", "--set schedule=1f1b"));
+  EXPECT_THAT(remedies.tried, testing::ElementsAre("--set recompute.mode=FULL", "--set schedule=1f1b"));
 }
 
-// If the host lacks memory, FIT may have left activations on the host that could be recomputed.
+// FIT counts only device memory, so it may leave activations on the host that recomputing more layers would avoid.
 TEST(FindRemedies, TheHostMayNeedMoreRecomputedThanFitDoes) {
   Plan plan = PlanOf(1, 2, "1f1b");
   plan.mutable_recompute()->set_mode(Recompute::FIT);
   const auto bytes = [](const Recipe&, const Plan& tried) -> TriedBytes {
     return tried.recompute().mode() == Recompute::FULL ? 100 : 1000;
   };
-  const Remedies ways = FindRemedies(RecipeOf(1), plan, ClusterOf(2), 8, 1000, {true, 500}, 1, bytes);
-  EXPECT_EQ(DescribeRemedies(ways), "it fits with --set recompute.mode=FULL (100 B)");
+  const Remedies remedies = FindRemedies(RecipeOf(1), plan, ClusterOf(2), 8, 1000, {true, 500}, 1, bytes);
+  EXPECT_EQ(DescribeRemedies(remedies), "it fits with --set recompute.mode=FULL (100 B)");
 }
 
-// A change that does not help with all layers recomputed is not tried without.
+// If a change does not help with all layers recomputed, it is not tried alone.
 TEST(FindRemedies, IfFullRecomputeIsNotEnoughTriesItWithEveryChange) {
   std::vector<std::string> told;
   const auto on_try = [&](absl::string_view change) { told.emplace_back(change.substr(0, change.find(','))); };
-  // The plan needs 1400 as it is, 800 with all layers recomputed.
-  const Remedies ways =
+  // The plan needs 1400 bytes without changes, and 800 with all layers recomputed.
+  const Remedies remedies =
       FindRemedies(RecipeOf(4), PlanOf(1, 2, "gpipe"), ClusterOf(2), 8, 1000, {false, 700}, 2, Bytes, on_try);
-  EXPECT_EQ(DescribeRemedies(ways),
+  EXPECT_EQ(DescribeRemedies(remedies),
             "it fits with --set recompute.mode=FULL --set schedule=1f1b (700 B), or with --set recompute.mode=FULL "
             "--set mbs=2 (700 B)");
   EXPECT_THAT(told,
@@ -321,12 +323,12 @@ TEST(FindRemedies, StopsWhereNoMoreIsWanted) {
       if (++tries > most) return TryOutcome::kStopped;
       return Bytes(recipe, plan);
     };
-    const Remedies ways =
+    const Remedies remedies =
         FindRemedies(RecipeOf(4), PlanOf(1, 2, "gpipe"), ClusterOf(2), 8, 1000, {false, capacity}, 3, bytes);
-    EXPECT_EQ(ways.tried.size(), static_cast<size_t>(most));
-    EXPECT_TRUE(ways.stopped);
+    EXPECT_EQ(remedies.tried.size(), static_cast<size_t>(most));
+    EXPECT_TRUE(remedies.stopped);
     EXPECT_EQ(tries, most + 1);
-    return DescribeRemedies(ways);
+    return DescribeRemedies(remedies);
   };
   EXPECT_EQ(described(0, 1000),
             "weft found no change that makes it fit: each compilation takes long, so weft tried no changes");
@@ -339,25 +341,26 @@ TEST(FindRemedies, StopsWhereNoMoreIsWanted) {
 }
 
 TEST(DescribeRemedies, NamesTheFirstOfManyThatWereTried) {
-  Remedies ways = {.found = {}, .tried = {"a", "b", "c", "d"}, .stopped = true};
-  EXPECT_THAT(DescribeRemedies(ways), testing::HasSubstr("weft tried no changes beyond a, b, c, d"));
-  ways.tried.insert(ways.tried.end(), {"e", "f"});
-  EXPECT_THAT(DescribeRemedies(ways), testing::EndsWith("weft tried no changes beyond a, b, c, d and 2 more"));
+  Remedies remedies = {.found = {}, .tried = {"a", "b", "c", "d"}, .stopped = true};
+  EXPECT_THAT(DescribeRemedies(remedies), testing::HasSubstr("weft tried no changes beyond a, b, c, d"));
+  remedies.tried.insert(remedies.tried.end(), {"e", "f"});
+  EXPECT_THAT(DescribeRemedies(remedies), testing::EndsWith("weft tried no changes beyond a, b, c, d and 2 more"));
 }
 
 TEST(FindRemedies, NothingIsSaidOfMoreToTryWhereAllThatIsWantedIsFound) {
   int tries = 0;
-  // The plan needs 700 with all layers recomputed and 1f1b. Whether 1f1b alone is enough is not tried any more.
+  // The plan needs 700 bytes with all layers recomputed and 1f1b. The search is stopped before it can try 1f1b alone.
   const auto bytes = [&](const Recipe& recipe, const Plan& plan) -> TriedBytes {
     if (++tries > 2) return TryOutcome::kStopped;
     return Bytes(recipe, plan);
   };
-  const Remedies ways = FindRemedies(RecipeOf(4), PlanOf(1, 2, "gpipe"), ClusterOf(2), 8, 1000, {false, 700}, 1, bytes);
-  EXPECT_EQ(DescribeRemedies(ways), "it fits with --set recompute.mode=FULL --set schedule=1f1b (700 B)");
+  const Remedies remedies =
+      FindRemedies(RecipeOf(4), PlanOf(1, 2, "gpipe"), ClusterOf(2), 8, 1000, {false, 700}, 1, bytes);
+  EXPECT_EQ(DescribeRemedies(remedies), "it fits with --set recompute.mode=FULL --set schedule=1f1b (700 B)");
   EXPECT_EQ(tries, 3);
 }
 
-// If some tries were left out, the message does not say that all changes at once are not enough.
+// If some tries were left out, the message must not claim that all changes together are not enough.
 TEST(FindRemedies, ReportsSkippedTries) {
   int64_t least = 8;
   const auto bytes = [&](const Recipe& recipe, const Plan&) -> TriedBytes {
@@ -365,11 +368,11 @@ TEST(FindRemedies, ReportsSkippedTries) {
     return 1000;
   };
   const auto told = [&] {
-    const Remedies ways =
+    const Remedies remedies =
         FindRemedies(RecipeOf(64), PlanOf(1, 1, "1f1b"), ClusterOf(1), 8, 1000, {false, 999}, 3, bytes);
-    EXPECT_TRUE(ways.found.empty());
-    EXPECT_FALSE(ways.stopped);
-    return DescribeRemedies(ways);
+    EXPECT_TRUE(remedies.found.empty());
+    EXPECT_FALSE(remedies.stopped);
+    return DescribeRemedies(remedies);
   };
   EXPECT_THAT(told(),
               testing::EndsWith(
@@ -390,10 +393,10 @@ TEST(FindRemedies, StopsTrying) {
   EXPECT_LE(tries, kMaxTries);
   EXPECT_THAT(DescribeRemedies({}), testing::HasSubstr("no change"));
   // No remedy has a stage without a layer, more ranks than devices, or a part of a sequence.
-  for (const Remedy& way :
+  for (const Remedy& remedy :
        FindRemedies(RecipeOf(1), PlanOf(2, 1, "1f1b"), ClusterOf(2), 3, 1000, {false, 999}, 3, Bytes).found) {
-    EXPECT_THAT(way.change, testing::Not(testing::AnyOf(testing::HasSubstr("pp"), testing::HasSubstr("tp"),
-                                                        testing::HasSubstr("mbs"))));
+    EXPECT_THAT(remedy.change, testing::Not(testing::AnyOf(testing::HasSubstr("pp"), testing::HasSubstr("tp"),
+                                                           testing::HasSubstr("mbs"))));
   }
 }
 

@@ -73,7 +73,7 @@ TEST(ResolveReshard, AsFastAsMemoryAllows) {
   ASSERT_TRUE(ResolveReshard(inputs, *CostsOf(inputs), true, &notes).ok());
   EXPECT_NE(inputs.plan.zero().reshard(), Zero::BY_BENEFIT);
   EXPECT_THAT(notes, ElementsAre(HasSubstr("plan.zero.reshard")));
-  // The partition is fixed, so that candidates differ in nothing else.
+  // The partition is fixed, so that candidates differ only in resharding.
   EXPECT_EQ(inputs.plan.partition().layers_per_stage_size(), 2);
   const double chosen = SecondsOf(ProgramOf(inputs), inputs.cluster);
   const std::string others[] = {"stage: 3 reshard: AFTER_FORWARD", "stage: 3 reshard: AFTER_BACKWARD",

@@ -19,7 +19,8 @@ int64_t WorkOf(const Program& program) {
   return work;
 }
 
-// An upper bound of the compilations that choosing a recompute takes (choose_recompute.h), plus one with the choice.
+// Returns an upper bound of the compilations that a recompute takes: those that choose it (choose_recompute.h), plus
+// one with the choice.
 int64_t CompilationsOf(const Recompute& recompute, int64_t layers) {
   if (recompute.mode() == Recompute::INTERVAL && recompute.interval() == 0) return layers + 1;
   if (recompute.mode() != Recompute::FIT) return 1;

@@ -13,8 +13,8 @@ namespace weft::planner {
 // Microbatches of a replica in one step, before anything is resolved: at least 1.
 int64_t MicrobatchesOfAReplica(const Recipe& recipe, const Plan& plan);
 
-// Bounds compilations by their work instead of their time, so that a plan gets the same message on every machine. Every
-// try is assumed to be as much work as the program that was refused.
+// Bounds the search by the work of its compilations instead of their time, so that a plan gets the same message on
+// every machine. Each try is assumed to take the same work as the program that was refused.
 class TryBudget {
  public:
   // Actions and steps of all programs tried. Each takes about 0.2 ms of a core in a build without -c opt: 8 s in all.
@@ -23,17 +23,17 @@ class TryBudget {
   // `layers` is the model's number of layers.
   TryBudget(const Program& refused, int layers);
 
-  // True if one more plan with this recompute, and with `times` the microbatches, may be tried. If such a plan takes
-  // one compilation and has at most kFewTimes the microbatches, it may always be the first. It may also be the second
-  // if one try is within kMaxWork (to recompute all, and that with something else). If the recompute is chosen, a try
-  // takes one compilation for each candidate.
+  // Returns true if one more plan may be tried, with this recompute and `times` the microbatches. If the recompute must
+  // be chosen, a try takes one compilation for each candidate. A plan that takes one compilation and has at most
+  // kFewTimes the microbatches may always be tried first. It may also be tried second, if one try is within kMaxWork:
+  // the search first recomputes all layers, then combines that with another change.
   bool Has(const Recompute& recompute, int64_t times = 1) const;
   // Counts one such try.
   void Spend(const Recompute& recompute, int64_t times = 1);
 
-  // Up to kFewTimes the microbatches count as no more work. Beyond that, each further time adds the actions of the
-  // program. Such plans are tried only if kFewTries of them would be within kMaxWork: one that fits is compared with
-  // others.
+  // Up to kFewTimes the microbatches count as no additional work. Each multiple beyond kFewTimes adds the actions of
+  // the program to the work. Such a plan is tried only if kFewTries of them would be within kMaxWork, because a plan
+  // that fits is then compared with others.
   static constexpr int64_t kFewTimes = 8;
   static constexpr int64_t kFewTries = 16;
 

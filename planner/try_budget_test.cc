@@ -35,7 +35,7 @@ TEST(TryBudget, BoundsTheWorkOfAllTries) {
     EXPECT_EQ(TriesOf(TryBudget(ProgramOf(1000), 8), once), 40);
     EXPECT_EQ(TriesOf(TryBudget(ProgramOf(1002), 8), once), 39);
     EXPECT_EQ(TriesOf(TryBudget(ProgramOf(20000), 8), once), 2);
-    // One try is always allowed, and a second if one program is not too large by itself.
+    // One try is always allowed. A second is allowed if one program is within the limit.
     EXPECT_EQ(TriesOf(TryBudget(ProgramOf(20002), 8), once), 2);
     EXPECT_EQ(TriesOf(TryBudget(ProgramOf(40000), 8), once), 2);
     EXPECT_EQ(TriesOf(TryBudget(ProgramOf(40002), 8), once), 1);
@@ -63,7 +63,7 @@ TEST(TryBudget, SpentTriesAreGone) {
   EXPECT_FALSE(budget.Has(Mode(Recompute::FULL)));
 }
 
-// If replicas are traded for other ranks, their microbatches go to the replicas that stay.
+// If the ranks of some replicas are used for other axes, the remaining replicas get their microbatches.
 TEST(TryBudget, MicrobatchesAreThoseOfAReplica) {
   Recipe recipe;
   Plan plan;
@@ -82,7 +82,7 @@ TEST(TryBudget, MicrobatchesAreThoseOfAReplica) {
   EXPECT_EQ(MicrobatchesOfAReplica(recipe, plan), 1);
 }
 
-// Up to kFewTimes the microbatches are no more work; more are.
+// Up to kFewTimes the microbatches count as no additional work. More microbatches do count.
 TEST(TryBudget, ManyMicrobatchesAreManyActions) {
   const auto tries_of = [](int work, int64_t times) {
     TryBudget budget(ProgramOf(work), 8);
@@ -91,7 +91,7 @@ TEST(TryBudget, ManyMicrobatchesAreManyActions) {
     return tries;
   };
   EXPECT_EQ(tries_of(1000, TryBudget::kFewTimes), 40);
-  // Each further time adds 500 actions.
+  // Each multiple beyond kFewTimes adds 500 actions.
   EXPECT_EQ(tries_of(1000, TryBudget::kFewTimes + 2), 20);
   EXPECT_EQ(tries_of(1000, TryBudget::kFewTimes + 3), TryBudget::kFewTries);
   EXPECT_EQ(tries_of(1000, TryBudget::kFewTimes + 4), 0);

@@ -36,7 +36,7 @@ Shortage ShortageOf(const Program& refused, const Cluster& cluster) {
   return {host, host ? cluster.host_memory_bytes() : device.memory_bytes() - device.reserved_bytes()};
 }
 
-// True if the two differ only in what is recomputed.
+// True if the two recipes are equal and the two plans differ only in recompute.
 bool SameButRecompute(const Recipe& recipe, Plan plan, const Recipe& other_recipe, Plan other_plan) {
   plan.clear_recompute();
   other_plan.clear_recompute();
@@ -44,16 +44,16 @@ bool SameButRecompute(const Recipe& recipe, Plan plan, const Recipe& other_recip
          plan.SerializeAsString() == other_plan.SerializeAsString();
 }
 
-// True if every pipe rank has the same layers, whatever the layers cost.
+// True if the split of layers over pipe ranks does not depend on the cost of the layers.
 bool PartitionIsFixed(const Plan& plan, const PlanInputs& inputs) {
   if (AxisSize(plan.mesh(), "pipe") == 1 || plan.partition().layers_per_stage_size() > 0) return true;
-  // There are as many stages as layers.
+  // Each stage has one layer.
   const auto& placement = inputs.schedule.placement;
   return !placement.empty() && static_cast<int>(placement[0].size()) >= LayersOf(inputs.model);
 }
 
-// True if the chosen interval needs no more memory than interval 1. This holds if the choice compares the arenas of
-// everything that needs memory, as it is planned in the end.
+// True if the chosen interval needs no more memory than interval 1. This holds if the choice compares arenas that hold
+// everything and are planned as in the final program.
 bool FirstIntervalNeedsMost(const Plan& plan, const Cluster& cluster) {
   return plan.recompute().mode() == Recompute::INTERVAL && plan.recompute().interval() == 0 &&
          plan.transfer_placement() != FASTEST && !plan.schedule().freeze() && plan.offload().activation_layers() == 0 &&
@@ -70,7 +70,8 @@ class Tries {
         shortage_(ShortageOf(refused, inputs.cluster)),
         parameters_(ParametersOf(inputs.model)),
         budget_(refused, LayersOf(inputs.model)) {
-    // The shortage is larger than what an order of transfers for other durations changes.
+    // Recomputing changes durations, and they can change the order of transfers and thus the arenas. A sixteenth of the
+    // capacity is more than that effect.
     recomputing_all_is_vain_ = !shortage_.host && PartitionIsFixed(plan, inputs) &&
                                BytesWithoutSaved(refused) - shortage_.capacity > shortage_.capacity / 16;
   }
@@ -84,7 +85,8 @@ class Tries {
     const Plan most = NeedingMost(plan);
     const int64_t times = MicrobatchesOfAReplica(recipe, plan) / MicrobatchesOfAReplica(recipe_, plan_);
     if (!budget_.Has(most.recompute(), times)) {
-      // The search goes on without it: recomputing all, and fewer microbatches, can still be tried.
+      // If only this plan is too slow, the search continues: recomputing all layers, or fewer microbatches, may be fast
+      // enough.
       const bool slow = most.recompute().mode() == Recompute::FIT || times > TryBudget::kFewTimes;
       return slow ? TryOutcome::kTooLong : TryOutcome::kStopped;
     }
@@ -112,7 +114,7 @@ class Tries {
     if (!shortage_.host && LeastStateBytes(resolved->recipe, resolved->plan, parameters_) > shortage_.capacity) {
       return TryOutcome::kDoesNotFit;
     }
-    // The memory that is not saved for the backward does not fit.
+    // Recompute cannot help: even without saved activations, the plan does not fit.
     if (recomputing_all_is_vain_ && SameButRecompute(recipe_, plan_, recipe, plan)) return TryOutcome::kDoesNotFit;
     return std::nullopt;
   }
@@ -120,7 +122,7 @@ class Tries {
   // Replaces the plan's open choices by those that need the most of the memory that is short. One compilation is then
   // enough.
   Plan NeedingMost(Plan plan) const {
-    // This is chosen if nothing else fits.
+    // BY_BENEFIT chooses AFTER_FORWARD if nothing else fits.
     if (plan.zero().reshard() == Zero::BY_BENEFIT) plan.mutable_zero()->set_reshard(Zero::AFTER_FORWARD);
     if (FirstIntervalNeedsMost(plan, inputs_.cluster)) plan.mutable_recompute()->set_interval(1);
     return plan;

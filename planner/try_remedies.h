@@ -1,4 +1,4 @@
-// Runs the compilations by which remedies for a plan that does not fit are found (remedies.h).
+// Compiles changed plans to find remedies for a plan that does not fit (remedies.h).
 #ifndef WEFT_PLANNER_TRY_REMEDIES_H_
 #define WEFT_PLANNER_TRY_REMEDIES_H_
 

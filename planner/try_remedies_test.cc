@@ -1,4 +1,4 @@
-// Every change that a refusal names makes the plan fit, if it is compiled as the user would compile it.
+// Tests that every change that a refusal names makes the plan fit when the user compiles it.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,7 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// The head costs more than one layer: with all layers recomputed, 7 stages are cut elsewhere than with none.
+// The head costs more than one layer, so the 7 stages have other layers with full recompute than with none.
 const ModelGraph& Model() {
   static const auto* const model = new absl::StatusOr<ModelGraph>(ImportHuggingFaceConfig(
       R"({"model_type": "gpt2", "vocab_size": 300, "n_positions": 16, "n_embd": 16, "n_head": 2, "n_layer": 12})",
@@ -46,7 +46,7 @@ Cluster ClusterOf(int64_t capacity) {
   return cluster;
 }
 
-// The bytes that the plan needs if nothing fits.
+// Returns the bytes that the plan needs, compiled for a device on which nothing fits.
 int64_t BytesOf(const Plan& plan, int microbatch = 4) {
   CompileOptions options;
   options.allow_oom = true;
@@ -56,7 +56,7 @@ int64_t BytesOf(const Plan& plan, int microbatch = 4) {
 }
 
 // The changes that the refusal names, each as flags; empty if the plan fits.
-std::vector<std::string> NamedWays(const Plan& plan, const Cluster& cluster, std::string* message) {
+std::vector<std::string> NamedRemedies(const Plan& plan, const Cluster& cluster, std::string* message) {
   const absl::Status status = CompilePlan(Model(), MakeRecipe(), plan, cluster, {}).status();
   *message = std::string(status.message());
   std::vector<std::string> named;
@@ -67,64 +67,65 @@ std::vector<std::string> NamedWays(const Plan& plan, const Cluster& cluster, std
   return named;
 }
 
-void ExpectFits(const std::string& way, const Plan& plan, const Cluster& cluster, const std::string& message,
+void ExpectFits(const std::string& remedy, const Plan& plan, const Cluster& cluster, const std::string& message,
                 Recipe recipe = MakeRecipe()) {
   Plan changed = plan;
-  for (absl::string_view setting : absl::StrSplit(absl::StrCat(" ", way), " --set ", absl::SkipEmpty())) {
-    ASSERT_TRUE(ApplySetting(setting, &recipe, &changed).ok()) << way;
+  for (absl::string_view setting : absl::StrSplit(absl::StrCat(" ", remedy), " --set ", absl::SkipEmpty())) {
+    ASSERT_TRUE(ApplySetting(setting, &recipe, &changed).ok()) << remedy;
   }
   CompileOptions options;
   options.remedies = false;
   const absl::Status status = CompilePlan(Model(), recipe, changed, cluster, options).status();
-  EXPECT_TRUE(status.ok()) << way << "\n" << message << "\n" << status;
+  EXPECT_TRUE(status.ok()) << remedy << "\n" << message << "\n" << status;
 }
 
-// FIT keeps the stages of a plan that recomputes nothing.
-TEST(WaysOutTriesTest, FitMayNeedMoreThanToRecomputeAll) {
+// FIT keeps the stages of the plan without recompute, so it may need more memory than FULL.
+TEST(TryRemediesTest, FitMayNeedMoreThanToRecomputeAll) {
   EXPECT_GT(BytesOf(MakePlan("FIT")), BytesOf(MakePlan("FULL")));
   EXPECT_GT(BytesOf(MakePlan("FIT"), 2), BytesOf(MakePlan("FULL"), 2));
 }
 
-void ExpectThatNamedWaysFit(const std::string& recompute, int64_t capacity, size_t count, const std::string& first) {
+void ExpectThatNamedRemediesFit(const std::string& recompute, int64_t capacity, size_t count,
+                                const std::string& first) {
   const Plan plan = MakePlan(recompute);
   const Cluster cluster = ClusterOf(capacity);
   std::string message;
-  const std::vector<std::string> ways = NamedWays(plan, cluster, &message);
-  ASSERT_EQ(ways.size(), count) << message;
-  EXPECT_EQ(ways[0], first);
-  for (const std::string& way : ways) ExpectFits(way, plan, cluster, message);
+  const std::vector<std::string> remedies = NamedRemedies(plan, cluster, &message);
+  ASSERT_EQ(remedies.size(), count) << message;
+  EXPECT_EQ(remedies[0], first);
+  for (const std::string& remedy : remedies) ExpectFits(remedy, plan, cluster, message);
 }
 
-TEST(WaysOutTriesTest, ToRecomputeAllIsNamedWhereStagesCutElsewhereFit) {
+TEST(TryRemediesTest, ToRecomputeAllIsNamedWhereStagesCutElsewhereFit) {
   const int64_t full = BytesOf(MakePlan("FULL"));
-  ExpectThatNamedWaysFit("NONE", full, 3, "--set recompute.mode=FULL");
-  ExpectThatNamedWaysFit("FIT", full, 3, "--set recompute.mode=FULL");
+  ExpectThatNamedRemediesFit("NONE", full, 3, "--set recompute.mode=FULL");
+  ExpectThatNamedRemediesFit("FIT", full, 3, "--set recompute.mode=FULL");
 }
 
-TEST(WaysOutTriesTest, NamesFullRecomputeIfFitIsNotEnough) {
-  ExpectThatNamedWaysFit("FIT", BytesOf(MakePlan("FULL"), 2), 3, "--set recompute.mode=FULL --set mbs=2");
+TEST(TryRemediesTest, NamesFullRecomputeIfFitIsNotEnough) {
+  ExpectThatNamedRemediesFit("FIT", BytesOf(MakePlan("FULL"), 2), 3, "--set recompute.mode=FULL --set mbs=2");
 }
 
-// The less memory there is, the more changes are needed, up to all that go together.
-TEST(WaysOutTriesTest, AllThatIsNamedFitsHoweverMuchItTakes) {
+// The less memory there is, the more changes are needed, up to all compatible ones.
+TEST(TryRemediesTest, AllThatIsNamedFitsHoweverMuchItTakes) {
   const Plan plan = Parse<Plan>("mesh { axes { name: 'data' size: 4 } } schedule { name: '1f1b' }");
   bool any_of_several = false;
   std::string message;
   for (int64_t capacity = BytesOf(plan) * 2 / 3; !absl::StrContains(message, "no change");
        capacity = capacity * 2 / 3) {
     const Cluster cluster = ClusterOf(capacity);
-    const std::vector<std::string> ways = NamedWays(plan, cluster, &message);
-    ASSERT_EQ(ways.empty(), absl::StrContains(message, "no change")) << message;
-    for (const std::string& way : ways) ExpectFits(way, plan, cluster, message);
-    const std::vector<std::string> settings = absl::StrSplit(ways.empty() ? "" : ways[0], " --set ");
+    const std::vector<std::string> remedies = NamedRemedies(plan, cluster, &message);
+    ASSERT_EQ(remedies.empty(), absl::StrContains(message, "no change")) << message;
+    for (const std::string& remedy : remedies) ExpectFits(remedy, plan, cluster, message);
+    const std::vector<std::string> settings = absl::StrSplit(remedies.empty() ? "" : remedies[0], " --set ");
     any_of_several |= settings.size() > 3;
   }
   EXPECT_TRUE(any_of_several);
   EXPECT_THAT(message, HasSubstr("nor do all compatible changes together"));
 }
 
-// Half, a quarter and an eighth of the microbatch are not small enough.
-TEST(WaysOutTriesTest, AMicrobatchMayHaveToBeMuchSmaller) {
+// Reducing the microbatch to a half, a quarter or an eighth is not enough.
+TEST(TryRemediesTest, AMicrobatchMayHaveToBeMuchSmaller) {
   const Plan plan = Parse<Plan>("schedule { name: '1f1b' } recompute { mode: FULL }");
   Recipe recipe = MakeRecipe(96);
   recipe.set_global_batch_sequences(96);
@@ -146,8 +147,8 @@ TEST(WaysOutTriesTest, AMicrobatchMayHaveToBeMuchSmaller) {
   ExpectFits("--set mbs=8", plan, cluster, std::string(refused.message()), recipe);
 }
 
-TEST(WaysOutTriesTest, AnIntervalThatIsChosenHasWaysOut) {
-  ExpectThatNamedWaysFit("INTERVAL", BytesOf(MakePlan("FULL"), 2), 3, "--set mbs=2");
+TEST(TryRemediesTest, AnIntervalThatIsChosenHasRemedies) {
+  ExpectThatNamedRemediesFit("INTERVAL", BytesOf(MakePlan("FULL"), 2), 3, "--set mbs=2");
 }
 
 }  // namespace

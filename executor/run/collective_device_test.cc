@@ -328,8 +328,8 @@ TEST(CollectiveDeviceTest, TheTransportsOwnDoWhatTheyCan) {
 }
 
 TEST(CollectiveDeviceTest, LongSumsOfTheTransportGoInPieces) {
-  // A share of 2.4 MB fits the scratch memory. A share three times as long goes whole where it is copied to its place,
-  // and in pieces where it is added to what is there.
+  // A share of 2.4 MB fits the scratch memory. A share three times as long is sent in one call if it is copied to its
+  // place, and in pieces if it is added to the content of its place.
   const int64_t share = 600001;
   for (const bool accumulate : {false, true}) {
     const Spec spec = {CollectiveKind::kReduceScatter, "ring", 3, {{FP32, 3 * share, FP32, accumulate}}, true};

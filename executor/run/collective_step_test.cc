@@ -124,13 +124,13 @@ TEST(CollectiveStepTest, ResultsMessagesAndStreams) {
   for (int rank = 0; rank < 4; ++rank) {
     ASSERT_TRUE(outcome.statuses[rank].ok()) << outcome.statuses[rank];
     const int z = rank / 2;
-    // Sums over x: ranks 2z and 2z + 1.
+    // Returns an element of the sum over x, that is, over ranks 2 `at` and 2 `at` + 1.
     const auto sum = [](int at, int i) { return 100.0f * (4 * at + 1) + 2.0f * i; };
     std::vector<float> summed, gathered, scattered, used;
     for (int i = 0; i < 8; ++i) {
       summed.push_back(sum(z, i));
       used.push_back(sum(z, i) + 100.0f * rank + i);
-      // Both members have the same whole, so a member's own half counts twice in each repetition.
+      // Both members of the scatter hold equal data, so each repetition adds a member's half twice.
       scattered.push_back(2 * kRepetitions * sum(z, i));
     }
     for (int i = 0; i < 16; ++i) gathered.push_back(sum(i / 8, i % 8));
@@ -139,11 +139,11 @@ TEST(CollectiveStepTest, ResultsMessagesAndStreams) {
     EXPECT_EQ(Content(outcome, program, rank, 3), scattered);
     EXPECT_EQ(Content(outcome, program, rank, 4), used);
     EXPECT_EQ(Content(outcome, program, rank, 5), scattered);
-    // Rings over two: the all-reduce sends two halves of 32 bytes, the all-gather its 32 bytes, the reduce-scatter half
-    // of 64 bytes.
+    // The rings have two members. The all-reduce sends two halves of a buffer of 32 bytes, the all-gather sends 32
+    // bytes, and the reduce-scatter sends half of 64 bytes.
     EXPECT_EQ(outcome.messages[rank], kRepetitions * (2 + 1 + 1));
     EXPECT_EQ(outcome.bytes[rank], kRepetitions * (32 + 32 + 32));
-    // Compute and three communicators; every step is an event.
+    // The streams are compute and three communicators. Every step is an event.
     const RankTrace& trace = outcome.traces[rank];
     EXPECT_EQ(trace.events_size(), kRepetitions * 6);
     std::map<std::string, int> events;
@@ -180,7 +180,7 @@ TEST(CollectiveStepTest, StepsAndActionsOfOneCommunicatorShareItsStream) {
   for (int rank = 0; rank < 4; ++rank) {
     ASSERT_TRUE(outcome.statuses[rank].ok()) << outcome.statuses[rank];
     EXPECT_EQ(outcome.traces[rank].streams_size(), 4);
-    // (sum + own) over both members makes 3 sums.
+    // Each of the two members contributes (sum + its own value), and their own values add up to one more sum.
     EXPECT_EQ(Content(outcome, program, rank, 4)[1], 3 * (100.0f * (4 * (rank / 2) + 1) + 2));
   }
 }
@@ -222,7 +222,7 @@ TEST(CollectiveStepTest, GathersAndScattersOfActions) {
     for (int i = 0; i < 8; ++i) {
       EXPECT_EQ(Content(outcome, program, rank, 1)[i], 100.0f * (2 * block + i / 4) + i % 4);
     }
-    // Ranks r and r + 2 sum: 100 * (0 + 2) or 100 * (1 + 3). The first rank gets the first half.
+    // Ranks r and r + 2 add their values: 100 * (0 + 2) or 100 * (1 + 3). The first of them gets the first half.
     for (int i = 0; i < 4; ++i) EXPECT_EQ(Content(outcome, program, rank, 2)[i], 200.0f + 200 * block + 2 * i);
   }
 }

@@ -14,7 +14,7 @@
 namespace weft::exec {
 namespace {
 
-// A flag that one rank raises and another waits for. Wait returns false after a while.
+// A flag that one rank raises and another waits for. Wait returns false if the flag is not raised within a time limit.
 class Flag {
  public:
   void Raise() {

@@ -1,4 +1,4 @@
-// Tests runs that do not come to their end: a rank fails, a rank does not come, or a rank is asked to stop.
+// Tests runs that end early: a rank fails, a rank's partner is missing, or a rank is asked to stop.
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -93,7 +93,7 @@ TEST(InterpreterFailureTest, AllRanksStopAfterTheSameRepetition) {
         };
       });
       const int64_t ran = *ranks->ran[0];
-      // The step in which one rank was asked to stop is the last one.
+      // All ranks stop after the step in which one rank was asked to stop.
       EXPECT_EQ(ran, 6);
       for (int rank = 0; rank < 4; ++rank) {
         EXPECT_EQ(*ranks->ran[rank], ran);

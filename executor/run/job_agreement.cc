@@ -11,7 +11,8 @@
 namespace weft::exec {
 namespace {
 
-// Names and values are short texts of weft's own; a path in them may have any byte but this one.
+// Separates names and values. Names and values are short texts that weft writes. Even a path in them cannot contain
+// this byte.
 constexpr char kField = '\0';
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// Returns the result on rank 0 if the ranks have these facts.
+// Returns the result on rank 0 if rank r has facts[r].
 absl::Status Verdict(const std::vector<JobFacts>& facts) {
   const auto endpoints = *(*FindTransport("inproc"))->open(static_cast<int>(facts.size()));
   std::vector<absl::Status> results(facts.size());
@@ -41,7 +41,7 @@ TEST(AgreeOnJob, NamesRankAndWhatDiffers) {
               AllOf(HasSubstr("rank 2 was started differently"), HasSubstr("--steps is 2 there and 3 here")));
 }
 
-// A rank with fewer facts may be of another version.
+// A rank with fewer facts may run another version of weft.
 TEST(AgreeOnJob, FewerFactsAreOthers) {
   EXPECT_THAT(std::string(Verdict({{{"a", "1"}, {"b", "2"}}, {{"a", "1"}}}).message()),
               HasSubstr("b is unknown there and 2 here"));

@@ -22,7 +22,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Waits before some steps.
+// Calls a function before each step, which may wait.
 class SlowBackend : public AddingBackend {
  public:
   absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
@@ -151,8 +151,8 @@ TEST(MessageDrivenTest, QueuesKeepTheirOrder) {
   }
 }
 
-// The middle one of three ranks is busy with its second forward until the message of the third forward and then the
-// first gradient have arrived.
+// The middle one of three ranks is still busy with its second forward when both the message for the third forward and
+// the first gradient have arrived.
 TEST(MessageDrivenTest, TheRuleDecidesWhenBothAreReady) {
   constexpr auto kArrives = std::chrono::milliseconds(200);
   const auto order_of = [&](ComputeOrder order) {
@@ -183,13 +183,14 @@ TEST(MessageDrivenTest, TheRuleDecidesWhenBothAreReady) {
   std::vector<std::string> order = order_of(ARRIVAL);
   order.resize(4);
   EXPECT_THAT(order, ElementsAre("F s1 m0", "F s1 m1", "F s1 m2", "B s1 m0"));
-  // After the first backward, the second may be ready too.
+  // Compare only the start: after the first backward, the second backward may be ready too.
   order = order_of(BACKWARD_FIRST);
   order.resize(3);
   EXPECT_THAT(order, ElementsAre("F s1 m0", "F s1 m1", "B s1 m0"));
 }
 
-// The last rank's backward waits for no message: it follows its forward though the next forward could run as well.
+// The last rank's backward waits for no message, so it runs directly after its forward, even if the next forward is
+// ready too.
 TEST(MessageDrivenTest, ActionsThatWaitForNoMessageComeFirst) {
   for (const ComputeOrder order : {ARRIVAL, BACKWARD_FIRST}) {
     const TestPipeline pipeline = {.ranks = 2, .microbatches = 4, .order = order, .limit = 4};

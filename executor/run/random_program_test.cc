@@ -1,5 +1,5 @@
-// Verified random programs, with everything that pipeline schedules use, end with the same memory for any timing: as
-// fast as they can, with ranks that take turns on one slot, and with ranks that dawdle.
+// Verified random programs, with everything that pipeline schedules use, end with the same memory for any timing: at
+// full speed, with ranks that take turns on one compute slot, and with ranks that pause between steps.
 #include "tests/random_program.h"
 
 #include <algorithm>

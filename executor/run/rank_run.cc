@@ -26,7 +26,7 @@ int64_t NextMultiple(int64_t step, int64_t every) {
   return every <= 0 || step > INT64_MAX - every ? INT64_MAX : (step / every + 1) * every;
 }
 
-// Backend::Digest as a number; 0 if there was nothing to choose.
+// Converts Backend::Digest to a number; 0 if the digest is empty because there was nothing to choose.
 uint64_t NumberOf(const std::string& digest) {
   uint64_t number = 0;
   std::from_chars(digest.data(), digest.data() + digest.size(), number, 16);
@@ -71,7 +71,7 @@ absl::Status RankRun::Prepare() {
       if (!loaded.ok()) return absl::Status(loaded.code(), absl::StrCat("--weights: ", loaded.message()));
     }
   }
-  // On such a device this can take minutes.
+  // On an asynchronous device, these preparations can take minutes.
   if (shared_.device->asynchronous() && endpoint_.rank() == 0 && shared_.options.on_note) {
     shared_.options.on_note(absl::StrFormat(
         "rank 0 is ready: %.1f s for memory, %.1f s for kernels and libraries, %.1f s for what the weights begin with",
@@ -123,7 +123,8 @@ absl::Status RankRun::Run(int64_t epoch_ns) {
   interpreter.trace_repetitions = options.trace_repetitions;
   interpreter.failure = options.failure;
   if (endpoint_.rank() == 0) interpreter.on_step = [this](const StepResult& r) { RecordStep(r); };
-  // The clock of another host means nothing here. The trace then starts when this rank does.
+  // An epoch in the future or more than 10 s ago comes from the clock of another host. It means nothing here, so the
+  // trace then starts when this rank does.
   WEFT_RETURN_IF_ERROR(Barrier(endpoint_, options.timeout));
   const int64_t now = MonotonicNanoseconds();
   WEFT_RETURN_IF_ERROR(ShareEpoch(&epoch_ns));
@@ -167,8 +168,7 @@ absl::Status RankRun::Train() {
   WEFT_RETURN_IF_ERROR(interpreter_->RunPrologue(step));
   last_end_ns_ = MonotonicNanoseconds();
   while (step < shared_.last_step && !result_.stopped) {
-    // Memory for the results of steps is reserved in advance, so one call takes no more steps than a run does in an
-    // hour or so.
+    // Memory for the results of steps is reserved in advance, so one call runs at most about an hour's number of steps.
     int64_t next = std::min(shared_.last_step, step + kMaxStepsAtOnce * steps_per_repetition);
     if (options.eval_data != nullptr) next = std::min(next, NextMultiple(step, options.eval_every));
     if (saves) next = std::min(next, NextMultiple(step, options.checkpoint_every));
@@ -203,7 +203,7 @@ absl::Status RankRun::Train() {
       saved = step;
       result_.checkpoint_seconds += 1e-9 * (MonotonicNanoseconds() - start);
     }
-    // Steps are timed from here: the time since the last step belongs to no step.
+    // The next step is timed from here, so that evaluation and checkpoints count for no step.
     last_end_ns_ = MonotonicNanoseconds();
   }
   result_.last_step = step;
@@ -221,7 +221,7 @@ void RankRun::RecordStep(const StepResult& result) {
   if (result.loss_scale > 0) step->set_loss_scale(result.loss_scale);
   step->set_skipped(result.skipped);
   step->set_tokens(shared_.program.recipe().global_batch_sequences() * shared_.program.recipe().sequence_length());
-  // Steps of one repetition end together.
+  // The steps of one repetition end together, so each gets an equal share of the repetition's time.
   if (result.end_ns != last_end_ns_) {
     step_seconds_ = 1e-9 * (result.end_ns - last_end_ns_) / static_cast<double>(result.steps_of_repetition);
   }
@@ -319,7 +319,7 @@ absl::Status RankRun::CollectWeights() {
     });
     WEFT_RETURN_IF_ERROR(moved);
   }
-  // If the file could not be written, the other ranks still send the rest.
+  // If the file could not be written, receive the tensors that the other ranks still send.
   for (; next < program.tensors_size(); ++next) {
     WEFT_ASSIGN_OR_RETURN(TensorData data, tensor(next));
     if (collects) result_.weights.push_back(std::move(data));

@@ -67,7 +67,8 @@ absl::StatusOr<std::vector<WeightChecksum>> WeightChecksums(const Program& progr
 
 absl::Status CompareReplicas(const Program& program, int64_t step,
                              const std::vector<std::vector<WeightChecksum>>& ranks) {
-  // By the fields that make copies replicas: the ranks that hold each checksum.
+  // For all copies that are replicas of each other (same tensor, role, piece and dtype): the ranks that hold each
+  // checksum.
   std::map<std::tuple<int32_t, int32_t, uint32_t, int32_t>, std::map<uint32_t, std::vector<int>>> replicas;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     for (const WeightChecksum& sum : ranks[rank]) {
@@ -81,7 +82,7 @@ absl::Status CompareReplicas(const Program& program, int64_t step,
     if (sums.size() < 2) continue;
     if (differing++ > 0) continue;
     const auto [tensor, role, piece, dtype] = what;
-    // The smallest group is the most likely to be wrong.
+    // Name the smallest group of equal replicas first: it is the most likely to be wrong.
     std::vector<std::pair<uint32_t, std::vector<int>>> parties(sums.begin(), sums.end());
     std::stable_sort(parties.begin(), parties.end(),
                      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });

@@ -20,8 +20,8 @@ struct WeightChecksum {
   int32_t tensor = 0;
   // PARAM or MASTER.
   int32_t role = 0;
-  // Checksum of which elements of the tensor the copy holds, and the dtype. Copies in which both are equal are
-  // replicas.
+  // `piece` is a checksum of which elements of the tensor the copy holds. Copies with equal `tensor`, `role`, `piece`
+  // and `dtype` are replicas.
   uint32_t piece = 0;
   int32_t dtype = 0;
   // CRC32C of the elements, without padding.
@@ -31,8 +31,8 @@ struct WeightChecksum {
 // Checksums of all weights that the rank holds, in buffer order.
 absl::StatusOr<std::vector<WeightChecksum>> WeightChecksums(const Program& program, int rank, const Arena& arena);
 
-// DataLoss, naming the tensor and the ranks, if replicas differ. `ranks[r]` holds the checksums of rank r. `step` is
-// the number of optimizer steps done.
+// Returns DataLoss, naming the tensor and the ranks, if replicas differ. `ranks[r]` holds the checksums of rank r.
+// `step` is the number of optimizer steps done.
 absl::Status CompareReplicas(const Program& program, int64_t step,
                              const std::vector<std::vector<WeightChecksum>>& ranks);
 

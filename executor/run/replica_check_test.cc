@@ -71,7 +71,7 @@ struct Replicas {
   std::vector<std::unique_ptr<Arena>> arenas;
 };
 
-// Shards differ from each other, gradients may differ.
+// Different shards of a weight have different values, and gradients may differ between replicas. Neither is an error.
 TEST(ReplicaCheckTest, ReplicasThatAgreePass) {
   Replicas replicas;
   EXPECT_TRUE(replicas.Compare().ok()) << replicas.Compare();

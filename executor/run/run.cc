@@ -37,11 +37,11 @@ namespace {
 
 constexpr char kInRun[] = "weft/failed_in_run";
 constexpr char kInStep[] = "weft/failed_in_step";
-constexpr int kMostThreads = 256;
-// Time that the device has after a failure to give up its work. With the five seconds that the watchdog gives ranks,
-// everything is over within ten.
-constexpr std::chrono::seconds kForTakingDown(4);
-// About 1 GiB of events.
+constexpr int kMaxThreads = 256;
+// Time that the device has to stop its work after a failure. The watchdog gives ranks five seconds, so a failed run
+// ends within ten.
+constexpr std::chrono::seconds kDeviceStopTime(4);
+// The events of a trace of this size take about 1 GiB.
 constexpr int64_t kMaxTraceSteps = int64_t{1} << 24;
 
 absl::Status CheckOptions(const Program& program, const RunOptions& options) {
@@ -50,9 +50,9 @@ absl::Status CheckOptions(const Program& program, const RunOptions& options) {
         absl::StrCat("program '", program.name(), "' does not fit its cluster's memory (compiled with --allow-oom); ",
                      "it can be simulated but not run"));
   }
-  if (options.threads_per_rank < 1 || options.threads_per_rank > kMostThreads) {
+  if (options.threads_per_rank < 1 || options.threads_per_rank > kMaxThreads) {
     return absl::InvalidArgumentError(
-        absl::StrCat("threads per rank = ", options.threads_per_rank, " must be from 1 to ", kMostThreads));
+        absl::StrCat("threads per rank = ", options.threads_per_rank, " must be from 1 to ", kMaxThreads));
   }
   if (options.eval_data != nullptr && !program.has_evaluation()) {
     return absl::FailedPreconditionError(
@@ -69,7 +69,8 @@ absl::Status WithFlag(absl::string_view flag, const absl::Status& status) {
   return status.ok() ? status : absl::Status(status.code(), absl::StrCat(flag, ": ", status.message()));
 }
 
-// Rule P14: refuses what a pipeline that is never drained cannot do between two repetitions.
+// Rule P14: refuses options that a pipeline without a flush cannot support, because it does not drain between two
+// repetitions.
 absl::Status CheckAsynchronous(const Program& program, int64_t last_step, const RunOptions& options) {
   const int64_t steps = program.steps_per_repetition();
   if (steps == 0) return absl::OkStatus();
@@ -120,7 +121,7 @@ absl::StatusOr<RunResult> RunRanks(SharedByRanks& shared, const std::vector<std:
   const RunOptions& options = shared.options;
   const int64_t epoch_ns = MonotonicNanoseconds();
   std::unique_ptr<ComputeSlots> slots;
-  // A device that works on its own needs no compute slots.
+  // Ranks on an asynchronous device do not compute on host cores, so they need no compute slots.
   if (endpoints.size() > 1 && !shared.device->asynchronous()) {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     const int count = options.slots > 0 ? options.slots : std::max(1, cores / options.threads_per_rank);
@@ -129,7 +130,7 @@ absl::StatusOr<RunResult> RunRanks(SharedByRanks& shared, const std::vector<std:
     slots = std::make_unique<ComputeSlots>(count, std::move(all));
     if (count < static_cast<int>(endpoints.size())) shared.slots = slots.get();
   }
-  // Runs outlive all threads, because the partners of a rank that failed may still read from it.
+  // The RankRuns outlive all threads, because the partners of a rank that failed may still read its memory.
   std::vector<std::unique_ptr<RankRun>> runs;
   FaultGuard guard(shared.program, endpoints,
                    {.timeout = options.timeout,
@@ -178,12 +179,12 @@ absl::StatusOr<RunResult> RunRanks(SharedByRanks& shared, const std::vector<std:
   if (const absl::Status status = guard.report_status(); !status.ok() && options.on_warning) {
     options.on_warning(absl::StrCat("no fault report: ", status.message()));
   }
-  // Returns the failure that came first, if it was in this process.
+  // Prefer a failure that began in this process to failures that another process reports.
   for (const bool elsewhere : {false, true}) {
     for (const auto& run : runs) {
       if (run->status().ok() || ReportedRemotely(run->status()) != elsewhere) continue;
-      // A host has nothing to give back that could be stuck. What lingers is the transport, until the other ranks know
-      // of the failure.
+      // On a host, nothing can hang while it is released. Only the transport waits, until the other ranks have received
+      // the failure.
       if (shared.device->asynchronous()) end.Failed(run->status(), /*told=*/!elsewhere);
       return run->status();
     }
@@ -204,9 +205,9 @@ bool RunsInOneProcess(const TransportEntry& transport) {
 absl::Status CheckMachine(const Program& program, const RunOptions& options, const TransportEntry& transport) {
   const int64_t ranks = MeshRanks(program.mesh());
   const bool one_process = RunsInOneProcess(transport);
-  if (one_process && ranks > kMostThreads) {
+  if (one_process && ranks > kMaxThreads) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the program has ", ranks, " ranks; transport '", transport.name, "' runs at most ", kMostThreads,
+        absl::StrCat("the program has ", ranks, " ranks; transport '", transport.name, "' runs at most ", kMaxThreads,
                      " in one process; to run one process per rank, use --bootstrap=local"));
   }
   const bool all_here = one_process || WantedBootstrap() == Bootstrap::kLocal;
@@ -256,7 +257,7 @@ absl::Status OpenCheckpoint(bool saves, SharedByRanks& shared, CheckpointManifes
   if (directory.empty()) {
     return options.resume ? absl::InvalidArgumentError("--resume needs --checkpoint DIR") : absl::OkStatus();
   }
-  // The rank that saves decides what is removed and what is newest.
+  // The process that saves also removes old checkpoints and chooses the newest, so it takes the lock.
   if (saves) {
     WEFT_ASSIGN_OR_RETURN(lock, FolderLock::Take(directory));
   }
@@ -294,12 +295,12 @@ absl::StatusOr<std::unique_ptr<SafetensorsReader>> OpenWeights(const Program& pr
   return opened;
 }
 
-// Lets the endpoints move memory of the device. All ranks have met.
+// Lets the endpoints move memory of the device. The caller calls it after all ranks have met.
 absl::Status AttachDevice(std::vector<std::unique_ptr<Endpoint>>& endpoints, ComputeDevice* device) {
   for (auto& endpoint : endpoints) {
     absl::Status status = UseDeviceOrStage(endpoint, device).status();
     if (status.ok()) continue;
-    // The other ranks have met this rank and would wait for it.
+    // Abort, because the other ranks have met this rank and would wait for it.
     const bool first = endpoint->Abort(status);
     if (!first) status = AsReportedRemotely(status);
     status.SetPayload(kInRun, absl::Cord("1"));
@@ -344,8 +345,8 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   if (shared.backend == nullptr) {
     WEFT_ASSIGN_OR_RETURN(shared.backend, FindBackend("cpu"));
   }
-  EndGuard end(options.on_stuck, kForTakingDown);
-  // The device outlives everything that is in its memory.
+  EndGuard end(options.on_stuck, kDeviceStopTime);
+  // The device must outlive everything that is in its memory.
   WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<ComputeDevice> device, shared.backend->open(options.device));
   shared.device = device.get();
   shared.last_step = options.steps > 0 ? options.steps : std::max<int64_t>(1, program.recipe().steps());
@@ -365,7 +366,7 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   }
   CheckpointManifest manifest;
   FolderLock lock;
-  // Rank 0 saves for all.
+  // Rank 0 saves the checkpoints of all ranks.
   WEFT_RETURN_IF_ERROR(OpenCheckpoint(one_process || RankFromLauncher().rank == 0, shared, manifest, lock));
   if (options.failure.has_value()) {
     const int64_t steps = shared.last_step - (shared.manifest != nullptr ? manifest.step() : 0);

@@ -34,13 +34,13 @@ struct RunOptions {
   // `device`.
   const BackendEntry* backend = nullptr;
   DeviceOptions device;
-  // BackendOptions.tuning.
+  // See BackendOptions.tuning.
   std::string tuning = "off";
   int threads_per_rank = 1;
   // Compute slots of this process; 0 = cores / threads_per_rank, at least 1. Ranks in processes of their own (mpi) use
   // none.
   int slots = 0;
-  // How long an action may take, or Deadlines::kFactor times its predicted time if that is longer.
+  // Time limit of an action. If Deadlines::kFactor times its predicted time is longer, that is the limit.
   std::chrono::nanoseconds timeout = std::chrono::seconds(300);
   // Predicted times of this program; null = none.
   const PredictedTimes* predicted = nullptr;
@@ -78,17 +78,18 @@ struct RunOptions {
 
   // Repetitions to trace; 0 = none.
   int64_t trace_repetitions = 0;
-  // When it becomes true, the ranks finish the step that they are in, save, and end. A rank that waits in vain gives up
-  // (watchdog.h).
+  // If it becomes true, the ranks finish their current step, save, and end. A rank that waits for a partner in vain
+  // gives up (watchdog.h).
   const std::atomic<bool>* stop = nullptr;
-  // Called when the ranks are about to meet (false) and when they have met (true). From then on `stop` has the meaning
-  // above.
+  // Called when the ranks are about to meet (false) and when they have met (true). `stop` works as described above only
+  // after they have met.
   std::function<void(bool met)> on_meeting;
   // Called on rank 0 as steps end. After an evaluation it is called once more for the same step, with eval_loss set.
   std::function<void(const RunStep&)> on_step;
-  // Receives one line about something that was done without being asked for in detail, e.g. where the run was resumed.
+  // Receives one line about something that the run did but the user did not ask for in detail, e.g. which checkpoint it
+  // resumed from.
   std::function<void(const std::string&)> on_note;
-  // Receives one line about something that is not as asked for, e.g. nothing to resume.
+  // Receives one line about something that differs from what the user asked for, e.g. nothing to resume.
   std::function<void(const std::string&)> on_warning;
 
   // For tests.
@@ -96,32 +97,33 @@ struct RunOptions {
   bool verify_completeness = true;
 };
 
-// Complete on rank 0 (and so always in process). Other ranks get only the fixed part of the report.
+// Complete on rank 0, and so always if one process runs all ranks. Other ranks get only the fixed part of the report.
 struct RunResult {
   RunReport report;
   std::optional<Trace> trace;
-  // By logical tensor, if asked for.
+  // The weights of every logical tensor, if the options ask for them; otherwise empty.
   std::vector<TensorData> weights;
-  // Status of writing RunOptions::save_weights. The run itself is good without that file.
+  // Status of writing RunOptions::save_weights. The run itself succeeds even if that file cannot be written.
   absl::Status save_status;
   // Number of steps done at the start (after a resume) and at the end.
   int64_t first_step = 0;
   int64_t last_step = 0;
-  // True if the run ended early because it was asked to.
+  // True if `RunOptions::stop` ended the run early.
   bool stopped = false;
   // Seconds that saving checkpoints took.
   double checkpoint_seconds = 0;
 };
 
-// Runs all ranks of this process over a transport: with "inproc" and "loopback" all ranks of the program, one thread
-// each; with "mpi" one. If the backend's device works on its own and the transport moves host memory only, messages go
-// through pinned memory (executor/transports/staged.h). `program` is verified first. The error names the rank and the
-// action that failed first. If another process reports that error, ReportedRemotely(status) is true.
+// Runs all ranks of this process over a transport. With "inproc" and "loopback" these are all ranks of the program, one
+// thread each; with other transports it is one rank. If the backend's device is asynchronous and the transport moves
+// host memory only, messages are copied through pinned memory (executor/transports/staged.h). `program` is verified
+// first. The error names the rank and the action that failed first. If another process reports that error,
+// ReportedRemotely(status) is true.
 absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& data, absl::string_view transport,
                                      const RunOptions& options);
 absl::StatusOr<RunResult> RunInProcess(const Program& program, const DataSource& data, const RunOptions& options);
 
-// True if the ranks had met when the error came, so that all of them know it.
+// True if the error came after the ranks had met, so that all of them receive it.
 bool FailedInRun(const absl::Status& status);
 // True if the error came after the first step had begun; RunOptions::fault_report has then been written.
 bool FailedInStep(const absl::Status& status);

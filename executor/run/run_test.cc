@@ -55,7 +55,7 @@ std::string Refusal(const RunOptions& options, const Program& program = TwoRanks
   return std::string(result.status().message());
 }
 
-// A folder of its own that does not exist yet.
+// Returns the path of a folder that does not exist yet.
 std::string Folder(const std::string& name) {
   const std::string path = testing::TempDir() + "/run_test_" + name;
   std::filesystem::remove_all(path);
@@ -123,7 +123,7 @@ TEST(Run, ALatestThatIsGoneIsSaid) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->first_step, 2);
   EXPECT_THAT(notes, ::testing::Contains(HasSubstr("latest names step-00000003, which is not there")));
-  // A checkpoint given by its number is exactly the one that was asked for.
+  // If the user gives the number of a checkpoint, a wrong `latest` does not matter and is not noted.
   std::filesystem::remove_all(options.checkpoint.directory + "/step-00000003");
   options.resume_step = 2;
   notes.clear();
@@ -136,7 +136,8 @@ TEST(Run, ATraceHasALimit) {
   options.steps = options.trace_repetitions = INT64_MAX / 2;
   const std::string refusal = Refusal(options);
   EXPECT_THAT(refusal, HasSubstr("do not fit into a trace, which holds at most 16777216; nearest valid: "));
-  // Takes the number that the refusal names. A run with fewer steps than are to be traced counts only its own steps.
+  // The refusal names the largest number that is allowed. Only the steps that the run has are counted, so tracing more
+  // steps than a short run has is allowed.
   const int64_t most = std::stoll(refusal.substr(refusal.rfind(' ') + 1));
   EXPECT_GT(most, 1000);
   options.steps = 2;
@@ -196,7 +197,7 @@ TEST(Run, GoesOnFromACheckpointAsIfItHadNotEnded) {
   EXPECT_THAT(Refusal(options), HasSubstr("is a checkpoint of an earlier run; add --resume to continue it"));
   options.resume = true;
   for (const int64_t from : {int64_t{-1}, int64_t{2}}) {
-    // A run that resumes from the middle checkpoint does the newest steps again.
+    // A run that resumes from the middle checkpoint repeats the newest steps.
     options.resume_step = from;
     std::vector<std::string> notes;
     options.on_note = [&](const std::string& note) { notes.push_back(note); };
@@ -240,7 +241,7 @@ TEST(Run, StopsAfterTheStepThatItIsIn) {
   EXPECT_TRUE(result->stopped);
   EXPECT_GE(result->last_step, 2);
   EXPECT_LT(result->last_step, 1'000'000);
-  // Everything that was done is saved.
+  // The checkpoint holds every step that was done.
   options.resume = true;
   options.steps = result->last_step;
   options.stop = nullptr;
@@ -270,7 +271,7 @@ TEST(Run, SavedWeightsAreThoseOfTheRun) {
   const absl::StatusOr<RunResult> next = Train(from);
   ASSERT_TRUE(next.ok()) << next.status();
   EXPECT_NE(next->report.steps(0).loss(), result->report.steps(0).loss());
-  // The run is not lost if the file cannot be written.
+  // If the file cannot be written, the run still succeeds.
   options.save_weights = testing::TempDir() + "/no such folder/w.safetensors";
   const absl::StatusOr<RunResult> unsaved = Train(options);
   ASSERT_TRUE(unsaved.ok()) << unsaved.status();

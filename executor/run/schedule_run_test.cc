@@ -1,6 +1,5 @@
 // Every way to run a schedule trains the same model: replicas, several stages per rank, halved, wide and paired slots,
-// orders chosen at run time, shared streams, groups and skip edges. The programs are the hand-made ones of
-// verifier/testing.
+// orders chosen at run time, shared streams, groups and skip edges. The programs are hand-made, in verifier/testing.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -58,7 +57,8 @@ Outcome Train(const ScheduleSpec& spec) {
   return outcome;
 }
 
-// The slots that a microbatch runs besides plain forwards.
+// How microbatches run: with whole backwards, with backwards in two halves, or with forwards of two microbatches at a
+// time and whole backwards.
 enum class Style { kWhole, kHalves, kWide };
 
 // Runs all microbatches in turn: `flight` forwards at a time, then their backwards.
@@ -158,7 +158,7 @@ TEST(ScheduleRun, ReplicasAreTheSameBitsIfExact) {
       specs[i].accumulation = EXACT;
       specs[i].tied = tied;
       EXPECT_TRUE(Train(specs[i]) == expected);
-      // If each replica accumulates in order, rounding differs a little.
+      // With IN_ORDER accumulation in each replica, the results differ slightly, by rounding.
       specs[i].accumulation = IN_ORDER;
       const Outcome near = Train(specs[i]);
       ASSERT_EQ(near.losses.size(), 3u);
@@ -167,7 +167,7 @@ TEST(ScheduleRun, ReplicasAreTheSameBitsIfExact) {
   }
 }
 
-// The optimizer's copy of every tensor on each rank that holds it, after three steps: (tensor, bytes), over all ranks.
+// The optimizer's copy of every tensor after three steps, as (tensor, bytes), for every rank that holds the tensor.
 std::vector<std::pair<int, std::string>> WeightsOfAllRanks(const Program& program) {
   const int count = static_cast<int>(MeshRanks(program.mesh()));
   auto endpoints = *(*FindTransport("inproc"))->open(count);
@@ -244,7 +244,7 @@ TEST(ScheduleRun, SkipEdgesAreTheSameBits) {
   const Outcome without = Train(Spec(kOneRank, kOneLane, 1, Style::kWhole));
   EXPECT_FALSE(expected == without);
   for (auto& [name, spec] : OneReplica()) {
-    // On shared streams these lists would block.
+    // With skip edges, these lists would block on shared streams.
     if (spec.transfer_streams != PER_EDGE) continue;
     SCOPED_TRACE(name);
     spec.skips = skips;

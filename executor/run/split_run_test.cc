@@ -1,5 +1,5 @@
-// Runs of a program whose tensors are cut over x, z and, with ZeRO, data. Weights are collected from their pieces.
-// Checkpoints continue bit for bit, on the same plan and on the other one.
+// Runs of a program whose tensors are cut over x, z and, with ZeRO, data. The final weights are collected from their
+// pieces. A run that continues from a checkpoint gives the same bits, on the same plan or on another one.
 #include <chrono>
 #include <cmath>
 #include <cstddef>

@@ -31,7 +31,7 @@ Key KeyOf(const Mesh& mesh, int64_t rank, const Action& action) {
 }  // namespace
 
 void AlignStarts(const Program& program, Trace* trace) {
-  // By key and rank: the events in order.
+  // The events of each key on each rank, in order.
   std::map<Key, std::map<int64_t, std::vector<TraceEvent*>>> events;
   for (RankTrace& rank : *trace->mutable_ranks()) {
     const int index = TemplateOfRank(program, rank.rank());

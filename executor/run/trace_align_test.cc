@@ -69,7 +69,7 @@ TEST(TraceAlignTest, PartnersStartTogetherWhenTheLastIsReady) {
   EXPECT_EQ(trace.ranks(1).events(0).start_ps(), 70);
   EXPECT_EQ(trace.ranks(0).events(2).start_ps(), 390);
   EXPECT_EQ(trace.ranks(1).events(1).start_ps(), 390);
-  // The clocks do not agree: a start is never after the end.
+  // Even if the clocks differ, a start is never after the end.
   EXPECT_EQ(trace.ranks(0).events(3).start_ps(), 550);
   EXPECT_EQ(trace.ranks(1).events(2).start_ps(), 9000);
 }

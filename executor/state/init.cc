@@ -11,12 +11,12 @@ namespace {
 
 constexpr double kTwoPi = 6.283185307179586476925286766559;
 
-// In (0, 1]: never 0, so that its logarithm is finite.
+// Returns a number in (0, 1]. It is never 0, so its logarithm is finite.
 double Uniform(uint32_t high, uint32_t low) {
   return (static_cast<double>(uint64_t{high} << 32 | low) + 0.5) * 0x1p-64;
 }
 
-// Normals of elements 2*pair and 2*pair + 1 (Box and Muller 1958).
+// Returns the normally distributed values of elements 2*pair and 2*pair + 1 (Box and Muller 1958).
 std::array<double, 2> NormalPair(PhiloxKey key, uint64_t pair, uint32_t index) {
   const std::array<uint32_t, 4> words =
       Philox4x32(key, {static_cast<uint32_t>(pair), static_cast<uint32_t>(pair >> 32), index, 0});

@@ -320,7 +320,7 @@ uint16_t ToFp16(double x) {
   if (magnitude == 0) return sign;
   const int exponent = std::max(std::ilogb(magnitude), -14);
   const int fraction = static_cast<int>(std::ldexp(magnitude, 10 - exponent));
-  // A subnormal has a fraction below 1024 and the exponent field 0.
+  // For a subnormal, `exponent` is -14 and `fraction` is below 1024, so the exponent field becomes 0.
   return static_cast<uint16_t>(sign | (((exponent + 15) << 10) + fraction - 1024));
 }
 

@@ -1,4 +1,4 @@
-// Checks and names for messages of any contract, in whatever format they came. Internal to the readers of this folder.
+// Checks and names for messages of any contract, in every input format. Internal to the readers of this folder.
 #ifndef WEFT_PROTO_IO_CONTENT_H_
 #define WEFT_PROTO_IO_CONTENT_H_
 
@@ -21,19 +21,19 @@ std::string RootName(const google::protobuf::Descriptor& type);
 std::vector<std::string> FieldNames(const google::protobuf::Descriptor& type);
 std::vector<std::string> ValueNames(const google::protobuf::EnumDescriptor& type);
 
-// The names of enum values that may be given for `field`: only those that somebody may ask for.
+// The names of the enum values that a user may give for `field`.
 std::vector<std::string> KnownValues(const google::protobuf::FieldDescriptor& field);
 
-// Finds an enum value by its name, in any case and with - for _, as flags write it. This holds for settings, text
-// protos (where - ends a word) and JSON alike. Returns null if there is none.
+// Finds an enum value by its name, in any case and with - for _, as in flags. Settings, text protos (where - ends a
+// word) and JSON all find values in this way. Returns null if there is none.
 const google::protobuf::EnumValueDescriptor* FindEnumValue(const google::protobuf::EnumDescriptor& type,
                                                            absl::string_view name);
 
-// Why no other member of its oneof may be given beside `first`.
+// Returns the reason why no other member of the oneof may be given beside `first`.
 std::string OneofProblem(const google::protobuf::FieldDescriptor& first);
 
-// The text to append to "PATH = 'FP31' is unknown": the nearest and known names, and where else the meant value is
-// stated.
+// Returns the text to append to "PATH = 'FP31' is unknown": the nearest and the known names, or, for a type of 8 bits
+// in a precision, how to predict a runtime that uses such a type.
 std::string EnumHelp(const google::protobuf::FieldDescriptor& field, absl::string_view given);
 
 // The values that an integer field accepts: "an integer of 32 bits".
@@ -42,10 +42,10 @@ std::string AllowedIntegers(const google::protobuf::FieldDescriptor& field);
 // has a leading 0, else nothing.
 std::string NearestInteger(const google::protobuf::FieldDescriptor& field, absl::string_view given);
 
-// True if a number has a leading 0. It is octal to some and decimal to others, so it is neither here.
+// True if a number has a leading 0. Some readers take such a number as octal, others as decimal, so weft refuses it.
 bool HasLeadingZero(absl::string_view given);
 
-// Why `text` cannot be the value of a string field (invalid UTF-8, a NUL byte); empty if it can.
+// Returns the reason why `text` cannot be the value of a string field (invalid UTF-8, a NUL byte); empty if it can.
 absl::string_view StringProblem(absl::string_view text);
 
 // Returns errors such as "recipe.lr.decay: invalid UTF-8". Also refuses unknown fields and enum numbers without a name,

@@ -27,8 +27,8 @@ constexpr Tables MakeTables() {
 constexpr Tables kTables = MakeTables();
 
 #if defined(__x86_64__)
-// Uses the instruction that x86-64 processors since 2008 have for this polynomial. For fewer bytes than kLong it gains
-// nothing.
+// x86-64 processors since 2008 have an instruction for this polynomial. For fewer bytes than kLong the instruction is
+// no faster than the tables.
 constexpr size_t kLong = 64;
 
 __attribute__((target("sse4.2"))) uint32_t ExtendByInstruction(uint32_t crc, absl::string_view bytes) {

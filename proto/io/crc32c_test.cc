@@ -20,7 +20,7 @@ uint32_t Slow(absl::string_view bytes) {
   return ~crc;
 }
 
-// RFC 3720, appendix B.4; the last is the usual check value.
+// Vectors from RFC 3720, appendix B.4. The last one is the usual check value.
 TEST(Crc32c, IsThatOfTheStandard) {
   std::string up, down;
   for (int i = 0; i < 32; ++i) {

@@ -10,7 +10,8 @@
 namespace weft {
 namespace {
 
-// Each of these functions returns the position after the bytes that it has checked, or null if the bytes are not right.
+// Each of these functions returns the position after the bytes that it has checked, or null if it does not accept the
+// bytes.
 
 const char* LongVarint(const char* at, const char* end, uint64_t* value) {
   *value = 0;

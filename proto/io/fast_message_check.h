@@ -1,4 +1,4 @@
-// A fast first check of the bytes of messages, most of which are right.
+// A fast first check of the bytes of messages. It pays because most messages are right.
 #ifndef WEFT_PROTO_IO_FAST_MESSAGE_CHECK_H_
 #define WEFT_PROTO_IO_FAST_MESSAGE_CHECK_H_
 
@@ -7,8 +7,8 @@
 
 namespace weft {
 
-// True if `bytes` are a message of this type in which ReadWire (wire_reader.h) refuses nothing. False does not mean
-// that the bytes are wrong: errors, and uncommon encodings, are left to a reader that can say where they are.
+// Returns true if `bytes` are a message of this type in which ReadWire (wire_reader.h) refuses nothing. False does not
+// mean that the bytes are wrong. Errors and uncommon encodings are left to ReadWire, which can name their place.
 bool LooksRight(absl::string_view bytes, const WireMessage& type);
 
 }  // namespace weft

@@ -1,5 +1,5 @@
-// Bytes that LooksRight accepts are right, as an oracle confirms that reads them as fields of no known type. LooksRight
-// also accepts what protobuf writes.
+// Tests that the bytes which LooksRight accepts are right. An oracle decides this: it reads the bytes as unknown
+// fields. Also tests that LooksRight accepts what protobuf writes.
 #include "proto/io/fast_message_check.h"
 
 #include <algorithm>
@@ -207,10 +207,10 @@ TEST(FastMessageCheck, SeesEveryNumberOfAList) {
     EXPECT_TRUE(LooksRight(list(std::string(size, '\x7f')), type));
     for (size_t i = 0; i < size; ++i) {
       std::string numbers(size, '\x01');
-      // 2^31 - 1 and 2^31.
+      // The largest value, 2^31 - 1, is accepted; 2^31 is refused.
       EXPECT_TRUE(LooksRight(list(std::string(numbers).insert(i, "\xff\xff\xff\xff\x07")), type)) << size << " " << i;
       EXPECT_FALSE(LooksRight(list(std::string(numbers).insert(i, "\x80\x80\x80\x80\x08")), type)) << size << " " << i;
-      // A number of two bytes; at the end of the list its second byte is missing.
+      // This is the first byte of a number of two bytes. At the end of the list, the second byte is missing.
       numbers[i] = '\x80';
       EXPECT_EQ(LooksRight(list(numbers), type), i + 1 < size) << size << " " << i;
     }

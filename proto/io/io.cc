@@ -54,7 +54,7 @@ class FileDescriptor {
     if (fd_ >= 0) close(fd_);
   }
   int get() const { return fd_; }
-  // Errors of delayed writes are reported here.
+  // Close reports errors of delayed writes.
   int Close() {
     const int fd = fd_;
     fd_ = -1;
@@ -85,20 +85,21 @@ absl::Status WriteAll(int fd, absl::string_view content, const std::string& path
   return absl::OkStatus();
 }
 
-// A name beside `target` that no other file has: the counter makes it unique in this process, the process id among
-// processes. The name is not too long for a file system, even if `target` has the full length.
+// Returns the name of a file beside `target` that no other file has. The counter makes it unique in this process, and
+// the process id makes it unique among processes. Even if `target` has the maximum length, the name is not too long for
+// a file system.
 std::string TemporaryName(const std::string& target) {
   static std::atomic<int> counter{0};
   const std::string own = absl::StrCat(".tmp-", getpid(), "-", counter.fetch_add(1));
   const size_t begin = target.rfind('/') + 1;  // 0 if there is no slash.
   size_t end = std::min(target.size(), begin + NAME_MAX - own.size());
-  // Cut before a whole character: some file systems accept nothing else.
+  // Cut only between whole characters: some file systems refuse a name with part of a character.
   while (end > begin && end < target.size() && (target[end] & 0xc0) == 0x80) --end;
   return absl::StrCat(target.substr(0, end), own);
 }
 
 absl::Status CreateAndWrite(const std::string& name, const std::string& path, absl::string_view content) {
-  // A device is opened as it is; a temporary file must be new.
+  // A device already exists and is opened directly. A temporary file must be new.
   const bool is_new = name != path;
   FileDescriptor file(OpenRetrying(name, is_new ? O_WRONLY | O_CREAT | O_EXCL : O_WRONLY, 0666));
   if (file.get() < 0) return SystemError(is_new ? "create a file beside it" : "open", path, errno);
@@ -112,7 +113,7 @@ absl::Status CreateAndWrite(const std::string& name, const std::string& path, ab
 absl::Status CheckInPlace(const std::string& path) {
   struct stat info;
   if (access(path.c_str(), W_OK) != 0 || stat(path.c_str(), &info) != 0) return SystemError("write", path, errno);
-  // Opening a pipe would wait for its reader.
+  // Do not open a pipe: that would wait for a reader.
   if (!S_ISCHR(info.st_mode)) return absl::OkStatus();
   FileDescriptor device(OpenRetrying(path, O_WRONLY | O_NONBLOCK | O_NOCTTY));
   if (device.get() < 0) return SystemError("open", path, errno);
@@ -157,7 +158,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
   if (S_ISREG(info.st_mode) && info.st_size > max_bytes) return too_long(absl::StrCat(info.st_size));
   std::string content;
   size_t size = 0;
-  // Asking for one byte more than expected finds the end of the file without growing.
+  // Ask for one byte more than the file's size. Then the end of the file is found before the buffer must grow.
   size_t chunk = S_ISREG(info.st_mode) ? static_cast<size_t>(info.st_size) + 1 : size_t{1} << 16;
   while (true) {
     if (size == content.size()) {
@@ -182,7 +183,7 @@ absl::Status ReplaceFile(const std::string& path, const std::function<absl::Stat
   if (path.find('\0') != std::string::npos) return absl::InvalidArgumentError("a file name holds a NUL byte");
   struct stat info;
   const bool exists = stat(path.c_str(), &info) == 0;
-  // Refuse a path that is too long, though the temporary name would not be.
+  // Refuse a path that is too long, even if the temporary name is short enough.
   if (!exists && errno == ENAMETOOLONG) return SystemError("write", path, errno);
   if (exists && S_ISDIR(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": is a directory, not a file"));
@@ -236,7 +237,7 @@ absl::Status ParseMessage(absl::string_view bytes, absl::string_view source, goo
   if (bytes.substr(0, 8) == "WEFTPROG") {
     return absl::InvalidArgumentError(absl::StrCat(source, ": is a compiled program; expected a ", type));
   }
-  // Neither the text parser nor the formats accept a byte order mark. No binary message begins with one.
+  // Neither the text parser nor the formats accept a byte order mark, so remove it. No binary message begins with one.
   const absl::string_view content = bytes.substr(0, 3) == "\xef\xbb\xbf" ? bytes.substr(3) : bytes;
   const Format format = FormatOf(content);
   switch (format) {

@@ -20,16 +20,16 @@ inline constexpr int64_t kMaxFileBytes = int64_t{1} << 30;
 // directory) or ResourceExhausted (longer than `max_bytes`).
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes = kMaxFileBytes);
 
-// Calls `write` with a temporary name in the folder of `path`, then renames the file that it wrote (and synced). So
-// `path` holds the old or the new content, whatever happens. A failure removes the temporary file. If `path` is a
-// symbolic link, its target is replaced. Pipes and devices (/dev/stdout) are written in place: `write` gets their own
-// name.
+// Calls `write` with a temporary name in the folder of `path`. `write` must write and sync this file, which then
+// replaces `path` by renaming. So `path` always holds the old or the new content. A failure removes the temporary file.
+// If `path` is a symbolic link, its target is replaced. Pipes and devices (/dev/stdout) are written in place: `write`
+// gets `path` itself.
 absl::Status ReplaceFile(const std::string& path, const std::function<absl::Status(const std::string& name)>& write);
 
 // Calls ReplaceFile to write `content`.
 absl::Status WriteFileAtomic(const std::string& path, absl::string_view content);
 
-// Returns OK if WriteFileAtomic(path) could begin, otherwise what prevents it. Leaves nothing behind.
+// Returns OK if WriteFileAtomic(path) could begin, otherwise the reason why not. Creates no lasting file.
 absl::Status CheckWritable(const std::string& path);
 
 // Reads a contract message from text proto, JSON or binary. The content decides: JSON begins with '{' (or '['), text

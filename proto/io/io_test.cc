@@ -201,19 +201,19 @@ TEST(ParseMessage, PrintableBinaryIsNotTakenForText) {
   Trace read;
   ASSERT_TRUE(ParseMessage(trace.SerializeAsString(), "t", &read).ok());
   EXPECT_EQ(read.origin(), "simulated");
-  // A string of 123 bytes makes the second byte '{'.
+  // The length 123 makes the second byte '{'.
   trace.set_origin(std::string(123, 'a'));
   trace.set_program_name("p");
   ASSERT_TRUE(ParseMessage(trace.SerializeAsString(), "t", &read).ok());
   EXPECT_EQ(read.origin().size(), 123u);
-  // A string of 35 bytes looks like a comment.
+  // The length 35 makes the second byte '#', so the message looks like a comment.
   trace.Clear();
   trace.set_origin(std::string(35, 'a'));
   ASSERT_TRUE(ParseMessage(trace.SerializeAsString(), "t", &read).ok());
   EXPECT_EQ(read.origin().size(), 35u);
   ASSERT_TRUE(ParseMessage("\n# only a comment\n", "t", &read).ok());
   EXPECT_EQ(read.ByteSizeLong(), 0u);
-  // Tag 0x20 is a space: steps = 123, and a zero.
+  // Tag 0x20 looks like a space. The message has steps = 123 and another field with an explicit 0.
   Recipe recipe;
   ASSERT_TRUE(ParseMessage(absl::string_view(" {\x10\0", 4), "r", &recipe).ok());
   EXPECT_EQ(recipe.steps(), 123);
@@ -223,7 +223,7 @@ TEST(ParseMessage, PrintableBinaryIsNotTakenForText) {
 
 struct BadCase {
   std::string content;
-  // Parts of the error.
+  // Texts that the error must contain.
   std::vector<std::string> parts;
 };
 
@@ -329,7 +329,7 @@ TEST(ParseMessage, EveryPrefixOfABinaryIsReadOrRefused) {
   cluster.mutable_device()->mutable_peaks(0)->set_flops_per_second(1e12);
   cluster.mutable_host()->set_latency_seconds(1);
   const std::string bytes = cluster.SerializeAsString();
-  // Starts at 2, because a lone line feed is an empty text proto.
+  // Start at size 2, because the first byte alone is a line feed, which is an empty text proto.
   for (size_t size = 2; size <= bytes.size(); ++size) {
     Cluster read;
     if (ParseMessage(bytes.substr(0, size), "c", &read).ok()) {

@@ -25,7 +25,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// The place of a value, link by link from the root. Only errors need the path as text.
+// The place of a value, as a chain of links from the value out to the root. Only errors turn the chain into text.
 struct Place {
   const Place* outer = nullptr;
   absl::string_view name;
@@ -125,7 +125,7 @@ class JsonPrinter {
   // Properties of a field, kept because a report prints the same fields for thousands of ranks.
   struct PrintedField {
     const FieldDescriptor* field = nullptr;
-    // "\"name\": ".
+    // The printed name, "\"name\": ".
     std::string key;
     bool repeated = false, presence = false, zero_rule = false;
   };
@@ -142,7 +142,7 @@ class JsonPrinter {
   }
 
   void NewLine(bool comma, int indent) {
-    // Deep enough for most lines: appending one piece is faster than three.
+    // The blanks are enough for most lines. One append of this piece is faster than three.
     constexpr absl::string_view kLine = ",\n                ";
     const size_t spaces = static_cast<size_t>(2 * indent);
     const size_t written = std::min(spaces, kLine.size() - 2);

@@ -88,7 +88,7 @@ class MessageFiller {
 
   absl::Status IntegerError(const JsonValue& value, absl::string_view path, const FieldDescriptor& field) const {
     const std::string nearest = NearestInteger(field, value.text);
-    // The part before the ';' says what is allowed, so it goes before the given value; the nearest value goes after it.
+    // The part before the ';' states what is allowed, so it precedes the given value. The nearest value follows it.
     const size_t end = std::min(nearest.find(';'), nearest.size());
     const absl::Status error =
         Error(value, path, absl::StrCat("expected ", AllowedIntegers(field), nearest.substr(0, end)));

@@ -8,8 +8,8 @@
 
 namespace weft {
 
-// Parses a JSON object into `message`. Members are named as in the .proto file or in lowerCamelCase; enums by name;
-// null is absent; integers may be strings, as protobuf's own printer writes them. Errors are
+// Parses a JSON object into `message`. Members are named as in the .proto file or in lowerCamelCase. Enums are given by
+// name, null counts as absent, and integers may be strings, as protobuf's own printer writes them. Errors are
 // "SOURCE:LINE:COLUMN: recipe.lr: ..." and name the nearest field or enum value.
 absl::Status ReadJson(absl::string_view text, absl::string_view source, google::protobuf::Message* message);
 

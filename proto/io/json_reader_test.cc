@@ -25,8 +25,8 @@ absl::Status Read(const std::string& text, T* message) {
 
 std::string ErrorOf(const absl::Status& status) { return std::string(status.message()); }
 
-// Both ends of the field's range are accepted, as numbers and as strings. One beyond is refused, with the nearest valid
-// number.
+// Both ends of the field's range are accepted, as numbers and as strings. The next number beyond each end is refused,
+// and the error names the nearest valid number.
 template <typename Wrapper, typename Integer>
 void ExpectEnds() {
   using Limits = std::numeric_limits<Integer>;
@@ -98,7 +98,7 @@ TEST(JsonReader, EveryKindOfField) {
   EXPECT_THAT(plan.recompute().layers(), testing::ElementsAre(2, 1));
 }
 
-// The same holds for settings.
+// JSON accepts enum names in any case, as settings do.
 TEST(JsonReader, EnumsAreReadInAnyCase) {
   Plan plan;
   ASSERT_TRUE(
@@ -141,7 +141,8 @@ TEST(JsonReader, APartOfAFileIsRefused) {
   }
 }
 
-// Another byte gives another plan, or an error that says where. It is never ignored, except in place of a blank.
+// If one byte changes, the result is another plan or an error that names the place. The change is never ignored, except
+// in place of a blank.
 TEST(JsonReader, AnotherByteIsSeen) {
   const std::string whole = kPlan;
   Plan plan;

@@ -252,7 +252,7 @@ class JsonParser {
   int column_ = 1;
 };
 
-// "3.0" and "3e2" are whole numbers too, as far as a double holds them exactly.
+// Accepts "3.0" and "3e2" as whole numbers too, if a double holds them exactly.
 template <typename T>
 std::optional<T> WholeNumber(const JsonValue& value) {
   if (value.kind != JsonValue::Kind::kNumber) return std::nullopt;

@@ -1,5 +1,5 @@
-// JSON as a tree that remembers where each value stood, for readers that must name line and column and must not lose
-// digits of integers: specs, Hugging Face's config.json, safetensors headers.
+// JSON as a tree that keeps the position of each value. It is for readers that must name line and column and must keep
+// all digits of integers: specs, Hugging Face's config.json, safetensors headers.
 #ifndef WEFT_PROTO_IO_JSON_VALUE_H_
 #define WEFT_PROTO_IO_JSON_VALUE_H_
 

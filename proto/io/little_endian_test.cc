@@ -10,7 +10,7 @@ namespace {
 TEST(LittleEndianTest, TheFirstByteIsTheLowest) {
   EXPECT_EQ(LittleEndian(""), 0u);
   EXPECT_EQ(LittleEndian(absl::string_view("\x01\x02\x03", 3)), 0x030201u);
-  // Bytes from 128 on are not negative.
+  // Bytes from 128 on must not be read as negative numbers.
   EXPECT_EQ(LittleEndian(absl::string_view("\xff\x80", 2)), 0x80ffu);
   std::string out = "x";
   AppendLittleEndian(0x0102030405060708, 3, &out);

@@ -86,7 +86,7 @@ absl::StatusOr<Program> ParseProgram(absl::string_view bytes, absl::string_view 
 }
 
 absl::StatusOr<Program> ReadProgram(const std::string& path) {
-  // A pipe or a device has no size and may never end. Reading stops long before memory runs out.
+  // A pipe or a device has no size and may never end, so stop reading long before memory runs out.
   constexpr int64_t kMaxWithoutSize = int64_t{256} << 20;
   std::error_code error;
   const bool has_size = std::filesystem::is_regular_file(path, error);

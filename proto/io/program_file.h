@@ -25,8 +25,8 @@ inline constexpr uint32_t kProgramFormatVersion = 1;
 // True if a file with this beginning is meant to be a program file.
 bool LooksLikeProgram(absl::string_view bytes);
 
-// Returns the whole file; equal programs give equal bytes. Empty for a program beyond 2 GiB, which WriteProgram
-// reports.
+// Returns the whole file; equal programs give equal bytes. Returns an empty string for a program beyond 2 GiB;
+// WriteProgram then returns an error.
 std::string SerializeProgram(const Program& program);
 
 // Reads a program file. Refuses with "SOURCE: ...": wrong magic, a newer version, wrong length or CRC, unknown fields

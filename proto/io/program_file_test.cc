@@ -178,7 +178,7 @@ TEST(ProgramFile, SurvivesRandomPayloads) {
     std::string payload = good;
     for (int k = 0; k < 3; ++k) payload[random() % payload.size()] = static_cast<char>(random());
     const auto program = ParseProgram(FileOf(payload), "p.weft");
-    // An accepted program is understood in full: writing it again loses nothing.
+    // If a program is accepted, all of it was read: writing it again loses nothing.
     if (program.ok()) {
       const auto again = ParseProgram(SerializeProgram(*program), "p.weft");
       ASSERT_TRUE(again.ok()) << again.status();

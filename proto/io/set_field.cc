@@ -54,7 +54,7 @@ absl::Status SetScalar(const FieldDescriptor& field, absl::string_view path, abs
     return absl::OkStatus();
   };
   const auto bad_integer = [&] {
-    // For a leading 0, this also says which number is meant.
+    // For a leading 0, `nearest` also names the number that was probably meant.
     const std::string nearest = NearestInteger(field, value);
     return BadValue(path, value, absl::StrCat(AllowedIntegers(field), nearest.empty() ? BadBeginning(value) : nearest));
   };
@@ -204,8 +204,8 @@ void RemoveAxis(absl::string_view axis, Plan* plan) {
   if (axes->empty()) plan->clear_mesh();
 }
 
-// Sets the size of `axis`, or removes it for kFieldDefault. A new axis goes before the first of `before`, otherwise to
-// the end (innermost first: x, data, pipe).
+// Sets the size of `axis`, or removes it for kFieldDefault. A new axis is inserted before the first axis that `before`
+// names, or appended if the mesh has none of them. Axes are listed innermost first: x, data, pipe.
 absl::Status SetAxis(absl::string_view alias, absl::string_view axis, absl::string_view value,
                      const std::vector<std::string>& before, Plan* plan) {
   if (value == kFieldDefault) {
@@ -234,7 +234,7 @@ absl::Status SetAxis(absl::string_view alias, absl::string_view axis, absl::stri
   return absl::OkStatus();
 }
 
-// Refuses axes that other frameworks have. A size of 1 cuts nothing, so it is allowed.
+// Refuses axes that other frameworks have but weft does not. A size of 1 has no effect, so it is allowed.
 absl::Status RefuseForeignAxis(absl::string_view alias, absl::string_view value) {
   if (value == "1") return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -243,7 +243,7 @@ absl::Status RefuseForeignAxis(absl::string_view alias, absl::string_view value)
                                  : ", because its models are dense; allowed: 1"));
 }
 
-// Short names of fields. "schedule" is not among them: it is also the name of a message.
+// Short names of fields. "schedule" is missing here, because it is also the name of a message.
 constexpr std::pair<absl::string_view, absl::string_view> kAliases[] = {
     {"vpp", "plan.schedule.virtual_stages"}, {"virtual", "plan.schedule.virtual_stages"},
     {"mbs", "recipe.microbatch_sequences"},  {"gbs", "recipe.global_batch_sequences"},

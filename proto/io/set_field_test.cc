@@ -55,7 +55,7 @@ TEST(ApplySetting, DefaultTakesAnAxisOutOfTheMesh) {
   for (const char* setting : {"x=2", "y=3", "z=5", "dp=8", "pp=4"}) ASSERT_EQ(s.Set(setting), "");
   EXPECT_EQ(s.Set("pp=default"), "");
   EXPECT_EQ(s.Axes(), "x=2 y=3 z=5 data=8 ");
-  // A field or axis that is not there can be left out too.
+  // Leaving out an absent field or axis is no error.
   EXPECT_EQ(s.Set("pp=default"), "");
   EXPECT_EQ(s.Set("y=default"), "");
   EXPECT_EQ(s.Axes(), "x=2 z=5 data=8 ");
@@ -220,7 +220,7 @@ TEST(ApplySetting, ListsMayStandInBrackets) {
   }
 }
 
-// The same holds in text protos.
+// Text protos follow the same rule.
 TEST(ApplySetting, IntegersMayBeHexadecimalButNotOctal) {
   Specs s;
   EXPECT_EQ(s.Set("gbs=0x40"), "");
@@ -284,7 +284,7 @@ TEST(ApplySetting, RefusesByName) {
   EXPECT_THAT(s.Set("precision.params=FP8"), HasSubstr("known: FP16, BF16, FP32, FP64; "));
   EXPECT_THAT(s.Set("gradient_sync=eager_op"), HasSubstr("nearest: 'EAGER_OPT'"));
   EXPECT_THAT(s.Set("schedule.wave=2"), AllOf(HasSubstr("'plan.schedule.wave'"), HasSubstr("nearest: 'waves'")));
-  // The error does not offer values that nobody may give.
+  // The error offers only values that a user may give.
   EXPECT_THAT(s.Set("accumulation=sorted"), testing::Not(HasSubstr("UNSPECIFIED")));
   EXPECT_THAT(s.Set("partition.layers_per_stage=3,x"), HasSubstr("'x'"));
   EXPECT_THAT(s.Set("partition.layers_per_stage=3,"), HasSubstr("''"));

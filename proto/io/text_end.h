@@ -1,4 +1,4 @@
-// Says what is missing in a text proto that ends too early.
+// Finds what is missing in a text proto that ends too early.
 #ifndef WEFT_PROTO_IO_TEXT_END_H_
 #define WEFT_PROTO_IO_TEXT_END_H_
 

@@ -36,7 +36,7 @@ class TextWalk {
  public:
   TextWalk(absl::string_view text, bool accepted)
       : accepted_(accepted), stream_(text.data(), static_cast<int>(text.size())), tokens_(&stream_, &unheard_) {
-    // The parser has the same settings.
+    // These settings must equal those of protobuf's text parser.
     tokens_.set_comment_style(Tokenizer::SH_COMMENT_STYLE);
     tokens_.set_allow_f_after_float(true);
     tokens_.set_require_space_after_number(false);
@@ -50,7 +50,7 @@ class TextWalk {
     return std::move(problem_);
   }
 
-  // A name in the text that the contract writes in another case, with the contract's spelling.
+  // An enum name in the text that differs from the contract's spelling only in case, with the contract's spelling.
   struct Respelt {
     int line;
     int column;
@@ -79,8 +79,8 @@ class TextWalk {
   }
   bool NoTextProto() { return false; }
 
-  // These functions return whether to go on. Fields reads up to and including `close`, or to the end if `close` is
-  // empty.
+  // These functions return false if the walk must end. Fields reads up to and including `close`, or to the end if
+  // `close` is empty.
   bool Fields(const Descriptor& type, absl::string_view close) {
     if (path_.size() > kMaxMessageDepth) return NoTextProto();
     std::map<const FieldDescriptor*, int> seen;
@@ -122,7 +122,7 @@ class TextWalk {
     return true;
   }
 
-  // Reads one value, or a list of values, whose elements are counted.
+  // Reads one value, or a list of values. Counts the elements of the list.
   bool Value(const FieldDescriptor& field) {
     if (!At("[") || !field.is_repeated()) return One(field);
     tokens_.Next();
@@ -131,7 +131,7 @@ class TextWalk {
       ++path_.back().second;
       if (At(",")) tokens_.Next();
     }
-    // Further values of this field count on from the last element.
+    // The next value of this field has the index after the last element.
     --path_.back().second;
     tokens_.Next();
     return true;
@@ -147,7 +147,7 @@ class TextWalk {
       return Problem(tokens_.current(), absl::StrCat(Path(), " has fields of its own: ", field.name(), " { ... } with ",
                                                      absl::StrJoin(FieldNames(*field.message_type()), ", ")));
     }
-    // If no value is given, there is nothing to say about it.
+    // If the text ends here, the parser reports the missing value.
     if (AtEnd()) return NoTextProto();
     const Tokenizer::Token first = tokens_.current();
     const bool negative = At("-");
@@ -188,7 +188,7 @@ class TextWalk {
     return true;
   }
 
-  // Says what `token` must be if it is not a double; empty if it is.
+  // Returns what `token` must be if it is not a double; empty if it is one.
   std::string NumberProblem(const Tokenizer::Token& token) const {
     if (token.type == Tokenizer::TYPE_FLOAT || token.type == Tokenizer::TYPE_INTEGER) {
       absl::string_view digits = token.text;

@@ -11,23 +11,23 @@
 namespace weft {
 
 struct TextProblem {
-  // Both count from 0, as in protobuf. A tab goes on to the next multiple of 8.
+  // Both count from 0, as in protobuf. A tab advances to the next multiple of 8.
   int line = 0;
   int column = 0;
-  // "plan.precision.compute = 'FP31' is unknown; nearest: 'FP32'; known: ...".
+  // For example "plan.precision.compute = 'FP31' is unknown; nearest: 'FP32'; known: ...".
   std::string message;
 };
 
 // Returns the first field in `text` that is unknown, is given twice, or has a value of another type. Protobuf's own
-// parser reads the text, but it does not say where a field is or what could stand there. It also accepts three
-// mistakes: of a field given twice it takes the second if the first is the default, it reads a number that no double
-// holds as 0 or infinity, and 010 as 8. If the parser has `accepted` the text, only those three are looked for. Returns
-// nothing if the text is not a text proto: the parser reports that.
+// parser reads the text, but its errors do not name the field or the allowed values. It also accepts three mistakes. If
+// a field is given twice and the first value is the default, it takes the second. It reads a number that no double
+// holds as 0 or infinity, and it reads 010 as 8. If the parser has `accepted` the text, this function looks only for
+// those three. Returns nothing if the text is not a text proto: the parser reports that.
 std::optional<TextProblem> FirstTextProblem(absl::string_view text, const google::protobuf::Descriptor& type,
                                             bool accepted);
 
-// Returns `text`, with the same number of bytes, in which enum values written in another case have the contract's
-// spelling. Protobuf's own parser accepts no other.
+// Returns `text` with enum values that are written in another case replaced by the contract's spelling, the only one
+// that protobuf's own parser accepts. The number of bytes stays the same.
 std::string EnumsAsTheContractHasThem(absl::string_view text, const google::protobuf::Descriptor& type);
 
 }  // namespace weft

@@ -78,7 +78,7 @@ TEST(FirstTextProblem, IntegersHaveNoZeroInFront) {
   }
 }
 
-// Also tests numbers that stand for enum values, and for true and false.
+// The test covers enum values and bools that are given as numbers too.
 TEST(FirstTextProblem, NumbersOfValuesHaveNoZeroInFront) {
   for (const bool accepted : {false, true}) {
     const auto plan = [&](const std::string& text) { return Found(text, Plan::descriptor(), accepted); };

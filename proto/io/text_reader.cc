@@ -25,7 +25,7 @@ using google::protobuf::Message;
 using google::protobuf::TextFormat;
 using google::protobuf::io::ArrayInputStream;
 
-// Keeps the first error; later ones follow from it.
+// Keeps only the first error, because later errors follow from it.
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {
@@ -35,7 +35,7 @@ class FirstError : public google::protobuf::io::ErrorCollector {
     message_ = message;
   }
 
-  // Protobuf counts from 0; -1 = nowhere.
+  // The position of the error. Protobuf counts from 0; -1 = no position.
   int line() const { return line_; }
   int column() const { return column_; }
   const std::string& message() const { return message_; }
@@ -51,8 +51,8 @@ absl::Status ErrorAt(absl::string_view source, int line, int column, absl::strin
   return absl::InvalidArgumentError(absl::StrCat(source, ":", line + 1, ":", column + 1, ": ", message));
 }
 
-// True for messages that people write. A program or a trace has as many fields as actions, so no tree of their places
-// is made for those.
+// True for messages that people write. Only these get a tree of the places of their fields. A program or a trace has
+// too many fields for that, because they grow with the number of actions.
 bool IsSpec(const Descriptor& type) {
   const std::string& name = type.full_name();
   return name == "weft.Recipe" || name == "weft.Plan" || name == "weft.Cluster" || name == "weft.Runtime";
@@ -126,7 +126,7 @@ absl::Status ReadText(absl::string_view text, absl::string_view source, Message*
   const bool accepted = attempt->accepted;
   const FirstError& errors = attempt->errors;
   const std::optional<TextProblem> problem = FirstTextProblem(text, type, accepted);
-  // The parser reports an error in a value only after it has read on.
+  // The parser reads past a wrong value before it reports the error.
   const auto before_parser = [&] {
     return errors.line() < 0 ||
            std::make_pair(problem->line, problem->column) <= std::make_pair(errors.line(), errors.column());

@@ -52,13 +52,13 @@ TEST(TextReader, TheFirstFaultIsTold) {
   EXPECT_THAT(ErrorOf<Recipe>("steps: 0\n steps: 2"), StartsWith("file:2:2: "));
 }
 
-// The same holds for settings.
+// Text protos accept enum names in any case, as settings do.
 TEST(TextReader, EnumsAreReadInAnyCase) {
   Plan plan;
   const absl::Status status =
       ReadText("recompute { mode: Fit }\n\tprecision\t{ compute: bf16 master: FP32 } # fit\n zero { reshard: 'x'",
                "file", &plan);
-  // The error is reported where it stands.
+  // The error names the place in the original text.
   EXPECT_THAT(std::string(status.message()), StartsWith("file:3:18: plan.zero.reshard"));
   ASSERT_TRUE(ReadText("recompute { mode: Fit }\n\tprecision\t{ compute: bf16 master: FP32 } schedule { name: \"fit\" "
                        "scaling: forward_doubling } # fit",
@@ -69,7 +69,7 @@ TEST(TextReader, EnumsAreReadInAnyCase) {
   EXPECT_EQ(plan.precision().master(), FP32);
   EXPECT_EQ(plan.schedule().name(), "fit");
   EXPECT_THAT(ErrorOf<Plan>("recompute { mode: fitt }"), HasSubstr("nearest: 'FIT'"));
-  // A written zero is found in such a text too.
+  // A written zero is also found in a text with enum names in another case.
   EXPECT_THAT(ErrorOf<Plan>("recompute { mode: fit } schedule { waves: 0 }"),
               StartsWith("file:1:36: plan.schedule.waves"));
 }
@@ -98,7 +98,7 @@ TEST(TextReader, MessagesAreSoDeepAndNoDeeper) {
   EXPECT_THAT(ErrorOf<Program>(nested(kMaxMessageDepth + 1)), StartsWith("file:1:"));
 }
 
-// Every prefix of a file is read as what it is, or refused with the place.
+// Every prefix of a file gives another plan than the whole file, or an error that names the place.
 TEST(TextReader, APartOfAFileIsNeverTheWhole) {
   const std::string whole = kPlan;
   Plan plan;

@@ -62,7 +62,7 @@ Content ContentOf(const WireField& field) {
 }
 
 std::vector<WireTag> TagsOf(const Descriptor& type, const std::vector<WireField>& fields) {
-  // No contract has so many.
+  // No contract has so many fields and oneofs.
   if (type.field_count() + type.real_oneof_decl_count() > 64) return {};
   std::vector<WireTag> tags(8 * fields.size());
   for (size_t number = 0; number < fields.size(); ++number) {
@@ -91,7 +91,7 @@ std::vector<WireTag> TagsOf(const Descriptor& type, const std::vector<WireField>
 
 const WireMessage& WireMessages::Of(const Descriptor& type) {
   const auto [found, is_new] = messages_.try_emplace(&type);
-  // References into a map stay valid.
+  // Later insertions into a map keep this reference valid.
   WireMessage& message = found->second;
   for (int i = 0; is_new && i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);

@@ -1,5 +1,5 @@
-// Tables of what may occur in the bytes of a message of some type, beside its descriptor, for code that walks the
-// bytes. Internal to the readers of this folder.
+// Tables of the fields and tags that may occur in the bytes of a message type, for code that walks the bytes. Internal
+// to the readers of this folder.
 #ifndef WEFT_PROTO_IO_WIRE_MESSAGE_H_
 #define WEFT_PROTO_IO_WIRE_MESSAGE_H_
 
@@ -55,7 +55,7 @@ struct WireTag {
   bool has_zero_rule = false;
   // For enums: one bit for each value below 64.
   uint64_t small_values = 0;
-  // The bits of the field, unless it is repeated, and of its oneof. Each bit may occur only once in a message.
+  // The bits of this field (unless it is repeated) and of its oneof. Each bit may occur only once in a message.
   uint64_t once = 0;
   const WireField* field = nullptr;
   const WireMessage* message = nullptr;
@@ -77,7 +77,7 @@ class WireMessages {
   std::map<const google::protobuf::Descriptor*, WireMessage> messages_;
 };
 
-// Protobuf does not write a zero at all, except for -0, whose bytes these are.
+// Protobuf omits every zero except -0. These are the bytes of -0.
 inline constexpr absl::string_view kMinusZeroBytes("\0\0\0\0\0\0\0\x80", 8);
 
 }  // namespace weft

@@ -19,7 +19,8 @@ namespace {
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 
-// Walks the wire format along the descriptors. Stores nothing, but says whether protobuf would read all of it.
+// Checks the bytes of a message against the descriptors. Stores nothing; finds out whether protobuf would read all of
+// them.
 class WireChecker {
  public:
   WireChecker(absl::string_view bytes, absl::string_view source) : bytes_(bytes), source_(source) {}
@@ -70,8 +71,8 @@ class WireChecker {
 
   bool CheckMessage(const WireMessage& type, size_t end) {
     if (path_.size() > kMaxMessageDepth) return Error(absl::StrCat("more than ", kMaxMessageDepth, " levels"));
-    // How often each field was seen, and whether each oneof was. No contract has this many fields; beyond them,
-    // duplicates pass.
+    // Counts how often each field occurs, and marks each oneof that occurs. No contract has more fields and oneofs than
+    // these arrays; beyond them, duplicates would not be found.
     std::array<int, 64> seen{};
     std::array<bool, 16> oneof_seen{};
     while (position_ < end) {

@@ -1,5 +1,5 @@
-// Tests binary messages field by field: what protobuf itself would silently skip, truncate or overwrite is refused at
-// its byte. io_test.cc tests how files are told apart, and written_zero_test.cc that zeros are values.
+// Tests binary messages field by field. What protobuf itself would silently skip, truncate or overwrite is refused at
+// its byte. io_test.cc tests how file formats are told apart, and written_zero_test.cc tests zeros that are values.
 #include "proto/io/wire_reader.h"
 
 #include <initializer_list>
@@ -49,7 +49,7 @@ TEST(WireReader, ReadsWhatIsWritten) {
 }
 
 TEST(WireReader, NamesTheByteAndTheField) {
-  // Field 13 of a recipe, after two good bytes.
+  // After two good bytes comes field 13, which a recipe does not have.
   EXPECT_EQ(Refusal(Bytes({0x08, 5, 0x68, 1})),
             "f: byte 2: recipe: unknown field number 13; a newer version wrote it, or it is damaged");
   // Field 9 is lr, in which there is no field 15.
@@ -63,7 +63,7 @@ TEST(WireReader, NamesTheByteAndTheField) {
 
 TEST(WireReader, NothingIsGivenTwice) {
   EXPECT_THAT(Refusal(Bytes({0x08, 5, 0x08, 6})), HasSubstr("recipe.sequence_length: given twice"));
-  // protobuf would merge them.
+  // protobuf would merge the two messages.
   EXPECT_THAT(Refusal(Bytes({0x4a, 0, 0x4a, 0})), HasSubstr("recipe.lr: given twice"));
   // protobuf would take the last of adamw (7) and sgd (8).
   EXPECT_THAT(Refusal(Bytes({0x3a, 0, 0x42, 0})), HasSubstr("recipe.sgd: another member of 'optimizer' is given"));
@@ -76,7 +76,7 @@ TEST(WireReader, NumbersFitTheirFields) {
   EXPECT_THAT(Refusal<Plan>(Bytes({0x38, 0x81, 0x80, 0x80, 0x80, 0x10})),
               HasSubstr("plan.receive_buffers: 4294967297 does not fit into 32 bits"));
   EXPECT_EQ(Refusal<Plan>(Bytes({0x38, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})), "");
-  // step_barrier (11): every number but 0 would be true.
+  // step_barrier (11): protobuf would read every number except 0 as true.
   EXPECT_THAT(Refusal<Plan>(Bytes({0x58, 2})), HasSubstr("plan.step_barrier: 2 is not a bool"));
   // accumulation (6): protobuf would keep the number as an unknown field.
   EXPECT_THAT(Refusal<Plan>(Bytes({0x30, 99})), HasSubstr("plan.accumulation: 99 is not a value of AccumulationMode"));
@@ -85,10 +85,10 @@ TEST(WireReader, NumbersFitTheirFields) {
 }
 
 TEST(WireReader, WireTypesAreThoseOfTheField) {
-  // sequence_length as fixed64, lr as a number.
+  // sequence_length is written as fixed64, and lr as a number. Both wire types are wrong.
   EXPECT_THAT(Refusal(Bytes({0x09, 0, 0, 0, 0, 0, 0, 0, 0})), HasSubstr("recipe.sequence_length: wire type 1 instead"));
   EXPECT_THAT(Refusal(Bytes({0x48, 0})), HasSubstr("recipe.lr: wire type 0 instead of 2"));
-  // A list of numbers may be packed or not; recompute (4) layers (2).
+  // A list of numbers may be packed or not. The example is layers (2) of recompute (4).
   EXPECT_EQ(Refusal<Plan>(Bytes({0x22, 4, 0x12, 2, 1, 2})), "");
   EXPECT_EQ(Refusal<Plan>(Bytes({0x22, 4, 0x10, 1, 0x10, 2})), "");
   // A packed number must not continue past the end of its list.
@@ -96,7 +96,7 @@ TEST(WireReader, WireTypesAreThoseOfTheField) {
 }
 
 TEST(WireReader, StringsAreUtf8) {
-  // decay (3) of lr.
+  // decay (3) of lr is a string: 0xff is not UTF-8, 0xc3 0xa9 is.
   EXPECT_THAT(Refusal(Bytes({0x4a, 3, 0x1a, 1, 0xff})), HasSubstr("recipe.lr.decay: "));
   EXPECT_EQ(Refusal(Bytes({0x4a, 4, 0x1a, 2, 0xc3, 0xa9})), "");
 }

@@ -61,7 +61,7 @@ const ZeroRule* RuleOf(const FieldDescriptor& field) {
   return rule != std::end(kRules) && rule->field == name ? rule : nullptr;
 }
 
-// True for -0 too, which the reflection itself calls a value.
+// True for -0 too, although protobuf's reflection counts -0 as a value that is set.
 bool IsZero(const Message& message, const FieldDescriptor& field) {
   const Reflection& reflection = *message.GetReflection();
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) return reflection.GetDouble(message, &field) == 0;

@@ -33,7 +33,7 @@ struct Leaf {
   std::string full_name() const { return field().full_name(); }
 };
 
-// Fields that hold one value and cannot say whether they were given.
+// Finds the fields with a single value that have no presence, so that zero cannot be told from "not given".
 void AddLeaves(const Descriptor& type, std::vector<const FieldDescriptor*> path, std::vector<Leaf>* leaves) {
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);
@@ -73,7 +73,7 @@ std::unique_ptr<Message> NewRoot(const Leaf& leaf) {
   return std::unique_ptr<Message>(google::protobuf::MessageFactory::generated_factory()->GetPrototype(root)->New());
 }
 
-// Text that sets the field to `value`, in the messages around it, on line 2.
+// Returns a text proto that sets the field to `value` within its outer messages. The field is on line 2.
 std::string AsText(const Leaf& leaf, const std::string& value) {
   std::string text = absl::StrCat("\n", leaf.field().name(), ": ", value);
   for (size_t i = leaf.path.size() - 1; i-- > 0;) text = absl::StrCat(leaf.path[i]->name(), " { ", text, " }");
@@ -115,7 +115,8 @@ TEST(WrittenZero, RulesAreSortedAndOfFieldsThatThereAre) {
   }
 }
 
-// A new field must be listed here, because its zero is a value or its validator refuses it, or must have a rule.
+// Every new field must have a rule, or be listed here because its zero is a value or because its validator refuses
+// zero.
 TEST(WrittenZero, EveryOtherFieldHasAZeroThatIsAValueOrIsRefusedByItsValidator) {
   const std::set<std::string> kValues = {
       "weft.Recipe.seed", "weft.LearningRate.warmup_steps", "weft.LearningRate.min", "weft.LearningRate.stable_steps",
@@ -199,11 +200,11 @@ TEST(WrittenZero, IsRefusedInTextInJsonAndAsASetting) {
     EXPECT_EQ(set.code(), absl::StatusCode::kInvalidArgument) << path;
     EXPECT_THAT(std::string(set.message()), AllOf(HasSubstr(absl::StrCat(path, " = ")), HasSubstr(" must be ")));
   }
-  // Some fields belong to messages that occur in several places.
+  // There may be more fields than rules, because some messages occur in several places.
   EXPECT_GE(tried, static_cast<int>(ZeroRules().size()));
 }
 
-// Binary messages contain no zeros, except -0.
+// Protobuf writes no zeros into binary messages, except -0.
 TEST(WrittenZero, MinusZeroIsRefusedInBinary) {
   int tried = 0;
   for (const Leaf& leaf : AllLeaves()) {
@@ -220,7 +221,7 @@ TEST(WrittenZero, MinusZeroIsRefusedInBinary) {
           field->is_repeated() ? reflection.AddMessage(message, field) : reflection.MutableMessage(message, field);
     }
     const std::string bytes = root->SerializeAsString();
-    // If protobuf takes -0 for the default, it is not in the bytes.
+    // Skip the field if protobuf treats -0 as the default and does not write it.
     if (bytes.find('\x80') == std::string::npos) continue;
     ++tried;
     const std::unique_ptr<Message> read = NewRoot(leaf);
@@ -230,7 +231,7 @@ TEST(WrittenZero, MinusZeroIsRefusedInBinary) {
   EXPECT_GT(tried, 0);
 }
 
-// Weft reads what it writes itself: a spec that leaves such fields out, as JSON.
+// Weft reads the JSON that it writes itself for a spec without these fields.
 TEST(WrittenZero, JsonOfASpecThatLeavesThemOutIsRead) {
   int tried = 0;
   for (const Leaf& leaf : AllLeaves()) {

@@ -9,7 +9,7 @@ namespace weft {
 inline bool IsTransfer(ActionKind kind) { return kind == SEND || kind == RECV; }
 // True for collectives that are actions. Collectives within segments are steps.
 inline bool IsCollective(ActionKind kind) { return kind == ALL_REDUCE || kind == ALL_GATHER || kind == REDUCE_SCATTER; }
-// Messages have no segment; all other actions run one.
+// True for transfers and collectives. They have no segment; all other actions run one.
 inline bool IsMessage(ActionKind kind) { return IsTransfer(kind) || IsCollective(kind); }
 // True if the action copies between device and host memory.
 inline bool IsCopy(ActionKind kind) { return kind == FETCH || kind == OFFLOAD; }

@@ -1,4 +1,4 @@
-// Checks of groups of ranks (rule P8.group), for programs that are not validated yet.
+// Checks groups of ranks (rule P8.group) in programs that are not validated yet.
 #ifndef WEFT_PROTO_UTIL_GROUPS_H_
 #define WEFT_PROTO_UTIL_GROUPS_H_
 

@@ -1,4 +1,4 @@
-// The copies that a post-validated program keeps of what an update changes (rule P15).
+// Roles of the copies of weights and moments that a post-validated program keeps to undo an update (rule P15).
 #ifndef WEFT_PROTO_UTIL_KEPT_ROLE_H_
 #define WEFT_PROTO_UTIL_KEPT_ROLE_H_
 

@@ -28,12 +28,13 @@ int64_t AxisCoordinate(const Mesh& mesh, int64_t rank, absl::string_view axis);
 // The rank that `peer` names as seen from `rank`.
 int64_t PeerRank(const Mesh& mesh, int64_t rank, const Peer& peer);
 
-// The coordinates, of an axis of `size`, that take part as seen from coordinate `own`, ascending; and their number.
+// SubsetCoordinates returns the coordinates on an axis of `size` that take part, ascending, as seen from coordinate
+// `own`. SubsetSize returns their number.
 std::vector<int64_t> SubsetCoordinates(const AxisSubset& subset, int64_t size, int64_t own);
 int64_t SubsetSize(const AxisSubset& subset, int64_t size);
 
-// The members of `group` as seen from `rank`, ascending. `rank` itself may be absent if the group lists coordinates
-// that are not its own.
+// The members of `group` as seen from `rank`, ascending. They may lack `rank` itself if the group lists other
+// coordinates than those of `rank`.
 std::vector<int64_t> GroupMembers(const Mesh& mesh, int64_t rank, const Group& group);
 
 // The number of members of `group`, which is the same for all ranks.

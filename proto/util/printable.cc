@@ -67,7 +67,7 @@ std::string PrintableLines(absl::string_view text) {
 
 std::string CutInMiddle(absl::string_view text, size_t most) {
   if (text.size() <= most) return std::string(text);
-  // The beginning of a message mostly says what is wrong, the end what to do.
+  // The beginning of a message usually states what is wrong, and its end states what to do.
   size_t begin = most / 3 * 2, end = text.size() - most / 3;
   while (begin > 0 && (text[begin] & 0xc0) == 0x80) --begin;
   while (end < text.size() && (text[end] & 0xc0) == 0x80) ++end;

@@ -9,19 +9,19 @@
 
 namespace weft {
 
-// Returns `text` with everything spelled out that a terminal would obey, or show in another order than it is written.
+// Returns `text` with all characters spelled out that a terminal would obey, or that would change the displayed order.
 // Control characters and bytes that are not UTF-8 become \xNN. Control characters beyond ASCII (C1), ends of lines and
 // paragraphs, and marks, embeddings, overrides and isolates of direction (Unicode's Bidi_Control) become \uNNNN.
 std::string Printable(absl::string_view text);
 
-// The same line by line: the ends of lines stay.
+// Applies Printable to each line and keeps the line ends.
 std::string PrintableLines(absl::string_view text);
 
 // Returns `text`. If it is longer than `most` bytes, returns its beginning and its end, together about `most` bytes,
-// and between them how many bytes are left out. Cuts between characters.
+// and between them the number of bytes left out. Cuts only between characters.
 std::string CutInMiddle(absl::string_view text, size_t most);
 
-// A message as it goes to the terminal: Printable, and cut to a length that can be read.
+// Prepares a message for the terminal: makes it Printable and cuts it to a readable length.
 std::string MessageLine(absl::string_view message);
 
 }  // namespace weft

@@ -25,17 +25,17 @@ TEST(PrintableTest, ControlCharactersAreBytes) {
 
 TEST(PrintableTest, BytesThatAreNoUtf8AreShownOneByOne) {
   EXPECT_EQ(Printable("\xff"), "\\xff");
-  // The beginning of a sequence, followed by text, by the end, or by another beginning.
+  // Each text has a sequence that is cut off by text, by the end, or by the beginning of another sequence.
   EXPECT_EQ(Printable("é\xc3z"), "é\\xc3z");
   EXPECT_EQ(Printable("z\xe2\x80"), "z\\xe2\\x80");
   EXPECT_EQ(Printable("\xf0\xf0\x9f\x99\x82"), "\\xf0🙂");
-  // A surrogate, and "/" in two bytes.
+  // Invalid sequences: a surrogate, and "/" encoded in two bytes.
   EXPECT_EQ(Printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");
   EXPECT_EQ(Printable("\xc0\xaf"), "\\xc0\\xaf");
 }
 
 TEST(PrintableTest, EscapesControlCharactersBeyondAscii) {
-  // Operating system command, next line.
+  // These are C1 control characters: operating system command and next line.
   EXPECT_EQ(Printable("a" + Utf8(0x9d) + "b" + Utf8(0x85)), "a\\u009db\\u0085");
   // A terminal would show "gpttext".
   EXPECT_EQ(Printable("gpt" + Utf8(0x202e) + "txet" + Utf8(0x202c)), "gpt\\u202etxet\\u202c");
@@ -60,7 +60,7 @@ TEST(PrintableTest, LongTextIsCutInItsMiddle) {
   EXPECT_EQ(MessageLine("short\n"), "short\\x0a");
 }
 
-// Every code point is tested: these are spelled out and no others.
+// Tests every code point: exactly these are spelled out.
 TEST(PrintableTest, NothingElseIsSpeltOut) {
   std::string obeyed;
   for (uint32_t point = 0x80; point <= 0x10ffff; ++point) {

@@ -19,7 +19,7 @@
   if (!temporary.ok()) return std::move(temporary).status();  \
   target = *std::move(temporary)
 
-// WEFT_ASSIGN_OR_RETURN(auto x, F()): x = *F(), or returns F()'s status.
+// WEFT_ASSIGN_OR_RETURN(auto x, F()) sets x to *F(), or returns F()'s status if it is an error.
 #define WEFT_ASSIGN_OR_RETURN(target, expression) \
   WEFT_ASSIGN_OR_RETURN_(WEFT_STATUS_JOIN(weft_statusor_, __LINE__), target, expression)
 

@@ -34,7 +34,7 @@ class AddressSet {
   std::map<uint64_t, uint64_t> by_end_;
 };
 
-// The data that a step writes. A norm writes only one element of the tensor that all norms share.
+// Returns the data that a step writes. SQUARED_NORM writes only its slot of the tensor that all norms share.
 StepTouch WrittenBy(const PlacedStep& use, size_t output) {
   StepTouch touch = use.outputs[output];
   if (use.step->kernel() != SQUARED_NORM) return touch;
@@ -44,7 +44,7 @@ StepTouch WrittenBy(const PlacedStep& use, size_t output) {
   return touch;
 }
 
-// The data that the steps of a launch touch.
+// The data that the steps of one launch read and write.
 class Touched {
  public:
   bool Conflicts(const PlacedStep& use) const {
@@ -79,11 +79,12 @@ struct Launch {
   Touched touched;
 };
 
-// A range of neighboring steps while it grows.
-class Neighbours {
+// Collects neighboring steps into a range.
+class RangeBuilder {
  public:
   int count() const { return range_.count; }
-  // Each step is compared with all launches, so their number is bounded. Compiled programs have only a few.
+  // The number of launches is limited, because each step is compared with all of them. Compiled programs have only a
+  // few.
   bool full() const { return launches_.size() >= 64; }
   void Add(int number, const PlacedStep& use, RunKeyNumbers key) {
     if (range_.count++ == 0) range_.first = number;
@@ -110,8 +111,9 @@ class Neighbours {
   std::vector<Launch> launches_;
 };
 
-// The gradients of a norm's weights share a launch with the gradients of its inputs if the norm has more columns than
-// the first and no more than the second. A block of a device then has one row, and memory for the sums.
+// The gradients of a norm's weights share a launch with the gradient of its input if the norm has more than
+// kMinSummedNorm and at most kMaxSummedNorm columns. In that case a block of the device computes one row and has memory
+// for the sums.
 constexpr int64_t kMinSummedNorm = 1024, kMaxSummedNorm = 8192;
 
 bool IsNorm(Kernel kernel) { return kernel == LAYER_NORM || kernel == RMS_NORM; }
@@ -122,9 +124,9 @@ bool IsSum(const PlacedStep& use) {
          use.outputs.size() == 1 && use.outputs[0].dtype != EXACT192;
 }
 
-// True if `second`, which reads output 0 of `first` as its input `link`, may run row by row with it. Neither may write
-// data that the other uses for something else. But `second` may write its rows in the place of an input of `first`,
-// which has read the row by then.
+// `second` reads output 0 of `first` as its input `link`. Returns true if both may run together, row by row. Neither
+// may write data that the other uses for something else. There is one exception: `second` may write exactly over an
+// input of `first`, because `first` has read each row by then.
 bool RunTogether(const PlacedStep& first, const PlacedStep& second, size_t link) {
   for (const StepTouch& written : second.outputs) {
     for (const StepTouch& touch : first.outputs) {
@@ -148,8 +150,8 @@ int LinkOf(const PlacedStep& sum, const StepTouch& tensor) {
   return first == second ? -1 : first ? 0 : 1;
 }
 
-// True if `weights` makes the gradients of the weights of the norm whose backward is `norm`, from the same tensors, and
-// both have rows of the length that kMinSummedNorm describes.
+// True if `norm` is the backward of a norm and `weights` makes the gradients of that norm's weights from the same
+// tensors, with a number of columns that kMinSummedNorm and kMaxSummedNorm allow.
 bool IsSummedNorm(const PlacedStep& norm, const PlacedStep& weights) {
   const size_t statistics = norm.step->kernel() == LAYER_NORM_BACKWARD ? 2 : 1;
   const Kernel of_weights = statistics == 2 ? LAYER_NORM_BACKWARD_WEIGHT : RMS_NORM_BACKWARD_WEIGHT;
@@ -183,7 +185,8 @@ bool IsBiasOf(const PlacedStep& bias, const PlacedStep& made) {
          made.outputs.size() == 1 && bias.inputs[0] == made.outputs[0];
 }
 
-// The run of neighbors from step `s` on that have its key and touch no data of each other, as far as `follows` allows.
+// Returns the run of neighboring steps from `s` on that have the same key as `s` and touch no data of each other. The
+// run ends where `follows` returns false.
 template <typename Follows>
 StepRange AlikeRunAt(absl::Span<const PlacedStep> steps, int s, Follows follows) {
   const RunKeyNumbers key = RunKey(steps[s]);
@@ -226,7 +229,8 @@ StepRange NormRunAt(absl::Span<const PlacedStep> steps, int s) {
   const int link = LinkOf(sum, first.outputs[0]);
   if (link < 0 || !RunTogether(first, sum, static_cast<size_t>(link))) return {};
   if (!weights) return {s, 2, {{s, at}}};
-  // In a launch of their own, the gradients of the weights go first: the sum may overwrite what they are made of.
+  // If the gradients of the weights have a separate launch, it runs first, because the sum may overwrite what they
+  // read.
   const PlacedStep& of_weights = steps[s + 1];
   Touched before;
   before.Add(of_weights);
@@ -237,7 +241,8 @@ StepRange NormRunAt(absl::Span<const PlacedStep> steps, int s) {
   return bias ? StepRange{s, 4, {{s, s + 1, at, at + 1}}} : StepRange{s, 3, {{s, s + 1, at}}};
 }
 
-// True if steps of the kernel share launches with others at all.
+// True if steps of the kernel can share launches. `updates`: the action runs updates; otherwise it belongs to a
+// microbatch.
 bool IsJoined(Kernel kernel, bool updates) {
   switch (kernel) {
     case ADAMW:
@@ -306,16 +311,16 @@ RunKeyNumbers RunKey(const PlacedStep& use) {
 
 std::vector<StepRange> FindUpdateRuns(absl::Span<const PlacedStep> steps) {
   std::vector<StepRange> ranges;
-  Neighbours neighbours;
+  RangeBuilder builder;
   for (int s = 0; s < static_cast<int>(steps.size()); ++s) {
     const PlacedStep& use = steps[s];
     RunKeyNumbers key = RunKey(use);
-    if (neighbours.count() > 0 && (key.empty() || use.waits || steps[s - 1].awaited || neighbours.full())) {
-      neighbours.EndIn(ranges);
+    if (builder.count() > 0 && (key.empty() || use.waits || steps[s - 1].awaited || builder.full())) {
+      builder.EndIn(ranges);
     }
-    if (!key.empty()) neighbours.Add(s, use, std::move(key));
+    if (!key.empty()) builder.Add(s, use, std::move(key));
   }
-  neighbours.EndIn(ranges);
+  builder.EndIn(ranges);
   return ranges;
 }
 
@@ -348,7 +353,7 @@ std::vector<PlacedStep> PlacedStepsOf(const Program& program, const Template& of
   const auto touch = [&](int index) {
     const Value& value = segment.values(index);
     const Buffer& buffer = of.buffers(action.operands(value.operand()));
-    // The highest bit stands for host memory: arenas have far less than half of all addresses.
+    // The highest bit marks host memory. Offsets never reach it, because arenas are far smaller than 2^63 bytes.
     const uint64_t begin = static_cast<uint64_t>(buffer.offset() + value.offset()) |
                            (buffer.place() == HOST ? uint64_t{1} << 63 : uint64_t{0});
     return StepTouch{begin, begin + static_cast<uint64_t>(BytesOf(value)), value.dtype()};
@@ -385,7 +390,8 @@ const StepRange* RangeOf(absl::Span<const StepRange> ranges, int step) {
 Step AsOneStep(const Segment& segment, absl::Span<const int> launch) {
   int largest = launch[0];
   int64_t flops = 0, bytes = 0, read_again = 0;
-  // In a launch of one kernel, no step touches what another one makes, and steps share only a few numbers.
+  // If all steps of a launch have one kernel, no step uses the output of another, and the inputs that they share have
+  // only a few numbers.
   const bool alike = std::all_of(launch.begin(), launch.end(), [&](int step) {
     return segment.steps(step).kernel() == segment.steps(launch[0]).kernel();
   });

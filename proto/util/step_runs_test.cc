@@ -1,5 +1,5 @@
-// Tests which steps are one launch: steps that are alike and independent of each other and of other streams, and norms
-// with the sums beside them.
+// Tests which steps share a launch: steps of one key that are independent of each other and of other streams, and norms
+// with the ADDs before or after them.
 #include "proto/util/step_runs.h"
 
 #include <limits>
@@ -169,7 +169,7 @@ TEST(UpdateRunsTest, SumsAreNotInRuns) {
   EXPECT_EQ(steps.Updates(), Runs());
 }
 
-// a + b -> x, then the norm x, gamma -> y, rstd.
+// An ADD (a + b -> x) before a norm (x, gamma -> y, rstd).
 Steps Forward(std::pair<int, int> y = {300, 100}) {
   Steps steps;
   steps.Add(MATMUL, {{900, 10}}, {{100, 100}});
@@ -182,11 +182,12 @@ TEST(NormRunsTest, ASumAndItsNorm) {
   const Runs both = {{1, 2, {{1, 2}}}};
   EXPECT_EQ(Forward().Norms(), both);
   EXPECT_EQ(Forward().Updates(), Runs());
-  // The result may take the place of a term's rows, but not begin some rows further, nor take the place of the sum.
+  // The norm's result may overwrite a term of the sum exactly, but not shifted by some rows. It may not overwrite the
+  // sum.
   EXPECT_EQ(Forward({100, 100}).Norms(), both);
   EXPECT_EQ(Forward({50, 100}).Norms(), Runs());
   EXPECT_EQ(Forward({200, 100}).Norms(), Runs());
-  // The sum may take the place of a term.
+  // The sum may overwrite one of its terms.
   Steps in_place = Forward();
   in_place.Use(1).outputs[0] = in_place.Use(2).inputs[0] = in_place.Use(1).inputs[0];
   EXPECT_EQ(in_place.Norms(), both);
@@ -206,7 +207,7 @@ TEST(NormRunsTest, ASumAndItsNorm) {
   EXPECT_EQ(first_waits.Norms(), both);
 }
 
-// dy, x, gamma, rstd -> dx; dy, x, rstd -> dgamma; residual + dx -> sum.
+// The backward of a norm (dy, x, gamma, rstd -> dx), its weights (dy, x, rstd -> dgamma), and residual + dx -> sum.
 Steps Backward(bool weights, std::pair<int, int> sum = {400, 100}) {
   Steps steps;
   steps.Add(RMS_NORM_BACKWARD, {{0, 100}, {100, 100}, {800, 10}, {700, 10}}, {{200, 100}});
@@ -223,7 +224,7 @@ TEST(NormRunsTest, AGradientAndItsSum) {
   EXPECT_EQ(Backward(false).Norms(), two);
   EXPECT_EQ(Backward(true).Norms(), three);
   EXPECT_EQ(Backward(true, {300, 100}).Norms(), three);
-  // The sum may take the place of what the norm has read: the gradients of the weights have read it before.
+  // The sum may overwrite an input of the norm's backward: the gradients of the weights have read this input before.
   EXPECT_EQ(Backward(false, {0, 100}).Norms(), two);
   EXPECT_EQ(Backward(true, {0, 100}).Norms(), three);
   EXPECT_EQ(Backward(true, {50, 100}).Norms(), Runs());
@@ -238,10 +239,10 @@ TEST(NormRunsTest, AGradientAndItsSum) {
   }
 }
 
-// The same with rows that are long enough, for a norm with a mean or without. These steps accumulate: dgamma (and
-// dbeta), and the gradient of the bias after the sum.
+// The same backward with rows that are long enough, for a norm with or without a mean, and with the gradient of the
+// bias after the sum. The gradients of weights and bias are accumulated.
 constexpr int kLong = 2000;
-// A norm needs more columns than the first and no more than the second.
+// A norm needs more than kMinSummedNorm and at most kMaxSummedNorm columns.
 constexpr int kMinSummedNorm = 1024, kMaxSummedNorm = 8192;
 Steps LongBackward(bool centred, int columns = kLong, std::pair<int, int> sum = {40000, 10000}) {
   const std::pair<int, int> dy = {0, 10000}, x = {10000, 10000}, dx = {20000, 10000}, residual = {30000, 10000};
@@ -269,7 +270,7 @@ TEST(NormRunsTest, SumsOverRowsGoWithTheRows) {
     EXPECT_EQ(LongBackward(centred, kMinSummedNorm + 1).Norms(), all);
     EXPECT_EQ(LongBackward(centred, kMinSummedNorm).Norms(), apart);
     EXPECT_EQ(LongBackward(centred, kMaxSummedNorm + 1).Norms(), apart);
-    // The sum may be written row by row in the place of what is read.
+    // The sum may overwrite, row by row, a tensor that these steps read.
     for (const int place : {0, 10000, 30000}) EXPECT_EQ(LongBackward(centred, kLong, {place, 10000}).Norms(), all);
     for (int what = 0; what < 7; ++what) {
       Steps steps = LongBackward(centred);
@@ -277,7 +278,7 @@ TEST(NormRunsTest, SumsOverRowsGoWithTheRows) {
       if (what == 1) steps.Use(3).waits = true;
       if (what == 2) steps.Use(2).awaited = true;
       if (what == 3) steps.Use(3).inputs[0] = steps.Use(0).inputs[0];
-      // The gradient of the bias is in the place of another gradient, or of something that is read.
+      // The gradient of the bias overwrites another gradient, or a tensor that these steps read.
       if (what == 4) steps.Use(3).outputs[0] = steps.Use(1).outputs[0];
       if (what == 5) steps.Use(3).outputs[0] = steps.Use(0).inputs[2];
       if (what == 6) steps.Use(3).inputs[0].dtype = BF16;
@@ -285,8 +286,8 @@ TEST(NormRunsTest, SumsOverRowsGoWithTheRows) {
     }
     for (int what = 0; what < 4; ++what) {
       Steps steps = LongBackward(centred);
-      // The gradients of the weights are of another tensor, of a kernel for another norm, in double, or in the place of
-      // what is added.
+      // The gradients of the weights read another tensor, have the kernel of another norm, are computed in double, or
+      // overwrite a term of the sum.
       if (what == 0) steps.Use(1).inputs[1].begin += 4;
       if (what == 1) steps.Proto(1).set_kernel(centred ? RMS_NORM_BACKWARD_WEIGHT : LAYER_NORM_BACKWARD_WEIGHT);
       if (what == 2) steps.Use(0).inputs[0].dtype = steps.Use(1).inputs[0].dtype = FP64;
@@ -374,7 +375,8 @@ TEST(PlacedStepsTest, AreTheProgramsOwn) {
   EXPECT_TRUE(uses[0].awaited);
   EXPECT_TRUE(uses[1].waits);
   EXPECT_FALSE(uses[2].waits);
-  // An ADD shares no launch among updates, and a CAST none in a microbatch's actions, so they have no tensors there.
+  // In updates an ADD never shares a launch, and in a microbatch's actions a CAST never does. So they have no tensors
+  // there.
   EXPECT_TRUE(uses[1].inputs.empty());
   action.set_kind(FORWARD);
   EXPECT_TRUE(PlacedStepsOf(program, *t, action)[0].inputs.empty());
@@ -390,7 +392,7 @@ TEST(RangeOfTest, IsTheOneThatAStepIsIn) {
   EXPECT_EQ(RangeOf({}, 0), nullptr);
 }
 
-// A tensor of 10 floats for each {operand, offset}, and steps that move bytes.
+// Builds a segment. Value() adds a tensor of 10 floats at {operand, offset}, and Add() adds a step with its work.
 class OneStep {
  public:
   int Value(int operand, int64_t offset) {
@@ -429,7 +431,7 @@ TEST(AsOneStepTest, TheSumIsNotReadAgain) {
   EXPECT_EQ(steps.Joined({1}).kernel(), RMS_NORM);
 }
 
-// The backward of a norm with all steps that go with it. Each tensor has 40 bytes.
+// The backward of a norm with all steps that can share its launch. Each tensor has 40 bytes.
 TEST(AsOneStepTest, SharedInputsCountOnce) {
   OneStep steps;
   const int dy = steps.Value(0, 0), x = steps.Value(1, 0), gamma = steps.Value(2, 0), dx = steps.Value(3, 0),

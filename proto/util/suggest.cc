@@ -38,8 +38,8 @@ std::string Nearest(absl::string_view name, absl::Span<const std::string> candid
   int best_distance = 0;
   for (const std::string& candidate : candidates) {
     const int distance = EditDistance(name, candidate);
-    // In an unfinished name all letters are right, however many are missing. If half of the letters are wrong, the name
-    // is another word, not a slip.
+    // In an unfinished name all letters are right, no matter how many are missing. If more than half of the letters are
+    // wrong, the name is another word, not a slip.
     const bool begun = name.size() >= kBegun && absl::StartsWithIgnoreCase(candidate, name);
     if (!begun && 2 * distance > static_cast<int>(std::max(name.size(), candidate.size()))) continue;
     if (best.empty() || begun > best_begun || (begun == best_begun && distance < best_distance)) {
@@ -60,7 +60,7 @@ std::string NameHelp(absl::string_view name, absl::Span<const std::string> candi
 std::string Quoted(absl::string_view text) {
   constexpr size_t kLimit = 80;
   if (text.size() <= kLimit) return absl::StrCat("'", Printable(text), "'");
-  // Show a character of several bytes whole or not at all. Bytes that are not characters are shown as they are.
+  // Do not cut within a character of several bytes. Bytes that are not characters may be cut anywhere.
   size_t end = kLimit;
   while (end > kLimit - 3 && (text[end] & 0xc0) == 0x80) --end;
   return absl::StrCat("'", Printable(text.substr(0, end)), "…'");

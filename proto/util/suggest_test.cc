@@ -41,7 +41,7 @@ TEST(Quoted, StaysOnOneLine) {
 }
 
 TEST(Quoted, NothingATerminalObeys) {
-  // An operating system command in C1, and an override of direction.
+  // The texts contain an operating system command (C1) and a direction override.
   EXPECT_EQ(Quoted("a\xc2\x9d"
                    "b"),
             "'a\\u009db'");

@@ -1,4 +1,4 @@
-// Units that cross function borders, and sizes of dtypes.
+// Units that interfaces use, and sizes of dtypes.
 #ifndef WEFT_PROTO_UTIL_UNITS_H_
 #define WEFT_PROTO_UTIL_UNITS_H_
 

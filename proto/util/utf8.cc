@@ -5,8 +5,8 @@
 namespace weft {
 namespace {
 
-// Length of the sequence at text[i]; 0 if it is not valid. RFC 3629, section 4: only the range of the second byte
-// depends on the first.
+// Returns the length of the sequence at text[i]; 0 if it is not valid. By RFC 3629, section 4, only the second byte has
+// a range that depends on the first byte.
 size_t SequenceLength(absl::string_view text, size_t i) {
   const auto byte = [&](size_t k) -> unsigned { return k < text.size() ? static_cast<unsigned char>(text[k]) : 0; };
   const unsigned first = byte(i);
@@ -55,7 +55,7 @@ size_t FirstInvalidUtf8(absl::string_view text) {
 
 bool IsAsciiText(absl::string_view text) {
   constexpr uint64_t kOnes = 0x0101010101010101, kHigh = 0x8080808080808080;
-  // For bytes from 1 to 0x7f, subtracting 1 borrows nothing, and no high bit is set. A NUL borrows.
+  // For a byte from 1 to 0x7f, subtracting 1 neither borrows nor sets the high bit. For a NUL it borrows.
   uint64_t word = 0, bad = 0;
   size_t i = 0;
   for (; i + sizeof(word) <= text.size(); i += sizeof(word)) {

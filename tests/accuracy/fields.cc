@@ -100,7 +100,7 @@ absl::Status Fields::Count(const char* name, std::optional<int64_t>* target, int
   WEFT_ASSIGN_OR_RETURN(const JsonValue* value, Take(name));
   if (value == nullptr) return absl::OkStatus();
   const std::optional<int64_t> number = value->Int64();
-  if (!number || *number < low || *number > kMostCount) {
+  if (!number || *number < low || *number > kMaxCount) {
     return Bad(name, *value, absl::StrCat("a whole number from ", low, " to 2^40, or null"));
   }
   *target = number;

@@ -21,7 +21,7 @@ namespace weft {
 
 class Fields {
  public:
-  static constexpr int64_t kMostCount = int64_t{1} << 40;
+  static constexpr int64_t kMaxCount = int64_t{1} << 40;
   static constexpr double kMaxNumber = 1e18;
 
   // `path` is the object's path in its run, e.g. "plan"; empty for the run itself. `object` must outlive this object.

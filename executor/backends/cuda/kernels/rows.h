@@ -71,7 +71,7 @@ struct RowLayout {
   int held = 0;
 
   static RowLayout Of(int64_t rows, int64_t columns) {
-    constexpr int kThreads = 256, kMostThreads = 512;
+    constexpr int kThreads = 256, kMaxThreads = 512;
     RowLayout layout;
     layout.per_warp = columns <= kWarp * kBlock * 4;
     if (layout.per_warp) {
@@ -81,10 +81,10 @@ struct RowLayout {
       return layout;
     }
     layout.blocks = rows;
-    layout.held = columns <= kMostThreads * kBlock * 2 ? 2 : columns <= kMostThreads * kBlock * 4 ? 4 : 0;
+    layout.held = columns <= kMaxThreads * kBlock * 2 ? 2 : columns <= kMaxThreads * kBlock * 4 ? 4 : 0;
     const int64_t each = kBlock * (layout.held == 0 ? 4 : layout.held);
     const int64_t threads = CeilDivide(CeilDivide(columns, each), kWarp) * kWarp;
-    layout.threads = static_cast<int>(threads < kMostThreads ? threads : kMostThreads);
+    layout.threads = static_cast<int>(threads < kMaxThreads ? threads : kMaxThreads);
     return layout;
   }
 };
