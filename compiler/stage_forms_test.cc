@@ -30,8 +30,8 @@ std::multiset<std::string> StepNames(const StageSegment& segment) {
   return names;
 }
 
-// The halves together have each step of the whole once. The first half has the steps that lead to gradients of
-// activations.
+// The two halves of a backward together have each step of the whole backward once. The first half has the steps that
+// lead to gradients of activations.
 TEST(Segments, BackwardIsCutInTwo) {
   for (Recompute::Mode mode : {Recompute::NONE, Recompute::FULL}) {
     for (AccumulationMode accumulation : {IN_ORDER, EXACT}) {
@@ -86,7 +86,8 @@ TEST(Segments, BackwardIsCutInTwo) {
   EXPECT_EQ(Compile(SmallRecipe(), Options(2)).stages[0].backward_input, -1);
 }
 
-// Two lanes in opposite directions: both ranks hold everything, and each has a gradient for every use of the table.
+// Two lanes in opposite directions: both ranks hold everything, and each rank has a gradient buffer for every use of
+// the embedding table.
 TEST(Segments, TheEndOfAStepIsOfARank) {
   for (AccumulationMode accumulation : {IN_ORDER, EXACT}) {
     SegmentOptions options = Options(2);

@@ -1,5 +1,5 @@
-// A schedule that passes CheckSchedule runs by itself. Its program must too, however transfers are ordered: nothing
-// that the compiler adds may let ranks wait for one another.
+// A schedule that passes CheckSchedule runs to its end. Its program must do so too, in whatever way transfers are
+// ordered: nothing that the compiler adds may make ranks wait for one another.
 #include <algorithm>
 #include <random>
 #include <set>
@@ -36,7 +36,7 @@ absl::Status CompileWith(const std::string& definition, int ranks, int microbatc
   return planner::CompilePlan(*model, recipe, plan, *cluster, {}).status();
 }
 
-// Everything that a plan may ask for, except early receives on shared streams, which may block.
+// All transfer settings of a plan, except early receives on shared streams, which may block.
 std::vector<std::string> Choices() {
   std::vector<std::string> choices;
   for (const char* placement : {"transfer_placement: EARLY", "transfer_placement: DEFERRED",
@@ -64,8 +64,8 @@ TEST(TransferOrderTest, LastForwardWaitsForNoSendThatNeedsIt) {
       2, 4);
 }
 
-// Groups on streams of their own. The makers of their members wait for earlier sends, and the readers run in another
-// order.
+// Transfer groups on streams of their own. The actions that make a group's messages wait for earlier sends, and the
+// actions that read the messages run in another order.
 TEST(TransferOrderTest, GroupsKeepTheOrderOfAllWaits) {
   ExpectNoneBlocks(
       "weft schedule 1\nranks: 2\nmicrobatches: 6\nlane 0: 0 1 0 1 0 1\n"

@@ -28,7 +28,8 @@ namespace {
 
 constexpr uint64_t kSeeds = WEFT_SEEDS;
 
-// (rank, repetition, action id, step) -> (ready, start, end, finish). Each id is in one list only.
+// (rank, repetition, action id, step) -> (ready, start, end, finish). An action id appears in one list of a template
+// only.
 using Times = std::map<std::tuple<int64_t, int, int, int>, std::tuple<int64_t, int64_t, int64_t, int64_t>>;
 
 Times TracedTimes(const Trace& trace) {
@@ -70,7 +71,7 @@ Program ProgramOf(uint64_t seed) {
 class ClusterAgreement : public testing::TestWithParam<Wear> {};
 
 TEST_P(ClusterAgreement, SimulateIsTheOracle) {
-  // Per network, the number of programs in which some rank was not simulated itself.
+  // For each network, the number of programs in which folding spared the simulation of some rank.
   std::map<std::string, int> folded;
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     const Program program = ProgramOf(seed);

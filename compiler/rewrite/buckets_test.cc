@@ -11,7 +11,7 @@ namespace {
 TEST(BucketsTest, LargeTensorsAreCutSmallOnesShare) {
   const std::vector<Bucket> buckets = CutIntoBuckets({100, 10, 300}, 192);
   ASSERT_EQ(buckets.size(), 3);
-  // The tensor of 100 takes 128 elements with its padding, the tensor of 10 the rest.
+  // With its padding, the tensor of 100 elements takes 128. The tensor of 10 takes the rest.
   ASSERT_EQ(buckets[0].pieces.size(), 2);
   EXPECT_EQ(buckets[0].pieces[1].position, 128);
   EXPECT_EQ(buckets[0].elements, 192);

@@ -1,4 +1,4 @@
-// Finds which collectives of a template sum which gradients.
+// Finds, for each gradient of a template, the collectives that sum it.
 #ifndef WEFT_COMPILER_REWRITE_GRADIENT_SUMS_H_
 #define WEFT_COMPILER_REWRITE_GRADIENT_SUMS_H_
 
@@ -9,9 +9,9 @@
 namespace weft {
 
 struct GradientSums {
-  // Buffer that holds a gradient, or the result of its sum (with ZeRO 1 the rank's part) -> tensor.
+  // Maps a buffer that holds a gradient, or the sum of a gradient (with ZeRO 1 the rank's part), to the tensor.
   std::map<int, int> tensor_of;
-  // Tensor -> index in the body of the last sum of its gradient.
+  // Maps a tensor to the index, in the body, of the last collective that sums its gradient.
   std::map<int, int> last_sum;
 };
 

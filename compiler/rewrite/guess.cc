@@ -13,7 +13,7 @@ namespace {
 bool IsTransfer(const Action& action) { return IsTransfer(action.kind()); }
 bool IsCompute(const Action& action) { return !IsMessage(action.kind()); }
 
-// An action of the body of a template.
+// An action, by the index of its template and its index in the template's body.
 struct At {
   int t = 0;
   int action = 0;
@@ -33,7 +33,7 @@ class Guess {
   }
 
  private:
-  // (lane, skip, microbatch, stage that makes it) of a message towards the loss.
+  // A message towards the loss: (lane, skip, microbatch, stage that makes it).
   using Message = std::tuple<int, int, int, int>;
 
   Message MessageOf(const Action& action) const {
@@ -65,7 +65,7 @@ class Guess {
     }
   }
 
-  // Keeps the leading forwards that begin early enough.
+  // Computes `kept_`: the number of leading forwards of each rank that begin no later than the last rank begins.
   void Cut() {
     const int templates = program_.templates_size();
     std::vector<std::vector<int64_t>> start(templates);
@@ -90,7 +90,8 @@ class Guess {
     }
   }
 
-  // When a forward begins; -1 if a message that it reads does not come from a leading forward with a known time.
+  // Returns the time at which a forward begins, in units of one forward. Returns -1 if the forward reads a message
+  // whose maker is not a leading forward with a known time.
   int64_t Start(int t, int action, const std::vector<std::vector<int64_t>>& start) const {
     int64_t time = start[t].empty() ? 0 : start[t].back() + 1;
     for (const Dependency& dep : program_.templates(t).body(action).deps()) {
@@ -109,8 +110,8 @@ class Guess {
     return time;
   }
 
-  // Adds what the kept forwards wait for, the other ends of transfers, and the rest of transfer groups. If that is
-  // impossible, keeps fewer forwards and returns false.
+  // Adds the actions that the kept forwards wait for, the other ends of transfers, and the rest of transfer groups. If
+  // that is impossible, keeps fewer forwards and returns false.
   bool Close() {
     in_.clear();
     for (const Template& t : program_.templates()) in_.emplace_back(t.body_size(), false);
@@ -139,7 +140,7 @@ class Guess {
         if (dep.distance() == 0) open.push_back({at.t, by_id_[at.t].at(dep.action())});
       }
       if (!transfer) continue;
-      // A transfer group is a run of neighbors that go together.
+      // The actions of a transfer group are adjacent and run together.
       for (const int next : {at.action - 1, at.action + 1}) {
         if (action.transfer_group() != 0 && next >= 0 && next < program_.templates(at.t).body_size() &&
             IsTransfer(Get({at.t, next})) && Get({at.t, next}).transfer_group() == action.transfer_group()) {

@@ -8,10 +8,10 @@
 
 namespace weft {
 
-// By template, by index in its body: true for the first forwards of each rank. These are the forwards that begin no
-// later than the last rank begins, if all forwards take the same time. Ranks that begin a step at different times end
-// it at different times, so the norm is known at about that time; a forward that begins then leaves it time to arrive.
-// The set is closed as rule P15 requires.
+// By template, by index in its body: true for the first forwards of each rank, and for the actions that rule P15
+// requires with them. If all forwards take the same time, these forwards begin no later than the last rank begins. A
+// rank that begins a step later also ends it later, so the norm of the previous step is known at about the time when
+// the last rank begins. It arrives while a forward that begins then still runs.
 std::vector<std::vector<bool>> GuessOf(const Program& program);
 
 }  // namespace weft

@@ -23,8 +23,8 @@ std::string After(int id, int distance = 0) {
   return absl::StrCat("deps { action: ", id, " distance: ", distance, " } ");
 }
 
-// Rank 0 begins three forwards before its first backward, and sends the result of each. Rank 1 begins one. `waits` are
-// more dependencies of rank 0's second forward.
+// Rank 0 begins three forwards before its first backward, and sends the result of each. Rank 1 begins one. `waits`
+// holds further dependencies of rank 0's second forward.
 Program TwoRanks(const std::string& waits = "") {
   return Parse<Program>(absl::StrCat(
       "templates { ", Compute(0, "FORWARD", 0, 0), Transfer(1, "SEND", 0, 0, After(0)),
@@ -35,7 +35,8 @@ Program TwoRanks(const std::string& waits = "") {
 }
 
 TEST(GuessTest, ForwardsThatBeginWhenTheLastRankDoes) {
-  // The last rank begins its first forward when rank 0 begins its second, whose result is not sent yet.
+  // The last rank begins its first forward when rank 0 begins its second. At that time the result of rank 0's second
+  // forward is not sent yet.
   const auto guess = GuessOf(TwoRanks());
   ASSERT_EQ(guess.size(), 2u);
   EXPECT_THAT(guess[0], ElementsAre(true, true, true, false, false, false, false, false));
@@ -44,7 +45,7 @@ TEST(GuessTest, ForwardsThatBeginWhenTheLastRankDoes) {
 
 TEST(GuessTest, AForwardThatWaitsForTheStepIsNotInIt) {
   EXPECT_THAT(GuessOf(TwoRanks(After(7)))[0], ElementsAre(true, true, false, false, false, false, false, false));
-  // It may wait for the same action of the previous repetition.
+  // The second forward may wait for an action of the previous repetition.
   EXPECT_THAT(GuessOf(TwoRanks(After(7, 1)))[0], ElementsAre(true, true, true, false, false, false, false, false));
 }
 

@@ -23,7 +23,7 @@ class Holes {
  public:
   void Add(const Buffer& buffer) { list_.emplace_back(buffer.offset(), Aligned(buffer.bytes())); }
   void Sort() { std::sort(list_.begin(), list_.end()); }
-  // Bytes by which a buffer at `offset` moves down.
+  // Returns how many bytes a buffer at `offset` moves down when the holes are closed.
   int64_t Below(int64_t offset) const {
     int64_t bytes = 0;
     for (const auto& [begin, size] : list_) {

@@ -6,10 +6,10 @@
 
 namespace weft {
 
-// Gives MASTER and the moments of every template offsets in the host arena. A PARAM that has no MASTER, because the
-// optimizer updates it directly, gets a MASTER in the host arena; these follow all others, in the order of the buffers.
-// The gaps that the moved buffers leave in the device arena are closed, in the evaluation program too. Actions still
-// name the buffers as before.
+// Gives the MASTER and moment buffers of every template offsets in the host arena. A PARAM that has no MASTER, because
+// the optimizer updates it directly, gets a MASTER in the host arena; these follow all others, in the order of the
+// buffers. The gaps that the moved buffers leave in the device arena are closed, in the evaluation program too. Actions
+// refer to the same buffers as before.
 void MoveStatesToHost(Program* program);
 
 }  // namespace weft

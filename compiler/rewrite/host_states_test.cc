@@ -25,8 +25,7 @@ const Buffer& Find(const Template& t, const std::string& name) {
   return t.buffers(0);
 }
 
-// Tensor 0 has master weights, tensor 1 has none; the evaluation program has the same parameters and a buffer of its
-// own.
+// Tensor 0 has master weights, tensor 1 has none. The evaluation program has the same parameters and one more buffer.
 TEST(HostStates, LeaveNoHole) {
   Program program;
   Template& t = *program.add_templates();
@@ -56,7 +55,7 @@ TEST(HostStates, LeaveNoHole) {
   EXPECT_EQ(Find(evaluation, "param 1").offset(), 256);
   EXPECT_EQ(Find(evaluation, "output").offset(), 1024);
   EXPECT_EQ(evaluation.device_arena_bytes(), 2560 - 1280);
-  // In the order of the buffers; new master weights come last.
+  // The host arena holds the buffers in their order in the template; new master weights come last.
   EXPECT_EQ(Find(t, "moment 0").offset(), 0);
   EXPECT_EQ(Find(t, "master 0").offset(), 512);
   EXPECT_EQ(Find(t, "moment 1").offset(), 1024);

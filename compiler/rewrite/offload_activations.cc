@@ -5,9 +5,9 @@
 //   d2h:        offload
 //   h2d:                               fetch
 //
-// x, the second forward after F, waits for the offload. B' is the backward before B; the fetch waits for y, the action
-// before B', and so runs beside B'. At most two microbatches have copies on their way out at a time, and two on their
-// way in. A backward in halves holds its copy until its second half.
+// x, the second forward after F, waits for the offload. B' is the backward before B. The fetch waits for y, the action
+// before B', so the fetch runs beside B'. At most two microbatches are being offloaded at a time, and at most two are
+// being fetched. A backward that is split into halves holds its copy until its second half.
 #include "compiler/rewrite/offload_activations.h"
 
 #include <algorithm>
@@ -52,7 +52,7 @@ class Rewriter {
     return absl::OkStatus();
   }
 
-  // After Run: why nothing goes to host memory; empty if something does.
+  // After Run: the reason why nothing is offloaded to host memory; empty if something is.
   std::string WhyNothingLeft() const {
     if (!copies_.empty()) return "";
     if (std::all_of(splits_.begin(), splits_.end(), [](const auto& entry) { return entry.second.gone.empty(); })) {
@@ -64,8 +64,8 @@ class Rewriter {
   }
 
  private:
-  // The operands that replace a segment's operand `saved`: indices of the part that stays and of the part that goes, -1
-  // = the segment uses nothing of that part.
+  // The operands that replace a segment's operand `saved`: the index of the part that stays, and the index of the part
+  // that is offloaded. -1 = the segment uses nothing of that part.
   struct Operands {
     int kept = -1, gone = -1;
   };
@@ -83,8 +83,8 @@ class Rewriter {
     return absl::OkStatus();
   }
 
-  // Finds how each kind of forward splits what it saves. A forward that runs in a pair with a backward is used only if
-  // no other forward of its kind exists.
+  // Finds how each kind of forward splits the values that it saves. A forward that runs in a pair with a backward is
+  // examined only if no other forward of its kind exists.
   void FindSplits() {
     for (const ActionKind kind : {FORWARD, FORWARD_BACKWARD}) {
       for (const Template& t : program_.templates()) {
@@ -101,7 +101,7 @@ class Rewriter {
     }
   }
 
-  // The operands that hold what a stage saved. A pair has one for its forward and one for its backward.
+  // The operands that hold the values that a stage saved. A pair of a forward and a backward has one operand for each.
   static std::vector<int> SavedOperands(const Template& t, const Action& action) {
     std::vector<int> operands;
     for (int o = 0; IsMicrobatch(action.kind()) && o < action.operands_size(); ++o) {
@@ -110,9 +110,9 @@ class Rewriter {
     return operands;
   }
 
-  // Splits the saved operands of a segment, once. Returns the new operands by the operand that they replace. If all of
-  // an operand goes, it becomes the part that goes. Otherwise it becomes the part that stays, and the part that goes
-  // gets a new operand behind all others.
+  // Splits the saved operands of a segment, once. Returns the new operands by the operand that they replace. If a whole
+  // operand is offloaded, it becomes the offloaded part. Otherwise it becomes the part that stays, and the offloaded
+  // part gets a new operand after all others.
   const std::map<int, Operands>& SplitSegment(int index, const std::map<int, const SavedSplit*>& splits) {
     const auto [it, fresh] = segments_.try_emplace(index);
     if (!fresh) return it->second;
@@ -123,7 +123,7 @@ class Rewriter {
       for (const Value& value : segment.values()) {
         if (value.operand() == operand) (split->Goes(value.offset()) ? goes : keeps) = true;
       }
-      // An operand that no value uses stays bound.
+      // An operand that no value uses stays on the device as it is.
       keeps = keeps || !goes;
       Operand& whole = *segment.mutable_operands(operand);
       const int64_t kept_bytes = split->KeptOffset(whole.bytes());
@@ -218,7 +218,7 @@ class Rewriter {
                     "' is not saved by a forward for a backward");
     }
     const int64_t bytes = t->buffers(buffer).bytes();
-    // The actions that read the part that goes.
+    // The actions that read the offloaded part.
     std::vector<int> readers;
     std::vector<std::pair<int, Operands>> rebind;
     for (int a : actions) {
@@ -231,7 +231,7 @@ class Rewriter {
       for (int b : t->body(a).releases()) release = b == buffer ? a : release;
     }
     const bool keeps = std::any_of(rebind.begin(), rebind.end(), [](const auto& one) { return one.second.kept >= 0; });
-    // If no part stays, the buffer itself becomes the copy that goes.
+    // If no part stays, the buffer itself becomes the copy that is offloaded.
     const int out = keeps ? AddBuffer("saved_offloaded", buffer, split.gone_bytes, DEVICE, t) : buffer;
     const int place = place_.at(actions[0]);
     int in = out;
@@ -269,8 +269,8 @@ class Rewriter {
     return absl::OkStatus();
   }
 
-  // For a forward and its backward, given by their positions among compute actions: the position of the action that
-  // waits for the offload, and of the action that the fetch waits for.
+  // For a forward and its backward, given by their positions among compute actions: WaitsForOffload returns the
+  // position of the action that waits for the offload, BeforeFetch the position of the action that the fetch waits for.
   int WaitsForOffload(int forward, int backward) const {
     auto next = forwards_.upper_bound(forward);
     if (next != forwards_.end()) ++next;
@@ -282,8 +282,9 @@ class Rewriter {
     return std::max(forward, std::min(previous - 1, backward - 2));
   }
 
-  // True if some compute action runs while neither copy is on the device: it begins after the offload and ends before
-  // the fetch. Otherwise the two copies would occupy the device at least as long as a buffer that stays.
+  // True if some compute action runs while neither the offload's nor the fetch's copy is on the device: it begins after
+  // the offload and ends before the fetch. Otherwise the two copies would occupy the device at least as long as a
+  // buffer that stays.
   bool Gains(int forward, int backward) const {
     return backward - forward > 2 && WaitsForOffload(forward, backward) <= BeforeFetch(forward, backward);
   }
@@ -326,15 +327,15 @@ class Rewriter {
   const int layers_;
   Program& program_;
   std::map<ForwardKind, SavedSplit> splits_;
-  // By segment, then by original operand.
+  // The new operands of each segment, by segment, then by original operand.
   std::map<int, std::map<int, Operands>> segments_;
-  // For the template that is rewritten: by action and original buffer.
+  // The new operands of the template that is being rewritten: by action and original buffer.
   std::map<std::pair<int, int>, Operands> operands_;
   // Segments of the copies, by kind of copy and kind of forward.
   std::map<std::pair<ActionKind, ForwardKind>, int> copies_;
   // For the template that is rewritten: index of a compute action -> its position among the compute actions.
   std::map<int, int> place_;
-  // Positions of the forwards that save something, and of the first reader of each saved buffer.
+  // Positions of the forwards that save something, and positions of the first reader of each saved buffer.
   std::set<int> forwards_, backwards_;
   // Actions to insert after each action, by its index.
   std::map<int, std::vector<Action>> behind_;

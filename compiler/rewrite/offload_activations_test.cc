@@ -1,5 +1,5 @@
-// Saved activations in host memory: which ones go, when they come back, and what is refused. tests/e2e/offload_test.cc
-// checks that no bit changes.
+// Tests saved activations in host memory: which ones are offloaded, when they are fetched, and which plans are refused.
+// tests/e2e/offload_test.cc checks that no bit changes.
 #include "compiler/rewrite/offload_activations.h"
 
 #include <algorithm>
@@ -70,7 +70,7 @@ TEST(OffloadActivations, MoreLayersAreMoreBytes) {
   for (size_t i = 1; i < bytes.size(); ++i) EXPECT_GT(bytes[i], bytes[i - 1]) << i;
 }
 
-// Gpipe: the first microbatches' backwards are far away, and every copy but the last few is hidden.
+// Gpipe: the first microbatches' backwards are far away, and every copy except the last few is hidden.
 TEST(OffloadActivations, CopiesRunBesideCompute) {
   const auto program = CompileCase("gpipe", 2, "activation_layers: 2");
   ASSERT_TRUE(program.ok()) << program.status();
@@ -94,15 +94,16 @@ TEST(OffloadActivations, CopiesRunBesideCompute) {
   EXPECT_GT(waited, 0);
 }
 
-// Gpipe: at most two microbatches' values are on their way out at one time, and at most two have come back or are
-// coming. So the second forward waits for the offload, and the fetch waits for the action before the previous backward.
+// Gpipe: at most two microbatches' values are being offloaded at one time, and at most two microbatches have fetched
+// copies on the device. So the second forward waits for the offload, and the fetch waits for the action before the
+// previous backward.
 TEST(OffloadActivations, TwoCopiesEachWay) {
   const auto program = CompileCase("gpipe", 2, "activation_layers: 2");
   ASSERT_TRUE(program.ok()) << program.status();
   for (const Template& t : program->templates()) {
-    // `place`: position of each compute action, by id. `out`, by microbatch: the forward, and the first action that
-    // waits for the offload. `in`, by microbatch: the end of the last action before the fetch, and the end of the
-    // backward.
+    // `place`: position of each compute action, by id. `out`: for each microbatch, its forward and the first action
+    // that waits for its offload. `in`: for each microbatch, the end of the last action before its fetch and the end of
+    // its backward.
     std::map<int, int> place;
     std::map<int, std::pair<int, int>> out, in;
     std::map<int, int> offload, fetch;
@@ -197,8 +198,8 @@ TEST(OffloadActivations, PairsAndWideForwards) {
   }
 }
 
-// 1F1B: a stage must have four microbatches in flight at all times for all of its values to go. The next stage has four
-// only when its last forward runs, and then there is time for one: the last microbatch but one.
+// 1F1B: a stage offloads all of its values only if it always has four microbatches in flight. The next stage has four
+// in flight only when its last forward runs, so it has time to offload one microbatch: the last but one.
 TEST(OffloadActivations, StagesOf1f1bThatHaveTheTime) {
   for (const int pipe : {4, 5}) {
     for (const int microbatches : {6, 8}) {
@@ -298,7 +299,8 @@ TEST(OffloadActivations, Refusals) {
   EXPECT_EQ(error("1f1b", 2, "activation_layers: 1"), "");
 }
 
-// Replanning the memory of an unchanged program gives offsets that are as good as the old ones, and proven.
+// Replanning the memory of an unchanged program gives offsets that are about as good as the old ones and pass the
+// verifier.
 TEST(ReplanMemory, PlansAsThePassDoes) {
   for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "zb-v", "chimera", "dualpipev"}) {
     auto program = CompileCase(schedule, 2, "");
@@ -314,7 +316,8 @@ TEST(ReplanMemory, PlansAsThePassDoes) {
   }
 }
 
-// The same for programs with collectives in segments, which the compute stream does not order.
+// Replanning also gives about as good offsets for programs with collectives in segments, which the compute stream does
+// not order.
 TEST(ReplanMemory, PlansAsThePassDoesBesideCollectives) {
   struct Case {
     const char* schedule;

@@ -4,10 +4,10 @@
 //   grad norm of chunk 0, fetch 0, optimizer 0, offload 0, fetch 1, ..., grad norm of chunk 1, ... | norm sync |
 //   optimizer
 //
-// A chunk is the tensors whose gradients one collective sums. The last action runs what is left of the optimizer's
-// segment (the norm that is reported). With clipping, or if the optimizer's kernels read the norm, all buckets come
-// after the norm sync. Fetches run on h2d and offloads on d2h, so the three kinds of action work side by side on
-// neighboring buckets, whose copies take turns in kBucketsOnDevice places of the arena.
+// A chunk is the set of tensors whose gradients one collective sums. The last action runs the remaining steps of the
+// optimizer's segment (the norm that is reported). With clipping, or if the optimizer's kernels read the norm, all
+// buckets come after the norm sync. Fetches run on h2d and offloads on d2h, so the three kinds of action work side by
+// side on neighboring buckets, whose copies take turns in kBucketsOnDevice places of the arena.
 #include "compiler/rewrite/offload_optimizer.h"
 
 #include <algorithm>
@@ -57,7 +57,7 @@ class TemplateRewriter {
   }
 
  private:
-  // (id, distance) -> true if the action waits for detached steps too.
+  // Maps (id, distance) of a dependency to true if the action also waits for detached steps.
   using Deps = std::map<std::pair<int, int>, bool>;
 
   absl::Status FindEnd() {
@@ -145,8 +145,8 @@ class TemplateRewriter {
     }
   }
 
-  // The steps of the optimizer's segment that belong to no update: those whose results updates read if `before`, else
-  // the rest.
+  // Returns the steps of the optimizer's segment that belong to no update. If `before`, returns the steps whose results
+  // updates read; otherwise the rest.
   BoundSegment Rest(bool before) const {
     std::set<int> taken, read;
     for (const TensorUpdate& update : updates_) {
@@ -168,7 +168,7 @@ class TemplateRewriter {
   }
   std::string Prefix() const { return whole_.name().substr(0, whole_.name().find('.')); }
 
-  // The tensor that a step of grad_norm is for, -1 if that is not known.
+  // Returns the tensor whose gradient a step of grad_norm reads; -1 if it is unknown.
   int TensorOf(const Segment& segment, const std::vector<int>& operands, const Step& step) const {
     for (const auto* values : {&step.inputs(), &step.outputs()}) {
       for (int v : *values) {
@@ -180,8 +180,8 @@ class TemplateRewriter {
     return -1;
   }
 
-  // The parts of grad_norm by chunk, if buckets may be stepped chunk by chunk. Empty if an update needs something that
-  // depends on all gradients, or if there is only one chunk.
+  // Returns the parts of grad_norm by chunk. Empty if the optimizer cannot step chunk by chunk because an update needs
+  // something that depends on all gradients, or if there is only one chunk.
   std::vector<std::pair<int, BoundSegment>> Chunks() const {
     if (clips_ || norm_ < 0 || !Rest(true).segment.steps().empty()) return {};
     std::map<int, int> chunk_of;
@@ -243,7 +243,7 @@ class TemplateRewriter {
       if (!other) {
         (*deps)[{dep.action(), dep.distance()}] |= dep.detached();
       } else if (on.purpose() != NORM_SYNC && passed->insert(dep.action()).second) {
-        // The sum of norms is skipped: it comes after the last part of grad_norm.
+        // The collective that sums the norms is passed over: it comes after the last part of grad_norm.
         AddDepsOf(used, on, passed, deps);
       }
     }
@@ -251,8 +251,8 @@ class TemplateRewriter {
   static void AddDeps(const Deps& deps, Action* action) {
     for (const auto& [on, detached] : deps) AddDependency(on.first, on.second, detached, action);
   }
-  // The last of the actions that replace `original` takes over its dependencies and releases, and finishes in its
-  // place.
+  // The last of the actions that replace `original` takes over `original`'s dependencies and releases. Actions that
+  // waited for `original` wait for this action.
   void TakeOver(const Action& original, int index) {
     Action& last = body_[index];
     for (const Dependency& dep : original.deps()) AddDependency(dep.action(), dep.distance(), dep.detached(), &last);
@@ -346,7 +346,7 @@ class TemplateRewriter {
     }
   }
 
-  // Places the copies behind all other buffers, so that they take turns in kBucketsOnDevice places.
+  // Places the copies after all other buffers. The copies take turns in kBucketsOnDevice places.
   void PlaceCopies() {
     int64_t place = 0;
     for (int b : copies_) place = std::max(place, (t_.buffers(b).bytes() + kArena - 1) / kArena * kArena);
@@ -378,7 +378,7 @@ class TemplateRewriter {
   const int64_t capacity_;
   Program& program_;
   Template& t_;
-  // Indices in the old body.
+  // Indices of the optimizer step and the gradient norm in the old body.
   int optimizer_ = -1, norm_ = -1;
   bool clips_ = false;
   std::map<int, int> by_id_;
@@ -387,12 +387,12 @@ class TemplateRewriter {
   std::vector<int> operands_;
   std::vector<TensorUpdate> updates_;
   const GradientSums sums_;
-  // Buffer in host memory -> its copy on the device for a collective.
+  // Maps a buffer in host memory to its copy on the device, which a collective reads.
   std::map<int, int> gathered_;
   // Index of the first update in the optimizer's segment.
   int first_ = 1 << 30;
   std::vector<Action> body_;
-  // Id of a replaced action -> id of the action that finishes in its place.
+  // Maps the id of a replaced action to the id of the action that others now wait for instead.
   std::map<int, int> becomes_;
   int next_ = 0;
   // Per bucket: index of its fetch and of its offload in the new body, and its copy buffer. `last_step_` is the index

@@ -1,5 +1,5 @@
-// Plans with optimizer states in host memory: how much stays on the device, what runs concurrently, and what is
-// refused.
+// Plans with optimizer states in host memory: how much memory stays in use on the device, what runs concurrently, and
+// which plans are refused.
 #include "compiler/rewrite/offload_optimizer.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ Cluster ClusterOf(const Case& c) {
                                      c.cluster_fields));
 }
 
-// The head is not tied to the embedding, whose gradient would then come last.
+// The head is not tied to the embedding: the gradient of a tied embedding would come last.
 absl::StatusOr<Program> CompileCase(const Case& c) {
   const auto model = ImportHuggingFaceConfig(
       absl::StrCat(R"({"model_type": "gpt2", "n_positions": 32, "n_head": 2, "tie_word_embeddings": false,
@@ -89,7 +89,8 @@ std::pair<int64_t, int64_t> StatesOf(const Template& t) {
   return {bytes, elements};
 }
 
-// Singh and Bhatele 2022: 20 phi become 4 phi + 16 bsize, with parameters and gradients of two bytes.
+// Singh and Bhatele 2022: 20 phi bytes become 4 phi + 16 bsize, for phi parameters and buckets of bsize elements, with
+// parameters and gradients of two bytes.
 TEST(OffloadOptimizer, MemoryIsThatOfTheFormula) {
   for (const int64_t bucket : {3000, 30000, 100000}) {
     for (const double clip : {0., 1.}) {
@@ -139,7 +140,7 @@ std::map<std::string, std::vector<Busy>> TimesOf(const Program& program, const C
   return times;
 }
 
-// Total time, in picoseconds, during which something of every list runs.
+// Total time, in picoseconds, during which at least one interval of every list runs.
 int64_t OverlapTime(const std::vector<std::vector<Busy>>& lists) {
   std::map<int64_t, std::vector<int>> changes;
   for (size_t i = 0; i < lists.size(); ++i) {
@@ -200,7 +201,7 @@ TEST(OffloadOptimizer, GradientsAreSummedWhileEarlierOnesAreStepped) {
   EXPECT_GE(First(times["optimizer s0 bucket"]), Last(times["clip"]));
 }
 
-// ZeRO 1: gradients are reduce-scattered, and the optimizer reads the rank's part.
+// ZeRO 1: gradients are reduce-scattered, and the optimizer reads the rank's part of each gradient.
 TEST(OffloadOptimizer, PartsAreSteppedWhileLaterOnesAreSummed) {
   for (const char* zero : {"zero { stage: 1 }", "zero { stage: 1 group: 2 }"}) {
     for (const bool bf16 : {false, true}) {
@@ -243,7 +244,8 @@ TEST(OffloadOptimizer, Refusals) {
   EXPECT_THAT(error({.offload = "optimizer: true bucket_elements: 191"}),
               HasSubstr("plan.offload.bucket_elements = 191 must be at least 192; the default is 16 Mi"));
   EXPECT_EQ(error({.offload = "optimizer: true bucket_elements: 192"}), "");
-  // More than 5 Mi elements in buckets of 64; on two ranks, each has half as many.
+  // The states have more than 5 Mi elements. Each of the three buckets on the device holds 64 of the 192 elements, so
+  // one rank has more than 65536 buckets.
   EXPECT_THAT(error({.offload = "optimizer: true bucket_elements: 192", .vocabulary = 40000}),
               AllOf(HasSubstr("plan.offload.bucket_elements = 192 makes too many buckets: a rank has states of up to "),
                     HasSubstr("at most 65536 buckets per rank and 262144 in all; nearest valid: 384")));

@@ -46,7 +46,7 @@ class TemplateRewriter {
   }
 
  private:
-  // (id, distance) -> true if the action waits for detached steps too.
+  // Maps (id, distance) of a dependency to true if the action also waits for detached steps.
   using Deps = std::map<std::pair<int, int>, bool>;
 
   std::string Text(absl::string_view what) const {
@@ -125,7 +125,7 @@ class TemplateRewriter {
                                                        [](const Dependency& dep) { return dep.distance() == 0; });
   }
 
-  // The dependencies of an action of the guess or of the rest.
+  // Returns the new dependencies of an action. `guess`: the action belongs to the guess, not to the rest of the body.
   Deps NewDeps(const Action& action, bool guess) const {
     Deps deps;
     for (const Dependency& dep : action.deps()) {
@@ -225,8 +225,8 @@ class TemplateRewriter {
         deps.erase(std::pair(Id(optimizer_), 0));
         for (int sync : norm_syncs_) deps.erase(std::pair(sync, 0));
       }
-      // Compute comes after the clearing of gradients by its place in the list. What runs beside compute needs a
-      // dependency.
+      // Compute actions run after the clearing of gradients because they follow it in the list. Actions that run beside
+      // compute need a dependency.
       if (HasStepsBeside(t_.body(a)) || WaitsByOrderAlone(t_.body(a))) deps.emplace(std::pair(clear_id_, 0), false);
       SetDeps(deps, &list.back());
     }
@@ -256,19 +256,20 @@ class TemplateRewriter {
   const int64_t evaluation_bytes_;
   Program& program_;
   Template& t_;
-  // Indices in the body; `clip_` is -1 if no action clips.
+  // Indices of the optimizer step and the clipping in the body; `clip_` is -1 if no action clips.
   int optimizer_ = -1, clip_ = -1;
   // `dynamic_`: the loss scale changes by itself. `repairs_`: updates may be taken back.
   bool dynamic_ = false, repairs_ = false;
-  // All-gathers of weights behind the optimizer (ZeRO 1 and 2).
+  // All-gathers of weights after the optimizer (ZeRO 1 and 2).
   std::vector<int> gathers_;
   // Ids of the actions that sum the norms.
   std::vector<int> norm_syncs_;
   ValidationSegments segments_;
   int next_ = 0, clear_id_ = -1;
-  // Id of an action of the guess -> id of the same action after a repair. Empty if updates are never taken back.
+  // Maps the id of an action of the guess to the id of the action that repeats it in a repair. Empty if updates are
+  // never taken back.
   std::map<int, int> twin_;
-  // Id of an all-gather of weights -> id of the all-gather in the repair in the same list.
+  // Maps the id of an all-gather of weights to the id of the conditional all-gather that repeats it in the body.
   std::map<int, int> gathered_again_;
   std::vector<Action> body_, epilogue_;
 };
@@ -283,8 +284,8 @@ absl::Status PostValidate(Program* program) {
     return Refuse("schedule '", program->schedule(),
                   "' is message-driven; set plan.schedule.freeze, or use a static schedule");
   }
-  // With a smaller value, the factor of a norm of zero would be below 1, and the verdict on a zero gradient wrong (P11,
-  // P15).
+  // With a smaller value, the factor for a norm of zero would be below 1, and the verdict on a zero gradient would be
+  // wrong (P11, P15).
   constexpr double kMinClipNorm = 1e-6;
   const double clip_norm = program->recipe().clip_norm();
   if (clip_norm > 0 && clip_norm < kMinClipNorm) {

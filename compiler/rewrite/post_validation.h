@@ -7,8 +7,8 @@
 
 namespace weft {
 
-// `program` must be as the exporter left it: plain, with its evaluation program if it has one. InvalidArgument names
-// plan.post_validation if the program cannot be changed.
+// `program` must be as the exporter made it and not yet post-validated, with its evaluation program if it has one. The
+// error is an InvalidArgument that names plan.post_validation if the program cannot be changed.
 absl::Status PostValidate(Program* program);
 
 }  // namespace weft

@@ -18,7 +18,7 @@ using post_validation::Exchange;
 using post_validation::MoveUp;
 using testing::HasSubstr;
 
-// Every edit breaks the good program, and the verifier names the rule.
+// Every edit breaks one rule of the good program. The verifier names that rule.
 TEST(PostValidationBroken, BrokenProgramsAreRefused) {
   const Program good = CompileOrDie({.pipe = 3, .microbatches = 6, .evaluation = true});
   const auto find = [](Program* p, int t, ActionKind kind, bool if_exceeded, int nth = 0) -> Action* {
@@ -151,7 +151,7 @@ TEST(PostValidationBroken, BrokenProgramsAreRefused) {
        }},
       {"a copy comes back to another place", "P15.kept",
        [&](Program* p) {
-         // The moments of one tensor have the same size.
+         // Exchanges the two moments of one tensor, which have the same size.
          Action* restore = find(p, 0, RESTORE_STATE, true);
          std::vector<int> moments;
          for (int o = 0; o < restore->operands_size(); ++o) {
@@ -192,7 +192,7 @@ TEST(PostValidationBroken, BrokenProgramsAreRefused) {
          const int segment = find(p, 0, CLEAR_GRADIENTS, false)->segment();
          const Value fill = p->segments(segment).values(0);
          Action* clear = find(p, 0, CLEAR_GRADIENTS, false);
-         // Neither list clears the first gradient.
+         // Neither the body nor the epilogue clears the first gradient.
          for (int i = 0; i < p->segments_size(); ++i) {
            Segment& s = *p->mutable_segments(i);
            const Action& last = *p->templates(0).epilogue().rbegin();
@@ -209,7 +209,7 @@ TEST(PostValidationBroken, BrokenProgramsAreRefused) {
        }},
       {"a message of the guess is received in the rest", "P15",
        [&](Program* p) {
-         // The last RECV in the guess of rank 1 moves behind VALIDATE, with everything that waits for it.
+         // Rank 1's first RECV, which belongs to the guess, becomes conditional.
          Action* recv = find(p, 1, RECV, false);
          recv->set_if_exceeded(true);
        }},
@@ -355,7 +355,8 @@ TEST(PostValidationBroken, WeightsAreGatheredAgain) {
   }
 }
 
-// VALIDATE divides by the scale of the step that it judges; the guessed factor belongs to a gradient of zero.
+// VALIDATE must divide by the loss scale of the step that it judges. The guessed factor must be the factor for a
+// gradient of zero.
 TEST(PostValidationBroken, LossScalesAreThoseOfTheStep) {
   const Program good =
       CompileOrDie({.schedule = "zb-h1", .pipe = 2, .microbatches = 4, .plan_fields = "precision { compute: FP16 }"});
@@ -408,7 +409,8 @@ TEST(PostValidationBroken, LossScalesAreThoseOfTheStep) {
   }
 }
 
-// Inserts a new action into the body before the action at `at`. Ids ascend in steps of one.
+// Inserts a new action into the body before the action at `at`. Ids still ascend in steps of one: later ids grow by
+// one.
 Action* Insert(Template* t, int at) {
   const int id = t->body(at).id();
   for (auto* list : {t->mutable_body(), t->mutable_epilogue()}) {
@@ -424,7 +426,8 @@ Action* Insert(Template* t, int at) {
 
 void Wait(Action* action, int on) { action->add_deps()->set_action(on); }
 
-// A sum over replicas that writes elsewhere only reads the gradient. It must finish before the gradient is cleared.
+// A sum over replicas that writes to another buffer only reads the gradient. It must finish before the gradient is
+// cleared.
 TEST(PostValidationBroken, ReadersOfGradientsWaitUntilTheyAreCleared) {
   for (const bool waits : {true, false}) {
     Program program = CompileOrDie({.schedule = "1f1b", .pipe = 2, .microbatches = 8, .data = 2});

@@ -44,7 +44,7 @@ int64_t Period(const Program& program, bool exceeded = false) {
 }
 
 // Equal stages, free transfers, F = I = W = 1 and 16 microbatches. A step takes 48, the work of one rank, if ranks may
-// begin the next step at different times. Waiting for the norm adds the part of the makespan beyond that.
+// begin the next step at different times. Waiting for the norm adds the part of the makespan beyond 48.
 TEST(PostValidation, NormIsNoBarrier) {
   for (const auto& [schedule, waits] : {std::pair("zb-h2", 51000), {"zb-v", 49500}}) {
     EXPECT_EQ(Period(CompileOrDie({.schedule = schedule, .post_validation = false})), waits) << schedule;
@@ -56,7 +56,7 @@ TEST(PostValidation, NormIsNoBarrier) {
             Period(CompileOrDie({.schedule = "1f1b", .post_validation = false})));
 }
 
-// Taking every step back costs the guess a second time, and the wait for the norm.
+// If every step is taken back, each rank runs the guess a second time and waits for the norm.
 TEST(PostValidation, ExceededNormsCost) {
   const Program program = CompileOrDie({});
   const int64_t wrong = Period(program, true);
@@ -117,8 +117,8 @@ TEST(PostValidation, KeepsPartsOfWhatReplicasShare) {
           if (action.kind() != ALL_GATHER) continue;
           ++(action.if_exceeded() ? gathered_again : gathers);
         }
-        // Four bytes per element of master and moments, of parts of gradients (stage 1), and two of weights in half
-        // precision.
+        // Master and moments take 12 bytes per element, parts of gradients (stage 1) four, and weights in half
+        // precision two.
         const int64_t elements = states / 12;
         EXPECT_EQ(lasting, (zero[14] == '1' ? 4 * elements : 0) + (half ? 2 * elements : 0)) << fields;
         EXPECT_GT(gathers, 0);
@@ -128,7 +128,7 @@ TEST(PostValidation, KeepsPartsOfWhatReplicasShare) {
   }
 }
 
-// Compares the engine with the oracle for random costs, once with all verdicts right and once with all wrong.
+// Compares the engine with the naive simulator for various costs, once with all verdicts right and once with all wrong.
 TEST(PostValidation, EngineIsTheNaiveSimulator) {
   for (const auto& [schedule, zero] : {std::pair("zb-h2", ""), {"zb-v", ""}, {"zb-h2", "zero { stage: 1 }"}}) {
     for (int seed = 1; seed <= 2; ++seed) {
@@ -145,7 +145,7 @@ TEST(PostValidation, EngineIsTheNaiveSimulator) {
         options.cost_options.unit_weight = {700 + 50 * seed};
         const absl::StatusOr<sim::Simulation> simulation = sim::Simulate(program, TestCluster(), options);
         ASSERT_TRUE(simulation.ok()) << simulation.status();
-        // A unit cost is the cost of all stages of a rank.
+        // A unit cost is the cost of all stages of a rank, so one stage costs its share.
         const int64_t stages = program.stages(), ranks = 2;
         const auto of_stage = [&](int64_t cost) { return (cost * ranks + stages - 1) / stages; };
         sim::NaiveDurations durations;
@@ -196,7 +196,7 @@ TEST(PostValidation, TransferGroupsAreGuessedWhole) {
     while (t.body(i).kind() != kind || t.body(i).microbatch() != microbatch) ++i;
     return i;
   };
-  // Microbatches 1 and 2 travel together from the first rank to the second; the guess needs only one of them.
+  // One transfer group sends microbatches 1 and 2 from the first rank to the second; the guess needs only one of them.
   MoveUp(&first, index_of(first, FORWARD, 2), index_of(first, SEND, 1));
   MoveUp(&first, index_of(first, SEND, 2), index_of(first, SEND, 1) + 1);
   MoveUp(&second, index_of(second, RECV, 2), index_of(second, RECV, 1) + 1);

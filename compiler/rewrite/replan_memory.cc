@@ -17,7 +17,7 @@ namespace {
 // Index of the compute stream in RepetitionOrder.
 constexpr int kComputeStream = 0;
 
-// Identifies the stream of an action for the order of a rank: actions with equal texts share a stream.
+// Returns a text that identifies the stream of an action: actions with equal texts share a stream.
 std::string StreamOf(const Action& action) {
   if (IsCopy(action.kind())) return ActionKind_Name(action.kind());
   Action key;
@@ -57,9 +57,9 @@ class Planner {
     return std::all_of(steps.begin(), steps.end(), [](const Step& step) { return step.stream() == COMPUTE; });
   }
 
-  // The stream orders adjacent actions that only compute. If one of them has collectives in its segment, a wait orders
-  // them (plan_memory.cc). Without all of these links, an action would know nothing of the actions before the one that
-  // it waits for.
+  // The compute stream orders adjacent actions that only compute. If one of them has collectives in its segment, a wait
+  // orders them (plan_memory.cc). Without all of these links, an action would not be ordered after the actions before
+  // the one that it waits for.
   void OrderNeighbours() {
     for (size_t i = 0; i < computes_.size(); ++i) {
       const int before = computes_[i == 0 ? computes_.size() - 1 : i - 1], after = computes_[i];

@@ -1,5 +1,5 @@
-// Checks the offsets of random templates against a slow reading of rule P7: the transitive closure of "happens before"
-// over three repetitions, event by event.
+// Checks the offsets of random templates against a slow implementation of rule P7: the transitive closure of "happens
+// before" over three repetitions, event by event.
 #include "compiler/rewrite/replan_memory.h"
 
 #include <algorithm>
@@ -165,7 +165,8 @@ class HappensBefore {
         const std::string stream = absl::StrCat(
             action.kind(), action.peer().at_size() > 0 ? absl::StrCat(action.peer().at(0).index()) : std::string());
         if (const auto before = last_on.find(stream); before != last_on.end()) {
-          // Sends and actions that only compute are finished at their end, receives later.
+          // Sends, and actions that only compute, finish when they end. Receives, and actions with collectives, may
+          // finish later.
           const bool later = action.kind() == RECV || has_collectives(t.body(before->second / 3 % actions_));
           next_[before->second + (later ? 1 : 2)].push_back(Start(r, a) + (has_collectives(action) ? 1 : 0));
         }
@@ -250,7 +251,7 @@ TEST(ReplanMemory, BuffersThatShareBytesAreOrderedForAnyTiming) {
     }
     EXPECT_EQ(t.device_arena_bytes(), height);
     EXPECT_EQ(t.host_arena_bytes(), 0);
-    // The order of the list is a possible order, so everything that is live in it needs a place.
+    // The actions may run in the order of the list, so the arena must hold all buffers that are live together in it.
     for (int a = 0; a < t.body_size(); ++a) {
       int64_t live = 1024;
       for (int b = 1; b < t.buffers_size(); ++b) {
@@ -266,7 +267,7 @@ TEST(ReplanMemory, BuffersThatShareBytesAreOrderedForAnyTiming) {
   EXPECT_GT(shared, 600);
 }
 
-// Waits around collectives order actions as the compute stream does without collectives, so as many bytes are needed.
+// Waits around collectives order actions as the compute stream does without collectives, so no more bytes are needed.
 TEST(ReplanMemory, CollectivesInSegmentsTakeNoMoreBytes) {
   for (uint32_t seed = 1; seed <= 60; ++seed) {
     RandomTemplate with(seed, true), without(seed);

@@ -33,12 +33,12 @@ class LayerNames {
 };
 
 // The values in operand `saved` of a forward that leave, by ascending offset: those that its first `layers` layers
-// make. With `pair` the operand is half of a pair, whose backward has layers too; then only layers that save something
-// count.
+// make. With `pair`, `forward` is a pair of a forward and a backward. The backward has layers too, so only layers that
+// save something in the operand count.
 std::vector<SavedValue> LeavingValues(const Segment& forward, int saved, const LayerNames& names, int layers,
                                       bool pair);
 
-// Where each value of `saved` goes.
+// The new place of each value of `saved`.
 struct SavedSplit {
   struct Range {
     int64_t end = 0;

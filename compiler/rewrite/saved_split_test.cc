@@ -54,7 +54,8 @@ TEST(LeavingValuesTest, InAPairTakesLayersThatSaveSomething) {
 
 TEST(LeavingValuesTest, HalvesOfAWholeGoWithIt) {
   Segment wide = Forward();
-  // The two microbatches' halves of a value that another step makes whole. The first half begins where the whole does.
+  // Two halves, one per microbatch, of a value that another step makes whole. The first half begins at the same offset
+  // as the whole value.
   *wide.add_values() = Parse<Value>("operand: 1 offset: 20 dtype: FP32 shape: 5");
   *wide.add_values() = Parse<Value>("operand: 1 offset: 0 dtype: FP32 shape: 5");
   *wide.add_steps() = Parse<Step>("name: 'h.0.add' outputs: 4 outputs: 5");
@@ -62,7 +63,7 @@ TEST(LeavingValuesTest, HalvesOfAWholeGoWithIt) {
 }
 
 TEST(SavedSplitTest, LeavingValuesAreConsecutive) {
-  // The 40 bytes take 64. Then follow 64 bytes of half-precision and 64 bytes of fp32 numbers.
+  // The first value's 40 bytes take 64. Then follow 64 bytes of half-precision and 64 bytes of fp32 numbers.
   const SavedSplit split = SplitOfSaved({{64, FP32, 10}, {256, BF16, 32}, {512, FP32, 16}});
   EXPECT_EQ(split.gone_bytes, 192);
   int64_t begin = -1;
@@ -78,7 +79,7 @@ TEST(SavedSplitTest, LeavingValuesAreConsecutive) {
 TEST(SavedSplitTest, StayingValuesMoveDown) {
   const SavedSplit split = SplitOfSaved({{64, FP32, 10}, {256, BF16, 32}});
   EXPECT_EQ(split.KeptOffset(0), 0);
-  // One value moves down by the 64 bytes of the first that left, the other by the bytes of both.
+  // The first offset moves down by the 64 bytes of the first value that left, the second by the bytes of two values.
   EXPECT_EQ(split.KeptOffset(128), 64);
   EXPECT_EQ(split.KeptOffset(320), 192);
   EXPECT_EQ(SplitOfSaved({}).KeptOffset(320), 320);

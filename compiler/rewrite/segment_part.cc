@@ -34,7 +34,7 @@ BoundSegment PartOf(const Segment& whole, const std::vector<int>& operands, cons
   BoundSegment part;
   part.segment.set_name(name);
   std::map<int, int> operand_of, value_of, step_of;
-  // True if an operand is written, and if it is read.
+  // For each operand that a step uses: whether a step reads it, and whether a step writes it.
   std::map<int, bool> read, written;
   const auto use = [&](int value, bool writes) {
     const Value& old = whole.values(value);

@@ -25,8 +25,8 @@ BoundSegment PartOf(const Segment& whole, const std::vector<int>& operands, cons
 // Call SetAccess after the last change.
 int AddValue(const Template& t, int buffer, Value value, BoundSegment* segment);
 
-// Sets the access of every operand to what the steps do. A persistent buffer that is written only in part is
-// READ_WRITE.
+// Sets the access of every operand according to how the steps use it. A persistent buffer that is written only in part
+// is READ_WRITE.
 void SetAccess(const Template& t, BoundSegment* segment);
 
 // Appends a step that copies buffer `from` of the template to `to`, both of one dtype and shape.

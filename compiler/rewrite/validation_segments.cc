@@ -44,8 +44,8 @@ class Maker {
     if (end_.repairs) {
       for (int b : step.operands) MakeLasting(b);
     }
-    // Under exact accumulation the parts of gradients stay, if there are any. The segment that clears them then has a
-    // step.
+    // If no step of the optimizer clears gradients, as under exact accumulation, the segment clears a part of a
+    // gradient instead, so that it has a step.
     for (int o = 0; o < step.segment.operands_size() && clear_.segment.steps().empty(); ++o) {
       const int b = step.operands[o];
       if (step.segment.operands(o).access() != READ || t_.buffers(b).role() != NO_ROLE) continue;
@@ -121,8 +121,8 @@ class Maker {
     AddCopy(t_, t_.buffers_size() - 1, b, &restore_);
   }
 
-  // With a scaled loss the update reads a factor. As the norm is not known yet, it reads the factor for a gradient of
-  // zero.
+  // With loss scaling, the update reads a factor. The norm is not known yet, so the update reads the factor for a
+  // gradient of zero.
   void AssumeFactor() {
     Buffer& nothing = *t_.add_buffers();
     nothing.set_name("norm of nothing");

@@ -13,9 +13,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// A program of one rank: a norm, then an update of a weight by its gradient, which is then cleared. If it `clips`, the
-// update is segment 1 of an action of its own, else it is in segment 0. Buffers: 0 norms, 1 factor, 2 weight, 3
-// gradient, whose lifetime ends with the update.
+// A program of one rank. Segment 0 updates a weight by its gradient, then clears the gradient. Segment 1 computes the
+// norm; unless it `clips`, segment 0 computes the norm too. Buffers: 0 norms, 1 factor, 2 weight, 3 gradient, whose
+// lifetime ends with the update.
 Program OneRank(bool clips) {
   const std::string norm = "steps { name: 'norm' kernel: NORM_TOTAL inputs: 0 outputs: 1 } ";
   const auto value = [](int operand, const char* dtype) {
@@ -53,7 +53,7 @@ TEST(ValidationSegmentsTest, SplitsTheOptimizersStepsIntoSegments) {
   EXPECT_THAT(made->validate.operands, ElementsAre(0, 1));
   EXPECT_THAT(Steps(program, made->clear), ElementsAre("clear"));
   EXPECT_THAT(made->clear.operands, ElementsAre(3));
-  // It clears the norms too.
+  // `settle` clears the norms too.
   EXPECT_EQ(Steps(program, made->settle).size(), 2u);
   EXPECT_THAT(made->settle.operands, ElementsAre(3, 0));
   EXPECT_THAT(Steps(program, {.index = 0, .operands = {}}), ElementsAre("update"));

@@ -53,8 +53,8 @@ absl::StatusOr<CollectiveKind> KindOf(const Step& step) {
   }
 }
 
-// Bytes of the whole tensor: the input of a reduce-scatter, the output of an all-gather. Work counts these and a part
-// of them.
+// Bytes of the whole tensor: the input of a reduce-scatter, the output of an all-gather. Work counts these bytes and
+// the bytes of one member's part.
 int64_t WholeBytes(CollectiveKind kind, int64_t bytes, int64_t members) {
   if (kind == CollectiveKind::kAllReduce) return bytes / 2;
   return static_cast<int64_t>(static_cast<__int128>(bytes) * members / (members + 1));

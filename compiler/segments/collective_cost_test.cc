@@ -51,7 +51,7 @@ TEST(CollectiveCost, RingsInsideANodeAndBetweenNodes) {
   EXPECT_EQ(CostOf(cost, Step()), 7);
   // An all-reduce of 4 MB: Work counts 8 MB in and out. 2 * 3/4 * 4 MB at 10 GB/s take 600 us.
   EXPECT_EQ(CostOf(cost, Collective(GROUP_ALL_REDUCE, "x", 8'000'000)), 600'000'000);
-  // An all-gather or reduce-scatter takes half of that. Work counts 1 MB and 4 MB.
+  // An all-gather or reduce-scatter takes half of that time. Work counts the part of 1 MB and the whole of 4 MB.
   EXPECT_EQ(CostOf(cost, Collective(GROUP_ALL_GATHER, "x", 5'000'000)), 300'000'000);
   EXPECT_EQ(CostOf(cost, Collective(GROUP_REDUCE_SCATTER, "x", 5'000'000)), 300'000'000);
   // Four groups share a node's NIC: 3/4 * 4 MB at 0.25 GB/s.

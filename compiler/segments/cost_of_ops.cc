@@ -52,7 +52,7 @@ void CopyAttributes(mlir::Operation* op, StepAttributes* attributes) {
   }
 }
 
-// The dtype that determines the speed: that of the first floating-point operand, else of the first result.
+// The dtype that determines the speed: the dtype of the first floating-point operand, else of the first result.
 DType WorkDType(mlir::Operation* op) {
   if (auto product = mlir::dyn_cast<ir::MatmulOp>(op); product && product.getTf32()) return TF32;
   auto dtype = [](mlir::Value value) {

@@ -32,7 +32,7 @@ std::string ForUsers(std::string text, const std::string& where) {
     const bool id = bracket < text.find(' ', begin) && text.find("_c", begin) < bracket;
     if (bracket != std::string::npos && id) end = bracket + 2;
   }
-  // There is only one graph and one program, so their names say nothing.
+  // There is only one graph and one program, so their names do not help the user.
   const bool whole = absl::StartsWith(text, "'weft.graph' op ") || absl::StartsWith(text, "'weft.program' op ");
   text.erase(where.empty() && !whole ? begin : 0, where.empty() && !whole ? end - begin : end);
   // The name may appear twice: "op 'qkv': " and "'qkv': ".
@@ -53,7 +53,7 @@ DiagnosticCollector::DiagnosticCollector(mlir::MLIRContext* context)
         }
         return mlir::success();
       }) {
-  // Errors carry all that is needed, and a dump of the op would not fit on one line.
+  // Error messages contain all that is needed, and a dump of the op would not fit on one line.
   context->printOpOnDiagnostic(false);
 }
 

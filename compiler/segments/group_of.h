@@ -8,9 +8,9 @@
 
 namespace weft {
 
-// Axes in the order of `over`.
+// Returns the group of all axes of `over`, in the order of `over`.
 Group GroupOf(mlir::DictionaryAttr over);
-// Axes in the order of `axes`; others are left out.
+// Returns the group of the axes of `over` that `axes` lists, in the order of `axes`.
 Group GroupOf(mlir::DictionaryAttr over, llvm::ArrayRef<mlir::StringAttr> axes);
 
 }  // namespace weft

@@ -36,7 +36,7 @@ struct Side {
   int64_t total = 0;
   int64_t done = 0;
   int next = 0;
-  // Indices in the merged segment.
+  // Indices in the merged segment: where this side's operands, its first value and its steps are.
   std::vector<int32_t> operands;
   int32_t first_value = 0;
   std::vector<int32_t> steps;
@@ -49,7 +49,7 @@ absl::StatusOr<Side> MakeSide(const StageSegment& segment, ActionKind kind, cons
   side.segment = &segment.segment;
   for (const Step& step : segment.segment.steps()) {
     WEFT_ASSIGN_OR_RETURN(int64_t picoseconds, cost(segment.segment, step, kind));
-    // A step without work still counts as one.
+    // A step without work still counts as one picosecond.
     side.costs.push_back(std::max<int64_t>(1, picoseconds));
     side.total = ir::SaturatingAdd(side.total, side.costs.back());
   }

@@ -73,7 +73,7 @@ TEST(PairSegments, OperandsSayWhoseTheyAre) {
     EXPECT_EQ(merged->segment.operands(i).name(), names[i]);
     EXPECT_EQ(merged->operands[i].half, halves[i]);
   }
-  // Values and dependencies keep their meaning; only the backward's dropout has the backward's microbatch.
+  // Values and dependencies keep their meaning. Only the backward's dropout has `of_backward` set.
   ASSERT_EQ(Order(*merged), "f0 b0 f1 b1 ");
   const Step& last = merged->segment.steps(3);
   EXPECT_EQ(merged->segment.values(last.inputs(0)).operand(), 1);

@@ -12,7 +12,7 @@ namespace {
 // The ranks and uses of a tensor over all stages.
 struct TensorPlaces {
   std::set<int32_t> ranks;
-  // By number of the use, which is in model order: its stage, and the ranks that hold it.
+  // Maps a use (uses are numbered in model order) to its stage and to the ranks that hold that stage.
   std::map<int32_t, std::pair<int32_t, std::set<int32_t>>> uses;
 };
 

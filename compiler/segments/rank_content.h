@@ -23,7 +23,7 @@ namespace weft {
 
 struct HeldTensor {
   int32_t tensor = 0;
-  // Uses for which the rank has a gradient buffer, ascending. Their sum ends up in GRAD of the first.
+  // Uses for which the rank has a gradient buffer, ascending. Their sum is stored in the GRAD buffer of the first use.
   std::vector<int32_t> uses;
   // The subset of `uses` in stages that the rank holds itself.
   std::vector<int32_t> computed;
@@ -43,7 +43,7 @@ struct RankContent {
 enum class TiedSum { kOneUse, kOneRank, kOverRanks, kEveryUse };
 
 struct TensorHolders {
-  // R, ascending. Empty for a tensor without uses.
+  // The pipe ranks that hold a stage with a use of the tensor (R above), ascending. Empty for a tensor without uses.
   std::vector<int32_t> ranks;
   TiedSum sum = TiedSum::kOneUse;
 };
@@ -65,7 +65,7 @@ using StageUses = std::map<int32_t, std::vector<int32_t>>;
 // below 0 or above kMaxPipeRank.
 absl::StatusOr<Holdings> HoldingsOf(absl::Span<const std::vector<int>> placement, absl::Span<const StageUses> uses);
 
-// The placement of `stages` stages on as many ranks: rank i holds stage i.
+// The placement of `stages` stages on the same number of ranks: rank i holds stage i.
 std::vector<std::vector<int>> OneStagePerRank(int stages);
 
 }  // namespace weft

@@ -10,7 +10,7 @@ namespace weft {
 
 ir::BufferClass BufferClassOf(ir::Role role);
 
-// NO_ROLE if no rule depends on what the buffer holds.
+// Returns the buffer role of an operand's role; NO_ROLE if no rule depends on what the buffer holds.
 BufferRole BufferRoleOf(ir::Role role);
 
 // How the buffer of a tensor in this role is sharded.

@@ -36,7 +36,8 @@ TEST(RoleKindsTest, BufferRolesAreRolesOfTheSameName) {
   }
 }
 
-// The verifier goes by the names of buffer roles. Both sides agree on which are weights, gradients and states.
+// The verifier classifies buffers by the names of their roles. Its classes of weights, gradients and states agree with
+// the compiler's.
 TEST(RoleKindsTest, ClassesAgreeWithBufferRoles) {
   for (const ir::Role role : AllRoles()) {
     const ir::BufferClass kind = BufferClassOf(role);
@@ -51,7 +52,7 @@ TEST(RoleKindsTest, ClassesAgreeWithBufferRoles) {
     const bool part =
         role == ir::Role::GradPart || role == ir::Role::GradAccumulatorPart || role == ir::Role::ParamPart;
     EXPECT_EQ(kind == ir::BufferClass::Communication, summed || part);
-    // Boundary tensors are in flight, values for a backward are saved, and everything else ends with its segment.
+    // Boundary tensors are in flight, values for a backward are saved, and workspaces end with their segment.
     const bool boundary = role == ir::Role::Input || role == ir::Role::Output || role == ir::Role::InputGrad ||
                           role == ir::Role::OutputGrad;
     EXPECT_EQ(kind == ir::BufferClass::InFlightActivation, boundary);

@@ -34,7 +34,7 @@ class Selector {
  public:
   Selector(const StepCost& cost, SegmentSet* set) : cost_(cost), set_(*set) {}
 
-  // Sorted by stage, kind, width, part, stage of the backward.
+  // Identifies a segment: (stage, kind, width, part, stage of the backward).
   using Key = std::tuple<int, int, int, int, int>;
 
   absl::Status Add(const Slot& slot, int part) {

@@ -11,15 +11,15 @@
 
 namespace weft {
 
-// The kinds of backward that a schedule needs of every stage.
+// The kinds of backward that a schedule runs: whole ones, or ones that are split into two halves.
 struct BackwardKinds {
   bool whole = false;
   bool split = false;
 };
 BackwardKinds BackwardKindsOf(const PipelineSchedule& schedule);
 
-// By stage: the most microbatches that one rank has in flight, from the start of their forward to the end of their
-// backward (of both halves).
+// Returns, for each stage, the largest number of microbatches that one rank has in flight. A microbatch is in flight
+// from the start of its forward to the end of its backward (of both halves).
 std::vector<int32_t> MicrobatchesInFlight(const PipelineSchedule& schedule);
 
 // Replaces the segments of stages by those that `schedule` runs. Makes wide forwards, the backwards of their parts, and

@@ -59,8 +59,8 @@ struct StageSegment {
   // Number of microbatches of a Forward. Operands input, output and saved of a wide one hold `width` microbatches each,
   // the lower microbatch first in every tensor (widen_segment.h).
   int32_t width = 1;
-  // For a backward of a microbatch whose forward was wide: which of the forward's microbatches it belongs to; -1 if the
-  // forward had width 1. Its operands input and saved are the wide forward's, of which it reads its part.
+  // For a backward of a microbatch whose forward was wide: the microbatch's position in that forward; -1 if the forward
+  // had width 1. The backward's operands input and saved are those of the wide forward; it reads only its part of them.
   int32_t part = -1;
   // For a ForwardBackward (pair_segments.h): the stage of its backward.
   int32_t backward_stage = -1;
@@ -79,7 +79,7 @@ struct StageIndex {
   int64_t saved_grad_bytes = 0;
 };
 
-// The same for a pipe rank.
+// Indices of a pipe rank's segments into SegmentSet.segments, -1 if the rank has no such segment.
 struct RankIndex {
   int grad_norm = -1;
   // Only if gradients are clipped.

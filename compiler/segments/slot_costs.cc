@@ -91,7 +91,7 @@ absl::StatusOr<SlotCosts> SlotCostsOf(const SegmentSet& segments, const Pipeline
   if (forward + backward <= 0) return result;
   result.forward = std::clamp<int64_t>(std::llround(kUnits * (forward / (forward + backward))), 1, kUnits - 2);
   result.backward = kUnits - result.forward;
-  // If no backward is split, the value has no effect.
+  // If no backward is split, `weight` has no effect.
   const double share = input + weight > 0 ? weight / backward : 0.5;
   result.weight =
       std::clamp<int64_t>(std::llround(static_cast<double>(result.backward) * share), 1, result.backward - 1);

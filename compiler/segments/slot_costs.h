@@ -1,4 +1,4 @@
-// Durations of model and machine for schedules that order their slots by time.
+// Computes durations of slots and transfers, from the model and the cluster, for schedules that order slots by time.
 #ifndef WEFT_COMPILER_SEGMENTS_SLOT_COSTS_H_
 #define WEFT_COMPILER_SEGMENTS_SLOT_COSTS_H_
 
@@ -10,11 +10,11 @@
 
 namespace weft {
 
-// The unit: forward and backward of one microbatch on one rank take a million, in the mean over all ranks. `p2p` is the
-// transfer time of the slowest boundary between two ranks of the first data replica, activations or gradients, in the
-// same unit. It is at most a thousand times the million, beyond which no order changes. Collectives of segments count
-// as if nothing ran beside them. `segments` has the backwards that `schedule` runs. Only the placement of `schedule`
-// matters. Errors are those of `cost` and of the network model.
+// Durations are in a unit such that the forward and backward of one microbatch on one rank take a million, on average
+// over all ranks. `p2p` is the transfer time of the slowest boundary between two ranks of the first data replica,
+// activations or gradients, in the same unit. It is at most a thousand million: larger values change no order.
+// Collectives of segments count as if nothing ran beside them. `segments` must have the backwards that `schedule` runs.
+// Only the placement of `schedule` matters. Errors are those of `cost` and of the network model.
 absl::StatusOr<SlotCosts> SlotCostsOf(const SegmentSet& segments, const PipelineSchedule& schedule,
                                       const StepCost& cost, const Mesh& mesh, const Cluster& cluster);
 

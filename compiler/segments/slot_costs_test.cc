@@ -117,7 +117,8 @@ TEST(SlotCostsTest, HalvesGoBeforeWholeBackwards) {
   EXPECT_EQ(all.weight, all.backward - 1);
 }
 
-// 100 of computation and 60 of a collective. The collective counts only if computation waits for it.
+// A forward with 40 or 100 ps of computation, and a collective of 60 ps. The collective counts only if computation
+// waits for it.
 TEST(SlotCostsTest, CollectivesCountWhereComputationWaits) {
   const auto forward = [](bool detached, int waits_for, bool compute_behind) {
     StageSegment forward = SegmentOf(SegmentKind::Forward, 0, 40);
@@ -169,7 +170,7 @@ TEST(SlotCostsTest, TheSlowestMessageInTheUnitOfARank) {
   EXPECT_EQ(CostsOf(Handing(4, 20'000, 5'000), Placed({0, 1, 2, 3}, 4)).p2p, 1'000'000);
   EXPECT_EQ(CostsOf(Handing(4, 5'000, 20'000), Placed({0, 1, 2, 3}, 4)).p2p, 1'000'000) << "the gradient's";
   EXPECT_EQ(CostsOf(Handing(4, 50'000, 5'000), Placed({0, 1, 2, 3}, 4)).p2p, 2'000'000);
-  // With two stages per rank, a rank takes twice the time and the message as long as before.
+  // With two stages per rank, a rank takes twice the time, while the message takes the same time as before.
   EXPECT_EQ(CostsOf(Handing(4, 20'000, 5'000), Placed({0, 1, 0, 1}, 2)).p2p, 500'000);
   // In a V the middle is no boundary between ranks. On one rank there is no boundary.
   EXPECT_EQ(CostsOf(Handing(2, 20'000, 5'000), Placed({0, 0}, 1)).p2p, 0);

@@ -12,7 +12,7 @@
 
 namespace weft {
 
-// Stands in a list of axes for the data replicas that hold the same part in different groups.
+// In a list of axes, this name stands for the data replicas that hold the same part in different groups.
 constexpr char kOverGroups[] = "data:groups";
 
 struct StateShards {
@@ -20,7 +20,7 @@ struct StateShards {
   int32_t stage = 0;
   // Number of adjacent ranks on the axis `data` that share one copy.
   int64_t members = 1;
-  // The same number if these are not all replicas, else 0.
+  // Equal to `members` if these ranks are not all replicas, else 0.
   int64_t block = 0;
   // Stage 3: layers whose parameters stay whole.
   std::vector<int32_t> kept_layers = {};

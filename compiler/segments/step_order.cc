@@ -44,10 +44,10 @@ StepOrder::StepOrder(const std::vector<OrderedStep>& steps) {
     number[i] = static_cast<int>(collectives.size());
     collectives.push_back(i);
   }
-  // What is known after the last step of each stream so far.
+  // The steps that are known to be finished after the last step of each stream so far.
   std::vector<Known> last(streams);
   for (Known& known : last) known.collectives.assign(collectives.size(), false);
-  // What is known after each collective.
+  // The steps that are known to be finished after each collective.
   std::vector<Known> known_of(collectives.size());
   int last_compute = -1;
   // Collectives that no compute step has waited for.

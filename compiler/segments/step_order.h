@@ -38,7 +38,7 @@ class StepOrder {
  public:
   explicit StepOrder(const std::vector<OrderedStep>& steps);
 
-  // The steps for Step.deps of `step`, ascending.
+  // The steps that `step` waits for (Step.deps), ascending.
   const std::vector<int>& deps(int step) const { return deps_[step]; }
   // The first compute step that starts after the collective `step` has finished, whatever the timing; the number of
   // steps if there is none.

@@ -70,7 +70,7 @@ TEST(StepOrder, CollectivesThatNoStepWaitsForAreNotAwaited) {
   EXPECT_EQ(order.WaitedForBy(1), 3);
 }
 
-// Every conflict is ordered by a path of waits and streams, and removing any wait would break one.
+// A path of waits and streams orders every conflict. If any wait were removed, some conflict would not be ordered.
 TEST(StepOrder, RandomStepsAreOrderedWithoutAWaitTooMany) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
@@ -87,7 +87,7 @@ TEST(StepOrder, RandomStepsAreOrderedWithoutAWaitTooMany) {
     }
     const StepOrder order(steps);
     const int count = static_cast<int>(steps.size());
-    // finished[i][j]: j is finished when i starts, without the wait of step `without` for its dep number `dep`.
+    // finished[i][j]: step j is finished when step i starts, if wait number `dep` of step `without` is left out.
     auto closure = [&](int without, size_t dep) {
       std::vector<std::vector<bool>> finished(count, std::vector<bool>(count, false));
       for (int i = 0; i < count; ++i) {

@@ -12,12 +12,12 @@ namespace weft {
 
 constexpr llvm::StringLiteral kRoomAttr = "room";
 
-// Sets the number of elements of all parts together. It is more than the tensor has.
+// Sets the total number of elements of all parts. It must be larger than the number of elements of the tensor.
 inline void SetRoom(ir::TensorOp tensor, int64_t elements) {
   tensor->setAttr(kRoomAttr, mlir::Builder(tensor.getContext()).getI64IntegerAttr(elements));
 }
 
-// Elements of all parts together; 0 if they are as many as the tensor has.
+// Total number of elements of all parts; 0 if it equals the number of elements of the tensor.
 inline int64_t RoomOf(ir::TensorOp tensor) {
   auto room = tensor->getAttrOfType<mlir::IntegerAttr>(kRoomAttr);
   return room ? room.getInt() : 0;

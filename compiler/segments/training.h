@@ -1,11 +1,11 @@
-// What the passes need of recipe and precision, kept as the attribute `weft.training` of a module:
+// The settings of recipe and precision that the passes need, kept as the attribute `weft.training` of a module:
 //
 //   module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 : f64, grads = f32, master = f32,
 //       moments = f32, optimizer = "adamw", beta1 = 0.9 : f64, beta2 = 0.95 : f64, epsilon = 1.0e-8 : f64}}
 //
-// or `optimizer = "sgd", momentum = 0.9 : f64`. An asynchronous program has the unit `asynchronous`. Loss scaling adds
-// `loss_scale = 1024.0 : f64`, and a dynamic scale `growth_interval = 2000 : i32`. The unit `stochastic_rounding` is
-// set if recipe.weight_rounding asks for it. Weight decay is per tensor, on weft.tensor.
+// or `optimizer = "sgd", momentum = 0.9 : f64`. An asynchronous program has the unit attribute `asynchronous`. Loss
+// scaling adds `loss_scale = 1024.0 : f64`, and a dynamic scale adds `growth_interval = 2000 : i32`. The unit attribute
+// `stochastic_rounding` is set if recipe.weight_rounding asks for it. Weight decay is per tensor, on weft.tensor.
 #ifndef WEFT_COMPILER_SEGMENTS_TRAINING_H_
 #define WEFT_COMPILER_SEGMENTS_TRAINING_H_
 

@@ -68,7 +68,7 @@ TEST_F(TrainingTest, ReadsWhatWasSet) {
       training.momentum = 0.75;
     }
     if (bits & 4) training.loss_scale = 1024;
-    // Only a loss scale can grow.
+    // growth_interval is valid only with a loss scale.
     if ((bits & 4) && (bits & 8)) training.growth_interval = 17;
     training.asynchronous = bits & 16;
     training.stochastic_rounding = bits & 8;
@@ -119,7 +119,7 @@ TEST_F(TrainingTest, AFieldThatIsWrongIsNamed) {
       {"beta2", number(-0.5), "an f64, at least 0"},
       {"epsilon", builder_.getI32IntegerAttr(1), "an f64, at least 0"},
       {"loss_scale", number(-2), "an f64, at least 0"},
-      // There is no loss scale that could grow.
+      // growth_interval is wrong without a loss scale.
       {"growth_interval", builder_.getI32IntegerAttr(2000), "an i32, at least 1, beside loss_scale"},
   };
   for (const Wrong& wrong : wrongs) {

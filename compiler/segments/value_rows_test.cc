@@ -41,7 +41,7 @@ TEST(ValueRowsTest, FollowFromKernelsAndRoles) {
                             5));
   ASSERT_TRUE(rows.ok()) << rows.status();
   EXPECT_THAT(*rows, ElementsAre(Rows::kPerToken, Rows::kNone, Rows::kPerToken, Rows::kNone, Rows::kUnknown));
-  // Loaded values have rows per token without any input. A product of two parameters has none.
+  // Loaded values have rows per token although their step has no input. A product of two parameters has none.
   const auto loaded =
       RowsOfForward(Forward("steps { kernel: LOAD_TOKENS outputs: 2 } "
                             "steps { kernel: MATMUL inputs: 1 inputs: 1 outputs: 3 }"));
@@ -49,7 +49,7 @@ TEST(ValueRowsTest, FollowFromKernelsAndRoles) {
   EXPECT_THAT(*loaded, ElementsAre(Rows::kPerToken, Rows::kNone, Rows::kPerToken, Rows::kNone));
 }
 
-// Value 3 is value 2 as it is gathered, without its padding; value 4 is made at the same place later.
+// Value 3 is the gathered value 2 without its padding. Value 4 is made later, at the same place.
 TEST(ValueRowsTest, PaddedGatherIsReadAsAnotherValue) {
   const auto rows =
       RowsOfForward(Forward("steps { kernel: GROUP_ALL_GATHER inputs: 1 outputs: 2 } "

@@ -21,8 +21,8 @@ namespace {
 constexpr int64_t kValueAlignment = 64;
 constexpr int64_t kLargestOperand = int64_t{1} << 60;
 
-// True if a step on rows runs once for each microbatch, because it takes all its rows to be of one microbatch, or
-// because the order of its sums depends on the number of rows.
+// True if a step on rows runs once for each microbatch, because it assumes that all its rows belong to one microbatch,
+// or because the order of its sums depends on the number of rows.
 bool RunsByHalves(const Step& step, const std::vector<Rows>& rows) {
   switch (step.kernel()) {
     case GROUP_ALL_REDUCE:
@@ -56,8 +56,8 @@ absl::StatusOr<int64_t> BytesOf(const Value& value) {
 
 bool Crosses(ir::Role role) { return role == ir::Role::Input || role == ir::Role::Output; }
 
-// Distance between the two halves of a value that is read by halves. Within a stage a half may end before the next
-// begins; between stages the microbatches of a message are adjacent.
+// Distance between the first bytes of the two halves of a value. Within a stage there may be padding between the
+// halves; between stages the microbatches of a message must be adjacent.
 absl::StatusOr<int64_t> HalfBytes(const Segment& segment, const Value& value, ir::Role role) {
   WEFT_ASSIGN_OR_RETURN(int64_t bytes, BytesOf(value));
   if (bytes % kValueAlignment == 0) return bytes;
@@ -76,8 +76,8 @@ struct Halves {
   std::vector<bool> values;
 };
 
-// A value whose halves lie apart is not one wide value, so all steps on it run by halves. Other values of these steps
-// lie apart too if they cannot be cut at a multiple of 64 bytes.
+// A value whose halves lie apart is not one wide value, so all steps on it run once for each half. Other values of
+// these steps lie apart too if they cannot be cut at a multiple of 64 bytes.
 absl::StatusOr<Halves> FindHalves(const StageSegment& forward, const std::vector<Rows>& rows) {
   const Segment& segment = forward.segment;
   Halves halves;

@@ -127,8 +127,8 @@ TEST(WidenSegment, BackwardReadsItsPart) {
             "segment 'b': value 'x' is not one that 'f' saves");
 }
 
-// x has 144 bytes: its halves lie 192 bytes apart, and the step that makes it runs for each. So does the step that
-// makes z, from which x is made, though z never leaves the segment; y is made from neither.
+// x has 144 bytes, so its halves lie 192 bytes apart, and the step that makes x runs once for each half. So does the
+// step that makes z, from which x is made, though z never leaves the segment. y is made from neither x nor z.
 TEST(WidenSegment, HalvesThatDoNotFillTheirPlaceLieApart) {
   const std::string text =
       With(With(kForward, R"(offset: 64 dtype: FP32 shape: [ 16, 4 ])", R"(offset: 64 dtype: FP32 shape: [ 12, 3 ])"),

@@ -66,7 +66,7 @@ uint64_t Key(Kind kind, int stage, int microbatch) {
 struct Reader {
   CsvOptions options;
   std::vector<std::vector<Cell>> rows;
-  // The first place of each word.
+  // The place where each word first appears. The key is the word's index in Words().
   std::map<int, Place> seen;
   bool has_pair = false;
   Place first_empty;
@@ -89,7 +89,7 @@ struct Reader {
     if (digits == 0 || word.empty()) return Refuse(At(place), "cannot read ", Quoted(token), "; ", kExample);
     const auto known = std::find(Words().begin(), Words().end(), word);
     if (known == Words().end()) {
-      // "F3xyz": the digits inside show that other characters follow a whole action.
+      // The digits inside a word such as "F3xyz" show that other characters follow a complete action.
       const size_t inner = std::find_if(word.begin(), word.end(), absl::ascii_isdigit) - word.begin();
       if (inner < word.size()) {
         const size_t junk = std::find_if_not(word.begin() + inner, word.end(), absl::ascii_isdigit) - word.begin();
@@ -224,8 +224,7 @@ struct Reader {
     return input_only ? Kind::kBackwardInput : Kind::kBackward;
   }
 
-  // Collects the stages and their ranks. Checks that each action is there once and each stage's microbatches are
-  // complete.
+  // Collects the stages and their ranks. Checks that no action appears twice and that each stage has all microbatches.
   absl::StatusOr<ActionLists> ToLists() const {
     std::map<int, const Cell*> stages;
     absl::flat_hash_map<uint64_t, const Cell*> where;

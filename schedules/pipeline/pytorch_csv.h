@@ -13,25 +13,25 @@
 
 namespace weft {
 
-// The dialects of the letters for backwards, whose meaning changed twice.
+// Dialects of the CSV files. They differ in the letters for backwards, whose meaning changed twice in PyTorch.
 enum class CsvDialect : uint8_t {
-  // When reading: derived from the tokens of the file. When writing: kTorch.
+  // The reader derives the dialect from the words of the file. The writer uses kTorch.
   kAuto,
-  // Since 2.6: I input gradient, W weight gradient, B both.
+  // PyTorch since 2.6: I is the input gradient, W the weight gradient, B both.
   kTorch,
-  // 2.5: W weight gradient; B input gradient if the file has any W, else both.
+  // PyTorch 2.5: W is the weight gradient. B is the input gradient if the file has any W, else both gradients.
   kTorch25,
-  // Nightlies of late 2024: B input gradient, W weight gradient, BW both.
+  // PyTorch nightlies of late 2024: B is the input gradient, W the weight gradient, BW both.
   kLate2024,
 };
 inline constexpr absl::string_view kCsvDialects[] = {"auto", "torch", "torch-2.5", "late-2024"};
 
 enum class CsvForm : uint8_t {
-  // When reading: kComputeComms if the file has a transfer or weight action.
+  // The reader takes kComputeComms if the file has a transfer or weight action, else kComputeOnly.
   kAuto,
-  // Compute only; empty cells are ignored.
+  // The file has compute actions only. Empty cells are ignored.
   kComputeOnly,
-  // Also transfers, UNSHARD, RESHARD and REDUCE_GRAD; no empty cells.
+  // The file also has transfers, UNSHARD, RESHARD and REDUCE_GRAD, and must have no empty cells.
   kComputeComms,
 };
 inline constexpr absl::string_view kCsvForms[] = {"auto", "compute_only", "compute_comms"};

@@ -1,5 +1,5 @@
-// A pipeline schedule: takes sizes and times, and gives one ordered list of slots per rank. It knows no model and no
-// devices.
+// A pipeline schedule: takes sizes and times, and gives one ordered list of slots per rank. It depends on no model and
+// no devices.
 #ifndef WEFT_SCHEDULES_PIPELINE_SCHEDULE_H_
 #define WEFT_SCHEDULES_PIPELINE_SCHEDULE_H_
 
@@ -66,9 +66,9 @@ struct ScheduleParams {
   // In the following fields, 0 lets the schedule choose. A schedule refuses those that it does not take
   // (ScheduleEntry::takes).
   int virtual_stages = 0;  // v, stages per rank
-  int waves = 0;           // W, for Hanayo
-  int lanes = 0;           // 2f, for Chimera
-  int limit = 0;           // microbatches in flight
+  int waves = 0;           // for Hanayo, whose paper calls it W
+  int lanes = 0;           // for Chimera, whose paper calls it 2f
+  int limit = 0;           // most microbatches in flight
   int group = 0;           // G, microbatches that a rank runs through one stage before the next
   Scaling scaling = Scaling::kConcatenation;
 };
@@ -81,7 +81,7 @@ struct MessageDriven {
   enum class Rule : uint8_t { kArrival, kBackwardFirst };
   Rule rule = Rule::kArrival;
   // Microbatches that a stage may have in flight, from the start of the forward to the end of the backward (of both
-  // halves): the next forward in its order waits for the end of the backward `limit` before it.
+  // halves). So forward n of the stage waits for the end of backward n - limit, counted in the order of each.
   int limit = 1;
 };
 
@@ -141,8 +141,8 @@ absl::Span<const ScheduleEntry> Schedules();
 // Finds a schedule by name. The NotFound error lists the known names and the nearest one.
 absl::StatusOr<const ScheduleEntry*> FindSchedule(absl::string_view name);
 
-// Calls entry.build after a check that only parameters are set that the schedule takes (InvalidArgument names the
-// other, and the schedules that take it).
+// Calls entry.build, after a check that `params` sets only parameters that the schedule takes. Otherwise
+// InvalidArgument names the wrong parameter and the schedules that take it.
 absl::StatusOr<PipelineSchedule> BuildSchedule(const ScheduleEntry& entry, const ScheduleParams& params);
 
 }  // namespace weft

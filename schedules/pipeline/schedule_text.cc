@@ -31,7 +31,8 @@ absl::string_view FirstLine(absl::string_view text) {
 
 bool IsTextForm(absl::string_view text) { return absl::StartsWithIgnoreCase(FirstLine(text), "weft"); }
 
-// True if the line was probably meant as the text form: "ranks: 4", which no CSV has, or nearly the header.
+// True if the line was probably meant as weft's text form: it has a colon, as in "ranks: 4", which no CSV has, or it is
+// nearly the header.
 bool LooksLikeText(absl::string_view line) {
   return line.find(':') != absl::string_view::npos ||
          !Nearest(line.substr(0, 2 * kScheduleTextHeader.size()), {std::string(kScheduleTextHeader)}).empty();
@@ -139,7 +140,7 @@ absl::Status CheckDefinitionName(absl::string_view name, absl::string_view defin
 std::vector<std::string> MessageDrivenSchedules() {
   std::vector<std::string> names;
   for (const ScheduleEntry& entry : Schedules()) {
-    // All schedules exist at these sizes.
+    // Every registered schedule can be built for these sizes.
     const absl::StatusOr<PipelineSchedule> built = BuildSchedule(entry, {.ranks = 4, .microbatches = 8});
     if (built.ok() && built->message_driven) names.emplace_back(entry.name);
   }

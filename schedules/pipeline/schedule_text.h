@@ -23,7 +23,7 @@ struct NamedSchedule {
   std::string name;
   PipelineSchedule schedule;
   int microbatches = 0;
-  // All actions of a compute_comms file.
+  // All actions, if the file is a CSV of the form compute_comms; else empty.
   std::optional<ActionLists> lists = {};
 };
 
@@ -35,11 +35,12 @@ absl::StatusOr<NamedSchedule> ParseSchedule(absl::string_view text, const CsvOpt
 // Writes the text form. ParseSchedule turns it back into `named`.
 std::string FormatSchedule(const NamedSchedule& named);
 
-// Returns InvalidArgument unless `params` has the same ranks and microbatches and sets no optional parameter.
+// Checks `params` against a schedule that the plan defines itself. Returns InvalidArgument unless `params` has the
+// ranks and microbatches of `named` and sets no optional parameter.
 absl::Status CheckDefinition(const NamedSchedule& named, const ScheduleParams& params);
 
-// Checks a plan that has both a name and a definition; the definition counts. Returns InvalidArgument if the name is
-// that of a registered schedule and the definition gives itself another name.
+// Checks a plan that has both a name and a definition; weft uses the definition. Returns InvalidArgument if `name` is a
+// registered schedule and the definition gives itself another name or none.
 absl::Status CheckDefinitionName(absl::string_view name, absl::string_view definition);
 
 // The names of the registered message-driven schedules, which a plan can freeze.

@@ -139,7 +139,7 @@ class TextReader {
           !status.ok()) {
         return status;
       }
-      // This also finds "rank 0" next to "rank 00".
+      // The numbers must differ too: "rank 0" and "rank 00" are different as text.
       if (absl::Status status = Once({is_rank ? "rank" : "lane", number, 1}, i); !status.ok()) return status;
       if (!is_rank) return ReadLane(words, &placement_[i]);
       list_ = &order_[i];
@@ -254,7 +254,7 @@ class TextReader {
   }
 
   absl::Status ReadSlots(const std::vector<Word>& words) {
-    // A pair must end in its line.
+    // A pair must end on the line on which it begins.
     size_t opened = 0;
     bool open = false;
     for (const Word& word : words) {
@@ -407,7 +407,7 @@ class TextReader {
   std::map<int, std::vector<Slot>> order_;
   // Positions of the slots, by rank.
   std::map<int, std::vector<Position>> places_of_;
-  // The lists of the current 'rank N:' line.
+  // The slots and the positions of the current 'rank N:' line.
   std::vector<Slot>* list_ = nullptr;
   std::vector<Position>* places_ = nullptr;
   Word first_ahead_;

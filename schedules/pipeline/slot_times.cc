@@ -20,7 +20,7 @@ absl::StatusOr<UnitCosts> MakeUnitCosts(const PipelineSchedule& schedule, int mi
       return absl::InvalidArgumentError(absl::StrCat(name, " = ", cost, "; allowed: 0 to ", most));
     }
   }
-  // A slot is ranks / stages of a rank's work on a microbatch. The unit makes that an integer.
+  // A slot has ranks / stages of a rank's work on one microbatch. The unit makes its cost an integer.
   const int64_t ranks = static_cast<int64_t>(schedule.order.size());
   const int64_t divisor = std::gcd(ranks, int64_t{schedule.stages});
   const int64_t share = ranks / divisor;

@@ -13,12 +13,12 @@
 
 namespace weft {
 
-// Costs of a schedule's slots, in multiples of 1 / unit of the costs of a whole rank.
+// Costs of a schedule's slots as integers: multiples of 1 / `unit` of the unit of SlotCosts.
 struct UnitCosts {
   int64_t unit = 1;
   // Costs of one slot for one microbatch.
   int64_t forward = 0, backward = 0, weight = 0, pair = 0, p2p = 0;
-  // The activations of a microbatch in one stage.
+  // The activations of a microbatch in one stage, in multiples of 1 / `unit` of its activations on one whole rank.
   int64_t activations = 1;
   // An upper bound on the time of a repetition, in any order.
   int64_t longest = 0;
@@ -41,8 +41,8 @@ struct UnitCosts {
 // Returns InvalidArgument if a cost is out of range or times would not fit.
 absl::StatusOr<UnitCosts> MakeUnitCosts(const PipelineSchedule& schedule, int microbatches, const SlotCosts& costs);
 
-// The ends of the results of one repetition. The slots of a list belong to two repetitions, but a slot and all its
-// inputs belong to the same one.
+// The times at which the slots of one repetition end, by the result that a slot computes. The slots of a list belong to
+// two repetitions, but a slot and all its inputs belong to the same repetition.
 class ResultTimes {
  public:
   ResultTimes(int stages, int microbatches)
@@ -57,7 +57,7 @@ class ResultTimes {
   int stages_;
 };
 
-// The times of a slot or a pair, and what it waited for.
+// The times of a slot or a pair: when it ran, when its rank was free, and when its inputs were computed.
 struct SlotRun {
   int64_t start = 0;
   int64_t end = 0;
@@ -67,7 +67,8 @@ struct SlotRun {
   int64_t computed = 0;
 };
 
-// Runs lists as fast as their data allows. Run may be called for one set of lists after the other.
+// Times lists of slots: each slot starts as early as its rank and its inputs allow. If Run is called again, the new
+// lists continue where the last ones ended.
 class ListTimer {
  public:
   // `schedule` (static and checked) and `costs` must outlive the timer.
@@ -78,8 +79,8 @@ class ListTimer {
         free_(schedule.order.size()),
         times_(schedule.asynchrony ? 2 : 1, ResultTimes(schedule.stages, microbatches)) {}
 
-  // Runs lists of the form of schedule.order. Slots with `ahead` belong to the repetition after this one. Calls
-  // on_run(rank, index, count, SlotRun).
+  // Times the lists `order`, one per rank like schedule.order. Slots with `ahead` belong to the repetition after this
+  // one. Calls on_run(rank, index, count, SlotRun) for the `count` slots (2 if a pair, else 1) from `index` on.
   template <typename OnRun>
   void Run(const std::vector<std::vector<Slot>>& order, int repetition, const OnRun& on_run);
 

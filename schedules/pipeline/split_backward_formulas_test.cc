@@ -19,12 +19,12 @@ namespace weft {
 namespace {
 
 struct Promise {
-  // The random sizes: a multiple of `ranks_step` ranks P, and least_per_rank * P plus 0 to 12 times `microbatches_step`
-  // microbatches.
+  // The random sizes: P ranks are a multiple of `ranks_step`; the microbatches are least_per_rank * P plus 0 to 12
+  // times `microbatches_step`.
   int ranks_step = 1;
   int microbatches_step = 1;
   int least_per_rank = 0;
-  // True if the makespan has a formula.
+  // Returns true if the closed form must give a makespan for these params.
   std::function<bool(const ScheduleParams&)> makespan;
 };
 
@@ -102,7 +102,7 @@ TEST(SplitBackwardFormulas, AreWhatIsMeasured) {
   }
 }
 
-// If the numbers would not fit, there is no formula and no overflow.
+// With huge costs, a closed form gives no makespan or a right one, but never one that has overflowed.
 TEST(SplitBackwardFormulas, HugeCosts) {
   for (const auto& [name, promise] : Promises()) {
     ScheduleParams params = {.ranks = promise.ranks_step, .microbatches = 4096};

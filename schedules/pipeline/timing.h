@@ -14,17 +14,17 @@ struct RankTiming {
   int64_t busy = 0;
   // Makespan minus busy; the sum of the four fields that follow.
   int64_t idle = 0;
-  // Idle time before its first slot; for a rank without slots, the whole makespan.
+  // Idle time before the rank's first slot; for a rank without slots, the whole makespan.
   int64_t warm_up = 0;
-  // Idle time between slots. `dependency`: a result that the slot needs was still being computed. `communication`: it
-  // was computed but still in flight (p2p).
+  // Idle time between slots. `dependency`: a result that the next slot needs was still being computed. `communication`:
+  // the result was computed but still in flight (p2p).
   int64_t dependency = 0;
   int64_t communication = 0;
-  // Idle time after its last slot.
+  // Idle time after the rank's last slot.
   int64_t tail = 0;
-  // The most activations held at once. Activations are held from the start of their forward to the end of their
-  // backward (of its kBackwardWeight if the backward is in halves; of the last of the backwards if the forward was
-  // doubled). The unit is one microbatch's activations on one whole rank.
+  // The most activations held at once. A rank holds a microbatch's activations from the start of the forward to the end
+  // of the backward: the end of kBackwardWeight if the backward is in halves, the end of the last backward if the
+  // forward was doubled. The unit is one microbatch's activations on one whole rank.
   int64_t peak_activations = 0;
 };
 
@@ -32,8 +32,8 @@ struct RankTiming {
 // means 16.5. With one stage per rank, unit = 1.
 struct ScheduleTiming {
   int64_t unit = 1;
-  // From the first start to the last end over all ranks. For an asynchronous schedule, of one repetition alone: the
-  // slots ahead of it, then the others.
+  // From the first start to the last end over all ranks. For an asynchronous schedule, the time of one repetition
+  // alone: first its slots with `ahead`, then its other slots.
   int64_t makespan = 0;
   // The longest time of any rank from its own first start to its own last end. (Papers on weight-gradient splitting
   // quote this one.)
@@ -41,8 +41,8 @@ struct ScheduleTiming {
   // The compute time of the busiest rank: the makespan of a pipeline without bubbles.
   int64_t ideal = 0;
   // The time that `period_repetitions` further repetitions add in steady state. It equals the makespan, except for
-  // asynchronous schedules, whose repetitions overlap. 0 if these found no pattern in the first kPeriodSearch
-  // repetitions.
+  // asynchronous schedules, whose repetitions overlap. 0 if the times of an asynchronous schedule show no pattern in
+  // the first kPeriodSearch repetitions.
   int64_t period = 0;
   int64_t period_repetitions = 1;
   std::vector<RankTiming> ranks;

@@ -50,7 +50,8 @@ TEST(TimeWidth, CostsPerMicrobatchAndHoldsUntilTheLast) {
       Linear({{wide, S(B, 0, 1), S(F, 0, 2), S(B, 0, 0), S(F, 0, 3), S(B, 0, 2), S(B, 0, 3)}});
   const ScheduleTiming timing = *TimeSchedule(schedule, 4, {.forward = 3, .backward = 5});
   EXPECT_THAT(timing.start[0], ElementsAre(0, 6, 11, 14, 19, 22, 27));
-  // After the backward of microbatch 1, the doubled forward's two activations are still held; with microbatch 2, three.
+  // After the backward of microbatch 1, the rank still holds the two activations of the doubled forward. With
+  // microbatch 2 it holds three.
   EXPECT_EQ(timing.ranks[0].peak_activations, 3);
 }
 
@@ -116,7 +117,7 @@ TEST(TimeMessageDriven, NamesOfMicrobatchesDoNotMatter) {
         }
         schedule.message_driven = MessageDriven{.rule = MessageDriven::Rule::kBackwardFirst, .limit = limit};
         const ScheduleTiming timing = *TimeSchedule(schedule, 4, {});
-        // With limit 1, the microbatches run one after the other, each three times forward and backward.
+        // With limit 1, the microbatches run one after the other; each takes three forwards and three backwards.
         EXPECT_EQ(timing.makespan, limit == 1 ? 36 : limit == 2 ? 21 : 18) << limit << " " << renamed;
       }
     }
@@ -143,15 +144,14 @@ TEST(TimeMessageDriven, TiesAndPriority) {
     }
   }
   schedule.message_driven = MessageDriven{.limit = 4};
-  // At 4, rank 1 has run forwards 0 to 2. Forward 3 has been there since 4, and the backward of microbatch 0 also
-  // arrives at 4.
+  // At time 4, rank 1 has run forwards 0 to 2. Forward 3 and the backward of microbatch 0 both arrive at time 4.
   const SlotCosts costs = {.forward = 1, .backward = 1, .weight = 0};
   EXPECT_EQ((*FreezeSchedule(schedule, 4, costs)).order[1][3], S(F, 1, 3));
   schedule.message_driven->rule = MessageDriven::Rule::kBackwardFirst;
   EXPECT_EQ((*FreezeSchedule(schedule, 4, costs)).order[1][3], S(B, 1, 0));
 }
 
-// Only latency limits this pipeline. One microbatch is ahead, so a period is half of the way there and back.
+// Only latency limits this pipeline. One microbatch is ahead, so two are in flight, and a period is half a makespan.
 TEST(TimeAsynchronous, PeriodWithLatency) {
   PipelineSchedule schedule = Linear({{S(F, 0, 0), S(B, 0, 0)}, {S(F, 1, 0), S(B, 1, 0)}});
   schedule.order[0][0].ahead = 1;

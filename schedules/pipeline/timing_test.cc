@@ -16,8 +16,8 @@ PipelineSchedule Build(const char* name, int ranks, int microbatches) {
   return *(*FindSchedule(name))->build({.ranks = ranks, .microbatches = microbatches});
 }
 
-// Edge latency c, P = 4, N = 8, F = 1, B = 2, in quarters, compared with an independent simulator. GPipe pays latency
-// only in the fill and drain; 1F1B pays it twice per microbatch.
+// Makespans with edge latency c, for P = 4, N = 8, F = 1, B = 2, in quarters of F. The expected values come from an
+// independent simulator. GPipe pays latency only in the fill and drain; 1F1B pays it twice per microbatch.
 TEST(TimeSchedule, Latency) {
   const std::vector<int64_t> latencies = {0, 1, 2, 4};
   std::vector<int64_t> gpipe, one_f_one_b;

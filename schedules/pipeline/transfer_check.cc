@@ -22,7 +22,7 @@ absl::Status Refuse(const Args&... args) {
   return absl::InvalidArgumentError(absl::StrCat(args...));
 }
 
-// Numbers all actions in order of ranks and lists.
+// Numbers all actions: by rank, then in the order of the rank's list.
 class Table {
  public:
   explicit Table(const ActionLists& lists) : lists_(lists) {
@@ -49,7 +49,7 @@ class Table {
     return absl::StrCat(ListActionName(*actions_[id]), " (rank ", ranks_[id], ")");
   }
 
-  // Fills the table. Checks that indices are in range, actions are on the right rank, and no action is there twice.
+  // Fills the table. Checks that indices are in range, actions are on the right rank, and no action appears twice.
   absl::Status Fill() {
     for (int64_t id = 0; id < size(); ++id) {
       const ListAction& a = *actions_[id];
@@ -72,7 +72,8 @@ class Table {
   int64_t Find(Kind kind, int stage, int microbatch) const {
     return stage < 0 || stage >= lists_.stages() ? -1 : at_[Index(kind, stage, microbatch)];
   }
-  // The whole backward or the input gradient.
+  // Returns the number of the whole backward, or of the input gradient if the backward is in halves; -1 if there is
+  // neither.
   int64_t FindBackward(int stage, int microbatch) const {
     const int64_t whole = Find(Kind::kBackward, stage, microbatch);
     return whole >= 0 ? whole : Find(Kind::kBackwardInput, stage, microbatch);
@@ -93,7 +94,7 @@ class Table {
   std::vector<int32_t> at_;
 };
 
-// The kind and the stage of a transfer's other end.
+// Returns the kind and the stage of the action at a transfer's other end.
 std::pair<Kind, int> Other(const ListAction& a) {
   switch (a.kind) {
     case Kind::kSendForward:
@@ -107,7 +108,7 @@ std::pair<Kind, int> Other(const ListAction& a) {
   }
 }
 
-// Checks that `later`, which reads what `earlier` makes on the same rank, comes after it.
+// Checks that `later`, which reads what `earlier` makes on the same rank, comes after `earlier`.
 absl::Status InOrder(const Table& table, int64_t earlier, int64_t later, absl::string_view what) {
   if (earlier < 0) return Refuse(table.Name(later), ": ", what, " is missing");
   if (earlier < later) return absl::OkStatus();
@@ -165,7 +166,7 @@ absl::Status CheckData(const ActionLists& lists, const Table& table) {
 
 bool TowardsLoss(Kind kind) { return kind == Kind::kSendForward || kind == Kind::kReceiveForward; }
 
-// The communicator that a transfer uses, of those between its rank and peer.
+// Returns the number of the communicator (0 or 1) that a transfer uses between its rank and its peer.
 int CommunicatorOf(const ListAction& a, Communicators communicators) {
   return communicators != Communicators::kOne && TowardsLoss(a.kind) ? 1 : 0;
 }
@@ -190,7 +191,7 @@ class DeadlockCheck {
     int32_t after;
   };
 
-  // One node of the graph: the actions that run at one time.
+  // Returns the graph node of an action: the smallest number of the actions that run together with it.
   int64_t Node(int64_t id) {
     while (parent_[id] != id) id = parent_[id] = parent_[parent_[id]];
     return id;
@@ -229,7 +230,7 @@ class DeadlockCheck {
     return absl::OkStatus();
   }
 
-  // The key of the queue that a transfer is in on its rank.
+  // Returns the key of a transfer's queue on its rank. The transfers of a queue run one after the other.
   std::tuple<int, bool, int> Queue(int64_t id) const {
     const int communicator = CommunicatorOf(table_[id], options_.communicators);
     if (options_.communicators != Communicators::kPerEdge) return {0, false, communicator};
@@ -286,7 +287,7 @@ class DeadlockCheck {
     std::vector<int64_t> first;
     std::vector<int64_t> order;
   };
-  // Groups edges by the waiting node, or by the node that is waited for.
+  // Groups edges by the node that waits, or by the node that it waits for.
   Index IndexEdges(bool by_waiting) {
     Index index = {std::vector<int64_t>(table_.size() + 1), std::vector<int64_t>(edges_.size())};
     auto node = [&](const Edge& edge) { return Node(by_waiting ? edge.after : edge.before); };
@@ -352,7 +353,7 @@ class DeadlockCheck {
                         table_.ShortName(awaited), ",");
   }
 
-  // Names the action `id`, which holds its node up, and its partner if it is a transfer.
+  // Names the action `id`, for which its node must wait, and the action's partner if it is a transfer.
   std::string NodeName(int64_t id) const {
     if (!IsTransfer(table_[id].kind)) return table_.ShortName(id);
     return absl::StrCat(table_.ShortName(Partner(id)), " with ", table_.ShortName(id));
@@ -371,7 +372,7 @@ class DeadlockCheck {
 absl::Status CheckTransfers(const ActionLists& lists, const TransferOptions& options) {
   size_t actions = 0;
   for (const std::vector<ListAction>& list : lists.order) actions += list.size();
-  // Keeps the numbers of actions within 32 bits. Lowering makes fewer from kMaxSlots slots.
+  // This limit keeps the numbers of actions within 32 bits. Lowering a schedule of kMaxSlots slots makes fewer actions.
   if (actions > size_t{1} << 30) return Refuse(actions, " actions; allowed: up to ", size_t{1} << 30);
   Table table(lists);
   if (absl::Status status = table.Fill(); !status.ok()) return status;

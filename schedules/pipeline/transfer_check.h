@@ -1,4 +1,4 @@
-// Checks whether lists with explicit transfers can run at all. The check knows no schedule: its conditions hold however
+// Checks whether lists with explicit transfers can run at all. The check uses no schedule: its conditions hold however
 // the lists were made.
 #ifndef WEFT_SCHEDULES_PIPELINE_TRANSFER_CHECK_H_
 #define WEFT_SCHEDULES_PIPELINE_TRANSFER_CHECK_H_
@@ -8,12 +8,12 @@
 
 namespace weft {
 
-// Determines which transfers of a rank run one after the other. One communicator also matches them by order: the i-th
-// RECV of rank b from rank a receives the i-th SEND of a to b.
+// Determines which transfers of a rank run one after the other. Transfers on one communicator are also matched by
+// order: the i-th RECV of rank b from rank a receives the i-th SEND of a to b.
 enum class Communicators : uint8_t {
-  // One for each ordered pair of ranks and direction of the pipeline.
+  // One communicator for each ordered pair of ranks and each direction of the pipeline.
   kPerEdge,
-  // Two: one for data that flows towards the loss, one for data that flows back.
+  // Two communicators: one for data that flows towards the loss, one for data that flows back.
   kPerDirection,
   kOne,
 };

@@ -41,7 +41,7 @@ std::string Error(const ActionLists& lists, Communicators communicators = Commun
   return std::string(CheckTransfers(lists, {.communicators = communicators, .grouped = grouped}).message());
 }
 
-// Each rank sends before it receives what the other sends.
+// Each rank sends before it receives what the other rank sends.
 ActionLists BothSendFirst() {
   return Lists(
       {0, 1}, 2,
@@ -133,12 +133,12 @@ TEST(CheckTransfers, SkewedLoop) {
   EXPECT_EQ(Error(lists, Communicators::kPerEdge), "");
 }
 
-// A group waits for all its members, so grouping can cause a deadlock too: each rank's group contains the answer to the
-// other's.
+// A group waits for all its members, so grouping can cause a deadlock: rank 0's group sends an output, and receives the
+// gradient that rank 1 computes from that output.
 TEST(CheckTransfers, GroupsCanBlock) {
   const ActionLists lists = Lists({0, 1}, 1, {"0F0 0SEND_F0 0RECV_B0 0B0", "1RECV_F0 1F0 1B0 1SEND_B0"});
   EXPECT_EQ(Error(lists, Communicators::kPerEdge, /*grouped=*/false), "");
-  // Each waiting action is the one awaited before, or starts together with it.
+  // Each action that waits is the one that the action before it waits for, or starts together with that one.
   EXPECT_EQ(Error(lists, Communicators::kPerEdge, /*grouped=*/true),
             "deadlock: 0RECV_B0 (rank 0) with 1SEND_B0 (rank 1), which starts together with 1RECV_F0 (rank 1), waits "
             "for 1B0 (rank 1); 1B0 (rank 1) waits for 1F0 (rank 1); 1F0 (rank 1) waits for 1RECV_F0 (rank 1)");
@@ -156,8 +156,8 @@ TEST(CheckTransfers, LoweredOneFOneB) {
   }
 }
 
-// Runs the lists step by step, exactly by the rules of transfer_check.h. Returns true if everything ends. The transfers
-// of the lists match, and the lists are in order of their data.
+// Runs the lists step by step, exactly by the rules of transfer_check.h. Returns true if everything ends. The lists
+// must pass the check's other rules: transfers match, and every action comes after those whose results it reads.
 bool RunsToItsEnd(const ActionLists& lists, Communicators communicators, bool grouped) {
   struct Item {
     int rank;
@@ -222,7 +222,7 @@ bool RunsToItsEnd(const ActionLists& lists, Communicators communicators, bool gr
     progress = false;
     for (Item& item : items) {
       if (item.done) continue;
-      // All items that must start with it.
+      // The item and all items that must start together with it.
       std::vector<Item*> together = {&item};
       for (size_t i = 0; i < together.size(); ++i) {
         for (Item& other : items) {
@@ -240,7 +240,8 @@ bool RunsToItsEnd(const ActionLists& lists, Communicators communicators, bool gr
   return std::all_of(items.begin(), items.end(), [](const Item& item) { return item.done; });
 }
 
-// Moves actions in the lists of loops and snakes. The check must find a deadlock iff a run of the lists blocks.
+// Moves random actions in the lists of several schedules. The check must find a deadlock if and only if a run of the
+// lists blocks.
 TEST(CheckTransfers, AgreesWithRunningThem) {
   std::mt19937 random(20231);
   SCOPED_TRACE("seed 20231");

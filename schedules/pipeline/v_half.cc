@@ -11,9 +11,9 @@
 //
 //     f 2r    F 3P - 2 - r    I 3P + d - 1 + 2r    i 6P + d - 2 - r    on rank r
 //
-// Backwards travel one rank per slot on the ways on which forwards take two, and the other way round. So if one chunk
-// holds a microbatch long on a rank, the other chunk holds it briefly. The order depends on P and N only, never on the
-// given costs. Each stage's weight gradients are in ascending microbatch order.
+// In chunk 0, a forward takes two slots per rank and a backward one. In chunk 1, a forward takes one slot and a
+// backward two. So if one chunk of a rank holds a microbatch for long, the other chunk holds it briefly. The order
+// depends on P and N only, never on the given costs. Each stage's weight gradients are in ascending microbatch order.
 //
 // Constraints: any P >= 1, N >= 1; two stages per rank.
 // Time:    equal stages, F = I = W, free transfers, N >= P, in slots of one stage: makespan = span = 6N + 3P - 7 for

@@ -18,7 +18,8 @@ TEST(VHalf, RunsAsDrawn) {
             "rank 3: .. .. .. f0 F0 f1 F1 f2 F2 .. .. I0 W0 i0 w0 f3 F3 I1 i1 I2 i2 W1 w1 I3 i3 W2 w2 W3 w3\n");
 }
 
-// The bubble in slots of one stage and the peaks in stages are those of the definition for P = 2 to 16.
+// For P = 2 to 16, the bubble (in slots of one stage) and the peak activations (in stages) equal those of the authors'
+// lists.
 TEST(VHalf, BubbleAndPeaks) {
   const ScheduleEntry& entry = **FindSchedule("v-half");
   for (int p = 2; p <= 16; ++p) {
@@ -42,7 +43,8 @@ TEST(VHalf, BubbleAndPeaks) {
   }
 }
 
-// V-Min's bubble grows. Here the blocks leave the microbatches some slack on their way.
+// With unequal times, V-Min's bubble grows with N. V-Half's bubble does not, because its blocks leave slack between the
+// slots of a microbatch.
 TEST(VHalf, BubbleDoesNotGrowWithUnequalTimes) {
   const ScheduleEntry& entry = **FindSchedule("v-half");
   for (int n : {16, 64, 256}) {

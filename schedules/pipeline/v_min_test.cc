@@ -18,15 +18,15 @@ TEST(VMin, RunsAsDrawn) {
             "rank 2: .. .. f0 F0 f1 F1 .. .. I0 i0 W0 w0 f2 F2 I1 i1 W1 w1 I2 i2 W2 w2 ..\n");
 }
 
-// The definition's own lists take 13.5 here: 24 + 3 slots of half a microbatch. This list wastes a single slot.
+// The authors' lists take 24 + 3 slots here. This list takes 24 + 1.
 TEST(VMin, TwoRanksWasteOneSlot) {
   EXPECT_EQ(Draw("v-min", {.ranks = 2, .microbatches = 4}),
             "rank 0: f0 f1 .. F0 I0 W0 F1 i0 I1 w0 f2 i1 W1 F2 I2 w1 f3 i2 W2 F3 I3 w2 W3 i3 w3\n"
             "rank 1: .. f0 F0 f1 F1 I0 i0 W0 w0 I1 i1 f2 F2 W1 w1 I2 i2 f3 F3 W2 w2 I3 i3 W3 w3\n");
 }
 
-// The bubble in slots of one stage and the peaks in stages are those of the definition for P = 2 to 16. For P = 2
-// modulo 3 the bubble is two slots less than in the definition's own lists.
+// For P = 2 to 16, the bubble (in slots of one stage) and the peak activations (in stages) equal those of the authors'
+// lists, but for P = 2 modulo 3 the bubble is two slots less.
 TEST(VMin, BubbleAndPeaks) {
   const ScheduleEntry& entry = **FindSchedule("v-min");
   for (int p = 2; p <= 16; ++p) {

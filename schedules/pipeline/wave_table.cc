@@ -11,10 +11,10 @@ namespace {
 // One lane's microbatches in one unit.
 struct LaneUnit {
   int64_t begin;  // first slot of the unit
-  int first;      // microbatch
+  int first;      // first microbatch
   int count;
   bool twos;      // two microbatches per forward slot
-  int undoubled;  // number of these pairs that run as two forwards
+  int undoubled;  // number of pairs of microbatches that run as two forwards
 };
 
 // Returns the units as units[i * lanes + lane].

@@ -38,9 +38,9 @@ struct WaveTable {
   int undoubled = 0;
 };
 
-// Makes the lists of all ranks. Units take microbatches in ascending order. So do the lanes of a unit, each an equal
-// share; in a partly filled unit, the first lanes get one more. If the remaining microbatches fit into a kSingle unit,
-// the unit is kSingle.
+// Makes the lists of all ranks. Units take microbatches in ascending order. Within a unit, each lane takes an equal
+// share, also in ascending order; in a partly filled unit, the first lanes take one more. If the remaining microbatches
+// fit into a kSingle unit, the unit is kSingle.
 std::vector<std::vector<Slot>> WaveOrder(const WaveTable& table, int microbatches);
 
 }  // namespace weft

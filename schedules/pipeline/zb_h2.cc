@@ -19,8 +19,8 @@
 //          makespan = N (F + B) + (P - 1)(F + I) - floor(n / 2) W - floor((n - 1) / 2) min(W, I - W)
 //          The drawing: span 18, makespan 18 + 2 = 20.
 // Memory:  every rank holds the activations of at most min(2P - 1, N) microbatches.
-// Source:  Qi et al. 2023, arXiv:2401.10241, sec. 2.1 (handcrafted schedule H2). Its bubble is that of the span. The
-//          formulas for N < 2P - 1 and for the makespan are measured, and tested here.
+// Source:  Qi et al. 2023, arXiv:2401.10241, sec. 2.1 (handcrafted schedule H2). The paper's bubble is the
+//          bubble of the span. The formulas for N < 2P - 1 and for the makespan are measured, and tested here.
 #include <algorithm>
 #include <cstdint>
 #include <optional>

@@ -81,7 +81,8 @@ class Rank {
       bool any = false;
       for (const Step& step : steps) any |= Done(step) < microbatches_;
       if (!any) {
-        // The remaining steps are of microbatches that do not exist. There may be far more of them than of others.
+        // Counts the remaining steps without a loop. Their microbatches do not exist, and they may far outnumber those
+        // that do.
         for (const Step& step : steps) Done(step) += times - k;
         return;
       }

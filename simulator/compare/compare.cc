@@ -83,7 +83,7 @@ struct ActionTimes {
 
 std::map<ActionKey, ActionTimes> TimesByAction(const Trace& trace) {
   const std::vector<Extent> extents = Repetitions(trace);
-  // Durations by step, starts by repetition.
+  // For each action: durations by step, and starts by repetition.
   std::map<ActionKey, std::map<int32_t, std::vector<int64_t>>> durations;
   std::map<ActionKey, std::map<int32_t, int64_t>> starts;
   for (const RankTrace& rank : trace.ranks()) {
@@ -98,7 +98,8 @@ std::map<ActionKey, ActionTimes> TimesByAction(const Trace& trace) {
   std::map<ActionKey, ActionTimes> times;
   for (auto& [key, steps] : durations) {
     ActionTimes& action = times[key];
-    // Durations overlap only in a trace that nobody measured. Their sum may exceed the latest time, so it is clamped.
+    // In a measured trace, the steps of an action do not overlap. In a made-up trace, the sum of their durations may
+    // exceed the latest time, so it is clamped.
     for (auto& [step, values] : steps) {
       const int64_t median = Median(std::move(values));
       action.steps[step] = median;
@@ -173,7 +174,7 @@ class StepSums {
   std::map<std::pair<int32_t, int32_t>, Sum> sums_;
 };
 
-// Returns the first step that one of them has and the other lacks; -1 = none.
+// Returns the first step that one of the two actions has and the other lacks; -1 = none.
 int32_t StepThatOneLacks(const ActionTimes& a, const ActionTimes& b) {
   auto i = a.steps.begin(), j = b.steps.begin();
   while (i != a.steps.end() && j != b.steps.end() && i->first == j->first) ++i, ++j;

@@ -33,7 +33,7 @@ Spent MeanOverRanks(const SimulationReport& report) {
   return mean;
 }
 
-// Rule P14: an iteration may be several optimizer steps.
+// Returns the number of optimizer steps in an iteration (rule P14).
 double StepsOf(const SimulationReport& report) { return std::max(1, report.steps_per_repetition()); }
 
 std::vector<std::pair<std::string, double>> SourcesOfStep(const SimulationReport& report, const Spent& mean) {

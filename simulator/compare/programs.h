@@ -16,12 +16,12 @@ struct SimulatedProgram {
   SimulationReport report;
 };
 
-// `programs` has at least one; all must be costed on one cluster. The report has a row for each source that some
-// program spends time on, in the order of docs/simulator.md.
+// `programs` must not be empty, and all must be costed on the same cluster. The report has a row for each source of
+// time that appears in some program, in the order of docs/simulator.md.
 ProgramComparisonReport ComparePrograms(std::vector<SimulatedProgram> programs);
 
-// Returns the comparison as text, with short names of programs (short_names.h): figures by program; what a step is
-// spent on and how that differs from the first program; what is sent by purpose; what memory holds by class.
+// Returns the comparison as text, with short names of programs (short_names.h). Its tables show figures by program; the
+// time of a step by source, with differences from the first program; bytes sent by purpose; and memory by class.
 std::string ProgramComparisonText(const ProgramComparisonReport& report);
 
 }  // namespace weft::sim

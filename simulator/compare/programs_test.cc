@@ -9,7 +9,8 @@
 namespace weft::sim {
 namespace {
 
-// Two ranks. A step of 10 s takes 9 s by itself: 6 and 7 s of compute, to which collectives add 1 s on rank 0.
+// Two ranks. A step takes 10 s in steady state and 9 s in isolation. The ranks are busy for 6 and 7 s; of the 6 s of
+// rank 0, 1 s is lost because collectives slow it down.
 SimulatedProgram First() {
   return {"a.weft", Parse<SimulationReport>(R"(
     runtime: "weft" cluster: "here" network: "flow" cost: "tiles" ranks: 2

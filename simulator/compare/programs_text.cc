@@ -50,7 +50,7 @@ std::string Figures(const ProgramComparisonReport& report, const Names& programs
   return Table(rows);
 }
 
-// Percentiles of the runs; empty if there were none.
+// Returns a table of percentiles of the runs with noise; empty if there were no such runs.
 std::string Runs(const ProgramComparisonReport& report, const Names& programs) {
   if (!report.programs(0).report().has_noise()) return "";
   const NoiseReport& first = report.programs(0).report().noise();
@@ -65,9 +65,9 @@ std::string Runs(const ProgramComparisonReport& report, const Names& programs) {
   return absl::StrCat("\n", Table(rows));
 }
 
-// Returns tables headed `title` with a row for each of `names`. A table has a column for the first program and two for
-// each of up to kProgramsBeside others: its value and the difference. `value`(program, row) is a value, `show` formats
-// it. Empty without rows.
+// Returns tables headed `title` with a row for each of `names`. A table has one column for the first program, and two
+// for each of up to kProgramsBeside others: the program's value and its difference from the first program's.
+// `value`(program, row) returns a value, and `show` formats it. Returns an empty text if there are no rows.
 template <typename Value>
 std::string SideBySide(const ProgramComparisonReport& report, const Names& programs, const std::string& title,
                        const std::vector<std::string>& names,

@@ -10,12 +10,12 @@
 namespace weft::sim {
 namespace {
 
-// Returns where the last `count` characters of `text` begin; 0 if it has no more than that.
+// Returns where the last `count` characters of `text` begin; 0 if `text` has no more than `count` characters.
 size_t BeginOfLast(absl::string_view text, size_t count) {
   size_t begin = text.size();
   while (begin > 0 && count > 0) {
     --begin;
-    // A byte that does not continue a character begins one.
+    // In UTF-8, a byte that does not continue a character begins one.
     if ((text[begin] & 0xc0) != 0x80) --count;
   }
   return begin;

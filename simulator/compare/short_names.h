@@ -1,4 +1,4 @@
-// Short names of files in tables: as much of their ends as is needed to tell them apart.
+// Shortens names of files for tables: keeps enough of the ends of the names to tell them apart.
 #ifndef WEFT_SIMULATOR_COMPARE_SHORT_NAMES_H_
 #define WEFT_SIMULATOR_COMPARE_SHORT_NAMES_H_
 

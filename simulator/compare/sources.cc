@@ -19,7 +19,7 @@ struct Piece {
   int64_t begin = 0;
   int64_t end = 0;
   int64_t ready = 0;
-  // A Source, below kRunning.
+  // The Source as a number, less than kRunning.
   int source = 0;
   // Kernel of a compute step; null = not known.
   const std::string* kernel = nullptr;
@@ -173,7 +173,7 @@ SteadyWindow WindowOf(const Trace& trace) {
     whole.end_ps = std::max(whole.end_ps, finish);
     finishes.push_back(finish);
   }
-  // Repetitions that overlap may end in another order.
+  // Repetitions that overlap may end in another order than they begin.
   std::sort(finishes.begin(), finishes.end());
   std::vector<SteadyWindow> periods;
   for (size_t i = 1; i < finishes.size(); ++i) periods.push_back({finishes[i - 1], finishes[i]});

@@ -14,8 +14,8 @@
 
 namespace weft::sim {
 
-// The repetition that TraceReport.iteration_seconds is the length of: from the finish of the previous repetition to its
-// own finish. If the trace has only one repetition, from its first start to its last finish.
+// The repetition whose length is TraceReport.iteration_seconds: from the finish of the previous repetition to its own
+// finish. If the trace has only one repetition, the window is from its first start to its last finish.
 struct SteadyWindow {
   int64_t begin_ps = 0;
   int64_t end_ps = 0;
@@ -23,17 +23,17 @@ struct SteadyWindow {
 // `trace` must be valid.
 SteadyWindow WindowOf(const Trace& trace);
 
-// If several of these run at an instant, the first one counts.
+// Sources of time. If several of them run at an instant, only the first in this order counts.
 enum class Source { kCompute, kCopies, kCommunication, kHost, kWaiting };
 constexpr int kSources = 5;
 // Returns "compute", "copies", "communication", "host" or "waiting".
 const char* SourceName(Source source);
 
-// At every instant of the window a rank does exactly one of these; summed over ranks, they add up to ranks x window.
-// While nothing runs on a rank, what starts next decides:
+// The time of the window by source. At every instant a rank counts for exactly one source, so the sum over sources and
+// ranks is ranks x window. While nothing runs on a rank, the work that starts next decides:
 //   - communication: the rank waits;
-//   - a compute step or copy: it is the host's time until the step is ready, because the rank has nothing left to wait
-//     for. From then until the step starts the rank waits, for a compute slot.
+//   - a compute step or copy: until the step is ready, the time is the host's, because the rank has nothing left to
+//     wait for. From then until the step starts, the rank waits for a compute slot.
 struct TimeBySource {
   int64_t ranks = 0;
   int64_t window_ps = 0;

@@ -23,7 +23,7 @@ int64_t TimeOf(const TimeBySource& time, Source source) {
 
 TEST(Sources, EveryInstantIsOneOfThem) {
   // Compute runs at 10-20 and 35-40, a copy at 15-24, a send at 22-30. Then nothing runs for 5 before a step that was
-  // ready at 32. At the end the rank waits for 10 for the other rank, which is busy throughout.
+  // ready at 32. At the end this rank waits 10 for the other rank, which is busy throughout.
   const Trace trace = Parse<Trace>(R"pb(
     repetitions: 1
     ranks {
@@ -62,7 +62,7 @@ TEST(Sources, TheNextEventDecidesTheSourceOfAGap) {
                      nullptr);
   };
   EXPECT_EQ(TimeOf(of("events { start_ps: 15 ready_ps: 15 end_ps: 20 finish_ps: 20 }"), Source::kHost), 5);
-  // The next thing is a message, even if it takes no time: so the rank waited for it.
+  // If the work that follows is a message, the rank waited for it, even if the message takes no time.
   EXPECT_EQ(TimeOf(of("events { stream: 1 start_ps: 15 ready_ps: 12 end_ps: 20 finish_ps: 20 }"), Source::kWaiting), 5);
   EXPECT_EQ(TimeOf(of("events { start_ps: 15 ready_ps: 15 end_ps: 20 finish_ps: 20 }"
                       "events { stream: 1 start_ps: 15 ready_ps: 15 end_ps: 15 finish_ps: 15 }"),

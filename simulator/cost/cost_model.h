@@ -23,8 +23,8 @@ struct CostOptions {
   Time unit_backward = {2'000'000};
   Time unit_weight = {1'000'000};
   Time unit_pair = {0};
-  // Number of collectives that the device is in while the step runs: 0, 1 or 2 (rule P3: load). Costs do not fall with
-  // this number, and are 0 for all numbers or for none. "unit" ignores it.
+  // Number of collectives that the device takes part in while the step runs: 0, 1 or 2 (rule P3: load). A cost must not
+  // fall as this number grows, and must be 0 either for every number or for none. "unit" ignores the number.
   int collectives = 0;
 };
 
@@ -35,11 +35,12 @@ struct CostOptions {
 using StepCostFn = absl::StatusOr<Time>(const Step& step, const StepShapes& shapes, ActionKind kind, int index,
                                         const Cluster& cluster, const CostOptions& options);
 
-// What the durations of a cost model are made of.
+// The inputs from which a cost model computes durations.
 enum class CostBasis {
   // The figures of the device that runs the step.
   kDevice,
-  // The kind of the action alone: a schedule without a machine, which has neither kernels nor utilization.
+  // Only the kind of the action. The model is for schedules without a machine, which have no kernels and no
+  // utilization.
   kSchedule,
 };
 
@@ -60,10 +61,10 @@ std::string BestCostModel(const Cluster& cluster);
 // Finds a model by name. NotFound lists the known names and the nearest.
 absl::StatusOr<const CostModelEntry*> FindCostModel(absl::string_view name);
 
-// Returns the names of the cost models that go by the figures of devices, sorted.
+// Returns the names of the cost models that use the figures of devices (CostBasis::kDevice), sorted.
 std::vector<std::string> DeviceCostModels();
 
-// True if the named cost model goes by the figures of devices, and for names that no cost model has.
+// True if the named cost model uses the figures of devices, and for names that no cost model has.
 bool KnowsDevice(absl::string_view name);
 
 }  // namespace weft::sim

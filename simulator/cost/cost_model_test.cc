@@ -62,14 +62,15 @@ TEST(Roofline, EveryKernelIsCostedByItsWork) {
     if (!Kernel_IsValid(kernel)) continue;
     const std::string& name = Kernel_Name(static_cast<Kernel>(kernel));
     SCOPED_TRACE(name);
-    // The only measured rates are for GELU in FP32 and MATMUL in FP64.
+    // No measured rate applies: the only ones are for GELU in FP32 and MATMUL in FP64.
     ExpectTime(Roofline("kernel: " + name + " work { flops: 1000000000 bytes: 1000000 dtype: BF16 }"), 13'500'000);
     ExpectTime(Roofline("kernel: " + name + " work { bytes: 500000 dtype: BF16 }"), 3'000'000);
   }
 }
 
 TEST(Roofline, RowsOfATableAreLowerEdges) {
-  // 999,999,999 flops lie in the 0.5 row, 1e9 in the 0.8 row; 500 flops lie below the first row and take it.
+  // 999,999,999 flops belong to the row with efficiency 0.5, and 1e9 to the row with 0.8. 500 flops are below the edge
+  // of the first row and take the first row.
   ExpectTime(Roofline("kernel: MATMUL work { flops: 1000000000 dtype: FP32 }"), 126'000'000);
   ExpectTime(Roofline("kernel: MATMUL work { flops: 999999999 dtype: FP32 }"), 201'000'000);
   ExpectTime(Roofline("kernel: MATMUL work { flops: 500 dtype: FP32 }"), 1'000'100);

@@ -8,7 +8,8 @@
 
 namespace weft::sim {
 
-// Each collective takes what the device's `communication_load` states; a quarter of everything is always left.
+// The resources that are left. Each collective takes what the device's `communication_load` states, but a quarter of
+// every resource is always left.
 struct DeviceLeft {
   // How many of TileFigures.multiprocessors are left.
   int64_t multiprocessors = 0;
@@ -20,7 +21,7 @@ struct DeviceLeft {
 
 DeviceLeft LeftBeside(const Device& device, int collectives);
 
-// True if collectives take anything.
+// True if collectives take any part of the device.
 bool CollectivesTakePart(const Device& device);
 
 }  // namespace weft::sim

@@ -86,7 +86,7 @@ TEST(DeviceLoad, WavesOfTilesOnWhatIsLeft) {
   EXPECT_NEAR(Seconds("tiles", attention, {1600, 1600, 64, 1}, 1), 2 * unit, 1e-11);
   EXPECT_NEAR(Seconds("tiles", attention, {1600, 1600, 64, 1}, 2), 3 * unit, 1e-11);
   EXPECT_NEAR(Seconds("tiles", "kernel: ADD work { bytes: 1000000 dtype: BF16 }", {}, 1), 2e-6 / 0.7, 1e-11);
-  // A product whose shape is not known.
+  // If the shape of a product is not known, its time depends on the fraction of multiprocessors that is left.
   EXPECT_NEAR(Seconds("tiles", product, {}, 1), 2e9 / (1e14 * 0.8 * 0.5), 1e-11);
 }
 

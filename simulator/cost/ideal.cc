@@ -2,10 +2,10 @@
 //
 //   max(flops / peak(dtype), bytes / memory_bytes_per_second)
 //
-// No launches, no efficiencies, and no collectives that take a part of the device: no kernel within the stated
-// figures is faster.
-// The time beside that of another model says how much better kernels could gain. Copies between host and device take
-// what the link takes (stated_cost.h). Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009.
+// The model ignores launches, efficiencies, and the part of the device that collectives take. So no kernel within the
+// stated figures is faster. The difference from another model's time is the most that better kernels could gain. Copies
+// between host and device take the time of the link (stated_cost.h). Source: Williams, Waterman, Patterson, "Roofline",
+// CACM 52(4), 2009.
 #include <algorithm>
 
 #include "proto/util/status.h"

@@ -78,7 +78,7 @@ MeasuredRate Near(const KernelKeyParts& wanted, const Step& step, const Device& 
 
 bool IsFusedAttention(Kernel kernel) { return kernel == ATTENTION || kernel == ATTENTION_BACKWARD; }
 
-// Attention with dropout is the only case with a note if nothing is measured.
+// True if fused attention uses dropout. Without measured rates, this is the only case that gets a note.
 bool HasDropoutInAttention(const Program& program) {
   for (const Segment& segment : program.segments()) {
     for (const Step& step : segment.steps()) {

@@ -1,6 +1,6 @@
-// Which measured rate of a device a step takes. A cluster file made by `weft calibrate` has rates of two kinds: rates
-// of single steps, with everything that their time depends on (proto/util/kernel_key.h), and rates of kernels by the
-// amount of their work.
+// Finds the measured rate of a device that applies to a step. A cluster file made by `weft calibrate` has rates of two
+// kinds: rates of single steps, with everything that their time depends on (proto/util/kernel_key.h), and rates of
+// kernels by the amount of their work.
 #ifndef WEFT_SIMULATOR_COST_MEASURED_RATE_H_
 #define WEFT_SIMULATOR_COST_MEASURED_RATE_H_
 
@@ -31,7 +31,7 @@ struct MeasuredRate {
   double flops_per_second = 0;
   double bytes_per_second = 0;
   double overhead_seconds = 0;
-  // Kernel of the row; of several rows, of the nearest.
+  // The `kernel` of the row that applies; if several rows are averaged, of the nearest one.
   std::string entry;
 };
 
@@ -49,9 +49,9 @@ struct StepRate {
 };
 std::vector<StepRate> RatesOfSteps(const Program& program, const Device& device);
 
-// Returns notes for users, one sentence each: on kernels that are not measured although others of the device are, on
-// steps whose rate is that of similar shapes, and on steps that run on slower kernels than a prediction without a
-// measurement assumes. For a device without measured rates there are only notes of the last kind.
+// Returns notes for users, one sentence each, on three kinds of steps: steps of kernels that are not measured although
+// other kernels of the device are; steps whose rate comes from similar shapes; and steps that run on slower kernels
+// than a prediction without a measurement assumes. A device without measured rates gets only notes of the last kind.
 std::vector<std::string> NotesOnRates(const Program& program, const Device& device);
 
 }  // namespace weft::sim

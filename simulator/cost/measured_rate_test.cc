@@ -119,7 +119,7 @@ TEST(NotesOnRates, SayWhatIsNotMeasured) {
   )pb");
   Device device = Parse<Device>(kRates);
   EXPECT_THAT(NotesOnRates(program, device), ElementsAre(HasSubstr("d has no measured rate of ATTENTION")));
-  // A GPU runs attention with dropout on other kernels than those that rates by work, or a model, are for.
+  // On a GPU, attention with dropout runs on other kernels than those that rates by work and cost models describe.
   device.set_compute_capability(90);
   KernelRate* rate = device.add_kernel_rates();
   rate->set_kernel("ATTENTION");

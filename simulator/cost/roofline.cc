@@ -3,9 +3,9 @@
 //   launch + max(flops / (peak(dtype) * matmul_efficiency(flops)),
 //                bytes / (memory_bytes_per_second * memory_efficiency(bytes)))
 //
-// Peak and bandwidth are what collectives leave of them (device_load.h). If the cluster states the duration, that
-// counts instead (stated_cost.h). The row of a table that applies is the last one whose lower edge is at most the
-// step's work; below the first edge, the first row. Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4),
+// Peak and bandwidth are the parts that collectives leave (device_load.h). If the cluster states the duration, the
+// model returns that (stated_cost.h). In a table of efficiencies, the last row whose lower edge is at most the step's
+// work applies; below the first edge, the first row. Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4),
 // 2009.
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// The shape of the product that a step computes, for cost models that go by shape.
+// The shape of the product that a step computes, for cost models that depend on the shape.
 #ifndef WEFT_SIMULATOR_COST_STEP_SHAPES_H_
 #define WEFT_SIMULATOR_COST_STEP_SHAPES_H_
 
@@ -8,8 +8,8 @@
 
 namespace weft::sim {
 
-// `batch` products [rows x depth] [depth x columns], each computed as often as the step's flops say. rows = 0 means no
-// product.
+// `batch` products [rows x depth] [depth x columns]. The step's flops determine how often each product is computed.
+// rows = 0 means that the step computes no product.
 struct StepShapes {
   int64_t rows = 0;
   int64_t columns = 0;
@@ -19,8 +19,8 @@ struct StepShapes {
   const Segment* segment = nullptr;
 };
 
-// For attention these are the products of one head of one sample: rows and columns are the sequence length, depth is
-// the head's. `segment` must be verified; the result refers to it.
+// Returns the shape of a step. For attention, the products are those of one head of one sample: rows and columns are
+// the sequence length, and depth is the depth of the head. `segment` must be verified and must outlive the result.
 StepShapes ShapesOf(const Segment& segment, const Step& step);
 
 }  // namespace weft::sim

@@ -38,7 +38,7 @@ TEST(StepShapes, AttentionIsByHead) {
       "values { shape: 16 shape: 192 } values { shape: 16 shape: 64 } values { shape: 16 shape: 4 }"
       "values { shape: 16 shape: 32 }";
   const std::string attributes = "work { flops: 1 } attributes { heads: 4 sequence: 8 }";
-  // With kv_heads q, k and v are tensors of their own.
+  // With the attribute kv_heads, q, k and v are separate tensors.
   const std::string apart = "work { flops: 1 } attributes { heads: 4 kv_heads: 4 sequence: 8 }";
   Expect(values, "kernel: ATTENTION inputs: 0 outputs: 1 outputs: 2 " + attributes, 8, 8, 16, 8);
   Expect(values, "kernel: ATTENTION_BACKWARD inputs: 1 inputs: 0 inputs: 1 inputs: 2 outputs: 0 " + attributes, 8, 8,
@@ -51,12 +51,12 @@ TEST(StepShapes, AttentionIsByHead) {
   Expect(values, "kernel: ATTENTION_VALUES inputs: 3 inputs: 0 outputs: 1 " + attributes, 8, 8, 16, 8);
   Expect(values, "kernel: ATTENTION_VALUES_BACKWARD inputs: 1 inputs: 3 inputs: 0 outputs: 3 outputs: 0 " + attributes,
          8, 8, 16, 8);
-  // Attributes that no verified program has.
+  // Without the attributes, which every verified program has, there is no product.
   Expect(values, "kernel: ATTENTION inputs: 0 outputs: 1 work { flops: 1 }", 0, 0, 0, 0);
 }
 
 TEST(StepShapes, ConvolutionsByTheirFlops) {
-  // 32 positions, 4 to 8 channels, 3 x 3.
+  // A convolution with 32 positions, 4 input channels, 8 output channels, and a kernel of 3 x 3.
   const std::string values =
       "values { shape: 32 shape: 4 } values { shape: 8 shape: 4 shape: 3 shape: 3 } values { shape: 32 shape: 8 }";
   const std::string work = "work { flops: 18432 }";

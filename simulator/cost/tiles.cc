@@ -13,13 +13,14 @@
 //   time      launch + max(compute, memory)
 //
 // Beside collectives (device_load.h), waves run on the multiprocessors that are left, each as fast as ever, and memory
-// has the bandwidth that is left. If the cluster states the duration, that counts instead (stated_cost.h).
+// has the bandwidth that is left. If the cluster states the duration, the model returns that (stated_cost.h).
 //
 // Example: 2048 x 4608 x 12288 on 108 multiprocessors in tiles of 256 x 128 are 288 tiles in 3 waves. The last wave is
-// two thirds full: 0.89 of what the tiles could do.
+// two thirds full, so the product runs at 0.89 of the rate of full waves.
 //
-// Sources: NVIDIA, "Matrix multiplication background user's guide" (tile and wave quantization). The structure is that
-// of NeuSight (Lee et al. 2025, arXiv:2407.13853). Dao 2023, arXiv:2307.08691, sec. 3.2 (attention in blocks of rows).
+// Sources: NVIDIA, "Matrix multiplication background user's guide" (tile and wave quantization). The model has the
+// structure of NeuSight (Lee et al. 2025, arXiv:2407.13853). Dao 2023, arXiv:2307.08691, sec. 3.2 (attention in blocks
+// of rows).
 #include <algorithm>
 #include <cmath>
 #include <optional>

@@ -64,7 +64,7 @@ TEST(Tiles, WavesOfTiles) {
   // 10 tiles of 128 x 128: one wave of 2 128^2 (900 + 100) flops at 1e13 * 0.5.
   const double wave = 2.0 * 128 * 128 * 1000 / 5e12;
   EXPECT_NEAR(ProductSeconds(1280, 128, 900), wave, 1e-11);
-  // One more tile is one more wave, and so are nine more.
+  // One more tile needs a second wave, and nine more fit into it.
   EXPECT_NEAR(ProductSeconds(1281, 128, 900), 2 * wave, 1e-11);
   EXPECT_NEAR(ProductSeconds(2560, 128, 900), 2 * wave, 1e-11);
 }

@@ -1,7 +1,7 @@
 // The "unit" cost model: a forward takes 1 us, a backward 2 us, the weight half of a backward 1 us, or what the options
-// say, whatever the model and the machine. Programs costed this way show the properties of their schedule alone.
+// state, for every model and every machine. Programs costed this way show the properties of their schedule alone.
 //
-// The whole cost is on the first step of the segment on the compute stream. The other steps, and all other actions, are
+// The first step of the segment on the compute stream has the whole cost. The other steps, and all other actions, are
 // free.
 #include <algorithm>
 

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kLatency = 2;
 
-// Occupancy of a collective in ps: the bytes of its first buffer on one member.
+// Returns the occupancy of a collective in ps, which equals the bytes of its first buffer on one member.
 int64_t Occupancy(CollectiveKind kind, int64_t whole_bytes, int64_t members) {
   return kind == CollectiveKind::kAllGather ? whole_bytes / members : whole_bytes;
 }
@@ -153,7 +153,8 @@ TEST(CollectiveSteps, TheyStartWhenTheSlowestMemberIsReady) {
     b.Collective(segment, "sum", GROUP_ALL_REDUCE, TENSOR, 50, {0});
     b.Compute(segment, "bias", 10, {1});
   }
-  // One member lists the coordinates of the group, the other takes all of them: both name the same group.
+  // One member lists the coordinates of the group. The other member lists none, which means all of them. Both name the
+  // same group.
   AxisSubset* axis =
       b.program.mutable_segments(1)->mutable_steps(1)->mutable_collective()->mutable_group()->mutable_axes(0);
   axis->add_indices(0);

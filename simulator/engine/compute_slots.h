@@ -14,8 +14,8 @@ namespace weft::sim {
 
 class ComputeSlots {
  public:
-  // There is no limit if `slots_per_node` is 0 or at least `devices_per_node`. A rank may keep its slot for further
-  // steps that become ready less than `turn` after the grant. If `node_of_rank` is empty, ranks fill the nodes in
+  // There is no limit if `slots_per_node` is 0 or at least `devices_per_node`. If a rank gets a slot, it may keep it
+  // for further steps that become ready less than `turn` later. If `node_of_rank` is empty, ranks fill the nodes in
   // order.
   ComputeSlots(int64_t ranks, int64_t devices_per_node, int64_t slots_per_node, int64_t turn,
                const std::vector<int64_t>& node_of_rank)
@@ -33,7 +33,7 @@ class ComputeSlots {
 
   bool limited() const { return !nodes_.empty(); }
 
-  // The next step of `rank`, on its compute stream `stream`, has been ready since `ready` and waits for a slot.
+  // Registers that the next step of `rank`, on compute stream `stream`, has been ready since `ready` and needs a slot.
   void Wait(int64_t ready, int32_t rank, int32_t stream) {
     Holder& holder = holders_[rank];
     if (holder.between) {
@@ -44,16 +44,17 @@ class ComputeSlots {
     Queue(ready, rank, stream);
   }
 
-  // The rank's step ends. Grant decides what happens to the slot once nothing is left to end at this instant.
+  // Registers that the rank's step ends. When all ends of this instant are processed, Grant frees the slot or lets the
+  // rank keep it.
   void End(int32_t rank) {
     holders_[rank].between = true;
     holders_[rank].next = -1;
     ended_.push_back(rank);
   }
 
-  // Returns the stream whose step starts next, or -1. Ranks that keep their slot come first, the lowest one first. Then
-  // comes the first waiting step by (ready, rank) on a node with a free slot. Called when nothing is left to end at the
-  // instant `now`.
+  // Returns the stream whose step starts next, or -1. Ranks that keep their slot come first, in ascending order. Then
+  // comes the first waiting step by (ready, rank) on a node with a free slot. Called when all ends of the instant `now`
+  // are processed.
   int32_t Grant(int64_t now) {
     if (!keepers_.empty()) {
       Holder& holder = holders_[keepers_.top()];

@@ -8,8 +8,8 @@
 
 namespace weft::sim {
 
-// A node in a tree of counters, e.g. Draw(seed).At(run).At(rank). Source of the mixing: Steele, Lea, Flood, "Fast
-// splittable pseudorandom number generators", OOPSLA 2014 (SplitMix64).
+// A node in a tree of counters: Draw(seed).At(run).At(rank) is the node for a rank in a run. Source of the mixing:
+// Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014 (SplitMix64).
 class Draw {
  public:
   explicit constexpr Draw(uint64_t seed) : state_(Mix(seed + kStep)) {}
@@ -27,7 +27,7 @@ class Draw {
 
   // Returns a normal deviate in units of 2^-32 / kNormalDeviation: the number of set bits among 256 fair bits, less
   // 128, plus a uniform number on [-1/2, 1/2) that fills the gaps between integers (de Moivre, Laplace). The variance
-  // of the sum is 64 + 1/12. The tails are a little thin: 7 in 100 of the deviates beyond 4 standard deviations are
+  // of the sum is 64 + 1/12. The tails are a little thin: of the deviates beyond 4 standard deviations, 7 % are
   // missing.
   constexpr int64_t Normal() const {
     int64_t ones = -128;

@@ -26,7 +26,8 @@ absl::StatusOr<EngineResult> Engine::Simulate() {
     } else if (flow_clock_.next() == now_) {
       AdvanceFlow();
     } else if (!Choose() && !Grant()) {
-      // The result includes everything that happens at the instant at which the run turns out to be steady.
+      // Stops only after everything has happened at the instant at which the run becomes steady: the result includes
+      // it.
       if (steady_) break;
       ApplyLoads();
       while (!queue_.empty() && IsStale(queue_.top())) queue_.Pop();

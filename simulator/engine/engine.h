@@ -1,10 +1,10 @@
-// The event engine: runs K repetitions of a program on simulated time, exactly as docs/program.md says.
+// The event engine: runs K repetitions of a program on simulated time, exactly as docs/program.md specifies.
 //
-// Every rank has streams, and a stream runs its entries in order. An entry at the head of its stream waits for what its
-// action names, then for its partners or a compute slot, then holds the stream for its duration. Nothing else costs
-// time. The engine keeps one event per busy stream, ordered by time; a transfer or collective has one event for all
-// that take part. The engine never looks at an entry before the entry heads its stream, so memory does not grow with
-// the length of the run.
+// Every rank has streams, and a stream runs its entries in order. An entry at the head of its stream waits for the
+// dependencies of its action, then for its partners or a compute slot, then occupies the stream for its duration.
+// Nothing else costs time. The engine keeps one event per busy stream, ordered by time; a transfer or collective has
+// one event for all ranks that take part. The engine reads an entry only when it is the head of its stream, so memory
+// does not grow with the length of the run.
 #ifndef WEFT_SIMULATOR_ENGINE_ENGINE_H_
 #define WEFT_SIMULATOR_ENGINE_ENGINE_H_
 
@@ -34,12 +34,12 @@ struct EngineOptions {
   // How long a rank may keep its compute slot for further steps.
   Time compute_turn = {};
   bool trace = false;
-  // Random factors on the costs of compute steps that the view states.
+  // Random factors for the costs of compute steps in the view.
   Jitter jitter = {};
   // Stop as soon as two successive differences of T(k) are equal (rule P1). The rest of the result is then partial.
   bool stop_when_steady = false;
-  // Simulate what a rank does alone step by step only the first time, then replay it (engine_stretch.cc). This changes
-  // how long the simulation takes, not the simulated times.
+  // If a rank runs a part of an action without others, simulate that part step by step only the first time, and then
+  // replay it (engine_stretch.cc). This changes how long the simulation takes, not the simulated times.
   bool repeat_stretches = true;
 };
 
@@ -57,18 +57,19 @@ struct EngineEvent {
 };
 
 struct RankResult {
-  // Time in which the compute stream runs steps, and the part of it that collectives beside those steps add.
+  // Time in which the compute stream runs steps, and the part of that time by which collectives slow the steps down.
   Time busy;
   Time slowed;
   // Time in which a transfer or collective of this rank is between start and finish while no compute step runs.
   Time exposed_communication;
   // Idle time by reason; the sum is makespan - busy.
   std::array<Time, kIdleReasons> idle = {};
-  // Most bytes of device memory that were live at one time; `live_at_peak` has them by class at the first such time. A
-  // buffer is live from the start of its first writer, inclusive, to the finish of its releasing action, exclusive.
+  // Most bytes of device memory that are live at one time. `live_at_peak` has these bytes by class, at the first such
+  // time. A buffer is live from the start of its first writer, inclusive, to the finish of its releasing action,
+  // exclusive.
   int64_t live_peak = 0;
-  // Most microbatches in flight at one time: their forward had begun, in any stage of the rank, and their backward was
-  // not over.
+  // Most microbatches in flight at one time. A microbatch is in flight if its forward has begun in some stage of the
+  // rank and its backward is not over.
   int64_t peak_forwards = 0;
   ClassSizes live_at_peak = {};
   // Steps in order of start; filled only with EngineOptions::trace.
@@ -82,14 +83,14 @@ struct EngineResult {
   std::vector<Time> repetition_finish;
   // Number of expanded steps that all ranks together started.
   int64_t steps = 0;
-  // Over the simulated ranks: stretches that were replayed instead of simulated step by step, and how many of these
-  // another collective interrupted, so that they were simulated step by step after all.
+  // Number of stretches that the simulated ranks replayed instead of simulating them step by step. Another collective
+  // interrupted `disturbed_stretches` of them, so that they were simulated step by step after all.
   int64_t repeated_stretches = 0;
   int64_t disturbed_stretches = 0;
   std::vector<RankResult> ranks;
 };
 
-// Maximum number of steps in a trace of all ranks: 1 GiB, less than a message may have.
+// Maximum number of steps in a trace of all ranks. These take 1 GiB, less than the limit of a message.
 inline constexpr int64_t kMaxTraceSteps = int64_t{1} << 24;
 
 // Returns ResourceExhausted, naming how many repetitions are possible, if a trace of `repetitions` repetitions would

@@ -1,6 +1,6 @@
-// Compares engine and oracle on random programs and random times, with everything that a machine adds: steps that
-// collectives beside them slow down (P3), devices of several classes (P12), transfers and collectives that share links
-// (P12), compute slots (P3). Every combination of these occurs.
+// Compares engine and oracle on random programs and random times, with all features of a machine: collectives that slow
+// down the steps beside them (P3), devices of several classes (P12), transfers and collectives that share links (P12),
+// compute slots (P3). Every combination of these occurs.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr uint64_t kSeeds = WEFT_SEEDS;
 
-// Returns the device class of each rank, below `classes` and in no order.
+// Returns a random device class for each rank, from 0 to `classes` - 1.
 std::vector<int32_t> Devices(const Program& program, uint64_t seed, int32_t classes) {
   std::vector<int32_t> devices;
   for (int64_t rank = 0; rank < MeshRanks(program.mesh()); ++rank) {
@@ -85,7 +85,7 @@ TEST(EngineAgreement, ProgramsWithCollectives) {
   }
 }
 
-// The features under test matter: with load, flows, jitter or device classes many programs take another time.
+// The features under test change times: with load, flows, jitter or device classes, many programs take another time.
 TEST(EngineAgreement, TheMachineMatters) {
   int loads = 0, flows = 0, devices = 0, jitters = 0;
   for (uint64_t seed = 0; seed < 100; ++seed) {

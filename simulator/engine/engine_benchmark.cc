@@ -1,19 +1,19 @@
-// Expanded steps per second of the engine on one core, with memory tracking (it cannot be turned off).
+// Measures the expanded steps per second of the engine on one core, with memory tracking, which is always on.
 //
 //   bazel run -c opt //simulator/engine:engine_benchmark
 //
 // The program is a pipeline of 8 ranks with 64 microbatches and segments of 240 steps, the size of GPT-2 124M's.
-// Single: every step is an event. Joined: steps that nothing can come between share one, as `weft simulate` does.
-// Slots: 4 of 8 devices compute at a time, which orders every step against the others of its node.
+// Single: every step is an event. Joined: steps that nothing can interrupt share one event, as in `weft simulate`.
+// Slots: only 4 of the 8 devices of a node compute at a time, so every step must get a slot first.
 //
 // Tensor: the shape of GPT-3 175B on 1024 ranks (tensor 8, data 16, pipe 8; Narayanan et al. 2021, arXiv:2104.04473):
 // 96 layers, 16 microbatches, two blocking all-reduces over the tensor axis in each layer forward and backward, an
-// all-reduce of gradients over data at the end. Folded: with finding the ranks that behave alike. Loaded: steps of
-// which collectives beside them slow some down.
+// all-reduce of gradients over data at the end. Folded: ranks that behave alike are found and simulated once. Loaded:
+// collectives slow down the steps beside them.
 //
-// Flow: the same on the network "flow" (rule P12), where every transfer and collective is one flow over links of its
-// own and shared ones; folded with its flows. FlowRing: one ring all-reduce of 64 MiB over 1024 ranks on 128 nodes of
-// 8, links, routes and view made anew each time.
+// FlowTensor: Tensor on the network "flow" (rule P12), where every transfer and collective is one flow over links of
+// its own and over shared links. FlowTensorFolded folds ranks and flows. FlowRing: one ring all-reduce of 64 MiB over
+// 1024 ranks on 128 nodes of 8; each iteration makes the links, routes and view again.
 #include <memory>
 #include <optional>
 #include <string>
@@ -110,7 +110,7 @@ struct Setting {
   bool join_steps = true;
   int slots = 0;
   bool fold = false;
-  // Collectives slow down the compute steps beside them.
+  // If true, collectives slow down the compute steps beside them.
   bool load = false;
   const char* network = "analytic";
 };
@@ -186,7 +186,7 @@ void BM_FlowRing(benchmark::State& state) {
   state.counters["simulated_seconds"] = simulated;
 }
 
-// Measures the work that a simulation of a new program needs once.
+// Measures the work that every new program needs once before it is simulated.
 void BM_View(benchmark::State& state) {
   const Program program = LargeProgram();
   const auto duration = [](int, int, ActionKind) -> absl::StatusOr<Time> { return Time{1}; };

@@ -13,7 +13,7 @@ void Engine::BecomeCandidate(int32_t s) {
 bool Engine::Choose() {
   if (choosing_.empty()) return false;
   bool chosen = false;
-  // Starting a step calls nothing that adds to `choosing_`.
+  // This loop may iterate over `choosing_`, because starting a step adds nothing to it.
   for (const int32_t rank : choosing_) {
     RankState& state = ranks_[rank];
     state.choosing = false;

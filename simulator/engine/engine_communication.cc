@@ -120,7 +120,7 @@ void Engine::StartCommunication(const StreamState& stream, int32_t action, int32
 }
 
 void Engine::EndTransfer(int32_t c) {
-  // The ends below may make the next transfer of the channel ready, so read the channel first.
+  // EndSide may make the next transfer of the channel ready, which overwrites the channel. So copy the channel first.
   const ChannelEnd send = links_.channels[c].send;
   const ChannelEnd recv = links_.channels[c].recv;
   const Time latency = links_.channels[c].time.latency;
@@ -174,7 +174,7 @@ void Engine::EndCollective(int32_t c) {
 
 void Engine::FinishCollective(int32_t c) {
   Communicator& communicator = links_.communicators[c];
-  // Collectives that wait for this one may end, and finish, before this function returns, so copy its members first.
+  // FinishRun may end and finish other collectives of this communicator. So copy and remove the runs of this one first.
   const size_t members = communicator.streams.size();
   absl::InlinedVector<RunningRun, 16> finished(communicator.ended.begin(), communicator.ended.begin() + members);
   communicator.ended.erase(communicator.ended.begin(), communicator.ended.begin() + members);

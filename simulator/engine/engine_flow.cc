@@ -21,12 +21,12 @@ void Engine::BeginFlow(const Flow& flow, bool collective, int32_t index, absl::S
 void Engine::AdvanceFlow() {
   const int32_t number = flow_clock_.Advance(now_);
   if (number < 0) return;
-  // This end may begin another flow, which then gets this number, so read the owner first.
+  // EndCollective and EndTransfer may begin another flow with the same number. So copy the owner first.
   const bool collective = flow_owners_[number].collective;
   const int32_t index = flow_owners_[number].index;
   for (const auto& [rank, event] : flow_owners_[number].events) {
     EngineEvent& traced = result_.ranks[rank].events[event];
-    // So far the trace has `end` and `finish` of a flow that takes no time.
+    // When the flow began, the trace got `end` and `finish` as if the flow took no time.
     traced.finish = Time{now_} + (traced.finish - traced.end);
     traced.end = {now_};
   }

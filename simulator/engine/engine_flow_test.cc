@@ -40,7 +40,7 @@ class StarNetwork : public NetworkModel {
     return Flow{.phases = {{.fixed_ps = fixed_, .bytes = bytes, .loads = {loads.begin(), loads.end()}}},
                 .latency = latency_};
   }
-  // Unused: the engine asks a network with shared links for flows only.
+  // Not used: if a network has shared links, the engine gets flows from it and no times.
   absl::StatusOr<TransferTime> Transfer(int64_t, int64_t, int64_t) const override {
     return absl::InternalError("not a network of fixed times");
   }
@@ -79,7 +79,7 @@ class Builder {
     return action;
   }
 
-  // Adds a message of `bytes`. If `late`, both sides wait for the action before them in the list of their rank.
+  // Adds a message of `bytes`. If `late`, both sides wait for the preceding action in the list of their rank.
   void Transfer(int from, int to, int64_t bytes, int lane = 0, bool late = false) {
     for (const bool send : {true, false}) {
       const int rank = send ? from : to;
@@ -125,7 +125,7 @@ class Builder {
 };
 
 TEST(EngineFlow, IncastOfFourEndsWhenTheirLinkHasCarriedAll) {
-  // Four transfers of 100 MB share a link of 50 GB/s.
+  // Four transfers of 100 MB share the receiver's link of 50 GB/s.
   Builder b(5);
   for (int source = 1; source < 5; ++source) b.Transfer(source, 0, 100'000'000);
   const auto result = b.Run(StarNetwork(5, 50'000'000'000, {7}, 0));
@@ -277,7 +277,8 @@ std::string Describe(const EngineResult& result) {
   std::string text = absl::StrCat(result.makespan.ps, " ", result.steps, "\n");
   for (const RankResult& rank : result.ranks) {
     absl::StrAppend(&text, "rank ", rank.busy.ps, " ", rank.exposed_communication.ps, " ", rank.live_peak, "\n");
-    // If two things happen at one instant, either may count as the last one that was waited for; so compare sums only.
+    // If two things happen at one instant, either may count as the last one that a rank waited for. So this compares
+    // only the sums of idle times.
     Time idle;
     for (const Time time : rank.idle) idle += time;
     absl::StrAppend(&text, idle.ps, "\n");

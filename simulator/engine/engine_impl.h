@@ -31,24 +31,27 @@ struct StreamState {
   const TemplateView* t = nullptr;
   const StreamView* view = nullptr;
   int32_t rank = 0;
-  // First of the rank's objects in Engine::counts_.
+  // Index of the rank's first object in Engine::counts_. An object is something that streams wait for, such as the end
+  // of an action (program_view.h).
   int32_t objects = 0;
-  // Communicator of a stream of collectives.
+  // The communicator, if this is a stream of collectives; else -1.
   int32_t communicator = -1;
   // The head: list, repetition, entry and run. List 3 means that the stream is done.
   int32_t list = 0;
   int32_t repetition = 0;
   int32_t entry = 0;
   int32_t run = 0;
-  // Index of the first wait of the head that may still be open. The entry's waits come first, then the run's.
+  // Index of the first wait of the head that may not be satisfied yet. The waits of the entry come before those of the
+  // run.
   int32_t wait = 0;
-  // Next in the list of streams that wait for the same object, -1 = last.
+  // The next stream in the list of streams that wait for the same object; -1 = this is the last.
   int32_t next_waiter = -1;
   StreamClass kind = StreamClass::kCompute;
   ComputeQueue queue = ComputeQueue::kNone;
-  // For a queue: true if its head could start and waits to be chosen.
+  // For a queue of forwards or backwards: true if its head could start and waits to be chosen.
   bool candidate = false;
-  // `waits_for` and `waits_since`: what the head waits for, and since when. `reason`: what it waited for before that.
+  // `waits_for` and `waits_since`: the reason for which the head waits, and since when. `reason`: the reason of the
+  // last wait that took time.
   IdleReason waits_for = IdleReason::kEndOfRun;
   IdleReason reason = IdleReason::kEndOfRun;
   int64_t waits_since = 0;
@@ -59,9 +62,9 @@ struct StreamState {
 struct GroupState {
   const GroupView* view = nullptr;
   int32_t rank = 0;
-  // Streams on which the group's part is at the head and waits for nothing but partners.
+  // Streams that have reached their part of the group and wait only for partners.
   int32_t streams_ready = 0;
-  // Members whose partner is not ready, once all streams are ready.
+  // Number of members whose partner is not ready. Counted once all streams are ready.
   int32_t partners_missing = 0;
   // True if no partner is missing. A member may then start if its partner's group is open too.
   bool open = false;
@@ -71,9 +74,9 @@ struct GroupState {
 
 // The computation that a rank runs, for programs whose compute costs depend on the load.
 struct Computation {
-  // Stream of the run; -1 = the rank computes nothing.
+  // Stream on which the computation runs; -1 = the rank computes nothing.
   int32_t stream = -1;
-  // Index in TemplateView::steps of the step of the run that runs since `since`; `left` ps of it were left then.
+  // The current step of the run, as an index in TemplateView::steps. At the time `since`, `left` ps of it were left.
   int32_t step = 0;
   int64_t since = 0;
   int64_t left = 0;
@@ -87,47 +90,50 @@ struct StretchNote {
   enum Kind : uint8_t { kStartCompute, kEndCompute, kStartCollective, kFinishCollective, kProlong };
 
   Kind kind = kEndCompute;
-  // For kStartCompute: what the computation waited for.
+  // For kStartCompute: the reason for which the computation waited.
   IdleReason reason = IdleReason::kEndOfRun;
   // For kStartCompute: number of steps.
   int32_t steps = 0;
   // Time since the stretch began.
   int64_t offset = 0;
-  // For kStartCompute and kProlong.
+  // For kStartCompute: the time that the computation takes, and the time that it would take without load. For kProlong:
+  // `duration` is the time that is added.
   int64_t duration = 0;
   int64_t unloaded = 0;
 };
 
-// The record of what a rank did alone, from the start of one computation of an action to the end of a later one.
+// The record of what a rank does without others, from the start of one computation of an action to the end of a later
+// computation of the same action.
 struct Stretch {
-  // Heads of the two streams at the beginning, and the named step that the collective waits for.
+  // The runs at the heads of the compute stream and the collective stream at the beginning, and the step that the
+  // collective waits for, as an index relative to Entry::named_base.
   int32_t compute_run = 0;
   int32_t collective_run = 0;
   int32_t named = 0;
-  // When the recorded pass began, and how long the stretch takes.
+  // The time at which the recorded stretch began, and its duration.
   int64_t begin = 0;
   int64_t duration = 0;
   std::vector<StretchNote> notes;
   // Steps that finished during the stretch and that other steps or actions wait for. Indices relative to
   // Entry::named_base, as in `named`.
   std::vector<int32_t> signals;
-  // How many of the notes and signals belong to the stretch. More may follow while it is recorded.
+  // Number of notes and signals that belong to the stretch. While the engine records, it may append more after them.
   size_t notes_until_end = 0;
   size_t signals_until_end = 0;
-  // Totals of the notes: times and steps.
+  // What the notes add up to: the times, and the number of steps.
   RankResult sum;
   int64_t steps = 0;
   StreamState compute_at_end;
   StreamState collective_at_end;
 };
 
-// Streams of a view on which an action has steps.
+// The streams of a TemplateView on which an action has steps.
 struct ActionPlace {
   int32_t streams = 0;
   // The last compute stream and the last collective stream on which the action has steps; -1 = none.
   int32_t compute = -1;
   int32_t collective = -1;
-  // True if the action has steps on exactly these two streams and no other stream waits for its steps.
+  // True if the action has steps on exactly `compute` and `collective`, and no other stream waits for these steps.
   bool alone = false;
 };
 
@@ -140,16 +146,16 @@ struct RankState {
   int64_t speed = kFullSpeed;
   // Expanded steps that the rank started.
   int64_t steps = 0;
-  // First of the rank's objects in Engine::counts_ and waiters_.
+  // Index of the rank's first object in Engine::counts_ and waiters_.
   int32_t objects = 0;
-  // First of the rank's elements in Engine::streams_, RankLinks::sides and Engine::groups_.
+  // Indices of the rank's first elements in Engine::streams_, RankLinks::sides and Engine::groups_.
   int32_t streams = 0;
   int32_t sides = 0;
   int32_t groups = 0;
-  // First of the rank's times in Engine::finish_times_.
+  // Index of the rank's first time in Engine::finish_times_.
   int64_t finish_times = 0;
-  // For a dynamic order: the streams of the forward and the backward queue (-1 = none), whether an action of a queue is
-  // running, and whether the rank is in Engine::choosing_.
+  // For a compute order that is chosen at run time (P6): the streams of the forward and the backward queue (-1 = none),
+  // whether an action of a queue is running, and whether the rank is in Engine::choosing_.
   int32_t queues[2] = {-1, -1};
   bool computing = false;
   bool choosing = false;
@@ -159,11 +165,11 @@ struct RankState {
   bool load_changes = false;
   Computation computation;
   RankMeter meter;
-  // Stretches by their first run in TemplateView::runs: indices in Engine::stretches_, kNotTried or kUseless. These
-  // fields come last, away from the fields that every event needs.
+  // For each run in TemplateView::runs, the stretch that begins with it: an index in Engine::stretches_, kNotTried or
+  // kUseless. The fields from here on come last, away from the fields that every event needs.
   std::vector<int32_t> stretches;
-  // The stretch that is being recorded and the one that is being replayed, as indices in Engine::stretches_ (-1 =
-  // none), and when that stretch began.
+  // The stretches that are being recorded and replayed, as indices in Engine::stretches_ (-1 = none), and the time at
+  // which the current one began.
   int32_t recording = -1;
   int32_t replaying = -1;
   int64_t stretch_begin = 0;
@@ -174,7 +180,7 @@ struct RankState {
   explicit RankState(const RankMeter& rank_meter) : meter(rank_meter) {}
 };
 
-// Latest time, in ps, at which anything may end.
+// Latest simulated time, in ps.
 inline constexpr int64_t kTimeLimit = int64_t{1} << 61;
 
 class Engine {
@@ -219,10 +225,10 @@ class Engine {
 
   const Entry& Head(const StreamState& stream) const { return stream.t->entries[stream.entry]; }
 
-  // Repetition of the head within its own list.
+  // Returns the repetition of the head, counted within its list; 0 in the prologue and the epilogue.
   static int32_t OwnRepetition(const StreamState& stream) { return stream.list == 1 ? stream.repetition : 0; }
 
-  // Moves to the next entry, or to the first one.
+  // Moves the stream to its next entry, or to its first entry if `first`.
   void NextEntry(StreamState& stream, bool first);
 
   // Checks what the head waits for. Registers the stream with the first thing that has not happened, or makes the head
@@ -233,7 +239,7 @@ class Engine {
 
   void BecomeCandidate(int32_t s);
 
-  // Notes that the rank may have to choose at this instant.
+  // Adds the rank to those that may have to choose at this instant, unless it computes.
   void NoteChoice(int32_t rank) {
     RankState& state = ranks_[rank];
     if (state.computing || state.choosing) return;
@@ -241,16 +247,16 @@ class Engine {
     choosing_.push_back(rank);
   }
 
-  // Lets every free rank choose; returns true if one did. Called when nothing is left to end at this instant, so a rank
-  // sees everything that could run, and no choice sees the effects of another one.
+  // Lets every free rank choose its next action; returns true if one did. Called when nothing is left to end at this
+  // instant. So a rank considers everything that could run, and no choice depends on another rank's choice.
   bool Choose();
 
   int32_t Candidate(int32_t s) const { return s >= 0 && streams_[s].candidate ? s : -1; }
 
   bool ForwardFirst(int32_t forward, int32_t backward) const;
 
-  // The key by which a head is chosen: whether it waited for a RECV, and when its last dependency finished (-1 if it
-  // has none).
+  // Returns the key by which rule ARRIVAL chooses a head: whether it waited for a RECV, and when its last dependency
+  // finished (-1 if it has none).
   std::pair<bool, int64_t> Arrival(const StreamState& stream) const;
 
   int64_t FinishTime(const RankState& rank, int32_t object, int64_t repetition) const {
@@ -261,15 +267,15 @@ class Engine {
 
   void WaitFor(int32_t s, int32_t object, IdleReason reason);
 
-  // Called when what the head waited for has happened. If several things happen at one instant, the first one that the
-  // head waits for counts as the reason, so the order of events does not matter.
+  // Called when the thing that the head waited for has happened. If several things happen at one instant, the head's
+  // first wait among them counts as the reason, so the reason does not depend on the order of events.
   void Resume(int32_t s) {
     StreamState& stream = streams_[s];
     if (now_ > stream.waits_since) stream.reason = stream.waits_for;
     TryReady(s);
   }
 
-  // Counts one more completion of an object and checks all streams that wait for it again.
+  // Counts one more completion of an object, then checks again all streams that wait for the object.
   void Complete(const RankState& rank, int32_t object) {
     const int32_t count = counts_[rank.objects + object]++;
     if (keeps_times_) finish_times_[FinishTime(rank, object, count)] = now_;
@@ -283,13 +289,13 @@ class Engine {
 
   void Ready(int32_t s);
 
-  // Starts steps that keep their slot or get a free one; returns true if there was one. A step that takes no time ends
-  // at this instant, so no other step is granted a slot until ends have been processed again.
+  // Starts steps that keep their slot or get a free one; returns true if there was such a step. A step that takes no
+  // time ends at this instant, so no other step gets a slot until ends have been processed again.
   bool Grant();
 
   // ---- Load (rule P3).
 
-  // A collective of the rank starts (+1) or ends (-1).
+  // Registers that a collective of the rank starts (+1) or ends (-1).
   void ChangeCollectives(int32_t rank, int32_t change) {
     if (!view_.slows) return;
     RankState& state = ranks_[rank];
@@ -299,15 +305,15 @@ class Engine {
     load_changed_.push_back(rank);
   }
 
-  // Costs, at a load, of step `i` of TemplateView::steps and of a whole run at the head of `stream`. They include the
-  // speed of the device and jitter.
+  // Return the cost, at a load, of step `i` of TemplateView::steps and of a whole run at the head of `stream`. The
+  // costs include the speed of the device and jitter.
   int64_t StepCost(const StreamState& stream, int32_t i, int32_t load) const;
   int64_t RunCost(const StreamState& stream, const Run& run, int32_t load) const;
 
-  // Notes that a run starts on stream `s` and takes `duration` at the load of its rank.
+  // Registers that a run starts on stream `s` and takes `duration` at the load of its rank.
   void BeginComputation(int32_t s, int64_t duration);
 
-  // Called when nothing more can happen at this instant: running computations continue at the new loads.
+  // Called when nothing more can happen at this instant: gives running computations the costs of their rank's new load.
   void ApplyLoads();
   void Retime(RankState& state, int32_t load);
 
@@ -331,31 +337,31 @@ class Engine {
   // if the head waits for none.
   std::pair<int32_t, int32_t> AwaitedBy(const StreamState& stream) const;
 
-  // Returns the stream of collectives of the action at the head of compute stream `s` if from now on the rank goes
-  // through the action alone; else -1.
+  // Returns the stream of collectives of the action at the head of compute stream `s`, if from now on the rank runs the
+  // action without waiting for other ranks; else -1.
   int32_t LoneCollective(int32_t s) const;
 
-  // A computation has started on stream `s`. Returns the duration of the known stretch that begins with it, -1 if there
-  // is none.
+  // Called when a computation starts on stream `s`. Returns the duration of the recorded stretch that begins with it;
+  // -1 if there is none.
   int64_t BeginStretch(int32_t s);
   // Ends the stretch on compute stream `s`. Only the end of its last computation remains to be handled.
   void EndStretch(int32_t s);
 
-  // Called when collective stream `s` of a rank starts; the rank may be in a stretch.
+  // Called when collective stream `s` of a rank starts. Ends the recording or the replay that this collective disturbs.
   void DisturbStretch(int32_t s);
 
   // Records in the current stretch that a computation of its action is about to end.
   void NoteComputeEnd(int32_t s);
-  // Ends the recording.
+  // Ends the recording of the current stretch.
   void EndNotes(RankState& rank);
-  // Records any other note.
+  // Records a note in the current stretch, at the present time.
   void Note(const RankState& rank, StretchNote note) {
     note.offset = now_ - rank.stretch_begin;
     stretches_[rank.recording].notes.push_back(note);
   }
 
-  // Repeats the notes up to `until` of a stretch that began at `begin` on the meter. If `stopped`, the run ends at that
-  // instant. Returns the number of steps.
+  // Repeats on `meter` the notes, up to the time `until`, of a stretch that began at `begin`. `stopped`: the run ends
+  // at the time `until`. Returns the number of steps.
   static int64_t ReplayOnMeter(const Stretch& stretch, int64_t begin, int64_t until, bool stopped, RankMeter& meter);
 
   const ActionPlace& PlaceOf(const TemplateView& t, int32_t action) const {
@@ -369,10 +375,10 @@ class Engine {
   void StartAction(const StreamState& stream, int32_t index);
   void StartRun(int32_t s);
 
-  // One side of a channel becomes ready.
+  // Called when one side of a channel becomes ready.
   void SideReady(int32_t c, const ChannelEnd& end, bool send);
 
-  // One more stream has its part of the group ready at its head. With the last such stream the group is ready.
+  // Called when one more stream has reached its part of the group. With the last such stream the group is ready.
   void GroupReady(int32_t g);
 
   // Called when all partners of the group are ready. Each member starts unless its partner's group is not open.
@@ -382,8 +388,8 @@ class Engine {
   void StartTransfer(int32_t c);
   void StartCollective(int32_t c);
 
-  // For networks with shared links: the transfer or collective ends when its flow does. `streams` take part; for each
-  // of them, the latest event in the trace of its rank belongs to this flow.
+  // For networks with shared links: begins the flow whose end is the end of the transfer or collective. `streams` take
+  // part. The latest event in the trace of each stream's rank belongs to this flow.
   void BeginFlow(const Flow& flow, bool collective, int32_t index, absl::Span<const int32_t> streams);
   // Handles the end of a phase of a flow.
   void AdvanceFlow();
@@ -397,42 +403,42 @@ class Engine {
   // ---- Ends.
 
   void EndRun(int32_t s);
-  // Moves to the next run of the head, or to the next entry.
+  // Moves the stream to the next run of its head, or to the next entry.
   void Advance(StreamState& stream) {
     stream.wait = 0;
     if (++stream.run == Head(stream).runs.end) NextEntry(stream, /*first=*/false);
   }
-  // Lets everything that waits for the run, or for its action, continue.
+  // Marks the run as finished, and its action if that is then finished too. Streams that wait for them continue.
   void FinishRun(int32_t rank, const Entry& entry, const Run& run);
 
-  // An action of a queue has ended: the rank is free to choose.
+  // Called when an action of a queue has ended: the rank may choose again.
   void EndOfQueued(const StreamState& stream, const Entry& entry);
   void EndTransfer(int32_t c);
 
-  // One end of a transfer has ended. Its action finishes `latency` later.
+  // Called when a transfer has ended on one side. The side's action finishes `latency` later.
   void EndSide(const ChannelEnd& end, Time latency);
   void EndCommunication(int32_t s, Time latency);
-  // A transfer has ended and is finished `latency` later.
+  // Called when an action's communication has ended. The action finishes `latency` later.
   void FinishCommunication(int32_t rank, int32_t action, Time latency);
   void EndCollective(int32_t c);
-  // Finishes the first of the collectives of communicator `c` that have ended.
+  // Finishes the collective of communicator `c` that ended first among those that are not finished.
   void FinishCollective(int32_t c);
   void FinishTail(int32_t rank, int32_t action, int32_t tail_object);
 
   void FinishAction(int32_t rank, int32_t index);
 
-  // A microbatch's backward is over: the microbatch is no longer in flight. The microbatches of a wide forward stay in
-  // flight until the last of their backwards.
+  // Called when a microbatch's backward is over, so that the microbatch is no longer in flight. The microbatches of a
+  // wide forward stay in flight until the last of their backwards.
   void ReleaseInFlight(RankState& state, const ActionView& action);
   void EndRepetition();
 
   // Returns the result of all ranks. Each rank gets the result of the rank that was simulated for it.
   EngineResult Finish();
 
-  // Returns Internal unless all streams have come to their end.
+  // Returns an Internal error unless all streams have reached their end.
   absl::Status CheckDone() const;
 
-  // Returns the channel that is the i-th of the rank's view.
+  // Returns the index of the channel that the rank's view lists as its i-th.
   int32_t ChannelOf(const RankState& rank, int32_t i) const { return rank_links_.sides[rank.sides + i].channel; }
 
   const ProgramView& view_;
@@ -445,7 +451,7 @@ class Engine {
   int64_t now_ = 0;
   EventQueue queue_;
   Links links_;
-  // For networks with shared links.
+  // The following fields are for networks with shared links.
   bool shares_links_ = false;
   FlowClock flow_clock_;
   FlowTable flow_table_;
@@ -456,7 +462,7 @@ class Engine {
     // The flow's events in the trace: (rank, index).
     std::vector<std::pair<int32_t, size_t>> events;
   };
-  // By number of the flow in flow_clock_.
+  // The owner of each flow, by the flow's number in flow_clock_.
   std::vector<FlowOwner> flow_owners_;
   ComputeSlots slots_;
   std::vector<StreamState> streams_;
@@ -466,17 +472,17 @@ class Engine {
   std::vector<int32_t> choosing_;
   // Ranks whose load may change at this instant.
   std::vector<int32_t> load_changed_;
-  // For ARRIVAL: finish times by rank, object and repetition.
+  // For rule ARRIVAL (P6): finish times by rank, object and repetition.
   bool keeps_times_ = false;
   std::vector<int64_t> finish_times_;
   // For each object of every rank: how often it was completed, and the first stream that waits for it.
   std::vector<int32_t> counts_;
   std::vector<int32_t> waiters_;
-  // For runs that use stretches: places of actions by view and action, and the recorded stretches.
+  // For runs that replay stretches: the streams of each action, by view and action, and the recorded stretches.
   bool stretches_on_ = false;
   std::vector<std::vector<ActionPlace>> places_;
   std::vector<Stretch> stretches_;
-  // Per repetition, body actions that are not finished.
+  // For each repetition, the number of body actions that are not finished.
   std::vector<int64_t> remaining_;
   int32_t completed_ = 0;
   std::vector<int32_t> barrier_;

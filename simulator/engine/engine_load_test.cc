@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Takes times from a hash, or gives every call the same time.
+// A network whose times come from a hash, or are the same for every call.
 class TestNetwork : public NetworkModel {
  public:
   explicit TestNetwork(uint64_t seed) : seed_(seed) {}
@@ -73,7 +73,8 @@ TEST(EngineLoad, ConvertsRemainingTime) {
     auto times = Times(result);
     EXPECT_EQ(times[0], Interval(0, 100));
     EXPECT_EQ(times[1], Interval(100, 150));
-    // 50 of 200 ps beside the collective, then the other 150 become 75: the latency of a collective is no load.
+    // Beside the collective the step costs 200 ps, of which 50 pass. The other 150 then become 75, because without load
+    // the step costs 100. The latency of the collective is no load.
     EXPECT_EQ(times[2], Interval(100, 225));
     EXPECT_EQ(times[3], Interval(225, 325));
     EXPECT_EQ(result.makespan.ps, 325);
@@ -90,7 +91,7 @@ TEST(EngineLoad, LoadsBeginAndEndWithinOneRun) {
     auto times = Times(result);
     EXPECT_EQ(times[2], Interval(10, 23));
     EXPECT_EQ(times[3], Interval(23, 36));
-    // 4 of 13 ps until 40, then ceil(9 x 10 / 13) = 7.
+    // 4 of 13 ps pass until the collective ends at 40. The other 9 become ceil(9 x 10 / 13) = 7.
     EXPECT_EQ(times[4], Interval(36, 47));
     EXPECT_EQ(times[5], Interval(47, 57));
     EXPECT_EQ(result.ranks[0].slowed.ps, 7);
@@ -98,7 +99,7 @@ TEST(EngineLoad, LoadsBeginAndEndWithinOneRun) {
 }
 
 TEST(EngineLoad, TwoCollectivesAreTheMost) {
-  // Collectives on three communicators run at once, from 10 on.
+  // Collectives on three communicators run at once, from 10 on. The step costs as much as beside two.
   const Program program = OneSegmentProgram(
       {"", Sum("TENSOR", "deps: 0"), Sum("GATHER_WEIGHTS", "deps: 0"), Sum("SCATTER_GRADIENTS", "deps: 0"), ""});
   for (const bool join_steps : {false, true}) {
@@ -186,8 +187,8 @@ class RandomRun {
     return events;
   }
 
-  // Expects each compute step to end when the loads of its rank in the trace say that it ends. Returns how many steps
-  // were slowed down.
+  // Expects each compute step to end at the time that follows from the loads of its rank in the trace. Returns how many
+  // steps were slowed down.
   int CheckComputation() const {
     int slowed = 0;
     for (size_t rank = 0; rank < result_.ranks.size(); ++rank) {

@@ -7,7 +7,8 @@
 namespace weft::sim {
 namespace {
 
-// A larger program would fail in the middle of the simulation, when the machine runs out of memory.
+// Maximum bytes of the simulation's state. With more, the machine could run out of memory in the middle of the
+// simulation.
 constexpr int64_t kMaxStateBytes = int64_t{1} << 32;
 // Approximate bytes of a rank's result and its part of a report.
 constexpr int64_t kResultBytes = sizeof(RankResult) + 1024;

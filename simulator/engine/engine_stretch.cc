@@ -1,14 +1,14 @@
-// Stretches: parts of an action that a rank goes through alone. If only one simulated rank takes part in a collective,
-// as in collectives over a tensor axis once ranks are folded, the collective waits for no other rank. From the start of
-// one computation to the end of a later one, what the rank does, and when, then depends on this rank only. The engine
-// simulates such a stretch step by step once and records it. The next time a computation starts like that, one event
-// stands for everything up to the end of the later computation. The engine handles that end as always, and tells the
-// rank's meter what was recorded.
+// Stretches: parts of an action that a rank runs without waiting for other ranks. If only one simulated rank takes part
+// in a collective, as in collectives over a tensor axis once ranks are folded, the collective waits for no other rank.
+// Then everything that the rank does from the start of one computation to the end of a later one, and when, depends on
+// this rank only. The engine simulates such a stretch step by step once and records it. The next time that the same
+// computation starts in the same state, one event replaces all events up to the end of the later computation. The
+// engine handles that end as always, and applies the record to the rank's meter.
 //
-// Others touch a stretch in one way only: another collective of the rank slows its computations down. Then the engine
+// Only one thing disturbs a stretch: another collective of the rank, which slows its computations down. Then the engine
 // simulates the stretch step by step from its beginning to the present instant and continues from there. Transfers
-// beside a stretch change nothing in it, and nothing but its own two streams waits for its steps, unless the segment
-// has detached ones.
+// beside a stretch change nothing in it. Only its own two streams wait for its steps, unless the segment has detached
+// steps.
 #include <algorithm>
 
 #include "simulator/engine/engine_impl.h"
@@ -88,7 +88,7 @@ int32_t Engine::LoneCollective(int32_t s) const {
   if (collective.list != compute.list || collective.repetition != compute.repetition) return -1;
   if (Head(collective).action != entry.action) return -1;
   const int32_t object = AwaitedBy(collective).first;
-  // The collective must wait for a step of this action and be the only stream that waits for it.
+  // The collective must wait for a step of this action, and no other stream may wait for that step.
   if (object < static_cast<int32_t>(rank.t->actions.size())) return -1;
   if (waiters_[compute.objects + object] != other || collective.next_waiter >= 0) return -1;
   if (rank.collectives != 0 || rank.load != 0 || rank.load_changes) return -1;
@@ -115,7 +115,7 @@ int64_t Engine::BeginStretch(int32_t s) {
     rank.computation.end = now_ + stretch.duration;
     return stretch.duration;
   }
-  // The step that the collective waits for must be yet to come.
+  // The step that the collective waits for must not have run yet.
   bool comes = false;
   for (int32_t run = compute.run; run < entry.runs.end; ++run) comes |= compute.t->runs[run].signal == named;
   if (!comes || stretches_.size() >= kMaxStretches) return -1;
@@ -158,7 +158,7 @@ void Engine::EndNotes(RankState& rank) {
   stretch.notes.resize(stretch.notes_until_end);
   stretch.signals.resize(stretch.signals_until_end);
   rank.recording = -1;
-  // The rank computes when the stretch begins.
+  // When the stretch begins, the rank is already computing.
   RankMeter meter({}, &stretch.sum);
   meter.StartCompute(0, 0, IdleReason::kEndOfRun, 0, 0);
   stretch.steps = ReplayOnMeter(stretch, 0, stretch.duration, /*stopped=*/false, meter);
@@ -169,7 +169,8 @@ void Engine::DisturbStretch(int32_t s) {
   if (rank.recording >= 0 && s != rank.stretch_collective) EndNotes(rank);
   if (rank.replaying < 0) return;
   ++result_.disturbed_stretches;
-  // Nothing that belongs to the stretch has been changed yet.
+  // The replay has not changed anything yet that belongs to the stretch, so the engine can simulate it from its
+  // beginning.
   const Stretch& stretch = stretches_[std::exchange(rank.replaying, -1)];
   const int64_t until = std::exchange(now_, rank.stretch_begin);
   EventQueue others = std::exchange(queue_, {});

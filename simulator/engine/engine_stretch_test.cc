@@ -112,7 +112,7 @@ ProgramView MakeView(const Program& program, uint64_t seed) {
   return *std::move(view);
 }
 
-// Checked on all ranks, and on the ranks of a fold.
+// Checks runs of all ranks and runs of folded ranks.
 TEST(EngineStretch, ChangesNoResult) {
   int64_t repeated = 0, disturbed = 0, slowed = 0, stopped = 0;
   for (uint64_t seed = 0; seed < 600; ++seed) {

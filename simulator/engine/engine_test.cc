@@ -47,7 +47,7 @@ bool WaitsForDetachedSteps(const Program& program) {
   return false;
 }
 
-// Compares without compute slots, with one or two slots for four devices, and with turns on one slot.
+// Compares engine and oracle without compute slots, with one or two slots for four devices, and with turns on one slot.
 void ExpectAgreementWithSlots(const Program& program, const NaiveDurations& durations, uint64_t seed) {
   const int repetitions = 1 + static_cast<int>(seed % 3);
   ExpectAgreement(program, durations, {.repetitions = repetitions});

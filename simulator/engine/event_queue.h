@@ -12,7 +12,7 @@ namespace weft::sim {
 enum class EventKind : uint32_t { kStreamEnd, kTransferEnd, kTransferFinish, kCollectiveEnd, kCollectiveFinish };
 inline constexpr int kEventKinds = 5;
 
-// An event at a time, which is not negative, in 16 bytes. `index` is a stream, a channel, a communicator or a rank.
+// An event, in 16 bytes. `time` must not be negative. `index` is a stream, a channel, a communicator or a rank.
 // `detail` is the action of kTransferFinish, below 2^29.
 struct Event {
   int64_t time = 0;
@@ -148,8 +148,8 @@ class EventQueue {
     heap_[hole] = node;
   }
 
-  // Moves the earliest children up, beginning at the root. Returns the leaf that is free then. The last node takes that
-  // place; it is mostly a late one and belongs there.
+  // Removes the root: moves the earliest children up, beginning at the root, and returns the leaf that is free then.
+  // The last node takes that place. It is mostly a late event, which belongs near the leaves.
   size_t SinkHole() {
     size_t hole = 0;
     while (4 * hole + 1 < heap_.size()) {
@@ -176,7 +176,7 @@ class EventQueue {
   // The first free run and the first free link, -1 = none.
   int32_t free_run_ = -1;
   int32_t free_link_ = -1;
-  // By kind.
+  // For each kind of event.
   std::array<Open, kEventKinds> open_;
 };
 

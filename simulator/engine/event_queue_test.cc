@@ -55,7 +55,7 @@ TEST(EventQueueTest, PopsInOrder) {
   }
 }
 
-// Events as many like ranks push and pop them at once.
+// Pushes and pops events in the way of many ranks that behave alike.
 TEST(EventQueueTest, PopsRunsInOrder) {
   std::mt19937 random(8);
   for (int round = 0; round < 100; ++round) {

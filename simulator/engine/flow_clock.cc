@@ -6,7 +6,7 @@
 namespace weft::sim {
 namespace {
 
-// 1 / (10^-12 bytes): a rate of 1 byte per second moves 10^-12 bytes in a picosecond.
+// The clock counts parts of a byte: a rate of 1 byte per second moves one part, 10^-12 bytes, in a picosecond.
 constexpr int64_t kPartsPerByte = 1'000'000'000'000;
 
 int64_t Later(int64_t now, __int128 duration) {

@@ -1,5 +1,5 @@
-// Transfers and collectives in flight over shared links, phase by phase (rule P12): when each of them ends at the
-// current rates.
+// Computes when transfers and collectives in flight over shared links end at the current rates, phase by phase (rule
+// P12).
 #ifndef WEFT_SIMULATOR_ENGINE_FLOW_CLOCK_H_
 #define WEFT_SIMULATOR_ENGINE_FLOW_CLOCK_H_
 
@@ -25,14 +25,15 @@ class FlowClock {
 
   bool empty() const { return heap_.empty(); }
 
-  // Returns the time of the next end, kNever if there is none. Rates must be up to date, except at the present instant.
+  // Returns the time of the next end, kNever if there is none. If rates are out of date, the result is reliable only
+  // for an end at the present instant.
   int64_t next() const { return heap_.empty() ? kNever : running_[heap_.front()].end; }
 
   // Requires now == next(). Ends one phase, or the fixed part of one, that is over now. Returns the number of its flow
   // if the flow is over, else -1.
   int32_t Advance(int64_t now);
 
-  // True if rates are out of date. Ask when nothing more can happen at this instant.
+  // True if rates are out of date. Then call Solve once nothing more can happen at this instant.
   bool changed() const { return max_min_.changed(); }
   void Solve(int64_t now);
 
@@ -69,7 +70,7 @@ class FlowClock {
   MaxMin max_min_;
   std::vector<Running> running_;
   std::vector<int32_t> unused_;
-  // The flow that has each number of the solver.
+  // For each number in the solver, the number of the flow that has it.
   std::vector<int32_t> running_of_rated_;
   std::vector<int32_t> heap_;
 };

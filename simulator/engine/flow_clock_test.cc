@@ -48,7 +48,7 @@ TEST(FlowClock, IncastSharesTheLinkThatAllEnter) {
 }
 
 TEST(FlowClock, RemainingBytesMoveAtTheNewRate) {
-  // 100 and 300 bytes share 100 bytes/s until 2 s; then the remaining 200 bytes go alone.
+  // 100 and 300 bytes share 100 bytes/s until 2 s. Then the remaining 200 bytes have the link alone.
   EXPECT_EQ(Ends({100}, {{0, OneMessage(100, {{0, 1}})}, {0, OneMessage(300, {{0, 1}})}}),
             (std::vector<int64_t>{2000 * kMillisecond, 4000 * kMillisecond}));
   // The second flow begins at 1 s, when the first has moved 100 of 200 bytes. Both then have 50 bytes/s until 3 s.

@@ -1,5 +1,5 @@
-// Flows of transfers and collectives. If ranks are folded, the flows come with RankLinks; otherwise the table asks the
-// network once for each.
+// Flows of transfers and collectives. If ranks are folded, RankLinks contains the flows; otherwise the table gets each
+// flow from the network once.
 #ifndef WEFT_SIMULATOR_ENGINE_FLOW_TABLE_H_
 #define WEFT_SIMULATOR_ENGINE_FLOW_TABLE_H_
 
@@ -29,11 +29,11 @@ class FlowTable {
                                              const CollectiveCall& collective, const Communicator& communicator);
 
  private:
-  // True if links are classes of links, which the network does not know.
+  // True if ranks are folded. The links are then classes of links, for which the network cannot give flows.
   const bool folded_;
   std::deque<Flow> flows_;
-  // Transfers: by channel, the flows of the sizes seen so far. Collectives: by communicator and call, null = not asked
-  // yet.
+  // Flows of transfers, by channel: (size, flow) for the sizes seen so far. Flows of collectives, by communicator and
+  // call; null = not requested yet.
   std::vector<std::vector<std::pair<int64_t, const Flow*>>> transfers_;
   std::vector<std::vector<const Flow*>> collectives_;
 };

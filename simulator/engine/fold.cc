@@ -120,7 +120,7 @@ class Folder {
     return true;
   }
 
-  // Index of a communicator among the users in shared_. There, a channel keeps its own index.
+  // Returns the index of a communicator among the users in shared_. Channels come first there, with their own indices.
   int32_t UserOfCommunicator(size_t c) const { return static_cast<int32_t>(all_.channels.size() + c); }
 
   bool TimeTransfer(int32_t channel, int64_t source, int64_t destination, int64_t bytes, Key& key) {
@@ -199,7 +199,8 @@ class Folder {
     for (const int32_t communicator : communicator_class_) user_class_.push_back(channels + communicator);
   }
 
-  // Writes what a rank sees of others to `key`. The length is the same for all ranks of one view.
+  // Writes to `key` the numbers of a rank's channels and communicators, and the classes of the ranks at the other ends.
+  // The length is the same for all ranks of one view.
   void Describe(int32_t rank, Key& key) const {
     key.clear();
     const LinkedRank& own = all_.ranks[rank];
@@ -217,8 +218,8 @@ class Folder {
     }
   }
 
-  // Splits each class by what its ranks see, and the classes of shared links. Returns true if a class was split. All
-  // ranks look at the classes as they were before.
+  // Splits each class by the keys that Describe gives its ranks. Then splits the classes of shared links. Returns true
+  // if a class was split. All keys depend on the classes as they were before.
   bool Refine() {
     NumberCommunicators();
     const size_t before = classes_.size();
@@ -247,7 +248,8 @@ class Folder {
     return links || classes_.size() > before;
   }
 
-  // Returns nothing if a class would meet itself: then one rank of it is not enough.
+  // Returns the links of one rank of each class. Returns nothing if one rank of a class is not enough, for example
+  // because a channel joins two ranks of the class.
   std::optional<RankLinks> Quotient() {
     // Order the classes by their lowest ranks.
     std::sort(classes_.begin(), classes_.end());
@@ -299,7 +301,7 @@ class Folder {
     if (other >= 0) {
       const int32_t other_class = class_of_[all_.sides[other].owner];
       if (other_class == own) return false;
-      // An earlier class already has its sides.
+      // If the other class is an earlier one, the channel exists already.
       if (other_class < own) {
         folded = links.sides[links.ranks[other_class].first_side + all_.sides[other].index].channel;
       }

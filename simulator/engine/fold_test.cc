@@ -20,7 +20,7 @@
 namespace weft::sim {
 namespace {
 
-// The part of the machine that differs from the rest.
+// Which part of the machine differs from the rest.
 enum class Machine { kAlike, kOneSlowRank, kOneSlowLink, kTwoKinds, kNoTwoAlike };
 
 // Returns a number for each rank. Ranks with equal numbers have like links and devices.
@@ -106,7 +106,7 @@ struct Sample {
 
   Machine machine;
   Program program;
-  // Kinds of ranks, and kinds of their links.
+  // The kind of each rank's device, and the kind of its links.
   std::vector<int32_t> kinds, links;
   ProgramView view;
 };
@@ -115,12 +115,12 @@ struct Sample {
 struct Counts {
   // Number of programs that were folded, by machine.
   std::map<Machine, int> folded;
-  // Number of ranks that folding left out, and of all ranks.
+  // Number of ranks that folding left out, and number of all ranks.
   int64_t left_out = 0, ranks = 0;
 };
 
-// Expects each sample to give the same result whole and folded, with and without an end at the first steady repetition.
-// Calls `also` for each run of a sample that was folded, with the result of the whole run.
+// Expects each sample to give the same result with all ranks and with folded ranks, both in complete runs and in runs
+// that stop when steady. If a sample is folded, calls `also` for each of its runs, with the result of all ranks.
 template <typename Network>
 Counts CompareSamples(
     absl::FunctionRef<void(uint64_t seed, const Sample& sample, const RankLinks& all, const RankLinks& fold,
@@ -216,8 +216,8 @@ TEST(Fold, RanksStandForTheirClass) {
 }
 
 // Transfers and collectives are flows over shared links. Each rank has one link out and one link in, with the capacity
-// of its kind; all ranks of a parity share a core. Messages of a collective first cross the cores, then go from each
-// member to the next.
+// of its kind. Even ranks share one core, and odd ranks share another. Messages of a collective first cross the cores,
+// then pass from each member to the next.
 class SharedNetwork : public KindNetwork {
  public:
   SharedNetwork(uint64_t seed, const std::vector<int32_t>& kinds)
@@ -301,7 +301,7 @@ TEST(Fold, OneSlowLinkParts) {
     return fold ? fold->ranks.size() : all->ranks.size();
   };
   std::vector<int32_t> kinds(24, 0);
-  // Every stage has ranks of both parities, and these are alike.
+  // Every stage has even and odd ranks, and these are alike.
   EXPECT_EQ(classes(kinds), 3u);
   kinds[4] = 1;
   EXPECT_GT(classes(kinds), 3u);

@@ -1,5 +1,5 @@
-// Random factors on the costs of compute steps (Noise.step_deviation). A factor depends only on which run and which
-// step it is for, so the same run is the same however it is simulated (rule P12).
+// Random factors on the costs of compute steps (Noise.step_deviation). A factor depends only on its run and its step,
+// so a run gives the same result however it is simulated (rule P12).
 #ifndef WEFT_SIMULATOR_ENGINE_JITTER_H_
 #define WEFT_SIMULATOR_ENGINE_JITTER_H_
 

@@ -30,14 +30,14 @@ class LinkClasses {
   // Adds a flow of `user`, with a key that the user's other flows do not have.
   void Add(int32_t user, int64_t key, Flow flow);
 
-  // Appends everything about the flows of `user` except links. Users that are alike do not differ in it.
+  // Appends everything about the flows of `user` except links. The result is the same for users that are alike.
   void DescribeFlows(int32_t user, std::vector<int64_t>* key) const;
   // Appends the classes of links that the flows of `user` take.
   void DescribeLinks(int32_t user, std::vector<int64_t>* key) const;
 
-  // Splits classes of links by what users put on them. `classes` has the class of each user; users of one class are
-  // alike in what DescribeFlows appends. Returns true if a class was split. All flows must be added before the first
-  // call.
+  // Splits classes of links by the loads that users put on them. `classes` has the class of each user; DescribeFlows
+  // gives the same result for all users of a class. Returns true if a class was split. All flows must be added before
+  // the first call.
   bool Refine(const std::vector<int32_t>& classes);
 
   // Makes the flows that stand for the flows of each class of users, once no class of users or links is split any more.
@@ -59,7 +59,7 @@ class LinkClasses {
     std::vector<KnownFlow> flows;
     std::vector<Loads> loads;
   };
-  // The load that a user puts on a link with the loads of one index.
+  // The load that User::loads[index] of `user` puts on a link.
   struct Use {
     int32_t user = 0;
     int32_t index = 0;
@@ -70,7 +70,7 @@ class LinkClasses {
   absl::Span<const Use> UsesOf(size_t link) const {
     return absl::MakeConstSpan(uses_).subspan(first_use_[link], first_use_[link + 1] - first_use_[link]);
   }
-  // Sums what each class of users puts on a link, in order of class and index. Use::user then holds the class.
+  // Sums the loads on a link by class of users and index, in that order. In `sums`, Use::user is a class of users.
   void SumUses(size_t link, const std::vector<int32_t>& classes, std::vector<Use>* sums) const;
 
   std::vector<int64_t> capacities_;
@@ -80,7 +80,7 @@ class LinkClasses {
   // First use of each link, as an index in uses_. Made when all flows have been added.
   std::vector<size_t> first_use_;
   std::vector<Use> uses_;
-  // By (class of users, index of loads).
+  // The loads of folded flows, by (class of users, index in User::loads).
   absl::flat_hash_map<std::pair<int32_t, int32_t>, Loads> folded_;
 };
 

@@ -12,7 +12,7 @@
 namespace weft::exec::cpu {
 namespace {
 
-// Zeros the keys that a query does not see, among the `reach` keys of its block.
+// Sets the elements of the keys that a query does not see to zero, among the `reach` keys of its block.
 template <typename T>
 void FillHidden(const Geometry& g, int64_t query, int64_t reach, T* row) {
   std::fill(row, row + g.FirstKey(query), T(0));

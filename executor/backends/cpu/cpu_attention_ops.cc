@@ -15,7 +15,7 @@ constexpr Storage kStoredAs = sizeof(T) == 8 ? Storage::kFp64 : Storage::kFp32;
 // A matrix [rows, heads * sequence] with one element per (query, key) pair, such as scores or probabilities.
 Part Pairs(const Call& call, const TensorView& view) { return {view, 0, call.attributes().sequence()}; }
 
-// Returns q (index 0), k (1) or v (2). If `grouped`, the tensor is that operand alone; else it holds all three.
+// Returns q (index 0), k (1) or v (2). If `grouped`, the tensor holds only this operand; else it holds all three.
 Part Operand(const Call& call, const TensorView& qkv, bool grouped, int64_t head_width, int index) {
   return grouped ? Part{qkv, 0, head_width} : PartOfQkv(call, qkv, index);
 }

@@ -11,7 +11,8 @@
 namespace weft::exec::cpu {
 namespace {
 
-// As in cpu_matmul.cc: packed elements kept at a time, and the least number of columns kept, whatever k is.
+// As in cpu_matmul.cc: the number of packed elements to keep at a time, and the least number of columns to keep,
+// whatever k is.
 constexpr int64_t kPackedElements = int64_t{1} << 18;
 constexpr int64_t kPackedColumns = 128;
 // Rows per piece of the weight gradient. Each piece is one chain; the pieces are added in ascending order.
@@ -56,7 +57,7 @@ int64_t InputRow(const Geometry& g, int64_t row, int64_t place) {
   return (sample * g.height + iy) * g.width + ix;
 }
 
-// The inverse: returns the row of y whose place (ky, kx) multiplies row `row` of x; -1 if there is none.
+// The inverse of InputRow: returns the row of y whose place (ky, kx) multiplies row `row` of x; -1 if there is none.
 int64_t OutputRow(const Geometry& g, int64_t row, int64_t place) {
   const int64_t sample = row / g.in_positions(), position = row % g.in_positions();
   const int64_t oy = position / g.width + g.pad() - place / g.side;

@@ -6,7 +6,7 @@
 namespace weft::exec::cpu {
 namespace {
 
-// Maps elements of a tensor to elements of the whole sample, which the random counters number (rule P8).
+// Maps elements of a tensor to their indices in the whole sample. The random counters use these indices (rule P8).
 class Counted {
  public:
   explicit Counted(const Call& call)
@@ -16,13 +16,13 @@ class Counted {
         sequence_(RowsOfSample(call.step, call.in[0], call.context)),
         column_shift_(call.context.column_shift),
         begin_(call.context.row_shift * columns_),
-        // With heads, a run is the scores of one query in one head. Without, it is a whole sample, or one row if ranks
-        // split the columns.
+        // Length of a run of elements that are adjacent in the whole sample too. With heads, a run is the scores of one
+        // query in one head. Without, it is a whole sample, or one row if ranks split the columns.
         run_(heads_ > 0           ? sequence_
              : columns_ == whole_ ? sequence_ * columns_
                                   : columns_) {}
 
-  // Returns how many of the n elements from `first` on also follow one another in the whole sample.
+  // Returns how many of the n elements from `first` on are adjacent in the whole sample too.
   int64_t Run(int64_t first, int64_t n) const { return std::min(n, run_ - (begin_ + first) % run_); }
   // Sample() returns the sample of the microbatch that holds an element, Logical() the element's index in that sample.
   int64_t Sample(int64_t first) const { return (begin_ + first) / columns_ / sequence_; }

@@ -30,7 +30,8 @@ absl::Status ExactRoundTensor(const Call& call) {
   ForChunks(call, Elements(y), [&](int64_t first, int64_t count) {
     double rounded[kChunk];
     for (int64_t i = 0; i < count; ++i) {
-      // FP16 subnormals have fewer bits. A number rounded to odd here is rounded only once, when it is stored.
+      // FP16 subnormals have fewer bits than other numbers. After rounding to odd here, the rounding on storing gives
+      // the same result as a single rounding.
       rounded[i] =
           y.dtype == FP16 ? ExactRoundToOdd(accumulators[first + i]) : ExactRound(accumulators[first + i], precision);
     }

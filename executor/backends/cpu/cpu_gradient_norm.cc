@@ -8,7 +8,7 @@
 namespace weft::exec::cpu {
 namespace {
 
-// Sums fixed pieces and adds them in order.
+// Sums the squares of each piece of fixed size, then adds these sums in order.
 template <typename T>
 double SumOfSquares(const Call& call, int64_t n) {
   constexpr int64_t kPiece = 16 * kChunk;
@@ -29,7 +29,7 @@ double SumOfSquares(const Call& call, int64_t n) {
   return total;
 }
 
-// Rounds each square to double and then to the grid. The sum of the rounded squares is exact in any order.
+// Rounds each square to double and then to the grid of Exact192. The sum of the rounded squares is exact in any order.
 template <typename T>
 Exact192 ExactSumOfSquares(const Call& call, int64_t n) {
   constexpr int64_t kPiece = 16 * kChunk;

@@ -224,7 +224,8 @@ TEST_F(GradientTest, CrossEntropy) {
   Step step;
   step.set_kernel(CROSS_ENTROPY);
   step.mutable_attributes()->set_vocabulary(vocabulary);
-  // The backward kernel assumes that the gradient of the loss is 1. The test passes the size of another as loss_weight.
+  // The backward kernel assumes that the gradient of the loss is 1. If it has another size, the test passes that size
+  // as loss_weight.
   const Tensors x = {Normal(FP64, {rows, padded}, random_)};
   const Tensors outputs = {Tensor(FP64, {rows}), Tensor(FP64, {1})};
   step.mutable_attributes()->set_loss_weight(1);

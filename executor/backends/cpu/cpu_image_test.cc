@@ -216,7 +216,7 @@ TEST_F(ImageTest, ColumnsAndPositions) {
   }
 }
 
-// An all-gather leaves the members' columns as blocks of rows.
+// An all-gather stores the columns of each member as one block of rows.
 TEST_F(ImageTest, SliceOfColumnsInGroups) {
   const int64_t rows = 7, columns = 6, groups = 3, of_group = columns / groups;
   for (DType dtype : {FP64, BF16}) {

@@ -178,7 +178,7 @@ void ForRows(const Call& call, int64_t rows, int64_t columns, F f) {
   });
 }
 
-// The kernels of docs/kernels.md.
+// Declares the functions of the kernels (docs/kernels.md).
 using KernelFunction = absl::Status(const Call& call);
 #define KERNEL(kernel, function) KernelFunction function;
 #include "executor/backends/cpu/cpu_kernels.def"

@@ -56,7 +56,7 @@ struct AdamParameters {
   double correction1, sqrt_correction2;
 };
 
-// Most rows of A per call of Loops::multiply, and the depth of the block of k that it works on at a time.
+// Largest number of rows of A per call of Loops::multiply, and the depth of the block of k that it works on at a time.
 inline constexpr int64_t kRowBlock = 96;
 inline constexpr int64_t kDepthBlock = 256;
 // Elements from one row of a packed block of A to the next: not a power of two, so that rows fall into different cache
@@ -152,7 +152,7 @@ struct LoopTable {
 };
 
 // Returns the best loops that this processor runs. The choice is made once. The environment variable WEFT_CPU_LOOPS
-// (avx512, avx2, baseline) asks for a lesser set.
+// (avx512, avx2, baseline) can select a lower instruction set.
 const LoopTable& BestLoops();
 // Returns the loops of this name; null if there are none or this processor cannot run them.
 const LoopTable* FindLoops(const char* name);

@@ -13,7 +13,7 @@
 namespace weft::exec::cpu {
 namespace {
 
-// The sums take 24 of 32 registers with AVX-512, else 12 of 16.
+// The sums of a tile take 24 of 32 registers with AVX-512, else 12 of 16.
 #if defined(__AVX512F__)
 constexpr int kTileRows = 12;
 #else

@@ -36,7 +36,7 @@ Values Norm(double clip, double fixed, std::vector<Tensor> in) {
 }
 
 TEST(CpuLossScale, NormIsOfTheLossItself) {
-  // Squared norms of gradients that are scaled by 8. Unscaled, the norms 3 and 4 give 5.
+  // Squared norms of gradients that are scaled by 8. Unscaled, the norms are 3 and 4, and the norm of both is 5.
   const Tensor norms = Vector({64 * 9, 64 * 16});
   EXPECT_EQ(Norm(0, 8, {norms}), (Values{5, 1.0 / 8}));
   EXPECT_EQ(Norm(1, 8, {norms}), (Values{5, 1 / (5 + 1e-6) / 8}));
@@ -50,7 +50,7 @@ TEST(CpuLossScale, OverflowsMakeTheFactorZero) {
     const Values norm = Norm(1, 0, {Vector({1, bad}), Vector({8, 3, 1})});
     EXPECT_FALSE(std::isfinite(norm[0]));
     EXPECT_EQ(norm[1], 0);
-    // With a fixed scale, too, the norm is not finite.
+    // The norm is not finite with a fixed scale either.
     EXPECT_FALSE(std::isfinite(Norm(1, 8, {Vector({1, bad})})[0]));
   }
 }
@@ -135,7 +135,7 @@ TEST(CpuLossScale, ASkippedStepChangesNothing) {
     const std::vector<Tensor> out = Update(kernel, state, {Vector({kInfinity, 0}), Vector({256, 3, 2})}, 6, true);
     const size_t states = out.size() - 1;
     for (size_t i = 0; i < states; ++i) EXPECT_EQ(out[i].bytes(), state[i + 1].bytes()) << i;
-    // The copy for compute is written all the same: ranks may gather the weight from it.
+    // The kernel must still write the copy for compute, because ranks may gather the weight from it.
     for (int64_t i = 0; i < 1000; ++i) {
       EXPECT_EQ(out[states].Get(i), Tensor::FromFp16(Tensor::RoundToFp16(state[1].Get(i)))) << i;
     }

@@ -16,7 +16,7 @@ uint32_t Word(PhiloxKey key, int64_t position, Draw draw, uint64_t sample) {
 }
 
 // Returns the masked positions of a sample in no particular order, in workspace memory. They are the positions with the
-// smallest words; of two equal words the lower position comes first.
+// smallest random words; of two equal words the lower position comes first.
 absl::Span<const uint64_t> MaskedPositions(const Call& call, PhiloxKey key, uint64_t sample, int64_t sequence) {
   const int64_t blocks = (sequence + 3) / 4;
   uint64_t* order = call.workspace.shared.Get<uint64_t>(sequence + 2 * blocks);
@@ -51,7 +51,7 @@ void MaskTokens(const Call& call, int64_t sample, absl::Span<int32_t> tokens) {
 
 void MaskTargets(const Call& call, int64_t sample, absl::Span<int32_t> tokens) {
   const PhiloxKey key = MakePhiloxKey(call.context.seed, PhiloxPurpose::kMasking);
-  // First mark the targets that stay with a value below -1: -2 - token.
+  // First mark the targets that remain: replace each by -2 - token, which is below -1.
   for (uint64_t position :
        MaskedPositions(call, key, static_cast<uint64_t>(sample), static_cast<int64_t>(tokens.size()))) {
     tokens[position] = -2 - tokens[position];

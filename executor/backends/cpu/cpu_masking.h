@@ -10,8 +10,8 @@
 
 namespace weft::exec::cpu {
 
-// Replace the tokens of one sample, numbered over the whole run. MaskTokens writes the tokens that the model sees.
-// MaskTargets writes the targets: -1 where nothing is predicted, else the original token.
+// Both replace the tokens of one sample; `sample` is its number in the whole run. MaskTokens writes the tokens that the
+// model sees. MaskTargets writes the targets: -1 where nothing is predicted, else the original token.
 void MaskTokens(const Call& call, int64_t sample, absl::Span<int32_t> tokens);
 void MaskTargets(const Call& call, int64_t sample, absl::Span<int32_t> tokens);
 

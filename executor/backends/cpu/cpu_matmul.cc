@@ -8,7 +8,8 @@ namespace {
 // block of columns, so a block has at least kPackedColumns columns even if k is large.
 constexpr int64_t kPackedElements = int64_t{1} << 18;
 constexpr int64_t kPackedColumns = 128;
-// Most columns of a task if its sums must wait for the next block of k: 96 rows of them are 288 KiB of floats.
+// Largest number of columns of a task whose sums must wait for the next block of k: 96 rows of them are 288 KiB of
+// floats.
 constexpr int64_t kPartialColumns = 768;
 // Products with fewer multiplications run on the calling thread, because waking the others would cost more.
 constexpr int64_t kSmallProduct = int64_t{1} << 17;
@@ -49,7 +50,7 @@ void Multiply(const Call& call, int64_t m, int64_t n, int64_t k) {
       const int64_t column = task * pack_group * width;
       loops.pack(b, k, first + column, std::min(pack_group * width, columns - column), panels + column * k);
     });
-    // The unfinished sums of a task stay in the second-level cache.
+    // If k has several blocks, a task must have so few columns that its unfinished sums stay in the second-level cache.
     const int64_t fitting = k > kDepthBlock ? (columns + kPartialColumns - 1) / kPartialColumns : 1;
     const int64_t groups = std::min(std::max((wanted + row_tasks - 1) / row_tasks, fitting), panel_count);
     const int64_t group_width = (panel_count + groups - 1) / groups * width;

@@ -33,8 +33,8 @@ void WriteParam(const Call& call, size_t output, int64_t first, int64_t count, c
   GetLoops<T>(call).store(w, StorageOf(call.out[output]), count, At(call.out[output], first));
 }
 
-// Stores the weights (output 0) and the moments after them. States computed in place (Target) need no store. If the
-// step is skipped, the moments already have half precision, and stochastic rounding leaves them unchanged.
+// Stores the weights (output 0) and the moments (the outputs after it). States computed in place (Target) need no
+// store. If the step is skipped, moments of half precision are stored again: stochastic rounding leaves them unchanged.
 template <typename T>
 void WriteStates(const Call& call, size_t states, int64_t first, int64_t count, T* const* state) {
   constexpr PhiloxPurpose kPurposes[] = {PhiloxPurpose::kFirstMomentRounding, PhiloxPurpose::kSecondMomentRounding};
@@ -49,17 +49,17 @@ void WriteStates(const Call& call, size_t states, int64_t first, int64_t count, 
   }
 }
 
-// Loss scaling of a step, from the inputs after gradient and state (rule P11).
+// The loss scaling of a step, read from the inputs that follow the gradient and the states (rule P11).
 struct Scaling {
   bool given = false;
   double factor = 1;
-  // True if the state stays unchanged. The copy for compute steps is written all the same.
+  // True if the state stays unchanged. The kernel still writes the copy for compute steps.
   bool skips = false;
   // Optimizer steps skipped so far.
   double skipped = 0;
 };
 
-// The kernel keeps `states` tensors from iteration to iteration.
+// `states`: number of tensors that the kernel keeps from iteration to iteration.
 Scaling ScalingOf(const Call& call, size_t states) {
   Scaling scaling;
   if (call.in.size() > states + 1) {
@@ -73,7 +73,7 @@ Scaling ScalingOf(const Call& call, size_t states) {
   return scaling;
 }
 
-// Returns the gradient as SCALE would compute it.
+// Returns the gradient times the factor of `scaling`, as the kernel SCALE would compute it.
 template <typename T>
 const T* ReadGradient(const Call& call, const Scaling& scaling, int64_t first, int64_t count, T* buffer) {
   const T* gradient = Read(call, call.in[0], first, count, buffer);
@@ -117,7 +117,7 @@ absl::Status AdamW(const Call& call) {
                                      std::sqrt(1 - std::pow(attributes.beta2(), t))};
   WithComputeType(call.in.subspan(0, 4), [&]<typename T>() {
     ForChunks(call, Elements(call.in[0]), [&](int64_t first, int64_t count) {
-      // Inputs 1 to 3 are outputs 0 to 2, in place or copied.
+      // Inputs 1 to 3 become outputs 0 to 2, in place or copied.
       T buffer[4][kChunk];
       T* state[3];
       const T* gradient = ReadGradient(call, scaling, first, count, buffer[3]);

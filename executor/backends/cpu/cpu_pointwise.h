@@ -101,7 +101,7 @@ FORMULA(kReluSquaredBackward, {
 
 template <typename T, PointwiseOp kOp, int kInputs, int kOutputs>
 void PointwiseLoop(const T* const* inputs, int64_t n, T* const* outputs) {
-  // The arrays are constants of the loop, which is otherwise not vectorized.
+  // Local copies of the pointers do not change inside the loop. Otherwise compilers would not vectorize it.
   const T* in[kInputs];
   T* out[kOutputs];
   for (int k = 0; k < kInputs; ++k) in[k] = inputs[k];

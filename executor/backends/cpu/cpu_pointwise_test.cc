@@ -12,7 +12,7 @@ namespace {
 double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double NormalDensity(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * M_PI); }
 double NormalDistribution(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
-// 0.5 (1 + tanh(u)) = sigmoid(2 u).
+// Returns 2 u of the tanh approximation of GELU, whose factor is 0.5 (1 + tanh(u)) = sigmoid(2 u).
 double TwiceU(double x) { return 2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x); }
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -20,7 +20,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 struct PointwiseCase {
   PointwiseOp op;
   void (*reference)(const double* x, double* y);
-  // Values of the differentiated input and the exact results, for a gradient and other inputs of 1.
+  // Pairs of a value of the differentiated input and the exact result. A gradient and all other inputs are 1.
   std::vector<std::pair<double, double>> extremes;
 };
 
@@ -77,7 +77,7 @@ constexpr Line kLines[] = {
 #undef POINTWISE
 };
 
-// A step that the formula is for.
+// Returns a step that runs the formula of `line`.
 Step StepOf(const Line& line) {
   Step step = MakeStep(line.kernel);
   step.mutable_attributes()->set_tanh_approximation(!line.when(step.attributes()));

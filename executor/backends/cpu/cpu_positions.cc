@@ -15,7 +15,7 @@ int64_t UpsampledRow(const Call& call, int64_t row, int64_t dy, int64_t dx) {
 
 constexpr int64_t kColumns = 128;
 
-// Calls f(sample, first column, count). Each sum over the rows of a sample is in one task.
+// Calls f(sample, first column, count) for blocks of columns. One task computes each sum over the rows of a sample.
 template <typename F>
 void ForSampleColumns(const Call& call, int64_t samples, int64_t columns, F f) {
   const int64_t blocks = (columns + kColumns - 1) / kColumns;
@@ -26,7 +26,7 @@ void ForSampleColumns(const Call& call, int64_t samples, int64_t columns, F f) {
 }
 
 // Calls f(x, e, n, result) for each row x of n elements of in[0]. in[1] holds `stride` vectors of n elements per
-// sample; e points to the first `read` of them.
+// sample; e points to the first `read` vectors of the row's sample.
 template <typename F>
 absl::Status WithSampleVectors(const Call& call, int64_t read, int64_t stride, F f) {
   const TensorView& y = call.out[0];

@@ -102,7 +102,7 @@ TEST_P(CpuPositionsTest, KernelsWithOneRowPerSample) {
       expected[0].assign(samples * n, 0);
       for_all([&](int64_t i, int64_t sample, int64_t c) { expected[0][sample * n + c] += in[0][i]; });
     });
-    // The first n columns of a sample scale, the others shift.
+    // The first n numbers of a sample's vector are scales, the others are shifts.
     check(SCALE_SHIFT, {x, two}, {rows, n}, [=](const std::vector<Values>& in, std::vector<Values>& expected) {
       for_all([&](int64_t i, int64_t sample, int64_t c) {
         expected[0][i] = in[0][i] * (1 + in[1][2 * sample * n + c]) + in[1][(2 * sample + 1) * n + c];

@@ -15,7 +15,7 @@ namespace weft::exec::cpu {
 namespace {
 
 constexpr int64_t kElements = 40003;
-// With moments of 0 and a learning rate of 0 the weights stay unchanged.
+// Returns an ADAMW step that leaves the weights unchanged if moments and learning rate are 0.
 Step RoundingStep() {
   Step step;
   step.set_name("adamw w");
@@ -146,8 +146,8 @@ TEST(CpuRoundingTest, TheSecondMomentDoesNotStarve) {
       EXPECT_LT(mean, 0.3);
       continue;
     }
-    // Elements are independent. The bound is five standard deviations of their mean, from their own spread, which
-    // rounding causes.
+    // Elements are independent, and only rounding spreads them. The bound is five standard deviations of their mean,
+    // computed from their measured spread.
     const double spread = std::sqrt(squares / kMany - mean * mean);
     EXPECT_LT(spread, 0.1);
     EXPECT_GT(spread, 0.001);

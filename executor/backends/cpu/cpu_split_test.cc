@@ -353,7 +353,7 @@ TEST_P(SplitTest, ExactNormsDoNotDependOnTheCut) {
   EXPECT_NEAR(ExactRound(sum, 53), plain.Get(1), 1e-13 * plain.Get(1));
   Tensor totals = Run(StepOf(NORM_TOTAL), {whole}, {Tensor(FP64, {2})})[0];
   EXPECT_DOUBLE_EQ(totals.Get(0), std::sqrt(ExactRound(sum, 53)));
-  // A rank that holds a copy writes 0 and overwrites the old value.
+  // A rank that holds only a copy of the tensor (writes_norm = false) writes 0 over the old value.
   StepContext copy;
   copy.writes_norm = false;
   EXPECT_EQ(Run(step, {x}, {plain}, copy)[0].Get(1), 0);

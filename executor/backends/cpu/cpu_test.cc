@@ -207,7 +207,7 @@ TEST(Cpu, ExactAccumulators) {
   }
 }
 
-// Its values identify sample and position, so a test sees where each sample went.
+// A data source whose values identify sample and position, so that a test can check where each sample is stored.
 class CountingData : public DataSource {
  public:
   int64_t windows() const override { return 1 << 20; }

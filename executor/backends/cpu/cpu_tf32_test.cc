@@ -82,7 +82,7 @@ TEST(CpuTf32, FactorsAreRoundedToTenBitsToNearestEven) {
       {2 - 0x1p-11f, 2},
       {-2 + 0x1p-11f, -2},
       {16777215, 16777216},
-      // The range is that of fp32: the largest finite number, and numbers that round to infinity.
+      // TF32 has the range of fp32: the largest finite number, and numbers that round to infinity.
       {0x1.ffcp127f, 0x1.ffcp127f},
       {0x1.ffdffep127f, 0x1.ffcp127f},
       {0x1.ffep127f, kInfinity},
@@ -128,7 +128,8 @@ TEST(CpuTf32, LoopsRoundAsEverybodyElseDoes) {
   }
 }
 
-// Sums, bias and old value equal those of fp32, bit for bit, for blocks of any shape and any number of threads.
+// A TF32 product, with bias and old value, equals the fp32 product of rounded factors, bit for bit, for blocks of any
+// shape and any number of threads.
 TEST(CpuTf32, IsTheProductOfRoundedFactorsInFp32) {
   std::mt19937_64 random(4);
   const int64_t shapes[][3] = {{1, 1, 1},   {2, 3, 5},      {13, 33, 17},  {50, 70, 300},

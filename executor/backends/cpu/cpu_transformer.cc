@@ -68,8 +68,8 @@ absl::Status RmsNormBackwardWeight(const Call& call) {
 
 namespace {
 
-// Returns a table of cosines and sines, times the magnitude. Row p begins at 2 * half * p and holds the cosines, then
-// the sines, of the angles of pairs [0, half) at position p. Angles are in double, whatever T is.
+// Returns a table of cosines and sines, times the attribute `magnitude`. Row p begins at 2 * half * p and holds the
+// cosines, then the sines, of the angles of pairs [0, half) at position p. Angles are in double, whatever T is.
 template <typename T>
 const T* RopeTable(const Call& call) {
   const StepAttributes& a = call.attributes();

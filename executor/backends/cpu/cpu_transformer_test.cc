@@ -238,7 +238,7 @@ class CountingData : public DataSource {
   }
 };
 
-// Implements the rule of docs/kernels.md literally.
+// Checks masked tokens against a literal implementation of the rule in docs/kernels.md.
 TEST(CpuTransformer, MaskedTokens) {
   const int64_t sequence = 61, sequences = 40, masked = 9, vocabulary = 100, mask_token = 99;
   CountingData data;

@@ -68,7 +68,7 @@ class FusedAttention {
   // Called after the last Prepare of all users of the library. Allocates the workspace of the plans and runs each plan
   // once in `memory`, on the device's default stream.
   virtual absl::Status Settle(IdleMemory& memory) = 0;
-  // Enqueue the work. Deterministic: every run gives the same bits.
+  // Forward and Backward enqueue the work on `stream`. They are deterministic: every run gives the same bits.
   virtual absl::Status Forward(const AttentionShape& shape, const AttentionPointers& pointers,
                                const StreamRef& stream) = 0;
   virtual absl::Status Backward(const AttentionShape& shape, const AttentionPointers& pointers,

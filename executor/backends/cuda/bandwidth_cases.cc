@@ -31,7 +31,7 @@ class Maker {
     cases.push_back(std::move(c));
     return cases.back();
   }
-  // Adds the sample of the kernel's row.
+  // Adds a case for the sample step that kernels::MakeSample makes for this kernel.
   BandwidthCase& AddSample(Kernel kernel, const std::string& detail, const kernels::SampleSizes& sizes) {
     kernels::Sample sample = kernels::MakeSample(kernels::RowOf(kernel), sizes);
     BandwidthCase& c = Add(kernel, detail, OperandsOf(sample.in), OperandsOf(sample.out));
@@ -101,7 +101,7 @@ void AddElementwise(Maker& make) {
   make.Add(CAST, "bf16 to fp32", {x}, {single});
   make.AddSample(FILL, FP32);
   make.AddSample(SCALE, FP32).in_place[0] = 1;
-  // One head, with sequences as long as there are columns.
+  // One head, whose sequences have `columns` positions.
   kernels::SampleSizes pairs = make.Sizes();
   pairs.sequence = make.columns;
   make.AddSample(ATTENTION_SOFTMAX, "bf16", pairs);
@@ -109,13 +109,13 @@ void AddElementwise(Maker& make) {
 }
 
 void AddTokens(Maker& make) {
-  // A step changes only the named rows of a table's gradient. All named rows are different.
+  // A step changes only the rows of a table's gradient that its tokens name. The tokens name different rows.
   const int64_t unnamed = make.vocabulary - std::min(make.rows, make.vocabulary);
   make.AddSample(EMBEDDING_BACKWARD).other_bytes -= 2 * unnamed * make.columns * 4;
   BandwidthCase& first = make.AddSample(EMBEDDING_BACKWARD, "bf16, the first", make.Sizes());
   first.step.set_accumulate(false);
   first.other_bytes = 0;
-  // About as many logits as activations.
+  // The number of logits is about the number of activations.
   kernels::SampleSizes logits = make.Sizes();
   logits.rows = make.rows * make.columns / make.vocabulary + 1;
   for (const Kernel kernel : {CROSS_ENTROPY, CROSS_ENTROPY_PARTIAL, CROSS_ENTROPY_BACKWARD}) {
@@ -125,7 +125,7 @@ void AddTokens(Maker& make) {
 
 void AddImages(Maker& make) {
   const BandwidthOperand x = make.All(BF16);
-  // Only the scale is read, the first half of each sample's vector.
+  // The kernel reads only the scale, the first half of each sample's vector.
   make.AddSample(SCALE_SHIFT_BACKWARD).other_bytes = -make.rows / 256 * make.columns * 2;
   // The same number of elements, in 128 channels.
   kernels::SampleSizes channels = make.Sizes();
@@ -145,8 +145,8 @@ void AddImages(Maker& make) {
   }
 }
 
-// Launches of several steps: sums over rows with the step that makes the rows, and ADDs of the residual stream with
-// norms.
+// Adds launches of several steps: a step that makes rows with steps that sum over these rows, and an ADD of the
+// residual stream with a norm.
 void AddLaunches(Maker& make, const std::string& detail) {
   const BandwidthOperand x = make.All(BF16), w = make.Row(BF16), s = make.PerRow(), gradient = make.Row(FP32);
   const auto launch = [&](Operands in, Operands out, std::vector<BandwidthStep> steps) {
@@ -204,13 +204,13 @@ void AddOptimizer(Maker& make) {
 
 // Adds the samples of all kernels that are bound by memory and have no case yet.
 void AddOthers(Maker& make) {
-  // Kernels with at most one number per row, and functions of angles.
+  // Kernels that are not bound by memory: at most one number per row, or functions of angles.
   std::set<Kernel> seen = {NORM_COMBINE, NORM_TOTAL, UPDATE_LOSS_SCALE, CROSS_ENTROPY_COMBINE, TIMESTEP_EMBEDDING};
   for (const BandwidthCase& c : make.cases) seen.insert(c.step.kernel());
   for (int k = KERNEL_UNSPECIFIED + 1; k < Kernel_ARRAYSIZE; ++k) {
     const kernels::KernelRow* row = kernels::FindRow(static_cast<Kernel>(k));
     if (row == nullptr || row->work != kernels::WorkKind::kMemory || seen.count(row->kernel) > 0) continue;
-    // The host makes the tensors of loads.
+    // No case for loads, whose tensors the host makes, nor for collectives, which no backend runs.
     if (row->family != kernels::Family::kLoad && row->family != kernels::Family::kCollective) {
       make.AddSample(row->kernel);
     }

@@ -15,8 +15,8 @@ namespace weft::exec::cuda {
 struct BandwidthOperand {
   DType dtype = DTYPE_UNSPECIFIED;
   std::vector<int64_t> shape;
-  // For INT32: values are below this bound, and up to that many of them are all different. Elements of other types are
-  // 1.
+  // For INT32: values are below this bound, and the first `below` of them are all different. Elements of other types
+  // are 1.
   int64_t below = 0;
 
   int64_t Elements() const;

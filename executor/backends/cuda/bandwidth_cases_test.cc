@@ -11,7 +11,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// A Program could have every step that is measured.
+// Every measured step could be a step of a Program.
 TEST(BandwidthCases, FitTheirRows) {
   for (const BandwidthCase& c : BandwidthCases(256, 128, 500)) {
     std::vector<kernels::StepTensor> in, out;
@@ -116,7 +116,7 @@ TEST(BandwidthCases, CountEachOperandOnce) {
     if (c.name == "ADAMW bf16 at random") {
       EXPECT_EQ(c.Bytes(), 256 * 128 * (2 + 8 + 8 + 2));
     }
-    // The kernel reads dx too, and weights and statistics.
+    // The kernel accumulates into dx, so it reads dx too. It also reads weights and statistics.
     if (c.name == "LAYER_NORM_BACKWARD bf16") {
       EXPECT_EQ(c.Bytes(), 4 * 256 * 128 * 2 + 128 * 2 + 2 * 256 * 4);
     }

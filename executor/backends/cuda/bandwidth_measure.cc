@@ -61,7 +61,8 @@ struct Bench {
   std::vector<int> events;
 };
 
-// The host copies tokens as they are. Larger operands start as one block from the host, which the device then doubles.
+// The host copies all tokens. Of any other large operand it copies one block, and the device then doubles the content
+// until it fills the operand.
 absl::Status Fill(const BandwidthOperand& operand, char* to, Bench& bench) {
   const int64_t bytes = operand.Bytes();
   BandwidthOperand block = operand;
@@ -77,9 +78,9 @@ absl::Status Fill(const BandwidthOperand& operand, char* to, Bench& bench) {
   return absl::OkStatus();
 }
 
-// Warms up by running twice as often each time, until `nanoseconds` have passed on the device's clock: a device that
-// has waited for the host is slow at first. It runs at least once, so that outputs that are accumulated into hold a
-// number.
+// Warms up by running the case twice as often each time, until `nanoseconds` have passed on the device's clock: a
+// device that has waited for the host is slow at first. The case runs at least once, so that outputs that are
+// accumulated into hold a number.
 absl::Status WarmUp(const std::function<absl::Status()>& run, int64_t nanoseconds, Bench& bench) {
   constexpr int kMax = 1 << 12;
   int64_t spent = 0;
@@ -141,7 +142,7 @@ absl::Status StatusOf(Bench& bench) {
 
 std::vector<char> BandwidthContent(const BandwidthOperand& operand) {
   std::vector<char> bytes(operand.Bytes());
-  // For tokens: a stride over the table that is coprime to its number of rows.
+  // For tokens: a stride that is coprime to the number of rows of the table, so that tokens repeat as late as possible.
   int64_t stride = operand.below * 5 / 13 + 1;
   while (operand.below > 0 && std::gcd(stride, operand.below) != 1) ++stride;
   const int64_t elements = operand.Elements();

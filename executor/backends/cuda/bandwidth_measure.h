@@ -1,4 +1,4 @@
-// Measures how fast the kernels of a backend move the bytes that they must move, by the events of the device.
+// Measures, with the events of the device, how fast the kernels of a backend move the bytes that they must move.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_BANDWIDTH_MEASURE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_BANDWIDTH_MEASURE_H_
 
@@ -29,11 +29,11 @@ struct BandwidthRuns {
   int timed = 1;
 };
 
-// Returns the initial content of an operand. Tokens are numbers below a bound, all different up to that many; other
-// elements are 1.
+// Returns the initial content of an operand. Tokens are numbers less than `operand.below`, and the first `below` of
+// them are all different; other elements are 1.
 std::vector<char> BandwidthContent(const BandwidthOperand& operand);
 
-// Returns the median; of an even number of times the greater of the two middle ones. Returns at least 1, because a
+// Returns the median; for an even number of times, the greater of the two middle ones. Returns at least 1, because a
 // clock may not advance between two events.
 int64_t MedianTime(std::vector<int64_t> nanoseconds);
 
