@@ -42,9 +42,9 @@ absl::StatusOr<Runtime> LoadRuntime(const std::string& name_or_path) {
   for (int depth = 0; !runtime.base().empty(); ++depth) {
     const std::string name = runtime.base();
     if (depth == kLongestChain) {
-      return absl::InvalidArgumentError(absl::StrCat(source, ": runtime.base = ", Quoted(name), ": more than ",
-                                                     kLongestChain,
-                                                     " runtimes build on each other; does one build on itself?"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(source, ": runtime.base = ", Quoted(name), ": more than ", kLongestChain,
+                       " runtimes build on each other; check that none builds on itself"));
     }
     const absl::StatusOr<Runtime> base = FromCatalog(name);
     if (!base.ok()) return Annotated(base.status(), absl::StrCat(source, ": runtime.base"));

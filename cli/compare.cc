@@ -83,7 +83,8 @@ absl::Status CompareCommand(absl::Span<const std::string> args) {
                "the files are plans for this model: from the catalog, a Hugging Face config.json "
                "or a model graph",
                &request.input.model);
-  flags.String("recipe", "FILE", "with --model: what to train; --set overrides single fields", &request.input.recipe);
+  flags.String("recipe", "FILE", "with --model: how to train (batch, optimizer, ...); --set overrides single fields",
+               &request.input.recipe);
   flags.String("cluster", "NAME|FILE",
                "the machine, from the catalog or a file; default: the cluster of the first program",
                &request.input.cluster);

@@ -113,7 +113,7 @@ expect 2 "--set needs --model, which compiles plans; without --model, 'deep.weft
 expect 2 '--cluster=NAME|FILE is needed' compare deep.textproto wide.textproto --model=gpt2-tiny
 expect 2 '--seed needs --runs=N' compare deep.weft wide.weft --seed=3
 expect 2 '--forward is for --cost=unit$' compare deep.weft wide.weft --forward=2
-expect 2 '--cost=unit has no times of kernels' compare deep.weft wide.weft --runtime=torchtitan --cost=unit
+expect 2 '--cost=unit does not know the times of kernels' compare deep.weft wide.weft --runtime=torchtitan --cost=unit
 expect 2 '--exceeded needs a program that was compiled with plan.post_validation' compare deep.weft wide.weft --exceeded
 "$WEFT" compare deep.weft wide.weft >&- 2>/dev/null && fail "closed output went unnoticed"
 finish

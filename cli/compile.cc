@@ -45,10 +45,13 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
               "matched, free of deadlock and inside device memory.");
   AddInputFlags(&flags, &input);
   flags.String("output", "FILE",
-               "the program file; with --emit=graph|rank the file for the IR, by default - (standard output)", &output);
+               "the program file to write; with --emit=graph|rank the file for the IR, by default - (standard output)",
+               &output);
   flags.Short('o', "output");
   flags.Choice("emit", {"graph", "rank", "program"},
-               "what to write: the IR before planning or the planned lists, as text, or the program", &emit);
+               "what to write: graph = the model as IR before planning; rank = the planned lists as IR; both are text; "
+               "program = the program",
+               &emit);
   flags.Choice("cost", sim::DeviceCostModels(),
                "the cost model that the compiler uses to cut stages, order slots and choose what to keep [tiles if the "
                "cluster has figures for it, else roofline]",

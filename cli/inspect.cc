@@ -41,9 +41,10 @@ absl::Status InspectCommand(absl::Span<const std::string> args) {
   Flags flags("weft inspect", "PROGRAM [flags]",
               "Shows what a program holds: mesh, templates, memory by class, segments; with --rank the actions of one\n"
               "rank in order. `weft convert PROGRAM --to=text` shows every field.");
-  flags.Custom("rank", "R", "the actions of this rank", "",
+  flags.Custom("rank", "R", "print the actions of rank R in order, instead of the summary", "",
                [&rank](const std::string& text) { return ReadCount(text, "expected a rank: 0, 1, ...", &rank); });
-  flags.Bool("timeline", "when each rank computes, if each forward takes 1 us, each backward 2 us and all else no time",
+  flags.Bool("timeline",
+             "print when each rank computes, if a forward takes 1 us, a backward 2 us and everything else no time",
              &timeline);
   flags.Example("weft inspect gpt2.weft --rank=0");
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 1));

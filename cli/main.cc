@@ -18,16 +18,16 @@ namespace weft {
 namespace {
 
 constexpr Command kCommands[] = {
-    {"compile", "model, recipe, plan and cluster to a program", CompileCommand},
-    {"simulate", "what a program costs on a cluster: time, memory, idle", SimulateCommand},
-    {"compare", "programs or plans side by side on one cluster, and where their times differ", CompareCommand},
+    {"compile", "makes a program from a model, a recipe, a plan and a cluster", CompileCommand},
+    {"simulate", "predicts what a program costs on a cluster: time, memory, idle time", SimulateCommand},
+    {"compare", "compares programs or plans on one cluster, and shows where their times differ", CompareCommand},
     {"run", "trains with a program on this machine's devices", RunCommand},
     {"report", "compares a measured trace with a simulated one, action by action", ReportCommand},
-    {"inspect", "what a program holds: templates, memory, segments, actions", InspectCommand},
-    {"schedule", "a pipeline schedule without a model: timeline, bubble, memory", ScheduleCommand},
-    {"calibrate", "measures this machine into a cluster file", CalibrateCommand},
-    {"convert", "between text, JSON and binary; Hugging Face configs to model graphs", ConvertCommand},
-    {"list", "names of models, clusters, schedules, collectives, ...", ListCommand},
+    {"inspect", "shows what a program holds: templates, memory, segments, actions", InspectCommand},
+    {"schedule", "shows a pipeline schedule without a model: timeline, bubble, memory", ScheduleCommand},
+    {"calibrate", "measures this machine and writes a cluster file", CalibrateCommand},
+    {"convert", "converts between text, JSON and binary, and Hugging Face configs to model graphs", ConvertCommand},
+    {"list", "lists names of models, clusters, schedules, collectives, ...", ListCommand},
 };
 
 std::string Help() {

@@ -167,7 +167,7 @@ expect 0 '^runtime own: ' simulate tiny.weft --runtime=own.textproto
 expect 1 "runtime 'torchtitn' is neither a file nor in the catalog.*'torchtitan'" simulate tiny.weft --runtime=torchtitn
 echo 'name: "own" kernels { kernel: "MATMULL" }' >own.textproto
 expect 1 "own.textproto: runtime.kernels\[0\].kernel = 'MATMULL' is unknown" simulate tiny.weft --runtime=own.textproto
-expect 2 '--cost=unit has no times of kernels' simulate tiny.weft --runtime=torchtitan --cost=unit
+expect 2 '--cost=unit does not know the times of kernels' simulate tiny.weft --runtime=torchtitan --cost=unit
 
 expect 2 '--model=.* is needed' compile --cluster=dgx-a100-80g -o x.weft
 expect 2 '--cluster=.* is needed' compile --model=gpt2-tiny -o x.weft
@@ -248,7 +248,7 @@ expect 1 "^weft compare: unknown.textproto: unknown collective 'rung'" \
 expect 1 "^weft compile: unknown collective 'rong'; nearest: 'ring'" \
   compile "${tiny[@]}" --plan=unknown.textproto --set collective=rong -o x.weft
 # A collective that needs summing switches is refused before any file is written, if the switches cannot sum.
-expect 1 '^weft compile: cluster.node_links.switch_reduces = false must be true for collective .switch.' \
+expect 1 '^weft compile: collective .switch. needs cluster.node_links.switch_reduces = true .it is false.' \
   compile "${tiny[@]}" --set dp=2 --set collective=switch -o x.weft
 expect 0 'for 2 ranks' \
   compile "${tiny[@]:0:1}" --cluster=dgx-h100 "${tiny[@]:2}" --set dp=2 --set collective=switch -o w.weft
@@ -303,7 +303,7 @@ expect 0 '2 stages, 8 microbatches, schedule own;' compile "${tiny[@]}" --set pp
 expect 2 "--schedule='mine.schedule' and --set 'schedule=gpipe' are both given" \
   compile "${tiny[@]}" --set pp=2 --schedule=mine.schedule --set schedule=gpipe -o x.weft
 { echo 'schedule { name: "gpipe" definition:'; sed 's/.*/"&\\n"/' mine.schedule; echo '}'; } >defined.textproto
-expect 1 "plan\.schedule: the name 'gpipe' is that of a known schedule, but a definition .* calls itself 'own'" \
+expect 1 "plan\.schedule: the name 'gpipe' belongs to a known schedule, but a definition .* whose name is 'own'" \
   compile "${tiny[@]}" --plan=defined.textproto --set pp=2 -o x.weft
 expect 0 'schedule 1f1b;' \
   compile "${tiny[@]}" --plan=defined.textproto --set pp=2 --set plan.schedule.name=1f1b -o named.weft

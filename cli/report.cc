@@ -177,7 +177,7 @@ absl::Status ReportCommand(absl::Span<const std::string> args) {
   int64_t top = 10;
   Flags flags(
       "weft report", "TRACE [TRACE] [flags]",
-      "Summarises a trace that `weft run --trace` or `weft simulate --trace` wrote. With a second trace, or with\n"
+      "Summarizes a trace that `weft run --trace` or `weft simulate --trace` wrote. With a second trace, or with\n"
       "--program, whose run is then predicted, shows how the two differ, action by action.");
   flags.String("program", "FILE", "the program of the trace: names its actions, and predicts it if there is one trace",
                &program_path);

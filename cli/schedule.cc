@@ -86,18 +86,19 @@ void DeclareFlags(Flags& flags, ScheduleFlags& f) {
             1, kMaximumCount);
   flags.Thousandths("forward", "T", "time of one microbatch's forward on one rank, in any unit", &f.forward, 1,
                     kLargestCost);
-  flags.Thousandths("backward", "T", "time of its backward", &f.backward, 1, kLargestCost);
+  flags.Thousandths("backward", "T", "time of one microbatch's backward on one rank", &f.backward, 1, kLargestCost);
   flags.Thousandths("weight", "T",
                     "the part of --backward for the weight gradients; by default half, if --backward is given",
                     &f.weight, 0, kLargestCost);
   flags.Thousandths("pair", "T", "time of a forward and a backward that overlap; 0 = the sum of both", &f.pair, 0,
                     kLargestCost);
-  flags.Thousandths("p2p", "T", "time from a result to its use on another rank", &f.p2p, 0, kLargestCost);
+  flags.Thousandths("p2p", "T", "time of a transfer: from a result to its use on another rank", &f.p2p, 0,
+                    kLargestCost);
   flags.Int("virtual", "V", "stages per rank; the schedule chooses the default of this and the next four flags",
             &f.virtual_stages, 1, kMaximumCount);
   flags.Int("waves", "W", "waves through the ranks and back (hanayo)", &f.waves, 1, kMaximumCount);
   flags.Int("lanes", "L", "passes of the pipeline in both directions (chimera)", &f.lanes, 1, kMaximumCount);
-  flags.Int("limit", "M", "microbatches in flight", &f.limit, 1, kMaximumCount);
+  flags.Int("limit", "M", "largest number of microbatches in flight", &f.limit, 1, kMaximumCount);
   flags.Int("group", "G", "microbatches that a rank runs on one stage before its next stage (interleaved)", &f.group, 1,
             kMaximumCount);
   flags.Choice("scaling", kScalings, "how chimera uses more microbatches than ranks", &f.scaling);
@@ -117,7 +118,8 @@ void DeclareFlags(Flags& flags, ScheduleFlags& f) {
                "what --format=csv prints; compute_comms: also the transfers", &f.csv_form);
   flags.Choice("dialect", {"torch", "torch-2.5", "late-2024"},
                "the PyTorch version that reads the output of --format=csv", &f.dialect);
-  flags.Choice("file-form", Strings(kCsvForms), "what FILE holds", &f.file_form);
+  flags.Choice("file-form", Strings(kCsvForms),
+               "what FILE holds, if it is PyTorch's CSV; compute_comms: also the transfers", &f.file_form);
   flags.Choice("file-dialect", Strings(kCsvDialects), "the PyTorch version that wrote FILE", &f.file_dialect);
   flags.Choice(
       "communicators", kCommunicators,
@@ -130,7 +132,8 @@ void DeclareFlags(Flags& flags, ScheduleFlags& f) {
 absl::Status CheckFlags(const Flags& flags, ScheduleFlags& f) {
   if (flags.Given("backward") && !flags.Given("weight")) f.weight = f.backward / 2;
   if (f.weight > f.backward) {
-    return UsageError(absl::StrCat("--weight=", JsonNumber(f.weight / double{kScale}), ": allowed: at most --backward=",
+    return UsageError(absl::StrCat("--weight=", JsonNumber(f.weight / double{kScale}),
+                                   " is too large; allowed: at most --backward=",
                                    JsonNumber(f.backward / double{kScale}), "; see weft schedule --help"));
   }
   for (const char* flag : {"csv-form", "dialect"}) {

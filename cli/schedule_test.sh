@@ -31,7 +31,7 @@ expect 1 'cannot express what chimera does: stage 0 is on ranks 0 and 3 \(lanes 
 expect 1 'cannot express what pipedream does: the schedule is asynchronous' schedule pipedream --format=csv
 expect 1 'schedule .1f1b. does not take --virtual; those that do: ' schedule 1f1b --virtual=2
 expect 1 'ranks = 5' schedule chimera --ranks=5
-expect 2 'weight=3: allowed: at most --backward=2' schedule zb-h1 --weight=3
+expect 2 'weight=3 is too large; allowed: at most --backward=2' schedule zb-h1 --weight=3
 
 # Options that have no effect are refused.
 expect 1 '^weft schedule: --freeze: schedule .1f1b. is static already; only message-driven .*: axonn, and files' \
@@ -150,7 +150,7 @@ expect 2 "expected a number" schedule gpipe --backward=1e3
 expect 2 "expected a number" schedule gpipe --p2p=1.2345
 expect 2 "format='jsno': allowed: text, json, csv, svg, schedule, nearest valid: json" schedule gpipe --format=jsno
 expect 2 '.*--compare supports --format=text and json' schedule gpipe --compare=all --format=svg
-expect 1 'ranks = 1000, microbatches = 1000000 and 1 stages per rank have up to 3000000000 slots; allowed: 67108864, nearest valid: microbatches = 22369' \
+expect 1 'ranks = 1000, microbatches = 1000000 and 1 stages per rank have up to 3000000000 slots; allowed: at most 67108864, nearest valid: microbatches = 22369' \
   schedule gpipe --ranks=1000 --microbatches=1000000
 expect 1 'nearest valid: ranks = 2796202' schedule chimera --ranks=8388608
 expect 1 'ranks = 65536, microbatches = 65536 and 1 stages per rank have up to 12884901888 slots; .*microbatches = 341' \

@@ -70,7 +70,7 @@ expect 2 "what-if='nik=2x': unknown what-if 'nik'; nearest: 'nic'; known: comput
 expect 2 "tokens='015T': expected a number from 1 to 1e18, e.g. 300B or 15T without a 0 in front" \
   simulate tiny.weft --tokens=015T
 expect 2 "what-if='nic=-1': nic='-1': expected a factor from 0.01 to 100" simulate tiny.weft --what-if=nic=-1
-expect 2 "what-if='nic=0x': nic=0x: allowed: 0.01 to 100, nearest valid: 0.01" simulate tiny.weft --what-if=nic=0x
+expect 2 "what-if='nic=0x': nic=0x is out of range; allowed: 0.01 to 100, nearest valid: 0.01" simulate tiny.weft --what-if=nic=0x
 expect 2 "nic='1e3x': expected a factor from 0.01 to 100" simulate tiny.weft --what-if=nic=1e3x
 expect 2 "'nic' is not of the form NAME=FACTOR, e.g. nic=2x; see weft" simulate tiny.weft --what-if=nic
 expect 2 'nic is changed twice' simulate tiny.weft --what-if=nic=2x,nic=3x
@@ -81,7 +81,7 @@ expect 1 "what-if host=2x: cluster 'plain' does not state cluster.host.bytes_per
   simulate tiny.weft --cluster=plain.textproto --what-if=host=2x
 expect 2 '--forward is for --cost=unit$' simulate tiny.weft --forward=2
 expect 2 '--forward is for --cost=unit, but the cost model is tiles' simulate tiny.weft --cost=tiles --forward=2
-expect 2 '--weight=3: allowed: at most --backward=2' simulate tiny.weft --cost=unit --weight=3
+expect 2 '--weight=3 is too large; allowed: at most --backward=2' simulate tiny.weft --cost=unit --weight=3
 expect 2 '--trace-repetitions needs --trace=FILE' simulate tiny.weft --trace-repetitions=3
 expect 2 '--verbose needs --format=text' simulate tiny.weft --verbose --format=json
 expect 2 '--tokens needs --format=text' simulate tiny.weft --tokens=1B --format=json

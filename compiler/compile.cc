@@ -29,7 +29,7 @@ absl::Status CheckNoChoiceIsOpen(const PlanInputs& inputs) {
   const Plan& plan = inputs.plan;
   const auto open = [](absl::string_view field) {
     return absl::InvalidArgumentError(
-        absl::StrCat(field, " leaves a choice open; call planner::Resolve first, which makes it"));
+        absl::StrCat(field, " leaves a choice open; call planner::Resolve first to make the choice"));
   };
   if (plan.recompute().mode() == Recompute::FIT) return open("plan.recompute.mode = FIT");
   if (plan.recompute().mode() == Recompute::INTERVAL && plan.recompute().interval() == 0) {

@@ -140,9 +140,9 @@ absl::StatusOr<RankLevel> LowerEvaluation(CompileContext& context, const PlanInp
 absl::StatusOr<StepCost> CostsOf(const PlanInputs& inputs) {
   WEFT_ASSIGN_OR_RETURN(const sim::CostModelEntry* model, sim::FindCostModel(inputs.cost));
   if (model->basis == sim::CostBasis::kSchedule) {
-    return absl::InvalidArgumentError(absl::StrCat("cost model '", model->name,
-                                                   "' knows no devices, so the compiler cannot choose by it; allowed: ",
-                                                   absl::StrJoin(sim::DeviceCostModels(), ", ")));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cost model '", model->name,
+        "' knows no devices, so the compiler cannot use it; allowed: ", absl::StrJoin(sim::DeviceCostModels(), ", ")));
   }
   auto compute = [model, &cluster = inputs.cluster](const Segment& segment, const Step& step,
                                                     ActionKind kind) -> absl::StatusOr<int64_t> {

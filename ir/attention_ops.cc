@@ -43,7 +43,7 @@ mlir::FailureOr<int64_t> QueryColumns(mlir::Operation* op, llvm::StringRef id, m
   if (!divides || (by_head && kv_heads != 0)) {
     return op->emitOpError() << "[" << id << "] " << Dim(matrix, 1) << " columns do not hold "
                              << (kv_heads == 0 ? "q, k and v of " : "k or v of ") << own << " heads that serve "
-                             << heads << " heads of q" << (by_head && kv_heads != 0 ? "; qkv_by_head is of qkv" : "");
+                             << heads << " heads of q" << (by_head && kv_heads != 0 ? "; qkv_by_head needs qkv" : "");
   }
   return SaturatingMultiply(Dim(matrix, 1) / parts / own, heads);
 }
@@ -58,7 +58,8 @@ template <typename Op>
 mlir::LogicalResult CheckQueryAndKey(Op op, llvm::StringRef id) {
   const int64_t heads = op.getHeadsAttr().getInt(), kv_heads = op.getKvHeadsAttr().getInt();
   if ((kv_heads != 0) != static_cast<bool>(op.getK())) {
-    return op->emitOpError() << "[" << id << "] kv_heads = " << kv_heads << " must be 0 of qkv, and not of q and k";
+    return op->emitOpError() << "[" << id << "] kv_heads = " << kv_heads
+                             << " must be 0 with qkv, and not 0 with q and k";
   }
   mlir::Value of_heads = op.getK() ? mlir::Value(op.getK()) : mlir::Value(op.getQkv());
   mlir::FailureOr<int64_t> columns = QueryColumns(op, id, of_heads, heads, kv_heads, op.getQkvByHead());

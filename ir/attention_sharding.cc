@@ -73,7 +73,7 @@ mlir::LogicalResult ShardDropout(Op op, Sharder& sharder) {
   }
   if (mlir::failed(ShardElementByElement(op, sharder))) return mlir::failure();
   const PartLayout layout = sharder.LayoutOf(op.getX());
-  if (mlir::failed(sharder.ExpectRuns(layout, 1, "what is dropped out of"))) return mlir::failure();
+  if (mlir::failed(sharder.ExpectRuns(layout, 1, "the input of dropout"))) return mlir::failure();
   auto part = sharder.Part(op.getResult()).template getDefiningOp<Op>();
   if (mlir::DictionaryAttr shift = sharder.Shift(layout.columns, Dim(part.getX(), 1))) {
     part.setColumnShiftAttr(shift);

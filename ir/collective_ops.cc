@@ -53,7 +53,7 @@ mlir::LogicalResult CheckParts(mlir::Operation* op, llvm::StringRef id, llvm::St
   mlir::InFlightDiagnostic error = op->emitOpError()
                                    << "[" << id << "] " << what << " " << index << " must have " << members << " x "
                                    << Elements(part) << " = " << expected << " elements";
-  if (of_tensor) error << ", or so few less that no smaller parts hold them";
+  if (of_tensor) error << ", or fewer, if they do not fit into smaller parts";
   return error << ", got " << Elements(whole);
 }
 

@@ -93,7 +93,7 @@ mlir::LogicalResult GroupNormOp::shard(Sharder& sharder) {
     auto own = sharder.Divide(groups, layout.columns, "groups of a norm");
     if (mlir::failed(own)) return mlir::failure();
     if (!GroupsDivide(groups, layout.runs, sharder.size(layout.columns))) {
-      return sharder.ExpectRuns(layout, 1, "what is normalised in groups");
+      return sharder.ExpectRuns(layout, 1, "the input of a norm of groups");
     }
     groups = *own;
     cuts.push_back({0, layout.columns, layout.runs});

@@ -91,7 +91,8 @@ namespace {
 // Checks the operands of loss scaling: none, norm alone, or norm and scale.
 mlir::LogicalResult VerifyScaling(mlir::Operation* op, llvm::StringRef id, mlir::ValueRange scaling) {
   if (scaling.size() > 2) {
-    return op->emitOpError() << "[" << id << "] takes norm and scale besides, got " << scaling.size() << " vectors";
+    return op->emitOpError() << "[" << id << "] takes at most norm and scale in addition, got " << scaling.size()
+                             << " vectors";
   }
   for (auto [i, value] : llvm::enumerate(scaling)) {
     if (mlir::failed(ExpectShape(op, id, i == 0 ? "norm (norm and factor)" : "scale (rule P11)", value,

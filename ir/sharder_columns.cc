@@ -18,7 +18,7 @@ mlir::FailureOr<mlir::Value> Sharder::WholeColumns(mlir::Value whole) {
   const PartLayout layout = LayoutOf(whole);
   mlir::Value part = Part(whole);
   if (!IsCut(layout)) return part;
-  if (mlir::failed(ExpectRuns(layout, 1, "what is gathered"))) return mlir::failure();
+  if (mlir::failed(ExpectRuns(layout, 1, "the gathered input"))) return mlir::failure();
   const int64_t members = size(layout.columns);
   // The gather puts the parts one after the other; the slice puts them side by side.
   mlir::Value gathered = Gather(part, layout.columns, "gather_columns");

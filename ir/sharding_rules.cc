@@ -207,7 +207,7 @@ mlir::LogicalResult RmsNormOp::shard(Sharder& sharder) {
 // Columns may be cut only between heads.
 mlir::LogicalResult RopeOp::shard(Sharder& sharder) {
   const PartLayout layout = sharder.LayoutOf(getX());
-  if (mlir::failed(sharder.ExpectRuns(layout, 1, "what is rotated")) ||
+  if (mlir::failed(sharder.ExpectRuns(layout, 1, "the rotated input")) ||
       mlir::failed(sharder.Divide(Dim(getX(), 1) / getHeadSizeAttr().getInt(), layout.columns, "heads"))) {
     return mlir::failure();
   }

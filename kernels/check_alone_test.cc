@@ -70,8 +70,8 @@ TEST(CheckAloneTest, StochasticRoundingIsOfFp32ToHalves) {
   };
   EXPECT_EQ(fault(kX, {kHalf}, ""), "");
   EXPECT_EQ(fault(kX, {kHalf}, "rounding_site: 1"), "");
-  ExpectFinding(fault(kX, {}, "rounding_site: 1"), "rounding_site is 1, must be 0");
-  ExpectFinding(fault(kX, {kX}, "rounding_site: 1"), "rounding_site is 1, must be 0");
+  ExpectFinding(fault(kX, {}, "rounding_site: 1"), "rounding_site is 1; it must be 0");
+  ExpectFinding(fault(kX, {kX}, "rounding_site: 1"), "rounding_site is 1; it must be 0");
   ExpectFinding(fault(kDouble, {kHalf}, "rounding_site: 1"), "must be fp32");
 }
 

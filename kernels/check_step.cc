@@ -85,7 +85,8 @@ bool StepView::CheckCount() {
   FindPresent(row_.outputs, attributes(), outputs(), &outputs_, &out_least, &out_most);
   if (row_.family == Family::kCollective) {
     if (inputs() >= 1 && inputs() == outputs()) return true;
-    Bad("P2.kernel", "has ", inputs(), " inputs and ", outputs(), " outputs, takes as many of both, at least one");
+    Bad("P2.kernel", "has ", inputs(), " inputs and ", outputs(),
+        " outputs; it must have the same number of both, at least one");
     return false;
   }
   if (inputs() >= in_least && inputs() <= in_most && outputs() >= out_least && outputs() <= out_most) return true;
@@ -272,7 +273,7 @@ void StepView::Check() {
   }
   bool accumulates = false;
   for (const OperandSpec& operand : row_.outputs) accumulates = accumulates || operand.update == Update::kAccumulates;
-  if (step_.accumulate() && !accumulates) Bad("P2.attribute", "accumulate is set, which this kernel does not honour");
+  if (step_.accumulate() && !accumulates) Bad("P2.attribute", "accumulate is set, which this kernel does not support");
   if (ok_ && !out_.empty() && out_[0].place >= 0) CheckAliases();
 }
 

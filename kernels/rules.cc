@@ -71,7 +71,7 @@ int64_t StepView::Largest(const Shift& shift, const char* name) const {
 void StepView::RequireWithin(const Shift& shift, const char* name, int64_t extent, int64_t whole) const {
   const int64_t largest = Largest(shift, name);
   if (largest <= whole - extent) return;
-  Bad("P2.shift", name, " is up to ", largest, ": a part of ", extent, " that begins there leaves the whole of ",
+  Bad("P2.shift", name, " is up to ", largest, ": a part of ", extent, " that begins there ends beyond the whole of ",
       whole);
 }
 
@@ -181,7 +181,7 @@ void DropoutPlace(const StepView& s) {
     s.RequireShape(x, {rows, a.heads() * sequence});
     if (!s.ok() || s.alone()) return;
     s.Require(image > 0 || sequence == s.facts().program.recipe().sequence_length(), "sequence", sequence,
-              "with heads the recipe's");
+              "the recipe's sequence_length, because heads is set");
   } else if (s.alone()) {
     return s.Require(sequence >= 0, "sequence", sequence, "at least 0");
   } else if (image > 0 && !shifted) {
@@ -190,7 +190,7 @@ void DropoutPlace(const StepView& s) {
   } else {
     s.Require(shifted ? sequence >= 1 && s.RowsOfMicrobatch() % std::max<int64_t>(1, sequence) == 0 : sequence == 0,
               "sequence", sequence,
-              "set with row_shift or in a model of images only, with row_shift a divisor of the rows of the rank's "
+              "0 unless row_shift is set or the model is of images; with row_shift a divisor of the rows of the rank's "
               "samples");
   }
   // With heads, the columns of the part are counted in heads.
@@ -308,8 +308,8 @@ void RoundingIsTheRecipes(const StepView& s) {
   const bool wanted = rounding == STOCHASTIC && halves;
   if (wanted != given) {
     return s.Bad(
-        "P11.round", "rounding_site is ", a.rounding_site(), wanted ? ", must be positive" : ", must be 0", ": recipe.",
-        "weight_rounding is ", WeightRounding_Name(rounding),
+        "P11.round", "rounding_site is ", a.rounding_site(), wanted ? "; it must be positive" : "; it must be 0",
+        ": recipe.weight_rounding is ", WeightRounding_Name(rounding),
         halves ? " and the weights that compute reads are halves" : " and there are no weights in half precision");
   }
   if (!wanted) {
@@ -344,7 +344,7 @@ void GroupIsSound(const StepView& s) {
     const int64_t gathers = kernel == GROUP_ALL_GATHER ? size : 1, scatters = kernel == GROUP_REDUCE_SCATTER ? size : 1;
     if (to % gathers != 0 || from % scatters != 0 || to / gathers != from / scatters) {
       s.Bad("P4.shape", "of ", size, " members, ", StepView::Text(x), " and ", StepView::Text(y),
-            kernel == GROUP_ALL_REDUCE   ? " must have as many elements"
+            kernel == GROUP_ALL_REDUCE   ? " must have the same number of elements"
             : kernel == GROUP_ALL_GATHER ? ": the second must have as many elements as the group has members times "
                                            "those of the first"
                                          : ": the first must have as many elements as the group has members times "

@@ -80,7 +80,7 @@ TEST(ShapeTest, DividesProducts) {
   EXPECT_EQ(FaultsOf(kHeads, heads, {{{2, 31}}}, {{{2, 10}}}).substr(0, 68),
             "columns of 'in' fp32 [2,31] must be a multiple of 3 x 5 heads\n");
   heads.set_heads(0);  // A refused attribute is reported once; shapes that name it are skipped.
-  EXPECT_EQ(FaultsOf(kHeads, heads, {{{2, 31}}}, {{{2, 10}}}), "heads is 0, must be at least 1\n");
+  EXPECT_EQ(FaultsOf(kHeads, heads, {{{2, 31}}}, {{{2, 10}}}), "heads is 0; it must be at least 1\n");
 }
 
 TEST(ShapeTest, ComparesWithOtherOperands) {

@@ -72,10 +72,10 @@ class StepView {
     ok_ = false;
     report_(rule, absl::StrCat(parts...));
   }
-  // Reports, for example, "heads is 0, must be at least 1" unless `ok`.
+  // Reports, for example, "heads is 0; it must be at least 1" unless `ok`.
   template <typename T>
   void Require(bool ok, const char* attribute, T given, const char* must) const {
-    if (!ok) Bad("P2.attribute", attribute, " is ", given, ", must be ", must);
+    if (!ok) Bad("P2.attribute", attribute, " is ", given, "; it must be ", must);
   }
   void RequireShape(const StepTensor& tensor, std::initializer_list<int64_t> want) const;
   static std::string Text(const StepTensor& tensor);

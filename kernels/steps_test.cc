@@ -312,7 +312,7 @@ const std::vector<StepCase>& Collectives() {
   const std::string sum = rest + "group { axes { axis: 'data' } } }";
   static const auto* cases = new std::vector<StepCase>{
       {GROUP_ALL_REDUCE, {x, both}, {F({8}, 0), both}, "", "", sum, mesh},
-      {GROUP_ALL_REDUCE, {x}, {both}, "", "must have as many elements", sum, mesh},
+      {GROUP_ALL_REDUCE, {x}, {both}, "", "must have the same number of elements", sum, mesh},
       {GROUP_ALL_REDUCE, {x}, {x}, "", "P8.group", rest + "group { axes { axis: 'q' } } }", mesh},
       {GROUP_ALL_GATHER, {x}, {both}, "", "", sum, mesh},
       {GROUP_ALL_GATHER, {x}, {x}, "", "must", sum, mesh},

@@ -18,7 +18,7 @@ TEST(TransformerStepsTest, Load) {
     ExpectFinding(FindingsOf(kernel, {}, {ids}, "masked: -1 mask_token: 1 vocabulary: 50"), "masked is -1");
     ExpectFinding(FindingsOf(kernel, {}, {ids}, "masked: 1 mask_token: 50 vocabulary: 50"), "mask_token is 50");
     ExpectFinding(FindingsOf(kernel, {}, {ids}, "masked: 1 mask_token: 1 vocabulary: 49"), "vocabulary is 49");
-    ExpectFinding(FindingsOf(kernel, {}, {ids}, "mask_token: 1"), "mask_token is 1, must be 0");
+    ExpectFinding(FindingsOf(kernel, {}, {ids}, "mask_token: 1"), "mask_token is 1; it must be 0");
     ExpectFinding(FindingsOf(kernel, {}, {ids}, "heads: 1"), "does not read attribute heads");
   }
 }
@@ -61,7 +61,7 @@ TEST(TransformerStepsTest, Rope) {
   EXPECT_EQ(rope("head_size: 4 factor: 8 ramp_low: 1 ramp_high: 4 ramp_positions: 8192 inverse: true"), "");
   ExpectFinding(rope("head_size: 3"), "head_size is 3");
   ExpectFinding(rope("head_size: 8"), "head_size is 8");
-  ExpectFinding(rope("head_size: 6 factor: 8"), "ramp_low is 0, must be below ramp_high");
+  ExpectFinding(rope("head_size: 6 factor: 8"), "ramp_low is 0; it must be below ramp_high");
   ExpectFinding(rope("head_size: 6 ramp_high: 1"), "with factor 0 all that scales must be 0");
   ExpectFinding(rope("head_size: 6 factor: nan"), "factor is nan");
   ExpectFinding(FindingsOf(ROPE, {kX}, {kX}, "sequence: 3 base: 1 head_size: 6"), "sequence is 3");

@@ -80,8 +80,9 @@ class GraphValidator {
             absl::StrCat(path, ".init is missing (", parameter.name(), "); give normal or constant"));
     }
     if (parameter.vocabulary_rows() && parameter.shape(0) != graph_.vocabulary()) {
-      return BadField(path + ".shape[0]", parameter.shape(0),
-                      absl::StrCat("model_graph.vocabulary = ", graph_.vocabulary(), ", as vocabulary_rows says"));
+      return BadField(
+          path + ".shape[0]", parameter.shape(0),
+          absl::StrCat("model_graph.vocabulary = ", graph_.vocabulary(), ", because vocabulary_rows is true"));
     }
     return absl::OkStatus();
   }

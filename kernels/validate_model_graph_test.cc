@@ -135,7 +135,7 @@ TEST(ValidateModelGraph, RefusesEveryBadField) {
       {"parameters.init.normal", "parameters { name: \"q\" shape: 1 init { normal: nan } }", "init.normal = nan"},
       {"parameters.init.constant", "parameters { name: \"q\" shape: 1 init { constant: inf } }", "init.constant = inf"},
       {"parameters.init.constant", "parameters { name: \"q\" shape: 1 }", "model_graph.parameters[10].init is missing"},
-      {"parameters.vocabulary_rows", "parameters[1].vocabulary_rows=true", "as vocabulary_rows says"},
+      {"parameters.vocabulary_rows", "parameters[1].vocabulary_rows=true", "because vocabulary_rows is true"},
       {"parameters.name", "parameters { name: \"q\" shape: 1 init { normal: 0 } }", "= 'q' is read by no op"},
       {"ops.name", "ops[2].name=", "model_graph.ops[2].name is missing"},
       {"ops.name", "ops[2].name=e", "model_graph.ops[2].name = 'e' is taken by model_graph.ops[1]"},

@@ -46,7 +46,7 @@ absl::Status CheckChosenRecompute(const PlanInputs& inputs) {
   return absl::InvalidArgumentError(
       absl::StrCat("plan.recompute.", fit ? "mode = FIT" : "interval = 0",
                    " needs a static order for collectives in stages (mesh axes x, y, z, plan.zero.stage 2 or 3), but "
-                   "weft chooses it before plan.schedule.freeze gives schedule '",
+                   "weft makes this choice before plan.schedule.freeze gives schedule '",
                    inputs.plan.schedule().name(), "' an order; set ", fit ? "another mode" : "an interval"));
 }
 

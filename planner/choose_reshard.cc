@@ -148,7 +148,7 @@ class Choice {
     ReshardDecision decision;
     decision.zero = zero;
     decision.note = absl::StrFormat(
-        "plan.zero.reshard = BY_BENEFIT: %s, %d gathered ahead: a simulated step takes %.6g s, the best of %d tried "
+        "plan.zero.reshard = BY_BENEFIT: %s, prefetch = %d: a simulated step takes %.6g s, the best of %d tried "
         "plans (%s, %s)",
         what, zero.prefetch(), best_->seconds, tried_, time("none kept", none_), time("all kept", never_));
     return decision;

@@ -260,9 +260,9 @@ absl::StatusOr<Simulation> SimulateByRuntime(const Program& program, const Clust
                                              const SimulateOptions& options) {
   if (options.runtime == nullptr) return SimulateAsItIs(program, program, cluster, options);
   if (!KnowsDevice(options.cost)) {
-    return absl::InvalidArgumentError(absl::StrCat("cost '", options.cost,
-                                                   "' knows no kernels, so it cannot follow runtime '",
-                                                   options.runtime->name(), "'; nearest: 'roofline', 'tiles'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("cost '", options.cost, "' does not know the times of kernels, so it cannot predict runtime '",
+                     options.runtime->name(), "'; nearest: 'roofline', 'tiles'"));
   }
   std::vector<int> capabilities = {cluster.device().compute_capability()};
   for (const OtherDevices& other : cluster.other_devices()) {

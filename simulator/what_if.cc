@@ -164,7 +164,8 @@ absl::StatusOr<WhatIfChange> ParseChange(absl::string_view text) {
   }
   if (!(factor >= kMinFactor && factor <= kMaxFactor)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        name, "=", number, "x: allowed: 0.01 to 100, nearest valid: ", factor < kMinFactor ? kMinFactor : kMaxFactor));
+        name, "=", number,
+        "x is out of range; allowed: 0.01 to 100, nearest valid: ", factor < kMinFactor ? kMinFactor : kMaxFactor));
   }
   return WhatIfChange{std::string(name), factor, std::string(text)};
 }

@@ -58,7 +58,7 @@ TEST(ParseWhatIf, RefusesByName) {
   EXPECT_THAT(Refusal("nic=010"),
               HasSubstr("nic='010': expected a factor from 0.01 to 100, e.g. 2x or 0.5x without a 0"));
   EXPECT_THAT(Refusal("nic=+2"), HasSubstr("e.g. 2x or 0.5x without a + in front"));
-  EXPECT_THAT(Refusal("nic=0"), HasSubstr("nic=0x: allowed: 0.01 to 100, nearest valid: 0.01"));
+  EXPECT_THAT(Refusal("nic=0"), HasSubstr("nic=0x is out of range; allowed: 0.01 to 100, nearest valid: 0.01"));
   EXPECT_THAT(Refusal("nic=100.1x"), HasSubstr("nearest valid: 100"));
   EXPECT_THAT(Refusal("nic=0.009x"), HasSubstr("nearest valid: 0.01"));
   for (const char* factor : {"", "x", "2xx", "-2x", "1e1x", "inf", "nan", "0x10", "2 x", "1.2.3x", ".", "two"}) {

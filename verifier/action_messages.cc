@@ -34,7 +34,7 @@ void ActionMessages::CheckTransfer(const Action& action) {
   const bool send = action.kind() == SEND;
   const auto& buffers = send ? action.sources() : action.destinations();
   if (buffers.size() != 1) {
-    Bad("P4.buffers", action, "must name one buffer, names ", buffers.size());
+    Bad("P4.buffers", action, "must name one buffer, but names ", buffers.size());
   } else if (MessageOk(action, send ? "sources" : "destinations", buffers.Get(0)) &&
              !IsMessage(t_.buffers(buffers.Get(0)).dtype())) {
     Bad("P4.dtype", action, "moves ", DescribeBuffer(t_, buffers.Get(0)), " of ",

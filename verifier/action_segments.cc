@@ -19,7 +19,7 @@ bool ActionSegments::HasDetached(const Action& action) const {
 
 void ActionSegments::CheckCompute(const Action& action) {
   if (action.segment() < 0 || action.segment() >= program_.segments_size()) {
-    Bad("P2.segment", action, "names segment ", action.segment(), ", the program has ", program_.segments_size());
+    Bad("P2.segment", action, "names segment ", action.segment(), ", but the program has ", program_.segments_size());
     return;
   }
   const Segment& segment = program_.segments(action.segment());
@@ -71,7 +71,7 @@ void ActionSegments::CheckOperands(const Action& action, const Segment& segment)
       operand_of_[b] = i;
     } else if (segment.operands(i).access() != READ || segment.operands(first).access() != READ) {
       Bad("P2.operand", action, "binds ", DescribeBuffer(t_, b), " to operands '", segment.operands(first).name(),
-          "' and '", segment.operands(i).name(), "', but it writes one of them");
+          "' and '", segment.operands(i).name(), "', but the segment writes one of them");
     }
   }
   for (const int b : action.operands()) {
@@ -124,7 +124,7 @@ bool ActionSegments::CheckMicrobatches(const Action& action, const Segment& segm
   if (kernels::IsLoss(k) && count > 1)
     return bad("has the rows of ", count, " microbatches; it must have the rows of one");
   if (offset < 0 || offset > width - count) {
-    return bad("is for ", count, " microbatches from the action's + ", offset, ", but the action has ", width);
+    return bad("is for ", count, " microbatches at offset ", offset, ", but the action has ", width);
   }
   return true;
 }

@@ -71,8 +71,9 @@ TEST(ActionSegments, BuffersBoundTwiceMayOnlyBeRead) {
   const std::string second = "} body { id: 1 name: 'again' kind: FORWARD segment: 0 operands: 2 operands: 1";
   EXPECT_THAT(Found(Two("READ"), "segment: 0 operands: 1 operands: 1"), IsEmpty());
   EXPECT_THAT(Found(Two("WRITE"), "segment: 0 operands: 1 operands: 2 " + second), IsEmpty());
-  EXPECT_THAT(Found(Two("WRITE"), "segment: 0 operands: 1 operands: 1"),
-              ElementsAre(AllOf(HasSubstr("P2.operand"), HasSubstr("'a' and 'b', but it writes one of them"))));
+  EXPECT_THAT(
+      Found(Two("WRITE"), "segment: 0 operands: 1 operands: 1"),
+      ElementsAre(AllOf(HasSubstr("P2.operand"), HasSubstr("'a' and 'b', but the segment writes one of them"))));
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ class TemplateCheck : public ActionCheck {
       const int axis = Axis(pin.axis());
       if (axis < 0 || pin.index() < 0 || pin.index() >= program_.mesh().axes(axis).size()) {
         findings_->Add("P8.pins", "template '", t_.name(), "' pins ", pin.axis(), "=", pin.index(),
-                       axis < 0 ? ", the mesh has no such axis" : ", which is beyond the axis");
+                       axis < 0 ? ", but the mesh has no such axis" : ", which is beyond the axis");
       }
       if (!seen.insert(pin.axis()).second) {
         findings_->Add("P8.pins", "template '", t_.name(), "' pins ", pin.axis(), " twice");
@@ -129,12 +129,12 @@ class TemplateCheck : public ActionCheck {
             "; only forwards, backwards and OPTIMIZER_STEP of an asynchronous program have a step");
       }
       if (steps > 0 && (kind == GRAD_NORM || kind == SCALE_GRADIENTS)) {
-        Bad("P14.program", action, "an asynchronous program takes no norms");
+        Bad("P14.program", action, "an asynchronous program must not take norms");
       }
       return;
     }
     if (kind == FORWARD_BACKWARD || Width(action) > 1) {
-      Bad("P14.program", action, "an asynchronous program has single forwards and backwards");
+      Bad("P14.program", action, "an asynchronous program must have single forwards and backwards");
     }
     if (kind == OPTIMIZER_STEP) {
       if (action.step() < 0 || action.step() >= steps) {

@@ -115,14 +115,14 @@ std::string ShardFault(const Program& program, const LogicalTensor& tensor, cons
     if (cut.dimension() < 0 || cut.dimension() >= tensor.padded_shape_size() ||
         std::find(dimensions.begin(), dimensions.end(), cut.dimension()) != dimensions.end()) {
       return absl::StrCat("cuts dimension ", cut.dimension(), "; each of the tensor's ", tensor.padded_shape_size(),
-                          " may be cut once");
+                          " dimensions may be cut once");
     }
     dimensions.push_back(cut.dimension());
     const int64_t extent = tensor.padded_shape(cut.dimension()), size = AxisSize(program.mesh(), cut.axis());
     const int64_t runs = std::max<int64_t>(1, cut.runs());
     if (cut.runs() < 0 || runs > extent || extent % runs != 0 || extent / runs % size != 0) {
       return absl::StrCat("cuts dimension ", cut.dimension(), " of ", extent, " in ", cut.runs(), " runs over the ",
-                          size, " ranks of axis ", cut.axis(), ", which does not divide");
+                          size, " ranks of axis ", cut.axis(), "; runs times ranks must divide the dimension");
     }
   }
   for (const RangeCut& cut : shard.ranges()) {

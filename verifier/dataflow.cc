@@ -68,7 +68,8 @@ Symbol Dataflow::SumGradients(const RoleAction& at, Symbol a, const Symbol& b) {
   const auto same = [&](const Part_& x, const Part_& y) { return place(x) == place(y); };
   if (!std::equal(a.parts.begin(), a.parts.end(), b.parts.begin(), b.parts.end(), same)) {
     if (place(a.parts.back()) >= place(b.parts.front())) {
-      Bad("P9.uses", at, "adds the uses of ", TensorName(b.parts.front().tensor), " out of model order, or one twice");
+      Bad("P9.uses", at, "adds the uses of ", TensorName(b.parts.front().tensor),
+          " out of model order, or adds one twice");
       return {};
     }
     a.parts.insert(a.parts.end(), b.parts.begin(), b.parts.end());
@@ -81,7 +82,7 @@ Symbol Dataflow::SumGradients(const RoleAction& at, Symbol a, const Symbol& b) {
     std::set_intersection(x.pipes.begin(), x.pipes.end(), y.pipes.begin(), y.pipes.end(), std::back_inserter(both));
     if (!both.empty() || x.pipes.empty() || y.pipes.empty()) {
       Bad(Ref(at)->kind() == ALL_REDUCE ? "P9.sync" : "P9.uses", at, "sums the gradient of ", TensorName(x.tensor),
-          " twice", both.empty() ? "" : absl::StrCat(": that of pipe ", both[0], " is in it already"));
+          " twice", both.empty() ? "" : absl::StrCat(": the gradient of pipe ", both[0], " is in it already"));
       return {};
     }
     if (x.stage != y.stage) {

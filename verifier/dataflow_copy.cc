@@ -66,7 +66,7 @@ void Dataflow::TakeBack(const RoleAction& at, const Action& action) {
     const std::string what = DescribeBuffer(*TemplateOf(at.role).t, to);
     if (symbol.kind != Symbol::kState || symbol.buffer != to ||
         symbol.shift != destination.offset() - source.offset()) {
-      Bad("P11.host", at, "takes to bytes [", destination.offset(), ", ", EndOf(destination), ") of ", what,
+      Bad("P11.host", at, "takes back to bytes [", destination.offset(), ", ", EndOf(destination), ") of ", what,
           " content that was not fetched from there");
     } else if (!symbol.updated) {
       Bad("P11.host", at, "takes back bytes [", destination.offset(), ", ", EndOf(destination), ") of ", what,

@@ -171,7 +171,7 @@ void Dataflow::WriteOutputs(const RoleAction& at, const Action& action, const st
       const StageWork& work = works.back();
       if (work.kind == FORWARD || work.kind == BACKWARD_INPUT) {
         Bad("P9.half", at, "writes ", DescribeBuffer(*TemplateOf(at.role).t, b),
-            "; gradients of weights are added to by BACKWARD and BACKWARD_WEIGHT only");
+            "; only BACKWARD and BACKWARD_WEIGHT may add to gradients of weights");
         SetWhole(at.role, b, {});
       } else {
         CheckOnce(at, action, o);
@@ -223,7 +223,7 @@ void Dataflow::CheckVersions(const RoleAction& at, const Action& action, const S
     const auto [it, fresh] = version_of_.emplace(key, version);
     if (it->second == version) continue;
     Bad("P14.version", at, "reads ", what, " after ", version, " updates; ",
-        work.kind == FORWARD ? "other weights that it reads have seen "
+        work.kind == FORWARD ? "other weights that it reads have had "
                              : "the forward of its microbatch has used weights after ",
         it->second);
     return;
@@ -315,8 +315,8 @@ void Dataflow::CheckScattered(const RoleAction& at, int b, const Held& held) {
     const int64_t block = PartElements(*index_.program, buffer.tensor(), dimensions_[buffer.tensor()], {});
     const int64_t all = RangeElements(*index_.program, block, upto(scattered.cuts));
     const auto what = [&] {
-      return absl::StrCat(DescribeBuffer(*TemplateOf(at.role).t, b), " and others; of ", TensorName(buffer.tensor()),
-                          " there are ", all);
+      return absl::StrCat(DescribeBuffer(*TemplateOf(at.role).t, b), " and others; their range of ",
+                          TensorName(buffer.tensor()), " has ", all);
     };
     if (scattered.most > all) {
       return Bad("P8.room", at, "scatters ", scattered.most, " elements to ", what(),
@@ -327,7 +327,7 @@ void Dataflow::CheckScattered(const RoleAction& at, int b, const Held& held) {
                  ": zeros were written over the last ones");
     }
     if (!PaddedAtEnd(*index_.program, block, upto(scattered.cuts + scattered.more), scattered.more)) {
-      return Bad("P8.gather", at, "scatters at once to ", what(), ", which do not come out even before the last cut");
+      return Bad("P8.gather", at, "scatters at once to ", what(), ", which do not divide evenly before the last cut");
     }
   }
 }
@@ -349,7 +349,7 @@ void Dataflow::Contribute(const RoleAction& at, const StageWork& work, int b, bo
   const Cuts ranges = RangeCuts(*index_.program, buffer.shard());
   if (held.ranges != ranges) {
     Bad("P9.scatter", at, "writes to ", what(), ", which holds a range cut over ",
-        DescribeCuts(*index_.program, ranges), ", what is cut over ",
+        DescribeCuts(*index_.program, ranges), ", content that is cut over ",
         held.mixed ? "different axes" : DescribeCuts(*index_.program, held.ranges));
     return;
   }
@@ -361,7 +361,7 @@ void Dataflow::Contribute(const RoleAction& at, const StageWork& work, int b, bo
   if (symbol.kind != Symbol::kGradient || symbol.parts.size() != 1 || symbol.parts[0].sums != held.sums ||
       !symbol.parts[0].pipes.empty() || symbol.scaled || symbol.shift != 0 || symbol.item != item ||
       symbol.parts[0].tensor != buffer.tensor() || symbol.parts[0].use != buffer.use()) {
-    Bad("P9.sync", at, "adds to ", what(), " after it was synchronised or changed");
+    Bad("P9.sync", at, "adds to ", what(), " after it was synchronized or changed");
     return;
   }
   Part_& part = symbol.parts[0];

@@ -101,7 +101,7 @@ void Dataflow::CheckWholePart(const RoleAction& at, int b, int tensor, const Cut
   if (!PaddedAtEnd(*index_.program, PartElements(*index_.program, tensor, dimensions_[tensor], {}), ranges, cuts)) {
     Bad("P8.gather", at, "gathers or scatters ", DescribeBuffer(*TemplateOf(at.role).t, b), " at once over several of ",
         DescribeCuts(*index_.program, ranges), "; the ranges of ", TensorName(tensor),
-        " do not come out even before the last of these");
+        " do not divide evenly before the last of these");
   }
   const int64_t all = PartElements(*index_.program, tensor, dimensions_[tensor], ranges);
   const int64_t bytes = BufferOf(at.role, b).bytes();
@@ -118,7 +118,7 @@ Symbol Dataflow::Gathered(const RoleAction& at, int i, const GroupCuts& group, S
   const size_t n = group.cuts.size();
   if (ranges == nullptr || symbol.parts.size() > 1 || group.pipe || !group.odd.empty() || ranges->size() < n ||
       !std::equal(group.cuts.begin(), group.cuts.end(), ranges->end() - static_cast<int64_t>(n))) {
-    Bad("P8.gather", at, "gathers over ", DescribeCuts(*index_.program, group.cuts), " what is cut over ",
+    Bad("P8.gather", at, "gathers over ", DescribeCuts(*index_.program, group.cuts), " content that is cut over ",
         ranges == nullptr ? "no axes, or is no updated weight" : DescribeCuts(*index_.program, *ranges));
     return {};
   }
@@ -194,7 +194,7 @@ void Dataflow::AddAxes(const RoleAction& at, const GroupCuts& group, Symbol& sum
 
 void Dataflow::ReduceLosses(const RoleAction& at, BufferRole to, const Symbol& sum) {
   if (to != LOSSES) {
-    Bad("P11.loss", at, "sums the losses into a buffer of role ", BufferRole_Name(to), ", must be LOSSES");
+    Bad("P11.loss", at, "sums the losses into a buffer of role ", BufferRole_Name(to), "; it must be LOSSES");
     return;
   }
   const auto over = [&](bool summed, const char* axis) { return summed || index_.AxisSize(axis) == 1; };

@@ -197,7 +197,7 @@ Symbol Dataflow::Norm(const RoleAction& at, const Step& step, const Symbol& grad
     const int64_t all = PartElements(*index_.program, tensor, dimensions_[tensor], gradient.parts[0].ranges);
     if (elements != all || gradient.element != 0) {
       Bad("P11.norm", at, "step '", step.name(), "' takes the norm of ", elements, " elements of ", TensorName(tensor),
-          " from ", gradient.element, " on, must be of all ", all, " of the part that the rank holds");
+          " from ", gradient.element, " on; it must be of all ", all, " of the part that the rank holds");
     }
   }
   Symbol one = SymbolOf(Symbol::kNorms);
@@ -214,20 +214,20 @@ Symbol Dataflow::Norm(const RoleAction& at, const Step& step, const Symbol& grad
 std::string Dataflow::NormsFault(const Symbol& norms) const {
   const int tensors = index_.program->tensors_size();
   const int has = norms.kind == Symbol::kNorms ? static_cast<int>(norms.norms.size()) : 0;
-  if (has != tensors) return absl::StrCat("needs ", tensors, " tensors, summed over the pipeline; it has ", has);
+  if (has != tensors) return absl::StrCat("it needs ", tensors, " tensors, summed over the pipeline, but has ", has);
   for (const NormPart& part : norms.norms) {
     // SumNorms has checked each of these against the others.
     for (const AxisCut& cut : part.cuts) {
       if (std::find(norms.sums.begin(), norms.sums.end(), cut) == norms.sums.end()) {
-        return absl::StrCat("lacks parts of ", TensorName(part.tensor), ": it is cut over ",
-                            DescribeCuts(*index_.program, part.cuts), ", the norms are summed over ",
+        return absl::StrCat("it lacks parts of ", TensorName(part.tensor), ": it is cut over ",
+                            DescribeCuts(*index_.program, part.cuts), ", but the norms are summed over ",
                             DescribeCuts(*index_.program, norms.sums));
       }
     }
     for (int axis : part.counted) {
       if (!SumsAll(norms.sums, axis)) {
-        return absl::StrCat("is without ", TensorName(part.tensor), " on most ranks: it is counted once on ",
-                            index_.program->mesh().axes(axis).name(), ", the norms are summed over ",
+        return absl::StrCat("it lacks ", TensorName(part.tensor), " on most ranks: it is counted once on ",
+                            index_.program->mesh().axes(axis).name(), ", but the norms are summed over ",
                             DescribeCuts(*index_.program, norms.sums));
       }
     }
@@ -357,7 +357,7 @@ void Dataflow::UpdateVersion(const RoleAction& at, const Action& action, const S
   }
   if (buffer.role() != MASTER || master.unpublished) {
     Bad("P14.version", at, "step '", step.name(), "' must update MASTER, ",
-        master.unpublished ? "whose update before has come to no PARAM" : "and write the new weights to a PARAM");
+        master.unpublished ? "but no PARAM has received its previous update" : "and write the new weights to a PARAM");
     return;
   }
   master.unpublished = true;
@@ -385,7 +385,7 @@ void Dataflow::CheckEnd(int role) {
     const bool updated = what == MASTER || (what == PARAM && !asynchronous);
     if (training_ && updated && state.updated.empty() && state.updates != steps) {
       bad("P11.update", DescribeBuffer(t, b), " is updated ", state.updates, " times in a ",
-          asynchronous ? absl::StrCat("repetition, must be ", steps, " times") : "step, must be once");
+          asynchronous ? absl::StrCat("repetition; allowed: ", steps, " times") : "step; allowed: once");
     }
     if (training_ && t.buffers(b).place() == HOST && (what == MASTER || what == MOMENT1 || what == MOMENT2) &&
         !state.returned.Covers(0, t.buffers(b).bytes())) {
@@ -394,7 +394,7 @@ void Dataflow::CheckEnd(int role) {
       bad("P11.update", "a part of ", DescribeBuffer(t, b), " is not updated in a step");
     }
     if (state.unpublished) {
-      bad("P14.version", "the last update of ", DescribeBuffer(t, b), " comes to no PARAM");
+      bad("P14.version", "the last update of ", DescribeBuffer(t, b), " is written to no PARAM");
     }
     if (IsGrad(what) && state.needs_zero && Whole(role, b).kind != Symbol::kZero) {
       bad("P9.zero", DescribeBuffer(t, b), " is added to before it is written, but is not zero at the end of a step");

@@ -35,13 +35,13 @@ void CheckEvaluationFigures(const Program& program, const Program& evaluation, F
   same("precision.master", DTypeName(p.master()), DTypeName(q.master()));
   same("precision.moments", DTypeName(p.moments()), DTypeName(q.moments()));
   if (ours.dropout() != 0) {
-    findings->Add("P13.evaluation", "evaluation.recipe.dropout is ", ours.dropout(), ", must be 0");
+    findings->Add("P13.evaluation", "evaluation.recipe.dropout is ", ours.dropout(), "; it must be 0");
   }
   for (const Segment& segment : evaluation.segments()) {
     for (const Step& step : segment.steps()) {
       if (step.attributes().dropout() == 0) continue;
       findings->Add("P13.evaluation", "evaluation segment '", segment.name(), "', step '", step.name(),
-                    "': dropout is ", step.attributes().dropout(), ", must be 0");
+                    "': dropout is ", step.attributes().dropout(), "; it must be 0");
     }
   }
 }
@@ -56,21 +56,21 @@ void CheckEvaluation(const Program& program, Findings* findings) {
   const Program& evaluation = program.evaluation();
   const auto same = [](const auto& a, const auto& b) { return a.SerializeAsString() == b.SerializeAsString(); };
   if (evaluation.has_evaluation())
-    findings->Add("P13.evaluation", "an evaluation program has no evaluation of its own");
+    findings->Add("P13.evaluation", "the evaluation program must not have an evaluation program of its own");
   if (IsTraining(evaluation))
-    findings->Add("P13.evaluation", "the evaluation program holds actions or buffers of training");
+    findings->Add("P13.evaluation", "the evaluation program must not hold actions or buffers of training");
   if (!same(program.mesh(), evaluation.mesh()))
-    findings->Add("P13.evaluation", "the evaluation program has another mesh");
+    findings->Add("P13.evaluation", "the evaluation program must have the mesh of the training program");
   if (program.templates_size() != evaluation.templates_size()) {
     findings->Add("P13.evaluation", "the evaluation program has ", evaluation.templates_size(),
-                  " templates, the training program ", program.templates_size());
+                  " templates, but the training program has ", program.templates_size());
   }
   if (!std::equal(program.tensors().begin(), program.tensors().end(), evaluation.tensors().begin(),
                   evaluation.tensors().end(), [](const LogicalTensor& a, const LogicalTensor& b) {
                     return a.name() == b.name() && std::equal(a.padded_shape().begin(), a.padded_shape().end(),
                                                               b.padded_shape().begin(), b.padded_shape().end());
                   })) {
-    findings->Add("P13.evaluation", "the evaluation program has other tensors");
+    findings->Add("P13.evaluation", "the evaluation program must have the tensors of the training program");
   }
   CheckEvaluationFigures(program, evaluation, findings);
   if (!findings->empty()) return;

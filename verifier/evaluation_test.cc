@@ -33,17 +33,17 @@ TEST(Evaluation, HasTheFiguresOfTraining) {
   EXPECT_THAT(Found([](Program*, Program* e) { e->mutable_precision()->set_params(BF16); }),
               Contains(HasSubstr("evaluation.precision.params is bf16, but ")));
   EXPECT_THAT(Found([](Program*, Program* e) { e->mutable_recipe()->set_dropout(0.5); }),
-              Contains(HasSubstr("evaluation.recipe.dropout is 0.5, must be 0")));
+              Contains(HasSubstr("evaluation.recipe.dropout is 0.5; it must be 0")));
   EXPECT_THAT(Found([](Program*, Program* e) { e->mutable_mesh()->mutable_axes(0)->set_size(7); }),
-              Contains(HasSubstr("has another mesh")));
+              Contains(HasSubstr("must have the mesh of the training program")));
   EXPECT_THAT(Found([](Program*, Program* e) { e->mutable_tensors(0)->set_name("other"); }),
-              Contains(HasSubstr("has other tensors")));
+              Contains(HasSubstr("must have the tensors of the training program")));
   EXPECT_THAT(Found([](Program*, Program* e) { e->mutable_templates()->RemoveLast(); }),
-              Contains(HasSubstr("has 1 templates, the training program 2")));
+              Contains(HasSubstr("has 1 templates, but the training program has 2")));
   EXPECT_THAT(Found([](Program*, Program* e) { *e->mutable_evaluation() = TinyEvaluation(); }),
-              Contains(HasSubstr("has no evaluation of its own")));
+              Contains(HasSubstr("must not have an evaluation program of its own")));
   EXPECT_THAT(Found([](Program*, Program* e) { e->mutable_templates(0)->mutable_body(0)->set_kind(OPTIMIZER_STEP); }),
-              Contains(HasSubstr("holds actions or buffers of training")));
+              Contains(HasSubstr("must not hold actions or buffers of training")));
 }
 
 TEST(Evaluation, ParametersAreWhereTrainingKeepsThem) {

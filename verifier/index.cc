@@ -117,8 +117,8 @@ bool CheckRoles(Index* index, Findings* findings) {
     roles *= program.mesh().axes(axis).size();  // At most Limits::kRanks.
   }
   if (roles > Limits::kRoles) {
-    findings->Add("P13.limits", "the templates pin axes with ", roles, " combinations of coordinates, at most ",
-                  Limits::kRoles);
+    findings->Add("P13.limits", "the templates pin axes with ", roles,
+                  " combinations of coordinates; allowed: at most ", Limits::kRoles);
     return false;
   }
   index->role_template.assign(roles, -1);
@@ -262,7 +262,7 @@ bool BuildTemplates(Index* index, Findings* findings) {
     for (TransferGroup& group : ti.groups) {
       if (group.size > Limits::kGroup) {
         findings->Add("P13.limits", Describe(t, *ti.actions[group.first].action), ": begins a transfer group of ",
-                      group.size, " members, at most ", Limits::kGroup);
+                      group.size, " members; allowed: at most ", Limits::kGroup);
         return false;
       }
       std::map<int, int> members;

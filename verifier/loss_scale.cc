@@ -68,7 +68,7 @@ class LossScaleCheck {
       case UPDATE_LOSS_SCALE:
         if (a.loss_scale() != update_->attributes().loss_scale() ||
             a.growth_interval() != update_->attributes().growth_interval()) {
-          bad("begins with ", a.loss_scale(), " and grows after ", a.growth_interval(), " steps, another one with ",
+          bad("begins with ", a.loss_scale(), " and grows after ", a.growth_interval(), " steps, but another one with ",
               update_->attributes().loss_scale(), " and after ", update_->attributes().growth_interval());
         }
         break;
@@ -124,7 +124,7 @@ class LossScaleCheck {
           }
         }
         if (touches && update != nullptr) {
-          bad(Describe(action), ", step '", step.name(), "' uses LOSS_SCALE behind its update in ", Describe(*update));
+          bad(Describe(action), ", step '", step.name(), "' uses LOSS_SCALE after its update in ", Describe(*update));
         }
         if (step.kernel() == UPDATE_LOSS_SCALE) {
           update = &action;

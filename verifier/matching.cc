@@ -143,7 +143,7 @@ class Matcher {
   void Unmatched(const std::string& action, const char* want, const Template& partner, size_t has, size_t needs,
                  int list) {
     findings_->Add("P4.matching", action, ": has no ", want, "; template '", partner.name(), "' has ", has,
-                   " on this link in its ", kListNames[list], ", ", needs, " are needed");
+                   " on this link in its ", kListNames[list], ", but ", needs, " are needed");
   }
 
   bool CheckPair(int sender, int send, int receiver, int recv) {
@@ -188,7 +188,7 @@ class Matcher {
         findings_->Add("P4.collective", fewer ? Name(first_role, first[has]) : Name(role, it->second[first.size()]),
                        ": template '", TemplateOf(fewer ? role : first_role).name(), "' is a member of its group (",
                        stream, ") and has ", fewer ? has : first.size(), " such collectives in its ", kListNames[list],
-                       ", ", fewer ? first.size() : has, " are needed");
+                       ", but ", fewer ? first.size() : has, " are needed");
         break;
       }
       if (!complete) continue;

@@ -209,7 +209,7 @@ class Walker {
         } else {
           const double value =
               repeated ? reflection.GetRepeatedDouble(message, field, i) : reflection.GetDouble(message, field);
-          if (!std::isfinite(value)) findings_->Add("P13.range", at.Where(), "is ", value, ", must be finite");
+          if (!std::isfinite(value)) findings_->Add("P13.range", at.Where(), "is ", value, "; it must be finite");
         }
       }
     }

@@ -151,7 +151,7 @@ class Walk {
       }
       if (!PaddedAtEnd(program_, held.block, held.ranges, n)) {
         Fault(step, "gathers '", name, "' over ", DescribeCuts(program_, group.cuts),
-              " at once, but its ranges do not come out even before the last of these");
+              " at once, but its ranges do not divide evenly before the last of these");
       }
       held.ranges.resize(held.ranges.size() - n);
       KeepOut(step.outputs(i), RangeElements(program_, held.block, held.ranges));

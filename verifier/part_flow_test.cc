@@ -114,7 +114,7 @@ TEST(PartFlow, SeveralCutsAreGatheredAtOnceWherePaddingIsAtTheEnd) {
   };
   EXPECT_EQ(fault(64), "");
   EXPECT_EQ(fault(62), "");
-  EXPECT_THAT(fault(60), HasSubstr("gathers 'a' over data, z at once, but its ranges do not come out even"));
+  EXPECT_THAT(fault(60), HasSubstr("gathers 'a' over data, z at once, but its ranges do not divide evenly"));
 }
 
 TEST(PartFlow, NothingIsSummedTwice) {

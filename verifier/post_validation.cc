@@ -445,7 +445,7 @@ void CheckPostValidation(const Index& index, const Matching& matching, Findings*
       if (part[&first] == part[&other]) continue;
       findings->Add("P15.closed", Describe(*index.templates[index.role_template[members[0].role]].t, first), " and ",
                     Describe(*index.templates[index.role_template[member.role]].t, other),
-                    " belong together, but not both to the guess, or to what is done again");
+                    " belong together, but only one is in the guess, or only one is done again");
       return;
     }
   }
@@ -457,7 +457,7 @@ void CheckPostValidation(const Index& index, const Matching& matching, Findings*
         const Action& other = *t.actions[i].action;
         if (part[&first] == part[&other]) continue;
         findings->Add("P15.closed", Describe(*t.t, first), " and ", Describe(other), " are of one transfer group, ",
-                      "but not both of the guess, or of what is done again");
+                      "but only one is in the guess, or only one is done again");
         return;
       }
     }

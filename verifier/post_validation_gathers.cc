@@ -59,7 +59,7 @@ class GatherCheck {
       if (Content(again) != Content(gather)) Bad(again, "is not ", Describe(gather), " again");
       if (again.releases_size() > 0 || gather.releases_size() > 0) Bad(again, "releases a buffer that is read again");
       for (int b : again.sources()) {
-        if (!t_.buffers(b).persistent()) Bad(again, "gathers of ", DescribeBuffer(t_, b), ", which does not last");
+        if (!t_.buffers(b).persistent()) Bad(again, "gathers ", DescribeBuffer(t_, b), ", which is not persistent");
       }
       const std::set<std::pair<int, int>> deps = DepsOf(again);
       for (const Action* first : {repair.validate, repair.optimizer}) {

@@ -174,7 +174,7 @@ TEST_F(PostValidationGathersTest, BuffersThatAreReadAgainAreNotReleased) {
                                   HasSubstr("releases a buffer that is read again")));
   Get(9).clear_releases();
   for (int id : {4, 10, 14}) Get(id).set_sources(0, 2);
-  EXPECT_THAT(Find(), ElementsAre(HasSubstr("which does not last"), HasSubstr("which does not last")));
+  EXPECT_THAT(Find(), ElementsAre(HasSubstr("which is not persistent"), HasSubstr("which is not persistent")));
 }
 
 // Each of these dependencies is needed: without it, that wait is the only finding.

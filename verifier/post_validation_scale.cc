@@ -38,7 +38,8 @@ class FactorCheck {
     for (const Action& action : t_.body()) {
       if (action.kind() != KEEP_STATE && action.kind() != VALIDATE && action.kind() != SCALE_GRADIENTS &&
           Writes(action, norm)) {
-        Bad(action, "writes ", DescribeBuffer(t_, norm), ", which VALIDATE and KEEP_STATE are for");
+        Bad(action, "writes ", DescribeBuffer(t_, norm),
+            ", which only VALIDATE, KEEP_STATE and SCALE_GRADIENTS may write");
       }
     }
   }

@@ -200,7 +200,7 @@ TEST_F(PostValidationScaleTest, NothingIsZeroAtAllTimes) {
 TEST_F(PostValidationScaleTest, NobodyElseWritesTheNorm) {
   const Program good = program_;
   program_.mutable_segments(2)->mutable_operands(0)->set_access(READ_WRITE);
-  EXPECT_THAT(Find(), ElementsAre(HasSubstr("which VALIDATE and KEEP_STATE are for")));
+  EXPECT_THAT(Find(), ElementsAre(HasSubstr("which only VALIDATE, KEEP_STATE and SCALE_GRADIENTS may write")));
   // SCALE_GRADIENTS may write it, with the true norm.
   t().mutable_body(2)->set_kind(SCALE_GRADIENTS);
   EXPECT_THAT(Find(), IsEmpty());
@@ -209,7 +209,7 @@ TEST_F(PostValidationScaleTest, NobodyElseWritesTheNorm) {
   sum.set_id(9);
   sum.set_kind(ALL_REDUCE);
   sum.add_destinations(3);
-  EXPECT_THAT(Find(), ElementsAre(HasSubstr("which VALIDATE and KEEP_STATE are for")));
+  EXPECT_THAT(Find(), ElementsAre(HasSubstr("which only VALIDATE, KEEP_STATE and SCALE_GRADIENTS may write")));
 }
 
 }  // namespace

@@ -48,8 +48,8 @@ void CheckRoom(const Program& program, Findings* findings) {
       const int64_t without = RangeElements(program, block, own);
       if (training ? elements == want : elements - without < Limits::kRanks) continue;
       findings->Add("P8.room", "template '", t.name(), "', ", DescribeBuffer(t, b), ": has room for ", elements,
-                    " elements of tensor '", program.tensors(buffer.tensor()).name(), "'; it holds ", without,
-                    ", and the parts that ranks have of them are ", want, " together");
+                    " elements of tensor '", program.tensors(buffer.tensor()).name(), "'; the buffer holds ", without,
+                    ", and the ranks' parts of these have ", want, " elements together");
     }
   }
 }

@@ -79,11 +79,11 @@ TEST(Room, IsAsMuchAsThePartsNeed) {
       EXPECT_THAT(Found(Cut(elements, true)), IsEmpty());
       continue;
     }
-    EXPECT_THAT(
-        Found(Cut(elements, true)),
-        ElementsAre(AllOf(HasSubstr("P8.room"), HasSubstr("'weight'"),
-                          HasSubstr(absl::StrCat("room for ", elements, " elements of tensor 'w'; it holds 11")),
-                          HasSubstr("12 together"))));
+    EXPECT_THAT(Found(Cut(elements, true)),
+                ElementsAre(AllOf(
+                    HasSubstr("P8.room"), HasSubstr("'weight'"),
+                    HasSubstr(absl::StrCat("room for ", elements, " elements of tensor 'w'; the buffer holds 11")),
+                    HasSubstr("12 elements together"))));
   }
   // If there are no spare elements at all, the checks of gathers and scatters report it.
   EXPECT_THAT(Found(Cut(11, true)), IsEmpty());

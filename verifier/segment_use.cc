@@ -119,7 +119,7 @@ class SegmentWalk {
       return "no step";
     };
     if (use.parts.empty()) {
-      Bad("P2.access", "operand '", operand.name(), "' is used by no step");
+      Bad("P2.access", "operand '", operand.name(), "' is not used by any step");
     } else if (operand.access() == READ && !use.writes.empty()) {
       Bad("P2.access", "operand '", operand.name(), "' is READ, but ", first(true), " writes it");
     } else if (operand.access() == WRITE && !use.first_reads.empty()) {

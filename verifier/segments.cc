@@ -56,7 +56,7 @@ void CheckSegments(const Program& program, const VerifyOptions& options, Finding
         bad("P2.value", "value ", v, " '", value.name(), "': ", parts...);
       };
       if (value.operand() < 0 || value.operand() >= segment.operands_size()) {
-        bad_value("operand ", value.operand(), " is out of range, the segment has ", segment.operands_size());
+        bad_value("operand ", value.operand(), " is out of range; the segment has ", segment.operands_size());
         continue;
       }
       const int64_t room = segment.operands(value.operand()).bytes();
@@ -81,11 +81,11 @@ void CheckSegments(const Program& program, const VerifyOptions& options, Finding
         for (int v : *list) {
           if (v >= 0 && v < segment.values_size()) continue;
           indices_ok = false;
-          bad_step("names value ", v, ", the segment has ", segment.values_size());
+          bad_step("names value ", v, ", but the segment has ", segment.values_size());
         }
       }
       for (int d : step.deps()) {
-        if (d < 0 || d >= i) bad_step("depends on step ", d, ", must name an earlier step");
+        if (d < 0 || d >= i) bad_step("depends on step ", d, "; it must name an earlier step");
       }
       const Work& work = step.work();
       if (work.flops() < 0 || work.bytes() < 0 || work.flops() > int64_t{1} << 62 || work.bytes() > int64_t{1} << 62) {

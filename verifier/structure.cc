@@ -34,7 +34,7 @@ void CheckRecipe(const Program& program, const VerifyOptions& options, Findings*
   const Recipe& r = program.recipe();
   const auto range = [&](const char* field, int64_t value, int64_t low, int64_t high) {
     if (value < low || value > high) {
-      findings->Add("P13.recipe", field, " is ", value, ", must be in [", low, ", ", high, "]");
+      findings->Add("P13.recipe", field, " is ", value, "; it must be in [", low, ", ", high, "]");
     }
   };
   range("microbatches", program.microbatches(), 1, Limits::kMicrobatches);
@@ -51,7 +51,7 @@ void CheckRecipe(const Program& program, const VerifyOptions& options, Findings*
   if (!findings->empty()) return;
   if (images && r.sequence_length() != program.image_size() * program.image_size()) {
     findings->Add("P13.recipe", "recipe.sequence_length is ", r.sequence_length(),
-                  ", must be the number of pixels of an image, ", program.image_size() * program.image_size());
+                  "; it must be the number of pixels of an image, ", program.image_size() * program.image_size());
   }
   const int64_t sequences = std::max<int64_t>(1, r.microbatch_sequences());
   if (sequences > Limits::kRows / r.sequence_length()) {
@@ -78,27 +78,29 @@ void CheckRecipe(const Program& program, const VerifyOptions& options, Findings*
                   " x ", sequences);
   }
   if (r.dropout() < 0 || r.dropout() >= 1) {
-    findings->Add("P13.recipe", "recipe.dropout is ", r.dropout(), ", must be in [0, 1)");
+    findings->Add("P13.recipe", "recipe.dropout is ", r.dropout(), "; it must be in [0, 1)");
   }
-  if (r.clip_norm() < 0) findings->Add("P13.recipe", "recipe.clip_norm is ", r.clip_norm(), ", must not be negative");
+  if (r.clip_norm() < 0) {
+    findings->Add("P13.recipe", "recipe.clip_norm is ", r.clip_norm(), "; it must not be negative");
+  }
 }
 
 // Refuses what an asynchronous program must not have.
 void CheckAsynchronous(const Program& program, Findings* findings) {
   const auto bad = [&](const auto&... parts) { findings->Add("P14.program", "an asynchronous program ", parts...); };
   if (program.microbatches() % program.steps_per_repetition() != 0) {
-    bad("has the same number of microbatches in each step; ", program.microbatches(), " are not ",
-        program.steps_per_repetition(), " times as many");
+    bad("must have the same number of microbatches in each step; ", program.microbatches(), " is not a multiple of ",
+        program.steps_per_repetition(), " steps");
   }
-  if (program.compute_order() != STATIC_ORDER) bad("has compute_order STATIC_ORDER");
-  if (program.accumulation() == EXACT) bad("has accumulation IN_ORDER");
-  if (!program.recipe().has_clip_norm() || program.recipe().clip_norm() != 0) bad("has recipe.clip_norm 0");
-  if (program.has_evaluation()) bad("has no evaluation program");
+  if (program.compute_order() != STATIC_ORDER) bad("must have compute_order STATIC_ORDER");
+  if (program.accumulation() == EXACT) bad("must have accumulation IN_ORDER");
+  if (!program.recipe().has_clip_norm() || program.recipe().clip_norm() != 0) bad("must have recipe.clip_norm 0");
+  if (program.has_evaluation()) bad("must have no evaluation program");
   for (const LogicalTensor& tensor : program.tensors()) {
-    if (tensor.uses() > 1) bad("has one use of each tensor; '", tensor.name(), "' has ", tensor.uses());
+    if (tensor.uses() > 1) bad("must have one use of each tensor; '", tensor.name(), "' has ", tensor.uses());
   }
   for (const Template& t : program.templates()) {
-    if (t.epilogue_size() > 0) bad("has no epilogue; template '", t.name(), "' has one");
+    if (t.epilogue_size() > 0) bad("must have no epilogue; template '", t.name(), "' has one");
   }
 }
 
@@ -125,8 +127,8 @@ void CheckTensors(const Program& program, Findings* findings) {
     };
     if (tensor.name().empty()) bad("has no name");
     if (!names.insert(tensor.name()).second) bad("another tensor has the same name");
-    if (tensor.uses() < 1 || tensor.uses() > 1024) bad("uses is ", tensor.uses(), ", must be in [1, 1024]");
-    if (tensor.init_normal() < 0) bad("init_normal is ", tensor.init_normal(), ", must not be negative");
+    if (tensor.uses() < 1 || tensor.uses() > 1024) bad("uses is ", tensor.uses(), "; it must be in [1, 1024]");
+    if (tensor.init_normal() < 0) bad("init_normal is ", tensor.init_normal(), "; it must not be negative");
     if (tensor.shape_size() != tensor.padded_shape_size() || tensor.shape_size() > 8) {
       bad("shape has ", tensor.shape_size(), " dimensions and padded_shape ", tensor.padded_shape_size(),
           "; both have the same number, at most 8");
@@ -178,8 +180,8 @@ void CheckRole(const Program& program, const Template& t, int b, Findings* findi
   const bool kept = program.post_validation() && buffer.role() == LOSS_SCALE;
   const int versions = IsAsynchronous(program) && buffer.role() == PARAM ? program.microbatches() : kept ? 2 : 1;
   if (buffer.version() < 0 || buffer.version() >= versions) {
-    return bad("has version ", buffer.version(), ", must be in [0, ", versions,
-               "); PARAM of asynchronous programs has");
+    return bad("has version ", buffer.version(), "; it must be in [0, ", versions,
+               "); only PARAM of asynchronous programs and LOSS_SCALE with post_validation have several versions");
   }
   if (!of_use && buffer.use() != 0) return bad("belongs to no use, but use is ", buffer.use());
   if (!of_tensor && buffer.has_shard()) return bad("belongs to no tensor, but has a shard");
@@ -187,11 +189,11 @@ void CheckRole(const Program& program, const Template& t, int b, Findings* findi
   if (!buffer.persistent()) bad("needs a persistent buffer");
   if (of_tensor) {
     if (buffer.tensor() < 0 || buffer.tensor() >= program.tensors_size()) {
-      return bad("names tensor ", buffer.tensor(), ", the program has ", program.tensors_size());
+      return bad("names tensor ", buffer.tensor(), ", but the program has ", program.tensors_size());
     }
     const LogicalTensor& tensor = program.tensors(buffer.tensor());
     if (of_use && (buffer.use() < 0 || buffer.use() >= tensor.uses())) {
-      bad("names use ", buffer.use(), ", tensor '", tensor.name(), "' has ", tensor.uses());
+      bad("names use ", buffer.use(), ", but tensor '", tensor.name(), "' has ", tensor.uses());
     }
     const std::string fault = ShardFault(program, tensor, buffer.shard());
     if (!fault.empty()) {
@@ -245,7 +247,7 @@ void CheckTemplateBuffers(const Program& program, const Template& t, Findings* f
       bad("P7.alignment", "offset ", buffer.offset(), " is not a multiple of 256");
     }
     if (buffer.bytes() < 1) {
-      bad("P7.arena", "has ", buffer.bytes(), " bytes, must have at least 1");
+      bad("P7.arena", "has ", buffer.bytes(), " bytes; it must have at least 1");
     } else if (buffer.offset() > arena || buffer.bytes() > arena - buffer.offset()) {
       bad("P7.arena", "bytes [", buffer.offset(), ", +", buffer.bytes(), ") leave the ",
           buffer.place() == HOST ? "host" : "device", " arena of ", arena, " bytes");
@@ -254,7 +256,7 @@ void CheckTemplateBuffers(const Program& program, const Template& t, Findings* f
       if (buffer.shape_size() > 0) bad("P7.shape", "has a shape but no dtype");
     } else if (const std::optional<int64_t> bytes = TensorBytes(buffer.dtype(), buffer.shape());
                bytes != buffer.bytes() && !(bytes && *bytes < buffer.bytes() && MayHaveRoom(buffer))) {
-      bad("P7.shape", "has ", buffer.bytes(), " bytes, its shape and dtype ", DTypeName(buffer.dtype()), " make ",
+      bad("P7.shape", "has ", buffer.bytes(), " bytes, but its shape and dtype ", DTypeName(buffer.dtype()), " make ",
           bytes ? absl::StrCat(*bytes) : std::string("no valid size"));
     }
     CheckRole(program, t, b, findings);
@@ -331,7 +333,7 @@ void CheckBuffers(const Program& program, Findings* findings) {
     for (const auto& [name, bytes] : {std::pair("device_arena_bytes", t.device_arena_bytes()),
                                       std::pair("host_arena_bytes", t.host_arena_bytes())}) {
       if (bytes < 0 || bytes > Limits::kArenaBytes) {
-        findings->Add("P7.arena", "template '", t.name(), "': ", name, " is ", bytes, ", must be in [0, ",
+        findings->Add("P7.arena", "template '", t.name(), "': ", name, " is ", bytes, "; it must be in [0, ",
                       Limits::kArenaBytes, "]");
       }
     }

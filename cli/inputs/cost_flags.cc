@@ -32,9 +32,10 @@ CostFlags::CostFlags(Flags* flags, CostRequest* request) : flags_(flags), reques
   weight_ns_ = unit.unit_weight.ps / 1000;
   pair_ns_ = unit.unit_pair.ps / 1000;
   sim::SimulateOptions& options = request->options;
-  flags->Choice("network", NamesOf(sim::NetworkModels()), "the model for the time of transfers", &options.network);
+  flags->Choice("network", NamesOf(sim::NetworkModels()), "the model that predicts the time of transfers",
+                &options.network);
   flags->Choice("cost", NamesOf(sim::CostModels()),
-                "the model for the time of kernels [tiles if the cluster has figures for it, else roofline]",
+                "the model that predicts the time of kernels [tiles if the cluster has figures for it, else roofline]",
                 &options.cost);
   flags->Thousandths("forward", "US", "with --cost=unit: microseconds of a forward", &forward_ns_, 1, kLargestUnitNs);
   flags->Thousandths("backward", "US", "with --cost=unit: microseconds of a backward", &backward_ns_, 1,
@@ -48,12 +49,13 @@ CostFlags::CostFlags(Flags* flags, CostRequest* request) : flags_(flags), reques
                      &pair_ns_, 0, kLargestUnitNs);
   flags->String("runtime", "NAME|FILE", "the framework to predict; see weft list runtimes", &request->runtime);
   flags->Int("runs", "N",
-             "also simulate N noisy runs (the cluster's `noise`) and print percentiles of the iteration time",
+             "also simulate N runs with random noise (cluster.noise) and print percentiles of the iteration time",
              &options.runs, 0, 1'000'000);
   flags->Int("seed", "S", "with --runs: the seed of the noise", &options.seed, 0, INT64_MAX);
   flags->Choice("fold", {"auto", "off"},
                 "auto: simulate one rank for all ranks that behave alike; off: simulate every rank", &fold_);
-  flags->Bool("exceeded", "with post_validation: simulate that every gradient norm is too large, instead of none",
+  flags->Bool("exceeded",
+              "with plan.post_validation: simulate steps in which every gradient norm is too large; by default none is",
               &options.exceeded);
 }
 
@@ -62,9 +64,9 @@ absl::Status CostFlags::Finish() {
   request_->options.fold = fold_ == "auto";
   if (flags_->Given("seed") && request_->options.runs == 0) return UsageError("--seed needs --runs=N");
   if (request_->runtime != "weft" && !sim::KnowsDevice(request_->options.cost)) {
-    return UsageError(
-        absl::StrCat("--cost=", request_->options.cost,
-                     " has no times of kernels, so it cannot predict --runtime=", Quoted(request_->runtime)));
+    return UsageError(absl::StrCat(
+        "--cost=", request_->options.cost,
+        " does not know the times of kernels, so it cannot predict --runtime=", Quoted(request_->runtime)));
   }
   return absl::OkStatus();
 }
@@ -80,8 +82,8 @@ absl::Status CostFlags::SetUnitCosts() {
   }
   if (flags_->Given("backward") && !flags_->Given("weight")) weight_ns_ = backward_ns_ / 2;
   if (weight_ns_ > backward_ns_) {
-    return UsageError(
-        absl::StrCat("--weight=", weight_ns_ / 1000.0, ": allowed: at most --backward=", backward_ns_ / 1000.0));
+    return UsageError(absl::StrCat("--weight=", weight_ns_ / 1000.0,
+                                   " is too large; allowed: at most --backward=", backward_ns_ / 1000.0));
   }
   request_->options.cost_options = {.unit_forward = {forward_ns_ * 1000},
                                     .unit_backward = {backward_ns_ * 1000},

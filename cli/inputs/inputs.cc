@@ -100,12 +100,14 @@ absl::Status Annotate(const absl::Status& status, absl::string_view source) {
 }
 
 void AddInputFlags(Flags* flags, InputFlags* input) {
-  flags->String("model", "NAME|FILE", "from the catalog, a Hugging Face config.json or a model graph", &input->model);
-  flags->String("recipe", "FILE", "what to train; --set overrides single fields", &input->recipe);
-  flags->String("plan", "FILE", "how to spread it over ranks; --set overrides single fields", &input->plan);
+  flags->String("model", "NAME|FILE", "the model: from the catalog, a Hugging Face config.json or a model graph",
+                &input->model);
+  flags->String("recipe", "FILE", "how to train: batch, optimizer, ...; --set overrides single fields", &input->recipe);
+  flags->String("plan", "FILE", "how to spread the model over ranks; --set overrides single fields", &input->plan);
   flags->String("cluster", "NAME|FILE", "the machine, from the catalog or a file", &input->cluster);
   flags->String("schedule", "NAME|FILE",
-                "a name from `weft list schedules`, or a file in weft's text form or PyTorch's CSV", &input->schedule);
+                "the schedule: a name from `weft list schedules`, or a file in weft's text form or PyTorch's CSV",
+                &input->schedule);
   flags->Repeated("set", "FIELD=VALUE",
                   "overrides a field: pp=4 dp=2 gbs=64 mbs=1 seq=1024 schedule=gpipe vpp=2 recipe.lr.peak=1e-3 ...; "
                   "FIELD=default drops the file's value",

@@ -127,7 +127,7 @@ void AppendList(const Program& program, const Template& t, int64_t rank, absl::s
     if (action.deps_size() > 0) {
       absl::StrAppend(text, "; after ", absl::StrJoin(action.deps(), " ", [](std::string* out, const Dependency& d) {
                         absl::StrAppend(out, d.action(), d.distance() == 0 ? "" : absl::StrCat("^-", d.distance()),
-                                        d.detached() ? " (and what it detached)" : "");
+                                        d.detached() ? " (and its detached steps)" : "");
                       }));
     }
     if (action.releases_size() > 0) absl::StrAppend(text, "; releases ", Names(t, action.releases()));

@@ -105,7 +105,7 @@ TEST(RankListing, CollectivesAndWaitsForDetachedSteps) {
   dep->set_distance(1);
   dep->set_detached(true);
   EXPECT_THAT(RankListing(program, 3),
-              HasSubstr("ring over ranks 2 3 (gather weights): shard; after 0^-1 (and what it detached)"));
+              HasSubstr("ring over ranks 2 3 (gather weights): shard; after 0^-1 (and its detached steps)"));
 }
 
 TEST(RankListing, TellsTransfersApart) {

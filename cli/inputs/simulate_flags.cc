@@ -53,7 +53,8 @@ void SimulateFlags::AddOutputFlags() {
   flags_.Custom(
       "what-if", "NAME=FACTOR,...",
       absl::StrCat(
-          "also print the gain on a changed machine, for each change and for all together; can be repeated; names: ",
+          "also print the gain on a changed machine, for each change and for all together, e.g. intra=2x; can be "
+          "repeated; names: ",
           absl::StrJoin(sim::WhatIfNames(), " ")),
       "",
       [this](const std::string& text) -> absl::Status {
@@ -72,7 +73,7 @@ void SimulateFlags::AddOutputFlags() {
   flags_.Choice("format", {"text", "json"}, "output format", &request_->format);
   flags_.Bool("verbose", "also print what each rank waited for, and for how long", &request_->verbose);
   flags_.String("trace", "FILE", "write the simulated steps, for ui.perfetto.dev and weft report", &request_->trace);
-  flags_.Int("trace-repetitions", "K", "optimizer steps in the trace", &repetitions_, 1, 1000);
+  flags_.Int("trace-repetitions", "K", "number of optimizer steps in the trace", &repetitions_, 1, 1000);
   flags_.Bool("require-fit", "exit with status 1 if the program does not fit the device", &request_->require_fit);
 }
 

@@ -56,16 +56,19 @@ absl::Status CalibrateCommand(absl::Span<const std::string> args) {
   flags.Choice("backend", backends, "what runs the kernels; auto = cuda if the machine has a GPU, else cpu", &backend,
                kBackendWords);
   flags.String("base", "CLUSTER",
-               "cuda: a cluster (catalog name or file) for what one GPU cannot measure, such as nodes and links",
+               "with --backend=cuda: the cluster (catalog name or file) that gives what one GPU cannot measure, such "
+               "as nodes and links",
                &base);
   flags.Repeated("program", "FILE",
                  "also measure each step of this compiled program, so that its prediction uses measured times",
                  &program_paths);
-  flags.String("tuning", "off|write FILE|read FILE", "cuda: algorithms of matrix products, as in weft run", &tuning);
+  flags.String("tuning", "off|write FILE|read FILE",
+               "with --backend=cuda: algorithms of matrix products, as in weft run", &tuning);
   flags.Repeated("lib-path", "DIR", "the folder to search first for CUDA's libraries", &lib_path);
-  flags.Int("ranks", "R", "cpu: ranks that share this machine, each a device of the cluster", &ranks, 1, 256);
-  flags.Int("threads", "N", "cpu: threads per rank", &threads, 1, 256);
-  flags.Int("seconds", "S", "approximate time to measure kernels; 0 = 25 on cpu, 60 on GPUs", &seconds, 0, 3600);
+  flags.Int("ranks", "R", "with --backend=cpu: ranks that share this machine, each a device of the cluster", &ranks, 1,
+            256);
+  flags.Int("threads", "N", "with --backend=cpu: threads per rank", &threads, 1, 256);
+  flags.Int("seconds", "S", "approximate seconds to measure kernels; 0 = 25 on cpu, 60 on GPUs", &seconds, 0, 3600);
   flags.Example("weft calibrate --backend=cpu -o this-machine.textproto");
   flags.Example("weft calibrate --backend=cuda --program gpt.weft --tuning='read gpt.tuning' -o h200.textproto");
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 0, 0));

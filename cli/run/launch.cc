@@ -32,12 +32,12 @@ absl::StatusOr<Launch> ChooseLaunch(absl::string_view bootstrap, absl::string_vi
                                     const exec::Environment& environment) {
   exec::Bootstrap wanted = Parse(bootstrap);
   if (wanted == exec::Bootstrap::kNone && transport != "auto" && !InOneProcess(transport)) {
-    return UsageError(absl::StrCat("--bootstrap=none runs all ranks in one process, and --transport=", transport,
-                                   " is between processes; allowed: --transport=inproc, loopback, auto"));
+    return UsageError(absl::StrCat("--bootstrap=none runs all ranks in one process, but --transport=", transport,
+                                   " connects several processes; allowed: --transport=inproc, loopback, auto"));
   }
   if (wanted == exec::Bootstrap::kNone || InOneProcess(transport)) {
     if (wanted != exec::Bootstrap::kAuto && wanted != exec::Bootstrap::kNone) {
-      return UsageError(absl::StrCat("--bootstrap=", bootstrap, " is for jobs of several processes, and --transport=",
+      return UsageError(absl::StrCat("--bootstrap=", bootstrap, " is for jobs of several processes, but --transport=",
                                      transport, " runs all ranks in one; give one of them"));
     }
     exec::SetBootstrap(exec::Bootstrap::kNone);

@@ -49,7 +49,7 @@ void DeclareRunFlags(Flags& flags, RunFlags& f) {
   flags.Choice("token-type", {"uint16", "uint32", "bytes"},
                "the type of tokens in a raw file, which has no header; bytes: any file, each byte is a token",
                &f.token_type);
-  flags.String("eval-data", "FILE", "evaluation data", &f.eval_data);
+  flags.String("eval-data", "FILE", "evaluation data, in a format of --data", &f.eval_data);
   flags.Int("eval-every", "N", "evaluate after every N steps", &f.eval_every, 0, INT64_MAX);
   flags.Int("eval-batches", "N", "at most N global batches per evaluation", &f.eval_batches, 1, INT64_MAX);
   flags.Choice("backend", Choices(exec::Backends()), "what runs the kernels", &f.backend, kBackendWords);
@@ -66,13 +66,14 @@ void DeclareRunFlags(Flags& flags, RunFlags& f) {
                "algorithms of matrix products on a GPU: off = the library's first choice; write FILE = measure each "
                "shape once and save the fastest in FILE; read FILE = use those of FILE",
                &f.tuning);
-  flags.Int("threads", "N", "threads per rank; results do not depend on it", &f.threads, 1, 256);
+  flags.Int("threads", "N", "threads per rank; the results are the same with any number", &f.threads, 1, 256);
   flags.Int("slots", "N", "ranks of a process that compute at the same time; 0 = cores / threads", &f.slots, 0, 4096);
   flags.Int("steps", "N", "stop after optimizer step N instead of the recipe's last step", &f.steps, 1, INT64_MAX);
-  flags.String("checkpoint", "DIR", "save the state here", &f.checkpoint);
+  flags.String("checkpoint", "DIR", "save checkpoints in this folder; without it, no checkpoint is saved",
+               &f.checkpoint);
   flags.Int("checkpoint-every", "N", "save after every N steps; 0 = only at the end", &f.checkpoint_every, 0,
             INT64_MAX);
-  flags.Int("keep", "N", "checkpoints to keep", &f.keep, 1, 1000000);
+  flags.Int("keep", "N", "number of checkpoints to keep", &f.keep, 1, 1000000);
   flags.Bool("resume", "continue from the newest checkpoint", &f.resume);
   flags.Custom("resume-step", "N", "continue from the checkpoint after N steps instead of the newest", "",
                [&f](const std::string& text) -> absl::Status {
@@ -84,7 +85,7 @@ void DeclareRunFlags(Flags& flags, RunFlags& f) {
                "write the measured trace: for trace viewers too if the name ends in .json, else binary; "
                "`weft report` reads both",
                &f.trace);
-  flags.Int("trace-steps", "N", "steps to trace", &f.trace_steps, 1, 1000000);
+  flags.Int("trace-steps", "N", "number of steps to trace", &f.trace_steps, 1, 1000000);
   flags.Choice("format", {"text", "json"}, "the format of the printed output", &f.format);
   flags.String("report", "FILE", "also write the report as JSON", &f.report);
   flags.Custom("timeout", "SECONDS",

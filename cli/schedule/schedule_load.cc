@@ -88,8 +88,9 @@ absl::Status LoadFile(const ScheduleRequest& request, LoadedSchedule* loaded) {
   if (request.ignore_foreign) params = {.ranks = params.ranks, .microbatches = params.microbatches};
   for (const OptionalFlag& optional : OptionalFlags(params)) {
     if (!optional.given) continue;
-    return AtFile(request.name, absl::InvalidArgumentError(
-                                    absl::StrCat("a schedule file lists its actions and takes no ", optional.flag)));
+    return AtFile(request.name,
+                  absl::InvalidArgumentError(absl::StrCat("a schedule file lists its actions and takes no ",
+                                                          optional.flag, "; leave it out")));
   }
   // The same check that a plan with this file gets.
   if (absl::Status status = CheckDefinition(*named, params); !status.ok()) return AtFile(request.name, status);

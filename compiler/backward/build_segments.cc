@@ -187,7 +187,7 @@ void BuildSegmentsPass::runOnOperation() {
   mlir::ModuleOp module = getOperation();
   auto graphs = llvm::to_vector(module.getOps<ir::GraphOp>());
   if (graphs.size() != 1) {
-    module.emitOpError() << "[build_segments_c14] must have one weft.graph, has " << graphs.size();
+    module.emitOpError() << "[build_segments_c14] must have one weft.graph, but has " << graphs.size();
     return signalPassFailure();
   }
   ir::GraphOp graph = graphs.front();

@@ -35,11 +35,12 @@ mlir::LogicalResult CheckChoice(ir::GraphOp graph, const RecomputeChoice& choice
                                << "'; known: none, full, selective, layers, every, interval, axonn";
   }
   if (choice.mode == "every" && choice.every < 1) {
-    return graph.emitOpError() << "[build_segments_c12] recompute.every = " << choice.every << ", must be at least 1";
+    return graph.emitOpError() << "[build_segments_c12] recompute.every = " << choice.every
+                               << "; it must be at least 1";
   }
   if (choice.mode == "interval" && choice.interval < 1) {
     return graph.emitOpError() << "[build_segments_c15] recompute.interval = " << choice.interval
-                               << ", must be at least 1";
+                               << "; it must be at least 1";
   }
   return mlir::success();
 }

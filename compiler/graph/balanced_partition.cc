@@ -131,7 +131,7 @@ std::vector<int32_t> SmallestMaximum(const StageCosts& sums, int64_t layers, int
 absl::StatusOr<std::vector<int32_t>> BalancedPartition(absl::Span<const int64_t> costs, int32_t stages,
                                                        const RecomputeCosts& recompute) {
   const int64_t layers = static_cast<int64_t>(costs.size());
-  if (stages < 1) return absl::InvalidArgumentError(absl::StrCat("stages = ", stages, ", must be at least 1"));
+  if (stages < 1) return absl::InvalidArgumentError(absl::StrCat("stages = ", stages, "; it must be at least 1"));
   if (layers < stages) {
     return absl::InvalidArgumentError(absl::StrCat("cannot cut ", layers, " layers into ", stages,
                                                    " stages of at least one layer; at most ", layers, " stages"));

@@ -97,7 +97,7 @@ TEST(BalancedPartition, HugeCostsSaturate) {
 TEST(BalancedPartition, SaysWhatIsWrong) {
   EXPECT_EQ(BalancedPartition({1, 2}, 3).status().message(),
             "cannot cut 2 layers into 3 stages of at least one layer; at most 2 stages");
-  EXPECT_EQ(BalancedPartition({1, 2}, 0).status().message(), "stages = 0, must be at least 1");
+  EXPECT_EQ(BalancedPartition({1, 2}, 0).status().message(), "stages = 0; it must be at least 1");
   EXPECT_EQ(BalancedPartition({1, -2}, 1).status().message(), "cost of layer 1 is -2");
   EXPECT_EQ(BalancedPartition({1, 2}, 1, {{1}, 1}).status().message(), "1 costs of recompute for 2 layers");
 }

@@ -79,7 +79,7 @@ absl::Status GraphImporter::CheckSettings() {
                                                    graph_.image_size() * graph_.image_size()));
   }
   if (graph_.vocabulary() <= 0 && graph_.image_size() == 0)
-    return Bad("vocabulary is ", graph_.vocabulary(), ", must be positive");
+    return Bad("vocabulary is ", graph_.vocabulary(), "; it must be positive");
   sequences_ = sequences;
   rows_ = *rows;
   const int32_t steps = std::max(1, options_.steps_per_repetition);
@@ -119,7 +119,8 @@ absl::Status GraphImporter::AddTensors() {
     }
     if (parameter.vocabulary_rows()) {
       if (parameter.shape(0) != graph_.vocabulary()) {
-        return Bad("has vocabulary_rows, but ", parameter.shape(0), " rows; the vocabulary is ", graph_.vocabulary());
+        return Bad("has vocabulary_rows, but ", parameter.shape(0), " rows; it needs one for each token, ",
+                   graph_.vocabulary());
       }
       tensor.set_padded_shape(0, RoundUp(parameter.shape(0), kVocabularyAlignment * options_.vocabulary_shards));
     }

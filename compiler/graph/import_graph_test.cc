@@ -308,7 +308,7 @@ TEST_F(ImportGraphTest, ParametersThatAreWrongAreNamed) {
               }),
               HasSubstr("at most 2^56 elements"));
   EXPECT_THAT(with([](GraphParameter& p) { p.set_vocabulary_rows(true); }),
-              HasSubstr("has vocabulary_rows, but 8 rows; the vocabulary is 300"));
+              HasSubstr("has vocabulary_rows, but 8 rows; it needs one for each token, 300"));
   EXPECT_THAT(with([&](GraphParameter& p) { p.set_name(model_.parameters(0).name()); }), HasSubstr("must be unique"));
   EXPECT_THAT(with([](GraphParameter& p) { p.clear_name(); }), HasSubstr("must be unique and not empty"));
   EXPECT_THAT(ErrorWith([&] {

@@ -53,7 +53,7 @@ absl::Status GraphImporter::CheckCounts(const GraphOp& op, const kernels::GraphR
     return Bad("has ", op.inputs_size(), " inputs, kind ", op.kind(), " takes ", least,
                least == most ? "" : absl::StrCat(" to ", most));
   }
-  if (op.outputs_size() != 1) return Bad("has ", op.outputs_size(), " outputs, must have 1");
+  if (op.outputs_size() != 1) return Bad("has ", op.outputs_size(), " outputs; it must have 1");
   return absl::OkStatus();
 }
 
@@ -61,7 +61,7 @@ absl::StatusOr<mlir::IntegerAttr> GraphImporter::Side(mlir::Value value) {
   const int64_t rows = RowsOfSample(value);
   auto side = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(rows))));
   if (side * side == rows) return I64(side);
-  return Bad("needs square images, has ", rows, " positions per sample");
+  return Bad("needs square images, but the input has ", rows, " positions per sample");
 }
 
 absl::StatusOr<mlir::Value> GraphImporter::Input(const GraphOp& op, int index, int rank) {

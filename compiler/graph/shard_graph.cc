@@ -20,7 +20,7 @@ struct ShardPass : impl::ShardBase<ShardPass> {
     mlir::ModuleOp module = getOperation();
     auto graphs = llvm::to_vector(module.getOps<ir::GraphOp>());
     if (graphs.size() != 1) {
-      module.emitOpError() << "[shard_graph_c1] must have one weft.graph, has " << graphs.size();
+      module.emitOpError() << "[shard_graph_c1] must have one weft.graph, but has " << graphs.size();
       return signalPassFailure();
     }
     if (x < 1 || y < 1 || z < 1 || (sequenceParallel && y > 1)) {

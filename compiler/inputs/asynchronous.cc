@@ -56,7 +56,7 @@ absl::Status CheckForm(const AsynchronousPlan& made, const std::string& name) {
       if (slot.microbatch + (slot.ahead > 0 ? microbatches : 0) != next || (!forward && slot.ahead > 0) ||
           forwards - backwards > 1 || backwards > forwards) {
         return refuse(absl::StrCat("run forwards and backwards in turn, in ascending order; rank ", rank,
-                                   " does not at microbatch ", slot.microbatch));
+                                   " breaks this order at microbatch ", slot.microbatch));
       }
     }
     if (schedule.asynchrony->uses == Asynchrony::Uses::kNewest && schedule.asynchrony->versions[rank] <= ahead) {
@@ -98,8 +98,8 @@ absl::Status CheckAsked(const Recipe& recipe, const Plan& plan, const std::strin
   const int64_t steps = made.steps_per_repetition;
   if (recipe.steps() % steps != 0) {
     const int64_t below = recipe.steps() / steps * steps;
-    return refuse(absl::StrCat("recipe.steps = ", recipe.steps(), "; allowed: multiples of the ", steps,
-                               " steps of a repetition, nearest valid: ",
+    return refuse(absl::StrCat("recipe.steps = ", recipe.steps(), "; allowed: multiples of ", steps,
+                               ", the steps of a repetition, nearest valid: ",
                                below > 0 && recipe.steps() - below <= steps / 2 ? below : below + steps));
   }
   return absl::OkStatus();

@@ -165,7 +165,7 @@ void AsynchronousLimits() {
 TEST(Asynchronous, RefusesWhatItCannotDo) {
   EXPECT_THAT(ErrorOf({.recipe = "steps: 12"}), HasSubstr("recipe.clip_norm = 1; set recipe.clip_norm=0"));
   EXPECT_THAT(ErrorOf({.recipe = "steps: 13 clip_norm: 0"}),
-              HasSubstr("recipe.steps = 13; allowed: multiples of the 3 steps of a repetition, nearest valid: 12"));
+              HasSubstr("recipe.steps = 13; allowed: multiples of 3, the steps of a repetition, nearest valid: 12"));
   EXPECT_THAT(ErrorOf({.recipe = "steps: 1 clip_norm: 0"}), HasSubstr("nearest valid: 3"));
   EXPECT_EQ(CompileCase({.recipe = "clip_norm: 0"})->recipe().steps(), 3);
   EXPECT_THAT(ErrorOf({.tied = true}), HasSubstr("tensor 'transformer.wte.weight' is used in 2 places (tied)"));
@@ -253,7 +253,7 @@ TEST(Asynchronous, BrokenProgramsAreRefused) {
          last = p->templates(0).body(0);
          last.set_id(1000);
        },
-       "has no epilogue"},
+       "must have no epilogue"},
       {"P7.role",
        [](Program* p) {
          for (Buffer& b : *p->mutable_templates(0)->mutable_buffers()) {

@@ -63,7 +63,8 @@ absl::Status CheckTensorParallel(const ModelGraph& model, const Plan& plan, cons
                                                    "' is message-driven: its ranks choose their order while they run, "
                                                    "but the members of a collective must agree on it; ",
                                                    cause,
-                                                   " with it, or set plan.schedule.freeze, or use a static schedule"));
+                                                   " with this schedule; or set plan.schedule.freeze, or use a static "
+                                                   "schedule"));
   }
   return absl::OkStatus();
 }

@@ -40,13 +40,13 @@ TEST(SwitchCollectivesTest, SwitchesOfNodesAreAskedForGroupsInANode) {
   const Program program = Ranks(AllReduce("switch", kData));
   EXPECT_TRUE(CheckSwitchCollectives(program, TwoNodes(true)).ok());
   EXPECT_THAT(Refusal(program, TwoNodes(false)),
-              HasSubstr("cluster.node_links.switch_reduces = false must be true for collective 'switch'"));
+              HasSubstr("collective 'switch' needs cluster.node_links.switch_reduces = true (it is false)"));
 }
 
 TEST(SwitchCollectivesTest, SwitchesBetweenNodesAreAskedForGroupsOverNodes) {
   // Each node has one member, so nothing is summed within a node.
   const Program program = Ranks(AllReduce("switch", kPipe));
-  EXPECT_THAT(Refusal(program, TwoNodes(true)), HasSubstr("cluster.fabric.reduces = NO_SWITCHES"));
+  EXPECT_THAT(Refusal(program, TwoNodes(true)), HasSubstr("ALL_SWITCHES (it is NO_SWITCHES)"));
   EXPECT_TRUE(CheckSwitchCollectives(program, TwoNodes(false, "ALL_SWITCHES")).ok());
 }
 
@@ -54,14 +54,14 @@ TEST(SwitchCollectivesTest, EveryPlaceOfAGroupIsLookedAt) {
   // Three groups of two ranks, on nodes that take three ranks each: the middle group is on both nodes.
   const std::string mesh = "mesh { axes { name: 'data' size: 2 } axes { name: 'pipe' size: 3 } } ";
   const Program all = Parse<Program>(absl::StrCat(mesh, AllReduce("switch", kData)));
-  EXPECT_THAT(Refusal(all, TwoNodes(true)), HasSubstr("cluster.fabric.reduces = NO_SWITCHES"));
+  EXPECT_THAT(Refusal(all, TwoNodes(true)), HasSubstr("ALL_SWITCHES (it is NO_SWITCHES)"));
   const std::string outer = absl::StrCat(kData, " axes { axis: 'pipe' indices: ");
   for (const char* rank : {"0", "2"}) {
     const Program one = Parse<Program>(absl::StrCat(mesh, AllReduce("switch", absl::StrCat(outer, rank, " }"))));
     EXPECT_TRUE(CheckSwitchCollectives(one, TwoNodes(true)).ok()) << rank;
   }
   const Program middle = Parse<Program>(absl::StrCat(mesh, AllReduce("switch", absl::StrCat(outer, "1 }"))));
-  EXPECT_THAT(Refusal(middle, TwoNodes(true)), HasSubstr("cluster.fabric.reduces = NO_SWITCHES"));
+  EXPECT_THAT(Refusal(middle, TwoNodes(true)), HasSubstr("ALL_SWITCHES (it is NO_SWITCHES)"));
 }
 
 TEST(SwitchCollectivesTest, StepsAndEvaluationCountToo) {

@@ -202,9 +202,9 @@ absl::StatusOr<BertShape> ReadShape(const HfConfig& config) {
                                                           static_cast<double>(kPublishedMaskToken)));
   shape.mask_token = static_cast<int64_t>(token);
   if (static_cast<double>(shape.mask_token) != token || shape.mask_token >= shape.vocabulary) {
-    return config.Refuse("mask_token_id", config.Has("mask_token_id") ? absl::StrCat(token) : "nothing",
+    return config.Refuse("mask_token_id", config.Has("mask_token_id") ? absl::StrCat(token) : "(not set)",
                          absl::StrCat("a token of the vocabulary of ", shape.vocabulary,
-                                      " is required (absent means 103, the one of the published vocabularies)"));
+                                      " is required (the default is 103, as in the published vocabularies)"));
   }
   return shape;
 }

@@ -81,7 +81,7 @@ TEST(HfBertTest, VariantsChangeTheGraph) {
 }
 
 TEST(HfBertTest, RefusesByName) {
-  EXPECT_THAT(Error(Replace("\"vocab_size\": 300", "\"vocab_size\": 100")), HasSubstr("mask_token_id = nothing"));
+  EXPECT_THAT(Error(Replace("\"vocab_size\": 300", "\"vocab_size\": 100")), HasSubstr("mask_token_id = (not set)"));
   EXPECT_THAT(Error(With("\"mask_token_id\": 300")),
               HasSubstr("mask_token_id = 300; a token of the vocabulary of 300"));
   EXPECT_THAT(Error(With("\"mask_token_id\": 1.5")), HasSubstr("mask_token_id = 1.5"));

@@ -163,7 +163,7 @@ absl::StatusOr<int64_t> HfConfig::Size(absl::string_view name, int64_t limit, in
   const Value* value = Find(name);
   std::string allowed = absl::StrCat("a whole number from 1 to ", limit, " is required");
   if (value == nullptr) {
-    if (absent == 0) return Refuse(name, "nothing", allowed);
+    if (absent == 0) return Refuse(name, "(not set)", allowed);
     return absent;
   }
   double number = value->number_value();

@@ -64,7 +64,7 @@ TEST_F(HfConfigTest, SizesAreWholeNumbers) {
   EXPECT_EQ(*config.Size("one", 16, 0), 1);
   EXPECT_EQ(*config.Size("most", 16, 0), 16);
   EXPECT_EQ(*config.Size("absent", 16, 7), 7);
-  EXPECT_EQ(Said(config.Size("absent", 16, 0)), "a.absent = nothing; a whole number from 1 to 16 is required");
+  EXPECT_EQ(Said(config.Size("absent", 16, 0)), "a.absent = (not set); a whole number from 1 to 16 is required");
   for (const char* bad : {"half", "zero", "more", "text"}) EXPECT_THAT(Said(config.Size(bad, 16, 0)), HasSubstr(bad));
 }
 

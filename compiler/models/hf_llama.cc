@@ -185,7 +185,7 @@ absl::StatusOr<LlamaShape> ReadShape(const HfConfig& config, const Defaults& def
   }
   if (!config.Has("head_dim") && shape.width % shape.heads != 0) {
     return config.Refuse("num_attention_heads", absl::StrCat(shape.heads),
-                         absl::StrCat("it must divide hidden_size = ", shape.width, ", or head_dim be given"));
+                         absl::StrCat("it must divide hidden_size = ", shape.width, "; otherwise give head_dim"));
   }
   WEFT_ASSIGN_OR_RETURN(shape.head_size,
                         config.Size("head_dim", kHfLimit, std::max<int64_t>(1, shape.width / shape.heads)));
@@ -241,7 +241,8 @@ absl::StatusOr<ModelGraph> ImportLlama(const HfConfig& config, absl::string_view
   WEFT_RETURN_IF_ERROR(CheckFields(config, kLlama, "Llama", "LlamaForCausalLM"));
   WEFT_ASSIGN_OR_RETURN(const int64_t slices, config.Size("pretraining_tp", kHfLimit, 1));
   if (slices != 1) {
-    return config.Refuse("pretraining_tp", absl::StrCat(slices), "only 1 is supported: products are computed whole");
+    return config.Refuse("pretraining_tp", absl::StrCat(slices),
+                         "only 1 is supported: weft does not cut matrix products into slices");
   }
   WEFT_ASSIGN_OR_RETURN(LlamaShape shape, ReadShape(config, {0, 2048}));
   WEFT_ASSIGN_OR_RETURN(shape.qkv_bias, config.Flag("attention_bias", false));

@@ -22,7 +22,7 @@ constexpr double kNoLimit = 1e300;
 constexpr double kTwoPi = 6.283185307179586476925;
 
 absl::StatusOr<double> Required(const HfConfig& config, absl::string_view name, double low, bool open) {
-  if (!config.Has(name)) return config.Refuse(name, "nothing", "this type of scaling needs it");
+  if (!config.Has(name)) return config.Refuse(name, "(not set)", "this type of scaling needs it");
   return config.Number(name, low, open, kNoLimit, 0);
 }
 
@@ -36,7 +36,8 @@ absl::Status ReadLlama3(const HfConfig& scaling, int64_t positions, RopeShape* r
   WEFT_ASSIGN_OR_RETURN(const double high, Required(scaling, "high_freq_factor", 0, true));
   WEFT_ASSIGN_OR_RETURN(const int64_t original, scaling.Size("original_max_position_embeddings", kHfLimit, 0));
   if (!(low < high)) {
-    return scaling.Refuse("low_freq_factor", absl::StrCat(low), absl::StrCat("below high_freq_factor = ", high));
+    return scaling.Refuse("low_freq_factor", absl::StrCat(low),
+                          absl::StrCat("it must be below high_freq_factor = ", high));
   }
   rope->attributes.set_ramp_low(low);
   rope->attributes.set_ramp_high(high);
@@ -100,7 +101,7 @@ absl::StatusOr<RopeShape> ReadScaling(const HfConfig& scaling, RopeShape rope, i
   const std::vector<std::string> types = {"default", "linear", "dynamic", "yarn", "llama3"};
   if (std::find(types.begin(), types.end(), type) == types.end()) {
     return scaling.Refuse(scaling.Has("rope_type") ? "rope_type" : "type", Quoted(type),
-                          absl::StrCat("weft has no such scaling", NameHelp(type, types)));
+                          absl::StrCat("weft does not support this type of scaling", NameHelp(type, types)));
   }
   WEFT_ASSIGN_OR_RETURN(const double factor, Required(scaling, "factor", 1, false));
   rope.attributes.set_factor(factor);
@@ -150,7 +151,7 @@ absl::StatusOr<RopeShape> ReadRope(const HfConfig& config, int64_t head_size, in
   WEFT_ASSIGN_OR_RETURN(const google::protobuf::Struct* scaling, Object(config, "rope_scaling"));
   WEFT_ASSIGN_OR_RETURN(const google::protobuf::Struct* parameters, Object(config, "rope_parameters"));
   if (scaling != nullptr && parameters != nullptr) {
-    return config.Refuse("rope_scaling", "an object", "rope_parameters says the same; one of them is allowed");
+    return config.Refuse("rope_scaling", "an object", "rope_parameters has the same meaning; give one of the two");
   }
   RopeShape rope;
   rope.positions = positions;

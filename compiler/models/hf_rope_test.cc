@@ -135,14 +135,15 @@ TEST(HfRopeTest, NewFilesSayItInRopeParameters) {
   ASSERT_TRUE(rope.ok()) << rope.status();
   EXPECT_EQ(rope->attributes.base(), 700);
   EXPECT_EQ(rope->attributes.factor(), 2);
-  EXPECT_THAT(Error(R"("rope_parameters": {}, "rope_scaling": {})"), HasSubstr("one of them is allowed"));
+  EXPECT_THAT(Error(R"("rope_parameters": {}, "rope_scaling": {})"), HasSubstr("give one of the two"));
 }
 
 TEST(HfRopeTest, RefusesByName) {
   EXPECT_THAT(Error(R"("rope_scaling": {"rope_type": "longrope", "factor": 2.0})"),
-              HasSubstr("rope_scaling.rope_type = 'longrope'; weft has no such scaling; known: default"));
+              HasSubstr("rope_scaling.rope_type = 'longrope'; weft does not support this type of scaling; known: "
+                        "default"));
   EXPECT_THAT(Error(R"("rope_scaling": {"type": "linaer", "factor": 2.0})"), HasSubstr("nearest: 'linear'"));
-  EXPECT_THAT(Error(R"("rope_scaling": {"type": "linear"})"), HasSubstr("rope_scaling.factor = nothing"));
+  EXPECT_THAT(Error(R"("rope_scaling": {"type": "linear"})"), HasSubstr("rope_scaling.factor = (not set)"));
   EXPECT_THAT(Error(R"("rope_scaling": {"type": "linear", "factor": 0.5})"), HasSubstr("rope_scaling.factor = 0.5"));
   EXPECT_THAT(Error(R"("rope_scaling": {"type": "linear", "factor": 2.0, "beta_fast": 3})"),
               HasSubstr("rope_scaling.beta_fast is unknown"));
@@ -153,7 +154,7 @@ TEST(HfRopeTest, RefusesByName) {
               HasSubstr("below high_freq_factor"));
   EXPECT_THAT(Error(R"("rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
       "high_freq_factor": 4.0})"),
-              HasSubstr("original_max_position_embeddings = nothing"));
+              HasSubstr("original_max_position_embeddings = (not set)"));
   EXPECT_THAT(Error(R"("rope_scaling": {"rope_type": "yarn", "factor": 8.0, "beta_fast": 1, "beta_slow": 2})"),
               HasSubstr("below beta_fast"));
   EXPECT_THAT(Error(R"("rope_scaling": {"rope_type": "default", "partial_rotary_factor": 0.5})"),

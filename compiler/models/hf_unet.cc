@@ -77,7 +77,7 @@ absl::StatusOr<std::vector<int64_t>> Sizes(const HfConfig& config, absl::string_
   const std::string allowed = absl::StrCat("a list of ", least, " to ", most, " whole numbers from 1 to ", limit,
                                            " is required, such as [1, 2, 2, 2]");
   const Value* value = config.Find(name);
-  if (value == nullptr) return config.Refuse(name, "nothing", allowed);
+  if (value == nullptr) return config.Refuse(name, "(not set)", allowed);
   if (value->kind_case() != Value::kListValue) return config.Refuse(name, ShowHf(*value), allowed);
   const auto& entries = value->list_value().values();
   if (entries.size() < least || entries.size() > most) {
@@ -130,7 +130,7 @@ absl::Status CheckVariant(const HfConfig& config, int64_t in_channels) {
   WEFT_ASSIGN_OR_RETURN(const std::string respacing, config.Text("timestep_respacing", ""));
   if (!respacing.empty()) {
     return config.Refuse("timestep_respacing", absl::StrCat("'", respacing, "'"),
-                         "only '' is supported: all levels are trained");
+                         "only '' is supported: weft trains on all timesteps");
   }
   return absl::OkStatus();
 }
@@ -184,13 +184,13 @@ absl::Status CheckSizes(const HfConfig& config, const UnetShape& shape) {
       if (columns % divisor == 0) continue;
       return config.Refuse(
           field, absl::StrCat(divisor),
-          absl::StrCat("it must divide the ", columns, " columns of the level of side ", sides.back()));
+          absl::StrCat("it must divide the ", columns, " columns of the level whose images have side ", sides.back()));
     }
   }
   for (int64_t side : shape.attention_sides) {
     if (std::find(sides.begin(), sides.end(), side) != sides.end()) continue;
     return config.Refuse("attention_resolutions", absl::StrCat(side),
-                         absl::StrCat("levels have the sides ", absl::StrJoin(sides, ", ")));
+                         absl::StrCat("no level has images of this side; the sides are ", absl::StrJoin(sides, ", ")));
   }
   return absl::OkStatus();
 }

@@ -129,11 +129,11 @@ TEST(ImportUnet, RefusesByName) {
   EXPECT_THAT(Error(Changed("128", "130")), HasSubstr("model_channels = 130"));
   EXPECT_THAT(Error(Changed("128", "130")), HasSubstr("nearest: 128"));
   EXPECT_THAT(Error(Changed("[16, 8]", "[16, 7]")),
-              HasSubstr("attention_resolutions = 7; levels have the sides 32, 16, 8, 4"));
+              HasSubstr("attention_resolutions = 7; no level has images of this side; the sides are 32, 16, 8, 4"));
   EXPECT_THAT(Error(Changed("[16, 8]", "\"16,8\"")), HasSubstr("attention_resolutions = '16,8'; a list of"));
   EXPECT_THAT(Error(Changed("[1, 2, 2, 2]", "[1, 2.5]")), HasSubstr("channel_mult[1] = 2.5"));
   EXPECT_THAT(Error(With(R"("num_heads": 3)")), HasSubstr("num_heads = 3; it must divide the 256 columns"));
-  EXPECT_THAT(Error(R"({"model_type": "unet"})"), HasSubstr("image_size = nothing"));
+  EXPECT_THAT(Error(R"({"model_type": "unet"})"), HasSubstr("image_size = (not set)"));
   EXPECT_THAT(Error(With(R"("architectures": ["BertModel"])")), HasSubstr("architectures"));
   // Messages escape a line break in a value.
   EXPECT_THAT(Error(With(R"("architectures": ["a\nb"])")), HasSubstr(R"('a\x0ab')"));

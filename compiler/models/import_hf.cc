@@ -54,7 +54,7 @@ absl::StatusOr<const Family*> FamilyOf(const HfConfig& config) {
     if (config.Has("architectures") && config.CheckArchitecture(family.architecture).ok()) return &family;
   }
   if (config.Has("n_embd") || config.Has("n_layer")) return &kFamilies[0];
-  return RefuseHf("model_type", "nothing",
+  return RefuseHf("model_type", "(not set)",
                   absl::StrCat("it is required, because it selects the importer; known: ", absl::StrJoin(known, ", ")));
 }
 

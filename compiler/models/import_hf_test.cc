@@ -132,10 +132,10 @@ TEST(ImportHfTest, RefusesImpossibleValues) {
   EXPECT_THAT(Error("[1]"), HasSubstr("JSON"));
   EXPECT_THAT(Error("{\"model_type\": "), HasSubstr("JSON:1:16: expected a value"));
   EXPECT_THAT(Error(""), HasSubstr("JSON:1:1: expected a value"));
-  EXPECT_THAT(Error("{}"), HasSubstr("model_type = nothing; it is required"));
-  EXPECT_THAT(
-      Error(R"({"hidden_size": 128})"),
-      HasSubstr("model_type = nothing; it is required, because it selects the importer; known: gpt2, llama, mistral"));
+  EXPECT_THAT(Error("{}"), HasSubstr("model_type = (not set); it is required"));
+  EXPECT_THAT(Error(R"({"hidden_size": 128})"),
+              HasSubstr("model_type = (not set); it is required, because it selects the importer; known: gpt2, llama, "
+                        "mistral"));
   EXPECT_THAT(Error(R"({"n_embd": 128})"), HasSubstr("vocab_size"));
   EXPECT_THAT(Error(R"({"architectures": ["GPT2LMHeadModel"]})"), HasSubstr("vocab_size"));
   EXPECT_THAT(Error(With(R"("quantization_config": {"bits": 4}, "a_word": 1)")),

@@ -69,7 +69,7 @@ absl::StatusOr<ImageLayout> ParseImageHeader(absl::string_view head, int64_t fil
   const auto held = static_cast<uint64_t>(file_bytes - kImageHeaderBytes);
   if (count < 1 || held % bytes != 0 || count != held / bytes) {
     return refuse("the header says ", count, " images of ", bytes, " bytes; ", held, " bytes follow it",
-                  count < 1 ? ", and one image is the least" : "");
+                  count < 1 ? "; at least one image is required" : "");
   }
   layout.count = static_cast<int64_t>(count);
   return layout;

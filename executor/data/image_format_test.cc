@@ -66,7 +66,8 @@ TEST(ImageFormat, TheLargestExtentsAreAddedUpExactly) {
 TEST(ImageFormat, AHeaderWithoutImagesIsNoFile) {
   const ImageLayout none = {.count = 0, .channels = 1, .height = 2, .width = 2, .bytes_per_element = 1};
   EXPECT_EQ(Refusal(ImageFileHeader(none), kImageHeaderBytes),
-            "a.img: image file: the header says 0 images of 4 bytes; 0 bytes follow it, and one image is the least");
+            "a.img: image file: the header says 0 images of 4 bytes; 0 bytes follow it; at least one image is "
+            "required");
 }
 
 TEST(ImageFormat, FilesAreKnownByTheirFirstEightBytes) {

@@ -114,8 +114,8 @@ absl::StatusOr<TokenLayout> ParseMegatronIndex(absl::string_view index, int64_t 
     return refuse("it holds a mode per sequence; multimodal data is not supported");
   }
   if (!fits || expected != held) {
-    return refuse("the header says ", sequences, " sequences and ", documents, " documents; ", held,
-                  " bytes follow it, which do not hold them");
+    return refuse("the header says ", sequences, " sequences and ", documents, " documents; the ", held,
+                  " bytes after it do not match");
   }
   int64_t next = 0;
   for (uint64_t i = 0; i < sequences; ++i) {
@@ -125,7 +125,7 @@ absl::StatusOr<TokenLayout> ParseMegatronIndex(absl::string_view index, int64_t 
     if (length < 0) return refuse("sequence ", i, " has a length of ", length);
     if (pointer != next) {
       return refuse("sequence ", i, " begins at byte ", pointer, " instead of ", next,
-                    "; only data whose sequences follow each other is read");
+                    "; weft reads only data whose sequences follow each other");
     }
     // At most 2^27 sequences (by the size of the index) of 2^34 bytes: no overflow.
     next += int64_t{length} * layout.bytes_per_token;

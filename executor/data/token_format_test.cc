@@ -112,12 +112,12 @@ TEST(MegatronIndex, TheSequencesFillTheDataInOrder) {
   EXPECT_THAT(refusal(Index(8, {3, -1}, 1, 2), 14), HasSubstr("sequence 1 has a length of -1"));
   // A mode for each sequence follows at the end.
   EXPECT_THAT(refusal(good + "\1\1", 14), HasSubstr("multimodal data is not supported"));
-  EXPECT_THAT(refusal(good + "\1", 14), HasSubstr("33 bytes follow it, which do not hold them"));
+  EXPECT_THAT(refusal(good + "\1", 14), HasSubstr("the 33 bytes after it do not match"));
   EXPECT_THAT(refusal(good.substr(0, 33), 14), HasSubstr("cut off: 33 bytes"));
   // The number of bytes for these counts would wrap around.
   std::string many = good;
   many[25] = '\x40';
-  EXPECT_THAT(refusal(many, 14), HasSubstr("which do not hold them"));
+  EXPECT_THAT(refusal(many, 14), HasSubstr("bytes after it do not match"));
 }
 
 }  // namespace

@@ -51,8 +51,8 @@ absl::Status CheckDropout(const Step& step, const TensorView& x, const StepConte
   const int64_t whole = std::max(heads > 0 ? heads : Columns(x), a.whole_columns());
   const int64_t elements = rows * whole * (heads > 0 ? rows : 1);
   if (a.dropout() == 0 || elements <= int64_t{1} << 34) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("step '", step.name(), "': ", elements, " elements of one sample at a dropout site; at most 2^34"));
+  return absl::InvalidArgumentError(absl::StrCat("step '", step.name(), "': ", elements,
+                                                 " elements of one sample at a dropout site; allowed: at most 2^34"));
 }
 
 }  // namespace weft::exec

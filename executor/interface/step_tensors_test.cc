@@ -97,8 +97,8 @@ TEST(StepTensors, RandomCountersNumberTheElementsOfASample) {
   EXPECT_TRUE(CheckDropout(step, x, context).ok());
   step.mutable_attributes()->set_heads(5);
   EXPECT_EQ(CheckDropout(step, x, context),
-            absl::InvalidArgumentError("step 'h.0': 21474836480 elements of one sample at a dropout site; at most "
-                                       "2^34"));
+            absl::InvalidArgumentError("step 'h.0': 21474836480 elements of one sample at a dropout site; allowed: at "
+                                       "most 2^34"));
 }
 
 }  // namespace

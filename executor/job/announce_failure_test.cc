@@ -107,9 +107,9 @@ TEST(AnnounceFailureTest, AStopEndsTheWaitOfAll) {
         const absl::Status status = ConnectMesh(job[rank]).status();
         EXPECT_TRUE(absl::IsCancelled(status)) << status;
         EXPECT_EQ(ReportedRemotely(status), rank != stopped);
-        EXPECT_THAT(
-            std::string(status.message()),
-            testing::StartsWith(absl::StrCat("rank ", stopped, " was stopped by a signal before all ranks had met")));
+        EXPECT_THAT(std::string(status.message()),
+                    testing::StartsWith(
+                        absl::StrCat("rank ", stopped, " was stopped by a signal before all ranks had connected")));
         ++told;
       });
     }

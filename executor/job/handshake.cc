@@ -75,7 +75,7 @@ absl::StatusOr<Hello> DecodeHello(absl::string_view bytes) {
       !ReadNumber(&bytes, &purpose) || !ReadNumber(&bytes, &hello.rank) || !ReadNumber(&bytes, &hello.size) ||
       !ReadNumber(&bytes, &hello.process) || !ReadBytes(&bytes, hello.nonce.size(), &nonce) ||
       !ReadBytes(&bytes, hello.proof.size(), &proof)) {
-    return absl::InvalidArgumentError("no greeting of a weft process");
+    return absl::InvalidArgumentError("not a greeting of a weft process");
   }
   if (purpose != static_cast<uint32_t>(Purpose::kStore) && purpose != static_cast<uint32_t>(Purpose::kTransport)) {
     return absl::InvalidArgumentError(absl::StrCat("a greeting for unknown purpose ", purpose));

@@ -259,7 +259,7 @@ class Launcher {
     const size_t more = names.size() - std::min(names.size(), kMaxNamed);
     names.resize(names.size() - more);
     launch_.on_message(absl::StrCat(absl::StrJoin(names, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "",
-                                    names.size() + more == 1 ? " does" : " do", " not end after a second ",
+                                    names.size() + more == 1 ? " does" : " do", " not end after the second ",
                                     strsignal(passed_on_), " (signal ", passed_on_, "); killed"));
   }
 

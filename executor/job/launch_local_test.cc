@@ -235,7 +235,7 @@ TEST(LaunchLocalTest, ASecondSignalWaitsForNobody) {
         outcome.messages[0],
         MatchesRegex(absl::StrCat(how == "all are stopped" ? one + ", " + one + ", " + one + " do"
                                                            : "rank 1 \\(process [0-9]+, stopped by a signal\\) does",
-                                  " not end after a second Terminated \\(signal 15\\); killed")));
+                                  " not end after the second Terminated \\(signal 15\\); killed")));
     EXPECT_LT(outcome.seconds, 5) << how;
   }
 }

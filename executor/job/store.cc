@@ -170,10 +170,10 @@ class StoreServer::Serving {
         absl::StatusOr<StoreRequest> request = DecodeStoreRequest(message);
         if (!request.ok()) return Lose(rank, absl::StrCat("it sent ", std::string(request.status().message())));
         if (state_.waits(rank) && request->operation != StoreOperation::kFail) {
-          return Lose(rank, "it sent a request while another was under way");
+          return Lose(rank, "it sent a request before the previous one was answered");
         }
         Handle(rank, *std::move(request));
-        if (client.output.size() > kMaxOutputBytes) return Lose(rank, "it does not take the store's replies");
+        if (client.output.size() > kMaxOutputBytes) return Lose(rank, "it does not read the store's replies");
       }
       if (!client.socket.open()) return;
       if (!client.reader.partial()) {

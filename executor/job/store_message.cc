@@ -37,7 +37,8 @@ absl::StatusOr<StoreRequest> DecodeStoreRequest(absl::string_view bytes) {
   }
   if (operation < static_cast<uint8_t>(StoreOperation::kSet) ||
       operation > static_cast<uint8_t>(StoreOperation::kFail)) {
-    return absl::InvalidArgumentError(absl::StrCat("a request for operation ", operation, ", which the store has not"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a request for operation ", operation, ", which the store does not know"));
   }
   request.operation = static_cast<StoreOperation>(operation);
   if (request.timeout_ms > kMaxStoreTimeoutMs) {

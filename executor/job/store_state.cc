@@ -155,9 +155,9 @@ std::string StoreState::WhyLate(const StoreRequest& request) const {
   }
   const std::string within = absl::StrCat(" within ", static_cast<double>(request.timeout_ms) / 1000, " s");
   if (!absent.empty()) {
-    return absl::StrCat(NameRanks(absent), " of ", clients_.size(), " did not come to ", address_, within);
+    return absl::StrCat(NameRanks(absent), " of ", clients_.size(), " did not connect to ", address_, within);
   }
-  if (!late.empty()) return absl::StrCat(NameRanks(late), " did not come to '", request.key, "'", within);
+  if (!late.empty()) return absl::StrCat(NameRanks(late), " did not reach '", request.key, "'", within);
   return absl::StrCat("nobody has set '", request.key, "'", within);
 }
 

@@ -121,7 +121,7 @@ TEST(StoreState, NamesLateRanks) {
   EXPECT_THAT(store.Expire(3 * kSecond - 1), IsEmpty());
   EXPECT_THAT(store.Expire(3 * kSecond), ElementsAre("1! nobody has set 'k' within 2 s"));
   EXPECT_EQ(store.state.NextDeadline(), 6 * kSecond);
-  EXPECT_THAT(store.Expire(60 * kSecond), ElementsAre("0! ranks 1 and 2 did not come to 'b' within 5 s"));
+  EXPECT_THAT(store.Expire(60 * kSecond), ElementsAre("0! ranks 1 and 2 did not reach 'b' within 5 s"));
   EXPECT_EQ(store.state.NextDeadline(), -1);
 }
 
@@ -134,7 +134,7 @@ TEST(StoreState, ThoseThatNeverCameAreNamedFirst) {
   state.Handle(0, Wait("k", 2000), 0, &answers);
   state.Expire(2 * kSecond, &answers);
   EXPECT_THAT(StoreUnderTest::Texts(answers),
-              ElementsAre("0! ranks 1 and 3 of 4 did not come to 10.0.0.1:29500 within 2 s"));
+              ElementsAre("0! ranks 1 and 3 of 4 did not connect to 10.0.0.1:29500 within 2 s"));
 }
 
 TEST(StoreState, BoundsItsContents) {

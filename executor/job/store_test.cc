@@ -118,14 +118,15 @@ TEST(StoreTest, ARankThatNeverComesIsNamed) {
   const auto server = Serve(options);
   const auto zero = Join(*server, 0, options), two = Join(*server, 2, options);
   ASSERT_TRUE(zero.ok() && two.ok());
-  EXPECT_EQ((*zero)->Barrier("start", milliseconds(100)).message(),
-            absl::StrCat("ranks 1 and 3 of 4 did not come to 127.0.0.1:", server->address().port(), " within 0.1 s"));
+  EXPECT_EQ(
+      (*zero)->Barrier("start", milliseconds(100)).message(),
+      absl::StrCat("ranks 1 and 3 of 4 did not connect to 127.0.0.1:", server->address().port(), " within 0.1 s"));
   EXPECT_THAT(std::string((*two)->Wait("of rank 3", milliseconds(50)).status().message()),
-              HasSubstr("ranks 1 and 3 of 4 did not come"));
+              HasSubstr("ranks 1 and 3 of 4 did not connect"));
   const auto one = Join(*server, 1, options), three = Join(*server, 3, options);
   ASSERT_TRUE(one.ok() && three.ok());
   EXPECT_EQ((*three)->Barrier("later", milliseconds(50)).message(),
-            "ranks 0, 1 and 2 did not come to 'later' within 0.05 s");
+            "ranks 0, 1 and 2 did not reach 'later' within 0.05 s");
   EXPECT_EQ((*three)->Wait("a key", milliseconds(50)).status().message(), "nobody has set 'a key' within 0.05 s");
 }
 

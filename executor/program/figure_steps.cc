@@ -98,7 +98,7 @@ class Marker {
       if (!marked) {
         return absl::InvalidArgumentError(absl::StrCat("rank ", rank_, ": action ", prepared.action->id(), " '",
                                                        prepared.action->name(),
-                                                       "' is to validate and writes no NORM of two numbers"));
+                                                       "' must validate, but writes no NORM of two numbers"));
       }
     }
     return absl::OkStatus();

@@ -124,7 +124,7 @@ TEST_F(FigureStepsTest, APostValidatedProgramHasVerdicts) {
   EXPECT_EQ(OffsetOf(prepared_.figures.loss_scale), 168);
   Add("id: 7 kind: VALIDATE name: 'verdict' segment: 1 operands: 0");
   EXPECT_EQ(std::string(Mark().message()),
-            "rank 3: action 7 'verdict' is to validate and writes no NORM of two numbers");
+            "rank 3: action 7 'verdict' must validate, but writes no NORM of two numbers");
 }
 
 }  // namespace

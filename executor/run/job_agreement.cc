@@ -32,8 +32,8 @@ absl::Status AgreeOnJob(Endpoint& endpoint, const JobFacts& mine, std::chrono::n
       if (i + 1 < its.size() && its[i] == fields[i] && its[i + 1] == fields[i + 1]) continue;
       return absl::FailedPreconditionError(
           absl::StrCat("rank ", rank, " was started differently from rank 0: ", fields[i], " is ",
-                       i + 1 < its.size() ? its[i + 1] : "unknown", " there and ", fields[i + 1],
-                       " here; start all ranks with the same weft-run, flags and files"));
+                       i + 1 < its.size() ? its[i + 1] : "unknown", " on that rank and ", fields[i + 1],
+                       " on rank 0; start all ranks with the same weft-run, flags and files"));
     }
   }
   return absl::OkStatus();

@@ -37,14 +37,14 @@ TEST(AgreeOnJob, NamesRankAndWhatDiffers) {
                                        {{"program", "5b27f346"}, {"--steps", "3"}},
                                        {{"program", "5b27f346"}, {"--steps", "2"}}});
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("rank 2 was started differently"), HasSubstr("--steps is 2 there and 3 here")));
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("rank 2 was started differently"),
+                                                   HasSubstr("--steps is 2 on that rank and 3 on rank 0")));
 }
 
 // A rank with fewer facts may run another version of weft.
 TEST(AgreeOnJob, FewerFactsAreOthers) {
   EXPECT_THAT(std::string(Verdict({{{"a", "1"}, {"b", "2"}}, {{"a", "1"}}}).message()),
-              HasSubstr("b is unknown there and 2 here"));
+              HasSubstr("b is unknown on that rank and 2 on rank 0"));
   EXPECT_FALSE(Verdict({{{"a", "1"}}, {}}).ok());
 }
 

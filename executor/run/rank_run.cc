@@ -74,7 +74,7 @@ absl::Status RankRun::Prepare() {
   // On an asynchronous device, these preparations can take minutes.
   if (shared_.device->asynchronous() && endpoint_.rank() == 0 && shared_.options.on_note) {
     shared_.options.on_note(absl::StrFormat(
-        "rank 0 is ready: %.1f s for memory, %.1f s for kernels and libraries, %.1f s for what the weights begin with",
+        "rank 0 is ready: %.1f s for memory, %.1f s for kernels and libraries, %.1f s for the initial weights",
         1e-9 * (arena_ns - begin_ns), 1e-9 * (backend_ns - arena_ns), 1e-9 * (MonotonicNanoseconds() - backend_ns)));
   }
   return absl::OkStatus();

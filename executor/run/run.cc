@@ -55,8 +55,9 @@ absl::Status CheckOptions(const Program& program, const RunOptions& options) {
         absl::StrCat("threads per rank = ", options.threads_per_rank, " must be from 1 to ", kMaxThreads));
   }
   if (options.eval_data != nullptr && !program.has_evaluation()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("program '", program.name(), "' has no evaluation program; compile it again with one"));
+    return absl::FailedPreconditionError(absl::StrCat("program '", program.name(),
+                                                      "' has no evaluation program; leave --eval-data out, or compile ",
+                                                      "with a schedule that flushes"));
   }
   if (options.eval_data != nullptr && options.eval_batches < 1) {
     return absl::InvalidArgumentError(
@@ -78,7 +79,7 @@ absl::Status CheckAsynchronous(const Program& program, int64_t last_step, const 
   if (last_step % steps != 0) {
     const int64_t below = last_step / steps * steps;
     return absl::InvalidArgumentError(absl::StrCat(
-        of, "steps = ", last_step, "; allowed: multiples of the ", steps, " steps of a repetition, nearest valid: ",
+        of, "steps = ", last_step, "; allowed: multiples of ", steps, ", the steps of a repetition, nearest valid: ",
         below > 0 && last_step - below <= steps / 2 ? below : below + steps));
   }
   if (options.checkpoint.directory.empty()) return absl::OkStatus();

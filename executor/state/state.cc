@@ -234,7 +234,7 @@ absl::Status RankState::Begin(const TensorPiece& piece, absl::Span<const Buffer*
       });
       if (!good) {
         return absl::InvalidArgumentError(
-            absl::StrCat(tensor.name(), " cannot begin as values of ", DType_Name(copies[0]->dtype())));
+            absl::StrCat(tensor.name(), " cannot be initialized as values of ", DType_Name(copies[0]->dtype())));
       }
       made += count;
       done += count;

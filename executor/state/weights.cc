@@ -48,7 +48,7 @@ absl::StatusOr<std::vector<const SafetensorsEntry*>> Match(const SafetensorsRead
   for (const SafetensorsEntry& entry : reader.entries()) {
     if (!entries.emplace(CanonicalWeightName(entry.name), &entry).second) {
       return absl::InvalidArgumentError(absl::StrCat(reader.path(), ": tensor ", Quoted(entry.name),
-                                                     " is there with and without its model's prefix"));
+                                                     " is in the file twice, with and without its model's prefix"));
     }
   }
   std::vector<const SafetensorsEntry*> result;

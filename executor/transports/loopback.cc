@@ -11,7 +11,7 @@ namespace weft::exec {
 absl::Status LoopbackMover::UseDevice(ComputeDevice* device) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (const ComputeDevice* known = device_; known != nullptr && known != device) {
-    return absl::InvalidArgumentError(absl::StrCat("loopback: the ranks share one device; given are two, '",
+    return absl::InvalidArgumentError(absl::StrCat("loopback: the ranks share one device, but two are given: '",
                                                    known->name(), "' and '", device->name(), "'"));
   }
   device_ = device;
@@ -58,7 +58,7 @@ absl::Status LoopbackMover::Move(Transfer* send, Transfer* receive) {
   if ((send->stream < 0) != (receive->stream < 0)) {
     return absl::InternalError(absl::StrCat("channel ", send->channel, ": rank ", send->owner, " sends from ",
                                             send->stream < 0 ? "host" : "device", " memory, rank ", receive->owner,
-                                            " receives in that of the other kind"));
+                                            " receives in memory of the other kind"));
   }
   const size_t bytes = static_cast<size_t>(send->bytes);
   if (send->stream < 0) {

@@ -78,7 +78,7 @@ class MpiEndpoint : public Endpoint {
     mpi_.is_thread_main(&main_thread);
     if (level < kMpiThreadFunneled || !main_thread) {
       return absl::UnavailableError(
-          absl::StrCat("mpi: needs MPI_THREAD_FUNNELED, and to be opened by the thread that initialized MPI; this MPI ",
+          absl::StrCat("mpi: needs MPI_THREAD_FUNNELED, and the thread that initialized MPI must open it; this MPI ",
                        "provides thread level ", level, main_thread ? "" : ", and this is another thread"));
     }
     thread_ = std::this_thread::get_id();
@@ -93,7 +93,8 @@ class MpiEndpoint : public Endpoint {
     int found = 0;
     mpi_.comm_get_attr(mpi_.comm_world, kMpiTagUpperBound, &limit, &found);
     if (found && *static_cast<int*>(limit) < kMaxChannel) {
-      return absl::UnavailableError(absl::StrCat("mpi: tags end at ", *static_cast<int*>(limit)));
+      return absl::UnavailableError(
+          absl::StrCat("mpi: this MPI has too few message tags; its largest tag is ", *static_cast<int*>(limit)));
     }
     mpi_.comm_split_type(mpi_.comm_world, kMpiCommTypeShared, rank_, mpi_.info_null, &node_);
     mpi_.comm_size(node_, &node_size_);
@@ -265,7 +266,7 @@ class MpiEndpoint : public Endpoint {
   absl::Status Post(Transfer* transfer, bool send) {
     if (Aborted()) return AbortStatus();
     if (std::this_thread::get_id() != thread_) {
-      return absl::InternalError(absl::StrCat("rank ", rank_, ": mpi is used by another thread than opened it"));
+      return absl::InternalError(absl::StrCat("rank ", rank_, ": mpi is used by a thread that did not open it"));
     }
     if (transfer->peer < 0 || transfer->peer >= size_ || transfer->bytes < 0) {
       return absl::InvalidArgumentError(absl::StrCat("rank ", rank_, ": a transfer of ", transfer->bytes,

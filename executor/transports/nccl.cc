@@ -222,7 +222,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     // A group that was begun must be ended in any case.
     const int ended = nccl_.group_end();
     if (result == kNcclSuccess || result == kNcclInProgress) result = ended;
-    return communicators_.Settle(index, result, "a collective is not taken");
+    return communicators_.Settle(index, result, "does not accept a collective");
   }
 
  private:
@@ -305,7 +305,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     }
     const int ended = nccl_.group_end();
     if (result == kNcclSuccess) result = ended;
-    WEFT_RETURN_IF_ERROR(communicators_.Settle(index, result, "its first message is not taken"));
+    WEFT_RETURN_IF_ERROR(communicators_.Settle(index, result, "does not accept its first message"));
     WEFT_RETURN_IF_ERROR(device_->Record(warm_up_event_, warm_up_stream_));
     const int64_t deadline = MonotonicNanoseconds() + communicators_.timeout().count();
     while (true) {
@@ -388,11 +388,11 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     }
     if (result == kNcclSuccess) return absl::OkStatus();
     if (result != kNcclInProgress) {
-      return communicators_.Settle(failed->edge->communicator, result, "a message is not taken");
+      return communicators_.Settle(failed->edge->communicator, result, "does not accept a message");
     }
     for (const Pending& pending : pending_) {
       WEFT_RETURN_IF_ERROR(
-          communicators_.Settle(pending.edge->communicator, kNcclInProgress, "a message is not taken"));
+          communicators_.Settle(pending.edge->communicator, kNcclInProgress, "does not accept a message"));
     }
     return absl::OkStatus();
   }
@@ -479,7 +479,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Endpoint>>> OpenNccl(int ranks) {
   WEFT_ASSIGN_OR_RETURN(const TransportEntry* inner, FindTransport("auto"));
   if (inner->name == "inproc" && ranks > 1) {
     return absl::FailedPreconditionError(
-        "nccl: a process per rank is needed; --bootstrap=local starts them on this node");
+        "nccl: needs a process per rank; --bootstrap=local starts the processes on this node");
   }
   WEFT_ASSIGN_OR_RETURN(auto hosts, inner->open(ranks));
   std::vector<std::unique_ptr<Endpoint>> endpoints;

@@ -154,7 +154,7 @@ class StagedEndpoint : public Endpoint {
       return absl::FailedPreconditionError(
           absl::StrCat("rank ", rank(), ": a ", send ? "send" : "receive", " of ", transfer->bytes, " bytes with rank ",
                        transfer->peer, " on channel ", transfer->channel, " was not announced to the transport: ",
-                       found == edges_.end() ? 0 : found->second.slot_bytes, " bytes are set aside"));
+                       found == edges_.end() ? 0 : found->second.slot_bytes, " bytes are reserved"));
     }
     Edge& edge = found->second;
     transfer->owner = rank();

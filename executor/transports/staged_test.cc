@@ -66,7 +66,7 @@ TEST(StagedTest, RefusesWhatWasNotAnnounced) {
               HasSubstr("a send of 8 bytes with rank 1 on channel 0 was not announced to the transport: 0 bytes"));
   ASSERT_TRUE(endpoints[0]->Connect(announced, {}).ok());
   transfers[0].bytes = 16;
-  EXPECT_THAT(std::string(endpoints[0]->PostSend(&transfers[0]).message()), HasSubstr("8 bytes are set aside"));
+  EXPECT_THAT(std::string(endpoints[0]->PostSend(&transfers[0]).message()), HasSubstr("8 bytes are reserved"));
   transfers[0].peer = 2;
   EXPECT_THAT(std::string(endpoints[0]->PostSend(&transfers[0]).message()), HasSubstr("with rank 2 of 2"));
   EXPECT_FALSE(endpoints[0]->Connect(announced, {}).ok());

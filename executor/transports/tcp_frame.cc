@@ -33,7 +33,7 @@ absl::StatusOr<Frame> ParseFrame(absl::string_view bytes, int ranks) {
       !ReadNumber(&bytes, &zero)) {
     return absl::InvalidArgumentError("a frame that is cut short");
   }
-  if (magic != kMagic || padding != 0 || zero != 0) return absl::InvalidArgumentError("bytes that are no frame");
+  if (magic != kMagic || padding != 0 || zero != 0) return absl::InvalidArgumentError("bytes that are not a frame");
   if (kind < static_cast<uint16_t>(FrameKind::kReady) || kind > static_cast<uint16_t>(FrameKind::kBye)) {
     return absl::InvalidArgumentError(absl::StrCat("a frame of unknown kind ", kind));
   }

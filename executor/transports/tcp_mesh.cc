@@ -31,7 +31,7 @@ constexpr std::chrono::seconds kLinger(3);
 absl::Status NotStopped(const Rendezvous& rendezvous) {
   if (rendezvous.stop == nullptr || !rendezvous.stop->load(std::memory_order_relaxed)) return absl::OkStatus();
   return absl::CancelledError(
-      absl::StrCat("rank ", rendezvous.process.rank, " was stopped by a signal before all ranks had met"));
+      absl::StrCat("rank ", rendezvous.process.rank, " was stopped by a signal before all ranks had connected"));
 }
 
 std::string AddressKey(int rank) { return absl::StrCat("tcp address of rank ", rank); }
@@ -210,7 +210,7 @@ absl::StatusOr<std::vector<TcpConnection>> ConnectMesh(const Rendezvous& rendezv
     // No other rank waits for this rank any more.
     if (absl::IsCancelled(failure) && server != nullptr && !server->Absent().empty()) {
       failure = absl::CancelledError(absl::StrCat(failure.message(), ": ", NameRanks(server->Absent()), " of ", size,
-                                                  " did not come to ", server->address().ToString()));
+                                                  " did not connect to ", server->address().ToString()));
     }
     if (const absl::Status told = (*store)->Fail(failure); ReportedRemotely(told)) failure = told;
   }

@@ -179,7 +179,7 @@ TEST(TcpTest, BytesThatAreNoFramesEndTheJob) {
   for (int i = 0; i < 500 && status.ok(); ++i) {
     status = endpoint->WaitForProgress(std::chrono::milliseconds(10)).status();
   }
-  EXPECT_EQ(status.message(), "rank 1 sent bytes that are no frame");
+  EXPECT_EQ(status.message(), "rank 1 sent bytes that are not a frame");
 }
 
 TEST(TcpTest, ARankThatNeverComesIsNamed) {
@@ -189,7 +189,7 @@ TEST(TcpTest, ARankThatNeverComesIsNamed) {
     const absl::Status status = OpenTcpEndpoint(job[rank], /*own_process=*/false).status();
     EXPECT_FALSE(status.ok());
     if (rank > 0) return;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 2 of 3 did not come to 127.0.0.1:"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 2 of 3 did not connect to 127.0.0.1:"));
   });
 }
 
@@ -199,8 +199,8 @@ TEST(TcpTest, AWrongSecretIsRefused) {
   job[1].secret = "the secret of another";
   InThreads(2, [&](int rank) {
     const absl::Status status = OpenTcpEndpoint(job[rank], /*own_process=*/false).status();
-    EXPECT_THAT(std::string(status.message()),
-                HasSubstr(rank == 0 ? "rank 1 of 2 did not come" : "refuses the secret of rank 1 (WEFT_JOB_SECRET)"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(rank == 0 ? "rank 1 of 2 did not connect"
+                                                                   : "refuses the secret of rank 1 (WEFT_JOB_SECRET)"));
   });
 }
 

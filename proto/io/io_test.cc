@@ -286,7 +286,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"{\"adamw\": {\"overrides\": [{}, 1]}}", {"recipe.adamw.overrides[1]: expected an object"}},
         BadCase{"{\"adamw\": {\"overrides\": [null]}}", {"got null"}}, BadCase{"[]", {"expected an object"}},
         BadCase{"{} {}", {":1:4", "after the end"}}, BadCase{Repeat("[", 100000), {"levels"}},
-        BadCase{Repeat("{\"lr\":", 100000), {"levels"}}, BadCase{"{\"steps\": 01}", {"start with 0"}},
+        BadCase{Repeat("{\"lr\":", 100000), {"levels"}}, BadCase{"{\"steps\": 01}", {"leading 0"}},
         BadCase{"{\"steps\": 1,}", {"member name"}}, BadCase{"{steps: 1}", {"double quotes"}},
         BadCase{"{\"lr\": {\"decay\": \"a\nb\"}}", {"control character"}},
         BadCase{"{\"lr\": {\"decay\": \"\\ud800\"}}", {"surrogate"}},

@@ -168,7 +168,7 @@ class JsonParser {
     };
     Take('-');
     if (Take('0')) {
-      if (IsDigit(Peek())) return Error("a number must not start with 0");
+      if (IsDigit(Peek())) return Error("a number must not have a leading 0");
     } else if (!digits()) {
       return Error(absl::StrCat("expected a digit, got ", Here()));
     }

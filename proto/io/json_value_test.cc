@@ -68,7 +68,7 @@ TEST(JsonValue, Numbers) {
   for (const char* text : {"-", "01", "1.", ".5", "1e", "1e+", "+1", "0x10", "--1", "1.e5"}) {
     EXPECT_FALSE(ParseJson(text, "f").ok()) << text;
   }
-  EXPECT_EQ(Refusal("[01]"), "f:1:3: a number must not start with 0");
+  EXPECT_EQ(Refusal("[01]"), "f:1:3: a number must not have a leading 0");
   // All digits are kept.
   EXPECT_EQ(Value("9223372036854775807").Int64(), INT64_MAX);
   EXPECT_EQ(Value("-9223372036854775808").Int64(), INT64_MIN);

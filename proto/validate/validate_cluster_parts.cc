@@ -87,11 +87,12 @@ absl::Status ValidateNodeLinks(const Cluster& cluster) {
   const std::string path = "cluster.node_links";
   const int64_t devices = cluster.devices_per_node();
   if (links.all_pairs() && devices > kMaxAllPairs) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ".all_pairs = true must be false with ", devices,
-                                                   " devices per node; all_pairs allows at most ", kMaxAllPairs));
+    return absl::InvalidArgumentError(absl::StrCat(path, ".all_pairs = true is not allowed with ", devices,
+                                                   " devices per node; allowed: at most ", kMaxAllPairs));
   }
   if (links.all_pairs() && links.switch_reduces()) {
-    return absl::InvalidArgumentError(path + ".switch_reduces = true must be false with all_pairs: there is no switch");
+    return absl::InvalidArgumentError(path +
+                                      ".switch_reduces = true is not allowed with all_pairs: there is no switch");
   }
   std::set<std::pair<int64_t, int64_t>> pairs;
   for (int i = 0; i < links.direct_size(); ++i) {

@@ -81,8 +81,8 @@ std::vector<Bad> DeviceCases() {
       {"device.kernel_rates.dtype", "device { kernel_rates { kernel: \"ADD\" bytes_per_second: 1 } }",
        "cluster.device.kernel_rates[2].dtype = DTYPE_UNSPECIFIED"},
       {"device.kernel_rates.dtype", "device { kernel_rates { kernel: \"GELU\" dtype: TF32 bytes_per_second: 1 } }",
-       "cluster.device.kernel_rates[2].dtype = TF32 must be the dtype of the first operand of GELU: no other kernel "
-       "than MATMUL works in TF32"},
+       "cluster.device.kernel_rates[2].dtype = TF32 must be the dtype of the first operand of GELU: only MATMUL works "
+       "in TF32"},
       {"device.kernel_rates.dtype",
        "device { kernel_rates { kernel: \"GELU fp32>fp32 4x4\" dtype: TF32 overhead_seconds: 1 } }",
        "cluster.device.kernel_rates[2].dtype = TF32 must be"},
@@ -185,9 +185,9 @@ TEST(ValidateCluster, RefusesEveryBadField) {
       {"host.kind", "host { kind: 4 }", "cluster.host.kind = 4"},
       {"nics_per_node", "nics_per_node: 4097", "cluster.nics_per_node = 4097 must be at most 4096"},
       {"node_links.all_pairs", "devices_per_node: 257 node_links { all_pairs: true }",
-       "cluster.node_links.all_pairs = true must be false with 257 devices per node; all_pairs allows at most 256"},
+       "cluster.node_links.all_pairs = true is not allowed with 257 devices per node; allowed: at most 256"},
       {"node_links.switch_reduces", "node_links { all_pairs: true switch_reduces: true }",
-       "cluster.node_links.switch_reduces = true must be false with all_pairs"},
+       "cluster.node_links.switch_reduces = true is not allowed with all_pairs"},
       {"node_links.direct.first", "node_links { direct { first: 4 second: 1 link { bytes_per_second: 1 } } }",
        "cluster.node_links.direct[1].first = 4 must be at most 3"},
       {"node_links.direct.second", "node_links { direct { first: 2 second: -1 link { bytes_per_second: 1 } } }",

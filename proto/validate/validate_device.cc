@@ -74,9 +74,9 @@ absl::Status ValidateKernelRates(const std::string& device_path, const Device& d
       WEFT_RETURN_IF_ERROR(CheckComputeDType(absl::StrCat(path, ".dtype"), rate.dtype()));
     }
     if (rate.dtype() == TF32 && kernel != Kernel_Name(MATMUL)) {
-      return BadField(absl::StrCat(path, ".dtype"), DType_Name(rate.dtype()),
-                      absl::StrCat("the dtype of the first operand of ", kernel, ": no other kernel than ",
-                                   Kernel_Name(MATMUL), " works in TF32"));
+      return BadField(
+          absl::StrCat(path, ".dtype"), DType_Name(rate.dtype()),
+          absl::StrCat("the dtype of the first operand of ", kernel, ": only ", Kernel_Name(MATMUL), " works in TF32"));
     }
     WEFT_RETURN_IF_ERROR(CheckNotNegative(absl::StrCat(path, ".from_work"), rate.from_work()));
     WEFT_RETURN_IF_ERROR(CheckNotNegative(absl::StrCat(path, ".flops_per_second"), rate.flops_per_second()));

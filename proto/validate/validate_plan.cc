@@ -87,11 +87,12 @@ absl::Status ResolveSchedule(PlanSchedule* schedule) {
     WEFT_RETURN_IF_ERROR(CheckWithin(path, p.value, 0, p.most));
     if (p.value == 0 || schedule->definition().empty()) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        path, " = ", p.value, " is given together with plan.schedule.definition, which takes no parameters"));
+        path, " = ", p.value,
+        " is given together with plan.schedule.definition, which takes no parameters; leave one of the two out"));
   }
   if (schedule->definition().size() > kMaxDefinition) {
     return absl::InvalidArgumentError(absl::StrCat("plan.schedule.definition has ", schedule->definition().size(),
-                                                   " bytes, may have at most ", kMaxDefinition));
+                                                   " bytes; allowed: at most ", kMaxDefinition));
   }
   if (!PlanSchedule::Scaling_IsValid(schedule->scaling())) {
     return BadField("plan.schedule.scaling", static_cast<int>(schedule->scaling()),
@@ -100,7 +101,8 @@ absl::Status ResolveSchedule(PlanSchedule* schedule) {
   if (schedule->scaling() != PlanSchedule::CONCATENATION && !schedule->definition().empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("plan.schedule.scaling = ", PlanSchedule::Scaling_Name(schedule->scaling()),
-                     " is given together with plan.schedule.definition, which takes no parameters"));
+                     " is given together with plan.schedule.definition, which takes no parameters; leave one of the "
+                     "two out"));
   }
   return absl::OkStatus();
 }

@@ -78,7 +78,7 @@ TEST(ValidatePlan, DefinitionsAreBounded) {
   EXPECT_EQ(plan.schedule().name(), "");
   plan.mutable_schedule()->set_definition(std::string((1 << 27) + 1, 'x'));
   EXPECT_THAT(std::string(ValidateAndResolve(&plan, CpuDevice()).message()),
-              testing::HasSubstr("plan.schedule.definition has 134217729 bytes, may have at most 134217728"));
+              testing::HasSubstr("plan.schedule.definition has 134217729 bytes; allowed: at most 134217728"));
 }
 
 TEST(ValidatePlan, RefusesEveryBadField) {

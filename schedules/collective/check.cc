@@ -70,7 +70,7 @@ absl::Status CheckForm(const CollectivePlan& plan) {
   }
   if (plan.kind != CollectiveKind::kAllReduce && plan.chunks != plan.members) {
     return absl::InvalidArgumentError(absl::StrCat(CollectiveKindName(plan.kind), ": chunks = ", plan.chunks,
-                                                   ", must be one for each of ", plan.members, " members"));
+                                                   "; it must be one for each of ", plan.members, " members"));
   }
   for (size_t round = 0; round < plan.rounds.size(); ++round) {
     const CollectiveStep* previous = nullptr;

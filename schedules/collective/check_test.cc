@@ -57,7 +57,7 @@ TEST(CheckCollective, AllGather) {
   EXPECT_THAT(Message(plan), HasSubstr("does not have that chunk yet"));
   plan.rounds.clear();
   plan.chunks = 4;
-  EXPECT_THAT(Message(plan), HasSubstr("chunks = 4, must be one for each of 3 members"));
+  EXPECT_THAT(Message(plan), HasSubstr("chunks = 4; it must be one for each of 3 members"));
 }
 
 TEST(CheckCollective, ReduceScatter) {

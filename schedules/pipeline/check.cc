@@ -54,8 +54,8 @@ absl::Status CheckForm(const PipelineSchedule& schedule, int microbatches) {
 
 absl::Status CheckSettings(const PipelineSchedule& schedule, int microbatches) {
   if (schedule.message_driven) {
-    if (schedule.asynchrony) return Refuse("a schedule is message-driven or asynchronous, not both");
-    if (schedule.lanes != 1) return Refuse("lanes = ", schedule.lanes, "; a message-driven schedule has 1");
+    if (schedule.asynchrony) return Refuse("a schedule must not be both message-driven and asynchronous");
+    if (schedule.lanes != 1) return Refuse("lanes = ", schedule.lanes, "; a message-driven schedule must have 1");
     if (schedule.message_driven->limit < 1) {
       return Refuse("message-driven limit = ", schedule.message_driven->limit, "; allowed: at least 1");
     }
@@ -128,13 +128,13 @@ class Completeness {
   }
 
   std::string WrongPair(const Slot& slot, const Slot* next) const {
-    if (schedule_.message_driven) return "pairs are for static schedules";
+    if (schedule_.message_driven) return "only static schedules may have pairs";
     if (slot.kind != SlotKind::kForward || slot.width != 1) {
-      return "the first of a pair is a forward of one microbatch";
+      return "the first of a pair must be a forward of one microbatch";
     }
     if (next == nullptr) return "paired with nothing, as it is the last of its rank";
     if (next->kind != SlotKind::kBackward || next->paired || next->ahead != slot.ahead) {
-      return absl::StrCat("paired with ", SlotName(schedule_, *next), "; the second of a pair is a whole backward",
+      return absl::StrCat("paired with ", SlotName(schedule_, *next), "; the second of a pair must be a whole backward",
                           next->paired ? " that is not paired with the slot after it" : " of the same repetition");
     }
     return "";
@@ -152,7 +152,7 @@ class Completeness {
         if (group_of_[m] != group) {
           const Slot other = {.microbatch = static_cast<int>(group_of_[m] / 2),
                               .width = static_cast<uint8_t>(group_of_[m] % 2 + 1)};
-          return absl::StrCat("elsewhere the forward of microbatch ", m, " is of ",
+          return absl::StrCat("elsewhere the forward of microbatch ", m, " computes ",
                               other.width == 1 ? "it alone" : absl::StrCat("two, from ", other.microbatch, " on"));
         }
       }
@@ -207,7 +207,7 @@ class Completeness {
         *wrong_slot = {order[i], static_cast<int>(rank)};
         return Refuse("rank ", rank, ", slot ", SlotName(schedule_, order[i]), ": paired with ",
                       SlotName(schedule_, backward), ", whose forward is of microbatches ", group / 2, " and ",
-                      group / 2 + 1, "; both of a pair are of forwards of one microbatch");
+                      group / 2 + 1, "; both slots of a pair must belong to forwards of one microbatch");
       }
     }
     return absl::OkStatus();
@@ -229,9 +229,9 @@ absl::Status CheckAhead(const PipelineSchedule& schedule, const SlotTable& table
         for (const Result& input : SlotInputs(slot, m, schedule.stages)) {
           if (input.stage < 0 || table.ahead(input)) continue;
           *wrong = {slot, static_cast<int>(rank)};
-          return Refuse("rank ", rank, ", slot ", SlotName(schedule, slot), ": it is of the next repetition, but the ",
-                        input.gradient ? "gradient" : "forward", " of stage ", input.stage,
-                        " that it needs is not computed ahead");
+          return Refuse("rank ", rank, ", slot ", SlotName(schedule, slot),
+                        ": it belongs to the next repetition, but the ", input.gradient ? "gradient" : "forward",
+                        " of stage ", input.stage, " that it needs is not computed ahead");
         }
       }
     }
@@ -274,7 +274,7 @@ absl::Status CheckOneBoundaryPerEdge(const PipelineSchedule& schedule) {
     if (edge.first == edge.second) continue;
     const auto [found, added] = below.try_emplace(edge, stage);
     if (added) continue;
-    return Refuse("stages ", found->second, " and ", stage, " both hand on from rank ", edge.first, " to rank ",
+    return Refuse("stages ", found->second, " and ", stage, " both pass results on from rank ", edge.first, " to rank ",
                   edge.second,
                   "; in a message-driven schedule at most one stage of a rank does so to each other rank "
                   "(one stage per rank, or a snake)");

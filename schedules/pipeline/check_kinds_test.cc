@@ -65,7 +65,7 @@ TEST(CheckWidth, AlikeInAllStages) {
   PipelineSchedule other = schedule;
   other.order[1].insert(other.order[1].begin(), {S(F, 1, 0), S(F, 1, 1)});
   other.order[1].erase(other.order[1].begin() + 2);
-  EXPECT_EQ(Message(other, 3), "rank 1, slot F s1 m0: elsewhere the forward of microbatch 0 is of two, from 0 on");
+  EXPECT_EQ(Message(other, 3), "rank 1, slot F s1 m0: elsewhere the forward of microbatch 0 computes two, from 0 on");
   other = schedule;
   other.order[0][2].width = 2;
   EXPECT_THAT(Message(other, 3), HasSubstr("width 2; allowed: 1, and 2 for forwards"));
@@ -91,10 +91,10 @@ TEST(CheckPairs, StartTogether) {
       "deadlock: F s0 m1 & B s0 m0 (rank 0) waits for F s1 m1 & B s1 m0 (rank 1) waits for F s0 m1 & B s0 m0 (rank 0)");
   PipelineSchedule wrong = schedule;
   wrong.order[1][3].paired = true;
-  EXPECT_EQ(Message(wrong, 2), "rank 1, slot B s1 m1: the first of a pair is a forward of one microbatch");
+  EXPECT_EQ(Message(wrong, 2), "rank 1, slot B s1 m1: the first of a pair must be a forward of one microbatch");
   wrong = schedule;
   wrong.order[1][0].paired = true;
-  EXPECT_THAT(Message(wrong, 2), HasSubstr("slot F s1 m0: paired with F s1 m1; the second of a pair is a whole"));
+  EXPECT_THAT(Message(wrong, 2), HasSubstr("slot F s1 m0: paired with F s1 m1; the second of a pair must be a whole"));
   wrong = Linear({{S(F, 0, 0), Paired(0, 1), S(B, 0, 1), S(B, 0, 0)}});
   EXPECT_EQ(Message(wrong, 2), "rank 0: B s0 m1 is paired with F s0 m1, whose result it needs");
   wrong = Linear({{S(F, 0, 0), S(B, 0, 0), Paired(0, 1)}});
@@ -107,16 +107,15 @@ TEST(CheckPairs, NotOfWideForwards) {
   EXPECT_EQ(CheckSchedule(schedule, 3), absl::OkStatus());
   PipelineSchedule wrong = schedule;
   wrong.order[0][1].paired = true;
-  EXPECT_EQ(
-      Message(wrong, 3),
-      "rank 0, slot F s0 m2: paired with B s0 m0, whose forward is of microbatches 0 and 1; both of a pair are of "
-      "forwards of one microbatch");
+  EXPECT_EQ(Message(wrong, 3),
+            "rank 0, slot F s0 m2: paired with B s0 m0, whose forward is of microbatches 0 and 1; both slots of a pair "
+            "must belong to forwards of one microbatch");
   wrong = Linear({{S(F, 0, 0),
                    {.kind = F, .stage = 0, .microbatch = 1, .width = 2, .paired = true},
                    S(B, 0, 0),
                    S(B, 0, 1),
                    S(B, 0, 2)}});
-  EXPECT_EQ(Message(wrong, 3), "rank 0, slot F s0 m1-2: the first of a pair is a forward of one microbatch");
+  EXPECT_EQ(Message(wrong, 3), "rank 0, slot F s0 m1-2: the first of a pair must be a forward of one microbatch");
 }
 
 // Only data and the limit order the queues.
@@ -135,10 +134,10 @@ TEST(CheckMessageDriven, QueuesAndLimit) {
   order.message_driven->limit = 0;
   EXPECT_EQ(Message(order, 2), "message-driven limit = 0; allowed: at least 1");
   schedule.asynchrony.emplace();
-  EXPECT_EQ(Message(schedule, 2), "a schedule is message-driven or asynchronous, not both");
+  EXPECT_EQ(Message(schedule, 2), "a schedule must not be both message-driven and asynchronous");
   schedule.asynchrony.reset();
   schedule.order[1][1].paired = true;
-  EXPECT_THAT(Message(schedule, 2), HasSubstr("pairs are for static schedules"));
+  EXPECT_THAT(Message(schedule, 2), HasSubstr("only static schedules may have pairs"));
 }
 
 // Two ranks with stage i on rank i. Both take the microbatches in this order.
@@ -186,9 +185,10 @@ TEST(CheckMessageDriven, OneBoundaryPerEdge) {
   EXPECT_EQ(CheckSchedule(placed({0, 1, 0}), 1), absl::OkStatus());
   EXPECT_EQ(
       Message(placed({0, 1, 0, 1}), 1),
-      "stages 0 and 2 both hand on from rank 0 to rank 1; in a message-driven schedule at most one stage of a rank "
-      "does so to each other rank (one stage per rank, or a snake)");
-  EXPECT_THAT(Message(placed({0, 1, 1, 0, 0, 1}), 1), HasSubstr("stages 0 and 4 both hand on from rank 0 to rank 1"));
+      "stages 0 and 2 both pass results on from rank 0 to rank 1; in a message-driven schedule at most one stage of a "
+      "rank does so to each other rank (one stage per rank, or a snake)");
+  EXPECT_THAT(Message(placed({0, 1, 1, 0, 0, 1}), 1),
+              HasSubstr("stages 0 and 4 both pass results on from rank 0 to rank 1"));
 }
 
 TEST(CheckAsynchronous, SlotsOfTheNextStepWaitOnlyForEachOther) {
@@ -202,7 +202,7 @@ TEST(CheckAsynchronous, SlotsOfTheNextStepWaitOnlyForEachOther) {
   std::swap(other.order[0][0].ahead, other.order[1][0].ahead);
   EXPECT_EQ(
       Message(other, 1),
-      "rank 1, slot F s1 m0 (next): it is of the next repetition, but the forward of stage 0 that it needs is not "
+      "rank 1, slot F s1 m0 (next): it belongs to the next repetition, but the forward of stage 0 that it needs is not "
       "computed ahead");
   other = schedule;
   other.order[0][0].ahead = 2;

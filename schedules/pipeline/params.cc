@@ -58,7 +58,7 @@ absl::Status CheckParams(const ScheduleParams& params, int stages_per_rank) {
     return absl::InvalidArgumentError(absl::StrCat(
         "ranks = ", params.ranks, ", microbatches = ", params.microbatches, " and ", per_rank,
         " stages per rank have up to ", int64_t{3} * params.ranks * params.microbatches * per_rank,
-        " slots; allowed: ", kMaxSlots, ", nearest valid: ",
+        " slots; allowed: at most ", kMaxSlots, ", nearest valid: ",
         nearest < 1 ? "fewer stages per rank" : absl::StrCat(ranks ? "ranks = " : "microbatches = ", nearest)));
   }
   for (const auto& [name, value] : {std::pair<absl::string_view, int64_t>{"lanes", params.lanes},

@@ -93,7 +93,7 @@ struct Reader {
       const size_t inner = std::find_if(word.begin(), word.end(), absl::ascii_isdigit) - word.begin();
       if (inner < word.size()) {
         const size_t junk = std::find_if_not(word.begin() + inner, word.end(), absl::ascii_isdigit) - word.begin();
-        return Refuse(At(place), Quoted(token), " has ", Quoted(token.substr(digits + junk)), " behind the action ",
+        return Refuse(At(place), Quoted(token), " has ", Quoted(token.substr(digits + junk)), " after the action ",
                       Quoted(token.substr(0, digits + junk)), "; cells are separated by commas");
       }
       return Refuse(At(place), "unknown action ", Quoted(word), " in ", Quoted(token), NameHelp(word, Words()));
@@ -124,7 +124,7 @@ struct Reader {
       const size_t close = token.find(')');
       if (close == absl::string_view::npos) return Refuse(At(place), Quoted(token), " lacks its ')'; ", kExample);
       if (token.substr(close + 1) != kPairWord) {
-        return Refuse(At(place), Quoted(token.substr(close + 1)), " behind ')'; allowed: ", kPairWord);
+        return Refuse(At(place), Quoted(token.substr(close + 1)), " after ')'; allowed: ", kPairWord);
       }
       parts = absl::StrSplit(token.substr(1, close - 1), ';');
       if (parts.size() != 2) {
@@ -398,7 +398,7 @@ absl::StatusOr<std::string> FormatPytorchCsv(const ActionLists& lists, CsvDialec
   std::string text;
   for (size_t rank = 0; rank < lists.order.size(); ++rank) {
     const std::vector<ListAction>& list = lists.order[rank];
-    if (list.empty()) return Refuse("rank ", rank, " does nothing, which the format cannot say");
+    if (list.empty()) return Refuse("rank ", rank, " does nothing, which the format cannot express");
     auto refuse = [&](const ListAction& action, absl::string_view why) {
       return Refuse("dialect ", kCsvDialects[static_cast<int>(dialect)], ": rank ", rank, ", ", ListActionName(action),
                     ": ", why, "; nearest valid: dialect torch");

@@ -98,15 +98,15 @@ TEST(ParsePytorchCsv, NamesTheCell) {
             "UNSHARD, RESHARD, REDUCE_GRAD, BW");
   EXPECT_THAT(Error("0F0,0SEND_G0\n"), HasSubstr("unknown action 'SEND_G' in '0SEND_G0'; nearest: 'SEND_F'"));
   EXPECT_EQ(Error("0F0,0F3xyz\n"),
-            "line 1 (rank 0), cell 2: '0F3xyz' has 'xyz' behind the action '0F3'; cells are separated by commas");
-  EXPECT_THAT(Error("0F0 0B0\n"), HasSubstr("cell 1: '0F0 0B0' has ' 0B0' behind the action '0F0'"));
+            "line 1 (rank 0), cell 2: '0F3xyz' has 'xyz' after the action '0F3'; cells are separated by commas");
+  EXPECT_THAT(Error("0F0 0B0\n"), HasSubstr("cell 1: '0F0 0B0' has ' 0B0' after the action '0F0'"));
   EXPECT_THAT(Error("F0_s1\n"), HasSubstr("cell 1: cannot read 'F0_s1'; expected STAGE ACTION MICROBATCH"));
   EXPECT_THAT(Error("0F\n"), HasSubstr("'0F' lacks its microbatch"));
   EXPECT_THAT(Error("0UNSHARD0,0F0,0B0\n"), HasSubstr("'0UNSHARD0' takes no microbatch"));
   EXPECT_THAT(Error("99999999999F0\n"), HasSubstr("stage '99999999999'; allowed: 0 to "));
   EXPECT_THAT(Error("0F99999999999\n"), HasSubstr("microbatch '99999999999'"));
   EXPECT_THAT(Error("0F0,(0F1;0B0\n"), HasSubstr("lacks its ')'"));
-  EXPECT_THAT(Error("0F0,(0F1;0B0)OVERLAP\n"), HasSubstr("'OVERLAP' behind ')'; allowed: OVERLAP_F_B"));
+  EXPECT_THAT(Error("0F0,(0F1;0B0)OVERLAP\n"), HasSubstr("'OVERLAP' after ')'; allowed: OVERLAP_F_B"));
   EXPECT_THAT(Error("0F0,(0F1)OVERLAP_F_B\n"), HasSubstr("groups 1; allowed: a forward and a backward"));
   EXPECT_THAT(Error("0F0,(0F1;)OVERLAP_F_B\n"), HasSubstr("groups nothing"));
   EXPECT_THAT(Error("0F0,(0B0;0F1)OVERLAP_F_B\n"), HasSubstr("a forward, then a whole backward"));

@@ -48,7 +48,7 @@ absl::StatusOr<NamedSchedule> ParseSchedule(absl::string_view text, const CsvOpt
   }
   if (IsTextForm(text)) {
     if (csv.dialect != CsvDialect::kAuto || csv.form != CsvForm::kAuto) {
-      return absl::InvalidArgumentError("the file is in weft's text form, which has no dialects and forms");
+      return absl::InvalidArgumentError("the file is in weft's text form, which has no dialects or forms");
     }
     return ReadTextForm(text);
   }
@@ -133,8 +133,8 @@ absl::Status CheckDefinitionName(absl::string_view name, absl::string_view defin
   // An error in the definition is reported where the definition is used.
   if (!named.ok() || named->name == name) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "the name ", Quoted(name), " is that of a known schedule, but a definition is given too, which calls itself ",
-      named->name.empty() ? "nothing" : Quoted(named->name), "; give one of the two, or another name"));
+      "the name ", Quoted(name), " belongs to a known schedule, but a definition is given too, whose name is ",
+      named->name.empty() ? "empty" : Quoted(named->name), "; give one of the two, or another name"));
 }
 
 std::vector<std::string> MessageDrivenSchedules() {

@@ -243,9 +243,8 @@ TEST(ScheduleFromDefinition, AgreesWithWhatIsAsked) {
 }
 
 TEST(CheckDefinitionName, AKnownNameIsNoNameForAnother) {
-  EXPECT_THAT(
-      std::string(CheckDefinitionName("gpipe", kTiny).message()),
-      HasSubstr("the name 'gpipe' is that of a known schedule, but a definition is given too, which calls itself"));
+  EXPECT_THAT(std::string(CheckDefinitionName("gpipe", kTiny).message()),
+              HasSubstr("the name 'gpipe' belongs to a known schedule, but a definition is given too, whose name is"));
   EXPECT_TRUE(CheckDefinitionName("other", kTiny).ok());
   EXPECT_TRUE(CheckDefinitionName("", kTiny).ok());
   EXPECT_TRUE(CheckDefinitionName("gpipe", "").ok());

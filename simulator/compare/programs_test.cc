@@ -103,21 +103,21 @@ TEST(ProgramsTest, TextHasARowOfFiguresForEveryProgram) {
   a.weft       2  10.000 s                  100  40.0 %   0.0 %  1.500 s  3.0 KiB  4.0 KiB   yes    2.0 KiB
   b.weft       1   4.000 s   +150.0 %       250       -   0.0 %        0  5.0 KiB  4.0 KiB    NO        0 B
 
-  a step, mean over ranks; it adds up      a.weft   b.weft   difference
-  computation                             6.000 s  4.000 s     -2.000 s
-  slowed by collectives                500.000 ms        0  -500.000 ms
-  waiting for forward input               1.000 s        0     -1.000 s
-  waiting for a tensor collective         1.000 s        0     -1.000 s
-  end of step                          500.000 ms        0  -500.000 ms
-  steady state                            1.000 s        0     -1.000 s
-  step                                   10.000 s  4.000 s     -6.000 s
+  a step, mean over ranks; rows add up      a.weft   b.weft   difference
+  computation                              6.000 s  4.000 s     -2.000 s
+  slowed by collectives                 500.000 ms        0  -500.000 ms
+  waiting for forward input                1.000 s        0     -1.000 s
+  waiting for a tensor collective          1.000 s        0     -1.000 s
+  end of step                           500.000 ms        0  -500.000 ms
+  steady state                             1.000 s        0     -1.000 s
+  step                                    10.000 s  4.000 s     -6.000 s
 
   sent in a step, mean per rank   a.weft  b.weft  difference
   tensor                         2.0 KiB     0 B    -2.0 KiB
 
-  live at the peak, rank with most   a.weft  b.weft  difference
-  param                             1.0 KiB     0 B    -1.0 KiB
-  grad                                  0 B   512 B      +512 B
+  live at the peak, fullest rank   a.weft  b.weft  difference
+  param                           1.0 KiB     0 B    -1.0 KiB
+  grad                                0 B   512 B      +512 B
 )");
 }
 

@@ -103,7 +103,7 @@ std::string Sources(const ProgramComparisonReport& report, const Names& programs
     const int index = static_cast<int>(row);
     return index < program.sources_size() ? program.sources(index).seconds() : program.step_seconds();
   };
-  return SideBySide<double>(report, programs, "a step, mean over ranks; it adds up", names, seconds, Shown);
+  return SideBySide<double>(report, programs, "a step, mean over ranks; rows add up", names, seconds, Shown);
 }
 
 // Returns the rows that some program has, in the order in which they first appear.
@@ -147,7 +147,7 @@ std::string Memory(const ProgramComparisonReport& report, const Names& programs)
     }
     return 0;
   };
-  return SideBySide<int64_t>(report, programs, "live at the peak, rank with most", names, bytes, Bytes);
+  return SideBySide<int64_t>(report, programs, "live at the peak, fullest rank", names, bytes, Bytes);
 }
 
 // Returns a note if steps of the programs have different numbers of tokens; else empty.

@@ -28,7 +28,7 @@ absl::StatusOr<Time> IdealCost(const Step& step, const StepShapes& shapes, Actio
   }
   if (step.work().bytes() > 0) {
     if (!(device.memory_bytes_per_second() > 0)) {
-      return MissingFigure(step, "device.memory_bytes_per_second", "it moves bytes");
+      return MissingFigure(step, "device.memory_bytes_per_second", "the step moves bytes");
     }
     memory = step.work().bytes() / device.memory_bytes_per_second();
   }

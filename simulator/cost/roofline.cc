@@ -44,7 +44,7 @@ absl::StatusOr<Time> RooflineCost(const Step& step, const StepShapes& shapes, Ac
   double memory = 0;
   if (bytes > 0) {
     const double rate = device.memory_bytes_per_second() * left.memory * Fraction(device.memory_efficiency(), bytes);
-    if (!(rate > 0)) return MissingFigure(step, "device.memory_bytes_per_second", "it moves bytes");
+    if (!(rate > 0)) return MissingFigure(step, "device.memory_bytes_per_second", "the step moves bytes");
     memory = bytes / rate;
   }
   return FromSeconds(device.launch_seconds() + std::max(compute, memory));

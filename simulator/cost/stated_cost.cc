@@ -38,7 +38,7 @@ absl::StatusOr<std::optional<Time>> StatedCost(const Step& step, const StepShape
   if (step.stream() != COMPUTE) {
     const Link& host = cluster.host();
     if (bytes > 0 && !(host.bytes_per_second() > 0)) {
-      return MissingFigure(step, "host.bytes_per_second", "it copies between host and device");
+      return MissingFigure(step, "host.bytes_per_second", "the step copies between host and device");
     }
     const double transfer = bytes > 0 ? bytes / host.bytes_per_second() : 0;
     return FromSeconds(host.overhead_seconds() + transfer + host.latency_seconds());

@@ -82,7 +82,7 @@ absl::StatusOr<Time> TilesCost(const Step& step, const StepShapes& shapes, Actio
   const Device& device = cluster.device();
   const TileFigures& figures = device.tiles();
   if (!device.has_tiles() || figures.multiprocessors() < 1 || figures.attention_rows() < 1 || figures.tiles().empty()) {
-    return MissingFigure(step, "device.tiles", "by shape; the cost model roofline does without");
+    return MissingFigure(step, "device.tiles", "it predicts by shape; the cost model roofline does not need it");
   }
   const DeviceLeft left = LeftBeside(device, options.collectives);
   double compute = 0;
@@ -100,7 +100,7 @@ absl::StatusOr<Time> TilesCost(const Step& step, const StepShapes& shapes, Actio
   double memory = 0;
   if (step.work().bytes() > 0) {
     const double rate = device.memory_bytes_per_second() * left.memory * figures.memory_fraction();
-    if (!(rate > 0)) return MissingFigure(step, "device.memory_bytes_per_second", "it moves bytes");
+    if (!(rate > 0)) return MissingFigure(step, "device.memory_bytes_per_second", "the step moves bytes");
     memory = (static_cast<double>(step.work().bytes()) + figures.half_bytes()) / rate;
   }
   return FromSeconds(device.launch_seconds() + std::max(compute, memory));

@@ -60,12 +60,12 @@ TEST_F(AgnosticTest, ASwitchSumsOnOneNodeOnly) {
     return std::string(Ring(CollectiveKind::kAllReduce, 8, {0, 1}, "switch").status().message());
   };
   Make(4, "nodes: 1 devices_per_node: 4 intra_node { bytes_per_second: 1e12 }");
-  EXPECT_THAT(why(), HasSubstr("cluster.node_links.switch_reduces = false must be true"));
+  EXPECT_THAT(why(), HasSubstr("cluster.node_links.switch_reduces = true (it is false)"));
   Make(4, "nodes: 1 devices_per_node: 4 intra_node { bytes_per_second: 1e12 } node_links { switch_reduces: true }");
   EXPECT_EQ(why(), "");
   // Ranks 0 and 1 share a node, but this network ignores nodes.
   Make(8, R"(nodes: 2 devices_per_node: 4 nics_per_node: 4 inter_node { bytes_per_second: 1e10 })");
-  EXPECT_THAT(why(), HasSubstr("switch_reduces = false"));
+  EXPECT_THAT(why(), HasSubstr("switch_reduces = true (it is false)"));
   cluster_.mutable_node_links()->set_switch_reduces(true);
   EXPECT_THAT(why(), HasSubstr("with cluster.nodes = 2: the switch of each node sums, but network 'agnostic' does not "
                                "know which ranks share a node; nearest valid: --network=analytic"));

@@ -76,7 +76,7 @@ TEST_F(NcclNetworkTest, TakesNcclsTimeWhateverTheProgramNames) {
 TEST_F(NcclNetworkTest, ASwitchThatDoesNotSumIsNotAskedFor) {
   Make({{"x", 8}, {"data", 2}});
   EXPECT_THAT(std::string(AllReduce(0, 1 << 20, "switch").status().message()),
-              HasSubstr("cluster.node_links.switch_reduces = false must be true for collective 'switch'"));
+              HasSubstr("collective 'switch' needs cluster.node_links.switch_reduces = true (it is false)"));
   cluster_.mutable_device()->set_compute_capability(90);
   cluster_.mutable_node_links()->set_switch_reduces(true);
   Make({{"x", 8}, {"data", 2}});

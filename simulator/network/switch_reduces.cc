@@ -12,7 +12,7 @@ absl::Status CheckNodeSwitchReduces(const Cluster& cluster) {
   const NodeLinks& links = cluster.node_links();
   if (!links.switch_reduces()) {
     return absl::FailedPreconditionError(
-        "cluster.node_links.switch_reduces = false must be true for collective 'switch': without it the switches of "
+        "collective 'switch' needs cluster.node_links.switch_reduces = true (it is false): without it the switches of "
         "the nodes do not sum; nearest valid: 'ring'");
   }
   if (links.direct_size() > 0 || links.devices_per_bridge() > 0) {
@@ -33,8 +33,9 @@ absl::StatusOr<SwitchWay> SwitchWayOf(const Cluster& cluster, absl::Span<const i
   const Fabric& fabric = cluster.fabric();
   if (fabric.reduces() == NO_SWITCHES) {
     return absl::FailedPreconditionError(
-        "cluster.fabric.reduces = NO_SWITCHES must be LEAF_SWITCHES or ALL_SWITCHES for collective 'switch' of a group "
-        "over several nodes: without it the switches between nodes do not sum; nearest valid: 'hierarchical'");
+        "collective 'switch' of a group over several nodes needs cluster.fabric.reduces = LEAF_SWITCHES or "
+        "ALL_SWITCHES (it is NO_SWITCHES): without it the switches between nodes do not sum; nearest valid: "
+        "'hierarchical'");
   }
   std::set<int64_t> leaves;
   for (const auto& [node, count] : members) {
@@ -48,9 +49,10 @@ absl::StatusOr<SwitchWay> SwitchWayOf(const Cluster& cluster, absl::Span<const i
     if (fabric.nodes_per_switch() > 0) leaves.insert(node / fabric.nodes_per_switch());
   }
   if (leaves.size() > 1 && fabric.reduces() == LEAF_SWITCHES) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "cluster.fabric.reduces = LEAF_SWITCHES must be ALL_SWITCHES for collective 'switch' of a group below ",
-        leaves.size(), " leaves; nearest valid: 'hierarchical'"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("collective 'switch' of a group below ", leaves.size(),
+                     " leaf switches needs cluster.fabric.reduces = ALL_SWITCHES (it is LEAF_SWITCHES); nearest valid: "
+                     "'hierarchical'"));
   }
   way.latency_seconds = (leaves.size() > 1 ? 2 : 1) * fabric.reduce_latency_seconds();
   return way;

@@ -61,7 +61,8 @@ std::string IdleText(const SimulationReport& report) {
   }
   std::stable_sort(causes.begin(), causes.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   std::vector<std::vector<std::string>> rows = {
-      {"idle compute, mean per rank", "time", report.steps_per_repetition() > 0 ? "of one alone" : "of the step"}};
+      {"idle compute, mean per rank", "time",
+       report.steps_per_repetition() > 0 ? "of one iteration alone" : "of the step"}};
   for (const auto& [cause, seconds] : causes) {
     const double mean = seconds / static_cast<double>(std::max<int64_t>(report.ranks(), 1));
     rows.push_back(
@@ -120,7 +121,7 @@ std::string BoundsText(const SimulationReport& report) {
 std::string CriticalPathText(const SimulationReport& report) {
   if (report.critical_kinds_size() == 0) return "";
   const char* alone =
-      report.steps_per_repetition() > 0 ? "critical path of one alone" : "critical path of the step alone";
+      report.steps_per_repetition() > 0 ? "critical path of one iteration alone" : "critical path of the step alone";
   std::vector<std::vector<std::string>> kinds = {{alone, "time", "of it"}};
   for (const CriticalKind& row : report.critical_kinds()) {
     kinds.push_back({row.kind(), Seconds(row.seconds()),
@@ -208,7 +209,7 @@ std::string ReportToText(const SimulationReport& report, bool verbose) {
   absl::StrAppend(&text,
                   Table({{steps > 0 ? absl::StrCat("iteration, ", steps, steps == 1 ? " step" : " steps") : "iteration",
                           Seconds(report.iteration_seconds())},
-                         {steps > 0 ? "one alone" : "one step alone", Seconds(report.makespan_seconds())},
+                         {steps > 0 ? "one iteration alone" : "one step alone", Seconds(report.makespan_seconds())},
                          {"bubble ratio", Percent(report.bubble_ratio())},
                          {"tokens/s", absl::StrFormat("%.0f", report.tokens_per_second())},
                          {"tokens/s per device", absl::StrFormat("%.0f", report.tokens_per_second_per_device())},

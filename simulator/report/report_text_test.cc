@@ -121,8 +121,8 @@ TEST(ReportTextTest, RepetitionsOfSeveralStepsAreSaid) {
   report.set_steps_per_repetition(4);
   const std::string text = ReportToText(report);
   EXPECT_THAT(text, HasSubstr("  iteration, 4 steps "));
-  EXPECT_THAT(text, HasSubstr("  one alone "));
-  EXPECT_THAT(text, HasSubstr("of one alone\n"));
+  EXPECT_THAT(text, HasSubstr("  one iteration alone "));
+  EXPECT_THAT(text, HasSubstr("of one iteration alone\n"));
   report.set_steps_per_repetition(1);
   EXPECT_THAT(ReportToText(report), HasSubstr("  iteration, 1 step "));
 }

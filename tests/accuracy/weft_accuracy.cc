@@ -237,8 +237,9 @@ absl::Status Main(const std::vector<std::string>& args) {
   flags.String("data", "FILE", "measured runs", &settings.data);
   flags.String("ranking", "FILE", "sets of runs whose order was measured", &settings.ranking);
   flags.Choice("format", {"text", "json", "markdown"}, "output format", &settings.format);
-  flags.Choice("cost", NamesOf(sim::CostModels()), "the model for the time of kernels", &settings.cost);
-  flags.Choice("network", NamesOf(sim::NetworkModels()), "the model for the time of transfers", &settings.network);
+  flags.Choice("cost", NamesOf(sim::CostModels()), "the model that predicts the time of kernels", &settings.cost);
+  flags.Choice("network", NamesOf(sim::NetworkModels()), "the model that predicts the time of transfers",
+               &settings.network);
   flags.String("only", "TEXT", "runs with this in their id or family; without the sets", &settings.only);
   flags.Bool("core", "only the runs that are marked as core; without the sets", &settings.core);
   flags.Bool("whole", "all microbatches of every run, instead of as many as show what one more takes", &settings.whole);

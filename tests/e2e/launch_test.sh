@@ -191,8 +191,8 @@ for case in "2|rank 2: .*missing.txt: |run $dir/p3.weft --data $dir/missing.txt"
   "2|rank 2: --threads='0': allowed|${good[*]} --threads 0" \
   "1|rank 1: .*backend cuda: |${good[*]} --backend=cuda" \
   "2|the launcher started 3 processes, but the program has 2 ranks|run $dir/p2.weft --data $text" \
-  "1|rank 1 was started differently from rank 0: --timeout is 20 s there and 300 s|${good[*]} --timeout 20" \
-  "1|rank 1 was started differently from rank 0: the last step (--steps) is 2 there and 6|${good[*]} --steps 2"; do
+  "1|rank 1 was started differently from rank 0: --timeout is 20 s on that rank and 300 s|${good[*]} --timeout 20" \
+  "1|rank 1 was started differently from rank 0: the last step (--steps) is 2 on that rank and 6|${good[*]} --steps 2"; do
   IFS='|' read -r bad pattern words <<< "$case"
   start=$SECONDS
   CUDA_VISIBLE_DEVICES= mixed_job "$bad" $words
@@ -227,7 +227,7 @@ sleep 1.5
 kill -TERM "${pids[1]}"
 for rank in 0 1; do wait "${pids[rank]}"; [[ $? -eq 1 ]] || fail "exit status of a rank that met nobody"; done
 cat "$dir"/mixed.[01] > "$dir/all"
-expect_error "$dir/all" "rank 1 was stopped by a signal before all ranks had met"
+expect_error "$dir/all" "rank 1 was stopped by a signal before all ranks had connected"
 (( SECONDS - start < limit )) || fail "a stop before the start took $((SECONDS - start)) s"
 # Ranks are asked to stop in a step, while they wait for a rank that hangs: as a stopped process and as a stuck thread.
 rm -f "$dir/long.out"
@@ -337,7 +337,7 @@ refused 1 '--fault-report: /nonexistent/f-0.json: ' "$run" run "$dir/p2.weft" --
   --fault-report /nonexistent/f.json
 [[ ! -s $dir/out ]] || { cat "$dir/out"; fail "a report that cannot be written is found after the start"; }
 port=$(free_port)
-WEFT_RENDEZVOUS_TIMEOUT=1 refused 1 "rank 1 of 2 did not come to 127.0.0.1:$port within [01]" \
+WEFT_RENDEZVOUS_TIMEOUT=1 refused 1 "rank 1 of 2 did not connect to 127.0.0.1:$port within [01]" \
   as_rank 0 2 "$port" "$run" run "$dir/p2.weft" --data "$text"
 # A process with another secret, and two processes with the same rank.
 port=$(free_port)

@@ -165,7 +165,8 @@ TEST(TensorParallelTest, RefusesAxisSizesThatDoNotDivide) {
         {"gpt2", "z3",
          "recipe.microbatch_sequences = 2 must be a multiple of the 3 ranks of mesh axis "
          "z, which share a microbatch; nearest valid: 3"},
-        {"gpt2", "x2 pipe2", "mesh axes x, y and z must have size 1 with it, or set plan.schedule.freeze", "axonn"},
+        {"gpt2", "x2 pipe2", "mesh axes x, y and z must have size 1 with this schedule; or set plan.schedule.freeze",
+         "axonn"},
         {"gpt2", "data2 pipe2", "plan.zero.stage must be 0 or 1 with it", "axonn", "zero { stage: 3 }"}}) {
     TinyPlan plan = Plan6(c.mesh);
     plan.family = c.family;

@@ -101,7 +101,7 @@ TEST_F(UnetVerifyTest, ShapesAndAccess) {
     EXPECT_THAT(Refusal(kernel, drop_input), HasSubstr("inputs and")) << Kernel_Name(kernel);
   }
   EXPECT_THAT(Refusal(SILU, [](Step* step, Segment*) { step->set_accumulate(true); }),
-              HasSubstr("accumulate is set, which this kernel does not honour"));
+              HasSubstr("accumulate is set, which this kernel does not support"));
   EXPECT_THAT(
       Refusal(SQUARED_ERROR, [](Step* step, Segment* s) { s->mutable_values(step->inputs(1))->set_dtype(INT32); }),
       HasSubstr("must be"));

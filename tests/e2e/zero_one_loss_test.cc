@@ -182,7 +182,8 @@ TEST(ZeroOneLossTest, RefusesImpossiblePlansByName) {
   for (const Case& c :
        {Case{"data4", Zero(1, 3), "a divisor of the 4 ranks of mesh axis data; nearest: 2 or 4"},
         {"data2 pipe2", Zero(2),
-         "plan.zero.stage must be 0 or 1 with it, or set plan.schedule.freeze, or use a static schedule", "axonn"}}) {
+         "plan.zero.stage must be 0 or 1 with this schedule; or set plan.schedule.freeze, or use a static schedule",
+         "axonn"}}) {
     TinyPlan plan = PlanOf(c.mesh, c.fields, c.schedule);
     const absl::StatusOr<Program> program = CompileTiny(plan);
     ASSERT_FALSE(program.ok()) << plan.Name();

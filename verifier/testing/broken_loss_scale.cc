@@ -87,7 +87,7 @@ std::vector<Broken> BrokenLossScale() {
          const Step again = *FindStep(p, "optimizer0", "update scale");
          *FindSegment(p, "optimizer0")->add_steps() = again;
        },
-       {"'pipe0'", "'update scale'", "behind its update"},
+       {"'pipe0'", "'update scale'", "after its update"},
        dynamic},
       {"P11.scale",
        "read_behind_its_update",
@@ -95,7 +95,7 @@ std::vector<Broken> BrokenLossScale() {
          auto& steps = *FindSegment(p, "optimizer1")->mutable_steps();
          for (int i = steps.size() - 1; i > 0; --i) steps.SwapElements(i, i - 1);
        },
-       {"'pipe1'", "'update wte'", "behind its update"},
+       {"'pipe1'", "'update wte'", "after its update"},
        dynamic},
       {"P11.scale",
        "of_another_buffer",

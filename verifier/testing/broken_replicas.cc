@@ -92,7 +92,7 @@ std::vector<Broken> BrokenReplicas() {
          AddDep(p, 0, "B s0 m0", "sync w0 0");
          AddDep(p, 0, "sync w0 0", "optimizer", 1);
        },
-       {"'B s0 m0'", "'dw0 0'", "after it was synchronised"},
+       {"'B s0 m0'", "'dw0 0'", "after it was synchronized"},
        ProgramOf(Replicas)},
       {"P9.gradient",
        "tied_use_of_one_replica",

@@ -126,7 +126,7 @@ std::vector<Broken> BrokenUpdates() {
          p->mutable_recipe()->set_weight_rounding(STOCHASTIC);
          FindStep(p, "optimizer1", "update gamma")->mutable_attributes()->set_rounding_site(2);
        },
-       {"'optimizer1'", "'update gamma'", "rounding_site is 2, must be 0", "no weights in half precision"}},
+       {"'optimizer1'", "'update gamma'", "rounding_site is 2; it must be 0", "no weights in half precision"}},
       {"P11.round",
        "nearest_by_the_recipe",
        [](Program* p) { FindStep(p, "optimizer1", "update gamma")->mutable_attributes()->set_rounding_site(2); },

@@ -185,7 +185,7 @@ absl::Status MeasureBandwidth(const BackendEntry& entry, absl::Span<const Bandwi
     add({c.name, c.Bytes(), 0, std::string(time.status().message())});
     if (const absl::Status status = StatusOf(bench); !status.ok()) {
       return absl::Status(status.code(), absl::StrCat(c.name, ": ", time.status().message(),
-                                                      "; nothing can be measured behind it: ", status.message()));
+                                                      "; nothing can be measured after it: ", status.message()));
     }
   }
   if (failed == 0) return absl::OkStatus();

@@ -142,7 +142,8 @@ class CublasLtMatmul : public Matmul {
   // Handles k = 0: y becomes zero, or with `accumulate` keeps its value.
   absl::Status RunEmpty(const MatmulShape& shape, const MatmulPointers& pointers, const StreamRef& stream) {
     if (shape.bias != Type::kNone || shape.y.stride != shape.n || shape.batch != 1) {
-      return absl::InvalidArgumentError("a product of no columns by no rows with a bias, in parts or in batches");
+      return absl::InvalidArgumentError(
+          "weft does not compute a product of no columns by no rows with a bias, in parts or in batches");
     }
     if (shape.accumulate) return absl::OkStatus();
     return device_->Clear(stream.number, pointers.y, shape.m * shape.n * BytesOf(shape.y.type));
@@ -163,8 +164,7 @@ class CublasLtMatmul : public Matmul {
                           shape.a.type == Type::kFp16;
     if (shape.a.type != shape.b.type || !floating) {
       return absl::InvalidArgumentError(
-          "a product of matrices of different types, or of a type that is none of fp64, "
-          "fp32, bf16 and fp16");
+          "the matrices of a product must have one type, which must be fp64, fp32, bf16 or fp16");
     }
     if (shape.tf32 && shape.a.type != Type::kFp32) {
       return absl::InvalidArgumentError("a product in TF32 of matrices that are not fp32");

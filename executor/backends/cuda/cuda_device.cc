@@ -235,7 +235,7 @@ absl::StatusOr<cudaStream_t> CudaDevice::FindStream(int stream) {
   WEFT_RETURN_IF_ERROR(Use());
   const std::lock_guard<std::mutex> lock(mutex_);
   if (stream < 0 || stream >= static_cast<int>(streams_.size())) {
-    return absl::InternalError(absl::StrCat("stream ", stream, " is none of the device's ", streams_.size()));
+    return absl::InternalError(absl::StrCat("stream ", stream, " is not one of the device's ", streams_.size()));
   }
   return streams_[stream];
 }
@@ -244,7 +244,7 @@ absl::StatusOr<cudaEvent_t> CudaDevice::FindEvent(int event) {
   WEFT_RETURN_IF_ERROR(Use());
   const std::lock_guard<std::mutex> lock(mutex_);
   if (event < 0 || event >= static_cast<int>(events_.size())) {
-    return absl::InternalError(absl::StrCat("event ", event, " is none of the device's ", events_.size()));
+    return absl::InternalError(absl::StrCat("event ", event, " is not one of the device's ", events_.size()));
   }
   return events_[event].event;
 }

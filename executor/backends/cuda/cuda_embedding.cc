@@ -10,7 +10,7 @@ namespace {
 absl::Status CheckCounts(const Call& call, int64_t rows, int64_t table_rows) {
   constexpr int64_t kMax = int64_t{1} << 30;
   if (rows <= kMax && table_rows <= kMax) return absl::OkStatus();
-  return call.Error(rows, " rows and a table of ", table_rows, "; at most 2^30 each");
+  return call.Error(rows, " rows and a table of ", table_rows, "; allowed: at most 2^30 each");
 }
 
 }  // namespace

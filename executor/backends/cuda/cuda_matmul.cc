@@ -16,7 +16,7 @@ absl::Status MatMul(const Call& call) {
   shape.transpose_b = attributes.transpose_b();
   if (a.dtype != b.dtype) {
     return call.Error("MATMUL of ", DType_Name(a.dtype), " and ", DType_Name(b.dtype),
-                      "; the CUDA backend multiplies matrices of one type, cast one of them");
+                      "; the CUDA backend multiplies matrices of one type; cast one of them");
   }
   shape.a = {TypeOf(a), shape.transpose_a ? shape.m : shape.k, 0};
   shape.b = {TypeOf(b), shape.transpose_b ? shape.k : shape.n, 0};

@@ -141,7 +141,7 @@ absl::Status Staging::Retire() {
     if (over) break;
     if (std::chrono::steady_clock::now() > deadline) {
       return absl::DeadlineExceededError(absl::StrCat("the device has not taken the oldest of ", pieces_.size(),
-                                                      " uploads that are on their way within 10 minutes"));
+                                                      " uploads in flight within 10 minutes"));
     }
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }

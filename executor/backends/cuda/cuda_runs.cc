@@ -50,7 +50,7 @@ class LaunchRun : public StepRun {
     if (set_step_ != nullptr) set_step_(context, first_.attributes(), args_);
     const Outcome outcome = LaunchArgs(args_, resources_.device->NativeStream(context.stream));
     if (outcome == nullptr) return absl::OkStatus();
-    return absl::InternalError(absl::StrCat("step '", first_.name(), "' and ", count_ - 1, " behind it, kernel ",
+    return absl::InternalError(absl::StrCat("step '", first_.name(), "' and ", count_ - 1, " after it, kernel ",
                                             Kernel_Name(first_.kernel()), ": ", outcome));
   }
   Args& args() { return args_; }

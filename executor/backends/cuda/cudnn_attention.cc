@@ -149,7 +149,7 @@ class CudnnAttention : public FusedAttention {
   template <typename Choice>
   absl::Status Compile(Entry<Choice>& entry, int64_t more_bytes) {
     if (entry.plan.has_value()) return absl::OkStatus();
-    if (entry.choice == nullptr) return absl::InternalError("a shape of attention that cuDNN does not have");
+    if (entry.choice == nullptr) return absl::InternalError("cuDNN does not support this shape of attention");
     // Plans may need somewhat more workspace than the heuristics named.
     auto plan = MakeCudnnPlan(std::move(entry.choice->engine), std::move(entry.choice->others), session_->target(),
                               kAttentionWorkspaceLimit + kAttentionWorkspaceLimit / 8);

@@ -29,7 +29,7 @@ template <typename Choice, typename MakeGraph>
 absl::StatusOr<std::unique_ptr<Choice>> Choose(const AttentionShape& shape, const CudnnTarget& target,
                                                int64_t workspace_limit, const MakeGraph& make) {
   if (const std::string reason = UnsupportedAttention(shape); !reason.empty()) {
-    return absl::UnimplementedError(absl::StrCat("cuDNN is not asked for attention with ", reason));
+    return absl::UnimplementedError(absl::StrCat("weft does not ask cuDNN for attention with ", reason));
   }
   absl::Status refused;
   for (const AttentionSlice& slice : AttentionSlices(shape)) {

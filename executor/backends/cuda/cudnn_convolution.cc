@@ -112,7 +112,7 @@ class CudnnConvolution : public FusedConvolution {
 
   absl::Status Compile(Entry& entry) {
     if (entry.plan.has_value()) return absl::OkStatus();
-    if (entry.choice == nullptr) return absl::InternalError("a convolution that cuDNN does not have");
+    if (entry.choice == nullptr) return absl::InternalError("cuDNN does not support this convolution");
     auto plan = MakeCudnnPlan(std::move(entry.choice->engine), std::move(entry.choice->others), session_->target(),
                               kConvolutionWorkspaceLimit);
     if (!plan.ok()) {

@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<ConvolutionChoice>> ChooseConvolution(const Cudnn
                                                                      ConvolutionPart part, bool accumulate,
                                                                      const CudnnTarget& target) {
   if (const std::string reason = UnsupportedConvolution(shape); !reason.empty()) {
-    return absl::UnimplementedError(absl::StrCat("cuDNN is not asked for convolutions of ", reason));
+    return absl::UnimplementedError(absl::StrCat("weft does not ask cuDNN for convolutions of ", reason));
   }
   auto choice = std::make_unique<ConvolutionChoice>(
       ConvolutionChoice{MakeConvolutionGraph(cudnn, shape, part, accumulate), {}, {}});

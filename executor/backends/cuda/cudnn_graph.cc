@@ -315,7 +315,8 @@ absl::StatusOr<CudnnEngine> ChooseCudnnEngine(std::vector<CudnnEngine> engines, 
     if (least < 0 || engine.workspace_bytes < least) least = engine.workspace_bytes;
   }
   if (best.has_value()) return *std::move(best);
-  const std::string reason = least < 0 ? std::string("") : absl::StrCat(": the least that one needs is ", least);
+  const std::string reason =
+      least < 0 ? std::string("") : absl::StrCat(": the smallest workspace that one needs is ", least);
   return absl::UnimplementedError(absl::StrCat("none of cuDNN's ", engines.size(),
                                                " engines is deterministic, of the precision asked for, and within ",
                                                workspace_limit, " bytes of workspace", reason));

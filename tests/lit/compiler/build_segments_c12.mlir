@@ -2,7 +2,7 @@
 
 module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 : f64, grads = f32, master = f32, moments = f32, optimizer = "sgd", momentum = 0.0 : f64}} {
   weft.tensor @w index 0 shape [8, 4] : tensor<8x4xf32>
-  // expected-error@+1 {{[build_segments_c12] recompute.every = 0, must be at least 1}}
+  // expected-error@+1 {{[build_segments_c12] recompute.every = 0; it must be at least 1}}
   weft.graph @model {
   ^bb0(%losses: tensor<2xf64>):
     %tokens = weft.load_tokens {layer = 0 : i32, stage = 0 : i32} : tensor<6xi32>

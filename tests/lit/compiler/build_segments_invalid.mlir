@@ -116,7 +116,7 @@ module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 :
 
 // -----
 
-// expected-error@+1 {{[build_segments_c14] must have one weft.graph, has 0}}
+// expected-error@+1 {{[build_segments_c14] must have one weft.graph, but has 0}}
 module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 : f64, grads = f32, master = f32, moments = f32, optimizer = "sgd", momentum = 0.0 : f64}} {
   weft.tensor @w index 0 shape [8, 4] : tensor<8x4xf32>
 }

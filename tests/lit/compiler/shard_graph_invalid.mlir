@@ -80,7 +80,7 @@ module {
     %x = weft.embedding %t, %w0 : (tensor<8xi32>, tensor<8x4xf32>) -> tensor<8x4xf32>
     %w = weft.parameter 1 : tensor<4x12xf32>
     %y = weft.matmul %x, %w : (tensor<8x4xf32>, tensor<4x12xf32>) -> tensor<8x12xf32>
-    // expected-error@+1 {{[shard_c6] 'dropout': what is dropped out of needs its columns in 1 run, because axis x cuts them; it has 3}}
+    // expected-error@+1 {{[shard_c6] 'dropout': the input of dropout needs its columns in 1 run, because axis x cuts them; it has 3}}
     %q = weft.dropout %y {dropout = 0.1 : f64} : (tensor<8x12xf32>) -> tensor<8x12xf32>
     %o, %lse = weft.attention %q {heads = 2 : i64, scale = 1.0 : f64, sequence = 4 : i64} : (tensor<8x12xf32>) -> (tensor<8x4xf32>, tensor<8x2xf32>)
     weft.yield %losses : tensor<1xf64>
@@ -190,6 +190,6 @@ module {
 
 // -----
 
-// expected-error@+1 {{[shard_graph_c1] must have one weft.graph, has 0}}
+// expected-error@+1 {{[shard_graph_c1] must have one weft.graph, but has 0}}
 module {
 }

@@ -4,7 +4,7 @@
 // -----
 
 weft.segment @s forward stage 0 (%x: tensor<6x12xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[attention_scores_c1] kv_heads = 1 must be 0 of qkv, and not of q and k}}
+  // expected-error@+1 {{[attention_scores_c1] kv_heads = 1 must be 0 with qkv, and not 0 with q and k}}
   %0 = weft.attention_scores %x {heads = 2 : i64, kv_heads = 1 : i64, scale = 0.5 : f64, sequence = 3 : i64} : (tensor<6x12xf32>) -> tensor<6x6xf32>
   weft.return
 }
@@ -36,7 +36,7 @@ weft.segment @s forward stage 0 (%x: tensor<6x12xf32> as <saved use 0>) -> () {
 // -----
 
 weft.segment @s forward stage 0 (%x: tensor<6x12xf32> as <saved use 0>, %s: tensor<6x6xf32> as <saved use 1>) -> () {
-  // expected-error@+1 {{[attention_scores_backward_c1] kv_heads = 2 must be 0 of qkv, and not of q and k}}
+  // expected-error@+1 {{[attention_scores_backward_c1] kv_heads = 2 must be 0 with qkv, and not 0 with q and k}}
   %0 = weft.attention_scores_backward %s, %x {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, sequence = 3 : i64} : (tensor<6x6xf32>, tensor<6x12xf32>) -> tensor<6x12xf32>
   weft.return
 }
@@ -108,7 +108,7 @@ weft.segment @s forward stage 0 (%s: tensor<6x6xf32> as <saved use 0>, %x: tenso
 // -----
 
 weft.segment @s forward stage 0 (%s: tensor<6x6xf32> as <saved use 0>, %v: tensor<6x2xf32> as <saved use 1>) -> () {
-  // expected-error@+1 {{[attention_values_c1] 2 columns do not hold k or v of 1 heads that serve 2 heads of q; qkv_by_head is of qkv}}
+  // expected-error@+1 {{[attention_values_c1] 2 columns do not hold k or v of 1 heads that serve 2 heads of q; qkv_by_head needs qkv}}
   %0 = weft.attention_values %s, %v {heads = 2 : i64, kv_heads = 1 : i64, sequence = 3 : i64, qkv_by_head} : (tensor<6x6xf32>, tensor<6x2xf32>) -> tensor<6x4xf32>
   weft.return
 }

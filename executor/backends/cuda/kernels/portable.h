@@ -126,7 +126,7 @@ inline Outcome OutcomeOf(const char* call, cudaError_t error) {
                             error == cudaErrorAssert || error == cudaErrorECCUncorrectable || error == cudaErrorUnknown;
   static thread_local char text[256];
   snprintf(text, sizeof text, "%s: %s (%s)%s", call, cudaGetErrorString(error), cudaGetErrorName(error),
-           !asynchronous ? "" : ", of this kernel or of one before it; CUDA_LAUNCH_BLOCKING=1 tells of which");
+           !asynchronous ? "" : ", of this kernel or of one before it; CUDA_LAUNCH_BLOCKING=1 shows which one");
   return text;
 }
 
