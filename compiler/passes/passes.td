@@ -5,11 +5,11 @@
 include "mlir/Pass/PassBase.td"
 
 def MaterializeAttention : Pass<"weft-materialize-attention", "::mlir::ModuleOp"> {
-  let summary = "Replaces attention by scores, softmax, dropout and the sum of values, each an op of its own";
+  let summary = "Replaces attention by separate ops: scores, softmax, dropout and the sum of values";
   let description = [{
-    The kernel weft.attention keeps a number per row for its backward and computes scores again. As ops of their own the
-    probabilities are kept, and `recompute = selective` of weft-build-segments can say which. What is dropped is the same
-    in both forms.
+    The kernel weft.attention saves one number per row for its backward, which computes the scores again. As separate
+    ops, attention saves its probabilities, and `recompute = selective` of weft-build-segments can recompute them. Both
+    forms drop the same elements.
 
     Precondition: one weft.graph, in which only derivatives read attention's log-sum-exp.
 
@@ -30,7 +30,8 @@ def MaterializeAttention : Pass<"weft-materialize-attention", "::mlir::ModuleOp"
 def KeepDropoutMasks : Pass<"weft-keep-dropout-masks", "::mlir::ModuleOp"> {
   let summary = "Dropout keeps a byte per element for its backward instead of drawing its random numbers again";
   let description = [{
-    Precondition: one weft.graph. What weft.attention drops is not an op of its own; it draws again.
+    Precondition: one weft.graph. Dropout inside weft.attention is not an op of its own, so its backward draws the
+    random numbers again.
 
     ```mlir
     // weft-opt --weft-keep-dropout-masks
@@ -45,9 +46,9 @@ def KeepDropoutMasks : Pass<"weft-keep-dropout-masks", "::mlir::ModuleOp"> {
 def Shard : Pass<"weft-shard", "::mlir::ModuleOp"> {
   let summary = "Splits the ops of the whole graph over the mesh axes x, y and z";
   let description = [{
-    Leaves the graph of one rank: parts instead of whole tensors, and the collectives between them
-    (docs/tensor_parallelism.md). Every op says itself what becomes of it (ShardableInterface). weft.tensor gets the
-    rank's part of each parameter, and the axes over which its gradients stay partial sums.
+    The result is the graph of one rank: it has parts instead of whole tensors, and collectives that connect the ranks
+    (docs/tensor_parallelism.md). Every op builds its own replacement (ShardableInterface). Each weft.tensor gets the
+    type of the rank's part of the parameter, and the axes over which its gradients are partial sums.
 
     Precondition: one weft.graph, as imported. With x = y = z = 1 nothing changes.
 
@@ -77,15 +78,18 @@ def Shard : Pass<"weft-shard", "::mlir::ModuleOp"> {
 def ShardStates : Pass<"weft-shard-states", "::mlir::ModuleOp"> {
   let summary = "Cuts model states over data replicas (ZeRO)";
   let description = [{
-    What weft-shard leaves of every parameter is cut into ranges over `members` data replicas: what the optimizer keeps
-    of it (stage 1), its gradient too (2), itself too (3). weft.tensor says so. With stage 3 the parameters of a layer are
-    gathered in one collective where the first of them is needed; with stage 2 weft.cut_gradients stands there, whose
-    derivative is the reduce-scatter that stage 3 has. A tensor that only `kept-layers` read stays with stage 3 as it is
-    with stage 2. Stage 1 changes nothing of the graph: the end of the step does it
-    all (weft-synchronize-gradients). Source: Rajbhandari et al. 2020, arXiv:1910.02054.
+    The pass cuts each rank's part of every parameter (the result of weft-shard) into ranges over `members` data
+    replicas: the optimizer's states of it (stage 1), its gradient too (stage 2), and the parameter itself too (stage
+    3). The weft.tensor records these ranges. Source: Rajbhandari et al. 2020, arXiv:1910.02054.
 
-    Of elements that the members do not divide each has a part as long as the first one's, the last ones filled up with
-    zeros, if need be with nothing else.
+    - Stage 1 does not change the graph: weft-synchronize-gradients does all of its work at the end of the iteration.
+    - Stage 2 puts a weft.cut_gradients where the first parameter of a layer is needed. Its derivative is the
+      reduce-scatter of the layer's gradients.
+    - Stage 3 puts a collective there that gathers the parameters of the layer. A tensor that only `kept-layers` read
+      is not gathered; it is treated as with stage 2.
+
+    If the number of members does not divide the number of elements, all ranges have the length of the first. The last
+    ranges are padded with zeros, and may consist of padding alone.
 
     Precondition: the ops of the graph have `layer` attributes. With members = 1 nothing changes.
 
@@ -100,9 +104,9 @@ def ShardStates : Pass<"weft-shard-states", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::weft::ir::WeftDialect"];
   let options = [
-    Option<"stage", "stage", "int32_t", /*default=*/"0", "of ZeRO; 0 = nothing is cut">,
+    Option<"stage", "stage", "int32_t", /*default=*/"0", "stage of ZeRO; 0 = nothing is cut">,
     Option<"members", "members", "int64_t", /*default=*/"1", "data replicas that share one copy">,
-    Option<"block", "block", "int64_t", /*default=*/"0", "members, if these are not all replicas; else 0">,
+    Option<"block", "block", "int64_t", /*default=*/"0", "number of members if they are not all replicas, else 0">,
     Option<"collective", "collective", "std::string", /*default=*/"\"ring\"", "algorithm of the collectives">,
     ListOption<"keptLayers", "kept-layers", "int32_t", "with stage 3: layers whose parameters are not cut">,
   ];
@@ -111,11 +115,12 @@ def ShardStates : Pass<"weft-shard-states", "::mlir::ModuleOp"> {
 def PartitionStages : Pass<"weft-partition-stages", "::mlir::ModuleOp"> {
   let summary = "Gives every op of the graph the stage of its layer";
   let description = [{
-    Layers 0, 1, ... are cut into contiguous stages, either as `layers-per-stage` says or so that the most expensive
-    stage (forward and backward of everything in it, embedding and loss included, and what its backward computes again)
-    is as cheap as possible; see compiler/graph/balanced_partition.h, also for ties.
+    Layers 0, 1, ... are cut into contiguous stages. `layers-per-stage` gives the cut; without it, the most expensive
+    stage becomes as cheap as possible. The cost of a stage counts the forward and backward of all its ops, embedding
+    and loss included, and the ops that its backward recomputes. compiler/graph/balanced_partition.h has the algorithm
+    and its tie-break.
 
-    Precondition: one weft.graph, whose ops have `layer` attributes, ascending. Afterwards each has a `stage`.
+    Precondition: one weft.graph, whose ops have ascending `layer` attributes. Afterwards each op has a `stage`.
 
     ```mlir
     // weft-opt --weft-partition-stages=stages=2
@@ -131,45 +136,50 @@ def PartitionStages : Pass<"weft-partition-stages", "::mlir::ModuleOp"> {
     ListOption<"layerCosts", "layer-costs", "int64_t",
                "picoseconds of each layer; empty = at a nominal 100 Tflop/s and 1 TB/s">,
     ListOption<"recomputeCosts", "recompute-costs", "int64_t",
-               "picoseconds that each layer takes more where it is recomputed, negative where it never is; empty = none "
+               "picoseconds that recomputing adds to each layer; negative = never recomputed; empty = no layer "
                "is">,
     Option<"recomputeEvery", "recompute-every", "int32_t", /*default=*/"1",
-           "of each stage's layers with a recompute cost, the first and then every this many are recomputed">,
+           "n: each n-th of a stage's layers with a recompute cost is recomputed, from the first on">,
   ];
 }
 
 def BuildSegments : Pass<"weft-build-segments", "::mlir::ModuleOp"> {
   let summary = "Replaces the graph by the segments of every stage, differentiating it on the way";
   let description = [{
-    For every stage a forward and a backward, whole or in halves or both. For every rank of the pipeline grad_norm (sums
-    the uses of each tensor that the rank has gradients of, rounds exact accumulators, writes squared norms of the
-    tensors whose first stage it is the lowest rank to hold), scale_gradients (if gradients are clipped and the loss is not scaled) and
-    optimizer_step (which also leaves gradients at zero); see compiler/segments/rank_content.h. See weft.segment for roles.
+    The pass makes these segments (weft.segment describes the roles of their operands):
 
-    *Differentiation* is a walk over the stage's forward from its end: every op builds its backward
+    - For every stage, a forward and a backward. The backward is whole, in two halves, or both.
+    - For every pipeline rank, grad_norm. It sums the uses of each tensor of which the rank has gradients, rounds exact
+      accumulators, and writes squared norms. A tensor's norm is written by the lowest rank that holds the tensor's
+      first stage.
+    - For every pipeline rank, scale_gradients, if gradients are clipped and the loss is not scaled.
+    - For every pipeline rank, optimizer_step, which also sets gradients to zero (compiler/segments/rank_content.h).
+
+    *Differentiation* walks over the stage's forward from its end, and every op builds its backward
     (DifferentiableInterface). Gradients of parameters accumulate in the `grad` of the use (`accumulation =
-    "in_order"`) or are computed alone and added to its `grad_accumulator` ("exact").
+    "in_order"`), or each is computed alone and added to the use's `grad_accumulator` ("exact").
 
-    *Saved values* are the forward values that the backward reads. Of a layer that is *recomputed* the forward saves
-    nothing that another layer does not need; the backward runs again, right before they are needed, those ops of the
-    layer that it depends on; with `interval` = k and `axonn` k layers are as one. With `selective` it is of every layer
-    only what makes attention's probabilities. Only `layers` recomputes the layer of
-    the loss; a loss is never run again, cross_entropy's log-sum-exp (a number per row) is saved.
+    *Saved values* are the forward values that the backward reads. If a layer is *recomputed*, the forward saves only
+    the values of the layer that another layer needs. The backward runs those ops of the layer again on which it
+    depends, right before it needs them. With `interval` = k, and with `axonn`, k layers are recomputed as one. With
+    `selective`, only the ops that compute attention's probabilities are recomputed, in every layer. Only `layers`
+    recomputes the layer of the loss. The loss itself is never recomputed: cross_entropy's log-sum-exp (one number per
+    row) is saved.
 
-    *Halves of a backward*: backward_input runs all ops but those labelled `part = "weight"`, and everything that is
-    computed again; what backward_weight reads of it, and of the gradient that came in, it keeps as `saved_grad`.
-    A stage without parameters has no backward_weight.
+    *Halves of a backward*: backward_input runs all ops except those labeled `part = "weight"`, and all recomputed ops.
+    It keeps the values that backward_weight reads, and the incoming gradient if backward_weight reads it, as
+    `saved_grad`. A stage without parameters has no backward_weight.
 
-    *Between stages*: from a stage to the next crosses the chain's value, a matrix of floats: of what the stage makes and
-    the next reads, the last. All else that later stages read are skip connections, one per value and reading stage
-    (`weft.skips` of the module names them).
+    *Between stages*: one value crosses from a stage to the next stage. It is a matrix of floats: the last value that
+    the stage computes and the next stage reads. All other values that later stages read are skip connections, one per
+    value and reading stage (the module's attribute `weft.skips` names them).
 
-    *Sums of gradients*: of a value with several readers, gradients are added within each layer, last reader first; then
-    the layers' sums, from the last layer to the first. What comes back from other stages goes before, from the furthest
-    stage to the nearest.
+    *Sums of gradients*: if a value has several readers, its gradients are added within each layer, last reader first.
+    Then the sums of the layers are added, from the last layer to the first. Gradients from other stages are added
+    before, from the furthest stage to the nearest.
 
-    Preconditions: weft-partition-stages; one weft.graph; weft.tensor for every parameter; the attribute
-    `weft.training` (compiler/segments/training.h), unless `evaluate`.
+    Preconditions: weft-partition-stages has run; there is one weft.graph, and a weft.tensor for every parameter; the
+    module has the attribute `weft.training` (compiler/segments/training.h), unless `evaluate` is set.
 
     ```mlir
     // weft-opt --weft-partition-stages=stages=1 --weft-build-segments
@@ -188,12 +198,12 @@ def BuildSegments : Pass<"weft-build-segments", "::mlir::ModuleOp"> {
   let dependentDialects = ["::weft::ir::WeftDialect"];
   let options = [
     Option<"recompute", "recompute", "std::string", /*default=*/"\"none\"", "none, full, selective, layers, every, interval or axonn">,
-    ListOption<"recomputeLayers", "recompute-layers", "int32_t", "for layers: which">,
+    ListOption<"recomputeLayers", "recompute-layers", "int32_t", "with layers: the layers to recompute">,
     Option<"recomputeInterval", "recompute-interval", "int32_t", /*default=*/"1",
-           "for interval: how many layers are computed again together">,
+           "with interval: how many layers are recomputed together">,
     Option<"recomputeEvery", "recompute-every", "int32_t", /*default=*/"1",
-           "for every: of each stage's layers without a loss, the first and then every this many">,
-    Option<"wholeBackward", "whole-backward", "bool", /*default=*/"true", "a backward per stage">,
+           "with every = n: each n-th layer of a stage is recomputed, from its first on, without the loss's layer">,
+    Option<"wholeBackward", "whole-backward", "bool", /*default=*/"true", "build a whole backward per stage">,
     Option<"splitBackward", "split-backward", "bool", /*default=*/"false",
            "the two halves of a backward per stage: backward_input and backward_weight">,
     ListOption<"placement", "placement", "int32_t",
@@ -205,12 +215,13 @@ def BuildSegments : Pass<"weft-build-segments", "::mlir::ModuleOp"> {
 def CacheGathered : Pass<"weft-cache-gathered", "::mlir::ModuleOp"> {
   let summary = "Keeps gathered weights from a forward for its backward, as far as memory is given";
   let description = [{
-    Without it a backward gathers its weights again (weft-build-segments). A gather of the forward that the stage's
-    backward repeats becomes a saved value instead, for each microbatch that is under way (`in-flight`, by stage). Which:
-    those that together save most time within `bytes` on the rank (compiler/overlap/knapsack.h). The time of a gather is its
-    attribute `cost` (picoseconds, removed here); without, its bytes. Of a stage with several holders, what all of them
-    choose. With `replicas` only what comes from other data replicas counts (ZeRO 3), as it comes: a part of what z
-    gathers.
+    Without this pass, a backward gathers its weights again (weft-build-segments). The pass replaces a gather that the
+    backward repeats by a saved value of the forward, which takes memory for each microbatch in flight (`in-flight`, by
+    stage). It chooses the gathers that together save the most time within `bytes` on the rank
+    (compiler/overlap/knapsack.h). The time of a gather is its attribute `cost` (picoseconds; the pass removes it), or
+    its bytes if it has none. If several ranks hold a stage, only gathers that all of them choose are replaced. With
+    `replicas`, only gathers over other data replicas (ZeRO 3) are replaced; their result may be a part that is then
+    gathered over z.
 
     Source: Singh et al. 2023, arXiv:2305.13525, sec. IV-D.
 
@@ -230,9 +241,10 @@ def CacheGathered : Pass<"weft-cache-gathered", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::weft::ir::WeftDialect"];
   let options = [
-    Option<"bytes", "bytes", "int64_t", /*default=*/"0", "most bytes to keep on a rank">,
+    Option<"bytes", "bytes", "int64_t", /*default=*/"0", "largest number of bytes to keep on a rank">,
     Option<"replicas", "replicas", "bool", /*default=*/"false", "only gathers over the axis data">,
-    ListOption<"inFlight", "in-flight", "int32_t", "by stage, microbatches between forward and backward; empty = 1">,
+    ListOption<"inFlight", "in-flight", "int32_t",
+               "for each stage, the microbatches between forward and backward; empty = 1">,
     ListOption<"placement", "placement", "int32_t",
                "pipe rank of each stage, one lane after the other; empty = rank i holds stage i">,
   ];
@@ -241,13 +253,13 @@ def CacheGathered : Pass<"weft-cache-gathered", "::mlir::ModuleOp"> {
 def PrefetchAllGather : Pass<"weft-prefetch-all-gather", "::mlir::ModuleOp"> {
   let summary = "Issues the gather of a weight before the op that reads the previous one";
   let description = [{
-    Gathers of weights are put in the order in which they are first read, each in front of the reader of the one before
-    it, so that at most two gathered weights are there at a time; the first stands at the head of the segment. They are
-    no longer blocking, but where nothing is computed in between.
+    The pass sorts gathers of weights by their first reader and puts each gather before the first reader of the gather
+    before it, so at most two gathered weights are in memory at a time. The first gather stands at the start of the
+    segment. A gather is no longer blocking if an op runs between it and its first reader.
 
-    With `ahead` = n > 0, gathers over the axis data (ZeRO 3) are placed by themselves: each is issued before the first
-    reader of the gather n places earlier, and the first n at the head of the segment. With n = 0 each stays where it is
-    needed, and blocks.
+    With `ahead` = n > 0, gathers over the axis data (ZeRO 3) are placed separately: each is issued before the first
+    reader of the gather n places earlier, and the first n gathers stand at the start of the segment. With n = 0, each
+    of them stays where it is needed, and blocks.
 
     Source: Singh et al. 2023, arXiv:2305.13525, sec. IV-C.
 
@@ -266,17 +278,18 @@ def PrefetchAllGather : Pass<"weft-prefetch-all-gather", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::weft::ir::WeftDialect"];
   let options = [
-    Option<"ahead", "ahead", "int32_t", /*default=*/"-1", "gathers over the axis data ahead; -1 = as all others">,
+    Option<"ahead", "ahead", "int32_t", /*default=*/"-1",
+           "how many gathers over the axis data are issued ahead; -1 = like all others">,
   ];
 }
 
 def OverlapAllReduce : Pass<"weft-overlap-all-reduce", "::mlir::ModuleOp"> {
-  let summary = "Issues the sum of an input's gradient before the product that makes the weight's";
+  let summary = "Issues the sum of an input's gradient before the product that computes the weight's gradient";
   let description = [{
-    In backwards, a blocking all-reduce or reduce-scatter of purpose `tensor` moves right behind what makes its operands
-    and is no longer blocking, if something is computed between there and its old place. What reads the sum waits for it.
-    A blocking all-gather of purpose `tensor` of arguments of the segment (with sequence parallelism, rows that were saved)
-    moves in front of the op that is computed before it, in the same way.
+    In backwards, a blocking all-reduce or reduce-scatter of purpose `tensor` moves to the place right after the ops
+    that compute its operands, if other ops run between that place and its old one. It is then no longer blocking; only
+    ops that read the sum wait for it. In the same way, a blocking all-gather of purpose `tensor` moves before the
+    preceding op, if it gathers arguments of the segment (with sequence parallelism, saved rows).
 
     Source: Singh et al. 2023, arXiv:2305.13525, sec. IV-A.
 
@@ -295,10 +308,10 @@ def OverlapAllReduce : Pass<"weft-overlap-all-reduce", "::mlir::ModuleOp"> {
 }
 
 def DeferReduceScatter : Pass<"weft-defer-reduce-scatter", "::mlir::ModuleOp"> {
-  let summary = "Detaches the reduce-scatters of gradients: nothing waits for them until the gradients are needed";
+  let summary = "Detaches reduce-scatters of gradients, so that nothing waits for them until the gradients are needed";
   let description = [{
-    A reduce-scatter of purpose `scatter_gradients` that adds to a gradient which nothing else of the segment reads
-    becomes `detached` (rule P2). What it reads must be scratch of the segment.
+    A reduce-scatter of purpose `scatter_gradients` becomes `detached` (rule P2) if it adds to a gradient that nothing
+    else in the segment reads. Its operands must be scratch values of the segment.
 
     Source: Singh et al. 2023, arXiv:2305.13525, sec. IV-B.
 
@@ -315,12 +328,12 @@ def DeferReduceScatter : Pass<"weft-defer-reduce-scatter", "::mlir::ModuleOp"> {
 def PrintSegments : Pass<"weft-print-segments", "::mlir::ModuleOp"> {
   let summary = "Prints the segments as the messages that a program holds; for tests and for reading";
   let description = [{
-    Export is not a pass: it leaves the IR (ExportSegments in compiler/export/export_segments.h). This pass runs it and writes one
-    Segment of proto/program.proto after the other to the standard output, in text.
+    Export is not a pass, because its result is not IR (ExportSegments in compiler/export/export_segments.h). This pass
+    runs the export and writes the segments to standard output, as text messages of type Segment (proto/program.proto).
 
-    A result that an op updates in place, or that is returned in the role of an argument, lies where that argument lies.
-    Saved values lie one after the other in the operand `saved`. All others share the operand `workspace`; two of them
-    share bytes only if no step needs both.
+    A result that an op updates in place, or that is returned in the role of an argument, has the storage of that
+    argument. Saved values are consecutive in the operand `saved`. All other values share the operand `workspace`; two
+    of them share bytes only if no step needs both.
 
     ```mlir
     // weft-opt --weft-print-segments

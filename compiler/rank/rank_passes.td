@@ -11,70 +11,78 @@ class WeftRankPass<string name> : Pass<name, "::weft::ir::ProgramOp"> {
 def ApplySchedule : WeftRankPass<"weft-apply-schedule"> {
   let summary = "makes one template per pipe rank with its compute actions in the schedule's order";
   let description = [{
-    Asks the registry for the schedule by name and parameters, or reads its `definition`, and writes one action per slot
-    (one for the two of an overlapped pair). Which stage is on which rank comes from the schedule's placement; a boundary
-    tensor made on the same rank is used directly, one made elsewhere becomes a weft.boundary. Templates and persistent
-    buffers that exist already are kept and used. In an evaluation program only the forward slots are taken, each for
-    one microbatch.
+    The pass takes the schedule from the registry, by name and parameters, or reads its `definition`. It writes one
+    action per slot, and one action for the two slots of an overlapped pair. The schedule's placement says which stage
+    is on which rank. A boundary tensor from the same rank is used directly; one from another rank becomes a
+    weft.boundary. Templates and persistent buffers that exist already are kept and used. An evaluation program gets
+    only the forward slots, one microbatch each.
 
-    A message-driven schedule sets `compute_order` and `limit`: the list holds forwards and backwards, each in order, and
-    the forward of microbatch m waits for the backward of microbatch m - limit.
+    A message-driven schedule sets `compute_order` and `limit`. Its list holds the forwards in order and the backwards
+    in order, and the forward of microbatch m waits for the backward of microbatch m - limit.
   }];
 }
 
 def InsertTransfers : WeftRankPass<"weft-insert-transfers"> {
-  let summary = "replaces every weft.boundary by a recv and adds the send behind the action that makes the tensor";
+  let summary = "replaces every weft.boundary by a recv, and adds the send after the action that computes the tensor";
 }
 
 def SynchronizeGradients : WeftRankPass<"weft-synchronize-gradients"> {
-  let summary = "adds the end of the step: gradient, tied, norm and loss sync, clipping, optimizer";
+  let summary = "adds the end of the iteration: sums of gradients, norms and losses, clipping, the optimizer";
   let description = [{
-    Replicas of a stage, over `data` (`sync_axes`: and where else the gradient of a tensor is a partial sum) and on
-    several pipe ranks, sum its gradients (accumulators, if it has those) in one
-    all-reduce per bucket; the operands of the ranks' step segments say who holds what. `gradient_sync` says when:
-    `eager` behind the stage's last backward, `lazy` behind the last backward of the rank, `eager_opt` behind the stage's
-    last backward where the rank waits for something after it, else behind the rank's. All ranks of a group run its sums
-    in one order.
+    Replicas of a stage are the ranks of `data` and the pipe ranks that hold the same stage. They sum the stage's
+    gradients (or its accumulators, if it has any) in one all-reduce per bucket; `sync_axes` names further axes over
+    which a tensor's gradient is a partial sum. The operands of the ranks' optimizer and norm segments say which rank
+    holds which gradient. `gradient_sync` says when the sums start:
 
-    Then, at the end of the list, the sums over ranks that share a tensor, the norms of the rank's gradients, the sums of
-    norms over `pipe` and `norm_axes` and of losses over `pipe`, `z` and then `data`, the scaling if gradients are
-    clipped, and the optimizer. Norm and loss sums are there for groups of one too: they fill the buffers that are read at
-    the end of the step.
+    - `eager`: after the stage's last backward.
+    - `lazy`: after the rank's last backward.
+    - `eager_opt`: after the stage's last backward if the rank waits for something after it, else after the rank's last
+      backward.
+
+    All ranks of a group run the group's sums in the same order.
+
+    At the end of the list follow the sums over ranks that share a tensor, the norms of the rank's gradients, the sums
+    of norms over `pipe` and `norm_axes`, the sums of losses over `pipe`, `z` and then `data`, the scaling if gradients
+    are clipped, and the optimizer. Groups of one rank have norm and loss sums too, because these fill the buffers that
+    are read at the end of the iteration.
 
     Source of `eager_opt`: Li and Hoefler 2021, arXiv:2107.06925, sec. 3.2.
   }];
 }
 
 def PlaceReceives : WeftRankPass<"weft-place-receives"> {
-  let summary = "says when messages go: receives ahead of the compute that reads them, sends behind it, in groups";
+  let summary = "places messages in the list: receives before the compute that reads them, sends after it, in groups";
   let description = [{
-    With `transfer_placement = early` and `receive_buffers` = k, a receive waits until all but k of those before it on its
-    edge have been read, and stands behind that reader; the first k+1 stand at the beginning of the list. `deferred`
-    receives wait for the compute action before the one that reads them. The compute action that makes the i-th message
-    of an edge waits for the (i - send_buffers)-th. Both give way where the schedule itself has more messages under way.
+    With `transfer_placement = early` and `receive_buffers` = k, a receive waits until all but k of the earlier messages
+    of its edge have been read, and stands after the action that read the last of these. The first k + 1 receives stand
+    at the start of the list. With `deferred`, a receive waits for the compute action before the one that reads it. The
+    compute action that makes the i-th message of an edge waits for the send of message i - `send_buffers`. Neither wait
+    is added if the schedule itself needs more messages in flight.
 
-    Where edges share a stream (`transfer_streams`), deferred transfers stand in one order on all ranks, so that they
-    cannot block each other. With `group_transfers`, neighbours with the same peer get a common `group`.
+    If edges share a stream (`transfer_streams`), deferred transfers are in the same order on all ranks, so that they
+    cannot block each other. With `group_transfers`, neighboring transfers with the same peer get a common `group`.
   }];
 }
 
 def PlanMemory : WeftRankPass<"weft-plan-memory"> {
-  let summary = "arena offsets, releases, and the waits that make every reuse of bytes ordered (rule P7)";
+  let summary = "assigns arena offsets and releases, and adds the waits that order every reuse of bytes (rule P7)";
   let description = [{
-    A buffer lives from the action that defines it to the last compute action that reads it, or to its send if nothing
-    computes with it afterwards; time is counted in compute actions, which share one stream. Two buffers whose intervals
-    do not meet may share bytes with no further wait. Waits are added where an interval would not end: compute waits for
-    sends of what it needs again, sends that nothing waits for are waited for by the last compute action, the first
-    receive of an edge waits for the last compute action of the repetition before.
+    A buffer lives from the action that defines it to the last compute action that reads it, or to its send if no later
+    action computes with it. Time is counted in compute actions, which share one stream. Two buffers whose intervals do
+    not overlap may share bytes without a further wait. Waits are added for intervals that would not end otherwise:
 
-    A wait of compute for a send must not block another rank that this rank has yet to serve. Whether it could is asked
-    of the moments of messages (`compiler/rank/message_moments.h`): an order of all messages of all ranks among compute
-    actions that take reference times, in which each message goes when it is made, when its receive may, and behind
-    those before it on both ranks' streams. A wait for a message that has gone when the action starts agrees with that
-    order, so any number of them is free of circles; where a message goes later, a later action waits for it, or the
-    next repetition does.
+    - A compute action waits for the sends of buffers whose bytes it reuses.
+    - The last compute action waits for sends that nothing else waits for.
+    - The first receive of an edge waits for the last compute action of the previous repetition.
 
-    Persistent buffers share with none.
+    A compute action that waits for a send must not block another rank that still waits for this rank. The pass decides
+    this by a common order of all messages of all ranks (`compiler/rank/message_moments.h`), in which compute actions
+    take reference times. In this order a message moves once it is computed, its receive is posted, and the messages
+    before it on the streams of both ranks have moved. A wait for a message that has moved before the action starts
+    agrees with the order, so any number of such waits is free of cycles. If the message moves later, a later action
+    waits for it, or the next repetition does.
+
+    Persistent buffers share their bytes with no other buffer.
   }];
 }
 
