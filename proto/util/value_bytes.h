@@ -9,8 +9,9 @@
 
 namespace weft {
 
-// Bytes of a value: its elements times the bytes of one. 0 if the type has no size. Nothing if an extent is negative or
-// there are more than 2^62 elements or bytes, which a proven program excludes.
+// Returns the bytes of a value: the number of its elements times the bytes of one element. Returns 0 if the type has no
+// size, and nullopt if an extent is negative or there are more than 2^62 elements or bytes. A proven program has no
+// such value.
 std::optional<int64_t> ValueBytes(const Value& value);
 
 }  // namespace weft

@@ -19,7 +19,7 @@ TEST(ValueBytes, ElementsTimesTheBytesOfOne) {
   EXPECT_EQ(ValueBytes(ValueOf(BF16, {7})), 14);
   EXPECT_EQ(ValueBytes(ValueOf(UINT8, {7, 2})), 14);
   EXPECT_EQ(ValueBytes(ValueOf(EXACT192, {2})), 48);
-  // A scalar has one element; an extent of zero none.
+  // A scalar has one element. A value with an extent of zero has no elements.
   EXPECT_EQ(ValueBytes(ValueOf(FP64, {})), 8);
   EXPECT_EQ(ValueBytes(ValueOf(FP64, {4, 0})), 0);
   EXPECT_EQ(ValueBytes(ValueOf(DTYPE_UNSPECIFIED, {4})), 0);

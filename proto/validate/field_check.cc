@@ -12,8 +12,8 @@ namespace weft {
 
 namespace {
 
-// True if the value is at least 0 and has no sign. -0, which no comparison tells from 0, is a slip. NaN fails every
-// comparison.
+// True if the value is at least 0 and has no sign. -0 is refused as a slip, though it compares equal to 0. NaN fails
+// every comparison.
 bool AtLeastZero(double value) { return value >= 0 && !std::signbit(value); }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Checks of single fields for the validators of specs. All errors read "recipe.lr.warmup_steps = -3 must be at least
-// 0".
+// Checks of single fields for the validators of specs. All errors have the form "recipe.lr.warmup_steps = -3 must be at
+// least 0".
 #ifndef WEFT_PROTO_VALIDATE_FIELD_CHECK_H_
 #define WEFT_PROTO_VALIDATE_FIELD_CHECK_H_
 
@@ -22,22 +22,23 @@ absl::Status BadField(absl::string_view path, const T& value, absl::string_view 
 absl::Status CheckAtLeast(absl::string_view path, int64_t value, int64_t low);
 absl::Status CheckWithin(absl::string_view path, int64_t value, int64_t low, int64_t high);
 
-// Finite and at least 0.
+// Refuses values that are not finite or below 0.
 absl::Status CheckNotNegative(absl::string_view path, double value);
 // From 0 to 1e30: no value of a normal distribution in FP32 with this deviation overflows.
 absl::Status CheckDeviation(absl::string_view path, double value);
-// Finite and greater than 0.
+// Refuses values that are not finite or not greater than 0.
 absl::Status CheckPositive(absl::string_view path, double value);
-// In [0, 1).
+// Refuses values outside [0, 1).
 absl::Status CheckProbability(absl::string_view path, double value);
 absl::Status CheckFinite(absl::string_view path, double value);
 
 absl::Status CheckNotEmpty(absl::string_view path, absl::string_view value);
-// A name that fits on a line of text: not empty, and without anything that a terminal would obey (printable.h).
+// Refuses names that do not fit on a line of text: empty names, and names that contain anything that a terminal would
+// obey (printable.h).
 absl::Status CheckName(absl::string_view path, absl::string_view value);
-// One of `known`; the error names the nearest.
+// Refuses values that are not in `known`. The error names the nearest known value.
 absl::Status CheckOneOf(absl::string_view path, absl::string_view value, absl::Span<const std::string> known);
-// The name of a kernel of program.proto.
+// Refuses values that are not the name of a kernel of program.proto.
 absl::Status CheckKernel(absl::string_view path, absl::string_view value);
 
 // Sets `product` to a * b for a, b >= 0. Returns an error naming `path` if the product exceeds 2^62.

@@ -31,14 +31,14 @@ bool RefusesPrecision(const absl::Status& status);
 
 absl::Status Validate(const Cluster& cluster);
 
-// Microbatches of one data replica in one optimizer step. `recipe` and `mesh` are valid. A global batch that does not
-// divide is refused with the nearest batches that do.
+// Returns the number of microbatches of one data replica in one optimizer step. `recipe` and `mesh` must be valid. If
+// the global batch does not divide evenly, the error names the nearest batches that do.
 absl::StatusOr<int64_t> MicrobatchesPerReplica(const Recipe& recipe, const Mesh& mesh);
 
-// Checks that the model can take sequences of the recipe's length. Both are valid.
+// Checks that the model can take sequences of the recipe's length. The recipe and the graph must be valid.
 absl::Status ValidateTogether(const Recipe& recipe, const ModelGraph& graph);
 
-// Checks that the cluster has a device for each rank of the plan. Both are valid.
+// Checks that the cluster has a device for each rank of the plan. The plan and the cluster must be valid.
 absl::Status ValidateTogether(const Plan& plan, const Cluster& cluster);
 
 }  // namespace weft

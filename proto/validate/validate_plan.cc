@@ -173,7 +173,7 @@ std::string Describe(const PrecisionFields& fields) {
   return absl::StrJoin(parts, ", ");
 }
 
-// The payload of RefusesPrecision.
+// The key of the payload that marks an error for RefusesPrecision.
 constexpr absl::string_view kRefusedPrecision = "weft/refused_precision";
 
 absl::Status ResolvePrecision(Precision* precision, const Device& device) {

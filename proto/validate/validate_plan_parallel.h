@@ -8,7 +8,7 @@
 
 namespace weft {
 
-// Checks the ranges of these fields, and how they agree with the mesh, which is valid.
+// Checks the ranges of these fields, and how they agree with the mesh. The mesh must be valid.
 absl::Status ValidateParallelism(const Plan& plan);
 
 }  // namespace weft

@@ -14,8 +14,8 @@ absl::Status Validate(const Runtime& runtime);
 // Returns `base` with the settings of `runtime` over it.
 Runtime Derived(const Runtime& base, const Runtime& runtime);
 
-// Returns `plan` with the runtime's settings where `plan` is silent, except settings that do not apply with the plan's
-// mesh and ZeRO stage.
+// Returns `plan` with the runtime's settings for the fields that the plan leaves unset, except settings that do not
+// apply with the plan's mesh and ZeRO stage.
 Plan PlanUnder(const Runtime& runtime, const Plan& plan);
 
 }  // namespace weft

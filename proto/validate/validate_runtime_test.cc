@@ -111,7 +111,7 @@ TEST(ValidateRuntime, ThePlanWinsWhereItSpeaks) {
   EXPECT_EQ(made.zero().stage(), 1);
   EXPECT_EQ(made.zero().group(), 8);
   EXPECT_FALSE(made.overlap().all_reduce());
-  // A plan with another mode of recompute takes nothing from the runtime's.
+  // A plan with another mode of recompute takes no recompute settings from the runtime.
   const Runtime every = Read("name: \"r\" plan { recompute { mode: EVERY every: 2 } }");
   Plan recomputes;
   EXPECT_EQ(PlanUnder(every, recomputes).recompute().every(), 2);

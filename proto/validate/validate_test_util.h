@@ -23,7 +23,7 @@ struct Bad {
   std::string field;
   // The change: text proto merged into the valid spec, or "PATH=VALUE" for a field of a list.
   std::string change;
-  // A part of the error.
+  // A text that the error must contain.
   std::string error;
 };
 

@@ -120,7 +120,8 @@ absl::Status Run(const CollectivePlan& plan, Sums& sums, Held& held) {
     const Held before = held;
     for (size_t i = 0; i < round.size();) {
       const CollectiveStep& first = round[i];
-      // The terms of this chunk of this member, by the member that they come from. Its own content is one of them.
+      // The terms that are added into this member's chunk, by the member that sent them. The member's own content is
+      // one.
       std::map<int, int> terms;
       bool copied = false;
       for (; i < round.size() && round[i].destination == first.destination && round[i].chunk == first.chunk; ++i) {

@@ -124,7 +124,7 @@ CollectiveTraffic BuildHalvingDoublingTraffic(CollectiveKind kind, int64_t membe
   const bool gathers = kind == CollectiveKind::kAllGather;
   const bool scatters = kind == CollectiveKind::kReduceScatter;
   CollectiveTraffic traffic = {.chunks = core.chunks(), .stages = {}};
-  // Each source sends to one destination, and the exchanges are in the order of the sources.
+  // Adds a round in which each source sends to one destination. The exchanges are in the order of the sources.
   const auto add = [&](std::vector<CollectiveExchange> exchanges) {
     traffic.stages.push_back({.rounds = 1, .pattern = CollectiveStage::kListed, .exchanges = std::move(exchanges)});
   };

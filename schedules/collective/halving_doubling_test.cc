@@ -69,12 +69,12 @@ TEST(HalvingDoubling, OthersAreFolded) {
   const CollectivePlan plan = Build(6);
   EXPECT_EQ(plan.rounds.size(), 6u);
   EXPECT_EQ(plan.chunks, 4);
-  // Members 0 and 2 send all they have to 1 and 3, and get all results back.
+  // Members 0 and 2 send all their chunks to members 1 and 3 in the first round, and receive all results in the last.
   for (const CollectiveStep& step : plan.rounds.front()) EXPECT_EQ(step.destination, step.source + 1);
   EXPECT_EQ(plan.rounds.front().size(), 2u * 4);
   for (const CollectiveStep& step : plan.rounds.back()) EXPECT_EQ(step.destination, step.source - 1);
   EXPECT_EQ(plan.rounds.back().size(), 2u * 4);
-  // In a reduce-scatter a folded member gets only its own chunk back.
+  // In a reduce-scatter a folded member receives only its own chunk in the last round.
   const CollectivePlan scatter = Build(6, CollectiveKind::kReduceScatter);
   EXPECT_EQ(scatter.rounds.back(), (std::vector<CollectiveStep>{{1, 0, 0, kCopy}, {3, 2, 2, kCopy}}));
 }

@@ -1,9 +1,9 @@
-// Collectives as lists of messages: who sends which part of its buffer to whom, round by round. The executor runs these
-// lists, and the simulator costs them.
+// Collectives as lists of messages: which member sends which part of its buffer to which member, round by round. The
+// executor runs these lists, and the simulator computes their cost.
 //
 // A plan depends only on the kind and the number of members. Members are numbered 0..n-1 in member order (rule P8).
-// Chunk limits depend only on the number of elements of that buffer. So the summation order of an element depends only
-// on algorithm, group size, member order and the element's position in its own buffer (rule P10).
+// Chunk limits depend only on the number of elements of the buffer. So the summation order of an element depends only
+// on the algorithm, the group size, the member order and the element's position in its buffer (rule P10).
 #ifndef WEFT_SCHEDULES_COLLECTIVE_PLAN_H_
 #define WEFT_SCHEDULES_COLLECTIVE_PLAN_H_
 
@@ -113,9 +113,9 @@ std::vector<CollectiveExchange> StageExchanges(const CollectiveStage& stage, int
 // Number of messages that all members together send in one round of `stage`.
 int64_t StageMessages(const CollectiveStage& stage, int64_t members);
 
-// Who sends how much to whom, without building the plan. A message is one chunk, i.e. at most ceil(elements / chunks)
-// elements. `elements` counts the whole buffer: the input of a reduce-scatter, the result of an all-gather. One member
-// has no stages and `chunks` = 1.
+// How much each member sends to each other member, without building the plan. A message is one chunk, i.e. at most
+// ceil(elements / chunks) elements. `elements` counts the whole buffer: the input of a reduce-scatter, the result of an
+// all-gather. With one member there are no stages, and `chunks` is 1.
 struct CollectiveTraffic {
   int64_t chunks = 1;
   std::vector<CollectiveStage> stages;

@@ -45,8 +45,8 @@ TEST(Tree, HeightIsLogarithmic) {
   EXPECT_EQ(Tree(9).rounds.size(), 2u * 4 + 15);
 }
 
-// The leaves of one tree are inner members of the other, so that all members send alike. If the number of members is
-// odd, one member is inner in both trees.
+// The leaves of one tree are inner members of the other, so all members send about equally much. If the number of
+// members is odd, one member is an inner member of both trees.
 TEST(Tree, EveryMemberIsALeafOfOneTree) {
   for (int members = 2; members <= 33; ++members) {
     const CollectivePlan plan = Tree(members);

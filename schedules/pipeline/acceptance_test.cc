@@ -92,7 +92,7 @@ TEST(Acceptance, MakespanAndPeak) {
     ScheduleParams params;
     // One cell for each (P, N) = (2,4), (4,4), (4,8), (4,16), (8,8), (8,16), (8,32); "-": not defined.
     std::vector<const char*> cells;
-    // Other than kExact if the definition leaves the order free, so that our order may be better.
+    // Not kExact if the definition leaves the order free, because our order may then be better.
     Compare compare = Compare::kExact;
   };
   const std::vector<std::pair<int, int>> sizes = {{2, 4}, {4, 4}, {4, 8}, {4, 16}, {8, 8}, {8, 16}, {8, 32}};
@@ -239,7 +239,7 @@ TEST(Acceptance, ChimeraInSlots) {
   }
 }
 
-// F = 1, B = 2 = 1.2 + 0.8, P = 4, N = 16: the time beyond the 48 that a rank computes.
+// F = 1, B = 2 = 1.2 + 0.8, P = 4, N = 16. Each rank computes for 48; the makespans and spans include its idle time.
 TEST(Acceptance, UnequalTimes) {
   const ScheduleParams params = {.ranks = 4, .microbatches = 16, .costs = {.forward = 5, .backward = 10, .weight = 4}};
   struct Row {

@@ -13,8 +13,8 @@
 
 namespace weft {
 
-// Each kind is named by the stage that acts: stage s sends its output to s + 1 and its input gradient to s - 1, and
-// receives the output of s - 1 and the gradient from s + 1.
+// The stage of an action is the stage that acts: stage s sends its output to stage s + 1 and its input gradient to
+// stage s - 1. It receives the output of stage s - 1 and the gradient from stage s + 1.
 enum class ListActionKind : uint8_t {
   kForward,
   kBackward,
@@ -55,7 +55,7 @@ constexpr bool HasMicrobatch(ListActionKind kind) { return kind < ListActionKind
 
 struct ActionLists {
   int microbatches = 0;
-  // The rank of each stage. A stage is on one rank only.
+  // The rank of each stage. Each stage is on exactly one rank.
   std::vector<int> rank_of;
   std::vector<std::vector<ListAction>> order;
 
@@ -68,13 +68,13 @@ absl::string_view ListActionWord(ListActionKind kind);
 std::string ListActionName(const ListAction& action);
 
 // Converts the slots to actions. Returns InvalidArgument if lists cannot express the schedule: a stage on several
-// ranks, several microbatches in one slot, a message-driven or asynchronous order. `schedule` has passed CheckSchedule.
+// ranks, several microbatches in one slot, a message-driven or asynchronous order. `schedule` must pass CheckSchedule.
 absl::StatusOr<ActionLists> ToActionLists(const PipelineSchedule& schedule, int microbatches);
 
 // Converts the compute actions to slots, in their order.
 PipelineSchedule ToSchedule(const ActionLists& lists);
 
-// The actions that are known to have happened, by (kind, stage, microbatch).
+// The actions that are known to be done, by (kind, stage, microbatch).
 class ActionSet {
  public:
   explicit ActionSet(const ActionLists& lists)
@@ -83,7 +83,7 @@ class ActionSet {
         bits_(size_t{kListActionKinds} * lists.stages() * lists.microbatches) {}
 
   void Add(const ListAction& action) { bits_[Index(action.kind, action.stage, action.microbatch)] = true; }
-  // False for a stage before the first or after the last.
+  // Returns false if there is no such stage (before the first or after the last).
   bool Has(ListActionKind kind, int stage, int microbatch) const {
     return stage >= 0 && stage < stages_ && bits_[Index(kind, stage, microbatch)];
   }

@@ -47,7 +47,7 @@ absl::Status CheckActivations(const PipelineSchedule& schedule, int microbatches
   if (schedule.message_driven) return CheckMessageDriven(schedule, microbatches, cap);
   const int64_t ranks = static_cast<int64_t>(schedule.order.size());
   absl::Status status;
-  // The activations of one stage are ranks / stages of a whole rank's.
+  // The activations of one stage are the fraction ranks / stages of the activations of a whole rank.
   ForEachHeld(schedule, microbatches, [&](int rank, const Slot& slot, int64_t stages) {
     const Ratio held = {stages * ranks, schedule.stages};
     if (!status.ok() || !Exceeds(held, cap)) return;

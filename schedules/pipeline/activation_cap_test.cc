@@ -42,7 +42,7 @@ TEST(CheckActivations, NamesTheRankAndTheFirstSlot) {
   EXPECT_EQ(Message("gpipe", {.ranks = 4, .microbatches = 8}, {5, 2}),
             "activation cap = 2.5 microbatches: rank 0, slot F s0 m2: it then holds 3 microbatches");
   EXPECT_EQ(Message("1f1b", {.ranks = 4, .microbatches = 8}, {4, 1}), "");
-  // A rank has two stages, so each counts half.
+  // A rank has two stages, so a microbatch in one stage counts half.
   EXPECT_EQ(Message("interleaved", {.ranks = 2, .microbatches = 4, .virtual_stages = 2}, {1, 1}),
             "activation cap = 1 microbatches: rank 0, slot F s2 m0: it then holds 1.5 microbatches");
 }

@@ -1,5 +1,5 @@
-// Counts the activations that each rank holds. A rank runs one slot, or pair, at a time, so the order alone determines
-// them.
+// Counts the activations that each rank holds. A rank runs one slot, or one pair of slots, at a time, so the order of
+// the slots alone determines the counts.
 #ifndef WEFT_SCHEDULES_PIPELINE_ACTIVATIONS_H_
 #define WEFT_SCHEDULES_PIPELINE_ACTIVATIONS_H_
 
@@ -11,13 +11,13 @@
 
 namespace weft {
 
-// For each rank, the most pairs (stage, microbatch) whose activations it holds at once, as RankTiming defines. For an
-// asynchronous schedule the result holds for any number of repetitions. The schedule is static and passes
+// Returns for each rank the most pairs (stage, microbatch) whose activations it holds at once, as RankTiming defines.
+// For an asynchronous schedule the result holds for any number of repetitions. The schedule must be static and pass
 // CheckSchedule.
 std::vector<int64_t> PeakActivations(const PipelineSchedule& schedule, int microbatches);
 
-// Does the same slot by slot: calls on_slot(rank, slot, held) for every slot of rank 0, then of rank 1, and so on.
-// `held` is what the rank holds from the slot's start if the slot is a forward, else from its end.
+// Counts the same activations slot by slot: calls on_slot(rank, slot, held) for every slot of rank 0, then of rank 1,
+// and so on. `held` is the count from the slot's start if the slot is a forward, otherwise from the slot's end.
 void ForEachHeld(const PipelineSchedule& schedule, int microbatches,
                  absl::FunctionRef<void(int rank, const Slot& slot, int64_t held)> on_slot);
 

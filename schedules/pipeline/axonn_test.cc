@@ -31,7 +31,7 @@ TEST(Axonn, OrderAndTimesOfTheDrawing) {
   const PipelineSchedule schedule = *BuildSchedule(**FindSchedule("axonn"), params);
   const ScheduleTiming timing = *TimeSchedule(schedule, 4, params.costs);
   EXPECT_EQ(timing.makespan, 18);
-  // Starts of the forwards, then of the backwards.
+  // The start times of the rank's forwards, then of its backwards.
   EXPECT_THAT(timing.start[0], ElementsAre(0, 1, 2, 9, 7, 10, 13, 16));
   EXPECT_THAT(timing.start[1], ElementsAre(1, 2, 3, 10, 5, 8, 11, 14));
   EXPECT_THAT(timing.start[2], ElementsAre(2, 5, 8, 11, 3, 6, 9, 12));

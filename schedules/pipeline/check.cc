@@ -220,7 +220,7 @@ class Completeness {
   std::vector<int64_t> group_of_;
 };
 
-// A slot of the next repetition must not wait for this repetition.
+// Checks that no slot of the next repetition waits for this repetition.
 absl::Status CheckAhead(const PipelineSchedule& schedule, const SlotTable& table, std::optional<WrongSlot>* wrong) {
   for (size_t rank = 0; rank < schedule.order.size(); ++rank) {
     for (const Slot& slot : schedule.order[rank]) {
@@ -239,8 +239,8 @@ absl::Status CheckAhead(const PipelineSchedule& schedule, const SlotTable& table
   return absl::OkStatus();
 }
 
-// A message-driven rank chooses between edges, never within one (rule P6), and admits a microbatch for each that comes
-// back. So every stage takes the microbatches in the same order in all kinds of its slots.
+// A message-driven rank chooses between edges, never within one (rule P6), and admits a new microbatch for each
+// microbatch that is finished. So every stage takes the microbatches in the same order in all kinds of its slots.
 absl::Status CheckOneOrder(const PipelineSchedule& schedule, int microbatches, std::optional<WrongSlot>* wrong) {
   std::vector<int> first;
   first.reserve(microbatches);
@@ -263,8 +263,8 @@ absl::Status CheckOneOrder(const PipelineSchedule& schedule, int microbatches, s
 }
 
 // Messages from one rank to another, in one direction, travel in the order in which the sender computes them. If they
-// crossed two stage boundaries, they could block each other: a message of one boundary waits for a place in its stage's
-// limit, and a message of the other waits behind it.
+// crossed two stage boundaries, they could block each other: a message of one boundary waits until its stage's limit
+// admits it, and a message of the other boundary is queued after it.
 absl::Status CheckOneBoundaryPerEdge(const PipelineSchedule& schedule) {
   const std::vector<int>& rank_of = schedule.placement[0];
   // For each (from rank, to rank), the lower stage of the boundary between them.

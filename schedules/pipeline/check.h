@@ -1,5 +1,5 @@
-// Checks whether lists of slots form a valid schedule. The check knows no algorithm: its conditions hold however the
-// lists were made.
+// Checks whether lists of slots form a valid schedule. The conditions do not depend on the algorithm that made the
+// lists.
 #ifndef WEFT_SCHEDULES_PIPELINE_CHECK_H_
 #define WEFT_SCHEDULES_PIPELINE_CHECK_H_
 
@@ -18,7 +18,7 @@ std::string SlotName(const PipelineSchedule& schedule, const Slot& slot);
 
 struct WrongSlot {
   Slot slot;
-  // The rank whose list has the slot, or lacks it.
+  // The rank whose list contains the wrong slot, or lacks it.
   int rank = 0;
 };
 

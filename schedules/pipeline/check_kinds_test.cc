@@ -154,7 +154,7 @@ PipelineSchedule Driven(const std::vector<int>& order, int limit, bool halves = 
   return schedule;
 }
 
-// The limit counts places in the common order, not microbatch numbers.
+// The limit counts positions in the common order, not microbatch numbers.
 TEST(CheckMessageDriven, LimitGoesByTheCommonOrder) {
   EXPECT_EQ(CheckSchedule(Driven({0, 2, 1, 3}, 2), 4), absl::OkStatus());
   EXPECT_EQ(CheckSchedule(Driven({2, 1, 0}, 1), 3), absl::OkStatus());
@@ -214,7 +214,7 @@ TEST(CheckAsynchronous, SlotsOfTheNextStepWaitOnlyForEachOther) {
   EXPECT_EQ(Message(other, 1), "rank 1 keeps 0 weight versions; allowed: at least 1");
   other.asynchrony->microbatches_per_update = 2;
   EXPECT_EQ(Message(other, 1), "microbatches per update = 2; must divide microbatches = 1");
-  // A backward before its own forward.
+  // The backward precedes its own forward.
   PipelineSchedule late = Linear({{S(B, 0, 0), S(F, 0, 0)}, {S(F, 1, 0), S(B, 1, 0)}});
   late.asynchrony = Asynchrony{.versions = {1, 1}};
   EXPECT_EQ(Message(late, 1), "rank 0: B s0 m0 comes before F s0 m0, whose result it needs");

@@ -114,7 +114,7 @@ TEST(Chimera, TakesTheKnownTimes) {
   EXPECT_EQ(Makespan(8, 8, kTwice, 4), 28);
   EXPECT_EQ(Makespan(8, 16, kTwice, 4), 54);
   EXPECT_EQ(Makespan(8, 32, kTwice, 4), 106);
-  // With an edge latency of 0, 1/4, 1/2 and 1 forward.
+  // Costs are scaled by 4. The edge latency is 0, 1/4, 1/2 and 1 forward.
   EXPECT_EQ(Makespan(4, 8, {.forward = 4, .backward = 8}), 4 * 30);
   EXPECT_EQ(Makespan(4, 8, {.forward = 4, .backward = 8, .p2p = 1}), 131);
   EXPECT_EQ(Makespan(4, 8, {.forward = 4, .backward = 8, .p2p = 2}), 142);
@@ -235,7 +235,7 @@ TEST(Chimera, Table2) {
   }
 }
 
-// The other rows of Table 2, with B = 2F: GEMS, PipeDream and PipeDream-2BW.
+// The rows of Table 2 for the other schedules, with B = 2F: GEMS, PipeDream and PipeDream-2BW.
 TEST(Chimera, Table2OfTheOthers) {
   for (int d : {2, 4, 8, 16}) {
     const int n = 64 * d;
@@ -327,7 +327,7 @@ TEST(Chimera, TakesAnyNumberOfMicrobatches) {
       }
     }
   }
-  // With N = 1, one microbatch goes through one lane. With N = 2, each lane has one.
+  // With N = 1, one microbatch runs through one lane. With N = 2, each lane has one microbatch.
   EXPECT_EQ(Makespan(4, 1, kTwice), 12);
   EXPECT_EQ(Makespan(4, 2, kTwice), 12);
 }

@@ -1,5 +1,6 @@
-// Formulas from the literature for what a schedule takes with equal stages and free transfers. Tests compare the
-// schedules with them, and `weft schedule` prints them next to its measurement. Each schedule's file defines its own.
+// Formulas from the literature for the time and memory of a schedule with equal stages and free transfers. Tests
+// compare the schedules with the formulas, and `weft schedule` prints them next to its measurement. Each schedule's
+// file defines its own formulas.
 #ifndef WEFT_SCHEDULES_PIPELINE_CLOSED_FORM_H_
 #define WEFT_SCHEDULES_PIPELINE_CLOSED_FORM_H_
 
@@ -22,16 +23,18 @@ struct Ratio {
   }
 };
 
-// Returns nullopt if the numerator does not fit, as with costs so large that TimeSchedule refuses them.
+// Returns nullopt if the numerator does not fit in int64_t. This happens with costs so large that TimeSchedule refuses
+// them.
 inline std::optional<Ratio> RatioIfItFits(__int128 numerator, int64_t denominator) {
   if (numerator > INT64_MAX || numerator < INT64_MIN) return std::nullopt;
   return Ratio{static_cast<int64_t>(numerator), denominator};
 }
 
 struct ClosedForm {
-  // In the unit of params.costs. The bubble follows from it, because every rank computes N (F + B) on average.
+  // The makespan in the unit of params.costs. The bubble follows from the makespan, because every rank computes N (F +
+  // B) on average.
   std::optional<Ratio> makespan = {};
-  // The longest time of any rank from its own first start to its own last end.
+  // The longest time of any rank from the start of its first slot to the end of its last slot.
   std::optional<Ratio> span = {};
   // For each rank, the most microbatches whose activations it holds, each counted as one whole rank's; empty = no
   // formula.
@@ -40,8 +43,8 @@ struct ClosedForm {
   bool makespan_is_bound = false;
 };
 
-// Returns nullopt if the formula's assumptions do not hold; the comment at each function lists them. `params` are valid
-// for the schedule.
+// Returns nullopt if the formula's assumptions do not hold; the comment at each function lists them. `params` must be
+// valid for the schedule.
 using ClosedFormFn = std::optional<ClosedForm>(const ScheduleParams& params);
 
 }  // namespace weft

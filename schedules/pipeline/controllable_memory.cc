@@ -45,7 +45,7 @@ struct Rank {
   std::array<int, 4> next = {};
   // The slot that the repeated blocks give to the next microbatch of each kind.
   std::array<int64_t, 4> place = {};
-  // By chunk: the activations held, and how many the repeated blocks hold.
+  // By chunk: the number of activations that the rank holds now, and the most that it may hold.
   std::array<int, 2> held = {};
   std::array<int, 2> limit = {};
   std::array<int64_t, 2> weight_delay = {};
@@ -176,7 +176,7 @@ class Builder {
   const int microbatches_;
   const int stages_;
   std::vector<Rank> ranks_;
-  // Microbatches that each stage has done before the present slot.
+  // The number of microbatches that each stage has done before the present slot.
   std::vector<int> forwards_;
   std::vector<int> inputs_;
   std::vector<std::vector<Slot>> order_;

@@ -160,8 +160,8 @@ TEST(CheckSchedule, CorruptionsAreRefusedOrStillRun) {
     if (!status.ok()) {
       ++refused;
       EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-      // Asynchronous lists have more rules (a slot ahead must not wait for a slot that is not). In a message-driven
-      // list the run may accept a backward that breaks the common order of microbatches.
+      // Asynchronous lists must obey more rules (a slot that is ahead must not wait for a slot that is not ahead). In a
+      // message-driven list the run may accept a backward that breaks the common order of microbatches.
       const bool one_order = absl::StrContains(status.message(), "in the same order");
       if (!schedule.asynchrony && !one_order) {
         ASSERT_NE(naive.problem(), "") << status << Text(schedule);

@@ -12,8 +12,8 @@
 namespace weft {
 namespace {
 
-// Explains why lists stopped. The head of each unfinished list waits for a result. Some unfinished list has the slot
-// that would make it, as its head or later. Following these links must lead to a cycle.
+// Explains why lists stopped. The head of each unfinished list waits for a result. The slot that makes this result is
+// in some unfinished list, as its head or later. Following these links must lead to a cycle.
 class Explanation {
  public:
   Explanation(const PipelineSchedule& schedule, const SlotTable& table, const SlotLists& lists,
@@ -56,7 +56,7 @@ class Explanation {
     return slot;
   }
 
-  // Describes the list's head if it waits for a result that the same list makes later; else empty.
+  // Describes the list's head if it waits for a result that the same list makes later. Otherwise returns "".
   std::string WrongOrder(int64_t list) const {
     const auto [user, missing] = Head(list);
     if (Next({user, missing}) != list) return "";

@@ -11,11 +11,11 @@
 
 namespace weft {
 
-// The schedule is well formed and complete (check.h), and `table` is made from it. InvalidArgument names two slots of a
-// rank that are in the wrong order, or else the cycle; `wrong` receives the first slot that it names.
+// `schedule` must be well formed and complete (check.h), and `table` must be made from it. InvalidArgument names two
+// slots of a rank that are in the wrong order, or else the cycle; `wrong` receives the first slot that the error names.
 //
-// It is enough to run one repetition. In an asynchronous list no slot that is ahead waits for one that is not. So no
-// slot waits for a later repetition, and results of the repetition before are always there.
+// It is enough to run one repetition. In an asynchronous list no slot that is ahead waits for one that is not ahead. So
+// no slot waits for a later repetition, and the results of the previous repetition are always available.
 absl::Status CheckDeadlock(const PipelineSchedule& schedule, SlotTable& table, std::optional<WrongSlot>* wrong);
 
 }  // namespace weft

@@ -41,7 +41,7 @@ Result SlotLists::Missing(const Slot& slot) const {
   for (int m = slot.microbatch; m < slot.microbatch + slot.width; ++m) {
     for (const Result& input : SlotInputs(slot, m, schedule_.stages)) {
       if (input.stage < 0 || table_.done(input)) continue;
-      // The input came from the repetition before.
+      // The input comes from the previous repetition.
       if (slot.ahead == 0 && table_.ahead(input)) continue;
       return input;
     }

@@ -90,7 +90,8 @@ class SlotTable {
 SlotTable MakeSlotTable(const PipelineSchedule& schedule, int microbatches);
 
 // Lists that run side by side, each in order. A static schedule has one list per rank. A message-driven schedule has
-// two: 2r has the forwards of rank r, 2r + 1 its backwards. Only data and the limit order these two.
+// two lists per rank: list 2r has the forwards of rank r, list 2r + 1 its backwards. Only data and the limit order
+// these two lists.
 class SlotLists {
  public:
   // `schedule` and `table` must outlive the object. `order` has the form of PipelineSchedule::order.
@@ -108,10 +109,10 @@ class SlotLists {
   // Number of slots that run as one from index i on: 2 for an overlapped pair.
   static int Count(absl::Span<const Slot> list, size_t i) { return list[i].paired ? 2 : 1; }
 
-  // A result that `slot` waits for and that is not there yet; stage -1 if there is none. A forward that the limit holds
-  // back waits for the gradient of a microbatch, that is for its whole backward, even if the backward is in halves.
+  // Returns a result that `slot` waits for and that is not available yet; its stage is -1 if there is none. A forward
+  // that the limit holds back waits for the gradient of a microbatch, that is, for its whole backward, even in halves.
   Result Missing(const Slot& slot) const;
-  // The same for the slots that run as one from index i on, with the slot that waits.
+  // Returns the missing result of the slots that run as one from index i on, together with the slot that waits for it.
   std::pair<const Slot*, Result> Missing(absl::Span<const Slot> list, size_t i) const {
     std::pair<const Slot*, Result> missing = {&list[i], Missing(list[i])};
     if (missing.second.stage < 0 && list[i].paired) missing = {&list[i + 1], Missing(list[i + 1])};

@@ -15,7 +15,7 @@ namespace weft {
 // schedule, returns the message of the error.
 std::string Draw(absl::string_view schedule, const ScheduleParams& params);
 
-// Returns only the lists: "f0 i0 w0 ...\n", a pair as "f3+ b1".
+// Returns only the slots of each list: "f0 i0 w0 ...\n". A pair is written "f3+ b1".
 std::string Lists(const PipelineSchedule& schedule);
 
 }  // namespace weft

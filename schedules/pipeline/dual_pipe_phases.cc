@@ -79,7 +79,7 @@ class Walker {
   const DualPipeRank& rank_;
   std::array<int, 2> forwards_ = {};
   std::array<int, 2> backwards_ = {};
-  // Direction and index of all input gradients. Those from `weightless_` on have no weight gradient yet.
+  // The direction and index of each input gradient. Those from index `weightless_` on have no weight gradient yet.
   std::vector<std::pair<int, int>> inputs_;
   size_t weightless_ = 0;
   std::vector<Slot> order_;

@@ -18,7 +18,7 @@ struct Direction {
 };
 
 struct DualPipeRank {
-  // directions[0] is the one whose forwards reach the rank first.
+  // directions[0] is the direction whose forwards reach the rank first.
   std::array<Direction, 2> directions;
   // Microbatches per direction, at least 2 * depth.
   int microbatches = 0;

@@ -55,8 +55,8 @@ std::vector<std::vector<Slot>> TableOrder(const std::vector<int>& lane, const Sc
                    params.microbatches);
 }
 
-// The first rule is the table. Each of the next six was the best for at least some (P, W, N, limit) of a sweep. The
-// last two simply prefer forwards and backwards.
+// The first rule gives the order of the table. Each of the next six rules was the best for at least some (P, W, N,
+// limit) of a sweep. The last two rules simply prefer forwards and backwards.
 std::vector<ListRule> Rules(int64_t s, int64_t microbatches) {
   return {
       {.per_microbatch = 2, .per_forward_stage = 1, .backward = s, .per_backward_stage = 1},

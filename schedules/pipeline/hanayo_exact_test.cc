@@ -77,8 +77,8 @@ class WaveSearch {
     return state;
   }
 
-  // Adds to *next every state that can follow `state` one unit later. `later` is that state as far as the ranks before
-  // `rank` have changed it.
+  // Adds to *next every state that can follow `state` one unit later. `later` is the following state with the changes
+  // of the ranks before `rank`.
   void Advance(const State& state, size_t rank, const State& later, int time, int deadline, States* next) const {
     if (rank == steps_of_.size()) {
       if (!prune_ || EarliestEnd(later, time) <= deadline) next->insert(later);
@@ -163,9 +163,9 @@ TEST(HanayoExact, NoOrderIsFasterAtNEqualsP) {
   }
 }
 
-// N = 2P = 8, W = 1, in half units. With 4 microbatches in flight 33 is the minimum, and Hanayo reaches it. The bound
-// 3N + 3(P - 1)/2W = 28.5 needs 6 in flight, and Hanayo then reaches it. With 5, 29.5 is the minimum, and Hanayo takes
-// 30.
+// N = 2P = 8, W = 1, in half units. With 4 microbatches in flight the minimum is 33, and Hanayo reaches it. With 5 in
+// flight the minimum is 29.5, and Hanayo takes 30. With 6 in flight Hanayo reaches the bound 3N + 3(P - 1)/2W = 28.5,
+// which needs at least 6.
 TEST(HanayoExact, TheBoundNeedsMoreInFlight) {
   EXPECT_EQ(Makespan(4, 1, 8), 66);
   EXPECT_FALSE(WaveSearch(4, 1, 8, 4).Fits(65));

@@ -257,7 +257,7 @@ TEST(Hanayo, RefusesAbsurdNumbers) {
   EXPECT_THAT(message({.ranks = 4, .microbatches = 4, .limit = -1}), HasSubstr("limit = -1"));
   EXPECT_THAT(message({.ranks = 0}), HasSubstr("ranks = 0"));
   EXPECT_THAT(message({.ranks = 4, .microbatches = 4, .lanes = 2}), HasSubstr("does not take lanes"));
-  // If the sum of the costs fits no integer, the order is that of the table.
+  // If the sum of the costs does not fit in an integer, the schedule uses the order of the table.
   const int64_t large = int64_t{1} << 50;
   const ScheduleParams params = {.ranks = 2,
                                  .microbatches = 512,

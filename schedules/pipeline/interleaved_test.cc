@@ -50,7 +50,7 @@ TEST(Interleaved, MegatronsTable) {
   EXPECT_THAT(chunks, ElementsAre(0, 0, 0, 1, 1, 1, 0, 0, 1, 1));
 }
 
-// The smallest valid group is PyTorch's N / max(1, floor(N / P)) wherever that is an integer.
+// The smallest valid group equals PyTorch's N / max(1, floor(N / P)) wherever PyTorch's formula gives an integer.
 TEST(Interleaved, DefaultGroupIsThatOfPyTorch) {
   int same = 0;
   for (int p = 1; p <= 12; ++p) {

@@ -35,7 +35,7 @@ struct Numbering {
 template <typename T>
 using MinQueue = std::priority_queue<T, std::vector<T>, std::greater<T>>;
 
-// A rank becomes free, or (slot >= 0) the inputs of a slot are there.
+// An event: a rank becomes free, or (slot >= 0) the inputs of a slot become available.
 struct Event {
   Time time;
   int64_t slot;
@@ -113,7 +113,7 @@ int64_t MakespanInOrder(const std::vector<int>& lane, const std::vector<std::vec
                         const ListCosts& costs) {
   const Numbering slots{lane, microbatches};
   const int ranks = static_cast<int>(order.size());
-  // The time when a slot's inputs are there; -1: not known yet.
+  // The time when a slot's inputs are available; -1 if it is not known yet.
   std::vector<Time> ready(2 * slots.stages() * microbatches, -1);
   for (int m = 0; m < microbatches; ++m) ready[slots.forward(0, m)] = 0;
   std::vector<size_t> next(ranks, 0);

@@ -10,7 +10,7 @@
 
 namespace weft {
 
-// The costs of one slot; `p2p` as in SlotCosts.
+// The costs of one slot; `p2p` is defined as in SlotCosts.
 struct ListCosts {
   int64_t forward = 1;
   int64_t backward = 2;

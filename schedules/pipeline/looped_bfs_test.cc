@@ -30,7 +30,7 @@ TEST(LoopedBfs, ListsAndTimesOfTheDrawing) {
   EXPECT_THAT(timing.start[1], ElementsAre(2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24));
 }
 
-// Last in, first out, the order in the literature, takes as long.
+// Last in, first out, which is the order in the literature, takes the same time.
 TEST(LoopedBfs, OrderOfBackwardsDoesNotMatter) {
   for (int p = 1; p <= 5; ++p) {
     for (int n = p; n <= 10; ++n) {

@@ -174,7 +174,7 @@ absl::StatusOr<int64_t> CountUnitSteps(const ActionLists& lists) {
     }
   };
   std::vector<size_t> next(lists.order.size());
-  // Runs the rank's next action or pair. Returns false if it could not run yet.
+  // Runs the rank's next action or pair. Returns false if the action or pair cannot run yet.
   auto step = [&](size_t rank) {
     const std::vector<ListAction>& list = lists.order[rank];
     const size_t end = next[rank] + UnitLength(list, next[rank]);

@@ -13,8 +13,8 @@ struct LoweringOptions {
   // If true, an input gradient directly before the weight gradient of the same stage and microbatch becomes a whole
   // backward.
   bool merge_backwards = false;
-  // A rank holds the weights of this many stages unsharded, the next to be computed (UNSHARD, RESHARD); 0 if no weights
-  // are sharded. PyTorch uses 3.
+  // The number of stages whose weights a rank holds unsharded: those that it computes next (UNSHARD, RESHARD). 0 if no
+  // weights are sharded. PyTorch uses 3.
   int unsharded_stages = 3;
   // If true, REDUCE_GRAD follows a stage's last gradient.
   bool reduce_gradients = true;

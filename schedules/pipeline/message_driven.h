@@ -10,8 +10,8 @@
 
 namespace weft {
 
-// For each rank, the indices of its slots in `order`, in the order in which they start. The schedule is message-driven
-// and passes CheckSchedule.
+// Returns for each rank the indices of its slots in `order`, in the order in which the slots start. The schedule must
+// be message-driven and pass CheckSchedule.
 std::vector<std::vector<int32_t>> ReplayMessageDriven(const PipelineSchedule& schedule, int microbatches,
                                                       const UnitCosts& costs);
 

@@ -16,8 +16,8 @@
 
 namespace weft {
 
-// Finds start times that satisfy every dependency, or the reason why there are none. Writes an asynchronous list out
-// for three repetitions; `start` then contains all of them, one after the other.
+// Finds start times that satisfy every dependency, or the reason why there are none. An asynchronous list is repeated
+// three times; `start` then contains the start times of all three repetitions, one after the other.
 class NaiveRun {
  public:
   NaiveRun(const PipelineSchedule& schedule, int microbatches, const SlotCosts& costs)
@@ -236,7 +236,7 @@ class NaiveRun {
   }
   int64_t Pair() const { return costs_.pair != 0 ? costs_.pair : costs_.forward + costs_.backward; }
 
-  // Ticks per unit of time. There are fewer steps than that.
+  // Ticks per unit of time. A run has fewer steps than this.
   static constexpr int64_t kTick = int64_t{1} << 20;
 
   const PipelineSchedule& schedule_;

@@ -50,7 +50,7 @@ absl::Status CheckParams(const ScheduleParams& params, int stages_per_rank) {
   const int64_t per_rank =
       std::max({int64_t{stages_per_rank}, int64_t{params.virtual_stages}, int64_t{2} * params.waves});
   if (absl::Status s = CheckRange("microbatches", params.microbatches, 1, most); !s.ok()) return s;
-  // The error suggests reducing the larger of the two.
+  // The error suggests reducing the larger of the numbers of ranks and microbatches.
   if (params.microbatches > most / per_rank / params.ranks) {
     const bool ranks = params.ranks > params.microbatches;
     const int64_t others = ranks ? params.microbatches : params.ranks;

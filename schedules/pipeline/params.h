@@ -28,12 +28,12 @@ absl::Status CheckRange(absl::string_view name, int64_t value, int64_t low, int6
 // parameter, its value and the nearest valid one.
 absl::Status CheckParams(const ScheduleParams& params, int stages_per_rank = 1);
 
-// Placements of one lane. Linear: stage i on rank i. Looped: stage i on rank i mod ranks. Snake: like looped, but every
-// other round runs backwards, so that neighboring stages at a turn share a rank.
+// Returns placements of one lane. Linear: stage i is on rank i. Looped: stage i is on rank i mod ranks. Snake: like
+// looped, but every other round runs backwards, so that neighboring stages at a turn share a rank.
 std::vector<std::vector<int>> LinearPlacement(int stages);
 std::vector<std::vector<int>> LoopedPlacement(int ranks, int stages);
 std::vector<std::vector<int>> SnakePlacement(int ranks, int stages);
-// The lane that runs in the opposite direction: a stage on rank r of `lane` is on rank ranks - 1 - r of the result.
+// Returns the lane that runs in the opposite direction: a stage that `lane` puts on rank r is on rank ranks - 1 - r.
 std::vector<int> ReversedLane(const std::vector<int>& lane, int ranks);
 
 }  // namespace weft

@@ -15,9 +15,9 @@ struct Period {
   int64_t repetitions = 1;
 };
 
-// Runs repetitions until one starts as an earlier one did, only later. From there on, everything repeats. Gives up
-// after kPeriodSearch (timing.h) repetitions, or fewer if the lists are very long. The schedule is asynchronous and
-// checked.
+// Runs repetitions until one starts in the same state as an earlier one. From there on, everything repeats. Gives up
+// after kPeriodSearch (timing.h) repetitions, or fewer if the lists are very long. The schedule must be asynchronous
+// and checked.
 Period FindPeriod(const PipelineSchedule& schedule, int microbatches, const UnitCosts& costs);
 
 }  // namespace weft

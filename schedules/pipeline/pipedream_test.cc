@@ -65,8 +65,8 @@ TEST(PipeDream, FewestMicrobatches) {
   EXPECT_EQ(message("pipedream-2bw", 4, 3), "microbatches = 3 with 4 ranks; allowed: at least 4, nearest valid: 4");
 }
 
-// Checks the versions in the file header of pipedream.cc: counts those that microbatches in flight use, over some
-// repetitions of each rank's list.
+// Checks the numbers of versions in the file header of pipedream.cc: counts the versions that microbatches in flight
+// use, over some repetitions of each rank's list.
 TEST(PipeDream, VersionsAndStaleness) {
   const int p = 4, n = 6;
   const PipelineSchedule schedule = *BuildSchedule(**FindSchedule("pipedream"), {.ranks = p, .microbatches = n});

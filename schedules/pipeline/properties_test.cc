@@ -24,8 +24,8 @@ using ::testing::Not;
 
 constexpr int kMaxRanks = 8;
 constexpr int kMaxMicrobatches = 24;
-// Forward, backward, weight. 1:2 is the usual ratio, and 1:3 is with recompute. The others catch formulas that assume
-// these ratios.
+// Costs of forward, backward and weight gradient. 1:2 is the usual ratio of forward to backward; 1:3 occurs with
+// recompute. The others catch formulas that assume these ratios.
 const std::vector<SlotCosts> kCosts = {{1, 2, 1}, {1, 1, 0}, {1, 3, 1}, {2, 1, 1}, {5, 10, 4}, {5, 7, 6}, {10, 1, 0}};
 
 // All combinations of values of the optional parameters that a schedule takes; 0 lets the schedule choose.
@@ -203,7 +203,7 @@ TEST(Schedules, TakeWhatTheClosedFormsSay) {
       EXPECT_GE(std::min({rank.warm_up, rank.dependency, rank.tail}), 0);
       EXPECT_LE(rank.peak_activations, (params.microbatches + (schedule.asynchrony ? params.ranks : 0)) * timing.unit);
     }
-    // No rank is faster than its own work, and no schedule is faster than one microbatch through all stages.
+    // No rank finishes faster than its own work takes, and no schedule faster than one microbatch through all stages.
     EXPECT_EQ(busy, params.ranks * params.microbatches * work);
     EXPECT_GE(timing.makespan, timing.span);
     EXPECT_GE(timing.span, timing.ideal);
@@ -283,7 +283,7 @@ TEST(Schedules, RefuseImpossibleParams) {
     EXPECT_THAT(message({.ranks = 4, .microbatches = 1 << 30}), HasSubstr("microbatches = 1073741824; allowed: 1 to "));
     EXPECT_THAT(message({.ranks = INT32_MAX, .microbatches = INT32_MAX}), HasSubstr("nearest valid: 22369621"));
     EXPECT_THAT(message({.ranks = 22369621, .microbatches = 2}), HasSubstr("allowed: "));
-    // The error names the larger of the two, whatever the schedule's stages per rank.
+    // The error names the larger of ranks and microbatches, whatever the schedule's number of stages per rank.
     EXPECT_THAT(message({.ranks = 22369621, .microbatches = 8}), HasSubstr("nearest valid: ranks = "));
     EXPECT_THAT(message({.ranks = 8, .microbatches = 22369621}), HasSubstr("nearest valid: microbatches = "));
     const ScheduleParams valid = {.ranks = 4, .microbatches = 8};

@@ -42,7 +42,7 @@ constexpr int kWordB = 1, kWordI = 2, kWordW = 3, kWordBW = kListActionKinds;
 constexpr absl::string_view kPairWord = "OVERLAP_F_B";
 constexpr absl::string_view kExample = "expected STAGE ACTION MICROBATCH like 0F0, or (0F1;3B0)OVERLAP_F_B";
 
-// A position in the file; both count from 1.
+// A position in the file. Lines and cells count from 1.
 struct Place {
   int line = 0;
   int cell = 0;

@@ -27,7 +27,7 @@ int32_t FlowClock::Begin(int64_t now, const Flow& flow) {
   running_[number].flow = &flow;
   heap_.push_back(number);
   Up(static_cast<int32_t>(heap_.size()) - 1);
-  // A flow without phases ends now, as an event like any other.
+  // A flow without phases ends now. Its end is an event like any other.
   if (!EnterPhase(now, number)) SetEnd(number, now);
   return number;
 }

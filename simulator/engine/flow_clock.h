@@ -43,7 +43,7 @@ class FlowClock {
     size_t phase = 0;
     // Number of the flow in the solver, -1 in the fixed part of a phase.
     int32_t rated = -1;
-    // The bytes left at `since`, in units of 10^-12. The flow has had `rate` since then.
+    // The bytes left at time `since`, in units of 10^-12 bytes. Since then the flow moves bytes at `rate`.
     __int128 left = 0;
     int64_t since = 0;
     int64_t rate = 0;

@@ -68,7 +68,7 @@ TEST(FlowClock, PhasesFollowEachOther) {
                                 {.fixed_ps = 0, .bytes = 0},
                                 {.fixed_ps = 7, .bytes = 2, .loads = {{0, 1}}},
                                 {.bytes = 3, .loads = {{1, 1}}}}};
-  // Fixed parts take nothing of a link: the other flow has link 0 alone until 12 ps.
+  // Fixed parts use no capacity of a link: the other flow has link 0 alone until 12 ps.
   const int64_t begin = 12;
   EXPECT_EQ(Ends({1'000'000'000'000, 1'000'000'000'000}, {{0, flow}}), (std::vector<int64_t>{begin + 2 + 3}));
   EXPECT_EQ(Ends({1'000'000'000'000, 1'000'000'000'000}, {{0, flow}, {0, OneMessage(20, {{0, 1}})}}),

@@ -14,7 +14,7 @@ namespace {
 
 using Key = std::vector<int64_t>;
 
-// Numbers keys in the order in which they come.
+// Numbers keys in the order of their first use.
 class Numbers {
  public:
   int32_t NumberOf(const Key& key) { return numbers_.try_emplace(key, size()).first->second; }

@@ -74,7 +74,7 @@ void SetAxis(Program& program, const std::string& name, int64_t size) {
   }
 }
 
-// If `speeds`, kinds of devices differ in speed only.
+// If `speeds` is true, kinds of devices differ in speed only.
 ProgramView MakeView(const Program& program, uint64_t seed, const std::vector<int32_t>& devices, bool speeds = false) {
   const auto costs = [&](const StepUse& use) -> absl::StatusOr<LoadTimes> {
     const bool copy = program.segments(use.segment).steps(use.step).stream() != COMPUTE;
@@ -195,7 +195,7 @@ TEST(Fold, ClassesAreTheCoarsest) {
   one[4] = 1;
   EXPECT_EQ(ClassesOf(program, one, alike), 9u);
   EXPECT_EQ(ClassesOf(program, {}, one), 9u);
-  // All ranks on x = 1 are slower.
+  // All ranks with x = 1 are slower.
   std::vector<int32_t> half = alike;
   for (int rank = 12; rank < 24; ++rank) half[rank] = 1;
   EXPECT_EQ(ClassesOf(program, half, alike), 6u);

@@ -11,7 +11,7 @@ namespace weft::sim {
 
 class Jitter {
  public:
-  // No jitter.
+  // Makes an object without jitter.
   constexpr Jitter() : Jitter(Draw(0), 0) {}
 
   // `run` is the node of a run in the tree of draws; `deviation` in [0, 1] is relative to the cost.
@@ -24,7 +24,7 @@ class Jitter {
     return factor_(run_.At(rank).At(repetition).At(action).At(step));
   }
 
-  // Returns `cost` >= 0 times `factor`, rounded up; at most 2^62.
+  // Returns `cost` times `factor`, rounded up, but at most 2^62. `cost` must be >= 0.
   static constexpr int64_t Scaled(int64_t cost, int64_t factor) {
     const __int128 scaled = (static_cast<__int128>(cost) * factor + FactorDraw::kOne - 1) / FactorDraw::kOne;
     return static_cast<int64_t>(scaled < (int64_t{1} << 62) ? scaled : int64_t{1} << 62);

@@ -29,7 +29,7 @@ TEST(LinkClasses, SharedLinksCountForAllMembers) {
   for (const int64_t core : {1000, 100}) {
     LinkClasses links = Star(core);
     const std::vector<int32_t> classes(8, 0);
-    // If the core is as fast as the other links, only its load sets it apart.
+    // If the core has the same capacity as the other links, only its load distinguishes it.
     EXPECT_EQ(links.Refine(classes), core == 100);
     EXPECT_FALSE(links.Refine(classes));
     ASSERT_TRUE(links.Fold(classes));
@@ -53,7 +53,7 @@ TEST(LinkClasses, UsersOfTwoClassesPartTheirLinks) {
   EXPECT_THAT(links.FoldedFlows(7, classes)[0].second.phases[0].loads, ElementsAre(Pair(1, 1), Pair(2, 10)));
 }
 
-// One of the links is slower: its user takes a link of another class than the rest, and its key shows that.
+// One link is slower. Its user takes a link of another class than the other users, and the user's key shows that.
 TEST(LinkClasses, UsersTellTheClassesOfTheirLinks) {
   std::vector<int64_t> capacities = {100, 50, 100};
   LinkClasses links(capacities, 3);
