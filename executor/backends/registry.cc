@@ -29,7 +29,7 @@ absl::StatusOr<const BackendEntry*> FindBackend(absl::string_view name) {
     absl::StrAppend(&known, ", ", entry.name);
   }
   if (name != "auto") return absl::NotFoundError(absl::StrCat("no backend '", name, "'; known: ", known));
-  // The best backend that can be opened here.
+  // For "auto", return the first backend other than `cpu` that can be opened here, else `cpu`.
   const BackendEntry* cpu = nullptr;
   for (const BackendEntry& entry : kBackends) {
     if (entry.name == "cpu") {

@@ -148,8 +148,8 @@ absl::StatusOr<double> RoundTrip(int64_t bytes, int rounds, int pairs) {
   return Typical(times);
 }
 
-// Seconds of a tiny all-reduce of all ranks by the algorithm "direct". The ranks have more threads than the machine has
-// cores, so most messages are for a sleeping thread. The collectives of a run have this cost too.
+// Measures the seconds of a tiny all-reduce of all ranks by the algorithm "direct". If there are more ranks than cores,
+// most messages have to wake a sleeping thread. The collectives of a run have this cost too.
 absl::StatusOr<double> SmallAllReduce(int ranks) {
   constexpr int kUses = 200;
   WEFT_ASSIGN_OR_RETURN(const auto endpoints, (*FindTransport("inproc"))->open(ranks));
@@ -184,11 +184,13 @@ absl::StatusOr<Link> MeasureLink(int ranks) {
   constexpr int64_t kBytes = 8 << 20;
   // More ranks would add no information.
   const int members = std::min(ranks, 16);
-  // As in a run: with more ranks than cores, a message meets a thread that must first get a core.
+  // All pairs run at once, as in a run: if there are more ranks than cores, the receiver of a message must first get a
+  // core.
   WEFT_ASSIGN_OR_RETURN(const double small, RoundTrip(8, 400, std::max(1, members / 2)));
   WEFT_ASSIGN_OR_RETURN(const double alone, RoundTrip(8, 400, 1));
   WEFT_ASSIGN_OR_RETURN(const double large, RoundTrip(kBytes, 15, 1));
-  // Posts without a waiting partner show the time that both ends spend apart from the copy.
+  // A rank sends empty messages to itself. Nobody waits, so the time is what both ends spend on a message besides the
+  // copy.
   WEFT_ASSIGN_OR_RETURN(const auto endpoints, (*FindTransport("inproc"))->open(1));
   constexpr int kPosts = 2000;
   const int64_t start = MonotonicNanoseconds();
@@ -241,7 +243,7 @@ absl::StatusOr<Cluster> Calibrate(const CalibrateOptions& options) {
   Device& device = *cluster.mutable_device();
   device.set_name(absl::StrCat("cpu, ", options.threads_per_rank, " threads"));
   device.set_memory_bytes(memory / options.ranks);
-  // Memory besides the arena (rule P7): messages of collectives, and workspaces of kernels.
+  // Reserve memory for what the arena does not hold (rule P7): messages of collectives, and workspaces of kernels.
   device.set_reserved_bytes(std::min(kReservedCollectives * Communicator::kScratchBytes, device.memory_bytes() / 4));
 
   progress("compute slots");
@@ -257,7 +259,8 @@ absl::StatusOr<Cluster> Calibrate(const CalibrateOptions& options) {
       options.seconds / static_cast<double>(CountCases(SmallShapes()) + static_cast<int64_t>(own.size()));
   MeasureKernels measure;
   measure.seconds = [&](const KernelCase& kernel) { return Measure(kernel, machine, each); };
-  // A slot changes hands after a step or, if steps are short, after a turn.
+  // A slot passes to another rank after each step or, if steps are short, after a turn of kTurnNs. So a short step
+  // bears only part of the cost.
   measure.besides = [&](double seconds) { return handover * std::min(1.0, seconds / Seconds(ComputeSlots::kTurnNs)); };
   measure.on_progress = progress;
   WEFT_RETURN_IF_ERROR(MeasureRates(SmallShapes(), measure, &device));

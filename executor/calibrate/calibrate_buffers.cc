@@ -137,7 +137,7 @@ absl::StatusOr<std::byte*> CalibrationMemory::Take(int64_t bytes) {
     block.used += bytes;
     return block.data + block.used - bytes;
   }
-  // Allocates a few large blocks, because a device frees memory only at its own end.
+  // Allocates a few large blocks and reuses them, because a device frees its memory only when the device is destroyed.
   constexpr int64_t kMin = int64_t{1} << 26;
   const int64_t size = std::max(bytes, kMin);
   WEFT_ASSIGN_OR_RETURN(void* const data, device_.Allocate(DEVICE, size));
@@ -153,7 +153,8 @@ absl::StatusOr<std::unique_ptr<KernelBuffers>> KernelBuffers::Create(const Calib
   const int64_t vocabulary = kernel.vocabulary > 0 ? kernel.vocabulary : shapes.vocabulary;
   const int64_t sequence = kernel.sequence > 0 ? kernel.sequence : shapes.sequence;
   result->data_ = std::make_unique<CountingData>(vocabulary);
-  // A case much larger than a cache leaves no data there that the next call could use, so one copy of it is enough.
+  // After a call of a case much larger than a cache, the cache holds no data that the next call could use. So one copy
+  // of the case is enough.
   const double least = kernel.bytes > 4 * shapes.turn_bytes ? 1.0 : 2.0;
   const int count = static_cast<int>(std::clamp(shapes.turn_bytes / std::max(1.0, kernel.bytes), least, 32.0));
   for (int i = 0; i < count; ++i) {
@@ -176,7 +177,8 @@ absl::StatusOr<std::unique_ptr<KernelBuffers>> KernelBuffers::Create(const Calib
   context.learning_rate = 1e-3;
   context.seed = 1;
   context.data = result->data_.get();
-  // Rows are positions: those of the first input if `in_place` is given and there are inputs, else of the first output.
+  // The rows of a tensor are positions of sequences. The tensor is the first input if `in_place` is given and there are
+  // inputs, else the first output.
   const std::vector<CaseTensor>& rows =
       kernel.inputs.empty() || kernel.in_place.empty() ? kernel.outputs : kernel.inputs;
   if (!rows.empty() && !rows[0].shape.empty() && rows[0].shape[0] % sequence == 0) {

@@ -44,7 +44,7 @@ class CalibrationMemory {
     int64_t bytes = 0;
     int64_t used = 0;
   };
-  // Returns a pattern of at least `bytes` bytes, or of the largest size that a pattern has.
+  // Returns a pattern of at least `bytes` bytes. If `bytes` is larger than the largest pattern, it returns that one.
   absl::StatusOr<Pattern> PatternOf(const CaseTensor& tensor, int64_t vocabulary, int64_t bytes);
 
   ComputeDevice& device_;

@@ -131,7 +131,7 @@ absl::StatusOr<Cluster> CalibrateDevice(ComputeDevice* device, Backend* backend,
   Cluster cluster;
   if (options.base != nullptr) {
     cluster = *options.base;
-    // Another device of the same name may have other rates.
+    // The rates in `base` may come from another device of the same name, so they are dropped.
     cluster.mutable_device()->clear_kernel_rates();
     cluster.mutable_device()->clear_peaks();
     cluster.mutable_device()->clear_matmul_efficiency();
@@ -192,7 +192,8 @@ absl::StatusOr<Cluster> CalibrateDevice(ComputeDevice* device, Backend* backend,
   WEFT_RETURN_IF_ERROR(MeasureRates(*options.shapes, measure, &result));
   for (const KernelRate& rate : of_steps.kernel_rates()) *result.add_kernel_rates() = rate;
 
-  // Rule P7: device memory that the context and the libraries keep. All of them are loaded by now.
+  // The reserve (rule P7) is the device memory that the context and the libraries keep. All libraries are loaded by
+  // now.
   WEFT_ASSIGN_OR_RETURN(const ComputeDevice::Properties after, device->properties());
   if (after.memory_bytes > 0 && properties.free_bytes > 0) {
     const int64_t before = properties.memory_bytes - properties.free_bytes;

@@ -16,8 +16,9 @@ namespace weft::exec {
 
 struct CalibrateDeviceOptions {
   const CalibrationShapes* shapes = &LargeShapes();
-  // Supplies what one device cannot show: nodes, links between devices and nodes, interfaces, tiles. Null: a node with
-  // this one device, whose link to itself is a copy in its memory (transport `loopback`).
+  // The cluster that supplies what one device cannot show: nodes, links between devices and nodes, interfaces, tiles.
+  // If null, the result is a node with this one device, whose link to itself is a copy in its memory (transport
+  // `loopback`).
   const Cluster* base = nullptr;
   // Approximate time limit for the measurements of all kernels.
   double seconds = 60;
@@ -30,8 +31,8 @@ struct CalibrateDeviceOptions {
   std::function<void(const std::string&)> on_note;
 };
 
-// Kernels are timed by events around several calls on one stream. The first calls do not count, because a library
-// chooses and compiles in them. Errors name the kernel.
+// Measures kernels by events around several calls on one stream. The first call does not count, because a library
+// chooses and compiles in it. Errors name the kernel.
 absl::StatusOr<Cluster> CalibrateDevice(ComputeDevice* device, Backend* backend, const CalibrateDeviceOptions& options);
 
 }  // namespace weft::exec

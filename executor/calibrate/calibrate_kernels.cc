@@ -26,15 +26,15 @@ KernelCase Case(Kernel kernel, std::vector<CaseTensor> inputs, std::vector<CaseT
   return result;
 }
 
-// The kernel adds to its outputs, so it also reads them.
+// Makes the kernel add to its outputs. It then also reads them, so it moves more bytes.
 KernelCase Accumulating(KernelCase kernel) {
   kernel.step.set_accumulate(true);
   for (const CaseTensor& tensor : kernel.outputs) kernel.bytes += Bytes(tensor);
   return kernel;
 }
 
-// C[m,n] = op(A) op(B): the forward, input gradient and weight gradient of a linear layer with rows x in -> out. TF32
-// uses factors in fp32.
+// Returns the three products C[m,n] = op(A) op(B) of a linear layer that maps [rows, in] to [rows, out]: the forward,
+// the input gradient and the weight gradient. TF32 uses factors in fp32.
 std::vector<KernelCase> LinearLayer(DType of_products, int64_t rows, int64_t in, int64_t out) {
   const double flops = 2.0 * rows * in * out;
   const DType dtype = of_products == TF32 ? FP32 : of_products;
@@ -86,7 +86,8 @@ DType DTypeOfWork(const KernelCase& kernel) {
   return kernel.outputs[0].dtype;
 }
 
-// Every product in the machine's own type and in further types, then the products that show peaks only.
+// Adds every product in the type of the machine's shapes and in its further types, then the products that are measured
+// for peaks only.
 void AddProducts(const Shapes& shapes, std::vector<KernelFamily>* families) {
   std::vector<DType> dtypes = {shapes.dtype};
   dtypes.insert(dtypes.end(), shapes.product_dtypes.begin(), shapes.product_dtypes.end());

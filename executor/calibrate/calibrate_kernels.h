@@ -45,13 +45,14 @@ struct CalibrationShapes {
   std::vector<Linear> products;
   // Further dtypes whose products are measured. TF32 uses factors stored in FP32.
   std::vector<DType> product_dtypes;
-  // `peaks` are dtypes for which only the peak is measured, on this product.
+  // The product on which the peaks of the dtypes in `peaks` are measured. Nothing else is measured for these dtypes.
   Linear peak_product;
   std::vector<DType> peaks;
   std::vector<Extent> attention;
   // Extents of the cases of kernels that are bound by memory.
   std::vector<Extent> elementwise;
-  // Calls use several copies of a case's tensors in turn: as many as make up this many bytes, at most 32.
+  // Calls use several copies of a case's tensors in turn, so that caches hold no data of the previous call. There are 1
+  // to 32 copies, about this many bytes together.
   double turn_bytes = 0;
 };
 // SmallShapes: small GPT models in fp32, on CPU cores. LargeShapes: layers of models with 0.1 to 8 billion parameters
@@ -66,7 +67,7 @@ struct KernelFamily {
   bool by_flops = false;
   // Measured for the device's peaks only.
   bool peak_only = false;
-  // Ascending; each size has one or more variants that occur equally often.
+  // The sizes to measure, ascending. Each has one or more variants, which count as equally frequent.
   std::vector<std::vector<KernelCase>> sizes = {};
 };
 

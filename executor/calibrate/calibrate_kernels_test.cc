@@ -44,8 +44,8 @@ TEST_P(KernelFamiliesTest, CasesFitTheirRows) {
   }
 }
 
-// A step moves each of its tensors once, and those that it adds to twice. Of a table, only the rows of the tokens are
-// read.
+// A step reads or writes each of its tensors once. A tensor that it adds to counts twice, because the step reads and
+// writes it. An embedding reads only the rows of its table that the tokens select.
 TEST_P(KernelFamiliesTest, BytesAreThoseOfTheTensors) {
   const auto bytes_of = [](const CaseTensor& tensor) {
     return static_cast<double>(*ElementCount(tensor.shape) * DTypeBytes(tensor.dtype));

@@ -98,7 +98,7 @@ TEST(CalibrateProgram, ARowForEachAndANoteForWhatCannotBeMeasured) {
   EXPECT_EQ(device.kernel_rates(0).bytes_per_second(), 1536);
   EXPECT_EQ(device.kernel_rates(1).flops_per_second(), 1024);
   EXPECT_EQ(device.kernel_rates(1).kernel(), "MATMUL fp32*2>fp32 16x8x4");
-  // This step has neither flops nor bytes.
+  // The step of this rate has neither flops nor bytes, so its whole time is overhead.
   EXPECT_EQ(device.kernel_rates(2).overhead_seconds(), 1);
   // An error that does not come from the case ends the measurement.
   measure.seconds = [](const KernelCase&) -> absl::StatusOr<double> { return absl::InternalError("launch failed"); };

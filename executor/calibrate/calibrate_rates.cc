@@ -13,7 +13,8 @@ struct Point {
   double seconds = 0;
 };
 
-// Adds rates that pass through the points: between two points, time is linear in the work.
+// Adds a rate for each interval between neighboring points, in which time is linear in the work. A single point gives
+// one rate without overhead.
 void AddRates(const std::string& kernel, DType dtype, bool flops, std::vector<Point> points, Device* device) {
   std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.work < b.work; });
   for (size_t i = 0; i < points.size(); ++i) {
@@ -26,8 +27,8 @@ void AddRates(const std::string& kernel, DType dtype, bool flops, std::vector<Po
       const Point& b = points[i + 1];
       const double slope = (b.seconds - a.seconds) / (b.work - a.work);
       const double at_zero = a.seconds - slope * a.work;
-      // Otherwise larger work is disproportionately slower (caches), or this is noise. The rate at the larger point is
-      // then safer.
+      // If the line falls or would give a negative overhead, larger work is disproportionately slower (caches), or the
+      // times are noisy. The rate at the larger point is then safer.
       if (slope > 0 && at_zero >= 0) {
         rate = 1 / slope;
         overhead = at_zero;

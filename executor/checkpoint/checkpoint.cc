@@ -106,7 +106,8 @@ absl::StatusOr<WrittenFile> WriteRankFile(const std::string& path, const Program
   return result;
 }
 
-// Every rank reports to rank 0 what it wrote. Rank 0 returns all of it, in rank order.
+// Every rank reports to rank 0 the size and checksum of the file that it wrote. Rank 0 returns these reports in rank
+// order.
 absl::StatusOr<std::vector<WrittenFile>> GatherWritten(const WrittenFile& mine, Endpoint& endpoint,
                                                        std::chrono::nanoseconds timeout) {
   std::string bytes(sizeof(mine), '\0');
@@ -117,8 +118,9 @@ absl::StatusOr<std::vector<WrittenFile>> GatherWritten(const WrittenFile& mine, 
   return files;
 }
 
-// Removes all but `keep` checkpoints, but never the checkpoint of step `current`, which `latest` names. Checkpoints of
-// higher steps are removed first, because they belong to a run that was rolled back; then the oldest are removed.
+// Removes all but `keep` checkpoints, and folders that are not whole. Never removes the checkpoint of step `current`,
+// which `latest` names. Checkpoints of higher steps are removed first, because they belong to a run that was rolled
+// back; then the oldest are removed.
 absl::Status Prune(const std::string& directory, int64_t current, int64_t keep) {
   WEFT_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, StepsIn(directory));
   std::vector<int64_t> removable;
@@ -160,7 +162,7 @@ absl::Status CleanUp(const std::string& directory) {
   return absl::OkStatus();
 }
 
-// Lists where the pieces of cut tensors are, as WriteRankFile writes them on each rank.
+// Adds to the manifest the file of every piece of a cut tensor, as WriteRankFile writes them on each rank.
 absl::Status AddPieces(const Program& program, CheckpointManifest* manifest) {
   for (int i = 0; i < program.tensors_size(); ++i) {
     for (const StatePart part : kStateParts) {
@@ -232,9 +234,9 @@ absl::Status Commit(const CheckpointOptions& options, const Program& program, in
 
 namespace {
 
-// A file that prevents the removal of a save's folder while a rank still writes there. Without it, the rank that fails
-// first would remove an empty folder, and the last rank would fail because the folder is missing: a second error that
-// hides the first.
+// The name of a file that marks that a rank still writes into a save's folder. The folder cannot be removed while it
+// contains a mark. Without marks, the rank that fails first would remove an empty folder. The last rank would then fail
+// because the folder is missing, and that second error would hide the first.
 std::string MarkName(int rank) { return "." + RankFileName(rank); }
 
 absl::Status Mark(const std::string& path) {
@@ -261,7 +263,7 @@ absl::Status SaveInto(const std::string& temporary, const CheckpointOptions& opt
                                                               state, endpoint.rank()));
   unlink(mark.c_str());
   WEFT_ASSIGN_OR_RETURN(const std::vector<WrittenFile> files, GatherWritten(mine, endpoint, options.timeout));
-  // The loss scales of all ranks are equal.
+  // Rank 0 writes the loss scale for all ranks, because it is the same on every rank.
   if (endpoint.rank() != 0) return absl::OkStatus();
   WEFT_ASSIGN_OR_RETURN(const std::optional<LossScaleState> scale, state.LossScale());
   return Commit(options, program, step, scale, files, temporary);

@@ -32,8 +32,8 @@ struct CheckpointOptions {
   // The step that this run has saved last or continued from; -1 = it began anew. Checkpoints of later steps belong to
   // an abandoned run. This save moves them to a folder of their own (checkpoint_branch.h).
   int64_t follows = -1;
-  // Number of checkpoints that are kept; at least 1. The one just saved is always among them. Of the others, those of
-  // higher steps are removed before the oldest.
+  // Number of checkpoints to keep; at least 1. The one just saved is always kept. Among the others, checkpoints of
+  // higher steps are removed first, then the oldest.
   int64_t keep = 2;
   // Identity of the training data.
   DataIdentity data = {};
@@ -45,8 +45,9 @@ struct CheckpointOptions {
 absl::Status SaveCheckpoint(const CheckpointOptions& options, const Program& program, int64_t step,
                             const RankState& state, Endpoint& endpoint);
 
-// Returns the folder of the checkpoint that `latest` names or, if that is gone, of the newest whole checkpoint; nothing
-// if there is none. `wanted` >= 0: the checkpoint of that step, or NotFound, naming the steps that exist.
+// Returns the folder of the checkpoint that `latest` names or, if that is gone, of the newest whole checkpoint. If
+// there is no checkpoint, returns nothing, or DataLoss if `latest` names one. With `wanted` >= 0, returns the
+// checkpoint of that step, or NotFound with the steps that exist.
 absl::StatusOr<std::optional<std::string>> FindCheckpoint(const std::string& directory, int64_t wanted = -1);
 
 // Returns a note if `found` (from FindCheckpoint without `wanted`) is not the checkpoint that `latest` names; "" if it
@@ -62,15 +63,16 @@ absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& checkpoint);
 // Parses the content of a manifest file.
 absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view bytes, const std::string& path);
 
-// Ok if `program` may continue from the checkpoint: same model, same recipe (its steps may have grown). The error names
-// each field that differs. DataLoss if the manifest's seed or next sample do not match its recipe and step.
+// Returns ok if `program` may continue from the checkpoint: it must have the same model and recipe, but may have more
+// steps. The error names each field that differs. DataLoss if the manifest's seed or next sample do not match its
+// recipe and step.
 absl::Status CheckContinues(const CheckpointManifest& manifest, const std::string& checkpoint, const Program& program);
 
 // Notes on differences that are allowed but change the run, one line each, such as other data or other steps.
 std::vector<std::string> NotesOnContinuing(const CheckpointManifest& manifest, const Program& program,
                                            const DataIdentity& data);
 
-// Loads everything that this rank holds. Files are checked against the manifest before they are used.
+// Loads all tensors and parts that this rank holds. Each file is checked against the manifest before it is used.
 absl::Status LoadCheckpoint(const std::string& checkpoint, const CheckpointManifest& manifest, const Program& program,
                             RankState* state);
 

@@ -27,7 +27,7 @@ absl::Status Failed(const std::string& path, absl::string_view what) {
   return absl::UnknownError(absl::StrCat(path, ": ", what, ": ", std::strerror(errno)));
 }
 
-// Returns "DIR/abandoned-3" if two such folders exist.
+// Returns the folder for the next abandoned run: "DIR/abandoned-3" if the last one is abandoned-2.
 absl::StatusOr<std::string> NextFolder(const std::string& directory) {
   WEFT_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory, kAbandoned));
   int64_t last = 0;
@@ -55,7 +55,7 @@ absl::StatusOr<std::vector<int64_t>> StepsBeyond(const std::string& directory, i
 absl::Status SetAsideBeyond(const std::string& directory, int64_t step) {
   WEFT_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, StepsBeyond(directory, step));
   if (steps.empty()) return absl::OkStatus();
-  // This comes first, because `latest` may name one of the checkpoints that are moved.
+  // Change `latest` before the move, because it may name one of the checkpoints that are moved.
   if (IsWholeFolder(directory + "/" + FolderName(step))) {
     WEFT_RETURN_IF_ERROR(WriteFileAtomic(directory + "/latest", FolderName(step) + "\n"));
     WEFT_RETURN_IF_ERROR(SyncFolder(directory));

@@ -60,7 +60,8 @@ TEST(CheckpointBranch, MovesLaterCheckpointsToADirectoryOfTheirOwn) {
   EXPECT_EQ(RunOf(directory + "/abandoned-2", 20), "new");
 }
 
-// Tests the state that a move leaves if it ends between two renames.
+// Makes the state that a move leaves if it is cut short between two renames, and tests that the next call moves the
+// rest.
 TEST(CheckpointBranch, ACutShortMoveIsNoMixture) {
   const std::string directory = FreshDirectory("branch_cut");
   for (int64_t step : {10, 20}) Put(directory, step, "old");

@@ -52,7 +52,7 @@ TEST(CheckpointDamageTest, DamagedPieces) {
   changed = manifest;
   changed.mutable_pieces(0)->mutable_dimensions(0)->add_begin(4);
   EXPECT_THAT(load(changed), HasSubstr("2 begins and 1 ends"));
-  // Another rank's file has an entry of that name, but of another length.
+  // Pieces of tensor 1 name the file of another rank, which has an entry of that name but of another length.
   changed = manifest;
   for (CheckpointPiece& piece : *changed.mutable_pieces()) {
     if (piece.tensor() == 1 && piece.part().empty())
@@ -97,8 +97,8 @@ TEST(CheckpointDamageTest, DamageIsNamed) {
   EXPECT_THAT(load_with(path, elsewhere), HasSubstr("not a file name"));
   std::ofstream(directory + "/latest", std::ios::trunc) << "../../etc";
   EXPECT_THAT(std::string(FindCheckpoint(directory).status().message()), HasSubstr("latest: holds '../../etc'"));
-  // The checkpoint that `latest` names is gone. Another whole one is used. If there is none, that is an error, unlike a
-  // directory that never had any.
+  // The checkpoint that `latest` names is gone. FindCheckpoint returns another whole one. If there is none, it returns
+  // an error, because `latest` shows that there was one.
   std::ofstream(directory + "/latest", std::ios::trunc) << "step-00000099\n";
   EXPECT_TRUE(FindCheckpoint(directory)->has_value());
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {

@@ -22,13 +22,14 @@ absl::StatusOr<std::vector<int64_t>> StepsIn(const std::string& directory);
 // True if the checkpoint was written to its end.
 bool IsWholeFolder(const std::string& folder);
 
-// Makes the names in a folder durable.
+// Syncs a folder, so that files created or renamed in it survive a crash of the machine.
 absl::Status SyncFolder(const std::string& path);
 
 // Checks a whole file against its entry in the manifest.
 absl::Status CheckFile(const std::string& path, const CheckpointFile& file);
 
-// Checks a whole checkpoint. Above this size, checksums would take minutes, so only file sizes are compared.
+// Checks all files of a checkpoint against its manifest. If they have more than kMaxBytesChecked bytes together,
+// checksums would take minutes, so only file sizes are compared.
 inline constexpr int64_t kMaxBytesChecked = int64_t{16} << 30;
 absl::Status CheckCheckpoint(const std::string& folder);
 

@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 namespace fs = std::filesystem;
 
-// Writes a checkpoint of one file with `content`, as its manifest says; returns its folder.
+// Writes a checkpoint with one file that has the given content and that matches its manifest; returns its folder.
 std::string Put(const std::string& directory, int64_t step, const std::string& content) {
   std::string folder = directory + "/" + FolderName(step);
   fs::create_directories(folder);
@@ -53,7 +53,8 @@ TEST(CheckpointFolder, NamesAreThoseThatBeginSo) {
 TEST(CheckpointFolder, StepsAreThoseOfFoldersNewestFirst) {
   const std::string directory = FreshDirectory("folder_steps");
   for (int64_t step : {9, 100, 20}) Put(directory, step, "a");
-  // A folder that is not whole, and names that no folder of a step has.
+  // Add a folder that is not whole, which StepsIn returns too, and folders whose names stand for no step, which it
+  // leaves out.
   fs::create_directory(directory + "/" + FolderName(30));
   for (const char* name : {"step-30", "step-0000003x", "step-", ".old-step-00000040"}) {
     fs::create_directory(directory + "/" + name);
@@ -100,7 +101,8 @@ TEST(CheckpointFolder, DamageNamesTheNewestCheckpointWithoutIt) {
   fs::remove_all(folders[0]);
   EXPECT_THAT(Message(WithUndamaged(damage, directory, folders[2])),
               HasSubstr(directory + " has no other undamaged checkpoint"));
-  // The damage of a checkpoint may be outside its files. A damaged checkpoint is never recommended in place of itself.
+  // The damage may be outside the files that CheckCheckpoint compares. The damaged checkpoint is still never
+  // recommended as its own replacement.
   const std::string whole = Put(directory, 40, "weights");
   EXPECT_THAT(Message(WithUndamaged(absl::DataLossError("x"), directory, whole)),
               HasSubstr(directory + " has no other undamaged checkpoint"));

@@ -37,7 +37,7 @@ void KillAtAnyMoment(int64_t save_us, std::mt19937& random, absl::FunctionRef<vo
   ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself: " << status;
 }
 
-// Wall time of saving `fill` as `step`.
+// Saves the numbers of `fill` as `step` and returns the wall time that this takes.
 int64_t MicrosecondsOfASave(const std::string& directory, int64_t fill, int64_t step, int64_t keep) {
   CheckpointJob job(CheckpointProgram(1, 2));
   job.Fill(fill);
@@ -46,8 +46,9 @@ int64_t MicrosecondsOfASave(const std::string& directory, int64_t fill, int64_t 
   return (MonotonicNanoseconds() - start) / 1000 + 1;
 }
 
-// Kills `moments` children, one after another, that `save` into `directory` without end. After each kill, a checkpoint
-// that is found must load. `check` receives its path, if there is one, and what a job then holds.
+// Kills `moments` children, one after another, that call `save` to save into `directory` without end. After each kill,
+// if FindCheckpoint returns a checkpoint, it must load. `check` receives its path, if there is one, and a job that has
+// loaded it.
 void KillAtManyMoments(const std::string& directory, int moments, uint32_t seed, int64_t save_us,
                        absl::FunctionRef<void()> save,
                        absl::FunctionRef<void(const std::optional<std::string>&, CheckpointJob&)> check) {
@@ -99,7 +100,7 @@ TEST(CheckpointKillTest, AKillAtAnyMomentOfSavingLeavesALoadableCheckpoint) {
   EXPECT_GT(interrupted, 0);
 }
 
-// Like the test above, but saves replace an existing step and, in between, `latest` is set back.
+// Like the test above, but saves replace existing steps, and some saves set `latest` back to a lower step.
 TEST(CheckpointKillTest, AKillAtAnyMomentOfReplacingLeavesALoadableCheckpoint) {
   const std::string directory = FreshDirectory("kill_replace");
   int64_t last = 1, progress = 0;

@@ -122,7 +122,8 @@ absl::Status CheckContinues(const CheckpointManifest& manifest, const std::strin
   if (!differencer.Compare(manifest.recipe(), wanted)) {
     std::vector<std::string> fields;
     for (absl::string_view line : absl::StrSplit(differences, '\n', absl::SkipEmpty())) {
-      // "FIELD: VALUE" of a field that only one recipe sets; the other has the default.
+      // The differencer writes "deleted: FIELD: VALUE" or "added: FIELD: VALUE" if only one recipe sets the field; the
+      // other recipe has the default.
       if (absl::ConsumePrefix(&line, "deleted: ")) {
         fields.push_back(absl::StrCat("recipe.", line, " -> default"));
       } else if (absl::ConsumePrefix(&line, "added: ")) {
@@ -136,8 +137,8 @@ absl::Status CheckContinues(const CheckpointManifest& manifest, const std::strin
     return absl::FailedPreconditionError(absl::StrCat(
         checkpoint, ": its recipe differs from the program's (checkpoint -> program): ", absl::StrJoin(fields, "; ")));
   }
-  // Seed and next sample follow from what was compared. If they differ, somebody has changed the file, or it was
-  // written by another rule.
+  // Seed and next sample follow from the recipe and step, which were compared above. If they differ, somebody has
+  // changed the file, or a version of weft with another rule has written it.
   if (manifest.seed() != program.recipe().seed()) {
     return absl::DataLossError(absl::StrCat(checkpoint, "/", kManifestName, ": seed = ", manifest.seed(),
                                             ", but the seed of its recipe is ", program.recipe().seed(),

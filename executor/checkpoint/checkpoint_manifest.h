@@ -18,8 +18,8 @@ std::string FolderName(int64_t step);
 // The step of a folder name that FolderName makes; nothing for other names.
 std::optional<int64_t> StepOfFolder(const std::string& name);
 
-// The lowest version that has everything in the manifest, so that earlier versions of weft read what they can: 2 has
-// pieces, 3 the state of a loss scale.
+// Returns the lowest format version that has every field of the manifest, so that earlier versions of weft can read it
+// where possible. Version 2 adds pieces, version 3 the state of a loss scale.
 int FormatVersionOf(const CheckpointManifest& manifest);
 
 }  // namespace weft::exec

@@ -9,8 +9,8 @@
 
 namespace weft::exec {
 
-// Returns a note if loading rounds the checkpoint's moments. Empty if it does not, or if no file that has moments can
-// be read; the code that loads them then reports why.
+// Returns a note if loading rounds the checkpoint's moments. Empty if it does not. Also empty if a file cannot be read;
+// the code that loads the moments then reports why.
 std::string NoteOnMoments(const std::string& checkpoint, const CheckpointManifest& manifest, const Program& program);
 
 }  // namespace weft::exec

@@ -14,14 +14,15 @@
 
 namespace weft::exec {
 
-// Name of the entry that holds a piece of a tensor and part.
+// Returns the name of a file's entry that holds a piece of a tensor. `part` is the suffix of the state's part, such as
+// "#moment1".
 std::string PieceEntryName(const std::string& tensor, absl::string_view part);
 
 void SetPiece(const TensorPiece& piece, CheckpointPiece* out);
 TensorPiece GetPiece(const CheckpointPiece& piece);
 
-// InvalidArgument, naming the field, for a piece whose tensor, part or file does not exist, or that is not a piece of
-// the tensor's shape.
+// Returns InvalidArgument, naming the field, if a piece's tensor, part or file does not exist, or if a piece does not
+// fit its tensor's shape.
 absl::Status CheckPieces(const CheckpointManifest& manifest);
 
 // Joins a whole tensor from its pieces; `read` returns the content of one. The manifest has passed CheckPieces.

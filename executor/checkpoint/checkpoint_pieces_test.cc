@@ -17,7 +17,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// "w" of [2, 4], elements 0 to 7 row by row: columns 0 and 3 in one file, 1 and 2 in another.
+// A manifest of tensor "w" [2, 4], whose elements are 0 to 7 row by row. One file has columns 0 and 3, the other
+// columns 1 and 2.
 CheckpointManifest TwoPieces() {
   return Parse<CheckpointManifest>(R"(
     tensors { name: "w" shape: [2, 4] } files { name: "a" } files { name: "b" }

@@ -1,5 +1,5 @@
-// Workspace of a library's kernels, reserved before the first step. Each stream has its own block, because a kernel
-// overwrites what the stream's kernel before it has left there.
+// Workspace of a library's kernels, reserved before the first step. Each stream has its own block: kernels of one
+// stream run one after another and may overwrite each other's data, but kernels of two streams may not.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_LIBRARY_WORKSPACE_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_LIBRARY_WORKSPACE_H_
 
@@ -22,7 +22,8 @@ class LibraryWorkspace {
   // Called after all reservations: allocates one block, only once, and returns it. The first stream that calls Get
   // takes the block; until then the caller may work in it. Returns null if nothing was reserved.
   absl::StatusOr<void*> Settle();
-  // Returns the stream's own block, aligned to 256 bytes. Allocates it here for every stream but the first that asks.
+  // Returns the stream's own block, aligned to 256 bytes. The first stream that asks gets the block from Settle; for
+  // every other stream, Get allocates a block.
   absl::StatusOr<void*> Get(int stream, int64_t bytes);
 
   // Bytes of all blocks together.

@@ -127,8 +127,8 @@ TEST_P(WithSumsTest, ABackwardOfANormIsItsStepsOneAfterTheOther) {
   }
 }
 
-// With this many rows a turn takes two rows of a chunk, and one or two rows of the last chunk. There, the very last row
-// is as far from the end as the two rows of a turn are apart.
+// With this many rows, a turn takes two rows of each chunk, and one or two rows of the last chunk. In the last chunk,
+// the distance from the very last row to the end equals the distance between the two rows of a turn.
 TEST_P(WithSumsTest, ATurnOfSeveralRowsIsAddedUpToItsEnd) {
   for (const int64_t rows : {2127, 2200}) {
     SCOPED_TRACE(rows);

@@ -70,7 +70,7 @@ class Fields {
     return ParseInteger(name, text, least, most, value);
   }
 
-  // True if the next field, which may be left out, is `name`.
+  // True if the next field is `name`. Only optional fields need this check.
   bool IsNext(absl::string_view name) const { return absl::StartsWith(rest_, absl::StrCat(name, "=")); }
 
   absl::Status Flag(absl::string_view name, bool* value) {

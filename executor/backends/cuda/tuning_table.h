@@ -75,7 +75,8 @@ class TuningTable {
   // FailedPrecondition if the file is not a table of this device.
   absl::Status MergeInto(const std::string& path) const;
 
-  // Returns 16 hexadecimal digits that distinguish tables, ignoring times: for traces and reports.
+  // Returns 16 hexadecimal digits, for traces and reports. They differ between tables with different devices, keys or
+  // algorithms; measured times do not matter.
   std::string Digest() const;
 
  private:

@@ -1,9 +1,9 @@
 // Tiles of attention on tensor cores: 64 rows of a head in shared memory, products of a warp's sixteen rows with them,
 // and the test which pairs of queries and keys count.
 //
-// A tile lies in shared memory by rows, for products that sum over the columns of a head, or transposed ("turned"), for
-// products that sum over the tile's rows, or in both forms. A word holds two halves. Rows are four words longer than
-// needed, so that the lanes of a warp access different banks.
+// A tile lies in shared memory by rows, for products that sum over the columns of a head, or transposed ("transposed"),
+// for products that sum over the tile's rows, or in both forms. A word holds two halves. Rows are four words longer
+// than needed, so that the lanes of a warp access different banks.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ATTENTION_TILES_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ATTENTION_TILES_H_
 
@@ -43,12 +43,12 @@ WEFT_DEVICE float Number(const Words& words, int i) {
   return S == Type::kBf16 ? ToFloat(Bf16{bits}) : ToFloat(Fp16{bits});
 }
 
-// Loads rows [first, first + 64) into shared memory: by rows from word `rows` on, and turned from word `turned` on; -1
-// = not in this form. Stores zeros beyond the sequence and the head. Each lane loads two rows; each warp loads every
-// fourth group of eight columns.
+// Loads rows [first, first + 64) into shared memory: by rows from word `rows` on, and transposed from word `transposed`
+// on; -1 = not in this form. Stores zeros beyond the sequence and the head. Each lane loads two rows; each warp loads
+// every fourth group of eight columns.
 template <int D, typename Thread>
 WEFT_DEVICE void LoadTile(Thread& thread, const HeadShape& shape, const HeadRows& from, int64_t first, int rows,
-                          int turned) {
+                          int transposed) {
   constexpr int kPitch = Layout<D>::kPitch;
   const int64_t upper = first + 2 * thread.lane();
 #pragma unroll 2
@@ -63,8 +63,8 @@ WEFT_DEVICE void LoadTile(Thread& thread, const HeadShape& shape, const HeadRows
 #pragma unroll
       for (int i = 0; i < 2; ++i) tile.Put(((2 * thread.lane() + i) * kPitch) / 4 + e, words[i]);
     }
-    if (turned >= 0) {
-      const auto tile = thread.template Shared<uint32_t>(int64_t{4} * turned, Layout<D>::kTransposedWords);
+    if (transposed >= 0) {
+      const auto tile = thread.template Shared<uint32_t>(int64_t{4} * transposed, Layout<D>::kTransposedWords);
 #pragma unroll
       for (int i = 0; i < kBlock; ++i) {
         tile.Put((e * kBlock + i) * kTransposedPitch + thread.lane(), Half(words[0], i) | Half(words[1], i) << 16);
@@ -164,9 +164,10 @@ WEFT_DEVICE void Scores(Thread& thread, Left left, const Tile& tile, MmaSums (&s
   }
 }
 
-// to += (the sixteen rows of factors, rounded) * (the 64 rows of a turned tile).
+// to += (the sixteen rows of factors, rounded) * (the 64 rows of a transposed tile).
 template <Type S, int D, typename Thread, typename Tile>
-WEFT_DEVICE void AddRows(Thread& thread, const MmaSums (&factors)[kBlocks], const Tile& turned, MmaSums (&to)[D / 8]) {
+WEFT_DEVICE void AddRows(Thread& thread, const MmaSums (&factors)[kBlocks], const Tile& transposed,
+                         MmaSums (&to)[D / 8]) {
 #pragma unroll
   for (int step = 0; step < kTile / 16; ++step) {
     const float* const low = factors[2 * step].sum;
@@ -175,7 +176,7 @@ WEFT_DEVICE void AddRows(Thread& thread, const MmaSums (&factors)[kBlocks], cons
                         HalvesOf<S>(high[2], high[3])}};
 #pragma unroll
     for (int n = 0; n < D / 8; ++n) {
-      Multiply<S>(thread, a, RightOf(turned, kTransposedPitch, 8 * n, step, thread.lane()), to[n]);
+      Multiply<S>(thread, a, RightOf(transposed, kTransposedPitch, 8 * n, step, thread.lane()), to[n]);
     }
   }
 }

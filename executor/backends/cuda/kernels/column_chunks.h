@@ -1,4 +1,5 @@
-// Code shared by all sums over rows, whichever launch makes the sums of chunks (column_sums.h).
+// Sums over rows first sum chunks of rows, then add the chunks' sums. This is the code that all such sums share,
+// whichever launch sums the chunks (column_sums.h).
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_COLUMN_CHUNKS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_COLUMN_CHUNKS_H_
 

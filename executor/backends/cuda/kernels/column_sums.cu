@@ -1,6 +1,6 @@
-// One pass over memory. A block sums a chunk of rows of 256 columns; its eight warps take rows in turns, four at a
-// time. Then the warps' sums are added, and in a second launch the chunks' sums, in an order that depends only on the
-// shape.
+// Reads each element once. A block sums a chunk of rows of 256 columns; its eight warps take rows in turns, four rows
+// at a time. Then the block adds its warps' sums, and a second launch adds the chunks' sums. The order of all additions
+// depends only on the shape.
 #include "executor/backends/cuda/kernels/column_chunks.h"
 #include "executor/backends/cuda/kernels/column_sums.h"
 #include "executor/backends/cuda/kernels/eights.h"
@@ -16,14 +16,15 @@ static_assert(kWarps == kColumnTurns);
 constexpr int kTile = kWarp * kBlock;
 // Rows that a warp loads together.
 constexpr int kTogether = 4;
-// Several times as many blocks as a large GPU runs at a time, so that its multiprocessors finish at about the same
-// time.
+// Number of blocks that a launch aims for: several times as many as a large GPU runs at a time, so that its
+// multiprocessors finish at about the same time.
 constexpr int64_t kWantedBlocks = 2112;
-// Chunks wanted if one block takes a whole chunk and its threads have sixteen columns each (norm.h): 512 threads for
-// each of 132 multiprocessors. Up to kNarrow columns, twice as many.
+// Number of chunks to aim for if one block sums all columns of a chunk and each of its threads has sixteen columns
+// (norm.h): 512 threads for each of 132 multiprocessors. For up to kNarrow columns the number is doubled.
 constexpr int64_t kWantedChunks = 264, kNarrow = 2048;
 
-// Whether there are also sums of dy (x - mean) rstd, and whether each row or each group of its columns has a mean.
+// kNone: the launch makes only plain sums. Otherwise it also sums dy (x - mean) rstd. kOfRows: each row has one mean.
+// kOfGroups: a run of rows has one mean for each group of columns.
 enum class Products { kNone, kOfRows, kOfGroups };
 
 // kMake: the op that makes dy; kCast = dy is given.

@@ -10,12 +10,12 @@ namespace weft::exec::cuda {
 // Number of sums per chunk and column. They lie one after the other in scratch: plain, products, beside.
 inline constexpr int kColumnResults = 3;
 
-// For each of `segments` runs of `rows` rows, and each column:
+// Computes for each of `segments` runs of `rows` rows, and each column:
 //   plain    = sum of dy
 //   products = sum of dy (x - mean) rstd, with mean 0 and rstd 1 if they are absent
-// The results of segment s begin at s * stride of their arrays. Null results are not computed; x is needed for
-// `products`. If `made` is given, the op `make` computes it from dy and x, and the sums are over `made` as it is
-// stored.
+// The results of segment s begin at element s * stride of their arrays. Null results are not computed; x is needed for
+// `products`. If `made` is given, the op `make` computes it from dy and x, and the sums are over `made`, as stored,
+// instead of dy.
 struct ColumnSums {
   Array dy, x;
   Array made;

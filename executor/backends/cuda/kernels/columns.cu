@@ -36,7 +36,7 @@ struct Copy {
     }
   }
 
-  // Returns the index of an element of x. A row over all columns of x is spread over several blocks of rows.
+  // Returns the index of an element of x. The blocks of x count as lying side by side, so `column` may be in any block.
   WEFT_DEVICE int64_t Element(int64_t row, int64_t column) const {
     const int64_t group = Divide(column, a.x_columns);
     return (group * a.rows + row) * a.x_columns + column - group * a.x_columns;

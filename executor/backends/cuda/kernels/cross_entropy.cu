@@ -159,7 +159,8 @@ struct Backward {
     for (; i < columns; i += step) {
       C x[kBlock];
       next.Get(x);
-      // This works in place too: these elements are not written yet, and only this thread writes them.
+      // If the gradient is written in place of the logits, the next load is still correct: these logits are not
+      // overwritten yet, and only this thread overwrites them.
       next.Ask(logits.values, first + i + step, counts ? columns - i - step : 0, aligned);
       // The number of these eight columns that count, and the index of the target among them.
       const int64_t inside = logits.vocabulary - i, hit = target - i;

@@ -15,8 +15,8 @@ struct Logits {
   bool in_double = false;
 };
 
-// lse [rows]: log-sum-exp of the columns that count, in one pass over the logits. *loss = weight * sum over rows that
-// count of lse - logit[target]; NaN if a target is not below the vocabulary.
+// Reads the logits once. lse [rows] is the log-sum-exp of the columns that count. *loss = weight * sum of (lse -
+// logit[target]) over the rows that count; it is NaN if a target is not below the vocabulary.
 struct LogitsLoss {
   Logits logits;
   double weight = 1;

@@ -27,7 +27,7 @@ struct Embed {
   }
 };
 
-// Block b of n sums every n-th run of elements from run b on.
+// A run has kThreads * kBlock elements. Of n blocks, block b sums runs b, b + n, b + 2 n, and so on.
 template <Type S>
 struct SumParts {
   static constexpr int kMaxThreads = kThreads;

@@ -8,8 +8,8 @@ namespace {
 constexpr int kThreads = 256;
 
 // Position of an element of the step: its sample, its index in the whole sample, and the number of elements from it on
-// that are consecutive in the sample too. Such a run ends with its row; if columns are scores of heads, it ends with
-// the scores of one head.
+// that are consecutive in both the array and the sample. Such a run ends with its row. If columns are scores of several
+// heads, a run ends with the scores of one head.
 struct Place {
   uint64_t sample;
   int64_t logical;

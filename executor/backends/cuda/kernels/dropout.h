@@ -33,7 +33,7 @@ struct Dropout {
   int64_t columns = 0;
   int64_t sequence = 0;
   int64_t heads = 0;
-  // Number of columns of the whole tensor (with `heads`: its number of heads), and the first column or head here.
+  // Number of columns of the whole tensor, and number of the first column of x in it. With `heads`, both count heads.
   int64_t whole = 0;
   int64_t column_shift = 0;
   int64_t row_shift = 0;

@@ -18,7 +18,8 @@ template <typename C, Type S>
 struct Eight {
   Words words[S == Type::kFp32 ? 2 : 1];
 
-  // Loads the elements from `first` on. If `count` > 0, all eight are in the row; else none is, and all become zeros.
+  // Loads eight elements from `first` on if `count` > 0; all eight are then in the row. Otherwise none is in the row,
+  // and all become zeros.
   WEFT_DEVICE void Ask(const Array& array, int64_t first, int64_t count, bool /*aligned*/) {
     constexpr int kSize = S == Type::kFp32 ? 4 : 2;
     const char* from = static_cast<const char*>(array.data) + first * kSize;
@@ -106,7 +107,8 @@ WEFT_DEVICE C Statistic(const Array& array, int64_t i) {
   return Load < C, S == Type::kNone ? Type::kNone : Type::kFp32 > (array, i);
 }
 
-// Calls f.template operator()<C, S>() on the host. `whole` is true if rows are whole eights. Null arrays are ignored.
+// Calls f.template operator()<C, S>() on the host, with the compute type and the storage type of the launch. `whole` is
+// true if rows are whole eights. Null arrays are ignored.
 template <typename F>
 Outcome WithEights(bool in_double, bool whole, std::initializer_list<Array> arrays,
                    std::initializer_list<Array> statistics, F f) {

@@ -56,9 +56,10 @@ struct Gather {
   }
 };
 
-// Memory of the backward: per row of the table, how often it is named, how many of its names are placed so far, and the
-// place of its first name in `order`; the rows of dy, grouped by row of the table; and lists of the rows of the table
-// that are named seldom and often.
+// Scratch memory of the backward kernel. A "name" is a row of dy that names a row of the table. For each row of the
+// table: its number of names (`count`), how many of them are placed so far (`placed`), and the place of its first name
+// in `order` (`begin`). `unsorted` and `order` list the rows of dy, grouped by row of the table. `seldom` and `often`
+// list the rows of the table with few and with many names.
 struct Index {
   int32_t* count;
   int32_t* placed;
@@ -119,8 +120,8 @@ struct CountNames {
   }
 };
 
-// Gives each row of the table that is named a run of `order` and a place in one of the lists. Blocks take places in the
-// order in which they run; neither the content of a run nor the sum of a row depends on its place.
+// Gives each row of the table that is named a run of `order` and a place in `seldom` or `often`. The places depend on
+// the order in which blocks run, but neither the content of a run nor the sum of a row depends on its place.
 struct PlaceRows {
   static constexpr int kMaxThreads = kThreads;
   static constexpr int64_t kSharedBytes = 4 * (3 * (kThreads / kWarp) + 3);
@@ -179,8 +180,8 @@ struct PlaceNames {
   }
 };
 
-// Each thread places its row of dy among the rows that name the same row of the table: the place is the number of
-// smaller rows.
+// Each thread places its row of dy among the rows that name the same row of the table. Its place is the number of those
+// rows with a smaller number.
 struct SortNames {
   static constexpr int kMaxThreads = kThreads;
   EmbeddingBackward a;

@@ -6,8 +6,8 @@
 
 namespace weft::exec::cuda {
 
-// y[r] = table[tokens[r] - shift]. A token of another rank's part of the table (`split`) gives zeros. A token without a
-// row in any table gives NaN, which the check of losses finds.
+// y[r] = table[tokens[r] - shift]. With `split`, ranks share the table, and a token of another rank's part gives zeros.
+// A token without a row in any part gives NaN, which the check of losses finds.
 struct Embedding {
   const int32_t* tokens = nullptr;
   Array table, y;
@@ -20,8 +20,9 @@ struct Embedding {
 };
 Outcome Launch(const Embedding& embedding, void* stream);
 
-// dtable[tokens[r] - shift] += dy[r]. Up to kFew rows are added to a row of the table in ascending r; more rows form
-// eight sums of every eighth row, which are added in order. Tokens without a row here are skipped.
+// dtable[tokens[r] - shift] += dy[r]. If a row of the table has up to kFew terms, they are added in ascending r. If it
+// has more, eight partial sums each take every eighth term, and are then added in order. Tokens without a row here are
+// skipped.
 struct EmbeddingBackward {
   const int32_t* tokens = nullptr;
   Array dy, dtable;

@@ -35,7 +35,7 @@ struct SharedUse {
   int16_t writer = kNobody, reader = kNobody;
 };
 
-// Part of a block's shared memory, as one thread accesses it.
+// A part of a block's shared memory. Each thread has its own SharedArray of it.
 template <typename T>
 class SharedArray {
  public:

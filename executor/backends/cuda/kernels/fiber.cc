@@ -44,8 +44,8 @@ void __tsan_switch_to_fiber(void* fiber, unsigned flags);
 #endif
 
 #if defined(__x86_64__)
-// Saves the registers that a call must preserve on the stack, stores the top of the stack in *save, and continues where
-// `load` was saved. Switching by ucontext would cost two system calls each time.
+// Saves on the stack the registers that a call must preserve, stores the top of the stack in *save, and continues with
+// the stack whose top is `load`. Switching by ucontext would cost two system calls each time.
 extern "C" void weft_switch_stack(void** save, void* load);
 asm(R"(
 .text

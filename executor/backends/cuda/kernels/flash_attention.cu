@@ -55,7 +55,7 @@ struct Tile {
   int64_t sequence, head, first, column;
   uint64_t sample;
 
-  // `heads` is the number of heads per sequence. From one block to the next, the slice of the result varies fastest.
+  // `heads` is the number of heads per sequence. Consecutive blocks make consecutive slices of the result.
   template <typename Thread>
   WEFT_DEVICE Tile(const AttentionProblem& problem, int64_t heads, const Thread& thread) : a(problem) {
     const int64_t slices = Divide(a.shape.width + kSlice<C> - 1, kSlice<C>);
@@ -82,15 +82,15 @@ struct Tile {
   // Makes the random words again for every element, because keeping them would take too many registers.
   WEFT_DEVICE bool Keeps(int64_t e) const { return DropoutWords(a.dropout).IsKept(sample, e); }
 
-  // Returns which of a warp's pairs dropout keeps, one bit each. Each pair is `query_step` and `key_step` after the one
-  // before.
+  // Returns which of a warp's pairs of query and key dropout keeps, one bit each. From one pair to the next, the query
+  // advances by `query_step` and the key by `key_step`.
   WEFT_DEVICE uint32_t KeptBits(int64_t of_head, int64_t query, int64_t query_step, int64_t key,
                                 int64_t key_step) const {
     if (a.dropout.threshold == 0) return ~uint32_t{0};
     const int64_t n = a.shape.sequence;
     int64_t e = ((a.first_head + of_head) * n + query) * n + key;
     uint32_t kept = 0;
-    // Not unrolled, also to save registers.
+    // Like the repeated random words, a loop that is not unrolled saves registers.
 #pragma unroll 1
     for (int i = 0; i < kOfWarp; ++i, e += query_step * n + key_step) {
       kept |= static_cast<uint32_t>(Keeps(e)) << i;
@@ -115,8 +115,8 @@ struct Tile {
   }
 };
 
-// sums[i] = the product of row (row + 4 * warp + i) of `rows` and row (lane_row + lane) of `lanes`. All threads must
-// call it.
+// Sets sums[i] to the product of row (row + 4 * warp + i) of `rows` and row (lane_row + lane) of `lanes`. All threads
+// must call Products together, because it contains barriers.
 template <typename C, typename Thread>
 WEFT_DEVICE void Products(Thread& thread, const AttentionProblem& a, const Rows& rows, int64_t row, const Rows& lanes,
                           int64_t lane_row, C (&sums)[kOfWarp]) {
@@ -146,8 +146,8 @@ WEFT_DEVICE void Products(Thread& thread, const AttentionProblem& a, const Rows&
   }
 }
 
-// Loads columns [column, column + kSlice) of a tile's rows into one of the two places for slices. A barrier must
-// separate it from earlier reads of the place, such as the one in Products, and from later reads.
+// Loads columns [column, column + kSlice) of a tile's rows into place 0 or 1 of the shared memory for slices. A barrier
+// must separate the load from earlier reads of the place, and another one from later reads. Products contains one.
 template <typename C, typename Thread>
 WEFT_DEVICE void LoadSlice(Thread& thread, const AttentionProblem& a, const Rows& rows, int64_t row, int64_t column,
                            int place) {
@@ -327,7 +327,8 @@ struct KeyGradient {
     C s[kOfWarp], dp[kOfWarp];
     Products(thread, a, tile.RowsOf(a.k, tile.head), tile.first, tile.RowsOf(a.q, head), first, s);
     Products(thread, a, tile.RowsOf(a.v, tile.head), tile.first, tile.RowsOf(g.d_o, head), first, dp);
-    // The statistics of the previous round have been read: Products contains a barrier.
+    // The statistics of the previous round may be overwritten now: all threads have read them before the barrier in
+    // Products.
 #pragma unroll 1
     for (int i = 0; i < kOfWarp; ++i) {
       const int r = thread.warp() * kOfWarp + i;

@@ -8,7 +8,7 @@
 
 namespace weft::exec::cuda {
 
-// Largest number of pieces of a tensor whose squares are summed separately, and the size below which another piece does
+// A tensor's squares are summed in up to kMaxNormPieces pieces of at least kMinNormPiece elements; smaller pieces do
 // not pay. The number of pieces depends only on the number of elements.
 inline constexpr int64_t kMaxNormPieces = 1024;
 inline constexpr int64_t kMinNormPiece = 8192;
@@ -19,8 +19,8 @@ inline int64_t NormPiecesOf(int64_t elements) {
 // Scratch memory on the device that a norm needs.
 inline constexpr int64_t kNormScratchBytes = kMaxNormPieces * int64_t{sizeof(Exact192)};
 
-// *norm = sum of x * x in double, in an order fixed by the number of elements. If `exact_norm` is given instead, the
-// sum is exact, over squares that are rounded to double and then to the grid.
+// *norm = sum of x * x in double, in an order fixed by the number of elements. If `exact_norm` is given instead, it
+// receives the exact sum of the squares, after each is rounded to double and then to the grid of Exact192.
 struct SumOfSquares {
   Array x;
   int64_t elements = 0;
@@ -30,8 +30,8 @@ struct SumOfSquares {
 };
 Outcome Launch(const SumOfSquares& args, void* stream);
 
-// Like SumOfSquares for all tensors of a table, whose tiles are the pieces: one pass over the gradients, then one over
-// the pieces' sums. Each `norm` is a double, or with `exact` an Exact192.
+// Does the work of SumOfSquares for all tensors of a table. The table's tiles are the pieces. One launch reads the
+// gradients, and a second adds the pieces' sums. Each `norm` is a double, or with `exact` an Exact192.
 struct SquaredTensor {
   Array x;
   int64_t elements = 0;

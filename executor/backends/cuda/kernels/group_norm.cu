@@ -1,5 +1,5 @@
 // One block per sample and group. A thread takes up to eight neighboring channels of a row at a time. If the group is
-// not too large, it keeps them between sums and results.
+// not too large, threads keep its elements in registers after the sums, to compute the results from them.
 #include "executor/backends/cuda/kernels/block_fold.h"
 #include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/group_norm.h"
@@ -194,7 +194,7 @@ Outcome LaunchGroups(const Args& args, std::initializer_list<Array> arrays, std:
   const GroupNormShape& norm = args.shape;
   const int64_t width = norm.columns / norm.groups, eights = norm.rows * CeilDivide(width, kBlock);
   return WithEights(norm.in_double, width % kBlock == 0, arrays, statistics, [&]<typename C, Type S>() {
-    // A power of two, such that each thread has two eights if there are enough.
+    // The number of threads is a power of two. Each thread has at least two eights if there are enough.
     int threads = kWarp;
     while (threads < kThreads && 2 * threads < eights) threads *= 2;
     const auto launch = [&](const auto& kernel) {

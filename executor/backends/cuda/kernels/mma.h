@@ -50,7 +50,8 @@ WEFT_DEVICE void Multiply(DeviceThread&, const MmaLeft& a, const MmaRight& b, Mm
 template <Type S, typename Thread>
 void Multiply(Thread& thread, const MmaLeft& a, const MmaRight& b, MmaSums& c) {
   const int g = thread.lane() / 4, t = thread.lane() % 4;
-  // The words of rows g, of rows g + 8 and of columns g. In each pair of words the lower k comes first.
+  // The words of rows g, of rows g + 8 of the left factor, and of columns g of the right factor. In each pair of words
+  // the lower k comes first.
   uint64_t lanes[3][kWarp];
   thread.Gather(a.word[0] | uint64_t{a.word[2]} << 32, lanes[0]);
   thread.Gather(a.word[1] | uint64_t{a.word[3]} << 32, lanes[1]);

@@ -1,4 +1,5 @@
-// One pass over memory: between its sums and its results a row stays in registers, in its stored form.
+// Reads each row once: after its sums are computed, a row stays in registers, in its stored form, until its results are
+// written.
 #include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/norm.h"
 #include "executor/backends/cuda/kernels/norm_rows.h"
@@ -115,7 +116,7 @@ struct Forward {
 #pragma unroll
       for (int i = 0; i < kHeld; ++i) add(kept[i], other[i], share.First(i));
     } else {
-      // The thread that writes x reads it again later.
+      // The later passes read x from memory. Each element is read by the thread that wrote it, so no barrier is needed.
       for (int64_t first = share.First(0); first < a.columns; first += int64_t{share.team} * kBlock) {
         Eight<C, S> other;
         kept[0].Ask(a.a, begin + first, a.columns - first, aligned);

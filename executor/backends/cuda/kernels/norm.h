@@ -35,9 +35,9 @@ struct NormBackward {
 Outcome Launch(const NormBackward& norm, void* stream);
 
 // A norm with `residual` and `sum`, in float, for rows that RowLayout holds with two eights per thread (1024 < columns
-// <= 8192). In addition it makes, bit for bit, the results of `sums` that ColumnSums would make from dy, x, mean and
-// rstd of the norm, and in `beside` the sums of `sum`. Only the results, the `accumulate`s and the scratch of `sums`
-// are used.
+// <= 8192). The launch also makes the results of `sums`, bit for bit as ColumnSums would make them from dy, x, mean and
+// rstd of the norm. In `beside` it makes the column sums of the norm's `sum`. It uses only the results, the
+// `accumulate`s and the scratch of `sums`.
 struct NormBackwardSums {
   NormBackward norm;
   ColumnSums sums;

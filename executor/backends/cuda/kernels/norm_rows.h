@@ -1,4 +1,5 @@
-// The backward of a norm, row by row. Between its sums and its results a row stays in registers, in its stored form.
+// The backward kernel of a norm, row by row. After its sums are computed, a row stays in registers, in its stored form,
+// until its results are written.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NORM_ROWS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NORM_ROWS_H_
 
@@ -15,14 +16,15 @@ template <Type S>
 constexpr bool kHalves = S == Type::kBf16 || S == Type::kFp16;
 
 // With g = dy gamma and z = (x - mean) rstd: dx = rstd (g - mean(g) - z mean(g z)), without mean(g) for the root mean
-// square norm. kSums: also makes the sum with the residual's gradient, which takes the place of the old dx. kAsksAgain:
-// loads the weights again in every pass, because the registers are needed for something else.
+// square norm. With kSums, the kernel also adds the residual's gradient to dx. With kAsksAgain, it loads the weights
+// again in every pass, because the registers are needed for something else.
 template <typename C, Type S, int kHeld, bool kSums, bool kAsksAgain = false>
 struct Backward {
   static constexpr int kMaxThreads = kMaxRowThreads;
   static constexpr int kMinBlocks = kHalves<S> || (S == Type::kFp32 && kHeld <= 2) ? 2 : 1;
   static constexpr int kKept = kHeld == 0 ? 1 : kHeld;
-  // True if there are registers for the values that dx is added to, and for the weights until they are used again.
+  // kEarly: the registers suffice to load early the values that dx is added to. kKeepsWeights: they also suffice to
+  // keep the weights until they are used again.
   static constexpr bool kEarly = kHalves<S> && kHeld == 2, kKeepsWeights = kEarly && !kAsksAgain;
   NormBackward a;
   bool per_warp;

@@ -1,6 +1,6 @@
-// The backward of a norm together with sums over its rows: gradients of its weights, and of the bias before it. A block
-// sums a chunk of rows, one row at a time. A turn here does the work of one warp of ColumnSums, so the order of sums is
-// the same.
+// The backward kernel of a norm together with sums over its rows: the gradients of its weights and of the bias before
+// the norm. A block sums a chunk of rows, one row at a time, in turns. A turn adds the same rows in the same order as
+// one warp of ColumnSums, so the results have the same bits.
 #include "executor/backends/cuda/kernels/column_chunks.h"
 #include "executor/backends/cuda/kernels/norm.h"
 #include "executor/backends/cuda/kernels/norm_rows.h"
@@ -79,8 +79,8 @@ struct BackwardWithSums {
   }
 };
 
-// Like BackwardWithSums, for rows of whole eights of halves and for blocks that are small enough. Each row arrives in
-// shared memory while the row before it is summed, so a block waits for none of them. A thread copies exactly the
+// Like BackwardWithSums, for rows of whole eights of halves and for blocks that are small enough. Each row is copied to
+// shared memory while earlier rows are summed, so a block does not wait for its loads. A thread copies exactly the
 // elements that it reads itself, so only the two sums over a row need a barrier, and they share one.
 template <Type S, bool kCentred, bool kBias>
 struct StagedBackwardWithSums {

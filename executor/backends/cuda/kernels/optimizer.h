@@ -11,8 +11,8 @@ namespace weft::exec::cuda {
 struct LossScaling {
   // Two numbers; norm[1] is the factor for gradients.
   const double* norm = nullptr;
-  // Three numbers. If `scale` is given and the factor is 0, the state stays unchanged. scale[2] steps have been skipped
-  // so far.
+  // Three numbers: scale[0] is the loss scale, and scale[2] the number of steps skipped so far. If `scale` is given and
+  // the factor norm[1] is 0, the state stays unchanged.
   const double* scale = nullptr;
 };
 

@@ -36,7 +36,7 @@ struct State {
   double norm[2] = {3, 0}, scale[3] = {1024, 0, 2};
 };
 
-// The state keeps its bits, whatever the gradient holds. The copy for compute steps is still written.
+// The state keeps its bits, whatever the gradient holds. The rounded copy of the weights is still written.
 TEST(OptimizerTest, AnOverflowSkipsTheStep) {
   State state(1003);
   state.gradient[5] = NAN;

@@ -1,4 +1,4 @@
-// Matrices whose groups of eight elements may be handled in any order, each group by one thread.
+// Divides matrices into groups of eight elements. One thread handles each group, and the order does not matter.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PIECES_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_PIECES_H_
 

@@ -39,7 +39,7 @@ namespace weft::exec::cuda {
 
 inline constexpr int kWarp = 32;
 
-// A launch passes the kernel's arguments as bytes, in 4 KB of constant memory.
+// True if a launch can pass the kernel, which holds its arguments, as bytes in 4 KB of constant memory.
 template <typename Kernel>
 constexpr bool kFitsLaunchArguments = sizeof(Kernel) <= 4096 && std::is_trivially_copyable_v<Kernel>;
 
@@ -81,8 +81,8 @@ class DeviceThread {
     const uint4 words = *reinterpret_cast<const uint4*>(weft_shared + byte);
     return {{words.x, words.y, words.z, words.w}};
   }
-  // The copy bypasses L1, because copied data are read once. The clobber "memory" keeps the thread's earlier reads of
-  // the destination before the copy.
+  // The copy bypasses L1, because copied data are read once. The clobber "memory" keeps the compiler from moving the
+  // thread's earlier reads of the destination after the copy.
   WEFT_DEVICE void CopyAsync(int64_t byte, const void* from) const {
     extern __shared__ __align__(16) unsigned char weft_shared[];
     const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(weft_shared + byte));
@@ -130,9 +130,9 @@ inline Outcome OutcomeOf(const char* call, cudaError_t error) {
   return text;
 }
 
-// A kernel must ask for more than 48 KiB of shared memory. It does so once per device and asks for the maximum: ranks
-// that share a device launch one kernel with different sizes at the same time, and the size of one rank must not limit
-// another.
+// Requests more than 48 KiB of shared memory, which CUDA gives a kernel only on request. The request is made once per
+// device, for the maximum: ranks that share a device launch one kernel with different sizes at the same time, and the
+// size of one rank must not limit another.
 template <typename Kernel>
 Outcome AllowSharedMemory(const void* function) {
   static std::atomic<uint64_t> allowed{0};

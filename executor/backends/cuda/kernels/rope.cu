@@ -51,7 +51,8 @@ struct Turn {
     const int64_t half = a.head_size / 2, count = half - first;
     const bool aligned = half % kBlock == 0;
     int64_t place = row * a.columns + group * kHeads * a.head_size + first;
-    // These always hold the eights of the next head, which are loaded while the head before is rotated and stored.
+    // At the start of each turn of the loop, `low` and `high` hold the eights of the next head. They are loaded while
+    // the head before is rotated and stored.
     Eight<C, S> low, high;
     low.Ask(a.x, place, count, aligned);
     high.Ask(a.x, place + half, count, aligned);

@@ -7,8 +7,8 @@
 
 namespace weft::exec::cuda {
 
-// Computes the mean and the sum of squared differences from it, [rows, 2]. With squares_only it computes the sum of
-// squares, [rows].
+// Computes for each row of a part the mean and the sum of squared differences from it, [rows, 2]. With squares_only it
+// computes the sum of squares, [rows].
 struct NormPartial {
   Array x, partial;
   int64_t rows = 0;
@@ -18,7 +18,8 @@ struct NormPartial {
 };
 Outcome Launch(const NormPartial& norm, void* stream);
 
-// Combines parts [parts * rows, 2]; or, if `mean` is null, sums of squares [parts * rows].
+// Combines the results of NormPartial of all parts, [parts * rows, 2], into `mean` and `rstd` of whole rows. If `mean`
+// is null, the results are sums of squares, [parts * rows].
 struct NormCombine {
   Array partials, mean, rstd;
   int64_t rows = 0;
@@ -37,7 +38,8 @@ struct NormApply {
 };
 Outcome Launch(const NormApply& norm, void* stream);
 
-// Sums of dy gamma and of dy gamma (x - mean) rstd, [rows, 2]. If `mean` is null, only the second sum, [rows].
+// Computes for each row the sums of dy gamma and of dy gamma (x - mean) rstd, [rows, 2]. If `mean` is null, it computes
+// only the second sum, [rows].
 struct NormBackwardPartial {
   Array dy, x, gamma, mean, rstd, sums;
   int64_t rows = 0;

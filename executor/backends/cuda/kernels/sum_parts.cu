@@ -58,7 +58,7 @@ struct Sum {
       for (int k = 0; k < kTogether; ++k) {
         C term[kBlock];
         part[k].Get(term);
-        // The first part is not added to anything: the sum of one part is that part, including -0.
+        // The sum starts with the first part itself, not with 0, so the sum of one part equals it, including -0.
 #pragma unroll
         for (int i = 0; i < kBlock; ++i)
           sum[i] = p + k == 0 ? term[i] : p + k < parts.count ? sum[i] + term[i] : sum[i];
@@ -164,7 +164,7 @@ Outcome LaunchSum(const SumParts& args, void* stream) {
 
 Outcome Launch(const SumParts& args, void* stream) {
   if (args.count < 1 || args.count > kMaxParts) return "a sum of no parts, or of more than 256";
-  // Most groups are small, so few addresses need to be passed.
+  // Most sums have few parts. A kernel for up to eight parts then has far fewer addresses to pass.
   return args.count <= 8 ? LaunchSum<8>(args, stream) : LaunchSum<kMaxParts>(args, stream);
 }
 

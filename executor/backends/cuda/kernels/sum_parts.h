@@ -22,8 +22,8 @@ struct SumParts {
 Outcome Launch(const SumParts& args, void* stream);
 
 // destination[i] = values[i], or destination[i] + values[i] with `accumulate`. The sum is computed in double if either
-// type is fp64, otherwise in float, and rounded once. If only the destination is EXACT192, each value is rounded to its
-// grid; if both are, the sum is exact.
+// type is fp64, otherwise in float, and rounded once. If only the destination is EXACT192, each value is rounded to the
+// grid of that type; if both arrays are EXACT192, the sum is exact.
 struct AddValues {
   Array values;
   int64_t elements = 0;

@@ -14,7 +14,7 @@ template <Type S, int D>
 struct Forward {
   static constexpr int kMaxThreads = kThreads;
   static constexpr int kKeys = 0, kValues = Layout<D>::kRowWords;
-  static constexpr int64_t kSharedBytes = int64_t{4} * (kValues + Layout<D>::kTurnedWords);
+  static constexpr int64_t kSharedBytes = int64_t{4} * (kValues + Layout<D>::kTransposedWords);
   AttentionProblem a;
 
   template <typename Thread>
@@ -22,7 +22,7 @@ struct Forward {
     const Place<S, D> place(a, a.shape.heads, true, thread);
     const int64_t kv = Divide(place.head, a.shape.group()), query = place.first + thread.warp() * 16;
     const auto rows = thread.template Shared<uint32_t>(4 * kKeys, Layout<D>::kRowWords);
-    const auto values = thread.template Shared<uint32_t>(int64_t{4} * kValues, Layout<D>::kTurnedWords);
+    const auto values = thread.template Shared<uint32_t>(int64_t{4} * kValues, Layout<D>::kTransposedWords);
     LoadTile<D>(thread, a.shape, place.RowsOf(a.q, place.head), place.first, kKeys, -1);
     thread.Sync();
     MmaLeft q[D / 16];
@@ -80,7 +80,7 @@ struct Forward {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       total[r] = QuadSum(thread, total[r]);
-      // Also applies the dropout factor, for all kept keys at once.
+      // The factor also contains the dropout factor, which is the same for all kept keys.
       factors[r] = (a.dropout.threshold == 0 ? 1.0f : place.Factor()) / total[r];
       const int64_t at = query + thread.lane() / 4 + 8 * r;
       if (thread.lane() % 4 == 0 && at < a.shape.sequence) {
@@ -112,8 +112,8 @@ WEFT_DEVICE float ShiftPart(const HeadShape& shape, const HeadRows& d_o, const H
 template <Type S, int D>
 struct QueryGradient {
   static constexpr int kMaxThreads = kThreads;
-  static constexpr int kKeys = 0, kValues = Layout<D>::kRowWords, kTurned = 2 * Layout<D>::kRowWords;
-  static constexpr int64_t kSharedBytes = int64_t{4} * (kTurned + Layout<D>::kTurnedWords);
+  static constexpr int kKeys = 0, kValues = Layout<D>::kRowWords, kTransposed = 2 * Layout<D>::kRowWords;
+  static constexpr int64_t kSharedBytes = int64_t{4} * (kTransposed + Layout<D>::kTransposedWords);
   AttentionGradient g;
 
   template <typename Thread>
@@ -124,7 +124,7 @@ struct QueryGradient {
     constexpr int kPitch = Layout<D>::kPitch;
     const auto keys = thread.template Shared<uint32_t>(4 * kKeys, Layout<D>::kRowWords);
     const auto values = thread.template Shared<uint32_t>(int64_t{4} * kValues, Layout<D>::kRowWords);
-    const auto turned = thread.template Shared<uint32_t>(int64_t{4} * kTurned, Layout<D>::kTurnedWords);
+    const auto transposed = thread.template Shared<uint32_t>(int64_t{4} * kTransposed, Layout<D>::kTransposedWords);
     const HeadRows d_o = place.RowsOf(g.d_o, place.head);
     LoadTile<D>(thread, a.shape, place.RowsOf(a.q, place.head), place.first, kKeys, -1);
     LoadTile<D>(thread, a.shape, d_o, place.first, kValues, -1);
@@ -147,7 +147,7 @@ struct QueryGradient {
     MmaSums dq[D / 8] = {};
     for (int64_t first = place.FirstKey(); first < place.EndOfKeys(); first += kTile) {
       thread.Sync();
-      LoadTile<D>(thread, a.shape, place.RowsOf(a.k, kv), first, kKeys, kTurned);
+      LoadTile<D>(thread, a.shape, place.RowsOf(a.k, kv), first, kKeys, kTransposed);
       LoadTile<D>(thread, a.shape, place.RowsOf(a.v, kv), first, kValues, -1);
       thread.Sync();
       MmaSums s[kBlocks], dp[kBlocks];
@@ -164,7 +164,7 @@ struct QueryGradient {
           s[n].sum[i] = sees ? p * (dropped - shift[i / 2]) * scale : 0.0f;
         }
       }
-      AddRows<S, D>(thread, s, turned, dq);
+      AddRows<S, D>(thread, s, transposed, dq);
     }
     const float ones[2] = {1, 1};
     StoreRows<S, D>(thread, a.shape, place.RowsOf(g.dq, place.head), query, dq, ones);
@@ -175,10 +175,11 @@ struct QueryGradient {
 template <Type S, int D>
 struct KeyGradient {
   static constexpr int kMaxThreads = kThreads;
-  static constexpr int kRows = Layout<D>::kRowWords, kColumns = Layout<D>::kTurnedWords;
+  static constexpr int kRows = Layout<D>::kRowWords, kColumns = Layout<D>::kTransposedWords;
   // Offsets in shared memory: k, v, q, do, transposed q, transposed do, then lse and shift of the queries.
-  static constexpr int kKeys = 0, kValues = kRows, kQueries = 2 * kRows, kOut = 3 * kRows, kTurnedQueries = 4 * kRows;
-  static constexpr int kTurnedOut = kTurnedQueries + kColumns, kStatistics = kTurnedOut + kColumns;
+  static constexpr int kKeys = 0, kValues = kRows, kQueries = 2 * kRows, kOut = 3 * kRows,
+                       kTransposedQueries = 4 * kRows;
+  static constexpr int kTransposedOut = kTransposedQueries + kColumns, kStatistics = kTransposedOut + kColumns;
   static constexpr int64_t kSharedBytes = int64_t{4} * (kStatistics + 2 * kTile);
   AttentionGradient g;
 
@@ -195,7 +196,7 @@ struct KeyGradient {
         AddQueries(thread, place, head, first, dk, dv);
       }
     }
-    // The dropout factor of the probabilities, applied at once.
+    // dv is multiplied by the dropout factor once, at the end, instead of each probability.
     const float ones[2] = {1, 1}, factor = a.dropout.threshold == 0 ? 1.0f : place.Factor();
     const float factors[2] = {factor, factor};
     const int64_t row = place.first + thread.warp() * 16;
@@ -209,13 +210,13 @@ struct KeyGradient {
     const AttentionProblem& a = g.problem;
     constexpr int kPitch = Layout<D>::kPitch;
     const auto rows = [&](int word) { return thread.template Shared<uint32_t>(int64_t{4} * word, kRows); };
-    const auto turned = [&](int word) { return thread.template Shared<uint32_t>(int64_t{4} * word, kColumns); };
+    const auto transposed = [&](int word) { return thread.template Shared<uint32_t>(int64_t{4} * word, kColumns); };
     const auto statistics = thread.template Shared<float>(int64_t{4} * kStatistics, 2 * kTile);
     const HeadRows d_o = place.RowsOf(g.d_o, head);
-    // Wait until all threads have read the last tile's data.
+    // Wait until all threads have read the previous tile, which the loads below overwrite.
     thread.Sync();
-    LoadTile<D>(thread, a.shape, place.RowsOf(a.q, head), first, kQueries, kTurnedQueries);
-    LoadTile<D>(thread, a.shape, d_o, first, kOut, kTurnedOut);
+    LoadTile<D>(thread, a.shape, place.RowsOf(a.q, head), first, kQueries, kTransposedQueries);
+    LoadTile<D>(thread, a.shape, d_o, first, kOut, kTransposedOut);
     const int of_tile = thread.index() / 2;
     float shift = ShiftPart<S>(a.shape, d_o, place.RowsOf(a.o, head), first + of_tile, thread.index() % 2, 2);
     shift += thread.ShuffleXor(shift, 1);
@@ -251,8 +252,8 @@ struct KeyGradient {
         dp[n].sum[i] = keeps ? p : 0.0f;
       }
     }
-    AddRows<S, D>(thread, s, turned(kTurnedQueries), dk);
-    AddRows<S, D>(thread, dp, turned(kTurnedOut), dv);
+    AddRows<S, D>(thread, s, transposed(kTransposedQueries), dk);
+    AddRows<S, D>(thread, dp, transposed(kTransposedOut), dv);
   }
 };
 

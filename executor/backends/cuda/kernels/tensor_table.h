@@ -11,8 +11,8 @@ inline constexpr int64_t kTileElements = 2048;
 
 inline int64_t TilesOf(int64_t elements) { return (elements + kTileElements - 1) / kTileElements; }
 
-// T describes one tensor and has `elements`. If `tensors` is null, the launch is for a single tensor, which it holds
-// itself.
+// A table of tensors, each described by a T, which has a field `elements`. If `tensors` is null, the launch is for one
+// tensor, and the launch's struct describes that tensor itself.
 template <typename T>
 struct TensorTable {
   // Arrays of `count` entries on the device: the tensors, and the number of tiles up to and including each tensor.

@@ -32,8 +32,9 @@ WEFT_DEVICE int64_t TensorOfTile(const TensorTable<T>& table, int64_t tile) {
   return low;
 }
 
-// Calls f(tensor, first, count) for every eight elements of the thread. The tensor has `count` elements from `first`
-// on, possibly more than eight. All threads of the block must call it. `shared` holds one tensor.
+// Calls f(tensor, first, count) for each group of eight elements that the thread handles. `first` is the group's first
+// element, and the tensor has `count` elements from there on, possibly more than eight. All threads of the block must
+// call it. `shared` has space for one tensor.
 template <typename Thread, typename T, typename Shared, typename F>
 WEFT_DEVICE void ForTiles(Thread& thread, const TensorTable<T>& table, const T& one, const Shared& shared, F f) {
   const bool many = table.tensors != nullptr;
