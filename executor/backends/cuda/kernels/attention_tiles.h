@@ -1,7 +1,7 @@
 // Tiles of attention on tensor cores: 64 rows of a head in shared memory, products of a warp's sixteen rows with them,
 // and the test which pairs of queries and keys count.
 //
-// A tile lies in shared memory by rows, for products that sum over the columns of a head, or transposed ("transposed"),
+// A tile lies in shared memory by rows, for products that sum over the columns of a head, or transposed,
 // for products that sum over the tile's rows, or in both forms. A word holds two halves. Rows are four words longer
 // than needed, so that the lanes of a warp access different banks.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ATTENTION_TILES_H_
