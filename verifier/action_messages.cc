@@ -72,7 +72,7 @@ void ActionMessages::CheckCollective(const Action& action) {
     Bad("P10.algorithm", action, "algorithm ", Quoted(action.algorithm()), " is unknown",
         NameHelp(action.algorithm(), known));
   }
-  absl::flat_hash_map<int, int> role;  // Buffer -> index of the pair that uses it.
+  absl::flat_hash_map<int, int> role;  // Buffer -> index of the (source, destination) pair that uses it.
   for (int i = 0; i < action.sources_size(); ++i) {
     const int s = action.sources(i), d = action.destinations(i);
     if (!MessageOk(action, "sources", s) || !MessageOk(action, "destinations", d)) continue;

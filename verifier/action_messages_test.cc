@@ -16,8 +16,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Findings for one action of the first stage, on a mesh of 3 data and 2 pipe ranks. The buffers 'from' and 'to' have
-// this many numbers.
+// Findings for one action of the first stage, on a mesh of 3 data and 2 pipe ranks. The buffer 'from' has `from`
+// numbers, and the buffer 'to' has `to` numbers.
 std::vector<std::string> Found(const std::string& action, int from = 3, int to = 3, const VerifyOptions& options = {}) {
   const Program program = Parse<Program>(absl::StrCat(
       "stages: 2 microbatches: 1 mesh { axes { name: 'data' size: 3 } axes { name: 'pipe' size: 2 } } ",
@@ -34,7 +34,7 @@ std::string Collective(const std::string& kind) {
          " purpose: GRADIENT_SYNC algorithm: 'ring' sources: 0 destinations: 1 group { axes { axis: 'data' } }";
 }
 
-// With three members, 'to' has as many numbers as 'from', three times as many, or a third.
+// With three members, 'to' must have the same number of elements as 'from', three times that number, or a third of it.
 TEST(ActionMessages, SizesGoTogether) {
   for (int from = 1; from <= 12; ++from) {
     for (int to = 1; to <= 12; ++to) {

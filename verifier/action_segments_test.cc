@@ -28,8 +28,8 @@ std::vector<std::string> Found(const std::string& segment, const std::string& ac
   return Texts(std::move(findings));
 }
 
-// A microbatch has 8 rows. A step for `count` microbatches from `offset` on must be within those of the action, or the
-// verifier refuses it.
+// A microbatch has 8 rows. A step that reads `count` microbatches from `offset` on must stay within the action's
+// microbatches, or the verifier refuses it.
 TEST(ActionSegments, MicrobatchesOfStepsAreThoseOfTheAction) {
   for (int width = 0; width <= 4; ++width) {
     for (int count = 1; count <= 4; ++count) {
@@ -50,7 +50,7 @@ TEST(ActionSegments, MicrobatchesOfStepsAreThoseOfTheAction) {
   }
 }
 
-// Two operands. `access` is the access to the second.
+// Returns a segment with two operands. `access` is the access mode of the second.
 std::string Two(const std::string& access) {
   return "operands { name: 'a' bytes: 512 access: READ } operands { name: 'b' bytes: 512 access: " + access +
          " } values { operand: 0 dtype: FP32 shape: 8 } values { operand: 1 dtype: FP32 shape: 8 } "

@@ -119,7 +119,8 @@ class TemplateCheck : public ActionCheck {
     }
   }
 
-  // Rule P14: only some actions of an asynchronous program have an optimizer step, and it must match the microbatch.
+  // Rule P14: only forwards, backwards and OPTIMIZER_STEP of an asynchronous program may set `step`, and it must match
+  // the microbatch.
   void CheckStepOf(const Action& action) {
     const ActionKind kind = action.kind();
     const int steps = program_.steps_per_repetition();

@@ -58,7 +58,7 @@ class ActionSegments : public ActionCheck {
       : ActionCheck(program, t, findings), room_(t) {}
 
   void CheckCompute(const Action& action);
-  // True if some of its steps are detached.
+  // True if some of the action's steps are detached.
   bool HasDetached(const Action& action) const;
 
  private:
@@ -66,7 +66,7 @@ class ActionSegments : public ActionCheck {
   void CheckCopies(const Action& action, const Segment& segment);
   bool CheckMicrobatches(const Action& action, const Segment& segment, const Step& step);
 
-  // By segment of an action checked so far: its steps that read their microbatch.
+  // For each segment of an action checked so far, the steps that read their microbatch.
   absl::flat_hash_map<int, std::vector<int>> microbatch_steps_;
   RoomOfSteps room_;
   std::vector<int> operand_of_;  // For the current action, by buffer: its first operand, or -1.

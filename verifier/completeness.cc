@@ -72,7 +72,7 @@ class Completeness {
 
   // Checks that the prologue runs everything that the body runs ahead, each once (P14).
   void CheckAhead(const TemplateIndex& t) {
-    std::map<std::tuple<int, int, int>, int> balance;  // (lane, stage, microbatch) -> body minus prologue
+    std::map<std::tuple<int, int, int>, int> balance;  // (lane, stage, microbatch) -> count in the body minus prologue
     std::map<std::tuple<int, int, int>, const Action*> last;
     for (const ActionRef& ref : t.actions) {
       const Action& a = *ref.action;
@@ -125,7 +125,7 @@ class Completeness {
     }
   }
 
-  // The work of one pipeline, and which action does it.
+  // The phases of a microbatch on a stage, and for each part of a pipeline's work the action that does it.
   enum Phase { kForward = 0, kInput, kWeight };
   struct Seen {
     int role = 0;
@@ -170,8 +170,8 @@ class Completeness {
     }
   }
 
-  // True if CheckForwardFirst must succeed because of the dependencies within one repetition alone, as in most
-  // programs. An action that waits for another starts when all steps of the other are finished.
+  // True if the dependencies within one repetition alone prove what CheckForwardFirst checks, as in most programs. If
+  // one action waits for another, it starts when all steps of the other action are finished.
   bool WaitForForwards(const TemplateIndex& t) const {
     constexpr int kMax = 4096;
     const int begin = t.list_begin[kBody], count = t.list_begin[kEpilogue] - begin;
@@ -188,7 +188,7 @@ class Completeness {
         }
       }
     }
-    // For each action of the body, a bit for each earlier action that is finished when it starts.
+    // For each action of the body, one bit for each earlier action that must be finished before it starts.
     const int words = (count + 63) / 64;
     std::vector<uint64_t> finished(static_cast<size_t>(count) * words, 0);
     for (int a = 0; a < count; ++a) {
@@ -214,8 +214,8 @@ class Completeness {
     return true;
   }
 
-  // Checks that the backward of a microbatch waits for its forward, and its weight half for its input half, for any
-  // timing.
+  // Checks that with any timing the backward of a microbatch waits for its forward, and the weight half of a backward
+  // for its input half.
   void CheckForwardFirst(const TemplateIndex& t) {
     if (WaitForForwards(t)) return;
     Order order;
@@ -266,9 +266,9 @@ class Completeness {
     }
   }
 
-  // True if `j` waits for `i`. If a segment has collectives, it is enough that the compute steps wait for the compute
-  // steps: a backward may gather weights before its forward is done. Rule P7 orders what it reads of these weights,
-  // like all memory.
+  // True if `j` waits for `i`. If a segment has collectives, it is enough that the compute steps of `j` wait for those
+  // of `i`: a backward may gather weights before its forward is done. Rule P7 orders the reads of these weights, like
+  // all accesses to memory.
   static bool Follows(const Order& order, int i, int j) {
     const Order::Instance &earlier = order.instances()[i], &later = order.instances()[j];
     if (earlier.segment == nullptr || later.segment == nullptr ||

@@ -12,8 +12,8 @@ namespace weft::verify {
 // True if the program has anything that only training has.
 bool IsTraining(const Program& program);
 
-// Checks that each stage sees each microbatch forward (and backward) exactly once, on one rank of each pipeline, in
-// order.
+// Checks that each stage runs the forward (and backward) of each microbatch exactly once, on one rank of each pipeline,
+// in order.
 void CheckCompleteness(const Index& index, bool training, Findings* findings);
 
 // Follows activations, gradients, norms and losses through one repetition of all roles, in `order`. For an asynchronous

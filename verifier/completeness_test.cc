@@ -23,7 +23,7 @@ std::vector<std::string> Found(const Program& program, bool training = true) {
 TEST(Completeness, RecognizesTrainingPrograms) {
   EXPECT_TRUE(IsTraining(TinyProgram()));
   EXPECT_FALSE(IsTraining(TinyEvaluation()));
-  // One buffer of the optimizer makes it training.
+  // One buffer with a role of the optimizer makes it a training program.
   Program evaluation = TinyEvaluation();
   evaluation.mutable_templates(0)->mutable_buffers(0)->set_role(MOMENT1);
   EXPECT_TRUE(IsTraining(evaluation));

@@ -26,7 +26,8 @@ using Cuts = std::vector<AxisCut>;
 int64_t PartsOf(const Program& program, const AxisCut& cut);
 std::string DescribeCuts(const Program& program, const Cuts& cuts);
 
-// The members of a group along each axis except pipe: outermost axis first, without axes that have one member.
+// The members of a group along each axis except pipe, outermost axis first. Axes on which the group has one member are
+// left out. `pipe`: the group has several members along pipe.
 struct GroupCuts {
   Cuts cuts;
   bool pipe = false;
@@ -35,8 +36,8 @@ struct GroupCuts {
 };
 GroupCuts CutsOf(const Program& program, const Group& group);
 
-// Adds a sum over `cut` to `sums`. A block and the strides of such blocks make the whole axis. Returns false if
-// something would be summed twice.
+// Adds a sum over `cut` to `sums`. A sum over blocks and a sum over the strides between these blocks together cover the
+// whole axis. Returns false if something would be summed twice.
 bool AddSum(AxisCut cut, Cuts* sums);
 // True if the sums cover the whole axis.
 bool SumsAll(const Cuts& sums, int axis);
@@ -46,15 +47,16 @@ bool SumsAny(const Cuts& sums, int axis);
 std::string ShardFault(const Program& program, const LogicalTensor& tensor, const Shard& shard);
 // The shape of a buffer with this shard, which must be valid.
 std::vector<int64_t> ShardShape(const Program& program, const LogicalTensor& tensor, const Shard& shard);
-// Number of elements of the part that these cuts leave. The sizes of ranges are rounded up: all ranges have the same
-// size, so together they may be longer than what they divide.
+// Number of elements of a part of `tensor` after the cuts of its dimensions and then of ranges. Sizes of ranges are
+// rounded up: all ranges have the same size, so together they may be longer than the block that they divide.
 int64_t PartElements(const Program& program, int tensor, const Cuts& dimensions, const Cuts& ranges);
-// The same for a block of `block` elements, which is what the cuts of dimensions leave.
+// Number of elements of a part after `ranges` cut a block of `block` elements, which the cuts of dimensions leave.
 int64_t RangeElements(const Program& program, int64_t block, const Cuts& ranges);
 // True if the ranges of the last `n` cuts lie one after the other, so that one collective can gather them or scatter to
 // them. This requires that all of these cuts but the first divide evenly, so that padding is only at the very end.
 bool PaddedAtEnd(const Program& program, int64_t block, const Cuts& ranges, size_t n);
-// Axes of more than one rank that cut dimensions, ascending (DimensionCuts), or that cut ranges, in order (RangeCuts).
+// DimensionCuts returns the axes that cut dimensions, ascending. RangeCuts returns the axes that cut ranges, in order.
+// Both leave out axes of one rank.
 Cuts DimensionCuts(const Program& program, const Shard& shard);
 Cuts RangeCuts(const Program& program, const Shard& shard);
 

@@ -1,8 +1,8 @@
-// Runs one repetition of all roles on symbols; for an asynchronous program the prologue and two repetitions, with
-// microbatch numbers that continue from one to the next. An activation is the (stage, microbatch) that made it. A
-// gradient is the set of uses of tensors that it sums, with the number of microbatches and the replicas that it is
-// summed over. A norm is the set of tensors that it covers. The order of the run does not matter: the lists have no
-// races (P7), so every order gives the same symbols.
+// Runs one repetition of all roles on symbols. For an asynchronous program it runs the prologue and two repetitions;
+// microbatch numbers continue from one repetition to the next. The symbol of an activation is the (stage, microbatch)
+// that made it. The symbol of a gradient is the set of uses of tensors that it sums, with the number of microbatches
+// and the replicas that it is summed over. The symbol of a norm is the set of tensors that it covers. The order of the
+// run does not matter: the lists have no races (P7), so every order gives the same symbols.
 #include "verifier/dataflow.h"
 
 #include <algorithm>
@@ -20,8 +20,8 @@ void Dataflow::Transfer(const RoleAction& at) {
   Content& copy = state_[pair[1].role][to].content;
   state_[pair[0].role][from].content.ForEach(0, BufferOf(pair[0].role, from).bytes(),
                                              [&](int64_t begin, int64_t end, const Symbol& symbol) {
-                                               // Optimizer state refers to a buffer of this rank, so the receiver gets
-                                               // nothing known.
+                                               // A symbol of optimizer state refers to a buffer of this rank, so the
+                                               // receiver gets the unknown symbol.
                                                copy.Set(begin, end, symbol.kind == Symbol::kState ? Symbol() : symbol);
                                                return true;
                                              });
@@ -56,7 +56,8 @@ Symbol Dataflow::Sum(const RoleAction& at, Symbol a, const Symbol& b) {
   return sum;
 }
 
-// Different uses of a tensor are added in model order. The same uses of other replicas are added use by use.
+// Appends different uses of a tensor in model order. If both gradients have the same uses, from other replicas, adds
+// them use by use.
 Symbol Dataflow::SumGradients(const RoleAction& at, Symbol a, const Symbol& b) {
   if (a.scaled != b.scaled) return {};
   if (!a.SameElements(b)) {

@@ -26,14 +26,16 @@ namespace weft::verify {
 struct BufferState {
   Content content;
   int64_t extent = 0;  // Bytes, without the spare bytes behind a tensor.
-  // For GRAD and GRAD_ACCUMULATOR. `needs_zero`: the first access of the repetition relies on zeros.
+  // For GRAD and GRAD_ACCUMULATOR. `touched`: the repetition has accessed the buffer. `needs_zero`: the first access
+  // relies on zeros.
   bool touched = false, needs_zero = false;
   int updates = 0;   // PARAM, MASTER: updates of the whole buffer, in this repetition.
-  RangeSet updated;  // Bytes updated since the last of these.
-  // MASTER and moments in host memory: bytes that were fetched, and offloaded again, in this repetition.
+  RangeSet updated;  // Bytes updated since the last update of the whole buffer.
+  // For MASTER and moments in host memory: bytes that this repetition has fetched, and bytes that it has offloaded
+  // again.
   RangeSet fetched, returned;
   int version = 0;  // PARAM and MASTER of an asynchronous program: number of updates they contain.
-  // MASTER of an asynchronous program: no PARAM has its last update yet.
+  // MASTER of an asynchronous program: true if no PARAM has received its last update yet.
   bool unpublished = false;
 };
 
@@ -191,7 +193,7 @@ class Dataflow {
   void Microbatch(const RoleAction& at, const Action& action);
   // A result that an action must read.
   struct Need {
-    int work = 0;  // Index of the half of a pair.
+    int work = 0;  // Index in `works` of the work that needs it.
     bool backward = false;
     int stage = 0, microbatch = 0;
     bool met = false;
@@ -199,7 +201,8 @@ class Dataflow {
   std::vector<Need> Needs(const std::vector<StageWork>& works) const;
   // Index of the one of `works` that may read the symbol, -1 = none. Marks the needs that the symbol meets.
   int Reader(const Symbol& symbol, const std::vector<StageWork>& works, std::vector<Need>* needs) const;
-  // Checks what the action reads. If the action is for several microbatches, `shares` receives what its operands hold.
+  // Checks what the action reads. If the action is for several microbatches, `shares` receives the microbatch that each
+  // range of its operands belongs to.
   void ReadInputs(const RoleAction& at, const Action& action, const std::vector<StageWork>& works,
                   std::vector<RangeMap<Share>>* shares);
   void WriteOutputs(const RoleAction& at, const Action& action, const std::vector<StageWork>& works,
@@ -208,7 +211,8 @@ class Dataflow {
   void CheckLosses(const RoleAction& at, const Action& action, const StageWork& forward);
   // Rule P14: all weights that a forward reads have seen the same updates, and its backward reads the same weights.
   void CheckVersions(const RoleAction& at, const Action& action, const StageWork& work);
-  // Check and record that a backward adds to (or starts) the gradient of the buffer's use.
+  // Checks that a microbatch writes each byte of the gradient in operand `o` once, and adds to all these bytes or to
+  // none.
   void CheckOnce(const RoleAction& at, const Action& action, int o);
   void Contribute(const RoleAction& at, const StageWork& work, int b, bool accumulates, const Held& held);
   // Which parts of cut parameters the segment reads, and over which ranks its results are summed.
@@ -284,15 +288,15 @@ class Dataflow {
   const bool training_;
   Findings* findings_;
   double clip_ = 1;
-  // True if gradients are those of the loss times a scale.
+  // True if gradients belong to the loss multiplied by a loss scale.
   bool scaled_ = false;
   std::vector<int> sample_axes_;  // Axes whose ranks have different samples, if longer than 1.
   int pipe_position_ = -1;
-  // Stages at the other end of skip edges: by the stage they come from, and by the stage they go to.
+  // Skip edges: skips_from_ has the end stages by start stage, skips_to_ has the start stages by end stage.
   std::map<int, std::vector<int>> skips_from_, skips_to_;
-  // By (segment, content of its operands).
+  // Flows by (segment, content of its operands).
   std::map<std::pair<int, std::vector<int64_t>>, SegmentFlow> flows_;
-  // By (segment, ranges of its parameter operands; empty if nothing is cut).
+  // Part flows by (segment, ranges of its parameter operands; empty if nothing is cut).
   std::map<std::pair<int, std::vector<RangesOfBlock>>, PartFlow> part_flows_;
   // For each tensor, the axes that cut its dimensions.
   std::vector<Cuts> dimensions_;

@@ -1,5 +1,5 @@
-// Forwards and backwards in the symbolic run. They must read results of their microbatch, and their results are named
-// after it.
+// Forwards and backwards in the symbolic run. They must read results of their microbatch, and the symbols of their own
+// results carry the stage and microbatch.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -98,7 +98,7 @@ void Dataflow::ReadInputs(const RoleAction& at, const Action& action, const std:
   for (int o = 0; o < action.operands_size(); ++o) {
     const int b = action.operands(o);
     if (BufferOf(at.role, b).role() != NO_ROLE) continue;
-    // A buffer that a wide forward reads holds one microbatch after the other.
+    // A buffer that a wide forward reads holds its microbatches one after the other.
     const int64_t part = std::max<int64_t>(1, BufferOf(at.role, b).bytes() / width);
     for (const auto& [first, last] : use.operands[o].first_reads.ranges()) {
       bool ok = true;
@@ -261,7 +261,7 @@ void Dataflow::CheckLosses(const RoleAction& at, const Action& action, const Sta
   if (losses == 0 || kernels == 0) return;
   Symbol* const there = state_[at.role][buffer].content.Find(0, state_[at.role][buffer].extent);
   Symbol symbol = there == nullptr ? Whole(at.role, buffer) : std::exchange(*there, Symbol());
-  // Usually each goes to the end.
+  // Usually each microbatch belongs at the end of the list.
   std::vector<int>& all = symbol.elements;
   for (const int m : microbatches) all.insert(std::upper_bound(all.begin(), all.end(), m), m);
   SetWhole(at.role, buffer, std::move(symbol));

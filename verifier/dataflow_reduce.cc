@@ -7,8 +7,8 @@
 
 namespace weft::verify {
 
-// Combines the members' symbols into one. Members at the same place of the other axes are summed over pipe. All these
-// sums must agree, because the ranks of one role must hold the same symbol.
+// Combines the members' symbols into one. Sums the symbols of members that differ only in the pipe coordinate. All
+// these sums must agree, because the ranks of one role must hold the same symbol.
 std::optional<Symbol> Dataflow::ReduceMembers(const Rendezvous& members, int source) {
   std::map<std::vector<int64_t>, Symbol> sums;
   for (const RoleAction& member : members) {
@@ -150,7 +150,8 @@ void Dataflow::SumGradient(const RoleAction& at, int i, const GroupCuts& group, 
   }
 }
 
-// Checks that each tensor is counted once: by the ranks that hold its parts, or by one of the ranks that hold copies.
+// Checks that the sum counts each tensor once: the ranks that hold its parts count it together, or one of the ranks
+// that hold copies counts it.
 void Dataflow::SumNorms(const RoleAction& at, const GroupCuts& group, Symbol* symbol) {
   if (!group.odd.empty()) Bad("P11.norm", at, "sums the norms over a part of axis ", group.odd);
   for (const AxisCut& cut : group.cuts) {

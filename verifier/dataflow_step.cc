@@ -29,7 +29,8 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
     const Value& v = segment.values(value);
     return state_[at.role][buffer_of(value)].content.Get(v.offset(), end_of(value)).InValue(v.offset(), ItemBytes(v));
   };
-  // Like `get`, for a value that is written next, so that usually nothing is copied.
+  // Like `get`, for a value that the step overwrites. It moves the symbol out of the buffer, so usually nothing is
+  // copied.
   const auto take = [&](int value) {
     const Value& v = segment.values(value);
     Symbol* const there = state_[at.role][buffer_of(value)].content.Find(v.offset(), end_of(value));
@@ -83,7 +84,7 @@ void Dataflow::EndOfStep(const RoleAction& at, const Action& action) {
         const int norm = kernels::OptimizerStates(step) + 1;
         if (norm < step.inputs_size()) gradient = Scale(at, get(step.inputs(norm)), std::move(gradient));
         Symbol weights = Update(at, action, segment, step, gradient);
-        // The copy for compute may go to a buffer of its own, from which a collective gathers it.
+        // The weights' copy for compute may be written to a separate buffer, from which a collective gathers it.
         const int copy = step.outputs(step.outputs_size() - 1);
         if (step.outputs_size() > kernels::OptimizerStates(step) &&
             BufferOf(at.role, buffer_of(copy)).role() == NO_ROLE) {
@@ -216,7 +217,7 @@ std::string Dataflow::NormsFault(const Symbol& norms) const {
   const int has = norms.kind == Symbol::kNorms ? static_cast<int>(norms.norms.size()) : 0;
   if (has != tensors) return absl::StrCat("it needs ", tensors, " tensors, summed over the pipeline, but has ", has);
   for (const NormPart& part : norms.norms) {
-    // SumNorms has checked each of these against the others.
+    // SumNorms has checked each sum against the cuts of the part, so only missing sums remain to be found.
     for (const AxisCut& cut : part.cuts) {
       if (std::find(norms.sums.begin(), norms.sums.end(), cut) == norms.sums.end()) {
         return absl::StrCat("it lacks parts of ", TensorName(part.tensor), ": it is cut over ",
@@ -236,7 +237,7 @@ std::string Dataflow::NormsFault(const Symbol& norms) const {
 }
 
 Symbol Dataflow::Total(const RoleAction& at, const Step& step, const Symbol& norms) {
-  // An asynchronous program takes no norm. The factor is that of a zero gradient (P14).
+  // An asynchronous program computes no norm, so `norms` is zero and the factor is that of a zero gradient (P14).
   const bool nothing = IsAsynchronous(*index_.program) && norms.kind == Symbol::kZero;
   if (const std::string fault = nothing ? "" : NormsFault(norms); !fault.empty()) {
     Bad("P11.norm", at, "the global norm ", fault);
@@ -272,7 +273,7 @@ Symbol Dataflow::Update(const RoleAction& at, const Action& action, const Segmen
   const int tensor = weight.tensor();
   const int64_t element = target.begin / DTypeBytes(new_weight.dtype());
   result.element = element;
-  // Everything that the step uses of the tensor must be of the same elements.
+  // All values of the tensor that the step uses must cover the same elements.
   const auto check_element = [&](const Value& value, int64_t first) {
     if (first == element) return;
     Bad("P11.update", at, "step '", step.name(), "' updates the elements of ", TensorName(tensor), " from ", element,

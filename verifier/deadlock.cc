@@ -258,7 +258,7 @@ class Graph {
           if (dep.distance() != 0 || t.actions[on].list != list_) continue;
           const int on_parts = Parts(*t.actions[on].action), on_first = first_[role][on - base];
           const int finish = on_first + (on_parts > 1 ? on_parts : 0);
-          // It is enough that the first parts wait, because they hold back the others.
+          // Only the first parts need an edge, because they hold back the others.
           std::vector<int> starts = {0};
           if (parts > 1) starts = index_.segments[action.segment()].first_parts;
           for (int p : starts) {

@@ -13,7 +13,8 @@
 namespace weft::verify {
 namespace {
 
-// Checks that evaluation has the same figures as training, so that it measures the model that is trained.
+// Checks that evaluation has the same recipe, sizes and dtypes as training, and no dropout, so that it measures the
+// model that is trained.
 void CheckEvaluationFigures(const Program& program, const Program& evaluation, Findings* findings) {
   const auto same = [&](const char* field, const auto& got, const auto& want) {
     if (got != want) findings->Add("P13.evaluation", "evaluation.", field, " is ", got, ", but ", want, " in training");

@@ -63,7 +63,7 @@ TEST(Evaluation, NothingIsOverwrittenInBetween) {
   EXPECT_THAT(
       Found([&](Program* p, Program* e) { place_at(e, p->templates(0).buffers(FindBuffer(*p, 0, "wte")), "y0"); }),
       Contains(HasSubstr("overwrites")));
-  // Evaluation keeps a buffer where training works.
+  // Evaluation keeps a buffer in memory that training overwrites.
   EXPECT_THAT(Found([&](Program* p, Program* e) {
                 place_at(e, p->templates(0).buffers(FindBuffer(*p, 0, "y0")), "y0");
                 MutableBuffer(e, 0, "y0")->set_persistent(true);

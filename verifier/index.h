@@ -47,7 +47,7 @@ struct Limits {
   static constexpr int64_t kArenaBytes = int64_t{1} << 50;
   static constexpr int64_t kMicrobatches = int64_t{1} << 20;
   static constexpr int64_t kStages = int64_t{1} << 16;
-  // For one dimension, because BLAS counts in int.
+  // Maximum of one dimension, because BLAS counts in int.
   static constexpr int64_t kExtent = (int64_t{1} << 31) - 1;
   static constexpr int64_t kRows = kExtent;
   static constexpr int kParts = 1 << 16;
@@ -57,7 +57,8 @@ struct Limits {
   static constexpr int kSkips = 1 << 16;
   // Maximum members of a transfer group.
   static constexpr int kGroup = 256;
-  // Maximum of a template's clock entries (streams x steps), and of the expanded steps of all roles.
+  // kClocks: maximum of a template's clock entries (streams x steps). kExpandedSteps: maximum of the expanded steps of
+  // all roles together.
   static constexpr int64_t kClocks = int64_t{1} << 26;
   static constexpr int64_t kExpandedSteps = int64_t{1} << 25;
 };
@@ -72,8 +73,8 @@ struct Part {
   int stream = 0;  // Stream in the segment.
   bool detached = false;
   int first_step = 0;
-  std::vector<int> deps;     // Earlier parts that it waits for by name.
-  std::vector<int> waiters;  // Later parts that wait for it by name.
+  std::vector<int> deps;     // Earlier parts that its steps name as dependencies.
+  std::vector<int> waiters;  // Later parts whose steps name it as a dependency.
 };
 inline bool IsCollective(const Part& part) { return part.stream >= kStepStreams; }
 
@@ -81,20 +82,20 @@ inline bool IsCollective(const Part& part) { return part.stream >= kStepStreams;
 struct OperandUse {
   RangeSet first_reads;  // Bytes that it reads and no earlier step of the segment wrote.
   RangeSet writes;
-  // The same for indices into tables. The indices of EMBEDDING and CROSS_ENTROPY must come from LOAD_TOKENS and
+  // First reads of table indices. The indices of EMBEDDING and CROSS_ENTROPY must come from LOAD_TOKENS and
   // LOAD_TARGETS, or they could read out of bounds.
   RangeSet token_reads, target_reads;
   RangeSet token_writes, target_writes;  // Bytes of `writes` that hold such indices.
   int rewritten_by = -1;                 // The first step that writes bytes that an earlier step wrote.
   std::vector<int> parts;                // Parts that touch it, ascending.
-  // Subsets of `parts`: every part starts after one of the first, and is finished before one of the last.
+  // Subsets of `parts`: every part starts after one of first_parts, and is finished before one of last_parts.
   std::vector<int> first_parts, last_parts;
 };
 
 struct SegmentUse {
   std::vector<Part> parts;
   std::vector<OperandUse> operands;
-  std::vector<int> first_parts, last_parts;  // The first and last of all parts; last_parts without detached.
+  std::vector<int> first_parts, last_parts;  // Subsets of all parts as in OperandUse; last_parts excludes detached.
   std::vector<std::string> communicators;    // Keys: stream 3 + i is communicators[i].
   std::vector<int> representative;           // One step of each communicator.
   std::vector<int> losses;                   // Steps that compute losses.
@@ -108,7 +109,7 @@ class SegmentUses {
     of_.push_back(static_cast<int>(uses_.size()));
     uses_.push_back(std::move(use));
   }
-  // The next segment has the same use as `segment`.
+  // Adds the next segment, which has the same use as `segment`.
   void AddAlike(int segment) { of_.push_back(of_[segment]); }
   int size() const { return static_cast<int>(of_.size()); }
   const SegmentUse& operator[](int segment) const { return uses_[of_[segment]]; }
@@ -124,9 +125,9 @@ enum List { kPrologue = 0, kBody = 1, kEpilogue = 2 };
 struct ActionRef {
   const Action* action = nullptr;
   List list = kBody;
-  int stream = 0;  // For a transfer or collective; -1 for compute.
-  // Members of a transfer group run at the same time, even on one stream. So a stream has enough clocks that the nodes
-  // of each clock are in order.
+  int stream = 0;  // Stream of a transfer or collective; -1 for compute.
+  // Members of a transfer group run at the same time, even on one stream. So a stream may have several clocks, and the
+  // nodes on each clock run one after the other.
   int clock = 0;
   int group = -1;  // Index into TemplateIndex::groups.
 };
@@ -144,8 +145,8 @@ struct TemplateIndex {
   std::vector<ActionRef> actions;  // Prologue, body, epilogue.
   int list_begin[4] = {0, 0, 0, 0};
   absl::flat_hash_map<int, int> by_id;
-  // Streams: 0 compute, 1 d2h, 2 h2d, 3 the second queue of compute in a message-driven program (rule P6), then
-  // transfers and collectives in order of first use. Clocks likewise.
+  // Number of streams: 0 compute, 1 d2h, 2 h2d, 3 the second queue of compute in a message-driven program (rule P6),
+  // then transfers and collectives in order of first use. The clocks begin with the same four.
   int streams = 4;
   int clocks = 4;
   std::vector<TransferGroup> groups;
@@ -198,8 +199,8 @@ inline bool IsCompute(ActionKind kind) {
   return IsMicrobatch(kind) || IsCopy(kind) || kind == GRAD_NORM || kind == SCALE_GRADIENTS || kind == OPTIMIZER_STEP ||
          kind == KEEP_STATE || kind == VALIDATE || kind == RESTORE_STATE || kind == CLEAR_GRADIENTS;
 }
-// Rows of one microbatch on a rank (P9). With a step that reads the microbatch, rows as the step sees them, which may
-// be another level of images. 0 if an attribute makes no sense.
+// Rows of one microbatch on a rank (P9). For a step that reads the microbatch, the number of rows that the step reads,
+// which may be at another level of images. 0 if an attribute makes no sense.
 int64_t RowsOfMicrobatch(const Program& program);
 int64_t RowsOfMicrobatch(const Program& program, const Step& step);
 inline int Width(const Action& action) { return std::max(1, action.width()); }
@@ -207,13 +208,13 @@ inline int Width(const Action& action) { return std::max(1, action.width()); }
 inline bool IsAsynchronous(const Program& program) { return program.steps_per_repetition() > 0; }
 inline int StepsPerRepetition(const Program& program) { return std::max(1, program.steps_per_repetition()); }
 inline int MicrobatchesPerStep(const Program& program) { return program.microbatches() / StepsPerRepetition(program); }
-// Offset of an action's microbatch numbers from those of its repetition; not 0 if the action is ahead.
+// Number to add to an action's microbatch numbers: the microbatches of a repetition if the action runs ahead, else 0.
 inline int MicrobatchesAhead(const Program& program, const Action& action) {
   return IsAsynchronous(program) && action.step() >= program.steps_per_repetition() ? program.microbatches() : 0;
 }
 inline bool IsMessageDriven(const Program& program) { return program.compute_order() != STATIC_ORDER; }
 
-// The work of an action for one stage, in the terms of the rules. A FORWARD_BACKWARD has two.
+// The work of an action for one stage. A FORWARD_BACKWARD does two such works.
 struct StageWork {
   ActionKind kind = FORWARD;  // FORWARD, BACKWARD, BACKWARD_INPUT or BACKWARD_WEIGHT.
   int stage = 0, lane = 0;
@@ -225,7 +226,7 @@ std::vector<StageWork> WorkOf(const Action& action);
 int64_t EndOf(const Value& value);
 // Bytes of a tensor; nullopt if an extent is not positive or the size exceeds an arena.
 std::optional<int64_t> TensorBytes(DType dtype, const google::protobuf::RepeatedField<int64_t>& shape);
-// True if a buffer of this role holds a part of a model tensor, or of something that is kept for one.
+// True if a buffer of this role holds a part of a model tensor, or of data that is kept for one, such as a gradient.
 bool BelongsToTensor(BufferRole role);
 
 // The order of the nodes of one rank's list on its streams (P3, P4, P6). The caller numbers the nodes.
@@ -233,7 +234,7 @@ class StreamOrder {
  public:
   StreamOrder(bool message_driven, int streams) : message_driven_(message_driven), last_(streams, -1) {}
 
-  // Adds a step of a compute action. `edge(a, b)`: a ends before b starts.
+  // Adds a step of a compute action. Calls `edge(a, b)` for each pair of nodes for which a ends before b starts.
   template <typename Edge>
   void AddStep(ActionKind kind, int stream, int node, Edge edge) {
     if (stream != COMPUTE || !message_driven_) return Add(stream, node, node, edge);
@@ -252,7 +253,7 @@ class StreamOrder {
   bool message_driven_;
   std::vector<int> last_;
 };
-// The clock of a step of a compute action that is not a collective.
+// Returns the clock of a step of a compute action. The step must not be a collective.
 inline int ClockOf(bool message_driven, ActionKind kind, int stream) {
   return message_driven && stream == COMPUTE && IsBackward(kind) ? 3 : stream;
 }
@@ -264,8 +265,8 @@ std::string Describe(const Action& action);
 // Returns for example "buffer 7 'x.m0'".
 std::string DescribeBuffer(const Template& t, int buffer);
 
-// groups.cc, rule P8.group. What is wrong with a group for the ranks of a template, "" if nothing is. The group itself
-// is sound: GroupFault (proto/util/groups.h) finds nothing.
+// groups.cc, rule P8.group. Returns what is wrong with a group for the ranks of a template, "" if nothing is. Expects
+// that GroupFault (proto/util/groups.h) finds nothing wrong with the group itself.
 std::string GroupFaultIn(const Program& program, const Template& t, const Group& group);
 // A canonical text of a collective's members and purpose. As seen from one rank, equal texts mean the same
 // communicator.
@@ -276,7 +277,7 @@ int64_t GroupSize(const Program& program, const Group& group);
 // stream.
 std::string StreamKey(const Program& program, const Template& t, const Action& action);
 
-// The rule groups, in the order in which they build on one another. Each requires that the earlier ones found nothing.
+// The checks in the order in which they depend on one another. Each requires that the earlier ones found nothing.
 void CheckMessage(const Program& program, Findings* findings);
 void CheckStructure(const Program& program, const VerifyOptions& options, Findings* findings);
 void CheckBuffers(const Program& program, Findings* findings);

@@ -9,7 +9,7 @@
 namespace weft::verify {
 namespace {
 
-// Returns the input of a step that is the state of a dynamic scale, -1 if there is none.
+// Returns the index of the step's input that is the state of a dynamic scale, -1 if there is none.
 int ScaleInput(const Step& step) { return kernels::FindInput(step, "scale"); }
 
 class LossScaleCheck {
@@ -45,7 +45,7 @@ class LossScaleCheck {
     findings_->Add("P11.scale", parts...);
   }
 
-  // Checks that all steps use one and the same scale.
+  // Checks that the step uses the same scale as all other steps.
   void CheckStep(const Segment& segment, const Step& step) {
     const auto bad = [&](const auto&... parts) {
       Bad("segment '", segment.name(), "', step '", step.name(), "' ", parts...);
@@ -87,7 +87,8 @@ class LossScaleCheck {
     const auto bad = [&](const auto&... parts) { Bad("template '", t.t->name(), "': ", parts...); };
     bool total = false;
     const Action* update = nullptr;
-    // Without such a buffer, most segments need no check, because their steps touch no scale.
+    // True if the template keeps a scale. If it does not, most segments need no check, because no step accesses a
+    // scale.
     const bool has_state = std::any_of(t.t->buffers().begin(), t.t->buffers().end(),
                                        [](const Buffer& buffer) { return buffer.role() == LOSS_SCALE; });
     for (const ActionRef& ref : t.actions) {
@@ -146,7 +147,7 @@ class LossScaleCheck {
   const Step* total_ = nullptr;
   const Step* update_ = nullptr;
   const Step* loss_ = nullptr;
-  // For each segment: true if it has steps that read, update or know a scale.
+  // For each segment: true if it has steps that read or update a scale, or that state one (NORM_TOTAL).
   std::vector<bool> about_scale_;
   bool dynamic_ = false;
   double fixed_ = 0;

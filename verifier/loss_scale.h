@@ -1,5 +1,5 @@
-// Loss scaling (rule P11). Checks who computes with the scale, and that it is updated once, after all its readers. The
-// symbolic run checks that it is undone once (dataflow_step.cc).
+// Loss scaling (rule P11). Checks which steps compute with the scale, and that it is updated once, after all its
+// readers. The symbolic run checks that the scale is divided out of the gradients once (dataflow_step.cc).
 #ifndef WEFT_VERIFIER_LOSS_SCALE_H_
 #define WEFT_VERIFIER_LOSS_SCALE_H_
 
@@ -8,7 +8,8 @@
 
 namespace weft::verify {
 
-// True if gradients are those of the loss times a factor, which is the case if some NORM_TOTAL says so.
+// True if gradients belong to the loss multiplied by a factor. This is the case if some NORM_TOTAL states or reads a
+// scale.
 bool IsScaled(const Program& program);
 
 // True if the factor is in the buffer LOSS_SCALE, which is the case if some NORM_TOTAL reads it.

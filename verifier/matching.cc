@@ -32,7 +32,7 @@ class Matcher {
   struct Link {
     std::vector<int> sends, recvs;  // Indices of actions.
   };
-  // The (action, part) of one stream in one list; part -1 = the action itself.
+  // The collectives of one stream in one list, as (action, part); part -1 = the action itself.
   using Sequence = std::vector<std::pair<int, int>>;
   // (sender, receiver, lane, direction, skip, list)
   using LinkKey = std::tuple<int, int, int, int, int, int>;
@@ -102,7 +102,7 @@ class Matcher {
     }
   }
 
-  // The first role of the group that `role` is in. It is the same for all members.
+  // Returns the first role of the group that contains `role`. All members of the group have the same leader.
   int Leader(int role, const Group& group) const {
     for (const AxisSubset& subset : group.axes()) {
       const int position = index_.PinnedPosition(index_.AxisIndex(subset.axis()));
@@ -149,7 +149,7 @@ class Matcher {
   bool CheckPair(int sender, int send, int receiver, int recv) {
     const Action& a = *Ref(sender, send).action;
     const Action& b = *Ref(receiver, recv).action;
-    // Several roles share a template, and one finding is enough.
+    // Several roles may share this pair of actions. One check and one finding are enough.
     if (!pairs_.insert({&a, &b}).second) return true;
     const auto bad = [&](const char* rule, const char* what, const auto& x, const auto& y) {
       findings_->Add(rule, Name(sender, send), " is received by ", Name(receiver, recv), ", but their ", what,
@@ -158,7 +158,7 @@ class Matcher {
     };
     if (a.microbatch() != b.microbatch()) return bad("P4.microbatch", "microbatches", a.microbatch(), b.microbatch());
     if (Width(a) != Width(b)) return bad("P4.microbatch", "widths", Width(a), Width(b));
-    // With a skip edge, an earlier check has compared each end with its stage.
+    // For a skip edge, an earlier check has compared the stage of each end with the edge.
     if (a.skip() == 0 && b.stage() != a.stage() + (a.direction() == TOWARDS_LOSS ? 1 : -1)) {
       return bad("P4.stage", "stages, which must be neighbours,", a.stage(), b.stage());
     }
@@ -215,7 +215,7 @@ class Matcher {
                      " differ: ", x, " and ", y);
     };
     if (first.second >= 0 && at.second >= 0) {
-      // If the steps are the same, everything else is.
+      // If both are the same step of the same segment, all other properties are equal.
       const auto place = [&](const Action& action, int part) {
         return absl::StrCat("segment ", action.segment(), " step ",
                             index_.segments[action.segment()].parts[part].first_step);

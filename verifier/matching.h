@@ -1,5 +1,5 @@
-// Rules P4 and P8 between roles: matches each SEND with its RECV, and finds the members of each collective. Rule P13:
-// the graph over them.
+// Rules P4 and P8 between roles: matches each SEND with its RECV, and finds the members of each collective. Rule P13
+// then checks the graph that these connect for deadlock.
 #ifndef WEFT_VERIFIER_MATCHING_H_
 #define WEFT_VERIFIER_MATCHING_H_
 
@@ -29,8 +29,8 @@ struct Matching {
 
 Matching CheckMatching(const Index& index, Findings* findings);
 
-// For each list, the actions of all roles in an order in which they may run. Each rendezvous is there once, as its
-// first member.
+// For each list, the actions of all roles in an order in which they may run. A rendezvous appears once, as the action
+// of its first member.
 struct ListOrders {
   std::vector<RoleAction> prologue, body;
 };

@@ -23,7 +23,7 @@ bool AllNodes(const Order& order, const BufferAccess& access, Fn fn) {
                      [&](int part) { return fn(instance.first_node + part); });
 }
 
-// The same for the nodes that start first, and for those that finish last.
+// FirstNodes: true if `fn` holds for the nodes of the access that start first. LastNodes: for those that finish last.
 template <typename Fn>
 bool FirstNodes(const Order& order, const BufferAccess& access, Fn fn) {
   const Order::Instance& instance = order.instances()[access.instance];
@@ -83,7 +83,8 @@ class TemplateMemory {
     const Order::Instance& i = order_.instances()[instance];
     return Describe(*t_.actions[i.action].action);
   }
-  // Returns "action 3 'B m0'", with "of the next repetition" if that is so as seen from instance `from`.
+  // Returns "action 3 'B m0'", followed by "of the next repetition" if the instance belongs to the repetition after
+  // that of instance `from`.
   std::string NameFrom(int instance, int from) const {
     const Order::Instance& i = order_.instances()[instance];
     const bool next = i.copy != order_.instances()[from].copy && t_.actions[i.action].list == kBody &&
@@ -91,8 +92,8 @@ class TemplateMemory {
     return absl::StrCat(Name(instance), next ? " of the next repetition" : "");
   }
 
-  // True if all of an instance is finished before another starts. Then everything that both touch is ordered, whichever
-  // parts touch it. The same pairs are needed for buffer after buffer, so answers are cached.
+  // True if all nodes of `earlier` are finished before `later` starts. Then all accesses of the two are ordered,
+  // whichever parts touch the memory. Many buffers ask for the same pairs, so answers are cached.
   bool WholeBefore(int earlier, int later) {
     Answer& known = answers_[(static_cast<size_t>(later) * 31 + earlier) % answers_.size()];
     if (known.earlier != earlier || known.later != later) {
@@ -110,7 +111,8 @@ class TemplateMemory {
         })) {
       return true;
     }
-    // The collectives of one stream are only ordered pair by pair.
+    // Collectives of one stream are ordered among each other although none waits for the finish of the one before. Only
+    // a comparison of all pairs of nodes shows this.
     return AllNodes(
         order_, b, [&](int y) { return AllNodes(order_, a, [&](int x) { return order_.Visible(a.instance, x, y); }); });
   }
@@ -118,7 +120,7 @@ class TemplateMemory {
   void CheckConflicts(int buffer) {
     const absl::Span<const BufferAccess> list = accesses_.AccessesOf(buffer);
     const BufferAccess* writer = nullptr;
-    size_t readers = 0;  // From here to the current access, all read what `writer` wrote.
+    size_t readers = 0;  // list[readers .. i - 1] all read what `writer` wrote.
     const auto race = [&](const BufferAccess& a, const BufferAccess& b) {
       Bad("P7.race", Name(a.instance), a.write ? " writes " : " reads ", DescribeBuffer(*t_.t, buffer), " and ",
           NameFrom(b.instance, a.instance), b.write ? " writes" : " reads", " it, and neither waits for the other");
@@ -134,13 +136,14 @@ class TemplateMemory {
     }
   }
 
-  // For a range of bytes: the last write, and the reads since then.
+  // For a range of bytes: the last access that wrote it, and the accesses that have read it since.
   struct Last {
     int writer = -1;
     std::vector<int> readers;
   };
 
-  // For host memory, where a FETCH of some bytes may run while an OFFLOAD writes others.
+  // Like CheckConflicts, byte by byte. Used for host memory, where a FETCH of some bytes may run while an OFFLOAD
+  // writes others.
   void CheckConflictsByBytes(int buffer) {
     const absl::Span<const BufferAccess> list = accesses_.AccessesOf(buffer);
     RangeMap<Last> last;
@@ -151,7 +154,7 @@ class TemplateMemory {
     };
     for (int i = 0; i < static_cast<int>(list.size()) && first < 0; ++i) {
       if (list[i].use == nullptr) continue;
-      // Handle the reads first: the segment orders what the action itself has written.
+      // Handles the reads first: the order inside the segment covers reads of bytes that the action itself wrote.
       for (const bool writes : {false, true}) {
         const RangeSet& bytes = writes ? list[i].use->writes : list[i].use->first_reads;
         for (const auto& [begin, end] : bytes.ranges()) {
@@ -235,7 +238,7 @@ class TemplateMemory {
 
   // True if each step that touches the buffer is finished when the releasing action is.
   bool UsedUntilRelease(const BufferAccess& access, const Order::Instance& r, int release) const {
-    // Actions wait for detached parts one by one.
+    // Actions wait for each detached part separately, so all parts must be checked, not only the last ones.
     const bool all = access.use != nullptr && order_.instances()[access.instance].segment->has_detached;
     const auto finished = [&](int node) {
       if (access.instance == release && !order_.Detached(node)) return true;
@@ -306,8 +309,8 @@ class TemplateMemory {
     }
   }
 
-  // Sweeps over the bytes and keeps the live ranges of the current byte in time order. It is enough that neighbors in
-  // this order are ordered, because the relation is transitive.
+  // Sweeps over the bytes and keeps the lifetimes at the current byte in time order. Only neighbors in this order are
+  // compared: because the relation is transitive, this orders all of them.
   void CheckOverlaps(Place place) {
     std::vector<Lifetime> all;
     for (const Lifetime& life : lifetimes_) {
@@ -374,9 +377,9 @@ class TemplateMemory {
   std::vector<Lifetime> lifetimes_;
 };
 
-// Both rankings show whether something is wrong: a check that passes proves an order that holds for all rankings. The
-// ranking only decides which accesses a finding names. It also decides which access is examined if several begin a life
-// in host memory at once.
+// Either ranking of the nodes finds whether something is wrong: a check that passes proves an order that holds for all
+// rankings. The ranking decides only which accesses a finding names, and which access is examined if several begin a
+// life in host memory at the same time.
 void CheckExpansion(const Index& index, const TemplateIndex& t, int repetitions, Findings* findings) {
   const bool lives_in_host_memory = std::any_of(t.t->buffers().begin(), t.t->buffers().end(), [](const Buffer& buffer) {
     return buffer.place() == HOST && !buffer.persistent();
@@ -393,7 +396,8 @@ void CheckExpansion(const Index& index, const TemplateIndex& t, int repetitions,
 
 void CheckMemory(const Index& index, const TemplateIndex& t, Findings* findings) {
   // Two repetitions show every order of a longer run: pairs of repetitions repeat, and dependencies of a larger
-  // distance only add order. A run of one repetition lacks the path through the second.
+  // distance only add order. In a run of one repetition, the order through a second repetition is missing, so it is
+  // checked too.
   CheckExpansion(index, t, 2, findings);
   const bool edges = t.list_begin[kBody] > 0 && t.list_begin[kEpilogue] < t.list_begin[3];
   if (edges && findings->empty()) CheckExpansion(index, t, 1, findings);

@@ -1,5 +1,5 @@
-// Tests that the verifier finds any corrupted field of a message, also if the field is from a later version of the
-// contracts.
+// Tests that the verifier finds a corruption of any field of a message, also if the field belongs to a later version of
+// the protos.
 #include <functional>
 #include <limits>
 #include <string>
@@ -17,8 +17,8 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Adds every message that the message can contain; repeated ones twice. The evaluation is a program of its own and
-// stays empty.
+// Fills in every message field of `message` and of the messages inside it; repeated fields get two elements. The
+// evaluation is a separate program and stays empty.
 void Fill(Message& message) {
   const Reflection& reflection = *message.GetReflection();
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
@@ -54,7 +54,7 @@ void ForEach(Message& message, const std::string& path,
   }
 }
 
-// The rule of the first finding if it is about the message itself, else "".
+// Returns the rule of the first finding if that finding is about the program message itself, else "".
 std::string RuleOn(const Program& program) {
   const std::vector<Finding> findings = FindViolations(program);
   if (findings.empty()) return "";

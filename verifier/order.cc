@@ -6,7 +6,7 @@
 namespace weft::verify {
 namespace {
 
-// Number of clocks of two nodes that are compared at once.
+// When two nodes are compared, this many of their clocks are compared at once.
 constexpr int kClocksAtOnce = 4;
 
 void MaxInto(const int32_t* from, int32_t* to) {
@@ -82,7 +82,8 @@ bool Order::Build(const Index& index, const TemplateIndex& t, int repetitions, R
   return (ranks == kOfList && FollowList(index, t)) || FollowReadiness(index, t);
 }
 
-// Adds an edge from the end of a node to the start of another, by stream order or inside a segment.
+// Adds the edges of the instance's nodes by stream order and inside its segment. edge(a, b): b starts after the end of
+// a.
 template <typename Edge>
 void Order::AddSteps(const TemplateIndex& t, const Instance& instance, StreamOrder* streams, Edge edge) const {
   const ActionRef& ref = t.actions[instance.action];
@@ -93,7 +94,7 @@ void Order::AddSteps(const TemplateIndex& t, const Instance& instance, StreamOrd
       const int node = instance.first_node + p;
       streams->AddStep(ref.action->kind(), t.StreamOf(ref.action->segment(), parts[p]), node, edge);
       for (int dep : parts[p].deps) edge(instance.first_node + dep, node);
-      // All other parts have ended before one of the last parts starts.
+      // The finish waits only for the last parts, because all other parts are finished before one of these starts.
       if (last != instance.segment->last_parts.end() && *last == p) {
         if (instance.nodes > 1) edge(node, instance.finish_node);
         ++last;
@@ -112,7 +113,7 @@ void Order::AddSteps(const TemplateIndex& t, const Instance& instance, StreamOrd
   }
 }
 
-// Notes which instances this one waits for, and adds the edges for that.
+// Records which instances this one waits for, and adds an edge for each wait.
 template <typename Edge>
 void Order::AddDependencies(const TemplateIndex& t, int id, Edge edge) {
   const Instance& instance = instances_[id];
@@ -129,7 +130,7 @@ void Order::AddDependencies(const TemplateIndex& t, int id, Edge edge) {
       if (!dependents.empty() && dependents.back() == id) return;
       dependents.push_back(id);
       if (instance.segment != nullptr) {
-        // It is enough that the first parts wait, because they hold back the others.
+        // Only the first parts need an edge, because they hold back the others.
         for (int p : instance.segment->first_parts) edge(node, instance.first_node + p);
       } else {
         edge(node, ref.group < 0 ? instance.first_node : group_node_.at({ref.group, instance.copy}));
@@ -150,7 +151,8 @@ void Order::StartAfter(int a, int b) {
 }
 
 bool Order::FollowList(const Index& index, const TemplateIndex& t) {
-  // With a transfer group the list is no topological order: the node where its members may start is after the members.
+  // With a transfer group, the order of the list is not topological: the node where a group's members may start comes
+  // after its first member.
   if (!t.groups.empty()) return false;
   clock_.assign(static_cast<int64_t>(nodes_.size()) * clocks_, -1);
   bool forward = true;
@@ -160,7 +162,8 @@ bool Order::FollowList(const Index& index, const TemplateIndex& t) {
   };
   StreamOrder streams(IsMessageDriven(*index.program), t.streams);
   for (int id = 0; id < static_cast<int>(instances_.size()); ++id) {
-    // Add everything that a node waits for before anything that waits for the node.
+    // Adds all edges into a node before the edges out of it, because StartAfter copies what is recorded for node `a` so
+    // far.
     AddDependencies(t, id, edge);
     AddSteps(t, instances_[id], &streams, edge);
   }
@@ -209,7 +212,8 @@ bool Order::FollowReadiness(const Index& index, const TemplateIndex& t) {
   return static_cast<int>(ready.size()) == n;
 }
 
-// Only its dependents wait for the finish of an instance. So it has happened once one of them has started.
+// `dependents` are the instances that wait for the finish of some instance. If one of them has started before node `b`
+// starts, that finish has happened.
 bool Order::DependentStarted(const std::vector<int>& dependents, int b) const {
   for (int d : dependents) {
     const int first = instances_[d].first_member;
@@ -220,7 +224,7 @@ bool Order::DependentStarted(const std::vector<int>& dependents, int b) const {
         if (started(instance.first_node)) return true;
         continue;
       }
-      // All parts wait, and one of the first parts starts before any other.
+      // All parts of a dependent wait for the finish, and one of its first parts starts before any other.
       if (nodes_[b].instance == member) return true;
       for (int part : instance.segment->first_parts) {
         if (started(instance.first_node + part)) return true;

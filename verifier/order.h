@@ -1,5 +1,5 @@
-// The local happens-before relation of rule P7 over an expansion of one template: prologue, a number of repetitions of
-// the body, epilogue. Queries cost O(1) for compute and sends, O(dependents) for receives and collectives.
+// The happens-before relation of rule P7 within one template. It covers the prologue, a number of repetitions of the
+// body, and the epilogue. Queries cost O(1) for compute and sends, O(dependents) for receives and collectives.
 #ifndef WEFT_VERIFIER_ORDER_H_
 #define WEFT_VERIFIER_ORDER_H_
 
@@ -14,27 +14,27 @@ namespace weft::verify {
 
 class Order {
  public:
-  // One action of one repetition.
+  // One action in one repetition, or in the prologue or epilogue.
   struct Instance {
     int action = 0;      // Index into TemplateIndex::actions.
     int copy = 0;        // 0 = prologue, 1.. = body repetitions, then epilogue.
     int first_node = 0;  // Its steps (parts) are nodes first_node .. first_node + nodes - 1.
     int nodes = 0;
-    int finish_node = 0;                   // All non-detached nodes are finished.
-    int all_node = 0;                      // Detached nodes are finished too.
+    int finish_node = 0;                   // Reached when all non-detached nodes are finished.
+    int all_node = 0;                      // Reached when the detached nodes are finished too.
     std::vector<int> dependents;           // Instances that wait for this one's finish.
-    std::vector<int> detached_dependents;  // Those that also wait for detached steps.
-    const SegmentUse* segment = nullptr;   // For a compute action.
-    // For a transfer group, its members: each waits for everything that any of them waits for. Otherwise the instance
-    // alone.
+    std::vector<int> detached_dependents;  // Instances that also wait for detached steps.
+    const SegmentUse* segment = nullptr;   // Null for transfers and collectives.
+    // For a member of a transfer group, the instances of the group: each waits for everything that any of them waits
+    // for. Otherwise the instance alone.
     int first_member = 0, members = 1;
   };
 
-  // The ranking of nodes: in the order in which they become ready, or in list order. List order takes half the time,
-  // but only applies if no node waits for a later one.
+  // The ranking of nodes: kOfReadiness is the order in which they become ready, kOfList the list order. kOfList takes
+  // half the time, but is possible only if no node waits for a later one.
   enum Ranks { kOfReadiness, kOfList };
 
-  // Returns false if the local order has a cycle. There is none if Index has passed the deadlock check.
+  // Returns false if the order within the rank has a cycle. There is none if Index has passed the deadlock check.
   bool Build(const Index& index, const TemplateIndex& t, int repetitions, Ranks ranks);
 
   const std::vector<Instance>& instances() const { return instances_; }
@@ -44,8 +44,8 @@ class Order {
 
   // True if node `a` of instance `i` is finished before node `b` starts, for any timing.
   bool Before(int i, int a, int b) const;
-  // The same for memory: two collectives of one stream count as ordered, even though the first may end before it is
-  // finished (P7).
+  // True if accesses to memory by `a` and then `b` are ordered. Includes Before. Two collectives of one stream also
+  // count as ordered, even though the first may end before it is finished (P7).
   bool Visible(int i, int a, int b) const {
     const Node &x = nodes_[a], &y = nodes_[b];
     return Before(i, a, b) || (x.latent && x.collective && y.clock == x.clock && y.position > x.position);

@@ -1,5 +1,5 @@
-// Checks that the order of a template's steps is the same relation for both rankings, and that both rankings agree with
-// it.
+// Checks that both rankings of nodes give the same order relation for a template's steps, and that each ranking agrees
+// with this relation.
 #include "verifier/order.h"
 
 #include <functional>
@@ -87,7 +87,8 @@ TEST(Order, SameRelationOfTransferGroups) {
   CompareAll(ScheduleProgram(spec));
 }
 
-// Moves the first RECV whose reader comes right after it behind that reader. Returns false if there is none.
+// Finds the first RECV whose reader comes right after it, and moves it after that reader. Returns false if there is
+// none.
 bool PutBehindItsWaiter(Program* program, int t) {
   const Template& list = program->templates(t);
   for (int a = 1; a < list.body_size(); ++a) {

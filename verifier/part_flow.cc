@@ -15,8 +15,8 @@ struct KeptOut {
   int64_t begin = 0, end = 0;
 };
 
-// Merges entries with the same cuts. So however often values are added to each other, there are at most as many entries
-// as ways to cut.
+// Adds the entries of `more` to `all` and merges entries with the same cuts. So even after many additions of values,
+// there are at most as many entries as ways to cut.
 void AddScattered(const std::vector<Scattered>& more, std::vector<Scattered>* all) {
   for (const Scattered& one : more) {
     const auto same = std::find_if(all->begin(), all->end(), [&](const Scattered& other) {
@@ -56,7 +56,7 @@ class Walk {
   static bool ByElement(Kernel kernel) {
     return kernel == CAST || kernel == ADD || kernel == SCALE || kernel == EXACT_ACCUMULATE || kernel == EXACT_ROUND;
   }
-  // True if the kernel may read ranges. Optimizers and norms may too; dataflow_step.cc checks what they read.
+  // True if the kernel may read ranges. Optimizers and norms are among these; dataflow_step.cc checks what they read.
   static bool TakesRanges(Kernel kernel) {
     return ByElement(kernel) || kernels::IsCollective(kernel) || kernel == SQUARED_NORM || kernel == ADAMW ||
            kernel == SGD_STEP;
@@ -112,8 +112,8 @@ class Walk {
     return end;
   }
 
-  // Joins `held` with what earlier steps left in the value, for a step that adds to it. The content of a buffer before
-  // the segment is counted action by action.
+  // For a step that adds to value `v`: joins `held` with what earlier steps of the segment wrote to it. What a buffer
+  // held before the segment is checked separately, action by action.
   Held Added(int v, Held held) const {
     const Value& value = segment_.values(v);
     made_[value.operand()].ForEach(value.offset(), EndOf(value), [&](int64_t, int64_t, const std::optional<Held>& one) {
@@ -130,11 +130,12 @@ class Walk {
 
   Held Collected(const Step& step, int i) {
     const Value& value = segment_.values(step.inputs(i));
-    // Zeros at the end may be part of any sum.
+    // A scatter ignores zeros at the end of its input, because they may be part of any sum.
     const bool scatters = step.kernel() == GROUP_REDUCE_SCATTER && step.collective().purpose() == SCATTER_GRADIENTS;
     const int64_t end = scatters ? EndBeforeZeros(value) : EndOf(value);
     Held held = Get(step.inputs(i), end);
-    // Activations and their gradients: whether unsummed values may be added to them depends on the model.
+    // Keeps activations and their gradients as they are: the model decides whether unsummed values may be added to
+    // them.
     if (step.collective().purpose() == TENSOR && held.ranges.empty()) return held;
     const GroupCuts group = CutsOf(program_, step.collective().group());
     const std::string& name = value.name();
@@ -235,7 +236,8 @@ class Walk {
 }  // namespace
 
 PartFlow FollowParts(const Program& program, const Segment& segment, const std::vector<RangesOfBlock>& ranges) {
-  // If no operand is a range and no sum scatters gradients, the segment only makes whole values that are not summed.
+  // If no operand is a range and no sum scatters gradients, the segment makes only whole values that need no further
+  // sum.
   const bool wholes = std::all_of(ranges.begin(), ranges.end(), [](const auto& of) { return of.ranges.empty(); }) &&
                       std::none_of(segment.steps().begin(), segment.steps().end(), [](const Step& step) {
                         return kernels::IsCollective(step.kernel()) && step.collective().purpose() == SCATTER_GRADIENTS;

@@ -12,18 +12,19 @@
 
 namespace weft::verify {
 
-// The numbers of elements that scatters divided: from `least` to `most`, not counting zeros at the end. `cuts` cuts
-// were there before, and the scatters added `more` cuts.
+// Scatters of values that `cuts` cuts had divided before and that the scatters divided by `more` further cuts. The
+// scattered values had from `least` to `most` elements, not counting zeros at the end.
 struct Scattered {
   size_t cuts = 0, more = 0;
   int64_t least = 0, most = 0;
 };
 
-// A value that ranks hold in ranges (outermost cut first), as a sum over other ranks.
+// What ranks hold of a value: each rank has one range of it (`ranges`, outermost cut first), summed over other ranks
+// (`sums`).
 struct Held {
   Cuts ranges, sums;
-  bool mixed = false;  // Parts differ; `ranges` is that of a part, if any has ranges.
-  int64_t block = 0;   // For ranges of a parameter: number of elements that they divide.
+  bool mixed = false;  // Parts differ. If any part has ranges, `ranges` is that of one of these.
+  int64_t block = 0;   // For ranges of a parameter: number of elements in the block that they divide.
   // The scatters on the way to this value, one entry for each pair of `cuts` and `more`. Comparison ignores them.
   std::vector<Scattered> scattered = {};
 
@@ -41,16 +42,16 @@ struct RangesOfBlock {
 };
 
 struct PartFlow {
-  std::vector<Held> written;  // By operand.
+  std::vector<Held> written;  // By operand: what the steps wrote to it.
   // Names the first step that reads a range as if it were the whole, or whose gather or sum does not fit its input, and
   // says why. Empty if there is none.
   std::string fault;
 };
 
-// `ranges` is the initial content of the operands. Kernels that work element by element keep ranges and sums.
-// Collectives change them (sums only for SCATTER_GRADIENTS). All other kernels expect whole values and make something
-// new. Ranges that are rounded up have padding behind the end of their block, which no step may read after they are
-// gathered.
+// Follows the parts of tensors through a segment; `ranges` is the initial content of its operands. Kernels that work
+// element by element keep ranges and sums. Collectives change them (sums only for SCATTER_GRADIENTS). All other kernels
+// expect whole values and make new whole values. Ranges that are rounded up have padding after the end of their block.
+// No step may read this padding after the ranges are gathered.
 PartFlow FollowParts(const Program& program, const Segment& segment, const std::vector<RangesOfBlock>& ranges);
 
 }  // namespace weft::verify

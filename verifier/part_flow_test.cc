@@ -75,7 +75,7 @@ TEST(PartFlow, SumsOfSumsRememberAScatterOnce) {
   EXPECT_EQ(flow.written[1].scattered[0].most, 16);
 }
 
-// 62 elements over four ranks: 16 each, so there are 2 too many.
+// 62 elements over four ranks: each holds 16, so the gathered value has 2 elements of padding.
 TEST(PartFlow, NothingReadsBehindTheEndOfWhatIsGathered) {
   const auto flow = [](const std::string& shape) {
     Program program = With(std::string(kGather) + "steps { name: 'gelu' kernel: GELU inputs: 2 outputs: 0 }");
@@ -97,13 +97,15 @@ TEST(PartFlow, ZerosAtTheEndAreNotScattered) {
     *segment.add_values() = Parse<Value>("name: 'made' operand: 0 dtype: FP32 shape: 14");
     return FollowParts(program, segment, {{}, {}}).written[1].scattered.at(0);
   };
-  // First, 14 elements are made and the zeros begin at element 12. Then the zeros are made after the elements.
+  // MATMUL makes 14 elements. If the zeros are written before, MATMUL overwrites those from element 12 on. If they are
+  // written after, only 12 elements remain.
   EXPECT_EQ(scattered(48, true).most, 14);
   EXPECT_EQ(scattered(48, true).least, 14);
   EXPECT_EQ(scattered(48, false).most, 12);
 }
 
-// 60 elements over four and two ranks: 15 each, then 8 of 15. Gathered at once they have a gap after every 15.
+// 60 elements cut over four ranks are 15 each, and these cut over two ranks are 8. If both cuts are gathered at once,
+// there is a gap after every 15 elements.
 TEST(PartFlow, SeveralCutsAreGatheredAtOnceWherePaddingIsAtTheEnd) {
   const std::string both =
       "steps { name: 'gather' kernel: GROUP_ALL_GATHER inputs: 0 outputs: 1 collective { purpose: GATHER_WEIGHTS "

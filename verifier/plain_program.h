@@ -1,4 +1,4 @@
-// The plain programs that a post-validated program stands for (rule P15).
+// The plain programs to which a post-validated program is equivalent (rule P15).
 #ifndef WEFT_VERIFIER_PLAIN_PROGRAM_H_
 #define WEFT_VERIFIER_PLAIN_PROGRAM_H_
 
@@ -9,9 +9,10 @@ namespace weft::verify {
 // True if any action is done again after a wrong guess.
 bool HasAgain(const Program& program);
 
-// Returns the plain program in which the guess stays, or (`again`) the repeated actions replace it. Norm and clipping
-// are before the OPTIMIZER_STEP, and CLEAR_GRADIENTS after it. So an action that waits for them waits for those of the
-// repetition before. Expects that CheckPostValidation found nothing.
+// Returns the plain program for the case that the guess is right. With `again`, returns the program for the other case:
+// the repeated actions replace the guess. Norm and clipping come before the OPTIMIZER_STEP, and CLEAR_GRADIENTS after
+// it. So an action that waits for them waits for those of the repetition before. Expects that CheckPostValidation found
+// nothing.
 Program PlainProgram(const Program& program, bool again);
 
 }  // namespace weft::verify

@@ -325,8 +325,8 @@ class TemplateCheck {
     }
   }
 
-  // Checks that actions of the rest wait for CLEAR_GRADIENTS if they use, off the compute stream, buffers that the
-  // repair needs until then.
+  // The repair of an update may need some buffers until CLEAR_GRADIENTS. Checks that other actions that use these
+  // buffers off the compute stream wait for CLEAR_GRADIENTS.
   void CheckGradients() {
     std::set<int> repaired;
     for (const Action* action : {lists_.body.scale, lists_.body.optimizer, lists_.body.clear}) {
@@ -428,7 +428,8 @@ void CheckPostValidation(const Index& index, const Matching& matching, Findings*
   const auto action_of = [&](const RoleAction& at) -> const Action& {
     return *index.templates[index.role_template[at.role]].actions[at.action].action;
   };
-  // Both ends must belong to the guess, or both to the actions that are done again, or neither.
+  // All members of a rendezvous must belong to the same part: to the guess, to its repetition, to the repeated gathers,
+  // or to none of these.
   std::map<const Action*, int> part;
   for (const Template& t : index.program->templates()) {
     PostValidationLists lists;

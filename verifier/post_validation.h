@@ -7,11 +7,11 @@
 
 namespace weft::verify {
 
-// Checks what the fields alone show: which programs may use them, and the form of the lists.
+// Checks what the fields alone show: whether the program may use post-validation, and the form of its lists.
 void CheckPostValidationForm(const Program& program, Findings* findings);
 
 // Checks that the program is equivalent to its plain programs. Expects that CheckPostValidationForm found nothing, and
-// a matching of all actions.
+// that `matching` contains all actions.
 void CheckPostValidation(const Index& index, const Matching& matching, Findings* findings);
 
 }  // namespace weft::verify

@@ -47,7 +47,7 @@ class GatherCheck {
     findings_->Add("P15.gather", Describe(t_, action), ": ", parts...);
   }
 
-  // `distance`: how many repetitions before this list the gathers were that it validates.
+  // VALIDATE judges gathers that ran `distance` repetitions before the repair.
   void CheckRepair(const Repair& repair, int distance) {
     if (repair.gathers.size() != lists_.gathers.size()) {
       return Bad(*repair.validate, "is followed by ", repair.gathers.size(),
@@ -65,7 +65,7 @@ class GatherCheck {
       for (const Action* first : {repair.validate, repair.optimizer}) {
         if (!deps.contains({first->id(), 0})) Bad(again, "does not wait for ", Describe(*first));
       }
-      // So nothing that the gather reads changes before it has read it.
+      // VALIDATE must wait for the gather, so that nothing that the gather reads changes before it is finished.
       if (!known.contains({gather.id(), distance})) {
         Bad(*repair.validate, "does not wait for ", Describe(gather), " at distance ", distance);
       }

@@ -16,8 +16,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// The gathers 9 and 10 of optimizer 8 are repeated as 3 and 4, after optimizer 2 of the repair, and as 13 and 14 in the
-// epilogue. Forward 5 reads what 9 gathered a repetition ago, or what 3 gathers now.
+// Gathers 9 and 10 follow optimizer 8. Gathers 3 and 4 of the repair, after optimizer 2, repeat them, and so do gathers
+// 13 and 14 of the epilogue. Forward 5 reads what 9 gathered in the previous repetition, or what 3 gathers in this one.
 constexpr char kTemplate[] = R"pb(
   name: "t"
   buffers { name: "part" persistent: true }
@@ -177,7 +177,7 @@ TEST_F(PostValidationGathersTest, BuffersThatAreReadAgainAreNotReleased) {
   EXPECT_THAT(Find(), ElementsAre(HasSubstr("which is not persistent"), HasSubstr("which is not persistent")));
 }
 
-// Each of these dependencies is needed: without it, that wait is the only finding.
+// Each of these dependencies is needed: if it is removed, the missing wait is the only finding.
 TEST_F(PostValidationGathersTest, EachWaitIsNeeded) {
   const Template good = t_;
   for (int id : {1, 3, 4, 5, 11, 13, 14}) {
@@ -190,7 +190,7 @@ TEST_F(PostValidationGathersTest, EachWaitIsNeeded) {
                   ElementsAre(HasSubstr(id == 5 ? "it must wait for action 3 at distance 0" : "does not wait for")));
     }
   }
-  // It waits for the gather of this repetition, not for the one that it validates.
+  // VALIDATE now waits for the gather of this repetition, not for the gather that it validates.
   t_ = good;
   Get(1).mutable_deps(1)->clear_distance();
   EXPECT_THAT(Find(), ElementsAre(AllOf(HasSubstr("does not wait for"), HasSubstr("at distance 1"))));

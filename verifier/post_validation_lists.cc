@@ -11,7 +11,8 @@ namespace {
 
 using Actions = google::protobuf::RepeatedPtrField<Action>;
 
-// Takes the next action if it has this kind and condition. Otherwise returns what is wrong.
+// If the next action has this kind and condition, sets `action` to it, advances `next` and returns "". Otherwise
+// returns what is wrong.
 std::string TakeAction(const Actions& list, ActionKind kind, bool if_exceeded, int* next, const Action** action) {
   const std::string wanted = absl::StrCat(ActionKind_Name(kind), if_exceeded ? " with" : " without", " if_exceeded");
   if (*next >= list.size()) return absl::StrCat("the list ends, but a ", wanted, " must follow");

@@ -9,13 +9,13 @@
 
 namespace weft::verify {
 
-// The actions of one list that judge an update and repair it; null if there is no such action.
+// The actions of one list that judge an update and repair it; an action that the list does not have is null.
 struct Repair {
   const Action* validate = nullptr;
   const Action* restore = nullptr;
   const Action* scale = nullptr;
   const Action* optimizer = nullptr;
-  // Twins of PostValidationLists::gathers, in its order.
+  // The gathers that repeat PostValidationLists::gathers, in the same order.
   std::vector<const Action*> gathers;
   const Action* clear = nullptr;
 };
@@ -23,9 +23,9 @@ struct Repair {
 struct PostValidationLists {
   std::vector<const Action*> guess;
   Repair body;
-  // Twins of `guess`, in its order.
+  // The actions that repeat `guess`, in the same order.
   std::vector<const Action*> again;
-  // Includes KEEP_STATE and OPTIMIZER_STEP, which `keep` and `optimizer` point to.
+  // All other actions of the body. KEEP_STATE and OPTIMIZER_STEP are among them; `keep` and `optimizer` point to these.
   std::vector<const Action*> rest;
   const Action* keep = nullptr;
   const Action* optimizer = nullptr;

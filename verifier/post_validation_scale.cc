@@ -34,7 +34,8 @@ class FactorCheck {
     for (const Step& step : keep.steps()) {
       if (is_total(step)) CheckAssumed(step, total, norm);
     }
-    // Between VALIDATE and KEEP_STATE the update may be done again, with the true norm.
+    // No other action may write the norm, except SCALE_GRADIENTS: it repairs the update with the true norm, between
+    // VALIDATE and KEEP_STATE.
     for (const Action& action : t_.body()) {
       if (action.kind() != KEEP_STATE && action.kind() != VALIDATE && action.kind() != SCALE_GRADIENTS &&
           Writes(action, norm)) {
@@ -79,7 +80,7 @@ class FactorCheck {
         Bad(keep, "step '", step.name(), "' divides by ", DescribeBuffer(t_, Bound(keep, step.inputs(1))));
       }
     }
-    // It is always zero if nothing writes it, because persistent buffers start at zero.
+    // The input must be zero at all times: a persistent buffer starts at zero, so it is enough that nothing writes it.
     const int nothing = Bound(keep, step.inputs(0));
     bool zero = t_.buffers(nothing).persistent() && t_.buffers(nothing).role() == NO_ROLE;
     for (const auto* list : {&t_.body(), &t_.epilogue()}) {

@@ -10,8 +10,9 @@ namespace weft::verify {
 // True for the buffer that keeps LOSS_SCALE as it was before an update that may be taken back.
 inline bool IsKeptScale(const Buffer& buffer) { return buffer.role() == LOSS_SCALE && buffer.version() > 0; }
 
-// With a scaled loss: checks that VALIDATE divides by the scale of the step that it judges, and that the update of the
-// rest uses as NORM that of a zero gradient, which clips nothing and undoes the scale. Expects copies as P15 requires.
+// With a scaled loss, the update uses an assumed factor until VALIDATE judges it. Checks that VALIDATE divides by the
+// scale of the step that it judges, and that the update reads the NORM of a zero gradient, which clips nothing and
+// divides by the scale. Expects copies as P15 requires.
 void CheckAssumedFactor(const Program& program, const Template& t, const PostValidationLists& lists,
                         Findings* findings);
 

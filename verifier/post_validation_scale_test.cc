@@ -15,8 +15,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// VALIDATE (1) takes the norm of the sums "norms" and divides it by the kept scale. KEEP_STATE (2) takes the norm of
-// "nothing", with the current scale. The optimizer (3) reads it.
+// VALIDATE (1) computes the norm from the sums "norms" and divides it by the kept scale. KEEP_STATE (2) computes the
+// norm of "nothing" and divides it by the current scale. The optimizer (3) reads this norm.
 constexpr char kProgram[] = R"pb(
   segments {
     name: "verdict"
@@ -142,7 +142,7 @@ TEST_F(PostValidationScaleTest, WithoutAScaleNoNormIsAssumed) {
 TEST_F(PostValidationScaleTest, TheVerdictIsOneNormByTheScaleOfItsStep) {
   t().mutable_body(0)->set_operands(1, 1);
   EXPECT_THAT(Find(), ElementsAre(HasSubstr("divides by a scale that may differ")));
-  // The same holds if nothing is kept.
+  // The finding is the same if the program has no KEEP_STATE.
   keeps_ = false;
   EXPECT_THAT(Find(), ElementsAre(HasSubstr("divides by a scale that may differ")));
   t().mutable_body(0)->set_operands(1, 2);
@@ -167,7 +167,7 @@ TEST_F(PostValidationScaleTest, TheAssumedNormIsTheVerdictOfNothing) {
   program_ = good;
   Assumed().set_outputs(0, 4);
   EXPECT_THAT(Find(), ElementsAre(HasSubstr("step 'assumed' does not write")));
-  // It must divide by the current scale, not by the kept one or by another buffer.
+  // KEEP_STATE must divide by the current scale, not by the kept scale or by another buffer.
   for (int other : {2, 0}) {
     program_ = good;
     t().mutable_body(1)->set_operands(2, other);
@@ -201,7 +201,7 @@ TEST_F(PostValidationScaleTest, NobodyElseWritesTheNorm) {
   const Program good = program_;
   program_.mutable_segments(2)->mutable_operands(0)->set_access(READ_WRITE);
   EXPECT_THAT(Find(), ElementsAre(HasSubstr("which only VALIDATE, KEEP_STATE and SCALE_GRADIENTS may write")));
-  // SCALE_GRADIENTS may write it, with the true norm.
+  // SCALE_GRADIENTS may write NORM, with the true norm.
   t().mutable_body(2)->set_kind(SCALE_GRADIENTS);
   EXPECT_THAT(Find(), IsEmpty());
   program_ = good;

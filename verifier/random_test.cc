@@ -1,5 +1,5 @@
-// Checks that random programs pass, and run without fault by brute force. Random changes of them must be refused or
-// leave a program that still runs without fault.
+// Checks that random programs pass the verifier, and that brute force runs them without fault. After a random change,
+// the verifier must refuse a program, or brute force must still run it without fault.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -40,7 +40,7 @@ TEST(RandomProgramTest, IsValid) {
   }
 }
 
-// If templates do not pin the axis, 2^17 ranks cost no more than 2.
+// If templates do not pin an axis, 2^17 ranks along it cost no more than 2.
 TEST(RandomProgramTest, UnpinnedAxesAreNotEnumerated) {
   int checked = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {
@@ -153,8 +153,8 @@ TEST(RandomProgramTest, CoversCollectives) {
   }
 }
 
-// With other streams and groups than it was made for, a program may deadlock. The verifier must report a deadlock
-// exactly if there is one.
+// A program may deadlock if its streams and groups are not those that it was made for. The verifier must report a
+// deadlock exactly if there is one.
 TEST(RandomProgramTest, DeadlockIsFoundExactly) {
   int stuck = 0, sound = 0;
   for (uint64_t seed = 0; seed < 600; ++seed) {
@@ -162,7 +162,7 @@ TEST(RandomProgramTest, DeadlockIsFoundExactly) {
     options.schedules = true;
     Program program = RandomProgram(seed, options);
     program.set_transfer_streams(static_cast<TransferStreams>(seed % 3));
-    // Consecutive transfers that were made separately start together, or groups are split.
+    // Joins consecutive transfers that were separate into groups, or splits groups.
     for (Template& t : *program.mutable_templates()) {
       for (int i = 0; i < t.body_size(); ++i) {
         Action& action = *t.mutable_body(i);
@@ -185,7 +185,7 @@ TEST(RandomProgramTest, DeadlockIsFoundExactly) {
   EXPECT_GT(sound, 50);
 }
 
-// The verifier must not accept a program that brute force can refute.
+// Changes the program at random. The verifier must not accept a program for which brute force finds a fault.
 void MutateAndCheck(const Program& original, uint64_t seed, const VerifyOptions& options, int* accepted, int* refused) {
   Program program = original;
   for (uint64_t i = 0; i <= seed % 2; ++i) Mutate(&program, seed * 31 + i);
@@ -265,8 +265,8 @@ TEST(MutationTest, SchedulesAreRefusedOrSound) {
   EXPECT_GT(refused, 1000);
 }
 
-// If a wait is removed from a valid program, either brute force finds no harm or the verifier reports it. Brute force
-// must find harm often enough, so that the comparison above means something.
+// If a wait is removed from a valid program, either brute force finds no fault or the verifier refuses the program.
+// Brute force must find faults often enough to make the comparison meaningful.
 TEST(MutationTest, RemovedWaits) {
   int harmful = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {

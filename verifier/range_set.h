@@ -82,7 +82,7 @@ class RangeSet {
     return (it != ranges_.end() && it->first < end) || (it != ranges_.begin() && std::prev(it)->second > begin);
   }
 
-  // Adds to `into` the parts of [begin, end) that are not in this set.
+  // Adds the bytes of [begin, end) that are not in this set to `into`.
   void AddMissing(int64_t begin, int64_t end, RangeSet* into) const {
     auto it = FirstBeginningAfter(begin);
     if (it != ranges_.begin()) --it;

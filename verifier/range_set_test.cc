@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kBytes = 40;
 
-// The same set, one bit per byte.
+// A slow model of a set: one bool per byte.
 using Bytes = std::vector<bool>;
 
 std::vector<std::pair<int64_t, int64_t>> RangesOf(const Bytes& bytes) {
@@ -86,7 +86,7 @@ TEST_F(RangeSetTest, SetsAgreeWithSetsOfBytes) {
     difference.Remove(b);
     EXPECT_EQ(RangesOf(sum), RangesOf(both));
     EXPECT_EQ(RangesOf(difference), RangesOf(rest));
-    // The bytes of `asked` that are not in `a`, and all bytes in `b`.
+    // Compares AddMissing with the model: the bytes of `asked` that are not in `a`, added to `b`.
     const auto asked = Range();
     Bytes missing = in_b;
     for (int i = asked.first; i < asked.second; ++i) missing[i] = missing[i] || !in_a[i];

@@ -13,7 +13,7 @@ int64_t ElementsWithRoom(const Program& program, int64_t block, const Cuts& rang
   const auto next = ranges.begin() + static_cast<int64_t>(std::min(held, ranges.size()));
   const int64_t own = RangeElements(program, block, Cuts(ranges.begin(), next));
   if (next == ranges.end()) return own;
-  // Adds fewer than Limits::kRanks elements, so it cannot overflow.
+  // The product is less than `own` + Limits::kRanks, so it cannot overflow.
   return RangeElements(program, own, {*next}) * PartsOf(program, *next);
 }
 
@@ -65,7 +65,7 @@ RoomOfSteps::RoomOfSteps(const Template& t) : t_(t) {
 
 std::string RoomOfSteps::Fault(const Action& action, const Segment& segment) {
   if (begins_.empty()) return "";
-  // The limit of each operand.
+  // For each operand, the byte at which the spare bytes of its buffer begin.
   std::vector<int64_t> ends(action.operands_size(), std::numeric_limits<int64_t>::max());
   bool any = false;
   for (int o = 0; o < action.operands_size(); ++o) {
@@ -74,7 +74,7 @@ std::string RoomOfSteps::Fault(const Action& action, const Segment& segment) {
     ends[o] = begins_[b];
     any |= ends[o] != std::numeric_limits<int64_t>::max();
   }
-  // Most actions of a segment have the same limits.
+  // Most actions that run the same segment have the same limits, so a check that has passed is not repeated.
   if (!any || clean_.contains({action.segment(), ends})) return "";
   for (const Step& step : segment.steps()) {
     for (const auto* list : {&step.inputs(), &step.outputs()}) {

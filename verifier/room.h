@@ -1,5 +1,6 @@
-// Spare bytes behind a tensor ("room"), so that parts that are rounded up fit one after the other. Checks how many
-// there are, and that only collective actions touch them (rule P8.room). Internal to the verifier.
+// Spare bytes after a tensor ("room"): they make space for the parts of a tensor, which are rounded up and lie one
+// after the other. Checks how many spare bytes there are, and that only collective actions touch them (rule P8.room).
+// Internal to the verifier.
 #ifndef WEFT_VERIFIER_ROOM_H_
 #define WEFT_VERIFIER_ROOM_H_
 
@@ -16,19 +17,20 @@
 
 namespace weft::verify {
 
-// Number of elements that the first `held` cuts leave of a block, with the spare elements behind them. The ranges of
-// the next cut fit there one after the other.
+// Number of elements that the first `held` cuts leave of a block, plus the spare elements after them. All ranges of the
+// next cut, each rounded up, fit into this number one after the other.
 int64_t ElementsWithRoom(const Program& program, int64_t block, const Cuts& ranges, size_t held);
 
 // True if ranks hold parts of buffers with this role, and the buffer's bytes are whole elements. The buffer must have a
 // dtype. CheckRoom checks the number of spare elements.
 bool MayHaveRoom(const Buffer& buffer);
 
-// Bytes of a buffer without the spare bytes behind its tensor.
+// Returns the bytes of a buffer without the spare bytes after its tensor.
 int64_t BytesWithoutRoom(const Buffer& buffer);
 
-// Checks that the spare elements are exactly as many as the parts of the next cut need. A program that only evaluates
-// may have fewer than Limits::kRanks; CheckEvaluation compares them with its training program. Expects valid shards.
+// Checks that each buffer has exactly the number of spare elements that the parts of the next cut need. A program that
+// only evaluates may have any number below Limits::kRanks; CheckEvaluation compares it with the training program.
+// Expects valid shards.
 void CheckRoom(const Program& program, Findings* findings);
 
 // Checks that the steps of a template's actions do not touch the spare bytes behind its tensors.
@@ -41,7 +43,7 @@ class RoomOfSteps {
 
  private:
   const Template& t_;
-  // By buffer: where its spare bytes begin. Empty if no buffer has any.
+  // For each buffer, the byte at which its spare bytes begin. Empty if no buffer has spare bytes.
   std::vector<int64_t> begins_;
   // (segment, limits of its operands) for which all steps are known to stay within the limits.
   absl::flat_hash_set<std::pair<int, std::vector<int64_t>>> clean_;

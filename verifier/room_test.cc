@@ -16,7 +16,7 @@ using ::testing::IsEmpty;
 constexpr char kMesh[] = "mesh { axes { name: 'z' size: 3 } axes { name: 'data' size: 4 } } ";
 constexpr AxisCut kZ = {0, 0, 0}, kData = {1, 0, 0}, kPairs = {1, 2, 0};
 
-// The rule in other words: equal parts, each rounded up, one after the other.
+// States the rule in other words: equal parts, each rounded up, lie one after the other.
 TEST(Room, PartsOfTheNextCutFitOneAfterTheOther) {
   const Program program = Parse<Program>(kMesh);
   for (int64_t block = 1; block <= 50; ++block) {
@@ -54,7 +54,8 @@ TEST(Room, IsOfWholeElementsWhereRanksHaveParts) {
   }
 }
 
-// 31 elements: 11 on each rank of z. The optimizer, if there is one, has 3 of these on each rank of data.
+// A tensor of 31 elements: each rank of z holds 11 of them. In a training program, the optimizer holds 3 of these 11 on
+// each rank of data. The weight has space for `elements` elements.
 Program Cut(int elements, bool training) {
   return Parse<Program>(absl::StrCat(
       kMesh, training ? "evaluation {} " : "",
@@ -112,7 +113,7 @@ TEST(Room, IsNotForSteps) {
   RoomOfSteps room(t);
   EXPECT_EQ(room.Fault(none, segment(12)), "");
   EXPECT_EQ(room.Fault(reads, segment(12)), "");
-  // Neither the other operands nor an earlier result hide the fault.
+  // The fault is found whatever the other operands are, and whatever was checked before.
   for (int i = 0; i < 2; ++i) {
     EXPECT_THAT(room.Fault(writes, segment(12)),
                 HasSubstr("step 'copy' touches 'b' up to byte 48 of buffer 1 'some', which holds 44"));

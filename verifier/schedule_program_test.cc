@@ -1,4 +1,4 @@
-// Checks that programs of every kind of schedule pass, and run without fault by brute force.
+// Checks that programs of every kind of schedule pass the verifier, and that brute force runs them without fault.
 #include "verifier/testing/schedule_program.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ void Check(const std::string& name, const ScheduleSpec& spec) {
 }
 
 const std::vector<std::vector<int>> kChain = {{0, 1}};
-// Two stages per rank: a loop, and a snake with a turn inside rank 1.
+// Placements of two stages per rank: a loop, and a snake that turns inside rank 1.
 const std::vector<std::vector<int>> kLoop = {{0, 1, 0, 1}}, kSnake = {{0, 1, 1, 0}};
 // Two lanes in opposite directions: two ranks hold each stage.
 const std::vector<std::vector<int>> kBothWays = {{0, 1}, {1, 0}};
@@ -69,7 +69,7 @@ TEST(ScheduleProgramTest, Replicas) {
   ScheduleSpec untied = kReplicas;
   untied.tied = false;
   Check("replicas, untied", untied);
-  // A lane without a microbatch: the ranks that hold it are synchronized all the same.
+  // A lane without a microbatch: the ranks that hold its stages are synchronized all the same.
   Check("idle lane", {{"F0.0 B0.0", "F1.0 B1.0"}, kBothWays, {0}});
 }
 
@@ -90,7 +90,7 @@ TEST(ScheduleProgramTest, Skips) {
                     {0, 0}};
   spec.skips = {{0, 2}, {0, 3}, {1, 3}};
   Check("skips", spec);
-  // Within a rank a buffer passes the value on.
+  // Within a rank, the value stays in a buffer and needs no transfer.
   ScheduleSpec snake{
       {"F0.0 F0.1 F3.0 B3.0 F3.1 B3.1 B0.0 B0.1", "F1.0 F2.0 F1.1 F2.1 B2.0 B1.0 B2.1 B1.1"}, kSnake, {0, 0}};
   snake.skips = {{0, 3}, {0, 2}};

@@ -46,7 +46,7 @@ class Walk {
   }
 
  private:
-  // Number of microbatches whose rows follow one another in the value; 1 = unknown.
+  // Number of microbatches in the value, whose rows follow one another; 1 if the number is unknown.
   int Blocks(const Value& value) const {
     if (width_ < 2 || value.shape_size() == 0 || rows_ < 1 || value.shape(0) % rows_ != 0) return 1;
     const int64_t blocks = value.shape(0) / rows_;
@@ -64,8 +64,8 @@ class Walk {
     *share = one;
   }
 
-  // Adds the part of the value that a block of the result depends on: the same block if the value has as many blocks,
-  // else all of the value.
+  // Adds the shares of the bytes of value `v` that a block of the result depends on: the same block if the value has
+  // `blocks` blocks, else the whole value.
   void Join(int v, int block, int blocks, Share* share, bool* mixed) const {
     const Value& value = segment_.values(v);
     const bool same = Blocks(value) == blocks;

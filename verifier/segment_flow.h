@@ -11,8 +11,9 @@
 
 namespace weft::verify {
 
-// In a wide forward: the microbatch, counted from the action's first. In a pair: 0 = the forward's, 1 = the backward's.
-// -1 = no microbatch (weights in another dtype), or all.
+// The microbatch to which bytes belong. In a wide forward, `index` counts from the action's first microbatch. In a
+// FORWARD_BACKWARD, 0 = the microbatch of the forward, 1 = that of the backward. -1 = no microbatch (such as weights in
+// another dtype), or all.
 struct Share {
   int index = -1;
 
@@ -24,9 +25,9 @@ struct SegmentFlow {
   std::string fault;  // Names a step that mixes the halves of a pair.
 };
 
-// `width`: number of microbatches, 0 = a pair. `operands`: the initial content of the operands. A value with several
-// times the rows of one microbatch holds one microbatch after the other. Lower levels of images have fewer rows, which
-// the steps that read the microbatch determine.
+// `width`: number of microbatches, 0 = a FORWARD_BACKWARD. `operands`: the initial content of the operands. If a value
+// has several times the rows of one microbatch, it holds several microbatches, one after the other. The steps that read
+// a microbatch determine its number of rows, which is smaller for lower levels of images.
 SegmentFlow FollowSegment(const Program& program, const Segment& segment, int width,
                           std::vector<RangeMap<Share>> operands);
 

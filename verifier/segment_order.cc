@@ -20,7 +20,7 @@ bool MakeParts(const Program& program, const Segment& segment, SegmentUse* use, 
     }
     stream[i] = kStepStreams + it->second;
   }
-  // True if a step of another stream waits for this step. Such a step ends its part.
+  // Marks steps that a step of another stream waits for. Such a step is the last of its part.
   std::vector<bool> awaited(n, false);
   for (int i = 0; i < n; ++i) {
     for (int d : segment.steps(i).deps()) awaited[d] = awaited[d] || stream[d] != stream[i];
@@ -43,7 +43,7 @@ bool MakeParts(const Program& program, const Segment& segment, SegmentUse* use, 
       part.detached = step.detached();
       part.first_step = i;
       for (int d : step.deps()) {
-        // Plain streams order their steps themselves.
+        // The stream itself orders its steps, unless it is a communicator.
         if (stream[d] == stream[i] && stream[i] < kStepStreams) continue;
         part.deps.push_back((*part_of_step)[d]);
       }
@@ -81,7 +81,7 @@ SegmentOrder::SegmentOrder(const SegmentUse& use)
 bool SegmentOrder::Finished(int p, int q) const {
   if (p >= q) return false;
   if (!IsCollective(parts_[p])) return Ended(p, q);
-  // A collective may end before it is finished. So a part must have waited for its finish.
+  // A collective may end before it is finished. So q must come after a part that waited for its finish.
   return std::any_of(parts_[p].waiters.begin(), parts_[p].waiters.end(),
                      [&](int w) { return w == q || (w < q && Ended(w, q)); });
 }

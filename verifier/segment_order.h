@@ -21,11 +21,12 @@ class SegmentOrder {
   bool Ended(int p, int q) const { return before_[int64_t{q} * streams_ + parts_[p].stream] >= p; }
   // True if part p is finished before part q starts.
   bool Finished(int p, int q) const;
-  // True if the accesses of p and q to the same memory are ordered, p before q. This includes two collectives of one
-  // stream (P7).
+  // True if p's accesses to memory are ordered before q's accesses to the same memory. Two collectives of one stream
+  // count as ordered (P7).
   bool Ordered(int p, int q) const { return Finished(p, q) || (p < q && parts_[p].stream == parts_[q].stream); }
 
-  // Subsets of `parts`, which ascend: First returns the parts that start first, Last those whose finish is that of all.
+  // Both return a subset of `parts`, which must ascend. First: every part starts after one of the subset, or is in it.
+  // Last: every part is finished before one of the subset starts, or is in it.
   std::vector<int> First(const std::vector<int>& parts) const;
   std::vector<int> Last(const std::vector<int>& parts) const;
 

@@ -1,5 +1,5 @@
-// Finds what a segment reads and writes of each operand. Checks that its steps agree with the declared access modes
-// (P2.access) and do not race with one another (P2.race).
+// Finds which bytes of each operand a segment reads and writes. Checks that its steps agree with the declared access
+// modes (P2.access) and do not race with one another (P2.race).
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -131,9 +131,9 @@ class SegmentWalk {
     }
   }
 
-  // Conflicting steps must be ordered by streams and step dependencies. `live` has the accesses that no later write has
-  // covered and waited for. A further access that is ordered after such a write is ordered after the removed accesses
-  // too.
+  // Checks that conflicting steps are ordered by streams and step dependencies. `live` has the accesses to compare
+  // with. A write removes earlier accesses that it covers and waits for: a later access that is ordered after the write
+  // is ordered after those too.
   void CheckRaces(const SegmentOrder& order) {
     for (int o = 0; o < segment_.operands_size(); ++o) {
       std::vector<Access> live;
@@ -180,8 +180,8 @@ class SegmentWalk {
   std::vector<std::vector<Access>> accesses_;
 };
 
-// True if a walk of both segments gives the same result. They may differ in names, attributes and work, which a walk
-// does not read.
+// True if walks over the two segments give the same result. The segments may differ in names, attributes and work,
+// which a walk does not read.
 bool AreAlike(const Program& program, const Segment& a, const Segment& b) {
   const auto same = [](const auto& x, const auto& y) { return std::equal(x.begin(), x.end(), y.begin(), y.end()); };
   const auto alike_operands = [](const Operand& x, const Operand& y) { return x.access() == y.access(); };
@@ -208,8 +208,9 @@ bool AreAlike(const Program& program, const Segment& a, const Segment& b) {
 
 void CheckSegmentOrder(Index* index, Findings* findings) {
   const Program& program = *index->program;
-  // By the numbers of operands, values and steps: the last segment walked with these numbers. The stages in the middle
-  // of a pipeline are alike. If one is right, all are; but findings are reported for each.
+  // (numbers of operands, values and steps) -> the last segment walked with these numbers. Segments of the stages in
+  // the middle of a pipeline are alike, so if one has no findings, the others have none. After a finding, every segment
+  // is walked, so that findings are reported for each.
   std::map<std::tuple<int, int, int>, int> walked;
   for (int s = 0; s < program.segments_size(); ++s) {
     if (findings->full()) return;

@@ -1,5 +1,5 @@
-// Segments that are alike are walked once. Tests that the findings are the same as if each were walked, whatever is
-// broken in one of them.
+// The verifier walks segments that are alike once. Tests that it finds the same as if it walked each segment, whatever
+// is broken in one of them.
 #include <algorithm>
 #include <cstdint>
 #include <random>
@@ -29,8 +29,8 @@ Program WithCopies(Program program) {
   return program;
 }
 
-// Gives all segments different numbers of values, so that each is walked: adds values of `whole`, the unbroken
-// `program`, that no step uses.
+// Gives all segments of `program` different numbers of values, so that each is walked. Adds values of `whole`, which is
+// `program` before it was broken; no step uses the added values.
 Program Unlike(Program program, const Program& whole) {
   int most = 0;
   for (const Segment& segment : program.segments()) most = std::max(most, segment.values_size());

@@ -1,4 +1,4 @@
-// Checks segments: operands, values, and each step against its row (P2, P3).
+// Checks segments: operands, values, and each step against the kernel's row (P2, P3).
 #include <algorithm>
 #include <map>
 #include <string>
@@ -10,8 +10,8 @@
 namespace weft::verify {
 namespace {
 
-// True if kernels::CheckStep finds the same in step `i` of both segments, whose other checks have passed. False may
-// also mean that nobody has looked: steps of collectives are never taken to be alike.
+// True if kernels::CheckStep finds the same in step `i` of both segments. Their operands and values must be checked
+// already. False may also mean that the steps were not compared: steps of collectives never count as alike.
 bool AreAlike(const Segment& a, const Segment& b, int i) {
   const Step &x = a.steps(i), &y = b.steps(i);
   if (x.kernel() != y.kernel() || x.stream() != y.stream() || x.accumulate() != y.accumulate() || x.has_collective() ||
@@ -34,7 +34,7 @@ bool AreAlike(const Segment& a, const Segment& b, int i) {
 void CheckSegments(const Program& program, const VerifyOptions& options, Findings* findings) {
   const kernels::ProgramFacts facts(program, options.algorithms);
   const auto report = [&](const char* rule, const std::string& message) { findings->Add(rule, message); };
-  std::map<int, int> last;  // By number of steps: the last segment. The stages in the middle of a pipeline are alike.
+  std::map<int, int> last;  // Number of steps -> last segment with it. Middle stages of a pipeline are alike.
   for (int s = 0; s < program.segments_size() && !findings->full(); ++s) {
     const Segment& segment = program.segments(s);
     int& known = last.try_emplace(segment.steps_size(), -1).first->second;

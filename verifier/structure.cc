@@ -67,8 +67,8 @@ void CheckRecipe(const Program& program, const VerifyOptions& options, Findings*
     findings->Add("P9.batch", "recipe.microbatch_sequences is ", sequences, " and must be a multiple of the ", z,
                   " ranks of axis z, which share a microbatch");
   }
-  // Both factors are at most 2^20, so the product and its bytes as fp64 stay below 2^43. Times the sequences, the
-  // product may exceed int64.
+  // Both factors are at most 2^20, so neither their product nor its bytes as fp64 exceed 2^43. The product times
+  // `sequences` might exceed int64, so the check divides.
   const int64_t microbatches = MicrobatchesPerStep(program) * data;
   const bool adds_up =
       r.global_batch_sequences() % microbatches == 0 && r.global_batch_sequences() / microbatches == sequences;
@@ -146,7 +146,7 @@ void CheckTensors(const Program& program, Findings* findings) {
   }
 }
 
-// The field of the program's precision that applies to a role, and its dtype; unspecified = none.
+// Returns the name and dtype of the field of the program's precision that applies to a role; DTYPE_UNSPECIFIED = none.
 std::pair<const char*, DType> PrecisionOf(const Precision& precision, BufferRole role) {
   switch (role) {
     case PARAM:
@@ -228,14 +228,14 @@ void CheckRole(const Program& program, const Template& t, int b, Findings* findi
                            : buffer.role() == NORM       ? 2
                            : buffer.role() == LOSS_SCALE ? 3
                                                          : program.tensors_size();
-  // Exact norms do not depend on how tensors are cut (P11).
+  // Norms may be EXACT192 if accumulation is exact, because exact norms do not depend on how tensors are cut (P11).
   const bool norms = buffer.role() == LOCAL_NORMS || buffer.role() == NORMS;
   const DType dtype = norms && program.accumulation() == EXACT && buffer.dtype() == EXACT192 ? EXACT192 : FP64;
   if (buffer.dtype() != dtype || !shape_is({elements})) bad("must be ", DTypeName(dtype), " [", elements, "]");
 }
 
 void CheckTemplateBuffers(const Program& program, const Template& t, Findings* findings) {
-  absl::flat_hash_map<std::pair<int64_t, int>, int> by_role;  // (role, tensor and use; version)
+  absl::flat_hash_map<std::pair<int64_t, int>, int> by_role;  // (role, tensor and use; version) -> buffer
   for (int b = 0; b < t.buffers_size() && !findings->full(); ++b) {
     const Buffer& buffer = t.buffers(b);
     const auto bad = [&](const char* rule, const auto&... parts) {
@@ -268,8 +268,9 @@ void CheckTemplateBuffers(const Program& program, const Template& t, Findings* f
   }
 }
 
-// Checks that buffers of different roles and ranks hold matching parts of a tensor: the same dimensions are cut, and of
-// two lists of ranges one continues the other. PARAM, MASTER and moments are each cut in the same way on all ranks.
+// Checks that buffers of different roles and ranks hold matching parts of a tensor: they cut the same dimensions, and
+// one of any two lists of ranges is the beginning of the other. Buffers of the same role (moments count as MASTER) are
+// cut in the same way on all ranks.
 void CheckShards(const Program& program, Findings* findings) {
   struct First {
     const Template* t = nullptr;

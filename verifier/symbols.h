@@ -21,7 +21,7 @@ struct Part_ {
   int stage = 0;
   int microbatches = 0;    // Number of backwards that added to it.
   int last = -1;           // The last of them.
-  std::vector<int> pipes;  // Pipe coordinates of its backwards, ascending; empty = own.
+  std::vector<int> pipes;  // Pipe coordinates of its backwards, ascending; empty = this rank's.
   Cuts sums;               // Ranks over which it is summed, ascending; without pipe.
   Cuts ranges;             // The ranges of its tensor, outermost first.
   int step = 0;            // Asynchronous: optimizer step of its microbatches.
@@ -32,8 +32,8 @@ struct Part_ {
 // The squared norm of one tensor's gradient.
 struct NormPart {
   int tensor = 0;
-  Cuts cuts;                 // Each rank has the norm of its part.
-  std::vector<int> counted;  // Axes on which only coordinate 0 has it, ascending.
+  Cuts cuts;                 // The gradient is cut over these; each rank has the norm of its part.
+  std::vector<int> counted;  // Axes on which only coordinate 0 counts the norm, ascending.
 
   friend auto operator<=>(const NormPart&, const NormPart&) = default;
 };
@@ -41,38 +41,38 @@ struct NormPart {
 struct Symbol {
   enum Kind { kUnknown, kZero, kActivation, kGradient, kNorms, kNormTotal, kLosses, kWeights, kState };
   Kind kind = kUnknown;
-  // kActivation: made by the forward or backward of (stage, microbatch). With a width, it belongs to any or all of
-  // `width` microbatches.
+  // kActivation: made by the forward or backward of (stage, microbatch). If `width` > 1, it belongs to any or all of
+  // the `width` microbatches from `microbatch` on.
   bool backward = false;
   int stage = 0, microbatch = 0, width = 1;
   // For kGradient only.
   std::vector<Part_> parts;  // Sorted.
   bool scaled = false;
-  // kNorms: the tensors that they cover, ascending, and the ranks over which they are summed.
+  // kNorms: the norms of tensors, by ascending tensor, and the ranks over which the norms are summed.
   std::vector<NormPart> norms;
   Cuts sums;
-  // kLosses: microbatches, sorted.
+  // kLosses: the microbatches whose losses it contains, sorted.
   std::vector<int> elements;
   // kLosses: the axes of more than one rank over which they are summed.
   bool over_pipe = false, over_data = false, over_z = false;
-  // kWeights: the new weights of a tensor, and which ranges of it they are.
+  // kWeights: new weights of `tensor`. `ranges` states which part of the tensor they are.
   int tensor = 0;
   Cuts ranges;
   int version = 0;  // Asynchronous: number of updates they contain.
-  // kGradient, kWeights: which elements of the tensor, or of the rank's part of it, these are. In a buffer, byte b
-  // belongs to element (b + shift) / item. A step's value begins with `element`.
+  // kGradient, kWeights: the elements of the tensor, or of the rank's part of it, that the bytes hold. In a buffer,
+  // byte b belongs to element (b + shift) / item. The value of a step begins with `element`.
   int64_t element = 0;
   int item = 0;
-  // kState: fetched from `buffer` in host memory, where the bytes are `shift` bytes further on. `updated`: the
-  // optimizer has updated them.
+  // kState: bytes fetched from `buffer` in host memory. Byte b here is byte b + shift there. `updated`: the optimizer
+  // has updated the bytes.
   int buffer = 0;
   int64_t shift = 0;
   bool updated = false;
 
   bool IsOf(int m) const { return m >= microbatch && m - microbatch < width; }
   bool HasElements() const { return kind == kGradient || kind == kWeights; }
-  // Convert between the form in a buffer and the form of a value at `offset` whose items have `bytes` bytes. InValue
-  // returns an unknown symbol if the value's items are not those that were written.
+  // InValue converts from the form in a buffer to the form of a value at `offset` with items of `bytes` bytes; InBuffer
+  // converts back. InValue returns an unknown symbol if the value's items are not those that were written.
   Symbol InValue(int64_t offset, int bytes) && {
     if (!HasElements()) return std::move(*this);
     if (item != bytes || (offset + shift) % bytes != 0) return {};
@@ -122,7 +122,8 @@ struct RangeMap {
       begin = stop;
     }
   }
-  // The value of the range, to be changed in place, if it was set for exactly these bytes; else null.
+  // Returns the value that was set for exactly these bytes, so that the caller may change it in place; null if there is
+  // none.
   T* Find(int64_t begin, int64_t end) {
     const auto it = ranges.find(begin);
     return it != ranges.end() && it->second.first == end ? &it->second.second : nullptr;

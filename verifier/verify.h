@@ -42,7 +42,7 @@ std::vector<Finding> FindViolations(const Program& program, const VerifyOptions&
 // Returns OK without findings, or InvalidArgument with the first findings joined.
 absl::Status RefusalOf(const Program& program, const std::vector<Finding>& findings);
 
-// Returns RefusalOf the violations. After OK, every index, offset, size and shape in the
+// Returns RefusalOf(program, FindViolations(program, options)). After OK, every index, offset, size and shape in the
 // program may be used without a check, and a run of the program touches no byte outside its arenas.
 absl::Status VerifyProgram(const Program& program, const VerifyOptions& options = {});
 

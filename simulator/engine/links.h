@@ -24,9 +24,9 @@ struct ChannelEnd {
   int32_t group = -1;
 };
 
-// A channel of one (source, destination, lane, direction, skip). Several transfers in one group have a channel each.
-// The i-th send belongs to the i-th recv, and each side has all of them on one stream in order, so what is ready on
-// both sides always belongs together.
+// The transfers from one rank to another with one (lane, direction, skip). If a group holds several such transfers,
+// each has a channel of its own. The i-th send belongs to the i-th recv, and each side runs its transfers on one stream
+// in order. So if both sides are ready, their transfers belong together.
 struct Channel {
   // Numbers of the ranks.
   int64_t source = -1;
@@ -56,8 +56,8 @@ struct Communicator {
   TransferTime time;
   // Known times, by index in TemplateView::collectives of the first member; negative = not asked yet.
   std::vector<TransferTime> known;
-  // Runs that have ended and are not finished, in order; each collective has one for each member. All collectives have
-  // one latency, so they finish in this order.
+  // Runs that have ended and are not finished, in the order in which they ended. Each collective has one run for each
+  // member. All collectives of the communicator have the same latency, so the runs finish in this order.
   std::vector<RunningRun> ended;
 };
 
@@ -69,7 +69,7 @@ struct Links {
 // Makes the channels and communicators of the simulated ranks of `links`, with nothing in flight.
 Links MakeLinks(const RankLinks& links);
 
-// Sets `channel->time` for a message, asking the network the first time.
+// Sets `channel->time` for a message of `bytes`. Asks the network only for the first message of each size.
 absl::Status SetTransferTime(const NetworkModel& network, int64_t bytes, Channel* channel);
 
 // Sets `communicator->time` for the index-th collective of the first member's template. Internal if the network breaks

@@ -101,7 +101,8 @@ void MaxMin::SolveAlone(int32_t number) {
 }
 
 void MaxMin::SolveReached() {
-  // A heap of (level, link), the least first. An element may be out of date; the link's own figures are current.
+  // A heap of (level, link) with the least level on top. An element may be out of date: the values in links_ are
+  // current.
   levels_.clear();
   for (const int32_t l : reached_links_) {
     LinkState& link = links_[l];
@@ -142,7 +143,7 @@ void MaxMin::SolveReached() {
           const int64_t before = shared.free / shared.load;
           shared.free = std::max<int64_t>(shared.free - load * rate, 0);
           shared.load -= load;
-          // Happens only if a link gives a flow the rate 1 although it has less than that.
+          // A level falls only if a link gives a flow the rate 1 although its level is 0.
           if (shared.load > 0 && shared.free / shared.load < before) push(shared.free / shared.load, other);
         }
       }

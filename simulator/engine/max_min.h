@@ -56,7 +56,7 @@ class MaxMin {
     int64_t capacity = 0;
     std::vector<Use> uses;
     bool dirty = false;
-    // Number of the last solve that reached the link, and its figures in that solve.
+    // Number of the last solve that reached the link. `free` and `load` are values of that solve.
     int64_t solve = 0;
     int64_t free = 0;
     int64_t load = 0;
@@ -64,7 +64,7 @@ class MaxMin {
 
   struct FlowState {
     Loads loads;
-    // Index of each of the flow's uses in LinkState::uses.
+    // For each element of the flow's loads, the index of that use in LinkState::uses of the link.
     std::vector<int32_t> positions;
     int64_t rate = 0;
     // Number of the last solve that reached the flow, and whether that solve has given the flow its rate.

@@ -13,12 +13,12 @@ namespace {
 
 using Loads = std::vector<std::pair<int32_t, int32_t>>;
 
-// Applies rule P12 word by word, over all links and flows at once.
+// Applies the text of rule P12 literally, to all links and flows at once.
 std::vector<int64_t> RatesByTheRule(const std::vector<int64_t>& capacities, const std::vector<Loads>& flows) {
   std::vector<int64_t> free = capacities;
   std::vector<int64_t> rates(flows.size(), 0);
   while (true) {
-    // Level of each link, -1 = it has no flow left to give a rate.
+    // Level of each link; -1 = all its flows have a rate.
     std::vector<int64_t> levels(capacities.size(), -1);
     int64_t least = -1;
     for (size_t link = 0; link < capacities.size(); ++link) {

@@ -159,8 +159,9 @@ absl::StatusOr<EngineResult> RunPipeline(const Program& program) {
   return RunEngine(*view, Free(), {});
 }
 
-// Makespan and largest peak agree with an independent simulation of AxoNN with F = 1, B = 2. In order of arrival it is
-// like 1F1B up to 4 ranks and a little slower beyond; with the backward first it is like 1F1B.
+// Makespan and largest peak agree with an independent simulation of AxoNN in which a forward takes 1 and a backward 2.
+// In order of arrival the makespan is that of 1F1B up to 4 ranks and a little longer beyond. With the backward first it
+// is that of 1F1B.
 TEST(MessageDriven, TimesOfAPipeline) {
   const struct {
     int ranks, microbatches;
@@ -183,7 +184,7 @@ TEST(MessageDriven, TimesOfAPipeline) {
 }
 
 TEST(MessageDriven, TheFirstStageWaitsForAMicrobatchToComeBack) {
-  // With limit 1, one microbatch goes through the whole pipeline at a time.
+  // With limit 1, a microbatch passes through the whole pipeline before the next one starts.
   const auto result = RunPipeline(MessageDriven(3, 4, 1, ARRIVAL));
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->makespan.ps, 4 * 3 * 3);
@@ -192,8 +193,8 @@ TEST(MessageDriven, TheFirstStageWaitsForAMicrobatchToComeBack) {
   EXPECT_EQ(result->ranks[0].idle[static_cast<int>(IdleReason::kInFlightLimit)].ps, 0);
 }
 
-// One rank has forwards that wait for nothing and a backward of each. By arrival, the action that could start first
-// goes first; otherwise the backward does.
+// One rank has forwards that wait for nothing, and a backward for each. By arrival, the action that was ready first
+// starts first. With the backward first, a backward that is ready starts before any forward.
 TEST(MessageDriven, BackwardsPassForwardsAndNothingPassesTheEnd) {
   for (const ComputeOrder order : {STATIC_ORDER, ARRIVAL, BACKWARD_FIRST}) {
     TinyProgram tiny(1);
@@ -224,7 +225,7 @@ TinyProgram Exchange(int group0, int group1) {
   tiny.Compute(1, BACKWARD, 4, 0);
   tiny.Transfer(1, RECV, 0, 2).set_transfer_group(group1);
   tiny.Transfer(1, SEND, 0, 5, {"BACKWARD0"}).set_transfer_group(group1);
-  // Another message on the stream of the shorter one.
+  // A second message on the stream of the 2-byte message.
   tiny.Transfer(0, SEND, 1, 1);
   tiny.Transfer(1, RECV, 0, 1);
   return tiny;

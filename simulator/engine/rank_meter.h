@@ -10,7 +10,7 @@
 
 namespace weft::sim {
 
-// All calls must come with `now` ascending.
+// The times `now` of successive calls must not decrease.
 class RankMeter {
  public:
   RankMeter(const ClassSizes& persistent, RankResult* result) : result_(result), live_by_class_(persistent) {
@@ -31,7 +31,7 @@ class RankMeter {
     result_->slowed.ps += duration - unloaded;
   }
 
-  // The running step will take `longer` than stated at its start; negative = less long.
+  // The running step takes `longer` more time than stated at its start; negative = less time.
   void Prolong(int64_t longer) {
     result_->busy.ps += longer;
     result_->slowed.ps += longer;

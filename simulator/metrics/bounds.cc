@@ -39,7 +39,8 @@ int64_t IdealPicoseconds(const Step& step, const Device& device, int64_t speed) 
   return static_cast<int64_t>(std::min(std::floor(seconds * 1e12), 0x1p62));
 }
 
-// The same for a step of a view. If steps are joined, the first one has the time of all their launches.
+// Least time of a step of a view. If steps are joined, the first one counts with the time of all their launches, and
+// the others count as 0.
 int64_t IdealPicoseconds(const Segment& segment, const StepRef& ref, const Device& device, int64_t speed) {
   if (ref.range == nullptr) return IdealPicoseconds(segment.steps(ref.step), device, speed);
   if (ref.step != ref.range->first) return 0;
@@ -53,7 +54,7 @@ int64_t IdealPicoseconds(const Segment& segment, const StepRef& ref, const Devic
 // Compute times of one repetition.
 ComputeTimes ComputeOf(const Program& program, const TemplateView& t, const Device& device, int64_t speed) {
   ComputeTimes times;
-  // Actions of one kind on one segment share their runs if their steps are joined alike.
+  // Compute times by first run. Actions of one kind on one segment whose steps are joined alike share their runs.
   std::map<int32_t, ComputeTimes> of_runs;
   for (const StreamView& stream : t.streams) {
     if (stream.key.kind != StreamClass::kCompute) continue;
@@ -78,8 +79,8 @@ ComputeTimes ComputeOf(const Program& program, const TemplateView& t, const Devi
 
 double Seconds(__int128 picoseconds) { return ToSeconds({static_cast<int64_t>(std::min(picoseconds, kMaxTime))}); }
 
-// Bytes that a member sends whatever the algorithm. For a gather, its own part. For a sum, everything but the part that
-// it is to have, once.
+// Least bytes that a member sends with any algorithm. For a gather, it sends its own part. For a sum, it sends
+// everything once except the part that it keeps.
 int64_t LeastBytesSent(const CollectiveCall& call, int64_t members) {
   __int128 bytes = 0;
   for (const CollectivePart& part : call.parts) {
@@ -91,7 +92,7 @@ int64_t LeastBytesSent(const CollectiveCall& call, int64_t members) {
   return static_cast<int64_t>(std::min<__int128>(sent, INT64_MAX));
 }
 
-// Most bytes of one repetition that go one after the other, between two ranks or on one communicator.
+// Most bytes that one repetition sends in sequence on one channel between two ranks or on one communicator.
 int64_t MaxSentInOrder(const Mesh& mesh, const TemplateView& t, bool any_algorithm) {
   std::vector<int64_t> channels(t.channels.size(), 0);
   int64_t most = 0;
@@ -147,13 +148,13 @@ LowerBounds BoundsOf(const ProgramView& view, const Cluster& cluster, const Rank
   LowerBounds bounds;
   const InterfacePorts ports(cluster);
   const bool leaves_node = placement.nodes().size() > 1;
-  // Bytes sent, by view; -1 = not known yet.
+  // Bytes that a rank sends, by template; -1 = not known yet.
   std::vector<int64_t> sent(view.templates.size(), -1);
   for (int64_t rank = 0; rank < static_cast<int64_t>(view.template_of_rank.size()); ++rank) {
     const int32_t index = view.template_of_rank[rank];
     if (sent[index] < 0) {
       const TemplateView& t = view.templates[index];
-      // All ranks of a view have like devices.
+      // All ranks of a template view have devices of one kind and speed.
       const auto [kind, speed] = placement.KindAndSpeed(rank);
       const ComputeTimes compute = ComputeOf(*view.program, t, *placement.kinds()[kind], speed);
       bounds.set_compute_seconds(std::max(bounds.compute_seconds(), Seconds(compute.ideal)));
@@ -163,7 +164,7 @@ LowerBounds BoundsOf(const ProgramView& view, const Cluster& cluster, const Rank
                         : MaxSentInOrder(view.program->mesh(), t, HasTrait(network, kChoosesAlgorithms));
     }
     if (sent[index] == 0) continue;
-    // If ranks have no place, every message counts as one between nodes.
+    // If the network ignores placement, every message counts as one between nodes.
     const double interfaces = HasTrait(network, kIgnoresPlacement) ? static_cast<double>(cluster.nics_per_node())
                               : leaves_node                        ? ports.NodeShare(placement.NodeOf(rank))
                                                                    : 0;

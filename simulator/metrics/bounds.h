@@ -1,16 +1,16 @@
-// Lower bounds on the time of a repetition of a program on a cluster, whatever the network and the order do.
+// Lower bounds on the time of a repetition of a program on a cluster, for any network and any order of steps.
 //
-//   compute        The largest sum of a rank, over the compute steps of the body that are run (rule P15), of
-//                  max(flops / dense peak, bytes / full memory bandwidth) / speed of its device, or of what the step is
-//                  costed if that is less (measured rates may beat a stated peak, fused kernels skip what a mask
-//                  hides). A figure that is not stated bounds nothing.
-//   costed         The same with what the steps are costed, without collectives beside them.
+//   compute        The largest sum of a rank over the compute steps of the body that are run (rule P15). A step counts
+//                  max(flops / dense peak, bytes / full memory bandwidth) / speed of its device, or its costed time if
+//                  that is less (measured rates may beat a stated peak, fused kernels skip masked work). A rate that
+//                  the cluster does not state bounds nothing.
+//   costed         The same sum over the costed times of the steps, without collectives beside them.
 //   communication  The largest of a rank: bytes that it sends on one stream in one repetition / full bandwidth of all
-//                  links that it can use, its own inside the node and all interfaces of the node. Streams may send at
-//                  the same time, so the stream that sends most counts.
+//                  links that it can use: its own links inside the node and all interfaces of the node. Streams may
+//                  send at the same time, so the stream that sends most counts.
 //
 // A rank's compute stream runs one step at a time, and so does each communicator. So makespan_seconds is at least each
-// of the three, and so is the steady period.
+// of the three bounds, and so is the steady period.
 #ifndef WEFT_SIMULATOR_METRICS_BOUNDS_H_
 #define WEFT_SIMULATOR_METRICS_BOUNDS_H_
 
@@ -23,10 +23,10 @@
 namespace weft::sim {
 
 // `view` must be built for the placement's devices. `network` is the name of the network model:
-//   - "none": everything that is sent arrives at once, so communication is 0.
-//   - "nccl": it chooses algorithms itself, so a collective counts the bytes that no algorithm can do without, even
-//     with switches that sum and multicast.
-//   - "agnostic": ranks have no place, so everything may take the interfaces of a node.
+//   - "none": messages take no time, so communication is 0.
+//   - "nccl": the model chooses algorithms itself, so a collective counts the fewest bytes that any algorithm sends,
+//     even with switches that sum and multicast.
+//   - "agnostic": the model ignores placement, so every message may use the interfaces of a node.
 //   - all except "nccl" count the messages of the program's algorithms.
 LowerBounds BoundsOf(const ProgramView& view, const Cluster& cluster, const RankPlacement& placement,
                      absl::string_view network);

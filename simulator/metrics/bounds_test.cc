@@ -47,7 +47,7 @@ constexpr char kCluster[] =
 
 TEST(Bounds, AreThoseOfTheRankWithMost) {
   const LowerBounds bounds = Bounds(TestProgram(), Parsed(kCluster), 20'000'000);
-  // Flops bound the four forwards and the four backwards.
+  // The flops, not the bytes, determine the bounds of the four forwards and the four backwards.
   EXPECT_DOUBLE_EQ(bounds.compute_seconds(), 4 * (4e-6 + 8e-6));
   EXPECT_DOUBLE_EQ(bounds.costed_seconds(), 8 * 20e-6);
   // Rank 0 sends four activations of 1000 bytes, rank 1 four gradients, over their own link and both interfaces.
@@ -75,8 +75,8 @@ TEST(Bounds, SlowDevicesAndOtherKindsCount) {
   EXPECT_DOUBLE_EQ(Bounds(TestProgram(), cluster, 50'000'000).compute_seconds(), 2 * 4 * (4e-6 + 8e-6));
 }
 
-// An all-reduce of 80,000 bytes over both ranks. A ring sends half of them twice; the least that any algorithm sends is
-// half of them once.
+// An all-reduce of 80,000 bytes over both ranks. In a ring, a rank sends half of them twice. With any algorithm, it
+// sends at least half of them once.
 TEST(Bounds, CollectivesSendWhatTheirAlgorithmDoesOrTheLeast) {
   Program program = TestProgram();
   for (Template& t : *program.mutable_templates()) {

@@ -14,7 +14,7 @@
 namespace weft::sim {
 namespace {
 
-// Maximum number of actions that a report lists, the longest ones.
+// Maximum number of actions that a report lists, those with the longest time on the path first.
 constexpr size_t kListedActions = 20;
 
 absl::Status Unexplained(TraceIndex& index, TracedStep step, absl::string_view what) {

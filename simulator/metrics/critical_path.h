@@ -1,11 +1,11 @@
 // The critical path of a run: the chain of steps that its end was waiting for, back to time 0. Each hop of the chain
-// begins where the hop before it ends, because it really waited for that hop: for the stream's earlier step, for what a
-// dependency names, for the partner or member that was ready last, for the rank that left the compute slot, or for the
-// end of the previous repetition (step barrier). So the hops add up to the makespan exactly.
+// begins where the hop before it ends, because its step waited for one of these: the stream's earlier step, a
+// dependency, the partner or member that was ready last, the rank that left the compute slot, or the end of the
+// previous repetition (step barrier). So the hops add up to the makespan exactly.
 //
 // If several things happened at the instant that a step waited for, one of them is on the path: the earlier step of its
 // own stream if that is among them, else the first by list order. Making a step faster that is not on the path does not
-// help. Making a step on the path faster helps by at most what the step takes, and by less if another chain is nearly
+// help. Making a step on the path faster helps by at most the time of that step, and by less if another chain is nearly
 // as long.
 #ifndef WEFT_SIMULATOR_METRICS_CRITICAL_PATH_H_
 #define WEFT_SIMULATOR_METRICS_CRITICAL_PATH_H_

@@ -83,7 +83,8 @@ const StreamKey& KeyOf(const TracedRun& run, TracedStep step) {
 }
 bool Computes(const TracedRun& run, TracedStep step) { return KeyOf(run, step).kind == StreamClass::kCompute; }
 
-// True if, by the program's text alone, `step` has to wait for `before` to become ready (rule P2).
+// True if `step` has to wait for `before`: by the program's text (rule P2), or because `before` left the compute slot
+// of the node in which `step` started.
 bool WaitsFor(const TracedRun& run, TracedStep step, TracedStep before) {
   const EngineEvent& own = At(run, step);
   const EngineEvent& other = At(run, before);
@@ -148,8 +149,8 @@ void ExpectRealPath(const TracedRun& run, const std::vector<CriticalHop>& path) 
     }
     ASSERT_EQ(hop.to, event.end);
     if (i == 0) continue;
-    // The hop waited for the one before it, itself or through the step that was ready last. For a transfer, the path
-    // names the SEND only.
+    // The hop's step waited for the hop before it, either directly or through the partner or member that was ready
+    // last. For a transfer, the path contains only the SEND.
     bool real = false;
     for (int32_t rank = 0; rank < static_cast<int32_t>(run.result.ranks.size()) && !real; ++rank) {
       const std::vector<EngineEvent>& events = run.result.ranks[rank].events;
@@ -228,7 +229,7 @@ TEST(CriticalPath, IsContiguousAndRealForSchedules) {
   }
 }
 
-// Length of the path with other durations of compute steps; times of the network stay.
+// Length of the path if compute steps have `durations`; the network's times stay the same.
 int64_t LengthWith(const TracedRun& run, const std::vector<CriticalHop>& path, const Durations& durations) {
   int64_t length = 0;
   for (const CriticalHop& hop : path) {
@@ -284,8 +285,8 @@ TEST(CriticalPath, BoundsTheRunWithOtherTimes) {
 
 int64_t Picoseconds(double seconds) { return std::llround(seconds * 1e12); }
 
-// GPipe on 2 ranks, 2 microbatches, forwards 3, backwards 5, messages 2 with a latency of 1. The path is F0 on rank 0,
-// its message, F0 F1 B0 on rank 1, the message back, B0 B1 on rank 0.
+// GPipe on 2 ranks with 2 microbatches: a forward takes 3, a backward 5, a message 2 with a latency of 1. The path is
+// F0 on rank 0, its message, F0 F1 B0 on rank 1, the gradient's message, B0 B1 on rank 0.
 TEST(CriticalPath, MatchesAPipelineByHand) {
   class Fixed : public NetworkModel {
     absl::StatusOr<TransferTime> Transfer(int64_t, int64_t, int64_t) const override { return TransferTime{{2}, {1}}; }

@@ -207,7 +207,8 @@ SimulationReport MakeReport(const ProgramView& view, const Cluster& cluster, con
   report.set_program(program.name());
   report.set_cluster(cluster.name());
   report.set_ranks(static_cast<int64_t>(view.template_of_rank.size()));
-  // Repetitions that a prologue was far ahead of may follow each other faster than the steady state allows (rule P1).
+  // If a prologue was far ahead, the measured repetitions may follow each other faster than the steady state allows
+  // (rule P1). So the bounds are lower limits of the steady period.
   report.set_iteration_seconds(std::max({SteadyPeriodSeconds(steady.repetition_finish), bounds.compute_seconds(),
                                          bounds.costed_seconds(), bounds.communication_seconds()}));
   *report.mutable_bounds() = bounds;

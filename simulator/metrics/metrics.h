@@ -1,4 +1,5 @@
-// Makes the figures of a SimulationReport from what the engine measured. docs/simulator.md has the equation of each.
+// Computes the fields of a SimulationReport from the engine's results. docs/simulator.md has the equation of each
+// field.
 #ifndef WEFT_SIMULATOR_METRICS_METRICS_H_
 #define WEFT_SIMULATOR_METRICS_METRICS_H_
 
@@ -20,9 +21,9 @@ inline constexpr int kSteadyRepetitions = 16;
 // than kSteadyRepetitions, it is the last difference. Else it is the mean of the second half.
 double SteadyPeriodSeconds(absl::Span<const Time> repetition_finish);
 
-// `isolated` is a run of one repetition, `steady` one of kSteadyRepetitions that may have stopped early. No repetition
-// is faster than `bounds` in the long run, so iteration_seconds is not either. The caller fills in the fields that name
-// the models, simulated_ranks, and whether the program fits (tightest_rank.h).
+// `isolated` is a run of one repetition, `steady` is a run of kSteadyRepetitions that may have stopped early. In the
+// long run no repetition is faster than `bounds`, so iteration_seconds is at least each of them. The caller fills in
+// the fields that name the models, simulated_ranks, and whether the program fits (tightest_rank.h).
 SimulationReport MakeReport(const ProgramView& view, const Cluster& cluster, const RankPlacement& placement,
                             const DeviceClasses& devices, const EngineResult& isolated, const EngineResult& steady,
                             const LowerBounds& bounds);

@@ -23,7 +23,7 @@ int64_t SentByTransfers(const TemplateView& t) {
 
 int64_t SentOnCommunicator(const Mesh& mesh, const TemplateView& t, const StreamView& stream) {
   const int64_t members = FormSize(mesh, stream.key.group);
-  // Bytes by collective, -1 = not known yet.
+  // Bytes that a rank sends for each collective; -1 = not known yet.
   std::vector<int64_t> known(t.collectives.size(), -1);
   int64_t sent = 0;
   const Range& body = stream.entries[static_cast<int>(ListKind::kBody)];

@@ -13,7 +13,7 @@
 namespace weft::sim {
 
 // Returns bytes by purpose: "transfer", or the purpose of a collective in lower case. All ranks of a template send the
-// same. Sums saturate. A purpose that sends nothing is left out.
+// same number of bytes. Sums saturate. A purpose that sends nothing is left out.
 std::map<std::string, int64_t> BytesSent(const Mesh& mesh, const TemplateView& t);
 
 // Returns a + b, at most INT64_MAX. Both must be >= 0.

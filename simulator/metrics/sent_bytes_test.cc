@@ -55,7 +55,8 @@ TEST(SentBytes, EquationsOneToThreeForRings) {
   AddStep(program, GROUP_ALL_REDUCE, "z", TENSOR, 200, 4);
   AddStep(program, GROUP_REDUCE_SCATTER, "z", SCATTER_GRADIENTS, 400, 4);
   const ProgramView view = View(program);
-  // Three microbatches, 2 bytes per element: (G-1)/G of what is gathered or scattered, twice that of what is reduced.
+  // Three microbatches, 2 bytes per element, G members: a gather or scatter sends (G-1)/G of its bytes, an all-reduce
+  // twice as much.
   EXPECT_THAT(BytesSent(program.mesh(), view.templates[0]),
               ElementsAre(Pair("gather_weights", 3 * 2 * 750), Pair("scatter_gradients", 3 * 2 * 300),
                           Pair("tensor", 3 * 2 * (600 + 300))));

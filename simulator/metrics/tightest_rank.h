@@ -12,7 +12,8 @@ namespace weft::sim {
 
 struct TightestRank {
   int64_t rank = 0;
-  // Bytes that the rank takes of its device, with what the device reserves; and bytes that the device has.
+  // `device_bytes`: bytes that the rank takes, including bytes that the device reserves. `capacity_bytes`: bytes of the
+  // device.
   int64_t device_bytes = 0;
   int64_t capacity_bytes = 0;
 };

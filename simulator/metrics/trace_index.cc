@@ -144,7 +144,7 @@ void TraceIndex::AddWaits(TracedStep step, const Entry& entry, std::vector<Cause
   for (int32_t i = entry.waits.begin; i < entry.waits.end; ++i) {
     const Wait& wait = t.waits[i];
     const int32_t repetition = (wait.body ? own : 0) - wait.distance;
-    // Waits that only keep queues in order are covered by the rank's previous computation.
+    // Skips waits that only keep queues in order: AddStreamBefore covers them with the rank's previous computation.
     if (wait.ordering || repetition < 0) continue;
     const int32_t by = CompletedBy(t, index, wait.object, repetition);
     if (by >= 0) causes.push_back({{step.rank, by}, /*finish=*/true});

@@ -1,5 +1,5 @@
-// Finds the causes of the waits in a traced run. The index reads the rules of docs/program.md backwards: from a step to
-// the events that had to come before the step was ready, and to the steps that it had to wait for in order to start.
+// Finds the causes of the waits in a traced run. The index applies the rules of docs/program.md in reverse: from a step
+// to the events that had to come before the step was ready, and to the steps that it had to wait for in order to start.
 #ifndef WEFT_SIMULATOR_METRICS_TRACE_INDEX_H_
 #define WEFT_SIMULATOR_METRICS_TRACE_INDEX_H_
 
@@ -47,23 +47,23 @@ class TraceIndex {
   // Returns what had to happen before the step was ready (rules P1, P2, P6). Earlier steps of its streams come first.
   std::vector<Cause> BeforeReady(TracedStep step);
   // Returns the steps that had to be ready before the step could start, the step itself first (rule P4). For a transfer
-  // these are its partner and everything that their groups start with, for a collective all members.
+  // these are its partner and all steps that start together with either side's group; for a collective, all members.
   std::vector<TracedStep> StartsWith(TracedStep step);
   // Returns the other side of a transfer.
   TracedStep PartnerOf(TracedStep step);
-  // Returns a compute step that freed a slot for this one (rule P3): a step of another rank of the node, or an earlier
-  // step of its own rank, that began before this one started and ended at that instant.
+  // Returns a compute step whose end freed a compute slot for `step` (rule P3): a step of another rank of the node or
+  // an earlier step of the same rank. It began before `step` started and ended at that instant.
   std::optional<TracedStep> FreedSlot(TracedStep step, const EngineOptions& options) const;
 
  private:
-  // One per event.
+  // Position of one event in the program. There is one Place for each event.
   struct Place {
     // Index in TemplateView::entries and, unless the event is a transfer, in TemplateView::runs.
     int32_t entry = -1;
     int32_t run = -1;
-    // The previous event on the same stream.
+    // The previous event on the same stream; the two compute queues count as one stream.
     int32_t before = -1;
-    // Number of a transfer in its channel, or of any other step on its stream.
+    // A transfer's position among the events of its channel, or any other step's position on its stream.
     int32_t number = -1;
   };
   struct RankIndex {
@@ -87,7 +87,7 @@ class TraceIndex {
   void Build(int32_t rank, RankIndex& index);
   TemplateIndex& Template(int32_t t);
   int32_t& CompletedBy(const TemplateView& t, RankIndex& index, int32_t object, int32_t repetition) const;
-  // Repetition from which the dependencies of an entry count.
+  // Returns the repetition to which the dependencies of an entry refer.
   int32_t RepetitionOf(const Entry& entry, const EngineEvent& event) const;
   // All steps of the transfer's group, or the transfer alone.
   std::vector<TracedStep> GroupOf(TracedStep step);

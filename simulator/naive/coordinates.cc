@@ -45,8 +45,8 @@ int64_t PeerOf(const Program& program, int64_t rank, const Action& action) {
   return RankOf(program, c);
 }
 
-// P8: a member agrees with the caller on all axes that are not named. On a named axis it is listed, or in the caller's
-// block, or at the caller's place in its block, or anywhere.
+// Rule P8: a member has the caller's coordinates on all axes that the group does not name. On a named axis, the group
+// lists the members' coordinates, or takes the caller's block, or the same place in every block, or all coordinates.
 std::vector<int64_t> MembersOf(const Program& program, int64_t rank, const Group& group) {
   const Coordinates own = CoordinatesOf(program, rank);
   std::vector<int64_t> members;

@@ -130,8 +130,8 @@ class Expander {
            std::to_string(action.skip());
   }
 
-  // Returns the group of the next transfer of the expansion: the group of the step before it if that is its neighbor in
-  // the list and has the same number, else a new group.
+  // Returns the group of the next transfer of the expansion. If the step before it is its neighbor in the list and has
+  // the same transfer_group, this is the group of that step, else a new group.
   int GroupOf(int64_t rank, const Action& action, int list, int repetition) {
     if (!expansion_.nodes.empty()) {
       const Node& last = expansion_.nodes.back();

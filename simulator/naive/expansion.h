@@ -28,27 +28,27 @@ struct Node {
   NaiveCollective collective;
   const Template* t = nullptr;
   const Action* action = nullptr;
-  // Rule P2: steps that must have ended (the one before on the stream, or its whole group), and steps that must be
-  // finished.
+  // Rule P2. `previous`: steps that must have ended, i.e. the step before on the stream or its whole group. `finished`:
+  // steps that must be finished.
   std::vector<int> previous;
   std::vector<int> finished;
   // Steps of `finished` that the action's own deps name.
   std::vector<int> named;
   // All steps that start together with this one, itself among them (P4).
   std::vector<int> together;
-  // `group`: index in Expansion::groups of a transfer (P4). `item`: index in Expansion::items of the first compute step
-  // of an action whose turn is chosen (P6).
+  // `group`: index of a transfer's group in Expansion::groups (P4). `item`: index in Expansion::items, set for the
+  // first compute step of an action that is chosen at run time (P6).
   int group = -1;
   int item = -1;
   // The steps that become ready with this one, itself among them: the step alone, or its group.
   std::vector<int> ready_with;
   // Time of a transfer or collective; a SEND has no latency.
   NaiveTime time;
-  // Costs of any other step, by the load of its rank (P3).
+  // Durations of a step that is no transfer or collective, by the load of its rank (P3).
   std::array<int64_t, 3> costs = {};
 };
 
-// An action in the queues of its rank (P6).
+// An action in the compute queues of its rank. The rank chooses from the queues at run time (P6).
 struct Item {
   int64_t rank = 0;
   enum { kForward, kBackward, kBoth } queue = kBoth;

@@ -148,7 +148,7 @@ std::vector<Broken> BrokenActions() {
       {"P2.indices",
        "tokens_of_a_float_buffer",
        [](Program* p) {
-         // B0 reads as tokens what F0 wrote as activations.
+         // B0 reads activations that F0 wrote, as if they were tokens.
          Action& b = *FindAction(p, 0, "B0");
          FindSegment(p, "B0")->mutable_operands(0)->set_bytes(64);
          for (const char* n : {"tokens0", "tokens1"}) {

@@ -11,8 +11,8 @@
 namespace weft {
 namespace {
 
-// Splits a step that works element by element into two, each on one half of all its values: "<value> 0" and "<value>
-// 1".
+// Splits a step that works element by element into two steps. Each works on one half of every value of the step; the
+// halves are named "<value> 0" and "<value> 1".
 void Halve(const char* segment, const char* step, Program* p) {
   Segment& s = *FindSegment(p, segment);
   const Step whole = *FindStep(p, segment, step);
@@ -56,7 +56,7 @@ Program Rounded() {
   return p;
 }
 
-// The optimizer updates a rank's part of 'wte' in two halves and leaves a copy, which is gathered.
+// A program whose optimizer updates a rank's part of 'wte' in two halves and writes a copy, which is gathered.
 Program Updated() {
   Program p = SplitProgram(true, 2, 2, 0, 128);
   Segment& s = *FindSegment(&p, "optimizer");

@@ -28,7 +28,8 @@ void KeepBuffers(Template* t, Keep keep) {
   }
 }
 
-// SplitProgram() with an evaluation program, which has its forwards and the sum of the losses, on the same buffers.
+// SplitProgram() with an evaluation program. The evaluation has SplitProgram()'s forwards and its sum of the losses, on
+// the same buffers.
 Program SplitWithEvaluation() {
   Program p = SplitProgram();
   Program e = p;
@@ -58,7 +59,7 @@ std::vector<Broken> BrokenEvaluation() {
       {"P13.evaluation",
        "another_part_of_a_parameter",
        [](Program* p) {
-         // The same number of rows, but from both halves of the table.
+         // Each rank holds the same number of rows, but from both halves of the table.
          for (const char* table : {"wte", "head"}) {
            MutableBuffer(p->mutable_evaluation(), 0, table)->mutable_shard()->mutable_dimensions(0)->set_runs(2);
          }
@@ -84,7 +85,7 @@ std::vector<Broken> BrokenEvaluation() {
       {"P13.evaluation",
        "other_sequence_length",
        [](Program* p) {
-         // A microbatch has the same number of rows, but in other sequences.
+         // A microbatch has the same number of rows, but they form shorter sequences.
          *p->mutable_evaluation() = TinyEvaluation();
          Recipe& recipe = *p->mutable_evaluation()->mutable_recipe();
          recipe.set_sequence_length(2);

@@ -24,7 +24,7 @@ std::vector<Broken> BrokenGradients() {
       {"P9.batch",
        "overflowing_product",
        [](Program* p) {
-         // 2^19 x 2^20 x (2^25 + 1) = 2^64 + 2^39.
+         // The product of the global batch, 2^19 x 2^20 x (2^25 + 1) = 2^64 + 2^39, equals 2^39 modulo 2^64.
          p->mutable_mesh()->mutable_axes(0)->set_size(1 << 19);
          p->set_microbatches(1 << 20);
          p->mutable_recipe()->set_sequence_length(1);
@@ -81,7 +81,7 @@ std::vector<Broken> BrokenGradients() {
       {"P9.once",
        "added_and_overwritten",
        [](Program* p) {
-         // The lower half of the table is filled, and the upper half is added to.
+         // The backward fills one half of the gradient of the table and adds to the other half.
          Segment& b = *FindSegment(p, "B0");
          const int upper = FindStep(p, "B0", "embed backward")->outputs(0);
          b.mutable_values(upper)->set_shape(0, b.values(upper).shape(0) / 2);

@@ -38,7 +38,8 @@ std::vector<Broken> BrokenLossScale() {
       {"P2.alias",
        "copy_of_a_weight_over_the_norm",
        [](Program* p) {
-         // The update reads the norm as long as it writes the copy that compute reads.
+         // The update still reads the norm while it writes the copy for compute, so the copy must not overwrite the
+         // norm.
          Step& update = *FindStep(p, "optimizer1", "update gamma");
          Segment& segment = *FindSegment(p, "optimizer1");
          const Value norm = segment.values(update.inputs(2));
@@ -122,7 +123,7 @@ std::vector<Broken> BrokenLossScale() {
       {"P11.scale",
        "learns_from_what_is_no_norm",
        [](Program* p) {
-         // It reads the norms of two tensors instead.
+         // UPDATE_LOSS_SCALE reads the norms of two tensors instead of the global norm.
          Segment& segment = *FindSegment(p, "optimizer1");
          Operand& norms = *segment.add_operands();
          norms.set_name("norms");

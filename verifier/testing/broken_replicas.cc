@@ -10,7 +10,7 @@ namespace weft {
 namespace {
 
 ScheduleSpec Replicas() { return {{"F0.0 F1.1 B1.1 B0.0", "F0.1 F1.0 B1.0 B0.1"}, {{0, 1}, {1, 0}}, {0, 1}}; }
-// Four ranks: stages 0 and 3 on ranks 0 and 3, stages 1 and 2 on ranks 1 and 2.
+// Four ranks: ranks 0 and 3 hold stages 0 and 3, ranks 1 and 2 hold stages 1 and 2.
 ScheduleSpec FourReplicas() {
   return {{"F0.0 F3.1 B3.1 B0.0", "F1.0 F2.1 B2.1 B1.0", "F1.1 F2.0 B2.0 B1.1", "F0.1 F3.0 B3.0 B0.1"},
           {{0, 1, 2, 3}, {3, 2, 1, 0}},
@@ -36,7 +36,7 @@ std::vector<Broken> BrokenReplicas() {
       {"P9.gradient",
        "sync_of_the_wrong_holders",
        [](Program* p) {
-         // Sums over the neighboring ranks, not over the ranks that hold the same stage.
+         // The collectives sum over neighboring ranks, not over the ranks that hold the same stage.
          for (int t = 0; t < 4; ++t) {
            for (const char* name : {"sync w0 0", "sync w1 0"}) {
              if ((t == 0 || t == 3) != (name[6] == '0')) continue;

@@ -26,7 +26,7 @@ ScheduleSpec Driven() {
   spec.compute_order = ARRIVAL;
   return spec;
 }
-// 1F1B on one stream: without groups it would deadlock.
+// 1F1B with all transfers of a rank on one stream: without groups it would deadlock.
 ScheduleSpec Grouped() {
   ScheduleSpec spec = Chain();
   spec.transfer_streams = SHARED;
@@ -128,7 +128,7 @@ std::vector<Broken> BrokenBackwards() {
       {"P5.pair",
        "halves_mixed",
        [](Program* p) {
-         // The weight gradient reads what the forward of the pair has just made.
+         // The weight gradient of the backward reads a value that the forward of the pair has just made.
          const Segment& s = *FindSegment(p, "P0 of F0");
          FindStep(p, "P0 of F0", "MATMUL dw0 0")->set_inputs(0, ValueIndex(s, "h", 0));
        },
@@ -179,7 +179,7 @@ std::vector<Broken> BrokenWidths() {
          twice.set_microbatch(1);
          twice.set_name("F s1 m1");
          twice.clear_deps();
-         // There is no free id between the others, so the list is renumbered.
+         // The new action needs an id between two others and there is no free one, so the list is renumbered.
          t.add_body()->Swap(&twice);
          for (int i = t.body_size() - 1; t.body(i - 1).name() != "F s1 m0"; --i)
            t.mutable_body()->SwapElements(i, i - 1);

@@ -76,7 +76,8 @@ std::vector<Broken> BrokenSums() {
       {"P9.sync",
        "added_to_what_is_summed",
        [](Program* p) {
-         // The scattered value would be a sum over z of a sum over z, plus one more gradient.
+         // The step would scatter the sum over z of two terms: a gradient that is already summed over z, and one that
+         // is not.
          Step sum = *FindStep(p, "B", "scatter dhead"), again = *FindStep(p, "B", "head weight");
          sum.set_name("sum dhead");
          sum.set_kernel(GROUP_ALL_REDUCE);

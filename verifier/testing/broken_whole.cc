@@ -8,7 +8,7 @@
 namespace weft {
 namespace {
 
-// Copies a transient buffer to bytes of its own. Returns the copy's index.
+// Copies a transient buffer, and gives the copy bytes that no other buffer uses. Returns the copy's index.
 int CopyBuffer(Program* p, int t, const char* buffer) {
   Template& tt = *p->mutable_templates(t);
   Buffer copy = *MutableBuffer(p, t, buffer);
@@ -145,7 +145,7 @@ std::vector<Broken> BrokenWhole() {
       {"P13.input",
        "saved_of_another_microbatch",
        [](Program* p) {
-         // If both forwards run before both backwards, both buffers are live and of the right size.
+         // Both forwards run before both backwards, so both saved buffers are live, and they have the same size.
          SwapActions(p, 1, "B0", "recv F1");
          SwapActions(p, 1, "send B0", "F1");
          FindAction(p, 1, "B0")->set_operands(3, FindBuffer(*p, 1, "saved1"));

@@ -14,7 +14,7 @@
 namespace weft {
 namespace {
 
-// One step of one action of one repetition on one rank.
+// One step of an action, or an action without steps, in one repetition on one rank.
 struct Node {
   int rank = 0;
   int instance = 0;  // Index into instances.
@@ -81,8 +81,8 @@ class Run {
     for (int64_t r = 0; r < MeshRanks(p_.mesh()); ++r) {
       const int rank = static_cast<int>(r);
       const Template& t = p_.templates(TemplateOfRank(p_, rank));
-      std::map<std::pair<int, int>, int> by_id;  // (action id, copy)
-      // The nodes of the last unit on each stream.
+      std::map<std::pair<int, int>, int> by_id;  // (action id, copy) -> instance
+      // For each stream, its last node, or the nodes of its last transfer group.
       std::map<std::string, std::vector<int>> last;
       const int first_instance = static_cast<int>(instances_.size());
       const auto add_list = [&](const auto& list, int copy) {
@@ -208,13 +208,15 @@ class Run {
     return key;
   }
 
-  // The key of the sends (or receives) that are matched by their order.
+  // Returns the key of a sequence of sends (or receives). The i-th send of a sequence meets the i-th receive of the
+  // peer's sequence.
   std::string Link(int rank, const Action& action, bool send) const {
     return absl::StrCat(send ? "send " : "recv ", PeerRank(p_.mesh(), rank, action.peer()), " lane ", action.lane(),
                         " ", action.direction(), " ", action.skip());
   }
 
-  // Matches the i-th node at one end with the i-th at the other end, or on the other members.
+  // Matches the i-th send of each sequence with the i-th receive of its peer, and the i-th collective of each stream
+  // with the i-th collectives of the other members.
   void Match() {
     for (const auto& [key, list] : sequences_) {
       for (size_t i = 0; i < list.size(); ++i) {
@@ -241,8 +243,8 @@ class Run {
     }
   }
 
-  // Sets starts_with_[m] to all transfers that must be ready before match m starts: those in the groups of both ends,
-  // and in the groups of their partners.
+  // Sets starts_with_[m] to all nodes that must be ready before match m starts: both ends, the transfers in their
+  // groups, and the transfers in the groups of all partners of these.
   void FindPartners() {
     std::vector<std::set<int>> partners(unit_nodes_.size());
     for (const std::vector<int>& members : matches_) {

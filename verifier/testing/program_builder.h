@@ -1,4 +1,4 @@
-// Builds programs that tests write by hand: segments value by value, lists action by action, all by name.
+// Builds the programs of tests by hand: segments value by value, lists action by action. All parts are named.
 #ifndef WEFT_VERIFIER_TESTING_PROGRAM_BUILDER_H_
 #define WEFT_VERIFIER_TESTING_PROGRAM_BUILDER_H_
 
@@ -152,7 +152,7 @@ class ProgramBuilder {
     for (const std::string& d : destinations) a.add_destinations(buffers_.at(d));
     return a;
   }
-  // Notes a dependency between actions of this template, by name. The names may come later in the list.
+  // Records a dependency between actions of this template, by name. The actions may be added to the list later.
   void Dep(const std::string& from, const std::string& on, int distance = 0, bool detached = false) {
     deps_.push_back({from, on, distance, detached});
   }

@@ -20,7 +20,7 @@ namespace {
 struct Slot {
   char kind = 'F';
   int stage = 0, m = 0, width = 1;
-  int back_stage = -1, back_m = -1;  // For a pair.
+  int back_stage = -1, back_m = -1;  // Backward of a pair.
 };
 
 Slot ParseSlot(const std::string& text) {
@@ -100,7 +100,7 @@ class Builder : private StageSegments {
     d.set_action(on);
     d.set_distance(distance);
   }
-  // Makes the action wait for the writers of the buffer.
+  // Records that the action uses the buffer. If the buffer is transient, makes the action wait for its writers.
   void Use(Action& a, int buffer, bool writes) {
     if (!t_->buffers(buffer).persistent()) {
       for (const User& user : users_[buffer]) {
@@ -115,7 +115,7 @@ class Builder : private StageSegments {
     return !buffers_.contains(operand) || !t_->buffers(buffers_.at(operand)).persistent();
   }
 
-  // `micro[i]` is the microbatch in the name of operand i's buffer.
+  // Adds a compute action. `micro[i]` is the microbatch in the name of the buffer of operand i.
   Action& Compute(ActionKind kind, const std::string& name, int stage, int m, int lane, Draft& d,
                   const std::string& segment, const std::vector<int>& micro) {
     Action& a = Add(kind, name, stage, m, lane);
@@ -126,7 +126,7 @@ class Builder : private StageSegments {
       if (!PerMicrobatch(d.operands[i])) {
         buffer = buffers_.at(d.operands[i]);
       } else {
-        // Boundary tensors have one value.
+        // A buffer that passes a tensor between stages has one value, so it gets that value's dtype and shape.
         const Value* only = nullptr;
         int count = 0;
         for (const Value& v : d.segment.values()) {
@@ -355,7 +355,8 @@ class Builder : private StageSegments {
     return stages;
   }
 
-  // The buffer that has the whole gradient after the sums: that of the first use on this rank.
+  // Returns the name of the buffer that holds the whole gradient after the sums: the gradient of the tensor's first use
+  // on this rank.
   std::string Whole(int tensor) const {
     return absl::StrCat("d", p_.tensors(tensor).name(), " ", UsesOnRank(tensor)[0]);
   }
@@ -450,7 +451,7 @@ class Builder : private StageSegments {
     }
     EndOfStep();
     if (spec_.group) GroupNeighbours();
-    // The last user of a buffer releases it.
+    // The last action that uses a buffer releases it, and waits for all others that use it.
     for (int b = 0; b < t_->buffers_size(); ++b) {
       if (t_->buffers(b).persistent()) continue;
       Action& last = *t_->mutable_body(users_[b].back().action);

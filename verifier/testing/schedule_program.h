@@ -1,6 +1,6 @@
-// Training programs made from the slots of a pipeline schedule by the simplest possible rules: a chain of matrix
-// products with an embedding that the loss uses again, no reuse of memory, no overlap of two repetitions. Tests break
-// them if TinyProgram lacks the feature.
+// Training programs made from the slots of a pipeline schedule by the simplest possible rules. The model is a chain of
+// matrix products with an embedding that the loss uses again. Memory is not reused, and repetitions do not overlap.
+// Tests break these programs where TinyProgram lacks the feature to break.
 #ifndef WEFT_VERIFIER_TESTING_SCHEDULE_PROGRAM_H_
 #define WEFT_VERIFIER_TESTING_SCHEDULE_PROGRAM_H_
 
@@ -13,9 +13,9 @@
 namespace weft {
 
 struct ScheduleSpec {
-  // For each rank its slots: F, B, I or W, the stage, '.', the microbatch: "F0.0 F0.1 B0.0 B0.1". "F0.0x2" is a forward
-  // of two microbatches. "P2.1+0.0" is a pair of the forward of stage 2, microbatch 1 and the backward of stage 0,
-  // microbatch 0.
+  // The slots of each rank in order. A slot is F, B, I or W, the stage, '.', and the microbatch: "F0.0 F0.1 B0.0 B0.1".
+  // "F0.0x2" is a forward of two microbatches. "P2.1+0.0" is a pair: the forward of stage 2, microbatch 1 and the
+  // backward of stage 0, microbatch 0.
   std::vector<std::string> order;
   // placement[lane][stage] = rank.
   std::vector<std::vector<int>> placement;

@@ -115,7 +115,7 @@ void StageSegments::Accumulate(Draft& d, Kernel kernel, std::vector<std::string>
                                bool transpose_a, const Shape& shape) {
   std::string to = gradient;
   if (Exact()) {
-    // The product goes to a value of the workspace first.
+    // The product is first written to a value of the workspace, and then added exactly.
     to = "one " + gradient;
     const int workspace =
         static_cast<int>(std::find(d.operands.begin(), d.operands.end(), "work") - d.operands.begin());
@@ -141,7 +141,7 @@ Draft StageSegments::Backward(char kind, int s, int width, int part) {
       if (p_.skips(i).from_stage() == s) d.AddTensor(absl::StrCat("dskip", i), act, READ);
     }
   }
-  // The values that one half leaves for the other.
+  // The values that the input half leaves for the weight half; a whole backward keeps them in its workspace.
   d.AddOperand(kind == 'B' ? "work" : absl::StrCat("half", s), weight && !input ? READ : WRITE);
   d.AddValue("dout", FP32, act);
   d.AddValue("dh", FP32, act);

@@ -97,7 +97,8 @@ class StageSegments {
 
   void Saved(Draft& d, int stage, int width, int part, Access access);
 
-  // h is the input, z = h w; the last stage takes the loss of z head'.
+  // Makes the forward of stage `s`: it computes z = h w from its input h. The last stage then computes the loss of z
+  // head'.
   Draft Forward(int s, int width);
 
   bool Exact() const { return spec_.accumulation == EXACT; }
@@ -105,7 +106,7 @@ class StageSegments {
   void Accumulate(Draft& d, Kernel kernel, std::vector<std::string> inputs, const std::string& gradient,
                   bool transpose_a, const Shape& shape);
 
-  // Makes the whole backward ('B') or one of its halves.
+  // Makes the whole backward (`kind` 'B') of stage `s`, or its input half ('I') or weight half ('W').
   Draft Backward(char kind, int s, int width, int part);
 
   // Interleaves the steps of both. The prefixes "f:" and "b:" distinguish their operands and values.

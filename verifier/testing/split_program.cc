@@ -94,7 +94,8 @@ class Builder : private ProgramBuilder {
     Operand& o = *segment_->mutable_operands(view.operand());
     o.set_bytes(std::max(o.bytes(), view.offset() + Bytes(FP32, shape)));
   }
-  // A table's ranges over z, or their gradient, with spare elements for the parts that replicas hold.
+  // Adds an operand for a rank's range over z of a table or of its gradient. With ZeRO, it has spare elements for the
+  // parts that replicas hold.
   void Ranges(const std::string& name, Access access) {
     Tensor(name, FP32, {range_}, access);
     segment_->mutable_operands(segment_->operands_size() - 1)->set_bytes(4 * RangeWithRoom());
@@ -176,7 +177,7 @@ class Builder : private ProgramBuilder {
     Val("dx", FP32, {kSequence, kWidth});
     for (const std::string whole : {"whole dwte", "whole dhead"}) {
       Whole(whole);
-      // Its elements end at a multiple of 64 bytes, where the view may begin.
+      // The elements of `whole` end at a multiple of 64 bytes, so a view may begin there.
       if (rounded_) View(whole + " end", whole, 4 * rows_ * kWidth, {z_ * range_ - rows_ * kWidth});
     }
 
@@ -213,7 +214,7 @@ class Builder : private ProgramBuilder {
     bool table = false;
   };
   static std::vector<Held> AllHeld() { return {{"wte", true}, {"gamma"}, {"beta"}, {"head", true}}; }
-  // The shape that the optimizer works on.
+  // Returns the shape of the part that the optimizer of a rank updates.
   Shape Part(const Held& held) const { return {!held.table ? kWidth : zero_ ? (range_ + data_ - 1) / data_ : range_}; }
   std::string Gradient(const Held& held) const { return (held.table && zero_ ? "part d" : "d") + held.name; }
   std::string Weight(const Held& held) const { return held.table && zero_ ? "master " + held.name : held.name; }
@@ -356,7 +357,7 @@ class Builder : private ProgramBuilder {
   const int64_t data_;
   const int microbatches_, layers_;
   const int64_t padded_, z_;
-  // For a table: its rows on a rank, and the elements of its range.
+  // For each table: the number of its rows on a rank, and the number of elements in a rank's range of these.
   const int64_t rows_ = padded_ / 2, range_ = (rows_ * kWidth + z_ - 1) / z_;
   const bool rounded_ = z_ * range_ > rows_* kWidth;
 };

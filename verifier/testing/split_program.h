@@ -11,8 +11,9 @@
 
 namespace weft {
 
-// `zero`: cut master weights over data too. `data`: ranks of that axis, at least 2. `layers`: number of additional sums
-// over x in a forward, each between two compute steps. `padded`: rows of the tables.
+// `zero`: true = cut master weights over data too. `data`: number of ranks of that axis, at least 2. `layers`: number
+// of additional sums over x in a forward, each between two compute steps. `padded`: rows of the tables. `z`: number of
+// ranks of that axis.
 Program SplitProgram(bool zero = false, int64_t data = 2, int microbatches = 2, int layers = 0, int64_t padded = 16,
                      int64_t z = 2);
 

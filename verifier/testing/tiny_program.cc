@@ -264,7 +264,7 @@ class Builder : private ProgramBuilder {
       }
     }
     if (pipe == 1 && !evaluation_) {
-      // Both microbatches use the same bytes.
+      // The workspaces of both microbatches use the same bytes.
       int64_t bytes = 0;
       for (const Segment& s : p_.segments()) {
         for (const Operand& o : s.operands()) {

@@ -10,7 +10,8 @@
 
 namespace weft {
 
-// Loss scaling (rule P11): none; a fixed scale that the update undoes, or SCALE before it; a dynamic scale.
+// Loss scaling (rule P11): no scale; a fixed scale that the update divides by; a fixed scale that SCALE divides by
+// before the update; a dynamic scale.
 enum class TinyScaling { kNone, kFixedByUpdate, kFixedByScale, kDynamic };
 
 Program TinyProgram(AccumulationMode accumulation = IN_ORDER, TinyScaling scaling = TinyScaling::kNone);
