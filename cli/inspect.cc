@@ -30,7 +30,7 @@ absl::StatusOr<std::string> UnitTimeline(const Program& program) {
   options.network = "none";
   options.trace = true;
   WEFT_ASSIGN_OR_RETURN(const sim::Simulation simulation, sim::Simulate(program, cluster, options));
-  return TraceTimeline(program, *simulation.trace, OutputWidth(), ColourOutput());
+  return TraceTimeline(program, *simulation.trace, OutputWidth(), ColorOutput());
 }
 
 }  // namespace

@@ -194,7 +194,7 @@ absl::StatusOr<std::string> Formatted(const LoadedSchedule& loaded, const Schedu
   }
   if (f.format == "svg") return ScheduleSvg(timed, loaded.report);
   if (f.format == "json") return MessageToJson(loaded.report);
-  return absl::StrCat(ScheduleTable(loaded.report), "\n", ScheduleTimeline(timed, OutputWidth(), ColourOutput()), "\n",
+  return absl::StrCat(ScheduleTable(loaded.report), "\n", ScheduleTimeline(timed, OutputWidth(), ColorOutput()), "\n",
                       LastLine(loaded));
 }
 

@@ -172,5 +172,5 @@ expect 2 "cannot list 'modles'; nearest: 'models'" list modles
 expect 2 'an argument is missing' list
 
 # No color if the output is a pipe.
-"$WEFT" schedule gpipe | grep -q $'\033' && fail "colour in a pipe"
+"$WEFT" schedule gpipe | grep -q $'\033' && fail "color in a pipe"
 finish

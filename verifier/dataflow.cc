@@ -65,8 +65,8 @@ Symbol Dataflow::SumGradients(const RoleAction& at, Symbol a, const Symbol& b) {
         " on to those of ", TensorName(b.parts[0].tensor), " from ", b.FirstElement(), " on");
     return {};
   }
-  const auto place = [](const Part_& part) { return std::tie(part.tensor, part.use); };
-  const auto same = [&](const Part_& x, const Part_& y) { return place(x) == place(y); };
+  const auto place = [](const GradientPart& part) { return std::tie(part.tensor, part.use); };
+  const auto same = [&](const GradientPart& x, const GradientPart& y) { return place(x) == place(y); };
   if (!std::equal(a.parts.begin(), a.parts.end(), b.parts.begin(), b.parts.end(), same)) {
     if (place(a.parts.back()) >= place(b.parts.front())) {
       Bad("P9.uses", at, "adds the uses of ", TensorName(b.parts.front().tensor),
@@ -77,8 +77,8 @@ Symbol Dataflow::SumGradients(const RoleAction& at, Symbol a, const Symbol& b) {
     return a;
   }
   for (size_t i = 0; i < a.parts.size(); ++i) {
-    Part_& x = a.parts[i];
-    const Part_& y = b.parts[i];
+    GradientPart& x = a.parts[i];
+    const GradientPart& y = b.parts[i];
     std::vector<int> both;
     std::set_intersection(x.pipes.begin(), x.pipes.end(), y.pipes.begin(), y.pipes.end(), std::back_inserter(both));
     if (!both.empty() || x.pipes.empty() || y.pipes.empty()) {

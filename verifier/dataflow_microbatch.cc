@@ -364,7 +364,7 @@ void Dataflow::Contribute(const RoleAction& at, const StageWork& work, int b, bo
     Bad("P9.sync", at, "adds to ", what(), " after it was synchronized or changed");
     return;
   }
-  Part_& part = symbol.parts[0];
+  GradientPart& part = symbol.parts[0];
   if (part.stage != work.stage) {
     Bad("P9.uses", at, "adds to ", what(), ", to which stage ", part.stage, " adds too: each use has its own gradient");
   }

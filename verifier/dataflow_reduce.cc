@@ -16,7 +16,7 @@ std::optional<Symbol> Dataflow::ReduceMembers(const Rendezvous& members, int sou
     if (IsGrad(BufferOf(member.role, b).role())) Touch(member.role, b, true);
     std::optional<Symbol> weights = WeightsIn(member.role, b);
     Symbol symbol = weights ? *std::move(weights) : Whole(member.role, b);
-    for (Part_& part : symbol.parts) {
+    for (GradientPart& part : symbol.parts) {
       if (part.pipes.empty()) part.pipes = {Coordinate(member.role, pipe_position_)};
       part.last = -1;
     }
@@ -135,7 +135,7 @@ void Dataflow::SumGradient(const RoleAction& at, int i, const GroupCuts& group, 
   if (kind == REDUCE_SCATTER && (!scatters || group.pipe)) {
     Bad("P8.gather", at, "scatters a gradient over pipe or strides, which cut no tensor into ranges");
   }
-  for (Part_& part : symbol->parts) {
+  for (GradientPart& part : symbol->parts) {
     for (const AxisCut& cut : group.cuts) {
       if (!AddSum(cut, &part.sums)) {
         Bad("P9.sync", at, "sums the gradient of ", TensorName(part.tensor), " over ",

@@ -141,7 +141,7 @@ std::string Dataflow::Explain(const Symbol& symbol) const {
   if (symbol.kind == Symbol::kZero) return "zero";
   if (symbol.kind != Symbol::kGradient) return "no gradient";
   std::vector<std::string> parts;
-  for (const Part_& part : symbol.parts) {
+  for (const GradientPart& part : symbol.parts) {
     parts.push_back(absl::StrCat(TensorName(part.tensor), " use ", part.use, " of ", part.microbatches, " microbatches",
                                  part.pipes.empty() ? "" : absl::StrCat(" of pipe ", absl::StrJoin(part.pipes, ",")),
                                  sample_axes_.empty() && part.sums.empty()
@@ -156,7 +156,7 @@ bool Dataflow::WholeGradient(const RoleAction& at, int tensor, const Symbol& sym
   bool all = symbol.kind == Symbol::kGradient && static_cast<int>(symbol.parts.size()) == uses;
   bool synced = true;
   for (size_t i = 0; all && i < symbol.parts.size(); ++i) {
-    const Part_& part = symbol.parts[i];
+    const GradientPart& part = symbol.parts[i];
     all = part.tensor == tensor && part.use == static_cast<int>(i) &&
           part.microbatches == MicrobatchesPerStep(*index_.program);
     // The gradient must be summed once over ranks with other samples, and not over ranks with other parts.

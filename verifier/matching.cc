@@ -160,7 +160,7 @@ class Matcher {
     if (Width(a) != Width(b)) return bad("P4.microbatch", "widths", Width(a), Width(b));
     // For a skip edge, an earlier check has compared the stage of each end with the edge.
     if (a.skip() == 0 && b.stage() != a.stage() + (a.direction() == TOWARDS_LOSS ? 1 : -1)) {
-      return bad("P4.stage", "stages, which must be neighbours,", a.stage(), b.stage());
+      return bad("P4.stage", "stages, which must be neighbors,", a.stage(), b.stage());
     }
     const Buffer& x = TemplateOf(sender).buffers(a.sources(0));
     const Buffer& y = TemplateOf(receiver).buffers(b.destinations(0));

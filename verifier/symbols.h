@@ -15,7 +15,7 @@
 namespace weft::verify {
 
 // The gradient of one use of one tensor.
-struct Part_ {
+struct GradientPart {
   int tensor = 0;
   int use = 0;
   int stage = 0;
@@ -26,7 +26,7 @@ struct Part_ {
   Cuts ranges;             // The ranges of its tensor, outermost first.
   int step = 0;            // Asynchronous: optimizer step of its microbatches.
 
-  friend auto operator<=>(const Part_&, const Part_&) = default;
+  friend auto operator<=>(const GradientPart&, const GradientPart&) = default;
 };
 
 // The squared norm of one tensor's gradient.
@@ -46,7 +46,7 @@ struct Symbol {
   bool backward = false;
   int stage = 0, microbatch = 0, width = 1;
   // For kGradient only.
-  std::vector<Part_> parts;  // Sorted.
+  std::vector<GradientPart> parts;  // Sorted.
   bool scaled = false;
   // kNorms: the norms of tensors, by ascending tensor, and the ranks over which the norms are summed.
   std::vector<NormPart> norms;

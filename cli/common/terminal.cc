@@ -31,7 +31,7 @@ absl::Status Print(absl::string_view text) {
 
 void PrintNote(absl::string_view text) { std::fprintf(stderr, "note: %s\n", MessageLine(text).c_str()); }
 
-bool ColourOutput() { return isatty(STDOUT_FILENO) && std::getenv("NO_COLOR") == nullptr; }
+bool ColorOutput() { return isatty(STDOUT_FILENO) && std::getenv("NO_COLOR") == nullptr; }
 
 int OutputWidth() {
   winsize size = {};

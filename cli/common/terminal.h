@@ -21,7 +21,7 @@ absl::Status Print(absl::string_view text);
 void PrintNote(absl::string_view text);
 
 // True if standard output shows colors: it is a terminal, and NO_COLOR is not set.
-bool ColourOutput();
+bool ColorOutput();
 // Columns of the terminal on standard output; 120 if standard output is not a terminal.
 int OutputWidth();
 

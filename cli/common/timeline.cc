@@ -10,9 +10,9 @@
 namespace weft {
 namespace {
 
-constexpr absl::string_view kNoColour = "\033[0m";
+constexpr absl::string_view kNoColor = "\033[0m";
 
-absl::string_view ColourOf(char letter) {
+absl::string_view ColorOf(char letter) {
   switch (letter) {
     case 'f':
       return "\033[34m";
@@ -36,31 +36,31 @@ absl::string_view ColourOf(char letter) {
 // A line of text that changes color only where the letter changes.
 class Line {
  public:
-  explicit Line(bool colour) : colour_(colour) {}
+  explicit Line(bool color) : color_(color) {}
 
   void Add(char letter, absl::string_view text) {
-    if (colour_ && letter != letter_) {
-      absl::StrAppend(&text_, letter_ == 0 ? "" : kNoColour, ColourOf(letter));
+    if (color_ && letter != letter_) {
+      absl::StrAppend(&text_, letter_ == 0 ? "" : kNoColor, ColorOf(letter));
       letter_ = letter;
     }
     absl::StrAppend(&text_, text);
   }
 
   std::string Take() {
-    if (colour_) return letter_ == 0 ? text_ : absl::StrCat(text_, kNoColour);
+    if (color_) return letter_ == 0 ? text_ : absl::StrCat(text_, kNoColor);
     text_.erase(text_.find_last_not_of(' ') + 1);
     return text_;
   }
 
  private:
-  bool colour_;
+  bool color_;
   char letter_ = 0;
   std::string text_;
 };
 
 }  // namespace
 
-Timeline DrawTimeline(const std::vector<TimelineRow>& rows, int width, bool colour, TimelineWhole whole) {
+Timeline DrawTimeline(const std::vector<TimelineRow>& rows, int width, bool color, TimelineWhole whole) {
   whole.rows = std::max(whole.rows, rows.size());
   Timeline timeline;
   // The largest step that divides all starts and ends.
@@ -85,7 +85,7 @@ Timeline DrawTimeline(const std::vector<TimelineRow>& rows, int width, bool colo
 
   for (size_t i = 0; i < std::min(rows.size(), kTimelineRows); ++i) {
     const std::vector<Bar>& bars = rows[i].bars;
-    Line line(colour);
+    Line line(color);
     size_t at = 0;
     for (int64_t begin = 0; begin < end; begin += step) {
       const int64_t middle = begin + step / 2;

@@ -50,7 +50,7 @@ struct TimelineWhole {
 
 // Draws one line per row, with the row's name in front; time starts at 0. Draws at most kTimelineRows rows; if there
 // are more, a last line says so.
-Timeline DrawTimeline(const std::vector<TimelineRow>& rows, int width, bool colour, TimelineWhole whole = {});
+Timeline DrawTimeline(const std::vector<TimelineRow>& rows, int width, bool color, TimelineWhole whole = {});
 
 }  // namespace weft
 

@@ -15,7 +15,7 @@ std::vector<TimelineRow> TwoRanks() {
 }
 
 TEST(TimelineTest, OneColumnPerCommonStep) {
-  const Timeline timeline = DrawTimeline(TwoRanks(), 80, /*colour=*/false);
+  const Timeline timeline = DrawTimeline(TwoRanks(), 80, /*color=*/false);
   EXPECT_TRUE(timeline.exact);
   EXPECT_EQ(timeline.column, 3);
   EXPECT_EQ(timeline.text,
@@ -26,7 +26,7 @@ TEST(TimelineTest, OneColumnPerCommonStep) {
 // The common step is 1, and a hundred cells of three characters each do not fit.
 TEST(TimelineTest, SamplesTheMiddleOfColumnsIfTooWide) {
   std::vector<TimelineRow> rows = {{"r", {{0, 40, 'f', 0}, {41, 100, 'W', 0}}}};
-  const Timeline timeline = DrawTimeline(rows, 24, /*colour=*/false);
+  const Timeline timeline = DrawTimeline(rows, 24, /*color=*/false);
   EXPECT_FALSE(timeline.exact);
   // The width 24 minus the name and three spaces leaves 20 columns of 5 units of time each.
   EXPECT_EQ(timeline.column, 5);
@@ -37,8 +37,8 @@ TEST(TimelineTest, SamplesTheMiddleOfColumnsIfTooWide) {
   EXPECT_EQ(DrawTimeline(rows, 24, false).text, "  r fffffff.WWWWWWWWWWWW\n");
 }
 
-TEST(TimelineTest, ColoursChangeWithTheLetterAlone) {
-  const Timeline timeline = DrawTimeline({{"r", {{0, 1, 'f', 0}, {1, 2, 'f', 1}, {2, 3, 'x'}}}}, 80, /*colour=*/true);
+TEST(TimelineTest, ColorsChangeWithTheLetterAlone) {
+  const Timeline timeline = DrawTimeline({{"r", {{0, 1, 'f', 0}, {1, 2, 'f', 1}, {2, 3, 'x'}}}}, 80, /*color=*/true);
   EXPECT_EQ(timeline.text, "  r \033[34mf0 f1 \033[0m\033[33mx  \033[0m\n");
   EXPECT_EQ(DrawTimeline({{"r", {{0, 1, 'f', 0}, {1, 2, 'f', 1}, {2, 3, 'x'}}}}, 80, false).text, "  r f0 f1 x\n");
 }

@@ -199,7 +199,7 @@ char LetterOf(ActionKind kind) {
 
 }  // namespace
 
-std::string TraceTimeline(const Program& program, const Trace& trace, int width, bool colour) {
+std::string TraceTimeline(const Program& program, const Trace& trace, int width, bool color) {
   std::vector<TimelineRow> rows;
   std::set<char> letters;
   const int digits = static_cast<int>(absl::StrCat(MeshRanks(program.mesh()) - 1).size());
@@ -237,7 +237,7 @@ std::string TraceTimeline(const Program& program, const Trace& trace, int width,
     }
     rows.push_back(std::move(row));
   }
-  const Timeline timeline = DrawTimeline(rows, width, colour);
+  const Timeline timeline = DrawTimeline(rows, width, color);
   std::vector<std::string> legend = {"f forward"};
   if (letters.count('B') > 0) legend.push_back("B backward");
   if (letters.count('I') > 0 || letters.count('W') > 0) legend.push_back("I input gradient, W weight gradient");

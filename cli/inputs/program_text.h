@@ -20,7 +20,7 @@ std::string RankListing(const Program& program, int64_t rank);
 
 // Draws the compute stream of every rank over time: "f" forward, "B" backward, each with the last digits of its
 // microbatch if there is space, "o" the end of the step, "." idle. `trace` is a valid trace of the program.
-std::string TraceTimeline(const Program& program, const Trace& trace, int width, bool colour);
+std::string TraceTimeline(const Program& program, const Trace& trace, int width, bool color);
 
 }  // namespace weft
 

@@ -134,7 +134,7 @@ std::string Section(const ScheduleEntry& entry) {
   if (notes != nullptr) absl::StrAppend(&text, notes->use, "\n\n");
   const int microbatches = kRanks * (notes != nullptr ? notes->drawn : 1);
   if (const absl::StatusOr<LoadedSchedule> loaded = Measure(entry, kRanks, microbatches); loaded.ok()) {
-    absl::StrAppend(&text, "```\n", ScheduleTimeline(loaded->timed, kDrawingWidth, /*colour=*/false), "```\n");
+    absl::StrAppend(&text, "```\n", ScheduleTimeline(loaded->timed, kDrawingWidth, /*color=*/false), "```\n");
     const ScheduleReport& report = loaded->report;
     absl::StrAppendFormat(&text, "P = %d, N = %d: makespan %s", kRanks, microbatches, JsonNumber(report.makespan()));
     if (report.has_closed_form_makespan()) {

@@ -242,7 +242,7 @@ std::string ScheduleTable(const ScheduleReport& report) {
   return text;
 }
 
-std::string ScheduleTimeline(const TimedSchedule& timed, int width, bool colour) {
+std::string ScheduleTimeline(const TimedSchedule& timed, int width, bool color) {
   const PipelineSchedule& schedule = timed.schedule;
   const size_t ranks = schedule.order.size();
   std::vector<TimelineRow> rows(std::min<size_t>(ranks, kTimelineRows));
@@ -264,7 +264,7 @@ std::string ScheduleTimeline(const TimedSchedule& timed, int width, bool colour)
                                                         LaneSuffix(schedule, part.slot))});
     }
   }
-  const Timeline timeline = DrawTimeline(rows, width, colour, {.rows = ranks, .end = timed.timing.makespan});
+  const Timeline timeline = DrawTimeline(rows, width, color, {.rows = ranks, .end = timed.timing.makespan});
   const double column = timeline.column / static_cast<double>(timed.timing.unit * timed.scale);
   return absl::StrCat(timeline.text, "  one column = ", JsonNumber(column),
                       timeline.exact ? "" : ", which shows what runs at its middle", "; ", Legend(timed, chunks.most()),

@@ -34,7 +34,7 @@ std::string ScheduleTable(const ScheduleReport& report);
 // One line per rank over time (cli/common/timeline.h): "f3" forward of microbatch 3, "B3" backward, "I3" and "W3" its
 // halves, "p3 P1" an overlapped pair, "f2+" the forward of microbatches 2 and 3, "f3b" a forward of the second lane;
 // ".." idle. The last line explains the symbols that occur.
-std::string ScheduleTimeline(const TimedSchedule& timed, int width, bool colour);
+std::string ScheduleTimeline(const TimedSchedule& timed, int width, bool color);
 
 // Draws the schedule as SVG: a row per rank, a color per kind, lighter for later stages of the rank, an outline per
 // lane, a microbatch's number if there is space, and each slot's name as a tooltip. Returns InvalidArgument if there

@@ -43,7 +43,7 @@ TEST(ScheduleTimeline, TooWideIsDrawnByLetters) {
             "  one column = 0.429, which shows what runs at its middle; f forward, B backward\n");
 }
 
-TEST(ScheduleTimeline, ColoursRunsOnce) {
+TEST(ScheduleTimeline, ColorsRunsOnce) {
   const TimedSchedule t = Build("gpipe", 1, 2, {.forward = 1, .backward = 1});
   EXPECT_EQ(ScheduleTimeline(t, 100, true),
             "  rank 0 \033[34mf0 f1 \033[0m\033[32mB0 B1 \033[0m\n  one column = 1; f forward, B backward\n");

@@ -140,9 +140,9 @@ void StageDifferentiator::EmitBackward() {
 
 void StageDifferentiator::FindSavedGradients() {
   for (mlir::Operation* op : llvm::reverse(backward_)) {
-    const bool labelled = op->getAttrOfType<mlir::StringAttr>(ir::kPartAttr).getValue() == "input";
+    const bool labeled = op->getAttrOfType<mlir::StringAttr>(ir::kPartAttr).getValue() == "input";
     const bool needed = llvm::any_of(op->getUsers(), [&](mlir::Operation* user) { return input_half_.contains(user); });
-    if (labelled || needed) input_half_.insert(op);
+    if (labeled || needed) input_half_.insert(op);
   }
   for (mlir::Operation* op : backward_) {
     if (input_half_.contains(op)) continue;

@@ -61,14 +61,14 @@ std::vector<std::string> Texts(const std::vector<GradientSum>& sums) {
   return texts;
 }
 
-SegmentSet Synchronised(const std::vector<std::vector<std::string>>& axes) {
+SegmentSet Synchronized(const std::vector<std::vector<std::string>>& axes) {
   SegmentSet set;
   for (const std::vector<std::string>& of_tensor : axes) set.shards.emplace_back().sync_axes = of_tensor;
   return set;
 }
 
 TEST(GradientSumsBeforeTest, GradientsOverTheSameAxesGoTogether) {
-  const SegmentSet set = Synchronised({{"data"}, {"x", "data"}, {"data"}, {"y"}, {}});
+  const SegmentSet set = Synchronized({{"data"}, {"x", "data"}, {"data"}, {"y"}, {}});
   const StageSegment optimizer = Holding({{Role::Master, 0},
                                           {Role::Grad, 0},
                                           {Role::Grad, 1},
@@ -83,7 +83,7 @@ TEST(GradientSumsBeforeTest, GradientsOverTheSameAxesGoTogether) {
 }
 
 TEST(GradientSumsBeforeTest, SharedStatesScatterFirst) {
-  const SegmentSet set = Synchronised({{"data"}, {"x", "data"}, {"data"}});
+  const SegmentSet set = Synchronized({{"data"}, {"x", "data"}, {"data"}});
   const StageSegment optimizer =
       Holding({{Role::Grad, 0}, {Role::GradPart, 0}, {Role::Grad, 1}, {Role::GradPart, 1}, {Role::Grad, 2}});
   // All replicas share states, so the scatter is the whole sum over data. Tensor 2 has no parts, so it is summed whole.
@@ -106,14 +106,14 @@ TEST(GradientSumsBeforeTest, SharedStatesScatterFirst) {
 
 // If backwards have already summed gradients within a group, only the sum between groups is left.
 TEST(GradientSumsBeforeTest, BetweenGroups) {
-  const SegmentSet set = Synchronised({{kOverGroups}});
+  const SegmentSet set = Synchronized({{kOverGroups}});
   const StageSegment optimizer = Holding({{Role::Grad, 0}});
   EXPECT_THAT(Texts(GradientSumsBefore(optimizer, set, PlanOf("stage: 2 group: 2"))),
               ElementsAre("ALL_REDUCE over data/2 of 0"));
   EXPECT_THAT(GradientSumsBefore(optimizer, set, PlanOf("stage: 2")), IsEmpty());
 }
 
-TEST(GroupOfSharersTest, AllReplicasOrTheNeighbours) {
+TEST(GroupOfSharersTest, AllReplicasOrTheNeighbors) {
   EXPECT_EQ(Text(GroupOfSharers(PlanOf("stage: 1"))), "data");
   EXPECT_EQ(Text(GroupOfSharers(PlanOf("stage: 1 group: 8"))), "data");
   EXPECT_EQ(Text(GroupOfSharers(PlanOf("stage: 3 group: 2"))), "data[2]");

@@ -171,7 +171,7 @@ mlir::LogicalResult SegmentStorage::MakeRoom() {
     ir::TensorOp tensor = tensors_[index];
     const ir::Role role = storage.role.getRole();
     const bool gradient = role == ir::Role::Grad || role == ir::Role::GradAccumulator;
-    if (role == ir::Role::Param || (gradient && !tensor.getGradType())) storage.room = RoomOf(tensor);
+    if (role == ir::Role::Param || (gradient && !tensor.getGradType())) storage.room = PaddedElements(tensor);
   }
   for (mlir::Operation* op : steps_) {
     for (auto [index, whole] : llvm::enumerate(WholesOf(op))) {

@@ -72,7 +72,7 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
     tensor.setStateTypeAttr(type);
     if (stage >= 2) tensor.setGradTypeAttr(type);
     const int64_t all = part.getNumElements() * members.getValue();
-    if (all != mlir::cast<mlir::RankedTensorType>(tensor.getType()).getNumElements()) SetRoom(tensor, all);
+    if (all != mlir::cast<mlir::RankedTensorType>(tensor.getType()).getNumElements()) SetPaddedElements(tensor, all);
   }
 
   // Finds the tensors that are kept by all layers that read them.

@@ -38,7 +38,7 @@ const GraphParameter& Parameter(const ModelGraph& graph, const std::string& name
   return GraphParameter::default_instance();
 }
 
-TEST(ImportHfTest, SmallModelIsValidAndHonoursEveryField) {
+TEST(ImportHfTest, SmallModelIsValidAndHonorsEveryField) {
   auto graph = ImportHuggingFaceConfig(kSmall, "small");
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_TRUE(kernels::ValidateModelGraph(*graph).ok()) << kernels::ValidateModelGraph(*graph);

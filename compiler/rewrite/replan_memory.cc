@@ -60,7 +60,7 @@ class Planner {
   // The compute stream orders adjacent actions that only compute. If one of them has collectives in its segment, a wait
   // orders them (plan_memory.cc). Without all of these links, an action would not be ordered after the actions before
   // the one that it waits for.
-  void OrderNeighbours() {
+  void OrderNeighbors() {
     for (size_t i = 0; i < computes_.size(); ++i) {
       const int before = computes_[i == 0 ? computes_.size() - 1 : i - 1], after = computes_[i];
       if (ComputesOnly(t_.body(before)) && ComputesOnly(t_.body(after))) order_.Given(before, after, i == 0 ? 1 : 0);
@@ -91,7 +91,7 @@ class Planner {
         if (dep.distance() == 1 || (dep.distance() == 0 && on < a)) order_.Given(on, a, dep.distance());
       }
     }
-    OrderNeighbours();
+    OrderNeighbors();
     order_.Resolve();
   }
 

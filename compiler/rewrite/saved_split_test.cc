@@ -85,7 +85,7 @@ TEST(SavedSplitTest, StayingValuesMoveDown) {
   EXPECT_EQ(SplitOfSaved({}).KeptOffset(320), 320);
 }
 
-TEST(SavedSplitTest, NeighboursOfOneTypeAreOneCopy) {
+TEST(SavedSplitTest, NeighborsOfOneTypeAreOneCopy) {
   const SavedSplit split = SplitOfSaved({{0, FP32, 16}, {64, FP32, 10}, {128, FP32, 16}, {192, BF16, 32}});
   std::vector<std::string> copies;
   for (const Value& copy : split.copies) copies.push_back(copy.ShortDebugString());

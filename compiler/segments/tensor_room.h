@@ -10,16 +10,16 @@
 
 namespace weft {
 
-constexpr llvm::StringLiteral kRoomAttr = "room";
+constexpr llvm::StringLiteral kPaddedElementsAttr = "room";
 
 // Sets the total number of elements of all parts. It must be larger than the number of elements of the tensor.
-inline void SetRoom(ir::TensorOp tensor, int64_t elements) {
-  tensor->setAttr(kRoomAttr, mlir::Builder(tensor.getContext()).getI64IntegerAttr(elements));
+inline void SetPaddedElements(ir::TensorOp tensor, int64_t elements) {
+  tensor->setAttr(kPaddedElementsAttr, mlir::Builder(tensor.getContext()).getI64IntegerAttr(elements));
 }
 
 // Total number of elements of all parts; 0 if it equals the number of elements of the tensor.
-inline int64_t RoomOf(ir::TensorOp tensor) {
-  auto room = tensor->getAttrOfType<mlir::IntegerAttr>(kRoomAttr);
+inline int64_t PaddedElements(ir::TensorOp tensor) {
+  auto room = tensor->getAttrOfType<mlir::IntegerAttr>(kPaddedElementsAttr);
   return room ? room.getInt() : 0;
 }
 

@@ -173,7 +173,7 @@ void CheckFollowsPlan(DType dtype) {
 TEST(AllReduceTest, FollowsThePlanInFp64) { CheckFollowsPlan<double>(FP64); }
 TEST(AllReduceTest, FollowsThePlanInFp32) { CheckFollowsPlan<float>(FP32); }
 
-TEST(AllReduceTest, AnElementsSumDoesNotDependOnItsNeighbours) {
+TEST(AllReduceTest, AnElementsSumDoesNotDependOnItsNeighbors) {
   // Rule P10: alone or beside others, a buffer gets the same bits.
   for (const CollectiveEntry& entry : Different(4, CollectiveKind::kAllReduce)) {
     const auto together = RandomContributions<float>(4, {100, 999, 5}, 3);

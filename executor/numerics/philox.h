@@ -11,7 +11,7 @@ namespace weft::exec {
 
 // The purpose of a stream of random numbers. It is part of the key, so that purposes never share numbers.
 enum class PhiloxPurpose : uint32_t {
-  kInitialisation = 1,
+  kInitialization = 1,
   kDropout = 2,
   kDataOrder = 3,
   kMasking = 4,

@@ -35,7 +35,7 @@ void CheckAllNumbers(DType to, float x, double exact) {
   EXPECT_EQ(static_cast<double>(away), std::floor(exact)) << DType_Name(to) << " of " << x;
 }
 
-TEST(StochasticRoundingTest, ProbabilityIsTheDistanceFromTheLowerNeighbour) {
+TEST(StochasticRoundingTest, ProbabilityIsTheDistanceFromTheLowerNeighbor) {
   for (const DType to : {BF16, FP16}) {
     std::mt19937 random(7);
     for (int i = 0; i < 40; ++i) {

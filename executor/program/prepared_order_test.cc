@@ -52,7 +52,7 @@ class Prepared {
   std::deque<Action> actions_;
 };
 
-TEST(GroupTransfers, NeighboursWithTheSameNumberAreOneGroup) {
+TEST(GroupTransfers, NeighborsWithTheSameNumberAreOneGroup) {
   Prepared p;
   p.Add(FORWARD, 0);
   p.Add(SEND, 5, 3);

@@ -36,7 +36,7 @@ void InitialValues(uint64_t seed, int64_t index, const LogicalTensor& tensor, in
     std::fill(out.begin(), out.begin() + inside, static_cast<float>(tensor.init_constant()));
     return;
   }
-  const PhiloxKey key = MakePhiloxKey(seed, PhiloxPurpose::kInitialisation);
+  const PhiloxKey key = MakePhiloxKey(seed, PhiloxPurpose::kInitialization);
   for (int64_t i = 0; i < inside;) {
     const uint64_t element = static_cast<uint64_t>(first + i);
     const std::array<double, 2> pair = NormalPair(key, element / 2, static_cast<uint32_t>(index));

@@ -45,7 +45,7 @@ class Steps {
 
 using Runs = std::vector<StepRange>;
 
-TEST(UpdateRunsTest, NeighboursOfOneKernel) {
+TEST(UpdateRunsTest, NeighborsOfOneKernel) {
   Steps steps;
   steps.Add(NORM_TOTAL, {{0, 1}}, {{1, 1}});
   for (int i = 0; i < 3; ++i) steps.Add(SCALE, {{1, 1}, {10 + 10 * i, 10}}, {{10 + 10 * i, 10}});
@@ -112,11 +112,11 @@ TEST(UpdateRunsTest, DependentStepsFollowTheLaunch) {
   written_behind_a_read.Add(CAST, {{0, 10}}, {{100, 10}});
   written_behind_a_read.Add(CAST, {{20, 10}}, {{9, 1}});
   EXPECT_EQ(written_behind_a_read.Updates(), Runs());
-  Steps neighbours;
-  neighbours.Add(CAST, {{0, 10}}, {{100, 10}});
-  neighbours.Add(CAST, {{0, 10}}, {{110, 10}});
-  neighbours.Add(CAST, {{5, 10}}, {{90, 10}});
-  EXPECT_EQ(neighbours.Updates(), (Runs{{0, 3, {{0, 1, 2}}}}));
+  Steps neighbors;
+  neighbors.Add(CAST, {{0, 10}}, {{100, 10}});
+  neighbors.Add(CAST, {{0, 10}}, {{110, 10}});
+  neighbors.Add(CAST, {{5, 10}}, {{90, 10}});
+  EXPECT_EQ(neighbors.Updates(), (Runs{{0, 3, {{0, 1, 2}}}}));
 }
 
 // This holds for any number of steps that are all unlike.
@@ -244,12 +244,12 @@ TEST(NormRunsTest, AGradientAndItsSum) {
 constexpr int kLong = 2000;
 // A norm needs more than kMinSummedNorm and at most kMaxSummedNorm columns.
 constexpr int kMinSummedNorm = 1024, kMaxSummedNorm = 8192;
-Steps LongBackward(bool centred, int columns = kLong, std::pair<int, int> sum = {40000, 10000}) {
+Steps LongBackward(bool centered, int columns = kLong, std::pair<int, int> sum = {40000, 10000}) {
   const std::pair<int, int> dy = {0, 10000}, x = {10000, 10000}, dx = {20000, 10000}, residual = {30000, 10000};
   const std::pair<int, int> gamma = {50000, columns}, mean = {60000, 5}, rstd = {60005, 5}, dgamma = {70000, columns},
                             dbeta = {80000, columns}, dbias = {90000, columns};
   Steps steps;
-  if (centred) {
+  if (centered) {
     steps.Add(LAYER_NORM_BACKWARD, {dy, x, gamma, mean, rstd}, {dx});
     steps.Add(LAYER_NORM_BACKWARD_WEIGHT, {dy, x, mean, rstd}, {dgamma, dbeta});
   } else {
@@ -264,16 +264,16 @@ Steps LongBackward(bool centred, int columns = kLong, std::pair<int, int> sum = 
 
 TEST(NormRunsTest, SumsOverRowsGoWithTheRows) {
   const Runs all = {{0, 4, {{0, 1, 2, 3}}}}, no_bias = {{0, 3, {{0, 1, 2}}}}, apart = {{0, 3, {{1}, {0, 2}}}};
-  for (const bool centred : {false, true}) {
-    EXPECT_EQ(LongBackward(centred).Norms(), all);
-    EXPECT_EQ(LongBackward(centred, kMaxSummedNorm).Norms(), all);
-    EXPECT_EQ(LongBackward(centred, kMinSummedNorm + 1).Norms(), all);
-    EXPECT_EQ(LongBackward(centred, kMinSummedNorm).Norms(), apart);
-    EXPECT_EQ(LongBackward(centred, kMaxSummedNorm + 1).Norms(), apart);
+  for (const bool centered : {false, true}) {
+    EXPECT_EQ(LongBackward(centered).Norms(), all);
+    EXPECT_EQ(LongBackward(centered, kMaxSummedNorm).Norms(), all);
+    EXPECT_EQ(LongBackward(centered, kMinSummedNorm + 1).Norms(), all);
+    EXPECT_EQ(LongBackward(centered, kMinSummedNorm).Norms(), apart);
+    EXPECT_EQ(LongBackward(centered, kMaxSummedNorm + 1).Norms(), apart);
     // The sum may overwrite, row by row, a tensor that these steps read.
-    for (const int place : {0, 10000, 30000}) EXPECT_EQ(LongBackward(centred, kLong, {place, 10000}).Norms(), all);
+    for (const int place : {0, 10000, 30000}) EXPECT_EQ(LongBackward(centered, kLong, {place, 10000}).Norms(), all);
     for (int what = 0; what < 7; ++what) {
-      Steps steps = LongBackward(centred);
+      Steps steps = LongBackward(centered);
       if (what == 0) steps.Proto(3).set_kernel(MATMUL);
       if (what == 1) steps.Use(3).waits = true;
       if (what == 2) steps.Use(2).awaited = true;
@@ -285,11 +285,11 @@ TEST(NormRunsTest, SumsOverRowsGoWithTheRows) {
       EXPECT_EQ(steps.Norms(), no_bias) << what;
     }
     for (int what = 0; what < 4; ++what) {
-      Steps steps = LongBackward(centred);
+      Steps steps = LongBackward(centered);
       // The gradients of the weights read another tensor, have the kernel of another norm, are computed in double, or
       // overwrite a term of the sum.
       if (what == 0) steps.Use(1).inputs[1].begin += 4;
-      if (what == 1) steps.Proto(1).set_kernel(centred ? RMS_NORM_BACKWARD_WEIGHT : LAYER_NORM_BACKWARD_WEIGHT);
+      if (what == 1) steps.Proto(1).set_kernel(centered ? RMS_NORM_BACKWARD_WEIGHT : LAYER_NORM_BACKWARD_WEIGHT);
       if (what == 2) steps.Use(0).inputs[0].dtype = steps.Use(1).inputs[0].dtype = FP64;
       if (what == 3) steps.Use(1).outputs[0] = steps.Use(2).inputs[0];
       EXPECT_EQ(steps.Norms(), apart) << what;

@@ -88,7 +88,7 @@ TEST(ValidateRecipe, RefusesEveryBadField) {
   CheckTable<Recipe>(Parse<Recipe>(kRecipe), table, {"seed"}, [](Recipe* r) { return ValidateAndResolve(r); });
 }
 
-TEST(MicrobatchesPerReplica, DividesOrNamesNeighbours) {
+TEST(MicrobatchesPerReplica, DividesOrNamesNeighbors) {
   Recipe recipe = Parse<Recipe>(kRecipe);
   ASSERT_TRUE(ValidateAndResolve(&recipe).ok());
   const Mesh mesh = Parse<Mesh>("axes { name: \"data\" size: 4 } axes { name: \"pipe\" size: 3 }");

@@ -54,7 +54,7 @@ TEST(Hierarchical, Blocks) {
   EXPECT_EQ(Farthest(Build("hierarchical-4", 32)), 4);
 }
 
-TEST(Hierarchical, ARingWhereThereIsOneBlockOrNoNeighbour) {
+TEST(Hierarchical, ARingWhereThereIsOneBlockOrNoNeighbor) {
   for (const auto& [name, members] :
        {std::pair("hierarchical", 7), std::pair("hierarchical-4", 9), std::pair("hierarchical-8", 8)}) {
     for (const CollectiveKind kind : kCollectiveKinds) {

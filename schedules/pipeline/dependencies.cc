@@ -33,7 +33,7 @@ SlotLists::SlotLists(const PipelineSchedule& schedule, const std::vector<std::ve
     }
   }
   ended_.resize(schedule.stages);
-  under_way_.resize(schedule.stages);
+  in_flight_.resize(schedule.stages);
   lists_.assign(split_.begin(), split_.end());
 }
 
@@ -47,7 +47,7 @@ Result SlotLists::Missing(const Slot& slot) const {
     }
   }
   if (schedule_.message_driven && slot.kind == SlotKind::kForward &&
-      under_way_[slot.stage] >= schedule_.message_driven->limit) {
+      in_flight_[slot.stage] >= schedule_.message_driven->limit) {
     return {true, slot.stage, microbatches_[ended_[slot.stage]]};
   }
   return {};
@@ -56,9 +56,9 @@ Result SlotLists::Missing(const Slot& slot) const {
 void SlotLists::SetDone(const Slot& slot) {
   table_.set_done(slot);
   if (!schedule_.message_driven) return;
-  if (slot.kind == SlotKind::kForward) ++under_way_[slot.stage];
+  if (slot.kind == SlotKind::kForward) ++in_flight_[slot.stage];
   if (!EndsMicrobatch(slot)) return;
-  --under_way_[slot.stage];
+  --in_flight_[slot.stage];
   ++ended_[slot.stage];
 }
 

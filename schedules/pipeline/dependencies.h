@@ -138,7 +138,7 @@ class SlotLists {
   // For a message-driven schedule: its microbatches in the order that all stages use, and for each stage how many have
   // ended and how many are in flight.
   std::vector<int> microbatches_;
-  std::vector<int> ended_, under_way_;
+  std::vector<int> ended_, in_flight_;
 };
 
 template <typename Wake>

@@ -25,7 +25,7 @@ TEST(Lower, OneFOneB) {
             "1UNSHARD,1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1,1REDUCE_GRAD,1RESHARD\n");
 }
 
-TEST(Lower, MergesOnlyNeighboursOfOneMicrobatch) {
+TEST(Lower, MergesOnlyNeighborsOfOneMicrobatch) {
   LoweringOptions options = kNothing;
   options.merge_backwards = true;
   EXPECT_EQ(Lowered("0F0,0F1,0I0,0W0,0I1,0W1\n", options), "0F0,0F1,0B0,0B1\n");

@@ -51,40 +51,40 @@ class NaiveRun {
     int repetition;
   };
   // A result that a step makes or needs: kind, stage, microbatch, repetition. B makes what I and W make.
-  using Thing = std::tuple<char, int, int, int>;
+  using StepResult = std::tuple<char, int, int, int>;
 
-  static std::vector<Thing> Makes(const Step& step) {
-    std::vector<Thing> things;
+  static std::vector<StepResult> Makes(const Step& step) {
+    std::vector<StepResult> results;
     for (int m = step.slot.microbatch; m < step.slot.microbatch + step.slot.width; ++m) {
       const SlotKind kind = step.slot.kind;
-      if (kind == SlotKind::kForward) things.push_back({'F', step.slot.stage, m, step.repetition});
+      if (kind == SlotKind::kForward) results.push_back({'F', step.slot.stage, m, step.repetition});
       if (kind == SlotKind::kBackward || kind == SlotKind::kBackwardInput) {
-        things.push_back({'I', step.slot.stage, m, step.repetition});
+        results.push_back({'I', step.slot.stage, m, step.repetition});
       }
       if (kind == SlotKind::kBackward || kind == SlotKind::kBackwardWeight) {
-        things.push_back({'W', step.slot.stage, m, step.repetition});
+        results.push_back({'W', step.slot.stage, m, step.repetition});
       }
     }
-    return things;
+    return results;
   }
 
-  std::vector<Thing> Needs(const Step& step) const {
-    std::vector<Thing> things;
+  std::vector<StepResult> Needs(const Step& step) const {
+    std::vector<StepResult> results;
     const int s = step.slot.stage, k = step.repetition;
     for (int m = step.slot.microbatch; m < step.slot.microbatch + step.slot.width; ++m) {
       if (step.slot.kind == SlotKind::kForward) {
-        if (s > 0) things.push_back({'F', s - 1, m, k});
+        if (s > 0) results.push_back({'F', s - 1, m, k});
         if (auto earlier = earlier_.find({s, m}); earlier != earlier_.end()) {
-          things.push_back({'W', s, earlier->second, k});
+          results.push_back({'W', s, earlier->second, k});
         }
       } else if (step.slot.kind == SlotKind::kBackwardWeight) {
-        things.push_back({'I', s, m, k});
+        results.push_back({'I', s, m, k});
       } else {
-        things.push_back({'F', s, m, k});
-        if (s + 1 < schedule_.stages) things.push_back({'I', s + 1, m, k});
+        results.push_back({'F', s, m, k});
+        if (s + 1 < schedule_.stages) results.push_back({'I', s + 1, m, k});
       }
     }
-    return things;
+    return results;
   }
 
   std::string EachExactlyOnce(int repetitions) {
@@ -106,13 +106,13 @@ class NaiveRun {
           return "no pair";
         }
         if (slot.paired) backwards_in_pairs.insert(steps[i + 1].slot.microbatch);
-        for (const Thing& thing : Makes(step)) {
-          const int m = std::get<2>(thing);
+        for (const StepResult& result : Makes(step)) {
+          const int m = std::get<2>(result);
           if (m < 0 || m >= microbatches_) return "no such microbatch";
           if (lane_of.emplace(m, slot.lane).first->second != slot.lane) return "two lanes";
           const std::pair<int, int> group = {slot.microbatch, slot.width};
           if (slot.kind == SlotKind::kForward && group_of.emplace(m, group).first->second != group) return "two widths";
-          if (!maker_.emplace(thing, step.rank).second) return "twice";
+          if (!maker_.emplace(result, step.rank).second) return "twice";
           ++made;
         }
       }
@@ -145,7 +145,7 @@ class NaiveRun {
   // Raises every start until no start has to be raised: the longest path, by brute force.
   std::string Relax() {
     const int64_t ranks = static_cast<int64_t>(ranks_.size());
-    std::map<Thing, int64_t> end;
+    std::map<StepResult, int64_t> end;
     int64_t steps = 0;
     for (const std::vector<Step>& list : ranks_) {
       start_.emplace_back(list.size(), 0);
@@ -161,7 +161,7 @@ class NaiveRun {
           const size_t count = ranks_[rank][i].slot.paired ? 2 : 1;
           int64_t start = std::max(free, start_[rank][i]);
           for (size_t j = i; j < i + count; ++j) {
-            for (const Thing& need : Needs(ranks_[rank][j])) {
+            for (const StepResult& need : Needs(ranks_[rank][j])) {
               // Each step takes one tick more (below), so that cycles of steps that cost nothing are found too.
               const int64_t p2p = maker_.at(need) == rank ? 0 : costs_.p2p * ranks * schedule_.stages * kTick;
               start = std::max(start, end[need] + p2p);
@@ -171,9 +171,9 @@ class NaiveRun {
           free = start + (count == 2 ? Pair() : Cost(ranks_[rank][i].slot)) * ranks * ranks * kTick + 1;
           for (size_t j = i; j < i + count; ++j) {
             start_[rank][j] = start;
-            for (const Thing& thing : Makes(ranks_[rank][j])) {
-              raised = raised || end[thing] < free;
-              end[thing] = std::max(end[thing], free);
+            for (const StepResult& result : Makes(ranks_[rank][j])) {
+              raised = raised || end[result] < free;
+              end[result] = std::max(end[result], free);
             }
           }
           i += count;
@@ -190,7 +190,7 @@ class NaiveRun {
   std::string TryChoices() {
     for (uint32_t seed = 1; seed <= 5; ++seed) {
       std::mt19937 random(seed);
-      std::set<Thing> done;
+      std::set<StepResult> done;
       std::vector<std::vector<Step>> queues;
       for (const std::vector<Step>& list : ranks_) {
         for (bool forward : {true, false}) {
@@ -205,14 +205,14 @@ class NaiveRun {
         std::vector<size_t> ready;
         for (size_t q = 0; q < queues.size(); ++q) {
           if (at[q] == queues[q].size()) continue;
-          const std::vector<Thing> needs = Needs(queues[q][at[q]]);
-          if (std::all_of(needs.begin(), needs.end(), [&](const Thing& t) { return done.count(t) > 0; })) {
+          const std::vector<StepResult> needs = Needs(queues[q][at[q]]);
+          if (std::all_of(needs.begin(), needs.end(), [&](const StepResult& t) { return done.count(t) > 0; })) {
             ready.push_back(q);
           }
         }
         if (ready.empty()) break;
         const size_t q = ready[random() % ready.size()];
-        for (const Thing& thing : Makes(queues[q][at[q]++])) done.insert(thing);
+        for (const StepResult& result : Makes(queues[q][at[q]++])) done.insert(result);
       }
       for (size_t q = 0; q < queues.size(); ++q) {
         if (at[q] < queues[q].size()) return "stuck";
@@ -243,7 +243,7 @@ class NaiveRun {
   const int microbatches_;
   const SlotCosts costs_;
   std::vector<std::vector<Step>> ranks_;
-  std::map<Thing, int> maker_;
+  std::map<StepResult, int> maker_;
   // Maps (stage, microbatch) to the microbatch that must end first. For message-driven schedules only.
   std::map<std::pair<int, int>, int> earlier_;
   std::vector<std::vector<int64_t>> start_;

@@ -4,9 +4,9 @@
 
 namespace weft::sim {
 
-DeviceLeft LeftBeside(const Device& device, int collectives) {
+RemainingDevice RemainingBeside(const Device& device, int collectives) {
   const CommunicationLoad& load = device.communication_load();
-  DeviceLeft left;
+  RemainingDevice left;
   const int64_t multiprocessors = device.tiles().multiprocessors();
   left.multiprocessors = multiprocessors;
   if (multiprocessors > 0) {
@@ -21,7 +21,7 @@ DeviceLeft LeftBeside(const Device& device, int collectives) {
 }
 
 bool CollectivesTakePart(const Device& device) {
-  const DeviceLeft left = LeftBeside(device, 1);
+  const RemainingDevice left = RemainingBeside(device, 1);
   return left.compute < 1 || left.memory < 1;
 }
 

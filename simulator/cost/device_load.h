@@ -10,7 +10,7 @@ namespace weft::sim {
 
 // The resources that are left. Each collective takes what the device's `communication_load` states, but a quarter of
 // every resource is always left.
-struct DeviceLeft {
+struct RemainingDevice {
   // How many of TileFigures.multiprocessors are left.
   int64_t multiprocessors = 0;
   // Fractions of all multiprocessors and of the memory bandwidth that are left; 1 if the device does not state how much
@@ -19,7 +19,7 @@ struct DeviceLeft {
   double memory = 1;
 };
 
-DeviceLeft LeftBeside(const Device& device, int collectives);
+RemainingDevice RemainingBeside(const Device& device, int collectives);
 
 // True if collectives take any part of the device.
 bool CollectivesTakePart(const Device& device);

@@ -55,16 +55,16 @@ double Seconds(const std::string& model, const std::string& text, const StepShap
 
 TEST(DeviceLoad, AQuarterIsLeft) {
   const Device device = TestCluster(kLoad).device();
-  EXPECT_EQ(LeftBeside(device, 0).multiprocessors, 100);
-  EXPECT_EQ(LeftBeside(device, 1).multiprocessors, 80);
-  EXPECT_EQ(LeftBeside(device, 2).compute, 0.6);
-  EXPECT_DOUBLE_EQ(LeftBeside(device, 1).memory, 0.7);
-  EXPECT_DOUBLE_EQ(LeftBeside(device, 2).memory, 0.4);
+  EXPECT_EQ(RemainingBeside(device, 0).multiprocessors, 100);
+  EXPECT_EQ(RemainingBeside(device, 1).multiprocessors, 80);
+  EXPECT_EQ(RemainingBeside(device, 2).compute, 0.6);
+  EXPECT_DOUBLE_EQ(RemainingBeside(device, 1).memory, 0.7);
+  EXPECT_DOUBLE_EQ(RemainingBeside(device, 2).memory, 0.4);
   const Device greedy = TestCluster("multiprocessors: 70 memory_bytes_per_second: 6e11").device();
-  EXPECT_EQ(LeftBeside(greedy, 1).multiprocessors, 30);
-  EXPECT_EQ(LeftBeside(greedy, 2).multiprocessors, 25);
-  EXPECT_DOUBLE_EQ(LeftBeside(greedy, 1).memory, 0.4);
-  EXPECT_EQ(LeftBeside(greedy, 2).memory, 0.25);
+  EXPECT_EQ(RemainingBeside(greedy, 1).multiprocessors, 30);
+  EXPECT_EQ(RemainingBeside(greedy, 2).multiprocessors, 25);
+  EXPECT_DOUBLE_EQ(RemainingBeside(greedy, 1).memory, 0.4);
+  EXPECT_EQ(RemainingBeside(greedy, 2).memory, 0.25);
   EXPECT_TRUE(CollectivesTakePart(device));
   EXPECT_FALSE(CollectivesTakePart(TestCluster("").device()));
   EXPECT_FALSE(CollectivesTakePart(Device()));

@@ -33,7 +33,7 @@ absl::StatusOr<Time> RooflineCost(const Step& step, const StepShapes& shapes, Ac
   WEFT_ASSIGN_OR_RETURN(const std::optional<Time> stated, StatedCost(step, shapes, cluster, options.collectives));
   if (stated) return *stated;
   const Device& device = cluster.device();
-  const DeviceLeft left = LeftBeside(device, options.collectives);
+  const RemainingDevice left = RemainingBeside(device, options.collectives);
   const double flops = step.work().flops();
   const double bytes = step.work().bytes();
   double compute = 0;

@@ -45,7 +45,7 @@ absl::StatusOr<std::optional<Time>> StatedCost(const Step& step, const StepShape
   }
   const MeasuredRate rate = FindMeasuredRate(step, shapes.segment, cluster.device());
   if (rate.source == RateSource::kNone) return std::nullopt;
-  const DeviceLeft left = LeftBeside(cluster.device(), collectives);
+  const RemainingDevice left = RemainingBeside(cluster.device(), collectives);
   const double compute = rate.flops_per_second > 0 ? flops / (rate.flops_per_second * left.compute) : 0;
   const double memory = rate.bytes_per_second > 0 ? bytes / (rate.bytes_per_second * left.memory) : 0;
   return FromSeconds(rate.overhead_seconds + std::max(compute, memory));

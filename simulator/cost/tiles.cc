@@ -84,7 +84,7 @@ absl::StatusOr<Time> TilesCost(const Step& step, const StepShapes& shapes, Actio
   if (!device.has_tiles() || figures.multiprocessors() < 1 || figures.attention_rows() < 1 || figures.tiles().empty()) {
     return MissingFigure(step, "device.tiles", "it predicts by shape; the cost model roofline does not need it");
   }
-  const DeviceLeft left = LeftBeside(device, options.collectives);
+  const RemainingDevice left = RemainingBeside(device, options.collectives);
   double compute = 0;
   if (step.work().flops() > 0) {
     WEFT_ASSIGN_OR_RETURN(const double peak, PeakOf(step, device));

@@ -176,7 +176,7 @@ void Engine::FinishCollective(int32_t c) {
   Communicator& communicator = links_.communicators[c];
   // FinishRun may end and finish other collectives of this communicator. So copy and remove the runs of this one first.
   const size_t members = communicator.streams.size();
-  absl::InlinedVector<RunningRun, 16> finished(communicator.ended.begin(), communicator.ended.begin() + members);
+  absl::InlinedVector<EndedRun, 16> finished(communicator.ended.begin(), communicator.ended.begin() + members);
   communicator.ended.erase(communicator.ended.begin(), communicator.ended.begin() + members);
   for (size_t i = 0; i < members; ++i) {
     const StreamState& stream = streams_[communicator.streams[i]];

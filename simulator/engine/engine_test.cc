@@ -278,7 +278,7 @@ TEST(Engine, SteadyPeriodIsOneRankWork) {
   EXPECT_EQ(result->repetition_finish[2].ps, 54);
 }
 
-TEST(Engine, SlotsSerialiseTheDevicesOfANode) {
+TEST(Engine, SlotsSerializeTheDevicesOfANode) {
   const Program program = GPipeProgram(4, 3, 100);
   const auto one =
       Simulate(program, FixedDurations(1, 2, 0, 0),

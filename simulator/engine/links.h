@@ -40,7 +40,7 @@ struct Channel {
 };
 
 // One member's part of a collective: indices of its entry and run.
-struct RunningRun {
+struct EndedRun {
   int32_t entry = 0;
   int32_t run = 0;
 };
@@ -58,7 +58,7 @@ struct Communicator {
   std::vector<TransferTime> known;
   // Runs that have ended and are not finished, in the order in which they ended. Each collective has one run for each
   // member. All collectives of the communicator have the same latency, so the runs finish in this order.
-  std::vector<RunningRun> ended;
+  std::vector<EndedRun> ended;
 };
 
 struct Links {

@@ -23,18 +23,18 @@ std::optional<PairRings> FindPairRings(const Cluster& cluster, absl::Span<const 
   is_joined[0] = true;
   for (size_t next = 0; next < joined.size(); ++next) {
     double sent = 0;
-    size_t neighbours = 0;
+    size_t neighbors = 0;
     for (size_t other = 0; other < devices.size(); ++other) {
       const Link* link = other == joined[next] ? nullptr : PairLink(cluster, devices[joined[next]], devices[other]);
       if (link == nullptr) continue;
       sent += link->bytes_per_second();
-      ++neighbours;
+      ++neighbors;
       if (rings.kind != PCIE) rings.kind = link->kind();
       if (is_joined[other]) continue;
       is_joined[other] = true;
       joined.push_back(other);
     }
-    if (neighbours < std::min<size_t>(devices.size() - 1, 2)) return std::nullopt;
+    if (neighbors < std::min<size_t>(devices.size() - 1, 2)) return std::nullopt;
     rings.bytes_per_second = next == 0 ? sent : std::min(rings.bytes_per_second, sent);
   }
   if (joined.size() < devices.size()) return std::nullopt;

@@ -31,7 +31,7 @@ Cluster MakeCluster(const std::string& text) {
   return cluster;
 }
 
-TEST(NotesOnNetwork, NothingIsSaidOfWhatIsModelled) {
+TEST(NotesOnNetwork, NothingIsSaidOfWhatIsModeled) {
   for (const char* fabric : {"", "fabric { kind: FAT_TREE nodes_per_switch: 1 oversubscription: 8 }",
                              "fabric { kind: DRAGONFLY nodes_per_switch: 1 }", "node_links { all_pairs: true }"}) {
     for (const char* network : {"analytic", "nccl", "flow", "none", "agnostic"}) {

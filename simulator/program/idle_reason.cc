@@ -9,9 +9,9 @@ absl::string_view IdleReasonName(IdleReason reason) {
     case IdleReason::kGradientInput:
       return "waiting for gradient input";
     case IdleReason::kGradientSync:
-      return "waiting for gradient synchronisation";
+      return "waiting for gradient synchronization";
     case IdleReason::kOtherSync:
-      return "waiting for norm and loss synchronisation";
+      return "waiting for norm and loss synchronization";
     case IdleReason::kTensorCollective:
       return "waiting for a tensor collective";
     case IdleReason::kGatheredWeights:

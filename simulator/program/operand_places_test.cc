@@ -26,7 +26,7 @@ bool Apart(const Template& t, const std::vector<int>& operands) {
   return OperandPlaces(t).AreApart(action);
 }
 
-TEST(OperandPlacesTest, NeighboursAndOtherMemoryAreApart) {
+TEST(OperandPlacesTest, NeighborsAndOtherMemoryAreApart) {
   const Template t = Buffers();
   EXPECT_TRUE(Apart(t, {}));
   EXPECT_TRUE(Apart(t, {0}));

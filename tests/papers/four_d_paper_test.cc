@@ -269,7 +269,7 @@ TEST(FourDPaper, RankingOfGrids) {
 
 // Table III: batches of 4M tokens; the grids are not printed. Takes the fastest of the first three grids by the
 // placement-aware formula, each with the most sequences per microbatch that fit.
-TEST(FourDPaper, Utilisation) {
+TEST(FourDPaper, Utilization) {
   struct Row {
     const char* model;
     int64_t ranks, heads;
@@ -308,7 +308,7 @@ TEST(FourDPaper, Utilisation) {
       if (best.seconds == 0 || run.seconds < best.seconds) best = run;
       if (++tried == 3) break;
     }
-    std::printf("%s on %lld: %s, utilisation %.1f %%, paper %.0f %%\n", row.model, static_cast<long long>(row.ranks),
+    std::printf("%s on %lld: %s, utilization %.1f %%, paper %.0f %%\n", row.model, static_cast<long long>(row.ranks),
                 Text(best.grid).c_str(), 100 * best.hfu, 100 * row.paper);
     EXPECT_NEAR(best.hfu, row.paper, 0.12 * row.paper);
   }

@@ -122,7 +122,7 @@ std::vector<Broken> BrokenActions() {
        [](Program* p) { FindStep(p, "F0", "embed")->mutable_attributes()->set_heads(2); },
        {"'embed' (EMBEDDING)", "heads"}},
       {"P2.attribute",
-       "accumulate_not_honoured",
+       "accumulate_not_honored",
        [](Program* p) { FindStep(p, "F0", "embed")->set_accumulate(true); },
        {"'embed' (EMBEDDING)", "accumulate"}},
       {"P2.alias",

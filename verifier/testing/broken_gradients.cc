@@ -42,7 +42,7 @@ std::vector<Broken> BrokenGradients() {
        },
        {"'norm'", "'wte'", "summed over nothing"}},
       {"P9.sync",
-       "synchronised_twice",
+       "synchronized_twice",
        [](Program* p) {
          ForEachTemplate(p,
                          [&](int t) { FindAction(p, t, "tied sync")->mutable_group()->add_axes()->set_axis("data"); });

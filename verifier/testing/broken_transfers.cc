@@ -19,7 +19,7 @@ std::vector<Broken> BrokenTransfers() {
        },
        {"'send F0'", "'recv F0'", "0 and 1"}},
       {"P4.stage",
-       "stages_not_neighbours",
+       "stages_not_neighbors",
        [](Program* p) { FindAction(p, 1, "recv F0")->set_stage(0); },
        {"'send F0'", "'recv F0'"}},
       {"P4.dtype",

@@ -450,7 +450,7 @@ class Builder : private StageSegments {
       AddSlot(ParseSlot(text));
     }
     EndOfStep();
-    if (spec_.group) GroupNeighbours();
+    if (spec_.group) GroupNeighbors();
     // The last action that uses a buffer releases it, and waits for all others that use it.
     for (int b = 0; b < t_->buffers_size(); ++b) {
       if (t_->buffers(b).persistent()) continue;
@@ -463,7 +463,7 @@ class Builder : private StageSegments {
     t_->set_device_arena_bytes(top_);
   }
 
-  void GroupNeighbours() {
+  void GroupNeighbors() {
     int group = 0;
     bool before = false;
     for (Action& a : *t_->mutable_body()) {

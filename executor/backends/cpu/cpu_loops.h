@@ -104,7 +104,7 @@ struct Loops {
   // y = x * factor.
   void (*scale)(const T* x, T factor, int64_t n, T* y);
   // sums[i] += dy[i] * (x[i] - mean) * rstd.
-  void (*accumulate_normalised)(const T* dy, const T* x, T mean, T rstd, int64_t n, T* sums);
+  void (*accumulate_normalized)(const T* dy, const T* x, T mean, T rstd, int64_t n, T* sums);
 
   // The loops of kernels/pointwise.def, by PointwiseOp. All arrays have n elements.
   void (*pointwise[kPointwiseOps])(const T* const* inputs, int64_t n, T* const* outputs);

@@ -144,7 +144,7 @@ void Scale(const T* x, T factor, int64_t n, T* y) {
 }
 
 template <typename T>
-void AccumulateNormalised(const T* dy, const T* x, T mean, T rstd, int64_t n, T* sums) {
+void AccumulateNormalized(const T* dy, const T* x, T mean, T rstd, int64_t n, T* sums) {
   for (int64_t i = 0; i < n; ++i) sums[i] += dy[i] * ((x[i] - mean) * rstd);
 }
 

@@ -20,7 +20,7 @@ constexpr Loops<T> MakeLoops() {
       .add = Add<T>,
       .accumulate = Accumulate<T>,
       .scale = Scale<T>,
-      .accumulate_normalised = AccumulateNormalised<T>,
+      .accumulate_normalized = AccumulateNormalized<T>,
       .pointwise =
           {
 #define POINTWISE(op, inputs, outputs, kernel, when) PointwiseLoop<T, PointwiseOp::op, inputs, outputs>,

@@ -67,7 +67,7 @@ absl::Status LayerNormBackwardWeight(const Call& call) {
       for (int64_t row = 0; row < rows; ++row) {
         const T* dy = Read(call, call.in[0], row * d + first, count, buffer[0]);
         const T* x = Read(call, call.in[1], row * d + first, count, buffer[1]);
-        loops.accumulate_normalised(dy, x, mean[row], rstd[row], count, sums[0]);
+        loops.accumulate_normalized(dy, x, mean[row], rstd[row], count, sums[0]);
         loops.accumulate(dy, count, sums[1]);
       }
       for (int i = 0; i < 2; ++i) {

@@ -56,7 +56,7 @@ absl::Status RmsNormBackwardWeight(const Call& call) {
       for (int64_t row = 0; row < rows; ++row) {
         const T* dy = Read(call, call.in[0], row * d + first, count, buffer[0]);
         const T* x = Read(call, call.in[1], row * d + first, count, buffer[1]);
-        loops.accumulate_normalised(dy, x, T(0), rstd[row], count, sums);
+        loops.accumulate_normalized(dy, x, T(0), rstd[row], count, sums);
       }
       T* result = Target(call.out[0], first, accumulate, sums);
       if (result != sums) std::copy(sums, sums + count, result);

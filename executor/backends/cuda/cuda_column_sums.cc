@@ -42,13 +42,13 @@ ColumnSums BiasGradientArguments(const Call& call) {
 }
 
 ColumnSums NormWeightArguments(const Call& call) {
-  const bool centred = call.step.kernel() == LAYER_NORM_BACKWARD_WEIGHT;
+  const bool centered = call.step.kernel() == LAYER_NORM_BACKWARD_WEIGHT;
   ColumnSums sums = ColumnSumsOf(call);
   sums.x = ArrayOf(call.in[1]);
-  if (centred) sums.mean = ArrayOf(call.in[2]);
-  sums.rstd = ArrayOf(call.in[centred ? 3 : 2]);
+  if (centered) sums.mean = ArrayOf(call.in[2]);
+  sums.rstd = ArrayOf(call.in[centered ? 3 : 2]);
   sums.products = ArrayOf(call.out[0]);
-  if (centred) sums.plain = ArrayOf(call.out[1]);
+  if (centered) sums.plain = ArrayOf(call.out[1]);
   return sums;
 }
 

@@ -77,11 +77,11 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const DeviceOptions
   int queues = 0;
   if (!absl::SimpleAtoi(Variable("CUDA_DEVICE_MAX_CONNECTIONS"), &queues) || queues < 1) queues = 8;
   device->hardware_queues_ = std::min(queues, 32);
-  WEFT_RETURN_IF_ERROR(device->Initialise(options));
+  WEFT_RETURN_IF_ERROR(device->Initialize(options));
   return device;
 }
 
-absl::Status CudaDevice::Initialise(const DeviceOptions& options) {
+absl::Status CudaDevice::Initialize(const DeviceOptions& options) {
   const DriverFacts facts = QueryDriver();
   WEFT_RETURN_IF_ERROR(CheckDriver(facts));
   WEFT_ASSIGN_OR_RETURN(ordinal_, ChooseDevice(options.ordinal, facts.devices, &Variable));

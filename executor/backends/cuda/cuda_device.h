@@ -78,7 +78,7 @@ class CudaDevice : public ComputeDevice {
   };
 
   CudaDevice() = default;
-  absl::Status Initialise(const DeviceOptions& options);
+  absl::Status Initialize(const DeviceOptions& options);
   // Returns pinned, zeroed host memory that the device can read and write. All cores bring in the pages of large blocks
   // before the pages are pinned.
   absl::StatusOr<void*> AllocateHost(int64_t bytes);

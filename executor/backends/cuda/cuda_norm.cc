@@ -4,13 +4,13 @@
 namespace weft::exec::cuda {
 
 Norm RowNormArguments(const Call& call) {
-  const bool centred = call.step.kernel() == LAYER_NORM;
-  const size_t statistics = centred ? 2 : 1;
+  const bool centered = call.step.kernel() == LAYER_NORM;
+  const size_t statistics = centered ? 2 : 1;
   Norm norm;
   norm.x = ArrayOf(call.in[0]);
   norm.gamma = ArrayOf(call.in[1]);
   norm.y = ArrayOf(call.out[0]);
-  if (centred) {
+  if (centered) {
     norm.beta = ArrayOf(call.in[2]);
     norm.mean = ArrayOf(call.out[1]);
   }
@@ -23,13 +23,13 @@ Norm RowNormArguments(const Call& call) {
 }
 
 NormBackward RowNormBackwardArguments(const Call& call) {
-  const bool centred = call.step.kernel() == LAYER_NORM_BACKWARD;
-  const size_t statistics = centred ? 2 : 1;
+  const bool centered = call.step.kernel() == LAYER_NORM_BACKWARD;
+  const size_t statistics = centered ? 2 : 1;
   NormBackward norm;
   norm.dy = ArrayOf(call.in[0]);
   norm.x = ArrayOf(call.in[1]);
   norm.gamma = ArrayOf(call.in[2]);
-  if (centred) norm.mean = ArrayOf(call.in[3]);
+  if (centered) norm.mean = ArrayOf(call.in[3]);
   norm.rstd = ArrayOf(call.in[2 + statistics]);
   norm.dx = ArrayOf(call.out[0]);
   norm.rows = Rows(call.in[0]);

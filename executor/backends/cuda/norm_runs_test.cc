@@ -26,7 +26,7 @@ const std::vector<int64_t> kColumns = {8, 33, 512, 768, 1000, 4096, 9000, 16392}
 
 TEST_P(NormWithSumTest, IsTheTwoOneAfterTheOther) {
   const Kernel kernel = GetParam();
-  const bool centred = kernel == LAYER_NORM || kernel == LAYER_NORM_BACKWARD;
+  const bool centered = kernel == LAYER_NORM || kernel == LAYER_NORM_BACKWARD;
   const bool forward = kernel == LAYER_NORM || kernel == RMS_NORM;
   for (const int64_t columns : kColumns) {
     for (const DType type : {BF16, FP16, FP32, FP64}) {
@@ -47,15 +47,15 @@ TEST_P(NormWithSumTest, IsTheTwoOneAfterTheOther) {
         if (forward) {
           sum.in = {0, 1};
           sum.out = {2};
-          norm.in = centred ? std::vector<int>{2, gamma, beta} : std::vector<int>{2, gamma};
-          norm.out = centred ? std::vector<int>{3, mean, rstd} : std::vector<int>{3, rstd};
+          norm.in = centered ? std::vector<int>{2, gamma, beta} : std::vector<int>{2, gamma};
+          norm.out = centered ? std::vector<int>{3, mean, rstd} : std::vector<int>{3, rstd};
           ExpectSameBehind({sum, norm}, tensors);
           // The norm overwrites one term, and the sum overwrites the other.
           norm.out[0] = 1;
           if (of_sum == type) sum.out[0] = norm.in[0] = 0;
           ExpectSameBehind({sum, norm}, tensors);
         } else {
-          norm.in = centred ? std::vector<int>{0, 1, gamma, mean, rstd} : std::vector<int>{0, 1, gamma, rstd};
+          norm.in = centered ? std::vector<int>{0, 1, gamma, mean, rstd} : std::vector<int>{0, 1, gamma, rstd};
           norm.out = {2};
           for (const bool first : {false, true}) {
             sum.in = first ? std::vector<int>{2, 3} : std::vector<int>{3, 2};
@@ -81,7 +81,7 @@ class WithSumsTest : public testing::TestWithParam<DType> {};
 // Tests the backward kernel of a norm, the gradients of its weights, the residual's sum and the gradient of the bias
 // before it. Tensors have type `type`, but statistics and gradients of gamma, beta and bias are FP32. In the last case
 // the sum overwrites the tensor that `in_place` selects: dy, x or the residual.
-void ExpectSumsOfNormBehind(DType type, int64_t rows, int64_t columns, bool centred, bool accumulate, int in_place) {
+void ExpectSumsOfNormBehind(DType type, int64_t rows, int64_t columns, bool centered, bool accumulate, int in_place) {
   std::vector<Tensor> tensors;
   const auto add = [&](Tensor tensor) {
     tensors.push_back(std::move(tensor));
@@ -94,13 +94,13 @@ void ExpectSumsOfNormBehind(DType type, int64_t rows, int64_t columns, bool cent
             dgamma = add(Matrix(FP32, 1, columns, 9)), dbeta = add(Matrix(FP32, 1, columns, 10)),
             dbias = add(Matrix(FP32, 1, columns, 11));
   NumberedStep norm, weights, sum, bias;
-  norm.step.set_kernel(centred ? LAYER_NORM_BACKWARD : RMS_NORM_BACKWARD);
-  norm.in = centred ? std::vector<int>{dy, x, gamma, mean, rstd} : std::vector<int>{dy, x, gamma, rstd};
+  norm.step.set_kernel(centered ? LAYER_NORM_BACKWARD : RMS_NORM_BACKWARD);
+  norm.in = centered ? std::vector<int>{dy, x, gamma, mean, rstd} : std::vector<int>{dy, x, gamma, rstd};
   norm.out = {dx};
-  weights.step.set_kernel(centred ? LAYER_NORM_BACKWARD_WEIGHT : RMS_NORM_BACKWARD_WEIGHT);
+  weights.step.set_kernel(centered ? LAYER_NORM_BACKWARD_WEIGHT : RMS_NORM_BACKWARD_WEIGHT);
   weights.step.set_accumulate(accumulate);
-  weights.in = centred ? std::vector<int>{dy, x, mean, rstd} : std::vector<int>{dy, x, rstd};
-  weights.out = centred ? std::vector<int>{dgamma, dbeta} : std::vector<int>{dgamma};
+  weights.in = centered ? std::vector<int>{dy, x, mean, rstd} : std::vector<int>{dy, x, rstd};
+  weights.out = centered ? std::vector<int>{dgamma, dbeta} : std::vector<int>{dgamma};
   sum.step.set_kernel(ADD);
   sum.in = {residual, dx};
   sum.out = {sum_of};
@@ -119,10 +119,10 @@ void ExpectSumsOfNormBehind(DType type, int64_t rows, int64_t columns, bool cent
 TEST_P(WithSumsTest, ABackwardOfANormIsItsStepsOneAfterTheOther) {
   for (const auto& [rows, columns] :
        {std::pair<int64_t, int64_t>{5, 1600}, {19, 1032}, {40, 1029}, {70, 3592}, {3, 4096}, {9, 8192}}) {
-    for (const bool centred : {false, true}) {
-      const bool accumulate = centred == (rows % 2 == 0);
-      SCOPED_TRACE(absl::StrCat(rows, " x ", columns, " ", centred, accumulate));
-      ExpectSumsOfNormBehind(GetParam(), rows, columns, centred, accumulate, rows == 5 ? 0 : rows == 19 ? 1 : 2);
+    for (const bool centered : {false, true}) {
+      const bool accumulate = centered == (rows % 2 == 0);
+      SCOPED_TRACE(absl::StrCat(rows, " x ", columns, " ", centered, accumulate));
+      ExpectSumsOfNormBehind(GetParam(), rows, columns, centered, accumulate, rows == 5 ? 0 : rows == 19 ? 1 : 2);
     }
   }
 }
@@ -132,7 +132,7 @@ TEST_P(WithSumsTest, ABackwardOfANormIsItsStepsOneAfterTheOther) {
 TEST_P(WithSumsTest, ATurnOfSeveralRowsIsAddedUpToItsEnd) {
   for (const int64_t rows : {2127, 2200}) {
     SCOPED_TRACE(rows);
-    ExpectSumsOfNormBehind(GetParam(), rows, 2056, /*centred=*/rows == 2127, /*accumulate=*/true, /*in_place=*/2);
+    ExpectSumsOfNormBehind(GetParam(), rows, 2056, /*centered=*/rows == 2127, /*accumulate=*/true, /*in_place=*/2);
   }
 }
 

@@ -11,28 +11,28 @@ int64_t NormColumns(CaseMaker& make) {
 }
 int64_t NormRows(CaseMaker& make) { return make.round == 10 || make.round == 11 ? 2 : make.Rows(); }
 
-ConformanceCase Forward(CaseMaker& make, Kernel kernel, bool centred) {
+ConformanceCase Forward(CaseMaker& make, Kernel kernel, bool centered) {
   const int64_t rows = NormRows(make), columns = NormColumns(make);
   ConformanceCase c;
   c.step = make.MakeStep(kernel);
   c.step.mutable_attributes()->set_epsilon(1e-5);
   c.in.push_back(make.Normal({rows, columns}, 2, 0.5));
   c.in.push_back(make.Normal({columns}, 0.3, 1));
-  if (centred) c.in.push_back(make.Normal({columns}));
+  if (centered) c.in.push_back(make.Normal({columns}));
   c.out.emplace_back(make.dtype, std::vector<int64_t>{rows, columns});
-  if (centred) c.out.emplace_back(make.statistics(), std::vector<int64_t>{rows});
+  if (centered) c.out.emplace_back(make.statistics(), std::vector<int64_t>{rows});
   c.out.emplace_back(make.statistics(), std::vector<int64_t>{rows});
   return c;
 }
 
-ConformanceCase Backward(CaseMaker& make, Kernel kernel, bool centred) {
+ConformanceCase Backward(CaseMaker& make, Kernel kernel, bool centered) {
   const int64_t rows = NormRows(make), columns = NormColumns(make);
   ConformanceCase c;
   c.step = make.MakeStep(kernel, make.Coin());
   c.in.push_back(make.Normal({rows, columns}));
   c.in.push_back(make.Normal({rows, columns}, 2, 0.5));
   c.in.push_back(make.Normal({columns}, 0.3, 1));
-  if (centred) c.in.push_back(make.Normal(make.statistics(), {rows}));
+  if (centered) c.in.push_back(make.Normal(make.statistics(), {rows}));
   c.in.push_back(make.Positive(make.statistics(), {rows}));
   c.out.push_back(make.Normal({rows, columns}));
   return c;

@@ -22,7 +22,7 @@ struct Forward {
     const RowShare<Thread> share(thread, per_warp);
     if (per_warp && share.row >= a.rows) return;
     const int64_t begin = share.row * a.columns;
-    const bool aligned = a.columns % kBlock == 0, centred = a.mean.data != nullptr;
+    const bool aligned = a.columns % kBlock == 0, centered = a.mean.data != nullptr;
     Eight<C, S> kept[kKept], gamma[kKept], beta[kKept];
 #pragma unroll
     for (int i = 0; i < kHeld; ++i) {
@@ -33,7 +33,7 @@ struct Forward {
     // The weights do not depend on the sums, so they are loaded while the row is summed.
     const auto ask_weights = [&](int i, int64_t first) {
       gamma[i].Ask(a.gamma, first, a.columns - first, aligned);
-      if (centred) beta[i].Ask(a.beta, first, a.columns - first, aligned);
+      if (centered) beta[i].Ask(a.beta, first, a.columns - first, aligned);
     };
     constexpr bool kEarly = kHalves<S> && kHeld == 2;
     if constexpr (kEarly) {
@@ -59,7 +59,7 @@ struct Forward {
       }
     };
     C mean = 0;
-    if (centred) {
+    if (centered) {
       C sum = 0;
       each([&](const C(&x)[kBlock], int, int64_t) {
 #pragma unroll
@@ -82,7 +82,7 @@ struct Forward {
       gamma[k].Get(weight);
 #pragma unroll
       for (int i = 0; i < kBlock; ++i) x[i] = (x[i] - mean) * rstd * weight[i];
-      if (centred) {
+      if (centered) {
         beta[k].Get(weight);
 #pragma unroll
         for (int i = 0; i < kBlock; ++i) x[i] += weight[i];
@@ -90,7 +90,7 @@ struct Forward {
       StoreEight<C, S>(a.y, begin + first, a.columns - first, aligned, x);
     });
     if (share.place == 0) {
-      if (centred) Store<C>(a.mean, share.row, mean);
+      if (centered) Store<C>(a.mean, share.row, mean);
       Store<C>(a.rstd, share.row, rstd);
     }
   }

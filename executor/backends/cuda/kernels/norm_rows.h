@@ -41,7 +41,7 @@ struct Backward {
   template <typename Share, typename F>
   WEFT_DEVICE void Row(const Share& share, int64_t row, F f) const {
     const int64_t begin = row * a.columns;
-    const bool aligned = a.columns % kBlock == 0, centred = a.mean.data != nullptr;
+    const bool aligned = a.columns % kBlock == 0, centered = a.mean.data != nullptr;
     Eight<C, S> dy[kKept], x[kKept], gamma[kKept], old[kKept];
     const auto ask = [&](int i, int64_t first) {
       const int64_t count = a.columns - first;
@@ -62,7 +62,7 @@ struct Backward {
 #pragma unroll
       for (int i = 0; i < kHeld; ++i) ask_old(i, share.First(i));
     }
-    const C mean = centred ? Statistic<C, S>(a.mean, row) : C(0);
+    const C mean = centered ? Statistic<C, S>(a.mean, row) : C(0);
     const C rstd = Statistic<C, S>(a.rstd, row);
     // Calls with(g, z, i, first). Elements of g after the end are 0.
     const auto each = [&](auto with) {
@@ -103,7 +103,7 @@ struct Backward {
       }
     });
     const C columns = static_cast<C>(a.columns);
-    const C mean_g = centred ? share.Sum(sum_g) / columns : C(0);
+    const C mean_g = centered ? share.Sum(sum_g) / columns : C(0);
     const C mean_gz = share.Sum(sum_gz) / columns;
     each([&](C(&g)[kBlock], const C(&z)[kBlock], int k, int64_t first) {
       if (first >= a.columns) return;

@@ -10,16 +10,16 @@ namespace {
 
 constexpr int kHeld = 2;
 
-// kCentred: makes sums of dy. kBias: makes sums of (the norm's gradient + the residual's). Sums of dy z are always
+// kCentered: makes sums of dy. kBias: makes sums of (the norm's gradient + the residual's). Sums of dy z are always
 // made.
-template <typename C, Type S, bool kCentred, bool kBias>
+template <typename C, Type S, bool kCentered, bool kBias>
 struct BackwardWithSums {
   static constexpr int kMaxThreads = kMaxRowThreads;
   static constexpr int kOfThread = kHeld * kBlock;
   // Results in the order of ColumnSums, without those that are not made.
-  static constexpr int kResults = 1 + (kCentred ? 1 : 0) + (kBias ? 1 : 0);
-  static constexpr int kPlain = 0, kProducts = kCentred ? 1 : 0, kBeside = kResults - 1;
-  Backward<C, S, kHeld, true, kCentred && kBias> rows;
+  static constexpr int kResults = 1 + (kCentered ? 1 : 0) + (kBias ? 1 : 0);
+  static constexpr int kPlain = 0, kProducts = kCentered ? 1 : 0, kBeside = kResults - 1;
+  Backward<C, S, kHeld, true, kCentered && kBias> rows;
   ColumnSums sums;
   int64_t rows_of_chunk;
 
@@ -47,7 +47,7 @@ struct BackwardWithSums {
           dy.Get(of_dy);
 #pragma unroll
           for (int i = 0; i < kBlock; ++i) {
-            if constexpr (kCentred) parts[kPlain][k * kBlock + i] += of_dy[i];
+            if constexpr (kCentered) parts[kPlain][k * kBlock + i] += of_dy[i];
             parts[kProducts][k * kBlock + i] += of_dy[i] * z[i];
           }
           if constexpr (kBias) {
@@ -68,7 +68,7 @@ struct BackwardWithSums {
     }
 #pragma unroll
     for (int result = 0; result < kResults; ++result) {
-      const int of_all = kBias && result == kBeside ? 2 : kCentred && result == kPlain ? 0 : 1;
+      const int of_all = kBias && result == kBeside ? 2 : kCentered && result == kPlain ? 0 : 1;
       C* const to = static_cast<C*>(sums.scratch) + (thread.block() * kColumnResults + of_all) * rows.a.columns;
 #pragma unroll
       for (int i = 0; i < kOfThread; ++i) {
@@ -82,16 +82,16 @@ struct BackwardWithSums {
 // Like BackwardWithSums, for rows of whole eights of halves and for blocks that are small enough. Each row is copied to
 // shared memory while earlier rows are summed, so a block does not wait for its loads. A thread copies exactly the
 // elements that it reads itself, so only the two sums over a row need a barrier, and they share one.
-template <Type S, bool kCentred, bool kBias>
+template <Type S, bool kCentered, bool kBias>
 struct StagedBackwardWithSums {
   static constexpr int kMaxThreads = 256, kMinBlocks = 2;
   using C = float;
-  using Sums = BackwardWithSums<C, S, kCentred, kBias>;
+  using Sums = BackwardWithSums<C, S, kCentered, kBias>;
   static constexpr int kOfThread = Sums::kOfThread, kResults = Sums::kResults;
   static constexpr int kStages = 2, kArrays = 3, kDy = 0, kX = 1, kResidual = 2;
   static constexpr int kMaxWarps = kMaxThreads / kWarp;
   // If true, weights come from L1 in every pass, because the sums need the registers.
-  static constexpr bool kAsksAgain = kCentred && kBias;
+  static constexpr bool kAsksAgain = kCentered && kBias;
   static_assert(kStages * 2 * kMaxWarps * sizeof(C) <= kBlockSumBytes);
   NormBackward a;
   ColumnSums sums;
@@ -145,7 +145,7 @@ struct StagedBackwardWithSums {
         copy(kDy, a.dy);
         copy(kX, a.x);
         copy(kResidual, a.residual);
-        if constexpr (kCentred) own.mean = Statistic<C, S>(a.mean, row);
+        if constexpr (kCentered) own.mean = Statistic<C, S>(a.mean, row);
         own.rstd = Statistic<C, S>(a.rstd, row);
       }
       thread.EndCopies();
@@ -186,7 +186,7 @@ struct StagedBackwardWithSums {
     }
 #pragma unroll
     for (int result = 0; result < kResults; ++result) {
-      const int of_all = kBias && result == Sums::kBeside ? 2 : kCentred && result == Sums::kPlain ? 0 : 1;
+      const int of_all = kBias && result == Sums::kBeside ? 2 : kCentered && result == Sums::kPlain ? 0 : 1;
       C* const to = static_cast<C*>(sums.scratch) + (thread.block() * kColumnResults + of_all) * columns;
 #pragma unroll
       for (int k = 0; k < kHeld; ++k) {
@@ -237,7 +237,7 @@ struct StagedBackwardWithSums {
     }
     SumBoth(thread, stage, sum_g, sum_gz);
     const C columns = static_cast<C>(a.columns);
-    const C mean_g = kCentred ? sum_g / columns : C(0), mean_gz = sum_gz / columns;
+    const C mean_g = kCentered ? sum_g / columns : C(0), mean_gz = sum_gz / columns;
 #pragma unroll
     for (int k = 0; k < kHeld; ++k) {
       if (First(thread, k) >= static_cast<int>(a.columns)) continue;
@@ -260,7 +260,7 @@ struct StagedBackwardWithSums {
       stored.Get(of_sum);
 #pragma unroll
       for (int i = 0; i < kBlock; ++i) {
-        if constexpr (kCentred) parts[Sums::kPlain][k * kBlock + i] += of_dy[i];
+        if constexpr (kCentered) parts[Sums::kPlain][k * kBlock + i] += of_dy[i];
         parts[Sums::kProducts][k * kBlock + i] += of_dy[i] * z[i];
         if constexpr (kBias) parts[Sums::kBeside][k * kBlock + i] += of_sum[i];
       }
@@ -272,17 +272,17 @@ struct StagedBackwardWithSums {
   // this row.
   template <typename Thread>
   WEFT_DEVICE static void SumBoth(Thread& thread, int turn, C& plain, C& products) {
-    if constexpr (kCentred) plain = WarpSum(thread, plain);
+    if constexpr (kCentered) plain = WarpSum(thread, plain);
     products = WarpSum(thread, products);
     const auto of_warps = thread.template Shared<C>(int64_t{turn} * 2 * kMaxWarps * int64_t{sizeof(C)}, 2 * kMaxWarps);
     if (thread.lane() == 0) {
-      if constexpr (kCentred) of_warps.Put(thread.warp(), plain);
+      if constexpr (kCentered) of_warps.Put(thread.warp(), plain);
       of_warps.Put(kMaxWarps + thread.warp(), products);
     }
     thread.Sync();
     plain = products = 0;
     for (int i = 0; i < thread.warps(); ++i) {
-      if constexpr (kCentred) plain += of_warps[i];
+      if constexpr (kCentered) plain += of_warps[i];
       products += of_warps[kMaxWarps + i];
     }
   }
@@ -307,23 +307,23 @@ Outcome Launch(const NormBackwardSums& args, void* stream) {
                  {norm.mean, norm.rstd}, [&]<typename C, Type S>() {
                    // There is no launch in double: its sums would not fit.
                    if constexpr (sizeof(C) == sizeof(float)) {
-                     const auto launch = [&]<bool kCentred, bool kBias>() {
+                     const auto launch = [&]<bool kCentered, bool kBias>() {
                        if constexpr (kHalves<S>) {
-                         using Staged = StagedBackwardWithSums<S, kCentred, kBias>;
+                         using Staged = StagedBackwardWithSums<S, kCentered, kBias>;
                          if (layout.threads <= Staged::kMaxThreads) {
                            return LaunchKernel(Staged{norm, sums, sums.RowsOfChunk()}, sums.Chunks(), layout.threads,
                                                Staged::SharedBytes(layout.threads), stream);
                          }
                        }
-                       using Kernel = BackwardWithSums<C, S, kCentred, kBias>;
+                       using Kernel = BackwardWithSums<C, S, kCentered, kBias>;
                        const int64_t shared = kBlockSumBytes + int64_t{Kernel::kResults} * Kernel::kOfThread *
                                                                    layout.threads * static_cast<int64_t>(sizeof(C));
                        return LaunchKernel(Kernel{{norm, false}, sums, sums.RowsOfChunk()}, sums.Chunks(),
                                            layout.threads, shared, stream);
                      };
-                     const bool centred = norm.mean.data != nullptr, bias = sums.beside.data != nullptr;
-                     if (centred && bias) return launch.template operator()<true, true>();
-                     if (centred) return launch.template operator()<true, false>();
+                     const bool centered = norm.mean.data != nullptr, bias = sums.beside.data != nullptr;
+                     if (centered && bias) return launch.template operator()<true, true>();
+                     if (centered) return launch.template operator()<true, false>();
                      if (bias) return launch.template operator()<false, true>();
                      return launch.template operator()<false, false>();
                    } else {

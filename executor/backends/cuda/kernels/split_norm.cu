@@ -108,7 +108,7 @@ struct Apply {
 
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
-    const bool aligned = pieces.Aligned(), centred = a.mean.data != nullptr;
+    const bool aligned = pieces.Aligned(), centered = a.mean.data != nullptr;
     Piece piece[kEach];
     Eight<C, S> x[kEach], gamma[kEach], beta[kEach];
     C mean[kEach], rstd[kEach];
@@ -118,8 +118,8 @@ struct Apply {
       const auto [row, first, count] = piece[i];
       x[i].Ask(a.x, row * a.columns + first, count, aligned);
       gamma[i].Ask(a.gamma, first, count, aligned);
-      if (centred) beta[i].Ask(a.beta, first, count, aligned);
-      mean[i] = centred ? Statistic<C, S>(a.mean, row) : C(0);
+      if (centered) beta[i].Ask(a.beta, first, count, aligned);
+      mean[i] = centered ? Statistic<C, S>(a.mean, row) : C(0);
       rstd[i] = Statistic<C, S>(a.rstd, row);
     }
 #pragma unroll
@@ -129,7 +129,7 @@ struct Apply {
       gamma[i].Get(weight);
 #pragma unroll
       for (int j = 0; j < kBlock; ++j) y[j] = (y[j] - mean[i]) * rstd[i] * weight[j];
-      if (centred) {
+      if (centered) {
         beta[i].Get(weight);
 #pragma unroll
         for (int j = 0; j < kBlock; ++j) y[j] += weight[j];
@@ -149,8 +149,8 @@ struct BackwardPartial {
   WEFT_DEVICE void operator()(Thread& thread) const {
     const RowShare<Thread> share(thread, per_warp);
     if (per_warp && share.row >= a.rows) return;
-    const bool centred = a.mean.data != nullptr, aligned = a.columns % kBlock == 0;
-    const C mean = centred ? Statistic<C, S>(a.mean, share.row) : C(0);
+    const bool centered = a.mean.data != nullptr, aligned = a.columns % kBlock == 0;
+    const C mean = centered ? Statistic<C, S>(a.mean, share.row) : C(0);
     const C rstd = Statistic<C, S>(a.rstd, share.row);
     Eight<C, S> dy[kTogether], x[kTogether], gamma[kTogether];
     C plain = 0, products = 0;
@@ -175,9 +175,9 @@ struct BackwardPartial {
           }
         });
     products = share.Sum(products);
-    if (centred) plain = share.Sum(plain);
+    if (centered) plain = share.Sum(plain);
     if (share.place != 0) return;
-    if (centred) {
+    if (centered) {
       Store<C>(a.sums, 2 * share.row, plain);
       Store<C>(a.sums, 2 * share.row + 1, products);
     } else {
@@ -197,16 +197,16 @@ struct BackwardApply {
   WEFT_DEVICE void operator()(Thread& thread) const {
     const auto [row, first, count] = pieces.At(thread, 0, 1);
     const int64_t place = row * a.columns + first;
-    const bool aligned = pieces.Aligned(), centred = a.mean.data != nullptr;
+    const bool aligned = pieces.Aligned(), centered = a.mean.data != nullptr;
     Eight<C, S> dy, x, gamma, old;
     dy.Ask(a.dy, place, count, aligned);
     x.Ask(a.x, place, count, aligned);
     gamma.Ask(a.gamma, first, count, aligned);
     if (a.accumulate) old.Ask(a.dx, place, count, aligned);
     const C whole = static_cast<C>(a.whole_columns);
-    const C mean = centred ? Statistic<C, S>(a.mean, row) : C(0), rstd = Statistic<C, S>(a.rstd, row);
-    const C plain = centred ? Statistic<C, S>(a.sums, 2 * row) / whole : C(0);
-    const C products = Statistic<C, S>(a.sums, centred ? 2 * row + 1 : row) / whole;
+    const C mean = centered ? Statistic<C, S>(a.mean, row) : C(0), rstd = Statistic<C, S>(a.rstd, row);
+    const C plain = centered ? Statistic<C, S>(a.sums, 2 * row) / whole : C(0);
+    const C products = Statistic<C, S>(a.sums, centered ? 2 * row + 1 : row) / whole;
     C dx[kBlock], of_x[kBlock], weight[kBlock];
     dy.Get(dx);
     x.Get(of_x);
