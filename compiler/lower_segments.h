@@ -49,7 +49,7 @@ struct SegmentOptions {
   StepCost cost;
 };
 
-// `graph` and `recipe` must have passed validation, and `recipe` must have its defaults filled in (ResolveRecipe).
+// `graph` and `recipe` must have passed validation, and `recipe` must have its defaults filled in (ValidateAndResolve).
 // Errors that only the compiler can find (shapes, layers, stages) are InvalidArgument and name the op or tensor.
 absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe& recipe,
                                            const SegmentOptions& options);

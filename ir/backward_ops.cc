@@ -36,7 +36,7 @@ mlir::LogicalResult PositionEmbeddingBackwardOp::verify() {
                          << Dim(getDy(), 0) << " rows and be at most the table's " << Dim(getDtable(), 0)
                          << " positions";
   }
-  if (mlir::failed(ExpectShape(*this, "position_embedding_backward_c2", "dy (rows x columns of the table)", getDy(),
+  if (mlir::failed(ExpectShape(*this, "position_embedding_backward_c2", "dy (any rows x columns of the table)", getDy(),
                                {Dim(getDy(), 0), Dim(getDtable(), 1)}))) {
     return mlir::failure();
   }

@@ -77,7 +77,8 @@ mlir::LogicalResult RopeOp::verify() {
   const bool scaled = factor > 0 && std::isfinite(factor) && positions >= 0 && std::isfinite(positions) &&
                       std::isfinite(low) && std::isfinite(high) && high > low;
   return Expect(*this, plain || scaled, "rope_c5",
-                "factor must be positive and ramp_low below ramp_high, or all that scales be zero");
+                "factor must be positive and ramp_low below ramp_high, or factor, ramp_low, ramp_high and "
+                "ramp_positions must all be 0");
 }
 
 Gradients RmsNormOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,

@@ -69,8 +69,6 @@ struct Attribute {
 // All attributes, by Symbol.
 extern const Attribute kAttributes[static_cast<int>(Symbol::kAttributes)];
 
-constexpr bool IsAttribute(Symbol s) { return s < Symbol::kAttributes; }
-
 namespace internal {
 struct Name {
   const char* text;

@@ -73,6 +73,8 @@ TEST(CheckAloneTest, StochasticRoundingIsOfFp32ToHalves) {
   ExpectFinding(fault(kX, {}, "rounding_site: 1"), "rounding_site is 1; it must be 0");
   ExpectFinding(fault(kX, {kX}, "rounding_site: 1"), "rounding_site is 1; it must be 0");
   ExpectFinding(fault(kDouble, {kHalf}, "rounding_site: 1"), "must be fp32");
+  // A gradient in fp64 would make the step compute in fp64.
+  ExpectFinding(FaultOf(SGD_STEP, {kDouble, kX}, {kX, kHalf}, "rounding_site: 1"), "must not be fp64");
 }
 
 TEST(CheckAloneTest, ShiftsAreNotNegative) {

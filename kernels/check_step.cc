@@ -39,7 +39,6 @@ absl::Span<const DType> DTypesOf(Types types, DType first) {
     case Types::kUint8:
       return kUint8;
     case Types::kFp8:
-    case Types::kByRule:
       break;
   }
   return {};
@@ -216,7 +215,6 @@ void StepView::Prepare() {
 }
 
 void StepView::CheckTypes(const OperandSpec& operand, const StepTensor& tensor) {
-  if (operand.types == Types::kByRule) return;
   const DType first = in_.empty() ? tensor.dtype : in_[0].dtype;
   const absl::Span<const DType> allowed = DTypesOf(operand.types, first);
   if (std::find(allowed.begin(), allowed.end(), tensor.dtype) != allowed.end()) return;

@@ -44,7 +44,6 @@ class OpView {
 
  private:
   absl::Status CheckShape(int input, const GraphOperand& operand);
-  absl::Status CheckDims(int input, const Dim* dims, const int64_t* extents, size_t count, bool swap, bool parameter);
   std::string Expected(const GraphOperand& operand, bool swap) const;
   bool Bind(const Dim& dim, int64_t extent, std::string* multiple);
   int64_t Value(const Dim& dim) const;

@@ -32,8 +32,7 @@ enum class Types : uint8_t {
   kAddend,  // EXACT192 if the first operand is EXACT192, else as kFloat.
   kInt32,
   kUint8,
-  kFp8,     // Later: FP8_E4M3 or FP8_E5M2.
-  kByRule,  // A rule checks the type.
+  kFp8,  // Later: FP8_E4M3 or FP8_E5M2.
 };
 
 // The meaning of the numbers in an INT32 operand. A step must read numbers that a writer of the same kind made
@@ -152,7 +151,6 @@ consteval AttributeRule Related(AttributeRule r, Relation relation, const char* 
   return r.relation = relation, r.of = SymbolNamed(of), r;
 }
 constexpr AttributeRule Try(double sample, AttributeRule r) { return r.sample = sample, r; }
-constexpr AttributeRule AndHolds(AttributeRule r, bool (*holds)(const StepView&)) { return r.holds = holds, r; }
 
 // States whether a step needs to know its microbatch, and how many rows one sample has. A kernel that reads the
 // microbatch may set the attributes microbatch_offset and of_backward.
@@ -180,7 +178,8 @@ enum class WorkKind : uint8_t {
   kAttention,    // `products` products of [sequence, h] by [h, sequence] for each head and sequence.
 };
 
-// A check that the row's fields cannot express. It runs after all other checks have passed, and reports through `step`.
+// A check that the row's fields cannot express. It runs after the checks of operands and attributes have passed, and
+// reports through `step`.
 struct Rule {
   const char* name = nullptr;
   void (*check)(const StepView& step) = nullptr;

@@ -316,6 +316,11 @@ void RoundingIsTheRecipes(const StepView& s) {
     return s.Require(a.first_element() == 0, "first_element", a.first_element(), "0 without rounding_site");
   }
   if (s.out(0).dtype != FP32) s.Bad("P2.kernel", "value ", StepView::Text(s.out(0)), " must be fp32");
+  // The gradient and the states. With one of them in fp64, a step computes in fp64, where no rounding is stochastic.
+  for (int k = 0; k <= states && k < s.inputs(); ++k) {
+    if (s.in(k).dtype == FP64)
+      s.Bad("P2.kernel", "value ", StepView::Text(s.in(k)), " must not be fp64 with rounding_site");
+  }
   s.Require(a.first_element() >= 0, "first_element", a.first_element(), "at least 0");
 }
 

@@ -50,7 +50,8 @@ class StepView {
 
   // Checks everything that the row states.
   void Check();
-  // Binds the names of the row's shapes without the other checks. Returns null if the shapes do not fit.
+  // Checks the counts of operands, the numbers in attributes and the shapes, and binds the names of the row's shapes.
+  // Returns null if a check fails.
   const Extents* BindExtents();
 
   const Step& step() const { return step_; }

@@ -1,5 +1,7 @@
 #include "kernels/traits.h"
 
+#include <algorithm>
+
 namespace weft::kernels {
 namespace {
 
@@ -32,6 +34,14 @@ bool IsOptimizer(Kernel kernel) { return IsOf(kernel, Family::kOptimizer); }
 bool MayReadMicrobatch(Kernel kernel) {
   const KernelRow* row = FindRow(kernel);
   return row != nullptr && row->microbatch.reads != Microbatch::Reads::kNo;
+}
+
+bool HasConditionalOperands(Kernel kernel) {
+  const KernelRow* row = FindRow(kernel);
+  if (row == nullptr) return false;
+  const auto conditional = [](const OperandSpec& operand) { return operand.when.attribute != Symbol::kNone; };
+  return std::any_of(row->inputs.begin(), row->inputs.end(), conditional) ||
+         std::any_of(row->outputs.begin(), row->outputs.end(), conditional);
 }
 
 bool ReadsMicrobatch(const Step& step) {

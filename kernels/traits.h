@@ -25,6 +25,8 @@ bool IsOptimizer(Kernel kernel);
 // kernel can depend on it.
 bool ReadsMicrobatch(const Step& step);
 bool MayReadMicrobatch(Kernel kernel);
+// True if an attribute decides whether a step has one of its operands.
+bool HasConditionalOperands(Kernel kernel);
 // Returns the number of rows per sample in a step that reads its microbatch; at least 1 in a valid program.
 int64_t RowsOfSample(const Program& program, const Step& step);
 // Returns the value whose rows are those of the step's samples; null if the step has no such value.

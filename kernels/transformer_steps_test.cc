@@ -62,7 +62,7 @@ TEST(TransformerStepsTest, Rope) {
   ExpectFinding(rope("head_size: 3"), "head_size is 3");
   ExpectFinding(rope("head_size: 8"), "head_size is 8");
   ExpectFinding(rope("head_size: 6 factor: 8"), "ramp_low is 0; it must be below ramp_high");
-  ExpectFinding(rope("head_size: 6 ramp_high: 1"), "with factor 0 all that scales must be 0");
+  ExpectFinding(rope("head_size: 6 ramp_high: 1"), "with factor 0, ramp_low, ramp_high and ramp_positions must be 0");
   ExpectFinding(rope("head_size: 6 factor: nan"), "factor is nan");
   ExpectFinding(FindingsOf(ROPE, {kX}, {kX}, "sequence: 3 base: 1 head_size: 6"), "sequence is 3");
   ExpectFinding(FindingsOf(ROPE, {kX}, {kX}, "sequence: 4 base: 1 head_size: 6"), "base is 1");

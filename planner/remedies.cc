@@ -341,8 +341,9 @@ Remedies FindRemedies(const Recipe& recipe, const Plan& plan, const Cluster& clu
   // Changes that are not enough alone. They are tried again with all layers recomputed.
   std::vector<size_t> failed;
   std::set<int> fitting_kinds;
-  // If set, each change is first tried with all layers recomputed. It is set if recomputing all layers is not enough
-  // (without that, a change saves less), or if the plan has FIT, whose choice takes several compilations.
+  // The plan with all layers recomputed. If set, each further change is first tried on top of it. It is set if
+  // recomputing all layers is not enough alone: a change of the original plan would save even less. It is also set if
+  // the plan has mode FIT, because choosing FIT's layers takes several compilations and recomputing all takes one.
   std::optional<Variant> recomputed;
   if (plan.recompute().mode() == Recompute::FIT) recomputed = full(search.AsItIs());
   for (size_t i = 0; i < changes.size(); ++i) {

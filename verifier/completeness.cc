@@ -125,12 +125,14 @@ class Completeness {
     }
   }
 
-  // The phases of a microbatch on a stage, and for each part of a pipeline's work the action that does it.
+  // The parts of a microbatch's work on a stage.
   enum Phase { kForward = 0, kInput, kWeight };
+  // An action, and the role (template) that has it.
   struct Seen {
     int role = 0;
     const Action* action = nullptr;
   };
+  // The actions of one pipeline that have been seen, by the work that each does.
   struct Pipeline {
     std::map<std::pair<int, int>, Seen> seen[3];                // By phase and (stage, microbatch).
     std::map<std::pair<int, int>, Seen> owner;                  // By (lane, stage).

@@ -180,8 +180,8 @@ class SegmentWalk {
   std::vector<std::vector<Access>> accesses_;
 };
 
-// True if walks over the two segments give the same result. The segments may differ in names, attributes and work,
-// which a walk does not read.
+// True if walks over the two segments give the same result. The segments may differ in names and work, and in
+// attributes that decide about no operand, because a walk does not read these.
 bool AreAlike(const Program& program, const Segment& a, const Segment& b) {
   const auto same = [](const auto& x, const auto& y) { return std::equal(x.begin(), x.end(), y.begin(), y.end()); };
   const auto alike_operands = [](const Operand& x, const Operand& y) { return x.access() == y.access(); };
@@ -193,6 +193,10 @@ bool AreAlike(const Program& program, const Segment& a, const Segment& b) {
     if (x.kernel() != y.kernel() || x.stream() != y.stream() || x.accumulate() != y.accumulate() ||
         x.detached() != y.detached() || !same(x.inputs(), y.inputs()) || !same(x.outputs(), y.outputs()) ||
         !same(x.deps(), y.deps())) {
+      return false;
+    }
+    if (kernels::HasConditionalOperands(x.kernel()) &&
+        x.attributes().SerializePartialAsString() != y.attributes().SerializePartialAsString()) {
       return false;
     }
     return x.stream() != COLLECTIVE || CommunicatorKey(program, x.collective().group(), x.collective().purpose()) ==

@@ -399,7 +399,8 @@ class RankExporter {
   // of outputs in the prologue.
   int ahead_ = 0, ahead_below_ = 0;
   int versions_ = 1;
-  // Empty if every replica updates whole weights.
+  // The weights to all-gather after each optimizer step, as (the replica's part, the whole weight). Empty if every
+  // replica updates whole weights.
   std::vector<std::pair<const SegmentOperand*, const SegmentOperand*>> gathered_;
   // Sizes of the rings, by the role of what they hold.
   std::map<Role, int> rings_;

@@ -28,7 +28,8 @@ absl::Status CheckBuffer(CollectiveKind kind, int64_t members, const CollectiveB
     if (buffer.destination_dtype != buffer.dtype || buffer.accumulate) {
       return absl::InvalidArgumentError(
           absl::StrCat(name, " of ", type(buffer.dtype), buffer.accumulate ? " is to be added" : "", " to ",
-                       type(buffer.destination_dtype), "; only a reduce-scatter adds or converts"));
+                       type(buffer.destination_dtype),
+                       "; only a reduce-scatter can add to its destination's old values or convert"));
     }
     return absl::OkStatus();
   }

@@ -7,7 +7,8 @@
 namespace weft::exec {
 namespace {
 
-// A receive never overwrites a slot that is still needed. The test follows the slot numbers of every algorithm.
+// In every round of every algorithm, a member receives only into slots that it neither sends from nor receives into
+// otherwise in that round.
 TEST(CollectiveRouteTest, SlotsAreFreeWhenTheyAreReceivedInto) {
   for (const CollectiveEntry& entry : Collectives()) {
     if (entry.in_switch()) continue;
@@ -21,7 +22,7 @@ TEST(CollectiveRouteTest, SlotsAreFreeWhenTheyAreReceivedInto) {
           int completed = 0;
           for (size_t r = 0; r < route.rounds.size(); ++r) {
             const RouteRound& round = route.rounds[r];
-            // Slots that are read in this round or that hold what a later round sends.
+            // Slots that this round sends from or has already received into.
             std::set<int> busy;
             for (const RouteMessage& message : round.sends) busy.insert(message.slot);
             for (const RouteMessage& message : round.receives) {

@@ -30,12 +30,12 @@ class DataSource {
   // Number of distinct windows of sequence_length tokens, or of images; at least 1.
   virtual int64_t windows() const = 0;
 
-  // Fills tokens and targets of global sample `sample`. Each has sequence_length elements; targets are the tokens
-  // shifted by one. Either may be empty if it is not wanted. Nothing is allocated.
+  // Writes the tokens and targets of global sample `sample`. Each span has sequence_length elements; targets are the
+  // tokens shifted by one. A span may be empty, and is then not written. Allocates nothing.
   virtual absl::Status Sample(int64_t sample, absl::Span<int32_t> tokens, absl::Span<int32_t> targets) const = 0;
 
-  // Fills the image of global sample `sample`: rows of positions, with the channels of a position together. Values are
-  // in [-1, 1] if the file has bytes. Nothing is allocated.
+  // Writes the pixels of global sample `sample`, row by row, with the channels of a pixel side by side. If the file
+  // stores a channel as one byte, the values are scaled to [-1, 1]. Allocates nothing.
   virtual absl::Status Image(int64_t sample, absl::Span<float> pixels) const {
     return absl::FailedPreconditionError("the data holds tokens, but the program trains on images");
   }

@@ -62,7 +62,7 @@ absl::StatusOr<PredictedTimes> PredictedTimes::Make(const Program& program, cons
 }
 
 std::string PredictedTimes::Digest() const {
-  if (longest_ == 0) return "nothing";
+  if (longest_ == 0) return "none";
   std::string text;
   for (const auto& of_template : times_) {
     for (const auto& [action, ns] : of_template) absl::StrAppend(&text, action, ":", ns, " ");

@@ -27,7 +27,7 @@ class PredictedTimes {
 
   // The longest time of the action; 0 if the trace does not have it.
   int64_t Of(int template_index, int32_t action) const;
-  // Equal digests mean equal times; "nothing" if there are no times.
+  // Equal digests mean equal times; "none" if there are no times.
   std::string Digest() const;
   // The longest time of all actions.
   int64_t Longest() const { return longest_; }

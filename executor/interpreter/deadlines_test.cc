@@ -69,7 +69,7 @@ TEST(DeadlinesTest, TheLongerOfTimeoutAndTwentyTimesThePrediction) {
   other.mutable_ranks(0)->mutable_events(3)->set_finish_ps(2000000001000);
   EXPECT_EQ(predicted->Digest(), PredictedTimes::Make(program, Predicted(program))->Digest());
   EXPECT_NE(predicted->Digest(), PredictedTimes::Make(program, other)->Digest());
-  EXPECT_EQ(PredictedTimes().Digest(), "nothing");
+  EXPECT_EQ(PredictedTimes().Digest(), "none");
   // Indices follow the lists in order: prologue, body, epilogue.
   Deadlines deadlines(program, 0, seconds(3), *predicted, /*generous=*/false);
   EXPECT_EQ(deadlines.Of(0), seconds(3));

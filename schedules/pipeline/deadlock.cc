@@ -42,7 +42,7 @@ class Explanation {
   }
   std::pair<const Slot*, Result> Head(int64_t list) const { return lists_.Missing(lists_.list(list), at_[list]); }
 
-  // The slot that makes a result, with the fields that its name needs.
+  // Returns the slot that makes `result`, with the fields that SlotName prints except `width`.
   Slot Maker(const Result& result, const Slot& user) const {
     const uint8_t bits = table_.at(result.stage, result.microbatch);
     Slot slot = {.kind = SlotKind::kForward, .lane = user.lane, .stage = result.stage, .microbatch = result.microbatch};

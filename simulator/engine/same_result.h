@@ -1,4 +1,4 @@
-// For tests: expects two runs of the engine to agree in every field.
+// For tests: expects two runs of the engine to have the same times and figures.
 #ifndef WEFT_SIMULATOR_ENGINE_SAME_RESULT_H_
 #define WEFT_SIMULATOR_ENGINE_SAME_RESULT_H_
 

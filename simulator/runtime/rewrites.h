@@ -19,7 +19,7 @@ inline ValueRange RangeOf(const Segment& segment, int32_t value) {
 // bias_sums.cc. True if the program has bias gradients.
 bool HasBiasSums(const Program& program);
 // Moves each BIAS_GRADIENT to a place after the last product that reads the same rows. It does not move past a step
-// that waits for it, touches its output or overwrites the rows.
+// that waits for it, touches its output, overwrites the rows, or is another BIAS_GRADIENT of them.
 void SumBiasesLast(Program* program);
 
 // late_gathers.cc. Prefetches weights only within a recomputed block.

@@ -167,7 +167,7 @@ TEST(TensorParallelTest, RefusesAxisSizesThatDoNotDivide) {
          "z, which share a microbatch; nearest valid: 3"},
         {"gpt2", "x2 pipe2", "mesh axes x, y and z must have size 1 with this schedule; or set plan.schedule.freeze",
          "axonn"},
-        {"gpt2", "data2 pipe2", "plan.zero.stage must be 0 or 1 with it", "axonn", "zero { stage: 3 }"}}) {
+        {"gpt2", "data2 pipe2", "plan.zero.stage must be 0 or 1 with this schedule", "axonn", "zero { stage: 3 }"}}) {
     TinyPlan plan = Plan6(c.mesh);
     plan.family = c.family;
     plan.schedule = c.schedule;

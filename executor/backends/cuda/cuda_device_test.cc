@@ -1,5 +1,5 @@
-// Tests the one thing that can be tested without a GPU: that its absence is reported in one clear line. tests/gpu holds
-// the other tests.
+// Tests what can be tested without a GPU: that its absence is reported in one clear line, the texts and codes of
+// errors, and CUDA_DEVICE_MAX_CONNECTIONS. tests/gpu holds the other tests.
 #include "executor/backends/cuda/cuda_device.h"
 
 #include <gtest/gtest.h>

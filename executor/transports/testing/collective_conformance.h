@@ -71,7 +71,7 @@ inline absl::Status CollectivesConform(ConformanceRank& rank, const CollectiveEn
     job.communicator->AppendTransfers(*job.collective, &sends, &receives);
   }
   WEFT_RETURN_IF_ERROR(rank.Connect(sends, receives));
-  // Every rank begins with another job.
+  // The ranks start the jobs in different orders: rank r begins with job r.
   for (size_t i = 0; i < jobs.size(); ++i) {
     Job& job = jobs[(i + self) % jobs.size()];
     WEFT_RETURN_IF_ERROR(rank.Bring(job.source, job.stream));

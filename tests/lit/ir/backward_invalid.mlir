@@ -28,7 +28,7 @@ weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>) -> () {
 // -----
 
 weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[position_embedding_backward_c2] dy (rows x columns of the table) must be 6x5, got 6x4}}
+  // expected-error@+1 {{[position_embedding_backward_c2] dy (any rows x columns of the table) must be 6x5, got 6x4}}
   %0 = weft.position_embedding_backward %x {sequence = 3 : i64} : (tensor<6x4xf32>) -> tensor<8x5xf32>
   weft.return
 }

@@ -236,7 +236,7 @@ weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>) -> () {
 // -----
 
 weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[rope_c5] factor must be positive and ramp_low below ramp_high, or all that scales be zero}}
+  // expected-error@+1 {{[rope_c5] factor must be positive and ramp_low below ramp_high, or factor, ramp_low, ramp_high and ramp_positions must all be 0}}
   %0 = weft.rope %x {base = 100.0 : f64, magnitude = 1.0 : f64, head_size = 2 : i64, sequence = 3 : i64, factor = 2.0 : f64} : (tensor<6x4xf32>) -> tensor<6x4xf32>
   weft.return
 }
