@@ -254,11 +254,11 @@ int Main(std::vector<std::string> args) {
     // The message may contain a raw file name, so MessageLine makes it one line.
     std::fprintf(stderr, "weft %s: %s\n", calibrate ? "calibrate" : "run", MessageLine(message).c_str());
   };
-  // An error after the ranks have begun to meet names its rank already.
+  // Once the ranks have begun to connect, an error already names its rank.
   const exec::LauncherRank process = exec::RankFromLauncher();
   const std::string of_rank = process.rank == 0 || meets ? "" : absl::StrCat("rank ", process.rank, ": ");
   if (!calibrate && !meets) {
-    // The other processes wait for this one, now or later.
+    // The other processes wait for this one, or will do so.
     const absl::StatusOr<exec::Rendezvous> rendezvous =
         exec::FindRendezvous(exec::WantedBootstrap(), exec::ProcessEnvironment());
     if (rendezvous.ok() && rendezvous->process.size > 1 &&

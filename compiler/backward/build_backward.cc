@@ -120,7 +120,7 @@ mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, Segm
       if (training_->accumulation == IN_ORDER) {
         request.init = both.Argument(both.Role(ir::Role::Grad, tensor, use), request.type);
       } else if (gathers) {
-        // The sum over the group adds every rank's contribution separately to the accumulator itself (rule P10).
+        // The sum over the group adds every rank's contribution to the accumulator one by one (rule P10).
         request.type = tensors_[tensor].GradType(ir::Exact192Type::get(builder.getContext()));
         request.init = both.Argument(both.Role(ir::Role::GradAccumulator, tensor, use), request.type);
       }

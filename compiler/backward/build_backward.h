@@ -43,8 +43,9 @@ class StageDifferentiator {
     // True if the value is a gathered weight.
     bool weight = false;
   };
-  // Gradients add up layer by layer. A cut between layers, where each side sums its own gradients, therefore changes no
-  // bit. The exception: three or more stages read a value, and one of them reads it in several layers.
+  // Adds a gradient to the sum of its layer. Because gradients are summed layer by layer, a stage boundary between
+  // layers, where each side sums its own gradients, changes no bit. The exception: three or more stages read a value,
+  // and one of them reads it in several layers.
   void AddGradient(mlir::Value value, mlir::Value gradient, mlir::Operation* reader, llvm::StringRef name,
                    SegmentBuilder& both);
   mlir::Value AddTogether(mlir::Value a, mlir::Value b, const LayerSum& sum, SegmentBuilder& both);

@@ -118,9 +118,9 @@ mlir::LogicalResult BuildSegmentsPass::CheckCrossing(ir::GraphOp graph, mlir::Va
   return error;
 }
 
-// From each stage to the next crosses one value of the chain: the last one that the stage makes among the values that
-// the next stage reads. All other values of a stage that later stages read are skip connections, one for each value and
-// reading stage.
+// Finds the values that cross between stages. From each stage to the next crosses one value of the chain: the last
+// value that the stage computes among those that the next stage reads. All other values of a stage that later stages
+// read are skip connections, one for each value and reading stage.
 mlir::LogicalResult BuildSegmentsPass::FindBoundaries(ir::GraphOp graph) {
   const int32_t last = static_cast<int32_t>(stages_.size()) - 1;
   // Crossing values by their two stages, in order of definition.

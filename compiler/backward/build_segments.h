@@ -28,9 +28,9 @@ struct StageContent {
   int32_t stage = 0;
   // Kernel ops in order.
   std::vector<mlir::Operation*> ops;
-  // Values of the graph that come in from earlier stages, and values that go out to later ones, by `use` of the
-  // boundary roles: first the value from the previous or to the next stage (use 0; none at the ends), then skip
-  // connections.
+  // Values of the graph that the stage reads from earlier stages, and values that later stages read from it, in the
+  // order of `use`: first the value of the chain (use 0; the first stage has no such input, the last no such output),
+  // then skip connections.
   std::vector<Crossing> inputs;
   std::vector<Crossing> outputs;
   // Layers whose forward runs again in the backward, each with its group. A value that one layer of a group makes for
@@ -46,7 +46,7 @@ struct TensorInfo {
   ir::TensorOp op;
   // Type of the rank's part, as forward and backward read it.
   mlir::RankedTensorType Type(mlir::Type element = {}) { return Stored(op.getType(), element); }
-  // Types of gradients, and of what the optimizer keeps.
+  // Types of the gradients, and of the states that the optimizer keeps.
   mlir::RankedTensorType GradType(mlir::Type element) {
     return Stored(op.getGradType().value_or(op.getType()), element);
   }

@@ -112,7 +112,7 @@ void StepSegments::GradNorm() {
   mlir::RankedTensorType norms_type = NormsType();
   for (const auto& [tensor, uses, computed, writes_norm] : content_.tensors) {
     if (!Exact() && uses.size() == 1 && !writes_norm) continue;
-    // Sums over uses, in model order.
+    // Adds up the uses of a tensor, in model order.
     const ir::Role held = SummandRole(tensor);
     mlir::RankedTensorType type = SummandType(tensor);
     mlir::Value sum = segment.Current(segment.Role(held, tensor, uses.front()), type);

@@ -112,8 +112,8 @@ TEST_F(StepSegmentsTest, WhichThereAre) {
   EXPECT_THAT(kinds_, ElementsAre(SegmentKind::OptimizerStep));
 }
 
-// Rule P9: the first use's buffer gets the sum of the gradients in model order. Every gradient is zero again after the
-// update.
+// Rule P9: the buffer of the first use receives the sum of all uses' gradients, in model order. Every gradient is zero
+// again after the update.
 TEST_F(StepSegmentsTest, UsesAreAddedOnceTheirNormIsTaken) {
   content_.tensors = {{0, {1, 2, 4}, {1, 4}, true}, {1, {0}, {0}, false}, {2, {0}, {0}, true}};
   Build({kWhole, kWhole, kWhole});

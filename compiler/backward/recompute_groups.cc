@@ -48,7 +48,8 @@ mlir::LogicalResult CheckChoice(ir::GraphOp graph, const RecomputeChoice& choice
 }  // namespace
 
 int32_t AxonnInterval(int64_t stage_layers, int64_t all_layers) {
-  // |k - sqrt(n)| < |b - sqrt(n)| for k > b iff k + b < 2 sqrt(n).
+  // Compares distances to sqrt(n) in integers: for k > b, |k - sqrt(n)| < |b - sqrt(n)| if and only if k + b < 2
+  // sqrt(n).
   int64_t best = 1;
   for (int64_t k = 2; k <= stage_layers; ++k) {
     if (stage_layers % k == 0 && (k + best) * (k + best) < 4 * all_layers) best = k;

@@ -96,7 +96,7 @@ void StageDifferentiator::Recompute(mlir::Value value, SegmentBuilder& segment, 
 
 void StageDifferentiator::RecomputeLayer(size_t first, SegmentBuilder& segment, mlir::IRMapping& map,
                                          llvm::DenseSet<mlir::Operation*>& done) {
-  // Ops that only carry values may belong to no layer.
+  // Ops that only pass values on may belong to no layer.
   auto layer_of = [&](size_t i) { return backward_[i]->getAttr(ir::kLayerAttr); };
   if (first > 0 && layer_of(first - 1) == layer_of(first)) return;
   std::vector<mlir::Value> wanted;

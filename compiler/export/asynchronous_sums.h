@@ -38,9 +38,9 @@ std::vector<std::pair<const SegmentOperand*, const SegmentOperand*>> GatheredWei
 // The group of replicas that share states.
 Group GroupOfSharers(const Plan& plan);
 
-// If segments hold collectives, the order of the compute stream is not the order of all steps, and dependencies are
-// needed. Every compute action then waits for the one before it. Actions that make, sum or use gradients wait for the
-// detached steps of the backward before them.
+// Adds dependencies for programs whose segments hold collectives, because the order of the compute stream is then not
+// the order of all steps. Every compute action waits for the one before it. Actions that compute, sum or use gradients
+// wait for the detached steps of the backward before them.
 void ChainCompute(const Program& program, Template* t);
 
 }  // namespace weft

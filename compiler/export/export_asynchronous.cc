@@ -51,7 +51,7 @@ class RankExporter {
     ahead_below_ = rank > 0 ? AheadOf(rank - 1) : 0;
     const int receives = std::max(1, plan.receive_buffers()), sends = std::max(1, plan.send_buffers());
     rings_[Role::Saved] = RingSize(n_, ahead_ + 1);
-    // An input is received while the inputs in flight are in use, and some inputs of the previous list may still wait.
+    // An input is received while the inputs in flight are in use, and inputs of the previous list may still be unread.
     rings_[Role::Input] = RingSize(n_, std::max(ahead_, ahead_below_) + receives);
     rings_[Role::OutputGrad] = RingSize(n_, 1 + receives);
     rings_[Role::Output] = RingSize(n_, std::max(sends, ReadsOutput() ? ahead_ + 1 : 1));
@@ -179,9 +179,11 @@ class RankExporter {
     return event == Event::kForward || event == Event::kSendOutput ? ahead_ : 0;
   }
 
-  // `x` is counted from the start of the body's repetition; in the prologue, from the start of the first repetition.
+  // Records the action of an event. `x` is the number of the microbatch, counted from the start of the body's
+  // repetition, or in the prologue from the start of the first repetition.
   void Note(Event event, int x, bool prologue, const Action& action) { ids_[{event, x, prologue}] = action.id(); }
-  // Adds a wait for the event of microbatch x, wherever it is. If the event lies before the run, there is no wait.
+  // Adds a wait for the event of microbatch x, in whichever list it is. If the event lies before the run, there is no
+  // wait.
   void Wait(const Action& action, bool prologue, Event event, int x) {
     pending_.push_back({action.id(), prologue, event, x});
   }
@@ -318,7 +320,7 @@ class RankExporter {
     Action& sync = Add(false, ALL_REDUCE, "loss sync");
     sync.set_purpose(LOSS_SYNC);
     sync.set_algorithm(plan_.collective());
-    // On x and y all ranks have the same losses.
+    // Ranks that differ on x or y have the same losses, so these axes are not summed.
     for (const MeshAxis& axis : plan_.mesh().axes()) {
       if (axis.name() != "x" && axis.name() != "y") sync.mutable_group()->add_axes()->set_axis(axis.name());
     }

@@ -128,8 +128,9 @@ class TemplateExporter {
     return !dynamic_ || !ir::IsMicrobatch(before) || !ir::IsMicrobatch(op);
   }
 
-  // In a program that chooses its order, a backward that reads what its forward received waits only for the forward.
-  // The choice depends on the receives that an action itself waits for (rule P6).
+  // True if the forward has waited for `before` already: in a program that chooses its order, a backward that reads
+  // what its forward received waits only for the forward. The choice depends on the receives that an action itself
+  // waits for (rule P6).
   bool IsSeenByForward(mlir::Operation* before, mlir::Operation* op) const {
     auto recv = mlir::dyn_cast<ir::RecvOp>(before);
     return dynamic_ && recv && recv.getDirection() == ir::Direction::TowardsLoss && ir::IsMicrobatch(op) &&

@@ -80,8 +80,8 @@ std::vector<PlannedStep> SegmentExporter::PlannedSteps() {
   return steps;
 }
 
-// Steps with their streams, one stream per communicator. Before values have places, each storage counts as a space of
-// its own.
+// Returns the steps with their streams, one stream per communicator. Values have no offsets yet, so each storage counts
+// as a separate space.
 std::vector<OrderedStep> SegmentExporter::OrderedSteps(const std::vector<PlannedStep>& steps) {
   std::map<std::pair<const void*, int>, int> streams;
   std::vector<OrderedStep> ordered;
@@ -113,8 +113,8 @@ std::vector<OrderedStep> SegmentExporter::OrderedSteps(const std::vector<Planned
   return ordered;
 }
 
-// Keeps what a collective touches in place until a compute step waits for the collective. This excludes `deferred`,
-// where steps wait for bytes (deferred_lives.h).
+// Extends the life of storages that a collective touches until a compute step waits for the collective. Storages in
+// `deferred` are excluded, because steps wait for their bytes (deferred_lives.h).
 void SegmentExporter::ExtendLives() {
   std::vector<PlannedStep> steps;
   for (mlir::Operation* op : values_.steps()) steps.push_back({op, -1});

@@ -71,8 +71,8 @@ TEST(ExportSegment, ValuesLieInTheirOperandsAligned) {
   }
 }
 
-// Places are reused, but never too early. In the order of steps, each step reads what was made, and reads nothing from
-// the workspace that no step has made.
+// Storage is reused, but never too early. In the order of steps, each step reads the value that was written for it, and
+// reads nothing from the workspace that no step has written.
 TEST(ExportSegment, StepsReadWhatEarlierStepsWrote) {
   int reads = 0, shared = 0;
   for (const SegmentSet& set : Sets()) {

@@ -94,7 +94,7 @@ class SegmentStorage {
   mlir::LogicalResult Touch(mlir::Operation* op, int step);
 
   std::string RoleName(ir::RoleAttr role) const;
-  // Resolves places that were found to be the same.
+  // Returns the place that `storage` was merged into, for places that were found to be the same.
   int Find(int storage) const {
     while (same_as_[storage] != storage) storage = same_as_[storage];
     return storage;

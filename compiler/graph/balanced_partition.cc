@@ -34,7 +34,7 @@ class StageCosts {
 
   int64_t CostOf(int64_t from, int64_t to) const {
     const int64_t begin = position_[from], end = position_[to];
-    // The first layer of the same series that is not in the stage.
+    // The first layer after the stage that would be recomputed in this series of every `every_`-th layer.
     const int64_t behind = begin + (end - begin + every_ - 1) / every_ * every_;
     return prefix_[to] - prefix_[from] + suffix_[begin] - suffix_[behind];
   }
@@ -97,7 +97,8 @@ std::vector<int32_t> SmallestMaximum(const StageCosts& sums, int64_t layers, int
   for (int64_t i = 0; i <= layers; ++i) best[0][i] = sums.CostOf(i, layers);
   for (int32_t s = 1; s < stages; ++s) {
     for (int64_t i = 0; i + s < layers; ++i) {
-      // The first stage ends at j. Its sum grows with j, the best of the rest falls: the optimum is where they cross.
+      // The first stage ends at j. Its sum grows with j, and the best maximum of the rest falls, so the optimum is
+      // where the two cross.
       int64_t low = i + 1;
       int64_t high = layers - s;
       while (low < high) {

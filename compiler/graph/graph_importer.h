@@ -36,7 +36,7 @@ class GraphImporter {
   absl::StatusOr<mlir::Value> RowOp(const GraphOp& op, const kernels::GraphRow& row);
   absl::Status AddAttributes(const GraphOp& op, const kernels::KernelRow& kernel, int64_t sequence,
                              mlir::OperationState& state);
-  // Ops that a row alone does not describe completely.
+  // Import ops that a row alone does not describe completely.
   absl::StatusOr<mlir::Value> Load(const GraphOp& op);
   absl::StatusOr<mlir::Value> Matmul(const GraphOp& op);
   absl::StatusOr<mlir::Value> Attention(const GraphOp& op);
@@ -89,7 +89,7 @@ class GraphImporter {
   mlir::Type compute_;
   mlir::Type params_;
   mlir::Type statistics_;
-  // Losses of the microbatches, threaded through the ops that write them.
+  // The vector of losses so far. Each op that writes a loss reads the current vector and returns the next one.
   mlir::Value losses_;
   std::map<std::string, mlir::Value> values_;
   std::map<std::string, int> parameters_;

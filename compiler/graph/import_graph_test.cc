@@ -46,7 +46,7 @@ class ImportGraphTest : public testing::Test {
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     return std::string(status.message());
   }
-  // The error after `change` alone is applied to the model, the recipe or the options.
+  // Returns the error if only `change` is applied to the model, the recipe or the options.
   std::string ErrorWith(const std::function<void()>& change) {
     const auto before = std::make_tuple(model_, recipe_, options_);
     change();
