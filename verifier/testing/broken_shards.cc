@@ -93,7 +93,7 @@ std::vector<Broken> BrokenShards() {
          MutableBuffer(p, 0, "dwte")->set_bytes(4 * 15);
          for (const char* segment : {"B", "optimizer"}) OperandOf(p, segment, "dwte")->set_bytes(4 * 15);
        },
-       {"'dwte'", "room for 15", "holds 11", "12 together"},
+       {"'dwte'", "room for 15", "holds 11", "12 elements together"},
        Uneven},
       {"P8.room",
        "room_where_nothing_is_cut",
@@ -101,7 +101,7 @@ std::vector<Broken> BrokenShards() {
          MutableBuffer(p, 0, "gamma")->set_bytes(4 * 6);
          for (const char* segment : {"F", "B", "optimizer"}) OperandOf(p, segment, "gamma")->set_bytes(4 * 6);
        },
-       {"'gamma'", "room for 6", "4 together"},
+       {"'gamma'", "room for 6", "4 elements together"},
        Uneven},
       {"P4.shape",
        "no_room",
@@ -119,7 +119,7 @@ std::vector<Broken> BrokenShards() {
       {"P8.room",
        "scattered_with_something_behind_it",
        [](Program* p) { FindStep(p, "B", "zero end of whole dwte")->mutable_attributes()->set_value(1); },
-       {"scatters 33 elements", "'dwte'", "there are 32"},
+       {"scatters 33 elements", "'dwte'", "has 32"},
        Uneven},
       {"P8.room",
        "zeros_reach_into_what_is_scattered",
@@ -133,7 +133,7 @@ std::vector<Broken> BrokenShards() {
          FindStep(p, "B", "zero end of whole dwte")->set_name("zeros before");
          StepAfter(p, "B", "scatter dwte", "zero end of whole dwte");
        },
-       {"scatters 16 elements", "'dwte'", "there are 32", "zeros were written over the last ones"},
+       {"scatters 16 elements", "'dwte'", "has 32", "zeros were written over the last ones"},
        Uneven},
       {"P8.gather",
        "what_is_behind_a_gathered_table_is_read",
