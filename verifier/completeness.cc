@@ -190,7 +190,8 @@ class Completeness {
         }
       }
     }
-    // For each action of the body, one bit for each earlier action that must be finished before it starts.
+    // For each action of the body, a bit for each earlier action; set if the action's dependencies, direct or not, make
+    // it wait for that one (distance 0 only).
     const int words = (count + 63) / 64;
     std::vector<uint64_t> finished(static_cast<size_t>(count) * words, 0);
     for (int a = 0; a < count; ++a) {

@@ -234,7 +234,8 @@ class StreamOrder {
  public:
   StreamOrder(bool message_driven, int streams) : message_driven_(message_driven), last_(streams, -1) {}
 
-  // Adds a step of a compute action. Calls `edge(a, b)` for each pair of nodes for which a ends before b starts.
+  // Adds a step of a compute action. Calls `edge(a, b)` for the last node a on each clock of the step, if there is one:
+  // a ends before b, the new node, starts.
   template <typename Edge>
   void AddStep(ActionKind kind, int stream, int node, Edge edge) {
     if (stream != COMPUTE || !message_driven_) return Add(stream, node, node, edge);

@@ -147,7 +147,7 @@ class LossScaleCheck {
   const Step* total_ = nullptr;
   const Step* update_ = nullptr;
   const Step* loss_ = nullptr;
-  // For each segment: true if it has steps that read or update a scale, or that state one (NORM_TOTAL).
+  // For each segment: true if it has steps that read or update a scale, or a NORM_TOTAL.
   std::vector<bool> about_scale_;
   bool dynamic_ = false;
   double fixed_ = 0;

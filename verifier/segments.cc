@@ -10,8 +10,8 @@
 namespace weft::verify {
 namespace {
 
-// True if kernels::CheckStep finds the same in step `i` of both segments. Their operands and values must be checked
-// already. False may also mean that the steps were not compared: steps of collectives never count as alike.
+// True if kernels::CheckStep finds the same in step `i` of both segments. Their operands, values and value indices must
+// be checked already. False may also mean that the steps were not compared: steps of collectives never count as alike.
 bool AreAlike(const Segment& a, const Segment& b, int i) {
   const Step &x = a.steps(i), &y = b.steps(i);
   if (x.kernel() != y.kernel() || x.stream() != y.stream() || x.accumulate() != y.accumulate() || x.has_collective() ||

@@ -74,7 +74,8 @@ class StoreClient {
   absl::Status Set(absl::string_view key, absl::string_view value);
   // Returns the value of the key. Returns NotFound if the key is not set.
   absl::StatusOr<std::string> Get(absl::string_view key);
-  // Waits until the key is set and returns its value. DeadlineExceeded names ranks that never connected.
+  // Waits until the key is set and returns its value. DeadlineExceeded names the ranks that never connected, if there
+  // are any.
   absl::StatusOr<std::string> Wait(absl::string_view key, std::chrono::nanoseconds timeout);
   // Waits until all ranks have called it with this name. A rank must not use a name twice. DeadlineExceeded names the
   // ranks that did not call it.

@@ -1,11 +1,5 @@
-// The messages of the rendezvous store (store.h), which follow the handshake of a connection (handshake.h). A message
-// is a u32 length and that many bytes:
-//
-//   request  u8 operation, u64 timeout in milliseconds, u32 length of the key, the key, the value (the rest)
-//   reply    u8 absl::StatusCode, the value or the error's message (the rest); the code + 128: another rank reports it
-//            (reported_remotely.h)
-//
-// A client waits for the reply to a request before it sends the next one, except for kFail.
+// A client waits for the reply to a request before it sends the next one. Only kFail and kLeave may be sent while a
+// request is under way; kLeave has no reply.
 #ifndef WEFT_EXECUTOR_JOB_STORE_MESSAGE_H_
 #define WEFT_EXECUTOR_JOB_STORE_MESSAGE_H_
 

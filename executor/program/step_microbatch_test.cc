@@ -70,7 +70,8 @@ std::string SegmentText(int width, int at_once) {
     absl::StrAppend(&operands, "operands { name: '", field.name,
                     "' access: READ_WRITE bytes: ", field.rows ? field.bytes * rows * width : field.bytes, " }\n");
   }
-  // Adds nine values for each part. A part is `parts` microbatches. The values of part p begin at index 9 p.
+  // Adds nine values for each part. A part is `parts` microbatches. The values of part p begin 9 p after the first
+  // value that this call adds. Returns the number of values added.
   const auto add_values = [&](int parts) {
     for (int part = 0; part < width / parts; ++part) {
       for (int f = 0; f < 9; ++f) {

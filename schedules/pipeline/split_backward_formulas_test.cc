@@ -102,7 +102,8 @@ TEST(SplitBackwardFormulas, AreWhatIsMeasured) {
   }
 }
 
-// With huge costs, a closed form gives no makespan or a right one, but never one that has overflowed.
+// With huge costs, a closed form exists, and gives either no makespan or a large one, not one that has overflowed to a
+// small or negative number.
 TEST(SplitBackwardFormulas, HugeCosts) {
   for (const auto& [name, promise] : Promises()) {
     ScheduleParams params = {.ranks = promise.ranks_step, .microbatches = 4096};

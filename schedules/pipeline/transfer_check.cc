@@ -230,7 +230,8 @@ class DeadlockCheck {
     return absl::OkStatus();
   }
 
-  // Returns the key of a transfer's queue on its rank. The transfers of a queue run one after the other.
+  // Returns the key of a transfer's queue on its rank. The transfers of a queue run one after the other, except that
+  // those of one group start together.
   std::tuple<int, bool, int> Queue(int64_t id) const {
     const int communicator = CommunicatorOf(table_[id], options_.communicators);
     if (options_.communicators != Communicators::kPerEdge) return {0, false, communicator};

@@ -337,8 +337,9 @@ class Engine {
   // if the head waits for none.
   std::pair<int32_t, int32_t> AwaitedBy(const StreamState& stream) const;
 
-  // Returns the stream of collectives of the action at the head of compute stream `s`, if from now on the rank runs the
-  // action without waiting for other ranks; else -1.
+  // Returns the stream of collectives of the action at the head of compute stream `s`, if from now on nothing outside
+  // the action affects it on this rank: its collective waits for a step of this action and for no other simulated rank,
+  // and no other load or collective runs on the rank. Otherwise returns -1.
   int32_t LoneCollective(int32_t s) const;
 
   // Called when a computation starts on stream `s`. Returns the duration of the recorded stretch that begins with it;

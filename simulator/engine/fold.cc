@@ -199,8 +199,9 @@ class Folder {
     for (const int32_t communicator : communicator_class_) user_class_.push_back(channels + communicator);
   }
 
-  // Writes to `key` the numbers of a rank's channels and communicators, and the classes of the ranks at the other ends.
-  // The length is the same for all ranks of one view.
+  // Writes to `key`, for each channel of a rank, its class (without shared links: the number of its times), and the
+  // class of the rank at the other end with the index of that side, -1 if there is none; then the class of each
+  // communicator. The length is the same for all ranks of one view.
   void Describe(int32_t rank, Key& key) const {
     key.clear();
     const LinkedRank& own = all_.ranks[rank];

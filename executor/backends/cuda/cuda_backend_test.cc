@@ -168,8 +168,8 @@ TEST(CudaBackend, AProductThatTheLibraryRefusesIsToldBeforehand) {
   EXPECT_EQ(refused, absl::InvalidArgumentError("step 'the product': tune.txt: no"));
 }
 
-// The scores of all heads and sequences are computed in one call if possible, else in one call per head or in one call
-// per sequence, whichever needs fewer calls.
+// For each query head of a group of kv heads, the scores of all kv heads and sequences are computed in one call if
+// possible, else in one call per kv head or in one call per sequence, whichever needs fewer calls.
 TEST(CudaBackend, ProductsOfHeadsAreBatched) {
   class Counting : public Matmul {
    public:
