@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "catalog/catalog.h"
-#include "catalog/load_runtime.h"
+#include "catalog/load.h"
 #include "cli/command.h"
 #include "cli/common/flags.h"
 #include "cli/common/terminal.h"

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "catalog/load_runtime.h"
+#include "catalog/load.h"
 #include "cli/common/flags.h"
 #include "compiler/inputs/stage_cut.h"
 #include "compiler/inputs/usual_microbatch.h"

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "catalog/catalog.h"
-#include "catalog/load_cluster.h"
+#include "catalog/load.h"
 #include "compiler/compile.h"
 #include "compiler/models/load_model.h"
 #include "google/protobuf/descriptor.h"

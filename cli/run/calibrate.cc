@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "catalog/load_cluster.h"
+#include "catalog/load.h"
 #include "cli/common/file_clash.h"
 #include "cli/common/flags.h"
 #include "cli/common/terminal.h"

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "catalog/catalog.h"
-#include "catalog/load_cluster.h"
+#include "catalog/load.h"
 #include "executor/interface/channels.h"
 #include "proto/io/cluster_digest.h"
 #include "proto/util/mesh.h"

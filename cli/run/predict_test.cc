@@ -4,7 +4,7 @@
 #include <fstream>
 #include <string>
 
-#include "catalog/load_cluster.h"
+#include "catalog/load.h"
 #include "executor/interpreter/deadlines.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

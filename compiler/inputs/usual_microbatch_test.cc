@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "catalog/load_runtime.h"
+#include "catalog/load.h"
 #include "gtest/gtest.h"
 
 namespace weft {

@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "simulator/engine/engine.h"
-#include "simulator/engine/hash_below.h"
+#include "simulator/engine/hash_below_testing.h"
 #include "simulator/network/network_model.h"
 #include "simulator/testing/test_programs.h"
 

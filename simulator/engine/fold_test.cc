@@ -13,8 +13,8 @@
 #include "gtest/gtest.h"
 #include "proto/util/mesh.h"
 #include "simulator/engine/engine.h"
-#include "simulator/engine/hash_below.h"
-#include "simulator/engine/same_result.h"
+#include "simulator/engine/hash_below_testing.h"
+#include "simulator/engine/same_result_testing.h"
 #include "simulator/testing/test_programs.h"
 
 namespace weft::sim {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "simulator/engine/hash_below.h"
+#include "simulator/engine/hash_below_testing.h"
 #include "simulator/network/network_model.h"
 #include "simulator/program/program_view.h"
 

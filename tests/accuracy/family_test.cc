@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "catalog/load_runtime.h"
+#include "catalog/load.h"
 #include "gtest/gtest.h"
 
 namespace weft {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "catalog/catalog.h"
-#include "catalog/load_runtime.h"
+#include "catalog/load.h"
 #include "compiler/inputs/stage_cut.h"
 #include "compiler/memory_fit.h"
 #include "planner/compile.h"

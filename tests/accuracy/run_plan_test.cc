@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "catalog/load_runtime.h"
+#include "catalog/load.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

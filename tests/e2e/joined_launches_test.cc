@@ -10,8 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "catalog/load_cluster.h"
-#include "catalog/load_runtime.h"
+#include "catalog/load.h"
 #include "compiler/models/import_hf.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"

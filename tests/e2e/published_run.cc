@@ -6,7 +6,7 @@
 #include <set>
 
 #include "catalog/catalog.h"
-#include "catalog/load_runtime.h"
+#include "catalog/load.h"
 #include "compiler/models/load_model.h"
 #include "planner/compile.h"
 #include "proto/io/io.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "catalog/load_cluster.h"
+#include "catalog/load.h"
 #include "compiler/models/load_model.h"
 #include "executor/calibrate/calibrate_program.h"
 #include "executor/calibrate/calibrate_rates.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "catalog/load_runtime.h"
+#include "catalog/load.h"
 #include "tests/accuracy/family.h"
 #include "tests/accuracy/machine.h"
 #include "tests/accuracy/measurement.h"

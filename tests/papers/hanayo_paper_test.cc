@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "catalog/load_runtime.h"
+#include "catalog/load.h"
 #include "compiler/models/load_model.h"
 #include "gtest/gtest.h"
 #include "proto/io/io.h"

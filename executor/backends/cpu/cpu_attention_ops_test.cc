@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/backends/cpu/cpu_gradient_util.h"
+#include "executor/backends/cpu/cpu_gradient_testing.h"
 #include "google/protobuf/message.h"
 #include "kernels/row.h"
 

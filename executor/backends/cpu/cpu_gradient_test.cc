@@ -1,12 +1,12 @@
 // Checks every backward kernel of language models against finite differences of its forward kernel
-// (cpu_gradient_util.h).
+// (cpu_gradient_testing.h).
 #include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "executor/backends/cpu/cpu_gradient_util.h"
+#include "executor/backends/cpu/cpu_gradient_testing.h"
 #include "kernels/rows.h"
 
 namespace weft::exec::cpu {

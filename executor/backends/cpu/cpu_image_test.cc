@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/backends/cpu/cpu_gradient_util.h"
+#include "executor/backends/cpu/cpu_gradient_testing.h"
 #include "executor/numerics/diffusion.h"
 
 namespace weft::exec::cpu {

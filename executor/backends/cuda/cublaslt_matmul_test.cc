@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "executor/backends/cuda/counting_device.h"
+#include "executor/backends/cuda/counting_device_testing.h"
 #include "executor/backends/cuda/cublaslt_product.h"
 #include "executor/backends/cuda/emulated_libraries.h"
 #include "executor/backends/cuda/fake_cublaslt.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "executor/backends/cpu/cpu_test_util.h"
-#include "executor/backends/cuda/counting_device.h"
+#include "executor/backends/cuda/counting_device_testing.h"
 #include "executor/backends/cuda/cuda_backend.h"
 #include "executor/backends/cuda/emulated_libraries.h"
 #include "gmock/gmock.h"

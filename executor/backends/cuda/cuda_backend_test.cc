@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "executor/backends/cpu/cpu_test_util.h"
-#include "executor/backends/cuda/counting_device.h"
+#include "executor/backends/cuda/counting_device_testing.h"
 #include "executor/backends/cuda/emulated_libraries.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

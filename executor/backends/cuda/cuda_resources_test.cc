@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/backends/cuda/counting_device.h"
+#include "executor/backends/cuda/counting_device_testing.h"
 #include "executor/testing/deferred_device.h"
 #include "gtest/gtest.h"
 

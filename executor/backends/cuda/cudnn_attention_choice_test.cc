@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/backends/cuda/cudnn_described_device.h"
+#include "executor/backends/cuda/cudnn_described_device_testing.h"
 
 namespace weft::exec::cuda {
 namespace {

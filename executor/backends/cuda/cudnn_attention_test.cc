@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "executor/backends/cuda/cudnn_described_device.h"
+#include "executor/backends/cuda/cudnn_described_device_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

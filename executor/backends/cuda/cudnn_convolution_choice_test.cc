@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "executor/backends/cuda/cudnn_described_device.h"
+#include "executor/backends/cuda/cudnn_described_device_testing.h"
 
 namespace weft::exec::cuda {
 namespace {

@@ -35,7 +35,7 @@ struct CudnnShape {
 };
 
 // The device for which engines are chosen. It is either a real device (`handle`), or a device that is only described
-// (`device`). A description is enough to ask cuDNN for engines (cudnn_described_device.h).
+// (`device`). A description is enough to ask cuDNN for engines (cudnn_described_device_testing.h).
 struct CudnnTarget {
   cudnnHandle_t handle = nullptr;
   const CudnnDescriptor* device = nullptr;

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "executor/backends/cuda/kernels/block_of_grid.h"
+#include "executor/backends/cuda/kernels/block_of_grid_testing.h"
 
 namespace weft::exec::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "executor/backends/cuda/kernels/block_of_grid.h"
+#include "executor/backends/cuda/kernels/block_of_grid_testing.h"
 #include "executor/numerics/philox.h"
 #include "executor/numerics/stochastic_rounding.h"
 

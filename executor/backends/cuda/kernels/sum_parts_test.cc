@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "executor/backends/cuda/kernels/block_of_grid.h"
+#include "executor/backends/cuda/kernels/block_of_grid_testing.h"
 #include "executor/numerics/exact192.h"
 #include "executor/numerics/sum_parts.h"
 

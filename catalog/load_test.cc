@@ -1,7 +1,9 @@
-#include "catalog/load_runtime.h"
+#include "catalog/load.h"
 
 #include <cstdlib>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "catalog/catalog.h"
 #include "gmock/gmock.h"
@@ -10,7 +12,29 @@
 namespace weft {
 namespace {
 
-using ::testing::HasSubstr;
+using testing::HasSubstr;
+
+std::string Message(const std::string& name) { return std::string(LoadCluster(name).status().message()); }
+
+TEST(LoadCluster, FromTheCatalogOrAFile) {
+  const auto known = LoadCluster("dgx-a100-80g");
+  ASSERT_TRUE(known.ok()) << known.status();
+  EXPECT_EQ(known->name(), "dgx-a100-80g");
+  const std::string path = std::string(std::getenv("TEST_TMPDIR")) + "/mine.textproto";
+  std::ofstream(path) << known->DebugString();
+  const auto mine = LoadCluster(path);
+  ASSERT_TRUE(mine.ok()) << mine.status();
+  EXPECT_EQ(mine->SerializeAsString(), known->SerializeAsString());
+}
+
+TEST(LoadCluster, ErrorsNameTheFileAndTheNearestName) {
+  EXPECT_THAT(Message("dgx-a100-80"), HasSubstr("dgx-a100-80g"));
+  EXPECT_EQ(Message("dgx-h100.textproto"), "dgx-h100.textproto: cannot open: No such file or directory");
+  const std::string path = std::string(std::getenv("TEST_TMPDIR")) + "/bad.textproto";
+  std::ofstream(path) << "name: 'x' nodes: -1";
+  EXPECT_THAT(Message(path), HasSubstr(path + ": "));
+  EXPECT_THAT(Message(path + "-missing"), HasSubstr("No such file"));
+}
 
 TEST(LoadRuntime, EveryRuntimeOfTheCatalogIsValidAndNamesItsSource) {
   const std::vector<std::string> names = CatalogNames("runtimes");

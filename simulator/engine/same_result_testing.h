@@ -1,6 +1,6 @@
 // For tests: expects two runs of the engine to have the same times and figures.
-#ifndef WEFT_SIMULATOR_ENGINE_SAME_RESULT_H_
-#define WEFT_SIMULATOR_ENGINE_SAME_RESULT_H_
+#ifndef WEFT_SIMULATOR_ENGINE_SAME_RESULT_TESTING_H_
+#define WEFT_SIMULATOR_ENGINE_SAME_RESULT_TESTING_H_
 
 #include <algorithm>
 #include <tuple>
@@ -35,4 +35,4 @@ inline void ExpectSame(const EngineResult& a, const EngineResult& b) {
 
 }  // namespace weft::sim
 
-#endif  // WEFT_SIMULATOR_ENGINE_SAME_RESULT_H_
+#endif  // WEFT_SIMULATOR_ENGINE_SAME_RESULT_TESTING_H_

@@ -1,7 +1,7 @@
 // A test of backward kernels against finite differences of their forward kernel, in fp64: for random directions u of
 // the inputs and v of the outputs, <v, (f(x + h u) - f(x - h u)) / 2h> = <backward(v), u>.
-#ifndef WEFT_EXECUTOR_BACKENDS_CPU_CPU_GRADIENT_UTIL_H_
-#define WEFT_EXECUTOR_BACKENDS_CPU_CPU_GRADIENT_UTIL_H_
+#ifndef WEFT_EXECUTOR_BACKENDS_CPU_CPU_GRADIENT_TESTING_H_
+#define WEFT_EXECUTOR_BACKENDS_CPU_CPU_GRADIENT_TESTING_H_
 
 #include <cmath>
 #include <functional>
@@ -75,4 +75,4 @@ class GradientTest : public testing::Test {
 
 }  // namespace weft::exec::cpu
 
-#endif  // WEFT_EXECUTOR_BACKENDS_CPU_CPU_GRADIENT_UTIL_H_
+#endif  // WEFT_EXECUTOR_BACKENDS_CPU_CPU_GRADIENT_TESTING_H_

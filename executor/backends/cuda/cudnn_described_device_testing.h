@@ -1,6 +1,6 @@
 // Devices that are described to cuDNN but do not exist. Tests ask cuDNN for its engines on them, without a GPU.
-#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_DESCRIBED_DEVICE_H_
-#define WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_DESCRIBED_DEVICE_H_
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_DESCRIBED_DEVICE_TESTING_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_DESCRIBED_DEVICE_TESTING_H_
 
 #include <dlfcn.h>
 
@@ -68,4 +68,4 @@ inline absl::StatusOr<const Cudnn*> OpenCudnnWithoutDriver() {
 
 }  // namespace weft::exec::cuda
 
-#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_DESCRIBED_DEVICE_H_
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDNN_DESCRIBED_DEVICE_TESTING_H_

@@ -1,6 +1,6 @@
 // A device for tests. It uses the host's memory and counts its allocations.
-#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_COUNTING_DEVICE_H_
-#define WEFT_EXECUTOR_BACKENDS_CUDA_COUNTING_DEVICE_H_
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_COUNTING_DEVICE_TESTING_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_COUNTING_DEVICE_TESTING_H_
 
 #include <cstdint>
 #include <memory>
@@ -48,4 +48,4 @@ class CountingDevice : public ComputeDevice {
 
 }  // namespace weft::exec::cuda
 
-#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_COUNTING_DEVICE_H_
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_COUNTING_DEVICE_TESTING_H_

@@ -1,6 +1,6 @@
 // Times and choices for tests that depend only on the values that identify them, like a table that needs no filling.
-#ifndef WEFT_SIMULATOR_ENGINE_HASH_BELOW_H_
-#define WEFT_SIMULATOR_ENGINE_HASH_BELOW_H_
+#ifndef WEFT_SIMULATOR_ENGINE_HASH_BELOW_TESTING_H_
+#define WEFT_SIMULATOR_ENGINE_HASH_BELOW_TESTING_H_
 
 #include <cstdint>
 #include <initializer_list>
@@ -19,4 +19,4 @@ inline int64_t HashBelow(uint64_t seed, std::initializer_list<int64_t> values, i
 
 }  // namespace weft::sim
 
-#endif  // WEFT_SIMULATOR_ENGINE_HASH_BELOW_H_
+#endif  // WEFT_SIMULATOR_ENGINE_HASH_BELOW_TESTING_H_

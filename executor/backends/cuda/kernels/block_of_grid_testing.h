@@ -1,6 +1,6 @@
 // For tests: runs one block of a grid that is too large to run completely, on memory that is too large to be filled.
-#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_BLOCK_OF_GRID_H_
-#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_BLOCK_OF_GRID_H_
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_BLOCK_OF_GRID_TESTING_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_BLOCK_OF_GRID_TESTING_H_
 
 #include <sys/mman.h>
 
@@ -63,4 +63,4 @@ class SparseMemory {
 
 }  // namespace weft::exec::cuda
 
-#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_BLOCK_OF_GRID_H_
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_BLOCK_OF_GRID_TESTING_H_
