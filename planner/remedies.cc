@@ -368,8 +368,8 @@ Remedies FindRemedies(const Recipe& recipe, const Plan& plan, const Cluster& clu
       search.Attempt(changes[i].change(*std::move(variant)), std::nullopt);
     }
   }
-  // If two changes together are not enough either, combine more. Use more ranks only if all other changes together are
-  // not enough.
+  // If no change or pair of changes was found to be enough, combine more. A combination uses more ranks only if none
+  // without more ranks was found to fit.
   const std::vector<Ladder> ladders = AllLadders(recipe, plan, cluster, layers, parameters, shortage.host);
   for (const std::vector<int>& axes : {std::vector<int>{}, {kTensor}, {kPipe}, {kPipe, kTensor}}) {
     Strengths strongest;

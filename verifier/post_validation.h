@@ -10,8 +10,8 @@ namespace weft::verify {
 // Checks what the fields alone show: whether the program may use post-validation, and the form of its lists.
 void CheckPostValidationForm(const Program& program, Findings* findings);
 
-// Checks that the program is equivalent to its plain programs. Expects that CheckPostValidationForm found nothing, and
-// that `matching` contains all actions.
+// Checks that the program is equivalent to its plain programs. Expects that CheckPostValidationForm and CheckMatching
+// found nothing, so that `matching` has a rendezvous for each transfer and collective.
 void CheckPostValidation(const Index& index, const Matching& matching, Findings* findings);
 
 }  // namespace weft::verify

@@ -13,7 +13,7 @@ namespace weft::verify {
 
 // The microbatch to which bytes belong. In a wide forward, `index` counts from the action's first microbatch. In a
 // FORWARD_BACKWARD, 0 = the microbatch of the forward, 1 = that of the backward. -1 = no microbatch (such as weights in
-// another dtype), or all.
+// another dtype), or several of them.
 struct Share {
   int index = -1;
 

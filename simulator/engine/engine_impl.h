@@ -452,7 +452,7 @@ class Engine {
   int64_t now_ = 0;
   EventQueue queue_;
   Links links_;
-  // The following fields are for networks with shared links.
+  // The fields from here to flow_owners_ are for networks with shared links.
   bool shares_links_ = false;
   FlowClock flow_clock_;
   FlowTable flow_table_;
