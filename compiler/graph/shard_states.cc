@@ -89,9 +89,9 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
     for (int64_t tensor : given_up) kept_.erase(tensor);
   }
 
-  // For each layer, one message gathers the parameters that the rank holds in part, where the first parameter of the
-  // layer stands. In the backward, one message holds the gradients of these parameters, and one the gradients of the
-  // parameters that the rank holds whole.
+  // Moves the parameters of a layer to the place of its first parameter. So one message gathers all of the layer's
+  // parameters of which the rank holds a part. In the backward, one message carries the gradients of these parameters,
+  // and one the gradients of the layer's other parameters.
   mlir::LogicalResult BringTogether(ir::GraphOp graph) {
     std::map<int64_t, llvm::SmallVector<ir::ParameterOp>> by_layer;
     for (auto parameter : graph.getBody().front().getOps<ir::ParameterOp>()) {

@@ -48,7 +48,8 @@ Edge EdgeOf(Op op) {
 // The earliest time at which a message can go, made unique so that both its ranks see the same order.
 using Moment = std::tuple<int64_t, int64_t, int>;
 
-// A send or receive and its place in the list. Compute actions are numbered; gap g is behind number g - 1.
+// A send or receive and its place in the list. Compute actions are numbered; gap g is between
+// actions g - 1 and g.
 struct Transfer {
   mlir::Operation* op = nullptr;
   Moment moment;

@@ -131,8 +131,8 @@ absl::StatusOr<std::unique_ptr<PreparedCollective>> Communicator::Prepare(const 
 
 void Communicator::Cut(PreparedCollective& collective, const CollectiveRoute& route,
                        absl::Span<const size_t> buffers) const {
-  // All members must cut alike, because messages match in order. The member that needs the most slots decides. A route
-  // without slots takes every buffer whole.
+  // All members must cut their buffers into the same pieces, because messages match in order. So the piece is as large
+  // as the member that needs the most slots can hold. A route without slots takes every buffer whole.
   int64_t room = INT64_MAX;
   if (route.most_slots > 0) {
     room = std::max((kScratchBytes - kAlignment) / route.most_slots / kAlignment * kAlignment, kAlignment);

@@ -1,4 +1,5 @@
-// Host memory in large pages that all cores bring in: some tens of GiB that a device is to read and write.
+// Allocates tens of GiB of host memory that a device will read and write: in large pages, which all cores touch first
+// so that the kernel provides them in parallel.
 #ifndef WEFT_EXECUTOR_PLATFORM_HOST_PAGES_H_
 #define WEFT_EXECUTOR_PLATFORM_HOST_PAGES_H_
 

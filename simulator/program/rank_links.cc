@@ -29,7 +29,7 @@ struct Fixed {
   int64_t index = 0;
 };
 
-// A channel as the view of one template has it.
+// A channel of one template: who is at its other end, for any rank that runs the template.
 struct ChannelShape {
   std::vector<Fixed> peer;
   // View of the most recent peer, and those of its channels that may be the other end of this channel.
