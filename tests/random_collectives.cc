@@ -65,7 +65,7 @@ void Generator::CollectiveSegment() {
   }
   if (communicators.empty()) return;
 
-  // Operand i is value i.
+  // An operand of the segment. Operand i holds value i.
   struct Planned {
     int64_t elements;
     ::weft::Access access;
@@ -150,7 +150,8 @@ void Generator::CollectiveSegment() {
     }
   }
 
-  // Bind the buffers of all templates first: either all members of a collective exist or the collective does not.
+  // Bind the buffers of all templates first. If a bound buffer has been released meanwhile, no template gets the
+  // collectives, because a collective needs all its members.
   std::vector<std::vector<int>> bound;
   bool live = true;
   for (TemplateDraft* t : members) {
@@ -209,7 +210,7 @@ void Generator::Collective() {
       subset.add_indices(q);
       for (TemplateDraft* t : OnPipe(q)) members.push_back(t);
     }
-    // A group like that of the replicas of a stage.
+    // With the data axis, the group resembles the replicas of a stage.
     if (options_.schedules && random_.Chance(0.5)) group.add_axes()->set_axis("data");
   } else {
     group.add_axes()->set_axis("pipe");
@@ -217,7 +218,7 @@ void Generator::Collective() {
     for (TemplateDraft& t : templates_) members.push_back(&t);
   }
   const Purpose purpose = static_cast<Purpose>(1 + random_.Below(4));
-  // A collective in the order of compute may share its stream with steps.
+  // If a collective is in the order of the compute actions, it may share its collective stream with steps of segments.
   const bool shared = any && random_.Chance(0.3);
   const std::string stream = shared ? "" : Communicator(group, purpose);
   const ActionKind what = !any ? ALL_REDUCE : random_.Pick<ActionKind>({ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER});

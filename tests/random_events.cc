@@ -50,7 +50,8 @@ void Generator::Compute(TemplateDraft& t, const std::string& name,
     if (offset > 0) step.mutable_attributes()->set_microbatch_offset(offset);
     if (like.kind() == FORWARD_BACKWARD && random_.Chance(0.5)) step.mutable_attributes()->set_of_backward(true);
   }
-  // In a message-driven program, only the compute stream has queues.
+  // In a message-driven program, only the compute stream has queues. So an action with steps on other streams gets a
+  // kind that belongs to no microbatch.
   const bool other = streams && program_.compute_order() != STATIC_ORDER;
   if (options_.schedules && !reads_microbatch && (other || random_.Chance(0.1))) {
     like.Clear();
@@ -221,7 +222,7 @@ void Generator::RandomCompute(TemplateDraft& t) {
       if (random_.Chance(0.3)) join->set_stream(H2D), join->add_deps(0);
     });
   } else if (kind == 5) {
-    // A detached step that only its own stream waits for.
+    // No step waits for this detached step; only its stream orders it.
     if (t.detached < 0) t.detached = MakeSlot(t, true, 64, false);
     const int y = Writable(t, n, {a});
     Compute(t, named("detached"), {{a, READ}, {y, WRITE}, {t.detached, WRITE}}, [&](Segment& s) {
@@ -231,7 +232,7 @@ void Generator::RandomCompute(TemplateDraft& t) {
       AddStep(s, CAST, {0}, {1});
     });
   } else {
-    // A detached step that a later step waits for by name.
+    // A later step lists this detached step in its dependencies.
     const int w = Writable(t, n, {a}), y = Writable(t, n, {a, w});
     Compute(t, named("prefetch"), {{a, READ}, {w, WRITE}, {y, WRITE}}, [&](Segment& s) {
       Step* copy = AddStep(s, CAST, {0}, {1});

@@ -1,7 +1,7 @@
 // The class behind random_program.h. It draws events in one global order and appends them to the lists of all
 // participants, so actions only wait for earlier events and no deadlock is possible. Every conflict on bytes gets a
-// dependency. At the end it shuffles the lists but keeps the order on each stream, which changes only the text (and
-// what depends on it).
+// dependency. At the end it shuffles the lists but keeps the order on each stream. This changes only the text of the
+// program and whatever depends on the order in its lists.
 #ifndef WEFT_TESTS_RANDOM_GENERATOR_H_
 #define WEFT_TESTS_RANDOM_GENERATOR_H_
 
@@ -20,7 +20,7 @@ namespace random_program {
 class Random {
  public:
   explicit Random(uint64_t seed) : engine_(seed) {}
-  // Returns a number in [0, n); n >= 1. std distributions differ between libraries.
+  // Returns a number in [0, n); n >= 1. Uses no std distribution, because these differ between libraries.
   int64_t Below(int64_t n) { return static_cast<int64_t>(engine_() % static_cast<uint64_t>(n)); }
   bool Chance(double p) { return static_cast<double>(engine_() >> 11) * 0x1.0p-53 < p; }
   template <typename T>
@@ -48,7 +48,8 @@ struct Draft {
   void Wait(int draft, int distance, bool detached = false) { deps[{draft, distance}] |= detached; }
 };
 
-// One action's use of a buffer. `detached`: a detached step uses it, so later users must wait for that step by name.
+// One action's use of a buffer. `detached`: a detached step uses it, so the dependency of a later user must be
+// detached.
 struct Use {
   int draft = 0;
   bool writes = false, detached = false;
@@ -59,13 +60,14 @@ struct Slot {
   Place place = DEVICE;
   int64_t offset = 0;
   int64_t elements = 0;
-  int persistent = -1;  // The buffer, or -1.
+  int persistent = -1;  // The persistent buffer; -1 = none.
   // The epilogue may not depend on the prologue, so no slot serves both.
   bool epilogue = false;
   // For transient buffers: the buffer that is live here, and the draft that released the previous one; -1 = none.
   int live = -1;
   int last_release = -1;
-  // The first and last lifetime here in the body: the first repeats after the last.
+  // The draft that begins the first lifetime in the body, and the draft that ends the last one; -1 = none. The first
+  // lifetime begins again in the next repetition, after the last one of this repetition.
   int first_writer_in_body = -1;
   int last_release_in_body = -1;
 };
@@ -73,7 +75,7 @@ struct Slot {
 // The accesses to one buffer so far.
 struct History {
   int slot = -1;
-  std::vector<Use> accesses;  // In global order.
+  std::vector<Use> accesses;  // In the global order of events.
 };
 
 struct TemplateDraft {
@@ -128,7 +130,7 @@ class Generator {
   Action RandomKind();
   Step* AddStep(Segment& segment, Kernel kernel, std::vector<int> inputs, std::vector<int> outputs);
   void RandomCompute(TemplateDraft& t);
-  // False if a buffer has been released since it was returned; Readable may do that.
+  // False if one of `buffers` has been released since it was returned. A call of Readable may release buffers.
   bool Live(const TemplateDraft& t, const std::vector<int>& buffers) const;
   // Gives back a transient buffer that Writable returned and that is not used after all.
   void Abandon(TemplateDraft& t, int buffer);
@@ -137,12 +139,12 @@ class Generator {
   void TransferGroup();
   void Transfer(int group = 0);
 
-  // random_collectives.cc
+  // random_collectives.cc: collectives.
   int64_t AxisOf(const std::string& name) const;
   // Returns a canonical text of the collective's members, because the same set can be named in several ways.
   std::string Communicator(const Group& group, Purpose purpose) const;
-  // Returns a group over some of `data` and the axes that no template pins, each whole, in blocks or in strides; with
-  // `pipe` over pipe too. The group has more than one member, or no axis.
+  // Returns a random group over some of the axes data, x, y and z, each whole, in blocks or in strides; with `pipe`
+  // also over the whole axis pipe. The group has more than one member, or no axis.
   Group RandomGroup(bool pipe);
   void Collective();
   // Adds a segment with collectives of several communicators to all templates that are members of one of them.
@@ -156,7 +158,8 @@ class Generator {
   // True if the queues of a message-driven program order the two actions.
   static bool OneQueue(const Action& a, const Action& b);
   void ExtraDeps(TemplateDraft& t);
-  // The members of the group in the order in which they were drawn; empty if a member is not next on its stream.
+  // Returns the drafts of a transfer group in the order in which they were drawn; empty if one of them is not yet next
+  // on its stream.
   static std::vector<int> NextOfGroup(const TemplateDraft& t, const std::map<std::string, std::vector<int>>& streams,
                                       int group);
   // Writes the lists: a random merge of the streams, each in its order. Compute counts as one stream here, even if a

@@ -22,8 +22,8 @@ void Generator::OrderPersistent(TemplateDraft& t) {
         const int on = other.use.draft;
         const bool repeated = t.drafts[on].list == kBody && t.drafts[draft].list == kBody;
         const int distance = repeated ? pass - other.pass : 0;
-        // An action waits for itself only across repetitions. The second pass repeats waits within a repetition, which
-        // are already there.
+        // An action waits for itself only across repetitions. The second pass over the body finds the waits within a
+        // repetition again, which changes nothing.
         if (on != draft || distance > 0) t.drafts[draft].Wait(on, distance, other.use.detached);
       };
       if (writer.use.draft >= 0) after(writer);

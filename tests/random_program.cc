@@ -32,7 +32,7 @@ Program Generator::Run() {
 void Generator::MakeMesh() {
   pipe_ = 1 + static_cast<int>(random_.Below(options_.max_pipe));
   data_ = 1 + static_cast<int>(random_.Below(options_.max_data));
-  // Size 4 allows blocks and strides that are neither one nor all.
+  // A data axis of size 4 allows blocks and strides that are neither one rank nor the whole axis.
   if (options_.collectives && options_.max_data > 1 && pipe_ * 4 <= options_.max_ranks && random_.Chance(0.3))
     data_ = 4;
   const bool pipe_first = random_.Chance(0.5);

@@ -33,12 +33,13 @@ struct RandomProgramOptions {
   bool schedules = false;
   // Also use axes x, y and z, segments with collectives on their own streams (some of them detached and waited for by
   // later actions), groups of blocks and strides, all-gathers and reduce-scatters. Programs then have at most
-  // `max_ranks` ranks, or max_pipe x max_data.
+  // `max_ranks` ranks, or max_pipe x max_data if that is more.
   bool collectives = false;
   int max_ranks = 16;
 };
 
-// Options for programs that run fast, some with all features of schedules; without collectives.
+// Returns options for programs that run fast. Some programs have the features of `schedules`, none has those of
+// `collectives`.
 RandomProgramOptions RunnablePrograms();
 
 // Returns the same program for the same seed and options on every machine.

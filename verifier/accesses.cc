@@ -27,7 +27,7 @@ Accesses::Accesses(const Index& index, const TemplateIndex& t, const Order& orde
   }
   std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
   all_.resize(begin_.back());
-  std::vector<int> next(begin_.begin(), begin_.end() - 1), ranks(all_.size());  // Rank of each first touch.
+  std::vector<int> next(begin_.begin(), begin_.end() - 1), ranks(all_.size());  // Lowest Order::Rank of each access.
   for (int i = 0; i < static_cast<int>(order.instances().size()); ++i) {
     const Order::Instance& instance = order.instances()[i];
     const Action& action = action_of(instance);

@@ -14,7 +14,7 @@ namespace weft::verify {
 struct BufferAccess {
   int instance = 0;
   bool write = false;
-  bool reads = false;  // True if it reads bytes that it did not write.
+  bool reads = false;  // True if it reads bytes that it has not written before.
   // The operand of a compute action's segment; null for a transfer or collective, which touches all bytes.
   const OperandUse* use = nullptr;
 };

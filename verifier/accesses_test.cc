@@ -73,7 +73,7 @@ void ExpectListed(const Program& program) {
   });
 }
 
-// Returns the number of pairs that are ordered.
+// Checks that no access is listed before one that happens before it. Returns the number of pairs that are ordered.
 int ExpectOrdered(const Program& program) {
   int ordered = 0;
   ForOrders(program, [&](const Index& index, const TemplateIndex& t, const Order& order) {

@@ -53,7 +53,7 @@ TEST(Segments, AChangeOfASegmentThatWasLikeAnEarlierOneIsFound) {
   int refused = 0;
   for (const Segment& segment : tiny.segments()) {
     EXPECT_THAT(Found(segment, segment), testing::IsEmpty());
-    // It has another number of steps, so the second segment is not compared with it.
+    // The longer segment has another number of steps, so the second segment is not compared with it but checked alone.
     Segment longer = segment;
     *longer.add_steps() = segment.steps(segment.steps_size() - 1);
     for (int i = 0; i < segment.steps_size(); ++i) {

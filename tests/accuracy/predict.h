@@ -44,18 +44,19 @@ struct CompiledRun {
   std::vector<std::string> assumptions;
 };
 
-// Compiles a run. If weft cannot express the run, the error gives the reason in one line. Choices that depend on time
-// use the cost model `cost`. With `whole`, all microbatches are compiled.
+// Compiles a run. If weft cannot express the run, the error gives the reason in one line. The cost model `cost` prices
+// choices that depend on time. With `whole`, the program has all microbatches; otherwise two shorter programs may
+// replace it (CompiledRun::longer).
 absl::StatusOr<CompiledRun> CompileRun(const Measurement& run, const Machines& machines, const Runtimes& runtimes,
                                        const std::string& cost, bool whole = false);
 
-// Returns the numbers of microbatches of the two programs (see CompiledRun) that replace a run of `microbatches` over
-// the `ranks` of a pipeline, under a schedule of the registry. Nullopt if they would not be shorter, or if the schedule
-// does not repeat itself.
+// Returns the numbers of microbatches of the two shorter programs, CompiledRun's `program` and `longer`, for a run of
+// `microbatches` on a pipeline of `ranks` ranks. `schedule` is a name in the schedule registry. Nullopt if the two
+// programs would not be shorter, or if the schedule does not repeat itself.
 std::optional<std::pair<int64_t, int64_t>> ShorterRuns(int64_t microbatches, int64_t ranks, absl::string_view schedule);
 
-// The cluster of a run on `machine`, with the figures of `machine`. Use it to simulate a compiled run with other
-// figures.
+// Returns `machine`, a cluster with the figures to use, adapted to what the run states about its machine. Use it to
+// simulate a compiled run with figures that differ from the catalog's.
 absl::StatusOr<Cluster> MachineOfRun(const Measurement& run, const Cluster& machine);
 
 // Simulates `run` on `cluster` under `runtime`. `cost` and `network` name models of the simulator.

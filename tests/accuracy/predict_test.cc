@@ -132,8 +132,8 @@ TEST(Predict, StepsOfAnAblationAddUp) {
   EXPECT_GT(at("7").kernels_size(), at("6").kernels_size());
 }
 
-// 3 and 6 replicas do not divide the matrices of the model. States are still sharded over all replicas, as one flat
-// buffer would be.
+// 3 and 6 replicas do not divide the matrices of the model. Each replica still has an equal share of the states, as if
+// the states were one flat buffer.
 TEST(Predict, StatesAreCutOverAnyNumberOfReplicas) {
   const Known known = Load();
   const auto states = [&](int replicas) {
@@ -155,7 +155,8 @@ TEST(Predict, StatesAreCutOverAnyNumberOfReplicas) {
   EXPECT_NEAR(static_cast<double>(states(6)), two / 3, 0.01 * two);
 }
 
-// The error table uses the same network as `weft simulate --cluster=jean-zay-v100`.
+// Runs on Jean Zay keep the network of the catalog, so that predictions in the error table use the same network as
+// `weft simulate --cluster=jean-zay-v100`.
 TEST(Predict, RunsOfJeanZayHaveTheNetworkOfTheCatalog) {
   const Known known = Load();
   const Cluster& catalog = known.machines.at("jean-zay-v100");
@@ -188,7 +189,7 @@ TEST(Predict, HostBehindNvlinkHoldsWhatDoesNotFit) {
   EXPECT_THAT(assumed("GB200"), Contains("no recompute, which fits"));
   EXPECT_THAT(assumed("GB200 with 3 GB"), Contains("activations that do not fit in the host's memory"));
   EXPECT_THAT(assumed("B200 with 3 GB"), Contains("as many layers recomputed as must be to fit"));
-  // A run that states no offload does not offload.
+  // If the source states that nothing is offloaded, layers are recomputed instead.
   run.plan.offload = "none";
   EXPECT_THAT(assumed("GB200 with 3 GB"), Contains("as many layers recomputed as must be to fit"));
 }

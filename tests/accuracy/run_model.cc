@@ -34,8 +34,8 @@ std::vector<std::string> Apart(absl::string_view words) {
   return absl::StrSplit(words, absl::ByAnyChar(" -_()/,;+:.\t"), absl::SkipEmpty());
 }
 
-// Returns why weft cannot express an architecture that `words` name, although the rest of the name is known. The reason
-// is for the first such word; empty = there is none.
+// Checks `words`, the name of an architecture, for a feature that weft lacks, even if the rest of the name is known.
+// Returns the reason for the first word that names such a feature; empty = there is none.
 absl::string_view WhyNot(absl::string_view words) {
   constexpr absl::string_view kRecurrent = "weft has no state-space, recurrent or linear-attention layers";
   constexpr absl::string_view kLatent = "weft has no multi-head latent attention";
@@ -92,7 +92,8 @@ bool IsPlain(absl::string_view words) {
   });
 }
 
-// `gated`: the inner width is not four times the hidden size, as with gated units.
+// Returns the architecture that `kind` names. If the name is just an ordinary transformer, `gated` decides between
+// Llama and GPT: true if the inner width is not four times the hidden size, as with gated units.
 absl::StatusOr<Architecture> ArchitectureOf(absl::string_view kind, bool gated, std::vector<std::string>* assumptions) {
   constexpr struct {
     absl::string_view word, reason;
@@ -105,7 +106,7 @@ absl::StatusOr<Architecture> ArchitectureOf(absl::string_view kind, bool gated, 
       {"linear attention", "weft has no state-space, recurrent or linear-attention layers"},
       {"linear-attention", "weft has no state-space, recurrent or linear-attention layers"},
   };
-  // Architectures that differ from the basic ones only in sizes and in small details.
+  // Architectures that differ from a GPT or a Llama only in sizes and in small details.
   constexpr struct {
     absl::string_view word;
     Architecture architecture;
@@ -233,7 +234,8 @@ ModelGraph GroupedGpt(const Sizes& s, bool parallel) {
 void CompleteSizes(Measurement* run, std::vector<std::string>* assumptions) {
   Measurement::Model& model = run->model;
   constexpr int64_t kWidest = int64_t{1} << 20;
-  // The inner width of a Llama does not follow from the hidden size.
+  // Only a GPT or a BERT is sure to have an inner width of four times the hidden size. Sizes of other models are not
+  // filled in.
   const std::string kind = absl::AsciiStrToLower(model.kind.substr(0, 200));
   const bool four_times = absl::StartsWith(kind, "dense-gpt") || kind == "bert" || absl::StartsWith(kind, "dense-bert");
   if (!four_times || !model.hidden || *model.hidden > kWidest) return;

@@ -15,12 +15,12 @@ namespace weft {
 // The sequence length that is assumed if a run's source does not state one.
 inline constexpr int64_t kUsualSequence = 2048;
 
-// Fills in sizes of a GPT that follow from other sizes: the number of layers from the number of parameters, heads of
-// about 128 columns, inner layers four times as wide as the hidden size.
+// Fills in sizes of a GPT or BERT that follow from other sizes: the number of layers from the number of parameters,
+// heads of about 128 columns, inner layers four times as wide as the hidden size.
 void CompleteSizes(Measurement* run, std::vector<std::string>* assumptions);
 
-// The run's step in MegaScale's table 3 (2: parallel blocks, 3: a sliding window, then changes of the runtime); 0 = the
-// run is not in the table.
+// Returns the step of MegaScale's table 3 at which the run was measured. Each step keeps the changes of the earlier
+// steps: 2 adds parallel blocks, 3 a sliding window, later steps change the runtime. 0 = the run is not in the table.
 int64_t CumulativeStep(const Measurement& run);
 
 // Returns InvalidArgument if weft cannot express the model: experts, a size that is not stated, ...

@@ -106,8 +106,8 @@ class PlanBuilder {
       return absl::InvalidArgumentError(absl::StrCat("plan.tp = ", tp_, ", pp = ", pp_, " and dp = ", dp_,
                                                      " do not make up the ", gpus, " devices of the cluster"));
     }
-    // Tensor parallelism is the innermost axis and the pipeline the outermost: all frameworks in the list use this
-    // order.
+    // Tensor parallelism is the innermost axis and the pipeline the outermost: all frameworks of the measured runs use
+    // this order.
     const std::pair<const char*, int64_t> axes[] = {{"x", tp_}, {"data", dp_}, {"pipe", pp_}};
     for (const auto& [name, size] : axes) {
       if (size == 1 && std::string(name) != "pipe") continue;
@@ -125,8 +125,8 @@ class PlanBuilder {
     if (!run_.plan.micro_batch) {
       Assume(micro == 1 ? "microbatches of one sequence" : absl::StrCat("microbatches of ", micro, " sequences"));
     }
-    // A batch that is derived from tokens may be wrong by up to 1 / kNear. A larger difference means that the figures
-    // do not belong to one run.
+    // A batch size that was derived from a number of tokens may be off by up to 1 / kNear, so it is rounded to a size
+    // that the replicas can share. A larger difference means that the figures do not belong to one run.
     constexpr int64_t kNear = 100;
     if (micro <= batch / dp_ && batch <= kMaxBatch) {
       const int64_t round = micro * dp_, nearest = std::max<int64_t>(1, (batch + round / 2) / round) * round;
@@ -214,8 +214,8 @@ class PlanBuilder {
     const DType compute = half ? FP16 : BF16;
     precision.set_compute(compute);
     precision.set_params(compute);
-    // Sharded gradients that are reduced in bf16 are also kept in bf16. A runtime with narrow gradients uses the
-    // compute type.
+    // Gradients have the compute type in two cases: the source reduces sharded gradients in bf16 and so also keeps them
+    // in bf16, or the runtime's gradients already have that type.
     const bool accumulates_wide = absl::StrContains(given, "fp32 grad");
     const bool small =
         !accumulates_wide && (absl::StrContains(given, "reduce in bf16") || precision.grads() == compute);
@@ -266,7 +266,7 @@ class PlanBuilder {
   absl::Status Recomputes() {
     std::string given = absl::AsciiStrToLower(run_.plan.recompute.substr(0, 200));
     if (IsNotSaid(given)) given.clear();
-    // So far the plan has the runtime's meaning of "selective".
+    // The plan still has the runtime's recompute setting, which is what this runtime means by "selective".
     const Recompute selective = made_.plan.recompute();
     made_.plan.clear_recompute();
     Recompute& recompute = *made_.plan.mutable_recompute();
@@ -315,8 +315,8 @@ class PlanBuilder {
     }
     int64_t stage = plan.zero_stage.value_or(0);
     if (stage == 2 && pp_ > 1) {
-      // With ZeRO 2, weft would reduce-scatter the gradients of every microbatch. The run is assumed to sum them once
-      // per step.
+      // With ZeRO 2, weft would reduce-scatter the gradients of every microbatch. The prediction assumes that the run
+      // sums them once per iteration.
       stage = 1;
       Assume("gradients summed once per step, as with ZeRO 1");
     }

@@ -19,8 +19,8 @@ namespace weft {
 struct RunPlan {
   Recipe recipe;
   Plan plan;
-  // True if the source does not state what is recomputed. Then all activations are kept if they fit; otherwise as many
-  // layers as needed are recomputed.
+  // True if the source does not state what is recomputed. Then all activations are kept if they fit on the device, or
+  // if the host can hold the excess. Otherwise as many layers as needed are recomputed.
   bool recompute_unknown = false;
 };
 

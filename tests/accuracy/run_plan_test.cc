@@ -87,7 +87,8 @@ TEST(RunPlan, ABatchThatIsAlmostShared) {
   };
   EXPECT_EQ(batch(1538), 1536);
   EXPECT_EQ(batch(1536), 1536);
-  // The compiler refuses these batches, so they stay as stated.
+  // No batch that two replicas can share is near enough to these batches, so they stay as stated and the compiler
+  // refuses them.
   EXPECT_EQ(batch(36), 36);
   EXPECT_EQ(batch(4), 4);
 }
@@ -124,7 +125,7 @@ TEST(RunPlan, Schedules) {
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.schedule = "zero-bubble 1F1B"; }), HasSubstr("zero-bubble 1F1B"));
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.schedule = "PipeDream-2BW"; }), HasSubstr("'PipeDream-2BW'"));
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.schedule = "DualPipe"; }), HasSubstr("plan.schedule is 'DualPipe'"));
-  // 22 layers, the embedding and the head make 24 pieces: three per rank, one per chunk.
+  // 22 layers, the embedding and the head make 24 pieces for four ranks: six per rank, one per chunk.
   const RunPlan chunks = Make([](Measurement* r) {
     r->model.layers = 22;
     r->plan.schedule = "interleaved-1f1b (1 layer per chunk)";
@@ -184,7 +185,8 @@ TEST(RunPlan, MicrobatchesAsMegatronsScriptsHaveThem) {
                runtime)
         .recipe.microbatch_sequences();
   };
-  // Two replicas and four stages: at least six microbatches per replica.
+  // The run has two replicas and four stages. The 2020 runtime leaves at least six microbatches per stage for every
+  // replica: 96 = 2 x 4 x 6 x 2.
   EXPECT_EQ(micro(96, "megatron-2020"), 2);
   EXPECT_EQ(micro(94, "megatron-2020"), 1);
   EXPECT_EQ(micro(2048, "megatron-2022"), 16);
@@ -203,7 +205,7 @@ TEST(RunPlan, AttentionAndRecompute) {
   const auto selective = [](Measurement* r) { r->plan.recompute = "selective (attention core)"; };
   EXPECT_EQ(Make(selective, "megatron-2022").plan.recompute().mode(), Recompute::SELECTIVE);
   EXPECT_EQ(Make(selective, "megatron-2022").plan.attention(), MATERIALIZED);
-  // A fused kernel always recomputes the scores.
+  // A fused kernel always recomputes the scores, so the plan needs no recompute setting.
   EXPECT_EQ(Make(selective).plan.recompute().mode(), Recompute::NONE);
   const auto kernel = [](const char* name) {
     return Make([&](Measurement* r) { r->extra["attention_kernel"] = name; }, "megatron-2022").plan.attention();
@@ -270,7 +272,7 @@ TEST(RunPlan, WordsForPrecisionAndRecompute) {
               }),
               HasSubstr("V100 has no products in TF32"));
   EXPECT_EQ(computes("bf16 (fp32 grad accumulation)"), BF16);
-  // No other precision is read as 16 bits.
+  // Other precisions are refused, not taken for 16 bits.
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.precision = "int8"; }), HasSubstr("known are bf16, fp16, fp8, tf32"));
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.precision = "nvfp4"; }), HasSubstr("4 bits"));
   EXPECT_THAT(Reason([](Measurement* r) { r->plan.precision = "fp8"; }), HasSubstr("A100 has no products in 8 bits"));

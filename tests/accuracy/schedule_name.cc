@@ -46,7 +46,7 @@ const ScheduleName* FindScheduleName(absl::string_view name) {
   for (const absl::string_view word : {"zerobubblez", "zerobubblev"}) {
     if (absl::StartsWith(plain, word)) plain = plain.substr(word.size() - 1);
   }
-  // The abbreviation of the Zero Bubble authors.
+  // The authors of Zero Bubble abbreviate interleaved 1F1B as 1F1B-I.
   if (plain == "1f1bi") plain = "interleaved";
   const bool interleaves = absl::StrContains(plain, "interleav") && !absl::StrContains(plain, "noninterleav");
   if (absl::StartsWith(plain, "1f1b") && interleaves) plain = "interleaved";

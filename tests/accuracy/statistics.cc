@@ -35,7 +35,8 @@ RankAgreement CompareRanks(absl::Span<const double> measured, absl::Span<const d
       }
     }
   }
-  // No counted pair is tied in the measured times.
+  // Tau-b corrects for ties on both sides. No counted pair is tied in the measured times, so only ties in the predicted
+  // times are subtracted.
   const double untied = static_cast<double>(agreement.pairs - tied);
   if (untied > 0)
     agreement.tau = static_cast<double>(difference) / std::sqrt(static_cast<double>(agreement.pairs) * untied);

@@ -22,9 +22,9 @@ struct RankAgreement {
 // Compares the order of plans by predicted time with their order by measured time.
 //
 // `tau` is Kendall's tau-b (Kendall 1945, "The treatment of ties in ranking problems", Biometrika 33(3)) over the pairs
-// whose measured times differ by at least `tie` times the smaller one; 0 if there are no pairs. `regret` is how much
-// longer than the best plan the plan with the fastest prediction was measured to take, relative to the best. If several
-// predictions are equally fast, the first counts.
+// whose measured times differ by at least `tie` times the smaller one; 0 if there are no pairs. `regret` compares the
+// measured time of the plan that is predicted to be fastest with the shortest measured time: their ratio minus 1. If
+// several predictions are equally fast, the first counts.
 RankAgreement CompareRanks(absl::Span<const double> measured, absl::Span<const double> predicted, double tie);
 
 }  // namespace weft

@@ -142,7 +142,8 @@ absl::StatusOr<double> ErrorOf(const std::vector<std::pair<const Measurement*, C
   return families.empty() ? 0 : error / static_cast<double>(families.size());
 }
 
-// --fit=MACHINE:FIELD,FIELD: prints the figures that fit the fitted half best.
+// --fit=MACHINE:FIELD,FIELD: fits these figures of the machine to the runs of the fitted half (IsFittedSource) and
+// prints the figures with the smallest error.
 absl::Status Fit(const std::vector<Measurement>& runs, const Machines& machines, const Runtimes& runtimes,
                  const Settings& settings) {
   const std::pair<std::string, std::string> parts = absl::StrSplit(settings.fit, absl::MaxSplits(':', 1));
@@ -206,7 +207,7 @@ absl::Status Run(const Settings& settings) {
       return !named || (settings.core && !run.core);
     };
     data.runs.erase(std::remove_if(data.runs.begin(), data.runs.end(), left_out), data.runs.end());
-    // Ranking sets would name runs that have just been left out.
+    // The ranking sets would name runs that have just been left out, so they are dropped.
     sets.clear();
   }
   if (!settings.fit.empty()) return Fit(data.runs, machines, runtimes, settings);

@@ -122,7 +122,7 @@ absl::StatusOr<std::string> Measure(const Shape& shape) {
   options.on_step = [&](const RunStep&) { processor.push_back(ProcessSeconds()); };
   WEFT_ASSIGN_OR_RETURN(const exec::RunResult result, exec::RunInProcess(program, data, options));
 
-  // Warm-up: the first iterations touch memory for the first time.
+  // The first iterations are not counted: they touch memory for the first time.
   const int warm = 3;
   std::vector<double> seconds;
   for (int i = warm; i < result.report.steps_size(); ++i) seconds.push_back(result.report.steps(i).seconds());

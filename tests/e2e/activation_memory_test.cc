@@ -55,7 +55,7 @@ absl::StatusOr<Program> CompileLayers(const Shape& shape, int layers, int64_t t,
   return planner::CompilePlan(*model, recipe, plan, cluster, {});
 }
 
-// Bytes of the operand `saved` of the forward of the only stage.
+// Returns the size of the operand `saved` in the forward of the only stage: the activations that the backward needs.
 int64_t SavedBytes(const absl::StatusOr<Program>& program) {
   EXPECT_TRUE(program.ok()) << program.status();
   if (!program.ok()) return 0;
@@ -70,7 +70,7 @@ int64_t SavedBytes(const absl::StatusOr<Program>& program) {
   return bytes;
 }
 
-// Bytes that one more layer keeps.
+// Returns the bytes of saved activations that one more layer adds.
 int64_t LayerBytes(const Shape& shape, int64_t t, const std::string& plan_fields, double dropout = 0.1) {
   return SavedBytes(CompileLayers(shape, 3, t, plan_fields, dropout)) -
          SavedBytes(CompileLayers(shape, 2, t, plan_fields, dropout));
@@ -89,7 +89,8 @@ class ActivationMemoryTest : public testing::TestWithParam<Shape> {
     pairs_ = 5 * p.a * p.s * p.s * p.b;
     statistics_ = 16 * p.s * p.b;
   }
-  // `formula` is the paper's figure in bytes. A layer also keeps `besides` bytes, at most 2 % of `formula`.
+  // Checks that `bytes` is `formula`, the paper's figure, plus `besides`, which the paper does not count. `besides`
+  // must be at most 2 % of `formula`.
   static void Expect(int64_t bytes, int64_t formula, int64_t besides, const std::string& what) {
     EXPECT_EQ(bytes, formula + besides) << what;
     EXPECT_LE(besides * 50, formula) << what;
@@ -98,7 +99,7 @@ class ActivationMemoryTest : public testing::TestWithParam<Shape> {
     return LayerBytes(GetParam(), t, absl::StrCat(kPaper, fields));
   }
 
-  // sbh, the bytes of the term 5as/h, and the bytes of the norms' statistics.
+  // The product s b h, the bytes of the term 5as/h (5as/h times sbh), and the bytes of the norms' statistics.
   int64_t sbh_ = 0, pairs_ = 0, statistics_ = 0;
 };
 
@@ -133,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ActivationMemoryTest,
                                                info.param.a);
                          });
 
-// What a layer keeps under other plan settings, in the same terms.
+// Checks the bytes that a layer keeps under plan settings that the paper does not have, by the same terms.
 TEST(ActivationMemory, OtherForms) {
   const Shape p{128, 2, 256, 4};
   const int64_t sbh = p.s * p.b * p.h, pairs = p.a * p.s * p.s * p.b, statistics = 16 * p.s * p.b;
@@ -141,7 +142,7 @@ TEST(ActivationMemory, OtherForms) {
   const int64_t lse = 4 * p.a * p.s * p.b;
   EXPECT_EQ(LayerBytes(p, 1, "dropout_masks: true"), 34 * sbh + statistics + lse);
   EXPECT_EQ(LayerBytes(p, 1, ""), 32 * sbh + statistics + lse);
-  // Without masks, a layer keeps the probabilities before and after dropout.
+  // Without stored masks, a layer keeps the probabilities before and after dropout.
   EXPECT_EQ(LayerBytes(p, 1, "attention: MATERIALIZED"), 32 * sbh + 4 * pairs + statistics);
   // Without dropout, both probabilities are the same and there are no masks.
   EXPECT_EQ(LayerBytes(p, 1, kPaper, 0), 32 * sbh + 2 * pairs + statistics);

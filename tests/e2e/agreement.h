@@ -17,10 +17,11 @@ namespace weft {
 // Returns the outcome. If `result` is an error, fails the test and returns an empty outcome.
 Outcome Must(const absl::StatusOr<exec::RunResult>& result, const std::string& what);
 
-// Returns the same plan with one data and one pipe rank and without plan fields. The sizes of x, y and z stay.
+// Returns the plan with one data rank, one pipe rank, schedule 1f1b, and no schedule or plan fields. The sizes of x, y
+// and z stay.
 TinyPlan OneCopy(TinyPlan plan);
 
-// Outcomes of plans, each trained once.
+// Trains each plan at its first Get and keeps the outcome.
 class Outcomes {
  public:
   const Outcome& Get(const TinyPlan& plan);
@@ -33,12 +34,14 @@ class Outcomes {
 // clips, clipping must be active in the first step; otherwise norms would have no effect.
 void ExpectLikeOneRank(const TinyPlan& plan, Outcomes& references);
 
-// Plan fields that shard states over replicas change only the norms, which are then summed from parts. Losses and
-// weights are the same bits if `tolerance` is 0, else within it (ExpectClose). Clipping is off.
+// Checks that the plan fields `fields`, which shard states over replicas, change only the gradient norms, because these
+// are then summed from parts. If `tolerance` is 0, losses and weights must have the same bits; otherwise ExpectClose
+// compares losses and norms. Clipping is turned off, because it would pass changes of the norms on to the weights.
 void ExpectCutLikeWhole(TinyPlan plan, const std::string& fields, double tolerance);
 
-// Each plan resumes the checkpoint that the plan before it saved halfway, and reaches the losses of one rank and the
-// same bits of weights. `name` distinguishes the checkpoint directories of tests.
+// Checks that each plan resumes the checkpoint that the plan before it saved halfway (the first plan resumes the last
+// plan's), and then has the losses and the weights of one rank, bit for bit. `name` distinguishes the checkpoint
+// directories of tests.
 void ExpectCheckpointsGoRound(const std::string& name, const std::vector<TinyPlan>& plans);
 
 // Checks that the losses on each mesh differ from the losses of the plan by at most `tolerance`, relative.

@@ -81,8 +81,8 @@ TEST(ExpectLikeOneRank, ExactPlansInAllBitsOthersWithinRounding) {
     const TinyPlan plan = PlanOf("data3", exact);
     Outcomes references;
     EXPECT_EQ(FailuresOf([&] { ExpectLikeOneRank(plan, references); }), "");
-    // The name of a plan does not show microbatch size or dropout, so these references replace the right one: the first
-    // sums in another order, the second is another training run.
+    // Outcomes finds a reference by the plan's name, which shows neither microbatch size nor dropout. So two wrong
+    // references can take the place of the right one: one that sums in another order, and one of another training run.
     TinyPlan rounded = OneCopy(plan), other = rounded;
     rounded.microbatch = 3;
     Outcomes of_rounded;
@@ -109,7 +109,8 @@ TEST(ExpectLikeOneRank, ClippingIsActive) {
   EXPECT_THAT(FailuresOf([&] { ExpectLikeOneRank(NoPlan(), references); }), HasSubstr("unknown schedule"));
 }
 
-// Direct sums cover whole buffers. A ring sums parts, whose boundaries move if states are sharded.
+// The direct algorithm sums whole buffers, so sharded states change no bit. A ring sums parts, whose boundaries move if
+// states are sharded, so the results agree only within a tolerance.
 TEST(ExpectCutLikeWhole, InAllBitsOrWithinATolerance) {
   TinyPlan plan = PlanOf("data3", false);
   plan.plan_fields = "collective: 'direct' ";

@@ -31,7 +31,7 @@ extern "C" int posix_memalign(void** memory, size_t alignment, size_t bytes) noe
 namespace weft {
 namespace {
 
-// Plans that cover everything that changes memory.
+// Plans that together use every setting that changes memory.
 std::vector<TinyPlan> Plans() {
   std::vector<TinyPlan> plans;
   auto add = [&](const char* mesh, const char* schedule, const char* fields, const char* recompute,
@@ -72,8 +72,9 @@ TEST(ArenaBytesTest, PlannedIsAllocated) {
     ASSERT_TRUE(program.ok()) << plan.Name() << ": " << program.status();
     int64_t planned = 0, highest = 0;
     for (const Template& t : program->templates()) {
-      // An arena ends where its highest buffer ends, and buffers begin at multiples of 256 bytes. The slots that copies
-      // of optimizer states share are each as large as the largest copy.
+      // An arena ends where its highest buffer ends, and buffers begin at multiples of 256 bytes. Optimizer states that
+      // are copied from the host share slots. Each slot is as large as the largest copy, so the last one may exceed its
+      // buffer.
       int64_t height = 0, host = 0, bucket = 0;
       for (const Buffer& buffer : t.buffers()) {
         int64_t& of_place = buffer.place() == HOST ? host : height;

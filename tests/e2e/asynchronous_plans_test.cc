@@ -20,7 +20,8 @@ using testing::HasSubstr;
 
 constexpr int kSteps = 8;
 
-// A plan with one microbatch per replica and step for PipeDream, three otherwise, of two sequences each.
+// Returns a plan with microbatches of two sequences: one microbatch per replica and iteration for PipeDream, three for
+// the other schedule.
 TinyPlan PlanOf(const std::string& schedule, const std::string& mesh, int replicas, const std::string& fields = "") {
   TinyPlan plan{
       .schedule = schedule, .steps = kSteps, .layers = 4, .microbatch = 2, .mesh = mesh, .clip = 0, .tied = false};
@@ -48,7 +49,7 @@ TEST_P(Schedules, ReplicasThatShareStatesHaveTheSameBits) {
     const Outcome whole = Trained(plan);
     for (const char* zero : {"zero { stage: 1 }", "zero { stage: 1 group: 2 }"}) {
       plan.plan_fields = zero;
-      // Groups sum in another order: first within a group, then over the groups.
+      // Sharding in groups changes the order of sums: first within a group, then over the groups.
       const bool groups = std::string(zero).find("group") != std::string::npos;
       if (groups) {
         ExpectClose(Trained(plan), whole, plan.Name(), half ? 2e-3 : 1e-5);
@@ -145,7 +146,7 @@ constexpr const char* kScales[] = {"", "loss_scale { fixed: 1024 }"};
 
 bool IsPlan(const Choice& c) {
   const int data = kSizes[c[kData]], pipe = kSizes[c[kPipe]], tensor = (c[kX] + 1) * (c[kY] + 1) * (c[kZ] + 1);
-  // Eight microbatches in all, and each replica needs at least one per stage.
+  // A batch has eight microbatches, and each replica needs at least one per stage.
   if (tensor * data * pipe > 16 || pipe * data > 8) return false;
   if (c[kZero] > 0 && data == 1) return false;
   if (c[kRecompute] == 3 && c[kAttention] == 0) return false;
@@ -167,8 +168,8 @@ TinyPlan PlanOf(const Choice& c) {
   return plan;
 }
 
-// With two copies, every update applies to weights that are one update old, whatever the depth of the pipeline: N
-// plans, one loss. Every pair of settings occurs in some plan.
+// With two copies of the weights (PipeDream-2BW), every update uses gradients of weights that are one update old,
+// whatever the depth of the pipeline. So all plans have one loss. Every pair of settings occurs in some plan.
 TEST(AsynchronousPlansTest, TwoCopiesTrainAlikeWhateverThePlan) {
   const std::vector<int> levels = {2, 2, 2, 3, 3, 3, 4, 4, 2, 3, 2, 2, 2};
   ASSERT_EQ(levels.size(), size_t{kFactors});
@@ -188,10 +189,11 @@ TEST(AsynchronousPlansTest, TwoCopiesTrainAlikeWhateverThePlan) {
     Choice one(kFactors, 0), same = c;
     one[kDropout] = c[kDropout];
     ExpectClose(run(c), run(one), name);
-    // Sums have the same order if layers and replicas are sharded alike.
+    // These settings change no order of summation, so resetting them must change no bit.
     for (Factor factor : {kPipe, kRecompute, kOverlap, kScale}) same[factor] = 0;
-    // If gradients are partial sums over several axes, the order of the axes in the mesh decides the order of
-    // summation, and gradients that are scattered over replicas are summed over the other axes last.
+    // With a tensor-parallel axis, gradients are partial sums over several axes. The order of the axes in the mesh then
+    // decides the order of summation, and gradients that are scattered over replicas are summed over the other axes
+    // last. Without such an axis, neither the axis order nor ZeRO 1 changes a bit.
     if (c[kX] + c[kY] + c[kZ] == 0) {
       same[kOrder] = 0;
       if (c[kZero] == 1) same[kZero] = 0;

@@ -76,7 +76,8 @@ TEST_P(AttentionFormsTest, WithinAFormEveryBit) {
   }
 }
 
-// Replicas, forwards of two microbatches, and pairs of a forward and a backward.
+// Under exact accumulation, plans with replicas, with forwards of two microbatches, and with pairs of a forward and a
+// backward have the bits of one rank.
 TEST_P(AttentionFormsTest, Exact) {
   TinyPlan one = Base(kOps);
   one.exact = true;
@@ -99,8 +100,8 @@ TEST_P(AttentionFormsTest, Exact) {
   }
 }
 
-// Row counts whose norms, sums and targets do not fill multiples of 64 bytes: the two microbatches of one forward are
-// not contiguous.
+// Uses row counts at which norms, sums and targets do not fill multiples of 64 bytes. Then the two microbatches of one
+// forward are not contiguous.
 TEST_P(AttentionFormsTest, TwoUnevenMicrobatchesAtOnce) {
   struct Case {
     const char *mesh, *fields, *recompute;

@@ -51,7 +51,7 @@ TEST(Bf16Gradients, TrainsAsWithFp32Gradients) {
     const Outcome outcome = Must(plan);
     ASSERT_EQ(outcome.losses.size(), expected.losses.size());
     EXPECT_LT(outcome.losses.back(), outcome.losses.front() - 0.5);
-    // A bf16 gradient has 8 bits of precision.
+    // A bf16 gradient has only 8 bits of precision, so the tolerances are wide.
     for (size_t i = 0; i < outcome.losses.size(); ++i) {
       EXPECT_NEAR(outcome.losses[i], expected.losses[i], 0.02 * expected.losses[i]) << mesh << " step " << i;
       EXPECT_NEAR(outcome.norms[i], expected.norms[i], 0.05 * expected.norms[i]) << mesh << " step " << i;
@@ -71,7 +71,7 @@ TEST(Bf16Moments, PlansAgree) {
   TinyPlan piped = WithMoments("BF16");
   piped.pipe = 2;
   ExpectSame(Must(piped), one, piped.Name());
-  // Moments in buckets on the host, and moments sharded over replicas.
+  // Plans also agree with moments in buckets on the host, and with moments sharded over replicas.
   TinyPlan offloaded = WithMoments("BF16");
   offloaded.plan_fields = "offload { optimizer: true bucket_elements: 3000 }";
   ExpectSame(Must(offloaded), one, offloaded.Name());
@@ -90,7 +90,7 @@ TEST(Bf16Moments, TrainsAsWithFp32Moments) {
   const Outcome expected = Must(fp32), outcome = Must(WithMoments("FP32"));
   ASSERT_EQ(outcome.losses.size(), expected.losses.size());
   EXPECT_LT(outcome.losses.back(), outcome.losses.front() - 0.5);
-  // The first loss comes before any update.
+  // The first loss is computed before any update, so it is the same.
   EXPECT_EQ(outcome.losses[0], expected.losses[0]);
   EXPECT_NE(outcome.losses, expected.losses);
   for (size_t i = 0; i < outcome.losses.size(); ++i) {

@@ -27,7 +27,8 @@ Cluster ClusterOf(const std::string& name, int64_t ranks, uint64_t seed) {
   if (!file.ok()) return cluster;
   const absl::Status parsed = ParseMessage(file->content, name, &cluster);
   EXPECT_TRUE(parsed.ok()) << parsed;
-  // Some clusters have few devices per node, so that there is traffic between nodes. Every other one has a slow device.
+  // Some clusters have at most two devices per node, so that there is traffic between nodes. Every other cluster has a
+  // slow device.
   if (seed % 3 == 0 && !cluster.has_node_links()) cluster.set_devices_per_node(std::min<int64_t>(2, ranks));
   cluster.set_nodes(std::max(cluster.nodes(), (ranks + cluster.devices_per_node() - 1) / cluster.devices_per_node()));
   if (seed % 2 == 0) {
@@ -67,7 +68,8 @@ TEST(Bounds, NoSimulationBeatsThem) {
           simulate.network = std::string(network.name);
           const auto simulation = sim::Simulate(program, cluster, simulate);
           ++seed;
-          // The simulator refuses a peak or rate that the machine does not state, and a program without work.
+          // The simulator refuses programs without work and programs that need a peak or rate that the machine does not
+          // state.
           if (!simulation.ok()) {
             EXPECT_EQ(simulation.status().code(), absl::StatusCode::kFailedPrecondition) << simulation.status();
             continue;

@@ -1,5 +1,5 @@
-// compile_tiny OUT.weft TEXT.txt PIPE DATA SCHEDULE EXACT STEPS [RECOMPUTE]: writes the tests' model and text to files,
-// for tests of the command line.
+// compile_tiny OUT.weft TEXT.txt PIPE DATA SCHEDULE EXACT STEPS [RECOMPUTE ...]: compiles the tests' model under a plan
+// and writes the program and the training text to files, for tests of the command line.
 #include <cstdio>
 #include <cstdlib>
 

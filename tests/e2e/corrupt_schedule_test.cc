@@ -41,7 +41,7 @@ void Corrupt(std::mt19937_64& random, PipelineSchedule* schedule) {
   std::vector<Slot>& order = schedule->order[below(schedule->order.size())];
   if (order.empty()) return;
   const size_t i = below(order.size());
-  // A field that no slot of the schedule uses is left alone.
+  // Fields that no slot of the schedule uses are not changed.
   auto any = [&](auto has) {
     return std::any_of(schedule->order.begin(), schedule->order.end(),
                        [&](const std::vector<Slot>& list) { return std::any_of(list.begin(), list.end(), has); });
@@ -117,7 +117,7 @@ TEST(CorruptScheduleTest, IsRefusedOrTrainsRight) {
     const auto result = Train(PlanWith(from.pipe, text));
     if (!result.ok()) {
       ASSERT_TRUE(absl::IsInvalidArgument(result.status())) << result.status() << "\n" << text;
-      // The reader must refuse it too; otherwise the fault is the compiler's.
+      // The reader of schedules must refuse the text too; otherwise the compiler refuses a valid schedule.
       const auto read = ScheduleFromDefinition(text, {.ranks = from.pipe, .microbatches = kMicrobatches});
       ASSERT_FALSE(read.ok()) << "a valid schedule is refused: " << result.status() << "\n" << text;
       ++refused;

@@ -58,7 +58,8 @@ constexpr Schedule kSchedules[] = {{"1f1b", ""},
                                    {"looped-bfs", "", true},
                                    {"chimera", "scaling: FORWARD_DOUBLING"},
                                    {"axonn", "freeze: true"}};
-// Index of the schedule with forwards of two microbatches, and of the one whose order comes from a simulated step.
+// Indices in kSchedules: the schedule with forwards of two microbatches, and the one that takes its order from a
+// simulated iteration.
 constexpr int kDoubled = 9, kFrozen = 10;
 constexpr const char* kZeros[] = {"",
                                   "zero { stage: 1 }",
@@ -108,14 +109,14 @@ bool IsPlan(const Choice& c) {
   if (pipe != 2 && schedule.several) return false;
   // DualPipeV needs at least four microbatches per replica.
   if (data == 4 && schedule.name == std::string("dualpipev")) return false;
-  // Forward doubling needs pairs of microbatches, as many as the pipeline has ranks.
+  // Forward doubling needs at least as many pairs of microbatches as the pipeline has ranks.
   if (c[kSchedule] == kDoubled && pipe * data > 4) return false;
-  // A simulated order keeps microbatches in order only by chance.
+  // In a simulated order, the microbatches keep their order only by chance. So in-order accumulation is left out.
   if (c[kSchedule] == kFrozen && c[kAccumulation] == 0) return false;
-  // A sharding group needs replicas outside it.
+  // ZeRO needs replicas, and a sharding group of two needs replicas outside it.
   if (c[kZero] > 0 && data == 1) return false;
   if ((c[kZero] == kInGroups || c[kZero] == kInGroups + 1) && data != 4) return false;
-  // Prefetched gathers contradict gathers that block where they are needed.
+  // zero.prefetch contradicts blocking gathers (all_gather: false).
   if (c[kZero] == kAheadByTwo && c[kOverlap] == 1) return false;
   if (kRecomputes[c[kRecompute]] == std::string("mode: SELECTIVE") && c[kAttention] == 0) return false;
   if (c[kAttention] == 2 && c[kDropout] == 0) return false;
@@ -155,7 +156,7 @@ TinyPlan PlanOf(const std::string& family, const Choice& c) {
   return plan;
 }
 
-// A small learning rate, or rounding differences would grow beyond the tolerance.
+// Uses a small learning rate; otherwise rounding differences would grow beyond the tolerance.
 UnetPlan UnetPlanOf(const Choice& c) {
   UnetPlan plan{.schedule = kSchedules[c[kSchedule]].name, .exact = c[kAccumulation] == 1, .mesh = MeshOf(c)};
   plan.recompute = kRecomputes[c[kRecompute]] + sizeof("mode:");
@@ -171,8 +172,9 @@ UnetPlan UnetPlanOf(const Choice& c) {
   return plan;
 }
 
-// Convolutions and group norms need whole images; groups of replicas shard every vector; the first convolution cannot
-// be divided by that many ranks.
+// A U-Net allows fewer plans. It has no sequence parallelism, because convolutions and group norms need whole images.
+// It has no groups of replicas, because these shard every vector. With z = 2, ZeRO over four replicas cannot shard the
+// first convolution.
 bool IsUnetPlan(const Choice& c) {
   return IsPlan(c) && c[kRows] == 0 && c[kZero] < kInGroups && c[kSchedule] < kDoubled &&
          !(c[kZero] > 0 && c[kZ] == 1 && kSizes[c[kData]] == 4);
@@ -183,7 +185,7 @@ Choice SameShape(const Choice& c) {
   Choice same(kFactors, 0);
   for (Factor factor : {kX, kY, kZ, kRows, kDropout, kClip, kScale, kAlgorithm, kAccumulation})
     same[factor] = c[factor];
-  // Kept masks equal the masks that would be drawn again.
+  // Stored masks equal the masks that would be drawn again, so plans with and without them have the same bits.
   same[kAttention] = c[kAttention] > 0;
   return same;
 }

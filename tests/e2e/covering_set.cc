@@ -7,7 +7,7 @@
 namespace weft {
 namespace {
 
-// (factor, level, factor, level); the first factor is the lower one.
+// (factor, level, factor, level); the factor with the lower index is first.
 using Pair = std::tuple<int, int, int, int>;
 
 std::set<Pair> PairsOf(const Choice& choice) {
@@ -37,7 +37,7 @@ std::vector<Choice> CoveringSet(const std::vector<int>& levels, const std::funct
   std::vector<Choice> chosen;
   while (!open.empty()) {
     const auto [a, i, b, j] = *open.begin();
-    // Among some valid choices with this pair, the one that covers the most open pairs.
+    // Find some valid choices with this pair, and take the one that covers the most pairs that are still open.
     Choice best;
     int most = 0, candidates = 0;
     for (int n = 0; n < kTries && candidates < kCandidates; ++n) {

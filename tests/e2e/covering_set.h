@@ -8,7 +8,7 @@
 
 namespace weft {
 
-// The level of each factor.
+// One level (the index of a value) for each factor (a setting).
 using Choice = std::vector<int>;
 
 // Returns valid choices that contain every pair of levels of two factors at least once, except pairs for which 20,000

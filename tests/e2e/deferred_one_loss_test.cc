@@ -103,10 +103,10 @@ std::vector<Case> Cases() {
     TinyPlan plan = Plan(schedule, 2);
     plan.clip = 0;
     plan.tied = false;
-    // PipeDream updates weights after every microbatch.
+    // PipeDream updates weights after every microbatch, so its batch is one microbatch.
     if (std::string(schedule) == "pipedream") plan.batch = 1;
     cases.push_back({absl::StrCat("asynchronous_", cases.size()), plan});
-    // Weights are gathered after an update.
+    // With ZeRO 1, replicas gather the weights after an update.
     plan.data = 2;
     plan.batch *= 2;
     plan.plan_fields = "zero { stage: 1 } loss_scale { fixed: 1000 }";

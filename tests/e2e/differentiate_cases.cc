@@ -10,8 +10,8 @@
 namespace weft {
 namespace {
 
-// Adds cases for every op with one formula per element: without its attributes, and with each of them. The last input
-// is %x, the other inputs are products of %x.
+// Adds cases for every op with one formula per element: one case without attributes, and one for each attribute. The
+// last input is %x, the other inputs are products of %x.
 void AddPointwiseCases(std::vector<DifferentiateCase>& cases) {
   const std::string m = "tensor<6x4xf64>";
   for (const kernels::KernelRow& row : kernels::kPointwiseRows) {
@@ -59,7 +59,7 @@ std::vector<DifferentiateCase> DifferentiateCases() {
                        ") -> tensor<6x1xf64>\n%a = weft.matmul %s, %p1 {L} : (tensor<6x2xf64>, tensor<2x4xf64>) -> " +
                        m + "\n%b = weft.matmul %e, %p2 {L} : (tensor<6x1xf64>, tensor<1x4xf64>) -> " + m +
                        "\n%y = weft.add %a, %b {L} : " + mm});
-  // x^T x p1: both operands of the first product are activations, one transposed.
+  // x (x^T x) p1: both operands of the product x^T x are activations, one transposed.
   cases.push_back({"matmul_transpose_a",
                    {"4x4xf64"},
                    "%s = weft.matmul %x, %x {L, transpose_a} : (tensor<6x4xf64>, tensor<6x4xf64>) -> tensor<4x4xf64>\n"
@@ -103,7 +103,8 @@ std::vector<DifferentiateCase> DifferentiateCases() {
                                   ": f64, sequence = 3 : i64",
                                   attributes, "} : (tensor<6x12xf64>) -> (tensor<6x4xf64>, tensor<6x2xf64>)")});
   }
-  // Three inputs with grouped heads, with and without rotation, with and without a window.
+  // Attention with three inputs and grouped heads, without and with a window. The queries are rotated, the keys are
+  // not.
   for (const char* attributes : {"", ", window = 2 : i64"}) {
     cases.push_back(
         {absl::StrCat("attention_grouped", attributes),
@@ -211,7 +212,7 @@ std::vector<DifferentiateCase> SkipCases() {
                                 "%d = weft.add %c, %x {L2} : ", mm, "\n", product("e", "d", 2, "L3"),
                                 "%f = weft.add %e, %x {L3} : ", mm, "\n%y = weft.add %f, %a {L3} : ", mm),
                    3});
-  // Both inputs have the incoming gradient as their gradient.
+  // The gradient of both inputs of the sum is the incoming gradient itself.
   cases.push_back({"skip_through",
                    {},
                    absl::StrCat("%a = weft.gelu %x {L} : (", m, ") -> ", m, "\n", "%y = weft.add %a, %x {L2} : ", mm),

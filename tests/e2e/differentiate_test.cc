@@ -109,7 +109,8 @@ class Model {
   }
 
  private:
-  // The output of stage s is the input of stage s + 1; for gradients, the other way round.
+  // Returns the operand's buffer. The input of stage s + 1 is in the buffer of the output of stage s, and its gradient
+  // is in the buffer of the output gradient of stage s.
   Bytes& Buffer(int32_t stage, const SegmentOperand& operand) {
     std::string place = absl::StrCat(ir::stringifyRole(operand.role).str(), " ", stage);
     if (operand.role == ir::Role::Input) place = absl::StrCat("output ", stage - 1);
@@ -124,7 +125,7 @@ class Model {
     if (operand.role >= ir::Role::LocalLosses && operand.role <= ir::Role::Norm) {
       place = ir::stringifyRole(operand.role).str();
     }
-    // Workspace differs in size from segment to segment.
+    // Workspace differs in size from segment to segment, so each size has a buffer.
     if (operand.role == ir::Role::Workspace) absl::StrAppend(&place, " ", operand.bytes);
     auto found = buffers_.find(place);
     if (found == buffers_.end()) found = buffers_.emplace(place, Bytes(operand.bytes, 0)).first;
@@ -212,7 +213,7 @@ TEST(Differentiate, OverSkipConnections) {
   }
 }
 
-// If one op in each of several stages reads a value, its gradients are added in the same order as within one stage.
+// If several stages read a value, the gradients that they give it are added in the same order as within one stage.
 TEST(Differentiate, SkipConnectionsChangeNoBit) {
   for (const DifferentiateCase& c : SkipCases()) {
     SCOPED_TRACE(c.name);
@@ -243,7 +244,7 @@ TEST(Differentiate, SkipConnectionsAreListed) {
   const DifferentiateCase skips = SkipCases()[1];
   Model model(skips, {.stages = 5, .by_layer = true});
   ASSERT_EQ(model.set().skips.size(), 3);
-  // Skips of x to stages 2 and 3, and the skip of the activation.
+  // The input of layer 1 skips from stage 0 to stages 2 and 3; the output of its gelu skips from stage 1 to stage 3.
   const int edges[][2] = {{0, 2}, {0, 3}, {1, 3}};
   const char* names[] = {"weft.embedding", "weft.embedding", "weft.gelu"};
   for (int i = 0; i < 3; ++i) {
@@ -260,9 +261,9 @@ TEST(Differentiate, IntoExactAccumulators) {
   for (const DifferentiateCase& c : DifferentiateCases()) CheckGradients(c, {.accumulation = "exact"});
 }
 
-// Every differentiable op needs a case, except these, which other tests differentiate in whole models: ops of split
-// graphs against one rank (tensor_parallel_test), ops of images against finite differences and PyTorch
-// (unet_segments_test).
+// Every differentiable op needs a case, except these, which other tests differentiate in whole models:
+// tensor_parallel_test compares ops of sharded graphs with one rank, and unet_segments_test compares ops of images with
+// finite differences and PyTorch.
 constexpr absl::string_view kElsewhere[] = {
     "weft.add_per_sample",
     "weft.bias_add",

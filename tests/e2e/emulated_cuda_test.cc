@@ -17,7 +17,7 @@
 namespace weft {
 namespace {
 
-// A backend together with the device that it runs on.
+// A backend that owns the device on which it runs.
 class WithDevice : public exec::Backend {
  public:
   WithDevice(std::unique_ptr<exec::ComputeDevice> device, std::unique_ptr<exec::Backend> backend)
@@ -35,7 +35,8 @@ class WithDevice : public exec::Backend {
   std::unique_ptr<exec::Backend> backend_;
 };
 
-// The same kernels, enqueued on streams that run later in some legal order.
+// Returns a backend with the emulated CUDA kernels on a deferred device, which runs enqueued work later, in some legal
+// order.
 const exec::BackendEntry& Deferred() {
   static const exec::BackendEntry entry = {
       "deferred",
@@ -44,7 +45,8 @@ const exec::BackendEntry& Deferred() {
       },
       [](exec::ComputeDevice* device,
          const exec::BackendOptions& options) -> absl::StatusOr<std::unique_ptr<exec::Backend>> {
-        // The backend runs library calls once in the arena before anything else uses the arena.
+        // The CUDA backend tries library calls in idle memory, so the executor must pass an arena that nothing else
+        // uses yet.
         if (options.idle_memory == nullptr || options.idle_bytes <= 0) return absl::InternalError("no idle memory");
         WEFT_ASSIGN_OR_RETURN(auto host, exec::cuda::EmulatedBackend().open({}));
         // Create streams with the numbers of the deferred device's streams. Ranks may share them.
@@ -124,7 +126,7 @@ TEST(EmulatedCudaTest, FormsOfPlansLearnWhatTheCpuLearns) {
   for (const TinyPlan& plan : plans) ExpectAsOnTheCpu(plan, 2e-5);
 }
 
-// Values are rounded to bf16 and fp16 at different points on the two backends.
+// Values are rounded to bf16 and fp16 at different points on the two backends, so the results agree only roughly.
 TEST(EmulatedCudaTest, HalfPrecisionLearnsWhatTheCpuLearns) {
   TinyPlan plan = Small();
   plan.bf16 = true;

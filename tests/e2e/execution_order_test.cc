@@ -1,6 +1,6 @@
 // The CPU executor follows the schedule. The test compiles every registered schedule for a small model, runs one step,
 // and checks the order of the slots and that no rank holds more microbatches than the schedule does. By default it runs
-// a sample of the sizes; with --full it runs P <= 8 and N <= 24 in steps.
+// a sample of the sizes; with --full it runs up to P = 8 pipe ranks and up to N = 24 microbatches, in steps.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -24,7 +24,7 @@ void AppendSlots(const Action& action, std::vector<Slot>* slots) {
   for (const Slot& slot : planner::SlotsOf(action)) slots->push_back(slot);
 }
 
-// Per pipe rank, the slots of the first repetition in the order of their start.
+// Returns the slots of the first repetition for each pipe rank, in the order in which they started.
 std::vector<std::vector<Slot>> Executed(const Program& program, const Trace& trace) {
   std::vector<std::vector<Slot>> order;
   for (const RankTrace& rank : trace.ranks()) {
@@ -122,7 +122,8 @@ TEST(ExecutionOrderTest, IsTheSchedules) {
     ASSERT_EQ(executed.order.size(), schedule.order.size());
     EXPECT_EQ(CheckSchedule(executed, c.params.microbatches), absl::OkStatus());
 
-    // Hanayo orders slots by time, so its order depends on the slot costs that the compiler assumed.
+    // Hanayo orders slots by time, so its order depends on the slot costs that the compiler assumed. The test compares
+    // Hanayo's slots with the compiled lists instead.
     const bool fixed = c.entry->name != "hanayo";
     for (size_t rank = 0; rank < schedule.order.size(); ++rank) {
       SCOPED_TRACE(absl::StrCat("rank ", rank));

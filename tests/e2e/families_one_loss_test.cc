@@ -51,7 +51,8 @@ TEST_P(FamiliesOneLossTest, InOrder) {
   }
 }
 
-// Replicas of stages, forwards of two microbatches (twice the rows), pairs of a forward and a backward, data replicas.
+// Plans with data replicas, with replicas of stages, with forwards of two microbatches (twice the rows), and with pairs
+// of a forward and a backward have the bits of one rank.
 TEST_P(FamiliesOneLossTest, Exact) {
   const Outcome reference = Reference(true);
   ASSERT_FALSE(reference.losses.empty());

@@ -68,7 +68,7 @@ std::vector<TinyPlan> Plans() {
   return plans;
 }
 
-// A program with rows so long that the gradients of a norm's weights join the norm's backward.
+// Returns a program with rows so long that the gradients of a norm's weights share a launch with the norm's backward.
 Program Wide() {
   const absl::StatusOr<ModelGraph> model = ImportHuggingFaceConfig(
       R"({"model_type": "gpt2", "vocab_size": 256, "n_positions": 32, "n_embd": 1040, "n_head": 2, "n_layer": 2})",
@@ -89,7 +89,7 @@ sim::Simulation Simulated(const Program& program, const Cluster& cluster, const 
   return simulation.ok() ? *std::move(simulation) : sim::Simulation();
 }
 
-// Start and end by (rank, action id, step).
+// Start and end of a step in picoseconds, by (rank, action id, step).
 using Times = std::map<std::tuple<int64_t, int, int>, std::pair<int64_t, int64_t>>;
 
 Times TimesOf(const Trace& trace) {
@@ -114,7 +114,7 @@ int64_t LaunchesSaved(const Program& program, int64_t rank) {
   return saved;
 }
 
-// The naive simulator prices launches with its own code, action by action.
+// The naive simulator prices launches with its own code, action by action, and must give the same times.
 TEST(JoinedLaunches, TheOracleSaysTheSameOnEveryNetworkFoldedOrNot) {
   std::vector<std::pair<std::string, Program>> programs = {{"wide", Wide()}};
   for (const TinyPlan& plan : Plans()) programs.emplace_back(plan.Name(), Compiled(plan));
@@ -166,7 +166,7 @@ TEST(JoinedLaunches, EachLaunchIsPaidOnce) {
   for (const TinyPlan& plan : Plans()) {
     SCOPED_TRACE(plan.Name());
     const Program program = Compiled(plan);
-    // Launch times far above the times of steps of this size.
+    // Busy seconds with a launch time of `launch` seconds. The executor joins launches at capability 90 but not at 70.
     const auto busy = [&](int capability, double launch) {
       Cluster cluster = Gpus(capability);
       cluster.mutable_device()->set_launch_seconds(launch);
@@ -190,7 +190,7 @@ TEST(JoinedLaunches, OnlyWhereTheExecutorJoins) {
   by_other.runtime = &other;
   by_unit.cost = "unit";
   const SimulationReport own = Simulated(program, cluster).report;
-  // The default is the catalog's runtime `weft`.
+  // If no runtime is given, the simulator uses the catalog's runtime `weft`.
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(own, Simulated(program, cluster, by_name).report));
   const double apart = Simulated(program, cluster, by_other).report.per_rank(0).busy_seconds();
   EXPECT_GT(apart, own.per_rank(0).busy_seconds() + 30 * kLaunch);
@@ -224,7 +224,7 @@ TEST(JoinedLaunches, TheFirstStepHasTheTimeOfAll) {
   EXPECT_GT(joined, 50);
   const LowerBounds& bounds = simulation.report.bounds();
   EXPECT_LE(bounds.compute_seconds(), bounds.costed_seconds());
-  // Without launch times and efficiency tables, the two bounds are equal.
+  // Without launch times and efficiency tables, the bounds compute_seconds and costed_seconds agree.
   Cluster ideal = Gpus(90);
   ideal.mutable_device()->clear_launch_seconds();
   ideal.mutable_device()->clear_memory_efficiency();

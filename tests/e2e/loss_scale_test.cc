@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A power of two only changes exponents.
+// A loss scale that is a power of two changes only exponents.
 TEST(LossScaleTest, AFixedPowerOfTwoChangesNoBit) {
   const TinyPlan small{.steps = 5, .layers = 2, .batch = 4};
   std::vector<TinyPlan> plans;
@@ -80,7 +80,7 @@ TEST(LossScaleTest, HalfPrecisionFollowsSinglePrecision) {
   }
 }
 
-// Half-precision gradients vanish without a scale but not with one.
+// Half-precision gradients keep their norm under the dynamic scale. A tiny fixed scale makes small gradients vanish.
 TEST(LossScaleTest, SmallGradientsSurviveOnlyScaled) {
   TinyPlan plan{.steps = 1, .layers = 2, .half = "fp16 grads"};
   TinyPlan single = plan;
@@ -173,7 +173,8 @@ TEST(LossScaleTest, PlansAgreeInHalfPrecision) {
     for (bool exact : {false, true}) {
       TinyPlan plan{.exact = exact, .steps = 8, .layers = 4};
       plan.half = half;
-      // If only the gradients of activations have half precision, they overflow at a larger scale.
+      // With "fp16", only the gradients of activations have half precision. They overflow at a larger scale than the
+      // gradients of "fp16 grads".
       const int initial = plan.half == "fp16" ? 1 << 26 : 1 << 21;
       plan.plan_fields = absl::StrCat("loss_scale { initial: ", initial, " growth_interval: 2 }");
       const auto one = Train(plan);

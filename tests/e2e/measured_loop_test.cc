@@ -33,7 +33,8 @@ constexpr exec::CopySpeed kHost = {.start_ns = 900, .bytes_per_ns = 2};
 Kernel slow_kernel = KERNEL_UNSPECIFIED;
 int64_t slow_percent = 100;
 
-// Depends on everything that may affect a kernel's time, in no smooth way: 0.5 to 2.5 us for each KiB.
+// Nanoseconds of a kernel. They depend on everything that may affect a kernel's time, in no smooth way: 2 us, plus 0.5
+// to 2.5 us for each KiB.
 int64_t KernelNs(const Step& step, absl::Span<const exec::TensorView> inputs,
                  absl::Span<const exec::TensorView> outputs) {
   uint64_t hash = 1469598103934665603u;
@@ -53,7 +54,7 @@ int64_t KernelNs(const Step& step, absl::Span<const exec::TensorView> inputs,
       bytes += size;
     }
   }
-  // A copy to or from the host has its bytes as input and as output; they count once.
+  // A copy to or from the host lists its bytes both as input and as output; they count once.
   if (step.stream() != COMPUTE) return kHost.start_ns + bytes / 2 / kHost.bytes_per_ns;
   const int64_t ns = 2000 + bytes * static_cast<int64_t>(512 + (hash >> 32) % 2048) / 1024;
   return step.kernel() == slow_kernel ? ns * slow_percent / 100 : ns;
@@ -144,7 +145,7 @@ absl::StatusOr<Cluster> CalibratedFor(const Program& program, int devices) {
   WEFT_ASSIGN_OR_RETURN(Cluster cluster, exec::CalibrateDevice(device.get(), backend.get(), options));
   EXPECT_EQ(notes, "");
   cluster.set_devices_per_node(devices);
-  // Calibration does not know these figures of the device.
+  // Calibration does not measure these figures.
   cluster.mutable_device()->set_name("clocked");
   cluster.mutable_device()->set_memory_bytes(int64_t{1} << 34);
   if (joins) cluster.mutable_device()->set_compute_capability(90);
@@ -254,7 +255,8 @@ TEST(MeasuredLoop, EveryStepTakesWhatWasMeasuredOfIt) {
     EXPECT_EQ(step.rate.source, sim::RateSource::kSame) << step.key;
     EXPECT_EQ(step.rate.entry, step.key);
   }
-  // Without rates for its own steps no shape matches, so the kernels' rates by work remain.
+  // Remove the rates that were measured for shapes. Then no step finds a rate for its shape, and only the kernels'
+  // rates by work remain.
   Cluster other = *cluster;
   other.mutable_device()->clear_kernel_rates();
   for (const KernelRate& rate : cluster->device().kernel_rates()) {
@@ -273,7 +275,8 @@ TEST(MeasuredLoop, APredictionIsWhatTheDeviceDoes) {
     const Loop loop = RunLoop(plan, "inproc");
     ASSERT_GT(loop.report.sources_size(), 0);
     ExpectAddsUp(loop.report);
-    // Figures for the host are copied on the compute stream, which the simulator does not model.
+    // The tolerance allows for figures that the run copies to the host on the compute stream. The simulator does not
+    // model these copies.
     EXPECT_LT(std::abs(loop.report.iteration_error()), 0.01) << Sources(loop.report);
     EXPECT_GT(loop.report.kernels_size(), 15);
     for (const KernelComparison& row : loop.report.kernels()) {
@@ -284,7 +287,7 @@ TEST(MeasuredLoop, APredictionIsWhatTheDeviceDoes) {
       EXPECT_NEAR(row.first_seconds(), row.second_seconds(), 1e-4 * row.second_seconds())
           << row.segment() << row.step();
     }
-    // Allocated bytes equal planned bytes, and the report names the algorithms that were used.
+    // Allocated bytes equal planned bytes, and run report and trace have the digest of the algorithms that were used.
     EXPECT_GT(loop.report.first().buffer_bytes(), 0);
     EXPECT_EQ(loop.report.first().buffer_bytes(), loop.report.second().buffer_bytes());
     EXPECT_EQ(loop.run.allocated_bytes(), loop.run.planned_bytes());

@@ -13,7 +13,8 @@
 namespace weft {
 namespace {
 
-// With a few thousand parameters these give many buckets, tensors split between them, and several gradient sums.
+// With kSmallBuckets, a model of a few thousand parameters has many buckets, tensors that buckets split, and several
+// gradient sums.
 constexpr char kSmallBuckets[] = " offload { optimizer: true bucket_elements: 1500 buckets_per_reduce: 2 }";
 constexpr char kOneBucket[] = " offload { optimizer: true }";
 
@@ -119,7 +120,7 @@ struct Activations {
   int batch = 8;
   // If set, replaces `pipe` and `data`.
   const char* mesh = "";
-  // False if every backward follows its forward too soon for a copy.
+  // True if activations are copied; false if every backward follows its forward too soon for a copy.
   bool moves = true;
 };
 
@@ -185,7 +186,7 @@ TEST(OffloadTest, ActivationsChangeNoBit) {
   }
 }
 
-// Copies may share memory also in segments with collectives.
+// Activations that are copied may share memory in turn also if segments contain collectives.
 TEST(OffloadTest, ActivationsBesideCollectivesChangeNoBit) {
   const char* const zero = "zero { stage: 3 }";
   for (const Activations& c :
@@ -220,8 +221,8 @@ TEST(OffloadTest, ActivationsTakeLessMemory) {
   };
   for (int t = 0; t < 2; ++t) {
     const Template &before = plain->templates(t), &after = offloaded->templates(t);
-    // Of 16 microbatches, the device holds at most 2 whose activations are being copied to the host or 2 whose
-    // activations are being copied back, and one or two whose backward follows too soon for a copy.
+    // The device holds the activations of only a few of the 16 microbatches: at most 2 that are being copied to the
+    // host or 2 that are being copied back, and 1 or 2 whose backward follows too soon for a copy.
     EXPECT_LT(after.device_arena_bytes(), before.device_arena_bytes() - 11 * saved(before)) << before.name();
     EXPECT_GT(after.host_arena_bytes(), 8 * saved(after)) << after.name();
   }

@@ -21,7 +21,7 @@ std::string TinyTextPath();
 absl::StatusOr<exec::RunResult> Train(const Program& program, exec::RunOptions options = {});
 absl::StatusOr<exec::RunResult> Train(const TinyPlan& plan, exec::RunOptions options = {});
 
-// Losses and norms by step; weights by tensor, as bytes.
+// Losses and gradient norms by iteration; weights by tensor, as bytes.
 struct Outcome {
   std::vector<double> losses, norms;
   std::vector<std::vector<std::byte>> weights;
@@ -29,7 +29,7 @@ struct Outcome {
 
 Outcome OutcomeOf(const exec::RunResult& result);
 
-// The outcome of Train.
+// Trains as Train does and returns the outcome.
 absl::StatusOr<Outcome> TrainTiny(const TinyPlan& plan, exec::RunOptions options = {});
 
 // Path of the images on which a U-Net trains. The first call writes the file.

@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kOff[] = "overlap { all_reduce: false reduce_scatter: false all_gather: false }";
 
-// Batches of eight sequences in microbatches of two.
+// Returns a plan with batches of eight sequences in microbatches of two.
 TinyPlan PlanOn(const std::string& mesh) {
   return {.steps = 3, .layers = 2, .batch = 8, .microbatch = 2, .mesh = mesh};
 }
@@ -84,7 +84,7 @@ int CountSteps(const Program& program, Kernel kernel, const char* segments) {
   return count;
 }
 
-// The effect of the plan's fields on a program.
+// Checks what plan.overlap changes in a program: detached steps, and weights that the backward does not gather again.
 TEST(Overlap, DetachedStepsAndKeptWeights) {
   TinyPlan plan = PlanOn("z2");
   plan.plan_fields = kOff;

@@ -1,8 +1,8 @@
 // The memory optimization of Singh and Bhatele 2021 (AxoNN, arXiv:2110.13005), sec. V: a GPT of 12B parameters (Table
 // I) on 48 V100 of Summit, batch 2048, sequences of 512, microbatches of one, fp16 with Adam. With all states on the
-// device it needs G_inter x G_data = 24 x 2; with the optimizer states in host memory 6 x 8. Figure 6: the pipeline
-// phase goes from 46.08 to 34.05 s, the data-parallel phase from 0.62 to 4.32 s, and a batch gets 13 % faster.
-// tests/papers/history.md has our figures and explains the differences.
+// device the model needs 24 stages and 2 replicas (G_inter x G_data); with the optimizer states in host memory 6 and 8.
+// Figure 6: the pipeline phase shrinks from 46.08 to 34.05 s, the data-parallel phase grows from 0.62 to 4.32 s, and a
+// batch gets 13 % faster. tests/papers/history.md has our figures and explains the differences.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -18,9 +18,10 @@ namespace {
 
 constexpr int kInter = 6, kData = 8;
 
-// Ranks of a pipeline are neighbors: the paper's two data-parallel phases move 1.0 GB over two ranks in 0.62 s and 7.0
-// GB over eight in 4.32 s, 1.6 GB/s each. That is the rate of six rings that leave a node together and none of which
-// stays inside. The layers are those of Megatron-LM in 2021: dropout, and attention in separate kernels.
+// In these meshes, ranks of a pipeline are neighbors. The paper's two data-parallel phases suggest this: they move 1.0
+// GB over two ranks in 0.62 s and 7.0 GB over eight in 4.32 s, 1.6 GB/s each. That is the rate of six rings that leave
+// a node together, with no ring inside the node. The layers are those of Megatron-LM in 2021: dropout, and attention in
+// separate kernels.
 PublishedRun Batch(int inter, int data, int sequences, const std::string& half, const std::string& offload) {
   PublishedRun run;
   run.model = "axonn-gpt-12b";
@@ -35,8 +36,8 @@ PublishedRun Batch(int inter, int data, int sequences, const std::string& half, 
   return run;
 }
 
-// Summit with bf16 as fast as fp16, for CoarseningFactor. Sec. VI: "peak intra and inter-node bandwidth for GPU
-// communication is 50 GB/s and 12.5 GB/s": one of the two rails.
+// Returns Summit with one of its two rails, because sec. VI states "peak intra and inter-node bandwidth for GPU
+// communication is 50 GB/s and 12.5 GB/s". Its bf16 is as fast as fp16, for CoarseningFactor.
 Cluster Summit() {
   absl::StatusOr<Cluster> cluster = CatalogCluster("summit");
   EXPECT_TRUE(cluster.ok()) << cluster.status();
@@ -77,7 +78,7 @@ std::string Offload(int64_t buckets_per_reduce) {
                       " }");
 }
 
-// More buckets than a rank has: one sum of all gradients, then the optimizer.
+// More buckets than a rank has: all gradients are summed at once, and the optimizer runs afterwards.
 constexpr int64_t kWhole = 100'000;
 
 TEST(AxonnPaper, FewerStagesWithTheOptimizerInHostMemory) {
@@ -95,8 +96,9 @@ TEST(AxonnPaper, FewerStagesWithTheOptimizerInHostMemory) {
   EXPECT_NEAR(shallow.sync / (shallow.Rest() - shallow.sync), 2.5, 0.5);
 }
 
-// Figure 8: sums in chunks of k buckets, with the optimizer beside them. The test uses bf16: with fp16 the optimizer
-// would wait for all sums, because a step is skipped if any gradient is not finite. AxoNN scales bucket by bucket.
+// Figure 8: gradients are summed in chunks of k buckets, while the optimizer runs beside the sums. The test uses bf16:
+// with fp16 the optimizer would wait for all sums, because a step is skipped if any gradient is not finite. AxoNN does
+// not wait, because it scales bucket by bucket.
 TEST(AxonnPaper, CoarseningFactor) {
   auto rest = [](int64_t k) {
     const PublishedRun run = Batch(kInter, kData, kInter * kData, "BF16", Offload(k));
@@ -107,13 +109,13 @@ TEST(AxonnPaper, CoarseningFactor) {
   EXPECT_LT(four, whole);
   EXPECT_LT(std::min(two, four), one);
   EXPECT_LT(std::min(two, four), eight);
-  // In the paper k = 1 is slower than no overlap. Here it is faster, because a call costs only the latencies of its
-  // rounds.
+  // In the paper k = 1 is slower than no overlap. Here it is faster, because each additional collective costs only the
+  // latencies of its rounds.
   EXPECT_LT(one, whole);
 }
 
 // AxoNN's interval is the divisor of a stage's layer count (8) that is nearest to the square root of all layers (48).
-// It is a rule of thumb for the fewest bytes; this test tries all intervals.
+// The rule approximates the interval with the fewest bytes. Mode INTERVAL without a number tries all intervals.
 TEST(AxonnPaper, IntervalBesideTheFewestBytes) {
   std::vector<int64_t> planned;
   std::vector<std::string> notes;

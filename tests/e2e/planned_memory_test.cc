@@ -16,7 +16,7 @@ namespace weft {
 namespace {
 
 struct Case {
-  // Axes of the mesh.
+  // Axes of the mesh, as text proto.
   std::string mesh;
   std::string schedule;
   std::string fields;
@@ -76,7 +76,7 @@ std::vector<Case> Cases() {
       {axis("pipe", 4), "1f1b", ""},
       {axis("pipe", 4), "1f1b", "recompute { mode: FULL }"},
       {axis("pipe", 4), "gpipe", "recompute { mode: INTERVAL interval: 2 }"},
-      // Activations of stages of several sizes share the memory of a rank in turn.
+      // Stages of several sizes on one rank: their activations use the same memory at different times.
       {axis("pipe", 4), "interleaved", ""},
       {axis("pipe", 6), "interleaved", ""},
       {axis("pipe", 4), "interleaved-zb", ""},
@@ -100,7 +100,7 @@ std::vector<Case> Cases() {
       {axis("data", 4), "1f1b", "zero { stage: 3 }"},
       {axis("data", 2) + axis("pipe", 4), "1f1b", "offload { optimizer: true bucket_elements: 3000000 }"},
       {axis("pipe", 4), "gpipe", "offload { activation_layers: 2 }"},
-      // Copies, and collectives inside segments.
+      // Plans with copies to the host, most of them also with collectives inside segments.
       {axis("x", 2) + axis("pipe", 4), "gpipe", copied},
       {axis("x", 2) + axis("pipe", 4), "1f1b", copied},
       {axis("x", 2) + axis("pipe", 4), "1f1b", copied + "sequence_parallel: true"},

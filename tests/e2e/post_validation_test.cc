@@ -124,7 +124,8 @@ TEST(PostValidationTest, WithoutClippingOnlyTheCheckIsLate) {
   }
 }
 
-// Collectives then write gradients beside compute too, but not before a wrongly clipped update is repaired.
+// With these plans, collectives inside segments also write gradients beside compute. They must not do so before a
+// wrongly clipped update is repaired.
 TEST(PostValidationTest, CollectivesOfSegments) {
   for (const char* mesh : {"pipe2 x2", "pipe2 y2", "z2 pipe2"}) {
     TinyPlan plan = PlanOf("zb-h2", 2, 1);
@@ -164,10 +165,10 @@ TEST(PostValidationTest, WeightsGatheredOfUpdates) {
     plan.exact = c.exact;
     plan.bf16 = c.bf16;
     plan.microbatch = c.microbatch;
-    // A limit in the middle of the plans' norms.
+    // Some norms of every plan exceed this limit, and some do not.
     plan.clip = 1.74;
     ExpectNoBitChanges(plan, 2, kSteps - 2);
-    // Exact sums also equal those of replicas that keep all states.
+    // Under exact accumulation, the outcome also equals the outcome of replicas that keep all states.
     if (!c.exact || std::string(c.fields).find("stage: 3") != std::string::npos) continue;
     TinyPlan whole = Validated(plan);
     whole.plan_fields = "post_validation: true";
@@ -195,8 +196,8 @@ void ExpectSameSteps(const TinyPlan& plan, exec::RunOptions options, int* skippe
   ExpectSame(OutcomeOf(*validated), OutcomeOf(*plain), plan.Name());
 }
 
-// An overflow that is found late undoes the update. The scale is what it would have been: halved if the gradient was
-// not finite, doubled after enough good steps in a row.
+// An overflow that is found late undoes the update. The scale changes as without post-validation: it is halved if the
+// gradient was not finite, and doubled after enough good steps in a row.
 TEST(PostValidationTest, LossScales) {
   struct Scaled {
     const char *mesh, *schedule, *half, *fields;
@@ -240,7 +241,7 @@ TEST(PostValidationTest, LossScalesAreSaved) {
     SCOPED_TRACE(resume);
     saving.resume = resume;
     if (resume) saving.steps = 0;
-    // The second run of each pair resumes what the first has saved.
+    // The second run resumes from the checkpoint of the first.
     saving.checkpoint.directory = ::testing::TempDir() + "/post_validated_scale";
     if (!resume) std::filesystem::remove_all(saving.checkpoint.directory);
     const auto run = Train(Validated(plan), saving);

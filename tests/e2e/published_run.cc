@@ -19,7 +19,7 @@ bool IsBackward(ActionKind kind) {
   return kind == BACKWARD || kind == BACKWARD_INPUT || kind == BACKWARD_WEIGHT || kind == FORWARD_BACKWARD;
 }
 
-// Visits the events of the first repetition whose action `counts`.
+// Calls `visit` for each event of the first repetition whose action satisfies `counts`.
 void ForEachEvent(const SimulatedRun& run, const std::function<bool(const Action&)>& counts,
                   const std::function<void(const TraceEvent&)>& visit) {
   std::map<std::string, std::set<int>> counted;

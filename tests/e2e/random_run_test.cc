@@ -99,7 +99,8 @@ std::string FinalBytes(const Program& program, int slots, int64_t repetitions) {
   return bytes;
 }
 
-// Kernels compute on random numbers: a loss may overflow, and a kernel may refuse dtypes.
+// True if the run succeeded or failed in a way that is allowed for random programs: they compute on random numbers, so
+// a loss may overflow, and a kernel may refuse dtypes.
 bool Acceptable(const absl::Status& status) {
   return status.ok() || status.code() == absl::StatusCode::kOutOfRange ||
          status.code() == absl::StatusCode::kInvalidArgument;

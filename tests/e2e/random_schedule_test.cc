@@ -1,9 +1,9 @@
 // Random schedules given as a plan's own definition: the compiler compiles every schedule that the checker accepts. A
-// sample of the programs is as fast as the schedule says and trains to the losses, norms and weights of one rank, bit
-// for bit.
+// sample of the programs takes as long as the schedule predicts and trains to the losses, norms and weights of one
+// rank, bit for bit.
 //
-// A schedule is made by running stages on ranks at random: placements with loops, snakes, no pattern, several lanes and
-// idle ranks; backwards whole, in halves, or either; wide forwards; overlapped pairs; message-driven orders. Most
+// The test makes a schedule by running stages on ranks at random: placements with loops, snakes, no pattern, several
+// lanes and idle ranks; whole backwards, halves, or both; wide forwards; overlapped pairs; message-driven orders. Most
 // results are valid schedules, but some deadlock once pairs start together; the checker must refuse those.
 #include <algorithm>
 #include <cstddef>
@@ -86,7 +86,8 @@ class Generator {
     position_.resize(microbatches_);
     for (int m = 0; m < microbatches_; ++m) position_[m] = m;
     if (Below(3) == 0) std::shuffle(position_.begin(), position_.end(), random_);
-    // For each microbatch, the first microbatch of its forward; `wide_` marks forwards of two.
+    // For each microbatch, the first microbatch of the forward that computes it. `wide_` marks the microbatches of
+    // forwards of two.
     std::vector<int> first(microbatches_);
     wide_.assign(microbatches_, false);
     const bool widens = !driven && Below(4) == 0;
@@ -133,7 +134,8 @@ class Generator {
     return true;
   }
 
-  // True if `slot` is the next of its kind and stage in the common order and the limit admits it.
+  // True if `slot` is the next of its kind and stage in the common order of microbatches (position_), and the limit on
+  // microbatches in flight allows it.
   bool InTurn(const Slot& slot) const {
     int under_way = 0;
     for (int m = 0; m < microbatches_; ++m) {
@@ -209,7 +211,7 @@ TinyPlan PlanOf(int pipe, int microbatches) {
   return plan;
 }
 
-// Results of one rank, by number of microbatches.
+// Trains on one rank with `microbatches` microbatches, once for each number, and returns the result.
 const exec::RunResult& Reference(int microbatches) {
   static std::map<int, exec::RunResult>* results = new std::map<int, exec::RunResult>();
   auto [found, added] = results->try_emplace(microbatches);
@@ -255,7 +257,8 @@ void ExpectUnitTime(const Program& program, const NamedSchedule& named, const Sl
   sim::SimulateOptions options;
   options.cost = "unit";
   options.network = "none";
-  // A unit is 60 microseconds, so every stage's share of it is whole and simultaneous events stay simultaneous.
+  // A unit is 60 microseconds, so that every stage's share is a whole number of picoseconds and simultaneous events
+  // stay simultaneous.
   options.cost_options.unit_forward = {costs.forward * 60'000'000};
   options.cost_options.unit_backward = {costs.backward * 60'000'000};
   options.cost_options.unit_weight = {costs.weight * 60'000'000};
@@ -298,7 +301,8 @@ struct Kinds {
   int Fewest() const { return std::min({driven, lanes, halves, wide, pairs, idle, several}); }
 };
 
-// The schedule compiles as a plan's definition, takes the right time, and if `run` trains like one rank.
+// Checks that the schedule compiles as a plan's definition, takes the right time, and, if `run` is set, trains like one
+// rank.
 void ExpectGood(const NamedSchedule& named, const std::string& fields, bool run, int data = 1) {
   TinyPlan plan = PlanOf(static_cast<int>(named.schedule.order.size()), named.microbatches);
   std::string quoted;

@@ -170,9 +170,9 @@ TEST(SchedulesOneLossTest, FrozenSchedulesTrainAlike) {
   }
 }
 
-// Backward halving: forwards of the recipe's microbatch, backwards of half of it. The gradients equal those of a plan
-// whose microbatches are the halves: one whole backward sums two half products. With one replica (chimera-wave) they
-// are also equal bit for bit with in-order accumulation.
+// With backward halving, a forward computes the recipe's microbatch, and a backward computes half of it. The gradients
+// equal those of a plan whose microbatches are the halves, because both plans sum one product per half. With one
+// replica of each stage (chimera-wave), they are equal bit for bit even with in-order accumulation.
 TEST(SchedulesOneLossTest, HalvedBackwardsSumHalfProducts) {
   for (const bool exact : {false, true}) {
     TinyPlan halves{.pipe = 1, .schedule = "gpipe", .exact = exact};

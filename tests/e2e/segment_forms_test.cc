@@ -116,10 +116,10 @@ class Machine {
  public:
   explicit Machine(DType params) : params_(params), backend_(exec::MakeCpuBackend(1)) {}
 
-  // Runs a segment of one microbatch, or a wide one that starts with it.
+  // Runs a segment of one microbatch, or a wide segment whose first microbatch is `microbatch`.
   void Run(const StageSegment& s, int microbatch) { Run(s, microbatch, microbatch); }
 
-  // In a pair, `backward` is the microbatch of the backward.
+  // Runs a segment. In a pair, `microbatch` is the microbatch of the forward and `backward` the one of the backward.
   void Run(const StageSegment& s, int microbatch, int backward) {
     std::vector<char*> operands;
     for (size_t i = 0; i < s.operands.size(); ++i) {
@@ -250,7 +250,7 @@ TEST(SegmentForms, HalvesOfBackwardAreTheWhole) {
     for (int m = 0; m < kMicrobatches; ++m) {
       for (const StageIndex& stage : set.stages) machine.Run(set.segments[stage.forward], m);
     }
-    // Weight gradients come as late as possible.
+    // Compute weight gradients as late as possible.
     for (int m = 0; m < kMicrobatches; ++m) {
       for (int s = variant.stages; s-- > 0;) machine.Run(set.segments[set.stages[s].backward_input], m);
     }

@@ -101,7 +101,8 @@ TEST_P(SpeedRowRates, EveryStepTakesItsOwn) {
     EXPECT_EQ(step.rate.entry, step.key);
     kernels.insert(step.kernel);
   }
-  // The kernels of a transformer's training step: products, attention, norms, losses, the optimizer.
+  // The program must have the kernels of a transformer's training iteration: products, attention, norms, losses, the
+  // optimizer.
   EXPECT_GE(kernels.size(), 15u);
   for (const Kernel kernel : {MATMUL, ATTENTION, ATTENTION_BACKWARD, CROSS_ENTROPY, ADAMW}) {
     EXPECT_EQ(kernels.count(kernel), 1u) << Kernel_Name(kernel);
@@ -112,8 +113,8 @@ TEST_P(SpeedRowRates, EveryStepTakesItsOwn) {
     EXPECT_EQ(step.rate.source, sim::RateSource::kByWork) << step.key;
   }
 
-  // A repetition computes for the sum of the measured times of its steps. All steps of one launch run at the rate of
-  // the launch's largest step.
+  // The busy time of a repetition is the sum of the measured times of its steps. All steps of one launch run at the
+  // rate of the launch's largest step.
   double busy = 0;
   int joined = 0;
   for (const Action& action : program->templates(0).body()) {
@@ -138,7 +139,7 @@ TEST_P(SpeedRowRates, EveryStepTakesItsOwn) {
       }
     }
   }
-  // Four steps per tensor, and two per norm in each microbatch.
+  // Launches join four steps per tensor, and two per norm in each microbatch.
   EXPECT_GT(joined, 1000);
   sim::SimulateOptions options;
   options.cost = sim::BestCostModel(*cluster);

@@ -1,5 +1,5 @@
-// Launches of compiled plans: a prediction (PlacedStepsOf of the program) counts the same launches that the executor
-// requests from a backend.
+// Launches of compiled plans: a prediction, which reads the steps of the program (PlacedStepsOf), counts the same
+// launches that the executor requests from a backend.
 #include "proto/util/step_runs.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 namespace weft {
 namespace {
 
-// For all ranks and actions, the step names of each launch of several steps, sorted.
+// One text for each launch of several steps of any rank and action: the names of its steps. Sorted.
 using Launches = std::vector<std::string>;
 
 std::mutex mutex;
@@ -150,8 +150,8 @@ TEST(StepRunsAgreementTest, APlansLaunches) {
   for (const std::string& names : LaunchesOf(*program)) {
     (std::count(names.begin(), names.end(), ' ') == 2 ? norms : updates) += 1;
   }
-  // For each of 4 microbatches: in the forward the embedding's sum and two sums in each of 2 layers, in the backward
-  // two sums in each layer, and the activation of each layer.
+  // Joined launches for each of 4 microbatches: in the forward the embedding's sum and two sums in each of 2 layers, in
+  // the backward two sums in each layer, and the activation of each layer.
   EXPECT_EQ(norms, 4 * (5 + 4 + 2));
   // One launch each for norms, scaling, updates and zeroing.
   EXPECT_EQ(updates, 4);

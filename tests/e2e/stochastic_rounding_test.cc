@@ -229,7 +229,8 @@ TEST(StochasticRoundingTest, RefusedWithoutHalves) {
                         "plan.precision.params = FP32; allowed: BF16 or FP16, or recipe.weight_rounding = NEAREST"));
 }
 
-// Random numbers of other elements, or none, would go unnoticed at run time, and plans would differ.
+// A step that draws the random numbers of other elements, or none, would go unnoticed at run time, and plans would
+// differ. So the verifier refuses it.
 TEST(StochasticRoundingTest, ProgramsThatRoundOtherwiseAreRefused) {
   const auto offloaded = CompileTiny(PlanOf("pipe1", "offload { optimizer: true bucket_elements: 3000 }"));
   ASSERT_TRUE(offloaded.ok()) << offloaded.status();

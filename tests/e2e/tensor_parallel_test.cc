@@ -20,7 +20,7 @@ double MostDifferent(const std::vector<double>& a, const std::vector<double>& b)
   return most;
 }
 
-// For two tensors of doubles, the norm of the difference divided by the norm of the second.
+// Returns the norm of a - b divided by the norm of b, for tensors of doubles.
 double Distance(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
   const size_t elements = b.size() / sizeof(double);
   std::vector<double> x(elements), y(elements);
@@ -54,7 +54,8 @@ void ExpectLikeOneRank(const TinyPlan& plan, double tolerance) {
   if (plan.clip > 0) {
     EXPECT_GT(expected->norms[0], plan.clip);
   }
-  // In single precision the optimizer amplifies noise where a gradient is zero (biases of keys).
+  // Weights are compared only in double precision. In single precision the optimizer amplifies noise where a gradient
+  // is zero (biases of keys).
   if (!plan.fp64) return;
   ASSERT_EQ(result->weights.size(), expected->weights.size());
   for (size_t i = 0; i < expected->weights.size(); ++i) {
@@ -78,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Meshes, Axes,
                                          "y2 data2 x2", "x2 z2 data2", "x2 pipe2", "y2 pipe2", "z2 pipe2",
                                          "x2 y2 z2 pipe2", "pipe2 z2 data2 x2"));
 
-// Other plan settings do not matter either.
+// Tensor-parallel plans also train like one rank if other plan settings change.
 TEST(TensorParallelTest, PlansTrainLikeOneRank) {
   std::vector<TinyPlan> plans;
   auto add = [&](const char* mesh) -> TinyPlan& { return plans.emplace_back(Plan6(mesh)); };
@@ -124,8 +125,8 @@ TEST(TensorParallelTest, ParametersCutOverReplicasTrainLikeOneRank) {
   }
 }
 
-// Grouped heads, rotary positions, root mean square norms, gated units, and BERT's decoder, which is sharded like the
-// embedding.
+// Covers grouped heads, rotary positions, root mean square norms, gated units, and BERT's decoder, which is sharded
+// like the embedding.
 TEST(TensorParallelTest, FamiliesTrainLikeOneRank) {
   struct Case {
     const char* family;
@@ -149,7 +150,8 @@ TEST(TensorParallelTest, FamiliesTrainLikeOneRank) {
   }
 }
 
-// The compiler refuses axis sizes that do not divide the model's layers, and names them.
+// The compiler refuses axis sizes that do not divide heads or microbatches, and settings that the schedule excludes.
+// The error names them.
 TEST(TensorParallelTest, RefusesAxisSizesThatDoNotDivide) {
   struct Case {
     const char* family;
@@ -178,7 +180,7 @@ TEST(TensorParallelTest, RefusesAxisSizesThatDoNotDivide) {
   }
 }
 
-// Each of `others` is a variant of `plan` and must train to the same bits.
+// Checks that all of `others`, which are variants of `plan`, train to the same bits as `plan`.
 void ExpectSameBits(const TinyPlan& plan, const std::vector<TinyPlan>& others) {
   const auto expected = TrainTiny(plan);
   ASSERT_TRUE(expected.ok()) << expected.status();
@@ -239,7 +241,7 @@ TEST(TensorParallelTest, ExactPlansDoNotDependOnZero) {
   }
 }
 
-// Recompute modes in which the compiler decides what to recompute.
+// Tests the recompute modes that recompute some of the layers or let the compiler choose.
 TEST(TensorParallelTest, RecomputeChangesNoBit) {
   TinyPlan plan = Plan6("pipe1");
   plan.layers = 4;

@@ -21,11 +21,12 @@ class Volume {
 
   void Gather(int64_t k, int64_t n) { Add("weights", "z", z_, (z_ - 1) * k * n / (x_ * y_) / z_); }
   void Scatter(int64_t k, int64_t n) { Add("gradients", "z", z_, (z_ - 1) * k * n / (x_ * y_) / z_); }
-  // The position table, which only y shards.
+  // Adds the gather or scatter of the position table over z. Of x and y, only y shards the table.
   void Positions(bool backward) {
     Add(backward ? "gradients" : "weights", "z", z_, (z_ - 1) * kPositions * kColumns / y_ / z_);
   }
-  // Columns that `cut` ranks share, summed over the `ranks` ranks of `axis`.
+  // Adds an all-reduce of activations over the `ranks` ranks of `axis`. Each rank has 1 / `cut` of the `columns`
+  // columns.
   void Sum(const char* axis, int64_t ranks, int64_t columns, int64_t cut) {
     Add("tensor", axis, ranks, 2 * (ranks - 1) * rows_ * columns / (z_ * cut) / ranks);
   }

@@ -59,7 +59,7 @@ TEST(Tf32, ReplicasAgreeUnderExactAccumulation) {
   }
 }
 
-// A TF32 factor has 11 bits, like fp16, so the bound is that of half precision in loss_scale_test.
+// A TF32 factor has 11 bits, like fp16, so the tolerance is the one for half precision in loss_scale_test.
 TEST(Tf32, FollowsSinglePrecision) {
   TinyPlan plan{.steps = 50, .layers = 2, .lr = "peak: 0.003 warmup_steps: 3 decay: 'cosine' min: 0.0003"};
   const Outcome single = Must(Train(plan), "fp32");
@@ -85,7 +85,7 @@ TEST(Tf32, TensorParallelPlansComeClose) {
   ExpectLossesClose(plan, {"x2", "y2", "z2", "x2 y2 pipe2"}, 1e-3);
 }
 
-// Everything that is stored is fp32, so each plan resumes from the other's checkpoint.
+// Everything that is stored is fp32, so a plan in TF32 resumes from a checkpoint of a plan in fp32.
 TEST(Tf32, CheckpointsAreThoseOfSinglePrecision) {
   TinyPlan plan = Small(), single = Small();
   single.precision = "";

@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-// The config up to the number of layers, which the caller appends.
+// Returns the model's config as JSON text up to the number of layers. The caller appends the number.
 absl::StatusOr<std::string> Config(const TinyPlan& plan) {
   const std::string& family = plan.family;
   if (!plan.tied && family != "gpt2") return absl::InternalError("only gpt2 is untied here");

@@ -44,18 +44,17 @@ struct TinyPlan {
   std::string family = "gpt2";
   // If set, replaces fp32, bf16 or fp64: "fp16", or "fp16 grads" to keep gradients in half precision too.
   std::string half = "";
-  // Fields of the recipe.
+  // Fields of the recipe, as text.
   std::string optimizer = "adamw {}";
   std::string lr = "peak: 0.01 warmup_steps: 3 decay: 'cosine' min: 0.001";
 
   std::string Name() const;
 };
 
-// Compiles the plan with dropout 0.1 and clipping that is active by default, and AdamW with a warm-up and a cosine
-// decay.
+// Compiles the plan. By default dropout is 0.1, clipping is active, and AdamW has a warm-up and a cosine decay.
 absl::StatusOr<Program> CompileTiny(const TinyPlan& plan);
 
-// Writes deterministic text to `path` and opens it for the program.
+// WriteTinyText writes deterministic text to `path`. OpenTinyText opens the text at `path` for the program.
 absl::Status WriteTinyText(const std::string& path);
 absl::StatusOr<std::unique_ptr<exec::DataSource>> OpenTinyText(const std::string& path, const Program& program);
 

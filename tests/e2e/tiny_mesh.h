@@ -1,4 +1,4 @@
-// Helpers for the tiny plans: messages and meshes as text.
+// Helpers for the tiny plans: they parse messages and write meshes as text.
 #ifndef WEFT_TESTS_E2E_TINY_MESH_H_
 #define WEFT_TESTS_E2E_TINY_MESH_H_
 
@@ -22,7 +22,7 @@ absl::StatusOr<T> ParseTiny(const std::string& text) {
   return message;
 }
 
-// Converts names with sizes, "data2 pipe4", to the axes of a Mesh as text.
+// Converts axis names with sizes ("data2 pipe4") to the axes of a Mesh as text proto.
 inline std::string AxesOf(absl::string_view mesh) {
   std::string axes;
   for (const absl::string_view axis : absl::StrSplit(mesh, ' ')) {

@@ -30,7 +30,7 @@ struct UnetPlan {
   int batch = 8;
   double learning_rate = 0.02;
   bool fp64 = false;
-  // The time embedding scales and shifts instead of being added.
+  // If true, the time embedding scales and shifts the channels; otherwise it is added to them.
   bool scale_shift = false;
   bool fp16 = false;
   double dropout = 0.1;
@@ -39,8 +39,8 @@ struct UnetPlan {
   std::string Name() const;
 };
 
-// Compiles a U-Net of two levels of one block, 12 layers, for images of 8 x 8 x 3, with clipping that is active by
-// default and AdamW.
+// Compiles a U-Net for images of 8 x 8 x 3. It has 12 layers, on two levels with one block each. By default clipping is
+// active. The optimizer is AdamW.
 absl::StatusOr<Program> CompileUnet(const UnetPlan& plan, int sequence_length = 64);
 
 // The cluster that CompileUnet compiles for.

@@ -102,8 +102,8 @@ TEST(UnetOneLossTest, MixedPrecisionDoesNotDependOnThePipeline) {
   ExpectSame({{.fp16 = true}, {.pipe = 3, .schedule = "gpipe", .recompute = "FULL", .fp16 = true}});
 }
 
-// Two microbatches in one forward. With one sample each, halves of the statistics do not fill multiples of 64 bytes and
-// are not contiguous.
+// Tests forwards of two microbatches. With one sample each, halves of the statistics do not fill multiples of 64 bytes
+// and are not contiguous.
 TEST(UnetOneLossTest, DoubledForwardsDoNotMatter) {
   for (const int microbatch : {1, 2}) {
     ExpectSame({{.exact = true, .microbatch = microbatch, .fp64 = true},
@@ -116,7 +116,8 @@ TEST(UnetOneLossTest, DoubledForwardsDoNotMatter) {
   }
 }
 
-// If the model is cut in the middle of the U, the second stage reads the chain and every level's skip connections.
+// If the model is cut in the middle of the U, the second stage reads the output of the first stage and the skip
+// connections of every level.
 TEST(UnetOneLossTest, SkipConnectionsLeadToTheNextStage) {
   const auto program = CompileUnet({.pipe = 2, .plan_fields = "partition { layers_per_stage: [6, 6] }"});
   ASSERT_TRUE(program.ok()) << program.status();

@@ -181,7 +181,7 @@ class UnetSegmentsTest : public testing::TestWithParam<const char*> {
     EXPECT_TRUE(set.ok()) << set.status();
     if (!set.ok()) return {};
     EXPECT_EQ(static_cast<int>(set->stages.size()), variant.stages);
-    // Every cut has skip connections beside the chain; with two stages they lead to the next stage.
+    // Skip connections cross every cut between stages, even if there are only two stages.
     if (variant.stages > 1) {
       EXPECT_FALSE(set->skips.empty());
     }

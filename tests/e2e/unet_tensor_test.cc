@@ -11,8 +11,8 @@ namespace weft {
 namespace {
 
 // Largest difference between the weights of two runs, which are of type `T`. AdamW's steps have about one size,
-// whatever the size of a gradient. If a gradient is only rounding noise, the steps of two runs may have different
-// directions.
+// whatever the size of a gradient. So if a gradient is only rounding noise, the weights of two runs may move in
+// different directions.
 template <typename T>
 double MostDifferentWeight(const Outcome& a, const Outcome& b) {
   double most = 0;
@@ -26,7 +26,8 @@ double MostDifferentWeight(const Outcome& a, const Outcome& b) {
   return most;
 }
 
-// The learning rate is small, or rounding in fp32 would grow beyond the tolerance in six steps.
+// Checks that the plan trains like one rank. In fp32 the learning rate is small; otherwise rounding would grow beyond
+// the tolerance in six steps.
 void ExpectLikeOneRank(UnetPlan plan, double tolerance) {
   if (!plan.fp64) plan.learning_rate = 0.005;
   UnetPlan one = plan;
@@ -61,7 +62,7 @@ TEST_P(Axes, TrainLikeOneRankInDoublePrecision) {
   ExpectLikeOneRank({.mesh = GetParam(), .microbatch = 2, .fp64 = true, .scale_shift = true}, 1e-11);
 }
 
-// With y4, no concatenation of two halves has whole groups on every rank.
+// With y4, ranks do not have whole norm groups after a concatenation of two halves.
 INSTANTIATE_TEST_SUITE_P(Meshes, Axes,
                          testing::Values("z2", "x2", "y2", "y4", "x2 y2", "y2 x2", "x2 y2 z2", "x2 z2 data2",
                                          "z2 pipe2", "y2 pipe3", "pipe2 y2 data2 x2"));
@@ -78,7 +79,7 @@ TEST(UnetTensorTest, PlansTrainLikeOneRank) {
            {.plan_fields = "zero { stage: 1 }", .mesh = "data4", .microbatch = 2},
            {.plan_fields = "zero { stage: 3 }", .mesh = "data4", .microbatch = 2},
            {.plan_fields = "zero { stage: 3 }", .mesh = "x2 y2 z2 data2", .microbatch = 2},
-           // Halves of all statistics of the norms are multiples of 64 bytes.
+           // With these sizes, halves of all statistics of the norms are multiples of 64 bytes.
            {.schedule = "chimera",
             .schedule_fields = "scaling: FORWARD_DOUBLING",
             .mesh = "x2 y2 pipe2",
@@ -110,7 +111,7 @@ TEST(UnetTensorTest, ExactPlansOfOneShapeAgreeInAllBits) {
   }
 }
 
-// The compiler refuses sizes that do not divide, and names the nearest values that do.
+// The compiler refuses axis sizes that do not divide the model or the microbatch, and sequence parallelism.
 TEST(UnetTensorTest, Refusals) {
   struct Case {
     const char* mesh;

@@ -22,7 +22,7 @@ class UnetVerifyTest : public testing::Test {
   }
   static void TearDownTestSuite() { delete program_; }
 
-  // Returns the verifier's message after `change` of the first step with this kernel.
+  // Applies `change` to the first step with this kernel and returns the verifier's message.
   std::string Refusal(Kernel kernel, const std::function<void(Step*, Segment*)>& change) {
     Program program = *program_;
     for (Segment& segment : *program.mutable_segments()) {

@@ -16,7 +16,7 @@ namespace {
 // Sizes of the model of tiny_unet.h.
 constexpr int64_t kTime = 32, kGroups = 4, kSamples = 4;
 
-// kA: columns over y. kB: columns over x.
+// How columns are sharded: kA over y, kB over x.
 enum Layout { kA, kB };
 Layout Other(Layout layout) { return layout == kA ? kB : kA; }
 
@@ -24,8 +24,8 @@ class UnetVolume {
  public:
   UnetVolume(int64_t x, int64_t y, int64_t z) : x_(x), y_(y), z_(z) {}
 
-  // A product from layout `in` to the other layout. `in_rows` and `rows` count the rows of the input and of the output
-  // over all ranks of z.
+  // Adds the collectives of a product of k x n weights per tap, from layout `in` to the other layout. `in_rows` and
+  // `rows` count the rows of the input and of the output over all ranks of z.
   void Product(Layout in, int64_t in_rows, int64_t rows, int64_t k, int64_t n, int64_t taps) {
     Begin();
     Add(forward(), "weights", "z", z_, 1, k * n * taps / (x_ * y_));
@@ -34,7 +34,7 @@ class UnetVolume {
     Add(backward(), "tensor", Name(Other(in)), Size(Other(in)), 2, in_rows * k / (z_ * Size(in)));
     Add(backward(), "gradients", "z", z_, 1, k * n * taps / (x_ * y_));
   }
-  // A product whose input is unsharded and has no gradient, to layout B.
+  // Adds the collectives of a product to layout B whose input is unsharded and has no gradient.
   void First(int64_t k, int64_t n, int64_t taps) {
     Begin();
     Add(forward(), "weights", "z", z_, 1, k * n * taps / x_);

@@ -1,6 +1,6 @@
 // ZeRO: whatever is sharded, over any number of data replicas, losses, norms and weights equal those of one rank: bit
-// for bit under exact accumulation, within 1e-5 with in-order accumulation. In order, stage 1 equals unsharded states
-// bit for bit, because it scatters the sum that they all-reduce.
+// for bit under exact accumulation, within 1e-5 with in-order accumulation. With in-order accumulation, stage 1 equals
+// unsharded states bit for bit, because it scatters the sum that unsharded states all-reduce.
 #include <string>
 #include <vector>
 
@@ -59,8 +59,8 @@ TEST_P(Meshes, PlansInOrderAgreeWithinRounding) {
 INSTANTIATE_TEST_SUITE_P(All, Meshes,
                          testing::Values("data2", "data4", "data2 pipe2", "pipe2 data4", "z2 data2", "x2 data4"));
 
-// In order, a reduce-scatter sums a range exactly as the all-reduce does, for all types. Only vectors, which z does not
-// shard, are summed in another order: first over data, then over z.
+// With in-order accumulation, a reduce-scatter sums a range exactly as the all-reduce does, for all types. Only
+// vectors, which z does not shard, are summed in another order: first over data, then over z.
 TEST(ZeroOneLossTest, StageOneInOrderIsBitForBitStageZero) {
   for (const char* mesh : {"data4", "data2 pipe2", "z2 data2"}) {
     for (const bool bf16 : {false, true}) {
@@ -72,8 +72,8 @@ TEST(ZeroOneLossTest, StageOneInOrderIsBitForBitStageZero) {
   }
 }
 
-// Replicas of stages, several stages per rank, halved backwards, an order chosen at run time, and a tied table with
-// each of them.
+// Covers replicas of stages, several stages per rank, split backwards, and orders chosen at run time, most of them with
+// a tied table.
 TEST(ZeroOneLossTest, SchedulesTrainLikeOneRank) {
   struct Case {
     const char* schedule;
@@ -131,7 +131,8 @@ struct Saved {
   std::string fields;
 };
 
-// All plans must train to the same bits; `half` as in TinyPlan.
+// Checks that each plan resumes the checkpoint of the plan before it and trains to the bits of one rank. `half` as in
+// TinyPlan.
 void ExpectGoRound(const std::string& name, const std::string& half, const std::vector<Saved>& saved) {
   std::vector<TinyPlan> plans;
   for (const Saved& one : saved) {
@@ -156,7 +157,7 @@ TEST(ZeroOneLossTest, CheckpointsLoadUnderAnyOtherPlan) {
                  {"data2", Zero(1)}});
 }
 
-// Axes that shard layers change bits, so these plans are compared among themselves.
+// Axes that shard layers change bits, so the reference has the same sizes of these axes.
 TEST(ZeroOneLossTest, CheckpointsLoadAcrossStagesBesideOtherAxes) {
   ExpectGoRound("x", "", {{"x2 data2", Zero(1)}, {"x2 data4", Zero(2, 2)}, {"x2 pipe2", ""}, {"x2 data2", Zero(3)}});
   ExpectGoRound("z", "", {{"z2 data2", Zero(1)}, {"z2", ""}, {"z2 pipe2 data2", Zero(2)}, {"z2 data2", kOffload}});

@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(ZeroReshardTest, Meshes,
                                          Case{"chimera", "data2 pipe2", "", false, true},
                                          Case{"1f1b", "z2 data2 x2", "", true, true}));
 
-// Combines the choice with other settings that act in a backward or after the optimizer.
+// Combines zero.reshard with other settings that act in a backward or after the optimizer.
 TEST(ZeroReshardTest, OtherChoicesDoNotMatter) {
   for (const char* others : {"offload { optimizer: true bucket_elements: 1024 }", "offload { activation_layers: 1 }",
                              "", "loss_scale { fixed: 64 }", "overlap { reduce_scatter: false all_gather: false }",

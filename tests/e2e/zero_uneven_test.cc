@@ -20,7 +20,8 @@ std::string Zero(int stage, const std::string& fields = "") {
   return absl::StrCat("zero { stage: ", stage, " ", fields, " } ");
 }
 
-// The element counts of the model's matrices are powers of two; its table is 128 x 32.
+// Most matrices of the model have a power of two of elements, which 3, 5 or 7 replicas do not divide. Its token table
+// is 256 x 32.
 TinyPlan PlanOf(const std::string& mesh, const std::string& fields, int batch, const std::string& schedule = "1f1b") {
   TinyPlan plan{.schedule = schedule, .steps = kSteps, .layers = 2, .batch = batch, .microbatch = 2, .mesh = mesh};
   plan.plan_fields = fields;
@@ -156,8 +157,8 @@ TEST(ZeroUnevenTest, OptimizersRoundingAndOffloadDoNotMatter) {
   }
 }
 
-// Schedules without a flush train differently, so they are compared with themselves. The second part tests steps that
-// are undone.
+// Schedules without a flush train differently, so each is compared with itself without ZeRO. The second part tests
+// optimizer steps that are undone.
 TEST(ZeroUnevenTest, WithoutAFlushAndWithPostValidation) {
   Outcomes outcomes;
   for (const char* schedule : {"pipedream", "pipedream-2bw"}) {
@@ -180,7 +181,7 @@ TEST(ZeroUnevenTest, WithoutAFlushAndWithPostValidation) {
     const Outcome& expected = outcomes.Get(plan);
     plan.plan_fields += "post_validation: true";
     ExpectPadding(plan);
-    // The limit is exceeded, so steps are undone and clipped.
+    // The first norm exceeds the limit, so some steps are undone and clipped.
     EXPECT_GT(expected.norms[0], plan.clip);
     ExpectSame(outcomes.Get(plan), expected, plan.Name());
   }

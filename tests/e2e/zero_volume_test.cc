@@ -14,7 +14,7 @@
 namespace weft {
 namespace {
 
-// Untied, so that each tensor has one use. A tensor with several uses would send a gradient for each.
+// Compiles an untied model, so that each tensor has one use. A tensor with several uses would send a gradient for each.
 Program Compiled(const std::string& mesh, const std::string& fields, int batch, const std::string& precision = "") {
   TinyPlan plan{.layers = 2, .batch = batch, .mesh = mesh, .tied = false, .plan_fields = fields};
   plan.precision = precision;
@@ -100,8 +100,8 @@ TEST(ZeroVolumeTest, OneMicrobatchSendsWhatThePaperSays) {
   }
 }
 
-// Stage 1 scatters the sum over microbatches. Stages 2 and 3 keep no whole gradients, so they scatter each
-// microbatch's.
+// Stage 1 scatters the sum of the gradients over microbatches. Stages 2 and 3 keep no whole gradients, so they scatter
+// the gradients of each microbatch.
 TEST(ZeroVolumeTest, EveryMicrobatchSendsWhatItsStageDemands) {
   const int64_t d = 2;
   for (const int microbatches : {2, 4}) {
@@ -164,7 +164,7 @@ TEST(ZeroVolumeTest, ParametersAreGatheredAsOftenAsTheyAreGivenUp) {
   }
 }
 
-// Within groups of G ranks, volumes are as above; the parts are then summed over the D / G ranks with the same part.
+// Within groups of G ranks, volumes are those of G replicas. Then the D / G ranks that hold the same part sum it.
 TEST(ZeroVolumeTest, GroupsSumTheirPartsOverTheOtherGroups) {
   const int64_t d = 4, g = 2;
   for (const int stage : {1, 2, 3}) {
@@ -189,7 +189,8 @@ struct Widths {
   const char* precision;
   // Bytes per element: parameter, gradient, and K, the sum of all optimizer states.
   int64_t param, grad, k;
-  // Without ZeRO, or if everything is sharded alike, a parameter of the master's type is its own master.
+  // Bytes per element that need no separate master: without ZeRO, or if everything is sharded alike, a parameter of the
+  // master's type is its own master.
   int64_t master_saved = 0;
 };
 

@@ -43,7 +43,7 @@ void OpenAndRead(absl::string_view bytes, const char* type) {
   close(fd);
 }
 
-// The same for images of 2 x 2 x 1.
+// Opens the bytes as a file of images of 2 x 2 x 1 and reads samples.
 void OpenAndReadImages(absl::string_view bytes) {
   const int fd = memfd_create("data_fuzz", MFD_CLOEXEC);
   Require(fd >= 0 && write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));

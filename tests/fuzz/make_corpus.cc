@@ -1,5 +1,5 @@
 // Writes a seed in another format: make_corpus TYPE IN.textproto OUT, where OUT ends in .json, .bin (binary message) or
-// .program (program file). TYPE is a message of the contracts, e.g. Recipe.
+// .program (program file). TYPE is a message type of the folder `proto`, e.g. Recipe.
 #include <cstdio>
 #include <memory>
 #include <string>

@@ -1,5 +1,6 @@
-// Fuzz target: the reader of trace files. It reads the bytes as they are and, because no fuzzer guesses a checksum,
-// also as the message in a file that weft writes. A trace that can be read can be reported and comes back unchanged.
+// Fuzz target: the reader of trace files. It reads the bytes as they are. Because no fuzzer guesses a checksum, it also
+// reads them as the message in a file that weft writes. A trace that can be read can be summarized and compared, and it
+// is unchanged after a round trip through a file.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -103,7 +103,7 @@ double RelativeDistance(const std::string& tensor, const std::vector<double>& a,
     difference += (a[i] - b[i]) * (a[i] - b[i]);
     norm += b[i] * b[i];
   }
-  // All nonzero elements are in ranges that are left out.
+  // The distance is 0 if all nonzero elements are in ranges that are left out.
   if (norm == 0 && difference == 0) return 0;
   return std::sqrt(difference / norm);
 }

@@ -18,7 +18,7 @@ struct GoldenRange {
   int64_t last = 0;
 };
 
-// A tensor's elements, row-major.
+// Elements of tensors in row-major order, by the tensor's name.
 using GoldenTensors = std::map<std::string, std::vector<double>>;
 
 struct Golden {

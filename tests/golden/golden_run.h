@@ -26,8 +26,8 @@ struct GoldenPlan {
   AccumulationMode accumulation;
 };
 
-// The recipe of a golden file. With `gradients`: SGD with learning rate 1 and no clipping, so that one step subtracts
-// the gradient from the weights. Otherwise the file's AdamW.
+// Returns the recipe of a golden file. With `gradients`, it has one step of SGD with learning rate 1 and no clipping,
+// so that the step subtracts the gradient from the weights. Otherwise it has the file's AdamW.
 Recipe GoldenRecipe(const Golden& golden, const GoldenPlan& plan, bool gradients);
 
 // Precision of a plan that uses `dtype` everywhere.
@@ -43,8 +43,8 @@ absl::StatusOr<Program> CompileGolden(const std::string& folder, const Recipe& r
 std::vector<double> Doubles(const exec::TensorData& tensor);
 
 // Checks the gradients of a run of GoldenRecipe(gradients). Its one step of plain SGD with learning rate 1 subtracts
-// the gradient from the weights. So the gradient is the difference of weights before and after the step, to the
-// precision of the weights: 1e-16 of 0.02 against gradients of 1e-3.
+// the gradient from the weights. So the gradient is the difference of weights before and after the step. Weights of
+// about 0.02 have a relative precision of 1e-16, which is enough for gradients of about 1e-3.
 void ExpectGradients(const Golden& golden, const Program& program, const exec::RunResult& result);
 
 // Checks losses, norms and final weights of a run of GoldenRecipe without `gradients`. `distance` compares two losses.

@@ -89,8 +89,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{"llama_tiny", {FP64, 2, 4, IN_ORDER}}, Setting{"bert_tiny", {FP32, 1, 8, IN_ORDER}},
                     Setting{"bert_tiny", {FP32, 4, 2, IN_ORDER}}, Setting{"bert_tiny", {FP64, 2, 4, IN_ORDER}}));
 
-// The script's initial values, computed from docs/kernels.md, equal those of the C++ code, except that the last bits of
-// two libraries' logarithms and cosines may differ.
+// The initial values of the script, which computes them as docs/kernels.md describes, equal those of the C++ code. Only
+// the last bits of the two libraries' logarithms and cosines may differ.
 TEST(Golden, InitialValues) {
   absl::StatusOr<Golden> golden = LoadGolden("tests/golden/gpt2_tiny");
   ASSERT_TRUE(golden.ok()) << golden.status();

@@ -51,7 +51,7 @@ class PipeDreamGoldenTest : public testing::TestWithParam<Setting> {
     const bool two_buffered = std::string(GetParam().schedule) == "pipedream-2bw";
     Recipe recipe;
     recipe.set_sequence_length(Integer("sequence_length"));
-    // Each replica has as many microbatches as without replicas, of fewer sequences each.
+    // Replicas do not change the number of microbatches per replica. They divide the sequences of each microbatch.
     recipe.set_microbatch_sequences(Integer("microbatch_sequences") / GetParam().data);
     recipe.set_global_batch_sequences(Integer("microbatch_sequences") * (two_buffered ? GetParam().stages : 1));
     recipe.set_seed(Integer("seed"));

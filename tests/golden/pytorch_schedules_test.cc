@@ -25,7 +25,7 @@ std::string Read(const std::string& name) {
   return text.str();
 }
 
-// Reads the file and drops cells without meaning.
+// Reads the file as a schedule of computation and writes it again, which drops cells without meaning.
 std::string ReadCompute(const std::string& name) {
   const absl::StatusOr<CsvSchedule> read = ParsePytorchCsv(Read(name), {.form = CsvForm::kComputeOnly});
   EXPECT_TRUE(read.ok()) << read.status();

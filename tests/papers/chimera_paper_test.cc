@@ -1,7 +1,7 @@
 // Li and Hoefler 2021 (Chimera, arXiv:2107.06925), sec. 4: Bert-48 and GPT-2 on Piz Daint, Bert-48 on 32 V100. Compares
 // Chimera with GPipe, DAPPLE (1f1b), GEMS, PipeDream and PipeDream-2BW. tests/papers/history.md has the tables and
-// names what is fitted. By default the test runs the configurations that the paper names for Bert-48; with --full each
-// schedule at the best of all its configurations, and GPT-2.
+// names the fitted figures. By default the test runs the configurations that the paper names for Bert-48. With --full
+// it also runs each schedule at the best of all its configurations, and GPT-2.
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -39,9 +39,9 @@ Cluster PizDaint() {
   return *std::move(cluster);
 }
 
-// Activation bytes that PyTorch of 2020 keeps of a layer, relative to weft's: its gelu and layer norm are several ops.
-// The configurations that the paper recomputes or does not, and GEMS with B = 32, which fits there, put the factor
-// between 1.6 and 1.69.
+// Activation bytes that PyTorch of 2020 keeps for a layer, relative to weft's: its gelu and layer norm are several ops.
+// The paper states which configurations recompute, and that GEMS fits with microbatches of B = 32. Both hold for
+// factors between 1.6 and 1.69.
 constexpr double kActivationFactor = 1.65;
 
 PipelineJob BertJob(int64_t ranks, int64_t batch) {
@@ -101,7 +101,8 @@ void CompareAtThePapersChoices(const PipelineJob& job, const PipelineChoice& chi
   const double base = Throughput(job, chimera);
   std::printf("the paper's configurations; Chimera %.1f sequences/s\n", base);
   for (const Baseline& baseline : baselines) {
-    // Only Chimera sums gradients during the schedule (sec. 3.2); GEMS has two stages per rank too.
+    // Only Chimera sums gradients during the schedule (sec. 3.2). GEMS does not, although it has two stages per rank
+    // too.
     const auto run = RunPipeline(RunAs(baseline.schedule, job), {.schedule = baseline.schedule,
                                                                  .depth = baseline.depth,
                                                                  .microbatch = baseline.microbatch,
@@ -197,7 +198,7 @@ std::map<int64_t, double> OfTheBestDepth(const PipelineJob& job) {
   return throughput;
 }
 
-// The paper: W = 8, D = 4.
+// The paper's best configuration has W = 8 replicas of D = 4 stages.
 TEST(ChimeraPaper, BestDepthOn32Nodes) {
   PipelineJob job = BertJob(32, 256);
   EXPECT_EQ(OfTheBestDepth(job).at(4), 1);
@@ -205,7 +206,7 @@ TEST(ChimeraPaper, BestDepthOn32Nodes) {
   EXPECT_EQ(OfTheBestDepth(job).at(4), 1);
 }
 
-// Figure 12.
+// Figure 12: summing gradients early (eager-sync, eager-sync-opt) against summing them at the end.
 TEST(ChimeraPaper, EagerSync) {
   for (const int64_t ranks : {16, 32, 64}) {
     if (!full && ranks != 64) continue;
@@ -237,14 +238,15 @@ TEST(ChimeraPaper, Gpt2On2048Nodes) {
   const PipelineJob small = Gpt2Job(512, 512);
   const double few = Throughput(small, {.schedule = "chimera", .depth = 32, .microbatch = 1});
   const double coarse = Throughput(small, {.schedule = "chimera", .depth = 8, .microbatch = 1, .recompute = true});
-  // Figure 13.
+  // Figure 13 compares these two depths on 512 nodes.
   std::printf("D=8 over D=32 on 512 nodes: %.2f, paper 1.02\n", coarse / few);
   EXPECT_NEAR(coarse / few, 1.017, 0.1);
   const double many = Throughput(job, {.schedule = "chimera", .depth = 32, .microbatch = 1});
   std::printf("parallel efficiency from 512 nodes: %.1f %%, paper 91.4 %%\n", 100 * many / few / 4);
 }
 
-// Figures 17 and 18: a schedule's mean over batches, with Chimera as in the text and each baseline at its best.
+// Figures 17 and 18: mean speed-ups over several batches. Chimera has the configuration that the paper's text states,
+// each baseline its best one.
 struct LargeBatchesOf {
   const char* name;
   PipelineJob job;
@@ -287,7 +289,7 @@ std::map<std::string, double> MeanErrors(const LargeBatchesOf& runs, const std::
   return mean;
 }
 
-// The text's means for Bert-48 are for 1024 sequences and more.
+// The means that the paper's text states for Bert-48 are for 1024 sequences and more.
 TEST(ChimeraPaper, LargeBatchesOfBert48) {
   if (!full) GTEST_SKIP() << "with --full";
   const auto errors = MeanErrors(
@@ -299,7 +301,7 @@ TEST(ChimeraPaper, LargeBatchesOfBert48) {
        .space = {.depths = {4}, .microbatches = {4, 8, 16, 32}}},
       {{"gpipe", "GPipe", 1.13}, {"gems", "GEMS", 2.07}, {"1f1b", "DAPPLE", 1.06}, {"pipedream-2bw", "2BW", 1.0}});
   ASSERT_EQ(errors.size(), 4);
-  // GEMS is off by 10 %, GPipe by 16 %.
+  // GEMS and GPipe are not checked: GEMS is off by 10 %, GPipe by 16 %.
   EXPECT_LT(std::abs(errors.at("DAPPLE")), 0.1);
   EXPECT_LT(std::abs(errors.at("2BW")), 0.1);
 }
@@ -317,7 +319,7 @@ TEST(ChimeraPaper, LargeBatchesOfGpt2) {
        .space = {.depths = {8, 16}, .microbatches = {1, 2, 4}}},
       {{"pipedream-2bw", "2BW", 1.13}, {"gpipe", "GPipe", 1.18}, {"gems", "GEMS", 2.60}, {"1f1b", "DAPPLE", 1.34}});
   ASSERT_EQ(errors.size(), 4);
-  // GEMS is off by 11 %.
+  // GEMS is not checked: it is off by 11 %.
   for (const char* baseline : {"GPipe", "DAPPLE", "2BW"}) EXPECT_LT(std::abs(errors.at(baseline)), 0.1) << baseline;
 }
 
@@ -345,7 +347,8 @@ TEST(ChimeraPaper, MoreThanTwoPipelines) {
   }
 }
 
-// Figure 16: 32 V100, 256 sequences of 512 tokens. Synchronous 1.10 to 2.39, asynchronous 1.05 to 1.89.
+// Figure 16: 32 V100, 256 sequences of 512 tokens. The paper's speed-ups are 1.10 to 2.39 over synchronous schedules
+// and 1.05 to 1.89 over asynchronous ones.
 TEST(ChimeraPaper, Bert48On32V100) {
   if (!full) GTEST_SKIP() << "with --full";
   PipelineJob job = BertJob(32, 256);

@@ -94,8 +94,8 @@ TEST(FourDEquations, BytesAndTimes) {
         sim::BuildProgramView(program, [](int, int, ActionKind) -> absl::StatusOr<Time> { return Time{}; }, {});
     ASSERT_TRUE(view.ok()) << view.status();
 
-    // Elements by equations 4 to 8: (G-1) m for gathers and scatters, where m is one member's part; 2 (G-1)/G m for
-    // sums.
+    // Elements by equations 4 to 8, for groups of G members. A gather or scatter sends (G-1) m, where m is the part of
+    // one member. A sum sends 2 (G-1)/G m, where m is the whole buffer.
     const int64_t gather = (z - 1) * kK * kN / (x * y * z);
     const int64_t scatter = (z - 1) * kK * kN / (x * y * z);
     const int64_t output = 2 * (y - 1) * kM * kN / (z * x * y);

@@ -24,7 +24,8 @@ FourDBandwidths PlacementAwareBandwidths(const FourDGrid& grid, int64_t devices_
   const int64_t sizes[] = {grid.x, grid.y, grid.z, grid.data};
   double bandwidths[4];
   devices_per_node = std::clamp<int64_t>(devices_per_node, 1, int64_t{1} << 30);
-  // Ranks of the inner axes. Larger values than a node all mean "more than a node", so the product saturates there.
+  // Ranks of the inner axes together. All values above the size of a node mean "more than a node", so the product stops
+  // growing there.
   int64_t inner = 1;
   for (int axis = 0; axis < 4; ++axis) {
     const bool within = sizes[axis] <= devices_per_node / inner;
@@ -68,7 +69,7 @@ absl::StatusOr<std::vector<FourDLayer>> FourDLayers(const ModelGraph& model) {
   }
   std::map<std::string, const GraphParameter*> parameters;
   for (const GraphParameter& parameter : model.parameters()) parameters[parameter.name()] = &parameter;
-  // For each value, true if its columns are sharded over x, as a straight product leaves them.
+  // For each value, true if its columns are sharded over x, as a product that is not transposed leaves them.
   std::map<std::string, bool> over_x;
   std::vector<FourDLayer> layers;
   for (const GraphOp& op : model.ops()) {

@@ -2,17 +2,17 @@
 // (arXiv:2305.13525), sec. V: how long the collectives of Algorithm 1 take on axes x, y, z and data, from sizes alone.
 // It ignores computation, overlap and latency, so its seconds can rank grids but not predict iterations.
 //
-// For a layer with weights [k x n] whose replica has m rows, with element size e and rings at rates B (equations 4 to
-// 8):
+// For a layer with weights [k x n] whose replica has m rows, with element size e, axes of X, Y, Z and D ranks, and
+// rings at rates B (equations 4 to 8):
 //   all-gather of W over z         e (Z-1) kn / (XYZ) / B_z
-//   reduce-scatter of dW over z    the same
+//   reduce-scatter of dW over z    e (Z-1) kn / (XYZ) / B_z
 //   all-reduce of O over y         2 e (Y-1)/Y mn / (ZX) / B_y
 //   all-reduce of dI over x        2 e (X-1)/X mk / (ZY) / B_x
 //   all-reduce of dW over data     2 e (D-1)/D kn / (XYZ) / B_data
-// A transposed layer swaps x and y; a model is the sum of its layers (equation 9).
+// A transposed layer swaps x and y; the time of a model is the sum over its layers (equation 9).
 //
-// The authors' own program (github.com/axonn-ai/Megatron-AxoNN, examples/comm_model.py) ranks by another count, which
-// is FourDCountsOfProgram() of FourDLayersOfProgram(): tests/papers/history.md has both.
+// The authors' own program (github.com/axonn-ai/Megatron-AxoNN, examples/comm_model.py) ranks grids by another count,
+// which FourDCountsOfProgram() and FourDLayersOfProgram() give: tests/papers/history.md has both.
 #ifndef WEFT_TESTS_PAPERS_FOUR_D_MODEL_H_
 #define WEFT_TESTS_PAPERS_FOUR_D_MODEL_H_
 
@@ -43,7 +43,8 @@ struct FourDBandwidths {
   double data = 0;
 };
 
-// A product with weights. The axis that shards its inputs alternates (docs/tensor_parallelism.md, "Products").
+// A product with weights. The axis that shards the inputs alternates from product to product
+// (docs/tensor_parallelism.md, "Products").
 struct FourDLayer {
   int64_t inputs = 0;
   int64_t outputs = 0;
@@ -61,8 +62,8 @@ struct FourDCounts {
   double gradients = 1;
 };
 
-// Counts with recomputed layers: weights are gathered and outputs summed twice. Gradients of replicas are summed in
-// fp32, twice the bytes of an element.
+// Returns the counts of the authors' program. It recomputes layers, so weights are gathered twice and outputs are
+// summed twice. It sums gradients of replicas in fp32, twice the bytes of an element.
 FourDCounts FourDCountsOfProgram();
 
 // Equation 10. An axis that stays within a node has `inside`, the bandwidth between the devices of a node. Any other
@@ -70,8 +71,8 @@ FourDCounts FourDCountsOfProgram();
 // once.
 FourDBandwidths PlacementAwareBandwidths(const FourDGrid& grid, int64_t devices_per_node, double inside,
                                          double between);
-// The same with the figures of a cluster: `intra_node`, and all interfaces of a node together. FailedPrecondition names
-// the figure that is absent.
+// Takes `inside` from the cluster's `intra_node`, and `between` from all interfaces of a node together.
+// FailedPrecondition names the figure that is absent.
 absl::StatusOr<FourDBandwidths> PlacementAwareBandwidths(const FourDGrid& grid, const Cluster& cluster);
 // Returns the same bandwidth for all axes.
 FourDBandwidths PlacementAgnosticBandwidths(double bytes_per_second);
@@ -84,7 +85,8 @@ absl::StatusOr<std::vector<FourDLayer>> FourDLayers(const ModelGraph& model);
 // product of a block is h x 4h instead of 4h x h, and it leaves out the last layer, the head.
 std::vector<FourDLayer> FourDLayersOfProgram(std::vector<FourDLayer> layers);
 
-// Equation 9. `rows` are the rows of one replica: the batch divided by `data`.
+// Seconds of a layer, and of all layers of a model, by equation 9. `rows` are the rows of one replica: the batch
+// divided by `data`.
 double FourDLayerSeconds(const FourDLayer& layer, const FourDGrid& grid, double rows, double element_bytes,
                          const FourDBandwidths& bandwidths, const FourDCounts& counts = {});
 double FourDSeconds(const std::vector<FourDLayer>& layers, const FourDGrid& grid, double rows, double element_bytes,

@@ -88,9 +88,9 @@ TEST(FourDModel, CountsOfTheProgram) {
   EXPECT_TRUE(FourDLayersOfProgram({}).empty());
 }
 
-// The time that the authors' program gives for a block of GPT-20B, written out for each axis. Twice: outputs of
-// straight layers summed over y (3h and 4h), and of transposed layers over x (h and, by the program, 4h). Once: the
-// gradients of inputs, h each.
+// The time that the authors' program gives for a block of GPT-20B, written out for each axis. Outputs are summed twice:
+// those of straight layers over y (3h and 4h), those of transposed layers over x (h and, by the program, 4h). The
+// gradients of inputs are summed once (h each).
 TEST(FourDModel, BlockOfTheProgram) {
   const double h = 7168, m = 65536, e = 2;
   const std::vector<FourDLayer> block = {

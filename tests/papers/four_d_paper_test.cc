@@ -35,13 +35,14 @@ struct GridRun {
   FourDGrid grid;
   double seconds = 0;
   double hfu = 0;
-  // By equation 9, and by the authors' program.
+  // Estimates by equation 9 as the paper prints it, and by the authors' program.
   Estimate printed, program;
   int64_t microbatch = 0;
   bool fits = false;
 };
 
-// All grids of `ranks` whose sizes are powers of two and whose `data` divides the batch of sequences.
+// Returns all grids of `ranks` ranks whose sizes are powers of two, whose `x` divides the heads, and whose `z` times
+// `data` divides the batch of sequences.
 std::vector<FourDGrid> Grids(int64_t ranks, int64_t heads, int64_t batch) {
   std::vector<FourDGrid> grids;
   for (int64_t x = 1; x <= ranks; x *= 2) {
@@ -55,8 +56,9 @@ std::vector<FourDGrid> Grids(int64_t ranks, int64_t heads, int64_t batch) {
   return grids;
 }
 
-// Recomputes as activation checkpointing of PyTorch does in the paper's runs: a layer is recomputed to its end, with
-// its last product and the sum after it. (The catalog's `axonn` is the framework of 2021.)
+// Returns the path of a runtime that recomputes as PyTorch's activation checkpointing does in the paper's runs: a layer
+// is recomputed to its end, with its last product and the sum after it. (The catalog's runtime `axonn` is the framework
+// of 2021.)
 std::string Checkpointing() {
   static const std::string path = [] {
     const std::string file = testing::TempDir() + "/checkpointing.textproto";
@@ -154,8 +156,8 @@ int Found(const std::vector<GridRun>& ranked, const std::vector<GridRun>& best) 
 
 // The quality of a ranking, measured by times.
 struct Verdict {
-  // `found` of the five fastest grids are among the first five of the ranking. The other figures are the place that the
-  // ranking gives to the fastest grid, and how much slower than the fastest grid the ranking's first grid is.
+  // `found` counts the five fastest grids that are among the first five of the ranking. `place` is the place of the
+  // fastest grid in the ranking. `loss` is how much slower the ranking's first grid is than the fastest grid, relative.
   int found = 0;
   int place = 0;
   double loss = 0;
@@ -179,7 +181,7 @@ double ProgramAgnostic(const GridRun& run) { return run.program.agnostic; }
 std::vector<GridRun> Candidates(const Ranking& ranking, int64_t batch) {
   std::vector<GridRun> candidates;
   for (const FourDGrid& grid : Grids(32, 56, batch)) {
-    // 16 bytes of states per parameter alone are more than a device has.
+    // With fewer than 16 ranks per replica, 16 bytes of states per parameter alone are more than a device has.
     if (grid.x * grid.y * grid.z < 16) continue;
     GridRun run;
     run.grid = grid;
@@ -190,7 +192,8 @@ std::vector<GridRun> Candidates(const Ranking& ranking, int64_t batch) {
 }
 
 // The paper does not state the batch. It does state that the first grid of the placement-aware model is twelfth by the
-// agnostic one, which depends on the models alone. As many tokens per GPU as in sec. IV, 32 sequences, come nearest.
+// agnostic one. This place depends only on the models and the batch. A batch of 32 sequences, which has the tokens per
+// GPU of sec. IV, comes nearest.
 TEST(FourDPaper, BatchOfFigure7) {
   const Ranking ranking("axonn-gpt-20b", "perlmutter");
   struct Row {
@@ -207,7 +210,7 @@ TEST(FourDPaper, BatchOfFigure7) {
   }
 }
 
-// Figure 7.
+// Figure 7: the places that the models give to the grids that are fastest.
 TEST(FourDPaper, RankingOfGrids) {
   const Ranking ranking("axonn-gpt-20b", "perlmutter");
   for (const std::string network : {"analytic", "flow"}) {
@@ -252,8 +255,8 @@ TEST(FourDPaper, RankingOfGrids) {
                     Place(Sorted(runs, PrintedAgnostic), run.grid), Place(Sorted(runs, ProgramAware), run.grid),
                     Place(Sorted(runs, ProgramAgnostic), run.grid));
       }
-      // With shared links, the authors' count confirms everything that figure 7 says. With the printed count, the aware
-      // model finds one fewer of the fastest five than in figure 7, and the agnostic model one more.
+      // With shared links, the authors' count confirms everything that figure 7 shows. With the printed count, the
+      // aware model finds one of the fastest five fewer than in figure 7, and the agnostic model one more.
       if (network == "flow" && batch == 32) {
         EXPECT_EQ(printed[0].place, 1);
         EXPECT_GE(printed[0].found, 3);
@@ -267,8 +270,8 @@ TEST(FourDPaper, RankingOfGrids) {
   }
 }
 
-// Table III: batches of 4M tokens; the grids are not printed. Takes the fastest of the first three grids by the
-// placement-aware formula, each with the most sequences per microbatch that fit.
+// Table III: batches of 4M tokens; the paper does not print the grids. The test takes the fastest of the first three
+// grids by the placement-aware formula, each with the most sequences per microbatch that fit.
 TEST(FourDPaper, Utilization) {
   struct Row {
     const char* model;

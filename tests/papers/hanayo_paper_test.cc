@@ -38,8 +38,8 @@ struct Outcome {
 // Our assumption: the paper does not state the sequence length.
 constexpr int64_t kSequence = 512;
 
-// Simulates with as many microbatches as a pipeline has ranks. `batch` is the paper's batch: the sequences of one
-// microbatch of all replicas together.
+// Simulates an iteration in which the number of microbatches equals the number of ranks in a pipeline. `batch` is the
+// paper's batch: the sequences of one microbatch of all replicas together.
 Outcome Simulated(const Setting& setting, const std::string& schedule, int64_t batch) {
   static const ModelGraph& model = *new ModelGraph(*LoadModel("hanayo-bert"));
   Outcome result;
@@ -197,8 +197,8 @@ TEST(HanayoPaper, BestPipelineOn32Gpus) {
       std::printf("  P=%lld D=%lld %.1f sequences/s, %.1f GiB%s", static_cast<long long>(pipe),
                   static_cast<long long>(data), run.throughput, run.device_gib, run.fits ? "" : " too many");
       if (data == 4) shallow = run.throughput;
-      // In the paper P = 8, D = 4 is best for all. Here microbatches of 4 instead of 2 gain about as much as a longer
-      // pipeline costs.
+      // In the paper, P = 8 ranks per pipeline and D = 4 replicas are best for all schedules. Here microbatches of 4
+      // instead of 2 sequences gain about as much as a longer pipeline costs.
       if (run.fits) {
         EXPECT_LE(run.throughput, 1.03 * shallow) << schedule;
       }

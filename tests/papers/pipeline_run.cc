@@ -20,7 +20,8 @@ int64_t BatchOf(const PipelineJob& job, const PipelineChoice& choice) {
   return UpdatesEveryMicrobatch(choice) ? choice.microbatch * (job.ranks / choice.depth) : job.batch;
 }
 
-// Layers per stage of a graph from a config.json: embedding, blocks, head.
+// Returns the number of layers of each stage for a graph from a config.json. The layers are the embedding, the blocks
+// and the head.
 std::vector<int64_t> EvenLayers(const ModelGraph& model, int64_t stages) {
   const int64_t blocks = model.ops(model.ops_size() - 1).layer() - 1;
   std::vector<int64_t> layers(stages, blocks / stages);
@@ -30,8 +31,8 @@ std::vector<int64_t> EvenLayers(const ModelGraph& model, int64_t stages) {
   return layers;
 }
 
-// Recomputes a whole stage, as the authors of the Chimera paper do (github.com/Shigangli/Chimera, pipeline.py,
-// call_backward), including the loss, which FULL leaves out.
+// Returns plan fields that recompute whole stages, including the loss, which FULL leaves out. The authors of the
+// Chimera paper do so (github.com/Shigangli/Chimera, pipeline.py, call_backward).
 std::string RecomputeAll(const ModelGraph& model) {
   std::vector<int64_t> layers(model.ops(model.ops_size() - 1).layer() + 1);
   std::iota(layers.begin(), layers.end(), 0);

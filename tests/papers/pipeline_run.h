@@ -39,7 +39,7 @@ struct PipelineJob {
 struct PipelineChoice {
   // Name as in `weft list schedules`.
   std::string schedule = {};
-  // The paper's D, which gives W = ranks / D, and the paper's B.
+  // Stages of a pipeline (the paper's D, which gives W = ranks / D pipelines), and sequences of a microbatch (its B).
   int64_t depth = 0;
   int64_t microbatch = 0;
   bool recompute = false;
@@ -55,7 +55,7 @@ struct PipelineRun {
   double bytes = 0;
   bool fits = false;
 
-  // The choice in the paper's terms: "W=8 D=4 B=4 R".
+  // The choice in the paper's terms: "W=8 D=4 B=4 R", where R stands for recomputation.
   std::string Text() const;
 };
 
@@ -63,8 +63,9 @@ struct PipelineRun {
 // head.
 absl::StatusOr<PipelineRun> RunPipeline(const PipelineJob& job, const PipelineChoice& choice);
 
-// BestPipeline returns the fastest run that fits, over all depths and microbatches that divide the job. It recomputes
-// only what does not fit without recomputation. Empty if nothing fits. `all` receives every run.
+// BestPipeline returns the fastest run that fits, over all depths and microbatches of the space that divide the job's
+// ranks and batch. It recomputes only what does not fit without recomputation. Empty if nothing fits. `all` receives
+// every run.
 struct PipelineSpace {
   std::vector<int64_t> depths;
   std::vector<int64_t> microbatches;

@@ -1,5 +1,5 @@
 // Memory of a program's ranks under another framework. What the framework keeps beyond weft's plan depends on the rank
-// (one has versions of weights, another the logits), so the fullest rank is searched among all.
+// (one has versions of weights, another the logits), so the fullest rank is found by a search over all ranks.
 #ifndef WEFT_TESTS_PAPERS_RANK_MEMORY_H_
 #define WEFT_TESTS_PAPERS_RANK_MEMORY_H_
 
@@ -15,7 +15,7 @@ struct FrameworkMemory {
   double activation_factor = 1;
   double gradient_factor = 1;
   // By stage, bytes that weft saves of one microbatch without recomputation (SavedByStage). A framework that recomputes
-  // a whole stage before its backward begins holds all of these for the largest of a rank's stages. Empty if the
+  // a whole stage before its backward begins holds these bytes for the largest stage of each rank. Empty if the
   // framework recomputes nothing, or layer by layer as weft does.
   std::map<int32_t, double> recomputed = {};
 };

@@ -11,8 +11,8 @@ namespace {
 using testing::ElementsAre;
 using testing::Pair;
 
-// Rank 0 has the most weights, rank 1 saves the most. Two of its saved activations share 20 bytes; a third is in host
-// memory.
+// Rank 0 has the most weights, rank 1 saves the most. On rank 1, two saved activations share 20 bytes, and a third is
+// in host memory.
 Program TwoRanks() {
   Program program;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
@@ -45,7 +45,7 @@ TEST(RankMemory, TheFullestRankIsFoundWithAllThatTheFrameworkKeeps) {
   const Program program = TwoRanks();
   EXPECT_EQ(MostBytes(program, {}), 1000);
   EXPECT_EQ(MostBytes(program, {.gradient_factor = 2}), 1100);
-  // 900 + 300 on rank 1, 1000 + 100 on rank 0.
+  // Rank 1 needs 900 + 300 bytes, rank 0 only 1000 + 100.
   EXPECT_EQ(MostBytes(program, {.activation_factor = 2}), 1200);
 }
 
@@ -53,7 +53,7 @@ TEST(RankMemory, AStageComputedAgainIsHeldWhereItIs) {
   const Program program = TwoRanks();
   EXPECT_EQ(MostBytes(program, {.recomputed = {{0, 100}, {1, 150}}}), 1100);
   EXPECT_EQ(MostBytes(program, {.recomputed = {{0, 100}, {1, 250}}}), 1150);
-  // 1000 + 50 + 150 on rank 0, 900 + 150 + 225 on rank 1.
+  // Rank 0 needs 1000 + 50 + 150 bytes, rank 1 needs 900 + 150 + 225.
   EXPECT_EQ(MostBytes(program, {.activation_factor = 1.5, .recomputed = {{0, 100}, {1, 150}}}), 1275);
 }
 
