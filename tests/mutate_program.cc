@@ -11,13 +11,13 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-struct Place_ {
+struct FieldRef {
   Message* message = nullptr;
   const FieldDescriptor* field = nullptr;
 };
 
 // Collects all set fields at any depth.
-void Gather(Message* message, std::vector<Place_>* places) {
+void Gather(Message* message, std::vector<FieldRef>* places) {
   const Reflection& reflection = *message->GetReflection();
   std::vector<const FieldDescriptor*> fields;
   reflection.ListFields(*message, &fields);
@@ -54,7 +54,7 @@ int64_t Twist(int64_t value, std::mt19937_64& random) {
 }
 
 // Sets element i (the field itself if i < 0) to a similar value.
-void TwistScalar(const Place_& p, int i, std::mt19937_64& random) {
+void MutateScalar(const FieldRef& p, int i, std::mt19937_64& random) {
   const Reflection& r = *p.message->GetReflection();
   switch (p.field->cpp_type()) {
 #define WEFT_TWIST(KIND, Name, Type)                                                                       \
@@ -95,7 +95,7 @@ void TwistScalar(const Place_& p, int i, std::mt19937_64& random) {
 
 void Mutate(Program* program, uint64_t seed) {
   std::mt19937_64 random(seed);
-  std::vector<Place_> places;
+  std::vector<FieldRef> places;
   Gather(program, &places);
   if (places.empty()) return;
   if (random() % 64 == 0) {
@@ -108,17 +108,17 @@ void Mutate(Program* program, uint64_t seed) {
     Message* message = places[random() % places.size()].message;
     const auto& type = *message->GetDescriptor();
     const FieldDescriptor* field = type.field(static_cast<int>(random() % type.field_count()));
-    if (!field->is_repeated()) TwistScalar({message, field}, -1, random);
+    if (!field->is_repeated()) MutateScalar({message, field}, -1, random);
     return;
   }
-  const Place_& p = places[random() % places.size()];
+  const FieldRef& p = places[random() % places.size()];
   const Reflection& r = *p.message->GetReflection();
   const bool is_message = p.field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
   if (!p.field->is_repeated()) {
     if (is_message || random() % 8 == 0) {
       r.ClearField(p.message, p.field);
     } else {
-      TwistScalar(p, -1, random);
+      MutateScalar(p, -1, random);
     }
     return;
   }
@@ -144,7 +144,7 @@ void Mutate(Program* program, uint64_t seed) {
       break;
     default:
       if (!is_message) {
-        TwistScalar(p, i, random);
+        MutateScalar(p, i, random);
       } else {
         r.SwapElements(p.message, p.field, i, static_cast<int>(random() % size));
       }

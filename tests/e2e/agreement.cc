@@ -50,7 +50,7 @@ void ExpectLikeOneRank(const TinyPlan& plan, Outcomes& references) {
   }
 }
 
-void ExpectCutLikeWhole(TinyPlan plan, const std::string& fields, double tolerance) {
+void ExpectShardedLikeWhole(TinyPlan plan, const std::string& fields, double tolerance) {
   plan.clip = 0;
   const auto expected = TrainTiny(plan);
   ASSERT_TRUE(expected.ok()) << expected.status();

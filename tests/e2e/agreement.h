@@ -37,7 +37,7 @@ void ExpectLikeOneRank(const TinyPlan& plan, Outcomes& references);
 // Checks that the plan fields `fields`, which shard states over replicas, change only the gradient norms, because these
 // are then summed from parts. If `tolerance` is 0, losses and weights must have the same bits; otherwise ExpectClose
 // compares losses and norms. Clipping is turned off, because it would pass changes of the norms on to the weights.
-void ExpectCutLikeWhole(TinyPlan plan, const std::string& fields, double tolerance);
+void ExpectShardedLikeWhole(TinyPlan plan, const std::string& fields, double tolerance);
 
 // Checks that each plan resumes the checkpoint that the plan before it saved halfway (the first plan resumes the last
 // plan's), and then has the losses and the weights of one rank, bit for bit. `name` distinguishes the checkpoint

@@ -111,16 +111,16 @@ TEST(ExpectLikeOneRank, ClippingIsActive) {
 
 // The direct algorithm sums whole buffers, so sharded states change no bit. A ring sums parts, whose boundaries move if
 // states are sharded, so the results agree only within a tolerance.
-TEST(ExpectCutLikeWhole, InAllBitsOrWithinATolerance) {
+TEST(ExpectShardedLikeWhole, InAllBitsOrWithinATolerance) {
   TinyPlan plan = PlanOf("data3", false);
   plan.plan_fields = "collective: 'direct' ";
-  EXPECT_EQ(FailuresOf([&] { ExpectCutLikeWhole(plan, "zero { stage: 1 }", 0); }), "");
+  EXPECT_EQ(FailuresOf([&] { ExpectShardedLikeWhole(plan, "zero { stage: 1 }", 0); }), "");
   plan.plan_fields = "collective: 'ring' ";
-  EXPECT_THAT(FailuresOf([&] { ExpectCutLikeWhole(plan, "zero { stage: 1 }", 0); }),
+  EXPECT_THAT(FailuresOf([&] { ExpectShardedLikeWhole(plan, "zero { stage: 1 }", 0); }),
               AllOf(HasSubstr("stage: 1"), HasSubstr("tensor ")));
-  EXPECT_EQ(FailuresOf([&] { ExpectCutLikeWhole(plan, "zero { stage: 1 }", 1e-5); }), "");
-  EXPECT_THAT(FailuresOf([&] { ExpectCutLikeWhole(plan, "zero { stage: 1 }", 1e-15); }), HasSubstr("losses"));
-  EXPECT_THAT(FailuresOf([&] { ExpectCutLikeWhole(plan, "zero { stage: 4 }", 1e-5); }), HasSubstr("zero.stage"));
+  EXPECT_EQ(FailuresOf([&] { ExpectShardedLikeWhole(plan, "zero { stage: 1 }", 1e-5); }), "");
+  EXPECT_THAT(FailuresOf([&] { ExpectShardedLikeWhole(plan, "zero { stage: 1 }", 1e-15); }), HasSubstr("losses"));
+  EXPECT_THAT(FailuresOf([&] { ExpectShardedLikeWhole(plan, "zero { stage: 4 }", 1e-5); }), HasSubstr("zero.stage"));
 }
 
 TEST(ExpectCheckpointsGoRound, InAllBits) {

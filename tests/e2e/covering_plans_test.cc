@@ -70,7 +70,7 @@ constexpr const char* kZeros[] = {"",
                                   "zero { stage: 3 reshard: AFTER_BACKWARD prefetch: 0 }",
                                   "zero { stage: 3 reshard: LAYERS kept_layers: [1, 3] prefetch: 2 }",
                                   "zero { stage: 3 reshard: BY_BENEFIT }"};
-constexpr int kInGroups = 4, kAheadByTwo = 7;
+constexpr int kInGroups = 4, kPrefetchTwo = 7;
 constexpr const char* kRecomputes[] = {"mode: NONE", "mode: FULL", "mode: EVERY every: 2", "mode: INTERVAL interval: 2",
                                        "mode: SELECTIVE"};
 constexpr const char* kAttentions[] = {"", "attention: MATERIALIZED", "attention: MATERIALIZED dropout_masks: true"};
@@ -117,7 +117,7 @@ bool IsPlan(const Choice& c) {
   if (c[kZero] > 0 && data == 1) return false;
   if ((c[kZero] == kInGroups || c[kZero] == kInGroups + 1) && data != 4) return false;
   // zero.prefetch contradicts blocking gathers (all_gather: false).
-  if (c[kZero] == kAheadByTwo && c[kOverlap] == 1) return false;
+  if (c[kZero] == kPrefetchTwo && c[kOverlap] == 1) return false;
   if (kRecomputes[c[kRecompute]] == std::string("mode: SELECTIVE") && c[kAttention] == 0) return false;
   if (c[kAttention] == 2 && c[kDropout] == 0) return false;
   // Updates can be undone only on the device that made them.

@@ -67,7 +67,7 @@ TEST(ZeroOneLossTest, StageOneInOrderIsBitForBitStageZero) {
       TinyPlan plan = PlanOf(mesh, "");
       plan.bf16 = bf16;
       const bool z = std::string(mesh).find('z') != std::string::npos;
-      ExpectCutLikeWhole(plan, Zero(1), !z ? 0 : bf16 ? 1e-2 : 1e-5);
+      ExpectShardedLikeWhole(plan, Zero(1), !z ? 0 : bf16 ? 1e-2 : 1e-5);
     }
   }
 }
@@ -133,7 +133,7 @@ struct Saved {
 
 // Checks that each plan resumes the checkpoint of the plan before it and trains to the bits of one rank. `half` as in
 // TinyPlan.
-void ExpectGoRound(const std::string& name, const std::string& half, const std::vector<Saved>& saved) {
+void ExpectCheckpointsResume(const std::string& name, const std::string& half, const std::vector<Saved>& saved) {
   std::vector<TinyPlan> plans;
   for (const Saved& one : saved) {
     plans.push_back(PlanOf(one.mesh, one.fields));
@@ -147,30 +147,32 @@ void ExpectGoRound(const std::string& name, const std::string& half, const std::
 constexpr char kOffload[] = "offload { optimizer: true bucket_elements: 1500 buckets_per_reduce: 2 } ";
 
 TEST(ZeroOneLossTest, CheckpointsLoadUnderAnyOtherPlan) {
-  ExpectGoRound("bf16", "",
-                {{"data4", Zero(1, 2)},
-                 {"data2 pipe2", Zero(2)},
-                 {"data2", Zero(1) + kOffload},
-                 {"data4 pipe2", Zero(3, 2)},
-                 {"data4", Zero(2, 2) + kOffload},
-                 {"pipe2", ""},
-                 {"data2", Zero(1)}});
+  ExpectCheckpointsResume("bf16", "",
+                          {{"data4", Zero(1, 2)},
+                           {"data2 pipe2", Zero(2)},
+                           {"data2", Zero(1) + kOffload},
+                           {"data4 pipe2", Zero(3, 2)},
+                           {"data4", Zero(2, 2) + kOffload},
+                           {"pipe2", ""},
+                           {"data2", Zero(1)}});
 }
 
 // Axes that shard layers change bits, so the reference has the same sizes of these axes.
 TEST(ZeroOneLossTest, CheckpointsLoadAcrossStagesBesideOtherAxes) {
-  ExpectGoRound("x", "", {{"x2 data2", Zero(1)}, {"x2 data4", Zero(2, 2)}, {"x2 pipe2", ""}, {"x2 data2", Zero(3)}});
-  ExpectGoRound("z", "", {{"z2 data2", Zero(1)}, {"z2", ""}, {"z2 pipe2 data2", Zero(2)}, {"z2 data2", kOffload}});
+  ExpectCheckpointsResume("x", "",
+                          {{"x2 data2", Zero(1)}, {"x2 data4", Zero(2, 2)}, {"x2 pipe2", ""}, {"x2 data2", Zero(3)}});
+  ExpectCheckpointsResume("z", "",
+                          {{"z2 data2", Zero(1)}, {"z2", ""}, {"z2 pipe2 data2", Zero(2)}, {"z2 data2", kOffload}});
 }
 
 // The loss scale and the step of its last change are in the checkpoint too.
 TEST(ZeroOneLossTest, CheckpointsLoadAcrossStagesWithLossScaling) {
-  ExpectGoRound("fp16", "fp16",
-                {{"data2", Zero(1)},
-                 {"data2 pipe2", Zero(2) + kOffload},
-                 {"pipe2", ""},
-                 {"data4", Zero(1, 2) + kOffload},
-                 {"data2", Zero(3)}});
+  ExpectCheckpointsResume("fp16", "fp16",
+                          {{"data2", Zero(1)},
+                           {"data2 pipe2", Zero(2) + kOffload},
+                           {"pipe2", ""},
+                           {"data4", Zero(1, 2) + kOffload},
+                           {"data2", Zero(3)}});
 }
 
 TEST(ZeroOneLossTest, RefusesImpossiblePlansByName) {

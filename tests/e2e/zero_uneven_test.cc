@@ -100,11 +100,11 @@ TEST(ZeroUnevenTest, StageOneInOrderIsBitForBitStageZero) {
     TinyPlan plan = PlanOf("data3", "collective: 'direct' ", 12);
     plan.exact = false;
     plan.bf16 = bf16;
-    ExpectCutLikeWhole(plan, Zero(1), 0);
+    ExpectShardedLikeWhole(plan, Zero(1), 0);
   }
   TinyPlan ring = PlanOf("data3", "collective: 'ring' ", 12);
   ring.exact = false;
-  ExpectCutLikeWhole(ring, Zero(1), 1e-5);
+  ExpectShardedLikeWhole(ring, Zero(1), 1e-5);
 }
 
 TEST(ZeroUnevenTest, SchedulesOverlapAndRecomputeDoNotMatter) {
