@@ -102,7 +102,7 @@ absl::Status CompareCommand(absl::Span<const std::string> args) {
         absl::StrCat(flags.positional().size(), " files are given; one table holds at most ", kMaxPrograms));
   }
   for (const std::string& file : flags.positional()) {
-    if (file.empty()) return UsageError("the name of a file is empty");
+    if (file.empty()) return UsageError("a file name is empty; give the path of a program or plan");
   }
   for (const char* flag : {"recipe", "set"}) {
     if (request.input.model.empty() && flags.Given(flag)) {

@@ -104,7 +104,7 @@ expect 0 '^  …name/\\x1b\[31m/deep.weft +8 ' compare "$long" wide.weft
 # Invalid usage.
 expect 2 '^weft compare: 65 files are given; one table holds at most 64' \
   compare $(for i in $(seq 65); do echo deep.weft; done)
-expect 2 "^weft compare: the name of a file is empty" compare deep.weft ''
+expect 2 "^weft compare: a file name is empty; give the path of a program or plan" compare deep.weft ''
 expect 1 '^weft compare: missing.weft: cannot open' compare deep.weft missing.weft
 expect 1 '^weft compare: wide.textproto: is not a compiled program' compare deep.weft wide.textproto
 expect 2 'an argument is missing' compare deep.weft

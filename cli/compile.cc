@@ -40,17 +40,19 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
   InputFlags input;
   std::string output, emit = "program", cost;
   bool allow_oom = false;
-  Flags flags("weft compile", "--model=M --cluster=C [--recipe=R] [--plan=P] -o PROGRAM [flags]",
-              "Lowers a model and a plan into a program: an ordered list of actions for every rank, proven complete,\n"
-              "matched, free of deadlock and inside device memory.");
+  Flags flags(
+      "weft compile", "--model=M --cluster=C [--recipe=R] [--plan=P] -o PROGRAM [flags]",
+      "Compiles a model and a plan into a program: an ordered list of actions for every rank. The lists are proven\n"
+      "complete, matched (each receive has its send), free of deadlock, and inside device memory.");
   AddInputFlags(&flags, &input);
-  flags.String("output", "FILE",
-               "the program file to write; with --emit=graph|rank the file for the IR, by default - (standard output)",
-               &output);
+  flags.String(
+      "output", "FILE",
+      "the program file to write; with --emit=graph|rank, the file for the MLIR text, by default - (standard output)",
+      &output);
   flags.Short('o', "output");
   flags.Choice("emit", {"graph", "rank", "program"},
-               "what to write: graph = the model as IR before planning; rank = the planned lists as IR; both are text; "
-               "program = the program",
+               "what to write: graph = the model before planning, as MLIR text; rank = the planned lists of actions, "
+               "as MLIR text; program = the program",
                &emit);
   flags.Choice("cost", sim::DeviceCostModels(),
                "the cost model that the compiler uses to cut stages, order slots and choose what to keep [tiles if the "

@@ -93,8 +93,11 @@ absl::StatusOr<std::unique_ptr<Message>> Read(const std::string& bytes, const st
   if (!type.empty()) return refused;
   return absl::InvalidArgumentError(
       matches.empty()
-          ? absl::StrCat(path, ": not a message of any known type; name the type that it should have with --type")
-          : absl::StrCat(path, ": could be of type ", absl::StrJoin(matches, " or "), "; name one with --type"));
+          ? absl::StrCat(path,
+                         ": the content is of none of the known types; to see what is wrong, give the type that it "
+                         "should have with --type")
+          : absl::StrCat(path, ": the content could be of type ", absl::StrJoin(matches, " or "),
+                         "; name one with --type"));
 }
 
 absl::StatusOr<std::string> Write(const Message& message, absl::string_view format) {
@@ -133,13 +136,14 @@ absl::Status ConvertCommand(absl::Span<const std::string> args) {
   std::string to, type, output, image, image_type = "uint8";
   std::vector<std::string> types;
   for (const Type& known : kTypes) types.emplace_back(known.name);
-  Flags flags(
-      "weft convert", "FILE --to=text|json|binary|images [flags]",
-      "Converts a message between text proto, JSON and binary; the input may be in any of them. A program in binary is "
-      "a\n"
-      "program file; a model's config.json becomes a model graph. Raw pixels become an image file, to train on.");
+  Flags flags("weft convert", "FILE --to=text|json|binary|images [flags]",
+              "Converts a file of weft (model graph, recipe, plan, cluster, program, trace or report) between text "
+              "proto, JSON and\n"
+              "binary; the input may be in any of them. A program in binary is a program file; a Hugging Face "
+              "config.json becomes\n"
+              "a model graph. With --to=images, raw pixels become an image file, to train on.");
   flags.Choice("to", {"text", "json", "binary", "images"}, "output format", &to);
-  flags.Choice("type", types, "the type of message in FILE, if weft cannot tell it from the content", &type);
+  flags.Choice("type", types, "what FILE holds, if weft cannot tell from the content", &type);
   flags.String("image", "HEIGHTxWIDTHxCHANNELS", "with --to=images: the size of one image in a file of raw pixels",
                &image);
   flags.Choice("image-type", {"uint8", "float32"}, "with --to=images: the type of a raw pixel, little-endian",

@@ -21,10 +21,10 @@ done
 # Without --type, the content decides the type if only one type fits.
 expect 0 '^  "sequence_length": 128,$' convert recipe.textproto --to=json
 echo 'name: "x"' >name.textproto
-expect 1 'name.textproto: could be of type cluster or model_graph or .*; name one with --type' \
+expect 1 'name.textproto: the content could be of type cluster or model_graph or .*; name one with --type' \
   convert name.textproto --to=json
 echo 'nonsense: 1' >nonsense.textproto
-expect 1 'nonsense.textproto: not a message of any known type' convert nonsense.textproto --to=json
+expect 1 'nonsense.textproto: the content is of none of the known types' convert nonsense.textproto --to=json
 expect 1 "nonsense.textproto:1:1: unknown field 'nonsense' of Plan" convert nonsense.textproto --type=plan --to=json
 
 # A Hugging Face config is a model graph.

@@ -188,7 +188,7 @@ absl::Status ListCommand(absl::Span<const std::string> args) {
     if (flags.Given("show")) {
       if (kind.name != "models" && kind.name != "clusters" && kind.name != "runtimes") {
         return UsageError(
-            absl::StrCat("--show prints a model, cluster or runtime of the catalog; the catalog has no files of ",
+            absl::StrCat("--show prints a model, cluster or runtime of the catalog; the catalog has no files for ",
                          Quoted(kind.name)));
       }
       WEFT_ASSIGN_OR_RETURN(const std::string file, Show(kind.name, show, format == "json"));

@@ -33,7 +33,7 @@ constexpr Command kCommands[] = {
 std::string Help() {
   std::string help =
       "usage: weft COMMAND [arguments]\n\n"
-      "Lowers a model and a parallel plan into one program, predicts what it costs, and runs it.\n\ncommands:\n";
+      "Compiles a model and a parallel plan into one program, predicts what it costs, and runs it.\n\ncommands:\n";
   for (const Command& command : kCommands) {
     absl::StrAppendFormat(&help, "  %-10s %s\n", command.name, command.summary);
   }

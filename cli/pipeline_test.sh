@@ -220,9 +220,9 @@ echo 'recompute { mode: LAYERS layers: [1, 3000000000] }' >typo.textproto
 expect 1 "typo.textproto:1:38: plan.recompute.layers\[1\] = '3000000000' must be .* 32 bits; nearest: 2147483647" \
   compile "${tiny[@]}" --plan=typo.textproto -o x.weft
 { cat recipe.textproto; echo 'lr { peak: 1e-400 }'; } >typo.textproto
-expect 1 "typo.textproto:3:12: recipe.lr.peak = '1e-400' must be in the range of numbers: 0, or from 5e-324" \
+expect 1 "typo.textproto:3:12: recipe.lr.peak = '1e-400' must be a number that a double can hold: 0, or a magnitude from 5e-324" \
   compile --model=gpt2-tiny --cluster=dgx-h100 --recipe=typo.textproto -o x.weft
-expect 1 "recipe.lr.peak = '1e400' must be in the range of numbers" \
+expect 1 "recipe.lr.peak = '1e400' must be a number that a double can hold" \
   compile "${tiny[@]}" --set recipe.lr.peak=1e400 -o x.weft
 expect 1 "plan.precision.compute = 'fp8' is unknown; known: FP16, .* --runtime=NAME-fp8" \
   compile "${tiny[@]}" --set precision.compute=fp8 -o x.weft
@@ -264,7 +264,7 @@ done
 sed 's/\*ln\*/ln/' listed.textproto >unlisted.textproto
 expect 1 "^weft simulate: unlisted.textproto: recipe.adamw.overrides\[0\].pattern = 'ln' matches no .*'\*ln\*'" \
   simulate --model=gpt2-tiny --cluster=dgx-a100-80g --recipe=unlisted.textproto
-expect 2 "^weft simulate: --model is for compilation, but the program 'extra' is compiled already; give one" \
+expect 2 "^weft simulate: --model is for compilation, but the program 'extra' is compiled already; leave out" \
   simulate extra "${tiny[@]}"
 # A user's own machine that has the name of another; and one that states no compute capability.
 "$WEFT" list clusters --show dgx-a100-80g | sed 's/^\( *memory_bytes:\) [0-9]*/\1 90000000000/' >copied.textproto

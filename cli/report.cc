@@ -178,8 +178,10 @@ absl::Status ReportCommand(absl::Span<const std::string> args) {
   Flags flags(
       "weft report", "TRACE [TRACE] [flags]",
       "Summarizes a trace that `weft run --trace` or `weft simulate --trace` wrote. With a second trace, or with\n"
-      "--program, whose run is then predicted, shows how the two differ, action by action.");
-  flags.String("program", "FILE", "the program of the trace: names its actions, and predicts it if there is one trace",
+      "the prediction of --program, shows how the two differ, action by action.");
+  flags.String("program", "FILE",
+               "the program of the trace, for the names of its actions; with one TRACE, weft also compares it with the "
+               "prediction",
                &program_path);
   flags.String("cluster", "NAME|FILE",
                "the machine to predict for; default: the cluster that the program was compiled for", &cluster_name);

@@ -97,7 +97,8 @@ void DeclareFlags(Flags& flags, ScheduleFlags& f) {
   flags.Int("virtual", "V", "stages per rank; the schedule chooses the default of this and the next four flags",
             &f.virtual_stages, 1, kMaximumCount);
   flags.Int("waves", "W", "waves through the ranks and back (hanayo)", &f.waves, 1, kMaximumCount);
-  flags.Int("lanes", "L", "passes of the pipeline in both directions (chimera)", &f.lanes, 1, kMaximumCount);
+  flags.Int("lanes", "L", "pipelines over the same ranks, half of them in each direction (chimera)", &f.lanes, 1,
+            kMaximumCount);
   flags.Int("limit", "M", "largest number of microbatches in flight", &f.limit, 1, kMaximumCount);
   flags.Int("group", "G", "microbatches that a rank runs on one stage before its next stage (interleaved)", &f.group, 1,
             kMaximumCount);
@@ -106,14 +107,15 @@ void DeclareFlags(Flags& flags, ScheduleFlags& f) {
                     "refuse a schedule if a rank ever holds the activations of more than M microbatches (1 = one "
                     "microbatch in all stages of a rank); --compare leaves such schedules out",
                     &f.activation_cap, 1, kLargestCost);
-  flags.Bool("freeze", "turn a message-driven schedule into a static one, in the order that these times produce",
+  flags.Bool("freeze",
+             "turn a message-driven schedule into a static one, in the order that results from the given times",
              &f.freeze);
   flags.String("compare", "NAME,...",
                "print one line for NAME and for each of these, the fastest first; \"all\": all schedules that exist "
                "for these P and N. Each schedule gets only the parameters that it takes",
                &f.compare);
   flags.Choice("format", {"text", "json", "csv", "svg", "schedule"},
-               "csv: for PyTorch's pipeline runtime; schedule: weft's text form", &f.format);
+               "the output format; csv: for PyTorch's pipeline runtime; schedule: weft's text form", &f.format);
   flags.Choice("csv-form", {"compute_only", "compute_comms"},
                "what --format=csv prints; compute_comms: also the transfers", &f.csv_form);
   flags.Choice("dialect", {"torch", "torch-2.5", "late-2024"},

@@ -24,7 +24,7 @@ expect 0 'f forward, I input gradient, W weight gradient$' schedule zb-h1
 expect 0 'p and P a forward and a backward that overlap, lanes a to b$' schedule dualpipe
 expect 0 'makespan 52, .* ideal 51,' schedule dualpipe --ranks=8 --microbatches=20 --pair=2
 expect 0 'makespan 49\.4,' schedule zb-h1 --microbatches=16 --backward=2 --weight=0.8 --forward=1 --ranks=2
-expect 0 '^asynchronous: steady period of a step 24, bubble 0\.00 %$' schedule pipedream
+expect 0 '^asynchronous: time per step in steady state 24, bubble 0\.00 %$' schedule pipedream
 expect 0 '^0F0,' schedule axonn --freeze --format=csv
 expect 1 'cannot express what axonn does: the order is message-driven' schedule axonn --format=csv
 expect 1 'cannot express what chimera does: stage 0 is on ranks 0 and 3 \(lanes 0 and 1\)' schedule chimera --format=csv

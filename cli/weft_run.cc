@@ -213,9 +213,10 @@ absl::Status RunRanks(const Program& program, const Flags& flags, const RunFlags
 absl::Status RunMain(absl::Span<const std::string> args) {
   Flags flags(
       "weft run", "PROGRAM [flags]",
-      "Trains: runs a compiled program on this machine, or as one process of a job on several (docs/launch.md).\n"
-      "Exit status: 0 the run is complete, or was stopped by a signal and saved; 1 refused, or the training\n"
-      "cannot go on; 2 wrong usage; 3 a deadline has passed; 4 the process of another rank has died; 5 an error\n"
+      "Trains: runs a compiled program on this machine, or as one process of a job on several machines "
+      "(docs/launch.md).\n"
+      "Exit status: 0 the run is complete, or was stopped by a signal and saved; 1 weft refused the run, or cannot\n"
+      "continue it; 2 wrong usage; 3 a deadline has passed; 4 the process of another rank has died; 5 an error\n"
       "of a device or transport; 6 replicas differ; 128 + N, with --bootstrap=local, a rank died of signal N.");
   RunFlags f;
   DeclareRunFlags(flags, f);

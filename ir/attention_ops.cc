@@ -77,7 +77,7 @@ mlir::LogicalResult CheckDropoutOf(Op op, llvm::StringRef id) {
       return mlir::failure();
     }
     if (!op.getRowShift().empty()) {
-      return op->emitOpError() << "[" << id << "] with heads there are whole sequences, without row_shift";
+      return op->emitOpError() << "[" << id << "] heads need whole sequences, so row_shift is not allowed with heads";
     }
   }
   if (mlir::failed(ExpectShape(op, id, "result (like x)", op.getResult(), ShapeOf(op.getX()))) ||
@@ -117,14 +117,14 @@ mlir::LogicalResult AttentionScoresBackwardOp::verify() {
     return mlir::failure();
   }
   if (!getK() != !getDk()) {
-    return emitOpError() << "[attention_scores_backward_c3] has a gradient of k if there is a k";
+    return emitOpError() << "[attention_scores_backward_c3] must have a gradient of k if, and only if, there is a k";
   }
   if (mlir::failed(
           ExpectShape(*this, "attention_scores_backward_c4", "result (like qkv or q)", getDqkv(), ShapeOf(getQkv())))) {
     return mlir::failure();
   }
   if (!getK()) return mlir::success();
-  return ExpectShape(*this, "attention_scores_backward_c4", "gradient of k (like it)", getDk(), ShapeOf(getK()));
+  return ExpectShape(*this, "attention_scores_backward_c4", "gradient of k (like k)", getDk(), ShapeOf(getK()));
 }
 
 int64_t AttentionScoresBackwardOp::flops() {
@@ -178,7 +178,7 @@ mlir::LogicalResult AttentionValuesBackwardOp::verify() {
       mlir::failed(ExpectShape(*this, "attention_values_backward_c4", "dp (like p)", getDp(), ShapeOf(getP())))) {
     return mlir::failure();
   }
-  return ExpectShape(*this, "attention_values_backward_c4", "gradient of qkv or v (like it)", getDqkv(),
+  return ExpectShape(*this, "attention_values_backward_c4", "gradient of qkv or v (like qkv or v)", getDqkv(),
                      ShapeOf(getQkv()));
 }
 

@@ -80,7 +80,7 @@ mlir::LogicalResult LayerNormBackwardWeightOp::verify() {
     return mlir::failure();
   }
   if (!getInitGamma() != !getInitBeta()) {
-    return emitOpError("[layer_norm_backward_weight_c5] takes an init for both results or for none");
+    return emitOpError("[layer_norm_backward_weight_c5] must take an init for both results or for none");
   }
   if (mlir::failed(ExpectType(*this, "layer_norm_backward_weight_c6", "init of gamma (like the result)", getInitGamma(),
                               getDgamma().getType()))) {
@@ -108,8 +108,8 @@ mlir::LogicalResult AttentionBackwardOp::verify() {
                          << getKv().size() + 1 << " inputs of attention";
   }
   for (auto [gradient, value] : llvm::zip(getDkv(), getKv())) {
-    if (mlir::failed(
-            ExpectShape(*this, "attention_backward_c9", "gradient of k and v (like them)", gradient, ShapeOf(value)))) {
+    if (mlir::failed(ExpectShape(*this, "attention_backward_c9", "gradient of k and v (like k and v)", gradient,
+                                 ShapeOf(value)))) {
       return mlir::failure();
     }
   }

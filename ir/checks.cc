@@ -87,7 +87,7 @@ mlir::LogicalResult VerifyHeads(mlir::Operation* op, llvm::StringRef id, mlir::V
   if (kv.empty()) {
     return Expect(op, kv_heads == 0, id, "kv_heads is " + llvm::Twine(kv_heads) + "; it needs k and v as operands");
   }
-  if (kv.size() != 2) return op->emitOpError() << "[" << id << "] takes qkv, or q, k and v";
+  if (kv.size() != 2) return op->emitOpError() << "[" << id << "] must take qkv, or q, k and v";
   if (heads <= 0 || kv_heads <= 0 || heads % kv_heads != 0 || Dim(q, 1) % heads != 0) {
     return op->emitOpError() << "[" << id << "] heads = " << heads << " must divide q's " << Dim(q, 1)
                              << " columns, and kv_heads = " << kv_heads << " must divide heads";

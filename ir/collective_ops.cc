@@ -130,7 +130,8 @@ mlir::LogicalResult GroupReduceScatterOp::verify() {
     }
   }
   if (!getInits().empty() && getInits().getTypes() != getOutputs().getTypes()) {
-    return emitOpError("[group_reduce_scatter_c6] takes inits for all results, each of its type, or none");
+    return emitOpError(
+        "[group_reduce_scatter_c6] must take an init for each result, of the type of that result, or none");
   }
   return mlir::success();
 }

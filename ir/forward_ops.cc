@@ -86,7 +86,7 @@ mlir::LogicalResult AddOp::verify() {
   if (isMerge() || mlir::isa<Exact192Type>(getA().getType().getElementType()) ||
       mlir::isa<Exact192Type>(getB().getType().getElementType())) {
     if (getA().getType() != getType() || getB().getType() != getType() || getInit()) {
-      return emitOpError("[add_c4] an accumulator is added to an accumulator only, without init");
+      return emitOpError("[add_c4] an accumulator can be added only to an accumulator, without init");
     }
   }
   return ExpectType(*this, "add_c3", "init (like the result)", getInit(), getType());
@@ -105,7 +105,7 @@ mlir::LogicalResult MatmulOp::verify() {
     return mlir::failure();
   }
   if (getTf32() && !(getA().getType().getElementType().isF32() && getB().getType().getElementType().isF32())) {
-    return emitOpError() << "[matmul_c5] only factors of f32 are rounded to TF32; they are "
+    return emitOpError() << "[matmul_c5] only factors of f32 can be rounded to TF32; the factors are "
                          << getA().getType().getElementType() << " and " << getB().getType().getElementType();
   }
   return ExpectType(*this, "matmul_c4", "init (like the result)", getInit(), getType());

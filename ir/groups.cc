@@ -27,7 +27,7 @@ bool ReadAxisGroup(mlir::Attribute entry, AxisGroup* group) {
 
 mlir::LogicalResult CheckOver(mlir::Operation* op, llvm::StringRef id, mlir::DictionaryAttr over, int64_t members) {
   if (members < 2) {
-    return op->emitOpError() << "[" << id << "] a group has at least 2 members, got " << members;
+    return op->emitOpError() << "[" << id << "] a group must have at least 2 members, got " << members;
   }
   if (over.empty()) return op->emitOpError() << "[" << id << "] over must name an axis";
   for (mlir::NamedAttribute entry : over) {
@@ -39,7 +39,7 @@ mlir::LogicalResult CheckOver(mlir::Operation* op, llvm::StringRef id, mlir::Dic
       previous = index;
     }
     if (!valid) {
-      return op->emitOpError() << "[" << id << "] over names axis " << entry.getName()
+      return op->emitOpError() << "[" << id << "] over must name axis " << entry.getName()
                                << " with ascending coordinates (array<i64: 0, 2>; empty = all), {block = n : i64} or "
                                   "{stride = n : i64} with n > 0, got "
                                << entry.getValue();

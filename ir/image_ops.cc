@@ -191,7 +191,7 @@ mlir::LogicalResult GroupNormBackwardWeightOp::verify() {
     return mlir::failure();
   }
   if (!getInitGamma() != !getInitBeta()) {
-    return emitOpError("[group_norm_backward_weight_c3] takes an init for both results or for none");
+    return emitOpError("[group_norm_backward_weight_c3] must take an init for both results or for none");
   }
   if (mlir::failed(ExpectType(*this, "group_norm_backward_weight_c4", "init of gamma (like the result)", getInitGamma(),
                               getDgamma().getType()))) {
@@ -224,10 +224,11 @@ mlir::LogicalResult SliceColumnsOp::verify() {
   if (mlir::failed(CheckShift(*this, "slice_columns_c4", "column_shift", getColumnShiftAttr()))) return mlir::failure();
   if (getOverAttr() && (getOverAttr().size() != 1 || getMembersAttr().getInt() < 2 || !getAlgorithmAttr())) {
     return emitOpError(
-        "[slice_columns_c5] `over` names one axis, and comes with at least two members and an algorithm");
+        "[slice_columns_c5] `over` must name one axis, and come with at least two members and an algorithm");
   }
   if (getPart() && (!getOverAttr() || groups != getMembersAttr().getInt())) {
-    return emitOpError("[slice_columns_c6] takes a part only of gathered columns: with `over`, and a group per member");
+    return emitOpError(
+        "[slice_columns_c6] can take a part only of gathered columns, which need `over` and one group per member");
   }
   if (mlir::failed(ExpectShape(*this, "slice_columns_c7", "part (one of the groups)", getPart(),
                                {Dim(getX(), 0) / groups, Dim(getX(), 1)}))) {

@@ -169,7 +169,7 @@ mlir::LogicalResult ScaleShiftOp::shard(Sharder& sharder) {
   PartLayout layout = sharder.LayoutOf(getX()), wanted = of_e;
   wanted.runs = 1;
   if (!sharder.SameLayout(layout, wanted)) {
-    return sharder.Error("shard_c18") << "scales and shifts are cut differently from what they are for";
+    return sharder.Error("shard_c18") << "scales and shifts must be cut like the values that they apply to";
   }
   auto part = sharder.builder().create<ScaleShiftOp>(getLoc(), sharder.Part(getX()).getType(), sharder.Part(getX()),
                                                      sharder.Part(getE()), getSequenceAttr());

@@ -91,8 +91,8 @@ namespace {
 // Checks the operands of loss scaling: none, norm alone, or norm and scale.
 mlir::LogicalResult VerifyScaling(mlir::Operation* op, llvm::StringRef id, mlir::ValueRange scaling) {
   if (scaling.size() > 2) {
-    return op->emitOpError() << "[" << id << "] takes at most norm and scale in addition, got " << scaling.size()
-                             << " vectors";
+    return op->emitOpError() << "[" << id << "] can take at most two more vectors, norm and scale, got "
+                             << scaling.size() << " vectors";
   }
   for (auto [i, value] : llvm::enumerate(scaling)) {
     if (mlir::failed(ExpectShape(op, id, i == 0 ? "norm (norm and factor)" : "scale (rule P11)", value,
@@ -151,7 +151,7 @@ mlir::LogicalResult SgdStepOp::verify() {
     return mlir::failure();
   }
   if (!getBuffer() != !getNewBuffer() || !getBuffer() != getMomentum().isZero()) {
-    return emitOpError("[sgd_step_c4] takes and returns a momentum buffer if momentum is not 0, and only then");
+    return emitOpError("[sgd_step_c4] must take and return a momentum buffer if, and only if, momentum is not 0");
   }
   if (!getBuffer()) return mlir::success();
   return ExpectType(*this, "sgd_step_c3", "new momentum buffer (like the old)", getNewBuffer(), getBuffer().getType());

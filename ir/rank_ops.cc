@@ -111,7 +111,8 @@ mlir::LogicalResult CheckCompute(mlir::Operation* op, mlir::FlatSymbolRefAttr se
   if (!llvm::is_contained(kinds, signature.getKind()) || static_cast<int32_t>(signature.getStage()) != stage) {
     mlir::InFlightDiagnostic error = op->emitOpError() << "[compute_c2] runs " << segment << ", which is of kind "
                                                        << stringifySegmentKind(signature.getKind()) << " for stage "
-                                                       << signature.getStage() << ", for stage " << stage;
+                                                       << signature.getStage() << ", in an action of stage " << stage
+                                                       << "; kind and stage must match the action";
     error.attachNote(signature.getLoc()) << "the signature";
     return error;
   }
@@ -163,7 +164,7 @@ mlir::LogicalResult CheckTransfer(mlir::Operation* op, mlir::DictionaryAttr peer
 
 template <typename Op>
 mlir::LogicalResult CheckBackward(Op op, SegmentKind kind) {
-  if (op.getWidth() != 1) return op.emitOpError("[compute_c7] only forwards are of several microbatches");
+  if (op.getWidth() != 1) return op.emitOpError("[compute_c7] only a forward can have several microbatches");
   if (mlir::failed(CheckStageAndMicrobatch(op, "compute_c6", op.getStage(), op.getMicrobatch()))) {
     return mlir::failure();
   }
@@ -220,7 +221,7 @@ mlir::LogicalResult SendOp::verify() {
 
 mlir::LogicalResult RecvOp::verify() {
   if (getOffsets() && getOffsets()->size() != 1) {
-    return emitOpError() << "[recv_c1] one buffer has " << getOffsets()->size() << " offsets";
+    return emitOpError() << "[recv_c1] its one buffer needs one offset, got " << getOffsets()->size() << " offsets";
   }
   return CheckTransfer(*this, getPeer(), getStage(), getMicrobatch(), getWidth());
 }
@@ -290,7 +291,7 @@ mlir::LogicalResult ReduceScatterOp::verify() {
 
 mlir::LogicalResult ReleaseOp::verify() {
   if (getBuffer().getDefiningOp<PersistentOp>()) {
-    mlir::InFlightDiagnostic error = emitOpError("[release_c1] a persistent buffer is never released");
+    mlir::InFlightDiagnostic error = emitOpError("[release_c1] a persistent buffer must not be released");
     error.attachNote(getBuffer().getLoc()) << "the buffer";
     return error;
   }

@@ -31,7 +31,7 @@ mlir::LogicalResult CheckNorm(Op op, llvm::StringRef id, bool root_mean_square) 
     return mlir::failure();
   }
   if (static_cast<bool>(op.getMean()) == root_mean_square) {
-    return op.emitOpError() << "[" << base << "_c4] takes a mean unless root_mean_square is set, and only then";
+    return op.emitOpError() << "[" << base << "_c4] must take a mean if, and only if, root_mean_square is not set";
   }
   if (!op.getMean()) return mlir::success();
   if (mlir::failed(ExpectShape(op, base + "_c2", "mean (rows of x)", op.getMean(), {rows}))) return mlir::failure();
@@ -73,7 +73,7 @@ mlir::LogicalResult CrossEntropyPartialOp::verify() {
 mlir::LogicalResult CrossEntropyCombineOp::verify() {
   const int64_t rows = Dim(getLogits(), 0);
   if (Dim(getPartials(), 1) != 2 || rows == 0 || Dim(getPartials(), 0) % rows != 0) {
-    return emitOpError() << "[cross_entropy_combine_c1] partials must be some parts of " << rows << "x2, got "
+    return emitOpError() << "[cross_entropy_combine_c1] partials must be one or more parts of " << rows << "x2, got "
                          << ShapeText(ShapeOf(getPartials()));
   }
   if (mlir::failed(ExpectShape(*this, "cross_entropy_combine_c2", "targets (rows of logits)", getTargets(), {rows})) ||
@@ -118,11 +118,11 @@ mlir::LogicalResult NormCombineOp::verify() {
   const int64_t rows = Dim(getRstd(), 0);
   const int64_t statistics = getRootMeanSquare() ? 1 : 2;
   if (rows == 0 || Dim(getPartials(), 1) != statistics || Dim(getPartials(), 0) % rows != 0) {
-    return emitOpError() << "[norm_combine_c1] partials must be some parts of " << rows << "x" << statistics << ", got "
-                         << ShapeText(ShapeOf(getPartials()));
+    return emitOpError() << "[norm_combine_c1] partials must be one or more parts of " << rows << "x" << statistics
+                         << ", got " << ShapeText(ShapeOf(getPartials()));
   }
   if (static_cast<bool>(getMean()) == getRootMeanSquare()) {
-    return emitOpError("[norm_combine_c2] makes a mean unless root_mean_square is set, and only then");
+    return emitOpError("[norm_combine_c2] must make a mean if, and only if, root_mean_square is not set");
   }
   if (getMean() &&
       mlir::failed(ExpectType(*this, "norm_combine_c3", "mean (like rstd)", getMean(), getRstd().getType()))) {
@@ -139,7 +139,7 @@ mlir::LogicalResult NormCombineOp::verify() {
 mlir::LogicalResult NormApplyOp::verify() {
   if (mlir::failed(CheckNorm(*this, "norm_apply", getRootMeanSquare()))) return mlir::failure();
   if (static_cast<bool>(getBeta()) == getRootMeanSquare()) {
-    return emitOpError("[norm_apply_c5] takes a beta unless root_mean_square is set, and only then");
+    return emitOpError("[norm_apply_c5] must take a beta if, and only if, root_mean_square is not set");
   }
   if (getBeta() &&
       mlir::failed(ExpectShape(*this, "norm_apply_c6", "beta (columns of x)", getBeta(), {Dim(getX(), 1)}))) {

@@ -297,7 +297,7 @@ void CheckStep(const ProgramFacts& facts, const Segment& segment, int index, Rep
     return add(
         "P3.collective",
         absl::StrCat("is on stream ", StreamKind_Name(step.stream()), step.has_collective() ? " and has" : " without",
-                     " a collective; steps of GROUP kernels, and only these, are on COLLECTIVE and have one"));
+                     " a collective; steps of GROUP kernels, and only these, must be on COLLECTIVE and have one"));
   }
   if (row == nullptr) return add("P2.kernel", "names no kernel");
   absl::InlinedVector<StepTensor, 12> tensors;

@@ -33,7 +33,7 @@ absl::Status AttentionHeads(OpView& op, int) {
     if (in % 3 != 0 || in / 3 % heads != 0) {
       return op.BadShape(0, absl::StrCat("a multiple of 3 * heads = ", 3 * heads, " columns (q, k and v)"));
     }
-    if (kv_heads != 0) return BadField(path, kv_heads, "0 unless k and v are inputs of their own");
+    if (kv_heads != 0) return BadField(path, kv_heads, "0 unless k and v are separate inputs");
     op.Set(Symbol::d, in / 3);
     return absl::OkStatus();
   }
@@ -53,7 +53,7 @@ absl::Status AttentionHeads(OpView& op, int) {
   op.Set(Symbol::d, in);
   if (!op.attributes().qkv_by_head()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(op.path, ".attributes.qkv_by_head must be false where q, k and v are inputs of their own"));
+      absl::StrCat(op.path, ".attributes.qkv_by_head must be false where q, k and v are separate inputs"));
 }
 
 absl::Status PositionsCover(OpView& op, int input) {

@@ -6,7 +6,7 @@ namespace {
 
 constexpr AttributeRule kHeads = Within("heads", 1, kExtent, "at least 1");
 constexpr AttributeRule kKvHeads = Holds("kv_heads", KvHeadsDivideHeads, "0, or a divisor of heads");
-constexpr AttributeRule kByHead = Holds("qkv_by_head", ByHeadIsFused, "false where q, k and v are inputs of their own");
+constexpr AttributeRule kByHead = Holds("qkv_by_head", ByHeadIsFused, "false where q, k and v are separate inputs");
 constexpr AttributeRule kSequence = Divides("sequence", "rows", "a divisor of the rows");
 constexpr AttributeRule kWindow = Holds("window", WindowIsCausal, "0, or positive with causal");
 constexpr AttributeRule kDropout = Below("dropout", 1, "in [0, 1)"), kSomeDropout = Try(0.1, kDropout);
@@ -46,7 +46,7 @@ constexpr KernelRow kRows[] = {
      .calibrated = true,
      .rules = {{"place", AttentionPlace, true}},
      .result =
-         "of one input, q, k, v are column blocks of d; head h of q is columns [h·d/heads, (h+1)·d/heads). "
+         "in qkv, q, k and v are blocks of d columns; head h of q is columns [h·d/heads, (h+1)·d/heads). "
          "With three inputs, each of the `kv_heads` heads of k and v serves heads / kv_heads adjacent heads of q. o = "
          "dropout(softmax(scale·q·kᵀ + mask))·v; lse = log-sum-exp of each row of scores, head by head in each "
          "sequence: that of position s of sequence b and head h is element (b·heads + h)·sequence + s. `causal`: "
@@ -75,8 +75,8 @@ constexpr KernelRow kRows[] = {
      .work = WorkKind::kAttention,
      .products = 1,
      .calibrated = true,
-     .result = "inputs are those of ATTENTION, of qkv with kv_heads 0; element (h, j) of row i: scale · q_i · k_j of "
-               "head h, all j of its sequence"},
+     .result = "inputs as in ATTENTION; element (h, j) of row i is scale · q_i · k_j of head h, for all j of the "
+               "sequence of row i"},
     {.kernel = ATTENTION_SCORES_BACKWARD,
      .inputs = {{"ds", "[rows,heads*sequence]"}, kQkv, kQ, kK},
      .outputs = {kDqkv, kDq, kDk},
@@ -85,7 +85,7 @@ constexpr KernelRow kRows[] = {
      .products = 2,
      .calibrated = true,
      .result =
-         "of qkv with zeros in the columns of v; dk is summed over the heads of q that share it, in ascending order"},
+         "dqkv has zeros in the columns of v; dk is summed over the heads of q that share it, in ascending order"},
     {.kernel = ATTENTION_SOFTMAX,
      .inputs = {{"s", "[rows,heads*sequence]"}},
      .outputs = {MayBe("s", {"p", "=s"})},
@@ -113,7 +113,8 @@ constexpr KernelRow kRows[] = {
      .work = WorkKind::kAttention,
      .products = 2,
      .calibrated = true,
-     .result = "of qkv with zeros in the columns of q and k; dv summed as dk"},
+     .result = "dqkv has zeros in the columns of q and k; dv is summed over the heads of q that share it, in ascending "
+               "order"},
     {.kernel = ROPE,
      .inputs = {{"x", "[rows,d]"}},
      .outputs = {{"y", "=x"}},
@@ -136,7 +137,8 @@ constexpr KernelRow kRows[] = {
      .microbatch = kOfDropout,
      .calibrated = true,
      .rules = {{"place", DropoutPlace}},
-     .result = "x/(1-p) where kept, else 0; its own derivative; with `heads` x is [rows, heads·sequence], what "
+     .result = "x/(1-p) where kept, else 0; the kernel is its own derivative; with `heads`, x is [rows, "
+               "heads·sequence], what "
                "ATTENTION_SOFTMAX makes, and elements are those of ATTENTION"},
     {.kernel = DROPOUT_MASK,
      .inputs = {{"x", "[rows,d]"}},
@@ -145,7 +147,7 @@ constexpr KernelRow kRows[] = {
      .microbatch = kOfDropout,
      .calibrated = true,
      .rules = {{"place", DropoutPlace}},
-     .result = "as DROPOUT, and 1 where it is kept"},
+     .result = "y as DROPOUT computes it; mask is 1 where an element is kept, else 0"},
     {.kernel = DROPOUT_BY_MASK,
      .inputs = {{"dy", "..."}, {"mask", "=dy", kUint8}},
      .outputs = {{"dx", "=dy"}},

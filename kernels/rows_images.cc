@@ -49,8 +49,8 @@ constexpr KernelRow kRows[] = {
      .attributes = {Any("first_column"), OrZero(Divides("groups", "rows", "0, or a divisor of the input's rows")),
                     Any("column_shift")},
      .rules = {{"columns_are_there", ColumnsAreThere}},
-     .result = "of the g blocks of rows of x side by side, [rows,g·m], the n columns from first_column + column_shift "
-               "on. An all-gather over g ranks leaves their columns as such blocks"},
+     .result = "puts the g blocks of rows of x side by side, [rows,g·m], and takes n columns from first_column + "
+               "column_shift on. An all-gather over g ranks leaves their columns as such blocks"},
     {.kernel = UPSAMPLE,
      .inputs = {{"x", "[rows,d]"}},
      .outputs = {{"y", "[4*rows,d]"}},

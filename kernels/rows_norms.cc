@@ -71,8 +71,8 @@ constexpr KernelRow kRows[] = {
                         Related(Within("whole_columns", 1, kExtent, "a multiple of the number of parts"), kMultipleOf,
                                 "parts")),
                     Any("root_mean_square")},
-     .result =
-         "those of whole rows, from their g equal parts in order; with root_mean_square only rstd, from [g·rows,1]"},
+     .result = "mean and rstd of whole rows, from their g equal parts in order; with root_mean_square only rstd, from "
+               "[g·rows,1]"},
     {.kernel = NORM_APPLY,
      .inputs = {{"x", "[rows,n]"}, {"gamma", "[n]"}, Unless("root_mean_square", {"beta", "[n]"}), kPartMean, kRstd},
      .outputs = {{"y", "=x"}},

@@ -20,13 +20,13 @@ constexpr KernelRow kRows[] = {
      .calibrated = true,
      .rules = {{"counted_once", AxesAreCountedOnce, true}},
      .result = "norms[slot] = Σ x² in fp64; into EXACT192 the sum of the squares, each rounded to fp64 and then to the "
-               "grid; 0 on a rank with another coordinate than 0 on an axis of counted_once"},
+               "grid; 0 on a rank whose coordinate on an axis of counted_once is not 0"},
     {.kernel = NORM_TOTAL,
      .inputs = {{"norms", "[T]", kNorms}, Optional(kScale)},
      .outputs = {{"norm", "[2]", kFp64}},
      .attributes = {Try(1, From("clip_norm", 0, "at least 0")),
                     OrZero(Within("loss_scale", kMinLossScale, kLargestLossScale, "0 or from 2^-60 to 2^60")),
-                    OrZero(Holds("loss_scale", NoScaleBesideInput, "0 with the input scale"))},
+                    OrZero(Holds("loss_scale", NoScaleBesideInput, "0 if the kernel has the input scale"))},
      .calibrated = true,
      .result =
          "with S = scale[0], or loss_scale (from 2^-60 to 2^60), or 1: norm[0] = √(Σ norms) / S; norm[1] = min(1, "
@@ -49,11 +49,12 @@ constexpr KernelRow kRows[] = {
      .family = Family::kOptimizer,
      .calibrated = true,
      .rules = {{"recipe", OptimizerIsTheRecipes, true}, {"rounding", RoundingIsTheRecipes}},
-     .result = "with `norm`, grad stands for grad × norm[1], as SCALE computes it in the compute type; with `scale`, "
-               "if norm[1] is 0, w, m and v stay as they are (param is written all the same), and the step number is "
-               "less scale[2]; in place; t = step number from 1: w -= lr·wd·w; m = β₁m + (1-β₁)g; v = β₂v + (1-β₂)g²; "
-               "w -= lr/(1-β₁ᵗ) · m / (√v/√(1-β₂ᵗ) + ε); param = w rounded (PyTorch's AdamW); with rounding_site > 0 "
-               "param, and m and v of half precision, are rounded stochastically (*Stochastic rounding* below)"},
+     .result =
+         "with `norm`, grad stands for grad × norm[1], as SCALE computes it in the compute type; with `scale`, "
+         "if norm[1] is 0, w, m and v stay as they are (param is written all the same), and the step number is reduced "
+         "by scale[2]; in place; t = step number from 1: w -= lr·wd·w; m = β₁m + (1-β₁)g; v = β₂v + (1-β₂)g²; "
+         "w -= lr/(1-β₁ᵗ) · m / (√v/√(1-β₂ᵗ) + ε); param = w rounded (PyTorch's AdamW); with rounding_site > 0 "
+         "param, and m and v of half precision, are rounded stochastically (*Stochastic rounding* below)"},
     {.kernel = SGD_STEP,
      .inputs =
          {{"grad", "...", kSum}, State("w"), If("momentum", State("momentum")), Optional(kNorm), Optional(kScale)},

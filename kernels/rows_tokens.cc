@@ -80,7 +80,7 @@ constexpr KernelRow kRows[] = {
      .outputs = {{"partial", "[rows,2]", kStatistics}},
      .attributes = {Any("vocabulary"), Any("column_shift")},
      .rules = {{"vocabulary", VocabularyIsThePrograms}},
-     .result = "of the n columns that begin at column_shift: log-sum-exp of those below `vocabulary` (-∞ if there is "
+     .result = "for the n columns that begin at column_shift: log-sum-exp of those below `vocabulary` (-∞ if there is "
                "none), and the logit of the target, 0 if it is not among them"},
     {.kernel = CROSS_ENTROPY_COMBINE,
      .inputs = {{"partials", "[parts*rows,2]", kStatistics}, Int32(Ints::kTargets, {"targets", "@[rows]"})},
@@ -88,7 +88,7 @@ constexpr KernelRow kRows[] = {
      .attributes = {Try(1e-3, From("loss_weight", 0, "at least 0"))},
      .microbatch = kReadsMicrobatch,
      .family = Family::kLoss,
-     .result = "of the g parts of a row, in order: log-sum-exp of the first numbers, sum of the second; then as "
+     .result = "for the g parts of a row, in order: log-sum-exp of the first numbers, sum of the second; then as "
                "CROSS_ENTROPY"},
 };
 

@@ -60,7 +60,7 @@ int64_t StepView::Largest(const Shift& shift, const char* name) const {
     seen.push_back(term.axis());
     if (size == 0 || twice || term.stride() < 1 || term.stride() > kExtent) {
       Bad("P2.shift", name, " has a term of axis '", term.axis(), "' with stride ", term.stride(),
-          "; terms name axes of the mesh, each once, with strides in [1, ", kExtent, "]");
+          "; terms must name axes of the mesh, each once, with strides in [1, ", kExtent, "]");
       return 0;
     }
     largest += (size - 1) * term.stride();  // Each product is below 2^20 x 2^31.
@@ -71,8 +71,8 @@ int64_t StepView::Largest(const Shift& shift, const char* name) const {
 void StepView::RequireWithin(const Shift& shift, const char* name, int64_t extent, int64_t whole) const {
   const int64_t largest = Largest(shift, name);
   if (largest <= whole - extent) return;
-  Bad("P2.shift", name, " is up to ", largest, ": a part of ", extent, " that begins there ends beyond the whole of ",
-      whole);
+  Bad("P2.shift", name, " is up to ", largest, ": a part of size ", extent,
+      " that begins there ends beyond the whole, whose size is ", whole);
 }
 
 namespace {
@@ -307,10 +307,11 @@ void RoundingIsTheRecipes(const StepView& s) {
                                              : NEAREST;
   const bool wanted = rounding == STOCHASTIC && halves;
   if (wanted != given) {
-    return s.Bad(
-        "P11.round", "rounding_site is ", a.rounding_site(), wanted ? "; it must be positive" : "; it must be 0",
-        ": recipe.weight_rounding is ", WeightRounding_Name(rounding),
-        halves ? " and the weights that compute reads are halves" : " and there are no weights in half precision");
+    return s.Bad("P11.round", "rounding_site is ", a.rounding_site(),
+                 wanted ? "; it must be positive" : "; it must be 0", ": recipe.weight_rounding is ",
+                 WeightRounding_Name(rounding),
+                 halves ? " and the weights that compute reads are in half precision"
+                        : " and there are no weights in half precision");
   }
   if (!wanted) {
     return s.Require(a.first_element() == 0, "first_element", a.first_element(), "0 without rounding_site");

@@ -297,7 +297,7 @@ absl::Status CheckRatios(const Program& program, const SimulationReport& report)
   return absl::FailedPreconditionError(
       absl::StrCat("cluster '", report.cluster(), "' has no peak for ", DType_Name(program.precision().compute()),
                    ", the compute type of program '", program.name(),
-                   "', or one so large, or a step so long, that MFU is 0; check cluster.device.peaks"));
+                   "', or the peak is so large, or the step so long, that MFU is 0; check cluster.device.peaks"));
 }
 
 }  // namespace weft::sim

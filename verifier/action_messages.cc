@@ -38,7 +38,7 @@ void ActionMessages::CheckTransfer(const Action& action) {
   } else if (MessageOk(action, send ? "sources" : "destinations", buffers.Get(0)) &&
              !IsMessage(t_.buffers(buffers.Get(0)).dtype())) {
     Bad("P4.dtype", action, "moves ", DescribeBuffer(t_, buffers.Get(0)), " of ",
-        DTypeName(t_.buffers(buffers.Get(0)).dtype()), "; messages are floating point");
+        DTypeName(t_.buffers(buffers.Get(0)).dtype()), "; messages must be floating point");
   }
   if (action.direction() == DIRECTION_UNSPECIFIED) Bad("P4.direction", action, "has no direction");
   absl::flat_hash_set<std::string> seen;
@@ -80,7 +80,7 @@ void ActionMessages::CheckCollective(const Action& action) {
     const bool sums = action.kind() != ALL_GATHER;
     if (!IsMessage(a.dtype())) {
       Bad("P4.dtype", action, sums ? "sums " : "gathers ", DescribeBuffer(t_, s), " of ", DTypeName(a.dtype()),
-          sums ? "; sums are of fp64, fp32, bf16, fp16 or exact192" : "; messages are floating point");
+          sums ? "; sums must be of fp64, fp32, bf16, fp16 or exact192" : "; messages must be floating point");
     }
     const int64_t size = GroupFault(program_.mesh(), action.group()).empty() ? GroupSize(program_, action.group()) : 1;
     const int64_t gathers = action.kind() == ALL_GATHER ? size : 1,
@@ -95,7 +95,8 @@ void ActionMessages::CheckCollective(const Action& action) {
                                       : absl::StrCat(" bytes by ", size, " members, of another dtype or size"));
     }
     if (s == d && action.kind() != ALL_REDUCE) {
-      Bad("P4.buffers", action, DescribeBuffer(t_, s), " is source and destination; only an ALL_REDUCE is in place");
+      Bad("P4.buffers", action, DescribeBuffer(t_, s),
+          " is source and destination; only an ALL_REDUCE can be in place");
     }
     for (int x : {s, d}) {
       const auto [it, fresh] = role.emplace(x, i);

@@ -85,7 +85,7 @@ class TemplateCheck : public ActionCheck {
   void CheckFields(const Action& action) {
     const ActionKind kind = action.kind();
     const auto unused = [&](bool set, const char* field) {
-      if (set) Bad("P2.fields", action, "a ", ActionKind_Name(kind), " has no ", field);
+      if (set) Bad("P2.fields", action, "a ", ActionKind_Name(kind), " must not have ", field);
     };
     unused(!IsCompute(kind) && action.segment() != 0, "segment");
     unused(!IsCompute(kind) && action.operands_size() > 0, "operands");
@@ -135,7 +135,8 @@ class TemplateCheck : public ActionCheck {
       return;
     }
     if (kind == FORWARD_BACKWARD || Width(action) > 1) {
-      Bad("P14.program", action, "an asynchronous program must have single forwards and backwards");
+      Bad("P14.program", action,
+          "an asynchronous program must have no FORWARD_BACKWARD and no forward of two microbatches");
     }
     if (kind == OPTIMIZER_STEP) {
       if (action.step() < 0 || action.step() >= steps) {
@@ -170,7 +171,8 @@ class TemplateCheck : public ActionCheck {
           "; the halves of a pair cannot wait for each other");
     }
     if (IsMessageDriven(program_)) {
-      Bad("P6.pair", action, "a message-driven program has no FORWARD_BACKWARD: the order of its halves is not known");
+      Bad("P6.pair", action,
+          "a message-driven program must not have a FORWARD_BACKWARD, because the order of its halves is not known");
     }
   }
 

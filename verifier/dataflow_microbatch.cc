@@ -316,7 +316,7 @@ void Dataflow::CheckScattered(const RoleAction& at, int b, const Held& held) {
     const int64_t all = RangeElements(*index_.program, block, upto(scattered.cuts));
     const auto what = [&] {
       return absl::StrCat(DescribeBuffer(*TemplateOf(at.role).t, b), " and others; their range of ",
-                          TensorName(buffer.tensor()), " has ", all);
+                          TensorName(buffer.tensor()), " has ", all, " elements");
     };
     if (scattered.most > all) {
       return Bad("P8.room", at, "scatters ", scattered.most, " elements to ", what(),
@@ -327,7 +327,8 @@ void Dataflow::CheckScattered(const RoleAction& at, int b, const Held& held) {
                  ": zeros were written over the last ones");
     }
     if (!PaddedAtEnd(*index_.program, block, upto(scattered.cuts + scattered.more), scattered.more)) {
-      return Bad("P8.gather", at, "scatters at once to ", what(), ", which do not divide evenly before the last cut");
+      return Bad("P8.gather", at, "scatters at once to ", what(),
+                 "; the elements do not divide evenly before the last cut");
     }
   }
 }
@@ -354,8 +355,7 @@ void Dataflow::Contribute(const RoleAction& at, const StageWork& work, int b, bo
     return;
   }
   if (held.mixed) {
-    Bad("P9.sync", at, "writes to ", what(),
-        " parts that are not all summed over the same ranks, or over no whole axes");
+    Bad("P9.sync", at, "writes to ", what(), " parts that must all be summed over the same ranks, and over whole axes");
     return;
   }
   if (symbol.kind != Symbol::kGradient || symbol.parts.size() != 1 || symbol.parts[0].sums != held.sums ||
@@ -366,7 +366,8 @@ void Dataflow::Contribute(const RoleAction& at, const StageWork& work, int b, bo
   }
   GradientPart& part = symbol.parts[0];
   if (part.stage != work.stage) {
-    Bad("P9.uses", at, "adds to ", what(), ", to which stage ", part.stage, " adds too: each use has its own gradient");
+    Bad("P9.uses", at, "adds to ", what(), ", to which stage ", part.stage,
+        " adds too: each use must have its own gradient");
   }
   if (index_.program->accumulation() != EXACT && work.microbatch <= part.last) {
     Bad("P9.order", at, "adds microbatch ", work.microbatch, " to ", what(), " after microbatch ", part.last,

@@ -200,7 +200,7 @@ void Dataflow::ReduceLosses(const RoleAction& at, BufferRole to, const Symbol& s
   }
   const auto over = [&](bool summed, const char* axis) { return summed || index_.AxisSize(axis) == 1; };
   if (static_cast<int>(sum.elements.size()) != index_.program->microbatches() && over(sum.over_pipe, "pipe")) {
-    Bad("P11.loss", at, "sums the losses when ", sum.elements.size(), " of ", index_.program->microbatches(),
+    Bad("P11.loss", at, "sums the losses when only ", sum.elements.size(), " of ", index_.program->microbatches(),
         " microbatches have added their losses");
   }
   const int first = repetition_ * index_.program->microbatches();

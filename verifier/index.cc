@@ -283,7 +283,7 @@ bool BuildTemplates(Index* index, Findings* findings) {
   int64_t total = 0;
   for (int t : index->role_template) total += steps_of_template[t];
   if (total > Limits::kExpandedSteps) {
-    findings->Add("P13.limits", "all roles together have ", total, " steps, at most ", Limits::kExpandedSteps);
+    findings->Add("P13.limits", "all roles together have ", total, " steps; allowed: at most ", Limits::kExpandedSteps);
     return false;
   }
   return true;

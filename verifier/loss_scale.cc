@@ -68,8 +68,9 @@ class LossScaleCheck {
       case UPDATE_LOSS_SCALE:
         if (a.loss_scale() != update_->attributes().loss_scale() ||
             a.growth_interval() != update_->attributes().growth_interval()) {
-          bad("begins with ", a.loss_scale(), " and grows after ", a.growth_interval(), " steps, but another one with ",
-              update_->attributes().loss_scale(), " and after ", update_->attributes().growth_interval());
+          bad("begins with ", a.loss_scale(), " and grows after ", a.growth_interval(),
+              " steps, but another UPDATE_LOSS_SCALE begins with ", update_->attributes().loss_scale(),
+              " and grows after ", update_->attributes().growth_interval());
         }
         break;
       case ADAMW:

@@ -27,8 +27,9 @@ class FactorCheck {
     const auto assumes = std::count_if(keep.steps().begin(), keep.steps().end(), is_total);
     const int wanted = IsScaled(program_) ? 1 : 0;
     if (assumes != wanted) {
-      return Bad(*lists_.keep, "takes ", assumes, " norms; must take ", wanted,
-                 wanted == 1 ? ", of nothing: the update reads its factor" : ": the update reads none");
+      return Bad(*lists_.keep, "takes ", assumes, " norm totals; it must take ", wanted,
+                 wanted == 1 ? ", of norms that are zero, because the update reads its factor"
+                             : ", because the update reads no factor");
     }
     const int norm = Bound(validate, total.outputs(0));
     for (const Step& step : keep.steps()) {

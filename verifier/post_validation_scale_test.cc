@@ -134,7 +134,8 @@ TEST_F(PostValidationScaleTest, AcceptsAConstantScale) {
 // If nothing is scaled, the update assumes no factor.
 TEST_F(PostValidationScaleTest, WithoutAScaleNoNormIsAssumed) {
   for (Step* step : {&Total(), &Assumed()}) step->mutable_inputs()->RemoveLast();
-  EXPECT_THAT(Find(), ElementsAre(HasSubstr("takes 1 norms; must take 0: the update reads none")));
+  EXPECT_THAT(Find(),
+              ElementsAre(HasSubstr("takes 1 norm totals; it must take 0, because the update reads no factor")));
   program_.mutable_segments(1)->mutable_steps()->RemoveLast();
   EXPECT_THAT(Find(), IsEmpty());
 }
@@ -154,10 +155,10 @@ TEST_F(PostValidationScaleTest, TheVerdictIsOneNormByTheScaleOfItsStep) {
 TEST_F(PostValidationScaleTest, OneNormIsAssumed) {
   const Program good = program_;
   *program_.mutable_segments(1)->add_steps() = Assumed();
-  EXPECT_THAT(Find(), ElementsAre(HasSubstr("takes 2 norms; must take 1, of nothing")));
+  EXPECT_THAT(Find(), ElementsAre(HasSubstr("takes 2 norm totals; it must take 1, of norms")));
   program_ = good;
   program_.mutable_segments(1)->mutable_steps()->RemoveLast();
-  EXPECT_THAT(Find(), ElementsAre(HasSubstr("takes 0 norms; must take 1, of nothing")));
+  EXPECT_THAT(Find(), ElementsAre(HasSubstr("takes 0 norm totals; it must take 1, of norms")));
 }
 
 TEST_F(PostValidationScaleTest, TheAssumedNormIsTheVerdictOfNothing) {

@@ -23,7 +23,7 @@ void CheckMesh(const Program& program, Findings* findings) {
     if (!seen.insert(name).second) findings->Add("P13.mesh", "mesh axis '", name, "' is listed twice");
     if (axis.size() < 1 || axis.size() > Limits::kRanks / ranks) {
       findings->Add("P13.mesh", "mesh axis '", name, "' has size ", axis.size(),
-                    "; sizes are at least 1 and a mesh has at most ", Limits::kRanks, " ranks");
+                    "; sizes must be at least 1, and a mesh can have at most ", Limits::kRanks, " ranks");
       return;
     }
     ranks *= axis.size();
@@ -131,14 +131,14 @@ void CheckTensors(const Program& program, Findings* findings) {
     if (tensor.init_normal() < 0) bad("init_normal is ", tensor.init_normal(), "; it must not be negative");
     if (tensor.shape_size() != tensor.padded_shape_size() || tensor.shape_size() > 8) {
       bad("shape has ", tensor.shape_size(), " dimensions and padded_shape ", tensor.padded_shape_size(),
-          "; both have the same number, at most 8");
+          "; both must have the same number, at most 8");
       continue;
     }
     for (int d = 0; d < tensor.shape_size(); ++d) {
       const int64_t extent = tensor.shape(d), padded = tensor.padded_shape(d);
       if (extent < 1 || padded < extent || (d > 0 && padded != extent)) {
         bad("dimension ", d, " is ", extent, ", padded ", padded,
-            "; extents are positive and only dimension 0 may be padded");
+            "; extents must be positive, and only dimension 0 may be padded");
       }
     }
     const std::optional<int64_t> count = ElementCount(tensor.padded_shape());

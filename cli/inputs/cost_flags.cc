@@ -47,7 +47,8 @@ CostFlags::CostFlags(Flags* flags, CostRequest* request) : flags_(flags), reques
   flags->Thousandths("pair", "US",
                      "with --cost=unit: microseconds of a forward and a backward that overlap; 0 = the sum of both",
                      &pair_ns_, 0, kLargestUnitNs);
-  flags->String("runtime", "NAME|FILE", "the framework to predict; see weft list runtimes", &request->runtime);
+  flags->String("runtime", "NAME|FILE",
+                "the framework to predict, or weft for its own executor; see weft list runtimes", &request->runtime);
   flags->Int("runs", "N",
              "also simulate N runs with random noise (cluster.noise) and print percentiles of the iteration time",
              &options.runs, 0, 1'000'000);
@@ -64,9 +65,9 @@ absl::Status CostFlags::Finish() {
   request_->options.fold = fold_ == "auto";
   if (flags_->Given("seed") && request_->options.runs == 0) return UsageError("--seed needs --runs=N");
   if (request_->runtime != "weft" && !sim::KnowsDevice(request_->options.cost)) {
-    return UsageError(absl::StrCat(
-        "--cost=", request_->options.cost,
-        " does not know the times of kernels, so it cannot predict --runtime=", Quoted(request_->runtime)));
+    return UsageError(absl::StrCat("--cost=", request_->options.cost,
+                                   " does not know the times of kernels, so it cannot predict --runtime=",
+                                   Quoted(request_->runtime), "; nearest: --cost=roofline or tiles"));
   }
   return absl::OkStatus();
 }

@@ -244,8 +244,8 @@ std::string TraceTimeline(const Program& program, const Trace& trace, int width,
   if (letters.count('P') > 0) legend.push_back("P forward and backward in one");
   legend.push_back("o end of step");
   return absl::StrCat(timeline.text, "  one column = ", SecondsText(ToSeconds(Time{timeline.column})),
-                      timeline.exact ? "" : ", which shows what runs at its middle", "; ", absl::StrJoin(legend, ", "),
-                      "\n");
+                      timeline.exact ? "" : "; a column shows what runs at its middle", "; ",
+                      absl::StrJoin(legend, ", "), "\n");
 }
 
 }  // namespace weft

@@ -39,7 +39,8 @@ SimulateFlags::SimulateFlags(SimulateRequest* request)
     : request_(request),
       flags_("weft simulate", "PROGRAM | --model=M --cluster=C [--recipe=R] [--plan=P]   [flags]",
              "Predicts what a program costs: time per step, idle time and its causes, memory, tokens per second. The\n"
-             "program is a file that `weft compile` wrote. With --model it is compiled first, from the same flags.") {
+             "program is a file that `weft compile` wrote. With --model, weft compiles it first, from the flags of "
+             "`weft compile`.") {
   AddInputFlags(&flags_, &request->input);
   cost_flags_.emplace(&flags_, request);
   AddOutputFlags();
@@ -73,7 +74,10 @@ void SimulateFlags::AddOutputFlags() {
   flags_.Choice("format", {"text", "json"}, "output format", &request_->format);
   flags_.Bool("verbose", "also print what each rank waited for, and for how long", &request_->verbose);
   flags_.String("trace", "FILE", "write the simulated steps, for ui.perfetto.dev and weft report", &request_->trace);
-  flags_.Int("trace-repetitions", "K", "number of optimizer steps in the trace", &repetitions_, 1, 1000);
+  flags_.Int("trace-repetitions", "K",
+             "number of repetitions in the trace; one is an optimizer step, or several if the schedule never drains "
+             "the pipeline",
+             &repetitions_, 1, 1000);
   flags_.Bool("require-fit", "exit with status 1 if the program does not fit the device", &request_->require_fit);
 }
 
@@ -108,7 +112,7 @@ absl::Status SimulateFlags::CheckInput() const {
   for (const char* flag : {"model", "recipe", "plan", "set"}) {
     if (!request_->program.empty() && flags_.Given(flag)) {
       return UsageError(absl::StrCat("--", flag, " is for compilation, but the program ", Quoted(request_->program),
-                                     " is compiled already; give one of the two"));
+                                     " is compiled already; leave out the flag or the program"));
     }
   }
   if (flags_.positional().empty() && request_->input.model.empty()) {

@@ -41,11 +41,12 @@ absl::StatusOr<std::vector<Program>> ReadPrograms(const std::vector<std::string>
 absl::Status CalibrateCommand(absl::Span<const std::string> args) {
   Flags flags(
       "weft calibrate", "-o CLUSTER.textproto [flags]",
-      "Measures this machine into a cluster file for compile and simulate: memory, rates of kernels and, on cpu, "
-      "links\n"
-      "between ranks and how ranks share the cores. It takes a few seconds more than --seconds, and longer if five\n"
-      "calls of a slow kernel, or of a step of --program, exceed their share. It writes only the cluster file and the\n"
-      "file of --tuning; on a terminal it shows its progress.");
+      "Measures this machine and writes a cluster file for compile and simulate: memory, rates of kernels and, on "
+      "cpu,\n"
+      "links between ranks and how ranks share the cores. It takes a few seconds more than --seconds, and longer if "
+      "five\n"
+      "calls of a slow kernel, or of a step of --program, take more than their part of that time. It writes only the\n"
+      "cluster file and the file of --tuning; on a terminal it shows its progress.");
   std::string output, base, backend = "auto", tuning = "off";
   std::vector<std::string> lib_path, program_paths;
   int64_t ranks = 4, threads = 1, seconds = 0;

@@ -74,7 +74,7 @@ void DeclareRunFlags(Flags& flags, RunFlags& f) {
   flags.Int("checkpoint-every", "N", "save after every N steps; 0 = only at the end", &f.checkpoint_every, 0,
             INT64_MAX);
   flags.Int("keep", "N", "number of checkpoints to keep", &f.keep, 1, 1000000);
-  flags.Bool("resume", "continue from the newest checkpoint", &f.resume);
+  flags.Bool("resume", "continue from the newest checkpoint in --checkpoint", &f.resume);
   flags.Custom("resume-step", "N", "continue from the checkpoint after N steps instead of the newest", "",
                [&f](const std::string& text) -> absl::Status {
                  return ReadCount(text, "expected the number of steps of a checkpoint, from 0", &f.resume_step);
@@ -104,7 +104,9 @@ void DeclareRunFlags(Flags& flags, RunFlags& f) {
   flags.Int("check-replicas", "N", "compare the replicas of all weights after every N steps; 0 = never",
             &f.check_replicas, 0, INT64_MAX);
   flags.String("inject-failure", "RANK:STEP:ACTION[:kill|:stall|:flip]",
-               "make this action fail, to test how a run ends", &f.fail_at);
+               "make this action fail, to test how a run ends: kill = its process dies; stall = it hangs; flip = after "
+               "STEP, a bit of the rank's weights differs; by default an error",
+               &f.fail_at);
   flags.Example("weft run gpt.weft --data /usr/share/common-licenses/GPL-3 --steps 20");
 }
 

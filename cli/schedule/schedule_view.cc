@@ -213,9 +213,9 @@ std::string ScheduleTable(const ScheduleReport& report) {
   if (report.period() != report.makespan()) {
     // The bubble is per step: the part of the period in which a rank does not compute.
     absl::StrAppend(&text, "asynchronous: ",
-                    report.period() > 0 ? absl::StrCat("steady period of a step ", JsonNumber(report.period()),
+                    report.period() > 0 ? absl::StrCat("time per step in steady state ", JsonNumber(report.period()),
                                                        ", bubble ", Percent(1 - report.ideal() / report.period()))
-                                        : "no steady period found",
+                                        : "no steady state found",
                     "\n");
   }
   if (report.stages() != report.ranks() || report.lanes() > 1 || report.weight_copies() != 1) {
@@ -267,8 +267,8 @@ std::string ScheduleTimeline(const TimedSchedule& timed, int width, bool color) 
   const Timeline timeline = DrawTimeline(rows, width, color, {.rows = ranks, .end = timed.timing.makespan});
   const double column = timeline.column / static_cast<double>(timed.timing.unit * timed.scale);
   return absl::StrCat(timeline.text, "  one column = ", JsonNumber(column),
-                      timeline.exact ? "" : ", which shows what runs at its middle", "; ", Legend(timed, chunks.most()),
-                      "\n");
+                      timeline.exact ? "" : "; a column shows what runs at its middle", "; ",
+                      Legend(timed, chunks.most()), "\n");
 }
 
 absl::StatusOr<std::string> ScheduleSvg(const TimedSchedule& timed, const ScheduleReport& report) {

@@ -40,7 +40,7 @@ TEST(ScheduleTimeline, TooWideIsDrawnByLetters) {
   EXPECT_EQ(ScheduleTimeline(t, 30, false),
             "  rank 0 fffff.......BBBBBBBBB\n"
             "  rank 1 ..fffffBBBBBBBBB.....\n"
-            "  one column = 0.429, which shows what runs at its middle; f forward, B backward\n");
+            "  one column = 0.429; a column shows what runs at its middle; f forward, B backward\n");
 }
 
 TEST(ScheduleTimeline, ColorsRunsOnce) {
@@ -142,7 +142,7 @@ TEST(ScheduleReport, WeightsAndPeriods) {
   EXPECT_EQ(async.makespan(), 33);
   // 4 + 3 + 2 + 1 versions of a quarter each.
   EXPECT_EQ(async.weight_copies(), 2.5);
-  EXPECT_THAT(ScheduleTable(async), HasSubstr("asynchronous: steady period of a step 24, bubble 0.00 %"));
+  EXPECT_THAT(ScheduleTable(async), HasSubstr("asynchronous: time per step in steady state 24, bubble 0.00 %"));
 }
 
 }  // namespace

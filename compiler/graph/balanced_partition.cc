@@ -141,8 +141,8 @@ absl::StatusOr<std::vector<int32_t>> BalancedPartition(absl::Span<const int64_t>
     if (costs[i] < 0) return absl::InvalidArgumentError(absl::StrCat("cost of layer ", i, " is ", costs[i]));
   }
   if (!recompute.layers.empty() && recompute.layers.size() != costs.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(recompute.layers.size(), " costs of recompute for ", layers, " layers"));
+    return absl::InvalidArgumentError(absl::StrCat(recompute.layers.size(), " costs of recompute are given for ",
+                                                   layers, " layers; allowed: one per layer"));
   }
   const bool exact = layers <= kExactWork / stages / stages / layers;
   if (exact) return SmallestSortedCosts(StageCosts(costs, recompute), layers, stages);

@@ -99,7 +99,8 @@ TEST(BalancedPartition, SaysWhatIsWrong) {
             "cannot cut 2 layers into 3 stages of at least one layer; at most 2 stages");
   EXPECT_EQ(BalancedPartition({1, 2}, 0).status().message(), "stages = 0; it must be at least 1");
   EXPECT_EQ(BalancedPartition({1, -2}, 1).status().message(), "cost of layer 1 is -2");
-  EXPECT_EQ(BalancedPartition({1, 2}, 1, {{1}, 1}).status().message(), "1 costs of recompute for 2 layers");
+  EXPECT_EQ(BalancedPartition({1, 2}, 1, {{1}, 1}).status().message(),
+            "1 costs of recompute are given for 2 layers; allowed: one per layer");
 }
 
 }  // namespace

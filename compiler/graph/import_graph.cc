@@ -87,7 +87,8 @@ absl::Status GraphImporter::CheckSettings() {
   if (!batches) {
     return absl::InvalidArgumentError(absl::StrCat("recipe.global_batch_sequences = ", recipe_.global_batch_sequences(),
                                                    " makes too many microbatches of ", sequences, " sequences in the ",
-                                                   steps, steps == 1 ? " step" : " steps", " of a repetition"));
+                                                   steps, steps == 1 ? " step" : " steps",
+                                                   " of a repetition; allowed: at most 2^62"));
   }
   batches_ = *batches;
   compute_ = TypeOfDType(context_, stored);

@@ -49,7 +49,7 @@ absl::Status CheckForm(const AsynchronousPlan& made, const std::string& name) {
     for (const Slot& slot : schedule.order[rank]) ahead += slot.kind == SlotKind::kForward && slot.ahead > 0;
     for (const Slot& slot : schedule.order[rank]) {
       if (slot.width != 1 || slot.paired || (slot.kind != SlotKind::kForward && slot.kind != SlotKind::kBackward)) {
-        return refuse("have single forwards and whole backwards only");
+        return refuse("have no forwards of two microbatches, no backwards in two halves, and no pairs that overlap");
       }
       const bool forward = slot.kind == SlotKind::kForward;
       const int next = forward ? ahead + forwards++ : backwards++;
@@ -61,7 +61,7 @@ absl::Status CheckForm(const AsynchronousPlan& made, const std::string& name) {
     }
     if (schedule.asynchrony->uses == Asynchrony::Uses::kNewest && schedule.asynchrony->versions[rank] <= ahead) {
       return refuse(absl::StrCat("keep a version of the weights for each microbatch in flight; rank ", rank, " has ",
-                                 schedule.asynchrony->versions[rank], " for ", ahead + 1));
+                                 schedule.asynchrony->versions[rank], " versions for ", ahead + 1, " microbatches"));
     }
     const int limit = rank + 1 == ranks ? 0 : microbatches - 1;
     if (ahead > limit)
@@ -118,10 +118,10 @@ absl::StatusOr<std::optional<AsynchronousPlan>> AsynchronousOf(const ScheduleCho
   constexpr int64_t kMaxPairs = int64_t{1} << 18;
   const int64_t pairs = 2 * int64_t{made.microbatches_per_order} * choice.params.ranks;
   if (choice.definition.empty() && pairs > kMaxPairs) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("schedule '", choice.name, "' on ", choice.params.ranks, " pipe ranks repeats after up to ",
-                     2 * int64_t{made.microbatches_per_order}, " microbatches; at most ",
-                     kMaxPairs / choice.params.ranks, " can be compiled on this many ranks"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schedule '", choice.name, "' on ", choice.params.ranks, " pipe ranks repeats after up to ",
+        2 * int64_t{made.microbatches_per_order}, " microbatches; at most ", kMaxPairs / choice.params.ranks,
+        " microbatches can be compiled on this number of ranks; use fewer pipe ranks"));
   }
   absl::StatusOr<PipelineSchedule> schedule = BuildList(choice, made.microbatches_per_order);
   if (!schedule.ok() || !schedule->asynchrony) return std::optional<AsynchronousPlan>();

@@ -61,7 +61,7 @@ void NoteLargeGroups(const Mesh& mesh, std::vector<std::string>* notes) {
     if (axis.size() <= kMaxPlanMembers) continue;
     notes->push_back(absl::StrCat("plan.mesh: axis '", axis.name(), "' has ", axis.size(),
                                   " ranks; sums over more than ", kMaxPlanMembers,
-                                  " can be simulated, but weft run refuses them"));
+                                  " ranks can be simulated, but weft run refuses them"));
   }
 }
 

@@ -104,7 +104,7 @@ absl::Status Convert(const JsonValue& from, const std::string& path, Value* to) 
       }
       return absl::OkStatus();
   }
-  return absl::InternalError("a kind of JSON value that there is not");
+  return absl::InternalError("unknown kind of JSON value");
 }
 
 std::string DidYouMean(const std::string& unknown, const std::vector<std::string>& known) {
@@ -237,7 +237,8 @@ absl::Status HfConfig::CheckArchitecture(absl::string_view architecture) const {
   std::vector<std::string> given;
   for (const Value& name : names) given.push_back(ShowHf(name));
   if (names.size() > 1) {
-    return Refuse("architectures", absl::StrJoin(given, ", "), absl::StrCat("a model has one architecture; ", allowed));
+    return Refuse("architectures", absl::StrJoin(given, ", "),
+                  absl::StrCat("a model must have one architecture; ", allowed));
   }
   if (names.empty() || absl::string_view(names[0].string_value()) == architecture) return absl::OkStatus();
   return Refuse("architectures", given[0], allowed);

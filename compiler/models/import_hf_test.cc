@@ -163,12 +163,11 @@ TEST(ImportHfTest, NullFieldsCountAsAbsent) {
 
 TEST(ImportHfTest, AModelHasOneArchitecture) {
   const std::string two = "\"GPT2LMHeadModel\", \"LlamaForCausalLM\"";
-  EXPECT_THAT(
-      Error(Replace("\"GPT2LMHeadModel\"", two)),
-      HasSubstr(
-          "architectures = 'GPT2LMHeadModel', 'LlamaForCausalLM'; a model has one architecture; 'GPT2LMHeadModel' is"));
+  EXPECT_THAT(Error(Replace("\"GPT2LMHeadModel\"", two)),
+              HasSubstr("architectures = 'GPT2LMHeadModel', 'LlamaForCausalLM'; a model must have one architecture; "
+                        "'GPT2LMHeadModel' is"));
   // Without a model_type it is not clear which of the two architectures is meant.
-  EXPECT_THAT(Error(absl::StrCat("{\"architectures\": [", two, "]}")), HasSubstr("a model has one"));
+  EXPECT_THAT(Error(absl::StrCat("{\"architectures\": [", two, "]}")), HasSubstr("a model must have one"));
   EXPECT_THAT(Error(Replace("[\"GPT2LMHeadModel\"]", "\"GPT2LMHeadModel\"")),
               HasSubstr("architectures = 'GPT2LMHeadModel'; a list is allowed"));
   EXPECT_TRUE(ImportHuggingFaceConfig(Replace("\"GPT2LMHeadModel\"", ""), "m").ok());

@@ -296,11 +296,11 @@ absl::Status PostValidate(Program* program) {
   std::set<int> segments;
   for (const Template& t : program->templates()) {
     if (t.prologue_size() > 0 || t.epilogue_size() > 0 || t.body().empty()) {
-      return Refuse("template '", t.name(), "' has a prologue or an epilogue, or nothing to do");
+      return Refuse("template '", t.name(), "' must have actions in its body, and neither prologue nor epilogue");
     }
     for (const Action& action : t.body()) {
       if (action.kind() == OPTIMIZER_STEP && !segments.insert(action.segment()).second) {
-        return Refuse("template '", t.name(), "' shares the segment of its optimizer step");
+        return Refuse("template '", t.name(), "' shares the segment of its optimizer step with another action");
       }
     }
   }

@@ -119,7 +119,7 @@ absl::Status CheckKinds(const StageSegment& forward, const StageSegment& backwar
   if (forward.width != 1 || backward.part >= 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("segments '", forward.segment.name(), "' and '", backward.segment.name(),
-                     "' cannot be paired: a pair has one microbatch on each side, not two"));
+                     "' cannot be paired: a pair must have one microbatch on each side, not two"));
   }
   return absl::OkStatus();
 }

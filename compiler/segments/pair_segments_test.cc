@@ -93,7 +93,8 @@ TEST(PairSegments, SaysWhatIsWrong) {
   EXPECT_EQ(error(b, f), "segments 'b' and 'f' cannot be paired; needed: a forward, and a backward or backward_input");
   StageSegment wide = f;
   wide.width = 2;
-  EXPECT_EQ(error(wide, b), "segments 'f' and 'b' cannot be paired: a pair has one microbatch on each side, not two");
+  EXPECT_EQ(error(wide, b),
+            "segments 'f' and 'b' cannot be paired: a pair must have one microbatch on each side, not two");
   StageSegment writes = f;
   writes.operands[1].access = READ_WRITE;
   EXPECT_EQ(error(writes, b),

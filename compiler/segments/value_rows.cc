@@ -63,11 +63,11 @@ absl::StatusOr<Rows> RowAnalysis::OutputRows(const Step& step) const {
   }
   if (any) {  // The kernel treats all elements alike.
     if (per_token != 0 && per_token != step.inputs_size())
-      return Error(step, "combines a tensor with a row per token and one without");
+      return Error(step, "combines a tensor that has a row per token with one that has not");
     return per_token > 0 ? Rows::kPerToken : Rows::kNone;
   }
   if (per_token == 0 && counting > 0) {
-    if (kernels::MayReadMicrobatch(step.kernel())) return Error(step, "is not applied to tokens");
+    if (kernels::MayReadMicrobatch(step.kernel())) return Error(step, "does not work on rows of tokens");
     return Rows::kNone;
   }
   const bool loss = kernels::IsLoss(step.kernel());

@@ -74,8 +74,8 @@ TEST(ValueRowsTest, RefusesStepsThatMixTokensByName) {
               HasSubstr("mixes tokens"));
   EXPECT_THAT(Refusal("steps { kernel: MATMUL inputs: 1 inputs: 0 outputs: 2 }"), HasSubstr("mixes tokens"));
   EXPECT_THAT(Refusal("steps { kernel: ADD inputs: 0 inputs: 1 outputs: 2 }"),
-              HasSubstr("combines a tensor with a row per token"));
-  EXPECT_THAT(Refusal("steps { kernel: DROPOUT inputs: 1 outputs: 2 }"), HasSubstr("is not applied to tokens"));
+              HasSubstr("combines a tensor that has a row per token"));
+  EXPECT_THAT(Refusal("steps { kernel: DROPOUT inputs: 1 outputs: 2 }"), HasSubstr("does not work on rows of tokens"));
   EXPECT_THAT(Refusal("steps { kernel: BIAS_GRADIENT inputs: 0 outputs: 2 }"), HasSubstr("mixes tokens"));
 }
 

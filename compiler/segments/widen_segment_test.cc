@@ -185,7 +185,7 @@ TEST(WidenSegment, SaysWhatIsWrong) {
   EXPECT_EQ(error("inputs: [ 0, 2 ] outputs: 1", "inputs: [ 0, 2 ] outputs: 1 attributes { transpose_a: true }"),
             "segment 'f', step 'y': mixes tokens of different rows" + advice);
   EXPECT_EQ(error("kernel: MATMUL", "kernel: ADD"),
-            "segment 'f', step 'y': combines a tensor with a row per token and one without" + advice);
+            "segment 'f', step 'y': combines a tensor that has a row per token with one that has not" + advice);
   EXPECT_EQ(error("kernel: MATMUL", "kernel: BIAS_GRADIENT"),
             "segment 'f', step 'y': mixes tokens of different rows" + advice);
   EXPECT_EQ(error("name: \"copy\" kernel: CAST inputs: 0", "name: \"copy\" kernel: CAST inputs: 2"), "");

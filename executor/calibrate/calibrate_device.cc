@@ -144,11 +144,11 @@ absl::StatusOr<Cluster> CalibrateDevice(ComputeDevice* device, Backend* backend,
     cluster.mutable_intra_node()->set_overhead_seconds(smallest);
     cluster.set_host_memory_bytes(static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE));
   }
-  cluster.set_source(
-      absl::StrCat("weft calibrate: ", properties.product.empty() ? std::string(device->name()) : properties.product,
-                   options.base == nullptr ? std::string() : absl::StrCat(", else as ", options.base->name()),
-                   absl::StrFormat("; copies to the device %.3g, to the host %.3g, both at a time %.3g bytes/s each",
-                                   to_device, to_host, static_cast<double>(bytes) / both)));
+  cluster.set_source(absl::StrCat(
+      "weft calibrate: ", properties.product.empty() ? std::string(device->name()) : properties.product,
+      options.base == nullptr ? std::string() : absl::StrCat("; other figures from ", options.base->name()),
+      absl::StrFormat("; copies to the device %.3g, to the host %.3g, both at a time %.3g bytes/s each", to_device,
+                      to_host, static_cast<double>(bytes) / both)));
   // Offloading copies in both directions at the same time, but the cost model has only one rate (docs/simulator.md). So
   // the lowest measured rate counts.
   Link& host_link = *cluster.mutable_host();

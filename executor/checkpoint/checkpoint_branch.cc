@@ -75,8 +75,8 @@ absl::StatusOr<std::string> NoteOnBranch(const std::string& directory, int64_t s
   WEFT_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, StepsBeyond(directory, step));
   if (steps.empty()) return std::string();
   WEFT_ASSIGN_OR_RETURN(const std::string aside, NextFolder(directory));
-  return absl::StrCat("this run leaves the earlier run, which has checkpoints after ", absl::StrJoin(steps, ", "),
-                      " steps; they move to ", aside, " when this run saves");
+  return absl::StrCat("this run branches off an earlier run, whose later checkpoints (after ",
+                      absl::StrJoin(steps, ", "), " steps) move to ", aside, " when this run saves");
 }
 
 }  // namespace weft::exec

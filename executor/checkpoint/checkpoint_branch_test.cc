@@ -42,7 +42,7 @@ TEST(CheckpointBranch, MovesLaterCheckpointsToADirectoryOfTheirOwn) {
   fs::create_directory(directory + "/step-00000040");  // Not whole.
   EXPECT_THAT(*StepsBeyond(directory, 10), ElementsAre(20, 30));
   EXPECT_EQ(*NoteOnBranch(directory, 10),
-            "this run leaves the earlier run, which has checkpoints after 20, 30 steps; they move to " + directory +
+            "this run branches off an earlier run, whose later checkpoints (after 20, 30 steps) move to " + directory +
                 "/abandoned-1 when this run saves");
   ASSERT_TRUE(SetAsideBeyond(directory, 10).ok());
   EXPECT_EQ(NamesOf(directory), std::set<std::string>({"abandoned-1", "latest", "step-00000010", "step-00000040"}));

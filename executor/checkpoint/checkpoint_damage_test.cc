@@ -121,13 +121,13 @@ TEST(CheckpointDamageTest, NamesTheNewestUndamagedCheckpoint) {
   const absl::Status damage = absl::DataLossError("it is damaged");
   const auto advice = [&] { return std::string(WithUndamaged(damage, directory, newest).message()); };
   EXPECT_EQ(advice(), absl::StrCat("it is damaged; the newest undamaged checkpoint is ", directory,
-                                   "/step-00000002: --resume-step 2 takes it"));
+                                   "/step-00000002; --resume-step 2 continues from it"));
   // The error does not recommend a checkpoint with a flipped bit in a file.
   const std::string file = directory + "/step-00000002/rank-0000.safetensors";
   std::string bytes = *ReadFile(file);
   bytes.back() ^= 1;
   std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;
-  EXPECT_THAT(advice(), HasSubstr("--resume-step 1 takes it"));
+  EXPECT_THAT(advice(), HasSubstr("--resume-step 1 continues from it"));
   EXPECT_EQ(**FindCheckpoint(directory, 1), directory + "/step-00000001");
   EXPECT_EQ(FindCheckpoint(directory, 7).status().message(),
             absl::StrCat("--resume-step: ", directory,

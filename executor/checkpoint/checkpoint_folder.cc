@@ -187,7 +187,7 @@ absl::Status WithUndamaged(const absl::Status& damage, const std::string& direct
     const std::string folder = directory + "/" + FolderName((*steps)[i]);
     if (folder == checkpoint || !CheckCheckpoint(folder).ok()) continue;
     return absl::Status(damage.code(), absl::StrCat(damage.message(), "; the newest undamaged checkpoint is ", folder,
-                                                    ": --resume-step ", (*steps)[i], " takes it"));
+                                                    "; --resume-step ", (*steps)[i], " continues from it"));
   }
   return absl::Status(damage.code(),
                       absl::StrCat(damage.message(), "; ", directory, " has no other undamaged checkpoint"));

@@ -93,11 +93,11 @@ TEST(CheckpointFolder, DamageNamesTheNewestCheckpointWithoutIt) {
   ASSERT_TRUE(WriteFileAtomic(folders[2] + "/weights.safetensors", "weighty").ok());
   const absl::Status damage = CheckCheckpoint(folders[2]);
   EXPECT_THAT(Message(damage), HasSubstr(folders[2] + "/weights.safetensors: CRC32C is "));
-  EXPECT_THAT(
-      Message(WithUndamaged(damage, directory, folders[2])),
-      HasSubstr("is corrupt; the newest undamaged checkpoint is " + folders[1] + ": --resume-step 20 takes it"));
+  EXPECT_THAT(Message(WithUndamaged(damage, directory, folders[2])),
+              HasSubstr("is corrupt; the newest undamaged checkpoint is " + folders[1] +
+                        "; --resume-step 20 continues from it"));
   ASSERT_TRUE(fs::remove(folders[1] + "/weights.safetensors"));
-  EXPECT_THAT(Message(WithUndamaged(damage, directory, folders[2])), HasSubstr("--resume-step 10 takes it"));
+  EXPECT_THAT(Message(WithUndamaged(damage, directory, folders[2])), HasSubstr("--resume-step 10 continues from it"));
   fs::remove_all(folders[0]);
   EXPECT_THAT(Message(WithUndamaged(damage, directory, folders[2])),
               HasSubstr(directory + " has no other undamaged checkpoint"));

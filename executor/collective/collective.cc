@@ -22,7 +22,7 @@ absl::Status CheckBuffer(CollectiveKind kind, int64_t members, const CollectiveB
   }
   if (kind != CollectiveKind::kAllGather && !HasSum(buffer.dtype)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(name, ": no sum of ", type(buffer.dtype), "; allowed: fp64, fp32, bf16, fp16, exact192"));
+        absl::StrCat(name, ": cannot sum ", type(buffer.dtype), "; allowed: fp64, fp32, bf16, fp16, exact192"));
   }
   if (kind != CollectiveKind::kReduceScatter) {
     if (buffer.destination_dtype != buffer.dtype || buffer.accumulate) {

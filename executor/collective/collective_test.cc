@@ -405,7 +405,7 @@ TEST(CommunicatorTest, RefusesWhatCannotBe) {
     return std::string(
         communicator->Prepare(ring, kind, {{&x, from, elements, &y, to, accumulate}}).status().message());
   };
-  EXPECT_THAT(refusal(CollectiveKind::kAllReduce, INT32, 1, INT32, false), HasSubstr("no sum of int32"));
+  EXPECT_THAT(refusal(CollectiveKind::kAllReduce, INT32, 1, INT32, false), HasSubstr("cannot sum int32"));
   EXPECT_THAT(refusal(CollectiveKind::kReduceScatter, FP32, 4, FP32, false),
               HasSubstr("4 elements for 3 members; nearest multiples: 3, 6"));
   EXPECT_THAT(refusal(CollectiveKind::kReduceScatter, EXACT192, 3, FP32, false),

@@ -40,9 +40,9 @@ class TokenSource : public DataSource {
     const size_t length = static_cast<size_t>(options_.sequence_length);
     const auto fits = [&](absl::Span<int32_t> span) { return span.empty() || span.size() == length; };
     if (sample < 0 || !fits(tokens) || !fits(targets)) {
-      return absl::InvalidArgumentError(absl::StrCat(file_.path(), ": sample ", sample, " of ", tokens.size(), " and ",
-                                                     targets.size(), " tokens; the source has samples of ", length,
-                                                     ", from 0"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(file_.path(), ": sample ", sample, " of ", tokens.size(), " tokens and ", targets.size(),
+                       " targets does not exist; samples have ", length, " of each and count from 0"));
     }
     const int64_t first = WindowOfSample(options_.seed, windows(), sample) * options_.sequence_length;
     if (targets.empty()) return Tokens(first, tokens);

@@ -30,7 +30,8 @@ class ImageSource : public DataSource {
   absl::Status Image(int64_t sample, absl::Span<float> pixels) const override {
     if (sample < 0 || static_cast<int64_t>(pixels.size()) != layout_.elements()) {
       return absl::InvalidArgumentError(absl::StrCat(file_.path(), ": sample ", sample, " of ", pixels.size(),
-                                                     " elements; images have ", layout_.elements(), ", from 0"));
+                                                     " elements does not exist; images have ", layout_.elements(),
+                                                     " elements, and samples count from 0"));
     }
     return Read(WindowOfSample(seed_, windows(), sample), pixels);
   }

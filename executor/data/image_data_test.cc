@@ -78,7 +78,8 @@ TEST(ImageData, RefusesFilesThatAreNot) {
   EXPECT_THAT(Refusal(Options(WriteTemporary("text.txt", "just text"))), HasSubstr("is not an image file"));
   EXPECT_THAT(Refusal(Options(::testing::TempDir() + "/missing.img")), HasSubstr("missing.img: cannot open"));
   const std::string good = Images(3);
-  EXPECT_THAT(Refusal(Options(WriteTemporary("cut.img", good.substr(0, 30)))), HasSubstr("cut off: 30 bytes"));
+  EXPECT_THAT(Refusal(Options(WriteTemporary("cut.img", good.substr(0, 30)))),
+              HasSubstr("cut off: the file has 30 bytes"));
   EXPECT_THAT(Refusal(Options(WriteTemporary("short.img", good.substr(0, good.size() - 1)))),
               HasSubstr("the header says 3 images of 32 bytes; 95 bytes follow it"));
   const auto with = [&](size_t at, char byte) {

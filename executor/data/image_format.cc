@@ -40,7 +40,7 @@ absl::StatusOr<ImageLayout> ParseImageHeader(absl::string_view head, int64_t fil
   };
   if (!LooksLikeImageFile(head)) return refuse("it does not begin with ", kMagic);
   if (head.size() < kImageHeaderBytes) {
-    return refuse("cut off: ", head.size(), " bytes, the header alone has ", kImageHeaderBytes);
+    return refuse("it is cut off: the file has ", head.size(), " bytes, but the header alone has ", kImageHeaderBytes);
   }
   const uint64_t version = LittleEndian(head.substr(8, 4));
   if (version != kVersion) return refuse("format version ", version, "; this weft reads version ", kVersion);

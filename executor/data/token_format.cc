@@ -40,7 +40,7 @@ absl::StatusOr<TokenLayout> ParseTokenHeader(absl::string_view head, int64_t fil
   };
   if (!LooksLikeTokenFile(head)) return refuse("it does not begin with WEFTTOKN");
   if (head.size() < kTokenHeaderBytes) {
-    return refuse("cut off: ", head.size(), " bytes, the header alone has ", kTokenHeaderBytes);
+    return refuse("it is cut off: the file has ", head.size(), " bytes, but the header alone has ", kTokenHeaderBytes);
   }
   const uint64_t version = LittleEndian(head.substr(8, 4));
   if (version != kVersion) return refuse("format version ", version, "; this weft reads version ", kVersion);
@@ -71,7 +71,8 @@ absl::StatusOr<TokenLayout> ParseMegatronIndex(absl::string_view index, int64_t 
   };
   if (!LooksLikeMegatronIndex(index)) return refuse("it does not begin with MMIDIDX");
   if (index.size() < kMegatronHeaderBytes) {
-    return refuse("cut off: ", index.size(), " bytes, the header alone has ", kMegatronHeaderBytes);
+    return refuse("it is cut off: the file has ", index.size(), " bytes, but the header alone has ",
+                  kMegatronHeaderBytes);
   }
   if (const uint64_t version = LittleEndian(index.substr(9, 8)); version != 1) {
     return refuse("version ", version, "; this weft reads version 1");

@@ -44,7 +44,8 @@ TEST(TokenFormat, RefusesHeadersThatAreNot) {
   };
   const std::string good = TokenFileHeader(2, 100, 3);
   EXPECT_EQ(refusal("WEFTTOK", 7), "a.tok: token file: it does not begin with WEFTTOKN");
-  EXPECT_EQ(refusal(good.substr(0, 31), 31), "a.tok: token file: cut off: 31 bytes, the header alone has 32");
+  EXPECT_EQ(refusal(good.substr(0, 31), 31),
+            "a.tok: token file: it is cut off: the file has 31 bytes, but the header alone has 32");
   EXPECT_THAT(refusal(good, 37), HasSubstr("the header says 3 tokens of 2 bytes; 5 bytes follow it"));
   const auto with = [&](size_t at, char byte) {
     std::string bytes = good;
@@ -113,7 +114,7 @@ TEST(MegatronIndex, TheSequencesFillTheDataInOrder) {
   // A mode for each sequence follows at the end.
   EXPECT_THAT(refusal(good + "\1\1", 14), HasSubstr("multimodal data is not supported"));
   EXPECT_THAT(refusal(good + "\1", 14), HasSubstr("the 33 bytes after it do not match"));
-  EXPECT_THAT(refusal(good.substr(0, 33), 14), HasSubstr("cut off: 33 bytes"));
+  EXPECT_THAT(refusal(good.substr(0, 33), 14), HasSubstr("cut off: the file has 33 bytes"));
   // The number of bytes for these counts would wrap around.
   std::string many = good;
   many[25] = '\x40';

@@ -44,7 +44,7 @@ absl::Status Interpreter::Impl::Prepare(ComputeDevice& device) {
   WEFT_ASSIGN_OR_RETURN(runs_, PrepareStepRuns(*prepared_, backend_));
   if (!device.asynchronous()) return absl::OkStatus();
   if (options_.slots != nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("compute slots on device '", device.name(), "'"));
+    return absl::InvalidArgumentError(absl::StrCat("compute slots are not supported on device '", device.name(), "'"));
   }
   WEFT_RETURN_IF_ERROR(ConnectEdges(*prepared_, endpoint_));
   WEFT_ASSIGN_OR_RETURN(device_, DeviceRun::Create(*prepared_, device, results_, events_));
@@ -197,7 +197,7 @@ absl::Status Interpreter::Impl::CheckQuiet(int64_t& since_ns) {
           absl::StrCat(results_.Where(action, unfinished->repetition), " has not ended on the device for more than ",
                        seconds(deadline), " s",
                        action.peer < 0 ? ""
-                                       : absl::StrCat("; it is for rank ", action.peer, " on '",
+                                       : absl::StrCat("; its partner is rank ", action.peer, " on '",
                                                       prepared_->streams[action.steps[0].stream].name, "'")));
     }
   }

@@ -72,7 +72,7 @@ class Preparer {
     const int64_t depth = AxisSize(program_.mesh(), "z");
     out_.microbatch_sequences = std::max<int64_t>(1, program_.recipe().microbatch_sequences());
     if (out_.microbatch_sequences % depth != 0) {
-      return absl::InvalidArgumentError(absl::StrCat("axis z of ", depth, " cannot share the ",
+      return absl::InvalidArgumentError(absl::StrCat("axis z has ", depth, " ranks, which cannot share the ",
                                                      out_.microbatch_sequences, " sequences of a microbatch equally"));
     }
     out_.own_sequences = out_.microbatch_sequences / depth;

@@ -155,7 +155,7 @@ TensorPiece WholePiece(absl::Span<const int64_t> shape) {
 absl::Status CheckPiece(const TensorPiece& piece, absl::Span<const int64_t> shape) {
   if (piece.dimensions.size() != shape.size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(piece.dimensions.size(), " dimensions of a tensor that has ", shape.size()));
+        absl::StrCat(piece.dimensions.size(), " dimensions are given for a tensor that has ", shape.size()));
   }
   for (size_t d = 0; d < shape.size(); ++d) {
     int64_t end = 0;
@@ -171,7 +171,7 @@ absl::Status CheckPiece(const TensorPiece& piece, absl::Span<const int64_t> shap
   const int64_t block = BlockElements(piece);
   if (piece.first < 0 || piece.count < 0 || piece.first > block || piece.count > block - piece.first) {
     return absl::InvalidArgumentError(
-        absl::StrCat(piece.count, " elements from ", piece.first, " on, of a block of ", block));
+        absl::StrCat(piece.count, " elements from ", piece.first, " on do not lie in a block of ", block));
   }
   return absl::OkStatus();
 }

@@ -219,7 +219,8 @@ absl::Status CheckMachine(const Program& program, const RunOptions& options, con
                                           &memory_note));
   if (!memory_note.empty() && options.on_note) options.on_note(memory_note);
   // Rule P3.
-  if (!one_process && ranks > 1 && options.on_note) options.on_note("compute slots are not shared between processes");
+  if (!one_process && ranks > 1 && options.on_note)
+    options.on_note("ranks of different processes compute at the same time: --slots works only within a process");
   return absl::OkStatus();
 }
 
@@ -355,8 +356,8 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   // The transport refuses this too, but only when the ranks have met.
   if (entry->name == "nccl" && !device->asynchronous()) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "transport 'nccl' moves memory of GPUs, and the backend's device is '", std::string(device->name()),
-        "'; allowed with it: inproc, loopback, mpi, tcp; or use --backend=cuda"));
+        "transport 'nccl' moves memory of GPUs, but the backend's device is '", std::string(device->name()),
+        "'; allowed transports: inproc, loopback, mpi, tcp; or use --backend=cuda"));
   }
   WEFT_RETURN_IF_ERROR(CheckCollectives(program, entry->name, /*native=*/entry->name == "nccl"));
   if (options.check_replicas > 0) WEFT_RETURN_IF_ERROR(CanCheckReplicas(program));

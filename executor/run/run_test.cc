@@ -94,7 +94,7 @@ TEST(Run, RefusesBeforeRanksMeet) {
 // This is known before the ranks meet, so nothing is printed first.
 TEST(Run, NcclNeedsGpus) {
   EXPECT_EQ(Refusal(Options(), TwoRanks(), "nccl"),
-            "transport 'nccl' moves memory of GPUs, and the backend's device is 'host'; allowed with it: inproc, "
+            "transport 'nccl' moves memory of GPUs, but the backend's device is 'host'; allowed transports: inproc, "
             "loopback, mpi, tcp; or use --backend=cuda");
 }
 

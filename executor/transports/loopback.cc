@@ -46,7 +46,7 @@ absl::Status LoopbackMover::Prepare(Transfer* transfer, bool send) {
   if (transfer->stream < 0) return absl::OkStatus();
   if (device_ == nullptr) {
     return absl::FailedPreconditionError(
-        absl::StrCat("loopback: a transfer on stream ", transfer->stream, " without a device"));
+        absl::StrCat("loopback: a transfer on stream ", transfer->stream, " has no device"));
   }
   if (!send || !device_.load()->asynchronous()) return absl::OkStatus();
   WEFT_ASSIGN_OR_RETURN(const int ready, TakeEvent());

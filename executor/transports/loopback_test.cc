@@ -93,7 +93,7 @@ TEST(LoopbackTest, RefusesWhatDoesNotFitTogether) {
     transfers[rank].stream = rank - 1;
   }
   const absl::Status no_device = endpoints[1]->PostRecv(&transfers[1]);
-  EXPECT_THAT(std::string(no_device.message()), HasSubstr("a transfer on stream 0 without a device"));
+  EXPECT_THAT(std::string(no_device.message()), HasSubstr("a transfer on stream 0 has no device"));
   ASSERT_TRUE(endpoints[0]->UseDevice(one.get()).ok());
   EXPECT_THAT(std::string(endpoints[1]->UseDevice(other.get()).message()), HasSubstr("share one device"));
   ASSERT_TRUE(endpoints[1]->UseDevice(one.get()).ok());

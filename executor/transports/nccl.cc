@@ -66,8 +66,8 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     WEFT_ASSIGN_OR_RETURN(warm_up_stream_, device->NewStream(ComputeDevice::Priority::kHigh));
     if (device->NativeStream(warm_up_stream_) == nullptr) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "transport 'nccl' moves memory of GPUs, and the backend's device is '", std::string(device->name()),
-          "'; allowed with it: inproc, loopback, mpi, tcp; or use --backend=cuda"));
+          "transport 'nccl' moves memory of GPUs, but the backend's device is '", std::string(device->name()),
+          "'; allowed transports: inproc, loopback, mpi, tcp; or use --backend=cuda"));
     }
     thread_ = std::this_thread::get_id();
     device_ = device;

@@ -63,7 +63,8 @@ absl::Status CheckNcclVersion(int version) {
   const std::string found =
       version < 10000 ? absl::StrCat(version / 1000, ".", version / 100 % 10) : NcclVersionText(version);
   return absl::FailedPreconditionError(
-      absl::StrCat("NCCL ", found, "; allowed: 2.28 and later 2.x, tried with ", NcclVersionText(kNcclVersion)));
+      absl::StrCat("NCCL ", found, " is not supported; allowed: 2.28 and later 2.x; weft was tried with ",
+                   NcclVersionText(kNcclVersion)));
 }
 
 absl::StatusOr<const NcclTable*> OpenNcclTable() {

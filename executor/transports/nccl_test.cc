@@ -185,7 +185,7 @@ TEST(NcclTest, ADeviceThatIsNotCudaIsRefused) {
   NcclJob job(1, 1);
   const auto host = MakeHostDevice();
   EXPECT_EQ(job.endpoints[0]->UseDevice(host.get()).message(),
-            "transport 'nccl' moves memory of GPUs, and the backend's device is 'host'; allowed with it: inproc, "
+            "transport 'nccl' moves memory of GPUs, but the backend's device is 'host'; allowed transports: inproc, "
             "loopback, mpi, tcp; or use --backend=cuda");
   job.endpoints.clear();
 }

@@ -65,7 +65,7 @@ class StagedEndpoint : public Endpoint {
   int ranks_on_device() const override { return inner_->ranks_on_device(); }
 
   absl::Status Connect(absl::Span<const Transfer* const> sends, absl::Span<const Transfer* const> receives) override {
-    if (device_ == nullptr) return absl::FailedPreconditionError("staged: Connect without a device");
+    if (device_ == nullptr) return absl::FailedPreconditionError("staged: Connect needs a device");
     for (const Transfer* transfer : sends) WEFT_RETURN_IF_ERROR(Connect(*transfer, /*send=*/true));
     for (const Transfer* transfer : receives) WEFT_RETURN_IF_ERROR(Connect(*transfer, /*send=*/false));
     active_.reserve(edges_.size());

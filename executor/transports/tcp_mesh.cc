@@ -61,7 +61,7 @@ class Accepting {
 
  private:
   absl::Status Admit(int rank) {
-    if (rank <= rank_) return absl::InvalidArgumentError("the higher of two ranks connects to the lower");
+    if (rank <= rank_) return absl::InvalidArgumentError("only the higher of two ranks may connect to the lower");
     if (!connections_[rank].socket.open()) return absl::OkStatus();
     return absl::AlreadyExistsError("it is connected already");
   }

@@ -129,7 +129,7 @@ absl::Status CheckContent(const Message& message, const std::string& path) {
   const Reflection& reflection = *message.GetReflection();
   if (const auto& unknown = reflection.GetUnknownFields(message); !unknown.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": unknown field number ", unknown.field(0).number(),
-                                                   "; a newer version wrote it, or it is damaged"));
+                                                   "; a newer weft wrote the file, or the file is damaged"));
   }
   std::vector<const FieldDescriptor*> fields;
   reflection.ListFields(message, &fields);

@@ -15,7 +15,7 @@ enum class Decimal {
 };
 
 // The allowed range, for errors about kOutOfRange.
-inline constexpr absl::string_view kDecimalRange = "0, or from 5e-324 to 1.79e+308 in size";
+inline constexpr absl::string_view kDecimalRange = "0, or a magnitude from 5e-324 to 1.79e+308";
 
 // Reads the double nearest to `text`, which may have blanks around it and a sign. Sets `value` only for kRight.
 Decimal ReadDecimal(absl::string_view text, double* value);

@@ -192,7 +192,7 @@ class MessageFiller {
         }
         return IntegerError(value, path, field);
     }
-    return ErrorText(value, path, "a type of field that JSON cannot give");
+    return ErrorText(value, path, "the field has a type that JSON cannot express");
   }
 
   absl::string_view source_;

@@ -88,7 +88,7 @@ absl::Status SetScalar(const FieldDescriptor& field, absl::string_view path, abs
       const Decimal read = ReadDecimal(value, &number);
       if (read == Decimal::kNoNumber) return BadValue(path, value, "a finite number");
       if (read == Decimal::kOutOfRange) {
-        return BadValue(path, value, absl::StrCat("in the range of numbers: ", kDecimalRange));
+        return BadValue(path, value, absl::StrCat("a number that a double can hold: ", kDecimalRange));
       }
       if (field.cpp_type() == FieldDescriptor::CPPTYPE_FLOAT) {
         return store(&Reflection::SetFloat, &Reflection::AddFloat, static_cast<float>(number));

@@ -198,7 +198,7 @@ class TextWalk {
         case Decimal::kRight:
           return "";
         case Decimal::kOutOfRange:
-          return absl::StrCat("in the range of numbers: ", kDecimalRange);
+          return absl::StrCat("a number that a double can hold: ", kDecimalRange);
         case Decimal::kNoNumber:
           return accepted_ ? "" : "a decimal number";
       }

@@ -61,7 +61,7 @@ TEST(FirstTextProblem, ChecksOnlyRepeatsAndNumbersOfAcceptedText) {
   const auto recipe = [](const std::string& text) { return Found(text, Recipe::descriptor(), true); };
   EXPECT_EQ(recipe("steps: 0\n steps: 2"), "1:1 field 'steps' is given twice");
   EXPECT_EQ(recipe("lr { peak: 1 min: 0 peak: 2 }"), "0:20 field 'peak' is given twice");
-  const std::string range = " must be in the range of numbers: 0, or from 5e-324 to 1.79e+308 in size";
+  const std::string range = " must be a number that a double can hold: 0, or a magnitude from 5e-324 to 1.79e+308";
   EXPECT_EQ(recipe("lr { peak: 1e-400 }"), "0:11 recipe.lr.peak = '1e-400'" + range);
   EXPECT_EQ(recipe("lr { peak: -1e400f }"), "0:11 recipe.lr.peak = '-1e400f'" + range);
   const std::string digits = "1" + std::string(310, '0');

@@ -83,7 +83,8 @@ class WireChecker {
       const WireField* own = number < type.fields.size() ? &type.fields[number] : nullptr;
       if (own == nullptr || own->field == nullptr) {
         position_ = start;
-        return Error(absl::StrCat("unknown field number ", number, "; a newer version wrote it, or it is damaged"));
+        return Error(
+            absl::StrCat("unknown field number ", number, "; a newer weft wrote the file, or the file is damaged"));
       }
       const FieldDescriptor* field = own->field;
       int* count = own->index < static_cast<int>(seen.size()) ? &seen[own->index] : nullptr;
@@ -155,7 +156,7 @@ class WireChecker {
           return true;
         }
         return Error(absl::StrCat(as_signed, " is not a value of ", field.values->name(),
-                                  "; a newer version wrote it, or it is damaged",
+                                  "; a newer weft wrote the file, or the file is damaged",
                                   NameHelp("", ValueNames(*field.values))));
       default:
         return true;

@@ -51,7 +51,7 @@ TEST(WireReader, ReadsWhatIsWritten) {
 TEST(WireReader, NamesTheByteAndTheField) {
   // After two good bytes comes field 13, which a recipe does not have.
   EXPECT_EQ(Refusal(Bytes({0x08, 5, 0x68, 1})),
-            "f: byte 2: recipe: unknown field number 13; a newer version wrote it, or it is damaged");
+            "f: byte 2: recipe: unknown field number 13; a newer weft wrote the file, or the file is damaged");
   // Field 9 is lr, in which there is no field 15.
   EXPECT_THAT(Refusal(Bytes({0x4a, 2, 0x78, 1})), HasSubstr("f: byte 2: recipe.lr: unknown field number 15"));
   // Field 7 is adamw, and its field 5 is overrides: the error is in the second of them.

@@ -34,7 +34,7 @@ absl::Status ResolveLossScale(Plan* plan) {
   if (given.fixed() != 0 && dynamic != nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("plan.loss_scale.", dynamic,
                                                    " is given together with plan.loss_scale.fixed = ", given.fixed(),
-                                                   "; a fixed scale does not grow"));
+                                                   "; a fixed scale does not grow; leave one of the two out"));
   }
   const Precision& precision = plan->precision();
   const bool half = precision.compute() == FP16 || precision.grads() == FP16;

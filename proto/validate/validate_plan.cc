@@ -37,7 +37,8 @@ std::string MeantAxis(const std::string& name) {
   };
   if (is_one_of({"pp", "pipeline", "stage", "stages"})) return "write 'pipe'";
   if (is_one_of({"dp", "replica", "replicas", "fsdp", "data_parallel"})) return "write 'data'";
-  if (is_one_of({"tp", "tensor", "model", "mp"})) return "write 'x', or x, y and z of a cut in several directions";
+  if (is_one_of({"tp", "tensor", "model", "mp"}))
+    return "write 'x', or 'x', 'y' and 'z' to cut tensors in several directions";
   if (is_one_of({"cp", "context", "sp", "sequence"})) {
     return "weft has no context parallelism: sequences are cut over 'x' with plan.sequence_parallel";
   }
@@ -58,8 +59,8 @@ absl::Status ValidateMesh(const Mesh& mesh) {
     }
     WEFT_RETURN_IF_ERROR(CheckOneOf(absl::StrCat(path, ".name"), axis.name(), names));
     if (!seen.insert(axis.name()).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ".name = '", axis.name(), "' is listed twice; an axis has one place in the mesh"));
+      return absl::InvalidArgumentError(absl::StrCat(path, ".name = '", axis.name(),
+                                                     "' is listed twice; an axis can have only one place in the mesh"));
     }
     WEFT_RETURN_IF_ERROR(CheckWithin(absl::StrCat(path, ".size"), axis.size(), 1, kMaxRanks));
     ranks *= axis.size();

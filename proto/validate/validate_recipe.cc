@@ -17,7 +17,8 @@ constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 absl::Status ResolveSizes(Recipe* recipe) {
   if (recipe->sequence_length() == 0) {
     return absl::InvalidArgumentError(
-        "recipe.sequence_length is missing or 0; it is required (a model's maximum position is not its default)");
+        "recipe.sequence_length is missing or 0; it is required (weft does not take the model's maximum_positions by "
+        "default)");
   }
   WEFT_RETURN_IF_ERROR(CheckWithin("recipe.sequence_length", recipe->sequence_length(), 1, int64_t{1} << 24));
   if (recipe->global_batch_sequences() == 0) {

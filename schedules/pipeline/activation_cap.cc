@@ -34,7 +34,7 @@ absl::Status CheckMessageDriven(const PipelineSchedule& schedule, int microbatch
     const Ratio held = {under_way * stages * ranks, schedule.stages};
     if (!Exceeds(held, cap)) continue;
     return Refusal(cap,
-                   absl::StrCat("rank ", rank, ", message-driven with at most ", under_way, " microbatches under way"),
+                   absl::StrCat("rank ", rank, ", message-driven with at most ", under_way, " microbatches in flight"),
                    ", may hold ", held);
   }
   return absl::OkStatus();

@@ -56,7 +56,7 @@ TEST(CheckActivations, MessageDrivenRanksCountTheirLimit) {
   EXPECT_EQ(Message("axonn", {.ranks = 4, .microbatches = 8, .limit = 3}, {3, 1}), "");
   EXPECT_EQ(
       Message("axonn", {.ranks = 4, .microbatches = 8, .limit = 3}, {2999, 1000}),
-      "activation cap = 2.999 microbatches: rank 0, message-driven with at most 3 microbatches under way, may hold "
+      "activation cap = 2.999 microbatches: rank 0, message-driven with at most 3 microbatches in flight, may hold "
       "3 microbatches");
   EXPECT_EQ(Message("axonn", {.ranks = 4, .microbatches = 2, .limit = 3}, {2, 1}), "");
 }

@@ -153,7 +153,8 @@ class Completeness {
           const Slot other = {.microbatch = static_cast<int>(group_of_[m] / 2),
                               .width = static_cast<uint8_t>(group_of_[m] % 2 + 1)};
           return absl::StrCat("elsewhere the forward of microbatch ", m, " computes ",
-                              other.width == 1 ? "it alone" : absl::StrCat("two, from ", other.microbatch, " on"));
+                              other.width == 1 ? "only this microbatch"
+                                               : absl::StrCat("two microbatches, from ", other.microbatch, " on"));
         }
       }
       uint8_t& bits = table_.at(slot.stage, m);
@@ -277,7 +278,7 @@ absl::Status CheckOneBoundaryPerEdge(const PipelineSchedule& schedule) {
     return Refuse("stages ", found->second, " and ", stage, " both pass results on from rank ", edge.first, " to rank ",
                   edge.second,
                   "; in a message-driven schedule at most one stage of a rank does so to each other rank "
-                  "(one stage per rank, or a snake)");
+                  "(one stage per rank, or stages that run back and forth over the ranks)");
   }
   return absl::OkStatus();
 }
@@ -333,8 +334,9 @@ absl::Status CheckAccumulationOrder(const PipelineSchedule& schedule) {
       const Slot*& previous = last[slot.stage];
       if (previous != nullptr &&
           std::pair(previous->ahead, previous->microbatch) >= std::pair(slot.ahead, slot.microbatch)) {
-        return Refuse("rank ", rank, ": ", SlotName(schedule, slot), " comes after ", SlotName(schedule, *previous),
-                      "; gradients accumulate in ascending microbatch order (rule P9), or use accumulation EXACT");
+        return Refuse(
+            "rank ", rank, ": ", SlotName(schedule, slot), " comes after ", SlotName(schedule, *previous),
+            "; gradients must accumulate in ascending microbatch order (rule P9), unless accumulation is EXACT");
       }
       previous = &slot;
     }

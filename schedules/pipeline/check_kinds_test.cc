@@ -40,8 +40,8 @@ TEST(CheckHalves, BothOrTheWhole) {
   EXPECT_EQ(CheckSchedule(schedule, 2), absl::OkStatus());
   // With backwards in halves, the order of the weight gradients matters for accumulation.
   EXPECT_EQ(CheckAccumulationOrder(schedule).message(),
-            "rank 0: W s0 m0 comes after B s0 m1; gradients accumulate in ascending microbatch order (rule P9), or use "
-            "accumulation EXACT");
+            "rank 0: W s0 m0 comes after B s0 m1; gradients must accumulate in ascending microbatch order (rule P9), "
+            "unless accumulation is EXACT");
   std::swap(schedule.order[0][3], schedule.order[0][4]);
   EXPECT_EQ(CheckAccumulationOrder(schedule), absl::OkStatus());
 
@@ -65,7 +65,8 @@ TEST(CheckWidth, AlikeInAllStages) {
   PipelineSchedule other = schedule;
   other.order[1].insert(other.order[1].begin(), {S(F, 1, 0), S(F, 1, 1)});
   other.order[1].erase(other.order[1].begin() + 2);
-  EXPECT_EQ(Message(other, 3), "rank 1, slot F s1 m0: elsewhere the forward of microbatch 0 computes two, from 0 on");
+  EXPECT_EQ(Message(other, 3),
+            "rank 1, slot F s1 m0: elsewhere the forward of microbatch 0 computes two microbatches, from 0 on");
   other = schedule;
   other.order[0][2].width = 2;
   EXPECT_THAT(Message(other, 3), HasSubstr("width 2; allowed: 1, and 2 for forwards"));
@@ -186,7 +187,7 @@ TEST(CheckMessageDriven, OneBoundaryPerEdge) {
   EXPECT_EQ(
       Message(placed({0, 1, 0, 1}), 1),
       "stages 0 and 2 both pass results on from rank 0 to rank 1; in a message-driven schedule at most one stage of a "
-      "rank does so to each other rank (one stage per rank, or a snake)");
+      "rank does so to each other rank (one stage per rank, or stages that run back and forth over the ranks)");
   EXPECT_THAT(Message(placed({0, 1, 1, 0, 0, 1}), 1),
               HasSubstr("stages 0 and 4 both pass results on from rank 0 to rank 1"));
 }

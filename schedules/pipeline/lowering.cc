@@ -136,7 +136,8 @@ absl::StatusOr<std::vector<std::vector<ListAction>>> AddTransfers(const ActionLi
     }
   }
   const std::string heads = Heads(lists, next);
-  if (!heads.empty()) return absl::InvalidArgumentError(absl::StrCat("deadlock: these wait for each other: ", heads));
+  if (!heads.empty())
+    return absl::InvalidArgumentError(absl::StrCat("deadlock: these ranks wait for each other: ", heads));
   return result;
 }
 
@@ -199,7 +200,8 @@ absl::StatusOr<int64_t> CountUnitSteps(const ActionLists& lists) {
     if (!left) return rounds;
     for (size_t rank : waiting) step(rank);
     if (!progress) {
-      return absl::InvalidArgumentError(absl::StrCat("deadlock: these wait for each other: ", Heads(lists, next)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("deadlock: these ranks wait for each other: ", Heads(lists, next)));
     }
   }
 }

@@ -74,7 +74,7 @@ TEST(Lower, NamesWhatWaits) {
   ActionLists lists = ParsePytorchCsv("0F0,0B0,0F1,0B1\n1F0,1B0,1F1,1B1\n")->lists;
   std::swap(lists.order[1][0], lists.order[1][2]);
   EXPECT_EQ(Lower(lists).status().message(),
-            "deadlock: these wait for each other: rank 0 for the input of 0B0, rank 1 for the input of 1F1");
+            "deadlock: these ranks wait for each other: rank 0 for the input of 0B0, rank 1 for the input of 1F1");
 }
 
 // Rank 0 runs 0F0 and 0SEND_F0. Rank 1 comes later in the round, so it receives in the round of the SEND.

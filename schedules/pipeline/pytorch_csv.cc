@@ -161,7 +161,7 @@ struct Reader {
       const absl::string_view line = absl::StripSuffix(lines[i], "\r");
       Place place = {.line = static_cast<int>(i) + 1, .cell = 0};
       if (line.empty())
-        return Refuse("line ", place.line, " is empty; each line is a rank, which has at least one action");
+        return Refuse("line ", place.line, " is empty; each line is a rank, which must have at least one action");
       std::vector<Cell>& row = rows.emplace_back();
       for (absl::string_view token : absl::StrSplit(line, ',')) {
         ++place.cell;

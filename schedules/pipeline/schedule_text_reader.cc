@@ -371,8 +371,9 @@ class TextReader {
       }
     }
     if (int64_t{stages} * lanes_ > std::max<int64_t>(slots, 1) * 64) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("stage ", stages - 1, " with ", lanes_, " lanes in a file of ", slots, " slots"));
+      return absl::InvalidArgumentError(absl::StrCat("stage ", stages - 1, " in ", lanes_,
+                                                     " lanes is too large for a file of ", slots,
+                                                     " slots; allowed: at most 64 stages of all lanes per slot"));
     }
     schedule.stages = stages;
     schedule.lanes = lanes_;

@@ -154,7 +154,7 @@ TEST(ParseSchedule, NamesLineAndColumn) {
             "line 3, column 7: a name of 100000 characters; allowed: at most 200");
   EXPECT_THAT(with("name: mine", "lane 1: 0 1\nlane 3: 0 1"), HasSubstr("stage 0 of lane 2 has no slot"));
   EXPECT_THAT(with("name: mine", "lane 16777215: 0 1"), HasSubstr("lane 16777215 in a file of 8 slots"));
-  EXPECT_THAT(with("F0.1", "F16777215.1"), HasSubstr("stage 16777215 with 1 lanes in a file of 8 slots"));
+  EXPECT_THAT(with("F0.1", "F16777215.1"), HasSubstr("stage 16777215 in 1 lanes is too large for a file of 8 slots"));
   EXPECT_EQ(with("name: mine", "limit: 3"), "the file has no line 'message-driven:'");
   EXPECT_EQ(with("name: mine", "message-driven: arrival"), "the file has no line 'limit:'");
   EXPECT_THAT(with("name: mine", "message-driven: arival"), HasSubstr("message-driven 'arival'; nearest: 'arrival'"));

@@ -144,7 +144,7 @@ std::vector<std::string> NotesOnRates(const Program& program, const Device& devi
   if (!device.kernel_rates().empty() && !unmeasured.empty()) {
     notes.push_back(
         absl::StrCat(device.name(), " has no measured rate of ", absl::StrJoin(unmeasured, ", "),
-                     "; the cost model costs them; weft calibrate --program measures a program's own steps"));
+                     "; the cost model predicts their times; weft calibrate --program measures a program's own steps"));
   }
   if (near > 0) {
     notes.push_back(absl::StrCat(near, " of ", all, " steps use measured rates of similar shapes on ", device.name(),

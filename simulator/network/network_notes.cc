@@ -126,8 +126,9 @@ std::vector<std::string> NotesOnNetwork(const Program& program, const Cluster& c
   }
   if (HasTrait(network, kSharesLinks)) return notes;
   const auto leaves_out = [&](absl::string_view what) {
-    notes.push_back(absl::StrCat("network '", network, "' does not model how transfers share ", what,
-                                 ", so it predicts transfers that meet there too fast; --network=flow models it"));
+    notes.push_back(
+        absl::StrCat("network '", network, "' does not model how transfers share ", what,
+                     ", so its times for transfers that meet there are too short; --network=flow models it"));
   };
   if (BridgesMeet(cluster, *placement)) leaves_out("the bridges inside a node (node_links.devices_per_bridge)");
   if (cluster.fabric().kind() == TORUS && placement->nodes().size() > 1) {

@@ -50,7 +50,7 @@ absl::StatusOr<SwitchWay> SwitchWayOf(const Cluster& cluster, absl::Span<const i
   }
   if (leaves.size() > 1 && fabric.reduces() == LEAF_SWITCHES) {
     return absl::FailedPreconditionError(
-        absl::StrCat("collective 'switch' of a group below ", leaves.size(),
+        absl::StrCat("collective 'switch' of a group that spans ", leaves.size(),
                      " leaf switches needs cluster.fabric.reduces = ALL_SWITCHES (it is LEAF_SWITCHES); nearest valid: "
                      "'hierarchical'"));
   }

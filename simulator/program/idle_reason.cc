@@ -23,7 +23,7 @@ absl::string_view IdleReasonName(IdleReason reason) {
     case IdleReason::kHostCopy:
       return "waiting for a copy between host and device";
     case IdleReason::kInFlightLimit:
-      return "waiting for a microbatch to come back";
+      return "waiting at the limit of microbatches in flight";
     case IdleReason::kComputeSlot:
       return "waiting for a compute slot";
     case IdleReason::kStepBarrier:

@@ -29,9 +29,9 @@ std::string MemoryText(const SimulationReport& report) {
     absl::StrAppend(&text, "  exceeds the capacity by ", Bytes(report.device_bytes() - report.capacity_bytes()), "\n");
   }
   if (report.live_peak_bytes() > report.planned_bytes() && !report.runtime().empty()) {
-    absl::StrAppend(&text, "  live peak: the plan's own buffers, which live longer in the order of runtime ",
-                    report.runtime(), "; ", besides >= 0 ? "planned + reserved" : "the memory taken",
-                    " decides whether it fits\n");
+    absl::StrAppend(
+        &text, "  live peak: the plan's own buffers, which live longer because of the order of actions in runtime ",
+        report.runtime(), "; ", besides >= 0 ? "planned + reserved" : "the memory taken", " decides whether it fits\n");
   }
   if (report.planned_host_bytes() > 0) {
     const int64_t capacity = report.host_capacity_bytes();

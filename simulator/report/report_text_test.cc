@@ -79,9 +79,10 @@ TEST(ReportTextTest, ALivePeakAboveThePlanIsExplained) {
   EXPECT_THAT(ReportToText(report), Not(HasSubstr("live longer")));
   report.set_live_peak_bytes(4096);
   report.set_runtime("megatron");
-  EXPECT_THAT(ReportToText(report), HasSubstr("fits; live peak 4.0 KiB\n"
-                                              "  live peak: the plan's own buffers, which live longer in the order of "
-                                              "runtime megatron; planned + reserved decides whether it fits\n"));
+  EXPECT_THAT(ReportToText(report),
+              HasSubstr("fits; live peak 4.0 KiB\n"
+                        "  live peak: the plan's own buffers, which live longer because of the order of actions in "
+                        "runtime megatron; planned + reserved decides whether it fits\n"));
 }
 
 // A runtime may leave out buffers of the plan, so it may need less memory than planned. Also, the rank whose device has

@@ -97,9 +97,9 @@ std::vector<std::string> NotesOnForms(const Runtime& runtime, const Device& devi
     const std::string kernel = KernelInAGap(runtime, capability, program);
     if (kernel.empty()) return notes;
     notes.push_back(absl::StrCat("runtime ", Quoted(runtime.name()), " has forms of ", kernel,
-                                 " for lower and higher compute capabilities than ", capability, ", which ",
+                                 " for compute capabilities below and above ", capability, ", that of ",
                                  Quoted(device.name()),
-                                 " has, but none for it, so weft costs the kernel without a form"));
+                                 ", but no form for it, so weft predicts the kernel without a form"));
     return notes;
   }
   for (const KernelForm& form : runtime.kernels()) {

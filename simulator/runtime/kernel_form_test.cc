@@ -91,8 +91,8 @@ TEST(KernelForm, AGapBetweenFormsIsTold) {
     EXPECT_EQ(CheckForms(runtime, DeviceWith(capability), program), absl::OkStatus());
     EXPECT_THAT(NotesOnForms(runtime, DeviceWith(capability), program),
                 ElementsAre(absl::StrCat(
-                    "runtime 'r' has forms of MATMUL for lower and higher compute capabilities than ", capability,
-                    ", which 'd' has, but none for it, so weft costs the kernel without a form")));
+                    "runtime 'r' has forms of MATMUL for compute capabilities below and above ", capability,
+                    ", that of 'd', but no form for it, so weft predicts the kernel without a form")));
     EXPECT_THAT(NotesOnForms(runtime, DeviceWith(capability), With({ADD})), IsEmpty());
   }
   for (const int capability : {1, 69, 70, 79, 90, 100}) {

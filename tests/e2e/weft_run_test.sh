@@ -212,7 +212,7 @@ refused 1 'the models differ\|recipe\.' run "$cd_dir/p2.weft" --data "$text" --c
 # If a checkpoint is damaged, the error names the newest undamaged one, and the flag that selects it.
 "$run" run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --checkpoint-every 2 --keep 3 > /dev/null || fail "save"
 file=$cd_dir/damaged/step-00000006/rank-0001.safetensors
-advice='; the newest undamaged checkpoint is .*step-00000004: --resume-step 4 takes it'
+advice='; the newest undamaged checkpoint is .*step-00000004; --resume-step 4 continues from it'
 printf 'x' | dd of="$file" bs=1 seek=$(($(stat -c %s "$file") - 9)) conv=notrunc 2> /dev/null
 refused 1 "rank [01]: .*step-00000006/rank-0001.safetensors: CRC32C is .*$advice" \
   run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --resume --steps 6
@@ -221,13 +221,13 @@ refused 1 "rank [01]: .*step-00000006/rank-0001.safetensors: .*$advice" \
   run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --resume --steps 6
 [[ ! -e $cd_dir/damaged/weft-fault-0.json ]] || fail "a refused run leaves reports"
 : > "$cd_dir/damaged/step-00000006/manifest.textproto"
-refused 1 "manifest.textproto: .*; the newest undamaged checkpoint is .*step-00000004: --resume-step 4 takes it" \
+refused 1 "manifest.textproto: .*; the newest undamaged checkpoint is .*step-00000004; --resume-step 4 continues from it" \
   run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --resume --steps 6
 refused 1 "has no checkpoint of step 5; steps with a checkpoint: 2, 4, 6; nearest valid: 6" \
   run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --resume-step 5
 "$run" run "$cd_dir/p2.weft" --data "$text" --checkpoint "$cd_dir/damaged" --resume-step 4 > "$cd_dir/out" || fail "--resume-step"
 grep -q '^resuming after step 4 from .*step-00000004$' "$cd_dir/out" || fail "the step that is resumed from"
-grep -q '^this run leaves .* checkpoints after 6 steps; they move to .*/abandoned-1 when this run saves$' \
+grep -q '^this run branches off an earlier run, whose later checkpoints (after 6 steps) move to .*/abandoned-1 when this run saves$' \
   "$cd_dir/out" || fail "the run that is left is not named"
 [[ -s $cd_dir/damaged/step-00000006/manifest.textproto && -e $cd_dir/damaged/abandoned-1/step-00000006 ]] ||
   fail "the run that is left is mixed with this one"

@@ -35,7 +35,7 @@ std::vector<Broken> BrokenActions() {
       {"P2.fields",
        "forward_with_sources",
        [](Program* p) { FindAction(p, 0, "F0")->add_sources(0); },
-       {"'F0'", "FORWARD has no sources"}},
+       {"'F0'", "FORWARD must not have sources"}},
       {"P2.buffer",
        "operand_out_of_range",
        [](Program* p) { FindAction(p, 0, "F0")->set_operands(0, 999); },

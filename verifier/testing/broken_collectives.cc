@@ -137,7 +137,7 @@ std::vector<Broken> BrokenCollectives() {
          term.set_axis("x");
          term.set_stride(4);
        },
-       {"'drop'", "column_shift is up to 4", "the whole of 6"},
+       {"'drop'", "column_shift is up to 4", "the whole, whose size is 6"},
        Split},
       {"P2.race",
        "scattered_before_it_is_made",
@@ -185,7 +185,7 @@ std::vector<Broken> BrokenCollectives() {
          Action& a = *FindAction(p, 0, "gather weights");
          a.set_destinations(0, a.sources(0));
        },
-       {"'gather weights'", "only an ALL_REDUCE is in place"},
+       {"'gather weights'", "only an ALL_REDUCE can be in place"},
        Zero},
       {"P4.collective",
        "step_without_its_other_member",

@@ -92,7 +92,7 @@ std::vector<Broken> BrokenSums() {
          StepAfter(p, "B", "head weight again", "sum dhead");
          StepAfter(p, "B", "scatter dhead", "head weight again");
        },
-       {"'B0'", "'dhead'", "not all summed over the same ranks"},
+       {"'B0'", "'dhead'", "must all be summed over the same ranks"},
        Split},
       {"P9.sync",
        "vectors_not_summed_over_z",

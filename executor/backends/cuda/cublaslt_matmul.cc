@@ -143,7 +143,7 @@ class CublasLtMatmul : public Matmul {
   absl::Status RunEmpty(const MatmulShape& shape, const MatmulPointers& pointers, const StreamRef& stream) {
     if (shape.bias != Type::kNone || shape.y.stride != shape.n || shape.batch != 1) {
       return absl::InvalidArgumentError(
-          "weft does not compute a product of no columns by no rows with a bias, in parts or in batches");
+          "weft does not compute a product with an inner dimension of 0 if it has a bias, is batched, or is not dense");
     }
     if (shape.accumulate) return absl::OkStatus();
     return device_->Clear(stream.number, pointers.y, shape.m * shape.n * BytesOf(shape.y.type));
@@ -167,12 +167,11 @@ class CublasLtMatmul : public Matmul {
           "the matrices of a product must have one type, which must be fp64, fp32, bf16 or fp16");
     }
     if (shape.tf32 && shape.a.type != Type::kFp32) {
-      return absl::InvalidArgumentError("a product in TF32 of matrices that are not fp32");
+      return absl::InvalidArgumentError("a product in TF32 needs matrices of fp32");
     }
     if (!IsDirectProduct(shape.a.type, shape.y.type)) {
       if (shape.y.stride != shape.n || (shape.batch > 1 && shape.y.batch_stride != shape.m * shape.n)) {
-        return absl::InvalidArgumentError(
-            "a product that is rounded to another type than cuBLASLt makes must be dense");
+        return absl::InvalidArgumentError("the result of a product must be dense if cuBLASLt cannot write its type");
       }
       direct.y.type = shape.a.type == Type::kFp64 ? Type::kFp64 : Type::kFp32;
       direct.accumulate = false;

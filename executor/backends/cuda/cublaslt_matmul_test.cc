@@ -158,8 +158,8 @@ TEST_F(CublasLtMatmulTest, ProductsInTf32AreAskedForByTheirShape) {
   // Products of other types cannot be in TF32.
   MatmulShape s = Shape(4, 4, 4, Type::kBf16, Type::kBf16);
   s.tf32 = true;
-  EXPECT_EQ(matmul->Prepare(s).message(), "a product in TF32 of matrices that are not fp32");
-  EXPECT_EQ(loops.matmul->Prepare(s).message(), "a product in TF32 of matrices that are not fp32");
+  EXPECT_EQ(matmul->Prepare(s).message(), "a product in TF32 needs matrices of fp32");
+  EXPECT_EQ(loops.matmul->Prepare(s).message(), "a product in TF32 needs matrices of fp32");
   s = Shape(4, 4, 4, Type::kFp32, Type::kFp32);
   s.tf32 = true;
   s.a.stride = 3;

@@ -62,12 +62,12 @@ int64_t AttentionWorkspaceLimit(int64_t free_bytes) {
 
 std::string UnsupportedAttention(const AttentionShape& shape) {
   if (shape.type != Type::kBf16 && shape.type != Type::kFp16) {
-    return "values that are neither bf16 nor fp16: its kernels multiply those only";
+    return "values that are neither bf16 nor fp16: cuDNN's kernels multiply only bf16 and fp16";
   }
   if (shape.window > 0 && !shape.causal) return absl::StrCat("a window of ", shape.window, " keys and no causal mask");
   if (shape.head_size <= 0 || shape.head_size % kVector != 0 || shape.head_size > kMaxHeadSize) {
-    return absl::StrCat("heads of ", shape.head_size, " columns: its kernels take multiples of ", kVector, " up to ",
-                        kMaxHeadSize);
+    return absl::StrCat("heads of ", shape.head_size, " columns: cuDNN's kernels take multiples of ", kVector,
+                        " up to ", kMaxHeadSize);
   }
   if (shape.kv_heads <= 0 || shape.heads <= 0 || shape.heads % shape.kv_heads != 0) {
     return absl::StrCat(shape.heads, " heads of q over ", shape.kv_heads, " of k and v");

@@ -272,7 +272,8 @@ TEST(UnsupportedAttention, SaysWhy) {
   EXPECT_EQ(UnsupportedAttention(right), "");
   AttentionShape wrong = right;
   wrong.type = Type::kFp32;
-  EXPECT_EQ(UnsupportedAttention(wrong), "values that are neither bf16 nor fp16: its kernels multiply those only");
+  EXPECT_EQ(UnsupportedAttention(wrong),
+            "values that are neither bf16 nor fp16: cuDNN's kernels multiply only bf16 and fp16");
   wrong = right;
   wrong.window = 128;
   EXPECT_EQ(UnsupportedAttention(wrong), "");
@@ -280,7 +281,7 @@ TEST(UnsupportedAttention, SaysWhy) {
   EXPECT_EQ(UnsupportedAttention(wrong), "a window of 128 keys and no causal mask");
   wrong = right;
   wrong.head_size = 36;
-  EXPECT_EQ(UnsupportedAttention(wrong), "heads of 36 columns: its kernels take multiples of 8 up to 256");
+  EXPECT_EQ(UnsupportedAttention(wrong), "heads of 36 columns: cuDNN's kernels take multiples of 8 up to 256");
   wrong = right;
   wrong.kv_heads = 3;
   EXPECT_EQ(UnsupportedAttention(wrong), "8 heads of q over 3 of k and v");

@@ -61,7 +61,7 @@ int64_t WeightBytes(const ConvolutionShape& shape) {
 
 std::string UnsupportedConvolution(const ConvolutionShape& shape) {
   if (shape.type != Type::kFp32 && shape.type != Type::kBf16 && shape.type != Type::kFp16) {
-    return "values that are none of fp32, bf16 and fp16";
+    return "values that are neither fp32 nor bf16 nor fp16";
   }
   for (const int64_t extent : {shape.height, shape.width, shape.channels, shape.outputs, shape.samples}) {
     if (extent <= 0 || extent > kMaxExtent) return absl::StrCat("an extent of ", extent);
@@ -74,7 +74,7 @@ std::string UnsupportedConvolution(const ConvolutionShape& shape) {
   const int64_t positions = shape.samples * (shape.height * shape.width);
   if (positions > kMaxElements || positions * shape.channels > kMaxElements ||
       positions * shape.outputs > kMaxElements) {
-    return absl::StrCat(positions, " positions: more elements than it counts");
+    return absl::StrCat(positions, " positions: more elements than cuDNN can count");
   }
   return "";
 }

@@ -90,7 +90,7 @@ TEST(UnsupportedConvolution, SaysWhy) {
   ConvolutionShape shape = Shapes()[0];
   EXPECT_EQ(UnsupportedConvolution(shape), "");
   shape.type = Type::kFp64;
-  EXPECT_EQ(UnsupportedConvolution(shape), "values that are none of fp32, bf16 and fp16");
+  EXPECT_EQ(UnsupportedConvolution(shape), "values that are neither fp32 nor bf16 nor fp16");
   shape = Shapes()[0];
   shape.kernel_size = 2;
   EXPECT_EQ(UnsupportedConvolution(shape), "a kernel of 2 and a stride of 1");
@@ -99,7 +99,7 @@ TEST(UnsupportedConvolution, SaysWhy) {
   EXPECT_EQ(UnsupportedConvolution(shape), "an extent of 1099511627776");
   shape = Shapes()[0];
   shape.height = shape.width = shape.samples = 1 << 15;
-  EXPECT_EQ(UnsupportedConvolution(shape), "35184372088832 positions: more elements than it counts");
+  EXPECT_EQ(UnsupportedConvolution(shape), "35184372088832 positions: more elements than cuDNN can count");
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ class LoopMatmul : public Matmul {
   static absl::Status Check(const MatmulShape& shape) {
     if (shape.a.type != shape.b.type) return absl::InvalidArgumentError("a product of matrices of two types");
     if (shape.tf32 && shape.a.type != Type::kFp32) {
-      return absl::InvalidArgumentError("a product in TF32 of matrices that are not fp32");
+      return absl::InvalidArgumentError("a product in TF32 needs matrices of fp32");
     }
     return absl::OkStatus();
   }

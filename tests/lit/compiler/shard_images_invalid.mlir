@@ -39,7 +39,7 @@ module {
     %y = weft.conv2d %x, %w {height = 2 : i64, width = 2 : i64, kernel_size = 1 : i64, stride = 1 : i64} : (tensor<8x4xf32>, tensor<4x4x1x1xf32>) -> tensor<8x4xf32>
     %t = weft.load_timesteps {diffusion_steps = 10 : i64} : tensor<2xi32>
     %e = weft.timestep_embedding %t {timestep_scale = 1.0 : f64} : (tensor<2xi32>) -> tensor<2x8xf32>
-    // expected-error@+1 {{[shard_c18] 'scale_shift': scales and shifts are cut differently from what they are for}}
+    // expected-error@+1 {{[shard_c18] 'scale_shift': scales and shifts must be cut like the values that they apply to}}
     %z = weft.scale_shift %y, %e {sequence = 4 : i64} : (tensor<8x4xf32>, tensor<2x8xf32>) -> tensor<8x4xf32>
     weft.yield %losses : tensor<1xf64>
   }

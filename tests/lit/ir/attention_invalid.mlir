@@ -52,7 +52,7 @@ weft.segment @s forward stage 0 (%x: tensor<6x12xf32> as <saved use 0>, %s: tens
 // -----
 
 weft.segment @s forward stage 0 (%q: tensor<6x4xf32> as <saved use 0>, %s: tensor<6x6xf32> as <saved use 1>) -> () {
-  // expected-error@+1 {{[attention_scores_backward_c3] has a gradient of k if there is a k}}
+  // expected-error@+1 {{[attention_scores_backward_c3] must have a gradient of k if, and only if, there is a k}}
   %0 = weft.attention_scores_backward %s, %q, %q {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, sequence = 3 : i64} : (tensor<6x6xf32>, tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
   weft.return
 }
@@ -60,7 +60,7 @@ weft.segment @s forward stage 0 (%q: tensor<6x4xf32> as <saved use 0>, %s: tenso
 // -----
 
 weft.segment @s forward stage 0 (%q: tensor<6x4xf32> as <saved use 0>, %s: tensor<6x6xf32> as <saved use 1>) -> () {
-  // expected-error@+1 {{[attention_scores_backward_c4] gradient of k (like it) must be 6x4, got 6x2}}
+  // expected-error@+1 {{[attention_scores_backward_c4] gradient of k (like k) must be 6x4, got 6x2}}
   %0, %1 = weft.attention_scores_backward %s, %q, %q {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, sequence = 3 : i64} : (tensor<6x6xf32>, tensor<6x4xf32>, tensor<6x4xf32>) -> (tensor<6x4xf32>, tensor<6x2xf32>)
   weft.return
 }
@@ -156,7 +156,7 @@ weft.segment @s forward stage 0 (%s: tensor<6x6xf32> as <saved use 0>, %v: tenso
 // -----
 
 weft.segment @s forward stage 0 (%s: tensor<6x6xf32> as <saved use 0>, %v: tensor<6x4xf32> as <saved use 1>) -> () {
-  // expected-error@+1 {{[attention_values_backward_c4] gradient of qkv or v (like it) must be 6x4, got 6x6}}
+  // expected-error@+1 {{[attention_values_backward_c4] gradient of qkv or v (like qkv or v) must be 6x4, got 6x6}}
   %0, %1 = weft.attention_values_backward %v, %s, %v {heads = 2 : i64, kv_heads = 2 : i64, sequence = 3 : i64} : (tensor<6x4xf32>, tensor<6x6xf32>, tensor<6x4xf32>) -> (tensor<6x6xf32>, tensor<6x6xf32>)
   weft.return
 }
@@ -172,7 +172,7 @@ weft.segment @s forward stage 0 (%s: tensor<6x6xf32> as <saved use 0>) -> () {
 // -----
 
 weft.segment @s forward stage 0 (%s: tensor<6x6xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[dropout_c1] with heads there are whole sequences, without row_shift}}
+  // expected-error@+1 {{[dropout_c1] heads need whole sequences, so row_shift is not allowed with heads}}
   %0 = weft.dropout %s {dropout = 0.5 : f64, heads = 2 : i64, sequence = 3 : i64, row_shift = {x = 6 : i64}} : (tensor<6x6xf32>) -> tensor<6x6xf32>
   weft.return
 }

@@ -132,7 +132,7 @@ weft.segment @s forward stage 0 (%dy: tensor<6x4xf32> as <saved use 0>, %x: tens
 // -----
 
 weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>, %m: tensor<6xf32> as <saved use 1>, %g: tensor<4xf32> as <saved use 2>) -> () {
-  // expected-error@+1 {{[layer_norm_backward_weight_c5] takes an init for both results or for none}}
+  // expected-error@+1 {{[layer_norm_backward_weight_c5] must take an init for both results or for none}}
   %0:2 = "weft.layer_norm_backward_weight"(%x, %x, %m, %m, %g) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>}> : (tensor<6x4xf32>, tensor<6x4xf32>, tensor<6xf32>, tensor<6xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
   weft.return
 }

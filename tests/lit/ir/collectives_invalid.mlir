@@ -11,7 +11,7 @@ weft.segment @s forward stage 0 (%x: tensor<4x8xf32> as <saved use 0>) -> () {
 // -----
 
 weft.segment @s forward stage 0 (%x: tensor<4x8xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[group_all_reduce_c2] a group has at least 2 members, got 1}}
+  // expected-error@+1 {{[group_all_reduce_c2] a group must have at least 2 members, got 1}}
   %y = weft.group_all_reduce (%x) over {x = array<i64>} members 1 tensor "ring" : (tensor<4x8xf32>) -> tensor<4x8xf32>
   weft.return
 }
@@ -27,7 +27,7 @@ weft.segment @s forward stage 0 (%x: tensor<4x8xf32> as <saved use 0>) -> () {
 // -----
 
 weft.segment @s forward stage 0 (%x: tensor<4x8xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[group_all_reduce_c2] over names axis "x" with ascending coordinates (array<i64: 0, 2>; empty = all), {block = n : i64} or {stride = n : i64} with n > 0, got array<i64: 1, 1>}}
+  // expected-error@+1 {{[group_all_reduce_c2] over must name axis "x" with ascending coordinates (array<i64: 0, 2>; empty = all), {block = n : i64} or {stride = n : i64} with n > 0, got array<i64: 1, 1>}}
   %y = weft.group_all_reduce (%x) over {x = array<i64: 1, 1>} members 2 tensor "ring" : (tensor<4x8xf32>) -> tensor<4x8xf32>
   weft.return
 }
@@ -35,7 +35,7 @@ weft.segment @s forward stage 0 (%x: tensor<4x8xf32> as <saved use 0>) -> () {
 // -----
 
 weft.segment @s forward stage 0 (%x: tensor<4x8xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[group_all_reduce_c2] over names axis "x" with ascending coordinates (array<i64: 0, 2>; empty = all), {block = n : i64} or {stride = n : i64} with n > 0, got {block = 0 : i64}}}
+  // expected-error@+1 {{[group_all_reduce_c2] over must name axis "x" with ascending coordinates (array<i64: 0, 2>; empty = all), {block = n : i64} or {stride = n : i64} with n > 0, got {block = 0 : i64}}}
   %y = weft.group_all_reduce (%x) over {x = {block = 0 : i64}} members 2 tensor "ring" : (tensor<4x8xf32>) -> tensor<4x8xf32>
   weft.return
 }
@@ -75,7 +75,7 @@ weft.segment @s forward stage 0 (%x: tensor<4x8xf32> as <saved use 0>) -> () {
 // -----
 
 weft.segment @s forward stage 0 (%x: tensor<4x8xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[group_all_gather_c2] a group has at least 2 members, got 0}}
+  // expected-error@+1 {{[group_all_gather_c2] a group must have at least 2 members, got 0}}
   %y = weft.group_all_gather (%x) over {x = array<i64>} members 0 tensor "ring" : (tensor<4x8xf32>) -> tensor<8x8xf32>
   weft.return
 }
@@ -147,7 +147,7 @@ weft.segment @s forward stage 0 (%a: tensor<4x!weft.exact192> as <saved use 0>) 
 // -----
 
 weft.segment @s forward stage 0 (%x: tensor<4x8xf32> as <saved use 0>, %i: tensor<2x8xf64> as <saved use 1>) -> () {
-  // expected-error@+1 {{[group_reduce_scatter_c6] takes inits for all results, each of its type, or none}}
+  // expected-error@+1 {{[group_reduce_scatter_c6] must take an init for each result, of the type of that result, or none}}
   %y = weft.group_reduce_scatter (%x) init (%i) over {x = array<i64>} members 2 tensor "ring" : (tensor<4x8xf32>, tensor<2x8xf64>) -> tensor<2x8xf32>
   weft.return
 }
@@ -155,7 +155,7 @@ weft.segment @s forward stage 0 (%x: tensor<4x8xf32> as <saved use 0>, %i: tenso
 // -----
 
 weft.segment @s forward stage 0 (%x: tensor<4x8xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[fan_out_c1] a group has at least 2 members, got 1}}
+  // expected-error@+1 {{[fan_out_c1] a group must have at least 2 members, got 1}}
   %y = weft.fan_out %x over {x = array<i64>} members 1 tensor "ring" : tensor<4x8xf32>
   weft.return
 }
@@ -179,7 +179,7 @@ weft.segment @s forward stage 0 (%x: tensor<4x8xf32> as <saved use 0>) -> () {
 // -----
 
 weft.segment @s forward stage 0 (%x: tensor<4x8xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[cut_gradients_c2] a group has at least 2 members, got 1}}
+  // expected-error@+1 {{[cut_gradients_c2] a group must have at least 2 members, got 1}}
   %y = weft.cut_gradients (%x) over {data = array<i64>} members 1 "ring" : (tensor<4x8xf32>) -> tensor<4x8xf32>
   weft.return
 }

@@ -60,7 +60,7 @@ weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>, %i: tenso
 // -----
 
 weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>, %i: tensor<6x4x!weft.exact192> as <saved use 1>) -> () {
-  // expected-error@+1 {{[add_c4] an accumulator is added to an accumulator only, without init}}
+  // expected-error@+1 {{[add_c4] an accumulator can be added only to an accumulator, without init}}
   %0 = weft.add %i, %x : (tensor<6x4x!weft.exact192>, tensor<6x4xf32>) -> tensor<6x4x!weft.exact192>
   weft.return
 }
@@ -108,7 +108,7 @@ weft.segment @s forward stage 0 (%a: tensor<2x3xf32> as <saved use 0>, %b: tenso
 // -----
 
 weft.segment @s forward stage 0 (%a: tensor<2x3xbf16> as <saved use 0>, %b: tensor<3x5xbf16> as <saved use 1>) -> () {
-  // expected-error@+1 {{[matmul_c5] only factors of f32 are rounded to TF32; they are 'bf16' and 'bf16'}}
+  // expected-error@+1 {{[matmul_c5] only factors of f32 can be rounded to TF32; the factors are 'bf16' and 'bf16'}}
   %0 = weft.matmul %a, %b {tf32} : (tensor<2x3xbf16>, tensor<3x5xbf16>) -> tensor<2x5xbf16>
   weft.return
 }

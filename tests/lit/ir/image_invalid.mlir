@@ -258,7 +258,7 @@ weft.graph @g {
   %m = weft.parameter 2 : tensor<2x2xf32>
   %r = weft.parameter 3 : tensor<2x2xf32>
   %i = weft.parameter 4 : tensor<4xf32>
-  // expected-error@+1 {{[group_norm_backward_weight_c3] takes an init for both results or for none}}
+  // expected-error@+1 {{[group_norm_backward_weight_c3] must take an init for both results or for none}}
   %y:2 = "weft.group_norm_backward_weight"(%dy, %x, %m, %r, %i) {groups = 2 : i64, sequence = 4 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>} : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<2x2xf32>, tensor<2x2xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
   weft.yield %losses : tensor<2xf64>
 }
@@ -330,7 +330,7 @@ weft.graph @g {
 weft.graph @g {
 ^bb0(%losses: tensor<2xf64>):
   %x = weft.parameter 0 : tensor<8x5xf32>
-  // expected-error@+1 {{[slice_columns_c5] `over` names one axis, and comes with at least two members and an algorithm}}
+  // expected-error@+1 {{[slice_columns_c5] `over` must name one axis, and come with at least two members and an algorithm}}
   %y = weft.slice_columns %x {first_column = 0 : i64, over = {x = array<i64>}} : (tensor<8x5xf32>) -> tensor<8x3xf32>
   weft.yield %losses : tensor<2xf64>
 }
@@ -340,7 +340,7 @@ weft.graph @g {
 weft.graph @g {
 ^bb0(%losses: tensor<2xf64>):
   %x = weft.parameter 0 : tensor<8x5xf32>
-  // expected-error@+1 {{[slice_columns_c6] takes a part only of gathered columns}}
+  // expected-error@+1 {{[slice_columns_c6] can take a part only of gathered columns}}
   %y = weft.slice_columns %x part %x {first_column = 0 : i64} : (tensor<8x5xf32>, tensor<8x5xf32>) -> tensor<8x3xf32>
   weft.yield %losses : tensor<2xf64>
 }

@@ -140,7 +140,7 @@ weft.segment @s forward stage 0 (%g: tensor<4xf32> as <saved use 0>, %w: tensor<
 // -----
 
 weft.segment @s forward stage 0 (%g: tensor<4xf32> as <saved use 0>, %w: tensor<4xf32> as <saved use 1>) -> () {
-  // expected-error@+1 {{[sgd_step_c4] takes and returns a momentum buffer if momentum is not 0, and only then}}
+  // expected-error@+1 {{[sgd_step_c4] must take and return a momentum buffer if, and only if, momentum is not 0}}
   %0 = weft.sgd_step %g, %w {momentum = 0.9 : f64, resultSegmentSizes = array<i32: 1, 0, 0>, weight_decay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>)
   weft.return
 }

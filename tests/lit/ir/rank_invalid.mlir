@@ -97,7 +97,7 @@ weft.program @p mesh<pipe = 2> stages 2 microbatches 1 schedule "1f1b" {
   // expected-note @+1 {{the signature}}
   weft.signature @b backward stage 1 []
   weft.template @a at {pipe = 0 : i64} {
-    // expected-error @+1 {{[compute_c2] runs @b, which is of kind backward for stage 1, for stage 1}}
+    // expected-error @+1 {{[compute_c2] runs @b, which is of kind backward for stage 1, in an action of stage 1; kind and stage must match the action}}
     %t = weft.forward @b stage 1 microbatch 0 () : () -> ()
   }
 }
@@ -160,7 +160,7 @@ weft.program @p mesh<pipe = 2> stages 2 microbatches 3 schedule "1f1b" {
 weft.program @p mesh<pipe = 2> stages 2 microbatches 2 schedule "1f1b" {
   weft.signature @b backward stage 0 []
   weft.template @a at {pipe = 0 : i64} {
-    // expected-error @+1 {{[compute_c7] only forwards are of several microbatches}}
+    // expected-error @+1 {{[compute_c7] only a forward can have several microbatches}}
     %t = weft.backward @b stage 0 microbatch 0 width 2 () : () -> ()
   }
 }
@@ -205,7 +205,7 @@ weft.program @p mesh<pipe = 2> stages 2 microbatches 1 schedule "1f1b" {
 
 weft.program @p mesh<pipe = 2> stages 2 microbatches 1 schedule "1f1b" {
   weft.template @a at {pipe = 0 : i64} {
-    // expected-error @+1 {{[recv_c1] one buffer has 2 offsets}}
+    // expected-error @+1 {{[recv_c1] its one buffer needs one offset, got 2 offsets}}
     %x, %t = weft.recv from {pipe = 1 : i64} from_loss stage 0 microbatch 0 {offsets = array<i64: 0, 256>}
         : <in_flight_activation, 4>
   }
@@ -253,7 +253,7 @@ weft.program @p mesh<pipe = 2> stages 2 microbatches 1 schedule "1f1b" {
     // expected-note @+1 {{the buffer}}
     %a = weft.persistent <norms> : <communication, 8>
     %t = weft.forward @f stage 0 microbatch 0 () : () -> ()
-    // expected-error @+1 {{[release_c1] a persistent buffer is never released}}
+    // expected-error @+1 {{[release_c1] a persistent buffer must not be released}}
     weft.release %a with %t : <communication, 8>
   }
 }

@@ -59,7 +59,7 @@ weft.segment @s forward stage 0 (%x: tensor<4x6xf32> as <saved use 0>, %t: tenso
 // -----
 
 weft.segment @s forward stage 0 (%p: tensor<7x2xf32> as <saved use 0>, %t: tensor<4xi32> as <saved use 1>, %x: tensor<4x6xf32> as <saved use 2>, %l: tensor<2xf64> as <saved use 3>) -> () {
-  // expected-error@+1 {{[cross_entropy_combine_c1] partials must be some parts of 4x2, got 7x2}}
+  // expected-error@+1 {{[cross_entropy_combine_c1] partials must be one or more parts of 4x2, got 7x2}}
   %a, %b = weft.cross_entropy_combine %p, %t, %x, %l {loss_weight = 1.0 : f64, logits_vocabulary = 9 : i64} : (tensor<7x2xf32>, tensor<4xi32>, tensor<4x6xf32>, tensor<2xf64>) -> (tensor<4xf32>, tensor<2xf64>)
   weft.return
 }
@@ -123,7 +123,7 @@ weft.segment @s forward stage 0 (%x: tensor<4x6xf32> as <saved use 0>) -> () {
 // -----
 
 weft.segment @s forward stage 0 (%p: tensor<8x1xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[norm_combine_c1] partials must be some parts of 4x2, got 8x1}}
+  // expected-error@+1 {{[norm_combine_c1] partials must be one or more parts of 4x2, got 8x1}}
   %a, %b = weft.norm_combine %p {epsilon = 1.0e-5 : f64, whole_columns = 12 : i64} : (tensor<8x1xf32>) -> (tensor<4xf32>, tensor<4xf32>)
   weft.return
 }
@@ -131,7 +131,7 @@ weft.segment @s forward stage 0 (%p: tensor<8x1xf32> as <saved use 0>) -> () {
 // -----
 
 weft.segment @s forward stage 0 (%p: tensor<8x2xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[norm_combine_c2] makes a mean unless root_mean_square is set, and only then}}
+  // expected-error@+1 {{[norm_combine_c2] must make a mean if, and only if, root_mean_square is not set}}
   %0 = weft.norm_combine %p {epsilon = 1.0 : f64, whole_columns = 12 : i64} : (tensor<8x2xf32>) -> tensor<4xf32>
   weft.return
 }
@@ -187,7 +187,7 @@ weft.segment @s forward stage 0 (%x: tensor<4x6xf32> as <saved use 0>, %g: tenso
 // -----
 
 weft.segment @s forward stage 0 (%x: tensor<4x6xf32> as <saved use 0>, %g: tensor<6xf32> as <saved use 1>, %b: tensor<6xf32> as <saved use 2>, %r: tensor<4xf32> as <saved use 3>) -> () {
-  // expected-error@+1 {{[norm_apply_c4] takes a mean unless root_mean_square is set, and only then}}
+  // expected-error@+1 {{[norm_apply_c4] must take a mean if, and only if, root_mean_square is not set}}
   %0 = weft.norm_apply %x, %g beta %b rstd %r {row_columns = 12 : i64, over = {y = array<i64>}, members = 2 : i64, algorithm = "ring"} : (tensor<4x6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<4xf32>) -> tensor<4x6xf32>
   weft.return
 }
@@ -195,7 +195,7 @@ weft.segment @s forward stage 0 (%x: tensor<4x6xf32> as <saved use 0>, %g: tenso
 // -----
 
 weft.segment @s forward stage 0 (%x: tensor<4x6xf32> as <saved use 0>, %g: tensor<6xf32> as <saved use 1>, %m: tensor<4xf32> as <saved use 2>, %r: tensor<4xf32> as <saved use 3>) -> () {
-  // expected-error@+1 {{[norm_apply_c5] takes a beta unless root_mean_square is set, and only then}}
+  // expected-error@+1 {{[norm_apply_c5] must take a beta if, and only if, root_mean_square is not set}}
   %0 = weft.norm_apply %x, %g mean %m rstd %r {row_columns = 12 : i64, over = {y = array<i64>}, members = 2 : i64, algorithm = "ring"} : (tensor<4x6xf32>, tensor<6xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4x6xf32>
   weft.return
 }

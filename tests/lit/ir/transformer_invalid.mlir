@@ -20,7 +20,7 @@ weft.segment @s forward stage 0 () -> () {
 // -----
 
 weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[attention_c7] takes qkv, or q, k and v}}
+  // expected-error@+1 {{[attention_c7] must take qkv, or q, k and v}}
   %0, %1 = weft.attention %x, %x {heads = 2 : i64, scale = 0.5 : f64, sequence = 3 : i64} : (tensor<6x4xf32>, tensor<6x4xf32>) -> (tensor<6x4xf32>, tensor<6x2xf32>)
   weft.return
 }
@@ -68,7 +68,7 @@ weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>, %k: tenso
 // -----
 
 weft.segment @s forward stage 0 (%x: tensor<6x4xf32> as <saved use 0>, %k: tensor<6x2xf32> as <saved use 1>) -> () {
-  // expected-error@+1 {{[attention_backward_c9] gradient of k and v (like them) must be 6x4, got 6x2}}
+  // expected-error@+1 {{[attention_backward_c9] gradient of k and v (like k and v) must be 6x4, got 6x2}}
   %0:3 = weft.attention_backward %x, %x, %x, %x, %x, %k {kv_heads = 2 : i64, heads = 2 : i64, scale = 0.5 : f64, sequence = 3 : i64} : (tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x2xf32>) -> (tensor<6x4xf32>, tensor<6x2xf32>, tensor<6x4xf32>)
   weft.return
 }

@@ -297,7 +297,7 @@ bool HasSums(const NormBackward& norm) {
 
 Outcome Launch(const NormBackwardSums& args, void* stream) {
   const NormBackward& norm = args.norm;
-  if (!HasSums(norm)) return "sums over the rows of a norm that has none";
+  if (!HasSums(norm)) return "this norm has no sums over rows";
   const RowLayout layout = RowLayout::Of(norm.rows, norm.columns);
   ColumnSums sums = args.sums;
   sums.rows = norm.rows;
@@ -327,7 +327,7 @@ Outcome Launch(const NormBackwardSums& args, void* stream) {
                      if (bias) return launch.template operator()<false, true>();
                      return launch.template operator()<false, false>();
                    } else {
-                     return Outcome("sums over the rows of a norm in double");
+                     return Outcome("sums over the rows of a norm are not supported in fp64");
                    }
                  });
   return first != nullptr ? first : AddColumnChunks(sums, stream);

@@ -160,7 +160,7 @@ Outcome LaunchKernel(const Kernel& kernel, int64_t blocks, int threads, int64_t 
   static_assert(kFitsLaunchArguments<Kernel>);
   if (blocks <= 0) return nullptr;
   if (blocks > 0x7fffffff || threads > Kernel::kMaxThreads || threads % kWarp != 0 || threads <= 0) {
-    return "a launch of a grid or block that is too large, or of parts of warps";
+    return "the grid or block of a launch is too large, or the block does not hold whole warps";
   }
   const void* function = reinterpret_cast<const void*>(&RunKernel<Kernel>);
   if (stream == LoadOnly()) {
@@ -209,7 +209,7 @@ Outcome LaunchKernel(const Kernel& kernel, int64_t blocks, int threads, int64_t 
   static_assert(kFitsLaunchArguments<Kernel>);
   if (blocks <= 0) return nullptr;
   if (blocks > 0x7fffffff || threads > Kernel::kMaxThreads || threads % kWarp != 0 || threads <= 0) {
-    return "a launch of a grid or block that is too large, or of parts of warps";
+    return "the grid or block of a launch is too large, or the block does not hold whole warps";
   }
   if (stream == LoadOnly()) return nullptr;
   const auto body = [](const void* arguments, emulation::Thread& thread) {

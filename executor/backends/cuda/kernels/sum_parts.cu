@@ -163,7 +163,7 @@ Outcome LaunchSum(const SumParts& args, void* stream) {
 }  // namespace
 
 Outcome Launch(const SumParts& args, void* stream) {
-  if (args.count < 1 || args.count > kMaxParts) return "a sum of no parts, or of more than 256";
+  if (args.count < 1 || args.count > kMaxParts) return "a sum must have 1 to 256 parts";
   // Most sums have few parts. A kernel for up to eight parts then has far fewer addresses to pass.
   return args.count <= 8 ? LaunchSum<8>(args, stream) : LaunchSum<kMaxParts>(args, stream);
 }
