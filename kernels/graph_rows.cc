@@ -13,7 +13,8 @@
 namespace weft::kernels {
 namespace {
 
-// Checks the weights of a convolution: a square filter with an odd side, or a filter of one position.
+// Checks the weights of a convolution. They must be a square filter with an odd side, or have the shape [outputs,
+// inputs, 1].
 absl::Status FilterShape(OpView& op, int input) {
   const auto& shape = op.inputs[input]->parameter->shape();
   const int64_t in = op[Symbol::k];
@@ -73,7 +74,8 @@ absl::Status WindowIsCausal(const OpView& op) {
       absl::StrCat(op.path, ".attributes.window = ", op.attributes().window(), " needs causal: true"));
 }
 
-// Checks dynamic_positions and the ramp. A ramp needs a factor, and excludes dynamic_positions.
+// Checks dynamic_positions and the fields of the ramp (ramp_low, ramp_high, ramp_positions). A ramp needs a factor, and
+// excludes dynamic_positions.
 absl::Status RampFits(const OpView& op) {
   const std::string path = op.path + ".attributes";
   const OpAttributes& a = op.attributes();
@@ -93,7 +95,7 @@ absl::Status RampFits(const OpView& op) {
   return BadField(path + ".ramp_low", a.ramp_low(), absl::StrCat("below ramp_high = ", a.ramp_high()));
 }
 
-// Checks the attributes for masking. All ops that load tokens or targets must mask alike.
+// Checks the attributes for masking. They must be equal in all ops that load tokens or targets.
 absl::Status MaskedAlike(const OpView& op) {
   const std::string path = op.path + ".attributes";
   const OpAttributes& a = op.attributes();
@@ -278,7 +280,7 @@ GraphRow PointwiseOp(const KernelRow& kernel) {
   assert(kernel.inputs.size() <= std::size(row.inputs.items));
   for (const OperandSpec& input : kernel.inputs) row.inputs.Add(X(input.name, "[rows,d]"));
   for (const AttributeRule& rule : kernel.attributes) {
-    // The ranges of numbers would have to be translated; so far all attributes of pointwise kernels are flags.
+    // Only flags are translated so far: a number's range would have to be copied to the graph attribute as well.
     assert(kAttributes[static_cast<int>(rule.attribute)].kind == AttributeKind::kBool);
     row.attributes.Add({kAttributes[static_cast<int>(rule.attribute)].name});
   }

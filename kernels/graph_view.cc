@@ -24,7 +24,8 @@ const char* NameOf(Symbol s) {
   return "?";
 }
 
-// Returns the symbol that states which rows an activation has.
+// Returns the symbol for the number of rows in an activation's shape: `rows` for [rows, d] and for [4*rows, d],
+// `samples` for [samples, d].
 Symbol RowsOf(const Shape& shape) {
   return shape.dims[0].terms[0].factors[shape.dims[0].terms[0].factors.size() - 1].symbol;
 }
@@ -189,7 +190,7 @@ absl::Status OpView::CheckShape(int input, const GraphOperand& operand) {
   if (operand.kind == Kind::kParameter) {
     const auto& shape = named.parameter->shape();
     const bool swap = operand.shape.swapped_by != Symbol::kNone && attributes().transpose_b();
-    // Made before Bind, so that the message names variables that have no value yet.
+    // This text is made before Bind gives values to unknown names, so that the message shows these names.
     const std::string expected = Expected(operand, swap);
     bool ok = shape.size() == static_cast<int>(dims.size());
     for (size_t i = 0; ok && i < dims.size(); ++i) {
@@ -229,7 +230,7 @@ absl::Status OpView::Infer(Named* output) {
   if (output->kind == Kind::kActivation) output->columns = Value(row.output.shape.dims[1]);
   if (graph.image_size() == 0 || (output->kind != Kind::kActivation && output->kind != Kind::kLoss))
     return absl::OkStatus();
-  // Checks sides of images: each input has as many positions as the first input, or one row per sample.
+  // Checks sides of images: each input must have as many positions as the first input, or one row per sample.
   int64_t first = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Named& named = *inputs[i];
@@ -256,7 +257,7 @@ absl::Status OpView::Infer(Named* output) {
     case Symbol::out_positions:
       output->side = (first - 1) / std::max<int64_t>(1, attributes().stride()) + 1;
       break;
-    default:  // 4*rows, or rows.
+    default:  // Dim 0 is 4*rows or rows.
       output->side = row.output.shape.dims[0].terms[0].factors.size() > 1 ? 2 * first : first;
   }
   if (output->side > kLargestSide) return BadSide(0, absl::StrCat("at most ", kLargestSide / 2));

@@ -1,4 +1,5 @@
-// One op of a model graph, as its row and the rules see it. Internal to the validation.
+// OpView: one op of a model graph with its row of the table of ops (GraphRow), for that row's rules. Internal to the
+// validation.
 #ifndef WEFT_KERNELS_GRAPH_VIEW_H_
 #define WEFT_KERNELS_GRAPH_VIEW_H_
 
@@ -13,7 +14,7 @@ namespace weft::kernels {
 struct Named {
   Kind kind = Kind::kActivation;
   int64_t columns = 0;  // Columns of an activation.
-  int64_t side = 0;     // In a model of images, a sample has side x side positions; 1: one row.
+  int64_t side = 0;     // In a model of images: each sample has side x side rows. 1: one row per sample.
   const GraphParameter* parameter = nullptr;
   std::string path;  // The field that defines it, for errors.
   bool read = false;

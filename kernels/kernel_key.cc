@@ -12,8 +12,8 @@
 namespace weft::kernels {
 namespace {
 
-// The key of a step with more tensors, such as a step of a whole stage, has the bytes of the step's work instead of
-// shapes.
+// If a step has more tensors than this, as a step of a whole stage may, its key contains the bytes of the step's work
+// instead of shapes.
 constexpr int kMaxTensors = 12;
 
 // Returns types with their counts, such as "bf16*3,fp32".
@@ -62,7 +62,7 @@ int64_t Extent(const Value& value, int dimension) {
   return dimension < value.shape_size() ? std::max<int64_t>(1, value.shape(dimension)) : 1;
 }
 
-// Every step of an attention kernel must set `heads`. DROPOUT reads `heads` too, but need not have it.
+// A kernel counts as attention if its steps must set `heads`. DROPOUT also reads `heads`, but its steps may omit it.
 bool IsAttention(const KernelRow& row) {
   return std::any_of(row.attributes.begin(), row.attributes.end(),
                      [](const AttributeRule& rule) { return rule.attribute == Symbol::heads && rule.must != nullptr; });
@@ -91,7 +91,7 @@ std::string ExtentsText(const Segment& segment, const Step& step) {
   if (product && of[Symbol::m] > 0) return absl::StrCat(of[Symbol::m], "x", of[Symbol::n], "x", of[Symbol::k]);
   const int64_t heads = of[Symbol::heads], sequence = of[Symbol::sequence], kv_heads = of[Symbol::kv_heads];
   if (heads < 1 || sequence < 1) return ShapesText(segment, step);
-  // The softmax kernels have no head size: h is 0.
+  // The softmax kernels have no head size: `h` is 0, and their key has 1 instead.
   return absl::StrCat(std::max<int64_t>(1, of[Symbol::rows] / sequence), "x", sequence, "x", heads, "x",
                       kv_heads > 0 ? kv_heads : heads, "x", std::max<int64_t>(1, of[Symbol::h]));
 }

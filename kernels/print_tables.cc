@@ -124,7 +124,7 @@ std::string LineOf(const GraphRow& row) {
                       " |");
 }
 
-// Returns the lines of the tables by their first column, the name of the op (`graph`) or kernel.
+// Returns the table lines of all ops (if `graph`) or all kernels, by the op's or kernel's name.
 std::map<std::string, std::string> Lines(bool graph) {
   std::map<std::string, std::string> lines;
   if (graph) {

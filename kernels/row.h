@@ -16,20 +16,20 @@ class StepView;
 
 // The largest extent of one dimension: BLAS counts in int.
 inline constexpr int64_t kExtent = (int64_t{1} << 31) - 1;
-// Value of AttributeRule::sample: sample steps take the attribute's value from the extents of the sample (sample.cc).
+// A value of AttributeRule::sample: sample steps take the attribute from the extents of the sample (sample.cc).
 inline constexpr double kFromSampleExtents = -1;
 // The largest side of an image or of a convolution's filter.
 inline constexpr int64_t kSide = int64_t{1} << 15;
 
 enum class Types : uint8_t {
   kFloat,       // FP32, FP64, BF16 or FP16.
-  kSum,         // As kFloat, for gradients and states, which sample steps keep in FP32.
+  kSum,         // The types of kFloat, for gradients and states; sample steps use FP32 for them.
   kStatistics,  // FP32 or FP64.
   kFp64,
   kNorms,  // FP64 or EXACT192.
   kExact,  // EXACT192.
   kFloatOrExact,
-  kAddend,  // EXACT192 if the first operand is EXACT192, else as kFloat.
+  kAddend,  // EXACT192 if the first operand is EXACT192, otherwise a type of kFloat.
   kInt32,
   kUint8,
   kFp8,  // Later: FP8_E4M3 or FP8_E5M2.
@@ -44,9 +44,9 @@ enum class Presence : uint8_t { kRequired, kOptional, kRepeated };
 // How a step changes an output.
 enum class Update : uint8_t {
   kReplaces,
-  kAccumulates,  // It adds if Step.accumulate is set.
-  kAdds,         // It always adds.
-  kPart,         // It writes one element and leaves the others as they are.
+  kAccumulates,  // The step adds to the output if Step.accumulate is set.
+  kAdds,         // The step always adds to the output.
+  kPart,         // The step writes one element and leaves the others as they are.
 };
 
 // The condition under which a step has an operand: the attribute is set (not zero), or is not set.
@@ -64,15 +64,15 @@ struct OperandSpec {
   Ints ints = Ints::kNone;
   When when = {};
   bool scalar = false;               // True if the operand's dtype does not raise the compute type.
-  Shape moved = {};                  // The part that is read or written, which Work counts. kAny: all of it.
+  Shape moved = {};                  // The part that a step reads or writes, and that Work counts. kAny: all of it.
   bool by_rule = false;              // A rule checks the shape; `shape` is for samples and docs.
-  bool in_place = false;             // The output must be in the place of `alias`; else it may be.
-  const char* counted_by = nullptr;  // The operand of counts whose sum is the number of rows in use.
+  bool in_place = false;             // True if the output must be in the place of `alias`; false if it may be.
+  const char* counted_by = nullptr;  // Name of an operand of counts; their sum is the number of rows in use.
   const char* alias = nullptr;       // The input whose place the output may take; "" = the input at the output's index.
   const char* doc_shape = nullptr;   // The shape in docs/kernels.md, where `shape.text` is not enough.
 };
 
-// Modifiers, so that a row reads as a list of operands.
+// Functions that set a field of an operand, so that a row of the table reads as a list of operands.
 constexpr OperandSpec Optional(OperandSpec o) { return o.presence = Presence::kOptional, o; }
 constexpr OperandSpec Repeated(OperandSpec o) { return o.presence = Presence::kRepeated, o; }
 constexpr OperandSpec Scalar(OperandSpec o) { return o.scalar = true, o; }
@@ -109,7 +109,7 @@ struct AttributeRule {
   Symbol of = Symbol::kNone;
   // Value in sample steps (sample.h). 0 leaves the attribute unset, unless it is an extent of the sample.
   double sample = 0;
-  // A condition beyond a range; null = none.
+  // A further check, for what a range cannot express; null = none.
   bool (*holds)(const StepView& step) = nullptr;
 };
 
@@ -152,8 +152,8 @@ consteval AttributeRule Related(AttributeRule r, Relation relation, const char* 
 }
 constexpr AttributeRule Try(double sample, AttributeRule r) { return r.sample = sample, r; }
 
-// States whether a step needs to know its microbatch, and how many rows one sample has. A kernel that reads the
-// microbatch may set the attributes microbatch_offset and of_backward.
+// States whether a kernel reads the microbatch of its step, and how many rows one sample has. Only steps of a kernel
+// that reads the microbatch may set the attributes microbatch_offset and of_backward.
 struct Microbatch {
   enum class Reads : uint8_t { kNo, kYes, kWithDropout } reads = Reads::kNo;
   enum class RowsOfSample : uint8_t {
@@ -162,9 +162,9 @@ struct Microbatch {
     kSequenceOrRecipe,
     kOne
   } rows_of_sample = RowsOfSample::kRecipe;
-  // True if the samples' rows are the rows of input 0, false if they are the rows of output 0.
+  // True if the rows of the samples are the rows of input 0; false if they are the rows of output 0.
   bool of_input = false;
-  // True if these rows must be whole microbatches.
+  // True if the number of these rows must be a multiple of a microbatch's rows.
   bool whole = false;
 };
 
@@ -186,7 +186,7 @@ struct Rule {
   bool of_program = false;  // The check needs the program. It is skipped for a step without a program.
 };
 
-// Classes of kernels that passes distinguish.
+// Classes of kernels that other code, such as the compiler's passes, treats differently.
 enum class Family : uint8_t { kPlain, kLoad, kLoss, kOptimizer, kCollective };
 
 struct KernelRow {
@@ -209,7 +209,7 @@ struct KernelRow {
 
 // Returns the row of a kernel, or null if it has none.
 const KernelRow* FindRow(Kernel kernel);
-// Returns the row of a kernel that has one. All kernels of program.proto do (table_test.cc).
+// Returns the row of a kernel that has one. Every kernel of program.proto has one (table_test.cc).
 const KernelRow& RowOf(Kernel kernel);
 
 }  // namespace weft::kernels

@@ -1,4 +1,4 @@
-// Rows of attention (as one kernel and as several), rotary positions, and dropout.
+// Table rows of the kernels for attention (as one kernel and as several), rotary positions and dropout.
 #include "kernels/rows.h"
 
 namespace weft::kernels {

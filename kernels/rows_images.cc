@@ -1,4 +1,4 @@
-// Rows of kernels for models of images, of SLICE_COLUMNS, and of the collectives of segments.
+// Rows of the kernels for models of images, of SLICE_COLUMNS, and of collectives that are steps of a segment (GROUP_*).
 #include "kernels/rows.h"
 
 namespace weft::kernels {

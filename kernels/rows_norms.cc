@@ -1,4 +1,5 @@
-// Rows of norms over rows and over groups of columns, with whole columns and with columns that are split over ranks.
+// Table rows of the norm kernels: norms over rows and over groups of columns, with all columns on one rank or with
+// columns that are split over ranks.
 #include "kernels/rows.h"
 
 namespace weft::kernels {

@@ -1,4 +1,4 @@
-// Rows of the kernels at the end of an optimizer step: norms, the loss scale, updates.
+// Table rows of the kernels at the end of an optimizer step: norms, the loss scale, updates.
 #include "kernels/rows.h"
 
 namespace weft::kernels {
@@ -6,7 +6,8 @@ namespace {
 
 constexpr OperandSpec kNorm = Scalar({"norm", "[2]", kFp64}), kScale = Scalar({"scale", "[3]", kFp64});
 constexpr OperandSpec kParam = Optional({"param", "=grad"});
-// Plans have the same bounds. With a smaller or larger factor, gradients are zeros or infinities in any type.
+// Bounds of the loss scale; plans have the same bounds. With a factor outside them, gradients are zeros or infinities
+// in any type.
 constexpr double kMinLossScale = 0x1p-60, kLargestLossScale = 0x1p60;
 constexpr AttributeRule kDecay = From("weight_decay", 0, "at least 0");
 

@@ -1,4 +1,4 @@
-// Rows of kernels in which no element depends on its neighbors.
+// Table rows of the pointwise kernels: no element depends on its neighbors.
 #include "kernels/rows.h"
 
 namespace weft::kernels {

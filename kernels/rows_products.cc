@@ -1,4 +1,4 @@
-// Rows of matrix products, convolutions and biases.
+// Table rows of the kernels for matrix products, convolutions and biases.
 #include "kernels/rows.h"
 
 namespace weft::kernels {

@@ -1,4 +1,4 @@
-// Rows of kernels that load samples, and of embeddings and losses of tokens.
+// Table rows of the kernels that load samples, and of the kernels for embeddings and losses of tokens.
 #include "kernels/rows.h"
 
 namespace weft::kernels {

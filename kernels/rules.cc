@@ -123,7 +123,7 @@ void Tf32IsThePrograms(const StepView& s) {
 
 void TableHoldsVocabulary(const StepView& s) {
   const StepTensor& table = s.step().kernel() == EMBEDDING ? s.in(1) : s.out(0);
-  // If the table is split, the parts of all ranks together have a row for every token.
+  // If the table is split, the parts of all ranks together must have a row for every token.
   const int64_t rows = s.Largest(s.attributes().column_shift(), "column_shift") + s[Symbol::V];
   if (rows >= s.facts().program.vocabulary()) return;
   s.Bad("P2.kernel", "table ", StepView::Text(table), " has fewer rows than the vocabulary of ",
@@ -133,7 +133,7 @@ void TableHoldsVocabulary(const StepView& s) {
 void PositionsFit(const StepView& s) {
   // If the rows begin at a shift, they need not be whole sequences.
   const bool shifted = s.attributes().has_row_shift();
-  // Without a program the rows of a microbatch are unknown.
+  // Without a program, the rows of a microbatch are unknown. `all` is then 0, which every sequence divides.
   const int64_t rows = s[Symbol::rows], sequence = s.attributes().sequence();
   const int64_t all = !shifted ? rows : s.alone() ? 0 : s.RowsOfMicrobatch();
   if (shifted) s.RequireWithin(s.attributes().row_shift(), "row_shift", rows, s.alone() ? rows : all);
@@ -157,7 +157,7 @@ void AttentionPlace(const StepView& s) {
   if (a.dropout() > 0) {
     s.RequireWholeMicrobatches(s.in(s.step().kernel() == ATTENTION ? 0 : 1));
     const int64_t sequence = s.facts().program.recipe().sequence_length();
-    // In a model of images, levels of lower resolution have fewer positions.
+    // In a model of images, `sequence` may differ from the recipe's: levels of lower resolution have fewer positions.
     if (s.facts().program.image_size() == 0 && a.sequence() != sequence) {
       s.Bad("P2.kernel", "with dropout, sequence must be the recipe's, ", sequence, "; it is ", a.sequence());
     }
@@ -227,7 +227,7 @@ void SamplesAreImages(const StepView& s) {
 
 void WholeImages(const StepView& s) {
   if (s[Symbol::rows] % s[Symbol::positions] == 0) return;
-  // The operand whose shape sets the symbol `rows`.
+  // `x` is the operand whose shape sets the symbol `rows`.
   const Kernel kernel = s.step().kernel();
   const StepTensor& x = kernel == CONV2D || kernel == UPSAMPLE ? s.in(0)
                         : kernel == CONV2D_BACKWARD_WEIGHT     ? s.in(1)
@@ -273,7 +273,7 @@ void OptimizerIsTheRecipes(const StepView& s) {
     s.Bad("P11.recipe", field, " is ", given, ", but recipe.", recipe.has_sgd() ? "sgd." : "adamw.", field, " is ",
           wanted);
   };
-  // Weight decay is 0 for vectors; the recipe's overrides set it for patterns of names.
+  // The weight decays that the recipe allows: 0 for vectors, the optimizer's own, and overrides for patterns of names.
   std::vector<double> decays = {0};
   if (recipe.has_sgd()) {
     if (kernel != SGD_STEP) return s.Bad("P11.recipe", "is ", Kernel_Name(kernel), ", but the recipe has sgd");
@@ -295,7 +295,8 @@ void OptimizerIsTheRecipes(const StepView& s) {
   }
 }
 
-// Compares the rounding with the recipe. Where the segment runs, P11.round also checks the tensor and its elements.
+// Compares the rounding with the recipe. For each action that runs the segment, the verifier also checks the tensor and
+// its elements (P11.round).
 void RoundingIsTheRecipes(const StepView& s) {
   const StepAttributes& a = s.attributes();
   const int states = s.step().kernel() == ADAMW ? 3 : a.momentum() != 0 ? 2 : 1;
@@ -345,7 +346,7 @@ void GroupIsSound(const StepView& s) {
     if (kernel != GROUP_REDUCE_SCATTER || x.dtype == EXACT192) {
       if (y.dtype != x.dtype) s.Bad("P2.kernel", "value ", StepView::Text(y), " must be ", DTypeName(x.dtype));
     }
-    // Values lie within their operands, so ElementCount has a result.
+    // The callers have checked that values lie within their operands, so ElementCount has a result.
     const int64_t from = *ElementCount(x.shape), to = *ElementCount(y.shape);
     const int64_t gathers = kernel == GROUP_ALL_GATHER ? size : 1, scatters = kernel == GROUP_REDUCE_SCATTER ? size : 1;
     if (to % gathers != 0 || from % scatters != 0 || to / gathers != from / scatters) {

@@ -23,7 +23,7 @@ void AttentionPlace(const StepView& s);           // ATTENTION*
 void DropoutPlace(const StepView& s);             // DROPOUT, DROPOUT_MASK
 void Masking(const StepView& s);                  // LOAD_TOKENS, LOAD_TARGETS
 void SamplesAreImages(const StepView& s);         // LOAD_NOISY_IMAGE, LOAD_NOISE
-void WholeImages(const StepView& s);              // CONV2D*, UPSAMPLE*: symbol rows
+void WholeImages(const StepView& s);              // CONV2D*, UPSAMPLE*; checks the symbol `rows`.
 void FilterIsSquare(const StepView& s);           // CONV2D*
 void ColumnsAreThere(const StepView& s);          // SLICE_COLUMNS
 void AxesAreCountedOnce(const StepView& s);       // SQUARED_NORM

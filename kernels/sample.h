@@ -12,7 +12,7 @@ namespace weft::kernels {
 struct SampleSizes {
   int64_t rows = 0, d = 0;  // Extents of activations.
   int64_t vocabulary = 0, sequence = 0, head_size = 0;
-  int64_t tensors = 8;  // Tensors whose norms a kernel reads.
+  int64_t tensors = 8;  // Number of tensors whose norms one step reads.
   DType dtype = FP32;   // The dtype of activations; gradients and states are in FP32.
 };
 
@@ -24,7 +24,7 @@ struct SampleTensor {
 struct Sample {
   Step step;
   std::vector<SampleTensor> in, out;
-  // Work as the compiler counts it.
+  // The step's flops and bytes, as the compiler counts them.
   double flops = 0, bytes = 0;
 };
 

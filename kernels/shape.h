@@ -39,7 +39,7 @@ struct Few {
   constexpr const T& operator[](size_t i) const { return items[i]; }
 };
 
-// Small, because a row has hundreds of factors.
+// One factor of a product. It is small, because a row of the table has hundreds of factors.
 struct Factor {
   Symbol symbol = Symbol::kNone;  // kNone: the factor is `number`.
   bool divides = false;

@@ -1,4 +1,5 @@
-// One step as rules see it: operands by number, extents by name, and the program if there is one.
+// StepView: one step for the rules of its kernel's row. It has the operands by number, the extents by name, and the
+// program if there is one.
 #ifndef WEFT_KERNELS_STEP_VIEW_H_
 #define WEFT_KERNELS_STEP_VIEW_H_
 
@@ -64,7 +65,7 @@ class StepView {
   const ProgramFacts& facts() const { return *facts_; }
   bool alone() const { return facts_ == nullptr; }
   bool ok() const { return ok_; }
-  // Returns the value of a symbol; 0 if it is unknown, which is then already reported.
+  // Returns the value of a symbol, or 0 if the value is unknown. The check that found no value has reported it.
   int64_t operator[](Symbol s) const { return values_[s]; }
   bool Known(Symbol s) const { return (known_ & Bit(s)) != 0; }
 
@@ -84,7 +85,8 @@ class StepView {
   // Returns the largest value of a shift over all ranks. Returns 0 if the step has no program, or if a term is wrong;
   // the wrong term is reported.
   int64_t Largest(const Shift& shift, const char* name) const;
-  // Requires that a part of `extent` that begins at the shift lies within `whole`.
+  // Requires that a part of size `extent` that begins at the shift lies within `whole`, for the largest shift of any
+  // rank.
   void RequireWithin(const Shift& shift, const char* name, int64_t extent, int64_t whole) const;
   // Returns the rows of one microbatch on a rank, at the resolution of the step; 0 if this number of rows is not valid.
   int64_t RowsOfMicrobatch() const;

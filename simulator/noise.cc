@@ -69,7 +69,8 @@ void AddDeviceRows(const Cluster& cluster, const RankPlacement& placement, int64
   }
 }
 
-// Returns the last row that names an interface of a node, or null.
+// Returns the last row of other_interfaces that applies to an interface of a node, or null. A row with an empty list
+// applies to all nodes or interfaces.
 const OtherInterfaces* RowOf(const Cluster& cluster, int64_t node, int64_t interface) {
   const auto names = [](const google::protobuf::RepeatedField<int64_t>& list, int64_t number) {
     return list.empty() || std::find(list.begin(), list.end(), number) != list.end();
@@ -84,7 +85,7 @@ const OtherInterfaces* RowOf(const Cluster& cluster, int64_t node, int64_t inter
 void AddInterfaceRows(const Cluster& cluster, const RankPlacement& placement, int64_t seed, int64_t run,
                       Cluster& drawn) {
   const Noise& noise = cluster.noise();
-  // Nodes by (fraction that is left, interface); interface -1 = all.
+  // Nodes by (fraction of the bandwidth that is left, interface); interface -1 = all.
   std::map<std::pair<double, int64_t>, std::vector<int64_t>> nodes_of;
   for (const int64_t node : placement.nodes()) {
     const Draw draw = DrawOfRun(seed, run, kSlowInterfaces).At(static_cast<uint64_t>(node));

@@ -15,7 +15,8 @@ namespace weft::sim {
 
 inline constexpr int kMaxRuns = 1'000'000;
 
-// Returns InvalidArgument, naming the field and its range, if Cluster.noise is absent or out of range.
+// Returns InvalidArgument if Cluster.noise causes no noise, or, naming the field and its range, if a field is out of
+// range.
 absl::Status CheckNoise(const Cluster& cluster);
 
 // Returns the cluster in the state in which ranks 0..ranks-1 find it in run `run` (0, 1, ...). Slow devices and

@@ -7,7 +7,7 @@
 
 namespace weft::sim {
 
-// Returns catalog/runtimes/weft.textproto, which is compiled into the program.
+// Returns catalog/runtimes/weft.textproto, which is compiled into the binary.
 absl::StatusOr<Runtime> OwnRuntime();
 
 }  // namespace weft::sim

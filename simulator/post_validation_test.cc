@@ -19,7 +19,7 @@ bool Marked(uint64_t seed, uint64_t what) {
   return (hash >> 40) % 3 == 0;
 }
 
-// Returns a number of the message that is the same at both ends.
+// Returns a number for the message of a SEND or RECV. Both ends of the message have the same number.
 uint64_t MessageOf(const Action& action) {
   const int end = (action.kind() == RECV) == (action.direction() == TOWARDS_LOSS) ? 1 : 0;
   const int low = action.skip() > 0 ? 0 : action.stage() - end;

@@ -114,8 +114,8 @@ struct Stretch {
   int64_t begin = 0;
   int64_t duration = 0;
   std::vector<StretchNote> notes;
-  // Steps that finished during the stretch and that other steps or actions wait for. Indices relative to
-  // Entry::named_base, as in `named`.
+  // Steps that finished during the stretch and that other steps or actions wait for, as indices relative to
+  // Entry::named_base, like `named`.
   std::vector<int32_t> signals;
   // Number of notes and signals that belong to the stretch. While the engine records, it may append more after them.
   size_t notes_until_end = 0;

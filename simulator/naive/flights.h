@@ -42,7 +42,6 @@ class Flights {
 
     void BeginPhase(int64_t now);
     bool Moves(int64_t now) const { return now >= moves_at && left > 0; }
-    // True if the phase is over.
     bool IsOver(int64_t now) const { return now >= moves_at && left <= 0; }
   };
 

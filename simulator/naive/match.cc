@@ -7,8 +7,8 @@
 namespace weft::sim::naive {
 
 void MatchPartners(Expansion& expansion, const NaiveDurations& durations) {
-  // The steps with each key, in order; the steps of a collective also by rank. The i-th steps of all lists of a key
-  // communicate with each other.
+  // The steps of each key in list order; a key names a channel or a communicator. Collectives have one list for each
+  // rank. The i-th steps of all lists of a key communicate with each other.
   std::map<std::string, std::vector<int>> sends;
   std::map<std::string, std::vector<int>> recvs;
   std::map<std::string, std::map<int64_t, std::vector<int>>> collectives;

@@ -1,6 +1,6 @@
 // The oracle of the engine's tests: follows docs/program.md word for word, in O(n^2) time or worse. It expands the
-// program into single steps, then asks every step at every instant whether it may start. It shares nothing with the
-// engine: no view, no network, no cost model, no queue, no solver. Durations come in as functions.
+// program into single steps, then checks for every step at every instant whether the step may start. It shares nothing
+// with the engine: no view, no network, no cost model, no queue, no solver. The caller supplies durations as functions.
 #ifndef WEFT_SIMULATOR_NAIVE_NAIVE_SIMULATOR_H_
 #define WEFT_SIMULATOR_NAIVE_NAIVE_SIMULATOR_H_
 
@@ -15,7 +15,8 @@
 
 namespace weft::sim {
 
-// Asks for the cost of one step of a segment that is not a collective. `load` (P3) is the load of its rank: 0, 1 or 2.
+// A request for the cost of one step of a segment; the step is not a collective. `load` (P3) is the load of its rank:
+// 0, 1 or 2.
 struct NaiveStepCall {
   int64_t rank = 0;
   int repetition = 0;
@@ -31,7 +32,7 @@ struct NaiveCollective {
   Kind kind = kAllReduce;
   std::string algorithm;
   std::vector<int64_t> members;
-  // For each source: its bytes, and the pair of its type and its destination's type.
+  // For each source: its bytes, and the pair (type of the source, type of its destination).
   std::vector<int64_t> source_bytes;
   std::vector<std::pair<DType, DType>> types = {};
   // The template and group of one member, for times that depend on more than the list of members.
@@ -78,7 +79,7 @@ struct NaiveStep {
 
 struct NaiveOptions {
   int repetitions = 1;
-  // Compute slots of a node (0 = no limit), and how long a rank may keep its slot (P3).
+  // Compute slots of a node (0 = no limit), and the time in picoseconds for which a rank may keep its slot (P3).
   int64_t slots_per_node = 0;
   int64_t turn = 0;
   // Rank r is on node r / devices_per_node, unless `nodes` has the node of each rank.

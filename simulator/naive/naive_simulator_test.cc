@@ -172,9 +172,9 @@ TEST(NaiveFlows, FreedCapacityIsUsed) {
   EXPECT_THAT(hand.Times(2), ElementsAre(Pair(0, 2 * kSecond), Pair(0, 4 * kSecond)));
 }
 
-// The fixed part of a phase takes nothing of the link, and phases follow one another. The second message has the link
-// alone for 1 s and moves 10 of its 15 bytes. Then both move at 5: it ends at 2 s, and the first message has 5 bytes
-// left, which take half a second.
+// The fixed part of a phase uses no bandwidth, and phases follow one another. The second message has the link alone for
+// 1 s and moves 10 of its 15 bytes. Then both messages move at 5 bytes per second. The second message ends at 2 s, and
+// the first has 5 bytes left, which take half a second.
 TEST(NaiveFlows, PhasesFollowOneAnother) {
   Hand hand(3);
   hand.Transfer(0, 2, 10);

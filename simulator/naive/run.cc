@@ -30,7 +30,7 @@ class Runner {
     for (int64_t now = 0; now >= 0; now = NextInstant(now)) {
       while (EndFlights(now) || MakeReady(now) || Start(now) || Choose(now) || Grant(now)) {
       }
-      // Nothing more can happen at this instant.
+      // No more step can end or start at this instant.
       ApplyLoads(now);
       flights_.ShareLinks(now);
     }
@@ -121,7 +121,7 @@ class Runner {
     return {items_[item].awaits_recv, last};
   }
 
-  // True if all members of a transfer's group and all their partners are ready.
+  // True if all transfers of a group, and all partners of these transfers, are ready.
   bool GroupMayStart(int group) const {
     for (const int member : groups_[group]) {
       for (const int j : nodes_[member].together) {

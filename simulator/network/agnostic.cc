@@ -1,8 +1,8 @@
 // The "agnostic" network: the placement-agnostic model of the AxoNN-4D paper, a baseline for the placement-aware one
-// ("analytic"). Wherever the members are, every collective and every transfer has one constant bandwidth: that of all
-// interfaces of a node together. Latency and overhead are those of `inter_node`. On a single node all figures are those
-// of `intra_node`. With rings these are Eq. 1 to 3 of the paper. Source: Singh et al., "A 4D hybrid algorithm to scale
-// parallel training to thousands of GPUs", arXiv:2305.13525,
+// ("analytic"). Wherever the members are, every collective and every transfer has one constant bandwidth: the sum of
+// the bandwidths of a node's interfaces. Latency and overhead are the figures of `inter_node`. On a single node the
+// network uses the figures of `intra_node`. With rings these are Eq. 1 to 3 of the paper. Source: Singh et al., "A 4D
+// hybrid algorithm to scale parallel training to thousands of GPUs", arXiv:2305.13525,
 //         sec. V-A and V-C ("setting all bandwidths to a constant value").
 #include <memory>
 

@@ -1,12 +1,14 @@
-// The "analytic" network: closed forms of overhead, bandwidth and latency, with the bandwidth that the placement leaves
+// The "analytic" network: closed forms of overhead, bandwidth and latency. B is the bandwidth that the placement leaves
 // (placed_links.h).
 //
-// Transfer of S bytes:      occupancy = overhead + S / B                                       finished latency later
-// Collective, by rounds of its algorithm's plan, each as long as its slowest member (collective_cost.h), in lock step:
-//                           occupancy = sum of (round + latency) - latency                     finished latency later
-// For a ring over S bytes that is (n-1) (overhead + latency) + (n-1)/n S / B for an all-gather or a reduce-scatter, and
-// twice that for an all-reduce. These are the bandwidth-optimal forms of Thakur et al. 2005, Eq. 1 to 3 of the AxoNN-4D
-// paper. Sources: Singh et al., "A 4D hybrid algorithm to scale parallel training to thousands of GPUs",
+// Transfer of S bytes:      occupancy = overhead + S / B
+// Collective:               occupancy = sum of (round + latency) over all rounds - latency
+//
+// Both finish one latency after the end of the occupancy. The rounds of a collective are those of its algorithm's plan.
+// They run in lock step, and each takes as long as its slowest member (collective_cost.h). A ring of n members over S
+// bytes finishes after (n-1) (overhead + latency) + (n-1)/n S / B for an all-gather or a reduce-scatter, and after
+// twice that time for an all-reduce. These are the bandwidth-optimal forms of Thakur et al. 2005, Eq. 1 to 3 of the
+// AxoNN-4D paper. Sources: Singh et al., "A 4D hybrid algorithm to scale parallel training to thousands of GPUs",
 // arXiv:2305.13525,
 //          Eq. 1-3 and 10. Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH",
 //          IJHPCA 19(1), 2005, sec. 4.
@@ -36,7 +38,7 @@ class AnalyticNetwork : public NetworkModel {
   absl::StatusOr<TransferTime> Collective(const CollectiveCall& call, const GroupForm& form,
                                           absl::Span<const int64_t> members) const override {
     if (members.size() < 2) return TransferTime{};
-    // Among thousands of groups only few differ in shape, so times are cached by shape.
+    // Thousands of groups have only a few different shapes, so times are cached by shape.
     std::vector<int64_t> key = {links_.ShapeOf(form, members), static_cast<int64_t>(call.kind),
                                 call.algorithm - Collectives().data()};
     for (const CollectivePart& part : call.parts) {

@@ -1,5 +1,5 @@
-// The machines of the catalog as links: every device of two nodes reaches every other, and rings in the order of the
-// devices carry what their sources state.
+// Checks the links of the catalog's machines: every device of two nodes reaches every other device, and a ring in the
+// order of the devices has the bandwidth that the machine's source states.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>

@@ -13,8 +13,8 @@ namespace {
 // The traffic that one member sends, or receives, inside its node.
 struct Inside {
   double overhead = 0;
-  // `port`: time of all bytes through the member's port, one message after the other. `link`: time on the slowest link
-  // that the member has to one other member alone.
+  // `port`: time of all bytes through the member's port, one message after the other. `link`: time on the slowest of
+  // the links that join the member to one other member each.
   double port = 0;
   double link = 0;
 
@@ -40,12 +40,12 @@ struct Side {
   explicit Side(int64_t members) : inside(members), overhead(members, 0), crosses(members, 0) {}
 
   // For each member: its messages inside the node, the overheads of messages that leave the node, and the farthest
-  // border that these cross.
+  // border that these messages cross.
   std::vector<Inside> inside;
   std::vector<double> overhead;
   enum Border : uint8_t { kNone, kNode, kPlace };
   std::vector<uint8_t> crosses;
-  // Bytes that cross the border of each node, and of each place.
+  // Bytes that cross the border of each node, and of each place (GroupPaths::PlaceOf).
   std::vector<double> of_node;
   std::vector<double> of_place;
 };
@@ -75,7 +75,8 @@ absl::StatusOr<double> Longest(const Side& side, const GroupPaths& paths) {
   return longest;
 }
 
-// A message that stays in its node has `inside` bytes; a message that leaves it has `bytes` bytes.
+// Returns the time of a round with these messages. A message that stays in its node has `inside` bytes; a message that
+// leaves its node has `bytes` bytes.
 absl::StatusOr<RoundTime> ListedRound(const std::vector<CollectiveExchange>& exchanges, double bytes, double inside,
                                       const GroupPaths& paths) {
   Side sent(paths.size()), received(paths.size());
@@ -134,7 +135,7 @@ absl::StatusOr<RoundTime> SwitchRound(const CollectiveStage& stage, double bytes
       outside.latency_seconds = std::max(outside.latency_seconds, path.latency_seconds);
     }
   }
-  // Each place passes one sum on to the other places.
+  // Each place (GroupPaths::PlaceOf) passes one sum on to the other places.
   std::vector<int64_t> places;
   for (size_t node = 0; node < nodes.size(); ++node) {
     const size_t place = static_cast<size_t>(paths.PlaceOf(static_cast<int32_t>(node)));
@@ -152,7 +153,8 @@ absl::StatusOr<RoundTime> SwitchRound(const CollectiveStage& stage, double bytes
                    2 * inside.latency_seconds + outside.latency_seconds + way.latency_seconds};
 }
 
-// Time of a round in which every member sends to every other, without a list of all members^2 messages.
+// Time of a round in which every member sends to every other member. It is calculated without a list of the members^2
+// messages.
 absl::StatusOr<RoundTime> EveryOtherRound(double bytes, const GroupPaths& paths) {
   std::vector<std::vector<int64_t>> nodes;
   for (int64_t member = 0; member < paths.size(); ++member) {

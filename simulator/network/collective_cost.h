@@ -1,5 +1,5 @@
-// Times of the rounds of a collective on an idle network. A round takes as long as its slowest member, whichever
-// members send to each other (CollectivePhase).
+// Times of the rounds of a collective on an idle network. A round takes as long as its slowest member, for every
+// pattern of messages (CollectivePhase).
 #ifndef WEFT_SIMULATOR_NETWORK_COLLECTIVE_COST_H_
 #define WEFT_SIMULATOR_NETWORK_COLLECTIVE_COST_H_
 
@@ -35,8 +35,8 @@ class GroupPaths {
   virtual absl::StatusOr<MessagePath> Between(int64_t source, int64_t destination) const = 0;
   // Bytes per second that all members on a node together send to other nodes, and receive from them.
   virtual absl::StatusOr<double> NodeBandwidth(int32_t node) const = 0;
-  // Returns the place of a node: nodes below one switch whose links up are oversubscribed. Places are numbered from 0,
-  // without gaps.
+  // Returns the place of a node. A place consists of the nodes below one switch whose uplinks are oversubscribed.
+  // Places are numbered from 0, without gaps.
   virtual int32_t PlaceOf(int32_t) const { return 0; }
   // Bytes per second that all members of a place together send to other places, and receive from them.
   virtual absl::StatusOr<double> PlaceBandwidth(int32_t place) const;
@@ -47,23 +47,24 @@ class GroupPaths {
   virtual absl::StatusOr<double> Latency() const = 0;
 };
 
-// A member sends the messages of a round one by one, and receives as many at the same time.
+// The time of one round. A member sends the messages of a round one by one. It receives messages at the same time.
 //
 // A message inside a node takes its overhead and bytes / bytes_per_second. A message between nodes takes its overhead;
 // in addition, everything that leaves (or enters) a node in the round shares NodeBandwidth, and everything that leaves
 // a place shares PlaceBandwidth; the slower of the two counts. For messages to every other member, with g of the n
-// members on a node and only one place, this gives
+// members on a node, bytes_per_second = B and only one place, this gives
 //     (g-1) (overhead + bytes / B) + (n-g) (overhead + g bytes / NodeBandwidth).
 //
-// Bytes over links that two members have to themselves move at the same time as each other and as those through the
-// port. For g members that all have such links to each other, this gives
+// Links that join two members only (own_link) all move bytes at the same time, also while the member's port does. For g
+// members that all have such links to each other, this gives
 //     (g-1) overhead + bytes / B.
-// If these links are alike, a ring's messages are cut over the rings of flow_rings.h: overhead + bytes / (B links).
+// If these links are alike and all members are on one node, each message of a ring is cut over the rings of
+// flow_rings.h and takes overhead + bytes / (B links), with links = BalancedLinks(g).
 //
-// A member's messages to and from a switch take as long as messages to another member below the switch, up and down at
-// the same time. Over several nodes, each byte also leaves and enters a node once for all its members together, at
-// NodeBandwidth, in messages of equal parts. The slower of the two counts, and the latencies of both
-// (switch_reduces.h).
+// A member's messages to and from a switch take as long as messages to another member below the switch; data moves up
+// and down at the same time. Over several nodes, each byte also leaves and enters a node once for all its members
+// together, at NodeBandwidth, in messages of equal parts. The slower of the times inside and between the nodes counts,
+// and the latencies of both add up (switch_reduces.h).
 //
 // The next round begins when the last message of this one has arrived.
 struct RoundTime {
@@ -72,8 +73,8 @@ struct RoundTime {
 };
 absl::StatusOr<RoundTime> StageRoundTime(const CollectivePhase& phase, const GroupPaths& paths);
 
-// Returns the time of all rounds of all phases. The collective is finished the group's latency after the occupancy
-// ends.
+// Returns the time of all rounds of all phases. The collective finishes one GroupPaths::Latency() after the end of its
+// occupancy.
 absl::StatusOr<TransferTime> RoundsTime(absl::Span<const CollectivePhase> phases, const GroupPaths& paths);
 
 }  // namespace weft::sim

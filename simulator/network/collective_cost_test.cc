@@ -1,4 +1,4 @@
-// Closed forms of every algorithm, on links of one kind and of two kinds.
+// Compares the time of every algorithm with its closed form, on links of one kind and of two kinds.
 #include "simulator/network/collective_cost.h"
 
 #include <cmath>
@@ -44,7 +44,7 @@ class TestPaths : public GroupPaths {
   bool linked = false;
   int64_t nodes_of_place = 1 << 30;
   double above = kBandwidth;
-  // Latency of the switches between nodes that sum; negative = they do not sum.
+  // Latency of the switches that sum between nodes; negative = these switches do not sum.
   double reduce_latency = -1;
 
  private:
@@ -102,8 +102,8 @@ TEST(RoundsTime, TreeInClosedForm) {
   const int64_t bytes = 32 * 1000;
   const double chunk = 1000 / kBandwidth;
   const double tree = AllReduce("tree", bytes, TestPaths(8));
-  // In rounds 0 and 1 some members receive from two leaves, or in the next round from the two members below them. In
-  // rounds 5-15 a member has up to four messages.
+  // In rounds 0 and 1 some members receive from the two leaves below them, and in round 1 other members also receive
+  // from the two members below them. In rounds 5-15 a member has up to four messages.
   double messages = 0;
   const CollectiveTraffic traffic = (*FindCollective("tree"))->Traffic(8);
   for (const CollectiveStage& stage : traffic.stages) {
@@ -138,16 +138,16 @@ TEST(RoundsTime, HierarchicalInClosedForm) {
   // Halving-doubling: members 1, 2 and 4 apart are on one node, members 8 and 16 apart on different nodes.
   EXPECT_TIME(AllReduce("halving-doubling", bytes, paths),
               2 * (3 * kLatency + 28 * chunk / kBandwidth) + 2 * (2 * paths.latency_outside + 8 * 3 * chunk / 4e9));
-  // The ring is cut into eight rings, and each of them leaves a node at another member. A member sends 7/8 of a message
-  // inside, and at the same time its node sends one message out.
+  // The ring is cut into eight rings, and each of them leaves a node at a different member. A member sends 7/8 of a
+  // message inside the node, and at the same time its node sends one message out.
   EXPECT_TIME(AllReduce("ring", bytes, paths), 62 * (paths.latency_outside + 7 * chunk / 8 / kBandwidth));
   paths.outside = 0.5e9;
   EXPECT_TIME(AllReduce("ring", bytes, paths), 62 * (paths.latency_outside + chunk / 0.5e9));
 }
 
 TEST(RoundsTime, EveryOtherCountsWhatLeavesANode) {
-  // 6 members in nodes of 4 and 2. A member of the first node has 3 messages inside the node and 2 messages out of it.
-  // For the latter, its 4 members share the node's bandwidth.
+  // 6 members in nodes of 4 and 2. A member of the first node sends 3 messages inside the node and 2 messages out of
+  // it. The messages of all 4 members out of the node share the node's bandwidth.
   TestPaths paths(6, 4);
   paths.overhead = 1e-6;
   paths.outside = 2e9;
@@ -173,7 +173,7 @@ TEST(RoundsTime, AnOverheadIsPerMessage) {
 }
 
 // With a link between every two members, a ring's messages use all links at once, and messages to several members move
-// at the same time. Overheads still follow each other.
+// at the same time. The overheads of a member's messages still add up.
 TEST(RoundsTime, LinksOfTheirOwnInClosedForm) {
   const int64_t bytes = 7 * 15 * (1 << 16);
   for (const int64_t n : {2, 3, 4, 8, 16}) {
@@ -212,7 +212,8 @@ TEST(RoundsTime, PlacesInClosedForm) {
   const double all = static_cast<double>(bytes);
   for (const double above : {1e8, 1e9, 1e10}) {
     paths.above = above;
-    // In a ring one message leaves each place and each node. In direct, all messages of 4 members to the 4 others do.
+    // In a ring, one message leaves each place and each node. With "direct", each of the 4 members of a place sends 4
+    // messages to the other place.
     EXPECT_TIME(AllReduce("ring", bytes, paths), 14 * kLatency + 14 * std::max(all / 8 / 2e9, all / 8 / above));
     EXPECT_TIME(AllReduce("direct", bytes, paths),
                 kLatency + all / kBandwidth + std::max(6 * 2 * all / 2e9, 4 * 4 * all / above));
@@ -245,7 +246,7 @@ TEST(RoundsTime, SwitchesInClosedForm) {
 }
 
 // Data moves inside the nodes and between them at the same time. A node sends the sum of its members once, and receives
-// as much.
+// the same number of bytes.
 TEST(RoundsTime, SwitchesOverNodesInClosedForm) {
   const int64_t bytes = 1 << 20;
   const double all = static_cast<double>(bytes);

@@ -3,15 +3,17 @@
 //
 // Transfer of S bytes:   one phase of overhead, then S bytes over its route        finished the route's latency later
 // Collective:            the rounds of its algorithm (collective_call.h); rounds of equal messages are one phase:
-//   All messages of a round move at one rate, that of the slowest: rounds are in lock step.
-//   Fixed part = rounds * (overhead + latency). The overhead is that of all messages that one member sends, or
+//   All messages of a round move at the rate of the slowest message: rounds are in lock step.
+//   Fixed part = rounds * (overhead + latency). The overhead is the sum for all messages that one member sends, or
 //                receives, in a round; the latency is the longest of a round's messages.
-//   A message of a phase moves rounds * c bytes, c being the longest chunk. If members have a link to every other, or
-//                if each of several nodes has several members, a ring's messages are cut over as many rings as there
-//                are links or members (flow_rings.h), with c / rings bytes each, rounded up.
-//   In a collective that a switch does, every member's link out takes what it sends, its link in what it receives.
-//   The collective is finished the group's latency after the end: the longest from one member to the next, in order of
-//                ranks and around. It is taken off the fixed part, which includes the latency of the last round.
+//   A message of a phase moves rounds * c bytes, where c is the longest chunk. If members have a link to every other
+//                member, or if each of several nodes has several members, a ring's messages are cut over as many rings
+//                as there are links or members (flow_rings.h), with c / rings bytes each, rounded up.
+//   If a switch runs the collective, a member's outgoing link carries all bytes that the member sends, and its incoming
+//                link carries all bytes that it receives.
+//   The collective finishes one group latency after its last phase ends. The group latency is the longest latency from
+//                one member to the next, in order of ranks and around. It is subtracted from the fixed part, which
+//                includes the latency of the last round.
 // So on an idle network a ring over S bytes between n devices of one kind of link takes, as on "analytic",
 //     (n-1) (overhead + latency) + (n-1)/n S / B for an all-gather or a reduce-scatter, twice that for an all-reduce.
 #include <algorithm>
@@ -33,9 +35,9 @@
 namespace weft::sim {
 namespace {
 
-// If each member of a larger group sends to every other, only kDistances of the distances between members are
-// simulated, each standing for its neighbors. What members send and receive stays the same; links of the fabric between
-// them are loaded about the same.
+// In a group of more than kMaxExactMembers members, if every member sends to every other, at most kDistances of the
+// distances between members are simulated. Each of them stands for the distances next to it. Each member sends and
+// receives the same bytes as without this; the loads of links of the fabric are about the same.
 constexpr int64_t kMaxExactMembers = 512;
 constexpr int64_t kDistances = 64;
 // The largest groups use fewer distances, so that at most kMaxRoutes routes are computed.
@@ -272,8 +274,8 @@ class FlowNetwork : public NetworkModel {
     return cost;
   }
 
-  // A group of `members` members, `on_node` on each node, sums one part of a message. Adds the loads of that sum. The
-  // ranks in `tree` send the part; the root of the sum is above the first of them.
+  // Adds the loads of summing one part of a message over a group of `members` members, `on_node` on each node. The
+  // ranks in `tree` send the part. The root of the sum is the leaf switch above the first of them.
   absl::Status AddTree(const CollectiveStage& stage, int64_t members, int64_t on_node, const SwitchMessages& past,
                        absl::Span<const int64_t> tree, double* latency, double* overhead) const {
     const auto role = [&](int32_t link) { return topology_->links()[link].role; };
@@ -290,7 +292,8 @@ class FlowNetwork : public NetworkModel {
       WEFT_ASSIGN_OR_RETURN(const LinkRoute in, topology_->RouteOfRanks(partner, tree[i]));
       *latency = std::max(*latency, out.latency_seconds);
       *overhead = std::max(*overhead, out.overhead_seconds);
-      // The rank's own links: up to its interface, and from its interface.
+      // The rank's own links are those of `out` up to its interface's outgoing link, and those of `in` from its
+      // interface's incoming link on.
       size_t own = 0;
       while (own < out.links.size() && role(out.links[own]) != LinkRole::kInterfaceOut) ++own;
       loads_->Add(absl::MakeConstSpan(out.links).subspan(0, own + 1), past.out);
@@ -308,7 +311,8 @@ class FlowNetwork : public NetworkModel {
       leaf.up = *up;
       leaf.down = *up + 1;
       ++leaf.nodes;
-      // Data from other leaves also comes down into the root's leaf, because the same switch above joins both leaves.
+      // The next link of the route leads down into the root's leaf, because the same switch above joins both leaves.
+      // Data from other leaves also uses that link.
       root.down = *(up + 1);
       root.up = root.down - 1;
     }
@@ -322,10 +326,11 @@ class FlowNetwork : public NetworkModel {
     return absl::OkStatus();
   }
 
-  // Counts the messages of one round. Their loads are in loads_.
+  // Overheads and latency of the messages of one round. The loads of these messages are in loads_.
   struct Round {
     explicit Round(size_t members) : sent(members, 0), received(members, 0) {}
-    // Overheads of the messages that each member sends, and of those that it receives.
+    // For each member: the sum of the overheads of the messages that it sends, and the sum for the messages that it
+    // receives.
     std::vector<double> sent;
     std::vector<double> received;
     double latency = 0;

@@ -108,8 +108,9 @@ std::vector<std::vector<int32_t>> BalancedRings(int32_t n) {
   if (n == 2) return {{0, 1}};
   const Rings rings = DisjointRings(n);
   if (n % 2 == 1 || n > kMaxBalanced) return rings;
-  // All pairs form n - 1 sets of n / 2 disjoint pairs (round i of a tournament: n-1 and i, i+j and i-j). Members are
-  // renamed so that each set is unused once; every pair is then used the other times.
+  // All pairs form n - 1 sets of n / 2 disjoint pairs (round i of a tournament: n-1 and i, i+j and i-j). Each round
+  // renames the members so that the pairs that `rings` do not use become the pairs of its set. So every pair is unused
+  // in one round and used in the n - 2 other rounds.
   const std::vector<int32_t> partner = UnusedPartner(rings, n);
   Rings balanced;
   for (int32_t round = 0; round < n - 1; ++round) {

@@ -1,4 +1,4 @@
-// Collectives in which switches sum or multicast, as flows.
+// Tests the flows of collectives in which switches sum or multicast.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -83,7 +83,7 @@ TEST_F(FlowTest, ALeafPassesOneSumOn) {
     const Flow flow = FlowOf(Call("switch", kind, 6'000'000), Members(6));
     EXPECT_EQ(flow.phases.size(), 1u);
     std::map<int32_t, int> count;
-    // There are 6 interfaces, out and in, and 3 leaves, up and down.
+    // 6 interfaces have a link out and a link in, and 3 leaves have a link up and a link down.
     EXPECT_EQ(flow.phases[0].loads.size(), 18u);
     for (const auto& [link, load] : flow.phases[0].loads) ++count[load];
     return count;
@@ -153,7 +153,8 @@ TEST_F(FlowTest, LoadsOfSwitchesAreThoseOfSumsThatAreFollowed) {
     for (const auto& [link, load] : up) expected.insert(load);
     for (const auto& [link, load] : down) expected.insert(load);
     EXPECT_EQ(loads(CollectiveKind::kReduceScatter), expected);
-    // A gather has the same loads backwards. In an all-reduce, every link carries the buffer once.
+    // An all-gather loads the links as a reduce-scatter does, in the opposite direction. In an all-reduce, every link
+    // carries the buffer once.
     EXPECT_EQ(loads(CollectiveKind::kAllGather), expected);
     const std::multiset<int64_t> sum = loads(CollectiveKind::kAllReduce);
     EXPECT_EQ(sum.size(), expected.size());

@@ -66,7 +66,7 @@ class FlowTest : public ::testing::Test {
   std::unique_ptr<NetworkModel> analytic_;
 };
 
-// Allows an error of one ps per phase, and the error of rates that are rounded to whole bytes per second.
+// Allows an error of 1 ps, 2 ps for each phase, and 10^-9 of `expected` for rates rounded to whole bytes per second.
 inline void ExpectSeconds(Time time, double expected, int64_t phases = 1) {
   EXPECT_NEAR(static_cast<double>(time.ps), expected * 1e12, 1 + 2.0 * static_cast<double>(phases) + expected * 1e3);
 }

@@ -26,7 +26,8 @@ class LinkLoads {
     used_.clear();
   }
 
-  // Returns (link, messages) in order of the links, and starts anew. More than 2^31 - 1 messages count as 2^31 - 1.
+  // Returns (link, messages) in order of the links, and clears the counts. More than 2^31 - 1 messages count as 2^31 -
+  // 1.
   std::vector<std::pair<int32_t, int32_t>> Take() {
     std::sort(used_.begin(), used_.end());
     std::vector<std::pair<int32_t, int32_t>> loads;

@@ -1,8 +1,8 @@
 // The "nccl" network: the times of NCCL on NVIDIA's devices. Every collective uses the algorithm and protocol that NCCL
-// chooses for its size and group (nccl_tuning.h), whatever the program names. NCCL chooses as if it had the interfaces
-// of its nodes for itself. The time is that of its choice with the bandwidth that the placement leaves
-// (placed_links.h). Latencies are those of NCCL's model and are part of a collective's occupancy; those of the
-// cluster's links are not used. The buffers of one collective count as one.
+// chooses for its size and group (nccl_tuning.h), whatever algorithm the program names. NCCL chooses as if no other
+// group used the interfaces of its nodes. The time of its choice is then calculated with the bandwidth that the
+// placement and the other groups leave (placed_links.h). Latencies come from NCCL's model, not from the cluster's
+// links, and are part of a collective's occupancy. All buffers of one collective count as one buffer.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -59,7 +59,7 @@ class NcclNetwork : public NetworkModel {
     for (const CollectivePart& part : call.parts) {
       bytes += static_cast<double>(part.elements) * static_cast<double>(part.element_bytes);
     }
-    // Among thousands of groups only few differ in shape, so times are cached by shape.
+    // Thousands of groups have only a few different shapes, so times are cached by shape.
     const std::tuple key(links_.ShapeOf(form, members), call.kind, bytes);
     if (const auto known = times_.find(key); known != times_.end()) return known->second;
     const PlacedGroup by_itself(links_, nullptr, members), beside_others(links_, &form, members);

@@ -17,7 +17,8 @@ std::optional<PairRings> FindPairRings(const Cluster& cluster, absl::Span<const 
   const NodeLinks& links = cluster.node_links();
   if (!links.all_pairs() && links.direct().empty()) return std::nullopt;
   PairRings rings;
-  // Devices that links join to the first one. The neighbors of those before index `next` have been visited.
+  // Devices found so far that links join to the first device, by index. The links of those before index `next` have
+  // been followed.
   std::vector<size_t> joined = {0};
   std::vector<bool> is_joined(devices.size(), false);
   is_joined[0] = true;

@@ -22,7 +22,7 @@ constexpr ByProtocol kTreeHop[] = {{0.6, 1.25, 4.0}, {1.0, 1.9, 4.0}, {5.0, 8.5,
 constexpr ByProtocol kRingHop[] = {{0.6, 1.9, 3.4}, {1.0, 2.5, 5.7}, {2.7, 4.0, 14.0}};
 constexpr double kNvlsInside = 25.0;
 constexpr double kNvlsTreeOutside = 20.9;
-// Latencies between nodes if the switches between nodes sum, for all nodes together.
+// Latencies of the part between nodes, for all nodes together, if the switches between nodes sum.
 constexpr double kNvlsOutside = 18.0;
 constexpr double kCollNetDirectInside = 3.7, kCollNetDirectOutside = 31.0;
 constexpr double kCollNetChainInside = 2.8, kCollNetChainOutside = 30.0;
@@ -51,8 +51,8 @@ constexpr double kTreeCorrection[3][23] = {
     {0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6, 0.6, 0.5,
      0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.7, 0.7, 0.8, 0.9, 0.9}};
 
-// From kPlateauBytes bytes per channel and rank on, Simple rings over nodes reach a plateau: the latency is then
-// kPlateau times as long.
+// For buffers of at least kPlateauBytes bytes per channel and rank, an all-reduce by Simple rings over several nodes
+// has kPlateau times the latency.
 constexpr double kPlateauBytes = 64;
 constexpr double kPlateau = 1.4;
 constexpr double kPlateauBeforeAmpere = 1.9;

@@ -1,32 +1,33 @@
 // Which algorithm and protocol NCCL chooses for a collective, and how long they take by NCCL's own model: time =
 // latency + bytes / bandwidth. NCCL chooses the fastest that is possible.
 //
-// A ring of n ranks on N nodes takes 2(n-1) steps for an all-reduce, n-1 for the others; 2(N-1) or N-1 of them cross.
+// A ring of n ranks on N nodes takes 2(n-1) steps for an all-reduce and n-1 steps for other collectives. Of these,
+// 2(N-1) or N-1 steps are between nodes ("crossing").
 //     latency   = base + (steps - crossing) x hop inside + crossing x hop outside
-//     bandwidth = bus x n / steps          bus = what a ring carries, less what the protocol costs
+//     bandwidth = bus x n / steps          bus = the bandwidth of a ring, minus the protocol's cost
 // An all-reduce may use double binary trees, with g = n / N ranks on a node:
 //     latency   = base + 2 (g-1) hop inside + 2 floor(log2 N) hop outside
 //     bandwidth = bus / 2 x a correction by size
-// If the switch of a node sums what passes ("NVLS"), it may use that inside a node or with trees over nodes
+// If the switch of a node can sum ("NVLS"), an all-reduce may use it inside a node or with trees over nodes
 // ("NVLSTree"):
 //     latency   = hop inside + 2 floor(log2 N) hop outside
-//     bandwidth = efficiency x (g-1) / g x what a device sends inside, and at most what a node sends outside,
-//                 of more than two nodes half of that
-// If switches between nodes sum (SHARP), an all-reduce may leave that to them. Inside a node it then uses a chain of
-// the node's ranks ("CollNetChain"), direct messages between all of them ("CollNetDirect", with NVLink), or the node's
+//     bandwidth = the smaller of: efficiency x (g-1) / g x the bandwidth of a device inside;
+//                 the bandwidth of a node to other nodes, halved if there are more than two nodes
+// If switches between nodes can sum (SHARP), an all-reduce may use them. Inside a node it then uses a chain of the
+// node's ranks ("CollNetChain"), direct messages between all of them ("CollNetDirect", with NVLink), or the node's
 // switch ("NVLS"):
 //     latency   = chain: 2 (g-1) hop inside; direct: hop inside + (g-1) 0.4 us; NVLS: hop inside;  + hop outside
-//     bandwidth = chain: half of a ring's inside; direct: g / (2 (g-1)) of it, from capability 90 on 0.85 times;
-//                 NVLS: as above;  and at most what a node sends outside, each byte once
+//     bandwidth = chain: 1/2 of a ring's inside; direct: g / (2 (g-1)) of a ring's inside, x 0.85 from capability 90;
+//                 NVLS: as above;  at most the bandwidth of a node to other nodes, which each byte uses once
 //
-// Protocols: LL sends a flag with every 4 bytes, LL128 one with 120, Simple waits for whole buffers. The faster the
-// answer, the lower the bandwidth.
+// Protocols: LL sends a flag with every 4 bytes, LL128 sends a flag with every 120 bytes, Simple waits for whole
+// buffers. A protocol with a lower latency also has a lower bandwidth.
 //
 // Figures: NVIDIA NCCL, src/graph/tuning.cc and src/graph/topo.h (2.27; measured by NVIDIA), with these
-// simplifications. A channel carries what one NVLink (or a PCIe slot) does, so there are bus / that many channels.
-// Hosts are Intel's. CollNet has as many channels as fill its interfaces. There is no PAT: all-gathers and
-// reduce-scatters use the ring. The correction by size is interpolated linearly between its rows, so that time grows
-// with size.
+// simplifications. A channel has the bandwidth of one NVLink (or one PCIe slot), so the number of channels is bus
+// divided by that bandwidth. Hosts are Intel's. CollNet has enough channels to fill its interfaces. There is no PAT:
+// all-gathers and reduce-scatters use the ring. The correction by size is interpolated linearly between its rows, so
+// that time grows with size.
 #ifndef WEFT_SIMULATOR_NETWORK_NCCL_TUNING_H_
 #define WEFT_SIMULATOR_NETWORK_NCCL_TUNING_H_
 
@@ -68,7 +69,8 @@ struct NcclGroup {
 std::optional<double> NcclSeconds(NcclAlgorithm algorithm, NcclProtocol protocol, CollectiveKind kind, double bytes,
                                   const NcclGroup& group);
 
-// Returns the fastest algorithm and protocol; ties go to the first in the order of the enumerations.
+// Returns the fastest algorithm and protocol. If several are equally fast, returns the first in the order of the
+// enumerations.
 std::pair<NcclAlgorithm, NcclProtocol> NcclChoice(CollectiveKind kind, double bytes, const NcclGroup& group);
 
 // The time for which a message keeps both of its ranks busy, and the time until it arrives after that. Messages up to

@@ -75,13 +75,14 @@ using NetworkModelFn = std::unique_ptr<NetworkModel>(const Mesh& mesh, const Clu
 
 // Properties in which network models differ. A model can have any number of them.
 enum NetworkTrait : uint32_t {
-  // Everything arrives at once.
+  // Transfers and collectives take no time.
   kTakesNoTime = 1,
   // Every pair of ranks has the same bandwidth, wherever the ranks are placed.
   kIgnoresPlacement = 2,
   // Collectives run in rings in order of ranks, whatever nodes the ranks are on.
   kRingsByRank = 4,
-  // The communication library chooses algorithms and latencies; those of the program and the cluster are ignored.
+  // The communication library chooses algorithms and latencies. The program's algorithms and the cluster's latencies
+  // are ignored.
   kChoosesAlgorithms = 8,
   // Everything in flight shares the links that it crosses.
   kSharesLinks = 16,

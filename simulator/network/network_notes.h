@@ -1,4 +1,4 @@
-// Notes for users on what a network model ignores of the machine that a program's ranks use.
+// Notes for users about the properties of their machine that a network model ignores.
 #ifndef WEFT_SIMULATOR_NETWORK_NETWORK_NOTES_H_
 #define WEFT_SIMULATOR_NETWORK_NETWORK_NOTES_H_
 

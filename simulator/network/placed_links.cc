@@ -60,7 +60,8 @@ absl::StatusOr<MessagePath> PlacedLinks::SharedPath(int64_t source, int64_t dest
   return path;
 }
 
-// Adds one user to `sharing`. The user's group has `members` members on the node, or in the place.
+// Adds one user of a link to `sharing`. The user is a member of a group that has `members` members on the node, or in
+// the place.
 void PlacedLinks::AddTo(Sharing& sharing, int64_t members) {
   for (auto& [alike, count] : sharing) {
     if (alike == members) {
@@ -167,9 +168,9 @@ PlacedLinks::LinkUsers PlacedLinks::UsersOutOfPlace(const TransferKey& transfers
   return users;
 }
 
-// Returns the bandwidth that the transfer from `from` to `to`, on another node, has on the way out of the node and the
-// place of `from`. Ranks that have the coordinates of `from` on all axes on which `to` differs make the same transfer
-// at the same time, for other replicas.
+// Returns the bandwidth of the transfer from `from` to `to`, a rank on another node, over the links out of the node and
+// out of the place of `from`. All ranks with the coordinates of `from` on the axes on which `from` and `to` differ make
+// such a transfer at the same time, for other replicas.
 double PlacedLinks::TransferBandwidth(int64_t from, int64_t to) const {
   TransferKey key = {Node(from), to - from};
   for (size_t axis = 0; axis < sizes_.size(); ++axis) {

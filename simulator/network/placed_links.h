@@ -3,17 +3,17 @@
 //
 // Bandwidth B between nodes: the traffic of a group that leaves a node is spread evenly over the group's members on the
 // node. Each member sends over the links to its own interface. Members of several groups, or several members of one
-// group, may send over one link at the same time and then share it. Let C_l be the capacity of link l, and g the number
-// of members that a group has on the node. Then
+// group, share a link if they send over it at the same time. Let C_l be the capacity of link l, and g the number of
+// members that a group has on the node. Then
 //     B = min over links l of its members of C_l / (sum over all members of such groups that use l of 1 / g).
-// For axes i = 0, 1, ... from the inside out, of sizes G_i, on nodes of G_node devices with interfaces that are alike,
-// this is Eq. 10 of the AxoNN-4D paper,
+// Let the mesh axes i = 0, 1, ... from the inside out have the sizes G_i, and let nodes have G_node devices, interfaces
+// that are alike and the bandwidth B_inter. Then this is Eq. 10 of the AxoNN-4D paper,
 //     B_i = B_inter / min(G_node, G_0 * ... * G_(i-1)).
 // The paper divides the bandwidth of a node by the number of groups of axis i on it; this file counts the groups where
 // the ranks really are. The same formula gives the bandwidth of the links up from an oversubscribed leaf of the fabric,
-// with g the number of members below the leaf. Inside a node, and from node to node, a message has the bandwidth that
-// the slowest link of its route has without other traffic (topology.h). Source: Singh et al., "A 4D hybrid algorithm to
-// scale parallel training to thousands of GPUs", arXiv:2305.13525,
+// where g is the number of members below the leaf. Inside a node, and from node to node, a message has the bandwidth
+// that the slowest link of its route has without other traffic (topology.h). Source: Singh et al., "A 4D hybrid
+// algorithm to scale parallel training to thousands of GPUs", arXiv:2305.13525,
 //         Eq. 10.
 #ifndef WEFT_SIMULATOR_NETWORK_PLACED_LINKS_H_
 #define WEFT_SIMULATOR_NETWORK_PLACED_LINKS_H_
@@ -36,8 +36,9 @@
 
 namespace weft::sim {
 
-// Errors are FailedPrecondition and name the figure that the cluster lacks, or say that the cluster has too few
-// devices. The object caches its counts, so only one thread at a time may use it.
+// The links between the ranks of `mesh` on `cluster`. Errors are FailedPrecondition and name the figure that the
+// cluster lacks, or state that the cluster has too few devices. The object caches its counts, so only one thread at a
+// time may use it.
 class PlacedLinks {
  public:
   // Both arguments must outlive the object.
@@ -98,7 +99,7 @@ class PlacedLinks {
   LinkUsers UsersOutOfNode(const TransferKey& transfers) const;
   LinkUsers UsersOutOfPlace(const TransferKey& transfers) const;
   bool Sends(const TransferKey& transfers, int64_t rank) const;
-  // Returns the lowest member of the group of `rank`, or -1 if the rank takes no part.
+  // Returns the lowest member of the group of `rank`, or -1 if the rank is in no group of this form.
   int64_t LowestMember(const GroupForm& form, int64_t rank) const;
   FormGroups& GroupsOf(const GroupForm& form) const;
   void CountGroups(FormGroups& groups) const;
@@ -107,7 +108,7 @@ class PlacedLinks {
   const InterfacePorts ports_;
   const absl::StatusOr<RankPlacement> placement_;
   const absl::StatusOr<Topology> topology_;
-  // By mesh axis.
+  // For each mesh axis: its size, and the difference between the numbers of two ranks that are neighbors on it.
   std::vector<int64_t> sizes_, strides_;
   mutable absl::flat_hash_map<TransferKey, LinkUsers> users_out_of_node_, users_out_of_place_;
   mutable std::vector<std::unique_ptr<FormGroups>> forms_;

@@ -76,7 +76,7 @@ GroupForm DrawForm(std::mt19937& random) {
   return form;
 }
 
-// The links of a way, by name, each with its bandwidth.
+// The links that a message passes, by name, each with its bandwidth.
 using Way = std::map<std::string, double>;
 
 class Counted {

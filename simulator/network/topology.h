@@ -91,7 +91,7 @@ class Topology {
   // The links at a placed device.
   struct Ends {
     int64_t device = 0;
-    // The first link, which leads out, of each pair of links (out, in); -1 = none.
+    // Links exist in pairs: one out of the device, followed by one in. These are the links out; -1 = none.
     int32_t port = -1;
     int32_t bridge = -1;
     int32_t interface = -1;

@@ -49,8 +49,8 @@ std::vector<Cluster> Machines() {
            // Kinds of fabrics.
            node + "fabric { kind: FAT_TREE nodes_per_switch: 2 oversubscription: 1 hop_latency_seconds: 1e-7 }",
            node + "fabric { kind: FAT_TREE nodes_per_switch: 2 oversubscription: 4 hop_latency_seconds: 1e-7 }",
-           // No hop latency: a device that uses another device's interface may move to its partner's rail and save
-           // hops.
+           // This fabric has no hop latency: otherwise a device that uses another device's interface may move to that
+           // device's rail and save hops.
            node + "fabric { kind: RAIL_OPTIMISED nodes_per_switch: 2 oversubscription: 2 }",
            node + "fabric { kind: DRAGONFLY nodes_per_switch: 2 oversubscription: 1.75 hop_latency_seconds: 1e-7 }",
            "nics_per_node: 1 fabric { kind: TORUS torus: [ 2, 2 ] hop_latency_seconds: 1e-7 }",
@@ -190,7 +190,7 @@ TEST_P(EachNetwork, WornLinksMakeNothingFaster) {
 
 // Each device has an interface. If one interface is down, its device shares the interface of another device. All groups
 // together then take at least as long as with that interface at half speed. ("flow" shares links between the messages
-// in flight, so a single question does not show this.)
+// in flight, so the time of one collective does not show this.)
 TEST(WornLinks, AnInterfaceThatIsDownIsNoBetterThanAtHalf) {
   const auto slowest = [](const std::string& network, const Cluster& cluster, const GroupForm& form) {
     const Mesh mesh = SquareMesh();

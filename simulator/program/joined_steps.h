@@ -1,4 +1,4 @@
-// Finds which steps of a template's actions run together on a device that joins steps to launches
+// Finds which steps of a template's actions run together, on a device that joins several steps into one launch
 // (proto/util/step_runs.h).
 #ifndef WEFT_SIMULATOR_PROGRAM_JOINED_STEPS_H_
 #define WEFT_SIMULATOR_PROGRAM_JOINED_STEPS_H_
@@ -18,7 +18,8 @@
 
 namespace weft::sim {
 
-// Program and template must outlive this object. Actions that are alike share one list.
+// The lists of joined steps of a template's actions. Actions that are alike share one list. Program and template must
+// outlive this object.
 class JoinedSteps {
  public:
   // If `joins` is false, the device does not join steps, and no action has a list.

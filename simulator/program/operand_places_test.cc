@@ -11,8 +11,8 @@
 namespace weft::sim {
 namespace {
 
-// [0, 100) and [100, 150) on the device, the same in host memory, an empty buffer at 100, and the first half of [0,
-// 100).
+// The buffers are [0, 100) and [100, 150) on the device, the same ranges in host memory, an empty buffer at 100 on the
+// device, and the first half of [0, 100) on the device.
 Template Buffers() {
   return Parse<Template>(R"(
     buffers { offset: 0 bytes: 100 place: DEVICE } buffers { offset: 100 bytes: 50 place: DEVICE }

@@ -83,7 +83,7 @@ class TemplateBuilder {
     }
   }
 
-  // Finds groups of at least two transfers: neighbors with the same number.
+  // Finds groups of at least two transfers: neighbors in the same list with the same transfer_group, other than 0.
   void FindGroups() {
     group_of_.assign(view_.actions.size(), -1);
     for (size_t i = 1; i < view_.actions.size(); ++i) {
