@@ -26,7 +26,7 @@ const char* NameOf(Symbol s) {
 
 // Returns the symbol for the number of rows in an activation's shape: `rows` for [rows, d] and for [4*rows, d],
 // `samples` for [samples, d].
-Symbol RowsOf(const Shape& shape) {
+Symbol RowSymbol(const Shape& shape) {
   return shape.dims[0].terms[0].factors[shape.dims[0].terms[0].factors.size() - 1].symbol;
 }
 
@@ -241,13 +241,13 @@ absl::Status OpView::Infer(Named* output) {
         return BadSide(static_cast<int>(i), absl::StrCat(first, " x ", first, ", like the first"));
       continue;
     }
-    if (RowsOf(row.inputs[i].shape) == Symbol::samples) {
+    if (RowSymbol(row.inputs[i].shape) == Symbol::samples) {
       if (named.side != 1) return BadSide(static_cast<int>(i), "one row per sample");
     } else if (named.side != first) {
       return BadSide(static_cast<int>(i), absl::StrCat(first, " x ", first, ", like the first"));
     }
   }
-  switch (RowsOf(row.output.shape)) {
+  switch (RowSymbol(row.output.shape)) {
     case Symbol::pixels:
       output->side = graph.image_size();
       break;

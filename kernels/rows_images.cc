@@ -48,7 +48,7 @@ constexpr KernelRow kRows[] = {
      .outputs = {{"y", "[rows/blocks,n]"}},
      .attributes = {Any("first_column"), OrZero(Divides("groups", "rows", "0, or a divisor of the input's rows")),
                     Any("column_shift")},
-     .rules = {{"columns_are_there", ColumnsAreThere}},
+     .rules = {{"columns_are_there", CheckColumnRange}},
      .result = "puts the g blocks of rows of x side by side, [rows,g·m], and takes n columns from first_column + "
                "column_shift on. An all-gather over g ranks leaves their columns as such blocks"},
     {.kernel = UPSAMPLE,

@@ -109,7 +109,7 @@ bool RampFitsFactor(const StepView& s) {
 
 bool NoScaleBesideInput(const StepView& s) { return s.inputs() < 2; }
 
-void Tf32IsThePrograms(const StepView& s) {
+void CheckTf32(const StepView& s) {
   const bool tf32 = s.attributes().tf32(), single = s.in(0).dtype == FP32 && s.in(1).dtype == FP32;
   if (s.alone()) {
     if (tf32 && !single) s.Bad("P2.attribute", "rounds to TF32, but its factors are not both stored in fp32");
@@ -243,7 +243,7 @@ void FilterIsSquare(const StepView& s) {
   s.RequireShape(weight, {outputs, channels, side, side});
 }
 
-void ColumnsAreThere(const StepView& s) {
+void CheckColumnRange(const StepView& s) {
   // The groups' blocks of rows are put side by side; `all` counts their columns.
   const int64_t first = s.attributes().first_column(), all = s[Symbol::blocks] * s[Symbol::d];
   s.Require(first >= 0 && first <= all - s[Symbol::n], "first_column", first,

@@ -15,7 +15,7 @@ bool RampFitsFactor(const StepView& s);
 bool NoScaleBesideInput(const StepView& s);
 
 // Checks of whole steps.
-void Tf32IsThePrograms(const StepView& s);        // MATMUL
+void CheckTf32(const StepView& s);                // MATMUL
 void TableHoldsVocabulary(const StepView& s);     // EMBEDDING*
 void PositionsFit(const StepView& s);             // POSITION_EMBEDDING*
 void VocabularyIsThePrograms(const StepView& s);  // CROSS_ENTROPY*
@@ -25,7 +25,7 @@ void Masking(const StepView& s);                  // LOAD_TOKENS, LOAD_TARGETS
 void SamplesAreImages(const StepView& s);         // LOAD_NOISY_IMAGE, LOAD_NOISE
 void WholeImages(const StepView& s);              // CONV2D*, UPSAMPLE*; checks the symbol `rows`.
 void FilterIsSquare(const StepView& s);           // CONV2D*
-void ColumnsAreThere(const StepView& s);          // SLICE_COLUMNS
+void CheckColumnRange(const StepView& s);         // SLICE_COLUMNS
 void AxesAreCountedOnce(const StepView& s);       // SQUARED_NORM
 void OptimizerIsTheRecipes(const StepView& s);    // ADAMW, SGD_STEP
 void RoundingIsTheRecipes(const StepView& s);     // ADAMW, SGD_STEP

@@ -127,8 +127,8 @@ Mesh MakeMesh() {
 
 // Checks the bandwidth of every group that has members in several parts of the machine (a part is a node or a place),
 // for the members in each part. Returns how many members have less bandwidth than they would have alone.
-template <typename Part, typename Leaving, typename Told>
-int Compare(const Mesh& mesh, const GroupForm& form, Part part, Leaving leaving, Told told) {
+template <typename Part, typename Leaving, typename Reported>
+int Compare(const Mesh& mesh, const GroupForm& form, Part part, Leaving leaving, Reported reported) {
   const auto beside = [&](int64_t rank) {
     std::vector<int64_t> ranks;
     for (const int64_t member : FormMembers(mesh, rank, form)) {
@@ -160,7 +160,7 @@ int Compare(const Mesh& mesh, const GroupForm& form, Part part, Leaving leaving,
         alone = std::min(alone, carries / own[link]);
       }
     }
-    EXPECT_NEAR(told(beside(rank)), least, least * 1e-8) << "rank " << rank;
+    EXPECT_NEAR(reported(beside(rank)), least, least * 1e-8) << "rank " << rank;
     less += least < alone * 0.99;
   }
   return less;

@@ -58,7 +58,7 @@ int64_t RanksPerNode(int64_t ranks, const Cluster& cluster) {
   return ranks > devices && ranks % nodes == 0 ? ranks / nodes : devices;
 }
 
-absl::Status CheckRoom(int64_t ranks, int64_t per_node, const Cluster& cluster) {
+absl::Status CheckDeviceCount(int64_t ranks, int64_t per_node, const Cluster& cluster) {
   const Placement& placement = cluster.placement();
   const std::string needed = absl::StrCat(", but the program has ", ranks, " ranks; ");
   if (placement.devices_of_ranks_size() > 0) {
@@ -121,7 +121,7 @@ absl::StatusOr<RankPlacement> RankPlacement::Make(int64_t ranks, const Cluster& 
   }
   const int64_t per_node = cluster.placement().devices_size() > 0 ? cluster.placement().devices_size()
                                                                   : std::max<int64_t>(cluster.devices_per_node(), 1);
-  const absl::Status room = CheckRoom(ranks, per_node, cluster);
+  const absl::Status room = CheckDeviceCount(ranks, per_node, cluster);
   if (!room.ok()) return room;
   return RankPlacement(ranks, cluster);
 }
