@@ -18,8 +18,8 @@ constexpr int kLongestChain = 8;
 // A message, and the file that it was read from.
 template <typename Message>
 struct Loaded {
-  Message message;
-  std::string source;
+  Message message = {};
+  std::string source = {};
 
   absl::Status Annotated(const absl::Status& status, absl::string_view field = "") const {
     if (status.ok()) return status;

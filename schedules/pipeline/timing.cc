@@ -91,34 +91,6 @@ class TimeRecorder {
   ScheduleTiming timing_;
 };
 
-ScheduleTiming TimeStatic(const PipelineSchedule& schedule, int microbatches, const UnitCosts& costs) {
-  TimeRecorder recorder(schedule, microbatches, costs);
-  if (!schedule.asynchrony) {
-    recorder.TimeAll(schedule.order, 0);
-    return recorder.End(microbatches, costs);
-  }
-  recorder.TimePart(/*ahead=*/1, /*repetition=*/-1);
-  recorder.TimePart(/*ahead=*/0, /*repetition=*/0);
-  ScheduleTiming timing = recorder.End(microbatches, costs);
-  const Period period = FindPeriod(schedule, microbatches, costs);
-  timing.period = period.time;
-  timing.period_repetitions = period.repetitions;
-  return timing;
-}
-
-// A static schedule with the slots of each rank in the given order.
-PipelineSchedule Reordered(const PipelineSchedule& schedule, const std::vector<std::vector<int32_t>>& order) {
-  PipelineSchedule result = {.stages = schedule.stages,
-                             .lanes = schedule.lanes,
-                             .placement = schedule.placement,
-                             .order = std::vector<std::vector<Slot>>(schedule.order.size())};
-  for (size_t rank = 0; rank < order.size(); ++rank) {
-    result.order[rank].reserve(order[rank].size());
-    for (int32_t i : order[rank]) result.order[rank].push_back(schedule.order[rank][i]);
-  }
-  return result;
-}
-
 // How fast an asynchronous schedule runs in steady state.
 struct Period {
   // The time that `repetitions` repetitions add; 0 if no period was found.
@@ -180,6 +152,34 @@ Period FindPeriod(const PipelineSchedule& schedule, int microbatches, const Unit
     }
   }
   return {};
+}
+
+ScheduleTiming TimeStatic(const PipelineSchedule& schedule, int microbatches, const UnitCosts& costs) {
+  TimeRecorder recorder(schedule, microbatches, costs);
+  if (!schedule.asynchrony) {
+    recorder.TimeAll(schedule.order, 0);
+    return recorder.End(microbatches, costs);
+  }
+  recorder.TimePart(/*ahead=*/1, /*repetition=*/-1);
+  recorder.TimePart(/*ahead=*/0, /*repetition=*/0);
+  ScheduleTiming timing = recorder.End(microbatches, costs);
+  const Period period = FindPeriod(schedule, microbatches, costs);
+  timing.period = period.time;
+  timing.period_repetitions = period.repetitions;
+  return timing;
+}
+
+// A static schedule with the slots of each rank in the given order.
+PipelineSchedule Reordered(const PipelineSchedule& schedule, const std::vector<std::vector<int32_t>>& order) {
+  PipelineSchedule result = {.stages = schedule.stages,
+                             .lanes = schedule.lanes,
+                             .placement = schedule.placement,
+                             .order = std::vector<std::vector<Slot>>(schedule.order.size())};
+  for (size_t rank = 0; rank < order.size(); ++rank) {
+    result.order[rank].reserve(order[rank].size());
+    for (int32_t i : order[rank]) result.order[rank].push_back(schedule.order[rank][i]);
+  }
+  return result;
 }
 
 }  // namespace
