@@ -149,9 +149,9 @@ struct PreparedProgram {
   int backward_queue = -1;
   std::vector<PreparedGroup> groups;
   int64_t steps_of_list[3] = {0, 0, 0};
-  // Number of events that PreparedStep.event counts.
+  // Number of events that steps record; PreparedStep.event is below it.
   int step_events = 0;
-  // Where the steps with `figures` leave their figures.
+  // Memory to which steps with `figures` copy the values for the run's report.
   Figures figures;
   // A fixed loss scale (rule P11); 0 = none.
   double fixed_loss_scale = 0;

@@ -244,7 +244,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
   // matches them in order, and with nothing else.
   struct Edge {
     int communicator = -1;
-    // For this edge alone, used by members of a group that share a stream.
+    // A stream and an event of this edge alone, for members of a group whose communicators share a stream; -1 = none.
     int stream = -1;
     int event = -1;
   };

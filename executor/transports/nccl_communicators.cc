@@ -19,9 +19,9 @@ constexpr auto kAwake = std::chrono::microseconds(200);
 // Maximum number of blocks of a kernel. Each block takes a multiprocessor.
 constexpr int kMaxPairCtas = 2;
 constexpr int kMaxGroupCtas = 16;
-// Maximum number of blocks of all communicators of a rank together. Kernels that wait for a partner must all fit at
-// once; otherwise one that nobody waits for keeps out one that is waited for. An A100 has 108 multiprocessors, others
-// have more.
+// Maximum number of blocks of all communicators of a rank together. All kernels that wait for
+// a partner must fit on the device at once. Otherwise those that are there could wait for ever for one that is not. An
+// A100 has 108 multiprocessors, newer devices have more.
 constexpr int64_t kMaxCtas = 104;
 
 // The message of the first member to the others. The others can predict all of it except the id. If they expect another
