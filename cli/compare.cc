@@ -63,7 +63,7 @@ absl::StatusOr<sim::SimulatedProgram> SimulateOne(const std::string& file, CostR
   WEFT_RETURN_IF_ERROR(WithFile(sim::CheckRatios(loaded->program, simulation->report), file));
   for (const std::string& note : NotesOn(*loaded, options)) AddNote(note, file, notes);
   fits->Update(Annotate(CheckFit(*simulation, loaded->program, loaded->cluster), file));
-  // The following programs run on the same cluster.
+  // The first program's cluster becomes the cluster of all following programs.
   if (cluster->empty()) *cluster = loaded->program.cluster_name();
   return sim::SimulatedProgram{IsValidUtf8(file) ? file : Printable(file), simulation->report};
 }

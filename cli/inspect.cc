@@ -51,7 +51,7 @@ absl::Status InspectCommand(absl::Span<const std::string> args) {
   if (flags.help_wanted()) return Print(flags.Help());
 
   WEFT_ASSIGN_OR_RETURN(const Program program, ReadProgram(flags.positional()[0]));
-  // Only a program that is safe to follow can be shown. Whether it trains completely is checked last.
+  // A program can be shown only if it is safe to follow. Whether it does all of the training work is checked last.
   const auto in_file = [&](const absl::Status& status) {
     return absl::Status(status.code(), absl::StrCat(flags.positional()[0], ": ", status.message()));
   };

@@ -63,9 +63,10 @@ Rows Clusters() {
   return rows;
 }
 
-// Returns TakenFlags with the limits of the flags whose limit is the same for all schedules with a choice.
+// Returns TakenFlags of `entry`, with limits added to --virtual and --waves, whose limits do not depend on the
+// schedule.
 std::string TakenFlagsAndLimits(const ScheduleEntry& entry) {
-  // Some schedules accept --virtual only with the value that they have anyway.
+  // True if the user can choose the value of --virtual. Some schedules accept only the value that they have anyway.
   const bool chooses = BuildSchedule(entry, {.ranks = 4, .microbatches = 8, .virtual_stages = 3}).ok();
   return absl::StrReplaceAll(
       TakenFlags(entry),

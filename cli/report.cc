@@ -150,12 +150,13 @@ absl::StatusOr<ComparisonReport> CompareWithPrediction(const Trace& measured, co
   options.trace_repetitions = kSimulatedRepetitions;
   WEFT_ASSIGN_OR_RETURN(const sim::Simulation simulation, sim::Simulate(program, cluster, options));
   WEFT_ASSIGN_OR_RETURN(ComparisonReport report, sim::CompareTraces(*simulation.trace, measured, &program));
-  // Use the steady period itself, instead of its estimate from a few repetitions.
+  // Use the simulation's own steady-state period instead of an estimate from the few simulated repetitions.
   report.mutable_first()->set_iteration_seconds(simulation.report.iteration_seconds());
-  // The part of the period that the sources do not cover: they cover one repetition and do not add up to the period.
+  // The part of the period that the sources do not cover. The sources describe one repetition, so their sum differs
+  // from the steady-state period.
   double apart = simulation.report.iteration_seconds();
   for (const SourceComparison& row : report.sources()) apart -= row.first_seconds();
-  // Times are whole picoseconds (rule P12). A smaller rest is a rounding error of sums of doubles.
+  // Times are whole picoseconds (rule P12), so a smaller remainder is a rounding error of sums of doubles.
   if (std::abs(apart) < 0.5e-12) apart = 0;
   SourceComparison* steady = report.add_sources();
   steady->set_source("steady state");

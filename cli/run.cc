@@ -1,4 +1,5 @@
-// weft run and weft calibrate: hand over to weft-run, which links no LLVM and so runs where weft was never installed.
+// weft run and weft calibrate: start weft-run, which links no LLVM and therefore also runs on machines where weft was
+// never installed.
 #include <unistd.h>
 
 #include <cerrno>

@@ -43,7 +43,7 @@ std::vector<std::string> Strings(const absl::string_view (&names)[n]) {
   return std::vector<std::string>(std::begin(names), std::end(names));
 }
 
-// Reports lanes without a slot, which a file can have by mistake.
+// Reports lanes without a slot. A schedule file can contain such lanes by mistake.
 std::string UnusedLanes(const PipelineSchedule& schedule) {
   std::vector<bool> used(schedule.lanes);
   for (const std::vector<Slot>& order : schedule.order) {
@@ -64,7 +64,7 @@ std::string LastLine(const LoadedSchedule& loaded) {
                       JsonNumber(loaded.report.closed_form_makespan()), "; source: ", loaded.entry->source, "\n");
 }
 
-// Errors of schedules name the parameter as plans do; this replaces it by the flag.
+// Replaces plan parameters in an error of a schedule by their flags: virtual_stages by --virtual.
 absl::Status InFlags(const absl::Status& status, bool given) {
   if (!given) return status;
   return absl::Status(status.code(), absl::StrReplaceAll(status.message(), {{"virtual_stages", "--virtual"}}));

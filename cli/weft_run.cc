@@ -98,7 +98,7 @@ absl::Status CheckInputs(const std::string& program, const RunFlags& f, const ex
   return CheckRead("--tuning", tuning.read());
 }
 
-// A backend and a transport, chosen for this process.
+// The backend and the transport that are chosen for this process.
 struct Machinery {
   const exec::BackendEntry* backend = nullptr;
   const exec::TransportEntry* transport = nullptr;
@@ -126,7 +126,7 @@ std::string FirstLine(const Program& program, const RunFlags& f, const Machinery
                       f.threads == 1 ? " thread per rank\n" : " threads per rank\n");
 }
 
-// Sets the functions that `options` calls as the run goes on. Everything that is passed outlives the run.
+// Sets the functions that `options` calls during the run. All arguments must outlive the run.
 void SetCallbacks(const Program& program, const RunFlags& f, bool first, RunOutput& output, exec::RunOptions& options) {
   // End the process: nothing else can be done, because the rank's thread will not return.
   options.on_stuck = [](const absl::Status& reason, bool reports) {
@@ -137,7 +137,7 @@ void SetCallbacks(const Program& program, const RunFlags& f, bool first, RunOutp
     options.on_warning = [](const std::string& warning) {
       std::fprintf(stderr, "weft run: %s\n", Printable(warning).c_str());
     };
-    // Standard output holds either the report alone, or the lines of steps with their notes.
+    // Standard output holds either the report alone, or the lines of steps together with the notes.
     options.on_note = options.on_warning;
   }
   if (first && f.format == "text") {

@@ -50,7 +50,7 @@ TEST(ProgramSize, DoesNotGrowWithTheDataDegree) {
     // LOCAL_LOSSES and LOSSES have a double for each microbatch of the global batch (rule P11).
     EXPECT_EQ(b.device_arena_bytes() - a.device_arena_bytes(), 2 * 8 * 16 * (128 - 8));
   }
-  // Larger numbers in the mesh, the recipe and strides over data take a few bytes more.
+  // The larger program has larger numbers in its mesh, recipe and strides over data. They take a few bytes more.
   const auto bytes = static_cast<int64_t>(small.ByteSizeLong());
   EXPECT_GT(bytes, 0);
   EXPECT_LE(static_cast<int64_t>(large.ByteSizeLong()), bytes + bytes / 1000);

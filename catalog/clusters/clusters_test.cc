@@ -33,7 +33,7 @@ TEST(Clusters, ParseAndValidate) {
       EXPECT_EQ(peaks.count(TF32), capability >= 80 ? 1u : 0u);
     }
     peaks.erase(TF32);
-    // Older devices have no bf16.
+    // Devices older than Ampere may lack bf16, so add it before the comparison.
     peaks.insert(BF16);
     EXPECT_EQ(peaks, (std::set<DType>{FP64, FP32, BF16, FP16}));
     // The first row of an efficiency table starts at size 0.

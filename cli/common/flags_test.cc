@@ -106,7 +106,7 @@ TEST(Flags, WrongUsage) {
   EXPECT_THAT(Error({"--time=0.0005"}), HasSubstr("with at most 3 digits after the point"));
   EXPECT_THAT(Error({"--format=jsn"}), HasSubstr("--format='jsn': allowed: text, json, nearest valid: json"));
   EXPECT_THAT(Error({"--verbose=yes"}), HasSubstr("allowed: true, false"));
-  // A word that other tools use for this choice.
+  // "Table" is a word that other tools use for the choice "text".
   EXPECT_EQ(Error({"--format=Table"}),
             "--format='Table': allowed: text, json, nearest valid: text; see weft test --help");
   EXPECT_THAT(Error({"--ranks=1", "--ranks=1"}), HasSubstr("--ranks is given twice"));

@@ -17,7 +17,8 @@ namespace weft {
 void HoldStandardStreams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
-    // open() returns the lowest free descriptor, which is `fd`. It has the wrong direction on purpose: using it fails.
+    // open() returns the lowest free descriptor, which is `fd`. It is opened for the wrong direction on purpose, so
+    // that any use of it fails.
     [[maybe_unused]] const int opened = open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }

@@ -29,9 +29,9 @@ struct TimelineRow {
 };
 
 struct Timeline {
-  // If `exact`, `text` has one cell per largest common step of time ("f3 B3 B3"). If that is too wide, `text` has one
-  // letter per column, which shows the state in the middle of the column's time. `column` is the time of a cell or
-  // column.
+  // If `exact`, `text` has one cell ("f3", "B3") for each step of the largest time step that divides all bars' starts
+  // and ends. If such cells do not fit the width, `text` has one letter per column: the state in the middle of the
+  // column's time. `column` is the time that one cell or column stands for.
   bool exact = true;
   int64_t column = 1;
   std::string text;

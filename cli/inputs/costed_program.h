@@ -1,4 +1,5 @@
-// Loads the program that weft simulate and weft compare cost: reads it, or compiles it on the way, with its cluster.
+// Loads the program that weft simulate or weft compare costs, and its cluster. Reads the program from a file or
+// compiles it from its inputs.
 #ifndef WEFT_CLI_INPUTS_COSTED_PROGRAM_H_
 #define WEFT_CLI_INPUTS_COSTED_PROGRAM_H_
 

@@ -11,7 +11,7 @@ namespace weft {
 
 void UseLargePages() {
 #ifdef __GLIBC__
-  // Such a step reserves only address space: pages that are not touched take no memory.
+  // Growing the heap by this step reserves only address space: pages that are not touched take no memory.
   constexpr int kStep = 64 << 20;
   constexpr uintptr_t kPage = 2 << 20;
   mallopt(M_TOP_PAD, kStep);

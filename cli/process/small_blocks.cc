@@ -52,7 +52,8 @@ struct Blocks {
   char* end;
 };
 
-// Null if there is no region. A thread that has no block of the region may still see null.
+// The start of the region; null if no region is reserved. A thread may still read null after another thread has
+// reserved the region, but only while it holds no block of the region.
 std::atomic<char*> region{nullptr};
 std::atomic<size_t> spans{0};
 uint8_t size_of_span[kRegion / kSpan];

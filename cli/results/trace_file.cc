@@ -20,9 +20,9 @@
 namespace weft {
 namespace {
 
-// Quotes within JSON strings are escaped, so this text cannot be part of one.
+// This text cannot occur inside a JSON string, because quotes within strings are escaped.
 constexpr char kMarker[] = "\"weft_trace\":\"";
-// Stands before kMarker. Its value is the CRC of all bytes before it, as eight hexadecimal digits.
+// Stands before kMarker in the file. Its value is the CRC of all bytes before it, as eight hexadecimal digits.
 constexpr char kEventsCrc[] = "\"weft_events_crc\":\"";
 
 std::string Bytes(const Trace& trace) {
@@ -46,8 +46,8 @@ std::string Serialize(Trace trace) {
   return Bytes(trace);
 }
 
-// Checks the trace's checksum. `may_lack`: the file is text, which people may write by hand, without a checksum. Files
-// that weft writes have one.
+// Checks the trace's checksum. `may_lack` is true for text files: people may write them by hand, without a checksum.
+// Files that weft writes have a checksum.
 absl::Status CheckCrc(const Trace& trace, bool may_lack, absl::string_view source) {
   if (trace.crc() == 0) {
     if (may_lack) return absl::OkStatus();
@@ -67,8 +67,8 @@ std::string EventsCrc(absl::string_view events) {
   return absl::StrCat(kEventsCrc, absl::Hex(Crc32c(events), absl::kZeroPad8), "\",\n");
 }
 
-// Checks that viewers show the events of the trace that weft reads. `front` and `behind` are the file before and after
-// its weft_trace. Early versions of weft wrote no checksum of the events.
+// Checks that the events that viewers show belong to the trace that weft reads. `front` and `behind` are the parts of
+// the file before and after its weft_trace field. Early versions of weft wrote no checksum of the events.
 absl::Status CheckEvents(absl::string_view front, absl::string_view behind, absl::string_view source) {
   const size_t crc = front.rfind(kEventsCrc);
   const bool unchanged = crc == absl::string_view::npos || front.substr(crc) == EventsCrc(front.substr(0, crc));
@@ -122,7 +122,7 @@ absl::StatusOr<Trace> ParseTrace(absl::string_view bytes, const std::string& sou
                                    : ": this trace for viewers is cut off: it does not end with a '}'"));
   } else {
     WEFT_RETURN_IF_ERROR(ParseMessage(bytes, source, &trace));
-    // A binary message contains bytes that no text has, at least in its times.
+    // A file without control bytes is text: a binary message contains such bytes, at least in its times.
     text = std::all_of(bytes.begin(), bytes.end(), [](char c) {
       const unsigned char byte = static_cast<unsigned char>(c);
       return byte >= 0x20 || byte == '\n' || byte == '\t' || byte == '\r';

@@ -17,8 +17,8 @@ namespace weft {
 // the events: ReadTrace refuses a file whose events were changed.
 std::string WithTrace(absl::string_view chrome, const Trace& trace);
 
-// Writes a trace. A file PATH.json is for viewers and for weft, with the names of `program`. Any other path gets the
-// binary message. Both contain Trace.crc.
+// Writes a trace. For a path that ends in .json, writes a file for viewers and for weft, with the names of `program`.
+// For any other path, writes the binary message. Both contain Trace.crc.
 absl::Status WriteTrace(const Trace& trace, const Program& program, const std::string& path);
 
 // Reads the trace from a file that WithTrace made, or from one that holds the message as text, JSON or binary. A wrong

@@ -58,7 +58,7 @@ TEST(TraceFile, ComesBackFromMessages) {
               HasSubstr("damaged: trace.crc"));
 }
 
-// A file with any one bit wrong is refused, never read as another trace.
+// A file in which any one bit is wrong is refused; it is never read as a different trace.
 TEST(TraceFile, DamagedFilesAreRefused) {
   const std::string path = testing::TempDir() + "/whole";
   ASSERT_TRUE(WriteTrace(TestTrace(), Program(), path).ok());

@@ -49,7 +49,8 @@ absl::StatusOr<Launch> ChooseLaunch(absl::string_view bootstrap, absl::string_vi
                                    "allowed: --bootstrap=mpi, auto"));
   }
   const absl::StatusOr<exec::LaunchedAs> found = exec::FindLauncher(wanted, environment);
-  // One message names everything that is missing: this process's place in the job, and where the others are.
+  // One message names everything that is missing: this process's place in the job, and the address of the other
+  // processes.
   const bool over_tcp = transport == "tcp" || !found.ok() || found->bootstrap == exec::Bootstrap::kEnv;
   if (over_tcp && (!found.ok() || found->size > 0)) {
     const absl::Status status = exec::FindRendezvous(wanted, environment).status();

@@ -14,9 +14,9 @@
 namespace weft {
 
 struct Launch {
-  // kNone: this process runs the whole job.
+  // How the processes of the job find each other. kNone: this process runs the whole job.
   exec::Bootstrap bootstrap = exec::Bootstrap::kNone;
-  // kLocal: true if this process starts the ranks (RunLocally) and runs none itself.
+  // Set only for kLocal: true if this process starts the ranks (RunLocally) and runs none itself.
   bool starts_ranks = false;
 };
 

@@ -17,7 +17,7 @@
 namespace weft {
 namespace {
 
-// In the first repetition the pipeline fills; in the second, ranks wait for ranks that are behind.
+// Two repetitions: in the first the pipeline fills; in the second, ranks wait for ranks that are late.
 constexpr int kRepetitions = 2;
 
 // Returns the number of steps of the trace. Stops counting beyond kMaxStepsUnasked.
@@ -54,7 +54,7 @@ absl::StatusOr<Prediction> PredictOn(const Program& program, const Cluster& clus
 absl::StatusOr<Prediction> PredictRun(const Program& program, const std::string& cluster) {
   if (cluster == "none") return Prediction{};
   if (cluster.empty()) {
-    // Only the catalog counts: a file of the same name has nothing to do with the program.
+    // Use only clusters of the catalog: a file that happens to have this name has nothing to do with the program.
     if (!FindInCatalog("clusters", program.cluster_name()).ok()) return Prediction{};
     const absl::StatusOr<Cluster> known = LoadCluster(program.cluster_name());
     if (!known.ok() || ClusterDigest(*known) != program.cluster_digest()) return Prediction{};

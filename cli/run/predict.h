@@ -19,7 +19,8 @@ struct Prediction {
   std::string cluster;
 };
 
-// Each process predicts its run before it starts. Unless asked to, it makes no trace of more steps than this.
+// Each process predicts its run before it starts. Without a --cluster, it predicts nothing if the trace would have more
+// steps than this.
 inline constexpr int64_t kMaxStepsUnasked = int64_t{1} << 21;
 
 // Predicts two repetitions of `program`, which the verifier has proven, on a cluster. `cluster` is a name of the

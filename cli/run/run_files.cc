@@ -40,7 +40,7 @@ absl::Status CheckWritten(const std::string& path) {
 }
 
 absl::Status CheckCheckpointFolder(const std::string& folder) {
-  // Check the nearest folder that exists: the run creates `folder` only when nothing can be refused any more.
+  // Check the nearest folder that exists: the run creates `folder` only after all checks have passed.
   std::error_code error;
   fs::path there = folder;
   while (!there.empty() && !fs::exists(there, error)) there = there.parent_path();
@@ -52,12 +52,12 @@ absl::Status CheckCheckpointFolder(const std::string& folder) {
         latest.string(),
         ": is a folder, but weft writes a file of this name to mark the newest checkpoint; move the folder away"));
   }
-  // In another folder, try a name that no file has.
+  // If `folder` does not exist yet, try to write a file in the existing folder, under a name that no file has.
   const bool is_there = there == fs::path(folder);
   const absl::Status status = CheckWritable((there / (is_there ? "latest" : ".weft-checkpoint")).string());
   if (status.ok()) return status;
   const absl::string_view message = status.message();
-  // Keep only the reason: the user did not ask for the file that was tried.
+  // Keep only the reason of the error: the user did not name the file that was tried.
   return absl::Status(status.code(), absl::StrCat(folder, ": cannot write in ", there.empty() ? "." : there.string(),
                                                   message.substr(message.rfind(": "))));
 }

@@ -17,8 +17,8 @@ namespace weft {
 absl::Status CheckRead(absl::string_view flag, const std::string& path);
 
 // Checks that the run can write its outputs: --trace, --report, --save-weights, --tuning='write FILE' and the folder of
-// --checkpoint. Named pipes are refused, because opening one waits for its reader. /dev/stdout, /dev/stderr, /dev/fd/N
-// and /proc/self/fd/N are open already, whatever they are.
+// --checkpoint. Refuses named pipes, because opening one waits for a reader. Accepts /dev/stdout, /dev/stderr,
+// /dev/fd/N and /proc/self/fd/N even for pipes, because they are open already.
 absl::Status CheckOutputs(const RunFlags& flags);
 
 // Checks --fault-report for `rank`; each rank's file is on its own machine. The default (an empty path) is not checked:

@@ -131,7 +131,7 @@ TEST(RunFiles, AFaultReportIsAFileOfEachRank) {
   EXPECT_TRUE(HasFaultReport(folder + "/fault.json", 4));
   EXPECT_FALSE(HasFaultReport(folder + "/fault.json", 3));
   EXPECT_FALSE(HasFaultReport("", 4));
-  // The report is opened when a run has failed, and must not wait for a reader then.
+  // The report is opened after a run has failed. Opening it must not wait for a reader.
   ASSERT_EQ(mkfifo((folder + "/pipe-3.json").c_str(), 0600), 0);
   EXPECT_THAT(Message(CheckFaultReport(folder + "/pipe.json", 3)), HasSubstr("is a named pipe"));
 }

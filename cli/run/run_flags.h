@@ -30,8 +30,8 @@ struct RunFlags {
 
 void DeclareRunFlags(Flags& flags, RunFlags& f);
 
-// Call this after Parse. Returns a UsageError if flags contradict each other or one lacks another that it needs. Sets
-// what one flag implies for others.
+// Call this after Parse. Returns a UsageError if flags contradict each other or if a flag needs another one that is not
+// given. Sets the values of flags that other flags imply.
 absl::Status CheckRunFlags(const Flags& flags, RunFlags& f);
 
 // Returns NotFound if one of --lib-path is not a folder of this machine.

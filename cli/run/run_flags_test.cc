@@ -79,7 +79,7 @@ TEST(RunFlags, FoldersOfLibrariesAreThere) {
   EXPECT_TRUE(CheckLibraryPath({folder, "/"}).ok());
   const absl::Status missing = CheckLibraryPath({folder, folder + "/nodir"});
   EXPECT_EQ(missing.message(), "--lib-path: " + folder + "/nodir: there is no such folder");
-  // Not a usage error, as for a missing file: the command line itself is correct.
+  // A path that is not a folder is not a usage error, just like a missing file: the command line itself is correct.
   EXPECT_FALSE(IsUsageError(missing));
   EXPECT_EQ(CheckLibraryPath({file}).message(), "--lib-path: " + file + ": is not a folder");
 }

@@ -9,12 +9,13 @@
 
 namespace weft {
 
-// Holds text back until nothing can be refused any more, so that a run that is refused prints nothing.
+// Holds text back until the run can no longer be refused, so that a refused run prints nothing.
 class RunOutput {
  public:
   void Write(absl::string_view text);
-  // Call this when nothing can be refused any more. `met`: the ranks have met. If nobody reads the output from then on,
-  // `stop_requested` becomes true, as after a signal. A stop before that would end the run before it has done anything.
+  // Call this when the run can no longer be refused. `met`: the ranks have met. If they have and nobody reads the
+  // output from then on, `stop_requested` becomes true, as after a signal. A stop before the ranks meet would end the
+  // run before it has done anything.
   void Accept(bool met);
   // The first error of writing.
   const absl::Status& status() const { return status_; }

@@ -18,7 +18,7 @@ std::atomic<bool> was_caught[NSIG];
 void OnSignal(int number) {
   if (was_caught[number].exchange(true, std::memory_order_relaxed)) {
     exec::RemoveUnusedFolders();
-    // The raised signal arrives when this handler has returned, and then ends the process.
+    // The raised signal is delivered after this handler returns, and then ends the process.
     ::signal(number, SIG_DFL);
     raise(number);
     return;
@@ -42,7 +42,7 @@ void CatchStopSignals() {
     // If SIGHUP was ignored before (nohup), leave it so: it must not end this process.
     if (number != SIGHUP || before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
   }
-  // A write that fails is then an error that is reported.
+  // A failed write then returns an error, which the run reports.
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);
 }

@@ -67,9 +67,9 @@ TEST(StopSignals, IgnoredHangupStaysIgnored) {
     ::signal(SIGHUP, SIG_IGN);
     CatchStopSignals();
     raise(SIGHUP);
-    // Nobody reads the output.
+    // As if nobody read the output.
     raise(SIGPIPE);
-    // A file reaches the limit of ulimit -f.
+    // As if a file had reached the limit of ulimit -f.
     raise(SIGXFSZ);
     return stop_requested ? 1 : 0;
   });

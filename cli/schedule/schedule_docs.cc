@@ -22,9 +22,9 @@ constexpr int kDrawingWidth = 240;
 constexpr int kRanks = 4, kMicrobatches = 8;
 constexpr int64_t kScale = 1000;
 
-// The sizes to measure, as ranks and microbatches.
+// The sizes to measure, as pairs of ranks and microbatches.
 constexpr std::pair<int, int> kSizes[] = {{2, 4}, {4, 4}, {4, 8}, {4, 16}, {8, 8}, {8, 16}, {8, 32}};
-// Thousandths.
+// Latencies of transfers, in thousandths of a forward.
 constexpr int64_t kLatencies[] = {0, 250, 500, 1000};
 
 // Times a schedule with F = 1, B = 2, I = W = 1 per microbatch and rank.
@@ -112,7 +112,7 @@ std::string Latency() {
   }
   std::stable_sort(rows.begin(), rows.end(),
                    [](const Row& a, const Row& b) { return a.makespans[0] < b.makespans[0]; });
-  // 1 + the number of faster schedules.
+  // The rank of a row by makespan: 1 + the number of faster schedules.
   auto place = [&](const Row& row, size_t latency) {
     return 1 + std::count_if(rows.begin(), rows.end(),
                              [&](const Row& other) { return other.makespans[latency] < row.makespans[latency]; });

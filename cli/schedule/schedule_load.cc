@@ -26,7 +26,7 @@
 namespace weft {
 namespace {
 
-// Enough for a thousand ranks with thousands of microbatches.
+// The largest schedule file. It is enough for a thousand ranks with thousands of microbatches.
 constexpr int64_t kMaxScheduleBytes = int64_t{1} << 28;
 constexpr int kDefaultRanks = 4, kDefaultMicrobatches = 8;
 
@@ -92,7 +92,7 @@ absl::Status LoadFile(const ScheduleRequest& request, LoadedSchedule* loaded) {
                   absl::InvalidArgumentError(absl::StrCat("a schedule file lists its actions and takes no ",
                                                           optional.flag, "; leave it out")));
   }
-  // The same check that a plan with this file gets.
+  // A plan with this file gets the same check.
   if (absl::Status status = CheckDefinition(*named, params); !status.ok()) return AtFile(request.name, status);
   loaded->timed.name = named->name.empty() ? Printable(request.name) : named->name;
   loaded->own_name = std::move(named->name);

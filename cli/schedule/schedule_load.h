@@ -18,29 +18,30 @@ namespace weft {
 struct ScheduleRequest {
   // A registered name, or a file (docs/schedule_files.md).
   std::string name;
-  // Costs are in 1 / scale. If ranks or microbatches are 0, a registered schedule gets 4 and 8, and a file its own
-  // numbers.
+  // Costs are in 1 / scale. If the number of ranks or microbatches is 0, a registered schedule uses 4 ranks and 8
+  // microbatches, and a file uses its own numbers.
   ScheduleParams params;
   int64_t scale = 1;
   CsvOptions csv;
-  // Replaces a message-driven order by the static order that it takes with these costs.
+  // Replaces a message-driven order by the static order in which its slots run with these costs.
   bool freeze = false;
-  // A schedule that holds more activations (CheckActivations) is refused, or left out of a comparison.
+  // The most activations that a schedule may hold (CheckActivations). A schedule that holds more is refused, or left
+  // out of a comparison.
   std::optional<Ratio> activation_cap = {};
-  // Ignores parameters that the schedule does not take, instead of refusing them.
+  // If true, ignores parameters that the schedule does not take, instead of refusing them.
   bool ignore_foreign = false;
 };
 
 struct LoadedSchedule {
-  // Its name is the one to show: for a file without a name, the path.
+  // The timed schedule. Its name is the name to show: the path if a file contains no name.
   TimedSchedule timed;
-  // The name in the file, empty if it has none; or the registered name.
+  // The registered name, or the name in the file; empty if the file has none.
   std::string own_name;
   // Includes the closed form, if there is one.
   ScheduleReport report;
   // True if a message-driven order was frozen.
   bool frozen = false;
-  // Null for a file.
+  // The registered schedule; null for a file.
   const ScheduleEntry* entry = nullptr;
   // All actions of the file, if it has transfers.
   std::optional<ActionLists> lists;

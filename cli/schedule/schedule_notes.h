@@ -16,7 +16,7 @@ struct ScheduleNotes {
   absl::string_view bubble;
   absl::string_view activations;
   absl::string_view use;
-  // Microbatches per rank in the drawing: a number that shows the schedule well.
+  // The number of microbatches per rank in the drawing, chosen so that the drawing shows the schedule well.
   int drawn;
 };
 

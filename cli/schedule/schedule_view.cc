@@ -21,7 +21,7 @@ constexpr int64_t kDrawnSlots = int64_t{1} << 17;
 
 std::string Percent(double ratio) { return absl::StrFormat("%.2f %%", 100 * ratio); }
 
-// A piece of a rank's drawing, in time order: a slot. The two sides of a pair are drawn one after the other.
+// One slot of a rank's drawing, or one side of a pair. The two sides of a pair are drawn one after the other.
 struct Part {
   Slot slot;
   int64_t start = 0;
@@ -35,7 +35,7 @@ std::vector<Part> PartsOf(const TimedSchedule& timed, size_t rank) {
   for (size_t i = 0; i < order.size(); ++i) {
     Part part = {.slot = order[i], .start = timed.timing.start[rank][i], .end = timed.timing.end[rank][i]};
     if (order[i].paired || (i > 0 && order[i - 1].paired)) {
-      // A forward takes about a third of a pair. Take half if a third would make the drawing's step small.
+      // A forward takes about a third of a pair. Use a half if a third would need a smaller time step in the drawing.
       const int64_t length = part.end - part.start;
       const int64_t forward = length % 3 != 0 && length % 2 == 0 ? length / 2 : length / 3;
       part.in_pair = true;
@@ -43,7 +43,7 @@ std::vector<Part> PartsOf(const TimedSchedule& timed, size_t rank) {
     }
     parts.push_back(part);
   }
-  // The list of a message-driven schedule is not in time order.
+  // Sort the parts, because the slots of a message-driven schedule are not listed in time order.
   std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.start < b.start; });
   return parts;
 }

@@ -17,7 +17,7 @@ struct TimedSchedule {
   std::string name;
   PipelineSchedule schedule;
   int microbatches = 0;
-  // Times are in 1 / (timing.unit * scale) of the user's unit.
+  // Times in `timing` are in 1 / (timing.unit * scale) of the user's unit.
   ScheduleTiming timing;
   int64_t scale = 1;
 };

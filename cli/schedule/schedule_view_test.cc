@@ -88,7 +88,7 @@ TEST(ScheduleSvg, NamesAreEscaped) {
   EXPECT_THAT(*ScheduleSvg(t, MakeScheduleReport(t)), HasSubstr(">&lt;b&gt;&amp;, 2 ranks"));
 }
 
-// This takes a minute or more if some code works on each pair of stages, or on each pair of a rank and a slot.
+// This test takes a minute or more if some code takes time per pair of stages, or per pair of a rank and a slot.
 TEST(ScheduleView, ManyRanksAndSlotsAreQuick) {
   const TimedSchedule ranks = Build("1f1b", 300'000, 1, {});
   const ScheduleReport report = MakeScheduleReport(ranks);
@@ -140,7 +140,7 @@ TEST(ScheduleReport, WeightsAndPeriods) {
   const ScheduleReport async = MakeScheduleReport(Build("pipedream", 4, 8, {}));
   EXPECT_EQ(async.period(), 24);
   EXPECT_EQ(async.makespan(), 33);
-  // 4 + 3 + 2 + 1 versions of a quarter each.
+  // The four ranks hold 4, 3, 2 and 1 versions of a quarter of the weights each.
   EXPECT_EQ(async.weight_copies(), 2.5);
   EXPECT_THAT(ScheduleTable(async), HasSubstr("asynchronous: time per step in steady state 24, bubble 0.00 %"));
 }

@@ -191,7 +191,7 @@ TEST_F(ImportGraphTest, TheFirstPatternThatMatchesDecides) {
   EXPECT_EQ(DecayOf(imported, other), 0.4);
 }
 
-// GPT-2's residual projections begin smaller. They still do when the recipe states the deviation.
+// GPT-2's residual projections start with smaller values. They still do when the recipe states the deviation.
 TEST_F(ImportGraphTest, TheLargestDeviationIsThatOfTheRecipe) {
   const ImportedGraph plain = Import();
   recipe_.mutable_init()->set_normal(0.5);
@@ -228,7 +228,7 @@ TEST_F(ImportGraphTest, SitesOfDropoutAreNumberedInModelOrder) {
   const auto with = SitesOf(Import());
   ASSERT_EQ(with.size(), 7u);
   for (size_t i = 0; i < with.size(); ++i) EXPECT_EQ(with[i], std::pair(static_cast<int>(i), 0.25));
-  // Without dropout the attention ops are still there, but have no site.
+  // Without dropout the attention ops remain, but their sites drop nothing.
   recipe_.set_dropout(0);
   EXPECT_THAT(SitesOf(Import()), ElementsAre(std::pair(0, 0.0), std::pair(0, 0.0)));
   recipe_.set_dropout(0.25);
@@ -260,7 +260,7 @@ TEST_F(ImportGraphTest, TrainingIsThatOfTheRecipe) {
   EXPECT_TRUE(read.stochastic_rounding);
   EXPECT_EQ(read.loss_scale, 64);
   EXPECT_FALSE(read.dynamic());
-  // A scale that grows begins with its own initial value.
+  // A loss scale that grows starts at its own initial value.
   options_.loss_scale.set_initial(1024);
   options_.loss_scale.set_growth_interval(10);
   read = training();
@@ -284,7 +284,7 @@ TEST_F(ImportGraphTest, SettingsThatAreWrongAreNamed) {
   EXPECT_THAT(ErrorWith([&] { recipe_.set_global_batch_sequences(0); }), HasSubstr("must be positive"));
   EXPECT_THAT(ErrorWith([&] { recipe_.set_sequence_length(17); }),
               HasSubstr("recipe.sequence_length = 17 is more than the model's maximum of 16 positions"));
-  // There are more losses than can be counted.
+  // The number of losses overflows.
   EXPECT_THAT(ErrorWith([&] {
                 recipe_.set_global_batch_sequences(int64_t{1} << 62);
                 options_.steps_per_repetition = 8;

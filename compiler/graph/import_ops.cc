@@ -16,7 +16,7 @@ namespace {
 
 using kernels::Symbol;
 
-// The extents that the shapes of a row name; 0 where none is known.
+// The extent of each symbol that the shapes of a row name; 0 if the extent is not known.
 using Extents = std::array<int64_t, static_cast<size_t>(Symbol::kSymbols)>;
 
 int64_t& At(Extents& extents, Symbol symbol) { return extents[static_cast<size_t>(symbol)]; }
@@ -34,7 +34,7 @@ int64_t ExtentOf(const kernels::Dim& dim, Extents& extents) {
   return sum;
 }
 
-// Binds the names that stand alone in a dimension.
+// Binds each symbol that is the only term of a dimension to the extent of that dimension.
 void Bind(const kernels::Shape& shape, llvm::ArrayRef<int64_t> dims, Extents& extents) {
   for (size_t i = 0; i < shape.dims.size(); ++i) {
     const auto& terms = shape.dims[i].terms;
@@ -152,7 +152,7 @@ absl::StatusOr<mlir::Value> GraphImporter::RowOp(const GraphOp& op, const kernel
     if (i == 0 && operand.kind == kernels::Kind::kActivation) sequence = RowsOfSample(value);
     state.addOperands(value);
   }
-  // Reads row 0 everywhere, like the positions of sequences that are one token long.
+  // A type_embedding reads row 0 for every token, like the positions of sequences that are one token long.
   if (op.kind() == "type_embedding") sequence = 1;
   At(extents, Symbol::sequence) = sequence;
   if (row.output.kind == kernels::Kind::kTimes) {
@@ -161,7 +161,7 @@ absl::StatusOr<mlir::Value> GraphImporter::RowOp(const GraphOp& op, const kernel
     const auto& dims = row.output.shape.dims;
     state.addTypes(Activation(ExtentOf(dims[0], extents), ExtentOf(dims[1], extents)));
   }
-  // Statistics, which backwards read.
+  // The further outputs are statistics, which backwards read.
   for (size_t i = 1; i < kernel.outputs.size(); ++i) {
     llvm::SmallVector<int64_t> shape;
     for (const kernels::Dim& dim : kernel.outputs[i].shape.dims) shape.push_back(ExtentOf(dim, extents));
@@ -185,7 +185,7 @@ absl::Status GraphImporter::AddAttributes(const GraphOp& op, const kernels::Kern
     } else if (rule.attribute == Symbol::timestep_scale) {
       state.addAttribute(name, F64(a.timestep_scale() == 0 ? 1 : a.timestep_scale()));
     } else if (field == nullptr) {
-      continue;  // Only passes set it.
+      continue;  // Only passes set this attribute.
     } else if (field->cpp_type() == field->CPPTYPE_DOUBLE) {
       state.addAttribute(name, F64(a.GetReflection()->GetDouble(a, field)));
     } else if (field->cpp_type() == field->CPPTYPE_INT64) {
@@ -303,7 +303,7 @@ absl::StatusOr<mlir::Value> GraphImporter::Attention(const GraphOp& op) {
                Dim(q, 1), " columns");
   }
   const double scale = a.scale() != 0 ? a.scale() : 1 / std::sqrt(static_cast<double>(d / a.heads()));
-  // A window that hides nothing counts as none.
+  // A window that hides no token counts as no window.
   const int64_t window = a.window() < recipe_.sequence_length() ? a.window() : 0;
   const int32_t site = sites_++;
   return builder_

@@ -1,6 +1,6 @@
-// The pass weft-shard: turns the whole graph into the graph of one rank of x, y and z. Each op has its own sharding
-// rule (ir/sharding_rules.cc). This pass applies the rules one after the other, and writes into the tensors how they
-// were cut.
+// The pass weft-shard: turns the whole graph into the graph of one rank of the axes x, y and z. Each op has its own
+// sharding rule (ir/sharding_rules.cc). This pass applies the rules one after the other, and records in the weft.tensor
+// ops how each tensor was cut.
 #include "compiler/passes/passes.h"
 #include "ir/sharder.h"
 #include "llvm/ADT/STLExtras.h"
@@ -46,8 +46,8 @@ struct ShardPass : impl::ShardBase<ShardPass> {
   }
 
  private:
-  // The readers of a value decide in how many runs its columns are made. Each op passes the number for its result on to
-  // its operands.
+  // Finds into how many runs the columns of each value are divided. The readers of a value decide this: going backward
+  // through the ops, each op passes the number for its result on to its operands.
   static void FindRuns(ir::GraphOp graph, ir::Sharder& sharder) {
     for (mlir::Operation& op : llvm::reverse(graph.getBody().front())) {
       auto shardable = mlir::dyn_cast<ir::ShardableInterface>(op);

@@ -1,6 +1,7 @@
 // The pass weft-shard-states: ZeRO. Cuts the parameters that weft-shard leaves, their gradients and the optimizer
-// states over data replicas, as the ZeRO stage requires. If the replicas do not divide the elements of a tensor, parts
-// are rounded up and the last ones filled with zeros. Source: Rajbhandari et al. 2020, arXiv:1910.02054.
+// states over data replicas, as the ZeRO stage requires. If the number of replicas does not divide the elements of a
+// tensor, the size of a part is rounded up and the last parts are filled with zeros. Source: Rajbhandari et al. 2020,
+// arXiv:1910.02054.
 #include <map>
 #include <string>
 
@@ -75,7 +76,7 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
     if (all != mlir::cast<mlir::RankedTensorType>(tensor.getType()).getNumElements()) SetPaddedElements(tensor, all);
   }
 
-  // Finds the tensors that are kept by all layers that read them.
+  // Finds the tensors whose gathered values are kept by all layers that read them.
   void FindKept() {
     kept_.clear();
     llvm::DenseSet<int64_t> given_up;
@@ -123,7 +124,7 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
     return mlir::success();
   }
 
-  // True if compute reads the parameter as the rank holds it.
+  // True if compute reads the parameter in the form in which the rank holds it, so that no gather is needed.
   bool IsWhole(ir::ParameterOp parameter) const { return stage != 3 || kept_.contains(parameter.getTensor()); }
 
   mlir::Operation* Gather(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> inputs,
@@ -151,7 +152,7 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
     return builder.getDictionaryAttr(builder.getNamedAttr(kAxis, who));
   }
 
-  // Indices of kept tensors.
+  // Indices of the tensors that all their layers keep (FindKept).
   llvm::DenseSet<int64_t> kept_;
 };
 

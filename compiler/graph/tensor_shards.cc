@@ -74,7 +74,7 @@ void DescribeShards(mlir::ModuleOp module, SegmentSet* set) {
     for (mlir::StringAttr axis : tensor.getPartial().getAsRange<mlir::StringAttr>()) {
       shards.sync_axes.push_back(axis.str());
     }
-    // Norms are taken of the part of the gradient that the optimizer reads.
+    // Norms are computed from the part of the gradient that the optimizer reads.
     for (const DimensionCut& cut : shards.state.dimensions()) norm_axes.insert(cut.axis());
     for (const RangeCut& cut : shards.state.ranges()) norm_axes.insert(cut.axis());
   }

@@ -1,5 +1,5 @@
-// Which part of every logical tensor the ranks have: the options of weft-shard and weft-shard-states, and a description
-// of their results.
+// Describes which part of every logical tensor each rank holds: the options of weft-shard and weft-shard-states, and a
+// description of their results.
 #ifndef WEFT_COMPILER_GRAPH_TENSOR_SHARDS_H_
 #define WEFT_COMPILER_GRAPH_TENSOR_SHARDS_H_
 

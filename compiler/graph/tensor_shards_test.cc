@@ -55,7 +55,7 @@ TEST(TensorShards, UncutTensorsAreWhole) {
   EXPECT_THAT(set.norm_axes, IsEmpty());
 }
 
-// Everything that is kept of a tensor has the same cuts of dimensions. The ranges may differ.
+// All shards of a tensor have the same cuts of dimensions. Their ranges may differ.
 TEST(TensorShards, DimensionsInTheirOrderAndRangesAsGiven) {
   const SegmentSet set = Describe({
       "tensor<2x6xf32> {padded = array<i64: 4, 12>, cuts = {x = array<i64: 1, 3>, y = array<i64: 0, 1>}}",
@@ -69,12 +69,12 @@ TEST(TensorShards, DimensionsInTheirOrderAndRangesAsGiven) {
   EXPECT_EQ(Text(set.shards[1].param), "y 0, x 1*3 | z");
   EXPECT_EQ(Text(set.shards[1].grad), "y 0, x 1*3 | z");
   EXPECT_EQ(Text(set.shards[1].state), "y 0, x 1*3 | z, data");
-  // The norm of the second tensor is taken of the optimizer's part.
+  // The norm of the second tensor is computed from the optimizer's part.
   EXPECT_THAT(set.norm_axes, ElementsAre("data", "x", "y", "z"));
 }
 
-// If backwards scatter over all replicas, no sum over data is left. If they scatter within groups, the sum over groups
-// is left. Axes along which gradients stay partial are left too.
+// If backwards scatter gradients over all replicas, no sum over data remains. If they scatter within groups, the sum
+// over groups remains. The sums over axes along which gradients stay partial remain too.
 TEST(TensorShards, SumsThatBackwardsLeaveOpen) {
   const SegmentSet set = Describe({
       "tensor<4x12xf32> {partial = [\"z\", \"x\"]}",

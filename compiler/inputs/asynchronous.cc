@@ -22,7 +22,8 @@ absl::StatusOr<PipelineSchedule> BuildList(const ScheduleChoice& choice, int mic
   return BuildSchedule(**entry, params);
 }
 
-// Schedules that flush can be costly to build, so this builds the smallest schedule of the name.
+// True if the schedule may be asynchronous. Schedules that flush can be costly to build, so this builds only the
+// smallest schedule of this name.
 bool MayBeAsynchronous(const ScheduleChoice& choice) {
   if (!choice.definition.empty()) return true;
   ScheduleChoice smallest = choice;
@@ -31,8 +32,8 @@ bool MayBeAsynchronous(const ScheduleChoice& choice) {
   return schedule.ok() && schedule->asynchrony;
 }
 
-// Checks the form that ExportAsynchronous relies on. Rank i holds stage i. A rank's list is forwards and backwards in
-// turn, each kind in ascending order of microbatches, the forwards some microbatches ahead of the backwards.
+// Checks the form that ExportAsynchronous relies on. Rank i holds stage i. A rank's list alternates between forwards
+// and backwards. Each kind is in ascending order of microbatches, and the forwards run some microbatches ahead.
 absl::Status CheckForm(const AsynchronousPlan& made, const std::string& name) {
   const PipelineSchedule& schedule = made.schedule;
   const int microbatches = made.microbatches_per_order;
@@ -112,9 +113,9 @@ absl::StatusOr<std::optional<AsynchronousPlan>> AsynchronousOf(const ScheduleCho
   AsynchronousPlan made;
   made.microbatches_per_step = choice.params.microbatches;
   made.microbatches_per_order = std::max(choice.params.microbatches, choice.params.ranks);
-  // The checks of schedules that flush report what is wrong with this one.
+  // A schedule that flushes is not checked here: the checks of such schedules report its errors.
   if (!MayBeAsynchronous(choice)) return std::optional<AsynchronousPlan>();
-  // A program has at least one action per stage and microbatch of a repetition, and a repetition may be two lists.
+  // A program has at least one action per stage and microbatch of a repetition. A repetition may run the list twice.
   constexpr int64_t kMaxPairs = int64_t{1} << 18;
   const int64_t pairs = 2 * int64_t{made.microbatches_per_order} * choice.params.ranks;
   if (choice.definition.empty() && pairs > kMaxPairs) {
@@ -150,7 +151,7 @@ absl::StatusOr<std::optional<AsynchronousPlan>> AsynchronousOf(const ScheduleCho
   }
   if (absl::Status status = CheckSchedule(made.schedule, made.microbatches_per_order); !status.ok()) return status;
   if (absl::Status status = CheckForm(made, name); !status.ok()) return status;
-  // If two copies take turns, a repetition needs an even number of updates.
+  // If two copies of the weights take turns, a repetition needs an even number of updates.
   const int updates = made.microbatches_per_order / made.microbatches_per_step;
   const int times = asynchrony.uses == Asynchrony::Uses::kPrevious && updates % 2 != 0 ? 2 : 1;
   made.microbatches = times * made.microbatches_per_order;

@@ -1,8 +1,8 @@
 // Programs of schedules that never drain the pipeline (rule P14): PipeDream, PipeDream-2BW.
 //
-// They are made from segments without the rank level. The passes of the rank level derive lifetimes from def-use chains
-// within a repetition, but in these programs the next repetition often reads the results of a forward. Buffers are
-// therefore persistent and used in turn; their places, and the waits, follow from the schedule alone.
+// These programs are made from segments without the passes of the rank level. Those passes derive lifetimes from
+// def-use chains within a repetition, but in these programs the next repetition often reads the results of a forward.
+// Buffers are therefore persistent and used in turn. Their offsets and the waits follow from the schedule alone.
 #ifndef WEFT_COMPILER_INPUTS_ASYNCHRONOUS_H_
 #define WEFT_COMPILER_INPUTS_ASYNCHRONOUS_H_
 
@@ -28,8 +28,8 @@ struct AsynchronousPlan {
 };
 
 // Returns nullopt for a schedule that flushes. `recipe.steps` = 0 stands for any number. `choice.params.microbatches`
-// counts one optimizer step. InvalidArgument names what the recipe or plan asks that such a program cannot do, with the
-// nearest valid value.
+// counts the microbatches of one optimizer step. InvalidArgument names the field of the recipe or plan that such a
+// program cannot support, and the nearest valid value.
 absl::StatusOr<std::optional<AsynchronousPlan>> AsynchronousOf(const ScheduleChoice& choice, const Recipe& recipe,
                                                                const Plan& plan);
 

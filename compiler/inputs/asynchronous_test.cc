@@ -121,7 +121,7 @@ TEST(Asynchronous, SteadyPeriodHasNoBubble) {
       ASSERT_TRUE(timing.ok()) << timing.status();
       EXPECT_EQ(period * own * timing->period_repetitions, timing->period * n) << c.Name();
 
-      // The oracle is slow.
+      // The naive simulation below is slow, so run it only for small sizes.
       if (n > 6) continue;
       sim::NaiveDurations durations;
       durations.step = [&, f = forward, b = backward](const sim::NaiveStepCall& call) -> int64_t {
@@ -138,7 +138,7 @@ TEST(Asynchronous, SteadyPeriodHasNoBubble) {
   }
 }
 
-// Rates count the tokens and flops of all iterations of a repetition.
+// Rates count the tokens and flops of all optimizer steps of a repetition.
 TEST(Asynchronous, RatesCountAllSteps) {
   const absl::StatusOr<Program> program = CompileCase({.pipe = 3});
   ASSERT_TRUE(program.ok()) << program.status();

@@ -20,7 +20,7 @@ absl::Status CheckScheduleName(const PlanSchedule& plan) {
 
 absl::Status CheckFreeze(const PlanSchedule& plan, const PipelineSchedule& schedule) {
   if (!plan.freeze() || schedule.message_driven) return absl::OkStatus();
-  // `schedule` may be frozen already, so the plan's definition or name decides.
+  // `schedule` may already be frozen, so use the plan's definition or name to decide whether it was message-driven.
   const std::vector<std::string> names = MessageDrivenSchedules();
   if (!plan.definition().empty()) {
     const absl::StatusOr<NamedSchedule> named = ParseSchedule(plan.definition());

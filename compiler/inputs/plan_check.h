@@ -1,4 +1,4 @@
-// Refuses plan fields that do not go together with the plan's schedule or its model. Errors name the plan's fields.
+// Refuses plan fields that cannot be combined with the plan's schedule or model. Errors name the plan's fields.
 #ifndef WEFT_COMPILER_INPUTS_PLAN_CHECK_H_
 #define WEFT_COMPILER_INPUTS_PLAN_CHECK_H_
 
@@ -12,7 +12,7 @@
 
 namespace weft {
 
-// Refuses a definition under the name of another schedule.
+// Refuses a definition that stands under the name of another schedule.
 absl::Status CheckScheduleName(const PlanSchedule& plan);
 
 // Refuses to freeze a schedule that is already static, unless plan.freeze made it so. The message names the schedules

@@ -104,7 +104,7 @@ TEST_F(CheckTensorParallelTest, WithoutAnyNothingIsAsked) {
   recipe_.set_microbatch_sequences(1);
   for (const std::string& name : MessageDrivenSchedules()) {
     EXPECT_EQ(Check("mesh { axes { name: 'data' size: 4 } axes { name: 'pipe' size: 4 } }", name), "");
-    // Over one replica ZeRO cuts nothing.
+    // With a single replica ZeRO cuts nothing.
     EXPECT_EQ(Check("mesh { axes { name: 'data' size: 1 } } zero { stage: 3 }", name), "");
   }
 }

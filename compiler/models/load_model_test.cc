@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Counts of the published checkpoints (sum of elements, the head shared with the embedding).
+// Numbers of parameters of the published checkpoints: the sum of elements, with the head shared with the embedding.
 TEST(LoadModelTest, CatalogModelsHaveThePublishedSizes) {
   const std::pair<const char*, int64_t> kSizes[] = {
       {"gpt2", 124439808}, {"gpt2-medium", 354823168}, {"gpt2-large", 774030080}, {"gpt2-xl", 1557611200}};

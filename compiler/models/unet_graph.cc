@@ -113,7 +113,7 @@ class Builder {
   ModelGraph graph_;
   int layer_ = 0;
   Features time_;
-  // Outputs of blocks on the way down that the way up has yet to read.
+  // Outputs of blocks on the way down that blocks on the way up have not read yet.
   std::vector<Features> kept_;
 };
 
@@ -156,7 +156,7 @@ Features Builder::Attention(const std::string& name, const Features& x, bool up)
   const int64_t heads =
       shape_.head_channels > 0 ? x.columns / shape_.head_channels : (up ? shape_.heads_up : shape_.heads);
   attributes.set_heads(heads);
-  // With one head both orders are the same.
+  // With one head both orders of columns are the same, so the attribute stays false.
   attributes.set_qkv_by_head(shape_.qkv_by_head && heads > 1);
   Features h = {Op(name + ".attention", "attention", {qkv.name}, attributes), x.columns};
   h = Projection(name + ".proj_out", h, x.columns, /*zero=*/true);
@@ -223,8 +223,8 @@ void Builder::Loss(const Features& x) {
   graph_.set_loss(Op("loss", "squared_error", {prediction.name, noise}));
 }
 
-// Parameters are added where an op reads them. The published order is the order of the modules. It is the same, except
-// for the SiLUs of the times, which have no parameters.
+// Each parameter is added where an op reads it. The published order is the order of the modules. Both orders agree,
+// except for the SiLUs of the embedded time, which have no parameters.
 ModelGraph Builder::Build() {
   EmbedTime();
   // Names of the residual blocks. Each has its own SiLU of the embedded time, made here (unet_graph.h says why).

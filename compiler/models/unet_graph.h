@@ -38,12 +38,12 @@ struct UnetShape {
   int64_t heads = 1;
   int64_t heads_up = 1;
   int64_t head_channels = 0;
-  // The columns of qkv are ordered by head (the original order), not by q, k and v.
+  // If true, the columns of qkv are ordered by head (the original order), not by q, k and v.
   bool qkv_by_head = true;
   int64_t groups = 32;
   double epsilon = 1e-5;
   double dropout = 0;
-  // The embedded time scales and shifts the second norm instead of being added before it.
+  // If true, the embedded time scales and shifts the second norm instead of being added before it.
   bool scale_shift = false;
   int64_t diffusion_steps = 1000;
   bool cosine_schedule = false;

@@ -17,7 +17,7 @@ namespace weft {
 namespace {
 
 constexpr int64_t kValueAlignment = 64;
-// The segment returns kept values with this role, after its other results.
+// The role of kept values. The segment returns them after its other results.
 constexpr ir::Role kKept = ir::Role::Saved;
 
 // Gathers in two segments of a stage make the same values if their keys are equal.
@@ -109,8 +109,8 @@ struct CacheGatheredPass : impl::CacheGatheredBase<CacheGatheredPass> {
     }
   }
 
-  // True if the pass may keep the gather's outputs. With `replicas` the gather must run over the axis data; without, no
-  // other gather may read its outputs.
+  // True if the pass may keep the gather's outputs. With `replicas`, the gather must run over the axis data. Without
+  // `replicas`, no other gather of weights may read its outputs.
   bool MayKeep(ir::GroupAllGatherOp gather) const { return replicas ? IsOverReplicas(gather) : IsWhole(gather); }
 
   std::vector<Candidate> FindCandidates() {
@@ -159,9 +159,9 @@ struct CacheGatheredPass : impl::CacheGatheredBase<CacheGatheredPass> {
     return candidate;
   }
 
-  // Time saved if the gather is not repeated: its own time and, for every output of an earlier gather that only this
-  // gather reads, the part of the earlier gather's time that matches the share of this output in the bytes of the
-  // earlier gather.
+  // Time saved if the gather is not repeated: the gather's own time, plus a share of the time of earlier gathers. For
+  // each output of an earlier gather that only this gather reads, the share is that output's part of the earlier
+  // gather's bytes.
   static int64_t ValueOf(ir::GroupAllGatherOp gather) {
     auto time = [](ir::GroupAllGatherOp op) {
       auto cost = op->getAttrOfType<mlir::IntegerAttr>(kCostAttr);
@@ -181,7 +181,7 @@ struct CacheGatheredPass : impl::CacheGatheredBase<CacheGatheredPass> {
     return value;
   }
 
-  // Stages on each pipe rank.
+  // Returns the stages of each pipe rank.
   std::vector<std::vector<int>> StagesOfRanks() {
     int stages = 0;
     for (ir::SegmentOp segment : getOperation().getOps<ir::SegmentOp>()) {

@@ -10,7 +10,7 @@ namespace weft {
 
 namespace {
 
-// True if the segment makes the value in storage of its own and does not return it.
+// True if the segment makes the value in its own storage and does not return it.
 bool IsScratch(mlir::Value value) {
   auto result = mlir::dyn_cast<mlir::OpResult>(value);
   if (!result) return false;
@@ -30,8 +30,8 @@ bool IsScratch(mlir::Value value) {
 struct DeferReduceScatterPass : impl::DeferReduceScatterBase<DeferReduceScatterPass> {
   void runOnOperation() override {
     for (ir::SegmentOp segment : getOperation().getOps<ir::SegmentOp>()) {
-      // Last ones first: a scatter over one axis may feed a scatter over another axis, which must be detached before
-      // it.
+      // Start with the last op: a scatter over one axis may feed a scatter over another axis, which must be detached
+      // first.
       for (mlir::Operation& op : llvm::reverse(segment.getBody().front())) {
         auto scatter = mlir::dyn_cast<ir::GroupReduceScatterOp>(op);
         if (!scatter || !MayOutlive(scatter)) continue;

@@ -41,7 +41,8 @@ class Search {
     Keep(taken_, value);
   }
 
-  // True if items from `next` on can be worth more than `missing`, where the last of them may be taken in part.
+  // True if items from `next` on can be worth more than `missing` within `room` bytes. The last item may be taken in
+  // part.
   bool MayReach(size_t next, int64_t room, __int128 missing) const {
     __int128 sum = 0;
     for (size_t i = next; i < order_.size() && sum <= missing; ++i) {

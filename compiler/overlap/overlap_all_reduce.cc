@@ -24,7 +24,7 @@ struct OverlapAllReducePass : impl::OverlapAllReduceBase<OverlapAllReducePass> {
   }
 
   // Moves a blocking collective of activations directly after the ops that make its operands and makes it non-blocking,
-  // if that leaves something to compute beside it.
+  // if some op then computes while the collective runs.
   static void Hoist(mlir::Operation* op) {
     if (!op->hasAttr(kBlockingAttr)) return;
     if (op->getAttrOfType<ir::PurposeAttr>("purpose").getValue() != ir::Purpose::Tensor) return;
@@ -39,8 +39,8 @@ struct OverlapAllReducePass : impl::OverlapAllReduceBase<OverlapAllReducePass> {
     op->removeAttr(kBlockingAttr);
   }
 
-  // Rows that the weight gradient needs again are gathered during the product before it, which makes the input
-  // gradient. The rows were saved, so the gather waits for nothing that the segment computes.
+  // Gathers rows that the weight gradient needs again during the preceding product, which makes the input gradient. The
+  // rows were saved, so the gather waits for nothing that the segment computes.
   static void Advance(ir::GroupAllGatherOp gather) {
     if (!gather.getBlocking() || gather.getPurpose() != ir::Purpose::Tensor) return;
     if (!llvm::all_of(gather.getInputs(), [](mlir::Value input) { return mlir::isa<mlir::BlockArgument>(input); })) {

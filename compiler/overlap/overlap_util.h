@@ -22,8 +22,8 @@ inline bool ComputesBetween(mlir::Operation* first, mlir::Operation* last) {
   return false;
 }
 
-// `op` as an all-gather of weights, else null. Its inputs are parameters of the segment or the outputs of another such
-// gather (for weights that are sharded over several axes).
+// Returns `op` if it is an all-gather of weights, else null. The inputs of such a gather are parameters of the segment
+// or outputs of another such gather (for weights that are sharded over several axes).
 inline ir::GroupAllGatherOp GatherOfWeights(mlir::Operation* op) {
   auto gather = mlir::dyn_cast_or_null<ir::GroupAllGatherOp>(op);
   if (!gather || gather.getPurpose() != ir::Purpose::GatherWeights) return {};

@@ -1,4 +1,4 @@
-// The pass prefetch-all-gather: weights are gathered during the op before the one that reads them.
+// The pass prefetch-all-gather: gathers weights while the op before their reader computes.
 #include <vector>
 
 #include "compiler/overlap/overlap_util.h"
@@ -56,8 +56,8 @@ struct PrefetchAllGatherPass : impl::PrefetchAllGatherBase<PrefetchAllGatherPass
       for (size_t i = 0; i < gathers.size(); ++i) {
         Gather gather = gathers[i];
         if (ahead >= 0 && IsOverReplicas(gather.op)) continue;
-        // The gather is issued before the reader that precedes its own reader. Gathers of the first reader are issued
-        // at once.
+        // Issue the gather before the previous reader of gathered weights. Issue the gathers of the first reader at
+        // once.
         size_t before = i;
         while (before > 0 && gathers[before - 1].reader == gather.reader) --before;
         if (before > 0) {
@@ -74,8 +74,8 @@ struct PrefetchAllGatherPass : impl::PrefetchAllGatherBase<PrefetchAllGatherPass
     }
   }
 
-  // Issues each gather over replicas before the reader of the gather `ahead` places earlier. With 0 gathers stay where
-  // they are needed.
+  // Issues each gather over replicas before the reader of the gather that stands `ahead` gathers earlier. If `ahead` is
+  // 0, gathers stay where they are needed.
   void PlaceByCount(mlir::Block& block, const std::vector<Gather>& gathers) {
     std::vector<Gather> over;
     for (const Gather& gather : gathers) {

@@ -1,5 +1,5 @@
-// Turns a schedule into lists of forwards and backwards. The pass knows no schedule by name, so a new schedule needs no
-// change here.
+// Turns a schedule into lists of forwards and backwards. The pass does not depend on the names of schedules, so a new
+// schedule needs no change here.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -149,8 +149,8 @@ class ListWriter {
   mlir::Operation* CreateOne(ir::SignatureOp signature, const Slot& slot, mlir::ValueRange inputs,
                              mlir::TypeRange outputs) {
     llvm::SmallVector<mlir::Value> after;
-    // With a limit, the order is chosen while running. A backward waits for its forward, whatever it reads. A forward
-    // waits for the backward that brings the microbatches in flight below the limit.
+    // With a limit, ranks choose their order while they run. A backward waits for its forward, whatever it reads. A
+    // forward waits for the backward that reduces the microbatches in flight below the limit.
     const int limit = static_cast<int>(program_.getLimit());
     if (limit > 0) {
       const bool forward = slot.kind == SlotKind::kForward;
@@ -202,7 +202,8 @@ class ListWriter {
         return value;
       }
       case Role::Deferred: {
-        // Two buffers take turns, so an action waits for the detached steps of the action two before it.
+        // Two buffers take turns, so an action waits for the detached steps of the last action that used the same
+        // buffer.
         auto [turn, added] = deferred_.try_emplace(operand.getType(), 2 * static_cast<int>(deferred_.size()), 0);
         auto& [first, actions] = turn->second;
         auto own = ir::RoleAttr::get(builder_.getContext(), role, -1, first + actions++ % 2);
@@ -218,8 +219,8 @@ class ListWriter {
   const std::map<SegmentKey, ir::SignatureOp>& signatures_;
   const Forwards& forwards_;
   mlir::OpBuilder builder_;
-  // For each type of `deferred` operand: the `use` of the first of its two buffers, and how many actions have taken
-  // one.
+  // For each type of `deferred` operand: the `use` of the first of its two buffers, and how many actions have used one
+  // of the two.
   llvm::DenseMap<mlir::Type, std::pair<int, int>> deferred_;
   // Key: (role, use, lane, stage, microbatch); for a wide forward, its first microbatch.
   std::map<std::tuple<Role, int, int, int, int>, mlir::Value> values_;
@@ -247,7 +248,7 @@ std::vector<Slot> ForwardsOf(const std::vector<Slot>& order) {
 std::vector<Slot> OneOrder(const std::vector<Slot>& order, int limit) {
   std::vector<Slot> forwards, backwards, list;
   for (const Slot& slot : order) (slot.kind == SlotKind::kForward ? forwards : backwards).push_back(slot);
-  // Per stage: forwards minus finished backwards. A backward in halves is finished with its second half.
+  // For each stage, forwards minus finished backwards. A split backward is finished with its second half.
   std::map<int, int> under_way;
   size_t f = 0, b = 0;
   while (f < forwards.size() || b < backwards.size()) {

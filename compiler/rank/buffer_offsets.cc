@@ -22,7 +22,8 @@ ArenaItem Lifetime(const TemplateOrder& known, const Transient& transient) {
   if (order.Stream(last) == kComputeStream) {
     item.last = 2 * int64_t{order.Index(last)};
   } else {
-    // Along the compute stream, more and more actions are known to be finished, so a binary search finds the place.
+    // The number of actions that are certainly finished only grows along the compute stream. So a binary search finds
+    // the first compute action that certainly starts after `last` is finished.
     auto knows = std::partition_point(computes.begin(), computes.end(), [&](int compute) {
       return order.Finished(compute, order.Stream(last)) <= order.Index(last);
     });
@@ -32,8 +33,9 @@ ArenaItem Lifetime(const TemplateOrder& known, const Transient& transient) {
   return item;
 }
 
-// The lifetime if there is no static order. Moment 0 stands for both queues together; each action that is in both
-// queues then has a moment of its own. Buffers that compute releases at moment 0 are free afterwards.
+// The lifetime of a transient if there is no static order. All actions of the forward queue and the backward queue
+// share moment 0. Each action that is in both queues has a moment of its own. Buffers that compute releases at moment 0
+// are free afterwards.
 ArenaItem DynamicLifetime(const TemplateOrder& known, const Transient& transient) {
   const RepetitionOrder& order = known.order;
   ArenaItem item;

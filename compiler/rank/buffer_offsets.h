@@ -1,15 +1,16 @@
 // Assigns offsets to the buffers of one repetition: their lifetimes are intervals, which are packed into the arena
-// behind the persistent buffers.
+// after the persistent buffers.
 //
-// Time is counted in compute actions, because all of them share one stream: moment 2c is compute action c, 2c + 1 the
-// gap behind it. A buffer lives
+// Time is counted in compute actions, because all of them share one stream: moment 2c is compute action c, and 2c + 1
+// is the gap after it. A buffer lives
 //   - from 2c, if compute c writes it.
 //   - from 2c + 1, if it is received or made by a collective; c is the last compute action that is certainly finished
 //     when that transfer or collective starts.
 //   - until 2c, if compute c releases it.
 //   - until 2c - 1, if a send or a collective releases it; c is the first compute action that certainly starts after
 //     that send or collective is finished.
-// Two buffers whose intervals do not meet may share bytes. Without a static order (rule P6) there is no such time.
+// Two buffers whose intervals do not overlap may share bytes. Without a static order (rule P6) moments of this kind do
+// not exist.
 #ifndef WEFT_COMPILER_RANK_BUFFER_OFFSETS_H_
 #define WEFT_COMPILER_RANK_BUFFER_OFFSETS_H_
 
@@ -30,9 +31,9 @@ constexpr int kStepStream = 2;
 struct Transient {
   mlir::Value buffer;
   int writer = 0;
-  // The buffer's life ends when this action is finished.
+  // The last action that uses the buffer. The buffer's life ends when this action is finished.
   int last = 0;
-  // Without a static order: index of the transient whose place it takes, or -1.
+  // Without a static order: the index of the transient whose place this buffer takes over; -1 if none.
   int reuses = -1;
 };
 

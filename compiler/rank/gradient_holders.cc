@@ -54,7 +54,7 @@ void GradientHolders::SortUses() {
     SharedGradient& sum = shared[tensor];
     sum.uses = list;
     sum.ranks.assign(all.begin(), all.end());
-    // If this is false, every rank holds every use.
+    // If `over_ranks` is false, every rank holds every use.
     sum.over_ranks = held == all.size();
     if (sum.over_ranks) continue;
     for (const GradientUse& use : list) every_use.insert(use);

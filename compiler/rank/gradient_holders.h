@@ -1,5 +1,5 @@
 // Which rank holds which gradient, and how the gradients of one tensor are summed (rule P9). The signatures of the
-// ranks' step segments state the holders (compiler/segments/rank_content.h decided them).
+// ranks' step segments list the gradients that each rank holds, as compiler/segments/rank_content.h decided.
 //   - A gradient with one holder is summed over `data`; with several holders (replicas of its stage), over them and
 //     `data`.
 //   - If each rank holds one use of a tensor, the gradients are summed once more over those ranks, which adds the uses.
@@ -18,14 +18,14 @@
 
 namespace weft {
 
-// (tensor, use)
+// (tensor, index of the use of the tensor)
 using GradientUse = std::pair<int, int>;
 
 // A tensor whose uses are on several ranks.
 struct SharedGradient {
-  // In model order.
+  // The uses of the tensor, in model order.
   std::vector<GradientUse> uses;
-  // Pipe ranks, ascending.
+  // The pipe ranks that hold the uses, ascending.
   std::vector<int64_t> ranks;
   // True if each rank holds one use, false if every rank holds every use.
   bool over_ranks = false;
@@ -40,7 +40,7 @@ struct GradientHolders {
   // The pipe ranks that hold the gradient of `use`, ascending.
   std::vector<int64_t> HoldersOf(const GradientUse& use) const;
 
-  // Role of the buffers to which backwards add; accumulators under exact accumulation.
+  // Role of the buffers to which backwards add gradients: Grad, or accumulators under exact accumulation.
   ir::Role held_role = ir::Role::Grad;
   // ZeRO stage 1: the rank's part of each gradient, into which it is scattered at the end of the iteration. Empty if
   // gradients are not scattered.

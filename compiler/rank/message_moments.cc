@@ -10,8 +10,8 @@
 namespace weft {
 namespace {
 
-// A stream of transfers on one rank: (send or recv, peer, direction, lane, skip). If edges share streams, the fields
-// that do not distinguish streams are 0.
+// A stream of transfers on one rank: (send or recv, peer, direction, lane, skip). If edges share streams, fields in
+// which those edges differ are set to 0.
 using Stream = std::tuple<bool, const void*, int, uint32_t, uint32_t>;
 
 Stream StreamOf(mlir::Operation* transfer, ir::TransferStreams streams) {
@@ -89,7 +89,8 @@ MessageMoments::MessageMoments(ir::ProgramOp program, const ReferenceTimes& time
       const int node = Root(node_of_.lookup(&op));
       auto [previous, first] = last.try_emplace(StreamOf(&op, program.getTransferStreams()), &op);
       mlir::Operation* front = std::exchange(previous->second, &op);
-      // Transfers of one run go together, even on one stream. Otherwise the second waits for the first.
+      // Transfers of one group are sent together, even on one stream. Otherwise the second transfer waits for the
+      // first.
       if (first ||
           (group_of.count(&op) > 0 && group_of.count(front) > 0 && group_of.lookup(&op) == group_of.lookup(front))) {
         continue;
@@ -101,7 +102,7 @@ MessageMoments::MessageMoments(ir::ProgramOp program, const ReferenceTimes& time
   Spread();
 }
 
-// Merges the messages that go together into one node.
+// Merges messages that are sent together into one node.
 void MessageMoments::Join() {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     nodes_[i].parent = Root(static_cast<int>(i));
@@ -145,7 +146,7 @@ void MessageMoments::Spread() {
       if (--nodes_[next].before == 0) order.push_back(next);
     }
   }
-  // The other nodes are in a cycle, or behind one.
+  // The nodes that remain are in a cycle or come after one.
   std::vector<std::vector<int>> back(nodes_.size());
   std::vector<int> behind(nodes_.size(), 0), ends;
   for (size_t i = 0; i < nodes_.size(); ++i) {

@@ -1,9 +1,10 @@
-// Computes when the messages of a program go if they take no time. The result orders all messages among the compute
-// actions of reference_times.h; passes check every wait for a message against this order.
+// Computes when the messages of a program are sent if they take no time. The result orders all messages among the
+// compute actions of reference_times.h; passes check every wait for a message against this order.
 //
-// A message goes when it is made, everything that its receive waits for has ended, and the messages in front of it on
-// the streams of either rank have gone. Members of a group go together. If a compute action waits for a message that
-// has gone when the action starts, the wait agrees with the order. Any number of such waits cannot form a cycle:
+// A message is sent once it is made, everything that its receive waits for has ended, and the earlier messages on the
+// streams of either rank have been sent. Members of a group are sent together. If a compute action waits for a message
+// that is sent by the time the action starts, the wait agrees with the order. Any number of such waits cannot form a
+// cycle:
 //
 //   time 3:  ends of actions | messages, in the order of streams | starts of actions
 #ifndef WEFT_COMPILER_RANK_MESSAGE_MOMENTS_H_
@@ -21,41 +22,41 @@ namespace weft {
 
 class MessageMoments {
  public:
-  // The moment of messages that never go, because the order of streams and groups blocks itself.
+  // The moment of messages that are never sent, because the order of streams and groups blocks itself.
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
-  // Receives must be placed already. `group_of` numbers the runs of transfers that go together, over all ranks. A
-  // transfer that is not in it goes alone.
+  // Receives must be placed already. `group_of` gives each grouped transfer the number of its group, over all ranks.
+  // Transfers of one group are sent together. A transfer that is not in `group_of` is sent alone.
   MessageMoments(ir::ProgramOp program, const ReferenceTimes& times,
                  const llvm::DenseMap<mlir::Operation*, int>& group_of);
 
   // Uses the groups of the program (attribute `group`).
   static MessageMoments FromProgram(ir::ProgramOp program, const ReferenceTimes& times);
 
-  // The moment when a send or a receive goes, or kNever.
+  // The moment at which the message of a send or a receive is sent, or kNever.
   int64_t MomentOf(mlir::Operation* transfer) const;
 
-  // True if the transfer and all that go together with it are made before any action must start that needs one of them,
-  // or that needs a message behind one of them.
+  // True if the transfer and all members of its group are made before any action must start that needs one of their
+  // messages, or that needs a message after one of them on a stream.
   bool InTime(mlir::Operation* transfer) const;
 
-  // True if a transfer that goes together with this one could have gone alone before the last of them is made.
+  // True if a member of the transfer's group could be sent alone before the last member is made.
   bool DelaysMember(mlir::Operation* transfer) const;
 
  private:
   struct Node {
     int parent = 0;
-    // `first` and `made`: when the first and the last of the node's messages could go alone.
+    // `first` and `made`: when the first and the last of the node's messages could be sent alone.
     int64_t first = 0;
     int64_t made = 0;
-    // When the messages go, given the messages in front of them on their streams.
+    // When the messages are sent, given the earlier messages on their streams.
     int64_t moment = kNever;
-    // Start of the first action that waits for one of the messages, or for a message behind them.
+    // Start of the first action that waits for one of the messages, or for a message after them on a stream.
     int64_t needed = kNever;
-    // The nodes behind this one on streams, and the number of nodes in front of it.
+    // The next nodes on this node's streams, and the number of nodes directly before this node.
     std::vector<int> next;
     int before = 0;
-    // The node waits for itself, or lies between nodes that do.
+    // The node is in a cycle of waits, or lies between such cycles.
     bool circle = false;
   };
 
@@ -65,7 +66,7 @@ class MessageMoments {
   void Join();
   void Spread();
 
-  // One node per message. Messages that go together have the same root (`parent`).
+  // One node per message. Messages that are sent together have the same root (`parent`).
   std::vector<Node> nodes_;
   llvm::DenseMap<mlir::Operation*, int> node_of_;
 };

@@ -15,8 +15,8 @@ bool OutlivesItsMaker(mlir::Value buffer) {
   return mlir::isa<ir::PersistentOp>(maker) || ir::IsCollective(maker);
 }
 
-// How an action uses buffers that outlive their maker. If the action has detached steps, `tail` selects the uses by
-// those steps, otherwise the uses by all other steps.
+// Returns the buffers that outlive their maker and how an action uses them. If the action has detached steps, `tail` =
+// true selects the uses by those steps, and false the uses by all other steps.
 std::vector<std::pair<mlir::Value, ir::Access>> PersistentAccesses(mlir::Operation* op, bool tail) {
   std::vector<std::pair<mlir::Value, ir::Access>> accesses;
   if (ir::IsCompute(op)) {
@@ -42,14 +42,13 @@ std::vector<std::pair<mlir::Value, ir::Access>> PersistentAccesses(mlir::Operati
 void RequirePersistentOrder(llvm::ArrayRef<mlir::Operation*> actions, const std::vector<bool>& is_tail,
                             RepetitionOrder* order) {
   struct Uses {
-    // Uses since the last write, the write included. Of the compute actions of a stream that read, only the last is
-    // kept.
+    // The last write and the uses since then. Of the compute actions of one stream that read, only the last is kept.
     std::vector<std::pair<int, bool>> recent;  // action, writes
   };
   llvm::DenseMap<mlir::Value, Uses> uses;
   for (int repetition = 0; repetition < 2; ++repetition) {
     for (int i = 0; i < static_cast<int>(actions.size()); ++i) {
-      // An action waits for what its detached steps need.
+      // Tails never wait: the action itself waits for whatever its detached steps need.
       const int waiter = is_tail[i] ? i - 1 : i;
       for (auto [buffer, access] : PersistentAccesses(actions[i], is_tail[i])) {
         const bool writes = access != ir::Access::Read;

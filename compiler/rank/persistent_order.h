@@ -1,4 +1,5 @@
-// Finds which actions wait for which because of persistent buffers, which never share bytes with others (rule P7).
+// Finds the waits between actions that persistent buffers require. Persistent buffers never share bytes with other
+// buffers (rule P7).
 #ifndef WEFT_COMPILER_RANK_PERSISTENT_ORDER_H_
 #define WEFT_COMPILER_RANK_PERSISTENT_ORDER_H_
 

@@ -5,17 +5,18 @@
 // Nothing here may block a schedule that runs by itself. So each decision is checked against the reference times of the
 // program (reference_times.h), in which a message takes no time:
 //   - Receives of an edge stand in the order of its sends, whatever order they are read in. At most `receive_buffers`
-//     earlier receives may be unread when a receive starts: it waits until enough of them are read, but never for
-//     something behind the reader of this receive or of a later one.
+//     earlier receives may be unread when a receive starts: it waits until enough of them are read, but never for an
+//     action after the reader of this receive or of a later one.
 //   - The maker of a send waits for the send `send_buffers` before it on the edge. If the schedule has more messages in
-//     flight than that, the maker waits only for the latest that has gone by then. (Looped schedules with many
-//     microbatches keep most of them in flight between the last rank and the first.)
+//     flight than that, the maker waits only for the latest message that has been sent by then. (Looped schedules with
+//     many microbatches keep most of them in flight between the last rank and the first.)
 //   - If edges share a stream and receives are deferred, transfers stand in the same order on all ranks, sorted by the
-//     earliest time at which they can go.
-//   - Neighbors form a group only if the whole group can go before any action starts that needs one of its messages, or
-//     a message behind one of them on a stream. An action needs a message that it reads, or whose sending it awaits.
-// All of this together can be put in one order in time, so ranks never wait for each other in a cycle. Early receives
-// on shared streams are the exception: they stand where they would on streams of their own, and may block.
+//     earliest time at which they can be sent.
+//   - Neighbors form a group only if the whole group can be sent before any action starts that needs one of its
+//     messages, or a message after one of them on a stream. An action needs a message if it reads the message or waits
+//     until the message is sent.
+// All decisions together agree with one order in time, so ranks never wait for each other in a cycle. Early receives on
+// shared streams are the exception: they stand where they would on streams of their own, and may block.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -45,7 +46,7 @@ Edge EdgeOf(Op op) {
   return {op.getPeer().getAsOpaquePointer(), op.getDirection(), op.getLane(), op.getSkip()};
 }
 
-// The earliest time at which a message can go, made unique so that both its ranks see the same order.
+// The earliest time at which a message can be sent, made unique so that both its ranks see the same order.
 using Moment = std::tuple<int64_t, int64_t, int>;
 
 // A send or receive and its place in the list. Compute actions are numbered; gap g is between
@@ -54,8 +55,8 @@ struct Transfer {
   mlir::Operation* op = nullptr;
   Moment moment;
   int gap = 0;
-  // For receives: the first compute action that reads it (kNever = none), and whether the receive waits for the compute
-  // action before its gap.
+  // For receives: `reader` is the first compute action that reads the message (kNever = none). `waits` is true if the
+  // receive waits for the compute action before its gap.
   int reader = kNever;
   bool waits = false;
   // Orders the receives of one gap.
@@ -109,8 +110,8 @@ class ListPlacer {
 
   // For a program that chooses its order while running: a receive has a buffer once its microbatch is within the limit.
   void PlaceByLimit() {
-    // Per stage, the backwards that finish its microbatches. Microbatches have one order everywhere, and an edge
-    // carries those of one stage.
+    // For each stage, the backwards that finish its microbatches. All ranks finish microbatches in the same order, and
+    // an edge carries the microbatches of one stage.
     std::map<int, std::vector<int>> ends;
     for (size_t i = 0; i < computes_.size(); ++i) {
       const int stage = StageOfWeightGradients(computes_[i]);
@@ -134,7 +135,7 @@ class ListPlacer {
     return send != nullptr ? positions_.lookup(send) : -1;
   }
 
-  // Reference time of the action that makes what a transfer carries, or null.
+  // Returns the reference time of the action that makes the value that a transfer carries, or null.
   const ReferenceTime* Made(mlir::Operation* transfer) const {
     mlir::Operation* send = mlir::isa<ir::SendOp>(transfer) ? transfer : times_.Partner(transfer);
     mlir::Operation* maker = send != nullptr ? mlir::cast<ir::SendOp>(send).getSource().getDefiningOp() : nullptr;
@@ -148,7 +149,8 @@ class ListPlacer {
     return {made->end, PinnedCoordinate(send->getParentOfType<ir::TemplateOp>(), "pipe"), positions_.lookup(send)};
   }
 
-  // For each receive of an edge, the compute action before which it must stand: the first that reads it or a later one.
+  // For each receive of an edge, the compute action before which it must stand: the first one that reads this receive
+  // or a later receive of the edge.
   std::vector<int> Deadlines(const std::vector<Transfer>& edge) const {
     std::vector<int> deadlines(edge.size());
     int earliest = static_cast<int>(computes_.size());
@@ -159,8 +161,8 @@ class ListPlacer {
   void RunAhead(std::vector<Transfer>& edge) {
     const size_t ahead = program_.getReceiveBuffers();
     const std::vector<int> deadlines = Deadlines(edge);
-    // `readers`: the readers of the receives so far, without the lowest `i - ahead`. `read`: the highest reader that
-    // was removed from `readers`. `all`: the readers of all receives so far.
+    // `readers`: the readers of the receives so far, except the `i - ahead` lowest ones. `read`: the highest reader
+    // that was removed from `readers`. `all`: the readers of all receives so far.
     std::multiset<int> readers;
     std::set<int> all;
     int read = -1;
@@ -181,12 +183,13 @@ class ListPlacer {
     }
   }
 
-  // Places each receive right before the compute action that reads it, so that it waits for the action before that.
+  // Places each receive directly before its deadline (on a shared stream possibly earlier), and makes it wait for the
+  // compute action before its gap.
   void Defer(std::vector<Transfer>& edge, bool shared) const {
     const std::vector<int> deadlines = Deadlines(edge);
     for (size_t i = 0; i < edge.size(); ++i) {
       int gap = deadlines[i];
-      // On a shared stream a receive must not hold up later transfers. So it waits for no action that ends after the
+      // On a shared stream a receive must not delay later transfers. So it waits for no action that ends after the
       // message is made.
       const ReferenceTime* made = shared ? Made(edge[i].op) : nullptr;
       while (made != nullptr && gap > 0) {
@@ -273,8 +276,8 @@ class Grouper {
     for (ir::TemplateOp t : Templates(program)) FindRuns(t);
   }
 
-  // Marks the groups. Runs that cannot go together are dropped. Dropping one may make another impossible, so this
-  // repeats until nothing changes.
+  // Marks the groups. Drops groups whose transfers cannot be sent together. Dropping one may make another impossible,
+  // so this repeats until nothing changes.
   void Write() {
     for (bool changed = true; changed;) {
       llvm::DenseMap<mlir::Operation*, int> group_of;
@@ -327,7 +330,7 @@ class Grouper {
 
   ir::ProgramOp program_;
   const ReferenceTimes& times_;
-  // True if edges share streams: then the first message of a group that could go holds up others until the group goes.
+  // True if edges share streams: then the first ready message of a group delays others until the group is sent.
   const bool shared_;
   std::vector<std::vector<mlir::Operation*>> runs_;
 };
@@ -336,7 +339,7 @@ class PlaceReceivesPass : public impl::PlaceReceivesBase<PlaceReceivesPass> {
   void runOnOperation() override {
     ir::ProgramOp program = getOperation();
     const ReferenceTimes times(program);
-    // Positions before anything moves.
+    // The position of each op before anything is moved.
     llvm::DenseMap<mlir::Operation*, int> positions;
     std::vector<ListPlacer> placers;
     for (ir::TemplateOp t : Templates(program)) {
@@ -358,7 +361,7 @@ class PlaceReceivesPass : public impl::PlaceReceivesBase<PlaceReceivesPass> {
     if (program.getGroupTransfers()) Grouper(program, times).Write();
   }
 
-  // Makes compute wait for the oldest of `send_buffers` outstanding sends of an edge.
+  // Makes compute wait for the oldest outstanding send of an edge when `send_buffers` of its sends are outstanding.
   void LimitSends(ir::TemplateOp t, const ReferenceTimes& times, const MessageMoments& moments) {
     const size_t window = getOperation().getSendBuffers();
     std::map<Edge, std::vector<ir::SendOp>> edges;

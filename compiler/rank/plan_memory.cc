@@ -3,26 +3,26 @@
 //
 // Lifetimes follow def-use chains: from the action that defines a buffer to the last compute action that reads it, or
 // to its send if nothing computes with it afterwards. compiler/rank/buffer_offsets.h counts time in compute actions, so
-// that two buffers whose intervals do not meet may share bytes with no further wait. These waits make intervals end:
+// two buffers whose intervals do not overlap may share bytes with no further wait. These waits make intervals end:
 //   - compute waits for sends of the buffers that it needs again (weft-place-receives);
 //   - the last compute action waits for sends that nothing else waits for. If other ranks may need that action for the
 //     send to finish, the next repetition waits instead (message_moments.h orders the actions of all ranks);
 //   - the first recv of an edge waits for the last compute action of the previous repetition;
-//   - if a collective behind that action ends the life of a buffer, the first recvs and the first compute action wait
+//   - if a collective after that action ends the life of a buffer, the first recvs and the first compute action wait
 //     for the collective.
 //
 // A program that chooses its order while running (rule P6) has no such time: its forwards and its backwards are two
 // lists that are ordered only by their waits. There each kind of buffer has `limit` places, one per microbatch that may
-// be in flight, and the writer of the i-th of a kind waits for the release of the (i - limit)-th. Workspaces need one
-// place, because each list runs one action at a time.
+// be in flight. The writer of the i-th buffer of a kind waits for the release of the (i - limit)-th. Workspaces need
+// one place, because each list runs one action at a time.
 //
 // Collectives in segments run on streams of their own, so an action may end after its compute. An action with such
-// collectives waits for the compute action before it, and the compute action behind it waits for it. Detached steps may
-// run on beyond that. They count as an action of their own behind their action (its *tail*), which is finished when
-// both are; to wait for the tail is to wait with `detached` (rule P2). Tails of one segment add to gradients in the
-// order of their stream, without waits.
+// collectives waits for the compute action before it, and the next compute action waits for it. Detached steps may run
+// on beyond that. They count as a separate action after their action (its *tail*), which is finished when both are. To
+// wait for the tail is to wait with `detached` (rule P2). Tails of one segment add to gradients in the order of their
+// stream, without waits.
 //
-// Persistent buffers never share bytes. Conflicting accesses to them are ordered by waits where streams do not do it.
+// Persistent buffers never share bytes. Conflicting accesses to them are ordered by waits unless streams order them.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -114,8 +114,9 @@ class TemplatePlanner {
         computes_.push_back(static_cast<int>(i));
         continue;
       }
-      // Streams of transfers: (peer, direction, lane, skip, send or recv). Edges that share a stream count as separate
-      // here; sharing only orders them more. Streams of collectives: (group, purpose).
+      // The key of a transfer's stream: (peer, direction, lane, skip, send or recv). Edges that share a stream count as
+      // separate streams here, which is safe: sharing only adds order. The key of a collective's stream: (group,
+      // purpose).
       std::string key;
       llvm::raw_string_ostream text(key);
       llvm::TypeSwitch<mlir::Operation*>(op)
@@ -157,7 +158,7 @@ class TemplatePlanner {
   }
 
   // True if no rank can block when compute action `compute` waits for `send`, which stands before it. The steps at the
-  // end of a list always may wait: nothing else on any rank waits for them.
+  // end of a list may always wait: no action of another rank waits for them.
   bool MayWaitFor(int compute, int send) const {
     if (!ir::IsMicrobatch(actions_[compute])) return true;
     if (times_ == nullptr) return true;
@@ -205,7 +206,7 @@ class TemplatePlanner {
     }
   }
 
-  // Requires that users of buffers follow their writers, and the waits that earlier passes asked for.
+  // Requires that users of buffers follow their writers. Also requires the waits that earlier passes asked for.
   void RequireDataOrder() {
     for (int i = 0; i < static_cast<int>(actions_.size()); ++i) {
       if (is_tail_[i]) continue;
@@ -221,7 +222,8 @@ class TemplatePlanner {
 
   // Without a static order: each kind of buffer gets as many places as microbatches may be in flight.
   void ShareByLimit() {
-    // Transients by kind: their writer's segment or edge, and which of its results they are.
+    // Transients by kind. The kind is the writer's segment or edge, and the index of the result among the writer's
+    // results.
     std::map<std::string, std::vector<int>> kinds;
     const int limit = std::max(1, static_cast<int>(program_.getLimit()));
     for (int i = 0; i < static_cast<int>(transients_.size()); ++i) {
@@ -251,7 +253,7 @@ class TemplatePlanner {
       kind.push_back(i);
     }
     if (computes_.empty()) return;
-    // The actions that are in both queues order the two queues.
+    // An action that is in both queues follows all earlier actions of both queues and precedes all later ones.
     int step = -1;
     const int last = computes_.back();
     bool seen[2] = {false, false};
@@ -272,7 +274,7 @@ class TemplatePlanner {
     }
   }
 
-  // Keeps the buffers of one repetition apart from those of the next.
+  // Requires that the next repetition uses the bytes of a buffer only after this repetition has released them.
   void RequireRepetitionOrder() {
     if (computes_.empty()) return;
     const int last = computes_.back();
@@ -296,8 +298,8 @@ class TemplatePlanner {
         order_.Require(last, stream.front(), 1);
       }
     }
-    // A collective after the last compute action (a gather of parameters) may use buffers last. It must finish before
-    // the next repetition computes or receives.
+    // The last user of a buffer may be a collective after the last compute action (a gather of parameters). It must
+    // finish before the next repetition computes or receives.
     for (const Transient& transient : transients_) {
       if (!ir::IsCollective(actions_[transient.last])) continue;
       for (int first : firsts) order_.Require(transient.last, first, 1);
@@ -305,7 +307,7 @@ class TemplatePlanner {
     }
   }
 
-  // Requires `action` before the receives of the next repetition.
+  // Requires that `action` finishes before the receives of the next repetition start.
   void BeforeReceives(int action) {
     for (const std::vector<int>& stream : by_stream_) {
       if (!stream.empty() && mlir::isa<ir::RecvOp>(actions_[stream.front()])) order_.Require(action, stream.front(), 1);
@@ -322,7 +324,7 @@ class TemplatePlanner {
     });
   }
 
-  // Writes as tokens the waits that do not follow from the flow of buffers.
+  // Writes waits as tokens, except waits that already follow from the flow of buffers.
   void WriteWaits() {
     builder_.setInsertionPointToEnd(&template_.getBody().front());
     for (int i = 0; i < static_cast<int>(actions_.size()); ++i) {
@@ -369,7 +371,7 @@ class TemplatePlanner {
   const bool dynamic_;
   // True if segments of some actions have collectives.
   bool collectives_ = false;
-  // An action with detached steps is there twice; the second entry stands for its tail.
+  // The actions of the template. An action with detached steps appears twice; the second entry stands for its tail.
   std::vector<mlir::Operation*> actions_;
   std::vector<bool> is_tail_;
   std::map<int, mlir::Value> detached_tokens_;
@@ -385,7 +387,7 @@ class TemplatePlanner {
 class PlanMemoryPass : public impl::PlanMemoryBase<PlanMemoryPass> {
   void runOnOperation() override {
     ir::ProgramOp program = getOperation();
-    // Computed before this pass adds waits to any template.
+    // Both are computed before this pass adds waits to any template.
     std::optional<ReferenceTimes> times;
     std::optional<MessageMoments> moments;
     if (program.getComputeOrder() == ir::ComputeOrder::StaticOrder && MayWaitInside(program)) {

@@ -29,7 +29,7 @@ enum class DataRanks {
 mlir::DictionaryAttr GroupOver(ir::ProgramOp program, llvm::ArrayRef<llvm::StringRef> axes,
                                DataRanks ranks = DataRanks::kAll);
 
-// `over`, restricted to these coordinates of `axis`.
+// Returns the group `over`, restricted to the coordinates `indices` of `axis`.
 mlir::DictionaryAttr WithIndices(mlir::DictionaryAttr over, llvm::StringRef axis, llvm::ArrayRef<int64_t> indices);
 
 // Axes with more than one rank, besides `pipe`, over which the gradients of a tensor's uses are summed.

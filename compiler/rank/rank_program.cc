@@ -19,7 +19,7 @@ ir::OperandAttr MakeOperand(const SegmentOperand& operand, mlir::MLIRContext* co
                               operand.detached);
 }
 
-// The schedule's parameters that are set.
+// Returns those parameters of the schedule that are set.
 mlir::DictionaryAttr ParametersOf(mlir::OpBuilder& builder, const PlanSchedule& schedule) {
   llvm::SmallVector<mlir::NamedAttribute> parameters;
   for (auto [name, value] : {std::pair<const char*, int>{"group", schedule.group()},

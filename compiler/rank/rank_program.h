@@ -29,8 +29,9 @@ struct RankProgramOptions {
 mlir::OwningOpRef<mlir::ModuleOp> BuildRankProgram(mlir::MLIRContext* context, const SegmentSet& segments,
                                                    const RankProgramOptions& options);
 
-// Prepares the evaluation program `program`, which has no template yet. It gets the templates of `planned` with the
-// same parameters and losses at the same offsets, and keeps the bytes of all persistent buffers of `planned` free.
+// Prepares the evaluation program `program`, which has no template yet. The program gets the templates of `planned`,
+// with the same parameters and losses at the same offsets. The bytes of all persistent buffers of `planned` stay
+// reserved.
 void SharePersistentBuffers(ir::ProgramOp planned, ir::ProgramOp program);
 
 }  // namespace weft

@@ -22,8 +22,8 @@ ir::SignatureOp SignatureOf(mlir::Operation* compute);
 // The buffers that a compute action binds to the operands of its signature, by operand index.
 std::vector<mlir::Value> BoundBuffers(mlir::Operation* compute, ir::SignatureOp signature);
 
-// The persistent buffers of a template by role, and other buffers that are bound to a role. Get adds a missing buffer
-// at the head of the list, after the other persistent buffers.
+// The persistent buffers of a template by role, and other buffers that are bound to a role. Get creates the buffer of a
+// role that has none, at the head of the list, after the other persistent buffers.
 class PersistentBuffers {
  public:
   explicit PersistentBuffers(ir::TemplateOp t);
@@ -53,8 +53,8 @@ ActionPart PartOf(mlir::Operation* compute, int half = 0);
 // to none.
 int StageOfWeightGradients(mlir::Operation* compute);
 
-// The stage that makes what `reader` reads from `direction`, over the edge between neighbors (skip = 0) or the skip-th
-// skip edge of the program. -1 if there is no such edge.
+// Returns the stage that makes the tensor that `reader` reads from `direction`: over the edge between neighbors (skip =
+// 0), or over the skip-th skip edge of the program. -1 if there is no such edge.
 int MakerStage(ir::ProgramOp program, ir::Direction direction, int reader, uint32_t skip);
 
 // The coordinate that a template pins on `axis`, or 0.

@@ -10,8 +10,8 @@
 namespace weft {
 
 void ReferenceTimes::MatchTransfers(ir::ProgramOp program) {
-  // (direction, lane, stage that makes it, microbatch, skip). The key is unique because in each lane a stage is on one
-  // rank.
+  // (direction, lane, stage that makes the tensor, microbatch, skip). The key is unique because in each lane a stage is
+  // on one rank.
   using Key = std::tuple<ir::Direction, uint32_t, int, uint32_t, uint32_t>;
   std::map<Key, mlir::Operation*> sends;
   program.walk([&](ir::SendOp op) {
@@ -38,7 +38,8 @@ int64_t ReferenceTimes::Cost(ir::ProgramOp program, mlir::Operation* compute) co
                            .Case([&](ir::BackwardWeightOp) { return weight; })
                            .Case([&](ir::ForwardBackwardOp) { return pair > 0 ? pair : forward + backward; })
                            .Default([](mlir::Operation*) { return 1; });
-  // The cost is at least 1, because the order of ends, messages and starts needs time to pass.
+  // The cost is at least 1: an action must start and end at different times, because ends come before starts at one
+  // time.
   return std::max<int64_t>(cost, 1);
 }
 
@@ -56,7 +57,7 @@ ReferenceTimes::ReferenceTimes(ir::ProgramOp program) {
       if (ir::IsCompute(&op)) list.computes.push_back(&op);
     }
   }
-  // If `operand` is received, the action on the other rank that makes it; else null.
+  // If `operand` is received, returns the action on the other rank that makes it; else null.
   auto maker_elsewhere = [&](mlir::Value operand) -> mlir::Operation* {
     auto recv = operand.getDefiningOp<ir::RecvOp>();
     auto send = recv ? mlir::cast_or_null<ir::SendOp>(Partner(recv)) : ir::SendOp();

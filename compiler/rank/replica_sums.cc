@@ -15,9 +15,9 @@ namespace {
 // Gradients of a stage that are summed together over its replicas.
 struct StageSum {
   int stage = 0;
-  // In the order in which the stage's backward has them.
+  // The gradients, in the order in which the stage's backward lists them.
   std::vector<ir::OperandAttr> gradients;
-  // Pipe ranks, ascending.
+  // The pipe ranks that hold the gradients, ascending.
   std::vector<int64_t> holders;
   // The axes over which the gradients are summed, besides `pipe`.
   std::vector<llvm::StringRef> axes;
@@ -30,8 +30,8 @@ class ReplicaSums {
   ReplicaSums(ir::ProgramOp program, const GradientHolders& gradients)
       : program_(program), gradients_(gradients), templates_(Templates(program)) {}
 
-  // Adds one sum per bucket of whole tensors. All ranks of a group must run its sums in one order: sorted by when the
-  // last rank is ready.
+  // Adds one sum per bucket of whole tensors. All ranks of a group must run its sums in the same order, so the sums are
+  // sorted by the time when the last rank is ready.
   std::map<mlir::Operation*, GradientParts> Sum() {
     const ReferenceTimes times(program_);
     struct Ready {
@@ -86,11 +86,12 @@ class ReplicaSums {
     return {};
   }
 
-  // The compute action of a rank behind which the gradients of `stage` are summed; null if the rank computes nothing.
+  // Returns the compute action of a rank after which the gradients of `stage` are summed; null if the rank computes
+  // nothing.
   Last Launch(ir::TemplateOp t, int stage, const ReferenceTimes& times) {
     Last own, all;
     if (!t) return own;
-    // True if the rank waits for something after the stage's last backward.
+    // True if the rank is idle at some time after the stage's last backward.
     bool gap = false;
     for (mlir::Operation& op : t.getBody().front()) {
       if (!ir::IsMicrobatch(&op)) continue;
@@ -128,7 +129,7 @@ class ReplicaSums {
       if (previous == nullptr || (last != nullptr && previous->isBeforeInBlock(last))) previous = last;
     }
     mlir::Operation* place = launch.backward;
-    // Sends of the action's results come first, because other ranks wait for them.
+    // Place the sum after the sends of the action's results, because other ranks wait for those sends.
     while (place != nullptr && place->getNextNode() != nullptr && mlir::isa<ir::SendOp>(place->getNextNode())) {
       place = place->getNextNode();
     }
@@ -169,7 +170,7 @@ class ReplicaSums {
     close();
   }
 
-  // Reduce-scatters the gradients of a bucket. Returns the rank's part of each.
+  // Reduce-scatters the gradients of a bucket. Returns the rank's part of each gradient.
   llvm::SmallVector<mlir::Value> Scatter(ir::TemplateOp t, mlir::OpBuilder& builder,
                                          llvm::ArrayRef<ir::OperandAttr> bucket, mlir::ValueRange buffers,
                                          mlir::DictionaryAttr sharers, int stage, mlir::ValueRange after) {

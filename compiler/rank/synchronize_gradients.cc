@@ -21,13 +21,13 @@ namespace {
 using ir::Role;
 using ir::SegmentKind;
 
-// With ZeRO stages 1 and 2, adds the all-gathers of purpose gather_weights behind the optimizer. They collect the parts
+// With ZeRO stages 1 and 2, adds the all-gathers of purpose gather_weights after the optimizer. They collect the parts
 // of parameters that the data replicas have updated, in buckets, in the order in which the template's microbatch
-// actions first read the parameters. `optimizer` is the signature of the template's optimizer step. `buffers` has its
-// parts, unless they are those of MASTER.
+// actions first read the parameters. `optimizer` is the signature of the template's optimizer step. `buffers` contains
+// the parts, unless they are the parts of MASTER.
 void GatherWeights(ir::ProgramOp program, ir::TemplateOp t, ir::SignatureOp optimizer, mlir::OpBuilder& builder,
                    PersistentBuffers& buffers) {
-  // Tensor -> the part of it that the rank sends.
+  // Tensor -> the part of the tensor that the rank sends.
   std::map<int, ir::OperandAttr> parts;
   std::set<int> whole;
   for (unsigned i = 0; i < optimizer.size(); ++i) {
