@@ -67,7 +67,7 @@ mlir::LogicalResult PositionEmbeddingOp::verify() {
     return emitOpError() << "[position_embedding_c2] sequence = " << getSequence() << " is more than the table's "
                          << Dim(getTable(), 0) << " positions";
   }
-  return ExpectShape(*this, "position_embedding_c3", "result (rows x columns of the table)", getResult(),
+  return ExpectShape(*this, "position_embedding_c3", "result (its own rows x the columns of the table)", getResult(),
                      {Dim(getResult(), 0), Dim(getTable(), 1)});
 }
 

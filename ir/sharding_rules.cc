@@ -44,8 +44,9 @@ mlir::LogicalResult ShardElementByElement(mlir::Operation* op, Sharder& sharder)
   return mlir::success();
 }
 
-// The second operand ends a residual branch and stays as it is, unless its columns are whole. If the two are cut over
-// different axes, the first operand moves to the axis of the second.
+// The second operand is the output of a residual branch. If the columns of the operands are cut over different axes,
+// the first operand moves to the axis of the second. If the columns of the second are whole, the second is cut like the
+// first instead. Operands whose rows are cut over x do not move.
 mlir::LogicalResult AddOp::shard(Sharder& sharder) {
   const PartLayout a = sharder.LayoutOf(getA()), b = sharder.LayoutOf(getB());
   if (sharder.Part(getA()) && sharder.Part(getB()) && !sharder.SameLayout(a, b) && !a.rows_over_x && !b.rows_over_x) {

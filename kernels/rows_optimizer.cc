@@ -6,8 +6,8 @@ namespace {
 
 constexpr OperandSpec kNorm = Scalar({"norm", "[2]", kFp64}), kScale = Scalar({"scale", "[3]", kFp64});
 constexpr OperandSpec kParam = Optional({"param", "=grad"});
-// Bounds of the loss scale; plans have the same bounds. With a factor outside them, gradients are zeros or infinities
-// in any type.
+// Bounds of the loss scale; plans have the same bounds. With a scale outside them, gradients in FP16 are zeros or
+// infinities.
 constexpr double kMinLossScale = 0x1p-60, kLargestLossScale = 0x1p60;
 constexpr AttributeRule kDecay = From("weight_decay", 0, "at least 0");
 

@@ -5,9 +5,10 @@
 // The tests leave out cases where a run may become slower:
 //   - compute that is chosen at run time (P6) or waits for shared slots (P3): less time may bring another order;
 //   - collectives that slow down computation beside them (load): another collective may now run beside it.
-// Two networks may lose too, so only the size of their losses is tested. Flows share links: if one is faster, another
-// may meet traffic that it would have missed. "nccl" chooses by what links would carry alone, so a faster link may
-// bring a choice that is worse where links are shared.
+// On two networks, too, a faster part may make a run slower, so the tests only bound how often and by how much. On
+// "flow", flows share links: if one flow is faster, another may meet traffic that it would have missed. "nccl" chooses
+// algorithms as if no other group used the links, so with a faster link it may choose one that is slower where links
+// are shared.
 #include <algorithm>
 #include <cstdint>
 #include <map>

@@ -29,7 +29,8 @@ std::optional<Symbol> Dataflow::ReduceMembers(const Rendezvous& members, int sou
   }
   for (const auto& [place, other] : sums) {
     if (other == sums.begin()->second) continue;
-    Bad("P9.sync", members[0], "sums or gathers different contents over ranks that must hold the same");
+    Bad("P9.sync", members[0],
+        "sums or gathers over ranks whose contents (summed over the pipeline) must be equal, but they differ");
     return std::nullopt;
   }
   return std::move(sums.begin()->second);

@@ -144,7 +144,7 @@ class LossScaleCheck {
   const Program& program_;
   const Index& index_;
   Findings* findings_;
-  // The first step of each kernel, null if there is none.
+  // The program's first NORM_TOTAL, its first UPDATE_LOSS_SCALE and its first step of a loss; null if there is none.
   const Step* total_ = nullptr;
   const Step* update_ = nullptr;
   const Step* loss_ = nullptr;

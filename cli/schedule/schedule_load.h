@@ -25,8 +25,8 @@ struct ScheduleRequest {
   CsvOptions csv;
   // Replaces a message-driven order by the static order in which its slots run with these costs.
   bool freeze = false;
-  // The most activations that a schedule may hold (CheckActivations). A schedule that holds more is refused, or left
-  // out of a comparison.
+  // The most microbatches whose activations a rank may hold, each counted over all stages of a rank (CheckActivations).
+  // A schedule in which a rank holds more is refused, or left out of a comparison.
   std::optional<Ratio> activation_cap = {};
   // If true, ignores parameters that the schedule does not take, instead of refusing them.
   bool ignore_foreign = false;

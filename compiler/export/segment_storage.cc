@@ -235,7 +235,7 @@ mlir::LogicalResult SegmentStorage::WalkSteps() {
   for (auto [index, value] : llvm::enumerate(ret_.getValues())) {
     if (StorageOf(value).content == value) continue;
     return ret_.emitOpError() << "[export_segments_c5] the result '" << RoleName(segment_.getResultRole(index))
-                              << "' is not the last value in its storage";
+                              << "' is overwritten: a later step writes another value to its storage";
   }
   for (size_t i = 0; i < storages_.size(); ++i) {
     if (same_as_[i] == static_cast<int>(i) && storages_[i].first_step < 0) {

@@ -1,4 +1,4 @@
-// Bounds with which tests of arenas compare.
+// A lower bound on the size of an arena, with which tests compare the size that was planned.
 #ifndef WEFT_COMPILER_MEMORY_ARENA_TESTING_H_
 #define WEFT_COMPILER_MEMORY_ARENA_TESTING_H_
 

@@ -33,8 +33,9 @@ struct TensorUpdate {
 
 class BucketSteps {
  public:
-  // `whole` is the optimizer's segment, bound to `operands`. `gathered` maps weights in host memory that a collective
-  // gathers to their copy on the device. All arguments must outlive this object.
+  // `whole` is the optimizer's segment, bound to `operands`. `gathered` is for weights in host memory that a
+  // collective gathers: it maps the buffer of the weights to the buffer of their copy on the device. All arguments must
+  // outlive this object.
   BucketSteps(const Template& t, const Segment& whole, const std::vector<int>& operands,
               const std::map<int, int>& gathered)
       : t_(t), whole_(whole), operands_(operands), gathered_(gathered) {}

@@ -52,7 +52,8 @@ void CopyAttributes(mlir::Operation* op, StepAttributes* attributes) {
   }
 }
 
-// The dtype that determines the speed: the dtype of the first floating-point operand, else of the first result.
+// The dtype that determines the speed: TF32 for a product in TF32; otherwise the dtype of the first floating-point
+// operand, or of the first result if no operand is floating-point.
 DType WorkDType(mlir::Operation* op) {
   if (auto product = mlir::dyn_cast<ir::MatmulOp>(op); product && product.getTf32()) return TF32;
   auto dtype = [](mlir::Value value) {

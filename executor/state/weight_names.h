@@ -18,8 +18,8 @@ std::string CanonicalWeightName(absl::string_view name);
 // files hold, and heads that a language model does not have (BERT's pooler and next-sentence head).
 bool IsNoParameter(absl::string_view canonical);
 
-// Returns the canonical names of tensors, one of which replaces this tensor in a model that ties the two. Returns
-// nothing if no tensor can replace this one.
+// Returns the canonical names of the tensors to which a model may tie this tensor. A model that does so has one of them
+// and uses it instead of this tensor. Empty if no model ties this tensor.
 std::vector<std::string> TiedTo(absl::string_view canonical);
 
 }  // namespace weft::exec

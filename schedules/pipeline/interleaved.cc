@@ -66,10 +66,10 @@ absl::StatusOr<int> InterleavedGroup(const ScheduleParams& params) {
     if (params.group == 0) return group;
     if (std::abs(int64_t{group} - params.group) < std::abs(int64_t{nearest} - params.group)) nearest = group;
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "group = ", params.group, " for ", p, " ranks and ", n, " microbatches; allowed: ",
-      n < p ? absl::StrCat(n) : absl::StrCat(p, " to ", n, " if the last group is empty or has at least ", p),
-      ", nearest valid: ", nearest));
+  return absl::InvalidArgumentError(
+      absl::StrCat("group = ", params.group, " for ", p, " ranks and ", n, " microbatches; allowed: ",
+                   n < p ? absl::StrCat(n) : absl::StrCat(p, " to ", n, " if N modulo group is 0 or at least ", p),
+                   ", nearest valid: ", nearest));
 }
 
 std::vector<VirtualStep> VirtualSteps(int microbatches, int virtual_stages, int group) {

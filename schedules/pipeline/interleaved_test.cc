@@ -71,7 +71,7 @@ TEST(Interleaved, RefusesGroupsWithAShortRest) {
     return std::string(BuildSchedule(entry, params).status().message());
   };
   EXPECT_EQ(message({.ranks = 4, .microbatches = 5, .group = 4}),
-            "group = 4 for 4 ranks and 5 microbatches; allowed: 4 to 5 if the last group is empty or has at least 4, "
+            "group = 4 for 4 ranks and 5 microbatches; allowed: 4 to 5 if N modulo group is 0 or at least 4, "
             "nearest valid: 5");
   EXPECT_THAT(message({.ranks = 4, .microbatches = 10, .group = 1}), HasSubstr("nearest valid: 5"));
   EXPECT_EQ(message({.ranks = 4, .microbatches = 3, .group = 4}),

@@ -133,7 +133,8 @@ struct ActionPlace {
   // The last compute stream and the last collective stream on which the action has steps; -1 = none.
   int32_t compute = -1;
   int32_t collective = -1;
-  // True if the action has steps on exactly `compute` and `collective`, and no other stream waits for these steps.
+  // True if the action has steps on exactly `compute` and `collective`, and none of them is detached. Other streams can
+  // then wait only for the whole action, not for a single step.
   bool alone = false;
 };
 

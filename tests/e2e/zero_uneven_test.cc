@@ -249,8 +249,8 @@ TEST(ZeroUnevenTest, BuffersAndMessagesAreThoseOfWholeParts) {
           }
         }
       }
-      // With one microbatch per replica, the tied table is gathered, and its gradient scattered, once for each of its
-      // uses.
+      // With one microbatch per replica, the gradient of the tied table is scattered once for each of its two uses.
+      // Stage 3 also gathers the table once for each use.
       const int64_t table = RoundedUp(*ElementCount(program->tensors(0).padded_shape()), d);
       EXPECT_EQ(gathered, expected + (stage == 3 ? table : 0)) << plan.Name();
       EXPECT_EQ(scattered, expected + table) << plan.Name();

@@ -1,10 +1,12 @@
 // Code shared by the files that map steps to launches. Internal to the CUDA backend.
 //
-// A function of kernels.def fills the plain struct of a launch (kernels/*.h) and passes it to call.Launch. It refuses
-// only what this backend cannot do, since the caller has checked the step (CheckStep, step_tensors.h). A function gets
-// all its scratch memory from one call of call.Scratch. If the backend has a program, it calls the functions of all
-// steps once before the first step, to measure them. Pointers are not real then and nothing is enqueued, so only
-// Launch, Upload and the interfaces of call.libraries may access memory.
+// A function of kernels.def fills the plain struct of a launch (kernels/*.h) and passes it to call.Launch, or calls a
+// library. The caller has checked the step (CheckStep, step_tensors.h), so a function refuses only what this backend
+// cannot do and what depends on the context. A function gets all its scratch memory from one call of call.Scratch.
+//
+// If the backend has a program, it calls the functions of the rank's steps before the first step, to measure their
+// scratch memory. Pointers are not real then. Launch, Upload, Scratch and Table allow for that; before it uses memory
+// in any other way, or runs a library, a function must return if call.measuring is true.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_CALL_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_CALL_H_
 

@@ -38,7 +38,7 @@ struct Preference {
 // Records the calls so far, for tests to check.
 struct Seen {
   Preference preference;
-  // The bias address for which an algorithm was last asked.
+  // The bias address in the latest query for algorithms.
   const void* bias = nullptr;
   int heuristics = 0;
   int checks = 0;

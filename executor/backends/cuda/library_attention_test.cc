@@ -57,7 +57,7 @@ float FloatOf(uint16_t bits) {
   return value;
 }
 
-// Norm of the difference divided by the norm; NaN if one of the values is NaN.
+// Relative error: the norm of `have` - `want`, divided by the norm of `want`. NaN if a value is NaN.
 template <typename T>
 double Apart(Tensor& have, Tensor& want) {
   double difference = 0, norm = 0;

@@ -37,7 +37,7 @@ weft.segment @s backward stage 0 (%g: tensor<4xf32> as <grad tensor 0>) -> (<gra
 weft.segment @s scale_gradients stage 0 (%g: tensor<4xf32> as <grad tensor 0>, %n: tensor<2xf64> as <norm>)
     -> (<grad tensor 0>) {
   %0 = weft.scale %n, %g : (tensor<2xf64>, tensor<4xf32>) -> tensor<4xf32>
-  // expected-error@+1 {{[export_segments_c5] the result 'grad tensor 0' is not the last value in its storage}}
+  // expected-error@+1 {{[export_segments_c5] the result 'grad tensor 0' is overwritten: a later step writes another value to its storage}}
   weft.return %g : tensor<4xf32>
 }
 

@@ -28,7 +28,7 @@ weft.segment @s forward stage 0 (%w: tensor<8x4xf32> as <saved use 0>) -> () {
 // -----
 
 weft.segment @s forward stage 0 (%w: tensor<8x4xf32> as <saved use 0>) -> () {
-  // expected-error@+1 {{[position_embedding_c3] result (rows x columns of the table) must be 6x4, got 6x5}}
+  // expected-error@+1 {{[position_embedding_c3] result (its own rows x the columns of the table) must be 6x4, got 6x5}}
   %0 = weft.position_embedding %w {sequence = 3 : i64} : (tensor<8x4xf32>) -> tensor<6x5xf32>
   weft.return
 }
