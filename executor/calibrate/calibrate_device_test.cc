@@ -61,7 +61,7 @@ TEST(CalibrateDevice, TakesUnmeasurableFiguresFromTheBaseCluster) {
   EXPECT_EQ(cluster->device().memory_bytes(), 1 << 30);
   EXPECT_EQ(cluster->device().matmul_efficiency_size(), 0);
   EXPECT_GT(cluster->device().kernel_rates_size(), 30);
-  EXPECT_THAT(cluster->source(), testing::HasSubstr("else as two-nodes"));
+  EXPECT_THAT(cluster->source(), testing::HasSubstr("other figures from two-nodes"));
 }
 
 // A backend that fails in every kernel.
