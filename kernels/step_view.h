@@ -110,7 +110,8 @@ class StepView {
   void CheckTypes(const OperandSpec& operand, const StepTensor& tensor);
   void CheckShapes();
   void CheckShape(const OperandSpec& operand, const StepTensor& tensor);
-  // Returns the value of a term. If `without` is given, returns the product of the term's other factors.
+  // Returns the value of a term; nullopt if a symbol is unknown or a division leaves a remainder, -1 if the value
+  // overflows. If `without` is given, returns the product of the term's other factors.
   std::optional<int64_t> Value(const Term& term, const Factor* without = nullptr) const;
   // IsVariable: true if the symbol is a variable that has no value yet. Unbound: returns a factor of a dim that is such
   // a variable; null if there is none. Bind: gives this factor the value that makes the dim equal to the tensor's

@@ -25,9 +25,9 @@ absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, std::vec
 
 // With plan.schedule.freeze, replaces a message-driven schedule by a definition: the order of one simulated step. A
 // message-driven step cannot have collectives in its stages, so a plan with mesh axes x, y, z or ZeRO 2 or 3 is
-// simulated without them. Ranks that choose their order at run time cannot promise an order of all their messages, so
-// the step may be simulated without the transfer order that the plan sets. Returns nothing if there is nothing to
-// freeze.
+// simulated without them. Offload is left out too. Ranks that choose their order at run time cannot promise an order of
+// all their messages, so the step may be simulated without the transfer order that the plan sets. Returns nothing if
+// there is nothing to freeze.
 absl::StatusOr<std::optional<FrozenSchedule>> Freeze(PlanInputs& inputs, const StepCost& cost);
 
 // Returns a note with the time of a message-driven step and the simulated time of `program`, which has the frozen order

@@ -19,7 +19,7 @@ struct CompileOptions : weft::CompileOptions {
   // If true, the refusal of a program that does not fit names changes with which it fits (remedies.h). This costs some
   // compilations (try_budget.h).
   bool remedies = true;
-  // If set, called before each of these compilations with a description, e.g. "--set mbs=2, 3 of at most 40".
+  // If set, called before each try of a change with its description, e.g. "--set mbs=2, 3 of at most 40".
   OnTry on_try = nullptr;
 };
 

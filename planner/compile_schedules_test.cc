@@ -1,5 +1,5 @@
-// Compiles programs for every schedule: they are proven, and as fast as the schedule alone. By default the test covers
-// a sample of the plans; with --full it covers all of them.
+// Compiles programs for every schedule with a flush: they are proven, and as fast as the schedule alone. By default the
+// test covers a sample of the plans; with --full it covers all of them.
 #include <algorithm>
 #include <map>
 #include <optional>

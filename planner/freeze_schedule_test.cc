@@ -169,7 +169,7 @@ TEST(FreezeScheduleTest, SchedulesThatOrderByTimeKnowTheLinks) {
     return sim::Simulate(p, MakeCluster(kSlowLinks.latency), {})->report.makespan_seconds();
   };
   EXPECT_LE(seconds(*slow), seconds(*fast));
-  // Other schedules have one order for all links.
+  // 1F1B does not order by time, so it has one order for all links.
   auto plain_fast = CompileCase(kEqual, MakePlan(kEqual, "name: '1f1b'"));
   auto plain_slow = CompileCase(kSlowLinks, MakePlan(kSlowLinks, "name: '1f1b'"));
   ASSERT_TRUE(plain_fast.ok() && plain_slow.ok());

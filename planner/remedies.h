@@ -30,7 +30,7 @@ struct Remedies {
   // True if `try_plan` ended the search before the wanted number of remedies was found, with more changes left to try.
   bool stopped = false;
   // `at_once`: the search tried all changes together. `left_out`: it left out some of these tries, because they take
-  // too long.
+  // too long or would exceed kMaxTries.
   bool at_once = false;
   bool left_out = false;
 };
@@ -53,12 +53,14 @@ using TryPlan = std::function<TriedBytes(const Recipe& recipe, const Plan& plan)
 
 // Finds up to `wanted` changes after which the plan needs at most `shortage.capacity` bytes, gentler ones first.
 //
-// If host memory is short, the first changes keep offloaded data on the devices. Then come recompute, the schedule,
-// smaller microbatches, states cut over replicas, more of the ranks for each replica, and then two of these together.
-// If recomputing all layers is not enough, or the plan has recompute FIT, each change is first tried with all layers
-// recomputed. If that fits, the change alone is tried at the end. If none of this is enough, all compatible changes are
-// combined. If they fit, the result is one remedy with no more changes than needed and with the largest microbatch that
-// fits, unless some tries were left out.
+// If host memory is short, the first changes keep offloaded data on the devices. If device memory is short, the first
+// one keeps fewer gathered parameters. Then come recompute, smaller offload buckets, the schedule, smaller
+// microbatches, states cut over replicas, offloaded states, more of the ranks for each replica, and then changes with
+// all layers recomputed. Buckets and offloaded states are tried only if device memory is short. If recomputing all
+// layers is not enough, or the plan has recompute FIT, each change is first tried with all layers recomputed. If that
+// fits, the change alone is tried at the end. If none of this is enough, all compatible changes are combined. If they
+// fit, the result is one remedy with no more changes than needed and with the largest microbatch that fits, unless some
+// tries were left out.
 //
 // Every remedy was tried exactly as it is returned. There are at most kMaxTries tries. `recipe` and `plan` are as the
 // user gave them, `layers` bounds the stages, `parameters` is the model's number of parameters.

@@ -194,7 +194,7 @@ TEST(Exact192, TermsRoundToTheGrid) {
   EXPECT_EQ(Sum({std::numeric_limits<double>::denorm_min(), -std::numeric_limits<double>::min()}), (Exact192{}));
   EXPECT_EQ(Sum({-0.0}), (Exact192{}));
   EXPECT_EQ(Sum({1.0}), (Exact192{{0, uint64_t{1} << 62, 0}}));
-  // A float below the grid is rounded to 0, although it is subnormal.
+  // A subnormal float below half a unit of the grid (2^-126) is rounded to 0.
   Exact192 accumulator = {};
   const float subnormal = std::numeric_limits<float>::denorm_min();
   ExactAccumulate(absl::Span<const float>(&subnormal, 1), absl::MakeSpan(&accumulator, 1));

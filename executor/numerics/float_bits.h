@@ -1,5 +1,6 @@
-// Conversions of storage types. They round to nearest, ties to even; a NaN stays a NaN. Host and device use the same
-// code, so that the sums of collectives have the same bits wherever they are computed.
+// Conversions of storage types. They round to nearest, ties to even, except OddFromDouble and the stochastic ones; a
+// NaN stays a NaN. Host and device use the same code, so that the sums of collectives have the same bits wherever they
+// are computed.
 #ifndef WEFT_EXECUTOR_NUMERICS_FLOAT_BITS_H_
 #define WEFT_EXECUTOR_NUMERICS_FLOAT_BITS_H_
 

@@ -1,6 +1,6 @@
-// Libraries that are opened at run time: cuBLASLt, cuDNN, NCCL, MPI. So weft-run also starts on a machine that has none
-// of them. It finds the libraries of a CUDA toolkit, of the system, or of a Python environment (PyTorch's packages
-// install them there).
+// Libraries that are opened at run time: cuBLASLt, cuDNN with NVRTC, NCCL, MPI. So weft-run also starts on a machine
+// that has none of them. It finds the libraries of a CUDA toolkit, of the system, or of a Python environment (PyTorch's
+// packages install them there).
 #ifndef WEFT_EXECUTOR_PLATFORM_SHARED_LIBRARY_H_
 #define WEFT_EXECUTOR_PLATFORM_SHARED_LIBRARY_H_
 
@@ -15,7 +15,8 @@
 
 namespace weft::exec {
 
-// Sets the folders of --lib-path, which are searched before all others. main calls it before any library is opened.
+// Sets the folders of --lib-path, which are searched before all others. weft-run and `weft calibrate` call it before
+// they open any library.
 void SetLibraryPath(std::vector<std::string> folders);
 const std::vector<std::string>& LibraryPath();
 
@@ -46,10 +47,11 @@ class SharedLibrary {
     kGlobal,
   };
 
-  // Searches LibraryPath, then the loader's path, then LibraryFolders of the process. Opens the library from the first
-  // of these places that has a file with one of `names` (e.g. "libcudnn.so.9"; a place's files are tried in this
-  // order). Errors call the library `what` ("cuDNN 9"). Returns NotFound, with the places that were searched, if there
-  // is no such file. Returns FailedPrecondition, with the loader's reason, if a file exists but cannot be loaded.
+  // Searches LibraryPath, then the loader's path, then LibraryFolders of the process. Opens the first library with one
+  // of `names` (e.g. "libcudnn.so.9"; each place is searched in this order). Errors call the library `what` ("cuDNN
+  // 9"). Returns NotFound, with the places that were searched, if there is no such file. Returns FailedPrecondition,
+  // with the loader's reason, if a file in LibraryPath cannot be loaded, or if a file elsewhere cannot be loaded and no
+  // other is found.
   static absl::StatusOr<SharedLibrary> Open(absl::string_view what, absl::Span<const std::string> names,
                                             Scope scope = Scope::kLocal);
   static absl::StatusOr<SharedLibrary> OpenFrom(absl::string_view what, absl::Span<const std::string> names,

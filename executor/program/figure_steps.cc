@@ -61,7 +61,8 @@ class Marker {
     return -1;
   }
 
-  // Marks the last step of the body that writes a buffer of this role. Returns the buffer, or null if no step does.
+  // Marks the last step of the body, without conditional actions (if_exceeded), that writes a buffer of this role.
+  // Returns the buffer, or null if no step does.
   const Buffer* MarkLast(BufferRole role, Figure figure) {
     for (size_t i = out_.actions.size(); i-- > 0;) {
       PreparedAction& prepared = out_.actions[i];

@@ -1,5 +1,5 @@
-// Prepares runs: several steps that a backend may run as one launch (Backend::PrepareRun). proto/util/step_runs.h finds
-// them. Internal to the interpreter.
+// Prepares runs: ranges of steps in which a backend may run several steps as one launch (Backend::PrepareRun).
+// proto/util/step_runs.h finds them. Internal to the interpreter.
 #ifndef WEFT_EXECUTOR_PROGRAM_STEP_RUNS_H_
 #define WEFT_EXECUTOR_PROGRAM_STEP_RUNS_H_
 

@@ -62,7 +62,8 @@ class StepRunsTest : public testing::Test {
     prepared.outputs = absl::MakeConstSpan(views_.back().get(), 1);
     return prepared;
   }
-  // Returns, for each step, what the backend runs at its turn; "in run" if an earlier step's turn has covered it.
+  // Returns, for each step, what the run that begins with it writes; empty if no run begins, "in run" if an earlier
+  // step's turn has covered the step.
   std::vector<std::string> Turns() {
     const auto runs = PrepareStepRuns(program_, backend_);
     EXPECT_TRUE(runs.ok()) << runs.status();
@@ -124,7 +125,8 @@ TEST_F(StepRunsTest, AwaitedStepsEndARun) {
   EXPECT_EQ(Turns(), (Turns_{"0+1 ", "in run", "2+3 ", "in run", "", ""}));
 }
 
-// Steps of a BACKWARD are not combined: only updates at the end of an optimizer step are one launch.
+// Two FILLs of a BACKWARD share no launch: steps of one key share a launch only in actions that belong to no
+// microbatch.
 TEST_F(StepRunsTest, NotOfAMicrobatch) {
   action_.set_kind(BACKWARD);
   Add(FILL, 0, 10);

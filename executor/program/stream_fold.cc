@@ -8,8 +8,8 @@ namespace weft::exec {
 namespace {
 
 // kSlots[n - 1] is the slot of each use (StreamUse) with n streams. With two or more streams, compute has one to
-// itself. With three or four, copies to the host share a stream with sends, and copies from the host share one with
-// receives, because their data does.
+// itself. With three or four, copies to the host share a stream with sends, because both move data off the device, and
+// copies from the host share one with receives, because both move data onto it.
 constexpr std::array<int, kStreamUses> kSlots[kStreamUses] = {
     {0, 0, 0, 0, 0, 0}, {0, 1, 1, 1, 1, 1}, {0, 1, 2, 2, 2, 1},
     {0, 1, 2, 3, 2, 1}, {0, 1, 2, 3, 4, 4}, {0, 1, 2, 3, 4, 5},

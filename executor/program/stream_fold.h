@@ -1,7 +1,8 @@
 // Places the streams of a rank's program on the streams of a device. If the device has enough streams for all ranks
-// that share it, each program stream has its own device stream. Otherwise program streams of the same use share one.
-// Any program streams may share a device stream: work waits only for work that was enqueued before it, so sharing costs
-// overlap but never leads to a deadlock.
+// that share it, each program stream has its own device stream. Otherwise the first program streams get their own as
+// far as the budget allows, and the others share a stream with streams of the same use or of similar uses. Any program
+// streams may share a device stream: work waits only for work that was enqueued before it, so sharing costs overlap but
+// never leads to a deadlock.
 #ifndef WEFT_EXECUTOR_PROGRAM_STREAM_FOLD_H_
 #define WEFT_EXECUTOR_PROGRAM_STREAM_FOLD_H_
 
@@ -15,7 +16,8 @@ namespace weft::exec {
 enum class StreamUse { kCompute, kReceives, kSends, kCollectives, kOffload, kFetch };
 inline constexpr int kStreamUses = 6;
 
-// Hardware queues that no rank's budget contains: one for comparing clocks, and one to spare.
+// Hardware queues that the budget leaves out if the rank has the device to itself: one for comparing clocks, and one to
+// spare.
 inline constexpr int kReservedQueues = 2;
 
 class StreamFold {

@@ -66,8 +66,8 @@ TEST(TensorPieceTest, ThirdsOfColumns) {
             (std::vector<int64_t>{2, 3, 6, 7, 10, 11, 14, 15, 18, 19, 22, 23}));
 }
 
-// Elements are counted part after part, and the dimension cuts make the parts. Within a part, only the rank's range
-// counts.
+// Elements are counted part after part, and the dimension cuts make the parts. The place of the rank's range within its
+// part is added.
 TEST(TensorPieceTest, NumberOfTheFirstElement) {
   const Program program = OneTensor({6, 8}, 8, {{"x", 2}, {"y", 2}, {"data", 4}});
   const auto first = [&](int64_t x, int64_t y, int64_t data, std::vector<std::pair<std::string, int64_t>> ranges) {

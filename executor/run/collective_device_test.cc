@@ -64,8 +64,8 @@ std::vector<std::byte> Values(DType dtype, int64_t elements, bool whole_numbers,
 }
 
 // Collectives of a transport, for ranks that share a device. The members' threads meet on the host. The last member to
-// arrive enqueues the work of all members on its stream, in descending member order. That work comes after the earlier
-// work and before the later work of every member's stream.
+// arrive enqueues the work of all members on its stream, and adds the members' terms in descending member order. That
+// work comes after the earlier work and before the later work of every member's stream.
 class FakeCollectives {
  public:
   explicit FakeCollectives(ComputeDevice* device, DType without) : device_(*device), without_(without) {}
@@ -164,7 +164,8 @@ using Bytes = std::vector<std::byte>;
 // Contents of the destinations after a collective, by member and buffer.
 using Results = std::vector<std::vector<Bytes>>;
 
-// Runs one member's part of a collective twice in a row. The second run reads the same sources again.
+// Runs one member's part of a collective twice in a row. The second run reads the same memory again; in place, it holds
+// results of the first run.
 absl::Status RunMember(const Spec& spec, ConformanceRank& rank, NativeCollectives* native, int seed,
                        std::vector<Bytes>* results, bool* keeps_order) {
   Endpoint& endpoint = rank.endpoint();

@@ -168,7 +168,7 @@ absl::Status RankRun::Train() {
   WEFT_RETURN_IF_ERROR(interpreter_->RunPrologue(step));
   last_end_ns_ = MonotonicNanoseconds();
   while (step < shared_.last_step && !result_.stopped) {
-    // Memory for the results of steps is reserved in advance, so one call runs at most about an hour's number of steps.
+    // Memory for the results of steps is reserved in advance, so one call runs at most kMaxStepsAtOnce repetitions.
     int64_t next = std::min(shared_.last_step, step + kMaxStepsAtOnce * steps_per_repetition);
     if (options.eval_data != nullptr) next = std::min(next, NextMultiple(step, options.eval_every));
     if (saves) next = std::min(next, NextMultiple(step, options.checkpoint_every));
@@ -319,7 +319,8 @@ absl::Status RankRun::CollectWeights() {
     });
     WEFT_RETURN_IF_ERROR(moved);
   }
-  // If the file could not be written, receive the tensors that the other ranks still send.
+  // Moves the tensors that were not moved above: the rest if rank 0 could not write the file, and all of them on other
+  // ranks or if no file is wanted.
   for (; next < program.tensors_size(); ++next) {
     WEFT_ASSIGN_OR_RETURN(TensorData data, tensor(next));
     if (collects) result_.weights.push_back(std::move(data));

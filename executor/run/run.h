@@ -97,7 +97,8 @@ struct RunOptions {
   bool verify_completeness = true;
 };
 
-// Complete on rank 0, and so always if one process runs all ranks. Other ranks get only the fixed part of the report.
+// Complete on rank 0, and so always if one process runs all ranks. On other ranks the report has no steps, and `trace`,
+// `weights` and `save_status` are not set.
 struct RunResult {
   RunReport report;
   std::optional<Trace> trace;

@@ -167,7 +167,7 @@ TEST(ScheduleRun, ReplicasAreTheSameBitsIfExact) {
   }
 }
 
-// The optimizer's copy of every tensor after three steps, as (tensor, bytes), for every rank that holds the tensor.
+// The contents of all PARAM buffers after three steps, as (tensor, bytes), for every rank that holds the tensor.
 std::vector<std::pair<int, std::string>> WeightsOfAllRanks(const Program& program) {
   const int count = static_cast<int>(MeshRanks(program.mesh()));
   auto endpoints = *(*FindTransport("inproc"))->open(count);

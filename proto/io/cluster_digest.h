@@ -1,4 +1,4 @@
-// A digest that distinguishes clusters by their figures. A program stores the digest of its cluster.
+// A digest of all fields of a cluster, to distinguish clusters. A program stores the digest of its cluster.
 #ifndef WEFT_PROTO_IO_CLUSTER_DIGEST_H_
 #define WEFT_PROTO_IO_CLUSTER_DIGEST_H_
 

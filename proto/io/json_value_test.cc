@@ -116,8 +116,8 @@ TEST(JsonValue, DepthHasALimit) {
   EXPECT_THAT(Refusal(std::string(1'000'000, '[')), HasSubstr("more than 100 levels of nesting"));
 }
 
-// A document ends with a brace, so no prefix of it is a document. Damaged text is refused or read; it never crashes the
-// reader.
+// This document ends with a brace, so no prefix of it is a document. Damaged text is refused or read; it never crashes
+// the reader.
 TEST(JsonValue, PrefixesAndDamage) {
   const std::string text = R"({"a": [1, -2.5e3, "x\u00e9\n"], "b": {"c": null, "d": [true, false]}})";
   for (size_t i = 0; i < text.size(); ++i) EXPECT_FALSE(ParseJson(text.substr(0, i), "f").ok()) << i;
