@@ -149,7 +149,8 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
         const llvm::StringRef algorithm = sum.over_ranks ? llvm::StringRef(kDirectSum) : program_.getCollective();
         const auto part = gradients.parts.find(use);
         const bool scatters = part != gradients.parts.end();
-        // With one use per rank, the gradients are scattered already.
+        // If each rank holds one use (`over_ranks`), the gradient of that use has been scattered already. Else it is
+        // scattered here.
         if (scatters && !sum.over_ranks) {
           mlir::Value whole = persistent.Get(gradient.getRole(), gradient.getType());
           auto scatter =
@@ -159,7 +160,8 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
         }
         if (scatters) gradient = part->second;
         mlir::Value buffer = persistent.Get(gradient.getRole(), gradient.getType());
-        // With one use per rank, in ascending order, the sum over the group is in model order.
+        // If each rank holds one use, the ranks in ascending order hold the uses in model order, so a sum over
+        // `sum.ranks` alone adds the uses in that order.
         mlir::DictionaryAttr over = builder.getDictionaryAttr({});
         if (!sum.over_ranks) {
           over = GroupOver(program_, SyncAxes(program_, tensor), scatters ? DataRanks::kSamePart : DataRanks::kAll);
@@ -203,7 +205,7 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
   }
 
   ir::ProgramOp program_;
-  // By kind and pipe rank.
+  // By segment kind and pipe rank.
   std::map<std::pair<SegmentKind, int>, ir::SignatureOp> step_signatures_;
   ir::BufferType losses_type_, norms_type_;
 };

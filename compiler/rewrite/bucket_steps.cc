@@ -49,7 +49,7 @@ void BucketSteps::Add(const Bucket& bucket, const BucketPiece& piece, const Tens
       copy.set_stream(comes ? H2D : D2H);
       copy.add_inputs(from);
       copy.add_outputs(to);
-      // The bytes cross the link once.
+      // Counts each byte once, because it crosses the link once.
       copy.mutable_work()->set_bytes(piece.count * size);
       copy.mutable_work()->set_dtype(host.dtype());
     }
@@ -66,7 +66,7 @@ void BucketSteps::Add(const Bucket& bucket, const BucketPiece& piece, const Tens
   }
   update_step.add_inputs(part_of(original.inputs(0)));
   for (int v : copies) update_step.add_inputs(v), update_step.add_outputs(v);
-  // The other inputs do not have one entry per element.
+  // The other inputs do not have one entry per element, so every piece reads them whole.
   for (int i = states + 1; i < original.inputs_size(); ++i) {
     update_step.add_inputs(AddValue(t_, BufferOf(original.inputs(i)), whole_.values(original.inputs(i)), step));
   }
@@ -74,8 +74,8 @@ void BucketSteps::Add(const Bucket& bucket, const BucketPiece& piece, const Tens
   if (original.outputs_size() > states) {
     update_step.add_outputs(part_of(original.outputs(states)));
   } else {
-    // The optimizer's kernel updated in place the weights that compute reads or a collective gathers. The kernel of a
-    // piece writes them as an additional output.
+    // The original kernel updates the weights in place, where compute reads them or a collective gathers them. The
+    // kernel of a piece updates the copy in the bucket instead, so it writes these weights as an additional output.
     const auto gathered = gathered_.find(update.states[0]);
     const DType dtype = whole_.values(original.outputs(0)).dtype();
     update_step.add_outputs(gathered == gathered_.end()

@@ -25,7 +25,7 @@ struct TensorUpdate {
   // does).
   int step = 0, zero = -1;
   int64_t elements = 0;
-  // Index in the template's body of the last sum of the gradient; -1 if there is none.
+  // Index in the template's body of the action that sums the gradient last; -1 if there is none.
   int chunk = -1;
   // The tensor's buffers in host memory, in the order of the kernel's in-place outputs.
   std::vector<int> states;
@@ -40,7 +40,7 @@ class BucketSteps {
               const std::map<int, int>& gathered)
       : t_(t), whole_(whole), operands_(operands), gathered_(gathered) {}
 
-  // Appends the steps of a piece. The copy of its bucket is in the buffer `device`.
+  // Appends the steps for one piece of `bucket`. `device` is the buffer with the bucket's copy on the device.
   void Add(const Bucket& bucket, const BucketPiece& piece, const TensorUpdate& update, int device, BoundSegment* fetch,
            BoundSegment* step, BoundSegment* back) const;
 

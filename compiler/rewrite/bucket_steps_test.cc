@@ -55,7 +55,8 @@ TEST_F(BucketStepsTest, APieceComesIsUpdatedAndGoesBack) {
   BoundSegment fetch, step, back;
   BucketSteps(t_, whole_, operands_, gathered).Add(bucket, piece, update_, 4, &fetch, &step, &back);
 
-  // Two states. Each is copied from its element 4 on to position 2 of its region in the bucket's copy, and back.
+  // Two states. For each, elements from 4 on are copied to position 2 of the state's region in the bucket's copy, and
+  // back.
   ASSERT_EQ(fetch.segment.steps_size(), 2);
   ASSERT_EQ(back.segment.steps_size(), 2);
   for (int k = 0; k < 2; ++k) {
@@ -102,7 +103,7 @@ TEST_F(BucketStepsTest, APieceComesIsUpdatedAndGoesBack) {
 }
 
 TEST_F(BucketStepsTest, WeightsThatAreGatheredAreWrittenToTheirCopy) {
-  // The kernel updates the weights in place and has no other output for them.
+  // The original kernel updates the weights in place and has no other output for them.
   whole_.mutable_steps(0)->mutable_outputs()->RemoveLast();
   update_.zero = -1;
   Bucket bucket;

@@ -45,9 +45,9 @@ constexpr int64_t kMaxBucketsInAll = int64_t{1} << 18;
 // The most elements of one bucket.
 int64_t BucketCapacity(const Offload& offload);
 
-// InvalidArgument if there would be more buckets than these limits; the message has the nearest valid size. The last
-// bucket of a chunk, which may be smaller than others, is not counted. `program` must have MASTER buffers for all
-// tensors.
+// InvalidArgument if there would be more buckets than these limits; the message has the nearest valid size. Each chunk
+// (tensors whose gradients one collective sums) may end with a smaller bucket; these extra buckets are not counted.
+// `program` must have MASTER buffers for all tensors.
 absl::Status CheckBucketCount(const Offload& offload, const Program& program);
 
 }  // namespace weft

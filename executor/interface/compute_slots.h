@@ -19,7 +19,7 @@ namespace weft::exec {
 // The compute slots that the rank threads of one process share.
 class ComputeSlots {
  public:
-  // `endpoints[i]` belongs to the rank with index i in this process; it is woken when a slot is granted.
+  // `endpoints[i]` belongs to the rank with index i in this process. Granting a slot to the rank wakes its endpoint.
   ComputeSlots(int slots, std::vector<Endpoint*> endpoints)
       : free_(slots),
         endpoints_(std::move(endpoints)),
@@ -75,7 +75,7 @@ class ComputeSlots {
     if (next != nullptr) next->Wake();
   }
 
-  // How long a rank may keep a slot while others wait: Cluster.compute_turn_seconds of this machine.
+  // How long a rank may keep a slot while others wait. Calibration writes this time to Cluster.compute_turn_seconds.
   static constexpr int64_t kTurnNs = 500 * 1000;
 
  private:
@@ -83,7 +83,7 @@ class ComputeSlots {
   int free_;
   std::vector<Endpoint*> endpoints_;
   std::vector<bool> held_;
-  // When the rank got the slot that it holds.
+  // By rank: when its current turn began.
   std::vector<int64_t> since_ns_;
   // The waiting ranks, as (ready time, rank).
   std::set<std::pair<int64_t, int>> waiting_;

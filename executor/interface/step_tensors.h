@@ -1,4 +1,4 @@
-// The tensors of a step as every backend sees them, as matrices, and the check of a step by the table of kernels.
+// The tensors of a step as every backend sees them, as matrices, and the check of a step against the table of kernels.
 #ifndef WEFT_EXECUTOR_INTERFACE_STEP_TENSORS_H_
 #define WEFT_EXECUTOR_INTERFACE_STEP_TENSORS_H_
 
@@ -28,7 +28,8 @@ inline int64_t Rows(const TensorView& view) {
 // those rules of a row that need the whole program.
 absl::Status CheckStep(const Step& step, absl::Span<const TensorView> in, absl::Span<const TensorView> out);
 
-// The functions below check what depends on the context of a step or on the size of its counters.
+// The functions below check what CheckStep does not: what depends on a step's context or on the number of its random
+// counters.
 
 // Returns the element of a tensor of losses that the step writes: the element of its global microbatch. OutOfRange if
 // there is none.
@@ -39,11 +40,11 @@ absl::StatusOr<double*> LossOf(const Step& step, const TensorView& losses, const
 absl::StatusOr<int64_t> FirstColumnOfSlice(const Step& step, const TensorView& x, const TensorView& y,
                                            const StepContext& context);
 
-// Returns the number of rows of one sample, at least 1, for the dropout of x or of the pairs of positions of
-// attention's heads.
+// Returns the number of rows that one sample has at a dropout site, at least 1: the step's attribute `sequence` if it
+// is set (as for attention, which drops pairs of positions), else the rows of x divided by the microbatch's sequences.
 int64_t RowsOfSample(const Step& step, const TensorView& x, const StepContext& context);
 
-// InvalidArgument unless the random counters can number all elements of a sample: at most 2^34.
+// InvalidArgument if the step has dropout and one sample has more elements than the random counters can number: 2^34.
 absl::Status CheckDropout(const Step& step, const TensorView& x, const StepContext& context);
 
 }  // namespace weft::exec

@@ -90,7 +90,7 @@ TEST(StepTensors, RandomCountersNumberTheElementsOfASample) {
   EXPECT_TRUE(CheckDropout(step, x, context).ok());
   step.mutable_attributes()->set_whole_columns((1 << 16) + 1);
   EXPECT_TRUE(absl::IsInvalidArgument(CheckDropout(step, x, context)));
-  // Pairs of positions of a head.
+  // Attention: the elements are the pairs of positions of each head.
   step.mutable_attributes()->set_whole_columns(0);
   step.mutable_attributes()->set_sequence(1 << 16);
   step.mutable_attributes()->set_heads(4);

@@ -28,10 +28,10 @@ struct Transfer {
   int peer = 0;
   // Messages between two ranks match in order within a channel and direction, but not across channels.
   int channel = 0;
-  // A stream of the endpoint's device (UseDevice): `data` is device memory, and the transfer takes its place in the
-  // order of this stream. On an asynchronous device the transfer is done when both sides have been posted and the move
-  // of the bytes is enqueued. Work that is enqueued on the stream afterwards runs after the move. -1: `data` is host
-  // memory, and the transfer is done when the bytes have moved.
+  // The number of a stream of the endpoint's device (UseDevice): `data` is then device memory, and the transfer takes
+  // its place in the order of this stream. On an asynchronous device the transfer is done when both sides have been
+  // posted and the move of the bytes is enqueued. Work that is enqueued on the stream afterwards runs after the move.
+  // -1: `data` is host memory, and the transfer is done when the bytes have moved.
   int stream = -1;
   // For Connect: true if the transfer may be posted in a group with others.
   bool grouped = true;
@@ -69,7 +69,7 @@ class NativeCollectives {
 
   // Returns a number for the group. All its members make the same calls in the same order. `ranks` is in member order.
   virtual absl::StatusOr<int> NewGroup(absl::Span<const int> ranks, absl::string_view name) = 0;
-  // Whether the transport supports the call, and whether it sums in the order of the algorithm (rule P10).
+  // Has: whether the transport supports the call. KeepsOrder: whether it sums in the order of the algorithm (rule P10).
   virtual bool Has(const Call& call) const = 0;
   virtual bool KeepsOrder(const Call& call, absl::string_view algorithm, int members) const = 0;
   // Enqueues calls that start together. All members make the same calls in the same order.
@@ -103,9 +103,9 @@ class Endpoint {
   virtual bool holds_streams() const { return false; }
   // Number of device streams that the transport itself works on.
   virtual int own_streams() const { return 0; }
-  // Prepares the transfers on device streams that this rank will post, in list order, each edge once or more. Buffers
-  // and connections are made here, so that no step makes any. All ranks call it, after UseDevice; it may exchange
-  // messages.
+  // Prepares the transfers on device streams that this rank will post, in list order. Each edge (peer, channel and
+  // direction) is in the lists once or more. Buffers and connections are made here, so that no step makes any. All
+  // ranks call it, after UseDevice; it may exchange messages.
   virtual absl::Status Connect(absl::Span<const Transfer* const> sends, absl::Span<const Transfer* const> receives) {
     return absl::OkStatus();
   }
@@ -137,7 +137,7 @@ class Endpoint {
   // The reason why the job was given up, or Ok. Any thread may call it.
   virtual absl::Status AbortReason() { return absl::OkStatus(); }
 
-  // Notes what this rank is doing, so that others can name it if this process dies. Cheap.
+  // Records what this rank is doing, so that other ranks can report it if this process dies. Cheap.
   virtual void Note(int64_t step, int32_t action) = 0;
 
   // An error if the process of some rank is known to have died: "rank 2 died ...". `last` receives that rank and its

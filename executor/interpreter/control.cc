@@ -26,9 +26,9 @@ bool AllDone(const Transfer* transfers, int count) {
   return true;
 }
 
-// Waits for `count` posted transfers, whose memory the caller will free. If it fails, it aborts the job: after that no
-// partner copies from or to the memory, and no MPI receive makes progress. `late` makes the message of a timeout from
-// the missing transfer.
+// Waits for `count` posted transfers, whose memory the caller will free. If the wait fails, aborts the job: after that
+// no partner copies from or to the memory, and no MPI receive makes progress. After a timeout, `late` makes the message
+// from the missing transfer.
 template <typename Late>
 absl::Status WaitForAll(Endpoint& endpoint, const Transfer* transfers, int count, int64_t deadline_ns,
                         const Late& late) {

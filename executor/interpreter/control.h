@@ -16,7 +16,7 @@
 namespace weft::exec {
 
 // If one of the following functions fails after it has posted a transfer, it has aborted the job: when it returns,
-// nothing touches its memory any more.
+// nothing touches the memory of its transfers any more.
 
 // Returns when all ranks have called it. DeadlineExceeded, naming a rank that is missing, after `timeout`.
 absl::Status Barrier(Endpoint& endpoint, std::chrono::nanoseconds timeout);

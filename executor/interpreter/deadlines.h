@@ -34,7 +34,7 @@ class PredictedTimes {
 
  private:
   int64_t longest_ = 0;
-  // By template: sorted (id, nanoseconds).
+  // By template: pairs (Action.id, nanoseconds), sorted by id.
   std::vector<std::vector<std::pair<int32_t, int64_t>>> times_;
 };
 
@@ -71,11 +71,11 @@ class Deadlines {
   std::chrono::nanoseconds WaitDeadline() const {
     return AtMostPatience(std::chrono::nanoseconds(timeout_ns_ * Now()) + kWaitGrace);
   }
-  // Called when all of the rank's actions of a repetition are over, for its first repetition too. Where repetitions
-  // overlap, one ends after the next has begun.
+  // Called when all of the rank's actions of a repetition are over, after every repetition including the first. Where
+  // repetitions overlap, one ends after the next has begun.
   void RepetitionIsOver(int64_t now_ns) {
     const bool first = generous_.load(std::memory_order_relaxed);
-    // A first repetition that may take many times as long does not count for the longest repetition.
+    // A generous first repetition may take many times as long as the others, so its time does not count here.
     if (!first) {
       const int64_t longest = longest_repetition_ns_.load(std::memory_order_relaxed);
       longest_repetition_ns_.store(std::max({int64_t{1}, longest, now_ns - since_ns_}), std::memory_order_relaxed);
@@ -84,14 +84,14 @@ class Deadlines {
     generous_.store(false, std::memory_order_relaxed);
     repetitions_over_.fetch_add(1, std::memory_order_release);
   }
-  // True until the first repetition is over, if it is generous.
+  // True until the first repetition is over, if the first repetition is generous; else always false.
   bool in_first() const { return generous_.load(std::memory_order_relaxed); }
   int64_t repetitions_over() const { return repetitions_over_.load(std::memory_order_acquire); }
   // 0 until a repetition that counts is over. A generous first repetition does not count.
   int64_t longest_repetition_ns() const { return longest_repetition_ns_.load(std::memory_order_relaxed); }
 
-  // Called when the run was asked to stop: from now on it waits no longer than `patience` for other ranks to end the
-  // step.
+  // Called when the run was asked to stop: from now on this rank waits no longer than `patience` for other ranks to end
+  // the step.
   void Hurry(std::chrono::nanoseconds patience) {
     patience_ns_.store(std::clamp<int64_t>(patience.count(), 1, INT64_MAX - 1), std::memory_order_relaxed);
   }

@@ -70,7 +70,7 @@ TEST(DeadlinesTest, TheLongerOfTimeoutAndTwentyTimesThePrediction) {
   EXPECT_EQ(predicted->Digest(), PredictedTimes::Make(program, Predicted(program))->Digest());
   EXPECT_NE(predicted->Digest(), PredictedTimes::Make(program, other)->Digest());
   EXPECT_EQ(PredictedTimes().Digest(), "none");
-  // Indices follow the lists in order: prologue, body, epilogue.
+  // Action indices run through the lists in order: prologue, body, epilogue.
   Deadlines deadlines(program, 0, seconds(3), *predicted, /*generous=*/false);
   EXPECT_EQ(deadlines.Of(0), seconds(3));
   EXPECT_EQ(deadlines.Of(1), seconds(3));

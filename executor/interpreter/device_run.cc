@@ -50,8 +50,8 @@ absl::Status DeviceRun::EndStep(int action, int step, int64_t repetition, bool t
 
 absl::Status DeviceRun::EndRepetition(size_t stream, int64_t repetition) {
   WEFT_RETURN_IF_ERROR(streams_->EndRepetition(stream, repetition));
-  // Every stream enqueues the repetitions in order. So repetitions are completed in order too, each by the last of its
-  // streams.
+  // Every stream enqueues the repetitions in order. So a repetition is complete once the last of its streams has
+  // enqueued it, and the repetitions become complete in order.
   int& through = through_[repetition % DeviceStreams::kSlots];
   if (++through == streams_of_list_) {
     through = 0;
@@ -71,7 +71,7 @@ absl::StatusOr<bool> DeviceRun::Collect() {
   while (over_ < enqueued_) {
     WEFT_ASSIGN_OR_RETURN(const std::optional<int64_t> end_ns, streams_->Over(list_, over_));
     if (!end_ns.has_value()) break;
-    // The figures of that repetition are over too.
+    // The copies of that repetition's figures are over too.
     WEFT_RETURN_IF_ERROR(TakeFigures().status());
     WEFT_RETURN_IF_ERROR(times_.Read(over_, recorder_));
     if (list_ == kBodyList) results_.Over(over_, *end_ns);

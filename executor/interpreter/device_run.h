@@ -70,8 +70,8 @@ class DeviceRun {
   std::unique_ptr<FigureCopies> figures_;
   StepTimes times_;
   ActionList list_ = kBodyList;
-  // Program streams that have steps in the list, and how many of them have ended a repetition, by the repetition's
-  // slot.
+  // `streams_of_list_` counts the program streams that have steps in the list. `through_[slot]` counts those that have
+  // enqueued all of the repetition in this slot.
   int streams_of_list_ = 0;
   int through_[DeviceStreams::kSlots] = {};
   // All streams have enqueued the repetitions below `enqueued_`; the repetitions below `over_` are over.

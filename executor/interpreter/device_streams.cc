@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<DeviceStreams>> DeviceStreams::Create(const Prepa
 
 absl::Status DeviceStreams::Await(const PreparedStep& step) {
   if (step.waits.empty()) return absl::OkStatus();
-  // Finds the latest record of each stream.
+  // For each awaited stream, finds the latest record to wait for.
   for (size_t i = 0; i < step.waits.size(); ++i) {
     const StepRecord* record = Find(step.waits[i], step.done - step.wait_distances[i]);
     if (record == nullptr) continue;

@@ -33,9 +33,9 @@ class DeviceStreams {
   // The device's number for a program stream.
   int operator[](size_t stream) const { return program_.streams[stream].device_stream; }
 
-  // Makes the step's stream wait for what the step waits for, in the repetitions that it waits for: a later repetition
-  // that is already enqueued may wait for another rank that waits for this step. Nothing is enqueued for waits that an
-  // earlier wait of the same stream on the same stream covers.
+  // Makes the step's stream wait for the steps that this step depends on. It waits for each in the repetition that the
+  // dependency names, not for a later one that is enqueued already: that one may wait for another rank, which waits for
+  // this step. Enqueues no wait that an earlier wait of this stream for the same other stream covers.
   absl::Status Await(const PreparedStep& step);
   // Called when the step is enqueued. Steps that wait for this one wait for the event that is recorded here.
   absl::Status Ended(const PreparedStep& step, int64_t repetition);
@@ -57,8 +57,9 @@ class DeviceStreams {
   // some dependency is not over yet.
   absl::StatusOr<std::optional<int64_t>> Arrival(const PreparedAction& action, int64_t repetition);
 
-  // An action that is enqueued and not over. `repetition` is the earliest of the list that is not over. Finding it asks
-  // the device about every event, so it is only for a run without progress.
+  // An action that is enqueued and not over. The argument `repetition` of FindUnfinished is the earliest repetition of
+  // the list that is not over. FindUnfinished asks the device about every event, so it is only for a run without
+  // progress.
   struct Unfinished {
     int action = -1;
     int64_t repetition = 0;
@@ -75,7 +76,7 @@ class DeviceStreams {
     // Number of the record among its stream's records.
     int64_t sequence = 0;
   };
-  // The event of a step, with one record by slot for each repetition under way.
+  // The event of a step. It has one record per slot, so one for each repetition under way.
   struct StepEvent {
     int stream = 0;
     StepRecord records[kSlots];
@@ -99,13 +100,14 @@ class DeviceStreams {
   std::vector<StepEvent> events_;
   // By program stream: the number of its records so far.
   std::vector<int64_t> sequence_;
-  // By waiting and awaited program stream: the latest record of the awaited stream that is already waited for.
+  // By pair of program streams (waiting, awaited): the number of the awaited stream's latest record that the waiting
+  // stream already waits for.
   std::vector<int64_t> covered_;
-  // By program stream, within Await: the record to wait for.
+  // By program stream, within Await: the latest record to wait for.
   std::vector<const StepRecord*> newest_;
   // By program stream and slot: events at the end of a repetition.
   std::vector<int> ends_;
-  // By program stream: the event for groups.
+  // By program stream: the event that Join records.
   std::vector<int> joins_;
   int chosen_ = -1;
 };

@@ -50,7 +50,7 @@ class DeviceStreamsTest : public testing::Test {
     program_.streams[stream].steps[kBodyList].push_back({.action = index, .step = 0, .first = true, .last = true});
   }
 
-  // Enqueues the action, which appends its letter.
+  // Enqueues the action, which appends its letter to order_ when it runs.
   void Enqueue(int action) {
     PreparedStep& step = program_.actions[action].steps[0];
     ASSERT_TRUE(streams_->Await(step).ok());

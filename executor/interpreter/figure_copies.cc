@@ -72,7 +72,7 @@ absl::Status FigureCopies::Enqueue(uint8_t which, int action, int64_t repetition
 
 absl::StatusOr<bool> FigureCopies::TakeOver(Take take) {
   bool any = false;
-  // Bits of the figures that have an earlier copy that is not over.
+  // Bits of the figures that still have a pending copy; their later copies are not taken yet.
   uint8_t held = 0;
   for (auto it = pending_.begin(); it != pending_.end();) {
     const Pending pending = *it;

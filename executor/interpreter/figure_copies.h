@@ -37,7 +37,7 @@ class FigureCopies {
  private:
   struct Slot {
     Figures figures;
-    // By bit of Figure.
+    // By the number of the figure's bit in Figure.
     int events[4] = {-1, -1, -1, -1};
   };
   struct Pending {

@@ -36,8 +36,8 @@ class FlightRecorder {
   // `actions`: the number of actions in the rank's template, all lists together.
   explicit FlightRecorder(int64_t actions);
 
-  // Called when a step of the action begins. Does nothing if the action is already under way: if an action's next
-  // repetition begins before this one is over, both are one entry.
+  // Called when a step of the action begins. Does nothing if the action is already under way: if its next repetition
+  // begins before the current one is over, both are one entry.
   void Begin(int32_t action, int64_t step) {
     if (last_[action] >= 0) return;
     const int64_t number = begun_.load(std::memory_order_relaxed);

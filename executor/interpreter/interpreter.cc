@@ -119,7 +119,7 @@ absl::StatusOr<bool> Interpreter::Impl::PollDevice() {
 }
 
 absl::Status Interpreter::Impl::Drive() {
-  // 0: something happened since the clock was last read.
+  // Start of the time without progress; 0 = the last round made progress.
   int64_t quiet_since = 0;
   bool news = true;
   while (Busy()) {

@@ -94,8 +94,8 @@ class Interpreter::Impl {
   // Moves a stream of communication or copies as far as it can without waiting. Returns whether anything moved.
   absl::StatusOr<bool> AdvanceStream(size_t index);
 
-  // Posts the members of a ready group, all at once, and checks which members have ended. A member does not wait for
-  // its partner's group; that changes times, never results.
+  // Posts the members of a ready group, all at once, and checks which members have ended. Unlike in rule P4, a member
+  // starts once its partner is posted, even if other ranks' groups are not ready; that changes times, never results.
   absl::StatusOr<bool> AdvanceGroup(int index);
 
   // On an asynchronous device: makes all members start after everything that any of them waits for.
@@ -148,8 +148,9 @@ class Interpreter::Impl {
   // Called when a step of the action begins that is the first on its stream.
   absl::Status Begin(const PreparedAction& action, int64_t repetition);
 
-  // Whether the vote went on: this rank begins it when it has finished a repetition after which it does not know yet.
-  // One without actions still takes part.
+  // Begins a vote or advances the one under way; returns whether a vote ended. A rank begins a vote when it has
+  // finished a repetition after which it does not know yet whether the run goes on. A rank without actions takes part
+  // too.
   absl::StatusOr<bool> AdvanceVote();
 
   int32_t IndexOf(const PreparedAction& action) const {
@@ -188,7 +189,7 @@ class Interpreter::Impl {
   uint32_t since_look_ = 0;
   // Repetitions of the body below this have been reported to Deadlines as over.
   int64_t reported_iterations_ = 0;
-  // Start of the time without progress in which the device was last asked how far it is.
+  // The `since_ns` for which CheckQuiet last called DeviceRun::MarkProgress.
   int64_t asked_in_ = 0;
   // Runs of the epilogue so far.
   int64_t epilogues_ = 0;

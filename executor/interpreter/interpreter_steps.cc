@@ -27,7 +27,7 @@ absl::StatusOr<bool> Interpreter::Impl::AdvanceStream(size_t index) {
     if (const int group = streams_.GroupAtHead(index); group >= 0) {
       WEFT_ASSIGN_OR_RETURN(const bool group_moved, AdvanceGroup(group));
       moved |= group_moved;
-      // The stream goes on after the group.
+      // The group has ended, so the stream goes on with the step after it.
       if (!group_moved || streams_.GroupAtHead(index) == group) return moved;
       continue;
     }
@@ -62,7 +62,7 @@ absl::StatusOr<bool> Interpreter::Impl::AdvanceStream(size_t index) {
       start_ns = transfer.start_ns;
       end_ns = transfer.end_ns;
     }
-    // A partner on another core may have seen the match before this rank noted that it was ready.
+    // A partner on another core may have seen the match before this rank noted that its own side was ready.
     start_ns = std::max(start_ns, state.ready_ns);
     state.active = false;
     moved = true;

@@ -94,7 +94,8 @@ absl::Status StepResults::Judge(int64_t repetition, const Figures& figures) {
     }
   }
   const double scale = figures.loss_scale != nullptr ? *figures.loss_scale : prepared_.fixed_loss_scale;
-  // The update should have multiplied gradients by NORM[1]; it used 1 / S.
+  // The update should have multiplied the gradients by NORM[1], but it multiplied them by 1 / `scale`, or by 1 if there
+  // is no loss scale.
   const bool wrong = skipped || figures.norm[1] < (scale > 0 ? 1 / scale : 1);
   verdicts_[repetition - first_repetition_] = wrong ? Verdict::kWrong : Verdict::kRight;
   ReportValidated();

@@ -26,9 +26,9 @@ class StepResults {
               std::function<void(const StepResult&)> on_step);
 
   // Repetitions [first, first + count) of a list will run; the first is optimizer step `first_step`. `loss_scale` is
-  // the dynamic loss scale before that.
+  // the dynamic loss scale before that step.
   void Begin(ActionList list, int64_t first_step, int64_t first, int64_t count, double loss_scale);
-  // `repetitions` repetitions of the body have run in all.
+  // Called when a run of the body ends: `repetitions` of its repetitions have run so far, in all runs together.
   void End(int64_t repetitions) { results_.resize(repetitions * steps_per_repetition_); }
 
   // The optimizer step with which a repetition of the list begins.

@@ -26,7 +26,7 @@ class StepResultsTest : public ::testing::Test {
                        [this](const StepResult& result) { reported_.push_back(result); });
   }
 
-  // Figures with these losses, and with a norm and the factor of its update.
+  // Figures with these losses, with this norm, and with the factor that the update should have used.
   Figures FiguresOf(std::vector<double> losses, double norm, double factor = 1) {
     losses_ = std::move(losses);
     norm_ = {norm, factor};

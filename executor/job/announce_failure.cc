@@ -19,7 +19,7 @@ using std::chrono::seconds;
 constexpr seconds kForLatecomers(8);
 // Time before this rank reports the failure itself, because rank 0 may have begun a little later.
 constexpr seconds kBeforeSaying(3);
-// A longer time, because rank 0 may be reading a large program.
+// Time limit for reaching the store after that. It is longer, because rank 0 may still be reading a large program.
 constexpr seconds kForTheStore(120);
 
 bool Stopped(const Rendezvous& rendezvous) {
@@ -68,7 +68,7 @@ void AnnounceFailure(const Rendezvous& rendezvous, const absl::Status& status, c
   bool elsewhere = false;
   const bool over =
       Tell(rendezvous, options, std::min<nanoseconds>(kBeforeSaying, rendezvous.timeout), status, &elsewhere);
-  // A launcher ends this process because another process has failed.
+  // If a launcher has asked this process to stop, another process has failed: its failure is reported, not this one.
   if (!elsewhere && !Stopped(rendezvous)) say();
   // The local launcher ends the others.
   if (over || process.bootstrap == Bootstrap::kLocal) return;

@@ -1,4 +1,5 @@
-// A process of a job that fails before it has met the others informs them, so that they do not wait for it.
+// If a process fails before it has met the other processes of its job, it informs them, so that they do not wait for
+// it.
 #ifndef WEFT_EXECUTOR_JOB_ANNOUNCE_FAILURE_H_
 #define WEFT_EXECUTOR_JOB_ANNOUNCE_FAILURE_H_
 

@@ -185,7 +185,7 @@ std::string Advice(Bootstrap wanted) {
                                      : "";
 }
 
-// An address that stands for all addresses of a machine is not one that others can connect to.
+// True for an address that stands for all addresses of a machine. Other processes cannot connect to it.
 bool StandsForAll(absl::string_view host) {
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   return host == "0.0.0.0" || host == "0" || host == "::" || host == "*";
@@ -205,8 +205,8 @@ std::string NoAddress(absl::string_view host) {
                           " is neither an address nor the name of a machine; allowed: e.g. 10.0.0.1, ::1 or node-1");
     }
   }
-  // Finds an address with a port: "10.0.0.1:29500", "[::1]:29500". With more colons and no brackets it is an IPv6
-  // address.
+  // Finds an address with a port: "10.0.0.1:29500", "[::1]:29500". Text with more colons and no brackets is an IPv6
+  // address without a port.
   const size_t colon = host.rfind(':');
   if (colon == absl::string_view::npos) return "";
   const absl::string_view before = host.substr(0, colon), port = host.substr(colon + 1);

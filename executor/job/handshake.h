@@ -35,7 +35,7 @@ struct Hello {
   Purpose purpose = Purpose::kStore;
   int32_t rank = 0;
   int32_t size = 0;
-  // The process id of the process that sent the hello, for messages.
+  // The process id of the process that sent the hello, for error messages.
   int64_t process = 0;
   Nonce nonce = {};
   std::array<char, 32> proof = {};

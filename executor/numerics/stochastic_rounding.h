@@ -10,8 +10,8 @@
 
 namespace weft::exec {
 
-// Selects the random numbers of the counter generator. Element e of the tensor has the 16-bit number e mod 8 of the
-// four words at counter e / 8, the lower half of a word first.
+// Selects the random numbers of the counter generator. Element e of the tensor uses the 16-bit number e mod 8 of the
+// four 32-bit words at counter e / 8; the lower half of a word comes first.
 struct RoundingNumbers {
   uint64_t seed = 0;
   // Optimizer step, from 0.

@@ -23,7 +23,7 @@ uint16_t Nearest(DType to, float x) { return to == BF16 ? Bf16FromFloat(x) : Fp1
 float Value(DType type, uint16_t bits) { return type == BF16 ? FloatFromBf16(bits) : FloatFromFp16(bits); }
 
 // Rounds x with all 2^16 random numbers. Checks that x always becomes one of its two neighbors, and how often it
-// becomes the neighbor away from zero. `exact` is the closed form 2^16 (|x| - low) / (high - low).
+// becomes the neighbor away from zero: `exact` times, rounded down, with `exact` = 2^16 (|x| - low) / (high - low).
 void CheckAllNumbers(DType to, float x, double exact) {
   const uint16_t low = Round(to, x, 0);
   int64_t away = 0;
@@ -75,7 +75,8 @@ TEST(StochasticRoundingTest, BeyondTheLargestItIsToTheNearest) {
   }
 }
 
-// The mean of the generator's own numbers, over elements and over steps: within five standard deviations.
+// A value that is rounded 2^16 times with the generator's own numbers, as different elements or in different steps: the
+// mean of the results is the value, within five standard deviations.
 TEST(StochasticRoundingTest, MeansAreTheValues) {
   constexpr int64_t kCount = 1 << 16;
   for (const DType to : {BF16, FP16}) {
@@ -100,7 +101,7 @@ TEST(StochasticRoundingTest, MeansAreTheValues) {
   }
 }
 
-// An element's number alone decides what the element becomes, whoever rounds it and whatever is rounded with it.
+// An element's number alone selects its random bits, whoever rounds the element and whatever is rounded with it.
 TEST(StochasticRoundingTest, PartsAreThoseOfTheWhole) {
   std::mt19937 random(3);
   std::vector<float> values(1000);

@@ -14,7 +14,7 @@ bool HasSum(DType dtype);
 
 // destination[i] = the sum of parts[0][i], parts[1][i], ... in this order. FP64 is summed in fp64, FP32 in fp32, BF16
 // and FP16 in fp32 with one rounding; EXACT192 is summed exactly. A part may be the destination. False if the dtype has
-// no sum.
+// no sum, or if there are elements but no parts.
 bool SumParts(DType dtype, int64_t elements, absl::Span<const void* const> parts, void* destination);
 
 // True if AddTo takes values of `from` for a destination of `to`: between floating-point types, from floating-point

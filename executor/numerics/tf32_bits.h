@@ -1,4 +1,4 @@
-// TF32 is fp32 with ten explicit bits of fraction. The factors of a product are rounded to it.
+// TF32 is fp32 with ten explicit bits of fraction. A matrix product in TF32 rounds its factors to this format.
 #ifndef WEFT_EXECUTOR_NUMERICS_TF32_BITS_H_
 #define WEFT_EXECUTOR_NUMERICS_TF32_BITS_H_
 

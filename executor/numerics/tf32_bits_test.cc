@@ -10,7 +10,7 @@
 namespace weft::exec {
 namespace {
 
-// Computes multiples of the unit of the last place by scaling.
+// Computes the expected value by scaling: the nearest multiple of the unit in TF32's last place.
 TEST(Tf32Bits, IsTheNearestNumberOfElevenBits) {
   std::mt19937 random(1);
   for (int i = 0; i < 200000; ++i) {

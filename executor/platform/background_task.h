@@ -1,4 +1,4 @@
-// One task that runs beside other work: for example, a copy to a device while the next content is made.
+// One task that runs beside other work: for example, a copy to a device while the caller prepares the next data.
 #ifndef WEFT_EXECUTOR_PLATFORM_BACKGROUND_TASK_H_
 #define WEFT_EXECUTOR_PLATFORM_BACKGROUND_TASK_H_
 

@@ -23,13 +23,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The folders that RemoveUnusedFolders removes, outermost first; null = a free entry. One run has one folder, and a
-// path is seldom deeper than this array. A folder that finds no free entry stays behind after such a signal.
+// The folders that RemoveUnusedFolders removes after a signal, outermost first; null = a free entry. One run has one
+// folder, and a path is seldom deeper than this array. A folder that finds no free entry stays behind after a signal.
 std::atomic<const char*> unused_folders[64];
 static_assert(std::atomic<const char*>::is_always_lock_free);
 
-// Returns a copy of the name that stays as long as the process runs: RemoveUnusedFolders may have begun to read a name
-// at the moment when it is forgotten. There is one copy per name, so a process that takes a folder again and again
+// Returns a copy of the name that stays as long as the process runs: RemoveUnusedFolders may be reading a name at the
+// moment when Forget removes it. There is one copy per name, so a process that locks the same folder again and again
 // keeps no more.
 const char* PermanentCopy(const std::string& folder) {
   static std::mutex one_at_a_time;
@@ -52,7 +52,7 @@ void Forget(const char* folder) {
   }
 }
 
-// Adds the folders that it has made to `made`, also after an error.
+// Makes the folder and the missing folders above it. Appends those that it has made to `made`, also after an error.
 absl::Status MakeFolders(const std::string& folder, std::vector<const char*>* made) {
   std::error_code error;
   std::vector<fs::path> missing;
@@ -60,14 +60,14 @@ absl::Status MakeFolders(const std::string& folder, std::vector<const char*>* ma
     missing.push_back(path);
   }
   for (auto path = missing.rbegin(); path != missing.rend(); ++path) {
-    // False without an error: somebody else was faster, or the path ends in a slash.
+    // If create_directory returns false without an error, another process was faster, or the path ends in a slash.
     if (fs::create_directory(*path, error)) Remember(made->emplace_back(PermanentCopy(path->string())));
     if (error) return absl::UnavailableError(absl::StrCat(folder, ": cannot create: ", error.message()));
   }
   return absl::OkStatus();
 }
 
-// True if `file` is still the folder of that name, and not one that its last user has removed meanwhile.
+// True if `folder` is still the name of the open folder `file`. Its last user may have removed that folder meanwhile.
 bool IsStill(int file, const std::string& folder) {
   struct stat opened, named;
   return fstat(file, &opened) == 0 && stat(folder.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&

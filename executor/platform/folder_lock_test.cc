@@ -125,7 +125,7 @@ TEST(FolderLock, ASignalThatEndsTheProcessLeavesNoEmptyFolder) {
   EXPECT_TRUE(fs::exists(there + "/a/b"));
 }
 
-// Another thread releases its lock and reuses the memory after a name has been found and before it is read.
+// After RemoveUnusedFolders has found a name and before it reads it, a lock is released and its memory is reused.
 TEST(FolderLock, ASignalReadsNoNameThatIsGone) {
   const std::string there = testing::TempDir() + "/a folder whose name is longer than what a string holds in itself";
   ASSERT_TRUE(fs::create_directory(there));

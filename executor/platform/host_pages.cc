@@ -33,8 +33,8 @@ void* MapHostPages(int64_t bytes, const std::function<int64_t()>& left) {
   // Asks for large pages; without this advice pages are small.
   madvise(memory, static_cast<size_t>(size), MADV_HUGEPAGE);
   for (int64_t done = 0; done < size; done += kBetweenLooks) {
-    // The system grants a mapping whether there is memory for it or not. A process that touches too much of it is
-    // killed, or another process is.
+    // The system grants a mapping whether there is memory for it or not. If processes then touch too much, the system
+    // kills one of them.
     if (size - done > left()) {
       munmap(memory, static_cast<size_t>(size));
       return nullptr;

@@ -66,8 +66,9 @@ int64_t LeftOfGroup(const std::string& folder, const Version& version) {
   return std::max<int64_t>(0, *limit - std::max<int64_t>(0, *used - unused));
 }
 
-// Returns what the group `path`, and all groups that contain it, leave. A container's group has its path outside the
-// container. Then only the mount itself, which is the container's own group, has the files.
+// Returns the bytes that the limits of the group `path`, and of all groups that contain it, leave. Inside a container,
+// `path` may be the group's path outside. Then only the mount itself, which is the container's own group, has the
+// files.
 int64_t LeftOfGroups(const std::string& mount, std::string path, const Version& version) {
   int64_t left = kNoLimit;
   for (;;) {

@@ -7,8 +7,8 @@
 
 namespace weft::exec {
 
-// Returns bytes: the least of MemAvailable of /proc/meminfo and of what the control groups of this process, and all
-// groups that contain them, leave of their limits. That is memory.max - memory.current in version 2 and
+// Returns bytes: the smallest of MemAvailable of /proc/meminfo and what is left of the limit of each control group of
+// this process and of each group that contains one. What is left is memory.max - memory.current in version 2 and
 // memory.limit_in_bytes - memory.usage_in_bytes in version 1. Pages of files that nobody uses are given back first and
 // count as left. Other processes may take the same memory at any time. A file that is missing or does not read as the
 // kernel writes it is no limit. Returns the largest int64_t if nothing is known. `root` is put before /proc and

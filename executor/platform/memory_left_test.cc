@@ -76,14 +76,15 @@ TEST(MemoryLeft, PagesOfFilesThatNobodyUsesAreLeft) {
       {"sys/fs/cgroup/memory.current", "4000"},
       {"sys/fs/cgroup/memory.stat", "anon 900\ninactive_file 2500\nactive_file 600\n"}};
   EXPECT_EQ(LeftWith(files), 3500);
-  // This file may be read a moment later than the use. The result is never more than the limit.
+  // memory.stat may be read a moment later than memory.current. The result is never more than the limit.
   files["sys/fs/cgroup/memory.stat"] = "inactive_file 4100\n";
   EXPECT_EQ(LeftWith(files), 5000);
   files["sys/fs/cgroup/memory.stat"] = "inactive_file few\n";
   EXPECT_EQ(LeftWith(files), 1000);
 }
 
-// Version 1 has a group per controller, 9223372036854771712 for no limit, and sums over the groups within.
+// In version 1 each controller has its own group, 9223372036854771712 means no limit, and total_* figures include the
+// groups within.
 TEST(MemoryLeft, ReadsCgroupVersion1) {
   std::map<std::string, std::string> files = {
       {"proc/self/cgroup", "9:cpu,cpuacct:/\n4:hugetlb,memory:/docker/ab:c\n0::/\n"},

@@ -11,8 +11,8 @@
 namespace weft::exec {
 
 // Calls `body(first, last)` for ranges that together are [0, count), on at most `most` threads (0 = one thread per
-// core). No range has fewer than `least` elements unless it is the only one. `body` does not depend on how the range is
-// cut.
+// core). No range has fewer than `least` elements unless it is the only one. What `body` computes must not depend on
+// how the range is cut.
 inline void ParallelRanges(int64_t count, int64_t least, const std::function<void(int64_t, int64_t)>& body,
                            int64_t most = 0) {
   const int64_t cores = most > 0 ? most : std::max<int64_t>(1, std::thread::hardware_concurrency());

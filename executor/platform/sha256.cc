@@ -60,8 +60,8 @@ Sha256Digest Sha256(absl::string_view data) {
   const uint8_t* bytes = reinterpret_cast<const uint8_t*>(data.data());
   size_t left = data.size();
   for (; left >= kBlock; left -= kBlock, bytes += kBlock) Compress(bytes, hash);
-  // 5.1.1: a one bit, zeros, and the length in bits follow the message. Its rest and this padding fill one or two
-  // blocks.
+  // 5.1.1: a one bit, zeros, and the length in bits follow the message. This padding and the last bytes of the message,
+  // which fill no whole block, take one or two blocks.
   uint8_t tail[2 * kBlock] = {};
   if (left > 0) std::memcpy(tail, bytes, left);
   tail[left] = 0x80;

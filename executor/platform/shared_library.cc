@@ -55,7 +55,7 @@ class FolderList {
     const std::string text = folder.lexically_normal().string();
     if (IsFolder(folder) && std::find(found_.begin(), found_.end(), text) == found_.end()) found_.push_back(text);
   }
-  // Adds nvidia/*/lib among Python packages.
+  // Adds the folders nvidia/*/lib of a folder of Python packages.
   void AddPackages(const fs::path& packages) {
     for (const fs::path& package : FoldersIn(packages / "nvidia", "")) Add(package / "lib");
   }

@@ -49,7 +49,8 @@ void OrderQueues(PreparedProgram& program) {
       while (b < backwards.size() && backwards[b].action < step.action) ++b;
       step.other_position = static_cast<int>(b);
     }
-    // Position after the last such step in the list. The first backwards of the next repetition wait for that step.
+    // Position after the last step in the list whose action is in both queues. The first backwards of the next
+    // repetition wait for that step.
     size_t behind = forwards.size();
     while (behind > 0 && !in_both(forwards[behind - 1])) --behind;
     if (behind == 0) continue;

@@ -1,5 +1,5 @@
-// Finds the steps of a prepared program that start together, or one after another, beyond what the lists say. Internal
-// to the interpreter.
+// Finds what the lists of a prepared program do not say: which transfers start together, and which actions in two
+// compute queues wait for each other. Internal to the interpreter.
 #ifndef WEFT_EXECUTOR_PROGRAM_PREPARED_ORDER_H_
 #define WEFT_EXECUTOR_PROGRAM_PREPARED_ORDER_H_
 

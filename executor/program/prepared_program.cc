@@ -34,7 +34,8 @@ bool IsBackward(const Action& action) {
   return action.kind() == BACKWARD || action.kind() == BACKWARD_INPUT || action.kind() == BACKWARD_WEIGHT;
 }
 
-// Returns the elements of the buffer, including the padding after a tensor whose parts are rounded up (rule P8).
+// Returns the number of elements of the buffer, including the padding after a tensor whose parts are rounded up (rule
+// P8).
 int64_t ElementsOf(const Buffer& buffer) { return buffer.bytes() / std::max<int64_t>(1, DTypeBytes(buffer.dtype())); }
 
 CollectiveKind KindOf(const Action& action) {
@@ -153,8 +154,8 @@ class Preparer {
             absl::MakeConstSpan(value.shape().data(), value.shape_size())};
   }
 
-  // Sequences of the microbatches that a step works on: those of one microbatch or, in a wide action, as many as its
-  // rows hold.
+  // Number of sequences that a step works on: this rank's sequences of one microbatch or, in a wide action, as many as
+  // the step's rows hold.
   int64_t Sequences(const Action& action, const Segment& segment, const Step& step) const {
     const int64_t one = out_.own_sequences;
     const int64_t length = kernels::RowsOfSample(program_, step);
@@ -175,8 +176,8 @@ class Preparer {
       prepared.context.own_sequences = out_.own_sequences;
       prepared.context.sample_stride = out_.microbatch_sequences;
     }
-    // For each stream that its steps use: the last step that is not detached, that step's position in the stream's
-    // list, and the last detached step.
+    // For each stream that the action's steps use: the last step that is not detached, that step's position in the
+    // stream's list, and the last detached step.
     struct Used {
       int stream;
       int last = -1;
@@ -269,7 +270,7 @@ class Preparer {
     PreparedStream& on = out_.streams[stream];
     auto collective = on.communicator->Prepare(*entry, kind, std::move(buffers));
     if (collective.ok()) {
-      // Rule P10: the stream's name in the trace says so.
+      // Rule P10: the stream's name in the trace states that the transport sums in its own order.
       if (!(*collective)->keeps_order() && !absl::StrContains(on.name, kOtherOrder)) on.name += kOtherOrder;
       return collective;
     }

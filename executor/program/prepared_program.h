@@ -33,7 +33,8 @@ struct PreparedStep {
   uint8_t figures = 0;
   absl::Span<const TensorView> inputs;
   absl::Span<const TensorView> outputs;
-  // Earlier steps of the segment on other streams. Earlier steps on this step's stream are over anyway.
+  // Earlier steps of the segment that this step waits for, only those on other streams. Earlier steps on its own stream
+  // are over anyway.
   std::vector<int> deps;
   // Number of the first microbatch that the step works on; `sequences` counts the sequences of all its microbatches
   // (docs/kernels.md).
@@ -41,7 +42,7 @@ struct PreparedStep {
   // The same microbatch, counted within its optimizer step. The numbers differ in an asynchronous program (rule P14).
   int64_t microbatch_of_step = 0;
   int64_t sequences = 1;
-  // Values at the rank's coordinates (rule P8).
+  // column_shift, row_shift and first_element at the rank's coordinates (rule P8).
   int64_t column_shift = 0;
   int64_t row_shift = 0;
   int64_t first_element = 0;
@@ -50,14 +51,15 @@ struct PreparedStep {
   // it; and the events that the step waits for.
   int event = -1;
   std::vector<int> waits;
-  // By wait: how many repetitions ago. If there are several for one step, the least counts, as its stream is in order.
+  // By wait: how many repetitions before this one the awaited step belongs to. If a step is awaited at several
+  // distances, only the smallest counts, because its stream is in order.
   std::vector<int64_t> wait_distances;
   // How often the step has ended; on an asynchronous device, how often it has been enqueued.
   int64_t done = 0;
   // The timed event at the step's beginning (step_times.h).
   int begun = -1;
-  // Set for the first step of a run (step_runs.h): it runs all of the run, at this step's turn. The other steps of the
-  // run have `in_run` set and nothing left to do.
+  // Set for the first step of a run, which a backend may launch as one (step_runs.h): at this step's turn all steps of
+  // the run are executed. The other steps of the run have `in_run` set and nothing left to do.
   StepRun* run = nullptr;
   bool in_run = false;
 };
@@ -74,9 +76,9 @@ struct PreparedAction {
   ActionList list = kBodyList;
   std::vector<PreparedDependency> deps;
   std::vector<PreparedStep> steps;
-  // The last step on each of its streams that is not detached. The action is finished when all of them are done.
+  // The action's last step on each stream that is not detached. The action is finished when all of these are done.
   std::vector<int> last_steps;
-  // The last detached step on each of its streams.
+  // The action's last detached step on each stream.
   std::vector<int> last_detached;
   // Number of repetitions in which the action is finished.
   int64_t finished = 0;
@@ -103,9 +105,9 @@ struct StreamStep {
   bool first = false;
   // True if the step is one of the action's last_steps.
   bool last = false;
-  // For first steps in a queue of a message-driven program (rule P6): everything before the step in both queues has
-  // ended when the other queue is at this position, in this repetition (0) or at least in the previous one (-1).
-  // Position -1 = at any time.
+  // For the first step of an action in a queue of a message-driven program (rule P6): the step waits until the other
+  // queue has reached `other_position` in this repetition (other_repetition 0) or in the previous one (-1). Then
+  // everything before the step in both queues has ended. Position -1 = no wait.
   int other_position = -1;
   int other_repetition = 0;
 };
@@ -136,7 +138,8 @@ struct PreparedGroup {
 struct PreparedProgram {
   const Template* rank_template = nullptr;
   int64_t data_coordinate = 0;
-  // Rule P9: the sequences of a microbatch, how many of them this rank computes, and the first of those.
+  // Rule P9: the number of sequences in a microbatch, how many of them this rank computes, and the index of the first
+  // that it computes.
   int64_t microbatch_sequences = 1;
   int64_t own_sequences = 1;
   int64_t first_own_sequence = 0;

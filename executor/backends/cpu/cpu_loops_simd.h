@@ -149,7 +149,8 @@ inline uint16_t ToFp16(float x) {
 
 inline uint16_t ToFp16(double x) { return ToFp16(ToOdd(x)); }
 
-// Give the same bits as Bf16FromFloatAtRandom and Fp16FromFloatAtRandom in executor/numerics/float_bits.h.
+// These functions give the same bits as Bf16FromFloatAtRandom and Fp16FromFloatAtRandom in
+// executor/numerics/float_bits.h.
 inline uint16_t ToBf16AtRandom(float x, uint32_t random) {
   const uint32_t bits = BitsOfFloat(x);
   return (bits & 0x7fffffff) >= 0x7f7f0000 ? ToBf16(x) : static_cast<uint16_t>((bits + random) >> 16);

@@ -17,8 +17,8 @@ std::string Version(int64_t version) {
   return absl::StrCat(version / 10000, ".", version % 10000 / 100, ".", version % 100);
 }
 
-// Opens NVRTC, which compiles the kernels that cuDNN writes, and NVRTC's builtins, whose names contain their version.
-// NVRTC opens the builtins by name without looking in its own folder.
+// Opens NVRTC, which compiles the kernels that cuDNN writes, and NVRTC's builtins, whose file names contain their
+// version. They are opened here because NVRTC opens them by name without looking in its own folder.
 absl::Status OpenCompiler() {
   static const std::string kCompiler[] = {"libnvrtc.so.13"};
   WEFT_ASSIGN_OR_RETURN(const SharedLibrary compiler, SharedLibrary::Open("NVRTC 13, which cuDNN needs", kCompiler));

@@ -265,7 +265,7 @@ inline CublasLt Table() {
     if (c != d || !Takes(o, As<Layout>(la), As<Layout>(lb), As<Layout>(lc), As<Layout>(ld))) {
       return CUBLAS_STATUS_INVALID_VALUE;
     }
-    // The product may overwrite all of its workspace.
+    // A product may overwrite all of its workspace, so this one overwrites the beginning.
     std::memset(workspace, 0xff, workspace_bytes < 4096 ? workspace_bytes : 4096);
     if (seen.algorithm != kFast) std::this_thread::sleep_for(std::chrono::microseconds(slow_microseconds));
     if (o.compute == CUBLAS_COMPUTE_64F) {

@@ -1,6 +1,6 @@
-// Runs steps that cuDNN supports with a library of our own kernels in its place. The library must get the same
-// arguments as the kernels, so results are bitwise equal. Shapes that a program needs must be announced before the
-// first step.
+// Runs steps that cuDNN supports. In place of cuDNN, a library of our own kernels runs them. It must get the same
+// arguments as the backend's kernels, so results are bitwise equal. The backend must announce the shapes that a program
+// needs before the first step.
 #include <memory>
 #include <set>
 #include <string>
@@ -21,7 +21,7 @@ absl::Status StatusOf(Outcome outcome) { return outcome == nullptr ? absl::OkSta
 
 struct Calls {
   int prepared = 0, run = 0;
-  // Shapes that were announced. If there are any, a run must use the last of them.
+  // Shapes that were announced. If a shape was announced, a run must use the last of them.
   std::vector<AttentionShape> attention;
   std::vector<ConvolutionShape> convolution;
 };

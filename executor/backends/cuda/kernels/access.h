@@ -169,7 +169,8 @@ WEFT_DEVICE void StoreSome(const Array& array, int64_t first, int64_t count, boo
   }
 }
 
-// Stores x, or with `accumulate` the old elements + x. The result is rounded once.
+// Stores the first `count` elements of x, or with `accumulate` the sums of the old elements and x. Each result is
+// rounded once.
 template <typename C, Type S = Type::kNone>
 WEFT_DEVICE void WriteSome(const Array& array, int64_t first, int64_t count, bool aligned, bool accumulate,
                            const C (&x)[kBlock]) {

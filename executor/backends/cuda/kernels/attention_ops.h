@@ -7,7 +7,8 @@
 
 namespace weft::exec::cuda {
 
-// `pairs` is [rows, heads * sequence]: for each query and head, one number per key.
+// `pairs` is [rows, heads * sequence]: for each query and head, one number per key. Below, `group` is the number of
+// heads of q that share one head of k.
 //
 // pairs[i, h, j] = factor * sum of queries[i, h, c] * keys[j, h / group, c] over the columns c of a head.
 struct HeadPairs {
@@ -19,7 +20,7 @@ struct HeadPairs {
 };
 Outcome Launch(const HeadPairs& args, void* stream);
 
-// result[i, h, c] = factor * sum of pairs[i, h, j] * keys[j, h / group, c] over keys j.
+// result[i, h, c] = factor * sum of pairs[i, h, j] * keys[j, h / group, c] over keys j, with `group` as in HeadPairs.
 struct HeadSums {
   HeadShape shape;
   bool in_double = false;
@@ -29,7 +30,8 @@ struct HeadSums {
 };
 Outcome Launch(const HeadSums& args, void* stream);
 
-// result[j, g, c] = factor * sum of pairs[i, h, j] * queries[i, h, c] over the heads h of group g, then queries i.
+// result[j, g, c] = factor * sum of pairs[i, h, j] * queries[i, h, c] over the heads h of q that share head g of k,
+// then over queries i.
 struct GroupSums {
   HeadShape shape;
   bool in_double = false;

@@ -18,7 +18,7 @@ inline constexpr int kTile = 64;
 inline constexpr int kBlocks = kTile / 8;
 inline constexpr int kTransposedPitch = kTile / 2 + 4;
 
-// D is the number of columns of a head, rounded up.
+// D is the number of columns of a head, rounded up to 64 or 128.
 template <int D>
 struct Layout {
   static constexpr int kPitch = D / 2 + 4;
@@ -73,13 +73,15 @@ WEFT_DEVICE void LoadTile(Thread& thread, const HeadShape& shape, const HeadRows
   }
 }
 
-// Returns a left factor: sixteen rows from `row` on, for the terms from k = 16 * `step` on.
+// Returns a left factor of a matrix instruction: sixteen rows of the tile from `row` on, terms 16 * `step` to 16 *
+// `step` + 15.
 template <typename Tile>
 WEFT_DEVICE MmaLeft LeftOf(const Tile& tile, int pitch, int row, int step, int lane) {
   const int upper = (row + lane / 4) * pitch + 8 * step + lane % 4, lower = upper + 8 * pitch;
   return {{tile[upper], tile[lower], tile[upper + 4], tile[lower + 4]}};
 }
-// Returns a right factor: eight columns of the product, which are rows of the tile.
+// Returns a right factor: eight columns of the product, which are eight rows of the tile from `row` on, with the same
+// terms as in LeftOf.
 template <typename Tile>
 WEFT_DEVICE MmaRight RightOf(const Tile& tile, int pitch, int row, int step, int lane) {
   const int place = (row + lane / 4) * pitch + 8 * step + lane % 4;
@@ -116,14 +118,14 @@ struct Place {
     if (query >= a.shape.sequence || key >= a.shape.sequence) return false;
     return !a.causal || (key <= query && (a.window <= 0 || key > query - a.window));
   }
-  // Like Sees above, for one pair that a lane holds in the sums of sixteen queries from `query` on with a tile of keys
-  // from `key` on: block n of eight keys, row r, column c.
+  // Like Sees above, for one pair of a lane's sums. The sums are those of sixteen queries from `query` on and a tile of
+  // keys from `key` on. The pair is in row r and column c of the lane's part of block n, which has eight keys.
   template <typename Thread>
   WEFT_DEVICE bool Sees(const Thread& thread, int64_t query, int64_t key, int n, int r, int c) const {
     return Sees(query + thread.lane() / 4 + 8 * r, key + 8 * n + thread.lane() % 4 * 2 + c);
   }
 
-  // Ranges of the keys that the tile's queries see, and of the queries that see the tile's keys.
+  // The next four functions bound the keys that the tile's queries see, and the queries that see the tile's keys.
   WEFT_DEVICE int64_t FirstKey() const {
     if (!a.causal || a.window <= 0) return 0;
     return Largest(int64_t{0}, first + 1 - a.window) / kTile * kTile;
@@ -135,8 +137,8 @@ struct Place {
     return Least(a.shape.sequence, first + kTile + a.window - 1);
   }
 
-  // Returns one bit for each pair of the query with the four keys from `key` on; 1 = kept. Needs only one block of
-  // random words if the length of sequences is a multiple of four.
+  // Returns one bit for each pair of the query with the four keys from `key` on; 1 = dropout keeps the pair. Needs only
+  // one block of random words if the length of sequences is a multiple of four.
   WEFT_DEVICE uint32_t FourKept(int64_t of_head, int64_t query, int64_t key) const {
     const int64_t n = a.shape.sequence, e = ((a.first_head + of_head) * n + query) * n + key;
     DropoutWords words(a.dropout);
@@ -149,7 +151,8 @@ struct Place {
   WEFT_DEVICE float Factor() const { return static_cast<float>(a.dropout.factor); }
 };
 
-// sums = products of the sixteen rows that left(step) returns with the 64 rows of a tile.
+// sums = the products of sixteen rows with the 64 rows of a tile. left(step) returns the terms of the sixteen rows from
+// 16 * step on.
 template <Type S, int D, typename Thread, typename Left, typename Tile>
 WEFT_DEVICE void Scores(Thread& thread, Left left, const Tile& tile, MmaSums (&sums)[kBlocks]) {
 #pragma unroll
@@ -181,8 +184,8 @@ WEFT_DEVICE void AddRows(Thread& thread, const MmaSums (&factors)[kBlocks], cons
   }
 }
 
-// Stores the warp's sixteen rows from `row` on. A lane holds rows g and g + 8, where g = lane / 4, and multiplies them
-// by factors[0] and factors[1].
+// Stores the warp's sixteen rows of sums in `to`, from `row` on. A lane holds parts of rows g and g + 8, where g = lane
+// / 4, and multiplies them by factors[0] and factors[1].
 template <Type S, int D, typename Thread>
 WEFT_DEVICE void StoreRows(const Thread& thread, const HeadShape& shape, const HeadRows& to, int64_t row,
                            const MmaSums (&sums)[D / 8], const float (&factors)[2]) {
@@ -206,9 +209,9 @@ WEFT_DEVICE float QuadSum(Thread& thread, float x) {
   return x + thread.ShuffleXor(x, 2);
 }
 
-// Returns which of a lane's four pairs are kept, as bit 2 row + column. Rows are queries g and g + 8, where g = lane /
-// 4; columns are keys 2t and 2t + 1 of the eight keys from `key` on, where t = lane % 4. Two neighboring lanes share
-// the random words of four keys; each makes the words of one row.
+// Returns which of a lane's four pairs dropout keeps: bit 2 r + c for row r and column c. Rows are queries g and g + 8,
+// where g = lane / 4; columns are keys 2t and 2t + 1 of the eight keys from `key` on, where t = lane % 4. Two
+// neighboring lanes share the random words of four keys; each makes the words of one row.
 template <typename Thread, typename P>
 WEFT_DEVICE uint32_t KeptOfQueries(Thread& thread, const P& place, int64_t query, int64_t key) {
   if (place.a.dropout.threshold == 0) return 15;
@@ -220,8 +223,8 @@ WEFT_DEVICE uint32_t KeptOfQueries(Thread& thread, const P& place, int64_t query
   return ((upper >> (2 * odd)) & 3) | ((lower >> (2 * odd)) & 3) << 2;
 }
 
-// Like KeptOfQueries, but rows are keys and columns are queries. Four lanes with neighboring rows share the words of
-// four keys and one query; each makes the words of one of the four rows and columns that a lane has.
+// Like KeptOfQueries, but rows are keys and columns are queries. Four lanes with neighboring rows share random words:
+// each of them makes the words of four keys and one query, which all four lanes need for one of their four pairs.
 template <typename Thread, typename P>
 WEFT_DEVICE uint32_t KeptOfKeys(Thread& thread, const P& place, int64_t head, int64_t query, int64_t key) {
   if (place.a.dropout.threshold == 0) return 15;

@@ -6,8 +6,9 @@
 
 namespace weft::exec::cuda {
 
-// Returns merge(..., merge(values of threads)) to all threads, as a tree. The number of threads must be a power of two.
-// Needs count * sizeof(V) bytes of shared memory from `first_byte` on. All threads of the block must call it.
+// Merges the values of all threads as a tree and returns the result to every thread. The number of threads must be a
+// power of two. Needs (number of threads) * sizeof(V) bytes of shared memory from `first_byte` on. All threads of the
+// block must call it.
 template <typename V, typename Thread, typename Merge>
 WEFT_DEVICE V BlockFold(Thread& thread, int64_t first_byte, V value, Merge merge) {
   const auto shared = thread.template Shared<V>(first_byte, thread.count());

@@ -11,7 +11,7 @@
 
 namespace weft::exec::cuda {
 
-// Runs as block `block` of `blocks`, although it is the only block.
+// Runs Kernel in a grid of one block, which takes itself for block `block` of `blocks`.
 template <typename Kernel>
 struct BlockOfGrid {
   static constexpr int kMaxThreads = Kernel::kMaxThreads;

@@ -9,7 +9,7 @@ constexpr int kEach = 2;
 template <BroadcastOp kOp, typename C, Type S>
 struct MapRows {
   static constexpr int kMaxThreads = kPieceThreads;
-  // True if the op multiplies by elements of e, and true if it adds elements of e.
+  // kScales: the op multiplies by elements of e. kShifts: the op adds elements of e.
   static constexpr bool kScales = kOp != BroadcastOp::kAdd, kShifts = kOp != BroadcastOp::kScale;
   Broadcast a;
   Pieces pieces;
