@@ -159,7 +159,7 @@ void AsynchronousLimits() {
                            cluster, {})
           .status();
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("'pipedream' on 4000 pipe ranks repeats after up to 8000 microbatches; at most 65 can"));
+              HasSubstr("'pipedream' on 4000 pipe ranks repeats after up to 8000 microbatches; at most 65 microbatches can"));
 }
 
 TEST(Asynchronous, RefusesWhatItCannotDo) {
