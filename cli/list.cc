@@ -44,7 +44,7 @@ Rows FromCatalog(absl::string_view kind) {
 
 Rows Models() { return FromCatalog("models"); }
 
-// Returns "128 nodes of 8 x H100-SXM5-80GB, rail-optimized".
+// Returns a description such as "128 nodes of 8 x H100-SXM5-80GB, rail-optimized".
 std::string AboutCluster(const Cluster& cluster) {
   std::string about = cluster.nodes() == 1 ? "one node of " : absl::StrCat(cluster.nodes(), " nodes of ");
   absl::StrAppend(&about, cluster.devices_per_node(), " x ", cluster.device().name());

@@ -32,8 +32,8 @@ struct CompileOptions {
   std::string cost = "roofline";
   // Also compile the evaluation program.
   bool evaluation = true;
-  // If set and the program does not fit, called with the refusal and the program. Compile then returns the status that
-  // this function returns.
+  // If set, called with the refusal and the program if the program does not fit and `allow_oom` is false. Compile then
+  // returns the status that this function returns.
   std::function<absl::Status(const absl::Status& refusal, const Program& program)> on_unfit = nullptr;
   // If set, called with the name of each phase when the phase begins, and again for each candidate of a choice:
   // "building stages", passes of the rank level by name ("plan-memory", also for the evaluation program), "exporting",

@@ -80,8 +80,8 @@ std::vector<PlannedStep> SegmentExporter::PlannedSteps() {
   return steps;
 }
 
-// Returns the steps with their streams, one stream per communicator. Values have no offsets yet, so each storage counts
-// as a separate space.
+// Returns the steps with their streams: 0 for compute, and one stream for each group and purpose of collectives. A
+// storage that has no operand yet counts as a separate space.
 std::vector<OrderedStep> SegmentExporter::OrderedSteps(const std::vector<PlannedStep>& steps) {
   std::map<std::pair<const void*, int>, int> streams;
   std::vector<OrderedStep> ordered;

@@ -1,4 +1,4 @@
-// Finds, for each gradient of a template, the collectives that sum it.
+// Finds, for each gradient of a template, its buffers and the last collective that sums it.
 #ifndef WEFT_COMPILER_REWRITE_GRADIENT_SUMS_H_
 #define WEFT_COMPILER_REWRITE_GRADIENT_SUMS_H_
 

@@ -145,8 +145,8 @@ class TemplateRewriter {
     }
   }
 
-  // Returns the steps of the optimizer's segment that belong to no update. If `before`, returns the steps whose results
-  // updates read; otherwise the rest.
+  // Returns the steps of the optimizer's segment that belong to no update. If `before`, returns the steps before the
+  // first update whose results updates read; otherwise the rest.
   BoundSegment Rest(bool before) const {
     std::set<int> taken, read;
     for (const TensorUpdate& update : updates_) {
@@ -180,8 +180,9 @@ class TemplateRewriter {
     return -1;
   }
 
-  // Returns the parts of grad_norm by chunk. Empty if the optimizer cannot step chunk by chunk because an update needs
-  // something that depends on all gradients, or if there is only one chunk.
+  // Returns the parts of grad_norm by chunk. Empty if the optimizer cannot step chunk by chunk: gradients are clipped,
+  // no action computes grad_norm, an update reads the result of another step, a step of grad_norm belongs to no known
+  // chunk, or there is only one chunk.
   std::vector<std::pair<int, BoundSegment>> Chunks() const {
     if (clips_ || norm_ < 0 || !Rest(true).segment.steps().empty()) return {};
     std::map<int, int> chunk_of;
