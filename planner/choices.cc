@@ -50,7 +50,8 @@ absl::Status CheckChosenRecompute(const PlanInputs& inputs) {
                    inputs.plan.schedule().name(), "' an order; set ", fit ? "another mode" : "an interval"));
 }
 
-absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, std::vector<std::string>* notes) {
+absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, const Runtime* runtime,
+                              std::vector<std::string>* notes) {
   if (!IsChosen(inputs.plan.recompute())) return absl::OkStatus();
   WEFT_RETURN_IF_ERROR(CheckChosenRecompute(inputs));
   const bool fit = inputs.plan.recompute().mode() == Recompute::FIT;
@@ -61,11 +62,12 @@ absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, std::vec
     *tried.plan.mutable_recompute() = recompute;
     // Without a flush, an arena holds all versions of the weights that are in use at the same time, and the activations
     // that are saved for backwards of later steps.
-    WEFT_ASSIGN_OR_RETURN(Evaluation made, Evaluate({.inputs = tried, .cost = cost, .simulate = false}));
+    WEFT_ASSIGN_OR_RETURN(Evaluation made,
+                          Evaluate({.inputs = tried, .cost = cost, .simulate = false, .runtime = runtime}));
     const std::vector<int32_t>& counts = made.layers_per_stage;
     tried.plan.mutable_partition()->mutable_layers_per_stage()->Assign(counts.begin(), counts.end());
     PlannedArenas arenas;
-    arenas.bytes = std::move(made.arena_bytes);
+    arenas.bytes = std::move(made.rank_bytes);
     arenas.layers.resize(ranks);
     for (const std::vector<int>& lane : inputs.schedule.placement) {
       int32_t layer = 0;

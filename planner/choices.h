@@ -13,15 +13,17 @@
 #include "compiler/segments/segment_set.h"
 #include "planner/freeze_schedule.h"
 #include "proto/program.pb.h"
+#include "proto/runtime.pb.h"
 
 namespace weft::planner {
 
 // Returns InvalidArgument if the mode of recompute asks for a choice that cannot be made for this schedule.
 absl::Status CheckChosenRecompute(const PlanInputs& inputs);
 
-// Replaces modes of recompute that ask for a choice (choose_recompute.h). The partition becomes that of the first
-// candidate.
-absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, std::vector<std::string>* notes);
+// Replaces modes of recompute that ask for a choice (choose_recompute.h), by the memory that the program takes under
+// `runtime`; null = weft's own executor. The partition becomes that of the first candidate.
+absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, const Runtime* runtime,
+                              std::vector<std::string>* notes);
 
 // With plan.schedule.freeze, replaces a message-driven schedule by a definition: the order of one simulated step. A
 // message-driven step cannot have collectives in its stages, so a plan with mesh axes x, y, z or ZeRO 2 or 3 is

@@ -1,5 +1,6 @@
 #include "planner/choices.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <vector>
@@ -9,7 +10,9 @@
 #include "compiler/lower_program.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "planner/evaluate.h"
 #include "planner/plan_figures_testing.h"
+#include "simulator/runtime/runtime_memory.h"
 #include "verifier/verify.h"
 
 namespace weft::planner {
@@ -52,7 +55,7 @@ TEST(PlanChoices, KeepsChoicesOfTheUser) {
     const std::string before = inputs.plan.DebugString();
     const StepCost cost = Costs(inputs);
     std::vector<std::string> notes;
-    EXPECT_TRUE(ResolveRecompute(inputs, cost, &notes).ok());
+    EXPECT_TRUE(ResolveRecompute(inputs, cost, nullptr, &notes).ok());
     EXPECT_TRUE(ChooseTransfers(inputs, cost, &notes).ok());
     const auto frozen = Freeze(inputs, cost);
     ASSERT_TRUE(frozen.ok()) << frozen.status();
@@ -66,7 +69,7 @@ TEST(PlanChoices, KeepsChoicesOfTheUser) {
 TEST(ResolveRecompute, TheIntervalWithTheLowestArena) {
   PlanInputs inputs = Inputs("recompute { mode: INTERVAL }", 20);
   std::vector<std::string> notes;
-  ASSERT_TRUE(ResolveRecompute(inputs, Costs(inputs), &notes).ok());
+  ASSERT_TRUE(ResolveRecompute(inputs, Costs(inputs), nullptr, &notes).ok());
   const int chosen = inputs.plan.recompute().interval();
   ASSERT_GE(chosen, 1);
   EXPECT_EQ(inputs.plan.recompute().mode(), Recompute::INTERVAL);
@@ -85,7 +88,7 @@ TEST(ResolveRecompute, AsFewLayersAsFit) {
   PlanInputs inputs = Inputs("recompute { mode: FIT }", 20);
   std::vector<std::string> notes;
   const PlanInputs asked = inputs;
-  ASSERT_TRUE(ResolveRecompute(inputs, Costs(inputs), &notes).ok());
+  ASSERT_TRUE(ResolveRecompute(inputs, Costs(inputs), nullptr, &notes).ok());
   EXPECT_EQ(inputs.plan.recompute().layers_size(), 0);
   EXPECT_EQ(notes.size(), 1u);
   const int64_t most = HighestArena(ProgramOf(inputs));
@@ -93,12 +96,12 @@ TEST(ResolveRecompute, AsFewLayersAsFit) {
   PlanInputs unknown = asked;
   unknown.cluster.mutable_device()->clear_memory_bytes();
   unknown.cluster.mutable_device()->clear_reserved_bytes();
-  ASSERT_TRUE(ResolveRecompute(unknown, Costs(unknown), nullptr).ok());
+  ASSERT_TRUE(ResolveRecompute(unknown, Costs(unknown), nullptr, nullptr).ok());
   EXPECT_EQ(unknown.plan.recompute().DebugString(), inputs.plan.recompute().DebugString());
   // With a little less memory some layers are recomputed, and the program fits.
   PlanInputs tight = asked;
   tight.cluster.mutable_device()->set_memory_bytes(most - 1 + tight.cluster.device().reserved_bytes());
-  ASSERT_TRUE(ResolveRecompute(tight, Costs(tight), nullptr).ok());
+  ASSERT_TRUE(ResolveRecompute(tight, Costs(tight), nullptr, nullptr).ok());
   EXPECT_EQ(tight.plan.recompute().mode(), Recompute::LAYERS);
   ASSERT_GT(tight.plan.recompute().layers_size(), 0);
   EXPECT_LT(HighestArena(ProgramOf(tight)), most);
@@ -106,6 +109,28 @@ TEST(ResolveRecompute, AsFewLayersAsFit) {
   PlanInputs fewer = tight;
   fewer.plan.mutable_recompute()->mutable_layers()->RemoveLast();
   EXPECT_GE(HighestArena(ProgramOf(fewer)), most);
+}
+
+// A framework whose allocator wastes memory recomputes more layers than weft's own executor, and as many as it needs.
+TEST(ResolveRecompute, FitsTheMemoryOfTheRuntime) {
+  PlanInputs asked = Inputs("recompute { mode: FIT }", 20);
+  asked.cluster.mutable_device()->set_memory_bytes(HighestArena(ProgramOf(Inputs("", 20))) +
+                                                   asked.cluster.device().reserved_bytes());
+  Runtime wasteful;
+  wasteful.mutable_memory()->set_fragmentation(0.05);
+  PlanInputs own = asked, under = asked;
+  ASSERT_TRUE(ResolveRecompute(own, Costs(own), nullptr, nullptr).ok());
+  ASSERT_TRUE(ResolveRecompute(under, Costs(under), &wasteful, nullptr).ok());
+  EXPECT_EQ(own.plan.recompute().layers_size(), 0);
+  ASSERT_GT(under.plan.recompute().layers_size(), 0);
+  const auto most = [&](const PlanInputs& inputs) {
+    const std::vector<int64_t> bytes = sim::BytesOfTemplatesUnder(ProgramOf(inputs), wasteful);
+    return *std::max_element(bytes.begin(), bytes.end());
+  };
+  EXPECT_LE(most(under), UsableBytes(asked.cluster.device()));
+  PlanInputs fewer = under;
+  fewer.plan.mutable_recompute()->mutable_layers()->RemoveLast();
+  EXPECT_GT(most(fewer), UsableBytes(asked.cluster.device()));
 }
 
 // Without a flush, the arenas that are compared are those of the program too. They hold the versions of the weights,
@@ -138,14 +163,14 @@ TEST(ResolveRecompute, FitsSchedulesWithoutAFlush) {
     // If everything fits, no layer is recomputed. Then take one byte less than the fullest rank needs.
     PlanInputs roomy = fit;
     std::vector<std::string> notes;
-    ASSERT_EQ(ResolveRecompute(roomy, Costs(roomy), &notes), absl::OkStatus());
+    ASSERT_EQ(ResolveRecompute(roomy, Costs(roomy), nullptr, &notes), absl::OkStatus());
     EXPECT_EQ(roomy.plan.recompute().layers_size(), 0);
     EXPECT_THAT(notes, ElementsAre(HasSubstr("plan.recompute.mode = FIT")));
     const std::vector<int64_t> full = bytes(roomy);
     const int64_t capacity = *std::max_element(full.begin(), full.end()) - 1;
     PlanInputs tight = fit;
     tight.cluster.mutable_device()->set_memory_bytes(capacity + tight.cluster.device().reserved_bytes());
-    ASSERT_EQ(ResolveRecompute(tight, Costs(tight), nullptr), absl::OkStatus());
+    ASSERT_EQ(ResolveRecompute(tight, Costs(tight), nullptr, nullptr), absl::OkStatus());
     EXPECT_EQ(tight.plan.recompute().mode(), Recompute::LAYERS);
     ASSERT_GT(tight.plan.recompute().layers_size(), 0);
     for (int64_t rank : bytes(tight)) EXPECT_LE(rank, capacity);
@@ -157,7 +182,7 @@ TEST(ResolveRecompute, FitsSchedulesWithoutAFlush) {
     EXPECT_GT(*std::max_element(more.begin(), more.end()), capacity);
     // The interval with the fewest bytes is chosen.
     PlanInputs interval = asked(schedule, "recompute { mode: INTERVAL }");
-    ASSERT_EQ(ResolveRecompute(interval, Costs(interval), nullptr), absl::OkStatus());
+    ASSERT_EQ(ResolveRecompute(interval, Costs(interval), nullptr, nullptr), absl::OkStatus());
     ASSERT_GE(interval.plan.recompute().interval(), 1);
     const std::vector<int64_t> best = bytes(interval);
     for (int other = 1; other <= 3; ++other) {
@@ -173,7 +198,7 @@ TEST(ResolveRecompute, RefusesPlansWithoutAChoice) {
   for (const auto& [recompute, field] : {std::pair{"recompute { mode: FIT }", "plan.recompute.mode = FIT"},
                                          std::pair{"recompute { mode: INTERVAL }", "plan.recompute.interval = 0"}}) {
     PlanInputs inputs = Inputs(absl::StrCat(recompute, " schedule { name: 'axonn' freeze: true } zero { stage: 2 }"));
-    EXPECT_THAT(std::string(ResolveRecompute(inputs, Costs(inputs), nullptr).message()),
+    EXPECT_THAT(std::string(ResolveRecompute(inputs, Costs(inputs), nullptr, nullptr).message()),
                 AllOf(HasSubstr(field), HasSubstr("plan.schedule.freeze gives schedule 'axonn' an order")));
   }
 }

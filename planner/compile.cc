@@ -11,9 +11,10 @@
 
 namespace weft::planner {
 
-absl::StatusOr<Choices> Resolve(PlanInputs& inputs, bool evaluation, std::vector<std::string>* notes) {
+absl::StatusOr<Choices> Resolve(PlanInputs& inputs, bool evaluation, const Runtime* runtime,
+                                std::vector<std::string>* notes) {
   WEFT_ASSIGN_OR_RETURN(const StepCost cost, CostsOf(inputs));
-  WEFT_RETURN_IF_ERROR(ResolveRecompute(inputs, cost, notes));
+  WEFT_RETURN_IF_ERROR(ResolveRecompute(inputs, cost, runtime, notes));
   Choices choices;
   if (inputs.asynchronous) return choices;
   WEFT_ASSIGN_OR_RETURN(choices.frozen, Freeze(inputs, cost));
@@ -27,7 +28,7 @@ absl::StatusOr<Program> CompilePlan(const ModelGraph& model, const Recipe& recip
   WEFT_ASSIGN_OR_RETURN(PlanInputs inputs, ResolveInputs(model, recipe, plan, cluster, options.notes));
   inputs.cost = options.cost;
   if (options.on_phase != nullptr) inputs.on_phase = options.on_phase;
-  WEFT_ASSIGN_OR_RETURN(const Choices choices, Resolve(inputs, options.evaluation, options.notes));
+  WEFT_ASSIGN_OR_RETURN(const Choices choices, Resolve(inputs, options.evaluation, options.runtime, options.notes));
   weft::CompileOptions compile = options;
   if (options.remedies) {
     compile.on_unfit = [&](const absl::Status& refusal, const Program& program) {
@@ -58,7 +59,8 @@ absl::StatusOr<std::string> EmitIr(const ModelGraph& model, const Recipe& recipe
                                                    "' updates the weights without a flush; its programs have no rank "
                                                    "level; allowed: graph, program"));
   }
-  if (level == "rank") WEFT_RETURN_IF_ERROR(Resolve(inputs, /*evaluation=*/true, nullptr).status());
+  if (level == "rank")
+    WEFT_RETURN_IF_ERROR(Resolve(inputs, /*evaluation=*/true, /*runtime=*/nullptr, nullptr).status());
   return weft::EmitIr(inputs, level);
 }
 

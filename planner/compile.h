@@ -12,6 +12,7 @@
 #include "compiler/compile.h"
 #include "planner/freeze_schedule.h"
 #include "planner/remedies.h"
+#include "proto/runtime.pb.h"
 
 namespace weft::planner {
 
@@ -19,6 +20,9 @@ struct CompileOptions : weft::CompileOptions {
   // If true, the refusal of a program that does not fit names changes with which it fits (remedies.h). This costs some
   // compilations (try_budget.h).
   bool remedies = true;
+  // The framework that runs the program; null = weft's own executor. Recompute is chosen for its memory. The other
+  // choices and the fit check are for weft's executor.
+  const Runtime* runtime = nullptr;
   // If set, called before each try of a change with its description, e.g. "--set mbs=2, 3 of at most 40".
   OnTry on_try = nullptr;
 };
@@ -31,8 +35,10 @@ struct Choices {
 
 // Makes every choice that the plan leaves open, by the arenas and simulated times of candidates: recompute FIT and
 // INTERVAL without a number, freeze, transfer_placement FASTEST, reshard BY_BENEFIT. `inputs.plan` then states the
-// choices. `evaluation`: the program will have an evaluation, which counts for its memory.
-absl::StatusOr<Choices> Resolve(PlanInputs& inputs, bool evaluation, std::vector<std::string>* notes);
+// choices. `evaluation`: the program will have an evaluation, which counts for its memory. `runtime`: as in
+// CompileOptions.
+absl::StatusOr<Choices> Resolve(PlanInputs& inputs, bool evaluation, const Runtime* runtime,
+                                std::vector<std::string>* notes);
 
 // Runs ResolveInputs, Resolve and weft::Compile, and returns their errors. The messages need no preparation: they may
 // be as the user wrote them.

@@ -10,6 +10,7 @@
 #include "proto/util/mesh.h"
 #include "proto/util/status.h"
 #include "schedules/collective/plan.h"
+#include "simulator/runtime/runtime_memory.h"
 #include "simulator/simulate.h"
 #include "verifier/verify.h"
 
@@ -21,6 +22,23 @@ int64_t PipeRankOf(const Template& t) {
     if (pin.axis() == "pipe") return pin.index();
   }
   return 0;
+}
+
+std::vector<int64_t> RankBytes(const Program& program, const Runtime* runtime) {
+  std::vector<int64_t> highest(AxisSize(program.mesh(), "pipe"));
+  const auto add = [&](const Template& t, int64_t bytes) {
+    int64_t& most = highest[PipeRankOf(t)];
+    most = std::max(most, bytes);
+  };
+  if (runtime != nullptr) {
+    const std::vector<int64_t> bytes = sim::BytesOfTemplatesUnder(program, *runtime);
+    for (int i = 0; i < program.templates_size(); ++i) add(program.templates(i), bytes[i]);
+    return highest;
+  }
+  for (const Program* part : {&program, &program.evaluation()}) {
+    for (const Template& t : part->templates()) add(t, t.device_arena_bytes());
+  }
+  return highest;
 }
 
 absl::Status SimulateCandidate(const Candidate& candidate, Evaluation* made) {
@@ -55,14 +73,7 @@ absl::StatusOr<Evaluation> Evaluate(const Candidate& candidate) {
     if (inputs.plan.schedule().freeze()) made.program.set_compute_order(STATIC_ORDER);
     WEFT_RETURN_IF_ERROR(PostValidate(&made.program));
   }
-  made.arena_bytes.resize(AxisSize(made.program.mesh(), "pipe"));
-  const Program& program = made.program;
-  for (const Program* part : {&program, &program.evaluation()}) {
-    for (const Template& t : part->templates()) {
-      int64_t& bytes = made.arena_bytes[PipeRankOf(t)];
-      bytes = std::max(bytes, t.device_arena_bytes());
-    }
-  }
+  made.rank_bytes = RankBytes(made.program, candidate.runtime);
   made.fits = DeviceMemoryFits(made.program, inputs.cluster);
   if (!candidate.simulate) return made;
   WEFT_RETURN_IF_ERROR(VerifyProgram(made.program, {.allow_unfit = true, .algorithms = KnownCollectives()}));

@@ -40,8 +40,9 @@ struct Evaluation {
   // Proven if the candidate was simulated. If the program does not fit, its does_not_fit field is still not set.
   Program program;
   std::vector<int32_t> layers_per_stage;
-  // Bytes of the highest device arena, by pipe rank.
-  std::vector<int64_t> arena_bytes;
+  // By pipe rank, the bytes of the fullest rank: its device arena or, under a runtime, all that the framework takes
+  // besides the reserve of the device.
+  std::vector<int64_t> rank_bytes;
   // Whether every rank fits the device that it is placed on.
   bool fits = true;
   // Empty if the candidate was not simulated.

@@ -93,7 +93,7 @@ absl::StatusOr<ReshardTrial> TrialOf(const Evaluation& made, const StepCost& cos
   const Program& program = made.program;
   ReshardTrial trial;
   trial.fits = made.fits;
-  trial.bytes = made.arena_bytes;
+  trial.bytes = made.rank_bytes;
   trial.seconds = made.report.iteration_seconds();
   std::map<int32_t, GatheredLayer> layers;
   for (const Template& t : program.templates()) {

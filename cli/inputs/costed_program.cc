@@ -128,7 +128,10 @@ absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress
   compile.allow_oom = true;
   compile.notes = &loaded.notes;
   std::string unfit;
-  if (loaded.runtime) compile.unfit = &unfit;
+  if (loaded.runtime) {
+    compile.unfit = &unfit;
+    compile.runtime = &*loaded.runtime;
+  }
   compile.on_phase = [&](absl::string_view phase) {
     progress->Step(absl::StrCat("compiling ", inputs.model.name(), ": ", phase));
   };
