@@ -413,6 +413,34 @@ expect 1 'cut.weft: ' simulate cut.weft
 printf '\xff' | dd of=again.weft bs=1 seek=5000 conv=notrunc 2>/dev/null
 expect 1 'again.weft: .*CRC' simulate again.weft
 
+# Goodput.
+sed '/^noise/d' noisy.textproto >failing.textproto
+cat >>failing.textproto <<'C'
+dollars_per_device_hour: 2
+reliability { failures_per_node_year: 100 restart_seconds: 300 checkpoint_bytes_per_second: 1e6 spare_nodes: 1 repair_seconds: 86400 }
+C
+expect 0 '^  steps that count \(goodput\) +[0-9.]+ %$' simulate tiny.weft --cluster=failing.textproto --goodput
+expect 0 '^  waiting for a spare node +[0-9.]+ %$' simulate tiny.weft --cluster=failing.textproto --goodput
+expect 0 '^1 G tokens take [0-9.e-]+ days with interruptions \([0-9.]+ device hours, [0-9.]+ dollars\)$' \
+  simulate tiny.weft --cluster=failing.textproto --goodput --tokens=1B
+for run in 1 2; do
+  "$WEFT" simulate tiny.weft --cluster=failing.textproto --goodput --days=30 --seed=7 --format=json >good$run.json \
+    2>/dev/null || fail "simulate --goodput"
+done
+cmp -s good1.json good2.json || fail "the same seed gave another goodput"
+awk '/"(useful|saving|repeated|restarting|waiting)":/ { gsub(/[",:]/, " "); sum += $2 } END { exit !(sum > 0.999999 && sum < 1.000001) }' \
+  good1.json || fail "the shares of time do not add up to 1: $(cat good1.json)"
+expect 1 "cluster 'dgx-a100-80g' does not state how often jobs are interrupted; set cluster.reliability" \
+  simulate tiny.weft --goodput
+expect 2 '--days needs --goodput' simulate tiny.weft --days=3
+expect 2 "days='0'" simulate tiny.weft --goodput --days=0
+expect 2 '--seed needs --runs' simulate tiny.weft --cluster=failing.textproto --goodput --seed=3
+sed 's/spare_nodes: 1//' failing.textproto >bad.textproto
+expect 1 'bad.textproto: cluster.reliability.spare_nodes is missing' simulate tiny.weft --cluster=bad.textproto --goodput
+sed 's/failures_per_node_year: 100//' failing.textproto >bad.textproto
+expect 1 'cluster.reliability.failures_per_device_year = 0 must be greater than 0' \
+  simulate tiny.weft --cluster=bad.textproto --goodput
+
 # Inspect.
 expect 0 '^mesh data=2 x pipe=4, 8 ranks; schedule 1f1b, 4 stages, 4 microbatches of 1 x 64 tokens' inspect tiny.weft
 expect 0 '^ +[0-9]+  backward +B s1 m0 ' inspect tiny.weft --rank=2

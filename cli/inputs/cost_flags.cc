@@ -52,7 +52,8 @@ CostFlags::CostFlags(Flags* flags, CostRequest* request) : flags_(flags), reques
   flags->Int("runs", "N",
              "also simulate N runs with random noise (cluster.noise) and print percentiles of the iteration time",
              &options.runs, 0, 1'000'000);
-  flags->Int("seed", "S", "with --runs: the seed of the noise", &options.seed, 0, INT64_MAX);
+  flags->Int("seed", "S", "with --runs: the seed of the noise; with --goodput --days: of the interruptions",
+             &options.seed, 0, INT64_MAX);
   flags->Choice("fold", {"auto", "off"},
                 "auto: simulate one rank for all ranks that behave alike; off: simulate every rank", &fold_);
   flags->Bool("exceeded",
@@ -63,7 +64,8 @@ CostFlags::CostFlags(Flags* flags, CostRequest* request) : flags_(flags), reques
 absl::Status CostFlags::Finish() {
   WEFT_RETURN_IF_ERROR(SetUnitCosts());
   request_->options.fold = fold_ == "auto";
-  if (flags_->Given("seed") && request_->options.runs == 0) return UsageError("--seed needs --runs=N");
+  const bool draws = request_->options.runs > 0 || (request_->goodput && request_->goodput->days > 0);
+  if (flags_->Given("seed") && !draws) return UsageError("--seed needs --runs=N, or --goodput with --days=N");
   if (request_->runtime != "weft" && !sim::KnowsDevice(request_->options.cost)) {
     return UsageError(absl::StrCat("--cost=", request_->options.cost,
                                    " does not know the times of kernels, so it cannot predict --runtime=",

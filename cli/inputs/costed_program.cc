@@ -102,14 +102,16 @@ absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress
     progress->Step(absl::StrCat("reading and proving ", request.program));
     WEFT_ASSIGN_OR_RETURN(loaded.program, LoadProgram(request.program));
     WEFT_ASSIGN_OR_RETURN(loaded.cluster, ClusterFor(loaded.program, request.input.cluster));
+    if (request.goodput) WEFT_RETURN_IF_ERROR(sim::CheckReliability(loaded.cluster));
     std::string note = NoteOnCluster(loaded.program, loaded.cluster, request.input.cluster, "simulated");
     if (!note.empty()) loaded.notes.push_back(std::move(note));
     if (loaded.runtime && loaded.runtime->has_plan()) loaded.notes.push_back(NoteOnPlan(*loaded.runtime));
     return loaded;
   }
   WEFT_ASSIGN_OR_RETURN(Inputs inputs, LoadInputs(request.input, progress));
-  // Check this before compiling, which takes longest.
+  // Check these before compiling, which takes longest.
   if (request.options.runs > 0) WEFT_RETURN_IF_ERROR(sim::CheckNoise(inputs.cluster));
+  if (request.goodput) WEFT_RETURN_IF_ERROR(sim::CheckReliability(inputs.cluster));
   loaded.notes = std::move(inputs.notes);
   progress->Step(absl::StrCat("compiling ", inputs.model.name()));
   if (loaded.runtime) {

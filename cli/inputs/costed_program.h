@@ -14,6 +14,7 @@
 #include "proto/cluster.pb.h"
 #include "proto/program.pb.h"
 #include "proto/runtime.pb.h"
+#include "simulator/goodput/goodput.h"
 #include "simulator/simulate.h"
 
 namespace weft {
@@ -27,6 +28,8 @@ struct CostRequest {
   sim::SimulateOptions options;
   // A catalog name or a file.
   std::string runtime = "weft";
+  // Set if the goodput is asked for.
+  std::optional<sim::GoodputOptions> goodput;
 };
 
 struct CostedProgram {

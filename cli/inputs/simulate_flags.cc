@@ -45,6 +45,7 @@ SimulateFlags::SimulateFlags(SimulateRequest* request)
   cost_flags_.emplace(&flags_, request);
   AddOutputFlags();
   flags_.Example("weft simulate gpt2.weft --cluster=dgx-h100 --trace=t.json");
+  flags_.Example("weft simulate gpt2.weft --cluster=mine.textproto --goodput --days=30 --tokens=15T");
   flags_.Example("weft simulate gpt2.weft --explain --what-if=intra=2x,compute=1.2x");
 }
 
@@ -71,6 +72,12 @@ void SimulateFlags::AddOutputFlags() {
                   return absl::InvalidArgumentError(
                       absl::StrCat("expected a number from 1 to 1e18, e.g. 300B or 15T", BadBeginning(text)));
                 });
+  flags_.Bool("goodput",
+              "also print how much of its time the job trains if it is interrupted as cluster.reliability states, and "
+              "how often it should save",
+              &goodput_);
+  flags_.Int("days", "N", "with --goodput: also draw 1000 runs of N days, and print how their goodput varies",
+             &goodput_options_.days, 1, sim::kMaxDays);
   flags_.Choice("format", {"text", "json"}, "output format", &request_->format);
   flags_.Bool("verbose", "also print what each rank waited for, and for how long", &request_->verbose);
   flags_.String("trace", "FILE", "write the simulated steps, for ui.perfetto.dev and weft report", &request_->trace);
@@ -86,6 +93,11 @@ absl::Status SimulateFlags::Parse(absl::Span<const std::string> args) {
   if (flags_.help_wanted()) return absl::OkStatus();
   if (!flags_.positional().empty()) request_->program = flags_.positional()[0];
   WEFT_RETURN_IF_ERROR(CheckInput());
+  if (flags_.Given("days") && !goodput_) return UsageError("--days needs --goodput");
+  if (goodput_) {
+    goodput_options_.seed = request_->options.seed;
+    request_->goodput = goodput_options_;
+  }
   WEFT_RETURN_IF_ERROR(cost_flags_->Finish());
   const bool json = request_->format == "json";
   if (request_->verbose && json)

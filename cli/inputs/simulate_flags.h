@@ -48,6 +48,8 @@ class SimulateFlags {
   Flags flags_;
   std::optional<CostFlags> cost_flags_;
   int64_t repetitions_ = 1;
+  bool goodput_ = false;
+  sim::GoodputOptions goodput_options_;
 };
 
 }  // namespace weft

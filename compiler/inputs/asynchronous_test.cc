@@ -158,8 +158,9 @@ void AsynchronousLimits() {
                            Parse<Plan>("mesh { axes { name: 'pipe' size: 4000 } } schedule { name: 'pipedream' }"),
                            cluster, {})
           .status();
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("'pipedream' on 4000 pipe ranks repeats after up to 8000 microbatches; at most 65 microbatches can"));
+  EXPECT_THAT(
+      std::string(status.message()),
+      HasSubstr("'pipedream' on 4000 pipe ranks repeats after up to 8000 microbatches; at most 65 microbatches can"));
 }
 
 TEST(Asynchronous, RefusesWhatItCannotDo) {

@@ -14,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/io/io.h"
+#include "proto/util/state_part.h"
 
 namespace weft::exec {
 namespace {
@@ -44,6 +45,29 @@ TEST(CheckpointTest, AnyPlanLoadsAnyOthers) {
       ASSERT_TRUE(reader.Load(checkpoint).ok()) << reader.Load(checkpoint);
       reader.ExpectFilled(3);
     }
+  }
+}
+
+// Bytes of the tensors in all files of a checkpoint: the files without their headers and the lengths of the headers.
+int64_t BytesOfTensors(const std::string& checkpoint) {
+  const CheckpointManifest manifest = *ReadManifest(checkpoint);
+  int64_t bytes = 0;
+  for (const CheckpointFile& file : manifest.files()) {
+    uint64_t header = 0;
+    std::ifstream(checkpoint + "/" + file.name(), std::ios::binary).read(reinterpret_cast<char*>(&header), 8);
+    bytes += file.bytes() - 8 - static_cast<int64_t>(header);
+  }
+  return bytes;
+}
+
+TEST(CheckpointTest, ItsSizeIsKnownFromTheProgram) {
+  for (const Program& program : {CheckpointProgram(1, 1), CheckpointProgram(2, 2, true, true),
+                                 CutCheckpointProgram(2, 2, 2), CutCheckpointProgram(1, 3, 4, 2)}) {
+    CheckpointJob job(program);
+    job.Fill(3);
+    const std::string directory = FreshDirectory("size");
+    ASSERT_TRUE(job.Save(directory, 1).ok());
+    EXPECT_EQ(BytesOfTensors(**FindCheckpoint(directory)), CheckpointBytes(program));
   }
 }
 

@@ -25,28 +25,6 @@ constexpr int64_t kStagingBytes = int64_t{32} << 20;
 // Minimum number of initial values per thread: a thread costs as much as a few thousand of them.
 constexpr int64_t kMinPerThread = 1 << 15;
 
-// Roles of the buffers that hold the part. The leading copy comes first; the others are roundings of it.
-std::vector<BufferRole> RolesOf(StatePart part) {
-  switch (part) {
-    case StatePart::kWeight:
-      return {MASTER, PARAM};
-    case StatePart::kMoment1:
-      return {MOMENT1};
-    case StatePart::kMoment2:
-      return {MOMENT2};
-  }
-  return {};
-}
-
-const Buffer* FindBuffer(const Template& t, int tensor, StatePart part) {
-  for (BufferRole role : RolesOf(part)) {
-    for (const Buffer& buffer : t.buffers()) {
-      if (buffer.role() == role && buffer.tensor() == tensor) return &buffer;
-    }
-  }
-  return nullptr;
-}
-
 bool IsWeight(const Buffer& buffer) { return buffer.role() == PARAM || buffer.role() == MASTER; }
 
 int64_t Elements(const google::protobuf::RepeatedField<int64_t>& shape) {
@@ -69,15 +47,11 @@ double FirstLossScale(const Program& program) {
 
 bool HasDynamicLossScale(const Program& program) { return FirstLossScale(program) > 0; }
 
-absl::string_view StatePartSuffix(StatePart part) {
-  return part == StatePart::kWeight ? "" : part == StatePart::kMoment1 ? "#moment1" : "#moment2";
-}
-
 absl::StatusOr<std::vector<TensorHolder>> Holders(const Program& program, int tensor, StatePart part) {
   const Mesh& mesh = program.mesh();
   const auto buffer_of = [&](int64_t rank) -> const Buffer* {
     const int index = TemplateOfRank(program, rank);
-    return index < 0 ? nullptr : FindBuffer(program.templates(index), tensor, part);
+    return index < 0 ? nullptr : StateBuffer(program.templates(index), tensor, part);
   };
   std::vector<TensorHolder> holders;
   int64_t first = 0;
@@ -118,7 +92,7 @@ absl::StatusOr<std::vector<TensorHolder>> Holders(const Program& program, int te
 RankState::RankState(const Program& program, int rank, const Arena* arena)
     : program_(program), rank_(rank), template_(&program.templates(TemplateOfRank(program, rank))), arena_(arena) {}
 
-const Buffer* RankState::Find(int tensor, StatePart part) const { return FindBuffer(*template_, tensor, part); }
+const Buffer* RankState::Find(int tensor, StatePart part) const { return StateBuffer(*template_, tensor, part); }
 
 std::byte* RankState::LossScaleData() const {
   for (const Buffer& buffer : template_->buffers()) {
@@ -275,7 +249,7 @@ absl::Status RankState::Write(int tensor, StatePart part, const TensorData& data
   const int64_t leading_size = DTypeBytes(leading->dtype());
   std::vector<std::byte> leading_bytes(Elements(logical.shape()) * leading_size);
   WEFT_RETURN_IF_ERROR(ConvertFloats(data.dtype, data.bytes, leading->dtype(), absl::MakeSpan(leading_bytes)));
-  const std::vector<BufferRole> roles = RolesOf(part);
+  const absl::Span<const BufferRole> roles = StateRoles(part);
   for (const Buffer& buffer : template_->buffers()) {
     if (buffer.tensor() != tensor || std::find(roles.begin(), roles.end(), buffer.role()) == roles.end()) continue;
     WEFT_ASSIGN_OR_RETURN(const TensorPiece piece, PieceOfBuffer(program_, rank_, buffer));

@@ -17,15 +17,9 @@
 #include "executor/program/arena.h"
 #include "executor/program/tensor_piece.h"
 #include "proto/program.pb.h"
+#include "proto/util/state_part.h"
 
 namespace weft::exec {
-
-// The parts that the optimizer keeps of a logical tensor.
-enum class StatePart { kWeight, kMoment1, kMoment2 };
-inline constexpr StatePart kStateParts[] = {StatePart::kWeight, StatePart::kMoment1, StatePart::kMoment2};
-
-// The suffix of a tensor's name in checkpoints: "" for the weight, else "#moment1" or "#moment2".
-absl::string_view StatePartSuffix(StatePart part);
 
 struct TensorData {
   DType dtype = DTYPE_UNSPECIFIED;

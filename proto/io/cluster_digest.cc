@@ -8,12 +8,16 @@
 namespace weft {
 
 uint64_t ClusterDigest(const Cluster& cluster) {
+  Cluster machine = cluster;
+  // These change neither a program nor its times.
+  machine.clear_reliability();
+  machine.clear_dollars_per_device_hour();
   std::string bytes;
   {
     google::protobuf::io::StringOutputStream stream(&bytes);
     google::protobuf::io::CodedOutputStream coded(&stream);
     coded.SetSerializationDeterministic(true);
-    cluster.SerializeToCodedStream(&coded);
+    machine.SerializeToCodedStream(&coded);
   }
   uint64_t hash = 0xcbf29ce484222325;
   for (unsigned char byte : bytes) hash = (hash ^ byte) * 0x100000001b3;

@@ -130,7 +130,8 @@ TEST(WrittenZero, EveryOtherFieldHasAZeroThatIsAValueOrIsRefusedByItsValidator) 
       "weft.CommunicationLoad.multiprocessors", "weft.CommunicationLoad.memory_bytes_per_second",
       "weft.TileFigures.half_depth", "weft.TileFigures.half_bytes", "weft.Efficiency.from", "weft.KernelRate.from_work",
       "weft.KernelRate.flops_per_second", "weft.KernelRate.bytes_per_second", "weft.KernelRate.overhead_seconds",
-      "weft.Link.latency_seconds", "weft.Link.overhead_seconds",
+      "weft.Link.latency_seconds", "weft.Link.overhead_seconds", "weft.Reliability.failures_per_device_year",
+      "weft.Reliability.failures_per_node_year", "weft.Reliability.restart_seconds",
       // Zero means a link of unknown kind.
       "weft.Link.kind"};
   const std::set<std::string> kRefusedByValidators = {"weft.Recipe.sequence_length",
@@ -143,6 +144,8 @@ TEST(WrittenZero, EveryOtherFieldHasAZeroThatIsAValueOrIsRefusedByItsValidator) 
                                                       "weft.Cluster.devices_per_node",
                                                       "weft.Fabric.nodes_per_switch",
                                                       "weft.OtherInterfaces.fraction",
+                                                      "weft.Reliability.checkpoint_bytes_per_second",
+                                                      "weft.Reliability.repair_seconds",
                                                       "weft.Device.name",
                                                       "weft.Device.memory_bytes",
                                                       "weft.Device.memory_bytes_per_second",

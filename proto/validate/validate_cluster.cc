@@ -42,7 +42,8 @@ absl::Status Validate(const Cluster& cluster) {
   WEFT_RETURN_IF_ERROR(ValidateFabric(cluster));
   WEFT_RETURN_IF_ERROR(ValidateOthers(cluster));
   WEFT_RETURN_IF_ERROR(ValidatePlacement(cluster));
-  return ValidateNoise(cluster.noise());
+  WEFT_RETURN_IF_ERROR(ValidateNoise(cluster.noise()));
+  return ValidateReliability(cluster);
 }
 
 }  // namespace weft

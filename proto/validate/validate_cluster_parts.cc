@@ -227,4 +227,23 @@ absl::Status ValidateNoise(const Noise& noise) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateReliability(const Cluster& cluster) {
+  const Reliability& reliability = cluster.reliability();
+  const std::string path = "cluster.reliability";
+  WEFT_RETURN_IF_ERROR(CheckNotNegative("cluster.dollars_per_device_hour", cluster.dollars_per_device_hour()));
+  if (!cluster.has_reliability()) return absl::OkStatus();
+  WEFT_RETURN_IF_ERROR(CheckNotNegative(path + ".failures_per_device_year", reliability.failures_per_device_year()));
+  WEFT_RETURN_IF_ERROR(CheckNotNegative(path + ".failures_per_node_year", reliability.failures_per_node_year()));
+  if (reliability.failures_per_device_year() + reliability.failures_per_node_year() == 0) {
+    return BadField(path + ".failures_per_device_year", 0, "greater than 0 if failures_per_node_year is 0");
+  }
+  WEFT_RETURN_IF_ERROR(CheckNotNegative(path + ".restart_seconds", reliability.restart_seconds()));
+  WEFT_RETURN_IF_ERROR(CheckPositive(path + ".checkpoint_bytes_per_second", reliability.checkpoint_bytes_per_second()));
+  WEFT_RETURN_IF_ERROR(CheckNotNegative(path + ".background_stop_seconds", reliability.background_stop_seconds()));
+  WEFT_RETURN_IF_ERROR(CheckWithin(path + ".spare_nodes", reliability.spare_nodes(), 0, cluster.nodes()));
+  if (reliability.has_spare_nodes()) return CheckPositive(path + ".repair_seconds", reliability.repair_seconds());
+  if (reliability.repair_seconds() == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(path + ".spare_nodes is missing; it is required with repair_seconds");
+}
+
 }  // namespace weft

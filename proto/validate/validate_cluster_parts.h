@@ -1,5 +1,5 @@
 // Validates what a cluster has besides devices and links: how nodes are joined inside and outside, which parts differ
-// from the rest, which devices a job has, and how runs differ.
+// from the rest, which devices a job has, how runs differ, and how often a job is interrupted.
 #ifndef WEFT_PROTO_VALIDATE_VALIDATE_CLUSTER_PARTS_H_
 #define WEFT_PROTO_VALIDATE_VALIDATE_CLUSTER_PARTS_H_
 
@@ -18,6 +18,7 @@ absl::Status ValidateFabric(const Cluster& cluster);
 absl::Status ValidateOthers(const Cluster& cluster);
 absl::Status ValidatePlacement(const Cluster& cluster);
 absl::Status ValidateNoise(const Noise& noise);
+absl::Status ValidateReliability(const Cluster& cluster);
 
 }  // namespace weft
 

@@ -28,6 +28,10 @@ std::string Noisy(const std::string& parts) {
   return std::string(ValidateNoise(With("noise { " + parts + " }").noise()).message());
 }
 
+std::string Reliable(const std::string& parts) {
+  return std::string(ValidateReliability(With("reliability { " + parts + " }")).message());
+}
+
 TEST(ClusterParts, LinksHaveABandwidth) {
   Link link;
   EXPECT_THAT(std::string(ValidateLink("a", link).message()),
@@ -97,6 +101,23 @@ TEST(ClusterParts, NoiseIsStatedInProbabilities) {
   EXPECT_THAT(Noisy("straggler_probability: 0.5"), HasSubstr("straggler_slowdown = 0 must be at least 1"));
   EXPECT_THAT(Noisy("slow_interface_probability: 0.5"),
               HasSubstr("slow_interface_fraction = 0 must be greater than 0"));
+}
+
+TEST(ClusterParts, ReliabilityHasRatesAndABandwidth) {
+  const std::string least = "failures_per_node_year: 1 checkpoint_bytes_per_second: 1e9 ";
+  EXPECT_EQ(std::string(ValidateReliability(With("")).message()), "");
+  EXPECT_EQ(Reliable(least), "");
+  EXPECT_EQ(Reliable(least + "background_stop_seconds: 0 spare_nodes: 0 repair_seconds: 60 restart_seconds: 9"), "");
+  EXPECT_THAT(Reliable("checkpoint_bytes_per_second: 1e9"),
+              HasSubstr("failures_per_device_year = 0 must be greater than 0 if failures_per_node_year is 0"));
+  EXPECT_THAT(Reliable(least + "failures_per_device_year: -1"), HasSubstr("failures_per_device_year = -1"));
+  EXPECT_THAT(Reliable("failures_per_node_year: nan"), HasSubstr("failures_per_node_year = nan"));
+  EXPECT_THAT(Reliable("failures_per_node_year: 1"), HasSubstr("checkpoint_bytes_per_second = 0 must be"));
+  EXPECT_THAT(Reliable(least + "restart_seconds: inf"), HasSubstr("restart_seconds = inf"));
+  EXPECT_THAT(Reliable(least + "background_stop_seconds: -1"), HasSubstr("background_stop_seconds = -1"));
+  EXPECT_THAT(Reliable(least + "spare_nodes: 3 repair_seconds: 1"), HasSubstr("spare_nodes = 3 must be at most 2"));
+  EXPECT_THAT(Reliable(least + "spare_nodes: 1"), HasSubstr("repair_seconds = 0 must be"));
+  EXPECT_THAT(Reliable(least + "repair_seconds: 1"), HasSubstr("spare_nodes is missing"));
 }
 
 }  // namespace

@@ -37,6 +37,11 @@ const char kCluster[] = R"(
     device_speed_deviation: 0.01 step_deviation: 0.02 straggler_probability: 0.1 straggler_slowdown: 2
     slow_interface_probability: 1 slow_interface_fraction: 0.5
   }
+  reliability {
+    failures_per_device_year: 0.1 failures_per_node_year: 0.5 restart_seconds: 60 checkpoint_bytes_per_second: 1e9
+    background_stop_seconds: 1 spare_nodes: 1 repair_seconds: 3600
+  }
+  dollars_per_device_hour: 2.5
 )";
 
 // Bad values for a device, wherever it stands in a cluster.
@@ -300,6 +305,21 @@ TEST(ValidateCluster, RefusesEveryBadField) {
        "cluster.noise.slow_interface_probability = nan"},
       {"noise.slow_interface_fraction", "noise { slow_interface_fraction: 0 }",
        "cluster.noise.slow_interface_fraction = 0 must be greater than 0 and at most 1"},
+      {"reliability.failures_per_device_year", "reliability { failures_per_device_year: -1 }",
+       "cluster.reliability.failures_per_device_year = -1 must be finite and at least 0"},
+      {"reliability.failures_per_node_year", "reliability { failures_per_node_year: nan }",
+       "cluster.reliability.failures_per_node_year = nan"},
+      {"reliability.restart_seconds", "reliability { restart_seconds: -1 }",
+       "cluster.reliability.restart_seconds = -1"},
+      {"reliability.checkpoint_bytes_per_second", "reliability { checkpoint_bytes_per_second: 0 }",
+       "cluster.reliability.checkpoint_bytes_per_second = 0 must be finite and greater than 0"},
+      {"reliability.background_stop_seconds", "reliability { background_stop_seconds: -1 }",
+       "cluster.reliability.background_stop_seconds = -1"},
+      {"reliability.spare_nodes", "reliability { spare_nodes: 3 }",
+       "cluster.reliability.spare_nodes = 3 must be at most 2"},
+      {"reliability.repair_seconds", "reliability { repair_seconds: 0 }",
+       "cluster.reliability.repair_seconds = 0 must be finite and greater than 0"},
+      {"dollars_per_device_hour", "dollars_per_device_hour: inf", "cluster.dollars_per_device_hour = inf"},
   };
   const std::vector<Bad> device = DeviceCases();
   table.insert(table.end(), device.begin(), device.end());

@@ -89,6 +89,39 @@ std::string NoiseText(const SimulationReport& report) {
   return "\n" + Table(rows);
 }
 
+// Formats a time of seconds to years: "45.0 s", "12.3 min", "3.1 h", "4.2 days".
+std::string LongTime(double seconds) {
+  if (seconds < 120) return absl::StrFormat("%.1f s", seconds);
+  if (seconds < 7200) return absl::StrFormat("%.1f min", seconds / 60);
+  if (seconds < 172800) return absl::StrFormat("%.1f h", seconds / 3600);
+  return absl::StrFormat("%.1f days", seconds / 86400);
+}
+
+// Returns "" if no goodput was predicted.
+std::string GoodputText(const SimulationReport& report) {
+  if (!report.has_goodput()) return "";
+  const GoodputReport& goodput = report.goodput();
+  std::vector<std::vector<std::string>> rows = {
+      {absl::StrCat("with an interruption every ", LongTime(goodput.seconds_between_failures())), "of the time"},
+      {"steps that count (goodput)", Percent(goodput.useful())},
+      {absl::StrCat("saving ", Bytes(goodput.checkpoint_bytes()), " every ", goodput.steps_between_checkpoints(),
+                    goodput.steps_between_checkpoints() == 1 ? " step" : " steps", ", ",
+                    LongTime(goodput.interval_seconds())),
+       Percent(goodput.saving())},
+      {"steps that an interruption lost", Percent(goodput.repeated())},
+      {"starting again", Percent(goodput.restarting())},
+      {"waiting for a spare node", Percent(goodput.waiting())},
+  };
+  std::string text = "\n" + Table(rows);
+  if (goodput.runs() > 0) {
+    absl::StrAppendFormat(
+        &text, "  goodput of %d drawn runs of %g days, seed %d: 10th percentile %s, median %s, 90th percentile %s\n",
+        goodput.runs(), goodput.days(), goodput.seed(), Percent(goodput.useful_p10()), Percent(goodput.useful_p50()),
+        Percent(goodput.useful_p90()));
+  }
+  return text;
+}
+
 // Returns "" if the program sends nothing.
 std::string SentText(const SimulationReport& report) {
   if (report.sent_size() == 0) return "";
@@ -216,8 +249,8 @@ std::string ReportToText(const SimulationReport& report, bool verbose) {
                          {"MFU (attention in full)", PercentOrNone(report.mfu())},
                          {"MFU (causal)", PercentOrNone(report.mfu_causal())},
                          {"HFU (with recompute)", PercentOrNone(report.hfu())}}));
-  absl::StrAppend(&text, NoiseText(report), "\n", BoundsText(report), MemoryText(report), "\n", IdleText(report), "\n",
-                  SentText(report), RankText(report));
+  absl::StrAppend(&text, NoiseText(report), GoodputText(report), "\n", BoundsText(report), MemoryText(report), "\n",
+                  IdleText(report), "\n", SentText(report), RankText(report));
   if (verbose) text += RankIdleText(report);
   absl::StrAppend(&text, CriticalPathText(report), WhatIfText(report));
   return text;

@@ -1,0 +1,17 @@
+// How much of its time a job trains if it is interrupted again and again: by drawing interruptions, one after another.
+// It shares no formula with fault_model.h, and tells how much runs differ.
+#ifndef WEFT_SIMULATOR_GOODPUT_DRAWN_RUN_H_
+#define WEFT_SIMULATOR_GOODPUT_DRAWN_RUN_H_
+
+#include "simulator/engine/draw.h"
+#include "simulator/goodput/fault_model.h"
+
+namespace weft::sim {
+
+// Draws the interruptions of a run of `seconds` seconds and returns how its time is spent. Work and stops after the
+// last checkpoint count as useful and saving if the run ends before the next interruption.
+TimeShares DrawRun(const FaultModel& model, double interval_seconds, double seconds, Draw draw);
+
+}  // namespace weft::sim
+
+#endif  // WEFT_SIMULATOR_GOODPUT_DRAWN_RUN_H_
