@@ -10,7 +10,7 @@
 
 namespace weft::ir {
 
-// Returns "4x8".
+// Returns the shape as text, as in "4x8".
 std::string ShapeText(llvm::ArrayRef<int64_t> shape);
 
 // The divisors of `extent` next to `size`: "2 or 4".

@@ -43,7 +43,7 @@ inline bool IsLoss(mlir::Operation* op) {
 // p v.
 bool MakesProbabilities(mlir::Operation* op);
 
-// True if `value` is the rank's part of a weight and is gathered from ranges, or its gradient is cut into ranges.
+// True if `value` is a rank's part of a weight that is gathered from ranges, or whose gradient is cut into ranges.
 inline bool IsGatheredWeight(mlir::Value value) {
   if (value.getDefiningOp<CutGradientsOp>()) return true;
   auto gather = value.getDefiningOp<GroupAllGatherOp>();

@@ -41,7 +41,7 @@ std::optional<ShardAxis> ColumnsOfPartner(Sharder& sharder, mlir::Value rows_of_
 
 int64_t Conv2dOp::runsOfOperand(unsigned, int64_t) { return 0; }
 
-// Shards a product as MatmulOp::shard does; the weight's input channels are its dimension 1.
+// Shards the convolution like a product (MatmulOp::shard); the weight's input channels are its dimension 1.
 mlir::LogicalResult Conv2dOp::shard(Sharder& sharder) {
   if (Sharder::IsParameter(getX()) || !Sharder::IsParameter(getWeight())) {
     return sharder.Error("shard_c16") << "only a convolution of an activation with a parameter can be cut over x and y";
@@ -52,7 +52,7 @@ mlir::LogicalResult Conv2dOp::shard(Sharder& sharder) {
   PartLayout out;
   out.columns = OtherAxis(in.columns);
   out.runs = sharder.WantedRuns(getResult());
-  // Images have few channels, so the values that the loss compares are whole.
+  // Images have few channels, so every rank computes all columns of the values that the loss compares.
   out.whole_columns = llvm::any_of(getResult().getUsers(), llvm::IsaPred<SquaredErrorOp>);
   llvm::SmallVector<TensorCut> of_weight, of_bias;
   if (!out.whole_columns) {

@@ -56,7 +56,8 @@ class Interfaces : public testing::Test {
   mlir::OwningOpRef<mlir::ModuleOp> module_;
 };
 
-// A tied result has the type of its operand. Only an operand that is updated in place is not an input of the step.
+// A tied result has the type of its operand. The last operand is an input of the step unless the op accumulates into
+// it.
 TEST_F(Interfaces, TiedOperandsHaveTheResultsType) {
   for (KernelInterface op : Ops<KernelInterface>()) {
     for (mlir::OpResult result : op->getResults()) {

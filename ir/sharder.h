@@ -102,13 +102,13 @@ class Sharder {
   mlir::Value Sum(mlir::Value partial, ShardAxis axis, const PartLayout& to);
   // True if an axis of more than one rank cuts the columns.
   bool IsCut(const PartLayout& layout) const { return !layout.whole_columns && size(layout.columns) > 1; }
-  // True if parts in these layouts are the same part.
+  // True if a rank's parts of a value in these two layouts are the same part.
   bool SameLayout(const PartLayout& a, const PartLayout& b) const;
   // Checks that the columns, if they are cut, come in `runs` runs.
   mlir::LogicalResult ExpectRuns(const PartLayout& layout, int64_t runs, llvm::StringRef what);
 
-  // These are in sharder_columns.cc. Gathers all columns of a value from the ranks that cut them. The rank's own part
-  // is taken as it is.
+  // The next three functions are in sharder_columns.cc. WholeColumns gathers all columns of a value from the ranks that
+  // cut them. The rank's own part is taken as it is.
   mlir::FailureOr<mlir::Value> WholeColumns(mlir::Value whole);
   // The part of whole columns that belongs to the rank's coordinate on `axis`.
   mlir::FailureOr<mlir::Value> TakeColumns(mlir::Value columns, ShardAxis axis);

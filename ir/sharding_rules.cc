@@ -98,7 +98,8 @@ static ShardAxis ColumnsOfProduct(Sharder& sharder, MatmulOp op) {
   return OtherAxis(sharder.LayoutOf(op.getA()).columns);
 }
 
-// The columns of the product are cut over d. The columns of the input, and so the rows of the weight, are cut over c.
+// `d` cuts the columns of the product. `c`, the other axis, cuts the columns of the input and so the rows of the
+// weight. If the input's columns are whole, `c` cuts neither.
 mlir::LogicalResult MatmulOp::shard(Sharder& sharder) {
   if (getTransposeA() || getInit() || Sharder::IsParameter(getA()) || !Sharder::IsParameter(getB())) {
     return sharder.Error("shard_c9") << "only products of an activation and a parameter can be cut over x, y and z";
@@ -158,7 +159,7 @@ mlir::LogicalResult ShardNorm(Sharder& sharder, mlir::Operation* op, mlir::Value
   PartLayout of_rows = layout;
   of_rows.whole_columns = true;
   if (sharder.size(layout.columns) == 1) {
-    // The rank has whole rows, so the op needs only its parts.
+    // The rank has whole rows, so the op runs on the rank's parts without a collective.
     mlir::IRMapping map;
     map.map(x, part);
     map.map(gamma, *gamma_part);

@@ -35,7 +35,7 @@ enum class Symbol : uint8_t {
   V,         // Rows of a table of tokens.
   M,         // Rows of a table of positions.
   T,         // Elements of a tensor of norms: one per tensor of the model.
-  parts,     // Parts of a row that ranks share.
+  parts,     // Parts into which ranks split a row.
   E,         // Experts.
   capacity,  // Rows that fit into a buffer of routed tokens.
   columns,   // Columns that a parameter or an attribute of a graph op states.

@@ -38,7 +38,7 @@ constexpr KernelRow kRows[] = {
                 Int32(Ints::kCounts, {"counts", "@[E]"})},
      .outputs = {Counted("counts", {"y", "[capacity,d]"}), kPlacesOf},
      .attributes = {kTopK, Any("drop")},
-     .rules = {}},  // capacity_holds_rows: capacity >= rows * top_k unless drop.
+     .rules = {}},  // capacity_holds_rows: if `drop` is false, capacity >= rows * top_k.
     // UNPERMUTE: the weighted sum of a row's copies, ascending in top_k. Without weights it is PERMUTE's derivative.
     {.kernel = kLater,
      .inputs = {Counted("counts", {"y", "@[capacity,d]"}), Int32(Ints::kPlaces, {"places", "[rows,top_k]"}),

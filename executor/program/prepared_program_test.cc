@@ -59,7 +59,7 @@ TEST(PreparedProgram, ActionsAndWhatTheyWaitForAreTheTemplates) {
           EXPECT_TRUE(made.actions[action.deps[d].action].awaited);
         }
         for (const PreparedStep& step : action.steps) {
-          // Everything before a step on its own stream is over.
+          // Earlier steps on the same stream are over by then, so no dependency names one of them.
           for (const int dep : step.deps) EXPECT_NE(action.steps[dep].stream, step.stream);
         }
         steps += static_cast<int64_t>(action.steps.size());
@@ -150,8 +150,8 @@ TEST(PreparedProgram, TransfersMeet) {
   EXPECT_EQ(sent, received);
 }
 
-// Messages of collective actions are whole buffers, including the padding behind rounded-up parts. With one element
-// less, the buffer does not have what the members have together.
+// Messages of collective actions are whole buffers, including the padding behind rounded-up parts. A buffer with one
+// element less does not hold the parts of all members, so it is refused.
 TEST(PreparedProgram, CollectiveActionsAreOfWholeBuffers) {
   Program program = SplitProgram(true, 3, 2, 0, 16, 3);
   ASSERT_TRUE(Prepared(program, 0).made.ok());

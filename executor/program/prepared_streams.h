@@ -29,10 +29,11 @@ class PreparedStreams {
   PreparedStreams(const Program& program, int rank, const Template& t, ComputeDevice& device, NativeCollectives* native,
                   const StreamPlan& plan, std::vector<PreparedStream>& streams);
 
-  // Makes the three streams that every rank has. The streams of copies get a stream of an asynchronous device only by
-  // UseCopies.
+  // Makes the three streams that every rank has. On an asynchronous device, the two streams of copies get no device
+  // stream until UseCopies is called.
   absl::Status Begin();
-  // For a message-driven program: adds the queue of its backwards, on the device stream of compute.
+  // For a message-driven program: adds the queue of its backwards, on the device stream of compute, and returns its
+  // index in `streams`.
   int AddBackwardQueue();
   // Gives a device stream to each stream of copies that has steps.
   absl::Status UseCopies();

@@ -33,7 +33,7 @@ int StreamFold::Budget(const ComputeDevice& device, int ranks, int taken) {
 }
 
 absl::StatusOr<int> StreamFold::New(StreamUse use) {
-  // Work that others wait for has priority.
+  // Transfers and collectives have priority, because other ranks wait for them.
   const bool urgent = use == StreamUse::kReceives || use == StreamUse::kSends || use == StreamUse::kCollectives;
   return device_.NewStream(urgent ? ComputeDevice::Priority::kHigh : ComputeDevice::Priority::kNormal);
 }

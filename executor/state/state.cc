@@ -33,7 +33,7 @@ int64_t Elements(const google::protobuf::RepeatedField<int64_t>& shape) {
   return elements;
 }
 
-// The first value of a dynamic loss scale, which the kernel that updates it states; 0 if there is no such kernel.
+// The first value of a dynamic loss scale: the attribute loss_scale of UPDATE_LOSS_SCALE; 0 if no step has this kernel.
 double FirstLossScale(const Program& program) {
   for (const Segment& segment : program.segments()) {
     for (const Step& step : segment.steps()) {
@@ -111,7 +111,7 @@ absl::StatusOr<std::optional<LossScaleState>> RankState::LossScale() const {
 
 absl::Status RankState::SetLossScale(const LossScaleState& state) {
   const double data[3] = {state.scale, static_cast<double>(state.steady), static_cast<double>(state.skipped)};
-  // Also sets the copy that is kept (rule P15).
+  // Sets every buffer of the loss scale, including the copy that is kept (rule P15).
   for (const Buffer& buffer : template_->buffers()) {
     if (buffer.role() != LOSS_SCALE) continue;
     WEFT_RETURN_IF_ERROR(arena_->device().CopyNow(arena_->Data(buffer), data, sizeof(data)));
@@ -126,7 +126,8 @@ absl::Status RankState::Clear(const Buffer& buffer, int64_t from) {
   std::byte* const begin = arena_->Data(buffer) + from;
   const std::vector<std::byte> zeros(std::min(buffer.bytes() - from, kStagingBytes));
   WEFT_RETURN_IF_ERROR(device.CopyNow(begin, zeros.data(), zeros.size()));
-  // Copies the rest from the zeros that are there: a device copies its own memory many times faster than the host's.
+  // Fills the rest with copies of these zeros: a device copies within its own memory many times faster than from the
+  // host.
   for (int64_t done = zeros.size(); done < buffer.bytes() - from; done += zeros.size()) {
     const int64_t bytes = std::min<int64_t>(buffer.bytes() - from - done, zeros.size());
     WEFT_RETURN_IF_ERROR(device.CopyNow(begin + done, begin, bytes));

@@ -43,9 +43,9 @@ struct TensorHolder {
   TensorPiece piece;
 };
 
-// Returns the lowest rank of each piece of this part of the tensor, ascending; one rank if the tensor is not cut.
-// Together these ranks hold each element once. Empty if no rank has the part. InvalidArgument for shards that do not
-// fit the tensor.
+// Returns the lowest rank that holds each piece of this part of the tensor, ascending; one rank if the tensor is not
+// cut. Together these ranks hold each element once. Empty if no rank has the part. InvalidArgument for shards that do
+// not fit the tensor.
 absl::StatusOr<std::vector<TensorHolder>> Holders(const Program& program, int tensor, StatePart part);
 
 class RankState {

@@ -1,4 +1,5 @@
-// Names of tensors in weight files that Hugging Face publishes, beside those that a program gives its parameters.
+// Names of tensors in weight files that Hugging Face publishes, and how they relate to the names that a program gives
+// its parameters.
 #ifndef WEFT_EXECUTOR_STATE_WEIGHT_NAMES_H_
 #define WEFT_EXECUTOR_STATE_WEIGHT_NAMES_H_
 

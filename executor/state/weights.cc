@@ -17,7 +17,8 @@
 namespace weft::exec {
 namespace {
 
-// A file may hold a tensor besides the one that the program uses for both. The two must then be equal.
+// A file may hold both tensors of a tied pair: `head`, and `table`, which the program uses for both. They must then be
+// equal. If `table` is null, `head` does not belong to the program.
 absl::Status CheckTied(const SafetensorsReader& reader, const SafetensorsEntry& head, const SafetensorsEntry* table) {
   const std::string refusal = absl::StrCat(reader.path(), ": tensor ", Quoted(head.name));
   if (table == nullptr) return absl::InvalidArgumentError(refusal + " does not belong to the program");
@@ -154,7 +155,7 @@ absl::Status SaveWeights(const std::string& path, const Program& program,
     return writer->Finish(&file_bytes, &crc);
   });
   if (written.ok() || temporary.empty()) return written;
-  // The user does not know the temporary name, and that file does not exist any more.
+  // The error names `path`: the user does not know the temporary name, and that file does not exist any more.
   return absl::Status(written.code(), absl::StrReplaceAll(written.message(), {{temporary, path}}));
 }
 

@@ -56,7 +56,7 @@ TEST(WeightsTest, HuggingFaceNamesMatch) {
 TEST(WeightsTest, AHeadThatIsNotTiedIsRefused) {
   const Program program = CheckpointProgram(1, 1);
   const std::string path = ::testing::TempDir() + "/head.safetensors";
-  // The head's dtype, shape, and how much its last element differs from the table's.
+  // Arguments: the head's dtype, the head's shape, and how much its last element differs from the table's.
   const auto match = [&](DType dtype, std::vector<int64_t> shape, float difference) {
     std::remove(path.c_str());
     const std::vector<SafetensorsWriter::Declaration> tensors = {

@@ -22,7 +22,7 @@
 
 namespace weft::exec {
 
-// Speed of a copy: `start_ns` for its start, then `bytes_per_ns` bytes in each nanosecond.
+// Speed of a copy: it takes `start_ns`, plus 1 ns for every `bytes_per_ns` bytes.
 struct CopySpeed {
   int64_t start_ns = 1000;
   int64_t bytes_per_ns = 1;
@@ -103,7 +103,7 @@ class ClockedDevice : public ComputeDevice {
   }
 
   const CopySpeed inside_, to_host_;
-  // Lies in the future, so that no run starts later than its own device's first event.
+  // One hour ahead of the host's clock, so that no run starts later than the first event of its own device.
   const int64_t start_ns_ = MonotonicNanoseconds() + int64_t{3600} * 1'000'000'000;
   const std::unique_ptr<ComputeDevice> memory_ = MakeHostDevice();
   std::mutex mutex_;
@@ -111,7 +111,8 @@ class ClockedDevice : public ComputeDevice {
   std::vector<int64_t> streams_, events_;
 };
 
-// The duration of a kernel in nanoseconds. ClockedBackend runs kernels by `backend` and lets each take `cost`.
+// Returns the duration of a kernel in nanoseconds. ClockedBackend runs each kernel on `backend` and advances the
+// stream's time by `cost`.
 using KernelClock =
     std::function<int64_t(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs)>;
 

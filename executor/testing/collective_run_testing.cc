@@ -10,7 +10,7 @@
 namespace weft::exec {
 namespace {
 
-// Counts what its rank sends.
+// Counts the messages and bytes that its rank sends.
 class CountingEndpoint : public Endpoint {
  public:
   explicit CountingEndpoint(Endpoint* endpoint) : endpoint_(*endpoint) {}

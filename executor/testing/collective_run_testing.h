@@ -16,7 +16,7 @@
 namespace weft::exec {
 
 struct Outcome {
-  // By rank: its memory, its trace, and what it sent.
+  // By rank: its memory, its trace, the numbers of messages and bytes that it sent, and its status.
   std::vector<std::unique_ptr<Arena>> arenas;
   std::vector<RankTrace> traces;
   std::vector<int64_t> messages, bytes;

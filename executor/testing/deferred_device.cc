@@ -15,7 +15,8 @@
 namespace weft::exec {
 namespace {
 
-// A stream stays preferred for 1, 2, 4, ... items on average. With long turns some streams get far ahead.
+// Number of lengths of a turn. The seed chooses whether a stream stays preferred for 1, 2, 4, ... or 64 items on
+// average. With long turns some streams get far ahead.
 constexpr uint64_t kTurns = 7;
 // Maximum number of items that one query runs.
 constexpr uint64_t kMaxAtOnce = 64;
@@ -191,8 +192,8 @@ absl::StatusOr<bool> DeferredDevice::RunOne() {
     if (Runnable(stream) && (chosen == nullptr || stream.priority > chosen->priority)) chosen = &stream;
   }
   if (chosen == nullptr) {
-    // Waits are for work that was enqueued earlier, so the earliest of all heads can always run, unless it is not
-    // ready.
+    // A wait is for a record that was enqueued earlier. So of the items that head their streams, the one that was
+    // enqueued first can always run, unless it is work that is not ready.
     for (const Stream& stream : streams_) {
       if (!stream.items.empty() && stream.items.front().ready != nullptr) return false;
     }

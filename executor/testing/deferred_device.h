@@ -50,7 +50,7 @@ class DeferredDevice : public ComputeDevice {
                      void* destination) override;
   absl::Status CopyNow(void* to, const void* from, int64_t bytes) override;
 
-  // Enqueues any work. The next call that returns errors returns an error of the work.
+  // Enqueues any work. If the work fails, later calls that name a stream or an event return its error.
   absl::Status Enqueue(int stream, std::function<absl::Status()> work);
   // Enqueues work that holds up its stream until `ready` returns true, like a kernel that waits for another device.
   // `ready` is called whenever the stream has come to this work and the device runs something. It must not call this
@@ -101,7 +101,7 @@ class DeferredDevice : public ComputeDevice {
   void LetOthersRun(std::unique_lock<std::mutex>& lock);
   absl::Status Push(int stream, Item item);
   absl::StatusOr<std::byte*> Find(const void* address, int64_t bytes, bool any) const;
-  // Find for memory that Allocate has returned.
+  // Calls Find for an address in memory that Allocate has returned; any other address is an error.
   absl::StatusOr<std::byte*> Own(const void* address, int64_t bytes) const { return Find(address, bytes, false); }
 
   const int hardware_queues_;

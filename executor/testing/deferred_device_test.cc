@@ -55,7 +55,7 @@ TEST(DeferredDevice, AnEventThatWasNeverRecordedHoldsNothingUp) {
   EXPECT_TRUE(device.Synchronize(end).ok());
 }
 
-// Two streams of two items each, with no event between them: every order of the two occurs.
+// Two streams of two items each, with no event between them: all 6 orders of the items occur.
 TEST(DeferredDevice, OrdersBetweenStreamsAreRandomAndOnlySeeded) {
   std::set<std::string> orders;
   for (uint64_t seed = 0; seed < 300; ++seed) {

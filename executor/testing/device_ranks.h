@@ -25,7 +25,7 @@
 namespace weft::exec {
 
 enum class RanksOn {
-  // Synchronous; messages go by inproc.
+  // The host, which is synchronous; messages go by inproc.
   kHost,
   // One deferred device for all ranks; messages go by loopback.
   kSharedDevice,

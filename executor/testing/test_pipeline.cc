@@ -16,7 +16,8 @@ constexpr int64_t kBytes = kElements * 8;
 // Segments of the program, by index.
 enum { kFill, kDouble, kAnswer, kHandDown, kTake, kEnd };
 
-// Each step is {inputs..., output} on whole operands: FILL if it has no inputs, else ADD.
+// Each element of `steps` lists operands, {inputs..., output}. The step is FILL if it has no inputs, else ADD, and uses
+// whole operands.
 void AddSegment(Program& program, const std::string& name, std::initializer_list<Access> operands,
                 std::initializer_list<std::vector<int>> steps) {
   Segment& segment = *program.add_segments();
@@ -60,15 +61,16 @@ class RankBuilder {
     const int ahead = std::min(n, pipeline_.ranks - 1 - rank_);
     for (int m = 0; m < ahead; ++m) Forward(m);
     for (int m = 0; m < n; ++m) {
-      // A send is grouped with the receive from the same neighbor that follows it; on the neighbor the receive comes
-      // first.
+      // Each send is in a group with the receive that follows it and is from the same neighbor. On that neighbor, the
+      // receive of the group comes before the send.
       if (ahead + m < n) Forward(ahead + m, 2 * m, 2 * m + 1);
       Backward(m, 2 * m + 1, 2 * m + 2);
     }
     Action& end = Add(OPTIMIZER_STEP, "end", 0);
     end.set_segment(kEnd);
     for (const int buffer : {sum_, result_}) end.add_operands(buffer);
-    // The next repetition overwrites what this one has read.
+    // A RECV overwrites what the previous repetition read, and an action overwrites what the previous repetition sent.
+    // Both wait for the previous repetition.
     for (Action& action : *t_.mutable_body()) {
       if (action.kind() == RECV) Depend(action, consumer_.at(action.destinations(0)), 1);
     }
@@ -112,7 +114,7 @@ class RankBuilder {
     action.mutable_deps(action.deps_size() - 1)->set_distance(distance);
   }
 
-  // Returns the buffer of a RECV, and in `id` the action's id.
+  // Adds a RECV. Returns the buffer that it fills, and in `id` the action's id.
   int Receive(int peer, Direction direction, int m, int group, int* id) {
     Action& action = Add(RECV, "R", m);
     const int buffer = Buffer(absl::StrCat("in", m), false);
@@ -202,11 +204,11 @@ Program TestPipelineProgram(const TestPipeline& pipeline) {
   program.mutable_recipe()->set_global_batch_sequences(pipeline.microbatches);
   AddSegment(program, "fill", {WRITE}, {{0}});
   AddSegment(program, "double", {READ, WRITE}, {{0, 0, 1}});
-  // Operands: in, sum, out.
+  // Operands of "answer" and "hand down": in, sum, out.
   AddSegment(program, "answer", {READ, READ_WRITE, WRITE}, {{0, 0, 2}, {2, 1, 1}});
   AddSegment(program, "hand down", {READ, READ_WRITE, WRITE}, {{0, 1, 1}, {0, 0, 2}});
   AddSegment(program, "take", {READ, READ_WRITE}, {{0, 1, 1}});
-  // The new sum starts from a value of its own.
+  // The second step fills `sum` with the value from which the next repetition starts.
   AddSegment(program, "end", {READ_WRITE, WRITE}, {{0, 0, 1}, {0}});
   for (int rank = 0; rank < pipeline.ranks; ++rank) RankBuilder(pipeline, rank, program.add_templates()).Build();
   return program;

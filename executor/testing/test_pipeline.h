@@ -19,23 +19,23 @@ struct TestPipeline {
   int microbatches = 4;
   ComputeOrder order = STATIC_ORDER;
   TransferStreams streams = PER_EDGE;
-  // Microbatches in flight on every rank, at least `ranks`.
+  // Maximum number of microbatches in flight on each rank; at least `ranks`.
   int limit = 4;
-  // If true, the transfers of both directions that a rank does one after the other are one group.
+  // If true, a send and the receive from the same neighbor that follows it on the rank are one transfer group.
   bool groups = false;
 };
 
-// A program with a 1F1B order in its lists. Rank 0's result is its LOSSES.
+// A program whose lists of actions are in 1F1B order. On rank 0, the buffer `result` has the role LOSSES.
 Program TestPipelineProgram(const TestPipeline& pipeline);
 
-// FILL writes its value + 1000 x optimizer step + global microbatch; ADD adds its inputs. FP64 only.
+// FILL writes its attribute `value` + 1000 x optimizer step + global microbatch; ADD adds its inputs. FP64 only.
 class AddingBackend : public Backend {
  public:
   absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
                    const StepContext& context) override;
 };
 
-// The sum over rank 0's result after `step` of a run that began with `first_step`.
+// The sum of the elements of rank 0's `result` after `step`, in a run that began with `first_step`.
 double TestPipelineLoss(const TestPipeline& pipeline, int64_t first_step, int64_t step);
 
 }  // namespace weft::exec

@@ -16,7 +16,7 @@
 
 namespace weft::exec {
 
-// FILL writes its value + 1000 * optimizer step + global microbatch; ADD adds its inputs. FP64 only.
+// FILL writes its attribute `value` + 1000 * optimizer step + global microbatch; ADD adds its inputs. FP64 only.
 class TinyBackend : public Backend {
  public:
   absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
@@ -42,7 +42,8 @@ struct Ranks {
 std::unique_ptr<Ranks> RunRanks(const Program& program, int64_t repetitions, const InterpreterOptions& options,
                                 const std::function<void(int, TinyBackend&)>& prepare = {}, int slots = 0);
 
-// sum over 2 elements, replicas and microbatches of what stage 0 accumulates: B0 writes 2 * (2 x0), B1 adds 2 x1.
+// The sum, over 2 elements, all replicas and both microbatches, of what stage 0 accumulates: B0 writes 2 * (2 x0), B1
+// adds 2 x1.
 double ExpectedLoss(int replicas, int64_t step);
 
 }  // namespace weft::exec

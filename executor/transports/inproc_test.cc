@@ -73,7 +73,7 @@ TEST(ControlTest, AMissingRankAtABarrierEndsTheJob) {
   for (const absl::Status& status : results) {
     EXPECT_EQ(status.message(), "rank 0: waited for rank 2 at a barrier for 0.05 s");
   }
-  // Rank 0 must report it, though the others already know of it from the barrier.
+  // Rank 0 must report the abort, though rank 1 already knows of it from the barrier.
   EXPECT_FALSE(endpoints[1]->Abort(results[1]));
   EXPECT_TRUE(endpoints[0]->Abort(results[0]));
   // A rank that comes late posts no transfers any more.
@@ -93,7 +93,7 @@ TEST(InprocTest, DifferentSizesAbortTheJob) {
   const absl::Status status = endpoints[1]->PostRecv(&transfers[1]);
   EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 expects 4 bytes, rank 0 sends 8"));
   EXPECT_EQ(endpoints[0]->Poll().status(), status);
-  // Rank 1 must report it.
+  // Rank 1 found the difference, so rank 1 must report it.
   EXPECT_TRUE(endpoints[1]->Abort(status));
   EXPECT_FALSE(endpoints[0]->Abort(status));
 }

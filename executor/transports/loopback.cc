@@ -16,7 +16,7 @@ absl::Status LoopbackMover::UseDevice(ComputeDevice* device) {
   }
   device_ = device;
   most_enqueued_ += kInFlight;
-  // One more event for each copy, because a send is posted for it.
+  // Two events for each copy: one is recorded when its send is posted, the other after the copy.
   for (size_t i = 0; device->asynchronous() && i < 2 * kInFlight; ++i) {
     WEFT_ASSIGN_OR_RETURN(const int event, device->NewEvent(/*timed=*/false));
     free_.push_back(event);
@@ -29,7 +29,7 @@ absl::StatusOr<int> LoopbackMover::TakeEvent() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (enqueued_.size() < most_enqueued_) {
-      // More sends are posted than expected.
+      // More sends are posted than there are events for them.
       if (free_.empty()) return device_.load()->NewEvent(/*timed=*/false);
       event = free_.back();
       free_.pop_back();

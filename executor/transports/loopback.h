@@ -27,11 +27,11 @@ class LoopbackMover : public Mover {
   absl::Status Move(Transfer* send, Transfer* receive) override;
 
  private:
-  // Returns an unused event, at the latest when the oldest copy is over.
+  // Returns an unused event. If the maximum number of copies is enqueued, waits for the oldest and returns its event.
   absl::StatusOr<int> TakeEvent();
 
   std::mutex mutex_;
-  // The first rank that has the device sets it; ranks that are ahead read it.
+  // UseDevice sets it on every rank, to the same device. It is atomic, because ranks that are ahead read it meanwhile.
   std::atomic<ComputeDevice*> device_{nullptr};
   std::vector<int> free_;
   // Events of the copies that were enqueued, oldest first.

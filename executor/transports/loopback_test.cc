@@ -46,7 +46,7 @@ TEST(LoopbackTest, HostMemoryAndRacingAborts) {
   for (const absl::Status& status : OnAllRanks(3, [&](int rank) { return SizesConform(under_test[rank]); })) {
     EXPECT_TRUE(status.ok()) << status;
   }
-  // The abort comes when all ranks are done with their messages, because it would end them.
+  // The abort comes when all ranks are done with their messages, because an abort ends all messages.
   ExpectOneOfRacingAbortsWins(endpoints);
 }
 

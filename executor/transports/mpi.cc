@@ -52,7 +52,8 @@ class MpiEndpoint : public Endpoint {
   MpiEndpoint(const MpiTable& mpi, MpiDeviceMemory device_memory) : mpi_(mpi), device_memory_(device_memory) {}
 
   ~MpiEndpoint() override {
-    // Only jobs that ended in order leave in order. After a failure, MPI_Abort or the exit status informs the launcher.
+    // MPI is finalized only if the job ended in order. After a failure, MPI_Abort or the exit status informs the
+    // launcher.
     if (mine_ == nullptr) return;
     if (Aborted()) {
       WaitForReport();
@@ -277,7 +278,7 @@ class MpiEndpoint : public Endpoint {
     transfer->start_ns = MonotonicNanoseconds();
     transfer->parts_left = std::max<int64_t>(1, (transfer->bytes + kPartBytes - 1) / kPartBytes);
     if (transfer->stream < 0 || device_ == nullptr) return Issue(transfer, send);
-    // MPI does not support streams, so it is called when the stream has reached this point.
+    // MPI does not support streams, so the transfer is given to MPI when the stream has reached this point.
     if (free_events_.empty()) {
       WEFT_ASSIGN_OR_RETURN(const int event, device_->NewEvent(/*timed=*/false));
       free_events_.push_back(event);
@@ -289,7 +290,7 @@ class MpiEndpoint : public Endpoint {
     return IssueWaiting();
   }
 
-  // Issues the transfers that their streams have reached, each edge in order.
+  // Issues the transfers that their streams have reached. Transfers of one edge are issued in the order of their posts.
   absl::Status IssueWaiting() {
     size_t kept = 0;
     for (size_t i = 0; i < waiting_.size(); ++i) {

@@ -15,7 +15,7 @@ namespace weft::exec {
 enum class MpiDeviceMemory {
   // As the library states (MPIX_Query_cuda_support).
   kAsTheLibrarySays,
-  // For tests with devices whose memory is the host's.
+  // MPI is given device memory: for tests with devices whose memory is host memory.
   kTaken,
 };
 

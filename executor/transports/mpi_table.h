@@ -63,7 +63,7 @@ struct MpiTable {
   MpiHandle request_null = nullptr;
   MpiHandle errors_return = nullptr;
 
-  // "Open MPI v4.1.4".
+  // Name and version, as in "Open MPI v4.1.4".
   std::string version;
   // Null if the library cannot report whether it takes memory of CUDA devices. Call it only after init_thread.
   int (*query_cuda_support)() = nullptr;

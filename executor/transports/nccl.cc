@@ -58,7 +58,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
 
   // NCCL's kernels wait for their partners.
   bool holds_streams() const override { return true; }
-  // The stream of the first messages.
+  // The warm-up stream, on which each communicator is used for the first time.
   int own_streams() const override { return 1; }
 
   absl::Status UseDevice(ComputeDevice* device) override {
@@ -103,7 +103,8 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
       Edge& edge = edges_[key];
       edge.communicator = communicators_.Find(group);
     }
-    // The first edge of a group on a stream stays on that stream. Any edge of the group may be the first.
+    // In a group, the first edge on a stream stays on that stream, and each other edge needs a stream of its own. Any
+    // edge may be the first, so all get one.
     for (const auto& [stream, keys] : grouped) {
       for (const EdgeKey& key : keys) {
         Edge& edge = edges_[key];
@@ -175,7 +176,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
     }
     const auto known = std::find(collective_groups_.begin(), collective_groups_.end(), group);
     if (known != collective_groups_.end()) return static_cast<int>(known - collective_groups_.begin());
-    // The next Connect makes it together with all others, in the order that all ranks use.
+    // The next Connect makes the communicator together with all others, in the order that all ranks use.
     collective_groups_.push_back(group);
     return static_cast<int>(collective_groups_.size()) - 1;
   }

@@ -18,7 +18,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Two ranks, each on its own thread, share two communicators. Rank 0 receives on both what rank 1 does not send. Then
+// Two ranks, each on its own thread, share two communicators. On both, rank 0 receives and rank 1 never sends. Then
 // `end` is called on each rank.
 void WaitInVain(const std::function<void(NcclCommunicators& communicators)>& end) {
   FakeNccl::Reset(7);
@@ -57,7 +57,7 @@ TEST(NcclAbortTest, SoAreThoseThatDoNotEndInOrder) {
   EXPECT_EQ(FakeNccl::Alive(), 0);
 }
 
-// The error that the two tests above would find.
+// Shows the hang that the two tests above would find if communicators were ended one after the other.
 TEST(NcclAbortTest, OneAfterTheOtherWaitsForEver) {
   WaitInVain([](NcclCommunicators& communicators) {
     for (int i = 0; i < 2; ++i) FakeNccl::Table().comm_abort(communicators.comm(i));

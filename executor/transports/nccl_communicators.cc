@@ -12,11 +12,11 @@
 namespace weft::exec {
 namespace {
 
-// Channel of the host's transfers of ids, apart from the channels of the program and of executor/interpreter/control.h.
+// Channel on which the host endpoint transfers ids. The program and executor/interpreter/control.h use other channels.
 constexpr int kIdChannel = kProgramChannels + 100;
 constexpr auto kPause = std::chrono::microseconds(50);
 constexpr auto kAwake = std::chrono::microseconds(200);
-// Maximum number of blocks of a kernel. Each block takes a multiprocessor.
+// Maximum number of blocks of a kernel, for pairs and for other groups. Each block takes a multiprocessor.
 constexpr int kMaxPairCtas = 2;
 constexpr int kMaxGroupCtas = 16;
 // Maximum number of blocks of all communicators of a rank together. All kernels that wait for
@@ -24,8 +24,8 @@ constexpr int kMaxGroupCtas = 16;
 // A100 has 108 multiprocessors, newer devices have more.
 constexpr int64_t kMaxCtas = 104;
 
-// The message of the first member to the others. The others can predict all of it except the id. If they expect another
-// communicator now, the ranks do not run the same program.
+// The message of the first member to the other members. They know all of it beforehand except the id. If the rest is
+// not what a member expects, the ranks do not run the same program.
 struct Invitation {
   NcclId id;
   int32_t members;
@@ -47,7 +47,7 @@ NcclOrder OrderOf(const NcclGroup& group) {
     const int64_t parity = distance == 0 ? 0 : std::min(first, last) / distance % 2;
     return {false, distance, parity, group.ranks, group.name};
   }
-  // Groups of one size and one distance mostly lie along one axis of the mesh and share no rank.
+  // Groups of the same size and stride mostly lie along one axis of the mesh and share no rank.
   const int64_t stride = group.ranks.size() < 2 ? 0 : group.ranks[1] - group.ranks[0];
   return {true, static_cast<int64_t>(group.ranks.size()), stride, group.ranks, group.name};
 }
@@ -147,7 +147,7 @@ absl::StatusOr<NcclId> NcclCommunicators::ShareId(const NcclGroup& group, int se
   if (const int result = nccl_.get_unique_id(&mine.id); result != kNcclSuccess) {
     return Error({group, self, nullptr}, "no id", result);
   }
-  // Sends all at once, because the members may come in any order.
+  // Posts all sends before it waits for any, because the members may come in any order.
   auto transfers = std::make_unique<Transfer[]>(members);
   std::vector<Invitation> invitations(members, mine);
   for (int member = 1; member < members; ++member) {
@@ -206,7 +206,7 @@ absl::Status NcclCommunicators::Settle(int index, int result, absl::string_view 
                                                       DescribeNcclGroup(made.group), ": ", what, " for ",
                                                       std::chrono::duration<double>(timeout_).count(), " s"));
     }
-    // A message is usually taken sooner than a sleeping thread wakes up.
+    // Spins at first: NCCL usually takes a call sooner than a sleeping thread wakes up.
     if (MonotonicNanoseconds() < awake_until) {
       std::this_thread::yield();
     } else {
@@ -228,7 +228,7 @@ absl::Status NcclCommunicators::Check() {
 
 void NcclCommunicators::Finish(std::chrono::nanoseconds limit) {
   const int64_t deadline = MonotonicNanoseconds() + limit.count();
-  // Starts all at once and then waits, because ranks need not have made them in the same order.
+  // Starts to end all communicators and then waits, because ranks need not have made them in the same order.
   std::vector<bool> failed(made_.size());
   for (size_t i = 0; i < made_.size(); ++i) {
     const int result = nccl_.comm_finalize(made_[i].comm);
@@ -245,7 +245,7 @@ void NcclCommunicators::Finish(std::chrono::nanoseconds limit) {
     failed[i] = failed[i] || state != kNcclSuccess;
     if (failed[i]) late.push_back(made_[i].comm);
   }
-  // Aborts those that still run before the memory of any is freed.
+  // Aborts the communicators that have not ended in order before the memory of any communicator is freed.
   AbortTogether(late);
   for (size_t i = 0; i < made_.size(); ++i) {
     if (!failed[i]) nccl_.comm_destroy(made_[i].comm);

@@ -1,8 +1,6 @@
-// Programs over the transport nccl: their ranks are threads with a GPU each,
-// which is a deferred device, and NCCL is one in memory of the host that holds
-// up streams as NCCL does (fake_nccl.h). What has been proven of a program must
-// hold there: it ends, whatever order the devices pick, and computes what
-// threads compute over memory of the host.
+// Runs programs over the transport nccl. Each rank is a thread with a deferred device as its GPU, and the fake NCCL
+// (fake_nccl.h) works in host memory and holds up streams as NCCL does. What has been proven of a program must hold
+// there: it ends, whatever order the devices pick, and computes what ranks compute as threads in host memory.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -135,7 +133,7 @@ TEST(NcclProgramTest, Pipelines) {
   }
 }
 
-// NCCL sums more than two parts in an order of its own (rule P10).
+// True if the order of every sum is weft's. NCCL sums more than two parts in an order of its own (rule P10).
 bool SumsInOurOrder(const Program &program) {
   for (const Template &t : program.templates()) {
     for (const auto *list : {&t.prologue(), &t.body(), &t.epilogue()}) {

@@ -9,7 +9,7 @@
 namespace weft::exec {
 namespace {
 
-// Sets the variables before NCCL reads them, which it does once.
+// Sets NCCL's environment variables before NCCL reads them, which it does once.
 void SetEnvironment() {
   // With 1, no kernel begins before those that were issued earlier have begun. A receive that is issued ahead, after
   // another on its stream, then delays the work that its partner waits for (docs/transports.md). So the user's value is
@@ -17,7 +17,8 @@ void SetEnvironment() {
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "0", 1);
   // Two threads that issue at once give an error, not a race.
   setenv("NCCL_LAUNCH_RACE_FATAL", "1", 1);
-  // Everything that a collective may choose between is connected when its communicator is made, not during a step.
+  // With 0, everything that a collective may choose between is connected when its communicator is made, not during a
+  // step.
   setenv("NCCL_RUNTIME_CONNECT", "0", 0);
 }
 

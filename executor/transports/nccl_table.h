@@ -99,7 +99,7 @@ struct NcclTable {
   std::string path;
 };
 
-// "2.28.9".
+// Returns "2.28.9" for 22809.
 std::string NcclVersionText(int version);
 
 // FailedPrecondition for versions before kNcclOldestVersion, and from 3.0 on.

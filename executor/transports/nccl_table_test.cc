@@ -24,7 +24,7 @@ static_assert(kNcclUint8 == ncclUint8 && kNcclFloat16 == ncclFloat16 && kNcclFlo
               kNcclFloat64 == ncclFloat64 && kNcclBfloat16 == ncclBfloat16 && kNcclSum == ncclSum);
 static_assert(sizeof(NcclId) == sizeof(ncclUniqueId) && kNcclUndefined == NCCL_CONFIG_UNDEF_INT);
 
-// Fields that are set by name are where NCCL looks for them, and the rest is as its own initializer sets it.
+// Fields that are set by name are where NCCL looks for them, and all others have the values of NCCL's initializer.
 TEST(NcclTableTest, TheConfigurationIsThatOfTheHeader) {
   ASSERT_LE(sizeof(NcclConfig), sizeof(ncclConfig_t));
   ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;

@@ -117,7 +117,7 @@ TEST(NcclTest, CollectivesOfItsOwn) {
       for (int i = 0; i < members; ++i) ranks[i] = i;
       WEFT_ASSIGN_OR_RETURN(const int group, native.NewGroup(ranks, "data"));
       WEFT_RETURN_IF_ERROR(endpoint.Connect({}, {}));
-      // The first is known already; the second comes later.
+      // The group "data" exists already; the group "tensor" is new.
       WEFT_ASSIGN_OR_RETURN(const int again, native.NewGroup(ranks, "data"));
       WEFT_ASSIGN_OR_RETURN(const int later, native.NewGroup(ranks, "tensor"));
       if (again != group || later == group) return absl::InternalError("groups are mixed up");
@@ -190,8 +190,8 @@ TEST(NcclTest, ADeviceThatIsNotCudaIsRefused) {
   job.endpoints.clear();
 }
 
-// A receive is issued ahead, after another on its stream. The work that the partner of the first receive waits for is
-// issued after it.
+// Rank 0 issues two receives on one stream and then a send on another. Rank 1 sends what the first receive waits for
+// only after it has received from rank 0, so the send must not be held up by the second receive.
 absl::Status ReceiveAhead(NcclJob& job, int rank, std::chrono::milliseconds limit) {
   Endpoint& endpoint = *job.endpoints[rank];
   FakeGpu& gpu = *job.gpus[rank];

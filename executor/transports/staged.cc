@@ -200,7 +200,7 @@ class StagedEndpoint : public Endpoint {
     }
   }
 
-  // Bytes of the piece that begins next, and the place of a piece on the device.
+  // NextBytes: the bytes of the piece that begins next. PieceData: the address of a piece on the device.
   static int64_t NextBytes(const Edge& edge) {
     return std::min(kStagedPieceBytes, edge.beginning->bytes - edge.begun_of_it * kStagedPieceBytes);
   }

@@ -355,7 +355,7 @@ class TcpEndpoint : public Endpoint {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  // Notified when the thread has moved something on.
+  // Notified after every round of the thread's loop, when messages may have moved.
   std::condition_variable moved_;
   std::atomic<uint64_t> progress_{0};
   uint64_t seen_ = 0;

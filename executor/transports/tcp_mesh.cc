@@ -24,7 +24,7 @@ namespace {
 
 // How often the store is asked whether the job has failed meanwhile.
 constexpr int64_t kCheckNs = int64_t{500} * 1000 * 1000;
-// Time after a stop in which the ranks that are here learn of it.
+// How long the store still runs after a stop, so that the ranks that are connected to it learn of the stop.
 constexpr std::chrono::seconds kLinger(3);
 
 // Returns an error if this process has been asked to stop.
@@ -148,7 +148,7 @@ void AllowDescriptors(int count) {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// Returns the connections by rank, made through a store that all ranks use like this.
+// Returns the connections by rank. All ranks call it with the same store, through which they exchange addresses.
 absl::StatusOr<std::vector<TcpConnection>> ConnectAll(const Rendezvous& rendezvous, StoreClient& store,
                                                       int64_t deadline) {
   const int rank = rendezvous.process.rank;
@@ -207,7 +207,8 @@ absl::StatusOr<std::vector<TcpConnection>> ConnectMesh(const Rendezvous& rendezv
   }
   absl::Status failure = connections.status();
   if (!ReportedRemotely(failure)) {
-    // No other rank waits for this rank any more.
+    // Fail tells the other ranks, so none waits for this rank any more. If the job was stopped, the error names the
+    // ranks that never came.
     if (absl::IsCancelled(failure) && server != nullptr && !server->Absent().empty()) {
       failure = absl::CancelledError(absl::StrCat(failure.message(), ": ", NameRanks(server->Absent()), " of ", size,
                                                   " did not connect to ", server->address().ToString()));

@@ -75,7 +75,7 @@ TEST(ConnectMeshTest, ALostRankIsNamed) {
   EXPECT_LT(MonotonicNanoseconds() - start, int64_t{10} * 1000 * 1000 * 1000);
 }
 
-// For example, because of a firewall.
+// If a rank cannot reach another, for example because of a firewall, the error names both.
 TEST(ConnectMeshTest, ARankThatCannotBeReachedIsNamed) {
   std::vector<Rendezvous> job = LocalJob(2);
   job[1].timeout = std::chrono::milliseconds(500);

@@ -80,7 +80,7 @@ class TcpPeer {
   bool HasTransfers() const;
   int64_t step() const { return step_; }
   int32_t action() const { return action_; }
-  // "process 1234 at 10.0.0.2".
+  // Returns the process and its host, as in "process 1234 at 10.0.0.2".
   std::string Description() const;
 
   // Sets the note that is sent with every frame.

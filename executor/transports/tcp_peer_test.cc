@@ -26,7 +26,7 @@ struct End {
   int verdict_by = -1;
 };
 
-// The views of rank 0 and rank 1 on their connection. The system's buffers hold few bytes.
+// The two ends of a connection between rank 0 and rank 1. The system's buffers hold few bytes.
 struct Pair {
   Pair() {
     int fds[2];

@@ -89,7 +89,7 @@ TEST(TcpTest, DifferentSizesAreNamed) {
     if (status.ok()) status = WaitUntilDone(*endpoints[rank], transfers);
     EXPECT_EQ(status.message(), "channel 12: rank 0 sends 8 bytes, rank 1 expects 4");
   });
-  // Rank 0 must report it.
+  // Rank 0 must report the error: its abort won.
   EXPECT_TRUE(endpoints[0]->Abort(absl::AbortedError("later")));
   EXPECT_FALSE(endpoints[1]->Abort(absl::AbortedError("later")));
 }
@@ -158,7 +158,7 @@ TEST(TcpTest, ADeadRankIsNoticedWithItsLastNote) {
   EXPECT_EQ(note.rank, 2);
   EXPECT_EQ(note.step, 3);
   EXPECT_EQ(note.action, 5);
-  // Rank 0 must report it; rank 1 gives rank 0 the time to do so.
+  // Rank 0 must report the death; rank 1 gives rank 0 the time to do so.
   EXPECT_TRUE(endpoints[1]->CheckPeers(&note).ok());
 }
 

@@ -42,8 +42,8 @@ class ConformanceRank {
   // The stream of the i-th transfer; -1 on the host.
   int Stream(int i) const { return on_device() ? streams_[i % streams_.size()] : -1; }
 
-  // The bytes of a message: where the transport finds them, and where the host sees them. What the host wrote is copied
-  // there on the transfer's stream, and is fetched on that stream too.
+  // The bytes of a message: where the transport finds them, and where the host sees them. On a device, the host's bytes
+  // are copied to the transport's place, and back, on the stream of the transfer.
   struct Memory {
     void* data = nullptr;
     uint8_t* host = nullptr;

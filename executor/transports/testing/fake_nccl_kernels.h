@@ -30,8 +30,8 @@ struct Op {
   int64_t count = 0;
   int type = kNcclUint8;
   int peer = -1;
-  // Number among the operations that it may match: sends to or receives from the peer, or collectives of the
-  // communicator.
+  // Number in the sequence that is matched in order: the sends to the peer, the receives from the peer, or the
+  // collectives of the communicator.
   size_t number = 0;
   NcclKernel* kernel = nullptr;
   bool done = false;
