@@ -45,7 +45,7 @@ struct CalibrationShapes {
   std::vector<Linear> products;
   // Further dtypes whose products are measured. TF32 uses factors stored in FP32.
   std::vector<DType> product_dtypes;
-  // The product on which the peaks of the dtypes in `peaks` are measured. Nothing else is measured for these dtypes.
+  // The product on which the peaks of the dtypes in `peaks` are measured. No other product is measured in these dtypes.
   Linear peak_product;
   std::vector<DType> peaks;
   std::vector<Extent> attention;

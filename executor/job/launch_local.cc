@@ -266,8 +266,9 @@ class Launcher {
   const LocalLaunch& launch_;
   std::vector<Child> children_;
   sigset_t waited_, before_;
-  // Exit status of the first rank that failed. `killed_rank_` is that rank if a signal killed it, other than a signal
-  // that the launcher passed on; else -1.
+  // Exit status of the job so far: the status of the first rank that failed, of a rank whose death made that one fail,
+  // or 128 + the signal that came twice. `killed_rank_` is the first rank that failed if a signal killed it, other than
+  // a signal that the launcher passed on; else -1.
   int first_ = 0;
   int killed_rank_ = -1;
   // `killed_rank_` while the other ranks may not know of its death, else -1.
@@ -276,7 +277,8 @@ class Launcher {
   int port_ = 0;
   bool reported_ = false;
   int passed_on_ = 0;
-  // True after the same signal came twice: the launcher then ends the job within about a second.
+  // True after the same signal, other than SIGUSR1, came twice in a row: the launcher then ends the job within about a
+  // second.
   bool signaled_again_ = false;
   // Time of the next step against processes that have not ended. Empty until the job must end.
   std::optional<int64_t> next_ns_;

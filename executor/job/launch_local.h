@@ -24,8 +24,9 @@ struct LocalLaunch {
 //
 // This process passes the signals SIGUSR1, SIGTERM, SIGINT and SIGHUP on to all processes. The same signal again
 // (except SIGUSR1) ends the job within two seconds: processes that have not ended by then are named and killed. When a
-// process fails, the others have a few seconds to report why, and are then ended. No process outlives this one: the
-// kernel kills them when this process ends, for whatever reason.
+// process exits with an error, the others except rank 0 get SIGTERM at once; when a signal kills one, they get no
+// signal yet and can report the death. After a few seconds, all that have not ended are ended. No process outlives this
+// one: the kernel kills them when this process ends, for whatever reason.
 //
 // The environment gives each process its rank, the address where the ranks meet (executor/job/bootstrap.h), and a
 // secret that is new for each job. The ranks meet on a port of 127.0.0.1 that this process opens first, so that no

@@ -78,7 +78,7 @@ class StoreClient {
   // are any.
   absl::StatusOr<std::string> Wait(absl::string_view key, std::chrono::nanoseconds timeout);
   // Waits until all ranks have called it with this name. A rank must not use a name twice. DeadlineExceeded names the
-  // ranks that did not call it.
+  // ranks that never connected or, if all have connected, those that did not call it.
   absl::Status Barrier(absl::string_view name, std::chrono::nanoseconds timeout);
   // Informs the other ranks that this rank cannot go on. `status` must not be Ok. Returns Ok if this rank must report
   // the failure to the user. Otherwise returns an earlier failure of the job, or the error if the store is lost.

@@ -44,7 +44,8 @@ class StoreState {
   // Records that the rank's connection was lost before the rank left the store. That fails the job, because other ranks
   // may wait for this rank.
   void Lose(int rank, absl::string_view why, std::vector<StoreAnswer>* answers);
-  // Answers the requests whose timeout is over with an error. The error names the ranks that did not come.
+  // Answers the requests whose timeout is over with an error. The error names the ranks that never connected or, if all
+  // have connected, those that did not reach the barrier or the key that nobody has set.
   void Expire(int64_t now_ns, std::vector<StoreAnswer>* answers);
   // When to call Expire next; -1 = nobody waits.
   int64_t NextDeadline() const;

@@ -2,9 +2,9 @@
 // terms. It is a fixed-point number of 192 bits, two's complement, whose least bit is 2^-126 (docs/kernels.md).
 //
 // Each term is rounded to a multiple of 2^-126 on its own, so the sum of n terms is at most n * 2^-127 away from the
-// true sum. One more rounding, to the result's type, follows at the end. If the magnitudes of all terms add up to less
-// than 2^65, no order of the terms overflows. Beyond that the accumulator may become the overflow value: it stays so
-// whatever is added, and rounds to NaN.
+// true sum. One more rounding, to the result's type, follows at the end. If each term's magnitude is less than 2^64 and
+// all magnitudes add up to less than 2^65, no order of the terms overflows. Otherwise the accumulator may become the
+// overflow value: it stays so whatever is added, and rounds to NaN.
 #ifndef WEFT_EXECUTOR_NUMERICS_EXACT192_H_
 #define WEFT_EXECUTOR_NUMERICS_EXACT192_H_
 

@@ -84,8 +84,8 @@ class CudaDevice : public ComputeDevice {
   absl::StatusOr<void*> AllocateHost(int64_t bytes);
   absl::StatusOr<cudaStream_t> FindStream(int stream);
   absl::StatusOr<cudaEvent_t> FindEvent(int event);
-  // Returns the latest comparison of the two clocks, after repeating the comparison if it is old. The caller must hold
-  // mutex_.
+  // Returns the latest comparison of the two clocks. Repeats the comparison first if it is old; if the repetition takes
+  // too long, returns the old one. The caller must hold mutex_.
   absl::StatusOr<std::shared_ptr<const Reference>> FreshReference();
 
   int ordinal_ = 0;

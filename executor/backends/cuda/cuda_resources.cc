@@ -82,7 +82,7 @@ absl::StatusOr<KeptTables::Table> KeptTables::Get(int stream, const std::vector<
     if (oldest == entries_.end() && entry->bytes >= bytes) oldest = entry;
   }
   if (of_stream >= kMax && oldest != entries_.end()) {
-    // Reuse the oldest table. Move its entry to the end, because it is the newest now.
+    // Reuse the oldest table that is large enough. Move its entry to the end, because it is the newest now.
     std::rotate(oldest, oldest + 1, entries_.end());
     spare = &entries_.back();
   }

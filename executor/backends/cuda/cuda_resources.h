@@ -57,7 +57,8 @@ class KeptTables {
   absl::Status Prepare(const std::vector<double>& key, int64_t bytes);
 
  private:
-  // Maximum number of tables per stream, more than any model has. Beyond it, a new table replaces the stream's oldest.
+  // Maximum number of tables per stream, more than any model has. Beyond it, a new table replaces the stream's oldest
+  // table that is large enough. If none is, the new table gets memory of its own.
   static constexpr int kMax = 16;
   struct Entry {
     // The stream that uses the table, or kNoStream (cuda_resources.cc) if no stream has taken this memory yet.

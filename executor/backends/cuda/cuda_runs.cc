@@ -218,7 +218,8 @@ absl::StatusOr<std::unique_ptr<StepRun>> ExactRun(Resources& resources, absl::Sp
   return MakeRun(resources, steps, args);
 }
 
-// True if `sum` is an ADD with a result of `elements` elements and computes in the same type as `norm`.
+// True if `sum` is an ADD that does not accumulate, whose result has `elements` elements and is not EXACT192, and that
+// computes in the same type as `norm`.
 bool IsSumFor(const StepOfRun& sum, const StepOfRun& norm, int64_t elements) {
   return sum.step->kernel() == ADD && !sum.step->accumulate() && sum.outputs[0].dtype != EXACT192 &&
          Elements(sum.outputs[0]) == elements && ComputesInDouble(sum.inputs) == ComputesInDouble(norm.inputs);

@@ -12,8 +12,9 @@
 
 namespace weft::exec::cuda {
 
-// Makes attention by cuDNN. Has is true for a shape if ChooseAttention* finds an engine for the session's device. Other
-// shapes run on the backend's own, slower kernels; Refusal returns the reason.
+// Makes attention by cuDNN. Has is true for a shape if ChooseAttention* finds an engine for the session's device, until
+// an attempt to compile its engines fails. Other shapes run on the backend's own, slower kernels; Refusal returns the
+// reason.
 std::unique_ptr<FusedAttention> MakeCudnnAttention(std::shared_ptr<CudnnSession> session);
 
 }  // namespace weft::exec::cuda

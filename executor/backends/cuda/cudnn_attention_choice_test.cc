@@ -201,7 +201,8 @@ TEST_F(CudnnAttentionTest, TakesOtherLayoutsAndShapes) {
   }
 }
 
-// Shows that the check can fail. The test builds the forward graph by hand, each time with one mistake.
+// Shows that the check can fail. The test builds the forward graph by hand: once without a mistake, then each time with
+// one mistake.
 TEST_F(CudnnAttentionTest, WrongOperationsAreRefused) {
   enum Wrong {
     kNothing,

@@ -13,9 +13,9 @@ inline constexpr int kColumnResults = 3;
 // Computes for each of `segments` runs of `rows` rows, and each column:
 //   plain    = sum of dy
 //   products = sum of dy (x - mean) rstd, with mean 0 and rstd 1 if they are absent
-// The results of segment s begin at element s * stride of their arrays. Null results are not computed; x is needed for
-// `products`. If `made` is given, the op `make` computes it from dy and x, and the sums are over `made`, as stored,
-// instead of dy.
+// The results of segment s begin at element s * stride + plain_offset, or products_offset, of their arrays. If
+// `accumulate`, they are added to the old values. Null results are not computed; x is needed for `products`. If `made`
+// is given, the op `make` computes it from dy and x, and the sums are over `made`, as stored, instead of dy.
 struct ColumnSums {
   Array dy, x;
   Array made;

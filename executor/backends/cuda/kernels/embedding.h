@@ -6,8 +6,9 @@
 
 namespace weft::exec::cuda {
 
-// y[r] = table[tokens[r] - shift]. With `split`, ranks share the table, and a token of another rank's part gives zeros.
-// A token without a row in any part gives NaN, which the check of losses finds.
+// y[r] = table[tokens[r] - shift]. With `split`, ranks share the table, and a token that is not in this part gives
+// zeros. A negative token gives NaN, and so does, without `split`, a token without a row. The check of losses finds
+// NaN.
 struct Embedding {
   const int32_t* tokens = nullptr;
   Array table, y;
@@ -20,9 +21,9 @@ struct Embedding {
 };
 Outcome Launch(const Embedding& embedding, void* stream);
 
-// dtable[tokens[r] - shift] += dy[r]. If a row of the table has up to kFew terms, they are added in ascending r. If it
-// has more, eight partial sums each take every eighth term, and are then added in order. Tokens without a row here are
-// skipped.
+// dtable[tokens[r] - shift] += dy[r]; without `accumulate`, rows of dtable start at 0. If a row of the table has up to
+// kFew terms, they are added in ascending r. If it has more, eight partial sums each take every eighth term, and are
+// then added in order. Tokens without a row here are skipped.
 struct EmbeddingBackward {
   const int32_t* tokens = nullptr;
   Array dy, dtable;

@@ -82,15 +82,15 @@ struct Tile {
   // Makes the random words again for every element, because keeping them would take too many registers.
   WEFT_DEVICE bool Keeps(int64_t e) const { return DropoutWords(a.dropout).IsKept(sample, e); }
 
-  // Returns which of a warp's pairs of query and key dropout keeps, one bit each. From one pair to the next, the query
-  // advances by `query_step` and the key by `key_step`.
+  // Returns which of the thread's kOfWarp pairs of query and key dropout keeps, one bit each. From one pair to the
+  // next, the query advances by `query_step` and the key by `key_step`.
   WEFT_DEVICE uint32_t KeptBits(int64_t of_head, int64_t query, int64_t query_step, int64_t key,
                                 int64_t key_step) const {
     if (a.dropout.threshold == 0) return ~uint32_t{0};
     const int64_t n = a.shape.sequence;
     int64_t e = ((a.first_head + of_head) * n + query) * n + key;
     uint32_t kept = 0;
-    // Like the repeated random words, a loop that is not unrolled saves registers.
+    // The loop is not unrolled, to save registers.
 #pragma unroll 1
     for (int i = 0; i < kOfWarp; ++i, e += query_step * n + key_step) {
       kept |= static_cast<uint32_t>(Keeps(e)) << i;

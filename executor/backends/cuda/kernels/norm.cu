@@ -1,5 +1,5 @@
-// Reads each row once: after its sums are computed, a row stays in registers, in its stored form, until its results are
-// written.
+// Reads each row once if it fits into registers: after its sums are computed, the row stays there, in its stored form,
+// until its results are written. Longer rows are read again in every pass.
 #include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/norm.h"
 #include "executor/backends/cuda/kernels/norm_rows.h"

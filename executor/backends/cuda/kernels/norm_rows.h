@@ -1,5 +1,5 @@
 // The backward kernel of a norm, row by row. After its sums are computed, a row stays in registers, in its stored form,
-// until its results are written.
+// until its results are written. Rows that are too long for registers are read again in every pass.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NORM_ROWS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_NORM_ROWS_H_
 
@@ -16,8 +16,8 @@ template <Type S>
 constexpr bool kHalves = S == Type::kBf16 || S == Type::kFp16;
 
 // With g = dy gamma and z = (x - mean) rstd: dx = rstd (g - mean(g) - z mean(g z)), without mean(g) for the root mean
-// square norm. With kSums, the kernel also adds the residual's gradient to dx. With kAsksAgain, it loads the weights
-// again in every pass, because the registers are needed for something else.
+// square norm. With kSums, the kernel also stores the sum of dx and the residual's gradient. With kAsksAgain, it loads
+// the weights again in every pass, because the registers are needed for something else.
 template <typename C, Type S, int kHeld, bool kSums, bool kAsksAgain = false>
 struct Backward {
   static constexpr int kMaxThreads = kMaxRowThreads;
