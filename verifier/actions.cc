@@ -119,8 +119,8 @@ class TemplateCheck : public ActionCheck {
     }
   }
 
-  // Rule P14: only forwards, backwards and OPTIMIZER_STEP of an asynchronous program may set `step`, and it must match
-  // the microbatch.
+  // Rule P14: only forwards, backwards and OPTIMIZER_STEP of an asynchronous program may set `step`. It must match the
+  // microbatch; for OPTIMIZER_STEP it must be one of the repetition's steps.
   void CheckStepOf(const Action& action) {
     const ActionKind kind = action.kind();
     const int steps = program_.steps_per_repetition();

@@ -172,8 +172,8 @@ class Completeness {
     }
   }
 
-  // True if the dependencies within one repetition alone prove what CheckForwardFirst checks, as in most programs. If
-  // one action waits for another, it starts when all steps of the other action are finished.
+  // True if the dependencies within one repetition alone prove what CheckForwardFirst checks, as in most programs. An
+  // action that depends on another one starts only after all steps of that one are finished, except detached ones.
   bool WaitForForwards(const TemplateIndex& t) const {
     constexpr int kMax = 4096;
     const int begin = t.list_begin[kBody], count = t.list_begin[kEpilogue] - begin;

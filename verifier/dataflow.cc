@@ -20,7 +20,7 @@ void Dataflow::Transfer(const RoleAction& at) {
   Content& copy = state_[pair[1].role][to].content;
   state_[pair[0].role][from].content.ForEach(0, BufferOf(pair[0].role, from).bytes(),
                                              [&](int64_t begin, int64_t end, const Symbol& symbol) {
-                                               // A symbol of optimizer state refers to a buffer of this rank, so the
+                                               // A symbol of optimizer state refers to a buffer of the sender, so the
                                                // receiver gets the unknown symbol.
                                                copy.Set(begin, end, symbol.kind == Symbol::kState ? Symbol() : symbol);
                                                return true;

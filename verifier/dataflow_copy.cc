@@ -1,5 +1,5 @@
 // FETCH and OFFLOAD in the symbolic run. Host memory holds its earlier content or offloaded content. Each byte of
-// master weights and moments must be fetched, updated and offloaded once (P7, P11).
+// master weights and moments that are kept there must be fetched, updated and offloaded once (P7, P11).
 #include "verifier/dataflow.h"
 
 namespace weft::verify {

@@ -31,7 +31,7 @@ class Order {
   };
 
   // The ranking of nodes: kOfReadiness is the order in which they become ready, kOfList the list order. kOfList takes
-  // half the time, but is possible only if no node waits for a later one.
+  // half the time, but is possible only if no node waits for a later one; otherwise Build uses kOfReadiness.
   enum Ranks { kOfReadiness, kOfList };
 
   // Returns false if the order within the rank has a cycle. There is none if Index has passed the deadlock check.

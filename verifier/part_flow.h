@@ -49,9 +49,10 @@ struct PartFlow {
 };
 
 // Follows the parts of tensors through a segment; `ranges` is the initial content of its operands. Kernels that work
-// element by element keep ranges and sums. Collectives change them (sums only for SCATTER_GRADIENTS). All other kernels
-// expect whole values and make new whole values. Ranges that are rounded up have padding after the end of their block.
-// No step may read this padding after the ranges are gathered.
+// element by element keep ranges and sums. Collectives change them (sums only for SCATTER_GRADIENTS). Norms and
+// optimizers may read ranges too; all other kernels expect whole values. The results of all of these count as whole
+// values. Ranges that are rounded up have padding after the end of their block. No step may read this padding after the
+// ranges are gathered.
 PartFlow FollowParts(const Program& program, const Segment& segment, const std::vector<RangesOfBlock>& ranges);
 
 }  // namespace weft::verify

@@ -28,7 +28,7 @@ bool MayHaveRoom(const Buffer& buffer);
 // Returns the bytes of a buffer without the spare bytes after its tensor.
 int64_t BytesWithoutRoom(const Buffer& buffer);
 
-// Checks that each buffer has exactly the number of spare elements that the parts of the next cut need. A program that
+// Checks that each buffer with spare elements has exactly as many as the parts of the next cut need. A program that
 // only evaluates may have any number below Limits::kRanks; CheckEvaluation compares it with the training program.
 // Expects valid shards.
 void CheckRoom(const Program& program, Findings* findings);

@@ -344,7 +344,7 @@ class Engine {
   int32_t LoneCollective(int32_t s) const;
 
   // Called when a computation starts on stream `s`. Returns the duration of the recorded stretch that begins with it;
-  // -1 if there is none.
+  // -1 if there is none. If none has been tried yet and one may begin here, starts to record it.
   int64_t BeginStretch(int32_t s);
   // Ends the stretch on compute stream `s`. Only the end of its last computation remains to be handled.
   void EndStretch(int32_t s);

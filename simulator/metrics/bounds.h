@@ -5,12 +5,12 @@
 //                  that is less (measured rates may beat a stated peak, fused kernels skip masked work). A rate that
 //                  the cluster does not state bounds nothing.
 //   costed         The same sum over the costed times of the steps, without collectives beside them.
-//   communication  The largest of a rank: bytes that it sends on one stream in one repetition / full bandwidth of all
-//                  links that it can use: its own links inside the node and all interfaces of the node. Streams may
-//                  send at the same time, so the stream that sends most counts.
+//   communication  The largest of a rank: bytes that it sends on one channel or communicator in one repetition / full
+//                  bandwidth of all links that it can use: its own links inside the node and all interfaces of the
+//                  node. Channels and communicators may send at the same time, so the one that sends most counts.
 //
-// A rank's compute stream runs one step at a time, and so does each communicator. So makespan_seconds is at least each
-// of the three bounds, and so is the steady period.
+// A rank's compute stream runs one step at a time, and so does each channel and each communicator. So makespan_seconds
+// is at least each of the three bounds, and so is the steady period.
 #ifndef WEFT_SIMULATOR_METRICS_BOUNDS_H_
 #define WEFT_SIMULATOR_METRICS_BOUNDS_H_
 

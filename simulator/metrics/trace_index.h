@@ -47,7 +47,7 @@ class TraceIndex {
   // Returns what had to happen before the step was ready (rules P1, P2, P6). Earlier steps of its streams come first.
   std::vector<Cause> BeforeReady(TracedStep step);
   // Returns the steps that had to be ready before the step could start, the step itself first (rule P4). For a transfer
-  // these are its partner and all steps that start together with either side's group; for a collective, all members.
+  // these are the partners of all members of its own group and of its partner's group; for a collective, all members.
   std::vector<TracedStep> StartsWith(TracedStep step);
   // Returns the other side of a transfer.
   TracedStep PartnerOf(TracedStep step);

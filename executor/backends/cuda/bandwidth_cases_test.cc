@@ -11,7 +11,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Every measured step could be a step of a Program.
+// Every step that is measured alone, not in a launch of several steps, could be a step of a Program.
 TEST(BandwidthCases, FitTheirRows) {
   for (const BandwidthCase& c : BandwidthCases(256, 128, 500)) {
     std::vector<kernels::StepTensor> in, out;

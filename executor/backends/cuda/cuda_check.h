@@ -35,7 +35,8 @@ absl::Status CheckArchitecture(absl::string_view device, int major, int minor);
 // Returns the number of the device that this process uses: `wanted` if it is at least 0. If `wanted` is -1, the number
 // is the local rank from torchrun (LOCAL_RANK), Open MPI (OMPI_COMM_WORLD_LOCAL_RANK) or Slurm (SLURM_LOCALID), or 0 if
 // none of them is set. If the launcher shows only one device to each process, that device is used. Returns
-// FailedPrecondition if there is no device of this number.
+// InvalidArgument if the variable is not a number of at least 0, FailedPrecondition if there is no device of this
+// number.
 absl::StatusOr<int> ChooseDevice(int wanted, int devices, const char* (*variable)(const char* name));
 
 // Returns ResourceExhausted if `planned` bytes are more than `free`. The message names planned, free and total memory.
