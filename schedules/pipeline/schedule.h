@@ -55,6 +55,15 @@ struct SlotCosts {
   int64_t p2p = 0;
 };
 
+// Costs of one slot of a stage, in any one unit. A pair of slots that run as one action costs as much as the longer
+// one.
+struct StageCosts {
+  int64_t forward = 0;
+  int64_t backward = 0;
+  int64_t backward_input = 0;
+  int64_t backward_weight = 0;
+};
+
 // How Chimera uses more microbatches than ranks.
 enum class Scaling : uint8_t { kConcatenation, kForwardDoubling, kBackwardHalving };
 

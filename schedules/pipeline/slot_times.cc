@@ -2,12 +2,36 @@
 
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "schedules/pipeline/params.h"
 
 namespace weft {
+
+absl::StatusOr<UnitCosts> MakeUnitCosts(const PipelineSchedule& schedule, int microbatches,
+                                        std::vector<StageCosts> costs, int64_t p2p) {
+  if (static_cast<int>(costs.size()) != schedule.stages) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("costs of ", costs.size(), " stages are given; the schedule has ", schedule.stages));
+  }
+  __int128 longest = 0;
+  for (const StageCosts& stage : costs) {
+    for (const int64_t cost : {stage.forward, stage.backward, stage.backward_input, stage.backward_weight, p2p}) {
+      if (cost < 0) return absl::InvalidArgumentError(absl::StrCat("a cost is ", cost, "; allowed: 0 or more"));
+      longest += __int128{cost} * microbatches;
+    }
+    longest += __int128{p2p} * 2 * microbatches;
+  }
+  if (longest > int64_t{1} << 61) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the costs of stages are too large for ", microbatches, " microbatches"));
+  }
+  UnitCosts unit{.p2p = p2p, .longest = static_cast<int64_t>(longest)};
+  unit.stages = std::move(costs);
+  return unit;
+}
 
 absl::StatusOr<UnitCosts> MakeUnitCosts(const PipelineSchedule& schedule, int microbatches, const SlotCosts& costs) {
   for (const auto& [name, cost, most] :

@@ -22,8 +22,11 @@ struct UnitCosts {
   int64_t activations = 1;
   // An upper bound on the time of a repetition, in any order.
   int64_t longest = 0;
+  // If not empty, the costs of slots by stage; `forward`, `backward`, `weight` and `pair` then have no meaning.
+  std::vector<StageCosts> stages = {};
 
   int64_t TimeOf(const Slot& slot) const {
+    if (!stages.empty()) return TimeByStage(slot);
     switch (slot.kind) {
       case SlotKind::kForward:
         return forward * slot.width;
@@ -36,9 +39,31 @@ struct UnitCosts {
     }
     return 0;
   }
+  // The time of a forward and a backward that run as one action.
+  int64_t TimeOfPair(const Slot& first, const Slot& second) const {
+    return stages.empty() ? pair : std::max(TimeByStage(first), TimeByStage(second));
+  }
+
+ private:
+  int64_t TimeByStage(const Slot& slot) const {
+    const StageCosts& costs = stages[slot.stage];
+    switch (slot.kind) {
+      case SlotKind::kForward:
+        return costs.forward * slot.width;
+      case SlotKind::kBackward:
+        return costs.backward;
+      case SlotKind::kBackwardInput:
+        return costs.backward_input;
+      case SlotKind::kBackwardWeight:
+        return costs.backward_weight;
+    }
+    return 0;
+  }
 };
 
-// Returns InvalidArgument if a cost is out of range or times would not fit.
+// Returns InvalidArgument if a cost is out of range, a stage has no costs, or times would not fit.
+absl::StatusOr<UnitCosts> MakeUnitCosts(const PipelineSchedule& schedule, int microbatches,
+                                        std::vector<StageCosts> costs, int64_t p2p);
 absl::StatusOr<UnitCosts> MakeUnitCosts(const PipelineSchedule& schedule, int microbatches, const SlotCosts& costs);
 
 // The times at which the slots of one repetition end, by the result that a slot computes. The slots of a list belong to
@@ -117,7 +142,8 @@ void ListTimer::Run(const std::vector<std::vector<Slot>>& order, int repetition,
         }
       }
     }
-    run.end = run.start + (count == 2 ? costs_.pair : costs_.TimeOf(order[rank][index]));
+    run.end = run.start + (count == 2 ? costs_.TimeOfPair(order[rank][index], order[rank][index + 1])
+                                      : costs_.TimeOf(order[rank][index]));
     free_[rank] = run.end;
     for (int64_t i = index; i < index + count; ++i) {
       const Slot& slot = order[rank][i];

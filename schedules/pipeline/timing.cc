@@ -207,6 +207,17 @@ absl::StatusOr<ScheduleTiming> TimeSchedule(const PipelineSchedule& schedule, in
   return timing;
 }
 
+absl::StatusOr<ScheduleTiming> TimeSchedule(const PipelineSchedule& schedule, int microbatches,
+                                            std::vector<StageCosts> costs, int64_t p2p) {
+  if (schedule.message_driven || schedule.asynchrony) {
+    return absl::InvalidArgumentError("costs by stage need a static schedule that flushes");
+  }
+  if (absl::Status status = CheckSchedule(schedule, microbatches); !status.ok()) return status;
+  const absl::StatusOr<UnitCosts> unit_costs = MakeUnitCosts(schedule, microbatches, std::move(costs), p2p);
+  if (!unit_costs.ok()) return unit_costs.status();
+  return TimeStatic(schedule, microbatches, *unit_costs);
+}
+
 absl::StatusOr<PipelineSchedule> FreezeSchedule(const PipelineSchedule& schedule, int microbatches,
                                                 const SlotCosts& costs) {
   if (absl::Status status = CheckSchedule(schedule, microbatches); !status.ok()) return status;

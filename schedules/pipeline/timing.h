@@ -59,6 +59,11 @@ inline constexpr int kPeriodSearch = 4096;
 // is negative or beyond kMaxSlotCost (params.h).
 absl::StatusOr<ScheduleTiming> TimeSchedule(const PipelineSchedule& schedule, int microbatches, const SlotCosts& costs);
 
+// The same with costs by stage, for a static schedule that flushes. `p2p` is as in SlotCosts. The unit is 1. Also
+// InvalidArgument if the schedule is message-driven or asynchronous, or if a stage has no costs.
+absl::StatusOr<ScheduleTiming> TimeSchedule(const PipelineSchedule& schedule, int microbatches,
+                                            std::vector<StageCosts> costs, int64_t p2p);
+
 // Turns a message-driven schedule into a static one: each rank's slots are in the order in which they start with these
 // costs. Returns static schedules unchanged.
 absl::StatusOr<PipelineSchedule> FreezeSchedule(const PipelineSchedule& schedule, int microbatches,

@@ -93,5 +93,48 @@ TEST(TimeSchedule, RefusesWhatItCannotTime) {
   EXPECT_THAT(std::string(TimeSchedule(schedule, 2, {}).status().message()), HasSubstr("missing"));
 }
 
+// Equal costs of all stages are the costs of slots.
+TEST(TimeSchedule, CostsByStageAgreeWithCostsOfSlots) {
+  int compared = 0;
+  for (const ScheduleEntry& entry : Schedules()) {
+    const absl::StatusOr<PipelineSchedule> schedule = BuildSchedule(entry, {.ranks = 4, .microbatches = 8});
+    if (!schedule.ok() || schedule->message_driven || schedule->asynchrony) continue;
+    const absl::StatusOr<ScheduleTiming> slots =
+        TimeSchedule(*schedule, 8, {.forward = 3, .backward = 7, .weight = 2, .p2p = 1});
+    ASSERT_TRUE(slots.ok()) << slots.status();
+    // A stage has 4 / stages of a rank's work, in multiples of 1 / unit.
+    const int64_t share = slots->unit * 4 / schedule->stages;
+    bool has_pairs = false;
+    for (const std::vector<Slot>& order : schedule->order) {
+      for (const Slot& slot : order) has_pairs |= slot.paired;
+    }
+    if (has_pairs) continue;
+    const StageCosts stage{3 * share, 7 * share, 5 * share, 2 * share};
+    const absl::StatusOr<ScheduleTiming> stages =
+        TimeSchedule(*schedule, 8, std::vector<StageCosts>(schedule->stages, stage), slots->unit);
+    ASSERT_TRUE(stages.ok()) << stages.status();
+    EXPECT_EQ(stages->makespan, slots->makespan) << entry.name;
+    EXPECT_EQ(stages->start, slots->start) << entry.name;
+    ++compared;
+  }
+  EXPECT_GT(compared, 8);
+}
+
+TEST(TimeSchedule, TheSlowestStageSetsThePace) {
+  const PipelineSchedule schedule = *BuildSchedule(**FindSchedule("1f1b"), {.ranks = 3, .microbatches = 10});
+  const std::vector<StageCosts> costs = {{1, 2, 0, 0}, {4, 8, 0, 0}, {1, 2, 0, 0}};
+  // The slow stage works without a gap, between one forward and one backward of the first stage.
+  EXPECT_EQ(TimeSchedule(schedule, 10, costs, 0)->makespan, 1 + 10 * 12 + 2);
+}
+
+TEST(TimeSchedule, RefusesCostsOfOtherStages) {
+  const PipelineSchedule schedule = *BuildSchedule(**FindSchedule("1f1b"), {.ranks = 2, .microbatches = 2});
+  EXPECT_FALSE(TimeSchedule(schedule, 2, std::vector<StageCosts>(3), 0).ok());
+  EXPECT_FALSE(TimeSchedule(schedule, 2, {{1, -1, 0, 0}, {1, 1, 0, 0}}, 0).ok());
+  EXPECT_FALSE(TimeSchedule(*BuildSchedule(**FindSchedule("axonn"), {.ranks = 2, .microbatches = 2}), 2,
+                            std::vector<StageCosts>(2), 0)
+                   .ok());
+}
+
 }  // namespace
 }  // namespace weft
