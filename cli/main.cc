@@ -21,6 +21,7 @@ constexpr Command kCommands[] = {
     {"compile", "makes a program from a model, a recipe, a plan and a cluster", CompileCommand},
     {"simulate", "predicts what a program costs on a cluster: time, memory, idle time", SimulateCommand},
     {"compare", "compares programs or plans on one cluster, and shows where their times differ", CompareCommand},
+    {"plan", "searches for the fastest plan of a model on a cluster", PlanCommand},
     {"run", "trains with a program on this machine's devices", RunCommand},
     {"report", "compares a measured trace with a simulated one, action by action", ReportCommand},
     {"inspect", "shows what a program holds: templates, memory, segments, actions", InspectCommand},

@@ -75,7 +75,9 @@ absl::StatusOr<Evaluation> Evaluate(const Candidate& candidate) {
   }
   made.rank_bytes = RankBytes(made.program, candidate.runtime);
   made.fits = DeviceMemoryFits(made.program, inputs.cluster);
-  if (!candidate.simulate) return made;
+  const auto fullest = std::max_element(made.rank_bytes.begin(), made.rank_bytes.end());
+  const bool too_large = fullest != made.rank_bytes.end() && *fullest > candidate.most_bytes;
+  if (!candidate.simulate || too_large) return made;
   WEFT_RETURN_IF_ERROR(VerifyProgram(made.program, {.allow_unfit = true, .algorithms = KnownCollectives()}));
   WEFT_RETURN_IF_ERROR(SimulateCandidate(candidate, &made));
   return made;

@@ -3,6 +3,7 @@
 #define WEFT_PLANNER_EVALUATE_H_
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ struct Candidate {
   const Runtime* runtime = nullptr;
   // Also trace one iteration.
   bool trace = false;
+  // If the fullest rank needs more bytes than this, the program is neither proven nor simulated.
+  int64_t most_bytes = std::numeric_limits<int64_t>::max();
 };
 
 struct Evaluation {

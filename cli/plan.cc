@@ -1,0 +1,200 @@
+// weft plan: searches for the fastest plan of a model on a cluster.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "catalog/load.h"
+#include "cli/command.h"
+#include "cli/common/file_clash.h"
+#include "cli/common/flags.h"
+#include "cli/common/terminal.h"
+#include "cli/inputs/inputs.h"
+#include "planner/search/plan_report.h"
+#include "planner/search/search.h"
+#include "proto/io/io.h"
+#include "proto/io/json.h"
+#include "proto/plan_report.pb.h"
+#include "proto/util/printable.h"
+#include "proto/util/status.h"
+#include "proto/util/suggest.h"
+#include "proto/util/units_text.h"
+#include "proto/validate/validate_runtime.h"
+#include "simulator/cost/cost_model.h"
+#include "simulator/network/network_model.h"
+
+namespace weft {
+namespace {
+
+// The first Ctrl-C ends the search with the best plan so far, the second one ends the process.
+std::atomic<bool> interrupted = false;
+void Interrupt(int) {
+  interrupted = true;
+  std::signal(SIGINT, SIG_DFL);
+}
+
+// Reads "memory=70GiB".
+absl::Status ReadAtMost(const std::string& text, int64_t* bytes) {
+  const auto refuse = [] {
+    return absl::InvalidArgumentError("expected memory=SIZE with a unit, e.g. memory=70GiB; units: MiB, GiB, MB, GB");
+  };
+  absl::string_view value = text;
+  if (!absl::ConsumePrefix(&value, "memory=")) return refuse();
+  for (const auto& [unit, size] :
+       {std::pair<absl::string_view, double>{"GiB", 0x1p30}, {"MiB", 0x1p20}, {"GB", 1e9}, {"MB", 1e6}}) {
+    if (!absl::ConsumeSuffix(&value, unit)) continue;
+    double number = 0;
+    if (!absl::SimpleAtod(value, &number) || !(number > 0) || number * size > 1e15) return refuse();
+    *bytes = static_cast<int64_t>(number * size);
+    return absl::OkStatus();
+  }
+  return refuse();
+}
+
+std::vector<std::string> Listed(const std::string& text) {
+  return text.empty() ? std::vector<std::string>() : absl::StrSplit(text, ',');
+}
+
+struct PlanRequest {
+  InputFlags input;
+  planner::SearchOptions search;
+  std::string runtime = "weft";
+  std::string cost, schedules, exclude, output;
+  std::string format = "text";
+  int64_t devices = 0, wanted = 5, threads = 0;
+  int64_t gap_thousandths = 1000;
+  int64_t budget_ms = 0;
+};
+
+void AddFlags(Flags* flags, PlanRequest* request) {
+  AddInputFlags(flags, &request->input);
+  flags->Int("gpus", "N", "devices that every plan uses [all of the cluster]", &request->devices, 1, 1 << 20);
+  flags->String("schedules", "A,B,...",
+                "pipeline schedules to consider, each with all values of its parameters [the usual ones; with "
+                "--runtime: 1f1b and interleaved]",
+                &request->schedules);
+  flags->String("exclude", "A,B,...",
+                absl::StrCat("dimensions that keep their default: ", absl::StrJoin(planner::DimensionNames(), ", ")),
+                &request->exclude);
+  flags->Custom("at-most", "memory=SIZE", "memory of each device that a plan may use, e.g. memory=70GiB", "",
+                [request](const std::string& text) { return ReadAtMost(text, &request->search.memory_bytes); });
+  flags->Thousandths("gap", "PERCENT",
+                     "end the search when no other plan can be faster than the best one by more than this",
+                     &request->gap_thousandths, 0, 100'000);
+  flags->Thousandths("budget", "SECONDS", "end the search after this time with the best plan so far; 0 = no limit",
+                     &request->budget_ms, 0, 1'000'000'000);
+  flags->Int("top", "N", "number of plans to print", &request->wanted, 1, 100);
+  flags->Int("threads", "N", "threads that compile and simulate [one per core]", &request->threads, 1, 1024);
+  std::vector<std::string> networks;
+  for (const sim::NetworkModelEntry& entry : sim::NetworkModels()) networks.emplace_back(entry.name);
+  flags->Choice("network", std::move(networks), "the model that predicts the time of transfers",
+                &request->search.network);
+  flags->Choice("cost", sim::DeviceCostModels(),
+                "the model that predicts the time of kernels [tiles if the cluster has figures for it, else roofline]",
+                &request->cost);
+  flags->String("runtime", "NAME|FILE",
+                "the framework that runs the plan, or weft for its own executor; see weft list runtimes",
+                &request->runtime);
+  flags->Choice("format", {"text", "json"}, "output format", &request->format);
+  flags->String("output", "FILE", "write the best plan to this file", &request->output);
+  flags->Short('o', "output");
+  flags->Example("weft plan --model=llama-3.1-8b --cluster=dgx-h100 --gpus=8 --set seq=8192 --set gbs=64");
+  flags->Example("weft plan --model=gpt2 --cluster=dgx-a100-80g --gpus=8 --set seq=1024 --set gbs=64 --set tp=1");
+}
+
+void ShowProgress(const planner::SearchProgress& progress, Progress* line) {
+  std::string text = absl::StrCat("searching ", progress.plans, " plans: ", progress.simulated, " simulated");
+  if (progress.best_seconds > 0) {
+    absl::StrAppendFormat(&text, ", best %.4g s, gap %.2f %%", progress.best_seconds, 100 * progress.gap);
+  }
+  line->Step(text);
+}
+
+// The error for a search without a plan.
+absl::Status NothingFound(const planner::SearchResult& result, const Cluster& cluster) {
+  if (result.stopped) {
+    return absl::DeadlineExceededError(
+        "no plan was found before the search was stopped; allow it more time (--budget)");
+  }
+  if (result.unfit == 0) return absl::InvalidArgumentError(result.refusal);
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "no plan fits: each of ", result.unfit, " plans takes more than a device of ", Quoted(cluster.name()),
+      " may use; the smallest takes at least ", BytesText(result.least_unfit_bytes),
+      "; use more devices (--gpus), shorter sequences (--set seq=N), or leave more to the search"));
+}
+
+}  // namespace
+
+absl::Status PlanCommand(absl::Span<const std::string> args) {
+  PlanRequest request;
+  Flags flags(
+      "weft plan", "--model=M --cluster=C [--recipe=R] [--plan=PARTIAL] [flags]",
+      "Searches for the plan with the shortest iteration, and states how much faster any other plan could be.\n"
+      "What --plan, --schedule and --set state is fixed; the search chooses everything else. Every plan that it\n"
+      "prints was compiled, proven and simulated.");
+  AddFlags(&flags, &request);
+  WEFT_RETURN_IF_ERROR(flags.Parse(args, 0, 0));
+  if (flags.help_wanted()) return Print(flags.Help());
+  WEFT_RETURN_IF_ERROR(CheckFileClashes(InputFiles(request.input), {{"-o", request.output}}));
+
+  Progress progress;
+  WEFT_ASSIGN_OR_RETURN(std::optional<Runtime> runtime, LoadRuntime(request.runtime));
+  if (runtime->name() == "weft") runtime.reset();
+  WEFT_ASSIGN_OR_RETURN(Inputs inputs, LoadInputs(request.input, &progress));
+  if (runtime) {
+    const Plan own = inputs.plan;
+    inputs.plan = PlanUnder(*runtime, own);
+    if (IsSet(request.input, "plan.recompute.mode")) *inputs.plan.mutable_recompute() = own.recompute();
+    WEFT_RETURN_IF_ERROR(ApplySettingsOver(request.input, &inputs.plan));
+  }
+  planner::SearchOptions& search = request.search;
+  search.space.recipe = inputs.recipe;
+  search.space.plan = inputs.plan;
+  search.space.devices = request.devices;
+  search.space.schedules = Listed(request.schedules);
+  search.space.excluded = Listed(request.exclude);
+  search.space.under_runtime = runtime.has_value();
+  search.cost = request.cost.empty() ? sim::BestCostModel(inputs.cluster) : request.cost;
+  search.runtime = runtime ? &*runtime : nullptr;
+  search.gap = static_cast<double>(request.gap_thousandths) / 100'000;
+  search.wanted = static_cast<int>(request.wanted);
+  search.threads = request.threads > 0 ? static_cast<int>(request.threads)
+                                       : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const auto begin = std::chrono::steady_clock::now();
+  search.stop = [&] {
+    const auto spent = std::chrono::steady_clock::now() - begin;
+    return interrupted || (request.budget_ms > 0 && spent > std::chrono::milliseconds(request.budget_ms));
+  };
+  search.on_progress = [&](const planner::SearchProgress& state) { ShowProgress(state, &progress); };
+  std::signal(SIGINT, Interrupt);
+  progress.Step("profiling blocks");
+  const absl::StatusOr<planner::SearchResult> result = planner::Search(inputs.model, inputs.cluster, search);
+  WEFT_RETURN_IF_ERROR(WithFile(result.status(), request.input, inputs));
+  progress.Done();
+  for (const std::string& note : inputs.notes) PrintNote(note);
+  if (result->plans.empty()) return NothingFound(*result, inputs.cluster);
+  const PlanReport report = planner::ReportOf(inputs.model, inputs.cluster, search, *result);
+  std::string text = PrintableLines(planner::PlanReportText(report));
+  if (request.format == "json") {
+    WEFT_ASSIGN_OR_RETURN(text, MessageToJson(report));
+  }
+  if (!request.output.empty()) {
+    WEFT_RETURN_IF_ERROR(WriteFileAtomic(request.output, MessageToText(report.plans(0).plan())));
+  }
+  const absl::Status printed = Print(text);
+  if (printed.ok() || request.output.empty()) return printed;
+  // The plan is written even if the report cannot be printed.
+  return absl::Status(printed.code(), absl::StrCat(printed.message(), "; ", request.output, " is written"));
+}
+
+}  // namespace weft

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# weft plan: searches for the fastest plan, says how far it is from the best, and writes it.
+set -uo pipefail
+WEFT=$(readlink -m "$1")
+source "$(dirname "$0")/expect.sh"
+cd "$TEST_TMPDIR" || exit 1
+tiny=(--model=gpt2-tiny --cluster=dgx-a100-80g --gpus=2 --set seq=64 --set gbs=8 --schedules=1f1b --exclude=offload)
+
+# The best plan's file and microbatch simulate as the report says, on the devices of the plan.
+"$WEFT" plan "${tiny[@]}" --format=json -o best.textproto >report.json 2>/dev/null || fail "plan as JSON"
+size=$(python3 -c 'import json; print(json.load(open("report.json"))["plans"][0]["microbatch_sequences"])')
+"$WEFT" simulate --model=gpt2-tiny --cluster=dgx-a100-80g --plan=best.textproto --set seq=64 --set gbs=8 \
+  --set mbs="$size" --format=json >simulated.json 2>/dev/null || fail "simulate the plan"
+python3 - <<'END' || fail "the JSON report"
+import json
+report, simulated = json.load(open("report.json")), json.load(open("simulated.json"))
+best = report["plans"][0]
+assert best["iteration_seconds"] == simulated["iteration_seconds"], (best, simulated["iteration_seconds"])
+assert best["device_bytes"] >= simulated["planned_bytes"], (best["device_bytes"], simulated["planned_bytes"])
+assert simulated["ranks"] == report["devices"] == 2
+times = [plan["iteration_seconds"] for plan in report["plans"]]
+assert times == sorted(times) and len(times) == 5, times
+assert report["complete"] and 0 <= report["gap"] <= 0.01, report["gap"]
+assert report["lower_bound_seconds"] <= times[0]
+parts = [report[part] for part in ("refused", "does_not_fit", "slower", "simulated", "open")]
+assert sum(parts) == report["space"] > 50, (parts, report["space"])
+assert [d["name"] for d in report["dimensions"]] == [
+    "mesh", "microbatch", "schedule", "zero", "sequence-parallel", "recompute", "offload"]
+END
+expect 0 '^gpt2-tiny on 2 devices of dgx-a100-80g \(runtime weft, network analytic, cost tiles\)$' plan "${tiny[@]}"
+expect 0 '^No plan of the [0-9,]+ in this space simulates (faster|more than 0\.[0-9]+ % faster) than the first\.$' \
+  plan "${tiny[@]}"
+expect 0 '^Of the [0-9,]+ plans, [0-9]+ were compiled, proven and simulated, ' plan "${tiny[@]}"
+
+# What the user states is fixed.
+expect 0 '^   1 .* pp=2 schedule=1f1b' plan "${tiny[@]}" --set pp=2 --set dp=1 --set mbs=4
+[[ $("$WEFT" plan "${tiny[@]}" --set dp=2 --top=3 2>/dev/null | grep -c '^ *[0-9] .* dp=2') = 3 ]] || fail "dp is fixed"
+expect 0 'runtime megatron-core, network nccl' plan "${tiny[@]:0:8}" --runtime=megatron-core --network=nccl
+
+# The same answer whatever the number of threads.
+for threads in 1 3; do
+  "$WEFT" plan "${tiny[@]}" --threads=$threads >threads$threads.txt 2>/dev/null || fail "plan with $threads threads"
+done
+cmp threads1.txt threads3.txt || fail "the answer depends on the number of threads"
+
+# No time: nothing is found, nothing is written.
+expect 1 'no plan was found before the search was stopped' plan "${tiny[@]}" --budget=0.001 -o none.textproto
+[[ -e none.textproto ]] && fail "a plan was written"
+
+# Bad input is one line.
+expect 1 'no plan fits: each of [0-9]+ plans takes more than .* the smallest takes at least [0-9.]+ MiB' plan "${tiny[@]}" --at-most=memory=1MiB
+expect 2 "--at-most='70': expected memory=SIZE with a unit, e.g. memory=70GiB" plan "${tiny[@]}" --at-most=70
+expect 2 'memory=-1GiB' plan "${tiny[@]}" --at-most=memory=-1GiB
+expect 1 "the search is for 4096 devices; cluster 'dgx-a100-80g' has 1024" plan "${tiny[@]:0:2}" --gpus=4096 \
+  --set seq=64 --set gbs=8
+expect 1 "no dimension is called 'offlod'; known: mesh" plan "${tiny[@]:0:7}" --exclude=offlod
+expect 1 'zb-h1' plan "${tiny[@]:0:7}" --schedules=zb-h3
+expect 1 "schedule 'pipedream' updates the weights without a flush" plan "${tiny[@]:0:7}" --schedules=pipedream
+expect 1 'recipe.global_batch_sequences' plan --model=gpt2-tiny --cluster=dgx-a100-80g --gpus=2 --set seq=64
+expect 1 'no mesh of 2 devices has the axes that plan.mesh fixes' plan "${tiny[@]}" --set tp=3
+expect 2 '--cluster' plan --model=gpt2-tiny --set seq=64 --set gbs=8
+expect 2 '' plan "${tiny[@]}" surplus
+finish

@@ -1,0 +1,134 @@
+#include "planner/search/plan_bound.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "schedules/pipeline/check.h"
+#include "schedules/pipeline/schedule.h"
+#include "tests/parse_text.h"
+
+namespace weft::planner {
+namespace {
+
+constexpr int64_t kForward = 1'000'000, kBackward = 2'000'000, kGiB = int64_t{1} << 30;
+
+// `layers` equal layers, and nothing else.
+BlockProfile Layers(int32_t layers) {
+  const LayerCosts layer = {.forward = kForward,
+                            .backward = kBackward,
+                            .backward_input = kForward,
+                            .backward_weight = kForward,
+                            .saved_bytes = kGiB,
+                            .saved_gradient_bytes = kGiB / 2,
+                            .workspace_bytes = kGiB / 4,
+                            .parameter_bytes = 2 * kGiB,
+                            .gradient_bytes = 4 * kGiB,
+                            .optimizer_bytes = 12 * kGiB};
+  BlockProfile profile;
+  profile.runs.push_back({{0, layers}, layer, layer, {}});
+  return profile;
+}
+
+PipelineSchedule Build(const std::string& name, int ranks, int microbatches, int virtual_stages = 0) {
+  ScheduleParams params{.ranks = ranks, .microbatches = microbatches};
+  params.virtual_stages = virtual_stages;
+  return *BuildSchedule(**FindSchedule(name), params);
+}
+
+struct Bounded {
+  PlanBound bound;
+  double tight_seconds = 0;
+};
+
+Bounded BoundFor(const std::string& schedule_name, int ranks, int microbatches, int virtual_stages = 0,
+                 const std::string& plan_text = "", int64_t message = 0, int64_t capacity = 1000 * kGiB) {
+  const PipelineSchedule schedule = Build(schedule_name, ranks, microbatches, virtual_stages);
+  const ScheduleShape shape = ShapeOf(schedule, /*frees_between_halves=*/false);
+  const BlockProfile profile = Layers(schedule.stages);
+  // With all layers recomputed a layer keeps nothing, and a backward takes a forward more.
+  BlockProfile recomputed = profile;
+  for (LayerCosts* costs : {&recomputed.runs[0].first, &recomputed.runs[0].further}) {
+    costs->saved_bytes = 0;
+    costs->backward += kForward;
+  }
+  const std::vector<int32_t> cut(schedule.stages, 1);
+  const Plan plan = Parse<Plan>(plan_text);
+  BoundInputs inputs{.profile = profile,
+                     .recomputed = plan.recompute().mode() == Recompute::FIT ? &recomputed : nullptr,
+                     .shape = shape,
+                     .layers_per_stage = cut,
+                     .plan = plan,
+                     .network = {.forward_message = message, .backward_message = message},
+                     .capacity = capacity};
+  Bounded bounded{BoundOf(inputs)};
+  PlanBound tight = bounded.bound;
+  EXPECT_TRUE(TightenBound(inputs, schedule, microbatches, &tight).ok());
+  bounded.tight_seconds = tight.least_seconds;
+  return bounded;
+}
+
+TEST(PlanBound, Is1F1BsClosedForm) {
+  for (const int ranks : {1, 2, 4, 8}) {
+    for (const int microbatches : {1, 4, 16}) {
+      const double seconds = (microbatches + ranks - 1) * (kForward + kBackward) * 1e-12;
+      const Bounded bounded = BoundFor("1f1b", ranks, microbatches);
+      EXPECT_DOUBLE_EQ(bounded.bound.least_seconds, seconds) << ranks << " " << microbatches;
+      EXPECT_DOUBLE_EQ(bounded.tight_seconds, seconds) << ranks << " " << microbatches;
+    }
+  }
+}
+
+TEST(PlanBound, IsInterleavedsClosedForm) {
+  // P - 1 stages of fill and drain, each a half of a rank's work on a microbatch.
+  const double seconds = (2 * 16 + 3) * (kForward + kBackward) * 1e-12;
+  EXPECT_DOUBLE_EQ(BoundFor("interleaved", 4, 16, 2).bound.least_seconds, seconds);
+  EXPECT_DOUBLE_EQ(BoundFor("interleaved", 4, 16, 2).tight_seconds, seconds);
+}
+
+TEST(PlanBound, MessagesDelayFillAndDrain) {
+  const double without = BoundFor("1f1b", 4, 8).bound.least_seconds;
+  EXPECT_DOUBLE_EQ(BoundFor("1f1b", 4, 8, 0, "", 1000).bound.least_seconds, without + 6 * 1000e-12);
+  EXPECT_GE(BoundFor("1f1b", 4, 8, 0, "", 1000).tight_seconds, without + 6 * 1000e-12);
+}
+
+TEST(PlanBound, TightBoundsAreNeverLower) {
+  for (const ScheduleEntry& entry : Schedules()) {
+    const absl::StatusOr<PipelineSchedule> schedule = BuildSchedule(entry, {.ranks = 4, .microbatches = 8});
+    if (!schedule.ok() || schedule->message_driven || schedule->asynchrony) continue;
+    const Bounded bounded = BoundFor(std::string(entry.name), 4, 8);
+    EXPECT_GE(bounded.tight_seconds, bounded.bound.least_seconds) << entry.name;
+    // Eight microbatches of all stages on four ranks.
+    EXPECT_GE(bounded.bound.least_seconds, 8 * schedule->stages / 4 * (kForward + kBackward) * 1e-12 * 0.999)
+        << entry.name;
+  }
+}
+
+TEST(PlanBound, MemoryIsStatesAndActivationsInFlight) {
+  // The first rank of 1F1B holds four microbatches. States: 2 + 4 + 12 GiB.
+  EXPECT_EQ(BoundFor("1f1b", 4, 8).bound.least_bytes, 18 * kGiB + 4 * kGiB + kGiB / 4);
+  EXPECT_EQ(BoundFor("1f1b", 4, 8, 0, "mesh { axes { name: 'data' size: 4 } } zero { stage: 1 }").bound.least_bytes,
+            9 * kGiB + 4 * kGiB + kGiB / 4);
+  EXPECT_EQ(BoundFor("1f1b", 4, 8, 0, "offload { optimizer: true }").bound.least_bytes, 6 * kGiB + 4 * kGiB + kGiB / 4);
+  // A split backward also keeps the gradients between its halves.
+  EXPECT_GT(BoundFor("zb-h1", 4, 8).bound.least_bytes, BoundFor("1f1b", 4, 8).bound.least_bytes);
+}
+
+TEST(PlanBound, RecomputesTheShareThatDoesNotFit) {
+  const std::string fit = "recompute { mode: FIT }";
+  const Bounded roomy = BoundFor("1f1b", 4, 8, 0, fit);
+  EXPECT_FALSE(roomy.bound.recomputes());
+  // The first rank needs 22.25 GiB. With 20.25 GiB, half of what its four microbatches keep must go.
+  const Bounded tight = BoundFor("1f1b", 4, 8, 0, fit, 0, 20 * kGiB + kGiB / 4);
+  EXPECT_TRUE(tight.bound.recomputes());
+  EXPECT_DOUBLE_EQ(tight.bound.recomputed_share[0], 0.5);
+  EXPECT_DOUBLE_EQ(tight.bound.recomputed_share[3], 0);
+  // The last backwards of the first rank, which nothing hides, take longer.
+  EXPECT_GT(tight.tight_seconds, roomy.tight_seconds);
+  // 18.25 GiB are needed in any case.
+  EXPECT_EQ(tight.bound.least_bytes, 18 * kGiB + kGiB / 4);
+}
+
+}  // namespace
+}  // namespace weft::planner

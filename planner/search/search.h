@@ -1,0 +1,99 @@
+// Searches a space of plans for the fastest one that fits, and says how much faster another plan of the space could be.
+#ifndef WEFT_PLANNER_SEARCH_SEARCH_H_
+#define WEFT_PLANNER_SEARCH_SEARCH_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "planner/search/space.h"
+#include "proto/cluster.pb.h"
+#include "proto/model_graph.pb.h"
+#include "proto/plan.pb.h"
+#include "proto/recipe.pb.h"
+#include "proto/report.pb.h"
+#include "proto/runtime.pb.h"
+
+namespace weft::planner {
+
+struct SearchProgress {
+  // Plans of the space, and those that were compiled so far.
+  int64_t plans = 0;
+  int64_t simulated = 0;
+  // Iteration of the best plan so far, 0 if there is none, and how much faster another plan could be.
+  double best_seconds = 0;
+  double gap = 0;
+};
+
+struct SearchOptions {
+  SpaceOptions space;
+  std::string cost;
+  std::string network = "analytic";
+  const Runtime* runtime = nullptr;
+  // The search ends if no other plan can be faster than the best one by more than this share of the best one's time.
+  double gap = 0.01;
+  // Bytes that a plan may use on each device; 0 = all that the device has.
+  int64_t memory_bytes = 0;
+  // Compiles and simulates every plan, whatever its bound. For tests.
+  bool exhaustive = false;
+  int threads = 1;
+  // The number of plans in the result.
+  int wanted = 5;
+  // If set, asked before every round of simulations; the search ends if it returns true.
+  std::function<bool()> stop = nullptr;
+  std::function<void(const SearchProgress&)> on_progress = nullptr;
+};
+
+struct FoundPlan {
+  ChoiceIndices candidate;
+  // The candidate's choices.
+  std::string settings;
+  // With the stage cut and everything else that the planner chose. The recipe has the microbatch.
+  Recipe recipe;
+  Plan plan;
+  SimulationReport report;
+  // Of the fullest rank.
+  int64_t device_bytes = 0;
+  // What the bounds said before the plan was compiled (plan_bound.h).
+  double least_seconds = 0;
+  double estimated_seconds = 0;
+  int64_t least_bytes = 0;
+};
+
+struct SearchResult {
+  // The fastest plans that fit, fastest first.
+  std::vector<FoundPlan> plans;
+  // Plans of the space. Each is in one of the next four.
+  int64_t space = 0;
+  // Plans that weft or the runtime refuses, and an example of the reason.
+  int64_t refused = 0;
+  std::string refusal;
+  // Plans whose states and activations alone take more than the memory, or that were compiled and do not fit.
+  int64_t unfit = 0;
+  // What the smallest of these plans takes at least; 0 = there is none.
+  int64_t least_unfit_bytes = 0;
+  // Plans that cannot be faster than the best one by more than the gap.
+  int64_t slower = 0;
+  // Plans that were compiled, proven and simulated, and fit.
+  int64_t simulated = 0;
+  // Plans that the search did not come to.
+  int64_t open = 0;
+  int64_t profiles = 0;
+  std::vector<Dimension> dimensions;
+  // No plan of the space has a shorter iteration.
+  double least_seconds = 0;
+  // (best - least) / best.
+  double gap = 0;
+  bool stopped = false;
+};
+
+// The inputs may be as the user wrote them; SearchOptions.space has the recipe and the plan. Returns InvalidArgument if
+// the inputs are wrong, or if the space has no plan. A result without plans means that no plan fits. The result does
+// not depend on the number of threads unless the search was stopped.
+absl::StatusOr<SearchResult> Search(const ModelGraph& model, const Cluster& cluster, const SearchOptions& options);
+
+}  // namespace weft::planner
+
+#endif  // WEFT_PLANNER_SEARCH_SEARCH_H_

@@ -1,0 +1,308 @@
+#include "planner/search/space.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/types/span.h"
+#include "proto/io/set_field.h"
+#include "proto/util/mesh.h"
+#include "proto/util/status.h"
+#include "proto/util/suggest.h"
+#include "schedules/pipeline/schedule.h"
+
+namespace weft::planner {
+namespace {
+
+// A replica is at most this many nodes wide on x, y and z together.
+constexpr int64_t kMaxTensorNodes = 2;
+// Larger microbatches are not tried.
+constexpr int64_t kMaxMicrobatch = 64;
+
+constexpr absl::string_view kMeshName = "mesh";
+constexpr absl::string_view kMicrobatchName = "microbatch";
+constexpr absl::string_view kScheduleName = "schedule";
+
+// Schedules that every runtime of the catalog knows, and those that weft's own executor adds.
+constexpr std::array<absl::string_view, 2> kCommonSchedules = {"1f1b", "interleaved"};
+constexpr std::array<absl::string_view, 5> kMoreSchedules = {"zb-h1", "zb-v", "v-half", "hanayo", "chimera"};
+
+absl::StatusOr<Choice> MakeChoice(std::string settings) {
+  Choice choice;
+  for (absl::string_view setting : absl::StrSplit(settings, ' ', absl::SkipEmpty())) {
+    WEFT_RETURN_IF_ERROR(ApplySetting(setting, &choice.recipe, &choice.plan));
+  }
+  choice.settings = std::move(settings);
+  return choice;
+}
+
+absl::StatusOr<Dimension> MakeDimension(absl::string_view name, const std::vector<std::string>& settings) {
+  Dimension dimension{.name = std::string(name), .choices = {}};
+  for (const std::string& setting : settings) {
+    WEFT_ASSIGN_OR_RETURN(Choice choice, MakeChoice(setting));
+    dimension.choices.push_back(std::move(choice));
+  }
+  return dimension;
+}
+
+std::vector<int64_t> Divisors(int64_t number) {
+  std::vector<int64_t> divisors;
+  for (int64_t d = 1; d <= number; ++d) {
+    if (number % d == 0) divisors.push_back(d);
+  }
+  return divisors;
+}
+
+int64_t Microbatches(const Recipe& recipe, const Plan& plan) {
+  return recipe.global_batch_sequences() /
+         std::max<int64_t>(1, AxisSize(plan.mesh(), "data") * std::max<int64_t>(1, recipe.microbatch_sequences()));
+}
+
+bool BatchDivides(const Recipe& recipe, const Plan& plan) {
+  const int64_t data = AxisSize(plan.mesh(), "data"), size = std::max<int64_t>(1, recipe.microbatch_sequences());
+  return size <= recipe.global_batch_sequences() / data && recipe.global_batch_sequences() % (data * size) == 0;
+}
+
+bool HasStages(const Recipe&, const Plan& plan) { return AxisSize(plan.mesh(), "pipe") > 1; }
+bool HasReplicas(const Recipe&, const Plan& plan) { return AxisSize(plan.mesh(), "data") > 1; }
+bool HasTensorAxis(const Recipe&, const Plan& plan) {
+  return AxisSize(plan.mesh(), "x") > 1 && AxisSize(plan.mesh(), "y") == 1;
+}
+bool ScheduleIsNeeded(const Recipe& recipe, const Plan& plan) {
+  return HasStages(recipe, plan) && Microbatches(recipe, plan) > 0;
+}
+
+// The size that the user fixes for an axis; 0 if the plan does not name the axis.
+int64_t FixedSize(const Plan& plan, absl::string_view axis) {
+  for (const MeshAxis& a : plan.mesh().axes()) {
+    if (a.name() == axis) return std::max<int64_t>(1, a.size());
+  }
+  return 0;
+}
+
+// The choice of a mesh: `axes` innermost first, with names as --set has them.
+Choice MeshChoice(absl::Span<const std::pair<absl::string_view, int64_t>> axes) {
+  Choice choice;
+  for (const auto& [name, size] : axes) {
+    if (size == 1) continue;
+    MeshAxis* axis = choice.plan.mutable_mesh()->add_axes();
+    axis->set_name(std::string(name == "dp" ? "data" : name == "pp" ? "pipe" : name));
+    axis->set_size(size);
+    absl::StrAppend(&choice.settings, choice.settings.empty() ? "" : " ", name, "=", size);
+  }
+  if (choice.settings.empty()) choice.settings = "dp=1";
+  return choice;
+}
+
+// All meshes of `devices` ranks. The axes x, y and z are innermost, because their collectives are the most frequent;
+// then come replicas, and then stages, or the other way round.
+std::vector<Choice> Meshes(const SpaceOptions& options, const Cluster& cluster, int64_t devices) {
+  const int64_t per_node = std::max<int64_t>(1, cluster.devices_per_node());
+  const auto fits = [&](absl::string_view axis, int64_t size) {
+    const int64_t fixed = FixedSize(options.plan, axis);
+    return fixed == 0 || fixed == size;
+  };
+  const bool order_is_fixed = FixedSize(options.plan, "data") > 0 && FixedSize(options.plan, "pipe") > 0;
+  const auto& axes = options.plan.mesh().axes();
+  const bool pipe_first = order_is_fixed && std::find_if(axes.begin(), axes.end(), [](const MeshAxis& axis) {
+                                              return axis.name() == "data" || axis.name() == "pipe";
+                                            })->name() == "pipe";
+  std::vector<Choice> meshes;
+  for (const int64_t tensor : Divisors(devices)) {
+    const bool fills_nodes = per_node % tensor == 0 || tensor % per_node == 0;
+    if (!fills_nodes || tensor > kMaxTensorNodes * per_node) continue;
+    for (const int64_t x : Divisors(tensor)) {
+      for (const int64_t y : Divisors(tensor / x)) {
+        const int64_t z = tensor / x / y;
+        if (!fits("x", x) || !fits("y", y) || !fits("z", z) || (options.under_runtime && y * z > 1)) continue;
+        for (const int64_t pipe : Divisors(devices / tensor)) {
+          const int64_t data = devices / tensor / pipe;
+          if (!fits("pipe", pipe) || !fits("data", data)) continue;
+          const bool one_order = data == 1 || pipe == 1 || order_is_fixed;
+          if (!one_order || !pipe_first) {
+            meshes.push_back(MeshChoice({{"x", x}, {"y", y}, {"z", z}, {"dp", data}, {"pp", pipe}}));
+          }
+          if (!one_order || pipe_first) {
+            meshes.push_back(MeshChoice({{"x", x}, {"y", y}, {"z", z}, {"pp", pipe}, {"dp", data}}));
+          }
+        }
+      }
+    }
+  }
+  return meshes;
+}
+
+std::vector<std::string> Microbatches(int64_t global_batch) {
+  std::vector<std::string> settings;
+  for (int64_t size = 1; size <= std::min(global_batch, kMaxMicrobatch); size *= 2) {
+    settings.push_back(absl::StrCat("mbs=", size));
+  }
+  return settings;
+}
+
+absl::StatusOr<std::vector<std::string>> Schedules(const SpaceOptions& options) {
+  std::vector<std::string> names = options.schedules;
+  if (names.empty()) {
+    for (const absl::string_view name : kCommonSchedules) names.emplace_back(name);
+    for (const absl::string_view name : kMoreSchedules) {
+      if (!options.under_runtime) names.emplace_back(name);
+    }
+  }
+  std::vector<std::string> settings;
+  for (const std::string& name : names) {
+    WEFT_ASSIGN_OR_RETURN(const ScheduleEntry* entry, FindSchedule(name));
+    const absl::StatusOr<PipelineSchedule> example = BuildSchedule(*entry, {.ranks = 2, .microbatches = 4});
+    if (example.ok() && (example->asynchrony || example->message_driven)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("schedule ", Quoted(name),
+                       example->asynchrony ? " updates the weights without a flush, which changes the loss"
+                                           : " chooses its order at run time, so its time has no bound",
+                       "; weft plan searches schedules that flush and have a static order, e.g. 1f1b"));
+    }
+    // These two place a fixed number of stages on each rank.
+    const bool two_stages = name == "zb-v" || name == "v-half" || name == "v-min" || name == "dualpipev";
+    if ((entry->takes & kTakesVirtualStages) != 0 && !two_stages) {
+      for (const int stages : {2, 3, 4, 5, 6, 8, 10, 12}) {
+        settings.push_back(absl::StrCat("schedule=", name, " virtual=", stages));
+      }
+    } else if ((entry->takes & kTakesWaves) != 0) {
+      for (const int waves : {1, 2, 4}) settings.push_back(absl::StrCat("schedule=", name, " waves=", waves));
+    } else {
+      settings.push_back(absl::StrCat("schedule=", name));
+    }
+  }
+  return settings;
+}
+
+bool ScheduleIsFixed(const Plan& plan) {
+  return !plan.schedule().name().empty() || !plan.schedule().definition().empty();
+}
+
+}  // namespace
+
+std::vector<std::string> DimensionNames() {
+  return {std::string(kMeshName),
+          std::string(kMicrobatchName),
+          std::string(kScheduleName),
+          "zero",
+          "sequence-parallel",
+          "recompute",
+          "offload"};
+}
+
+absl::StatusOr<Space> Space::Make(const SpaceOptions& options, const Cluster& cluster) {
+  Space space;
+  space.options_ = options;
+  const int64_t available = cluster.nodes() * cluster.devices_per_node();
+  const int64_t devices = options.devices > 0 ? options.devices : available;
+  if (devices > available) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the search is for ", devices, " devices; cluster ", Quoted(cluster.name()), " has ", available));
+  }
+  const std::vector<std::string> names = DimensionNames();
+  for (const std::string& excluded : options.excluded) {
+    if (std::find(names.begin(), names.end(), excluded) != names.end()) continue;
+    return absl::NotFoundError(
+        absl::StrCat("no dimension is called ", Quoted(excluded), "; known: ", absl::StrJoin(names, ", ")));
+  }
+  const auto add = [&](absl::string_view name, bool fixed, std::vector<std::string> settings,
+                       bool (*matters)(const Recipe&, const Plan&),
+                       bool (*allowed)(const Recipe&, const Plan&)) -> absl::Status {
+    const bool excluded = std::find(options.excluded.begin(), options.excluded.end(), name) != options.excluded.end();
+    if (fixed || excluded) settings = {""};
+    WEFT_ASSIGN_OR_RETURN(Dimension dimension, MakeDimension(name, settings));
+    dimension.matters = matters;
+    dimension.allowed = allowed;
+    space.dimensions_.push_back(std::move(dimension));
+    return absl::OkStatus();
+  };
+  const Plan& plan = options.plan;
+  space.dimensions_.push_back({.name = std::string(kMeshName), .choices = Meshes(options, cluster, devices)});
+  if (space.dimensions_.front().choices.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no mesh of ", devices, " devices has the axes that plan.mesh fixes: their product must divide ",
+                     devices, ", and x, y and z must fill parts of nodes or at most ", kMaxTensorNodes,
+                     " whole nodes of ", cluster.devices_per_node(), " devices"));
+  }
+  WEFT_RETURN_IF_ERROR(add(kMicrobatchName, options.recipe.microbatch_sequences() > 0,
+                           Microbatches(options.recipe.global_batch_sequences()), nullptr, BatchDivides));
+  WEFT_ASSIGN_OR_RETURN(std::vector<std::string> schedules, Schedules(options));
+  WEFT_RETURN_IF_ERROR(add(kScheduleName, ScheduleIsFixed(plan), std::move(schedules), ScheduleIsNeeded, nullptr));
+  WEFT_RETURN_IF_ERROR(
+      add("zero", plan.has_zero(), {"", "zero.stage=1", "zero.stage=2", "zero.stage=3"}, HasReplicas, nullptr));
+  WEFT_RETURN_IF_ERROR(
+      add("sequence-parallel", plan.sequence_parallel(), {"", "sequence_parallel=true"}, HasTensorAxis, nullptr));
+  std::vector<std::string> recompute = {"recompute.mode=FIT"};
+  // A framework chooses the form of its attention itself.
+  if (plan.attention() == FUSED && !options.under_runtime) {
+    recompute.emplace_back("recompute.mode=SELECTIVE attention=MATERIALIZED");
+  }
+  WEFT_RETURN_IF_ERROR(add("recompute", plan.has_recompute(), std::move(recompute), nullptr, nullptr));
+  const bool has_host = cluster.host().bytes_per_second() > 0 && !options.under_runtime;
+  WEFT_RETURN_IF_ERROR(
+      add("offload", plan.has_offload() || !has_host, {"", "offload.optimizer=true"}, nullptr, nullptr));
+  return space;
+}
+
+void Space::ForEach(absl::FunctionRef<void(const ChoiceIndices&, const Recipe&, const Plan&)> visit) const {
+  ChoiceIndices candidate;
+  Plan plan = options_.plan;
+  plan.clear_mesh();
+  Visit(candidate, options_.recipe, plan, visit);
+}
+
+void Space::Visit(ChoiceIndices& candidate, const Recipe& recipe, const Plan& plan,
+                  absl::FunctionRef<void(const ChoiceIndices&, const Recipe&, const Plan&)> visit) const {
+  if (candidate.size() == dimensions_.size()) {
+    visit(candidate, recipe, plan);
+    return;
+  }
+  const Dimension& dimension = dimensions_[candidate.size()];
+  const bool matters = dimension.matters == nullptr || dimension.matters(recipe, plan);
+  const size_t choices = matters ? dimension.choices.size() : 1;
+  for (size_t i = 0; i < choices; ++i) {
+    Recipe chosen_recipe = recipe;
+    Plan chosen = plan;
+    if (matters) {
+      chosen_recipe.MergeFrom(dimension.choices[i].recipe);
+      chosen.MergeFrom(dimension.choices[i].plan);
+    }
+    if (dimension.allowed != nullptr && !dimension.allowed(chosen_recipe, chosen)) continue;
+    candidate.push_back(static_cast<uint16_t>(i));
+    Visit(candidate, chosen_recipe, chosen, visit);
+    candidate.pop_back();
+  }
+}
+
+void Space::Apply(const ChoiceIndices& candidate, Recipe* recipe, Plan* plan) const {
+  *recipe = options_.recipe;
+  *plan = options_.plan;
+  plan->clear_mesh();
+  for (size_t i = 0; i < candidate.size(); ++i) {
+    const Dimension& dimension = dimensions_[i];
+    if (dimension.matters != nullptr && !dimension.matters(*recipe, *plan)) continue;
+    recipe->MergeFrom(dimension.choices[candidate[i]].recipe);
+    plan->MergeFrom(dimension.choices[candidate[i]].plan);
+  }
+}
+
+std::string Space::SettingsOf(const ChoiceIndices& candidate) const {
+  std::string settings;
+  Recipe recipe = options_.recipe;
+  Plan plan = options_.plan;
+  plan.clear_mesh();
+  for (size_t i = 0; i < candidate.size(); ++i) {
+    const Dimension& dimension = dimensions_[i];
+    if (dimension.matters != nullptr && !dimension.matters(recipe, plan)) continue;
+    const Choice& choice = dimension.choices[candidate[i]];
+    recipe.MergeFrom(choice.recipe);
+    plan.MergeFrom(choice.plan);
+    if (!choice.settings.empty()) absl::StrAppend(&settings, settings.empty() ? "" : " ", choice.settings);
+  }
+  return settings;
+}
+
+}  // namespace weft::planner
