@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -24,6 +25,7 @@
 #include "planner/search/search.h"
 #include "proto/io/io.h"
 #include "proto/io/json.h"
+#include "proto/io/set_field.h"
 #include "proto/plan_report.pb.h"
 #include "proto/util/printable.h"
 #include "proto/util/status.h"
@@ -69,7 +71,7 @@ struct PlanRequest {
   InputFlags input;
   planner::SearchOptions search;
   std::string runtime = "weft";
-  std::string cost, schedules, exclude, output;
+  std::string cost, schedules, exclude, output, from;
   std::string format = "text";
   int64_t devices = 0, wanted = 5, threads = 0;
   int64_t gap_thousandths = 1000;
@@ -88,6 +90,10 @@ void AddFlags(Flags* flags, PlanRequest* request) {
                 &request->exclude);
   flags->Custom("at-most", "memory=SIZE", "memory of each device that a plan may use, e.g. memory=70GiB", "",
                 [request](const std::string& text) { return ReadAtMost(text, &request->search.memory_bytes); });
+  flags->String("from", "PLAN",
+                "the plan that you run today: a file, settings, or both, e.g. \"now.textproto mbs=2\" or \"tp=8 pp=2 "
+                "dp=4 mbs=1\"; also says which few changes bring it near the best plan",
+                &request->from);
   flags->Thousandths("gap", "PERCENT",
                      "end the search when no other plan can be faster than the best one by more than this",
                      &request->gap_thousandths, 0, 100'000);
@@ -110,6 +116,33 @@ void AddFlags(Flags* flags, PlanRequest* request) {
   flags->Short('o', "output");
   flags->Example("weft plan --model=llama-3.1-8b --cluster=dgx-h100 --gpus=8 --set seq=8192 --set gbs=64");
   flags->Example("weft plan --model=gpt2 --cluster=dgx-a100-80g --gpus=8 --set seq=1024 --set gbs=64 --set tp=1");
+}
+
+// Reads --from: words separated by spaces, each a plan file or a setting.
+absl::StatusOr<planner::StartingPlan> ReadFrom(const std::string& text, const Runtime* runtime) {
+  planner::StartingPlan from;
+  Recipe recipe;
+  std::vector<std::string> settings;
+  for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    if (absl::StrContains(word, '=')) {
+      settings.emplace_back(word);
+    } else {
+      WEFT_RETURN_IF_ERROR(ReadMessageInto(std::string(word), &from.plan));
+    }
+  }
+  if (runtime != nullptr) from.plan = PlanUnder(*runtime, from.plan);
+  for (const std::string& setting : settings) {
+    if (absl::Status status = ApplySetting(setting, &recipe, &from.plan); !status.ok()) {
+      return Annotate(status, "--from");
+    }
+  }
+  from.microbatch_sequences = recipe.microbatch_sequences();
+  recipe.clear_microbatch_sequences();
+  if (recipe.ByteSizeLong() > 0) {
+    return absl::InvalidArgumentError(
+        "--from: it may set fields of the plan and mbs; the rest of the recipe is that of the search (--set)");
+  }
+  return from;
 }
 
 void ShowProgress(const planner::SearchProgress& progress, Progress* line) {
@@ -170,6 +203,12 @@ absl::Status PlanCommand(absl::Span<const std::string> args) {
   search.wanted = static_cast<int>(request.wanted);
   search.threads = request.threads > 0 ? static_cast<int>(request.threads)
                                        : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  if (!request.from.empty()) {
+    WEFT_ASSIGN_OR_RETURN(search.from, ReadFrom(request.from, search.runtime));
+    if (search.from->microbatch_sequences == 0) {
+      search.from->microbatch_sequences = std::max<int64_t>(1, inputs.recipe.microbatch_sequences());
+    }
+  }
   const auto begin = std::chrono::steady_clock::now();
   search.stop = [&] {
     const auto spent = std::chrono::steady_clock::now() - begin;

@@ -63,7 +63,7 @@ absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, const Ru
     // Without a flush, an arena holds all versions of the weights that are in use at the same time, and the activations
     // that are saved for backwards of later steps.
     WEFT_ASSIGN_OR_RETURN(Evaluation made,
-                          Evaluate({.inputs = tried, .cost = cost, .simulate = false, .runtime = runtime}));
+                          Evaluate({.inputs = tried, .cost = &cost, .simulate = false, .runtime = runtime}));
     const std::vector<int32_t>& counts = made.layers_per_stage;
     tried.plan.mutable_partition()->mutable_layers_per_stage()->Assign(counts.begin(), counts.end());
     PlannedArenas arenas;
@@ -96,7 +96,7 @@ absl::StatusOr<std::optional<FrozenSchedule>> Freeze(PlanInputs& inputs, const S
   if (left_out) LeaveOutCollectives(simulated.plan);
   if (simulated.plan.transfer_placement() == FASTEST) simulated.plan.set_transfer_placement(EARLY);
   simulated.plan.clear_offload();
-  const Candidate candidate = {.inputs = simulated, .cost = cost, .post_validate = false, .trace = true};
+  const Candidate candidate = {.inputs = simulated, .cost = &cost, .post_validate = false, .trace = true};
   absl::StatusOr<Evaluation> made = Evaluate(candidate);
   if (!made.ok() && inputs.plan.transfer_order() != BY_EDGE) {
     simulated.plan.set_transfer_order(BY_EDGE);
@@ -143,7 +143,7 @@ absl::Status ChooseTransfers(PlanInputs& inputs, const StepCost& cost, std::vect
     PlanInputs tried = inputs;
     tried.plan.set_transfer_placement(choice.placement);
     tried.plan.set_group_transfers(choice.grouped);
-    const absl::StatusOr<Evaluation> made = Evaluate({.inputs = tried, .cost = cost});
+    const absl::StatusOr<Evaluation> made = Evaluate({.inputs = tried, .cost = &cost});
     if (!made.ok()) {
       if (first_error.ok()) first_error = made.status();
       times.push_back(absl::StrCat(choice.name, " is refused"));

@@ -64,9 +64,13 @@ absl::Status SimulateCandidate(const Candidate& candidate, Evaluation* made) {
 
 absl::StatusOr<Evaluation> Evaluate(const Candidate& candidate) {
   const PlanInputs& inputs = candidate.inputs;
+  StepCost own_cost;
+  if (candidate.cost == nullptr) {
+    WEFT_ASSIGN_OR_RETURN(own_cost, CostsOf(inputs));
+  }
   Evaluation made;
-  WEFT_ASSIGN_OR_RETURN(made.program, LowerPlan(inputs, candidate.cost, candidate.evaluation, &made.layers_per_stage,
-                                                /*notes=*/nullptr));
+  WEFT_ASSIGN_OR_RETURN(made.program, LowerPlan(inputs, candidate.cost == nullptr ? own_cost : *candidate.cost,
+                                                candidate.evaluation, &made.layers_per_stage, /*notes=*/nullptr));
   if (candidate.post_validate && inputs.plan.post_validation()) {
     // Freezing decides the order of the schedule later. The state that post-validation keeps does not depend on the
     // order.

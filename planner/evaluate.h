@@ -18,12 +18,12 @@
 
 namespace weft::planner {
 
-// A plan to be judged. The inputs and the costs are borrowed.
+// A plan to be judged. Everything in it is borrowed.
 struct Candidate {
   // Leaves no choice open for the compiler (compiler/compile.h).
   const PlanInputs& inputs;
-  // Durations of steps, as CostsOf(inputs) returns them.
-  const StepCost& cost;
+  // Durations of steps, as CostsOf(inputs) returns them; null = CostsOf is called.
+  const StepCost* cost = nullptr;
   // Also compile the evaluation program, whose arenas count too.
   bool evaluation = false;
   // Apply plan.post_validation.

@@ -136,7 +136,7 @@ absl::Status ResolveReshard(PlanInputs& inputs, const StepCost& cost, bool evalu
   const TryReshard attempt = [&](const Zero& candidate) -> absl::StatusOr<ReshardTrial> {
     *tried.plan.mutable_zero() = candidate;
     const Candidate traced = {
-        .inputs = tried, .cost = cost, .evaluation = evaluation, .post_validate = false, .trace = true};
+        .inputs = tried, .cost = &cost, .evaluation = evaluation, .post_validate = false, .trace = true};
     WEFT_ASSIGN_OR_RETURN(const Evaluation made, Evaluate(traced));
     const std::vector<int32_t>& counts = made.layers_per_stage;
     tried.plan.mutable_partition()->mutable_layers_per_stage()->Assign(counts.begin(), counts.end());

@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/inputs/plan_inputs.h"
-#include "compiler/lower_program.h"
 #include "planner/evaluate.h"
 #include "proto/util/mesh.h"
 #include "proto/util/status.h"
@@ -181,10 +180,8 @@ absl::StatusOr<Measured> Measure(const ProfileRequest& request, const Form& form
   WEFT_ASSIGN_OR_RETURN(PlanInputs inputs, ResolveInputs(ShortenRuns(request.model, request.runs, most), recipe, plan,
                                                          cluster, /*notes=*/nullptr));
   inputs.cost = request.cost;
-  WEFT_ASSIGN_OR_RETURN(const StepCost cost, CostsOf(inputs));
   const std::optional<Runtime> runtime = WithoutHost(request.runtime);
   WEFT_ASSIGN_OR_RETURN(const Evaluation made, Evaluate({.inputs = inputs,
-                                                         .cost = cost,
                                                          .network = request.network,
                                                          .runtime = runtime ? &*runtime : nullptr,
                                                          .trace = true}));

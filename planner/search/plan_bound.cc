@@ -54,12 +54,14 @@ int64_t InputOf(const LayerCosts& costs, const ScheduleShape& shape) {
 
 int64_t Divided(int64_t value, int64_t by, bool divides) { return divides ? value / by : value; }
 
-int64_t GroupOf(const BoundInputs& in) {
-  return in.plan.zero().group() > 0 ? in.plan.zero().group() : AxisSize(in.plan.mesh(), "data");
-}
-
 // True if gradients are sharded over replicas.
-bool IsSharded(const BoundInputs& in) { return in.plan.zero().stage() >= 2 && GroupOf(in) > 1; }
+bool IsSharded(const BoundInputs& in) { return in.plan.zero().stage() >= 2 && ReplicasThatShare(in.plan) > 1; }
+
+// Bytes of an element of a gradient that accumulates.
+double GradientElementBytes(const Plan& plan) {
+  const DType type = plan.accumulation() == EXACT ? EXACT192 : plan.precision().grads();
+  return static_cast<double>(std::max<int64_t>(1, DTypeBytes(type)));
+}
 
 std::vector<LayerCosts> StagesOf(const BoundInputs& in, const BlockProfile& profile) {
   std::vector<LayerCosts> stages;
@@ -68,8 +70,8 @@ std::vector<LayerCosts> StagesOf(const BoundInputs& in, const BlockProfile& prof
     stages.push_back(profile.CostsOf(layer, layer + layers, IsSharded(in)));
     // Written in the type that computes, and scattered at the end of the backward.
     if (in.whole_gradients) {
-      const double share = static_cast<double>(DTypeBytes(in.plan.precision().compute())) /
-                           static_cast<double>(std::max<int64_t>(1, DTypeBytes(in.plan.precision().grads())));
+      const double share =
+          static_cast<double>(DTypeBytes(in.plan.precision().compute())) / GradientElementBytes(in.plan);
       const double whole = share * static_cast<double>(profile.GradientsOfBlocks(layer, layer + layers));
       stages.back().workspace_bytes = std::max(stages.back().workspace_bytes, static_cast<int64_t>(whole));
     }
@@ -80,22 +82,22 @@ std::vector<LayerCosts> StagesOf(const BoundInputs& in, const BlockProfile& prof
 
 // The bytes of a gradient's message, relative to the gradient's own, in the narrowest type that could be meant.
 double MessageShare(const Plan& plan) {
-  return std::min(1.0, static_cast<double>(DTypeBytes(plan.precision().reduce())) /
-                           static_cast<double>(std::max<int64_t>(1, DTypeBytes(plan.precision().grads()))));
+  return std::min(1.0, static_cast<double>(DTypeBytes(plan.precision().reduce())) / GradientElementBytes(plan));
 }
 
 // Picoseconds in which the optimizer reads and writes its states once, which it does in any case. Its kernels take
 // longer, but how much longer depends on all tensors of the rank together.
 int64_t LeastStep(const BoundInputs& in, const LayerCosts& costs) {
   if (!(in.memory_bytes_per_second > 0) || in.plan.offload().optimizer()) return 0;
-  const int64_t bytes = 2 * Divided(costs.optimizer_bytes, GroupOf(in), in.plan.zero().stage() >= 1);
+  const int64_t bytes = 2 * Divided(costs.optimizer_bytes, ReplicasThatShare(in.plan), in.plan.zero().stage() >= 1);
   return static_cast<int64_t>(1e12 * static_cast<double>(bytes) / in.memory_bytes_per_second);
 }
 
 // Picoseconds from the last backward of stage 0 to the next forward of its rank, which takes `step` for the optimizer.
 int64_t EndOfStep(const BoundInputs& in, const LayerCosts& stage, int64_t step) {
   const int zero = in.plan.zero().stage();
-  if (!in.sums_after_backward || zero > 1 || in.shape.placement.size() > 1) return step;
+  const bool shares_all = ReplicasThatShare(in.plan) == AxisSize(in.plan.mesh(), "data");
+  if (!in.sums_after_backward || zero > 1 || !shares_all || in.shape.placement.size() > 1) return step;
   const double bytes = MessageShare(in.plan) * static_cast<double>(stage.gradient_bytes);
   return step + static_cast<int64_t>(in.network.sum_ps_per_byte * bytes * (zero == 1 ? 0.5 : 1));
 }
@@ -142,6 +144,10 @@ RankMemory MemoryOf(const BoundInputs& in, int64_t states, const std::vector<Sch
 }
 
 }  // namespace
+
+int64_t ReplicasThatShare(const Plan& plan) {
+  return plan.zero().group() > 0 ? plan.zero().group() : AxisSize(plan.mesh(), "data");
+}
 
 ScheduleShape ShapeOf(const PipelineSchedule& schedule, bool frees_between_halves) {
   ScheduleShape shape{.stages = schedule.stages, .placement = schedule.placement};
@@ -190,7 +196,7 @@ ScheduleShape ShapeOf(const PipelineSchedule& schedule, bool frees_between_halve
 
 PlanBound BoundOf(const BoundInputs& in) {
   const ScheduleShape& shape = in.shape;
-  const int64_t data = AxisSize(in.plan.mesh(), "data"), group = GroupOf(in);
+  const int64_t data = AxisSize(in.plan.mesh(), "data"), group = ReplicasThatShare(in.plan);
   const int zero = in.plan.zero().stage();
   const double reduced = MessageShare(in.plan);
   std::vector<RankLoad> ranks(shape.held.size());

@@ -59,10 +59,13 @@ struct NetworkTimes {
   // Picoseconds of the fastest message between two stages, forward and back; 0 = messages take no time.
   int64_t forward_message = 0;
   int64_t backward_message = 0;
-  // Picoseconds for each byte of a long all-reduce over the replicas; half of that for an all-gather or a
+  // Picoseconds for each further byte of a long all-reduce over all replicas; half of that for an all-gather or a
   // reduce-scatter.
   double sum_ps_per_byte = 0;
 };
+
+// Replicas that share one copy of what plan.zero shards.
+int64_t ReplicasThatShare(const Plan& plan);
 
 struct BoundInputs {
   const BlockProfile& profile;

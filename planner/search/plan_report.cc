@@ -26,6 +26,20 @@ std::string Certificate(const PlanReport& report) {
                          report.complete() ? "" : ", as far as was searched");
 }
 
+// How a popular kind of plan compares with the best plan, or why it is not among the plans.
+std::string PopularLine(const PopularRun& run, int64_t capacity) {
+  if (run.iteration_seconds() > 0) {
+    const std::string slower = run.slower_by() > 0 ? absl::StrFormat("%.1f %% slower", 100 * run.slower_by())
+                                                   : "the first plan itself";
+    return absl::StrCat(run.kind(), ": ", SecondsText(run.iteration_seconds()), ", ", slower, " (", run.settings(),
+                        ")");
+  }
+  if (run.device_bytes() > capacity) {
+    return absl::StrCat(run.kind(), ": does not fit, takes ", BytesText(run.device_bytes()), " or more");
+  }
+  return absl::StrCat(run.kind(), run.device_bytes() > 0 ? ": was not tried" : ": refused");
+}
+
 // What the first plan's iteration consists of.
 std::string Limits(const PlannedRun& run) {
   const double compute = run.limits().costed_seconds() / run.iteration_seconds();
@@ -35,6 +49,54 @@ std::string Limits(const PlannedRun& run) {
       "devices wait for %.0f %%; sending would take %.0f %% at full bandwidth.",
       100 * compute, 100 * run.limits().compute_seconds() / run.iteration_seconds(), 100 * run.bubble_ratio(),
       100 * sends);
+}
+
+ChangedRun ChangedRunOf(const ChangedPlan& plan) {
+  ChangedRun run;
+  run.mutable_dimensions()->Add(plan.dimensions.begin(), plan.dimensions.end());
+  run.set_settings(plan.settings);
+  run.set_iteration_seconds(plan.iteration_seconds);
+  run.set_device_bytes(plan.device_bytes);
+  return run;
+}
+
+std::string TimeOrMisfit(const ChangedRun& run) {
+  return run.iteration_seconds() > 0 ? SecondsText(run.iteration_seconds())
+                                     : absl::StrCat("does not fit (", BytesText(run.device_bytes()), ")");
+}
+
+// How the user's plan compares with the first one, and what to change.
+std::string ChangesText(const ChangesReport& changes, double best) {
+  const ChangedRun& start = changes.start();
+  std::string text = absl::StrCat("Your plan: ", TimeOrMisfit(start));
+  if (start.iteration_seconds() > 0) {
+    absl::StrAppendFormat(&text, ", %.1f %% slower than the first", 100 * (start.iteration_seconds() / best - 1));
+  }
+  absl::StrAppend(&text, ".\n");
+  const ChangedRun& change = changes.change();
+  if (change.dimensions_size() > 0) {
+    absl::StrAppendFormat(&text, "  The fewest changes with most of the gain: %s: %s.\n", change.settings(),
+                          SecondsText(change.iteration_seconds()));
+  }
+  for (const ChangedRun& run : changes.single()) {
+    absl::StrAppendFormat(&text, "  With %s alone: %s.\n", run.settings(), TimeOrMisfit(run));
+  }
+  return text;
+}
+
+PlannedRun RunOf(const FoundPlan& plan, double best_seconds) {
+  PlannedRun run;
+  run.set_settings(plan.settings);
+  *run.mutable_plan() = plan.plan;
+  run.set_microbatch_sequences(plan.recipe.microbatch_sequences());
+  run.set_iteration_seconds(plan.report.iteration_seconds());
+  run.set_tokens_per_second(plan.report.tokens_per_second());
+  run.set_mfu(plan.report.mfu());
+  run.set_bubble_ratio(plan.report.bubble_ratio());
+  run.set_device_bytes(plan.device_bytes);
+  *run.mutable_limits() = plan.report.bounds();
+  run.set_equal_within_error(plan.report.iteration_seconds() <= best_seconds * (1 + kModelError));
+  return run;
 }
 
 }  // namespace
@@ -69,18 +131,21 @@ PlanReport ReportOf(const ModelGraph& model, const Cluster& cluster, const Searc
   report.set_gap(result.gap);
   report.set_complete(result.open == 0);
   const double best = result.plans.front().report.iteration_seconds();
-  for (const FoundPlan& plan : result.plans) {
-    PlannedRun* run = report.add_plans();
+  for (const FoundPlan& plan : result.plans) *report.add_plans() = RunOf(plan, best);
+  if (result.larger) *report.mutable_larger() = RunOf(*result.larger, best);
+  if (result.changes) {
+    ChangesReport* changes = report.mutable_changes();
+    *changes->mutable_start() = ChangedRunOf(result.changes->start);
+    *changes->mutable_change() = ChangedRunOf(result.changes->change);
+    for (const ChangedPlan& plan : result.changes->single) *changes->add_single() = ChangedRunOf(plan);
+  }
+  for (const PopularPlan& plan : result.popular) {
+    PopularRun* run = report.add_popular();
+    run->set_kind(plan.kind);
     run->set_settings(plan.settings);
-    *run->mutable_plan() = plan.plan;
-    run->set_microbatch_sequences(plan.recipe.microbatch_sequences());
-    run->set_iteration_seconds(plan.report.iteration_seconds());
-    run->set_tokens_per_second(plan.report.tokens_per_second());
-    run->set_mfu(plan.report.mfu());
-    run->set_bubble_ratio(plan.report.bubble_ratio());
+    run->set_iteration_seconds(plan.iteration_seconds);
+    if (plan.iteration_seconds > 0) run->set_slower_by(plan.iteration_seconds / best - 1);
     run->set_device_bytes(plan.device_bytes);
-    *run->mutable_limits() = plan.report.bounds();
-    run->set_equal_within_error(plan.report.iteration_seconds() <= best * (1 + kModelError));
   }
   return report;
 }
@@ -109,6 +174,20 @@ std::string PlanReportText(const PlanReport& report) {
                             "docs/accuracy.md): measure two or three of them.\n",
                             equal, 100 * report.model_error());
     }
+  }
+  if (report.has_changes()) {
+    absl::StrAppend(&text, ChangesText(report.changes(), report.plans(0).iteration_seconds()));
+  }
+  if (report.popular_size() > 0) absl::StrAppend(&text, "Popular choices:\n");
+  for (const PopularRun& run : report.popular()) {
+    absl::StrAppend(&text, "  ", PopularLine(run, report.capacity_bytes()), "\n");
+  }
+  if (report.has_larger()) {
+    const PlannedRun& larger = report.larger();
+    absl::StrAppendFormat(&text, "With %s per device, this plan would take %s, %.1f %% less: %s\n",
+                          BytesText(larger.device_bytes()), SecondsText(larger.iteration_seconds()),
+                          100 * (1 - larger.iteration_seconds() / report.plans(0).iteration_seconds()),
+                          larger.settings());
   }
   absl::StrAppend(&text, "Of the ", Grouped(report.space()), " plans, ", Grouped(report.simulated()),
                   " were compiled, proven and simulated, ", Grouped(report.slower()),

@@ -4,16 +4,18 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "planner/search/changes_from.h"
 #include "planner/search/space.h"
+#include "planner/search/try_candidate.h"
 #include "proto/cluster.pb.h"
 #include "proto/model_graph.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/recipe.pb.h"
-#include "proto/report.pb.h"
 #include "proto/runtime.pb.h"
 
 namespace weft::planner {
@@ -25,6 +27,12 @@ struct SearchProgress {
   // Iteration of the best plan so far, 0 if there is none, and how much faster another plan could be.
   double best_seconds = 0;
   double gap = 0;
+};
+
+struct StartingPlan {
+  // The recipe's microbatch.
+  int64_t microbatch_sequences = 0;
+  Plan plan;
 };
 
 struct SearchOptions {
@@ -41,25 +49,22 @@ struct SearchOptions {
   int threads = 1;
   // The number of plans in the result.
   int wanted = 5;
-  // If set, asked before every round of simulations; the search ends if it returns true.
+  // If set, asked now and then by the calling thread; the search ends if it returns true.
   std::function<bool()> stop = nullptr;
   std::function<void(const SearchProgress&)> on_progress = nullptr;
+  // The plan that the user runs today, which the search then compares with the best plan.
+  std::optional<StartingPlan> from;
 };
 
-struct FoundPlan {
-  ChoiceIndices candidate;
-  // The candidate's choices.
+// The fastest plan of a kind that people often choose (popular_choices.h), as far as it was tried.
+struct PopularPlan {
+  std::string kind;
+  // The plan's settings; empty = every plan of the kind is refused or takes more than the memory.
   std::string settings;
-  // With the stage cut and everything else that the planner chose. The recipe has the microbatch.
-  Recipe recipe;
-  Plan plan;
-  SimulationReport report;
-  // Of the fullest rank.
+  // Simulated; 0 = not.
+  double iteration_seconds = 0;
+  // Bytes of the fullest rank. If none was simulated: what the smallest of them takes at least, 0 = all are refused.
   int64_t device_bytes = 0;
-  // What the bounds said before the plan was compiled (plan_bound.h).
-  double least_seconds = 0;
-  double estimated_seconds = 0;
-  int64_t least_bytes = 0;
 };
 
 struct SearchResult {
@@ -81,6 +86,12 @@ struct SearchResult {
   // Plans that the search did not come to.
   int64_t open = 0;
   int64_t profiles = 0;
+  // One for each kind of which the space has plans.
+  std::vector<PopularPlan> popular;
+  // A plan that does not fit and is faster than the best one, simulated; the smallest that was found.
+  std::optional<FoundPlan> larger;
+  // If SearchOptions.from is set and a plan fits.
+  std::optional<ChangesFrom> changes;
   std::vector<Dimension> dimensions;
   // No plan of the space has a shorter iteration.
   double least_seconds = 0;

@@ -1,10 +1,10 @@
 #include "planner/search/search.h"
 
-#include <algorithm>
+#include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "catalog/load.h"
 #include "compiler/models/load_model.h"
 #include "gmock/gmock.h"
@@ -23,124 +23,136 @@ using testing::HasSubstr;
 // Device memory in MiB that some plans of gpt2-tiny exceed.
 constexpr int64_t kTightMemory = 12;
 
-// A problem: a model, a batch and a part of a cluster.
+// A model, a batch, a part of a cluster, and what the search leaves out.
 struct Problem {
   std::string model = "gpt2-tiny";
-  int64_t devices = 4;
-  int64_t batch = 8;
+  int64_t devices = 2;
+  int64_t batch = 2;
   int64_t sequence = 64;
-  std::string schedules = "1f1b";
+  std::string schedule = "1f1b";
   std::string plan = "";
   std::string network = "analytic";
   std::string runtime = "";
   // In MiB, 0 = all.
   int64_t memory = 0;
+  std::vector<std::string> excluded = {"offload", "recompute"};
   std::string cluster = "dgx-a100-80g";
 };
 
-absl::StatusOr<SearchResult> RunSearch(const Problem& problem, bool exhaustive = false, int threads = 2,
-                                       std::function<bool()> stop = nullptr) {
-  static const Runtime* runtime = nullptr;
+std::ostream& operator<<(std::ostream& out, const Problem& problem) {
+  return out << problem.model << " " << problem.devices << " " << problem.schedule << " " << problem.network << " "
+             << problem.runtime << " " << problem.memory << " " << problem.plan;
+}
+
+struct HowToRun {
+  bool exhaustive = false;
+  int threads = 2;
+  // The search stops when this many plans are simulated; 0 = never.
+  int64_t stop_after = 0;
+};
+
+absl::StatusOr<SearchResult> RunSearch(const Problem& problem, const HowToRun& how = {}) {
   SearchOptions options;
-  Plan plan = Parse<Plan>(problem.plan);
+  std::optional<Runtime> runtime;
+  options.space.plan = Parse<Plan>(problem.plan);
   if (!problem.runtime.empty()) {
-    runtime = new Runtime(*LoadRuntime(problem.runtime));
-    options.runtime = runtime;
+    runtime = *LoadRuntime(problem.runtime);
+    options.runtime = &*runtime;
     options.space.under_runtime = true;
-    plan = PlanUnder(*runtime, plan);
+    options.space.plan = PlanUnder(*runtime, options.space.plan);
+    options.space.plan.clear_recompute();
   }
-  options.space.plan = plan;
   options.space.recipe.set_global_batch_sequences(problem.batch);
   options.space.recipe.set_sequence_length(problem.sequence);
   options.space.devices = problem.devices;
-  options.space.schedules = {problem.schedules};
+  options.space.schedules = {problem.schedule};
+  options.space.excluded = problem.excluded;
   options.cost = "roofline";
   options.network = problem.network;
-  options.exhaustive = exhaustive;
+  options.exhaustive = how.exhaustive;
   options.gap = 0;
-  options.threads = threads;
+  options.threads = how.threads;
   options.wanted = 3;
   options.memory_bytes = problem.memory << 20;
-  options.stop = std::move(stop);
+  int64_t simulated = 0;
+  options.on_progress = [&](const SearchProgress& progress) { simulated = progress.simulated; };
+  options.stop = [&] { return how.stop_after > 0 && simulated >= how.stop_after; };
   return Search(*LoadModel(problem.model), *LoadCluster(problem.cluster), options);
 }
 
 std::vector<Problem> Problems() {
   std::vector<Problem> problems;
-  const std::string two_stages = "mesh { axes { name: 'y' size: 1 } axes { name: 'pipe' size: 2 } } zero {} ";
+  const std::string two_stages = "mesh { axes { name: 'pipe' size: 2 } } ";
+  const std::string two_replicas = "mesh { axes { name: 'data' size: 2 } } ";
   for (const char* schedule : {"1f1b", "interleaved", "hanayo", "chimera", "zb-h1", "zb-v", "v-half"}) {
-    problems.push_back({.schedules = schedule, .plan = two_stages});
+    problems.push_back({.batch = 4, .schedule = schedule, .plan = two_stages, .excluded = {"offload"}});
   }
-  problems.push_back({.model = "llama-tiny", .plan = two_stages});
-  problems.push_back({.model = "bert-tiny", .devices = 2, .plan = "offload {}"});
-  problems.push_back({.devices = 2, .batch = 4, .plan = "zero { stage: 3 reshard: AFTER_BACKWARD } offload {}"});
-  problems.push_back({.devices = 2, .batch = 16, .memory = kTightMemory});
-  // Two nodes.
-  problems.push_back({.devices = 16, .plan = "mesh { axes { name: 'x' size: 4 } } zero { stage: 1 } recompute {}"});
+  for (const char* model : {"llama-tiny", "bert-tiny"}) problems.push_back({.model = model});
   for (const sim::NetworkModelEntry& network : sim::NetworkModels()) {
-    problems.push_back({.devices = 2, .batch = 4, .plan = "offload {}", .network = std::string(network.name)});
+    problems.push_back({.network = std::string(network.name)});
   }
   for (const char* runtime : {"megatron-core", "torchtitan", "deepspeed", "torch-eager"}) {
-    problems.push_back({.batch = 4, .network = "nccl", .runtime = runtime});
+    problems.push_back({.network = "nccl", .runtime = runtime, .excluded = {"microbatch"}});
   }
+  problems.push_back({.batch = 4, .plan = two_replicas + "zero { stage: 3 reshard: AFTER_BACKWARD }"});
+  problems.push_back({.batch = 4, .plan = two_replicas, .excluded = {"recompute"}});
+  problems.push_back({.batch = 4, .plan = two_replicas + "accumulation: EXACT"});
+  problems.push_back({.devices = 4, .batch = 4, .plan = "mesh { axes { name: 'data' size: 4 } } zero { stage: 2 group: 2 }"});
+  problems.push_back({.devices = 4, .batch = 4, .plan = "mesh { axes { name: 'data' size: 4 } } zero { stage: 1 group: 2 }"});
+  problems.push_back({.batch = 16, .plan = two_stages, .memory = kTightMemory, .excluded = {"offload"}});
+  // Two nodes.
+  problems.push_back(
+      {.devices = 16, .batch = 8, .plan = "mesh { axes { name: 'x' size: 4 } axes { name: 'pipe' size: 2 } } zero {}"});
   if (full) {
     for (const char* schedule : {"1f1b", "interleaved", "hanayo", "zb-h1"}) {
-      problems.push_back({.batch = 16, .schedules = schedule});
-      problems.push_back({.model = "llama-tiny", .devices = 8, .schedules = schedule});
+      problems.push_back({.devices = 4, .batch = 16, .schedule = schedule, .excluded = {}});
+      problems.push_back({.model = "llama-tiny", .devices = 8, .batch = 8, .schedule = schedule, .excluded = {}});
+    }
+    for (const sim::NetworkModelEntry& network : sim::NetworkModels()) {
+      problems.push_back({.devices = 4, .batch = 8, .network = std::string(network.name), .excluded = {}});
+    }
+    for (const char* runtime : {"megatron-core", "torchtitan", "deepspeed", "torch-eager"}) {
+      problems.push_back({.devices = 4, .batch = 8, .network = "nccl", .runtime = runtime, .excluded = {}});
     }
   }
   return problems;
 }
 
-std::string NameOf(const Problem& problem) {
-  return absl::StrCat(problem.model, " ", problem.devices, " ", problem.schedules, " ", problem.network, " ",
-                      problem.runtime, " ", problem.memory, " ", problem.plan);
+class SearchOf : public testing::TestWithParam<Problem> {};
+
+TEST_P(SearchOf, BoundsHoldAndThePrunedSearchFindsTheFastestPlan) {
+  const absl::StatusOr<SearchResult> all = RunSearch(GetParam(), {.exhaustive = true});
+  ASSERT_TRUE(all.ok()) << all.status();
+  ASSERT_FALSE(all->plans.empty()) << all->refusal;
+  EXPECT_EQ(all->simulated + all->refused + all->unfit, all->space);
+  for (const FoundPlan& plan : all->plans) {
+    EXPECT_LE(plan.least_seconds, plan.report.iteration_seconds() * (1 + 1e-9)) << plan.settings;
+    EXPECT_LE(plan.least_bytes, plan.device_bytes) << plan.settings;
+  }
+  const absl::StatusOr<SearchResult> pruned = RunSearch(GetParam());
+  ASSERT_TRUE(pruned.ok()) << pruned.status();
+  EXPECT_EQ(pruned->plans[0].report.iteration_seconds(), all->plans[0].report.iteration_seconds())
+      << pruned->plans[0].settings << " instead of " << all->plans[0].settings;
+  EXPECT_EQ(pruned->gap, 0);
+  EXPECT_LE(pruned->simulated, all->simulated);
+  EXPECT_EQ(pruned->simulated + pruned->refused + pruned->unfit + pruned->slower, pruned->space);
 }
 
-TEST(Search, NoPlanIsFasterOrSmallerThanItsBound) {
-  int plans = 0;
-  for (const Problem& problem : Problems()) {
-    const absl::StatusOr<SearchResult> all = RunSearch(problem, /*exhaustive=*/true);
-    ASSERT_TRUE(all.ok()) << NameOf(problem) << ": " << all.status();
-    ASSERT_FALSE(all->plans.empty()) << NameOf(problem);
-    EXPECT_EQ(all->simulated + all->refused + all->unfit, all->space) << NameOf(problem);
-    for (const FoundPlan& plan : all->plans) {
-      EXPECT_LE(plan.least_seconds, plan.report.iteration_seconds() * (1 + 1e-9))
-          << NameOf(problem) << ": " << plan.settings;
-      EXPECT_LE(plan.least_bytes, plan.device_bytes) << NameOf(problem) << ": " << plan.settings;
-      ++plans;
-    }
-  }
-  EXPECT_GT(plans, 500);
-}
-
-TEST(Search, PrunedAndExhaustiveSearchFindTheSamePlan) {
-  for (const Problem& problem : Problems()) {
-    const absl::StatusOr<SearchResult> all = RunSearch(problem, /*exhaustive=*/true);
-    const absl::StatusOr<SearchResult> pruned = RunSearch(problem);
-    ASSERT_TRUE(all.ok() && pruned.ok()) << NameOf(problem) << ": " << all.status() << pruned.status();
-    EXPECT_EQ(pruned->plans[0].report.iteration_seconds(), all->plans[0].report.iteration_seconds())
-        << NameOf(problem) << ": " << pruned->plans[0].settings << " instead of " << all->plans[0].settings;
-    EXPECT_EQ(pruned->gap, 0) << NameOf(problem);
-    EXPECT_LT(pruned->simulated, all->simulated) << NameOf(problem);
-    EXPECT_EQ(pruned->simulated + pruned->refused + pruned->unfit + pruned->slower, pruned->space) << NameOf(problem);
-  }
-}
+INSTANTIATE_TEST_SUITE_P(Problems, SearchOf, testing::ValuesIn(Problems()));
 
 TEST(Search, TheResultDoesNotDependOnTheNumberOfThreads) {
-  const Problem problem = {.devices = 2, .batch = 16, .memory = kTightMemory};
   std::vector<std::string> reports;
   for (const int threads : {1, 3}) {
-    const absl::StatusOr<SearchResult> result = RunSearch(problem, false, threads);
+    const absl::StatusOr<SearchResult> result = RunSearch({.batch = 8, .memory = kTightMemory}, {.threads = threads});
     ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_LT(result->simulated, result->space / 2);
     reports.push_back(ReportOf(*LoadModel("gpt2-tiny"), *LoadCluster("dgx-a100-80g"), {}, *result).DebugString());
   }
   EXPECT_EQ(reports[0], reports[1]);
 }
 
 TEST(Search, AStoppedSearchSaysHowFarItCame) {
-  int asked = 0;
-  const absl::StatusOr<SearchResult> result = RunSearch({.devices = 2}, false, 2, [&] { return ++asked > 1; });
+  const absl::StatusOr<SearchResult> result = RunSearch({.batch = 8}, {.stop_after = 1});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_TRUE(result->stopped);
   EXPECT_GT(result->open, 0);
@@ -149,8 +161,27 @@ TEST(Search, AStoppedSearchSaysHowFarItCame) {
   EXPECT_LE(result->least_seconds, result->plans[0].report.iteration_seconds());
 }
 
+TEST(Search, ComparesPopularChoices) {
+  const absl::StatusOr<SearchResult> result =
+      RunSearch({.devices = 8, .batch = 8, .plan = "mesh { axes { name: 'y' size: 1 } axes { name: 'z' size: 1 } }",
+                 .memory = kTightMemory});
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_EQ(result->popular.size(), 3);
+  const double best = result->plans[0].report.iteration_seconds();
+  // A replica's states alone take more than the memory.
+  EXPECT_EQ(result->popular[0].kind, "replicas alone");
+  EXPECT_EQ(result->popular[0].iteration_seconds, 0);
+  EXPECT_GT(result->popular[0].device_bytes, kTightMemory << 20);
+  EXPECT_EQ(result->popular[1].kind, "ZeRO 3 alone");
+  EXPECT_THAT(result->popular[1].settings, HasSubstr("dp=8 mbs=1 zero.stage=3"));
+  EXPECT_GE(result->popular[1].iteration_seconds, best);
+  EXPECT_EQ(result->popular[2].kind, "tensor parallelism in each node, replicas across");
+  EXPECT_THAT(result->popular[2].settings, HasSubstr("x=8"));
+  EXPECT_GE(result->popular[2].iteration_seconds, best);
+}
+
 TEST(Search, WithoutEnoughMemoryNoPlanIsFound) {
-  const absl::StatusOr<SearchResult> result = RunSearch({.devices = 2, .memory = 1});
+  const absl::StatusOr<SearchResult> result = RunSearch({.memory = 1});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_TRUE(result->plans.empty());
   EXPECT_EQ(result->unfit + result->refused, result->space);
@@ -158,18 +189,22 @@ TEST(Search, WithoutEnoughMemoryNoPlanIsFound) {
 
 TEST(Search, EveryPlanFitsTheMemoryThatIsAllowed) {
   const absl::StatusOr<SearchResult> result =
-      RunSearch({.devices = 2, .batch = 16, .memory = kTightMemory}, /*exhaustive=*/true);
+      RunSearch({.batch = 8, .memory = kTightMemory, .excluded = {"offload", "sequence-parallel"}}, {.exhaustive = true});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_GT(result->unfit, 0);
   for (const FoundPlan& plan : result->plans) EXPECT_LE(plan.device_bytes, kTightMemory << 20) << plan.settings;
 }
 
 TEST(Search, RefusesInputsThatItCannotSearch) {
-  EXPECT_THAT(std::string(RunSearch({.batch = 0}).status().message()), HasSubstr("recipe.global_batch_sequences"));
-  EXPECT_THAT(std::string(RunSearch({.devices = 2000}).status().message()), HasSubstr("has 1024"));
-  EXPECT_THAT(std::string(RunSearch({.batch = 3, .plan = "mesh { axes { name: 'data' size: 4 } }"}).status().message()),
+  const auto error = [](const Problem& problem) { return std::string(RunSearch(problem).status().message()); };
+  EXPECT_THAT(error({.batch = 0}), HasSubstr("recipe.global_batch_sequences"));
+  EXPECT_THAT(error({.devices = 2000}), HasSubstr("has 1024"));
+  EXPECT_THAT(error({.devices = 4, .batch = 3, .plan = "mesh { axes { name: 'data' size: 4 } }"}),
               HasSubstr("divide recipe.global_batch_sequences"));
-  EXPECT_THAT(std::string(RunSearch({.schedules = "pipedream"}).status().message()), HasSubstr("changes the loss"));
+  EXPECT_THAT(error({.schedule = "pipedream"}), HasSubstr("changes the loss"));
+  EXPECT_THAT(error({.plan = "recompute { mode: EVERY every: 2 }"}), HasSubstr("plan.recompute.mode = EVERY"));
+  EXPECT_THAT(error({.plan = "mesh { axes { name: 'pipe' size: 2 } } partition { layers_per_stage: [1, 2, 3] }"}),
+              HasSubstr("cannot be cut into 2 stages"));
 }
 
 }  // namespace

@@ -208,19 +208,26 @@ absl::StatusOr<Space> Space::Make(const SpaceOptions& options, const Cluster& cl
     return absl::NotFoundError(
         absl::StrCat("no dimension is called ", Quoted(excluded), "; known: ", absl::StrJoin(names, ", ")));
   }
-  const auto add = [&](absl::string_view name, bool fixed, std::vector<std::string> settings,
-                       bool (*matters)(const Recipe&, const Plan&),
-                       bool (*allowed)(const Recipe&, const Plan&)) -> absl::Status {
+  using Predicate = bool (*)(const Recipe&, const Plan&);
+  using Copy = void (*)(const Recipe&, const Plan&, Recipe*, Plan*);
+  const auto add = [&](absl::string_view name, bool fixed, std::vector<std::string> settings, Predicate matters,
+                       Predicate allowed, Copy copy) -> absl::Status {
     const bool excluded = std::find(options.excluded.begin(), options.excluded.end(), name) != options.excluded.end();
     if (fixed || excluded) settings = {""};
     WEFT_ASSIGN_OR_RETURN(Dimension dimension, MakeDimension(name, settings));
     dimension.matters = matters;
     dimension.allowed = allowed;
+    dimension.copy = copy;
     space.dimensions_.push_back(std::move(dimension));
     return absl::OkStatus();
   };
   const Plan& plan = options.plan;
-  space.dimensions_.push_back({.name = std::string(kMeshName), .choices = Meshes(options, cluster, devices)});
+  space.dimensions_.push_back({.name = std::string(kMeshName),
+                               .choices = Meshes(options, cluster, devices),
+                               .copy = [](const Recipe&, const Plan& from, Recipe*, Plan* plan) {
+                                 *plan->mutable_mesh() = from.mesh();
+                                 plan->clear_partition();
+                               }});
   if (space.dimensions_.front().choices.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("no mesh of ", devices, " devices has the axes that plan.mesh fixes: their product must divide ",
@@ -228,22 +235,38 @@ absl::StatusOr<Space> Space::Make(const SpaceOptions& options, const Cluster& cl
                      " whole nodes of ", cluster.devices_per_node(), " devices"));
   }
   WEFT_RETURN_IF_ERROR(add(kMicrobatchName, options.recipe.microbatch_sequences() > 0,
-                           Microbatches(options.recipe.global_batch_sequences()), nullptr, BatchDivides));
+                           Microbatches(options.recipe.global_batch_sequences()), nullptr, BatchDivides,
+                           [](const Recipe& from, const Plan&, Recipe* recipe, Plan*) {
+                             recipe->set_microbatch_sequences(from.microbatch_sequences());
+                           }));
   WEFT_ASSIGN_OR_RETURN(std::vector<std::string> schedules, Schedules(options));
-  WEFT_RETURN_IF_ERROR(add(kScheduleName, ScheduleIsFixed(plan), std::move(schedules), ScheduleIsNeeded, nullptr));
+  WEFT_RETURN_IF_ERROR(add(kScheduleName, ScheduleIsFixed(plan), std::move(schedules), ScheduleIsNeeded, nullptr,
+                           [](const Recipe&, const Plan& from, Recipe*, Plan* plan) {
+                             *plan->mutable_schedule() = from.schedule();
+                             plan->clear_partition();
+                           }));
   WEFT_RETURN_IF_ERROR(
-      add("zero", plan.has_zero(), {"", "zero.stage=1", "zero.stage=2", "zero.stage=3"}, HasReplicas, nullptr));
+      add("zero", plan.has_zero(), {"", "zero.stage=1", "zero.stage=2", "zero.stage=3"}, HasReplicas, nullptr,
+          [](const Recipe&, const Plan& from, Recipe*, Plan* plan) { *plan->mutable_zero() = from.zero(); }));
   WEFT_RETURN_IF_ERROR(
-      add("sequence-parallel", plan.sequence_parallel(), {"", "sequence_parallel=true"}, HasTensorAxis, nullptr));
+      add("sequence-parallel", plan.sequence_parallel(), {"", "sequence_parallel=true"}, HasTensorAxis, nullptr,
+          [](const Recipe&, const Plan& from, Recipe*, Plan* plan) {
+            plan->set_sequence_parallel(from.sequence_parallel());
+          }));
   std::vector<std::string> recompute = {"recompute.mode=FIT"};
   // A framework chooses the form of its attention itself.
   if (plan.attention() == FUSED && !options.under_runtime) {
     recompute.emplace_back("recompute.mode=SELECTIVE attention=MATERIALIZED");
   }
-  WEFT_RETURN_IF_ERROR(add("recompute", plan.has_recompute(), std::move(recompute), nullptr, nullptr));
+  WEFT_RETURN_IF_ERROR(add("recompute", plan.has_recompute(), std::move(recompute), nullptr, nullptr,
+                           [](const Recipe&, const Plan& from, Recipe*, Plan* plan) {
+                             *plan->mutable_recompute() = from.recompute();
+                             plan->set_attention(from.attention());
+                           }));
   const bool has_host = cluster.host().bytes_per_second() > 0 && !options.under_runtime;
   WEFT_RETURN_IF_ERROR(
-      add("offload", plan.has_offload() || !has_host, {"", "offload.optimizer=true"}, nullptr, nullptr));
+      add("offload", plan.has_offload() || !has_host, {"", "offload.optimizer=true"}, nullptr, nullptr,
+          [](const Recipe&, const Plan& from, Recipe*, Plan* plan) { *plan->mutable_offload() = from.offload(); }));
   return space;
 }
 

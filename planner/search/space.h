@@ -34,6 +34,8 @@ struct Dimension {
   bool (*matters)(const Recipe& recipe, const Plan& plan) = nullptr;
   // Whether a plan with the choices up to this dimension may be in the space; null = always.
   bool (*allowed)(const Recipe& recipe, const Plan& plan) = nullptr;
+  // Gives a plan the fields that another plan has in this dimension, and clears what was derived from the old ones.
+  void (*copy)(const Recipe& from_recipe, const Plan& from, Recipe* recipe, Plan* plan) = nullptr;
 };
 
 // The index of the choice in each dimension.

@@ -1,0 +1,279 @@
+#include "planner/search/candidate_bounds.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/graph/balanced_partition.h"
+#include "compiler/inputs/plan_schedule.h"
+#include "compiler/inputs/stage_cut.h"
+#include "proto/util/mesh.h"
+#include "proto/util/status.h"
+#include "proto/util/suggest.h"
+#include "schedules/collective/plan.h"
+#include "simulator/network/network_model.h"
+
+namespace weft::planner {
+namespace {
+
+// The plan with all layers recomputed, if the memory decides how many are; else nothing.
+std::optional<Plan> AllRecomputed(const Plan& plan) {
+  if (plan.recompute().mode() != Recompute::FIT) return std::nullopt;
+  Plan recomputed = plan;
+  recomputed.mutable_recompute()->set_mode(Recompute::FULL);
+  return recomputed;
+}
+
+absl::StatusOr<PipelineSchedule> ScheduleFor(const PlanSchedule& schedule, int64_t ranks, int64_t microbatches) {
+  PlanSchedule asked = schedule;
+  if (asked.name().empty() && asked.definition().empty()) asked.set_name("1f1b");
+  return ScheduleOf(ChoiceOf(asked, static_cast<int>(ranks), static_cast<int>(microbatches), {}));
+}
+
+// Picoseconds for each further byte of a long all-reduce over the axis `data`; 0 if the network cannot tell. The time
+// to start it is left out, so that the sum of several short ones is not exceeded.
+double SumTime(const sim::NetworkModel& network, const Mesh& mesh, const CollectiveEntry& algorithm) {
+  constexpr int64_t kElements = int64_t{1} << 26;
+  sim::GroupForm form(mesh.axes_size());
+  for (int i = 0; i < mesh.axes_size(); ++i) {
+    if (mesh.axes(i).name() == "data") form[i].kind = sim::AxisPart::kAll;
+  }
+  const auto time = [&](int64_t elements) {
+    const sim::CollectiveCall call{CollectiveKind::kAllReduce, &algorithm, {{elements, 4}}};
+    return network.Collective(call, form, sim::FormMembers(mesh, 0, form));
+  };
+  const auto once = time(kElements), twice = time(2 * kElements);
+  if (!once.ok() || !twice.ok()) return 0;
+  return static_cast<double>(std::max<int64_t>(0, twice->occupancy.ps - once->occupancy.ps)) / (4.0 * kElements);
+}
+
+}  // namespace
+
+int64_t MicrobatchesOf(const Recipe& recipe, const Plan& plan) {
+  return recipe.global_batch_sequences() /
+         (AxisSize(plan.mesh(), "data") * std::max<int64_t>(1, recipe.microbatch_sequences()));
+}
+
+CandidateBounds::CandidateBounds(const SearchContext& context, const Space& space)
+    : context_(context), space_(space), runs_(RunsOfLayers(context.model)) {}
+
+CandidateBounds::Shape CandidateBounds::MakeShape(const PlanSchedule& schedule, int64_t ranks,
+                                                  int64_t microbatches) const {
+  const int64_t layers = runs_.back().first + runs_.back().layers;
+  // A quick check before long lists are built.
+  const int64_t stages = ranks * std::max(1, schedule.virtual_stages()) * std::max(1, 2 * schedule.waves());
+  const auto too_many = [&](int64_t count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the plan has ", count, " stages or more; the model has ", layers, " layers"));
+  };
+  if (stages > layers) return too_many(stages);
+  WEFT_ASSIGN_OR_RETURN(const PipelineSchedule built, ScheduleFor(schedule, ranks, microbatches));
+  if (built.message_driven) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule ", Quoted(schedule.name()), " has no static order, which the bounds of a search need"));
+  }
+  if (built.stages > layers) return too_many(built.stages);
+  return planner::ShapeOf(built,
+                          context_.runtime != nullptr && context_.runtime->memory().frees_between_halves());
+}
+
+bool CandidateBounds::Prepare(const std::function<bool()>& stop) {
+  BuildShapes();
+  return MakeProfiles(stop);
+}
+
+void CandidateBounds::BuildShapes() {
+  std::vector<std::pair<ShapeKey, PlanSchedule>> wanted;
+  space_.ForEach([&](const ChoiceIndices&, const Recipe& recipe, const Plan& plan) {
+    ++plans_;
+    ShapeKey key(plan.schedule().SerializeAsString(), AxisSize(plan.mesh(), "pipe"), MicrobatchesOf(recipe, plan));
+    if (shapes_.try_emplace(key, nullptr).second) wanted.emplace_back(std::move(key), plan.schedule());
+  });
+  std::vector<std::unique_ptr<Shape>> made(wanted.size());
+  ForAll(wanted.size(), context_.threads, [&](size_t i) {
+    const auto& [name, ranks, microbatches] = wanted[i].first;
+    made[i] = std::make_unique<Shape>(MakeShape(wanted[i].second, ranks, microbatches));
+  });
+  for (size_t i = 0; i < wanted.size(); ++i) shapes_[wanted[i].first] = std::move(made[i]);
+}
+
+const absl::StatusOr<ScheduleShape>& CandidateBounds::ShapeOf(const Recipe& recipe, const Plan& plan) const {
+  return *shapes_.at(
+      {plan.schedule().SerializeAsString(), AxisSize(plan.mesh(), "pipe"), MicrobatchesOf(recipe, plan)});
+}
+
+bool CandidateBounds::MakeProfiles(const std::function<bool()>& stop) {
+  struct Wanted {
+    std::string key;
+    Recipe recipe;
+    Plan plan;
+    bool split;
+  };
+  std::vector<Wanted> wanted;
+  // One profile serves plans with and without sharded gradients.
+  bool shards = false;
+  const auto want = [&](const Recipe& recipe, const Plan& plan, bool split) {
+    std::string key = ProfileKey(recipe, plan, split);
+    if (profiles_.try_emplace(key, nullptr).second) wanted.push_back({std::move(key), recipe, plan, split});
+  };
+  space_.ForEach([&](const ChoiceIndices&, const Recipe& recipe, const Plan& plan) {
+    const Shape& shape = ShapeOf(recipe, plan);
+    if (!shape.ok()) return;
+    shards |= plan.zero().stage() >= 2 && ReplicasThatShare(plan) > 1;
+    want(recipe, plan, shape->split_backward);
+    if (const std::optional<Plan> recomputed = AllRecomputed(plan)) want(recipe, *recomputed, shape->split_backward);
+  });
+  std::vector<std::unique_ptr<Profile>> made(wanted.size());
+  const bool complete = ForAll(
+      wanted.size(), context_.threads,
+      [&](size_t i) {
+        made[i] = std::make_unique<Profile>(ProfileBlocks({.model = context_.model,
+                                                           .runs = runs_,
+                                                           .recipe = wanted[i].recipe,
+                                                           .plan = wanted[i].plan,
+                                                           .cluster = context_.cluster,
+                                                           .cost = context_.cost,
+                                                           .network = context_.network,
+                                                           .runtime = context_.runtime,
+                                                           .split_backward = wanted[i].split,
+                                                           .sharded_gradients = shards}));
+      },
+      stop);
+  for (size_t i = 0; i < wanted.size(); ++i) profiles_[wanted[i].key] = std::move(made[i]);
+  return complete;
+}
+
+absl::StatusOr<CandidateBounds::ProfilesOfPlan> CandidateBounds::ProfilesFor(const Recipe& recipe, const Plan& plan,
+                                                                             bool split) const {
+  ProfilesOfPlan found{.key = ProfileKey(recipe, plan, split)};
+  const Profile& profile = *profiles_.at(found.key);
+  WEFT_RETURN_IF_ERROR(profile.status());
+  found.profile = &*profile;
+  if (const std::optional<Plan> all = AllRecomputed(plan)) {
+    const Profile& recomputed = *profiles_.at(ProfileKey(recipe, *all, split));
+    WEFT_RETURN_IF_ERROR(recomputed.status());
+    found.recomputed = &*recomputed;
+  }
+  return found;
+}
+
+std::vector<int32_t> CandidateBounds::MakeCut(const BlockProfile& profile, int stages, const Recipe& recipe,
+                                              const Plan& plan) const {
+  const auto& fixed = plan.partition().layers_per_stage();
+  if (!fixed.empty()) {
+    const bool covers = std::accumulate(fixed.begin(), fixed.end(), int64_t{0}) == profile.layers();
+    return covers && fixed.size() == stages ? std::vector<int32_t>(fixed.begin(), fixed.end()) : std::vector<int32_t>();
+  }
+  if (context_.runtime != nullptr) {
+    std::vector<int32_t> cut = StageCutOf(*context_.runtime, context_.model, recipe, plan);
+    if (!cut.empty()) return cut;
+  }
+  std::vector<int64_t> costs;
+  for (const RunCosts& run : profile.runs) {
+    const LayerCosts& layer = run.run.layers > 1 ? run.further : run.first;
+    costs.insert(costs.end(), run.run.layers, layer.forward + layer.backward);
+  }
+  return BalancedPartition(costs, stages).value_or(std::vector<int32_t>());
+}
+
+CandidateBounds::NetworkKey CandidateBounds::NetworkKeyOf(const Plan& plan, const BlockProfile& profile) {
+  return {plan.mesh().SerializeAsString(), profile.activation_bytes, profile.gradient_bytes};
+}
+
+NetworkTimes CandidateBounds::MakeNetworkTimes(const Plan& plan, const BlockProfile& profile) const {
+  NetworkTimes times;
+  const Mesh& mesh = plan.mesh();
+  const int64_t pipe = AxisSize(mesh, "pipe");
+  const absl::StatusOr<const sim::NetworkModelEntry*> entry = sim::FindNetworkModel(context_.network);
+  const auto algorithm = FindCollective(plan.collective().empty() ? "ring" : plan.collective());
+  if (!entry.ok() || !algorithm.ok()) return times;
+  const std::unique_ptr<sim::NetworkModel> network = (*entry)->make(mesh, context_.cluster);
+  // A framework may send less than the program.
+  if (pipe > 1 && context_.runtime == nullptr) {
+    const auto rank_of = [&](int64_t p) {
+      std::vector<int64_t> coordinates;
+      for (const MeshAxis& axis : mesh.axes()) coordinates.push_back(axis.name() == "pipe" ? p % pipe : 0);
+      return CoordinatesRank(mesh, coordinates);
+    };
+    int64_t forward = std::numeric_limits<int64_t>::max(), backward = forward;
+    for (int64_t p = 0; p < pipe; ++p) {
+      const auto there = network->Transfer(rank_of(p), rank_of(p + 1), profile.activation_bytes);
+      const auto back = network->Transfer(rank_of(p + 1), rank_of(p), profile.gradient_bytes);
+      forward = std::min(forward, there.ok() ? there->occupancy.ps + there->latency.ps : 0);
+      backward = std::min(backward, back.ok() ? back->occupancy.ps + back->latency.ps : 0);
+    }
+    times.forward_message = forward;
+    times.backward_message = backward;
+  }
+  if (AxisSize(mesh, "data") > 1) times.sum_ps_per_byte = SumTime(*network, mesh, **algorithm);
+  return times;
+}
+
+BoundInputs CandidateBounds::InputsOf(const Plan& plan, const ProfilesOfPlan& profiles, const ScheduleShape& shape,
+                                      const std::vector<int32_t>& cut, const NetworkTimes& times) const {
+  BoundInputs inputs{.profile = *profiles.profile,
+                     .recomputed = profiles.recomputed,
+                     .shape = shape,
+                     .layers_per_stage = cut,
+                     .plan = plan,
+                     .network = times,
+                     .memory_bytes_per_second = context_.cluster.device().memory_bytes_per_second(),
+                     .capacity = context_.capacity};
+  const bool own = context_.runtime == nullptr;
+  const bool overlaps = !plan.overlap().has_reduce_scatter() || plan.overlap().reduce_scatter();
+  inputs.sums_after_backward = own && plan.gradient_bucket_bytes() == 0;
+  inputs.workspace_as_planned = own;
+  inputs.whole_gradients = own && overlaps && plan.zero().stage() >= 2 && ReplicasThatShare(plan) > 1;
+  if (!own && context_.runtime->gathered_weight_bytes() > 0) {
+    inputs.gathered_share = context_.runtime->gathered_weight_bytes();
+  }
+  return inputs;
+}
+
+absl::StatusOr<PlanBound> CandidateBounds::Bound(const Recipe& recipe, const Plan& plan) {
+  const Shape& shape = ShapeOf(recipe, plan);
+  WEFT_RETURN_IF_ERROR(shape.status());
+  WEFT_ASSIGN_OR_RETURN(const ProfilesOfPlan profiles, ProfilesFor(recipe, plan, shape->split_backward));
+  std::vector<int32_t>& cut = cuts_[CutKeyOf(profiles.key, *shape, plan)];
+  if (cut.empty()) cut = MakeCut(*profiles.profile, shape->stages, recipe, plan);
+  if (cut.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model's ", profiles.profile->layers(), " layers cannot be cut into ", shape->stages,
+                     " stages as the plan or the runtime asks"));
+  }
+  const NetworkKey key = NetworkKeyOf(plan, *profiles.profile);
+  auto times = network_times_.find(key);
+  if (times == network_times_.end()) {
+    times = network_times_.emplace(key, MakeNetworkTimes(plan, *profiles.profile)).first;
+  }
+  return BoundOf(InputsOf(plan, profiles, *shape, cut, times->second));
+}
+
+absl::Status CandidateBounds::Tighten(const Recipe& recipe, const Plan& plan, PlanBound* bound) const {
+  const Shape& shape = ShapeOf(recipe, plan);
+  WEFT_RETURN_IF_ERROR(shape.status());
+  WEFT_ASSIGN_OR_RETURN(const ProfilesOfPlan profiles, ProfilesFor(recipe, plan, shape->split_backward));
+  const auto microbatches = static_cast<int>(MicrobatchesOf(recipe, plan));
+  WEFT_ASSIGN_OR_RETURN(const PipelineSchedule schedule,
+                        ScheduleFor(plan.schedule(), AxisSize(plan.mesh(), "pipe"), microbatches));
+  return TightenBound(InputsOf(plan, profiles, *shape, cuts_.at(CutKeyOf(profiles.key, *shape, plan)),
+                               network_times_.at(NetworkKeyOf(plan, *profiles.profile))),
+                      schedule, microbatches, bound);
+}
+
+CandidateBounds::CutKey CandidateBounds::CutKeyOf(const std::string& profile_key, const ScheduleShape& shape,
+                                                  const Plan& plan) const {
+  // A framework's cut depends on how the schedule places its stages.
+  return {profile_key, shape.stages, shape.split_backward,
+          context_.runtime == nullptr ? "" : plan.schedule().SerializeAsString()};
+}
+
+const std::vector<int32_t>& CandidateBounds::CutOf(const Recipe& recipe, const Plan& plan) const {
+  const ScheduleShape& shape = *ShapeOf(recipe, plan);
+  return cuts_.at(CutKeyOf(ProfileKey(recipe, plan, shape.split_backward), shape, plan));
+}
+
+}  // namespace weft::planner

@@ -1,0 +1,110 @@
+#include "planner/search/try_candidate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "compiler/inputs/plan_inputs.h"
+#include "planner/compile.h"
+#include "planner/evaluate.h"
+#include "proto/util/status.h"
+
+namespace weft::planner {
+namespace {
+
+// Recomputes the first counts[p] layers of each pipe rank p.
+void RecomputeFirst(const std::vector<std::vector<int32_t>>& layers, const std::vector<int>& counts, Plan& plan) {
+  std::set<int32_t> chosen;
+  for (size_t p = 0; p < layers.size(); ++p) chosen.insert(layers[p].begin(), layers[p].begin() + counts[p]);
+  plan.mutable_recompute()->Clear();
+  if (chosen.empty()) return;
+  plan.mutable_recompute()->set_mode(Recompute::LAYERS);
+  for (const int32_t layer : chosen) plan.mutable_recompute()->add_layers(layer);
+}
+
+// The layers of each pipe rank, ascending, without the layer of the loss, which is never recomputed.
+std::vector<std::vector<int32_t>> LayersOfRanks(const ScheduleShape& shape, const std::vector<int32_t>& cut) {
+  std::vector<std::vector<int32_t>> layers(shape.held.size());
+  for (const std::vector<int>& lane : shape.placement) {
+    int32_t layer = 0;
+    for (size_t stage = 0; stage < cut.size(); ++stage) {
+      for (const int32_t end = layer + cut[stage]; layer < end; ++layer) layers[lane[stage]].push_back(layer);
+    }
+  }
+  const int32_t loss = std::accumulate(cut.begin(), cut.end(), -1);
+  for (std::vector<int32_t>& of_rank : layers) {
+    std::erase(of_rank, loss);
+    std::sort(of_rank.begin(), of_rank.end());
+  }
+  return layers;
+}
+
+}  // namespace
+
+TriedPlan TryAsItIs(const SearchContext& context, FoundPlan plan) {
+  TriedPlan tried{.found = std::move(plan)};
+  FoundPlan& found = tried.found;
+  const auto run = [&]() -> absl::Status {
+    WEFT_ASSIGN_OR_RETURN(PlanInputs inputs,
+                          ResolveInputs(context.model, found.recipe, found.plan, context.cluster, /*notes=*/nullptr));
+    inputs.cost = context.cost;
+    WEFT_RETURN_IF_ERROR(planner::Resolve(inputs, /*evaluation=*/true, context.runtime, nullptr).status());
+    WEFT_ASSIGN_OR_RETURN(Evaluation made, Evaluate({.inputs = inputs,
+                                                     .evaluation = context.runtime == nullptr,
+                                                     .network = context.network,
+                                                     .runtime = context.runtime,
+                                                     .most_bytes = context.capacity}));
+    *found.plan.mutable_recompute() = inputs.plan.recompute();
+    tried.rank_bytes = made.rank_bytes;
+    found.device_bytes = *std::max_element(made.rank_bytes.begin(), made.rank_bytes.end());
+    found.report = std::move(made.report);
+    tried.fits = found.device_bytes <= context.capacity && (context.runtime != nullptr || made.fits);
+    return absl::OkStatus();
+  };
+  tried.status = run();
+  return tried;
+}
+
+TriedPlan TryCandidate(const SearchContext& context, FoundPlan plan, const ScheduleShape& shape,
+                  const std::vector<int32_t>& layers_per_stage, const PlanBound& bound) {
+  plan.least_seconds = bound.least_seconds;
+  plan.least_bytes = bound.least_bytes;
+  plan.estimated_seconds = bound.estimated_seconds;
+  plan.plan.mutable_partition()->mutable_layers_per_stage()->Assign(layers_per_stage.begin(), layers_per_stage.end());
+  if (plan.plan.recompute().mode() != Recompute::FIT) return TryAsItIs(context, std::move(plan));
+  const std::vector<std::vector<int32_t>> layers = LayersOfRanks(shape, layers_per_stage);
+  std::vector<int> counts(layers.size());
+  for (size_t p = 0; p < counts.size(); ++p) {
+    const double share = bound.recomputed_share[p] * static_cast<double>(layers[p].size());
+    counts[p] = std::min(static_cast<int>(std::ceil(share)), static_cast<int>(layers[p].size()));
+  }
+  std::vector<int64_t> before;
+  std::vector<int> counts_before;
+  while (true) {
+    RecomputeFirst(layers, counts, plan.plan);
+    TriedPlan tried = TryAsItIs(context, plan);
+    if (!tried.status.ok() || tried.fits) return tried;
+    // By how much the bytes of a rank fell with each layer that was added, or a guess.
+    const std::vector<int64_t>& bytes = tried.rank_bytes;
+    std::vector<int> next = counts;
+    bool grows = false;
+    for (size_t p = 0; p < counts.size(); ++p) {
+      const int64_t over = bytes[p] - context.capacity;
+      if (over <= 0 || counts[p] == static_cast<int>(layers[p].size())) continue;
+      int64_t more = (static_cast<int64_t>(layers[p].size()) - counts[p] + 3) / 4;
+      if (!before.empty() && counts[p] > counts_before[p] && before[p] > bytes[p]) {
+        const int64_t of_layer = (before[p] - bytes[p]) / (counts[p] - counts_before[p]);
+        more = (over + of_layer - 1) / std::max<int64_t>(1, of_layer);
+      }
+      next[p] = static_cast<int>(std::min<int64_t>(static_cast<int64_t>(layers[p].size()), counts[p] + more));
+      grows = true;
+    }
+    if (!grows) return tried;
+    before = bytes;
+    counts_before = std::exchange(counts, std::move(next));
+  }
+}
+
+}  // namespace weft::planner
