@@ -37,6 +37,17 @@ expect 0 '^   1 .* pp=2 schedule=1f1b' plan "${tiny[@]}" --set pp=2 --set dp=1 -
 [[ $("$WEFT" plan "${tiny[@]}" --set dp=2 --top=3 2>/dev/null | grep -c '^ *[0-9] .* dp=2') = 3 ]] || fail "dp is fixed"
 expect 0 'runtime megatron-core, network nccl' plan "${tiny[@]:0:8}" --runtime=megatron-core --network=nccl
 
+expect 0 '^Popular choices:$' plan "${tiny[@]}"
+expect 0 '^  ZeRO 3 alone: .* slower \(dp=2 ' plan "${tiny[@]}"
+
+# The plan that the user runs today: settings, a file, or both.
+expect 0 '^Your plan: .* slower than the first\.$' plan "${tiny[@]}" --from="dp=2 mbs=1"
+expect 0 '^  The fewest changes with most of the gain: .*mbs=' plan "${tiny[@]}" --from="dp=2 mbs=1"
+expect 0 '^Your plan: ' plan "${tiny[@]}" --from="best.textproto mbs=$size"
+expect 1 '^weft plan: --from: .*schedul' plan "${tiny[@]}" --from="schedul=1f1b"
+expect 1 '^weft plan: --from: it may set fields of the plan and mbs' plan "${tiny[@]}" --from="dp=2 gbs=16"
+expect 1 'none.textproto' plan "${tiny[@]}" --from=none.textproto
+
 # The same answer whatever the number of threads.
 for threads in 1 3; do
   "$WEFT" plan "${tiny[@]}" --threads=$threads >threads$threads.txt 2>/dev/null || fail "plan with $threads threads"
@@ -56,6 +67,7 @@ expect 1 "the search is for 4096 devices; cluster 'dgx-a100-80g' has 1024" plan 
 expect 1 "no dimension is called 'offlod'; known: mesh" plan "${tiny[@]:0:7}" --exclude=offlod
 expect 1 'zb-h1' plan "${tiny[@]:0:7}" --schedules=zb-h3
 expect 1 "schedule 'pipedream' updates the weights without a flush" plan "${tiny[@]:0:7}" --schedules=pipedream
+expect 1 'plan.recompute.mode = EVERY is not searched' plan "${tiny[@]}" --set recompute.mode=EVERY --set recompute.every=2
 expect 1 'recipe.global_batch_sequences' plan --model=gpt2-tiny --cluster=dgx-a100-80g --gpus=2 --set seq=64
 expect 1 'no mesh of 2 devices has the axes that plan.mesh fixes' plan "${tiny[@]}" --set tp=3
 expect 2 '--cluster' plan --model=gpt2-tiny --set seq=64 --set gbs=8

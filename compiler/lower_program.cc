@@ -97,7 +97,7 @@ absl::Status RunRankPasses(mlir::MLIRContext& context, const PlanInputs& inputs,
   // Verify the IR once at the end. Verification after each pass would take half of the time, and VerifyProgram checks
   // the final program.
   passes.enableVerifier(false);
-  AddRankPasses(passes.nest<ir::ProgramOp>());
+  AddRankPasses(passes.nest<ir::ProgramOp>(), inputs.quick_arenas);
   WEFT_RETURN_IF_ERROR(diagnostics.ToStatus(passes.run(*level.module)));
   return diagnostics.ToStatus(mlir::verify(*level.module));
 }

@@ -35,6 +35,8 @@ struct PlanInputs {
   PipelineSchedule schedule = {};
   // Set for a schedule that never flushes; `microbatches` then counts one optimizer step.
   std::optional<AsynchronousPlan> asynchronous = {};
+  // Plan arenas without the longer search for low ones (compiler/memory/arena.h). They may be some percent higher.
+  bool quick_arenas = false;
   // Called with the name of each phase when the phase begins (CompileOptions.on_phase).
   std::function<void(absl::string_view)> on_phase = [](absl::string_view) {};
 };

@@ -53,7 +53,7 @@ ArenaItem DynamicLifetime(const TemplateOrder& known, const Transient& transient
 }  // namespace
 
 mlir::LogicalResult AssignOffsets(ir::TemplateOp t, const TemplateOrder& known,
-                                  const std::vector<Transient>& transients) {
+                                  const std::vector<Transient>& transients, bool quick) {
   mlir::Builder builder(t.getContext());
   const std::vector<mlir::Operation*>& actions = known.actions;
   // Set if another program's persistent buffers share the arena.
@@ -81,7 +81,7 @@ mlir::LogicalResult AssignOffsets(ir::TemplateOp t, const TemplateOrder& known,
     item_of.push_back(static_cast<int>(items.size()));
     items.push_back(known.dynamic ? DynamicLifetime(known, transient) : Lifetime(known, transient));
   }
-  auto arena = PlanArenaOfRank(items, base);
+  auto arena = quick ? PlanArena(items) : PlanArenaOfRank(items, base);
   if (!arena.ok()) {
     return t.emitOpError() << "[memory_c2] "
                            << llvm::StringRef(arena.status().message().data(), arena.status().message().size());

@@ -48,9 +48,10 @@ struct TemplateOrder {
 };
 
 // Sets the offsets of persistent buffers and of `transients` (sorted by their writers), and the attributes
-// `persistent_bytes` and `arena_bytes` of the template.
+// `persistent_bytes` and `arena_bytes` of the template. `quick`: offsets are those of PlanArena, else of
+// PlanArenaOfRank.
 mlir::LogicalResult AssignOffsets(ir::TemplateOp t, const TemplateOrder& known,
-                                  const std::vector<Transient>& transients);
+                                  const std::vector<Transient>& transients, bool quick);
 
 }  // namespace weft
 

@@ -47,9 +47,12 @@ namespace {
 
 class TemplatePlanner {
  public:
-  // `times` and `moments` may be null if no compute action of microbatches waits for a send.
-  TemplatePlanner(ir::ProgramOp program, ir::TemplateOp t, const ReferenceTimes* times, const MessageMoments* moments)
-      : program_(program),
+  // `times` and `moments` may be null if no compute action of microbatches waits for a send. `quick`: the pass's
+  // option.
+  TemplatePlanner(ir::ProgramOp program, ir::TemplateOp t, const ReferenceTimes* times, const MessageMoments* moments,
+                  bool quick)
+      : quick_(quick),
+        program_(program),
         times_(times),
         moments_(moments),
         template_(t),
@@ -81,7 +84,7 @@ class TemplatePlanner {
     RequireRepetitionOrder();
     order_.Resolve();
     const TemplateOrder known{actions_, computes_, dynamic_, order_};
-    if (mlir::failed(AssignOffsets(template_, known, transients_))) return mlir::failure();
+    if (mlir::failed(AssignOffsets(template_, known, transients_, quick_))) return mlir::failure();
     WriteWaits();
     WriteReleases();
     return mlir::success();
@@ -363,6 +366,7 @@ class TemplatePlanner {
     }
   }
 
+  const bool quick_;
   ir::ProgramOp program_;
   const ReferenceTimes* times_;
   const MessageMoments* moments_;
@@ -385,6 +389,10 @@ class TemplatePlanner {
 };
 
 class PlanMemoryPass : public impl::PlanMemoryBase<PlanMemoryPass> {
+ public:
+  using PlanMemoryBase::PlanMemoryBase;
+
+ private:
   void runOnOperation() override {
     ir::ProgramOp program = getOperation();
     // Both are computed before this pass adds waits to any template.
@@ -395,7 +403,8 @@ class PlanMemoryPass : public impl::PlanMemoryBase<PlanMemoryPass> {
       moments = MessageMoments::FromProgram(program, *times);
     }
     for (ir::TemplateOp t : Templates(program)) {
-      if (mlir::failed(TemplatePlanner(program, t, times ? &*times : nullptr, moments ? &*moments : nullptr).Plan())) {
+      if (mlir::failed(
+              TemplatePlanner(program, t, times ? &*times : nullptr, moments ? &*moments : nullptr, quick).Plan())) {
         return signalPassFailure();
       }
     }

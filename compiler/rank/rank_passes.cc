@@ -2,12 +2,12 @@
 
 namespace weft {
 
-void AddRankPasses(mlir::OpPassManager& programs) {
+void AddRankPasses(mlir::OpPassManager& programs, bool quick_arenas) {
   programs.addPass(createApplySchedule());
   programs.addPass(createInsertTransfers());
   programs.addPass(createSynchronizeGradients());
   programs.addPass(createPlaceReceives());
-  programs.addPass(createPlanMemory());
+  programs.addPass(createPlanMemory({.quick = quick_arenas}));
 }
 
 }  // namespace weft

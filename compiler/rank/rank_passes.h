@@ -17,8 +17,8 @@ namespace weft {
 #define GEN_PASS_REGISTRATION
 #include "compiler/rank/rank_passes.h.inc"
 
-// Adds all rank passes, in order.
-void AddRankPasses(mlir::OpPassManager& programs);
+// Adds all rank passes, in order. `quick_arenas` is the option `quick` of weft-plan-memory.
+void AddRankPasses(mlir::OpPassManager& programs, bool quick_arenas = false);
 
 }  // namespace weft
 

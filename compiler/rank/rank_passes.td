@@ -84,6 +84,9 @@ def PlanMemory : WeftRankPass<"weft-plan-memory"> {
 
     Persistent buffers share their bytes with no other buffer.
   }];
+  let options = [
+    Option<"quick", "quick", "bool", /*default=*/"false", "plan arenas without the longer search for low ones">,
+  ];
 }
 
 #endif  // WEFT_COMPILER_RANK_PASSES_TD_

@@ -180,11 +180,12 @@ absl::StatusOr<Measured> Measure(const ProfileRequest& request, const Form& form
   WEFT_ASSIGN_OR_RETURN(PlanInputs inputs, ResolveInputs(ShortenRuns(request.model, request.runs, most), recipe, plan,
                                                          cluster, /*notes=*/nullptr));
   inputs.cost = request.cost;
+  inputs.quick_arenas = true;
   const std::optional<Runtime> runtime = WithoutHost(request.runtime);
-  WEFT_ASSIGN_OR_RETURN(const Evaluation made, Evaluate({.inputs = inputs,
-                                                         .network = request.network,
-                                                         .runtime = runtime ? &*runtime : nullptr,
-                                                         .trace = true}));
+  WEFT_ASSIGN_OR_RETURN(
+      const Evaluation made,
+      Evaluate(
+          {.inputs = inputs, .network = request.network, .runtime = runtime ? &*runtime : nullptr, .trace = true}));
   WEFT_ASSIGN_OR_RETURN(Measured measured, CostsOfRanks(made, ranks));
   measured.activation_bytes = SmallestMessage(made.program, TOWARDS_LOSS);
   measured.gradient_bytes = SmallestMessage(made.program, FROM_LOSS);

@@ -92,9 +92,10 @@ TEST(BlockProfile, TheKeyLeavesOutWhatDoesNotMatter) {
   const auto key = [&](const std::string& plan, bool split = false) {
     return ProfileKey(recipe, Parse<Plan>(plan), split);
   };
-  EXPECT_EQ(key("mesh { axes { name: 'x' size: 2 } axes { name: 'pipe' size: 4 } axes { name: 'data' size: 8 } } zero { "
-                "stage: 3 } schedule { name: 'zb-h1' } recompute { mode: FIT }"),
-            key("mesh { axes { name: 'x' size: 2 } } recompute {}"));
+  EXPECT_EQ(
+      key("mesh { axes { name: 'x' size: 2 } axes { name: 'pipe' size: 4 } axes { name: 'data' size: 8 } } zero { "
+          "stage: 3 } schedule { name: 'zb-h1' } recompute { mode: FIT }"),
+      key("mesh { axes { name: 'x' size: 2 } } recompute {}"));
   EXPECT_NE(key("mesh { axes { name: 'x' size: 2 } }"), key("mesh { axes { name: 'x' size: 4 } }"));
   EXPECT_NE(key("recompute { mode: FULL }"), key("recompute {}"));
   EXPECT_NE(key("", false), key("", true));

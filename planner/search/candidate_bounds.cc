@@ -76,8 +76,7 @@ CandidateBounds::Shape CandidateBounds::MakeShape(const PlanSchedule& schedule, 
         absl::StrCat("schedule ", Quoted(schedule.name()), " has no static order, which the bounds of a search need"));
   }
   if (built.stages > layers) return too_many(built.stages);
-  return planner::ShapeOf(built,
-                          context_.runtime != nullptr && context_.runtime->memory().frees_between_halves());
+  return planner::ShapeOf(built, context_.runtime != nullptr && context_.runtime->memory().frees_between_halves());
 }
 
 bool CandidateBounds::Prepare(const std::function<bool()>& stop) {
@@ -240,9 +239,9 @@ absl::StatusOr<PlanBound> CandidateBounds::Bound(const Recipe& recipe, const Pla
   std::vector<int32_t>& cut = cuts_[CutKeyOf(profiles.key, *shape, plan)];
   if (cut.empty()) cut = MakeCut(*profiles.profile, shape->stages, recipe, plan);
   if (cut.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the model's ", profiles.profile->layers(), " layers cannot be cut into ", shape->stages,
-                     " stages as the plan or the runtime asks"));
+    return absl::InvalidArgumentError(absl::StrCat("the model's ", profiles.profile->layers(),
+                                                   " layers cannot be cut into ", shape->stages,
+                                                   " stages as the plan or the runtime asks"));
   }
   const NetworkKey key = NetworkKeyOf(plan, *profiles.profile);
   auto times = network_times_.find(key);

@@ -1,5 +1,5 @@
-// Bounds of the plans of a space: makes the profiles that they need and finds the profile, the stage cut and the network
-// times of each plan.
+// Bounds of the plans of a space: makes the profiles that they need and finds the profile, the stage cut and the
+// network times of each plan.
 #ifndef WEFT_PLANNER_SEARCH_CANDIDATE_BOUNDS_H_
 #define WEFT_PLANNER_SEARCH_CANDIDATE_BOUNDS_H_
 

@@ -27,6 +27,8 @@ class Changes {
   using DimensionSet = uint32_t;
 
   void ApplyChanges(DimensionSet set, Recipe* recipe, Plan* plan) const;
+  // Whether each dimension of the set makes a difference for the plan with these changes.
+  bool AllMatter(DimensionSet set) const;
   // The dimensions in which the plans differ.
   std::vector<size_t> Differing() const;
   ChangedPlan TryChanges(DimensionSet set) const;
@@ -47,6 +49,17 @@ void Changes::ApplyChanges(DimensionSet set, Recipe* recipe, Plan* plan) const {
   for (size_t d = 0; d < space_.dimensions().size(); ++d) {
     if ((set >> d & 1) != 0) space_.dimensions()[d].copy(best_recipe_, best_plan_, recipe, plan);
   }
+}
+
+bool Changes::AllMatter(DimensionSet set) const {
+  Recipe recipe;
+  Plan plan;
+  ApplyChanges(set, &recipe, &plan);
+  for (size_t d = 0; d < space_.dimensions().size(); ++d) {
+    const Dimension& dimension = space_.dimensions()[d];
+    if ((set >> d & 1) != 0 && dimension.matters != nullptr && !dimension.matters(recipe, plan)) return false;
+  }
+  return true;
 }
 
 std::vector<size_t> Changes::Differing() const {
@@ -83,7 +96,9 @@ ChangedPlan Changes::TryChanges(DimensionSet set) const {
 }
 
 absl::StatusOr<ChangesFrom> Changes::Find(const std::function<bool()>& stop) {
-  FoundPlan start{.recipe = recipe_, .plan = plan_};
+  FoundPlan start;
+  start.recipe = recipe_;
+  start.plan = plan_;
   const TriedPlan tried = TryAsItIs(context_, std::move(start));
   WEFT_RETURN_IF_ERROR(tried.status);
   ChangesFrom changes;
@@ -101,7 +116,7 @@ absl::StatusOr<ChangesFrom> Changes::Find(const std::function<bool()>& stop) {
       if (static_cast<size_t>(__builtin_popcount(chosen)) != size) continue;
       DimensionSet set = 0;
       for (size_t i = 0; i < differing.size(); ++i) set |= (chosen >> i & 1) << differing[i];
-      sets.push_back(set);
+      if (AllMatter(set)) sets.push_back(set);
     }
     std::vector<ChangedPlan> made(sets.size());
     if (!ForAll(sets.size(), context_.threads, [&](size_t i) { made[i] = TryChanges(sets[i]); }, stop)) return changes;

@@ -43,8 +43,7 @@ struct ChangesFrom {
 
 // Compiles and simulates `plan` and changes of it. Fails if `plan` is refused. `stop` may be null.
 absl::StatusOr<ChangesFrom> FindChangesFrom(const SearchContext& context, const Space& space, const Recipe& recipe,
-                                            const Plan& plan, const FoundPlan& best,
-                                            const std::function<bool()>& stop);
+                                            const Plan& plan, const FoundPlan& best, const std::function<bool()>& stop);
 
 }  // namespace weft::planner
 

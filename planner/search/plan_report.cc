@@ -29,8 +29,8 @@ std::string Certificate(const PlanReport& report) {
 // How a popular kind of plan compares with the best plan, or why it is not among the plans.
 std::string PopularLine(const PopularRun& run, int64_t capacity) {
   if (run.iteration_seconds() > 0) {
-    const std::string slower = run.slower_by() > 0 ? absl::StrFormat("%.1f %% slower", 100 * run.slower_by())
-                                                   : "the first plan itself";
+    const std::string slower =
+        run.slower_by() > 0 ? absl::StrFormat("%.1f %% slower", 100 * run.slower_by()) : "the first plan itself";
     return absl::StrCat(run.kind(), ": ", SecondsText(run.iteration_seconds()), ", ", slower, " (", run.settings(),
                         ")");
   }

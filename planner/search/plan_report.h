@@ -18,8 +18,8 @@ inline constexpr double kModelError = 0.036;
 PlanReport ReportOf(const ModelGraph& model, const Cluster& cluster, const SearchOptions& options,
                     const SearchResult& result);
 
-// The report as lines for a terminal: the plans as a table, the certificate, what limits the best plan, how popular kinds
-// of plans compare, and how the space was covered.
+// The report as lines for a terminal: the plans as a table, the certificate, what limits the best plan, how popular
+// kinds of plans compare, and how the space was covered.
 std::string PlanReportText(const PlanReport& report);
 
 }  // namespace weft::planner

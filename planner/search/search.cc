@@ -70,6 +70,7 @@ class Searcher {
   void TightenFront();
   std::vector<Open> TakeRound();
   void SimulateInOrder();
+  bool FinishPlans();
   bool Stops();
   void Add(TriedPlan tried, const Open& open);
   void Refuse(const absl::Status& status);
@@ -117,7 +118,8 @@ void Searcher::AddToKind(const Open& open, const Plan& plan) {
     Kind& kind = kinds_[k];
     ++kind.plans;
     if (open.bound.least_bytes > context_.capacity) {
-      kind.unfit_bytes = kind.unfit_bytes == 0 ? open.bound.least_bytes : std::min(kind.unfit_bytes, open.bound.least_bytes);
+      kind.unfit_bytes =
+          kind.unfit_bytes == 0 ? open.bound.least_bytes : std::min(kind.unfit_bytes, open.bound.least_bytes);
       continue;
     }
     kind.best.insert(std::upper_bound(kind.best.begin(), kind.best.end(), open, EstimateIsLower), open);
@@ -156,7 +158,7 @@ TriedPlan Searcher::Try(const Open& open, const SearchContext& context) const {
   space_.Apply(open.candidate, &found.recipe, &found.plan);
   const ScheduleShape& shape = *bounds_.ShapeOf(found.recipe, found.plan);
   const std::vector<int32_t>& cut = bounds_.CutOf(found.recipe, found.plan);
-  return TryCandidate(context, std::move(found), shape, cut, open.bound);
+  return TryCandidate(context, std::move(found), shape, cut, open.bound, /*quickly=*/true);
 }
 
 std::vector<TriedPlan> Searcher::TryAll(const std::vector<Open>& round) const {
@@ -315,7 +317,31 @@ void Searcher::SimulateInOrder() {
     std::vector<TriedPlan> tried = TryAll(round);
     for (size_t i = 0; i < round.size(); ++i) Add(std::move(tried[i]), round[i]);
   }
-  for (const Open& open : open_) ++(IsDone(open.bound.least_seconds) ? result_.slower : result_.open);
+}
+
+// Compiles the plans of the result as weft compile does. Returns false if some do not fit then, and are taken out.
+bool Searcher::FinishPlans() {
+  std::vector<FoundPlan>& plans = result_.plans;
+  const size_t count = std::min(plans.size(), static_cast<size_t>(options_.wanted));
+  std::vector<TriedPlan> tried(count);
+  ForAll(count, context_.threads, [&](size_t i) {
+    if (!plans[i].is_finished) tried[i] = TryAsItIs(context_, plans[i]);
+  });
+  bool all_fit = true;
+  for (size_t i = count; i-- > 0;) {
+    if (plans[i].is_finished) continue;
+    plans[i].is_finished = true;
+    if (tried[i].fits) {
+      plans[i].device_bytes = tried[i].found.device_bytes;
+      plans[i].report = std::move(tried[i].found.report);
+      continue;
+    }
+    all_fit = false;
+    --result_.simulated;
+    ++result_.unfit;
+    plans.erase(plans.begin() + static_cast<int64_t>(i));
+  }
+  return all_fit;
 }
 
 absl::StatusOr<SearchResult> Searcher::Run() {
@@ -335,7 +361,10 @@ absl::StatusOr<SearchResult> Searcher::Run() {
   BoundAll();
   if (open_.empty() && result_.unfit == 0) return absl::InvalidArgumentError(result_.refusal);
   TryPopularKinds();
-  SimulateInOrder();
+  do {
+    SimulateInOrder();
+  } while (!FinishPlans());
+  for (const Open& open : open_) ++(IsDone(open.bound.least_seconds) ? result_.slower : result_.open);
   FindLarger();
   if (!result_.plans.empty()) {
     result_.gap = std::max(0.0, 1 - result_.least_seconds / result_.plans.front().report.iteration_seconds());

@@ -107,6 +107,9 @@ std::vector<Choice> Meshes(const SpaceOptions& options, const Cluster& cluster, 
   };
   const bool order_is_fixed = FixedSize(options.plan, "data") > 0 && FixedSize(options.plan, "pipe") > 0;
   const auto& axes = options.plan.mesh().axes();
+  // Within one node all places are alike, unless only some devices have direct links.
+  const bool order_matters =
+      devices > per_node || cluster.node_links().direct_size() > 0 || cluster.node_links().has_bridge();
   const bool pipe_first = order_is_fixed && std::find_if(axes.begin(), axes.end(), [](const MeshAxis& axis) {
                                               return axis.name() == "data" || axis.name() == "pipe";
                                             })->name() == "pipe";
@@ -121,7 +124,7 @@ std::vector<Choice> Meshes(const SpaceOptions& options, const Cluster& cluster, 
         for (const int64_t pipe : Divisors(devices / tensor)) {
           const int64_t data = devices / tensor / pipe;
           if (!fits("pipe", pipe) || !fits("data", data)) continue;
-          const bool one_order = data == 1 || pipe == 1 || order_is_fixed;
+          const bool one_order = data == 1 || pipe == 1 || order_is_fixed || !order_matters;
           if (!one_order || !pipe_first) {
             meshes.push_back(MeshChoice({{"x", x}, {"y", y}, {"z", z}, {"dp", data}, {"pp", pipe}}));
           }
@@ -210,10 +213,12 @@ absl::StatusOr<Space> Space::Make(const SpaceOptions& options, const Cluster& cl
   }
   using Predicate = bool (*)(const Recipe&, const Plan&);
   using Copy = void (*)(const Recipe&, const Plan&, Recipe*, Plan*);
+  const auto is_excluded = [&](absl::string_view name) {
+    return std::find(options.excluded.begin(), options.excluded.end(), name) != options.excluded.end();
+  };
   const auto add = [&](absl::string_view name, bool fixed, std::vector<std::string> settings, Predicate matters,
                        Predicate allowed, Copy copy) -> absl::Status {
-    const bool excluded = std::find(options.excluded.begin(), options.excluded.end(), name) != options.excluded.end();
-    if (fixed || excluded) settings = {""};
+    if (fixed || is_excluded(name)) settings = {""};
     WEFT_ASSIGN_OR_RETURN(Dimension dimension, MakeDimension(name, settings));
     dimension.matters = matters;
     dimension.allowed = allowed;
@@ -222,6 +227,10 @@ absl::StatusOr<Space> Space::Make(const SpaceOptions& options, const Cluster& cl
     return absl::OkStatus();
   };
   const Plan& plan = options.plan;
+  // The default microbatch.
+  if (is_excluded(kMicrobatchName) && options.recipe.microbatch_sequences() == 0) {
+    space.options_.recipe.set_microbatch_sequences(1);
+  }
   space.dimensions_.push_back({.name = std::string(kMeshName),
                                .choices = Meshes(options, cluster, devices),
                                .copy = [](const Recipe&, const Plan& from, Recipe*, Plan* plan) {
@@ -242,17 +251,19 @@ absl::StatusOr<Space> Space::Make(const SpaceOptions& options, const Cluster& cl
   WEFT_ASSIGN_OR_RETURN(std::vector<std::string> schedules, Schedules(options));
   WEFT_RETURN_IF_ERROR(add(kScheduleName, ScheduleIsFixed(plan), std::move(schedules), ScheduleIsNeeded, nullptr,
                            [](const Recipe&, const Plan& from, Recipe*, Plan* plan) {
-                             *plan->mutable_schedule() = from.schedule();
+                             plan->clear_schedule();
+                             if (from.has_schedule()) *plan->mutable_schedule() = from.schedule();
                              plan->clear_partition();
                            }));
-  WEFT_RETURN_IF_ERROR(
-      add("zero", plan.has_zero(), {"", "zero.stage=1", "zero.stage=2", "zero.stage=3"}, HasReplicas, nullptr,
-          [](const Recipe&, const Plan& from, Recipe*, Plan* plan) { *plan->mutable_zero() = from.zero(); }));
-  WEFT_RETURN_IF_ERROR(
-      add("sequence-parallel", plan.sequence_parallel(), {"", "sequence_parallel=true"}, HasTensorAxis, nullptr,
-          [](const Recipe&, const Plan& from, Recipe*, Plan* plan) {
-            plan->set_sequence_parallel(from.sequence_parallel());
-          }));
+  WEFT_RETURN_IF_ERROR(add("zero", plan.has_zero(), {"", "zero.stage=1", "zero.stage=2", "zero.stage=3"}, HasReplicas,
+                           nullptr, [](const Recipe&, const Plan& from, Recipe*, Plan* plan) {
+                             plan->clear_zero();
+                             if (from.has_zero()) *plan->mutable_zero() = from.zero();
+                           }));
+  WEFT_RETURN_IF_ERROR(add("sequence-parallel", plan.sequence_parallel(), {"", "sequence_parallel=true"}, HasTensorAxis,
+                           nullptr, [](const Recipe&, const Plan& from, Recipe*, Plan* plan) {
+                             plan->set_sequence_parallel(from.sequence_parallel());
+                           }));
   std::vector<std::string> recompute = {"recompute.mode=FIT"};
   // A framework chooses the form of its attention itself.
   if (plan.attention() == FUSED && !options.under_runtime) {
@@ -260,13 +271,16 @@ absl::StatusOr<Space> Space::Make(const SpaceOptions& options, const Cluster& cl
   }
   WEFT_RETURN_IF_ERROR(add("recompute", plan.has_recompute(), std::move(recompute), nullptr, nullptr,
                            [](const Recipe&, const Plan& from, Recipe*, Plan* plan) {
-                             *plan->mutable_recompute() = from.recompute();
+                             plan->clear_recompute();
+                             if (from.has_recompute()) *plan->mutable_recompute() = from.recompute();
                              plan->set_attention(from.attention());
                            }));
   const bool has_host = cluster.host().bytes_per_second() > 0 && !options.under_runtime;
-  WEFT_RETURN_IF_ERROR(
-      add("offload", plan.has_offload() || !has_host, {"", "offload.optimizer=true"}, nullptr, nullptr,
-          [](const Recipe&, const Plan& from, Recipe*, Plan* plan) { *plan->mutable_offload() = from.offload(); }));
+  WEFT_RETURN_IF_ERROR(add("offload", plan.has_offload() || !has_host, {"", "offload.optimizer=true"}, nullptr, nullptr,
+                           [](const Recipe&, const Plan& from, Recipe*, Plan* plan) {
+                             plan->clear_offload();
+                             if (from.has_offload()) *plan->mutable_offload() = from.offload();
+                           }));
   return space;
 }
 

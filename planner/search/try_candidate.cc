@@ -41,18 +41,20 @@ std::vector<std::vector<int32_t>> LayersOfRanks(const ScheduleShape& shape, cons
   return layers;
 }
 
-}  // namespace
-
-TriedPlan TryAsItIs(const SearchContext& context, FoundPlan plan) {
+// Tries a plan that leaves no choice open but those of the compiler. `quickly`: see TryCandidate.
+TriedPlan Run(const SearchContext& context, FoundPlan plan, bool quickly) {
   TriedPlan tried{.found = std::move(plan)};
   FoundPlan& found = tried.found;
+  const bool evaluation = context.runtime == nullptr && !quickly;
   const auto run = [&]() -> absl::Status {
     WEFT_ASSIGN_OR_RETURN(PlanInputs inputs,
                           ResolveInputs(context.model, found.recipe, found.plan, context.cluster, /*notes=*/nullptr));
     inputs.cost = context.cost;
     WEFT_RETURN_IF_ERROR(planner::Resolve(inputs, /*evaluation=*/true, context.runtime, nullptr).status());
+    // A framework has no arenas.
+    inputs.quick_arenas = quickly || context.runtime != nullptr;
     WEFT_ASSIGN_OR_RETURN(Evaluation made, Evaluate({.inputs = inputs,
-                                                     .evaluation = context.runtime == nullptr,
+                                                     .evaluation = evaluation,
                                                      .network = context.network,
                                                      .runtime = context.runtime,
                                                      .most_bytes = context.capacity}));
@@ -67,13 +69,25 @@ TriedPlan TryAsItIs(const SearchContext& context, FoundPlan plan) {
   return tried;
 }
 
+}  // namespace
+
+TriedPlan TryAsItIs(const SearchContext& context, FoundPlan plan) {
+  return Run(context, std::move(plan), /*quickly=*/false);
+}
+
 TriedPlan TryCandidate(const SearchContext& context, FoundPlan plan, const ScheduleShape& shape,
-                  const std::vector<int32_t>& layers_per_stage, const PlanBound& bound) {
+                       const std::vector<int32_t>& layers_per_stage, const PlanBound& bound, bool quickly) {
   plan.least_seconds = bound.least_seconds;
   plan.least_bytes = bound.least_bytes;
   plan.estimated_seconds = bound.estimated_seconds;
   plan.plan.mutable_partition()->mutable_layers_per_stage()->Assign(layers_per_stage.begin(), layers_per_stage.end());
-  if (plan.plan.recompute().mode() != Recompute::FIT) return TryAsItIs(context, std::move(plan));
+  const auto run = [&](const FoundPlan& exact) {
+    TriedPlan tried;
+    if (quickly) tried = Run(context, exact, /*quickly=*/true);
+    if (!quickly || (tried.status.ok() && !tried.fits && context.runtime == nullptr)) tried = TryAsItIs(context, exact);
+    return tried;
+  };
+  if (plan.plan.recompute().mode() != Recompute::FIT) return run(plan);
   const std::vector<std::vector<int32_t>> layers = LayersOfRanks(shape, layers_per_stage);
   std::vector<int> counts(layers.size());
   for (size_t p = 0; p < counts.size(); ++p) {
@@ -84,7 +98,7 @@ TriedPlan TryCandidate(const SearchContext& context, FoundPlan plan, const Sched
   std::vector<int> counts_before;
   while (true) {
     RecomputeFirst(layers, counts, plan.plan);
-    TriedPlan tried = TryAsItIs(context, plan);
+    TriedPlan tried = run(plan);
     if (!tried.status.ok() || tried.fits) return tried;
     // By how much the bytes of a rank fell with each layer that was added, or a guess.
     const std::vector<int64_t>& bytes = tried.rank_bytes;

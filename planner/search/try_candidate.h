@@ -26,6 +26,8 @@ struct FoundPlan {
   SimulationReport report = {};
   // Of the fullest rank.
   int64_t device_bytes = 0;
+  // The program is the one that weft compile makes (TryAsItIs).
+  bool is_finished = false;
   // What the bounds said before the plan was compiled (plan_bound.h).
   double least_seconds = 0;
   double estimated_seconds = 0;
@@ -42,12 +44,16 @@ struct TriedPlan {
 };
 
 // Tries `plan`, whose recipe and plan are set, with all choices that it leaves open made as the compiler makes them.
+// The program is the one that weft compile makes.
 TriedPlan TryAsItIs(const SearchContext& context, FoundPlan plan);
 
-// Tries `plan`, whose recipe, plan and candidate are set. With recompute FIT, each pipe rank recomputes the first of its
-// layers: as few as `bound` allows, then more on the ranks that do not fit.
+// Tries `plan`, whose recipe, plan and candidate are set. With recompute FIT, each pipe rank recomputes the first of
+// its layers: as few as `bound` allows, then more on the ranks that do not fit.
+//
+// If `quickly`, arenas may be somewhat higher than those of weft compile, unless the plan fits only with low ones, and
+// there is no evaluation program. The times are the same.
 TriedPlan TryCandidate(const SearchContext& context, FoundPlan plan, const ScheduleShape& shape,
-                  const std::vector<int32_t>& layers_per_stage, const PlanBound& bound);
+                       const std::vector<int32_t>& layers_per_stage, const PlanBound& bound, bool quickly);
 
 }  // namespace weft::planner
 
