@@ -4,6 +4,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <thread>
@@ -21,6 +22,8 @@
 #include "cli/common/flags.h"
 #include "cli/common/terminal.h"
 #include "cli/inputs/inputs.h"
+#include "planner/search/front.h"
+#include "planner/search/objective.h"
 #include "planner/search/plan_report.h"
 #include "planner/search/search.h"
 #include "proto/io/io.h"
@@ -63,6 +66,20 @@ absl::Status ReadAtMost(const std::string& text, int64_t* bytes) {
   return refuse();
 }
 
+// Reads N or N..M.
+absl::Status ReadGpus(const std::string& text, std::vector<int64_t>* counts) {
+  constexpr int64_t kMost = 1 << 20;
+  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits("..", 1));
+  int64_t fewest = 0, most = 0;
+  if (!absl::SimpleAtoi(parts.front(), &fewest) || !absl::SimpleAtoi(parts.back(), &most) || fewest < 1 ||
+      most < fewest || most > kMost) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a number or a range of devices from 1 to ", kMost, ", e.g. 64 or 64..512"));
+  }
+  *counts = planner::DeviceCounts(fewest, most);
+  return absl::OkStatus();
+}
+
 std::vector<std::string> Listed(const std::string& text) {
   return text.empty() ? std::vector<std::string>() : absl::StrSplit(text, ',');
 }
@@ -72,15 +89,26 @@ struct PlanRequest {
   planner::SearchOptions search;
   std::string runtime = "weft";
   std::string cost, schedules, exclude, output, from;
-  std::string format = "text";
-  int64_t devices = 0, wanted = 5, threads = 0;
+  std::string format = "text", cache;
+  std::string objective = "time";
+  bool memory_front = false;
+  // The numbers of devices; empty = all of the cluster.
+  std::vector<int64_t> devices;
+  int64_t wanted = 5, threads = 0;
   int64_t gap_thousandths = 1000;
   int64_t budget_ms = 0;
 };
 
 void AddFlags(Flags* flags, PlanRequest* request) {
   AddInputFlags(flags, &request->input);
-  flags->Int("gpus", "N", "devices that every plan uses [all of the cluster]", &request->devices, 1, 1 << 20);
+  flags->Custom("gpus", "N|N..M",
+                "devices that every plan uses; N..M searches N, 2 N, 4 N, ... and M, and compares them by --objective "
+                "[all of the cluster]",
+                "", [request](const std::string& text) { return ReadGpus(text, &request->devices); });
+  std::vector<std::string> objectives;
+  for (const planner::Objective& objective : planner::Objectives()) objectives.push_back(objective.name);
+  flags->Choice("objective", std::move(objectives), "what is compared between numbers of devices", &request->objective);
+  flags->Bool("memory-front", "also search with less and less memory per device", &request->memory_front);
   flags->String("schedules", "A,B,...",
                 "pipeline schedules to consider, each with all values of its parameters [the usual ones; with "
                 "--runtime: 1f1b and interleaved]",
@@ -111,6 +139,10 @@ void AddFlags(Flags* flags, PlanRequest* request) {
   flags->String("runtime", "NAME|FILE",
                 "the framework that runs the plan, or weft for its own executor; see weft list runtimes",
                 &request->runtime);
+  flags->String("cache", "DIR",
+                "folder for what the search measures, which later searches use again; none = keep nothing "
+                "[$XDG_CACHE_HOME/weft or ~/.cache/weft]",
+                &request->cache);
   flags->Choice("format", {"text", "json"}, "output format", &request->format);
   flags->String("output", "FILE", "write the best plan to this file", &request->output);
   flags->Short('o', "output");
@@ -145,12 +177,34 @@ absl::StatusOr<planner::StartingPlan> ReadFrom(const std::string& text, const Ru
   return from;
 }
 
+// The folder of --cache; empty = keep nothing.
+std::string CacheFolder(const std::string& flag) {
+  if (flag == "none") return "";
+  if (!flag.empty()) return flag;
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache == '/') return absl::StrCat(cache, "/weft");
+  const char* home = std::getenv("HOME");
+  return home != nullptr && *home == '/' ? absl::StrCat(home, "/.cache/weft") : "";
+}
+
 void ShowProgress(const planner::SearchProgress& progress, Progress* line) {
   std::string text = absl::StrCat("searching ", progress.plans, " plans: ", progress.simulated, " simulated");
   if (progress.best_seconds > 0) {
     absl::StrAppendFormat(&text, ", best %.4g s, gap %.2f %%", progress.best_seconds, 100 * progress.gap);
   }
   line->Step(text);
+}
+
+// Searches for each number of devices, or with less and less memory; else once.
+absl::StatusOr<planner::Front> Searched(const Inputs& inputs, const PlanRequest& request,
+                                        const planner::Objective& objective) {
+  if (request.memory_front) {
+    return planner::SearchMemoryLimits(inputs.model, inputs.cluster, request.search, objective);
+  }
+  const std::vector<int64_t> counts =
+      request.devices.empty() ? std::vector<int64_t>{inputs.cluster.nodes() * inputs.cluster.devices_per_node()}
+                              : request.devices;
+  return planner::SearchDevices(inputs.model, inputs.cluster, request.search, counts, objective);
 }
 
 // The error for a search without a plan.
@@ -193,13 +247,18 @@ absl::Status PlanCommand(absl::Span<const std::string> args) {
   planner::SearchOptions& search = request.search;
   search.space.recipe = inputs.recipe;
   search.space.plan = inputs.plan;
-  search.space.devices = request.devices;
+  if (!request.devices.empty()) search.space.devices = request.devices.front();
+  if (request.memory_front && request.devices.size() > 1) {
+    return absl::InvalidArgumentError("--memory-front: it is for one number of devices; give --gpus=N");
+  }
   search.space.schedules = Listed(request.schedules);
   search.space.excluded = Listed(request.exclude);
   search.space.under_runtime = runtime.has_value();
   search.cost = request.cost.empty() ? sim::BestCostModel(inputs.cluster) : request.cost;
   search.runtime = runtime ? &*runtime : nullptr;
   search.gap = static_cast<double>(request.gap_thousandths) / 100'000;
+  search.cache = CacheFolder(request.cache);
+  search.sensitivities = true;
   search.wanted = static_cast<int>(request.wanted);
   search.threads = request.threads > 0 ? static_cast<int>(request.threads)
                                        : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
@@ -217,12 +276,16 @@ absl::Status PlanCommand(absl::Span<const std::string> args) {
   search.on_progress = [&](const planner::SearchProgress& state) { ShowProgress(state, &progress); };
   std::signal(SIGINT, Interrupt);
   progress.Step("profiling blocks");
-  const absl::StatusOr<planner::SearchResult> result = planner::Search(inputs.model, inputs.cluster, search);
-  WEFT_RETURN_IF_ERROR(WithFile(result.status(), request.input, inputs));
+  WEFT_ASSIGN_OR_RETURN(const planner::Objective* objective, planner::FindObjective(request.objective));
+  const absl::StatusOr<planner::Front> front = Searched(inputs, request, *objective);
+  WEFT_RETURN_IF_ERROR(WithFile(front.status(), request.input, inputs));
   progress.Done();
   for (const std::string& note : inputs.notes) PrintNote(note);
-  if (result->plans.empty()) return NothingFound(*result, inputs.cluster);
-  const PlanReport report = planner::ReportOf(inputs.model, inputs.cluster, search, *result);
+  if (front->best == front->points.size()) return NothingFound(front->points.back().result, inputs.cluster);
+  const planner::SearchResult& best = front->points[front->best].result;
+  const PlanReport report = front->points.size() == 1
+                                ? planner::ReportOf(inputs.model, inputs.cluster, search, best)
+                                : planner::ReportOf(inputs.model, inputs.cluster, search, *front, *objective);
   std::string text = PrintableLines(planner::PlanReportText(report));
   if (request.format == "json") {
     WEFT_ASSIGN_OR_RETURN(text, MessageToJson(report));

@@ -177,8 +177,8 @@ absl::StatusOr<Measured> Measure(const ProfileRequest& request, const Form& form
   Cluster cluster = request.cluster;
   const int64_t devices = std::max<int64_t>(1, cluster.devices_per_node());
   cluster.set_nodes(std::max(cluster.nodes(), (MeshRanks(plan.mesh()) + devices - 1) / devices));
-  WEFT_ASSIGN_OR_RETURN(PlanInputs inputs, ResolveInputs(ShortenRuns(request.model, request.runs, most), recipe, plan,
-                                                         cluster, /*notes=*/nullptr));
+  WEFT_ASSIGN_OR_RETURN(PlanInputs inputs, ResolveInputs(most == 1 ? request.models.one : request.models.two, recipe,
+                                                         plan, cluster, /*notes=*/nullptr));
   inputs.cost = request.cost;
   inputs.quick_arenas = true;
   const std::optional<Runtime> runtime = WithoutHost(request.runtime);
@@ -218,7 +218,7 @@ void AddHalves(const LayerCosts& halves, LayerCosts& costs) {
   costs.backward_input = halves.backward_input;
   costs.backward_weight = halves.backward_weight;
   costs.saved_gradient_bytes = halves.saved_gradient_bytes;
-  costs.workspace_bytes = std::min(costs.workspace_bytes, halves.workspace_bytes);
+  costs.half_workspace_bytes = halves.workspace_bytes;
 }
 
 }  // namespace
@@ -226,6 +226,7 @@ void AddHalves(const LayerCosts& halves, LayerCosts& costs) {
 LayerCosts& LayerCosts::operator+=(const LayerCosts& other) {
   ForEachField([&](auto field) { this->*field += other.*field; });
   workspace_bytes = std::max(workspace_bytes, other.workspace_bytes);
+  half_workspace_bytes = std::max(half_workspace_bytes, other.half_workspace_bytes);
   return *this;
 }
 
@@ -264,9 +265,12 @@ LayerCosts BlockProfile::CostsOf(int32_t begin, int32_t end, bool sharded) const
   return sum;
 }
 
-std::string ProfileKey(const Recipe& recipe, const Plan& plan, bool split_backward) {
-  return absl::StrCat(recipe.microbatch_sequences(), split_backward ? " split " : " whole ",
-                      ProfiledPlan(plan).SerializeAsString());
+ShortModels ShortModelsOf(const ModelGraph& model, const std::vector<LayerRun>& runs) {
+  return {ShortenRuns(model, runs, 1), ShortenRuns(model, runs, 2)};
+}
+
+std::string ProfileKey(const Recipe& recipe, const Plan& plan) {
+  return absl::StrCat(recipe.microbatch_sequences(), " ", ProfiledPlan(plan).SerializeAsString());
 }
 
 absl::StatusOr<BlockProfile> ProfileBlocks(const ProfileRequest& request) {

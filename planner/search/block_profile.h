@@ -35,6 +35,8 @@ struct LayerCosts {
   int64_t saved_gradient_bytes = 0;
   // What a backward needs while it runs, besides what is kept. Of a stage: of the layer that needs most.
   int64_t workspace_bytes = 0;
+  // The same for the input half of a backward; 0 if the profile was made without halves.
+  int64_t half_workspace_bytes = 0;
   int64_t parameter_bytes = 0;
   int64_t gradient_bytes = 0;
   int64_t optimizer_bytes = 0;
@@ -71,9 +73,16 @@ struct BlockProfile {
   int32_t layers() const { return runs.empty() ? 0 : runs.back().run.first + runs.back().run.layers; }
 };
 
+// A model with at most one, and with at most two layers of each run.
+struct ShortModels {
+  ModelGraph one;
+  ModelGraph two;
+};
+ShortModels ShortModelsOf(const ModelGraph& model, const std::vector<LayerRun>& runs);
+
 struct ProfileRequest {
   // The resolved inputs of a candidate. Its pipeline, its replicas, its schedule and its recompute FIT do not matter.
-  const ModelGraph& model;
+  const ShortModels& models;
   const std::vector<LayerRun>& runs;
   const Recipe& recipe;
   const Plan& plan;
@@ -87,9 +96,9 @@ struct ProfileRequest {
   bool sharded_gradients = false;
 };
 
-// Returns the plan that is profiled, without its mesh sizes on `pipe` and `data`: candidates whose keys are equal, with
-// equal microbatches and the same `split_backward`, have the same profile.
-std::string ProfileKey(const Recipe& recipe, const Plan& plan, bool split_backward);
+// Candidates with equal keys have the same profile: they have the same microbatch, and plans that differ in their
+// pipeline, their replicas and their schedule only.
+std::string ProfileKey(const Recipe& recipe, const Plan& plan);
 
 // Compiles a model with one and with two layers of each run, each run on its own rank of the pipeline, and one with all
 // runs on one rank, and simulates one microbatch. Fails as the compiler does, for example if heads do not divide.

@@ -28,7 +28,8 @@ BlockProfile ProfileOf(const std::string& model_name, const std::string& plan, b
   const ModelGraph model = *LoadModel(model_name);
   const Cluster cluster = *LoadCluster("dgx-a100-80g");
   const std::vector<LayerRun> runs = RunsOfLayers(model);
-  const absl::StatusOr<BlockProfile> profile = ProfileBlocks({.model = model,
+  const ShortModels models = ShortModelsOf(model, runs);
+  const absl::StatusOr<BlockProfile> profile = ProfileBlocks({.models = models,
                                                               .runs = runs,
                                                               .recipe = MakeRecipe(2),
                                                               .plan = Parse<Plan>(plan),
@@ -89,17 +90,14 @@ TEST(BlockProfile, AStageCostsTheSumOfItsLayers) {
 
 TEST(BlockProfile, TheKeyLeavesOutWhatDoesNotMatter) {
   const Recipe recipe = MakeRecipe(2);
-  const auto key = [&](const std::string& plan, bool split = false) {
-    return ProfileKey(recipe, Parse<Plan>(plan), split);
-  };
+  const auto key = [&](const std::string& plan) { return ProfileKey(recipe, Parse<Plan>(plan)); };
   EXPECT_EQ(
       key("mesh { axes { name: 'x' size: 2 } axes { name: 'pipe' size: 4 } axes { name: 'data' size: 8 } } zero { "
           "stage: 3 } schedule { name: 'zb-h1' } recompute { mode: FIT }"),
       key("mesh { axes { name: 'x' size: 2 } } recompute {}"));
   EXPECT_NE(key("mesh { axes { name: 'x' size: 2 } }"), key("mesh { axes { name: 'x' size: 4 } }"));
   EXPECT_NE(key("recompute { mode: FULL }"), key("recompute {}"));
-  EXPECT_NE(key("", false), key("", true));
-  EXPECT_NE(key(""), ProfileKey(MakeRecipe(4), Plan(), false));
+  EXPECT_NE(key(""), ProfileKey(MakeRecipe(4), Plan()));
 }
 
 }  // namespace

@@ -50,6 +50,14 @@ double SumTime(const sim::NetworkModel& network, const Mesh& mesh, const Collect
   return static_cast<double>(std::max<int64_t>(0, twice->occupancy.ps - once->occupancy.ps)) / (4.0 * kElements);
 }
 
+// The question that a profile answers, apart from the context of the search.
+std::string CacheKey(const Recipe& recipe, const std::string& profile_key, bool split, bool sharded) {
+  Recipe other = recipe;
+  // Profiles have one microbatch.
+  other.clear_global_batch_sequences();
+  return absl::StrCat(profile_key, split ? " split" : "", sharded ? " sharded " : " ", other.SerializeAsString());
+}
+
 }  // namespace
 
 int64_t MicrobatchesOf(const Recipe& recipe, const Plan& plan) {
@@ -58,7 +66,11 @@ int64_t MicrobatchesOf(const Recipe& recipe, const Plan& plan) {
 }
 
 CandidateBounds::CandidateBounds(const SearchContext& context, const Space& space)
-    : context_(context), space_(space), runs_(RunsOfLayers(context.model)) {}
+    : context_(context),
+      space_(space),
+      cache_(context.cache, context),
+      runs_(RunsOfLayers(context.model)),
+      models_(ShortModelsOf(context.model, runs_)) {}
 
 CandidateBounds::Shape CandidateBounds::MakeShape(const PlanSchedule& schedule, int64_t ranks,
                                                   int64_t microbatches) const {
@@ -112,11 +124,13 @@ bool CandidateBounds::MakeProfiles(const std::function<bool()>& stop) {
     bool split;
   };
   std::vector<Wanted> wanted;
-  // One profile serves plans with and without sharded gradients.
+  // One profile serves plans with whole and with split backwards, and with and without sharded gradients.
+  std::map<std::string, size_t> places;
   bool shards = false;
   const auto want = [&](const Recipe& recipe, const Plan& plan, bool split) {
-    std::string key = ProfileKey(recipe, plan, split);
-    if (profiles_.try_emplace(key, nullptr).second) wanted.push_back({std::move(key), recipe, plan, split});
+    const auto [place, is_new] = places.try_emplace(ProfileKey(recipe, plan), wanted.size());
+    if (is_new) wanted.push_back({place->first, recipe, plan, split});
+    wanted[place->second].split |= split;
   };
   space_.ForEach([&](const ChoiceIndices&, const Recipe& recipe, const Plan& plan) {
     const Shape& shape = ShapeOf(recipe, plan);
@@ -129,7 +143,12 @@ bool CandidateBounds::MakeProfiles(const std::function<bool()>& stop) {
   const bool complete = ForAll(
       wanted.size(), context_.threads,
       [&](size_t i) {
-        made[i] = std::make_unique<Profile>(ProfileBlocks({.model = context_.model,
+        const std::string key = CacheKey(wanted[i].recipe, wanted[i].key, wanted[i].split, shards);
+        if (const Profile* known = cache_.Find(key)) {
+          made[i] = std::make_unique<Profile>(*known);
+          return;
+        }
+        made[i] = std::make_unique<Profile>(ProfileBlocks({.models = models_,
                                                            .runs = runs_,
                                                            .recipe = wanted[i].recipe,
                                                            .plan = wanted[i].plan,
@@ -139,20 +158,21 @@ bool CandidateBounds::MakeProfiles(const std::function<bool()>& stop) {
                                                            .runtime = context_.runtime,
                                                            .split_backward = wanted[i].split,
                                                            .sharded_gradients = shards}));
+        cache_.Store(key, *made[i]);
       },
       stop);
   for (size_t i = 0; i < wanted.size(); ++i) profiles_[wanted[i].key] = std::move(made[i]);
   return complete;
 }
 
-absl::StatusOr<CandidateBounds::ProfilesOfPlan> CandidateBounds::ProfilesFor(const Recipe& recipe, const Plan& plan,
-                                                                             bool split) const {
-  ProfilesOfPlan found{.key = ProfileKey(recipe, plan, split)};
+absl::StatusOr<CandidateBounds::ProfilesOfPlan> CandidateBounds::ProfilesFor(const Recipe& recipe,
+                                                                             const Plan& plan) const {
+  ProfilesOfPlan found{.key = ProfileKey(recipe, plan)};
   const Profile& profile = *profiles_.at(found.key);
   WEFT_RETURN_IF_ERROR(profile.status());
   found.profile = &*profile;
   if (const std::optional<Plan> all = AllRecomputed(plan)) {
-    const Profile& recomputed = *profiles_.at(ProfileKey(recipe, *all, split));
+    const Profile& recomputed = *profiles_.at(ProfileKey(recipe, *all));
     WEFT_RETURN_IF_ERROR(recomputed.status());
     found.recomputed = &*recomputed;
   }
@@ -235,8 +255,8 @@ BoundInputs CandidateBounds::InputsOf(const Plan& plan, const ProfilesOfPlan& pr
 absl::StatusOr<PlanBound> CandidateBounds::Bound(const Recipe& recipe, const Plan& plan) {
   const Shape& shape = ShapeOf(recipe, plan);
   WEFT_RETURN_IF_ERROR(shape.status());
-  WEFT_ASSIGN_OR_RETURN(const ProfilesOfPlan profiles, ProfilesFor(recipe, plan, shape->split_backward));
-  std::vector<int32_t>& cut = cuts_[CutKeyOf(profiles.key, *shape, plan)];
+  WEFT_ASSIGN_OR_RETURN(const ProfilesOfPlan profiles, ProfilesFor(recipe, plan));
+  std::vector<int32_t>& cut = cuts_[CutKeyOf(profiles.key, shape->stages, plan)];
   if (cut.empty()) cut = MakeCut(*profiles.profile, shape->stages, recipe, plan);
   if (cut.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("the model's ", profiles.profile->layers(),
@@ -254,25 +274,22 @@ absl::StatusOr<PlanBound> CandidateBounds::Bound(const Recipe& recipe, const Pla
 absl::Status CandidateBounds::Tighten(const Recipe& recipe, const Plan& plan, PlanBound* bound) const {
   const Shape& shape = ShapeOf(recipe, plan);
   WEFT_RETURN_IF_ERROR(shape.status());
-  WEFT_ASSIGN_OR_RETURN(const ProfilesOfPlan profiles, ProfilesFor(recipe, plan, shape->split_backward));
+  WEFT_ASSIGN_OR_RETURN(const ProfilesOfPlan profiles, ProfilesFor(recipe, plan));
   const auto microbatches = static_cast<int>(MicrobatchesOf(recipe, plan));
   WEFT_ASSIGN_OR_RETURN(const PipelineSchedule schedule,
                         ScheduleFor(plan.schedule(), AxisSize(plan.mesh(), "pipe"), microbatches));
-  return TightenBound(InputsOf(plan, profiles, *shape, cuts_.at(CutKeyOf(profiles.key, *shape, plan)),
+  return TightenBound(InputsOf(plan, profiles, *shape, cuts_.at(CutKeyOf(profiles.key, shape->stages, plan)),
                                network_times_.at(NetworkKeyOf(plan, *profiles.profile))),
                       schedule, microbatches, bound);
 }
 
-CandidateBounds::CutKey CandidateBounds::CutKeyOf(const std::string& profile_key, const ScheduleShape& shape,
-                                                  const Plan& plan) const {
+CandidateBounds::CutKey CandidateBounds::CutKeyOf(const std::string& profile_key, int stages, const Plan& plan) const {
   // A framework's cut depends on how the schedule places its stages.
-  return {profile_key, shape.stages, shape.split_backward,
-          context_.runtime == nullptr ? "" : plan.schedule().SerializeAsString()};
+  return {profile_key, stages, context_.runtime == nullptr ? "" : plan.schedule().SerializeAsString()};
 }
 
 const std::vector<int32_t>& CandidateBounds::CutOf(const Recipe& recipe, const Plan& plan) const {
-  const ScheduleShape& shape = *ShapeOf(recipe, plan);
-  return cuts_.at(CutKeyOf(ProfileKey(recipe, plan, shape.split_backward), shape, plan));
+  return cuts_.at(CutKeyOf(ProfileKey(recipe, plan), ShapeOf(recipe, plan)->stages, plan));
 }
 
 }  // namespace weft::planner

@@ -16,6 +16,7 @@
 #include "planner/search/block_profile.h"
 #include "planner/search/layer_runs.h"
 #include "planner/search/plan_bound.h"
+#include "planner/search/profile_cache.h"
 #include "planner/search/search_context.h"
 #include "planner/search/space.h"
 #include "proto/plan.pb.h"
@@ -33,7 +34,7 @@ class CandidateBounds {
   // else may be called.
   bool Prepare(const std::function<bool()>& stop);
 
-  // Plans of the space, and profiles that were made.
+  // Plans of the space, and profiles that they need.
   int64_t plans() const { return plans_; }
   int64_t profiles() const { return static_cast<int64_t>(profiles_.size()); }
 
@@ -52,11 +53,11 @@ class CandidateBounds {
 
  private:
   using Shape = absl::StatusOr<ScheduleShape>;
-  using Profile = absl::StatusOr<BlockProfile>;
+  using Profile = CachedProfile;
   // The schedule's fields, pipe ranks, microbatches.
   using ShapeKey = std::tuple<std::string, int64_t, int64_t>;
-  // The profile's key, stages, whether backwards are split, and under a runtime the schedule's fields.
-  using CutKey = std::tuple<std::string, int, bool, std::string>;
+  // The profile's key, stages, and under a runtime the schedule's fields.
+  using CutKey = std::tuple<std::string, int, std::string>;
   // The mesh, bytes of messages to the next stage, and back.
   using NetworkKey = std::tuple<std::string, int64_t, int64_t>;
   struct ProfilesOfPlan {
@@ -69,18 +70,20 @@ class CandidateBounds {
   Shape MakeShape(const PlanSchedule& schedule, int64_t ranks, int64_t microbatches) const;
   void BuildShapes();
   bool MakeProfiles(const std::function<bool()>& stop);
-  absl::StatusOr<ProfilesOfPlan> ProfilesFor(const Recipe& recipe, const Plan& plan, bool split) const;
+  absl::StatusOr<ProfilesOfPlan> ProfilesFor(const Recipe& recipe, const Plan& plan) const;
   std::vector<int32_t> MakeCut(const BlockProfile& profile, int stages, const Recipe& recipe, const Plan& plan) const;
   NetworkTimes MakeNetworkTimes(const Plan& plan, const BlockProfile& profile) const;
   static NetworkKey NetworkKeyOf(const Plan& plan, const BlockProfile& profile);
-  CutKey CutKeyOf(const std::string& profile_key, const ScheduleShape& shape, const Plan& plan) const;
+  CutKey CutKeyOf(const std::string& profile_key, int stages, const Plan& plan) const;
   // Everything in the result is borrowed.
   BoundInputs InputsOf(const Plan& plan, const ProfilesOfPlan& profiles, const ScheduleShape& shape,
                        const std::vector<int32_t>& cut, const NetworkTimes& times) const;
 
   const SearchContext& context_;
   const Space& space_;
+  const ProfileCache cache_;
   const std::vector<LayerRun> runs_;
+  const ShortModels models_;
   int64_t plans_ = 0;
   std::map<ShapeKey, std::unique_ptr<Shape>> shapes_;
   std::map<std::string, std::unique_ptr<Profile>> profiles_;

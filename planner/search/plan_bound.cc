@@ -52,6 +52,13 @@ int64_t InputOf(const LayerCosts& costs, const ScheduleShape& shape) {
   return shape.split_backward ? std::min(costs.backward_input, costs.backward) : costs.backward;
 }
 
+// What a backward, or the input half of one, needs at least while it runs.
+int64_t WorkspaceOf(const LayerCosts& costs, const ScheduleShape& shape) {
+  if (!shape.split_backward) return costs.workspace_bytes;
+  return shape.whole_backward ? std::min(costs.workspace_bytes, costs.half_workspace_bytes)
+                              : costs.half_workspace_bytes;
+}
+
 int64_t Divided(int64_t value, int64_t by, bool divides) { return divides ? value / by : value; }
 
 // True if gradients are sharded over replicas.
@@ -73,7 +80,9 @@ std::vector<LayerCosts> StagesOf(const BoundInputs& in, const BlockProfile& prof
       const double share =
           static_cast<double>(DTypeBytes(in.plan.precision().compute())) / GradientElementBytes(in.plan);
       const double whole = share * static_cast<double>(profile.GradientsOfBlocks(layer, layer + layers));
-      stages.back().workspace_bytes = std::max(stages.back().workspace_bytes, static_cast<int64_t>(whole));
+      for (int64_t* workspace : {&stages.back().workspace_bytes, &stages.back().half_workspace_bytes}) {
+        *workspace = std::max(*workspace, static_cast<int64_t>(whole));
+      }
     }
     layer += layers;
   }
@@ -110,7 +119,7 @@ struct MomentBytes {
 
 MomentBytes BytesOf(const BoundInputs& in, const ScheduleShape::Held& moment, const std::vector<LayerCosts>& stages) {
   const bool keeps = in.plan.offload().activation_layers() == 0;
-  MomentBytes bytes{.others = in.workspace_as_planned ? stages[moment.stage].workspace_bytes : 0};
+  MomentBytes bytes{.others = in.workspace_as_planned ? WorkspaceOf(stages[moment.stage], in.shape) : 0};
   if (keeps) {
     for (const auto& [stage, count] : moment.saved) bytes.kept += count * stages[stage].saved_bytes;
   }

@@ -84,6 +84,63 @@ std::string ChangesText(const ChangesReport& changes, double best) {
   return text;
 }
 
+// E.g. "links between nodes".
+std::string NameOfFigure(absl::string_view figure) {
+  if (figure == "nic") return "links between nodes";
+  if (figure == "intra") return "links inside nodes";
+  if (figure == "compute") return "matrix products";
+  return "device memory";
+}
+
+// How wrong the cluster's figures may be.
+std::string SensitivityText(const PlanReport& report) {
+  std::string text, safe;
+  for (const FigureSensitivity& of : report.sensitivities()) {
+    const std::string name = NameOfFigure(of.figure());
+    if (of.lower() == 0 && of.upper() == 0) {
+      absl::StrAppend(&safe, safe.empty() ? "" : ", ", name);
+      continue;
+    }
+    for (const auto& [factor, settings] :
+         {std::make_pair(of.lower(), of.lower_settings()), std::make_pair(of.upper(), of.upper_settings())}) {
+      if (factor == 0) continue;
+      absl::StrAppendFormat(&text, "  If %s were %.2f times as fast as stated, this would be the fastest: %s\n", name,
+                            factor, settings);
+    }
+  }
+  if (!safe.empty()) {
+    absl::StrAppend(&text, "  The first stays the fastest of them from 0.25 to 4 times the stated speed of ", safe,
+                    ".\n");
+  }
+  return text;
+}
+
+std::string CostText(const PlanReport& report, const FrontRun& run) {
+  if (report.objective() == "dollars") return absl::StrFormat("%.4g dollars", run.cost());
+  if (report.objective() == "energy") return absl::StrFormat("%.4g kJ", run.cost() / 1000);
+  return SecondsText(run.cost());
+}
+
+// The best plan for each number of devices or memory limit.
+std::string FrontText(const PlanReport& report) {
+  const absl::string_view per = report.objective() == "dollars"  ? "tokens/dollar"
+                                : report.objective() == "energy" ? "tokens/J"
+                                                                 : "tokens/s";
+  std::string text = absl::StrFormat("  %8s  %10s  %10s  %14s  %13s  %6s  %s\n", "devices", "memory", "iteration",
+                                     report.objective(), per, "gap", "plan");
+  for (const FrontRun& point : report.front()) {
+    absl::StrAppendFormat(&text, "  %8d  %10s  ", point.devices(), BytesText(point.capacity_bytes()));
+    if (!point.has_run()) {
+      absl::StrAppend(&text, "no plan: ", point.refusal(), "\n");
+      continue;
+    }
+    absl::StrAppendFormat(&text, "%10s  %14s  %13s  %4.1f %%  %s\n", SecondsText(point.run().iteration_seconds()),
+                          CostText(report, point), CountText(point.tokens_per_cost()), 100 * point.gap(),
+                          point.run().settings());
+  }
+  return text + "\n";
+}
+
 PlannedRun RunOf(const FoundPlan& plan, double best_seconds) {
   PlannedRun run;
   run.set_settings(plan.settings);
@@ -132,6 +189,15 @@ PlanReport ReportOf(const ModelGraph& model, const Cluster& cluster, const Searc
   report.set_complete(result.open == 0);
   const double best = result.plans.front().report.iteration_seconds();
   for (const FoundPlan& plan : result.plans) *report.add_plans() = RunOf(plan, best);
+  const auto settings = [&](double factor, size_t plan) { return factor == 0 ? "" : result.plans[plan].settings; };
+  for (const Sensitivity& of : result.sensitivities) {
+    FigureSensitivity* figure = report.add_sensitivities();
+    figure->set_figure(of.figure);
+    figure->set_lower(of.lower);
+    figure->set_lower_settings(settings(of.lower, of.lower_plan));
+    figure->set_upper(of.upper);
+    figure->set_upper_settings(settings(of.upper, of.upper_plan));
+  }
   if (result.larger) *report.mutable_larger() = RunOf(*result.larger, best);
   if (result.changes) {
     ChangesReport* changes = report.mutable_changes();
@@ -150,10 +216,44 @@ PlanReport ReportOf(const ModelGraph& model, const Cluster& cluster, const Searc
   return report;
 }
 
+PlanReport ReportOf(const ModelGraph& model, const Cluster& cluster, const SearchOptions& options, const Front& front,
+                    const Objective& objective) {
+  const auto options_of = [&](const FrontPoint& point) {
+    SearchOptions at = options;
+    at.space.devices = point.devices;
+    at.memory_bytes = point.memory_bytes;
+    return at;
+  };
+  const FrontPoint& best = front.points[front.best];
+  PlanReport report = ReportOf(model, cluster, options_of(best), best.result);
+  report.set_objective(objective.name);
+  for (const FrontPoint& point : front.points) {
+    FrontRun* run = report.add_front();
+    run->set_devices(point.devices);
+    run->set_capacity_bytes(point.memory_bytes);
+    if (point.result.plans.empty()) {
+      run->set_refusal(point.result.unfit > 0
+                           ? absl::StrCat("the smallest takes at least ", BytesText(point.result.least_unfit_bytes))
+                           : point.result.refusal);
+      continue;
+    }
+    const FoundPlan& plan = point.result.plans.front();
+    *run->mutable_run() = RunOf(plan, plan.report.iteration_seconds());
+    run->set_gap(point.result.gap);
+    run->set_cost(point.cost);
+    run->set_tokens_per_cost(static_cast<double>(plan.report.tokens_per_step()) / point.cost);
+  }
+  return report;
+}
+
 std::string PlanReportText(const PlanReport& report) {
   std::string text =
       absl::StrFormat("%s on %d devices of %s (runtime %s, network %s, cost %s)\n\n", report.model(), report.devices(),
                       report.cluster(), report.runtime(), report.network(), report.cost());
+  if (report.front_size() > 0) {
+    absl::StrAppend(&text, FrontText(report), "The plans of the search with the lowest cost (", report.objective(),
+                    "):\n");
+  }
   if (report.plans_size() > 0) {
     absl::StrAppendFormat(&text, "  %2s  %10s  %8s  %6s  %6s  %9s  %s\n", "", "iteration", "tokens/s", "MFU", "idle",
                           "memory", "plan");
@@ -174,6 +274,10 @@ std::string PlanReportText(const PlanReport& report) {
                             "docs/accuracy.md): measure two or three of them.\n",
                             equal, 100 * report.model_error());
     }
+  }
+  if (report.sensitivities_size() > 0) {
+    absl::StrAppend(&text, "How wrong may the cluster's figures be before another of these plans is the fastest?\n",
+                    SensitivityText(report));
   }
   if (report.has_changes()) {
     absl::StrAppend(&text, ChangesText(report.changes(), report.plans(0).iteration_seconds()));

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "planner/search/front.h"
 #include "planner/search/search.h"
 #include "proto/cluster.pb.h"
 #include "proto/model_graph.pb.h"
@@ -17,6 +18,10 @@ inline constexpr double kModelError = 0.036;
 
 PlanReport ReportOf(const ModelGraph& model, const Cluster& cluster, const SearchOptions& options,
                     const SearchResult& result);
+
+// The report of the point that costs least, which must exist, with the others in `front`.
+PlanReport ReportOf(const ModelGraph& model, const Cluster& cluster, const SearchOptions& options, const Front& front,
+                    const Objective& objective);
 
 // The report as lines for a terminal: the plans as a table, the certificate, what limits the best plan, how popular
 // kinds of plans compare, and how the space was covered.

@@ -369,6 +369,9 @@ absl::StatusOr<SearchResult> Searcher::Run() {
   if (!result_.plans.empty()) {
     result_.gap = std::max(0.0, 1 - result_.least_seconds / result_.plans.front().report.iteration_seconds());
   }
+  if (options_.sensitivities && !Stops()) {
+    result_.sensitivities = FindSensitivities(context_, result_.plans, [this] { return Stops(); });
+  }
   if (options_.from && !result_.plans.empty()) {
     Recipe recipe = recipe_;
     recipe.set_microbatch_sequences(options_.from->microbatch_sequences);
@@ -422,7 +425,8 @@ absl::StatusOr<SearchResult> Search(const ModelGraph& model, const Cluster& clus
                                  .network = options.network,
                                  .runtime = options.runtime,
                                  .capacity = UsableBytes(limited.device()),
-                                 .threads = options.threads};
+                                 .threads = options.threads,
+                                 .cache = options.cache};
   return Searcher(context, options, resolved.recipe, space).Run();
 }
 

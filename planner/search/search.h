@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "planner/search/changes_from.h"
+#include "planner/search/sensitivity.h"
 #include "planner/search/space.h"
 #include "planner/search/try_candidate.h"
 #include "proto/cluster.pb.h"
@@ -46,7 +47,11 @@ struct SearchOptions {
   int64_t memory_bytes = 0;
   // Compiles and simulates every plan, whatever its bound. For tests.
   bool exhaustive = false;
+  // Also find SearchResult.sensitivities.
+  bool sensitivities = false;
   int threads = 1;
+  // SearchContext.cache.
+  std::string cache = {};
   // The number of plans in the result.
   int wanted = 5;
   // If set, asked now and then by the calling thread; the search ends if it returns true.
@@ -92,6 +97,8 @@ struct SearchResult {
   std::optional<FoundPlan> larger;
   // If SearchOptions.from is set and a plan fits.
   std::optional<ChangesFrom> changes;
+  // How wrong the cluster's figures may be before another of `plans` is the fastest.
+  std::vector<Sensitivity> sensitivities;
   std::vector<Dimension> dimensions;
   // No plan of the space has a shorter iteration.
   double least_seconds = 0;

@@ -25,6 +25,8 @@ struct SearchContext {
   // Bytes that a plan may use on each device.
   int64_t capacity = 0;
   int threads = 1;
+  // Folder for profiles that later searches may use (profile_cache.h); empty = none are kept.
+  std::string cache = {};
 };
 
 // Runs work(i) for i from 0 to count - 1 on some threads. If `stop` is not null, the calling thread asks it before each

@@ -12,6 +12,7 @@ uint64_t ClusterDigest(const Cluster& cluster) {
   // These change neither a program nor its times.
   machine.clear_reliability();
   machine.clear_dollars_per_device_hour();
+  machine.clear_watts_per_device();
   std::string bytes;
   {
     google::protobuf::io::StringOutputStream stream(&bytes);

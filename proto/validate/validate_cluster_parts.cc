@@ -231,6 +231,7 @@ absl::Status ValidateReliability(const Cluster& cluster) {
   const Reliability& reliability = cluster.reliability();
   const std::string path = "cluster.reliability";
   WEFT_RETURN_IF_ERROR(CheckNotNegative("cluster.dollars_per_device_hour", cluster.dollars_per_device_hour()));
+  WEFT_RETURN_IF_ERROR(CheckNotNegative("cluster.watts_per_device", cluster.watts_per_device()));
   if (!cluster.has_reliability()) return absl::OkStatus();
   WEFT_RETURN_IF_ERROR(CheckNotNegative(path + ".failures_per_device_year", reliability.failures_per_device_year()));
   WEFT_RETURN_IF_ERROR(CheckNotNegative(path + ".failures_per_node_year", reliability.failures_per_node_year()));

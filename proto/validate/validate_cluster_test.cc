@@ -42,6 +42,7 @@ const char kCluster[] = R"(
     background_stop_seconds: 1 spare_nodes: 1 repair_seconds: 3600
   }
   dollars_per_device_hour: 2.5
+  watts_per_device: 1100
 )";
 
 // Bad values for a device, wherever it stands in a cluster.
@@ -319,6 +320,7 @@ TEST(ValidateCluster, RefusesEveryBadField) {
        "cluster.reliability.spare_nodes = 3 must be at most 2"},
       {"reliability.repair_seconds", "reliability { repair_seconds: 0 }",
        "cluster.reliability.repair_seconds = 0 must be finite and greater than 0"},
+      {"watts_per_device", "watts_per_device: -1", "cluster.watts_per_device = -1"},
       {"dollars_per_device_hour", "dollars_per_device_hour: inf", "cluster.dollars_per_device_hour = inf"},
   };
   const std::vector<Bad> device = DeviceCases();

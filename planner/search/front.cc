@@ -1,0 +1,87 @@
+#include "planner/search/front.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "planner/evaluate.h"
+#include "proto/util/status.h"
+
+namespace weft::planner {
+namespace {
+
+int64_t DevicesOf(const Cluster& cluster, const SearchOptions& options) {
+  return options.space.devices > 0 ? options.space.devices : cluster.nodes() * cluster.devices_per_node();
+}
+
+// Adds a point with the result of a search, and keeps `best` up to date.
+absl::Status AddPoint(const ModelGraph& model, const Cluster& cluster, SearchResult result,
+                      const SearchOptions& options, const Objective& objective, Front* front) {
+  const int64_t usable = UsableBytes(cluster.device());
+  FrontPoint point{.devices = DevicesOf(cluster, options),
+                   .memory_bytes = options.memory_bytes > 0 ? std::min(options.memory_bytes, usable) : usable,
+                   .result = std::move(result)};
+  if (!point.result.plans.empty()) {
+    WEFT_ASSIGN_OR_RETURN(point.cost, objective.cost(model, cluster, options, point.result.plans.front()));
+  }
+  front->points.push_back(std::move(point));
+  // The lowest cost, and without plans the end.
+  front->best = front->points.size();
+  for (size_t i = front->points.size(); i-- > 0;) {
+    const FrontPoint& at = front->points[i];
+    if (at.result.plans.empty()) continue;
+    if (front->best == front->points.size() || at.cost <= front->points[front->best].cost) front->best = i;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<int64_t> DeviceCounts(int64_t fewest, int64_t most) {
+  std::vector<int64_t> counts;
+  for (int64_t count = fewest; count < most; count *= 2) counts.push_back(count);
+  counts.push_back(most);
+  return counts;
+}
+
+absl::StatusOr<Front> SearchDevices(const ModelGraph& model, const Cluster& cluster, const SearchOptions& options,
+                                    const std::vector<int64_t>& counts, const Objective& objective) {
+  if (objective.check != nullptr) WEFT_RETURN_IF_ERROR(objective.check(cluster));
+  Front front;
+  absl::Status first;
+  bool any = false;
+  for (const int64_t count : counts) {
+    SearchOptions at = options;
+    at.space.devices = count;
+    absl::StatusOr<SearchResult> result = Search(model, cluster, at);
+    if (!result.ok()) {
+      first.Update(result.status());
+      result = SearchResult{.refusal = std::string(result.status().message())};
+    } else {
+      any = true;
+    }
+    WEFT_RETURN_IF_ERROR(AddPoint(model, cluster, *std::move(result), at, objective, &front));
+  }
+  if (!any) return first;
+  return front;
+}
+
+absl::StatusOr<Front> SearchMemoryLimits(const ModelGraph& model, const Cluster& cluster, const SearchOptions& options,
+                                         const Objective& objective) {
+  if (objective.check != nullptr) WEFT_RETURN_IF_ERROR(objective.check(cluster));
+  Front front;
+  SearchOptions at = options;
+  while (front.points.size() < kMaxLimits) {
+    WEFT_ASSIGN_OR_RETURN(SearchResult result, Search(model, cluster, at));
+    if (result.plans.empty() && !front.points.empty()) break;
+    const bool ends = result.plans.empty() || result.stopped;
+    const int64_t bytes = ends ? 0 : result.plans.front().device_bytes;
+    WEFT_RETURN_IF_ERROR(AddPoint(model, cluster, std::move(result), at, objective, &front));
+    if (ends) break;
+    at.memory_bytes = static_cast<int64_t>(kMemoryStep * static_cast<double>(bytes));
+    // The user's plan is compared once.
+    at.from.reset();
+  }
+  return front;
+}
+
+}  // namespace weft::planner

@@ -1,0 +1,50 @@
+// Best plans for several numbers of devices, or for several memory limits, and which of them costs least.
+#ifndef WEFT_PLANNER_SEARCH_FRONT_H_
+#define WEFT_PLANNER_SEARCH_FRONT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "planner/search/objective.h"
+#include "planner/search/search.h"
+#include "proto/cluster.pb.h"
+#include "proto/model_graph.pb.h"
+
+namespace weft::planner {
+
+struct FrontPoint {
+  int64_t devices = 0;
+  // What each device may use.
+  int64_t memory_bytes = 0;
+  // Without plans if none fits, or if the search was stopped before it found one.
+  SearchResult result;
+  // Of an iteration of the best plan, in the unit of the objective; 0 without a plan.
+  double cost = 0;
+};
+
+struct Front {
+  std::vector<FrontPoint> points;
+  // Index of the point with the lowest cost, the first of equals; points.size() if none has a plan.
+  size_t best = 0;
+};
+
+// The numbers of devices from `fewest` to `most` that are searched: `fewest` times powers of two, and `most`.
+std::vector<int64_t> DeviceCounts(int64_t fewest, int64_t most);
+
+// Searches the best plan for each number of devices. For a given number, the plan with the shortest iteration costs
+// least whatever the objective, so the objective only compares the numbers. Fails if it fails for all numbers, with the
+// error of the first.
+absl::StatusOr<Front> SearchDevices(const ModelGraph& model, const Cluster& cluster, const SearchOptions& options,
+                                    const std::vector<int64_t>& counts, const Objective& objective);
+
+// Searches with less and less memory: each limit is kMemoryStep times what the best plan before it takes, until no plan
+// fits or kMaxLimits limits were searched.
+inline constexpr double kMemoryStep = 0.9;
+inline constexpr int kMaxLimits = 8;
+absl::StatusOr<Front> SearchMemoryLimits(const ModelGraph& model, const Cluster& cluster, const SearchOptions& options,
+                                         const Objective& objective);
+
+}  // namespace weft::planner
+
+#endif  // WEFT_PLANNER_SEARCH_FRONT_H_

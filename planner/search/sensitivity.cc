@@ -1,0 +1,122 @@
+#include "planner/search/sensitivity.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "planner/compile.h"
+#include "planner/evaluate.h"
+#include "proto/util/status.h"
+#include "simulator/simulate.h"
+#include "simulator/what_if.h"
+
+namespace weft::planner {
+namespace {
+
+constexpr const char* kFigures[] = {"nic", "intra", "compute", "memory"};
+// A bracket is narrowed until its ends differ by this factor.
+constexpr double kNarrow = 1.05;
+
+class Resimulator {
+ public:
+  Resimulator(const SearchContext& context, std::vector<Program> programs)
+      : context_(context), programs_(std::move(programs)) {
+    options_.cost = context.cost;
+    options_.network = context.network;
+    options_.runtime = context.runtime;
+  }
+
+  bool Uses(const std::string& figure) const {
+    const sim::WhatIfChanges changes = {{.name = figure, .factor = 2}};
+    return sim::CheckWhatIf(changes, options_).ok() && sim::ChangedCluster(context_.cluster, changes).ok();
+  }
+
+  // The index of the fastest plan with the figure multiplied by `factor`; the first of equals. Nothing if a simulation
+  // fails.
+  std::optional<size_t> Fastest(const std::string& figure, double factor) const {
+    const auto cluster = sim::ChangedCluster(context_.cluster, {{.name = figure, .factor = factor}});
+    if (!cluster.ok()) return std::nullopt;
+    std::vector<double> seconds(programs_.size());
+    ForAll(programs_.size(), context_.threads, [&](size_t i) {
+      const auto simulation = sim::Simulate(programs_[i], *cluster, options_);
+      if (simulation.ok()) seconds[i] = simulation->report.iteration_seconds();
+    });
+    if (std::find(seconds.begin(), seconds.end(), 0) != seconds.end()) return std::nullopt;
+    return std::min_element(seconds.begin(), seconds.end()) - seconds.begin();
+  }
+
+ private:
+  const SearchContext& context_;
+  const std::vector<Program> programs_;
+  sim::SimulateOptions options_;
+};
+
+absl::StatusOr<Program> ProgramOf(const SearchContext& context, const FoundPlan& plan) {
+  WEFT_ASSIGN_OR_RETURN(PlanInputs inputs,
+                        ResolveInputs(context.model, plan.recipe, plan.plan, context.cluster, /*notes=*/nullptr));
+  inputs.cost = context.cost;
+  // Arenas do not change times.
+  inputs.quick_arenas = true;
+  WEFT_RETURN_IF_ERROR(planner::Resolve(inputs, /*evaluation=*/false, context.runtime, nullptr).status());
+  WEFT_ASSIGN_OR_RETURN(Evaluation made, Evaluate({.inputs = inputs, .simulate = false}));
+  return std::move(made.program);
+}
+
+// The factor nearest to 1 for which another plan is the fastest, and that plan; (0, 0) = none.
+std::pair<double, size_t> FirstChange(const Resimulator& simulator, const std::string& figure, bool upwards,
+                                      const std::function<bool()>& stop) {
+  const auto fastest = [&](double factor) { return simulator.Fastest(figure, upwards ? factor : 1 / factor); };
+  double same = 1;
+  for (const double factor : kFactors) {
+    if (stop != nullptr && stop()) return {0, 0};
+    const std::optional<size_t> plan = fastest(factor);
+    if (!plan) return {0, 0};
+    if (*plan == 0) {
+      same = factor;
+      continue;
+    }
+    double other = factor;
+    size_t of_other = *plan;
+    while (other / same > kNarrow) {
+      const double middle = std::sqrt(same * other);
+      const std::optional<size_t> found = fastest(middle);
+      if (!found) break;
+      (*found == 0 ? same : other) = middle;
+      if (*found != 0) of_other = *found;
+    }
+    return {upwards ? other : 1 / other, of_other};
+  }
+  return {0, 0};
+}
+
+}  // namespace
+
+std::vector<Sensitivity> FindSensitivities(const SearchContext& context, absl::Span<const FoundPlan> plans,
+                                           const std::function<bool()>& stop) {
+  std::vector<Sensitivity> found;
+  if (plans.size() < 2) return found;
+  std::vector<absl::StatusOr<Program>> made(plans.size(), absl::UnknownError(""));
+  if (!ForAll(plans.size(), context.threads, [&](size_t i) { made[i] = ProgramOf(context, plans[i]); }, stop)) {
+    return found;
+  }
+  std::vector<Program> programs;
+  for (absl::StatusOr<Program>& program : made) {
+    if (!program.ok()) return found;
+    programs.push_back(*std::move(program));
+  }
+  const Resimulator simulator(context, std::move(programs));
+  for (const char* figure : kFigures) {
+    if (!simulator.Uses(figure)) continue;
+    Sensitivity sensitivity{.figure = figure};
+    std::tie(sensitivity.lower, sensitivity.lower_plan) = FirstChange(simulator, figure, /*upwards=*/false, stop);
+    std::tie(sensitivity.upper, sensitivity.upper_plan) = FirstChange(simulator, figure, /*upwards=*/true, stop);
+    if (stop != nullptr && stop()) return found;
+    found.push_back(std::move(sensitivity));
+  }
+  return found;
+}
+
+}  // namespace weft::planner
