@@ -85,8 +85,8 @@ class Head {
         head_(head),
         words_(call, call.context.SampleOf(sequence)) {}
 
-  // Index of the first element of a row. Query: in this head of q, or of a tensor laid out like q. Key: in the head of
-  // k or v that this head uses.
+  // Query and Key return the index in `part` of the first element of a row: Query for this head of q or of a tensor
+  // laid out like q, Key for the head of k or v that this head of q uses.
   int64_t Query(const Part& part, int64_t row) const { return Element(part, row, head_); }
   int64_t Key(const Part& part, int64_t row) const { return Element(part, row, head_ / g_.group()); }
 

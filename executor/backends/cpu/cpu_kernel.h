@@ -59,7 +59,7 @@ struct RopeKey {
   bool operator==(const RopeKey&) const = default;
 };
 
-// Lives as long as the backend.
+// Threads, inner loops and scratch memory of a CPU backend. Lives as long as the backend.
 struct Workspace {
   explicit Workspace(int threads, const LoopTable& table) : pool(threads), loops(table), thread(threads) {}
 
@@ -69,7 +69,7 @@ struct Workspace {
   Scratch shared;
   // One per thread of the pool.
   std::vector<Scratch> thread;
-  // Angles, kept from one ROPE to the next because all ROPE steps of a model use the same.
+  // Angles of the last ROPE step. They are kept because all ROPE steps of a model use the same angles.
   Scratch rope;
   RopeKey rope_key;
 };

@@ -44,8 +44,8 @@ inline float Sqrt(float x) { return __builtin_sqrtf(x); }
 inline double Sqrt(double x) { return __builtin_sqrt(x); }
 
 // Returns the sum of f over [0, n). The type of f's second argument selects what f returns: for a vector, the kWidth
-// elements from i on; for a T, element i. Partial sum l of 2 kWidth adds elements l, l + 2 kWidth, …; the partial sums
-// are then added as a tree.
+// elements from i on; for a T, element i. There are 2 * kWidth partial sums. Partial sum l adds elements l, l + 2 *
+// kWidth, …; the partial sums are then added as a tree.
 template <typename T, typename F>
 inline __attribute__((always_inline)) T Sum(int64_t n, F f) {
   using V = typename Lanes<T>::Type;
@@ -302,7 +302,7 @@ inline __attribute__((always_inline)) Words MultiplyLow(Words a, Words b) {
 
 void Philox(uint32_t key_low, uint32_t key_high, uint32_t first, uint32_t c1, uint32_t c2, uint32_t c3, int64_t blocks,
             uint32_t* words) {
-  // Two vectors at a time, so that one multiplies while the other waits.
+  // Handles two vectors at a time, so that one multiplies while the other waits for its product.
   constexpr int kWidth = kVectorBytes / 8;
   constexpr int kVectors = 2;
   const Words zero = {};

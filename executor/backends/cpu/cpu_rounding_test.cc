@@ -1,5 +1,5 @@
 // Tests stochastic rounding in the updates: the bits equal those of the plain loop on every instruction set of this
-// machine and with several threads; moments are right after many steps; invalid steps are refused.
+// machine and with several threads, and the second moment is right after many steps.
 #include <cmath>
 #include <limits>
 #include <random>

@@ -27,7 +27,7 @@ TEST(BandwidthCases, FitTheirRows) {
   }
 }
 
-// The backend accepts the step of every case.
+// The backend accepts the step of every case that is not a launch of several steps.
 TEST(BandwidthCases, RunOnTheEmulation) {
   const auto device = EmulatedBackend().open({});
   const auto backend = EmulatedBackend().make(device->get(), {});

@@ -248,7 +248,7 @@ absl::Status CudnnGraph::Finish(const CudnnTarget& target) {
 absl::StatusOr<std::vector<CudnnEngine>> CudnnGraph::Engines(const CudnnTarget& target) const {
   std::vector<CudnnEngine> engines;
   std::string refused;
-  // First the engines that suit the device best. If there are none, any engines that run.
+  // First asks for the engines that suit the device best. If there are none, asks for any engines that run.
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     WEFT_ASSIGN_OR_RETURN(CudnnDescriptor heuristics,
                           CudnnDescriptor::Make(cudnn_, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR,

@@ -94,7 +94,7 @@ class CaseMaker {
   }
 };
 
-// Makes a case of the kernel: by the function that cases.def names, else from the kernel's row.
+// Makes a case of the kernel. Calls the function that cases.def names, if any; else uses the kernel's row.
 ConformanceCase MakeCase(CaseMaker& make, Kernel kernel);
 
 }  // namespace weft::exec::cuda

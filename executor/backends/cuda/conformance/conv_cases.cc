@@ -74,7 +74,7 @@ ConformanceCase Conv2dBackwardWeightCase(CaseMaker& make) {
   ConformanceCase c;
   c.step = make.MakeStep(CONV2D_BACKWARD_WEIGHT, make.Coin());
   Images i = DrawImages(make, c.step);
-  // Round 6 has more rows than one run of the kernel's sum over rows.
+  // Round 6 has more rows than the kernel sums in one run.
   if (make.round == 6) i.samples = 20;
   c.in = {make.Normal({i.out_rows(), i.outputs}), make.Normal({i.rows(), i.inputs})};
   c.out = {make.Normal(i.weight())};

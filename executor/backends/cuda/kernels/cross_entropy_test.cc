@@ -1,5 +1,5 @@
-// Tests what random data does not cover: rows without a finite logit, batches that do not count, wrong targets, and
-// more elements than 32 bits count. conformance/loss_cases.cc tests all other values.
+// Tests cases that random data does not cover: rows without a finite logit, batches in which no row counts, wrong
+// targets, and more elements than 32 bits count. conformance/loss_cases.cc tests all other values.
 #include "executor/backends/cuda/kernels/cross_entropy.cu"
 
 #include <cmath>

@@ -13,7 +13,7 @@ struct Samples {
   int64_t sample_stride = 0;
 };
 
-// Decides which elements a site drops, with probability about p.
+// Decides which elements a dropout site drops. The probability p of dropping is given by `threshold` and `factor`.
 struct DropoutKey {
   uint32_t key_low = 0, key_high = 0;
   uint32_t site = 0;

@@ -201,7 +201,7 @@ struct SortNames {
   }
 };
 
-// sum += rows names[0], names[step], ... of dy, in this order.
+// Adds rows names[begin], names[begin + step], ... of dy to `sum`, in this order; `end` bounds the index.
 template <typename C, Type S>
 WEFT_DEVICE void AddNames(const EmbeddingBackward& a, const int32_t* names, int32_t begin, int32_t end, int step,
                           int64_t first, int64_t count, C (&sum)[kBlock]) {

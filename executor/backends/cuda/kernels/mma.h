@@ -6,7 +6,7 @@
 //   left   [16, 16]  words at row g, k 2t; row g + 8, k 2t; row g, k 2t + 8; row g + 8, k 2t + 8
 //   right  [16, 8]   words at k 2t, column g; k 2t + 8, column g
 //   sums   [16, 8]   row g, columns 2t and 2t + 1; row g + 8, the same columns
-// So two blocks of sums side by side, once rounded, are the left factor of a next product.
+// So two neighboring blocks of sums, once rounded, form the left factor of another product.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_MMA_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_MMA_H_
 
@@ -26,8 +26,8 @@ struct MmaSums {
 
 #ifdef __CUDACC__
 
-// All lanes of the warp must call it. `volatile` ensures that: the compiler must not move the product into a branch
-// that some lanes skip. The hardware adds the terms of a product in an order of its own, which is the same every time.
+// All lanes of the warp must call it. `volatile` keeps the compiler from moving the product into a branch that some
+// lanes skip. The hardware adds the terms of a product in an order of its own, which is the same every time.
 template <Type S>
 WEFT_DEVICE void Multiply(DeviceThread&, const MmaLeft& a, const MmaRight& b, MmaSums& c) {
   if constexpr (S == Type::kBf16) {

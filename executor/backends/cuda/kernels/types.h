@@ -23,7 +23,8 @@ struct Words {
   uint32_t word[4];
 };
 
-// Dense elements in memory of the device, aligned to 64 bytes. Optional arrays are null.
+// Dense elements in device memory. They are aligned to 64 bytes, except in sums for collectives (sum_parts.h). Optional
+// arrays are null.
 struct Array {
   void* data = nullptr;
   Type type = Type::kNone;
