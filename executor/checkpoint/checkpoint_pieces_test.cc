@@ -128,7 +128,7 @@ TEST(CheckpointPieces, APieceIsOfWhatTheManifestHas) {
               HasSubstr("tensors[0].shape is none"));
   EXPECT_THAT(Refused([](CheckpointManifest* m) { m->mutable_tensors(0)->set_shape(0, -2); }),
               HasSubstr("tensors[0].shape is none"));
-  // CheckPiece reports what is not a piece of such a tensor.
+  // CheckPiece reports a piece that does not fit its tensor.
   EXPECT_THAT(Refused([](CheckpointManifest* m) { m->mutable_pieces(1)->mutable_dimensions(1)->set_end(0, 5); }),
               HasSubstr("pieces[1]: "));
 }

@@ -7,8 +7,8 @@
 namespace weft::exec {
 namespace {
 
-// In every round of every algorithm, a member receives only into slots that it neither sends from nor receives into
-// otherwise in that round.
+// In every round of every algorithm, a member receives only into slots that it does not send from in that round and
+// into which it receives nothing else in that round.
 TEST(CollectiveRouteTest, SlotsAreFreeWhenTheyAreReceivedInto) {
   for (const CollectiveEntry& entry : Collectives()) {
     if (entry.in_switch()) continue;

@@ -204,8 +204,8 @@ TEST(AllReduceTest, PiecesChangeNoBit) {
 }
 
 TEST(AllReduceTest, ScratchIsBounded) {
-  // The accumulators of one tied table would take 926 MB, and this buffer is 600 times as large. Nothing is touched
-  // before Start.
+  // The exact accumulators of one tied embedding table take 926 MB, and this buffer is 600 times as large. Its memory
+  // need not exist, because nothing is touched before Start.
   float x = 0;
   for (const CollectiveEntry& entry : Collectives()) {
     if (entry.in_switch()) continue;

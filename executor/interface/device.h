@@ -88,7 +88,7 @@ class ComputeDevice {
                              void* destination) = 0;
 
   // Copies between the device's memory and any host memory, after everything that was enqueued on any stream before.
-  // The copy is over when the call returns. Not for steps.
+  // The copy is over when the call returns. Never called in a step.
   virtual absl::Status CopyNow(void* to, const void* from, int64_t bytes) = 0;
 };
 

@@ -16,9 +16,9 @@ namespace weft::exec {
 struct StreamState {
   int64_t repetition = 0;
   size_t position = 0;
-  // The head's waits are over; for a transfer, it has been posted.
+  // True if everything that the head waits for is over. If the head is a transfer, it has been posted.
   bool active = false;
-  // The head waits only for a compute slot.
+  // True if the head waits only for a compute slot.
   bool ready = false;
   int64_t ready_ns = 0;
 };

@@ -76,8 +76,8 @@ struct Rendezvous {
 // InvalidArgument names every variable that is missing or wrong, including those of FindLauncher.
 absl::StatusOr<Rendezvous> FindRendezvous(Bootstrap wanted, const Environment& environment);
 
-// The local launcher sets these for its processes, besides the variables of kEnv: its process id, and the two
-// descriptors.
+// The local launcher sets these for its processes, besides the variables of kEnv: its process id, the two descriptors
+// and the job's secret.
 inline constexpr char kLocalLauncherVariable[] = "WEFT_LOCAL_LAUNCHER";
 inline constexpr char kListenerVariable[] = "WEFT_STORE_LISTENER";
 inline constexpr char kNotesVariable[] = "WEFT_NOTES";

@@ -58,8 +58,9 @@ struct PreparedStep {
   int64_t done = 0;
   // The timed event at the step's beginning (step_times.h).
   int begun = -1;
-  // Set for the first step of a run, which a backend may launch as one (step_runs.h): at this step's turn all steps of
-  // the run are executed. The other steps of the run have `in_run` set and nothing left to do.
+  // Set for the first step of a run: several steps that a backend may execute as one launch (step_runs.h). At the first
+  // step's turn, all steps of the run are executed. The other steps of the run have `in_run` set and nothing left to
+  // do.
   StepRun* run = nullptr;
   bool in_run = false;
 };

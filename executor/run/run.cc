@@ -41,7 +41,7 @@ constexpr int kMaxThreads = 256;
 // Time that the device has to stop its work after a failure. The watchdog gives ranks five seconds, so a failed run
 // ends within ten.
 constexpr std::chrono::seconds kDeviceStopTime(4);
-// The events of a trace of this size take about 1 GiB.
+// Maximum number of steps in a trace. Their events take about 1 GiB.
 constexpr int64_t kMaxTraceSteps = int64_t{1} << 24;
 
 absl::Status CheckOptions(const Program& program, const RunOptions& options) {

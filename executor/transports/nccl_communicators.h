@@ -1,6 +1,5 @@
 // The communicators of one rank: made in an order that cannot deadlock, named, watched for errors, and ended or aborted
-// together. The rank's thread makes all calls except those of the table's own threads (NCCL allows one thread that
-// issues per device).
+// together. Only the rank's thread calls NCCL, because NCCL allows one thread per device to issue work.
 #ifndef WEFT_EXECUTOR_TRANSPORTS_NCCL_COMMUNICATORS_H_
 #define WEFT_EXECUTOR_TRANSPORTS_NCCL_COMMUNICATORS_H_
 

@@ -181,7 +181,7 @@ TEST(NcclProgramTest, StreamsFitTheHardwareQueues) {
       least = std::max(least, DemandOf(program, rank, PER_DIRECTION).total());
     }
     if (program.transfer_streams() != PER_EDGE || most <= least) continue;
-    // Besides the program's streams: the one of first messages, and two to spare.
+    // Besides its program streams, a rank needs the transport's warm-up stream, and kReservedQueues stay free.
     const int queues = most - 1 + 1 + kReservedQueues;
     const Outcome outcome = RunProgramOver(program, cpu, 4, seed, queues);
     if (absl::IsResourceExhausted(outcome.status)) continue;
