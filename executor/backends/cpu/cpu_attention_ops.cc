@@ -1,5 +1,5 @@
-// Attention as separate ops: scores, their softmax, and the weighted sum of values. A task of a product is one
-// (sequence, head). The kernels that compute gradients of k or v have one task per head of k and v instead, because
+// Attention as separate ops: scores, their softmax, and the weighted sum of values. A product runs one task per
+// (sequence, head). The kernels that compute gradients of k or v run one task per head of k and v instead, because
 // several heads of q may add to it.
 #include <algorithm>
 #include <cstring>

@@ -70,8 +70,9 @@ int64_t OutputRow(const Geometry& g, int64_t row, int64_t place) {
   return (sample * g.out_height() + oy / g.stride) * g.out_width() + ox / g.stride;
 }
 
-// c [m, n] = (c +) (gathered rows of `source`) * (packed columns) + bias. `row_of` maps (row of c, place of the kernel)
-// to a row of `source`. `pack` writes one panel of the right factor, k x panel_width, beginning at the given column.
+// c [m, n] = (c +) (gathered rows of `source`) * (packed columns) + bias. `row_of` maps (row of c, position of the
+// convolution kernel) to a row of `source`. `pack` writes one panel of the right factor, k x panel_width, beginning at
+// the given column.
 template <typename T, typename RowOf, typename Pack>
 void GatheredProduct(const Call& call, const Geometry& g, const TensorView& source, const TensorView& c,
                      const TensorView* bias, RowOf row_of, Pack pack) {

@@ -46,7 +46,7 @@ void MaskTokens(const Call& call, int64_t sample, absl::Span<int32_t> tokens) {
   for (uint64_t position : MaskedPositions(call, key, s, static_cast<int64_t>(tokens.size()))) {
     const int64_t p = static_cast<int64_t>(position);
     const uint32_t action = Word(key, p, kAction, s);
-    // Of ten masked positions, eight show the mask token, one shows a random token, one keeps its token.
+    // On average, eight of ten masked positions show the mask token, one shows a random token, and one keeps its token.
     if (action < 3435973836u) {
       tokens[position] = static_cast<int32_t>(a.mask_token());
     } else if (action < 3865470566u) {

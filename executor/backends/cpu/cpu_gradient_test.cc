@@ -119,7 +119,7 @@ TEST_F(GradientTest, Attention) {
   }
 }
 
-// q, k and v are separate tensors, with heads in groups, with and without a window.
+// q, k and v are separate tensors, and several heads of q share a head of k and v. Tries windows and no windows.
 TEST_F(GradientTest, GroupedAttention) {
   for (int flags = 0; flags < 6; ++flags) {
     const int64_t sequences = 2, sequence = 53, heads = 4, kv_heads = flags % 2 == 0 ? 2 : 1, width = 6;

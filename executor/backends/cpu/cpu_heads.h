@@ -120,7 +120,7 @@ class Head {
   // y = dropout(x) for one query and the n keys from `key` on.
   void Drop(int64_t query, int64_t key, const T* x, int64_t n, uint32_t* scratch, T* y) const {
     const double p = call_.attributes().dropout();
-    // If ranks split the heads, counters use the number of the head among all heads.
+    // The random counters use the head's number among the heads of all ranks.
     const int64_t first = ((call_.context.column_shift + head_) * g_.sequence + query) * g_.sequence + key;
     loops_.mask(x, words_.Get(first, n, scratch), DropoutThreshold(p), static_cast<T>(1 / (1 - p)), n, y);
   }

@@ -65,9 +65,9 @@ struct Workspace {
 
   ThreadPool pool;
   const LoopTable& loops;
-  // Used by all threads of one kernel.
+  // Scratch memory that all threads of a kernel share.
   Scratch shared;
-  // One per thread of the pool.
+  // Scratch memory of each thread of the pool.
   std::vector<Scratch> thread;
   // Angles of the last ROPE step. They are kept because all ROPE steps of a model use the same angles.
   Scratch rope;

@@ -6,6 +6,7 @@
 // element, a reduction adds into a fixed number of partial sums, and everything else is elementwise. Results therefore
 // depend neither on tiling, nor on threads, nor on vector width. AVX2 and AVX-512 give the same bits; the baseline has
 // no fused multiply-add, so its products differ in the last bits.
+//
 // Files compiled per instruction set include only this header and C headers: an inline function of the standard library
 // compiled for AVX-512 could otherwise be the copy that the linker keeps for everyone.
 #ifndef WEFT_EXECUTOR_BACKENDS_CPU_CPU_LOOPS_H_

@@ -205,7 +205,7 @@ void AddOptimizer(Maker& make) {
 
 // Adds a sample case for every kernel that is bound by memory and has no case yet.
 void AddOthers(Maker& make) {
-  // Kernels that are not bound by memory: at most one number per row, or functions of angles.
+  // These kernels are not bound by memory: they handle at most one number per row, or compute functions of angles.
   std::set<Kernel> seen = {NORM_COMBINE, NORM_TOTAL, UPDATE_LOSS_SCALE, CROSS_ENTROPY_COMBINE, TIMESTEP_EMBEDDING};
   for (const BandwidthCase& c : make.cases) seen.insert(c.step.kernel());
   for (int k = KERNEL_UNSPECIFIED + 1; k < Kernel_ARRAYSIZE; ++k) {

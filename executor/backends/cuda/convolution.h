@@ -35,7 +35,8 @@ class FusedConvolution {
  public:
   virtual ~FusedConvolution() = default;
 
-  // True if the library supports this part of this shape. The answer never changes.
+  // True if the library supports this part of this shape. The answer changes only if a Prepare fails: from then on the
+  // part is refused.
   virtual bool Has(const ConvolutionShape& shape, ConvolutionPart part) = 0;
   // Makes the plan of a supported shape before the first step, so that no step has to make it.
   virtual absl::Status Prepare(const ConvolutionShape& shape, ConvolutionPart part) = 0;

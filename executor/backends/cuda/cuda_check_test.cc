@@ -73,7 +73,7 @@ TEST(ChooseDevice, ByTheLocalRank) {
     set_value = "5";
     EXPECT_EQ(*ChooseDevice(-1, 8, Variable), 5) << name;
     EXPECT_EQ(*ChooseDevice(2, 8, Variable), 2) << name;
-    // As under Slurm, which binds one GPU to each task.
+    // Slurm, for example, may show each task only the one GPU that is bound to it.
     EXPECT_EQ(*ChooseDevice(-1, 1, Variable), 0) << name;
     EXPECT_EQ(ChooseDevice(-1, 4, Variable).status().message(),
               std::string("backend cuda: ") + name + " is 5, but this machine shows 4 GPUs, numbered from 0");

@@ -355,7 +355,7 @@ absl::StatusOr<CudnnPlan> MakeCudnnPlan(CudnnEngine engine, std::vector<CudnnEng
 
 absl::Status RunCudnnPlan(CudnnPlan& plan, cudnnHandle_t handle, absl::Span<const CudnnArgument> arguments,
                           void* workspace) {
-  // Maximum number of packs to keep. No program has that many microbatches in flight.
+  // Maximum number of packs (sets of addresses) to keep. No program has that many microbatches in flight.
   constexpr size_t kMaxPacks = 4096;
   const Cudnn* cudnn = plan.plan.cudnn();
   std::vector<const void*> data;

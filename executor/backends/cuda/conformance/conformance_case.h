@@ -19,7 +19,7 @@ using cpu::Tensor;
 struct ConformanceCase {
   Step step;
   std::vector<Tensor> in;
-  // The test poisons the outputs before the run, except `updated` and the outputs of a step that accumulates.
+  // The test poisons the outputs before the run, except those in `updated` and the outputs of a step that accumulates.
   std::vector<Tensor> out;
   StepContext context;
   // {i, j}: output i shares the memory of input j, as it may in a program. The result is the same without sharing.

@@ -1,5 +1,6 @@
 // Tiles of attention on tensor cores: 64 rows of a head in shared memory, the products of a warp's sixteen rows with
 // them, and the test that decides which pairs of queries and keys count.
+//
 // A tile lies in shared memory by rows (for products that sum over the columns of a head), transposed (for products
 // that sum over the tile's rows), or in both forms. A 32-bit word holds two 16-bit numbers. Rows are four words longer
 // than needed, so that the lanes of a warp access different banks.

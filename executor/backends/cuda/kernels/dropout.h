@@ -27,7 +27,7 @@ struct DropoutKey {
 // the step's samples. With `heads`, the columns are heads x sequence.
 struct Dropout {
   Array x, y;
-  // One byte per element, 1 = kept. Null = not wanted.
+  // One byte per element, 1 = kept. Null: no mask is written.
   uint8_t* mask = nullptr;
   int64_t rows = 0;
   int64_t columns = 0;

@@ -1,8 +1,8 @@
-// Products of small matrices by tensor cores: a warp multiplies 16 x 16 by 16 x 8 halves and adds the result to 16 x 8
-// floats (PTX mma.sync.m16n8k16, compute capability 8.0; NVIDIA, PTX ISA, "Matrix Fragments for mma.m16n8k16").
+// Products of small matrices by tensor cores: a warp multiplies 16 x 16 by 16 x 8 16-bit numbers and adds the result to
+// 16 x 8 floats (PTX mma.sync.m16n8k16, compute capability 8.0; NVIDIA, PTX ISA, "Matrix Fragments for mma.m16n8k16").
 //
-// Elements of each lane, with g = lane / 4 and t = lane % 4. A word holds two neighboring halves, the lower index in
-// its lower half:
+// Elements of each lane, with g = lane / 4 and t = lane % 4. A word holds two neighboring numbers, the lower index in
+// its lower 16 bits:
 //   left   [16, 16]  words at row g, k 2t; row g + 8, k 2t; row g, k 2t + 8; row g + 8, k 2t + 8
 //   right  [16, 8]   words at k 2t, column g; k 2t + 8, column g
 //   sums   [16, 8]   row g, columns 2t and 2t + 1; row g + 8, the same columns

@@ -70,7 +70,8 @@ struct Partial {
 };
 
 // Combines equal parts with means m_i and sums of squared differences s_i. The mean of the whole is the mean of the
-// m_i, and its sum is Σ s_i + (columns of a part) Σ (m_i - mean)² (Chan, Golub, LeVeque 1979).
+// m_i, and its sum of squared differences is Σ s_i + (columns of a part) Σ (m_i - mean)² (Chan, Golub, LeVeque 1979).
+// Without `mean`, each part gives only a sum of squares, and the sum of the whole is the sum of these.
 template <typename C>
 struct Combine {
   static constexpr int kMaxThreads = kThreads;
