@@ -1,4 +1,4 @@
-// Simulates the same program again on a cluster with a faster part, to find the gain of a faster part.
+// Simulates a program again on a cluster with faster parts, to find how much time they save.
 //
 //   change     multiplies                                                           faster with
 //   nic        inter_node.bytes_per_second                                          more

@@ -28,7 +28,7 @@ TEST(Hierarchical, SumsInBlocksFirst) {
   EXPECT_EQ(SumOrder(Build("hierarchical", 9), 4, 1), "(((0+2)+1)+(((3+5)+4)+((6+8)+7)))");
 }
 
-// The farthest that any message goes upwards: the block size if there are several blocks.
+// Returns the largest distance from a source up to its destination: the block size if there are several blocks.
 int Farthest(const CollectivePlan& plan) {
   int most = 0;
   for (const auto& round : plan.rounds) {

@@ -295,7 +295,7 @@ TEST(Acceptance, Hanayo) {
 }
 
 // An evaluation consists of GPipe's forwards: N + P - 1 slots. DeepSpeed's training schedule is 1F1B with F = B = 1:
-// 2(N + P - 1) steps, and max(2, min(S - s, N)) buffers.
+// 2(N + P - 1) steps, and max(2, min(S - s, N)) buffers in stage s of S.
 TEST(Acceptance, SlotsOfEvaluationAndOfDeepSpeed) {
   for (int p = 1; p <= 8; ++p) {
     for (int n = 1; n <= 16; ++n) {

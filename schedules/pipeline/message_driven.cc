@@ -68,7 +68,7 @@ class Replay {
     if (ranks_[rank].head[queue] == ranks_[rank].queue[queue].size()) return {};
     const Slot& slot = SlotOf(rank, queue);
     bool receives = false;
-    // The time when the last of its inputs arrived; -1, which is before all others, if it has none.
+    // The time when the last of the slot's inputs arrived; -1, which is before all others, if it has none.
     int64_t last = -1;
     for (const Result& need : SlotInputs(slot, slot.microbatch, schedule_.stages)) {
       if (need.stage < 0) continue;

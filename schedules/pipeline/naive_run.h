@@ -40,8 +40,8 @@ class NaiveRun {
 
   // Empty if the run completes.
   const std::string& problem() const { return problem_; }
-  // Start times per rank, not for message-driven schedules. They are in multiples of 1 / (stages * ranks) of the costs,
-  // so they are always integers.
+  // Start times per rank, not for message-driven schedules. Their unit is 1 / (stages * ranks) of the unit of the
+  // costs, so they are always integers.
   const std::vector<std::vector<int64_t>>& start() const { return start_; }
 
  private:

@@ -21,7 +21,7 @@
 namespace weft::sim {
 namespace {
 
-// Latest time in a trace, 26 days as in the simulator. It keeps sums of times below 2^63.
+// Latest time that a trace may have: 26 days, as in the simulator. The limit keeps sums of times below 2^63.
 constexpr int64_t kLatestPs = int64_t{1} << 61;
 
 double Seconds(int64_t ps) { return ToSeconds(Time{ps}); }

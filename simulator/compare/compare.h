@@ -21,9 +21,9 @@ absl::Status ValidateTogether(const Trace& trace, const Program& program);
 // `trace` must be valid.
 TraceReport SummarizeTrace(const Trace& trace);
 
-// Both traces must be valid. Without a program, actions are named by template and id. InvalidArgument if the traces are
-// of different programs (their CRCs differ) or of different ranks, or if one has an action or a step that the other
-// lacks.
+// Compares two valid traces action by action. Without a program, actions are named by template and id. InvalidArgument
+// if the traces are of different programs (their CRCs differ) or of different ranks, or if one has an action or a step
+// that the other lacks.
 absl::StatusOr<ComparisonReport> CompareTraces(const Trace& first, const Trace& second, const Program* program);
 
 }  // namespace weft::sim

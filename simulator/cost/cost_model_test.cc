@@ -35,7 +35,7 @@ Cluster TestCluster() {
   )pb");
 }
 
-// A figure that is not a multiple of a power of two may be rounded up by one picosecond.
+// A figure that a double cannot hold exactly may make a time one picosecond longer.
 void ExpectTime(Time time, int64_t ps) {
   EXPECT_GE(time.ps, ps);
   EXPECT_LE(time.ps, ps + 1);

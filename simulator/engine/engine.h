@@ -43,7 +43,7 @@ struct EngineOptions {
   bool repeat_stretches = true;
 };
 
-// One expanded step that was run: a TraceEvent without the rank.
+// One step that a rank ran in one repetition: a TraceEvent without the rank.
 struct EngineEvent {
   int32_t repetition = 0;
   // Indices of the action in TemplateView::actions, of the step in its segment, of the stream in TemplateView::streams.
@@ -81,7 +81,7 @@ struct EngineResult {
   Time makespan;
   // T(k) of rule P1 for every repetition that all ranks finished.
   std::vector<Time> repetition_finish;
-  // Number of expanded steps that all ranks together started.
+  // Number of steps that all ranks together started, in all repetitions.
   int64_t steps = 0;
   // Number of stretches that the simulated ranks replayed instead of simulating them step by step. Another collective
   // interrupted `disturbed_stretches` of them, so that they were simulated step by step after all.

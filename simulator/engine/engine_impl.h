@@ -36,7 +36,8 @@ struct StreamState {
   int32_t objects = 0;
   // The communicator, if this is a stream of collectives; else -1.
   int32_t communicator = -1;
-  // The head: list, repetition, entry and run. List 3 means that the stream is done.
+  // The head: its list (0 prologue, 1 body, 2 epilogue), repetition, entry and run. List 3 means that the stream is
+  // done.
   int32_t list = 0;
   int32_t repetition = 0;
   int32_t entry = 0;
@@ -145,7 +146,7 @@ struct RankState {
   int64_t stands_for = 1;
   // Speed of the rank's device, in millionths of full speed.
   int64_t speed = kFullSpeed;
-  // Expanded steps that the rank started.
+  // Steps that the rank started, in all repetitions.
   int64_t steps = 0;
   // Index of the rank's first object in Engine::counts_ and waiters_.
   int32_t objects = 0;
@@ -390,8 +391,9 @@ class Engine {
   void StartTransfer(int32_t c);
   void StartCollective(int32_t c);
 
-  // For networks with shared links: begins the flow whose end is the end of the transfer or collective. `streams` take
-  // part. The latest event in the trace of each stream's rank belongs to this flow.
+  // For networks with shared links: begins the flow of the transfer on channel `index`, or of the collective on
+  // communicator `index`. The transfer or collective ends when its flow ends. `streams` are the streams that take part;
+  // the latest event in the trace of each stream's rank belongs to this flow.
   void BeginFlow(const Flow& flow, bool collective, int32_t index, absl::Span<const int32_t> streams);
   // Handles the end of a phase of a flow.
   void AdvanceFlow();

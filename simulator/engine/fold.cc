@@ -345,7 +345,8 @@ class Folder {
   const ProgramView& view_;
   const NetworkModel& network_;
   const RankLinks& all_;
-  // Numbers for the times that channels and communicators take, apart from their links.
+  // A number for each channel and each communicator. Equal numbers mean equal times, apart from the links that they
+  // use.
   std::vector<int32_t> channel_times_;
   std::vector<int32_t> communicator_times_;
   // Class of each communicator; communicators of one class are alike.

@@ -50,7 +50,7 @@ struct TimeShares {
 
 // `interval_seconds` is the training time between two checkpoints. A checkpoint begins after the one before is written,
 // so interval + stop must be at least write_seconds. `useful` is 0 if the time until a checkpoint succeeds is too long
-// for a number.
+// for a double.
 TimeShares SharesOfTime(const FaultModel& model, double interval_seconds);
 
 // Returns the number of steps between two checkpoints for which the most time is useful; at least 1. Of equally good

@@ -94,7 +94,7 @@ bool WaitsFor(const TracedRun& run, TracedStep step, TracedStep before) {
       own.repetition == other.repetition + 1) {
     return true;
   }
-  // It waited for a slot of the node that `before` left.
+  // True if the step waited for a compute slot of its node, which `before` left.
   if (Computes(run, step) && Computes(run, before) && own.ready < own.start && other.end == own.start &&
       step.rank / run.options.devices_per_node == before.rank / run.options.devices_per_node) {
     return true;

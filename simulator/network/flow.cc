@@ -37,7 +37,7 @@ namespace {
 
 // In a group of more than kMaxExactMembers members, if every member sends to every other, at most kDistances of the
 // distances between members are simulated. Each of them stands for the distances next to it. Each member sends and
-// receives the same bytes as without this; the loads of links of the fabric are about the same.
+// receives the same bytes as with all distances; the loads of links of the fabric are about the same.
 constexpr int64_t kMaxExactMembers = 512;
 constexpr int64_t kDistances = 64;
 // The largest groups use fewer distances, so that at most kMaxRoutes routes are computed.

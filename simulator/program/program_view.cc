@@ -307,7 +307,8 @@ class TemplateBuilder {
       return action.direction() == FROM_LOSS ? IdleReason::kGradientInput : IdleReason::kForwardInput;
     }
     if (IsCollective(action.kind())) return CollectiveReason(action.purpose());
-    // The action may come later than the waiting action on this rank only if its turn is chosen at run time.
+    // If the order is chosen at run time, a rank idles for a computation of its own only when the limit on microbatches
+    // in flight holds a forward back.
     if (program_.compute_order() != STATIC_ORDER && view.start_object < 0) return IdleReason::kInFlightLimit;
     return RunsOf(index)->reason;
   }

@@ -218,7 +218,7 @@ struct ProgramView {
 };
 
 struct ProgramViewOptions {
-  // Join steps to runs. If false, every step is a run by itself. Ranks that take turns between steps need this.
+  // Join steps to runs. If false, every step is a run by itself, as ranks that take turns between steps need it.
   bool join_steps = true;
   // Include the actions that are done again if a norm was too large (rule P15).
   bool exceeded = false;

@@ -90,7 +90,8 @@ class Copier {
           copy.after.push_back(found->second);
         } else if (Again(dep) >= 0) {
           copy.step.add_deps(Again(dep));
-          // If the backward starts the gather when the layer begins, the gather comes after the recomputed steps.
+          // A step that the copy waits for may come after the recomputed steps, for example a gather that is not
+          // prefetched.
           last = std::max(last, Again(dep));
         }
       }

@@ -310,8 +310,8 @@ class RandomBuilder {
     in_group_event_ = true;
     event_first_ = next_id_;
     // Two messages of one channel are in flight together only if both sides have them in a group. If transfers share
-    // streams, a group on one side could wait for a transfer that the other side can start only after another of the
-    // group.
+    // streams and only one side has the group, the group could wait for a transfer that the other side can start only
+    // after another transfer of the same group.
     const bool both_sides = same_channel || program_.transfer_streams() != PER_EDGE || Below(random_, 2) == 0;
     const bool sends_together = both_sides || Below(random_, 2) == 0;
     const bool recvs_together = both_sides || !sends_together;
